@@ -1,0 +1,72 @@
+//===- Diagnostic.h - Errors that a user can mend ---------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// One error type for the compiler's readers and the runtime. It prints as
+//
+//   error[H0107]: unknown key "gradient_clipp1ng"
+//     --> ds_config.json:3:3
+//      |  "gradient_clipp1ng": 1.0
+//      |  ^
+//     help: did you mean "gradient_clipping"?
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_IO_DIAGNOSTIC_H
+#define HEDDLE_RUNTIME_IO_DIAGNOSTIC_H
+
+#include <cstdint>
+#include <exception>
+#include <string>
+#include <vector>
+
+namespace heddle {
+
+/// A place in a user's text file; `line` and `column` count from 1, 0: unknown.
+struct SourceLocation {
+  std::string file;
+  int64_t line = 0;
+  int64_t column = 0;
+};
+
+/// An error in the user's input or surroundings. `code` is one of
+/// docs/errors.md and decides the exit status.
+struct Diagnostic {
+  std::string code; ///< As "H0107".
+  std::string message;
+  SourceLocation location;
+  std::vector<std::string> notes; ///< The numbers involved, one a line.
+  std::string help;               ///< At least one edit that passes.
+
+  /// The whole text, with the source line and a caret when there is one.
+  std::string format() const;
+  /// 2 for H01xx, 4 for H02xx, 3 for H03xx, 5 for H04xx, 1 for H09xx.
+  int exitCode() const;
+};
+
+/// Thrown by the readers and the runtime; caught once, where a tool's or a
+/// binary's main begins. It never crosses an LLVM or MLIR frame.
+class UserError : public std::exception {
+public:
+  explicit UserError(Diagnostic diagnostic)
+      : diagnostic(std::move(diagnostic)) {}
+  const char *what() const noexcept override {
+    return diagnostic.message.c_str();
+  }
+  Diagnostic diagnostic;
+};
+
+/// Throws a UserError.
+[[noreturn]] void fail(std::string code, std::string message,
+                       std::string help = "", SourceLocation location = {});
+
+/// The candidate with the smallest edit distance to `word`, or "" when none is
+/// near enough to be meant.
+std::string closestMatch(const std::string &word,
+                         const std::vector<std::string> &candidates);
+
+} // namespace heddle
+
+#endif // HEDDLE_RUNTIME_IO_DIAGNOSTIC_H
