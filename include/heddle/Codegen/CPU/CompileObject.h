@@ -1,0 +1,46 @@
+//===- CompileObject.h - From a kernel module to object code ----*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_CODEGEN_CPU_COMPILEOBJECT_H
+#define HEDDLE_CODEGEN_CPU_COMPILEOBJECT_H
+
+#include "heddle/Codegen/CPU/CpuTarget.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include <memory>
+
+namespace mlir {
+class DialectRegistry;
+class OpBuilder;
+} // namespace mlir
+
+namespace heddle::cpu {
+
+/// Registers every dialect and translation that CPU code generation uses.
+void registerCpuCodegen(mlir::DialectRegistry &registry);
+
+/// Lowers a module of func, scf, vector, memref, math, arith and llvm to the
+/// llvm dialect alone. Functions take memrefs of static shape as bare pointers.
+mlir::LogicalResult lowerToLLVM(mlir::ModuleOp module, const CpuTarget &target);
+
+/// Lowers `module` in place, optimizes it for `target` and returns an x86-64
+/// ELF object (position-independent). The module's context must have what
+/// `registerCpuCodegen` registers.
+llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>
+compileToObject(mlir::ModuleOp module, const CpuTarget &target);
+
+/// A memref of `type` (identity or strided layout, static) at `pointer`, which
+/// is an !llvm.ptr. It lets a kernel that gets raw pointers use memref ops.
+mlir::Value memrefFromPointer(mlir::OpBuilder &builder, mlir::Location loc,
+                              mlir::Value pointer, mlir::MemRefType type);
+
+} // namespace heddle::cpu
+
+#endif // HEDDLE_CODEGEN_CPU_COMPILEOBJECT_H
