@@ -1,0 +1,94 @@
+//===- Checkpoint.h - Checkpoint directories --------------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A checkpoint is a Hugging Face model directory with a folder `heddle/` beside
+// the weights:
+//
+//   DIR/step-000200/config.json                   as the model was read
+//   DIR/step-000200/model.safetensors             Hugging Face names, layouts
+//   DIR/step-000200/heddle/optimizer.safetensors  exp_avg.NAME, exp_avg_sq.NAME
+//   DIR/step-000200/heddle/state.json             step, seed, data position ...
+//   DIR/step-000200/heddle/manifest.json          size, checksum of every file
+//   DIR/latest                                    "step-000200"
+//
+// It is there whole or not at all: written to a temporary directory, synced,
+// renamed, and only then named in `latest`.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_IO_CHECKPOINT_H
+#define HEDDLE_RUNTIME_IO_CHECKPOINT_H
+
+#include "heddle/runtime/io/Safetensors.h"
+#include <nlohmann/json.hpp>
+#include <optional>
+
+namespace heddle::io {
+
+/// What training needs besides tensors to go on.
+struct CheckpointState {
+  int64_t step = 0; ///< Steps done.
+  uint64_t seed = 0;
+  int64_t dataPosition = 0; ///< Of the next step, in steps from the beginning.
+  std::string dataFile;     ///< As it was given.
+  std::string planHash;
+  nlohmann::json extra = nlohmann::json::object(); ///< The runtime's own.
+};
+
+struct CheckpointContents {
+  nlohmann::json config; ///< config.json
+  std::vector<TensorToWrite> model;
+  std::vector<TensorToWrite> optimizer;
+  CheckpointState state;
+  /// Files copied beside the weights when they exist (tokenizer.json ...).
+  std::vector<std::string> copies;
+};
+
+/// Writes DIR/step-NNNNNN and DIR/latest; with `keepLast` > 0 then removes all
+/// but that many of the newest. Returns the path of the checkpoint.
+std::string saveCheckpoint(const std::string &directory,
+                           const CheckpointContents &contents,
+                           int64_t keepLast = 0);
+
+/// The step directory that `path` means: itself, or what its `latest` names.
+/// Throws H0360 when it is neither.
+std::string resolveCheckpoint(const std::string &path);
+
+/// An opened checkpoint; tensors are mapped when they are read.
+struct Checkpoint {
+  std::string path;
+  CheckpointState state;
+  WeightSet model;
+  WeightSet optimizer;
+};
+
+/// Opens a checkpoint for `--resume`. Sizes are always checked against the
+/// manifest, contents when `verify` is set.
+Checkpoint openCheckpoint(const std::string &path, bool verify = true);
+
+/// One file of a manifest and what is wrong with it ("" when nothing is).
+struct CheckpointPart {
+  std::string file;
+  int64_t bytes = 0;
+  std::string digest;
+  std::string problem;
+};
+
+/// `heddle checkpoint verify`: every file against the manifest; does not throw
+/// for damaged parts.
+std::vector<CheckpointPart> verifyCheckpoint(const std::string &path);
+
+/// `heddle checkpoint inspect`: step, seed, plan, tensors and sizes, as text or
+/// as one JSON object.
+std::string inspectCheckpoint(const std::string &path, bool json);
+
+/// `heddle checkpoint export`: the Hugging Face part alone, into a directory
+/// that does not exist yet or is empty.
+void exportCheckpoint(const std::string &path, const std::string &output);
+
+} // namespace heddle::io
+
+#endif // HEDDLE_RUNTIME_IO_CHECKPOINT_H

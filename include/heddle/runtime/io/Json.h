@@ -1,0 +1,141 @@
+//===- Json.h - JSON with positions -----------------------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// One JSON front end for everything that a user may have written or downloaded:
+// every value and key knows its line and column, a key given twice is an error,
+// and the getters say what they expected and what they found.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_IO_JSON_H
+#define HEDDLE_RUNTIME_IO_JSON_H
+
+#include "heddle/runtime/io/Diagnostic.h"
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+
+namespace heddle::io {
+
+/// The error codes of one kind of JSON file.
+struct JsonCodes {
+  const char *unreadable;   ///< The file cannot be opened or read.
+  const char *syntax;       ///< It is not JSON.
+  const char *depth;        ///< It is nested too deeply.
+  const char *duplicateKey; ///< An object names a key twice.
+  const char *wrongType;    ///< A value is not of the type that is needed.
+  const char *missingKey;   ///< A key that is needed is not there.
+};
+
+/// For what a user writes: ds_config.json, cluster and strategy files.
+extern const JsonCodes configJsonCodes; // H0101 to H0106
+/// For what belongs to a model: config.json, indices, tokenizers, manifests.
+extern const JsonCodes modelJsonCodes; // H0301 to H0306
+/// For the header of a safetensors file.
+extern const JsonCodes safetensorsJsonCodes; // H0310 to H0315
+
+/// What all values of one document share.
+struct JsonSource {
+  std::string file;
+  JsonCodes codes;
+  /// False when the text is a part of a binary file: no line is shown then.
+  bool isTextFile = true;
+};
+
+struct JsonMember;
+
+/// A JSON value with its place. Numbers without fraction and exponent are
+/// integers; a getter for integers also takes floats with an integral value
+/// (`5e8`), and one for numbers takes both.
+class JsonValue {
+public:
+  enum class Kind { Null, Bool, Integer, Float, String, Array, Object };
+
+  JsonValue();
+  JsonValue(const JsonValue &);
+  JsonValue(JsonValue &&) noexcept;
+  JsonValue &operator=(const JsonValue &);
+  JsonValue &operator=(JsonValue &&) noexcept;
+  ~JsonValue();
+
+  Kind kind() const { return valueKind; }
+  bool isNull() const { return valueKind == Kind::Null; }
+  bool isBool() const { return valueKind == Kind::Bool; }
+  bool isString() const { return valueKind == Kind::String; }
+  bool isArray() const { return valueKind == Kind::Array; }
+  bool isObject() const { return valueKind == Kind::Object; }
+  bool isNumber() const {
+    return valueKind == Kind::Integer || valueKind == Kind::Float;
+  }
+
+  /// These throw the document's `wrongType` error at this value.
+  bool asBool() const;
+  int64_t asInteger() const;
+  double asNumber() const;
+  const std::string &asString() const;
+  const std::vector<JsonValue> &elements() const;
+  /// The members in the order of the text.
+  const std::vector<JsonMember> &members() const;
+
+  /// The member's value, or null when this object has no such key.
+  const JsonValue *find(const std::string &key) const;
+  /// As `find`, but a member whose value is null counts as absent.
+  const JsonValue *findNonNull(const std::string &key) const;
+  /// Throws the document's `missingKey` error when the key is absent.
+  const JsonValue &at(const std::string &key) const;
+
+  /// Members with a default; null counts as absent.
+  bool boolOr(const std::string &key, bool fallback) const;
+  int64_t integerOr(const std::string &key, int64_t fallback) const;
+  double numberOr(const std::string &key, double fallback) const;
+  std::string stringOr(const std::string &key,
+                       const std::string &fallback) const;
+
+  /// Where the value begins; the file only when it is a text file.
+  SourceLocation location() const;
+  /// The key that leads here from the root, as `optimizer.params.lr`.
+  const std::string &path() const { return valuePath; }
+  /// What the value is, for messages: `the string "auto"`, `an object`.
+  std::string describe() const;
+  /// An error at this value, with the file and path filled in.
+  [[noreturn]] void fail(const std::string &code, const std::string &message,
+                         const std::string &help = "") const;
+  /// Throws `wrongType`: "PATH must be EXPECTED, not ...".
+  [[noreturn]] void failType(const std::string &expected) const;
+
+  nlohmann::json toJson() const;
+
+private:
+  friend class JsonTreeBuilder;
+  Kind valueKind = Kind::Null;
+  bool boolean = false;
+  int32_t line = 0;
+  int32_t column = 0;
+  int64_t integer = 0;
+  double number = 0;
+  std::string string;
+  std::vector<JsonValue> array;
+  std::vector<JsonMember> object;
+  std::string valuePath;
+  std::shared_ptr<const JsonSource> source;
+};
+
+/// A key with its place, and its value.
+struct JsonMember {
+  std::string key;
+  SourceLocation keyLocation;
+  JsonValue value;
+};
+
+/// Parses `text`; throws UserError with the codes of `source`.
+JsonValue parseJson(const std::string &text, JsonSource source);
+
+/// Reads and parses a file.
+JsonValue parseJsonFile(const std::string &path, const JsonCodes &codes);
+
+} // namespace heddle::io
+
+#endif // HEDDLE_RUNTIME_IO_JSON_H

@@ -1,0 +1,127 @@
+//===- Safetensors.h - safetensors files, in and out ------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Reads by the reference reader's rules, each breach with an error code of its
+// own; opening reads headers only, tensors are mapped when they are asked for.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_IO_SAFETENSORS_H
+#define HEDDLE_RUNTIME_IO_SAFETENSORS_H
+
+#include "heddle/runtime/io/File.h"
+#include <functional>
+#include <map>
+
+namespace heddle::io {
+
+/// Where a tensor is and what it is.
+struct TensorInfo {
+  std::string name;
+  std::string dtype; ///< As safetensors names it: F32, BF16, I64 ...
+  std::vector<int64_t> shape;
+  std::string file;   ///< Path of the file that holds it.
+  int64_t offset = 0; ///< From the beginning of that file.
+  int64_t bytes = 0;
+  int64_t numElements() const;
+};
+
+/// Bits per element of a safetensors dtype; 0 when there is no such dtype.
+int64_t dtypeBits(const std::string &dtype);
+/// A shape as `[768, 2304]`.
+std::string shapeToString(const std::vector<int64_t> &shape);
+
+/// One file's header.
+struct SafetensorsHeader {
+  std::string file;
+  std::map<std::string, std::string> metadata;
+  std::vector<TensorInfo> tensors; ///< In the order of their offsets.
+  uint64_t hash = 0;               ///< XXH3 of the header's bytes.
+};
+
+/// Reads and checks a header; of the data only the length is looked at.
+SafetensorsHeader readSafetensorsHeader(const std::string &path);
+
+/// All weights of a directory, or of one file.
+class WeightSet {
+public:
+  /// All tensors, sorted by name.
+  const std::vector<TensorInfo> &tensors() const { return all; }
+  const TensorInfo *find(const std::string &name) const;
+  /// Throws H0335, and names the nearest tensor, when there is none such.
+  const TensorInfo &at(const std::string &name) const;
+  /// Hexadecimal, of all headers; file names play no part in it.
+  const std::string &headerHash() const { return hash; }
+  /// What was opened, as it was given.
+  const std::string &origin() const { return path; }
+  /// The files, in the order of their names.
+  const std::vector<std::string> &files() const { return fileNames; }
+  /// The metadata of the first file.
+  const std::map<std::string, std::string> &metadata() const { return meta; }
+
+  /// The tensor's bytes, mapped; they may stand at any address, unaligned.
+  const uint8_t *data(const TensorInfo &info) const;
+  /// Copies the tensor to `destination`, converted to `dtype` (F32, BF16, F16,
+  /// F64, or the tensor's own); throws H0336 when there is no such conversion.
+  void read(const TensorInfo &info, const std::string &dtype,
+            void *destination) const;
+
+private:
+  friend WeightSet openWeights(const std::string &path);
+  friend WeightSet openSafetensors(const std::string &path);
+  std::string path, hash;
+  std::vector<TensorInfo> all;
+  std::vector<std::string> fileNames;
+  std::map<std::string, std::string> meta;
+  mutable std::map<std::string, std::shared_ptr<const MappedFile>> mapped;
+};
+
+/// Opens the weights of a Hugging Face directory (one file, or shards with an
+/// index), of a checkpoint, of a `--save` directory (its latest checkpoint), or
+/// of one .safetensors file. Pickles are refused.
+WeightSet openWeights(const std::string &path);
+/// Opens one safetensors file.
+WeightSet openSafetensors(const std::string &path);
+
+/// A tensor to be written: `data`, or when that is null, what `produce` hands
+/// to its argument piece by piece.
+struct TensorToWrite {
+  using Sink = std::function<void(const void *data, int64_t bytes)>;
+  std::string name;
+  std::string dtype;
+  std::vector<int64_t> shape;
+  const void *data = nullptr;
+  std::function<void(const Sink &sink)> produce;
+};
+
+/// Size and XXH3 of a file that was written.
+struct WrittenFile {
+  std::string name;
+  int64_t bytes = 0;
+  std::string digest;
+};
+
+/// Writes a file as the reference writer orders it (wider types first, then by
+/// name), one tensor after the other, under a temporary name until complete.
+WrittenFile writeSafetensors(
+    const std::string &path, std::vector<TensorToWrite> tensors,
+    const std::map<std::string, std::string> &metadata = {{"format", "pt"}});
+
+/// Conversions; to the narrower type they round to nearest, ties to even.
+float bf16ToFloat(uint16_t value);
+float f16ToFloat(uint16_t value);
+uint16_t floatToBF16(float value);
+uint16_t floatToF16(float value);
+/// Converts `count` elements between F32, F64, BF16 and F16, or copies them
+/// when the types are equal; the source may be unaligned. False when there is
+/// no such conversion.
+bool convertElements(const void *source, const std::string &sourceType,
+                     void *destination, const std::string &destinationType,
+                     int64_t count);
+
+} // namespace heddle::io
+
+#endif // HEDDLE_RUNTIME_IO_SAFETENSORS_H
