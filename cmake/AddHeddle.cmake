@@ -3,7 +3,7 @@
 #   no exceptions.
 # heddle_add_runtime_library(NAME SOURCES... [LINK libs...])
 #   A static library of the runtime: exceptions, no LLVM or MLIR header.
-# heddle_add_tablegen(TARGET FILE.td  OUT FLAG  OUT FLAG ...)
+# heddle_add_tablegen(TARGET FILE.td  OUT FLAGS  OUT FLAGS ...)
 #   Runs mlir-tblgen on FILE.td, once per pair.
 include(CMakeParseArguments)
 
@@ -27,8 +27,9 @@ function(heddle_add_tablegen TARGET FILE)
   set(LLVM_TARGET_DEFINITIONS ${FILE})
   set(outs ${ARGN})
   while(outs)
-    list(POP_FRONT outs out flag)
-    mlir_tablegen(${out} ${flag} EXTRA_INCLUDES ${CMAKE_SOURCE_DIR})
+    list(POP_FRONT outs out flags)
+    separate_arguments(flags)
+    mlir_tablegen(${out} ${flags} EXTRA_INCLUDES ${CMAKE_SOURCE_DIR})
   endwhile()
   add_public_tablegen_target(${TARGET})
   add_dependencies(heddle_tablegen ${TARGET})

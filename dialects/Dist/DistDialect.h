@@ -1,0 +1,30 @@
+//===- DistDialect.h - Where it is computed ---------------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_DIALECTS_DIST_DISTDIALECT_H
+#define HEDDLE_DIALECTS_DIST_DISTDIALECT_H
+
+#include "dialects/Dist/ShardingRule.h"
+#include "dialects/Dist/Strategy.h"
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "dialects/Dist/DistDialect.h.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "dialects/Dist/DistAttrs.h.inc"
+
+#define GET_OP_CLASSES
+#include "dialects/Dist/DistOps.h.inc"
+
+#endif // HEDDLE_DIALECTS_DIST_DISTDIALECT_H

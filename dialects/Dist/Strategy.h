@@ -1,0 +1,56 @@
+//===- Strategy.h - What the user chose -------------------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_DIALECTS_DIST_STRATEGY_H
+#define HEDDLE_DIALECTS_DIST_STRATEGY_H
+
+#include "mlir/IR/BuiltinAttributes.h"
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace heddle::dist {
+
+/// The contents of `#dist.strategy<{...}>`. Keys are the field names in snake
+/// case; a missing key means the default here. What is not in the attribute
+/// does not reach a pass.
+struct Strategy {
+  int64_t batch = 1;      ///< Global: micro_batch * accumulate * data ranks.
+  int64_t microBatch = 1; ///< Rows of one micro-batch on one rank.
+  int64_t accumulate = 1; ///< Micro-batches per step.
+  int64_t seq = 1;
+  std::string precision = "fp32"; ///< fp32, bf16
+  int64_t threads = 1;            ///< Per rank.
+  std::string march = "native";
+  std::string target = "x86-64"; ///< x86-64, sm_80, sm_90
+  std::string recompute = "none"; ///< none, selective, full
+  std::string schedule = "1f1b";
+  int64_t zero = 0;
+  int64_t memoryBudget = 0; ///< Bytes; 0: no limit.
+  int64_t data = 1, tensor = 1, pipe = 1, sequence = 1; ///< Mesh axes.
+  std::string optimizer = "AdamW";                      ///< AdamW, Adam
+  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
+  double weightDecay = 0.01;
+  bool decoupled = true;
+  double gradientClipping = 1.0; ///< 0: off.
+  std::string noDecay;           ///< Regular expression over parameter names.
+  std::string scheduler;         ///< Empty: constant learning rate.
+  std::string schedulerParams = "{}"; ///< JSON.
+  std::vector<std::string> keep;      ///< logits, grads, module paths.
+
+  /// Reads the attribute; unknown keys and wrong types are refused by its
+  /// verifier, so this does not fail on a verified attribute.
+  static Strategy fromDictionary(mlir::DictionaryAttr dictionary);
+  mlir::DictionaryAttr toDictionary(mlir::MLIRContext *context) const;
+  /// The first thing wrong with the dictionary, or "".
+  static std::string verify(mlir::DictionaryAttr dictionary);
+};
+
+} // namespace heddle::dist
+
+#endif // HEDDLE_DIALECTS_DIST_STRATEGY_H

@@ -1,0 +1,47 @@
+//===- NNDialect.h - What is computed ---------------------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_DIALECTS_NN_NNDIALECT_H
+#define HEDDLE_DIALECTS_NN_NNDIALECT_H
+
+#include "dialects/Dist/DistDialect.h"
+#include "dialects/NN/GradientContext.h"
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/RegionKindInterface.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/CallInterfaces.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+namespace heddle::eval {
+class Tensor;
+}
+
+namespace heddle::nn {
+/// Bytes of every ranked operand and result, each counted once.
+double bytesOfOperandsAndResults(mlir::Operation *op);
+
+/// Elements of a member of a bucket, padding included (NN_BucketOp).
+int64_t paddedElements(int64_t elements);
+} // namespace heddle::nn
+
+#include "dialects/NN/NNDialect.h.inc"
+#include "dialects/NN/NNInterfaces.h.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "dialects/NN/NNAttrs.h.inc"
+
+#define GET_OP_CLASSES
+#include "dialects/NN/NNOps.h.inc"
+
+#endif // HEDDLE_DIALECTS_NN_NNDIALECT_H

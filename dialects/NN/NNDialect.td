@@ -1,0 +1,45 @@
+//===- NNDialect.td - What is computed ---------------------*- tablegen -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_DIALECTS_NN_DIALECT
+#define HEDDLE_DIALECTS_NN_DIALECT
+
+include "mlir/IR/OpBase.td"
+include "mlir/IR/AttrTypeBase.td"
+include "dialects/NN/NNInterfaces.td"
+
+def NN_Dialect : Dialect {
+  let name = "nn";
+  let cppNamespace = "::heddle::nn";
+  let summary = "What is computed, in whole-model shapes and the field's own terms.";
+  let description = [{
+    Models, their states, layer functions, step programs, and the operations of
+    neural networks with their gradients. Tensors are static; values are pure;
+    states are read with `nn.get` and written with `nn.set`.
+  }];
+  let dependentDialects = ["::heddle::dist::DistDialect"];
+  let useDefaultAttributePrinterParser = 1;
+}
+
+def NN_InitAttr : AttrDef<NN_Dialect, "Init"> {
+  let mnemonic = "init";
+  let summary = "How a state gets its first value when no weights are loaded.";
+  let description = [{
+    `kind` is zeros, constant (every element is `value`) or normal (mean
+    `value`, standard deviation `stddev`).
+  }];
+  let parameters = (ins StringRefParameter<>:$kind, "::mlir::FloatAttr":$value,
+                        "::mlir::FloatAttr":$stddev);
+  let assemblyFormat = "`<` $kind `,` $value `,` $stddev `>`";
+  let genVerifyDecl = 1;
+}
+
+class NN_Op<string mnemonic, list<Trait> traits = []>
+    : Op<NN_Dialect, mnemonic, traits>;
+
+#endif // HEDDLE_DIALECTS_NN_DIALECT

@@ -1,0 +1,243 @@
+//===- NNModelOps.td - Models, states, functions, steps ----*- tablegen -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_DIALECTS_NN_MODEL_OPS
+#define HEDDLE_DIALECTS_NN_MODEL_OPS
+
+include "dialects/NN/NNDialect.td"
+include "dialects/Dist/DistDialect.td"
+include "mlir/IR/BuiltinAttributes.td"
+include "mlir/IR/RegionKindInterface.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/CallInterfaces.td"
+include "mlir/Interfaces/FunctionInterfaces.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+def NN_ModelOp : NN_Op<"model", [
+    IsolatedFromAbove, SymbolTable, Symbol, NoTerminator, NoRegionArguments,
+    SingleBlock, RegionKindInterface,
+    DeclareOpInterfaceMethods<RegionKindInterface, ["getRegionKind"]>]> {
+  let summary = "A model: its states, layer functions and step programs.";
+  let description = [{
+    `config` is the model's config.json as it was read (a dictionary that is
+    only carried along), `strategy` what the user chose, `phase` the last phase
+    that is done, `weights` where the weights are:
+    `{random = true, seed = 7 : i64}` or `{directory = "...", hash = "..."}`.
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$family,
+                       StrAttr:$phase, Dist_StrategyAttr:$strategy,
+                       StrAttr:$config, DictionaryAttr:$weights);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    $sym_name `family` $family `phase` $phase attr-dict-with-keyword $body
+  }];
+  let extraClassDeclaration = [{
+    ::mlir::Block *getBodyBlock() { return &getBody().front(); }
+  }];
+}
+
+def NN_StateOp : NN_Op<"state", [Symbol]> {
+  let summary = "A tensor that lives across steps.";
+  let description = [{
+    Roles: parameter, compute-copy (the parameter in compute precision),
+    gradient, exp_avg, exp_avg_sq, accumulator. All but `parameter` and
+    `accumulator` name the parameter they belong to. `source` is the tensor's
+    name in the weight files, `source_type` its type there.
+
+    ```mlir
+    nn.state @ln_f.weight role "parameter" : tensor<768xf32>
+      {checkpointed, source = "ln_f.weight", trainable, ...}
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$role, TypeAttr:$type,
+                       OptionalAttr<StrAttr>:$parameter,
+                       UnitAttr:$trainable, UnitAttr:$checkpointed,
+                       UnitAttr:$decays,
+                       OptionalAttr<StrAttr>:$source,
+                       OptionalAttr<TypeAttr>:$source_type,
+                       OptionalAttr<NN_InitAttr>:$init,
+                       OptionalAttr<Dist_TensorShardingAttr>:$storage);
+  let assemblyFormat = "$sym_name `role` $role `:` $type attr-dict";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    ::mlir::RankedTensorType getTensorType() {
+      return ::llvm::cast<::mlir::RankedTensorType>(getType());
+    }
+  }];
+}
+
+def NN_BucketOp : NN_Op<"bucket", [Symbol]> {
+  let summary = "States that stand side by side in memory, read as one flat tensor.";
+  let description = [{
+    Every member begins at a multiple of 64 elements; the padding is zero. So
+    buckets of the same members in other element types have the same element
+    offsets. The memory phase lays members out in this order, without gaps
+    other than that padding.
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, FlatSymbolRefArrayAttr:$members,
+                       TypeAttr:$type);
+  let assemblyFormat = "$sym_name $members `:` $type attr-dict";
+  let hasVerifier = 1;
+}
+
+def NN_GetOp : NN_Op<"get", [DeclareOpInterfaceMethods<SymbolUserOpInterface>,
+                             MemoryEffects<[MemRead]>]> {
+  let summary = "Reads a state or a bucket.";
+  let arguments = (ins FlatSymbolRefAttr:$state);
+  let results = (outs AnyRankedTensor:$value);
+  let assemblyFormat = "$state attr-dict `:` type($value)";
+}
+
+def NN_SetOp : NN_Op<"set", [DeclareOpInterfaceMethods<SymbolUserOpInterface>,
+                             MemoryEffects<[MemWrite]>]> {
+  let summary = "Writes a state or a bucket.";
+  let arguments = (ins FlatSymbolRefAttr:$state, AnyRankedTensor:$value);
+  let assemblyFormat = "$state `,` $value attr-dict `:` type($value)";
+}
+
+class NN_FunctionLike<string mnemonic, list<Trait> traits = []>
+    : NN_Op<mnemonic, !listconcat([IsolatedFromAbove, FunctionOpInterface,
+                                   Symbol], traits)> {
+  let hasCustomAssemblyFormat = 1;
+  let regions = (region AnyRegion:$body);
+}
+
+def NN_FuncOp : NN_FunctionLike<"func"> {
+  let summary = "A layer, or the forward pass of the whole model.";
+  let description = [{
+    A layer takes its parameters as arguments, so that all its instances share
+    one function. Scalars (layer index, micro-batch) have type `index`.
+    `program` marks the forward pass that a step program is made from (train,
+    eval, generate), with the names of its arguments and results.
+    `ties` pairs results with arguments that share their memory (-1: none);
+    set by the fuse phase.
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name,
+                       TypeAttrOf<FunctionType>:$function_type,
+                       OptionalAttr<DictArrayAttr>:$arg_attrs,
+                       OptionalAttr<DictArrayAttr>:$res_attrs,
+                       OptionalAttr<StrAttr>:$program,
+                       OptionalAttr<StrArrayAttr>:$arg_names,
+                       OptionalAttr<StrArrayAttr>:$result_names,
+                       OptionalAttr<DenseI64ArrayAttr>:$ties,
+                       OptionalAttr<ArrayAttr>:$arg_shardings,
+                       OptionalAttr<ArrayAttr>:$result_shardings);
+  let builders = [OpBuilder<(ins "::llvm::StringRef":$name,
+                                 "::mlir::FunctionType":$type)>];
+  let extraClassDeclaration = [{
+    ::mlir::ArrayRef<::mlir::Type> getArgumentTypes() {
+      return getFunctionType().getInputs();
+    }
+    ::mlir::ArrayRef<::mlir::Type> getResultTypes() {
+      return getFunctionType().getResults();
+    }
+    ::mlir::Region *getCallableRegion() { return &getBody(); }
+  }];
+  let hasVerifier = 1;
+}
+
+def NN_StepOp : NN_FunctionLike<"step"> {
+  let summary = "A step program: what the binary runs for one verb.";
+  let description = [{
+    `kind` is train, eval or generate. Arguments and results are the program's
+    ports; the runtime finds them by name.
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$kind,
+                       TypeAttrOf<FunctionType>:$function_type,
+                       OptionalAttr<DictArrayAttr>:$arg_attrs,
+                       OptionalAttr<DictArrayAttr>:$res_attrs,
+                       StrArrayAttr:$arg_names, StrArrayAttr:$result_names,
+                       OptionalAttr<ArrayAttr>:$arg_shardings,
+                       OptionalAttr<ArrayAttr>:$result_shardings);
+  let builders = [OpBuilder<(ins "::llvm::StringRef":$name,
+                                 "::llvm::StringRef":$kind,
+                                 "::mlir::FunctionType":$type,
+                                 "::mlir::ArrayAttr":$argNames,
+                                 "::mlir::ArrayAttr":$resultNames)>];
+  let extraClassDeclaration = [{
+    ::mlir::ArrayRef<::mlir::Type> getArgumentTypes() {
+      return getFunctionType().getInputs();
+    }
+    ::mlir::ArrayRef<::mlir::Type> getResultTypes() {
+      return getFunctionType().getResults();
+    }
+    ::mlir::Region *getCallableRegion() { return &getBody(); }
+  }];
+  let hasVerifier = 1;
+}
+
+def NN_ReturnOp : NN_Op<"return", [Pure, Terminator]> {
+  let summary = "Ends a function, a step, or the body of a micro-batch loop.";
+  let arguments = (ins Variadic<AnyType>:$operands);
+  let assemblyFormat = "attr-dict ($operands^ `:` type($operands))?";
+  let builders = [OpBuilder<(ins), [{}]>];
+}
+
+def NN_CallOp : NN_Op<"call", [CallOpInterface,
+                               DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "An instance of a layer.";
+  let description = [{
+    `path` is the module path of the instance, as `h.3`. `recompute` overrides
+    the strategy's choice for this instance.
+
+    ```mlir
+    %y = nn.call @block(%x, %w) path "h.3" : (...) -> tensor<4x64x768xf32>
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$callee, Variadic<AnyType>:$operands,
+                       StrAttr:$path, OptionalAttr<StrAttr>:$recompute,
+                       OptionalAttr<DictArrayAttr>:$arg_attrs,
+                       OptionalAttr<DictArrayAttr>:$res_attrs);
+  let results = (outs Variadic<AnyType>:$results);
+  let assemblyFormat = [{
+    $callee `(` $operands `)` `path` $path attr-dict `:`
+    functional-type($operands, $results)
+  }];
+  let extraClassDeclaration = [{
+    operand_range getArgOperands() { return getOperands(); }
+    ::mlir::MutableOperandRange getArgOperandsMutable() {
+      return getOperandsMutable();
+    }
+    ::mlir::CallInterfaceCallable getCallableForCallee() {
+      return (*this)->getAttrOfType<::mlir::SymbolRefAttr>("callee");
+    }
+    void setCalleeFromCallable(::mlir::CallInterfaceCallable callee) {
+      (*this)->setAttr("callee", callee.get<::mlir::SymbolRefAttr>());
+    }
+  }];
+}
+
+def NN_MicroBatchesOp : NN_Op<"micro_batches", [SingleBlock]> {
+  let summary = "Runs its body once for each micro-batch, in order.";
+  let description = [{
+    The body's argument is the number of the micro-batch. Nothing is carried
+    from one to the next but states.
+  }];
+  let arguments = (ins I64Attr:$count);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$count attr-dict-with-keyword $body";
+  let hasVerifier = 1;
+}
+
+def NN_MicroBatchOp : NN_Op<"micro_batch", [Pure]> {
+  let summary = "The part of a step's input that belongs to one micro-batch.";
+  let arguments = (ins AnyRankedTensor:$input, Index:$index);
+  let results = (outs AnyRankedTensor:$output);
+  let assemblyFormat = [{
+    $input `[` $index `]` attr-dict `:` type($input) `->` type($output)
+  }];
+  let hasVerifier = 1;
+}
+
+def NN_KeepOp : NN_Op<"keep"> {
+  let summary = "Asks that a value be written by `--dump`, under `value.<path>`.";
+  let arguments = (ins AnyRankedTensor:$value, StrAttr:$path);
+  let assemblyFormat = "$value `as` $path attr-dict `:` type($value)";
+}
+
+#endif // HEDDLE_DIALECTS_NN_MODEL_OPS

@@ -1,0 +1,426 @@
+//===- NNOps.td - The operations of neural networks --------*- tablegen -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Shapes: B batch, T sequence, C features; `...` any leading dimensions.
+// Compute tensors are f32, bf16 or f16; statistics, losses and gradients of
+// parameters are f32.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_DIALECTS_NN_OPS
+#define HEDDLE_DIALECTS_NN_OPS
+
+include "dialects/NN/NNModelOps.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+
+def NN_Float : RankedTensorOf<[F32, BF16, F16]>;
+def NN_F32 : RankedTensorOf<[F32]>;
+def NN_Ids : RankedTensorOf<[I32]>;
+def NN_Rng : RankedTensorOf<[I32]>;
+
+/// A computation: pure, with its whole contract (NNInterfaces.td), and, from
+/// the shard phase on, the sharding of each result.
+class NN_ComputeOp<string mnemonic, dag args, list<Trait> traits = []>
+    : NN_Op<mnemonic, !listconcat([
+        Pure,
+        DeclareOpInterfaceMethods<NN_DifferentiableOp,
+          ["buildGradient"]>,
+        DeclareOpInterfaceMethods<NN_CostOp, ["getFlops"]>,
+        DeclareOpInterfaceMethods<NN_ShardingRuleOp>], traits)> {
+  let arguments = !con(args, (ins OptionalAttr<ArrayAttr>:$shardings));
+}
+
+/// A computation that only gradients or the optimizer use: it is not
+/// differentiated again.
+class NN_GradOp<string mnemonic, dag args, list<Trait> traits = []>
+    : NN_Op<mnemonic, !listconcat([
+        Pure,
+        DeclareOpInterfaceMethods<NN_DifferentiableOp,
+          ["getNotDifferentiableReason"]>,
+        DeclareOpInterfaceMethods<NN_CostOp, ["getFlops"]>,
+        DeclareOpInterfaceMethods<NN_ShardingRuleOp>], traits)> {
+  let arguments = !con(args, (ins OptionalAttr<ArrayAttr>:$shardings));
+}
+
+//===----------------------------------------------------------------------===//
+// Embeddings
+//===----------------------------------------------------------------------===//
+
+def NN_EmbeddingOp : NN_ComputeOp<"embedding",
+    (ins NN_Float:$table, NN_Ids:$ids)> {
+  let summary = "out[..., c] = table[ids[...], c]";
+  let results = (outs NN_Float:$output);
+  let assemblyFormat = [{
+    $table `[` $ids `]` attr-dict `:` type($table) `,` type($ids) `->` type($output)
+  }];
+  let hasVerifier = 1;
+}
+
+def NN_EmbeddingGradOp : NN_GradOp<"embedding_grad",
+    (ins NN_Float:$grad, NN_Ids:$ids, Optional<NN_F32>:$init)> {
+  let summary = "out[v, c] = init[v, c] + sum over ids[...] == v of grad[..., c]";
+  let description = [{
+    The order of the sum is that of the ids: row-major. `init` missing: zero.
+  }];
+  let results = (outs NN_F32:$output);
+  let assemblyFormat = [{
+    $grad `[` $ids `]` (`init` $init^)? attr-dict `:` type($grad) `,` type($ids) `->` type($output)
+  }];
+  let hasVerifier = 1;
+}
+
+def NN_PositionsOp : NN_ComputeOp<"positions", (ins DefaultValuedAttr<I64Attr, "0">:$offset)> {
+  let summary = "out[b, t] = t + offset";
+  let results = (outs NN_Ids:$output);
+  let assemblyFormat = "attr-dict `:` type($output)";
+}
+
+//===----------------------------------------------------------------------===//
+// Element-wise
+//===----------------------------------------------------------------------===//
+
+class NN_UnaryOp<string mnemonic, string what, dag extra = (ins)>
+    : NN_ComputeOp<mnemonic, !con((ins NN_Float:$input), extra),
+                   [SameOperandsAndResultType]> {
+  let summary = what;
+  let results = (outs NN_Float:$output);
+  let assemblyFormat = "$input attr-dict `:` type($output)";
+}
+
+class NN_UnaryGradOp<string mnemonic, string what, dag extra = (ins)>
+    : NN_GradOp<mnemonic, !con((ins NN_Float:$grad, NN_Float:$input), extra),
+                [SameOperandsAndResultType]> {
+  let summary = what;
+  let results = (outs NN_Float:$output);
+  let assemblyFormat = "$grad `,` $input attr-dict `:` type($output)";
+}
+
+class NN_BinaryOp<string mnemonic, string what>
+    : NN_ComputeOp<mnemonic, (ins NN_Float:$lhs, NN_Float:$rhs),
+                   [SameOperandsAndResultType]> {
+  let summary = what;
+  let results = (outs NN_Float:$output);
+  let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($output)";
+}
+
+def NN_AddOp : NN_BinaryOp<"add", "out = lhs + rhs, of equal shapes">;
+def NN_MulOp : NN_BinaryOp<"mul", "out = lhs * rhs, of equal shapes">;
+
+def NN_GeluOp : NN_UnaryOp<"gelu",
+    "Gaussian error linear unit; `tanh` selects the tanh form (gelu_new).",
+    (ins UnitAttr:$tanh)>;
+def NN_GeluGradOp : NN_UnaryGradOp<"gelu_grad", "grad * gelu'(input)",
+    (ins UnitAttr:$tanh)>;
+def NN_SiluOp : NN_UnaryOp<"silu", "out = x / (1 + exp(-x))">;
+def NN_SiluGradOp : NN_UnaryGradOp<"silu_grad", "grad * silu'(input)">;
+def NN_ReluOp : NN_UnaryOp<"relu", "out = max(x, 0)">;
+def NN_ReluGradOp : NN_UnaryGradOp<"relu_grad", "grad where input > 0, else 0">;
+
+def NN_CastOp : NN_ComputeOp<"cast", (ins NN_Float:$input)> {
+  let summary = "Changes the element type; to bf16 and f16 rounds to nearest even.";
+  let results = (outs NN_Float:$output);
+  let assemblyFormat = "$input attr-dict `:` type($input) `->` type($output)";
+  let hasVerifier = 1;
+}
+
+def NN_DropoutOp : NN_ComputeOp<"dropout",
+    (ins NN_Float:$input, NN_Rng:$rng, Index:$layer, Index:$micro_batch,
+         F64Attr:$p, I32Attr:$site)> {
+  let summary = "out = keep ? x / (1 - p) : 0, with counter-based random bits.";
+  let description = [{
+    Philox4x32-10 (Salmon et al., SC11). `rng` holds seed (low, high), step, 0.
+    Element i of the whole tensor of the global batch, i = micro_batch * n + its
+    row-major index with n the elements of this tensor, takes word i mod 4 of
+    the block with key (seed low, seed high) and counter (low(i / 4),
+    high(i / 4), step, site + layer * 0x9E3779B9). It is kept where the word,
+    unsigned, is >= floor(p * 2^32). The gradient is the same operation on the
+    gradient.
+  }];
+  let results = (outs NN_Float:$output);
+  let assemblyFormat = [{
+    $input `rng` $rng `layer` $layer `micro_batch` $micro_batch attr-dict `:` type($input) `,` type($rng)
+  }];
+  let builders = [];
+  let extraClassDeclaration = [{}];
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Linear
+//===----------------------------------------------------------------------===//
+
+def NN_LinearOp : NN_ComputeOp<"linear",
+    (ins NN_Float:$input, NN_Float:$weight, Optional<NN_Float>:$bias,
+         UnitAttr:$transposed)> {
+  let summary = "out[..., o] = sum over i of x[..., i] w[i, o] + bias[o]";
+  let description = [{
+    The weight is [in, out]; with `transposed` it is stored [out, in].
+  }];
+  let results = (outs NN_Float:$output);
+  let assemblyFormat = [{
+    $input `,` $weight (`bias` $bias^ `:` type($bias))? attr-dict `:` type($input) `,` type($weight) `->` type($output)
+  }];
+  let hasVerifier = 1;
+}
+
+def NN_LinearGradWeightOp : NN_GradOp<"linear_grad_weight",
+    (ins NN_Float:$input, NN_Float:$grad, Optional<NN_F32>:$init,
+         UnitAttr:$transposed)> {
+  let summary = "out[i, o] = init[i, o] + sum over rows of x[..., i] grad[..., o]";
+  let description = [{ With `transposed` the result is stored [out, in]. }];
+  let results = (outs NN_F32:$output);
+  let assemblyFormat = [{
+    $input `,` $grad (`init` $init^)? attr-dict `:` type($input) `,` type($grad) `->` type($output)
+  }];
+  let hasVerifier = 1;
+}
+
+def NN_SumRowsOp : NN_GradOp<"sum_rows",
+    (ins NN_Float:$input, Optional<NN_F32>:$init)> {
+  let summary = "out[c] = init[c] + sum over rows of x[..., c]: a bias's gradient.";
+  let results = (outs NN_F32:$output);
+  let assemblyFormat = [{
+    $input (`init` $init^)? attr-dict `:` type($input) `->` type($output)
+  }];
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Norms
+//===----------------------------------------------------------------------===//
+
+def NN_LayerNormOp : NN_ComputeOp<"layer_norm",
+    (ins NN_Float:$input, NN_Float:$weight, NN_Float:$bias, F64Attr:$eps)> {
+  let summary = "y = (x - mean) * rstd * w + b over the last dimension.";
+  let description = [{
+    mean and rstd = 1 / sqrt(variance + eps) are f32 and have the leading
+    dimensions of x; the variance is the biased one.
+  }];
+  let results = (outs NN_Float:$output, NN_F32:$mean, NN_F32:$rstd);
+  let assemblyFormat = [{
+    $input `,` $weight `,` $bias attr-dict `:` type($input) `,` type($weight) `->` type($output) `,` type($mean)
+  }];
+  let hasVerifier = 1;
+}
+
+def NN_LayerNormGradInputOp : NN_GradOp<"layer_norm_grad_input",
+    (ins NN_Float:$grad, NN_Float:$input, NN_Float:$weight, NN_F32:$mean,
+         NN_F32:$rstd)> {
+  let summary = "Gradient of layer_norm for its input.";
+  let description = [{
+    g = grad * w, xh = (x - mean) * rstd:
+    dx = rstd * (g - mean(g) - xh * mean(g * xh)), means over the last dimension.
+  }];
+  let results = (outs NN_Float:$output);
+  let assemblyFormat = [{
+    $grad `,` $input `,` $weight `,` $mean `,` $rstd attr-dict `:` type($grad) `,` type($weight) `,` type($mean)
+  }];
+}
+
+def NN_LayerNormGradWeightOp : NN_GradOp<"layer_norm_grad_weight",
+    (ins NN_Float:$grad, NN_Float:$input, NN_F32:$mean, NN_F32:$rstd,
+         Optional<NN_F32>:$weight_init, Optional<NN_F32>:$bias_init),
+    [AttrSizedOperandSegments]> {
+  let summary = "Gradients of layer_norm for weight and bias: sums over rows.";
+  let description = [{
+    weight_grad[c] = init + sum of grad * (x - mean) * rstd,
+    bias_grad[c] = init + sum of grad.
+  }];
+  let results = (outs NN_F32:$weight_grad, NN_F32:$bias_grad);
+  let assemblyFormat = [{
+    $grad `,` $input `,` $mean `,` $rstd (`weight_init` $weight_init^)? (`bias_init` $bias_init^)?
+    attr-dict `:` type($grad) `,` type($mean) `->` type($weight_grad)
+  }];
+}
+
+def NN_RmsNormOp : NN_ComputeOp<"rms_norm",
+    (ins NN_Float:$input, NN_Float:$weight, F64Attr:$eps)> {
+  let summary = "y = x * rstd * w, rstd = 1 / sqrt(mean(x^2) + eps), over the last dimension.";
+  let results = (outs NN_Float:$output, NN_F32:$rstd);
+  let assemblyFormat = [{
+    $input `,` $weight attr-dict `:` type($input) `,` type($weight) `->` type($output) `,` type($rstd)
+  }];
+}
+
+def NN_RmsNormGradInputOp : NN_GradOp<"rms_norm_grad_input",
+    (ins NN_Float:$grad, NN_Float:$input, NN_Float:$weight, NN_F32:$rstd)> {
+  let summary = "dx = rstd * (g - xh * mean(g * xh)), g = grad * w, xh = x * rstd.";
+  let results = (outs NN_Float:$output);
+  let assemblyFormat = [{
+    $grad `,` $input `,` $weight `,` $rstd attr-dict `:` type($grad) `,` type($weight) `,` type($rstd)
+  }];
+}
+
+def NN_RmsNormGradWeightOp : NN_GradOp<"rms_norm_grad_weight",
+    (ins NN_Float:$grad, NN_Float:$input, NN_F32:$rstd, Optional<NN_F32>:$init)> {
+  let summary = "weight_grad[c] = init + sum over rows of grad * x * rstd.";
+  let results = (outs NN_F32:$output);
+  let assemblyFormat = [{
+    $grad `,` $input `,` $rstd (`init` $init^)? attr-dict `:` type($grad) `,` type($rstd) `->` type($output)
+  }];
+}
+
+//===----------------------------------------------------------------------===//
+// Attention
+//===----------------------------------------------------------------------===//
+
+def NN_RotaryOp : NN_ComputeOp<"rotary",
+    (ins NN_Float:$input, NN_Ids:$positions, I64Attr:$heads, I64Attr:$dims,
+         F64Attr:$theta, UnitAttr:$inverse)> {
+  let summary = "Rotary position embedding, half-split, on the first `dims` of each head.";
+  let description = [{
+    x is [B, T, heads * D]. For i < dims / 2 the pair (x[i], x[i + dims / 2]) of
+    each head is turned by the angle position * theta^(-2 i / dims), with
+    `inverse` by its negative: which is the gradient (Su et al.,
+    arXiv 2104.09864, in the order of the Hugging Face layouts).
+  }];
+  let results = (outs NN_Float:$output);
+  let assemblyFormat = "$input `at` $positions attr-dict `:` type($input) `,` type($positions)";
+}
+
+def NN_AttentionOp : NN_ComputeOp<"attention",
+    (ins Variadic<NN_Float>:$qkv, Optional<NN_Rng>:$rng, Optional<Index>:$layer,
+         Optional<Index>:$micro_batch, I64Attr:$heads, I64Attr:$kv_heads,
+         F64Attr:$scale, UnitAttr:$causal,
+         DefaultValuedAttr<F64Attr, "0.0">:$p, DefaultValuedAttr<I32Attr, "0">:$site),
+    [AttrSizedOperandSegments]> {
+  let summary = "softmax(scale q k^T) v, by heads.";
+  let description = [{
+    Either one operand [B, T, (heads + 2 kv_heads) * D], q, k and v side by side
+    along the last dimension, or three: q [B, T, heads * D], k and v
+    [B, T, kv_heads * D]. Query head h reads key/value head
+    h / (heads / kv_heads). `lse` [B, heads, T] f32 is the logarithm of the sum
+    of exponentials of the scaled scores. With p > 0 the probabilities are
+    dropped out as nn.dropout does, over the tensor [B, heads, T, T].
+  }];
+  let results = (outs NN_Float:$output, NN_F32:$lse);
+  let assemblyFormat = [{
+    $qkv (`rng` $rng^ `layer` $layer `micro_batch` $micro_batch `:` type($rng))? attr-dict `:` type($qkv) `->` type($output) `,` type($lse)
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The size of one head.
+    int64_t getHeadDim();
+  }];
+}
+
+def NN_AttentionGradOp : NN_GradOp<"attention_grad",
+    (ins NN_Float:$grad, Variadic<NN_Float>:$qkv, NN_Float:$forward, NN_F32:$lse,
+         Optional<NN_Rng>:$rng, Optional<Index>:$layer,
+         Optional<Index>:$micro_batch, I64Attr:$heads, I64Attr:$kv_heads,
+         F64Attr:$scale, UnitAttr:$causal,
+         DefaultValuedAttr<F64Attr, "0.0">:$p, DefaultValuedAttr<I32Attr, "0">:$site),
+    [AttrSizedOperandSegments]> {
+  let summary = "Gradients of attention, one for each operand of `qkv`.";
+  let description = [{
+    The scores are computed again from q, k and `lse` (Dao et al.,
+    arXiv 2205.14135, algorithm 4); `forward` is the output of attention.
+  }];
+  let results = (outs Variadic<NN_Float>:$outputs);
+  let assemblyFormat = [{
+    $grad `,` $qkv `forward` $forward `lse` $lse (`rng` $rng^ `layer` $layer `micro_batch` $micro_batch `:` type($rng))?
+    attr-dict `:` type($grad) `,` type($qkv) `,` type($forward) `,` type($lse) `->` type($outputs)
+  }];
+}
+
+//===----------------------------------------------------------------------===//
+// Loss
+//===----------------------------------------------------------------------===//
+
+def NN_CrossEntropyOp : NN_ComputeOp<"cross_entropy",
+    (ins NN_Float:$logits, NN_Ids:$labels)> {
+  let summary = "losses[...] = lse[...] - logits[..., label], lse the log-sum-exp.";
+  let description = [{
+    A negative label (-100 in Hugging Face's convention) gives loss 0 and no
+    gradient.
+  }];
+  let results = (outs NN_F32:$losses, NN_F32:$lse);
+  let assemblyFormat = [{
+    $logits `,` $labels attr-dict `:` type($logits) `,` type($labels) `->` type($losses)
+  }];
+  let hasVerifier = 1;
+}
+
+def NN_CrossEntropyGradOp : NN_GradOp<"cross_entropy_grad",
+    (ins NN_Float:$logits, NN_Ids:$labels, NN_F32:$lse, F64Attr:$scale)> {
+  let summary = "out[..., v] = scale * (exp(logits[..., v] - lse) - (v == label)).";
+  let description = [{
+    `scale` is the gradient of every loss: 1 / (tokens of the global batch).
+  }];
+  let results = (outs NN_Float:$output);
+  let assemblyFormat = [{
+    $logits `,` $labels `,` $lse attr-dict `:` type($logits) `,` type($labels) `,` type($lse)
+  }];
+}
+
+def NN_SumOp : NN_ComputeOp<"sum",
+    (ins NN_F32:$input, Optional<NN_F32>:$init, F64Attr:$scale)> {
+  let summary = "out = init + scale * sum of all elements: a rank-0 tensor.";
+  let results = (outs NN_F32:$output);
+  let assemblyFormat = [{
+    $input (`init` $init^ `:` type($init))? attr-dict `:` type($input) `->` type($output)
+  }];
+}
+
+def NN_TakeRowOp : NN_ComputeOp<"take_row",
+    (ins NN_Float:$input, NN_Ids:$position)> {
+  let summary = "out[b, 0, c] = x[b, position, c]; `position` is a rank-0 tensor.";
+  let results = (outs NN_Float:$output);
+  let assemblyFormat = [{
+    $input `[` $position `]` attr-dict `:` type($input) `,` type($position) `->` type($output)
+  }];
+}
+
+//===----------------------------------------------------------------------===//
+// Optimizer
+//===----------------------------------------------------------------------===//
+
+def NN_FillOp : NN_GradOp<"fill", (ins F64Attr:$value)> {
+  let summary = "A tensor of one value.";
+  let results = (outs NN_Float:$output);
+  let assemblyFormat = "$value attr-dict `:` type($output)";
+}
+
+def NN_GlobalNormOp : NN_GradOp<"global_norm", (ins Variadic<NN_F32>:$inputs)> {
+  let summary = "sqrt of the sum of squares of all elements of all inputs: rank 0.";
+  let description = [{
+    Summed in double precision over blocks of 65,536 elements, in an order that
+    does not depend on the number of threads.
+  }];
+  let results = (outs NN_F32:$output);
+  let assemblyFormat = "$inputs attr-dict `:` type($inputs) `->` type($output)";
+}
+
+def NN_ClipCoefficientOp : NN_GradOp<"clip_coefficient",
+    (ins NN_F32:$norm, F64Attr:$max_norm)> {
+  let summary = "min(1, max_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_.";
+  let results = (outs NN_F32:$output);
+  let assemblyFormat = "$norm attr-dict `:` type($norm)";
+}
+
+def NN_AdamWOp : NN_GradOp<"adamw",
+    (ins NN_F32:$parameter, NN_F32:$grad, NN_F32:$exp_avg, NN_F32:$exp_avg_sq,
+         NN_F32:$lr, NN_F32:$bias_correction1, NN_F32:$bias_correction2,
+         Optional<NN_F32>:$clip, F64Attr:$beta1, F64Attr:$beta2, F64Attr:$eps,
+         F64Attr:$weight_decay, UnitAttr:$decoupled)> {
+  let summary = "One update of Adam over a flat tensor (Kingma, Ba; Loshchilov, Hutter).";
+  let description = [{
+    g = clip * grad; without `decoupled` g += weight_decay * p;
+    m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2;
+    with `decoupled` p = p (1 - lr weight_decay);
+    p = p - lr / bias_correction1 * m / (sqrt(v) / sqrt(bias_correction2) + eps).
+    `copy`, when it is there, is the new parameter in compute precision.
+    lr, the bias corrections (1 - beta^t) and clip are rank-0 tensors.
+  }];
+  let results = (outs NN_F32:$new_parameter, NN_F32:$new_exp_avg,
+                      NN_F32:$new_exp_avg_sq, Optional<NN_Float>:$copy);
+  let assemblyFormat = [{
+    $parameter `,` $grad `,` $exp_avg `,` $exp_avg_sq `lr` $lr `bias` $bias_correction1 `,` $bias_correction2
+    (`clip` $clip^)? attr-dict `:` type($parameter) `,` type($lr) `->` type($new_parameter) (`copy` type($copy)^)?
+  }];
+}
+
+#endif // HEDDLE_DIALECTS_NN_OPS
