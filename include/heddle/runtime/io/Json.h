@@ -110,6 +110,7 @@ public:
 
 private:
   friend class JsonTreeBuilder;
+  friend struct JsonMember;
   Kind valueKind = Kind::Null;
   bool boolean = false;
   int32_t line = 0;
@@ -121,13 +122,17 @@ private:
   std::vector<JsonMember> object;
   std::string valuePath;
   std::shared_ptr<const JsonSource> source;
+  SourceLocation locate(int32_t atLine, int32_t atColumn) const;
 };
 
 /// A key with its place, and its value.
 struct JsonMember {
   std::string key;
-  SourceLocation keyLocation;
+  int32_t keyLine = 0;
+  int32_t keyColumn = 0;
   JsonValue value;
+  /// Where the key stands; the file only when it is a text file.
+  SourceLocation keyLocation() const;
 };
 
 /// Parses `text`; throws UserError with the codes of `source`.
