@@ -203,6 +203,7 @@ struct Plan {
   Scheduler scheduler;
   std::vector<State> states;
   std::vector<Kernel> kernels;
+  std::string kernelImageHash; ///< Of `.heddle.kernels`; empty: not checked.
   std::vector<Sequence> sequences;
   std::vector<Program> programs;
   Memory memory;
@@ -217,7 +218,11 @@ void to_json(nlohmann::json &json, const Plan &plan);
 /// Throws nlohmann::json::exception when a key is missing or has another type.
 void from_json(const nlohmann::json &json, Plan &plan);
 
-/// The hash that `Plan::hash` holds.
+/// XXH3-128 of the bytes, hexadecimal.
+std::string hashBytes(const void *data, size_t size);
+
+/// The hash that `Plan::hash` holds: of the canonical JSON, without the hash
+/// itself and the phases' times.
 std::string computeHash(const Plan &plan);
 
 } // namespace heddle::plan

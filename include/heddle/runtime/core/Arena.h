@@ -1,0 +1,51 @@
+//===- Arena.h - One mapped region of memory --------------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_CORE_ARENA_H
+#define HEDDLE_RUNTIME_CORE_ARENA_H
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace heddle::rt {
+
+/// An anonymous mapping of exactly the bytes that a plan asks for, zeroed, and
+/// aligned to a huge page when it is longer than one.
+class Arena {
+public:
+  Arena() = default;
+  /// Maps `bytes`, a multiple of the page size. `owner` names the region in the
+  /// error when it cannot be had. With `guarded`, the page before it and the
+  /// page after it fault.
+  Arena(int64_t bytes, const std::string &owner, bool guarded = false);
+  Arena(Arena &&other) noexcept;
+  Arena &operator=(Arena &&other) noexcept;
+  ~Arena();
+
+  char *data() const { return start; }
+  int64_t size() const { return bytes; }
+
+  /// Writes `value` into every byte.
+  void poison(unsigned char value);
+
+  /// The size of a page of this machine.
+  static int64_t pageSize();
+
+private:
+  void release();
+
+  char *start = nullptr;
+  int64_t bytes = 0;
+  void *mapping = nullptr; ///< With the guard pages, if there are any.
+  size_t mappingBytes = 0;
+};
+
+} // namespace heddle::rt
+
+#endif // HEDDLE_RUNTIME_CORE_ARENA_H

@@ -1,0 +1,35 @@
+//===- Loader.h - What a compiled binary carries ----------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_CORE_LOADER_H
+#define HEDDLE_RUNTIME_CORE_LOADER_H
+
+#include "heddle/PlanFormat/Plan.h"
+
+#include <string>
+#include <vector>
+
+namespace heddle::rt {
+
+/// The two sections of a compiled binary.
+struct Binary {
+  plan::Plan plan;
+  std::vector<char> kernels; ///< An ELF shared object, for KernelImage.
+};
+
+/// Reads the plan and the kernels of the binary at `path` and checks their
+/// hashes. Throws a UserError: H0381 when it is no compiled binary, H0382 when
+/// it was damaged, H0383 when its plan is not one of this version.
+Binary readBinary(const std::string &path);
+
+/// The same from the text of a plan; `origin` names it in errors.
+plan::Plan parsePlan(const std::string &text, const std::string &origin);
+
+} // namespace heddle::rt
+
+#endif // HEDDLE_RUNTIME_CORE_LOADER_H

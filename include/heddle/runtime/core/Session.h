@@ -1,0 +1,98 @@
+//===- Session.h - A plan in memory, ready to run ---------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_CORE_SESSION_H
+#define HEDDLE_RUNTIME_CORE_SESSION_H
+
+#include "heddle/runtime/core/Arena.h"
+#include "heddle/runtime/core/CommandList.h"
+
+#include <deque>
+#include <string_view>
+
+namespace heddle::rt {
+
+/// A port or state in memory.
+struct Value {
+  char *data = nullptr;
+  plan::DType type = plan::DType::F32;
+  std::vector<int64_t> shape;
+
+  int64_t numElements() const;
+  int64_t numBytes() const { return numElements() * plan::byteSize(type); }
+  template <typename T> T *as() const { return reinterpret_cast<T *>(data); }
+};
+
+/// One program of a session: its ports and its commands.
+class LoadedProgram {
+public:
+  LoadedProgram(const plan::Plan &plan, const plan::Program &program,
+                const KernelImage &image, const Regions &regions);
+
+  /// The input of that name, or null.
+  const Value *input(std::string_view name) const;
+  /// The output of that name, or null.
+  const Value *output(std::string_view name) const;
+  /// Writes one float into a scalar input; nothing when there is none such.
+  void setScalar(std::string_view name, double value) const;
+
+  const plan::Program &program() const { return source; }
+  const CommandList &commands() const { return list; }
+
+private:
+  const plan::Program &source;
+  std::vector<Value> inputs;
+  std::vector<Value> outputs;
+  CommandList list;
+};
+
+/// How a session is set up; the defaults are what a compiled binary uses.
+struct SessionOptions {
+  bool guardPages = false; ///< Fault on the pages around both regions.
+};
+
+/// Maps the memory of a plan, resolves its programs and runs them. The plan,
+/// the kernels and the device must outlive it.
+class Session {
+public:
+  /// Throws a UserError: H0292 when the memory cannot be had, H0193 when the
+  /// device has more threads than the plan, H0385 when the plan is malformed.
+  Session(const plan::Plan &plan, const KernelImage &image, Device &device,
+          const SessionOptions &options = {});
+
+  /// The program of that kind (train, eval, generate), or null.
+  const LoadedProgram *program(std::string_view kind) const;
+  /// The state of that name, or null.
+  const Value *state(std::string_view name) const;
+  /// The memory of `plan().states[index]`.
+  const Value &state(size_t index) const { return states[index]; }
+
+  /// Runs a program once on what its inputs hold. Allocates nothing.
+  void run(const LoadedProgram &program, LaunchTime *times = nullptr) {
+    program.commands().run(device, times);
+  }
+
+  const plan::Plan &plan() const { return source; }
+  Device &runsOn() const { return device; }
+  /// Bytes mapped for states and for everything else.
+  int64_t mappedBytes() const { return persistent.size() + arena.size(); }
+  /// Fills the arena with `value`; inputs must be written again after it.
+  void poisonArena(unsigned char value) { arena.poison(value); }
+
+private:
+  const plan::Plan &source;
+  Device &device;
+  Arena persistent;
+  Arena arena;
+  std::vector<Value> states;
+  std::deque<LoadedProgram> programs;
+};
+
+} // namespace heddle::rt
+
+#endif // HEDDLE_RUNTIME_CORE_SESSION_H

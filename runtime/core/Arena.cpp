@@ -1,0 +1,101 @@
+//===- Arena.cpp - One mapped region of memory ----------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/core/Arena.h"
+#include "heddle/runtime/io/Diagnostic.h"
+
+#include <cassert>
+#include <cstring>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <utility>
+
+using namespace heddle::rt;
+
+static constexpr size_t hugePageBytes = size_t(2) << 20;
+
+[[noreturn]] static void refuse(int64_t bytes, const std::string &owner) {
+  heddle::fail("H0292",
+               "the plan needs " + std::to_string(bytes) + " bytes for " +
+                   owner + ", which this machine does not give",
+               "compile with a smaller --batch or --micro-batch, or with "
+               "--recompute full");
+}
+
+/// Physical memory of the machine, or a value that refuses nothing.
+static uint64_t physicalBytes() {
+  long pages = sysconf(_SC_PHYS_PAGES);
+  return pages < 0 ? UINT64_MAX : uint64_t(pages) * Arena::pageSize();
+}
+
+int64_t Arena::pageSize() { return sysconf(_SC_PAGESIZE); }
+
+Arena::Arena(int64_t bytes, const std::string &owner, bool guarded)
+    : bytes(bytes) {
+  if (bytes == 0)
+    return;
+  if (bytes < 0 || bytes % pageSize() != 0)
+    heddle::fail("H0385",
+                 "the plan's size for " + owner +
+                     " is not a whole number of pages",
+                 "compile the binary again");
+  if (uint64_t(bytes) > physicalBytes())
+    refuse(bytes, owner);
+
+  size_t guard = guarded ? pageSize() : 0;
+  size_t align = size_t(bytes) >= hugePageBytes ? hugePageBytes : pageSize();
+  size_t reserved = bytes + 2 * guard + align;
+  void *base = mmap(nullptr, reserved, PROT_NONE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (base == MAP_FAILED)
+    refuse(bytes, owner);
+  uintptr_t low = reinterpret_cast<uintptr_t>(base);
+  uintptr_t first = (low + guard + align - 1) / align * align;
+
+  // Give back what stands around the region and its guard pages.
+  mapping = reinterpret_cast<void *>(first - guard);
+  mappingBytes = bytes + 2 * guard;
+  if (first - guard > low)
+    munmap(base, first - guard - low);
+  uintptr_t end = first - guard + mappingBytes;
+  if (low + reserved > end)
+    munmap(reinterpret_cast<void *>(end), low + reserved - end);
+
+  start = reinterpret_cast<char *>(first);
+  if (mprotect(start, bytes, PROT_READ | PROT_WRITE) != 0) {
+    release();
+    refuse(bytes, owner);
+  }
+  // Fewer misses of the address cache; a refusal changes nothing else.
+  if (size_t(bytes) >= hugePageBytes)
+    madvise(start, bytes, MADV_HUGEPAGE);
+}
+
+Arena::Arena(Arena &&other) noexcept { *this = std::move(other); }
+
+Arena &Arena::operator=(Arena &&other) noexcept {
+  std::swap(start, other.start);
+  std::swap(bytes, other.bytes);
+  std::swap(mapping, other.mapping);
+  std::swap(mappingBytes, other.mappingBytes);
+  return *this;
+}
+
+Arena::~Arena() { release(); }
+
+void Arena::release() {
+  if (mapping)
+    munmap(mapping, mappingBytes);
+  mapping = nullptr;
+  start = nullptr;
+}
+
+void Arena::poison(unsigned char value) {
+  if (bytes > 0)
+    memset(start, value, bytes);
+}

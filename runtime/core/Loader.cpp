@@ -1,0 +1,118 @@
+//===- Loader.cpp - What a compiled binary carries ------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/core/Loader.h"
+#include "heddle/runtime/io/Diagnostic.h"
+
+#include <cstring>
+#include <elf.h>
+#include <fstream>
+#include <optional>
+
+using namespace heddle;
+using namespace heddle::rt;
+
+static constexpr const char *recompile = "compile the binary again";
+
+namespace {
+
+/// Finds sections by name in an ELF file, reading only what it needs.
+class SectionReader {
+public:
+  explicit SectionReader(const std::string &path);
+  std::optional<std::vector<char>> find(const std::string &name);
+
+private:
+  std::optional<std::vector<char>> read(uint64_t offset, uint64_t count);
+
+  std::ifstream file;
+  uint64_t size = 0;
+  std::vector<Elf64_Shdr> sections;
+  std::vector<char> names;
+};
+
+SectionReader::SectionReader(const std::string &path)
+    : file(path, std::ios::binary) {
+  if (!file)
+    fail("H0381", "cannot open " + path, "check the path of the binary");
+  file.seekg(0, std::ios::end);
+  size = file.tellg();
+  auto start = read(0, sizeof(Elf64_Ehdr));
+  Elf64_Ehdr header;
+  if (!start || memcmp(start->data(), ELFMAG, SELFMAG) != 0)
+    return;
+  memcpy(&header, start->data(), sizeof(header));
+  auto table =
+      read(header.e_shoff, uint64_t(header.e_shnum) * sizeof(Elf64_Shdr));
+  if (!table || header.e_shstrndx >= header.e_shnum)
+    return;
+  sections.resize(header.e_shnum);
+  memcpy(sections.data(), table->data(), table->size());
+  const Elf64_Shdr &strings = sections[header.e_shstrndx];
+  auto text = read(strings.sh_offset, strings.sh_size);
+  if (!text || text->empty() || text->back() != 0)
+    sections.clear();
+  else
+    names = std::move(*text);
+}
+
+std::optional<std::vector<char>> SectionReader::read(uint64_t offset,
+                                                     uint64_t count) {
+  if (offset > size || count > size - offset)
+    return std::nullopt;
+  std::vector<char> bytes(count);
+  file.seekg(offset);
+  if (!file.read(bytes.data(), count))
+    return std::nullopt;
+  return bytes;
+}
+
+std::optional<std::vector<char>> SectionReader::find(const std::string &name) {
+  for (const Elf64_Shdr &section : sections)
+    if (section.sh_name < names.size() && name == &names[section.sh_name])
+      return read(section.sh_offset, section.sh_size);
+  return std::nullopt;
+}
+
+} // namespace
+
+plan::Plan rt::parsePlan(const std::string &text, const std::string &origin) {
+  plan::Plan plan;
+  try {
+    nlohmann::json::parse(text).get_to(plan);
+  } catch (const nlohmann::json::parse_error &error) {
+    fail("H0382", origin + " is damaged: its plan is not JSON", recompile);
+  } catch (const nlohmann::json::exception &error) {
+    fail("H0383",
+         "the plan in " + origin +
+             " is not one of this version: " + error.what(),
+         recompile);
+  }
+  if (plan::computeHash(plan) != plan.hash)
+    fail("H0382", origin + " is damaged: its plan does not match its hash",
+         recompile);
+  return plan;
+}
+
+Binary rt::readBinary(const std::string &path) {
+  SectionReader reader(path);
+  auto text = reader.find(plan::planSectionName);
+  auto kernels = reader.find(plan::kernelSectionName);
+  if (!text || !kernels)
+    fail("H0381", path + " carries no plan: it is not a compiled binary",
+         "make one with `heddle compile MODEL -o BINARY`");
+  Binary binary;
+  binary.plan = parsePlan(std::string(text->begin(), text->end()), path);
+  binary.kernels = std::move(*kernels);
+  const std::string &expected = binary.plan.kernelImageHash;
+  if (!expected.empty() &&
+      plan::hashBytes(binary.kernels.data(), binary.kernels.size()) != expected)
+    fail("H0382", path + " is damaged: its kernels do not match their hash",
+         recompile);
+  return binary;
+}

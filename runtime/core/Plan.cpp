@@ -1,0 +1,218 @@
+//===- Plan.cpp - The plan's JSON form and hash ---------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Every struct of Plan.h is an object whose keys are the names of its fields;
+// operands, which are many, are arrays.
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/PlanFormat/Plan.h"
+
+#include <array>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+using nlohmann::json;
+
+namespace heddle::plan {
+
+namespace {
+
+/// The names of an enumeration's values, in the order of its declaration.
+using Names = std::vector<const char *>;
+
+const Names dtypeNames = {"F32", "BF16", "F16", "I32", "I64", "U8"};
+const Names spaceNames = {"persistent", "frame", "arg"};
+const Names scalarNames = {"constant", "arg", "loop-index"};
+const Names commandNames = {"launch", "call", "loop", "copy", "fill"};
+const Names initNames = {"zeros", "constant", "normal"};
+
+template <typename Enum> json enumToJson(const Names &names, Enum value) {
+  return names[static_cast<size_t>(value)];
+}
+
+template <typename Enum>
+void enumFromJson(const json &source, const Names &names, Enum &value) {
+  const auto &text = source.get_ref<const std::string &>();
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (text == names[i]) {
+      value = static_cast<Enum>(i);
+      return;
+    }
+  }
+  throw json::other_error::create(501, "unknown name '" + text + "'", &source);
+}
+
+std::string hexadecimal(XXH128_hash_t hash) {
+  std::array<char, 33> text;
+  snprintf(text.data(), text.size(), "%016llx%016llx",
+           static_cast<unsigned long long>(hash.high64),
+           static_cast<unsigned long long>(hash.low64));
+  return text.data();
+}
+
+} // namespace
+
+int64_t byteSize(DType type) {
+  switch (type) {
+  case DType::F32:
+  case DType::I32:
+    return 4;
+  case DType::BF16:
+  case DType::F16:
+    return 2;
+  case DType::I64:
+    return 8;
+  case DType::U8:
+    return 1;
+  }
+  return 0;
+}
+
+const char *dtypeName(DType type) {
+  return dtypeNames[static_cast<size_t>(type)];
+}
+
+std::optional<DType> parseDType(const std::string &name) {
+  for (size_t i = 0; i < dtypeNames.size(); ++i)
+    if (name == dtypeNames[i])
+      return static_cast<DType>(i);
+  return std::nullopt;
+}
+
+int64_t State::numElements() const {
+  int64_t count = 1;
+  for (int64_t extent : shape)
+    count *= extent;
+  return count;
+}
+
+const Program *Plan::findProgram(const std::string &kind) const {
+  for (const Program &program : programs)
+    if (program.kind == kind)
+      return &program;
+  return nullptr;
+}
+
+void to_json(json &target, const DType &type) { target = dtypeName(type); }
+void from_json(const json &source, DType &type) {
+  enumFromJson(source, dtypeNames, type);
+}
+
+void to_json(json &target, const Init::Kind &kind) {
+  target = enumToJson(initNames, kind);
+}
+void from_json(const json &source, Init::Kind &kind) {
+  enumFromJson(source, initNames, kind);
+}
+
+void to_json(json &target, const Command::Kind &kind) {
+  target = enumToJson(commandNames, kind);
+}
+void from_json(const json &source, Command::Kind &kind) {
+  enumFromJson(source, commandNames, kind);
+}
+
+void to_json(json &target, const Ref &ref) {
+  target = json::array({enumToJson(spaceNames, ref.space), ref.index,
+                        ref.offset, ref.stride, ref.bytes});
+}
+void from_json(const json &source, Ref &ref) {
+  enumFromJson(source.at(0), spaceNames, ref.space);
+  source.at(1).get_to(ref.index);
+  source.at(2).get_to(ref.offset);
+  source.at(3).get_to(ref.stride);
+  source.at(4).get_to(ref.bytes);
+}
+
+void to_json(json &target, const Scalar &scalar) {
+  target = json::array({enumToJson(scalarNames, scalar.kind), scalar.value});
+}
+void from_json(const json &source, Scalar &scalar) {
+  enumFromJson(source.at(0), scalarNames, scalar.kind);
+  source.at(1).get_to(scalar.value);
+}
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Command, kind, target, refs, scalars,
+                                   frameOffset, count, path)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Sequence, name, frameBytes, numArgs,
+                                   numScalarArgs, commands)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Kernel, name, ops, hash, flops, bytes, calls,
+                                   scratchBytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Init, kind, value, stddev)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(State, name, role, parameter, type, shape,
+                                   offset, trainable, checkpointed, decays,
+                                   sourceName, sourceType, init)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Port, name, type, shape, ref)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Program, kind, sequence, inputs, outputs,
+                                   flops)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Scheduler, type, params)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Optimizer, type, lr, beta1, beta2, eps,
+                                   weightDecay, decoupled, gradientClipping)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Owner, name, bytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Memory, persistentBytes, arenaBytes,
+                                   scratchOffset, scratchBytesPerThread, owners)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PhaseTime, name, seconds)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Weights, random, seed, directory, headerHash)
+
+/// Calls `visit(key, field)` for every field of `plan`, const or not.
+template <typename PlanType, typename Visitor>
+static void visitFields(PlanType &plan, Visitor visit) {
+  visit("version", plan.version);
+  visit("hash", plan.hash);
+  visit("family", plan.family);
+  visit("modelConfig", plan.modelConfig);
+  visit("vocabSize", plan.vocabSize);
+  visit("maxPositions", plan.maxPositions);
+  visit("parameters", plan.parameters);
+  visit("batch", plan.batch);
+  visit("microBatch", plan.microBatch);
+  visit("accumulate", plan.accumulate);
+  visit("seq", plan.seq);
+  visit("threads", plan.threads);
+  visit("precision", plan.precision);
+  visit("march", plan.march);
+  visit("features", plan.features);
+  visit("recompute", plan.recompute);
+  visit("weights", plan.weights);
+  visit("optimizer", plan.optimizer);
+  visit("scheduler", plan.scheduler);
+  visit("states", plan.states);
+  visit("kernels", plan.kernels);
+  visit("kernelImageHash", plan.kernelImageHash);
+  visit("sequences", plan.sequences);
+  visit("programs", plan.programs);
+  visit("memory", plan.memory);
+  visit("phases", plan.phases);
+  visit("strategy", plan.strategy);
+}
+
+void to_json(json &target, const Plan &plan) {
+  target = json::object();
+  visitFields(plan,
+              [&](const char *key, const auto &field) { target[key] = field; });
+}
+
+void from_json(const json &source, Plan &plan) {
+  visitFields(plan, [&](const char *key, auto &field) {
+    source.at(key).get_to(field);
+  });
+}
+
+std::string hashBytes(const void *data, size_t size) {
+  return hexadecimal(XXH3_128bits(data, size));
+}
+
+std::string computeHash(const Plan &plan) {
+  json canonical = plan;
+  canonical.erase("hash");
+  canonical.erase("phases");
+  std::string text = canonical.dump();
+  return hashBytes(text.data(), text.size());
+}
+
+} // namespace heddle::plan

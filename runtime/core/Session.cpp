@@ -1,0 +1,97 @@
+//===- Session.cpp - A plan in memory, ready to run -----------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/core/Session.h"
+#include "heddle/runtime/io/Diagnostic.h"
+
+using namespace heddle;
+using namespace heddle::rt;
+
+int64_t Value::numElements() const {
+  int64_t count = 1;
+  for (int64_t extent : shape)
+    count *= extent;
+  return count;
+}
+
+static std::vector<Value> resolvePorts(const std::vector<plan::Port> &ports,
+                                       const Regions &regions) {
+  std::vector<Value> values;
+  for (const plan::Port &port : ports)
+    values.push_back({resolvePort(port, regions), port.type, port.shape});
+  return values;
+}
+
+LoadedProgram::LoadedProgram(const plan::Plan &plan,
+                             const plan::Program &program,
+                             const KernelImage &image, const Regions &regions)
+    : source(program), inputs(resolvePorts(program.inputs, regions)),
+      outputs(resolvePorts(program.outputs, regions)),
+      list(plan, program, image, regions) {}
+
+static const Value *findPort(const std::vector<plan::Port> &ports,
+                             const std::vector<Value> &values,
+                             std::string_view name) {
+  for (size_t i = 0; i < ports.size(); ++i)
+    if (ports[i].name == name)
+      return &values[i];
+  return nullptr;
+}
+
+const Value *LoadedProgram::input(std::string_view name) const {
+  return findPort(source.inputs, inputs, name);
+}
+
+const Value *LoadedProgram::output(std::string_view name) const {
+  return findPort(source.outputs, outputs, name);
+}
+
+void LoadedProgram::setScalar(std::string_view name, double value) const {
+  if (const Value *port = input(name))
+    *port->as<float>() = static_cast<float>(value);
+}
+
+Session::Session(const plan::Plan &plan, const KernelImage &image,
+                 Device &device, const SessionOptions &options)
+    : source(plan), device(device),
+      persistent(plan.memory.persistentBytes, "states", options.guardPages),
+      arena(plan.memory.arenaBytes, "the arena", options.guardPages) {
+  if (device.threads() > plan.threads)
+    fail("H0193",
+         "the plan was made for at most " + std::to_string(plan.threads) +
+             " threads, not " + std::to_string(device.threads()),
+         "use --threads " + std::to_string(plan.threads) +
+             ", or compile with --threads " + std::to_string(device.threads()));
+  Regions regions = {persistent.data(), persistent.size(), arena.data(),
+                     arena.size()};
+  for (const plan::State &state : plan.states) {
+    plan::Port place;
+    place.name = state.name;
+    place.type = state.type;
+    place.shape = state.shape;
+    place.ref.space = plan::Space::Persistent;
+    place.ref.offset = state.offset;
+    states.push_back({resolvePort(place, regions), state.type, state.shape});
+  }
+  for (const plan::Program &program : plan.programs)
+    programs.emplace_back(plan, program, image, regions);
+}
+
+const LoadedProgram *Session::program(std::string_view kind) const {
+  for (const LoadedProgram &program : programs)
+    if (program.program().kind == kind)
+      return &program;
+  return nullptr;
+}
+
+const Value *Session::state(std::string_view name) const {
+  for (size_t i = 0; i < states.size(); ++i)
+    if (source.states[i].name == name)
+      return &states[i];
+  return nullptr;
+}
