@@ -1,0 +1,168 @@
+//===- PeakRate.cpp - How fast this machine multiplies --------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Each loop keeps enough independent accumulators to hide the latency of its
+// instruction and touches no memory.
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/devices/cpu/PeakRate.h"
+#include "heddle/runtime/devices/cpu/CpuFeatures.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <immintrin.h>
+
+using namespace heddle::rt;
+
+/// A unit of the CPU: a loop over it and what one round of that computes.
+namespace {
+struct Unit {
+  const char *name;
+  void (*loop)(int64_t rounds);
+  double flopsPerRound;
+};
+} // namespace
+
+static constexpr int accumulators = 12;
+
+__attribute__((target("avx2,fma"))) static void loopAvx2(int64_t rounds) {
+  __m256 sums[accumulators];
+#pragma GCC unroll 12
+  for (__m256 &sum : sums)
+    sum = _mm256_set1_ps(0.5f);
+  __m256 factor = _mm256_set1_ps(0.25f);
+  for (int64_t i = 0; i < rounds; ++i)
+#pragma GCC unroll 12
+    for (__m256 &sum : sums) {
+      sum = _mm256_fmadd_ps(sum, factor, factor);
+      __asm__ volatile("" : "+x"(sum));
+    }
+}
+
+__attribute__((target("avx512f"))) static void loopAvx512(int64_t rounds) {
+  __m512 sums[accumulators];
+#pragma GCC unroll 12
+  for (__m512 &sum : sums)
+    sum = _mm512_set1_ps(0.5f);
+  __m512 factor = _mm512_set1_ps(0.25f);
+  for (int64_t i = 0; i < rounds; ++i)
+#pragma GCC unroll 12
+    for (__m512 &sum : sums) {
+      sum = _mm512_fmadd_ps(sum, factor, factor);
+      __asm__ volatile("" : "+v"(sum));
+    }
+}
+
+__attribute__((target("avx512f,avx512bf16"))) static void
+loopBf16(int64_t rounds) {
+  __m512 sums[accumulators];
+#pragma GCC unroll 12
+  for (__m512 &sum : sums)
+    sum = _mm512_setzero_ps();
+  __m512bh factor =
+      _mm512_cvtne2ps_pbh(_mm512_set1_ps(0.25f), _mm512_set1_ps(0.25f));
+  for (int64_t i = 0; i < rounds; ++i)
+#pragma GCC unroll 12
+    for (__m512 &sum : sums) {
+      sum = _mm512_dpbf16_ps(sum, factor, factor);
+      __asm__ volatile("" : "+v"(sum));
+    }
+}
+
+/// The memory form of a tile configuration.
+struct alignas(64) TileConfig {
+  uint8_t palette = 1, startRow = 0, reserved[14] = {};
+  uint16_t columnBytes[16] = {};
+  uint8_t rows[16] = {};
+};
+
+__attribute__((target("amx-tile,amx-bf16"))) static void
+loopAmx(int64_t rounds) {
+  TileConfig config;
+  std::fill_n(config.columnBytes, 8, 64);
+  std::fill_n(config.rows, 8, 16);
+  _tile_loadconfig(&config);
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  _tile_zero(4);
+  _tile_zero(5);
+  _tile_zero(6);
+  _tile_zero(7);
+  for (int64_t i = 0; i < rounds; ++i) {
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+  }
+  _tile_release();
+}
+
+/// A baseline that every x86-64 runs.
+static void loopSse(int64_t rounds) {
+  __m128 sums[accumulators];
+#pragma GCC unroll 12
+  for (__m128 &sum : sums)
+    sum = _mm_set1_ps(0.5f);
+  __m128 factor = _mm_set1_ps(0.25f);
+  for (int64_t i = 0; i < rounds; ++i)
+#pragma GCC unroll 12
+    for (__m128 &sum : sums) {
+      sum = _mm_add_ps(_mm_mul_ps(sum, factor), factor);
+      __asm__ volatile("" : "+x"(sum));
+    }
+}
+
+static bool canUseTiles() {
+  if (!hasCpuFeature("amx-bf16"))
+    return false;
+  try {
+    requireCpuFeatures({"amx-tile"}, "native");
+    return true;
+  } catch (const std::exception &) {
+    return false; // The system keeps them to itself: the next unit counts.
+  }
+}
+
+static Unit chooseUnit(const std::string &precision) {
+  bool bf16 = precision == "bf16";
+  if (bf16 && canUseTiles())
+    return {"amx-bf16", loopAmx, 4 * 16 * 16 * 32 * 2};
+  if (bf16 && hasCpuFeature("avx512bf16"))
+    return {"avx512bf16", loopBf16, accumulators * 32 * 2};
+  if (hasCpuFeature("avx512f"))
+    return {"avx512f", loopAvx512, accumulators * 16 * 2};
+  if (hasCpuFeature("avx2") && hasCpuFeature("fma"))
+    return {"avx2", loopAvx2, accumulators * 8 * 2};
+  return {"sse2", loopSse, accumulators * 4 * 2};
+}
+
+static constexpr int64_t roundsPerTrial = 50000;
+
+static void measureOnThread(const void *context, int64_t, int64_t) {
+  static_cast<const Unit *>(context)->loop(roundsPerTrial);
+}
+
+PeakRate heddle::rt::measurePeak(ThreadPool &pool,
+                                 const std::string &precision) {
+  using Clock = std::chrono::steady_clock;
+  Unit unit = chooseUnit(precision);
+  PeakRate peak;
+  peak.unit = unit.name;
+  // The best of several: what slows one down is not the machine's peak.
+  for (int trial = 0; trial < 40; ++trial) {
+    Clock::time_point begin = Clock::now();
+    pool.run(measureOnThread, &unit);
+    double seconds =
+        std::chrono::duration<double>(Clock::now() - begin).count();
+    double flops = unit.flopsPerRound * roundsPerTrial * pool.threads();
+    peak.flopsPerSecond = std::max(peak.flopsPerSecond, flops / seconds);
+  }
+  return peak;
+}
