@@ -1,0 +1,28 @@
+//===- CheckpointFormat.h - Names inside a checkpoint -----------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_IO_CHECKPOINTFORMAT_H
+#define HEDDLE_RUNTIME_IO_CHECKPOINTFORMAT_H
+
+namespace heddle::io::checkpoint {
+
+inline constexpr const char *configFile = "config.json";
+inline constexpr const char *modelFile = "model.safetensors";
+inline constexpr const char *ownFolder = "heddle";
+inline constexpr const char *optimizerFile = "heddle/optimizer.safetensors";
+inline constexpr const char *stateFile = "heddle/state.json";
+inline constexpr const char *manifestFile = "heddle/manifest.json";
+inline constexpr const char *latestFile = "latest";
+inline constexpr const char *stepPrefix = "step-";
+/// Directories that are being written or removed; none is ever read.
+inline constexpr const char *temporaryPrefix = ".heddle-tmp-";
+inline constexpr int manifestVersion = 1;
+
+} // namespace heddle::io::checkpoint
+
+#endif // HEDDLE_RUNTIME_IO_CHECKPOINTFORMAT_H

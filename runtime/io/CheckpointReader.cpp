@@ -1,0 +1,247 @@
+//===- CheckpointReader.cpp - Reading of checkpoints ------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "CheckpointFormat.h"
+#include "heddle/runtime/io/Checkpoint.h"
+#include "heddle/runtime/io/Json.h"
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+#include <unistd.h>
+
+using namespace heddle;
+using namespace heddle::io;
+using namespace heddle::io::checkpoint;
+namespace fs = std::filesystem;
+
+static bool isCheckpoint(const fs::path &path) {
+  return fs::exists(path / manifestFile);
+}
+
+/// The checkpoint with the highest step, "" when there is none.
+static std::string newestIn(const std::string &directory) {
+  std::string newest;
+  for (const fs::directory_entry &entry : fs::directory_iterator(directory)) {
+    std::string name = entry.path().filename().string();
+    bool longer = name.size() > newest.size();
+    if (name.rfind(stepPrefix, 0) == 0 && isCheckpoint(entry.path()) &&
+        (longer || (name.size() == newest.size() && name > newest)))
+      newest = name;
+  }
+  return newest;
+}
+
+std::string io::resolveCheckpoint(const std::string &path) {
+  if (isCheckpoint(path))
+    return path;
+  fs::path latest = fs::path(path) / latestFile;
+  if (!fs::exists(latest))
+    fail("H0360",
+         fs::exists(path) ? path + " is not a checkpoint"
+                          : path + " does not exist",
+         "name a directory that `train --save` has written, or one of its "
+         "step-* directories");
+  std::string name = readText(latest.string(), "H0360");
+  while (!name.empty() && (name.back() == '\n' || name.back() == '\r'))
+    name.pop_back();
+  fs::path target = fs::path(path) / name;
+  if (name.find('/') == std::string::npos && isCheckpoint(target))
+    return target.string();
+  std::string newest = newestIn(path);
+  fail("H0365", "`latest` names \"" + name + "\", which is not a checkpoint",
+       newest.empty() ? "name another checkpoint"
+                      : "name " + path + "/" + newest + " instead",
+       {latest.string(), 1, 1});
+}
+
+//===----------------------------------------------------------------------===//
+// The manifest
+//===----------------------------------------------------------------------===//
+
+/// The parts that the manifest names, not yet looked at.
+static std::vector<CheckpointPart> readManifest(const std::string &directory) {
+  JsonValue manifest =
+      parseJsonFile(directory + "/" + manifestFile, modelJsonCodes);
+  const JsonValue &version = manifest.at("version");
+  if (version.asInteger() != manifestVersion)
+    version.fail(
+        "H0364",
+        "this checkpoint has version " + std::to_string(version.asInteger()) +
+            "; this program reads version " + std::to_string(manifestVersion),
+        "use the program that wrote it, or a newer one");
+  std::vector<CheckpointPart> parts;
+  for (const JsonValue &file : manifest.at("files").elements()) {
+    const JsonValue &name = file.at("name");
+    if (name.asString().find("..") != std::string::npos ||
+        name.asString().rfind('/', 0) == 0)
+      name.fail("H0361", "the manifest names a file outside the checkpoint",
+                "restore the checkpoint from a copy");
+    parts.push_back({name.asString(), file.at("bytes").asInteger(),
+                     file.at("xxh3").asString(), ""});
+  }
+  return parts;
+}
+
+/// What is wrong with a part, as an error; its code is empty when nothing is.
+static Diagnostic inspectPart(const std::string &directory,
+                              const CheckpointPart &part, bool contents) {
+  std::string path = directory + "/" + part.file;
+  Diagnostic problem;
+  problem.location = {path, 0, 0};
+  problem.help = "resume from another checkpoint";
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) {
+    problem.code = "H0361";
+    problem.message = part.file + " is missing from the checkpoint";
+    return problem;
+  }
+  std::shared_ptr<const MappedFile> file = MappedFile::open(path, "H0361");
+  if (file->size() != part.bytes) {
+    problem.code = "H0362";
+    problem.message = part.file + " has " + std::to_string(file->size()) +
+                      " bytes; the manifest says " + std::to_string(part.bytes);
+    return problem;
+  }
+  std::string digest =
+      contents ? hexDigest(hashBytes(file->data(), file->size())) : part.digest;
+  if (digest != part.digest) {
+    problem.code = "H0363";
+    problem.message = part.file + " is damaged: its checksum is " + digest +
+                      "; the manifest says " + part.digest;
+  }
+  return problem;
+}
+
+std::vector<CheckpointPart> io::verifyCheckpoint(const std::string &path) {
+  std::string directory = resolveCheckpoint(path);
+  std::vector<CheckpointPart> parts = readManifest(directory);
+  for (CheckpointPart &part : parts)
+    part.problem = inspectPart(directory, part, true).message;
+  return parts;
+}
+
+static void requireWhole(const std::string &directory,
+                         const std::vector<CheckpointPart> &parts,
+                         bool contents) {
+  for (const CheckpointPart &part : parts) {
+    Diagnostic problem = inspectPart(directory, part, contents);
+    if (!problem.code.empty())
+      throw UserError(problem);
+  }
+}
+
+static CheckpointState readState(const std::string &directory) {
+  JsonValue json = parseJsonFile(directory + "/" + stateFile, modelJsonCodes);
+  CheckpointState state;
+  state.step = json.at("step").asInteger();
+  const JsonValue &seed = json.at("seed");
+  char *end = nullptr;
+  state.seed = std::strtoull(seed.asString().c_str(), &end, 10);
+  if (seed.asString().empty() || *end != '\0')
+    seed.failType("a string of digits");
+  state.dataPosition = json.at("data_position").asInteger();
+  state.dataFile = json.at("data_file").asString();
+  state.planHash = json.at("plan").asString();
+  state.extra = json.at("extra").toJson();
+  return state;
+}
+
+Checkpoint io::openCheckpoint(const std::string &path, bool verify) {
+  Checkpoint checkpoint;
+  checkpoint.path = resolveCheckpoint(path);
+  requireWhole(checkpoint.path, readManifest(checkpoint.path), verify);
+  checkpoint.state = readState(checkpoint.path);
+  checkpoint.model = openWeights(checkpoint.path);
+  checkpoint.optimizer = openSafetensors(checkpoint.path + "/" + optimizerFile);
+  return checkpoint;
+}
+
+//===----------------------------------------------------------------------===//
+// For people
+//===----------------------------------------------------------------------===//
+
+static nlohmann::ordered_json describe(const std::string &path) {
+  nlohmann::ordered_json out;
+  std::string directory = path;
+  bool whole = isCheckpoint(path) || fs::exists(fs::path(path) / latestFile);
+  if (whole) {
+    directory = resolveCheckpoint(path);
+    CheckpointState state = readState(directory);
+    out["path"] = directory;
+    out["step"] = state.step;
+    out["seed"] = state.seed;
+    out["data_position"] = state.dataPosition;
+    out["data_file"] = state.dataFile;
+    out["plan"] = state.planHash;
+    for (const CheckpointPart &part : readManifest(directory))
+      out["files"].push_back(
+          {{"name", part.file}, {"bytes", part.bytes}, {"xxh3", part.digest}});
+  } else {
+    out["path"] = directory;
+  }
+  WeightSet weights = openWeights(directory);
+  int64_t elements = 0, bytes = 0;
+  out["header_hash"] = weights.headerHash();
+  out["tensors"] = nlohmann::ordered_json::array();
+  for (const TensorInfo &info : weights.tensors()) {
+    elements += info.numElements();
+    bytes += info.bytes;
+    out["tensors"].push_back({{"name", info.name},
+                              {"dtype", info.dtype},
+                              {"shape", info.shape},
+                              {"bytes", info.bytes}});
+  }
+  out["elements"] = elements;
+  out["bytes"] = bytes;
+  return out;
+}
+
+std::string io::inspectCheckpoint(const std::string &path, bool json) {
+  nlohmann::ordered_json all = describe(path);
+  if (json)
+    return all.dump() + "\n";
+  std::ostringstream out;
+  for (const char *key : {"path", "step", "seed", "data_position", "data_file",
+                          "plan", "header_hash"})
+    if (all.contains(key))
+      out << key << ": "
+          << (all[key].is_string() ? all[key].get<std::string>()
+                                   : all[key].dump())
+          << "\n";
+  if (all.contains("files"))
+    for (const auto &file : all["files"])
+      out << "file " << file["name"].get<std::string>() << ": " << file["bytes"]
+          << " bytes, xxh3 " << file["xxh3"].get<std::string>() << "\n";
+  for (const auto &tensor : all["tensors"])
+    out << "tensor " << tensor["name"].get<std::string>() << ": "
+        << tensor["dtype"].get<std::string>() << " "
+        << shapeToString(tensor["shape"].get<std::vector<int64_t>>()) << "\n";
+  out << all["tensors"].size() << " tensors, " << all["elements"]
+      << " elements, " << all["bytes"] << " bytes\n";
+  return out.str();
+}
+
+void io::exportCheckpoint(const std::string &path, const std::string &output) {
+  std::string directory = resolveCheckpoint(path);
+  std::vector<CheckpointPart> parts = readManifest(directory);
+  requireWhole(directory, parts, true);
+  if (fs::exists(output) && !(fs::is_directory(output) && fs::is_empty(output)))
+    fail("H0181", output + " is there already, and not empty",
+         "name a directory that does not exist yet");
+  makeDirectories(output);
+  for (const CheckpointPart &part : parts) {
+    if (part.file.rfind(std::string(ownFolder) + "/", 0) == 0)
+      continue;
+    std::shared_ptr<const MappedFile> file =
+        MappedFile::open(directory + "/" + part.file, "H0361");
+    OutputFile out(output + "/" + part.file);
+    out.write(file->data(), file->size());
+    out.commit();
+  }
+  syncDirectory(output);
+}

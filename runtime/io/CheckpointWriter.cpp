@@ -1,0 +1,205 @@
+//===- CheckpointWriter.cpp - Writing of checkpoints ------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The order of writes is what makes a checkpoint whole or absent: files, then
+// the manifest, then the directory's name, then `latest`, then the removal of
+// older ones; each is on the disk before the next begins.
+//
+//===----------------------------------------------------------------------===//
+
+#include "CheckpointFormat.h"
+#include "heddle/runtime/io/Checkpoint.h"
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <unistd.h>
+
+using namespace heddle;
+using namespace heddle::io;
+using namespace heddle::io::checkpoint;
+namespace fs = std::filesystem;
+
+static bool startsWith(const std::string &text, const std::string &start) {
+  return text.compare(0, start.size(), start) == 0;
+}
+
+/// Removes what interrupted saves have left behind.
+static void removeTemporaries(const std::string &directory) {
+  std::error_code ignored;
+  for (const fs::directory_entry &entry : fs::directory_iterator(directory))
+    if (startsWith(entry.path().filename().string(), temporaryPrefix))
+      fs::remove_all(entry.path(), ignored);
+}
+
+static std::string stepName(int64_t step) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%s%06lld", stepPrefix,
+                static_cast<long long>(step));
+  return text;
+}
+
+//===----------------------------------------------------------------------===//
+// The files of a checkpoint
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// A directory under a temporary name; removed unless it got its own.
+class TemporaryDirectory {
+public:
+  TemporaryDirectory(const std::string &parent, const std::string &name)
+      : path(parent + "/" + temporaryPrefix + name + "-" +
+             std::to_string(getpid())) {
+    makeDirectories(path);
+  }
+  ~TemporaryDirectory() {
+    std::error_code ignored;
+    fs::remove_all(path, ignored);
+  }
+  const std::string path;
+};
+
+/// Writes files into one directory and records them for the manifest.
+class Recorder {
+public:
+  explicit Recorder(std::string directory) : directory(std::move(directory)) {}
+
+  void addText(const std::string &name, const std::string &text) {
+    writeText(directory + "/" + name, text);
+    record(name, text.size(), hexDigest(hashBytes(text.data(), text.size())));
+  }
+  void addTensors(const std::string &name,
+                  const std::vector<TensorToWrite> &tensors) {
+    WrittenFile file = writeSafetensors(directory + "/" + name, tensors);
+    record(name, file.bytes, file.digest);
+  }
+  void addCopy(const std::string &name, const std::string &source) {
+    std::shared_ptr<const MappedFile> file = MappedFile::open(source, "H0301");
+    OutputFile out(directory + "/" + name);
+    out.write(file->data(), file->size());
+    out.commit();
+    record(name, out.size(), out.digest());
+  }
+  void writeManifest(int64_t step) const {
+    nlohmann::ordered_json manifest;
+    manifest["version"] = manifestVersion;
+    manifest["step"] = step;
+    manifest["files"] = files;
+    writeText(directory + "/" + manifestFile, manifest.dump(1) + "\n");
+  }
+
+private:
+  void record(const std::string &name, int64_t bytes,
+              const std::string &digest) {
+    files.push_back({{"name", name}, {"bytes", bytes}, {"xxh3", digest}});
+  }
+  std::string directory;
+  nlohmann::ordered_json files = nlohmann::ordered_json::array();
+};
+
+} // namespace
+
+static nlohmann::ordered_json stateToJson(const CheckpointState &state) {
+  nlohmann::ordered_json json;
+  json["step"] = state.step;
+  // A string: readers that keep numbers as doubles would round it.
+  json["seed"] = std::to_string(state.seed);
+  json["data_position"] = state.dataPosition;
+  json["data_file"] = state.dataFile;
+  json["plan"] = state.planHash;
+  json["extra"] = state.extra;
+  return json;
+}
+
+static void writeContents(const std::string &directory,
+                          const CheckpointContents &contents) {
+  makeDirectories(directory + "/" + ownFolder);
+  Recorder recorder(directory);
+  recorder.addText(configFile, contents.config.dump(2) + "\n");
+  for (const std::string &source : contents.copies)
+    if (fs::is_regular_file(source))
+      recorder.addCopy(fs::path(source).filename().string(), source);
+  recorder.addTensors(modelFile, contents.model);
+  recorder.addTensors(optimizerFile, contents.optimizer);
+  recorder.addText(stateFile, stateToJson(contents.state).dump(1) + "\n");
+  recorder.writeManifest(contents.state.step);
+  syncDirectory(directory);
+}
+
+//===----------------------------------------------------------------------===//
+// Names
+//===----------------------------------------------------------------------===//
+
+[[noreturn]] static void failToName(const std::string &path, int error) {
+  fail(error == ENOSPC || error == EDQUOT ? "H0401" : "H0402",
+       "cannot rename the checkpoint to " + path + ": " + std::strerror(error),
+       "choose a directory that you may write to");
+}
+
+/// Gives the complete directory its name. One that has the name already is
+/// exchanged with it in one go, and removed with the temporary.
+static void giveName(const TemporaryDirectory &temporary,
+                     const std::string &path) {
+  if (::rename(temporary.path.c_str(), path.c_str()) == 0)
+    return;
+  if (errno != ENOTEMPTY && errno != EEXIST)
+    failToName(path, errno);
+  if (renameat2(AT_FDCWD, temporary.path.c_str(), AT_FDCWD, path.c_str(),
+                RENAME_EXCHANGE) == 0)
+    return;
+  // A file system that cannot exchange: the old one goes first.
+  std::string old = temporary.path + "-old";
+  if (::rename(path.c_str(), old.c_str()) != 0 ||
+      ::rename(temporary.path.c_str(), path.c_str()) != 0)
+    failToName(path, errno);
+  std::error_code ignored;
+  fs::remove_all(old, ignored);
+}
+
+/// Removes all checkpoints but the `keep` that were written last. A checkpoint
+/// loses its name before its files.
+static void prune(const std::string &directory, const std::string &newest,
+                  int64_t keep) {
+  std::vector<std::pair<fs::file_time_type, std::string>> others;
+  for (const fs::directory_entry &entry : fs::directory_iterator(directory)) {
+    std::string name = entry.path().filename().string();
+    std::error_code missing;
+    auto time = fs::last_write_time(entry.path() / manifestFile, missing);
+    if (startsWith(name, stepPrefix) && name != newest && !missing)
+      others.push_back({time, name});
+  }
+  std::sort(others.rbegin(), others.rend());
+  for (size_t i = keep - 1; i < others.size(); ++i) {
+    std::string path = directory + "/" + others[i].second;
+    std::string doomed =
+        directory + "/" + temporaryPrefix + "removed-" + others[i].second;
+    std::error_code ignored;
+    fs::rename(path, doomed, ignored);
+    fs::remove_all(doomed, ignored);
+  }
+}
+
+std::string io::saveCheckpoint(const std::string &directory,
+                               const CheckpointContents &contents,
+                               int64_t keepLast) {
+  makeDirectories(directory);
+  removeTemporaries(directory);
+  std::string name = stepName(contents.state.step);
+  std::string path = directory + "/" + name;
+  {
+    TemporaryDirectory temporary(directory, name);
+    writeContents(temporary.path, contents);
+    giveName(temporary, path);
+    syncDirectory(directory);
+    writeText(directory + "/" + latestFile, name + "\n");
+  }
+  if (keepLast > 0)
+    prune(directory, name, keepLast);
+  return path;
+}

@@ -1,0 +1,458 @@
+//===- Json.cpp - JSON with positions ---------------------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The syntax is nlohmann's SAX parser's; the places come from a cursor that
+// walks over the same text, token by token, with the parser's events.
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/io/Json.h"
+#include "heddle/runtime/io/File.h"
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <unordered_set>
+
+using namespace heddle;
+using namespace heddle::io;
+
+const JsonCodes io::configJsonCodes = {"H0101", "H0102", "H0103",
+                                       "H0104", "H0105", "H0106"};
+const JsonCodes io::modelJsonCodes = {"H0301", "H0302", "H0303",
+                                      "H0304", "H0305", "H0306"};
+const JsonCodes io::safetensorsJsonCodes = {"H0310", "H0311", "H0312",
+                                            "H0313", "H0314", "H0315"};
+
+static constexpr size_t maxDepth = 200;
+
+//===----------------------------------------------------------------------===//
+// Values
+//===----------------------------------------------------------------------===//
+
+JsonValue::JsonValue() = default;
+JsonValue::JsonValue(const JsonValue &) = default;
+JsonValue::JsonValue(JsonValue &&) noexcept = default;
+JsonValue &JsonValue::operator=(const JsonValue &) = default;
+JsonValue &JsonValue::operator=(JsonValue &&) noexcept = default;
+JsonValue::~JsonValue() = default;
+
+static SourceLocation makeLocation(const JsonSource &source, int64_t line,
+                                   int64_t column) {
+  if (!source.isTextFile)
+    return {source.file, 0, 0};
+  return {source.file, line, column};
+}
+
+SourceLocation JsonValue::locate(int32_t atLine, int32_t atColumn) const {
+  return source ? makeLocation(*source, atLine, atColumn) : SourceLocation();
+}
+
+SourceLocation JsonValue::location() const { return locate(line, column); }
+
+SourceLocation JsonMember::keyLocation() const {
+  return value.locate(keyLine, keyColumn);
+}
+
+void JsonValue::fail(const std::string &code, const std::string &message,
+                     const std::string &help) const {
+  heddle::fail(code, message, help, location());
+}
+
+std::string JsonValue::describe() const {
+  switch (valueKind) {
+  case Kind::Null:
+    return "null";
+  case Kind::Bool:
+    return boolean ? "true" : "false";
+  case Kind::Integer:
+    return "the number " + std::to_string(integer);
+  case Kind::Float:
+    return "the number " + nlohmann::json(number).dump();
+  case Kind::String:
+    if (string.size() > 40)
+      return "a string";
+    return "the string \"" + string + "\"";
+  case Kind::Array:
+    return "an array";
+  case Kind::Object:
+    return "an object";
+  }
+  return "a value";
+}
+
+void JsonValue::failType(const std::string &expected) const {
+  std::string what =
+      valuePath.empty() ? std::string("the document") : '"' + valuePath + '"';
+  std::string help = "give " + expected;
+  if (isString() && expected.find("string") == std::string::npos)
+    help += ", without quotation marks";
+  fail(source ? source->codes.wrongType : modelJsonCodes.wrongType,
+       what + " must be " + expected + ", not " + describe(), help);
+}
+
+bool JsonValue::asBool() const {
+  if (valueKind != Kind::Bool)
+    failType("true or false");
+  return boolean;
+}
+
+int64_t JsonValue::asInteger() const {
+  if (valueKind == Kind::Integer)
+    return integer;
+  // 2^63 is a double; every integral double below it in magnitude converts.
+  if (valueKind == Kind::Float && std::trunc(number) == number &&
+      std::abs(number) < 9223372036854775808.0)
+    return static_cast<int64_t>(number);
+  failType("an integer");
+}
+
+double JsonValue::asNumber() const {
+  if (valueKind == Kind::Integer)
+    return static_cast<double>(integer);
+  if (valueKind != Kind::Float)
+    failType("a number");
+  return number;
+}
+
+const std::string &JsonValue::asString() const {
+  if (valueKind != Kind::String)
+    failType("a string");
+  return string;
+}
+
+const std::vector<JsonValue> &JsonValue::elements() const {
+  if (valueKind != Kind::Array)
+    failType("an array");
+  return array;
+}
+
+const std::vector<JsonMember> &JsonValue::members() const {
+  if (valueKind != Kind::Object)
+    failType("an object");
+  return object;
+}
+
+const JsonValue *JsonValue::find(const std::string &key) const {
+  for (const JsonMember &member : members())
+    if (member.key == key)
+      return &member.value;
+  return nullptr;
+}
+
+const JsonValue *JsonValue::findNonNull(const std::string &key) const {
+  const JsonValue *value = find(key);
+  return value && !value->isNull() ? value : nullptr;
+}
+
+const JsonValue &JsonValue::at(const std::string &key) const {
+  if (const JsonValue *value = find(key))
+    return *value;
+  std::string where = valuePath.empty() ? "" : " in \"" + valuePath + '"';
+  fail(source ? source->codes.missingKey : modelJsonCodes.missingKey,
+       "the key \"" + key + "\" is missing" + where, "add \"" + key + "\"");
+}
+
+bool JsonValue::boolOr(const std::string &key, bool fallback) const {
+  const JsonValue *value = findNonNull(key);
+  return value ? value->asBool() : fallback;
+}
+
+int64_t JsonValue::integerOr(const std::string &key, int64_t fallback) const {
+  const JsonValue *value = findNonNull(key);
+  return value ? value->asInteger() : fallback;
+}
+
+double JsonValue::numberOr(const std::string &key, double fallback) const {
+  const JsonValue *value = findNonNull(key);
+  return value ? value->asNumber() : fallback;
+}
+
+std::string JsonValue::stringOr(const std::string &key,
+                                const std::string &fallback) const {
+  const JsonValue *value = findNonNull(key);
+  return value ? value->asString() : fallback;
+}
+
+nlohmann::json JsonValue::toJson() const {
+  nlohmann::json out;
+  switch (valueKind) {
+  case Kind::Null:
+    break;
+  case Kind::Bool:
+    out = boolean;
+    break;
+  case Kind::Integer:
+    out = integer;
+    break;
+  case Kind::Float:
+    out = number;
+    break;
+  case Kind::String:
+    out = string;
+    break;
+  case Kind::Array:
+    out = nlohmann::json::array();
+    for (const JsonValue &element : array)
+      out.push_back(element.toJson());
+    break;
+  case Kind::Object:
+    out = nlohmann::json::object();
+    for (const JsonMember &member : object)
+      out[member.key] = member.value.toJson();
+    break;
+  }
+  return out;
+}
+
+//===----------------------------------------------------------------------===//
+// Parsing
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Walks over a text token by token and counts lines and columns.
+class Cursor {
+public:
+  explicit Cursor(const std::string &text) : text(text) {
+    if (text.compare(0, 3, "\xEF\xBB\xBF") == 0)
+      offset = lineStart = 3;
+  }
+
+  /// Goes to the beginning of the next token that is not `,` or `:`.
+  void skipToToken() {
+    while (offset < text.size() && isBetween(text[offset]))
+      newLineIf(text[offset++]);
+  }
+  /// Goes over the token that begins here.
+  void skipToken() {
+    if (offset >= text.size())
+      return;
+    char first = text[offset++];
+    if (first == '"') {
+      while (offset < text.size() && text[offset] != '"')
+        offset += text[offset] == '\\' ? 2 : 1;
+      ++offset;
+    } else if (!isStructure(first)) {
+      while (offset < text.size() && !isBetween(text[offset]) &&
+             !isStructure(text[offset]))
+        ++offset;
+    }
+  }
+  /// Goes on to a byte offset.
+  void skipTo(size_t target) {
+    while (offset < std::min(target, text.size()))
+      newLineIf(text[offset++]);
+  }
+  bool atEnd() const { return offset >= text.size(); }
+  char peek() const { return text[offset]; }
+  int64_t line() const { return lineNumber; }
+  int64_t column() const {
+    return static_cast<int64_t>(offset - lineStart) + 1;
+  }
+
+private:
+  static bool isStructure(char c) {
+    return c == '{' || c == '}' || c == '[' || c == ']';
+  }
+  static bool isBetween(char c) {
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == ',' ||
+           c == ':';
+  }
+  void newLineIf(char c) {
+    if (c != '\n')
+      return;
+    ++lineNumber;
+    lineStart = offset;
+  }
+
+  const std::string &text;
+  size_t offset = 0;
+  size_t lineStart = 0;
+  int64_t lineNumber = 1;
+};
+
+} // namespace
+
+namespace heddle::io {
+
+/// Receives the parser's events and builds the tree.
+class JsonTreeBuilder {
+public:
+  using number_integer_t = nlohmann::json::number_integer_t;
+  using number_unsigned_t = nlohmann::json::number_unsigned_t;
+  using number_float_t = nlohmann::json::number_float_t;
+  using string_t = nlohmann::json::string_t;
+  using binary_t = nlohmann::json::binary_t;
+
+  JsonTreeBuilder(const std::string &text,
+                  std::shared_ptr<const JsonSource> source)
+      : cursor(text), source(std::move(source)) {}
+
+  bool null() { return add(JsonValue::Kind::Null) != nullptr; }
+  bool boolean(bool value) {
+    add(JsonValue::Kind::Bool)->boolean = value;
+    return true;
+  }
+  bool number_integer(number_integer_t value) {
+    add(JsonValue::Kind::Integer)->integer = value;
+    return true;
+  }
+  bool number_unsigned(number_unsigned_t value) {
+    if (value > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
+      return number_float(static_cast<double>(value), "");
+    return number_integer(static_cast<int64_t>(value));
+  }
+  bool number_float(number_float_t value, const string_t &) {
+    add(JsonValue::Kind::Float)->number = value;
+    return true;
+  }
+  bool string(string_t &value) {
+    add(JsonValue::Kind::String)->string = std::move(value);
+    return true;
+  }
+  bool binary(binary_t &) { return false; }
+  bool start_object(size_t) {
+    open.push_back(add(JsonValue::Kind::Object));
+    keys.emplace_back();
+    return true;
+  }
+  bool start_array(size_t) {
+    open.push_back(add(JsonValue::Kind::Array));
+    keys.emplace_back();
+    return true;
+  }
+  bool key(string_t &value);
+  bool end_object() { return close(); }
+  bool end_array() { return close(); }
+  bool parse_error(size_t position, const std::string &lastToken,
+                   const nlohmann::json::exception &error);
+
+  JsonValue takeRoot() { return std::move(root); }
+
+private:
+  JsonValue *add(JsonValue::Kind kind);
+  bool close() {
+    cursor.skipToToken();
+    cursor.skipToken();
+    open.pop_back();
+    keys.pop_back();
+    return true;
+  }
+  [[noreturn]] void fail(const std::string &code, const std::string &message,
+                         const std::string &help) {
+    heddle::fail(code, message, help,
+                 makeLocation(*source, cursor.line(), cursor.column()));
+  }
+
+  Cursor cursor;
+  std::shared_ptr<const JsonSource> source;
+  JsonValue root;
+  /// The containers that are open, outermost first, and the keys they have.
+  std::vector<JsonValue *> open;
+  std::vector<std::unordered_set<std::string>> keys;
+};
+
+} // namespace heddle::io
+
+JsonValue *JsonTreeBuilder::add(JsonValue::Kind kind) {
+  cursor.skipToToken();
+  if (open.size() >= maxDepth)
+    fail(source->codes.depth,
+         "nested more than " + std::to_string(maxDepth) + " levels deep",
+         "flatten the file");
+  JsonValue *value = &root;
+  if (!open.empty()) {
+    JsonValue *parent = open.back();
+    if (parent->isObject()) {
+      value = &parent->object.back().value;
+      value->valuePath =
+          parent->valuePath.empty()
+              ? parent->object.back().key
+              : parent->valuePath + "." + parent->object.back().key;
+    } else {
+      parent->array.emplace_back();
+      value = &parent->array.back();
+      value->valuePath = parent->valuePath + "[" +
+                         std::to_string(parent->array.size() - 1) + "]";
+    }
+  }
+  value->valueKind = kind;
+  value->line = static_cast<int32_t>(cursor.line());
+  value->column = static_cast<int32_t>(cursor.column());
+  value->source = source;
+  cursor.skipToken();
+  return value;
+}
+
+bool JsonTreeBuilder::key(string_t &value) {
+  cursor.skipToToken();
+  JsonValue *object = open.back();
+  if (!keys.back().insert(value).second)
+    fail(source->codes.duplicateKey,
+         "the key \"" + value + "\" is given twice in one object",
+         "remove one of the two; which was meant cannot be known");
+  object->object.emplace_back();
+  JsonMember &member = object->object.back();
+  member.key = std::move(value);
+  member.keyLine = static_cast<int32_t>(cursor.line());
+  member.keyColumn = static_cast<int32_t>(cursor.column());
+  cursor.skipToken();
+  return true;
+}
+
+/// What nlohmann says after its own preamble.
+static std::string syntaxMessage(const std::string &what) {
+  for (const char *mark : {"syntax error while parsing ", "] "}) {
+    size_t at = what.find(mark);
+    if (at == std::string::npos)
+      continue;
+    std::string rest = what.substr(at + std::string(mark).size());
+    size_t dash = rest.find(" - ");
+    if (dash != std::string::npos)
+      rest = rest.substr(dash + 3);
+    std::replace_if(
+        rest.begin(), rest.end(),
+        [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
+    return rest.size() > 200 ? rest.substr(0, 200) + " ..." : rest;
+  }
+  return what;
+}
+
+bool JsonTreeBuilder::parse_error(size_t position, const std::string &,
+                                  const nlohmann::json::exception &error) {
+  std::string message = syntaxMessage(error.what());
+  cursor.skipToToken();
+  bool bracketNext =
+      !cursor.atEnd() && (cursor.peek() == '}' || cursor.peek() == ']');
+  std::string help = "mend the syntax here";
+  if (cursor.atEnd())
+    help = "the text ends too early: close what is open";
+  else if (bracketNext)
+    help = "remove the comma before this bracket";
+  else if (message.find("expected ',' or") != std::string::npos ||
+           message.find("expected '}'") != std::string::npos ||
+           message.find("expected ']'") != std::string::npos)
+    help = "is a comma missing before this?";
+  else if (cursor.peek() == '/' || cursor.peek() == '#')
+    help = "remove the comment: JSON has none";
+  else if (cursor.peek() == '\'')
+    help = "write strings in double quotation marks";
+  if (message.find("invalid string") != std::string::npos && position > 0)
+    cursor.skipTo(position - 1);
+  fail(source->codes.syntax, "not valid JSON: " + message, help);
+}
+
+JsonValue io::parseJson(const std::string &text, JsonSource source) {
+  JsonTreeBuilder builder(
+      text, std::make_shared<const JsonSource>(std::move(source)));
+  nlohmann::json::sax_parse(text, &builder);
+  return builder.takeRoot();
+}
+
+JsonValue io::parseJsonFile(const std::string &path, const JsonCodes &codes) {
+  return parseJson(readText(path, codes.unreadable), {path, codes, true});
+}

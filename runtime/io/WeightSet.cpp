@@ -1,0 +1,248 @@
+//===- WeightSet.cpp - The weights of a directory ---------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/io/Checkpoint.h"
+#include "heddle/runtime/io/Json.h"
+#include "heddle/runtime/io/Safetensors.h"
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+using namespace heddle;
+using namespace heddle::io;
+namespace fs = std::filesystem;
+
+static const char *const singleName = "model.safetensors";
+static const char *const indexName = "model.safetensors.index.json";
+
+const TensorInfo *WeightSet::find(const std::string &name) const {
+  auto it =
+      std::lower_bound(all.begin(), all.end(), name,
+                       [](const TensorInfo &info, const std::string &key) {
+                         return info.name < key;
+                       });
+  return it != all.end() && it->name == name ? &*it : nullptr;
+}
+
+const TensorInfo &WeightSet::at(const std::string &name) const {
+  if (const TensorInfo *info = find(name))
+    return *info;
+  std::vector<std::string> names;
+  for (const TensorInfo &info : all)
+    names.push_back(info.name);
+  std::string near = closestMatch(name, names);
+  fail("H0335", "the tensor \"" + name + "\" is missing",
+       near.empty() ? "name weights that hold it"
+                    : "the nearest name there is \"" + near + "\"",
+       {path, 0, 0});
+}
+
+const uint8_t *WeightSet::data(const TensorInfo &info) const {
+  std::shared_ptr<const MappedFile> &file = mapped[info.file];
+  if (!file)
+    file = MappedFile::open(info.file, "H0310");
+  if (info.offset + info.bytes > file->size())
+    fail("H0326", "the file became shorter while it was in use",
+         "restore it, and start again", {info.file, 0, 0});
+  return file->data() + info.offset;
+}
+
+void WeightSet::read(const TensorInfo &info, const std::string &dtype,
+                     void *destination) const {
+  if (!convertElements(data(info), info.dtype, destination, dtype,
+                       info.numElements()))
+    fail("H0336",
+         "tensor \"" + info.name + "\" has dtype " + info.dtype +
+             ", which cannot be read as " + dtype,
+         "save the weights as F32, BF16 or F16", {info.file, 0, 0});
+}
+
+/// Hash of the headers' hashes, in their own order, so that it depends neither
+/// on the names of the files nor on how they are found.
+static std::string combineHashes(std::vector<uint64_t> hashes) {
+  std::sort(hashes.begin(), hashes.end());
+  return hexDigest(hashBytes(hashes.data(), hashes.size() * sizeof(uint64_t)));
+}
+
+//===----------------------------------------------------------------------===//
+// Shards
+//===----------------------------------------------------------------------===//
+
+namespace heddle::io {
+
+/// Fills a WeightSet from one file, or from an index and its shards.
+class WeightSetReader {
+public:
+  explicit WeightSetReader(const std::string &path) { set.path = path; }
+  WeightSet readFile();
+  WeightSet readIndex(const std::string &indexPath);
+
+private:
+  void readEntries(const JsonValue &weightMap, const std::string &directory);
+  void addShard(SafetensorsHeader header, const std::string &name);
+  void checkEntries();
+
+  WeightSet set;
+  /// What the index says: the shard of each tensor.
+  std::map<std::string, const JsonValue *> entries;
+  std::set<std::string> shards;
+  std::map<std::string, TensorInfo> tensors;
+};
+
+} // namespace heddle::io
+
+WeightSet WeightSetReader::readFile() {
+  SafetensorsHeader header = readSafetensorsHeader(set.path);
+  set.hash = combineHashes({header.hash});
+  set.all = std::move(header.tensors);
+  set.meta = std::move(header.metadata);
+  set.fileNames = {set.path};
+  std::sort(
+      set.all.begin(), set.all.end(),
+      [](const TensorInfo &a, const TensorInfo &b) { return a.name < b.name; });
+  return std::move(set);
+}
+
+void WeightSetReader::readEntries(const JsonValue &weightMap,
+                                  const std::string &directory) {
+  for (const JsonMember &member : weightMap.members()) {
+    const std::string &name = member.value.asString();
+    if (name.empty() || name.find('/') != std::string::npos)
+      member.value.fail("H0333",
+                        "\"" + name +
+                            "\" is not the name of a file beside the index",
+                        "name a file in the same directory");
+    entries[member.key] = &member.value;
+    if (!shards.insert(name).second)
+      continue;
+    if (!fs::exists(fs::path(directory) / name))
+      member.value.fail("H0333", "the file \"" + name + "\" is missing",
+                        "download it into " + directory);
+  }
+  if (shards.empty())
+    weightMap.fail("H0331", "the index names no files",
+                   "download the index again");
+}
+
+/// Tensors that the index places in another shard are left out.
+void WeightSetReader::addShard(SafetensorsHeader header,
+                               const std::string &name) {
+  for (TensorInfo &info : header.tensors) {
+    auto entry = entries.find(info.name);
+    if (entry != entries.end() && entry->second->asString() != name)
+      continue;
+    std::string key = info.name;
+    auto [it, isNew] = tensors.emplace(key, std::move(info));
+    if (!isNew)
+      fail("H0337",
+           "the tensor \"" + key + "\" is also in " + name +
+               ", and the index does not say which counts",
+           "add it to the weight_map", {it->second.file, 0, 0});
+  }
+}
+
+void WeightSetReader::checkEntries() {
+  for (const auto &[name, value] : entries)
+    if (tensors.count(name) == 0)
+      value->fail("H0334",
+                  "the tensor \"" + name + "\" is not in \"" +
+                      value->asString() + "\"",
+                  "download the index and its files again");
+}
+
+WeightSet WeightSetReader::readIndex(const std::string &indexPath) {
+  JsonValue root = parseJsonFile(indexPath, modelJsonCodes);
+  std::string directory = fs::path(indexPath).parent_path().string();
+  readEntries(root.at("weight_map"), directory);
+  std::vector<uint64_t> hashes;
+  for (const std::string &name : shards) {
+    std::string file = (fs::path(directory) / name).string();
+    SafetensorsHeader header = readSafetensorsHeader(file);
+    if (hashes.empty())
+      set.meta = header.metadata;
+    hashes.push_back(header.hash);
+    set.fileNames.push_back(file);
+    addShard(std::move(header), name);
+  }
+  checkEntries();
+  set.hash = combineHashes(std::move(hashes));
+  for (auto &[name, info] : tensors)
+    set.all.push_back(std::move(info));
+  return std::move(set);
+}
+
+WeightSet io::openSafetensors(const std::string &path) {
+  return WeightSetReader(path).readFile();
+}
+
+//===----------------------------------------------------------------------===//
+// Directories
+//===----------------------------------------------------------------------===//
+
+static bool endsWith(const std::string &text, const std::string &end) {
+  return text.size() >= end.size() &&
+         text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+static bool isPickle(const std::string &name) {
+  for (const char *end : {".bin", ".pt", ".pth", ".ckpt", ".pkl"})
+    if (endsWith(name, end))
+      return true;
+  return false;
+}
+
+[[noreturn]] static void refusePickle(const std::string &path) {
+  fail("H0332",
+       "these weights are a pickle, which can run code when it is loaded",
+       "convert it once, in Python: AutoModelForCausalLM.from_pretrained(DIR)"
+       ".save_pretrained(NEW_DIR, safe_serialization=True)",
+       {path, 0, 0});
+}
+
+/// Says what the directory holds instead of weights that can be read.
+[[noreturn]] static void failNoWeights(const std::string &path) {
+  std::string pickle, other;
+  for (const fs::directory_entry &entry : fs::directory_iterator(path)) {
+    std::string name = entry.path().filename().string();
+    if (endsWith(name, ".safetensors"))
+      other = name;
+    else if (isPickle(name))
+      pickle = entry.path().string();
+  }
+  if (!other.empty())
+    fail("H0331",
+         "neither " + std::string(singleName) + " nor " + indexName +
+             " is in " + path,
+         "download the index, or name one file: " + path + "/" + other);
+  if (!pickle.empty())
+    refusePickle(pickle);
+  fail("H0331", "no weights in " + path,
+       std::string("put ") + singleName + " there, or name another directory");
+}
+
+WeightSet io::openWeights(const std::string &path) {
+  std::error_code error;
+  fs::file_status status = fs::status(path, error);
+  if (!fs::exists(status))
+    fail("H0330", path + " does not exist", "check the path to the weights");
+  WeightSetReader reader(path);
+  if (!fs::is_directory(status)) {
+    if (isPickle(path))
+      refusePickle(path);
+    return endsWith(path, ".index.json") ? reader.readIndex(path)
+                                         : reader.readFile();
+  }
+  fs::path directory(path);
+  if (fs::exists(directory / singleName))
+    return openSafetensors((directory / singleName).string());
+  if (fs::exists(directory / indexName))
+    return reader.readIndex((directory / indexName).string());
+  if (fs::exists(directory / "latest"))
+    return openWeights(resolveCheckpoint(path));
+  failNoWeights(path);
+}
