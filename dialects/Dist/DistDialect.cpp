@@ -1,0 +1,104 @@
+//===- DistDialect.cpp - Where it is computed ----------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/Dist/DistDialect.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace heddle::dist;
+
+#include "dialects/Dist/DistDialect.cpp.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "dialects/Dist/DistAttrs.cpp.inc"
+
+#define GET_OP_CLASSES
+#include "dialects/Dist/DistOps.cpp.inc"
+
+void DistDialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "dialects/Dist/DistAttrs.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/Dist/DistOps.cpp.inc"
+      >();
+}
+
+LogicalResult
+StrategyAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                     DictionaryAttr values) {
+  std::string wrong = Strategy::verify(values);
+  if (!wrong.empty())
+    return emitError() << wrong;
+  return success();
+}
+
+LogicalResult
+TensorShardingAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                           ArrayAttr dims, ArrayAttr unreduced) {
+  llvm::StringSet<> seen;
+  auto check = [&](ArrayAttr axes) -> LogicalResult {
+    for (Attribute axis : axes) {
+      auto name = llvm::dyn_cast<StringAttr>(axis);
+      if (!name)
+        return emitError() << "expected the name of a mesh axis, got " << axis;
+      if (!seen.insert(name.getValue()).second)
+        return emitError() << "axis \"" << name.getValue()
+                           << "\" is used twice in one sharding";
+    }
+    return success();
+  };
+  for (Attribute dim : dims) {
+    auto axes = llvm::dyn_cast<ArrayAttr>(dim);
+    if (!axes)
+      return emitError() << "expected a list of axes per dimension, got "
+                         << dim;
+    if (failed(check(axes)))
+      return failure();
+  }
+  return check(unreduced);
+}
+
+LogicalResult MeshOp::verify() {
+  llvm::StringSet<> seen;
+  for (Attribute attribute : getAxes()) {
+    auto axis = llvm::dyn_cast<MeshAxisAttr>(attribute);
+    if (!axis)
+      return emitOpError("expected #dist.axis, got ") << attribute;
+    if (axis.getSize() < 1)
+      return emitOpError("axis \"")
+             << axis.getName() << "\" has size " << axis.getSize()
+             << "; a size is at least 1";
+    if (!seen.insert(axis.getName()).second)
+      return emitOpError("axis \"") << axis.getName() << "\" is named twice";
+  }
+  return success();
+}
+
+int64_t MeshOp::getNumRanks() {
+  int64_t ranks = 1;
+  for (auto axis : getAxes().getAsRange<MeshAxisAttr>())
+    ranks *= axis.getSize();
+  return ranks;
+}
+
+int64_t MeshOp::getAxisSize(llvm::StringRef name) {
+  for (auto axis : getAxes().getAsRange<MeshAxisAttr>())
+    if (axis.getName() == name)
+      return axis.getSize();
+  return 0;
+}
+
+OpFoldResult ReshardOp::fold(FoldAdaptor) {
+  return getFrom() == getTo() ? getInput() : OpFoldResult();
+}

@@ -1,0 +1,85 @@
+//===- Costs.cpp - Arithmetic of the nn operations --------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+// A multiply-add counts two. Element-wise figures count the arithmetic of the
+// polynomials that the code generators use, roughly.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/NN/NNDialect.h"
+
+using namespace mlir;
+using namespace heddle::nn;
+
+static double elements(Value value) {
+  return static_cast<double>(
+      cast<RankedTensorType>(value.getType()).getNumElements());
+}
+
+static double features(Value value) {
+  return static_cast<double>(
+      cast<RankedTensorType>(value.getType()).getShape().back());
+}
+
+double EmbeddingOp::getFlops() { return 0; }
+double EmbeddingGradOp::getFlops() { return elements(getGrad()); }
+double PositionsOp::getFlops() { return 0; }
+double AddOp::getFlops() { return elements(getOutput()); }
+double MulOp::getFlops() { return elements(getOutput()); }
+double GeluOp::getFlops() { return 20 * elements(getOutput()); }
+double GeluGradOp::getFlops() { return 28 * elements(getOutput()); }
+double SiluOp::getFlops() { return 16 * elements(getOutput()); }
+double SiluGradOp::getFlops() { return 20 * elements(getOutput()); }
+double ReluOp::getFlops() { return elements(getOutput()); }
+double ReluGradOp::getFlops() { return elements(getOutput()); }
+double CastOp::getFlops() { return 0; }
+double DropoutOp::getFlops() { return elements(getOutput()); }
+double LinearOp::getFlops() {
+  return 2 * elements(getInput()) * features(getOutput()) +
+         (getBias() ? elements(getOutput()) : 0);
+}
+double LinearGradWeightOp::getFlops() {
+  return 2 * elements(getInput()) * features(getGrad());
+}
+double SumRowsOp::getFlops() { return elements(getInput()); }
+double LayerNormOp::getFlops() { return 8 * elements(getInput()); }
+double LayerNormGradInputOp::getFlops() { return 11 * elements(getInput()); }
+double LayerNormGradWeightOp::getFlops() { return 5 * elements(getInput()); }
+double RmsNormOp::getFlops() { return 4 * elements(getInput()); }
+double RmsNormGradInputOp::getFlops() { return 8 * elements(getInput()); }
+double RmsNormGradWeightOp::getFlops() { return 3 * elements(getInput()); }
+double RotaryOp::getFlops() { return 3 * elements(getInput()); }
+
+/// Two products over the pairs (query, key); a causal mask leaves half of them.
+static double attentionFlops(Value output, bool causal) {
+  auto type = cast<RankedTensorType>(output.getType());
+  double keys = static_cast<double>(type.getDimSize(1));
+  if (causal)
+    keys = (keys + 1) / 2;
+  return 4 * elements(output) * keys;
+}
+
+double AttentionOp::getFlops() {
+  return attentionFlops(getOutput(), getCausal());
+}
+double AttentionGradOp::getFlops() {
+  return 2.5 * attentionFlops(getForward(), getCausal());
+}
+double CrossEntropyOp::getFlops() { return 10 * elements(getLogits()); }
+double CrossEntropyGradOp::getFlops() { return 10 * elements(getLogits()); }
+double SumOp::getFlops() { return elements(getInput()); }
+double TakeRowOp::getFlops() { return 0; }
+double FillOp::getFlops() { return 0; }
+double GlobalNormOp::getFlops() {
+  double flops = 0;
+  for (Value input : getInputs())
+    flops += 2 * elements(input);
+  return flops;
+}
+double ClipCoefficientOp::getFlops() { return 3; }
+double AdamWOp::getFlops() { return 14 * elements(getParameter()); }

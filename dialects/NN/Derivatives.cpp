@@ -1,0 +1,265 @@
+//===- Derivatives.cpp - Reverse-mode rules of the nn operations ------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+// Every rule builds nn operations. Parameters' gradients are f32 and are added
+// to what the context gives as accumulator, in the operation itself, so that no
+// pass over the gradient is spent on adding.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/NN/NNDialect.h"
+
+using namespace mlir;
+using namespace heddle::nn;
+
+static RankedTensorType tensorOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+/// The type of a parameter's gradient: its shape, in f32.
+static RankedTensorType gradientType(Value parameter) {
+  return RankedTensorType::get(tensorOf(parameter).getShape(),
+                               Float32Type::get(parameter.getContext()));
+}
+
+//===----------------------------------------------------------------------===//
+// Operations without a derivative
+//===----------------------------------------------------------------------===//
+
+#define HEDDLE_NOT_DIFFERENTIABLE(OP, WHY)                                     \
+  llvm::StringRef OP::getNotDifferentiableReason() { return WHY; }
+
+static constexpr llvm::StringLiteral isGradient =
+    "it computes a gradient; second derivatives are not taken";
+static constexpr llvm::StringLiteral isOptimizer =
+    "it belongs to the optimizer, after the last gradient";
+
+HEDDLE_NOT_DIFFERENTIABLE(EmbeddingGradOp, isGradient)
+HEDDLE_NOT_DIFFERENTIABLE(GeluGradOp, isGradient)
+HEDDLE_NOT_DIFFERENTIABLE(SiluGradOp, isGradient)
+HEDDLE_NOT_DIFFERENTIABLE(ReluGradOp, isGradient)
+HEDDLE_NOT_DIFFERENTIABLE(LinearGradWeightOp, isGradient)
+HEDDLE_NOT_DIFFERENTIABLE(SumRowsOp, isGradient)
+HEDDLE_NOT_DIFFERENTIABLE(LayerNormGradInputOp, isGradient)
+HEDDLE_NOT_DIFFERENTIABLE(LayerNormGradWeightOp, isGradient)
+HEDDLE_NOT_DIFFERENTIABLE(RmsNormGradInputOp, isGradient)
+HEDDLE_NOT_DIFFERENTIABLE(RmsNormGradWeightOp, isGradient)
+HEDDLE_NOT_DIFFERENTIABLE(AttentionGradOp, isGradient)
+HEDDLE_NOT_DIFFERENTIABLE(CrossEntropyGradOp, isGradient)
+HEDDLE_NOT_DIFFERENTIABLE(FillOp, "it is constant")
+HEDDLE_NOT_DIFFERENTIABLE(GlobalNormOp, isOptimizer)
+HEDDLE_NOT_DIFFERENTIABLE(ClipCoefficientOp, isOptimizer)
+HEDDLE_NOT_DIFFERENTIABLE(AdamWOp, isOptimizer)
+#undef HEDDLE_NOT_DIFFERENTIABLE
+
+/// Positions depend on nothing.
+void PositionsOp::buildGradient(OpBuilder &, GradientContext &) {}
+
+//===----------------------------------------------------------------------===//
+// Element-wise
+//===----------------------------------------------------------------------===//
+
+void AddOp::buildGradient(OpBuilder &, GradientContext &context) {
+  Value grad = context.gradientOf(getOutput());
+  for (Value operand : {getLhs(), getRhs()})
+    if (context.isActive(operand))
+      context.add(operand, grad);
+}
+
+void MulOp::buildGradient(OpBuilder &builder, GradientContext &context) {
+  Value grad = context.gradientOf(getOutput());
+  auto contribute = [&](Value operand, Value other) {
+    if (context.isActive(operand))
+      context.add(operand,
+                  builder.create<MulOp>(getLoc(), grad, context.forward(other),
+                                        /*shardings=*/nullptr));
+  };
+  contribute(getLhs(), getRhs());
+  contribute(getRhs(), getLhs());
+}
+
+void GeluOp::buildGradient(OpBuilder &builder, GradientContext &context) {
+  if (context.isActive(getInput()))
+    context.add(getInput(),
+                builder.create<GeluGradOp>(
+                    getLoc(), context.gradientOf(getOutput()),
+                    context.forward(getInput()), getTanhAttr(), nullptr));
+}
+
+void SiluOp::buildGradient(OpBuilder &builder, GradientContext &context) {
+  if (context.isActive(getInput()))
+    context.add(getInput(),
+                builder.create<SiluGradOp>(
+                    getLoc(), context.gradientOf(getOutput()),
+                    context.forward(getInput()), nullptr));
+}
+
+void ReluOp::buildGradient(OpBuilder &builder, GradientContext &context) {
+  if (context.isActive(getInput()))
+    context.add(getInput(),
+                builder.create<ReluGradOp>(
+                    getLoc(), context.gradientOf(getOutput()),
+                    context.forward(getInput()), nullptr));
+}
+
+void CastOp::buildGradient(OpBuilder &builder, GradientContext &context) {
+  if (context.isActive(getInput()))
+    context.add(getInput(), builder.create<CastOp>(
+                                getLoc(), getInput().getType(),
+                                context.gradientOf(getOutput()), nullptr));
+}
+
+void DropoutOp::buildGradient(OpBuilder &builder, GradientContext &context) {
+  if (!context.isActive(getInput()))
+    return;
+  Value grad = context.gradientOf(getOutput());
+  context.add(getInput(),
+              builder.create<DropoutOp>(
+                  getLoc(), grad.getType(), grad, context.forward(getRng()),
+                  context.forward(getLayer()),
+                  context.forward(getMicroBatch()), getPAttr(), getSiteAttr(),
+                  nullptr));
+}
+
+//===----------------------------------------------------------------------===//
+// Embeddings and linear
+//===----------------------------------------------------------------------===//
+
+void EmbeddingOp::buildGradient(OpBuilder &builder, GradientContext &context) {
+  if (context.isActive(getTable()))
+    context.setAccumulated(
+        getTable(), builder.create<EmbeddingGradOp>(
+                        getLoc(), gradientType(getTable()),
+                        context.gradientOf(getOutput()),
+                        context.forward(getIds()),
+                        context.accumulator(getTable()), nullptr));
+}
+
+// dx = dy w^T, dw = x^T dy, db = sum over rows of dy.
+void LinearOp::buildGradient(OpBuilder &builder, GradientContext &context) {
+  Value grad = context.gradientOf(getOutput());
+  if (context.isActive(getInput())) {
+    auto flipped = getTransposed() ? UnitAttr() : builder.getUnitAttr();
+    context.add(getInput(),
+                builder.create<LinearOp>(getLoc(), getInput().getType(), grad,
+                                         context.forward(getWeight()),
+                                         /*bias=*/Value(), flipped, nullptr));
+  }
+  if (context.isActive(getWeight()))
+    context.setAccumulated(
+        getWeight(), builder.create<LinearGradWeightOp>(
+                         getLoc(), gradientType(getWeight()),
+                         context.forward(getInput()), grad,
+                         context.accumulator(getWeight()), getTransposedAttr(),
+                         nullptr));
+  if (getBias() && context.isActive(getBias()))
+    context.setAccumulated(
+        getBias(), builder.create<SumRowsOp>(
+                       getLoc(), gradientType(getBias()), grad,
+                       context.accumulator(getBias()), nullptr));
+}
+
+//===----------------------------------------------------------------------===//
+// Norms
+//===----------------------------------------------------------------------===//
+
+void LayerNormOp::buildGradient(OpBuilder &builder, GradientContext &context) {
+  Value grad = context.gradientOf(getOutput());
+  Value input = context.forward(getInput());
+  Value mean = context.forward(getMean()), rstd = context.forward(getRstd());
+  if (context.isActive(getWeight()) || context.isActive(getBias())) {
+    auto sums = builder.create<LayerNormGradWeightOp>(
+        getLoc(), gradientType(getWeight()), gradientType(getBias()), grad,
+        input, mean, rstd, context.accumulator(getWeight()),
+        context.accumulator(getBias()), nullptr);
+    context.setAccumulated(getWeight(), sums.getWeightGrad());
+    context.setAccumulated(getBias(), sums.getBiasGrad());
+  }
+  if (context.isActive(getInput()))
+    context.add(getInput(),
+                builder.create<LayerNormGradInputOp>(
+                    getLoc(), getInput().getType(), grad, input,
+                    context.forward(getWeight()), mean, rstd, nullptr));
+}
+
+void RmsNormOp::buildGradient(OpBuilder &builder, GradientContext &context) {
+  Value grad = context.gradientOf(getOutput());
+  Value input = context.forward(getInput());
+  Value rstd = context.forward(getRstd());
+  if (context.isActive(getWeight()))
+    context.setAccumulated(
+        getWeight(), builder.create<RmsNormGradWeightOp>(
+                         getLoc(), gradientType(getWeight()), grad, input, rstd,
+                         context.accumulator(getWeight()), nullptr));
+  if (context.isActive(getInput()))
+    context.add(getInput(),
+                builder.create<RmsNormGradInputOp>(
+                    getLoc(), getInput().getType(), grad, input,
+                    context.forward(getWeight()), rstd, nullptr));
+}
+
+//===----------------------------------------------------------------------===//
+// Attention
+//===----------------------------------------------------------------------===//
+
+// The rotation by the negative angle is the transpose of the rotation.
+void RotaryOp::buildGradient(OpBuilder &builder, GradientContext &context) {
+  if (!context.isActive(getInput()))
+    return;
+  auto inverse = getInverse() ? UnitAttr() : builder.getUnitAttr();
+  context.add(getInput(),
+              builder.create<RotaryOp>(
+                  getLoc(), getInput().getType(),
+                  context.gradientOf(getOutput()),
+                  context.forward(getPositions()), getHeadsAttr(),
+                  getDimsAttr(), getThetaAttr(), inverse, nullptr));
+}
+
+void AttentionOp::buildGradient(OpBuilder &builder, GradientContext &context) {
+  if (llvm::none_of(getQkv(), [&](Value v) { return context.isActive(v); }))
+    return;
+  SmallVector<Value> qkv;
+  for (Value operand : getQkv())
+    qkv.push_back(context.forward(operand));
+  auto optional = [&](Value value) {
+    return value ? context.forward(value) : Value();
+  };
+  auto grads = builder.create<AttentionGradOp>(
+      getLoc(), getQkv().getTypes(), context.gradientOf(getOutput()), qkv,
+      context.forward(getOutput()), context.forward(getLse()),
+      optional(getRng()), optional(getLayer()), optional(getMicroBatch()),
+      getHeadsAttr(), getKvHeadsAttr(), getScaleAttr(), getCausalAttr(),
+      getPAttr(), getSiteAttr(), nullptr);
+  for (auto [operand, grad] : llvm::zip(getQkv(), grads.getOutputs()))
+    if (context.isActive(operand))
+      context.add(operand, grad);
+}
+
+//===----------------------------------------------------------------------===//
+// Loss
+//===----------------------------------------------------------------------===//
+
+// The losses are summed with one factor, so that the gradient of each is it.
+void CrossEntropyOp::buildGradient(OpBuilder &builder,
+                                   GradientContext &context) {
+  if (context.isActive(getLogits()))
+    context.add(getLogits(),
+                builder.create<CrossEntropyGradOp>(
+                    getLoc(), getLogits().getType(),
+                    context.forward(getLogits()), context.forward(getLabels()),
+                    context.forward(getLse()),
+                    builder.getF64FloatAttr(context.lossScale()), nullptr));
+}
+
+llvm::StringRef SumOp::getNotDifferentiableReason() {
+  return "it ends the forward pass: the gradient of each loss is its factor";
+}
+
+llvm::StringRef TakeRowOp::getNotDifferentiableReason() {
+  return "it selects the position of a generated token, in inference only";
+}

@@ -1,0 +1,57 @@
+//===- NNDialect.cpp - What is computed -----------------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/NN/NNDialect.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace heddle;
+using namespace heddle::nn;
+
+#include "dialects/NN/NNDialect.cpp.inc"
+#include "dialects/NN/NNInterfaces.cpp.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "dialects/NN/NNAttrs.cpp.inc"
+
+void NNDialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "dialects/NN/NNAttrs.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/NN/NNOps.cpp.inc"
+      >();
+}
+
+LogicalResult InitAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                               StringRef kind, FloatAttr, FloatAttr) {
+  if (kind != "zeros" && kind != "constant" && kind != "normal")
+    return emitError() << "unknown initialisation \"" << kind
+                       << "\"; known are zeros, constant, normal";
+  return success();
+}
+
+double heddle::nn::bytesOfOperandsAndResults(Operation *op) {
+  double bytes = 0;
+  auto add = [&](Type type) {
+    if (auto tensor = dyn_cast<RankedTensorType>(type))
+      bytes += static_cast<double>(tensor.getNumElements()) *
+               tensor.getElementTypeBitWidth() / 8;
+  };
+  llvm::for_each(op->getOperandTypes(), add);
+  llvm::for_each(op->getResultTypes(), add);
+  return bytes;
+}
+
+int64_t heddle::nn::paddedElements(int64_t elements) {
+  constexpr int64_t alignment = 64;
+  return (elements + alignment - 1) / alignment * alignment;
+}

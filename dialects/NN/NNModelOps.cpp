@@ -1,0 +1,247 @@
+//===- NNModelOps.cpp - Models, states, functions, steps -------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/NN/NNDialect.h"
+#include "mlir/Interfaces/FunctionImplementation.h"
+
+using namespace mlir;
+using namespace heddle::nn;
+
+//===----------------------------------------------------------------------===//
+// Model, states, buckets
+//===----------------------------------------------------------------------===//
+
+RegionKind ModelOp::getRegionKind(unsigned) { return RegionKind::Graph; }
+
+LogicalResult StateOp::verify() {
+  static constexpr StringRef roles[] = {"parameter",   "compute-copy",
+                                        "gradient",    "exp_avg",
+                                        "exp_avg_sq",  "accumulator"};
+  if (!llvm::is_contained(roles, getRole()))
+    return emitOpError("has unknown role \"") << getRole() << "\"";
+  auto type = dyn_cast<RankedTensorType>(getType());
+  if (!type || !type.hasStaticShape())
+    return emitOpError("needs a static tensor type, got ") << getType();
+  bool own = getRole() == "parameter" || getRole() == "accumulator";
+  if (own == getParameter().has_value())
+    return emitOpError(own ? "names a parameter, but is none of its parts"
+                           : "does not name the parameter it belongs to");
+  return success();
+}
+
+LogicalResult BucketOp::verify() {
+  auto type = dyn_cast<RankedTensorType>(getType());
+  if (!type || type.getRank() != 1)
+    return emitOpError("needs a tensor type of rank 1, got ") << getType();
+  if (getMembers().empty())
+    return emitOpError("has no members");
+  auto model = (*this)->getParentOfType<ModelOp>();
+  if (!model)
+    return success();
+  int64_t elements = 0;
+  for (auto member : getMembers().getAsRange<FlatSymbolRefAttr>()) {
+    auto state = dyn_cast_or_null<StateOp>(model.lookupSymbol(member));
+    if (!state)
+      return emitOpError("member ") << member << " is no state";
+    if (state.getTensorType().getElementType() != type.getElementType())
+      return emitOpError("member ")
+             << member << " has element type "
+             << state.getTensorType().getElementType() << ", the bucket "
+             << type.getElementType();
+    elements += paddedElements(state.getTensorType().getNumElements());
+  }
+  if (elements != type.getNumElements())
+    return emitOpError("has ")
+           << type.getNumElements() << " elements, its members with padding "
+           << elements;
+  return success();
+}
+
+/// The type of the state or bucket that `name` stands for, or null.
+static Type lookupStateType(Operation *user, FlatSymbolRefAttr name,
+                            SymbolTableCollection &tables) {
+  auto model = user->getParentOfType<ModelOp>();
+  Operation *symbol = model ? tables.lookupSymbolIn(model, name) : nullptr;
+  if (auto state = dyn_cast_or_null<StateOp>(symbol))
+    return state.getType();
+  if (auto bucket = dyn_cast_or_null<BucketOp>(symbol))
+    return bucket.getType();
+  return {};
+}
+
+static LogicalResult verifyStateUse(Operation *user, FlatSymbolRefAttr name,
+                                    Type type, SymbolTableCollection &tables) {
+  Type stored = lookupStateType(user, name, tables);
+  if (!stored)
+    return user->emitOpError("refers to unknown state ") << name;
+  if (stored != type)
+    return user->emitOpError("has type ")
+           << type << " but state " << name << " has type " << stored;
+  return success();
+}
+
+LogicalResult GetOp::verifySymbolUses(SymbolTableCollection &tables) {
+  return verifyStateUse(*this, getStateAttr(), getValue().getType(), tables);
+}
+
+LogicalResult SetOp::verifySymbolUses(SymbolTableCollection &tables) {
+  return verifyStateUse(*this, getStateAttr(), getValue().getType(), tables);
+}
+
+//===----------------------------------------------------------------------===//
+// Functions and steps
+//===----------------------------------------------------------------------===//
+
+static ParseResult parseFunctionLike(OpAsmParser &parser,
+                                     OperationState &result, StringAttr type,
+                                     StringAttr argAttrs, StringAttr resAttrs) {
+  auto build = [](Builder &builder, ArrayRef<Type> arguments,
+                  ArrayRef<Type> results,
+                  function_interface_impl::VariadicFlag, std::string &) {
+    return builder.getFunctionType(arguments, results);
+  };
+  return function_interface_impl::parseFunctionOp(
+      parser, result, /*allowVariadic=*/false, type, build, argAttrs, resAttrs);
+}
+
+ParseResult FuncOp::parse(OpAsmParser &parser, OperationState &result) {
+  return parseFunctionLike(parser, result, getFunctionTypeAttrName(result.name),
+                           getArgAttrsAttrName(result.name),
+                           getResAttrsAttrName(result.name));
+}
+
+void FuncOp::print(OpAsmPrinter &printer) {
+  function_interface_impl::printFunctionOp(
+      printer, *this, /*isVariadic=*/false, getFunctionTypeAttrName(),
+      getArgAttrsAttrName(), getResAttrsAttrName());
+}
+
+void FuncOp::build(OpBuilder &builder, OperationState &state, StringRef name,
+                   FunctionType type) {
+  state.addAttribute(getSymNameAttrName(state.name),
+                     builder.getStringAttr(name));
+  state.addAttribute(getFunctionTypeAttrName(state.name), TypeAttr::get(type));
+  state.addRegion();
+}
+
+/// `names`, where it is there, must have one entry for each of `types`.
+static LogicalResult verifyNames(Operation *op,
+                                 std::optional<ArrayAttr> names, size_t count,
+                                 StringRef what) {
+  if (names && names->size() != count)
+    return op->emitOpError("has ")
+           << count << " " << what << "s but " << names->size()
+           << " names for them";
+  return success();
+}
+
+/// The terminator must return what the function's type says.
+template <typename OpT> static LogicalResult verifyReturns(OpT op) {
+  for (Block &block : op.getBody()) {
+    auto terminator = dyn_cast<ReturnOp>(block.back());
+    if (!terminator)
+      return op.emitOpError("must end in nn.return");
+    if (terminator.getOperandTypes() != TypeRange(op.getResultTypes()))
+      return terminator.emitOpError("returns ")
+             << terminator.getOperandTypes() << " from a function of "
+             << TypeRange(op.getResultTypes());
+  }
+  return success();
+}
+
+LogicalResult FuncOp::verify() {
+  if (failed(verifyNames(*this, getArgNames(), getArgumentTypes().size(),
+                         "argument")) ||
+      failed(verifyNames(*this, getResultNames(), getResultTypes().size(),
+                         "result")))
+    return failure();
+  if (auto ties = getTies(); ties && ties->size() != getResultTypes().size())
+    return emitOpError("has ties for ")
+           << ties->size() << " results of " << getResultTypes().size();
+  return verifyReturns(*this);
+}
+
+ParseResult StepOp::parse(OpAsmParser &parser, OperationState &result) {
+  return parseFunctionLike(parser, result, getFunctionTypeAttrName(result.name),
+                           getArgAttrsAttrName(result.name),
+                           getResAttrsAttrName(result.name));
+}
+
+void StepOp::print(OpAsmPrinter &printer) {
+  function_interface_impl::printFunctionOp(
+      printer, *this, /*isVariadic=*/false, getFunctionTypeAttrName(),
+      getArgAttrsAttrName(), getResAttrsAttrName());
+}
+
+void StepOp::build(OpBuilder &builder, OperationState &state, StringRef name,
+                   StringRef kind, FunctionType type, ArrayAttr argNames,
+                   ArrayAttr resultNames) {
+  state.addAttribute(getSymNameAttrName(state.name),
+                     builder.getStringAttr(name));
+  state.addAttribute(getKindAttrName(state.name), builder.getStringAttr(kind));
+  state.addAttribute(getFunctionTypeAttrName(state.name), TypeAttr::get(type));
+  state.addAttribute(getArgNamesAttrName(state.name), argNames);
+  state.addAttribute(getResultNamesAttrName(state.name), resultNames);
+  state.addRegion();
+}
+
+LogicalResult StepOp::verify() {
+  if (getKind() != "train" && getKind() != "eval" && getKind() != "generate")
+    return emitOpError("has unknown kind \"")
+           << getKind() << "\"; known are train, eval, generate";
+  if (failed(verifyNames(*this, getArgNames(), getArgumentTypes().size(),
+                         "argument")) ||
+      failed(verifyNames(*this, getResultNames(), getResultTypes().size(),
+                         "result")))
+    return failure();
+  return verifyReturns(*this);
+}
+
+LogicalResult CallOp::verifySymbolUses(SymbolTableCollection &tables) {
+  auto model = (*this)->getParentOfType<ModelOp>();
+  auto callee = dyn_cast_or_null<FuncOp>(
+      model ? tables.lookupSymbolIn(model, getCalleeAttr()) : nullptr);
+  if (!callee)
+    return emitOpError("calls unknown function ") << getCalleeAttr();
+  if (TypeRange(callee.getArgumentTypes()) != getOperandTypes())
+    return emitOpError("passes ")
+           << getOperandTypes() << " to " << getCalleeAttr() << ", which takes "
+           << TypeRange(callee.getArgumentTypes());
+  if (TypeRange(callee.getResultTypes()) != getResultTypes())
+    return emitOpError("expects ")
+           << getResultTypes() << " from " << getCalleeAttr()
+           << ", which gives " << TypeRange(callee.getResultTypes());
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Micro-batches
+//===----------------------------------------------------------------------===//
+
+LogicalResult MicroBatchesOp::verify() {
+  if (getCount() < 1)
+    return emitOpError("runs ") << getCount() << " times; at least 1";
+  Block &block = getBody().front();
+  if (block.getNumArguments() != 1 || !block.getArgument(0).getType().isIndex())
+    return emitOpError("needs one argument of type index");
+  auto end = dyn_cast_or_null<ReturnOp>(block.empty() ? nullptr : &block.back());
+  if (!end || end.getNumOperands() != 0)
+    return emitOpError("must end in nn.return without values");
+  return success();
+}
+
+LogicalResult MicroBatchOp::verify() {
+  auto whole = cast<RankedTensorType>(getInput().getType());
+  auto part = cast<RankedTensorType>(getOutput().getType());
+  if (whole.getRank() == 0 || whole.getShape().drop_front() != part.getShape() ||
+      whole.getElementType() != part.getElementType())
+    return emitOpError("gives ")
+           << part << ", but a slice of " << whole
+           << " along its first dimension has its other dimensions";
+  return success();
+}

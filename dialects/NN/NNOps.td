@@ -33,8 +33,8 @@ class NN_ComputeOp<string mnemonic, dag args, list<Trait> traits = []>
   let arguments = !con(args, (ins OptionalAttr<ArrayAttr>:$shardings));
 }
 
-/// A computation that only gradients or the optimizer use: it is not
-/// differentiated again.
+/// A computation outside what is differentiated: a gradient, the optimizer,
+/// the ends of the forward pass. It says why it has no derivative.
 class NN_GradOp<string mnemonic, dag args, list<Trait> traits = []>
     : NN_Op<mnemonic, !listconcat([
         Pure,
@@ -54,7 +54,8 @@ def NN_EmbeddingOp : NN_ComputeOp<"embedding",
   let summary = "out[..., c] = table[ids[...], c]";
   let results = (outs NN_Float:$output);
   let assemblyFormat = [{
-    $table `[` $ids `]` attr-dict `:` type($table) `,` type($ids) `->` type($output)
+    $table `[` $ids `]` attr-dict `:`
+    functional-type(operands, results)
   }];
   let hasVerifier = 1;
 }
@@ -67,7 +68,8 @@ def NN_EmbeddingGradOp : NN_GradOp<"embedding_grad",
   }];
   let results = (outs NN_F32:$output);
   let assemblyFormat = [{
-    $grad `[` $ids `]` (`init` $init^)? attr-dict `:` type($grad) `,` type($ids) `->` type($output)
+    $grad `[` $ids `]` (`init` $init^)? attr-dict `:`
+    functional-type(operands, results)
   }];
   let hasVerifier = 1;
 }
@@ -75,7 +77,9 @@ def NN_EmbeddingGradOp : NN_GradOp<"embedding_grad",
 def NN_PositionsOp : NN_ComputeOp<"positions", (ins DefaultValuedAttr<I64Attr, "0">:$offset)> {
   let summary = "out[b, t] = t + offset";
   let results = (outs NN_Ids:$output);
-  let assemblyFormat = "attr-dict `:` type($output)";
+  let assemblyFormat = [{
+    attr-dict `:` functional-type(operands, results)
+  }];
 }
 
 //===----------------------------------------------------------------------===//
@@ -122,7 +126,10 @@ def NN_ReluGradOp : NN_UnaryGradOp<"relu_grad", "grad where input > 0, else 0">;
 def NN_CastOp : NN_ComputeOp<"cast", (ins NN_Float:$input)> {
   let summary = "Changes the element type; to bf16 and f16 rounds to nearest even.";
   let results = (outs NN_Float:$output);
-  let assemblyFormat = "$input attr-dict `:` type($input) `->` type($output)";
+  let assemblyFormat = [{
+    $input attr-dict `:`
+    functional-type(operands, results)
+  }];
   let hasVerifier = 1;
 }
 
@@ -141,7 +148,8 @@ def NN_DropoutOp : NN_ComputeOp<"dropout",
   }];
   let results = (outs NN_Float:$output);
   let assemblyFormat = [{
-    $input `rng` $rng `layer` $layer `micro_batch` $micro_batch attr-dict `:` type($input) `,` type($rng)
+    $input `rng` $rng `layer` $layer `micro_batch` $micro_batch attr-dict `:`
+    functional-type(operands, results)
   }];
   let builders = [];
   let extraClassDeclaration = [{}];
@@ -161,7 +169,8 @@ def NN_LinearOp : NN_ComputeOp<"linear",
   }];
   let results = (outs NN_Float:$output);
   let assemblyFormat = [{
-    $input `,` $weight (`bias` $bias^ `:` type($bias))? attr-dict `:` type($input) `,` type($weight) `->` type($output)
+    $input `,` $weight (`bias` $bias^)? attr-dict `:`
+    functional-type(operands, results)
   }];
   let hasVerifier = 1;
 }
@@ -173,7 +182,8 @@ def NN_LinearGradWeightOp : NN_GradOp<"linear_grad_weight",
   let description = [{ With `transposed` the result is stored [out, in]. }];
   let results = (outs NN_F32:$output);
   let assemblyFormat = [{
-    $input `,` $grad (`init` $init^)? attr-dict `:` type($input) `,` type($grad) `->` type($output)
+    $input `,` $grad (`init` $init^)? attr-dict `:`
+    functional-type(operands, results)
   }];
   let hasVerifier = 1;
 }
@@ -183,7 +193,8 @@ def NN_SumRowsOp : NN_GradOp<"sum_rows",
   let summary = "out[c] = init[c] + sum over rows of x[..., c]: a bias's gradient.";
   let results = (outs NN_F32:$output);
   let assemblyFormat = [{
-    $input (`init` $init^)? attr-dict `:` type($input) `->` type($output)
+    $input (`init` $init^)? attr-dict `:`
+    functional-type(operands, results)
   }];
   let hasVerifier = 1;
 }
@@ -201,7 +212,8 @@ def NN_LayerNormOp : NN_ComputeOp<"layer_norm",
   }];
   let results = (outs NN_Float:$output, NN_F32:$mean, NN_F32:$rstd);
   let assemblyFormat = [{
-    $input `,` $weight `,` $bias attr-dict `:` type($input) `,` type($weight) `->` type($output) `,` type($mean)
+    $input `,` $weight `,` $bias attr-dict `:`
+    functional-type(operands, results)
   }];
   let hasVerifier = 1;
 }
@@ -216,7 +228,8 @@ def NN_LayerNormGradInputOp : NN_GradOp<"layer_norm_grad_input",
   }];
   let results = (outs NN_Float:$output);
   let assemblyFormat = [{
-    $grad `,` $input `,` $weight `,` $mean `,` $rstd attr-dict `:` type($grad) `,` type($weight) `,` type($mean)
+    $grad `,` $input `,` $weight `,` $mean `,` $rstd attr-dict `:`
+    functional-type(operands, results)
   }];
 }
 
@@ -231,8 +244,8 @@ def NN_LayerNormGradWeightOp : NN_GradOp<"layer_norm_grad_weight",
   }];
   let results = (outs NN_F32:$weight_grad, NN_F32:$bias_grad);
   let assemblyFormat = [{
-    $grad `,` $input `,` $mean `,` $rstd (`weight_init` $weight_init^)? (`bias_init` $bias_init^)?
-    attr-dict `:` type($grad) `,` type($mean) `->` type($weight_grad)
+    $grad `,` $input `,` $mean `,` $rstd (`weight_init` $weight_init^)? (`bias_init` $bias_init^)? attr-dict `:`
+    functional-type(operands, results)
   }];
 }
 
@@ -241,7 +254,8 @@ def NN_RmsNormOp : NN_ComputeOp<"rms_norm",
   let summary = "y = x * rstd * w, rstd = 1 / sqrt(mean(x^2) + eps), over the last dimension.";
   let results = (outs NN_Float:$output, NN_F32:$rstd);
   let assemblyFormat = [{
-    $input `,` $weight attr-dict `:` type($input) `,` type($weight) `->` type($output) `,` type($rstd)
+    $input `,` $weight attr-dict `:`
+    functional-type(operands, results)
   }];
 }
 
@@ -250,7 +264,8 @@ def NN_RmsNormGradInputOp : NN_GradOp<"rms_norm_grad_input",
   let summary = "dx = rstd * (g - xh * mean(g * xh)), g = grad * w, xh = x * rstd.";
   let results = (outs NN_Float:$output);
   let assemblyFormat = [{
-    $grad `,` $input `,` $weight `,` $rstd attr-dict `:` type($grad) `,` type($weight) `,` type($rstd)
+    $grad `,` $input `,` $weight `,` $rstd attr-dict `:`
+    functional-type(operands, results)
   }];
 }
 
@@ -259,7 +274,8 @@ def NN_RmsNormGradWeightOp : NN_GradOp<"rms_norm_grad_weight",
   let summary = "weight_grad[c] = init + sum over rows of grad * x * rstd.";
   let results = (outs NN_F32:$output);
   let assemblyFormat = [{
-    $grad `,` $input `,` $rstd (`init` $init^)? attr-dict `:` type($grad) `,` type($rstd) `->` type($output)
+    $grad `,` $input `,` $rstd (`init` $init^)? attr-dict `:`
+    functional-type(operands, results)
   }];
 }
 
@@ -278,7 +294,10 @@ def NN_RotaryOp : NN_ComputeOp<"rotary",
     arXiv 2104.09864, in the order of the Hugging Face layouts).
   }];
   let results = (outs NN_Float:$output);
-  let assemblyFormat = "$input `at` $positions attr-dict `:` type($input) `,` type($positions)";
+  let assemblyFormat = [{
+    $input `at` $positions attr-dict `:`
+    functional-type(operands, results)
+  }];
 }
 
 def NN_AttentionOp : NN_ComputeOp<"attention",
@@ -298,7 +317,8 @@ def NN_AttentionOp : NN_ComputeOp<"attention",
   }];
   let results = (outs NN_Float:$output, NN_F32:$lse);
   let assemblyFormat = [{
-    $qkv (`rng` $rng^ `layer` $layer `micro_batch` $micro_batch `:` type($rng))? attr-dict `:` type($qkv) `->` type($output) `,` type($lse)
+    $qkv (`rng` $rng^ `layer` $layer `micro_batch` $micro_batch)? attr-dict `:`
+    functional-type(operands, results)
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
@@ -321,9 +341,10 @@ def NN_AttentionGradOp : NN_GradOp<"attention_grad",
   }];
   let results = (outs Variadic<NN_Float>:$outputs);
   let assemblyFormat = [{
-    $grad `,` $qkv `forward` $forward `lse` $lse (`rng` $rng^ `layer` $layer `micro_batch` $micro_batch `:` type($rng))?
-    attr-dict `:` type($grad) `,` type($qkv) `,` type($forward) `,` type($lse) `->` type($outputs)
+    $grad `,` $qkv `forward` $forward `lse` $lse (`rng` $rng^ `layer` $layer `micro_batch` $micro_batch)? attr-dict `:`
+    functional-type(operands, results)
   }];
+  let hasVerifier = 1;
 }
 
 //===----------------------------------------------------------------------===//
@@ -339,7 +360,8 @@ def NN_CrossEntropyOp : NN_ComputeOp<"cross_entropy",
   }];
   let results = (outs NN_F32:$losses, NN_F32:$lse);
   let assemblyFormat = [{
-    $logits `,` $labels attr-dict `:` type($logits) `,` type($labels) `->` type($losses)
+    $logits `,` $labels attr-dict `:`
+    functional-type(operands, results)
   }];
   let hasVerifier = 1;
 }
@@ -352,25 +374,28 @@ def NN_CrossEntropyGradOp : NN_GradOp<"cross_entropy_grad",
   }];
   let results = (outs NN_Float:$output);
   let assemblyFormat = [{
-    $logits `,` $labels `,` $lse attr-dict `:` type($logits) `,` type($labels) `,` type($lse)
+    $logits `,` $labels `,` $lse attr-dict `:`
+    functional-type(operands, results)
   }];
 }
 
-def NN_SumOp : NN_ComputeOp<"sum",
+def NN_SumOp : NN_GradOp<"sum",
     (ins NN_F32:$input, Optional<NN_F32>:$init, F64Attr:$scale)> {
   let summary = "out = init + scale * sum of all elements: a rank-0 tensor.";
   let results = (outs NN_F32:$output);
   let assemblyFormat = [{
-    $input (`init` $init^ `:` type($init))? attr-dict `:` type($input) `->` type($output)
+    $input (`init` $init^)? attr-dict `:`
+    functional-type(operands, results)
   }];
 }
 
-def NN_TakeRowOp : NN_ComputeOp<"take_row",
+def NN_TakeRowOp : NN_GradOp<"take_row",
     (ins NN_Float:$input, NN_Ids:$position)> {
   let summary = "out[b, 0, c] = x[b, position, c]; `position` is a rank-0 tensor.";
   let results = (outs NN_Float:$output);
   let assemblyFormat = [{
-    $input `[` $position `]` attr-dict `:` type($input) `,` type($position) `->` type($output)
+    $input `[` $position `]` attr-dict `:`
+    functional-type(operands, results)
   }];
 }
 
@@ -381,7 +406,10 @@ def NN_TakeRowOp : NN_ComputeOp<"take_row",
 def NN_FillOp : NN_GradOp<"fill", (ins F64Attr:$value)> {
   let summary = "A tensor of one value.";
   let results = (outs NN_Float:$output);
-  let assemblyFormat = "$value attr-dict `:` type($output)";
+  let assemblyFormat = [{
+    $value attr-dict `:`
+    functional-type(operands, results)
+  }];
 }
 
 def NN_GlobalNormOp : NN_GradOp<"global_norm", (ins Variadic<NN_F32>:$inputs)> {
@@ -391,14 +419,20 @@ def NN_GlobalNormOp : NN_GradOp<"global_norm", (ins Variadic<NN_F32>:$inputs)> {
     does not depend on the number of threads.
   }];
   let results = (outs NN_F32:$output);
-  let assemblyFormat = "$inputs attr-dict `:` type($inputs) `->` type($output)";
+  let assemblyFormat = [{
+    $inputs attr-dict `:`
+    functional-type(operands, results)
+  }];
 }
 
 def NN_ClipCoefficientOp : NN_GradOp<"clip_coefficient",
     (ins NN_F32:$norm, F64Attr:$max_norm)> {
   let summary = "min(1, max_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_.";
   let results = (outs NN_F32:$output);
-  let assemblyFormat = "$norm attr-dict `:` type($norm)";
+  let assemblyFormat = [{
+    $norm attr-dict `:`
+    functional-type(operands, results)
+  }];
 }
 
 def NN_AdamWOp : NN_GradOp<"adamw",
@@ -418,8 +452,8 @@ def NN_AdamWOp : NN_GradOp<"adamw",
   let results = (outs NN_F32:$new_parameter, NN_F32:$new_exp_avg,
                       NN_F32:$new_exp_avg_sq, Optional<NN_Float>:$copy);
   let assemblyFormat = [{
-    $parameter `,` $grad `,` $exp_avg `,` $exp_avg_sq `lr` $lr `bias` $bias_correction1 `,` $bias_correction2
-    (`clip` $clip^)? attr-dict `:` type($parameter) `,` type($lr) `->` type($new_parameter) (`copy` type($copy)^)?
+    $parameter `,` $grad `,` $exp_avg `,` $exp_avg_sq `lr` $lr `bias` $bias_correction1 `,` $bias_correction2 (`clip` $clip^)? attr-dict `:`
+    functional-type(operands, results)
   }];
 }
 
