@@ -1,0 +1,26 @@
+//===- Dump.h - Values of a step, for comparison ----------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_APP_DUMP_H
+#define HEDDLE_RUNTIME_APP_DUMP_H
+
+#include "heddle/runtime/core/Session.h"
+
+#include <string>
+
+namespace heddle::rt {
+
+/// Writes what the program's last run left: `loss`, `logits` as [B,T,V],
+/// `grad.<name in the weight files>` of every gradient that the plan keeps, and
+/// every `value.<path>`.
+void writeDump(const std::string &path, const Session &session,
+               const LoadedProgram &program);
+
+} // namespace heddle::rt
+
+#endif // HEDDLE_RUNTIME_APP_DUMP_H

@@ -1,0 +1,90 @@
+//===- Options.h - What the user asked a binary to do -----------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_APP_OPTIONS_H
+#define HEDDLE_RUNTIME_APP_OPTIONS_H
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace heddle::rt {
+
+/// How to load a binary; every verb has these.
+struct JobOptions {
+  std::string binary = "/proc/self/exe"; ///< The file that carries the plan.
+  int64_t threads = 0;                   ///< 0: as many as plan and CPUs give.
+  std::string weights;                   ///< Empty: those of the plan.
+};
+
+/// `train`.
+struct TrainOptions {
+  JobOptions job;
+  std::string data, val;
+  int64_t steps = 0;    ///< In total, those before a resume included.
+  int64_t valEvery = 0; ///< 0: only after the last step.
+  int64_t valSteps = 0; ///< Batches of a validation; 0: the whole file.
+  std::string save;
+  int64_t saveEvery = 0; ///< 0: only after the last step.
+  int64_t keepLast = 0;  ///< 0: keep every checkpoint.
+  std::string resume;
+  std::optional<uint64_t> seed;
+  bool shuffle = false;
+  std::string log, trace, dump;
+  std::string progress = "auto";
+};
+
+/// `eval`.
+struct EvalOptions {
+  JobOptions job;
+  std::string data;
+  int64_t steps = 0; ///< Batches; 0: the whole file.
+  std::string log;
+  bool json = false;
+};
+
+/// `generate`.
+struct GenerateOptions {
+  JobOptions job;
+  std::string prompt;
+  std::string promptIds; ///< Token ids with commas, instead of a text.
+  int64_t maxNewTokens = 128;
+  std::optional<double> temperature;
+  std::optional<int64_t> topK;
+  std::optional<double> topP;
+  uint64_t seed = 0;
+};
+
+/// `bench`.
+struct BenchOptions {
+  JobOptions job;
+  int64_t steps = 10;
+  int64_t warmup = 3;
+  bool kernels = false; ///< Time every launch and list the kernels.
+  bool json = false;
+};
+
+/// `info`.
+struct InfoOptions {
+  JobOptions job;
+  bool json = false;
+};
+
+/// The verbs; each returns the exit status and throws a UserError.
+int runTrain(const TrainOptions &options);
+int runEval(const EvalOptions &options);
+int runGenerate(const GenerateOptions &options);
+int runBench(const BenchOptions &options);
+int runInfo(const InfoOptions &options);
+
+/// A compiled binary's main: reads the command line and runs the verb.
+int runApp(int argc, char **argv);
+
+} // namespace heddle::rt
+
+#endif // HEDDLE_RUNTIME_APP_OPTIONS_H

@@ -1,0 +1,45 @@
+//===- Trace.h - A timeline of launches -------------------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_APP_TRACE_H
+#define HEDDLE_RUNTIME_APP_TRACE_H
+
+#include "heddle/runtime/core/Session.h"
+
+#include <string>
+#include <vector>
+
+namespace heddle::rt {
+
+/// Gathers the launches of a run's first steps and writes them in the trace
+/// format that Perfetto and Chrome read.
+class Trace {
+public:
+  /// Throws H0411 when the file cannot be written. An empty path: no trace.
+  Trace(const std::string &path, const LoadedProgram &program);
+
+  /// Room for the times of the next step, or null when it is not traced.
+  LaunchTime *beginStep();
+  /// Keeps what `beginStep` gave room for, as step `step`.
+  void endStep(int64_t step);
+  /// Writes the file; the path, empty when there is no trace.
+  std::string write(const plan::Plan &plan);
+
+private:
+  std::string path;
+  const LoadedProgram &program;
+  std::vector<int64_t> steps;
+  std::vector<LaunchTime> times; ///< The launches of each of `steps`.
+};
+
+/// How a launch is called in traces and tables: its kernel, `copy` or `fill`.
+std::string launchName(const plan::Plan &plan, const LaunchInfo &info);
+
+} // namespace heddle::rt
+
+#endif // HEDDLE_RUNTIME_APP_TRACE_H

@@ -1,0 +1,39 @@
+//===- Weights.h - Values of a session's states -----------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_APP_WEIGHTS_H
+#define HEDDLE_RUNTIME_APP_WEIGHTS_H
+
+#include "heddle/runtime/app/Job.h"
+#include "heddle/runtime/io/Checkpoint.h"
+
+namespace heddle::rt {
+
+/// Gives every state its first value: the parameters from `options.weights`,
+/// or from where the plan says, or at random from the plan's seed; then the
+/// compute copies. Throws H0386 when the plan's weights are not those it was
+/// compiled with, H0387 when a tensor has another shape.
+void loadWeights(Job &job, const JobOptions &options);
+
+/// Takes parameters and optimizer state from a checkpoint; what remains to be
+/// set up is returned.
+io::CheckpointState resumeFrom(Job &job, const std::string &directory);
+
+/// The states of a session as a checkpoint stores them. Tensors point into the
+/// session.
+io::CheckpointContents describeCheckpoint(const Session &session,
+                                          const io::CheckpointState &state);
+
+/// Fills `count` floats with the numbers first.. of a state's random stream:
+/// normal with the given mean and standard deviation. `site` names the stream.
+void fillNormal(float *values, int64_t first, int64_t count, uint64_t seed,
+                uint32_t site, double mean, double stddev);
+
+} // namespace heddle::rt
+
+#endif // HEDDLE_RUNTIME_APP_WEIGHTS_H

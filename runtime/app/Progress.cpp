@@ -1,0 +1,98 @@
+//===- Progress.cpp - What a person sees of a run -------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/app/Progress.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <unistd.h>
+
+using namespace heddle::rt;
+
+std::string heddle::rt::formatBytes(int64_t bytes) {
+  static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double value = double(bytes);
+  size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < std::size(units); ++unit)
+    value /= 1024;
+  std::array<char, 32> text;
+  snprintf(text.data(), text.size(), unit == 0 ? "%.0f %s" : "%.2f %s", value,
+           units[unit]);
+  return text.data();
+}
+
+std::string heddle::rt::formatDuration(double seconds) {
+  auto whole = int64_t(std::lround(std::max(0.0, seconds)));
+  std::array<char, 48> text;
+  auto hours = static_cast<long long>(whole / 3600);
+  int minutes = int(whole / 60 % 60), rest = int(whole % 60);
+  if (hours > 0)
+    snprintf(text.data(), text.size(), "%lldh%02dm", hours, minutes);
+  else if (minutes > 0)
+    snprintf(text.data(), text.size(), "%dm%02ds", minutes, rest);
+  else
+    snprintf(text.data(), text.size(), "%ds", rest);
+  return text.data();
+}
+
+Progress::Progress(const std::string &name, int64_t begin, int64_t end)
+    : mode(Mode::Plain), begin(begin), end(end) {
+  if (name == "none")
+    mode = Mode::None;
+  else if (name == "auto" && isatty(STDERR_FILENO))
+    mode = Mode::Bar;
+}
+
+Progress::~Progress() {
+  if (barShown)
+    fputc('\n', stderr);
+}
+
+/// ` loss 2.1034  lr 3.00e-04  ...`: what bar and plain line share.
+static std::string describe(const StepReport &report) {
+  std::array<char, 160> text;
+  int used =
+      snprintf(text.data(), text.size(),
+               "loss %.4f  lr %.3e  grad norm %.4f  %.0f tok/s", report.loss,
+               report.lr, report.gradNorm, report.tokensPerSecond());
+  if (report.mfu >= 0)
+    snprintf(text.data() + used, text.size() - used, "  mfu %.1f%%",
+             100 * report.mfu);
+  return text.data();
+}
+
+void Progress::step(const StepReport &report) {
+  total += report.seconds;
+  if (mode == Mode::Plain)
+    fprintf(stderr, "step %lld/%lld  %s  %.3f s\n",
+            static_cast<long long>(report.step), static_cast<long long>(end),
+            describe(report).c_str(), report.seconds);
+  else if (mode == Mode::Bar)
+    drawBar(report);
+}
+
+void Progress::drawBar(const StepReport &report) {
+  constexpr int64_t width = 24;
+  int64_t filled = end > 0 ? std::min(width, report.step * width / end) : width;
+  std::string bar = std::string(filled, '=') + std::string(width - filled, ' ');
+  double left = total / double(report.step - begin) * double(end - report.step);
+  fprintf(stderr, "\r\033[K%lld/%lld [%s] %s  ETA %s",
+          static_cast<long long>(report.step), static_cast<long long>(end),
+          bar.c_str(), describe(report).c_str(), formatDuration(left).c_str());
+  fflush(stderr);
+  barShown = true;
+}
+
+void Progress::line(const std::string &text) {
+  if (mode == Mode::None)
+    return;
+  fprintf(stderr, "%s%s\n", barShown ? "\r\033[K" : "", text.c_str());
+  barShown = false;
+}

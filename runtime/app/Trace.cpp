@@ -1,0 +1,77 @@
+//===- Trace.cpp - A timeline of launches ---------------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/app/Trace.h"
+#include "heddle/runtime/io/File.h"
+
+#include <nlohmann/json.hpp>
+
+using namespace heddle;
+using namespace heddle::rt;
+
+/// A viewer shows some steps well, and all of a long run not at all.
+static constexpr size_t maxSteps = 8;
+
+std::string heddle::rt::launchName(const plan::Plan &plan,
+                                   const LaunchInfo &info) {
+  if (info.kernel >= 0)
+    return plan.kernels[info.kernel].name;
+  return info.kernel == -1 ? "copy" : "fill";
+}
+
+Trace::Trace(const std::string &path, const LoadedProgram &program)
+    : path(path), program(program) {
+  if (path.empty())
+    return;
+  io::writeText(path, "{\"traceEvents\":[]}\n");
+  steps.reserve(maxSteps);
+  times.resize(maxSteps * program.commands().size());
+}
+
+LaunchTime *Trace::beginStep() {
+  if (path.empty() || steps.size() == maxSteps)
+    return nullptr;
+  return times.data() + steps.size() * program.commands().size();
+}
+
+void Trace::endStep(int64_t step) {
+  if (!path.empty() && steps.size() < maxSteps)
+    steps.push_back(step);
+}
+
+std::string Trace::write(const plan::Plan &plan) {
+  using nlohmann::json;
+  if (path.empty())
+    return path;
+  const CommandList &commands = program.commands();
+  json events = json::array();
+  int64_t origin = steps.empty() ? 0 : times.front().begin;
+  for (size_t s = 0; s < steps.size(); ++s) {
+    const LaunchTime *of = times.data() + s * commands.size();
+    for (size_t i = 0; i < commands.size(); ++i) {
+      const LaunchInfo &info = commands.info(i);
+      json arguments = {{"step", steps[s]}, {"path", std::string(info.path)}};
+      if (info.kernel >= 0) {
+        const plan::Kernel &kernel = plan.kernels[info.kernel];
+        arguments["ops"] = kernel.ops;
+        arguments["flops"] = kernel.flops;
+        arguments["bytes"] = kernel.bytes;
+      }
+      events.push_back({{"name", launchName(plan, info)},
+                        {"cat", program.program().kind},
+                        {"ph", "X"},
+                        {"pid", 0},
+                        {"tid", 0},
+                        {"ts", double(of[i].begin - origin) / 1000},
+                        {"dur", double(of[i].end - of[i].begin) / 1000},
+                        {"args", arguments}});
+    }
+  }
+  io::writeText(path, json({{"traceEvents", events}}).dump() + "\n");
+  return path;
+}
