@@ -1,0 +1,71 @@
+//===- Compile.h - The phases in order --------------------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_PIPELINES_COMPILE_H
+#define HEDDLE_PIPELINES_COMPILE_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "mlir/Pass/PassManager.h"
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace heddle {
+
+/// The phases of a compilation, in order (docs/phases.md).
+enum class Phase {
+  Import,
+  Model,
+  Train,
+  Shard,
+  Pipe,
+  Spmd,
+  Fuse,
+  Kernels,
+  Memory,
+  Prove,
+  Emit,
+};
+
+/// Every phase, in order.
+llvm::ArrayRef<Phase> allPhases();
+/// As the command line and the dumps name it: `import`, `model`, ...
+llvm::StringRef phaseName(Phase phase);
+std::optional<Phase> parsePhase(llvm::StringRef name);
+
+/// What the driver asks of `compile`, beside the strategy in the module.
+struct CompileOptions {
+  std::string output;      ///< The binary; may be empty with `stopAfter`.
+  std::string dumpPhases;  ///< A directory for one file per phase; or empty.
+  std::string stopAfter;   ///< A phase's name; or empty: to the end.
+  std::string startFrom;   ///< The phase after which the module was dumped.
+  std::string cache;       ///< Directory of compiled kernels, "" for none.
+  std::string runtimePath; ///< The prebuilt runtime, `heddle-rt`.
+  bool timing = false;     ///< Print the seconds of each phase.
+  bool verbose = false;
+};
+
+/// Registers the dialects, interfaces and translations that the phases use.
+void registerAllDialects(mlir::DialectRegistry &registry);
+/// Registers every pass and the pipeline of every phase for heddle-opt.
+void registerAllPasses();
+
+/// Adds the passes of one phase, ending in its verifier.
+void buildPhase(Phase phase, mlir::OpPassManager &pm,
+                const CompileOptions &options);
+
+/// Runs the phases after `startFrom` (or after import) on the module, writes
+/// the dumps, and in the end the binary. Diagnostics go to the context's
+/// handler; a message may begin with its code, as "H0213: ...".
+mlir::LogicalResult compile(mlir::ModuleOp module,
+                            const CompileOptions &options);
+
+} // namespace heddle
+
+#endif // HEDDLE_PIPELINES_COMPILE_H
