@@ -1,0 +1,232 @@
+//===- ElementwiseLowerings.cpp - Activations, casts, dropout -------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "LinalgModel.h"
+#include <cmath>
+
+using namespace mlir;
+
+namespace heddle::codegen {
+
+//===----------------------------------------------------------------------===//
+// Arithmetic and activations
+//===----------------------------------------------------------------------===//
+
+using Args = ValueRange;
+
+static Values lowerAdd(nn::AddOp op, nn::AddOp::Adaptor in, LinalgBuilder &b) {
+  return {b.map(op.getType(), {{in.getLhs()}, {in.getRhs()}},
+                [](ScalarBuilder &s, Args x) { return s.add(x[0], x[1]); })};
+}
+
+static Values lowerMul(nn::MulOp op, nn::MulOp::Adaptor in, LinalgBuilder &b) {
+  return {b.map(op.getType(), {{in.getLhs()}, {in.getRhs()}},
+                [](ScalarBuilder &s, Args x) { return s.mul(x[0], x[1]); })};
+}
+
+static Values lowerCast(nn::CastOp op, nn::CastOp::Adaptor in,
+                        LinalgBuilder &b) {
+  return {b.map(op.getType(), {{in.getInput()}},
+                [](ScalarBuilder &, Args x) { return x[0]; })};
+}
+
+static constexpr double geluCubic = 0.044715;
+static const double sqrt2OverPi = std::sqrt(2.0 / M_PI);
+
+/// tanh(sqrt(2 / pi) (x + 0.044715 x^3)).
+static Value geluTanh(ScalarBuilder &s, Value x) {
+  Value square = s.mul(x, x);
+  Value inner =
+      s.add(s.f32(sqrt2OverPi), s.mul(s.f32(sqrt2OverPi * geluCubic), square));
+  return s.create<math::TanhOp>(s.mul(x, inner));
+}
+
+/// erf(x / sqrt(2)).
+static Value geluErf(ScalarBuilder &s, Value x) {
+  return s.create<math::ErfOp>(s.mul(x, s.f32(M_SQRT1_2)));
+}
+
+static Values lowerGelu(nn::GeluOp op, nn::GeluOp::Adaptor in,
+                        LinalgBuilder &b) {
+  bool tanh = op.getTanh();
+  return {
+      b.map(op.getType(), {{in.getInput()}}, [tanh](ScalarBuilder &s, Args x) {
+        Value t = tanh ? geluTanh(s, x[0]) : geluErf(s, x[0]);
+        Value half = s.mul(s.f32(0.5), x[0]);
+        return s.add(half, s.mul(half, t));
+      })};
+}
+
+/// 0.5 (1 + t) + 0.5 x (1 - t^2) u'(x), t = tanh(u(x)).
+static Value geluTanhDerivative(ScalarBuilder &s, Value x) {
+  Value t = geluTanh(s, x);
+  Value slope = s.add(s.f32(sqrt2OverPi),
+                      s.mul(s.f32(3 * sqrt2OverPi * geluCubic), s.mul(x, x)));
+  Value half = s.f32(0.5);
+  Value left = s.add(half, s.mul(half, t));
+  Value sech2 = s.sub(s.f32(1), s.mul(t, t));
+  return s.add(left, s.mul(s.mul(half, x), s.mul(sech2, slope)));
+}
+
+/// 0.5 (1 + erf(x / sqrt(2))) + x exp(-x^2 / 2) / sqrt(2 pi).
+static Value geluErfDerivative(ScalarBuilder &s, Value x) {
+  Value half = s.f32(0.5);
+  Value left = s.add(half, s.mul(half, geluErf(s, x)));
+  Value density = s.exp(s.mul(s.f32(-0.5), s.mul(x, x)));
+  return s.add(left, s.mul(s.mul(x, s.f32(1 / std::sqrt(2 * M_PI))), density));
+}
+
+static Values lowerGeluGrad(nn::GeluGradOp op, nn::GeluGradOp::Adaptor in,
+                            LinalgBuilder &b) {
+  bool tanh = op.getTanh();
+  return {b.map(op.getType(), {{in.getGrad()}, {in.getInput()}},
+                [tanh](ScalarBuilder &s, Args x) {
+                  Value d = tanh ? geluTanhDerivative(s, x[1])
+                                 : geluErfDerivative(s, x[1]);
+                  return s.mul(x[0], d);
+                })};
+}
+
+static Values lowerSilu(nn::SiluOp op, nn::SiluOp::Adaptor in,
+                        LinalgBuilder &b) {
+  return {b.map(op.getType(), {{in.getInput()}}, [](ScalarBuilder &s, Args x) {
+    return s.mul(x[0], s.sigmoid(x[0]));
+  })};
+}
+
+static Values lowerSiluGrad(nn::SiluGradOp op, nn::SiluGradOp::Adaptor in,
+                            LinalgBuilder &b) {
+  return {b.map(op.getType(), {{in.getGrad()}, {in.getInput()}},
+                [](ScalarBuilder &s, Args x) {
+                  Value y = s.sigmoid(x[1]);
+                  Value rest = s.mul(x[1], s.sub(s.f32(1), y));
+                  return s.mul(x[0], s.mul(y, s.add(s.f32(1), rest)));
+                })};
+}
+
+static Values lowerRelu(nn::ReluOp op, nn::ReluOp::Adaptor in,
+                        LinalgBuilder &b) {
+  return {b.map(op.getType(), {{in.getInput()}},
+                [](ScalarBuilder &s, Args x) -> Value {
+                  return s.create<arith::MaximumFOp>(x[0], s.f32(0));
+                })};
+}
+
+static Values lowerReluGrad(nn::ReluGradOp op, nn::ReluGradOp::Adaptor in,
+                            LinalgBuilder &b) {
+  return {b.map(op.getType(), {{in.getGrad()}, {in.getInput()}},
+                [](ScalarBuilder &s, Args x) -> Value {
+                  Value positive = s.create<arith::CmpFOp>(
+                      arith::CmpFPredicate::OGT, x[1], s.f32(0));
+                  return s.create<arith::SelectOp>(positive, x[0], s.f32(0));
+                })};
+}
+
+static Values lowerFill(nn::FillOp op, nn::FillOp::Adaptor, LinalgBuilder &b) {
+  double value = op.getValue().convertToDouble();
+  return {b.map(op.getType(), {},
+                [value](ScalarBuilder &s, Args) { return s.f32(value); })};
+}
+
+//===----------------------------------------------------------------------===//
+// Dropout
+//===----------------------------------------------------------------------===//
+
+/// The four words of Philox4x32-10 (Salmon et al., SC11).
+static Values philox(ScalarBuilder &s, Values counter, Value key0, Value key1) {
+  constexpr uint32_t multiplier0 = 0xD2511F53, multiplier1 = 0xCD9E8D57;
+  constexpr uint32_t weyl0 = 0x9E3779B9, weyl1 = 0xBB67AE85;
+  constexpr int rounds = 10;
+  for (int round = 0; round < rounds; ++round) {
+    auto product0 =
+        s.create<arith::MulUIExtendedOp>(s.i32(multiplier0), counter[0]);
+    auto product1 =
+        s.create<arith::MulUIExtendedOp>(s.i32(multiplier1), counter[2]);
+    auto mix = [&](Value high, Value word, Value key) -> Value {
+      Value mixed = s.create<arith::XOrIOp>(high, word);
+      return s.create<arith::XOrIOp>(mixed, key);
+    };
+    counter = {mix(product1.getHigh(), counter[1], key0), product1.getLow(),
+               mix(product0.getHigh(), counter[3], key1), product0.getLow()};
+    key0 = s.create<arith::AddIOp>(key0, s.i32(weyl0));
+    key1 = s.create<arith::AddIOp>(key1, s.i32(weyl1));
+  }
+  return counter;
+}
+
+/// The index, in the whole tensor of the global batch, of this iteration.
+static Value globalElement(ScalarBuilder &s, ArrayRef<int64_t> shape,
+                           Value microBatch) {
+  Value element = microBatch;
+  for (auto [dim, size] : llvm::enumerate(shape)) {
+    element = s.create<arith::MulIOp>(element, s.index(size));
+    element = s.create<arith::AddIOp>(element, s.position(dim));
+  }
+  return s.create<arith::IndexCastOp>(s.getI64Type(), element);
+}
+
+/// The random word of element `element`.
+static Value randomWord(ScalarBuilder &s, Value rng, Value element, Value layer,
+                        uint32_t site) {
+  auto word = [&](int64_t i) { return s.extract(rng, {s.index(i)}); };
+  auto shift = [&](Value value, int64_t by) -> Value {
+    Value amount = s.create<arith::ConstantIntOp>(by, 64);
+    return s.create<arith::ShRUIOp>(value, amount);
+  };
+  auto low = [&](Value value) -> Value {
+    return s.create<arith::TruncIOp>(s.getI32Type(), value);
+  };
+  constexpr uint32_t golden = 0x9E3779B9;
+  Value layer32 = s.create<arith::IndexCastOp>(s.getI32Type(), layer);
+  Value stream = s.create<arith::AddIOp>(
+      s.i32(site), s.create<arith::MulIOp>(layer32, s.i32(golden)));
+  Value block = shift(element, 2);
+  Values words = philox(s, {low(block), low(shift(block, 32)), word(2), stream},
+                        word(0), word(1));
+  Value lane = s.create<arith::AndIOp>(low(element), s.i32(3));
+  Value result = words[3];
+  for (uint32_t i : {2u, 1u, 0u}) {
+    Value here =
+        s.create<arith::CmpIOp>(arith::CmpIPredicate::eq, lane, s.i32(i));
+    result = s.create<arith::SelectOp>(here, words[i], result);
+  }
+  return result;
+}
+
+static Values lowerDropout(nn::DropoutOp op, nn::DropoutOp::Adaptor in,
+                           LinalgBuilder &b) {
+  double p = op.getP().convertToDouble();
+  auto threshold = static_cast<uint32_t>(std::floor(std::ldexp(p, 32)));
+  uint32_t site = op.getSite();
+  ArrayRef<int64_t> shape = tensorOf(op.getOutput()).getShape();
+  return {b.map(
+      op.getType(), {{in.getInput()}}, [&](ScalarBuilder &s, Args x) -> Value {
+        Value element = globalElement(s, shape, in.getMicroBatch());
+        Value word = randomWord(s, in.getRng(), element, in.getLayer(), site);
+        Value keep = s.create<arith::CmpIOp>(arith::CmpIPredicate::uge, word,
+                                             s.i32(threshold));
+        Value scaled = s.mul(x[0], s.f32(1 / (1 - p)));
+        return s.create<arith::SelectOp>(keep, scaled, s.f32(0));
+      })};
+}
+
+void attachElementwiseLowerings(MLIRContext *context) {
+  attachLinalg<nn::AddOp, lowerAdd>(context);
+  attachLinalg<nn::MulOp, lowerMul>(context);
+  attachLinalg<nn::CastOp, lowerCast>(context);
+  attachLinalg<nn::GeluOp, lowerGelu>(context);
+  attachLinalg<nn::GeluGradOp, lowerGeluGrad>(context);
+  attachLinalg<nn::SiluOp, lowerSilu>(context);
+  attachLinalg<nn::SiluGradOp, lowerSiluGrad>(context);
+  attachLinalg<nn::ReluOp, lowerRelu>(context);
+  attachLinalg<nn::ReluGradOp, lowerReluGrad>(context);
+  attachLinalg<nn::FillOp, lowerFill>(context);
+  attachLinalg<nn::DropoutOp, lowerDropout>(context);
+}
+
+} // namespace heddle::codegen

@@ -1,0 +1,106 @@
+//===- EmbeddingLowerings.cpp - Gathers, positions, rotary embedding ------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "LinalgModel.h"
+#include <cmath>
+
+using namespace mlir;
+
+namespace heddle::codegen {
+
+using Args = ValueRange;
+
+static Value toIndex(ScalarBuilder &s, Value id) {
+  return s.create<arith::IndexCastOp>(s.getIndexType(), id);
+}
+
+static Values lowerEmbedding(nn::EmbeddingOp op, nn::EmbeddingOp::Adaptor in,
+                             LinalgBuilder &b) {
+  int64_t last = tensorOf(op.getOutput()).getRank() - 1;
+  return {
+      b.map(op.getType(), {rows(in.getIds())}, [&](ScalarBuilder &s, Args x) {
+        return s.extract(in.getTable(), {toIndex(s, x[0]), s.position(last)});
+      })};
+}
+
+static Values lowerPositions(nn::PositionsOp op, nn::PositionsOp::Adaptor,
+                             LinalgBuilder &b) {
+  int64_t last = tensorOf(op.getOutput()).getRank() - 1;
+  int64_t offset = op.getOffset();
+  return {b.map(op.getType(), {}, [=](ScalarBuilder &s, Args) -> Value {
+    Value position = s.create<arith::AddIOp>(s.position(last), s.index(offset));
+    return s.create<arith::IndexCastOp>(s.getI32Type(), position);
+  })};
+}
+
+static Values lowerTakeRow(nn::TakeRowOp op, nn::TakeRowOp::Adaptor in,
+                           LinalgBuilder &b) {
+  return {b.map(
+      op.getType(), {scalar(in.getPosition())}, [&](ScalarBuilder &s, Args x) {
+        return s.extract(in.getInput(),
+                         {s.position(0), toIndex(s, x[0]), s.position(2)});
+      })};
+}
+
+/// Turns the pair that element `column` of a head belongs to.
+static Value turn(ScalarBuilder &s, nn::RotaryOp op, Value x, Value partner,
+                  Value isFirst, Value pair, Value position) {
+  double logTheta = std::log(op.getTheta().convertToDouble());
+  Value pair32 = s.create<arith::IndexCastOp>(s.getI32Type(), pair);
+  Value pairF = s.create<arith::SIToFPOp>(s.getF32Type(), pair32);
+  Value positionF = s.create<arith::SIToFPOp>(s.getF32Type(), position);
+  Value frequency = s.exp(s.mul(pairF, s.f32(-2 * logTheta / op.getDims())));
+  Value angle = s.mul(positionF, frequency);
+  Value cosine = s.create<math::CosOp>(angle);
+  Value sine = s.create<math::SinOp>(angle);
+  if (op.getInverse())
+    sine = s.create<arith::NegFOp>(sine);
+  // The first of a pair loses what the second gains.
+  Value minus = s.create<arith::NegFOp>(sine);
+  Value signedSine = s.create<arith::SelectOp>(isFirst, minus, sine);
+  return s.add(s.mul(x, cosine), s.mul(partner, signedSine));
+}
+
+static Values lowerRotary(nn::RotaryOp op, nn::RotaryOp::Adaptor in,
+                          LinalgBuilder &b) {
+  int64_t headDim = tensorOf(op.getOutput()).getDimSize(2) /
+                    static_cast<int64_t>(op.getHeads());
+  int64_t dims = op.getDims(), half = dims / 2;
+  return {b.map(
+      op.getType(), {{in.getInput()}, rows(in.getPositions())},
+      [&](ScalarBuilder &s, Args x) -> Value {
+        auto less = [&](Value a, int64_t limit) -> Value {
+          return s.create<arith::CmpIOp>(arith::CmpIPredicate::ult, a,
+                                         s.index(limit));
+        };
+        Value column = s.position(2);
+        Value inHead = s.create<arith::RemUIOp>(column, s.index(headDim));
+        Value isTurned = less(inHead, dims), isFirst = less(inHead, half);
+        Value step =
+            s.create<arith::SelectOp>(isFirst, s.index(half), s.index(-half));
+        step = s.create<arith::SelectOp>(isTurned, step, s.index(0));
+        Value other = s.create<arith::AddIOp>(column, step);
+        Value partner =
+            s.extract(in.getInput(), {s.position(0), s.position(1), other});
+        Value pair = s.create<arith::SelectOp>(
+            isFirst, inHead, s.create<arith::SubIOp>(inHead, s.index(half)));
+        Value turned = turn(s, op, x[0], partner, isFirst, pair, x[1]);
+        return s.create<arith::SelectOp>(isTurned, turned, x[0]);
+      })};
+}
+
+void attachEmbeddingLowerings(MLIRContext *context) {
+  attachLinalg<nn::EmbeddingOp, lowerEmbedding>(context);
+  attachLinalg<nn::PositionsOp, lowerPositions>(context);
+  attachLinalg<nn::TakeRowOp, lowerTakeRow>(context);
+  attachLinalg<nn::RotaryOp, lowerRotary>(context);
+  nn::EmbeddingGradOp::attachInterface<
+      WholeModel<nn::EmbeddingGradOp, Generator::Scatter>>(*context);
+}
+
+} // namespace heddle::codegen

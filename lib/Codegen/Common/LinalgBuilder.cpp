@@ -1,0 +1,207 @@
+//===- LinalgBuilder.cpp - Short forms for linalg.generic -----------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "LinalgBuilder.h"
+#include <limits>
+
+using namespace mlir;
+
+namespace heddle::codegen {
+
+//===----------------------------------------------------------------------===//
+// ScalarBuilder
+//===----------------------------------------------------------------------===//
+
+Value ScalarBuilder::f32(double value) {
+  return create<arith::ConstantOp>(getF32FloatAttr(static_cast<float>(value)));
+}
+
+Value ScalarBuilder::i32(uint32_t value) {
+  return create<arith::ConstantOp>(
+      getI32IntegerAttr(static_cast<int32_t>(value)));
+}
+
+Value ScalarBuilder::index(int64_t value) {
+  return create<arith::ConstantIndexOp>(value);
+}
+
+Value ScalarBuilder::add(Value a, Value b) {
+  return create<arith::AddFOp>(a, b);
+}
+Value ScalarBuilder::sub(Value a, Value b) {
+  return create<arith::SubFOp>(a, b);
+}
+Value ScalarBuilder::mul(Value a, Value b) {
+  return create<arith::MulFOp>(a, b);
+}
+Value ScalarBuilder::div(Value a, Value b) {
+  return create<arith::DivFOp>(a, b);
+}
+Value ScalarBuilder::exp(Value x) { return create<math::ExpOp>(x); }
+
+Value ScalarBuilder::sigmoid(Value x) {
+  Value e = exp(create<arith::NegFOp>(x));
+  return div(f32(1), add(f32(1), e));
+}
+
+Value ScalarBuilder::position(int64_t dim) {
+  return create<linalg::IndexOp>(dim);
+}
+
+Value ScalarBuilder::widen(Value value) {
+  if (isa<FloatType>(value.getType()) &&
+      value.getType().getIntOrFloatBitWidth() < 32)
+    return create<arith::ExtFOp>(getF32Type(), value);
+  return value;
+}
+
+Value ScalarBuilder::extract(Value tensor, ValueRange at) {
+  return widen(create<tensor::ExtractOp>(tensor, at));
+}
+
+//===----------------------------------------------------------------------===//
+// LinalgBuilder
+//===----------------------------------------------------------------------===//
+
+static Value narrow(ScalarBuilder &b, Value value, Type type) {
+  if (value.getType() == type)
+    return value;
+  return b.create<arith::TruncFOp>(type, value);
+}
+
+AffineMap LinalgBuilder::mapOf(const Input &input, unsigned rank) {
+  MLIRContext *context = builder.getContext();
+  switch (input.kind) {
+  case Input::Full:
+    return AffineMap::getMultiDimIdentityMap(rank, context);
+  case Input::Rows:
+    return AffineMap::getMultiDimIdentityMap(rank, context)
+        .getMajorSubMap(rank - 1);
+  case Input::Columns:
+    return AffineMap::getMinorIdentityMap(rank, 1, context);
+  case Input::Scalar:
+    return AffineMap::get(rank, 0, context);
+  }
+  llvm_unreachable("all kinds handled");
+}
+
+Value LinalgBuilder::filled(RankedTensorType type, double value) {
+  Value empty = builder.create<tensor::EmptyOp>(loc, type.getShape(),
+                                                type.getElementType());
+  Value constant = builder.create<arith::ConstantOp>(
+      loc, builder.getFloatAttr(type.getElementType(), value));
+  return builder.create<linalg::FillOp>(loc, constant, empty).getResult(0);
+}
+
+Values LinalgBuilder::map(TypeRange types, ArrayRef<Input> inputs, Body body) {
+  auto first = cast<RankedTensorType>(types[0]);
+  auto rank = static_cast<unsigned>(first.getRank());
+  SmallVector<AffineMap> maps;
+  Values operands, outs;
+  for (const Input &input : inputs) {
+    operands.push_back(input.value);
+    maps.push_back(mapOf(input, rank));
+  }
+  for (Type type : types) {
+    auto tensor = cast<RankedTensorType>(type);
+    outs.push_back(builder.create<tensor::EmptyOp>(loc, tensor.getShape(),
+                                                   tensor.getElementType()));
+    maps.push_back(builder.getMultiDimIdentityMap(rank));
+  }
+  SmallVector<utils::IteratorType> iterators(rank,
+                                             utils::IteratorType::parallel);
+  auto generic = builder.create<linalg::GenericOp>(
+      loc, types, operands, outs, maps, iterators,
+      [&](OpBuilder &nested, Location nestedLoc, ValueRange args) {
+        ScalarBuilder b(nestedLoc, nested);
+        Values widened;
+        for (Value arg : args.take_front(inputs.size()))
+          widened.push_back(b.widen(arg));
+        Values results = body(b, widened);
+        for (auto [result, type] : llvm::zip(results, types))
+          result = narrow(b, result, getElementTypeOrSelf(type));
+        b.create<linalg::YieldOp>(results);
+      });
+  return Values(generic.getResults());
+}
+
+Value LinalgBuilder::map(Type type, ArrayRef<Input> inputs, Body1 body) {
+  return map(TypeRange(type), inputs,
+             [&](ScalarBuilder &b, ValueRange args) -> Values {
+               return {body(b, args)};
+             })[0];
+}
+
+Value LinalgBuilder::reduce(ArrayRef<Input> inputs, Value init,
+                            AffineMap outMap, unsigned rank, Combine combine,
+                            Body1 term) {
+  SmallVector<AffineMap> maps;
+  Values operands;
+  for (const Input &input : inputs) {
+    operands.push_back(input.value);
+    maps.push_back(mapOf(input, rank));
+  }
+  maps.push_back(outMap);
+  SmallVector<utils::IteratorType> iterators(rank,
+                                             utils::IteratorType::reduction);
+  for (AffineExpr expr : outMap.getResults())
+    iterators[cast<AffineDimExpr>(expr).getPosition()] =
+        utils::IteratorType::parallel;
+  auto generic = builder.create<linalg::GenericOp>(
+      loc, TypeRange(init.getType()), operands, ValueRange(init), maps,
+      iterators, [&](OpBuilder &nested, Location nestedLoc, ValueRange args) {
+        ScalarBuilder b(nestedLoc, nested);
+        Values widened;
+        for (Value arg : args.drop_back())
+          widened.push_back(b.widen(arg));
+        Value next = term(b, widened);
+        Value result;
+        if (combine == Combine::Add)
+          result = b.create<arith::AddFOp>(args.back(), next);
+        else
+          result = b.create<arith::MaximumFOp>(args.back(), next);
+        b.create<linalg::YieldOp>(result);
+      });
+  return generic.getResult(0);
+}
+
+Value LinalgBuilder::reduceLast(ArrayRef<int64_t> shape, ArrayRef<Input> inputs,
+                                Combine combine, Body1 term) {
+  auto rank = static_cast<unsigned>(shape.size());
+  double neutral =
+      combine == Combine::Add ? 0.0 : -std::numeric_limits<double>::infinity();
+  Value init = filled(
+      RankedTensorType::get(shape.drop_back(), builder.getF32Type()), neutral);
+  AffineMap outMap =
+      builder.getMultiDimIdentityMap(rank).getMajorSubMap(rank - 1);
+  return reduce(inputs, init, outMap, rank, combine, term);
+}
+
+Value LinalgBuilder::sumRows(ArrayRef<int64_t> shape, ArrayRef<Input> inputs,
+                             Value init, Body1 term) {
+  auto rank = static_cast<unsigned>(shape.size());
+  if (!init)
+    init = filled(RankedTensorType::get({shape.back()}, builder.getF32Type()),
+                  0.0);
+  AffineMap outMap =
+      AffineMap::getMinorIdentityMap(rank, 1, builder.getContext());
+  return reduce(inputs, init, outMap, rank, Combine::Add, term);
+}
+
+Value LinalgBuilder::sumAll(Value input, Body1 term) {
+  auto type = cast<RankedTensorType>(input.getType());
+  auto rank = static_cast<unsigned>(type.getRank());
+  Value init = filled(RankedTensorType::get({}, builder.getF64Type()), 0.0);
+  AffineMap outMap = AffineMap::get(rank, 0, builder.getContext());
+  return reduce({{input}}, init, outMap, rank, Combine::Add,
+                [&](ScalarBuilder &b, ValueRange args) -> Value {
+                  return b.create<arith::ExtFOp>(b.getF64Type(), term(b, args));
+                });
+}
+
+} // namespace heddle::codegen

@@ -1,0 +1,104 @@
+//===- LinalgBuilder.h - Short forms for linalg.generic ---------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_LIB_CODEGEN_COMMON_LINALGBUILDER_H
+#define HEDDLE_LIB_CODEGEN_COMMON_LINALGBUILDER_H
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+namespace heddle::codegen {
+
+/// Builds the scalar body of a linalg operation. Floating-point values are f32
+/// inside, whatever the tensors hold.
+class ScalarBuilder : public mlir::ImplicitLocOpBuilder {
+public:
+  ScalarBuilder(mlir::Location loc, mlir::OpBuilder &builder)
+      : ImplicitLocOpBuilder(loc, builder) {}
+
+  mlir::Value f32(double value);
+  mlir::Value i32(uint32_t value);
+  mlir::Value index(int64_t value);
+  mlir::Value add(mlir::Value a, mlir::Value b);
+  mlir::Value sub(mlir::Value a, mlir::Value b);
+  mlir::Value mul(mlir::Value a, mlir::Value b);
+  mlir::Value div(mlir::Value a, mlir::Value b);
+  mlir::Value exp(mlir::Value x);
+  /// 1 / (1 + exp(-x)).
+  mlir::Value sigmoid(mlir::Value x);
+  /// The position of this iteration along `dim`.
+  mlir::Value position(int64_t dim);
+  /// f32 from bf16 and f16; other types stay.
+  mlir::Value widen(mlir::Value value);
+  /// The element of `tensor` at `at`, widened.
+  mlir::Value extract(mlir::Value tensor, mlir::ValueRange at);
+};
+
+using Values = llvm::SmallVector<mlir::Value>;
+
+/// How an operand lies in the space of the result's dimensions.
+struct Input {
+  enum Kind {
+    Full,    ///< Every dimension.
+    Rows,    ///< All but the last.
+    Columns, ///< The last alone.
+    Scalar,  ///< None.
+  };
+  mlir::Value value;
+  Kind kind = Full;
+};
+
+inline Input rows(mlir::Value value) { return {value, Input::Rows}; }
+inline Input columns(mlir::Value value) { return {value, Input::Columns}; }
+inline Input scalar(mlir::Value value) { return {value, Input::Scalar}; }
+
+/// Builds linalg.generic operations on tensors of static shape.
+class LinalgBuilder {
+public:
+  LinalgBuilder(mlir::Location loc, mlir::OpBuilder &builder)
+      : loc(loc), builder(builder) {}
+
+  using Body = llvm::function_ref<Values(ScalarBuilder &, mlir::ValueRange)>;
+  using Body1 =
+      llvm::function_ref<mlir::Value(ScalarBuilder &, mlir::ValueRange)>;
+  enum class Combine { Add, Maximum };
+
+  /// Element by element; the results have the shape of `types`.
+  Values map(mlir::TypeRange types, llvm::ArrayRef<Input> inputs, Body body);
+  /// The same with one result.
+  mlir::Value map(mlir::Type type, llvm::ArrayRef<Input> inputs, Body1 body);
+
+  /// Reduces `term` over the last dimension of `shape`. The element type is
+  /// that of the term.
+  mlir::Value reduceLast(llvm::ArrayRef<int64_t> shape,
+                         llvm::ArrayRef<Input> inputs, Combine combine,
+                         Body1 term);
+  /// init[c] (zero when null) + the sum over all rows of `term`.
+  mlir::Value sumRows(llvm::ArrayRef<int64_t> shape,
+                      llvm::ArrayRef<Input> inputs, mlir::Value init,
+                      Body1 term);
+  /// The sum of `term` over all elements, in f64: a rank-0 tensor.
+  mlir::Value sumAll(mlir::Value input, Body1 term);
+
+  mlir::Location loc;
+  mlir::OpBuilder &builder;
+
+private:
+  mlir::Value filled(mlir::RankedTensorType type, double value);
+  mlir::Value reduce(llvm::ArrayRef<Input> inputs, mlir::Value init,
+                     mlir::AffineMap outMap, unsigned rank, Combine combine,
+                     Body1 term);
+  mlir::AffineMap mapOf(const Input &input, unsigned rank);
+};
+
+} // namespace heddle::codegen
+
+#endif // HEDDLE_LIB_CODEGEN_COMMON_LINALGBUILDER_H

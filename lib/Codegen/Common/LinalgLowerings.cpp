@@ -1,0 +1,80 @@
+//===- LinalgLowerings.cpp - nn operations as linalg ----------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Codegen/Common/LinalgLowerings.h"
+#include "LinalgModel.h"
+#include "mlir/IR/DialectRegistry.h"
+
+using namespace mlir;
+
+namespace heddle::codegen {
+
+StringRef nameOf(Generator generator) {
+  switch (generator) {
+  case Generator::Rows:
+    return "";
+  case Generator::Columns:
+    return "columns";
+  case Generator::Reduce:
+    return "reduce";
+  case Generator::Scatter:
+    return "scatter";
+  case Generator::BlockSums:
+    return "block_sums";
+  case Generator::Gemm:
+    return "gemm";
+  case Generator::Attention:
+    return "attention";
+  }
+  llvm_unreachable("all generators handled");
+}
+
+bool keepsWhole(StringRef generator) {
+  for (Generator whole : {Generator::Scatter, Generator::BlockSums,
+                          Generator::Gemm, Generator::Attention})
+    if (generator == nameOf(whole))
+      return true;
+  return false;
+}
+
+void registerLinalgLowerings(DialectRegistry &registry) {
+  registry.insert<arith::ArithDialect, linalg::LinalgDialect, math::MathDialect,
+                  tensor::TensorDialect>();
+  registry.addExtension(+[](MLIRContext *context, nn::NNDialect *) {
+    attachElementwiseLowerings(context);
+    attachEmbeddingLowerings(context);
+    attachNormLowerings(context);
+    attachLossLowerings(context);
+    attachOptimizerLowerings(context);
+    nn::LinearOp::attachInterface<WholeModel<nn::LinearOp, Generator::Gemm>>(
+        *context);
+    nn::LinearGradWeightOp::attachInterface<
+        WholeModel<nn::LinearGradWeightOp, Generator::Gemm>>(*context);
+    nn::AttentionOp::attachInterface<
+        WholeModel<nn::AttentionOp, Generator::Attention>>(*context);
+    nn::AttentionGradOp::attachInterface<
+        WholeModel<nn::AttentionGradOp, Generator::Attention>>(*context);
+  });
+}
+
+LogicalResult lowerBodyToLinalg(Block &body) {
+  for (Operation &op : llvm::make_early_inc_range(body)) {
+    auto lowering = dyn_cast<nn::LinalgLoweringOpInterface>(op);
+    if (!lowering || keepsWhole(lowering.getKernelGenerator()))
+      continue;
+    OpBuilder builder(&op);
+    SmallVector<Value> results;
+    if (failed(lowering.lowerToLinalg(builder, op.getOperands(), results)))
+      return failure();
+    op.replaceAllUsesWith(results);
+    op.erase();
+  }
+  return success();
+}
+
+} // namespace heddle::codegen

@@ -1,0 +1,92 @@
+//===- LinalgModel.h - External models of the linalg lowering ---*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_LIB_CODEGEN_COMMON_LINALGMODEL_H
+#define HEDDLE_LIB_CODEGEN_COMMON_LINALGMODEL_H
+
+#include "LinalgBuilder.h"
+#include "dialects/NN/NNDialect.h"
+
+namespace heddle::codegen {
+
+/// The kernel generators that an operation can ask for. `Rows` takes whatever
+/// is element-wise or a reduction over the last dimension.
+enum class Generator {
+  Rows,
+  Columns,
+  Reduce,
+  Scatter,
+  BlockSums,
+  Gemm,
+  Attention
+};
+
+/// The name in `plan.kernel`; empty for Rows.
+llvm::StringRef nameOf(Generator generator);
+
+/// Lowers `op`, whose operands are now `in`.
+template <typename OpT>
+using LowerFn = Values (*)(OpT op, typename OpT::Adaptor in, LinalgBuilder &b);
+
+/// The model of an operation whose body is linalg.
+template <typename OpT, LowerFn<OpT> lower, Generator generator>
+struct LinalgModel : nn::LinalgLoweringOpInterface::ExternalModel<
+                         LinalgModel<OpT, lower, generator>, OpT> {
+  llvm::StringRef getKernelGenerator(mlir::Operation *) const {
+    return nameOf(generator);
+  }
+
+  mlir::LogicalResult
+  lowerToLinalg(mlir::Operation *op, mlir::OpBuilder &builder,
+                mlir::ValueRange operands,
+                llvm::SmallVectorImpl<mlir::Value> &results) const {
+    LinalgBuilder linalg(op->getLoc(), builder);
+    auto concrete = llvm::cast<OpT>(op);
+    results.append(
+        lower(concrete, typename OpT::Adaptor(operands, concrete), linalg));
+    return mlir::success();
+  }
+};
+
+/// The model of an operation that its generator takes whole.
+template <typename OpT, Generator generator>
+struct WholeModel
+    : nn::LinalgLoweringOpInterface::ExternalModel<WholeModel<OpT, generator>,
+                                                   OpT> {
+  llvm::StringRef getKernelGenerator(mlir::Operation *) const {
+    return nameOf(generator);
+  }
+
+  mlir::LogicalResult
+  lowerToLinalg(mlir::Operation *op, mlir::OpBuilder &, mlir::ValueRange,
+                llvm::SmallVectorImpl<mlir::Value> &) const {
+    return op->emitError("has no linalg form: the generator \"")
+           << nameOf(generator) << "\" takes it whole";
+  }
+};
+
+template <typename OpT, LowerFn<OpT> lower,
+          Generator generator = Generator::Rows>
+void attachLinalg(mlir::MLIRContext *context) {
+  OpT::template attachInterface<LinalgModel<OpT, lower, generator>>(*context);
+}
+
+void attachElementwiseLowerings(mlir::MLIRContext *context);
+void attachEmbeddingLowerings(mlir::MLIRContext *context);
+void attachNormLowerings(mlir::MLIRContext *context);
+void attachLossLowerings(mlir::MLIRContext *context);
+void attachOptimizerLowerings(mlir::MLIRContext *context);
+
+/// The type of a tensor value.
+inline mlir::RankedTensorType tensorOf(mlir::Value value) {
+  return llvm::cast<mlir::RankedTensorType>(value.getType());
+}
+
+} // namespace heddle::codegen
+
+#endif // HEDDLE_LIB_CODEGEN_COMMON_LINALGMODEL_H

@@ -1,0 +1,120 @@
+//===- LossLowerings.cpp - Cross-entropy, sums, norms of gradients --------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "LinalgModel.h"
+
+using namespace mlir;
+
+namespace heddle::codegen {
+
+using Args = ValueRange;
+using Combine = LinalgBuilder::Combine;
+
+/// Whether a label takes part in the loss.
+static Value counts(ScalarBuilder &s, Value label) {
+  return s.create<arith::CmpIOp>(arith::CmpIPredicate::sge, label, s.i32(0));
+}
+
+static Values lowerCrossEntropy(nn::CrossEntropyOp op,
+                                nn::CrossEntropyOp::Adaptor in,
+                                LinalgBuilder &b) {
+  ArrayRef<int64_t> shape = tensorOf(op.getLogits()).getShape();
+  int64_t rank = shape.size();
+  Value maximum = b.reduceLast(shape, {{in.getLogits()}}, Combine::Maximum,
+                               [](ScalarBuilder &, Args x) { return x[0]; });
+  Value sum = b.reduceLast(
+      shape, {{in.getLogits()}, rows(maximum)}, Combine::Add,
+      [](ScalarBuilder &s, Args x) { return s.exp(s.sub(x[0], x[1])); });
+  Value lse = b.map(op.getLse().getType(), {{sum}, {maximum}},
+                    [](ScalarBuilder &s, Args x) -> Value {
+                      return s.add(s.create<math::LogOp>(x[0]), x[1]);
+                    });
+  Value losses = b.map(
+      op.getLosses().getType(), {{lse}, {in.getLabels()}},
+      [&](ScalarBuilder &s, Args x) -> Value {
+        Value label = s.create<arith::MaxSIOp>(x[1], s.i32(0));
+        Values at;
+        for (int64_t dim = 0; dim + 1 < rank; ++dim)
+          at.push_back(s.position(dim));
+        at.push_back(s.create<arith::IndexCastOp>(s.getIndexType(), label));
+        Value loss = s.sub(x[0], s.extract(in.getLogits(), at));
+        return s.create<arith::SelectOp>(counts(s, x[1]), loss, s.f32(0));
+      });
+  return {losses, lse};
+}
+
+static Values lowerCrossEntropyGrad(nn::CrossEntropyGradOp op,
+                                    nn::CrossEntropyGradOp::Adaptor in,
+                                    LinalgBuilder &b) {
+  int64_t last = tensorOf(op.getOutput()).getRank() - 1;
+  double scale = op.getScale().convertToDouble();
+  return {b.map(
+      op.getType(), {{in.getLogits()}, rows(in.getLabels()), rows(in.getLse())},
+      [=](ScalarBuilder &s, Args x) -> Value {
+        Value column =
+            s.create<arith::IndexCastOp>(s.getI32Type(), s.position(last));
+        Value isLabel =
+            s.create<arith::CmpIOp>(arith::CmpIPredicate::eq, column, x[1]);
+        Value target = s.create<arith::SelectOp>(isLabel, s.f32(1), s.f32(0));
+        Value probability = s.exp(s.sub(x[0], x[2]));
+        Value weight =
+            s.create<arith::SelectOp>(counts(s, x[1]), s.f32(scale), s.f32(0));
+        return s.mul(weight, s.sub(probability, target));
+      })};
+}
+
+static Values lowerSum(nn::SumOp op, nn::SumOp::Adaptor in, LinalgBuilder &b) {
+  Value sum =
+      b.sumAll(in.getInput(), [](ScalarBuilder &, Args x) { return x[0]; });
+  double scale = op.getScale().convertToDouble();
+  SmallVector<Input> inputs = {{sum}};
+  if (in.getInit())
+    inputs.push_back({in.getInit()});
+  return {b.map(op.getType(), inputs, [&](ScalarBuilder &s, Args x) -> Value {
+    Value factor = s.create<arith::ConstantOp>(s.getF64FloatAttr(scale));
+    Value scaled = s.mul(x[0], factor);
+    Value result = s.create<arith::TruncFOp>(s.getF32Type(), scaled);
+    return x.size() == 2 ? s.add(x[1], result) : result;
+  })};
+}
+
+static Values lowerGlobalNorm(nn::GlobalNormOp op, nn::GlobalNormOp::Adaptor in,
+                              LinalgBuilder &b) {
+  SmallVector<Input> sums;
+  for (Value input : in.getInputs())
+    sums.push_back({b.sumAll(
+        input, [](ScalarBuilder &s, Args x) { return s.mul(x[0], x[0]); })});
+  return {b.map(op.getType(), sums, [](ScalarBuilder &s, Args x) -> Value {
+    Value total = x[0];
+    for (Value sum : x.drop_front())
+      total = s.add(total, sum);
+    Value norm = s.create<math::SqrtOp>(total);
+    return s.create<arith::TruncFOp>(s.getF32Type(), norm);
+  })};
+}
+
+static Values lowerClipCoefficient(nn::ClipCoefficientOp op,
+                                   nn::ClipCoefficientOp::Adaptor in,
+                                   LinalgBuilder &b) {
+  double limit = op.getMaxNorm().convertToDouble();
+  return {b.map(op.getType(), {{in.getNorm()}},
+                [=](ScalarBuilder &s, Args x) -> Value {
+                  Value ratio = s.div(s.f32(limit), s.add(x[0], s.f32(1e-6)));
+                  return s.create<arith::MinimumFOp>(ratio, s.f32(1));
+                })};
+}
+
+void attachLossLowerings(MLIRContext *context) {
+  attachLinalg<nn::CrossEntropyOp, lowerCrossEntropy>(context);
+  attachLinalg<nn::CrossEntropyGradOp, lowerCrossEntropyGrad>(context);
+  attachLinalg<nn::SumOp, lowerSum, Generator::Reduce>(context);
+  attachLinalg<nn::GlobalNormOp, lowerGlobalNorm, Generator::Reduce>(context);
+  attachLinalg<nn::ClipCoefficientOp, lowerClipCoefficient>(context);
+}
+
+} // namespace heddle::codegen
