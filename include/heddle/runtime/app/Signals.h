@@ -1,0 +1,23 @@
+//===- Signals.h - A clean stop when a signal asks for it -------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_APP_SIGNALS_H
+#define HEDDLE_RUNTIME_APP_SIGNALS_H
+
+namespace heddle::rt {
+
+/// From here on SIGINT and SIGTERM are only noted; a second one of a kind ends
+/// the process as usual.
+void catchStopSignals();
+
+/// The signal that came, or 0.
+int stopSignal();
+
+} // namespace heddle::rt
+
+#endif // HEDDLE_RUNTIME_APP_SIGNALS_H

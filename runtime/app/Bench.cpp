@@ -1,0 +1,135 @@
+//===- Bench.cpp - The verb bench -----------------------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/app/Progress.h"
+#include "heddle/runtime/app/RunLog.h"
+#include "heddle/runtime/app/Steps.h"
+#include "heddle/runtime/app/Trace.h"
+#include "heddle/runtime/app/Weights.h"
+#include "heddle/runtime/core/Philox.h"
+#include "heddle/runtime/devices/cpu/PeakRate.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <map>
+
+using namespace heddle;
+using namespace heddle::rt;
+
+/// The launches of one kernel, or all copies or fills, over the measured steps.
+namespace {
+struct KernelTime {
+  std::string name;
+  double seconds = 0;
+  int64_t launches = 0;
+  double flops = 0, bytes = 0;
+};
+} // namespace
+
+static void addTimes(const plan::Plan &plan, const CommandList &commands,
+                     const std::vector<LaunchTime> &times,
+                     std::map<int64_t, KernelTime> &sums) {
+  for (size_t i = 0; i < commands.size(); ++i) {
+    const LaunchInfo &info = commands.info(i);
+    KernelTime &sum = sums[info.kernel];
+    sum.name = launchName(plan, info);
+    sum.seconds += double(times[i].end - times[i].begin) * 1e-9;
+    sum.launches += 1;
+    if (info.kernel >= 0) {
+      sum.flops += plan.kernels[info.kernel].flops;
+      sum.bytes += plan.kernels[info.kernel].bytes;
+    }
+  }
+}
+
+static void printKernels(const std::map<int64_t, KernelTime> &sums,
+                         int64_t steps) {
+  std::vector<KernelTime> sorted;
+  double total = 0;
+  for (const auto &[kernel, sum] : sums) {
+    sorted.push_back(sum);
+    total += sum.seconds;
+  }
+  std::sort(sorted.begin(), sorted.end(),
+            [](const KernelTime &a, const KernelTime &b) {
+              return a.seconds > b.seconds;
+            });
+  printf("%10s %6s %8s %9s %8s  %s\n", "ms/step", "share", "launches",
+         "GFLOP/s", "GB/s", "kernel");
+  for (const KernelTime &sum : sorted)
+    printf("%10.3f %5.1f%% %8lld %9.1f %8.2f  %s\n",
+           1e3 * sum.seconds / double(steps), 100 * sum.seconds / total,
+           static_cast<long long>(sum.launches / steps),
+           sum.flops / sum.seconds / 1e9, sum.bytes / sum.seconds / 1e9,
+           sum.name.c_str());
+}
+
+/// Tokens that any vocabulary has and no file gives.
+static void fillTokens(const TrainSteps &steps, int64_t index) {
+  const BatchShape &batch = steps.batch();
+  for (int64_t i = 0; i < batch.rows * batch.seq; ++i) {
+    PhiloxWords words = philox(0, uint64_t(i), uint32_t(index), 0);
+    steps.ids()[i] = int32_t(words[0] % uint64_t(batch.vocab));
+    steps.labels()[i] = int32_t(words[1] % uint64_t(batch.vocab));
+  }
+}
+
+int heddle::rt::runBench(const BenchOptions &options) {
+  using Clock = std::chrono::steady_clock;
+  Job job(options.job);
+  const plan::Plan &plan = job.plan();
+  TrainSteps steps(job, plan.weights.seed);
+  loadWeights(job, options.job);
+  const CommandList &commands = steps.program().commands();
+  std::vector<LaunchTime> times(options.kernels ? commands.size() : 0);
+  std::map<int64_t, KernelTime> sums;
+  std::vector<double> seconds;
+  for (int64_t i = 0; i < options.warmup + options.steps; ++i) {
+    fillTokens(steps, i);
+    Clock::time_point begin = Clock::now();
+    steps.run(i, options.kernels ? times.data() : nullptr);
+    std::chrono::duration<double> time = Clock::now() - begin;
+    if (i < options.warmup)
+      continue;
+    seconds.push_back(time.count());
+    if (options.kernels)
+      addTimes(plan, commands, times, sums);
+  }
+  PeakRate peak = measurePeak(job.device().threadPool(), plan.precision);
+  std::sort(seconds.begin(), seconds.end());
+  double median = seconds[seconds.size() / 2];
+  double flops = steps.program().program().flops;
+  auto tokens = double(steps.batch().rows * steps.batch().seq);
+  JsonLine line("bench");
+  line.add("steps", options.steps)
+      .add("threads", job.device().threads())
+      .add("median_s", median)
+      .add("min_s", seconds.front())
+      .add("max_s", seconds.back())
+      .add("tokens_per_s", tokens / median)
+      .add("flops_per_s", flops / median)
+      .add("peak_flops_per_s", peak.flopsPerSecond)
+      .add("peak_unit", peak.unit)
+      .add("mfu", flops / median / peak.flopsPerSecond);
+  if (options.json) {
+    printf("%s\n", line.text().c_str());
+    return 0;
+  }
+  printf("%lld steps, %lld threads: median %.4f s (%.4f to %.4f), %.0f "
+         "tokens/s\n",
+         static_cast<long long>(options.steps),
+         static_cast<long long>(job.device().threads()), median,
+         seconds.front(), seconds.back(), tokens / median);
+  printf("%.1f GFLOP/s, %.1f%% of the measured peak of %.1f (%s)\n",
+         flops / median / 1e9, 100 * flops / median / peak.flopsPerSecond,
+         peak.flopsPerSecond / 1e9, peak.unit.c_str());
+  if (options.kernels)
+    printKernels(sums, options.steps);
+  return 0;
+}

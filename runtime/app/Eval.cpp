@@ -1,0 +1,40 @@
+//===- Eval.cpp - The verb eval -------------------------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/app/RunLog.h"
+#include "heddle/runtime/app/Steps.h"
+#include "heddle/runtime/app/Weights.h"
+
+#include <cmath>
+
+using namespace heddle;
+using namespace heddle::rt;
+
+int heddle::rt::runEval(const EvalOptions &options) {
+  Job job(options.job);
+  Evaluation evaluation(job, options.data, options.steps);
+  loadWeights(job, options.job);
+  double loss = evaluation.meanLoss();
+  double perplexity = std::exp(loss);
+  JsonLine line("eval");
+  line.add("step", int64_t(0))
+      .add("loss", loss)
+      .add("perplexity", perplexity)
+      .add("tokens", evaluation.tokens());
+  if (!options.log.empty()) {
+    RunLog log;
+    log.open(options.log, /*append=*/false);
+    log.write(line);
+  }
+  if (options.json)
+    printf("%s\n", line.text().c_str());
+  else
+    printf("loss %.9g\nperplexity %.9g\ntokens %lld\n", loss, perplexity,
+           static_cast<long long>(evaluation.tokens()));
+  return 0;
+}

@@ -1,0 +1,172 @@
+//===- Generate.cpp - The verb generate -----------------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/app/Sampler.h"
+#include "heddle/runtime/app/Signals.h"
+#include "heddle/runtime/app/Steps.h"
+#include "heddle/runtime/app/Weights.h"
+#include "heddle/runtime/io/Diagnostic.h"
+#include "heddle/runtime/io/Tokenizer.h"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <filesystem>
+
+using namespace heddle;
+using namespace heddle::rt;
+
+/// The tokens of `1,2,3`.
+static std::vector<int32_t> parseIds(const std::string &text) {
+  std::vector<int32_t> ids;
+  const char *next = text.data(), *end = next + text.size();
+  while (next < end) {
+    int32_t id = 0;
+    auto [stop, error] = std::from_chars(next, end, id);
+    if (error != std::errc() || (stop != end && *stop != ','))
+      fail("H0195", "--prompt-ids '" + text + "' is not a list of numbers",
+           "write it as --prompt-ids 1,2,3");
+    ids.push_back(id);
+    next = stop + 1;
+  }
+  return ids;
+}
+
+/// The tokenizer beside the weights; without one, bytes are tokens where the
+/// vocabulary is about that of bytes.
+static std::unique_ptr<io::Tokenizer> findTokenizer(const plan::Plan &plan,
+                                                    const JobOptions &options) {
+  std::string directory =
+      options.weights.empty() ? plan.weights.directory : options.weights;
+  if (!directory.empty() &&
+      std::filesystem::exists(directory + "/tokenizer.json"))
+    return io::openTokenizer(directory);
+  if (plan.vocabSize >= 256 && plan.vocabSize <= 512)
+    return io::openTokenizer("bytes");
+  fail("H0195",
+       "there is no tokenizer.json beside the weights, and a vocabulary of " +
+           std::to_string(plan.vocabSize) + " is not one of bytes",
+       "give the prompt as tokens: --prompt-ids 1,2,3");
+}
+
+/// The tokens that end a text, by the model's config.json.
+static std::vector<int64_t> endTokens(const plan::Plan &plan) {
+  auto found = plan.modelConfig.find("eos_token_id");
+  if (found == plan.modelConfig.end())
+    return {};
+  if (found->is_number_integer())
+    return {found->get<int64_t>()};
+  return found->is_array() ? found->get<std::vector<int64_t>>()
+                           : std::vector<int64_t>();
+}
+
+static SamplingOptions samplingOf(const GenerateOptions &options) {
+  SamplingOptions sampling;
+  sampling.seed = options.seed;
+  if (options.temperature || options.topK || options.topP)
+    sampling.temperature = options.temperature.value_or(1.0);
+  sampling.topK = options.topK.value_or(0);
+  sampling.topP = options.topP.value_or(1.0);
+  return sampling;
+}
+
+static void checkPrompt(const std::vector<int32_t> &tokens, int64_t vocab) {
+  if (tokens.empty())
+    fail("H0195", "the prompt is empty",
+         "give a text with --prompt or tokens with --prompt-ids");
+  for (int32_t token : tokens)
+    if (token < 0 || token >= vocab)
+      fail("H0195",
+           "token " + std::to_string(token) +
+               " of the prompt is not in the vocabulary of " +
+               std::to_string(vocab),
+           "use tokens from 0 to " + std::to_string(vocab - 1));
+}
+
+namespace {
+
+/// Extends a text token by token.
+class Generator {
+public:
+  Generator(Job &job, const SamplingOptions &sampling)
+      : job(job), program(job.program("generate")),
+        window(batchOf(job.plan(), program).seq),
+        ids(requireInput(program, "ids")),
+        position(requireInput(program, "position")),
+        logits(requireOutput(program, "logits")), sampler(sampling) {}
+
+  /// The token after `tokens`, of which the last `window` are seen.
+  int32_t next(const std::vector<int32_t> &tokens) {
+    int64_t seen = std::min<int64_t>(window, tokens.size());
+    auto *target = ids.as<int32_t>();
+    std::copy(tokens.end() - seen, tokens.end(), target);
+    std::fill(target + seen, target + window, 0);
+    *position.as<int32_t>() = int32_t(seen - 1);
+    job.session().run(program);
+    int64_t vocab = std::min(job.plan().vocabSize, logits.numElements());
+    values.resize(vocab);
+    io::convertElements(logits.data, plan::dtypeName(logits.type),
+                        values.data(), "F32", vocab);
+    return sampler.next(values.data(), vocab);
+  }
+
+private:
+  Job &job;
+  const LoadedProgram &program;
+  int64_t window;
+  const Value &ids, &position, &logits;
+  Sampler sampler;
+  std::vector<float> values;
+};
+
+} // namespace
+
+int heddle::rt::runGenerate(const GenerateOptions &options) {
+  Job job(options.job);
+  const plan::Plan &plan = job.plan();
+  Generator generator(job, samplingOf(options));
+  std::unique_ptr<io::Tokenizer> tokenizer;
+  std::vector<int32_t> tokens;
+  if (!options.promptIds.empty()) {
+    tokens = parseIds(options.promptIds);
+  } else {
+    tokenizer = findTokenizer(plan, options.job);
+    tokens = tokenizer->encode(options.prompt);
+  }
+  checkPrompt(tokens, plan.vocabSize);
+  loadWeights(job, options.job);
+  catchStopSignals();
+
+  auto show = [&](const std::vector<int32_t> &shown, bool first) {
+    std::string text;
+    if (tokenizer)
+      text = tokenizer->decode(shown);
+    else
+      for (size_t i = 0; i < shown.size(); ++i)
+        text += (first && i == 0 ? "" : ",") + std::to_string(shown[i]);
+    fwrite(text.data(), 1, text.size(), stdout);
+    fflush(stdout);
+  };
+  std::vector<int64_t> ends = endTokens(plan);
+  show(tokens, /*first=*/true);
+  auto begin = std::chrono::steady_clock::now();
+  int64_t made = 0;
+  while (made < options.maxNewTokens && stopSignal() == 0) {
+    int32_t token = generator.next(tokens);
+    if (std::find(ends.begin(), ends.end(), token) != ends.end())
+      break;
+    tokens.push_back(token);
+    show({token}, /*first=*/false);
+    ++made;
+  }
+  std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+  printf("\n");
+  fprintf(stderr, "%lld tokens in %.2f s, %.1f tokens/s\n",
+          static_cast<long long>(made), time.count(), made / time.count());
+  return stopSignal() == 0 ? 0 : 128 + stopSignal();
+}

@@ -1,0 +1,95 @@
+//===- Info.cpp - The verb info -------------------------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/app/Options.h"
+#include "heddle/runtime/app/Progress.h"
+#include "heddle/runtime/core/Loader.h"
+
+using namespace heddle;
+using namespace heddle::rt;
+using nlohmann::ordered_json;
+
+static ordered_json describe(const plan::Plan &plan) {
+  ordered_json programs = ordered_json::array();
+  for (const plan::Program &program : plan.programs)
+    programs.push_back({{"kind", program.kind}, {"flops", program.flops}});
+  ordered_json owners = ordered_json::object();
+  for (const plan::Owner &owner : plan.memory.owners)
+    owners[owner.name] = owner.bytes;
+  return {{"version", plan.version},
+          {"plan", plan.hash},
+          {"family", plan.family},
+          {"parameters", plan.parameters},
+          {"vocab", plan.vocabSize},
+          {"positions", plan.maxPositions},
+          {"batch", plan.batch},
+          {"micro_batch", plan.microBatch},
+          {"accumulate", plan.accumulate},
+          {"seq", plan.seq},
+          {"precision", plan.precision},
+          {"recompute", plan.recompute},
+          {"optimizer", plan.optimizer.type},
+          {"schedule", plan.scheduler.type},
+          {"threads", plan.threads},
+          {"march", plan.march},
+          {"features", plan.features},
+          {"weights", plan.weights.random
+                          ? "random, seed " + std::to_string(plan.weights.seed)
+                          : plan.weights.directory},
+          {"kernels", plan.kernels.size()},
+          {"programs", programs},
+          {"memory",
+           {{"arena", plan.memory.arenaBytes},
+            {"persistent", plan.memory.persistentBytes},
+            {"peak", plan.memory.peakBytes()},
+            {"owners", owners}}}};
+}
+
+static void line(const char *label, const std::string &text) {
+  printf("%-12s %s\n", label, text.c_str());
+}
+
+static void print(const plan::Plan &plan) {
+  auto number = [](int64_t value) { return std::to_string(value); };
+  line("model", plan.family + ", " + number(plan.parameters) +
+                    " parameters, vocabulary " + number(plan.vocabSize) +
+                    ", positions " + number(plan.maxPositions));
+  line("batch", number(plan.batch) + " rows x " + number(plan.seq) +
+                    " tokens (micro-batch " + number(plan.microBatch) +
+                    ", accumulate " + number(plan.accumulate) + ")");
+  line("precision", plan.precision + ", recompute " + plan.recompute);
+  line("optimizer",
+       plan.optimizer.type + (plan.scheduler.type.empty()
+                                  ? std::string(", constant learning rate")
+                                  : ", " + plan.scheduler.type));
+  line("weights", plan.weights.random
+                      ? "random, seed " + std::to_string(plan.weights.seed)
+                      : plan.weights.directory);
+  line("machine", "x86-64, --march " + plan.march + ", at most " +
+                      number(plan.threads) + " threads");
+  std::string programs;
+  for (const plan::Program &program : plan.programs)
+    programs += (programs.empty() ? "" : ", ") + program.kind;
+  line("programs", programs);
+  line("kernels", number(plan.kernels.size()));
+  line("memory", formatBytes(plan.memory.peakBytes()) + " (" +
+                     formatBytes(plan.memory.persistentBytes) + " states, " +
+                     formatBytes(plan.memory.arenaBytes) + " arena)");
+  for (const plan::Owner &owner : plan.memory.owners)
+    line("", formatBytes(owner.bytes) + "  " + owner.name);
+  line("plan", plan.hash + ", version " + plan.version);
+}
+
+int heddle::rt::runInfo(const InfoOptions &options) {
+  plan::Plan plan = readBinary(options.job.binary).plan;
+  if (options.json)
+    printf("%s\n", describe(plan).dump().c_str());
+  else
+    print(plan);
+  return 0;
+}

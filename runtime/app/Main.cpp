@@ -1,0 +1,11 @@
+//===- Main.cpp - Where a compiled binary begins --------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/app/Options.h"
+
+int main(int argc, char **argv) { return heddle::rt::runApp(argc, argv); }

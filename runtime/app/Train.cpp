@@ -1,0 +1,260 @@
+//===- Train.cpp - The verb train -----------------------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/app/Dump.h"
+#include "heddle/runtime/app/Progress.h"
+#include "heddle/runtime/app/RunLog.h"
+#include "heddle/runtime/app/Signals.h"
+#include "heddle/runtime/app/Steps.h"
+#include "heddle/runtime/app/Trace.h"
+#include "heddle/runtime/app/Weights.h"
+#include "heddle/runtime/devices/cpu/PeakRate.h"
+#include "heddle/runtime/io/Diagnostic.h"
+
+#include <chrono>
+#include <cmath>
+
+using namespace heddle;
+using namespace heddle::rt;
+
+using Clock = std::chrono::steady_clock;
+
+static double secondsSince(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+namespace {
+
+/// One run of `train`.
+class Training {
+public:
+  Training(const TrainOptions &options, RunLog &log);
+  int run();
+
+private:
+  void resumeOrLoad();
+  void announce();
+  StepReport step(int64_t index);
+  void afterStep(int64_t done);
+  void validate(int64_t done);
+  void save(int64_t done);
+  int finish(int64_t done, int signal);
+
+  const TrainOptions &options;
+  RunLog &log;
+  Job job;
+  io::CheckpointState state;  ///< Where the run begins.
+  std::string modelDirectory; ///< Has the tokenizer that checkpoints get.
+  DataFeed feed;
+  std::unique_ptr<Evaluation> validation;
+  std::unique_ptr<TrainSteps> steps;
+  std::unique_ptr<Progress> progress;
+  std::unique_ptr<Trace> trace;
+  PeakRate peak;
+  int64_t savedStep = -1;
+  Clock::time_point begin;
+};
+
+Training::Training(const TrainOptions &options, RunLog &log)
+    : options(options), log(log), job(options.job),
+      feed(options.data, batchOf(job.plan(), job.program("train"))) {
+  // Whatever can be wrong with the user's files is found before the first
+  // step, and before anything is written.
+  if (!options.val.empty())
+    validation =
+        std::make_unique<Evaluation>(job, options.val, options.valSteps);
+  resumeOrLoad();
+  steps = std::make_unique<TrainSteps>(job, state.seed);
+  if (options.shuffle)
+    feed.shuffle(state.seed);
+  if (!options.save.empty())
+    io::requireWritable(options.save);
+  trace = std::make_unique<Trace>(options.trace, steps->program());
+  if (!options.log.empty())
+    log.open(options.log, !options.resume.empty());
+  if (steps->program().program().flops > 0)
+    peak = measurePeak(job.device().threadPool(), job.plan().precision);
+  progress =
+      std::make_unique<Progress>(options.progress, state.step, options.steps);
+}
+
+void Training::resumeOrLoad() {
+  state.seed = job.plan().weights.seed;
+  if (options.resume.empty()) {
+    loadWeights(job, options.job);
+    modelDirectory = options.job.weights.empty() ? job.plan().weights.directory
+                                                 : options.job.weights;
+  } else {
+    state = resumeFrom(job, options.resume);
+    modelDirectory = io::resolveCheckpoint(options.resume);
+    if (state.extra.value("shuffle", options.shuffle) != options.shuffle)
+      fputs("warning: the run that is resumed had another order of data "
+            "(--shuffle)\n",
+            stderr);
+  }
+  if (options.seed)
+    state.seed = *options.seed;
+  state.dataFile = options.data;
+  state.planHash = job.plan().hash;
+  state.extra["shuffle"] = options.shuffle;
+}
+
+void Training::announce() {
+  const plan::Plan &plan = job.plan();
+  log.write(JsonLine("start")
+                .add("version", plan.version)
+                .add("plan", plan.hash)
+                .add("parameters", plan.parameters)
+                .add("threads", job.device().threads())
+                .addRaw("seed", std::to_string(state.seed))
+                .add("step", state.step));
+  std::string text = std::to_string(plan.parameters) + " parameters, batch " +
+                     std::to_string(plan.batch) + " x " +
+                     std::to_string(plan.seq) + " tokens, " + plan.precision +
+                     ", " + std::to_string(job.device().threads()) +
+                     " threads, " + formatBytes(job.session().mappedBytes());
+  if (peak.flopsPerSecond > 0)
+    text += ", measured peak " +
+            std::to_string(int64_t(peak.flopsPerSecond / 1e9)) + " GFLOP/s (" +
+            peak.unit + ")";
+  progress->line(text);
+  if (state.step > 0)
+    progress->line("resumed after step " + std::to_string(state.step));
+}
+
+StepReport Training::step(int64_t index) {
+  Clock::time_point start = Clock::now();
+  const BatchShape &batch = steps->batch();
+  int64_t position = state.dataPosition + index - state.step;
+  feed.read(position * batch.rows, batch.rows, steps->ids(), steps->labels());
+  steps->run(index, trace->beginStep());
+  trace->endStep(index + 1);
+
+  StepReport report;
+  report.step = index + 1;
+  report.loss = steps->loss();
+  report.gradNorm = steps->gradNorm();
+  report.lr = steps->learningRate(index);
+  report.tokens = batch.rows * batch.seq;
+  report.seconds = secondsSince(start);
+  if (peak.flopsPerSecond > 0)
+    report.mfu = steps->program().program().flops /
+                 (report.seconds * peak.flopsPerSecond);
+  return report;
+}
+
+static JsonLine stepLine(const StepReport &report) {
+  JsonLine line("step");
+  line.add("step", report.step)
+      .add("loss", report.loss)
+      .add("grad_norm", report.gradNorm)
+      .add("lr", report.lr)
+      .add("tokens", report.tokens)
+      .add("time_s", report.seconds)
+      .add("tokens_per_s", report.tokensPerSecond())
+      .add("mfu", report.mfu >= 0 ? report.mfu : NAN);
+  return line;
+}
+
+void Training::validate(int64_t done) {
+  double loss = validation->meanLoss();
+  log.write(JsonLine("eval")
+                .add("step", done)
+                .add("loss", loss)
+                .add("perplexity", std::exp(loss)));
+  char text[96];
+  snprintf(text, sizeof(text),
+           "step %lld: validation loss %.4f, perplexity %.2f",
+           static_cast<long long>(done), loss, std::exp(loss));
+  progress->line(text);
+}
+
+void Training::save(int64_t done) {
+  io::CheckpointState now = state;
+  now.dataPosition += done - state.step;
+  now.step = done;
+  io::CheckpointContents contents = describeCheckpoint(job.session(), now);
+  for (const char *name :
+       {"tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt",
+        "special_tokens_map.json", "generation_config.json"})
+    if (!modelDirectory.empty())
+      contents.copies.push_back(modelDirectory + "/" + name);
+  std::string path =
+      io::saveCheckpoint(options.save, contents, options.keepLast);
+  modelDirectory = path; // The one before may be removed by --keep-last.
+  savedStep = done;
+  log.write(JsonLine("save").add("step", done).add("path", path));
+  progress->line("saved " + path);
+}
+
+void Training::afterStep(int64_t done) {
+  bool last = done >= options.steps || stopSignal() != 0;
+  // Before a validation, which writes over the values of the step.
+  if (last && !options.dump.empty())
+    writeDump(options.dump, job.session(), steps->program());
+  bool due = options.valEvery > 0 && done % options.valEvery == 0;
+  if (validation && stopSignal() == 0 && (due || last))
+    validate(done);
+  due = options.saveEvery > 0 && done % options.saveEvery == 0;
+  if (!options.save.empty() && (due || last))
+    save(done);
+}
+
+int Training::run() {
+  announce();
+  begin = Clock::now();
+  int64_t done = state.step;
+  while (done < options.steps && stopSignal() == 0) {
+    StepReport report = step(done);
+    ++done;
+    log.write(stepLine(report));
+    progress->step(report);
+    afterStep(done);
+  }
+  return finish(done, stopSignal());
+}
+
+int Training::finish(int64_t done, int signal) {
+  // A signal may have come while the last step was being validated or saved.
+  if (signal != 0 && !options.save.empty() && savedStep != done &&
+      done > state.step)
+    save(done);
+  const plan::Memory &memory = job.plan().memory;
+  std::string bytes =
+      "{\"planned\":" + std::to_string(memory.peakBytes()) +
+      ",\"mapped\":" + std::to_string(job.session().mappedBytes()) + "}";
+  JsonLine line("end");
+  line.add("steps", done)
+      .add("time_s", secondsSince(begin))
+      .addRaw("peak_bytes", bytes);
+  if (signal != 0)
+    line.add("signal", int64_t(signal));
+  log.write(line);
+  std::string traced = trace->write(job.plan());
+  if (!traced.empty())
+    progress->line("wrote " + traced);
+  if (signal != 0)
+    progress->line("stopped by signal " + std::to_string(signal) +
+                   " after step " + std::to_string(done));
+  return signal == 0 ? 0 : 128 + signal;
+}
+
+} // namespace
+
+int heddle::rt::runTrain(const TrainOptions &options) {
+  RunLog log;
+  catchStopSignals();
+  try {
+    return Training(options, log).run();
+  } catch (const UserError &error) {
+    log.write(JsonLine("error")
+                  .add("code", error.diagnostic.code)
+                  .add("message", error.diagnostic.message));
+    throw;
+  }
+}
