@@ -1,0 +1,133 @@
+//===- ReferenceOps.h - Evaluations of nn operations ------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+// What the files that evaluate nn operations share. An evaluation is a function
+//
+//   LogicalResult evaluate(nn::XOp op, const Inputs &in, Outputs &out);
+//
+// that reads operands as `in[op.getInput()]` and fills results, which come as
+// zeros, as `out[op.getOutput()]`. It computes in double precision; rounding to
+// the element type is the caller's.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_EVAL_REFERENCEOPS_H
+#define HEDDLE_EVAL_REFERENCEOPS_H
+
+#include "dialects/NN/NNDialect.h"
+#include "heddle/Eval/Tensor.h"
+#include <optional>
+
+namespace heddle::eval {
+
+/// The operands of one operation, by their values.
+class Inputs {
+public:
+  Inputs(mlir::Operation *op, llvm::ArrayRef<Tensor> operands)
+      : op(op), operands(operands) {}
+  const Tensor &operator[](mlir::Value value) const { return *find(value); }
+  /// The operand's tensor, or null when the operand is absent.
+  const Tensor *find(mlir::Value value) const {
+    if (!value)
+      return nullptr;
+    for (auto [index, operand] : llvm::enumerate(op->getOperands()))
+      if (operand == value)
+        return &operands[index];
+    llvm_unreachable("not an operand of this operation");
+  }
+  /// A float operand's elements.
+  const double *floats(mlir::Value value) const {
+    return (*this)[value].floats().data();
+  }
+  /// The same for an optional operand, null when it is absent.
+  const double *findFloats(mlir::Value value) const {
+    const Tensor *tensor = find(value);
+    return tensor ? tensor->floats().data() : nullptr;
+  }
+  /// An integer operand's elements.
+  llvm::ArrayRef<int64_t> ints(mlir::Value value) const {
+    return (*this)[value].ints();
+  }
+  /// The value of a rank-0 or index operand.
+  int64_t integer(mlir::Value value) const { return ints(value).front(); }
+  double number(mlir::Value value) const { return *floats(value); }
+
+private:
+  mlir::Operation *op;
+  llvm::ArrayRef<Tensor> operands;
+};
+
+/// The results of one operation, zeros at first.
+class Outputs {
+public:
+  Outputs(mlir::Operation *op, llvm::SmallVectorImpl<Tensor> &results)
+      : results(results) {
+    results.clear();
+    for (mlir::Type type : op->getResultTypes())
+      results.emplace_back(type);
+  }
+  Tensor &operator[](mlir::Value result) const {
+    return results[llvm::cast<mlir::OpResult>(result).getResultNumber()];
+  }
+  double *floats(mlir::Value result) const {
+    return (*this)[result].mutableFloats().data();
+  }
+
+private:
+  llvm::SmallVectorImpl<Tensor> &results;
+};
+
+/// The external model that makes `function` the evaluation of `OpT`.
+template <typename OpT,
+          mlir::LogicalResult (*function)(OpT, const Inputs &, Outputs &)>
+struct ReferenceEvalModel : nn::ReferenceEvalOpInterface::ExternalModel<
+                                ReferenceEvalModel<OpT, function>, OpT> {
+  mlir::LogicalResult evaluate(mlir::Operation *op,
+                               llvm::ArrayRef<Tensor> operands,
+                               llvm::SmallVectorImpl<Tensor> &results) const {
+    Inputs in(op, operands);
+    Outputs out(op, results);
+    return function(llvm::cast<OpT>(op), in, out);
+  }
+};
+
+/// Attaches `function` to its operation.
+template <typename OpT,
+          mlir::LogicalResult (*function)(OpT, const Inputs &, Outputs &)>
+void attachEvaluation(mlir::MLIRContext &context) {
+  OpT::template attachInterface<ReferenceEvalModel<OpT, function>>(context);
+}
+
+/// Which elements one dropout keeps (NN_DropoutOp says how that is drawn).
+class DropoutMask {
+public:
+  /// `rng` holds seed (low, high), step, 0; `firstElement` is the place of
+  /// element 0 in the whole tensor of the global batch.
+  DropoutMask(llvm::ArrayRef<int64_t> rng, uint32_t site, int64_t layer,
+              uint64_t firstElement, double p);
+  /// What an element is multiplied by: 0 or 1 / (1 - p).
+  double factor(uint64_t element) const;
+
+private:
+  uint64_t key;
+  uint32_t step, stream, threshold;
+  uint64_t firstElement;
+  double keepFactor;
+};
+
+/// Attach the evaluations of one file's operations.
+void attachElementwiseEvaluations(mlir::MLIRContext &context);
+void attachLinearEvaluations(mlir::MLIRContext &context);
+void attachNormEvaluations(mlir::MLIRContext &context);
+void attachAttentionEvaluations(mlir::MLIRContext &context);
+void attachLossEvaluations(mlir::MLIRContext &context);
+void attachOptimizerEvaluations(mlir::MLIRContext &context);
+
+} // namespace heddle::eval
+
+#endif // HEDDLE_EVAL_REFERENCEOPS_H

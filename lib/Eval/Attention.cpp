@@ -1,0 +1,224 @@
+//===- Attention.cpp - Attention, its gradient, rotary embedding *- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Eval/ReferenceOps.h"
+#include <cmath>
+
+using namespace mlir;
+
+namespace heddle::eval {
+
+namespace {
+
+//===----------------------------------------------------------------------===//
+// Attention
+//===----------------------------------------------------------------------===//
+
+/// One of q, k and v: where the vector of a batch row, position and head begins
+/// among the operands, packed side by side or not.
+struct HeadView {
+  const double *read = nullptr;
+  double *write = nullptr; ///< The gradient's, in attention_grad.
+  int64_t length = 0;      ///< T
+  int64_t rowSize = 0;     ///< Elements of one position of the operand.
+  int64_t offset = 0;      ///< Of head 0 in such a row.
+  int64_t headDim = 0;
+
+  int64_t index(int64_t batch, int64_t position, int64_t head) const {
+    return (batch * length + position) * rowSize + offset + head * headDim;
+  }
+  const double *at(int64_t batch, int64_t position, int64_t head) const {
+    return read + index(batch, position, head);
+  }
+  double *gradAt(int64_t batch, int64_t position, int64_t head) const {
+    return write + index(batch, position, head);
+  }
+};
+
+/// What attention and its gradient have in common.
+struct AttentionShape {
+  int64_t batch, length, heads, kvHeads, headDim;
+  double scale;
+  bool causal;
+  HeadView q, k, v;
+  /// Over [B, heads, T, T]; none without dropout.
+  std::optional<DropoutMask> mask;
+
+  template <typename OpT> AttentionShape(OpT op, const Inputs &in);
+
+  /// The number of keys that a query sees.
+  int64_t visible(int64_t query) const { return causal ? query + 1 : length; }
+  int64_t kvHead(int64_t head) const { return head / (heads / kvHeads); }
+  /// The scaled score of a query and a key.
+  double score(int64_t b, int64_t head, int64_t query, int64_t key) const {
+    const double *left = q.at(b, query, head);
+    const double *right = k.at(b, key, kvHead(head));
+    double sum = 0;
+    for (int64_t d = 0; d < headDim; ++d)
+      sum += left[d] * right[d];
+    return scale * sum;
+  }
+  /// What dropout multiplies a probability by.
+  double dropFactor(int64_t b, int64_t head, int64_t query, int64_t key) const {
+    return mask ? mask->factor(((b * heads + head) * length + query) * length +
+                               key)
+                : 1;
+  }
+};
+
+template <typename OpT>
+AttentionShape::AttentionShape(OpT op, const Inputs &in)
+    : scale(op.getScale().convertToDouble()), causal(op.getCausal()) {
+  heads = op.getHeads();
+  kvHeads = op.getKvHeads();
+  bool packed = op.getQkv().size() == 1;
+  const Tensor &first = in[op.getQkv()[0]];
+  batch = first.shape()[0];
+  length = first.shape()[1];
+  headDim = first.columns() / (packed ? heads + 2 * kvHeads : heads);
+  int64_t offsets[] = {0, heads * headDim, (heads + kvHeads) * headDim};
+  HeadView *views[] = {&q, &k, &v};
+  for (int64_t i = 0; i < 3; ++i) {
+    const Tensor &operand = packed ? first : in[op.getQkv()[i]];
+    *views[i] = {operand.floats().data(), nullptr, length, operand.columns(),
+                 packed ? offsets[i] : 0, headDim};
+  }
+  double p = op.getP().convertToDouble();
+  if (p > 0)
+    mask.emplace(
+        in.ints(op.getRng()), static_cast<uint32_t>(op.getSite()),
+        in.integer(op.getLayer()),
+        in.integer(op.getMicroBatch()) * batch * heads * length * length, p);
+}
+
+LogicalResult evalAttention(nn::AttentionOp op, const Inputs &in,
+                            Outputs &out) {
+  AttentionShape shape(op, in);
+  double *output = out.floats(op.getOutput());
+  double *lses = out.floats(op.getLse());
+  HeadView result{
+      nullptr, output,       shape.length, shape.heads * shape.headDim,
+      0,       shape.headDim};
+  std::vector<double> scores(shape.length);
+  for (int64_t b = 0; b < shape.batch; ++b)
+    for (int64_t head = 0; head < shape.heads; ++head)
+      for (int64_t query = 0; query < shape.length; ++query) {
+        int64_t keys = shape.visible(query);
+        double largest = -INFINITY, sum = 0;
+        for (int64_t key = 0; key < keys; ++key) {
+          scores[key] = shape.score(b, head, query, key);
+          largest = std::max(largest, scores[key]);
+        }
+        for (int64_t key = 0; key < keys; ++key)
+          sum += std::exp(scores[key] - largest);
+        double lse = largest + std::log(sum);
+        lses[(b * shape.heads + head) * shape.length + query] = lse;
+        double *row = result.gradAt(b, query, head);
+        for (int64_t key = 0; key < keys; ++key) {
+          double probability = std::exp(scores[key] - lse) *
+                               shape.dropFactor(b, head, query, key);
+          const double *value = shape.v.at(b, key, shape.kvHead(head));
+          for (int64_t d = 0; d < shape.headDim; ++d)
+            row[d] += probability * value[d];
+        }
+      }
+  return success();
+}
+
+/// Adds what one query of one head contributes to the gradients of q, k and v.
+void addQueryGradients(const AttentionShape &shape, int64_t b, int64_t head,
+                       int64_t query, double lse, const double *grad) {
+  int64_t keys = shape.visible(query), kv = shape.kvHead(head);
+  std::vector<double> probabilities(keys), gradients(keys);
+  // The gradient of softmax: ds = p * (dp - sum over keys of p * dp).
+  double weightedSum = 0;
+  for (int64_t key = 0; key < keys; ++key) {
+    double probability = std::exp(shape.score(b, head, query, key) - lse);
+    double factor = shape.dropFactor(b, head, query, key);
+    const double *value = shape.v.at(b, key, kv);
+    double *valueGrad = shape.v.gradAt(b, key, kv);
+    double product = 0;
+    for (int64_t d = 0; d < shape.headDim; ++d) {
+      product += grad[d] * value[d];
+      valueGrad[d] += probability * factor * grad[d];
+    }
+    probabilities[key] = probability;
+    gradients[key] = factor * product;
+    weightedSum += probability * gradients[key];
+  }
+  const double *queryVector = shape.q.at(b, query, head);
+  double *queryGrad = shape.q.gradAt(b, query, head);
+  for (int64_t key = 0; key < keys; ++key) {
+    double scoreGrad =
+        shape.scale * probabilities[key] * (gradients[key] - weightedSum);
+    const double *keyVector = shape.k.at(b, key, kv);
+    double *keyGrad = shape.k.gradAt(b, key, kv);
+    for (int64_t d = 0; d < shape.headDim; ++d) {
+      queryGrad[d] += scoreGrad * keyVector[d];
+      keyGrad[d] += scoreGrad * queryVector[d];
+    }
+  }
+}
+
+LogicalResult evalAttentionGrad(nn::AttentionGradOp op, const Inputs &in,
+                                Outputs &out) {
+  AttentionShape shape(op, in);
+  HeadView *views[] = {&shape.q, &shape.k, &shape.v};
+  for (auto [index, view] : llvm::enumerate(views))
+    view->write =
+        out.floats(op.getOutputs()[op.getQkv().size() == 1 ? 0 : index]);
+  const double *lses = in.floats(op.getLse());
+  const double *grad = in.floats(op.getGrad());
+  for (int64_t b = 0; b < shape.batch; ++b)
+    for (int64_t head = 0; head < shape.heads; ++head)
+      for (int64_t query = 0; query < shape.length; ++query) {
+        int64_t row = (b * shape.length + query) * shape.heads + head;
+        addQueryGradients(shape, b, head, query,
+                          lses[(b * shape.heads + head) * shape.length + query],
+                          grad + row * shape.headDim);
+      }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Rotary embedding
+//===----------------------------------------------------------------------===//
+
+LogicalResult evalRotary(nn::RotaryOp op, const Inputs &in, Outputs &out) {
+  Tensor &output = out[op.getOutput()];
+  output = in[op.getInput()].withKind(output.kind());
+  const double *x = in.floats(op.getInput());
+  double *y = output.mutableFloats().data();
+  llvm::ArrayRef<int64_t> positions = in.ints(op.getPositions());
+  int64_t heads = op.getHeads(), dims = op.getDims();
+  int64_t headDim = output.columns() / heads;
+  double theta = op.getTheta().convertToDouble();
+  for (int64_t row = 0; row < output.rows(); ++row)
+    for (int64_t head = 0; head < heads; ++head)
+      for (int64_t i = 0; i < dims / 2; ++i) {
+        double angle = positions[row % positions.size()] *
+                       std::pow(theta, -2.0 * i / dims);
+        if (op.getInverse())
+          angle = -angle;
+        int64_t first = (row * heads + head) * headDim + i;
+        int64_t second = first + dims / 2;
+        y[first] = x[first] * std::cos(angle) - x[second] * std::sin(angle);
+        y[second] = x[second] * std::cos(angle) + x[first] * std::sin(angle);
+      }
+  return success();
+}
+
+} // namespace
+
+void attachAttentionEvaluations(MLIRContext &context) {
+  attachEvaluation<nn::AttentionOp, evalAttention>(context);
+  attachEvaluation<nn::AttentionGradOp, evalAttentionGrad>(context);
+  attachEvaluation<nn::RotaryOp, evalRotary>(context);
+}
+
+} // namespace heddle::eval

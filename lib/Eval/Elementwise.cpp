@@ -1,0 +1,206 @@
+//===- Elementwise.cpp - Element-wise ops, embeddings, dropout --*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Eval/ReferenceOps.h"
+#include "heddle/runtime/core/Philox.h"
+#include <cmath>
+
+using namespace mlir;
+
+namespace heddle::eval {
+
+namespace {
+
+//===----------------------------------------------------------------------===//
+// Embeddings and positions
+//===----------------------------------------------------------------------===//
+
+LogicalResult evalEmbedding(nn::EmbeddingOp op, const Inputs &in,
+                            Outputs &out) {
+  const Tensor &table = in[op.getTable()];
+  int64_t vocab = table.rows(), columns = table.columns();
+  double *output = out.floats(op.getOutput());
+  for (auto [position, id] : llvm::enumerate(in.ints(op.getIds()))) {
+    if (id < 0 || id >= vocab)
+      return op.emitError("id ") << id << " is not in [0, " << vocab << ")";
+    for (int64_t c = 0; c < columns; ++c)
+      output[position * columns + c] = table.floats()[id * columns + c];
+  }
+  return success();
+}
+
+LogicalResult evalEmbeddingGrad(nn::EmbeddingGradOp op, const Inputs &in,
+                                Outputs &out) {
+  if (const Tensor *init = in.find(op.getInit()))
+    out[op.getOutput()] = *init;
+  const double *grad = in.floats(op.getGrad());
+  int64_t vocab = out[op.getOutput()].rows();
+  int64_t columns = out[op.getOutput()].columns();
+  double *output = out.floats(op.getOutput());
+  for (auto [position, id] : llvm::enumerate(in.ints(op.getIds()))) {
+    if (id < 0 || id >= vocab)
+      return op.emitError("id ") << id << " is not in [0, " << vocab << ")";
+    for (int64_t c = 0; c < columns; ++c)
+      output[id * columns + c] += grad[position * columns + c];
+  }
+  return success();
+}
+
+LogicalResult evalPositions(nn::PositionsOp op, const Inputs &, Outputs &out) {
+  Tensor &output = out[op.getOutput()];
+  int64_t columns = output.columns();
+  for (auto [index, value] : llvm::enumerate(output.mutableInts()))
+    value = static_cast<int64_t>(index) % columns +
+            static_cast<int64_t>(op.getOffset());
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Functions of one element
+//===----------------------------------------------------------------------===//
+
+const double sqrtTwoOverPi = std::sqrt(2.0 / M_PI);
+constexpr double geluCubic = 0.044715;
+
+double gelu(double x, bool useTanh) {
+  if (useTanh)
+    return 0.5 * x *
+           (1 + std::tanh(sqrtTwoOverPi * (x + geluCubic * x * x * x)));
+  return 0.5 * x * (1 + std::erf(x / M_SQRT2));
+}
+
+double geluDerivative(double x, bool useTanh) {
+  if (useTanh) {
+    double t = std::tanh(sqrtTwoOverPi * (x + geluCubic * x * x * x));
+    double inner = sqrtTwoOverPi * (1 + 3 * geluCubic * x * x);
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * inner;
+  }
+  double density = std::exp(-0.5 * x * x) / std::sqrt(2 * M_PI);
+  return 0.5 * (1 + std::erf(x / M_SQRT2)) + x * density;
+}
+
+double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+
+/// Fills the result with `function` of each element of the input.
+template <typename OpT, typename Function>
+LogicalResult mapUnary(OpT op, const Inputs &in, Outputs &out,
+                       Function function) {
+  const double *input = in.floats(op.getInput());
+  for (auto [index, value] :
+       llvm::enumerate(out[op.getOutput()].mutableFloats()))
+    value = function(input[index]);
+  return success();
+}
+
+/// Fills the result with `function(first, second)` of each pair of elements.
+template <typename Function>
+LogicalResult mapBinary(Value first, Value second, Value result,
+                        const Inputs &in, Outputs &out, Function function) {
+  const double *a = in.floats(first);
+  const double *b = in.floats(second);
+  for (auto [index, value] : llvm::enumerate(out[result].mutableFloats()))
+    value = function(a[index], b[index]);
+  return success();
+}
+
+LogicalResult evalAdd(nn::AddOp op, const Inputs &in, Outputs &out) {
+  return mapBinary(op.getLhs(), op.getRhs(), op.getOutput(), in, out,
+                   [](double a, double b) { return a + b; });
+}
+
+LogicalResult evalMul(nn::MulOp op, const Inputs &in, Outputs &out) {
+  return mapBinary(op.getLhs(), op.getRhs(), op.getOutput(), in, out,
+                   [](double a, double b) { return a * b; });
+}
+
+LogicalResult evalGelu(nn::GeluOp op, const Inputs &in, Outputs &out) {
+  return mapUnary(op, in, out, [&](double x) { return gelu(x, op.getTanh()); });
+}
+
+LogicalResult evalGeluGrad(nn::GeluGradOp op, const Inputs &in, Outputs &out) {
+  return mapBinary(op.getGrad(), op.getInput(), op.getOutput(), in, out,
+                   [&](double grad, double x) {
+                     return grad * geluDerivative(x, op.getTanh());
+                   });
+}
+
+LogicalResult evalSilu(nn::SiluOp op, const Inputs &in, Outputs &out) {
+  return mapUnary(op, in, out, [](double x) { return x * sigmoid(x); });
+}
+
+LogicalResult evalSiluGrad(nn::SiluGradOp op, const Inputs &in, Outputs &out) {
+  return mapBinary(op.getGrad(), op.getInput(), op.getOutput(), in, out,
+                   [](double grad, double x) {
+                     double s = sigmoid(x);
+                     return grad * s * (1 + x * (1 - s));
+                   });
+}
+
+LogicalResult evalRelu(nn::ReluOp op, const Inputs &in, Outputs &out) {
+  return mapUnary(op, in, out, [](double x) { return x > 0 ? x : 0; });
+}
+
+LogicalResult evalReluGrad(nn::ReluGradOp op, const Inputs &in, Outputs &out) {
+  return mapBinary(op.getGrad(), op.getInput(), op.getOutput(), in, out,
+                   [](double grad, double x) { return x > 0 ? grad : 0; });
+}
+
+LogicalResult evalCast(nn::CastOp op, const Inputs &in, Outputs &out) {
+  return mapUnary(op, in, out, [](double x) { return x; });
+}
+
+//===----------------------------------------------------------------------===//
+// Dropout
+//===----------------------------------------------------------------------===//
+
+LogicalResult evalDropout(nn::DropoutOp op, const Inputs &in, Outputs &out) {
+  const double *input = in.floats(op.getInput());
+  Tensor &output = out[op.getOutput()];
+  DropoutMask mask(in.ints(op.getRng()), static_cast<uint32_t>(op.getSite()),
+                   in.integer(op.getLayer()),
+                   in.integer(op.getMicroBatch()) * output.numElements(),
+                   op.getP().convertToDouble());
+  for (auto [index, value] : llvm::enumerate(output.mutableFloats()))
+    value = input[index] * mask.factor(index);
+  return success();
+}
+
+} // namespace
+
+DropoutMask::DropoutMask(llvm::ArrayRef<int64_t> rng, uint32_t site,
+                         int64_t layer, uint64_t firstElement, double p)
+    : key(static_cast<uint32_t>(rng[0]) |
+          static_cast<uint64_t>(static_cast<uint32_t>(rng[1])) << 32),
+      step(static_cast<uint32_t>(rng[2])),
+      stream(site + static_cast<uint32_t>(layer) * 0x9E3779B9u),
+      threshold(static_cast<uint32_t>(std::floor(p * 4294967296.0))),
+      firstElement(firstElement), keepFactor(1 / (1 - p)) {}
+
+double DropoutMask::factor(uint64_t element) const {
+  uint64_t index = firstElement + element;
+  uint32_t word = rt::philox(key, index / 4, step, stream)[index % 4];
+  return word >= threshold ? keepFactor : 0;
+}
+
+void attachElementwiseEvaluations(MLIRContext &context) {
+  attachEvaluation<nn::EmbeddingOp, evalEmbedding>(context);
+  attachEvaluation<nn::EmbeddingGradOp, evalEmbeddingGrad>(context);
+  attachEvaluation<nn::PositionsOp, evalPositions>(context);
+  attachEvaluation<nn::AddOp, evalAdd>(context);
+  attachEvaluation<nn::MulOp, evalMul>(context);
+  attachEvaluation<nn::GeluOp, evalGelu>(context);
+  attachEvaluation<nn::GeluGradOp, evalGeluGrad>(context);
+  attachEvaluation<nn::SiluOp, evalSilu>(context);
+  attachEvaluation<nn::SiluGradOp, evalSiluGrad>(context);
+  attachEvaluation<nn::ReluOp, evalRelu>(context);
+  attachEvaluation<nn::ReluGradOp, evalReluGrad>(context);
+  attachEvaluation<nn::CastOp, evalCast>(context);
+  attachEvaluation<nn::DropoutOp, evalDropout>(context);
+}
+
+} // namespace heddle::eval
