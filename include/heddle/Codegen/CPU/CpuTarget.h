@@ -21,8 +21,9 @@ namespace heddle::cpu {
 /// What code generation knows of the CPU that the binary will run on.
 struct CpuTarget {
   std::string march;    ///< The name the user gave.
-  std::string cpu;      ///< LLVM's name of the CPU.
-  std::string features; ///< LLVM's feature string, as "+avx2,-avx512f".
+  std::string cpu;      ///< LLVM's name of the CPU whose instructions are used.
+  std::string tune;     ///< LLVM's name of the CPU to schedule for, or empty.
+  std::string features; ///< What is used beyond `cpu`: "+avx512bf16".
   /// Features that the binary checks when it starts, named as LLVM and
   /// `cpuid` users name them: avx2, fma, avx512f, avx512bf16, amx-bf16 ...
   /// With amx-tile the process must ask the kernel for tile data first.

@@ -1,0 +1,117 @@
+//===- CompileObject.cpp - From a kernel module to object code ---------------
+//===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Codegen/CPU/CompileObject.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/Analysis/TargetTransformInfo.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/SmallVectorMemoryBuffer.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Target/TargetMachine.h"
+#include <mutex>
+
+using namespace llvm;
+
+namespace heddle::cpu {
+
+namespace {
+constexpr const char *triple = "x86_64-unknown-linux-gnu";
+
+Expected<std::unique_ptr<TargetMachine>>
+createTargetMachine(const CpuTarget &target) {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+  });
+  std::string message;
+  const Target *registered = TargetRegistry::lookupTarget(triple, message);
+  if (!registered)
+    return createStringError(inconvertibleErrorCode(), message);
+  TargetOptions options;
+  options.AllowFPOpFusion = FPOpFusion::Fast;
+  return std::unique_ptr<TargetMachine>(registered->createTargetMachine(
+      triple, target.cpu, target.features, options, Reloc::PIC_,
+      CodeModel::Small, CodeGenOptLevel::Default));
+}
+
+void setAttributes(Module &module, const CpuTarget &target) {
+  for (Function &function : module) {
+    if (function.isDeclaration())
+      continue;
+    function.addFnAttr("prefer-vector-width",
+                       std::to_string(target.vectorBits));
+    if (!target.tune.empty())
+      function.addFnAttr("tune-cpu", target.tune);
+    function.addFnAttr(Attribute::NoUnwind);
+  }
+}
+
+/// Kernels come with their vectors and unrolling written out: loop
+/// transformations would only make them larger.
+void optimize(Module &module, TargetMachine &machine) {
+  PipelineTuningOptions tuning;
+  tuning.LoopVectorization = false;
+  tuning.SLPVectorization = false;
+  tuning.LoopUnrolling = false;
+  tuning.LoopInterleaving = false;
+  PassBuilder builder(&machine, tuning);
+  LoopAnalysisManager loops;
+  FunctionAnalysisManager functions;
+  CGSCCAnalysisManager components;
+  ModuleAnalysisManager modules;
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(components);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, components, modules);
+  builder.buildPerModuleDefaultPipeline(OptimizationLevel::O3)
+      .run(module, modules);
+}
+} // namespace
+
+Expected<std::unique_ptr<MemoryBuffer>>
+compileToObject(mlir::ModuleOp module, const CpuTarget &target) {
+  if (failed(lowerToLLVM(module, target)))
+    return createStringError(inconvertibleErrorCode(),
+                             "a kernel cannot be lowered to LLVM");
+  LLVMContext context;
+  std::unique_ptr<Module> llvmModule =
+      mlir::translateModuleToLLVMIR(module, context);
+  if (!llvmModule)
+    return createStringError(inconvertibleErrorCode(),
+                             "a kernel cannot be translated to LLVM IR");
+  Expected<std::unique_ptr<TargetMachine>> machine =
+      createTargetMachine(target);
+  if (!machine)
+    return machine.takeError();
+  llvmModule->setTargetTriple(triple);
+  llvmModule->setDataLayout((*machine)->createDataLayout());
+  setAttributes(*llvmModule, target);
+  optimize(*llvmModule, **machine);
+
+  SmallVector<char, 0> object;
+  raw_svector_ostream stream(object);
+  legacy::PassManager codegen;
+  if ((*machine)->addPassesToEmitFile(codegen, stream, nullptr,
+                                      CodeGenFileType::ObjectFile))
+    return createStringError(inconvertibleErrorCode(),
+                             "LLVM cannot write x86-64 objects");
+  codegen.run(*llvmModule);
+  return std::make_unique<SmallVectorMemoryBuffer>(
+      std::move(object), llvmModule->getName(),
+      /*RequiresNullTerminator=*/false);
+}
+
+} // namespace heddle::cpu

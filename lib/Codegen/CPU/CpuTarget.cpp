@@ -1,0 +1,89 @@
+//===- CpuTarget.cpp - The x86-64 CPU that kernels are made for ------------
+//===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Codegen/CPU/CpuTarget.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/TargetParser/Host.h"
+
+using namespace llvm;
+
+namespace heddle::cpu {
+
+namespace {
+constexpr StringLiteral marchNames[] = {"native", "x86-64-v3", "x86-64-v4",
+                                        "amx"};
+
+/// What every supported machine has, and what wider ones add.
+constexpr StringLiteral baseFeatures[] = {"avx2", "fma", "f16c", "bmi2"};
+constexpr StringLiteral avx512Features[] = {"avx512f", "avx512bw", "avx512dq",
+                                            "avx512vl"};
+constexpr StringLiteral amxFeatures[] = {"amx-tile", "amx-bf16"};
+
+void require(CpuTarget &target, ArrayRef<StringLiteral> features) {
+  for (StringRef feature : features)
+    target.required.push_back(feature.str());
+}
+
+/// Sets everything that follows from the instruction sets. Code generation uses
+/// no others, also where the machine at hand has more: what the binary has to
+/// check stays short and exact.
+void setLevels(CpuTarget &target, bool avx512, bool bf16, bool amx) {
+  target.hasAvx512 = avx512;
+  target.hasBf16Dot = avx512 && bf16;
+  target.hasAmx = target.hasBf16Dot && amx;
+  target.vectorBits = avx512 ? 512 : 256;
+  target.cpu = avx512 ? "x86-64-v4" : "x86-64-v3";
+  require(target, baseFeatures);
+  if (target.hasAvx512)
+    require(target, avx512Features);
+  if (target.hasBf16Dot) {
+    target.required.push_back("avx512bf16");
+    target.features = "+avx512bf16";
+  }
+  if (target.hasAmx) {
+    require(target, amxFeatures);
+    target.features += ",+amx-tile,+amx-bf16";
+  }
+}
+
+std::optional<CpuTarget> hostTarget() {
+  StringMap<bool, MallocAllocator> features = sys::getHostCPUFeatures();
+  auto hasAll = [&](ArrayRef<StringLiteral> names) {
+    return all_of(names, [&](StringRef name) { return features.lookup(name); });
+  };
+  if (!hasAll(baseFeatures))
+    return std::nullopt;
+
+  CpuTarget target;
+  target.tune = sys::getHostCPUName().str();
+  setLevels(target, hasAll(avx512Features), features.lookup("avx512bf16"),
+            hasAll(amxFeatures));
+  return target;
+}
+} // namespace
+
+ArrayRef<StringLiteral> CpuTarget::names() { return marchNames; }
+
+std::optional<CpuTarget> CpuTarget::parse(StringRef march) {
+  std::optional<CpuTarget> target;
+  if (march == "native") {
+    target = hostTarget();
+  } else if (march == "x86-64-v3" || march == "x86-64-v4") {
+    target.emplace();
+    setLevels(*target, march == "x86-64-v4", /*bf16=*/false, /*amx=*/false);
+  } else if (march == "amx") {
+    target.emplace();
+    setLevels(*target, /*avx512=*/true, /*bf16=*/true, /*amx=*/true);
+  }
+  if (target)
+    target->march = march.str();
+  return target;
+}
+
+} // namespace heddle::cpu

@@ -1,0 +1,195 @@
+//===- Gemm.cpp - Matrix products for x86-64 ---------------------------- ===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Codegen/CPU/Gemm.h"
+#include "GemmEmitter.h"
+
+using namespace mlir;
+
+namespace heddle::cpu {
+
+GemmEmitter::GemmEmitter(LoopBuilder &builder, const GemmSpec &spec,
+                         const CpuTarget &target, EpilogueFn epilogue)
+    : b(builder), spec(spec), blocking(spec, target), epilogue(epilogue),
+      vectorType(VectorType::get(blocking.lanes, builder.builder.getF32Type())),
+      ldc(spec.ldc ? spec.ldc : spec.n) {}
+
+void GemmEmitter::emit(Value a, Value bMatrix, Value cMatrix, Value scratch,
+                       Value thread, Value threads) {
+  Type i8 = b.builder.getI8Type();
+  bool fullRows = blocking.rowExtra == 0 && blocking.rowBase == blocking.mr;
+  operandA = {b.pointerTo(a),
+              spec.aType,
+              spec.lda ? spec.lda : (spec.transA ? spec.m : spec.k),
+              !spec.transA,
+              spec.m,
+              blocking.mr,
+              !fullRows};
+  operandB = {b.pointerTo(bMatrix),
+              spec.bType,
+              spec.ldb ? spec.ldb : (spec.transB ? spec.k : spec.n),
+              spec.transB,
+              spec.n,
+              blocking.nr,
+              spec.n % blocking.nr != 0};
+  c = b.pointerTo(cMatrix);
+  Value base = b.pointerTo(scratch);
+  tiles = b.advance(base, i8, blocking.tilesAt);
+  residentBuffer = b.advance(base, i8, blocking.residentAt);
+  streamBuffer = b.advance(base, i8, blocking.streamAt);
+
+  auto [rows, columns] = partition(b.toI64(thread), b.toI64(threads));
+  Range resident = blocking.residentA ? rows : columns;
+  Range stream = blocking.residentA ? columns : rows;
+  auto perBlock = [&](Range range, int64_t step,
+                      llvm::function_ref<void(Range)> body) {
+    b.forLoop(range.begin, range.end, step, [&](Value begin) {
+      body({begin, b.min(b.add(begin, step), range.end)});
+    });
+  };
+  perBlock(stream, blocking.streamBlock, [&](Range streamBlock) {
+    perBlock(resident, blocking.residentBlock, [&](Range residentBlock) {
+      Value zero = b.constant(0);
+      if (blocking.kBlocks == 1) {
+        emitBlock(streamBlock, residentBlock, {zero, b.constant(spec.k)},
+                  nullptr, nullptr);
+        return;
+      }
+      b.forLoop(zero, b.constant(spec.k), blocking.kBlock, [&](Value k) {
+        Value left = b.sub(b.constant(spec.k), k);
+        Value isLast = b.less(left, b.constant(blocking.kBlock + 1));
+        emitBlock(streamBlock, residentBlock,
+                  {k, b.min(left, b.constant(blocking.kBlock))},
+                  b.equal(k, zero), isLast);
+      });
+    });
+  });
+}
+
+/// Gives a thread its row blocks and panels. The threads form the grid whose
+/// largest part costs least: the multiplications of that part, and packing its
+/// rows and columns at about 32 multiplications for one packed element.
+std::pair<GemmEmitter::Range, GemmEmitter::Range>
+GemmEmitter::partition(Value thread, Value threads) {
+  constexpr int64_t packingCost = 32;
+  Value one = b.constant(1);
+  auto ceilDiv = [&](int64_t count, Value parts) {
+    return b.div(b.sub(b.add(parts, count), one), parts);
+  };
+  Value worst = b.constant(INT64_MAX);
+  auto best = b.forLoop(
+      one, b.add(threads, 1), 1, {worst, one},
+      [&](Value across, ValueRange carried) -> LoopBuilder::Values {
+        Value rows = b.mul(ceilDiv(blocking.rowBlocks, across), blocking.mr);
+        Value columns = b.mul(ceilDiv(blocking.panels, b.div(threads, across)),
+                              blocking.nr);
+        Value cost = b.add(b.mul(rows, columns),
+                           b.mul(b.add(rows, columns), packingCost));
+        Value better = b.less(cost, carried[0]);
+        return {b.select(better, cost, carried[0]),
+                b.select(better, across, carried[1])};
+      });
+  Value rowParts = best[1];
+  Value columnParts = b.div(threads, rowParts);
+  Value rowPart = b.div(thread, columnParts);
+  Value columnPart = b.sub(thread, b.mul(rowPart, columnParts));
+  // Threads beyond the grid get an empty range of rows.
+  auto boundary = [&](int64_t count, Value part, Value parts) {
+    return b.min(b.div(b.mul(part, count), parts), b.constant(count));
+  };
+  auto range = [&](int64_t count, Value part, Value parts) -> Range {
+    return {boundary(count, part, parts),
+            boundary(count, b.add(part, 1), parts)};
+  };
+  return {range(blocking.rowBlocks, rowPart, rowParts),
+          range(blocking.panels, columnPart, columnParts)};
+}
+
+/// Packs the resident micro-panels of a block, then streams the other ones.
+void GemmEmitter::emitBlock(Range stream, Range resident, KRange k,
+                            Value isFirstK, Value isLastK) {
+  const GemmOperand &kept = blocking.residentA ? operandA : operandB;
+  Type i8 = b.builder.getI8Type();
+  b.forLoop(resident.begin, resident.end, 1, [&](Value panel) {
+    Value at =
+        b.mul(b.sub(panel, resident.begin), blocking.residentPanelBytes());
+    pack(kept, packOuter(kept, panel), k, b.advance(residentBuffer, i8, at));
+  });
+  b.forLoop(stream.begin, stream.end, 1, [&](Value panel) {
+    emitStreamPanel(panel, stream.begin, resident, k, isFirstK, isLastK);
+  });
+}
+
+/// Packs one streamed micro-panel and makes its tile with every resident one.
+void GemmEmitter::emitStreamPanel(Value streamed, Value streamBegin,
+                                  Range resident, KRange k, Value isFirstK,
+                                  Value isLastK) {
+  const GemmOperand &moving = blocking.residentA ? operandB : operandA;
+  Type i8 = b.builder.getI8Type();
+  pack(moving, packOuter(moving, streamed), k, streamBuffer);
+  b.forLoop(resident.begin, resident.end, 1, [&](Value panel) {
+    Value index = b.sub(panel, resident.begin);
+    Value packed = b.advance(residentBuffer, i8,
+                             b.mul(index, blocking.residentPanelBytes()));
+    Value tile = tilePointer(b.sub(streamed, streamBegin), index);
+    Value rowBlock = blocking.residentA ? panel : streamed;
+    Value column = blocking.residentA ? streamed : panel;
+    emitTile(rowBlock, blocking.residentA ? packed : streamBuffer,
+             blocking.residentA ? streamBuffer : packed, k.length, tile,
+             isFirstK);
+    if (blocking.kBlocks == 1)
+      emitStore(rowBlock, column, tile);
+    else
+      b.ifThen(isLastK, [&] { emitStore(rowBlock, column, tile); });
+  });
+}
+
+/// First outer element of micro-panel `index`.
+Value GemmEmitter::packOuter(const GemmOperand &operand, Value index) {
+  return &operand == &operandA ? firstRow(index) : b.mul(index, blocking.nr);
+}
+
+Value GemmEmitter::firstRow(Value rowBlock) {
+  Value row = b.mul(rowBlock, blocking.rowBase);
+  if (blocking.rowExtra == 0)
+    return row;
+  return b.add(row, b.min(rowBlock, b.constant(blocking.rowExtra)));
+}
+
+/// Sums that wait for the next block of K have a tile each; otherwise one tile
+/// serves all.
+Value GemmEmitter::tilePointer(Value streamIndex, Value residentIndex) {
+  if (blocking.kBlocks == 1)
+    return tiles;
+  Value index =
+      b.add(b.mul(streamIndex, blocking.residentBlock), residentIndex);
+  return b.advance(tiles, b.builder.getI8Type(),
+                   b.mul(index, blocking.tileBytes));
+}
+
+static bool isFloatType(Type type) {
+  return type && (type.isF32() || type.isBF16());
+}
+
+LogicalResult emitGemm(OpBuilder &builder, Location loc, const GemmSpec &spec,
+                       const CpuTarget &target, Value a, Value b, Value c,
+                       Value scratch, Value thread, Value threads,
+                       EpilogueFn epilogue) {
+  if (spec.m <= 0 || spec.n <= 0 || spec.k <= 0)
+    return emitError(loc, "matrix product of an empty shape ")
+           << spec.m << "x" << spec.n << "x" << spec.k;
+  if (!isFloatType(spec.aType) || !isFloatType(spec.bType) ||
+      !isFloatType(spec.cType))
+    return emitError(loc, "matrix product of types other than f32 and bf16");
+  LoopBuilder loops(builder, loc);
+  GemmEmitter(loops, spec, target, epilogue)
+      .emit(a, b, c, scratch, thread, threads);
+  return success();
+}
+
+} // namespace heddle::cpu

@@ -1,0 +1,74 @@
+//===- GemmBlocking.cpp - How a matrix product is cut up -------------------
+//===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "GemmBlocking.h"
+#include "llvm/Support/MathExtras.h"
+#include <algorithm>
+
+using llvm::alignTo;
+using llvm::divideCeil;
+
+namespace heddle::cpu {
+
+namespace {
+/// K is cut so that a micro-panel of each operand and the block of resident
+/// ones stay in the caches.
+constexpr int64_t maxWordsPerBlock = 768;
+/// Bytes of packed resident operand that are kept at once.
+constexpr int64_t maxResidentBytes = 1 << 20;
+/// Bytes of partial sums that are kept at once when K is cut.
+constexpr int64_t maxPartialBytes = 1 << 20;
+} // namespace
+
+GemmBlocking::GemmBlocking(const GemmSpec &spec, const CpuTarget &target) {
+  dot = target.hasBf16Dot && spec.aType.isBF16() && spec.bType.isBF16();
+  lanes = target.lanes();
+  // 28 (12) accumulators, two vectors of B, and one or two for A's values fill
+  // the 32 (16) vector registers.
+  mr = target.hasAvx512 ? 14 : 6;
+  nr = 2 * lanes;
+
+  rowBlocks = divideCeil(spec.m, mr);
+  rowBase = spec.m / rowBlocks;
+  rowExtra = spec.m % rowBlocks;
+  panels = divideCeil(spec.n, nr);
+
+  int64_t words = divideCeil(spec.k, perWord());
+  kBlocks = divideCeil(words, maxWordsPerBlock);
+  // A multiple of the vector length, so that only the last block has a tail.
+  int64_t blockWords = alignTo(divideCeil(words, kBlocks), lanes);
+  kBlock = blockWords * perWord();
+  kBlocks = divideCeil(spec.k, kBlock);
+
+  // Packing writes whole vectors: one more than the panel may be touched.
+  panelBytesA = alignTo((blockWords * mr + lanes) * 4, 64);
+  panelBytesB = blockWords * nr * 4;
+  tileBytes = alignTo(mr * nr * 4, 64);
+
+  residentA = spec.m <= spec.n;
+  int64_t resident = residentA ? rowBlocks : panels;
+  int64_t streamed = residentA ? panels : rowBlocks;
+  residentBlock =
+      std::clamp<int64_t>(maxResidentBytes / residentPanelBytes(), 1, resident);
+  streamBlock = streamed;
+  if (kBlocks > 1)
+    streamBlock = std::clamp<int64_t>(
+        maxPartialBytes / (residentBlock * tileBytes), 1, streamed);
+
+  int64_t tiles = kBlocks > 1 ? residentBlock * streamBlock : 1;
+  residentAt = tilesAt + tiles * tileBytes;
+  streamAt = residentAt + residentBlock * residentPanelBytes();
+  scratchBytes = streamAt + (residentA ? panelBytesB : panelBytesA);
+}
+
+int64_t gemmScratchBytes(const GemmSpec &spec, const CpuTarget &target) {
+  return GemmBlocking(spec, target).scratchBytes;
+}
+
+} // namespace heddle::cpu

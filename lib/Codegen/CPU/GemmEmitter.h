@@ -1,0 +1,97 @@
+//===- GemmEmitter.h - Emits the parts of a matrix product ----*- C++ -*- ===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_LIB_CODEGEN_CPU_GEMMEMITTER_H
+#define HEDDLE_LIB_CODEGEN_CPU_GEMMEMITTER_H
+
+#include "GemmBlocking.h"
+#include "LoopBuilder.h"
+
+namespace heddle::cpu {
+
+/// An operand as it is packed. "Outer" is the dimension that is not K: M for A
+/// and N for B.
+struct GemmOperand {
+  mlir::Value pointer;
+  mlir::Type type;
+  int64_t stride;   ///< Elements from one stored row to the next.
+  bool kContiguous; ///< Stored rows run along K.
+  int64_t outer;    ///< Size of the outer dimension.
+  int64_t width;    ///< Outer elements in a packed micro-panel.
+  bool mayOverhang; ///< Some micro-panel reaches beyond `outer`.
+};
+
+/// A block of K: its first index and its length, both i64.
+struct KRange {
+  mlir::Value begin, length;
+};
+
+/// Emits one matrix product; see Gemm.h.
+class GemmEmitter {
+public:
+  GemmEmitter(LoopBuilder &builder, const GemmSpec &spec,
+              const CpuTarget &target, EpilogueFn epilogue);
+
+  void emit(mlir::Value a, mlir::Value b, mlir::Value c, mlir::Value scratch,
+            mlir::Value thread, mlir::Value threads);
+
+private:
+  /// Half-open range of row blocks or panels.
+  struct Range {
+    mlir::Value begin, end;
+  };
+
+  // Gemm.cpp: partition and loops.
+  std::pair<Range, Range> partition(mlir::Value thread, mlir::Value threads);
+  void emitBlock(Range stream, Range resident, KRange k, mlir::Value isFirstK,
+                 mlir::Value isLastK);
+  void emitStreamPanel(mlir::Value stream, mlir::Value streamBegin,
+                       Range resident, KRange k, mlir::Value isFirstK,
+                       mlir::Value isLastK);
+  mlir::Value firstRow(mlir::Value rowBlock);
+  mlir::Value tilePointer(mlir::Value streamIndex, mlir::Value residentIndex);
+
+  // GemmPack.cpp: packs one micro-panel.
+  void pack(const GemmOperand &operand, mlir::Value outerBegin, KRange k,
+            mlir::Value to);
+  void packRowsOfK(const GemmOperand &operand, mlir::Value outerBegin, KRange k,
+                   mlir::Value to);
+  void packTransposed(const GemmOperand &operand, mlir::Value outerBegin,
+                      KRange k, mlir::Value to);
+  llvm::SmallVector<mlir::Value> rowPointers(const GemmOperand &operand,
+                                             mlir::Value outerBegin,
+                                             mlir::Value kBegin, int64_t first,
+                                             int64_t count);
+  mlir::Value loadWords(mlir::Type type, mlir::Value pointer, mlir::Value mask);
+  llvm::SmallVector<mlir::Value> transpose(llvm::SmallVector<mlir::Value> rows);
+  mlir::Value packOuter(const GemmOperand &operand, mlir::Value index);
+  mlir::Value words(mlir::Value kLength);
+
+  // GemmKernel.cpp: makes one tile.
+  void emitTile(mlir::Value rowBlock, mlir::Value packedA, mlir::Value packedB,
+                mlir::Value kLength, mlir::Value tile, mlir::Value isFirstK);
+  void emitMicroKernel(int64_t rows, mlir::Value packedA, mlir::Value packedB,
+                       mlir::Value kLength, mlir::Value tile);
+  mlir::Value multiplyAdd(mlir::Value a, mlir::Value b, mlir::Value acc);
+  void emitStore(mlir::Value rowBlock, mlir::Value panel, mlir::Value tile);
+  void storeVector(mlir::Value acc, mlir::Value row, mlir::Value column,
+                   mlir::Value mask);
+
+  LoopBuilder &b;
+  const GemmSpec &spec;
+  const GemmBlocking blocking;
+  EpilogueFn epilogue;
+  mlir::VectorType vectorType; ///< f32 lanes.
+  GemmOperand operandA, operandB;
+  mlir::Value c, tiles, residentBuffer, streamBuffer;
+  int64_t ldc;
+};
+
+} // namespace heddle::cpu
+
+#endif // HEDDLE_LIB_CODEGEN_CPU_GEMMEMITTER_H

@@ -1,0 +1,123 @@
+//===- GemmKernel.cpp - Makes one tile of a matrix product -------------- ===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "GemmEmitter.h"
+
+using namespace mlir;
+
+namespace heddle::cpu {
+
+/// Adds the product of two packed micro-panels to a tile of f32 sums.
+void GemmEmitter::emitTile(Value rowBlock, Value packedA, Value packedB,
+                           Value kLength, Value tile, Value isFirstK) {
+  if (blocking.kBlocks > 1)
+    b.ifThen(isFirstK, [&] {
+      b.forLoop(b.constant(0), b.constant(blocking.mr * 2), 1, [&](Value i) {
+        b.store(b.zeros(vectorType), b.advance(tile, vectorType, i), 64);
+      });
+    });
+  auto kernel = [&](int64_t rows) {
+    emitMicroKernel(rows, packedA, packedB, kLength, tile);
+  };
+  if (blocking.rowExtra == 0) {
+    kernel(blocking.rowBase);
+    return;
+  }
+  b.ifThen(
+      b.less(rowBlock, b.constant(blocking.rowExtra)),
+      [&] { kernel(blocking.rowBase + 1); }, [&] { kernel(blocking.rowBase); });
+}
+
+/// All sums stay in registers while K runs.
+void GemmEmitter::emitMicroKernel(int64_t rows, Value packedA, Value packedB,
+                                  Value kLength, Value tile) {
+  constexpr int64_t columns = 2;
+  Type f32 = b.builder.getF32Type();
+  bool carriesOn = blocking.kBlocks > 1;
+  SmallVector<Value> sums;
+  for (int64_t i = 0; i < rows * columns; ++i)
+    sums.push_back(carriesOn
+                       ? b.load(vectorType, b.advance(tile, vectorType, i), 64)
+                       : b.zeros(vectorType));
+
+  Type wordType = blocking.dot ? Type(b.builder.getI32Type()) : f32;
+  auto wordsType = VectorType::get(blocking.lanes, wordType);
+  sums = b.forLoop(
+      b.constant(0), words(kLength), 1, sums,
+      [&](Value word, ValueRange carried) {
+        Value fromA = b.advance(packedA, f32, b.mul(word, blocking.mr));
+        Value fromB = b.advance(packedB, f32, b.mul(word, blocking.nr));
+        SmallVector<Value, columns> right;
+        for (int64_t j = 0; j < columns; ++j)
+          right.push_back(
+              b.load(wordsType, b.advance(fromB, wordsType, j), 64));
+        SmallVector<Value> next;
+        for (int64_t i = 0; i < rows; ++i) {
+          Value left = b.create<vector::BroadcastOp>(
+              wordsType, b.load(wordType, b.advance(fromA, f32, i), 4));
+          for (int64_t j = 0; j < columns; ++j)
+            next.push_back(
+                multiplyAdd(left, right[j], carried[i * columns + j]));
+        }
+        return next;
+      });
+  for (auto [i, sum] : llvm::enumerate(sums))
+    b.store(sum, b.advance(tile, vectorType, static_cast<int64_t>(i)), 64);
+}
+
+Value GemmEmitter::multiplyAdd(Value left, Value right, Value sum) {
+  if (!blocking.dot)
+    return b.create<vector::FMAOp>(left, right, sum);
+  auto pairs = VectorType::get(2 * blocking.lanes, b.builder.getBF16Type());
+  auto call = b.builder.create<LLVM::CallIntrinsicOp>(
+      b.loc, vectorType,
+      b.builder.getStringAttr("llvm.x86.avx512bf16.dpbf16ps.512"),
+      ValueRange{sum, b.create<LLVM::BitcastOp>(pairs, left),
+                 b.create<LLVM::BitcastOp>(pairs, right)});
+  return call.getResult(0);
+}
+
+/// Writes a finished tile to C through the epilogue.
+void GemmEmitter::emitStore(Value rowBlock, Value panel, Value tile) {
+  constexpr int64_t columns = 2;
+  int64_t lanes = blocking.lanes;
+  Value rowBegin = firstRow(rowBlock);
+  Value rowEnd = firstRow(b.add(rowBlock, 1));
+  Value column = b.mul(panel, blocking.nr);
+  SmallVector<Value, columns> masks(columns);
+  if (operandB.mayOverhang)
+    for (int64_t j = 0; j < columns; ++j)
+      masks[j] = b.mask(b.sub(b.constant(spec.n - j * lanes), column), lanes);
+  b.forLoop(b.constant(0), b.sub(rowEnd, rowBegin), 1, [&](Value i) {
+    Value sums = b.advance(tile, vectorType, b.mul(i, columns));
+    for (int64_t j = 0; j < columns; ++j)
+      storeVector(b.load(vectorType, b.advance(sums, vectorType, j), 64),
+                  b.add(rowBegin, i), b.add(column, j * lanes), masks[j]);
+  });
+}
+
+void GemmEmitter::storeVector(Value sum, Value row, Value column, Value mask) {
+  bool narrow = spec.cType.isBF16();
+  auto storedType = VectorType::get(blocking.lanes, spec.cType);
+  unsigned alignment = narrow ? 2 : 4;
+  Value target = b.advance(c, spec.cType, b.add(b.mul(row, ldc), column));
+  if (spec.accumulate) {
+    Value before = b.load(storedType, target, alignment, mask);
+    if (narrow)
+      before = b.create<arith::ExtFOp>(vectorType, before);
+    sum = b.create<arith::AddFOp>(sum, before);
+  }
+  if (epilogue)
+    sum = epilogue(b.builder, b.loc, sum, b.toIndex(row), b.toIndex(column),
+                   mask);
+  if (narrow)
+    sum = b.create<arith::TruncFOp>(storedType, sum);
+  b.store(sum, target, alignment, mask);
+}
+
+} // namespace heddle::cpu

@@ -1,0 +1,201 @@
+//===- GemmPack.cpp - Packs the operands of a matrix product ------------ ===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A packed micro-panel holds, for one word of K after the other, the words of
+// `width` outer elements. A word is one f32, or two bf16 that follow each other
+// in K. What lies beyond K is zero; what lies beyond the outer dimension is
+// never stored in C and may be anything.
+//
+//===----------------------------------------------------------------------===//
+
+#include "GemmEmitter.h"
+
+using namespace mlir;
+
+namespace heddle::cpu {
+
+void GemmEmitter::pack(const GemmOperand &operand, Value outerBegin, KRange k,
+                       Value to) {
+  if (operand.kContiguous)
+    packTransposed(operand, outerBegin, k, to);
+  else
+    packRowsOfK(operand, outerBegin, k, to);
+}
+
+/// Loads `type`, a vector of bf16 or f32, as vectors of packed words or of f32.
+Value GemmEmitter::loadWords(Type type, Value pointer, Value mask) {
+  auto vector = cast<VectorType>(type);
+  unsigned alignment = vector.getElementTypeBitWidth() / 8;
+  Value loaded = b.load(type, pointer, alignment, mask);
+  if (blocking.dot || vector.getElementType().isF32())
+    return loaded;
+  return b.create<arith::ExtFOp>(vectorType, loaded);
+}
+
+/// Stored rows hold one value of K each: they are copied, or interleaved two by
+/// two.
+void GemmEmitter::packRowsOfK(const GemmOperand &operand, Value outerBegin,
+                              KRange k, Value to) {
+  int64_t lanes = blocking.lanes;
+  bool pairs = blocking.dot;
+  auto rowType = VectorType::get(lanes, operand.type);
+  Type f32 = b.builder.getF32Type();
+  Value left = b.sub(b.constant(operand.outer), outerBegin);
+  SmallVector<Value> masks;
+  for (int64_t at = 0; at < operand.width; at += lanes) {
+    bool full = !operand.mayOverhang && at + lanes <= operand.width;
+    Value count = b.min(b.add(left, -at), b.constant(operand.width - at));
+    masks.push_back(full ? Value() : b.mask(count, lanes));
+  }
+  Value source = b.advance(operand.pointer, operand.type,
+                           b.add(b.mul(k.begin, operand.stride), outerBegin));
+
+  SmallVector<int64_t> interleaved;
+  for (int64_t lane = 0; lane < lanes; ++lane)
+    interleaved.append({lane, lane + lanes});
+
+  b.forLoop(b.constant(0), words(k.length), 1, [&](Value word) {
+    Value row = b.mul(word, blocking.perWord());
+    Value from = b.advance(source, operand.type, b.mul(row, operand.stride));
+    Value below = b.advance(from, operand.type, operand.stride);
+    Value target = b.advance(to, f32, b.mul(word, operand.width));
+    // The last row of an odd K has none below it.
+    Value hasBelow;
+    if (pairs && spec.k % 2)
+      hasBelow = b.less(b.add(row, 1), k.length);
+    for (auto [group, mask] : llvm::enumerate(masks)) {
+      int64_t at = static_cast<int64_t>(group) * lanes;
+      Value value = loadWords(rowType, b.advance(from, operand.type, at), mask);
+      if (pairs) {
+        Value lowerMask = mask;
+        if (hasBelow) {
+          Value all = b.create<vector::BroadcastOp>(
+              VectorType::get(lanes, b.builder.getI1Type()), hasBelow);
+          lowerMask = mask ? b.create<arith::AndIOp>(mask, all) : all;
+        }
+        Value lower =
+            loadWords(rowType, b.advance(below, operand.type, at), lowerMask);
+        value = b.shuffle(value, lower, interleaved);
+      }
+      b.store(value, b.advance(target, f32, at), 4);
+    }
+  });
+}
+
+/// Pointers to `count` stored rows from `outerBegin` + `first` on, at `kBegin`.
+/// Rows beyond the operand are replaced by its last one.
+SmallVector<Value> GemmEmitter::rowPointers(const GemmOperand &operand,
+                                            Value outerBegin, Value kBegin,
+                                            int64_t first, int64_t count) {
+  SmallVector<Value> pointers;
+  Value base = b.advance(operand.pointer, operand.type, kBegin);
+  for (int64_t row = first; row < first + count; ++row) {
+    Value index = b.add(outerBegin, row);
+    if (operand.mayOverhang)
+      index = b.min(index, b.constant(operand.outer - 1));
+    pointers.push_back(
+        b.advance(base, operand.type, b.mul(index, operand.stride)));
+  }
+  return pointers;
+}
+
+/// Stored rows run along K: squares of `lanes` words are transposed.
+void GemmEmitter::packTransposed(const GemmOperand &operand, Value outerBegin,
+                                 KRange k, Value to) {
+  int64_t lanes = blocking.lanes;
+  int64_t perSquare = lanes * blocking.perWord();
+  Type f32 = b.builder.getF32Type();
+  auto rowType = VectorType::get(perSquare, operand.type);
+  bool masked = spec.k % perSquare != 0;
+  for (int64_t first = 0; first < operand.width; first += lanes) {
+    int64_t count = std::min(lanes, operand.width - first);
+    SmallVector<Value> sources =
+        rowPointers(operand, outerBegin, k.begin, first, count);
+    b.forLoop(b.constant(0), words(k.length), lanes, [&](Value word) {
+      Value at = b.mul(word, blocking.perWord());
+      Value mask;
+      if (masked)
+        mask = b.mask(b.sub(k.length, at), perSquare);
+      SmallVector<Value> rows;
+      for (Value source : sources) {
+        Value loaded =
+            loadWords(rowType, b.advance(source, operand.type, at), mask);
+        if (blocking.dot)
+          loaded = b.create<LLVM::BitcastOp>(vectorType, loaded);
+        rows.push_back(loaded);
+      }
+      rows.resize(lanes, b.zeros(vectorType));
+      Value target =
+          b.advance(to, f32, b.add(b.mul(word, operand.width), first));
+      for (auto [column, value] : llvm::enumerate(transpose(std::move(rows))))
+        b.store(value,
+                b.advance(target, f32,
+                          static_cast<int64_t>(column) * operand.width),
+                4);
+    });
+  }
+}
+
+/// Transposes a square of `lanes` vectors: 4x4 blocks inside the 128-bit
+/// quarters first, then the quarters themselves. Every shuffle is one
+/// instruction.
+SmallVector<Value> GemmEmitter::transpose(SmallVector<Value> rows) {
+  int64_t lanes = blocking.lanes, quarters = lanes / 4;
+  // One shuffle for all quarters, made of four lanes of (a, b) for a quarter.
+  auto inQuarters = [&](Value x, Value y, ArrayRef<int64_t> pick) {
+    SmallVector<int64_t> order;
+    for (int64_t quarter = 0; quarter < quarters; ++quarter)
+      for (int64_t lane : pick)
+        order.push_back(lane < 4 ? 4 * quarter + lane
+                                 : lanes + 4 * quarter + lane - 4);
+    return b.shuffle(x, y, order);
+  };
+  // Whole quarters, numbered through x and y.
+  auto ofQuarters = [&](Value x, Value y, ArrayRef<int64_t> pick) {
+    SmallVector<int64_t> order;
+    for (int64_t quarter : pick)
+      for (int64_t lane = 0; lane < 4; ++lane)
+        order.push_back(4 * quarter + lane);
+    return b.shuffle(x, y, order);
+  };
+
+  // blocks[4 * g + c], quarter q: column 4 * q + c of rows 4 * g ...
+  SmallVector<Value> blocks(lanes);
+  for (int64_t g = 0; g < lanes; g += 4) {
+    Value low0 = inQuarters(rows[g], rows[g + 1], {0, 4, 1, 5});
+    Value high0 = inQuarters(rows[g], rows[g + 1], {2, 6, 3, 7});
+    Value low1 = inQuarters(rows[g + 2], rows[g + 3], {0, 4, 1, 5});
+    Value high1 = inQuarters(rows[g + 2], rows[g + 3], {2, 6, 3, 7});
+    blocks[g] = inQuarters(low0, low1, {0, 1, 4, 5});
+    blocks[g + 1] = inQuarters(low0, low1, {2, 3, 6, 7});
+    blocks[g + 2] = inQuarters(high0, high1, {0, 1, 4, 5});
+    blocks[g + 3] = inQuarters(high0, high1, {2, 3, 6, 7});
+  }
+  SmallVector<Value> columns(lanes);
+  for (int64_t c = 0; c < 4; ++c) {
+    if (quarters == 2) {
+      columns[c] = ofQuarters(blocks[c], blocks[4 + c], {0, 2});
+      columns[4 + c] = ofQuarters(blocks[c], blocks[4 + c], {1, 3});
+      continue;
+    }
+    Value top0 = ofQuarters(blocks[c], blocks[4 + c], {0, 1, 4, 5});
+    Value top1 = ofQuarters(blocks[c], blocks[4 + c], {2, 3, 6, 7});
+    Value low0 = ofQuarters(blocks[8 + c], blocks[12 + c], {0, 1, 4, 5});
+    Value low1 = ofQuarters(blocks[8 + c], blocks[12 + c], {2, 3, 6, 7});
+    columns[c] = ofQuarters(top0, low0, {0, 2, 4, 6});
+    columns[4 + c] = ofQuarters(top0, low0, {1, 3, 5, 7});
+    columns[8 + c] = ofQuarters(top1, low1, {0, 2, 4, 6});
+    columns[12 + c] = ofQuarters(top1, low1, {1, 3, 5, 7});
+  }
+  return columns;
+}
+
+/// Packed words of a block of K.
+Value GemmEmitter::words(Value kLength) {
+  return blocking.dot ? b.ceilDiv(kLength, 2) : kLength;
+}
+
+} // namespace heddle::cpu

@@ -1,0 +1,152 @@
+//===- LoopBuilder.cpp - Short forms for loops over raw memory -------------
+//===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "LoopBuilder.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+
+using namespace mlir;
+
+namespace heddle::cpu {
+
+Value LoopBuilder::constant(int64_t value) {
+  return create<arith::ConstantOp>(builder.getI64IntegerAttr(value));
+}
+Value LoopBuilder::add(Value a, Value b) { return create<arith::AddIOp>(a, b); }
+Value LoopBuilder::add(Value a, int64_t b) {
+  return b ? add(a, constant(b)) : a;
+}
+Value LoopBuilder::sub(Value a, Value b) { return create<arith::SubIOp>(a, b); }
+Value LoopBuilder::mul(Value a, int64_t b) { return mul(a, constant(b)); }
+Value LoopBuilder::mul(Value a, Value b) { return create<arith::MulIOp>(a, b); }
+Value LoopBuilder::div(Value a, Value b) {
+  return create<arith::DivUIOp>(a, b);
+}
+Value LoopBuilder::div(Value a, int64_t b) { return div(a, constant(b)); }
+Value LoopBuilder::ceilDiv(Value a, int64_t b) { return div(add(a, b - 1), b); }
+Value LoopBuilder::min(Value a, Value b) {
+  return create<arith::MinSIOp>(a, b);
+}
+Value LoopBuilder::less(Value a, Value b) {
+  return create<arith::CmpIOp>(arith::CmpIPredicate::slt, a, b);
+}
+Value LoopBuilder::equal(Value a, Value b) {
+  return create<arith::CmpIOp>(arith::CmpIPredicate::eq, a, b);
+}
+Value LoopBuilder::select(Value condition, Value a, Value b) {
+  return create<arith::SelectOp>(condition, a, b);
+}
+
+Value LoopBuilder::toI64(Value value) {
+  if (!value.getType().isIndex())
+    return value;
+  return create<arith::IndexCastOp>(builder.getI64Type(), value);
+}
+Value LoopBuilder::toIndex(Value value) {
+  return create<arith::IndexCastOp>(builder.getIndexType(), value);
+}
+
+Value LoopBuilder::advance(Value pointer, Type type, Value index) {
+  return create<LLVM::GEPOp>(pointer.getType(), type, pointer,
+                             ArrayRef<LLVM::GEPArg>(index));
+}
+Value LoopBuilder::advance(Value pointer, Type type, int64_t index) {
+  if (index == 0)
+    return pointer;
+  LLVM::GEPArg constant(static_cast<int32_t>(index));
+  return create<LLVM::GEPOp>(pointer.getType(), type, pointer,
+                             ArrayRef<LLVM::GEPArg>(constant));
+}
+
+/// Masked accesses of bf16 go through i16, which every target knows.
+static Type maskedType(OpBuilder &builder, Type type) {
+  auto vector = cast<VectorType>(type);
+  if (!vector.getElementType().isBF16())
+    return type;
+  return vector.clone(builder.getI16Type());
+}
+
+Value LoopBuilder::load(Type type, Value pointer, unsigned alignment,
+                        Value mask) {
+  if (!mask)
+    return create<LLVM::LoadOp>(type, pointer, alignment);
+  auto access = cast<VectorType>(maskedType(builder, type));
+  Value loaded = create<LLVM::MaskedLoadOp>(access, pointer, mask,
+                                            zeros(access), alignment);
+  return access == type ? loaded : create<LLVM::BitcastOp>(type, loaded);
+}
+
+void LoopBuilder::store(Value value, Value pointer, unsigned alignment,
+                        Value mask) {
+  if (!mask) {
+    builder.create<LLVM::StoreOp>(loc, value, pointer, alignment);
+    return;
+  }
+  Type access = maskedType(builder, value.getType());
+  if (access != value.getType())
+    value = create<LLVM::BitcastOp>(access, value);
+  builder.create<LLVM::MaskedStoreOp>(loc, value, pointer, mask, alignment);
+}
+
+Value LoopBuilder::mask(Value count, int64_t lanes) {
+  return create<vector::CreateMaskOp>(
+      VectorType::get(lanes, builder.getI1Type()), toIndex(count));
+}
+
+Value LoopBuilder::shuffle(Value a, Value b, ArrayRef<int64_t> lanes) {
+  return create<vector::ShuffleOp>(a, b, lanes);
+}
+
+Value LoopBuilder::zeros(VectorType type) {
+  return create<arith::ConstantOp>(builder.getZeroAttr(type));
+}
+
+void LoopBuilder::forLoop(Value begin, Value end, int64_t step, LoopBody body) {
+  forLoop(begin, end, step, {}, [&](Value index, ValueRange) -> Values {
+    body(index);
+    return {};
+  });
+}
+
+LoopBuilder::Values LoopBuilder::forLoop(Value begin, Value end, int64_t step,
+                                         ValueRange init, CarriedBody body) {
+  auto loop = builder.create<scf::ForOp>(
+      loc, begin, end, constant(step), init,
+      [&](OpBuilder &, Location, Value index, ValueRange carried) {
+        Values next = body(index, carried);
+        builder.create<scf::YieldOp>(loc, next);
+      });
+  return Values(loop.getResults());
+}
+
+void LoopBuilder::ifThen(Value condition, function_ref<void()> then,
+                         function_ref<void()> otherwise) {
+  auto branch =
+      builder.create<scf::IfOp>(loc, condition, /*withElse=*/bool(otherwise));
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(branch.thenBlock());
+  then();
+  if (otherwise) {
+    builder.setInsertionPointToStart(branch.elseBlock());
+    otherwise();
+  }
+}
+
+Value LoopBuilder::pointerTo(Value value) {
+  auto type = dyn_cast<MemRefType>(value.getType());
+  if (!type)
+    return value;
+  auto metadata = builder.create<memref::ExtractStridedMetadataOp>(loc, value);
+  Value address = toI64(
+      create<memref::ExtractAlignedPointerAsIndexOp>(metadata.getBaseBuffer()));
+  Value pointer = create<LLVM::IntToPtrOp>(
+      LLVM::LLVMPointerType::get(builder.getContext()), address);
+  return advance(pointer, type.getElementType(), toI64(metadata.getOffset()));
+}
+
+} // namespace heddle::cpu

@@ -1,0 +1,85 @@
+//===- LoopBuilder.h - Short forms for loops over raw memory --*- C++ -*- ===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_LIB_CODEGEN_CPU_LOOPBUILDER_H
+#define HEDDLE_LIB_CODEGEN_CPU_LOOPBUILDER_H
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Builders.h"
+
+namespace heddle::cpu {
+
+/// Short forms for i64 arithmetic, loops, and loads and stores of vectors
+/// through raw pointers with a known alignment.
+class LoopBuilder {
+public:
+  LoopBuilder(mlir::OpBuilder &builder, mlir::Location loc)
+      : builder(builder), loc(loc) {}
+
+  mlir::OpBuilder &builder;
+  mlir::Location loc;
+
+  template <typename Op, typename... Args> mlir::Value create(Args &&...args) {
+    return builder.create<Op>(loc, std::forward<Args>(args)...);
+  }
+
+  // Integers are i64.
+  mlir::Value constant(int64_t value);
+  mlir::Value add(mlir::Value a, mlir::Value b);
+  mlir::Value add(mlir::Value a, int64_t b);
+  mlir::Value sub(mlir::Value a, mlir::Value b);
+  mlir::Value mul(mlir::Value a, int64_t b);
+  mlir::Value mul(mlir::Value a, mlir::Value b);
+  mlir::Value div(mlir::Value a, mlir::Value b);
+  mlir::Value div(mlir::Value a, int64_t b);
+  mlir::Value ceilDiv(mlir::Value a, int64_t b);
+  mlir::Value min(mlir::Value a, mlir::Value b);
+  mlir::Value less(mlir::Value a, mlir::Value b);
+  mlir::Value equal(mlir::Value a, mlir::Value b);
+  mlir::Value select(mlir::Value condition, mlir::Value a, mlir::Value b);
+  mlir::Value toI64(mlir::Value value);
+  mlir::Value toIndex(mlir::Value value);
+
+  /// `pointer` advanced by `index` elements of `type`.
+  mlir::Value advance(mlir::Value pointer, mlir::Type type, mlir::Value index);
+  mlir::Value advance(mlir::Value pointer, mlir::Type type, int64_t index);
+
+  /// A null mask means all lanes; masked-out lanes are zero and not read.
+  mlir::Value load(mlir::Type type, mlir::Value pointer, unsigned alignment,
+                   mlir::Value mask = {});
+  void store(mlir::Value value, mlir::Value pointer, unsigned alignment,
+             mlir::Value mask = {});
+
+  /// The first `count` of `lanes` lanes; all or none when out of range.
+  mlir::Value mask(mlir::Value count, int64_t lanes);
+  mlir::Value shuffle(mlir::Value a, mlir::Value b,
+                      llvm::ArrayRef<int64_t> lanes);
+  mlir::Value zeros(mlir::VectorType type);
+
+  using LoopBody = llvm::function_ref<void(mlir::Value)>;
+  void forLoop(mlir::Value begin, mlir::Value end, int64_t step, LoopBody body);
+
+  using Values = llvm::SmallVector<mlir::Value>;
+  using CarriedBody = llvm::function_ref<Values(mlir::Value, mlir::ValueRange)>;
+  /// A loop that carries values from one iteration to the next.
+  Values forLoop(mlir::Value begin, mlir::Value end, int64_t step,
+                 mlir::ValueRange init, CarriedBody body);
+
+  void ifThen(mlir::Value condition, llvm::function_ref<void()> then,
+              llvm::function_ref<void()> otherwise = nullptr);
+
+  /// The address of a memref's first element, or `value` if it is a pointer.
+  mlir::Value pointerTo(mlir::Value value);
+};
+
+} // namespace heddle::cpu
+
+#endif // HEDDLE_LIB_CODEGEN_CPU_LOOPBUILDER_H

@@ -1,0 +1,147 @@
+//===- LowerToLLVM.cpp - From kernels in upstream dialects to llvm -----------
+//===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Codegen/CPU/CompileObject.h"
+#include "mlir/Conversion/AffineToStandard/AffineToStandard.h"
+#include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
+#include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
+#include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVMPass.h"
+#include "mlir/Conversion/IndexToLLVM/IndexToLLVM.h"
+#include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
+#include "mlir/Conversion/MemRefToLLVM/MemRefToLLVM.h"
+#include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
+#include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
+#include "mlir/Conversion/UBToLLVM/UBToLLVM.h"
+#include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVMPass.h"
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Arith/Transforms/Passes.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Index/IR/IndexDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Math/Transforms/Passes.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/MemRef/Transforms/Passes.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/UB/IR/UBOps.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+
+namespace heddle::cpu {
+
+namespace {
+/// Replaces exp, tanh, erf, log ... on vectors and scalars by polynomials, so
+/// that no call to a math library remains.
+struct ApproximateMathPass
+    : public PassWrapper<ApproximateMathPass, OperationPass<func::FuncOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ApproximateMathPass)
+
+  StringRef getArgument() const final { return "approximate-math"; }
+
+  void getDependentDialects(DialectRegistry &registry) const final {
+    registry.insert<arith::ArithDialect, math::MathDialect,
+                    vector::VectorDialect>();
+  }
+
+  void runOnOperation() final {
+    RewritePatternSet patterns(&getContext());
+    populateMathPolynomialApproximationPatterns(patterns);
+    if (failed(
+            applyPatternsAndFoldGreedily(getOperation(), std::move(patterns))))
+      signalPassFailure();
+  }
+};
+} // namespace
+
+void registerCpuCodegen(DialectRegistry &registry) {
+  registry
+      .insert<affine::AffineDialect, arith::ArithDialect,
+              cf::ControlFlowDialect, func::FuncDialect, index::IndexDialect,
+              LLVM::LLVMDialect, math::MathDialect, memref::MemRefDialect,
+              scf::SCFDialect, ub::UBDialect, vector::VectorDialect>();
+  registerBuiltinDialectTranslation(registry);
+  registerLLVMDialectTranslation(registry);
+}
+
+LogicalResult lowerToLLVM(ModuleOp module, const CpuTarget &target) {
+  PassManager pm(module.getContext());
+  // Only the end result is verified: every pass here is upstream's.
+  pm.enableVerifier(false);
+  pm.addNestedPass<func::FuncOp>(std::make_unique<ApproximateMathPass>());
+  // Subviews become plain arithmetic on the base pointer; the affine maps that
+  // this leaves become arith.
+  pm.addPass(memref::createExpandStridedMetadataPass());
+  pm.addPass(createLowerAffinePass());
+  if (!target.hasBf16Dot) {
+    arith::ArithExpandOpsPassOptions expand;
+    expand.includeBf16 = true;
+    pm.addNestedPass<func::FuncOp>(arith::createArithExpandOpsPass(expand));
+  }
+  pm.addPass(createCSEPass());
+  pm.addPass(createConvertSCFToCFPass());
+  pm.addPass(createConvertVectorToLLVMPass());
+  pm.addPass(createFinalizeMemRefToLLVMConversionPass());
+  pm.addPass(createConvertMathToLLVMPass());
+  pm.addPass(createArithToLLVMConversionPass());
+  pm.addPass(createConvertIndexToLLVMPass());
+  pm.addPass(createConvertControlFlowToLLVMPass());
+  ConvertFuncToLLVMPassOptions func;
+  func.useBarePtrCallConv = true;
+  pm.addPass(createConvertFuncToLLVMPass(func));
+  pm.addPass(createUBToLLVMConversionPass());
+  pm.addPass(createReconcileUnrealizedCastsPass());
+  if (failed(pm.run(module)))
+    return failure();
+  return module.verify();
+}
+
+Value memrefFromPointer(OpBuilder &builder, Location loc, Value pointer,
+                        MemRefType type) {
+  int64_t offset;
+  SmallVector<int64_t> strides;
+  if (failed(getStridesAndOffset(type, strides, offset)))
+    return {};
+  auto i64 = builder.getI64Type();
+  auto rank = static_cast<unsigned>(type.getRank());
+  SmallVector<Type> fields = {pointer.getType(), pointer.getType(), i64};
+  if (rank) {
+    auto array = LLVM::LLVMArrayType::get(i64, rank);
+    fields.append({array, array});
+  }
+  Value descriptor = builder.create<LLVM::UndefOp>(
+      loc, LLVM::LLVMStructType::getLiteral(builder.getContext(), fields));
+  auto insert = [&](Value value, ArrayRef<int64_t> at) {
+    descriptor =
+        builder.create<LLVM::InsertValueOp>(loc, descriptor, value, at);
+  };
+  auto constant = [&](int64_t value) {
+    return builder.create<LLVM::ConstantOp>(loc, i64, value);
+  };
+  insert(pointer, 0);
+  insert(pointer, 1);
+  insert(constant(offset), 2);
+  for (int64_t dim = 0; dim < rank; ++dim) {
+    insert(constant(type.getDimSize(dim)), {3, dim});
+    insert(constant(strides[dim]), {4, dim});
+  }
+  return builder
+      .create<UnrealizedConversionCastOp>(loc, TypeRange(type), descriptor)
+      .getResult(0);
+}
+
+} // namespace heddle::cpu

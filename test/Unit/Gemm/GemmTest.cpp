@@ -1,0 +1,267 @@
+//===- GemmTest.cpp - Matrix products against a reference in double ------ ===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "../Support/GemmRunner.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "gtest/gtest.h"
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <vector>
+
+using namespace mlir;
+using namespace heddle::cpu;
+using namespace heddle::test;
+
+namespace {
+
+enum class Kind { F32, BF16 };
+
+float fromBf16(uint16_t bits) {
+  uint32_t wide = static_cast<uint32_t>(bits) << 16;
+  float value;
+  std::memcpy(&value, &wide, 4);
+  return value;
+}
+
+uint16_t toBf16(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, 4);
+  return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+/// A matrix of either type, with a guard of NaN around what may be touched.
+struct Matrix {
+  Kind kind;
+  int64_t rows, columns, stride;
+  std::vector<char> bytes;
+
+  Matrix(Kind kind, int64_t rows, int64_t columns, int64_t padding,
+         std::mt19937 &random)
+      : kind(kind), rows(rows), columns(columns), stride(columns + padding),
+        bytes(rows * stride * size()) {
+    std::uniform_real_distribution<float> draw(-1, 1);
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = 0; j < stride; ++j)
+        set(i, j, j < columns ? draw(random) : NAN);
+  }
+  int64_t size() const { return kind == Kind::F32 ? 4 : 2; }
+  float at(int64_t i, int64_t j) const {
+    const char *from = bytes.data() + (i * stride + j) * size();
+    if (kind == Kind::BF16) {
+      uint16_t bits;
+      std::memcpy(&bits, from, 2);
+      return fromBf16(bits);
+    }
+    float value;
+    std::memcpy(&value, from, 4);
+    return value;
+  }
+  void set(int64_t i, int64_t j, float value) {
+    char *to = bytes.data() + (i * stride + j) * size();
+    uint16_t bits = std::isnan(value) ? 0x7fc0 : toBf16(value);
+    if (kind == Kind::BF16)
+      std::memcpy(to, &bits, 2);
+    else
+      std::memcpy(to, &value, 4);
+  }
+};
+
+struct Case {
+  int64_t m, n, k;
+  bool transA = false, transB = false;
+  Kind a = Kind::F32, b = Kind::F32, c = Kind::F32;
+  int64_t padding = 0;
+  bool accumulate = false;
+  bool epilogue = false;
+};
+
+std::string describe(const Case &test) {
+  auto name = [](Kind kind) { return kind == Kind::F32 ? "f32" : "bf16"; };
+  return std::to_string(test.m) + "x" + std::to_string(test.n) + "x" +
+         std::to_string(test.k) + (test.transA ? " tA" : "") +
+         (test.transB ? " tB" : "") + " " + name(test.a) + "*" + name(test.b) +
+         "->" + name(test.c) + (test.accumulate ? " +=" : "") +
+         (test.epilogue ? " epilogue" : "");
+}
+
+/// x + bias[col], where bias is the extra operand; then tanh.
+Value biasTanh(OpBuilder &b, Location loc, Value extra, Value acc, Value row,
+               Value col, Value mask) {
+  Value at = b.create<arith::IndexCastOp>(loc, b.getI64Type(), col);
+  Value pointer = b.create<LLVM::GEPOp>(loc, extra.getType(), b.getF32Type(),
+                                        extra, ArrayRef<LLVM::GEPArg>(at));
+  Value bias;
+  if (mask) {
+    Value zero = b.create<arith::ConstantOp>(loc, b.getZeroAttr(acc.getType()));
+    bias = b.create<LLVM::MaskedLoadOp>(loc, acc.getType(), pointer, mask, zero,
+                                        4);
+  } else {
+    bias = b.create<LLVM::LoadOp>(loc, acc.getType(), pointer, 4);
+  }
+  Value sum = b.create<arith::AddFOp>(loc, acc, bias);
+  return b.create<math::TanhOp>(loc, sum);
+}
+
+class GemmTest : public testing::TestWithParam<const char *> {
+protected:
+  void SetUp() override {
+    context = createCodegenContext();
+    std::optional<CpuTarget> host = CpuTarget::parse("native");
+    std::optional<CpuTarget> wanted = CpuTarget::parse(GetParam());
+    if (!host || !wanted || (wanted->hasAvx512 && !host->hasAvx512))
+      GTEST_SKIP() << "this machine cannot run " << GetParam();
+    target = *wanted;
+  }
+
+  Type type(Kind kind) {
+    if (kind == Kind::F32)
+      return Float32Type::get(context.get());
+    return BFloat16Type::get(context.get());
+  }
+
+  void check(const Case &test);
+
+  std::unique_ptr<MLIRContext> context;
+  CpuTarget target;
+};
+
+void GemmTest::check(const Case &test) {
+  SCOPED_TRACE(describe(test));
+  std::mt19937 random(17);
+  Matrix a(test.a, test.transA ? test.k : test.m, test.transA ? test.m : test.k,
+           test.padding, random);
+  Matrix b(test.b, test.transB ? test.n : test.k, test.transB ? test.k : test.n,
+           test.padding, random);
+  Matrix before(test.c, test.m, test.n, test.padding, random);
+  std::vector<float> bias(test.n);
+  for (float &value : bias)
+    value = std::uniform_real_distribution<float>(-1, 1)(random);
+
+  GemmSpec spec;
+  spec.m = test.m;
+  spec.n = test.n;
+  spec.k = test.k;
+  spec.transA = test.transA;
+  spec.transB = test.transB;
+  spec.aType = type(test.a);
+  spec.bType = type(test.b);
+  spec.cType = type(test.c);
+  spec.lda = a.stride;
+  spec.ldb = b.stride;
+  spec.ldc = before.stride;
+  spec.accumulate = test.accumulate;
+  RunnerEpilogue epilogue = nullptr;
+  if (test.epilogue)
+    epilogue = biasTanh;
+  GemmRunner runner(*context, spec, target, epilogue);
+
+  std::vector<char> first;
+  for (int64_t threads : {1, 2, 3, 7}) {
+    Matrix c = before;
+    runner.runAll(a.bytes.data(), b.bytes.data(), c.bytes.data(), bias.data(),
+                  threads);
+    if (threads == 1)
+      first = c.bytes;
+    EXPECT_TRUE(first == c.bytes) << "depends on the number of threads";
+  }
+
+  Matrix c = before;
+  c.bytes = first;
+  double roundOff = test.c == Kind::BF16 ? 4e-3 : 0;
+  for (int64_t i = 0; i < test.m; ++i) {
+    for (int64_t j = 0; j < test.n; ++j) {
+      double sum = test.accumulate ? before.at(i, j) : 0, size = 1;
+      for (int64_t k = 0; k < test.k; ++k) {
+        double term =
+            static_cast<double>(test.transA ? a.at(k, i) : a.at(i, k)) *
+            (test.transB ? b.at(j, k) : b.at(k, j));
+        sum += term;
+        size += std::abs(term);
+      }
+      if (test.epilogue)
+        sum = std::tanh(sum + bias[j]);
+      double error = std::abs(c.at(i, j) - sum);
+      ASSERT_LE(error, size * 1e-6 + std::abs(sum) * roundOff)
+          << "at " << i << ", " << j << ": " << c.at(i, j) << " for " << sum;
+    }
+    for (int64_t j = test.n; j < c.stride; ++j)
+      ASSERT_TRUE(std::isnan(c.at(i, j))) << "writes beyond row " << i;
+  }
+}
+
+TEST_P(GemmTest, Transposes) {
+  for (bool transA : {false, true})
+    for (bool transB : {false, true})
+      for (auto [m, n, k] : {std::array<int64_t, 3>{64, 96, 64},
+                             std::array<int64_t, 3>{37, 53, 41}}) {
+        check({m, n, k, transA, transB});
+        check({m, n, k, transA, transB, Kind::BF16, Kind::BF16, Kind::F32});
+      }
+}
+
+TEST_P(GemmTest, OddSizes) {
+  for (int64_t m : {1, 2, 13, 15, 29})
+    for (int64_t n : {1, 17, 31, 33})
+      for (int64_t k : {1, 2, 15, 33}) {
+        bool transA = (m + k) % 2, transB = (n + k) % 3 == 0;
+        check({m, n, k, transA, transB});
+        check({m, n, k, transA, transB, Kind::BF16, Kind::BF16, Kind::BF16});
+      }
+}
+
+TEST_P(GemmTest, PaddedRows) {
+  for (Kind kind : {Kind::F32, Kind::BF16})
+    for (bool trans : {false, true})
+      check({30, 70, 50, trans, !trans, kind, kind, kind, 5});
+}
+
+TEST_P(GemmTest, MixedTypes) {
+  for (Kind a : {Kind::F32, Kind::BF16})
+    for (Kind b : {Kind::F32, Kind::BF16})
+      for (Kind c : {Kind::F32, Kind::BF16})
+        for (bool trans : {false, true})
+          check({20, 40, 19, trans, !trans, a, b, c, 1});
+}
+
+TEST_P(GemmTest, AccumulatesBeforeTheEpilogue) {
+  for (Kind kind : {Kind::F32, Kind::BF16})
+    for (int64_t n : {64, 45}) {
+      check({19, n, 33, false, false, kind, kind, kind, 0, true, false});
+      check({19, n, 33, false, false, kind, kind, kind, 3, false, true});
+      check({19, n, 33, true, true, kind, kind, Kind::F32, 0, true, true});
+    }
+}
+
+TEST_P(GemmTest, CutsK) {
+  for (Kind kind : {Kind::F32, Kind::BF16})
+    for (bool trans : {false, true}) {
+      check({33, 49, 5003, trans, trans, kind, kind, kind, 0, false, true});
+      check({65, 33, 3072, trans, !trans, kind, kind, Kind::F32, 0, true});
+    }
+}
+
+TEST_P(GemmTest, CutsRowsAndColumns) {
+  check({600, 200, 770});
+  check({100, 1100, 1600, false, true});
+  check({1100, 100, 1600, true, false});
+  check({1100, 100, 2000, true, false, Kind::BF16, Kind::BF16, Kind::F32});
+  check({300, 1100, 2000, false, true, Kind::BF16, Kind::BF16, Kind::BF16});
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, GemmTest,
+                         testing::Values("x86-64-v3", "x86-64-v4", "native"),
+                         [](const auto &info) {
+                           std::string name = info.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+} // namespace
