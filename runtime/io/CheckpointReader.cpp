@@ -19,17 +19,17 @@ using namespace heddle::io;
 using namespace heddle::io::checkpoint;
 namespace fs = std::filesystem;
 
-static bool isCheckpoint(const fs::path &path) {
-  return fs::exists(path / manifestFile);
+static bool isCheckpoint(const std::string &path) {
+  return pathExists(path + "/" + manifestFile);
 }
 
 /// The checkpoint with the highest step, "" when there is none.
 static std::string newestIn(const std::string &directory) {
   std::string newest;
-  for (const fs::directory_entry &entry : fs::directory_iterator(directory)) {
-    std::string name = entry.path().filename().string();
+  for (const std::string &name : listDirectory(directory, "H0360")) {
     bool longer = name.size() > newest.size();
-    if (name.rfind(stepPrefix, 0) == 0 && isCheckpoint(entry.path()) &&
+    if (name.rfind(stepPrefix, 0) == 0 &&
+        isCheckpoint(directory + "/" + name) &&
         (longer || (name.size() == newest.size() && name > newest)))
       newest = name;
   }
@@ -39,24 +39,24 @@ static std::string newestIn(const std::string &directory) {
 std::string io::resolveCheckpoint(const std::string &path) {
   if (isCheckpoint(path))
     return path;
-  fs::path latest = fs::path(path) / latestFile;
-  if (!fs::exists(latest))
+  std::string latest = path + "/" + latestFile;
+  if (!pathExists(latest))
     fail("H0360",
-         fs::exists(path) ? path + " is not a checkpoint"
+         pathExists(path) ? path + " is not a checkpoint"
                           : path + " does not exist",
          "name a directory that `train --save` has written, or one of its "
          "step-* directories");
-  std::string name = readText(latest.string(), "H0360");
+  std::string name = readText(latest, "H0360");
   while (!name.empty() && (name.back() == '\n' || name.back() == '\r'))
     name.pop_back();
-  fs::path target = fs::path(path) / name;
+  std::string target = path + "/" + name;
   if (name.find('/') == std::string::npos && isCheckpoint(target))
-    return target.string();
+    return target;
   std::string newest = newestIn(path);
   fail("H0365", "`latest` names \"" + name + "\", which is not a checkpoint",
        newest.empty() ? "name another checkpoint"
                       : "name " + path + "/" + newest + " instead",
-       {latest.string(), 1, 1});
+       {latest, 1, 1});
 }
 
 //===----------------------------------------------------------------------===//
@@ -168,7 +168,7 @@ Checkpoint io::openCheckpoint(const std::string &path, bool verify) {
 static nlohmann::ordered_json describe(const std::string &path) {
   nlohmann::ordered_json out;
   std::string directory = path;
-  bool whole = isCheckpoint(path) || fs::exists(fs::path(path) / latestFile);
+  bool whole = isCheckpoint(path) || pathExists(path + "/" + latestFile);
   if (whole) {
     directory = resolveCheckpoint(path);
     CheckpointState state = readState(directory);

@@ -32,9 +32,9 @@ static bool startsWith(const std::string &text, const std::string &start) {
 /// Removes what interrupted saves have left behind.
 static void removeTemporaries(const std::string &directory) {
   std::error_code ignored;
-  for (const fs::directory_entry &entry : fs::directory_iterator(directory))
-    if (startsWith(entry.path().filename().string(), temporaryPrefix))
-      fs::remove_all(entry.path(), ignored);
+  for (const std::string &name : listDirectory(directory, "H0402"))
+    if (startsWith(name, temporaryPrefix))
+      fs::remove_all(directory + "/" + name, ignored);
 }
 
 static std::string stepName(int64_t step) {
@@ -123,7 +123,7 @@ static void writeContents(const std::string &directory,
   Recorder recorder(directory);
   recorder.addText(configFile, contents.config.dump(2) + "\n");
   for (const std::string &source : contents.copies)
-    if (fs::is_regular_file(source))
+    if (pathExists(source))
       recorder.addCopy(fs::path(source).filename().string(), source);
   recorder.addTensors(modelFile, contents.model);
   recorder.addTensors(optimizerFile, contents.optimizer);
@@ -167,10 +167,10 @@ static void giveName(const TemporaryDirectory &temporary,
 static void prune(const std::string &directory, const std::string &newest,
                   int64_t keep) {
   std::vector<std::pair<fs::file_time_type, std::string>> others;
-  for (const fs::directory_entry &entry : fs::directory_iterator(directory)) {
-    std::string name = entry.path().filename().string();
+  for (const std::string &name : listDirectory(directory, "H0402")) {
     std::error_code missing;
-    auto time = fs::last_write_time(entry.path() / manifestFile, missing);
+    auto time = fs::last_write_time(directory + "/" + name + "/" + manifestFile,
+                                    missing);
     if (startsWith(name, stepPrefix) && name != newest && !missing)
       others.push_back({time, name});
   }

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/io/File.h"
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -184,6 +185,25 @@ void io::requireWritable(const std::string &directory) {
     failToWrite(directory, errno);
   ::close(descriptor);
   ::unlink(probe.c_str());
+}
+
+bool io::pathExists(const std::string &path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+std::vector<std::string> io::listDirectory(const std::string &path,
+                                           const std::string &code) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator it(path, error), end; !error && it != end;
+       it.increment(error))
+    names.push_back(it->path().filename().string());
+  if (error)
+    fail(code, "cannot read the directory " + path + ": " + error.message(),
+         "check its permissions");
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 void io::syncDirectory(const std::string &path) {

@@ -120,7 +120,7 @@ void WeightSetReader::readEntries(const JsonValue &weightMap,
     entries[member.key] = &member.value;
     if (!shards.insert(name).second)
       continue;
-    if (!fs::exists(fs::path(directory) / name))
+    if (!pathExists(directory + "/" + name))
       member.value.fail("H0333", "the file \"" + name + "\" is missing",
                         "download it into " + directory);
   }
@@ -207,12 +207,11 @@ static bool isPickle(const std::string &name) {
 /// Says what the directory holds instead of weights that can be read.
 [[noreturn]] static void failNoWeights(const std::string &path) {
   std::string pickle, other;
-  for (const fs::directory_entry &entry : fs::directory_iterator(path)) {
-    std::string name = entry.path().filename().string();
+  for (const std::string &name : listDirectory(path, "H0330")) {
     if (endsWith(name, ".safetensors"))
       other = name;
     else if (isPickle(name))
-      pickle = entry.path().string();
+      pickle = path + "/" + name;
   }
   if (!other.empty())
     fail("H0331",
@@ -237,12 +236,11 @@ WeightSet io::openWeights(const std::string &path) {
     return endsWith(path, ".index.json") ? reader.readIndex(path)
                                          : reader.readFile();
   }
-  fs::path directory(path);
-  if (fs::exists(directory / singleName))
-    return openSafetensors((directory / singleName).string());
-  if (fs::exists(directory / indexName))
-    return reader.readIndex((directory / indexName).string());
-  if (fs::exists(directory / "latest"))
+  if (pathExists(path + "/" + singleName))
+    return openSafetensors(path + "/" + singleName);
+  if (pathExists(path + "/" + indexName))
+    return reader.readIndex(path + "/" + indexName);
+  if (pathExists(path + "/latest"))
     return openWeights(resolveCheckpoint(path));
   failNoWeights(path);
 }

@@ -72,6 +72,11 @@ void writeText(const std::string &path, const std::string &text);
 void makeDirectories(const std::string &path);
 /// Throws H0402 when no file can be made in the directory, which is made first.
 void requireWritable(const std::string &directory);
+/// Whether there is something at the path; false also when it cannot be seen.
+bool pathExists(const std::string &path);
+/// The names in a directory, sorted; throws `code` when it cannot be read.
+std::vector<std::string> listDirectory(const std::string &path,
+                                       const std::string &code);
 /// Syncs a directory's entries to the disk.
 void syncDirectory(const std::string &path);
 /// XXH3 (64 bit) of a buffer, and its hexadecimal form.

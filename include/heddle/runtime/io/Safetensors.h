@@ -45,7 +45,8 @@ struct SafetensorsHeader {
 /// Reads and checks a header; of the data only the length is looked at.
 SafetensorsHeader readSafetensorsHeader(const std::string &path);
 
-/// All weights of a directory, or of one file.
+/// All weights of a directory, or of one file. Mapping tensors is not
+/// synchronised: one thread at a time may call `data` and `read`.
 class WeightSet {
 public:
   /// All tensors, sorted by name.
@@ -55,7 +56,7 @@ public:
   const TensorInfo &at(const std::string &name) const;
   /// Hexadecimal, of all headers; file names play no part in it.
   const std::string &headerHash() const { return hash; }
-  /// What was opened, as it was given.
+  /// The file, the index's directory or the index that was opened.
   const std::string &origin() const { return path; }
   /// The files, in the order of their names.
   const std::vector<std::string> &files() const { return fileNames; }
@@ -70,8 +71,7 @@ public:
             void *destination) const;
 
 private:
-  friend WeightSet openWeights(const std::string &path);
-  friend WeightSet openSafetensors(const std::string &path);
+  friend class WeightSetReader;
   std::string path, hash;
   std::vector<TensorInfo> all;
   std::vector<std::string> fileNames;

@@ -45,6 +45,7 @@ private:
     int64_t byteOffset;
     int64_t tokens;
   };
+  void sniffBinary();
   void openLlmC();
   void openMegatron(const std::string &prefix);
   const Run &runOf(int64_t index) const;

@@ -14,6 +14,7 @@
 
 #include "heddle/runtime/io/Diagnostic.h"
 #include <memory>
+#include <optional>
 
 namespace heddle::io {
 
@@ -24,6 +25,8 @@ public:
   /// One more than the largest id.
   virtual int64_t vocabSize() const = 0;
   virtual std::vector<int32_t> encode(const std::string &text) const = 0;
+  /// What stands between documents, when the tokenizer has such a token.
+  virtual std::optional<int32_t> endOfText() const { return std::nullopt; }
   /// Bytes; not always valid UTF-8.
   virtual std::string decode(const std::vector<int32_t> &ids) const = 0;
 };

@@ -1,0 +1,344 @@
+//===- TokenFile.cpp - Reading of token files -------------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/io/TokenFile.h"
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <limits>
+
+using namespace heddle;
+using namespace heddle::io;
+
+static constexpr int64_t llmcHeaderBytes = 256 * 4;
+/// A vocabulary of bytes has at most so many tokens, special ones included.
+static constexpr int64_t maxByteVocab = 512;
+static const char *const prepareHelp =
+    "make a token file: heddle data prepare TEXT --tokenizer bytes|DIR -o "
+    "FILE.bin";
+
+template <typename T> static T load(const uint8_t *bytes) {
+  T value;
+  std::memcpy(&value, bytes, sizeof value);
+  return value;
+}
+
+static bool endsWith(const std::string &text, const std::string &end) {
+  return text.size() >= end.size() &&
+         text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+static bool beginsWith(const MappedFile &file, const std::string &magic) {
+  return file.size() >= static_cast<int64_t>(magic.size()) &&
+         std::memcmp(file.data(), magic.data(), magic.size()) == 0;
+}
+
+//===----------------------------------------------------------------------===//
+// Recognition
+//===----------------------------------------------------------------------===//
+
+/// Whether the beginning is what a person can read; two bytes of it taken as a
+/// token would all be above 2000, which real tokens never are for long.
+static bool looksLikeText(const MappedFile &file) {
+  int64_t length = std::min<int64_t>(file.size(), 4096);
+  if (length < 16)
+    return false;
+  return std::all_of(file.data(), file.data() + length, [](uint8_t byte) {
+    return (byte >= 0x20 && byte < 0x7F) || byte == '\n' || byte == '\r' ||
+           byte == '\t';
+  });
+}
+
+/// What the file is instead of tokens, "" when nothing else is recognised.
+static std::string recogniseOther(const MappedFile &file) {
+  const std::string magics[][2] = {
+      {std::string("\x93NUMPY", 6), "a NumPy array"},
+      {std::string("PK\x03\x04", 4), "a zip archive or a PyTorch pickle"},
+  };
+  for (const auto &[magic, name] : magics)
+    if (beginsWith(file, magic))
+      return name;
+  if (file.size() >= llmcHeaderBytes) {
+    switch (load<int32_t>(file.data())) {
+    case 20240326:
+      return "a model of llm.c";
+    case 20240328:
+      return "a tokenizer of llm.c";
+    case 20240522:
+      return "a multiple-choice evaluation of llm.c";
+    case 20240527:
+      return "an optimizer state of llm.c";
+    }
+  }
+  for (const char *end : {".json", ".jsonl", ".gz", ".zst", ".parquet"})
+    if (endsWith(file.path(), end))
+      return "a " + std::string(end + 1) + " file";
+  return looksLikeText(file) ? "plain text" : "";
+}
+
+TokenFile TokenFile::open(const std::string &path, int64_t vocab) {
+  TokenFile tokens;
+  tokens.filePath = path;
+  if (endsWith(path, ".idx")) {
+    tokens.openMegatron(path.substr(0, path.size() - 4));
+    return tokens;
+  }
+  if (!pathExists(path) && pathExists(path + ".idx")) {
+    tokens.openMegatron(path);
+    return tokens;
+  }
+  tokens.file = MappedFile::open(path, "H0340");
+  if (endsWith(path, ".txt")) {
+    if (vocab != 0 && (vocab < 256 || vocab > maxByteVocab))
+      fail("H0345",
+           "plain text is read as bytes, but the model's vocabulary has " +
+               std::to_string(vocab) + " tokens",
+           prepareHelp, {path, 0, 0});
+    tokens.fileFormat = Format::Text;
+    tokens.width = 1;
+    tokens.count = tokens.file->size();
+    tokens.runs = {{0, 0, tokens.count}};
+    if (tokens.count == 0)
+      fail("H0343", "the file is empty", prepareHelp, {path, 0, 0});
+    return tokens;
+  }
+  tokens.sniffBinary();
+  return tokens;
+}
+
+void TokenFile::sniffBinary() {
+  int32_t magic = file->size() >= 4 ? load<int32_t>(file->data()) : 0;
+  if (magic == 20240520 || magic == 20240801) {
+    openLlmC();
+    return;
+  }
+  if (endsWith(filePath, ".bin")) {
+    std::string prefix = filePath.substr(0, filePath.size() - 4);
+    if (pathExists(prefix + ".idx")) {
+      openMegatron(prefix);
+      return;
+    }
+  }
+  std::string other = recogniseOther(*file);
+  if (!other.empty())
+    fail("H0348", filePath + " is " + other + ", not a token file", prepareHelp,
+         {filePath, 0, 0});
+  if (file->size() == 0 || file->size() % 2 != 0)
+    fail("H0343",
+         "a token file without header holds 16 bits per token, but this one "
+         "has " +
+             std::to_string(file->size()) + " bytes",
+         prepareHelp, {filePath, 0, 0});
+  fileFormat = Format::Headerless16;
+  count = file->size() / 2;
+  runs = {{0, 0, count}};
+}
+
+const char *TokenFile::formatName() const {
+  switch (fileFormat) {
+  case Format::LlmC16:
+    return "llm.c, 16 bits";
+  case Format::LlmC32:
+    return "llm.c, 32 bits";
+  case Format::Megatron:
+    return "Megatron";
+  case Format::Headerless16:
+    return "without header, 16 bits";
+  case Format::Text:
+    return "text as bytes";
+  }
+  return "";
+}
+
+//===----------------------------------------------------------------------===//
+// llm.c
+//===----------------------------------------------------------------------===//
+
+void TokenFile::openLlmC() {
+  SourceLocation where = {filePath, 0, 0};
+  if (file->size() < llmcHeaderBytes)
+    fail("H0342",
+         "the file ends within its header of 1024 bytes: it has " +
+             std::to_string(file->size()),
+         "make it again", where);
+  bool narrow = load<int32_t>(file->data()) == 20240520;
+  int32_t version = load<int32_t>(file->data() + 4);
+  if (version != (narrow ? 1 : 7))
+    fail("H0341",
+         "version " + std::to_string(version) + " of llm.c's format is not " +
+             "known; expected " + (narrow ? "1" : "7"),
+         prepareHelp, where);
+  fileFormat = narrow ? Format::LlmC16 : Format::LlmC32;
+  width = narrow ? 2 : 4;
+  count = load<int32_t>(file->data() + 8);
+  int64_t expected = llmcHeaderBytes + count * width;
+  if (count < 0 || file->size() != expected)
+    fail("H0342",
+         "the header says " + std::to_string(count) + " tokens, which makes " +
+             std::to_string(expected) + " bytes, but the file has " +
+             std::to_string(file->size()),
+         "the file is damaged or still being written: make it again", where);
+  runs = {{0, llmcHeaderBytes, count}};
+}
+
+//===----------------------------------------------------------------------===//
+// Megatron
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// The index beside a Megatron file. Its arrays begin at byte 34, unaligned.
+class MegatronIndex {
+public:
+  explicit MegatronIndex(const std::string &path)
+      : file(MappedFile::open(path, "H0344")) {
+    check();
+  }
+  int64_t sequences() const { return count; }
+  int64_t length(int64_t i) const {
+    return load<int32_t>(file->data() + headerBytes + 4 * i);
+  }
+  int64_t offset(int64_t i) const {
+    return load<int64_t>(file->data() + headerBytes + 4 * count + 8 * i);
+  }
+  uint8_t dtype() const { return file->data()[17]; }
+  [[noreturn]] void refuse(const std::string &message) const {
+    fail("H0344", "damaged Megatron index: " + message,
+         "make it again with Megatron's preprocess_data.py",
+         {file->path(), 0, 0});
+  }
+
+private:
+  static constexpr int64_t headerBytes = 34;
+  void check() {
+    if (!beginsWith(*file, std::string("MMIDIDX\0\0", 9)))
+      refuse("it does not begin with MMIDIDX");
+    if (file->size() < headerBytes)
+      refuse("it ends within its header");
+    uint64_t version = load<uint64_t>(file->data() + 9);
+    if (version != 1)
+      refuse("version " + std::to_string(version) + " is not known");
+    uint64_t claimed = load<uint64_t>(file->data() + 18);
+    uint64_t documents = load<uint64_t>(file->data() + 26);
+    uint64_t room = file->size() - headerBytes;
+    if (claimed > room / 12 || documents > room / 8)
+      refuse("it claims " + std::to_string(claimed) + " sequences and " +
+             std::to_string(documents) + " document boundaries, too many for " +
+             std::to_string(file->size()) + " bytes");
+    uint64_t needed = claimed * 12 + documents * 8;
+    if (room != needed && room != needed + claimed)
+      refuse("it has " + std::to_string(file->size()) + " bytes instead of " +
+             std::to_string(needed + headerBytes));
+    count = static_cast<int64_t>(claimed);
+  }
+  std::shared_ptr<const MappedFile> file;
+  int64_t count = 0;
+};
+
+} // namespace
+
+void TokenFile::openMegatron(const std::string &prefix) {
+  MegatronIndex index(prefix + ".idx");
+  filePath = prefix + ".bin";
+  file = MappedFile::open(filePath, "H0344");
+  fileFormat = Format::Megatron;
+  // By Megatron's codes: u8 i8 i16 i32 i64 f64 f32 u16; floats are no tokens.
+  static constexpr int64_t widths[] = {0, 1, 1, 2, 4, 8, 0, 0, 2};
+  uint8_t code = index.dtype();
+  if (code >= sizeof widths / sizeof widths[0] || widths[code] == 0)
+    index.refuse("tokens of type code " + std::to_string(code));
+  width = widths[code];
+  isSigned = code >= 2 && code <= 5;
+  for (int64_t i = 0; i < index.sequences(); ++i) {
+    int64_t length = index.length(i), offset = index.offset(i);
+    if (length < 0 || offset < 0 || offset > file->size() ||
+        length > (file->size() - offset) / width)
+      index.refuse("sequence " + std::to_string(i) + " of " +
+                   std::to_string(length) + " tokens at byte " +
+                   std::to_string(offset) + " leaves the file of " +
+                   std::to_string(file->size()) + " bytes");
+    bool follows =
+        !runs.empty() &&
+        runs.back().byteOffset + runs.back().tokens * width == offset;
+    if (follows)
+      runs.back().tokens += length;
+    else if (length > 0)
+      runs.push_back({count, offset, length});
+    count += length;
+  }
+  if (count == 0)
+    index.refuse("it holds no tokens");
+}
+
+//===----------------------------------------------------------------------===//
+// Access
+//===----------------------------------------------------------------------===//
+
+int64_t TokenFile::decode(const uint8_t *bytes) const {
+  switch (width) {
+  case 1:
+    return isSigned ? int64_t(load<int8_t>(bytes)) : int64_t(*bytes);
+  case 2:
+    return isSigned ? int64_t(load<int16_t>(bytes))
+                    : int64_t(load<uint16_t>(bytes));
+  case 4:
+    return isSigned ? int64_t(load<int32_t>(bytes))
+                    : int64_t(load<uint32_t>(bytes));
+  default:
+    return load<int64_t>(bytes);
+  }
+}
+
+const TokenFile::Run &TokenFile::runOf(int64_t index) const {
+  auto it = std::upper_bound(
+      runs.begin(), runs.end(), index,
+      [](int64_t key, const Run &run) { return key < run.firstToken; });
+  return *std::prev(it);
+}
+
+int64_t TokenFile::at(int64_t index) const {
+  assert(index >= 0 && index < count && "token outside of the file");
+  const Run &run = runOf(index);
+  return decode(file->data() + run.byteOffset +
+                (index - run.firstToken) * width);
+}
+
+void TokenFile::read(int64_t first, int64_t number, int64_t vocab,
+                     int32_t *destination) const {
+  assert(first >= 0 && first + number <= count && "tokens outside of the file");
+  int64_t limit = std::min<int64_t>(
+      vocab, int64_t(std::numeric_limits<int32_t>::max()) + 1);
+  int64_t done = 0;
+  while (done < number) {
+    const Run &run = runOf(first + done);
+    int64_t within = first + done - run.firstToken;
+    int64_t here = std::min(number - done, run.tokens - within);
+    const uint8_t *bytes = file->data() + run.byteOffset + within * width;
+    for (int64_t i = 0; i < here; ++i) {
+      int64_t token = decode(bytes + i * width);
+      if (token < 0 || token >= limit)
+        fail("H0346",
+             "token " + std::to_string(first + done + i) + " is " +
+                 std::to_string(token) + ", but the vocabulary has " +
+                 std::to_string(vocab) + " tokens",
+             "use the tokenizer that belongs to the model; `heddle data check "
+             "FILE --vocab N` scans a whole file",
+             {filePath, 0, 0});
+      destination[done + i] = static_cast<int32_t>(token);
+    }
+    done += here;
+  }
+}
+
+void TokenFile::requireSize(int64_t needed, const std::string &what) const {
+  if (count < needed)
+    fail("H0347",
+         "the file has " + std::to_string(count) + " tokens, but " + what +
+             " needs " + std::to_string(needed),
+         "use a longer file, or a smaller batch or sequence", {filePath, 0, 0});
+}
