@@ -48,9 +48,11 @@ static uint32_t streamOf(const std::string &name) {
   return hash;
 }
 
-void heddle::rt::fillNormal(float *values, int64_t first, int64_t count,
-                            uint64_t seed, uint32_t site, double mean,
-                            double stddev) {
+/// Fills `count` floats with the numbers first.. of a random stream: normal
+/// with the given mean and standard deviation.
+static void fillNormal(float *values, int64_t first, int64_t count,
+                       uint64_t seed, uint32_t site, double mean,
+                       double stddev) {
   constexpr double scale = 1.0 / 4294967296.0;
   for (int64_t i = first; i < first + count;) {
     PhiloxWords words = philox(seed, uint64_t(i) / 4, 0, site);
@@ -66,12 +68,22 @@ void heddle::rt::fillNormal(float *values, int64_t first, int64_t count,
   }
 }
 
+void heddle::rt::initialValues(const Init &init, const std::string &name,
+                               uint64_t seed, int64_t first, int64_t count,
+                               float *values) {
+  if (init.kind == Init::Kind::Normal)
+    fillNormal(values, first, count, seed, streamOf(name), init.value,
+               init.stddev);
+  else
+    std::fill_n(values, count,
+                init.kind == Init::Kind::Constant ? float(init.value) : 0.0f);
+}
+
 namespace {
 struct RandomWork {
   const State &state;
   float *values;
   uint64_t seed;
-  uint32_t site;
 };
 } // namespace
 
@@ -81,14 +93,8 @@ static void initializeShare(const void *context, int64_t thread,
   int64_t count = work.state.numElements();
   int64_t share = (count + threads - 1) / threads;
   int64_t first = std::min(count, thread * share);
-  int64_t number = std::min(count - first, share);
-  const Init &init = work.state.init;
-  if (init.kind == Init::Kind::Normal)
-    fillNormal(work.values + first, first, number, work.seed, work.site,
-               init.value, init.stddev);
-  else
-    std::fill_n(work.values + first, number,
-                init.kind == Init::Kind::Constant ? float(init.value) : 0.0f);
+  initialValues(work.state.init, work.state.name, work.seed, first,
+                std::min(count - first, share), work.values + first);
 }
 
 /// Gives one state the value that its init says.
@@ -101,8 +107,7 @@ static void initialize(Job &job, size_t index) {
     wide.resize(state.numElements());
     target = wide.data();
   }
-  RandomWork work = {state, target, job.plan().weights.seed,
-                     streamOf(state.name)};
+  RandomWork work = {state, target, job.plan().weights.seed};
   job.device().threadPool().run(initializeShare, &work);
   if (!wide.empty() &&
       !io::convertElements(target, "F32", value.data,
@@ -118,10 +123,8 @@ static void initialize(Job &job, size_t index) {
 // Weights
 //===----------------------------------------------------------------------===//
 
-/// The tensor of a state. Hugging Face's files of one model differ in whether
-/// names begin with that of the base model (`transformer.`).
-static const io::TensorInfo &findTensor(const io::WeightSet &weights,
-                                        const std::string &name) {
+const io::TensorInfo &heddle::rt::findTensor(const io::WeightSet &weights,
+                                             const std::string &name) {
   if (const io::TensorInfo *found = weights.find(name))
     return *found;
   size_t dot = name.find('.');
