@@ -1,0 +1,50 @@
+//===- Passes.td - Passes of lib/Transforms/Fuse --------------*- tablegen -*-==//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_TRANSFORMS_FUSE_PASSES
+#define HEDDLE_TRANSFORMS_FUSE_PASSES
+
+include "mlir/Pass/PassBase.td"
+
+def FuseFormKernels : Pass<"fuse-form-kernels", "::mlir::ModuleOp"> {
+  let summary = "Puts every operation into exactly one kernel.";
+  let description = [{
+    Operations join the group of an operand where one kernel can do both: chains
+    of element-wise operations and row reductions over one set of rows become one
+    kernel; element-wise operations behind a product become its epilogue. Each
+    group is outlined into a `plan.kernel`. Every join that was refused leaves a
+    remark (`-debug-only` is not needed: `--verbose` prints them).
+
+    ```mlir
+    %f = nn.linear %x, %w bias %b : ...
+    %g = nn.gelu %f {tanh} : ...
+    // becomes
+    %f, %g = plan.launch @linear_gelu(%x, %w, %b) : ...
+    ```
+  }];
+  let options = [
+    Option<"remarks", "remarks", "bool", "false",
+           "Report every join that was refused, and why">
+  ];
+  let statistics = [
+    Statistic<"numKernels", "kernels", "Kernels that were formed">,
+    Statistic<"numFused", "fused operations",
+              "Operations that share a kernel with another">
+  ];
+  let dependentDialects = ["::heddle::planir::PlanDialect"];
+}
+
+def FuseVerify : Pass<"fuse-verify", "::mlir::ModuleOp"> {
+  let summary = "Checks what the fuse phase promises.";
+  let description = [{
+    Functions and steps hold launches, calls, reads and writes of states, and
+    nothing that computes outside a kernel.
+  }];
+}
+
+#endif // HEDDLE_TRANSFORMS_FUSE_PASSES

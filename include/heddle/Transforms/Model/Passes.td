@@ -1,0 +1,42 @@
+//===- Passes.td - Passes of lib/Transforms/Model ------------*- tablegen -*-==//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_TRANSFORMS_MODEL_PASSES
+#define HEDDLE_TRANSFORMS_MODEL_PASSES
+
+include "mlir/Pass/PassBase.td"
+
+def ModelApplyPrecision : Pass<"model-apply-precision", "::mlir::ModuleOp"> {
+  let summary = "Makes the compute precision explicit.";
+  let description = [{
+    With a compute precision other than fp32, every parameter gets a
+    `compute-copy` state in that precision, which the functions read in its
+    place, and every activation takes that element type. Statistics, log-sum-exps
+    and losses stay f32. With fp32 the module is left as it is.
+
+    ```mlir
+    %w = nn.get @ln_f.weight : tensor<768xf32>
+    // becomes, for bf16
+    %w = nn.get @ln_f.weight.bf16 : tensor<768xbf16>
+    ```
+  }];
+  let dependentDialects = ["::heddle::nn::NNDialect"];
+  let statistics = [
+    Statistic<"numCopies", "copies", "Parameters that got a compute copy">
+  ];
+}
+
+def ModelVerify : Pass<"model-verify", "::mlir::ModuleOp"> {
+  let summary = "Checks what the model phase promises.";
+  let description = [{
+    Every parameter is read by some function, every floating-point activation
+    has the strategy's compute precision, and only forward operations are there.
+  }];
+}
+
+#endif // HEDDLE_TRANSFORMS_MODEL_PASSES

@@ -1,0 +1,87 @@
+//===- Passes.td - Passes of lib/Transforms/Train ------------*- tablegen -*-==//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_TRANSFORMS_TRAIN_PASSES
+#define HEDDLE_TRANSFORMS_TRAIN_PASSES
+
+include "mlir/Pass/PassBase.td"
+
+def TrainBuildSteps : Pass<"train-build-steps", "::mlir::ModuleOp"> {
+  let summary = "Makes a step program from every function marked as a program.";
+  let description = [{
+    The forward pass moves into an `nn.step`. A training step runs it once for
+    each micro-batch; its losses are summed, over all micro-batches, with the
+    factor 1 / (tokens of the global batch), in the state `loss`.
+
+    ```mlir
+    nn.func @forward(%ids: tensor<4x64xi32>, %labels: tensor<4x64xi32>)
+        -> tensor<4x64xf32> attributes {program = "train", ...}
+    // becomes
+    nn.step @train(%ids: tensor<2x4x64xi32>, %labels: tensor<2x4x64xi32>)
+        -> tensor<f32> attributes {kind = "train", ...} {
+      nn.micro_batches 2 { ^bb0(%i: index): ... }
+    ```
+  }];
+  let dependentDialects = ["::heddle::nn::NNDialect"];
+}
+
+def TrainRecompute : Pass<"train-recompute", "::mlir::ModuleOp"> {
+  let summary = "Writes the strategy's recomputation policy at every call.";
+  let description = [{
+    Calls that already carry a policy keep it. `none` saves every value that a
+    gradient reads; `selective` saves the results of products and attention and
+    computes norms, activations and dropout again; `full` saves only the layer's
+    inputs.
+  }];
+}
+
+def TrainDifferentiate : Pass<"train-differentiate", "::mlir::ModuleOp"> {
+  let summary = "Reverse-mode differentiation of the training step.";
+  let description = [{
+    Every layer function that is called gets a forward function, which also
+    returns what it saves, and a backward function, which takes it. Gradients of
+    parameters are states; the operations that compute them add to what is there.
+    Differentiation follows activity: what no trainable parameter reaches has no
+    gradient.
+
+    ```mlir
+    %y = nn.call @block(%x, %w) path "h.0" : ...
+    // becomes, in the training step
+    %y, %saved = nn.call @block.fwd(%x, %w) path "h.0" : ...
+    ...
+    %dx, %dw = nn.call @block.bwd(%x, %w, %saved, %dy) path "h.0" : ...
+    nn.set @h.0.attn.c_attn.weight.grad, %dw : ...
+    ```
+  }];
+  let dependentDialects = ["::heddle::nn::NNDialect",
+                           "::mlir::arith::ArithDialect"];
+  let statistics = [
+    Statistic<"numSaved", "saved values", "Values that forward functions save">
+  ];
+}
+
+def TrainOptimizer : Pass<"train-optimizer", "::mlir::ModuleOp"> {
+  let summary = "Clips the gradients and updates the parameters.";
+  let description = [{
+    Parameters stand in two buckets, with and without weight decay; so do their
+    gradients, moments and compute copies. One `nn.adamw` a bucket updates them.
+    The step also returns `grad_norm`, the norm before clipping.
+  }];
+  let dependentDialects = ["::heddle::nn::NNDialect"];
+}
+
+def TrainVerify : Pass<"train-verify", "::mlir::ModuleOp"> {
+  let summary = "Checks what the train phase promises.";
+  let description = [{
+    Every program is an `nn.step`; in the training step every trainable
+    parameter has a gradient that is written before it is read, and is updated
+    once.
+  }];
+}
+
+#endif // HEDDLE_TRANSFORMS_TRAIN_PASSES

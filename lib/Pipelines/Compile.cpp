@@ -1,0 +1,94 @@
+//===- Compile.cpp - Runs the phases -------------------------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/Plan/PlanDialect.h"
+#include "heddle/Pipelines/Compile.h"
+#include "mlir/IR/Verifier.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/ToolOutputFile.h"
+#include "llvm/Support/FormatVariadic.h"
+#include <chrono>
+
+using namespace mlir;
+using namespace heddle;
+
+/// The operation that carries the strategy: nn.model, later plan.program.
+static Operation *rootOf(ModuleOp module) {
+  for (Operation &op : module.getOps())
+    if (isa<nn::ModelOp, planir::ProgramOp>(op))
+      return &op;
+  return nullptr;
+}
+
+static LogicalResult writeDump(ModuleOp module, Phase phase,
+                               llvm::StringRef directory) {
+  if (std::error_code error = llvm::sys::fs::create_directories(directory))
+    return module.emitError("H0120: cannot make the directory ")
+           << directory << " for the dumps: " << error.message();
+  llvm::SmallString<128> path(directory);
+  llvm::sys::path::append(path, phaseName(phase) + ".mlir");
+  std::error_code error;
+  llvm::ToolOutputFile file(path, error, llvm::sys::fs::OF_Text);
+  if (error)
+    return module.emitError("H0120: cannot write the dump ")
+           << path << ": " << error.message();
+  module.print(file.os(), OpPrintingFlags().enableDebugInfo(true, false));
+  file.keep();
+  return success();
+}
+
+static LogicalResult finishPhase(ModuleOp module, Phase phase,
+                                 const CompileOptions &options) {
+  Operation *root = rootOf(module);
+  if (!root)
+    return module.emitError("H0330: holds no nn.model and no plan.program");
+  root->setAttr("phase",
+                StringAttr::get(module.getContext(), phaseName(phase)));
+  if (options.dumpPhases.empty())
+    return success();
+  return writeDump(module, phase, options.dumpPhases);
+}
+
+namespace {
+struct PhaseSeconds {
+  std::string name;
+  double seconds;
+};
+} // namespace
+
+LogicalResult heddle::compile(ModuleOp module, const CompileOptions &options) {
+  using Clock = std::chrono::steady_clock;
+  std::optional<Phase> start = parsePhase(
+      options.startFrom.empty() ? "import" : options.startFrom);
+  std::optional<Phase> stop =
+      parsePhase(options.stopAfter.empty() ? "emit" : options.stopAfter);
+  if (!start || !stop)
+    return module.emitError("H0121: there is no phase \"")
+           << (start ? options.stopAfter : options.startFrom) << "\"";
+  std::vector<PhaseSeconds> seconds;
+  for (Phase phase : allPhases()) {
+    if (phase < *start || (phase == *start && phase != Phase::Import))
+      continue;
+    auto begin = Clock::now();
+    PassManager pm(module.getContext(), ModuleOp::getOperationName());
+    buildPhase(phase, pm, options);
+    if (failed(pm.run(module)))
+      return failure();
+    if (failed(finishPhase(module, phase, options)))
+      return failure();
+    std::chrono::duration<double> time = Clock::now() - begin;
+    seconds.push_back({phaseName(phase).str(), time.count()});
+    if (options.timing)
+      llvm::errs() << llvm::formatv("{0,-8} {1,8:F3} s\n", phaseName(phase),
+                                    time.count());
+    if (phase == *stop)
+      return success();
+  }
+  return success();
+}

@@ -1,0 +1,42 @@
+//===- Registration.cpp - Dialects, passes and pipelines ----------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Codegen/Common/LinalgLowerings.h"
+#include "heddle/Eval/ReferenceEvaluations.h"
+#include "heddle/Pipelines/Compile.h"
+#include "heddle/Transforms/Fuse/Passes.h"
+#include "heddle/Transforms/Model/Passes.h"
+#include "heddle/Transforms/Train/Passes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+using namespace heddle;
+
+void heddle::registerAllDialects(DialectRegistry &registry) {
+  registry.insert<arith::ArithDialect, dist::DistDialect, nn::NNDialect,
+                  planir::PlanDialect>();
+  codegen::registerLinalgLowerings(registry);
+  eval::registerReferenceEvaluations(registry);
+}
+
+void heddle::registerAllPasses() {
+  registerModelPasses();
+  registerTrainPasses();
+  registerFusePasses();
+  registerCanonicalizerPass();
+  registerCSEPass();
+  registerSymbolDCEPass();
+  static std::vector<std::unique_ptr<PassPipelineRegistration<>>> pipelines;
+  for (Phase phase : allPhases())
+    pipelines.push_back(std::make_unique<PassPipelineRegistration<>>(
+        ("phase-" + phaseName(phase)).str(),
+        ("The phase " + phaseName(phase)).str(),
+        [phase](OpPassManager &pm) { buildPhase(phase, pm, {}); }));
+}

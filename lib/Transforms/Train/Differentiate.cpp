@@ -1,0 +1,140 @@
+//===- Differentiate.cpp - Reverse-mode differentiation of the step ----------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+// Gradients are taken at the level of layers, on the whole-model program, before
+// anything is sharded: no collective is ever differentiated. Reverse mode as in
+// Griewank and Walther, Evaluating Derivatives, chapter 3.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Reverse.h"
+#include "heddle/Transforms/Train/Passes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+using namespace heddle;
+using namespace heddle::train;
+
+namespace heddle {
+#define GEN_PASS_DEF_TRAINDIFFERENTIATE
+#include "include/heddle/Transforms/Train/Passes.h.inc"
+} // namespace heddle
+
+namespace {
+
+struct Differentiate : heddle::impl::TrainDifferentiateBase<Differentiate> {
+  void runOnOperation() override {
+    for (auto model : getOperation().getOps<nn::ModelOp>()) {
+      for (auto step : llvm::make_early_inc_range(model.getOps<nn::StepOp>()))
+        if (step.getKind() == "train")
+          differentiate(model, step);
+      eraseUnused(model);
+    }
+  }
+
+private:
+  /// The trainable parameter that a value is read from, or null.
+  nn::StateOp parameterOf(nn::ModelOp model, Value value) {
+    auto get = value.getDefiningOp<nn::GetOp>();
+    auto state =
+        get ? model.lookupSymbol<nn::StateOp>(get.getStateAttr()) : nullptr;
+    if (state && state.getRole() == "compute-copy")
+      state = model.lookupSymbol<nn::StateOp>(*state.getParameter());
+    if (!state || state.getRole() != "parameter" || !state.getTrainable())
+      return {};
+    return state;
+  }
+
+  std::string gradientName(nn::StateOp parameter) {
+    return (parameter.getSymName() + ".grad").str();
+  }
+
+  void addGradientStates(nn::ModelOp model) {
+    OpBuilder builder(&getContext());
+    for (auto state : llvm::make_early_inc_range(model.getOps<nn::StateOp>())) {
+      if (state.getRole() != "parameter" || !state.getTrainable())
+        continue;
+      builder.setInsertionPointAfter(state);
+      builder.create<nn::StateOp>(
+          state.getLoc(), builder.getStringAttr(gradientName(state)),
+          builder.getStringAttr("gradient"),
+          TypeAttr::get(gradientType(state.getType())), state.getSymNameAttr(),
+          UnitAttr(), UnitAttr(), state.getDecaysAttr(), StringAttr(),
+          TypeAttr(), nn::InitAttr(), dist::TensorShardingAttr());
+    }
+  }
+
+  void differentiate(nn::ModelOp model, nn::StepOp step) {
+    auto strategy =
+        dist::Strategy::fromDictionary(model.getStrategy().getValues());
+    addGradientStates(model);
+    auto loop = *step.getBody().getOps<nn::MicroBatchesOp>().begin();
+    Block &body = loop.getBody().front();
+    double scale =
+        1.0 / (static_cast<double>(strategy.batch) * strategy.seq);
+
+    // The sum of the losses goes last: it keeps nothing apart that could share a
+    // kernel.
+    for (auto sum : llvm::make_early_inc_range(body.getOps<nn::SumOp>())) {
+      Operation *init = sum.getInit().getDefiningOp();
+      Operation *set = *sum.getOutput().getUsers().begin();
+      for (Operation *op : {init, sum.getOperation(), set})
+        op->moveBefore(body.getTerminator());
+    }
+    auto sum = *body.getOps<nn::SumOp>().begin();
+    OpBuilder builder(sum.getInit().getDefiningOp());
+    FunctionPairs pairs(model, scale);
+    auto keyOf = [&](Value value) -> Reverse::Key {
+      nn::StateOp state = parameterOf(model, value);
+      return state ? state.getOperation() : nullptr;
+    };
+    auto readGradient = [&](Value parameter) -> Value {
+      nn::StateOp state = parameterOf(model, parameter);
+      return builder.create<nn::GetOp>(parameter.getLoc(),
+                                       gradientType(state.getType()),
+                                       gradientName(state));
+    };
+    Reverse reverse(builder, pairs, scale, keyOf, readGradient,
+                    /*sums=*/strategy.accumulate > 1);
+    SmallVector<Value> seeds;
+    for (auto get : body.getOps<nn::GetOp>())
+      if (keyOf(get.getValue()))
+        seeds.push_back(get.getValue());
+    reverse.findActive(body, seeds);
+    reverse.rewriteCalls(body);
+    SmallVector<Operation *> forward;
+    for (Operation &op : body.without_terminator())
+      forward.push_back(&op);
+    reverse.run(forward, IRMapping());
+    for (auto &[key, sum] : reverse.allSums()) {
+      auto state = cast<nn::StateOp>(
+          const_cast<Operation *>(static_cast<const Operation *>(key)));
+      builder.setInsertionPointAfterValue(sum);
+      builder.create<nn::SetOp>(sum.getLoc(), gradientName(state), sum);
+    }
+    numSaved += pairs.numSaved;
+  }
+
+  /// Functions that only the undifferentiated program called.
+  void eraseUnused(nn::ModelOp model) {
+    for (bool changed = true; changed;) {
+      changed = false;
+      llvm::StringSet<> called;
+      model.walk([&](nn::CallOp call) { called.insert(call.getCallee()); });
+      for (auto function :
+           llvm::make_early_inc_range(model.getOps<nn::FuncOp>()))
+        if (!called.contains(function.getSymName())) {
+          function.erase();
+          changed = true;
+        }
+    }
+  }
+};
+
+} // namespace

@@ -1,0 +1,228 @@
+//===- FunctionPairs.cpp - Forward functions that save, and backward ones ----===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Reverse.h"
+
+using namespace mlir;
+using namespace heddle;
+using namespace heddle::train;
+
+std::string CallKind::key() const {
+  std::string text = nn::FuncOp(callee).getSymName().str();
+  text += "|" + policy + "|" + (sums ? "sums" : "") + "|";
+  for (auto [isActive, isParameter] : llvm::zip(active, parameter))
+    text += isParameter ? (isActive ? 'P' : 'p') : (isActive ? 'A' : 'a');
+  return text;
+}
+
+FunctionPair &FunctionPairs::get(const CallKind &kind) {
+  auto [entry, isNew] = pairs.try_emplace(kind.key());
+  if (isNew)
+    build(kind, entry->second);
+  return entry->second;
+}
+
+namespace {
+
+/// Results that `selective` saves: what is dear to compute again.
+bool isExpensive(Operation *op) {
+  return isa<nn::LinearOp, nn::AttentionOp, nn::CallOp>(op);
+}
+
+/// The values of the cloned forward pass that are saved under the policy, of
+/// those that `uses` (the gradients) read.
+SetVector<Value> chooseSaved(StringRef policy, ArrayRef<Value> uses,
+                             const DenseSet<Operation *> &forward) {
+  SetVector<Value> saved;
+  if (policy == "none")
+    saved.insert(uses.begin(), uses.end());
+  if (policy != "selective")
+    return saved;
+  SmallVector<Value> worklist(uses);
+  DenseSet<Value> seen;
+  while (!worklist.empty()) {
+    Value value = worklist.pop_back_val();
+    Operation *op = value.getDefiningOp();
+    if (!op || !forward.contains(op) || !seen.insert(value).second)
+      continue;
+    if (isExpensive(op))
+      saved.insert(value);
+    else
+      llvm::append_range(worklist, op->getOperands());
+  }
+  return saved;
+}
+
+/// Builds one pair.
+class PairBuilder {
+public:
+  PairBuilder(nn::ModelOp model, const CallKind &kind, FunctionPairs &pairs,
+              double scale, FunctionPair &pair)
+      : kind(kind), pairs(pairs), scale(scale), pair(pair),
+        builder(kind.callee), symbols(model) {}
+
+  unsigned build() {
+    forward = kind.callee.clone();
+    builder.insert(forward);
+    name(forward, ".fwd");
+    backward = builder.create<nn::FuncOp>(kind.callee.getLoc(), "",
+                                          kind.callee.getFunctionType());
+    name(backward, ".bwd");
+    pair.numResults = forward.getResultTypes().size();
+    buildGradients();
+    unsigned saved = save();
+    pruneArguments();
+    pair.forward = forward;
+    pair.backward = backward;
+    return saved;
+  }
+
+private:
+  /// Names a function after the original; unique in the model.
+  void name(nn::FuncOp function, StringRef suffix) {
+    function.setSymName((kind.callee.getSymName() + suffix).str());
+    symbols.insert(function);
+  }
+
+  Value addArgument(Type type, BackwardArgument source) {
+    pair.arguments.push_back(source);
+    return block->addArgument(type, backward.getLoc());
+  }
+
+  void buildGradients();
+  void returnGradients(Reverse &reverse);
+  unsigned save();
+  void pruneArguments();
+
+  CallKind kind;
+  FunctionPairs &pairs;
+  double scale;
+  FunctionPair &pair;
+  OpBuilder builder;
+  SymbolTable symbols;
+  nn::FuncOp forward, backward;
+  Block *block = nullptr;
+  /// Forward values, from `forward` to their clones in `backward`.
+  IRMapping clones;
+  DenseSet<Operation *> clonedOps;
+};
+
+void PairBuilder::buildGradients() {
+  using Kind = BackwardArgument::Kind;
+  Block &source = forward.getBody().front();
+  block = builder.createBlock(&backward.getBody());
+  SmallVector<Value> seeds;
+  DenseMap<Value, Value> sums;
+  for (auto [index, argument] : llvm::enumerate(source.getArguments())) {
+    clones.map(argument, addArgument(argument.getType(),
+                                     {Kind::Forward, unsigned(index)}));
+    if (kind.active[index])
+      seeds.push_back(argument);
+    if (kind.sums && kind.parameter[index] && kind.active[index])
+      sums[argument] = addArgument(gradientType(argument.getType()),
+                                   {Kind::Sum, unsigned(index)});
+  }
+  auto keyOf = [&](Value value) -> Reverse::Key {
+    auto argument = dyn_cast<BlockArgument>(value);
+    bool parameter = argument && argument.getOwner() == &source &&
+                     kind.parameter[argument.getArgNumber()];
+    return parameter ? value.getAsOpaquePointer() : nullptr;
+  };
+  Reverse reverse(
+      builder, pairs, scale, keyOf,
+      [&](Value parameter) { return sums.lookup(parameter); }, kind.sums);
+  reverse.findActive(source, seeds);
+  reverse.rewriteCalls(source);
+
+  SmallVector<Operation *> forwardOps;
+  for (Operation &op : source.without_terminator()) {
+    forwardOps.push_back(&op);
+    clonedOps.insert(builder.clone(op, clones));
+  }
+  for (auto [index, result] :
+       llvm::enumerate(source.getTerminator()->getOperands()))
+    if (reverse.isActive(result))
+      reverse.add(result, addArgument(result.getType(),
+                                      {Kind::ResultGrad, unsigned(index)}));
+  reverse.run(forwardOps, clones);
+  returnGradients(reverse);
+}
+
+void PairBuilder::returnGradients(Reverse &reverse) {
+  SmallVector<Value> results;
+  for (BlockArgument argument : forward.getArguments()) {
+    unsigned index = argument.getArgNumber();
+    if (!kind.active[index])
+      continue;
+    Value grad = kind.parameter[index]
+                     ? reverse.sumOf(argument.getAsOpaquePointer())
+                     : reverse.gradientOf(argument);
+    if (!grad)
+      continue;
+    results.push_back(grad);
+    pair.gradients.push_back(index);
+  }
+  builder.create<nn::ReturnOp>(backward.getLoc(), results);
+}
+
+/// Chooses what the forward function saves, returns it there, and reads it here.
+unsigned PairBuilder::save() {
+  SmallVector<Value> uses;
+  DenseMap<Value, Value> originals;
+  for (auto &[original, clone] : clones.getValueMap()) {
+    if (!clone.getDefiningOp())
+      continue;
+    originals[clone] = original;
+  }
+  for (Operation *op : llvm::map_range(*block, [](Operation &o) { return &o; }))
+    if (clonedOps.contains(op))
+      for (Value result : op->getResults())
+        if (llvm::any_of(result.getUsers(), [&](Operation *user) {
+              return !clonedOps.contains(user);
+            }))
+          uses.push_back(result);
+
+  auto terminator = cast<nn::ReturnOp>(forward.getBody().back().back());
+  SetVector<Value> saved = chooseSaved(kind.policy, uses, clonedOps);
+  for (Value value : saved) {
+    Value original = originals.lookup(value);
+    auto returned = llvm::find(terminator.getOperands(), original);
+    unsigned index = std::distance(terminator.getOperands().begin(), returned);
+    if (returned == terminator.getOperands().end())
+      terminator.getOperandsMutable().append(original);
+    value.replaceAllUsesWith(addArgument(
+        value.getType(), {BackwardArgument::Kind::Saved, index}));
+  }
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*block)))
+    if (clonedOps.contains(&op) && op.use_empty())
+      op.erase();
+  forward.setFunctionType(builder.getFunctionType(
+      forward.getArgumentTypes(), terminator.getOperandTypes()));
+  return saved.size();
+}
+
+void PairBuilder::pruneArguments() {
+  SmallVector<BackwardArgument> kept;
+  BitVector unused(block->getNumArguments());
+  for (BlockArgument argument : block->getArguments()) {
+    if (argument.use_empty())
+      unused.set(argument.getArgNumber());
+    else
+      kept.push_back(pair.arguments[argument.getArgNumber()]);
+  }
+  block->eraseArguments(unused);
+  pair.arguments = kept;
+  backward.setFunctionType(builder.getFunctionType(
+      block->getArgumentTypes(), block->getTerminator()->getOperandTypes()));
+}
+
+} // namespace
+
+void FunctionPairs::build(const CallKind &kind, FunctionPair &pair) {
+  numSaved += PairBuilder(model, kind, *this, lossScale, pair).build();
+}

@@ -1,0 +1,186 @@
+//===- Optimizer.cpp - Clips the gradients and updates the parameters --------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Transforms/Train/Passes.h"
+
+using namespace mlir;
+using namespace heddle;
+
+namespace heddle {
+#define GEN_PASS_DEF_TRAINOPTIMIZER
+#include "include/heddle/Transforms/Train/Passes.h.inc"
+} // namespace heddle
+
+namespace {
+
+/// The parameters that are updated alike, and the buckets of their parts.
+struct Group {
+  SmallVector<nn::StateOp> parameters;
+  bool decays = false;
+  nn::BucketOp values, gradients, expAvg, expAvgSq, copies;
+};
+
+struct Optimizer : heddle::impl::TrainOptimizerBase<Optimizer> {
+  void runOnOperation() override {
+    for (auto model : getOperation().getOps<nn::ModelOp>()) {
+      strategy =
+          dist::Strategy::fromDictionary(model.getStrategy().getValues());
+      for (auto step : llvm::make_early_inc_range(model.getOps<nn::StepOp>()))
+        if (step.getKind() == "train")
+          update(model, step);
+    }
+  }
+
+private:
+  SmallVector<Group> groupParameters(nn::ModelOp model) {
+    Group decaying, others;
+    decaying.decays = true;
+    for (auto state : model.getOps<nn::StateOp>())
+      if (state.getRole() == "parameter" && state.getTrainable())
+        (state.getDecays() ? decaying : others).parameters.push_back(state);
+    SmallVector<Group> groups;
+    for (Group *group : {&decaying, &others})
+      if (!group->parameters.empty())
+        groups.push_back(*group);
+    return groups;
+  }
+
+  /// Adds the moments of a parameter.
+  void addMoment(OpBuilder &builder, nn::StateOp parameter, StringRef role) {
+    builder.create<nn::StateOp>(
+        parameter.getLoc(),
+        builder.getStringAttr(parameter.getSymName() + "." + role),
+        builder.getStringAttr(role), TypeAttr::get(parameter.getType()),
+        parameter.getSymNameAttr(), UnitAttr(), builder.getUnitAttr(),
+        parameter.getDecaysAttr(), StringAttr(), TypeAttr(), nn::InitAttr(),
+        dist::TensorShardingAttr());
+  }
+
+  nn::BucketOp addBucket(OpBuilder &builder, Group &group, StringRef what,
+                         StringRef suffix, Type element) {
+    SmallVector<Attribute> members;
+    int64_t elements = 0;
+    for (nn::StateOp parameter : group.parameters) {
+      members.push_back(FlatSymbolRefAttr::get(
+          builder.getStringAttr(parameter.getSymName() + suffix)));
+      elements +=
+          nn::paddedElements(parameter.getTensorType().getNumElements());
+    }
+    std::string name = (what + (group.decays ? ".decay" : ".no_decay")).str();
+    return builder.create<nn::BucketOp>(
+        group.parameters.front().getLoc(), name, builder.getArrayAttr(members),
+        RankedTensorType::get({elements}, element));
+  }
+
+  void addBuckets(nn::StepOp step, Group &group) {
+    OpBuilder builder(step);
+    for (nn::StateOp parameter : group.parameters)
+      for (StringRef role : {"exp_avg", "exp_avg_sq"})
+        addMoment(builder, parameter, role);
+    Type f32 = builder.getF32Type();
+    group.values = addBucket(builder, group, "parameters", "", f32);
+    group.gradients = addBucket(builder, group, "gradients", ".grad", f32);
+    group.expAvg = addBucket(builder, group, "exp_avg", ".exp_avg", f32);
+    group.expAvgSq =
+        addBucket(builder, group, "exp_avg_sq", ".exp_avg_sq", f32);
+    if (strategy.precision != "fp32")
+      group.copies = addBucket(builder, group, "copies",
+                               "." + strategy.precision,
+                               strategy.precision == "bf16"
+                                   ? Type(builder.getBF16Type())
+                                   : Type(builder.getF16Type()));
+  }
+
+  Value get(OpBuilder &builder, nn::BucketOp bucket) {
+    return builder.create<nn::GetOp>(bucket.getLoc(), bucket.getType(),
+                                     bucket.getSymName());
+  }
+
+  /// With several micro-batches the gradients start from zero.
+  void clearGradients(nn::StepOp step, Group &group) {
+    auto loop = *step.getBody().getOps<nn::MicroBatchesOp>().begin();
+    OpBuilder builder(loop);
+    Value zero = builder.create<nn::FillOp>(
+        loop.getLoc(), group.gradients.getType(), builder.getF64FloatAttr(0),
+        nullptr);
+    builder.create<nn::SetOp>(loop.getLoc(), group.gradients.getSymName(),
+                              zero);
+  }
+
+  void updateGroup(OpBuilder &builder, Group &group, ArrayRef<Value> scalars,
+                   Value clip) {
+    Location loc = group.values.getLoc();
+    Type flat = group.values.getType();
+    auto real = [&](double value) { return builder.getF64FloatAttr(value); };
+    auto adamw = builder.create<nn::AdamWOp>(
+        loc, flat, flat, flat, group.copies ? group.copies.getType() : Type(),
+        get(builder, group.values), get(builder, group.gradients),
+        get(builder, group.expAvg), get(builder, group.expAvgSq), scalars[0],
+        scalars[1], scalars[2], clip, real(strategy.beta1),
+        real(strategy.beta2), real(strategy.eps),
+        real(group.decays ? strategy.weightDecay : 0.0),
+        strategy.decoupled ? builder.getUnitAttr() : UnitAttr(), nullptr);
+    auto set = [&](nn::BucketOp bucket, Value value) {
+      builder.create<nn::SetOp>(loc, bucket.getSymName(), value);
+    };
+    set(group.values, adamw.getNewParameter());
+    set(group.expAvg, adamw.getNewExpAvg());
+    set(group.expAvgSq, adamw.getNewExpAvgSq());
+    if (group.copies)
+      set(group.copies, adamw.getCopy());
+  }
+
+  /// Adds the run-time scalars to the step's inputs, grad_norm to its results.
+  SmallVector<Value> addPorts(nn::StepOp step, Value norm) {
+    Builder builder(&getContext());
+    Block &block = step.getBody().front();
+    auto scalar = RankedTensorType::get({}, builder.getF32Type());
+    SmallVector<Attribute> names(step.getArgNames().getValue());
+    SmallVector<Value> scalars;
+    for (StringRef name : {"lr", "bias_correction1", "bias_correction2"}) {
+      names.push_back(builder.getStringAttr(name));
+      scalars.push_back(block.addArgument(scalar, step.getLoc()));
+    }
+    SmallVector<Attribute> results(step.getResultNames().getValue());
+    results.push_back(builder.getStringAttr("grad_norm"));
+    auto terminator = cast<nn::ReturnOp>(block.getTerminator());
+    terminator.getOperandsMutable().append(norm);
+    step.setArgNamesAttr(builder.getArrayAttr(names));
+    step.setResultNamesAttr(builder.getArrayAttr(results));
+    step.setFunctionType(builder.getFunctionType(
+        block.getArgumentTypes(), terminator.getOperandTypes()));
+    return scalars;
+  }
+
+  void update(nn::ModelOp model, nn::StepOp step) {
+    SmallVector<Group> groups = groupParameters(model);
+    OpBuilder builder(step.getBody().front().getTerminator());
+    SmallVector<Value> gradients;
+    for (Group &group : groups) {
+      addBuckets(step, group);
+      if (strategy.accumulate > 1)
+        clearGradients(step, group);
+      gradients.push_back(get(builder, group.gradients));
+    }
+    auto scalar = RankedTensorType::get({}, builder.getF32Type());
+    Value norm = builder.create<nn::GlobalNormOp>(step.getLoc(), scalar,
+                                                  gradients, nullptr);
+    Value clip;
+    if (strategy.gradientClipping > 0)
+      clip = builder.create<nn::ClipCoefficientOp>(
+          step.getLoc(), scalar, norm,
+          builder.getF64FloatAttr(strategy.gradientClipping), nullptr);
+    SmallVector<Value> scalars = addPorts(step, norm);
+    for (Group &group : groups)
+      updateGroup(builder, group, scalars, clip);
+  }
+
+  dist::Strategy strategy;
+};
+
+} // namespace

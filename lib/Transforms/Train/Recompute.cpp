@@ -1,0 +1,45 @@
+//===- Recompute.cpp - Writes the recomputation policy at calls -------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Transforms/Train/Passes.h"
+
+using namespace mlir;
+using namespace heddle;
+
+namespace heddle {
+#define GEN_PASS_DEF_TRAINRECOMPUTE
+#include "include/heddle/Transforms/Train/Passes.h.inc"
+} // namespace heddle
+
+namespace {
+
+struct Recompute : heddle::impl::TrainRecomputeBase<Recompute> {
+  void runOnOperation() override {
+    for (auto model : getOperation().getOps<nn::ModelOp>()) {
+      auto strategy =
+          dist::Strategy::fromDictionary(model.getStrategy().getValues());
+      WalkResult walk = model.walk([&](nn::CallOp call) {
+        auto step = call->getParentOfType<nn::StepOp>();
+        if (!step || step.getKind() != "train")
+          return WalkResult::advance();
+        if (!call.getRecompute())
+          call.setRecompute(strategy.recompute);
+        StringRef policy = *call.getRecompute();
+        if (policy == "none" || policy == "selective" || policy == "full")
+          return WalkResult::advance();
+        call.emitError("H0110: unknown recompute policy \"")
+            << policy << "\"; known are none, selective, full";
+        return WalkResult::interrupt();
+      });
+      if (walk.wasInterrupted())
+        return signalPassFailure();
+    }
+  }
+};
+
+} // namespace

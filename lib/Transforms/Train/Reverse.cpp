@@ -1,0 +1,171 @@
+//===- Reverse.cpp - Reverse-mode differentiation of a block -----------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Reverse.h"
+
+using namespace mlir;
+using namespace heddle;
+using namespace heddle::train;
+
+RankedTensorType heddle::train::gradientType(Type parameter) {
+  return cast<RankedTensorType>(parameter).clone(
+      Float32Type::get(parameter.getContext()));
+}
+
+static bool isFloatTensor(Value value) {
+  auto tensor = dyn_cast<RankedTensorType>(value.getType());
+  return tensor && isa<FloatType>(tensor.getElementType());
+}
+
+void Reverse::findActive(Block &block, ArrayRef<Value> seeds) {
+  active.insert(seeds.begin(), seeds.end());
+  for (Operation &op : block)
+    if (llvm::any_of(op.getOperands(),
+                     [&](Value v) { return active.contains(v); }))
+      for (Value result : op.getResults())
+        if (isFloatTensor(result))
+          active.insert(result);
+}
+
+void Reverse::rewriteCalls(Block &block) {
+  DenseMap<Key, unsigned> uses;
+  for (Operation &op : block)
+    for (Value operand : op.getOperands())
+      if (Key key = keyOf(operand))
+        ++uses[key];
+  for (auto call : llvm::make_early_inc_range(block.getOps<nn::CallOp>())) {
+    if (llvm::none_of(call.getOperands(),
+                      [&](Value v) { return active.contains(v); }))
+      continue;
+    CallKind kind;
+    auto model = call->getParentOfType<nn::ModelOp>();
+    kind.callee = model.lookupSymbol<nn::FuncOp>(call.getCalleeAttr());
+    kind.policy = call.getRecompute().value_or("none").str();
+    kind.sums = sums;
+    for (Value operand : call.getOperands()) {
+      kind.active.push_back(active.contains(operand));
+      kind.parameter.push_back(keyOf(operand) != nullptr);
+    }
+    // A parameter that is used twice: the second gradient adds to the first.
+    for (Value operand : call.getOperands())
+      if (Key key = keyOf(operand))
+        kind.sums |= uses.lookup(key) > 1;
+    FunctionPair &pair = pairs.get(kind);
+    OpBuilder at(call);
+    auto saving = at.create<nn::CallOp>(
+        call.getLoc(), pair.forward.getResultTypes(),
+        pair.forward.getSymName(), call.getOperands(), call.getPathAttr(),
+        call.getRecomputeAttr(), ArrayAttr(), ArrayAttr());
+    for (auto [old, result] : llvm::zip(call.getResults(), saving.getResults())) {
+      if (active.contains(old))
+        active.insert(result);
+      old.replaceAllUsesWith(result);
+    }
+    rewritten[saving] = &pair;
+    call.erase();
+  }
+}
+
+void Reverse::run(ArrayRef<Operation *> forward, const IRMapping &where) {
+  mapping = where;
+  for (Operation *op : llvm::reverse(forward)) {
+    if (auto call = dyn_cast<nn::CallOp>(op)) {
+      if (rewritten.contains(call))
+        differentiateCall(call);
+      continue;
+    }
+    auto differentiable = dyn_cast<nn::DifferentiableOpInterface>(op);
+    if (!differentiable ||
+        !differentiable.getNotDifferentiableReason().empty())
+      continue;
+    bool wanted = isa<nn::CrossEntropyOp>(op) &&
+                  active.contains(op->getOperand(0));
+    for (Value result : op->getResults())
+      wanted |= grads.contains(result);
+    if (wanted)
+      differentiable.buildGradient(builder, *this);
+  }
+}
+
+void Reverse::add(Value operand, Value gradient) {
+  Value &sum = grads[operand];
+  sum = sum ? builder.create<nn::AddOp>(gradient.getLoc(), sum, gradient,
+                                        /*shardings=*/nullptr)
+            : gradient;
+}
+
+Value Reverse::accumulator(Value operand) {
+  Key key = keyOf(operand);
+  if (!key)
+    return Value();
+  if (Value sum = totals.lookup(key))
+    return sum;
+  return sums ? initialSum(operand) : Value();
+}
+
+void Reverse::setAccumulated(Value operand, Value sum) {
+  if (Key key = keyOf(operand)) {
+    totals[key] = sum;
+    return;
+  }
+  // A weight that is itself computed: its gradient goes on, in its own type.
+  if (sum.getType() != operand.getType())
+    sum = builder.create<nn::CastOp>(sum.getLoc(), operand.getType(), sum,
+                                     /*shardings=*/nullptr);
+  add(operand, sum);
+}
+
+Value Reverse::zeros(Location loc, Type type) {
+  return builder.create<nn::FillOp>(loc, type, builder.getF64FloatAttr(0),
+                                    /*shardings=*/nullptr);
+}
+
+void Reverse::differentiateCall(nn::CallOp call) {
+  FunctionPair &pair = *rewritten.lookup(call);
+  bool wanted = false;
+  for (unsigned index = 0; index < pair.numResults; ++index)
+    wanted |= grads.contains(call.getResult(index));
+  if (!wanted)
+    return;
+  SmallVector<Value> operands;
+  for (const BackwardArgument &argument : pair.arguments) {
+    using Kind = BackwardArgument::Kind;
+    switch (argument.kind) {
+    case Kind::Forward:
+      operands.push_back(forward(call.getOperand(argument.index)));
+      break;
+    case Kind::Saved:
+      operands.push_back(forward(call.getResult(argument.index)));
+      break;
+    case Kind::ResultGrad: {
+      Value result = call.getResult(argument.index);
+      Value grad = grads.lookup(result);
+      operands.push_back(grad ? grad : zeros(call.getLoc(), result.getType()));
+      break;
+    }
+    case Kind::Sum: {
+      Value parameter = call.getOperand(argument.index);
+      Value sum = accumulator(parameter);
+      operands.push_back(
+          sum ? sum : zeros(call.getLoc(), gradientType(parameter.getType())));
+      break;
+    }
+    }
+  }
+  auto backward = builder.create<nn::CallOp>(
+      call.getLoc(), pair.backward.getResultTypes(),
+      pair.backward.getSymName(), operands, call.getPathAttr(), StringAttr(),
+      ArrayAttr(), ArrayAttr());
+  for (auto [index, grad] : llvm::zip(pair.gradients, backward.getResults())) {
+    Value operand = call.getOperand(index);
+    if (keyOf(operand))
+      setAccumulated(operand, grad);
+    else
+      add(operand, grad);
+  }
+}
