@@ -29,14 +29,16 @@ void GemmEmitter::emit(Value a, Value bMatrix, Value cMatrix, Value scratch,
               !spec.transA,
               spec.m,
               blocking.mr,
-              !fullRows};
+              !fullRows,
+              blocking.directA};
   operandB = {b.pointerTo(bMatrix),
               spec.bType,
               spec.ldb ? spec.ldb : (spec.transB ? spec.k : spec.n),
               spec.transB,
               spec.n,
               blocking.nr,
-              spec.n % blocking.nr != 0};
+              spec.n % blocking.nr != 0,
+              /*direct=*/false};
   c = b.pointerTo(cMatrix);
   Value base = b.pointerTo(scratch);
   tiles = b.advance(base, i8, blocking.tilesAt);
@@ -110,37 +112,40 @@ GemmEmitter::partition(Value thread, Value threads) {
           range(blocking.panels, columnPart, columnParts)};
 }
 
-/// Packs the resident micro-panels of a block, then streams the other ones.
+/// Brings in the resident micro-panels of a block, then streams the others.
 void GemmEmitter::emitBlock(Range stream, Range resident, KRange k,
                             Value isFirstK, Value isLastK) {
-  const GemmOperand &kept = blocking.residentA ? operandA : operandB;
-  Type i8 = b.builder.getI8Type();
-  b.forLoop(resident.begin, resident.end, 1, [&](Value panel) {
-    Value at =
-        b.mul(b.sub(panel, resident.begin), blocking.residentPanelBytes());
-    pack(kept, packOuter(kept, panel), k, b.advance(residentBuffer, i8, at));
-  });
+  if (!residentOperand().direct)
+    b.forLoop(resident.begin, resident.end, 1, [&](Value panel) {
+      bringIn(residentOperand(), panel, k,
+              residentPointer(b.sub(panel, resident.begin)));
+    });
   b.forLoop(stream.begin, stream.end, 1, [&](Value panel) {
-    emitStreamPanel(panel, stream.begin, resident, k, isFirstK, isLastK);
+    emitStreamPanel(panel, stream, resident, k, isFirstK, isLastK);
   });
 }
 
-/// Packs one streamed micro-panel and makes its tile with every resident one.
-void GemmEmitter::emitStreamPanel(Value streamed, Value streamBegin,
-                                  Range resident, KRange k, Value isFirstK,
-                                  Value isLastK) {
-  const GemmOperand &moving = blocking.residentA ? operandB : operandA;
-  Type i8 = b.builder.getI8Type();
-  pack(moving, packOuter(moving, streamed), k, streamBuffer);
+/// Brings in one streamed micro-panel and makes its tile with every resident
+/// one. Meanwhile the lines of the next streamed one are fetched.
+void GemmEmitter::emitStreamPanel(Value streamed, Range stream, Range resident,
+                                  KRange k, Value isFirstK, Value isLastK) {
+  MicroPanel moving = bringIn(streamOperand(), streamed, k, streamBuffer);
+  Value next = b.min(b.add(streamed, 1), b.sub(stream.end, b.constant(1)));
+  Value source =
+      sourceOf(streamOperand(), firstOuter(streamOperand(), next), k);
+  Value count = b.sub(resident.end, resident.begin);
+  Value steps =
+      b.add(b.div(prefetchSteps(streamOperand(), k.length), count), 1);
   b.forLoop(resident.begin, resident.end, 1, [&](Value panel) {
     Value index = b.sub(panel, resident.begin);
-    Value packed = b.advance(residentBuffer, i8,
-                             b.mul(index, blocking.residentPanelBytes()));
-    Value tile = tilePointer(b.sub(streamed, streamBegin), index);
+    MicroPanel kept =
+        packedAt(residentOperand(), panel, k, residentPointer(index));
+    Value tile = tilePointer(b.sub(streamed, stream.begin), index);
+    Prefetch prefetch = {source, b.mul(index, steps), steps};
     Value rowBlock = blocking.residentA ? panel : streamed;
     Value column = blocking.residentA ? streamed : panel;
-    emitTile(rowBlock, blocking.residentA ? packed : streamBuffer,
-             blocking.residentA ? streamBuffer : packed, k.length, tile,
+    emitTile(rowBlock, blocking.residentA ? kept : moving,
+             blocking.residentA ? moving : kept, k.length, prefetch, tile,
              isFirstK);
     if (blocking.kBlocks == 1)
       emitStore(rowBlock, column, tile);
@@ -149,8 +154,13 @@ void GemmEmitter::emitStreamPanel(Value streamed, Value streamBegin,
   });
 }
 
+Value GemmEmitter::residentPointer(Value index) {
+  return b.advance(residentBuffer, b.builder.getI8Type(),
+                   b.mul(index, blocking.residentPanelBytes()));
+}
+
 /// First outer element of micro-panel `index`.
-Value GemmEmitter::packOuter(const GemmOperand &operand, Value index) {
+Value GemmEmitter::firstOuter(const GemmOperand &operand, Value index) {
   return &operand == &operandA ? firstRow(index) : b.mul(index, blocking.nr);
 }
 

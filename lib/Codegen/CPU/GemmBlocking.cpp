@@ -10,6 +10,7 @@
 #include "GemmBlocking.h"
 #include "llvm/Support/MathExtras.h"
 #include <algorithm>
+#include <numeric>
 
 using llvm::alignTo;
 using llvm::divideCeil;
@@ -24,6 +25,17 @@ constexpr int64_t maxWordsPerBlock = 768;
 constexpr int64_t maxResidentBytes = 1 << 20;
 /// Bytes of partial sums that are kept at once when K is cut.
 constexpr int64_t maxPartialBytes = 1 << 20;
+
+/// A may be read where it stands when its words are what the micro-kernel
+/// needs, and the rows of a block do not fall on the same cache sets.
+bool canReadDirectly(const GemmSpec &spec, bool dot, int64_t mr) {
+  constexpr int64_t l1WayBytes = 4096, maxLinesPerSet = 4;
+  if (spec.transA || (dot ? spec.k % 2 != 0 : !spec.aType.isF32()))
+    return false;
+  int64_t rowBytes = (spec.lda ? spec.lda : spec.k) * (dot ? 2 : 4);
+  int64_t distinct = l1WayBytes / std::gcd(l1WayBytes, rowBytes);
+  return divideCeil(mr, distinct) <= maxLinesPerSet;
+}
 } // namespace
 
 GemmBlocking::GemmBlocking(const GemmSpec &spec, const CpuTarget &target) {
@@ -51,6 +63,7 @@ GemmBlocking::GemmBlocking(const GemmSpec &spec, const CpuTarget &target) {
   panelBytesB = blockWords * nr * 4;
   tileBytes = alignTo(mr * nr * 4, 64);
 
+  directA = canReadDirectly(spec, dot, mr);
   residentA = spec.m <= spec.n;
   int64_t resident = residentA ? rowBlocks : panels;
   int64_t streamed = residentA ? panels : rowBlocks;

@@ -33,6 +33,7 @@ struct GemmBlocking {
   int64_t panels;
   int64_t kBlocks, kBlock;
   bool residentA;
+  bool directA; ///< A is read where it stands: it needs no packing.
   int64_t residentBlock;
   int64_t streamBlock; ///< Micro-panels streamed between two K blocks.
 

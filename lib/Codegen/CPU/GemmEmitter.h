@@ -24,11 +24,29 @@ struct GemmOperand {
   int64_t outer;    ///< Size of the outer dimension.
   int64_t width;    ///< Outer elements in a packed micro-panel.
   bool mayOverhang; ///< Some micro-panel reaches beyond `outer`.
+  bool direct;      ///< Read where it stands, not packed.
+
+  int64_t elementBytes() const { return type.isBF16() ? 2 : 4; }
 };
 
 /// A block of K: its first index and its length, both i64.
 struct KRange {
   mlir::Value begin, length;
+};
+
+/// A micro-panel as a micro-kernel reads it: word `k` of outer element `i` is
+/// at `pointer` + `k` * wordStride + `i` * outerStride, in bytes.
+struct MicroPanel {
+  mlir::Value pointer;
+  int64_t wordStride, outerStride;
+};
+
+/// Cache lines of the micro-panel that will be packed next: each step fetches
+/// one of them while a micro-kernel computes.
+struct Prefetch {
+  mlir::Value source;    ///< The micro-panel's first element.
+  mlir::Value firstStep; ///< Of this micro-kernel.
+  mlir::Value steps;     ///< For each micro-kernel.
 };
 
 /// Emits one matrix product; see Gemm.h.
@@ -50,13 +68,22 @@ private:
   std::pair<Range, Range> partition(mlir::Value thread, mlir::Value threads);
   void emitBlock(Range stream, Range resident, KRange k, mlir::Value isFirstK,
                  mlir::Value isLastK);
-  void emitStreamPanel(mlir::Value stream, mlir::Value streamBegin,
-                       Range resident, KRange k, mlir::Value isFirstK,
-                       mlir::Value isLastK);
+  void emitStreamPanel(mlir::Value streamed, Range stream, Range resident,
+                       KRange k, mlir::Value isFirstK, mlir::Value isLastK);
+  mlir::Value residentPointer(mlir::Value index);
   mlir::Value firstRow(mlir::Value rowBlock);
   mlir::Value tilePointer(mlir::Value streamIndex, mlir::Value residentIndex);
 
-  // GemmPack.cpp: packs one micro-panel.
+  // GemmPack.cpp: brings in one micro-panel.
+  MicroPanel bringIn(const GemmOperand &operand, mlir::Value index, KRange k,
+                     mlir::Value buffer);
+  MicroPanel packedAt(const GemmOperand &operand, mlir::Value index, KRange k,
+                      mlir::Value buffer);
+  mlir::Value sourceOf(const GemmOperand &operand, mlir::Value outerBegin,
+                       KRange k);
+  mlir::Value prefetchSteps(const GemmOperand &operand, mlir::Value kLength);
+  void prefetchStep(const GemmOperand &operand, mlir::Value source,
+                    mlir::Value step);
   void pack(const GemmOperand &operand, mlir::Value outerBegin, KRange k,
             mlir::Value to);
   void packRowsOfK(const GemmOperand &operand, mlir::Value outerBegin, KRange k,
@@ -69,18 +96,30 @@ private:
                                              int64_t count);
   mlir::Value loadWords(mlir::Type type, mlir::Value pointer, mlir::Value mask);
   llvm::SmallVector<mlir::Value> transpose(llvm::SmallVector<mlir::Value> rows);
-  mlir::Value packOuter(const GemmOperand &operand, mlir::Value index);
+  mlir::Value firstOuter(const GemmOperand &operand, mlir::Value index);
   mlir::Value words(mlir::Value kLength);
 
   // GemmKernel.cpp: makes one tile.
-  void emitTile(mlir::Value rowBlock, mlir::Value packedA, mlir::Value packedB,
-                mlir::Value kLength, mlir::Value tile, mlir::Value isFirstK);
-  void emitMicroKernel(int64_t rows, mlir::Value packedA, mlir::Value packedB,
-                       mlir::Value kLength, mlir::Value tile);
+  void emitTile(mlir::Value rowBlock, MicroPanel panelA, MicroPanel panelB,
+                mlir::Value kLength, const Prefetch &prefetch, mlir::Value tile,
+                mlir::Value isFirstK);
+  void emitMicroKernel(int64_t rows, MicroPanel panelA, MicroPanel panelB,
+                       mlir::Value kLength, const Prefetch &prefetch,
+                       mlir::Value tile);
+  LoopBuilder::Values multiplyStep(int64_t rows, mlir::Value word,
+                                   MicroPanel panelA, MicroPanel panelB,
+                                   mlir::ValueRange sums);
   mlir::Value multiplyAdd(mlir::Value a, mlir::Value b, mlir::Value acc);
   void emitStore(mlir::Value rowBlock, mlir::Value panel, mlir::Value tile);
   void storeVector(mlir::Value acc, mlir::Value row, mlir::Value column,
                    mlir::Value mask);
+
+  const GemmOperand &residentOperand() const {
+    return blocking.residentA ? operandA : operandB;
+  }
+  const GemmOperand &streamOperand() const {
+    return blocking.residentA ? operandB : operandA;
+  }
 
   LoopBuilder &b;
   const GemmSpec &spec;

@@ -12,9 +12,10 @@ using namespace mlir;
 
 namespace heddle::cpu {
 
-/// Adds the product of two packed micro-panels to a tile of f32 sums.
-void GemmEmitter::emitTile(Value rowBlock, Value packedA, Value packedB,
-                           Value kLength, Value tile, Value isFirstK) {
+/// Adds the product of two micro-panels to a tile of f32 sums.
+void GemmEmitter::emitTile(Value rowBlock, MicroPanel panelA, MicroPanel panelB,
+                           Value kLength, const Prefetch &prefetch, Value tile,
+                           Value isFirstK) {
   if (blocking.kBlocks > 1)
     b.ifThen(isFirstK, [&] {
       b.forLoop(b.constant(0), b.constant(blocking.mr * 2), 1, [&](Value i) {
@@ -22,7 +23,7 @@ void GemmEmitter::emitTile(Value rowBlock, Value packedA, Value packedB,
       });
     });
   auto kernel = [&](int64_t rows) {
-    emitMicroKernel(rows, packedA, packedB, kLength, tile);
+    emitMicroKernel(rows, panelA, panelB, kLength, prefetch, tile);
   };
   if (blocking.rowExtra == 0) {
     kernel(blocking.rowBase);
@@ -33,41 +34,54 @@ void GemmEmitter::emitTile(Value rowBlock, Value packedA, Value packedB,
       [&] { kernel(blocking.rowBase + 1); }, [&] { kernel(blocking.rowBase); });
 }
 
-/// All sums stay in registers while K runs.
-void GemmEmitter::emitMicroKernel(int64_t rows, Value packedA, Value packedB,
-                                  Value kLength, Value tile) {
-  constexpr int64_t columns = 2;
-  Type f32 = b.builder.getF32Type();
-  bool carriesOn = blocking.kBlocks > 1;
-  SmallVector<Value> sums;
-  for (int64_t i = 0; i < rows * columns; ++i)
-    sums.push_back(carriesOn
+/// All sums stay in registers while K runs. The first steps also fetch lines
+/// that will be packed next.
+void GemmEmitter::emitMicroKernel(int64_t rows, MicroPanel panelA,
+                                  MicroPanel panelB, Value kLength,
+                                  const Prefetch &prefetch, Value tile) {
+  LoopBuilder::Values sums;
+  for (int64_t i = 0; i < rows * 2; ++i)
+    sums.push_back(blocking.kBlocks > 1
                        ? b.load(vectorType, b.advance(tile, vectorType, i), 64)
                        : b.zeros(vectorType));
-
-  Type wordType = blocking.dot ? Type(b.builder.getI32Type()) : f32;
-  auto wordsType = VectorType::get(blocking.lanes, wordType);
-  sums = b.forLoop(
-      b.constant(0), words(kLength), 1, sums,
-      [&](Value word, ValueRange carried) {
-        Value fromA = b.advance(packedA, f32, b.mul(word, blocking.mr));
-        Value fromB = b.advance(packedB, f32, b.mul(word, blocking.nr));
-        SmallVector<Value, columns> right;
-        for (int64_t j = 0; j < columns; ++j)
-          right.push_back(
-              b.load(wordsType, b.advance(fromB, wordsType, j), 64));
-        SmallVector<Value> next;
-        for (int64_t i = 0; i < rows; ++i) {
-          Value left = b.create<vector::BroadcastOp>(
-              wordsType, b.load(wordType, b.advance(fromA, f32, i), 4));
-          for (int64_t j = 0; j < columns; ++j)
-            next.push_back(
-                multiplyAdd(left, right[j], carried[i * columns + j]));
-        }
-        return next;
-      });
+  Value all = words(kLength);
+  Value fetching = b.min(all, prefetch.steps);
+  sums = b.forLoop(b.constant(0), fetching, 1, sums,
+                   [&](Value word, ValueRange carried) {
+                     prefetchStep(streamOperand(), prefetch.source,
+                                  b.add(prefetch.firstStep, word));
+                     return multiplyStep(rows, word, panelA, panelB, carried);
+                   });
+  sums = b.forLoop(fetching, all, 1, sums, [&](Value word, ValueRange carried) {
+    return multiplyStep(rows, word, panelA, panelB, carried);
+  });
   for (auto [i, sum] : llvm::enumerate(sums))
     b.store(sum, b.advance(tile, vectorType, static_cast<int64_t>(i)), 64);
+}
+
+/// Adds the product of one word of each outer element.
+LoopBuilder::Values GemmEmitter::multiplyStep(int64_t rows, Value word,
+                                              MicroPanel panelA,
+                                              MicroPanel panelB,
+                                              ValueRange sums) {
+  Type i8 = b.builder.getI8Type();
+  Type wordType = blocking.dot ? Type(b.builder.getI32Type())
+                               : Type(b.builder.getF32Type());
+  auto wordsType = VectorType::get(blocking.lanes, wordType);
+  Value left = b.advance(panelA.pointer, i8, b.mul(word, panelA.wordStride));
+  Value right = b.advance(panelB.pointer, i8, b.mul(word, panelB.wordStride));
+  SmallVector<Value, 2> columns;
+  for (int64_t j = 0; j < 2; ++j)
+    columns.push_back(b.load(wordsType, b.advance(right, wordsType, j), 64));
+  LoopBuilder::Values next;
+  for (int64_t i = 0; i < rows; ++i) {
+    Value one = b.load(wordType, b.advance(left, i8, i * panelA.outerStride),
+                       spec.aType.isBF16() ? 2 : 4);
+    Value row = b.create<vector::BroadcastOp>(wordsType, one);
+    for (int64_t j = 0; j < 2; ++j)
+      next.push_back(multiplyAdd(row, columns[j], sums[i * 2 + j]));
+  }
+  return next;
 }
 
 Value GemmEmitter::multiplyAdd(Value left, Value right, Value sum) {
@@ -84,18 +98,17 @@ Value GemmEmitter::multiplyAdd(Value left, Value right, Value sum) {
 
 /// Writes a finished tile to C through the epilogue.
 void GemmEmitter::emitStore(Value rowBlock, Value panel, Value tile) {
-  constexpr int64_t columns = 2;
   int64_t lanes = blocking.lanes;
   Value rowBegin = firstRow(rowBlock);
   Value rowEnd = firstRow(b.add(rowBlock, 1));
   Value column = b.mul(panel, blocking.nr);
-  SmallVector<Value, columns> masks(columns);
+  SmallVector<Value, 2> masks(2);
   if (operandB.mayOverhang)
-    for (int64_t j = 0; j < columns; ++j)
+    for (int64_t j = 0; j < 2; ++j)
       masks[j] = b.mask(b.sub(b.constant(spec.n - j * lanes), column), lanes);
   b.forLoop(b.constant(0), b.sub(rowEnd, rowBegin), 1, [&](Value i) {
-    Value sums = b.advance(tile, vectorType, b.mul(i, columns));
-    for (int64_t j = 0; j < columns; ++j)
+    Value sums = b.advance(tile, vectorType, b.mul(i, 2));
+    for (int64_t j = 0; j < 2; ++j)
       storeVector(b.load(vectorType, b.advance(sums, vectorType, j), 64),
                   b.add(rowBegin, i), b.add(column, j * lanes), masks[j]);
   });

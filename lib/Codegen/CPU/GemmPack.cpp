@@ -17,6 +17,61 @@ using namespace mlir;
 
 namespace heddle::cpu {
 
+/// The first element of a micro-panel where the operand stands.
+Value GemmEmitter::sourceOf(const GemmOperand &operand, Value outerBegin,
+                            KRange k) {
+  Value row = operand.kContiguous ? outerBegin : k.begin;
+  Value column = operand.kContiguous ? k.begin : outerBegin;
+  return b.advance(operand.pointer, operand.type,
+                   b.add(b.mul(row, operand.stride), column));
+}
+
+/// Micro-panel `index` of an operand, which is packed into `buffer` or read
+/// where it stands.
+MicroPanel GemmEmitter::packedAt(const GemmOperand &operand, Value index,
+                                 KRange k, Value buffer) {
+  if (!operand.direct)
+    return {buffer, 4 * operand.width, 4};
+  return {sourceOf(operand, firstOuter(operand, index), k), 4,
+          operand.stride * operand.elementBytes()};
+}
+
+MicroPanel GemmEmitter::bringIn(const GemmOperand &operand, Value index,
+                                KRange k, Value buffer) {
+  if (!operand.direct)
+    pack(operand, firstOuter(operand, index), k, buffer);
+  return packedAt(operand, index, k, buffer);
+}
+
+static constexpr int64_t lineBytes = 64;
+
+/// How many lines `prefetchStep` has to fetch for a whole micro-panel.
+Value GemmEmitter::prefetchSteps(const GemmOperand &operand, Value kLength) {
+  if (operand.kContiguous)
+    return b.mul(b.ceilDiv(kLength, lineBytes / operand.elementBytes()),
+                 operand.width);
+  return b.mul(kLength, llvm::divideCeil(operand.width * operand.elementBytes(),
+                                         lineBytes));
+}
+
+/// Fetches one line of the micro-panel at `source`.
+void GemmEmitter::prefetchStep(const GemmOperand &operand, Value source,
+                               Value step) {
+  int64_t rowBytes = operand.stride * operand.elementBytes();
+  int64_t lines =
+      llvm::divideCeil(operand.width * operand.elementBytes(), lineBytes);
+  Value row, line;
+  if (operand.kContiguous) {
+    row = b.rem(step, operand.width);
+    line = b.div(step, operand.width);
+  } else {
+    row = b.div(step, lines);
+    line = b.rem(step, lines);
+  }
+  b.prefetch(b.advance(source, b.builder.getI8Type(),
+                       b.add(b.mul(row, rowBytes), b.mul(line, lineBytes))));
+}
+
 void GemmEmitter::pack(const GemmOperand &operand, Value outerBegin, KRange k,
                        Value to) {
   if (operand.kContiguous)
@@ -50,8 +105,7 @@ void GemmEmitter::packRowsOfK(const GemmOperand &operand, Value outerBegin,
     Value count = b.min(b.add(left, -at), b.constant(operand.width - at));
     masks.push_back(full ? Value() : b.mask(count, lanes));
   }
-  Value source = b.advance(operand.pointer, operand.type,
-                           b.add(b.mul(k.begin, operand.stride), outerBegin));
+  Value source = sourceOf(operand, outerBegin, k);
 
   SmallVector<int64_t> interleaved;
   for (int64_t lane = 0; lane < lanes; ++lane)

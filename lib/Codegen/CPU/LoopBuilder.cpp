@@ -28,6 +28,9 @@ Value LoopBuilder::div(Value a, Value b) {
   return create<arith::DivUIOp>(a, b);
 }
 Value LoopBuilder::div(Value a, int64_t b) { return div(a, constant(b)); }
+Value LoopBuilder::rem(Value a, int64_t b) {
+  return create<arith::RemUIOp>(a, constant(b));
+}
 Value LoopBuilder::ceilDiv(Value a, int64_t b) { return div(add(a, b - 1), b); }
 Value LoopBuilder::min(Value a, Value b) {
   return create<arith::MinSIOp>(a, b);
@@ -91,6 +94,11 @@ void LoopBuilder::store(Value value, Value pointer, unsigned alignment,
   if (access != value.getType())
     value = create<LLVM::BitcastOp>(access, value);
   builder.create<LLVM::MaskedStoreOp>(loc, value, pointer, mask, alignment);
+}
+
+void LoopBuilder::prefetch(Value pointer) {
+  constexpr unsigned read = 0, secondLevel = 2, data = 1;
+  builder.create<LLVM::Prefetch>(loc, pointer, read, secondLevel, data);
 }
 
 Value LoopBuilder::mask(Value count, int64_t lanes) {

@@ -40,6 +40,7 @@ public:
   mlir::Value mul(mlir::Value a, mlir::Value b);
   mlir::Value div(mlir::Value a, mlir::Value b);
   mlir::Value div(mlir::Value a, int64_t b);
+  mlir::Value rem(mlir::Value a, int64_t b);
   mlir::Value ceilDiv(mlir::Value a, int64_t b);
   mlir::Value min(mlir::Value a, mlir::Value b);
   mlir::Value less(mlir::Value a, mlir::Value b);
@@ -57,6 +58,9 @@ public:
                    mlir::Value mask = {});
   void store(mlir::Value value, mlir::Value pointer, unsigned alignment,
              mlir::Value mask = {});
+
+  /// Fetches the line at `pointer` into the second-level cache.
+  void prefetch(mlir::Value pointer);
 
   /// The first `count` of `lanes` lanes; all or none when out of range.
   mlir::Value mask(mlir::Value count, int64_t lanes);
