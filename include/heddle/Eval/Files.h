@@ -1,0 +1,67 @@
+//===- Files.h - What the interpreter reads and writes ----------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+// Readers and writers that throw, behind functions that do not, so that code
+// without exceptions can call them. No LLVM or MLIR header may be included
+// here.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_EVAL_FILES_H
+#define HEDDLE_EVAL_FILES_H
+
+#include "heddle/runtime/core/Device.h"
+#include "heddle/runtime/io/Diagnostic.h"
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace heddle::eval {
+
+/// A tensor in memory, as a safetensors file has it.
+struct HostTensor {
+  std::string name;
+  std::string dtype; ///< As safetensors names it.
+  std::vector<int64_t> shape;
+  std::vector<char> bytes;
+};
+
+/// Reads every tensor of a safetensors file. False: `error` says why.
+bool readTensors(const std::string &path, std::vector<HostTensor> &tensors,
+                 Diagnostic &error);
+/// Writes a safetensors file.
+bool writeTensors(const std::string &path,
+                  const std::vector<HostTensor> &tensors, Diagnostic &error);
+
+/// Reads parameters, by their names in the weight files, as F64. `directory` is
+/// whatever `--weights` takes.
+bool readParameters(const std::string &directory,
+                    const std::vector<std::string> &names,
+                    std::vector<HostTensor> &tensors, Diagnostic &error);
+
+/// The first value of a state, as the runtime makes it. `kind` is zeros,
+/// constant or normal.
+std::vector<float> initialValues(const std::string &kind, double value,
+                                 double stddev, const std::string &name,
+                                 uint64_t seed, int64_t count);
+
+/// The learning rate of update `update`, counted from 1. `params` is JSON.
+bool scheduledRate(const std::string &type, const std::string &params,
+                   double baseRate, int64_t update, double &rate,
+                   Diagnostic &error);
+
+/// Maps a shared object of kernels; gives a function that finds them by their
+/// names and keeps the object alive.
+using KernelFinder = std::function<rt::KernelFunction(const std::string &)>;
+bool loadKernels(const std::vector<char> &image, KernelFinder &kernels,
+                 Diagnostic &error);
+
+} // namespace heddle::eval
+
+#endif // HEDDLE_EVAL_FILES_H

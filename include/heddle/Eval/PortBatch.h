@@ -1,0 +1,40 @@
+//===- PortBatch.h - Ports of programs that see a part of the batch *- C++
+//-*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_EVAL_PORTBATCH_H
+#define HEDDLE_EVAL_PORTBATCH_H
+
+#include "heddle/Eval/Interpreter.h"
+
+namespace heddle::eval {
+
+/// The rows of `first`, then those of `second`.
+Tensor concatenate(const Tensor &first, const Tensor &second);
+
+/// The mean of all elements, a rank-0 tensor.
+Tensor meanOf(const Tensor &tensor);
+
+/// What a port of this shape gets of `value` in one of `parts` runs: all of it
+/// when it has as many elements, else one of `parts` equal runs of elements;
+/// none when it fits neither way.
+std::optional<Tensor> partOfInput(const Tensor &value,
+                                  llvm::ArrayRef<int64_t> shape, int64_t part,
+                                  int64_t parts);
+
+/// Adds what one of `parts` runs gave: losses are averaged, other outputs put
+/// one after the other.
+void addOutput(const std::string &name, const Tensor &value, int64_t parts,
+               TensorMap &outputs);
+
+/// The port under which `--dump` writes what nn.keep names.
+std::string portOfKept(llvm::StringRef path);
+
+} // namespace heddle::eval
+
+#endif // HEDDLE_EVAL_PORTBATCH_H

@@ -1,0 +1,209 @@
+//===- EvalMain.cpp - The verb heddle eval ----------------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Eval/EvalMain.h"
+
+#include "dialects/Plan/PlanDialect.h"
+#include "heddle/Eval/Files.h"
+#include "heddle/Eval/Interpreter.h"
+#include "heddle/Eval/ReferenceEvaluations.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "mlir/Parser/Parser.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+#include <cmath>
+
+using namespace mlir;
+
+namespace heddle::eval {
+
+static int report(const Diagnostic &error) {
+  llvm::errs() << error.format() << "\n";
+  return error.exitCode();
+}
+
+static int report(std::string code, std::string message, std::string help) {
+  Diagnostic error;
+  error.code = std::move(code);
+  error.message = std::move(message);
+  error.help = std::move(help);
+  return report(error);
+}
+
+//===----------------------------------------------------------------------===//
+// Inputs
+//===----------------------------------------------------------------------===//
+
+static bool readInputs(const std::string &path, TensorMap &inputs,
+                       Diagnostic &error) {
+  std::vector<HostTensor> tensors;
+  if (path.empty())
+    return true;
+  if (!readTensors(path, tensors, error))
+    return false;
+  for (const HostTensor &tensor : tensors) {
+    std::optional<ElementKind> kind = parseElementKind(tensor.dtype);
+    if (!kind) {
+      error.code = "H0372";
+      error.message = "tensor '" + tensor.name + "' in " + path + " has type " +
+                      tensor.dtype;
+      error.help = "store inputs as F64, F32, BF16, F16, I32 or I64";
+      return false;
+    }
+    inputs[tensor.name] =
+        Tensor::fromBytes(*kind, tensor.shape, tensor.bytes.data());
+  }
+  return true;
+}
+
+static Tensor rank0(double value) {
+  return Tensor(ElementKind::F64, {}, std::vector<double>{value});
+}
+
+/// The inputs that follow from the strategy and the number of the update,
+/// counted from 1.
+static bool derivedInputs(const dist::Strategy &strategy, uint64_t seed,
+                          int64_t update, TensorMap &inputs,
+                          Diagnostic &error) {
+  double rate = 0;
+  if (!scheduledRate(strategy.scheduler, strategy.schedulerParams, strategy.lr,
+                     update, rate, error))
+    return false;
+  inputs["lr"] = rank0(rate);
+  inputs["bias_correction1"] = rank0(1 - std::pow(strategy.beta1, update));
+  inputs["bias_correction2"] = rank0(1 - std::pow(strategy.beta2, update));
+  inputs["rng"] = Tensor(
+      ElementKind::I32, {4},
+      std::vector<int64_t>{static_cast<int64_t>(seed & 0xffffffff),
+                           static_cast<int64_t>(seed >> 32), update - 1, 0});
+  return true;
+}
+
+/// `NAME@STEP` takes the place of `NAME` in its step.
+static void addGivenInputs(const TensorMap &given, int64_t step,
+                           TensorMap &inputs) {
+  for (const auto &[key, value] : given)
+    if (key.find('@') == std::string::npos)
+      inputs[key] = value;
+  std::string suffix = "@" + std::to_string(step);
+  for (const auto &[key, value] : given) {
+    size_t at = key.find('@');
+    if (at != std::string::npos && key.substr(at) == suffix)
+      inputs[key.substr(0, at)] = value;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Outputs
+//===----------------------------------------------------------------------===//
+
+static void printTensor(const std::string &name, const Tensor &tensor) {
+  constexpr int64_t shown = 8;
+  llvm::raw_ostream &out = llvm::outs();
+  out << llvm::left_justify(name, 12);
+  if (tensor.rank() > 0) {
+    out << " [";
+    llvm::interleaveComma(tensor.shape(), out);
+    out << "]";
+  }
+  for (double value : tensor.floats().take_front(shown))
+    out << " " << llvm::format("%.9g", value);
+  out << (tensor.numElements() > shown ? " ...\n" : "\n");
+}
+
+static HostTensor toHost(const std::string &name, const Tensor &tensor,
+                         bool fullPrecision) {
+  Tensor stored = fullPrecision && isFloat(tensor.kind())
+                      ? tensor.withKind(ElementKind::F64)
+                      : tensor;
+  HostTensor result;
+  result.name = name;
+  result.dtype = safetensorsName(stored.kind()).str();
+  result.shape = stored.shape().vec();
+  result.bytes.resize(stored.numBytes());
+  stored.toBytes(result.bytes.data());
+  return result;
+}
+
+static bool writeOutputs(const EvalOptions &options,
+                         const Interpreter &interpreter,
+                         const TensorMap &outputs, const TensorMap &history,
+                         Diagnostic &error) {
+  bool fullPrecision = options.precision == "f64";
+  std::vector<HostTensor> tensors;
+  for (const TensorMap *map : {&outputs, &history})
+    for (const auto &[name, value] : *map)
+      tensors.push_back(toHost(name, value, fullPrecision));
+  for (const StateInfo &info : interpreter.states())
+    tensors.push_back(toHost("state." + info.name, interpreter.state(info.name),
+                             fullPrecision));
+  return writeTensors(options.output, tensors, error);
+}
+
+//===----------------------------------------------------------------------===//
+// The verb
+//===----------------------------------------------------------------------===//
+
+static int runSteps(const EvalOptions &options, Interpreter &interpreter) {
+  Diagnostic error;
+  TensorMap given, outputs, history;
+  if (!readInputs(options.inputs, given, error) ||
+      !interpreter.initialize(options.weights, options.seed, error))
+    return report(error);
+  for (int64_t step = 1; step <= options.steps; ++step) {
+    TensorMap inputs;
+    if (!derivedInputs(interpreter.strategy(), options.seed.value_or(0), step,
+                       inputs, error))
+      return report(error);
+    addGivenInputs(given, step, inputs);
+    if (failed(interpreter.run(options.program, inputs, outputs)))
+      return report("H0371",
+                    "step " + std::to_string(step) + " of the program " +
+                        options.program + " cannot be executed",
+                    "see the message above; --inputs names a file with the "
+                    "program's inputs");
+    llvm::outs() << "step " << step << "\n";
+    for (const auto &[name, value] : outputs) {
+      printTensor(name, value);
+      if (value.rank() == 0)
+        history[name + "@" + std::to_string(step)] = value;
+    }
+  }
+  if (!options.output.empty() &&
+      !writeOutputs(options, interpreter, outputs, history, error))
+    return report(error);
+  return 0;
+}
+
+int evalMain(const EvalOptions &options) {
+  if (options.precision != "f32" && options.precision != "f64")
+    return report("H0196", "unknown precision '" + options.precision + "'",
+                  "use --precision f32 or --precision f64");
+  DialectRegistry registry;
+  registry.insert<nn::NNDialect, dist::DistDialect, planir::PlanDialect,
+                  arith::ArithDialect>();
+  registerReferenceEvaluations(registry);
+  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  OwningOpRef<ModuleOp> module =
+      parseSourceFile<ModuleOp>(options.file, &context);
+  if (!module)
+    return report("H0370", "'" + options.file + "' is no module of ours",
+                  "name a file of --dump-phases");
+  InterpreterOptions settings;
+  settings.fullPrecision = options.precision == "f64";
+  settings.threads = options.threads;
+  std::unique_ptr<Interpreter> interpreter =
+      Interpreter::create(*module, settings);
+  if (!interpreter)
+    return report("H0371", "'" + options.file + "' cannot be executed",
+                  "name a file of --dump-phases");
+  return runSteps(options, *interpreter);
+}
+
+} // namespace heddle::eval

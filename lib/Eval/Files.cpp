@@ -1,0 +1,113 @@
+//===- Files.cpp - What the interpreter reads and writes --------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Eval/Files.h"
+
+#include "heddle/runtime/app/Weights.h"
+#include "heddle/runtime/core/KernelImage.h"
+#include "heddle/runtime/optim/Schedule.h"
+
+using namespace heddle;
+using namespace heddle::eval;
+
+/// Runs `body`; turns what it throws into a diagnostic.
+template <typename Body> static bool guarded(Diagnostic &error, Body body) {
+  try {
+    body();
+    return true;
+  } catch (const UserError &caught) {
+    error = caught.diagnostic;
+  } catch (const std::exception &caught) {
+    error.code = "H0900";
+    error.message = caught.what();
+  }
+  return false;
+}
+
+static HostTensor copyTensor(const io::WeightSet &set,
+                             const io::TensorInfo &info) {
+  HostTensor tensor{info.name, info.dtype, info.shape, {}};
+  const char *data = reinterpret_cast<const char *>(set.data(info));
+  tensor.bytes.assign(data, data + info.bytes);
+  return tensor;
+}
+
+bool eval::readTensors(const std::string &path,
+                       std::vector<HostTensor> &tensors, Diagnostic &error) {
+  return guarded(error, [&] {
+    io::WeightSet set = io::openSafetensors(path);
+    for (const io::TensorInfo &info : set.tensors())
+      tensors.push_back(copyTensor(set, info));
+  });
+}
+
+bool eval::writeTensors(const std::string &path,
+                        const std::vector<HostTensor> &tensors,
+                        Diagnostic &error) {
+  return guarded(error, [&] {
+    std::vector<io::TensorToWrite> output;
+    for (const HostTensor &tensor : tensors) {
+      io::TensorToWrite entry;
+      entry.name = tensor.name;
+      entry.dtype = tensor.dtype;
+      entry.shape = tensor.shape;
+      entry.data = tensor.bytes.data();
+      output.push_back(std::move(entry));
+    }
+    io::writeSafetensors(path, std::move(output));
+  });
+}
+
+bool eval::readParameters(const std::string &directory,
+                          const std::vector<std::string> &names,
+                          std::vector<HostTensor> &tensors, Diagnostic &error) {
+  return guarded(error, [&] {
+    io::WeightSet set = io::openWeights(directory);
+    for (const std::string &name : names) {
+      const io::TensorInfo &info = rt::findTensor(set, name);
+      HostTensor tensor{name, "F64", info.shape, {}};
+      tensor.bytes.resize(info.numElements() * sizeof(double));
+      set.read(info, tensor.dtype, tensor.bytes.data());
+      tensors.push_back(std::move(tensor));
+    }
+  });
+}
+
+std::vector<float> eval::initialValues(const std::string &kind, double value,
+                                       double stddev, const std::string &name,
+                                       uint64_t seed, int64_t count) {
+  plan::Init init;
+  init.kind = kind == "normal"     ? plan::Init::Kind::Normal
+              : kind == "constant" ? plan::Init::Kind::Constant
+                                   : plan::Init::Kind::Zeros;
+  init.value = value;
+  init.stddev = stddev;
+  std::vector<float> values(count);
+  rt::initialValues(init, name, seed, 0, count, values.data());
+  return values;
+}
+
+bool eval::scheduledRate(const std::string &type, const std::string &params,
+                         double baseRate, int64_t update, double &rate,
+                         Diagnostic &error) {
+  return guarded(error, [&] {
+    plan::Scheduler scheduler;
+    scheduler.type = type;
+    scheduler.params = nlohmann::json::parse(params.empty() ? "{}" : params);
+    rate = rt::Schedule(scheduler, baseRate).rate(update);
+  });
+}
+
+bool eval::loadKernels(const std::vector<char> &image, KernelFinder &kernels,
+                       Diagnostic &error) {
+  return guarded(error, [&] {
+    auto loaded =
+        std::make_shared<const rt::KernelImage>(image.data(), image.size());
+    kernels = [loaded](const std::string &name) { return loaded->find(name); };
+  });
+}
