@@ -1,0 +1,79 @@
+//===- Attention.h - Attention for x86-64 -----------------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Emits softmax(scale q k^T) v by heads, and its gradient, without a matrix of
+// scores in memory: a block of queries meets one block of keys after the other
+// (Dao et al., arXiv 2205.14135), and the gradient computes the probabilities
+// again. All arithmetic is f32. Threads share no result, so there is no barrier
+// and the bits do not depend on their number.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_CODEGEN_CPU_ATTENTION_H
+#define HEDDLE_CODEGEN_CPU_ATTENTION_H
+
+#include "heddle/Codegen/CPU/CpuTarget.h"
+#include "mlir/IR/Builders.h"
+
+namespace heddle::cpu {
+
+/// One attention, with the meaning of nn.attention. All sizes are static.
+struct AttentionSpec {
+  int64_t batch = 0, seq = 0;
+  int64_t heads = 0;   ///< Of the queries; a multiple of `kvHeads`.
+  int64_t kvHeads = 0; ///< Of keys and values.
+  int64_t headDim = 0; ///< At most `maxHeadDim`.
+  double scale = 1.0;
+  bool causal = false;
+  double p = 0.0;   ///< Probabilities are dropped with this probability.
+  int32_t site = 0; ///< The stream of random numbers.
+  /// f32, bf16 or f16: of q, k, v, the output and all their gradients.
+  mlir::Type elementType;
+  /// One tensor [batch, seq, (heads + 2 kvHeads) * headDim] holds q, k and v;
+  /// otherwise there are three of [batch, seq, heads * headDim].
+  bool packed = false;
+
+  static constexpr int64_t maxHeadDim = 256;
+};
+
+/// Where random numbers come from: the i32 tensor of seed and step, and the
+/// layer and micro-batch (index or i64). Needed when `AttentionSpec::p` > 0.
+struct AttentionRandom {
+  mlir::Value rng, layer, microBatch;
+};
+
+/// Bytes of scratch that each thread needs.
+int64_t attentionScratchBytes(const AttentionSpec &spec,
+                              const CpuTarget &target);
+int64_t attentionGradScratchBytes(const AttentionSpec &spec,
+                                  const CpuTarget &target);
+
+/// Emits the forward pass at the insertion point of `builder`. `qkv` is the
+/// packed tensor, or q, k and v; `lse` is f32 [batch, heads, seq]. Tensors and
+/// `scratch` are memrefs or !llvm.ptr; `scratch` is the calling thread's own,
+/// aligned to 64 bytes. `thread` and `threads` are of type index or i64. Fails
+/// when `spec` is not one that this header describes.
+mlir::LogicalResult emitAttention(mlir::OpBuilder &builder, mlir::Location loc,
+                                  const AttentionSpec &spec,
+                                  const CpuTarget &target, mlir::ValueRange qkv,
+                                  mlir::Value output, mlir::Value lse,
+                                  const AttentionRandom &random,
+                                  mlir::Value scratch, mlir::Value thread,
+                                  mlir::Value threads);
+
+/// Emits the gradient: of the packed tensor, or of q, k and v, as `qkv` is.
+/// `grad` is the gradient of the forward pass's `output`.
+mlir::LogicalResult
+emitAttentionGrad(mlir::OpBuilder &builder, mlir::Location loc,
+                  const AttentionSpec &spec, const CpuTarget &target,
+                  mlir::Value grad, mlir::ValueRange qkv, mlir::Value output,
+                  mlir::Value lse, mlir::ValueRange gradQkv,
+                  const AttentionRandom &random, mlir::Value scratch,
+                  mlir::Value thread, mlir::Value threads);
+
+} // namespace heddle::cpu
+
+#endif // HEDDLE_CODEGEN_CPU_ATTENTION_H

@@ -1,0 +1,316 @@
+//===- Attention.cpp - The forward pass of attention ----------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// For a block of queries and one block of keys after the other:
+//
+//   S = K (scale log2(e) Q)^T       transposed scores, in units of log 2
+//   m' = max(m, column maxima of S), a = 2^(m - m')
+//   P = 2^(S - m'), l = a l + column sums of P
+//   O = a O + P^T V
+//
+// and at the end output = O / l, lse = m ln(2) + ln(l).
+//
+//===----------------------------------------------------------------------===//
+
+#include "AttentionEmitter.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include <cmath>
+#include <limits>
+
+using namespace mlir;
+
+namespace heddle::cpu {
+
+namespace {
+constexpr int64_t forwardKeyBlock = 120;
+
+/// Where the forward pass keeps what, in elements of a thread's scratch.
+struct ForwardScratch {
+  explicit ForwardScratch(const AttentionBlocking &blocking) {
+    keys = plan.take(blocking.keyPanel());
+    values = plan.take(blocking.keyPanel());
+    queries = plan.take(blocking.queryPanel());
+    queriesTransposed = plan.take(blocking.queryPanel());
+    scores = plan.take(blocking.scorePanel());
+    sums = plan.take(blocking.queryPanel());
+    maximum = plan.take(blocking.queries());
+    newMaximum = plan.take(blocking.queries());
+    normalizer = plan.take(blocking.queries());
+    factor = plan.take(blocking.queries());
+  }
+  ScratchPlan plan;
+  int64_t keys, values, queries, queriesTransposed, scores, sums;
+  int64_t maximum, newMaximum, normalizer, factor;
+};
+
+class ForwardEmitter : public AttentionEmitter {
+public:
+  ForwardEmitter(LoopBuilder &b, const AttentionSpec &spec,
+                 const AttentionBlocking &blocking, Value scratch);
+
+  void emit(ValueRange qkv, Value output, Value lse,
+            const AttentionRandom &random, Value thread, Value threads);
+
+private:
+  void packKeysAndValues(Value batch, Value kvHead);
+  void queryBlock(Value batch, Value head, Value firstQuery);
+  void scoreTiles(Value firstQuery, const KeyRange &keys);
+  void scoreTile(Value firstQuery, const KeyRange &keys, const Tile &tile,
+                 bool masked);
+  void softmax(Value firstQuery, const KeyRange &keys);
+  Value exponentials(const Panel &scores, const KeyRange &keys, Value maximum,
+                     Value query);
+  void weightedSum(const KeyRange &keys);
+  void finish(Value batch, Value head, Value firstQuery, Value rows);
+
+  Heads q, k, v, out;
+  Value lsePointer, probability;
+  Panel keys, values, queries, queriesTransposed, scores, sums;
+  Panel maximum, newMaximum, normalizer, factor;
+};
+
+ForwardEmitter::ForwardEmitter(LoopBuilder &b, const AttentionSpec &spec,
+                               const AttentionBlocking &blocking, Value scratch)
+    : AttentionEmitter(b, spec, blocking, scratch) {
+  ForwardScratch at(blocking);
+  int64_t headRow = blocking.headRow(), queryRow = blocking.queries();
+  keys = panel(at.keys, headRow);
+  values = panel(at.values, headRow);
+  queries = panel(at.queries, headRow);
+  queriesTransposed = panel(at.queriesTransposed, queryRow);
+  scores = panel(at.scores, queryRow);
+  sums = panel(at.sums, headRow);
+  maximum = panel(at.maximum, queryRow);
+  newMaximum = panel(at.newMaximum, queryRow);
+  normalizer = panel(at.normalizer, queryRow);
+  factor = panel(at.factor, queryRow);
+}
+
+void ForwardEmitter::emit(ValueRange qkv, Value output, Value lse,
+                          const AttentionRandom &random, Value thread,
+                          Value threads) {
+  auto heads = splitHeads(qkv);
+  q = heads[0];
+  k = heads[1];
+  v = heads[2];
+  out = queryHeads(output);
+  lsePointer = b.pointerTo(lse);
+  if (spec.p > 0)
+    prepareRandom(random);
+
+  // The unit of work is a block of queries of one head; a thread has adjacent
+  // ones, and packs keys and values when it meets another head of them.
+  int64_t blocks = blocking.queryBlocks;
+  Value items = b.constant(spec.batch * spec.heads * blocks);
+  Value begin = b.div(b.mul(items, thread), threads);
+  Value end = b.div(b.mul(items, b.add(thread, 1)), threads);
+  Value none = b.constant(-1);
+  b.forLoop(begin, end, 1, none, [&](Value item, ValueRange packed) -> Values {
+    Value pair = b.div(item, blocks);
+    Value block = b.sub(item, b.mul(pair, blocks));
+    if (spec.causal) {
+      // Short and long blocks take turns, so that threads get equal work.
+      Value half = b.div(block, 2);
+      Value isOdd = b.less(b.mul(half, 2), block);
+      block = b.select(isOdd, b.sub(b.constant(blocks - 1), half), half);
+    }
+    Value batch = b.div(pair, spec.heads);
+    Value head = b.sub(pair, b.mul(batch, spec.heads));
+    Value kvHead = b.div(head, spec.heads / spec.kvHeads);
+    Value kvPair = b.add(b.mul(batch, spec.kvHeads), kvHead);
+    Value isPacked = b.equal(kvPair, packed[0]);
+    b.ifThen(b.equal(isPacked,
+                     b.create<arith::ConstantOp>(b.builder.getBoolAttr(false))),
+             [&] { packKeysAndValues(batch, kvHead); });
+    queryBlock(batch, head, b.mul(block, blocking.queries()));
+    return {kvPair};
+  });
+}
+
+void ForwardEmitter::packKeysAndValues(Value batch, Value kvHead) {
+  Value zero = b.constant(0), rows = b.constant(spec.seq);
+  packRows(rowPointer(k, batch, kvHead, zero), k.row, rows, blocking.keys,
+           keys);
+  packRows(rowPointer(v, batch, kvHead, zero), v.row, rows, blocking.keys,
+           values);
+}
+
+void ForwardEmitter::queryBlock(Value batch, Value head, Value firstQuery) {
+  Value rows =
+      minimum(b.sub(b.constant(spec.seq), firstQuery), blocking.queries());
+  packRows(rowPointer(q, batch, head, firstQuery), q.row, rows,
+           blocking.queries(), queries);
+  transposeQueries(queries, spec.scale * M_LOG2E, queriesTransposed);
+  double lowest = std::numeric_limits<float>::lowest();
+  fill(maximum, 1, lowest);
+  fill(newMaximum, 1, lowest);
+  fill(normalizer, 1, 0.0);
+  fill(sums, blocking.queries(), 0.0);
+  if (spec.p > 0)
+    probability = firstProbability(batch, head);
+  forKeyBlocks(firstQuery, [&](const KeyRange &keys) {
+    scoreTiles(firstQuery, keys);
+    softmax(firstQuery, keys);
+    weightedSum(keys);
+  });
+  finish(batch, head, firstQuery, rows);
+}
+
+void ForwardEmitter::scoreTiles(Value firstQuery, const KeyRange &keys) {
+  forTiles({b.constant(0), keys.full}, blocking.queryGroups,
+           [&](const Tile &tile) { scoreTile(firstQuery, keys, tile, false); });
+  forTiles({keys.full, keys.end}, blocking.queryGroups,
+           [&](const Tile &tile) { scoreTile(firstQuery, keys, tile, true); });
+}
+
+void ForwardEmitter::scoreTile(Value firstQuery, const KeyRange &range,
+                               const Tile &tile, bool masked) {
+  Value key = b.add(range.first, tile.row);
+  Values init(tile.rows * tile.vectors, splat(0.0));
+  Values products = multiply(tile, rowsFrom(keys, key),
+                             columnsFrom(queriesTransposed, tile.column),
+                             b.constant(headDepth()), 4, init);
+  Panel target = columnsFrom(rowsFrom(scores, tile.row), tile.column);
+  Panel maxima = columnsFrom(newMaximum, tile.column);
+  Value hidden = splat(-std::numeric_limits<float>::infinity());
+  for (int64_t vec = 0; vec < tile.vectors; ++vec) {
+    Value largest = loadVector(vectorAt(maxima, 0, vec));
+    Value query = b.add(b.add(firstQuery, tile.column), vec * blocking.lanes);
+    for (int64_t r = 0; r < tile.rows; ++r) {
+      Value score = products[r * tile.vectors + vec];
+      if (masked)
+        score = b.select(seen(query, b.add(key, r)), score, hidden);
+      largest = greater(score, largest);
+      storeVector(score, vectorAt(target, r, vec));
+    }
+    storeVector(largest, vectorAt(maxima, 0, vec));
+  }
+}
+
+void ForwardEmitter::softmax(Value firstQuery, const KeyRange &keys) {
+  Value zero = b.constant(0), end = b.constant(blocking.queries());
+  b.forLoop(zero, end, blocking.lanes, [&](Value column) {
+    auto at = [&](const Panel &panel) {
+      return b.advance(panel.pointer, f32, column);
+    };
+    Value largest = loadVector(at(newMaximum));
+    Value change = b.create<arith::SubFOp>(loadVector(at(maximum)), largest);
+    Value scale = exp2(change);
+    storeVector(largest, at(maximum));
+    storeVector(scale, at(factor));
+    Value sum = exponentials(columnsFrom(scores, column), keys, largest,
+                             b.add(firstQuery, column));
+    Value old = loadVector(at(normalizer));
+    storeVector(b.create<vector::FMAOp>(old, scale, sum), at(normalizer));
+  });
+}
+
+/// Replaces one column of vectors of scores by probabilities, and returns their
+/// sum before dropout.
+Value ForwardEmitter::exponentials(const Panel &scores, const KeyRange &keys,
+                                   Value maximum, Value query) {
+  auto body = [&](Value row, ValueRange carried) -> Values {
+    Panel rows = rowsFrom(scores, row);
+    Values powers, kept;
+    for (int64_t r = 0; r < blocking.keyUnit; ++r) {
+      Value score = loadVector(vectorAt(rows, r, 0));
+      powers.push_back(exp2(b.create<arith::SubFOp>(score, maximum)));
+    }
+    for (int64_t r = 0; spec.p > 0 && r < blocking.keyUnit; r += 4)
+      kept.append(keep(probability, query, b.add(b.add(keys.first, row), r)));
+    for (int64_t r = 0; r < blocking.keyUnit; ++r) {
+      Value value =
+          kept.empty() ? powers[r] : b.select(kept[r], powers[r], splat(0.0));
+      storeVector(value, vectorAt(rows, r, 0));
+    }
+    while (powers.size() > 1) {
+      Value last = powers.pop_back_val();
+      Value &middle = powers[powers.size() / 2];
+      middle = b.create<arith::AddFOp>(middle, last);
+    }
+    return {b.create<arith::AddFOp>(carried[0], powers[0])};
+  };
+  return b.forLoop(b.constant(0), keys.end, blocking.keyUnit, splat(0.0),
+                   body)[0];
+}
+
+void ForwardEmitter::weightedSum(const KeyRange &range) {
+  RowRange rows;
+  rows.fixed = blocking.queries();
+  Panel right = rowsFrom(values, range.first);
+  forTiles(rows, blocking.headGroups, [&](const Tile &tile) {
+    Panel target = columnsFrom(rowsFrom(sums, tile.row), tile.column);
+    Panel factors = columnsFrom(factor, tile.row);
+    Values init;
+    for (int64_t r = 0; r < tile.rows; ++r) {
+      Value scale = loadSplat(b.advance(factors.pointer, f32, r));
+      for (int64_t vec = 0; vec < tile.vectors; ++vec)
+        init.push_back(b.create<arith::MulFOp>(
+            loadVector(vectorAt(target, r, vec)), scale));
+    }
+    Values products =
+        multiply(tile, transposed(columnsFrom(scores, tile.row)),
+                 columnsFrom(right, tile.column), range.end, 3, init);
+    for (int64_t r = 0; r < tile.rows; ++r)
+      for (int64_t vec = 0; vec < tile.vectors; ++vec)
+        storeVector(products[r * tile.vectors + vec], vectorAt(target, r, vec));
+  });
+}
+
+void ForwardEmitter::finish(Value batch, Value head, Value firstQuery,
+                            Value rows) {
+  Value index = b.add(b.mul(batch, spec.heads), head);
+  Value lse =
+      b.advance(lsePointer, f32, b.add(b.mul(index, spec.seq), firstQuery));
+  Value zero = b.constant(0);
+  b.forLoop(
+      zero, b.constant(blocking.queries()), blocking.lanes, [&](Value column) {
+        auto at = [&](const Panel &panel) {
+          return b.advance(panel.pointer, f32, column);
+        };
+        Value sum = loadVector(at(normalizer));
+        Value log = b.create<math::LogOp>(sum);
+        Value result =
+            b.create<vector::FMAOp>(loadVector(at(maximum)), splat(M_LN2), log);
+        Value mask = b.mask(b.sub(rows, column), blocking.lanes);
+        b.store(result, b.advance(lse, f32, column), 4, mask);
+        Value inverse =
+            b.create<arith::DivFOp>(splat(1.0 / (1.0 - spec.p)), sum);
+        storeVector(inverse, at(factor));
+      });
+  b.forLoop(zero, rows, 1, [&](Value row) {
+    Panel source = rowsFrom(sums, row);
+    Value scale = loadSplat(b.advance(factor.pointer, f32, row));
+    Value target = rowPointer(out, batch, head, b.add(firstQuery, row));
+    for (int64_t vec = 0; vec < blocking.headVectors; ++vec)
+      storeHead(
+          b.create<arith::MulFOp>(loadVector(vectorAt(source, 0, vec)), scale),
+          target, vec);
+  });
+}
+} // namespace
+
+int64_t attentionScratchBytes(const AttentionSpec &spec,
+                              const CpuTarget &target) {
+  AttentionBlocking blocking(spec, target, forwardKeyBlock);
+  return ForwardScratch(blocking).plan.bytes();
+}
+
+LogicalResult emitAttention(OpBuilder &builder, Location loc,
+                            const AttentionSpec &spec, const CpuTarget &target,
+                            ValueRange qkv, Value output, Value lse,
+                            const AttentionRandom &random, Value scratch,
+                            Value thread, Value threads) {
+  if (!isValidAttention(spec, qkv.size(), random))
+    return failure();
+  LoopBuilder b(builder, loc);
+  AttentionBlocking blocking(spec, target, forwardKeyBlock);
+  ForwardEmitter emitter(b, spec, blocking, b.pointerTo(scratch));
+  emitter.emit(qkv, output, lse, random, b.toI64(thread), b.toI64(threads));
+  return success();
+}
+
+} // namespace heddle::cpu

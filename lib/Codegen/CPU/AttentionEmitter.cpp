@@ -1,0 +1,405 @@
+//===- AttentionEmitter.cpp - Parts shared by attention's passes ----------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "AttentionEmitter.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+
+namespace heddle::cpu {
+
+/// Rows of a tile that is `vectors` wide: it fills the registers, and is wide
+/// enough to hide the latency of multiply-add.
+static int64_t tileRows(int64_t vectors) { return vectors == 1 ? 12 : 6; }
+
+/// Cuts `vectors` into runs of at most `widest`, as equal as can be.
+static SmallVector<ColumnGroup> columnGroups(int64_t vectors, int64_t widest) {
+  int64_t count = llvm::divideCeil(vectors, widest);
+  int64_t narrow = vectors / count, wideCount = vectors % count;
+  SmallVector<ColumnGroup> groups;
+  if (wideCount)
+    groups.push_back({0, wideCount, narrow + 1});
+  groups.push_back({wideCount * (narrow + 1), count - wideCount, narrow});
+  return groups;
+}
+
+AttentionBlocking::AttentionBlocking(const AttentionSpec &spec,
+                                     const CpuTarget &target,
+                                     int64_t maxKeyBlock)
+    : lanes(target.lanes()) {
+  int64_t widest = target.hasAvx512 ? 4 : 2;
+  headVectors = llvm::divideCeil(spec.headDim, lanes);
+  queryVectors = std::min<int64_t>(llvm::divideCeil(spec.seq, lanes),
+                                   target.hasAvx512 ? 4 : 8);
+  queryBlocks = llvm::divideCeil(spec.seq, queries());
+  headGroups = columnGroups(headVectors, widest);
+  queryGroups = columnGroups(queryVectors, widest);
+  // Every tile of scores and of key rows must be whole, and so must be the
+  // four keys that share one block of random bits.
+  bool narrow =
+      headGroups.back().vectors == 1 || queryGroups.back().vectors == 1;
+  keyUnit = narrow || spec.p > 0 ? 12 : 6;
+  keys = llvm::alignTo(spec.seq, keyUnit);
+  keyBlock = std::min<int64_t>(maxKeyBlock, llvm::alignTo(spec.seq, 12));
+}
+
+bool isValidAttention(const AttentionSpec &spec, size_t operands,
+                      const AttentionRandom &random) {
+  bool sizes = spec.batch > 0 && spec.seq > 0 && spec.kvHeads > 0 &&
+               spec.heads > 0 && spec.heads % spec.kvHeads == 0 &&
+               spec.headDim > 0 && spec.headDim <= AttentionSpec::maxHeadDim;
+  bool dropout = spec.p == 0 || (spec.p > 0 && spec.p < 1 && random.rng &&
+                                 random.layer && random.microBatch);
+  Type type = spec.elementType;
+  return sizes && dropout && type &&
+         (type.isF32() || type.isBF16() || type.isF16()) &&
+         operands == (spec.packed ? 1 : 3);
+}
+
+AttentionEmitter::AttentionEmitter(LoopBuilder &b, const AttentionSpec &spec,
+                                   const AttentionBlocking &blocking,
+                                   Value scratch)
+    : b(b), spec(spec), blocking(blocking), scratch(scratch),
+      f32(b.builder.getF32Type()),
+      vectorType(VectorType::get(blocking.lanes, f32)),
+      wideType(VectorType::get(blocking.lanes / 2, b.builder.getI64Type())) {}
+
+//===----------------------------------------------------------------------===//
+// Tensors
+//===----------------------------------------------------------------------===//
+
+std::array<AttentionEmitter::Heads, 3>
+AttentionEmitter::splitHeads(ValueRange tensors) {
+  int64_t q = spec.heads * spec.headDim, kv = spec.kvHeads * spec.headDim;
+  if (!spec.packed)
+    return {Heads{b.pointerTo(tensors[0]), q},
+            Heads{b.pointerTo(tensors[1]), kv},
+            Heads{b.pointerTo(tensors[2]), kv}};
+  Value pointer = b.pointerTo(tensors[0]);
+  int64_t row = q + 2 * kv;
+  return {Heads{pointer, row},
+          Heads{b.advance(pointer, spec.elementType, q), row},
+          Heads{b.advance(pointer, spec.elementType, q + kv), row}};
+}
+
+AttentionEmitter::Heads AttentionEmitter::queryHeads(Value tensor) {
+  return {b.pointerTo(tensor), spec.heads * spec.headDim};
+}
+
+Value AttentionEmitter::rowPointer(const Heads &heads, Value batch, Value head,
+                                   Value row) {
+  Value index = b.mul(b.add(b.mul(batch, spec.seq), row), heads.row);
+  index = b.add(index, b.mul(head, spec.headDim));
+  return b.advance(heads.pointer, spec.elementType, index);
+}
+
+Value AttentionEmitter::loadHead(Value row, int64_t vector) {
+  int64_t rest = spec.headDim - vector * blocking.lanes;
+  Value mask = rest < blocking.lanes ? b.mask(b.constant(rest), blocking.lanes)
+                                     : Value();
+  Value pointer = b.advance(row, spec.elementType, vector * blocking.lanes);
+  unsigned alignment = spec.elementType.getIntOrFloatBitWidth() / 8;
+  Value loaded =
+      b.load(vectorType.clone(spec.elementType), pointer, alignment, mask);
+  return spec.elementType.isF32() ? loaded
+                                  : b.create<arith::ExtFOp>(vectorType, loaded);
+}
+
+void AttentionEmitter::storeHead(Value value, Value row, int64_t vector) {
+  int64_t rest = spec.headDim - vector * blocking.lanes;
+  Value mask = rest < blocking.lanes ? b.mask(b.constant(rest), blocking.lanes)
+                                     : Value();
+  if (!spec.elementType.isF32())
+    value =
+        b.create<arith::TruncFOp>(vectorType.clone(spec.elementType), value);
+  unsigned alignment = spec.elementType.getIntOrFloatBitWidth() / 8;
+  b.store(value, b.advance(row, spec.elementType, vector * blocking.lanes),
+          alignment, mask);
+}
+
+//===----------------------------------------------------------------------===//
+// Panels
+//===----------------------------------------------------------------------===//
+
+AttentionEmitter::Panel AttentionEmitter::panel(int64_t scratchOffset,
+                                                int64_t row) {
+  return {b.advance(scratch, f32, b.constant(scratchOffset)), row};
+}
+
+AttentionEmitter::Panel AttentionEmitter::rowsFrom(const Panel &panel,
+                                                   Value first) {
+  return {b.advance(panel.pointer, f32, b.mul(first, panel.row)), panel.row,
+          panel.column};
+}
+
+AttentionEmitter::Panel AttentionEmitter::columnsFrom(const Panel &panel,
+                                                      Value first) {
+  return {b.advance(panel.pointer, f32, b.mul(first, panel.column)), panel.row,
+          panel.column};
+}
+
+Value AttentionEmitter::vectorAt(const Panel &panel, int64_t row,
+                                 int64_t vector) {
+  return b.advance(panel.pointer, f32,
+                   row * panel.row + vector * blocking.lanes);
+}
+
+Value AttentionEmitter::loadVector(Value pointer) {
+  return b.load(vectorType, pointer, blocking.lanes * 4);
+}
+
+void AttentionEmitter::storeVector(Value value, Value pointer) {
+  b.store(value, pointer, blocking.lanes * 4);
+}
+
+Value AttentionEmitter::loadSplat(Value pointer) {
+  return splat(b.load(f32, pointer, 4), vectorType);
+}
+
+Value AttentionEmitter::splat(Value scalar, VectorType type) {
+  return b.create<vector::BroadcastOp>(type, scalar);
+}
+
+Value AttentionEmitter::splat(double value) {
+  return b.create<arith::ConstantOp>(
+      DenseElementsAttr::get(vectorType, static_cast<float>(value)));
+}
+
+void AttentionEmitter::packRows(Value source, int64_t stride, Value rows,
+                                int64_t total, const Panel &to) {
+  auto forRows = [&](Value begin, Value end,
+                     function_ref<Value(Value, int64_t)> get) {
+    b.forLoop(begin, end, 1, [&](Value row) {
+      Panel target = rowsFrom(to, row);
+      for (int64_t v = 0; v < blocking.headVectors; ++v)
+        storeVector(get(row, v), vectorAt(target, 0, v));
+    });
+  };
+  forRows(b.constant(0), rows, [&](Value row, int64_t v) {
+    Value from = b.advance(source, spec.elementType, b.mul(row, stride));
+    return loadHead(from, v);
+  });
+  forRows(rows, b.constant(total), [&](Value, int64_t) { return splat(0.0); });
+}
+
+void AttentionEmitter::transposeQueries(const Panel &from, double factor,
+                                        const Panel &to) {
+  int64_t lanes = blocking.lanes;
+  auto transposeSquare = [&](const Panel &from, const Panel &to) {
+    Values rows;
+    for (int64_t r = 0; r < lanes; ++r)
+      rows.push_back(loadVector(vectorAt(from, r, 0)));
+    // Swaps the off-diagonal quarters of squares of size 2, 4, 8 ...
+    for (int64_t size = 1; size < lanes; size *= 2) {
+      SmallVector<int64_t> upper, lower;
+      for (int64_t lane = 0; lane < lanes; ++lane) {
+        upper.push_back(lane & size ? lanes + lane - size : lane);
+        lower.push_back(lane & size ? lanes + lane : lane + size);
+      }
+      for (int64_t r = 0; r < lanes; ++r) {
+        if (r & size)
+          continue;
+        Value top = rows[r], bottom = rows[r + size];
+        rows[r] = b.shuffle(top, bottom, upper);
+        rows[r + size] = b.shuffle(top, bottom, lower);
+      }
+    }
+    for (int64_t r = 0; r < lanes; ++r) {
+      Value row = rows[r];
+      if (factor != 1.0)
+        row = b.create<arith::MulFOp>(row, splat(factor));
+      storeVector(row, vectorAt(to, r, 0));
+    }
+  };
+  Value zero = b.constant(0), headRow = b.constant(blocking.headRow());
+  b.forLoop(zero, b.constant(blocking.queries()), lanes, [&](Value query) {
+    Panel fromRows = rowsFrom(from, query), toColumns = columnsFrom(to, query);
+    b.forLoop(zero, headRow, lanes, [&](Value column) {
+      transposeSquare(columnsFrom(fromRows, column),
+                      rowsFrom(toColumns, column));
+    });
+  });
+}
+
+void AttentionEmitter::fill(const Panel &to, int64_t rows, double value) {
+  Value zero = b.constant(0), end = b.constant(rows * to.row);
+  b.forLoop(zero, end, blocking.lanes, [&](Value index) {
+    storeVector(splat(value), b.advance(to.pointer, f32, index));
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Products
+//===----------------------------------------------------------------------===//
+
+void AttentionEmitter::forTiles(const RowRange &range,
+                                ArrayRef<ColumnGroup> groups,
+                                function_ref<void(const Tile &)> body) {
+  auto forRows = [&](Value column, int64_t vectors) {
+    int64_t rows = tileRows(vectors);
+    if (range.fixed < 0) {
+      b.forLoop(range.begin, range.end, rows,
+                [&](Value row) { body({row, column, rows, vectors}); });
+      return;
+    }
+    int64_t whole = range.fixed / rows * rows;
+    if (whole)
+      b.forLoop(b.constant(0), b.constant(whole), rows,
+                [&](Value row) { body({row, column, rows, vectors}); });
+    if (whole < range.fixed)
+      body({b.constant(whole), column, range.fixed - whole, vectors});
+  };
+  for (const ColumnGroup &group : groups) {
+    int64_t step = group.vectors * blocking.lanes;
+    int64_t first = group.first * blocking.lanes;
+    if (group.count == 1) {
+      forRows(b.constant(first), group.vectors);
+      continue;
+    }
+    b.forLoop(b.constant(first), b.constant(first + group.count * step), step,
+              [&](Value column) { forRows(column, group.vectors); });
+  }
+}
+
+LoopBuilder::Values AttentionEmitter::multiply(const Tile &tile,
+                                               const Panel &left,
+                                               const Panel &right, Value depth,
+                                               int64_t unroll,
+                                               ValueRange init) {
+  return b.forLoop(
+      b.constant(0), depth, unroll, init, [&](Value k, ValueRange carried) {
+        Values acc(carried);
+        Panel column = columnsFrom(left, k), row = rowsFrom(right, k);
+        for (int64_t u = 0; u < unroll; ++u) {
+          Values columns;
+          for (int64_t v = 0; v < tile.vectors; ++v)
+            columns.push_back(loadVector(vectorAt(row, u, v)));
+          for (int64_t r = 0; r < tile.rows; ++r) {
+            Value scalar = loadSplat(
+                b.advance(column.pointer, f32, r * left.row + u * left.column));
+            for (int64_t v = 0; v < tile.vectors; ++v) {
+              Value &sum = acc[r * tile.vectors + v];
+              sum = b.create<vector::FMAOp>(scalar, columns[v], sum);
+            }
+          }
+        }
+        return acc;
+      });
+}
+
+void AttentionEmitter::accumulate(const RowRange &range, const Panel &left,
+                                  const Panel &right, Value depth,
+                                  int64_t unroll, const Panel &to) {
+  forTiles(range, blocking.headGroups, [&](const Tile &tile) {
+    Panel target = columnsFrom(rowsFrom(to, tile.row), tile.column);
+    Values pointers, sums;
+    for (int64_t r = 0; r < tile.rows; ++r)
+      for (int64_t v = 0; v < tile.vectors; ++v) {
+        pointers.push_back(vectorAt(target, r, v));
+        sums.push_back(loadVector(pointers.back()));
+      }
+    sums = multiply(tile, rowsFrom(left, tile.row),
+                    columnsFrom(right, tile.column), depth, unroll, sums);
+    for (auto [sum, pointer] : llvm::zip_equal(sums, pointers))
+      storeVector(sum, pointer);
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Keys that queries see
+//===----------------------------------------------------------------------===//
+
+Value AttentionEmitter::minimum(Value a, int64_t bound) {
+  return b.min(a, b.constant(bound));
+}
+
+Value AttentionEmitter::maximum(Value a, Value bound) {
+  return b.create<arith::MaxSIOp>(a, bound);
+}
+
+void AttentionEmitter::forKeyBlocks(Value firstQuery,
+                                    function_ref<void(const KeyRange &)> body) {
+  int64_t unit = blocking.keyUnit;
+  Value full = b.constant(spec.seq / unit * unit);
+  Value end = b.constant(blocking.keys);
+  if (spec.causal) {
+    Value seenByAll = b.mul(b.div(b.add(firstQuery, 1), unit), unit);
+    full = b.min(full, seenByAll);
+    Value seenBySome = b.add(firstQuery, blocking.queries());
+    end = b.min(end, b.mul(b.ceilDiv(seenBySome, unit), unit));
+  }
+  Value zero = b.constant(0);
+  b.forLoop(zero, end, blocking.keyBlock, [&](Value first) {
+    Value count = minimum(b.sub(end, first), blocking.keyBlock);
+    Value whole = maximum(b.min(b.sub(full, first), count), zero);
+    body({first, whole, count});
+  });
+}
+
+Value AttentionEmitter::seen(Value query, Value key) {
+  auto type = vectorType.clone(b.builder.getI32Type());
+  auto narrow = [&](Value index) {
+    return splat(b.create<arith::TruncIOp>(b.builder.getI32Type(), index),
+                 type);
+  };
+  Value last;
+  if (spec.causal) {
+    SmallVector<int32_t> iota;
+    for (int32_t lane = 0; lane < blocking.lanes; ++lane)
+      iota.push_back(lane);
+    Value lane = b.create<arith::ConstantOp>(
+        DenseElementsAttr::get(type, ArrayRef<int32_t>(iota)));
+    last = b.add(narrow(query), lane);
+  } else {
+    last = narrow(b.constant(spec.seq - 1));
+  }
+  return b.create<arith::CmpIOp>(arith::CmpIPredicate::sle, narrow(key), last);
+}
+
+//===----------------------------------------------------------------------===//
+// Mathematics
+//===----------------------------------------------------------------------===//
+
+Value AttentionEmitter::greater(Value x, Value y) {
+  // The form that is one maxps.
+  Value condition = b.create<arith::CmpFOp>(arith::CmpFPredicate::OGT, x, y);
+  return b.select(condition, x, y);
+}
+
+Value AttentionEmitter::exp2(Value t) {
+  // Adding 1.5 * 2^23 rounds t to an integer, which is then in the low bits:
+  // 2^t = 2^integer * 2^fraction. The polynomial is the minimax one of the
+  // relative error on [-1/2, 1/2] (2e-9) that is exact at 0.
+  static constexpr double coefficients[] = {0.0001535336192110231,
+                                            0.00133988744102247,
+                                            0.00961843735759111,
+                                            0.05550332471138068,
+                                            0.2402264791363001,
+                                            0.6931472028550579,
+                                            1.0};
+  Value shifter = splat(0x1.8p23);
+  Value shifted = b.create<arith::AddFOp>(t, shifter);
+  Value integer = b.create<arith::SubFOp>(shifted, shifter);
+  Value fraction = b.create<arith::SubFOp>(t, integer);
+  Value power = splat(coefficients[0]);
+  for (double coefficient : llvm::drop_begin(coefficients))
+    power = b.create<vector::FMAOp>(power, fraction, splat(coefficient));
+
+  auto bitsType = vectorType.clone(b.builder.getI32Type());
+  Value mantissaBits = b.create<arith::ConstantOp>(
+      DenseElementsAttr::get(bitsType, static_cast<int32_t>(23)));
+  Value exponent = b.create<arith::ShLIOp>(
+      b.create<arith::BitcastOp>(bitsType, shifted), mantissaBits);
+  Value bits = b.add(b.create<arith::BitcastOp>(bitsType, power), exponent);
+  Value result = b.create<arith::BitcastOp>(vectorType, bits);
+  Value tiny =
+      b.create<arith::CmpFOp>(arith::CmpFPredicate::OLT, t, splat(-125.0));
+  return b.select(tiny, splat(0.0), result);
+}
+
+} // namespace heddle::cpu

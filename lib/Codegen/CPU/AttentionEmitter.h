@@ -1,0 +1,183 @@
+//===- AttentionEmitter.h - Parts shared by attention's passes --*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_LIB_CODEGEN_CPU_ATTENTIONEMITTER_H
+#define HEDDLE_LIB_CODEGEN_CPU_ATTENTIONEMITTER_H
+
+#include "LoopBuilder.h"
+#include "heddle/Codegen/CPU/Attention.h"
+#include <array>
+
+namespace heddle::cpu {
+
+/// `count` runs of `vectors` adjacent vectors each, from vector `first` on.
+struct ColumnGroup {
+  int64_t first, count, vectors;
+};
+
+/// How one attention is cut into blocks. Scores are kept transposed: a row is a
+/// key, the lanes of its vectors are queries.
+struct AttentionBlocking {
+  AttentionBlocking(const AttentionSpec &spec, const CpuTarget &target,
+                    int64_t maxKeyBlock);
+
+  int64_t lanes;
+  int64_t headVectors;  ///< Vectors in one row of a head, the last one padded.
+  int64_t queryVectors; ///< Vectors in one row of scores.
+  int64_t queryBlocks;  ///< Blocks in the sequence.
+  int64_t keyUnit;      ///< Keys are counted in multiples of this,
+  int64_t keys;         ///< up to this many,
+  int64_t keyBlock;     ///< this many at a time.
+  llvm::SmallVector<ColumnGroup> headGroups, queryGroups;
+
+  int64_t headRow() const { return headVectors * lanes; }
+  int64_t queries() const { return queryVectors * lanes; }
+  int64_t keyPanel() const { return keys * headRow(); }
+  int64_t queryPanel() const { return queries() * headRow(); }
+  int64_t scorePanel() const { return keyBlock * queries(); }
+};
+
+/// Hands out aligned offsets, in f32 elements, of a thread's scratch.
+class ScratchPlan {
+public:
+  int64_t take(int64_t elements) {
+    int64_t offset = size;
+    size += (elements + 15) / 16 * 16;
+    return offset;
+  }
+  int64_t bytes() const { return size * 4; }
+
+private:
+  int64_t size = 0;
+};
+
+/// Emits the parts that the forward pass and the gradient share.
+class AttentionEmitter {
+protected:
+  using Values = LoopBuilder::Values;
+
+  AttentionEmitter(LoopBuilder &b, const AttentionSpec &spec,
+                   const AttentionBlocking &blocking, mlir::Value scratch);
+
+  /// The heads of one tensor [batch, seq, row], from some column on.
+  struct Heads {
+    mlir::Value pointer;
+    int64_t row;
+  };
+  /// q, k and v of the operands or results `tensors`.
+  std::array<Heads, 3> splitHeads(mlir::ValueRange tensors);
+  /// A tensor [batch, seq, heads * headDim].
+  Heads queryHeads(mlir::Value tensor);
+  /// Where `row` of `head` begins.
+  mlir::Value rowPointer(const Heads &heads, mlir::Value batch,
+                         mlir::Value head, mlir::Value row);
+
+  /// A matrix of f32 in scratch; element (i, j) is at i * row + j * column.
+  struct Panel {
+    mlir::Value pointer;
+    int64_t row, column = 1;
+  };
+  Panel panel(int64_t scratchOffset, int64_t row);
+  Panel rowsFrom(const Panel &panel, mlir::Value first);
+  Panel columnsFrom(const Panel &panel, mlir::Value first);
+  static Panel transposed(const Panel &panel) {
+    return {panel.pointer, panel.column, panel.row};
+  }
+  mlir::Value vectorAt(const Panel &panel, int64_t row, int64_t vector);
+  mlir::Value loadVector(mlir::Value pointer);
+  void storeVector(mlir::Value value, mlir::Value pointer);
+  mlir::Value loadSplat(mlir::Value pointer);
+  mlir::Value splat(mlir::Value scalar, mlir::VectorType type);
+  mlir::Value splat(double value);
+
+  /// Widens `rows` rows of a head from `source` on, with `stride` elements
+  /// between rows, to the first rows of `to`, and makes the others, up to
+  /// `total`, zero.
+  void packRows(mlir::Value source, int64_t stride, mlir::Value rows,
+                int64_t total, const Panel &to);
+  /// Loads or stores vector `vector` of a row of a head.
+  mlir::Value loadHead(mlir::Value row, int64_t vector);
+  void storeHead(mlir::Value value, mlir::Value row, int64_t vector);
+  /// `to` = factor * the transposition of `from`, a panel of queries.
+  void transposeQueries(const Panel &from, double factor, const Panel &to);
+  void fill(const Panel &to, int64_t rows, double value);
+
+  /// Rows [begin, end) of a product; `fixed` >= 0 means rows [0, fixed), else
+  /// both bounds are multiples of `AttentionBlocking::keyUnit`.
+  struct RowRange {
+    mlir::Value begin, end;
+    int64_t fixed = -1;
+  };
+  /// One tile of a product: its first row and column and its size.
+  struct Tile {
+    mlir::Value row, column;
+    int64_t rows, vectors;
+  };
+  void forTiles(const RowRange &range, llvm::ArrayRef<ColumnGroup> groups,
+                llvm::function_ref<void(const Tile &)> body);
+  /// init + left * right for one tile; `left` begins at the tile's first row,
+  /// `right` at its first column. `depth` is a multiple of `unroll`.
+  Values multiply(const Tile &tile, const Panel &left, const Panel &right,
+                  mlir::Value depth, int64_t unroll, mlir::ValueRange init);
+  /// to += left * right over all tiles of the heads' columns.
+  void accumulate(const RowRange &range, const Panel &left, const Panel &right,
+                  mlir::Value depth, int64_t unroll, const Panel &to);
+  /// Elements of a head that products of queries and keys sum over.
+  int64_t headDepth() const { return (spec.headDim + 3) / 4 * 4; }
+
+  /// A block of keys from key `first` on: the block's first `full` keys are
+  /// seen by all queries of a block, those below `end` by some.
+  struct KeyRange {
+    mlir::Value first, full, end;
+  };
+  /// Calls `body` for each block of keys that the queries from `firstQuery` on
+  /// see.
+  void forKeyBlocks(mlir::Value firstQuery,
+                    llvm::function_ref<void(const KeyRange &)> body);
+  /// Lanes of the queries from `query` on that see `key`.
+  mlir::Value seen(mlir::Value query, mlir::Value key);
+
+  /// 2^t for t <= 0 or slightly above; zero below 2^-125.
+  mlir::Value exp2(mlir::Value t);
+  mlir::Value greater(mlir::Value x, mlir::Value y);
+
+  void prepareRandom(const AttentionRandom &random);
+  /// The index of the first probability of a head in the whole tensor.
+  mlir::Value firstProbability(mlir::Value batch, mlir::Value head);
+  /// Which of the queries from `query` on keep their probability for the four
+  /// keys from `key` on, a multiple of four.
+  Values keep(mlir::Value firstProbability, mlir::Value query, mlir::Value key);
+
+  mlir::Value minimum(mlir::Value a, int64_t bound);
+  mlir::Value maximum(mlir::Value a, mlir::Value bound);
+
+  LoopBuilder &b;
+  const AttentionSpec &spec;
+  const AttentionBlocking &blocking;
+  mlir::Value scratch;
+  mlir::FloatType f32;
+  mlir::VectorType vectorType; ///< f32 lanes.
+
+private:
+  struct PhiloxState {
+    mlir::Value counter[4]; ///< Vectors of i64, of which the low halves count.
+  };
+  PhiloxState philox(mlir::Value block);
+  mlir::Value indexVector(mlir::Value first, int64_t parity);
+
+  mlir::VectorType wideType; ///< i64, half as many lanes.
+  mlir::Value roundKeys[10][2], step, stream, microBatchOffset;
+};
+
+/// Whether `spec`, with this many operands, is one that can be emitted.
+bool isValidAttention(const AttentionSpec &spec, size_t operands,
+                      const AttentionRandom &random);
+
+} // namespace heddle::cpu
+
+#endif // HEDDLE_LIB_CODEGEN_CPU_ATTENTIONEMITTER_H

@@ -1,0 +1,334 @@
+//===- AttentionGrad.cpp - The gradient of attention ----------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// For one head of keys and values, for each block of queries of its heads and
+// each block of keys, with transposed scores:
+//
+//   P  = 2^(K (scale log2(e) Q)^T - lse log2(e))
+//   dP = V dO^T
+//   dS = P (M dP - delta),  delta = row sums of O dO
+//   dV += (M P) dO,  dK += dS Q,  dQ += dS^T K
+//
+// where M is 1 without dropout, and dK and dQ are scaled at the end.
+//
+//===----------------------------------------------------------------------===//
+
+#include "AttentionEmitter.h"
+#include <cmath>
+
+using namespace mlir;
+
+namespace heddle::cpu {
+
+namespace {
+constexpr int64_t gradKeyBlock = 96;
+
+/// Where the gradient keeps what, in elements of a thread's scratch.
+struct GradScratch {
+  GradScratch(const AttentionSpec &spec, const AttentionBlocking &blocking) {
+    for (int64_t *panel : {&keys, &values, &gradKeys, &gradValues})
+      *panel = plan.take(blocking.keyPanel());
+    for (int64_t *panel : {&queries, &queriesTransposed, &gradOutput,
+                           &gradOutputTransposed, &gradQueries})
+      *panel = plan.take(blocking.queryPanel());
+    probabilities = plan.take(blocking.scorePanel());
+    gradScores = plan.take(blocking.scorePanel());
+    dropout = spec.p > 0 ? plan.take(blocking.scorePanel()) : 0;
+    lse = plan.take(blocking.queries());
+    delta = plan.take(blocking.queries());
+  }
+  ScratchPlan plan;
+  int64_t keys, values, gradKeys, gradValues;
+  int64_t queries, queriesTransposed, gradOutput, gradOutputTransposed;
+  int64_t gradQueries, probabilities, gradScores, dropout, lse, delta;
+};
+
+/// The tensors of the gradient.
+struct GradOperands {
+  Value grad, output, lse;
+  ValueRange qkv, gradQkv;
+};
+
+class GradEmitter : public AttentionEmitter {
+public:
+  GradEmitter(LoopBuilder &b, const AttentionSpec &spec,
+              const AttentionBlocking &blocking, Value scratch);
+
+  void emit(const GradOperands &operands, const AttentionRandom &random,
+            Value thread, Value threads);
+
+private:
+  void keyHead(Value batch, Value kvHead);
+  void queryBlock(Value batch, Value head, Value firstQuery);
+  void loadQueries(Value batch, Value head, Value firstQuery, Value rows);
+  void loadStatistics(Value batch, Value head, Value firstQuery, Value rows);
+  void dropoutFactors(Value firstQuery, const KeyRange &range);
+  void probabilityTiles(Value firstQuery, const KeyRange &range);
+  void probabilityTile(Value firstQuery, const KeyRange &range,
+                       const Tile &tile, bool masked);
+  void gradScoreTiles(const KeyRange &range);
+  void storeRows(const Panel &from, double factor, const Heads &to, Value batch,
+                 Value head, Value firstRow, Value rows);
+
+  std::array<Heads, 3> qkv, gradQkv;
+  Heads grad, out;
+  Value lsePointer, probability;
+  Panel keys, values, gradKeys, gradValues;
+  Panel queries, queriesTransposed, gradOutput, gradOutputTransposed;
+  Panel gradQueries, probabilities, gradScores, dropout, lse, delta;
+};
+
+GradEmitter::GradEmitter(LoopBuilder &b, const AttentionSpec &spec,
+                         const AttentionBlocking &blocking, Value scratch)
+    : AttentionEmitter(b, spec, blocking, scratch) {
+  GradScratch at(spec, blocking);
+  int64_t headRow = blocking.headRow(), queryRow = blocking.queries();
+  keys = panel(at.keys, headRow);
+  values = panel(at.values, headRow);
+  gradKeys = panel(at.gradKeys, headRow);
+  gradValues = panel(at.gradValues, headRow);
+  queries = panel(at.queries, headRow);
+  gradOutput = panel(at.gradOutput, headRow);
+  gradQueries = panel(at.gradQueries, headRow);
+  queriesTransposed = panel(at.queriesTransposed, queryRow);
+  gradOutputTransposed = panel(at.gradOutputTransposed, queryRow);
+  probabilities = panel(at.probabilities, queryRow);
+  gradScores = panel(at.gradScores, queryRow);
+  dropout = panel(at.dropout, queryRow);
+  lse = panel(at.lse, queryRow);
+  delta = panel(at.delta, queryRow);
+}
+
+void GradEmitter::emit(const GradOperands &operands,
+                       const AttentionRandom &random, Value thread,
+                       Value threads) {
+  qkv = splitHeads(operands.qkv);
+  gradQkv = splitHeads(operands.gradQkv);
+  grad = queryHeads(operands.grad);
+  out = queryHeads(operands.output);
+  lsePointer = b.pointerTo(operands.lse);
+  if (spec.p > 0)
+    prepareRandom(random);
+
+  Value items = b.constant(spec.batch * spec.kvHeads);
+  Value begin = b.div(b.mul(items, thread), threads);
+  Value end = b.div(b.mul(items, b.add(thread, 1)), threads);
+  b.forLoop(begin, end, 1, [&](Value item) {
+    Value batch = b.div(item, spec.kvHeads);
+    keyHead(batch, b.sub(item, b.mul(batch, spec.kvHeads)));
+  });
+}
+
+void GradEmitter::keyHead(Value batch, Value kvHead) {
+  Value zero = b.constant(0), rows = b.constant(spec.seq);
+  packRows(rowPointer(qkv[1], batch, kvHead, zero), qkv[1].row, rows,
+           blocking.keys, keys);
+  packRows(rowPointer(qkv[2], batch, kvHead, zero), qkv[2].row, rows,
+           blocking.keys, values);
+  fill(gradKeys, blocking.keys, 0.0);
+  fill(gradValues, blocking.keys, 0.0);
+
+  int64_t group = spec.heads / spec.kvHeads;
+  Value firstHead = b.mul(kvHead, group);
+  b.forLoop(firstHead, b.add(firstHead, group), 1, [&](Value head) {
+    if (spec.p > 0)
+      probability = firstProbability(batch, head);
+    b.forLoop(zero, rows, blocking.queries(),
+              [&](Value firstQuery) { queryBlock(batch, head, firstQuery); });
+  });
+  storeRows(gradKeys, spec.scale, gradQkv[1], batch, kvHead, zero, rows);
+  storeRows(gradValues, 1.0, gradQkv[2], batch, kvHead, zero, rows);
+}
+
+void GradEmitter::queryBlock(Value batch, Value head, Value firstQuery) {
+  Value rows =
+      minimum(b.sub(b.constant(spec.seq), firstQuery), blocking.queries());
+  loadQueries(batch, head, firstQuery, rows);
+  loadStatistics(batch, head, firstQuery, rows);
+  fill(gradQueries, blocking.queries(), 0.0);
+
+  Value queryCount = b.constant(blocking.queries());
+  RowRange queryRows;
+  queryRows.fixed = blocking.queries();
+  forKeyBlocks(firstQuery, [&](const KeyRange &range) {
+    if (spec.p > 0)
+      dropoutFactors(firstQuery, range);
+    probabilityTiles(firstQuery, range);
+    gradScoreTiles(range);
+    RowRange keyRows = {b.constant(0), range.end};
+    accumulate(keyRows, probabilities, gradOutput, queryCount, 4,
+               rowsFrom(gradValues, range.first));
+    accumulate(keyRows, gradScores, queries, queryCount, 4,
+               rowsFrom(gradKeys, range.first));
+    accumulate(queryRows, transposed(gradScores), rowsFrom(keys, range.first),
+               range.end, 3, gradQueries);
+  });
+  storeRows(gradQueries, spec.scale, gradQkv[0], batch, head, firstQuery, rows);
+}
+
+void GradEmitter::loadQueries(Value batch, Value head, Value firstQuery,
+                              Value rows) {
+  packRows(rowPointer(qkv[0], batch, head, firstQuery), qkv[0].row, rows,
+           blocking.queries(), queries);
+  transposeQueries(queries, spec.scale * M_LOG2E, queriesTransposed);
+  packRows(rowPointer(grad, batch, head, firstQuery), grad.row, rows,
+           blocking.queries(), gradOutput);
+  transposeQueries(gradOutput, 1.0, gradOutputTransposed);
+}
+
+/// lse in units of log 2, and delta. Both are zero for queries beyond the
+/// sequence, whose Q and dO are zero: they add nothing.
+void GradEmitter::loadStatistics(Value batch, Value head, Value firstQuery,
+                                 Value rows) {
+  Value zero = b.constant(0);
+  Value index = b.add(b.mul(batch, spec.heads), head);
+  Value source =
+      b.advance(lsePointer, f32, b.add(b.mul(index, spec.seq), firstQuery));
+  b.forLoop(zero, b.constant(blocking.queries()), blocking.lanes,
+            [&](Value column) {
+              Value mask = b.mask(b.sub(rows, column), blocking.lanes);
+              Value value =
+                  b.load(vectorType, b.advance(source, f32, column), 4, mask);
+              storeVector(b.create<arith::MulFOp>(value, splat(M_LOG2E)),
+                          b.advance(lse.pointer, f32, column));
+            });
+  fill(delta, 1, 0.0);
+  b.forLoop(zero, rows, 1, [&](Value row) {
+    Value forward = rowPointer(out, batch, head, b.add(firstQuery, row));
+    Panel gradRow = rowsFrom(gradOutput, row);
+    Value sum = splat(0.0);
+    for (int64_t vec = 0; vec < blocking.headVectors; ++vec)
+      sum = b.create<vector::FMAOp>(loadHead(forward, vec),
+                                    loadVector(vectorAt(gradRow, 0, vec)), sum);
+    Value total = b.create<vector::ReductionOp>(vector::CombiningKind::ADD, sum,
+                                                arith::FastMathFlags::reassoc);
+    b.store(total, b.advance(delta.pointer, f32, row), 4);
+  });
+}
+
+/// M: 1 / (1 - p) where a probability is kept, otherwise zero.
+void GradEmitter::dropoutFactors(Value firstQuery, const KeyRange &range) {
+  Value zero = b.constant(0), end = b.constant(blocking.queries());
+  b.forLoop(zero, range.end, 4, [&](Value row) {
+    Panel rows = rowsFrom(dropout, row);
+    b.forLoop(zero, end, blocking.lanes, [&](Value column) {
+      Panel target = columnsFrom(rows, column);
+      Values kept =
+          keep(probability, b.add(firstQuery, column), b.add(range.first, row));
+      for (auto [r, isKept] : llvm::enumerate(kept))
+        storeVector(b.select(isKept, splat(1.0 / (1.0 - spec.p)), splat(0.0)),
+                    vectorAt(target, r, 0));
+    });
+  });
+}
+
+void GradEmitter::probabilityTiles(Value firstQuery, const KeyRange &range) {
+  forTiles({b.constant(0), range.full}, blocking.queryGroups,
+           [&](const Tile &tile) {
+             probabilityTile(firstQuery, range, tile, false);
+           });
+  forTiles({range.full, range.end}, blocking.queryGroups,
+           [&](const Tile &tile) {
+             probabilityTile(firstQuery, range, tile, true);
+           });
+}
+
+void GradEmitter::probabilityTile(Value firstQuery, const KeyRange &range,
+                                  const Tile &tile, bool masked) {
+  Value key = b.add(range.first, tile.row);
+  Values init(tile.rows * tile.vectors, splat(0.0));
+  Values products = multiply(tile, rowsFrom(keys, key),
+                             columnsFrom(queriesTransposed, tile.column),
+                             b.constant(headDepth()), 4, init);
+  Panel target = columnsFrom(rowsFrom(probabilities, tile.row), tile.column);
+  Panel norms = columnsFrom(lse, tile.column);
+  for (int64_t vec = 0; vec < tile.vectors; ++vec) {
+    Value norm = loadVector(vectorAt(norms, 0, vec));
+    Value query = b.add(b.add(firstQuery, tile.column), vec * blocking.lanes);
+    for (int64_t r = 0; r < tile.rows; ++r) {
+      Value value =
+          exp2(b.create<arith::SubFOp>(products[r * tile.vectors + vec], norm));
+      if (masked)
+        value = b.select(seen(query, b.add(key, r)), value, splat(0.0));
+      storeVector(value, vectorAt(target, r, vec));
+    }
+  }
+}
+
+/// Makes dS, and M P of P.
+void GradEmitter::gradScoreTiles(const KeyRange &range) {
+  RowRange rows = {b.constant(0), range.end};
+  forTiles(rows, blocking.queryGroups, [&](const Tile &tile) {
+    Values init(tile.rows * tile.vectors, splat(0.0));
+    Value key = b.add(range.first, tile.row);
+    Values products = multiply(tile, rowsFrom(values, key),
+                               columnsFrom(gradOutputTransposed, tile.column),
+                               b.constant(headDepth()), 4, init);
+    auto part = [&](const Panel &panel) {
+      return columnsFrom(rowsFrom(panel, tile.row), tile.column);
+    };
+    Panel target = part(gradScores), weights = part(probabilities);
+    Panel factors = part(dropout), deltas = columnsFrom(delta, tile.column);
+    for (int64_t vec = 0; vec < tile.vectors; ++vec) {
+      Value shift = loadVector(vectorAt(deltas, 0, vec));
+      for (int64_t r = 0; r < tile.rows; ++r) {
+        Value value = products[r * tile.vectors + vec];
+        Value weight = loadVector(vectorAt(weights, r, vec));
+        if (spec.p > 0) {
+          Value factor = loadVector(vectorAt(factors, r, vec));
+          value = b.create<arith::MulFOp>(value, factor);
+          storeVector(b.create<arith::MulFOp>(weight, factor),
+                      vectorAt(weights, r, vec));
+        }
+        value = b.create<arith::SubFOp>(value, shift);
+        storeVector(b.create<arith::MulFOp>(weight, value),
+                    vectorAt(target, r, vec));
+      }
+    }
+  });
+}
+
+void GradEmitter::storeRows(const Panel &from, double factor, const Heads &to,
+                            Value batch, Value head, Value firstRow,
+                            Value rows) {
+  b.forLoop(b.constant(0), rows, 1, [&](Value row) {
+    Panel source = rowsFrom(from, row);
+    Value target = rowPointer(to, batch, head, b.add(firstRow, row));
+    for (int64_t vec = 0; vec < blocking.headVectors; ++vec) {
+      Value value = loadVector(vectorAt(source, 0, vec));
+      if (factor != 1.0)
+        value = b.create<arith::MulFOp>(value, splat(factor));
+      storeHead(value, target, vec);
+    }
+  });
+}
+} // namespace
+
+int64_t attentionGradScratchBytes(const AttentionSpec &spec,
+                                  const CpuTarget &target) {
+  AttentionBlocking blocking(spec, target, gradKeyBlock);
+  return GradScratch(spec, blocking).plan.bytes();
+}
+
+LogicalResult emitAttentionGrad(OpBuilder &builder, Location loc,
+                                const AttentionSpec &spec,
+                                const CpuTarget &target, Value grad,
+                                ValueRange qkv, Value output, Value lse,
+                                ValueRange gradQkv,
+                                const AttentionRandom &random, Value scratch,
+                                Value thread, Value threads) {
+  if (!isValidAttention(spec, qkv.size(), random) ||
+      gradQkv.size() != qkv.size())
+    return failure();
+  LoopBuilder b(builder, loc);
+  AttentionBlocking blocking(spec, target, gradKeyBlock);
+  GradEmitter emitter(b, spec, blocking, b.pointerTo(scratch));
+  emitter.emit({grad, output, lse, qkv, gradQkv}, random, b.toI64(thread),
+               b.toI64(threads));
+  return success();
+}
+
+} // namespace heddle::cpu

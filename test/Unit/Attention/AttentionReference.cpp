@@ -1,0 +1,138 @@
+//===- AttentionReference.cpp - Attention in double precision ----------- ===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "AttentionReference.h"
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace heddle::test {
+
+static std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter,
+                                      uint32_t key0, uint32_t key1) {
+  for (int round = 0; round < 10; ++round) {
+    uint64_t first = uint64_t(0xD2511F53) * counter[0];
+    uint64_t second = uint64_t(0xCD9E8D57) * counter[2];
+    counter = {uint32_t(second >> 32) ^ counter[1] ^ key0, uint32_t(second),
+               uint32_t(first >> 32) ^ counter[3] ^ key1, uint32_t(first)};
+    key0 += 0x9E3779B9;
+    key1 += 0xBB67AE85;
+  }
+  return counter;
+}
+
+double ReferenceAttention::factor(int64_t batch, int64_t head, int64_t query,
+                                  int64_t key) const {
+  if (spec.p == 0)
+    return 1;
+  uint64_t t = spec.seq, rows = spec.batch * spec.heads;
+  uint64_t index = uint64_t(random.microBatch) * rows * t * t +
+                   ((batch * spec.heads + head) * t + query) * t + key;
+  uint64_t block = index / 4;
+  uint32_t stream = uint32_t(spec.site) + uint32_t(random.layer) * 0x9E3779B9u;
+  auto words =
+      philox({uint32_t(block), uint32_t(block >> 32), random.rng[2], stream},
+             random.rng[0], random.rng[1]);
+  bool isKept = words[index % 4] >= std::floor(spec.p * 0x1p32);
+  return isKept ? 1 / (1 - spec.p) : 0;
+}
+
+int64_t ReferenceAttention::queryAt(int64_t batch, int64_t head,
+                                    int64_t row) const {
+  return ((batch * spec.seq + row) * spec.heads + head) * spec.headDim;
+}
+
+int64_t ReferenceAttention::keyAt(int64_t batch, int64_t head,
+                                  int64_t row) const {
+  int64_t kvHead = head / (spec.heads / spec.kvHeads);
+  return ((batch * spec.seq + row) * spec.kvHeads + kvHead) * spec.headDim;
+}
+
+static double dot(const double *a, const double *b, int64_t size) {
+  double sum = 0;
+  for (int64_t i = 0; i < size; ++i)
+    sum += a[i] * b[i];
+  return sum;
+}
+
+static void addScaled(double factor, const double *from, double *to,
+                      int64_t size) {
+  for (int64_t i = 0; i < size; ++i)
+    to[i] += factor * from[i];
+}
+
+std::vector<double> ReferenceAttention::probabilities(int64_t batch,
+                                                      int64_t head,
+                                                      int64_t query,
+                                                      double &lse) const {
+  int64_t seen = spec.causal ? query + 1 : spec.seq;
+  std::vector<double> row(seen);
+  for (int64_t key = 0; key < seen; ++key)
+    row[key] = spec.scale * dot(&q[queryAt(batch, head, query)],
+                                &k[keyAt(batch, head, key)], spec.headDim);
+  double largest = *std::max_element(row.begin(), row.end()), sum = 0;
+  for (double score : row)
+    sum += std::exp(score - largest);
+  lse = largest + std::log(sum);
+  for (double &score : row)
+    score = std::exp(score - lse);
+  return row;
+}
+
+void ReferenceAttention::forward() {
+  output.assign(q.size(), 0);
+  lse.assign(spec.batch * spec.heads * spec.seq, 0);
+  for (int64_t batch = 0; batch < spec.batch; ++batch)
+    for (int64_t head = 0; head < spec.heads; ++head)
+      for (int64_t query = 0; query < spec.seq; ++query) {
+        auto row =
+            probabilities(batch, head, query,
+                          lse[(batch * spec.heads + head) * spec.seq + query]);
+        for (size_t key = 0; key < row.size(); ++key)
+          addScaled(row[key] * factor(batch, head, query, key),
+                    &v[keyAt(batch, head, key)],
+                    &output[queryAt(batch, head, query)], spec.headDim);
+      }
+}
+
+ReferenceAttention::Gradients
+ReferenceAttention::backward(const std::vector<double> &grad) const {
+  Gradients result;
+  result.q.assign(q.size(), 0);
+  result.k.assign(k.size(), 0);
+  result.v.assign(v.size(), 0);
+  int64_t dim = spec.headDim;
+  for (int64_t batch = 0; batch < spec.batch; ++batch)
+    for (int64_t head = 0; head < spec.heads; ++head)
+      for (int64_t query = 0; query < spec.seq; ++query) {
+        double unused;
+        auto row = probabilities(batch, head, query, unused);
+        const double *gradRow = &grad[queryAt(batch, head, query)];
+        std::vector<double> gradProbability(row.size());
+        double mean = 0;
+        for (size_t key = 0; key < row.size(); ++key) {
+          double kept = factor(batch, head, query, key);
+          gradProbability[key] =
+              kept * dot(gradRow, &v[keyAt(batch, head, key)], dim);
+          mean += row[key] * gradProbability[key];
+          addScaled(kept * row[key], gradRow,
+                    &result.v[keyAt(batch, head, key)], dim);
+        }
+        for (size_t key = 0; key < row.size(); ++key) {
+          double gradScore =
+              spec.scale * row[key] * (gradProbability[key] - mean);
+          addScaled(gradScore, &k[keyAt(batch, head, key)],
+                    &result.q[queryAt(batch, head, query)], dim);
+          addScaled(gradScore, &q[queryAt(batch, head, query)],
+                    &result.k[keyAt(batch, head, key)], dim);
+        }
+      }
+  return result;
+}
+
+} // namespace heddle::test

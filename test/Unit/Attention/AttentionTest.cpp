@@ -1,0 +1,370 @@
+//===- AttentionTest.cpp - Attention against a reference in double ------ ===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "../Support/AttentionRunner.h"
+#include "../Support/GemmRunner.h"
+#include "AttentionReference.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "gtest/gtest.h"
+#include <cmath>
+#include <cstring>
+#include <random>
+
+using namespace mlir;
+using namespace heddle::cpu;
+using namespace heddle::test;
+
+namespace {
+
+struct Case {
+  int64_t batch, seq, heads, kvHeads, headDim;
+  bool causal = true;
+  bool packed = true;
+  bool isBf16 = false;
+  double p = 0;
+  double scale = 0; ///< 0: 1 / sqrt(headDim).
+  double tolerance = 3e-6;
+};
+
+std::string describe(const Case &test) {
+  std::string text =
+      "B" + std::to_string(test.batch) + " T" + std::to_string(test.seq) +
+      " H" + std::to_string(test.heads) + "/" + std::to_string(test.kvHeads) +
+      " D" + std::to_string(test.headDim);
+  return text + (test.causal ? " causal" : "") +
+         (test.packed ? " packed" : "") + (test.isBf16 ? " bf16" : " f32") +
+         (test.p > 0 ? " p=" + std::to_string(test.p) : "");
+}
+
+/// A tensor of f32 or bf16 that begins as NaN everywhere.
+struct Tensor {
+  Tensor(int64_t size, bool isBf16)
+      : isBf16(isBf16), bytes(size * (isBf16 ? 2 : 4), '\xff') {}
+
+  double get(int64_t index) const {
+    uint32_t bits = 0;
+    if (isBf16) {
+      uint16_t half;
+      std::memcpy(&half, &bytes[index * 2], 2);
+      bits = uint32_t(half) << 16;
+    } else {
+      std::memcpy(&bits, &bytes[index * 4], 4);
+    }
+    float value;
+    std::memcpy(&value, &bits, 4);
+    return value;
+  }
+  void set(int64_t index, float value) {
+    uint32_t bits;
+    std::memcpy(&bits, &value, 4);
+    if (!isBf16) {
+      std::memcpy(&bytes[index * 4], &bits, 4);
+      return;
+    }
+    auto half = uint16_t((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+    std::memcpy(&bytes[index * 2], &half, 2);
+  }
+  void *data() { return bytes.data(); }
+
+  bool isBf16;
+  std::vector<char> bytes;
+};
+
+/// q, k and v, or their gradients, as the kernel takes them.
+struct PackedTensors {
+  PackedTensors(const Case &test) : test(test) {
+    int64_t rows = test.batch * test.seq;
+    int64_t q = test.heads * test.headDim, kv = test.kvHeads * test.headDim;
+    widths = {q, kv, kv};
+    if (test.packed)
+      tensors.emplace_back(rows * (q + 2 * kv), test.isBf16);
+    else
+      for (int64_t width : widths)
+        tensors.emplace_back(rows * width, test.isBf16);
+  }
+
+  /// Element `index` of q, k or v (`part`) as the reference counts it.
+  std::pair<Tensor *, int64_t> locate(int part, int64_t index) {
+    if (!test.packed)
+      return {&tensors[part], index};
+    int64_t row = index / widths[part], column = index % widths[part];
+    for (int i = 0; i < part; ++i)
+      column += widths[i];
+    int64_t total = widths[0] + widths[1] + widths[2];
+    return {&tensors[0], row * total + column};
+  }
+  int64_t size(int part) const { return test.batch * test.seq * widths[part]; }
+  void appendTo(std::vector<void *> &arguments) {
+    for (Tensor &tensor : tensors)
+      arguments.push_back(tensor.data());
+  }
+  bool operator==(const PackedTensors &other) const {
+    for (size_t i = 0; i < tensors.size(); ++i)
+      if (tensors[i].bytes != other.tensors[i].bytes)
+        return false;
+    return true;
+  }
+
+  const Case &test;
+  std::array<int64_t, 3> widths;
+  std::vector<Tensor> tensors;
+};
+
+/// Compares with the reference, relative to its largest element, or to 0.1:
+/// some gradients are zero in theory.
+template <typename Get>
+void expectClose(const char *name, const std::vector<double> &expected,
+                 double tolerance, Get get) {
+  double largest = 0.1;
+  for (double value : expected)
+    largest = std::max(largest, std::abs(value));
+  for (size_t i = 0; i < expected.size(); ++i) {
+    double error = std::abs(get(i) - expected[i]);
+    // The negation also catches NaN.
+    ASSERT_FALSE(!(error <= tolerance * largest))
+        << name << " at " << i << ": " << get(i) << " for " << expected[i]
+        << ", largest " << largest;
+  }
+}
+
+class AttentionTest : public testing::TestWithParam<const char *> {
+protected:
+  void SetUp() override {
+    context = createCodegenContext();
+    std::optional<CpuTarget> host = CpuTarget::parse("native");
+    std::optional<CpuTarget> wanted = CpuTarget::parse(GetParam());
+    if (!host || !wanted || (wanted->hasAvx512 && !host->hasAvx512))
+      GTEST_SKIP() << "this machine cannot run " << GetParam();
+    target = *wanted;
+  }
+
+  AttentionSpec makeSpec(const Case &test);
+  void check(const Case &test);
+
+  std::unique_ptr<MLIRContext> context;
+  CpuTarget target;
+};
+
+AttentionSpec AttentionTest::makeSpec(const Case &test) {
+  AttentionSpec spec;
+  spec.batch = test.batch;
+  spec.seq = test.seq;
+  spec.heads = test.heads;
+  spec.kvHeads = test.kvHeads;
+  spec.headDim = test.headDim;
+  spec.scale = test.scale ? test.scale : 1 / std::sqrt(test.headDim);
+  spec.causal = test.causal;
+  spec.p = test.p;
+  spec.site = -12345;
+  if (test.isBf16)
+    spec.elementType = BFloat16Type::get(context.get());
+  else
+    spec.elementType = Float32Type::get(context.get());
+  spec.packed = test.packed;
+  return spec;
+}
+
+void AttentionTest::check(const Case &test) {
+  SCOPED_TRACE(describe(test));
+  ReferenceAttention reference;
+  reference.spec = makeSpec(test);
+  ReferenceRandom &random = reference.random;
+  std::mt19937 engine(11);
+  std::normal_distribution<float> draw;
+
+  PackedTensors inputs(test);
+  std::vector<double> *parts[3] = {&reference.q, &reference.k, &reference.v};
+  for (int part = 0; part < 3; ++part)
+    for (int64_t i = 0; i < inputs.size(part); ++i) {
+      auto [tensor, index] = inputs.locate(part, i);
+      tensor->set(index, draw(engine));
+      parts[part]->push_back(tensor->get(index));
+    }
+  Tensor grad(inputs.size(0), test.isBf16);
+  std::vector<double> gradValues;
+  for (int64_t i = 0; i < inputs.size(0); ++i) {
+    grad.set(i, draw(engine));
+    gradValues.push_back(grad.get(i));
+  }
+  reference.forward();
+  auto expected = reference.backward(gradValues);
+
+  AttentionRunner forward(*context, reference.spec, target,
+                          AttentionRunner::Pass::Forward);
+  AttentionRunner backward(*context, reference.spec, target,
+                           AttentionRunner::Pass::Gradient);
+  std::optional<Tensor> firstOutput, firstLse;
+  std::optional<PackedTensors> firstGradients;
+  for (int64_t threads : {1, 2, 3}) {
+    Tensor output(inputs.size(0), test.isBf16);
+    Tensor lse(reference.lse.size(), false);
+    std::vector<void *> arguments;
+    inputs.appendTo(arguments);
+    arguments.insert(arguments.end(), {output.data(), lse.data(), random.rng});
+    forward.runAll(arguments, random.layer, random.microBatch, threads);
+
+    PackedTensors gradients(test);
+    arguments = {grad.data()};
+    inputs.appendTo(arguments);
+    arguments.insert(arguments.end(), {output.data(), lse.data()});
+    gradients.appendTo(arguments);
+    arguments.push_back(random.rng);
+    backward.runAll(arguments, random.layer, random.microBatch, threads);
+
+    if (threads == 1) {
+      firstOutput = output;
+      firstLse = lse;
+      firstGradients.emplace(gradients);
+    }
+    EXPECT_TRUE(firstOutput->bytes == output.bytes &&
+                firstLse->bytes == lse.bytes && *firstGradients == gradients)
+        << "depends on the number of threads";
+  }
+
+  double tolerance = test.isBf16 ? 1e-2 : test.tolerance;
+  expectClose("output", reference.output, tolerance,
+              [&](int64_t i) { return firstOutput->get(i); });
+  expectClose("lse", reference.lse, 1e-6,
+              [&](int64_t i) { return firstLse->get(i); });
+  const std::vector<double> *results[3] = {&expected.q, &expected.k,
+                                           &expected.v};
+  static constexpr const char *names[3] = {"dq", "dk", "dv"};
+  for (int part = 0; part < 3; ++part)
+    expectClose(names[part], *results[part], tolerance, [&](int64_t i) {
+      auto [tensor, index] = firstGradients->locate(part, i);
+      return tensor->get(index);
+    });
+}
+
+TEST_P(AttentionTest, SequenceLengths) {
+  for (int64_t seq : {1, 2, 7, 16, 33, 64, 65, 130, 257, 500})
+    for (bool causal : {false, true})
+      check({1, seq, 2, 2, 64, causal});
+}
+
+TEST_P(AttentionTest, HeadSizes) {
+  for (int64_t headDim : {1, 3, 8, 16, 17, 40, 48, 80, 128, 200, 256})
+    for (bool causal : {false, true})
+      check({1, 70, 2, 2, headDim, causal});
+}
+
+TEST_P(AttentionTest, BatchesAndGroupsOfHeads) {
+  check({3, 40, 4, 2, 32, true});
+  check({2, 40, 6, 1, 32, false});
+  check({2, 75, 4, 2, 24, true, /*packed=*/false});
+  check({2, 75, 3, 3, 24, false, /*packed=*/false});
+  check({1, 600, 2, 1, 64, true, /*packed=*/false});
+}
+
+TEST_P(AttentionTest, Bf16) {
+  for (int64_t headDim : {1, 24, 64, 80})
+    for (bool packed : {false, true})
+      check({2, 70, 4, 2, headDim, true, packed, /*isBf16=*/true});
+  check({1, 300, 2, 2, 64, false, true, /*isBf16=*/true});
+}
+
+TEST_P(AttentionTest, Dropout) {
+  for (int64_t seq : {1, 7, 30, 64, 66, 132, 260})
+    for (bool causal : {false, true})
+      check({2, seq, 2, 2, 16, causal, true, false, /*p=*/0.1});
+  check({2, 100, 4, 2, 64, true, false, false, /*p=*/0.5});
+  check({2, 64, 4, 2, 64, true, true, /*isBf16=*/true, /*p=*/0.25});
+}
+
+/// Scores of some hundreds have an error of 1e-5, and so have their powers.
+TEST_P(AttentionTest, LargeScoresDoNotOverflow) {
+  Case test = {1, 150, 2, 2, 64};
+  test.tolerance = 5e-5;
+  test.scale = 4;
+  check(test);
+  test.scale = -2;
+  test.causal = false;
+  check(test);
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, AttentionTest,
+                         testing::Values("native", "x86-64-v3"));
+
+TEST(AttentionReferenceTest, GradientsAreDifferences) {
+  ReferenceAttention reference;
+  AttentionSpec &spec = reference.spec;
+  spec.batch = 2;
+  spec.seq = 5;
+  spec.heads = 4;
+  spec.kvHeads = 2;
+  spec.headDim = 3;
+  spec.scale = 0.7;
+  spec.causal = true;
+  spec.p = 0.3;
+  std::mt19937 engine(5);
+  std::normal_distribution<double> draw;
+  int64_t size = spec.batch * spec.seq * spec.headDim;
+  auto random = [&](int64_t count) {
+    std::vector<double> values(count);
+    for (double &value : values)
+      value = draw(engine);
+    return values;
+  };
+  reference.q = random(size * spec.heads);
+  reference.k = random(size * spec.kvHeads);
+  reference.v = random(size * spec.kvHeads);
+  auto grad = random(size * spec.heads);
+  auto loss = [&] {
+    reference.forward();
+    double sum = 0;
+    for (size_t i = 0; i < grad.size(); ++i)
+      sum += grad[i] * reference.output[i];
+    return sum;
+  };
+  auto gradients = reference.backward(grad);
+  auto compare = [&](std::vector<double> &values,
+                     const std::vector<double> &expected) {
+    const double step = 1e-5;
+    for (size_t i = 0; i < values.size(); ++i) {
+      double middle = values[i];
+      values[i] = middle + step;
+      double above = loss();
+      values[i] = middle - step;
+      double below = loss();
+      values[i] = middle;
+      EXPECT_NEAR((above - below) / (2 * step), expected[i], 1e-8);
+    }
+  };
+  compare(reference.q, gradients.q);
+  compare(reference.k, gradients.k);
+  compare(reference.v, gradients.v);
+}
+
+TEST(AttentionSpecTest, RefusesWhatItCannotEmit) {
+  auto context = createCodegenContext();
+  OpBuilder builder(context.get());
+  AttentionSpec spec;
+  spec.batch = spec.seq = spec.headDim = 8;
+  spec.heads = 6;
+  spec.kvHeads = 4;
+  spec.elementType = builder.getF32Type();
+  spec.packed = true;
+  CpuTarget target;
+  Value none;
+  auto emit = [&] {
+    return emitAttention(builder, builder.getUnknownLoc(), spec, target, none,
+                         none, none, {}, none, none, none);
+  };
+  EXPECT_TRUE(failed(emit())) << "heads are no multiple of kvHeads";
+  spec.kvHeads = 3;
+  spec.headDim = AttentionSpec::maxHeadDim + 1;
+  EXPECT_TRUE(failed(emit())) << "headDim is too large";
+  spec.headDim = 8;
+  spec.p = 0.1;
+  EXPECT_TRUE(failed(emit())) << "dropout has no random numbers";
+  spec.p = 0;
+  spec.packed = false;
+  EXPECT_TRUE(failed(emit())) << "one operand where three are needed";
+}
+
+} // namespace

@@ -1,0 +1,117 @@
+//===- AttentionRunner.cpp - Compiles and runs one attention ------------ ===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "AttentionRunner.h"
+#include "heddle/Codegen/CPU/CompileObject.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "llvm/ExecutionEngine/Orc/LLJIT.h"
+#include "llvm/Support/TargetSelect.h"
+#include <chrono>
+#include <cstdlib>
+
+using namespace mlir;
+
+namespace heddle::test {
+
+struct AttentionRunner::Loaded {
+  std::unique_ptr<llvm::orc::LLJIT> jit;
+};
+
+static LogicalResult emitBody(OpBuilder &builder, Location loc,
+                              const cpu::AttentionSpec &spec,
+                              const cpu::CpuTarget &target,
+                              AttentionRunner::Pass pass, Block &entry) {
+  Type pointer = LLVM::LLVMPointerType::get(builder.getContext());
+  auto load = [&](Type type, Value base, int32_t index) -> Value {
+    Value address = builder.create<LLVM::GEPOp>(loc, pointer, type, base,
+                                                ArrayRef<LLVM::GEPArg>(index));
+    return builder.create<LLVM::LoadOp>(loc, type, address);
+  };
+  int32_t next = 0;
+  auto take = [&](int count) {
+    SmallVector<Value> tensors;
+    for (int i = 0; i < count; ++i)
+      tensors.push_back(load(pointer, entry.getArgument(0), next++));
+    return tensors;
+  };
+  auto random = [&] {
+    cpu::AttentionRandom random;
+    if (spec.p > 0)
+      random = {take(1)[0], load(builder.getI64Type(), entry.getArgument(1), 0),
+                load(builder.getI64Type(), entry.getArgument(1), 1)};
+    return random;
+  };
+  Value thread = entry.getArgument(2), threads = entry.getArgument(3);
+  Value scratch = entry.getArgument(4);
+  int operands = spec.packed ? 1 : 3;
+  if (pass == AttentionRunner::Pass::Forward) {
+    auto qkv = take(operands), results = take(2);
+    return cpu::emitAttention(builder, loc, spec, target, qkv, results[0],
+                              results[1], random(), scratch, thread, threads);
+  }
+  auto grad = take(1), qkv = take(operands), forward = take(2);
+  auto results = take(operands);
+  return cpu::emitAttentionGrad(builder, loc, spec, target, grad[0], qkv,
+                                forward[0], forward[1], results, random(),
+                                scratch, thread, threads);
+}
+
+AttentionRunner::AttentionRunner(MLIRContext &context,
+                                 const cpu::AttentionSpec &spec,
+                                 const cpu::CpuTarget &target, Pass pass)
+    : loaded(std::make_unique<Loaded>()),
+      scratchSize(pass == Pass::Forward
+                      ? cpu::attentionScratchBytes(spec, target)
+                      : cpu::attentionGradScratchBytes(spec, target)) {
+  using Clock = std::chrono::steady_clock;
+  llvm::ExitOnError exitOnError("attention: ");
+  auto start = Clock::now();
+  Location loc = UnknownLoc::get(&context);
+  OwningOpRef<ModuleOp> module = ModuleOp::create(loc);
+  OpBuilder builder(module->getBodyRegion());
+  Type pointer = LLVM::LLVMPointerType::get(&context);
+  Type i64 = builder.getI64Type();
+  auto function = builder.create<func::FuncOp>(
+      loc, "attention",
+      builder.getFunctionType({pointer, pointer, i64, i64, pointer}, {}));
+  Block *body = function.addEntryBlock();
+  builder.setInsertionPointToStart(body);
+  if (failed(emitBody(builder, loc, spec, target, pass, *body)))
+    exitOnError(
+        llvm::createStringError(llvm::inconvertibleErrorCode(), "refused"));
+  builder.create<func::ReturnOp>(loc);
+  auto object = exitOnError(cpu::compileToObject(*module, target));
+  seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  objectBytes = object->getBuffer().str();
+
+  llvm::InitializeNativeTarget();
+  llvm::InitializeNativeTargetAsmPrinter();
+  loaded->jit = exitOnError(llvm::orc::LLJITBuilder().create());
+  exitOnError(loaded->jit->addObjectFile(std::move(object)));
+  entry = exitOnError(loaded->jit->lookup("attention")).toPtr<Entry>();
+}
+
+AttentionRunner::~AttentionRunner() = default;
+
+void AttentionRunner::run(const std::vector<void *> &tensors, int64_t layer,
+                          int64_t microBatch, int64_t thread, int64_t threads,
+                          void *scratch) const {
+  const int64_t scalars[] = {layer, microBatch};
+  entry(tensors.data(), scalars, thread, threads, scratch);
+}
+
+void AttentionRunner::runAll(const std::vector<void *> &tensors, int64_t layer,
+                             int64_t microBatch, int64_t threads) const {
+  void *scratch = std::aligned_alloc(64, (scratchSize + 63) / 64 * 64);
+  for (int64_t thread = 0; thread < threads; ++thread)
+    run(tensors, layer, microBatch, thread, threads, scratch);
+  std::free(scratch);
+}
+
+} // namespace heddle::test
