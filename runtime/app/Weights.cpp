@@ -48,11 +48,9 @@ static uint32_t streamOf(const std::string &name) {
   return hash;
 }
 
-/// Fills `count` floats with the numbers first.. of a random stream: normal
-/// with the given mean and standard deviation.
-static void fillNormal(float *values, int64_t first, int64_t count,
-                       uint64_t seed, uint32_t site, double mean,
-                       double stddev) {
+void heddle::rt::fillNormal(float *values, int64_t first, int64_t count,
+                            uint64_t seed, uint32_t site, double mean,
+                            double stddev) {
   constexpr double scale = 1.0 / 4294967296.0;
   for (int64_t i = first; i < first + count;) {
     PhiloxWords words = philox(seed, uint64_t(i) / 4, 0, site);

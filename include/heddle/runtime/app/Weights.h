@@ -29,6 +29,11 @@ io::CheckpointState resumeFrom(Job &job, const std::string &directory);
 io::CheckpointContents describeCheckpoint(const Session &session,
                                           const io::CheckpointState &state);
 
+/// Fills `count` floats with the numbers first.. of a state's random stream:
+/// normal with the given mean and standard deviation. `site` names the stream.
+void fillNormal(float *values, int64_t first, int64_t count, uint64_t seed,
+                uint32_t site, double mean, double stddev);
+
 /// The elements first .. first + count of the first value of a state that is
 /// not loaded. Every state of a seed has a random stream of its own, by its
 /// name.
