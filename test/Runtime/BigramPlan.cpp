@@ -1,0 +1,236 @@
+//===- BigramPlan.cpp - A plan for the kernels in BigramKernels.c ---------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "BigramPlan.h"
+
+#include <fstream>
+#include <iterator>
+
+using namespace heddle;
+using namespace heddle::plan;
+using heddle::test::BigramShape;
+
+/// Places in the arena, each on its own cache line.
+enum : int64_t {
+  idsAt = 0,
+  labelsAt = 256,
+  rngAt = 512,
+  lrAt = 576,
+  correction1At = 640,
+  correction2At = 704,
+  lossAt = 768,
+  normAt = 832,
+  positionAt = 896,
+  logitsAt = 1024,
+  frameEnd = 2048,
+  scratchAt = 4096,
+};
+
+static constexpr int64_t tableBytes =
+    BigramShape::vocab * BigramShape::vocab * sizeof(float);
+enum : int64_t {
+  tableAt = 0,
+  expAvgAt = tableBytes,
+  expAvgSqAt = 2 * tableBytes,
+  gradientAt = 3 * tableBytes,
+  copyAt = 4 * tableBytes,
+  persistentEnd = 4 * tableBytes + tableBytes / 2,
+};
+
+static Ref ref(Space space, int64_t offset, int64_t bytes, int64_t stride = 0) {
+  Ref result;
+  result.space = space;
+  (space == Space::Arg ? result.index : result.offset) = offset;
+  result.bytes = bytes;
+  result.stride = stride;
+  return result;
+}
+
+static Scalar constant(int64_t value) {
+  return {Scalar::Kind::Constant, value};
+}
+
+static Command command(Command::Kind kind, int64_t target,
+                       std::vector<Ref> refs, std::vector<Scalar> scalars = {},
+                       std::string path = "table") {
+  Command result;
+  result.kind = kind;
+  result.target = target;
+  result.refs = std::move(refs);
+  result.scalars = std::move(scalars);
+  result.path = std::move(path);
+  return result;
+}
+
+static Port port(const char *name, DType type, std::vector<int64_t> shape,
+                 int64_t offset) {
+  Port result;
+  result.name = name;
+  result.type = type;
+  result.shape = std::move(shape);
+  int64_t bytes = byteSize(type);
+  for (int64_t extent : result.shape)
+    bytes *= extent;
+  result.ref = ref(Space::Frame, offset, bytes);
+  return result;
+}
+
+static State state(const char *role, int64_t offset, DType type = DType::F32) {
+  State result;
+  result.name =
+      std::string(role) == "parameter" ? "table" : std::string(role) + ".table";
+  result.role = role;
+  result.type = type;
+  result.shape = {BigramShape::vocab, BigramShape::vocab};
+  result.offset = offset;
+  if (result.role == "parameter") {
+    result.trainable = true;
+    result.sourceName = "table.weight";
+    result.init = {Init::Kind::Normal, 0, 0.02};
+  } else {
+    result.parameter = "table";
+  }
+  result.checkpointed = result.role == "exp_avg" || result.role == "exp_avg_sq";
+  return result;
+}
+
+enum : int64_t { backward, loss, logits, adam };
+
+static void addSequences(Plan &plan) {
+  constexpr Space persistent = Space::Persistent, frame = Space::Frame;
+  constexpr int64_t tokens = BigramShape::microBatch * BigramShape::seq;
+  constexpr auto launch = Command::Kind::Launch;
+  Ref table = ref(persistent, tableAt, tableBytes);
+  Ref gradient = ref(persistent, gradientAt, tableBytes);
+  Command loop = command(Command::Kind::Loop, 1,
+                         {ref(frame, idsAt, tokens * 4, tokens * 4),
+                          ref(frame, labelsAt, tokens * 4, tokens * 4),
+                          ref(frame, lossAt, 4), ref(frame, rngAt, 16)});
+  loop.frameOffset = frameEnd;
+  loop.count = BigramShape::accumulate;
+  plan.sequences = {
+      {"train",
+       scratchAt,
+       0,
+       0,
+       {command(Command::Kind::Fill, 0, {gradient}),
+        command(Command::Kind::Fill, 0, {ref(frame, lossAt, 4)}), loop,
+        command(launch, adam,
+                {table, ref(persistent, expAvgAt, tableBytes),
+                 ref(persistent, expAvgSqAt, tableBytes), gradient,
+                 ref(frame, lrAt, 4), ref(frame, correction1At, 4),
+                 ref(frame, correction2At, 4), ref(frame, normAt, 4),
+                 ref(persistent, copyAt, tableBytes / 2)})}},
+      {"micro_batch",
+       0,
+       4,
+       0,
+       {command(launch, backward,
+                {ref(Space::Arg, 0, tokens * 4), ref(Space::Arg, 1, tokens * 4),
+                 table, gradient, ref(Space::Arg, 2, 4),
+                 ref(Space::Arg, 3, 16)},
+                {constant(tokens),
+                 constant(tokens * BigramShape::accumulate),
+                 {Scalar::Kind::LoopIndex, 0}})}},
+      {"eval",
+       scratchAt,
+       0,
+       0,
+       {command(Command::Kind::Fill, 0, {ref(frame, lossAt, 4)}),
+        command(launch, loss,
+                {ref(frame, idsAt, tokens * 4),
+                 ref(frame, labelsAt, tokens * 4), table,
+                 ref(frame, lossAt, 4)},
+                {constant(tokens)})}},
+      {"generate",
+       scratchAt,
+       0,
+       0,
+       {command(launch, logits,
+                {ref(frame, idsAt, BigramShape::seq * 4),
+                 ref(frame, positionAt, 4), table,
+                 ref(frame, logitsAt, BigramShape::vocab * 4)})}}};
+}
+
+static void addPrograms(Plan &plan) {
+  using S = BigramShape;
+  Port lossPort = port("loss", DType::F32, {}, lossAt);
+  plan.programs = {
+      {"train",
+       0,
+       {port("ids", DType::I32, {S::accumulate, S::microBatch, S::seq}, idsAt),
+        port("labels", DType::I32, {S::accumulate, S::microBatch, S::seq},
+             labelsAt),
+        port("rng", DType::I32, {4}, rngAt), port("lr", DType::F32, {}, lrAt),
+        port("bias_correction1", DType::F32, {}, correction1At),
+        port("bias_correction2", DType::F32, {}, correction2At)},
+       {lossPort, port("grad_norm", DType::F32, {}, normAt)},
+       1e6},
+      {"eval",
+       2,
+       {port("ids", DType::I32, {S::microBatch, S::seq}, idsAt),
+        port("labels", DType::I32, {S::microBatch, S::seq}, labelsAt)},
+       {lossPort},
+       0},
+      {"generate",
+       3,
+       {port("ids", DType::I32, {1, S::seq}, idsAt),
+        port("position", DType::I32, {}, positionAt)},
+       {port("logits", DType::F32, {S::vocab}, logitsAt)},
+       0}};
+}
+
+Plan heddle::test::makeBigramPlan() {
+  Plan plan;
+  plan.version = "0.1.0";
+  plan.family = "bigram";
+  plan.modelConfig = {{"model_type", "bigram"}, {"vocab_size", 256}};
+  plan.vocabSize = BigramShape::vocab;
+  plan.parameters = BigramShape::vocab * BigramShape::vocab;
+  plan.batch = BigramShape::batch;
+  plan.microBatch = BigramShape::microBatch;
+  plan.accumulate = BigramShape::accumulate;
+  plan.seq = plan.maxPositions = BigramShape::seq;
+  plan.threads = 2;
+  plan.precision = "fp32";
+  plan.march = "x86-64-v3";
+  plan.features = {"sse2"};
+  plan.recompute = "none";
+  plan.weights.random = true;
+  plan.weights.seed = 7;
+  plan.optimizer.lr = 0.05;
+  plan.states = {state("parameter", tableAt), state("exp_avg", expAvgAt),
+                 state("exp_avg_sq", expAvgSqAt), state("gradient", gradientAt),
+                 state("compute-copy", copyAt, DType::BF16)};
+  int64_t scratchBytes = BigramShape::vocab * 4;
+  for (const char *name :
+       {"bigram_backward", "bigram_loss", "bigram_logits", "bigram_adam"}) {
+    Kernel kernel;
+    kernel.name = name;
+    kernel.scratchBytes = scratchBytes;
+    plan.kernels.push_back(kernel);
+  }
+  addSequences(plan);
+  addPrograms(plan);
+  plan.memory.persistentBytes = persistentEnd;
+  plan.memory.scratchOffset = scratchAt;
+  plan.memory.scratchBytesPerThread = scratchBytes;
+  plan.memory.arenaBytes = 8192;
+  plan.memory.owners = {{"states", persistentEnd}, {"arena", 8192}};
+  plan.phases = {{"import", 0.01}};
+  return plan;
+}
+
+std::vector<char> heddle::test::readFile(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::vector<char> heddle::test::readBigramKernels() {
+  return readFile(HEDDLE_TEST_KERNELS);
+}

@@ -1,0 +1,171 @@
+//===- BinaryErrorsTest.cpp - Tests of a compiled binary's errors ---------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "BigramPlan.h"
+#include "BinaryRun.h"
+#include "heddle/runtime/io/Safetensors.h"
+
+#include <filesystem>
+#include <fstream>
+
+using namespace heddle;
+using namespace heddle::test;
+using nlohmann::json;
+
+static void expectError(const RunResult &result, int exitCode,
+                        const std::string &code) {
+  EXPECT_EQ(result.exitCode, exitCode);
+  EXPECT_EQ(result.err.rfind("error[" + code + "]", 0), 0u) << result.err;
+  EXPECT_NE(result.err.find("help:"), std::string::npos) << result.err;
+}
+
+TEST_F(BinaryTest, RefusesWrongUse) {
+  std::string model = makeBinary(makeBigramPlan());
+  expectError(run(model, {"train", "--dta", "x"}), 2, "H0190");
+  expectError(run(model, {"train", "--steps", "3"}), 2, "H0190");
+  expectError(run(model, {}), 2, "H0190");
+  expectError(run(model, {"eval", "--data", makeTokens(500), "--threads", "3"}),
+              2, "H0193");
+  expectError(run(model, {"generate", "--prompt", ""}), 2, "H0195");
+  expectError(run(model, {"generate", "--prompt-ids", "1,x"}), 2, "H0195");
+  expectError(run(model, {"generate", "--prompt-ids", "256"}), 2, "H0195");
+}
+
+TEST_F(BinaryTest, RefusesVerbsThatItDoesNotHold) {
+  plan::Plan plan = makeBigramPlan();
+  plan.programs.resize(1);
+  expectError(run(makeBinary(plan), {"generate", "--prompt", "a"}), 2, "H0191");
+}
+
+TEST_F(BinaryTest, RefusesCpusThatLackFeatures) {
+  plan::Plan plan = makeBigramPlan();
+  plan.features = {"xop", "amx-complex"}; // No CPU has both.
+  std::string model = makeBinary(plan);
+  expectError(run(model, {"train", "--data", "x", "--steps", "1"}), 4, "H0291");
+  EXPECT_EQ(run(model, {"info"}).exitCode, 0);
+}
+
+TEST_F(BinaryTest, RefusesMemoryThatIsNotThere) {
+  plan::Plan plan = makeBigramPlan();
+  plan.memory.arenaBytes = int64_t(1) << 50;
+  expectError(run(makeBinary(plan), {"eval", "--data", makeTokens(500)}), 4,
+              "H0292");
+}
+
+TEST_F(BinaryTest, RefusesBadTokens) {
+  std::string model = makeBinary(makeBigramPlan());
+  std::string log = inDirectory("log.jsonl");
+  // The wrong token stands in the last batch.
+  RunResult foreign =
+      run(model, {"train", "--data", makeTokens(3 * 64 + 1, "bad.bin", 300),
+                  "--steps", "5", "--log", log, "--progress", "none"});
+  expectError(foreign, 3, "H0346");
+  std::vector<json> lines = readLog(log);
+  EXPECT_EQ(lossesOf(log).size(), 2u);
+  EXPECT_EQ(lines.back()["event"], "error");
+  EXPECT_EQ(lines.back()["code"], "H0346");
+  expectError(run(model, {"train", "--data", makeTokens(64), "--steps", "1"}),
+              3, "H0347");
+  EXPECT_EQ(
+      run(model, {"train", "--data", "/no/such", "--steps", "1"}).exitCode, 3);
+}
+
+TEST_F(BinaryTest, BadInputLeavesFilesAlone) {
+  std::string model = makeBinary(makeBigramPlan());
+  std::string log = inDirectory("log.jsonl");
+  std::ofstream(log) << "kept";
+  run(model, {"train", "--data", makeTokens(10), "--steps", "1", "--log", log,
+              "--save", inDirectory("out")});
+  EXPECT_EQ(readFile(log).size(), 4u);
+  EXPECT_FALSE(std::filesystem::exists(inDirectory("out")));
+}
+
+TEST_F(BinaryTest, RefusesDamagedBinaries) {
+  std::string model = makeBinary(makeBigramPlan());
+  std::vector<char> good = readFile(model);
+  std::string text(good.begin(), good.end());
+  auto damaged = [&](const std::string &where) {
+    std::string copy = text;
+    size_t place = copy.rfind(where);
+    EXPECT_NE(place, std::string::npos);
+    copy[place + where.size() - 1] ^= 1;
+    std::string path = inDirectory("damaged");
+    std::ofstream(path, std::ios::binary) << copy;
+    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+    return path;
+  };
+  std::vector<char> kernels = readFile(HEDDLE_TEST_KERNELS);
+  std::string middle(kernels.begin() + 4096, kernels.begin() + 4160);
+  expectError(run(damaged("\"seq\":1"), {"info"}), 3, "H0382");
+  expectError(run(damaged(middle), {"bench"}), 3, "H0382");
+  expectError(run(HEDDLE_TEST_RUNTIME, {"info"}), 3, "H0381");
+}
+
+TEST_F(BinaryTest, RefusesForeignWeights) {
+  std::string model = makeBinary(makeBigramPlan());
+  std::string data = makeTokens(500), weights = inDirectory("w.safetensors");
+  std::vector<float> values(512, 0);
+  io::TensorToWrite tensor;
+  tensor.name = "table.weight";
+  tensor.dtype = "F32";
+  tensor.shape = {2, 256};
+  tensor.data = values.data();
+  io::writeSafetensors(weights, {tensor});
+  expectError(run(model, {"eval", "--data", data, "--weights", weights}), 3,
+              "H0387");
+  tensor.name = "tabel.weight";
+  io::writeSafetensors(weights, {tensor});
+  expectError(run(model, {"eval", "--data", data, "--weights", weights}), 3,
+              "H0335");
+}
+
+TEST_F(BinaryTest, RefusesWeightsThatChanged) {
+  std::string weights = inDirectory("w.safetensors");
+  std::vector<float> values(65536, 0);
+  io::TensorToWrite tensor;
+  tensor.name = "table.weight";
+  tensor.dtype = "F32";
+  tensor.shape = {256, 256};
+  tensor.data = values.data();
+  io::writeSafetensors(weights, {tensor});
+  plan::Plan plan = makeBigramPlan();
+  plan.weights.random = false;
+  plan.weights.directory = weights;
+  plan.weights.headerHash = io::openWeights(weights).headerHash();
+  std::string model = makeBinary(plan), data = makeTokens(500);
+  EXPECT_EQ(run(model, {"eval", "--data", data}).exitCode, 0);
+  io::writeSafetensors(weights, {tensor}, {{"format", "np"}});
+  expectError(run(model, {"eval", "--data", data}), 3, "H0386");
+  EXPECT_EQ(run(model, {"eval", "--data", data, "--weights", weights}).exitCode,
+            0);
+}
+
+TEST_F(BinaryTest, StopsAtALossThatIsNotFinite) {
+  plan::Plan plan = makeBigramPlan();
+  plan.optimizer.lr = 1e38;
+  std::string log = inDirectory("log.jsonl");
+  RunResult result =
+      run(makeBinary(plan),
+          {"train", "--data", makeTokens(500), "--steps", "20", "--log", log,
+           "--save", inDirectory("out"), "--progress", "none"});
+  expectError(result, 5, "H0410");
+  EXPECT_EQ(readLog(log).back()["code"], "H0410");
+  EXPECT_FALSE(std::filesystem::exists(inDirectory("out/latest")));
+}
+
+TEST_F(BinaryTest, RefusesOutputThatCannotBeWritten) {
+  std::string model = makeBinary(makeBigramPlan());
+  std::string data = makeTokens(500);
+  std::ofstream(inDirectory("file")) << "x";
+  RunResult result = run(model, {"train", "--data", data, "--steps", "1",
+                                 "--save", inDirectory("file") + "/out"});
+  expectError(result, 5, "H0402");
+  result = run(model, {"train", "--data", data, "--steps", "1", "--log",
+                       "/no/such/log"});
+  expectError(result, 5, "H0411");
+}

@@ -1,0 +1,271 @@
+//===- CheckpointTest.cpp - Tests of checkpoint directories -----*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/io/Checkpoint.h"
+#include "IoTestSupport.h"
+#include <csignal>
+#include <random>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace heddle;
+using namespace heddle::io;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// A model of two tensors whose values all are the step.
+class Model {
+public:
+  explicit Model(int64_t step, size_t elements = 64)
+      : step(step), values(elements, static_cast<float>(step)) {}
+
+  /// Points into this model, which must outlive it.
+  CheckpointContents contents() const {
+    std::vector<int64_t> shape = {static_cast<int64_t>(values.size())};
+    auto tensor = [&](const std::string &name) {
+      return TensorToWrite{name, "F32", shape, values.data(), nullptr};
+    };
+    CheckpointContents contents;
+    contents.config = {{"model_type", "gpt2"}, {"n_embd", 8}};
+    contents.model = {tensor("wte.weight"), tensor("h.0.ln_1.bias")};
+    contents.optimizer = {tensor("exp_avg.wte.weight"),
+                          tensor("exp_avg_sq.wte.weight")};
+    contents.state.step = step;
+    contents.state.seed = ~uint64_t(0) - step;
+    contents.state.dataPosition = step;
+    contents.state.dataFile = "train.bin";
+    contents.state.planHash = "abc";
+    contents.state.extra = {{"note", "x"}};
+    return contents;
+  }
+  std::string save(const std::string &path, int64_t keepLast = 0) const {
+    return saveCheckpoint(path, contents(), keepLast);
+  }
+
+private:
+  int64_t step;
+  std::vector<float> values;
+};
+
+} // namespace
+
+/// Opens a checkpoint, checks that all its parts are of one step; the step.
+static int64_t stepOf(const std::string &path) {
+  Checkpoint checkpoint = openCheckpoint(path);
+  EXPECT_EQ(checkpoint.state.seed, ~uint64_t(0) - checkpoint.state.step);
+  for (const WeightSet *set : {&checkpoint.model, &checkpoint.optimizer})
+    for (const TensorInfo &info : set->tensors()) {
+      std::vector<float> values(info.numElements());
+      set->read(info, "F32", values.data());
+      for (float value : values)
+        EXPECT_EQ(value, static_cast<float>(checkpoint.state.step));
+    }
+  return checkpoint.state.step;
+}
+
+static std::vector<std::string> namesIn(const std::string &path) {
+  return listDirectory(path, "H0301");
+}
+
+TEST(Checkpoint, SavesAndLoads) {
+  TestDirectory directory;
+  std::string tokenizer = directory.write("model/tokenizer.json", "{}");
+  Model model(200);
+  CheckpointContents contents = model.contents();
+  contents.copies = {tokenizer, directory / "model/absent.json"};
+  std::string out = directory / "a/b/out";
+  std::string path = saveCheckpoint(out, contents);
+  EXPECT_EQ(path, out + "/step-000200");
+  EXPECT_EQ(slurp(out + "/latest"), "step-000200\n");
+  EXPECT_EQ(namesIn(out), (std::vector<std::string>{"latest", "step-000200"}));
+  EXPECT_EQ(namesIn(path),
+            (std::vector<std::string>{"config.json", "heddle",
+                                      "model.safetensors", "tokenizer.json"}));
+  EXPECT_EQ(namesIn(path + "/heddle"),
+            (std::vector<std::string>{"manifest.json", "optimizer.safetensors",
+                                      "state.json"}));
+  EXPECT_EQ(stepOf(path), 200);
+  EXPECT_EQ(stepOf(out), 200);
+  Checkpoint checkpoint = openCheckpoint(out, false);
+  EXPECT_EQ(checkpoint.state.dataPosition, 200);
+  EXPECT_EQ(checkpoint.state.dataFile, "train.bin");
+  EXPECT_EQ(checkpoint.state.planHash, "abc");
+  EXPECT_EQ(checkpoint.state.extra.at("note"), "x");
+  EXPECT_EQ(openWeights(out).tensors().size(), 2u);
+  for (const CheckpointPart &part : verifyCheckpoint(out))
+    EXPECT_EQ(part.problem, "");
+}
+
+TEST(Checkpoint, SavingTwiceGivesTheSameBytes) {
+  TestDirectory directory;
+  for (const char *name : {"a", "b"})
+    Model(3).save(directory / name);
+  for (const char *file :
+       {"config.json", "model.safetensors", "heddle/optimizer.safetensors",
+        "heddle/state.json", "heddle/manifest.json"})
+    EXPECT_EQ(slurp(directory / ("a/step-000003/" + std::string(file))),
+              slurp(directory / ("b/step-000003/" + std::string(file))))
+        << file;
+}
+
+TEST(Checkpoint, ReplacesAStepAndCleansUp) {
+  TestDirectory directory;
+  Model(5).save(directory.path());
+  directory.write(".heddle-tmp-step-000006-1/model.safetensors", "half");
+  Model model(5);
+  CheckpointContents changed = model.contents();
+  changed.state.planHash = "other";
+  saveCheckpoint(directory.path(), changed);
+  EXPECT_EQ(openCheckpoint(directory.path()).state.planHash, "other");
+  EXPECT_EQ(namesIn(directory.path()),
+            (std::vector<std::string>{"latest", "step-000005"}));
+}
+
+TEST(Checkpoint, KeepsTheLast) {
+  TestDirectory directory;
+  for (int64_t step : {10, 20, 30})
+    Model(step).save(directory.path());
+  Model(40).save(directory.path(), 2);
+  EXPECT_EQ(namesIn(directory.path()),
+            (std::vector<std::string>{"latest", "step-000030", "step-000040"}));
+  // A run that begins again keeps its own, though its step is lower.
+  Model(1).save(directory.path(), 1);
+  EXPECT_EQ(namesIn(directory.path()),
+            (std::vector<std::string>{"latest", "step-000001"}));
+}
+
+TEST(Checkpoint, AFailedSaveLeavesTheLastOne) {
+  TestDirectory directory;
+  Model(1).save(directory.path());
+  Model model(2);
+  CheckpointContents contents = model.contents();
+  contents.optimizer[0].data = nullptr;
+  contents.optimizer[0].produce = [](const TensorToWrite::Sink &) {
+    fail("H0401", "no space left");
+  };
+  EXPECT_EQ(codeOf([&] { saveCheckpoint(directory.path(), contents); }),
+            "H0401");
+  EXPECT_EQ(stepOf(directory.path()), 1);
+  EXPECT_EQ(namesIn(directory.path()),
+            (std::vector<std::string>{"latest", "step-000001"}));
+  std::string file = directory.write("file", "");
+  EXPECT_EQ(codeOf([&] { Model(1).save(file + "/out"); }), "H0402");
+}
+
+TEST(Checkpoint, DamageIsNamed) {
+  TestDirectory directory;
+  struct {
+    const char *file, *code;
+    void (*damage)(const std::string &);
+  } cases[] = {
+      {"model.safetensors", "H0361",
+       [](const std::string &path) { fs::remove(path); }},
+      {"heddle/optimizer.safetensors", "H0362",
+       [](const std::string &path) { fs::resize_file(path, 100); }},
+      {"heddle/optimizer.safetensors", "H0363",
+       [](const std::string &path) {
+         std::fstream file(path, std::ios::in | std::ios::out);
+         file.seekp(-1, std::ios::end);
+         file.put('\7');
+       }},
+      {"heddle/state.json", "H0362",
+       [](const std::string &path) { std::ofstream(path) << "{}"; }},
+      {"heddle/manifest.json", "H0302",
+       [](const std::string &path) { std::ofstream(path) << "{"; }},
+      {"heddle/manifest.json", "H0364",
+       [](const std::string &path) {
+         std::ofstream(path) << "{\"version\": 9, \"files\": []}";
+       }},
+      {"heddle/manifest.json", "H0361",
+       [](const std::string &path) {
+         std::ofstream(path) << "{\"version\": 1, \"files\": [{\"name\": "
+                                "\"../x\", \"bytes\": 1, \"xxh3\": \"\"}]}";
+       }},
+  };
+  for (const auto &test : cases) {
+    std::string path = Model(7).save(directory / "out");
+    test.damage(path + "/" + test.file);
+    Diagnostic diagnostic = diagnosticOf([&] { openCheckpoint(path); });
+    EXPECT_EQ(diagnostic.code, test.code) << diagnostic.message;
+    EXPECT_EQ(diagnostic.exitCode(), 3);
+    EXPECT_EQ(diagnostic.location.file, path + "/" + test.file);
+  }
+  std::string path = Model(7).save(directory / "out");
+  fs::remove(path + "/config.json");
+  std::vector<CheckpointPart> parts = verifyCheckpoint(path);
+  ASSERT_EQ(parts.size(), 4u);
+  EXPECT_EQ(parts[0].problem, "config.json is missing from the checkpoint");
+  EXPECT_EQ(parts[1].problem, "");
+}
+
+TEST(Checkpoint, SaysWhatIsNoCheckpoint) {
+  TestDirectory directory;
+  EXPECT_EQ(codeOf([&] { openCheckpoint(directory.path()); }), "H0360");
+  EXPECT_EQ(codeOf([&] { openCheckpoint(directory / "absent"); }), "H0360");
+  Model(7).save(directory.path());
+  directory.write("latest", "step-000008\n");
+  Diagnostic diagnostic =
+      diagnosticOf([&] { openCheckpoint(directory.path()); });
+  EXPECT_EQ(diagnostic.code, "H0365");
+  EXPECT_EQ(diagnostic.help,
+            "name " + directory.path() + "/step-000007 instead");
+}
+
+TEST(Checkpoint, InspectsAndExports) {
+  TestDirectory directory;
+  std::string path = Model(7).save(directory.path());
+  nlohmann::json all =
+      nlohmann::json::parse(inspectCheckpoint(directory.path(), true));
+  EXPECT_EQ(all["step"], 7);
+  EXPECT_EQ(all["elements"], 128);
+  EXPECT_EQ(all["tensors"].size(), 2u);
+  std::string text = inspectCheckpoint(path, false);
+  EXPECT_NE(text.find("tensor wte.weight: F32 [64]"), std::string::npos);
+  EXPECT_NE(text.find("2 tensors, 128 elements, 512 bytes"), std::string::npos);
+  std::string out = directory / "export";
+  exportCheckpoint(path, out);
+  EXPECT_EQ(namesIn(out),
+            (std::vector<std::string>{"config.json", "model.safetensors"}));
+  EXPECT_EQ(slurp(out + "/model.safetensors"),
+            slurp(path + "/model.safetensors"));
+  EXPECT_EQ(codeOf([&] { exportCheckpoint(path, out); }), "H0181");
+  // A plain directory of weights can be inspected too.
+  EXPECT_EQ(nlohmann::json::parse(inspectCheckpoint(out, true)).count("step"),
+            0u);
+}
+
+TEST(Checkpoint, KilledAtAnyMomentTheLatestLoads) {
+  TestDirectory directory;
+  std::mt19937 random(7);
+  int64_t last = 0, killedWhileSaving = 0;
+  Model(0).save(directory.path());
+  for (int round = 0; round < 40; ++round) {
+    pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      for (int64_t step = last + 1;; ++step)
+        Model(step, 1 << 14).save(directory.path(), 1 + round % 2);
+    }
+    usleep(random() % 30000);
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+    for (const std::string &name : namesIn(directory.path()))
+      killedWhileSaving += name.rfind(".heddle-tmp-", 0) == 0;
+    int64_t step = stepOf(directory.path());
+    EXPECT_GE(step, last);
+    last = step;
+    // Whatever has a step's name is whole.
+    for (const std::string &name : namesIn(directory.path()))
+      if (name.rfind("step-", 0) == 0)
+        stepOf(directory / name);
+  }
+  EXPECT_GT(killedWhileSaving, 0);
+  Model(last + 1).save(directory.path(), 1);
+  EXPECT_EQ(namesIn(directory.path()).size(), 2u);
+}

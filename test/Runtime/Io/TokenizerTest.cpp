@@ -1,0 +1,160 @@
+//===- TokenizerTest.cpp - Tests of tokenizers ------------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/io/Tokenizer.h"
+#include "IoTestSupport.h"
+#include "heddle/runtime/io/TokenFile.h"
+#include <nlohmann/json.hpp>
+
+using namespace heddle;
+using namespace heddle::io;
+
+namespace {
+
+/// The character of the byte-level alphabet that stands for a byte, as UTF-8.
+std::string alphabet(int byte) {
+  int next = 256, code = byte;
+  for (int b = 0; b <= byte; ++b) {
+    bool printable =
+        (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;
+    if (b == byte && !printable)
+      code = next;
+    next += !printable;
+  }
+  if (code < 0x80)
+    return std::string(1, static_cast<char>(code));
+  return {static_cast<char>(0xC0 | code >> 6),
+          static_cast<char>(0x80 | (code & 0x3F))};
+}
+
+/// A tokenizer of the 256 bytes (ids equal the bytes), some merges from 256 on,
+/// and an end of text.
+nlohmann::json makeTokenizer() {
+  nlohmann::json vocab;
+  for (int byte = 0; byte < 256; ++byte)
+    vocab[alphabet(byte)] = byte;
+  std::string space = alphabet(' ');
+  vocab["th"] = 256;
+  vocab["the"] = 257;
+  vocab[space + "the"] = 258;
+  vocab["aa"] = 259;
+  vocab["<|endoftext|>"] = 260;
+  return {{"version", "1.0"},
+          {"normalizer", nullptr},
+          {"added_tokens",
+           {{{"id", 260}, {"content", "<|endoftext|>"}, {"special", true}}}},
+          {"pre_tokenizer",
+           {{"type", "ByteLevel"},
+            {"add_prefix_space", false},
+            {"use_regex", true}}},
+          {"model",
+           {{"type", "BPE"},
+            {"vocab", vocab},
+            {"merges",
+             {"t h", nlohmann::json{"th", "e"}, space + " the", "a a"}}}}};
+}
+
+class TokenizerTest : public ::testing::Test {
+protected:
+  std::unique_ptr<Tokenizer> open(const nlohmann::json &json) {
+    directory.write("tokenizer.json", json.dump(1));
+    return openTokenizer(directory.path());
+  }
+  TestDirectory directory;
+};
+
+using Ids = std::vector<int32_t>;
+
+} // namespace
+
+TEST_F(TokenizerTest, BytesAreBytes) {
+  std::unique_ptr<Tokenizer> tokenizer = openTokenizer("bytes");
+  EXPECT_EQ(tokenizer->vocabSize(), 256);
+  EXPECT_EQ(tokenizer->encode("A\xFF"), (Ids{65, 255}));
+  EXPECT_EQ(tokenizer->decode({65, 255, -1, 256}), "A\xFF");
+  EXPECT_FALSE(tokenizer->endOfText());
+}
+
+TEST_F(TokenizerTest, MergesByRank) {
+  std::unique_ptr<Tokenizer> tokenizer = open(makeTokenizer());
+  EXPECT_EQ(tokenizer->vocabSize(), 261);
+  EXPECT_EQ(tokenizer->endOfText(), 260);
+  EXPECT_EQ(tokenizer->encode("the the"), (Ids{257, 258}));
+  EXPECT_EQ(tokenizer->encode("aaaaa"), (Ids{259, 259, 'a'}));
+  EXPECT_EQ(tokenizer->encode("th<|endoftext|>e"), (Ids{256, 260, 'e'}));
+  EXPECT_EQ(tokenizer->encode("th  the"), (Ids{256, ' ', 258}));
+  EXPECT_EQ(tokenizer->encode("\xC3\xA9\n"), (Ids{0xC3, 0xA9, '\n'}));
+  std::string text = "the  \xFFthe\r\n\t'll 12\xE4\xB8\x96<|endoftext|>";
+  EXPECT_EQ(tokenizer->decode(tokenizer->encode(text)), text);
+}
+
+TEST_F(TokenizerTest, HonoursThePrefixSpaceAndStripping) {
+  nlohmann::json json = makeTokenizer();
+  json["pre_tokenizer"]["add_prefix_space"] = true;
+  EXPECT_EQ(open(json)->encode("the"), (Ids{258}));
+  json = makeTokenizer();
+  json["added_tokens"][0]["lstrip"] = true;
+  json["added_tokens"][0]["rstrip"] = true;
+  EXPECT_EQ(open(json)->encode("a \xC2\xA0<|endoftext|> \n b"),
+            (Ids{'a', 260, 'b'}));
+}
+
+TEST_F(TokenizerTest, RefusesWhatItDoesNotKnow) {
+  struct {
+    const char *pointer;
+    nlohmann::json value;
+    const char *code;
+  } cases[] = {
+      {"/model/type", "WordPiece", "H0351"},
+      {"/model/dropout", 0.1, "H0351"},
+      {"/model/byte_fallback", true, "H0351"},
+      {"/model/end_of_word_suffix", "</w>", "H0351"},
+      {"/normalizer", {{"type", "NFC"}}, "H0351"},
+      {"/pre_tokenizer", {{"type", "Whitespace"}}, "H0351"},
+      {"/pre_tokenizer",
+       {{"type", "Sequence"}, {"pretokenizers", nlohmann::json::array()}},
+       "H0351"},
+      {"/added_tokens/0/single_word", true, "H0351"},
+      {"/added_tokens/0/id", -1, "H0352"},
+      {"/model/vocab/th", -1, "H0352"},
+      {"/model/vocab/th", 257, "H0352"},
+      {"/model/merges/0", "t zz", "H0352"},
+      {"/model/merges/0", "th", "H0305"},
+      {"/model/merges/0", 5, "H0305"},
+      {"/model/vocab", 5, "H0305"},
+  };
+  for (const auto &test : cases) {
+    nlohmann::json json = makeTokenizer();
+    json[nlohmann::json::json_pointer(test.pointer)] = test.value;
+    EXPECT_EQ(codeOf([&] { open(json); }), test.code) << test.pointer;
+  }
+  nlohmann::json json = makeTokenizer();
+  json["model"]["vocab"].erase("q");
+  std::unique_ptr<Tokenizer> tokenizer = open(json);
+  EXPECT_EQ(codeOf([&] { tokenizer->encode("q"); }), "H0353");
+  json["model"].erase("vocab");
+  EXPECT_EQ(codeOf([&] { open(json); }), "H0306");
+  EXPECT_EQ(codeOf([&] { openTokenizer(directory / "absent"); }), "H0350");
+}
+
+TEST_F(TokenizerTest, LongTextsAreCutWhereItDoesNotMatter) {
+  std::unique_ptr<Tokenizer> tokenizer = open(makeTokenizer());
+  std::string text;
+  while (text.size() < (3u << 20))
+    text += "the aaaa  the\n";
+  PrepareResult result = prepareTokens({{directory.write("t.txt", text)},
+                                        directory.path(),
+                                        directory / "t.bin",
+                                        0});
+  Ids expected = tokenizer->encode(text);
+  expected.push_back(260);
+  ASSERT_EQ(result.trainTokens, static_cast<int64_t>(expected.size()));
+  Ids got(expected.size());
+  TokenFile::open(result.trainFile).read(0, got.size(), 261, got.data());
+  EXPECT_EQ(got, expected);
+}

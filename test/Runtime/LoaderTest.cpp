@@ -1,0 +1,62 @@
+//===- LoaderTest.cpp - Tests of reading a plan ---------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/core/Loader.h"
+#include "BigramPlan.h"
+#include "heddle/runtime/io/Diagnostic.h"
+
+#include <gtest/gtest.h>
+
+using namespace heddle;
+using namespace heddle::rt;
+using nlohmann::json;
+
+static std::string codeOf(const std::string &text) {
+  try {
+    parsePlan(text, "test");
+  } catch (const UserError &error) {
+    return error.diagnostic.code;
+  }
+  return "";
+}
+
+static json goodPlan() {
+  plan::Plan plan = test::makeBigramPlan();
+  plan.hash = plan::computeHash(plan);
+  return plan;
+}
+
+TEST(Loader, ReadsAPlan) { EXPECT_EQ(codeOf(goodPlan().dump()), ""); }
+
+TEST(Loader, FindsDamage) {
+  json changed = goodPlan();
+  changed["seq"] = 17;
+  EXPECT_EQ(codeOf(changed.dump()), "H0382");
+  std::string text = goodPlan().dump();
+  EXPECT_EQ(codeOf(text.substr(0, text.size() / 2)), "H0382");
+}
+
+TEST(Loader, FindsAnotherVersion) {
+  json missing = goodPlan();
+  missing.erase("memory");
+  EXPECT_EQ(codeOf(missing.dump()), "H0383");
+  json unknown = goodPlan();
+  unknown["states"][0]["type"] = "F8";
+  EXPECT_EQ(codeOf(unknown.dump()), "H0383");
+}
+
+TEST(Loader, RefusesFilesWithoutAPlan) {
+  for (const char *path : {"/proc/self/exe", "/dev/null", "/no/such/file"}) {
+    try {
+      readBinary(path);
+      FAIL() << path;
+    } catch (const UserError &error) {
+      EXPECT_EQ(error.diagnostic.code, "H0381");
+    }
+  }
+}
