@@ -1,0 +1,55 @@
+//===- KernelCompiler.h - One plan.kernel to one object ---------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_CODEGEN_CPU_KERNELCOMPILER_H
+#define HEDDLE_CODEGEN_CPU_KERNELCOMPILER_H
+
+#include "dialects/Plan/PlanDialect.h"
+#include "heddle/Codegen/CPU/CpuTarget.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace heddle::cpu {
+
+/// A kernel as x86-64 code.
+struct CompiledKernel {
+  std::string symbol;       ///< Of its function.
+  int64_t scratchBytes = 0; ///< That each thread needs.
+  std::string object;       ///< A relocatable ELF file.
+};
+
+/// A kernel in the form that is hashed and compiled: without names, paths and
+/// shardings, which do not change its code.
+struct KernelSource {
+  std::string text;   ///< The kernel as MLIR, in the generic form.
+  std::string hash;   ///< Of the text and the target, hexadecimal.
+  std::string symbol; ///< The name of the function: operations and hash.
+};
+
+/// The source of `kernel` for `target`.
+KernelSource sourceOf(planir::KernelOp kernel, const CpuTarget &target);
+
+/// Everything that compiling kernels needs in a context.
+void registerKernelCompiler(mlir::DialectRegistry &registry);
+
+/// Adds the function `symbol` of `kernel`, with the ABI of plan::Kernel, to
+/// `module`. The kernel's body is lowered to linalg in place. Returns the bytes
+/// of scratch that each thread needs.
+mlir::FailureOr<int64_t> emitKernelFunction(planir::KernelOp kernel,
+                                            llvm::StringRef symbol,
+                                            const CpuTarget &target,
+                                            mlir::ModuleOp module);
+
+/// Compiles a source in `context`, which has what `registerKernelCompiler`
+/// registers. Diagnostics go to the context.
+mlir::FailureOr<CompiledKernel> compileKernel(const KernelSource &source,
+                                              const CpuTarget &target,
+                                              mlir::MLIRContext &context);
+
+} // namespace heddle::cpu
+
+#endif // HEDDLE_CODEGEN_CPU_KERNELCOMPILER_H

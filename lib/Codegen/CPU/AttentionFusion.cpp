@@ -1,0 +1,118 @@
+//===- AttentionFusion.cpp - Attention as a kernel ------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "KernelEmitter.h"
+#include "heddle/Codegen/CPU/Attention.h"
+
+using namespace mlir;
+
+namespace heddle::cpu {
+
+/// nn.attention and its gradient share their attributes.
+template <typename OpT>
+static AttentionSpec specOf(OpT op, RankedTensorType output) {
+  AttentionSpec spec;
+  spec.batch = output.getDimSize(0);
+  spec.seq = output.getDimSize(1);
+  spec.heads = op.getHeads();
+  spec.kvHeads = op.getKvHeads();
+  spec.headDim = output.getDimSize(2) / spec.heads;
+  spec.scale = op.getScale().convertToDouble();
+  spec.causal = op.getCausal();
+  spec.p = op.getP().convertToDouble();
+  spec.site = op.getSite();
+  spec.elementType = output.getElementType();
+  spec.packed = op.getQkv().size() == 1;
+  return spec;
+}
+
+namespace {
+/// Where the kernel's values stand in memory.
+class AttentionFusion {
+public:
+  explicit AttentionFusion(KernelEmitter &k) : k(k) {}
+
+  LogicalResult emitForward(nn::AttentionOp op);
+  LogicalResult emitGradient(nn::AttentionGradOp op);
+
+private:
+  template <typename OpT> AttentionRandom randomOf(OpT op) {
+    if (!op.getRng())
+      return {};
+    return {k.pointerOf(op.getRng()), k.evaluator.scalarOf(op.getLayer()),
+            k.evaluator.scalarOf(op.getMicroBatch())};
+  }
+
+  SmallVector<Value> pointersOf(ValueRange values) {
+    SmallVector<Value> pointers;
+    for (Value value : values)
+      pointers.push_back(k.pointerOf(value));
+    return pointers;
+  }
+
+  /// Where a result is written; null when the kernel does not yield it.
+  Value resultPointer(Value result) {
+    for (auto [yield, pointer] : llvm::zip(k.yields(), k.results))
+      if (yield == result)
+        return pointer;
+    return {};
+  }
+
+  KernelEmitter &k;
+};
+} // namespace
+
+LogicalResult AttentionFusion::emitForward(nn::AttentionOp op) {
+  AttentionSpec spec =
+      specOf(op, cast<RankedTensorType>(op.getOutput().getType()));
+  Value output = resultPointer(op.getOutput()),
+        lse = resultPointer(op.getLse());
+  if (!output || !lse)
+    return op.emitError("both results must be yielded");
+  k.scratchBytes = attentionScratchBytes(spec, k.target);
+  return emitAttention(k.b.builder, k.b.loc, spec, k.target,
+                       pointersOf(op.getQkv()), output, lse, randomOf(op),
+                       k.scratch, k.thread, k.threads);
+}
+
+LogicalResult AttentionFusion::emitGradient(nn::AttentionGradOp op) {
+  AttentionSpec spec =
+      specOf(op, cast<RankedTensorType>(op.getForward().getType()));
+  SmallVector<Value> grads;
+  for (Value output : op.getOutputs()) {
+    grads.push_back(resultPointer(output));
+    if (!grads.back())
+      return op.emitError("every result must be yielded");
+  }
+  k.scratchBytes = attentionGradScratchBytes(spec, k.target);
+  return emitAttentionGrad(k.b.builder, k.b.loc, spec, k.target,
+                           k.pointerOf(op.getGrad()), pointersOf(op.getQkv()),
+                           k.pointerOf(op.getForward()),
+                           k.pointerOf(op.getLse()), grads, randomOf(op),
+                           k.scratch, k.thread, k.threads);
+}
+
+LogicalResult emitAttentionKernel(KernelEmitter &k) {
+  Block &body = k.kernel.getBody().front();
+  Operation *op = &body.front();
+  if (op->getNextNode() != body.getTerminator())
+    return k.kernel.emitError("holds more than one operation");
+  LogicalResult emitted = failure();
+  if (auto forward = dyn_cast<nn::AttentionOp>(op))
+    emitted = AttentionFusion(k).emitForward(forward);
+  else if (auto gradient = dyn_cast<nn::AttentionGradOp>(op))
+    emitted = AttentionFusion(k).emitGradient(gradient);
+  else
+    return k.kernel.emitError(
+        "holds no attention; its generator is not \"attention\"");
+  if (failed(emitted))
+    return op->emitError("is an attention that cannot be generated");
+  return success();
+}
+
+} // namespace heddle::cpu

@@ -1,0 +1,145 @@
+//===- KernelCompiler.cpp - One plan.kernel to one object -----------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Codegen/CPU/KernelCompiler.h"
+#include "KernelEmitter.h"
+#include "heddle/Codegen/CPU/CompileObject.h"
+#include "heddle/Codegen/Common/LinalgLowerings.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Parser/Parser.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/xxhash.h"
+
+using namespace mlir;
+
+namespace heddle::cpu {
+
+//===----------------------------------------------------------------------===//
+// Sources
+//===----------------------------------------------------------------------===//
+
+/// The operations of a kernel, joined: a name for people.
+static std::string describe(planir::KernelOp kernel) {
+  constexpr size_t longest = 64;
+  std::string name;
+  for (Operation &op : kernel.getBody().front().without_terminator()) {
+    StringRef next = op.getName().stripDialect();
+    if (name.size() + next.size() >= longest)
+      break;
+    if (!name.empty())
+      name += "_";
+    name += next;
+  }
+  return name;
+}
+
+KernelSource sourceOf(planir::KernelOp kernel, const CpuTarget &target) {
+  auto clone = OwningOpRef<planir::KernelOp>(kernel.clone());
+  clone->setSymName("kernel");
+  clone->removeObjectAttr();
+  clone->removeSymbolAttr();
+  clone->removeHashAttr();
+  clone->removeScratchBytesAttr();
+  clone->removeArgAttrsAttr();
+  clone->removeResAttrsAttr();
+  for (Operation &op : clone->getBody().front())
+    op.removeAttr("shardings");
+  KernelSource source;
+  llvm::raw_string_ostream stream(source.text);
+  OpPrintingFlags flags;
+  flags.printGenericOpForm().useLocalScope();
+  clone->getOperation()->print(stream, flags);
+  stream.flush();
+  std::string hashed = source.text + "\n" + target.cpu + "\n" + target.tune +
+                       "\n" + target.features + "\n" +
+                       std::to_string(target.vectorBits);
+  llvm::XXH128_hash_t hash = llvm::xxh3_128bits(ArrayRef(
+      reinterpret_cast<const uint8_t *>(hashed.data()), hashed.size()));
+  source.hash = llvm::utohexstr(hash.high64, true, 16) +
+                llvm::utohexstr(hash.low64, true, 16);
+  source.symbol = "k_" + describe(kernel) + "_" + source.hash.substr(0, 12);
+  return source;
+}
+
+//===----------------------------------------------------------------------===//
+// Code
+//===----------------------------------------------------------------------===//
+
+void registerKernelCompiler(DialectRegistry &registry) {
+  registry.insert<planir::PlanDialect, nn::NNDialect>();
+  codegen::registerLinalgLowerings(registry);
+  registerCpuCodegen(registry);
+}
+
+static LogicalResult generate(KernelEmitter &k) {
+  using Generate = LogicalResult (*)(KernelEmitter &);
+  Generate generator = llvm::StringSwitch<Generate>(k.kernel.getGenerator())
+                           .Case("rows", emitRowsKernel)
+                           .Case("columns", emitColumnsKernel)
+                           .Case("reduce", emitReduceKernel)
+                           .Case("scatter", emitScatterKernel)
+                           .Case("gemm", emitGemmKernel)
+                           .Case("attention", emitAttentionKernel)
+                           .Default(nullptr);
+  if (!generator)
+    return k.kernel.emitError("has the unknown generator \"")
+           << k.kernel.getGenerator()
+           << "\"; known are rows, columns, reduce, scatter, gemm, attention";
+  return generator(k);
+}
+
+FailureOr<int64_t> emitKernelFunction(planir::KernelOp kernel, StringRef symbol,
+                                      const CpuTarget &target,
+                                      ModuleOp module) {
+  if (failed(codegen::lowerBodyToLinalg(kernel.getBody().front())))
+    return failure();
+  MLIRContext *context = module.getContext();
+  Location loc = UnknownLoc::get(context);
+  OpBuilder builder(module.getBodyRegion());
+  Type pointer = LLVM::LLVMPointerType::get(context);
+  Type i64 = builder.getI64Type();
+  auto function = builder.create<func::FuncOp>(
+      loc, symbol,
+      builder.getFunctionType({pointer, pointer, i64, i64, pointer}, {}));
+  Block *entry = function.addEntryBlock();
+  builder.setInsertionPointToStart(entry);
+  LoopBuilder loops(builder, loc);
+  KernelEmitter emitter(kernel, loops, target);
+  emitter.thread = entry->getArgument(2);
+  emitter.threads = entry->getArgument(3);
+  emitter.scratch = entry->getArgument(4);
+  emitter.bindArguments(entry->getArgument(0), entry->getArgument(1));
+  if (failed(generate(emitter)))
+    return failure();
+  builder.create<func::ReturnOp>(loc);
+  return emitter.scratchBytes;
+}
+
+FailureOr<CompiledKernel> compileKernel(const KernelSource &source,
+                                        const CpuTarget &target,
+                                        MLIRContext &context) {
+  OwningOpRef<ModuleOp> parsed =
+      parseSourceString<ModuleOp>(source.text, &context, source.symbol);
+  if (!parsed)
+    return failure();
+  auto kernel = *parsed->getOps<planir::KernelOp>().begin();
+  OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context));
+  FailureOr<int64_t> scratch =
+      emitKernelFunction(kernel, source.symbol, target, *module);
+  if (failed(scratch))
+    return failure();
+  llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> object =
+      compileToObject(*module, target);
+  if (!object) {
+    kernel.emitError(llvm::toString(object.takeError()));
+    return failure();
+  }
+  return CompiledKernel{source.symbol, *scratch, (*object)->getBuffer().str()};
+}
+
+} // namespace heddle::cpu

@@ -1,0 +1,111 @@
+//===- KernelEmitter.cpp - The function of one plan.kernel ----------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "KernelEmitter.h"
+
+using namespace mlir;
+
+namespace heddle::cpu {
+
+void KernelEmitter::bindArguments(Value refs, Value scalarArgs) {
+  Type pointerType = refs.getType(), i64 = b.builder.getI64Type();
+  int64_t refIndex = 0, scalarIndex = 0;
+  auto nextRef = [&]() -> Value {
+    Value slot = b.advance(refs, pointerType, refIndex++);
+    return b.load(pointerType, slot, alignof(void *));
+  };
+  for (BlockArgument arg : kernel.getBody().getArguments()) {
+    if (arg.getType().isIndex()) {
+      Value slot = b.advance(scalarArgs, i64, scalarIndex++);
+      evaluator.setScalar(arg, b.load(i64, slot, alignof(int64_t)));
+      continue;
+    }
+    Value pointer = nextRef();
+    pointers[arg] = pointer;
+    evaluator.setMemory(arg, pointer);
+  }
+  for (int64_t tie : kernel.getTies())
+    results.push_back(tie < 0 ? nextRef()
+                              : pointerOf(kernel.getBody().getArgument(tie)));
+}
+
+KernelEmitter::Range KernelEmitter::share(int64_t units) {
+  Value total = b.constant(units);
+  auto bound = [&](Value part) { return b.div(b.mul(total, part), threads); };
+  return {bound(thread), bound(b.add(thread, 1))};
+}
+
+/// `next` where `mask` is on, `previous` elsewhere.
+static SmallVector<Value> keepMasked(LoopBuilder &b, Value mask,
+                                     ValueRange next, ValueRange previous) {
+  SmallVector<Value> kept;
+  for (auto [n, p] : llvm::zip(next, previous))
+    kept.push_back(b.select(mask, n, p));
+  return kept;
+}
+
+SmallVector<Value> KernelEmitter::forColumns(int64_t extent, unsigned copies,
+                                             ValueRange init, ColumnBody body) {
+  int64_t lanes = evaluator.laneCount(), step = lanes * copies;
+  size_t width = init.size();
+  SmallVector<Value> carried;
+  for (unsigned copy = 0; copy < copies; ++copy)
+    carried.append(init.begin(), init.end());
+  auto runCopy = [&](Value column, ValueRange all, unsigned copy) {
+    TensorEvaluator::Scope scope(evaluator);
+    return body(column, all.slice(copy * width, width), copy);
+  };
+  int64_t wide = extent / step * step, full = extent / lanes * lanes;
+  if (wide)
+    carried = b.forLoop(
+        b.constant(0), b.constant(wide), step, carried,
+        [&](Value column, ValueRange all) {
+          SmallVector<Value> next;
+          for (unsigned copy = 0; copy < copies; ++copy)
+            next.append(runCopy(b.add(column, copy * lanes), all, copy));
+          return next;
+        });
+  auto runFirst = [&](Value column, ValueRange all, Value mask) {
+    SmallVector<Value> next = runCopy(column, all, 0);
+    if (mask)
+      next = keepMasked(b, mask, next, all.take_front(width));
+    next.append(all.begin() + width, all.end());
+    return next;
+  };
+  if (full > wide)
+    carried = b.forLoop(b.constant(wide), b.constant(full), lanes, carried,
+                        [&](Value column, ValueRange all) {
+                          return runFirst(column, all, {});
+                        });
+  if (full < extent) {
+    Value mask = b.mask(b.constant(extent - full), lanes);
+    evaluator.setMask(mask);
+    carried = runFirst(b.constant(full), carried, mask);
+    evaluator.setMask({});
+  }
+  return carried;
+}
+
+llvm::SetVector<Operation *> genericsBehind(ValueRange values) {
+  llvm::SetVector<Operation *> found;
+  std::function<void(Value)> visit = [&](Value value) {
+    Operation *op = value.getDefiningOp();
+    if (!op || !isa<linalg::GenericOp>(op) || found.contains(op))
+      return;
+    for (Value operand : op->getOperands())
+      visit(operand);
+    op->getRegion(0).walk(
+        [&](tensor::ExtractOp extract) { visit(extract.getTensor()); });
+    found.insert(op);
+  };
+  for (Value value : values)
+    visit(value);
+  return found;
+}
+
+} // namespace heddle::cpu

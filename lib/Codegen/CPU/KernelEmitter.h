@@ -1,0 +1,78 @@
+//===- KernelEmitter.h - The function of one plan.kernel --------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_LIB_CODEGEN_CPU_KERNELEMITTER_H
+#define HEDDLE_LIB_CODEGEN_CPU_KERNELEMITTER_H
+
+#include "TensorEvaluator.h"
+#include "dialects/Plan/PlanDialect.h"
+
+namespace heddle::cpu {
+
+/// What the generators share: the kernel, whose body is linalg by now, and the
+/// function that is being made of it.
+struct KernelEmitter {
+  KernelEmitter(planir::KernelOp kernel, LoopBuilder &b,
+                const CpuTarget &target)
+      : kernel(kernel), b(b), target(target), evaluator(b, target) {}
+
+  planir::KernelOp kernel;
+  LoopBuilder &b;
+  const CpuTarget &target;
+  TensorEvaluator evaluator;
+  mlir::Value thread, threads, scratch;
+  /// Where each result is written.
+  llvm::SmallVector<mlir::Value> results;
+  /// Bytes of scratch that each thread needs; the generator sets it.
+  int64_t scratchBytes = 0;
+
+  mlir::ValueRange yields() {
+    return kernel.getBody().front().getTerminator()->getOperands();
+  }
+  /// The address of an argument or of a tied result; null for an index.
+  mlir::Value pointerOf(mlir::Value argument) {
+    return pointers.lookup(argument);
+  }
+  /// `units` pieces of work split evenly: what this thread does.
+  struct Range {
+    mlir::Value begin, end;
+  };
+  Range share(int64_t units);
+
+  using ColumnBody = llvm::function_ref<llvm::SmallVector<mlir::Value>(
+      mlir::Value column, mlir::ValueRange carried, unsigned copy)>;
+  /// A loop over `extent` columns in steps of one vector. The body is made
+  /// `copies` times, each carrying its own `perCopy` values, all of which start
+  /// as `init`. Returns the values carried by all copies, copy by copy. The
+  /// last, partial vector runs in copy 0 under a mask; carried values keep
+  /// theirs where the mask is off.
+  llvm::SmallVector<mlir::Value> forColumns(int64_t extent, unsigned copies,
+                                            mlir::ValueRange init,
+                                            ColumnBody body);
+
+  /// Loads the operands of the function: `refs` and `scalars` of the ABI.
+  void bindArguments(mlir::Value refs, mlir::Value scalarArgs);
+
+private:
+  llvm::DenseMap<mlir::Value, mlir::Value> pointers;
+};
+
+/// Every linalg.generic that `values` depend on, operands first.
+llvm::SetVector<mlir::Operation *> genericsBehind(mlir::ValueRange values);
+
+/// The generators. Each reports what it cannot do on the kernel.
+mlir::LogicalResult emitRowsKernel(KernelEmitter &k);
+mlir::LogicalResult emitColumnsKernel(KernelEmitter &k);
+mlir::LogicalResult emitReduceKernel(KernelEmitter &k);
+mlir::LogicalResult emitScatterKernel(KernelEmitter &k);
+mlir::LogicalResult emitGemmKernel(KernelEmitter &k);
+mlir::LogicalResult emitAttentionKernel(KernelEmitter &k);
+
+} // namespace heddle::cpu
+
+#endif // HEDDLE_LIB_CODEGEN_CPU_KERNELEMITTER_H

@@ -1,0 +1,115 @@
+//===- TensorMemory.cpp - Elements of tensors in memory -------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "TensorEvaluator.h"
+
+using namespace mlir;
+
+namespace heddle::cpu {
+
+static unsigned byteSize(Type type) { return type.getIntOrFloatBitWidth() / 8; }
+
+Value TensorEvaluator::linearize(Value outer, int64_t size, Value inner) {
+  auto known = linearized.find(
+      {outer.getAsOpaquePointer(), size, inner.getAsOpaquePointer()});
+  if (known != linearized.end())
+    return known->second;
+  return b.add(b.mul(outer, size), inner);
+}
+
+TensorEvaluator::Offset
+TensorEvaluator::offsetOf(RankedTensorType type, const Point &at, bool oneRow) {
+  ArrayRef<int64_t> shape = type.getShape();
+  Point point = at;
+  if (oneRow) {
+    shape = shape.take_back();
+    point.assign(1, at.back());
+  } else if (flat) {
+    shape = {};
+  }
+  Offset offset;
+  int64_t stride = 1;
+  auto addLanes = [&](const Coordinate &c) {
+    if (c.kind == Coordinate::Consecutive) {
+      offset.laneStride += stride;
+      return;
+    }
+    Value scaled = c.value;
+    if (stride != 1)
+      scaled = b.create<arith::MulIOp>(scaled, broadcast(b.constant(stride)));
+    offset.scattered =
+        offset.scattered ? b.add(offset.scattered, scaled) : scaled;
+  };
+  for (int64_t dim = point.size() - 1; dim >= 0; --dim) {
+    if (point[dim].kind != Coordinate::Uniform)
+      addLanes(point[dim]);
+    if (dim > 0)
+      stride *= shape[dim];
+  }
+  for (auto [dim, c] : llvm::enumerate(point)) {
+    Value value = c.value;
+    if (c.kind == Coordinate::Scattered)
+      value = b.constant(0);
+    offset.base =
+        offset.base ? linearize(offset.base, shape[dim], value) : value;
+  }
+  if (!offset.base)
+    offset.base = b.constant(0);
+  return offset;
+}
+
+Element TensorEvaluator::gather(Type type, Value pointer, Value offsets) {
+  auto pointers =
+      LLVM::getFixedVectorType(pointer.getType(), static_cast<unsigned>(lanes));
+  Value addresses = b.create<LLVM::GEPOp>(pointers, type, pointer,
+                                          ArrayRef<LLVM::GEPArg>(offsets));
+  Value all = mask ? mask
+                   : b.create<arith::ConstantOp>(DenseElementsAttr::get(
+                         vectorType(b.builder.getI1Type()), true));
+  VectorType result = vectorType(type);
+  Value zero = b.zeros(result);
+  return {b.create<LLVM::masked_gather>(result, addresses, all,
+                                        ValueRange(zero), byteSize(type)),
+          Element::Vector};
+}
+
+Element TensorEvaluator::load(Value tensor, Memory memory, const Point &at) {
+  auto tensorType = cast<RankedTensorType>(tensor.getType());
+  Type type = tensorType.getElementType();
+  Offset offset = offsetOf(tensorType, at, memory.oneRow);
+  Value pointer = b.advance(memory.pointer, type, offset.base);
+  if (!offset.scattered && offset.laneStride == 0)
+    return {b.load(type, pointer, byteSize(type))};
+  if (!offset.scattered && offset.laneStride == 1)
+    return {b.load(vectorType(type), pointer, byteSize(type), mask),
+            Element::Vector};
+  Value offsets = offset.scattered;
+  if (offset.laneStride) {
+    Value numbers =
+        b.create<arith::MulIOp>(laneNumbers(b.builder.getI64Type()),
+                                broadcast(b.constant(offset.laneStride)));
+    offsets = offsets ? b.add(offsets, numbers) : numbers;
+  }
+  return gather(type, pointer, offsets);
+}
+
+void TensorEvaluator::store(Value tensor, Value pointer, const Point &at,
+                            Element element) {
+  auto tensorType = cast<RankedTensorType>(tensor.getType());
+  Type type = tensorType.getElementType();
+  Offset offset = offsetOf(tensorType, at, /*oneRow=*/false);
+  Value address = b.advance(pointer, type, offset.base);
+  bool one = llvm::all_of(
+      at, [](const Coordinate &c) { return c.kind == Coordinate::Uniform; });
+  if (one)
+    b.store(element.value, address, byteSize(type));
+  else
+    b.store(toVector(element), address, byteSize(type), mask);
+}
+
+} // namespace heddle::cpu
