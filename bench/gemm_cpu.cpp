@@ -21,6 +21,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <sys/mman.h>
 #include <thread>
 #include <vector>
 
@@ -57,14 +58,17 @@ std::vector<Shape> shapes(int64_t rows) {
   };
 }
 
-/// Memory that is aligned, and touched before it is timed.
+/// Memory as the runtime maps it, in huge pages, and touched before it is
+/// timed.
 struct Buffer {
-  explicit Buffer(int64_t bytes, uint32_t pattern = 0)
-      : bytes((bytes + 127) / 64 * 64),
-        data(static_cast<uint32_t *>(std::aligned_alloc(64, this->bytes))) {
-    std::fill(data, data + this->bytes / 4, pattern);
+  explicit Buffer(int64_t size, uint32_t pattern = 0)
+      : bytes((size + hugePage) / hugePage * hugePage),
+        data(static_cast<uint32_t *>(std::aligned_alloc(hugePage, bytes))) {
+    madvise(data, bytes, MADV_HUGEPAGE);
+    std::fill(data, data + bytes / 4, pattern);
   }
   ~Buffer() { std::free(data); }
+  static constexpr int64_t hugePage = 2 << 20;
   Buffer(const Buffer &) = delete;
   int64_t bytes;
   uint32_t *data;

@@ -29,7 +29,7 @@ constexpr int64_t maxPartialBytes = 1 << 20;
 /// A may be read where it stands when its words are what the micro-kernel
 /// needs, and the rows of a block do not fall on the same cache sets.
 bool canReadDirectly(const GemmSpec &spec, bool dot, int64_t mr) {
-  constexpr int64_t l1WayBytes = 4096, maxLinesPerSet = 4;
+  constexpr int64_t l1WayBytes = 4096, maxLinesPerSet = 8;
   if (spec.transA || (dot ? spec.k % 2 != 0 : !spec.aType.isF32()))
     return false;
   int64_t rowBytes = (spec.lda ? spec.lda : spec.k) * (dot ? 2 : 4);
