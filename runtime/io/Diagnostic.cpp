@@ -13,7 +13,8 @@
 
 using namespace heddle;
 
-/// Line `number` of a file, without its end; "" when it cannot be had.
+/// Line `number` of a file, without its end and a byte order mark; "" when it
+/// cannot be had.
 static std::string readLine(const std::string &file, int64_t number) {
   std::ifstream in(file);
   std::string line;
@@ -22,6 +23,8 @@ static std::string readLine(const std::string &file, int64_t number) {
       return "";
   if (!line.empty() && line.back() == '\r')
     line.pop_back();
+  if (number == 1 && line.compare(0, 3, "\xEF\xBB\xBF") == 0)
+    line.erase(0, 3);
   return line;
 }
 

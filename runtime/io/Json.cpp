@@ -12,6 +12,7 @@
 #include "heddle/runtime/io/Json.h"
 #include "heddle/runtime/io/File.h"
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -237,6 +238,13 @@ public:
         offset += text[offset] == '\\' ? 2 : 1;
       ++offset;
     } else if (!isStructure(first)) {
+      // To the parser a leading zero is a number of its own.
+      size_t digit = first == '-' ? offset : offset - 1;
+      if (text.compare(digit, 1, "0") == 0 && digit + 1 < text.size() &&
+          std::isdigit(static_cast<unsigned char>(text[digit + 1]))) {
+        offset = digit + 1;
+        return;
+      }
       while (offset < text.size() && !isBetween(text[offset]) &&
              !isStructure(text[offset]))
         ++offset;

@@ -1,0 +1,263 @@
+//===- FuzzReaders.cpp - Mutates files and reads them -----------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// usage: HeddleFuzzReaders SEED ITERATIONS [READER]
+//
+// Mutates small valid files at random and gives them to every reader of user
+// files. A reader may succeed or throw a UserError whose code is in its class;
+// anything else fails. Build it with sanitizers to find more.
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/io/Json.h"
+#include "heddle/runtime/io/Safetensors.h"
+#include "heddle/runtime/io/TokenFile.h"
+#include "heddle/runtime/io/Tokenizer.h"
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <random>
+
+using namespace heddle;
+using namespace heddle::io;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// A kind of file: examples to begin with, and what reads it.
+struct Target {
+  const char *name;
+  const char *fileName;
+  std::vector<std::string> examples;
+  std::function<void(const std::string &path)> read;
+};
+
+class Mutator {
+public:
+  explicit Mutator(uint64_t seed) : random(seed) {}
+  std::string mutate(std::string bytes);
+  size_t below(size_t limit) { return limit ? random() % limit : 0; }
+
+private:
+  void mutateOnce(std::string &bytes);
+  std::mt19937_64 random;
+};
+
+} // namespace
+
+/// Pieces that readers treat in their own ways.
+static const std::vector<std::string> dictionary = {"{",
+                                                    "}",
+                                                    "[",
+                                                    "]",
+                                                    ",",
+                                                    ":",
+                                                    "\"",
+                                                    "\\",
+                                                    "\\u0000",
+                                                    "-1",
+                                                    "0",
+                                                    "1e400",
+                                                    "9223372036854775807",
+                                                    "18446744073709551616",
+                                                    "null",
+                                                    "true",
+                                                    "NaN",
+                                                    "\"dtype\"",
+                                                    "\"shape\"",
+                                                    "\"data_offsets\"",
+                                                    "\"__metadata__\"",
+                                                    "\"F32\"",
+                                                    "\"F4\"",
+                                                    "[0,4]",
+                                                    std::string(8, '\0'),
+                                                    std::string(4, '\xFF'),
+                                                    "\xEF\xBB\xBF",
+                                                    "MMIDIDX"};
+
+void Mutator::mutateOnce(std::string &bytes) {
+  size_t at = below(bytes.size() + 1);
+  switch (below(7)) {
+  case 0:
+    if (at < bytes.size())
+      bytes[at] = static_cast<char>(bytes[at] ^ (1 << below(8)));
+    break;
+  case 1:
+    if (at < bytes.size())
+      bytes[at] = static_cast<char>(below(256));
+    break;
+  case 2:
+    bytes.insert(at, dictionary[below(dictionary.size())]);
+    break;
+  case 3:
+    bytes.erase(at, 1 + below(8));
+    break;
+  case 4:
+    bytes.resize(at);
+    break;
+  case 5:
+    bytes.insert(at, bytes.substr(below(bytes.size() + 1), below(64)));
+    break;
+  case 6: {
+    std::string piece = dictionary[below(dictionary.size())];
+    bytes.replace(at, std::min(piece.size(), bytes.size() - at), piece);
+    break;
+  }
+  }
+}
+
+std::string Mutator::mutate(std::string bytes) {
+  for (size_t count = 1 + below(4); count > 0; --count)
+    mutateOnce(bytes);
+  return bytes;
+}
+
+//===----------------------------------------------------------------------===//
+// Targets
+//===----------------------------------------------------------------------===//
+
+template <typename T> static std::string bytesOf(const T &value) {
+  return std::string(reinterpret_cast<const char *>(&value), sizeof value);
+}
+
+/// Reads the values at the ends of every tensor.
+static void readTensors(const std::string &path) {
+  WeightSet set = openSafetensors(path);
+  volatile uint8_t sink = 0;
+  for (const TensorInfo &info : set.tensors())
+    if (info.bytes > 0)
+      sink = sink ^ set.data(info)[0] ^ set.data(info)[info.bytes - 1];
+}
+
+static void readTokens(const std::string &path) {
+  TokenFile file = TokenFile::open(path);
+  std::vector<int32_t> tokens(std::min<int64_t>(file.size(), 4096));
+  file.read(file.size() - static_cast<int64_t>(tokens.size()),
+            static_cast<int64_t>(tokens.size()), 60000, tokens.data());
+}
+
+static std::string safetensorsExample() {
+  std::string header =
+      "{\"__metadata__\":{\"format\":\"pt\"},\"a\":{\"dtype\":\"F32\","
+      "\"shape\":[2,1],\"data_offsets\":[0,8]},\"b\":{\"dtype\":\"BF16\","
+      "\"shape\":[2],\"data_offsets\":[8,12]}}";
+  return bytesOf(uint64_t(header.size())) + header + std::string(12, '\1');
+}
+
+static std::string llmcExample() {
+  int32_t header[256] = {20240520, 1, 5};
+  return bytesOf(header) + std::string(10, '\2');
+}
+
+static std::string megatronExample() {
+  std::string index("MMIDIDX\0\0", 9);
+  index += bytesOf(uint64_t(1)) + bytesOf(uint8_t(8)) + bytesOf(uint64_t(2)) +
+           bytesOf(uint64_t(3));
+  for (int32_t length : {2, 3})
+    index += bytesOf(length);
+  for (int64_t number : {4, 0, 0, 1, 2})
+    index += bytesOf(number);
+  return index;
+}
+
+static const char *const jsonExample =
+    "{\"train_batch_size\": 4, \"optimizer\": {\"type\": \"AdamW\", \"params\":"
+    " {\"lr\": 3e-4, \"betas\": [0.9, 0.95], \"x\": null, \"y\": \"a\\u00e9\"}"
+    "},\n \"bf16\": {\"enabled\": true}}";
+
+static const char *const tokenizerExample =
+    "{\"normalizer\": null, \"pre_tokenizer\": {\"type\": \"ByteLevel\", "
+    "\"add_prefix_space\": false}, \"added_tokens\": [{\"id\": 5, \"content\": "
+    "\"<e>\"}], \"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 1, "
+    "\"ab\": 2, \"abab\": 3}, \"merges\": [\"a b\", [\"ab\", \"ab\"]]}}";
+
+static std::vector<Target> makeTargets() {
+  return {
+      {"safetensors", "x.safetensors", {safetensorsExample()}, readTensors},
+      {"tokens",
+       "x.bin",
+       {llmcExample(), std::string("\1\0\2\0\3\0", 6)},
+       readTokens},
+      {"megatron", "m.idx", {megatronExample()}, readTokens},
+      {"json",
+       "x.json",
+       {jsonExample},
+       [](const std::string &path) { parseJsonFile(path, modelJsonCodes); }},
+      {"tokenizer",
+       "tokenizer.json",
+       {tokenizerExample},
+       [](const std::string &path) { openTokenizer(path)->encode("abab<e>"); }},
+      {"index",
+       "model.safetensors.index.json",
+       {"{\"weight_map\": {\"a\": \"good.safetensors\", \"b\": "
+        "\"good.safetensors\"}}"},
+       [](const std::string &path) { openWeights(path); }},
+  };
+}
+
+static void writeFile(const fs::path &path, const std::string &bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+/// Runs one target; the number of inputs that were accepted, or -1.
+static int64_t runTarget(const Target &target, const fs::path &directory,
+                         uint64_t seed, int64_t iterations) {
+  Mutator mutator(seed);
+  std::string path = (directory / target.fileName).string();
+  int64_t accepted = 0;
+  for (int64_t i = 0; i < iterations; ++i) {
+    std::string bytes =
+        mutator.mutate(target.examples[mutator.below(target.examples.size())]);
+    writeFile(path, bytes);
+    std::string problem;
+    try {
+      target.read(path);
+      ++accepted;
+    } catch (const UserError &error) {
+      if (error.diagnostic.exitCode() != 3 || error.diagnostic.format().empty())
+        problem = error.diagnostic.format();
+    } catch (const std::exception &error) {
+      problem = error.what();
+    }
+    if (!problem.empty()) {
+      std::fprintf(stderr, "%s, seed %llu, iteration %lld: %s\nkept in %s\n",
+                   target.name, static_cast<unsigned long long>(seed),
+                   static_cast<long long>(i), problem.c_str(), path.c_str());
+      return -1;
+    }
+  }
+  return accepted;
+}
+
+int main(int argc, char **argv) {
+  if (argc < 3) {
+    std::fprintf(stderr, "usage: %s SEED ITERATIONS [READER]\n", argv[0]);
+    return 2;
+  }
+  uint64_t seed = std::strtoull(argv[1], nullptr, 10);
+  int64_t iterations = std::strtoll(argv[2], nullptr, 10);
+  std::string name =
+      (fs::temp_directory_path() / "heddle-fuzz-XXXXXX").string();
+  if (!mkdtemp(name.data()))
+    return 1;
+  fs::path directory(name);
+  writeFile(directory / "good.safetensors", safetensorsExample());
+  writeFile(directory / "m.bin", std::string(10, '\3'));
+  for (const Target &target : makeTargets()) {
+    if (argc > 3 && target.name != std::string(argv[3]))
+      continue;
+    int64_t accepted = runTarget(target, directory, seed, iterations);
+    if (accepted < 0)
+      return 1;
+    std::printf("%s: %lld inputs, %lld accepted\n", target.name,
+                static_cast<long long>(iterations),
+                static_cast<long long>(accepted));
+  }
+  fs::remove_all(directory);
+  return 0;
+}
