@@ -1,0 +1,95 @@
+//===- ModelSpec.h - A model directory as it was read -----------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What import needs to know of a model before any IR is built: its shape, its
+// parameters, and which tensors of the weight files fill them. Only headers of
+// weight files are read.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_IMPORT_MODELSPEC_H
+#define HEDDLE_IMPORT_MODELSPEC_H
+
+#include "heddle/Import/Settings.h"
+
+namespace heddle::config {
+
+/// How a parameter gets its first value when no weights are loaded.
+struct InitSpec {
+  std::string kind = "zeros"; ///< zeros, constant or normal.
+  double value = 0;           ///< The constant, or the mean.
+  double stddev = 0;
+};
+
+/// A parameter, and the tensor that fills it.
+struct ParameterSpec {
+  std::string name; ///< Hugging Face's, without the prefix of the base model.
+  std::vector<int64_t> shape;
+  InitSpec init;
+  std::string shapeReason; ///< As `[n_embd, 3 n_embd]`, for messages.
+  std::string sourceName;  ///< In the weight files.
+  std::string sourceType;  ///< In the weight files, as `F32`.
+  bool decays = true;
+};
+
+/// A tensor of the weight files that is not used, and why.
+struct IgnoredTensor {
+  std::string name;
+  std::string reason;
+};
+
+/// The shape of a GPT-2 model.
+struct Gpt2Config {
+  int64_t vocabSize = 50257, positions = 1024;
+  int64_t embed = 768, layers = 12, heads = 12, inner = 3072;
+  std::string activation = "gelu_tanh"; ///< gelu_tanh, gelu, relu, silu
+  double layerNormEps = 1e-5;
+  double residDropout = 0.1, embedDropout = 0.1, attnDropout = 0.1;
+  double initializerRange = 0.02;
+  bool scaleAttention = true;
+  bool tied = true;
+};
+
+/// A model as import reads it.
+struct ModelSpec {
+  std::string family; ///< The `model_type` of config.json.
+  std::string configFile;
+  std::string configJson; ///< config.json, on one line.
+  std::vector<ExplainRow> configRows;
+  std::variant<std::monostate, Gpt2Config> architecture;
+  int64_t vocabSize = 0, maxPositions = 0;
+  std::string positionsKey; ///< The key that says `maxPositions`.
+  SourceLocation positionsLocation;
+
+  bool random = false; ///< No weights: initialise from `seed`.
+  uint64_t seed = 0;
+  std::string directory;  ///< Absolute; where the weights are.
+  std::string headerHash; ///< Of the weight files' headers.
+
+  std::vector<ParameterSpec> parameters;
+  std::vector<IgnoredTensor> ignored;
+};
+
+struct ModelRequest {
+  std::string path; ///< A Hugging Face directory, or a config file.
+  bool random = false;
+  uint64_t seed = 0;
+  std::string noDecay; ///< Regular expression over parameter names.
+};
+
+/// Reads config.json and the headers of the weights, and matches every tensor
+/// with a parameter. Throws UserError.
+ModelSpec readModelSpec(const ModelRequest &request);
+
+/// Throws H0116 when `seq` is more than the positions of the model.
+void checkSequence(const ModelSpec &spec, int64_t seq);
+
+/// The coverage report: parameters filled, tensors ignored and why.
+std::string coverageReport(const ModelSpec &spec);
+
+} // namespace heddle::config
+
+#endif // HEDDLE_IMPORT_MODELSPEC_H

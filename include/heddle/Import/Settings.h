@@ -1,0 +1,128 @@
+//===- Settings.h - The user's choices, and where from ----------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The choices that a compilation depends on, merged from flags, a strategy
+// file, ds_config.json and defaults, each with its origin.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_IMPORT_SETTINGS_H
+#define HEDDLE_IMPORT_SETTINGS_H
+
+#include "heddle/runtime/io/Diagnostic.h"
+#include <map>
+#include <optional>
+#include <variant>
+
+namespace heddle::config {
+
+/// The fields of the strategy attribute (dialects/Dist/Strategy.h), with the
+/// same names and meanings.
+struct Settings {
+  int64_t batch = 1, microBatch = 1, accumulate = 1;
+  int64_t seq = 0; ///< 0: all the positions of the model.
+  std::string precision = "fp32";
+  int64_t threads = 0; ///< 0: all the cores of the rank.
+  std::string march = "native";
+  std::string target = "x86-64";
+  std::string recompute = "none";
+  std::string schedule = "1f1b";
+  int64_t zero = 0;
+  int64_t memoryBudget = 0;
+  int64_t data = 1, tensor = 1, pipe = 1, sequence = 1;
+  std::string optimizer = "AdamW";
+  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
+  double weightDecay = 0.01;
+  bool decoupled = true;
+  double gradientClipping = 1.0;
+  std::string noDecay;
+  std::string scheduler;
+  std::string schedulerParams = "{}";
+  std::vector<std::string> keep;
+};
+
+using SettingMember =
+    std::variant<int64_t Settings::*, double Settings::*, bool Settings::*,
+                 std::string Settings::*, std::vector<std::string> Settings::*>;
+
+/// A field of `Settings`: its key in the strategy attribute, the flag that
+/// sets it ("" when there is none), and what it means.
+struct SettingField {
+  const char *key;
+  const char *flag;
+  SettingMember member;
+  const char *meaning;
+};
+
+/// All fields, in the order in which they are explained.
+const std::vector<SettingField> &settingFields();
+
+/// Where a value came from.
+struct Origin {
+  enum class Kind { Default, Derived, Model, File, StrategyFile, Flag };
+  Kind kind = Kind::Default;
+  std::string text; ///< The flag, the key of the file, or what it follows from.
+  SourceLocation location;
+  /// As `flag --batch`, `ds_config.json:3`, `default`.
+  std::string describe() const;
+};
+
+/// What the user gave on the command line.
+struct Flags {
+  std::optional<int64_t> batch, microBatch, accumulate, seq, zero, threads;
+  std::optional<int64_t> virtualStages;
+  std::optional<std::string> precision, mesh, schedule, recompute;
+  std::optional<std::string> memoryBudget, march, context, collectives, target;
+  std::optional<std::string> noDecay;
+  std::vector<std::string> keep;
+  bool sequenceParallel = false;
+};
+
+/// One line of `--explain-config`.
+struct ExplainRow {
+  std::string key, value, origin;
+  std::string verdict; ///< applied, overridden, no meaning here
+  std::string why;
+};
+
+/// The settings with their origins, and the verdict on every key of the file.
+struct ResolvedSettings {
+  Settings values;
+  std::map<std::string, Origin> origins; ///< By key; absent: the default.
+  std::vector<ExplainRow> rows;          ///< Keys of files, in their order.
+
+  /// Sets where the value of `key` came from.
+  void setOrigin(const std::string &key, Origin origin) {
+    origins[key] = std::move(origin);
+  }
+};
+
+/// Merges flags over a strategy (JSON text with `strategyName` as its name; ""
+/// for none) over the ds_config.json at `dsConfig` ("" for none) over the
+/// defaults. Throws UserError.
+ResolvedSettings resolveSettings(const Flags &flags,
+                                 const std::string &dsConfig,
+                                 const std::string &strategyName = "",
+                                 const std::string &strategyText = "");
+
+/// The table that `--explain-config` prints: every setting, then every key of
+/// the files.
+std::string explainSettings(const ResolvedSettings &settings);
+
+/// The same for other rows, under a heading.
+std::string formatRows(const std::string &heading,
+                       const std::vector<ExplainRow> &rows);
+
+/// Bytes of a size as `16GiB`, `512MiB` or `4096`; nothing when it is none.
+std::optional<int64_t> parseByteSize(const std::string &text);
+
+/// A value of a setting, as the table prints it.
+std::string settingToString(const Settings &settings,
+                            const SettingField &field);
+
+} // namespace heddle::config
+
+#endif // HEDDLE_IMPORT_SETTINGS_H

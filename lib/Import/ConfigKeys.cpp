@@ -1,0 +1,212 @@
+//===- ConfigKeys.cpp - Verdicts on the keys of config.json ---------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Family.h"
+#include <nlohmann/json.hpp>
+
+using namespace heddle;
+using namespace heddle::config;
+
+namespace {
+
+using V = ConfigVerdict;
+constexpr const char *generation = "read by text generation elsewhere";
+constexpr const char *pythonOnly = "a switch of the Python classes";
+constexpr const char *labels = "belongs to a classification head";
+constexpr const char *tokens = "the tokenizer's business";
+constexpr const char *storedType = "the weight files say their own type";
+constexpr const char *provenance = "says where the file comes from";
+
+} // namespace
+
+const std::vector<ConfigKey> &config::commonConfigKeys() {
+  static const std::vector<ConfigKey> keys = {
+      {"model_type", V::Applied, "chooses the family"},
+      {"architectures", V::Meaningless, "the causal language model is built"},
+      {"torch_dtype", V::Meaningless, storedType},
+      {"dtype", V::Meaningless, storedType},
+      {"use_bfloat16", V::Meaningless, "--precision says it"},
+      {"transformers_version", V::Meaningless, provenance},
+      {"name_or_path", V::Meaningless, provenance},
+      {"finetuning_task", V::Meaningless, provenance},
+      {"auto_map", V::Meaningless, "no Python is loaded"},
+      {"return_dict", V::Meaningless, pythonOnly},
+      {"return_dict_in_generate", V::Meaningless, pythonOnly},
+      {"output_hidden_states", V::Meaningless, "--keep says what is kept"},
+      {"output_attentions", V::Meaningless, "--keep says what is kept"},
+      {"output_scores", V::Meaningless, pythonOnly},
+      {"output_past", V::Meaningless, pythonOnly},
+      {"torchscript", V::Meaningless, pythonOnly},
+      {"tf_legacy_loss", V::Meaningless, pythonOnly},
+      {"attn_implementation", V::Meaningless, "kernels are generated"},
+      {"experts_implementation", V::Meaningless, "kernels are generated"},
+      {"gradient_checkpointing", V::Meaningless, "--recompute says it"},
+      {"use_cache", V::Meaningless, generation},
+      {"chunk_size_feed_forward", V::Meaningless,
+       "changes memory only, which is planned"},
+      {"keys_to_ignore_at_inference", V::Meaningless, pythonOnly},
+      {"predict_special_tokens", V::Meaningless, pythonOnly},
+      {"transformers.js_config", V::Meaningless, pythonOnly},
+      {"prefix", V::Meaningless, tokens},
+      {"tokenizer_class", V::Meaningless, tokens},
+      {"bos_token_id", V::Meaningless, tokens},
+      {"eos_token_id", V::Meaningless, tokens},
+      {"pad_token_id", V::Meaningless, tokens},
+      {"sep_token_id", V::Meaningless, tokens},
+      {"unk_token_id", V::Meaningless, tokens},
+      {"decoder_start_token_id", V::Meaningless, tokens},
+      {"id2label", V::Meaningless, labels},
+      {"label2id", V::Meaningless, labels},
+      {"num_labels", V::Meaningless, labels},
+      {"problem_type", V::Meaningless, labels},
+      {"task_specific_params", V::Meaningless, generation},
+      {"max_length", V::Meaningless, generation},
+      {"min_length", V::Meaningless, generation},
+      {"do_sample", V::Meaningless, generation},
+      {"early_stopping", V::Meaningless, generation},
+      {"num_beams", V::Meaningless, generation},
+      {"num_beam_groups", V::Meaningless, generation},
+      {"diversity_penalty", V::Meaningless, generation},
+      {"temperature", V::Meaningless, generation},
+      {"top_k", V::Meaningless, generation},
+      {"top_p", V::Meaningless, generation},
+      {"typical_p", V::Meaningless, generation},
+      {"repetition_penalty", V::Meaningless, generation},
+      {"length_penalty", V::Meaningless, generation},
+      {"no_repeat_ngram_size", V::Meaningless, generation},
+      {"encoder_no_repeat_ngram_size", V::Meaningless, generation},
+      {"bad_words_ids", V::Meaningless, generation},
+      {"num_return_sequences", V::Meaningless, generation},
+      {"forced_bos_token_id", V::Meaningless, generation},
+      {"forced_eos_token_id", V::Meaningless, generation},
+      {"remove_invalid_values", V::Meaningless, generation},
+      {"exponential_decay_length_penalty", V::Meaningless, generation},
+      {"suppress_tokens", V::Meaningless, generation},
+      {"begin_suppress_tokens", V::Meaningless, generation},
+      {"is_decoder", V::Meaningless, "the family is one of decoders"},
+      {"is_encoder_decoder", V::NeutralOnly,
+       "encoder-decoder models are not supported"},
+      {"tie_encoder_decoder", V::NeutralOnly,
+       "encoder-decoder models are not supported"},
+      {"add_cross_attention", V::NeutralOnly,
+       "cross attention is not supported"},
+      {"cross_attention_hidden_size", V::NeutralOnly,
+       "cross attention is not supported"},
+      {"pruned_heads", V::NeutralOnly, "pruned heads are not supported"},
+      {"quantization_config", V::NeutralOnly,
+       "quantized weights are not supported"},
+  };
+  return keys;
+}
+
+/// True for null, false, 0, and what is empty.
+static bool isNeutral(const io::JsonValue &value) {
+  switch (value.kind()) {
+  case io::JsonValue::Kind::Null:
+    return true;
+  case io::JsonValue::Kind::Bool:
+    return !value.asBool();
+  case io::JsonValue::Kind::String:
+    return value.asString().empty();
+  case io::JsonValue::Kind::Array:
+    return value.elements().empty();
+  case io::JsonValue::Kind::Object:
+    return value.members().empty();
+  case io::JsonValue::Kind::Integer:
+  case io::JsonValue::Kind::Float:
+    return value.asNumber() == 0;
+  }
+  return false;
+}
+
+static const ConfigKey *findKey(const std::vector<ConfigKey> &keys,
+                                const std::string &name) {
+  for (const ConfigKey &key : keys)
+    if (name == key.name)
+      return &key;
+  return nullptr;
+}
+
+static std::string shortValue(const io::JsonValue &value) {
+  std::string text = value.toJson().dump();
+  return text.size() > 40 ? text.substr(0, 36) + " ..." : text;
+}
+
+[[noreturn]] static void
+failUnknownKey(const io::JsonMember &member,
+               const std::vector<ConfigKey> &familyKeys) {
+  std::vector<std::string> names;
+  for (const std::vector<ConfigKey> *keys : {&familyKeys, &commonConfigKeys()})
+    for (const ConfigKey &key : *keys)
+      names.push_back(key.name);
+  std::string near = closestMatch(member.key, names);
+  fail("H0391", "unknown key \"" + member.key + "\" in the model's config",
+       near.empty() ? "remove it: what it would change is not known"
+                    : "did you mean \"" + near + "\"?",
+       member.keyLocation());
+}
+
+void config::judgeConfigKeys(const io::JsonValue &config,
+                             const std::vector<ConfigKey> &familyKeys,
+                             ModelSpec &spec) {
+  for (const io::JsonMember &member : config.members()) {
+    SourceLocation place = member.keyLocation();
+    ExplainRow row{member.key, shortValue(member.value),
+                   place.file + ":" + std::to_string(place.line), "applied",
+                   ""};
+    const ConfigKey *key = findKey(familyKeys, member.key);
+    if (!key)
+      key = findKey(commonConfigKeys(), member.key);
+    if (!key && !member.key.empty() && member.key[0] == '_') {
+      row.verdict = "no meaning here";
+      row.why = pythonOnly;
+      spec.configRows.push_back(std::move(row));
+      continue;
+    }
+    if (!key)
+      failUnknownKey(member, familyKeys);
+    row.why = key->why;
+    if (key->verdict == ConfigVerdict::NeutralOnly && !isNeutral(member.value))
+      member.value.fail("H0391",
+                        "\"" + member.key + "\": " + std::string(key->why),
+                        "set it to false or null, or use another model");
+    if (key->verdict == ConfigVerdict::NeutralOnly)
+      row.why = "off";
+    if (key->verdict != ConfigVerdict::Applied)
+      row.verdict = "no meaning here";
+    spec.configRows.push_back(std::move(row));
+  }
+}
+
+SourceLocation config::locationOf(const io::JsonValue &config,
+                                  const std::string &key) {
+  const io::JsonValue *value = config.find(key);
+  return value ? value->location() : config.location();
+}
+
+int64_t config::readSize(const io::JsonValue &config, const std::string &key,
+                         int64_t fallback, int64_t minimum, int64_t maximum) {
+  int64_t value = config.integerOr(key, fallback);
+  if (value < minimum || value > maximum)
+    fail("H0392", "\"" + key + "\" is " + std::to_string(value),
+         "give a number from " + std::to_string(minimum) + " to " +
+             std::to_string(maximum),
+         locationOf(config, key));
+  return value;
+}
+
+double config::readNumber(const io::JsonValue &config, const std::string &key,
+                          double fallback, double minimum, double maximum) {
+  double value = config.numberOr(key, fallback);
+  if (!(value >= minimum && value <= maximum))
+    fail("H0392", "\"" + key + "\" is " + nlohmann::json(value).dump(),
+         "give a number from " + nlohmann::json(minimum).dump() + " to " +
+             nlohmann::json(maximum).dump(),
+         locationOf(config, key));
+  return value;
+}

@@ -1,0 +1,311 @@
+//===- DsConfig.cpp - Reads a ds_config.json ------------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Every key is looked up in the schema (DsSchema.h) and gets its verdict; the
+// values that are applied are then read by name.
+//
+//===----------------------------------------------------------------------===//
+
+#include "DsSchema.h"
+#include "SettingsMerge.h"
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+using namespace heddle;
+using namespace heddle::config;
+
+//===----------------------------------------------------------------------===//
+// The schema
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// All keys, by path.
+class Schema {
+public:
+  static const Schema &get() {
+    static const Schema schema;
+    return schema;
+  }
+  /// The rule for `key` in the section `path`, or null.
+  const DsKey *find(const std::string &path, const std::string &key) const {
+    std::string prefix = path.empty() ? "" : path + ".";
+    auto found = keys.find(prefix + key);
+    if (found == keys.end())
+      found = keys.find(prefix + "*");
+    return found == keys.end() ? nullptr : found->second;
+  }
+  /// The names that may stand in the section.
+  std::vector<std::string> namesIn(const std::string &path) const {
+    std::string prefix = path.empty() ? "" : path + ".";
+    std::vector<std::string> names;
+    for (auto it = keys.lower_bound(prefix); it != keys.end(); ++it) {
+      if (it->first.compare(0, prefix.size(), prefix) != 0)
+        break;
+      std::string rest = it->first.substr(prefix.size());
+      if (rest.find('.') == std::string::npos && rest != "*" && !rest.empty())
+        names.push_back(rest);
+    }
+    return names;
+  }
+
+private:
+  Schema() {
+    for (const std::vector<DsKey> *table :
+         {&dsTrainingKeys(), &dsParallelKeys(), &dsFeatureKeys()})
+      for (const DsKey &key : *table)
+        keys[key.path] = &key;
+  }
+  std::map<std::string, const DsKey *> keys;
+};
+
+std::string describeTypes(unsigned types) {
+  static const std::vector<std::pair<unsigned, const char *>> names = {
+      {DsBool, "true or false"}, {DsInt, "an integer"}, {DsNumber, "a number"},
+      {DsString, "a string"},    {DsList, "a list"},    {DsObject, "an object"},
+      {DsAuto, "\"auto\""},      {DsNull, "null"}};
+  std::vector<std::string> parts;
+  for (const auto &[bit, name] : names)
+    if (types & bit)
+      parts.push_back(name);
+  std::string text;
+  for (size_t i = 0; i < parts.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == parts.size() ? " or " : ", ") + parts[i];
+  return text;
+}
+
+bool hasType(const io::JsonValue &value, unsigned types) {
+  switch (value.kind()) {
+  case io::JsonValue::Kind::Null:
+    return types & DsNull;
+  case io::JsonValue::Kind::Bool:
+    return types & DsBool;
+  case io::JsonValue::Kind::Integer:
+    return types & (DsInt | DsNumber);
+  case io::JsonValue::Kind::Float: {
+    bool integral = value.asNumber() == std::floor(value.asNumber());
+    return types & DsNumber || (types & DsInt && integral);
+  }
+  case io::JsonValue::Kind::String:
+    return types & DsString || (types & DsAuto && value.asString() == "auto");
+  case io::JsonValue::Kind::Array:
+    return types & DsList;
+  case io::JsonValue::Kind::Object:
+    return types & DsObject;
+  }
+  return false;
+}
+
+//===----------------------------------------------------------------------===//
+// Verdicts
+//===----------------------------------------------------------------------===//
+
+/// Walks a document, and writes one row for each leaf.
+class Judge {
+public:
+  explicit Judge(std::vector<ExplainRow> &rows) : rows(rows) {}
+
+  /// `section` is the path of the rule of `object`.
+  void judge(const io::JsonValue &object, const std::string &section) {
+    for (const io::JsonMember &member : object.members())
+      judgeMember(member, object, section);
+  }
+
+private:
+  void judgeMember(const io::JsonMember &member, const io::JsonValue &object,
+                   const std::string &section);
+  [[noreturn]] void failUnknown(const io::JsonMember &member,
+                                const io::JsonValue &object,
+                                const std::string &section);
+  void addRow(const io::JsonMember &member, const std::string &verdict,
+              const std::string &why);
+  std::vector<ExplainRow> &rows;
+};
+
+void Judge::failUnknown(const io::JsonMember &member,
+                        const io::JsonValue &object,
+                        const std::string &section) {
+  std::vector<std::string> names = Schema::get().namesIn(section);
+  std::string near = closestMatch(member.key, names);
+  std::string where =
+      object.path().empty() ? "" : " in \"" + object.path() + "\"";
+  std::string help = "did you mean \"" + near + "\"?";
+  if (near.empty()) {
+    help = "remove it";
+    if (names.size() <= 25) {
+      help += "; known here:";
+      for (const std::string &name : names)
+        help += " " + name;
+    }
+  }
+  fail("H0107", "unknown key \"" + member.key + "\"" + where, help,
+       member.keyLocation());
+}
+
+void Judge::addRow(const io::JsonMember &member, const std::string &verdict,
+                   const std::string &why) {
+  std::string text = member.value.toJson().dump();
+  if (text.size() > 40)
+    text = text.substr(0, 36) + " ...";
+  SourceLocation place = member.keyLocation();
+  rows.push_back({member.value.path(), text,
+                  place.file + ":" + std::to_string(place.line), verdict, why});
+}
+
+bool isOneOf(const io::JsonValue &value, const std::string &list) {
+  nlohmann::json wanted = value.toJson();
+  for (const nlohmann::json &neutral : nlohmann::json::parse(list))
+    if (neutral == wanted)
+      return true;
+  return false;
+}
+
+void Judge::judgeMember(const io::JsonMember &member,
+                        const io::JsonValue &object,
+                        const std::string &section) {
+  const DsKey *rule = Schema::get().find(section, member.key);
+  if (!rule)
+    failUnknown(member, object, section);
+  const io::JsonValue &value = member.value;
+  if (!hasType(value, rule->types))
+    value.failType(describeTypes(rule->types));
+  switch (rule->rule) {
+  case DsRule::Gated:
+    if (const io::JsonValue *enabled =
+            value.isObject() ? value.find("enabled") : nullptr)
+      if (enabled->isBool() && enabled->asBool())
+        enabled->fail("H0108",
+                      "\"" + value.path() + "\": " + std::string(rule->why),
+                      "set \"enabled\" to false, or remove the section");
+    [[fallthrough]];
+  case DsRule::Section:
+    if (value.isObject() && !value.members().empty())
+      return judge(value, rule->path);
+    return addRow(member, value.isBool() ? "applied" : "no meaning here",
+                  value.isObject() || value.isNull() ? "empty" : "");
+  case DsRule::Neutral:
+    if (!isOneOf(value, rule->neutral))
+      value.fail("H0108",
+                 "\"" + value.path() + "\" is " + value.describe() + ": " +
+                     rule->why,
+                 "remove it, or give it one of " + std::string(rule->neutral));
+    return addRow(member, "no meaning here", rule->why);
+  case DsRule::Ignored:
+    return addRow(member, "no meaning here", rule->why);
+  case DsRule::Applied:
+    return addRow(member, "applied", rule->why);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Values that are applied
+//===----------------------------------------------------------------------===//
+
+bool isAuto(const io::JsonValue &value) {
+  return value.isString() && value.asString() == "auto";
+}
+
+void markRow(ResolvedSettings &result, const std::string &path,
+             const std::string &verdict, const std::string &why) {
+  for (ExplainRow &row : result.rows)
+    if (row.key == path) {
+      row.verdict = verdict;
+      row.why = why;
+    }
+}
+
+/// Gives a setting the value of `path`, and says so when a stronger source had
+/// given it, or when it is "auto".
+class DsReader {
+public:
+  DsReader(const io::JsonValue &root, Merger &merger)
+      : root(root), merger(merger) {}
+
+  template <typename T>
+  void give(const io::JsonValue *value, const char *key, T Settings::*member) {
+    if (!value || value->isNull())
+      return;
+    if (isAuto(*value))
+      return markAuto(*value, key);
+    T read;
+    if constexpr (std::is_same_v<T, int64_t>)
+      read = value->asInteger();
+    else
+      read = value->asNumber();
+    giveValue(*value, key, member, read);
+  }
+  template <typename T>
+  void giveValue(const io::JsonValue &value, const char *key,
+                 T Settings::*member, T read) {
+    Origin origin{Origin::Kind::File, value.path(), value.location()};
+    if (!merger.give(key, member, std::move(read), std::move(origin)))
+      markRow(merger.result, value.path(), "overridden",
+              merger.originOf(key)->describe() + " wins");
+  }
+  void markAuto(const io::JsonValue &value, const std::string &key) {
+    const Origin *origin = merger.originOf(key);
+    markRow(merger.result, value.path(), "applied",
+            origin ? "auto: filled by " + origin->describe()
+                   : "auto: the default, or from the other values");
+  }
+  void readPrecision();
+  void readZero();
+
+private:
+  const io::JsonValue &root;
+  Merger &merger;
+};
+
+void DsReader::readPrecision() {
+  const io::JsonValue *first = nullptr;
+  for (const char *name : {"bf16", "bfloat16"}) {
+    const io::JsonValue *section = root.find(name);
+    const io::JsonValue *enabled = section ? section->find("enabled") : nullptr;
+    if (!enabled)
+      continue;
+    if (first)
+      section->fail("H0104", "\"bf16\" and \"bfloat16\" are the same section",
+                    "keep one of the two");
+    first = enabled;
+    if (isAuto(*enabled))
+      markAuto(*enabled, "precision");
+    else
+      giveValue(*enabled, "precision", &Settings::precision,
+                std::string(enabled->asBool() ? "bf16" : "fp32"));
+  }
+}
+
+void DsReader::readZero() {
+  const io::JsonValue *zero = root.find("zero_optimization");
+  if (!zero)
+    return;
+  if (zero->isBool())
+    return giveValue(*zero, "zero", &Settings::zero,
+                     int64_t(zero->asBool() ? 1 : 0));
+  give(zero->find("stage"), "zero", &Settings::zero);
+}
+
+} // namespace
+
+void config::mergeDsConfig(const std::string &path, Merger &merger) {
+  io::JsonValue root = io::parseJsonFile(path, io::configJsonCodes);
+  if (!root.isObject())
+    root.failType("an object");
+  Judge(merger.result.rows).judge(root, "");
+  DsReader reader(root, merger);
+  using S = Settings;
+  reader.give(root.find("train_batch_size"), "batch", &S::batch);
+  reader.give(root.find("train_micro_batch_size_per_gpu"), "micro_batch",
+              &S::microBatch);
+  reader.give(root.find("gradient_accumulation_steps"), "accumulate",
+              &S::accumulate);
+  reader.give(root.find("gradient_clipping"), "gradient_clipping",
+              &S::gradientClipping);
+  reader.readPrecision();
+  reader.readZero();
+  mergeOptimizer(root, merger);
+  mergeScheduler(root, merger);
+}

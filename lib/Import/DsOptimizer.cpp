@@ -1,0 +1,278 @@
+//===- DsOptimizer.cpp - Optimizer and schedule of a ds_config ------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "SettingsMerge.h"
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+using namespace heddle;
+using namespace heddle::config;
+
+static bool isAuto(const io::JsonValue &value) {
+  return value.isString() && value.asString() == "auto";
+}
+
+/// The member unless it is absent, null or "auto".
+static const io::JsonValue *findGiven(const io::JsonValue *object,
+                                      const char *key) {
+  const io::JsonValue *value = object ? object->findNonNull(key) : nullptr;
+  return value && !isAuto(*value) ? value : nullptr;
+}
+
+static Origin fileOrigin(const io::JsonValue &value) {
+  return {Origin::Kind::File, value.path(), value.location()};
+}
+
+/// Throws H0111 for a type that is not among `known`; `others` are DeepSpeed's.
+static void checkType(const io::JsonValue &type, const char *what,
+                      const std::vector<std::string> &known,
+                      const std::vector<std::string> &others) {
+  const std::string &name = type.asString();
+  if (std::find(known.begin(), known.end(), name) != known.end())
+    return;
+  std::string all;
+  for (const std::string &candidate : known)
+    all += (all.empty() ? "" : ", ") + candidate;
+  for (const std::string &other : others)
+    if (name == other)
+      type.fail("H0111", std::string(what) + " " + name + " is not supported",
+                "use one of " + all);
+  std::string near = closestMatch(name, known);
+  type.fail("H0111", "unknown " + std::string(what) + " \"" + name + "\"",
+            near.empty() ? "use one of " + all
+                         : "did you mean \"" + near + "\"?");
+}
+
+//===----------------------------------------------------------------------===//
+// Optimizer
+//===----------------------------------------------------------------------===//
+
+static void giveNumber(const io::JsonValue *params, const char *param,
+                       const char *key, double Settings::*member,
+                       Merger &merger) {
+  if (const io::JsonValue *value = findGiven(params, param))
+    merger.give(key, member, value->asNumber(), fileOrigin(*value));
+}
+
+static void giveBetas(const io::JsonValue *params, Merger &merger) {
+  const io::JsonValue *betas = findGiven(params, "betas");
+  if (!betas)
+    return;
+  const std::vector<io::JsonValue> &pair = betas->elements();
+  if (pair.size() != 2)
+    betas->failType("a list of two numbers");
+  merger.give("beta1", &Settings::beta1, pair[0].asNumber(),
+              fileOrigin(pair[0]));
+  merger.give("beta2", &Settings::beta2, pair[1].asNumber(),
+              fileOrigin(pair[1]));
+}
+
+void config::mergeOptimizer(const io::JsonValue &root, Merger &merger) {
+  const io::JsonValue *section = root.find("optimizer");
+  if (!section)
+    return;
+  const io::JsonValue &type = section->at("type");
+  // DeepSpeed compares names without case.
+  std::string lower = type.asString();
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char c) { return std::tolower(c); });
+  if (lower != "adam" && lower != "adamw")
+    checkType(type, "optimizer", {"Adam", "AdamW"},
+              {"Adagrad", "Lamb", "OneBitAdam", "ZeroOneAdam", "OneBitLamb",
+               "MuAdam", "MuAdamW", "MuSGD", "Lion", "Muon", "SGD"});
+  const io::JsonValue *params = section->findNonNull("params");
+  bool isAdamW = lower == "adamw";
+  const io::JsonValue *mode = findGiven(params, "adam_w_mode");
+  bool decoupled = isAdamW || !mode || mode->asBool();
+  merger.give("optimizer", &Settings::optimizer,
+              std::string(isAdamW ? "AdamW" : "Adam"), fileOrigin(type));
+  merger.give("decoupled", &Settings::decoupled, decoupled,
+              fileOrigin(mode && !isAdamW ? *mode : type));
+  giveNumber(params, "lr", "lr", &Settings::lr, merger);
+  giveNumber(params, "eps", "eps", &Settings::eps, merger);
+  giveNumber(params, "weight_decay", "weight_decay", &Settings::weightDecay,
+             merger);
+  giveBetas(params, merger);
+  // Left out, weight decay is 0 in DeepSpeed's Adam and torch.optim.Adam, and
+  // 0.01 in torch.optim.AdamW.
+  const io::JsonValue *torch = findGiven(params, "torch_adam");
+  bool isTorchAdamW = torch && torch->asBool() && decoupled;
+  merger.give("weight_decay", &Settings::weightDecay, isTorchAdamW ? 0.01 : 0.0,
+              {Origin::Kind::Derived,
+               isTorchAdamW ? "torch.optim.AdamW's default"
+                            : "DeepSpeed's default for the optimizer",
+               {}});
+}
+
+//===----------------------------------------------------------------------===//
+// Scheduler
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// A parameter of a schedule.
+struct Parameter {
+  enum class Kind { Number, Integer, Bool, String };
+  const char *name;
+  Kind kind;
+  const char *fallback; ///< As JSON; "" when it must be given.
+  double minimum = -1e300;
+};
+
+using K = Parameter::Kind;
+
+const std::vector<std::pair<std::string, std::vector<Parameter>>> &schedules() {
+  const Parameter minLr = {"warmup_min_lr", K::Number, "0.0", 0};
+  const Parameter steps = {"warmup_num_steps", K::Integer, "1000", 1};
+  const Parameter total = {"total_num_steps", K::Integer, "", 1};
+  const Parameter type = {"warmup_type", K::String, "\"log\""};
+  static const std::vector<std::pair<std::string, std::vector<Parameter>>> all =
+      {{"WarmupLR",
+        {minLr, {"warmup_max_lr", K::Number, "null", 0}, steps, type}},
+       {"WarmupDecayLR",
+        {total, minLr, {"warmup_max_lr", K::Number, "0.001", 0}, steps, type}},
+       {"WarmupCosineLR",
+        {total,
+         {"warmup_min_ratio", K::Number, "0.0", 0},
+         steps,
+         {"cos_min_ratio", K::Number, "0.0001", 0},
+         type}},
+       {"OneCycle",
+        {{"cycle_min_lr", K::Number, "", 0},
+         {"cycle_max_lr", K::Number, "", 0},
+         {"decay_lr_rate", K::Number, "0.0", 0},
+         {"cycle_first_step_size", K::Integer, "2000", 1},
+         {"cycle_second_step_size", K::Integer, "null", 1},
+         {"cycle_first_stair_count", K::Integer, "0", 0},
+         {"cycle_second_stair_count", K::Integer, "null", 0},
+         {"decay_step_size", K::Integer, "0", 0},
+         {"cycle_momentum", K::Bool, "true"},
+         {"cycle_min_mom", K::Number, "0.8", 0},
+         {"cycle_max_mom", K::Number, "0.9", 0},
+         {"decay_mom_rate", K::Number, "0.0", 0}}},
+       {"LRRangeTest",
+        {{"lr_range_test_min_lr", K::Number, "0.001", 0},
+         {"lr_range_test_step_size", K::Integer, "2000", 1},
+         {"lr_range_test_step_rate", K::Number, "1.0", 0},
+         {"lr_range_test_staircase", K::Bool, "false"}}}};
+  return all;
+}
+
+const std::vector<Parameter> &findSchedule(const std::string &name) {
+  for (const auto &[schedule, parameters] : schedules())
+    if (schedule == name)
+      return parameters;
+  static const std::vector<Parameter> none;
+  return none;
+}
+
+} // namespace
+
+static nlohmann::json readParameter(const Parameter &parameter,
+                                    const io::JsonValue &value) {
+  nlohmann::json result;
+  double number = 0;
+  switch (parameter.kind) {
+  case K::Bool:
+    return value.asBool();
+  case K::String:
+    return value.asString();
+  case K::Number:
+    number = value.asNumber();
+    result = number;
+    break;
+  case K::Integer:
+    number = double(value.asInteger());
+    result = value.asInteger();
+    break;
+  }
+  if (!(number >= parameter.minimum))
+    value.fail("H0110",
+               "\"" + value.path() + "\" is " + result.dump() +
+                   ", below the least that is possible",
+               "give a number from " +
+                   nlohmann::json(parameter.minimum).dump());
+  return result;
+}
+
+/// Throws H0107 for a parameter that belongs to another schedule.
+static void checkForeign(const io::JsonValue &params, const std::string &type) {
+  std::vector<std::string> names = {"last_batch_iteration"};
+  for (const Parameter &parameter : findSchedule(type))
+    names.push_back(parameter.name);
+  for (const io::JsonMember &member : params.members()) {
+    if (std::find(names.begin(), names.end(), member.key) != names.end())
+      continue;
+    std::string near = closestMatch(member.key, names);
+    fail("H0107", type + " has no parameter \"" + member.key + "\"",
+         near.empty() ? "remove it" : "did you mean \"" + near + "\"?",
+         member.keyLocation());
+  }
+}
+
+/// What DeepSpeed accepts and this does not follow.
+static void checkSchedule(const std::string &type, const nlohmann::json &values,
+                          const io::JsonValue &section,
+                          const io::JsonValue *params) {
+  if (const io::JsonValue *last = findGiven(params, "last_batch_iteration"))
+    if (last->asInteger() != -1)
+      last->fail("H0108",
+                 "\"last_batch_iteration\": a run goes on with --resume",
+                 "remove it");
+  if (type == "OneCycle" && values["cycle_momentum"] == true)
+    section.fail("H0108",
+                 "OneCycle with cycle_momentum (its default) changes beta1 "
+                 "while training: not supported",
+                 "add \"cycle_momentum\": false to its params");
+  if (values.contains("warmup_type") && values["warmup_type"] != "log" &&
+      values["warmup_type"] != "linear")
+    params->at("warmup_type")
+        .fail("H0110", "\"warmup_type\" must be \"log\" or \"linear\"",
+              "use \"log\", DeepSpeed's default");
+}
+
+void config::mergeScheduler(const io::JsonValue &root, Merger &merger) {
+  const io::JsonValue *section = root.find("scheduler");
+  if (!section)
+    return;
+  const io::JsonValue &type = section->at("type");
+  if (type.isNull())
+    return;
+  std::vector<std::string> names;
+  for (const auto &entry : schedules())
+    names.push_back(entry.first);
+  checkType(type, "schedule", names, {});
+  const std::string &name = type.asString();
+  const io::JsonValue *params = section->findNonNull("params");
+  if (params)
+    checkForeign(*params, name);
+  nlohmann::json values = nlohmann::json::object();
+  for (const Parameter &parameter : findSchedule(name)) {
+    if (const io::JsonValue *value = findGiven(params, parameter.name)) {
+      values[parameter.name] = readParameter(parameter, *value);
+      continue;
+    }
+    if (*parameter.fallback == 0) {
+      const io::JsonValue *written =
+          params ? params->find(parameter.name) : nullptr;
+      (written ? *written : type)
+          .fail(written ? "H0112" : "H0106",
+                name + " needs \"" + parameter.name + "\"" +
+                    (written ? ", and nothing fills it here" : ""),
+                "add \"" + std::string(parameter.name) +
+                    "\" with a number to its params");
+    }
+    nlohmann::json fallback = nlohmann::json::parse(parameter.fallback);
+    if (!fallback.is_null())
+      values[parameter.name] = fallback;
+  }
+  checkSchedule(name, values, *section, params);
+  merger.give("scheduler", &Settings::scheduler, name, fileOrigin(type));
+  merger.give("scheduler_params", &Settings::schedulerParams, values.dump(),
+              fileOrigin(params ? *params : type));
+}

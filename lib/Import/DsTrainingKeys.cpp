@@ -1,0 +1,210 @@
+//===- DsTrainingKeys.cpp - Keys of ds_config.json: training --------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "DsSchema.h"
+
+using namespace heddle::config;
+
+namespace {
+using R = DsRule;
+constexpr unsigned Num = DsNumber | DsAuto;
+constexpr unsigned Int = DsInt | DsAuto;
+constexpr const char *reports =
+    "the binary reports itself: --log, --trace, heddle explain";
+constexpr const char *oneRank = "one rank: no gradient is communicated";
+constexpr const char *sameNumbers = "chooses an implementation, not numbers";
+constexpr const char *fp16Off = "fp16 is off";
+} // namespace
+
+static void addOptimizer(std::vector<DsKey> &keys) {
+  keys.insert(
+      keys.end(),
+      {{"optimizer", DsObject, R::Section},
+       {"optimizer.type", DsString, R::Applied},
+       {"optimizer.legacy_fusion", DsBool, R::Ignored, sameNumbers},
+       {"optimizer.params", DsObject, R::Section},
+       {"optimizer.params.lr", Num, R::Applied},
+       {"optimizer.params.betas", DsList | DsAuto, R::Applied},
+       {"optimizer.params.eps", Num, R::Applied},
+       {"optimizer.params.weight_decay", Num, R::Applied},
+       {"optimizer.params.adam_w_mode", DsBool, R::Applied},
+       {"optimizer.params.torch_adam", DsBool, R::Applied,
+        "the same numbers; its default weight decay"},
+       {"optimizer.params.bias_correction", DsBool, R::Neutral,
+        "moments are always corrected for their bias", "[true]"},
+       {"optimizer.params.amsgrad", DsBool, R::Neutral,
+        "AMSGrad is not supported"},
+       {"optimizer.params.maximize", DsBool, R::Neutral,
+        "the loss is minimised"},
+       {"optimizer.params.max_grad_norm", DsNumber, R::Neutral,
+        "DeepSpeed refuses it here; use the key gradient_clipping",
+        "[0, null]"},
+       {"optimizer.params.fused", DsBool | DsNull, R::Ignored, sameNumbers},
+       {"optimizer.params.foreach", DsBool | DsNull, R::Ignored, sameNumbers},
+       {"optimizer.params.capturable", DsBool, R::Ignored, sameNumbers},
+       {"optimizer.params.differentiable", DsBool, R::Neutral,
+        "the update is not differentiated"},
+       {"optimizer.params.set_grad_none", DsBool, R::Ignored, sameNumbers},
+       {"optimizer.params.adamw_mode", DsBool, R::Neutral,
+        "the key is called adam_w_mode", "[true]"},
+       {"optimizer.params.fp32_optimizer_states", DsBool, R::Neutral,
+        "moments are held in fp32", "[true]"}});
+}
+
+static void addScheduler(std::vector<DsKey> &keys) {
+  keys.insert(keys.end(), {{"scheduler", DsObject, R::Section},
+                           {"scheduler.type", DsString | DsNull, R::Applied},
+                           {"scheduler.params", DsObject, R::Section}});
+  for (const char *name : {"warmup_min_lr",
+                           "warmup_max_lr",
+                           "warmup_num_steps",
+                           "total_num_steps",
+                           "warmup_min_ratio",
+                           "cos_min_ratio",
+                           "cycle_min_lr",
+                           "cycle_max_lr",
+                           "decay_lr_rate",
+                           "cycle_first_step_size",
+                           "cycle_second_step_size",
+                           "cycle_first_stair_count",
+                           "cycle_second_stair_count",
+                           "decay_step_size",
+                           "cycle_min_mom",
+                           "cycle_max_mom",
+                           "decay_mom_rate",
+                           "lr_range_test_min_lr",
+                           "lr_range_test_step_size",
+                           "lr_range_test_step_rate",
+                           "last_batch_iteration"}) {
+    keys.push_back(
+        {std::string("scheduler.params.") + name, Num | DsNull, R::Applied});
+  }
+  keys.insert(
+      keys.end(),
+      {{"scheduler.params.warmup_type", DsString | DsAuto, R::Applied},
+       {"scheduler.params.cycle_momentum", DsBool, R::Applied},
+       {"scheduler.params.lr_range_test_staircase", DsBool, R::Applied}});
+}
+
+static void addPrecision(std::vector<DsKey> &keys) {
+  for (const char *name : {"bf16", "bfloat16"}) {
+    auto add = [&](const char *member, unsigned types, R rule,
+                   const char *why = "") {
+      keys.push_back({std::string(name) + member, types, rule, why});
+    };
+    add("", DsObject, R::Section);
+    add(".enabled", DsBool | DsAuto, R::Applied);
+    add(".immediate_grad_update", DsBool, R::Ignored,
+        "gradients are accumulated in fp32 as they are made");
+    add(".check_grad_overflow", DsBool, R::Ignored,
+        "a loss that is not finite stops the run");
+    add(".bf16_master_weights_and_grads", DsBool, R::Neutral,
+        "master weights and gradients are fp32");
+    add(".bf16_optimizer_states", DsBool, R::Neutral,
+        "optimizer states are fp32");
+  }
+  keys.insert(
+      keys.end(),
+      {{"fp16", DsObject, R::Gated, "fp16 is not supported; use bf16"},
+       {"fp16.enabled", DsBool | DsAuto, R::Ignored, fp16Off},
+       {"fp16.auto_cast", DsBool, R::Ignored, fp16Off},
+       {"fp16.loss_scale", Num, R::Ignored, fp16Off},
+       {"fp16.initial_scale_power", Int, R::Ignored, fp16Off},
+       {"fp16.loss_scale_window", Int, R::Ignored, fp16Off},
+       {"fp16.hysteresis", Int, R::Ignored, fp16Off},
+       {"fp16.consecutive_hysteresis", DsBool, R::Ignored, fp16Off},
+       {"fp16.min_loss_scale", Num, R::Ignored, fp16Off},
+       {"fp16.fp16_master_weights_and_grads", DsBool, R::Ignored, fp16Off},
+       {"fp16.fp16_opt_level", DsString, R::Ignored, fp16Off},
+       {"amp", DsObject, R::Gated, "Apex AMP is not supported; use bf16"},
+       {"amp.enabled", DsBool | DsAuto, R::Ignored, "off"},
+       {"amp.opt_level", DsString, R::Ignored, "off"},
+       {"torch_autocast", DsObject, R::Gated,
+        "torch.autocast is not supported; use bf16"},
+       {"torch_autocast.enabled", DsBool | DsAuto, R::Ignored, "off"},
+       {"torch_autocast.dtype", DsString, R::Ignored, "off"},
+       {"torch_autocast.lower_precision_safe_modules", DsList | DsNull,
+        R::Ignored, "off"},
+       {"data_types", DsObject, R::Section},
+       {"data_types.grad_accum_dtype", DsString | DsNull, R::Neutral,
+        "gradients are accumulated in fp32", "[null, \"fp32\", \"float32\"]"},
+       {"data_types.param_dtype", DsString | DsNull, R::Neutral,
+        "parameters are held in fp32", "[null, \"fp32\", \"float32\"]"},
+       {"data_types.buffer_dtype", DsString | DsNull, R::Neutral,
+        "buffers are held in fp32", "[null, \"fp32\", \"float32\"]"}});
+}
+
+static void addReports(std::vector<DsKey> &keys) {
+  keys.insert(
+      keys.end(),
+      {{"steps_per_print", Int | DsNull, R::Ignored, reports},
+       {"wall_clock_breakdown", DsBool, R::Ignored, reports},
+       {"memory_breakdown", DsBool, R::Ignored, reports},
+       {"dump_state", DsBool, R::Ignored, reports},
+       {"timers", DsObject, R::Section},
+       {"timers.throughput", DsObject, R::Section},
+       {"timers.throughput.enabled", DsBool, R::Ignored, reports},
+       {"timers.throughput.synchronized", DsBool, R::Ignored, reports},
+       {"flops_profiler", DsObject, R::Section},
+       {"flops_profiler.enabled", DsBool, R::Ignored, reports},
+       {"flops_profiler.recompute_fwd_factor", DsNumber, R::Ignored, reports},
+       {"flops_profiler.profile_step", DsInt, R::Ignored, reports},
+       {"flops_profiler.module_depth", DsInt, R::Ignored, reports},
+       {"flops_profiler.top_modules", DsInt, R::Ignored, reports},
+       {"flops_profiler.detailed", DsBool, R::Ignored, reports},
+       {"flops_profiler.output_file", DsString | DsNull, R::Ignored, reports},
+       {"comms_logger", DsObject, R::Section},
+       {"comms_logger.enabled", DsBool, R::Ignored, reports},
+       {"comms_logger.verbose", DsBool, R::Ignored, reports},
+       {"comms_logger.prof_all", DsBool, R::Ignored, reports},
+       {"comms_logger.prof_ops", DsList, R::Ignored, reports},
+       {"comms_logger.debug", DsBool, R::Ignored, reports},
+       {"monitor_config", DsObject, R::Section},
+       {"monitor_config.*", DsBool | DsString | DsObject | DsNull, R::Ignored,
+        reports}});
+  for (const char *name : {"tensorboard", "wandb", "csv_monitor", "comet"}) {
+    keys.push_back({name, DsObject, R::Section});
+    for (const char *member :
+         {"enabled", "output_path", "job_name", "group", "team", "project",
+          "samples_log_interval", "workspace", "api_key", "experiment_name",
+          "experiment_key", "online", "mode"})
+      keys.push_back({std::string(name) + "." + member,
+                      DsBool | DsString | DsInt | DsNull, R::Ignored, reports});
+  }
+}
+
+const std::vector<DsKey> &heddle::config::dsTrainingKeys() {
+  static const std::vector<DsKey> all = [] {
+    std::vector<DsKey> keys = {
+        {"train_batch_size", Int, R::Applied},
+        {"train_micro_batch_size_per_gpu", Int, R::Applied},
+        {"gradient_accumulation_steps", Int, R::Applied},
+        {"gradient_clipping", Num, R::Applied,
+         "left out, DeepSpeed clips at 1.0; 0 is off"},
+        {"prescale_gradients", DsBool, R::Ignored, oneRank},
+        {"gradient_predivide_factor", DsNumber, R::Ignored, oneRank},
+        {"gradient_allreduce_op", DsString, R::Ignored, oneRank},
+        {"sparse_gradients", DsBool, R::Ignored,
+         "the embedding's gradient is planned as it is best"},
+        {"managed_gradient_accumulation", DsBool, R::Ignored,
+         "a step accumulates by itself"},
+        {"graph_harvesting", DsBool, R::Ignored, "everything is compiled"},
+        {"vocabulary_size", DsInt | DsNull, R::Ignored,
+         "only a check of DeepSpeed's; the model says it"},
+        {"dataloader_drop_last", DsBool, R::Ignored,
+         "a step always takes a whole batch"},
+        {"$schema", DsString, R::Ignored, "for editors"},
+    };
+    addOptimizer(keys);
+    addScheduler(keys);
+    addPrecision(keys);
+    addReports(keys);
+    return keys;
+  }();
+  return all;
+}

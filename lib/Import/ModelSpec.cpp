@@ -1,0 +1,235 @@
+//===- ModelSpec.cpp - Reads a model directory ----------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Family.h"
+#include "heddle/runtime/io/Safetensors.h"
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
+
+using namespace heddle;
+using namespace heddle::config;
+
+namespace fs = std::filesystem;
+
+/// All families, by the `model_type` of config.json.
+static const std::vector<const Family *> &families() {
+  static const std::vector<const Family *> all = {&gpt2Family()};
+  return all;
+}
+
+static const Family &findFamily(const io::JsonValue &config) {
+  const io::JsonValue &type = config.at("model_type");
+  const std::string &name = type.asString();
+  std::string known;
+  for (const Family *family : families()) {
+    if (name == family->name())
+      return *family;
+    known += (known.empty() ? "" : ", ") + std::string(family->name());
+  }
+  type.fail("H0390", "unknown model family \"" + name + "\"",
+            "the families that are known: " + known);
+}
+
+/// The config file that `path` means, and whether `path` is a directory.
+static std::pair<std::string, bool> findConfig(const std::string &path) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored))
+    return {(fs::path(path) / "config.json").string(), true};
+  if (!fs::exists(path, ignored))
+    fail("H0330", path + " is not there",
+         "give a Hugging Face directory or a config file (.json)");
+  return {path, false};
+}
+
+static bool matchesNoDecay(const std::regex &pattern, const std::string &name,
+                           const Family &family) {
+  return std::regex_search(name, pattern) ||
+         (!family.isHeadParameter(name) &&
+          std::regex_search(family.prefix() + name, pattern));
+}
+
+static void applyNoDecay(const std::string &expression, const Family &family,
+                         ModelSpec &spec) {
+  if (expression.empty())
+    return;
+  try {
+    std::regex pattern(expression);
+    for (ParameterSpec &parameter : spec.parameters)
+      parameter.decays = !matchesNoDecay(pattern, parameter.name, family);
+  } catch (const std::regex_error &error) {
+    fail("H0114",
+         "--no-decay: \"" + expression +
+             "\" is not a regular expression: " + error.what(),
+         "as in --no-decay 'bias|ln_.*\\.weight'");
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Coverage: every parameter filled, every tensor used or ignored
+//===----------------------------------------------------------------------===//
+
+/// The tensor that fills the parameter; throws H0335 when there is none.
+static const io::TensorInfo &findSource(const ParameterSpec &parameter,
+                                        const Family &family,
+                                        const io::WeightSet &weights) {
+  std::string prefixed = family.prefix() + parameter.name;
+  for (const std::string &name : {prefixed, parameter.name})
+    if (const io::TensorInfo *info = weights.find(name))
+      return *info;
+  std::vector<std::string> names;
+  for (const io::TensorInfo &info : weights.tensors())
+    names.push_back(info.name);
+  bool hasPrefix =
+      std::any_of(names.begin(), names.end(), [&](const std::string &name) {
+        return name.rfind(family.prefix(), 0) == 0;
+      });
+  std::string wanted = hasPrefix && !family.isHeadParameter(parameter.name)
+                           ? prefixed
+                           : parameter.name;
+  std::string near = closestMatch(wanted, names);
+  fail("H0335", "the tensor \"" + wanted + "\" is missing in the weights",
+       near.empty() ? "save the model again, whole; or use --init random with "
+                      "its config.json"
+                    : "the nearest name in the files is \"" + near + "\"",
+       {weights.origin(), 0, 0});
+}
+
+static void checkShape(const ParameterSpec &parameter,
+                       const io::TensorInfo &info, const ModelSpec &spec) {
+  if (info.shape == parameter.shape)
+    return;
+  std::string help = "use the config.json that was saved with these weights";
+  std::vector<int64_t> turned(parameter.shape.rbegin(), parameter.shape.rend());
+  if (info.shape == turned)
+    help = "the tensor is transposed: save it as " +
+           io::shapeToString(parameter.shape);
+  Diagnostic error{"H0393",
+                   "the tensor \"" + info.name + "\" has the shape " +
+                       io::shapeToString(info.shape) + ", not " +
+                       io::shapeToString(parameter.shape),
+                   {info.file, 0, 0},
+                   {parameter.shapeReason + " in " + spec.configFile},
+                   help};
+  throw UserError(std::move(error));
+}
+
+static void checkType(const io::TensorInfo &info) {
+  for (const char *known : {"F32", "BF16", "F16"})
+    if (info.dtype == known)
+      return;
+  fail("H0394",
+       "the tensor \"" + info.name + "\" has the type " + info.dtype +
+           ", which no parameter can have",
+       "save it as F32, BF16 or F16", {info.file, 0, 0});
+}
+
+static void checkUnused(const io::TensorInfo &info, const Family &family,
+                        ModelSpec &spec) {
+  std::string name = info.name, prefix = family.prefix();
+  if (name.rfind(prefix, 0) == 0)
+    name = name.substr(prefix.size());
+  std::string reason = family.ignoreReason(name, spec);
+  if (reason.empty())
+    fail("H0395",
+         "the tensor \"" + info.name + "\" is no parameter of this " +
+             spec.family + " model",
+         "check the number of layers in " + spec.configFile +
+             ", or remove the tensor",
+         {info.file, 0, 0});
+  spec.ignored.push_back({info.name, std::move(reason)});
+}
+
+static void coverWeights(const Family &family, const io::WeightSet &weights,
+                         ModelSpec &spec) {
+  std::set<std::string> used;
+  for (ParameterSpec &parameter : spec.parameters) {
+    const io::TensorInfo &info = findSource(parameter, family, weights);
+    checkShape(parameter, info, spec);
+    checkType(info);
+    parameter.sourceName = info.name;
+    parameter.sourceType = info.dtype;
+    used.insert(info.name);
+  }
+  for (const io::TensorInfo &info : weights.tensors())
+    if (!used.count(info.name))
+      checkUnused(info, family, spec);
+}
+
+/// Without weights: the names under which Hugging Face would save them.
+static void nameSources(const Family &family, ModelSpec &spec) {
+  for (ParameterSpec &parameter : spec.parameters) {
+    bool isHead = family.isHeadParameter(parameter.name);
+    parameter.sourceName = (isHead ? "" : family.prefix()) + parameter.name;
+    parameter.sourceType = "F32";
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Entry points
+//===----------------------------------------------------------------------===//
+
+ModelSpec config::readModelSpec(const ModelRequest &request) {
+  auto [configFile, isDirectory] = findConfig(request.path);
+  if (!isDirectory && !request.random)
+    fail("H0117",
+         request.path + " is a config without weights, and --init is not given",
+         "add --init random --seed N, or give the model's directory");
+  io::JsonValue config = io::parseJsonFile(configFile, io::modelJsonCodes);
+  const Family &family = findFamily(config);
+  ModelSpec spec;
+  spec.family = family.name();
+  spec.configFile = configFile;
+  spec.configJson = config.toJson().dump();
+  spec.random = request.random;
+  spec.seed = request.seed;
+  family.readConfig(config, spec);
+  applyNoDecay(request.noDecay, family, spec);
+  if (request.random) {
+    nameSources(family, spec);
+    return spec;
+  }
+  spec.directory = fs::absolute(request.path).lexically_normal().string();
+  io::WeightSet weights = io::openWeights(request.path);
+  spec.headerHash = weights.headerHash();
+  coverWeights(family, weights, spec);
+  return spec;
+}
+
+void config::checkSequence(const ModelSpec &spec, int64_t seq) {
+  if (seq <= spec.maxPositions)
+    return;
+  fail("H0116",
+       "--seq " + std::to_string(seq) + " is more than the model's " +
+           spec.positionsKey + " = " + std::to_string(spec.maxPositions),
+       "use --seq " + std::to_string(spec.maxPositions) + " or less",
+       spec.positionsLocation);
+}
+
+std::string config::coverageReport(const ModelSpec &spec) {
+  int64_t elements = 0;
+  for (const ParameterSpec &parameter : spec.parameters) {
+    int64_t size = 1;
+    for (int64_t dimension : parameter.shape)
+      size *= dimension;
+    elements += size;
+  }
+  std::string text = std::to_string(spec.parameters.size()) + " parameters (" +
+                     std::to_string(elements) + " elements) ";
+  if (spec.random)
+    text += "initialised from seed " + std::to_string(spec.seed);
+  else
+    text += "filled from " + spec.directory + ", " +
+            std::to_string(spec.ignored.size()) + " tensors ignored";
+  text += "\n";
+  for (const IgnoredTensor &tensor : spec.ignored)
+    text += "  ignored " + tensor.name + ": " + tensor.reason + "\n";
+  return text;
+}

@@ -1,0 +1,315 @@
+//===- Settings.cpp - Merges the sources of settings ----------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "SettingsMerge.h"
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <sched.h>
+#include <set>
+
+using namespace heddle;
+using namespace heddle::config;
+
+const std::vector<SettingField> &config::settingFields() {
+  using S = Settings;
+  static const std::vector<SettingField> fields = {
+      {"batch", "--batch", &S::batch, "rows of the global batch"},
+      {"micro_batch", "--micro-batch", &S::microBatch,
+       "rows of one micro-batch on one rank"},
+      {"accumulate", "--accumulate", &S::accumulate, "micro-batches per step"},
+      {"seq", "--seq", &S::seq, "tokens of a row"},
+      {"precision", "--precision", &S::precision, "compute type"},
+      {"threads", "--threads", &S::threads, "threads per rank"},
+      {"march", "--march", &S::march, "instructions that may be used"},
+      {"target", "--target", &S::target, "device"},
+      {"recompute", "--recompute", &S::recompute,
+       "activations computed again in the backward pass"},
+      {"schedule", "--schedule", &S::schedule, "of pipeline stages"},
+      {"zero", "--zero", &S::zero, "ZeRO stage: states split over data ranks"},
+      {"memory_budget", "--memory-budget", &S::memoryBudget,
+       "bytes per rank; 0: no limit"},
+      {"data", "--mesh", &S::data, "ranks along the axis data"},
+      {"tensor", "--mesh", &S::tensor, "ranks along the axis tensor"},
+      {"pipe", "--mesh", &S::pipe, "ranks along the axis pipe"},
+      {"sequence", "--mesh", &S::sequence, "ranks along the axis seq"},
+      {"optimizer", "", &S::optimizer, "update rule"},
+      {"lr", "", &S::lr, "learning rate before the schedule"},
+      {"beta1", "", &S::beta1, "decay of the first moment"},
+      {"beta2", "", &S::beta2, "decay of the second moment"},
+      {"eps", "", &S::eps, "added to the root of the second moment"},
+      {"weight_decay", "", &S::weightDecay, ""},
+      {"decoupled", "", &S::decoupled,
+       "weight decay apart from the gradient (AdamW)"},
+      {"gradient_clipping", "", &S::gradientClipping,
+       "largest global gradient norm; 0: off"},
+      {"no_decay", "--no-decay", &S::noDecay,
+       "parameters without weight decay (regular expression)"},
+      {"scheduler", "", &S::scheduler,
+       "learning-rate schedule; none: constant"},
+      {"scheduler_params", "", &S::schedulerParams, ""},
+      {"keep", "--keep", &S::keep, "values that --dump writes"},
+  };
+  return fields;
+}
+
+std::string Origin::describe() const {
+  switch (kind) {
+  case Kind::Default:
+    return "default";
+  case Kind::Derived:
+    return "from " + text;
+  case Kind::Model:
+    return "model";
+  case Kind::Flag:
+    return "flag " + text;
+  case Kind::File:
+  case Kind::StrategyFile:
+    return location.file + ":" + std::to_string(location.line);
+  }
+  return "";
+}
+
+std::string config::settingToString(const Settings &settings,
+                                    const SettingField &field) {
+  return std::visit(
+      [&](auto member) -> std::string {
+        const auto &value = settings.*member;
+        using T = std::decay_t<decltype(value)>;
+        if constexpr (std::is_same_v<T, std::string>) {
+          return value.empty() ? "none" : value;
+        } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+          std::string text;
+          for (const std::string &item : value)
+            text += (text.empty() ? "" : ",") + item;
+          return text.empty() ? "none" : text;
+        } else {
+          return nlohmann::json(value).dump();
+        }
+      },
+      field.member);
+}
+
+std::optional<int64_t> config::parseByteSize(const std::string &text) {
+  size_t end = 0;
+  double number = 0;
+  try {
+    number = std::stod(text, &end);
+  } catch (const std::exception &) {
+    return std::nullopt;
+  }
+  static const std::vector<std::pair<const char *, int>> units = {
+      {"", 0},     {"B", 0},  {"KiB", 10}, {"MiB", 20}, {"GiB", 30},
+      {"TiB", 40}, {"K", 10}, {"M", 20},   {"G", 30},   {"T", 40}};
+  for (const auto &[name, shift] : units)
+    if (text.substr(end) == name) {
+      double bytes = std::ldexp(number, shift);
+      if (!(bytes >= 0 && bytes < 9e18))
+        return std::nullopt;
+      return static_cast<int64_t>(bytes);
+    }
+  return std::nullopt;
+}
+
+//===----------------------------------------------------------------------===//
+// Flags
+//===----------------------------------------------------------------------===//
+
+static Origin flagOrigin(const std::string &flag) {
+  return {Origin::Kind::Flag, flag, {}};
+}
+
+[[noreturn]] static void failFlag(const std::string &flag,
+                                  const std::string &value,
+                                  const std::string &help) {
+  fail("H0114", flag + ": \"" + value + "\" is not possible", help);
+}
+
+static int64_t parseAxisSize(const std::string &mesh, const std::string &text) {
+  if (text.empty() || text.size() > 6 ||
+      text.find_first_not_of("0123456789") != std::string::npos ||
+      std::stoll(text) < 1)
+    failFlag("--mesh", mesh, "sizes are whole numbers from 1, as data=2");
+  return std::stoll(text);
+}
+
+static void mergeMesh(const std::string &mesh, Merger &merger) {
+  static const std::map<std::string,
+                        std::pair<const char *, int64_t Settings::*>>
+      axes = {{"data", {"data", &Settings::data}},
+              {"tensor", {"tensor", &Settings::tensor}},
+              {"pipe", {"pipe", &Settings::pipe}},
+              {"seq", {"sequence", &Settings::sequence}}};
+  std::set<std::string> seen;
+  size_t begin = 0;
+  while (begin <= mesh.size()) {
+    size_t end = std::min(mesh.find(',', begin), mesh.size());
+    std::string part = mesh.substr(begin, end - begin);
+    begin = end + 1;
+    size_t equals = part.find('=');
+    std::string name = part.substr(0, equals);
+    auto axis = axes.find(name);
+    bool known = axis != axes.end() || name == "expert";
+    if (equals == std::string::npos || !known || !seen.insert(name).second)
+      failFlag("--mesh", mesh,
+               "give each axis once, as data=2,tensor=2,pipe=2,seq=1");
+    int64_t size = parseAxisSize(mesh, part.substr(equals + 1));
+    if (axis != axes.end())
+      merger.give(axis->second.first, axis->second.second, size,
+                  flagOrigin("--mesh"));
+    else if (size != 1)
+      fail("H0115", "--mesh: experts on " + std::to_string(size) + " ranks",
+           "leave out expert: no family with experts is known");
+  }
+}
+
+/// A flag that changes nothing on one rank, but must be well formed.
+static void noteFlag(const std::string &flag, const std::string &value,
+                     const std::string &why, Merger &merger) {
+  merger.result.rows.push_back(
+      {flag, value, "flag " + flag, "no meaning here", why});
+}
+
+static void checkChoice(const std::string &flag, const std::string &value,
+                        const std::vector<std::string> &choices) {
+  if (std::find(choices.begin(), choices.end(), value) != choices.end())
+    return;
+  std::string all;
+  for (const std::string &choice : choices)
+    all += (all.empty() ? "" : ", ") + choice;
+  failFlag(flag, value, "choose one of " + all);
+}
+
+static void noteIdleFlags(const Flags &flags, Merger &merger) {
+  const std::string oneRank = "one rank: nothing is split";
+  if (flags.virtualStages)
+    noteFlag("--virtual-stages", std::to_string(*flags.virtualStages),
+             "one pipeline stage", merger);
+  if (flags.sequenceParallel)
+    noteFlag("--sequence-parallel", "true", oneRank, merger);
+  if (flags.context) {
+    checkChoice("--context", *flags.context, {"ulysses", "ring"});
+    noteFlag("--context", *flags.context, oneRank, merger);
+  }
+  if (flags.collectives) {
+    checkChoice("--collectives", *flags.collectives, {"fixed", "library"});
+    noteFlag("--collectives", *flags.collectives, "one rank: no collective",
+             merger);
+  }
+}
+
+void config::mergeFlags(const Flags &flags, Merger &merger) {
+  auto give = [&](const auto &flag, const char *name, const char *key,
+                  auto member) {
+    if (flag)
+      merger.give(key, member, *flag, flagOrigin(name));
+  };
+  using S = Settings;
+  give(flags.batch, "--batch", "batch", &S::batch);
+  give(flags.microBatch, "--micro-batch", "micro_batch", &S::microBatch);
+  give(flags.accumulate, "--accumulate", "accumulate", &S::accumulate);
+  give(flags.seq, "--seq", "seq", &S::seq);
+  give(flags.zero, "--zero", "zero", &S::zero);
+  give(flags.threads, "--threads", "threads", &S::threads);
+  give(flags.precision, "--precision", "precision", &S::precision);
+  give(flags.schedule, "--schedule", "schedule", &S::schedule);
+  give(flags.recompute, "--recompute", "recompute", &S::recompute);
+  give(flags.march, "--march", "march", &S::march);
+  give(flags.target, "--target", "target", &S::target);
+  give(flags.noDecay, "--no-decay", "no_decay", &S::noDecay);
+  if (!flags.keep.empty())
+    merger.give("keep", &S::keep, flags.keep, flagOrigin("--keep"));
+  if (flags.mesh)
+    mergeMesh(*flags.mesh, merger);
+  if (flags.memoryBudget) {
+    std::optional<int64_t> bytes = parseByteSize(*flags.memoryBudget);
+    if (!bytes)
+      failFlag("--memory-budget", *flags.memoryBudget,
+               "give a size as 16GiB, 512MiB or 1000000");
+    merger.give("memory_budget", &S::memoryBudget, *bytes,
+                flagOrigin("--memory-budget"));
+  }
+  noteIdleFlags(flags, merger);
+}
+
+//===----------------------------------------------------------------------===//
+// Strategy files
+//===----------------------------------------------------------------------===//
+
+static void giveFromJson(const SettingField &field, const io::JsonValue &value,
+                         Merger &merger) {
+  Origin origin{Origin::Kind::StrategyFile, field.key, value.location()};
+  std::visit(
+      [&](auto member) {
+        using T = std::decay_t<decltype(std::declval<Settings>().*member)>;
+        T read{};
+        if constexpr (std::is_same_v<T, int64_t>)
+          read = value.asInteger();
+        else if constexpr (std::is_same_v<T, double>)
+          read = value.asNumber();
+        else if constexpr (std::is_same_v<T, bool>)
+          read = value.asBool();
+        else if constexpr (std::is_same_v<T, std::string>)
+          read = value.asString();
+        else
+          for (const io::JsonValue &element : value.elements())
+            read.push_back(element.asString());
+        merger.give(field.key, member, std::move(read), std::move(origin));
+      },
+      field.member);
+}
+
+void config::mergeStrategy(const std::string &name, const std::string &text,
+                           Merger &merger) {
+  io::JsonValue root = io::parseJson(text, {name, io::configJsonCodes, true});
+  std::vector<std::string> keys;
+  for (const SettingField &field : settingFields())
+    keys.push_back(field.key);
+  for (const io::JsonMember &member : root.members()) {
+    auto field = std::find(keys.begin(), keys.end(), member.key);
+    if (field == keys.end()) {
+      std::string near = closestMatch(member.key, keys);
+      fail("H0107", "unknown key \"" + member.key + "\" in a strategy",
+           near.empty() ? "remove it" : "did you mean \"" + near + "\"?",
+           member.keyLocation());
+    }
+    giveFromJson(settingFields()[field - keys.begin()], member.value, merger);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// All together
+//===----------------------------------------------------------------------===//
+
+static int64_t availableCores() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof(set), &set) == 0)
+    return std::max(1, CPU_COUNT(&set));
+  return 1;
+}
+
+ResolvedSettings config::resolveSettings(const Flags &flags,
+                                         const std::string &dsConfig,
+                                         const std::string &strategyName,
+                                         const std::string &strategyText) {
+  ResolvedSettings result;
+  Merger merger(result);
+  mergeFlags(flags, merger);
+  if (!strategyName.empty())
+    mergeStrategy(strategyName, strategyText, merger);
+  if (!dsConfig.empty())
+    mergeDsConfig(dsConfig, merger);
+  resolveBatch(merger);
+  if (result.values.threads == 0) {
+    result.values.threads = availableCores();
+    result.setOrigin("threads",
+                     {Origin::Kind::Derived, "the cores of this machine", {}});
+  }
+  checkSettings(result);
+  return result;
+}

@@ -1,0 +1,276 @@
+//===- CompileJob.cpp - Runs a compilation --------------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The side of the driver that sees MLIR: no exceptions are thrown or caught.
+//
+//===----------------------------------------------------------------------===//
+
+#include "CompileJob.h"
+#include "dialects/NN/NNDialect.h"
+#include "heddle/Import/Import.h"
+#include "heddle/Pipelines/Compile.h"
+#include "mlir/AsmParser/AsmParser.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/Parser/Parser.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Regex.h"
+#include "llvm/Support/raw_ostream.h"
+#include <chrono>
+
+using namespace heddle;
+using namespace heddle::driver;
+
+//===----------------------------------------------------------------------===//
+// Diagnostics
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Prints MLIR's diagnostics as Heddle's errors, and remembers the exit status
+/// of the first one.
+class DiagnosticPrinter {
+public:
+  DiagnosticPrinter(mlir::MLIRContext &context, bool verbose)
+      : engine(context.getDiagEngine()), verbose(verbose) {
+    handler = engine.registerHandler([this](mlir::Diagnostic &diagnostic) {
+      print(diagnostic);
+      return mlir::success();
+    });
+  }
+  ~DiagnosticPrinter() { engine.eraseHandler(handler); }
+
+  /// The code of errors that do not begin with one.
+  std::string defaultCode = "H0900";
+  /// 0 when there was no error.
+  int exitCode = 0;
+
+private:
+  void print(mlir::Diagnostic &diagnostic);
+  mlir::DiagnosticEngine &engine;
+  bool verbose;
+  uint64_t handler = 0;
+};
+
+/// Where the diagnostic points to in a file.
+SourceLocation toSourceLocation(mlir::Location location) {
+  if (auto place = location->findInstanceOf<mlir::FileLineColLoc>())
+    return {place.getFilename().str(), int64_t(place.getLine()),
+            int64_t(place.getColumn())};
+  return {};
+}
+
+/// The module path that a location names, or "".
+std::string modulePathOf(mlir::Location location) {
+  auto name = location->findInstanceOf<mlir::NameLoc>();
+  return name ? name.getName().str() : "";
+}
+
+/// `H0213: text` taken apart; the code is "" when there is none.
+std::pair<std::string, std::string> splitCode(const std::string &text) {
+  static const llvm::Regex pattern("^H[0-9]{4}: ");
+  if (!pattern.match(text))
+    return {"", text};
+  return {text.substr(0, 5), text.substr(7)};
+}
+
+void DiagnosticPrinter::print(mlir::Diagnostic &diagnostic) {
+  auto [code, message] = splitCode(diagnostic.str());
+  if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Remark ||
+      diagnostic.getSeverity() == mlir::DiagnosticSeverity::Note) {
+    if (verbose)
+      llvm::errs() << "remark: " << message << "\n";
+    return;
+  }
+  if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Warning) {
+    llvm::errs() << "warning: " << message << "\n";
+    return;
+  }
+  heddle::Diagnostic error;
+  error.code = code.empty() ? defaultCode : code;
+  error.message = message;
+  error.location = toSourceLocation(diagnostic.getLocation());
+  if (std::string path = modulePathOf(diagnostic.getLocation()); !path.empty())
+    error.notes.push_back("at " + path);
+  for (mlir::Diagnostic &note : diagnostic.getNotes()) {
+    std::string text = note.str();
+    if (llvm::StringRef(text).starts_with("help: "))
+      error.help = text.substr(6);
+    else
+      error.notes.push_back(text);
+  }
+  if (error.exitCode() == 1 && error.help.empty())
+    error.help = "this is a bug in Heddle: report it with the command line and "
+                 "the dump of --dump-phases";
+  llvm::errs() << error.format();
+  if (exitCode == 0)
+    exitCode = error.exitCode();
+}
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Modules from .mlir files
+//===----------------------------------------------------------------------===//
+
+/// Sets the fields of the model's strategy that flags or files give.
+static mlir::LogicalResult overrideStrategy(mlir::ModuleOp module,
+                                            const CompileJob &job) {
+  using Kind = config::Origin::Kind;
+  static constexpr llvm::StringRef fixedByShapes[] = {"batch", "micro_batch",
+                                                      "accumulate", "seq"};
+  for (nn::ModelOp model : module.getOps<nn::ModelOp>()) {
+    mlir::NamedAttrList values(model.getStrategy().getValues());
+    mlir::DictionaryAttr chosen =
+        toStrategy(*module.getContext(), job.settings.values)
+            .toDictionary(module.getContext());
+    for (const auto &[key, origin] : job.settings.origins) {
+      if (origin.kind != Kind::Flag && origin.kind != Kind::File &&
+          origin.kind != Kind::StrategyFile)
+        continue;
+      mlir::Attribute value = chosen.get(key);
+      if (!value || values.get(key) == value)
+        continue;
+      if (llvm::is_contained(fixedByShapes, key)) {
+        mlir::emitError(module.getLoc())
+            << "H0113: " << key << " cannot be changed in a module, whose "
+            << "shapes are made for it";
+        return mlir::failure();
+      }
+      values.set(key, value);
+    }
+    model.setStrategyAttr(dist::StrategyAttr::get(
+        module.getContext(), values.getDictionary(module.getContext())));
+  }
+  return mlir::success();
+}
+
+static mlir::OwningOpRef<mlir::ModuleOp>
+parseModule(mlir::MLIRContext &context, const CompileJob &job,
+            DiagnosticPrinter &printer) {
+  printer.defaultCode = "H0396";
+  mlir::OwningOpRef<mlir::ModuleOp> module =
+      mlir::parseSourceFile<mlir::ModuleOp>(job.module, &context);
+  if (module && failed(overrideStrategy(*module, job)))
+    return {};
+  printer.defaultCode = "H0900";
+  return module;
+}
+
+//===----------------------------------------------------------------------===//
+// The job
+//===----------------------------------------------------------------------===//
+
+/// The prebuilt runtime stands beside this program.
+static std::string findRuntime() {
+  std::string self =
+      llvm::sys::fs::getMainExecutable(nullptr, (void *)&findRuntime);
+  llvm::SmallString<256> path(llvm::sys::path::parent_path(self));
+  llvm::sys::path::append(path, "heddle-rt");
+  return path.str().str();
+}
+
+static void printModule(mlir::ModuleOp module) {
+  mlir::OpPrintingFlags flags;
+  flags.enableDebugInfo(/*enable=*/true, /*prettyForm=*/false);
+  module.print(llvm::outs(), flags);
+  llvm::outs() << "\n";
+}
+
+int driver::runCompileJob(const CompileJob &job) {
+  mlir::DialectRegistry registry;
+  registerAllDialects(registry);
+  mlir::MLIRContext context(registry);
+  DiagnosticPrinter printer(context, job.verbose);
+  auto begin = std::chrono::steady_clock::now();
+  mlir::OwningOpRef<mlir::ModuleOp> module =
+      job.model ? importModel(context, *job.model,
+                              toStrategy(context, job.settings.values))
+                : parseModule(context, job, printer);
+  std::chrono::duration<double> seconds =
+      std::chrono::steady_clock::now() - begin;
+  if (!module)
+    return printer.exitCode ? printer.exitCode : 1;
+  if (job.timing)
+    llvm::errs() << llvm::format(
+        "%-10s %8.3f s\n", job.model ? "build" : "parse", seconds.count());
+  CompileOptions options;
+  options.output = job.output;
+  options.dumpPhases = job.dumpPhases;
+  options.stopAfter = job.stopAfter;
+  options.startFrom = job.startFrom;
+  options.cache = job.cache;
+  options.runtimePath = findRuntime();
+  options.timing = job.timing;
+  options.verbose = job.verbose;
+  if (failed(compile(*module, options)) || printer.exitCode)
+    return printer.exitCode ? printer.exitCode : 1;
+  if (!job.stopAfter.empty() && job.dumpPhases.empty())
+    printModule(*module);
+  return 0;
+}
+
+//===----------------------------------------------------------------------===//
+// Strategies from .mlir files
+//===----------------------------------------------------------------------===//
+
+static llvm::json::Value toJson(mlir::Attribute attribute) {
+  if (auto value = llvm::dyn_cast<mlir::BoolAttr>(attribute))
+    return value.getValue();
+  if (auto value = llvm::dyn_cast<mlir::IntegerAttr>(attribute))
+    return value.getInt();
+  if (auto value = llvm::dyn_cast<mlir::FloatAttr>(attribute))
+    return value.getValueAsDouble();
+  if (auto value = llvm::dyn_cast<mlir::StringAttr>(attribute))
+    return value.getValue();
+  llvm::json::Array list;
+  if (auto value = llvm::dyn_cast<mlir::ArrayAttr>(attribute))
+    for (mlir::Attribute element : value)
+      list.push_back(toJson(element));
+  return list;
+}
+
+bool driver::strategyFileToJson(const std::string &path, std::string &json,
+                                heddle::Diagnostic &error) {
+  auto buffer = llvm::MemoryBuffer::getFile(path);
+  if (!buffer) {
+    error = {"H0101", "cannot read " + path, {}, {}, "check the path"};
+    return false;
+  }
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  context.loadDialect<dist::DistDialect>();
+  std::string message;
+  mlir::ScopedDiagnosticHandler handler(&context,
+                                        [&](mlir::Diagnostic &diagnostic) {
+                                          message = diagnostic.str();
+                                          return mlir::success();
+                                        });
+  auto strategy = llvm::dyn_cast_or_null<dist::StrategyAttr>(
+      mlir::parseAttribute((*buffer)->getBuffer().trim(), &context));
+  if (!strategy) {
+    error = {"H0102",
+             path + " is not a strategy" +
+                 (message.empty() ? "" : ": " + message),
+             {path, 1, 1},
+             {},
+             "write one attribute, as #dist.strategy<{micro_batch = 4 : i64}>"};
+    return false;
+  }
+  llvm::json::Object object;
+  for (mlir::NamedAttribute value : strategy.getValues())
+    object[value.getName().getValue()] = toJson(value.getValue());
+  llvm::raw_string_ostream(json) << llvm::json::Value(std::move(object));
+  return true;
+}
+
+std::vector<std::string> driver::phaseNames() {
+  std::vector<std::string> names;
+  for (Phase phase : allPhases())
+    names.push_back(phaseName(phase).str());
+  return names;
+}

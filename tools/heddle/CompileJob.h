@@ -1,0 +1,41 @@
+//===- CompileJob.h - What heddle compile was asked to do -------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_TOOLS_HEDDLE_COMPILEJOB_H
+#define HEDDLE_TOOLS_HEDDLE_COMPILEJOB_H
+
+#include "heddle/Import/ModelSpec.h"
+#include <optional>
+
+namespace heddle::driver {
+
+/// A compilation whose input files and flags have been read and checked.
+struct CompileJob {
+  config::ResolvedSettings settings;
+  /// The model that was read, or nothing when `module` names an .mlir file.
+  std::optional<config::ModelSpec> model;
+  std::string module;
+  std::string output, dumpPhases, stopAfter, startFrom;
+  std::string cache; ///< A directory, or "" for none.
+  bool timing = false, verbose = false;
+};
+
+/// Runs it; prints diagnostics and returns the exit status. Throws nothing.
+int runCompileJob(const CompileJob &job);
+
+/// The strategy in an .mlir file (one `#dist.strategy` attribute), as JSON.
+/// False after filling `error`.
+bool strategyFileToJson(const std::string &path, std::string &json,
+                        Diagnostic &error);
+
+/// The names of the phases, in order.
+std::vector<std::string> phaseNames();
+
+} // namespace heddle::driver
+
+#endif // HEDDLE_TOOLS_HEDDLE_COMPILEJOB_H

@@ -1,0 +1,246 @@
+//===- CompileVerb.cpp - heddle compile -----------------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "CompileJob.h"
+#include "Verbs.h"
+#include "heddle/runtime/io/File.h"
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+
+using namespace heddle;
+using namespace heddle::driver;
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// The command line of `heddle compile`.
+struct CompileFlags {
+  std::string model, dsConfig, strategy, output, init;
+  uint64_t seed = 0;
+  std::string cache, dumpPhases, stopAfter, startFrom;
+  std::vector<std::string> keep;
+  bool explain = false, timing = false, verbose = false;
+  config::Flags flags;
+};
+
+std::string defaultCache() {
+  const char *cache = std::getenv("XDG_CACHE_HOME");
+  if (cache && *cache)
+    return (fs::path(cache) / "heddle").string();
+  const char *home = std::getenv("HOME");
+  return home && *home ? (fs::path(home) / ".cache" / "heddle").string()
+                       : "off";
+}
+
+bool endsWith(const std::string &text, const std::string &end) {
+  return text.size() >= end.size() &&
+         text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Running it
+//===----------------------------------------------------------------------===//
+
+static config::ResolvedSettings resolve(const CompileFlags &flags) {
+  std::string text;
+  if (endsWith(flags.strategy, ".mlir")) {
+    Diagnostic error;
+    if (!strategyFileToJson(flags.strategy, text, error))
+      throw UserError(error);
+  } else if (!flags.strategy.empty()) {
+    text = io::readText(flags.strategy, "H0101");
+  }
+  return config::resolveSettings(flags.flags, flags.dsConfig, flags.strategy,
+                                 text);
+}
+
+static void checkPhase(const char *flag, const std::string &name) {
+  std::vector<std::string> names = phaseNames();
+  if (name.empty() ||
+      std::find(names.begin(), names.end(), name) != names.end())
+    return;
+  std::string all, near = closestMatch(name, names);
+  for (const std::string &phase : names)
+    all += (all.empty() ? "" : ", ") + phase;
+  fail("H0113", std::string(flag) + ": there is no phase \"" + name + "\"",
+       near.empty() ? "the phases: " + all : "did you mean " + near + "?");
+}
+
+static void checkUse(const CompileFlags &flags, bool isModule) {
+  checkPhase("--stop-after", flags.stopAfter);
+  checkPhase("--start-from", flags.startFrom);
+  if (!flags.init.empty() && flags.init != "random")
+    fail("H0113", "--init: \"" + flags.init + "\" is not possible",
+         "use --init random, or leave it out to load the weights");
+  if (isModule && !flags.init.empty())
+    fail("H0113", "--init: a module says itself where its weights are",
+         "leave out --init");
+  if (!isModule && !flags.startFrom.empty())
+    fail("H0113", "--start-from needs a dump (.mlir) as MODEL",
+         "as in: heddle compile DIR/" + flags.startFrom +
+             ".mlir --start-from " + flags.startFrom);
+  if (flags.output.empty() && flags.stopAfter.empty() && !flags.explain)
+    fail("H0113", "there is no output", "add -o BINARY, or --stop-after PHASE");
+}
+
+/// Reads the model, and fills in what only it can say.
+static void readModel(const CompileFlags &flags, CompileJob &job) {
+  config::ModelRequest request;
+  request.path = flags.model;
+  request.random = flags.init == "random";
+  request.seed = flags.seed;
+  request.noDecay = job.settings.values.noDecay;
+  job.model = config::readModelSpec(request);
+  if (job.settings.values.seq == 0) {
+    job.settings.values.seq = job.model->maxPositions;
+    job.settings.setOrigin("seq", {config::Origin::Kind::Model, "", {}});
+  }
+  config::checkSequence(*job.model, job.settings.values.seq);
+}
+
+/// A directory that will be written to must take files, before work is done.
+static void checkOutputs(const CompileFlags &flags) {
+  if (!flags.output.empty()) {
+    fs::path parent = fs::path(flags.output).parent_path();
+    io::requireWritable(parent.empty() ? "." : parent.string());
+    if (fs::is_directory(flags.output))
+      fail("H0113", "-o " + flags.output + " is a directory",
+           "name a file, as -o " + flags.output + "/model");
+  }
+  if (!flags.dumpPhases.empty())
+    io::requireWritable(flags.dumpPhases);
+}
+
+static int compileModel(const CompileFlags &flags) {
+  bool isModule = endsWith(flags.model, ".mlir");
+  checkUse(flags, isModule);
+  CompileJob job;
+  job.settings = resolve(flags);
+  if (isModule)
+    job.module = flags.model;
+  else
+    readModel(flags, job);
+  if (flags.explain) {
+    std::cout << config::explainSettings(job.settings);
+    if (job.model)
+      std::cout << config::formatRows("model config", job.model->configRows)
+                << "weights\n  " << config::coverageReport(*job.model);
+    if (flags.output.empty() && flags.stopAfter.empty())
+      return 0;
+  }
+  checkOutputs(flags);
+  job.output = flags.output;
+  job.dumpPhases = flags.dumpPhases;
+  job.stopAfter = flags.stopAfter;
+  job.startFrom =
+      isModule && flags.startFrom.empty() ? "import" : flags.startFrom;
+  job.cache = flags.cache == "off" ? "" : flags.cache;
+  job.timing = flags.timing;
+  job.verbose = flags.verbose;
+  return runCompileJob(job);
+}
+
+//===----------------------------------------------------------------------===//
+// Flags
+//===----------------------------------------------------------------------===//
+
+static void addStrategyFlags(CLI::App &verb, config::Flags &flags) {
+  verb.add_option("--batch", flags.batch,
+                  "Rows of the global batch (train_batch_size)")
+      ->default_str("micro-batch x accumulate");
+  verb.add_option("--micro-batch", flags.microBatch,
+                  "Rows of one micro-batch on one rank")
+      ->default_str("batch / accumulate");
+  verb.add_option("--accumulate", flags.accumulate, "Micro-batches per step")
+      ->default_str("1");
+  verb.add_option("--seq", flags.seq, "Tokens of a row")
+      ->default_str("the model's positions");
+  verb.add_option("--precision", flags.precision, "fp32, bf16 or fp16")
+      ->default_str("fp32");
+  verb.add_option("--mesh", flags.mesh, "Ranks along each axis")
+      ->default_str("data=1,tensor=1,pipe=1,seq=1");
+  verb.add_option("--zero", flags.zero, "ZeRO stage, 0 to 3")->default_str("0");
+  verb.add_option("--schedule", flags.schedule,
+                  "gpipe, 1f1b, interleaved or zb-h1")
+      ->default_str("1f1b");
+  verb.add_option("--virtual-stages", flags.virtualStages,
+                  "Stages per rank (interleaved)")
+      ->default_str("1");
+  verb.add_flag("--sequence-parallel", flags.sequenceParallel,
+                "Split activations between tensor-parallel regions");
+  verb.add_option("--context", flags.context,
+                  "Attention over a split sequence: ulysses or ring")
+      ->default_str("ulysses");
+  verb.add_option("--collectives", flags.collectives, "fixed or library")
+      ->default_str("fixed");
+  verb.add_option("--recompute", flags.recompute, "none, selective or full")
+      ->default_str("none");
+  verb.add_option("--memory-budget", flags.memoryBudget,
+                  "Largest memory of a rank, as 16GiB")
+      ->default_str("no limit");
+  verb.add_option("--threads", flags.threads, "Threads per rank")
+      ->default_str("all cores");
+  verb.add_option("--march", flags.march, "native, x86-64-v3, x86-64-v4 or amx")
+      ->default_str("native");
+  verb.add_option("--target", flags.target, "x86-64, sm_80 or sm_90")
+      ->default_str("x86-64");
+  verb.add_option("--keep", flags.keep,
+                  "Values that the binary's --dump writes: logits, grads, "
+                  "module paths as h.3.attn")
+      ->delimiter(',')
+      ->default_str("none");
+  verb.add_option("--no-decay", flags.noDecay,
+                  "Parameters without weight decay (regular expression)")
+      ->default_str("none");
+}
+
+void driver::addCompileVerb(CLI::App &app, Action &action) {
+  CLI::App *verb =
+      app.add_subcommand("compile", "Compile a model to a native binary");
+  auto flags = std::make_shared<CompileFlags>();
+  flags->cache = defaultCache();
+  verb->add_option("MODEL", flags->model,
+                   "A Hugging Face directory, a config file (.json), or a "
+                   "module (.mlir)")
+      ->required()
+      ->default_str("");
+  verb->add_option("-o,--output", flags->output, "The binary to write")
+      ->default_str("none");
+  verb->add_option("--config", flags->dsConfig, "A ds_config.json")
+      ->default_str("none");
+  verb->add_option("--strategy", flags->strategy,
+                   "A strategy, .json or .mlir; wins over --config")
+      ->default_str("none");
+  verb->add_option("--init", flags->init,
+                   "random: initialise the weights instead of loading them")
+      ->default_str("load");
+  verb->add_option("--seed", flags->seed, "Of the random weights");
+  addStrategyFlags(*verb, flags->flags);
+  verb->add_option("--dump-phases", flags->dumpPhases,
+                   "Write one file per phase into this directory")
+      ->default_str("none");
+  verb->add_option("--stop-after", flags->stopAfter, "Stop after this phase")
+      ->default_str("emit");
+  verb->add_option("--start-from", flags->startFrom,
+                   "MODEL is the dump made after this phase")
+      ->default_str("import");
+  verb->add_option("--cache", flags->cache,
+                   "Directory of compiled kernels, or off");
+  verb->add_flag("--explain-config", flags->explain,
+                 "Print every setting and key, its value, origin and verdict");
+  verb->add_flag("--timing", flags->timing, "Print the seconds of each phase");
+  verb->add_flag("--verbose", flags->verbose,
+                 "Print remarks: ignored tensors, rejected fusions");
+  verb->callback(
+      [flags, &action] { action = [flags] { return compileModel(*flags); }; });
+}

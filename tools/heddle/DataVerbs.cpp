@@ -1,0 +1,142 @@
+//===- DataVerbs.cpp - heddle data and heddle checkpoint ------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Verbs.h"
+#include "heddle/runtime/io/Checkpoint.h"
+#include "heddle/runtime/io/TokenFile.h"
+#include <iostream>
+
+using namespace heddle;
+using namespace heddle::driver;
+
+//===----------------------------------------------------------------------===//
+// heddle data
+//===----------------------------------------------------------------------===//
+
+static int prepareData(const io::PrepareOptions &options) {
+  io::PrepareResult result = io::prepareTokens(options);
+  std::cout << result.trainFile << ": " << result.trainTokens << " tokens";
+  if (!result.valFile.empty())
+    std::cout << "\n"
+              << result.valFile << ": " << result.valTokens << " tokens";
+  std::cout << "\nvocabulary " << result.vocab << "\n";
+  return 0;
+}
+
+static int checkData(const std::string &path, int64_t vocab) {
+  io::TokenStatistics found = io::checkTokens(path, vocab);
+  std::cout << path << ": " << found.format << ", " << found.tokens
+            << " tokens\n  largest id " << found.maximum << ", "
+            << found.distinct << " distinct\n  unigram entropy "
+            << found.unigramEntropy << " nats per token\n";
+  if (found.bigramEntropy > 0)
+    std::cout << "  bigram entropy " << found.bigramEntropy
+              << " nats per token\n";
+  return 0;
+}
+
+void driver::addDataVerb(CLI::App &app, Action &action) {
+  CLI::App *verb = app.add_subcommand("data", "Make and check token files");
+  verb->require_subcommand(1);
+
+  auto options = std::make_shared<io::PrepareOptions>();
+  CLI::App *prepare =
+      verb->add_subcommand("prepare", "Turn text into a token file");
+  prepare->add_option("TEXT", options->inputs, "Text files")
+      ->required()
+      ->default_str("");
+  prepare->add_option("--tokenizer", options->tokenizer,
+                      "bytes, or a directory with a tokenizer.json");
+  prepare->add_option("-o,--output", options->output, "As FILE.bin")
+      ->required()
+      ->default_str("");
+  prepare->add_option("--val-fraction", options->valFraction,
+                      "Part that goes to FILE.val.bin");
+  prepare->callback([options, &action] {
+    action = [options] { return prepareData(*options); };
+  });
+
+  struct CheckFlags {
+    std::string path;
+    int64_t vocab = 0;
+  };
+  auto flags = std::make_shared<CheckFlags>();
+  CLI::App *check = verb->add_subcommand("check", "Scan a whole token file");
+  check->add_option("FILE", flags->path, "A token file")
+      ->required()
+      ->default_str("");
+  check->add_option("--vocab", flags->vocab,
+                    "Every token must be below; 0: not checked");
+  check->callback([flags, &action] {
+    action = [flags] { return checkData(flags->path, flags->vocab); };
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// heddle checkpoint
+//===----------------------------------------------------------------------===//
+
+/// Lists every file; the exit status is that of the first damage.
+static int verifyCheckpoint(const std::string &path) {
+  std::string problems;
+  for (const io::CheckpointPart &part : io::verifyCheckpoint(path)) {
+    std::cout << (part.problem.empty() ? "good     " : "damaged  ") << part.file
+              << " (" << part.bytes << " bytes)";
+    if (!part.problem.empty()) {
+      std::cout << ": " << part.problem;
+      problems += (problems.empty() ? "" : ", ") + part.file;
+    }
+    std::cout << "\n";
+  }
+  if (problems.empty())
+    return 0;
+  fail("H0363", path + " is damaged: " + problems,
+       "resume from another checkpoint", {path, 0, 0});
+}
+
+void driver::addCheckpointVerb(CLI::App &app, Action &action) {
+  struct Flags {
+    std::string path, output;
+    bool json = false;
+  };
+  auto flags = std::make_shared<Flags>();
+  CLI::App *verb = app.add_subcommand("checkpoint", "Look into checkpoints");
+  verb->require_subcommand(1);
+  auto add = [&](const char *name, const char *what) {
+    CLI::App *inner = verb->add_subcommand(name, what);
+    inner
+        ->add_option("PATH", flags->path, "A checkpoint, or a --save directory")
+        ->required()
+        ->default_str("");
+    return inner;
+  };
+  CLI::App *inspect = add("inspect", "Step, seed, plan, tensors and sizes");
+  inspect->add_flag("--json", flags->json, "One JSON object");
+  inspect->callback([flags, &action] {
+    action = [flags] {
+      std::cout << io::inspectCheckpoint(flags->path, flags->json);
+      return 0;
+    };
+  });
+  CLI::App *verify = add("verify", "Check every file against the manifest");
+  verify->callback([flags, &action] {
+    action = [flags] { return verifyCheckpoint(flags->path); };
+  });
+  CLI::App *exported =
+      add("export", "Copy the Hugging Face part into a new directory");
+  exported->add_option("-o,--output", flags->output, "The directory")
+      ->required()
+      ->default_str("");
+  exported->callback([flags, &action] {
+    action = [flags] {
+      io::exportCheckpoint(flags->path, flags->output);
+      std::cout << flags->output << "\n";
+      return 0;
+    };
+  });
+}

@@ -1,0 +1,93 @@
+//===- Driver.cpp - Reads the command line --------------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Verbs.h"
+#include "heddle/runtime/io/Diagnostic.h"
+#include <iostream>
+
+using namespace heddle;
+using namespace heddle::driver;
+
+/// The verb that was being read when an error occurred.
+static const CLI::App *chosenVerb(const CLI::App &app) {
+  const CLI::App *verb = &app;
+  while (!verb->get_subcommands().empty())
+    verb = verb->get_subcommands().front();
+  return verb;
+}
+
+/// The flag or verb nearest to a word that nothing takes.
+static std::string suggestionFor(const CLI::App &verb,
+                                 const std::string &message) {
+  std::vector<std::string> known;
+  for (const CLI::Option *option : verb.get_options())
+    for (const std::string &name : option->get_lnames())
+      known.push_back("--" + name);
+  for (const CLI::App *inner :
+       verb.get_subcommands([](const CLI::App *) { return true; }))
+    known.push_back(inner->get_name());
+  size_t begin = message.rfind(": ");
+  std::string word =
+      begin == std::string::npos ? message : message.substr(begin + 2);
+  word = word.substr(0, word.find_first_of(" =,"));
+  return closestMatch(word, known);
+}
+
+/// The verb with the names of those around it, as `heddle data prepare`.
+static std::string nameOf(const CLI::App &verb) {
+  return (verb.get_parent() ? nameOf(*verb.get_parent()) + " " : "") +
+         verb.get_name();
+}
+
+static int reportUsage(const CLI::App &app, const CLI::ParseError &error) {
+  const CLI::App *verb = chosenVerb(app);
+  Diagnostic diagnostic;
+  diagnostic.code = "H0113";
+  diagnostic.message = error.what();
+  std::string near = suggestionFor(*verb, diagnostic.message);
+  diagnostic.help = (near.empty() ? "" : "did you mean " + near + "? ") +
+                    ("see " + nameOf(*verb) + " --help");
+  std::cerr << diagnostic.format();
+  return diagnostic.exitCode();
+}
+
+int driver::runDriver(int argc, char **argv) {
+  CLI::App app("Heddle compiles a model and a parallelism plan into one native "
+               "binary.",
+               "heddle");
+  app.set_version_flag("--version", "heddle 0.1.0");
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(34);
+  app.option_defaults()->always_capture_default();
+  Action action;
+  addCompileVerb(app, action);
+  addExplainVerb(app, action);
+  addEvalVerb(app, action);
+  addDataVerb(app, action);
+  addCheckpointVerb(app, action);
+  addRunVerb(app, action);
+  try {
+    app.parse(argc, argv);
+    return action();
+  } catch (const CLI::ParseError &error) {
+    if (error.get_exit_code() == 0)
+      return app.exit(error);
+    return reportUsage(app, error);
+  } catch (const UserError &error) {
+    std::cerr << error.diagnostic.format();
+    return error.diagnostic.exitCode();
+  } catch (const std::exception &error) {
+    Diagnostic diagnostic;
+    diagnostic.code = "H0903";
+    diagnostic.message = error.what();
+    diagnostic.help =
+        "this is a bug in Heddle: report it with the command line";
+    std::cerr << diagnostic.format();
+    return diagnostic.exitCode();
+  }
+}

@@ -1,0 +1,15 @@
+//===- main.cpp - The user's driver ---------------------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+namespace heddle::driver {
+int runDriver(int argc, char **argv);
+} // namespace heddle::driver
+
+int main(int argc, char **argv) {
+  return heddle::driver::runDriver(argc, argv);
+}
