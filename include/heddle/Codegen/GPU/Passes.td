@@ -1,0 +1,88 @@
+//===- Passes.td - Passes of lib/Codegen/GPU ------------------*- tablegen -*-==//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_CODEGEN_GPU_PASSES
+#define HEDDLE_CODEGEN_GPU_PASSES
+
+include "mlir/Pass/PassBase.td"
+
+def GpuMapKernels : Pass<"gpu-map-kernels", "::mlir::ModuleOp"> {
+  let summary = "Writes a gpu.func for every plan.kernel that has a mapping.";
+  let description = [{
+    Rows go to blocks and the last dimension to threads; a bf16 nn.linear goes
+    to tensor cores. The function stands in a `gpu.module` of the kernel's name
+    at the end of the module, and carries the sizes of its grid and its blocks;
+    the plan.kernel stays. Kernels without a mapping get a remark.
+
+    ```mlir
+    plan.kernel @add(%a: tensor<64xf32>, %b: tensor<64xf32>) -> tensor<64xf32>
+        attributes {generator = "rows", ties = array<i64: -1>} { ... }
+    ```
+    becomes
+    ```mlir
+    gpu.module @add {
+      gpu.func @add(%a: memref<64xf32>, %b: memref<64xf32>, %out: memref<64xf32>)
+          kernel attributes {known_block_size = ..., known_grid_size = ...} {
+        ...
+        gpu.return
+      }
+    }
+    ```
+  }];
+  let dependentDialects = [
+    "::mlir::affine::AffineDialect", "::mlir::arith::ArithDialect",
+    "::mlir::gpu::GPUDialect", "::mlir::linalg::LinalgDialect",
+    "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect",
+    "::mlir::nvgpu::NVGPUDialect", "::mlir::scf::SCFDialect",
+    "::mlir::tensor::TensorDialect", "::mlir::ub::UBDialect",
+    "::mlir::vector::VectorDialect"
+  ];
+  let statistics = [
+    Statistic<"numMapped", "mapped", "Kernels that got a gpu.func">,
+    Statistic<"numUnmapped", "unmapped", "Kernels that have no mapping yet">
+  ];
+}
+
+def GpuLowerToNvvm : Pass<"gpu-lower-to-nvvm", "::mlir::gpu::GPUModuleOp"> {
+  let summary = "Lowers a gpu.module to the nvvm and llvm dialects.";
+  let description = [{
+    No call is left to any library: math functions are polynomials by now, and
+    square roots are instructions. Buffers are bare pointers. bf16 mma.sync, for
+    which upstream has no lowering, gets one here.
+
+    ```mlir
+    %d = nvgpu.mma.sync (%a, %b, %c) {mmaShape = [16, 8, 16]}
+        : (vector<4x2xbf16>, vector<2x2xbf16>, vector<2x2xf32>) -> vector<2x2xf32>
+    ```
+    becomes `nvvm.mma.sync` on i32 registers.
+  }];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect",
+                           "::mlir::NVVM::NVVMDialect",
+                           "::mlir::cf::ControlFlowDialect"];
+}
+
+def GpuLowerToEmulation : Pass<"gpu-lower-to-emulation", "::mlir::ModuleOp"> {
+  let summary = "Turns every gpu.func into a function that one fiber executes.";
+  let description = [{
+    What the threads of a block or a warp do together becomes a call of the
+    emulator (runtime/devices/emulator); accesses of workgroup memory are
+    announced to it. The functions stand in the module, the gpu.modules go.
+
+    ```mlir
+    gpu.barrier
+    ```
+    becomes
+    ```mlir
+    func.call @heddle_emu_barrier(%site) : (i64) -> ()
+    ```
+  }];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect",
+                           "::mlir::func::FuncDialect"];
+}
+
+#endif // HEDDLE_CODEGEN_GPU_PASSES

@@ -1,0 +1,172 @@
+//===- CompileKernels.cpp - Every plan.kernel to PTX
+//------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Codegen/Common/LinalgLowerings.h"
+#include "heddle/Codegen/GPU/Kernels.h"
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/NVGPU/IR/NVGPUDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/UB/IR/UBOps.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/DialectRegistry.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/GPU/GPUToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+
+namespace heddle::gpu {
+
+void registerGpuCodegen(DialectRegistry &registry) {
+  codegen::registerLinalgLowerings(registry);
+  registry
+      .insert<affine::AffineDialect, arith::ArithDialect,
+              cf::ControlFlowDialect, func::FuncDialect, mlir::gpu::GPUDialect,
+              linalg::LinalgDialect, LLVM::LLVMDialect, math::MathDialect,
+              memref::MemRefDialect, NVVM::NVVMDialect, nvgpu::NVGPUDialect,
+              scf::SCFDialect, tensor::TensorDialect, ub::UBDialect,
+              vector::VectorDialect, planir::PlanDialect>();
+  registerBuiltinDialectTranslation(registry);
+  registerGPUDialectTranslation(registry);
+  registerLLVMDialectTranslation(registry);
+  registerNVVMDialectTranslation(registry);
+}
+
+namespace {
+/// A compiled kernel that others of the same body share.
+struct Compiled {
+  planir::ObjectOp object;
+  std::string symbol;
+  std::optional<Resources> resources;
+};
+
+class KernelCompiler {
+public:
+  KernelCompiler(StringRef chip) : chip(chip), ptxas(findPtxas()) {}
+
+  FailureOr<KernelReport> compile(planir::KernelOp kernel);
+
+private:
+  FailureOr<Compiled> compileMapped(planir::KernelOp kernel,
+                                    mlir::gpu::GPUModuleOp module,
+                                    mlir::gpu::GPUFuncOp func);
+
+  std::string chip, ptxas;
+  llvm::StringMap<Compiled> byBody;
+};
+} // namespace
+
+/// The text of a kernel without its name and locations.
+static std::string bodyText(planir::KernelOp kernel) {
+  OwningOpRef<planir::KernelOp> copy(kernel.clone());
+  copy->setSymName("kernel");
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  copy->print(stream);
+  return text;
+}
+
+FailureOr<Compiled> KernelCompiler::compileMapped(planir::KernelOp kernel,
+                                                  mlir::gpu::GPUModuleOp module,
+                                                  mlir::gpu::GPUFuncOp func) {
+  OpBuilder builder(kernel);
+  auto wide = [&](std::optional<ArrayRef<int32_t>> sizes) {
+    return builder.getDenseI64ArrayAttr(
+        SmallVector<int64_t>(sizes->begin(), sizes->end()));
+  };
+  // Lowering replaces the function, which knows the launch.
+  NamedAttribute grid =
+      builder.getNamedAttr("grid", wide(func.getKnownGridSize()));
+  NamedAttribute block =
+      builder.getNamedAttr("block", wide(func.getKnownBlockSize()));
+  std::string symbol = func.getName().str();
+  if (failed(lowerToNvvm(module)))
+    return failure();
+  llvm::Expected<std::string> ptx = emitPtx(module, chip);
+  if (!ptx)
+    return kernel.emitError() << llvm::toString(ptx.takeError());
+  Compiled result;
+  result.symbol = symbol;
+  if (!ptxas.empty()) {
+    llvm::Expected<Resources> resources = assemblePtx(ptxas, *ptx, chip);
+    if (!resources)
+      return kernel.emitError() << llvm::toString(resources.takeError());
+    result.resources = *resources;
+  }
+  result.object =
+      builder.create<planir::ObjectOp>(kernel.getLoc(), symbol + "_ptx", *ptx);
+  result.object->setDiscardableAttr("format", builder.getStringAttr("ptx"));
+  result.object->setDiscardableAttr("chip", builder.getStringAttr(chip));
+  result.object->setDiscardableAttr(grid.getName(), grid.getValue());
+  result.object->setDiscardableAttr(block.getName(), block.getValue());
+  return result;
+}
+
+FailureOr<KernelReport> KernelCompiler::compile(planir::KernelOp kernel) {
+  KernelReport report;
+  report.name = kernel.getSymName().str();
+  Compiled &compiled = byBody[bodyText(kernel)];
+  if (!compiled.object) {
+    OwningOpRef<ModuleOp> scratch(ModuleOp::create(kernel.getLoc()));
+    auto builder = OpBuilder::atBlockEnd(scratch->getBody());
+    auto module = builder.create<mlir::gpu::GPUModuleOp>(kernel.getLoc(),
+                                                         kernel.getSymName());
+    FailureOr<mlir::gpu::GPUFuncOp> func =
+        mapKernel(kernel, module, report.reason);
+    if (failed(func))
+      return failure();
+    if (!*func) {
+      kernel.emitRemark("no GPU generator for ") << report.reason << " yet";
+      return report;
+    }
+    FailureOr<Compiled> result = compileMapped(kernel, module, *func);
+    if (failed(result))
+      return failure();
+    compiled = *result;
+  }
+  kernel.setObjectAttr(
+      FlatSymbolRefAttr::get(compiled.object.getSymNameAttr()));
+  kernel.setSymbol(compiled.symbol);
+  kernel.setScratchBytes(0);
+  report.resources = compiled.resources;
+  return report;
+}
+
+FailureOr<std::vector<KernelReport>> compileKernelsForGpu(ModuleOp module,
+                                                          StringRef chip) {
+  if (!isKnownChip(chip))
+    return module.emitError("H0204: no GPU code for ")
+           << chip << "; sm_80 and sm_90 are known";
+  SmallVector<planir::KernelOp> kernels;
+  module.walk([&](planir::KernelOp kernel) { kernels.push_back(kernel); });
+  KernelCompiler compiler(chip);
+  std::vector<KernelReport> reports;
+  for (planir::KernelOp kernel : kernels) {
+    FailureOr<KernelReport> report = compiler.compile(kernel);
+    if (failed(report))
+      return failure();
+    reports.push_back(std::move(*report));
+  }
+  return reports;
+}
+
+} // namespace heddle::gpu

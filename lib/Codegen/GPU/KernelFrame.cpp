@@ -1,0 +1,180 @@
+//===- KernelFrame.cpp - The gpu.func of one plan.kernel
+//--------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "KernelFrame.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+
+namespace heddle::gpu {
+
+static MemRefType bufferType(Type type, bool flat) {
+  auto tensor = cast<RankedTensorType>(type);
+  if (flat && tensor.getRank() > 0)
+    return MemRefType::get({tensor.getNumElements()}, tensor.getElementType());
+  return MemRefType::get(tensor.getShape(), tensor.getElementType());
+}
+
+KernelFrame::KernelFrame(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module,
+                         bool flat)
+    : loc(kernel.getLoc()), builder(OpBuilder::atBlockEnd(module.getBody())),
+      emitter(builder, loc), kernel(kernel),
+      yield(cast<planir::YieldOp>(kernel.getBody().back().back())) {
+  SmallVector<Type> buffers, scalars;
+  for (Type type : kernel.getArgumentTypes())
+    if (isa<RankedTensorType>(type))
+      buffers.push_back(bufferType(type, flat));
+    else
+      scalars.push_back(type);
+  for (auto [tie, type] : llvm::zip(kernel.getTies(), kernel.getResultTypes()))
+    if (tie < 0)
+      buffers.push_back(bufferType(type, flat));
+  SmallVector<Type> types(buffers);
+  types.append(scalars);
+  // A module's block ends in a terminator that stays last.
+  if (module.getBody()->mightHaveTerminator())
+    builder.setInsertionPoint(module.getBody()->getTerminator());
+  func = builder.create<mlir::gpu::GPUFuncOp>(
+      loc, kernel.getSymName(), builder.getFunctionType(types, {}));
+  func->setAttr(mlir::gpu::GPUDialect::getKernelFuncAttrName(),
+                builder.getUnitAttr());
+  builder.setInsertionPointToStart(&func.getBody().front());
+  // The mapped code is inserted before the return.
+  builder.create<mlir::gpu::ReturnOp>(loc);
+  builder.setInsertionPointToStart(&func.getBody().front());
+
+  auto buffer = func.getArguments().begin();
+  auto scalar = buffer + buffers.size();
+  for (BlockArgument argument : kernel.getBody().getArguments()) {
+    if (!isa<RankedTensorType>(argument.getType())) {
+      emitter.bindScalar(argument, *scalar++);
+      continue;
+    }
+    arguments[argument] = *buffer;
+    emitter.bindBuffer(argument, *buffer++);
+  }
+  for (int64_t tie : kernel.getTies())
+    outputs.push_back(tie < 0 ? *buffer++
+                              : arguments[kernel.getBody().getArgument(tie)]);
+}
+
+Value KernelFrame::argumentBuffer(Value argument) const {
+  return arguments.lookup(argument);
+}
+
+LogicalResult KernelFrame::emitScalars() {
+  auto isScalar = [](Type type) { return type.isIntOrIndexOrFloat(); };
+  for (Operation &op : kernel.getBody().front().without_terminator()) {
+    if (op.getNumResults() == 0 || !llvm::all_of(op.getResultTypes(), isScalar))
+      continue;
+    if (failed(emitter.scalar(op)))
+      return failure();
+  }
+  return success();
+}
+
+Value KernelFrame::addWorkgroup(ArrayRef<int64_t> shape, Type element) {
+  auto space = mlir::gpu::AddressSpaceAttr::get(
+      builder.getContext(), mlir::gpu::AddressSpace::Workgroup);
+  auto type =
+      MemRefType::get(shape, element, MemRefLayoutAttrInterface(), space);
+  Value buffer = func.addWorkgroupAttribution(type, loc);
+  func.setWorkgroupAttributionAttr(func.getNumWorkgroupAttributions() - 1,
+                                   builder.getStringAttr("llvm.align"),
+                                   builder.getI64IntegerAttr(accessBytes));
+  return buffer;
+}
+
+void KernelFrame::finish(ArrayRef<int64_t> grid, int64_t threads) {
+  SmallVector<int32_t> sizes(grid.begin(), grid.end());
+  sizes.resize(3, 1);
+  func.setKnownGridSizeAttr(builder.getDenseI32ArrayAttr(sizes));
+  func.setKnownBlockSizeAttr(
+      builder.getDenseI32ArrayAttr({static_cast<int32_t>(threads), 1, 1}));
+}
+
+void KernelFrame::store(ArrayRef<Value> elements, Value buffer,
+                        ArrayRef<Value> indices) {
+  auto type = cast<MemRefType>(buffer.getType());
+  ArrayRef<Value> at = type.getRank() ? indices : ArrayRef<Value>();
+  if (elements.size() == 1) {
+    builder.create<memref::StoreOp>(loc, elements[0], buffer, at);
+    return;
+  }
+  auto vectorType = VectorType::get({static_cast<int64_t>(elements.size())},
+                                    type.getElementType());
+  Value vector =
+      builder.create<vector::FromElementsOp>(loc, vectorType, elements);
+  builder.create<vector::StoreOp>(loc, vector, buffer, at);
+}
+
+//===----------------------------------------------------------------------===//
+// Index arithmetic
+//===----------------------------------------------------------------------===//
+
+Value KernelFrame::constant(int64_t value) {
+  return builder.create<arith::ConstantIndexOp>(loc, value);
+}
+
+Value KernelFrame::threadId() {
+  return builder.create<mlir::gpu::ThreadIdOp>(loc, mlir::gpu::Dimension::x);
+}
+
+Value KernelFrame::blockId(mlir::gpu::Dimension dimension) {
+  return builder.create<mlir::gpu::BlockIdOp>(loc, dimension);
+}
+
+Value KernelFrame::compare(arith::CmpIPredicate predicate, Value a, int64_t b) {
+  return builder.create<arith::CmpIOp>(loc, predicate, a, constant(b));
+}
+
+Value KernelFrame::add(Value a, Value b) {
+  return builder.createOrFold<arith::AddIOp>(loc, a, b);
+}
+
+Value KernelFrame::add(Value a, int64_t b) {
+  return b ? add(a, constant(b)) : a;
+}
+
+Value KernelFrame::mul(Value a, int64_t b) {
+  return b == 1 ? a : builder.create<arith::MulIOp>(loc, a, constant(b));
+}
+
+Value KernelFrame::div(Value a, int64_t b) {
+  return b == 1 ? a : builder.create<arith::DivUIOp>(loc, a, constant(b));
+}
+
+Value KernelFrame::rem(Value a, int64_t b) {
+  return b == 1 ? constant(0)
+                : builder.create<arith::RemUIOp>(loc, a, constant(b));
+}
+
+SmallVector<Value> KernelFrame::delinearize(Value linear,
+                                            ArrayRef<int64_t> shape) {
+  SmallVector<Value> indices(shape.size());
+  for (int64_t dim = static_cast<int64_t>(shape.size()) - 1; dim >= 0; --dim) {
+    indices[dim] = dim ? rem(linear, shape[dim]) : linear;
+    if (dim)
+      linear = div(linear, shape[dim]);
+  }
+  return indices;
+}
+
+Chunk KernelFrame::chunk(Value base, int64_t width) {
+  Chunk result;
+  result.base = base;
+  for (int64_t i = 0; i < width; ++i)
+    result.columns.push_back(i ? add(base, constant(i)) : base);
+  return result;
+}
+
+} // namespace heddle::gpu

@@ -1,0 +1,100 @@
+//===- KernelFrame.h - The gpu.func of one plan.kernel ----------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_LIB_CODEGEN_GPU_KERNELFRAME_H
+#define HEDDLE_LIB_CODEGEN_GPU_KERNELFRAME_H
+
+#include "ElementEmitter.h"
+#include "dialects/Plan/PlanDialect.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include <memory>
+
+namespace heddle::gpu {
+
+/// Lanes of a warp.
+constexpr int64_t warpSize = 32;
+/// Bytes of the widest access of one thread.
+constexpr int64_t accessBytes = 16;
+
+/// A kernel being written. Its gpu.func takes the tensor arguments of the
+/// plan.kernel as memrefs, then its results that are not tied, then its index
+/// arguments.
+class KernelFrame {
+public:
+  /// Starts the function inside `module`. The body of `kernel` is linalg on
+  /// tensors (lowerBodyToLinalg). With `flat` every buffer has one dimension.
+  KernelFrame(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module,
+              bool flat);
+
+  /// Emits the body's scalar operations; why it cannot is in `reason`.
+  mlir::LogicalResult emitScalars();
+
+  /// The memory of yielded value `i`.
+  mlir::Value outputBuffer(unsigned i) const { return outputs[i]; }
+  mlir::Value yielded(unsigned i) const { return yield->getOperand(i); }
+  unsigned numOutputs() const { return yield->getNumOperands(); }
+  /// The memory of an argument of the kernel; null for other values.
+  mlir::Value argumentBuffer(mlir::Value argument) const;
+
+  /// Workgroup memory, aligned to 16 bytes.
+  mlir::Value addWorkgroup(llvm::ArrayRef<int64_t> shape, mlir::Type element);
+  /// Writes the return and records the launch.
+  void finish(llvm::ArrayRef<int64_t> grid, int64_t threads);
+
+  /// Stores elements at `indices`, whose last one is the chunk's first column,
+  /// as one vector; a single element as a scalar.
+  void store(llvm::ArrayRef<mlir::Value> elements, mlir::Value buffer,
+             llvm::ArrayRef<mlir::Value> indices);
+
+  mlir::Value constant(int64_t value);
+  mlir::Value threadId();
+  mlir::Value blockId(mlir::gpu::Dimension dimension);
+  mlir::Value compare(mlir::arith::CmpIPredicate predicate, mlir::Value a,
+                      int64_t b);
+  mlir::Value add(mlir::Value a, int64_t b);
+  mlir::Value add(mlir::Value a, mlir::Value b);
+  mlir::Value mul(mlir::Value a, int64_t b);
+  mlir::Value div(mlir::Value a, int64_t b);
+  mlir::Value rem(mlir::Value a, int64_t b);
+  /// `linear` as indices of a row-major space of this shape.
+  llvm::SmallVector<mlir::Value> delinearize(mlir::Value linear,
+                                             llvm::ArrayRef<int64_t> shape);
+  /// The chunk of `width` columns from `base` on.
+  Chunk chunk(mlir::Value base, int64_t width);
+
+  mlir::Location loc;
+  mlir::OpBuilder builder;
+  ElementEmitter emitter;
+  mlir::gpu::GPUFuncOp func;
+
+private:
+  planir::KernelOp kernel;
+  planir::YieldOp yield;
+  llvm::DenseMap<mlir::Value, mlir::Value> arguments;
+  llvm::SmallVector<mlir::Value> outputs;
+};
+
+/// The outcome of a mapping: the function, or why there is none.
+struct Mapped {
+  mlir::gpu::GPUFuncOp func;
+  std::string reason;
+
+  static Mapped no(llvm::StringRef reason) { return {{}, reason.str()}; }
+};
+
+/// Maps chains of element-wise operations and reductions over the last
+/// dimension: rows to blocks, the last dimension to threads.
+Mapped mapRows(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module);
+/// Maps a bf16 nn.linear and the element-wise operations after it to a
+/// tensor-core matrix product.
+Mapped mapGemm(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module);
+
+} // namespace heddle::gpu
+
+#endif // HEDDLE_LIB_CODEGEN_GPU_KERNELFRAME_H

@@ -1,0 +1,207 @@
+//===- LowerToNvvm.cpp - From gpu and nvgpu to nvvm
+//-------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Codegen/GPU/Kernels.h"
+#include "heddle/Codegen/GPU/Passes.h"
+#include "mlir/Conversion/AffineToStandard/AffineToStandard.h"
+#include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
+#include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
+#include "mlir/Conversion/GPUCommon/GPUCommonPass.h"
+#include "mlir/Conversion/GPUToNVVM/GPUToNVVMPass.h"
+#include "mlir/Conversion/LLVMCommon/ConversionTarget.h"
+#include "mlir/Conversion/LLVMCommon/LoweringOptions.h"
+#include "mlir/Conversion/LLVMCommon/Pattern.h"
+#include "mlir/Conversion/LLVMCommon/TypeConverter.h"
+#include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
+#include "mlir/Conversion/MemRefToLLVM/MemRefToLLVM.h"
+#include "mlir/Conversion/NVGPUToNVVM/NVGPUToNVVM.h"
+#include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
+#include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
+#include "mlir/Conversion/UBToLLVM/UBToLLVM.h"
+#include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVM.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/NVGPU/IR/NVGPUDialect.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+
+namespace heddle {
+
+#define GEN_PASS_DEF_GPULOWERTONVVM
+#include "include/heddle/Codegen/GPU/Passes.h.inc"
+
+namespace {
+
+/// mma.sync m16n8k16 of bf16 operands with f32 sums. Fragments are arrays of
+/// vectors here, and single registers in nvvm.
+struct LowerBf16Mma : ConvertOpToLLVMPattern<nvgpu::MmaSyncOp> {
+  LowerBf16Mma(const LLVMTypeConverter &converter)
+      : ConvertOpToLLVMPattern(converter, /*benefit=*/2) {}
+
+  LogicalResult
+  matchAndRewrite(nvgpu::MmaSyncOp op, OpAdaptor in,
+                  ConversionPatternRewriter &rewriter) const override {
+    auto operandType = cast<VectorType>(op.getMatrixA().getType());
+    if (!operandType.getElementType().isBF16())
+      return failure();
+    Location loc = op.getLoc();
+    SmallVector<Value> a = pairs(rewriter, loc, in.getMatrixA(), 4);
+    SmallVector<Value> b = pairs(rewriter, loc, in.getMatrixB(), 2);
+    SmallVector<Value> c = scalars(rewriter, loc, in.getMatrixC());
+    Type f32 = rewriter.getF32Type();
+    Type type = LLVM::LLVMStructType::getLiteral(rewriter.getContext(),
+                                                 {f32, f32, f32, f32});
+    std::array<NVVM::MMATypes, 2> types = {NVVM::MMATypes::bf16,
+                                           NVVM::MMATypes::bf16};
+    std::array<NVVM::MMALayout, 2> layouts = {NVVM::MMALayout::row,
+                                              NVVM::MMALayout::col};
+    Value sums = rewriter.create<NVVM::MmaOp>(
+        loc, type, a, b, c, op.getMmaShapeAsArray(),
+        /*b1Op=*/std::nullopt, /*intOverflow=*/std::nullopt, types, layouts);
+    rewriter.replaceOp(op,
+                       asArray(rewriter, loc, sums, in.getMatrixC().getType()));
+    return success();
+  }
+
+private:
+  static SmallVector<Value> pairs(OpBuilder &b, Location loc, Value array,
+                                  int64_t count) {
+    SmallVector<Value> result;
+    for (int64_t i = 0; i < count; ++i)
+      result.push_back(b.create<LLVM::BitcastOp>(
+          loc, b.getI32Type(),
+          b.create<LLVM::ExtractValueOp>(loc, array, ArrayRef<int64_t>{i})));
+    return result;
+  }
+
+  static Value constant(OpBuilder &b, Location loc, int64_t value) {
+    return b.create<LLVM::ConstantOp>(loc, b.getI64Type(), value);
+  }
+
+  static SmallVector<Value> scalars(OpBuilder &b, Location loc, Value array) {
+    SmallVector<Value> result;
+    for (int64_t i = 0; i < 4; ++i) {
+      Value row =
+          b.create<LLVM::ExtractValueOp>(loc, array, ArrayRef<int64_t>{i / 2});
+      result.push_back(
+          b.create<LLVM::ExtractElementOp>(loc, row, constant(b, loc, i % 2)));
+    }
+    return result;
+  }
+
+  static Value asArray(OpBuilder &b, Location loc, Value sums, Type type) {
+    Value array = b.create<LLVM::UndefOp>(loc, type);
+    Type rowType = cast<LLVM::LLVMArrayType>(type).getElementType();
+    for (int64_t row = 0; row < 2; ++row) {
+      Value vector = b.create<LLVM::UndefOp>(loc, rowType);
+      for (int64_t i = 0; i < 2; ++i) {
+        Value sum = b.create<LLVM::ExtractValueOp>(
+            loc, sums, ArrayRef<int64_t>{row * 2 + i});
+        vector = b.create<LLVM::InsertElementOp>(loc, vector, sum,
+                                                 constant(b, loc, i));
+      }
+      array = b.create<LLVM::InsertValueOp>(loc, array, vector,
+                                            ArrayRef<int64_t>{row});
+    }
+    return array;
+  }
+};
+} // namespace
+
+/// The vectors of mapped kernels are aligned to their size, up to the widest
+/// access; upstream's lowering only claims the alignment of an element.
+static void alignVectors(Operation *root) {
+  auto alignment = [](Type type) -> std::optional<uint64_t> {
+    auto vector = dyn_cast<VectorType>(type);
+    if (!vector)
+      return std::nullopt;
+    int64_t bytes =
+        vector.getNumElements() * vector.getElementTypeBitWidth() / 8;
+    return std::min<int64_t>(bytes, 16);
+  };
+  root->walk([&](Operation *op) {
+    if (auto load = dyn_cast<LLVM::LoadOp>(op)) {
+      if (auto bytes = alignment(load.getType()))
+        load.setAlignment(bytes);
+    } else if (auto store = dyn_cast<LLVM::StoreOp>(op)) {
+      if (auto bytes = alignment(store.getValue().getType()))
+        store.setAlignment(bytes);
+    }
+  });
+}
+
+/// One conversion for all dialects, so that no type is converted twice.
+static LogicalResult convert(mlir::gpu::GPUModuleOp module) {
+  MLIRContext *context = module.getContext();
+  LowerToLLVMOptions options(context);
+  options.useBarePtrCallConv = true;
+  LLVMTypeConverter converter(context, options);
+  populateGpuMemorySpaceAttributeConversions(
+      converter, [](mlir::gpu::AddressSpace space) -> unsigned {
+        switch (space) {
+        case mlir::gpu::AddressSpace::Global:
+          return NVVM::kGlobalMemorySpace;
+        case mlir::gpu::AddressSpace::Workgroup:
+          return NVVM::kSharedMemorySpace;
+        case mlir::gpu::AddressSpace::Private:
+          return 0;
+        }
+        llvm_unreachable("all spaces handled");
+      });
+  converter.addConversion([](nvgpu::DeviceAsyncTokenType type) -> Type {
+    return IntegerType::get(type.getContext(), 32);
+  });
+  RewritePatternSet patterns(context);
+  patterns.add<LowerBf16Mma>(converter);
+  arith::populateArithToLLVMConversionPatterns(converter, patterns);
+  cf::populateControlFlowToLLVMConversionPatterns(converter, patterns);
+  populateFinalizeMemRefToLLVMConversionPatterns(converter, patterns);
+  populateVectorToLLVMConversionPatterns(converter, patterns);
+  ub::populateUBToLLVMConversionPatterns(converter, patterns);
+  populateNVGPUToNVVMConversionPatterns(converter, patterns);
+  populateGpuToNVVMConversionPatterns(converter, patterns);
+
+  LLVMConversionTarget target(*context);
+  target.addLegalDialect<NVVM::NVVMDialect>();
+  target.addLegalOp<mlir::gpu::GPUModuleOp, mlir::gpu::ModuleEndOp>();
+  return applyFullConversion(module, target, std::move(patterns));
+}
+
+namespace {
+struct GpuLowerToNvvm : impl::GpuLowerToNvvmBase<GpuLowerToNvvm> {
+  void runOnOperation() override {
+    mlir::gpu::GPUModuleOp module = getOperation();
+    OpPassManager first(mlir::gpu::GPUModuleOp::getOperationName());
+    first.addPass(createConvertSCFToCFPass());
+    first.addPass(createLowerAffinePass());
+    // Before gpu's own patterns: those make square roots calls to libdevice.
+    first.addPass(createConvertMathToLLVMPass());
+    OpPassManager last(mlir::gpu::GPUModuleOp::getOperationName());
+    last.addPass(createReconcileUnrealizedCastsPass());
+    last.addPass(createCanonicalizerPass());
+    last.addPass(createCSEPass());
+    if (failed(runPipeline(first, module)) || failed(convert(module)) ||
+        failed(runPipeline(last, module)))
+      return signalPassFailure();
+    alignVectors(module);
+  }
+};
+} // namespace
+
+LogicalResult gpu::lowerToNvvm(mlir::gpu::GPUModuleOp module) {
+  PassManager pm(module.getContext(),
+                 mlir::gpu::GPUModuleOp::getOperationName());
+  pm.addPass(createGpuLowerToNvvm());
+  return pm.run(module);
+}
+
+} // namespace heddle

@@ -1,0 +1,99 @@
+//===- MapKernels.cpp - From plan.kernel to gpu.func
+//------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "KernelFrame.h"
+#include "heddle/Codegen/Common/LinalgLowerings.h"
+#include "heddle/Codegen/GPU/Kernels.h"
+#include "heddle/Codegen/GPU/Passes.h"
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Math/Transforms/Passes.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/NVGPU/IR/NVGPUDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/UB/IR/UBOps.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "mlir/Transforms/CSE.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+using namespace mlir;
+
+namespace heddle {
+
+#define GEN_PASS_DEF_GPUMAPKERNELS
+#include "include/heddle/Codegen/GPU/Passes.h.inc"
+
+namespace gpu {
+
+/// Replaces exp, tanh, erf ... by polynomials: the same code for PTX, which has
+/// no math library, and for the emulation.
+static LogicalResult expandMath(mlir::gpu::GPUFuncOp func) {
+  RewritePatternSet patterns(func.getContext());
+  populateMathPolynomialApproximationPatterns(patterns);
+  return applyPatternsAndFoldGreedily(func, std::move(patterns));
+}
+
+FailureOr<mlir::gpu::GPUFuncOp> mapKernel(planir::KernelOp kernel,
+                                          mlir::gpu::GPUModuleOp module,
+                                          std::string &reason) {
+  OwningOpRef<planir::KernelOp> copy(kernel.clone());
+  StringRef generator = kernel.getGenerator();
+  if (generator != "rows" && generator != "gemm") {
+    reason = "\"" + generator.str() + "\" kernels";
+    return mlir::gpu::GPUFuncOp();
+  }
+  if (failed(codegen::lowerBodyToLinalg(copy->getBody().front())))
+    return failure();
+  Mapped mapped =
+      generator == "rows" ? mapRows(*copy, module) : mapGemm(*copy, module);
+  if (!mapped.func) {
+    reason = mapped.reason;
+    return mapped.func;
+  }
+  if (failed(expandMath(mapped.func)))
+    return failure();
+  IRRewriter rewriter(kernel.getContext());
+  DominanceInfo dominance(mapped.func);
+  eliminateCommonSubExpressions(rewriter, dominance, mapped.func);
+  return mapped.func;
+}
+
+} // namespace gpu
+
+namespace {
+struct GpuMapKernels : impl::GpuMapKernelsBase<GpuMapKernels> {
+  void runOnOperation() override {
+    auto builder = OpBuilder::atBlockEnd(getOperation().getBody());
+    SmallVector<planir::KernelOp> kernels;
+    getOperation().walk(
+        [&](planir::KernelOp kernel) { kernels.push_back(kernel); });
+    for (planir::KernelOp kernel : kernels) {
+      auto module = builder.create<mlir::gpu::GPUModuleOp>(kernel.getLoc(),
+                                                           kernel.getSymName());
+      std::string reason;
+      FailureOr<mlir::gpu::GPUFuncOp> func =
+          gpu::mapKernel(kernel, module, reason);
+      if (failed(func))
+        return signalPassFailure();
+      if (*func) {
+        ++numMapped;
+        continue;
+      }
+      ++numUnmapped;
+      module.erase();
+      kernel.emitRemark("no GPU generator for ") << reason << " yet";
+    }
+  }
+};
+} // namespace
+} // namespace heddle

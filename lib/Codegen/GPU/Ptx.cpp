@@ -1,0 +1,102 @@
+//===- Ptx.cpp - From nvvm to PTX text
+//--------------------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Codegen/GPU/Kernels.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Target/TargetMachine.h"
+#include <mutex>
+
+using namespace llvm;
+
+extern "C" {
+void LLVMInitializeNVPTXTargetInfo();
+void LLVMInitializeNVPTXTarget();
+void LLVMInitializeNVPTXTargetMC();
+void LLVMInitializeNVPTXAsmPrinter();
+}
+
+namespace heddle::gpu {
+
+namespace {
+constexpr const char *triple = "nvptx64-nvidia-cuda";
+/// The PTX version of CUDA 12.0: every driver for sm_90 reads it.
+constexpr const char *ptxVersion = "+ptx80";
+} // namespace
+
+bool isKnownChip(StringRef chip) { return chip == "sm_80" || chip == "sm_90"; }
+
+static Expected<std::unique_ptr<TargetMachine>>
+createTargetMachine(StringRef chip) {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
+  });
+  std::string message;
+  const Target *target = TargetRegistry::lookupTarget(triple, message);
+  if (!target)
+    return createStringError(inconvertibleErrorCode(), message);
+  TargetOptions options;
+  options.AllowFPOpFusion = FPOpFusion::Fast;
+  return std::unique_ptr<TargetMachine>(target->createTargetMachine(
+      triple, chip, ptxVersion, options, std::nullopt, std::nullopt,
+      CodeGenOptLevel::Aggressive));
+}
+
+static void optimize(Module &module, TargetMachine &machine) {
+  LoopAnalysisManager loops;
+  FunctionAnalysisManager functions;
+  CGSCCAnalysisManager components;
+  ModuleAnalysisManager modules;
+  PassBuilder builder(&machine);
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(components);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, components, modules);
+  builder.buildPerModuleDefaultPipeline(OptimizationLevel::O2)
+      .run(module, modules);
+}
+
+Expected<std::string> emitPtx(mlir::gpu::GPUModuleOp module, StringRef chip) {
+  Expected<std::unique_ptr<TargetMachine>> machine = createTargetMachine(chip);
+  if (!machine)
+    return machine.takeError();
+  LLVMContext context;
+  std::unique_ptr<Module> llvmModule =
+      mlir::translateModuleToLLVMIR(module, context, module.getName());
+  if (!llvmModule)
+    return createStringError(inconvertibleErrorCode(),
+                             "a GPU kernel cannot be translated to LLVM IR");
+  llvmModule->setTargetTriple(triple);
+  llvmModule->setDataLayout((*machine)->createDataLayout());
+  optimize(*llvmModule, **machine);
+  for (const Function &function : *llvmModule)
+    if (function.isDeclaration() && !function.isIntrinsic())
+      return createStringError(inconvertibleErrorCode(),
+                               "a GPU kernel calls the undefined function " +
+                                   function.getName());
+  SmallString<0> text;
+  raw_svector_ostream stream(text);
+  legacy::PassManager codegen;
+  if ((*machine)->addPassesToEmitFile(codegen, stream, nullptr,
+                                      CodeGenFileType::AssemblyFile))
+    return createStringError(inconvertibleErrorCode(), "LLVM cannot write PTX");
+  codegen.run(*llvmModule);
+  return text.str().str();
+}
+
+} // namespace heddle::gpu

@@ -1,0 +1,81 @@
+//===- Ptxas.cpp - Assembling PTX where CUDA is installed
+//-------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Codegen/GPU/Kernels.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FileUtilities.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Program.h"
+#include "llvm/Support/Regex.h"
+
+using namespace llvm;
+
+namespace heddle::gpu {
+
+std::string findPtxas() {
+  if (ErrorOr<std::string> path = sys::findProgramByName("ptxas"))
+    return *path;
+  if (ErrorOr<std::string> path =
+          sys::findProgramByName("ptxas", {"/usr/local/cuda/bin"}))
+    return *path;
+  return {};
+}
+
+/// The number that the first group of `pattern` matches; 0 when there is none.
+static int64_t number(StringRef text, StringRef pattern) {
+  SmallVector<StringRef> groups;
+  int64_t result = 0;
+  if (Regex(pattern).match(text, &groups))
+    groups[1].getAsInteger(10, result);
+  return result;
+}
+
+static Expected<std::string> createTemporary(StringRef suffix) {
+  SmallString<128> path;
+  if (std::error_code error =
+          sys::fs::createTemporaryFile("heddle", suffix, path))
+    return createStringError(error, "no temporary file can be made");
+  return path.str().str();
+}
+
+Expected<Resources> assemblePtx(StringRef ptxas, StringRef ptx,
+                                StringRef chip) {
+  Expected<std::string> input = createTemporary("ptx");
+  if (!input)
+    return input.takeError();
+  FileRemover removeInput(*input);
+  Expected<std::string> log = createTemporary("log");
+  if (!log)
+    return log.takeError();
+  FileRemover removeLog(*log);
+  std::error_code error;
+  raw_fd_ostream(*input, error) << ptx;
+  if (error)
+    return createStringError(error, "cannot write " + *input);
+
+  std::string architecture = ("-arch=" + chip).str();
+  StringRef arguments[] = {ptxas, architecture, "-v",
+                           "-o",  "/dev/null",  *input};
+  std::optional<StringRef> redirects[] = {StringRef(), StringRef(*log),
+                                          StringRef(*log)};
+  std::string message;
+  int status =
+      sys::ExecuteAndWait(ptxas, arguments, std::nullopt, redirects,
+                          /*SecondsToWait=*/0, /*MemoryLimit=*/0, &message);
+  auto printed = MemoryBuffer::getFile(*log);
+  StringRef text = printed ? (*printed)->getBuffer() : StringRef(message);
+  if (status != 0)
+    return createStringError(inconvertibleErrorCode(),
+                             "ptxas refuses a kernel: " + text + message);
+  return Resources{number(text, "Used ([0-9]+) registers"),
+                   number(text, "([0-9]+) bytes smem"),
+                   number(text, "([0-9]+) bytes spill stores")};
+}
+
+} // namespace heddle::gpu
