@@ -9,7 +9,6 @@
 #include "heddle/Eval/Files.h"
 
 #include "heddle/runtime/app/Weights.h"
-#include "heddle/runtime/core/KernelImage.h"
 #include "heddle/runtime/optim/Schedule.h"
 
 using namespace heddle;
@@ -100,14 +99,5 @@ bool eval::scheduledRate(const std::string &type, const std::string &params,
     scheduler.type = type;
     scheduler.params = nlohmann::json::parse(params.empty() ? "{}" : params);
     rate = rt::Schedule(scheduler, baseRate).rate(update);
-  });
-}
-
-bool eval::loadKernels(const std::vector<char> &image, KernelFinder &kernels,
-                       Diagnostic &error) {
-  return guarded(error, [&] {
-    auto loaded =
-        std::make_shared<const rt::KernelImage>(image.data(), image.size());
-    kernels = [loaded](const std::string &name) { return loaded->find(name); };
   });
 }

@@ -15,11 +15,8 @@
 #ifndef HEDDLE_EVAL_FILES_H
 #define HEDDLE_EVAL_FILES_H
 
-#include "heddle/runtime/core/Device.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
-#include <functional>
-#include <memory>
 #include <vector>
 
 namespace heddle::eval {
@@ -55,12 +52,6 @@ std::vector<float> initialValues(const std::string &kind, double value,
 bool scheduledRate(const std::string &type, const std::string &params,
                    double baseRate, int64_t update, double &rate,
                    Diagnostic &error);
-
-/// Maps a shared object of kernels; gives a function that finds them by their
-/// names and keeps the object alive.
-using KernelFinder = std::function<rt::KernelFunction(const std::string &)>;
-bool loadKernels(const std::vector<char> &image, KernelFinder &kernels,
-                 Diagnostic &error);
 
 } // namespace heddle::eval
 

@@ -10,8 +10,14 @@
 #define HEDDLE_EVAL_KERNELRUNNER_H
 
 #include "dialects/Plan/PlanDialect.h"
-#include "heddle/Eval/Files.h"
+#include "heddle/runtime/core/Device.h"
 #include <cstdlib>
+#include <memory>
+#include <string>
+
+namespace llvm::orc {
+class LLJIT;
+} // namespace llvm::orc
 
 namespace heddle::eval {
 
@@ -28,13 +34,14 @@ private:
   std::unique_ptr<char, Free> memory;
 };
 
-/// The compiled kernels of a module: its `plan.object`s, linked and loaded.
+/// The compiled kernels of a module: its `plan.object`s, loaded as they are.
 class KernelRunner {
 public:
-  /// Links the objects of a model or plan; null, with an error reported, when
+  /// Loads the objects of a model or plan; null, with an error reported, when
   /// that fails.
   static std::unique_ptr<KernelRunner> create(mlir::Operation *symbolTable,
                                               int64_t threads);
+  ~KernelRunner();
 
   /// Calls the kernel once for each thread, one after the other: threads do not
   /// wait for each other in a kernel, so that the result is that of threads at
@@ -50,10 +57,10 @@ public:
   int64_t threads() const { return numThreads; }
 
 private:
-  explicit KernelRunner(int64_t threads) : numThreads(threads) {}
+  KernelRunner(int64_t threads, std::unique_ptr<llvm::orc::LLJIT> loader);
 
   int64_t numThreads;
-  KernelFinder find;
+  std::unique_ptr<llvm::orc::LLJIT> loader;
 };
 
 } // namespace heddle::eval

@@ -1,0 +1,96 @@
+//===- KernelRunner.cpp - Runs compiled kernels on host memory --*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Eval/KernelRunner.h"
+
+#include "llvm/ExecutionEngine/Orc/LLJIT.h"
+#include "llvm/Support/Base64.h"
+#include "llvm/Support/TargetSelect.h"
+#include <cstring>
+
+using namespace mlir;
+
+namespace heddle::eval {
+
+static constexpr int64_t alignment = 64;
+
+static int64_t alignUp(int64_t bytes) {
+  return (bytes + alignment - 1) / alignment * alignment;
+}
+
+HostBuffer::HostBuffer(int64_t bytes) {
+  int64_t size = std::max(alignUp(bytes), alignment);
+  memory.reset(static_cast<char *>(std::aligned_alloc(alignment, size)));
+  std::memset(memory.get(), 0, size);
+}
+
+KernelRunner::KernelRunner(int64_t threads,
+                           std::unique_ptr<llvm::orc::LLJIT> loader)
+    : numThreads(threads), loader(std::move(loader)) {}
+
+KernelRunner::~KernelRunner() = default;
+
+static llvm::Error addObject(llvm::orc::LLJIT &loader,
+                             planir::ObjectOp object) {
+  std::vector<char> bytes;
+  if (llvm::Error error = llvm::decodeBase64(object.getData(), bytes))
+    return error;
+  return loader.addObjectFile(llvm::MemoryBuffer::getMemBufferCopy(
+      StringRef(bytes.data(), bytes.size()), object.getSymName()));
+}
+
+std::unique_ptr<KernelRunner> KernelRunner::create(Operation *symbolTable,
+                                                   int64_t threads) {
+  llvm::InitializeNativeTarget();
+  llvm::InitializeNativeTargetAsmPrinter();
+  auto loader = llvm::orc::LLJITBuilder().create();
+  if (!loader) {
+    symbolTable->emitError("kernels cannot be loaded: ")
+        << llvm::toString(loader.takeError());
+    return nullptr;
+  }
+  for (Operation &op : symbolTable->getRegion(0).getOps()) {
+    auto object = dyn_cast<planir::ObjectOp>(op);
+    if (!object)
+      continue;
+    if (llvm::Error error = addObject(**loader, object)) {
+      object.emitError("is no object: ") << llvm::toString(std::move(error));
+      return nullptr;
+    }
+  }
+  return std::unique_ptr<KernelRunner>(
+      new KernelRunner(threads, std::move(*loader)));
+}
+
+LogicalResult KernelRunner::launch(planir::KernelOp kernel,
+                                   ArrayRef<void *> refs,
+                                   ArrayRef<int64_t> scalars) {
+  int64_t stride =
+      std::max(alignUp(kernel.getScratchBytes().value_or(0)), alignment);
+  HostBuffer scratch(stride * numThreads);
+  return launch(kernel, refs, scalars, scratch.data(), stride);
+}
+
+LogicalResult KernelRunner::launch(planir::KernelOp kernel,
+                                   ArrayRef<void *> refs,
+                                   ArrayRef<int64_t> scalars, char *scratch,
+                                   int64_t stride) {
+  if (!kernel.getSymbol())
+    return kernel.emitError("is not compiled");
+  auto address = loader->lookup(*kernel.getSymbol());
+  if (!address)
+    return kernel.emitError("cannot be loaded: ")
+           << llvm::toString(address.takeError());
+  auto function = address->toPtr<rt::KernelFunction>();
+  for (int64_t thread = 0; thread < numThreads; ++thread)
+    function(refs.data(), scalars.data(), thread, numThreads,
+             scratch + thread * stride);
+  return success();
+}
+
+} // namespace heddle::eval

@@ -1,0 +1,281 @@
+//===- OpCases.cpp - An instance of every nn computation --------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "OpCases.h"
+
+#include "dialects/Plan/PlanDialect.h"
+#include "heddle/Codegen/Common/LinalgLowerings.h"
+#include "heddle/Eval/ReferenceEvaluations.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Parser/Parser.h"
+
+using namespace mlir;
+
+namespace heddle::test {
+
+static std::vector<OpCase> makeElementwiseCases() {
+  const std::string x = "%x: tensor<2x3x4xf32>", gx = "%g: tensor<2x3x4xf32>, ";
+  const std::string t = " : tensor<2x3x4xf32>";
+  return {
+      {"nn.embedding", "%w: tensor<5x4xf32>, %ids: tensor<2x3xi32>",
+       "nn.embedding %w[%ids] : (tensor<5x4xf32>, tensor<2x3xi32>) -> "
+       "tensor<2x3x4xf32>"},
+      {"nn.embedding_grad", gx + "%ids: tensor<2x3xi32>, %i: tensor<5x4xf32>",
+       "nn.embedding_grad %g[%ids] init %i : (tensor<2x3x4xf32>, "
+       "tensor<2x3xi32>, tensor<5x4xf32>) -> tensor<5x4xf32>"},
+      {"nn.positions", "", "nn.positions {offset = 2} : () -> tensor<2x3xi32>"},
+      {"nn.add", x + ", %y: tensor<2x3x4xf32>", "nn.add %x, %y" + t},
+      {"nn.mul", x + ", %y: tensor<2x3x4xf32>", "nn.mul %x, %y" + t},
+      {"nn.gelu", x, "nn.gelu %x" + t},
+      {"nn.gelu", x, "nn.gelu %x {tanh}" + t},
+      {"nn.gelu_grad", gx + x, "nn.gelu_grad %g, %x {tanh}" + t},
+      {"nn.silu", x, "nn.silu %x" + t},
+      {"nn.silu_grad", gx + x, "nn.silu_grad %g, %x" + t},
+      {"nn.relu", x, "nn.relu %x" + t},
+      {"nn.relu_grad", gx + x, "nn.relu_grad %g, %x" + t},
+      {"nn.cast", x, "nn.cast %x : (tensor<2x3x4xf32>) -> tensor<2x3x4xbf16>"},
+      {"nn.dropout", x + ", %rng: tensor<4xi32>, %l: index, %m: index",
+       "nn.dropout %x rng %rng layer %l micro_batch %m {p = 0.25 : f64, site = "
+       "11 : i32} : (tensor<2x3x4xf32>, tensor<4xi32>, index, index) -> "
+       "tensor<2x3x4xf32>"},
+  };
+}
+
+static std::vector<OpCase> makeLinearCases() {
+  const std::string x = "%x: tensor<2x3x4xf32>", g5 = "%g: tensor<2x3x5xf32>";
+  return {
+      {"nn.linear", x + ", %w: tensor<4x5xf32>, %b: tensor<5xf32>",
+       "nn.linear %x, %w bias %b : (tensor<2x3x4xf32>, tensor<4x5xf32>, "
+       "tensor<5xf32>) -> tensor<2x3x5xf32>"},
+      {"nn.linear", x + ", %w: tensor<5x4xf32>",
+       "nn.linear %x, %w {transposed} : (tensor<2x3x4xf32>, tensor<5x4xf32>) "
+       "-> tensor<2x3x5xf32>"},
+      {"nn.linear_grad_weight", x + ", " + g5 + ", %i: tensor<4x5xf32>",
+       "nn.linear_grad_weight %x, %g init %i : (tensor<2x3x4xf32>, "
+       "tensor<2x3x5xf32>, tensor<4x5xf32>) -> tensor<4x5xf32>"},
+      {"nn.sum_rows", g5 + ", %i: tensor<5xf32>",
+       "nn.sum_rows %g init %i : (tensor<2x3x5xf32>, tensor<5xf32>) -> "
+       "tensor<5xf32>"},
+  };
+}
+
+static std::vector<OpCase> makeNormCases() {
+  const std::string x = "%x: tensor<2x3x4xf32>", w = ", %w: tensor<4xf32>";
+  const std::string gx = "%g: tensor<2x3x4xf32>, ";
+  const std::string stats = ", %m: tensor<2x3xf32>, %r: tensor<2x3xf32>";
+  const std::string tx = "tensor<2x3x4xf32>", ts = "tensor<2x3xf32>";
+  return {
+      {"nn.layer_norm", x + w + ", %b: tensor<4xf32>",
+       "nn.layer_norm %x, %w, %b {eps = 1.0e-5 : f64} : (" + tx +
+           ", tensor<4xf32>, tensor<4xf32>) -> (" + tx + ", " + ts + ", " + ts +
+           ")"},
+      {"nn.layer_norm_grad_input", gx + x + w + stats,
+       "nn.layer_norm_grad_input %g, %x, %w, %m, %r : (" + tx + ", " + tx +
+           ", tensor<4xf32>, " + ts + ", " + ts + ") -> " + tx},
+      {"nn.layer_norm_grad_weight", gx + x + stats,
+       "nn.layer_norm_grad_weight %g, %x, %m, %r : (" + tx + ", " + tx + ", " +
+           ts + ", " + ts + ") -> (tensor<4xf32>, tensor<4xf32>)"},
+      {"nn.rms_norm", x + w,
+       "nn.rms_norm %x, %w {eps = 1.0e-5 : f64} : (" + tx +
+           ", tensor<4xf32>) -> (" + tx + ", " + ts + ")"},
+      {"nn.rms_norm_grad_input", gx + x + w + ", %r: tensor<2x3xf32>",
+       "nn.rms_norm_grad_input %g, %x, %w, %r : (" + tx + ", " + tx +
+           ", tensor<4xf32>, " + ts + ") -> " + tx},
+      {"nn.rms_norm_grad_weight",
+       gx + x + ", %r: tensor<2x3xf32>, %i: tensor<4xf32>",
+       "nn.rms_norm_grad_weight %g, %x, %r init %i : (" + tx + ", " + tx +
+           ", " + ts + ", tensor<4xf32>) -> tensor<4xf32>"},
+  };
+}
+
+static std::vector<OpCase> makeAttentionCases() {
+  const std::string tq = "tensor<2x3x8xf32>", tk = "tensor<2x3x4xf32>";
+  const std::string lse = "tensor<2x4x3xf32>";
+  const std::string attributes =
+      "heads = 4 : i64, kv_heads = 2 : i64, scale = 0.7 : f64, causal";
+  const std::string random = ", %rng: tensor<4xi32>, %l: index, %m: index";
+  return {
+      {"nn.attention", "%x: tensor<2x3x12xf32>",
+       "nn.attention %x {heads = 2 : i64, kv_heads = 2 : i64, scale = 0.5 : "
+       "f64, causal} : (tensor<2x3x12xf32>) -> (tensor<2x3x4xf32>, "
+       "tensor<2x2x3xf32>)"},
+      {"nn.attention", "%q: " + tq + ", %k: " + tk + ", %v: " + tk + random,
+       "nn.attention %q, %k, %v rng %rng layer %l micro_batch %m {" +
+           attributes + ", p = 0.3 : f64, site = 5 : i32} : (" + tq + ", " +
+           tk + ", " + tk + ", tensor<4xi32>, index, index) -> (" + tq + ", " +
+           lse + ")"},
+      {"nn.attention", "%q: " + tq + ", %k: " + tk + ", %v: " + tk,
+       "nn.attention %q, %k, %v {heads = 4 : i64, kv_heads = 2 : i64, scale = "
+       "0.7 : f64} : (" +
+           tq + ", " + tk + ", " + tk + ") -> (" + tq + ", " + lse + ")"},
+      {"nn.attention_grad",
+       "%g: " + tq + ", %q: " + tq + ", %k: " + tk + ", %v: " + tk +
+           ", %f: " + tq + ", %s: " + lse,
+       "nn.attention_grad %g, %q, %k, %v forward %f lse %s {" + attributes +
+           "} : (" + tq + ", " + tq + ", " + tk + ", " + tk + ", " + tq + ", " +
+           lse + ") -> (" + tq + ", " + tk + ", " + tk + ")"},
+      {"nn.rotary", "%q: " + tq + ", %ids: tensor<2x3xi32>",
+       "nn.rotary %q at %ids {heads = 2 : i64, dims = 2 : i64, theta = 100.0 : "
+       "f64} : (" +
+           tq + ", tensor<2x3xi32>) -> " + tq},
+  };
+}
+
+static std::vector<OpCase> makeLossCases() {
+  const std::string logits = "%x: tensor<2x3x5xf32>, %ids: tensor<2x3xi32>";
+  return {
+      {"nn.cross_entropy", logits,
+       "nn.cross_entropy %x, %ids : (tensor<2x3x5xf32>, tensor<2x3xi32>) -> "
+       "(tensor<2x3xf32>, tensor<2x3xf32>)"},
+      {"nn.cross_entropy_grad", logits + ", %s: tensor<2x3xf32>",
+       "nn.cross_entropy_grad %x, %ids, %s {scale = 0.5 : f64} : "
+       "(tensor<2x3x5xf32>, tensor<2x3xi32>, tensor<2x3xf32>) -> "
+       "tensor<2x3x5xf32>"},
+      {"nn.sum", "%x: tensor<2x3xf32>, %i: tensor<f32>",
+       "nn.sum %x init %i {scale = 0.5 : f64} : (tensor<2x3xf32>, tensor<f32>) "
+       "-> tensor<f32>"},
+      {"nn.take_row", "%x: tensor<2x3x4xf32>, %p: tensor<i32>",
+       "nn.take_row %x[%p] : (tensor<2x3x4xf32>, tensor<i32>) -> "
+       "tensor<2x1x4xf32>",
+       3},
+      {"nn.fill", "", "nn.fill 1.5 : () -> tensor<3xf32>"},
+      {"nn.global_norm", "%x: tensor<3xf32>, %y: tensor<4xf32>",
+       "nn.global_norm %x, %y : (tensor<3xf32>, tensor<4xf32>) -> tensor<f32>"},
+      {"nn.clip_coefficient", "%x: tensor<f32>",
+       "nn.clip_coefficient %x {max_norm = 0.25 : f64} : (tensor<f32>) -> "
+       "tensor<f32>"},
+      {"nn.adamw",
+       "%p: tensor<3xf32>, %g: tensor<3xf32>, %m: tensor<3xf32>, %v: "
+       "tensor<3xf32>, %lr: tensor<f32>, %b: tensor<f32>, %c: tensor<f32>, "
+       "%clip: tensor<f32>",
+       "nn.adamw %p, %g, %m, %v lr %lr bias %b, %c clip %clip {beta1 = 0.9 : "
+       "f64, beta2 = 0.99 : f64, eps = 1.0e-8 : f64, weight_decay = 0.1 : f64, "
+       "decoupled} : (tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, "
+       "tensor<3xf32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>) -> "
+       "(tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xbf16>)"},
+  };
+}
+
+const std::vector<OpCase> &opCases() {
+  static const std::vector<OpCase> cases = [] {
+    std::vector<OpCase> all;
+    for (auto make : {makeElementwiseCases, makeLinearCases, makeNormCases,
+                      makeAttentionCases, makeLossCases})
+      llvm::append_range(all, make());
+    return all;
+  }();
+  return cases;
+}
+
+std::string caseName(const ::testing::TestParamInfo<OpCase> &info) {
+  return std::to_string(info.index) + "_" + info.param.operation.substr(3);
+}
+
+MLIRContext &testContext() {
+  static MLIRContext *context = [] {
+    DialectRegistry registry;
+    registry.insert<nn::NNDialect, dist::DistDialect, planir::PlanDialect,
+                    arith::ArithDialect>();
+    eval::registerReferenceEvaluations(registry);
+    codegen::registerLinalgLowerings(registry);
+    auto *result = new MLIRContext(registry, MLIRContext::Threading::DISABLED);
+    result->loadAllAvailableDialects();
+    return result;
+  }();
+  return *context;
+}
+
+/// The names in `%x: tensor<4xf32>, %y: index`, as `"x", "y"`.
+static std::string argumentNames(llvm::StringRef arguments) {
+  std::string names;
+  while (!arguments.empty()) {
+    auto [name, rest] = arguments.split(':');
+    names +=
+        (names.empty() ? "\"" : ", \"") + name.split('%').second.str() + "\"";
+    size_t next = rest.find('%');
+    arguments = next == llvm::StringRef::npos ? "" : rest.substr(next);
+  }
+  return names;
+}
+
+void returnValues(nn::FuncOp function, ValueRange values) {
+  OpBuilder builder(function.getContext());
+  Operation *end = function.getBody().front().getTerminator();
+  end->setOperands(values);
+  function.setFunctionTypeAttr(TypeAttr::get(
+      builder.getFunctionType(function.getArgumentTypes(), values.getTypes())));
+  SmallVector<std::string> names;
+  for (size_t i = 0; i < values.size(); ++i)
+    names.push_back("r" + std::to_string(i));
+  SmallVector<StringRef> views(names.begin(), names.end());
+  function.setResultNamesAttr(builder.getStrArrayAttr(views));
+}
+
+CaseModule parseCase(const OpCase &opCase) {
+  std::string text =
+      "nn.model @m family \"test\" phase \"model\" attributes {strategy = "
+      "#dist.strategy<{}>, config = \"{}\", weights = {random = true, seed = 1 "
+      ": i64}} {\n nn.func @f(" +
+      opCase.arguments + ") attributes {program = \"train\", arg_names = [" +
+      argumentNames(opCase.arguments) + "], result_names = []} {\n  " +
+      opCase.body + "\n  nn.return\n }\n}\n";
+  CaseModule result;
+  result.module = parseSourceString<ModuleOp>(text, &testContext());
+  if (!result.module) {
+    ADD_FAILURE() << "does not parse:\n" << text;
+    return result;
+  }
+  auto model = *result.module->getOps<nn::ModelOp>().begin();
+  result.function = *model.getOps<nn::FuncOp>().begin();
+  result.operation = &result.function.getBody().front().front();
+  returnValues(result.function, result.operation->getResults());
+  return result;
+}
+
+/// Numbers in (0, 1) that look random, the same in every run.
+static double nextNumber(uint64_t &state) {
+  state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+  return static_cast<double>(state >> 40) / (1 << 24);
+}
+
+eval::TensorMap inputsOf(nn::FuncOp function, int64_t limit) {
+  eval::TensorMap inputs;
+  uint64_t state = 12345;
+  for (auto [name, type] :
+       llvm::zip(function.getArgNames()->getAsRange<StringAttr>(),
+                 function.getArgumentTypes())) {
+    eval::Tensor tensor(type);
+    if (!eval::isFloat(tensor.kind()))
+      for (int64_t &value : tensor.mutableInts())
+        value = static_cast<int64_t>(nextNumber(state) * limit);
+    else
+      for (double &value : tensor.mutableFloats())
+        value = 2 * nextNumber(state) - 1;
+    inputs[name.str()] = tensor;
+  }
+  // Second moments, rates and corrections are positive.
+  for (const char *name : {"v", "lr", "b", "c", "clip"})
+    if (auto found = inputs.find(name);
+        found != inputs.end() && eval::isFloat(found->second.kind()))
+      for (double &value : found->second.mutableFloats())
+        value = 0.25 + 0.5 * value * value;
+  return inputs;
+}
+
+eval::TensorMap runModule(ModuleOp module, const eval::TensorMap &inputs) {
+  eval::InterpreterOptions options;
+  options.fullPrecision = true;
+  eval::TensorMap outputs;
+  std::unique_ptr<eval::Interpreter> interpreter =
+      eval::Interpreter::create(module, options);
+  EXPECT_TRUE(interpreter &&
+              succeeded(interpreter->run("train", inputs, outputs)));
+  return outputs;
+}
+
+} // namespace heddle::test

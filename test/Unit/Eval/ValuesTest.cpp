@@ -1,0 +1,238 @@
+//===- ValuesTest.cpp - Evaluations against other formulas ------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "OpCases.h"
+
+#include "gtest/gtest.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace heddle;
+using namespace heddle::test;
+using eval::ElementKind;
+using eval::Tensor;
+using eval::TensorMap;
+
+static Tensor floats(ArrayRef<int64_t> shape, std::vector<double> values) {
+  return Tensor(ElementKind::F32, shape, std::move(values));
+}
+
+static Tensor ints(ArrayRef<int64_t> shape, std::vector<int64_t> values) {
+  return Tensor(ElementKind::I32, shape, std::move(values));
+}
+
+/// The first result of one operation.
+static std::vector<double> evaluate(const std::string &arguments,
+                                    const std::string &body,
+                                    const TensorMap &inputs,
+                                    const std::string &result = "r0") {
+  CaseModule module = parseCase({"", arguments, body});
+  if (!module.operation)
+    return {};
+  return runModule(*module.module, inputs).at(result).floats().vec();
+}
+
+static void expectNear(const std::vector<double> &actual,
+                       const std::vector<double> &expected,
+                       double tolerance = 1e-12) {
+  ASSERT_EQ(actual.size(), expected.size());
+  for (size_t i = 0; i < actual.size(); ++i)
+    EXPECT_NEAR(actual[i], expected[i], tolerance) << "element " << i;
+}
+
+TEST(Values, Embedding) {
+  expectNear(evaluate("%w: tensor<3x2xf32>, %ids: tensor<1x2xi32>",
+                      "nn.embedding %w[%ids] : (tensor<3x2xf32>, "
+                      "tensor<1x2xi32>) -> tensor<1x2x2xf32>",
+                      {{"w", floats({3, 2}, {1, 2, 3, 4, 5, 6})},
+                       {"ids", ints({1, 2}, {2, 0})}}),
+             {5, 6, 1, 2});
+}
+
+TEST(Values, EmbeddingGradAddsRepeatedIds) {
+  expectNear(evaluate("%g: tensor<1x3x2xf32>, %ids: tensor<1x3xi32>",
+                      "nn.embedding_grad %g[%ids] : (tensor<1x3x2xf32>, "
+                      "tensor<1x3xi32>) -> tensor<3x2xf32>",
+                      {{"g", floats({1, 3, 2}, {1, 2, 3, 4, 5, 6})},
+                       {"ids", ints({1, 3}, {2, 0, 2})}}),
+             {3, 4, 0, 0, 6, 8});
+}
+
+// Values of scipy.special.erf and tanh to 16 digits.
+TEST(Values, Activations) {
+  TensorMap inputs = {{"x", floats({3}, {-1, 0.5, 2})}};
+  auto run = [&](const std::string &op) {
+    return evaluate("%x: tensor<3xf32>", op + " : tensor<3xf32>", inputs);
+  };
+  expectNear(run("nn.gelu %x"),
+             {-0.15865525393145707, 0.34573123063700656, 1.9544997361036416});
+  expectNear(run("nn.gelu %x {tanh}"),
+             {-0.15880800939172324, 0.3457140099013077, 1.954597694087775},
+             1e-10);
+  expectNear(run("nn.silu %x"),
+             {-0.2689414213699951, 0.3112296656009273, 1.7615941559557646});
+  expectNear(run("nn.relu %x"), {0, 0.5, 2});
+}
+
+TEST(Values, LinearInBothLayouts) {
+  TensorMap inputs = {{"x", floats({1, 3}, {1, 2, 3})},
+                      {"w", floats({3, 2}, {1, 2, 3, 4, 5, 6})},
+                      {"t", floats({2, 3}, {1, 3, 5, 2, 4, 6})},
+                      {"b", floats({2}, {10, 20})}};
+  expectNear(evaluate("%x: tensor<1x3xf32>, %w: tensor<3x2xf32>, %b: "
+                      "tensor<2xf32>",
+                      "nn.linear %x, %w bias %b : (tensor<1x3xf32>, "
+                      "tensor<3x2xf32>, tensor<2xf32>) -> tensor<1x2xf32>",
+                      inputs),
+             {32, 48});
+  expectNear(evaluate("%x: tensor<1x3xf32>, %t: tensor<2x3xf32>",
+                      "nn.linear %x, %t {transposed} : (tensor<1x3xf32>, "
+                      "tensor<2x3xf32>) -> tensor<1x2xf32>",
+                      inputs),
+             {22, 28});
+}
+
+TEST(Values, LayerNormHasTheMomentsItSays) {
+  CaseModule module = parseCase(
+      {"", "%x: tensor<2x4xf32>, %w: tensor<4xf32>, %b: tensor<4xf32>",
+       "nn.layer_norm %x, %w, %b {eps = 1.0e-5 : f64} : (tensor<2x4xf32>, "
+       "tensor<4xf32>, tensor<4xf32>) -> (tensor<2x4xf32>, tensor<2xf32>, "
+       "tensor<2xf32>)"});
+  ASSERT_TRUE(module.operation);
+  TensorMap outputs = runModule(
+      *module.module, {{"x", floats({2, 4}, {1, 2, 3, 4, -2, 0, 0, 10})},
+                       {"w", floats({4}, {1, 1, 2, 2})},
+                       {"b", floats({4}, {0, 0, 0, 5})}});
+  // E[x^2] - E[x]^2: 7.5 - 6.25 and 26 - 4.
+  double first = 1 / std::sqrt(1.25 + 1e-5), second = 1 / std::sqrt(22 + 1e-5);
+  expectNear(outputs.at("r1").floats().vec(), {2.5, 2});
+  expectNear(outputs.at("r2").floats().vec(), {first, second});
+  expectNear(outputs.at("r0").floats().vec(),
+             {-1.5 * first, -0.5 * first, first, 3 * first + 5, -4 * second,
+              -2 * second, -4 * second, 16 * second + 5});
+}
+
+TEST(Values, RmsNorm) {
+  double rstd = 1 / std::sqrt(12.5);
+  expectNear(
+      evaluate("%x: tensor<1x2xf32>, %w: tensor<2xf32>",
+               "nn.rms_norm %x, %w {eps = 0.0 : f64} : "
+               "(tensor<1x2xf32>, tensor<2xf32>) -> (tensor<1x2xf32>, "
+               "tensor<1xf32>)",
+               {{"x", floats({1, 2}, {3, 4})}, {"w", floats({2}, {1, 10})}}),
+      {3 * rstd, 40 * rstd});
+}
+
+// One head of size 1: scores are products of numbers.
+TEST(Values, CausalAttention) {
+  std::string body =
+      "nn.attention %x {heads = 1 : i64, kv_heads = 1 : i64, scale = 1.0 : "
+      "f64, causal} : (tensor<1x2x3xf32>) -> (tensor<1x2x1xf32>, "
+      "tensor<1x1x2xf32>)";
+  TensorMap inputs = {{"x", floats({1, 2, 3}, {1, 2, 10, 0.5, 4, 20})}};
+  double a = std::exp(0.5 * 2), b = std::exp(0.5 * 4);
+  expectNear(evaluate("%x: tensor<1x2x3xf32>", body, inputs),
+             {10, (10 * a + 20 * b) / (a + b)});
+  expectNear(evaluate("%x: tensor<1x2x3xf32>", body, inputs, "r1"),
+             {2, std::log(a + b)});
+}
+
+TEST(Values, RotaryTurnsPairs) {
+  double angle = 3;
+  expectNear(
+      evaluate("%x: tensor<1x1x2xf32>, %p: tensor<1x1xi32>",
+               "nn.rotary %x at %p {heads = 1 : i64, dims = 2 : i64, "
+               "theta = 10000.0 : f64} : (tensor<1x1x2xf32>, "
+               "tensor<1x1xi32>) -> tensor<1x1x2xf32>",
+               {{"x", floats({1, 1, 2}, {1, 0})}, {"p", ints({1, 1}, {3})}}),
+      {std::cos(angle), std::sin(angle)});
+}
+
+TEST(Values, CrossEntropyOfUniformLogits) {
+  expectNear(evaluate("%x: tensor<2x4xf32>, %ids: tensor<2xi32>",
+                      "nn.cross_entropy %x, %ids : (tensor<2x4xf32>, "
+                      "tensor<2xi32>) -> (tensor<2xf32>, tensor<2xf32>)",
+                      {{"x", floats({2, 4}, std::vector<double>(8, 3.0))},
+                       {"ids", ints({2}, {1, -100})}}),
+             {std::log(4.0), 0});
+}
+
+TEST(Values, SumsAndNorms) {
+  TensorMap inputs = {{"x", floats({2}, {3, 4})},
+                      {"y", floats({1}, {12})},
+                      {"n", floats({}, {13})}};
+  expectNear(evaluate("%x: tensor<2xf32>, %n: tensor<f32>",
+                      "nn.sum %x init %n {scale = 0.5 : f64} : "
+                      "(tensor<2xf32>, tensor<f32>) -> tensor<f32>",
+                      inputs),
+             {16.5});
+  expectNear(evaluate("%x: tensor<2xf32>, %y: tensor<1xf32>",
+                      "nn.global_norm %x, %y : (tensor<2xf32>, tensor<1xf32>) "
+                      "-> tensor<f32>",
+                      inputs),
+             {13});
+  expectNear(evaluate("%n: tensor<f32>",
+                      "nn.clip_coefficient %n {max_norm = 1.0 : f64} : "
+                      "(tensor<f32>) -> tensor<f32>",
+                      inputs),
+             {1 / (13 + 1e-6)});
+}
+
+// The first step of Adam moves by lr, whatever the gradient's size.
+TEST(Values, FirstStepOfAdamW) {
+  TensorMap inputs = {
+      {"p", floats({2}, {1, -2})},  {"g", floats({2}, {1e-3, -50})},
+      {"z", floats({2}, {0, 0})},   {"lr", floats({}, {0.1})},
+      {"b", floats({}, {1 - 0.9})}, {"c", floats({}, {1 - 0.99})}};
+  std::string body =
+      "nn.adamw %p, %g, %z, %z lr %lr bias %b, %c {beta1 = 0.9 : f64, beta2 = "
+      "0.99 : f64, eps = 0.0 : f64, weight_decay = 0.5 : f64, decoupled} : "
+      "(tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, "
+      "tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<2xf32>, "
+      "tensor<2xf32>, tensor<2xf32>)";
+  std::string arguments =
+      "%p: tensor<2xf32>, %g: tensor<2xf32>, %z: tensor<2xf32>, %lr: "
+      "tensor<f32>, %b: tensor<f32>, %c: tensor<f32>";
+  expectNear(evaluate(arguments, body, inputs), {0.95 - 0.1, -1.9 + 0.1});
+  expectNear(evaluate(arguments, body, inputs, "r1"), {1e-4, -5});
+}
+
+TEST(Values, DropoutKeepsItsShareAndScalesIt) {
+  constexpr int64_t count = 40000;
+  CaseModule module = parseCase(
+      {"", "%x: tensor<40000xf32>, %rng: tensor<4xi32>, %l: index, %m: index",
+       "nn.dropout %x rng %rng layer %l micro_batch %m {p = 0.3 : f64, site = "
+       "7 : i32} : (tensor<40000xf32>, tensor<4xi32>, index, index) -> "
+       "tensor<40000xf32>"});
+  ASSERT_TRUE(module.operation);
+  TensorMap inputs = {{"x", floats({count}, std::vector<double>(count, 1.0))},
+                      {"rng", ints({4}, {99, 0, 5, 0})},
+                      {"l", Tensor::scalar(2)},
+                      {"m", Tensor::scalar(0)}};
+  Tensor first = runModule(*module.module, inputs).at("r0");
+  int64_t kept = 0;
+  for (double value : first.floats()) {
+    EXPECT_TRUE(value == 0 || value == 1 / 0.7);
+    kept += value != 0;
+  }
+  // Four standard deviations of a binomial.
+  EXPECT_NEAR(double(kept) / count, 0.7, 4 * std::sqrt(0.21 / count));
+  inputs["rng"] = ints({4}, {99, 0, 6, 0});
+  Tensor second = runModule(*module.module, inputs).at("r0");
+  int64_t same = 0;
+  for (auto [a, b] : llvm::zip(first.floats(), second.floats()))
+    same += a == b;
+  EXPECT_NEAR(double(same) / count, 0.49 + 0.09, 0.02);
+}
+
+TEST(Values, RoundingToNarrowTypes) {
+  EXPECT_EQ(eval::roundTo(ElementKind::BF16, 1 + 1.0 / 256), 1.0);
+  EXPECT_EQ(eval::roundTo(ElementKind::BF16, 1 + 3.0 / 256), 1 + 1.0 / 64);
+  EXPECT_EQ(eval::roundTo(ElementKind::F32, 0.1), double(0.1f));
+  EXPECT_EQ(eval::roundTo(ElementKind::F16, 1 + 1.0 / 4096), 1.0);
+}
