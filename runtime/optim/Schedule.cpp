@@ -61,7 +61,9 @@ Schedule::Schedule(const plan::Scheduler &scheduler, double baseRate)
     } else {
       std::string nearest = closestMatch(type, names());
       fail("H0194", "unknown learning-rate schedule \"" + type + "\"",
-           "use " + (nearest.empty() ? names().front() : nearest));
+           nearest.empty() ? "use WarmupLR, WarmupDecayLR, WarmupCosineLR, "
+                             "OneCycle or LRRangeTest"
+                           : "did you mean \"" + nearest + "\"?");
     }
   } catch (const json::exception &error) {
     fail("H0194",

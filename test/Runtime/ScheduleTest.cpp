@@ -105,7 +105,7 @@ static Diagnostic failure(const char *type, const json &params) {
 }
 
 TEST(Schedule, RefusesWhatItDoesNotKnow) {
-  Diagnostic unknown = failure("WarmupCosLR", json::object());
+  Diagnostic unknown = failure("WarmupCosinLR", json::object());
   EXPECT_EQ(unknown.code, "H0194");
   EXPECT_NE(unknown.help.find("WarmupCosineLR"), std::string::npos);
   EXPECT_EQ(failure("WarmupDecayLR", json::object()).code, "H0194");
