@@ -27,7 +27,9 @@ def NN_DifferentiableOp : OpInterface<"DifferentiableOpInterface"> {
       }],
       "void", "buildGradient",
       (ins "::mlir::OpBuilder &":$builder, "::heddle::nn::GradientContext &":$context),
-      /*methodBody=*/"", /*defaultImplementation=*/"">,
+      /*methodBody=*/"", /*defaultImplementation=*/[{
+        llvm_unreachable("asked for a derivative that does not exist");
+      }]>,
   ];
 }
 

@@ -30,7 +30,6 @@ def Plan_Dialect : Dialect {
     buffers: memrefs with an offset, a size and a lifetime, and no results.
   }];
   let dependentDialects = ["::heddle::nn::NNDialect"];
-  let useDefaultAttributePrinterParser = 1;
 }
 
 class Plan_Op<string mnemonic, list<Trait> traits = []>
