@@ -34,7 +34,7 @@ TEST(Diagnostic, CutsLongLinesAroundTheColumn) {
   EXPECT_LT(text.size(), 500u);
   size_t line = text.find("|  "), caret = text.find("|  ", line + 1);
   ASSERT_NE(caret, std::string::npos);
-  EXPECT_EQ(text.find('X') - line, text.find('^') - caret);
+  EXPECT_EQ(text.find('X', line) - line, text.find('^', caret) - caret);
 }
 
 TEST(Diagnostic, NeedsNeitherAFileNorALine) {
