@@ -13,9 +13,11 @@ using namespace mlir;
 
 namespace heddle::cpu {
 
-/// Rows of a tile that is `vectors` wide: it fills the registers, and is wide
-/// enough to hide the latency of multiply-add.
-static int64_t tileRows(int64_t vectors) { return vectors == 1 ? 12 : 6; }
+/// Rows of a tile that is `vectors` wide: as many as registers hold, and enough
+/// to hide the latency of multiply-add.
+static int64_t tileRows(int64_t vectors, int64_t widest) {
+  return 2 * vectors <= std::max<int64_t>(widest, 2) ? 12 : 6;
+}
 
 /// Cuts `vectors` into runs of at most `widest`, as equal as can be.
 static SmallVector<ColumnGroup> columnGroups(int64_t vectors, int64_t widest) {
@@ -32,18 +34,20 @@ AttentionBlocking::AttentionBlocking(const AttentionSpec &spec,
                                      const CpuTarget &target,
                                      int64_t maxKeyBlock)
     : lanes(target.lanes()) {
-  int64_t widest = target.hasAvx512 ? 4 : 2;
+  widest = target.hasAvx512 ? 4 : 2;
   headVectors = llvm::divideCeil(spec.headDim, lanes);
-  queryVectors = std::min<int64_t>(llvm::divideCeil(spec.seq, lanes),
-                                   target.hasAvx512 ? 4 : 8);
+  // Small blocks compute fewer masked scores, but read keys more often.
+  int64_t maxQueries = spec.causal && spec.seq <= 1024 ? 32 : 64;
+  queryVectors =
+      std::min<int64_t>(llvm::divideCeil(spec.seq, lanes), maxQueries / lanes);
   queryBlocks = llvm::divideCeil(spec.seq, queries());
   headGroups = columnGroups(headVectors, widest);
   queryGroups = columnGroups(queryVectors, widest);
   // Every tile of scores and of key rows must be whole, and so must be the
   // four keys that share one block of random bits.
-  bool narrow =
-      headGroups.back().vectors == 1 || queryGroups.back().vectors == 1;
-  keyUnit = narrow || spec.p > 0 ? 12 : 6;
+  int64_t narrowest =
+      std::min(headGroups.back().vectors, queryGroups.back().vectors);
+  keyUnit = spec.p > 0 ? 12 : tileRows(narrowest, widest);
   keys = llvm::alignTo(spec.seq, keyUnit);
   keyBlock = std::min<int64_t>(maxKeyBlock, llvm::alignTo(spec.seq, 12));
 }
@@ -241,8 +245,9 @@ void AttentionEmitter::forTiles(const RowRange &range,
                                 ArrayRef<ColumnGroup> groups,
                                 function_ref<void(const Tile &)> body) {
   auto forRows = [&](Value column, int64_t vectors) {
-    int64_t rows = tileRows(vectors);
+    int64_t rows = tileRows(vectors, blocking.widest);
     if (range.fixed < 0) {
+      assert(blocking.keyUnit % rows == 0 && "the last tile is not whole");
       b.forLoop(range.begin, range.end, rows,
                 [&](Value row) { body({row, column, rows, vectors}); });
       return;

@@ -27,6 +27,7 @@ struct AttentionBlocking {
                     int64_t maxKeyBlock);
 
   int64_t lanes;
+  int64_t widest;       ///< Vectors in one row of a tile, at most.
   int64_t headVectors;  ///< Vectors in one row of a head, the last one padded.
   int64_t queryVectors; ///< Vectors in one row of scores.
   int64_t queryBlocks;  ///< Blocks in the sequence.

@@ -115,12 +115,12 @@ struct PackedTensors {
   std::vector<Tensor> tensors;
 };
 
-/// Compares with the reference, relative to its largest element, or to 0.1:
-/// some gradients are zero in theory.
+/// Compares with the reference, relative to its largest element, or to 1, the
+/// size of inputs: some gradients are zero in theory.
 template <typename Get>
 void expectClose(const char *name, const std::vector<double> &expected,
                  double tolerance, Get get) {
-  double largest = 0.1;
+  double largest = 1;
   for (double value : expected)
     largest = std::max(largest, std::abs(value));
   for (size_t i = 0; i < expected.size(); ++i) {
@@ -249,8 +249,7 @@ TEST_P(AttentionTest, SequenceLengths) {
 
 TEST_P(AttentionTest, HeadSizes) {
   for (int64_t headDim : {1, 3, 8, 16, 17, 40, 48, 80, 128, 200, 256})
-    for (bool causal : {false, true})
-      check({1, 70, 2, 2, headDim, causal});
+    check({1, 70, 2, 2, headDim, /*causal=*/headDim % 2 == 0});
 }
 
 TEST_P(AttentionTest, BatchesAndGroupsOfHeads) {
@@ -288,7 +287,7 @@ TEST_P(AttentionTest, LargeScoresDoNotOverflow) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, AttentionTest,
-                         testing::Values("native", "x86-64-v3"));
+                         testing::Values("native", "x86-64-v4", "x86-64-v3"));
 
 TEST(AttentionReferenceTest, GradientsAreDifferences) {
   ReferenceAttention reference;

@@ -14,6 +14,7 @@
 #include "llvm/Support/TargetSelect.h"
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 
 using namespace mlir;
 
@@ -33,11 +34,17 @@ static LogicalResult emitBody(OpBuilder &builder, Location loc,
                                                 ArrayRef<LLVM::GEPArg>(index));
     return builder.create<LLVM::LoadOp>(loc, type, address);
   };
+  // Tensors are raw pointers when q, k and v are packed, else memrefs.
   int32_t next = 0;
   auto take = [&](int count) {
     SmallVector<Value> tensors;
-    for (int i = 0; i < count; ++i)
-      tensors.push_back(load(pointer, entry.getArgument(0), next++));
+    for (int i = 0; i < count; ++i) {
+      Value tensor = load(pointer, entry.getArgument(0), next++);
+      if (!spec.packed)
+        tensor = cpu::memrefFromPointer(builder, loc, tensor,
+                                        MemRefType::get({1}, spec.elementType));
+      tensors.push_back(tensor);
+    }
     return tensors;
   };
   auto random = [&] {
@@ -108,7 +115,9 @@ void AttentionRunner::run(const std::vector<void *> &tensors, int64_t layer,
 
 void AttentionRunner::runAll(const std::vector<void *> &tensors, int64_t layer,
                              int64_t microBatch, int64_t threads) const {
+  // Of NaN: nothing may be read before it is written.
   void *scratch = std::aligned_alloc(64, (scratchSize + 63) / 64 * 64);
+  std::memset(scratch, 0xff, scratchSize);
   for (int64_t thread = 0; thread < threads; ++thread)
     run(tensors, layer, microBatch, thread, threads, scratch);
   std::free(scratch);
