@@ -1,4 +1,4 @@
-//===- Passes.td - Passes of lib/Transforms/Memory --------------*- tablegen -*-==//
+//===- Passes.td - Passes of lib/Transforms/Memory ------------*- tablegen -*-==//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -10,5 +10,43 @@
 #define HEDDLE_TRANSFORMS_MEMORY_PASSES
 
 include "mlir/Pass/PassBase.td"
+
+def MemoryPlan : Pass<"memory-plan", "::mlir::ModuleOp"> {
+  let summary = "Gives every value its bytes.";
+  let description = [{
+    The model becomes a `plan.program`: states get offsets in the persistent
+    region, members of a bucket side by side; functions become sequences with a
+    frame, whose bytes are shared by values that are not live together; the frame
+    of a callee stands in its caller's while it runs. A value that is written to a
+    state, or returned, is made there: no copy, unless two places want it.
+
+    ```mlir
+    %y = plan.launch @k(%x, %w) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+    // becomes
+    %y = plan.buffer at 128 live [3, 5] owner "activations" : memref<4x8xf32>
+    plan.launch @k(%x, %w, %y) : (memref<4x8xf32>, memref<8xf32>, memref<4x8xf32>) -> ()
+    ```
+  }];
+  let options = [
+    Option<"shrink", "shrink-pages", "int64_t", "0",
+           "Make the arena smaller than needed by so many pages (for tests of "
+           "the checker)">
+  ];
+  let dependentDialects = ["::heddle::planir::PlanDialect",
+                           "::mlir::memref::MemRefDialect"];
+  let statistics = [
+    Statistic<"numCopies", "copies", "Values that had to be copied">
+  ];
+}
+
+def MemoryVerify : Pass<"memory-verify", "::mlir::ModuleOp"> {
+  let summary = "Checks the plan's bytes, from the plan alone.";
+  let description = [{
+    In every sequence: each buffer lies in the frame, begins at a multiple of 64,
+    and shares no byte with a buffer, or the frame of a call, that is live at the
+    same command; every command uses a buffer only while it is live. States do not
+    overlap and lie in the persistent region; frames and scratch fit the arena.
+  }];
+}
 
 #endif // HEDDLE_TRANSFORMS_MEMORY_PASSES

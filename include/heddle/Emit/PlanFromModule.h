@@ -1,0 +1,32 @@
+//===- PlanFromModule.h - The plan dialect as the plan format ---*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_EMIT_PLANFROMMODULE_H
+#define HEDDLE_EMIT_PLANFROMMODULE_H
+
+#include "dialects/Plan/PlanDialect.h"
+#include "heddle/PlanFormat/Plan.h"
+#include <string>
+#include <vector>
+
+namespace heddle::emit {
+
+/// What a binary is made of.
+struct Parts {
+  plan::Plan plan;
+  std::vector<std::string> objects; ///< Relocatable ELF files.
+};
+
+/// Reads a program in buffer form. The plan's hash, version, CPU features and
+/// phases are left to the caller. Fails, with a diagnostic, on a module that
+/// the verifiers of the memory phase would refuse.
+mlir::FailureOr<Parts> planFromModule(planir::ProgramOp program);
+
+} // namespace heddle::emit
+
+#endif // HEDDLE_EMIT_PLANFROMMODULE_H

@@ -1,0 +1,236 @@
+//===- PlanFromModule.cpp - The plan dialect as the plan format ------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "SequenceReader.h"
+#include "llvm/Support/Base64.h"
+
+using namespace mlir;
+using namespace heddle;
+using namespace heddle::emit;
+
+namespace {
+
+plan::DType dtypeOf(Type type) {
+  if (type.isBF16())
+    return plan::DType::BF16;
+  if (type.isF16())
+    return plan::DType::F16;
+  if (type.isInteger(32))
+    return plan::DType::I32;
+  if (type.isInteger(64))
+    return plan::DType::I64;
+  return plan::DType::F32;
+}
+
+std::vector<int64_t> shapeOf(Type type) {
+  auto shape = cast<ShapedType>(type).getShape();
+  return {shape.begin(), shape.end()};
+}
+
+std::string stringOr(DictionaryAttr values, StringRef key,
+                     StringRef otherwise = "") {
+  auto value = values.getAs<StringAttr>(key);
+  return (value ? value.getValue() : otherwise).str();
+}
+
+plan::Init initOf(nn::InitAttr attribute) {
+  plan::Init init;
+  if (!attribute)
+    return init;
+  init.value = attribute.getValue().getValueAsDouble();
+  init.stddev = attribute.getStddev().getValueAsDouble();
+  if (attribute.getKind() == "constant")
+    init.kind = plan::Init::Kind::Constant;
+  if (attribute.getKind() == "normal")
+    init.kind = plan::Init::Kind::Normal;
+  return init;
+}
+
+class Reader {
+public:
+  explicit Reader(planir::ProgramOp program)
+      : program(program), strategy(dist::Strategy::fromDictionary(
+                              program.getStrategy().getValues())) {}
+
+  FailureOr<Parts> read() {
+    readModel();
+    readStrategy();
+    readStates();
+    if (failed(readKernels()))
+      return failure();
+    readMemory();
+    SequenceReader sequences(program, parts.plan, kernelIndex, stateIndex);
+    sequences.read();
+    readPrograms(sequences);
+    sequences.countCalls();
+    return std::move(parts);
+  }
+
+private:
+  void readModel() {
+    plan::Plan &plan = parts.plan;
+    plan.family = program.getFamily().str();
+    plan.modelConfig = nlohmann::json::parse(program.getConfig().str());
+    DictionaryAttr weights = program.getWeights();
+    auto random = weights.getAs<BoolAttr>("random");
+    plan.weights.random = random && random.getValue();
+    if (auto seed = weights.getAs<IntegerAttr>("seed"))
+      plan.weights.seed = seed.getValue().getZExtValue();
+    plan.weights.directory = stringOr(weights, "directory");
+    plan.weights.headerHash = stringOr(weights, "hash");
+    if (auto size = weights.getAs<IntegerAttr>("vocab_size"))
+      plan.vocabSize = size.getInt();
+    if (auto positions = weights.getAs<IntegerAttr>("max_positions"))
+      plan.maxPositions = positions.getInt();
+  }
+
+  void readStrategy() {
+    plan::Plan &plan = parts.plan;
+    plan.batch = strategy.batch;
+    plan.microBatch = strategy.microBatch;
+    plan.accumulate = strategy.accumulate;
+    plan.seq = strategy.seq;
+    plan.threads = strategy.threads;
+    plan.precision = strategy.precision;
+    plan.march = strategy.march;
+    plan.recompute = strategy.recompute;
+    plan.optimizer = {strategy.optimizer,   strategy.lr,
+                      strategy.beta1,       strategy.beta2,
+                      strategy.eps,         strategy.weightDecay,
+                      strategy.decoupled,   strategy.gradientClipping};
+    plan.scheduler.type = strategy.scheduler;
+    plan.scheduler.params = nlohmann::json::parse(strategy.schedulerParams);
+    plan.strategy = {{"mesh",
+                      {{"pipe", strategy.pipe},
+                       {"data", strategy.data},
+                       {"seq", strategy.sequence},
+                       {"tensor", strategy.tensor}}},
+                     {"zero", strategy.zero},
+                     {"schedule", strategy.schedule},
+                     {"target", strategy.target}};
+  }
+
+  void readStates() {
+    for (auto op : program.getOps<planir::StateOp>()) {
+      plan::State state;
+      DictionaryAttr like = op.getLike();
+      state.name = op.getSymName().str();
+      state.role = stringOr(like, "role");
+      state.parameter = stringOr(like, "parameter");
+      auto type = cast<RankedTensorType>(op.getType());
+      state.type = dtypeOf(type.getElementType());
+      state.shape = shapeOf(type);
+      state.offset = op.getOffset();
+      state.trainable = like.contains("trainable");
+      state.checkpointed = like.contains("checkpointed");
+      state.decays = like.contains("decays");
+      state.sourceName = stringOr(like, "source");
+      if (auto source = like.getAs<TypeAttr>("source_type"))
+        state.sourceType = dtypeOf(source.getValue());
+      state.init = initOf(like.getAs<nn::InitAttr>("init"));
+      if (state.role == "parameter")
+        parts.plan.parameters += state.numElements();
+      stateIndex[op.getSymName()] = parts.plan.states.size();
+      parts.plan.states.push_back(std::move(state));
+    }
+  }
+
+  /// Kernels with the same code are one.
+  LogicalResult readKernels() {
+    llvm::StringMap<int64_t> bySymbol;
+    llvm::StringSet<> objects;
+    for (auto op : program.getOps<planir::KernelOp>()) {
+      if (!op.getSymbol() || !op.getObject())
+        return op.emitError("H0911: has no compiled code");
+      auto [entry, isNew] =
+          bySymbol.try_emplace(*op.getSymbol(), parts.plan.kernels.size());
+      kernelIndex[op.getSymName()] = entry->second;
+      if (!isNew)
+        continue;
+      parts.plan.kernels.push_back(kernelFrom(op));
+      if (!objects.insert(*op.getObject()).second)
+        continue;
+      auto object = program.lookupSymbol<planir::ObjectOp>(*op.getObject());
+      if (!object)
+        return op.emitError("H0911: its object ")
+               << *op.getObject() << " is not there";
+      std::vector<char> bytes;
+      if (llvm::Error error = llvm::decodeBase64(object.getData(), bytes))
+        return object.emitError("H0332: is not base64: ")
+               << llvm::toString(std::move(error));
+      parts.objects.emplace_back(bytes.begin(), bytes.end());
+    }
+    return success();
+  }
+
+  plan::Kernel kernelFrom(planir::KernelOp op) {
+    plan::Kernel kernel;
+    kernel.name = op.getSymbol()->str();
+    kernel.hash = op.getHash().value_or("").str();
+    kernel.scratchBytes = op.getScratchBytes().value_or(0);
+    for (Operation &inner : op.getBody().front())
+      if (auto cost = dyn_cast<nn::CostOpInterface>(inner)) {
+        kernel.ops += (kernel.ops.empty() ? "" : " + ") +
+                      inner.getName().stripDialect().str();
+        kernel.flops += cost.getFlops();
+      }
+    auto add = [&](Type type) {
+      if (auto tensor = dyn_cast<RankedTensorType>(type))
+        kernel.bytes += static_cast<double>(tensor.getNumElements()) *
+                        tensor.getElementTypeBitWidth() / 8;
+    };
+    llvm::for_each(op.getArgumentTypes(), add);
+    llvm::for_each(op.getResultTypes(), add);
+    return kernel;
+  }
+
+  void readMemory() {
+    plan::Memory &memory = parts.plan.memory;
+    memory.persistentBytes = program.getPersistentBytes();
+    memory.arenaBytes = program.getArenaBytes();
+    memory.scratchOffset = program.getScratchOffset();
+    memory.scratchBytesPerThread = program.getScratchBytesPerThread();
+    for (NamedAttribute owner : program.getOwners())
+      memory.owners.push_back({owner.getName().str(),
+                               cast<IntegerAttr>(owner.getValue()).getInt()});
+  }
+
+  void readPrograms(SequenceReader &sequences) {
+    for (auto sequence : program.getOps<planir::SequenceOp>()) {
+      if (!sequence.getKind())
+        continue;
+      plan::Program result;
+      result.kind = sequence.getKind()->str();
+      result.sequence = sequences.indexOf(sequence.getSymName());
+      for (auto buffer : sequence.getBody().getOps<planir::BufferOp>()) {
+        if (!buffer.getPort())
+          continue;
+        auto type = cast<MemRefType>(buffer.getBuffer().getType());
+        plan::Port port{buffer.getPort()->str(), dtypeOf(type.getElementType()),
+                        shapeOf(type), sequences.refOf(buffer.getBuffer())};
+        (sequences.isWritten(buffer.getBuffer()) ? result.outputs
+                                                 : result.inputs)
+            .push_back(std::move(port));
+      }
+      parts.plan.programs.push_back(std::move(result));
+    }
+    for (plan::Program &result : parts.plan.programs)
+      result.flops = sequences.modelFlops(result);
+  }
+
+  planir::ProgramOp program;
+  dist::Strategy strategy;
+  Parts parts;
+  llvm::StringMap<int64_t> kernelIndex, stateIndex;
+};
+
+} // namespace
+
+FailureOr<Parts> heddle::emit::planFromModule(planir::ProgramOp program) {
+  return Reader(program).read();
+}

@@ -1,0 +1,57 @@
+//===- EmitSequence.h - Functions become sequences --------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_LIB_TRANSFORMS_MEMORY_EMITSEQUENCE_H
+#define HEDDLE_LIB_TRANSFORMS_MEMORY_EMITSEQUENCE_H
+
+#include "Storage.h"
+#include "mlir/IR/IRMapping.h"
+
+namespace heddle::memory {
+
+/// Makes the plan.sequence of a function or step, whose storage is decided.
+/// Its arguments: those of the function, then the places of the results that
+/// take over no argument's.
+class SequenceEmitter {
+public:
+  SequenceEmitter(mlir::FunctionOpInterface function, Storage &storage,
+                  planir::ProgramOp program);
+  void emit();
+  int64_t numCopies = 0;
+
+private:
+  void emitBlock(mlir::Block &block);
+  void emitLaunch(planir::LaunchOp launch);
+  void emitCall(nn::CallOp call);
+  void emitLoop(nn::MicroBatchesOp loop);
+  void emitReturn(nn::ReturnOp terminator);
+  void copy(mlir::Location loc, mlir::Value target, mlir::Value source);
+  void insertAtTop();
+  mlir::Value bufferOf(Root &root);
+  mlir::Value valueFor(mlir::Value value);
+  mlir::Value slice(mlir::Location loc, mlir::Value whole, mlir::Value index,
+                    mlir::RankedTensorType part);
+
+  mlir::FunctionOpInterface function;
+  Storage &storage;
+  planir::ProgramOp program;
+  mlir::OpBuilder builder;
+  planir::SequenceOp sequence;
+  mlir::Operation *lastAtTop = nullptr;
+  llvm::DenseMap<Root *, mlir::Value> buffers;
+  llvm::StringMap<mlir::Value> states;
+  mlir::IRMapping scalars;
+  mlir::Value loopIndex;
+};
+
+/// The memref with a tensor's shape and element type.
+mlir::MemRefType memrefOf(mlir::RankedTensorType type);
+
+} // namespace heddle::memory
+
+#endif // HEDDLE_LIB_TRANSFORMS_MEMORY_EMITSEQUENCE_H

@@ -1,0 +1,37 @@
+//===- Layout.h - States in the persistent region, owners of bytes -*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_LIB_TRANSFORMS_MEMORY_LAYOUT_H
+#define HEDDLE_LIB_TRANSFORMS_MEMORY_LAYOUT_H
+
+#include "Storage.h"
+#include <map>
+#include <string>
+
+namespace heddle::memory {
+
+/// Who owns how many bytes.
+struct MemoryMap {
+  int64_t persistentBytes = 0;
+  std::map<std::string, int64_t> owners;
+  std::map<std::string, int64_t> arenaOwners;
+};
+
+/// Makes a plan.state of every state: members of a bucket in its order, each at
+/// a multiple of 64 elements; then the others.
+MemoryMap layOutStates(nn::ModelOp model, planir::ProgramOp program);
+
+/// The owners of a step's frame at the command where most of it is live.
+std::map<std::string, int64_t> ownersAtPeak(Storage &storage);
+
+/// What a buffer holds, for the memory map.
+llvm::StringRef ownerOf(const Root &root);
+
+} // namespace heddle::memory
+
+#endif // HEDDLE_LIB_TRANSFORMS_MEMORY_LAYOUT_H

@@ -1,0 +1,44 @@
+//===- Packing.h - Offsets from lifetimes -----------------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_LIB_TRANSFORMS_MEMORY_PACKING_H
+#define HEDDLE_LIB_TRANSFORMS_MEMORY_PACKING_H
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/SmallVector.h"
+#include <cstdint>
+
+namespace heddle::memory {
+
+/// Every buffer begins at a multiple of a cache line.
+inline constexpr int64_t alignment = 64;
+/// What mmap gives.
+inline constexpr int64_t pageBytes = 4096;
+
+inline int64_t alignTo(int64_t bytes, int64_t to) {
+  return (bytes + to - 1) / to * to;
+}
+
+/// Bytes that are live from command `first` to command `last`, both included.
+struct Interval {
+  int64_t bytes = 0;
+  int64_t first = 0, last = 0;
+  int64_t offset = 0; ///< The result.
+};
+
+/// Gives every interval an offset so that no two that are live together
+/// overlap; returns the size of the whole. Greedy by size, each at the lowest
+/// place that is free (Pisarchyk and Lee, arXiv 2001.03288, section 5).
+int64_t pack(llvm::MutableArrayRef<Interval> intervals);
+
+/// The most bytes that are live at one command: no packing can be smaller.
+int64_t lowerBound(llvm::ArrayRef<Interval> intervals);
+
+} // namespace heddle::memory
+
+#endif // HEDDLE_LIB_TRANSFORMS_MEMORY_PACKING_H

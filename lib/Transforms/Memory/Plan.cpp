@@ -1,0 +1,158 @@
+//===- Plan.cpp - Gives every value its bytes ----------------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "EmitSequence.h"
+#include "Layout.h"
+#include "heddle/Transforms/Memory/Passes.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+
+using namespace mlir;
+using namespace heddle;
+using namespace heddle::memory;
+
+namespace heddle {
+#define GEN_PASS_DEF_MEMORYPLAN
+#include "include/heddle/Transforms/Memory/Passes.h.inc"
+} // namespace heddle
+
+namespace {
+
+struct Plan : heddle::impl::MemoryPlanBase<Plan> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    for (auto model :
+         llvm::make_early_inc_range(getOperation().getOps<nn::ModelOp>()))
+      if (failed(plan(model)))
+        return signalPassFailure();
+  }
+
+private:
+  /// Functions and steps, callees before callers.
+  SmallVector<FunctionOpInterface> inOrder(nn::ModelOp model) {
+    SmallVector<FunctionOpInterface> order;
+    DenseSet<Operation *> done;
+    std::function<void(FunctionOpInterface)> visit =
+        [&](FunctionOpInterface function) {
+          if (!done.insert(function).second)
+            return;
+          function->walk([&](nn::CallOp call) {
+            visit(model.lookupSymbol<nn::FuncOp>(call.getCalleeAttr()));
+          });
+          order.push_back(function);
+        };
+    for (auto function : model.getOps<nn::FuncOp>())
+      visit(cast<FunctionOpInterface>(function.getOperation()));
+    for (auto step : model.getOps<nn::StepOp>())
+      visit(cast<FunctionOpInterface>(step.getOperation()));
+    return order;
+  }
+
+  planir::ProgramOp createProgram(nn::ModelOp model) {
+    OpBuilder builder(model);
+    IntegerAttr zero = builder.getI64IntegerAttr(0);
+    auto program = builder.create<planir::ProgramOp>(
+        model.getLoc(), model.getSymNameAttr(), model.getFamilyAttr(),
+        model.getPhaseAttr(), model.getStrategy(), model.getConfigAttr(),
+        model.getWeights(), zero, zero, zero, zero,
+        builder.getDictionaryAttr({}));
+    program.getBody().emplaceBlock();
+    return program;
+  }
+
+  LogicalResult plan(nn::ModelOp model) {
+    auto strategy =
+        dist::Strategy::fromDictionary(model.getStrategy().getValues());
+    planir::ProgramOp program = createProgram(model);
+    MemoryMap map = layOutStates(model, program);
+    llvm::StringMap<int64_t> frames;
+    auto frameOf = [&](StringRef name) { return frames.lookup(name); };
+    int64_t arena = 0;
+    for (FunctionOpInterface function : inOrder(model)) {
+      Storage storage(function, frameOf);
+      if (auto layer = dyn_cast<nn::FuncOp>(function.getOperation()))
+        layer.setTies(storage.ties);
+      frames[function.getName()] = storage.frameBytes;
+      SequenceEmitter emitter(function, storage, program);
+      emitter.emit();
+      numCopies += emitter.numCopies;
+      if (isa<nn::StepOp>(function.getOperation()) &&
+          storage.frameBytes >= arena) {
+        arena = storage.frameBytes;
+        map.arenaOwners = ownersAtPeak(storage);
+      }
+    }
+    int64_t scratch = moveKernels(model, program);
+    finish(program, map, arena, scratch, strategy);
+    model.erase();
+    return checkBudget(program, strategy);
+  }
+
+  /// Kernels and objects go along; gives the most scratch of a thread.
+  int64_t moveKernels(nn::ModelOp model, planir::ProgramOp program) {
+    int64_t scratch = 0;
+    for (Operation &op :
+         llvm::make_early_inc_range(*model.getBodyBlock())) {
+      if (auto kernel = dyn_cast<planir::KernelOp>(op))
+        scratch = std::max<int64_t>(scratch,
+                                    kernel.getScratchBytes().value_or(0));
+      else if (!isa<planir::ObjectOp>(op))
+        continue;
+      op.moveBefore(program.getBodyBlock(), program.getBodyBlock()->end());
+    }
+    return alignTo(scratch, alignment);
+  }
+
+  void finish(planir::ProgramOp program, MemoryMap &map, int64_t arena,
+              int64_t scratch, const dist::Strategy &strategy) {
+    int64_t offset = alignTo(arena, alignment);
+    int64_t scratchBytes = scratch * strategy.threads;
+    int64_t arenaBytes = alignTo(offset + scratchBytes, pageBytes);
+    int64_t persistent = alignTo(map.persistentBytes, pageBytes);
+    program.setPersistentBytes(persistent);
+    program.setArenaBytes(arenaBytes - shrink * pageBytes);
+    program.setScratchOffset(offset);
+    program.setScratchBytesPerThread(scratch);
+    int64_t owned = scratchBytes;
+    for (auto &[owner, bytes] : map.arenaOwners) {
+      map.owners[owner] += bytes;
+      owned += bytes;
+    }
+    map.owners["scratch of threads"] = scratchBytes;
+    map.owners["not used at the peak"] = arenaBytes - owned;
+    map.owners["padding to pages"] = persistent - map.persistentBytes;
+    Builder builder(&getContext());
+    NamedAttrList owners;
+    for (auto &[owner, bytes] : map.owners)
+      owners.append(owner, builder.getI64IntegerAttr(bytes));
+    program.setOwnersAttr(owners.getDictionary(&getContext()));
+  }
+
+  LogicalResult checkBudget(planir::ProgramOp program,
+                            const dist::Strategy &strategy) {
+    int64_t total = program.getPersistentBytes() + program.getArenaBytes();
+    if (strategy.memoryBudget == 0 || total <= strategy.memoryBudget)
+      return success();
+    InFlightDiagnostic diagnostic = program.emitError("H0201: the plan needs ")
+                                    << total << " bytes, the budget is "
+                                    << strategy.memoryBudget << " bytes";
+    for (NamedAttribute owner : program.getOwners())
+      diagnostic.attachNote() << owner.getName().getValue() << ": "
+                              << cast<IntegerAttr>(owner.getValue()).getInt()
+                              << " bytes";
+    StringRef help = strategy.recompute == "none"
+                         ? "help: try --recompute selective, or a smaller "
+                           "--micro-batch with a larger --accumulate"
+                         : "help: try a smaller --micro-batch with a larger "
+                           "--accumulate, or --precision bf16";
+    diagnostic.attachNote() << help;
+    return diagnostic;
+  }
+};
+
+} // namespace

@@ -1,0 +1,108 @@
+//===- Storage.h - Which value lives where ----------------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_LIB_TRANSFORMS_MEMORY_STORAGE_H
+#define HEDDLE_LIB_TRANSFORMS_MEMORY_STORAGE_H
+
+#include "Packing.h"
+#include "dialects/Plan/PlanDialect.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace heddle::memory {
+
+/// One piece of memory of a function or step. Values that take over each
+/// other's place share one.
+struct Root {
+  enum class Kind {
+    Argument, ///< Of the function: argument `index`.
+    Output,   ///< Of the function: the memory of its result `index`.
+    State,    ///< The state or bucket `name`.
+    Slice,    ///< The micro-batch's part of root `index`.
+    Frame,    ///< In the frame.
+    Port,     ///< In the frame of a step: its input or output `name`.
+  } kind = Kind::Frame;
+  int64_t index = 0;
+  llvm::StringRef name;
+  mlir::RankedTensorType type;
+  mlir::Value value; ///< The first value that lives there.
+  Interval interval; ///< Frame and Port.
+};
+
+/// Decides where each value of a function or step lives, and when its frame's
+/// bytes are in use. The function's body is launches, calls, reads and writes of
+/// states; callees are done before their callers.
+class Storage {
+public:
+  /// `frameOf` gives the size of a callee's frame.
+  Storage(mlir::FunctionOpInterface function,
+          llvm::function_ref<int64_t(llvm::StringRef)> frameOf);
+
+  /// The root of a tensor value.
+  Root &rootOf(mlir::Value value) { return roots[rootIndex.lookup(value)]; }
+  int64_t indexOf(mlir::Value value) { return rootIndex.lookup(value); }
+  llvm::SmallVectorImpl<Root> &all() { return roots; }
+
+  /// Whether the value must be copied to where this operation wants it: a
+  /// state (nn.set), a port (nn.keep), or the place of a result (nn.return,
+  /// operand `index`).
+  bool needsCopy(mlir::Operation *op, unsigned index = 0) {
+    return copies.contains({op, index});
+  }
+  /// For nn.keep and for a step's result that needs one: its port.
+  Root &portOf(mlir::Operation *op, unsigned index = 0) {
+    return roots[ports.lookup({op, index})];
+  }
+  /// The number of the command that the operation becomes.
+  int64_t positionOf(mlir::Operation *op) { return positions.lookup(op); }
+  /// The frame of a callee: where it stands in this frame.
+  Interval &callFrame(mlir::Operation *call) { return frames[call]; }
+  llvm::MapVector<mlir::Operation *, Interval> &callFrames() { return frames; }
+  /// For each result of a function, the argument whose place it takes, or -1.
+  llvm::SmallVector<int64_t> ties;
+  int64_t frameBytes = 0;
+
+private:
+  using Place = std::pair<mlir::Operation *, unsigned>;
+
+  int64_t addRoot(Root::Kind kind, mlir::Value value, int64_t index = 0,
+                  llvm::StringRef name = "");
+  void share(mlir::Value value, mlir::Value with) {
+    rootIndex[value] = rootIndex.lookup(with);
+  }
+  void assignArguments();
+  void assign(mlir::Block &block);
+  void assignResults(mlir::Operation *op, llvm::ArrayRef<int64_t> tied);
+  void forward(mlir::Block &block);
+  void forwardSet(nn::SetOp set);
+  void keep(nn::KeepOp keep);
+  void forwardReturn(nn::ReturnOp terminator);
+  bool readLater(nn::SetOp set, mlir::Operation *definition);
+  void number(mlir::Block &block);
+  void findLifetimes(llvm::function_ref<int64_t(llvm::StringRef)> frameOf);
+  void use(mlir::Value value, mlir::Operation *user);
+  void packFrame();
+
+  mlir::FunctionOpInterface function;
+  llvm::SmallVector<Root> roots;
+  llvm::DenseMap<mlir::Value, int64_t> rootIndex;
+  llvm::DenseSet<Place> copies;
+  llvm::DenseMap<Place, int64_t> ports;
+  llvm::DenseMap<mlir::Operation *, int64_t> positions;
+  llvm::DenseMap<mlir::Operation *, int64_t> loopEnds;
+  llvm::MapVector<mlir::Operation *, Interval> frames;
+  int64_t commands = 0;
+};
+
+/// Bytes of a tensor in memory.
+int64_t byteSize(mlir::RankedTensorType type);
+
+} // namespace heddle::memory
+
+#endif // HEDDLE_LIB_TRANSFORMS_MEMORY_STORAGE_H

@@ -1,0 +1,174 @@
+//===- Verify.cpp - Checks the bytes of a plan -----------------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+// Shares no code with the planner: it reads the plan's text, nothing else.
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Transforms/Memory/Passes.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+
+using namespace mlir;
+using namespace heddle;
+
+namespace heddle {
+#define GEN_PASS_DEF_MEMORYVERIFY
+#include "include/heddle/Transforms/Memory/Passes.h.inc"
+} // namespace heddle
+
+namespace {
+
+/// Bytes [offset, offset + bytes) that are in use from command first to last.
+struct Region {
+  Operation *op;
+  int64_t offset, bytes, first, last;
+};
+
+int64_t bytesOf(Type type) {
+  auto shaped = cast<ShapedType>(type);
+  return shaped.getNumElements() * shaped.getElementTypeBitWidth() / 8;
+}
+
+struct Verify : heddle::impl::MemoryVerifyBase<Verify> {
+  void runOnOperation() override {
+    for (auto program : getOperation().getOps<planir::ProgramOp>())
+      if (failed(verify(program)))
+        return signalPassFailure();
+    markAllAnalysesPreserved();
+  }
+
+private:
+  LogicalResult verify(planir::ProgramOp program) {
+    if (failed(verifyStates(program)))
+      return failure();
+    int64_t frames = 0;
+    for (auto sequence : program.getOps<planir::SequenceOp>()) {
+      if (failed(verifySequence(program, sequence)))
+        return failure();
+      if (sequence.getKind())
+        frames = std::max<int64_t>(frames, sequence.getFrameBytes());
+    }
+    auto threads =
+        dist::Strategy::fromDictionary(program.getStrategy().getValues())
+            .threads;
+    int64_t scratchOffset = program.getScratchOffset();
+    if (scratchOffset < frames)
+      return program.emitError("H0911: scratch begins at ")
+             << scratchOffset << ", inside the frames of " << frames
+             << " bytes";
+    int64_t needed =
+        scratchOffset + program.getScratchBytesPerThread() * threads;
+    if (needed > static_cast<int64_t>(program.getArenaBytes()))
+      return program.emitError("H0911: the arena has ")
+             << program.getArenaBytes() << " bytes, frames and scratch need "
+             << needed;
+    return verifyScratch(program);
+  }
+
+  LogicalResult verifyScratch(planir::ProgramOp program) {
+    for (auto kernel : program.getOps<planir::KernelOp>())
+      if (kernel.getScratchBytes().value_or(0) >
+          program.getScratchBytesPerThread())
+        return kernel.emitError("H0911: needs ")
+               << *kernel.getScratchBytes() << " bytes of scratch, there are "
+               << program.getScratchBytesPerThread();
+    return success();
+  }
+
+  LogicalResult verifyStates(planir::ProgramOp program) {
+    SmallVector<Region> regions;
+    for (auto state : program.getOps<planir::StateOp>())
+      regions.push_back({state, static_cast<int64_t>(state.getOffset()),
+                         bytesOf(state.getType()), 0, 0});
+    return verifyRegions(regions, program.getPersistentBytes(),
+                         "the persistent region");
+  }
+
+  /// Regions lie inside, are aligned, and do not overlap while in use.
+  LogicalResult verifyRegions(MutableArrayRef<Region> regions, int64_t size,
+                              StringRef where) {
+    llvm::sort(regions, [](const Region &a, const Region &b) {
+      return a.offset < b.offset;
+    });
+    for (auto [index, a] : llvm::enumerate(regions)) {
+      if (a.offset < 0 || a.offset + a.bytes > size)
+        return a.op->emitError("H0911: bytes [")
+               << a.offset << ", " << a.offset + a.bytes << ") leave " << where
+               << " of " << size << " bytes";
+      if (a.offset % 64 != 0)
+        return a.op->emitError("H0911: offset ")
+               << a.offset << " is not a multiple of 64";
+      for (const Region &b : regions.drop_front(index + 1)) {
+        if (b.offset >= a.offset + a.bytes)
+          break;
+        if (a.first > b.last || b.first > a.last || a.bytes == 0 ||
+            b.bytes == 0)
+          continue;
+        auto diagnostic = a.op->emitError("H0911: bytes [")
+                          << a.offset << ", " << a.offset + a.bytes
+                          << ") are shared with another buffer that is in use "
+                             "at the same command";
+        diagnostic.attachNote(b.op->getLoc()) << "the other one";
+        return diagnostic;
+      }
+    }
+    return success();
+  }
+
+  LogicalResult verifySequence(planir::ProgramOp program,
+                               planir::SequenceOp sequence) {
+    SmallVector<Region> regions;
+    DenseMap<Value, std::pair<int64_t, int64_t>> lives;
+    for (auto buffer : sequence.getBody().getOps<planir::BufferOp>()) {
+      int64_t first = buffer.getFirst(), last = buffer.getLast();
+      regions.push_back({buffer, static_cast<int64_t>(buffer.getOffset()),
+                         bytesOf(buffer.getBuffer().getType()), first, last});
+      lives[buffer.getBuffer()] = {first, last};
+    }
+    int64_t command = 0;
+    WalkResult walk =
+        sequence.walk<WalkOrder::PreOrder>([&](Operation *op) {
+          if (!isa<planir::LaunchOp, planir::CallOp, planir::CopyOp,
+                   planir::LoopOp>(op))
+            return WalkResult::advance();
+          int64_t here = command++;
+          if (auto call = dyn_cast<planir::CallOp>(op)) {
+            auto callee = program.lookupSymbol<planir::SequenceOp>(
+                call.getSequenceAttr());
+            regions.push_back({op, static_cast<int64_t>(call.getFrameOffset()),
+                               static_cast<int64_t>(callee.getFrameBytes()),
+                               here, here});
+          }
+          return failed(verifyUses(op, here, lives)) ? WalkResult::interrupt()
+                                                     : WalkResult::advance();
+        });
+    if (walk.wasInterrupted())
+      return failure();
+    return verifyRegions(regions, sequence.getFrameBytes(), "the frame");
+  }
+
+  LogicalResult
+  verifyUses(Operation *op, int64_t here,
+             DenseMap<Value, std::pair<int64_t, int64_t>> &lives) {
+    for (Value operand : op->getOperands()) {
+      while (auto slice = operand.getDefiningOp<planir::SliceOp>())
+        operand = slice.getSource();
+      auto found = lives.find(operand);
+      if (found == lives.end())
+        continue;
+      auto [first, last] = found->second;
+      if (here < first || here > last)
+        return op->emitError("H0911: command ")
+               << here << " uses a buffer that is live in [" << first << ", "
+               << last << "]";
+    }
+    return success();
+  }
+};
+
+} // namespace
