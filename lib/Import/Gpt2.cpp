@@ -223,18 +223,10 @@ nn::FuncOp Gpt2Builder::block(const BlockVariant &variant,
   RankedTensorType x = writer.floats({variant.batch, seq, config.embed});
   int64_t c = config.embed, inner = config.inner;
   SmallVector<Type> arguments = {x};
-  for (ArrayRef<int64_t> shape : {ArrayRef<int64_t>{c},
-                                  {c},
-                                  {c, 3 * c},
-                                  {3 * c},
-                                  {c, c},
-                                  {c},
-                                  {c},
-                                  {c},
-                                  {c, inner},
-                                  {inner},
-                                  {inner, c},
-                                  {c}})
+  const SmallVector<int64_t> shapes[] = {
+      {c}, {c}, {c, 3 * c}, {3 * c}, {c, c},     {c},
+      {c}, {c}, {c, inner}, {inner}, {inner, c}, {c}};
+  for (const SmallVector<int64_t> &shape : shapes)
     arguments.push_back(writer.floats(shape));
   if (variant.dropout)
     arguments.append({writer.rngType(), b.getIndexType(), b.getIndexType()});
@@ -327,8 +319,9 @@ Value Gpt2Builder::trunk(Value ids, const Program &program) {
 }
 
 Value Gpt2Builder::head(Value x, const Program &program) {
-  x = layerNorm(x, writer.get("ln_f.weight", "ln_f"),
-                writer.get("ln_f.bias", "ln_f"), "ln_f");
+  Value scale = writer.get("ln_f.weight", "ln_f");
+  Value shift = writer.get("ln_f.bias", "ln_f");
+  x = layerNorm(x, scale, shift, "ln_f");
   if (kept.model.contains("ln_f"))
     keep(x, "ln_f", program);
   SmallVector<int64_t> shape(cast<RankedTensorType>(x.getType()).getShape());

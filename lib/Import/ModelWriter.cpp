@@ -30,6 +30,10 @@ ModelWriter::ModelWriter(ModuleOp module, const config::ModelSpec &spec,
     weights.push_back(
         builder.getNamedAttr("hash", builder.getStringAttr(spec.headerHash)));
   }
+  weights.push_back(builder.getNamedAttr(
+      "vocab_size", builder.getI64IntegerAttr(spec.vocabSize)));
+  weights.push_back(builder.getNamedAttr(
+      "max_positions", builder.getI64IntegerAttr(spec.maxPositions)));
   model = builder.create<nn::ModelOp>(
       at(spec.family), spec.family, spec.family, "import",
       dist::StrategyAttr::get(context(), strategy.toDictionary(context())),

@@ -16,6 +16,7 @@
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -186,6 +187,7 @@ int driver::runCompileJob(const CompileJob &job) {
   mlir::DialectRegistry registry;
   registerAllDialects(registry);
   mlir::MLIRContext context(registry);
+  context.printOpOnDiagnostic(job.verbose);
   DiagnosticPrinter printer(context, job.verbose);
   auto begin = std::chrono::steady_clock::now();
   mlir::OwningOpRef<mlir::ModuleOp> module =
@@ -197,8 +199,8 @@ int driver::runCompileJob(const CompileJob &job) {
   if (!module)
     return printer.exitCode ? printer.exitCode : 1;
   if (job.timing)
-    llvm::errs() << llvm::format(
-        "%-10s %8.3f s\n", job.model ? "build" : "parse", seconds.count());
+    llvm::errs() << llvm::formatv(
+        "{0,-8} {1,8:F3} s\n", job.model ? "build" : "parse", seconds.count());
   CompileOptions options;
   options.output = job.output;
   options.dumpPhases = job.dumpPhases;
