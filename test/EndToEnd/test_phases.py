@@ -1,0 +1,156 @@
+# The same numbers at every phase.
+#
+# Part of the Heddle project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The reference interpreter on the dump of every phase, and dumps that go on."""
+
+import base64
+import os
+import re
+import time
+import unittest
+
+import numpy as np
+
+import heddle_test as h
+
+PHASES = ["import", "model", "train", "shard", "pipe", "spmd", "fuse", "kernels",
+          "memory", "prove", "emit"]
+ROWS, SEQ, STEPS = 4, 8, 2
+RATE = 2e-3
+
+
+class Phases(h.HeddleTest):
+    def prepare(self, *flags, **options):
+        options.setdefault("embed", 24)
+        options.setdefault("heads", 3)
+        model, config, _ = self.make_model(**options)
+        data, tokens = self.make_tokens(ROWS * SEQ * STEPS + 1, config["vocab_size"])
+        dumps = self.path("dumps")
+        binary = self.compile(model, "--batch", ROWS, "--seq", SEQ, "--dump-phases",
+                              dumps, *flags, config=h.ds_config(lr=RATE))
+        inputs = {}
+        for step in range(STEPS):
+            ids, labels = h.batch(tokens, step, ROWS, SEQ)
+            inputs[f"ids@{step + 1}"] = ids.astype(np.int32)
+            inputs[f"labels@{step + 1}"] = labels.astype(np.int32)
+        h.write_safetensors(self.path("inputs.safetensors"), inputs)
+        return binary, data, dumps
+
+    def evaluate(self, file, *flags, steps=STEPS):
+        output = self.path("eval.safetensors")
+        h.run([h.HEDDLE, "eval", file, "--inputs", self.path("inputs.safetensors"),
+               "--steps", steps, "--output", output, *flags])
+        return h.read_safetensors(output)
+
+    def check_all(self, *flags, tolerance=1e-5, **options):
+        binary, data, dumps = self.prepare(*flags, **options)
+        steps = self.train(binary, data, STEPS, "--seed", 0)
+        reference = self.evaluate(os.path.join(dumps, "train.mlir"),
+                                  "--precision", "f64")
+        for phase in PHASES:
+            file = os.path.join(dumps, phase + ".mlir")
+            with self.subTest(phase=phase):
+                forward_only = phase in ("import", "model")
+                found = self.evaluate(file, steps=1 if forward_only else STEPS)
+                self.assertLessEqual(
+                    h.relative(found["loss@1"], steps[0]["loss"]), tolerance)
+                if forward_only:
+                    continue
+                for step in range(STEPS):
+                    for value in ("loss", "grad_norm"):
+                        error = h.relative(found[f"{value}@{step + 1}"],
+                                           steps[step][value])
+                        self.assertLessEqual(error, tolerance, value)
+                for name, expected in reference.items():
+                    if name.endswith("wte.weight"):
+                        self.assertLessEqual(h.relative(found[name], expected),
+                                             tolerance, name)
+
+    def test_fp32(self):
+        self.check_all()
+
+    def test_dropout_and_accumulation(self):
+        self.check_all("--accumulate", 2, dropout=0.2)
+
+    def test_recompute(self):
+        self.check_all("--recompute", "full", dropout=0.1)
+
+    def test_bf16(self):
+        self.check_all("--precision", "bf16", tolerance=1e-2)
+
+    def test_corrupted_object_is_seen(self):
+        _, _, dumps = self.prepare()
+        file = os.path.join(dumps, "kernels.mlir")
+        with open(file) as stream:
+            text = stream.read()
+        sound = self.evaluate(file)["loss@2"]
+
+        def corrupt(match):
+            data = bytearray(base64.b64decode(match.group(2)))
+            # Operation codes of x86-64: sums become differences, and so on.
+            for index, byte in enumerate(data):
+                if byte in (0x58, 0x59, 0x5c):  # vaddps, vmulps, vsubps
+                    data[index] = {0x58: 0x5c, 0x59: 0x58, 0x5c: 0x59}[byte]
+            return match.group(1) + base64.b64encode(data).decode() + '"'
+
+        changed = re.sub(r'(plan\.object @\S+ ")([A-Za-z0-9+/=]+)"', corrupt, text)
+        self.assertNotEqual(changed, text)
+        broken = self.path("broken.mlir")
+        with open(broken, "w") as stream:
+            stream.write(changed)
+        try:
+            found = self.evaluate(broken)["loss@2"]
+        except h.Failed:
+            return
+        self.assertFalse(h.relative(found, sound) <= 1e-5)
+
+    def test_edited_dump_goes_on(self):
+        binary, data, dumps = self.prepare()
+        with open(os.path.join(dumps, "train.mlir")) as stream:
+            text = stream.read()
+        edited = re.sub(r"(nn\.adamw.*?weight_decay = )[^ ]+", r"\g<1>5.000000e-01",
+                        text)
+        self.assertNotEqual(edited, text)
+        with open(self.path("edited.mlir"), "w") as stream:
+            stream.write(edited)
+        changed = self.compile(self.path("edited.mlir"), "--start-from", "train",
+                               output="edited")
+        asked = self.compile(self.path("model"), "--batch", ROWS, "--seq", SEQ,
+                             config=h.ds_config(lr=RATE, decay=0.5), output="asked")
+        runs = [[step["loss"] for step in self.train(job, data, 6)]
+                for job in (changed, asked, binary)]
+        self.assertEqual(runs[0], runs[1])
+        self.assertNotEqual(runs[0], runs[2])
+
+    def test_every_dump_goes_on_unchanged(self):
+        binary, data, dumps = self.prepare()
+        expected = [step["loss"] for step in self.train(binary, data, 3)]
+        for phase in PHASES[:-1]:
+            with self.subTest(phase=phase):
+                again = self.compile(os.path.join(dumps, phase + ".mlir"),
+                                     "--start-from", phase, output="again")
+                losses = [step["loss"] for step in self.train(again, data, 3)]
+                self.assertEqual(losses, expected)
+
+
+class CompileTime(h.HeddleTest):
+    def seconds(self, layers):
+        name = f"layers{layers}"
+        model, _, _ = self.make_model(name, layers=layers, embed=32, heads=2)
+        best = float("inf")
+        for _ in range(2):
+            start = time.monotonic()
+            h.run([h.HEDDLE, "compile", model, "--batch", 2, "--seq", 8, "-o",
+                   self.path(name + ".bin"), "--cache", "off"])
+            best = min(best, time.monotonic() - start)
+        return best
+
+    def test_depth_costs_little(self):
+        few, many = self.seconds(4), self.seconds(64)
+        self.assertLessEqual(many, 1.5 * few, f"4 layers {few:.2f} s, 64 {many:.2f}")
+
+
+if __name__ == "__main__":
+    unittest.main()
