@@ -20,7 +20,7 @@ static int64_t bytesOf(const TensorToWrite &tensor) {
   int64_t bitsEach = dtypeBits(tensor.dtype);
   std::optional<int64_t> bits = tensorBits(tensor.shape, bitsEach);
   if (bitsEach == 0 || !bits || *bits % 8 != 0)
-    fail("H0901", "tensor \"" + tensor.name + "\" of dtype " + tensor.dtype +
+    fail("H0902", "tensor \"" + tensor.name + "\" of dtype " + tensor.dtype +
                       " and shape " + shapeToString(tensor.shape) +
                       " cannot be written");
   return *bits / 8;
@@ -74,7 +74,7 @@ io::writeSafetensors(const std::string &path,
       tensor.produce(
           [&out](const void *data, int64_t bytes) { out.write(data, bytes); });
     if (out.size() != end)
-      fail("H0901", "tensor \"" + tensor.name + "\" was written with " +
+      fail("H0902", "tensor \"" + tensor.name + "\" was written with " +
                         std::to_string(out.size() - end) + " bytes too many");
   }
   out.commit();

@@ -269,3 +269,30 @@ TEST(Checkpoint, KilledAtAnyMomentTheLatestLoads) {
   Model(last + 1).save(directory.path(), 1);
   EXPECT_EQ(namesIn(directory.path()).size(), 2u);
 }
+
+TEST(ConvertWeights, ChangesTypeAndDivision) {
+  TestDirectory directory;
+  Model(7, 1000).save(directory / "out");
+  ConvertOptions options{directory / "out", directory / "bf16", "BF16", 2500};
+  convertWeights(options);
+  EXPECT_EQ(namesIn(options.output),
+            (std::vector<std::string>{"config.json",
+                                      "model-00001-of-00002.safetensors",
+                                      "model-00002-of-00002.safetensors",
+                                      "model.safetensors.index.json"}));
+  WeightSet set = openWeights(options.output);
+  ASSERT_EQ(set.tensors().size(), 2u);
+  EXPECT_EQ(set.at("wte.weight").dtype, "BF16");
+  std::vector<float> values(1000);
+  set.read(set.at("wte.weight"), "F32", values.data());
+  EXPECT_EQ(values, std::vector<float>(1000, 7.0f));
+  EXPECT_EQ(codeOf([&] { convertWeights(options); }), "H0181");
+  // One file again, of the first type: the bytes of the checkpoint.
+  convertWeights({options.output, directory / "f32", "F32", 0});
+  EXPECT_EQ(slurp(directory / "f32/model.safetensors"),
+            slurp(directory / "out/step-000007/model.safetensors"));
+  EXPECT_EQ(codeOf([&] {
+              convertWeights({directory / "out", directory / "x", "I8", 0});
+            }),
+            "H0182");
+}

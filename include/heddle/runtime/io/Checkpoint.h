@@ -89,6 +89,18 @@ std::string inspectCheckpoint(const std::string &path, bool json);
 /// that does not exist yet or is empty.
 void exportCheckpoint(const std::string &path, const std::string &output);
 
+/// `heddle checkpoint convert`.
+struct ConvertOptions {
+  std::string input;  ///< Whatever `openWeights` opens.
+  std::string output; ///< A directory that does not exist yet or is empty.
+  std::string dtype;  ///< F32, BF16, F16 or F64 for all floats; "": unchanged.
+  /// Files are cut where they would get larger than this; 0: one file.
+  int64_t maxShardBytes = 0;
+};
+/// Writes the weights as a Hugging Face directory with another type or division
+/// into files; what else a Hugging Face directory holds is copied.
+void convertWeights(const ConvertOptions &options);
+
 } // namespace heddle::io
 
 #endif // HEDDLE_RUNTIME_IO_CHECKPOINT_H
