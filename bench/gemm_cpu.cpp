@@ -5,9 +5,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Prints the speed of every matrix product of a GPT-2 step, beside the speed of
-// a loop of multiply-adds that touches no memory, measured just before it.
+// the micro-kernel on operands that stay in the first-level cache, measured
+// just before it.
 //
-//   heddle-bench-gemm [f32|bf16] [ROWS] [FILTER]
+//   heddle-bench-gemm [f32|bf16] [ROWS] [FILTER] [MARCH]
 //
 //===----------------------------------------------------------------------===//
 
@@ -106,9 +107,8 @@ template <typename Part> double measure(int threads, int repeats, Part part) {
 
 class Bench {
 public:
-  Bench(bool narrow)
-      : narrow(narrow), context(test::createCodegenContext()),
-        target(*cpu::CpuTarget::parse("native")) {}
+  Bench(bool narrow, const cpu::CpuTarget &target)
+      : narrow(narrow), context(test::createCodegenContext()), target(target) {}
 
   mlir::Type type(bool isNarrow) {
     if (isNarrow)
@@ -193,7 +193,12 @@ int main(int argc, char **argv) {
   bool narrow = argc > 1 && std::strcmp(argv[1], "bf16") == 0;
   int64_t rows = argc > 2 ? std::atoll(argv[2]) : 256;
   const char *filter = argc > 3 ? argv[3] : "";
-  Bench bench(narrow);
+  auto target = cpu::CpuTarget::parse(argc > 4 ? argv[4] : "native");
+  if (!target) {
+    std::fprintf(stderr, "unknown target\n");
+    return 2;
+  }
+  Bench bench(narrow, *target);
   double peaks[] = {bench.peak(1), bench.peak(2)};
   std::printf("%-5s rows %lld; micro-kernel in cache: 1 thread %.0f GF/s, 2 "
               "threads %.0f GF/s\n",

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Codegen/CPU/Gemm.h"
+#include "AmxTiles.h"
 #include "GemmEmitter.h"
 
 using namespace mlir;
@@ -15,7 +16,8 @@ namespace heddle::cpu {
 
 GemmEmitter::GemmEmitter(LoopBuilder &builder, const GemmSpec &spec,
                          const CpuTarget &target, EpilogueFn epilogue)
-    : b(builder), spec(spec), blocking(spec, target), epilogue(epilogue),
+    : b(builder), spec(spec), blocking(spec, target),
+      emulatesAmx(target.emulatesAmx), epilogue(epilogue),
       vectorType(VectorType::get(blocking.lanes, builder.builder.getF32Type())),
       ldc(spec.ldc ? spec.ldc : spec.n) {}
 
@@ -45,6 +47,9 @@ void GemmEmitter::emit(Value a, Value bMatrix, Value cMatrix, Value scratch,
   residentBuffer = b.advance(base, i8, blocking.residentAt);
   streamBuffer = b.advance(base, i8, blocking.streamAt);
 
+  AmxTiles amx(b, emulatesAmx);
+  if (blocking.amx)
+    amx.configure(tiles);
   auto [rows, columns] = partition(b.toI64(thread), b.toI64(threads));
   Range resident = blocking.residentA ? rows : columns;
   Range stream = blocking.residentA ? columns : rows;
@@ -71,6 +76,8 @@ void GemmEmitter::emit(Value a, Value bMatrix, Value cMatrix, Value scratch,
       });
     });
   });
+  if (blocking.amx)
+    amx.release();
 }
 
 /// Gives a thread its row blocks and panels. The threads form the grid whose

@@ -21,6 +21,8 @@ namespace {
 /// K is cut so that a micro-panel of each operand and the block of resident
 /// ones stay in the caches.
 constexpr int64_t maxWordsPerBlock = 768;
+/// On AMX the panels of one micro-kernel have to stay in the first level.
+constexpr int64_t maxWordsPerBlockAmx = 256;
 /// Bytes of packed resident operand that are kept at once.
 constexpr int64_t maxResidentBytes = 1 << 20;
 /// Bytes of partial sums that are kept at once when K is cut.
@@ -28,8 +30,11 @@ constexpr int64_t maxPartialBytes = 1 << 20;
 
 /// A may be read where it stands when its words are what the micro-kernel
 /// needs, and the rows of a block do not fall on the same cache sets.
-bool canReadDirectly(const GemmSpec &spec, bool dot, int64_t mr) {
+/// Tiles always read whole blocks of 32 rows and 32 values of K.
+bool canReadDirectly(const GemmSpec &spec, bool dot, bool amx, int64_t mr) {
   constexpr int64_t l1WayBytes = 4096, maxLinesPerSet = 8;
+  if (amx && (spec.m % 32 != 0 || spec.k % 32 != 0))
+    return false;
   if (spec.transA || (dot ? spec.k % 2 != 0 : !spec.aType.isF32()))
     return false;
   int64_t rowBytes = (spec.lda ? spec.lda : spec.k) * (dot ? 2 : 4);
@@ -40,10 +45,13 @@ bool canReadDirectly(const GemmSpec &spec, bool dot, int64_t mr) {
 
 GemmBlocking::GemmBlocking(const GemmSpec &spec, const CpuTarget &target) {
   dot = target.hasBf16Dot && spec.aType.isBF16() && spec.bType.isBF16();
+  amx = dot && target.hasAmx;
+  wordStep = amx ? 16 : 1;
   lanes = target.lanes();
   // 28 (12) accumulators, two vectors of B, and one or two for A's values fill
   // the 32 (16) vector registers.
-  mr = target.hasAvx512 ? 14 : 6;
+  // AMX makes 2 x 2 tiles at a time.
+  mr = amx ? 32 : target.hasAvx512 ? 14 : 6;
   nr = 2 * lanes;
 
   rowBlocks = divideCeil(spec.m, mr);
@@ -52,7 +60,7 @@ GemmBlocking::GemmBlocking(const GemmSpec &spec, const CpuTarget &target) {
   panels = divideCeil(spec.n, nr);
 
   int64_t words = divideCeil(spec.k, perWord());
-  kBlocks = divideCeil(words, maxWordsPerBlock);
+  kBlocks = divideCeil(words, amx ? maxWordsPerBlockAmx : maxWordsPerBlock);
   // A multiple of the vector length, so that only the last block has a tail.
   int64_t blockWords = alignTo(divideCeil(words, kBlocks), lanes);
   kBlock = blockWords * perWord();
@@ -63,7 +71,7 @@ GemmBlocking::GemmBlocking(const GemmSpec &spec, const CpuTarget &target) {
   panelBytesB = blockWords * nr * 4;
   tileBytes = alignTo(mr * nr * 4, 64);
 
-  directA = canReadDirectly(spec, dot, mr);
+  directA = canReadDirectly(spec, dot, amx, mr);
   residentA = spec.m <= spec.n;
   int64_t resident = residentA ? rowBlocks : panels;
   int64_t streamed = residentA ? panels : rowBlocks;

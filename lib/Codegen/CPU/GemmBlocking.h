@@ -26,9 +26,11 @@ namespace heddle::cpu {
 struct GemmBlocking {
   GemmBlocking(const GemmSpec &spec, const CpuTarget &target);
 
-  bool dot;       ///< 32-bit words hold two bf16 that follow each other in K.
-  int64_t lanes;  ///< Words in one vector.
-  int64_t mr, nr; ///< Largest micro-kernel.
+  bool dot;         ///< 32-bit words hold two bf16 that follow each other in K.
+  bool amx;         ///< The products are made by AMX tiles.
+  int64_t wordStep; ///< Words that one step of a micro-kernel takes.
+  int64_t lanes;    ///< Words in one vector.
+  int64_t mr, nr;   ///< Largest micro-kernel.
   int64_t rowBlocks, rowBase, rowExtra;
   int64_t panels;
   int64_t kBlocks, kBlock;

@@ -35,7 +35,8 @@ struct KRange {
 };
 
 /// A micro-panel as a micro-kernel reads it: word `k` of outer element `i` is
-/// at `pointer` + `k` * wordStride + `i` * outerStride, in bytes.
+/// at `pointer` + `k` * wordStride + `i` * outerStride, in bytes. In A for AMX,
+/// wordStride takes a whole step of 16 words.
 struct MicroPanel {
   mlir::Value pointer;
   int64_t wordStride, outerStride;
@@ -99,6 +100,13 @@ private:
   mlir::Value firstOuter(const GemmOperand &operand, mlir::Value index);
   mlir::Value words(mlir::Value kLength);
 
+  // GemmAmx.cpp: bf16 on tiles.
+  MicroPanel amxPanelA(mlir::Value rowBlock, KRange k, mlir::Value buffer);
+  void packAmxRows(mlir::Value firstRow, KRange k, mlir::Value to);
+  void packAmxColumns(mlir::Value firstRow, KRange k, mlir::Value to);
+  void emitAmxKernel(MicroPanel panelA, MicroPanel panelB, mlir::Value kLength,
+                     const Prefetch &prefetch, mlir::Value tile);
+
   // GemmKernel.cpp: makes one tile.
   void emitTile(mlir::Value rowBlock, MicroPanel panelA, MicroPanel panelB,
                 mlir::Value kLength, const Prefetch &prefetch, mlir::Value tile,
@@ -124,6 +132,7 @@ private:
   LoopBuilder &b;
   const GemmSpec &spec;
   const GemmBlocking blocking;
+  bool emulatesAmx;
   EpilogueFn epilogue;
   mlir::VectorType vectorType; ///< f32 lanes.
   GemmOperand operandA, operandB;

@@ -22,6 +22,10 @@ void GemmEmitter::emitTile(Value rowBlock, MicroPanel panelA, MicroPanel panelB,
         b.store(b.zeros(vectorType), b.advance(tile, vectorType, i), 64);
       });
     });
+  if (blocking.amx) {
+    emitAmxKernel(panelA, panelB, kLength, prefetch, tile);
+    return;
+  }
   auto kernel = [&](int64_t rows) {
     emitMicroKernel(rows, panelA, panelB, kLength, prefetch, tile);
   };

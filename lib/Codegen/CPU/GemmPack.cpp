@@ -30,6 +30,8 @@ Value GemmEmitter::sourceOf(const GemmOperand &operand, Value outerBegin,
 /// where it stands.
 MicroPanel GemmEmitter::packedAt(const GemmOperand &operand, Value index,
                                  KRange k, Value buffer) {
+  if (blocking.amx && &operand == &operandA)
+    return amxPanelA(index, k, buffer);
   if (!operand.direct)
     return {buffer, 4 * operand.width, 4};
   return {sourceOf(operand, firstOuter(operand, index), k), 4,
@@ -74,6 +76,13 @@ void GemmEmitter::prefetchStep(const GemmOperand &operand, Value source,
 
 void GemmEmitter::pack(const GemmOperand &operand, Value outerBegin, KRange k,
                        Value to) {
+  if (blocking.amx && &operand == &operandA) {
+    if (operand.kContiguous)
+      packAmxRows(outerBegin, k, to);
+    else
+      packAmxColumns(outerBegin, k, to);
+    return;
+  }
   if (operand.kContiguous)
     packTransposed(operand, outerBegin, k, to);
   else
@@ -107,33 +116,25 @@ void GemmEmitter::packRowsOfK(const GemmOperand &operand, Value outerBegin,
   }
   Value source = sourceOf(operand, outerBegin, k);
 
-  SmallVector<int64_t> interleaved;
-  for (int64_t lane = 0; lane < lanes; ++lane)
-    interleaved.append({lane, lane + lanes});
-
+  // The last word may reach beyond K: those rows count as zero.
+  bool tail = pairs && spec.k % (2 * blocking.wordStep) != 0;
   b.forLoop(b.constant(0), words(k.length), 1, [&](Value word) {
     Value row = b.mul(word, blocking.perWord());
     Value from = b.advance(source, operand.type, b.mul(row, operand.stride));
-    Value below = b.advance(from, operand.type, operand.stride);
     Value target = b.advance(to, f32, b.mul(word, operand.width));
-    // The last row of an odd K has none below it.
-    Value hasBelow;
-    if (pairs && spec.k % 2)
-      hasBelow = b.less(b.add(row, 1), k.length);
     for (auto [group, mask] : llvm::enumerate(masks)) {
       int64_t at = static_cast<int64_t>(group) * lanes;
-      Value value = loadWords(rowType, b.advance(from, operand.type, at), mask);
-      if (pairs) {
-        Value lowerMask = mask;
-        if (hasBelow) {
-          Value all = b.create<vector::BroadcastOp>(
-              VectorType::get(lanes, b.builder.getI1Type()), hasBelow);
-          lowerMask = mask ? b.create<arith::AndIOp>(mask, all) : all;
-        }
-        Value lower =
-            loadWords(rowType, b.advance(below, operand.type, at), lowerMask);
-        value = b.shuffle(value, lower, interleaved);
-      }
+      auto loadRow = [&](int64_t below, Value insideMask) {
+        Value pointer =
+            b.advance(from, operand.type, below * operand.stride + at);
+        if (tail)
+          insideMask =
+              b.both(insideMask, b.less(b.add(row, below), k.length), lanes);
+        return loadWords(rowType, pointer, insideMask);
+      };
+      Value value = loadRow(0, mask);
+      if (pairs)
+        value = b.interleave(value, loadRow(1, mask));
       b.store(value, b.advance(target, f32, at), 4);
     }
   });
@@ -249,7 +250,10 @@ SmallVector<Value> GemmEmitter::transpose(SmallVector<Value> rows) {
 
 /// Packed words of a block of K.
 Value GemmEmitter::words(Value kLength) {
-  return blocking.dot ? b.ceilDiv(kLength, 2) : kLength;
+  if (!blocking.dot)
+    return kLength;
+  Value steps = b.ceilDiv(kLength, 2 * blocking.wordStep);
+  return b.mul(steps, blocking.wordStep);
 }
 
 } // namespace heddle::cpu

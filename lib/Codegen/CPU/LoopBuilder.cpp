@@ -110,6 +110,20 @@ Value LoopBuilder::shuffle(Value a, Value b, ArrayRef<int64_t> lanes) {
   return create<vector::ShuffleOp>(a, b, lanes);
 }
 
+Value LoopBuilder::interleave(Value x, Value y) {
+  int64_t lanes = cast<VectorType>(x.getType()).getNumElements();
+  SmallVector<int64_t> order;
+  for (int64_t lane = 0; lane < lanes; ++lane)
+    order.append({lane, lane + lanes});
+  return shuffle(x, y, order);
+}
+
+Value LoopBuilder::both(Value mask, Value condition, int64_t lanes) {
+  Value all = create<vector::BroadcastOp>(
+      VectorType::get(lanes, builder.getI1Type()), condition);
+  return mask ? create<arith::AndIOp>(mask, all) : all;
+}
+
 Value LoopBuilder::zeros(VectorType type) {
   return create<arith::ConstantOp>(builder.getZeroAttr(type));
 }
@@ -123,12 +137,14 @@ void LoopBuilder::forLoop(Value begin, Value end, int64_t step, LoopBody body) {
 
 LoopBuilder::Values LoopBuilder::forLoop(Value begin, Value end, int64_t step,
                                          ValueRange init, CarriedBody body) {
-  auto loop = builder.create<scf::ForOp>(
-      loc, begin, end, constant(step), init,
-      [&](OpBuilder &, Location, Value index, ValueRange carried) {
-        Values next = body(index, carried);
-        builder.create<scf::YieldOp>(loc, next);
-      });
+  // The loop is in place before its body is made, so that the body may look at
+  // what is around it.
+  auto loop = builder.create<scf::ForOp>(loc, begin, end, constant(step), init);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(loop.getBody());
+  Values next = body(loop.getInductionVar(), loop.getRegionIterArgs());
+  if (!init.empty())
+    builder.create<scf::YieldOp>(loc, next);
   return Values(loop.getResults());
 }
 

@@ -66,6 +66,10 @@ public:
   mlir::Value mask(mlir::Value count, int64_t lanes);
   mlir::Value shuffle(mlir::Value a, mlir::Value b,
                       llvm::ArrayRef<int64_t> lanes);
+  /// Lanes of `a` and `b` by turns.
+  mlir::Value interleave(mlir::Value a, mlir::Value b);
+  /// The lanes of `mask`, which may be null for all, if `condition` holds.
+  mlir::Value both(mlir::Value mask, mlir::Value condition, int64_t lanes);
   mlir::Value zeros(mlir::VectorType type);
 
   using LoopBody = llvm::function_ref<void(mlir::Value)>;

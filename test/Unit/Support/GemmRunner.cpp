@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "GemmRunner.h"
+#include "AmxEmulation.h"
 #include "heddle/Codegen/CPU/CompileObject.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -81,6 +82,13 @@ GemmRunner::GemmRunner(MLIRContext &context, const cpu::GemmSpec &spec,
   llvm::InitializeNativeTarget();
   llvm::InitializeNativeTargetAsmPrinter();
   loaded->jit = exitOnError(llvm::orc::LLJITBuilder().create());
+  llvm::orc::SymbolMap symbols;
+  for (auto [name, address] : amxEmulation())
+    symbols[loaded->jit->mangleAndIntern(name)] = {
+        llvm::orc::ExecutorAddr::fromPtr(address),
+        llvm::JITSymbolFlags::Exported};
+  exitOnError(loaded->jit->getMainJITDylib().define(
+      llvm::orc::absoluteSymbols(std::move(symbols))));
   exitOnError(loaded->jit->addObjectFile(std::move(object)));
   entry = exitOnError(loaded->jit->lookup("gemm")).toPtr<Entry>();
 }

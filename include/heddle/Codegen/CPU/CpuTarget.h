@@ -32,6 +32,9 @@ struct CpuTarget {
   bool hasAvx512 = false;
   bool hasBf16Dot = false; ///< vdpbf16ps and vcvtneps2bf16 on 512 bits.
   bool hasAmx = false;     ///< tdpbf16ps.
+  /// Tile instructions become calls to `heddle_amx_...`: a test can then run
+  /// the kernels on a CPU that has none.
+  bool emulatesAmx = false;
 
   /// Elements of type f32 in one vector.
   int64_t lanes() const { return vectorBits / 32; }

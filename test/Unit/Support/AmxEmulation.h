@@ -1,0 +1,22 @@
+//===- AmxEmulation.h - AMX tile instructions as functions ----*- C++ -*- ===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_TEST_UNIT_SUPPORT_AMXEMULATION_H
+#define HEDDLE_TEST_UNIT_SUPPORT_AMXEMULATION_H
+
+#include <utility>
+#include <vector>
+
+namespace heddle::test {
+
+/// The functions that kernels for `CpuTarget::emulatesAmx` call, by name.
+std::vector<std::pair<const char *, void *>> amxEmulation();
+
+} // namespace heddle::test
+
+#endif // HEDDLE_TEST_UNIT_SUPPORT_AMXEMULATION_H
