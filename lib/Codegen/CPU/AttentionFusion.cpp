@@ -70,11 +70,20 @@ private:
 LogicalResult AttentionFusion::emitForward(nn::AttentionOp op) {
   AttentionSpec spec =
       specOf(op, cast<RankedTensorType>(op.getOutput().getType()));
-  Value output = resultPointer(op.getOutput()),
-        lse = resultPointer(op.getLse());
-  if (!output || !lse)
-    return op.emitError("both results must be yielded");
+  Value output = resultPointer(op.getOutput());
+  Value lse = resultPointer(op.getLse());
+  if (!output)
+    return op.emitError("its output must be yielded");
   k.scratchBytes = attentionScratchBytes(spec, k.target);
+  // Evaluation has no use for it: each thread writes it beside its scratch.
+  if (!lse) {
+    constexpr int64_t alignment = 64;
+    int64_t offset = llvm::alignTo(k.scratchBytes, alignment);
+    lse = k.b.advance(k.scratch, k.b.builder.getI8Type(), offset);
+    auto type = cast<RankedTensorType>(op.getLse().getType());
+    k.scratchBytes =
+        offset + type.getNumElements() * static_cast<int64_t>(sizeof(float));
+  }
   return emitAttention(k.b.builder, k.b.loc, spec, k.target,
                        pointersOf(op.getQkv()), output, lse, randomOf(op),
                        k.scratch, k.thread, k.threads);

@@ -1,0 +1,58 @@
+//===- Passes.td - Passes of lib/Codegen/CPU ------------------*- tablegen -*-==//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_CODEGEN_CPU_PASSES
+#define HEDDLE_CODEGEN_CPU_PASSES
+
+include "mlir/Pass/PassBase.td"
+
+def KernelsCompile : Pass<"kernels-compile", "::mlir::ModuleOp"> {
+  let summary = "Compiles every distinct plan.kernel to an x86-64 object.";
+  let description = [{
+    Kernels whose bodies are equal (names, module paths and shardings aside)
+    become one; launches of the others are redirected. Each is compiled by
+    itself, on as many threads as the machine has, or taken from the cache: a
+    directory of objects by the hash of the body, the target and this compiler.
+    The target is that of the model's strategy.
+
+    ```mlir
+    plan.kernel @add(%a: tensor<64xf32>, %b: tensor<64xf32>) -> tensor<64xf32>
+        attributes {generator = "rows", ties = array<i64: -1>} { ... }
+    ```
+    becomes
+    ```mlir
+    plan.kernel @add(%a: tensor<64xf32>, %b: tensor<64xf32>) -> tensor<64xf32>
+        attributes {generator = "rows", hash = "5d0...", object = @add.o,
+                    scratch_bytes = 0 : i64, symbol = "k_add_5d01cf3a8ab2",
+                    ties = array<i64: -1>} { ... }
+    plan.object @add.o "f0VMRgIBAQ..."
+    ```
+  }];
+  let options = [
+    Option<"cache", "cache", "std::string", "",
+           "Directory of compiled kernels; empty or off for none">,
+    Option<"march", "march", "std::string", "",
+           "The target, when it is not that of the strategy">
+  ];
+  let statistics = [
+    Statistic<"numCompiled", "compiled", "Kernels that were compiled">,
+    Statistic<"numCached", "cached", "Kernels that were found in the cache">,
+    Statistic<"numShared", "shared", "Kernels that were equal to another">
+  ];
+  let dependentDialects = ["::heddle::planir::PlanDialect"];
+}
+
+def KernelsVerify : Pass<"kernels-verify", "::mlir::ModuleOp"> {
+  let summary = "Checks what the kernels phase promises.";
+  let description = [{
+    Every kernel names an object that is there and defines the kernel's symbol,
+    and needs nothing from outside.
+  }];
+}
+
+#endif // HEDDLE_CODEGEN_CPU_PASSES

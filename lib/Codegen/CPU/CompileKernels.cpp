@@ -1,0 +1,231 @@
+//===- CompileKernels.cpp - Every plan.kernel to an object ----------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ObjectCache.h"
+#include "heddle/Codegen/CPU/Passes.h"
+#include "llvm/Object/ELFObjectFile.h"
+#include "llvm/Support/Base64.h"
+#include <atomic>
+#include <thread>
+
+using namespace mlir;
+using namespace heddle;
+
+namespace heddle {
+#define GEN_PASS_DEF_KERNELSCOMPILE
+#define GEN_PASS_DEF_KERNELSVERIFY
+#include "include/heddle/Codegen/CPU/Passes.h.inc"
+} // namespace heddle
+
+namespace {
+/// One kernel to compile, and what came of it.
+struct Job {
+  planir::KernelOp kernel;
+  cpu::KernelSource source;
+  std::optional<cpu::CompiledKernel> result;
+  bool cached = false;
+  std::string error;
+};
+
+//===----------------------------------------------------------------------===//
+// Compiling
+//===----------------------------------------------------------------------===//
+
+/// Compiles jobs one after the other, in a context of its own.
+class Worker {
+public:
+  Worker(const cpu::CpuTarget &target, const cpu::ObjectCache &cache)
+      : target(target), cache(cache) {}
+
+  void run(Job &job) {
+    job.result = cache.find(job.source);
+    job.cached = job.result.has_value();
+    if (job.cached)
+      return;
+    if (!context)
+      createContext();
+    ScopedDiagnosticHandler handler(context.get(), [&](Diagnostic &diagnostic) {
+      job.error += (job.error.empty() ? "" : "; ") + diagnostic.str();
+    });
+    FailureOr<cpu::CompiledKernel> compiled =
+        cpu::compileKernel(job.source, target, *context);
+    if (failed(compiled))
+      return;
+    job.result = std::move(*compiled);
+    cache.add(job.source, *job.result);
+  }
+
+private:
+  void createContext() {
+    DialectRegistry registry;
+    cpu::registerKernelCompiler(registry);
+    context = std::make_unique<MLIRContext>(registry,
+                                            MLIRContext::Threading::DISABLED);
+    context->loadAllAvailableDialects();
+  }
+
+  const cpu::CpuTarget &target;
+  const cpu::ObjectCache &cache;
+  std::unique_ptr<MLIRContext> context;
+};
+
+void compileAll(MutableArrayRef<Job> jobs, const cpu::CpuTarget &target,
+                const cpu::ObjectCache &cache) {
+  std::atomic<size_t> next = 0;
+  auto work = [&] {
+    Worker worker(target, cache);
+    for (size_t job; (job = next++) < jobs.size();)
+      worker.run(jobs[job]);
+  };
+  size_t count = std::min<size_t>(
+      std::max(1u, std::thread::hardware_concurrency()), jobs.size());
+  std::vector<std::thread> threads;
+  for (size_t i = 1; i < count; ++i)
+    threads.emplace_back(work);
+  work();
+  for (std::thread &thread : threads)
+    thread.join();
+}
+
+struct KernelsCompile : heddle::impl::KernelsCompileBase<KernelsCompile> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    for (auto model : getOperation().getOps<nn::ModelOp>())
+      if (failed(compileModel(model)))
+        return signalPassFailure();
+  }
+
+private:
+  FailureOr<cpu::CpuTarget> targetOf(nn::ModelOp model) {
+    std::string name = march;
+    if (name.empty())
+      name =
+          dist::Strategy::fromDictionary(model.getStrategy().getValues()).march;
+    if (std::optional<cpu::CpuTarget> target = cpu::CpuTarget::parse(name))
+      return *target;
+    auto diagnostic = model.emitError("H0114: no code can be made for --march ")
+                      << name << "; known are ";
+    llvm::interleaveComma(cpu::CpuTarget::names(), diagnostic);
+    return diagnostic;
+  }
+
+  /// Distinct kernels as jobs; launches of the rest are redirected.
+  std::vector<Job> deduplicate(nn::ModelOp model,
+                               const cpu::CpuTarget &target) {
+    std::vector<Job> jobs;
+    llvm::StringMap<planir::KernelOp> byHash;
+    llvm::DenseMap<StringAttr, planir::KernelOp> replacements;
+    for (auto kernel :
+         llvm::make_early_inc_range(model.getOps<planir::KernelOp>())) {
+      cpu::KernelSource source = cpu::sourceOf(kernel, target);
+      auto [entry, isNew] = byHash.try_emplace(source.hash, kernel);
+      if (isNew) {
+        jobs.push_back({kernel, std::move(source), std::nullopt, false, ""});
+        continue;
+      }
+      replacements[kernel.getSymNameAttr()] = entry->second;
+      kernel.erase();
+      ++numShared;
+    }
+    model.walk([&](planir::LaunchOp launch) {
+      auto found = replacements.find(launch.getKernelAttr().getAttr());
+      if (found != replacements.end())
+        launch.setKernel(found->second.getSymName());
+    });
+    return jobs;
+  }
+
+  LogicalResult compileModel(nn::ModelOp model) {
+    FailureOr<cpu::CpuTarget> target = targetOf(model);
+    if (failed(target))
+      return failure();
+    std::vector<Job> jobs = deduplicate(model, *target);
+    compileAll(jobs, *target, cpu::ObjectCache(cache));
+    OpBuilder builder(&getContext());
+    for (Job &job : jobs) {
+      if (!job.result)
+        return job.kernel.emitError("H0910: cannot be compiled: ") << job.error;
+      job.cached ? ++numCached : ++numCompiled;
+      attach(builder, job);
+    }
+    return success();
+  }
+
+  void attach(OpBuilder &builder, const Job &job) {
+    planir::KernelOp kernel = job.kernel;
+    builder.setInsertionPointAfter(kernel);
+    auto object = builder.create<planir::ObjectOp>(
+        kernel.getLoc(), (kernel.getSymName() + ".o").str(),
+        llvm::encodeBase64(job.result->object));
+    kernel.setObject(object.getSymName());
+    kernel.setSymbol(job.result->symbol);
+    kernel.setHash(job.source.hash);
+    kernel.setScratchBytes(job.result->scratchBytes);
+  }
+};
+
+//===----------------------------------------------------------------------===//
+// Checking
+//===----------------------------------------------------------------------===//
+
+struct KernelsVerify : heddle::impl::KernelsVerifyBase<KernelsVerify> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    for (auto model : getOperation().getOps<nn::ModelOp>())
+      for (auto kernel : model.getOps<planir::KernelOp>())
+        if (failed(check(model, kernel)))
+          return signalPassFailure();
+  }
+
+private:
+  LogicalResult check(nn::ModelOp model, planir::KernelOp kernel) {
+    if (!kernel.getObject() || !kernel.getSymbol() || !kernel.getScratchBytes())
+      return kernel.emitError("H0397: is not compiled");
+    auto object = model.lookupSymbol<planir::ObjectOp>(*kernel.getObject());
+    if (!object)
+      return kernel.emitError("H0397: names the object @")
+             << *kernel.getObject() << ", which is not there";
+    std::vector<char> bytes;
+    if (llvm::Error error = llvm::decodeBase64(object.getData(), bytes))
+      return object.emitError("H0397: is not base64: ")
+             << llvm::toString(std::move(error));
+    auto file = llvm::object::ObjectFile::createELFObjectFile(
+        {StringRef(bytes.data(), bytes.size()), object.getSymName()});
+    if (!file)
+      return object.emitError("H0397: is no ELF object: ")
+             << llvm::toString(file.takeError());
+    return checkSymbols(kernel, **file);
+  }
+
+  LogicalResult checkSymbols(planir::KernelOp kernel,
+                             const llvm::object::ObjectFile &file) {
+    bool defined = false;
+    for (const llvm::object::SymbolRef &symbol : file.symbols()) {
+      llvm::Expected<StringRef> name = symbol.getName();
+      llvm::Expected<uint32_t> flags = symbol.getFlags();
+      if (!name || !flags) {
+        llvm::consumeError(name.takeError());
+        llvm::consumeError(flags.takeError());
+        return kernel.emitError("H0397: its object has damaged symbols");
+      }
+      bool undefined = *flags & llvm::object::SymbolRef::SF_Undefined;
+      if (undefined && !name->empty())
+        return kernel.emitError("H0397: its object calls ")
+               << *name << ", which no kernel may";
+      defined |= !undefined && *name == *kernel.getSymbol();
+    }
+    if (!defined)
+      return kernel.emitError("H0397: its object does not define ")
+             << *kernel.getSymbol();
+    return success();
+  }
+};
+
+} // namespace
