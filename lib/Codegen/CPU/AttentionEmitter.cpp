@@ -60,8 +60,7 @@ bool isValidAttention(const AttentionSpec &spec, size_t operands,
   bool dropout = spec.p == 0 || (spec.p > 0 && spec.p < 1 && random.rng &&
                                  random.layer && random.microBatch);
   Type type = spec.elementType;
-  return sizes && dropout && type &&
-         (type.isF32() || type.isBF16() || type.isF16()) &&
+  return sizes && dropout && type && (type.isF32() || type.isBF16()) &&
          operands == (spec.packed ? 1 : 3);
 }
 

@@ -30,7 +30,7 @@ struct AttentionSpec {
   bool causal = false;
   double p = 0.0;   ///< Probabilities are dropped with this probability.
   int32_t site = 0; ///< The stream of random numbers.
-  /// f32, bf16 or f16: of q, k, v, the output and all their gradients.
+  /// f32 or bf16: of q, k, v, the output and all their gradients.
   mlir::Type elementType;
   /// One tensor [batch, seq, (heads + 2 kvHeads) * headDim] holds q, k and v;
   /// otherwise there are three of [batch, seq, heads * headDim].
