@@ -1,34 +1,45 @@
-# Configuration of the tests that lit runs: `lit.py --param build=DIR test`.
+# How lit runs the tests of this folder; see scripts/test.sh.
 #
 # Part of the Heddle project, under the Apache License v2.0 with LLVM
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# The build that is tested is HEDDLE_BUILD, by default build/release.
 
 import os
-import shutil
 
 import lit.formats
 
-LLVM = "/usr/lib/llvm-19/bin"
-
-config.name = "heddle"
-config.test_format = lit.formats.ShTest(execute_external=False)
+config.name = "Heddle"
+config.test_format = lit.formats.ShTest(True)
 config.suffixes = [".mlir", ".test"]
-config.excludes = ["EndToEnd", "Fuzz", "Inputs", "Runtime", "Unit"]
-config.test_source_root = os.path.dirname(__file__)
+config.excludes = ["Inputs", "Unit", "Runtime", "EndToEnd", "Fuzz",
+                   "ErrorIndex"]
 
-root = os.path.dirname(config.test_source_root)
-build = lit_config.params.get("build", os.path.join(root, "build", "release"))
+root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+build = os.environ.get("HEDDLE_BUILD", os.path.join(root, "build", "release"))
+llvm = os.environ.get("HEDDLE_LLVM", "/usr/lib/llvm-19")
+
+config.test_source_root = os.path.join(root, "test")
 config.test_exec_root = os.path.join(build, "test", "lit")
 
 config.environment["PATH"] = os.pathsep.join(
-    [os.path.join(build, "bin"), LLVM, config.environment["PATH"]])
-config.environment["HEDDLE_CACHE_DIR"] = os.path.join(build, "test", "cache")
-config.substitutions += [
-    ("%root", root),
-    ("%inputs", os.path.join(config.test_source_root, "Inputs")),
-    ("%python", "/usr/bin/python3"),
-]
+    [os.path.join(llvm, "bin"), os.environ.get("PATH", "")])
+# Nothing of the user's own cache reaches a test.
+config.environment["XDG_CACHE_HOME"] = os.path.join(
+    config.test_exec_root, "cache")
 
-if shutil.which("ptxas"):
-    config.available_features.add("ptxas")
+for tool in ("heddle-opt", "heddle-lsp-server"):
+    config.substitutions.append((tool, os.path.join(build, "bin", tool)))
+config.substitutions += [
+    ("%heddle", os.path.join(build, "bin", "heddle")),
+    # Writes a small Hugging Face directory; needs numpy.
+    ("%make_gpt2",
+     "/usr/bin/python3 " + os.path.join(root, "test/Inputs/make_gpt2.py")),
+    # `%status N COMMAND`: succeeds when COMMAND exits with N.
+    ("%status", "/usr/bin/python3 " + os.path.join(
+        root, "test/Inputs/expect_status.py")),
+    # Roundtrip of the text form.
+    ("%roundtrip", "{0} %s | {0} | FileCheck %s".format(
+        os.path.join(build, "bin", "heddle-opt"))),
+]

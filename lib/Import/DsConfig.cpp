@@ -204,21 +204,7 @@ void Judge::judgeMember(const io::JsonMember &member,
 // Values that are applied
 //===----------------------------------------------------------------------===//
 
-bool isAuto(const io::JsonValue &value) {
-  return value.isString() && value.asString() == "auto";
-}
-
-void markRow(ResolvedSettings &result, const std::string &path,
-             const std::string &verdict, const std::string &why) {
-  for (ExplainRow &row : result.rows)
-    if (row.key == path) {
-      row.verdict = verdict;
-      row.why = why;
-    }
-}
-
-/// Gives a setting the value of `path`, and says so when a stronger source had
-/// given it, or when it is "auto".
+/// Gives settings the values of the file.
 class DsReader {
 public:
   DsReader(const io::JsonValue &root, Merger &merger)
@@ -229,7 +215,7 @@ public:
     if (!value || value->isNull())
       return;
     if (isAuto(*value))
-      return markAuto(*value, key);
+      return merger.leaveOpen(value->path(), key);
     T read;
     if constexpr (std::is_same_v<T, int64_t>)
       read = value->asInteger();
@@ -240,16 +226,8 @@ public:
   template <typename T>
   void giveValue(const io::JsonValue &value, const char *key,
                  T Settings::*member, T read) {
-    Origin origin{Origin::Kind::File, value.path(), value.location()};
-    if (!merger.give(key, member, std::move(read), std::move(origin)))
-      markRow(merger.result, value.path(), "overridden",
-              merger.originOf(key)->describe() + " wins");
-  }
-  void markAuto(const io::JsonValue &value, const std::string &key) {
-    const Origin *origin = merger.originOf(key);
-    markRow(merger.result, value.path(), "applied",
-            origin ? "auto: filled by " + origin->describe()
-                   : "auto: the default, or from the other values");
+    merger.give(key, member, std::move(read),
+                {Origin::Kind::File, value.path(), value.location()});
   }
   void readPrecision();
   void readZero();
@@ -271,7 +249,7 @@ void DsReader::readPrecision() {
                     "keep one of the two");
     first = enabled;
     if (isAuto(*enabled))
-      markAuto(*enabled, "precision");
+      merger.leaveOpen(enabled->path(), "precision");
     else
       giveValue(*enabled, "precision", &Settings::precision,
                 std::string(enabled->asBool() ? "bf16" : "fp32"));
@@ -289,6 +267,10 @@ void DsReader::readZero() {
 }
 
 } // namespace
+
+bool config::isAuto(const io::JsonValue &value) {
+  return value.isString() && value.asString() == "auto";
+}
 
 void config::mergeDsConfig(const std::string &path, Merger &merger) {
   io::JsonValue root = io::parseJsonFile(path, io::configJsonCodes);

@@ -13,10 +13,6 @@
 using namespace heddle;
 using namespace heddle::config;
 
-static bool isAuto(const io::JsonValue &value) {
-  return value.isString() && value.asString() == "auto";
-}
-
 /// The member unless it is absent, null or "auto".
 static const io::JsonValue *findGiven(const io::JsonValue *object,
                                       const char *key) {
@@ -55,14 +51,19 @@ static void checkType(const io::JsonValue &type, const char *what,
 static void giveNumber(const io::JsonValue *params, const char *param,
                        const char *key, double Settings::*member,
                        Merger &merger) {
-  if (const io::JsonValue *value = findGiven(params, param))
+  const io::JsonValue *value = params ? params->findNonNull(param) : nullptr;
+  if (value && isAuto(*value))
+    merger.leaveOpen(value->path(), key);
+  else if (value)
     merger.give(key, member, value->asNumber(), fileOrigin(*value));
 }
 
 static void giveBetas(const io::JsonValue *params, Merger &merger) {
-  const io::JsonValue *betas = findGiven(params, "betas");
+  const io::JsonValue *betas = params ? params->findNonNull("betas") : nullptr;
   if (!betas)
     return;
+  if (isAuto(*betas))
+    return merger.leaveOpen(betas->path(), "beta1");
   const std::vector<io::JsonValue> &pair = betas->elements();
   if (pair.size() != 2)
     betas->failType("a list of two numbers");

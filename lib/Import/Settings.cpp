@@ -286,6 +286,27 @@ void config::mergeStrategy(const std::string &name, const std::string &text,
 // All together
 //===----------------------------------------------------------------------===//
 
+void Merger::finishRows() {
+  for (const Link &link : links) {
+    const Origin *origin = originOf(link.key);
+    bool isFrom = origin && origin->kind == Origin::Kind::File &&
+                  origin->text == link.path;
+    if (isFrom)
+      continue;
+    std::string source = origin ? origin->describe() : "default";
+    bool isDerived = origin && origin->kind == Origin::Kind::Derived;
+    for (ExplainRow &row : result.rows) {
+      // A list's elements have one row.
+      if (row.key != link.path.substr(0, link.path.find('[')))
+        continue;
+      row.verdict = link.isAuto ? "applied" : "overridden";
+      row.why = link.isAuto ? "auto: " + source
+                : isDerived ? "computed " + source
+                            : source + " wins";
+    }
+  }
+}
+
 static int64_t availableCores() {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof(set), &set) == 0)
@@ -310,6 +331,7 @@ ResolvedSettings config::resolveSettings(const Flags &flags,
     result.setOrigin("threads",
                      {Origin::Kind::Derived, "the cores of this machine", {}});
   }
+  merger.finishRows();
   checkSettings(result);
   return result;
 }

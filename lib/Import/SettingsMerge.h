@@ -20,15 +20,21 @@ class Merger {
 public:
   explicit Merger(ResolvedSettings &result) : result(result) {}
 
-  /// Gives `key` a value unless a stronger source has given one; false then.
+  /// Gives `key` a value unless a stronger source has given one. The text of a
+  /// file's origin is the path of its row.
   template <typename T>
-  bool give(const std::string &key, T Settings::*member, T value,
+  void give(const std::string &key, T Settings::*member, T value,
             Origin origin) {
+    if (origin.kind == Origin::Kind::File)
+      links.push_back({origin.text, key, false});
     if (isGiven(key))
-      return false;
+      return;
     result.values.*member = std::move(value);
     result.setOrigin(key, std::move(origin));
-    return true;
+  }
+  /// Says that the file leaves `key` to the other sources.
+  void leaveOpen(const std::string &path, const std::string &key) {
+    links.push_back({path, key, true});
   }
   bool isGiven(const std::string &key) const {
     return result.origins.count(key) != 0;
@@ -37,8 +43,22 @@ public:
     auto found = result.origins.find(key);
     return found == result.origins.end() ? nullptr : &found->second;
   }
+  /// Says in the rows of the file which values were overridden or filled.
+  void finishRows();
+
   ResolvedSettings &result;
+
+private:
+  /// A row of the file, and the setting it speaks of.
+  struct Link {
+    std::string path, key;
+    bool isAuto;
+  };
+  std::vector<Link> links;
 };
+
+/// True for the string "auto".
+bool isAuto(const io::JsonValue &value);
 
 /// Flags; throws H0114 for what is not well formed.
 void mergeFlags(const Flags &flags, Merger &merger);

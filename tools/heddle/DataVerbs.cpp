@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Verbs.h"
+#include "heddle/Import/Settings.h"
 #include "heddle/runtime/io/Checkpoint.h"
 #include "heddle/runtime/io/TokenFile.h"
 #include <iostream>
@@ -99,6 +100,45 @@ static int verifyCheckpoint(const std::string &path) {
        "resume from another checkpoint", {path, 0, 0});
 }
 
+static int convertCheckpoint(io::ConvertOptions options,
+                             const std::string &shardSize) {
+  if (!shardSize.empty()) {
+    std::optional<int64_t> bytes = config::parseByteSize(shardSize);
+    if (!bytes || *bytes == 0)
+      fail("H0114", "--shard-size: \"" + shardSize + "\" is not possible",
+           "give a size as 2GiB or 500MiB");
+    options.maxShardBytes = *bytes;
+  }
+  io::convertWeights(options);
+  std::cout << options.output << "\n";
+  return 0;
+}
+
+static void addConvertVerb(CLI::App &verb, Action &action) {
+  struct Flags {
+    io::ConvertOptions options;
+    std::string shardSize;
+  };
+  auto flags = std::make_shared<Flags>();
+  CLI::App *convert = verb.add_subcommand(
+      "convert", "Write the weights with another type or division into files");
+  convert->add_option("PATH", flags->options.input, "Weights to read")
+      ->required()
+      ->default_str("");
+  convert->add_option("-o,--output", flags->options.output, "The directory")
+      ->required()
+      ->default_str("");
+  convert->add_option("--dtype", flags->options.dtype, "F32, BF16, F16 or F64")
+      ->default_str("unchanged");
+  convert->add_option("--shard-size", flags->shardSize, "Largest file, as 2GiB")
+      ->default_str("one file");
+  convert->callback([flags, &action] {
+    action = [flags] {
+      return convertCheckpoint(flags->options, flags->shardSize);
+    };
+  });
+}
+
 void driver::addCheckpointVerb(CLI::App &app, Action &action) {
   struct Flags {
     std::string path, output;
@@ -139,4 +179,5 @@ void driver::addCheckpointVerb(CLI::App &app, Action &action) {
       return 0;
     };
   });
+  addConvertVerb(*verb, action);
 }

@@ -31,9 +31,11 @@ static std::string suggestionFor(const CLI::App &verb,
   for (const CLI::App *inner :
        verb.get_subcommands([](const CLI::App *) { return true; }))
     known.push_back(inner->get_name());
-  size_t begin = message.rfind(": ");
-  std::string word =
-      begin == std::string::npos ? message : message.substr(begin + 2);
+  // A flag among the words, or else the last of them.
+  size_t begin = message.find("--");
+  if (begin == std::string::npos)
+    begin = message.find_last_of(' ') + 1;
+  std::string word = message.substr(begin);
   word = word.substr(0, word.find_first_of(" =,"));
   return closestMatch(word, known);
 }
