@@ -12,6 +12,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 using namespace heddle::rt;
@@ -78,14 +79,30 @@ void Progress::step(const StepReport &report) {
     drawBar(report);
 }
 
+/// The columns of the terminal.
+static size_t terminalWidth() {
+  winsize size = {};
+  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
+    return 80;
+  return size.ws_col;
+}
+
 void Progress::drawBar(const StepReport &report) {
-  constexpr int64_t width = 24;
-  int64_t filled = end > 0 ? std::min(width, report.step * width / end) : width;
-  std::string bar = std::string(filled, '=') + std::string(width - filled, ' ');
   double left = total / double(report.step - begin) * double(end - report.step);
-  fprintf(stderr, "\r\033[K%lld/%lld [%s] %s  ETA %s",
-          static_cast<long long>(report.step), static_cast<long long>(end),
-          bar.c_str(), describe(report).c_str(), formatDuration(left).c_str());
+  std::string text =
+      std::to_string(report.step) + "/" + std::to_string(end) + " ";
+  std::string tail = describe(report) + "  ETA " + formatDuration(left);
+  // What a line has no room for is left out: a longer one cannot be redrawn.
+  size_t columns = terminalWidth() - 1;
+  size_t used = text.size() + tail.size() + 3;
+  if (used + 8 <= columns) {
+    auto width = int64_t(std::min<size_t>(columns - used, 24));
+    int64_t filled = std::min(width, report.step * width / end);
+    text += "[" + std::string(filled, '=') + std::string(width - filled, ' ') +
+            "] ";
+  }
+  text += tail;
+  fprintf(stderr, "\r\033[K%s", text.substr(0, columns).c_str());
   fflush(stderr);
   barShown = true;
 }
@@ -93,6 +110,6 @@ void Progress::drawBar(const StepReport &report) {
 void Progress::line(const std::string &text) {
   if (mode == Mode::None)
     return;
-  fprintf(stderr, "%s%s\n", barShown ? "\r\033[K" : "", text.c_str());
+  fprintf(stderr, "%s%s\n", barShown ? "\n" : "", text.c_str());
   barShown = false;
 }
