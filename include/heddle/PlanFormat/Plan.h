@@ -89,12 +89,12 @@ struct Sequence {
 /// `scratch` is `scratchBytes` long for each thread, 64-byte aligned, and taken
 /// from the arena. Every thread of the pool calls it once per launch.
 struct Kernel {
-  std::string name;   ///< Also its symbol.
-  std::string ops;    ///< The operations it computes, for people.
-  std::string hash;   ///< Of its body and target.
-  double flops = 0;   ///< Per launch.
-  double bytes = 0;   ///< Read and written per launch.
-  int64_t calls = 0;  ///< Launches per training step, loops included.
+  std::string name;  ///< Also its symbol.
+  std::string ops;   ///< The operations it computes, for people.
+  std::string hash;  ///< Of its body and target.
+  double flops = 0;  ///< Per launch.
+  double bytes = 0;  ///< Read and written per launch.
+  int64_t calls = 0; ///< Launches per training step, loops included.
   int64_t scratchBytes = 0;
 };
 
@@ -116,8 +116,8 @@ struct State {
   int64_t offset = 0; ///< In the persistent region.
   bool trainable = false;
   bool checkpointed = false;
-  bool decays = false;     ///< Weight decay applies.
-  std::string sourceName;  ///< The tensor's name in the weight files.
+  bool decays = false;    ///< Weight decay applies.
+  std::string sourceName; ///< The tensor's name in the weight files.
   DType sourceType = DType::F32;
   Init init;
   int64_t numElements() const;
@@ -181,8 +181,8 @@ struct PhaseTime {
 struct Weights {
   bool random = false;
   uint64_t seed = 0;
-  std::string directory;   ///< Absolute.
-  std::string headerHash;  ///< Of the safetensors headers, hexadecimal.
+  std::string directory;  ///< Absolute.
+  std::string headerHash; ///< Of the safetensors headers, hexadecimal.
 };
 
 struct Plan {
