@@ -6,9 +6,16 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "heddle/Codegen/CPU/Passes.h"
+#include "heddle/Codegen/GPU/Passes.h"
 #include "heddle/Pipelines/Compile.h"
 #include "heddle/Transforms/Fuse/Passes.h"
+#include "heddle/Transforms/Memory/Passes.h"
 #include "heddle/Transforms/Model/Passes.h"
+#include "heddle/Transforms/Pipe/Passes.h"
+#include "heddle/Transforms/Prove/Passes.h"
+#include "heddle/Transforms/Shard/Passes.h"
+#include "heddle/Transforms/Spmd/Passes.h"
 #include "heddle/Transforms/Train/Passes.h"
 
 using namespace mlir;
@@ -59,6 +66,36 @@ static void buildFuse(OpPassManager &pm, const CompileOptions &options) {
   pm.addPass(createFuseVerify());
 }
 
+static void buildShard(OpPassManager &pm) {
+  pm.addPass(createShardPropagate());
+  pm.addPass(createShardVerify());
+}
+
+static void buildPipe(OpPassManager &pm) {
+  pm.addPass(createPipeSchedule());
+  pm.addPass(createPipeVerify());
+}
+
+static void buildSpmd(OpPassManager &pm) {
+  pm.addPass(createSpmdLocalize());
+  pm.addPass(createSpmdVerify());
+}
+
+static void buildKernels(OpPassManager &pm, const CompileOptions &options) {
+  // Each looks at the strategy's target and leaves the other's kernels alone.
+  pm.addPass(createGpuCompileKernels());
+  KernelsCompileOptions kernels;
+  kernels.cache = options.cache;
+  pm.addPass(createKernelsCompile(kernels));
+  pm.addPass(createKernelsVerify());
+}
+
+static void buildMemory(OpPassManager &pm) {
+  pm.addPass(createMemoryPlan());
+  // From the plan's text alone: it shares no code with the planner.
+  pm.addPass(createMemoryVerify());
+}
+
 void heddle::buildPhase(Phase phase, OpPassManager &pm,
                         const CompileOptions &options) {
   switch (phase) {
@@ -70,12 +107,19 @@ void heddle::buildPhase(Phase phase, OpPassManager &pm,
     return buildTrain(pm);
   case Phase::Fuse:
     return buildFuse(pm, options);
-  case Phase::Shard:
-  case Phase::Pipe:
-  case Phase::Spmd:
-  case Phase::Kernels:
   case Phase::Memory:
+    return buildMemory(pm);
   case Phase::Prove:
+    pm.addPass(createProveDataflow());
+    return;
+  case Phase::Shard:
+    return buildShard(pm);
+  case Phase::Pipe:
+    return buildPipe(pm);
+  case Phase::Spmd:
+    return buildSpmd(pm);
+  case Phase::Kernels:
+    return buildKernels(pm, options);
   case Phase::Emit:
     return;
   }

@@ -7,10 +7,19 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Codegen/Common/LinalgLowerings.h"
+#include "dialects/Pipe/PipeDialect.h"
+#include "heddle/Codegen/CPU/KernelCompiler.h"
+#include "heddle/Codegen/CPU/Passes.h"
+#include "heddle/Codegen/GPU/Passes.h"
 #include "heddle/Eval/ReferenceEvaluations.h"
 #include "heddle/Pipelines/Compile.h"
 #include "heddle/Transforms/Fuse/Passes.h"
+#include "heddle/Transforms/Memory/Passes.h"
 #include "heddle/Transforms/Model/Passes.h"
+#include "heddle/Transforms/Pipe/Passes.h"
+#include "heddle/Transforms/Prove/Passes.h"
+#include "heddle/Transforms/Shard/Passes.h"
+#include "heddle/Transforms/Spmd/Passes.h"
 #include "heddle/Transforms/Train/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Pass/PassRegistry.h"
@@ -21,8 +30,9 @@ using namespace heddle;
 
 void heddle::registerAllDialects(DialectRegistry &registry) {
   registry.insert<arith::ArithDialect, dist::DistDialect, nn::NNDialect,
-                  planir::PlanDialect>();
+                  pipe::PipeDialect, planir::PlanDialect>();
   codegen::registerLinalgLowerings(registry);
+  cpu::registerKernelCompiler(registry);
   eval::registerReferenceEvaluations(registry);
 }
 
@@ -30,6 +40,13 @@ void heddle::registerAllPasses() {
   registerModelPasses();
   registerTrainPasses();
   registerFusePasses();
+  registerMemoryPasses();
+  registerPipePasses();
+  registerProvePasses();
+  registerShardPasses();
+  registerSpmdPasses();
+  registerCpuPasses();
+  registerGpuPasses();
   registerCanonicalizerPass();
   registerCSEPass();
   registerSymbolDCEPass();

@@ -93,7 +93,8 @@ private:
     return checkBudget(program, strategy);
   }
 
-  /// Kernels and objects go along; gives the most scratch of a thread.
+  /// What is not of nn goes along: kernels, objects, the mesh, the schedule.
+  /// Gives the most scratch of a thread.
   int64_t moveKernels(nn::ModelOp model, planir::ProgramOp program) {
     int64_t scratch = 0;
     for (Operation &op :
@@ -101,7 +102,8 @@ private:
       if (auto kernel = dyn_cast<planir::KernelOp>(op))
         scratch = std::max<int64_t>(scratch,
                                     kernel.getScratchBytes().value_or(0));
-      else if (!isa<planir::ObjectOp>(op))
+      else if (!isa<planir::ObjectOp>(op) &&
+               isa<nn::NNDialect>(op.getDialect()))
         continue;
       op.moveBefore(program.getBodyBlock(), program.getBodyBlock()->end());
     }

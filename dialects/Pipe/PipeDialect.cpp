@@ -1,0 +1,40 @@
+//===- PipeDialect.cpp - Which part runs where, in what order ---------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/Pipe/PipeDialect.h"
+#include "dialects/Pipe/Schedule.h"
+#include "mlir/IR/Builders.h"
+
+using namespace mlir;
+using namespace heddle::pipe;
+
+#include "dialects/Pipe/PipeDialect.cpp.inc"
+
+#define GET_OP_CLASSES
+#include "dialects/Pipe/PipeOps.cpp.inc"
+
+void PipeDialect::initialize() {
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/Pipe/PipeOps.cpp.inc"
+      >();
+}
+
+LogicalResult ScheduleOp::verify() {
+  Schedule schedule;
+  for (auto line : getStages().getAsRange<StringAttr>()) {
+    auto stage = parseStage(line.getValue());
+    if (!stage)
+      return emitOpError("cannot read the stage \"") << line.getValue() << "\"";
+    schedule.push_back(*stage);
+  }
+  std::string wrong = checkSchedule(schedule, getMicroBatches());
+  if (!wrong.empty())
+    return emitOpError() << wrong;
+  return success();
+}

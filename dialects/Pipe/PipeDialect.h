@@ -1,0 +1,24 @@
+//===- PipeDialect.h - Which part runs where, in what order ------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_DIALECTS_PIPE_PIPEDIALECT_H
+#define HEDDLE_DIALECTS_PIPE_PIPEDIALECT_H
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/SymbolTable.h"
+
+#include "dialects/Pipe/PipeDialect.h.inc"
+
+#define GET_OP_CLASSES
+#include "dialects/Pipe/PipeOps.h.inc"
+
+#endif // HEDDLE_DIALECTS_PIPE_PIPEDIALECT_H

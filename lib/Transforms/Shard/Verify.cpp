@@ -1,0 +1,83 @@
+//===- Verify.cpp - What the shard phase promises ------------------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Transforms/Shard/Passes.h"
+
+using namespace mlir;
+using namespace heddle;
+
+namespace heddle {
+#define GEN_PASS_DEF_SHARDVERIFY
+#include "include/heddle/Transforms/Shard/Passes.h.inc"
+} // namespace heddle
+
+namespace {
+
+struct Verify : heddle::impl::ShardVerifyBase<Verify> {
+  void runOnOperation() override {
+    for (auto model : getOperation().getOps<nn::ModelOp>()) {
+      auto mesh = model.lookupSymbol<dist::MeshOp>("mesh");
+      if (!mesh) {
+        model.emitError("H0904: there is no mesh");
+        return signalPassFailure();
+      }
+      WalkResult walk = model.walk([&](nn::ShardingRuleOpInterface op) {
+        return failed(verify(op, mesh)) ? WalkResult::interrupt()
+                                        : WalkResult::advance();
+      });
+      if (walk.wasInterrupted())
+        return signalPassFailure();
+    }
+    markAllAnalysesPreserved();
+  }
+
+private:
+  LogicalResult verify(nn::ShardingRuleOpInterface op, dist::MeshOp mesh) {
+    if (failed(dist::verifyRule(op, op.getShardingRule())))
+      return failure();
+    auto shardings = op->getAttrOfType<ArrayAttr>("shardings");
+    if (!shardings || shardings.size() != op->getNumResults())
+      return op->emitError("H0904: does not say how its results are sharded");
+    for (auto [result, attribute] : llvm::zip(op->getResults(), shardings)) {
+      auto sharding = dyn_cast<dist::TensorShardingAttr>(attribute);
+      int64_t rank = cast<RankedTensorType>(result.getType()).getRank();
+      if (!sharding || static_cast<int64_t>(sharding.getDims().size()) != rank)
+        return op->emitError("H0904: a sharding does not fit a result of rank ")
+               << rank;
+      if (failed(verifyAxes(op, sharding.getUnreduced(), mesh)))
+        return failure();
+      for (auto axes : sharding.getDims().getAsRange<ArrayAttr>())
+        if (failed(verifyAxes(op, axes, mesh)))
+          return failure();
+    }
+    return verifyUsers(op);
+  }
+
+  LogicalResult verifyAxes(Operation *op, ArrayAttr axes, dist::MeshOp mesh) {
+    for (auto axis : axes.getAsRange<StringAttr>())
+      if (mesh.getAxisSize(axis) == 0)
+        return op->emitError("H0904: names the axis ")
+               << axis << ", which the mesh does not have";
+    return success();
+  }
+
+  /// A partial sum must not leave the program.
+  LogicalResult verifyUsers(nn::ShardingRuleOpInterface op) {
+    auto shardings = op->getAttrOfType<ArrayAttr>("shardings");
+    for (auto [result, attribute] : llvm::zip(op->getResults(), shardings)) {
+      if (cast<dist::TensorShardingAttr>(attribute).getUnreduced().empty())
+        continue;
+      for (Operation *user : result.getUsers())
+        if (isa<nn::SetOp, nn::KeepOp>(user))
+          return user->emitError("H0904: takes a partial sum");
+    }
+    return success();
+  }
+};
+
+} // namespace
