@@ -51,7 +51,7 @@ def KernelsVerify : Pass<"kernels-verify", "::mlir::ModuleOp"> {
   let summary = "Checks what the kernels phase promises.";
   let description = [{
     Every kernel names an object that is there and defines the kernel's symbol,
-    and needs nothing from outside.
+    and needs nothing from outside but memcpy, memmove and memset.
   }];
 }
 

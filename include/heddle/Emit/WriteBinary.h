@@ -1,0 +1,30 @@
+//===- WriteBinary.h - Runtime, plan and kernels as one ELF file *- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_EMIT_WRITEBINARY_H
+#define HEDDLE_EMIT_WRITEBINARY_H
+
+#include "heddle/PlanFormat/Plan.h"
+#include "heddle/runtime/io/Diagnostic.h"
+#include <optional>
+#include <string>
+
+namespace heddle::emit {
+
+/// Writes the program `output`: the prebuilt runtime at `runtimePath` with two
+/// sections more, the plan as JSON and `kernelImage`. Fills in the plan's
+/// hashes. The file is there whole or not at all; one that was there before
+/// stays until then. Returns what went wrong, if something did; never throws.
+std::optional<Diagnostic> writeBinary(plan::Plan &plan,
+                                      const std::string &kernelImage,
+                                      const std::string &runtimePath,
+                                      const std::string &output);
+
+} // namespace heddle::emit
+
+#endif // HEDDLE_EMIT_WRITEBINARY_H

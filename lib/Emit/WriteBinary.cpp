@@ -1,0 +1,136 @@
+//===- WriteBinary.cpp - Runtime, plan and kernels as one ELF file --------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Emit/WriteBinary.h"
+#include "heddle/runtime/io/File.h"
+#include <cstring>
+#include <elf.h>
+#include <filesystem>
+#include <vector>
+
+using namespace heddle;
+
+namespace {
+
+/// Appends sections that are not loaded to an ELF program. What stands in the
+/// file stays where it is; a new section table at the end replaces the old.
+class SectionAppender {
+public:
+  SectionAppender(const std::string &runtimePath, io::OutputFile &file);
+
+  void add(const std::string &name, const std::string &bytes);
+  void finish();
+
+private:
+  void padTo(int64_t alignment);
+  const Elf64_Shdr &nameSection() const { return sections[header.e_shstrndx]; }
+  [[noreturn]] static void malformed(const std::string &path) {
+    fail("H0912", "the runtime " + path + " is no program to add sections to",
+         "build or install Heddle again");
+  }
+
+  io::OutputFile &file;
+  Elf64_Ehdr header;
+  std::vector<Elf64_Shdr> sections;
+  std::string names;
+};
+
+SectionAppender::SectionAppender(const std::string &runtimePath,
+                                 io::OutputFile &file)
+    : file(file) {
+  auto runtime = io::MappedFile::open(runtimePath, "H0912");
+  auto size = static_cast<uint64_t>(runtime->size());
+  if (size < sizeof(header))
+    malformed(runtimePath);
+  memcpy(&header, runtime->data(), sizeof(header));
+  uint64_t tableBytes = uint64_t(header.e_shnum) * sizeof(Elf64_Shdr);
+  if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
+      header.e_shentsize != sizeof(Elf64_Shdr) || header.e_shoff > size ||
+      tableBytes > size - header.e_shoff || header.e_shstrndx >= header.e_shnum)
+    malformed(runtimePath);
+  sections.resize(header.e_shnum);
+  memcpy(sections.data(), runtime->data() + header.e_shoff, tableBytes);
+  const Elf64_Shdr &strings = nameSection();
+  if (strings.sh_offset > size || strings.sh_size > size - strings.sh_offset)
+    malformed(runtimePath);
+  names.assign(reinterpret_cast<const char *>(runtime->data()) +
+                   strings.sh_offset,
+               strings.sh_size);
+  file.write(runtime->data(), runtime->size());
+}
+
+void SectionAppender::padTo(int64_t alignment) {
+  std::vector<char> zeros((alignment - file.size() % alignment) % alignment);
+  file.write(zeros.data(), zeros.size());
+}
+
+void SectionAppender::add(const std::string &name, const std::string &bytes) {
+  constexpr int64_t page = 4096;
+  padTo(page);
+  Elf64_Shdr section = {};
+  section.sh_name = names.size();
+  section.sh_type = SHT_PROGBITS;
+  section.sh_offset = file.size();
+  section.sh_size = bytes.size();
+  section.sh_addralign = page;
+  sections.push_back(section);
+  names.append(name.c_str(), name.size() + 1);
+  file.write(bytes.data(), bytes.size());
+}
+
+void SectionAppender::finish() {
+  padTo(sizeof(uint64_t));
+  Elf64_Shdr &strings = sections[header.e_shstrndx];
+  strings.sh_offset = file.size();
+  strings.sh_size = names.size();
+  file.write(names.data(), names.size());
+  padTo(sizeof(uint64_t));
+  header.e_shoff = file.size();
+  header.e_shnum = sections.size();
+  file.write(sections.data(), sections.size() * sizeof(Elf64_Shdr));
+  file.rewrite(0, &header, sizeof(header));
+}
+
+void writeAll(plan::Plan &plan, const std::string &kernelImage,
+              const std::string &runtimePath, const std::string &output) {
+  plan.kernelImageHash =
+      plan::hashBytes(kernelImage.data(), kernelImage.size());
+  plan.hash = plan::computeHash(plan);
+  io::OutputFile file(output);
+  SectionAppender appender(runtimePath, file);
+  appender.add(plan::planSectionName, nlohmann::json(plan).dump());
+  appender.add(plan::kernelSectionName, kernelImage);
+  appender.finish();
+  file.commit();
+  using std::filesystem::perms;
+  std::filesystem::permissions(
+      output, perms::owner_all | perms::group_read | perms::group_exec |
+                  perms::others_read | perms::others_exec);
+}
+
+} // namespace
+
+std::optional<Diagnostic> emit::writeBinary(plan::Plan &plan,
+                                            const std::string &kernelImage,
+                                            const std::string &runtimePath,
+                                            const std::string &output) {
+  try {
+    writeAll(plan, kernelImage, runtimePath, output);
+    return std::nullopt;
+  } catch (const UserError &error) {
+    return error.diagnostic;
+  } catch (const std::filesystem::filesystem_error &error) {
+    return Diagnostic{"H0402",
+                      output + " cannot be made executable: " + error.what(),
+                      {},
+                      {},
+                      "choose another place with -o"};
+  } catch (const std::exception &error) {
+    return Diagnostic{"H0903", error.what(), {}, {}, ""};
+  }
+}

@@ -1,0 +1,188 @@
+//===- ElementwiseTest.cpp - Element-wise kernels against the reference ---===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "KernelHarness.h"
+#include <gtest/gtest.h>
+
+using namespace heddle::test;
+
+namespace {
+
+/// Shapes with whole vectors, tails only, and both.
+const char *const shapes[] = {"1x1x1", "2x3x7", "1x5x33", "3x2x96"};
+const char *const types[] = {"f32", "bf16"};
+
+void checkAll(const std::string &text, double tolerance = 2e-6) {
+  for (const char *shape : shapes)
+    for (const char *type : types)
+      KernelCheck{instantiate(text, {{"S", shape}, {"T", type}}), tolerance}
+          .run();
+}
+
+std::string unary(const std::string &op) {
+  return "plan.kernel @k(%x: tensor<$Sx$T>) -> tensor<$Sx$T> attributes {"
+         "generator = \"rows\", ties = array<i64: -1>} {\n  %y = nn." +
+         op + " : tensor<$Sx$T>\n  plan.yield %y : tensor<$Sx$T>\n}\n";
+}
+
+std::string binary(const std::string &op, const std::string &tie) {
+  return "plan.kernel @k(%x: tensor<$Sx$T>, %z: tensor<$Sx$T>) -> "
+         "tensor<$Sx$T> attributes {generator = \"rows\", ties = array<i64: " +
+         tie + ">} {\n  %y = nn." + op +
+         " : tensor<$Sx$T>\n  plan.yield %y : tensor<$Sx$T>\n}\n";
+}
+
+TEST(Elementwise, Unary) {
+  for (const char *op : {"gelu %x", "gelu %x {tanh}", "silu %x", "relu %x"})
+    checkAll(unary(op));
+}
+
+TEST(Elementwise, Binary) {
+  for (const char *op :
+       {"add %x, %z", "mul %x, %z", "gelu_grad %x, %z",
+        "gelu_grad %x, %z {tanh}", "silu_grad %x, %z", "relu_grad %x, %z"})
+    checkAll(binary(op, "-1"));
+}
+
+TEST(Elementwise, InPlace) {
+  checkAll(binary("add %x, %z", "0"));
+  checkAll(binary("gelu_grad %x, %z {tanh}", "1"));
+}
+
+TEST(Elementwise, Casts) {
+  const char *text = R"(
+    plan.kernel @k(%x: tensor<$Sx$A>) -> tensor<$Sx$B>
+        attributes {generator = "rows", ties = array<i64: -1>} {
+      %y = nn.cast %x : (tensor<$Sx$A>) -> tensor<$Sx$B>
+      plan.yield %y : tensor<$Sx$B>
+    })";
+  for (const char *shape : shapes) {
+    KernelCheck{instantiate(text, {{"S", shape}, {"A", "f32"}, {"B", "bf16"}}),
+                0}
+        .run();
+    KernelCheck{instantiate(text, {{"S", shape}, {"A", "bf16"}, {"B", "f32"}}),
+                0}
+        .run();
+  }
+}
+
+TEST(Elementwise, Dropout) {
+  const char *text = R"(
+    plan.kernel @k(%x: tensor<$Sx$T>, %r: tensor<$Sx$T>, %rng: tensor<4xi32>,
+                   %layer: index, %micro: index)
+        -> (tensor<$Sx$T>, tensor<$Sx$T>)
+        attributes {generator = "rows", ties = array<i64: -1, -1>} {
+      %y = nn.dropout %x rng %rng layer %layer micro_batch %micro
+          {p = 0.25, site = 77 : i32}
+          : (tensor<$Sx$T>, tensor<4xi32>, index, index) -> tensor<$Sx$T>
+      %z = nn.add %y, %r : tensor<$Sx$T>
+      plan.yield %z, %y : tensor<$Sx$T>, tensor<$Sx$T>
+    })";
+  for (const char *shape : shapes)
+    for (const char *type : types) {
+      KernelCheck check{instantiate(text, {{"S", shape}, {"T", type}})};
+      check.scalars = {11, 3};
+      check.least = -2000000000;
+      check.limit = 2000000000;
+      check.run();
+    }
+}
+
+TEST(Elementwise, Rotary) {
+  const char *text = R"(
+    plan.kernel @k(%x: tensor<2x3x$Cx$T>, %p: tensor<2x3xi32>)
+        -> tensor<2x3x$Cx$T>
+        attributes {generator = "rows", ties = array<i64: -1>} {
+      %y = nn.rotary %x at %p {heads = 2, dims = $D, theta = 10000.0 $I}
+          : (tensor<2x3x$Cx$T>, tensor<2x3xi32>) -> tensor<2x3x$Cx$T>
+      plan.yield %y : tensor<2x3x$Cx$T>
+    })";
+  for (const char *type : types)
+    for (const char *inverse : {"", ", inverse"})
+      for (auto [columns, dims] : {std::pair{"64", "32"}, {"20", "6"}}) {
+        KernelCheck check{
+            instantiate(
+                text,
+                {{"C", columns}, {"D", dims}, {"T", type}, {"I", inverse}}),
+            2e-5};
+        check.limit = 200;
+        check.run();
+      }
+}
+
+TEST(Elementwise, Embedding) {
+  const char *text = R"(
+    plan.kernel @k(%w: tensor<50x$Cx$T>, %p: tensor<9x$Cx$T>, %ids: tensor<2x3xi32>)
+        -> tensor<2x3x$Cx$T>
+        attributes {generator = "rows", ties = array<i64: -1>} {
+      %a = nn.embedding %w[%ids]
+          : (tensor<50x$Cx$T>, tensor<2x3xi32>) -> tensor<2x3x$Cx$T>
+      %at = nn.positions {offset = 2} : () -> tensor<2x3xi32>
+      %b = nn.embedding %p[%at]
+          : (tensor<9x$Cx$T>, tensor<2x3xi32>) -> tensor<2x3x$Cx$T>
+      %y = nn.add %a, %b : tensor<2x3x$Cx$T>
+      plan.yield %y : tensor<2x3x$Cx$T>
+    })";
+  for (const char *type : types)
+    for (const char *columns : {"1", "7", "33", "64"}) {
+      KernelCheck check{instantiate(text, {{"C", columns}, {"T", type}})};
+      check.limit = 50;
+      check.run();
+    }
+}
+
+TEST(Elementwise, TakeRow) {
+  const char *text = R"(
+    plan.kernel @k(%x: tensor<2x6x$Cx$T>, %at: tensor<i32>) -> tensor<2x1x$Cx$T>
+        attributes {generator = "rows", ties = array<i64: -1>} {
+      %y = nn.take_row %x[%at]
+          : (tensor<2x6x$Cx$T>, tensor<i32>) -> tensor<2x1x$Cx$T>
+      plan.yield %y : tensor<2x1x$Cx$T>
+    })";
+  for (const char *type : types)
+    for (const char *columns : {"1", "33", "64"}) {
+      KernelCheck check{instantiate(text, {{"C", columns}, {"T", type}})};
+      check.limit = 6;
+      check.run();
+    }
+}
+
+TEST(Elementwise, AdamW) {
+  const char *text = R"(
+    plan.kernel @k(%p: tensor<$Nxf32>, %g: tensor<$Nxf32>, %m: tensor<$Nxf32>,
+                   %v: tensor<$Nxf32> {test.positive}, %lr: tensor<f32> {test.positive},
+                   %b1: tensor<f32> {test.positive}, %b2: tensor<f32> {test.positive},
+                   %clip: tensor<f32> {test.positive})
+        -> (tensor<$Nxf32>, tensor<$Nxf32>, tensor<$Nxf32>, tensor<$Nxbf16>)
+        attributes {generator = "rows", ties = array<i64: 0, 2, 3, -1>} {
+      %p1, %m1, %v1, %c = nn.adamw %p, %g, %m, %v lr %lr bias %b1, %b2 clip %clip
+          {beta1 = 0.9, beta2 = 0.999, eps = 1.0e-8, weight_decay = 0.1 $D}
+          : (tensor<$Nxf32>, tensor<$Nxf32>, tensor<$Nxf32>, tensor<$Nxf32>,
+             tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>)
+          -> (tensor<$Nxf32>, tensor<$Nxf32>, tensor<$Nxf32>, tensor<$Nxbf16>)
+      plan.yield %p1, %m1, %v1, %c
+          : tensor<$Nxf32>, tensor<$Nxf32>, tensor<$Nxf32>, tensor<$Nxbf16>
+    })";
+  for (const char *size : {"1", "64", "1000"})
+    for (const char *decoupled : {"", ", decoupled"})
+      KernelCheck{instantiate(text, {{"N", size}, {"D", decoupled}}), 1e-5}
+          .run();
+}
+
+TEST(Elementwise, Fill) {
+  const char *text = R"(
+    plan.kernel @k() -> tensor<5x9x$T>
+        attributes {generator = "rows", ties = array<i64: -1>} {
+      %y = nn.fill 0.5 : () -> tensor<5x9x$T>
+      plan.yield %y : tensor<5x9x$T>
+    })";
+  for (const char *type : types)
+    KernelCheck{instantiate(text, {{"T", type}})}.run();
+}
+
+} // namespace

@@ -1,0 +1,120 @@
+//===- LossTest.cpp - Losses, tables and sums against the reference -------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "KernelHarness.h"
+#include <gtest/gtest.h>
+
+using namespace heddle::test;
+
+namespace {
+
+const char *const types[] = {"f32", "bf16"};
+
+void checkVocabularies(const std::string &text, double tolerance) {
+  for (const char *vocabulary : {"1", "7", "50", "333"})
+    for (const char *type : types) {
+      KernelCheck check{instantiate(text, {{"X", "tensor<2x3x$Vx$T>"},
+                                           {"L", "tensor<2x3xi32>"},
+                                           {"S", "tensor<2x3xf32>"},
+                                           {"V", vocabulary},
+                                           {"T", type}}),
+                        tolerance};
+      // Negative labels do not count.
+      check.least = -1;
+      check.limit = std::stoi(vocabulary);
+      check.run();
+    }
+}
+
+TEST(Losses, CrossEntropy) {
+  checkVocabularies(R"(
+    plan.kernel @k(%x: $X, %l: $L) -> ($S, $S)
+        attributes {generator = "rows", ties = array<i64: -1, -1>} {
+      %loss, %lse = nn.cross_entropy %x, %l : ($X, $L) -> ($S, $S)
+      plan.yield %loss, %lse : $S, $S
+    })",
+                    2e-6);
+}
+
+TEST(Losses, CrossEntropyGrad) {
+  checkVocabularies(R"(
+    plan.kernel @k(%x: $X, %l: $L, %lse: $S) -> $X
+        attributes {generator = "rows", ties = array<i64: 0>} {
+      %g = nn.cross_entropy_grad %x, %l, %lse {scale = 0.125} : ($X, $L, $S) -> $X
+      plan.yield %g : $X
+    })",
+                    2e-6);
+}
+
+/// The gradient takes the place of the logits that the losses were read from.
+TEST(Losses, CrossEntropyWithItsGradientInPlace) {
+  checkVocabularies(R"(
+    plan.kernel @k(%x: $X, %l: $L) -> ($S, $X)
+        attributes {generator = "rows", ties = array<i64: -1, 0>} {
+      %loss, %lse = nn.cross_entropy %x, %l : ($X, $L) -> ($S, $S)
+      %g = nn.cross_entropy_grad %x, %l, %lse {scale = 0.125} : ($X, $L, $S) -> $X
+      plan.yield %loss, %g : $S, $X
+    })",
+                    2e-6);
+}
+
+TEST(Tables, EmbeddingGrad) {
+  const char *const texts[] = {R"(
+    plan.kernel @k(%g: tensor<2x5x$Cx$T>, %ids: tensor<2x5xi32>, %i: tensor<9x$Cxf32>)
+        -> tensor<9x$Cxf32> attributes {generator = "scatter", ties = array<i64: $TIE>} {
+      %y = nn.embedding_grad %g[%ids] init %i
+          : (tensor<2x5x$Cx$T>, tensor<2x5xi32>, tensor<9x$Cxf32>) -> tensor<9x$Cxf32>
+      plan.yield %y : tensor<9x$Cxf32>
+    })",
+                               R"(
+    plan.kernel @k(%g: tensor<2x5x$Cx$T>, %ids: tensor<2x5xi32>)
+        -> tensor<9x$Cxf32> attributes {generator = "scatter", ties = array<i64: -1>} {
+      %y = nn.embedding_grad %g[%ids]
+          : (tensor<2x5x$Cx$T>, tensor<2x5xi32>) -> tensor<9x$Cxf32>
+      plan.yield %y : tensor<9x$Cxf32>
+    })"};
+  for (const char *text : texts)
+    for (const char *type : types)
+      for (const char *columns : {"1", "7", "33", "64"})
+        for (const char *tie : {"-1", "2"}) {
+          KernelCheck check{
+              instantiate(text, {{"TIE", tie}, {"C", columns}, {"T", type}})};
+          check.limit = 9;
+          check.run();
+        }
+}
+
+TEST(Sums, Sum) {
+  const char *text = R"(
+    plan.kernel @k(%x: tensor<$Sxf32>, %i: tensor<f32>) -> tensor<f32>
+        attributes {generator = "reduce", ties = array<i64: 1>} {
+      %y = nn.sum %x init %i {scale = 0.25} : (tensor<$Sxf32>, tensor<f32>) -> tensor<f32>
+      plan.yield %y : tensor<f32>
+    })";
+  for (const char *shape : {"1x1", "3x7", "4x129"})
+    KernelCheck{instantiate(text, {{"S", shape}})}.run();
+}
+
+TEST(Sums, GlobalNormAndClip) {
+  KernelCheck{R"(
+    plan.kernel @k(%a: tensor<1000xf32>, %b: tensor<3x7xf32>) -> tensor<f32>
+        attributes {generator = "reduce", ties = array<i64: -1>} {
+      %y = nn.global_norm %a, %b : (tensor<1000xf32>, tensor<3x7xf32>) -> tensor<f32>
+      plan.yield %y : tensor<f32>
+    })"}
+      .run();
+  KernelCheck{R"(
+    plan.kernel @k(%a: tensor<f32> {test.positive}) -> tensor<f32>
+        attributes {generator = "rows", ties = array<i64: -1>} {
+      %y = nn.clip_coefficient %a {max_norm = 1.5} : (tensor<f32>) -> tensor<f32>
+      plan.yield %y : tensor<f32>
+    })"}
+      .run();
+}
+
+} // namespace

@@ -1,0 +1,134 @@
+//===- ProductTest.cpp - Matrix products with fused operations, attention -===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "KernelHarness.h"
+#include <gtest/gtest.h>
+
+using namespace heddle::test;
+
+namespace {
+
+const char *const types[] = {"f32", "bf16"};
+
+struct Sizes {
+  const char *rows, *in, *out;
+};
+const Sizes sizes[] = {
+    {"1x1", "1", "1"}, {"2x3", "7", "33"}, {"2x17", "40", "70"}};
+
+void checkSizes(const std::string &text) {
+  for (Sizes size : sizes)
+    for (const char *type : types) {
+      KernelCheck check{instantiate(text, {{"X", "tensor<$Rx$Ix$T>"},
+                                           {"Y", "tensor<$Rx$Ox$T>"},
+                                           {"W", "tensor<$Ix$Ox$T>"},
+                                           {"V", "tensor<$Ox$Ix$T>"},
+                                           {"B", "tensor<$Ox$T>"},
+                                           {"F", "tensor<$Ix$Oxf32>"},
+                                           {"G", "tensor<$Ox$Ixf32>"},
+                                           {"R", size.rows},
+                                           {"I", size.in},
+                                           {"O", size.out},
+                                           {"T", type}}),
+                        5e-6};
+      check.scalars = {2, 1};
+      check.run();
+    }
+}
+
+TEST(Products, Plain) {
+  checkSizes(R"(
+    plan.kernel @k(%x: $X, %w: $W) -> $Y
+        attributes {generator = "gemm", ties = array<i64: -1>} {
+      %y = nn.linear %x, %w : ($X, $W) -> $Y
+      plan.yield %y : $Y
+    })");
+  checkSizes(R"(
+    plan.kernel @k(%x: $X, %w: $V) -> $Y
+        attributes {generator = "gemm", ties = array<i64: -1>} {
+      %y = nn.linear %x, %w {transposed} : ($X, $V) -> $Y
+      plan.yield %y : $Y
+    })");
+}
+
+TEST(Products, BiasAndGelu) {
+  checkSizes(R"(
+    plan.kernel @k(%x: $X, %w: $W, %b: $B) -> ($Y, $Y)
+        attributes {generator = "gemm", ties = array<i64: -1, -1>} {
+      %f = nn.linear %x, %w bias %b : ($X, $W, $B) -> $Y
+      %g = nn.gelu %f {tanh} : $Y
+      plan.yield %g, %f : $Y, $Y
+    })");
+}
+
+TEST(Products, BiasDropoutAndResidual) {
+  checkSizes(R"(
+    plan.kernel @k(%x: $X, %w: $W, %b: $B, %r: $Y, %rng: tensor<4xi32>,
+                   %layer: index, %micro: index) -> $Y
+        attributes {generator = "gemm", ties = array<i64: 3>} {
+      %f = nn.linear %x, %w bias %b : ($X, $W, $B) -> $Y
+      %d = nn.dropout %f rng %rng layer %layer micro_batch %micro
+          {p = 0.5, site = 9 : i32} : ($Y, tensor<4xi32>, index, index) -> $Y
+      %s = nn.add %d, %r : $Y
+      plan.yield %s : $Y
+    })");
+}
+
+TEST(Products, GeluGradient) {
+  checkSizes(R"(
+    plan.kernel @k(%x: $X, %w: $V, %f: $Y) -> $Y
+        attributes {generator = "gemm", ties = array<i64: -1>} {
+      %d = nn.linear %x, %w {transposed} : ($X, $V) -> $Y
+      %g = nn.gelu_grad %d, %f {tanh} : $Y
+      plan.yield %g : $Y
+    })");
+}
+
+TEST(Products, GradWeight) {
+  for (const char *tie : {"-1", "2"})
+    checkSizes(instantiate(R"(
+    plan.kernel @k(%x: $X, %g: $Y, %i: $F) -> $F
+        attributes {generator = "gemm", ties = array<i64: $TIE>} {
+      %d = nn.linear_grad_weight %x, %g init %i : ($X, $Y, $F) -> $F
+      plan.yield %d : $F
+    })",
+                           {{"TIE", tie}}));
+  checkSizes(R"(
+    plan.kernel @k(%x: $X, %g: $Y) -> $G
+        attributes {generator = "gemm", ties = array<i64: -1>} {
+      %d = nn.linear_grad_weight %x, %g {transposed} : ($X, $Y) -> $G
+      plan.yield %d : $G
+    })");
+}
+
+TEST(Products, Attention) {
+  const char *text = R"(
+    plan.kernel @k(%x: tensor<2x5x24x$T>) -> ($RESULTS)
+        attributes {generator = "attention", ties = array<i64: $TIES>} {
+      %y, %lse = nn.attention %x {heads = 2, kv_heads = 2, scale = 0.5, causal}
+          : (tensor<2x5x24x$T>) -> (tensor<2x5x8x$T>, tensor<2x2x5xf32>)
+      plan.yield $YIELDS : $RESULTS
+    })";
+  for (const char *type : types) {
+    KernelCheck{
+        instantiate(text, {{"RESULTS", "tensor<2x5x8x$T>, tensor<2x2x5xf32>"},
+                           {"TIES", "-1, -1"},
+                           {"YIELDS", "%y, %lse"},
+                           {"T", type}}),
+        5e-6}
+        .run();
+    KernelCheck{instantiate(text, {{"RESULTS", "tensor<2x5x8x$T>"},
+                                   {"TIES", "-1"},
+                                   {"YIELDS", "%y"},
+                                   {"T", type}}),
+                5e-6}
+        .run();
+  }
+}
+
+} // namespace
