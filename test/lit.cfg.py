@@ -4,7 +4,7 @@
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
-# The build that is tested is HEDDLE_BUILD, by default build/release.
+# The build that is tested: `--param build=DIR`, HEDDLE_BUILD, or build/release.
 
 import os
 
@@ -17,7 +17,8 @@ config.excludes = ["Inputs", "Unit", "Runtime", "EndToEnd", "Fuzz",
                    "ErrorIndex"]
 
 root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-build = os.environ.get("HEDDLE_BUILD", os.path.join(root, "build", "release"))
+build = lit_config.params.get("build") or os.environ.get(
+    "HEDDLE_BUILD", os.path.join(root, "build", "release"))
 llvm = os.environ.get("HEDDLE_LLVM", "/usr/lib/llvm-19")
 
 config.test_source_root = os.path.join(root, "test")

@@ -1,0 +1,135 @@
+//===- SettingsTest.cpp - Batch triangle, flags and sizes -----------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ConfigFixture.h"
+
+using namespace heddle;
+using namespace heddle::config;
+
+namespace {
+
+/// A given triple (0: not given) and what becomes of it.
+struct Triple {
+  int64_t batch, micro, accumulate;
+  int64_t wantBatch, wantMicro, wantAccumulate; ///< 0: H0109.
+};
+
+Flags flagsOf(const Triple &triple) {
+  Flags flags;
+  if (triple.batch)
+    flags.batch = triple.batch;
+  if (triple.micro)
+    flags.microBatch = triple.micro;
+  if (triple.accumulate)
+    flags.accumulate = triple.accumulate;
+  return flags;
+}
+
+void expectTriple(const ResolvedSettings &settings, const Triple &triple) {
+  EXPECT_EQ(settings.values.batch, triple.wantBatch);
+  EXPECT_EQ(settings.values.microBatch, triple.wantMicro);
+  EXPECT_EQ(settings.values.accumulate, triple.wantAccumulate);
+}
+
+} // namespace
+
+TEST_F(ConfigTest, BatchTriangle) {
+  const std::vector<Triple> triples = {
+      {0, 0, 0, 1, 1, 1},  {32, 0, 0, 32, 32, 1}, {0, 4, 0, 4, 4, 1},
+      {0, 0, 8, 8, 1, 8},  {32, 4, 0, 32, 4, 8},  {32, 0, 8, 32, 4, 8},
+      {0, 4, 8, 32, 4, 8}, {32, 4, 8, 32, 4, 8},  {33, 4, 8, 0, 0, 0},
+      {30, 4, 0, 0, 0, 0}, {30, 0, 8, 0, 0, 0},   {4, 8, 0, 0, 0, 0}};
+  for (const Triple &triple : triples) {
+    SCOPED_TRACE(std::to_string(triple.batch) + " " +
+                 std::to_string(triple.micro) + " " +
+                 std::to_string(triple.accumulate));
+    Flags flags = flagsOf(triple);
+    if (triple.wantBatch == 0)
+      EXPECT_EQ(errorOf("{}", flags).code, "H0109");
+    else
+      expectTriple(resolve("{}", flags), triple);
+  }
+}
+
+TEST_F(ConfigTest, BatchTriangleOfFileAndFlags) {
+  const std::string file =
+      R"({"train_batch_size": 32, "train_micro_batch_size_per_gpu": 4,
+          "gradient_accumulation_steps": 8})";
+  // Of the file's values the flag's weaker neighbour follows.
+  const std::vector<Triple> triples = {
+      {16, 0, 0, 16, 4, 4}, {0, 8, 0, 32, 8, 4}, {0, 0, 4, 32, 8, 4},
+      {8, 2, 0, 8, 2, 4},   {30, 0, 0, 0, 0, 0}, {0, 5, 0, 0, 0, 0}};
+  for (const Triple &triple : triples) {
+    SCOPED_TRACE(std::to_string(triple.batch) + " " +
+                 std::to_string(triple.micro) + " " +
+                 std::to_string(triple.accumulate));
+    Flags flags = flagsOf(triple);
+    if (triple.wantBatch == 0)
+      EXPECT_EQ(errorOf(file, flags).code, "H0109");
+    else
+      expectTriple(resolve(file, flags), triple);
+  }
+}
+
+TEST_F(ConfigTest, ContradictionsNameAllThreeAndTheProduct) {
+  Diagnostic error =
+      errorOf(R"({"train_batch_size": 33, "train_micro_batch_size_per_gpu": 4,
+                  "gradient_accumulation_steps": 8})");
+  EXPECT_EQ(error.code, "H0109");
+  EXPECT_NE(error.message.find("33 is not 4 x 8 x 1 = 32"), std::string::npos);
+  ASSERT_EQ(error.notes.size(), 4u);
+  EXPECT_NE(error.notes[1].find("micro_batch = 4"), std::string::npos);
+  EXPECT_EQ(error.location.line, 1);
+  EXPECT_EQ(errorOf(R"({"train_batch_size": 0})").code, "H0110");
+}
+
+TEST_F(ConfigTest, MeshFlag) {
+  auto codeOf = [&](const std::string &mesh) {
+    Flags flags;
+    flags.mesh = mesh;
+    return errorOf("{}", flags).code;
+  };
+  EXPECT_EQ(codeOf("data=1,tensor=1,pipe=1,seq=1"), "");
+  EXPECT_EQ(codeOf("expert=1"), "");
+  for (const char *bad : {"", "data", "data=", "data=0", "data=x", "data=-1",
+                          "data=1,data=1", "rows=1", "data=1,"})
+    EXPECT_EQ(codeOf(bad), "H0114") << bad;
+  for (const char *many : {"data=2", "tensor=2", "expert=2", "seq=4,pipe=2"})
+    EXPECT_EQ(codeOf(many), "H0115") << many;
+}
+
+TEST(Settings, ByteSizes) {
+  EXPECT_EQ(parseByteSize("16GiB"), int64_t(16) << 30);
+  EXPECT_EQ(parseByteSize("1.5MiB"), 3 << 19);
+  EXPECT_EQ(parseByteSize("4096"), 4096);
+  EXPECT_EQ(parseByteSize("2T"), int64_t(2) << 40);
+  for (const char *bad : {"", "x", "-1GiB", "1GB", "1 GiB", "1e300", "nan"})
+    EXPECT_EQ(parseByteSize(bad), std::nullopt) << bad;
+}
+
+TEST_F(ConfigTest, StrategyStandsBetweenFlagsAndFile) {
+  std::ofstream(path) << R"({"train_batch_size": 32,
+                             "bf16": {"enabled": true}})";
+  Flags flags;
+  flags.recompute = "none";
+  ResolvedSettings settings = resolveSettings(
+      flags, path, "s.json", R"({"batch": 8, "recompute": "full", "seq": 16})");
+  EXPECT_EQ(settings.values.batch, 8);
+  EXPECT_EQ(settings.values.seq, 16);
+  EXPECT_EQ(settings.values.recompute, "none");
+  EXPECT_EQ(settings.values.precision, "bf16");
+  EXPECT_EQ(verdictOn("train_batch_size", settings), "overridden");
+}
+
+TEST_F(ConfigTest, EverySettingIsExplained) {
+  std::string table = explainSettings(resolve("{}"));
+  for (const SettingField &field : settingFields())
+    EXPECT_NE(table.find(std::string("  ") + field.key + " "),
+              std::string::npos)
+        << field.key;
+}
