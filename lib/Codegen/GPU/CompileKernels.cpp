@@ -1,5 +1,4 @@
-//===- CompileKernels.cpp - Every plan.kernel to PTX
-//------------------------===//
+//===- CompileKernels.cpp - Every plan.kernel to PTX ----------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -7,8 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialects/Dist/Strategy.h"
 #include "heddle/Codegen/Common/LinalgLowerings.h"
 #include "heddle/Codegen/GPU/Kernels.h"
+#include "heddle/Codegen/GPU/Passes.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
@@ -147,17 +148,22 @@ FailureOr<KernelReport> KernelCompiler::compile(planir::KernelOp kernel) {
       FlatSymbolRefAttr::get(compiled.object.getSymNameAttr()));
   kernel.setSymbol(compiled.symbol);
   kernel.setScratchBytes(0);
+  auto remark = kernel.emitRemark("PTX for ") << chip;
+  if (compiled.resources)
+    remark << ": " << compiled.resources->registers << " registers, "
+           << compiled.resources->sharedBytes << " bytes of shared memory, "
+           << compiled.resources->spillBytes << " bytes spilled";
   report.resources = compiled.resources;
   return report;
 }
 
-FailureOr<std::vector<KernelReport>> compileKernelsForGpu(ModuleOp module,
+FailureOr<std::vector<KernelReport>> compileKernelsForGpu(Operation *root,
                                                           StringRef chip) {
   if (!isKnownChip(chip))
-    return module.emitError("H0204: no GPU code for ")
+    return root->emitError("no GPU code can be made for ")
            << chip << "; sm_80 and sm_90 are known";
   SmallVector<planir::KernelOp> kernels;
-  module.walk([&](planir::KernelOp kernel) { kernels.push_back(kernel); });
+  root->walk([&](planir::KernelOp kernel) { kernels.push_back(kernel); });
   KernelCompiler compiler(chip);
   std::vector<KernelReport> reports;
   for (planir::KernelOp kernel : kernels) {
@@ -170,3 +176,35 @@ FailureOr<std::vector<KernelReport>> compileKernelsForGpu(ModuleOp module,
 }
 
 } // namespace heddle::gpu
+
+namespace heddle {
+
+#define GEN_PASS_DEF_GPUCOMPILEKERNELS
+#include "include/heddle/Codegen/GPU/Passes.h.inc"
+
+namespace {
+struct GpuCompileKernels : impl::GpuCompileKernelsBase<GpuCompileKernels> {
+  using Base::Base;
+
+  void getDependentDialects(DialectRegistry &registry) const override {
+    gpu::registerGpuCodegen(registry);
+  }
+
+  void runOnOperation() override {
+    if (!chip.empty()) {
+      if (failed(gpu::compileKernelsForGpu(getOperation(), chip)))
+        signalPassFailure();
+      return;
+    }
+    for (auto model : getOperation().getOps<nn::ModelOp>()) {
+      std::string target =
+          dist::Strategy::fromDictionary(model.getStrategy().getValues())
+              .target;
+      if (gpu::isKnownChip(target) &&
+          failed(gpu::compileKernelsForGpu(model, target)))
+        return signalPassFailure();
+    }
+  }
+};
+} // namespace
+} // namespace heddle

@@ -1,5 +1,4 @@
-//===- ElementEmitter.cpp - Single elements of linalg on tensors
-//------------===//
+//===- ElementEmitter.cpp - Single elements of linalg on tensors ----------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

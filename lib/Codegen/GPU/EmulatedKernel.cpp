@@ -1,5 +1,4 @@
-//===- EmulatedKernel.cpp - Loading and running emulated kernels
-//------------===//
+//===- EmulatedKernel.cpp - Loading and running emulated kernels ----------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,5 +1,4 @@
-//===- KernelFrame.cpp - The gpu.func of one plan.kernel
-//--------------------===//
+//===- KernelFrame.cpp - The gpu.func of one plan.kernel ------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

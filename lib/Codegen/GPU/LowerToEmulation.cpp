@@ -1,5 +1,4 @@
-//===- LowerToEmulation.cpp - From gpu.func to one fiber's function
-//---------===//
+//===- LowerToEmulation.cpp - From gpu.func to one fiber's function -------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -11,12 +10,14 @@
 #include "heddle/Codegen/GPU/Emulation.h"
 #include "heddle/Codegen/GPU/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/NVGPU/IR/NVGPUDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/AttrTypeSubElements.h"
 #include "mlir/IR/IRMapping.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -42,6 +43,7 @@ private:
   void createFunction();
   void bindArguments(IRMapping &mapping);
   LogicalResult lower(Operation *op);
+  LogicalResult expandBf16();
   void replaceTypes();
 
   void lowerQuery(Operation *op, int64_t group, mlir::gpu::Dimension dim);
@@ -366,12 +368,39 @@ void EmulationLowering::bindArguments(IRMapping &mapping) {
   }
 }
 
-/// One address space; tokens of asynchronous copies are i32.
+/// Conversions from and to bf16 become integer arithmetic, constants their
+/// bits: x86-64 below AVX512-BF16 has no bf16, and LLVM would call a library.
+LogicalResult EmulationLowering::expandBf16() {
+  RewritePatternSet patterns(builder.getContext());
+  arith::populateExpandBFloat16Patterns(patterns);
+  if (failed(applyPatternsAndFoldGreedily(result.func, std::move(patterns))))
+    return failure();
+  Type i16 = builder.getI16Type();
+  result.func.walk([&](arith::ConstantOp constant) {
+    Attribute value = constant.getValue();
+    if (auto scalar = dyn_cast<FloatAttr>(value);
+        scalar && scalar.getType().isBF16())
+      constant.setValueAttr(
+          IntegerAttr::get(i16, scalar.getValue().bitcastToAPInt()));
+    if (auto dense = dyn_cast<DenseElementsAttr>(value);
+        dense && dense.getElementType().isBF16())
+      constant.setValueAttr(dense.bitcast(i16));
+  });
+  return success();
+}
+
+/// One address space; bf16 as its bits; tokens of asynchronous copies are i32.
 void EmulationLowering::replaceTypes() {
   AttrTypeReplacer replacer;
-  replacer.addReplacement([](MemRefType type) -> Type {
-    return MemRefType::get(type.getShape(), type.getElementType(),
-                           type.getLayout());
+  replacer.addReplacement(
+      [&](MemRefType type) -> std::optional<std::pair<Type, WalkResult>> {
+        Type element = replacer.replace(type.getElementType());
+        return std::pair(
+            MemRefType::get(type.getShape(), element, type.getLayout()),
+            WalkResult::skip());
+      });
+  replacer.addReplacement([](BFloat16Type type) -> Type {
+    return IntegerType::get(type.getContext(), 16);
   });
   replacer.addReplacement([](nvgpu::DeviceAsyncTokenType type) -> Type {
     return IntegerType::get(type.getContext(), 32);
@@ -389,6 +418,8 @@ FailureOr<gpu::EmulatedFunc> EmulationLowering::run() {
   bindArguments(mapping);
   for (Operation &op : source.getBody().front())
     builder.clone(op, mapping);
+  if (failed(expandBf16()))
+    return failure();
   SmallVector<Operation *> operations;
   result.func.walk([&](Operation *op) { operations.push_back(op); });
   for (Operation *op : operations)

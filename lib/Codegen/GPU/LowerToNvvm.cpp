@@ -1,5 +1,4 @@
-//===- LowerToNvvm.cpp - From gpu and nvgpu to nvvm
-//-------------------------===//
+//===- LowerToNvvm.cpp - From gpu and nvgpu to nvvm -----------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -60,13 +59,18 @@ struct LowerBf16Mma : ConvertOpToLLVMPattern<nvgpu::MmaSyncOp> {
     Type f32 = rewriter.getF32Type();
     Type type = LLVM::LLVMStructType::getLiteral(rewriter.getContext(),
                                                  {f32, f32, f32, f32});
-    std::array<NVVM::MMATypes, 2> types = {NVVM::MMATypes::bf16,
-                                           NVVM::MMATypes::bf16};
-    std::array<NVVM::MMALayout, 2> layouts = {NVVM::MMALayout::row,
-                                              NVVM::MMALayout::col};
-    Value sums = rewriter.create<NVVM::MmaOp>(
-        loc, type, a, b, c, op.getMmaShapeAsArray(),
-        /*b1Op=*/std::nullopt, /*intOverflow=*/std::nullopt, types, layouts);
+    SmallVector<Value> operands(a);
+    operands.append(b);
+    operands.append(c);
+    // By its intrinsic: nvvm.mma.sync wants bf16 in vectors of f16, which the
+    // intrinsic does not take.
+    Value sums =
+        rewriter
+            .create<LLVM::CallIntrinsicOp>(
+                loc, type,
+                rewriter.getStringAttr("llvm.nvvm.mma.m16n8k16.row.col.bf16"),
+                operands)
+            .getResult(0);
     rewriter.replaceOp(op,
                        asArray(rewriter, loc, sums, in.getMatrixC().getType()));
     return success();

@@ -1,5 +1,4 @@
-//===- MapGemm.cpp - A tensor-core matrix product with its epilogue
-//---------===//
+//===- MapGemm.cpp - A tensor-core matrix product with its epilogue -------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

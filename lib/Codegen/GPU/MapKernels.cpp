@@ -1,5 +1,4 @@
-//===- MapKernels.cpp - From plan.kernel to gpu.func
-//------------------------===//
+//===- MapKernels.cpp - From plan.kernel to gpu.func ----------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,5 +1,4 @@
-//===- MapRows.cpp - Rows to blocks, the last dimension to threads
-//----------===//
+//===- MapRows.cpp - Rows to blocks, the last dimension to threads --------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

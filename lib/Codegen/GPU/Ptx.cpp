@@ -1,5 +1,4 @@
-//===- Ptx.cpp - From nvvm to PTX text
-//--------------------------------------===//
+//===- Ptx.cpp - From nvvm to PTX text ------------------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

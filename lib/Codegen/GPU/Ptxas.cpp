@@ -1,5 +1,4 @@
-//===- Ptxas.cpp - Assembling PTX where CUDA is installed
-//-------------------===//
+//===- Ptxas.cpp - Assembling PTX where CUDA is installed -----------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,5 +1,4 @@
-//===- Block.cpp - The scheduler of a block's fibers
-//------------------------===//
+//===- Block.cpp - The scheduler of a block's fibers ----------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

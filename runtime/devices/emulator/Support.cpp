@@ -1,5 +1,4 @@
-//===- Support.cpp - The functions that emulated kernels call
-//---------------===//
+//===- Support.cpp - The functions that emulated kernels call -------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

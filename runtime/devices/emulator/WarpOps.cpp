@@ -1,5 +1,4 @@
-//===- WarpOps.cpp - What the lanes of a warp do together
-//-------------------===//
+//===- WarpOps.cpp - What the lanes of a warp do together -----------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

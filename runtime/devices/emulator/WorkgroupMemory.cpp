@@ -1,5 +1,4 @@
-//===- WorkgroupMemory.cpp - Workgroup memory that sees races
-//---------------===//
+//===- WorkgroupMemory.cpp - Workgroup memory that sees races -------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

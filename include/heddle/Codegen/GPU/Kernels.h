@@ -66,14 +66,14 @@ struct KernelReport {
   std::optional<Resources> resources; ///< When ptxas was there.
 };
 
-/// Compiles every plan.kernel of `module` to PTX for `chip`. A kernel that is
+/// Compiles every plan.kernel inside `root` to PTX for `chip`. A kernel that is
 /// mapped gets a plan.object beside it with the PTX as its text, `format`
 /// "ptx", and the launch: `chip`, `grid`, `block`; kernels of equal bodies
 /// share one. Others get the remark "no GPU generator for ... yet" and stay
 /// without an object. Where ptxas is found every object is assembled, and what
 /// ptxas refuses is an error.
 mlir::FailureOr<std::vector<KernelReport>>
-compileKernelsForGpu(mlir::ModuleOp module, llvm::StringRef chip);
+compileKernelsForGpu(mlir::Operation *root, llvm::StringRef chip);
 
 } // namespace heddle::gpu
 

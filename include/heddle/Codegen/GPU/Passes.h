@@ -9,6 +9,7 @@
 #ifndef HEDDLE_CODEGEN_GPU_PASSES_H
 #define HEDDLE_CODEGEN_GPU_PASSES_H
 
+#include "dialects/Plan/PlanDialect.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"

@@ -59,7 +59,7 @@ def GpuLowerToNvvm : Pass<"gpu-lower-to-nvvm", "::mlir::gpu::GPUModuleOp"> {
     %d = nvgpu.mma.sync (%a, %b, %c) {mmaShape = [16, 8, 16]}
         : (vector<4x2xbf16>, vector<2x2xbf16>, vector<2x2xf32>) -> vector<2x2xf32>
     ```
-    becomes `nvvm.mma.sync` on i32 registers.
+    becomes a call of the intrinsic `llvm.nvvm.mma.m16n8k16.row.col.bf16`.
   }];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect",
                            "::mlir::NVVM::NVVMDialect",
@@ -83,6 +83,30 @@ def GpuLowerToEmulation : Pass<"gpu-lower-to-emulation", "::mlir::ModuleOp"> {
   }];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect",
                            "::mlir::func::FuncDialect"];
+}
+
+def GpuCompileKernels : Pass<"gpu-compile-kernels", "::mlir::ModuleOp"> {
+  let summary = "Compiles every plan.kernel that has a mapping to PTX.";
+  let description = [{
+    For models whose strategy names a GPU as target; others are left alone. Each
+    kernel leaves a remark: that there is code, with what ptxas says of it where
+    ptxas is installed, or which generator is missing. Needs no CUDA.
+
+    ```mlir
+    plan.kernel @gelu(...) attributes {generator = "rows", ...} { ... }
+    ```
+    becomes
+    ```mlir
+    plan.object @gelu_ptx "..." {block = array<i64: 256, 1, 1>, chip = "sm_90",
+                                 format = "ptx", grid = array<i64: 384, 1, 1>}
+    plan.kernel @gelu(...) attributes {generator = "rows", object = @gelu_ptx,
+                                       symbol = "gelu", ...} { ... }
+    ```
+  }];
+  let options = [
+    Option<"chip", "chip", "std::string", "",
+           "sm_80 or sm_90 for every kernel, whatever the strategy says">
+  ];
 }
 
 #endif // HEDDLE_CODEGEN_GPU_PASSES

@@ -1,0 +1,28 @@
+// RUN: heddle-opt %s -gpu-compile-kernels=chip=sm_80 2>%t.80 | FileCheck %s -DCHIP=sm_80
+// RUN: FileCheck %s --check-prefix=REMARK -DCHIP=sm_80 --input-file=%t.80
+// RUN: heddle-opt %s -gpu-compile-kernels=chip=sm_90 2>%t.90 | FileCheck %s -DCHIP=sm_90
+// RUN: FileCheck %s --check-prefix=REMARK -DCHIP=sm_90 --input-file=%t.90
+
+// REMARK: remark: PTX for [[CHIP]]
+// REMARK: remark: no GPU generator for "columns" kernels yet
+
+// CHECK:      plan.object @relu_ptx
+// CHECK-SAME:   .target [[CHIP]]
+// CHECK-SAME:   ld.global.v4
+// CHECK-SAME:   block = array<i64: 256, 1, 1>, chip = "[[CHIP]]", format = "ptx", grid = array<i64: 2, 1, 1>
+// CHECK:      plan.kernel @relu
+// CHECK-SAME:   object = @relu_ptx
+// CHECK-SAME:   symbol = "relu"
+plan.kernel @relu(%x: tensor<64x64xbf16>) -> tensor<64x64xbf16>
+    attributes {generator = "rows", ties = array<i64: -1>} {
+  %y = nn.relu %x : tensor<64x64xbf16>
+  plan.yield %y : tensor<64x64xbf16>
+}
+
+// CHECK:      plan.kernel @columns
+// CHECK-NOT:    object
+plan.kernel @columns(%x: tensor<4x8xf32>) -> tensor<8xf32>
+    attributes {generator = "columns", ties = array<i64: -1>} {
+  %s = nn.sum_rows %x : (tensor<4x8xf32>) -> tensor<8xf32>
+  plan.yield %s : tensor<8xf32>
+}

@@ -1,0 +1,37 @@
+// RUN: heddle-opt %s -pass-pipeline='builtin.module(gpu.module(gpu-lower-to-nvvm))' | FileCheck %s
+
+// Shared memory is aligned for ldmatrix, square roots are instructions, vectors
+// are aligned to their size.
+// CHECK:       llvm.mlir.global internal @__wg_k_0() {addr_space = 3 : i32, alignment = 16 : i64}
+// CHECK-LABEL: llvm.func @k(%{{.*}}: !llvm.ptr, %{{.*}}: i64)
+// CHECK-SAME:    nvvm.kernel
+// CHECK-SAME:    nvvm.maxntid = array<i32: 32, 1, 1>
+// CHECK:         llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr -> vector<4xf32>
+// CHECK:         llvm.intr.sqrt
+// CHECK:         nvvm.barrier0
+// CHECK:         nvvm.ldmatrix
+// CHECK:         llvm.call_intrinsic "llvm.nvvm.mma.m16n8k16.row.col.bf16"
+// CHECK-SAME:      (i32, i32, i32, i32, i32, i32, f32, f32, f32, f32) -> !llvm.struct<(f32, f32, f32, f32)>
+gpu.module @m {
+  gpu.func @k(%out: memref<64xf32>, %at: index)
+      workgroup(%s: memref<16x24xbf16, #gpu.address_space<workgroup>> {llvm.align = 16 : i64})
+      kernel attributes {known_block_size = array<i32: 32, 1, 1>} {
+    %t = gpu.thread_id x
+    %c0 = arith.constant 0 : index
+    %v = vector.load %out[%at] : memref<64xf32>, vector<4xf32>
+    %first = vector.extract %v[0] : f32 from vector<4xf32>
+    %root = math.sqrt %first : f32
+    gpu.barrier
+    %a = nvgpu.ldmatrix %s[%t, %c0] {numTiles = 4 : i32, transpose = false}
+        : memref<16x24xbf16, #gpu.address_space<workgroup>> -> vector<4x2xbf16>
+    %b = nvgpu.ldmatrix %s[%t, %c0] {numTiles = 2 : i32, transpose = true}
+        : memref<16x24xbf16, #gpu.address_space<workgroup>> -> vector<2x2xbf16>
+    %zero = arith.constant dense<0.0> : vector<2x2xf32>
+    %d = nvgpu.mma.sync (%a, %b, %zero) {mmaShape = [16, 8, 16]}
+        : (vector<4x2xbf16>, vector<2x2xbf16>, vector<2x2xf32>) -> vector<2x2xf32>
+    %e = vector.extract %d[0, 1] : f32 from vector<2x2xf32>
+    %sum = arith.addf %e, %root : f32
+    memref.store %sum, %out[%t] : memref<64xf32>
+    gpu.return
+  }
+}

@@ -1,0 +1,56 @@
+// RUN: heddle-opt %s -gpu-map-kernels | FileCheck %s
+
+// Element-wise on equal shapes: one long vector, 16 bytes at a time.
+// CHECK-LABEL: gpu.func @add(
+// CHECK-SAME:    memref<320xbf16>, %{{.*}}: memref<320xbf16>, %{{.*}}: memref<320xbf16>) kernel
+// CHECK-SAME:    known_block_size = array<i32: 256, 1, 1>
+// CHECK-SAME:    known_grid_size = array<i32: 1, 1, 1>
+// CHECK:         vector.load %{{.*}} : memref<320xbf16>, vector<8xbf16>
+// CHECK:         vector.store %{{.*}} : memref<320xbf16>, vector<8xbf16>
+// CHECK-NOT:     gpu.barrier
+plan.kernel @add(%a: tensor<5x64xbf16>, %b: tensor<5x64xbf16>) -> tensor<5x64xbf16>
+    attributes {generator = "rows", ties = array<i64: -1>} {
+  %s = nn.add %a, %b : tensor<5x64xbf16>
+  plan.yield %s : tensor<5x64xbf16>
+}
+
+// A tied result has no buffer of its own.
+// CHECK-LABEL: gpu.func @tied(
+// CHECK-SAME:    %[[A:.*]]: memref<8xf32>, %{{.*}}: memref<8xf32>) kernel
+// CHECK:         vector.store %{{.*}}, %[[A]]
+plan.kernel @tied(%a: tensor<8xf32>, %b: tensor<8xf32>) -> tensor<8xf32>
+    attributes {generator = "rows", ties = array<i64: 0>} {
+  %s = nn.add %a, %b : tensor<8xf32>
+  plan.yield %s : tensor<8xf32>
+}
+
+// Two reductions, each by shuffles and workgroup memory; then the results. The
+// math is expanded: nothing calls a library.
+// CHECK-LABEL: gpu.func @norm(
+// CHECK-SAME:    workgroup(%{{.*}} : memref<3xf32, #gpu.address_space<workgroup>>
+// CHECK-SAME:    known_block_size = array<i32: 96, 1, 1>
+// CHECK-SAME:    known_grid_size = array<i32: 2, 1, 1>
+// CHECK-COUNT-5: gpu.shuffle xor
+// CHECK:         gpu.barrier
+// CHECK-COUNT-5: gpu.shuffle xor
+// CHECK:         gpu.barrier
+// CHECK:         math.sqrt
+// CHECK:         vector.store %{{.*}} : memref<2x768xbf16>, vector<8xbf16>
+// CHECK:         memref.store %{{.*}} : memref<2xf32>
+plan.kernel @norm(%x: tensor<2x768xbf16>, %w: tensor<768xbf16>, %b: tensor<768xbf16>)
+    -> (tensor<2x768xbf16>, tensor<2xf32>, tensor<2xf32>)
+    attributes {generator = "rows", ties = array<i64: -1, -1, -1>} {
+  %y, %m, %s = nn.layer_norm %x, %w, %b {eps = 1.0e-5 : f64}
+      : (tensor<2x768xbf16>, tensor<768xbf16>, tensor<768xbf16>)
+      -> (tensor<2x768xbf16>, tensor<2xf32>, tensor<2xf32>)
+  plan.yield %y, %m, %s : tensor<2x768xbf16>, tensor<2xf32>, tensor<2xf32>
+}
+
+// CHECK-LABEL: gpu.func @gelu(
+// CHECK-NOT:     math.tanh
+// CHECK:         gpu.return
+plan.kernel @gelu(%x: tensor<16xf32>) -> tensor<16xf32>
+    attributes {generator = "rows", ties = array<i64: -1>} {
+  %g = nn.gelu %x {tanh} : tensor<16xf32>
+  plan.yield %g : tensor<16xf32>
+}

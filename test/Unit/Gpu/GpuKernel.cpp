@@ -1,0 +1,159 @@
+//===- GpuKernel.cpp - Support for tests of GPU kernels -------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "GpuKernel.h"
+#include "heddle/Codegen/CPU/CompileObject.h"
+#include "heddle/Codegen/GPU/Emulation.h"
+#include "mlir/Parser/Parser.h"
+#include "gtest/gtest.h"
+#include <cmath>
+#include <cstring>
+#include <random>
+
+using namespace mlir;
+
+namespace heddle::test {
+
+namespace {
+constexpr char fenceByte = 0x5a;
+
+uint16_t roundToBf16(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+} // namespace
+
+MLIRContext &gpuContext() {
+  static MLIRContext *context = [] {
+    DialectRegistry registry;
+    gpu::registerGpuCodegen(registry);
+    cpu::registerCpuCodegen(registry);
+    auto *result = new MLIRContext(registry, MLIRContext::Threading::DISABLED);
+    result->loadAllAvailableDialects();
+    return result;
+  }();
+  return *context;
+}
+
+OwningOpRef<ModuleOp> parseModule(const std::string &text) {
+  auto module = parseSourceString<ModuleOp>(text, &gpuContext());
+  EXPECT_TRUE(module) << text;
+  return module;
+}
+
+std::string kernelText(const std::string &generator,
+                       const std::string &arguments, const std::string &results,
+                       const std::string &body, const std::string &yielded) {
+  int64_t count = 0;
+  for (size_t at = results.find("tensor"); at != std::string::npos;
+       at = results.find("tensor", at + 1))
+    ++count;
+  std::string ties;
+  for (int64_t i = 0; i < count; ++i)
+    ties += i ? ", -1" : "-1";
+  return "plan.kernel @kernel(" + arguments + ") -> (" + results +
+         ") attributes {generator = \"" + generator +
+         "\", ties = array<i64: " + ties + ">} {\n" + body + "\nplan.yield " +
+         yielded + " : " + results + "\n}\n";
+}
+
+Buffer::Buffer(int64_t elements, bool isBf16)
+    : elements(elements), isBf16(isBf16),
+      bytes(elements * (isBf16 ? 2 : 4) + 2 * fence, fenceByte) {}
+
+void Buffer::fill(unsigned seed) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<float> draw(-1, 1);
+  for (int64_t i = 0; i < elements; ++i) {
+    float value = draw(random);
+    uint16_t narrow = roundToBf16(value);
+    if (isBf16)
+      std::memcpy(static_cast<char *>(data()) + i * 2, &narrow, 2);
+    else
+      std::memcpy(static_cast<char *>(data()) + i * 4, &value, 4);
+  }
+}
+
+double Buffer::at(int64_t index) const {
+  const char *start = bytes.data() + fence;
+  uint32_t bits = 0;
+  if (isBf16) {
+    uint16_t narrow;
+    std::memcpy(&narrow, start + index * 2, 2);
+    bits = static_cast<uint32_t>(narrow) << 16;
+  } else {
+    std::memcpy(&bits, start + index * 4, 4);
+  }
+  float value;
+  std::memcpy(&value, &bits, 4);
+  return value;
+}
+
+bool Buffer::isFenceIntact() const {
+  for (int64_t i = 0; i < fence; ++i)
+    if (bytes[i] != fenceByte || bytes[bytes.size() - 1 - i] != fenceByte)
+      return false;
+  return true;
+}
+
+static std::string emulate(mlir::gpu::GPUFuncOp func,
+                           const std::vector<Buffer *> &buffers,
+                           const std::vector<int64_t> &scalars) {
+  auto kernel = gpu::EmulatedKernel::load(func);
+  if (!kernel)
+    return llvm::toString(kernel.takeError());
+  std::vector<void *> refs;
+  for (Buffer *buffer : buffers)
+    refs.push_back(buffer->data());
+  std::string fault = (*kernel)->run(refs, scalars);
+  for (Buffer *buffer : buffers)
+    EXPECT_TRUE(buffer->isFenceIntact());
+  return fault;
+}
+
+std::string emulateKernel(const std::string &text,
+                          std::vector<Buffer *> buffers,
+                          std::vector<int64_t> scalars) {
+  OwningOpRef<ModuleOp> module = parseModule(text);
+  if (!module)
+    return "the test's kernel does not parse";
+  auto kernel = *module->getOps<planir::KernelOp>().begin();
+  auto builder = OpBuilder::atBlockEnd(module->getBody());
+  auto target = builder.create<mlir::gpu::GPUModuleOp>(kernel.getLoc(), "gpu");
+  std::string reason;
+  auto func = gpu::mapKernel(kernel, target, reason);
+  if (failed(func))
+    return "the mapping fails";
+  if (!*func)
+    return "there is no mapping: " + reason;
+  if (failed(module->verify()))
+    return "the mapped function is wrong";
+  return emulate(*func, buffers, scalars);
+}
+
+std::string emulateFunction(const std::string &text,
+                            std::vector<Buffer *> buffers) {
+  OwningOpRef<ModuleOp> module = parseModule(text);
+  if (!module)
+    return "the test's function does not parse";
+  auto gpuModule = *module->getOps<mlir::gpu::GPUModuleOp>().begin();
+  return emulate(*gpuModule.getOps<mlir::gpu::GPUFuncOp>().begin(), buffers,
+                 {});
+}
+
+double relativeError(const Buffer &got, const std::vector<double> &expected) {
+  double difference = 0, norm = 0;
+  for (int64_t i = 0; i < got.size(); ++i) {
+    difference += std::pow(got.at(i) - expected[i], 2);
+    norm += expected[i] * expected[i];
+  }
+  return std::sqrt(difference / norm);
+}
+
+} // namespace heddle::test

@@ -1,0 +1,66 @@
+//===- GpuKernel.h - Support for tests of GPU kernels -----------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_TEST_UNIT_GPU_GPUKERNEL_H
+#define HEDDLE_TEST_UNIT_GPU_GPUKERNEL_H
+
+#include "heddle/Codegen/GPU/Kernels.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/OwningOpRef.h"
+#include <string>
+#include <vector>
+
+namespace heddle::test {
+
+/// The context of the GPU tests, with all they use loaded.
+mlir::MLIRContext &gpuContext();
+
+/// Parses a module; null and a test failure when it is wrong.
+mlir::OwningOpRef<mlir::ModuleOp> parseModule(const std::string &text);
+
+/// The text of a plan.kernel. `results` are types, separated by commas.
+std::string kernelText(const std::string &generator,
+                       const std::string &arguments, const std::string &results,
+                       const std::string &body, const std::string &yielded);
+
+/// A tensor in memory, f32 or bf16, with bytes around it that must not change.
+class Buffer {
+public:
+  Buffer(int64_t elements, bool isBf16);
+
+  /// Numbers in [-1, 1) that a seed fixes, as they are stored.
+  void fill(unsigned seed);
+  double at(int64_t index) const;
+  void *data() { return bytes.data() + fence; }
+  int64_t size() const { return elements; }
+  bool isFenceIntact() const;
+
+private:
+  static constexpr int64_t fence = 64;
+
+  int64_t elements;
+  bool isBf16;
+  std::vector<char> bytes;
+};
+
+/// Maps the only kernel of `text`, runs it in the emulator on the buffers and
+/// returns what went wrong, or "".
+std::string emulateKernel(const std::string &text,
+                          std::vector<Buffer *> buffers,
+                          std::vector<int64_t> scalars = {});
+
+/// Runs the only gpu.func of `text` in the emulator.
+std::string emulateFunction(const std::string &text,
+                            std::vector<Buffer *> buffers);
+
+/// The norm of got - expected over the norm of expected.
+double relativeError(const Buffer &got, const std::vector<double> &expected);
+
+} // namespace heddle::test
+
+#endif // HEDDLE_TEST_UNIT_GPU_GPUKERNEL_H

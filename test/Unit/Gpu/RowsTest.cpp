@@ -1,0 +1,194 @@
+//===- RowsTest.cpp - Element-wise and row kernels in the emulator --------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "GpuKernel.h"
+#include "gtest/gtest.h"
+#include <cmath>
+
+using namespace heddle::test;
+
+namespace {
+
+// Rounding of one operation in f32 and in bf16, and what a few of them add up
+// to.
+constexpr double f32Tolerance = 2e-6;
+constexpr double bf16Tolerance = 4e-3;
+
+std::string tensor(const std::string &shape, bool isBf16) {
+  return "tensor<" + shape + (isBf16 ? "xbf16>" : "xf32>");
+}
+
+double tolerance(bool isBf16) { return isBf16 ? bf16Tolerance : f32Tolerance; }
+
+double gelu(double x) {
+  return 0.5 * x *
+         (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+
+/// Whole vectors, vectors with a rest, fewer elements than one vector, more
+/// than one block.
+struct Elements {
+  std::string shape;
+  int64_t count;
+};
+const Elements elementCases[] = {
+    {"4x64", 256}, {"3x7x5", 105}, {"3", 3}, {"37x131", 4847}};
+
+TEST(GpuElementwise, AddThenGelu) {
+  for (const Elements &elements : elementCases)
+    for (bool isBf16 : {false, true}) {
+      SCOPED_TRACE(tensor(elements.shape, isBf16));
+      std::string type = tensor(elements.shape, isBf16);
+      Buffer a(elements.count, isBf16), b(elements.count, isBf16),
+          out(elements.count, isBf16);
+      a.fill(1);
+      b.fill(2);
+      std::string text = kernelText(
+          "rows", "%a: " + type + ", %b: " + type, type,
+          "%s = nn.add %a, %b : " + type + "\n%g = nn.gelu %s {tanh} : " + type,
+          "%g");
+      ASSERT_EQ(emulateKernel(text, {&a, &b, &out}), "");
+      std::vector<double> expected;
+      for (int64_t i = 0; i < elements.count; ++i)
+        expected.push_back(gelu(a.at(i) + b.at(i)));
+      EXPECT_LT(relativeError(out, expected), tolerance(isBf16));
+    }
+}
+
+TEST(GpuElementwise, ErfGelu) {
+  std::string type = "tensor<5x24xf32>";
+  Buffer x(120, false), out(120, false);
+  x.fill(3);
+  std::string text = kernelText("rows", "%x: " + type, type,
+                                "%g = nn.gelu %x : " + type, "%g");
+  ASSERT_EQ(emulateKernel(text, {&x, &out}), "");
+  std::vector<double> expected;
+  for (int64_t i = 0; i < 120; ++i)
+    expected.push_back(0.5 * x.at(i) * (1 + std::erf(x.at(i) / M_SQRT2)));
+  EXPECT_LT(relativeError(out, expected), f32Tolerance);
+}
+
+TEST(GpuElementwise, TiedResultTakesThePlaceOfItsArgument) {
+  std::string text =
+      "plan.kernel @kernel(%a: tensor<100xf32>, %b: tensor<100xf32>) -> "
+      "(tensor<100xf32>) attributes {generator = \"rows\", ties = array<i64: "
+      "0>} {\n%s = nn.add %a, %b : tensor<100xf32>\nplan.yield %s : "
+      "tensor<100xf32>\n}\n";
+  Buffer a(100, false), b(100, false);
+  a.fill(4);
+  b.fill(5);
+  std::vector<double> expected;
+  for (int64_t i = 0; i < 100; ++i)
+    expected.push_back(a.at(i) + b.at(i));
+  ASSERT_EQ(emulateKernel(text, {&a, &b}), "");
+  EXPECT_LT(relativeError(a, expected), f32Tolerance);
+}
+
+/// The same bits as on any other target: Philox of the seed and the position.
+TEST(GpuElementwise, DropoutKeepsAboutItsShareAndScales) {
+  std::string type = "tensor<2x64x48xf32>";
+  std::string text = kernelText(
+      "rows",
+      "%x: " + type + ", %rng: tensor<4xi32>, %layer: index, %mb: index", type,
+      "%d = nn.dropout %x rng %rng layer %layer micro_batch %mb "
+      "{p = 2.500000e-01 : f64, site = 7 : i32} : (" +
+          type + ", tensor<4xi32>, index, index) -> " + type,
+      "%d");
+  constexpr int64_t count = 2 * 64 * 48;
+  Buffer x(count, false), rng(4, false), out(count, false);
+  x.fill(6);
+  rng.fill(7);
+  ASSERT_EQ(emulateKernel(text, {&x, &rng, &out}, {3, 1}), "");
+  int64_t kept = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    if (out.at(i) == 0)
+      continue;
+    ++kept;
+    EXPECT_NEAR(out.at(i), x.at(i) / 0.75, 1e-6);
+  }
+  // Five standard deviations.
+  EXPECT_NEAR(static_cast<double>(kept) / count, 0.75, 0.028);
+}
+
+struct Rows {
+  int64_t rows, columns;
+};
+/// One warp and several; chunks of eight, four, two and one; one row; more
+/// rows than blocks in flight need not be tested apart: the loop is the same.
+const Rows rowCases[] = {{4, 64}, {3, 50}, {5, 33}, {1, 768}, {2, 1601}};
+
+TEST(GpuRows, LayerNorm) {
+  constexpr double eps = 1e-5;
+  for (const Rows &shape : rowCases)
+    for (bool isBf16 : {false, true}) {
+      int64_t rows = shape.rows, columns = shape.columns;
+      std::string c = std::to_string(columns), r = std::to_string(rows);
+      SCOPED_TRACE(r + " rows of " + c + (isBf16 ? " bf16" : " f32"));
+      std::string type = tensor("1x" + r + "x" + c, isBf16);
+      std::string vector = tensor(c, isBf16);
+      std::string row = "tensor<1x" + r + "xf32>";
+      std::string types = type + ", " + row + ", " + row;
+      std::string text = kernelText(
+          "rows", "%x: " + type + ", %w: " + vector + ", %b: " + vector, types,
+          "%y, %m, %s = nn.layer_norm %x, %w, %b {eps = 1.0e-5 : f64} : (" +
+              type + ", " + vector + ", " + vector + ") -> (" + types + ")",
+          "%y, %m, %s");
+      Buffer x(rows * columns, isBf16), w(columns, isBf16), b(columns, isBf16),
+          y(rows * columns, isBf16), mean(rows, false), rstd(rows, false);
+      x.fill(8);
+      w.fill(9);
+      b.fill(10);
+      ASSERT_EQ(emulateKernel(text, {&x, &w, &b, &y, &mean, &rstd}), "");
+      std::vector<double> expectedY, expectedMean, expectedRstd;
+      for (int64_t i = 0; i < rows; ++i) {
+        double sum = 0, squares = 0;
+        for (int64_t j = 0; j < columns; ++j)
+          sum += x.at(i * columns + j);
+        double m = sum / columns;
+        for (int64_t j = 0; j < columns; ++j)
+          squares += std::pow(x.at(i * columns + j) - m, 2);
+        double s = 1 / std::sqrt(squares / columns + eps);
+        expectedMean.push_back(m);
+        expectedRstd.push_back(s);
+        for (int64_t j = 0; j < columns; ++j)
+          expectedY.push_back((x.at(i * columns + j) - m) * s * w.at(j) +
+                              b.at(j));
+      }
+      EXPECT_LT(relativeError(y, expectedY), tolerance(isBf16));
+      EXPECT_LT(relativeError(mean, expectedMean), 1e-5);
+      EXPECT_LT(relativeError(rstd, expectedRstd), 1e-5);
+    }
+}
+
+/// More rows than blocks: the grid-stride loop uses its memory again.
+TEST(GpuRows, MoreRowsThanBlocks) {
+  constexpr int64_t rows = 4099, columns = 264;
+  std::string type = "tensor<4099x264xbf16>", vector = "tensor<264xbf16>";
+  std::string types = type + ", tensor<4099xf32>, tensor<4099xf32>";
+  std::string text = kernelText(
+      "rows", "%x: " + type + ", %w: " + vector + ", %b: " + vector, types,
+      "%y, %m, %s = nn.layer_norm %x, %w, %b {eps = 1.0e-5 : f64} : (" + type +
+          ", " + vector + ", " + vector + ") -> (" + types + ")",
+      "%y, %m, %s");
+  Buffer x(rows * columns, true), w(columns, true), b(columns, true),
+      y(rows * columns, true), mean(rows, false), rstd(rows, false);
+  x.fill(11);
+  w.fill(12);
+  b.fill(13);
+  ASSERT_EQ(emulateKernel(text, {&x, &w, &b, &y, &mean, &rstd}), "");
+  std::vector<double> expected;
+  for (int64_t i = 0; i < rows; ++i) {
+    double sum = 0;
+    for (int64_t j = 0; j < columns; ++j)
+      sum += x.at(i * columns + j);
+    expected.push_back(sum / columns);
+  }
+  EXPECT_LT(relativeError(mean, expected), 1e-5);
+}
+
+} // namespace
