@@ -27,22 +27,25 @@ namespace heddle::cpu {
 namespace {
 constexpr int64_t forwardKeyBlock = 120;
 
-/// Where the forward pass keeps what, in elements of a thread's scratch.
+/// Where the forward pass keeps what, in words of a thread's scratch.
 struct ForwardScratch {
   explicit ForwardScratch(const AttentionBlocking &blocking) {
-    keys = plan.take(blocking.keyPanel());
-    values = plan.take(blocking.keyPanel());
-    queries = plan.take(blocking.queryPanel());
-    queriesTransposed = plan.take(blocking.queryPanel());
+    keys = plan.take(blocking.keys * blocking.naturalRow());
+    values = plan.take(blocking.keys * blocking.naturalRow());
+    pairedValues = blocking.pairs == 1
+                       ? values
+                       : plan.take(blocking.keys / 2 * blocking.headRow());
+    queries = plan.take(blocking.queries() * blocking.naturalRow());
+    queriesTransposed = plan.take(blocking.queries() * blocking.naturalRow());
     scores = plan.take(blocking.scorePanel());
-    sums = plan.take(blocking.queryPanel());
+    sums = plan.take(blocking.queries() * blocking.headRow());
     maximum = plan.take(blocking.queries());
     newMaximum = plan.take(blocking.queries());
     normalizer = plan.take(blocking.queries());
     factor = plan.take(blocking.queries());
   }
   ScratchPlan plan;
-  int64_t keys, values, queries, queriesTransposed, scores, sums;
+  int64_t keys, values, pairedValues, queries, queriesTransposed, scores, sums;
   int64_t maximum, newMaximum, normalizer, factor;
 };
 
@@ -68,7 +71,7 @@ private:
 
   Heads q, k, v, out;
   Value lsePointer, probability;
-  Panel keys, values, queries, queriesTransposed, scores, sums;
+  Panel keys, values, pairedValues, queries, queriesTransposed, scores, sums;
   Panel maximum, newMaximum, normalizer, factor;
 };
 
@@ -76,10 +79,12 @@ ForwardEmitter::ForwardEmitter(LoopBuilder &b, const AttentionSpec &spec,
                                const AttentionBlocking &blocking, Value scratch)
     : AttentionEmitter(b, spec, blocking, scratch) {
   ForwardScratch at(blocking);
-  int64_t headRow = blocking.headRow(), queryRow = blocking.queries();
-  keys = panel(at.keys, headRow);
-  values = panel(at.values, headRow);
-  queries = panel(at.queries, headRow);
+  int64_t naturalRow = blocking.naturalRow(), headRow = blocking.headRow();
+  int64_t queryRow = blocking.queries();
+  keys = panel(at.keys, naturalRow);
+  values = panel(at.values, naturalRow);
+  pairedValues = panel(at.pairedValues, headRow);
+  queries = panel(at.queries, naturalRow);
   queriesTransposed = panel(at.queriesTransposed, queryRow);
   scores = panel(at.scores, queryRow);
   sums = panel(at.sums, headRow);
@@ -136,6 +141,7 @@ void ForwardEmitter::packKeysAndValues(Value batch, Value kvHead) {
            keys);
   packRows(rowPointer(v, batch, kvHead, zero), v.row, rows, blocking.keys,
            values);
+  pairRows(values, blocking.keys, pairedValues);
 }
 
 void ForwardEmitter::queryBlock(Value batch, Value head, Value firstQuery) {
@@ -143,7 +149,7 @@ void ForwardEmitter::queryBlock(Value batch, Value head, Value firstQuery) {
       minimum(b.sub(b.constant(spec.seq), firstQuery), blocking.queries());
   packRows(rowPointer(q, batch, head, firstQuery), q.row, rows,
            blocking.queries(), queries);
-  transposeQueries(queries, spec.scale * M_LOG2E, queriesTransposed);
+  transposeQueries(queries, queryFactor(), queriesTransposed);
   double lowest = std::numeric_limits<float>::lowest();
   fill(maximum, 1, lowest);
   fill(newMaximum, 1, lowest);
@@ -172,7 +178,7 @@ void ForwardEmitter::scoreTile(Value firstQuery, const KeyRange &range,
   Values init(tile.rows * tile.vectors, splat(0.0));
   Values products = multiply(tile, rowsFrom(keys, key),
                              columnsFrom(queriesTransposed, tile.column),
-                             b.constant(headDepth()), 4, init);
+                             headDepth(), 4, init);
   Panel target = columnsFrom(rowsFrom(scores, tile.row), tile.column);
   Panel maxima = columnsFrom(newMaximum, tile.column);
   Value hidden = splat(-std::numeric_limits<float>::infinity());
@@ -180,7 +186,7 @@ void ForwardEmitter::scoreTile(Value firstQuery, const KeyRange &range,
     Value largest = loadVector(vectorAt(maxima, 0, vec));
     Value query = b.add(b.add(firstQuery, tile.column), vec * blocking.lanes);
     for (int64_t r = 0; r < tile.rows; ++r) {
-      Value score = products[r * tile.vectors + vec];
+      Value score = scaleScore(products[r * tile.vectors + vec]);
       if (masked)
         score = b.select(seen(query, b.add(key, r)), score, hidden);
       largest = greater(score, largest);
@@ -221,10 +227,18 @@ Value ForwardEmitter::exponentials(const Panel &scores, const KeyRange &keys,
     }
     for (int64_t r = 0; spec.p > 0 && r < blocking.keyUnit; r += 4)
       kept.append(keep(probability, query, b.add(b.add(keys.first, row), r)));
-    for (int64_t r = 0; r < blocking.keyUnit; ++r) {
-      Value value =
-          kept.empty() ? powers[r] : b.select(kept[r], powers[r], splat(0.0));
-      storeVector(value, vectorAt(rows, r, 0));
+    auto value = [&](int64_t r) {
+      return kept.empty() ? powers[r]
+                          : b.select(kept[r], powers[r], splat(0.0));
+    };
+    // Pairs of rows go where rows were that have been read already.
+    Panel target = rowsFrom(scores, pairsOf(row));
+    for (int64_t r = 0; r < blocking.keyUnit; r += blocking.pairs) {
+      Value pointer = vectorAt(target, r / blocking.pairs, 0);
+      if (blocking.pairs == 1)
+        storeVector(value(r), pointer);
+      else
+        storePaired(value(r), value(r + 1), pointer);
     }
     while (powers.size() > 1) {
       Value last = powers.pop_back_val();
@@ -240,7 +254,7 @@ Value ForwardEmitter::exponentials(const Panel &scores, const KeyRange &keys,
 void ForwardEmitter::weightedSum(const KeyRange &range) {
   RowRange rows;
   rows.fixed = blocking.queries();
-  Panel right = rowsFrom(values, range.first);
+  Panel right = rowsFrom(pairedValues, pairsOf(range.first));
   forTiles(rows, blocking.headGroups, [&](const Tile &tile) {
     Panel target = columnsFrom(rowsFrom(sums, tile.row), tile.column);
     Panel factors = columnsFrom(factor, tile.row);
@@ -253,7 +267,7 @@ void ForwardEmitter::weightedSum(const KeyRange &range) {
     }
     Values products =
         multiply(tile, transposed(columnsFrom(scores, tile.row)),
-                 columnsFrom(right, tile.column), range.end, 3, init);
+                 columnsFrom(right, tile.column), pairsOf(range.end), 3, init);
     for (int64_t r = 0; r < tile.rows; ++r)
       for (int64_t vec = 0; vec < tile.vectors; ++vec)
         storeVector(products[r * tile.vectors + vec], vectorAt(target, r, vec));

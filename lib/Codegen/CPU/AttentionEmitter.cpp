@@ -8,6 +8,7 @@
 
 #include "AttentionEmitter.h"
 #include "llvm/Support/MathExtras.h"
+#include <cmath>
 
 using namespace mlir;
 
@@ -34,6 +35,9 @@ AttentionBlocking::AttentionBlocking(const AttentionSpec &spec,
                                      const CpuTarget &target,
                                      int64_t maxKeyBlock)
     : lanes(target.lanes()) {
+  // CPUs with AMX have vdpbf16ps at half the speed of multiply-add.
+  bool hasFastDot = target.hasBf16Dot && !target.hasAmx;
+  pairs = hasFastDot && spec.elementType.isBF16() ? 2 : 1;
   widest = target.hasAvx512 ? 4 : 2;
   headVectors = llvm::divideCeil(spec.headDim, lanes);
   // Small blocks compute fewer masked scores, but read keys more often.
@@ -126,117 +130,6 @@ void AttentionEmitter::storeHead(Value value, Value row, int64_t vector) {
 }
 
 //===----------------------------------------------------------------------===//
-// Panels
-//===----------------------------------------------------------------------===//
-
-AttentionEmitter::Panel AttentionEmitter::panel(int64_t scratchOffset,
-                                                int64_t row) {
-  return {b.advance(scratch, f32, b.constant(scratchOffset)), row};
-}
-
-AttentionEmitter::Panel AttentionEmitter::rowsFrom(const Panel &panel,
-                                                   Value first) {
-  return {b.advance(panel.pointer, f32, b.mul(first, panel.row)), panel.row,
-          panel.column};
-}
-
-AttentionEmitter::Panel AttentionEmitter::columnsFrom(const Panel &panel,
-                                                      Value first) {
-  return {b.advance(panel.pointer, f32, b.mul(first, panel.column)), panel.row,
-          panel.column};
-}
-
-Value AttentionEmitter::vectorAt(const Panel &panel, int64_t row,
-                                 int64_t vector) {
-  return b.advance(panel.pointer, f32,
-                   row * panel.row + vector * blocking.lanes);
-}
-
-Value AttentionEmitter::loadVector(Value pointer) {
-  return b.load(vectorType, pointer, blocking.lanes * 4);
-}
-
-void AttentionEmitter::storeVector(Value value, Value pointer) {
-  b.store(value, pointer, blocking.lanes * 4);
-}
-
-Value AttentionEmitter::loadSplat(Value pointer) {
-  return splat(b.load(f32, pointer, 4), vectorType);
-}
-
-Value AttentionEmitter::splat(Value scalar, VectorType type) {
-  return b.create<vector::BroadcastOp>(type, scalar);
-}
-
-Value AttentionEmitter::splat(double value) {
-  return b.create<arith::ConstantOp>(
-      DenseElementsAttr::get(vectorType, static_cast<float>(value)));
-}
-
-void AttentionEmitter::packRows(Value source, int64_t stride, Value rows,
-                                int64_t total, const Panel &to) {
-  auto forRows = [&](Value begin, Value end,
-                     function_ref<Value(Value, int64_t)> get) {
-    b.forLoop(begin, end, 1, [&](Value row) {
-      Panel target = rowsFrom(to, row);
-      for (int64_t v = 0; v < blocking.headVectors; ++v)
-        storeVector(get(row, v), vectorAt(target, 0, v));
-    });
-  };
-  forRows(b.constant(0), rows, [&](Value row, int64_t v) {
-    Value from = b.advance(source, spec.elementType, b.mul(row, stride));
-    return loadHead(from, v);
-  });
-  forRows(rows, b.constant(total), [&](Value, int64_t) { return splat(0.0); });
-}
-
-void AttentionEmitter::transposeQueries(const Panel &from, double factor,
-                                        const Panel &to) {
-  int64_t lanes = blocking.lanes;
-  auto transposeSquare = [&](const Panel &from, const Panel &to) {
-    Values rows;
-    for (int64_t r = 0; r < lanes; ++r)
-      rows.push_back(loadVector(vectorAt(from, r, 0)));
-    // Swaps the off-diagonal quarters of squares of size 2, 4, 8 ...
-    for (int64_t size = 1; size < lanes; size *= 2) {
-      SmallVector<int64_t> upper, lower;
-      for (int64_t lane = 0; lane < lanes; ++lane) {
-        upper.push_back(lane & size ? lanes + lane - size : lane);
-        lower.push_back(lane & size ? lanes + lane : lane + size);
-      }
-      for (int64_t r = 0; r < lanes; ++r) {
-        if (r & size)
-          continue;
-        Value top = rows[r], bottom = rows[r + size];
-        rows[r] = b.shuffle(top, bottom, upper);
-        rows[r + size] = b.shuffle(top, bottom, lower);
-      }
-    }
-    for (int64_t r = 0; r < lanes; ++r) {
-      Value row = rows[r];
-      if (factor != 1.0)
-        row = b.create<arith::MulFOp>(row, splat(factor));
-      storeVector(row, vectorAt(to, r, 0));
-    }
-  };
-  Value zero = b.constant(0), headRow = b.constant(blocking.headRow());
-  b.forLoop(zero, b.constant(blocking.queries()), lanes, [&](Value query) {
-    Panel fromRows = rowsFrom(from, query), toColumns = columnsFrom(to, query);
-    b.forLoop(zero, headRow, lanes, [&](Value column) {
-      transposeSquare(columnsFrom(fromRows, column),
-                      rowsFrom(toColumns, column));
-    });
-  });
-}
-
-void AttentionEmitter::fill(const Panel &to, int64_t rows, double value) {
-  Value zero = b.constant(0), end = b.constant(rows * to.row);
-  b.forLoop(zero, end, blocking.lanes, [&](Value index) {
-    storeVector(splat(value), b.advance(to.pointer, f32, index));
-  });
-}
-
-//===----------------------------------------------------------------------===//
 // Products
 //===----------------------------------------------------------------------===//
 
@@ -288,12 +181,33 @@ LoopBuilder::Values AttentionEmitter::multiply(const Tile &tile,
                 b.advance(column.pointer, f32, r * left.row + u * left.column));
             for (int64_t v = 0; v < tile.vectors; ++v) {
               Value &sum = acc[r * tile.vectors + v];
-              sum = b.create<vector::FMAOp>(scalar, columns[v], sum);
+              sum = multiplyAdd(scalar, columns[v], sum);
             }
           }
         }
         return acc;
       });
+}
+
+Value AttentionEmitter::multiplyAdd(Value left, Value right, Value sum) {
+  if (blocking.pairs == 1)
+    return b.create<vector::FMAOp>(left, right, sum);
+  auto words = VectorType::get(2 * blocking.lanes, b.builder.getBF16Type());
+  auto call = b.builder.create<LLVM::CallIntrinsicOp>(
+      b.loc, vectorType,
+      b.builder.getStringAttr("llvm.x86.avx512bf16.dpbf16ps.512"),
+      ValueRange{sum, b.create<LLVM::BitcastOp>(words, left),
+                 b.create<LLVM::BitcastOp>(words, right)});
+  return call.getResult(0);
+}
+
+Value AttentionEmitter::headDepth() {
+  int64_t words = llvm::divideCeil(spec.headDim, blocking.pairs);
+  return b.constant(llvm::alignTo(words, 4));
+}
+
+Value AttentionEmitter::pairsOf(Value count) {
+  return blocking.pairs == 1 ? count : b.div(count, blocking.pairs);
 }
 
 void AttentionEmitter::accumulate(const RowRange &range, const Panel &left,
@@ -368,6 +282,14 @@ Value AttentionEmitter::seen(Value query, Value key) {
 //===----------------------------------------------------------------------===//
 // Mathematics
 //===----------------------------------------------------------------------===//
+
+double AttentionEmitter::queryFactor() const { return spec.scale * M_LOG2E; }
+
+Value AttentionEmitter::scaleScore(Value product) {
+  if (blocking.pairs == 1)
+    return product;
+  return b.create<arith::MulFOp>(product, splat(queryFactor()));
+}
 
 Value AttentionEmitter::greater(Value x, Value y) {
   // The form that is one maxps.

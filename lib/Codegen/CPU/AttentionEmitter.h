@@ -22,11 +22,17 @@ struct ColumnGroup {
 
 /// How one attention is cut into blocks. Scores are kept transposed: a row is a
 /// key, the lanes of its vectors are queries.
+///
+/// Factors of products are made of words of 32 bits: one f32, or two bf16 that
+/// are adjacent in the dimension which the product sums over. "Natural" panels
+/// keep the words of a row of a head together; "paired" ones have a row of
+/// words for two rows of elements. With f32 they are the same.
 struct AttentionBlocking {
   AttentionBlocking(const AttentionSpec &spec, const CpuTarget &target,
                     int64_t maxKeyBlock);
 
   int64_t lanes;
+  int64_t pairs;        ///< Elements in a word.
   int64_t widest;       ///< Vectors in one row of a tile, at most.
   int64_t headVectors;  ///< Vectors in one row of a head, the last one padded.
   int64_t queryVectors; ///< Vectors in one row of scores.
@@ -38,17 +44,18 @@ struct AttentionBlocking {
 
   int64_t headRow() const { return headVectors * lanes; }
   int64_t queries() const { return queryVectors * lanes; }
-  int64_t keyPanel() const { return keys * headRow(); }
-  int64_t queryPanel() const { return queries() * headRow(); }
+  int64_t naturalRow() const {
+    return (headRow() / pairs + lanes - 1) / lanes * lanes;
+  }
   int64_t scorePanel() const { return keyBlock * queries(); }
 };
 
-/// Hands out aligned offsets, in f32 elements, of a thread's scratch.
+/// Hands out aligned offsets, in words, of a thread's scratch.
 class ScratchPlan {
 public:
-  int64_t take(int64_t elements) {
+  int64_t take(int64_t words) {
     int64_t offset = size;
-    size += (elements + 15) / 16 * 16;
+    size += (words + 15) / 16 * 16;
     return offset;
   }
   int64_t bytes() const { return size * 4; }
@@ -78,7 +85,7 @@ protected:
   mlir::Value rowPointer(const Heads &heads, mlir::Value batch,
                          mlir::Value head, mlir::Value row);
 
-  /// A matrix of f32 in scratch; element (i, j) is at i * row + j * column.
+  /// A matrix of words in scratch; word (i, j) is at i * row + j * column.
   struct Panel {
     mlir::Value pointer;
     int64_t row, column = 1;
@@ -92,19 +99,28 @@ protected:
   mlir::Value vectorAt(const Panel &panel, int64_t row, int64_t vector);
   mlir::Value loadVector(mlir::Value pointer);
   void storeVector(mlir::Value value, mlir::Value pointer);
+  /// Stores f32 lanes as elements of a natural panel.
+  void storeNatural(mlir::Value value, const Panel &panel, int64_t row,
+                    int64_t vector);
+  /// Stores the f32 lanes of two rows as one row of a paired panel of bf16.
+  void storePaired(mlir::Value even, mlir::Value odd, mlir::Value pointer);
   mlir::Value loadSplat(mlir::Value pointer);
   mlir::Value splat(mlir::Value scalar, mlir::VectorType type);
   mlir::Value splat(double value);
 
-  /// Widens `rows` rows of a head from `source` on, with `stride` elements
-  /// between rows, to the first rows of `to`, and makes the others, up to
-  /// `total`, zero.
+  /// Copies `rows` rows of a head from `source` on, with `stride` elements
+  /// between rows, to the first rows of the natural panel `to`, and makes the
+  /// others, up to `total`, zero.
   void packRows(mlir::Value source, int64_t stride, mlir::Value rows,
                 int64_t total, const Panel &to);
   /// Loads or stores vector `vector` of a row of a head.
   mlir::Value loadHead(mlir::Value row, int64_t vector);
   void storeHead(mlir::Value value, mlir::Value row, int64_t vector);
-  /// `to` = factor * the transposition of `from`, a panel of queries.
+  /// Makes the paired panel `to` of `rows` rows of the natural panel `from`.
+  /// With f32 there is nothing to do.
+  void pairRows(const Panel &from, int64_t rows, const Panel &to);
+  /// `to` = the transposition of `from`, a natural panel of queries, with f32
+  /// times `factor`.
   void transposeQueries(const Panel &from, double factor, const Panel &to);
   void fill(const Panel &to, int64_t rows, double value);
 
@@ -122,14 +138,16 @@ protected:
   void forTiles(const RowRange &range, llvm::ArrayRef<ColumnGroup> groups,
                 llvm::function_ref<void(const Tile &)> body);
   /// init + left * right for one tile; `left` begins at the tile's first row,
-  /// `right` at its first column. `depth` is a multiple of `unroll`.
+  /// `right` at its first column. `depth`, in words, is a multiple of `unroll`.
   Values multiply(const Tile &tile, const Panel &left, const Panel &right,
                   mlir::Value depth, int64_t unroll, mlir::ValueRange init);
   /// to += left * right over all tiles of the heads' columns.
   void accumulate(const RowRange &range, const Panel &left, const Panel &right,
                   mlir::Value depth, int64_t unroll, const Panel &to);
-  /// Elements of a head that products of queries and keys sum over.
-  int64_t headDepth() const { return (spec.headDim + 3) / 4 * 4; }
+  /// Words of a head that products of queries and keys sum over.
+  mlir::Value headDepth();
+  /// Words in which `count` rows stand in a paired panel.
+  mlir::Value pairsOf(mlir::Value count);
 
   /// A block of keys from key `first` on: the block's first `full` keys are
   /// seen by all queries of a block, those below `end` by some.
@@ -146,6 +164,11 @@ protected:
   /// 2^t for t <= 0 or slightly above; zero below 2^-125.
   mlir::Value exp2(mlir::Value t);
   mlir::Value greater(mlir::Value x, mlir::Value y);
+
+  /// The factor from dot products to scores in units of log 2: what queries are
+  /// multiplied by with f32; bf16 products are multiplied themselves.
+  double queryFactor() const;
+  mlir::Value scaleScore(mlir::Value product);
 
   void prepareRandom(const AttentionRandom &random);
   /// The index of the first probability of a head in the whole tensor.
@@ -165,6 +188,9 @@ protected:
   mlir::VectorType vectorType; ///< f32 lanes.
 
 private:
+  mlir::Value naturalAt(const Panel &panel, int64_t row, int64_t vector);
+  mlir::Value multiplyAdd(mlir::Value left, mlir::Value right, mlir::Value sum);
+
   struct PhiloxState {
     mlir::Value counter[4]; ///< Vectors of i64, of which the low halves count.
   };

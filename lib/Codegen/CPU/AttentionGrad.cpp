@@ -26,24 +26,41 @@ namespace heddle::cpu {
 namespace {
 constexpr int64_t gradKeyBlock = 96;
 
-/// Where the gradient keeps what, in elements of a thread's scratch.
+/// Where the gradient keeps what, in words of a thread's scratch.
 struct GradScratch {
   GradScratch(const AttentionSpec &spec, const AttentionBlocking &blocking) {
-    for (int64_t *panel : {&keys, &values, &gradKeys, &gradValues})
-      *panel = plan.take(blocking.keyPanel());
-    for (int64_t *panel : {&queries, &queriesTransposed, &gradOutput,
-                           &gradOutputTransposed, &gradQueries})
-      *panel = plan.take(blocking.queryPanel());
+    int64_t natural = blocking.naturalRow(), row = blocking.headRow();
+    int64_t queryCount = blocking.queries();
+    // Paired panels, which are the natural ones with f32.
+    auto take = [&](int64_t naturalOffset, int64_t words) {
+      return blocking.pairs == 1 ? naturalOffset : plan.take(words / 2);
+    };
+    keys = plan.take(blocking.keys * natural);
+    pairedKeys = take(keys, blocking.keys * row);
+    values = plan.take(blocking.keys * natural);
+    gradKeys = plan.take(blocking.keys * row);
+    gradValues = plan.take(blocking.keys * row);
+    queries = plan.take(queryCount * natural);
+    pairedQueries = take(queries, queryCount * row);
+    queriesTransposed = plan.take(queryCount * natural);
+    gradOutput = plan.take(queryCount * natural);
+    pairedGradOutput = take(gradOutput, queryCount * row);
+    gradOutputTransposed = plan.take(queryCount * natural);
+    gradQueries = plan.take(queryCount * row);
     probabilities = plan.take(blocking.scorePanel());
-    gradScores = plan.take(blocking.scorePanel());
+    weights = take(probabilities, blocking.scorePanel());
+    gradScores = plan.take(blocking.scorePanel() / blocking.pairs);
+    pairedGradScores = take(gradScores, blocking.scorePanel());
     dropout = spec.p > 0 ? plan.take(blocking.scorePanel()) : 0;
-    lse = plan.take(blocking.queries());
-    delta = plan.take(blocking.queries());
+    lse = plan.take(queryCount);
+    delta = plan.take(queryCount);
   }
   ScratchPlan plan;
-  int64_t keys, values, gradKeys, gradValues;
-  int64_t queries, queriesTransposed, gradOutput, gradOutputTransposed;
-  int64_t gradQueries, probabilities, gradScores, dropout, lse, delta;
+  int64_t keys, pairedKeys, values, gradKeys, gradValues;
+  int64_t queries, pairedQueries, queriesTransposed;
+  int64_t gradOutput, pairedGradOutput, gradOutputTransposed, gradQueries;
+  int64_t probabilities, weights, gradScores, pairedGradScores, dropout;
+  int64_t lse, delta;
 };
 
 /// The tensors of the gradient.
@@ -70,33 +87,42 @@ private:
   void probabilityTile(Value firstQuery, const KeyRange &range,
                        const Tile &tile, bool masked);
   void gradScoreTiles(const KeyRange &range);
+  void gradScoreColumn(const Tile &tile, int64_t vec, const Values &products);
   void storeRows(const Panel &from, double factor, const Heads &to, Value batch,
                  Value head, Value firstRow, Value rows);
 
   std::array<Heads, 3> qkv, gradQkv;
   Heads grad, out;
   Value lsePointer, probability;
-  Panel keys, values, gradKeys, gradValues;
-  Panel queries, queriesTransposed, gradOutput, gradOutputTransposed;
-  Panel gradQueries, probabilities, gradScores, dropout, lse, delta;
+  Panel keys, pairedKeys, values, gradKeys, gradValues;
+  Panel queries, pairedQueries, queriesTransposed;
+  Panel gradOutput, pairedGradOutput, gradOutputTransposed, gradQueries;
+  Panel probabilities, weights, gradScores, pairedGradScores, dropout;
+  Panel lse, delta;
 };
 
 GradEmitter::GradEmitter(LoopBuilder &b, const AttentionSpec &spec,
                          const AttentionBlocking &blocking, Value scratch)
     : AttentionEmitter(b, spec, blocking, scratch) {
   GradScratch at(spec, blocking);
-  int64_t headRow = blocking.headRow(), queryRow = blocking.queries();
-  keys = panel(at.keys, headRow);
-  values = panel(at.values, headRow);
+  int64_t naturalRow = blocking.naturalRow(), headRow = blocking.headRow();
+  int64_t queryRow = blocking.queries();
+  keys = panel(at.keys, naturalRow);
+  pairedKeys = panel(at.pairedKeys, headRow);
+  values = panel(at.values, naturalRow);
   gradKeys = panel(at.gradKeys, headRow);
   gradValues = panel(at.gradValues, headRow);
-  queries = panel(at.queries, headRow);
-  gradOutput = panel(at.gradOutput, headRow);
-  gradQueries = panel(at.gradQueries, headRow);
+  queries = panel(at.queries, naturalRow);
+  pairedQueries = panel(at.pairedQueries, headRow);
   queriesTransposed = panel(at.queriesTransposed, queryRow);
+  gradOutput = panel(at.gradOutput, naturalRow);
+  pairedGradOutput = panel(at.pairedGradOutput, headRow);
   gradOutputTransposed = panel(at.gradOutputTransposed, queryRow);
+  gradQueries = panel(at.gradQueries, headRow);
   probabilities = panel(at.probabilities, queryRow);
-  gradScores = panel(at.gradScores, queryRow);
+  weights = panel(at.weights, queryRow / blocking.pairs);
+  gradScores = panel(at.gradScores, queryRow / blocking.pairs);
+  pairedGradScores = panel(at.pairedGradScores, queryRow);
   dropout = panel(at.dropout, queryRow);
   lse = panel(at.lse, queryRow);
   delta = panel(at.delta, queryRow);
@@ -128,6 +154,7 @@ void GradEmitter::keyHead(Value batch, Value kvHead) {
            blocking.keys, keys);
   packRows(rowPointer(qkv[2], batch, kvHead, zero), qkv[2].row, rows,
            blocking.keys, values);
+  pairRows(keys, blocking.keys, pairedKeys);
   fill(gradKeys, blocking.keys, 0.0);
   fill(gradValues, blocking.keys, 0.0);
 
@@ -150,7 +177,7 @@ void GradEmitter::queryBlock(Value batch, Value head, Value firstQuery) {
   loadStatistics(batch, head, firstQuery, rows);
   fill(gradQueries, blocking.queries(), 0.0);
 
-  Value queryCount = b.constant(blocking.queries());
+  Value queryWords = pairsOf(b.constant(blocking.queries()));
   RowRange queryRows;
   queryRows.fixed = blocking.queries();
   forKeyBlocks(firstQuery, [&](const KeyRange &range) {
@@ -159,12 +186,13 @@ void GradEmitter::queryBlock(Value batch, Value head, Value firstQuery) {
     probabilityTiles(firstQuery, range);
     gradScoreTiles(range);
     RowRange keyRows = {b.constant(0), range.end};
-    accumulate(keyRows, probabilities, gradOutput, queryCount, 4,
+    accumulate(keyRows, weights, pairedGradOutput, queryWords, 4,
                rowsFrom(gradValues, range.first));
-    accumulate(keyRows, gradScores, queries, queryCount, 4,
+    accumulate(keyRows, gradScores, pairedQueries, queryWords, 4,
                rowsFrom(gradKeys, range.first));
-    accumulate(queryRows, transposed(gradScores), rowsFrom(keys, range.first),
-               range.end, 3, gradQueries);
+    accumulate(queryRows, transposed(pairedGradScores),
+               rowsFrom(pairedKeys, pairsOf(range.first)), pairsOf(range.end),
+               3, gradQueries);
   });
   storeRows(gradQueries, spec.scale, gradQkv[0], batch, head, firstQuery, rows);
 }
@@ -173,9 +201,11 @@ void GradEmitter::loadQueries(Value batch, Value head, Value firstQuery,
                               Value rows) {
   packRows(rowPointer(qkv[0], batch, head, firstQuery), qkv[0].row, rows,
            blocking.queries(), queries);
-  transposeQueries(queries, spec.scale * M_LOG2E, queriesTransposed);
+  pairRows(queries, blocking.queries(), pairedQueries);
+  transposeQueries(queries, queryFactor(), queriesTransposed);
   packRows(rowPointer(grad, batch, head, firstQuery), grad.row, rows,
            blocking.queries(), gradOutput);
+  pairRows(gradOutput, blocking.queries(), pairedGradOutput);
   transposeQueries(gradOutput, 1.0, gradOutputTransposed);
 }
 
@@ -197,12 +227,13 @@ void GradEmitter::loadStatistics(Value batch, Value head, Value firstQuery,
             });
   fill(delta, 1, 0.0);
   b.forLoop(zero, rows, 1, [&](Value row) {
-    Value forward = rowPointer(out, batch, head, b.add(firstQuery, row));
-    Panel gradRow = rowsFrom(gradOutput, row);
+    Value query = b.add(firstQuery, row);
+    Value forward = rowPointer(out, batch, head, query);
+    Value gradRow = rowPointer(grad, batch, head, query);
     Value sum = splat(0.0);
     for (int64_t vec = 0; vec < blocking.headVectors; ++vec)
       sum = b.create<vector::FMAOp>(loadHead(forward, vec),
-                                    loadVector(vectorAt(gradRow, 0, vec)), sum);
+                                    loadHead(gradRow, vec), sum);
     Value total = b.create<vector::ReductionOp>(vector::CombiningKind::ADD, sum,
                                                 arith::FastMathFlags::reassoc);
     b.store(total, b.advance(delta.pointer, f32, row), 4);
@@ -242,15 +273,15 @@ void GradEmitter::probabilityTile(Value firstQuery, const KeyRange &range,
   Values init(tile.rows * tile.vectors, splat(0.0));
   Values products = multiply(tile, rowsFrom(keys, key),
                              columnsFrom(queriesTransposed, tile.column),
-                             b.constant(headDepth()), 4, init);
+                             headDepth(), 4, init);
   Panel target = columnsFrom(rowsFrom(probabilities, tile.row), tile.column);
   Panel norms = columnsFrom(lse, tile.column);
   for (int64_t vec = 0; vec < tile.vectors; ++vec) {
     Value norm = loadVector(vectorAt(norms, 0, vec));
     Value query = b.add(b.add(firstQuery, tile.column), vec * blocking.lanes);
     for (int64_t r = 0; r < tile.rows; ++r) {
-      Value value =
-          exp2(b.create<arith::SubFOp>(products[r * tile.vectors + vec], norm));
+      Value score = scaleScore(products[r * tile.vectors + vec]);
+      Value value = exp2(b.create<arith::SubFOp>(score, norm));
       if (masked)
         value = b.select(seen(query, b.add(key, r)), value, splat(0.0));
       storeVector(value, vectorAt(target, r, vec));
@@ -266,29 +297,44 @@ void GradEmitter::gradScoreTiles(const KeyRange &range) {
     Value key = b.add(range.first, tile.row);
     Values products = multiply(tile, rowsFrom(values, key),
                                columnsFrom(gradOutputTransposed, tile.column),
-                               b.constant(headDepth()), 4, init);
-    auto part = [&](const Panel &panel) {
-      return columnsFrom(rowsFrom(panel, tile.row), tile.column);
-    };
-    Panel target = part(gradScores), weights = part(probabilities);
-    Panel factors = part(dropout), deltas = columnsFrom(delta, tile.column);
-    for (int64_t vec = 0; vec < tile.vectors; ++vec) {
-      Value shift = loadVector(vectorAt(deltas, 0, vec));
-      for (int64_t r = 0; r < tile.rows; ++r) {
-        Value value = products[r * tile.vectors + vec];
-        Value weight = loadVector(vectorAt(weights, r, vec));
-        if (spec.p > 0) {
-          Value factor = loadVector(vectorAt(factors, r, vec));
-          value = b.create<arith::MulFOp>(value, factor);
-          storeVector(b.create<arith::MulFOp>(weight, factor),
-                      vectorAt(weights, r, vec));
-        }
-        value = b.create<arith::SubFOp>(value, shift);
-        storeVector(b.create<arith::MulFOp>(weight, value),
-                    vectorAt(target, r, vec));
-      }
-    }
+                               headDepth(), 4, init);
+    for (int64_t vec = 0; vec < tile.vectors; ++vec)
+      gradScoreColumn(tile, vec, products);
   });
+}
+
+/// One column of vectors of `gradScoreTiles`, from dP in `products`.
+void GradEmitter::gradScoreColumn(const Tile &tile, int64_t vec,
+                                  const Values &products) {
+  auto part = [&](const Panel &panel, Value column) {
+    return columnsFrom(rowsFrom(panel, tile.row), column);
+  };
+  Panel from = part(probabilities, tile.column);
+  Panel factors = part(dropout, tile.column);
+  Value columnWord = pairsOf(tile.column);
+  Panel weighted = part(weights, columnWord);
+  Panel target = part(gradScores, columnWord);
+  Panel paired =
+      columnsFrom(rowsFrom(pairedGradScores, pairsOf(tile.row)), tile.column);
+  Value shift = loadVector(vectorAt(columnsFrom(delta, tile.column), 0, vec));
+  Value even;
+  for (int64_t r = 0; r < tile.rows; ++r) {
+    Value value = products[r * tile.vectors + vec];
+    Value weight = loadVector(vectorAt(from, r, vec)), kept = weight;
+    if (spec.p > 0) {
+      Value factor = loadVector(vectorAt(factors, r, vec));
+      value = b.create<arith::MulFOp>(value, factor);
+      kept = b.create<arith::MulFOp>(weight, factor);
+    }
+    if (spec.p > 0 || blocking.pairs == 2)
+      storeNatural(kept, weighted, r, vec);
+    value = b.create<arith::SubFOp>(value, shift);
+    value = b.create<arith::MulFOp>(weight, value);
+    storeNatural(value, target, r, vec);
+    if (blocking.pairs == 2 && r % 2 == 1)
+      storePaired(even, value, vectorAt(paired, r / 2, vec));
+    even = value;
+  }
 }
 
 void GradEmitter::storeRows(const Panel &from, double factor, const Heads &to,

@@ -264,7 +264,10 @@ TEST_P(AttentionTest, Bf16) {
   for (int64_t headDim : {1, 24, 64, 80})
     for (bool packed : {false, true})
       check({2, 70, 4, 2, headDim, true, packed, /*isBf16=*/true});
-  check({1, 300, 2, 2, 64, false, true, /*isBf16=*/true});
+  for (int64_t seq : {1, 7, 33, 300})
+    for (int64_t headDim : {16, 33})
+      check({1, seq, 2, 2, headDim, seq == 33, true, /*isBf16=*/true});
+  check({1, 40, 1, 1, 256, false, true, /*isBf16=*/true});
 }
 
 TEST_P(AttentionTest, Dropout) {
@@ -272,7 +275,8 @@ TEST_P(AttentionTest, Dropout) {
     for (bool causal : {false, true})
       check({2, seq, 2, 2, 16, causal, true, false, /*p=*/0.1});
   check({2, 100, 4, 2, 64, true, false, false, /*p=*/0.5});
-  check({2, 64, 4, 2, 64, true, true, /*isBf16=*/true, /*p=*/0.25});
+  for (int64_t seq : {7, 64, 130})
+    check({2, seq, 4, 2, 64, true, true, /*isBf16=*/true, /*p=*/0.25});
 }
 
 /// Scores of some hundreds have an error of 1e-5, and so have their powers.

@@ -7,8 +7,10 @@
 // Emits softmax(scale q k^T) v by heads, and its gradient, without a matrix of
 // scores in memory: a block of queries meets one block of keys after the other
 // (Dao et al., arXiv 2205.14135), and the gradient computes the probabilities
-// again. All arithmetic is f32. Threads share no result, so there is no barrier
-// and the bits do not depend on their number.
+// again. Sums and exponentials are f32. The factors of products are f32 too,
+// except for bf16 tensors on CPUs with a fast vdpbf16ps: there probabilities and
+// gradients of scores are rounded to bf16. Threads share no result, so there is
+// no barrier and the bits do not depend on their number.
 //
 //===----------------------------------------------------------------------===//
 
