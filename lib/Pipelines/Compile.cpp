@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "EmitPhase.h"
 #include "dialects/Plan/PlanDialect.h"
 #include "heddle/Pipelines/Compile.h"
 #include "mlir/IR/Verifier.h"
@@ -55,13 +56,6 @@ static LogicalResult finishPhase(ModuleOp module, Phase phase,
   return writeDump(module, phase, options.dumpPhases);
 }
 
-namespace {
-struct PhaseSeconds {
-  std::string name;
-  double seconds;
-};
-} // namespace
-
 LogicalResult heddle::compile(ModuleOp module, const CompileOptions &options) {
   using Clock = std::chrono::steady_clock;
   std::optional<Phase> start = parsePhase(
@@ -71,7 +65,7 @@ LogicalResult heddle::compile(ModuleOp module, const CompileOptions &options) {
   if (!start || !stop)
     return module.emitError("H0121: there is no phase \"")
            << (start ? options.stopAfter : options.startFrom) << "\"";
-  std::vector<PhaseSeconds> seconds;
+  std::vector<plan::PhaseTime> seconds;
   for (Phase phase : allPhases()) {
     if (phase < *start || (phase == *start && phase != Phase::Import))
       continue;
@@ -79,6 +73,8 @@ LogicalResult heddle::compile(ModuleOp module, const CompileOptions &options) {
     PassManager pm(module.getContext(), ModuleOp::getOperationName());
     buildPhase(phase, pm, options);
     if (failed(pm.run(module)))
+      return failure();
+    if (phase == Phase::Emit && failed(emitModule(module, options, seconds)))
       return failure();
     if (failed(finishPhase(module, phase, options)))
       return failure();

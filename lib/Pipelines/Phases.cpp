@@ -10,6 +10,7 @@
 #include "heddle/Codegen/GPU/Passes.h"
 #include "heddle/Pipelines/Compile.h"
 #include "heddle/Transforms/Fuse/Passes.h"
+#include "heddle/Transforms/Import/Passes.h"
 #include "heddle/Transforms/Memory/Passes.h"
 #include "heddle/Transforms/Model/Passes.h"
 #include "heddle/Transforms/Pipe/Passes.h"
@@ -100,6 +101,8 @@ void heddle::buildPhase(Phase phase, OpPassManager &pm,
                         const CompileOptions &options) {
   switch (phase) {
   case Phase::Import:
+    // The importer has run; a module may also come from the user.
+    pm.addPass(createImportVerify());
     return;
   case Phase::Model:
     return buildModel(pm);

@@ -10,10 +10,12 @@
 #include "dialects/Pipe/PipeDialect.h"
 #include "heddle/Codegen/CPU/KernelCompiler.h"
 #include "heddle/Codegen/CPU/Passes.h"
+#include "heddle/Codegen/GPU/Kernels.h"
 #include "heddle/Codegen/GPU/Passes.h"
 #include "heddle/Eval/ReferenceEvaluations.h"
 #include "heddle/Pipelines/Compile.h"
 #include "heddle/Transforms/Fuse/Passes.h"
+#include "heddle/Transforms/Import/Passes.h"
 #include "heddle/Transforms/Memory/Passes.h"
 #include "heddle/Transforms/Model/Passes.h"
 #include "heddle/Transforms/Pipe/Passes.h"
@@ -33,10 +35,12 @@ void heddle::registerAllDialects(DialectRegistry &registry) {
                   pipe::PipeDialect, planir::PlanDialect>();
   codegen::registerLinalgLowerings(registry);
   cpu::registerKernelCompiler(registry);
+  gpu::registerGpuCodegen(registry);
   eval::registerReferenceEvaluations(registry);
 }
 
 void heddle::registerAllPasses() {
+  registerImportPasses();
   registerModelPasses();
   registerTrainPasses();
   registerFusePasses();
@@ -46,7 +50,9 @@ void heddle::registerAllPasses() {
   registerShardPasses();
   registerSpmdPasses();
   registerCpuPasses();
-  registerGpuPasses();
+  registerGpuMapKernels();
+  registerGpuLowerToNvvm();
+  registerGpuCompileKernels();
   registerCanonicalizerPass();
   registerCSEPass();
   registerSymbolDCEPass();

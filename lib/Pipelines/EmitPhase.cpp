@@ -1,0 +1,53 @@
+//===- EmitPhase.cpp - The last phase: the binary is written ------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "EmitPhase.h"
+#include "dialects/Plan/PlanDialect.h"
+#include "heddle/Codegen/CPU/CpuTarget.h"
+#include "heddle/Emit/EmitBinary.h"
+#include "heddle/Emit/PlanFromModule.h"
+
+using namespace mlir;
+using namespace heddle;
+
+LogicalResult
+heddle::emitModule(ModuleOp module, const CompileOptions &options,
+                   const std::vector<plan::PhaseTime> &phases) {
+  auto programs = module.getOps<planir::ProgramOp>();
+  if (programs.empty())
+    return module.emitError("H0330: holds no plan.program to emit");
+  planir::ProgramOp program = *programs.begin();
+  auto strategy =
+      dist::Strategy::fromDictionary(program.getStrategy().getValues());
+  if (strategy.target != "x86-64")
+    return program.emitError("H0203: a binary can be written for x86-64 only; "
+                             "for ")
+           << strategy.target << " use --stop-after kernels";
+  auto target = cpu::CpuTarget::parse(strategy.march);
+  if (!target)
+    return program.emitError("H0112: unknown --march ") << strategy.march;
+
+  FailureOr<emit::Parts> parts = emit::planFromModule(program);
+  if (failed(parts))
+    return failure();
+  plan::Plan &plan = parts->plan;
+  plan.version = HEDDLE_VERSION;
+  plan.features = target->required;
+  plan.phases = phases;
+  auto wrong = emit::emitBinary(plan, parts->objects, options.runtimePath,
+                                options.output);
+  if (!wrong)
+    return success();
+  InFlightDiagnostic diagnostic = program.emitError(wrong->code)
+                                  << ": " << wrong->message;
+  for (const std::string &note : wrong->notes)
+    diagnostic.attachNote() << note;
+  if (!wrong->help.empty())
+    diagnostic.attachNote() << "help: " << wrong->help;
+  return diagnostic;
+}
