@@ -80,8 +80,9 @@ TEST(DsSchema, PathsAreUniqueAndRooted) {
 TEST(DsSchema, EveryVerdictSaysWhy) {
   for (const DsKey &key : allKeys())
     if (key.rule == DsRule::Ignored || key.rule == DsRule::Neutral ||
-        key.rule == DsRule::Gated)
+        key.rule == DsRule::Gated) {
       EXPECT_FALSE(std::string(key.why).empty()) << key.path;
+    }
 }
 
 TEST_F(ConfigTest, IgnoredKeysAreAccepted) {

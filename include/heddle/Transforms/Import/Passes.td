@@ -1,0 +1,32 @@
+//===- Passes.td - Passes of lib/Transforms/Import -----------*- tablegen -*-==//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_TRANSFORMS_IMPORT_PASSES
+#define HEDDLE_TRANSFORMS_IMPORT_PASSES
+
+include "mlir/Pass/PassBase.td"
+
+def ImportVerify : Pass<"import-verify", "::mlir::ModuleOp"> {
+  let summary = "Checks what the import phase promises.";
+  let description = [{
+    A module that was written by hand is held to the same: every parameter is
+    f32, says where it comes from and how it begins, and is read by some
+    function; only forward operations are there, in f32; every function that is
+    marked as a program names its arguments and results, has the shapes that the
+    strategy asks for, and is the only one of its kind.
+
+    ```mlir
+    nn.func @forward(%ids: tensor<4x64xi32>, %labels: tensor<4x64xi32>)
+        -> tensor<4x64xf32>
+        attributes {program = "train", arg_names = ["ids", "labels"],
+                    result_names = ["losses"]}
+    ```
+  }];
+}
+
+#endif // HEDDLE_TRANSFORMS_IMPORT_PASSES
