@@ -8,6 +8,7 @@
 
 #include "heddle/Eval/EvalMain.h"
 
+#include "dialects/Pipe/PipeDialect.h"
 #include "dialects/Plan/PlanDialect.h"
 #include "heddle/Eval/Files.h"
 #include "heddle/Eval/Interpreter.h"
@@ -186,8 +187,8 @@ int evalMain(const EvalOptions &options) {
     return report("H0196", "unknown precision '" + options.precision + "'",
                   "use --precision f32 or --precision f64");
   DialectRegistry registry;
-  registry.insert<nn::NNDialect, dist::DistDialect, planir::PlanDialect,
-                  arith::ArithDialect>();
+  registry.insert<nn::NNDialect, dist::DistDialect, pipe::PipeDialect,
+                  planir::PlanDialect, arith::ArithDialect>();
   registerReferenceEvaluations(registry);
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
   OwningOpRef<ModuleOp> module =
