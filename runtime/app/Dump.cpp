@@ -46,7 +46,7 @@ void heddle::rt::writeDump(const std::string &path, const Session &session,
     if (name.rfind("grad.", 0) == 0)
       name = "grad." + sourceName(plan, name.substr(5));
     tensors.push_back(describe(name, *program.output(port.name)));
-    if (name == "logits")
+    if (name == "logits" || name.rfind("value.", 0) == 0)
       mergeBatch(tensors.back().shape);
   }
   for (size_t i = 0; i < plan.states.size(); ++i)

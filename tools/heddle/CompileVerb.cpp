@@ -165,7 +165,7 @@ static void addStrategyFlags(CLI::App &verb, config::Flags &flags) {
       ->default_str("1");
   verb.add_option("--seq", flags.seq, "Tokens of a row")
       ->default_str("the model's positions");
-  verb.add_option("--precision", flags.precision, "fp32, bf16 or fp16")
+  verb.add_option("--precision", flags.precision, "fp32 or bf16")
       ->default_str("fp32");
   verb.add_option("--mesh", flags.mesh, "Ranks along each axis")
       ->default_str("data=1,tensor=1,pipe=1,seq=1");

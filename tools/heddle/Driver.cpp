@@ -46,11 +46,15 @@ static std::string nameOf(const CLI::App &verb) {
          verb.get_name();
 }
 
-static int reportUsage(const CLI::App &app, const CLI::ParseError &error) {
+/// `firstWord` is what stands where a verb should.
+static int reportUsage(const CLI::App &app, const CLI::ParseError &error,
+                       const std::string &firstWord) {
   const CLI::App *verb = chosenVerb(app);
   Diagnostic diagnostic;
   diagnostic.code = "H0113";
   diagnostic.message = error.what();
+  if (verb == &app && !firstWord.empty() && firstWord[0] != '-')
+    diagnostic.message = "there is no verb " + firstWord;
   std::string near = suggestionFor(*verb, diagnostic.message);
   diagnostic.help = (near.empty() ? "" : "did you mean " + near + "? ") +
                     ("see " + nameOf(*verb) + " --help");
@@ -79,7 +83,7 @@ int driver::runDriver(int argc, char **argv) {
   } catch (const CLI::ParseError &error) {
     if (error.get_exit_code() == 0)
       return app.exit(error);
-    return reportUsage(app, error);
+    return reportUsage(app, error, argc > 1 ? argv[1] : "");
   } catch (const UserError &error) {
     std::cerr << error.diagnostic.format();
     return error.diagnostic.exitCode();

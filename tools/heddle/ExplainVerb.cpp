@@ -11,6 +11,7 @@
 #include "Verbs.h"
 #include "heddle/runtime/core/Loader.h"
 #include "heddle/runtime/io/Diagnostic.h"
+#include <algorithm>
 #include <iostream>
 
 using namespace heddle;
@@ -188,15 +189,37 @@ static void printMemory(const plan::Plan &plan) {
   printTable(rows);
 }
 
-static void printSchedule(const plan::Plan &plan) {
-  std::cout << "\nschedule\n";
-  for (const plan::Program &program : plan.programs) {
-    const plan::Sequence &sequence = plan.sequences.at(program.sequence);
-    std::cout << "  " << program.kind << ": " << sequence.commands.size()
-              << " commands, " << plan.sequences.size()
-              << " sequences in the plan\n";
+/// The commands of a sequence by kind, as `12 launches, 2 calls`.
+static std::string countCommands(const plan::Sequence &sequence) {
+  using Kind = plan::Command::Kind;
+  static const std::vector<std::pair<Kind, const char *>> kinds = {
+      {Kind::Launch, "launches"},
+      {Kind::Call, "calls"},
+      {Kind::Loop, "loops"},
+      {Kind::Copy, "copies"},
+      {Kind::Fill, "fills"}};
+  std::string text;
+  for (const auto &[kind, name] : kinds) {
+    int64_t count = std::count_if(
+        sequence.commands.begin(), sequence.commands.end(),
+        [kind = kind](const plan::Command &c) { return c.kind == kind; });
+    if (count > 0)
+      text += (text.empty() ? "" : ", ") + std::to_string(count) + " " + name;
   }
-  std::cout << "  one rank: no communication, no bubble\n";
+  return text.empty() ? "nothing" : text;
+}
+
+static void printSchedule(const plan::Plan &plan) {
+  std::cout << "\nschedule (one rank: no communication, no bubble)\n";
+  for (const plan::Program &program : plan.programs)
+    std::cout << "  " << program.kind << " runs "
+              << plan.sequences.at(program.sequence).name << "\n";
+  std::vector<std::vector<std::string>> rows = {
+      {"sequence", "frame", "commands"}};
+  for (const plan::Sequence &sequence : plan.sequences)
+    rows.push_back({sequence.name, formatBytes(double(sequence.frameBytes)),
+                    countCommands(sequence)});
+  printTable(rows);
 }
 
 static int explain(const std::string &path, bool asJson, int64_t rank) {

@@ -16,9 +16,9 @@ int64_t heddle::memory::byteSize(RankedTensorType type) {
   return type.getNumElements() * type.getElementTypeBitWidth() / 8;
 }
 
-Storage::Storage(FunctionOpInterface function,
+Storage::Storage(FunctionOpInterface function, const SymbolTable &symbols,
                  function_ref<int64_t(StringRef)> frameOf)
-    : function(function) {
+    : function(function), symbols(symbols) {
   Block &body = function.getFunctionBody().front();
   assignArguments();
   assign(body);
@@ -75,13 +75,11 @@ void Storage::assign(Block &block) {
     if (auto slice = dyn_cast<nn::MicroBatchOp>(op))
       addRoot(Root::Kind::Slice, slice.getOutput(), indexOf(slice.getInput()));
     if (auto launch = dyn_cast<planir::LaunchOp>(op))
-      assignResults(&op, SymbolTable::lookupNearestSymbolFrom<planir::KernelOp>(
-                             &op, launch.getKernelAttr())
-                             .getTies());
+      assignResults(
+          &op, symbols.lookup<planir::KernelOp>(launch.getKernel()).getTies());
     if (auto call = dyn_cast<nn::CallOp>(op))
-      assignResults(&op, *SymbolTable::lookupNearestSymbolFrom<nn::FuncOp>(
-                              &op, call.getCalleeAttr())
-                              .getTies());
+      assignResults(&op,
+                    *symbols.lookup<nn::FuncOp>(call.getCallee()).getTies());
     if (auto loop = dyn_cast<nn::MicroBatchesOp>(op))
       assign(loop.getBody().front());
   }
@@ -142,7 +140,12 @@ void Storage::keep(nn::KeepOp kept) {
   copies.insert({kept, 0});
   Root port = rootOf(kept.getValue());
   port.kind = Root::Kind::Port;
-  port.name = kept.getPath();
+  // Uniqued by the context, so that the reference stays valid.
+  StringRef path = kept.getPath();
+  port.name = path == "logits"
+                  ? path
+                  : StringAttr::get(kept.getContext(), "value." + path)
+                        .getValue();
   port.value = Value();
   if (auto loop = dyn_cast<nn::MicroBatchesOp>(kept->getParentOp())) {
     SmallVector<int64_t> shape = {static_cast<int64_t>(loop.getCount())};
