@@ -1,4 +1,5 @@
-//===- Costs.cpp - Arithmetic of the nn operations --------------------------===//
+//===- Costs.cpp - Arithmetic of the nn operations
+//--------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -75,6 +76,7 @@ double CrossEntropyGradOp::getFlops() { return 10 * elements(getLogits()); }
 double SumOp::getFlops() { return elements(getInput()); }
 double TakeRowOp::getFlops() { return 0; }
 double FillOp::getFlops() { return 0; }
+double SquareSumsOp::getFlops() { return 2 * elements(getInput()); }
 double GlobalNormOp::getFlops() {
   double flops = 0;
   for (Value input : getInputs())

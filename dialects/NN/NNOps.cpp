@@ -1,4 +1,5 @@
-//===- NNOps.cpp - Verifiers of the nn operations --------------------------===//
+//===- NNOps.cpp - Verifiers of the nn operations
+//--------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -45,10 +46,10 @@ static SmallVector<int64_t> append(ArrayRef<int64_t> shape, int64_t last) {
 LogicalResult EmbeddingOp::verify() {
   if (tensorOf(getTable()).getRank() != 2)
     return emitOpError("needs a table of rank 2, got ") << getTable().getType();
-  return verifyShape(*this, getOutput(),
-                     append(tensorOf(getIds()).getShape(),
-                            tensorOf(getTable()).getDimSize(1)),
-                     "output");
+  return verifyShape(
+      *this, getOutput(),
+      append(tensorOf(getIds()).getShape(), tensorOf(getTable()).getDimSize(1)),
+      "output");
 }
 
 LogicalResult EmbeddingGradOp::verify() {
@@ -180,4 +181,10 @@ LogicalResult CrossEntropyOp::verify() {
       failed(verifyShape(*this, getLosses(), rows, "losses")))
     return failure();
   return verifyShape(*this, getLse(), rows, "lse");
+}
+
+LogicalResult SquareSumsOp::verify() {
+  int64_t size = tensorOf(getInput()).getNumElements();
+  return verifyShape(*this, getOutput(), {(size + blockSize - 1) / blockSize},
+                     "output");
 }

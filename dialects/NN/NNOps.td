@@ -412,11 +412,31 @@ def NN_FillOp : NN_GradOp<"fill", (ins F64Attr:$value)> {
   }];
 }
 
-def NN_GlobalNormOp : NN_GradOp<"global_norm", (ins Variadic<NN_F32>:$inputs)> {
+def NN_SquareSumsOp : NN_GradOp<"square_sums", (ins NN_F32:$input)> {
+  let summary = "out[b] = sum of squares of the elements of block b.";
+  let description = [{
+    Blocks are 65,536 elements in row-major order, the last one what is left.
+    Each is summed in double precision. The first half of a norm that all
+    threads make together (see nn.global_norm).
+  }];
+  let results = (outs NN_F32:$output);
+  let assemblyFormat = [{
+    $input attr-dict `:` functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Elements of a block.
+    static constexpr int64_t blockSize = 65536;
+  }];
+}
+
+def NN_GlobalNormOp : NN_GradOp<"global_norm",
+    (ins Variadic<NN_F32>:$inputs, UnitAttr:$summed)> {
   let summary = "sqrt of the sum of squares of all elements of all inputs: rank 0.";
   let description = [{
-    Summed in double precision over blocks of 65,536 elements, in an order that
-    does not depend on the number of threads.
+    Summed in double precision, in an order that does not depend on the number
+    of threads. With `summed` the inputs are sums of squares already: out is the
+    square root of the sum of their elements.
   }];
   let results = (outs NN_F32:$output);
   let assemblyFormat = [{

@@ -1,4 +1,5 @@
-//===- ShardingRules.cpp - How the nn operations may be split ---------------===//
+//===- ShardingRules.cpp - How the nn operations may be split
+//---------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -151,6 +152,10 @@ ShardingRule TakeRowOp::getShardingRule() {
 }
 ShardingRule FillOp::getShardingRule() {
   return buildRule(*this, {}, {leading(rank(getOutput()))});
+}
+ShardingRule SquareSumsOp::getShardingRule() {
+  // Blocks cross the borders of shards: the operand stays whole.
+  return buildRule(*this, {""}, {""});
 }
 ShardingRule GlobalNormOp::getShardingRule() {
   static constexpr StringLiteral letters = "abcdefghijklmnopqrstuvwxyz";

@@ -21,12 +21,20 @@ LogicalResult evalFill(nn::FillOp op, const Inputs &, Outputs &out) {
   return success();
 }
 
+LogicalResult evalSquareSums(nn::SquareSumsOp op, const Inputs &in,
+                             Outputs &out) {
+  double *sums = out.floats(op.getOutput());
+  for (auto [index, value] : llvm::enumerate(in[op.getInput()].floats()))
+    sums[index / nn::SquareSumsOp::blockSize] += value * value;
+  return success();
+}
+
 LogicalResult evalGlobalNorm(nn::GlobalNormOp op, const Inputs &in,
                              Outputs &out) {
   double sum = 0;
   for (Value input : op.getInputs())
     for (double value : in[input].floats())
-      sum += value * value;
+      sum += op.getSummed() ? value : value * value;
   *out.floats(op.getOutput()) = std::sqrt(sum);
   return success();
 }
@@ -80,6 +88,7 @@ LogicalResult evalAdamW(nn::AdamWOp op, const Inputs &in, Outputs &out) {
 
 void attachOptimizerEvaluations(MLIRContext &context) {
   attachEvaluation<nn::FillOp, evalFill>(context);
+  attachEvaluation<nn::SquareSumsOp, evalSquareSums>(context);
   attachEvaluation<nn::GlobalNormOp, evalGlobalNorm>(context);
   attachEvaluation<nn::ClipCoefficientOp, evalClipCoefficient>(context);
   attachEvaluation<nn::AdamWOp, evalAdamW>(context);

@@ -61,6 +61,8 @@ static void buildTrain(OpPassManager &pm) {
 }
 
 static void buildFuse(OpPassManager &pm, const CompileOptions &options) {
+  // Before kernels are formed: each half is one.
+  pm.addPass(createFuseSplitNorms());
   FuseFormKernelsOptions fuse;
   fuse.remarks = options.verbose;
   pm.addPass(createFuseFormKernels(fuse));

@@ -82,6 +82,7 @@ static LogicalResult generate(KernelEmitter &k) {
                            .Case("rows", emitRowsKernel)
                            .Case("columns", emitColumnsKernel)
                            .Case("reduce", emitReduceKernel)
+                           .Case("block_sums", emitBlockSumsKernel)
                            .Case("scatter", emitScatterKernel)
                            .Case("gemm", emitGemmKernel)
                            .Case("attention", emitAttentionKernel)
@@ -89,7 +90,8 @@ static LogicalResult generate(KernelEmitter &k) {
   if (!generator)
     return k.kernel.emitError("has the unknown generator \"")
            << k.kernel.getGenerator()
-           << "\"; known are rows, columns, reduce, scatter, gemm, attention";
+           << "\"; known are rows, columns, reduce, block_sums, scatter, gemm, "
+              "attention";
   return generator(k);
 }
 

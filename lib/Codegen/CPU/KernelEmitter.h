@@ -69,6 +69,7 @@ llvm::SetVector<mlir::Operation *> genericsBehind(mlir::ValueRange values);
 mlir::LogicalResult emitRowsKernel(KernelEmitter &k);
 mlir::LogicalResult emitColumnsKernel(KernelEmitter &k);
 mlir::LogicalResult emitReduceKernel(KernelEmitter &k);
+mlir::LogicalResult emitBlockSumsKernel(KernelEmitter &k);
 mlir::LogicalResult emitScatterKernel(KernelEmitter &k);
 mlir::LogicalResult emitGemmKernel(KernelEmitter &k);
 mlir::LogicalResult emitAttentionKernel(KernelEmitter &k);

@@ -14,22 +14,64 @@ namespace heddle::cpu {
 
 using linalg::GenericOp;
 
-/// The sum, in f64, of one full reduction over `size` elements.
-static Value sumAll(KernelEmitter &k, GenericOp reduction, int64_t size) {
+/// Adds up vectors over `size` elements in f64: `add` is given the place of the
+/// first lane and what was summed so far.
+static Value sumVectors(KernelEmitter &k, int64_t size,
+                        llvm::function_ref<Value(Value, Value)> add) {
   LoopBuilder &b = k.b;
-  TensorEvaluator &ev = k.evaluator;
-  Value zero = b.zeros(ev.vectorType(b.builder.getF64Type()));
+  Value zero = b.zeros(k.evaluator.vectorType(b.builder.getF64Type()));
   constexpr unsigned copies = 4;
   SmallVector<Value> carried = k.forColumns(
       size, copies, zero,
       [&](Value element, ValueRange carried, unsigned) -> SmallVector<Value> {
-        Point at = {{element, Coordinate::Consecutive}};
-        return {ev.accumulate(reduction, at, carried[0])};
+        return {add(element, carried[0])};
       });
   Value total = carried[0];
   for (Value part : ArrayRef(carried).drop_front())
     total = b.create<arith::AddFOp>(total, part);
   return b.create<vector::ReductionOp>(vector::CombiningKind::ADD, total);
+}
+
+/// The sum of squares of `extent` elements, block number `block`.
+static void emitBlockSum(KernelEmitter &k, nn::SquareSumsOp op, Value block,
+                         int64_t extent) {
+  LoopBuilder &b = k.b;
+  TensorEvaluator &ev = k.evaluator;
+  TensorEvaluator::Scope scope(ev);
+  VectorType wide = ev.vectorType(b.builder.getF64Type());
+  Value begin = b.mul(block, nn::SquareSumsOp::blockSize);
+  Value total = sumVectors(k, extent, [&](Value at, Value sum) -> Value {
+    Point point = {{b.add(begin, at), Coordinate::Consecutive}};
+    Value x =
+        b.create<arith::ExtFOp>(wide, ev.evaluateVector(op.getInput(), point));
+    Value square = b.create<arith::MulFOp>(x, x);
+    return b.create<arith::AddFOp>(sum, square);
+  });
+  Value sum = b.create<arith::TruncFOp>(b.builder.getF32Type(), total);
+  ev.store(op.getOutput(), k.results[0], {{block}}, {sum});
+}
+
+/// Threads share the blocks.
+LogicalResult emitBlockSumsKernel(KernelEmitter &k) {
+  auto op = dyn_cast<nn::SquareSumsOp>(k.kernel.getBody().front().front());
+  if (!op || k.yields().size() != 1 || k.yields()[0] != op.getOutput())
+    return k.kernel.emitError("holds something other than nn.square_sums; its "
+                              "generator is not \"block_sums\"");
+  LoopBuilder &b = k.b;
+  k.evaluator.setFlat();
+  constexpr int64_t size = nn::SquareSumsOp::blockSize;
+  int64_t elements =
+      cast<RankedTensorType>(op.getInput().getType()).getNumElements();
+  int64_t full = elements / size, rest = elements % size;
+  auto [begin, end] = k.share(full + (rest != 0));
+  b.forLoop(begin, b.min(end, b.constant(full)), 1,
+            [&](Value block) { emitBlockSum(k, op, block, size); });
+  if (rest) {
+    Value ownsRest = b.create<arith::AndIOp>(
+        b.less(b.constant(full), end), b.less(begin, b.constant(full + 1)));
+    b.ifThen(ownsRest, [&] { emitBlockSum(k, op, b.constant(full), rest); });
+  }
+  return failure(k.evaluator.hasFailed());
 }
 
 /// One thread makes the sums, which are short: long ones are made in two
@@ -56,7 +98,11 @@ LogicalResult emitReduceKernel(KernelEmitter &k) {
       for (int64_t extent : reduction.getStaticLoopRanges())
         size *= extent;
       ev.hoistConstants(reduction.getResult(0));
-      ev.define(reduction.getResult(0), {}, {sumAll(k, reduction, size)});
+      Value sum = sumVectors(k, size, [&](Value element, Value accumulator) {
+        Point at = {{element, Coordinate::Consecutive}};
+        return ev.accumulate(reduction, at, accumulator);
+      });
+      ev.define(reduction.getResult(0), {}, {sum});
     }
     for (auto [yield, pointer] : llvm::zip(k.yields(), k.results))
       ev.store(yield, pointer, {}, ev.evaluate(yield, {}));

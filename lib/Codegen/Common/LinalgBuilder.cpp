@@ -200,7 +200,8 @@ Value LinalgBuilder::sumAll(Value input, Body1 term) {
   AffineMap outMap = AffineMap::get(rank, 0, builder.getContext());
   return reduce({{input}}, init, outMap, rank, Combine::Add,
                 [&](ScalarBuilder &b, ValueRange args) -> Value {
-                  return b.create<arith::ExtFOp>(b.getF64Type(), term(b, args));
+                  Value wide = b.create<arith::ExtFOp>(b.getF64Type(), args[0]);
+                  return term(b, wide);
                 });
 }
 

@@ -85,7 +85,7 @@ public:
   mlir::Value sumRows(llvm::ArrayRef<int64_t> shape,
                       llvm::ArrayRef<Input> inputs, mlir::Value init,
                       Body1 term);
-  /// The sum of `term` over all elements, in f64: a rank-0 tensor.
+  /// The sum of `term` over all elements, all in f64: a rank-0 tensor.
   mlir::Value sumAll(mlir::Value input, Body1 term);
 
   mlir::Location loc;

@@ -87,8 +87,9 @@ static Values lowerGlobalNorm(nn::GlobalNormOp op, nn::GlobalNormOp::Adaptor in,
                               LinalgBuilder &b) {
   SmallVector<Input> sums;
   for (Value input : in.getInputs())
-    sums.push_back({b.sumAll(
-        input, [](ScalarBuilder &s, Args x) { return s.mul(x[0], x[0]); })});
+    sums.push_back({b.sumAll(input, [&](ScalarBuilder &s, Args x) {
+      return op.getSummed() ? x[0] : s.mul(x[0], x[0]);
+    })});
   return {b.map(op.getType(), sums, [](ScalarBuilder &s, Args x) -> Value {
     Value total = x[0];
     for (Value sum : x.drop_front())
@@ -113,6 +114,8 @@ void attachLossLowerings(MLIRContext *context) {
   attachLinalg<nn::CrossEntropyOp, lowerCrossEntropy>(context);
   attachLinalg<nn::CrossEntropyGradOp, lowerCrossEntropyGrad>(context);
   attachLinalg<nn::SumOp, lowerSum, Generator::Reduce>(context);
+  nn::SquareSumsOp::attachInterface<
+      WholeModel<nn::SquareSumsOp, Generator::BlockSums>>(*context);
   attachLinalg<nn::GlobalNormOp, lowerGlobalNorm, Generator::Reduce>(context);
   attachLinalg<nn::ClipCoefficientOp, lowerClipCoefficient>(context);
 }

@@ -169,7 +169,8 @@ private:
     }
     auto scalar = RankedTensorType::get({}, builder.getF32Type());
     Value norm = builder.create<nn::GlobalNormOp>(step.getLoc(), scalar,
-                                                  gradients, nullptr);
+                                                  gradients, /*summed=*/false,
+                                                  nullptr);
     Value clip;
     if (strategy.gradientClipping > 0)
       clip = builder.create<nn::ClipCoefficientOp>(

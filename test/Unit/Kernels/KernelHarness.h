@@ -1,5 +1,4 @@
-//===- KernelHarness.h - Compiles, runs and checks one plan.kernel *- C++
-//-*-===//
+//===- KernelHarness.h - Compiles, runs, checks a plan.kernel ---*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -10,23 +9,14 @@
 #ifndef HEDDLE_TEST_UNIT_KERNELS_KERNELHARNESS_H
 #define HEDDLE_TEST_UNIT_KERNELS_KERNELHARNESS_H
 
+#include "KernelReference.h"
 #include "heddle/Codegen/CPU/KernelCompiler.h"
-#include "heddle/Eval/Tensor.h"
-#include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
 #include <memory>
 #include <string>
 #include <vector>
 
 namespace heddle::test {
-
-/// A context with kernels, their compiler and their reference evaluation.
-std::unique_ptr<mlir::MLIRContext> createKernelContext();
-
-/// `text` with every $NAME replaced.
-std::string instantiate(
-    std::string text,
-    const std::vector<std::pair<std::string, std::string>> &replacements);
 
 /// One kernel, compiled and loaded into this process.
 class LoadedKernel {
@@ -52,19 +42,6 @@ private:
   Entry entry = nullptr;
   cpu::CompiledKernel kernel;
   double seconds = 0;
-};
-
-/// Compiles the kernel in `text` for AVX-512 and for AVX2, runs each with 1, 2
-/// and 3 threads on random tensors, and compares every result with the
-/// reference evaluation in double precision. `tolerance` is relative to the
-/// size of the results. Integers are drawn from [least, limit). Arguments with
-/// the attribute test.positive are positive.
-struct KernelCheck {
-  std::string text;
-  double tolerance = 2e-6;
-  int64_t least = 0, limit = 4;
-  std::vector<int64_t> scalars = {};
-  void run() const;
 };
 
 } // namespace heddle::test

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "KernelHarness.h"
+#include "KernelReference.h"
 #include <gtest/gtest.h>
 
 using namespace heddle::test;
@@ -108,6 +108,23 @@ TEST(Sums, GlobalNormAndClip) {
       plan.yield %y : tensor<f32>
     })"}
       .run();
+  KernelCheck{R"(
+    plan.kernel @k(%a: tensor<5xf32> {test.positive}) -> tensor<f32>
+        attributes {generator = "reduce", ties = array<i64: -1>} {
+      %y = nn.global_norm %a {summed} : (tensor<5xf32>) -> tensor<f32>
+      plan.yield %y : tensor<f32>
+    })"}
+      .run();
+  for (auto [size, blocks] :
+       {std::pair{"7", "1"}, {"65536", "1"}, {"131072", "2"}, {"200001", "4"}})
+    KernelCheck{instantiate(R"(
+      plan.kernel @k(%a: tensor<$Nxf32>) -> tensor<$Bxf32>
+          attributes {generator = "block_sums", ties = array<i64: -1>} {
+        %y = nn.square_sums %a : (tensor<$Nxf32>) -> tensor<$Bxf32>
+        plan.yield %y : tensor<$Bxf32>
+      })",
+                            {{"N", size}, {"B", blocks}})}
+        .run();
   KernelCheck{R"(
     plan.kernel @k(%a: tensor<f32> {test.positive}) -> tensor<f32>
         attributes {generator = "rows", ties = array<i64: -1>} {

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "KernelHarness.h"
+#include "KernelReference.h"
 #include <gtest/gtest.h>
 
 using namespace heddle::test;

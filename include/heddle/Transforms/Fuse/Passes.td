@@ -39,6 +39,25 @@ def FuseFormKernels : Pass<"fuse-form-kernels", "::mlir::ModuleOp"> {
   let dependentDialects = ["::heddle::planir::PlanDialect"];
 }
 
+def FuseSplitNorms : Pass<"fuse-split-norms", "::mlir::ModuleOp"> {
+  let summary = "Makes the norm of long tensors in two steps.";
+  let description = [{
+    A kernel has no barrier, and the order of a sum must not depend on the number
+    of threads. So all threads sum blocks of fixed size in one launch, and one
+    thread sums those sums in a second.
+
+    ```mlir
+    %n = nn.global_norm %g : (tensor<200000xf32>) -> tensor<f32>
+    // becomes
+    %s = nn.square_sums %g : (tensor<200000xf32>) -> tensor<4xf32>
+    %n = nn.global_norm %s {summed} : (tensor<4xf32>) -> tensor<f32>
+    ```
+  }];
+  let statistics = [
+    Statistic<"numSplit", "split", "Norms that take two steps">
+  ];
+}
+
 def FuseVerify : Pass<"fuse-verify", "::mlir::ModuleOp"> {
   let summary = "Checks what the fuse phase promises.";
   let description = [{
