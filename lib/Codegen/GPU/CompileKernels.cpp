@@ -136,7 +136,8 @@ FailureOr<KernelReport> KernelCompiler::compile(planir::KernelOp kernel) {
     if (failed(func))
       return failure();
     if (!*func) {
-      kernel.emitRemark("no GPU generator for ") << report.reason << " yet";
+      kernel.emitRemark("no GPU generator for ")
+          << report.reason << " yet: @" << report.name;
       return report;
     }
     FailureOr<Compiled> result = compileMapped(kernel, module, *func);
@@ -148,13 +149,29 @@ FailureOr<KernelReport> KernelCompiler::compile(planir::KernelOp kernel) {
       FlatSymbolRefAttr::get(compiled.object.getSymNameAttr()));
   kernel.setSymbol(compiled.symbol);
   kernel.setScratchBytes(0);
-  auto remark = kernel.emitRemark("PTX for ") << chip;
+  auto remark = kernel.emitRemark("PTX for ") << chip << ": @" << report.name;
   if (compiled.resources)
-    remark << ": " << compiled.resources->registers << " registers, "
+    remark << ", " << compiled.resources->registers << " registers, "
            << compiled.resources->sharedBytes << " bytes of shared memory, "
            << compiled.resources->spillBytes << " bytes spilled";
   report.resources = compiled.resources;
   return report;
+}
+
+/// Says once which kernels stayed without code.
+static void summarize(Operation *root, ArrayRef<KernelReport> reports,
+                      StringRef chip) {
+  SmallVector<StringRef> missing;
+  for (const KernelReport &report : reports)
+    if (!report.reason.empty())
+      missing.push_back(report.name);
+  if (missing.empty())
+    return;
+  auto warning = root->emitWarning("code for ")
+                 << chip << " was made for " << reports.size() - missing.size()
+                 << " of " << reports.size()
+                 << " kernels; no GPU generator yet for ";
+  llvm::interleaveComma(missing, warning);
 }
 
 FailureOr<std::vector<KernelReport>> compileKernelsForGpu(Operation *root,
@@ -172,6 +189,7 @@ FailureOr<std::vector<KernelReport>> compileKernelsForGpu(Operation *root,
       return failure();
     reports.push_back(std::move(*report));
   }
+  summarize(root, reports, chip);
   return reports;
 }
 

@@ -268,9 +268,11 @@ void EmulationLowering::announce(Operation *op, Value buffer,
   if (isVector)
     bytes *= cast<VectorType>(accessed).getNumElements();
   constexpr int64_t widest = 16;
+  // The flags are those of runtime/devices/emulator/Support.cpp.
+  int64_t flags = isWrite + (type.getMemorySpace() ? 2 : 0);
   call("heddle_emu_access",
        {address(buffer, indices), i64(bytes), i64(std::min(bytes, widest)),
-        i64(isWrite), site(op)});
+        i64(flags), site(op)});
 }
 
 LogicalResult EmulationLowering::lower(Operation *op) {

@@ -77,8 +77,8 @@ struct GpuMapKernels : impl::GpuMapKernelsBase<GpuMapKernels> {
     getOperation().walk(
         [&](planir::KernelOp kernel) { kernels.push_back(kernel); });
     for (planir::KernelOp kernel : kernels) {
-      auto module = builder.create<mlir::gpu::GPUModuleOp>(kernel.getLoc(),
-                                                           kernel.getSymName());
+      auto module = builder.create<mlir::gpu::GPUModuleOp>(
+          kernel.getLoc(), (kernel.getSymName() + "_gpu").str());
       std::string reason;
       FailureOr<mlir::gpu::GPUFuncOp> func =
           gpu::mapKernel(kernel, module, reason);
@@ -90,7 +90,8 @@ struct GpuMapKernels : impl::GpuMapKernelsBase<GpuMapKernels> {
       }
       ++numUnmapped;
       module.erase();
-      kernel.emitRemark("no GPU generator for ") << reason << " yet";
+      kernel.emitRemark("no GPU generator for ")
+          << reason << " yet: @" << kernel.getSymName();
     }
   }
 };

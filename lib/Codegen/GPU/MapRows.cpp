@@ -55,6 +55,9 @@ private:
   Value combine(const Reduction &reduction, Value a, Value b);
   Value acrossLanes(const Reduction &reduction, Value value);
   Value acrossWarps(const Reduction &reduction, Value value, unsigned slot);
+  LogicalResult checkTies();
+  bool isRowResult(unsigned i);
+  FailureOr<SmallVector<Value>> rowResults();
   LogicalResult emitResults();
   LogicalResult emitElements(Chunk chunk, ArrayRef<Value> leading);
   /// A loop over the columns of this thread, by chunks.
@@ -160,6 +163,30 @@ LogicalResult RowMapper::findShape() {
     ArrayRef<int64_t> own = tensorOf(value).getShape();
     if (own != full && (own != full.drop_back() || reductions.empty()))
       return fail("results of different shapes");
+  }
+  return success();
+}
+
+/// Threads do not wait for each other between elements: none may read what
+/// another one overwrites.
+LogicalResult RowMapper::checkTies() {
+  auto isTied = [&](Value value) {
+    auto argument = dyn_cast<BlockArgument>(value);
+    return argument &&
+           llvm::is_contained(kernel.getTies(), argument.getArgNumber());
+  };
+  for (Operation &op : body.without_terminator()) {
+    auto generic = dyn_cast<linalg::GenericOp>(op);
+    if (!generic ||
+        ArrayRef<int64_t>(shape) != tensorOf(op.getResult(0)).getShape())
+      continue;
+    auto found = generic.getBody()->walk([&](tensor::ExtractOp extract) {
+      return isTied(extract.getTensor()) ? WalkResult::interrupt()
+                                         : WalkResult::advance();
+    });
+    if (found.wasInterrupted())
+      return fail("a result in place of an argument of which other elements "
+                  "are read");
   }
   return success();
 }
@@ -384,9 +411,42 @@ Value RowMapper::acrossWarps(const Reduction &reduction, Value value,
   return total;
 }
 
+/// The results of one value per row, in registers of every thread.
+FailureOr<SmallVector<Value>> RowMapper::rowResults() {
+  KernelFrame &f = *frame;
+  SmallVector<Value> results(f.numOutputs());
+  f.emitter.enterScope();
+  for (unsigned i = 0; i < f.numOutputs(); ++i) {
+    if (!isRowResult(i))
+      continue;
+    FailureOr<Value> value = f.emitter.element(f.yielded(i), rowIndices);
+    if (failed(value))
+      return fail(f.emitter.reason());
+    results[i] = *value;
+  }
+  f.emitter.enterScope();
+  return results;
+}
+
+bool RowMapper::isRowResult(unsigned i) {
+  return tensorOf(frame->yielded(i)).getRank() + 1 ==
+         static_cast<int64_t>(shape.size());
+}
+
+/// Everything is read before it may be overwritten: the results of one value
+/// per row read any column, so that they come first; they are stored last, as
+/// they may lie on what the columns read.
 LogicalResult RowMapper::emitResults() {
   KernelFrame &f = *frame;
   OpBuilder &b = f.builder;
+  FailureOr<SmallVector<Value>> rows = rowResults();
+  if (failed(rows))
+    return failure();
+  bool hasRowResults = llvm::any_of(*rows, [](Value value) { return !!value; });
+  bool isInPlace =
+      llvm::any_of(kernel.getTies(), [](int64_t tie) { return tie >= 0; });
+  if (hasRowResults && isInPlace)
+    b.create<mlir::gpu::BarrierOp>(f.loc);
   scf::ForOp loop = columnLoop({});
   {
     OpBuilder::InsertionGuard guard(b);
@@ -395,31 +455,22 @@ LogicalResult RowMapper::emitResults() {
             emitElements(f.chunk(loop.getInductionVar(), width), rowIndices)))
       return failure();
   }
-  auto isRow = [&](unsigned i) {
-    return tensorOf(f.yielded(i)).getRank() + 1 ==
-           static_cast<int64_t>(shape.size());
-  };
-  if (llvm::none_of(llvm::seq(f.numOutputs()), isRow))
+  if (!hasRowResults)
     return success();
+  if (isInPlace)
+    b.create<mlir::gpu::BarrierOp>(f.loc);
   auto once = b.create<scf::IfOp>(
       f.loc, f.compare(arith::CmpIPredicate::eq, thread, 0));
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(once.thenBlock());
-  f.emitter.enterScope();
-  for (unsigned i = 0; i < f.numOutputs(); ++i) {
-    if (!isRow(i))
-      continue;
-    FailureOr<Value> value = f.emitter.element(f.yielded(i), rowIndices);
-    if (failed(value))
-      return fail(f.emitter.reason());
-    f.store(*value, f.outputBuffer(i), rowIndices);
-  }
-  f.emitter.enterScope();
+  for (unsigned i = 0; i < f.numOutputs(); ++i)
+    if (Value value = (*rows)[i])
+      f.store(value, f.outputBuffer(i), rowIndices);
   return success();
 }
 
 Mapped RowMapper::run() {
-  if (failed(findReductions()) || failed(findShape()))
+  if (failed(findReductions()) || failed(findShape()) || failed(checkTies()))
     return Mapped::no(reason);
   bool flat = isFlat();
   if (!flat && shape.empty())

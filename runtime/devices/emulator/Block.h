@@ -26,7 +26,6 @@ public:
   /// A barrier was passed by all.
   void nextEpoch() { ++epoch; }
   char *data() { return bytes.data() + base; }
-  bool contains(const void *address) const;
   /// Notes an access and returns what is wrong with it, or "".
   std::string access(const void *address, int64_t size, bool write,
                      int64_t thread);

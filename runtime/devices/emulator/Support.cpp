@@ -92,18 +92,20 @@ void multiplyAccumulate(const void *a, const void *b, const void *c,
   runner.park(Fiber::AtWarpOp, site);
 }
 
+enum AccessFlags { Write = 1, Workgroup = 2 };
+
 /// Checks an access before it is made.
 void access(const void *address, int64_t bytes, int64_t alignment,
-            int64_t write, int64_t site) {
+            int64_t flags, int64_t site) {
   BlockRunner &runner = BlockRunner::current();
   if (reinterpret_cast<uintptr_t>(address) % alignment)
     runner.fault(site, "access of " + std::to_string(bytes) +
                            " bytes that is not aligned to " +
                            std::to_string(alignment));
-  if (!runner.memory().contains(address))
+  if (!(flags & Workgroup))
     return;
-  std::string wrong =
-      runner.memory().access(address, bytes, write != 0, runner.fiber().index);
+  std::string wrong = runner.memory().access(address, bytes, flags & Write,
+                                             runner.fiber().index);
   if (!wrong.empty())
     runner.fault(site, std::move(wrong));
 }
@@ -112,9 +114,9 @@ void access(const void *address, int64_t bytes, int64_t alignment,
 /// reads what was there before.
 void asyncCopy(void *target, const void *source, int64_t bytes,
                int64_t sourceBytes, int64_t site) {
-  access(target, bytes, bytes, /*write=*/1, site);
+  access(target, bytes, bytes, Write | Workgroup, site);
   if (sourceBytes)
-    access(source, sourceBytes, bytes, /*write=*/0, site);
+    access(source, sourceBytes, bytes, /*flags=*/0, site);
   BlockRunner::current().fiber().open.push_back(
       {target, source, bytes, sourceBytes, site});
 }
@@ -130,7 +132,7 @@ void asyncWait(int64_t pending) {
   auto &groups = BlockRunner::current().fiber().groups;
   while (static_cast<int64_t>(groups.size()) > pending) {
     for (const AsyncCopy &copy : groups.front()) {
-      access(copy.target, copy.bytes, copy.bytes, /*write=*/1, copy.site);
+      access(copy.target, copy.bytes, copy.bytes, Write | Workgroup, copy.site);
       std::memcpy(copy.target, copy.source, copy.sourceBytes);
       std::memset(static_cast<char *>(copy.target) + copy.sourceBytes, 0,
                   copy.bytes - copy.sourceBytes);

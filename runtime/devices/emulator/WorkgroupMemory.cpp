@@ -30,11 +30,6 @@ void WorkgroupMemory::reset() {
   epoch = 1;
 }
 
-bool WorkgroupMemory::contains(const void *address) const {
-  auto offset = static_cast<const char *>(address) - (bytes.data() + base);
-  return offset >= 0 && offset < static_cast<int64_t>(traces.size());
-}
-
 std::string WorkgroupMemory::access(const void *address, int64_t size,
                                     bool write, int64_t thread) {
   int64_t offset = static_cast<const char *>(address) - (bytes.data() + base);

@@ -15,8 +15,8 @@ def GpuMapKernels : Pass<"gpu-map-kernels", "::mlir::ModuleOp"> {
   let summary = "Writes a gpu.func for every plan.kernel that has a mapping.";
   let description = [{
     Rows go to blocks and the last dimension to threads; a bf16 nn.linear goes
-    to tensor cores. The function stands in a `gpu.module` of the kernel's name
-    at the end of the module, and carries the sizes of its grid and its blocks;
+    to tensor cores. The function has the kernel's name and stands in a `gpu.module` of
+    its own at the end of the module, and carries the sizes of its grid and its blocks;
     the plan.kernel stays. Kernels without a mapping get a remark.
 
     ```mlir
@@ -25,7 +25,7 @@ def GpuMapKernels : Pass<"gpu-map-kernels", "::mlir::ModuleOp"> {
     ```
     becomes
     ```mlir
-    gpu.module @add {
+    gpu.module @add_gpu {
       gpu.func @add(%a: memref<64xf32>, %b: memref<64xf32>, %out: memref<64xf32>)
           kernel attributes {known_block_size = ..., known_grid_size = ...} {
         ...

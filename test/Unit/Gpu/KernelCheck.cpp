@@ -1,0 +1,56 @@
+//===- KernelCheck.cpp - Kernel tests in the emulator of GPUs -------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "../Kernels/KernelReference.h"
+#include "heddle/Codegen/CPU/CompileObject.h"
+#include "heddle/Codegen/GPU/Emulation.h"
+#include "heddle/Codegen/GPU/Kernels.h"
+#include "mlir/Parser/Parser.h"
+#include "gtest/gtest.h"
+
+using namespace mlir;
+
+namespace heddle::test {
+
+using eval::Tensor;
+
+/// The tests of CPU kernels, on the same kernels mapped to a GPU. Those without
+/// a mapping are skipped, and said to be.
+void KernelCheck::run() const {
+  DialectRegistry registry;
+  gpu::registerGpuCodegen(registry);
+  cpu::registerCpuCodegen(registry);
+  std::unique_ptr<MLIRContext> context = createKernelContext(registry);
+  auto module = parseSourceString<ModuleOp>(text, context.get());
+  ASSERT_TRUE(module) << text;
+  auto kernel = *module->getOps<planir::KernelOp>().begin();
+  auto builder = OpBuilder::atBlockEnd(module->getBody());
+  auto target = builder.create<mlir::gpu::GPUModuleOp>(kernel.getLoc(), "gpu");
+  std::string reason;
+  auto func = gpu::mapKernel(kernel, target, reason);
+  ASSERT_TRUE(succeeded(func)) << text;
+  if (!*func && testing::Test::IsSkipped())
+    return;
+  if (!*func)
+    GTEST_SKIP() << "no GPU generator for " << reason << " yet";
+  ASSERT_TRUE(succeeded(module->verify())) << text;
+  auto loaded = gpu::EmulatedKernel::load(*func);
+  ASSERT_TRUE(static_cast<bool>(loaded))
+      << llvm::toString(loaded.takeError()) << text;
+  std::vector<Tensor> arguments = randomArguments(kernel, *this);
+  std::vector<Tensor> expected = evaluate(kernel, arguments);
+  std::vector<Tensor> actual =
+      execute(kernel, arguments, [&](const std::vector<void *> &refs) {
+        EXPECT_EQ((*loaded)->run(refs, scalars), "") << text;
+      });
+  for (size_t i = 0; i < expected.size(); ++i)
+    expectNear(actual[i], expected[i], tolerance,
+               "result " + std::to_string(i) + " of\n" + text);
+}
+
+} // namespace heddle::test

@@ -1,0 +1,156 @@
+//===- KernelReference.cpp - What a kernel should compute -----------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "KernelReference.h"
+#include "heddle/Eval/ReferenceOps.h"
+#include <cmath>
+#include <gtest/gtest.h>
+#include <random>
+
+using namespace mlir;
+
+namespace heddle::test {
+
+using eval::Tensor;
+
+std::unique_ptr<MLIRContext>
+createKernelContext(const DialectRegistry &registry) {
+  auto context =
+      std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
+  context->loadAllAvailableDialects();
+  context->allowUnregisteredDialects();
+  eval::attachElementwiseEvaluations(*context);
+  eval::attachLinearEvaluations(*context);
+  eval::attachNormEvaluations(*context);
+  eval::attachAttentionEvaluations(*context);
+  eval::attachLossEvaluations(*context);
+  eval::attachOptimizerEvaluations(*context);
+  return context;
+}
+
+std::string instantiate(
+    std::string text,
+    const std::vector<std::pair<std::string, std::string>> &replacements) {
+  for (const auto &[name, value] : replacements)
+    for (size_t at; (at = text.find("$" + name)) != std::string::npos;)
+      text.replace(at, name.size() + 1, value);
+  return text;
+}
+
+std::vector<Tensor> evaluate(planir::KernelOp kernel,
+                             ArrayRef<Tensor> arguments) {
+  llvm::DenseMap<Value, Tensor> values;
+  for (auto [argument, tensor] :
+       llvm::zip(kernel.getBody().getArguments(), arguments))
+    values[argument] = tensor;
+  for (Operation &op : kernel.getBody().front().without_terminator()) {
+    SmallVector<Tensor> operands, results;
+    for (Value operand : op.getOperands())
+      operands.push_back(values[operand]);
+    auto evaluation = cast<nn::ReferenceEvalOpInterface>(op);
+    if (failed(evaluation.evaluate(operands, results)))
+      exit(1);
+    for (auto [value, result] : llvm::zip(op.getResults(), results))
+      values[value] = result.convertTo(
+          *eval::kindOf(getElementTypeOrSelf(value.getType())));
+  }
+  std::vector<Tensor> yielded;
+  for (Value value : kernel.getBody().front().getTerminator()->getOperands())
+    yielded.push_back(values[value]);
+  return yielded;
+}
+
+std::vector<Tensor> randomArguments(planir::KernelOp kernel,
+                                    const KernelCheck &check) {
+  std::mt19937 engine(17);
+  std::normal_distribution<double> normal;
+  std::uniform_int_distribution<int64_t> integer(check.least, check.limit - 1);
+  std::vector<Tensor> tensors;
+  size_t nextScalar = 0;
+  for (auto [index, type] : llvm::enumerate(kernel.getArgumentTypes())) {
+    if (type.isIndex()) {
+      tensors.push_back(Tensor::scalar(check.scalars.at(nextScalar++)));
+      continue;
+    }
+    Tensor tensor(type);
+    bool positive = bool(kernel.getArgAttr(index, "test.positive"));
+    if (eval::isFloat(tensor.kind()))
+      for (double &value : tensor.mutableFloats())
+        value = positive ? 0.1 + std::abs(normal(engine)) : normal(engine);
+    else
+      for (int64_t &value : tensor.mutableInts())
+        value = integer(engine);
+    tensors.push_back(tensor.convertTo(tensor.kind()));
+  }
+  return tensors;
+}
+
+void expectNear(const Tensor &actual, const Tensor &expected, double tolerance,
+                const std::string &what) {
+  if (!eval::isFloat(expected.kind())) {
+    EXPECT_EQ(actual.ints(), expected.ints()) << what;
+    return;
+  }
+  double squares = 0;
+  for (double value : expected.floats())
+    squares += value * value;
+  double scale =
+      std::sqrt(squares / std::max<int64_t>(1, expected.numElements()));
+  // Rounding to a narrow type may fall to the other side.
+  if (expected.kind() == eval::ElementKind::BF16)
+    tolerance += 0x1p-7;
+  for (size_t i = 0; i < expected.floats().size(); ++i) {
+    double want = expected.floats()[i], got = actual.floats()[i];
+    double error = std::abs(got - want);
+    bool near = error <= tolerance * (std::abs(want) + scale);
+    ASSERT_TRUE(near) << what << ", element " << i << ": " << got
+                      << ", expected " << want;
+  }
+}
+
+std::vector<Tensor> execute(planir::KernelOp kernel, ArrayRef<Tensor> arguments,
+                            RunKernel run) {
+  constexpr uint8_t poison = 0xff; // A NaN in every float type.
+  constexpr size_t guard = 64;
+  std::vector<std::vector<uint8_t>> buffers;
+  std::vector<size_t> bufferOf;
+  for (const Tensor &argument : arguments) {
+    bufferOf.push_back(buffers.size());
+    if (argument.shape().empty() && argument.kind() == eval::ElementKind::I64)
+      continue;
+    buffers.emplace_back(argument.numBytes() + guard, poison);
+    argument.toBytes(buffers.back().data());
+  }
+  std::vector<size_t> resultBuffers;
+  for (auto [type, tie] :
+       llvm::zip(kernel.getResultTypes(), kernel.getTies())) {
+    if (tie >= 0) {
+      resultBuffers.push_back(bufferOf[tie]);
+      continue;
+    }
+    resultBuffers.push_back(buffers.size());
+    buffers.emplace_back(Tensor(type).numBytes() + guard, poison);
+  }
+  std::vector<void *> refs;
+  for (auto &buffer : buffers)
+    refs.push_back(buffer.data());
+  run(refs);
+  std::vector<Tensor> results;
+  for (auto [type, buffer] :
+       llvm::zip(kernel.getResultTypes(), resultBuffers)) {
+    Tensor like(type);
+    results.push_back(
+        Tensor::fromBytes(like.kind(), like.shape(), buffers[buffer].data()));
+    for (size_t i = 0; i < guard; ++i)
+      EXPECT_EQ(buffers[buffer][like.numBytes() + i], poison)
+          << "wrote beyond the end of a result";
+  }
+  return results;
+}
+
+} // namespace heddle::test

@@ -1,0 +1,67 @@
+//===- KernelReference.h - What a kernel should compute ---------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_TEST_UNIT_KERNELS_KERNELREFERENCE_H
+#define HEDDLE_TEST_UNIT_KERNELS_KERNELREFERENCE_H
+
+#include "dialects/Plan/PlanDialect.h"
+#include "heddle/Eval/Tensor.h"
+#include "mlir/IR/MLIRContext.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace heddle::test {
+
+/// A context with what is in `registry` and the reference evaluations.
+std::unique_ptr<mlir::MLIRContext>
+createKernelContext(const mlir::DialectRegistry &registry);
+
+/// `text` with every $NAME replaced.
+std::string instantiate(
+    std::string text,
+    const std::vector<std::pair<std::string, std::string>> &replacements);
+
+/// Runs the kernel in `text` in every way that the test program knows, on
+/// random tensors, and compares every result with the reference evaluation in
+/// double precision. `tolerance` is relative to the size of the results.
+/// Integers are drawn from [least, limit). Arguments with the attribute
+/// test.positive are positive.
+struct KernelCheck {
+  std::string text;
+  double tolerance = 2e-6;
+  int64_t least = 0, limit = 4;
+  std::vector<int64_t> scalars = {};
+  void run() const;
+};
+
+/// Runs the body by reference, each value rounded to its type.
+std::vector<eval::Tensor> evaluate(planir::KernelOp kernel,
+                                   llvm::ArrayRef<eval::Tensor> arguments);
+
+/// The random arguments of a check.
+std::vector<eval::Tensor> randomArguments(planir::KernelOp kernel,
+                                          const KernelCheck &check);
+
+/// Runs a compiled kernel on buffers: tensor arguments, then results that are
+/// not tied.
+using RunKernel = llvm::function_ref<void(const std::vector<void *> &refs)>;
+
+/// Results as the kernel writes them, tied ones over their arguments.
+std::vector<eval::Tensor> execute(planir::KernelOp kernel,
+                                  llvm::ArrayRef<eval::Tensor> arguments,
+                                  RunKernel run);
+
+/// Expects equal integers, and floats within the tolerance.
+void expectNear(const eval::Tensor &actual, const eval::Tensor &expected,
+                double tolerance, const std::string &what);
+
+} // namespace heddle::test
+
+#endif // HEDDLE_TEST_UNIT_KERNELS_KERNELREFERENCE_H
