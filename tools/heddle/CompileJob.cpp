@@ -9,12 +9,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "CompileJob.h"
-#include "dialects/NN/NNDialect.h"
+#include "ModuleFile.h"
+#include "dialects/Dist/DistDialect.h"
 #include "heddle/Import/Import.h"
 #include "heddle/Pipelines/Compile.h"
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/IR/Diagnostics.h"
-#include "mlir/Parser/Parser.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
@@ -23,6 +23,7 @@
 #include "llvm/Support/Regex.h"
 #include "llvm/Support/raw_ostream.h"
 #include <chrono>
+#include <utility>
 
 using namespace heddle;
 using namespace heddle::driver;
@@ -116,54 +117,6 @@ void DiagnosticPrinter::print(mlir::Diagnostic &diagnostic) {
 } // namespace
 
 //===----------------------------------------------------------------------===//
-// Modules from .mlir files
-//===----------------------------------------------------------------------===//
-
-/// Sets the fields of the model's strategy that flags or files give.
-static mlir::LogicalResult overrideStrategy(mlir::ModuleOp module,
-                                            const CompileJob &job) {
-  using Kind = config::Origin::Kind;
-  static constexpr llvm::StringRef fixedByShapes[] = {"batch", "micro_batch",
-                                                      "accumulate", "seq"};
-  for (nn::ModelOp model : module.getOps<nn::ModelOp>()) {
-    mlir::NamedAttrList values(model.getStrategy().getValues());
-    mlir::DictionaryAttr chosen =
-        toStrategy(*module.getContext(), job.settings.values)
-            .toDictionary(module.getContext());
-    for (const auto &[key, origin] : job.settings.origins) {
-      if (origin.kind != Kind::Flag && origin.kind != Kind::File &&
-          origin.kind != Kind::StrategyFile)
-        continue;
-      mlir::Attribute value = chosen.get(key);
-      if (!value || values.get(key) == value)
-        continue;
-      if (llvm::is_contained(fixedByShapes, key)) {
-        mlir::emitError(module.getLoc())
-            << "H0113: " << key << " cannot be changed in a module, whose "
-            << "shapes are made for it";
-        return mlir::failure();
-      }
-      values.set(key, value);
-    }
-    model.setStrategyAttr(dist::StrategyAttr::get(
-        module.getContext(), values.getDictionary(module.getContext())));
-  }
-  return mlir::success();
-}
-
-static mlir::OwningOpRef<mlir::ModuleOp>
-parseModule(mlir::MLIRContext &context, const CompileJob &job,
-            DiagnosticPrinter &printer) {
-  printer.defaultCode = "H0396";
-  mlir::OwningOpRef<mlir::ModuleOp> module =
-      mlir::parseSourceFile<mlir::ModuleOp>(job.module, &context);
-  if (module && failed(overrideStrategy(*module, job)))
-    return {};
-  printer.defaultCode = "H0900";
-  return module;
-}
-
-//===----------------------------------------------------------------------===//
 // The job
 //===----------------------------------------------------------------------===//
 
@@ -181,6 +134,16 @@ static void printModule(mlir::ModuleOp module) {
   flags.enableDebugInfo(/*enable=*/true, /*prettyForm=*/false);
   module.print(llvm::outs(), flags);
   llvm::outs() << "\n";
+}
+
+/// As readModuleFile; errors without a code are about the file.
+static mlir::OwningOpRef<mlir::ModuleOp>
+parseModule(mlir::MLIRContext &context, const CompileJob &job,
+            DiagnosticPrinter &printer) {
+  std::string code = std::exchange(printer.defaultCode, "H0396");
+  mlir::OwningOpRef<mlir::ModuleOp> module = readModuleFile(context, job);
+  printer.defaultCode = code;
+  return module;
 }
 
 int driver::runCompileJob(const CompileJob &job) {

@@ -1,4 +1,5 @@
-//===- Storage.cpp - Which value lives where -----------------------------------===//
+//===- Storage.cpp - Which value lives where
+//-----------------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -142,10 +143,10 @@ void Storage::keep(nn::KeepOp kept) {
   port.kind = Root::Kind::Port;
   // Uniqued by the context, so that the reference stays valid.
   StringRef path = kept.getPath();
-  port.name = path == "logits"
-                  ? path
-                  : StringAttr::get(kept.getContext(), "value." + path)
-                        .getValue();
+  port.name =
+      path == "logits"
+          ? path
+          : StringAttr::get(kept.getContext(), "value." + path).getValue();
   port.value = Value();
   if (auto loop = dyn_cast<nn::MicroBatchesOp>(kept->getParentOp())) {
     SmallVector<int64_t> shape = {static_cast<int64_t>(loop.getCount())};

@@ -1,0 +1,21 @@
+#!/usr/bin/python3
+"""Checks the JSON of `heddle explain --json` on standard input: its keys, and
+that the owners of memory add up to the peak."""
+
+import json
+import sys
+
+plan = json.load(sys.stdin)
+keys = {"plan", "parameters", "mesh", "ranks", "phases", "kernels", "memory",
+        "communication", "schedule", "bubble", "flops_per_step"}
+assert set(plan) == keys, set(plan) ^ keys
+assert plan["ranks"] == 1 and plan["communication"] == []
+for phase in plan["phases"]:
+    assert set(phase) == {"name", "seconds"}, phase
+for kernel in plan["kernels"]:
+    assert set(kernel) == {"name", "ops", "flops", "bytes", "calls"}, kernel
+memory = plan["memory"]
+assert set(memory) == {"arena", "persistent", "peak", "owners"}, memory
+assert memory["arena"] + memory["persistent"] == memory["peak"]
+assert sum(memory["owners"].values()) == memory["peak"]
+assert plan["flops_per_step"] > 0
