@@ -8,6 +8,7 @@
 
 #include "dialects/NN/NNDialect.h"
 #include "mlir/Interfaces/FunctionImplementation.h"
+#include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
 using namespace heddle::nn;
@@ -43,9 +44,12 @@ LogicalResult BucketOp::verify() {
   auto model = (*this)->getParentOfType<ModelOp>();
   if (!model)
     return success();
+  llvm::StringMap<StateOp> states;
+  for (auto state : model.getOps<StateOp>())
+    states[state.getSymName()] = state;
   int64_t elements = 0;
   for (auto member : getMembers().getAsRange<FlatSymbolRefAttr>()) {
-    auto state = dyn_cast_or_null<StateOp>(model.lookupSymbol(member));
+    StateOp state = states.lookup(member.getValue());
     if (!state)
       return emitOpError("member ") << member << " is no state";
     if (state.getTensorType().getElementType() != type.getElementType())

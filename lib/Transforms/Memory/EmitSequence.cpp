@@ -19,8 +19,9 @@ MemRefType heddle::memory::memrefOf(RankedTensorType type) {
 }
 
 SequenceEmitter::SequenceEmitter(FunctionOpInterface function,
-                                 Storage &storage, planir::ProgramOp program)
-    : function(function), storage(storage), program(program),
+                                 const SymbolTable &symbols, Storage &storage,
+                                 planir::ProgramOp program)
+    : function(function), symbols(symbols), storage(storage), program(program),
       builder(OpBuilder::atBlockEnd(program.getBodyBlock())) {}
 
 void SequenceEmitter::emit() {
@@ -84,8 +85,7 @@ Value SequenceEmitter::bufferOf(Root &root) {
       OpBuilder::InsertionGuard guard(builder);
       insertAtTop();
       // A bucket begins where its first member does.
-      auto model = function->getParentOfType<nn::ModelOp>();
-      auto bucket = model.lookupSymbol<nn::BucketOp>(root.name);
+      auto bucket = symbols.lookup<nn::BucketOp>(root.name);
       state = builder.create<planir::StateRefOp>(
           loc, memrefOf(root.type),
           bucket ? cast<FlatSymbolRefAttr>(bucket.getMembers()[0]).getValue()
@@ -157,8 +157,7 @@ void SequenceEmitter::emitBlock(Block &block) {
 }
 
 void SequenceEmitter::emitLaunch(planir::LaunchOp launch) {
-  auto kernel = SymbolTable::lookupNearestSymbolFrom<planir::KernelOp>(
-      launch, launch.getKernelAttr());
+  auto kernel = symbols.lookup<planir::KernelOp>(launch.getKernel());
   SmallVector<Value> operands =
       llvm::map_to_vector(launch.getOperands(), [&](Value v) {
         return valueFor(v);
@@ -172,8 +171,7 @@ void SequenceEmitter::emitLaunch(planir::LaunchOp launch) {
 }
 
 void SequenceEmitter::emitCall(nn::CallOp call) {
-  auto callee = SymbolTable::lookupNearestSymbolFrom<nn::FuncOp>(
-      call, call.getCalleeAttr());
+  auto callee = symbols.lookup<nn::FuncOp>(call.getCallee());
   SmallVector<Value> operands =
       llvm::map_to_vector(call.getOperands(),
                           [&](Value v) { return valueFor(v); });

@@ -19,7 +19,8 @@ namespace heddle::memory {
 /// take over no argument's.
 class SequenceEmitter {
 public:
-  SequenceEmitter(mlir::FunctionOpInterface function, Storage &storage,
+  SequenceEmitter(mlir::FunctionOpInterface function,
+                  const mlir::SymbolTable &symbols, Storage &storage,
                   planir::ProgramOp program);
   void emit();
   int64_t numCopies = 0;
@@ -38,6 +39,7 @@ private:
                     mlir::RankedTensorType part);
 
   mlir::FunctionOpInterface function;
+  const mlir::SymbolTable &symbols; ///< Of the model.
   Storage &storage;
   planir::ProgramOp program;
   mlir::OpBuilder builder;

@@ -29,6 +29,7 @@ MemoryMap heddle::memory::layOutStates(nn::ModelOp model,
   MemoryMap map;
   OpBuilder builder = OpBuilder::atBlockEnd(program.getBodyBlock());
   DenseSet<Operation *> placed;
+  SymbolTable symbols(model);
   auto place = [&](nn::StateOp state) {
     if (!placed.insert(state).second)
       return;
@@ -46,7 +47,7 @@ MemoryMap heddle::memory::layOutStates(nn::ModelOp model,
   };
   for (auto bucket : model.getOps<nn::BucketOp>())
     for (auto member : bucket.getMembers().getAsRange<FlatSymbolRefAttr>())
-      place(model.lookupSymbol<nn::StateOp>(member));
+      place(symbols.lookup<nn::StateOp>(member.getValue()));
   for (auto state : model.getOps<nn::StateOp>())
     place(state);
   return map;

@@ -70,15 +70,16 @@ private:
         dist::Strategy::fromDictionary(model.getStrategy().getValues());
     planir::ProgramOp program = createProgram(model);
     MemoryMap map = layOutStates(model, program);
+    SymbolTable symbols(model);
     llvm::StringMap<int64_t> frames;
     auto frameOf = [&](StringRef name) { return frames.lookup(name); };
     int64_t arena = 0;
     for (FunctionOpInterface function : inOrder(model)) {
-      Storage storage(function, frameOf);
+      Storage storage(function, symbols, frameOf);
       if (auto layer = dyn_cast<nn::FuncOp>(function.getOperation()))
         layer.setTies(storage.ties);
       frames[function.getName()] = storage.frameBytes;
-      SequenceEmitter emitter(function, storage, program);
+      SequenceEmitter emitter(function, symbols, storage, program);
       emitter.emit();
       numCopies += emitter.numCopies;
       if (isa<nn::StepOp>(function.getOperation()) &&

@@ -41,7 +41,7 @@ struct Root {
 class Storage {
 public:
   /// `frameOf` gives the size of a callee's frame.
-  Storage(mlir::FunctionOpInterface function,
+  Storage(mlir::FunctionOpInterface function, const mlir::SymbolTable &symbols,
           llvm::function_ref<int64_t(llvm::StringRef)> frameOf);
 
   /// The root of a tensor value.
@@ -90,6 +90,7 @@ private:
   void packFrame();
 
   mlir::FunctionOpInterface function;
+  const mlir::SymbolTable &symbols; ///< Of the model.
   llvm::SmallVector<Root> roots;
   llvm::DenseMap<mlir::Value, int64_t> rootIndex;
   llvm::DenseSet<Place> copies;

@@ -46,9 +46,10 @@ private:
   LogicalResult verify(planir::ProgramOp program) {
     if (failed(verifyStates(program)))
       return failure();
+    SymbolTable symbols(program);
     int64_t frames = 0;
     for (auto sequence : program.getOps<planir::SequenceOp>()) {
-      if (failed(verifySequence(program, sequence)))
+      if (failed(verifySequence(symbols, sequence)))
         return failure();
       if (sequence.getKind())
         frames = std::max<int64_t>(frames, sequence.getFrameBytes());
@@ -120,7 +121,7 @@ private:
     return success();
   }
 
-  LogicalResult verifySequence(planir::ProgramOp program,
+  LogicalResult verifySequence(const SymbolTable &symbols,
                                planir::SequenceOp sequence) {
     SmallVector<Region> regions;
     DenseMap<Value, std::pair<int64_t, int64_t>> lives;
@@ -138,8 +139,8 @@ private:
             return WalkResult::advance();
           int64_t here = command++;
           if (auto call = dyn_cast<planir::CallOp>(op)) {
-            auto callee = program.lookupSymbol<planir::SequenceOp>(
-                call.getSequenceAttr());
+            auto callee =
+                symbols.lookup<planir::SequenceOp>(call.getSequence());
             regions.push_back({op, static_cast<int64_t>(call.getFrameOffset()),
                                static_cast<int64_t>(callee.getFrameBytes()),
                                here, here});

@@ -67,8 +67,9 @@ int64_t bytesOf(Type type) {
 /// Executes one step program.
 class Execution {
 public:
-  Execution(planir::ProgramOp program, int64_t &commands)
-      : program(program), writers(program.getArenaBytes()),
+  Execution(planir::ProgramOp program, const SymbolTable &symbols,
+            int64_t &commands)
+      : symbols(symbols), writers(program.getArenaBytes()),
         commands(commands) {}
 
   LogicalResult run(planir::SequenceOp sequence, ArrayRef<Place> arguments,
@@ -125,7 +126,7 @@ private:
         if (!operand.getType().isIndex())
           arguments.push_back(places[operand]);
       auto callee =
-          program.lookupSymbol<planir::SequenceOp>(call.getSequenceAttr());
+          symbols.lookup<planir::SequenceOp>(call.getSequence());
       return run(callee, arguments, frame + call.getFrameOffset());
     }
     if (auto copy = dyn_cast<planir::CopyOp>(op)) {
@@ -135,8 +136,7 @@ private:
       return success();
     }
     auto launch = cast<planir::LaunchOp>(op);
-    auto kernel =
-        program.lookupSymbol<planir::KernelOp>(launch.getKernelAttr());
+    auto kernel = symbols.lookup<planir::KernelOp>(launch.getKernel());
     size_t inputs = kernel.getArgumentTypes().size();
     for (auto [number, operand] : llvm::enumerate(launch.getOperands()))
       if (number < inputs && !operand.getType().isIndex() &&
@@ -164,7 +164,7 @@ private:
       writers.write(place);
   }
 
-  planir::ProgramOp program;
+  const SymbolTable &symbols;
   Writers writers;
   int64_t &commands;
   int64_t lastIdentity = 0;
@@ -173,11 +173,13 @@ private:
 struct Dataflow : heddle::impl::ProveDataflowBase<Dataflow> {
   void runOnOperation() override {
     int64_t commands = 0;
-    for (auto program : getOperation().getOps<planir::ProgramOp>())
+    for (auto program : getOperation().getOps<planir::ProgramOp>()) {
+      SymbolTable symbols(program);
       for (auto sequence : program.getOps<planir::SequenceOp>())
         if (sequence.getKind() &&
-            failed(Execution(program, commands).run(sequence, {}, 0)))
+            failed(Execution(program, symbols, commands).run(sequence, {}, 0)))
           return signalPassFailure();
+    }
     numCommands += commands;
     markAllAnalysesPreserved();
   }

@@ -40,12 +40,12 @@ struct Differentiate : heddle::impl::TrainDifferentiateBase<Differentiate> {
 
 private:
   /// The trainable parameter that a value is read from, or null.
-  nn::StateOp parameterOf(nn::ModelOp model, Value value) {
+  nn::StateOp parameterOf(const SymbolTable &symbols, Value value) {
     auto get = value.getDefiningOp<nn::GetOp>();
     auto state =
-        get ? model.lookupSymbol<nn::StateOp>(get.getStateAttr()) : nullptr;
+        get ? symbols.lookup<nn::StateOp>(get.getState()) : nn::StateOp();
     if (state && state.getRole() == "compute-copy")
-      state = model.lookupSymbol<nn::StateOp>(*state.getParameter());
+      state = symbols.lookup<nn::StateOp>(*state.getParameter());
     if (!state || state.getRole() != "parameter" || !state.getTrainable())
       return {};
     return state;
@@ -90,12 +90,13 @@ private:
     auto sum = *body.getOps<nn::SumOp>().begin();
     OpBuilder builder(sum.getInit().getDefiningOp());
     FunctionPairs pairs(model, scale);
+    SymbolTable symbols(model);
     auto keyOf = [&](Value value) -> Reverse::Key {
-      nn::StateOp state = parameterOf(model, value);
+      nn::StateOp state = parameterOf(symbols, value);
       return state ? state.getOperation() : nullptr;
     };
     auto readGradient = [&](Value parameter) -> Value {
-      nn::StateOp state = parameterOf(model, parameter);
+      nn::StateOp state = parameterOf(symbols, parameter);
       return builder.create<nn::GetOp>(parameter.getLoc(),
                                        gradientType(state.getType()),
                                        gradientName(state));

@@ -43,10 +43,10 @@ private:
   /// it; a place in exactly one bucket that is updated once.
   LogicalResult verifyTraining(nn::ModelOp model, nn::StepOp step) {
     llvm::StringMap<int> written, updated;
+    SymbolTable symbols(model);
     step.walk([&](nn::SetOp set) {
       ++written[set.getState()];
-      if (auto bucket =
-              model.lookupSymbol<nn::BucketOp>(set.getStateAttr()))
+      if (auto bucket = symbols.lookup<nn::BucketOp>(set.getState()))
         if (set.getValue().getDefiningOp<nn::AdamWOp>())
           for (auto member :
                bucket.getMembers().getAsRange<FlatSymbolRefAttr>())
