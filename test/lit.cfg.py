@@ -14,7 +14,7 @@ config.name = "Heddle"
 config.test_format = lit.formats.ShTest(True)
 config.suffixes = [".mlir", ".test"]
 config.excludes = ["Inputs", "Unit", "Runtime", "EndToEnd", "Fuzz",
-                   "ErrorIndex"]
+                   "ErrorIndex", "Docs"]
 
 root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 build = lit_config.params.get("build") or os.environ.get(

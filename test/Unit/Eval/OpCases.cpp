@@ -146,6 +146,8 @@ static std::vector<OpCase> makeLossCases() {
       {"nn.fill", "", "nn.fill 1.5 : () -> tensor<3xf32>"},
       {"nn.global_norm", "%x: tensor<3xf32>, %y: tensor<4xf32>",
        "nn.global_norm %x, %y : (tensor<3xf32>, tensor<4xf32>) -> tensor<f32>"},
+      {"nn.square_sums", "%x: tensor<3xf32>",
+       "nn.square_sums %x : (tensor<3xf32>) -> tensor<1xf32>"},
       {"nn.clip_coefficient", "%x: tensor<f32>",
        "nn.clip_coefficient %x {max_norm = 0.25 : f64} : (tensor<f32>) -> "
        "tensor<f32>"},

@@ -176,6 +176,15 @@ TEST(Values, SumsAndNorms) {
                       "-> tensor<f32>",
                       inputs),
              {13});
+  expectNear(evaluate("%x: tensor<2xf32>, %y: tensor<1xf32>",
+                      "nn.global_norm %x, %y {summed} : (tensor<2xf32>, "
+                      "tensor<1xf32>) -> tensor<f32>",
+                      inputs),
+             {std::sqrt(19.0)});
+  expectNear(evaluate("%x: tensor<2xf32>",
+                      "nn.square_sums %x : (tensor<2xf32>) -> tensor<1xf32>",
+                      inputs),
+             {25});
   expectNear(evaluate("%n: tensor<f32>",
                       "nn.clip_coefficient %n {max_norm = 1.0 : f64} : "
                       "(tensor<f32>) -> tensor<f32>",

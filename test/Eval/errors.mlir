@@ -1,0 +1,29 @@
+// RUN: %status 3 %heddle eval %s 2>&1 | FileCheck %s --check-prefix=MISSING
+// RUN: %status 3 %heddle eval %s --program eval 2>&1 | FileCheck %s --check-prefix=UNKNOWN
+// RUN: %status 3 %heddle eval %s --program generate 2>&1 | FileCheck %s --check-prefix=PROGRAM
+// RUN: %status 3 %heddle eval %t.none 2>&1 | FileCheck %s --check-prefix=FILE
+// RUN: %status 2 %heddle eval %s --precision f8 2>&1 | FileCheck %s --check-prefix=PRECISION
+
+// MISSING: input 'ids' is missing
+// MISSING: error[H0371]: step 1 of the program train cannot be executed
+// UNKNOWN: the interpreter does not know 'arith.addi'
+// UNKNOWN: error[H0371]
+// PROGRAM: has no program of kind generate
+// FILE: error[H0370]
+// PRECISION: error[H0196]: unknown precision 'f8'
+
+nn.model @m family "test" phase "model"
+    attributes {strategy = #dist.strategy<{}>, config = "{}",
+                weights = {random = true, seed = 1 : i64}} {
+  nn.func @forward(%ids: tensor<2x2xi32>) -> tensor<2x2xi32>
+      attributes {program = "train", arg_names = ["ids"],
+                  result_names = ["out"]} {
+    nn.return %ids : tensor<2x2xi32>
+  }
+  nn.func @evaluate() -> index
+      attributes {program = "eval", arg_names = [], result_names = ["out"]} {
+    %one = arith.constant 1 : index
+    %two = arith.addi %one, %one : index
+    nn.return %two : index
+  }
+}
