@@ -15,9 +15,10 @@ def GpuMapKernels : Pass<"gpu-map-kernels", "::mlir::ModuleOp"> {
   let summary = "Writes a gpu.func for every plan.kernel that has a mapping.";
   let description = [{
     Rows go to blocks and the last dimension to threads; a bf16 nn.linear goes
-    to tensor cores. The function has the kernel's name and stands in a `gpu.module` of
-    its own at the end of the module, and carries the sizes of its grid and its blocks;
-    the plan.kernel stays. Kernels without a mapping get a remark.
+    to tensor cores. The function has the kernel's name, stands in a
+    `gpu.module` of its own at the end of the module, and carries the sizes of
+    its grid and its blocks; the plan.kernel stays. Kernels without a mapping
+    get a remark.
 
     ```mlir
     plan.kernel @add(%a: tensor<64xf32>, %b: tensor<64xf32>) -> tensor<64xf32>
@@ -88,8 +89,8 @@ def GpuLowerToEmulation : Pass<"gpu-lower-to-emulation", "::mlir::ModuleOp"> {
 def GpuCompileKernels : Pass<"gpu-compile-kernels", "::mlir::ModuleOp"> {
   let summary = "Compiles every plan.kernel that has a mapping to PTX.";
   let description = [{
-    For models whose strategy names a GPU as target; others are left alone. Each
-    kernel leaves a remark: that there is code, with what ptxas says of it where
+    For models whose strategy names a GPU as target; others are left alone.
+    Each kernel leaves a remark: that there is code, with what ptxas says of it where
     ptxas is installed, or which generator is missing. Needs no CUDA.
 
     ```mlir
