@@ -70,8 +70,8 @@ struct KernelReport {
 /// mapped gets a plan.object beside it with the PTX as its text, `format`
 /// "ptx", and the launch: `chip`, `grid`, `block`; kernels of equal bodies
 /// share one. Others get the remark "no GPU generator for ... yet" and stay
-/// without an object; a warning names them all. Where ptxas is found every object is assembled, and what
-/// ptxas refuses is an error.
+/// without an object; a warning names them all. Where ptxas is found every
+/// object is assembled, and what ptxas refuses is an error.
 mlir::FailureOr<std::vector<KernelReport>>
 compileKernelsForGpu(mlir::Operation *root, llvm::StringRef chip);
 
