@@ -190,12 +190,11 @@ SourceLocation config::locationOf(const io::JsonValue &config,
 }
 
 int64_t config::readSize(const io::JsonValue &config, const std::string &key,
-                         int64_t fallback, int64_t minimum, int64_t maximum) {
+                         int64_t fallback, int64_t maximum) {
   int64_t value = config.integerOr(key, fallback);
-  if (value < minimum || value > maximum)
+  if (value < 1 || value > maximum)
     fail("H0392", "\"" + key + "\" is " + std::to_string(value),
-         "give a number from " + std::to_string(minimum) + " to " +
-             std::to_string(maximum),
+         "give a number from 1 to " + std::to_string(maximum),
          locationOf(config, key));
   return value;
 }

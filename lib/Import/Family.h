@@ -40,10 +40,9 @@ const std::vector<ConfigKey> &commonConfigKeys();
 void judgeConfigKeys(const io::JsonValue &config,
                      const std::vector<ConfigKey> &familyKeys, ModelSpec &spec);
 
-/// The integer at `key`; throws H0392 unless it is in [`minimum`, `maximum`].
+/// The integer at `key`; throws H0392 unless it is in [1, `maximum`].
 int64_t readSize(const io::JsonValue &config, const std::string &key,
-                 int64_t fallback, int64_t minimum = 1,
-                 int64_t maximum = int64_t(1) << 31);
+                 int64_t fallback, int64_t maximum);
 
 /// The number at `key`; throws H0392 unless it is in [`minimum`, `maximum`].
 double readNumber(const io::JsonValue &config, const std::string &key,

@@ -87,13 +87,15 @@ private:
 void Gpt2Family::readConfig(const io::JsonValue &config,
                             ModelSpec &spec) const {
   judgeConfigKeys(config, gpt2Keys(), spec);
+  // Limits such that no number of elements overflows.
+  constexpr int64_t maxWidth = 1 << 20, maxRows = 1 << 28, maxLayers = 10000;
   Gpt2Config shape;
-  shape.vocabSize = readSize(config, "vocab_size", shape.vocabSize);
-  shape.positions = readSize(config, "n_positions", shape.positions);
-  shape.embed = readSize(config, "n_embd", shape.embed);
-  shape.layers = readSize(config, "n_layer", shape.layers, 1, 100000);
-  shape.heads = readSize(config, "n_head", shape.heads);
-  shape.inner = readSize(config, "n_inner", 4 * shape.embed);
+  shape.vocabSize = readSize(config, "vocab_size", shape.vocabSize, maxRows);
+  shape.positions = readSize(config, "n_positions", shape.positions, maxRows);
+  shape.embed = readSize(config, "n_embd", shape.embed, maxWidth);
+  shape.layers = readSize(config, "n_layer", shape.layers, maxLayers);
+  shape.heads = readSize(config, "n_head", shape.heads, maxWidth);
+  shape.inner = readSize(config, "n_inner", 4 * shape.embed, 4 * maxWidth);
   shape.activation = readActivation(config);
   shape.layerNormEps =
       readNumber(config, "layer_norm_epsilon", shape.layerNormEps, 0, 1);

@@ -12,6 +12,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "heddle/Import/ModelSpec.h"
 #include "heddle/runtime/io/Json.h"
 #include "heddle/runtime/io/Safetensors.h"
 #include "heddle/runtime/io/TokenFile.h"
@@ -35,6 +36,7 @@ struct Target {
   const char *fileName;
   std::vector<std::string> examples;
   std::function<void(const std::string &path)> read;
+  int status = 3; ///< Of the errors that it may give.
 };
 
 class Mutator {
@@ -170,6 +172,28 @@ static const char *const jsonExample =
     " {\"lr\": 3e-4, \"betas\": [0.9, 0.95], \"x\": null, \"y\": \"a\\u00e9\"}"
     "},\n \"bf16\": {\"enabled\": true}}";
 
+static const char *const dsConfigExample =
+    "{\"train_batch_size\": 4, \"gradient_accumulation_steps\": 2,\n"
+    "\"optimizer\": {\"type\": \"Adam\", \"params\": {\"lr\": \"auto\", "
+    "\"betas\": [0.9, 0.95], \"adam_w_mode\": true}},\n"
+    "\"scheduler\": {\"type\": \"WarmupDecayLR\", \"params\": "
+    "{\"total_num_steps\": 9, \"warmup_type\": \"log\"}},\n"
+    "\"bf16\": {\"enabled\": true}, \"gradient_clipping\": 1.0, "
+    "\"zero_optimization\": {\"stage\": 2, \"reduce_bucket_size\": 5e8}}";
+
+static const char *const modelConfigExample =
+    "{\"model_type\": \"gpt2\", \"vocab_size\": 97, \"n_positions\": 32,\n"
+    "\"n_embd\": 16, \"n_layer\": 2, \"n_head\": 2, \"n_inner\": null,\n"
+    "\"activation_function\": \"gelu_new\", \"attn_pdrop\": 0.1, "
+    "\"architectures\": [\"GPT2LMHeadModel\"], \"use_cache\": true}";
+
+static void readModelConfig(const std::string &path) {
+  config::ModelRequest request;
+  request.path = path;
+  request.random = true;
+  config::readModelSpec(request);
+}
+
 static const char *const tokenizerExample =
     "{\"normalizer\": null, \"pre_tokenizer\": {\"type\": \"ByteLevel\", "
     "\"add_prefix_space\": false}, \"added_tokens\": [{\"id\": 5, \"content\": "
@@ -197,6 +221,12 @@ static std::vector<Target> makeTargets() {
        {"{\"weight_map\": {\"a\": \"good.safetensors\", \"b\": "
         "\"good.safetensors\"}}"},
        [](const std::string &path) { openWeights(path); }},
+      {"ds_config",
+       "ds_config.json",
+       {dsConfigExample},
+       [](const std::string &path) { config::resolveSettings({}, path); },
+       2},
+      {"config", "config.json", {modelConfigExample}, readModelConfig},
   };
 }
 
@@ -219,7 +249,8 @@ static int64_t runTarget(const Target &target, const fs::path &directory,
       target.read(path);
       ++accepted;
     } catch (const UserError &error) {
-      if (error.diagnostic.exitCode() != 3 || error.diagnostic.format().empty())
+      if (error.diagnostic.exitCode() != target.status ||
+          error.diagnostic.format().empty())
         problem = error.diagnostic.format();
     } catch (const std::exception &error) {
       problem = error.what();
