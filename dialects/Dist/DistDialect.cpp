@@ -1,4 +1,4 @@
-//===- DistDialect.cpp - Where it is computed ----------------------------===//
+//===- DistDialect.cpp - Where it is computed -----------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -34,9 +34,8 @@ void DistDialect::initialize() {
       >();
 }
 
-LogicalResult
-StrategyAttr::verify(function_ref<InFlightDiagnostic()> emitError,
-                     DictionaryAttr values) {
+LogicalResult StrategyAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                   DictionaryAttr values) {
   std::string wrong = Strategy::verify(values);
   if (!wrong.empty())
     return emitError() << wrong;

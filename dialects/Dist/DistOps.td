@@ -1,4 +1,4 @@
-//===- DistOps.td - Meshes and reshards ---------------------*- tablegen -*-==//
+//===- DistOps.td - Meshes and reshards --------------------*- tablegen -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -28,8 +28,8 @@ std::string ShardingRule::str() const {
     text += (index ? "," : "") + lettersOf(*this, dims);
   text += ") {";
   for (auto [index, factor] : llvm::enumerate(factors)) {
-    text += (index ? ", " : "") + factor.name + "=" +
-            std::to_string(factor.size);
+    text +=
+        (index ? ", " : "") + factor.name + "=" + std::to_string(factor.size);
     if (factor.kind == FactorKind::Reduction)
       text += " reduction";
     if (factor.kind == FactorKind::Whole)

@@ -1,4 +1,4 @@
-//===- Strategy.cpp - What the user chose --------------------------------===//
+//===- Strategy.cpp - What the user chose ---------------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -163,8 +163,8 @@ std::string Strategy::verify(DictionaryAttr dictionary) {
   if (strategy.microBatch * strategy.accumulate * strategy.data !=
       strategy.batch)
     return "strategy: micro_batch " + std::to_string(strategy.microBatch) +
-           " * accumulate " + std::to_string(strategy.accumulate) +
-           " * data " + std::to_string(strategy.data) + " is not batch " +
+           " * accumulate " + std::to_string(strategy.accumulate) + " * data " +
+           std::to_string(strategy.data) + " is not batch " +
            std::to_string(strategy.batch);
   return "";
 }

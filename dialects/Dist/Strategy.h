@@ -27,11 +27,11 @@ struct Strategy {
   std::string precision = "fp32"; ///< fp32, bf16
   int64_t threads = 1;            ///< Per rank.
   std::string march = "native";
-  std::string target = "x86-64"; ///< x86-64, sm_80, sm_90
+  std::string target = "x86-64";  ///< x86-64, sm_80, sm_90
   std::string recompute = "none"; ///< none, selective, full
   std::string schedule = "1f1b";
   int64_t zero = 0;
-  int64_t memoryBudget = 0; ///< Bytes; 0: no limit.
+  int64_t memoryBudget = 0;                             ///< Bytes; 0: no limit.
   int64_t data = 1, tensor = 1, pipe = 1, sequence = 1; ///< Mesh axes.
   std::string optimizer = "AdamW";                      ///< AdamW, Adam
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8;

@@ -1,5 +1,4 @@
-//===- Costs.cpp - Arithmetic of the nn operations
-//--------------------------===//
+//===- Costs.cpp - Arithmetic of the nn operations ------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

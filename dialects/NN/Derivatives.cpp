@@ -1,4 +1,4 @@
-//===- Derivatives.cpp - Reverse-mode rules of the nn operations ------------===//
+//===- Derivatives.cpp - Reverse-mode rules of the nn operations ----------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -94,18 +94,16 @@ void GeluOp::buildGradient(OpBuilder &builder, GradientContext &context) {
 
 void SiluOp::buildGradient(OpBuilder &builder, GradientContext &context) {
   if (context.isActive(getInput()))
-    context.add(getInput(),
-                builder.create<SiluGradOp>(
-                    getLoc(), context.gradientOf(getOutput()),
-                    context.forward(getInput()), nullptr));
+    context.add(getInput(), builder.create<SiluGradOp>(
+                                getLoc(), context.gradientOf(getOutput()),
+                                context.forward(getInput()), nullptr));
 }
 
 void ReluOp::buildGradient(OpBuilder &builder, GradientContext &context) {
   if (context.isActive(getInput()))
-    context.add(getInput(),
-                builder.create<ReluGradOp>(
-                    getLoc(), context.gradientOf(getOutput()),
-                    context.forward(getInput()), nullptr));
+    context.add(getInput(), builder.create<ReluGradOp>(
+                                getLoc(), context.gradientOf(getOutput()),
+                                context.forward(getInput()), nullptr));
 }
 
 void CastOp::buildGradient(OpBuilder &builder, GradientContext &context) {
@@ -122,9 +120,8 @@ void DropoutOp::buildGradient(OpBuilder &builder, GradientContext &context) {
   context.add(getInput(),
               builder.create<DropoutOp>(
                   getLoc(), grad.getType(), grad, context.forward(getRng()),
-                  context.forward(getLayer()),
-                  context.forward(getMicroBatch()), getPAttr(), getSiteAttr(),
-                  nullptr));
+                  context.forward(getLayer()), context.forward(getMicroBatch()),
+                  getPAttr(), getSiteAttr(), nullptr));
 }
 
 //===----------------------------------------------------------------------===//
@@ -133,12 +130,12 @@ void DropoutOp::buildGradient(OpBuilder &builder, GradientContext &context) {
 
 void EmbeddingOp::buildGradient(OpBuilder &builder, GradientContext &context) {
   if (context.isActive(getTable()))
-    context.setAccumulated(
-        getTable(), builder.create<EmbeddingGradOp>(
-                        getLoc(), gradientType(getTable()),
-                        context.gradientOf(getOutput()),
-                        context.forward(getIds()),
-                        context.accumulator(getTable()), nullptr));
+    context.setAccumulated(getTable(),
+                           builder.create<EmbeddingGradOp>(
+                               getLoc(), gradientType(getTable()),
+                               context.gradientOf(getOutput()),
+                               context.forward(getIds()),
+                               context.accumulator(getTable()), nullptr));
 }
 
 // dx = dy w^T, dw = x^T dy, db = sum over rows of dy.
@@ -152,17 +149,16 @@ void LinearOp::buildGradient(OpBuilder &builder, GradientContext &context) {
                                          /*bias=*/Value(), flipped, nullptr));
   }
   if (context.isActive(getWeight()))
-    context.setAccumulated(
-        getWeight(), builder.create<LinearGradWeightOp>(
-                         getLoc(), gradientType(getWeight()),
-                         context.forward(getInput()), grad,
-                         context.accumulator(getWeight()), getTransposedAttr(),
-                         nullptr));
+    context.setAccumulated(getWeight(), builder.create<LinearGradWeightOp>(
+                                            getLoc(), gradientType(getWeight()),
+                                            context.forward(getInput()), grad,
+                                            context.accumulator(getWeight()),
+                                            getTransposedAttr(), nullptr));
   if (getBias() && context.isActive(getBias()))
     context.setAccumulated(
-        getBias(), builder.create<SumRowsOp>(
-                       getLoc(), gradientType(getBias()), grad,
-                       context.accumulator(getBias()), nullptr));
+        getBias(),
+        builder.create<SumRowsOp>(getLoc(), gradientType(getBias()), grad,
+                                  context.accumulator(getBias()), nullptr));
 }
 
 //===----------------------------------------------------------------------===//
@@ -198,10 +194,9 @@ void RmsNormOp::buildGradient(OpBuilder &builder, GradientContext &context) {
                          getLoc(), gradientType(getWeight()), grad, input, rstd,
                          context.accumulator(getWeight()), nullptr));
   if (context.isActive(getInput()))
-    context.add(getInput(),
-                builder.create<RmsNormGradInputOp>(
-                    getLoc(), getInput().getType(), grad, input,
-                    context.forward(getWeight()), rstd, nullptr));
+    context.add(getInput(), builder.create<RmsNormGradInputOp>(
+                                getLoc(), getInput().getType(), grad, input,
+                                context.forward(getWeight()), rstd, nullptr));
 }
 
 //===----------------------------------------------------------------------===//
@@ -213,12 +208,11 @@ void RotaryOp::buildGradient(OpBuilder &builder, GradientContext &context) {
   if (!context.isActive(getInput()))
     return;
   auto inverse = getInverse() ? UnitAttr() : builder.getUnitAttr();
-  context.add(getInput(),
-              builder.create<RotaryOp>(
-                  getLoc(), getInput().getType(),
-                  context.gradientOf(getOutput()),
-                  context.forward(getPositions()), getHeadsAttr(),
-                  getDimsAttr(), getThetaAttr(), inverse, nullptr));
+  context.add(getInput(), builder.create<RotaryOp>(
+                              getLoc(), getInput().getType(),
+                              context.gradientOf(getOutput()),
+                              context.forward(getPositions()), getHeadsAttr(),
+                              getDimsAttr(), getThetaAttr(), inverse, nullptr));
 }
 
 void AttentionOp::buildGradient(OpBuilder &builder, GradientContext &context) {

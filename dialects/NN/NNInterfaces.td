@@ -1,4 +1,4 @@
-//===- NNInterfaces.td - The contract of every nn operation -*- tablegen -*-==//
+//===- NNInterfaces.td - The contract of every nn operation ---------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

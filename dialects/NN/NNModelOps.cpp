@@ -1,4 +1,4 @@
-//===- NNModelOps.cpp - Models, states, functions, steps -------------------===//
+//===- NNModelOps.cpp - Models, states, functions, steps ------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialects/NN/FunctionSyntax.h"
 #include "dialects/NN/NNDialect.h"
-#include "mlir/Interfaces/FunctionImplementation.h"
 #include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
@@ -20,9 +20,9 @@ using namespace heddle::nn;
 RegionKind ModelOp::getRegionKind(unsigned) { return RegionKind::Graph; }
 
 LogicalResult StateOp::verify() {
-  static constexpr StringRef roles[] = {"parameter",   "compute-copy",
-                                        "gradient",    "exp_avg",
-                                        "exp_avg_sq",  "accumulator"};
+  static constexpr StringRef roles[] = {"parameter",  "compute-copy",
+                                        "gradient",   "exp_avg",
+                                        "exp_avg_sq", "accumulator"};
   if (!llvm::is_contained(roles, getRole()))
     return emitOpError("has unknown role \"") << getRole() << "\"";
   auto type = dyn_cast<RankedTensorType>(getType());
@@ -53,10 +53,9 @@ LogicalResult BucketOp::verify() {
     if (!state)
       return emitOpError("member ") << member << " is no state";
     if (state.getTensorType().getElementType() != type.getElementType())
-      return emitOpError("member ")
-             << member << " has element type "
-             << state.getTensorType().getElementType() << ", the bucket "
-             << type.getElementType();
+      return emitOpError("member ") << member << " has element type "
+                                    << state.getTensorType().getElementType()
+                                    << ", the bucket " << type.getElementType();
     elements += paddedElements(state.getTensorType().getNumElements());
   }
   if (elements != type.getNumElements())
@@ -101,29 +100,11 @@ LogicalResult SetOp::verifySymbolUses(SymbolTableCollection &tables) {
 // Functions and steps
 //===----------------------------------------------------------------------===//
 
-static ParseResult parseFunctionLike(OpAsmParser &parser,
-                                     OperationState &result, StringAttr type,
-                                     StringAttr argAttrs, StringAttr resAttrs) {
-  auto build = [](Builder &builder, ArrayRef<Type> arguments,
-                  ArrayRef<Type> results,
-                  function_interface_impl::VariadicFlag, std::string &) {
-    return builder.getFunctionType(arguments, results);
-  };
-  return function_interface_impl::parseFunctionOp(
-      parser, result, /*allowVariadic=*/false, type, build, argAttrs, resAttrs);
-}
-
 ParseResult FuncOp::parse(OpAsmParser &parser, OperationState &result) {
-  return parseFunctionLike(parser, result, getFunctionTypeAttrName(result.name),
-                           getArgAttrsAttrName(result.name),
-                           getResAttrsAttrName(result.name));
+  return parseFunction<FuncOp>(parser, result);
 }
 
-void FuncOp::print(OpAsmPrinter &printer) {
-  function_interface_impl::printFunctionOp(
-      printer, *this, /*isVariadic=*/false, getFunctionTypeAttrName(),
-      getArgAttrsAttrName(), getResAttrsAttrName());
-}
+void FuncOp::print(OpAsmPrinter &printer) { printFunction(printer, *this); }
 
 void FuncOp::build(OpBuilder &builder, OperationState &state, StringRef name,
                    FunctionType type) {
@@ -134,13 +115,11 @@ void FuncOp::build(OpBuilder &builder, OperationState &state, StringRef name,
 }
 
 /// `names`, where it is there, must have one entry for each of `types`.
-static LogicalResult verifyNames(Operation *op,
-                                 std::optional<ArrayAttr> names, size_t count,
-                                 StringRef what) {
+static LogicalResult verifyNames(Operation *op, std::optional<ArrayAttr> names,
+                                 size_t count, StringRef what) {
   if (names && names->size() != count)
-    return op->emitOpError("has ")
-           << count << " " << what << "s but " << names->size()
-           << " names for them";
+    return op->emitOpError("has ") << count << " " << what << "s but "
+                                   << names->size() << " names for them";
   return success();
 }
 
@@ -171,16 +150,10 @@ LogicalResult FuncOp::verify() {
 }
 
 ParseResult StepOp::parse(OpAsmParser &parser, OperationState &result) {
-  return parseFunctionLike(parser, result, getFunctionTypeAttrName(result.name),
-                           getArgAttrsAttrName(result.name),
-                           getResAttrsAttrName(result.name));
+  return parseFunction<StepOp>(parser, result);
 }
 
-void StepOp::print(OpAsmPrinter &printer) {
-  function_interface_impl::printFunctionOp(
-      printer, *this, /*isVariadic=*/false, getFunctionTypeAttrName(),
-      getArgAttrsAttrName(), getResAttrsAttrName());
-}
+void StepOp::print(OpAsmPrinter &printer) { printFunction(printer, *this); }
 
 void StepOp::build(OpBuilder &builder, OperationState &state, StringRef name,
                    StringRef kind, FunctionType type, ArrayAttr argNames,
@@ -233,7 +206,8 @@ LogicalResult MicroBatchesOp::verify() {
   Block &block = getBody().front();
   if (block.getNumArguments() != 1 || !block.getArgument(0).getType().isIndex())
     return emitOpError("needs one argument of type index");
-  auto end = dyn_cast_or_null<ReturnOp>(block.empty() ? nullptr : &block.back());
+  auto end =
+      dyn_cast_or_null<ReturnOp>(block.empty() ? nullptr : &block.back());
   if (!end || end.getNumOperands() != 0)
     return emitOpError("must end in nn.return without values");
   return success();
@@ -242,7 +216,8 @@ LogicalResult MicroBatchesOp::verify() {
 LogicalResult MicroBatchOp::verify() {
   auto whole = cast<RankedTensorType>(getInput().getType());
   auto part = cast<RankedTensorType>(getOutput().getType());
-  if (whole.getRank() == 0 || whole.getShape().drop_front() != part.getShape() ||
+  if (whole.getRank() == 0 ||
+      whole.getShape().drop_front() != part.getShape() ||
       whole.getElementType() != part.getElementType())
     return emitOpError("gives ")
            << part << ", but a slice of " << whole

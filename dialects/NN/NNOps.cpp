@@ -1,5 +1,4 @@
-//===- NNOps.cpp - Verifiers of the nn operations
-//--------------------------===//
+//===- NNOps.cpp - Verifiers of the nn operations -------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

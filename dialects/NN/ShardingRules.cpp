@@ -1,5 +1,4 @@
-//===- ShardingRules.cpp - How the nn operations may be split
-//---------------===//
+//===- ShardingRules.cpp - How the nn operations may be split -------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -155,7 +154,7 @@ ShardingRule FillOp::getShardingRule() {
 }
 ShardingRule SquareSumsOp::getShardingRule() {
   // Blocks cross the borders of shards: the operand stays whole.
-  return buildRule(*this, {""}, {""});
+  return buildRule(*this, {"n"}, {"b"}, "nb");
 }
 ShardingRule GlobalNormOp::getShardingRule() {
   static constexpr StringLiteral letters = "abcdefghijklmnopqrstuvwxyz";

@@ -1,4 +1,4 @@
-//===- PipeDialect.td - Which part runs where, in what order --*- tablegen -*-==//
+//===- PipeDialect.td - Which part runs where, in what order --------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- Schedule.cpp - Pipeline schedules as data ----------------------------------===//
+//===- Schedule.cpp - Pipeline schedules as data --------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -145,7 +145,7 @@ std::string heddle::pipe::checkSchedule(const Schedule &schedule,
 int64_t heddle::pipe::liveMicroBatches(const std::vector<Action> &stage) {
   int64_t live = 0, most = 0;
   for (const Action &action : stage) {
-    live += action.kind == Kind::Forward ? 1
+    live += action.kind == Kind::Forward    ? 1
             : action.kind == Kind::Backward ? -1
                                             : 0;
     most = std::max(most, live);

@@ -1,4 +1,4 @@
-//===- Schedule.h - Pipeline schedules as data -------------------*- C++ -*-===//
+//===- Schedule.h - Pipeline schedules as data ------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- PlanDialect.cpp - When, on which stream, in which bytes --------------===//
+//===- PlanDialect.cpp - When, on which stream, in which bytes ------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -7,9 +7,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/Plan/PlanDialect.h"
-#include "mlir/Interfaces/FunctionImplementation.h"
+#include "dialects/NN/FunctionSyntax.h"
 
 using namespace mlir;
+using namespace heddle;
 using namespace heddle::planir;
 
 #include "dialects/Plan/PlanDialect.cpp.inc"
@@ -26,32 +27,16 @@ void PlanDialect::initialize() {
 
 RegionKind ProgramOp::getRegionKind(unsigned) { return RegionKind::Graph; }
 
-static ParseResult parseFunctionLike(OpAsmParser &parser,
-                                     OperationState &result, StringAttr type,
-                                     StringAttr argAttrs, StringAttr resAttrs) {
-  auto build = [](Builder &builder, ArrayRef<Type> arguments,
-                  ArrayRef<Type> results,
-                  function_interface_impl::VariadicFlag, std::string &) {
-    return builder.getFunctionType(arguments, results);
-  };
-  return function_interface_impl::parseFunctionOp(
-      parser, result, /*allowVariadic=*/false, type, build, argAttrs, resAttrs);
-}
-
 //===----------------------------------------------------------------------===//
 // Kernels and launches
 //===----------------------------------------------------------------------===//
 
 ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
-  return parseFunctionLike(parser, result, getFunctionTypeAttrName(result.name),
-                           getArgAttrsAttrName(result.name),
-                           getResAttrsAttrName(result.name));
+  return nn::parseFunction<KernelOp>(parser, result);
 }
 
 void KernelOp::print(OpAsmPrinter &printer) {
-  function_interface_impl::printFunctionOp(
-      printer, *this, /*isVariadic=*/false, getFunctionTypeAttrName(),
-      getArgAttrsAttrName(), getResAttrsAttrName());
+  nn::printFunction(printer, *this);
 }
 
 void KernelOp::build(OpBuilder &builder, OperationState &state, StringRef name,
@@ -73,9 +58,8 @@ LogicalResult KernelOp::verify() {
            << getTies().size() << " results of " << getResultTypes().size();
   for (auto [index, tie] : llvm::enumerate(getTies())) {
     if (tie < -1 || tie >= static_cast<int64_t>(getArgumentTypes().size()))
-      return emitOpError("ties result ")
-             << index << " to argument " << tie << " of "
-             << getArgumentTypes().size();
+      return emitOpError("ties result ") << index << " to argument " << tie
+                                         << " of " << getArgumentTypes().size();
     if (tie >= 0 && getArgumentTypes()[tie] != getResultTypes()[index])
       return emitOpError("ties result ")
              << index << " of type " << getResultTypes()[index]
@@ -118,15 +102,11 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &tables) {
 //===----------------------------------------------------------------------===//
 
 ParseResult SequenceOp::parse(OpAsmParser &parser, OperationState &result) {
-  return parseFunctionLike(parser, result, getFunctionTypeAttrName(result.name),
-                           getArgAttrsAttrName(result.name),
-                           getResAttrsAttrName(result.name));
+  return nn::parseFunction<SequenceOp>(parser, result);
 }
 
 void SequenceOp::print(OpAsmPrinter &printer) {
-  function_interface_impl::printFunctionOp(
-      printer, *this, /*isVariadic=*/false, getFunctionTypeAttrName(),
-      getArgAttrsAttrName(), getResAttrsAttrName());
+  nn::printFunction(printer, *this);
 }
 
 void SequenceOp::build(OpBuilder &builder, OperationState &state,

@@ -1,4 +1,4 @@
-//===- PlanDialect.td - When, on which stream, in which bytes -*- tablegen -*-//
+//===- PlanDialect.td - When, on which stream, in which bytes -------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

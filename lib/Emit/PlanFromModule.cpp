@@ -1,4 +1,4 @@
-//===- PlanFromModule.cpp - The plan dialect as the plan format ------------------===//
+//===- PlanFromModule.cpp - The plan dialect as the plan format -----------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -99,10 +99,10 @@ private:
     plan.precision = strategy.precision;
     plan.march = strategy.march;
     plan.recompute = strategy.recompute;
-    plan.optimizer = {strategy.optimizer,   strategy.lr,
-                      strategy.beta1,       strategy.beta2,
-                      strategy.eps,         strategy.weightDecay,
-                      strategy.decoupled,   strategy.gradientClipping};
+    plan.optimizer = {strategy.optimizer, strategy.lr,
+                      strategy.beta1,     strategy.beta2,
+                      strategy.eps,       strategy.weightDecay,
+                      strategy.decoupled, strategy.gradientClipping};
     plan.scheduler.type = strategy.scheduler;
     plan.scheduler.params = nlohmann::json::parse(strategy.schedulerParams);
     plan.strategy = {{"mesh",

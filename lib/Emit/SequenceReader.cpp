@@ -1,4 +1,4 @@
-//===- SequenceReader.cpp - Sequences as command lists ---------------------------===//
+//===- SequenceReader.cpp - Sequences as command lists --------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -167,8 +167,8 @@ bool SequenceReader::isWritten(Value buffer) {
       if (use.getOperandNumber() == 0)
         return true;
     } else if (auto launched = dyn_cast<planir::LaunchOp>(use.getOwner())) {
-      auto kernel = program.lookupSymbol<planir::KernelOp>(
-          launched.getKernelAttr());
+      auto kernel =
+          program.lookupSymbol<planir::KernelOp>(launched.getKernelAttr());
       if (use.getOperandNumber() >= kernel.getArgumentTypes().size())
         return true;
     }

@@ -1,4 +1,4 @@
-//===- Compile.cpp - Runs the phases -------------------------------------------===//
+//===- Compile.cpp - Runs the phases --------------------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,14 +6,14 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "heddle/Pipelines/Compile.h"
 #include "EmitPhase.h"
 #include "dialects/Plan/PlanDialect.h"
-#include "heddle/Pipelines/Compile.h"
 #include "mlir/IR/Verifier.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/ToolOutputFile.h"
-#include "llvm/Support/FormatVariadic.h"
 #include <chrono>
 
 using namespace mlir;
@@ -58,8 +58,8 @@ static LogicalResult finishPhase(ModuleOp module, Phase phase,
 
 LogicalResult heddle::compile(ModuleOp module, const CompileOptions &options) {
   using Clock = std::chrono::steady_clock;
-  std::optional<Phase> start = parsePhase(
-      options.startFrom.empty() ? "import" : options.startFrom);
+  std::optional<Phase> start =
+      parsePhase(options.startFrom.empty() ? "import" : options.startFrom);
   std::optional<Phase> stop =
       parsePhase(options.stopAfter.empty() ? "emit" : options.stopAfter);
   if (!start || !stop)

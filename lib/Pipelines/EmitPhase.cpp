@@ -1,4 +1,4 @@
-//===- EmitPhase.cpp - The last phase: the binary is written ------------------------===//
+//===- EmitPhase.cpp - The last phase: the binary is written --------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -15,9 +15,8 @@
 using namespace mlir;
 using namespace heddle;
 
-LogicalResult
-heddle::emitModule(ModuleOp module, const CompileOptions &options,
-                   const std::vector<plan::PhaseTime> &phases) {
+LogicalResult heddle::emitModule(ModuleOp module, const CompileOptions &options,
+                                 const std::vector<plan::PhaseTime> &phases) {
   auto programs = module.getOps<planir::ProgramOp>();
   if (programs.empty())
     return module.emitError("H0330: holds no plan.program to emit");

@@ -1,4 +1,4 @@
-//===- EmitPhase.h - The last phase: the binary is written ------------*- C++ -*-===//
+//===- EmitPhase.h - The last phase: the binary is written ------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -9,8 +9,8 @@
 #ifndef HEDDLE_LIB_PIPELINES_EMITPHASE_H
 #define HEDDLE_LIB_PIPELINES_EMITPHASE_H
 
-#include "heddle/PlanFormat/Plan.h"
 #include "heddle/Pipelines/Compile.h"
+#include "heddle/PlanFormat/Plan.h"
 
 namespace heddle {
 

@@ -1,4 +1,4 @@
-//===- Phases.cpp - The passes of each phase, and why they stand there ---------===//
+//===- Phases.cpp - The passes of each phase, and why they stand there ----===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -22,10 +22,10 @@
 using namespace mlir;
 using namespace heddle;
 
-static constexpr Phase phases[] = {
-    Phase::Import,  Phase::Model,  Phase::Train,  Phase::Shard,
-    Phase::Pipe,    Phase::Spmd,   Phase::Fuse,   Phase::Kernels,
-    Phase::Memory,  Phase::Prove,  Phase::Emit};
+static constexpr Phase phases[] = {Phase::Import, Phase::Model,   Phase::Train,
+                                   Phase::Shard,  Phase::Pipe,    Phase::Spmd,
+                                   Phase::Fuse,   Phase::Kernels, Phase::Memory,
+                                   Phase::Prove,  Phase::Emit};
 
 llvm::ArrayRef<Phase> heddle::allPhases() { return phases; }
 

@@ -1,4 +1,4 @@
-//===- Registration.cpp - Dialects, passes and pipelines ----------------------===//
+//===- Registration.cpp - Dialects, passes and pipelines ------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,10 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/Codegen/Common/LinalgLowerings.h"
 #include "dialects/Pipe/PipeDialect.h"
 #include "heddle/Codegen/CPU/KernelCompiler.h"
 #include "heddle/Codegen/CPU/Passes.h"
+#include "heddle/Codegen/Common/LinalgLowerings.h"
 #include "heddle/Codegen/GPU/Kernels.h"
 #include "heddle/Codegen/GPU/Passes.h"
 #include "heddle/Eval/ReferenceEvaluations.h"

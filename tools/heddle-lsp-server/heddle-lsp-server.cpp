@@ -1,4 +1,4 @@
-//===- heddle-lsp-server.cpp - Language server for Heddle IR ------------------------===//
+//===- heddle-lsp-server.cpp - Language server for Heddle IR --------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- heddle-opt.cpp - Runs any pass ------------------------------------------===//
+//===- heddle-opt.cpp - Runs any pass -------------------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- WriteBinary.h - Runtime, plan and kernels as one ELF file *- C++ -*-===//
+//===- WriteBinary.h - Runtime, plan and kernels as one ELF file ----------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- FormKernels.cpp - Puts every operation into exactly one kernel --------===//
+//===- FormKernels.cpp - Puts every operation into exactly one kernel -----===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -173,8 +173,7 @@ private:
     std::string name;
     for (Operation *op : group.ops)
       if (name.size() < 48)
-        name += (name.empty() ? "" : "_") +
-                op->getName().stripDialect().str();
+        name += (name.empty() ? "" : "_") + op->getName().stripDialect().str();
     unsigned count = kernels[name]++;
     return count ? name + "_" + std::to_string(count) : name;
   }
@@ -226,16 +225,14 @@ private:
       return -1;
     Operation *last = group.ops.back();
     for (Operation *user : operand.getUsers())
-      if (!group.contains(user) &&
-          !(user->getBlock() == last->getBlock() &&
-            user->isBeforeInBlock(last)))
+      if (!group.contains(user) && !(user->getBlock() == last->getBlock() &&
+                                     user->isBeforeInBlock(last)))
         return -1;
     return std::distance(inputs.begin(), found);
   }
 
   planir::KernelOp createKernel(nn::ModelOp model, Group &group, Location loc,
-                                ArrayRef<Value> inputs,
-                                ArrayRef<Value> outputs,
+                                ArrayRef<Value> inputs, ArrayRef<Value> outputs,
                                 ArrayRef<int64_t> ties) {
     OpBuilder builder = OpBuilder::atBlockEnd(model.getBodyBlock());
     auto kernel = builder.create<planir::KernelOp>(

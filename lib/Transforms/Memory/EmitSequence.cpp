@@ -1,4 +1,4 @@
-//===- EmitSequence.cpp - Functions become sequences ----------------------------===//
+//===- EmitSequence.cpp - Functions become sequences ----------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -32,8 +32,7 @@ void SequenceEmitter::emit() {
       auto tensor = dyn_cast<RankedTensorType>(type);
       inputs.push_back(tensor ? Type(memrefOf(tensor)) : type);
     }
-    for (auto [type, tie] :
-         llvm::zip(function.getResultTypes(), storage.ties))
+    for (auto [type, tie] : llvm::zip(function.getResultTypes(), storage.ties))
       if (tie < 0)
         inputs.push_back(memrefOf(cast<RankedTensorType>(type)));
   }
@@ -158,10 +157,8 @@ void SequenceEmitter::emitBlock(Block &block) {
 
 void SequenceEmitter::emitLaunch(planir::LaunchOp launch) {
   auto kernel = symbols.lookup<planir::KernelOp>(launch.getKernel());
-  SmallVector<Value> operands =
-      llvm::map_to_vector(launch.getOperands(), [&](Value v) {
-        return valueFor(v);
-      });
+  SmallVector<Value> operands = llvm::map_to_vector(
+      launch.getOperands(), [&](Value v) { return valueFor(v); });
   for (auto [result, tie] : llvm::zip(launch.getResults(), kernel.getTies()))
     if (tie < 0)
       operands.push_back(valueFor(result));
@@ -172,9 +169,8 @@ void SequenceEmitter::emitLaunch(planir::LaunchOp launch) {
 
 void SequenceEmitter::emitCall(nn::CallOp call) {
   auto callee = symbols.lookup<nn::FuncOp>(call.getCallee());
-  SmallVector<Value> operands =
-      llvm::map_to_vector(call.getOperands(),
-                          [&](Value v) { return valueFor(v); });
+  SmallVector<Value> operands = llvm::map_to_vector(
+      call.getOperands(), [&](Value v) { return valueFor(v); });
   for (auto [result, tie] : llvm::zip(call.getResults(), *callee.getTies()))
     if (tie < 0)
       operands.push_back(valueFor(result));

@@ -1,4 +1,4 @@
-//===- Layout.cpp - States in the persistent region, owners of bytes -----------===//
+//===- Layout.cpp - States in the persistent region, owners of bytes ------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -36,9 +36,9 @@ MemoryMap heddle::memory::layOutStates(nn::ModelOp model,
     NamedAttrList like(state->getAttrs());
     like.erase("sym_name");
     like.erase("type");
-    builder.create<planir::StateOp>(
-        state.getLoc(), state.getSymName(), state.getType(),
-        map.persistentBytes, like.getDictionary(builder.getContext()));
+    builder.create<planir::StateOp>(state.getLoc(), state.getSymName(),
+                                    state.getType(), map.persistentBytes,
+                                    like.getDictionary(builder.getContext()));
     RankedTensorType type = state.getTensorType();
     int64_t bytes = nn::paddedElements(type.getNumElements()) *
                     type.getElementTypeBitWidth() / 8;
@@ -59,8 +59,7 @@ StringRef heddle::memory::ownerOf(const Root &root) {
   return "activations";
 }
 
-std::map<std::string, int64_t>
-heddle::memory::ownersAtPeak(Storage &storage) {
+std::map<std::string, int64_t> heddle::memory::ownersAtPeak(Storage &storage) {
   SmallVector<std::pair<Interval, StringRef>> buffers;
   for (Root &root : storage.all())
     if (root.kind == Root::Kind::Frame || root.kind == Root::Kind::Port)

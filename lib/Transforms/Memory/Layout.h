@@ -1,4 +1,4 @@
-//===- Layout.h - States in the persistent region, owners of bytes -*- C++ -*-===//
+//===- Layout.h - States in the persistent region, owners of bytes --------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- Packing.cpp - Offsets from lifetimes -----------------------------------===//
+//===- Packing.cpp - Offsets from lifetimes -------------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -34,14 +34,15 @@ int64_t heddle::memory::pack(llvm::MutableArrayRef<Interval> intervals) {
         continue;
       if (offset + bytes <= other->offset)
         break;
-      offset = std::max(offset,
-                        other->offset + alignTo(other->bytes, alignment));
+      offset =
+          std::max(offset, other->offset + alignTo(other->bytes, alignment));
     }
     interval->offset = offset;
     size = std::max(size, offset + bytes);
-    auto place = llvm::upper_bound(
-        placed, interval,
-        [](const Interval *a, const Interval *b) { return a->offset < b->offset; });
+    auto place = llvm::upper_bound(placed, interval,
+                                   [](const Interval *a, const Interval *b) {
+                                     return a->offset < b->offset;
+                                   });
     placed.insert(place, interval);
   }
   return size;

@@ -1,4 +1,4 @@
-//===- Plan.cpp - Gives every value its bytes ----------------------------------===//
+//===- Plan.cpp - Gives every value its bytes -----------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -98,11 +98,10 @@ private:
   /// Gives the most scratch of a thread.
   int64_t moveKernels(nn::ModelOp model, planir::ProgramOp program) {
     int64_t scratch = 0;
-    for (Operation &op :
-         llvm::make_early_inc_range(*model.getBodyBlock())) {
+    for (Operation &op : llvm::make_early_inc_range(*model.getBodyBlock())) {
       if (auto kernel = dyn_cast<planir::KernelOp>(op))
-        scratch = std::max<int64_t>(scratch,
-                                    kernel.getScratchBytes().value_or(0));
+        scratch =
+            std::max<int64_t>(scratch, kernel.getScratchBytes().value_or(0));
       else if (!isa<planir::ObjectOp>(op) &&
                isa<nn::NNDialect>(op.getDialect()))
         continue;
@@ -145,9 +144,9 @@ private:
                                     << total << " bytes, the budget is "
                                     << strategy.memoryBudget << " bytes";
     for (NamedAttribute owner : program.getOwners())
-      diagnostic.attachNote() << owner.getName().getValue() << ": "
-                              << cast<IntegerAttr>(owner.getValue()).getInt()
-                              << " bytes";
+      diagnostic.attachNote()
+          << owner.getName().getValue() << ": "
+          << cast<IntegerAttr>(owner.getValue()).getInt() << " bytes";
     StringRef help = strategy.recompute == "none"
                          ? "help: try --recompute selective, or a smaller "
                            "--micro-batch with a larger --accumulate"

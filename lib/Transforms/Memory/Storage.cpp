@@ -1,5 +1,4 @@
-//===- Storage.cpp - Which value lives where
-//-----------------------------------===//
+//===- Storage.cpp - Which value lives where ------------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

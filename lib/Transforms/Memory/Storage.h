@@ -36,8 +36,8 @@ struct Root {
 };
 
 /// Decides where each value of a function or step lives, and when its frame's
-/// bytes are in use. The function's body is launches, calls, reads and writes of
-/// states; callees are done before their callers.
+/// bytes are in use. The function's body is launches, calls, reads and writes
+/// of states; callees are done before their callers.
 class Storage {
 public:
   /// `frameOf` gives the size of a callee's frame.

@@ -1,4 +1,4 @@
-//===- Verify.cpp - Checks the bytes of a plan -----------------------------------===//
+//===- Verify.cpp - Checks the bytes of a plan ----------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -132,22 +132,20 @@ private:
       lives[buffer.getBuffer()] = {first, last};
     }
     int64_t command = 0;
-    WalkResult walk =
-        sequence.walk<WalkOrder::PreOrder>([&](Operation *op) {
-          if (!isa<planir::LaunchOp, planir::CallOp, planir::CopyOp,
-                   planir::LoopOp>(op))
-            return WalkResult::advance();
-          int64_t here = command++;
-          if (auto call = dyn_cast<planir::CallOp>(op)) {
-            auto callee =
-                symbols.lookup<planir::SequenceOp>(call.getSequence());
-            regions.push_back({op, static_cast<int64_t>(call.getFrameOffset()),
-                               static_cast<int64_t>(callee.getFrameBytes()),
-                               here, here});
-          }
-          return failed(verifyUses(op, here, lives)) ? WalkResult::interrupt()
-                                                     : WalkResult::advance();
-        });
+    WalkResult walk = sequence.walk<WalkOrder::PreOrder>([&](Operation *op) {
+      if (!isa<planir::LaunchOp, planir::CallOp, planir::CopyOp,
+               planir::LoopOp>(op))
+        return WalkResult::advance();
+      int64_t here = command++;
+      if (auto call = dyn_cast<planir::CallOp>(op)) {
+        auto callee = symbols.lookup<planir::SequenceOp>(call.getSequence());
+        regions.push_back({op, static_cast<int64_t>(call.getFrameOffset()),
+                           static_cast<int64_t>(callee.getFrameBytes()), here,
+                           here});
+      }
+      return failed(verifyUses(op, here, lives)) ? WalkResult::interrupt()
+                                                 : WalkResult::advance();
+    });
     if (walk.wasInterrupted())
       return failure();
     return verifyRegions(regions, sequence.getFrameBytes(), "the frame");

@@ -1,4 +1,4 @@
-//===- ApplyPrecision.cpp - Makes the compute precision explicit ------------===//
+//===- ApplyPrecision.cpp - Makes the compute precision explicit ----------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -27,12 +27,11 @@ bool staysF32(OpResult result) {
          result.getResultNumber() > 0;
 }
 
-struct ApplyPrecision
-    : heddle::impl::ModelApplyPrecisionBase<ApplyPrecision> {
+struct ApplyPrecision : heddle::impl::ModelApplyPrecisionBase<ApplyPrecision> {
   void runOnOperation() override {
     for (auto model : getOperation().getOps<nn::ModelOp>()) {
-      auto strategy = dist::Strategy::fromDictionary(
-          model.getStrategy().getValues());
+      auto strategy =
+          dist::Strategy::fromDictionary(model.getStrategy().getValues());
       if (strategy.precision == "fp32")
         continue;
       MLIRContext *context = &getContext();
@@ -94,9 +93,9 @@ private:
     });
     // Calls return what their callee returns, losses included.
     auto terminator = cast<nn::ReturnOp>(function.getBody().back().back());
-    function.setFunctionType(FunctionType::get(
-        &getContext(), function.getBody().getArgumentTypes(),
-        terminator.getOperandTypes()));
+    function.setFunctionType(
+        FunctionType::get(&getContext(), function.getBody().getArgumentTypes(),
+                          terminator.getOperandTypes()));
   }
 
   Type compute;

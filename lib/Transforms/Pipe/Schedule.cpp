@@ -1,4 +1,4 @@
-//===- Schedule.cpp - Stages and their schedule -----------------------------------===//
+//===- Schedule.cpp - Stages and their schedule ---------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

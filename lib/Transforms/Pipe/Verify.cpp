@@ -1,4 +1,4 @@
-//===- Verify.cpp - What the pipe phase promises -----------------------------------===//
+//===- Verify.cpp - What the pipe phase promises --------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -46,16 +46,16 @@ private:
     WalkResult walk = step.walk([&](Operation *op) {
       if (auto loop = dyn_cast<nn::MicroBatchesOp>(op);
           loop && loop.getCount() != schedule.getMicroBatches()) {
-        op->emitError("H0905: runs ") << loop.getCount()
-                                      << " micro-batches, the schedule "
-                                      << schedule.getMicroBatches();
+        op->emitError("H0905: runs ")
+            << loop.getCount() << " micro-batches, the schedule "
+            << schedule.getMicroBatches();
         return WalkResult::interrupt();
       }
       auto call = dyn_cast<nn::CallOp>(op);
       if (!call || staged.lookup(call.getPathAttr()) == 1)
         return WalkResult::advance();
-      call.emitError("H0905: is in ") << staged.lookup(call.getPathAttr())
-                                      << " stages; one is right";
+      call.emitError("H0905: is in ")
+          << staged.lookup(call.getPathAttr()) << " stages; one is right";
       return WalkResult::interrupt();
     });
     return failure(walk.wasInterrupted());

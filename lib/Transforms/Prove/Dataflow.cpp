@@ -1,4 +1,4 @@
-//===- Dataflow.cpp - Nothing is read before it is written ------------------------===//
+//===- Dataflow.cpp - Nothing is read before it is written ----------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -69,8 +69,8 @@ class Execution {
 public:
   Execution(planir::ProgramOp program, const SymbolTable &symbols,
             int64_t &commands)
-      : symbols(symbols), writers(program.getArenaBytes()),
-        commands(commands) {}
+      : symbols(symbols), writers(program.getArenaBytes()), commands(commands) {
+  }
 
   LogicalResult run(planir::SequenceOp sequence, ArrayRef<Place> arguments,
                     int64_t frame) {
@@ -125,8 +125,7 @@ private:
       for (Value operand : call.getOperands())
         if (!operand.getType().isIndex())
           arguments.push_back(places[operand]);
-      auto callee =
-          symbols.lookup<planir::SequenceOp>(call.getSequence());
+      auto callee = symbols.lookup<planir::SequenceOp>(call.getSequence());
       return run(callee, arguments, frame + call.getFrameOffset());
     }
     if (auto copy = dyn_cast<planir::CopyOp>(op)) {

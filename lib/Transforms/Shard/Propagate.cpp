@@ -1,4 +1,4 @@
-//===- Propagate.cpp - Gives every value one closed sharding -----------------------===//
+//===- Propagate.cpp - Gives every value one closed sharding --------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -71,9 +71,9 @@ public:
       return;
     TensorShardingAttr from = of(operand.get());
     if (!from.getUnreduced().empty())
-      reshard(operand, TensorShardingAttr::get(builder.getContext(),
-                                               from.getDims(),
-                                               builder.getArrayAttr({})));
+      reshard(operand,
+              TensorShardingAttr::get(builder.getContext(), from.getDims(),
+                                      builder.getArrayAttr({})));
   }
 
   unsigned numReshards = 0;
@@ -163,8 +163,7 @@ private:
         dims[rank - 2].push_back(builder.getStringAttr("data"));
       propagation.set(argument, propagation.make(dims, {}));
     }
-    LogicalResult done =
-        visit(model, step.getBody().front(), propagation);
+    LogicalResult done = visit(model, step.getBody().front(), propagation);
     step.setArgShardingsAttr(list(propagation, step.getArguments()));
     step.setResultShardingsAttr(list(
         propagation, step.getBody().back().getTerminator()->getOperands()));
@@ -188,12 +187,13 @@ private:
         propagation.visitCompute(&op, ruled);
       } else if (auto slice = dyn_cast<nn::MicroBatchOp>(op)) {
         auto from = propagation.of(slice.getInput());
-        propagation.set(slice.getOutput(),
-                        TensorShardingAttr::get(
-                            &getContext(),
-                            ArrayAttr::get(&getContext(),
-                                           from.getDims().getValue().drop_front()),
-                            from.getUnreduced()));
+        propagation.set(
+            slice.getOutput(),
+            TensorShardingAttr::get(
+                &getContext(),
+                ArrayAttr::get(&getContext(),
+                               from.getDims().getValue().drop_front()),
+                from.getUnreduced()));
       } else if (auto loop = dyn_cast<nn::MicroBatchesOp>(op)) {
         if (failed(visit(model, loop.getBody().front(), propagation)))
           return failure();

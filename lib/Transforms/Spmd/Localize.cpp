@@ -1,4 +1,4 @@
-//===- Localize.cpp - From the shapes of the whole to those of a rank ---------------===//
+//===- Localize.cpp - From the shapes of the whole to those of a rank -----===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

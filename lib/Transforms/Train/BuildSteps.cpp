@@ -1,4 +1,4 @@
-//===- BuildSteps.cpp - Step programs from forward functions ----------------===//
+//===- BuildSteps.cpp - Step programs from forward functions --------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -34,8 +34,8 @@ SmallVector<Value> inlineBody(OpBuilder &builder, nn::FuncOp function,
 struct BuildSteps : heddle::impl::TrainBuildStepsBase<BuildSteps> {
   void runOnOperation() override {
     for (auto model : getOperation().getOps<nn::ModelOp>()) {
-      strategy = dist::Strategy::fromDictionary(
-          model.getStrategy().getValues());
+      strategy =
+          dist::Strategy::fromDictionary(model.getStrategy().getValues());
       SmallVector<nn::FuncOp> programs;
       for (auto function : model.getOps<nn::FuncOp>())
         if (function.getProgram())
@@ -80,12 +80,10 @@ private:
     OpBuilder builder = OpBuilder::atBlockBegin(model.getBodyBlock());
     auto type = RankedTensorType::get({}, builder.getF32Type());
     auto name = builder.getStringAttr(program + ".loss");
-    builder.create<nn::StateOp>(model.getLoc(), name,
-                                builder.getStringAttr("accumulator"),
-                                TypeAttr::get(type), StringAttr(), UnitAttr(),
-                                UnitAttr(), UnitAttr(), StringAttr(),
-                                TypeAttr(), nn::InitAttr(),
-                                dist::TensorShardingAttr());
+    builder.create<nn::StateOp>(
+        model.getLoc(), name, builder.getStringAttr("accumulator"),
+        TypeAttr::get(type), StringAttr(), UnitAttr(), UnitAttr(), UnitAttr(),
+        StringAttr(), TypeAttr(), nn::InitAttr(), dist::TensorShardingAttr());
     return name;
   }
 
@@ -111,8 +109,8 @@ private:
         builder.getArrayAttr(names), builder.getStrArrayAttr({"loss"}));
     StringAttr loss = addLossState(model, kind);
 
-    Block *body = builder.createBlock(&step.getBody(), {}, inputs,
-                                      SmallVector<Location>(inputs.size(), loc));
+    Block *body = builder.createBlock(
+        &step.getBody(), {}, inputs, SmallVector<Location>(inputs.size(), loc));
     Value zero = builder.create<nn::FillOp>(
         loc, lossType, builder.getF64FloatAttr(0), nullptr);
     builder.create<nn::SetOp>(loc, loss, zero);
@@ -144,9 +142,8 @@ private:
             loc, type, inputs[next++], block->getArgument(0)));
     }
     auto results = inlineBody(builder, function, arguments);
-    for (auto [result, name] :
-         llvm::zip(results,
-                   function.getResultNamesAttr().getAsRange<StringAttr>())) {
+    for (auto [result, name] : llvm::zip(
+             results, function.getResultNamesAttr().getAsRange<StringAttr>())) {
       if (name.getValue() != "losses") {
         builder.create<nn::KeepOp>(loc, result, name);
         continue;

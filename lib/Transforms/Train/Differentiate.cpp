@@ -1,4 +1,4 @@
-//===- Differentiate.cpp - Reverse-mode differentiation of the step ----------===//
+//===- Differentiate.cpp - Reverse-mode differentiation of the step -------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-// Gradients are taken at the level of layers, on the whole-model program, before
-// anything is sharded: no collective is ever differentiated. Reverse mode as in
-// Griewank and Walther, Evaluating Derivatives, chapter 3.
+// Gradients are taken at the level of layers, on the whole-model program,
+// before anything is sharded: no collective is ever differentiated. Reverse
+// mode as in Griewank and Walther, Evaluating Derivatives, chapter 3.
 //
 //===----------------------------------------------------------------------===//
 
@@ -76,11 +76,10 @@ private:
     addGradientStates(model);
     auto loop = *step.getBody().getOps<nn::MicroBatchesOp>().begin();
     Block &body = loop.getBody().front();
-    double scale =
-        1.0 / (static_cast<double>(strategy.batch) * strategy.seq);
+    double scale = 1.0 / (static_cast<double>(strategy.batch) * strategy.seq);
 
-    // The sum of the losses goes last: it keeps nothing apart that could share a
-    // kernel.
+    // The sum of the losses goes last: it keeps nothing apart that could share
+    // a kernel.
     for (auto sum : llvm::make_early_inc_range(body.getOps<nn::SumOp>())) {
       Operation *init = sum.getInit().getDefiningOp();
       Operation *set = *sum.getOutput().getUsers().begin();

@@ -1,4 +1,4 @@
-//===- FunctionPairs.cpp - Forward functions that save, and backward ones ----===//
+//===- FunctionPairs.cpp - Forward functions that save, and backward ones -===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -170,7 +170,8 @@ void PairBuilder::returnGradients(Reverse &reverse) {
   builder.create<nn::ReturnOp>(backward.getLoc(), results);
 }
 
-/// Chooses what the forward function saves, returns it there, and reads it here.
+/// Chooses what the forward function saves, returns it there, and reads it
+/// here.
 unsigned PairBuilder::save() {
   SmallVector<Value> uses;
   DenseMap<Value, Value> originals;
@@ -195,8 +196,8 @@ unsigned PairBuilder::save() {
     unsigned index = std::distance(terminator.getOperands().begin(), returned);
     if (returned == terminator.getOperands().end())
       terminator.getOperandsMutable().append(original);
-    value.replaceAllUsesWith(addArgument(
-        value.getType(), {BackwardArgument::Kind::Saved, index}));
+    value.replaceAllUsesWith(
+        addArgument(value.getType(), {BackwardArgument::Kind::Saved, index}));
   }
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*block)))
     if (clonedOps.contains(&op) && op.use_empty())

@@ -1,4 +1,4 @@
-//===- Optimizer.cpp - Clips the gradients and updates the parameters --------===//
+//===- Optimizer.cpp - Clips the gradients and updates the parameters -----===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -89,11 +89,10 @@ private:
     group.expAvgSq =
         addBucket(builder, group, "exp_avg_sq", ".exp_avg_sq", f32);
     if (strategy.precision != "fp32")
-      group.copies = addBucket(builder, group, "copies",
-                               "." + strategy.precision,
-                               strategy.precision == "bf16"
-                                   ? Type(builder.getBF16Type())
-                                   : Type(builder.getF16Type()));
+      group.copies =
+          addBucket(builder, group, "copies", "." + strategy.precision,
+                    strategy.precision == "bf16" ? Type(builder.getBF16Type())
+                                                 : Type(builder.getF16Type()));
   }
 
   Value get(OpBuilder &builder, nn::BucketOp bucket) {
@@ -105,9 +104,9 @@ private:
   void clearGradients(nn::StepOp step, Group &group) {
     auto loop = *step.getBody().getOps<nn::MicroBatchesOp>().begin();
     OpBuilder builder(loop);
-    Value zero = builder.create<nn::FillOp>(
-        loop.getLoc(), group.gradients.getType(), builder.getF64FloatAttr(0),
-        nullptr);
+    Value zero =
+        builder.create<nn::FillOp>(loop.getLoc(), group.gradients.getType(),
+                                   builder.getF64FloatAttr(0), nullptr);
     builder.create<nn::SetOp>(loop.getLoc(), group.gradients.getSymName(),
                               zero);
   }
@@ -152,8 +151,8 @@ private:
     terminator.getOperandsMutable().append(norm);
     step.setArgNamesAttr(builder.getArrayAttr(names));
     step.setResultNamesAttr(builder.getArrayAttr(results));
-    step.setFunctionType(builder.getFunctionType(
-        block.getArgumentTypes(), terminator.getOperandTypes()));
+    step.setFunctionType(builder.getFunctionType(block.getArgumentTypes(),
+                                                 terminator.getOperandTypes()));
     return scalars;
   }
 
@@ -168,9 +167,8 @@ private:
       gradients.push_back(get(builder, group.gradients));
     }
     auto scalar = RankedTensorType::get({}, builder.getF32Type());
-    Value norm = builder.create<nn::GlobalNormOp>(step.getLoc(), scalar,
-                                                  gradients, /*summed=*/false,
-                                                  nullptr);
+    Value norm = builder.create<nn::GlobalNormOp>(
+        step.getLoc(), scalar, gradients, /*summed=*/false, nullptr);
     Value clip;
     if (strategy.gradientClipping > 0)
       clip = builder.create<nn::ClipCoefficientOp>(

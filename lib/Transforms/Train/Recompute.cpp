@@ -1,4 +1,4 @@
-//===- Recompute.cpp - Writes the recomputation policy at calls -------------===//
+//===- Recompute.cpp - Writes the recomputation policy at calls -----------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

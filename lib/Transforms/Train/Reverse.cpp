@@ -1,4 +1,4 @@
-//===- Reverse.cpp - Reverse-mode differentiation of a block -----------------===//
+//===- Reverse.cpp - Reverse-mode differentiation of a block --------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -58,10 +58,11 @@ void Reverse::rewriteCalls(Block &block) {
     FunctionPair &pair = pairs.get(kind);
     OpBuilder at(call);
     auto saving = at.create<nn::CallOp>(
-        call.getLoc(), pair.forward.getResultTypes(),
-        pair.forward.getSymName(), call.getOperands(), call.getPathAttr(),
-        call.getRecomputeAttr(), ArrayAttr(), ArrayAttr());
-    for (auto [old, result] : llvm::zip(call.getResults(), saving.getResults())) {
+        call.getLoc(), pair.forward.getResultTypes(), pair.forward.getSymName(),
+        call.getOperands(), call.getPathAttr(), call.getRecomputeAttr(),
+        ArrayAttr(), ArrayAttr());
+    for (auto [old, result] :
+         llvm::zip(call.getResults(), saving.getResults())) {
       if (active.contains(old))
         active.insert(result);
       old.replaceAllUsesWith(result);
@@ -80,11 +81,10 @@ void Reverse::run(ArrayRef<Operation *> forward, const IRMapping &where) {
       continue;
     }
     auto differentiable = dyn_cast<nn::DifferentiableOpInterface>(op);
-    if (!differentiable ||
-        !differentiable.getNotDifferentiableReason().empty())
+    if (!differentiable || !differentiable.getNotDifferentiableReason().empty())
       continue;
-    bool wanted = isa<nn::CrossEntropyOp>(op) &&
-                  active.contains(op->getOperand(0));
+    bool wanted =
+        isa<nn::CrossEntropyOp>(op) && active.contains(op->getOperand(0));
     for (Value result : op->getResults())
       wanted |= grads.contains(result);
     if (wanted)
@@ -158,9 +158,8 @@ void Reverse::differentiateCall(nn::CallOp call) {
     }
   }
   auto backward = builder.create<nn::CallOp>(
-      call.getLoc(), pair.backward.getResultTypes(),
-      pair.backward.getSymName(), operands, call.getPathAttr(), StringAttr(),
-      ArrayAttr(), ArrayAttr());
+      call.getLoc(), pair.backward.getResultTypes(), pair.backward.getSymName(),
+      operands, call.getPathAttr(), StringAttr(), ArrayAttr(), ArrayAttr());
   for (auto [index, grad] : llvm::zip(pair.gradients, backward.getResults())) {
     Value operand = call.getOperand(index);
     if (keyOf(operand))

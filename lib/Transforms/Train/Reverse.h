@@ -38,9 +38,9 @@ struct FunctionPair {
 /// How one call is to be differentiated: what makes a pair of its own.
 struct CallKind {
   nn::FuncOp callee;
-  std::string policy;                   ///< none, selective, full
-  llvm::SmallVector<bool> active;       ///< Per argument.
-  llvm::SmallVector<bool> parameter;    ///< Per argument.
+  std::string policy;                ///< none, selective, full
+  llvm::SmallVector<bool> active;    ///< Per argument.
+  llvm::SmallVector<bool> parameter; ///< Per argument.
   bool sums = false; ///< Gradients of parameters add to what is there.
   std::string key() const;
 };

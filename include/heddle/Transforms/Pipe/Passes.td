@@ -1,4 +1,4 @@
-//===- Passes.td - Passes of lib/Transforms/Pipe --------------*- tablegen -*-==//
+//===- Passes.td - Passes of lib/Transforms/Pipe -----------*- tablegen -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -1,4 +1,4 @@
-//===- Passes.h - Passes of lib/Transforms/Spmd -------------------*- C++ -*-===//
+//===- Passes.h - Passes of lib/Transforms/Spmd -----------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
