@@ -199,6 +199,7 @@ int evalMain(const EvalOptions &options) {
   InterpreterOptions settings;
   settings.fullPrecision = options.precision == "f64";
   settings.threads = options.threads;
+  settings.poison = options.poison;
   std::unique_ptr<Interpreter> interpreter =
       Interpreter::create(*module, settings);
   if (!interpreter)

@@ -9,6 +9,7 @@
 #include "heddle/Eval/Files.h"
 
 #include "heddle/runtime/app/Weights.h"
+#include "heddle/runtime/core/Arena.h"
 #include "heddle/runtime/optim/Schedule.h"
 
 using namespace heddle;
@@ -100,4 +101,13 @@ bool eval::scheduledRate(const std::string &type, const std::string &params,
     scheduler.params = nlohmann::json::parse(params.empty() ? "{}" : params);
     rate = rt::Schedule(scheduler, baseRate).rate(update);
   });
+}
+
+std::shared_ptr<char> eval::mapGuarded(int64_t bytes, Diagnostic &error) {
+  std::shared_ptr<char> memory;
+  guarded(error, [&] {
+    auto arena = std::make_shared<rt::Arena>(bytes, "the interpreter", true);
+    memory = std::shared_ptr<char>(arena, arena->data());
+  });
+  return memory;
 }

@@ -8,6 +8,7 @@
 
 #include "heddle/Eval/PlanInterpreter.h"
 
+#include "heddle/Eval/Files.h"
 #include "heddle/Eval/PortBatch.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/StringSet.h"
@@ -58,9 +59,8 @@ static StateInfo describe(planir::StateOp op) {
 
 PlanInterpreter::PlanInterpreter(planir::ProgramOp program,
                                  const InterpreterOptions &options)
-    : program(program), symbols(program),
-      kernels(KernelRunner::create(program, options.threads)),
-      persistent(program.getPersistentBytes()), arena(program.getArenaBytes()) {
+    : program(program), options(options), symbols(program),
+      kernels(KernelRunner::create(program, options.threads)) {
   setStrategy(
       dist::Strategy::fromDictionary(program.getStrategy().getValues()));
   setWeights(program.getWeights());
@@ -79,12 +79,22 @@ bool PlanInterpreter::mapStates() {
   return true;
 }
 
+bool PlanInterpreter::mapMemory() {
+  Diagnostic error;
+  persistent = mapGuarded(program.getPersistentBytes(), error);
+  arena = mapGuarded(program.getArenaBytes(), error);
+  if (persistent && arena)
+    return true;
+  program.emitError("cannot have its memory: ") << error.message;
+  return false;
+}
+
 std::unique_ptr<PlanInterpreter>
 PlanInterpreter::create(planir::ProgramOp program,
                         const InterpreterOptions &options) {
   std::unique_ptr<PlanInterpreter> result(
       new PlanInterpreter(program, options));
-  if (!result->kernels || !result->mapStates())
+  if (!result->kernels || !result->mapStates() || !result->mapMemory())
     return nullptr;
   int64_t scratchEnd = program.getScratchOffset() +
                        options.threads * program.getScratchBytesPerThread();
@@ -93,18 +103,54 @@ PlanInterpreter::create(planir::ProgramOp program,
         << options.threads << " threads";
     return nullptr;
   }
+  if (options.poison)
+    for (auto sequence : program.getOps<planir::SequenceOp>())
+      result->findLifetimes(sequence);
   return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Dead bytes
+//===----------------------------------------------------------------------===//
+
+/// Every byte of an element of ones: NaN in all float types.
+static constexpr int poisonByte = 0xff;
+
+void PlanInterpreter::findLifetimes(planir::SequenceOp sequence) {
+  SmallVector<Operation *> commands;
+  sequence.walk<WalkOrder::PreOrder>([&](Operation *op) {
+    if (isa<planir::LaunchOp, planir::CallOp, planir::CopyOp, planir::LoopOp>(
+            op))
+      commands.push_back(op);
+  });
+  for (auto buffer : sequence.getBody().getOps<planir::BufferOp>()) {
+    if (buffer.getPort() || buffer.getLast() >= commands.size())
+      continue;
+    lifetimes[commands[buffer.getFirst()]].begin.push_back(buffer);
+    lifetimes[commands[buffer.getLast()]].end.push_back(buffer);
+  }
+}
+
+void PlanInterpreter::poison(ArrayRef<planir::BufferOp> buffers, char *frame) {
+  for (planir::BufferOp buffer : buffers)
+    std::memset(frame + buffer.getOffset(), poisonByte,
+                bytesOf(buffer.getType()));
+}
+
+void PlanInterpreter::poisonScratch() {
+  std::memset(arena.get() + program.getScratchOffset(), poisonByte,
+              program.getScratchBytesPerThread() * kernels->threads());
 }
 
 Tensor PlanInterpreter::state(const std::string &name) const {
   auto op = symbols.lookup<planir::StateOp>(name);
-  return readMemory(op.getType(), persistent.data() + op.getOffset());
+  return readMemory(op.getType(), persistent.get() + op.getOffset());
 }
 
 void PlanInterpreter::setState(const std::string &name, const Tensor &value) {
   auto op = symbols.lookup<planir::StateOp>(name);
   Type element = cast<ShapedType>(op.getType()).getElementType();
-  value.convertTo(*kindOf(element)).toBytes(persistent.data() + op.getOffset());
+  value.convertTo(*kindOf(element)).toBytes(persistent.get() + op.getOffset());
 }
 
 //===----------------------------------------------------------------------===//
@@ -114,8 +160,8 @@ void PlanInterpreter::setState(const std::string &name, const Tensor &value) {
 char *PlanInterpreter::inFrame(Operation *op, char *frame, int64_t offset,
                                int64_t bytes) {
   char *begin = frame + offset;
-  char *end = arena.data() + program.getArenaBytes();
-  if (begin >= arena.data() && begin + bytes <= end)
+  char *end = arena.get() + program.getArenaBytes();
+  if (begin >= arena.get() && begin + bytes <= end)
     return begin;
   op->emitError("leaves the arena of ") << program.getArenaBytes() << " bytes";
   return nullptr;
@@ -136,7 +182,7 @@ LogicalResult PlanInterpreter::runLaunch(planir::LaunchOp launch,
       scalars.push_back(value.scalar);
   }
   return kernels->launch(kernel, refs, scalars,
-                         arena.data() + program.getScratchOffset(),
+                         arena.get() + program.getScratchOffset(),
                          program.getScratchBytesPerThread());
 }
 
@@ -165,7 +211,7 @@ LogicalResult PlanInterpreter::runCommand(Operation *op, char *frame,
         if (!state)
           return ref.emitError("unknown state @") << ref.getState();
         values[ref.getBuffer()] =
-            Operand{persistent.data() + state.getOffset(), 0};
+            Operand{persistent.get() + state.getOffset(), 0};
         return success();
       })
       .Case([&](planir::SliceOp slice) {
@@ -212,9 +258,17 @@ LogicalResult PlanInterpreter::runCommand(Operation *op, char *frame,
 
 LogicalResult PlanInterpreter::runBlock(Block &block, char *frame,
                                         Environment &values) {
-  for (Operation &op : block)
+  for (Operation &op : block) {
+    auto lives = lifetimes.find(&op);
+    if (lives != lifetimes.end())
+      poison(lives->second.begin, frame);
+    if (options.poison && isa<planir::LaunchOp>(op))
+      poisonScratch();
     if (failed(runCommand(&op, frame, values)))
       return failure();
+    if (lives != lifetimes.end())
+      poison(lives->second.end, frame);
+  }
   return success();
 }
 
@@ -270,7 +324,7 @@ LogicalResult PlanInterpreter::run(StringRef kind, const TensorMap &inputs,
   for (auto buffer : sequence.getBody().getOps<planir::BufferOp>()) {
     if (!buffer.getPort())
       continue;
-    if (!inFrame(buffer, arena.data(), buffer.getOffset(),
+    if (!inFrame(buffer, arena.get(), buffer.getOffset(),
                  bytesOf(buffer.getType())))
       return failure();
     ports.push_back(buffer);
@@ -280,17 +334,19 @@ LogicalResult PlanInterpreter::run(StringRef kind, const TensorMap &inputs,
               cast<ShapedType>(buffer.getType()).getNumElements();
   }
   outputs.clear();
+  if (options.poison)
+    std::memset(arena.get(), poisonByte, program.getArenaBytes());
   for (int64_t part = 0; part < parts; ++part) {
     for (planir::BufferOp port : ports)
       if (isInputPort(*port.getPort()) &&
-          failed(writePort(port, arena.data(), inputs, part, parts)))
+          failed(writePort(port, arena.get(), inputs, part, parts)))
         return failure();
-    if (failed(runSequence(sequence, {}, arena.data())))
+    if (failed(runSequence(sequence, {}, arena.get())))
       return failure();
     for (planir::BufferOp port : ports)
       if (!isInputPort(*port.getPort()))
         addOutput(port.getPort()->str(),
-                  readMemory(port.getType(), arena.data() + port.getOffset()),
+                  readMemory(port.getType(), arena.get() + port.getOffset()),
                   parts, outputs);
   }
   return success();

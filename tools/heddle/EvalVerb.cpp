@@ -33,6 +33,8 @@ void driver::addEvalVerb(CLI::App &app, Action &action) {
                    "f32: as the types say; f64: no rounding");
   verb->add_option("--threads", options->threads,
                    "That compiled kernels run on");
+  verb->add_flag("--poison", options->poison,
+                 "Make the dead bytes of a plan NaN");
   verb->add_option("-o,--output", options->output,
                    "A safetensors file for outputs and states")
       ->default_str("none");

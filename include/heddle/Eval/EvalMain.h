@@ -25,6 +25,7 @@ struct EvalOptions {
   std::optional<uint64_t> seed;  ///< Random weights, and dropout.
   std::string precision = "f32"; ///< f32: as the types say; f64: no rounding.
   int64_t threads = 1;           ///< That compiled kernels run on.
+  bool poison = false;           ///< Make the dead bytes of a plan NaN.
   std::string output;            ///< A safetensors file.
 };
 

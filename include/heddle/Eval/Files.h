@@ -17,6 +17,7 @@
 
 #include "heddle/runtime/io/Diagnostic.h"
 
+#include <memory>
 #include <vector>
 
 namespace heddle::eval {
@@ -52,6 +53,9 @@ std::vector<float> initialValues(const std::string &kind, double value,
 bool scheduledRate(const std::string &type, const std::string &params,
                    double baseRate, int64_t update, double &rate,
                    Diagnostic &error);
+
+/// Zeroed memory between pages that fault; null when it cannot be had.
+std::shared_ptr<char> mapGuarded(int64_t bytes, Diagnostic &error);
 
 } // namespace heddle::eval
 

@@ -29,6 +29,9 @@ struct InterpreterOptions {
   bool fullPrecision = false;
   /// On how many threads compiled kernels believe to run.
   int64_t threads = 1;
+  /// Of a plan: bytes outside the lifetimes of their buffers are made NaN, so
+  /// that whoever reads them is seen.
+  bool poison = false;
 };
 
 /// What is known of a state, at every phase.

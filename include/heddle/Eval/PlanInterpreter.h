@@ -39,6 +39,7 @@ private:
 
   PlanInterpreter(planir::ProgramOp program, const InterpreterOptions &options);
   bool mapStates();
+  bool mapMemory();
 
   mlir::LogicalResult runSequence(planir::SequenceOp sequence,
                                   llvm::ArrayRef<Operand> args, char *frame);
@@ -55,10 +56,20 @@ private:
   char *inFrame(mlir::Operation *op, char *frame, int64_t offset,
                 int64_t bytes);
 
+  /// Which buffers begin and end to live at a command.
+  struct Lifetimes {
+    llvm::SmallVector<planir::BufferOp> begin, end;
+  };
+  void findLifetimes(planir::SequenceOp sequence);
+  void poison(llvm::ArrayRef<planir::BufferOp> buffers, char *frame);
+  void poisonScratch();
+
   planir::ProgramOp program;
+  InterpreterOptions options;
   mlir::SymbolTable symbols;
   std::unique_ptr<KernelRunner> kernels;
-  HostBuffer persistent, arena;
+  std::shared_ptr<char> persistent, arena; ///< Between pages that fault.
+  llvm::DenseMap<mlir::Operation *, Lifetimes> lifetimes; ///< By command.
 };
 
 } // namespace heddle::eval
