@@ -137,24 +137,28 @@ static Values lowerFill(nn::FillOp op, nn::FillOp::Adaptor, LinalgBuilder &b) {
 // Dropout
 //===----------------------------------------------------------------------===//
 
-/// The four words of Philox4x32-10 (Salmon et al., SC11).
+/// The four words of Philox4x32-10 (Salmon et al., SC11). A 32-bit word sits in
+/// a 64-bit value whose upper half is arbitrary: so products take and give it.
 static Values philox(ScalarBuilder &s, Values counter, Value key0, Value key1) {
-  constexpr uint32_t multiplier0 = 0xD2511F53, multiplier1 = 0xCD9E8D57;
-  constexpr uint32_t weyl0 = 0x9E3779B9, weyl1 = 0xBB67AE85;
+  constexpr int64_t multiplier0 = 0xD2511F53, multiplier1 = 0xCD9E8D57;
+  constexpr int64_t weyl0 = 0x9E3779B9, weyl1 = 0xBB67AE85;
   constexpr int rounds = 10;
+  auto multiply = [&](Value word, int64_t factor) -> Value {
+    Value low = s.create<arith::AndIOp>(word, s.i64(0xFFFFFFFF));
+    return s.create<arith::MulIOp>(low, s.i64(factor));
+  };
+  auto mix = [&](Value product, Value word, Value key) -> Value {
+    Value high = s.create<arith::ShRUIOp>(product, s.i64(32));
+    Value mixed = s.create<arith::XOrIOp>(word, key);
+    return s.create<arith::XOrIOp>(high, mixed);
+  };
   for (int round = 0; round < rounds; ++round) {
-    auto product0 =
-        s.create<arith::MulUIExtendedOp>(s.i32(multiplier0), counter[0]);
-    auto product1 =
-        s.create<arith::MulUIExtendedOp>(s.i32(multiplier1), counter[2]);
-    auto mix = [&](Value high, Value word, Value key) -> Value {
-      Value mixed = s.create<arith::XOrIOp>(high, word);
-      return s.create<arith::XOrIOp>(mixed, key);
-    };
-    counter = {mix(product1.getHigh(), counter[1], key0), product1.getLow(),
-               mix(product0.getHigh(), counter[3], key1), product0.getLow()};
-    key0 = s.create<arith::AddIOp>(key0, s.i32(weyl0));
-    key1 = s.create<arith::AddIOp>(key1, s.i32(weyl1));
+    Value product0 = multiply(counter[0], multiplier0);
+    Value product1 = multiply(counter[2], multiplier1);
+    counter = {mix(product1, counter[1], key0), product1,
+               mix(product0, counter[3], key1), product0};
+    key0 = s.create<arith::AddIOp>(key0, s.i64(weyl0));
+    key1 = s.create<arith::AddIOp>(key1, s.i64(weyl1));
   }
   return counter;
 }
@@ -173,29 +177,25 @@ static Value globalElement(ScalarBuilder &s, ArrayRef<int64_t> shape,
 /// The random word of element `element`.
 static Value randomWord(ScalarBuilder &s, Value rng, Value element, Value layer,
                         uint32_t site) {
-  auto word = [&](int64_t i) { return s.extract(rng, {s.index(i)}); };
-  auto shift = [&](Value value, int64_t by) -> Value {
-    Value amount = s.create<arith::ConstantIntOp>(by, 64);
-    return s.create<arith::ShRUIOp>(value, amount);
+  auto wide = [&](Value value) -> Value {
+    return s.create<arith::ExtUIOp>(s.getI64Type(), value);
   };
-  auto low = [&](Value value) -> Value {
-    return s.create<arith::TruncIOp>(s.getI32Type(), value);
-  };
-  constexpr uint32_t golden = 0x9E3779B9;
-  Value layer32 = s.create<arith::IndexCastOp>(s.getI32Type(), layer);
+  auto word = [&](int64_t i) { return wide(s.extract(rng, {s.index(i)})); };
+  constexpr int64_t golden = 0x9E3779B9;
+  Value layer64 = s.create<arith::IndexCastOp>(s.getI64Type(), layer);
   Value stream = s.create<arith::AddIOp>(
-      s.i32(site), s.create<arith::MulIOp>(layer32, s.i32(golden)));
-  Value block = shift(element, 2);
-  Values words = philox(s, {low(block), low(shift(block, 32)), word(2), stream},
-                        word(0), word(1));
-  Value lane = s.create<arith::AndIOp>(low(element), s.i32(3));
+      s.i64(site), s.create<arith::MulIOp>(layer64, s.i64(golden)));
+  Value block = s.create<arith::ShRUIOp>(element, s.i64(2));
+  Value high = s.create<arith::ShRUIOp>(block, s.i64(32));
+  Values words = philox(s, {block, high, word(2), stream}, word(0), word(1));
+  Value lane = s.create<arith::AndIOp>(element, s.i64(3));
   Value result = words[3];
-  for (uint32_t i : {2u, 1u, 0u}) {
+  for (int64_t i : {2, 1, 0}) {
     Value here =
-        s.create<arith::CmpIOp>(arith::CmpIPredicate::eq, lane, s.i32(i));
+        s.create<arith::CmpIOp>(arith::CmpIPredicate::eq, lane, s.i64(i));
     result = s.create<arith::SelectOp>(here, words[i], result);
   }
-  return result;
+  return s.create<arith::TruncIOp>(s.getI32Type(), result);
 }
 
 static Values lowerDropout(nn::DropoutOp op, nn::DropoutOp::Adaptor in,

@@ -26,6 +26,10 @@ Value ScalarBuilder::i32(uint32_t value) {
       getI32IntegerAttr(static_cast<int32_t>(value)));
 }
 
+Value ScalarBuilder::i64(int64_t value) {
+  return create<arith::ConstantOp>(getI64IntegerAttr(value));
+}
+
 Value ScalarBuilder::index(int64_t value) {
   return create<arith::ConstantIndexOp>(value);
 }

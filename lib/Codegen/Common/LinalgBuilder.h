@@ -26,6 +26,7 @@ public:
 
   mlir::Value f32(double value);
   mlir::Value i32(uint32_t value);
+  mlir::Value i64(int64_t value);
   mlir::Value index(int64_t value);
   mlir::Value add(mlir::Value a, mlir::Value b);
   mlir::Value sub(mlir::Value a, mlir::Value b);
