@@ -99,6 +99,12 @@ static void buildMemory(OpPassManager &pm) {
   pm.addPass(createMemoryVerify());
 }
 
+static void buildProve(OpPassManager &pm) {
+  // Again: an edited dump of the memory phase comes here unchecked.
+  pm.addPass(createMemoryVerify());
+  pm.addPass(createProveDataflow());
+}
+
 void heddle::buildPhase(Phase phase, OpPassManager &pm,
                         const CompileOptions &options) {
   switch (phase) {
@@ -115,8 +121,7 @@ void heddle::buildPhase(Phase phase, OpPassManager &pm,
   case Phase::Memory:
     return buildMemory(pm);
   case Phase::Prove:
-    pm.addPass(createProveDataflow());
-    return;
+    return buildProve(pm);
   case Phase::Shard:
     return buildShard(pm);
   case Phase::Pipe:
