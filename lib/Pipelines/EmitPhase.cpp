@@ -11,6 +11,7 @@
 #include "heddle/Codegen/CPU/CpuTarget.h"
 #include "heddle/Emit/EmitBinary.h"
 #include "heddle/Emit/PlanFromModule.h"
+#include "heddle/PlanFormat/Format.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -40,8 +41,13 @@ LogicalResult heddle::emitModule(ModuleOp module, const CompileOptions &options,
   plan.phases = phases;
   auto wrong = emit::emitBinary(plan, parts->objects, options.runtimePath,
                                 options.output);
-  if (!wrong)
+  if (!wrong) {
+    llvm::errs() << options.output << ": " << plan.parameters
+                 << " parameters, " << plan.kernels.size() << " kernels, "
+                 << plan::formatBytes(plan.memory.peakBytes()) << " ("
+                 << plan.memory.peakBytes() << " bytes) of memory\n";
     return success();
+  }
   InFlightDiagnostic diagnostic = program.emitError(wrong->code)
                                   << ": " << wrong->message;
   for (const std::string &note : wrong->notes)

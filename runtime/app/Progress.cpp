@@ -17,18 +17,6 @@
 
 using namespace heddle::rt;
 
-std::string heddle::rt::formatBytes(int64_t bytes) {
-  static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  double value = double(bytes);
-  size_t unit = 0;
-  for (; value >= 1024 && unit + 1 < std::size(units); ++unit)
-    value /= 1024;
-  std::array<char, 32> text;
-  snprintf(text.data(), text.size(), unit == 0 ? "%.0f %s" : "%.2f %s", value,
-           units[unit]);
-  return text.data();
-}
-
 std::string heddle::rt::formatDuration(double seconds) {
   auto whole = int64_t(std::lround(std::max(0.0, seconds)));
   std::array<char, 48> text;

@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Verbs.h"
+#include "heddle/PlanFormat/Format.h"
 #include "heddle/runtime/core/Loader.h"
 #include "heddle/runtime/io/Diagnostic.h"
 #include <algorithm>
@@ -81,16 +82,6 @@ static std::string formatNumber(const char *format, double value) {
   char text[64];
   std::snprintf(text, sizeof(text), format, value);
   return text;
-}
-
-static std::string formatBytes(double bytes) {
-  static const char *units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  int unit = 0;
-  while (bytes >= 1024 && unit < 4) {
-    bytes /= 1024;
-    ++unit;
-  }
-  return formatNumber(unit == 0 ? "%.0f " : "%.2f ", bytes) + units[unit];
 }
 
 static std::string formatFlops(double flops) {
@@ -169,8 +160,9 @@ static void printKernels(const plan::Plan &plan) {
       {"kernel", "FLOPs", "bytes", "launches", "scratch", "operations"}};
   for (const plan::Kernel &kernel : plan.kernels)
     rows.push_back({kernel.name, formatFlops(kernel.flops),
-                    formatBytes(kernel.bytes), std::to_string(kernel.calls),
-                    formatBytes(double(kernel.scratchBytes)), kernel.ops});
+                    plan::formatBytes(int64_t(kernel.bytes)),
+                    std::to_string(kernel.calls),
+                    plan::formatBytes(kernel.scratchBytes), kernel.ops});
   printTable(rows);
 }
 
@@ -178,7 +170,7 @@ static void printMemory(const plan::Plan &plan) {
   std::cout << "\nmemory of a rank\n";
   std::vector<std::vector<std::string>> rows;
   auto add = [&](const std::string &name, int64_t bytes) {
-    rows.push_back({name, formatBytes(double(bytes)),
+    rows.push_back({name, plan::formatBytes(int64_t(bytes)),
                     "(" + std::to_string(bytes) + " bytes)"});
   };
   for (const plan::Owner &owner : plan.memory.owners)
@@ -217,7 +209,7 @@ static void printSchedule(const plan::Plan &plan) {
   std::vector<std::vector<std::string>> rows = {
       {"sequence", "frame", "commands"}};
   for (const plan::Sequence &sequence : plan.sequences)
-    rows.push_back({sequence.name, formatBytes(double(sequence.frameBytes)),
+    rows.push_back({sequence.name, plan::formatBytes(sequence.frameBytes),
                     countCommands(sequence)});
   printTable(rows);
 }

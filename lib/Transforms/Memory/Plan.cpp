@@ -8,6 +8,7 @@
 
 #include "EmitSequence.h"
 #include "Layout.h"
+#include "heddle/PlanFormat/Format.h"
 #include "heddle/Transforms/Memory/Passes.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 
@@ -140,13 +141,17 @@ private:
     int64_t total = program.getPersistentBytes() + program.getArenaBytes();
     if (strategy.memoryBudget == 0 || total <= strategy.memoryBudget)
       return success();
+    auto text = [](int64_t bytes) {
+      return plan::formatBytes(bytes) + " (" + std::to_string(bytes) +
+             " bytes)";
+    };
     InFlightDiagnostic diagnostic = program.emitError("H0201: the plan needs ")
-                                    << total << " bytes, the budget is "
-                                    << strategy.memoryBudget << " bytes";
+                                    << text(total) << ", the budget is "
+                                    << text(strategy.memoryBudget);
     for (NamedAttribute owner : program.getOwners())
       diagnostic.attachNote()
           << owner.getName().getValue() << ": "
-          << cast<IntegerAttr>(owner.getValue()).getInt() << " bytes";
+          << text(cast<IntegerAttr>(owner.getValue()).getInt());
     StringRef help = strategy.recompute == "none"
                          ? "help: try --recompute selective, or a smaller "
                            "--micro-batch with a larger --accumulate"

@@ -9,10 +9,13 @@
 #ifndef HEDDLE_RUNTIME_APP_PROGRESS_H
 #define HEDDLE_RUNTIME_APP_PROGRESS_H
 
+#include "heddle/PlanFormat/Format.h"
 #include <cstdint>
 #include <string>
 
 namespace heddle::rt {
+
+using plan::formatBytes;
 
 /// What one training step was like.
 struct StepReport {
@@ -49,8 +52,6 @@ private:
   double total = 0; ///< Seconds of the steps so far.
 };
 
-/// `1.21 GiB`, `512 B`.
-std::string formatBytes(int64_t bytes);
 /// `1h02m`, `3m20s`, `14s`.
 std::string formatDuration(double seconds);
 

@@ -1,0 +1,22 @@
+//===- Format.h - Sizes as people read them ---------------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_PLANFORMAT_FORMAT_H
+#define HEDDLE_PLANFORMAT_FORMAT_H
+
+#include <cstdint>
+#include <string>
+
+namespace heddle::plan {
+
+/// As "512 B", "3.00 MiB".
+std::string formatBytes(int64_t bytes);
+
+} // namespace heddle::plan
+
+#endif // HEDDLE_PLANFORMAT_FORMAT_H
