@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Family.h"
-#include "heddle/runtime/io/Safetensors.h"
+#include "heddle/runtime/io/Checkpoint.h"
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -36,6 +36,15 @@ static const Family &findFamily(const io::JsonValue &config) {
   }
   type.fail("H0390", "unknown model family \"" + name + "\"",
             "the families that are known: " + known);
+}
+
+/// The directory of a model: `path`, or when that is what `--save` wrote, its
+/// latest checkpoint.
+static std::string findModel(const std::string &path) {
+  std::error_code ignored;
+  bool isSaved = fs::exists(fs::path(path) / "latest", ignored) &&
+                 !fs::exists(fs::path(path) / "config.json", ignored);
+  return isSaved ? io::resolveCheckpoint(path) : path;
 }
 
 /// The config file that `path` means, and whether `path` is a directory.
@@ -177,10 +186,11 @@ static void nameSources(const Family &family, ModelSpec &spec) {
 //===----------------------------------------------------------------------===//
 
 ModelSpec config::readModelSpec(const ModelRequest &request) {
-  auto [configFile, isDirectory] = findConfig(request.path);
+  std::string path = findModel(request.path);
+  auto [configFile, isDirectory] = findConfig(path);
   if (!isDirectory && !request.random)
     fail("H0117",
-         request.path + " is a config without weights, and --init is not given",
+         path + " is a config without weights, and --init is not given",
          "add --init random --seed N, or give the model's directory");
   io::JsonValue config = io::parseJsonFile(configFile, io::modelJsonCodes);
   const Family &family = findFamily(config);
@@ -196,8 +206,8 @@ ModelSpec config::readModelSpec(const ModelRequest &request) {
     nameSources(family, spec);
     return spec;
   }
-  spec.directory = fs::absolute(request.path).lexically_normal().string();
-  io::WeightSet weights = io::openWeights(request.path);
+  spec.directory = fs::absolute(path).lexically_normal().string();
+  io::WeightSet weights = io::openWeights(path);
   spec.headerHash = weights.headerHash();
   coverWeights(family, weights, spec);
   return spec;

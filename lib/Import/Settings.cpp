@@ -47,7 +47,7 @@ const std::vector<SettingField> &config::settingFields() {
       {"decoupled", "", &S::decoupled,
        "weight decay apart from the gradient (AdamW)"},
       {"gradient_clipping", "", &S::gradientClipping,
-       "largest global gradient norm; 0: off"},
+       "largest global gradient norm; 1.0 when left out, as DeepSpeed; 0: off"},
       {"no_decay", "--no-decay", &S::noDecay,
        "parameters without weight decay (regular expression)"},
       {"scheduler", "", &S::scheduler,

@@ -284,8 +284,13 @@ std::string config::explainSettings(const ResolvedSettings &settings) {
   for (const SettingField &field : settingFields()) {
     auto found = settings.origins.find(field.key);
     Origin origin = found == settings.origins.end() ? Origin() : found->second;
-    rows.push_back({field.key, settingToString(settings.values, field),
-                    origin.describe(), "applied", field.meaning});
+    ExplainRow row{field.key, settingToString(settings.values, field),
+                   origin.describe(), "applied", field.meaning};
+    if (row.key == "zero" || row.key == "schedule") {
+      row.verdict = "no meaning here";
+      row.why = "one rank: nothing is split";
+    }
+    rows.push_back(std::move(row));
   }
   return formatRows("settings", rows) +
          formatRows("keys and flags as given", settings.rows);

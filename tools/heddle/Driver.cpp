@@ -66,7 +66,7 @@ int driver::runDriver(int argc, char **argv) {
   CLI::App app("Heddle compiles a model and a parallelism plan into one native "
                "binary.",
                "heddle");
-  app.set_version_flag("--version", "heddle 0.1.0");
+  app.set_version_flag("--version", "heddle " HEDDLE_VERSION);
   app.require_subcommand(1);
   app.get_formatter()->column_width(34);
   app.option_defaults()->always_capture_default();
