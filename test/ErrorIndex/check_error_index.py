@@ -20,7 +20,10 @@ def codes_in_sources(root):
         for path in sorted((root / folder).rglob("*")):
             if path.suffix not in SUFFIXES:
                 continue
-            for code in re.findall(r'"(H0[0-9]{3})"', path.read_text()):
+            code_lines = "\n".join(
+                line for line in path.read_text().splitlines()
+                if not line.lstrip().startswith("//"))
+            for code in re.findall(r'"(H0[0-9]{3})[":]', code_lines):
                 found.setdefault(code, path.relative_to(root))
     return found
 
