@@ -1,4 +1,7 @@
 #!/usr/bin/python3
+# Part of the Heddle project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """usage: expect_status.py STATUS COMMAND...
 
 Succeeds when the command exits with exactly this status.

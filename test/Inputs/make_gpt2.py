@@ -1,4 +1,7 @@
 #!/usr/bin/python3
+# Part of the Heddle project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Writes a small Hugging Face GPT-2 directory with random weights.
 
 Biases and norms are not trivial, so that a missing or swapped one is seen.
