@@ -252,16 +252,16 @@ class HeddleTest(unittest.TestCase):
         write_tokens(self.path(name), tokens)
         return self.path(name), tokens
 
-    def compile(self, model, *flags, config=None, output="job", status=0):
+    def compile(self, model, *flags, config=None, output="job", cache=None):
         """Compiles; gives the path of the binary."""
         command = [HEDDLE, "compile", model, "-o", self.path(output),
-                   "--cache", self.path("cache"), *flags]
+                   "--cache", cache or self.path("cache"), *flags]
         if config is not None:
             file = self.path(output + ".json")
             with open(file, "w") as stream:
                 json.dump(config, stream, indent=2)
             command += ["--config", file]
-        run(command, status)
+        run(command)
         return self.path(output)
 
     def train(self, binary, data, steps, *flags, name="run"):

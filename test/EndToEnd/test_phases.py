@@ -8,7 +8,6 @@
 import base64
 import os
 import re
-import time
 import unittest
 
 import numpy as np
@@ -133,23 +132,6 @@ class Phases(h.HeddleTest):
                                      "--start-from", phase, output="again")
                 losses = [step["loss"] for step in self.train(again, data, 3)]
                 self.assertEqual(losses, expected)
-
-
-class CompileTime(h.HeddleTest):
-    def seconds(self, layers):
-        name = f"layers{layers}"
-        model, _, _ = self.make_model(name, layers=layers, embed=32, heads=2)
-        best = float("inf")
-        for _ in range(2):
-            start = time.monotonic()
-            h.run([h.HEDDLE, "compile", model, "--batch", 2, "--seq", 8, "-o",
-                   self.path(name + ".bin"), "--cache", "off"])
-            best = min(best, time.monotonic() - start)
-        return best
-
-    def test_depth_costs_little(self):
-        few, many = self.seconds(4), self.seconds(64)
-        self.assertLessEqual(many, 1.5 * few, f"4 layers {few:.2f} s, 64 {many:.2f}")
 
 
 if __name__ == "__main__":

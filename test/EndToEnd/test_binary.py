@@ -1,0 +1,110 @@
+# What is in a compiled binary, and how long it took to compile.
+#
+# Part of the Heddle project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Instructions, symbols and processors of compiled binaries; time to compile."""
+
+import base64
+import json
+import os
+import re
+import shutil
+import time
+import unittest
+
+import heddle_test as h
+
+LLVM = os.environ.get("HEDDLE_LLVM", "/usr/lib/llvm-19")
+OBJDUMP = shutil.which("llvm-objdump-19") or os.path.join(LLVM, "bin/llvm-objdump")
+# What Debian 12, Ubuntu 22.04 and RHEL 9 all have.
+NEWEST_GLIBC = (2, 34)
+
+
+class Binaries(h.HeddleTest):
+    def instructions(self, *flags):
+        """The names of all instructions in the objects of a small training."""
+        model, _, _ = self.make_model(embed=64, heads=2)
+        folder = self.path("dumps")
+        h.run([h.HEDDLE, "compile", model, "--batch", 4, "--seq", 32, "--dump-phases",
+               folder, "--stop-after", "kernels", "--cache", "off", *flags])
+        with open(os.path.join(folder, "kernels.mlir")) as file:
+            objects = re.findall(r'plan\.object @\S+ "([A-Za-z0-9+/=]+)"', file.read())
+        self.assertTrue(objects)
+        found = set()
+        for index, data in enumerate(objects):
+            name = self.path(f"{index}.o")
+            with open(name, "wb") as file:
+                file.write(base64.b64decode(data))
+            text = h.run([OBJDUMP, "-d", "--no-show-raw-insn", name]).stdout
+            found.update(re.findall(r"^\s*[0-9a-f]+:\s+(\w+)", text, re.MULTILINE))
+        return found
+
+    def test_bf16_on_tiles(self):
+        found = self.instructions("--precision", "bf16", "--march", "amx")
+        self.assertIn("tdpbf16ps", found)
+
+    def test_fp32_is_vectorized(self):
+        for march in ("x86-64-v3", "x86-64-v4"):
+            found = self.instructions("--march", march)
+            self.assertTrue(any(re.match(r"vfmadd\d+ps", name) for name in found))
+            self.assertNotIn("tdpbf16ps", found)
+
+    def test_needs_no_new_library(self):
+        model, _, _ = self.make_model()
+        binary = self.compile(model, "--batch", 2, "--seq", 8)
+        needed = h.run(["readelf", "-d", binary]).stdout
+        libraries = set(re.findall(r"NEEDED.*\[(.*)\]", needed))
+        self.assertLessEqual(libraries, {"libc.so.6", "libm.so.6", "libpthread.so.0",
+                                         "libdl.so.2", "ld-linux-x86-64.so.2"})
+        symbols = h.run(["readelf", "-W", "--dyn-syms", binary]).stdout
+        versions = [tuple(map(int, version.split(".")))
+                    for version in re.findall(r"GLIBC_([\d.]+)", symbols)]
+        self.assertLessEqual(max(versions), NEWEST_GLIBC)
+
+    def test_holds_no_weights(self):
+        model, _, weights = self.make_model(vocab=3000, embed=64)
+        binary = self.compile(model, "--batch", 2, "--seq", 8)
+        with open(binary, "rb") as file:
+            self.assertNotIn(weights["wte.weight"].tobytes()[:256], file.read())
+
+    def test_same_input_same_plan(self):
+        model, _, _ = self.make_model()
+        contents = []
+        for name in ("one", "two"):
+            binary = self.compile(model, "--batch", 2, "--seq", 8, output=name,
+                                  cache="off")
+            plan = json.loads(h.run([h.HEDDLE, "explain", binary, "--json"]).stdout)
+            contents.append(plan["plan"])
+        self.assertEqual(contents[0], contents[1])
+
+
+class CompileTime(h.HeddleTest):
+    def seconds(self, config, *flags):
+        name = self.path("config.json")
+        with open(name, "w") as file:
+            json.dump(config, file)
+        best = float("inf")
+        for _ in range(3):
+            start = time.monotonic()
+            h.run([h.HEDDLE, "compile", name, "--init", "random", "--seed", 1, "-o",
+                   self.path("job"), "--cache", "off", *flags])
+            best = min(best, time.monotonic() - start)
+        return best
+
+    def test_depth_costs_little(self):
+        few, many = (self.seconds(h.gpt2_config(layers=layers, embed=32, heads=2),
+                                  "--batch", 2, "--seq", 8) for layers in (4, 64))
+        self.assertLessEqual(many, 1.5 * few, f"4 layers {few:.2f} s, 64 {many:.2f} s")
+
+    @unittest.skipUnless(os.environ.get("HEDDLE_TEST_LONG") == "1",
+                         "measures the machine: --long")
+    def test_gpt2_compiles_in_three_seconds(self):
+        config = h.gpt2_config(vocab=50257, positions=1024, embed=768, layers=12,
+                               heads=12)
+        seconds = self.seconds(config, "--batch", 4, "--seq", 64)
+        self.assertLessEqual(seconds, 3.0)
+
+
+if __name__ == "__main__":
+    unittest.main()
