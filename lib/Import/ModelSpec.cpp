@@ -213,14 +213,21 @@ ModelSpec config::readModelSpec(const ModelRequest &request) {
   return spec;
 }
 
-void config::checkSequence(const ModelSpec &spec, int64_t seq) {
-  if (seq <= spec.maxPositions)
-    return;
-  fail("H0116",
-       "--seq " + std::to_string(seq) + " is more than the model's " +
-           spec.positionsKey + " = " + std::to_string(spec.maxPositions),
-       "use --seq " + std::to_string(spec.maxPositions) + " or less",
-       spec.positionsLocation);
+void config::checkShapes(const ModelSpec &spec, int64_t microBatch,
+                         int64_t seq) {
+  if (seq > spec.maxPositions)
+    fail("H0116",
+         "--seq " + std::to_string(seq) + " is more than the model's " +
+             spec.positionsKey + " = " + std::to_string(spec.maxPositions),
+         "use --seq " + std::to_string(spec.maxPositions) + " or less",
+         spec.positionsLocation);
+  double elements = double(microBatch) * double(seq) * double(spec.vocabSize);
+  if (elements > double(int64_t(1) << 44))
+    fail("H0110",
+         "a micro-batch of " + std::to_string(microBatch) + " rows x " +
+             std::to_string(seq) + " tokens x " +
+             std::to_string(spec.vocabSize) + " words is out of range",
+         "give a smaller --micro-batch, and more of them with --accumulate");
 }
 
 std::string config::coverageReport(const ModelSpec &spec) {

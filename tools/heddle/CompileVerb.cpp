@@ -105,7 +105,8 @@ static void readModel(const CompileFlags &flags, CompileJob &job) {
     job.settings.values.seq = job.model->maxPositions;
     job.settings.setOrigin("seq", {config::Origin::Kind::Model, "", {}});
   }
-  config::checkSequence(*job.model, job.settings.values.seq);
+  config::checkShapes(*job.model, job.settings.values.microBatch,
+                      job.settings.values.seq);
 }
 
 /// A directory that will be written to must take files, before work is done.

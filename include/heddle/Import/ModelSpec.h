@@ -84,8 +84,9 @@ struct ModelRequest {
 /// with a parameter. Throws UserError.
 ModelSpec readModelSpec(const ModelRequest &request);
 
-/// Throws H0116 when `seq` is more than the positions of the model.
-void checkSequence(const ModelSpec &spec, int64_t seq);
+/// Throws H0116 when `seq` is more than the positions of the model, and H0110
+/// when the logits of a micro-batch would not be addressable.
+void checkShapes(const ModelSpec &spec, int64_t microBatch, int64_t seq);
 
 /// The coverage report: parameters filled, tensors ignored and why.
 std::string coverageReport(const ModelSpec &spec);
