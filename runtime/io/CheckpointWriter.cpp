@@ -29,11 +29,13 @@ static bool startsWith(const std::string &text, const std::string &start) {
   return text.compare(0, start.size(), start) == 0;
 }
 
-/// Removes what interrupted saves have left behind.
+/// Removes what interrupted saves have left behind: directories, and what would
+/// have become the file `latest`.
 static void removeTemporaries(const std::string &directory) {
   std::error_code ignored;
   for (const std::string &name : listDirectory(directory, "H0402"))
-    if (startsWith(name, temporaryPrefix))
+    if (startsWith(name, temporaryPrefix) ||
+        startsWith(name, std::string(latestFile) + ".tmp-"))
       fs::remove_all(directory + "/" + name, ignored);
 }
 
