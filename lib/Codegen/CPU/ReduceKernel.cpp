@@ -104,8 +104,13 @@ LogicalResult emitReduceKernel(KernelEmitter &k) {
       });
       ev.define(reduction.getResult(0), {}, {sum});
     }
-    for (auto [yield, pointer] : llvm::zip(k.yields(), k.results))
-      ev.store(yield, pointer, {}, ev.evaluate(yield, {}));
+    // A result may take the place of what another one reads.
+    SmallVector<Element> elements;
+    for (Value yield : k.yields())
+      elements.push_back(ev.evaluate(yield, {}));
+    for (auto [yield, pointer, element] :
+         llvm::zip(k.yields(), k.results, elements))
+      ev.store(yield, pointer, {}, element);
   });
   return failure(ev.hasFailed());
 }
