@@ -1,0 +1,107 @@
+# The verbs of a binary beside train: eval, generate, resume, data.
+#
+# Part of the Heddle project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Evaluation, generation and resumption, against the oracle and each other."""
+
+import json
+import os
+import unittest
+
+import numpy as np
+
+import heddle_test as h
+
+ROWS, SEQ = 3, 12
+
+
+class Verbs(h.HeddleTest):
+    def build(self, *flags, output="job", **options):
+        model, self.config, self.weights = self.make_model(**options)
+        return self.compile(model, "--batch", ROWS, "--seq", SEQ, *flags,
+                            output=output, config=h.ds_config(lr=1e-3, warmup=3))
+
+    def evaluate(self, binary, data, *flags):
+        text = h.run([binary, "eval", "--data", data, "--json", *flags]).stdout
+        return json.loads(text.splitlines()[-1])
+
+    @h.needs_torch
+    def test_eval_is_the_mean_over_batches(self):
+        import oracle
+
+        binary = self.build("--micro-batch", 1)
+        data, tokens = self.make_tokens(ROWS * SEQ * 5 + 7, self.config["vocab_size"])
+        reference = oracle.Gpt2(self.config, self.weights)
+        losses = [reference.loss(*h.batch(tokens, step, ROWS, SEQ))[0].item()
+                  for step in range(5)]
+        for flags, count in (((), 5), (("--steps", 2), 2)):
+            found = self.evaluate(binary, data, *flags)
+            expected = np.mean(losses[:count])
+            self.assertLessEqual(abs(found["loss"] / expected - 1), 1e-5)
+            self.assertLessEqual(abs(found["perplexity"] / np.exp(expected) - 1), 1e-4)
+
+    @h.needs_torch
+    def test_greedy_text_is_pytorchs(self):
+        import oracle
+
+        binary = self.build(layers=3)
+        reference = oracle.Gpt2(self.config, self.weights)
+        ids = [5, 17, 2]
+        for _ in range(SEQ - len(ids)):
+            logits = reference.logits([ids]).detach().numpy()
+            ids.append(int(logits[0, -1].argmax()))
+        text = h.run([binary, "generate", "--prompt-ids", "5,17,2", "--temperature",
+                      0, "--max-new-tokens", SEQ - 3]).stdout
+        found = [int(word) for word in text.replace(",", " ").split()]
+        self.assertEqual(found[-(SEQ - 3):], ids[3:])
+
+    def test_validation_while_training(self):
+        binary = self.build()
+        data, _ = self.make_tokens(ROWS * SEQ * 8 + 1, self.config["vocab_size"])
+        out = self.path("out")
+        self.train(binary, data, 4, "--val", data, "--val-every", 2, "--save", out)
+        events = h.read_log(self.path("run.jsonl"), "eval")
+        self.assertEqual([event["step"] for event in events], [2, 4])
+        found = self.evaluate(binary, data, "--weights",
+                              os.path.join(out, "step-000004"))
+        self.assertAlmostEqual(found["loss"], events[-1]["loss"], delta=1e-6)
+
+    def test_another_plan_goes_on(self):
+        binary = self.build(dropout=0.1)
+        other = self.build("--micro-batch", 1, "--recompute", "full", output="other",
+                           dropout=0.1)
+        data, _ = self.make_tokens(ROWS * SEQ * 9 + 1, self.config["vocab_size"])
+        whole = self.train(binary, data, 8)
+        out = self.path("out")
+        self.train(binary, data, 4, "--save", out)
+        rest = self.train(other, data, 8, "--resume", out, name="rest")
+        self.assertEqual([step["step"] for step in rest], [5, 6, 7, 8])
+        np.testing.assert_allclose([step["loss"] for step in rest],
+                                   [step["loss"] for step in whole[4:]], rtol=1e-5)
+
+    def test_text_to_tokens_to_training(self):
+        text = self.path("text.txt")
+        with open(text, "w") as file:
+            file.write("the cat sat on the mat and the dog sat on the cat. " * 40)
+        h.run([h.HEDDLE, "data", "prepare", text, "--tokenizer", "bytes", "-o",
+               self.path("text.bin"), "--val-fraction", 0.1])
+        binary = self.build(vocab=256, embed=32)
+        steps = self.train(binary, self.path("text.bin"), 40)
+        self.assertLess(steps[-1]["loss"], 0.9 * steps[0]["loss"])
+        self.evaluate(binary, self.path("text.val.bin"))
+
+    def test_seed_decides_the_shuffle(self):
+        binary = self.build()
+        data, _ = self.make_tokens(ROWS * SEQ * 6 + 1, self.config["vocab_size"])
+        plain = self.train(binary, data, 6)
+        runs = [self.train(binary, data, 6, "--shuffle", "--seed", seed)
+                for seed in (1, 1, 2)]
+        losses = [[step["loss"] for step in run] for run in (plain, *runs)]
+        self.assertEqual(losses[1], losses[2])
+        self.assertNotEqual(losses[1], losses[0])
+        self.assertNotEqual(losses[1], losses[3])
+
+
+if __name__ == "__main__":
+    unittest.main()
