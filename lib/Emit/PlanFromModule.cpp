@@ -161,7 +161,7 @@ private:
                << *op.getObject() << " is not there";
       std::vector<char> bytes;
       if (llvm::Error error = llvm::decodeBase64(object.getData(), bytes))
-        return object.emitError("H0398: is not base64: ")
+        return object.emitError("H0397: is not base64: ")
                << llvm::toString(std::move(error));
       parts.objects.emplace_back(bytes.begin(), bytes.end());
     }

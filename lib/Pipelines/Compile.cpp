@@ -48,7 +48,7 @@ static LogicalResult finishPhase(ModuleOp module, Phase phase,
                                  const CompileOptions &options) {
   Operation *root = rootOf(module);
   if (!root)
-    return module.emitError("H0330: holds no nn.model and no plan.program");
+    return module.emitError("H0396: holds no nn.model and no plan.program");
   root->setAttr("phase",
                 StringAttr::get(module.getContext(), phaseName(phase)));
   if (options.dumpPhases.empty())

@@ -20,7 +20,7 @@ LogicalResult heddle::emitModule(ModuleOp module, const CompileOptions &options,
                                  const std::vector<plan::PhaseTime> &phases) {
   auto programs = module.getOps<planir::ProgramOp>();
   if (programs.empty())
-    return module.emitError("H0330: holds no plan.program to emit");
+    return module.emitError("H0396: holds no plan.program to emit");
   planir::ProgramOp program = *programs.begin();
   auto strategy =
       dist::Strategy::fromDictionary(program.getStrategy().getValues());
