@@ -2,8 +2,8 @@
 """usage: count_tests.py SUITE FILE -- COMMAND...
 
 Runs one suite of tests and appends `N passed, N failed, N skipped` to FILE. The
-suite is `unit` (ctest), `lit`, or any that prints such a line itself. A suite
-that gives no counts has failed.
+suite is `unit` (ctest), `lit`, `fuzz` (one test), or any that prints such a line
+itself. A suite that gives no counts has failed.
 """
 
 import os
@@ -54,6 +54,9 @@ def main():
         sys.exit(__doc__)
     if suite in REPORTS:
         status, counts = run_with_report(suite, command)
+    elif suite == "fuzz":
+        status = subprocess.run(command).returncode
+        counts = (0, 1, 0) if status else (1, 0, 0)
     else:
         status, counts = run_with_line(command)
     passed, failed, skipped = counts or (0, 1, 0)

@@ -46,6 +46,8 @@ run_suite unit ctest --test-dir "$build" --output-on-failure -j "$(nproc)"
 run_suite lit "$python" /usr/lib/llvm-19/build/utils/lit/lit.py -v \
   --param "build=$build" "$root/test"
 run_suite end-to-end "$python" "$root/test/EndToEnd/run.py"
+[ "$HEDDLE_TEST_LONG" = 0 ] ||
+  run_suite fuzz "$build/bin/HeddleFuzzReaders" "$RANDOM" 100000
 
 awk '{ passed += $1; failed += $3; skipped += $5 }
      END { printf "%d passed, %d failed, %d skipped\n", passed, failed, skipped

@@ -70,6 +70,9 @@ class Gradients(h.HeddleTest):
     def test_wide_head_and_long_sequence(self):
         self.check(1, 130, embed=160, heads=2, layers=1)
 
+    def test_width_of_gpt2(self):
+        self.check(2, 64, vocab=1000, embed=768, heads=12, layers=1)
+
     def test_exact_gelu(self):
         self.check(2, 8, activation_function="gelu")
 

@@ -6,6 +6,7 @@
 """The reference interpreter on the dump of every phase, and dumps that go on."""
 
 import base64
+import json
 import os
 import re
 import unittest
@@ -75,6 +76,30 @@ class Phases(h.HeddleTest):
 
     def test_recompute(self):
         self.check_all("--recompute", "full", dropout=0.1)
+
+    def test_random_initialisation(self):
+        with open(self.path("config.json"), "w") as file:
+            json.dump(h.gpt2_config(embed=24, heads=3), file)
+        data, tokens = self.make_tokens(ROWS * SEQ + 1, 97)
+        binary = self.compile(self.path("config.json"), "--init", "random", "--seed",
+                              5, "--batch", ROWS, "--seq", SEQ, "--dump-phases",
+                              self.path("random"))
+        inputs = {name: value.astype(np.int32) for name, value in
+                  zip(("ids", "labels"), h.batch(tokens, 0, ROWS, SEQ))}
+        h.write_safetensors(self.path("inputs.safetensors"), inputs)
+        (step,) = self.train(binary, data, 1)
+        for phase in ("import", "emit"):
+            found = self.evaluate(self.path("random", phase + ".mlir"), steps=1)
+            self.assertLessEqual(h.relative(found["loss"], step["loss"]), 1e-6)
+
+    def test_threads_of_the_objects(self):
+        _, _, dumps = self.prepare("--threads", 3)
+        file = os.path.join(dumps, "kernels.mlir")
+        one = self.evaluate(file, "--threads", 1)
+        for threads in (2, 3):
+            found = self.evaluate(file, "--threads", threads)
+            for name, value in one.items():
+                self.assertLessEqual(h.relative(found[name], value, 1e-6), 1e-5, name)
 
     def test_bf16(self):
         self.check_all("--precision", "bf16", tolerance=1e-2)
