@@ -16,6 +16,14 @@ using namespace mlir;
 
 namespace heddle::eval {
 
+void StateInfo::setInit(nn::InitAttr init) {
+  if (!init)
+    return;
+  initKind = init.getKind().str();
+  initValue = init.getValue().getValueAsDouble();
+  initStddev = init.getStddev().getValueAsDouble();
+}
+
 std::unique_ptr<Interpreter>
 Interpreter::create(ModuleOp module, const InterpreterOptions &options) {
   for (Operation &op : module.getOps()) {

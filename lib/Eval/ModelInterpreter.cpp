@@ -11,7 +11,6 @@
 
 #include "heddle/Eval/PortBatch.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -30,11 +29,7 @@ static StateInfo describe(nn::StateOp op) {
   info.source = op.getSource().value_or("").str();
   info.kind = *kindOf(op.getTensorType().getElementType());
   info.shape = op.getTensorType().getShape().vec();
-  if (nn::InitAttr init = op.getInitAttr()) {
-    info.initKind = init.getKind().str();
-    info.initValue = init.getValue().getValueAsDouble();
-    info.initStddev = init.getStddev().getValueAsDouble();
-  }
+  info.setInit(op.getInitAttr());
   return info;
 }
 

@@ -49,11 +49,7 @@ static StateInfo describe(planir::StateOp op) {
   info.source = text("source");
   info.kind = *kindOf(type.getElementType());
   info.shape = type.getShape().vec();
-  if (auto init = like.getAs<nn::InitAttr>("init")) {
-    info.initKind = init.getKind().str();
-    info.initValue = init.getValue().getValueAsDouble();
-    info.initStddev = init.getStddev().getValueAsDouble();
-  }
+  info.setInit(like.getAs<nn::InitAttr>("init"));
   return info;
 }
 

@@ -159,6 +159,15 @@ def batch(tokens, step, rows, seq):
     return windows[:, :-1], windows[:, 1:]
 
 
+def write_inputs(path, tokens, steps, rows, seq):
+    """The first batches as inputs of `heddle eval`."""
+    inputs = {}
+    for step in range(steps):
+        for name, value in zip(("ids", "labels"), batch(tokens, step, rows, seq)):
+            inputs[f"{name}@{step + 1}"] = value.astype(np.int32)
+    write_safetensors(path, inputs)
+
+
 def ds_config(lr=1e-3, clip=1.0, decay=0.01, warmup=None, eps=1e-8, **extra):
     config = {"optimizer": {"type": "AdamW",
                             "params": {"lr": lr, "betas": [0.9, 0.999], "eps": eps,

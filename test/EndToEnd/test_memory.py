@@ -28,12 +28,7 @@ class Memory(h.HeddleTest):
         binary = self.compile(model, "--batch", ROWS, "--seq", SEQ, "--threads",
                               THREADS, "--dump-phases", dumps, *flags,
                               config=h.ds_config(lr=2e-3))
-        inputs = {}
-        for step in range(STEPS):
-            for name, value in zip(("ids", "labels"),
-                                   h.batch(tokens, step, ROWS, SEQ)):
-                inputs[f"{name}@{step + 1}"] = value.astype(np.int32)
-        h.write_safetensors(self.path("inputs.safetensors"), inputs)
+        h.write_inputs(self.path("inputs.safetensors"), tokens, STEPS, ROWS, SEQ)
         self.data = self.path("tokens.bin")
         h.write_tokens(self.data, tokens)
         return binary, os.path.join(dumps, "memory.mlir")

@@ -11,8 +11,6 @@ import os
 import re
 import unittest
 
-import numpy as np
-
 import heddle_test as h
 
 PHASES = ["import", "model", "train", "shard", "pipe", "spmd", "fuse", "kernels",
@@ -30,12 +28,7 @@ class Phases(h.HeddleTest):
         dumps = self.path("dumps")
         binary = self.compile(model, "--batch", ROWS, "--seq", SEQ, "--dump-phases",
                               dumps, *flags, config=h.ds_config(lr=RATE))
-        inputs = {}
-        for step in range(STEPS):
-            ids, labels = h.batch(tokens, step, ROWS, SEQ)
-            inputs[f"ids@{step + 1}"] = ids.astype(np.int32)
-            inputs[f"labels@{step + 1}"] = labels.astype(np.int32)
-        h.write_safetensors(self.path("inputs.safetensors"), inputs)
+        h.write_inputs(self.path("inputs.safetensors"), tokens, STEPS, ROWS, SEQ)
         return binary, data, dumps
 
     def evaluate(self, file, *flags, steps=STEPS):
@@ -84,9 +77,7 @@ class Phases(h.HeddleTest):
         binary = self.compile(self.path("config.json"), "--init", "random", "--seed",
                               5, "--batch", ROWS, "--seq", SEQ, "--dump-phases",
                               self.path("random"))
-        inputs = {name: value.astype(np.int32) for name, value in
-                  zip(("ids", "labels"), h.batch(tokens, 0, ROWS, SEQ))}
-        h.write_safetensors(self.path("inputs.safetensors"), inputs)
+        h.write_inputs(self.path("inputs.safetensors"), tokens, 1, ROWS, SEQ)
         (step,) = self.train(binary, data, 1)
         for phase in ("import", "emit"):
             found = self.evaluate(self.path("random", phase + ".mlir"), steps=1)

@@ -41,6 +41,9 @@ struct StateInfo {
   std::vector<int64_t> shape;
   std::string initKind = "zeros";
   double initValue = 0, initStddev = 0;
+
+  /// Takes how the first value is made; null: zeros.
+  void setInit(nn::InitAttr init);
 };
 
 /// Executes the step programs of one model, in whatever form the phase left it:
