@@ -11,6 +11,8 @@ import os
 import re
 import unittest
 
+import numpy as np
+
 import heddle_test as h
 
 PHASES = ["import", "model", "train", "shard", "pipe", "spmd", "fuse", "kernels",
@@ -94,6 +96,24 @@ class Phases(h.HeddleTest):
 
     def test_bf16(self):
         self.check_all("--precision", "bf16", tolerance=1e-2)
+
+    def test_eval_and_generate(self):
+        _, _, dumps = self.prepare("--micro-batch", 2, dropout=0.1)
+        found = {}
+        for phase in PHASES:
+            file = os.path.join(dumps, phase + ".mlir")
+            loss = self.evaluate(file, "--program", "eval", steps=1)["loss"]
+            h.write_safetensors(self.path("prompt.safetensors"), {
+                "ids": np.arange(SEQ, dtype=np.int32),
+                "position": np.array(4, np.int32)})
+            output = self.path("generate.safetensors")
+            h.run([h.HEDDLE, "eval", file, "--program", "generate", "--inputs",
+                   self.path("prompt.safetensors"), "--output", output])
+            found[phase] = loss, h.read_safetensors(output)["logits"]
+        for phase, (loss, logits) in found.items():
+            with self.subTest(phase=phase):
+                self.assertLessEqual(h.relative(loss, found["train"][0]), 1e-5)
+                self.assertLessEqual(h.relative(logits, found["train"][1]), 1e-5)
 
     def test_corrupted_object_is_seen(self):
         _, _, dumps = self.prepare()
