@@ -23,6 +23,9 @@ python=/usr/bin/python3
 [ -x "$python" ] || python=$(command -v python3)
 export HEDDLE_BUILD=$build
 
+# So that ccache finds what another checkout compiled.
+export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
+
 echo "== build =="
 cmake -S "$root" --preset release -B "$build" >"${TMPDIR:-/tmp}/heddle-cmake.$$" 2>&1 || {
   cat "${TMPDIR:-/tmp}/heddle-cmake.$$"
