@@ -33,7 +33,8 @@ def draw(seed):
                 "accumulate": pick.choice([1, 2, 4]),
                 "recompute": pick.choice(["none", "selective", "full"]),
                 "threads": pick.choice([1, 2]), "clip": pick.choice([0, 0.5]),
-                "decay": pick.choice([0, 0.1])}
+                "decay": pick.choice([0, 0.1]),
+                "precision": pick.choice(["fp32", "fp32", "bf16"])}
     model["positions"] = settings["seq"] + pick.choice([0, 5])
     return model, settings
 
@@ -50,7 +51,7 @@ class RandomModels(h.HeddleTest):
         binary = self.compile(
             model, "--batch", rows, "--seq", seq, "--accumulate",
             settings["accumulate"], "--recompute", settings["recompute"],
-            "--threads", settings["threads"],
+            "--threads", settings["threads"], "--precision", settings["precision"],
             config=h.ds_config(lr=1e-3, clip=settings["clip"],
                                decay=settings["decay"], eps=1e-6))
         steps = self.train(binary, data, STEPS)
@@ -58,9 +59,11 @@ class RandomModels(h.HeddleTest):
         losses, norms = oracle.train(
             oracle.Gpt2(config, weights), batches, [1e-3] * STEPS,
             settings["clip"], settings["decay"], eps=1e-6)
-        np.testing.assert_allclose([step["loss"] for step in steps], losses, rtol=1e-5)
+        exact = settings["precision"] == "fp32"
+        np.testing.assert_allclose([step["loss"] for step in steps], losses,
+                                   rtol=1e-5 if exact else 1e-2)
         np.testing.assert_allclose([step["grad_norm"] for step in steps], norms,
-                                   rtol=1e-4)
+                                   rtol=1e-4 if exact else 5e-2)
 
     def test_agree_with_pytorch(self):
         count = LONG if os.environ.get("HEDDLE_TEST_LONG") == "1" else SHORT
