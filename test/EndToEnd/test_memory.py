@@ -54,7 +54,7 @@ class Memory(h.HeddleTest):
         """The checker refuses to go on from the dump."""
         result = h.run([h.HEDDLE, "compile", file, "--start-from", "memory", "-o",
                         self.path("refused")], status=1)
-        self.assertIn("H0911", result.stderr)
+        self.assertIn("H0913", result.stderr)
         self.assertFalse(os.path.exists(self.path("refused")))
 
     def check_poison(self, *flags, **options):

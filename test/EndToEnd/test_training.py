@@ -139,6 +139,21 @@ class Training(h.HeddleTest):
         self.assertEqual(one.tolist(), same.tolist())
         self.assertNotEqual(one.tolist(), other.tolist())
 
+    def test_dropout_keeps_its_share_and_scales_it(self):
+        p = 0.3
+        model, data, config, weights, tokens = self.prepare(dropout=p)
+        binary = self.build(model, "--keep", "drop")
+        dump = self.path("dump.safetensors")
+        self.train(binary, data, 1, "--dump", dump)
+        found = h.read_safetensors(dump)["value.drop"].reshape(ROWS, SEQ, -1)
+        ids, _ = h.batch(tokens, 0, ROWS, SEQ)
+        whole = weights["wte.weight"][ids] + weights["wpe.weight"][:SEQ]
+        kept = found != 0
+        # Four standard deviations of a binomial.
+        spread = 4 * (p * (1 - p) / found.size) ** 0.5
+        self.assertAlmostEqual(kept.mean(), 1 - p, delta=spread)
+        np.testing.assert_allclose(found[kept], whole[kept] / (1 - p), rtol=1e-5)
+
     def test_threads_agree(self):
         model, data, *_ = self.prepare()
         binary = self.build(model, "--threads", 2)
