@@ -22,6 +22,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <pthread.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <thread>
 #include <vector>
@@ -75,6 +77,15 @@ struct Buffer {
   uint32_t *data;
 };
 
+/// Keeps a thread on one core: otherwise short runs may end before the system
+/// has given each thread its own.
+void pin(pthread_t thread, int core) {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  CPU_SET(core, &cores);
+  pthread_setaffinity_np(thread, sizeof cores, &cores);
+}
+
 /// Seconds of one call of `part` on every thread, all starting together: the
 /// fastest of `repeats`, since other processes can only add to it.
 template <typename Part> double measure(int threads, int repeats, Part part) {
@@ -97,8 +108,9 @@ template <typename Part> double measure(int threads, int repeats, Part part) {
             std::chrono::duration<double>(Clock::now() - start).count());
     }
   };
+  pin(pthread_self(), 0);
   for (int thread = 1; thread < threads; ++thread)
-    pool.emplace_back(worker, thread);
+    pin(pool.emplace_back(worker, thread).native_handle(), thread);
   worker(0);
   for (std::thread &thread : pool)
     thread.join();
