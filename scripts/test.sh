@@ -23,16 +23,8 @@ python=/usr/bin/python3
 [ -x "$python" ] || python=$(command -v python3)
 export HEDDLE_BUILD=$build
 
-# So that ccache finds what another checkout compiled.
-export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
-
 echo "== build =="
-cmake -S "$root" --preset release -B "$build" >"${TMPDIR:-/tmp}/heddle-cmake.$$" 2>&1 || {
-  cat "${TMPDIR:-/tmp}/heddle-cmake.$$"
-  exit 1
-}
-rm -f "${TMPDIR:-/tmp}/heddle-cmake.$$"
-cmake --build "$build"
+"$root/scripts/build.sh" "$build"
 
 # Each suite leaves a line `N passed, N failed, N skipped` in $counts.
 counts=$(mktemp)

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# usage: build.sh DIR [TARGET...]
+# Configures the release preset in DIR and builds these targets, by default all.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+build=$1
+shift
+
+# So that ccache finds what another checkout compiled.
+export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+cmake -S "$root" --preset release -B "$build" >"$log" 2>&1 || {
+  cat "$log"
+  exit 1
+}
+cmake --build "$build" ${1:+--target "$@"}
