@@ -41,8 +41,8 @@ def check(root, name):
             yield f"{name}: {target}: there is no such heading"
 
 
-def main():
-    root = sys.argv[1]
+def documents(root):
+    """The Markdown files of the project, relative to its root."""
     listed = subprocess.run(["git", "-C", root, "ls-files", "*.md"],
                             capture_output=True, text=True)
     if listed.returncode == 0:
@@ -51,8 +51,13 @@ def main():
         names = [os.path.relpath(os.path.join(folder, file), root)
                  for folder, _, files in os.walk(root) for file in files
                  if file.endswith(".md") and "/build/" not in folder + "/"]
+    return [name for name in names if os.path.exists(os.path.join(root, name))]
+
+
+def main():
+    root = sys.argv[1]
+    names = documents(root)
     problems = [problem for name in names
-                if os.path.exists(os.path.join(root, name))
                 for problem in check(root, name)]
     print("\n".join(problems) or f"{len(names)} files, every link leads somewhere")
     return 1 if problems else 0
