@@ -8,6 +8,7 @@
 
 #include "dialects/Dist/Strategy.h"
 #include "mlir/IR/Builders.h"
+#include "llvm/Support/MathExtras.h"
 #include <type_traits>
 
 using namespace mlir;
@@ -119,6 +120,35 @@ const char *typeName(const std::vector<std::string> &) {
   return "a list of strings";
 }
 
+/// The first value that no pass can work with, or "".
+std::string checkRanges(const Strategy &strategy) {
+  std::pair<const char *, int64_t> counts[] = {
+      {"batch", strategy.batch},           {"micro_batch", strategy.microBatch},
+      {"accumulate", strategy.accumulate}, {"seq", strategy.seq},
+      {"threads", strategy.threads},       {"data", strategy.data},
+      {"tensor", strategy.tensor},         {"pipe", strategy.pipe},
+      {"sequence", strategy.sequence}};
+  for (auto [key, value] : counts)
+    if (value < 1)
+      return "strategy: \"" + std::string(key) + "\" is " +
+             std::to_string(value) + "; at least 1";
+  if (strategy.memoryBudget < 0)
+    return "strategy: \"memory_budget\" is negative";
+  if (strategy.precision != "fp32" && strategy.precision != "bf16")
+    return "strategy: precision \"" + strategy.precision +
+           "\" is not one of fp32, bf16";
+  int64_t rows = 0;
+  bool overflows =
+      llvm::MulOverflow(strategy.microBatch, strategy.accumulate, rows) ||
+      llvm::MulOverflow(rows, strategy.data, rows);
+  if (!overflows && rows == strategy.batch)
+    return "";
+  return "strategy: micro_batch " + std::to_string(strategy.microBatch) +
+         " * accumulate " + std::to_string(strategy.accumulate) + " * data " +
+         std::to_string(strategy.data) + " is not batch " +
+         std::to_string(strategy.batch);
+}
+
 } // namespace
 
 Strategy Strategy::fromDictionary(DictionaryAttr dictionary) {
@@ -160,11 +190,5 @@ std::string Strategy::verify(DictionaryAttr dictionary) {
       if (!found)
         return "strategy: unknown key \"" + entry.getName().str() + "\"";
     }
-  if (strategy.microBatch * strategy.accumulate * strategy.data !=
-      strategy.batch)
-    return "strategy: micro_batch " + std::to_string(strategy.microBatch) +
-           " * accumulate " + std::to_string(strategy.accumulate) + " * data " +
-           std::to_string(strategy.data) + " is not batch " +
-           std::to_string(strategy.batch);
-  return "";
+  return checkRanges(strategy);
 }

@@ -9,6 +9,7 @@
 #include "dialects/NN/FunctionSyntax.h"
 #include "dialects/NN/NNDialect.h"
 #include "llvm/ADT/StringMap.h"
+#include <functional>
 
 using namespace mlir;
 using namespace heddle::nn;
@@ -18,6 +19,35 @@ using namespace heddle::nn;
 //===----------------------------------------------------------------------===//
 
 RegionKind ModelOp::getRegionKind(unsigned) { return RegionKind::Graph; }
+
+/// Layers call other layers, never, through any of them, themselves.
+LogicalResult ModelOp::verifyRegions() {
+  mlir::SymbolTable symbols(*this);
+  DenseMap<Operation *, bool> finished;
+  std::function<LogicalResult(FuncOp)> visit = [&](FuncOp function) {
+    finished[function] = false;
+    WalkResult walk = function.walk([&](CallOp call) {
+      auto callee = symbols.lookup<FuncOp>(call.getCallee());
+      if (!callee)
+        return WalkResult::advance(); // The call's own verifier reports it.
+      auto known = finished.find(callee);
+      if (known == finished.end())
+        return failed(visit(callee)) ? WalkResult::interrupt()
+                                     : WalkResult::advance();
+      if (known->second)
+        return WalkResult::advance();
+      call.emitOpError("is in a circle of calls: ")
+          << call.getCalleeAttr() << " calls itself";
+      return WalkResult::interrupt();
+    });
+    finished[function] = true;
+    return failure(walk.wasInterrupted());
+  };
+  for (auto function : getOps<FuncOp>())
+    if (!finished.contains(function) && failed(visit(function)))
+      return failure();
+  return success();
+}
 
 LogicalResult StateOp::verify() {
   static constexpr StringRef roles[] = {"parameter",  "compute-copy",
@@ -52,6 +82,8 @@ LogicalResult BucketOp::verify() {
     StateOp state = states.lookup(member.getValue());
     if (!state)
       return emitOpError("member ") << member << " is no state";
+    if (!isa<RankedTensorType>(state.getType()))
+      return success(); // The state's own verifier reports it.
     if (state.getTensorType().getElementType() != type.getElementType())
       return emitOpError("member ") << member << " has element type "
                                     << state.getTensorType().getElementType()

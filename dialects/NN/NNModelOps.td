@@ -39,6 +39,7 @@ def NN_ModelOp : NN_Op<"model", [
   let extraClassDeclaration = [{
     ::mlir::Block *getBodyBlock() { return &getBody().front(); }
   }];
+  let hasRegionVerifier = 1;
 }
 
 def NN_StateOp : NN_Op<"state", [Symbol]> {

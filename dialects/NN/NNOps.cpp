@@ -42,6 +42,20 @@ static SmallVector<int64_t> append(ArrayRef<int64_t> shape, int64_t last) {
   return result;
 }
 
+/// Rows of features: at least one dimension, the last one the features.
+static LogicalResult verifyRows(Operation *op, Value value, StringRef what) {
+  if (tensorOf(value).getRank() >= 1)
+    return success();
+  return op->emitOpError(what) << " has no features: it is of rank 0";
+}
+
+/// What a gradient is added to has the gradient's type.
+static LogicalResult verifyInit(Operation *op, Value init, Value output) {
+  if (!init || init.getType() == output.getType())
+    return success();
+  return op->emitOpError("init has another type than the output");
+}
+
 LogicalResult EmbeddingOp::verify() {
   if (tensorOf(getTable()).getRank() != 2)
     return emitOpError("needs a table of rank 2, got ") << getTable().getType();
@@ -52,12 +66,19 @@ LogicalResult EmbeddingOp::verify() {
 }
 
 LogicalResult EmbeddingGradOp::verify() {
-  if (getInit() && getInit().getType() != getOutput().getType())
-    return emitOpError("init has another type than the output");
+  if (tensorOf(getOutput()).getRank() != 2)
+    return emitOpError("needs an output of rank 2, got ")
+           << getOutput().getType();
+  if (failed(verifyInit(*this, getInit(), getOutput())))
+    return failure();
   return verifyShape(*this, getGrad(),
                      append(tensorOf(getIds()).getShape(),
                             tensorOf(getOutput()).getDimSize(1)),
                      "grad");
+}
+
+LogicalResult PositionsOp::verify() {
+  return verifyRows(*this, getOutput(), "output");
 }
 
 LogicalResult CastOp::verify() {
@@ -67,7 +88,7 @@ LogicalResult CastOp::verify() {
 
 LogicalResult DropoutOp::verify() {
   double p = getP().convertToDouble();
-  if (p < 0 || p >= 1)
+  if (!(p >= 0 && p < 1))
     return emitOpError("has probability ") << p << "; it must be in [0, 1)";
   if (getInput().getType() != getOutput().getType())
     return emitOpError("changes the type of its input");
@@ -92,13 +113,15 @@ LogicalResult LinearOp::verify() {
 }
 
 LogicalResult LinearGradWeightOp::verify() {
+  if (failed(verifyRows(*this, getInput(), "input")) ||
+      failed(verifyRows(*this, getGrad(), "grad")) ||
+      failed(verifyInit(*this, getInit(), getOutput())))
+    return failure();
   int64_t in = tensorOf(getInput()).getShape().back();
   int64_t out = tensorOf(getGrad()).getShape().back();
   if (tensorOf(getInput()).getShape().drop_back() !=
       tensorOf(getGrad()).getShape().drop_back())
     return emitOpError("input and grad differ in their rows");
-  if (getInit() && getInit().getType() != getOutput().getType())
-    return emitOpError("init has another type than the output");
   SmallVector<int64_t> shape = {in, out};
   if (getTransposed())
     shape = {out, in};
@@ -106,23 +129,98 @@ LogicalResult LinearGradWeightOp::verify() {
 }
 
 LogicalResult SumRowsOp::verify() {
-  if (getInit() && getInit().getType() != getOutput().getType())
-    return emitOpError("init has another type than the output");
+  if (failed(verifyRows(*this, getInput(), "input")) ||
+      failed(verifyInit(*this, getInit(), getOutput())))
+    return failure();
   return verifyShape(*this, getOutput(),
                      {tensorOf(getInput()).getShape().back()}, "output");
 }
 
+//===----------------------------------------------------------------------===//
+// Norms
+//===----------------------------------------------------------------------===//
+
+/// What all norms and their gradients share: parameters and their gradients
+/// have one element for each feature of `input`, statistics one for each row,
+/// the rest the shape of `input`.
+static LogicalResult
+verifyNorm(Operation *op, Value input,
+           ArrayRef<std::pair<Value, StringRef>> parameters,
+           ArrayRef<std::pair<Value, StringRef>> statistics,
+           ArrayRef<std::pair<Value, StringRef>> others) {
+  if (failed(verifyRows(op, input, "input")))
+    return failure();
+  ArrayRef<int64_t> shape = tensorOf(input).getShape();
+  for (auto [value, what] : parameters)
+    if (value && failed(verifyShape(op, value, shape.take_back(), what)))
+      return failure();
+  for (auto [value, what] : statistics)
+    if (failed(verifyShape(op, value, shape.drop_back(), what)))
+      return failure();
+  for (auto [value, what] : others)
+    if (failed(verifyShape(op, value, shape, what)))
+      return failure();
+  return success();
+}
+
 LogicalResult LayerNormOp::verify() {
+  return verifyNorm(
+      *this, getInput(), {{getWeight(), "weight"}, {getBias(), "bias"}},
+      {{getMean(), "mean"}, {getRstd(), "rstd"}}, {{getOutput(), "output"}});
+}
+
+LogicalResult LayerNormGradInputOp::verify() {
+  return verifyNorm(*this, getInput(), {{getWeight(), "weight"}},
+                    {{getMean(), "mean"}, {getRstd(), "rstd"}},
+                    {{getGrad(), "grad"}, {getOutput(), "output"}});
+}
+
+LogicalResult LayerNormGradWeightOp::verify() {
+  return verifyNorm(*this, getInput(),
+                    {{getWeightInit(), "weight_init"},
+                     {getBiasInit(), "bias_init"},
+                     {getWeightGrad(), "weight_grad"},
+                     {getBiasGrad(), "bias_grad"}},
+                    {{getMean(), "mean"}, {getRstd(), "rstd"}},
+                    {{getGrad(), "grad"}});
+}
+
+LogicalResult RmsNormOp::verify() {
+  return verifyNorm(*this, getInput(), {{getWeight(), "weight"}},
+                    {{getRstd(), "rstd"}}, {{getOutput(), "output"}});
+}
+
+LogicalResult RmsNormGradInputOp::verify() {
+  return verifyNorm(*this, getInput(), {{getWeight(), "weight"}},
+                    {{getRstd(), "rstd"}},
+                    {{getGrad(), "grad"}, {getOutput(), "output"}});
+}
+
+LogicalResult RmsNormGradWeightOp::verify() {
+  return verifyNorm(*this, getInput(),
+                    {{getInit(), "init"}, {getOutput(), "output"}},
+                    {{getRstd(), "rstd"}}, {{getGrad(), "grad"}});
+}
+
+//===----------------------------------------------------------------------===//
+// Attention
+//===----------------------------------------------------------------------===//
+
+LogicalResult RotaryOp::verify() {
   auto input = tensorOf(getInput());
-  SmallVector<int64_t> features = {input.getShape().back()};
-  if (failed(verifyShape(*this, getWeight(), features, "weight")) ||
-      failed(verifyShape(*this, getBias(), features, "bias")) ||
-      failed(verifyShape(*this, getOutput(), input.getShape(), "output")))
+  int64_t heads = getHeads(), dims = getDims();
+  if (heads < 1 || input.getRank() != 3 || input.getDimSize(2) % heads)
+    return emitOpError("input ")
+           << input << " is not [B, T, heads * D] with " << heads << " heads";
+  int64_t headDim = input.getDimSize(2) / heads;
+  if (dims < 2 || dims % 2 || dims > headDim)
+    return emitOpError("turns ")
+           << dims << " dimensions of a head of " << headDim
+           << "; an even number of at most all is possible";
+  if (failed(verifyShape(*this, getPositions(), input.getShape().drop_back(),
+                         "positions")))
     return failure();
-  ArrayRef<int64_t> rows = input.getShape().drop_back();
-  if (failed(verifyShape(*this, getMean(), rows, "mean")))
-    return failure();
-  return verifyShape(*this, getRstd(), rows, "rstd");
+  return verifyShape(*this, getOutput(), input.getShape(), "output");
 }
 
 /// Shape rules that attention shares with its gradient.
@@ -150,8 +248,13 @@ static LogicalResult verifyAttention(OpT op, Value output, Value lse) {
                            {out.getDimSize(0), out.getDimSize(1), width},
                            "operand")))
       return failure();
-  if (op.getP().convertToDouble() > 0 && !op.getRng())
+  double p = op.getP().convertToDouble();
+  if (!(p >= 0 && p < 1))
+    return op.emitOpError("has probability ") << p << "; it must be in [0, 1)";
+  if (p > 0 && !op.getRng())
     return op.emitOpError("drops out without random numbers (rng)");
+  if (op.getRng() && failed(verifyShape(op, op.getRng(), {4}, "rng")))
+    return failure();
   return verifyShape(op, lse, {out.getDimSize(0), heads, out.getDimSize(1)},
                      "lse");
 }
@@ -174,12 +277,79 @@ LogicalResult AttentionGradOp::verify() {
   return verifyAttention(*this, getForward(), getLse());
 }
 
+//===----------------------------------------------------------------------===//
+// Loss and optimizer
+//===----------------------------------------------------------------------===//
+
 LogicalResult CrossEntropyOp::verify() {
+  if (failed(verifyRows(*this, getLogits(), "logits")))
+    return failure();
   ArrayRef<int64_t> rows = tensorOf(getLogits()).getShape().drop_back();
   if (failed(verifyShape(*this, getLabels(), rows, "labels")) ||
       failed(verifyShape(*this, getLosses(), rows, "losses")))
     return failure();
   return verifyShape(*this, getLse(), rows, "lse");
+}
+
+LogicalResult CrossEntropyGradOp::verify() {
+  if (failed(verifyRows(*this, getLogits(), "logits")))
+    return failure();
+  ArrayRef<int64_t> shape = tensorOf(getLogits()).getShape();
+  if (failed(verifyShape(*this, getLabels(), shape.drop_back(), "labels")) ||
+      failed(verifyShape(*this, getLse(), shape.drop_back(), "lse")))
+    return failure();
+  return verifyShape(*this, getOutput(), shape, "output");
+}
+
+LogicalResult SumOp::verify() {
+  if (failed(verifyInit(*this, getInit(), getOutput())))
+    return failure();
+  return verifyShape(*this, getOutput(), {}, "output");
+}
+
+LogicalResult TakeRowOp::verify() {
+  auto input = tensorOf(getInput());
+  if (input.getRank() != 3)
+    return emitOpError("needs an input of rank 3, got ") << input;
+  if (failed(verifyShape(*this, getPosition(), {}, "position")))
+    return failure();
+  return verifyShape(*this, getOutput(),
+                     {input.getDimSize(0), 1, input.getDimSize(2)}, "output");
+}
+
+LogicalResult GlobalNormOp::verify() {
+  if (getInputs().empty())
+    return emitOpError("has no inputs");
+  return verifyShape(*this, getOutput(), {}, "output");
+}
+
+LogicalResult ClipCoefficientOp::verify() {
+  if (failed(verifyShape(*this, getNorm(), {}, "norm")))
+    return failure();
+  return verifyShape(*this, getOutput(), {}, "output");
+}
+
+LogicalResult AdamWOp::verify() {
+  ArrayRef<int64_t> shape = tensorOf(getParameter()).getShape();
+  std::pair<Value, StringRef> alike[] = {{getGrad(), "grad"},
+                                         {getExpAvg(), "exp_avg"},
+                                         {getExpAvgSq(), "exp_avg_sq"},
+                                         {getNewParameter(), "new parameter"},
+                                         {getNewExpAvg(), "new exp_avg"},
+                                         {getNewExpAvgSq(), "new exp_avg_sq"},
+                                         {getCopy(), "copy"}};
+  for (auto [value, what] : alike)
+    if (value && failed(verifyShape(*this, value, shape, what)))
+      return failure();
+  std::pair<Value, StringRef> scalars[] = {
+      {getLr(), "lr"},
+      {getBiasCorrection1(), "bias correction 1"},
+      {getBiasCorrection2(), "bias correction 2"},
+      {getClip(), "clip"}};
+  for (auto [value, what] : scalars)
+    if (value && failed(verifyShape(*this, value, {}, what)))
+      return failure();
+  return success();
 }
 
 LogicalResult SquareSumsOp::verify() {

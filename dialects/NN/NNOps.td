@@ -16,10 +16,10 @@
 include "dialects/NN/NNModelOps.td"
 include "mlir/Interfaces/InferTypeOpInterface.td"
 
-def NN_Float : RankedTensorOf<[F32, BF16, F16]>;
-def NN_F32 : RankedTensorOf<[F32]>;
-def NN_Ids : RankedTensorOf<[I32]>;
-def NN_Rng : RankedTensorOf<[I32]>;
+def NN_Float : StaticShapeTensorOf<[F32, BF16, F16]>;
+def NN_F32 : StaticShapeTensorOf<[F32]>;
+def NN_Ids : StaticShapeTensorOf<[I32]>;
+def NN_Rng : StaticShapeTensorOf<[I32]>;
 
 /// A computation: pure, with its whole contract (NNInterfaces.td), and, from
 /// the shard phase on, the sharding of each result.
@@ -80,6 +80,7 @@ def NN_PositionsOp : NN_ComputeOp<"positions", (ins DefaultValuedAttr<I64Attr, "
   let assemblyFormat = [{
     attr-dict `:` functional-type(operands, results)
   }];
+  let hasVerifier = 1;
 }
 
 //===----------------------------------------------------------------------===//
@@ -231,6 +232,7 @@ def NN_LayerNormGradInputOp : NN_GradOp<"layer_norm_grad_input",
     $grad `,` $input `,` $weight `,` $mean `,` $rstd attr-dict `:`
     functional-type(operands, results)
   }];
+  let hasVerifier = 1;
 }
 
 def NN_LayerNormGradWeightOp : NN_GradOp<"layer_norm_grad_weight",
@@ -247,6 +249,7 @@ def NN_LayerNormGradWeightOp : NN_GradOp<"layer_norm_grad_weight",
     $grad `,` $input `,` $mean `,` $rstd (`weight_init` $weight_init^)? (`bias_init` $bias_init^)? attr-dict `:`
     functional-type(operands, results)
   }];
+  let hasVerifier = 1;
 }
 
 def NN_RmsNormOp : NN_ComputeOp<"rms_norm",
@@ -257,6 +260,7 @@ def NN_RmsNormOp : NN_ComputeOp<"rms_norm",
     $input `,` $weight attr-dict `:`
     functional-type(operands, results)
   }];
+  let hasVerifier = 1;
 }
 
 def NN_RmsNormGradInputOp : NN_GradOp<"rms_norm_grad_input",
@@ -267,6 +271,7 @@ def NN_RmsNormGradInputOp : NN_GradOp<"rms_norm_grad_input",
     $grad `,` $input `,` $weight `,` $rstd attr-dict `:`
     functional-type(operands, results)
   }];
+  let hasVerifier = 1;
 }
 
 def NN_RmsNormGradWeightOp : NN_GradOp<"rms_norm_grad_weight",
@@ -277,6 +282,7 @@ def NN_RmsNormGradWeightOp : NN_GradOp<"rms_norm_grad_weight",
     $grad `,` $input `,` $rstd (`init` $init^)? attr-dict `:`
     functional-type(operands, results)
   }];
+  let hasVerifier = 1;
 }
 
 //===----------------------------------------------------------------------===//
@@ -298,6 +304,7 @@ def NN_RotaryOp : NN_ComputeOp<"rotary",
     $input `at` $positions attr-dict `:`
     functional-type(operands, results)
   }];
+  let hasVerifier = 1;
 }
 
 def NN_AttentionOp : NN_ComputeOp<"attention",
@@ -377,6 +384,7 @@ def NN_CrossEntropyGradOp : NN_GradOp<"cross_entropy_grad",
     $logits `,` $labels `,` $lse attr-dict `:`
     functional-type(operands, results)
   }];
+  let hasVerifier = 1;
 }
 
 def NN_SumOp : NN_GradOp<"sum",
@@ -387,6 +395,7 @@ def NN_SumOp : NN_GradOp<"sum",
     $input (`init` $init^)? attr-dict `:`
     functional-type(operands, results)
   }];
+  let hasVerifier = 1;
 }
 
 def NN_TakeRowOp : NN_GradOp<"take_row",
@@ -397,6 +406,7 @@ def NN_TakeRowOp : NN_GradOp<"take_row",
     $input `[` $position `]` attr-dict `:`
     functional-type(operands, results)
   }];
+  let hasVerifier = 1;
 }
 
 //===----------------------------------------------------------------------===//
@@ -443,6 +453,7 @@ def NN_GlobalNormOp : NN_GradOp<"global_norm",
     $inputs attr-dict `:`
     functional-type(operands, results)
   }];
+  let hasVerifier = 1;
 }
 
 def NN_ClipCoefficientOp : NN_GradOp<"clip_coefficient",
@@ -453,6 +464,7 @@ def NN_ClipCoefficientOp : NN_GradOp<"clip_coefficient",
     $norm attr-dict `:`
     functional-type(operands, results)
   }];
+  let hasVerifier = 1;
 }
 
 def NN_AdamWOp : NN_GradOp<"adamw",
@@ -475,6 +487,7 @@ def NN_AdamWOp : NN_GradOp<"adamw",
     $parameter `,` $grad `,` $exp_avg `,` $exp_avg_sq `lr` $lr `bias` $bias_correction1 `,` $bias_correction2 (`clip` $clip^)? attr-dict `:`
     functional-type(operands, results)
   }];
+  let hasVerifier = 1;
 }
 
 #endif // HEDDLE_DIALECTS_NN_OPS

@@ -26,6 +26,13 @@ void PipeDialect::initialize() {
 }
 
 LogicalResult ScheduleOp::verify() {
+  // As many as fit a stage's line: the check needs memory for each of them.
+  constexpr uint64_t most = 1 << 20;
+  if (getMicroBatches() < 1 || getMicroBatches() > most)
+    return emitOpError("has ") << getMicroBatches() << " micro-batches; 1 to "
+                               << most << " are possible";
+  if (getStages().empty())
+    return emitOpError("has no stages");
   Schedule schedule;
   for (auto line : getStages().getAsRange<StringAttr>()) {
     auto stage = parseStage(line.getValue());

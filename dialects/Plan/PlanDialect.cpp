@@ -25,7 +25,42 @@ void PlanDialect::initialize() {
       >();
 }
 
+//===----------------------------------------------------------------------===//
+// Programs and states
+//===----------------------------------------------------------------------===//
+
 RegionKind ProgramOp::getRegionKind(unsigned) { return RegionKind::Graph; }
+
+/// Sizes and offsets are 64-bit integers, and count from zero.
+static LogicalResult verifyCount(Operation *op, uint64_t value,
+                                 StringRef what) {
+  if (static_cast<int64_t>(value) >= 0)
+    return success();
+  return op->emitOpError(what)
+         << " is negative: " << static_cast<int64_t>(value);
+}
+
+LogicalResult ProgramOp::verify() {
+  if (failed(verifyCount(*this, getPersistentBytes(), "persistent_bytes")) ||
+      failed(verifyCount(*this, getArenaBytes(), "arena_bytes")) ||
+      failed(verifyCount(*this, getScratchOffset(), "scratch_offset")))
+    return failure();
+  return verifyCount(*this, getScratchBytesPerThread(),
+                     "scratch_bytes_per_thread");
+}
+
+LogicalResult StateOp::verify() {
+  auto type = dyn_cast<RankedTensorType>(getType());
+  if (!type || !type.hasStaticShape())
+    return emitOpError("needs a static tensor type, got ") << getType();
+  return verifyCount(*this, getOffset(), "offset");
+}
+
+LogicalResult StateRefOp::verifySymbolUses(SymbolTableCollection &tables) {
+  if (tables.lookupNearestSymbolFrom<StateOp>(*this, getStateAttr()))
+    return success();
+  return emitOpError("refers to unknown state ") << getStateAttr();
+}
 
 //===----------------------------------------------------------------------===//
 // Kernels and launches
@@ -94,6 +129,22 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &tables) {
            << getNumOperands() << " operands to kernel " << getKernelAttr()
            << ", which takes " << kernel.getArgumentTypes().size() << " and "
            << untied << " results";
+  SmallVector<Type> wanted(kernel.getArgumentTypes());
+  for (auto [type, tie] : llvm::zip(kernel.getResultTypes(), kernel.getTies()))
+    if (tie < 0)
+      wanted.push_back(type);
+  for (auto [index, type] : llvm::enumerate(getOperandTypes())) {
+    auto buffer = dyn_cast<MemRefType>(type);
+    auto tensor = dyn_cast<RankedTensorType>(wanted[index]);
+    bool fits = buffer && tensor
+                    ? buffer.getShape() == tensor.getShape() &&
+                          buffer.getElementType() == tensor.getElementType()
+                    : type == wanted[index];
+    if (!fits)
+      return emitOpError("passes ")
+             << type << " as operand " << index << " to kernel "
+             << getKernelAttr() << ", which takes " << wanted[index];
+  }
   return success();
 }
 
@@ -117,6 +168,53 @@ void SequenceOp::build(OpBuilder &builder, OperationState &state,
   state.addAttribute(getFrameBytesAttrName(state.name),
                      builder.getI64IntegerAttr(frameBytes));
   state.addRegion();
+}
+
+LogicalResult SequenceOp::verify() {
+  if (getBody().empty() || getBody().front().empty() ||
+      !isa<EndOp>(getBody().front().back()))
+    return emitOpError("must end in plan.end");
+  return verifyCount(*this, getFrameBytes(), "frame_bytes");
+}
+
+LogicalResult BufferOp::verify() {
+  auto first = static_cast<int64_t>(getFirst());
+  auto last = static_cast<int64_t>(getLast());
+  if (first < 0 || last < first)
+    return emitOpError("lives in [")
+           << first << ", " << last << "], which is no range of commands";
+  return verifyCount(*this, getOffset(), "offset");
+}
+
+LogicalResult SliceOp::verify() {
+  auto whole = cast<MemRefType>(getSource().getType());
+  auto part = cast<MemRefType>(getBuffer().getType());
+  if (whole.getRank() == 0 ||
+      whole.getShape().drop_front() != part.getShape() ||
+      whole.getElementType() != part.getElementType())
+    return emitOpError("gives ")
+           << part << ", but a slice of " << whole
+           << " along its first dimension has its other dimensions";
+  return success();
+}
+
+LogicalResult LoopOp::verify() {
+  auto count = static_cast<int64_t>(getCount());
+  if (count < 1)
+    return emitOpError("runs ") << count << " times; at least 1";
+  Block &block = getBody().front();
+  if (block.getNumArguments() != 1 || !block.getArgument(0).getType().isIndex())
+    return emitOpError("needs one argument of type index");
+  return success();
+}
+
+LogicalResult CopyOp::verify() {
+  auto target = cast<MemRefType>(getTarget().getType());
+  auto source = cast<MemRefType>(getSource().getType());
+  if (target.getElementType() == source.getElementType() &&
+      target.getNumElements() == source.getNumElements())
+    return success();
+  return emitOpError("copies ") << source << " to " << target;
 }
 
 LogicalResult CallOp::verifySymbolUses(SymbolTableCollection &tables) {

@@ -130,6 +130,7 @@ def Plan_ProgramOp : Plan_Op<"program", [
   let extraClassDeclaration = [{
     ::mlir::Block *getBodyBlock() { return &getBody().front(); }
   }];
+  let hasVerifier = 1;
 }
 
 def Plan_StateOp : Plan_Op<"state", [Symbol]> {
@@ -138,6 +139,7 @@ def Plan_StateOp : Plan_Op<"state", [Symbol]> {
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttr:$type,
                        I64Attr:$offset, DictionaryAttr:$like);
   let assemblyFormat = "$sym_name `at` $offset `:` $type attr-dict";
+  let hasVerifier = 1;
 }
 
 def Plan_SequenceOp : Plan_Op<"sequence", [IsolatedFromAbove, Symbol,
@@ -163,6 +165,7 @@ def Plan_SequenceOp : Plan_Op<"sequence", [IsolatedFromAbove, Symbol,
     }
     ::mlir::Region *getCallableRegion() { return &getBody(); }
   }];
+  let hasVerifier = 1;
 }
 
 def Plan_EndOp : Plan_Op<"end", [Terminator]> {
@@ -182,26 +185,29 @@ def Plan_BufferOp : Plan_Op<"buffer"> {
   }];
   let arguments = (ins I64Attr:$offset, I64Attr:$first, I64Attr:$last,
                        StrAttr:$owner, OptionalAttr<StrAttr>:$port);
-  let results = (outs AnyMemRef:$buffer);
+  let results = (outs AnyStaticShapeMemRef:$buffer);
   let assemblyFormat = [{
     `at` $offset `live` `[` $first `,` $last `]` `owner` $owner attr-dict `:` type($buffer)
   }];
+  let hasVerifier = 1;
 }
 
-def Plan_StateRefOp : Plan_Op<"state_ref", [Pure]> {
+def Plan_StateRefOp : Plan_Op<"state_ref", [
+    Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "The bytes of a state, or of a run of states from this one on.";
   let arguments = (ins FlatSymbolRefAttr:$state);
-  let results = (outs AnyMemRef:$buffer);
+  let results = (outs AnyStaticShapeMemRef:$buffer);
   let assemblyFormat = "$state attr-dict `:` type($buffer)";
 }
 
 def Plan_SliceOp : Plan_Op<"slice", [Pure]> {
   let summary = "The part of a buffer that belongs to one iteration of a loop.";
-  let arguments = (ins AnyMemRef:$source, Index:$index);
-  let results = (outs AnyMemRef:$buffer);
+  let arguments = (ins AnyStaticShapeMemRef:$source, Index:$index);
+  let results = (outs AnyStaticShapeMemRef:$buffer);
   let assemblyFormat = [{
     $source `[` $index `]` attr-dict `:` type($source) `->` type($buffer)
   }];
+  let hasVerifier = 1;
 }
 
 def Plan_CallOp : Plan_Op<"call", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
@@ -218,12 +224,14 @@ def Plan_LoopOp : Plan_Op<"loop", [SingleBlock, NoTerminator]> {
   let arguments = (ins I64Attr:$count);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "$count attr-dict-with-keyword $body";
+  let hasVerifier = 1;
 }
 
 def Plan_CopyOp : Plan_Op<"copy"> {
   let summary = "Copies the bytes of `source` to `target`.";
-  let arguments = (ins AnyMemRef:$target, AnyMemRef:$source);
+  let arguments = (ins AnyStaticShapeMemRef:$target, AnyStaticShapeMemRef:$source);
   let assemblyFormat = "$target `,` $source attr-dict `:` type($target) `,` type($source)";
+  let hasVerifier = 1;
 }
 
 #endif // HEDDLE_DIALECTS_PLAN_DIALECT

@@ -1,0 +1,110 @@
+// RUN: heddle-opt %s --split-input-file --verify-diagnostics
+
+// expected-error @+1 {{'dist.mesh' op expected #dist.axis, got "data"}}
+dist.mesh @pod ["data"]
+
+// -----
+
+// expected-error @+1 {{'dist.mesh' op axis "data" has size 0; a size is at least 1}}
+dist.mesh @pod [#dist.axis<"data" = 0>]
+
+// -----
+
+// expected-error @+1 {{'dist.mesh' op axis "data" is named twice}}
+dist.mesh @pod [#dist.axis<"data" = 2>, #dist.axis<"data" = 4>]
+
+// -----
+
+nn.func @f(%x: tensor<8xf32>) {
+  // expected-error @+1 {{axis "data" is used twice in one sharding}}
+  %0 = dist.reshard %x from <[["data"]], unreduced ["data"]> to <[[]], unreduced []> for "x" : tensor<8xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<8xf32>) {
+  // expected-error @+1 {{expected a list of axes per dimension, got "data"}}
+  %0 = dist.reshard %x from <["data"], unreduced []> to <[[]], unreduced []> for "x" : tensor<8xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<8xf32>) {
+  // expected-error @+1 {{expected the name of a mesh axis, got 3}}
+  %0 = dist.reshard %x from <[[3]], unreduced []> to <[[]], unreduced []> for "x" : tensor<8xf32>
+  nn.return
+}
+
+// -----
+
+// expected-error @+1 {{strategy: unknown key "batchs"}}
+nn.func @f() attributes {nn.value = #dist.strategy<{batchs = 4 : i64}>} {
+  nn.return
+}
+
+// -----
+
+// expected-error @+1 {{strategy: "batch" must be an i64 integer}}
+nn.func @f() attributes {nn.value = #dist.strategy<{batch = 4 : i32}>} {
+  nn.return
+}
+
+// -----
+
+// expected-error @+1 {{strategy: "precision" must be a string}}
+nn.func @f() attributes {nn.value = #dist.strategy<{precision = 16 : i64}>} {
+  nn.return
+}
+
+// -----
+
+// expected-error @+1 {{strategy: "lr" must be a float}}
+nn.func @f() attributes {nn.value = #dist.strategy<{lr = 1 : i64}>} {
+  nn.return
+}
+
+// -----
+
+// expected-error @+1 {{strategy: "decoupled" must be true or false}}
+nn.func @f() attributes {nn.value = #dist.strategy<{decoupled = 1 : i64}>} {
+  nn.return
+}
+
+// -----
+
+// expected-error @+1 {{strategy: "keep" must be a list of strings}}
+nn.func @f() attributes {nn.value = #dist.strategy<{keep = ["a", 1]}>} {
+  nn.return
+}
+
+// -----
+
+// expected-error @+1 {{strategy: micro_batch 2 * accumulate 3 * data 1 is not batch 8}}
+nn.func @f() attributes {nn.value = #dist.strategy<{
+    batch = 8 : i64, micro_batch = 2 : i64, accumulate = 3 : i64}>} {
+  nn.return
+}
+
+// -----
+
+// expected-error @+1 {{strategy: "threads" is 0; at least 1}}
+nn.func @f() attributes {nn.value = #dist.strategy<{threads = 0 : i64}>} {
+  nn.return
+}
+
+// -----
+
+// expected-error @+1 {{strategy: "accumulate" is -4; at least 1}}
+nn.func @f() attributes {nn.value = #dist.strategy<{
+    accumulate = -4 : i64}>} {
+  nn.return
+}
+
+// -----
+
+// expected-error @+1 {{strategy: precision "fp8" is not one of fp32, bf16}}
+nn.func @f() attributes {nn.value = #dist.strategy<{precision = "fp8"}>} {
+  nn.return
+}

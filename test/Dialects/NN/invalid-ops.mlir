@@ -1,0 +1,599 @@
+// RUN: heddle-opt %s --split-input-file --verify-diagnostics
+
+nn.func @f(%t: tensor<8xf32>, %i: tensor<3xi32>) {
+  // expected-error @+1 {{'nn.embedding' op needs a table of rank 2, got 'tensor<8xf32>'}}
+  %0 = nn.embedding %t[%i] : (tensor<8xf32>, tensor<3xi32>) -> tensor<3xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%t: tensor<8x4xf32>, %i: tensor<3xi32>) {
+  // expected-error @+1 {{'nn.embedding' op output has shape [3, 5], expected [3, 4]}}
+  %0 = nn.embedding %t[%i] : (tensor<8x4xf32>, tensor<3xi32>) -> tensor<3x5xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%t: tensor<8x?xf32>, %i: tensor<3xi32>) {
+  // expected-error @+1 {{'nn.embedding' op operand #0 must be statically shaped tensor of 32-bit float or bfloat16 type or 16-bit float values, but got 'tensor<8x?xf32>'}}
+  %0 = nn.embedding %t[%i] : (tensor<8x?xf32>, tensor<3xi32>) -> tensor<3x4xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%t: tensor<8x4xf32>, %i: tensor<3xi64>) {
+  // expected-error @+1 {{'nn.embedding' op operand #1 must be statically shaped tensor of 32-bit signless integer values, but got 'tensor<3xi64>'}}
+  %0 = nn.embedding %t[%i] : (tensor<8x4xf32>, tensor<3xi64>) -> tensor<3x4xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%g: tensor<3x4xf32>, %i: tensor<3xi32>) {
+  // expected-error @+1 {{'nn.embedding_grad' op needs an output of rank 2, got 'tensor<4xf32>'}}
+  %0 = nn.embedding_grad %g[%i] : (tensor<3x4xf32>, tensor<3xi32>) -> tensor<4xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%g: tensor<3x4xf32>, %i: tensor<2xi32>) {
+  // expected-error @+1 {{'nn.embedding_grad' op grad has shape [3, 4], expected [2, 4]}}
+  %0 = nn.embedding_grad %g[%i] : (tensor<3x4xf32>, tensor<2xi32>) -> tensor<8x4xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%g: tensor<3x4xf32>, %i: tensor<3xi32>, %z: tensor<7x4xf32>) {
+  // expected-error @+1 {{'nn.embedding_grad' op init has another type than the output}}
+  %0 = nn.embedding_grad %g[%i] init %z : (tensor<3x4xf32>, tensor<3xi32>, tensor<7x4xf32>) -> tensor<8x4xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f() {
+  // expected-error @+1 {{'nn.positions' op output has no features: it is of rank 0}}
+  %0 = nn.positions : () -> tensor<i32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<2x4xf32>) {
+  // expected-error @+1 {{'nn.cast' op output has shape [4, 2], expected [2, 4]}}
+  %0 = nn.cast %x : (tensor<2x4xf32>) -> tensor<4x2xbf16>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<2x4xf32>, %y: tensor<4x2xf32>) {
+  // expected-error @+1 {{'nn.add' op requires the same type for all operands and results}}
+  %0 = "nn.add"(%x, %y) : (tensor<2x4xf32>, tensor<4x2xf32>) -> tensor<2x4xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<2x4xf32>, %r: tensor<4xi32>, %l: index) {
+  // expected-error @+1 {{'nn.dropout' op has probability 1.000000e+00; it must be in [0, 1)}}
+  %0 = nn.dropout %x rng %r layer %l micro_batch %l {p = 1.0 : f64, site = 0 : i32} : (tensor<2x4xf32>, tensor<4xi32>, index, index) -> tensor<2x4xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<2x4xf32>, %r: tensor<4xi32>, %l: index) {
+  // expected-error @+1 {{'nn.dropout' op has probability nan; it must be in [0, 1)}}
+  %0 = nn.dropout %x rng %r layer %l micro_batch %l {p = 0x7FF8000000000000 : f64, site = 0 : i32} : (tensor<2x4xf32>, tensor<4xi32>, index, index) -> tensor<2x4xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<2x4xf32>, %r: tensor<4xi32>, %l: index) {
+  // expected-error @+1 {{'nn.dropout' op changes the type of its input}}
+  %0 = nn.dropout %x rng %r layer %l micro_batch %l {p = 0.5 : f64, site = 0 : i32} : (tensor<2x4xf32>, tensor<4xi32>, index, index) -> tensor<2x4xbf16>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<2x4xf32>, %r: tensor<3xi32>, %l: index) {
+  // expected-error @+1 {{'nn.dropout' op rng has shape [3], expected [4]}}
+  %0 = nn.dropout %x rng %r layer %l micro_batch %l {p = 0.5 : f64, site = 0 : i32} : (tensor<2x4xf32>, tensor<3xi32>, index, index) -> tensor<2x4xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<2x4xf32>, %w: tensor<4xf32>) {
+  // expected-error @+1 {{'nn.linear' op needs a weight of rank 2, got 'tensor<4xf32>'}}
+  %0 = nn.linear %x, %w : (tensor<2x4xf32>, tensor<4xf32>) -> tensor<2x4xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<2x4xf32>, %w: tensor<6x4xf32>) {
+  // expected-error @+1 {{'nn.linear' op input has 4 features, the weight takes 6}}
+  %0 = nn.linear %x, %w : (tensor<2x4xf32>, tensor<6x4xf32>) -> tensor<2x6xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<f32>, %w: tensor<6x4xf32>) {
+  // expected-error @+1 {{'nn.linear' op input has 0 features, the weight takes 6}}
+  %0 = nn.linear %x, %w : (tensor<f32>, tensor<6x4xf32>) -> tensor<f32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<2x4xf32>, %w: tensor<4x6xf32>, %b: tensor<4xf32>) {
+  // expected-error @+1 {{'nn.linear' op bias has shape [4], expected [6]}}
+  %0 = nn.linear %x, %w bias %b : (tensor<2x4xf32>, tensor<4x6xf32>, tensor<4xf32>) -> tensor<2x6xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<2x4xf32>, %w: tensor<6x4xf32>) {
+  // expected-error @+1 {{'nn.linear' op output has shape [3, 6], expected [2, 6]}}
+  %0 = nn.linear %x, %w {transposed} : (tensor<2x4xf32>, tensor<6x4xf32>) -> tensor<3x6xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<f32>, %g: tensor<f32>) {
+  // expected-error @+1 {{'nn.linear_grad_weight' op input has no features: it is of rank 0}}
+  %0 = nn.linear_grad_weight %x, %g : (tensor<f32>, tensor<f32>) -> tensor<1x1xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<2x4xf32>, %g: tensor<f32>) {
+  // expected-error @+1 {{'nn.linear_grad_weight' op grad has no features: it is of rank 0}}
+  %0 = nn.linear_grad_weight %x, %g : (tensor<2x4xf32>, tensor<f32>) -> tensor<4x1xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<2x4xf32>, %g: tensor<3x6xf32>) {
+  // expected-error @+1 {{'nn.linear_grad_weight' op input and grad differ in their rows}}
+  %0 = nn.linear_grad_weight %x, %g : (tensor<2x4xf32>, tensor<3x6xf32>) -> tensor<4x6xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<2x4xf32>, %g: tensor<2x6xf32>) {
+  // expected-error @+1 {{'nn.linear_grad_weight' op output has shape [4, 6], expected [6, 4]}}
+  %0 = nn.linear_grad_weight %x, %g {transposed} : (tensor<2x4xf32>, tensor<2x6xf32>) -> tensor<4x6xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<2x4xf32>, %g: tensor<2x6xf32>, %z: tensor<6x4xf32>) {
+  // expected-error @+1 {{'nn.linear_grad_weight' op init has another type than the output}}
+  %0 = nn.linear_grad_weight %x, %g init %z : (tensor<2x4xf32>, tensor<2x6xf32>, tensor<6x4xf32>) -> tensor<4x6xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%g: tensor<f32>) {
+  // expected-error @+1 {{'nn.sum_rows' op input has no features: it is of rank 0}}
+  %0 = nn.sum_rows %g : (tensor<f32>) -> tensor<f32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%g: tensor<2x6xf32>) {
+  // expected-error @+1 {{'nn.sum_rows' op output has shape [2], expected [6]}}
+  %0 = nn.sum_rows %g : (tensor<2x6xf32>) -> tensor<2xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%g: tensor<2x6xf32>, %z: tensor<2xf32>) {
+  // expected-error @+1 {{'nn.sum_rows' op init has another type than the output}}
+  %0 = nn.sum_rows %g init %z : (tensor<2x6xf32>, tensor<2xf32>) -> tensor<6xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<f32>, %w: tensor<4xf32>, %b: tensor<4xf32>) {
+  // expected-error @+1 {{'nn.layer_norm' op input has no features: it is of rank 0}}
+  %0:3 = nn.layer_norm %x, %w, %b {eps = 1.0e-5 : f64} : (tensor<f32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<f32>, tensor<2xf32>, tensor<2xf32>)
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<2x4xf32>, %w: tensor<2xf32>, %b: tensor<4xf32>) {
+  // expected-error @+1 {{'nn.layer_norm' op weight has shape [2], expected [4]}}
+  %0:3 = nn.layer_norm %x, %w, %b {eps = 1.0e-5 : f64} : (tensor<2x4xf32>, tensor<2xf32>, tensor<4xf32>) -> (tensor<2x4xf32>, tensor<2xf32>, tensor<2xf32>)
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<2x4xf32>, %w: tensor<4xf32>, %b: tensor<2xf32>) {
+  // expected-error @+1 {{'nn.layer_norm' op bias has shape [2], expected [4]}}
+  %0:3 = nn.layer_norm %x, %w, %b {eps = 1.0e-5 : f64} : (tensor<2x4xf32>, tensor<4xf32>, tensor<2xf32>) -> (tensor<2x4xf32>, tensor<2xf32>, tensor<2xf32>)
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<2x4xf32>, %w: tensor<4xf32>, %b: tensor<4xf32>) {
+  // expected-error @+1 {{'nn.layer_norm' op mean has shape [4], expected [2]}}
+  %0:3 = nn.layer_norm %x, %w, %b {eps = 1.0e-5 : f64} : (tensor<2x4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<2x4xf32>, tensor<4xf32>, tensor<2xf32>)
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<2x4xf32>, %w: tensor<4xf32>, %b: tensor<4xf32>) {
+  // expected-error @+1 {{'nn.layer_norm' op rstd has shape [2, 4], expected [2]}}
+  %0:3 = nn.layer_norm %x, %w, %b {eps = 1.0e-5 : f64} : (tensor<2x4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<2x4xf32>, tensor<2xf32>, tensor<2x4xf32>)
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<2x4xf32>, %w: tensor<4xf32>, %b: tensor<4xf32>) {
+  // expected-error @+1 {{'nn.layer_norm' op output has shape [4, 2], expected [2, 4]}}
+  %0:3 = nn.layer_norm %x, %w, %b {eps = 1.0e-5 : f64} : (tensor<2x4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<4x2xf32>, tensor<2xf32>, tensor<2xf32>)
+  nn.return
+}
+
+// -----
+
+nn.func @f(%g: tensor<3x4xf32>, %x: tensor<2x4xf32>, %w: tensor<4xf32>, %m: tensor<2xf32>, %r: tensor<2xf32>) {
+  // expected-error @+1 {{'nn.layer_norm_grad_input' op grad has shape [3, 4], expected [2, 4]}}
+  %0 = nn.layer_norm_grad_input %g, %x, %w, %m, %r : (tensor<3x4xf32>, tensor<2x4xf32>, tensor<4xf32>, tensor<2xf32>, tensor<2xf32>) -> tensor<2x4xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%g: tensor<2x4xf32>, %x: tensor<2x4xf32>, %w: tensor<5xf32>, %m: tensor<2xf32>, %r: tensor<2xf32>) {
+  // expected-error @+1 {{'nn.layer_norm_grad_input' op weight has shape [5], expected [4]}}
+  %0 = nn.layer_norm_grad_input %g, %x, %w, %m, %r : (tensor<2x4xf32>, tensor<2x4xf32>, tensor<5xf32>, tensor<2xf32>, tensor<2xf32>) -> tensor<2x4xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%g: tensor<2x4xf32>, %x: tensor<2x4xf32>, %w: tensor<4xf32>, %m: tensor<2xf32>, %r: tensor<4xf32>) {
+  // expected-error @+1 {{'nn.layer_norm_grad_input' op rstd has shape [4], expected [2]}}
+  %0 = nn.layer_norm_grad_input %g, %x, %w, %m, %r : (tensor<2x4xf32>, tensor<2x4xf32>, tensor<4xf32>, tensor<2xf32>, tensor<4xf32>) -> tensor<2x4xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%g: tensor<2x4xf32>, %x: tensor<2x4xf32>, %w: tensor<4xf32>, %m: tensor<2xf32>, %r: tensor<2xf32>) {
+  // expected-error @+1 {{'nn.layer_norm_grad_input' op output has shape [2, 5], expected [2, 4]}}
+  %0 = nn.layer_norm_grad_input %g, %x, %w, %m, %r : (tensor<2x4xf32>, tensor<2x4xf32>, tensor<4xf32>, tensor<2xf32>, tensor<2xf32>) -> tensor<2x5xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%g: tensor<2x4xf32>, %x: tensor<2x4xf32>, %m: tensor<2xf32>, %z: tensor<5xf32>) {
+  // expected-error @+1 {{'nn.layer_norm_grad_weight' op weight_init has shape [5], expected [4]}}
+  %0:2 = nn.layer_norm_grad_weight %g, %x, %m, %m weight_init %z : (tensor<2x4xf32>, tensor<2x4xf32>, tensor<2xf32>, tensor<2xf32>, tensor<5xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+  nn.return
+}
+
+// -----
+
+nn.func @f(%g: tensor<2x4xf32>, %x: tensor<2x4xf32>, %m: tensor<2xf32>) {
+  // expected-error @+1 {{'nn.layer_norm_grad_weight' op bias_grad has shape [2], expected [4]}}
+  %0:2 = nn.layer_norm_grad_weight %g, %x, %m, %m : (tensor<2x4xf32>, tensor<2x4xf32>, tensor<2xf32>, tensor<2xf32>) -> (tensor<4xf32>, tensor<2xf32>)
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<2x4xf32>, %w: tensor<4xf32>) {
+  // expected-error @+1 {{'nn.rms_norm' op rstd has shape [4], expected [2]}}
+  %0:2 = nn.rms_norm %x, %w {eps = 1.0e-6 : f64} : (tensor<2x4xf32>, tensor<4xf32>) -> (tensor<2x4xf32>, tensor<4xf32>)
+  nn.return
+}
+
+// -----
+
+nn.func @f(%g: tensor<2x4xf32>, %x: tensor<2x4xf32>, %w: tensor<2xf32>, %r: tensor<2xf32>) {
+  // expected-error @+1 {{'nn.rms_norm_grad_input' op weight has shape [2], expected [4]}}
+  %0 = nn.rms_norm_grad_input %g, %x, %w, %r : (tensor<2x4xf32>, tensor<2x4xf32>, tensor<2xf32>, tensor<2xf32>) -> tensor<2x4xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%g: tensor<2x4xf32>, %x: tensor<2x4xf32>, %r: tensor<2xf32>) {
+  // expected-error @+1 {{'nn.rms_norm_grad_weight' op output has shape [2], expected [4]}}
+  %0 = nn.rms_norm_grad_weight %g, %x, %r : (tensor<2x4xf32>, tensor<2x4xf32>, tensor<2xf32>) -> tensor<2xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<1x4x16xf32>, %p: tensor<1x4xi32>) {
+  // expected-error @+1 {{'nn.rotary' op input 'tensor<1x4x16xf32>' is not [B, T, heads * D] with 3 heads}}
+  %0 = nn.rotary %x at %p {heads = 3 : i64, dims = 8 : i64, theta = 1.0e4 : f64} : (tensor<1x4x16xf32>, tensor<1x4xi32>) -> tensor<1x4x16xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<1x4x16xf32>, %p: tensor<1x4xi32>) {
+  // expected-error @+1 {{'nn.rotary' op turns 3 dimensions of a head of 8; an even number of at most all is possible}}
+  %0 = nn.rotary %x at %p {heads = 2 : i64, dims = 3 : i64, theta = 1.0e4 : f64} : (tensor<1x4x16xf32>, tensor<1x4xi32>) -> tensor<1x4x16xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<1x4x16xf32>, %p: tensor<1x4xi32>) {
+  // expected-error @+1 {{'nn.rotary' op turns 10 dimensions of a head of 8; an even number of at most all is possible}}
+  %0 = nn.rotary %x at %p {heads = 2 : i64, dims = 10 : i64, theta = 1.0e4 : f64} : (tensor<1x4x16xf32>, tensor<1x4xi32>) -> tensor<1x4x16xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<1x4x16xf32>, %p: tensor<4xi32>) {
+  // expected-error @+1 {{'nn.rotary' op positions has shape [4], expected [1, 4]}}
+  %0 = nn.rotary %x at %p {heads = 2 : i64, dims = 8 : i64, theta = 1.0e4 : f64} : (tensor<1x4x16xf32>, tensor<4xi32>) -> tensor<1x4x16xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%q: tensor<1x4x24xf32>) {
+  // expected-error @+1 {{'nn.attention' op has 3 heads and 2 key/value heads; the first must be a multiple of the second}}
+  %0:2 = nn.attention %q {heads = 3 : i64, kv_heads = 2 : i64, scale = 0.5 : f64} : (tensor<1x4x24xf32>) -> (tensor<1x4x8xf32>, tensor<1x2x4xf32>)
+  nn.return
+}
+
+// -----
+
+nn.func @f(%q: tensor<1x4x24xf32>) {
+  // expected-error @+1 {{'nn.attention' op has 0 heads and 0 key/value heads; the first must be a multiple of the second}}
+  %0:2 = nn.attention %q {heads = 0 : i64, kv_heads = 0 : i64, scale = 0.5 : f64} : (tensor<1x4x24xf32>) -> (tensor<1x4x8xf32>, tensor<1x2x4xf32>)
+  nn.return
+}
+
+// -----
+
+nn.func @f(%q: tensor<1x4x24xf32>) {
+  // expected-error @+1 {{'nn.attention' op output 'tensor<4x8xf32>' is not [B, T, heads * D] with 2 heads}}
+  %0:2 = nn.attention %q {heads = 2 : i64, kv_heads = 2 : i64, scale = 0.5 : f64} : (tensor<1x4x24xf32>) -> (tensor<4x8xf32>, tensor<1x2x4xf32>)
+  nn.return
+}
+
+// -----
+
+nn.func @f(%q: tensor<1x4x24xf32>) {
+  // expected-error @+1 {{'nn.attention' op output 'tensor<1x4x7xf32>' is not [B, T, heads * D] with 2 heads}}
+  %0:2 = nn.attention %q {heads = 2 : i64, kv_heads = 2 : i64, scale = 0.5 : f64} : (tensor<1x4x24xf32>) -> (tensor<1x4x7xf32>, tensor<1x2x4xf32>)
+  nn.return
+}
+
+// -----
+
+nn.func @f(%q: tensor<1x4x24xf32>) {
+  // expected-error @+1 {{'nn.attention' op takes q, k, v as one operand or three, got 2}}
+  %0:2 = nn.attention %q, %q {heads = 2 : i64, kv_heads = 2 : i64, scale = 0.5 : f64} : (tensor<1x4x24xf32>, tensor<1x4x24xf32>) -> (tensor<1x4x8xf32>, tensor<1x2x4xf32>)
+  nn.return
+}
+
+// -----
+
+nn.func @f(%q: tensor<1x4x20xf32>) {
+  // expected-error @+1 {{'nn.attention' op operand has shape [1, 4, 20], expected [1, 4, 24]}}
+  %0:2 = nn.attention %q {heads = 2 : i64, kv_heads = 2 : i64, scale = 0.5 : f64} : (tensor<1x4x20xf32>) -> (tensor<1x4x8xf32>, tensor<1x2x4xf32>)
+  nn.return
+}
+
+// -----
+
+nn.func @f(%q: tensor<1x4x24xf32>) {
+  // expected-error @+1 {{'nn.attention' op lse has shape [1, 4, 2], expected [1, 2, 4]}}
+  %0:2 = nn.attention %q {heads = 2 : i64, kv_heads = 2 : i64, scale = 0.5 : f64} : (tensor<1x4x24xf32>) -> (tensor<1x4x8xf32>, tensor<1x4x2xf32>)
+  nn.return
+}
+
+// -----
+
+nn.func @f(%q: tensor<1x4x24xf32>) {
+  // expected-error @+1 {{'nn.attention' op drops out without random numbers (rng)}}
+  %0:2 = nn.attention %q {heads = 2 : i64, kv_heads = 2 : i64, scale = 0.5 : f64, p = 0.5 : f64} : (tensor<1x4x24xf32>) -> (tensor<1x4x8xf32>, tensor<1x2x4xf32>)
+  nn.return
+}
+
+// -----
+
+nn.func @f(%q: tensor<1x4x24xf32>) {
+  // expected-error @+1 {{'nn.attention' op has probability -5.000000e-01; it must be in [0, 1)}}
+  %0:2 = nn.attention %q {heads = 2 : i64, kv_heads = 2 : i64, scale = 0.5 : f64, p = -0.5 : f64} : (tensor<1x4x24xf32>) -> (tensor<1x4x8xf32>, tensor<1x2x4xf32>)
+  nn.return
+}
+
+// -----
+
+nn.func @f(%g: tensor<1x4x8xf32>, %q: tensor<1x4x24xf32>, %l: tensor<1x2x4xf32>) {
+  // expected-error @+1 {{'nn.attention_grad' op gives 'tensor<1x4x8xf32>', one for each of 'tensor<1x4x24xf32>' is expected}}
+  %0 = nn.attention_grad %g, %q forward %g lse %l {heads = 2 : i64, kv_heads = 2 : i64, scale = 0.5 : f64} : (tensor<1x4x8xf32>, tensor<1x4x24xf32>, tensor<1x4x8xf32>, tensor<1x2x4xf32>) -> tensor<1x4x8xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%g: tensor<1x4x8xf32>, %q: tensor<1x4x24xf32>, %l: tensor<1x2x4xf32>, %h: tensor<1x4x8xbf16>) {
+  // expected-error @+1 {{'nn.attention_grad' op grad and forward differ in type}}
+  %0 = nn.attention_grad %h, %q forward %g lse %l {heads = 2 : i64, kv_heads = 2 : i64, scale = 0.5 : f64} : (tensor<1x4x8xbf16>, tensor<1x4x24xf32>, tensor<1x4x8xf32>, tensor<1x2x4xf32>) -> tensor<1x4x24xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<f32>, %y: tensor<i32>) {
+  // expected-error @+1 {{'nn.cross_entropy' op logits has no features: it is of rank 0}}
+  %0:2 = nn.cross_entropy %x, %y : (tensor<f32>, tensor<i32>) -> (tensor<f32>, tensor<f32>)
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<2x8xf32>, %y: tensor<3xi32>) {
+  // expected-error @+1 {{'nn.cross_entropy' op labels has shape [3], expected [2]}}
+  %0:2 = nn.cross_entropy %x, %y : (tensor<2x8xf32>, tensor<3xi32>) -> (tensor<2xf32>, tensor<2xf32>)
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<2x8xf32>, %y: tensor<2xi32>) {
+  // expected-error @+1 {{'nn.cross_entropy' op losses has shape [], expected [2]}}
+  %0:2 = nn.cross_entropy %x, %y : (tensor<2x8xf32>, tensor<2xi32>) -> (tensor<f32>, tensor<2xf32>)
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<2x8xf32>, %y: tensor<2xi32>) {
+  // expected-error @+1 {{'nn.cross_entropy' op lse has shape [8], expected [2]}}
+  %0:2 = nn.cross_entropy %x, %y : (tensor<2x8xf32>, tensor<2xi32>) -> (tensor<2xf32>, tensor<8xf32>)
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<2x8xf32>, %y: tensor<2xi32>, %l: tensor<8xf32>) {
+  // expected-error @+1 {{'nn.cross_entropy_grad' op lse has shape [8], expected [2]}}
+  %0 = nn.cross_entropy_grad %x, %y, %l {scale = 1.0 : f64} : (tensor<2x8xf32>, tensor<2xi32>, tensor<8xf32>) -> tensor<2x8xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<2x8xf32>, %y: tensor<2xi32>, %l: tensor<2xf32>) {
+  // expected-error @+1 {{'nn.cross_entropy_grad' op output has shape [2, 7], expected [2, 8]}}
+  %0 = nn.cross_entropy_grad %x, %y, %l {scale = 1.0 : f64} : (tensor<2x8xf32>, tensor<2xi32>, tensor<2xf32>) -> tensor<2x7xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<2x8xf32>) {
+  // expected-error @+1 {{'nn.sum' op output has shape [1], expected []}}
+  %0 = nn.sum %x {scale = 1.0 : f64} : (tensor<2x8xf32>) -> tensor<1xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<2x8xf32>, %z: tensor<1xf32>) {
+  // expected-error @+1 {{'nn.sum' op init has another type than the output}}
+  %0 = nn.sum %x init %z {scale = 1.0 : f64} : (tensor<2x8xf32>, tensor<1xf32>) -> tensor<f32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<2x8xf32>, %p: tensor<i32>) {
+  // expected-error @+1 {{'nn.take_row' op needs an input of rank 3, got 'tensor<2x8xf32>'}}
+  %0 = nn.take_row %x[%p] : (tensor<2x8xf32>, tensor<i32>) -> tensor<1x8xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<2x3x8xf32>, %p: tensor<2xi32>) {
+  // expected-error @+1 {{'nn.take_row' op position has shape [2], expected []}}
+  %0 = nn.take_row %x[%p] : (tensor<2x3x8xf32>, tensor<2xi32>) -> tensor<2x1x8xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<2x3x8xf32>, %p: tensor<i32>) {
+  // expected-error @+1 {{'nn.take_row' op output has shape [2, 8], expected [2, 1, 8]}}
+  %0 = nn.take_row %x[%p] : (tensor<2x3x8xf32>, tensor<i32>) -> tensor<2x8xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<65537xf32>) {
+  // expected-error @+1 {{'nn.square_sums' op output has shape [1], expected [2]}}
+  %0 = nn.square_sums %x : (tensor<65537xf32>) -> tensor<1xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f() {
+  // expected-error @+1 {{'nn.global_norm' op has no inputs}}
+  %0 = "nn.global_norm"() : () -> tensor<f32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<2x8xf32>) {
+  // expected-error @+1 {{'nn.global_norm' op output has shape [2], expected []}}
+  %0 = nn.global_norm %x : (tensor<2x8xf32>) -> tensor<2xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<2xf32>) {
+  // expected-error @+1 {{'nn.clip_coefficient' op norm has shape [2], expected []}}
+  %0 = nn.clip_coefficient %x {max_norm = 1.0 : f64} : (tensor<2xf32>) -> tensor<f32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%p: tensor<64xf32>, %g: tensor<32xf32>, %s: tensor<f32>) {
+  // expected-error @+1 {{'nn.adamw' op grad has shape [32], expected [64]}}
+  %0:3 = nn.adamw %p, %g, %p, %p lr %s bias %s, %s {beta1 = 0.9 : f64, beta2 = 0.999 : f64, eps = 1.0e-8 : f64, weight_decay = 0.0 : f64} : (tensor<64xf32>, tensor<32xf32>, tensor<64xf32>, tensor<64xf32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>)
+  nn.return
+}
+
+// -----
+
+nn.func @f(%p: tensor<64xf32>, %g: tensor<32xf32>, %s: tensor<f32>) {
+  // expected-error @+1 {{'nn.adamw' op copy has shape [32], expected [64]}}
+  %0:4 = nn.adamw %p, %p, %p, %p lr %s bias %s, %s {beta1 = 0.9 : f64, beta2 = 0.999 : f64, eps = 1.0e-8 : f64, weight_decay = 0.0 : f64} : (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<32xbf16>)
+  nn.return
+}
+
+// -----
+
+nn.func @f(%p: tensor<64xf32>, %g: tensor<32xf32>, %s: tensor<f32>) {
+  // expected-error @+1 {{'nn.adamw' op lr has shape [32], expected []}}
+  %0:3 = nn.adamw %p, %p, %p, %p lr %g bias %s, %s {beta1 = 0.9 : f64, beta2 = 0.999 : f64, eps = 1.0e-8 : f64, weight_decay = 0.0 : f64} : (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<32xf32>, tensor<f32>, tensor<f32>) -> (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>)
+  nn.return
+}

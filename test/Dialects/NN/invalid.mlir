@@ -1,0 +1,302 @@
+// RUN: heddle-opt %s --split-input-file --verify-diagnostics
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  // expected-error @+1 {{'nn.state' op has unknown role "momentum"}}
+  nn.state @s role "momentum" : tensor<4xf32>
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  // expected-error @+1 {{'nn.state' op needs a static tensor type, got 'tensor<?xf32>'}}
+  nn.state @s role "parameter" : tensor<?xf32>
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  // expected-error @+1 {{'nn.state' op needs a static tensor type, got 'f32'}}
+  nn.state @s role "parameter" : f32
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  // expected-error @+1 {{'nn.state' op names a parameter, but is none of its parts}}
+  nn.state @s role "parameter" : tensor<4xf32> {parameter = "w"}
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  // expected-error @+1 {{'nn.state' op does not name the parameter it belongs to}}
+  nn.state @s role "exp_avg" : tensor<4xf32>
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  // expected-error @+1 {{unknown initialisation "uniform"; known are zeros, constant, normal}}
+  nn.state @s role "parameter" : tensor<4xf32> {init = #nn.init<"uniform", 0.0 : f64, 1.0 : f64>}
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.state @s role "parameter" : tensor<4xf32>
+  // expected-error @+1 {{'nn.bucket' op needs a tensor type of rank 1, got 'tensor<8x8xf32>'}}
+  nn.bucket @b [@s] : tensor<8x8xf32>
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  // expected-error @+1 {{'nn.bucket' op has no members}}
+  nn.bucket @b [] : tensor<64xf32>
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  // expected-error @+1 {{'nn.bucket' op member @t is no state}}
+  nn.bucket @b [@t] : tensor<64xf32>
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.state @s role "parameter" : tensor<4xf32>
+  // expected-error @+1 {{'nn.bucket' op member @s has element type 'f32', the bucket 'bf16'}}
+  nn.bucket @b [@s] : tensor<64xbf16>
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.state @s role "parameter" : tensor<4xf32>
+  // expected-error @+1 {{'nn.bucket' op has 4 elements, its members with padding 64}}
+  nn.bucket @b [@s] : tensor<4xf32>
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.state @s role "parameter" : tensor<4xf32>
+  nn.func @f() {
+    // expected-error @+1 {{'nn.get' op refers to unknown state @t}}
+    %0 = nn.get @t : tensor<4xf32>
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.state @s role "parameter" : tensor<4xf32>
+  nn.func @f() {
+    // expected-error @+1 {{'nn.get' op has type 'tensor<5xf32>' but state @s has type 'tensor<4xf32>'}}
+    %0 = nn.get @s : tensor<5xf32>
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.state @s role "parameter" : tensor<4xf32>
+  nn.func @f(%x: tensor<5xf32>) {
+    // expected-error @+1 {{'nn.set' op has type 'tensor<5xf32>' but state @s has type 'tensor<4xf32>'}}
+    nn.set @s, %x : tensor<5xf32>
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  // expected-error @+1 {{'nn.func' op has 1 arguments but 2 names for them}}
+  nn.func @f(%x: index) attributes {arg_names = ["a", "b"]} {
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  // expected-error @+1 {{'nn.func' op has 0 results but 1 names for them}}
+  nn.func @f() attributes {result_names = ["a"]} {
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  // expected-error @+1 {{'nn.func' op has ties for 1 results of 0}}
+  nn.func @f() attributes {ties = array<i64: 0>} {
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.func @f(%x: index) {
+    // expected-error @+1 {{'nn.return' op returns 'index' from a function of }}
+    nn.return %x : index
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  // expected-error @+1 {{'nn.func' op must end in nn.return}}
+  nn.func @f() {
+    plan.end
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  // expected-error @+1 {{'nn.step' op has unknown kind "serve"; known are train, eval, generate}}
+  nn.step @s() attributes {kind = "serve", arg_names = [], result_names = []} {
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  // expected-error @+1 {{'nn.step' op has 0 arguments but 1 names for them}}
+  nn.step @s() attributes {kind = "eval", arg_names = ["a"], result_names = []} {
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.func @f() {
+    // expected-error @+1 {{'nn.call' op calls unknown function @g}}
+    nn.call @g() path "g" : () -> ()
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.func @g(%x: index) {
+    nn.return
+  }
+  nn.func @f() {
+    // expected-error @+1 {{'nn.call' op passes  to @g, which takes 'index'}}
+    nn.call @g() path "g" : () -> ()
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.func @g(%x: index) {
+    nn.return
+  }
+  nn.func @f(%x: index) {
+    // expected-error @+1 {{'nn.call' op expects 'tensor<4xf32>' from @g, which gives }}
+    %0 = nn.call @g(%x) path "g" : (index) -> tensor<4xf32>
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.func @f() {
+    nn.call @g() path "g" : () -> ()
+    nn.return
+  }
+  nn.func @g() {
+    // expected-error @+1 {{'nn.call' op is in a circle of calls: @f calls itself}}
+    nn.call @f() path "f" : () -> ()
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.func @f() {
+    // expected-error @+1 {{'nn.micro_batches' op runs 0 times; at least 1}}
+    nn.micro_batches 0 {
+    ^bb0(%i: index):
+      nn.return
+    }
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.func @f() {
+    // expected-error @+1 {{'nn.micro_batches' op needs one argument of type index}}
+    nn.micro_batches 2 {
+      nn.return
+    }
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.func @f() {
+    // expected-error @+1 {{'nn.micro_batches' op must end in nn.return without values}}
+    nn.micro_batches 2 {
+    ^bb0(%i: index):
+      nn.return %i : index
+    }
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.func @f(%x: tensor<2x4xf32>, %i: index) {
+    // expected-error @+1 {{'nn.micro_batch' op gives 'tensor<3xf32>', but a slice of 'tensor<2x4xf32>' along its first dimension has its other dimensions}}
+    %0 = nn.micro_batch %x[%i] : tensor<2x4xf32> -> tensor<3xf32>
+    nn.return
+  }
+}

@@ -1,0 +1,193 @@
+// RUN: heddle-opt %s --verify-roundtrip | FileCheck %s
+// Every operation of the dialect, with and without what is optional.
+
+// CHECK-LABEL: nn.func @embeddings
+nn.func @embeddings(%table: tensor<8x4xf32>, %ids: tensor<2x3xi32>,
+    %grad: tensor<2x3x4xf32>, %init: tensor<8x4xf32>) {
+  // CHECK: nn.embedding %{{.*}}[%{{.*}}] : (tensor<8x4xf32>, tensor<2x3xi32>) -> tensor<2x3x4xf32>
+  %0 = nn.embedding %table[%ids] : (tensor<8x4xf32>, tensor<2x3xi32>) -> tensor<2x3x4xf32>
+  // CHECK: nn.embedding_grad %{{.*}}[%{{.*}}] : (tensor<2x3x4xf32>, tensor<2x3xi32>) -> tensor<8x4xf32>
+  %1 = nn.embedding_grad %grad[%ids] : (tensor<2x3x4xf32>, tensor<2x3xi32>) -> tensor<8x4xf32>
+  // CHECK: nn.embedding_grad %{{.*}}[%{{.*}}] init %{{.*}} : (tensor<2x3x4xf32>, tensor<2x3xi32>, tensor<8x4xf32>) -> tensor<8x4xf32>
+  %2 = nn.embedding_grad %grad[%ids] init %init : (tensor<2x3x4xf32>, tensor<2x3xi32>, tensor<8x4xf32>) -> tensor<8x4xf32>
+  // CHECK: nn.positions : () -> tensor<2x3xi32>
+  %3 = nn.positions : () -> tensor<2x3xi32>
+  // CHECK: nn.positions {offset = 5 : i64} : () -> tensor<2x3xi32>
+  %4 = nn.positions {offset = 5 : i64} : () -> tensor<2x3xi32>
+  nn.return
+}
+
+// CHECK-LABEL: nn.func @elementwise
+nn.func @elementwise(%x: tensor<2x4xbf16>, %g: tensor<2x4xbf16>,
+    %rng: tensor<4xi32>, %layer: index, %micro_batch: index) {
+  // CHECK: nn.add %{{.*}}, %{{.*}} : tensor<2x4xbf16>
+  %0 = nn.add %x, %g : tensor<2x4xbf16>
+  // CHECK: nn.mul %{{.*}}, %{{.*}} : tensor<2x4xbf16>
+  %1 = nn.mul %x, %g : tensor<2x4xbf16>
+  // CHECK: nn.gelu %{{.*}} : tensor<2x4xbf16>
+  %2 = nn.gelu %x : tensor<2x4xbf16>
+  // CHECK: nn.gelu %{{.*}} {tanh} : tensor<2x4xbf16>
+  %3 = nn.gelu %x {tanh} : tensor<2x4xbf16>
+  // CHECK: nn.gelu_grad %{{.*}}, %{{.*}} {tanh} : tensor<2x4xbf16>
+  %4 = nn.gelu_grad %g, %x {tanh} : tensor<2x4xbf16>
+  // CHECK: nn.silu %{{.*}} : tensor<2x4xbf16>
+  %5 = nn.silu %x : tensor<2x4xbf16>
+  // CHECK: nn.silu_grad %{{.*}}, %{{.*}} : tensor<2x4xbf16>
+  %6 = nn.silu_grad %g, %x : tensor<2x4xbf16>
+  // CHECK: nn.relu %{{.*}} : tensor<2x4xbf16>
+  %7 = nn.relu %x : tensor<2x4xbf16>
+  // CHECK: nn.relu_grad %{{.*}}, %{{.*}} : tensor<2x4xbf16>
+  %8 = nn.relu_grad %g, %x : tensor<2x4xbf16>
+  // CHECK: nn.cast %{{.*}} : (tensor<2x4xbf16>) -> tensor<2x4xf32>
+  %9 = nn.cast %x : (tensor<2x4xbf16>) -> tensor<2x4xf32>
+  // CHECK: nn.dropout %{{.*}} rng %{{.*}} layer %{{.*}} micro_batch %{{.*}} {p = 1.000000e-01 : f64, site = 7 : i32} : (tensor<2x4xbf16>, tensor<4xi32>, index, index) -> tensor<2x4xbf16>
+  %10 = nn.dropout %x rng %rng layer %layer micro_batch %micro_batch {p = 0.1 : f64, site = 7 : i32} : (tensor<2x4xbf16>, tensor<4xi32>, index, index) -> tensor<2x4xbf16>
+  nn.return
+}
+
+// CHECK-LABEL: nn.func @linear
+nn.func @linear(%x: tensor<2x3x4xf32>, %w: tensor<4x6xf32>, %t: tensor<6x4xf32>,
+    %b: tensor<6xf32>, %g: tensor<2x3x6xf32>) {
+  // CHECK: nn.linear %{{.*}}, %{{.*}} : (tensor<2x3x4xf32>, tensor<4x6xf32>) -> tensor<2x3x6xf32>
+  %0 = nn.linear %x, %w : (tensor<2x3x4xf32>, tensor<4x6xf32>) -> tensor<2x3x6xf32>
+  // CHECK: nn.linear %{{.*}}, %{{.*}} bias %{{.*}} {transposed} : (tensor<2x3x4xf32>, tensor<6x4xf32>, tensor<6xf32>) -> tensor<2x3x6xf32>
+  %1 = nn.linear %x, %t bias %b {transposed} : (tensor<2x3x4xf32>, tensor<6x4xf32>, tensor<6xf32>) -> tensor<2x3x6xf32>
+  // CHECK: nn.linear_grad_weight %{{.*}}, %{{.*}} : (tensor<2x3x4xf32>, tensor<2x3x6xf32>) -> tensor<4x6xf32>
+  %2 = nn.linear_grad_weight %x, %g : (tensor<2x3x4xf32>, tensor<2x3x6xf32>) -> tensor<4x6xf32>
+  // CHECK: nn.linear_grad_weight %{{.*}}, %{{.*}} init %{{.*}} {transposed} : (tensor<2x3x4xf32>, tensor<2x3x6xf32>, tensor<6x4xf32>) -> tensor<6x4xf32>
+  %3 = nn.linear_grad_weight %x, %g init %t {transposed} : (tensor<2x3x4xf32>, tensor<2x3x6xf32>, tensor<6x4xf32>) -> tensor<6x4xf32>
+  // CHECK: nn.sum_rows %{{.*}} : (tensor<2x3x6xf32>) -> tensor<6xf32>
+  %4 = nn.sum_rows %g : (tensor<2x3x6xf32>) -> tensor<6xf32>
+  // CHECK: nn.sum_rows %{{.*}} init %{{.*}} : (tensor<2x3x6xf32>, tensor<6xf32>) -> tensor<6xf32>
+  %5 = nn.sum_rows %g init %b : (tensor<2x3x6xf32>, tensor<6xf32>) -> tensor<6xf32>
+  nn.return
+}
+
+// CHECK-LABEL: nn.func @norms
+nn.func @norms(%x: tensor<2x3x4xbf16>, %w: tensor<4xbf16>, %b: tensor<4xbf16>,
+    %g: tensor<2x3x4xbf16>, %i: tensor<4xf32>) {
+  // CHECK: %{{.*}}, %{{.*}}, %{{.*}} = nn.layer_norm %{{.*}}, %{{.*}}, %{{.*}} {eps = 1.000000e-05 : f64} : (tensor<2x3x4xbf16>, tensor<4xbf16>, tensor<4xbf16>) -> (tensor<2x3x4xbf16>, tensor<2x3xf32>, tensor<2x3xf32>)
+  %y, %m, %r = nn.layer_norm %x, %w, %b {eps = 1.0e-05 : f64} : (tensor<2x3x4xbf16>, tensor<4xbf16>, tensor<4xbf16>) -> (tensor<2x3x4xbf16>, tensor<2x3xf32>, tensor<2x3xf32>)
+  // CHECK: nn.layer_norm_grad_input %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : (tensor<2x3x4xbf16>, tensor<2x3x4xbf16>, tensor<4xbf16>, tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3x4xbf16>
+  %0 = nn.layer_norm_grad_input %g, %x, %w, %m, %r : (tensor<2x3x4xbf16>, tensor<2x3x4xbf16>, tensor<4xbf16>, tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3x4xbf16>
+  // CHECK: nn.layer_norm_grad_weight %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}} : (tensor<2x3x4xbf16>, tensor<2x3x4xbf16>, tensor<2x3xf32>, tensor<2x3xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+  %1:2 = nn.layer_norm_grad_weight %g, %x, %m, %r : (tensor<2x3x4xbf16>, tensor<2x3x4xbf16>, tensor<2x3xf32>, tensor<2x3xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+  // CHECK: nn.layer_norm_grad_weight %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}} bias_init %{{[^ ]*}} : (tensor<2x3x4xbf16>, tensor<2x3x4xbf16>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+  %2:2 = nn.layer_norm_grad_weight %g, %x, %m, %r bias_init %i : (tensor<2x3x4xbf16>, tensor<2x3x4xbf16>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+  // CHECK: nn.layer_norm_grad_weight %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}} weight_init %{{[^ ]*}} bias_init %{{[^ ]*}} : (tensor<2x3x4xbf16>, tensor<2x3x4xbf16>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+  %3:2 = nn.layer_norm_grad_weight %g, %x, %m, %r weight_init %i bias_init %i : (tensor<2x3x4xbf16>, tensor<2x3x4xbf16>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+  // CHECK: %{{.*}}, %{{.*}} = nn.rms_norm %{{.*}}, %{{.*}} {eps = 1.250000e-01 : f64} : (tensor<2x3x4xbf16>, tensor<4xbf16>) -> (tensor<2x3x4xbf16>, tensor<2x3xf32>)
+  %z, %s = nn.rms_norm %x, %w {eps = 0.125 : f64} : (tensor<2x3x4xbf16>, tensor<4xbf16>) -> (tensor<2x3x4xbf16>, tensor<2x3xf32>)
+  // CHECK: nn.rms_norm_grad_input %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} : (tensor<2x3x4xbf16>, tensor<2x3x4xbf16>, tensor<4xbf16>, tensor<2x3xf32>) -> tensor<2x3x4xbf16>
+  %4 = nn.rms_norm_grad_input %g, %x, %w, %s : (tensor<2x3x4xbf16>, tensor<2x3x4xbf16>, tensor<4xbf16>, tensor<2x3xf32>) -> tensor<2x3x4xbf16>
+  // CHECK: nn.rms_norm_grad_weight %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}} : (tensor<2x3x4xbf16>, tensor<2x3x4xbf16>, tensor<2x3xf32>) -> tensor<4xf32>
+  %5 = nn.rms_norm_grad_weight %g, %x, %s : (tensor<2x3x4xbf16>, tensor<2x3x4xbf16>, tensor<2x3xf32>) -> tensor<4xf32>
+  // CHECK: nn.rms_norm_grad_weight %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}} init %{{[^ ]*}} : (tensor<2x3x4xbf16>, tensor<2x3x4xbf16>, tensor<2x3xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %6 = nn.rms_norm_grad_weight %g, %x, %s init %i : (tensor<2x3x4xbf16>, tensor<2x3x4xbf16>, tensor<2x3xf32>, tensor<4xf32>) -> tensor<4xf32>
+  nn.return
+}
+
+// CHECK-LABEL: nn.func @attention
+nn.func @attention(%qkv: tensor<1x4x24xf32>, %q: tensor<1x4x16xf32>,
+    %k: tensor<1x4x8xf32>, %v: tensor<1x4x8xf32>, %positions: tensor<1x4xi32>,
+    %rng: tensor<4xi32>, %layer: index, %micro_batch: index) {
+  // CHECK: nn.rotary %{{.*}} at %{{.*}} {dims = 4 : i64, heads = 2 : i64, theta = 1.000000e+04 : f64} : (tensor<1x4x16xf32>, tensor<1x4xi32>) -> tensor<1x4x16xf32>
+  %0 = nn.rotary %q at %positions {heads = 2 : i64, dims = 4 : i64, theta = 1.0e4 : f64} : (tensor<1x4x16xf32>, tensor<1x4xi32>) -> tensor<1x4x16xf32>
+  // CHECK: nn.rotary %{{.*}} at %{{.*}} {dims = 8 : i64, heads = 2 : i64, inverse, theta = 1.000000e+04 : f64}
+  %1 = nn.rotary %q at %positions {heads = 2 : i64, dims = 8 : i64, theta = 1.0e4 : f64, inverse} : (tensor<1x4x16xf32>, tensor<1x4xi32>) -> tensor<1x4x16xf32>
+  // CHECK: %[[OUT:.*]], %[[LSE:.*]] = nn.attention %{{[^ ]*}} {causal, heads = 2 : i64, kv_heads = 2 : i64, {{.*}}scale = 5.000000e-01 : f64} : (tensor<1x4x24xf32>) -> (tensor<1x4x8xf32>, tensor<1x2x4xf32>)
+  %out, %lse = nn.attention %qkv {heads = 2 : i64, kv_heads = 2 : i64, scale = 0.5 : f64, causal} : (tensor<1x4x24xf32>) -> (tensor<1x4x8xf32>, tensor<1x2x4xf32>)
+  // CHECK: nn.attention %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}} rng %{{[^ ]*}} layer %{{[^ ]*}} micro_batch %{{[^ ]*}} {heads = 4 : i64, kv_heads = 2 : i64, {{.*}}p = 1.000000e-01 : f64, scale = 5.000000e-01 : f64, site = 3 : i32} : (tensor<1x4x16xf32>, tensor<1x4x8xf32>, tensor<1x4x8xf32>, tensor<4xi32>, index, index) -> (tensor<1x4x16xf32>, tensor<1x4x4xf32>)
+  %out3, %lse3 = nn.attention %q, %k, %v rng %rng layer %layer micro_batch %micro_batch {heads = 4 : i64, kv_heads = 2 : i64, scale = 0.5 : f64, p = 0.1 : f64, site = 3 : i32} : (tensor<1x4x16xf32>, tensor<1x4x8xf32>, tensor<1x4x8xf32>, tensor<4xi32>, index, index) -> (tensor<1x4x16xf32>, tensor<1x4x4xf32>)
+  // CHECK: nn.attention_grad %[[OUT]], %{{[^ ]*}} forward %[[OUT]] lse %[[LSE]] {causal, {{.*}}} : (tensor<1x4x8xf32>, tensor<1x4x24xf32>, tensor<1x4x8xf32>, tensor<1x2x4xf32>) -> tensor<1x4x24xf32>
+  %2 = nn.attention_grad %out, %qkv forward %out lse %lse {heads = 2 : i64, kv_heads = 2 : i64, scale = 0.5 : f64, causal} : (tensor<1x4x8xf32>, tensor<1x4x24xf32>, tensor<1x4x8xf32>, tensor<1x2x4xf32>) -> tensor<1x4x24xf32>
+  // CHECK: %{{.*}}:3 = nn.attention_grad %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}} forward %{{[^ ]*}} lse %{{[^ ]*}} rng %{{[^ ]*}} layer %{{[^ ]*}} micro_batch %{{[^ ]*}} {heads = 4 : i64, {{.*}}} : ({{.*}}) -> (tensor<1x4x16xf32>, tensor<1x4x8xf32>, tensor<1x4x8xf32>)
+  %3:3 = nn.attention_grad %out3, %q, %k, %v forward %out3 lse %lse3 rng %rng layer %layer micro_batch %micro_batch {heads = 4 : i64, kv_heads = 2 : i64, scale = 0.5 : f64, p = 0.1 : f64, site = 3 : i32} : (tensor<1x4x16xf32>, tensor<1x4x16xf32>, tensor<1x4x8xf32>, tensor<1x4x8xf32>, tensor<1x4x16xf32>, tensor<1x4x4xf32>, tensor<4xi32>, index, index) -> (tensor<1x4x16xf32>, tensor<1x4x8xf32>, tensor<1x4x8xf32>)
+  nn.return
+}
+
+// CHECK-LABEL: nn.func @loss
+nn.func @loss(%logits: tensor<2x3x8xf32>, %labels: tensor<2x3xi32>,
+    %total: tensor<f32>, %position: tensor<i32>) {
+  // CHECK: %[[LOSSES:.*]], %[[LSE:.*]] = nn.cross_entropy %{{.*}}, %{{.*}} : (tensor<2x3x8xf32>, tensor<2x3xi32>) -> (tensor<2x3xf32>, tensor<2x3xf32>)
+  %losses, %lse = nn.cross_entropy %logits, %labels : (tensor<2x3x8xf32>, tensor<2x3xi32>) -> (tensor<2x3xf32>, tensor<2x3xf32>)
+  // CHECK: nn.cross_entropy_grad %{{.*}}, %{{.*}}, %[[LSE]] {scale = 2.500000e-01 : f64} : (tensor<2x3x8xf32>, tensor<2x3xi32>, tensor<2x3xf32>) -> tensor<2x3x8xf32>
+  %0 = nn.cross_entropy_grad %logits, %labels, %lse {scale = 0.25 : f64} : (tensor<2x3x8xf32>, tensor<2x3xi32>, tensor<2x3xf32>) -> tensor<2x3x8xf32>
+  // CHECK: nn.sum %[[LOSSES]] {scale = 2.500000e-01 : f64} : (tensor<2x3xf32>) -> tensor<f32>
+  %1 = nn.sum %losses {scale = 0.25 : f64} : (tensor<2x3xf32>) -> tensor<f32>
+  // CHECK: nn.sum %[[LOSSES]] init %{{.*}} {scale = 2.500000e-01 : f64} : (tensor<2x3xf32>, tensor<f32>) -> tensor<f32>
+  %2 = nn.sum %losses init %total {scale = 0.25 : f64} : (tensor<2x3xf32>, tensor<f32>) -> tensor<f32>
+  // CHECK: nn.take_row %{{.*}}[%{{.*}}] : (tensor<2x3x8xf32>, tensor<i32>) -> tensor<2x1x8xf32>
+  %3 = nn.take_row %logits[%position] : (tensor<2x3x8xf32>, tensor<i32>) -> tensor<2x1x8xf32>
+  nn.return
+}
+
+// CHECK-LABEL: nn.func @optimizer
+nn.func @optimizer(%p: tensor<128xf32>, %g: tensor<128xf32>, %m: tensor<128xf32>,
+    %v: tensor<128xf32>, %lr: tensor<f32>, %c1: tensor<f32>, %c2: tensor<f32>) {
+  // CHECK: nn.fill 0.000000e+00 : () -> tensor<128xf32>
+  %zero = nn.fill 0.0 : () -> tensor<128xf32>
+  // CHECK: %[[SUMS:.*]] = nn.square_sums %{{.*}} : (tensor<128xf32>) -> tensor<1xf32>
+  %sums = nn.square_sums %g : (tensor<128xf32>) -> tensor<1xf32>
+  // CHECK: nn.global_norm %{{.*}}, %{{.*}} : (tensor<128xf32>, tensor<128xf32>) -> tensor<f32>
+  %0 = nn.global_norm %g, %zero : (tensor<128xf32>, tensor<128xf32>) -> tensor<f32>
+  // CHECK: %[[NORM:.*]] = nn.global_norm %[[SUMS]] {summed} : (tensor<1xf32>) -> tensor<f32>
+  %norm = nn.global_norm %sums {summed} : (tensor<1xf32>) -> tensor<f32>
+  // CHECK: nn.clip_coefficient %[[NORM]] {max_norm = 1.000000e+00 : f64} : (tensor<f32>) -> tensor<f32>
+  %clip = nn.clip_coefficient %norm {max_norm = 1.0 : f64} : (tensor<f32>) -> tensor<f32>
+  // CHECK: nn.adamw %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}} lr %{{[^ ]*}} bias %{{[^ ]*}}, %{{[^ ]*}} {beta1 = {{[^}]*}}weight_decay = 0.000000e+00 : f64} : (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>)
+  %1:3 = nn.adamw %p, %g, %m, %v lr %lr bias %c1, %c2 {beta1 = 0.9 : f64, beta2 = 0.999 : f64, eps = 1.0e-8 : f64, weight_decay = 0.0 : f64} : (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>)
+  // CHECK: nn.adamw {{.*}} clip %{{[^ ]*}} {{{.*}}decoupled, {{.*}}} : {{.*}} -> (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<128xbf16>)
+  %2:4 = nn.adamw %p, %g, %m, %v lr %lr bias %c1, %c2 clip %clip {beta1 = 0.9 : f64, beta2 = 0.999 : f64, decoupled, eps = 1.0e-8 : f64, weight_decay = 0.1 : f64} : (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<128xbf16>)
+  nn.return
+}
+
+// CHECK-LABEL: nn.model @model family "gpt2" phase "train" attributes {config = "{}", strategy = #dist.strategy<{batch = 2 : i64, micro_batch = 2 : i64}>, weights = {random = true, seed = 7 : i64}} {
+nn.model @model family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{batch = 2 : i64, micro_batch = 2 : i64}>,
+    config = "{}", weights = {random = true, seed = 7 : i64}} {
+  // CHECK: nn.state @w role "parameter" : tensor<64xf32> {checkpointed, decays, init = #nn.init<"normal", 0.000000e+00 : f64, 2.000000e-02 : f64>, source = "w", source_type = tensor<64xbf16>, storage = #dist.sharding<{{\[\[}}"data"]], unreduced []>, trainable}
+  nn.state @w role "parameter" : tensor<64xf32> {trainable, checkpointed, decays,
+      source = "w", source_type = tensor<64xbf16>,
+      init = #nn.init<"normal", 0.0 : f64, 0.02 : f64>,
+      storage = #dist.sharding<[["data"]], unreduced []>}
+  // CHECK: nn.state @w.grad role "gradient" : tensor<64xf32> {parameter = "w"}
+  nn.state @w.grad role "gradient" : tensor<64xf32> {parameter = "w"}
+  // CHECK: nn.state @loss role "accumulator" : tensor<f32>
+  nn.state @loss role "accumulator" : tensor<f32>
+  // CHECK: nn.bucket @all [@w, @w.grad] : tensor<128xf32>
+  nn.bucket @all [@w, @w.grad] : tensor<128xf32>
+  // CHECK: nn.func @layer(%{{.*}}: tensor<2x64xf32>, %{{.*}}: index) -> tensor<2x64xf32> attributes {ties = array<i64: 0>} {
+  nn.func @layer(%x: tensor<2x64xf32>, %layer: index) -> tensor<2x64xf32>
+      attributes {ties = array<i64: 0>} {
+    nn.return %x : tensor<2x64xf32>
+  }
+  // CHECK: nn.func @forward(%{{.*}}: tensor<2x64xf32>) -> tensor<2x64xf32> attributes {arg_names = ["x"], program = "generate", result_names = ["logits"]} {
+  nn.func @forward(%x: tensor<2x64xf32>) -> tensor<2x64xf32> attributes {
+      program = "generate", arg_names = ["x"], result_names = ["logits"]} {
+    nn.return %x : tensor<2x64xf32>
+  }
+  // CHECK: nn.step @train(%{{.*}}: tensor<3x2x64xf32>) -> tensor<f32> attributes {arg_names = ["x"], kind = "train", result_names = ["loss"]} {
+  nn.step @train(%inputs: tensor<3x2x64xf32>) -> tensor<f32> attributes {
+      kind = "train", arg_names = ["x"], result_names = ["loss"]} {
+    // CHECK: nn.micro_batches 3 {
+    // CHECK-NEXT: ^bb0(%[[I:.*]]: index):
+    nn.micro_batches 3 {
+    ^bb0(%i: index):
+      // CHECK: %[[X:.*]] = nn.micro_batch %{{.*}}[%[[I]]] : tensor<3x2x64xf32> -> tensor<2x64xf32>
+      %x = nn.micro_batch %inputs[%i] : tensor<3x2x64xf32> -> tensor<2x64xf32>
+      // CHECK: nn.call @layer(%[[X]], %[[I]]) path "h.0" {recompute = "full"} : (tensor<2x64xf32>, index) -> tensor<2x64xf32>
+      %y = nn.call @layer(%x, %i) path "h.0" {recompute = "full"} : (tensor<2x64xf32>, index) -> tensor<2x64xf32>
+      // CHECK: nn.keep %{{.*}} as "h.0" : tensor<2x64xf32>
+      nn.keep %y as "h.0" : tensor<2x64xf32>
+      // CHECK: nn.return
+      nn.return
+    }
+    // CHECK: nn.get @all : tensor<128xf32>
+    %all = nn.get @all : tensor<128xf32>
+    // CHECK: nn.set @all, %{{.*}} : tensor<128xf32>
+    nn.set @all, %all : tensor<128xf32>
+    %loss = nn.get @loss : tensor<f32>
+    nn.return %loss : tensor<f32>
+  }
+}

@@ -1,0 +1,8 @@
+// RUN: heddle-opt %s --verify-roundtrip | FileCheck %s
+
+// CHECK: pipe.stage @stage0 index 0 calls ["h.0", "h.1"]
+pipe.stage @stage0 index 0 calls ["h.0", "h.1"]
+// CHECK: pipe.stage @stage1 index 1 calls []
+pipe.stage @stage1 index 1 calls []
+// CHECK: pipe.schedule @schedule kind "1f1b" micro_batches 2 ["F0 F1 B0 B1 O", "F0 B0 F1 B1 O"]
+pipe.schedule @schedule kind "1f1b" micro_batches 2 ["F0 F1 B0 B1 O", "F0 B0 F1 B1 O"]

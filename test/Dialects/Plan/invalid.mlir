@@ -1,0 +1,369 @@
+// RUN: heddle-opt %s --split-input-file --verify-diagnostics
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  // expected-error @+1 {{'plan.kernel' op has ties for 0 results of 1}}
+  plan.kernel @k(%x: tensor<8xf32>) -> tensor<8xf32>
+      attributes {generator = "rows", ties = array<i64>} {
+    plan.yield %x : tensor<8xf32>
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  // expected-error @+1 {{'plan.kernel' op ties result 0 to argument 1 of 1}}
+  plan.kernel @k(%x: tensor<8xf32>) -> tensor<8xf32>
+      attributes {generator = "rows", ties = array<i64: 1>} {
+    plan.yield %x : tensor<8xf32>
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  // expected-error @+1 {{'plan.kernel' op ties result 0 to argument -2 of 1}}
+  plan.kernel @k(%x: tensor<8xf32>) -> tensor<8xf32>
+      attributes {generator = "rows", ties = array<i64: -2>} {
+    plan.yield %x : tensor<8xf32>
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  // expected-error @+1 {{'plan.kernel' op ties result 0 of type 'tensor<4xf32>' to an argument of type 'tensor<8xf32>'}}
+  plan.kernel @k(%x: tensor<8xf32>) -> tensor<4xf32>
+      attributes {generator = "rows", ties = array<i64: 0>} {
+    %y = nn.fill 0.0 : () -> tensor<4xf32>
+    plan.yield %y : tensor<4xf32>
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  // expected-error @+1 {{'plan.kernel' op must yield values of types 'tensor<8xf32>'}}
+  plan.kernel @k(%x: tensor<8xf32>) -> tensor<8xf32>
+      attributes {generator = "rows", ties = array<i64: -1>} {
+    plan.yield
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  // expected-error @+1 {{'plan.yield' op expects parent op 'plan.kernel'}}
+  plan.yield
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.sequence @s(%x: memref<2x8xf32>, %i: index) attributes {frame_bytes = 256 : i64} {
+    // expected-error @+1 {{'plan.launch' op launches unknown kernel @none}}
+    plan.launch @none(%i) : (index) -> ()
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.kernel @k(%x: tensor<8xf32>) -> tensor<8xf32>
+      attributes {generator = "rows", ties = array<i64: -1>} {
+    plan.yield %x : tensor<8xf32>
+  }
+  plan.sequence @s(%x: memref<8xf32>, %i: index) attributes {frame_bytes = 256 : i64} {
+    // expected-error @+1 {{'plan.launch' op passes 1 operands to kernel @k, which takes 1 and 1 results}}
+    plan.launch @k(%x) : (memref<8xf32>) -> ()
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.kernel @k(%x: tensor<8xf32>) -> tensor<8xf32>
+      attributes {generator = "rows", ties = array<i64: -1>} {
+    plan.yield %x : tensor<8xf32>
+  }
+  plan.sequence @s(%x: memref<8xf32>, %i: index) attributes {frame_bytes = 256 : i64} {
+    // expected-error @+1 {{'plan.launch' op does not fit the type of kernel @k}}
+    plan.launch @k(%i) : (index) -> ()
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.kernel @k(%x: tensor<8xf32>) -> tensor<8xf32>
+      attributes {generator = "rows", ties = array<i64: -1>} {
+    plan.yield %x : tensor<8xf32>
+  }
+  plan.sequence @s(%x: memref<4xf32>) attributes {frame_bytes = 256 : i64} {
+    // expected-error @+1 {{'plan.launch' op passes 'memref<4xf32>' as operand 0 to kernel @k, which takes 'tensor<8xf32>'}}
+    plan.launch @k(%x, %x) : (memref<4xf32>, memref<4xf32>) -> ()
+    plan.end
+  }
+}
+
+// -----
+
+// expected-error @+1 {{'plan.program' op persistent_bytes is negative: -64}}
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = -64 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+}
+
+// -----
+
+// expected-error @+1 {{'plan.program' op arena_bytes is negative: -64}}
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = -64 : i64,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+}
+
+// -----
+
+// expected-error @+1 {{'plan.program' op scratch_offset is negative: -64}}
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = -64 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+}
+
+// -----
+
+// expected-error @+1 {{'plan.program' op scratch_bytes_per_thread is negative: -64}}
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = -64 : i64, owners = {}} {
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  // expected-error @+1 {{'plan.state' op needs a static tensor type, got 'memref<8xf32>'}}
+  plan.state @w at 0 : memref<8xf32> {like = {}}
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  // expected-error @+1 {{'plan.state' op offset is negative: -64}}
+  plan.state @w at -64 : tensor<8xf32> {like = {}}
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.sequence @s(%x: memref<2x8xf32>, %i: index) attributes {frame_bytes = 256 : i64} {
+    // expected-error @+1 {{'plan.state_ref' op refers to unknown state @w}}
+    %0 = plan.state_ref @w : memref<8xf32>
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.sequence @s(%x: memref<2x8xf32>, %i: index) attributes {frame_bytes = 256 : i64} {
+    // expected-error @+1 {{'plan.buffer' op lives in [3, 2], which is no range of commands}}
+    %0 = plan.buffer at 0 live [3, 2] owner "x" : memref<8xf32>
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.sequence @s(%x: memref<2x8xf32>, %i: index) attributes {frame_bytes = 256 : i64} {
+    // expected-error @+1 {{'plan.buffer' op lives in [-1, 2], which is no range of commands}}
+    %0 = plan.buffer at 0 live [-1, 2] owner "x" : memref<8xf32>
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.sequence @s(%x: memref<2x8xf32>, %i: index) attributes {frame_bytes = 256 : i64} {
+    // expected-error @+1 {{'plan.buffer' op offset is negative: -64}}
+    %0 = plan.buffer at -64 live [0, 2] owner "x" : memref<8xf32>
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.sequence @s(%x: memref<2x8xf32>, %i: index) attributes {frame_bytes = 256 : i64} {
+    // expected-error @+1 {{'plan.buffer' op result #0 must be statically shaped memref of any type values, but got 'memref<?xf32>'}}
+    %0 = plan.buffer at 0 live [0, 2] owner "x" : memref<?xf32>
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.sequence @s(%x: memref<2x8xf32>, %i: index) attributes {frame_bytes = 256 : i64} {
+    // expected-error @+1 {{'plan.slice' op gives 'memref<4xf32>', but a slice of 'memref<2x8xf32>' along its first dimension has its other dimensions}}
+    %0 = plan.slice %x[%i] : memref<2x8xf32> -> memref<4xf32>
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.sequence @s(%x: memref<2x8xf32>, %i: index) attributes {frame_bytes = 256 : i64} {
+    // expected-error @+1 {{'plan.loop' op runs 0 times; at least 1}}
+    plan.loop 0 {
+    ^bb0(%j: index):
+    }
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.sequence @s(%x: memref<2x8xf32>, %i: index) attributes {frame_bytes = 256 : i64} {
+    // expected-error @+1 {{'plan.loop' op needs one argument of type index}}
+    plan.loop 2 {
+    ^bb0(%j: i64):
+    }
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.sequence @s(%x: memref<2x8xf32>, %y: memref<8xf32>) attributes {frame_bytes = 256 : i64} {
+    // expected-error @+1 {{'plan.copy' op copies 'memref<2x8xf32>' to 'memref<8xf32>'}}
+    plan.copy %y, %x : memref<8xf32>, memref<2x8xf32>
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.sequence @s(%x: memref<2x8xf32>, %i: index) attributes {frame_bytes = 256 : i64} {
+    // expected-error @+1 {{'plan.call' op runs unknown sequence @t}}
+    plan.call @t(%i) frame 0 path "t" : index
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.sequence @t() attributes {frame_bytes = 0 : i64} {
+    plan.end
+  }
+  plan.sequence @s(%i: index) attributes {frame_bytes = 0 : i64} {
+    // expected-error @+1 {{'plan.call' op does not fit the arguments of @t}}
+    plan.call @t(%i) frame 0 path "t" : index
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  // expected-error @+1 {{'plan.sequence' op must end in plan.end}}
+  plan.sequence @s() attributes {frame_bytes = 0 : i64} {
+    nn.return
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  // expected-error @+1 {{'plan.sequence' op frame_bytes is negative: -1}}
+  plan.sequence @s() attributes {frame_bytes = -1 : i64} {
+    plan.end
+  }
+}

@@ -1,0 +1,68 @@
+// RUN: heddle-opt %s --verify-roundtrip | FileCheck %s
+
+// The value form: kernels and launches on tensors.
+// CHECK-LABEL: nn.model @values
+nn.model @values family "gpt2" phase "fuse" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  // CHECK: plan.kernel @relu(%{{.*}}: tensor<4xf32>) -> tensor<4xf32> attributes {generator = "rows", ties = array<i64: 0>} {
+  plan.kernel @relu(%x: tensor<4xf32>) -> tensor<4xf32>
+      attributes {generator = "rows", ties = array<i64: 0>} {
+    %0 = nn.relu %x : tensor<4xf32>
+    // CHECK: plan.yield %{{.*}} : tensor<4xf32>
+    plan.yield %0 : tensor<4xf32>
+  }
+  nn.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+    // CHECK: plan.launch @relu(%{{.*}}) {path = "h.0"} : (tensor<4xf32>) -> tensor<4xf32>
+    %0 = plan.launch @relu(%x) {path = "h.0"} : (tensor<4xf32>) -> tensor<4xf32>
+    nn.return %0 : tensor<4xf32>
+  }
+}
+
+// The buffer form: a whole program.
+// CHECK: plan.program @bytes family "gpt2" phase "memory" attributes {arena_bytes = 4096 : i64, config = "{}", owners = {activations = 128 : i64}, persistent_bytes = 4096 : i64, scratch_bytes_per_thread = 64 : i64, scratch_offset = 256 : i64, strategy = #dist.strategy<{}>, weights = {}} {
+plan.program @bytes family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 256 : i64, scratch_bytes_per_thread = 64 : i64,
+    owners = {activations = 128 : i64}} {
+  // CHECK: plan.state @w at 64 : tensor<8xf32> {like = {role = "parameter"}}
+  plan.state @w at 64 : tensor<8xf32> {like = {role = "parameter"}}
+  // CHECK: plan.object @object "f0VMRg=="
+  plan.object @object "f0VMRg=="
+  // CHECK: plan.kernel @add(%{{.*}}: tensor<8xf32>, %{{.*}}: index) -> tensor<8xf32> attributes {generator = "rows", hash = "abc", object = @object, scratch_bytes = 64 : i64, symbol = "add_8", ties = array<i64: -1>} {
+  plan.kernel @add(%x: tensor<8xf32>, %i: index) -> tensor<8xf32> attributes {
+      generator = "rows", ties = array<i64: -1>, object = @object,
+      symbol = "add_8", hash = "abc", scratch_bytes = 64 : i64} {
+    %0 = nn.add %x, %x : tensor<8xf32>
+    plan.yield %0 : tensor<8xf32>
+  }
+  // CHECK: plan.sequence @layer(%{{.*}}: memref<8xf32>, %{{.*}}: index, %{{.*}}: memref<8xf32>) attributes {frame_bytes = 0 : i64} {
+  plan.sequence @layer(%x: memref<8xf32>, %i: index, %y: memref<8xf32>)
+      attributes {frame_bytes = 0 : i64} {
+    // CHECK: plan.launch @add(%{{.*}}, %{{.*}}, %{{.*}}) : (memref<8xf32>, index, memref<8xf32>) -> ()
+    plan.launch @add(%x, %i, %y) : (memref<8xf32>, index, memref<8xf32>) -> ()
+    // CHECK: plan.end
+    plan.end
+  }
+  // CHECK: plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
+    // CHECK: %[[IDS:.*]] = plan.buffer at 0 live[0, 3] owner "inputs and outputs" {port = "ids"} : memref<2x8xf32>
+    %ids = plan.buffer at 0 live[0, 3] owner "inputs and outputs" {port = "ids"} : memref<2x8xf32>
+    // CHECK: plan.buffer at 128 live[1, 2] owner "activations" : memref<8xf32>
+    %y = plan.buffer at 128 live [1, 2] owner "activations" : memref<8xf32>
+    // CHECK: plan.state_ref @w : memref<8xf32>
+    %w = plan.state_ref @w : memref<8xf32>
+    // CHECK: plan.loop 2 {
+    // CHECK-NEXT: ^bb0(%[[I:.*]]: index):
+    plan.loop 2 {
+    ^bb0(%i: index):
+      // CHECK: plan.slice %[[IDS]][%[[I]]] : memref<2x8xf32> -> memref<8xf32>
+      %x = plan.slice %ids[%i] : memref<2x8xf32> -> memref<8xf32>
+      // CHECK: plan.call @layer(%{{.*}}, %{{.*}}, %{{.*}}) frame 192 path "h.0" : memref<8xf32>, index, memref<8xf32>
+      plan.call @layer(%x, %i, %y) frame 192 path "h.0" : memref<8xf32>, index, memref<8xf32>
+      // CHECK: plan.copy %{{.*}}, %{{.*}} : memref<8xf32>, memref<8xf32>
+      plan.copy %w, %y : memref<8xf32>, memref<8xf32>
+    }
+    plan.end
+  }
+}
