@@ -34,12 +34,12 @@ struct ApplyPrecision : heddle::impl::ModelApplyPrecisionBase<ApplyPrecision> {
           dist::Strategy::fromDictionary(model.getStrategy().getValues());
       if (strategy.precision == "fp32")
         continue;
-      MLIRContext *context = &getContext();
-      compute = strategy.precision == "bf16" ? Type(BFloat16Type::get(context))
-                                             : Type(Float16Type::get(context));
+      compute = BFloat16Type::get(&getContext());
       addCopies(model, strategy.precision);
+      SymbolTable symbols(model);
+      converted.clear();
       for (auto function : model.getOps<nn::FuncOp>())
-        convert(function);
+        convert(symbols, function);
     }
   }
 
@@ -81,17 +81,27 @@ private:
     });
   }
 
-  void convert(nn::FuncOp function) {
+  /// Callees first: calls return what their callee returns, losses included.
+  void convert(const SymbolTable &symbols, nn::FuncOp function) {
+    if (!converted.insert(function).second)
+      return;
     for (BlockArgument argument : function.getArguments())
       argument.setType(lowered(argument.getType()));
     // The ids and the index of a micro-batch are integers and stay; losses, as
     // results, are taken from the terminator.
     function.walk([&](Operation *op) {
+      if (auto call = dyn_cast<nn::CallOp>(op)) {
+        auto callee = symbols.lookup<nn::FuncOp>(call.getCallee());
+        convert(symbols, callee);
+        for (auto [result, type] :
+             llvm::zip(call.getResults(), callee.getResultTypes()))
+          result.setType(type);
+        return;
+      }
       for (OpResult result : op->getResults())
         if (!staysF32(result))
           result.setType(lowered(result.getType()));
     });
-    // Calls return what their callee returns, losses included.
     auto terminator = cast<nn::ReturnOp>(function.getBody().back().back());
     function.setFunctionType(
         FunctionType::get(&getContext(), function.getBody().getArgumentTypes(),
@@ -99,6 +109,7 @@ private:
   }
 
   Type compute;
+  DenseSet<Operation *> converted;
 };
 
 } // namespace

@@ -35,8 +35,14 @@ private:
     WalkResult walk = model.walk([&](Operation *op) {
       if (auto get = dyn_cast<nn::GetOp>(op))
         read.insert(get.getState());
-      if (isa<nn::StepOp, nn::SetOp>(op)) {
-        op->emitError("H0901: the model phase holds forward functions only");
+      // The last operations of a program (taking a row, summing losses) are
+      // no gradients, though they have none.
+      bool backward = isa<nn::StepOp, nn::SetOp>(op);
+      if (auto compute = dyn_cast<nn::DifferentiableOpInterface>(op))
+        backward |= !compute.getNotDifferentiableReason().empty() &&
+                    !isa<nn::TakeRowOp, nn::SumOp>(op);
+      if (backward) {
+        op->emitError("H0908: the model phase holds forward functions only");
         return WalkResult::interrupt();
       }
       return failed(verifyPrecision(op, strategy.precision))
@@ -49,22 +55,23 @@ private:
         strategy.precision == "fp32" ? "parameter" : "compute-copy";
     for (auto state : model.getOps<nn::StateOp>())
       if (state.getRole() == role && !read.contains(state.getSymName()))
-        return state.emitError("H0901: no function reads this parameter");
+        return state.emitError("H0908: no function reads this parameter");
     return success();
   }
 
+  /// The first result of a computation is its activation, the others are
+  /// statistics in f32; a cast may give any type, losses are f32.
   LogicalResult verifyPrecision(Operation *op, StringRef precision) {
-    auto linear = dyn_cast<nn::LinearOp>(op);
-    if (!linear)
+    if (!isa<nn::CostOpInterface>(op) ||
+        isa<nn::CastOp, nn::CrossEntropyOp, nn::SumOp>(op))
       return success();
     Type element =
-        cast<RankedTensorType>(linear.getOutput().getType()).getElementType();
-    bool right = precision == "fp32"   ? element.isF32()
-                 : precision == "bf16" ? element.isBF16()
-                                       : element.isF16();
+        cast<RankedTensorType>(op->getResult(0).getType()).getElementType();
+    bool right = !isa<FloatType>(element) ||
+                 (precision == "fp32" ? element.isF32() : element.isBF16());
     if (right)
       return success();
-    return op->emitError("H0901: computes in ")
+    return op->emitError("H0908: computes in ")
            << element << ", the strategy's precision is " << precision;
   }
 };
