@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Transforms/Shard/Passes.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -64,6 +65,8 @@ public:
     ++numReshards;
   }
 
+  /// Shards one computation after its operands. A partial sum is added to
+  /// nothing before it is whole: every rank would add it once.
   void visitCompute(Operation *op, nn::ShardingRuleOpInterface ruled);
   /// What leaves the program must be no partial sum.
   void reduce(OpOperand &operand) {
@@ -79,13 +82,18 @@ public:
   unsigned numReshards = 0;
 
 private:
+  /// The axes that split each factor of an operation.
+  SmallVector<Axes> axesOfFactors(Operation *op,
+                                  const dist::ShardingRule &rule);
+  /// Adds `init` to the partial sum `sum` once that is whole.
+  void addBehind(Value sum, Value init);
+
   OpBuilder builder;
   DenseMap<Value, TensorShardingAttr> shardings;
 };
 
-void Propagation::visitCompute(Operation *op,
-                               nn::ShardingRuleOpInterface ruled) {
-  dist::ShardingRule rule = ruled.getShardingRule();
+SmallVector<Axes> Propagation::axesOfFactors(Operation *op,
+                                             const dist::ShardingRule &rule) {
   // Each factor takes the axes of the first operand that splits it; an axis
   // serves one factor.
   SmallVector<Axes> factors(rule.factors.size());
@@ -100,6 +108,64 @@ void Propagation::visitCompute(Operation *op,
           if (used.insert(axis).second)
             factors[factor].push_back(axis);
   }
+  return factors;
+}
+
+/// The axes over which the results are partial sums.
+static Axes summedAxes(const dist::ShardingRule &rule, ArrayRef<Axes> factors) {
+  Axes axes;
+  for (auto [factor, list] : llvm::zip(rule.factors, factors))
+    if (factor.kind == FactorKind::Reduction)
+      llvm::append_range(axes, list);
+  return axes;
+}
+
+/// Takes from an operation what its results are added to: pairs of a result
+/// and that value.
+static SmallVector<std::pair<Value, Value>> takeInits(Operation *op) {
+  SmallVector<std::pair<Value, Value>> taken;
+  auto take = [&](MutableOperandRange init, Value result) {
+    for (Value value : OperandRange(init))
+      taken.push_back({result, value});
+    init.clear();
+  };
+  llvm::TypeSwitch<Operation *>(op)
+      .Case<nn::EmbeddingGradOp, nn::LinearGradWeightOp, nn::SumRowsOp,
+            nn::RmsNormGradWeightOp, nn::SumOp>(
+          [&](auto sum) { take(sum.getInitMutable(), sum.getOutput()); })
+      .Case([&](nn::LayerNormGradWeightOp grad) {
+        take(grad.getWeightInitMutable(), grad.getWeightGrad());
+        take(grad.getBiasInitMutable(), grad.getBiasGrad());
+      });
+  return taken;
+}
+
+void Propagation::addBehind(Value sum, Value init) {
+  Operation *op = sum.getDefiningOp();
+  builder.setInsertionPointAfter(op);
+  auto add = builder.create<nn::AddOp>(op->getLoc(), sum.getType(), sum, init,
+                                       ArrayAttr());
+  sum.replaceAllUsesExcept(add.getOutput(), add);
+  TensorShardingAttr parts = of(sum);
+  auto whole = TensorShardingAttr::get(builder.getContext(), parts.getDims(),
+                                       builder.getArrayAttr({}));
+  reshard(add.getLhsMutable(), whole);
+  reshard(add.getRhsMutable(), whole);
+  set(add.getOutput(), whole);
+  add.setShardingsAttr(builder.getArrayAttr({whole}));
+}
+
+void Propagation::visitCompute(Operation *op,
+                               nn::ShardingRuleOpInterface ruled) {
+  dist::ShardingRule rule = ruled.getShardingRule();
+  SmallVector<Axes> factors = axesOfFactors(op, rule);
+  SmallVector<std::pair<Value, Value>> inits;
+  if (!summedAxes(rule, factors).empty())
+    inits = takeInits(op);
+  if (!inits.empty()) {
+    rule = ruled.getShardingRule();
+    factors = axesOfFactors(op, rule);
+  }
   for (auto [operand, dims] : llvm::zip(op->getOpOperands(), rule.operands)) {
     if (!isa<RankedTensorType>(operand.get().getType()))
       continue;
@@ -111,10 +177,7 @@ void Propagation::visitCompute(Operation *op,
       needed.push_back(factors[factor]);
     reshard(operand, make(needed, {}));
   }
-  Axes unreduced;
-  for (auto [factor, axes] : llvm::zip(rule.factors, factors))
-    if (factor.kind == FactorKind::Reduction)
-      llvm::append_range(unreduced, axes);
+  Axes unreduced = summedAxes(rule, factors);
   SmallVector<Attribute> results;
   for (auto [result, dims] : llvm::zip(op->getResults(), rule.results)) {
     SmallVector<Axes> split;
@@ -124,6 +187,8 @@ void Propagation::visitCompute(Operation *op,
     results.push_back(of(result));
   }
   op->setAttr("shardings", builder.getArrayAttr(results));
+  for (auto [sum, init] : inits)
+    addBehind(sum, init);
 }
 
 struct Propagate : heddle::impl::ShardPropagateBase<Propagate> {

@@ -66,14 +66,14 @@ private:
     return success();
   }
 
-  /// A partial sum must not leave the program.
+  /// A partial sum is made whole before anything else happens to it.
   LogicalResult verifyUsers(nn::ShardingRuleOpInterface op) {
     auto shardings = op->getAttrOfType<ArrayAttr>("shardings");
     for (auto [result, attribute] : llvm::zip(op->getResults(), shardings)) {
       if (cast<dist::TensorShardingAttr>(attribute).getUnreduced().empty())
         continue;
       for (Operation *user : result.getUsers())
-        if (isa<nn::SetOp, nn::KeepOp>(user))
+        if (!isa<dist::ReshardOp>(user))
           return user->emitError("H0904: takes a partial sum");
     }
     return success();
