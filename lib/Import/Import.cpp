@@ -66,7 +66,7 @@ OwningOpRef<ModuleOp> heddle::importModel(MLIRContext &context,
   ModelWriter writer(*module, spec, strategy);
   const auto *gpt2 = std::get_if<config::Gpt2Config>(&spec.architecture);
   if (!gpt2) {
-    emitError(place) << "H0902: the family " << spec.family
+    emitError(place) << "H0915: the family " << spec.family
                      << " has a reader and no builder";
     return {};
   }

@@ -47,8 +47,14 @@ private:
     if (failed(verifyStates(program)))
       return failure();
     SymbolTable symbols(program);
+    if (failed(verifyStateRefs(symbols, program)))
+      return failure();
+    DenseMap<Operation *, bool> finished;
     int64_t frames = 0;
     for (auto sequence : program.getOps<planir::SequenceOp>()) {
+      if (!finished.contains(sequence) &&
+          failed(verifyCalls(symbols, sequence, finished)))
+        return failure();
       if (failed(verifySequence(symbols, sequence)))
         return failure();
       if (sequence.getKind())
@@ -59,23 +65,62 @@ private:
             .threads;
     int64_t scratchOffset = program.getScratchOffset();
     if (scratchOffset < frames)
-      return program.emitError("H0911: scratch begins at ")
+      return program.emitError("H0913: scratch begins at ")
              << scratchOffset << ", inside the frames of " << frames
              << " bytes";
     int64_t needed =
         scratchOffset + program.getScratchBytesPerThread() * threads;
     if (needed > static_cast<int64_t>(program.getArenaBytes()))
-      return program.emitError("H0911: the arena has ")
+      return program.emitError("H0913: the arena has ")
              << program.getArenaBytes() << " bytes, frames and scratch need "
              << needed;
     return verifyScratch(program);
+  }
+
+  /// A run of states ends inside the persistent region.
+  LogicalResult verifyStateRefs(const SymbolTable &symbols,
+                                planir::ProgramOp program) {
+    WalkResult walk = program.walk([&](planir::StateRefOp reference) {
+      auto state = symbols.lookup<planir::StateOp>(reference.getState());
+      auto begin = static_cast<int64_t>(state.getOffset());
+      int64_t end = begin + bytesOf(reference.getBuffer().getType());
+      if (end <= static_cast<int64_t>(program.getPersistentBytes()))
+        return WalkResult::advance();
+      reference.emitError("H0913: bytes [")
+          << begin << ", " << end << ") leave the persistent region of "
+          << program.getPersistentBytes() << " bytes";
+      return WalkResult::interrupt();
+    });
+    return failure(walk.wasInterrupted());
+  }
+
+  /// Sequences run others, never, through any of them, themselves.
+  LogicalResult verifyCalls(const SymbolTable &symbols,
+                            planir::SequenceOp sequence,
+                            DenseMap<Operation *, bool> &finished) {
+    finished[sequence] = false;
+    WalkResult walk = sequence.walk([&](planir::CallOp call) {
+      auto callee = symbols.lookup<planir::SequenceOp>(call.getSequence());
+      auto known = finished.find(callee);
+      if (known == finished.end())
+        return failed(verifyCalls(symbols, callee, finished))
+                   ? WalkResult::interrupt()
+                   : WalkResult::advance();
+      if (known->second)
+        return WalkResult::advance();
+      call.emitError("H0913: is in a circle of calls: ")
+          << call.getSequenceAttr() << " calls itself";
+      return WalkResult::interrupt();
+    });
+    finished[sequence] = true;
+    return failure(walk.wasInterrupted());
   }
 
   LogicalResult verifyScratch(planir::ProgramOp program) {
     for (auto kernel : program.getOps<planir::KernelOp>())
       if (kernel.getScratchBytes().value_or(0) >
           program.getScratchBytesPerThread())
-        return kernel.emitError("H0911: needs ")
+        return kernel.emitError("H0913: needs ")
                << *kernel.getScratchBytes() << " bytes of scratch, there are "
                << program.getScratchBytesPerThread();
     return success();
@@ -98,11 +143,11 @@ private:
     });
     for (auto [index, a] : llvm::enumerate(regions)) {
       if (a.offset < 0 || a.offset + a.bytes > size)
-        return a.op->emitError("H0911: bytes [")
+        return a.op->emitError("H0913: bytes [")
                << a.offset << ", " << a.offset + a.bytes << ") leave " << where
                << " of " << size << " bytes";
       if (a.offset % 64 != 0)
-        return a.op->emitError("H0911: offset ")
+        return a.op->emitError("H0913: offset ")
                << a.offset << " is not a multiple of 64";
       for (const Region &b : regions.drop_front(index + 1)) {
         if (b.offset >= a.offset + a.bytes)
@@ -110,7 +155,7 @@ private:
         if (a.first > b.last || b.first > a.last || a.bytes == 0 ||
             b.bytes == 0)
           continue;
-        auto diagnostic = a.op->emitError("H0911: bytes [")
+        auto diagnostic = a.op->emitError("H0913: bytes [")
                           << a.offset << ", " << a.offset + a.bytes
                           << ") are shared with another buffer that is in use "
                              "at the same command";
@@ -162,7 +207,7 @@ private:
         continue;
       auto [first, last] = found->second;
       if (here < first || here > last)
-        return op->emitError("H0911: command ")
+        return op->emitError("H0913: command ")
                << here << " uses a buffer that is live in [" << first << ", "
                << last << "]";
     }

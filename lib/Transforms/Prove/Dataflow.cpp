@@ -152,7 +152,7 @@ private:
   LogicalResult read(Operation &op, const Place &place, size_t number) {
     if (place.persistent || writers.owns(place))
       return success();
-    return op.emitError("H0912: operand ")
+    return op.emitError("H0914: operand ")
            << number << " is read, but its bytes [" << place.offset << ", "
            << place.offset + place.bytes
            << ") were not written, or were overwritten by another buffer";

@@ -89,10 +89,8 @@ private:
     group.expAvgSq =
         addBucket(builder, group, "exp_avg_sq", ".exp_avg_sq", f32);
     if (strategy.precision != "fp32")
-      group.copies =
-          addBucket(builder, group, "copies", "." + strategy.precision,
-                    strategy.precision == "bf16" ? Type(builder.getBF16Type())
-                                                 : Type(builder.getF16Type()));
+      group.copies = addBucket(builder, group, "copies",
+                               "." + strategy.precision, builder.getBF16Type());
   }
 
   Value get(OpBuilder &builder, nn::BucketOp bucket) {

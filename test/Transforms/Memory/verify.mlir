@@ -1,0 +1,316 @@
+// RUN: heddle-opt %s --split-input-file --memory-verify --verify-diagnostics
+
+// Bytes are used again, and a callee has a frame of its own: nothing is wrong.
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.state @w at 0 : tensor<1024xf32> {like = {}}
+  plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
+      attributes {generator = "rows", ties = array<i64: -1>} {
+    %0 = nn.relu %x : tensor<16xf32>
+    plan.yield %0 : tensor<16xf32>
+  }
+  plan.sequence @layer(%x: memref<16xf32>, %y: memref<16xf32>) attributes {frame_bytes = 64 : i64} {
+    %t = plan.buffer at 0 live [0, 1] owner "activations" : memref<16xf32>
+    plan.launch @relu(%x, %t) : (memref<16xf32>, memref<16xf32>) -> ()
+    plan.launch @relu(%t, %y) : (memref<16xf32>, memref<16xf32>) -> ()
+    plan.end
+  }
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
+    %x = plan.buffer at 0 live [0, 3] owner "activations" {port = "x"} : memref<16xf32>
+    %a = plan.buffer at 64 live [0, 1] owner "activations" : memref<16xf32>
+    %b = plan.buffer at 128 live [1, 2] owner "activations" : memref<16xf32>
+    %c = plan.buffer at 64 live [2, 3] owner "activations" : memref<16xf32>
+    plan.launch @relu(%x, %a) : (memref<16xf32>, memref<16xf32>) -> ()
+    plan.call @layer(%a, %b) frame 192 path "h.0" : memref<16xf32>, memref<16xf32>
+    plan.launch @relu(%b, %c) : (memref<16xf32>, memref<16xf32>) -> ()
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  // expected-error @+1 {{H0913: bytes [0, 128) are shared with another buffer that is in use at the same command}}
+  plan.state @v at 0 : tensor<32xf32> {like = {}}
+  // expected-note @+1 {{the other one}}
+  plan.state @w at 64 : tensor<16xf32> {like = {}}
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  // expected-error @+1 {{H0913: bytes [4032, 4160) leave the persistent region of 4096 bytes}}
+  plan.state @v at 4032 : tensor<32xf32> {like = {}}
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  // expected-error @+1 {{H0913: offset 32 is not a multiple of 64}}
+  plan.state @v at 32 : tensor<32xf32> {like = {}}
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.state @w at 0 : tensor<16xf32> {like = {}}
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
+    // expected-error @+1 {{H0913: bytes [0, 8192) leave the persistent region of 4096 bytes}}
+    %w = plan.state_ref @w : memref<2048xf32>
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
+      attributes {generator = "rows", ties = array<i64: -1>} {
+    %0 = nn.relu %x : tensor<16xf32>
+    plan.yield %0 : tensor<16xf32>
+  }
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
+    // expected-error @+1 {{H0913: bytes [0, 64) are shared with another buffer that is in use at the same command}}
+    %x = plan.buffer at 0 live [0, 1] owner "activations" {port = "x"} : memref<16xf32>
+    // expected-note @+1 {{the other one}}
+    %y = plan.buffer at 0 live [0, 1] owner "activations" : memref<16xf32>
+    plan.launch @relu(%x, %y) : (memref<16xf32>, memref<16xf32>) -> ()
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
+      attributes {generator = "rows", ties = array<i64: -1>} {
+    %0 = nn.relu %x : tensor<16xf32>
+    plan.yield %0 : tensor<16xf32>
+  }
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
+    %x = plan.buffer at 0 live [0, 1] owner "activations" {port = "x"} : memref<16xf32>
+    // expected-error @+1 {{H0913: bytes [224, 288) leave the frame of 256 bytes}}
+    %y = plan.buffer at 224 live [0, 1] owner "activations" : memref<16xf32>
+    plan.launch @relu(%x, %y) : (memref<16xf32>, memref<16xf32>) -> ()
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
+      attributes {generator = "rows", ties = array<i64: -1>} {
+    %0 = nn.relu %x : tensor<16xf32>
+    plan.yield %0 : tensor<16xf32>
+  }
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
+    %x = plan.buffer at 0 live [0, 1] owner "activations" {port = "x"} : memref<16xf32>
+    // expected-error @+1 {{H0913: offset 96 is not a multiple of 64}}
+    %y = plan.buffer at 96 live [0, 1] owner "activations" : memref<16xf32>
+    plan.launch @relu(%x, %y) : (memref<16xf32>, memref<16xf32>) -> ()
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
+      attributes {generator = "rows", ties = array<i64: -1>} {
+    %0 = nn.relu %x : tensor<16xf32>
+    plan.yield %0 : tensor<16xf32>
+  }
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
+    %x = plan.buffer at 0 live [0, 3] owner "activations" {port = "x"} : memref<16xf32>
+    %y = plan.buffer at 64 live [0, 1] owner "activations" : memref<16xf32>
+    %z = plan.buffer at 128 live [1, 1] owner "activations" : memref<16xf32>
+    %u = plan.buffer at 192 live [2, 2] owner "activations" : memref<16xf32>
+    plan.launch @relu(%x, %y) : (memref<16xf32>, memref<16xf32>) -> ()
+    plan.launch @relu(%y, %z) : (memref<16xf32>, memref<16xf32>) -> ()
+    // expected-error @+1 {{H0913: command 2 uses a buffer that is live in [0, 1]}}
+    plan.launch @relu(%y, %u) : (memref<16xf32>, memref<16xf32>) -> ()
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
+      attributes {generator = "rows", ties = array<i64: -1>} {
+    %0 = nn.relu %x : tensor<16xf32>
+    plan.yield %0 : tensor<16xf32>
+  }
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
+    %x = plan.buffer at 0 live [0, 3] owner "activations" {port = "x"} : memref<16xf32>
+    %y = plan.buffer at 64 live [1, 1] owner "activations" : memref<16xf32>
+    // expected-error @+1 {{H0913: command 0 uses a buffer that is live in [1, 1]}}
+    plan.launch @relu(%x, %y) : (memref<16xf32>, memref<16xf32>) -> ()
+    plan.end
+  }
+}
+
+// -----
+
+// A slice is its source.
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
+      attributes {generator = "rows", ties = array<i64: -1>} {
+    %0 = nn.relu %x : tensor<16xf32>
+    plan.yield %0 : tensor<16xf32>
+  }
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
+    %x = plan.buffer at 0 live [0, 0] owner "activations" {port = "x"} : memref<2x16xf32>
+    %y = plan.buffer at 128 live [0, 2] owner "activations" : memref<16xf32>
+    plan.loop 2 {
+    ^bb0(%i: index):
+      %s = plan.slice %x[%i] : memref<2x16xf32> -> memref<16xf32>
+      // expected-error @+1 {{H0913: command 1 uses a buffer that is live in [0, 0]}}
+      plan.launch @relu(%s, %y) : (memref<16xf32>, memref<16xf32>) -> ()
+    }
+    plan.end
+  }
+}
+
+// -----
+
+// A callee's frame.
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
+      attributes {generator = "rows", ties = array<i64: -1>} {
+    %0 = nn.relu %x : tensor<16xf32>
+    plan.yield %0 : tensor<16xf32>
+  }
+  plan.sequence @layer(%x: memref<16xf32>, %y: memref<16xf32>) attributes {frame_bytes = 64 : i64} {
+    %t = plan.buffer at 0 live [0, 1] owner "activations" : memref<16xf32>
+    plan.launch @relu(%x, %t) : (memref<16xf32>, memref<16xf32>) -> ()
+    plan.launch @relu(%t, %y) : (memref<16xf32>, memref<16xf32>) -> ()
+    plan.end
+  }
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
+    %x = plan.buffer at 0 live [0, 1] owner "activations" {port = "x"} : memref<16xf32>
+    // expected-error @+1 {{H0913: bytes [64, 128) are shared with another buffer that is in use at the same command}}
+    %y = plan.buffer at 64 live [0, 1] owner "activations" : memref<16xf32>
+    // expected-note @+1 {{the other one}}
+    plan.call @layer(%x, %y) frame 64 path "h.0" : memref<16xf32>, memref<16xf32>
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
+      attributes {generator = "rows", ties = array<i64: -1>} {
+    %0 = nn.relu %x : tensor<16xf32>
+    plan.yield %0 : tensor<16xf32>
+  }
+  plan.sequence @layer(%x: memref<16xf32>, %y: memref<16xf32>) attributes {frame_bytes = 64 : i64} {
+    %t = plan.buffer at 0 live [0, 1] owner "activations" : memref<16xf32>
+    plan.launch @relu(%x, %t) : (memref<16xf32>, memref<16xf32>) -> ()
+    plan.launch @relu(%t, %y) : (memref<16xf32>, memref<16xf32>) -> ()
+    plan.end
+  }
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
+    %x = plan.buffer at 0 live [0, 1] owner "activations" {port = "x"} : memref<16xf32>
+    %y = plan.buffer at 64 live [0, 1] owner "activations" : memref<16xf32>
+    // expected-error @+1 {{H0913: bytes [256, 320) leave the frame of 256 bytes}}
+    plan.call @layer(%x, %y) frame 256 path "h.0" : memref<16xf32>, memref<16xf32>
+    plan.end
+  }
+}
+
+// -----
+
+// expected-error @+1 {{H0913: scratch begins at 192, inside the frames of 256 bytes}}
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 192 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
+    plan.end
+  }
+}
+
+// -----
+
+// expected-error @+1 {{H0913: the arena has 4096 bytes, frames and scratch need 4352}}
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 256 : i64, scratch_bytes_per_thread = 2048 : i64, owners = {}} {
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 256 : i64, scratch_bytes_per_thread = 64 : i64, owners = {}} {
+  // expected-error @+1 {{H0913: needs 128 bytes of scratch, there are 64}}
+  plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
+      attributes {generator = "rows", ties = array<i64: -1>,
+                  scratch_bytes = 128 : i64} {
+    %0 = nn.relu %x : tensor<16xf32>
+    plan.yield %0 : tensor<16xf32>
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.sequence @a(%i: index) attributes {frame_bytes = 0 : i64} {
+    plan.call @b(%i) frame 0 path "b" : index
+    plan.end
+  }
+  plan.sequence @b(%i: index) attributes {frame_bytes = 0 : i64} {
+    // expected-error @+1 {{H0913: is in a circle of calls: @a calls itself}}
+    plan.call @a(%i) frame 0 path "a" : index
+    plan.end
+  }
+}

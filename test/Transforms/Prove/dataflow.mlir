@@ -1,0 +1,226 @@
+// RUN: heddle-opt %s --split-input-file --prove-dataflow --verify-diagnostics
+
+// Nothing is wrong.
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
+      attributes {generator = "rows", ties = array<i64: -1>} {
+    %0 = nn.relu %x : tensor<16xf32>
+    plan.yield %0 : tensor<16xf32>
+  }
+  plan.sequence @layer(%x: memref<16xf32>, %y: memref<16xf32>) attributes {frame_bytes = 64 : i64} {
+    %t = plan.buffer at 0 live [0, 1] owner "activations" : memref<16xf32>
+    plan.launch @relu(%x, %t) : (memref<16xf32>, memref<16xf32>) -> ()
+    plan.launch @relu(%t, %y) : (memref<16xf32>, memref<16xf32>) -> ()
+    plan.end
+  }
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
+    %x = plan.buffer at 0 live [0, 3] owner "activations" {port = "x"} : memref<16xf32>
+    %a = plan.buffer at 64 live [0, 1] owner "activations" : memref<16xf32>
+    %b = plan.buffer at 128 live [1, 2] owner "activations" : memref<16xf32>
+    %c = plan.buffer at 64 live [2, 3] owner "activations" : memref<16xf32>
+    plan.launch @relu(%x, %a) : (memref<16xf32>, memref<16xf32>) -> ()
+    plan.call @layer(%a, %b) frame 192 path "h.0" : memref<16xf32>, memref<16xf32>
+    plan.launch @relu(%b, %c) : (memref<16xf32>, memref<16xf32>) -> ()
+    plan.end
+  }
+}
+
+// -----
+
+// Read before it is written.
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
+      attributes {generator = "rows", ties = array<i64: -1>} {
+    %0 = nn.relu %x : tensor<16xf32>
+    plan.yield %0 : tensor<16xf32>
+  }
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
+    %a = plan.buffer at 0 live [0, 0] owner "activations" : memref<16xf32>
+    %b = plan.buffer at 64 live [0, 0] owner "activations" : memref<16xf32>
+    // expected-error @+1 {{H0914: operand 0 is read, but its bytes [0, 64) were not written, or were overwritten by another buffer}}
+    plan.launch @relu(%a, %b) : (memref<16xf32>, memref<16xf32>) -> ()
+    plan.end
+  }
+}
+
+// -----
+
+// Overwritten by another buffer that stands at the same bytes.
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
+      attributes {generator = "rows", ties = array<i64: -1>} {
+    %0 = nn.relu %x : tensor<16xf32>
+    plan.yield %0 : tensor<16xf32>
+  }
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
+    %x = plan.buffer at 0 live [0, 3] owner "activations" {port = "x"} : memref<16xf32>
+    %a = plan.buffer at 64 live [0, 2] owner "activations" : memref<16xf32>
+    %b = plan.buffer at 64 live [1, 1] owner "activations" : memref<16xf32>
+    %d = plan.buffer at 192 live [2, 2] owner "activations" : memref<16xf32>
+    plan.launch @relu(%x, %a) : (memref<16xf32>, memref<16xf32>) -> ()
+    plan.launch @relu(%x, %b) : (memref<16xf32>, memref<16xf32>) -> ()
+    // expected-error @+1 {{H0914: operand 0 is read, but its bytes [64, 128) were not written, or were overwritten by another buffer}}
+    plan.launch @relu(%a, %d) : (memref<16xf32>, memref<16xf32>) -> ()
+    plan.end
+  }
+}
+
+// -----
+
+// Partly.
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
+      attributes {generator = "rows", ties = array<i64: -1>} {
+    %0 = nn.relu %x : tensor<16xf32>
+    plan.yield %0 : tensor<16xf32>
+  }
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
+    %x = plan.buffer at 0 live [0, 3] owner "activations" {port = "x"} : memref<16xf32>
+    %a = plan.buffer at 64 live [0, 2] owner "activations" : memref<16xf32>
+    %b = plan.buffer at 96 live [1, 1] owner "activations" : memref<16xf32>
+    %d = plan.buffer at 192 live [2, 2] owner "activations" : memref<16xf32>
+    plan.launch @relu(%x, %a) : (memref<16xf32>, memref<16xf32>) -> ()
+    plan.launch @relu(%x, %b) : (memref<16xf32>, memref<16xf32>) -> ()
+    // expected-error @+1 {{H0914: operand 0 is read, but its bytes [64, 128) were not written, or were overwritten by another buffer}}
+    plan.launch @relu(%a, %d) : (memref<16xf32>, memref<16xf32>) -> ()
+    plan.end
+  }
+}
+
+// -----
+
+// A callee's frame stands on a buffer that is still to be read.
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
+      attributes {generator = "rows", ties = array<i64: -1>} {
+    %0 = nn.relu %x : tensor<16xf32>
+    plan.yield %0 : tensor<16xf32>
+  }
+  plan.sequence @layer(%x: memref<16xf32>, %y: memref<16xf32>) attributes {frame_bytes = 64 : i64} {
+    %t = plan.buffer at 0 live [0, 1] owner "activations" : memref<16xf32>
+    plan.launch @relu(%x, %t) : (memref<16xf32>, memref<16xf32>) -> ()
+    plan.launch @relu(%t, %y) : (memref<16xf32>, memref<16xf32>) -> ()
+    plan.end
+  }
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
+    %x = plan.buffer at 0 live [0, 2] owner "activations" {port = "x"} : memref<16xf32>
+    %a = plan.buffer at 64 live [0, 2] owner "activations" : memref<16xf32>
+    %b = plan.buffer at 128 live [1, 1] owner "activations" : memref<16xf32>
+    %d = plan.buffer at 192 live [2, 2] owner "activations" : memref<16xf32>
+    plan.launch @relu(%x, %a) : (memref<16xf32>, memref<16xf32>) -> ()
+    plan.call @layer(%x, %b) frame 64 path "h.0" : memref<16xf32>, memref<16xf32>
+    // expected-error @+1 {{H0914: operand 0 is read, but its bytes [64, 128) were not written, or were overwritten by another buffer}}
+    plan.launch @relu(%a, %d) : (memref<16xf32>, memref<16xf32>) -> ()
+    plan.end
+  }
+}
+
+// -----
+
+// A callee that does not write what it is given for its result.
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
+      attributes {generator = "rows", ties = array<i64: -1>} {
+    %0 = nn.relu %x : tensor<16xf32>
+    plan.yield %0 : tensor<16xf32>
+  }
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
+    %x = plan.buffer at 0 live [0, 2] owner "activations" {port = "x"} : memref<16xf32>
+    %y = plan.buffer at 64 live [0, 2] owner "activations" : memref<16xf32>
+    %d = plan.buffer at 128 live [2, 2] owner "activations" : memref<16xf32>
+    plan.call @lazy(%x, %y) frame 192 path "h.0" : memref<16xf32>, memref<16xf32>
+    // expected-error @+1 {{H0914: operand 0 is read, but its bytes [64, 128) were not written, or were overwritten by another buffer}}
+    plan.launch @relu(%y, %d) : (memref<16xf32>, memref<16xf32>) -> ()
+    plan.end
+  }
+  plan.sequence @lazy(%x: memref<16xf32>, %y: memref<16xf32>) attributes {frame_bytes = 64 : i64} {
+    plan.end
+  }
+}
+
+// -----
+
+// Right in the first iteration, wrong in the second.
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
+      attributes {generator = "rows", ties = array<i64: -1>} {
+    %0 = nn.relu %x : tensor<16xf32>
+    plan.yield %0 : tensor<16xf32>
+  }
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
+    %x = plan.buffer at 0 live [0, 3] owner "activations" {port = "x"} : memref<16xf32>
+    %a = plan.buffer at 64 live [0, 3] owner "activations" : memref<16xf32>
+    %b = plan.buffer at 64 live [2, 3] owner "activations" : memref<16xf32>
+    %d = plan.buffer at 128 live [2, 3] owner "activations" : memref<16xf32>
+    plan.launch @relu(%x, %a) : (memref<16xf32>, memref<16xf32>) -> ()
+    plan.loop 2 {
+    ^bb0(%i: index):
+      // expected-error @+1 {{H0914: operand 0 is read, but its bytes [64, 128) were not written, or were overwritten by another buffer}}
+      plan.launch @relu(%a, %d) : (memref<16xf32>, memref<16xf32>) -> ()
+      plan.launch @relu(%x, %b) : (memref<16xf32>, memref<16xf32>) -> ()
+    }
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
+      attributes {generator = "rows", ties = array<i64: -1>} {
+    %0 = nn.relu %x : tensor<16xf32>
+    plan.yield %0 : tensor<16xf32>
+  }
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
+    %a = plan.buffer at 0 live [0, 0] owner "activations" : memref<16xf32>
+    %b = plan.buffer at 64 live [0, 0] owner "activations" : memref<16xf32>
+    // expected-error @+1 {{H0914: operand 1 is read, but its bytes [0, 64) were not written, or were overwritten by another buffer}}
+    plan.copy %b, %a : memref<16xf32>, memref<16xf32>
+    plan.end
+  }
+}
+
+// -----
+
+// States hold what earlier steps left.
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
+      attributes {generator = "rows", ties = array<i64: -1>} {
+    %0 = nn.relu %x : tensor<16xf32>
+    plan.yield %0 : tensor<16xf32>
+  }
+  plan.state @w at 0 : tensor<16xf32> {like = {}}
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
+    %w = plan.state_ref @w : memref<16xf32>
+    %a = plan.buffer at 0 live [0, 0] owner "activations" : memref<16xf32>
+    plan.launch @relu(%w, %a) : (memref<16xf32>, memref<16xf32>) -> ()
+    plan.end
+  }
+}

@@ -1,0 +1,73 @@
+// RUN: heddle-opt %s --train-optimizer | FileCheck %s
+// RUN: sed 's/gradient_clipping = 0.5/gradient_clipping = 0.0/' %s | heddle-opt --train-optimizer | FileCheck %s --check-prefix=UNCLIPPED
+// RUN: sed 's/decoupled = true/decoupled = false/' %s | heddle-opt --train-optimizer | FileCheck %s --check-prefix=COUPLED
+// RUN: sed 's/precision = "fp32"/precision = "bf16"/' %s | heddle-opt --train-optimizer | FileCheck %s --check-prefix=BF16
+// RUN: sed 's/accumulate = 1/accumulate = 2/; s/ batch = 1/ batch = 2/' %s | heddle-opt --train-optimizer | FileCheck %s --check-prefix=SUMS
+
+// UNCLIPPED-NOT: nn.clip_coefficient
+// UNCLIPPED: nn.adamw {{.*}} lr %{{[^ ]*}} bias %{{[^ ]*}}, %{{[^ ]*}} {beta1
+// COUPLED-NOT: decoupled,
+
+// With several micro-batches gradients are sums: they start from zero.
+// SUMS: %[[ZERO:.*]] = nn.fill 0.000000e+00 : () -> tensor<128xf32>
+// SUMS: nn.set @gradients.decay, %[[ZERO]]
+// SUMS: %[[ZERO:.*]] = nn.fill 0.000000e+00 : () -> tensor<64xf32>
+// SUMS: nn.set @gradients.no_decay, %[[ZERO]]
+// SUMS: nn.micro_batches
+
+// CHECK-LABEL: nn.model @m
+nn.model @m family "gpt2" phase "model" attributes {
+    strategy = #dist.strategy<{ batch = 1 : i64, accumulate = 1 : i64,
+        precision = "fp32", beta1 = 0.8 : f64, beta2 = 0.9 : f64,
+        eps = 0.125 : f64, weight_decay = 0.25 : f64, decoupled = true,
+        gradient_clipping = 0.5 : f64}>,
+    config = "{}", weights = {}} {
+  nn.state @loss role "accumulator" : tensor<f32>
+  nn.state @a role "parameter" : tensor<8x4xf32> {trainable, decays}
+  nn.state @a.grad role "gradient" : tensor<8x4xf32> {parameter = "a"}
+  nn.state @b role "parameter" : tensor<4xf32> {trainable}
+  nn.state @b.grad role "gradient" : tensor<4xf32> {parameter = "b"}
+  nn.state @c role "parameter" : tensor<5xf32> {trainable, decays}
+  nn.state @c.grad role "gradient" : tensor<5xf32> {parameter = "c"}
+  nn.state @a.bf16 role "compute-copy" : tensor<8x4xbf16> {parameter = "a"}
+  nn.state @b.bf16 role "compute-copy" : tensor<4xbf16> {parameter = "b"}
+  nn.state @c.bf16 role "compute-copy" : tensor<5xbf16> {parameter = "c"}
+  // A frozen parameter is in no bucket and has no moments.
+  nn.state @frozen role "parameter" : tensor<64xf32>
+  // CHECK-NOT: @frozen.exp_avg
+  // CHECK: nn.state @a.exp_avg role "exp_avg" : tensor<8x4xf32> {checkpointed, decays, parameter = "a"}
+  // CHECK: nn.state @a.exp_avg_sq role "exp_avg_sq" : tensor<8x4xf32> {checkpointed, decays, parameter = "a"}
+  // CHECK-NOT: @frozen
+  // Members are padded to 64 elements.
+  // CHECK: nn.bucket @parameters.decay [@a, @c] : tensor<128xf32>
+  // CHECK: nn.bucket @gradients.decay [@a.grad, @c.grad] : tensor<128xf32>
+  // CHECK: nn.bucket @exp_avg.decay [@a.exp_avg, @c.exp_avg] : tensor<128xf32>
+  // CHECK: nn.bucket @exp_avg_sq.decay [@a.exp_avg_sq, @c.exp_avg_sq] : tensor<128xf32>
+  // CHECK: nn.bucket @parameters.no_decay [@b] : tensor<64xf32>
+  // BF16: nn.bucket @copies.decay [@a.bf16, @c.bf16] : tensor<128xbf16>
+  // BF16: nn.bucket @copies.no_decay [@b.bf16] : tensor<64xbf16>
+
+  // CHECK: nn.step @train(%[[IDS:.*]]: tensor<1xi32>, %[[LR:.*]]: tensor<f32>, %[[C1:.*]]: tensor<f32>, %[[C2:.*]]: tensor<f32>) -> (tensor<f32>, tensor<f32>) attributes {arg_names = ["ids", "lr", "bias_correction1", "bias_correction2"], kind = "train", result_names = ["loss", "grad_norm"]} {
+  // CHECK-NOT: nn.fill
+  nn.step @train(%ids: tensor<1xi32>) -> tensor<f32> attributes {
+      kind = "train", arg_names = ["ids"], result_names = ["loss"]} {
+    nn.micro_batches 1 {
+    ^bb0(%i: index):
+      nn.return
+    }
+    // CHECK: %[[LOSS:.*]] = nn.get @loss
+    %loss = nn.get @loss : tensor<f32>
+    // One norm over all gradients; one clip; one update for each bucket.
+    // CHECK: %[[NORM:.*]] = nn.global_norm %{{.*}}, %{{.*}} : (tensor<128xf32>, tensor<64xf32>) -> tensor<f32>
+    // CHECK: %[[CLIP:.*]] = nn.clip_coefficient %[[NORM]] {max_norm = 5.000000e-01 : f64}
+    // CHECK: %[[P:.*]], %[[M:.*]], %[[V:.*]] = nn.adamw {{.*}} lr %[[LR]] bias %[[C1]], %[[C2]] clip %[[CLIP]] {beta1 = 8.000000e-01 : f64, beta2 = 9.000000e-01 : f64, decoupled, eps = 1.250000e-01 : f64, weight_decay = 2.500000e-01 : f64} : (tensor<128xf32>,
+    // CHECK: nn.set @parameters.decay, %[[P]]
+    // CHECK: nn.set @exp_avg.decay, %[[M]]
+    // CHECK: nn.set @exp_avg_sq.decay, %[[V]]
+    // BF16: %{{.*}}, %{{.*}}, %{{.*}}, %[[COPY:.*]] = nn.adamw {{.*}} -> (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<128xbf16>)
+    // BF16: nn.set @copies.decay, %[[COPY]]
+    // CHECK: nn.adamw {{.*}} weight_decay = 0.000000e+00 : f64} : (tensor<64xf32>,
+    // CHECK: nn.return %[[LOSS]], %[[NORM]]
+    nn.return %loss : tensor<f32>
+  }
+}
