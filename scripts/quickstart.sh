@@ -11,14 +11,16 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=build/release
 work=build/quickstart
 seed=7
-planned=2000 # Steps of training;
+planned=1500 # Steps of training;
 longest=180 # fewer where they would take more seconds.
 
 title() { printf '\n== %s ==\n' "$1"; }
 
 # Prints a command as the user would type it, and runs it.
 run() {
-  printf '$ %s\n' "$*"
+  printf '$'
+  printf ' %q' "$@"
+  printf '\n'
   "$@"
 }
 

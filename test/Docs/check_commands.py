@@ -37,24 +37,25 @@ def mask(line):
     line = re.sub(r"\b[0-9a-f]{32}\b", "HASH", line)
     line = re.sub(r"-?\d[\d.]*(e[+-]?\d+)?", "0", line)
     line = re.sub(r"\b([KMGT]i?)?(B|FLOP|FLOP/s)\b", "UNIT", line)
-    line = re.sub(r"\b(avx\w+|amx\w*)\b", "FEATURE", line)
+    line = re.sub(r"\((avx|amx|x86)[\w-]*\)", "FEATURE", line)
     return " ".join(line.split())
 
 
 def missing(expected, printed):
-    """The first expected line that was not printed where it should be."""
-    lines = iter(printed)
-    skips = False
-    for line in expected:
-        if line.strip() == "...":
-            skips = True
+    """The first line of the first block, between `...`, that was not printed."""
+    printed = [mask(line) for line in printed]
+    start, skips, block = 0, False, []
+    for line in expected + ["..."]:
+        if line.strip() != "...":
+            block.append(line)
             continue
-        wanted = mask(line)
-        found = any(wanted == mask(other) for other in lines) if skips \
-            else wanted == mask(next(lines, ""))
+        wanted = [mask(text) for text in block]
+        last = len(printed) - len(wanted) if skips else start
+        found = [at for at in range(start, last + 1)
+                 if printed[at:at + len(wanted)] == wanted]
         if not found:
-            return line
-        skips = False
+            return block[0]
+        start, skips, block = found[0] + len(wanted), True, []
     return None
 
 
