@@ -136,6 +136,12 @@ void SequenceEmitter::emitBlock(Block &block) {
       emitCall(call);
     if (auto loop = dyn_cast<nn::MicroBatchesOp>(op))
       emitLoop(loop);
+    if (auto get = dyn_cast<nn::GetOp>(op); get && storage.needsCopy(get)) {
+      Root source = storage.rootOf(get.getValue());
+      source.kind = Root::Kind::State;
+      source.name = get.getState();
+      copy(get.getLoc(), valueFor(get.getValue()), bufferOf(source));
+    }
     if (auto set = dyn_cast<nn::SetOp>(op); set && storage.needsCopy(set)) {
       Root target = storage.rootOf(set.getValue());
       target.kind = Root::Kind::State;

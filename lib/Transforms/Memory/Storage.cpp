@@ -70,8 +70,13 @@ void Storage::assignResults(Operation *op, ArrayRef<int64_t> tied) {
 
 void Storage::assign(Block &block) {
   for (Operation &op : block) {
-    if (auto get = dyn_cast<nn::GetOp>(op))
-      addRoot(Root::Kind::State, get.getValue(), 0, get.getState());
+    if (auto get = dyn_cast<nn::GetOp>(op)) {
+      bool stale = isStale(get);
+      addRoot(stale ? Root::Kind::Frame : Root::Kind::State, get.getValue(), 0,
+              stale ? "" : get.getState());
+      if (stale)
+        copies.insert({get, 0});
+    }
     if (auto slice = dyn_cast<nn::MicroBatchOp>(op))
       addRoot(Root::Kind::Slice, slice.getOutput(), indexOf(slice.getInput()));
     if (auto launch = dyn_cast<planir::LaunchOp>(op))
@@ -103,18 +108,58 @@ void Storage::forward(Block &block) {
     forwardReturn(terminator);
 }
 
-/// Whether an old value of the state is read after `definition`, which would
-/// overwrite it, and before the set. Reads of the state are looked for in the
-/// block of the set; a definition elsewhere counts as before all of them.
+/// Whether two names of states or buckets have a state in common.
+bool Storage::overlap(StringRef first, StringRef second) const {
+  auto statesOf = [&](StringRef name) -> SmallVector<StringRef> {
+    auto bucket = symbols.lookup<nn::BucketOp>(name);
+    if (!bucket)
+      return {name};
+    return llvm::map_to_vector(
+        bucket.getMembers().getAsRange<FlatSymbolRefAttr>(),
+        [](FlatSymbolRefAttr member) { return member.getValue(); });
+  };
+  if (first == second)
+    return true;
+  SmallVector<StringRef> states = statesOf(second);
+  return llvm::any_of(statesOf(first), [&](StringRef state) {
+    return llvm::is_contained(states, state);
+  });
+}
+
+/// Whether the value that was read is used after its state was written: then
+/// it must be copied while it is there.
+bool Storage::isStale(nn::GetOp get) const {
+  Block *block = get->getBlock();
+  WalkResult walk = function->walk([&](nn::SetOp set) {
+    Operation *written = block->findAncestorOpInBlock(*set);
+    if (!written || !get->isBeforeInBlock(written) ||
+        !overlap(get.getState(), set.getState()))
+      return WalkResult::advance();
+    for (Operation *user : get.getValue().getUsers()) {
+      Operation *here = block->findAncestorOpInBlock(*user);
+      // A loop that writes the state reads it again in its next iteration.
+      if (written == set ? written->isBeforeInBlock(here)
+                         : !here->isBeforeInBlock(written))
+        return WalkResult::interrupt();
+    }
+    return WalkResult::advance();
+  });
+  return walk.wasInterrupted();
+}
+
+/// Whether an old value of the state is read by `definition`, which would
+/// overwrite it, or after it and before the set. Reads of the state are looked
+/// for in the block of the set; a definition elsewhere counts as before all of
+/// them.
 bool Storage::readLater(nn::SetOp set, Operation *definition) {
   for (auto get : set->getBlock()->getOps<nn::GetOp>()) {
-    if (get.getState() != set.getState())
+    if (!overlap(get.getState(), set.getState()) || copies.contains({get, 0}))
       continue;
     for (Operation *user : get.getValue().getUsers()) {
       Operation *here = set->getBlock()->findAncestorOpInBlock(*user);
-      if (here && get->isBeforeInBlock(set) && here != definition &&
+      if (here && get->isBeforeInBlock(set) &&
           (definition->getBlock() != set->getBlock() ||
-           definition->isBeforeInBlock(here)))
+           !here->isBeforeInBlock(definition)))
         return true;
     }
   }

@@ -50,8 +50,9 @@ public:
   llvm::SmallVectorImpl<Root> &all() { return roots; }
 
   /// Whether the value must be copied to where this operation wants it: a
-  /// state (nn.set), a port (nn.keep), or the place of a result (nn.return,
-  /// operand `index`).
+  /// state (nn.set), a port (nn.keep), the place of a result (nn.return,
+  /// operand `index`), or, when its state is written too early, out of it
+  /// (nn.get).
   bool needsCopy(mlir::Operation *op, unsigned index = 0) {
     return copies.contains({op, index});
   }
@@ -83,6 +84,8 @@ private:
   void forwardSet(nn::SetOp set);
   void keep(nn::KeepOp keep);
   void forwardReturn(nn::ReturnOp terminator);
+  bool overlap(llvm::StringRef first, llvm::StringRef second) const;
+  bool isStale(nn::GetOp get) const;
   bool readLater(nn::SetOp set, mlir::Operation *definition);
   void number(mlir::Block &block);
   void findLifetimes(llvm::function_ref<int64_t(llvm::StringRef)> frameOf);
