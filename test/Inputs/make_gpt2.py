@@ -92,12 +92,25 @@ def damage(args, tensors):
         tensors[f"{args.prefix}h.{args.layers}.ln_1.weight"] = ("F32", value)
 
 
-def write_safetensors(path, tensors):
+def damage_header(fault, header):
+    """Applies one fault to the header: what it says of the data is not so."""
+    tensors = [entry for name, entry in header.items() if name[0] != "_"]
+    begin, end = tensors[1]["data_offsets"]
+    if fault == "overlap":
+        tensors[1]["data_offsets"] = [begin - 64, end - 64]
+    elif fault == "lie":
+        tensors[1]["shape"][0] += 1
+    elif fault == "hole":
+        tensors[1]["data_offsets"] = [begin + 64, end + 64]
+
+
+def write_safetensors(path, tensors, fault=None):
     header, offset = {"__metadata__": {"format": "pt"}}, 0
     for name, (dtype, value) in tensors.items():
         header[name] = {"dtype": dtype, "shape": list(value.shape),
                         "data_offsets": [offset, offset + value.nbytes]}
         offset += value.nbytes
+    damage_header(fault, header)
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     with open(path, "wb") as file:
@@ -109,7 +122,8 @@ def write_safetensors(path, tensors):
 
 def write_weights(args, tensors):
     if args.shards == 1:
-        write_safetensors(os.path.join(args.dir, "model.safetensors"), tensors)
+        write_safetensors(os.path.join(args.dir, "model.safetensors"), tensors,
+                          args.fault)
         return
     names = list(tensors)
     weight_map = {}
@@ -188,7 +202,8 @@ def main():
                         metavar="KEY=JSON", help="another key of config.json")
     parser.add_argument("--config-only", action="store_true")
     parser.add_argument("--break", dest="fault",
-                        choices=["missing", "shape", "dtype", "extra"])
+                        choices=["missing", "shape", "dtype", "extra",
+                                 "overlap", "lie", "hole"])
     args = parser.parse_args()
     os.makedirs(args.dir, exist_ok=True)
     with open(os.path.join(args.dir, "config.json"), "w") as file:
