@@ -155,17 +155,19 @@ static LogicalResult verifyNames(Operation *op, std::optional<ArrayAttr> names,
   return success();
 }
 
-/// The terminator must return what the function's type says.
+/// One block, whose terminator returns what the function's type says.
 template <typename OpT> static LogicalResult verifyReturns(OpT op) {
-  for (Block &block : op.getBody()) {
-    auto terminator = dyn_cast<ReturnOp>(block.back());
-    if (!terminator)
-      return op.emitOpError("must end in nn.return");
-    if (terminator.getOperandTypes() != TypeRange(op.getResultTypes()))
-      return terminator.emitOpError("returns ")
-             << terminator.getOperandTypes() << " from a function of "
-             << TypeRange(op.getResultTypes());
-  }
+  if (!op.getBody().hasOneBlock())
+    return op.emitOpError("must have a body of one block");
+  auto terminator = op.getBody().front().empty()
+                        ? ReturnOp()
+                        : dyn_cast<ReturnOp>(op.getBody().front().back());
+  if (!terminator)
+    return op.emitOpError("must end in nn.return");
+  if (terminator.getOperandTypes() != TypeRange(op.getResultTypes()))
+    return terminator.emitOpError("returns ")
+           << terminator.getOperandTypes() << " from a function of "
+           << TypeRange(op.getResultTypes());
   return success();
 }
 

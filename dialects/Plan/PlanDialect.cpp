@@ -102,7 +102,11 @@ LogicalResult KernelOp::verify() {
   }
   if (getBody().empty())
     return success();
-  auto yield = dyn_cast<YieldOp>(getBody().back().back());
+  if (!getBody().hasOneBlock())
+    return emitOpError("must have a body of one block");
+  auto yield = getBody().front().empty()
+                   ? YieldOp()
+                   : dyn_cast<YieldOp>(getBody().front().back());
   if (!yield || yield.getOperandTypes() != TypeRange(getResultTypes()))
     return emitOpError("must yield values of types ")
            << TypeRange(getResultTypes());
@@ -171,7 +175,7 @@ void SequenceOp::build(OpBuilder &builder, OperationState &state,
 }
 
 LogicalResult SequenceOp::verify() {
-  if (getBody().empty() || getBody().front().empty() ||
+  if (!getBody().hasOneBlock() || getBody().front().empty() ||
       !isa<EndOp>(getBody().front().back()))
     return emitOpError("must end in plan.end");
   return verifyCount(*this, getFrameBytes(), "frame_bytes");

@@ -75,6 +75,22 @@ static LogicalResult verifyIds(nn::FuncOp function, unsigned argument,
          << function.getArgumentTypes()[argument];
 }
 
+/// Training and evaluation sum the result `losses`: f32, one for each token.
+static LogicalResult verifyLosses(nn::FuncOp function) {
+  unsigned found = 0;
+  for (auto [name, type] :
+       llvm::zip(function.getResultNamesAttr().getAsValueRange<StringAttr>(),
+                 function.getResultTypes()))
+    if (FloatType element = floatElement(type);
+        name == "losses" && element && element.isF32())
+      ++found;
+  if (found == 1)
+    return success();
+  return function.emitError(code)
+         << "the program \"" << *function.getProgram()
+         << "\" must have one result \"losses\", a tensor of f32";
+}
+
 static LogicalResult verifyProgram(nn::FuncOp function,
                                    const dist::Strategy &strategy) {
   StringRef program = *function.getProgram();
@@ -98,7 +114,7 @@ static LogicalResult verifyProgram(nn::FuncOp function,
         failed(verifyIds(function, index, strategy)))
       return failure();
   }
-  return success();
+  return program == "generate" ? success() : verifyLosses(function);
 }
 
 namespace {

@@ -179,6 +179,22 @@ nn.model @m family "gpt2" phase "train" attributes {
 
 nn.model @m family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  // expected-error @+1 {{'nn.func' op must have a body of one block}}
+  nn.func @f(index)
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  // expected-error @+1 {{'nn.step' op must have a body of one block}}
+  nn.step @s() attributes {kind = "eval", arg_names = [], result_names = []}
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   // expected-error @+1 {{'nn.step' op has unknown kind "serve"; known are train, eval, generate}}
   nn.step @s() attributes {kind = "serve", arg_names = [], result_names = []} {
     nn.return

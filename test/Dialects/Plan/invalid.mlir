@@ -362,6 +362,16 @@ plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  // expected-error @+1 {{'plan.sequence' op must end in plan.end}}
+  plan.sequence @s() attributes {frame_bytes = 0 : i64}
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   // expected-error @+1 {{'plan.sequence' op frame_bytes is negative: -1}}
   plan.sequence @s() attributes {frame_bytes = -1 : i64} {
     plan.end

@@ -124,3 +124,14 @@ nn.model @serve family "gpt2" phase "import" attributes {
     nn.return %ids : tensor<1x4xi32>
   }
 }
+
+// -----
+
+nn.model @lossless family "gpt2" phase "import" attributes {
+    strategy = #dist.strategy<{seq = 4 : i64}>, config = "{}", weights = {}} {
+  // expected-error @+1 {{H0396: the program "eval" must have one result "losses", a tensor of f32}}
+  nn.func @forward(%ids: tensor<1x4xi32>) -> tensor<1x4xi32>
+      attributes {program = "eval", arg_names = ["ids"], result_names = ["losses"]} {
+    nn.return %ids : tensor<1x4xi32>
+  }
+}
