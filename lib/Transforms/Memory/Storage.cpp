@@ -20,6 +20,7 @@ Storage::Storage(FunctionOpInterface function, const SymbolTable &symbols,
                  function_ref<int64_t(StringRef)> frameOf)
     : function(function), symbols(symbols) {
   Block &body = function.getFunctionBody().front();
+  findAccesses();
   assignArguments();
   assign(body);
   forward(body);
@@ -108,43 +109,52 @@ void Storage::forward(Block &block) {
     forwardReturn(terminator);
 }
 
-/// Whether two names of states or buckets have a state in common.
-bool Storage::overlap(StringRef first, StringRef second) const {
-  auto statesOf = [&](StringRef name) -> SmallVector<StringRef> {
-    auto bucket = symbols.lookup<nn::BucketOp>(name);
-    if (!bucket)
-      return {name};
-    return llvm::map_to_vector(
-        bucket.getMembers().getAsRange<FlatSymbolRefAttr>(),
-        [](FlatSymbolRefAttr member) { return member.getValue(); });
-  };
-  if (first == second)
-    return true;
-  SmallVector<StringRef> states = statesOf(second);
-  return llvm::any_of(statesOf(first), [&](StringRef state) {
-    return llvm::is_contained(states, state);
+/// The states that a name stands for: a bucket's members, or the state itself.
+ArrayRef<StringRef> Storage::statesOf(StringRef name) {
+  SmallVector<StringRef> &states = members[name];
+  if (!states.empty())
+    return states;
+  if (auto bucket = symbols.lookup<nn::BucketOp>(name))
+    for (auto member : bucket.getMembers().getAsRange<FlatSymbolRefAttr>())
+      states.push_back(member.getValue());
+  else
+    states.push_back(name);
+  return states;
+}
+
+/// Notes for every state which operations read and write it, alone or as the
+/// member of a bucket.
+void Storage::findAccesses() {
+  function->walk([&](Operation *op) {
+    if (auto get = dyn_cast<nn::GetOp>(op))
+      for (StringRef state : statesOf(get.getState()))
+        reads[state].push_back(get);
+    if (auto set = dyn_cast<nn::SetOp>(op))
+      for (StringRef state : statesOf(set.getState()))
+        writes[state].push_back(set);
   });
 }
 
 /// Whether the value that was read is used after its state was written: then
 /// it must be copied while it is there.
-bool Storage::isStale(nn::GetOp get) const {
+bool Storage::isStale(nn::GetOp get) {
   Block *block = get->getBlock();
-  WalkResult walk = function->walk([&](nn::SetOp set) {
-    Operation *written = block->findAncestorOpInBlock(*set);
-    if (!written || !get->isBeforeInBlock(written) ||
-        !overlap(get.getState(), set.getState()))
-      return WalkResult::advance();
-    for (Operation *user : get.getValue().getUsers()) {
-      Operation *here = block->findAncestorOpInBlock(*user);
-      // A loop that writes the state reads it again in its next iteration.
-      if (written == set ? written->isBeforeInBlock(here)
-                         : !here->isBeforeInBlock(written))
-        return WalkResult::interrupt();
+  DenseSet<Operation *> seen;
+  for (StringRef state : statesOf(get.getState()))
+    for (nn::SetOp set : writes[state]) {
+      Operation *written = block->findAncestorOpInBlock(*set);
+      if (!seen.insert(set).second || !written ||
+          !get->isBeforeInBlock(written))
+        continue;
+      for (Operation *user : get.getValue().getUsers()) {
+        Operation *here = block->findAncestorOpInBlock(*user);
+        // A loop that writes the state reads it again in its next iteration.
+        if (written == set ? written->isBeforeInBlock(here)
+                           : !here->isBeforeInBlock(written))
+          return true;
+      }
     }
-    return WalkResult::advance();
-  });
-  return walk.wasInterrupted();
+  return false;
 }
 
 /// Whether an old value of the state is read by `definition`, which would
@@ -152,17 +162,20 @@ bool Storage::isStale(nn::GetOp get) const {
 /// for in the block of the set; a definition elsewhere counts as before all of
 /// them.
 bool Storage::readLater(nn::SetOp set, Operation *definition) {
-  for (auto get : set->getBlock()->getOps<nn::GetOp>()) {
-    if (!overlap(get.getState(), set.getState()) || copies.contains({get, 0}))
-      continue;
-    for (Operation *user : get.getValue().getUsers()) {
-      Operation *here = set->getBlock()->findAncestorOpInBlock(*user);
-      if (here && get->isBeforeInBlock(set) &&
-          (definition->getBlock() != set->getBlock() ||
-           !here->isBeforeInBlock(definition)))
-        return true;
+  DenseSet<Operation *> seen;
+  for (StringRef state : statesOf(set.getState()))
+    for (nn::GetOp get : reads[state]) {
+      if (!seen.insert(get).second || get->getBlock() != set->getBlock() ||
+          copies.contains({get, 0}))
+        continue;
+      for (Operation *user : get.getValue().getUsers()) {
+        Operation *here = set->getBlock()->findAncestorOpInBlock(*user);
+        if (here && get->isBeforeInBlock(set) &&
+            (definition->getBlock() != set->getBlock() ||
+             !here->isBeforeInBlock(definition)))
+          return true;
+      }
     }
-  }
   return false;
 }
 

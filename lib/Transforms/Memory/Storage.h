@@ -14,6 +14,7 @@
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringMap.h"
 
 namespace heddle::memory {
 
@@ -84,8 +85,9 @@ private:
   void forwardSet(nn::SetOp set);
   void keep(nn::KeepOp keep);
   void forwardReturn(nn::ReturnOp terminator);
-  bool overlap(llvm::StringRef first, llvm::StringRef second) const;
-  bool isStale(nn::GetOp get) const;
+  bool isStale(nn::GetOp get);
+  llvm::ArrayRef<llvm::StringRef> statesOf(llvm::StringRef name);
+  void findAccesses();
   bool readLater(nn::SetOp set, mlir::Operation *definition);
   void number(mlir::Block &block);
   void findLifetimes(llvm::function_ref<int64_t(llvm::StringRef)> frameOf);
@@ -96,6 +98,9 @@ private:
   const mlir::SymbolTable &symbols; ///< Of the model.
   llvm::SmallVector<Root> roots;
   llvm::DenseMap<mlir::Value, int64_t> rootIndex;
+  llvm::StringMap<llvm::SmallVector<llvm::StringRef>> members;
+  llvm::StringMap<llvm::SmallVector<nn::GetOp>> reads;
+  llvm::StringMap<llvm::SmallVector<nn::SetOp>> writes;
   llvm::DenseSet<Place> copies;
   llvm::DenseMap<Place, int64_t> ports;
   llvm::DenseMap<mlir::Operation *, int64_t> positions;
