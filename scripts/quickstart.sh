@@ -12,7 +12,7 @@ build=build/release
 work=build/quickstart
 seed=7
 planned=1500 # Steps of training;
-longest=180 # fewer where they would take more seconds.
+longest=210 # fewer where they would take more seconds.
 
 title() { printf '\n== %s ==\n' "$1"; }
 
