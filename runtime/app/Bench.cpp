@@ -35,21 +35,22 @@ struct KernelTime {
 
 static void addTimes(const plan::Plan &plan, const CommandList &commands,
                      const std::vector<LaunchTime> &times,
-                     std::map<int64_t, KernelTime> &sums) {
+                     std::map<std::string, KernelTime> &sums) {
   for (size_t i = 0; i < commands.size(); ++i) {
     const LaunchInfo &info = commands.info(i);
-    KernelTime &sum = sums[info.kernel];
-    sum.name = launchName(plan, info);
+    std::string name = launchName(plan, info);
+    KernelTime &sum = sums[name];
+    sum.name = name;
     sum.seconds += double(times[i].end - times[i].begin) * 1e-9;
     sum.launches += 1;
-    if (info.kernel >= 0) {
-      sum.flops += plan.kernels[info.kernel].flops;
-      sum.bytes += plan.kernels[info.kernel].bytes;
+    if (info.kernel() >= 0) {
+      sum.flops += plan.kernels[info.kernel()].flops;
+      sum.bytes += plan.kernels[info.kernel()].bytes;
     }
   }
 }
 
-static void printKernels(const std::map<int64_t, KernelTime> &sums,
+static void printKernels(const std::map<std::string, KernelTime> &sums,
                          int64_t steps) {
   std::vector<KernelTime> sorted;
   double total = 0;
@@ -103,7 +104,7 @@ int heddle::rt::runBench(const BenchOptions &options) {
   loadWeights(job, options.job);
   const CommandList &commands = steps.program().commands();
   std::vector<LaunchTime> times(options.kernels ? commands.size() : 0);
-  std::map<int64_t, KernelTime> sums;
+  std::map<std::string, KernelTime> sums;
   std::vector<double> seconds, processor;
   for (int64_t i = 0; i < options.warmup + options.steps; ++i) {
     fillTokens(steps, i);

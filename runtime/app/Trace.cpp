@@ -17,11 +17,38 @@ using namespace heddle::rt;
 /// A viewer shows some steps well, and all of a long run not at all.
 static constexpr size_t maxSteps = 8;
 
+/// A collective as `all_reduce data,seq for optimizer`.
+static std::string describe(const plan::Command &command) {
+  std::string text = plan::collectiveName(command.collective->kind);
+  for (size_t i = 0; i < command.collective->axes.size(); ++i)
+    text += (i == 0 ? " " : ",") + command.collective->axes[i];
+  return command.path.empty() ? text : text + " for " + command.path;
+}
+
 std::string heddle::rt::launchName(const plan::Plan &plan,
                                    const LaunchInfo &info) {
-  if (info.kernel >= 0)
-    return plan.kernels[info.kernel].name;
-  return info.kernel == -1 ? "copy" : "fill";
+  using Kind = plan::Command::Kind;
+  const plan::Command &command = *info.command;
+  switch (command.kind) {
+  case Kind::Launch:
+    return plan.kernels[command.target].name;
+  case Kind::Copy:
+    return "copy";
+  case Kind::Fill:
+    return "fill";
+  case Kind::Collective:
+    return describe(command);
+  case Kind::Wait:
+    return "wait " + describe(*info.awaited);
+  case Kind::Send:
+    return "send " + command.channel->name;
+  case Kind::Receive:
+    return "receive " + command.channel->name;
+  case Kind::Flush:
+    return "flush " + command.channel->name;
+  default:
+    return "";
+  }
 }
 
 Trace::Trace(const std::string &path, const LoadedProgram &program)
@@ -55,9 +82,9 @@ std::string Trace::write(const plan::Plan &plan) {
     const LaunchTime *of = times.data() + s * commands.size();
     for (size_t i = 0; i < commands.size(); ++i) {
       const LaunchInfo &info = commands.info(i);
-      json arguments = {{"step", steps[s]}, {"path", std::string(info.path)}};
-      if (info.kernel >= 0) {
-        const plan::Kernel &kernel = plan.kernels[info.kernel];
+      json arguments = {{"step", steps[s]}, {"path", info.path()}};
+      if (info.kernel() >= 0) {
+        const plan::Kernel &kernel = plan.kernels[info.kernel()];
         arguments["ops"] = kernel.ops;
         arguments["flops"] = kernel.flops;
         arguments["bytes"] = kernel.bytes;

@@ -10,8 +10,10 @@
 #include "heddle/runtime/io/Diagnostic.h"
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstring>
+#include <sstream>
 
 using namespace heddle;
 using namespace heddle::rt;
@@ -19,6 +21,7 @@ using namespace heddle::rt;
 using plan::Command;
 using plan::Ref;
 using plan::Space;
+using plan::Term;
 
 [[noreturn]] static void malformed(const std::string &what) {
   fail("H0385", "the plan is malformed: " + what, "compile the binary again");
@@ -61,8 +64,9 @@ namespace heddle::rt {
 class Resolver {
 public:
   Resolver(const plan::Plan &plan, const KernelImage &image,
-           const Regions &regions, CommandList &list)
-      : plan(plan), regions(regions), list(list) {
+           const Regions &regions, const Participant &participant,
+           CommandList &list)
+      : plan(plan), regions(regions), participant(participant), list(list) {
     functions.reserve(plan.kernels.size());
     for (const plan::Kernel &kernel : plan.kernels) {
       functions.push_back(image.find(kernel.name));
@@ -83,27 +87,38 @@ private:
     std::vector<int64_t> scalars;
     int64_t frame = 0;
     int64_t loopIndex = 0;
+    int64_t slot = 0;
     int depth = 0;
   };
 
   void walk(int64_t number, const Context &context);
-  void enter(const Command &command, const Context &context, int64_t iteration,
-             bool isLoop);
-  void append(const Command &command, const Context &context);
-  std::pair<Space, int64_t> locate(const Ref &ref, const Context &context,
-                                   int64_t iteration) const;
-  int64_t scalar(const plan::Scalar &scalar, const Context &context,
-                 int64_t iteration) const;
+  void enter(const Command &command, const Context &context, int64_t target);
+  void enterLoop(const Command &command, Context context);
+  void enterFragments(const Command &command, Context context);
+  std::pair<Space, int64_t> locate(const Ref &ref,
+                                   const Context &context) const;
+  int64_t sum(int64_t constant, const std::vector<Term> &terms,
+              const Context &context) const;
   char *address(const Ref &ref, const Context &context) const;
+  void appendLaunch(const Command &command, const Context &context);
+  int64_t appendCollective(const Command &command, const Context &context);
+  void appendWait(const Command &command, const plan::Sequence &sequence,
+                  const std::vector<int64_t> &tokens);
+  void appendTransfer(const Command &command, const Context &context);
+  void append(const Command &command, CommandList::Message message,
+              const Command *awaited = nullptr);
+  Communication &communication(const Command &command) const;
 
   const plan::Plan &plan;
   const Regions &regions;
+  const Participant &participant;
   CommandList &list;
   std::vector<KernelFunction> functions;
   std::vector<std::pair<size_t, size_t>> starts; ///< Into refs and scalars.
 };
 
 void Resolver::resolve(const plan::Program &program, int64_t threads) {
+  list.communication = participant.communication;
   walk(program.sequence, Context());
   // The tables have stopped growing: their addresses hold from here on.
   for (size_t i = 0; i < starts.size(); ++i) {
@@ -128,41 +143,102 @@ void Resolver::walk(int64_t number, const Context &context) {
     malformed("a call of '" + sequence.name + "' lacks arguments");
   inside(regions.arena, regions.arenaBytes, context.frame, sequence.frameBytes,
          "the frame of '" + sequence.name + "'");
-  for (const Command &command : sequence.commands) {
+  // What each command has started, where that is a collective.
+  std::vector<int64_t> tokens;
+  for (size_t i = 0; i < sequence.commands.size(); ++i) {
+    const Command &command = sequence.commands[i];
     switch (command.kind) {
     case Command::Kind::Launch:
     case Command::Kind::Copy:
     case Command::Kind::Fill:
-      append(command, context);
+      appendLaunch(command, context);
       break;
     case Command::Kind::Call:
-      enter(command, context, context.loopIndex, /*isLoop=*/false);
+      enter(command, context, command.target);
       break;
     case Command::Kind::Loop:
-      for (int64_t i = 0; i < command.count; ++i)
-        enter(command, context, i, /*isLoop=*/true);
+      enterLoop(command, context);
+      break;
+    case Command::Kind::Fragments:
+      enterFragments(command, context);
+      break;
+    case Command::Kind::Collective:
+      tokens.resize(sequence.commands.size(), -1);
+      tokens[i] = appendCollective(command, context);
+      break;
+    case Command::Kind::Wait:
+      appendWait(command, sequence, tokens);
+      break;
+    case Command::Kind::Send:
+    case Command::Kind::Receive:
+    case Command::Kind::Flush:
+      appendTransfer(command, context);
       break;
     }
   }
 }
 
+/// Runs `target` on the command's operands as the context sees them.
 void Resolver::enter(const Command &command, const Context &context,
-                     int64_t iteration, bool isLoop) {
+                     int64_t target) {
   Context inner;
   for (const Ref &ref : command.refs)
-    inner.args.push_back(locate(ref, context, iteration));
+    inner.args.push_back(locate(ref, context));
   for (const plan::Scalar &value : command.scalars)
-    inner.scalars.push_back(scalar(value, context, iteration));
+    inner.scalars.push_back(sum(value.constant, value.terms, context));
   inner.frame = context.frame + command.frameOffset;
-  inner.loopIndex = isLoop ? iteration : context.loopIndex;
+  inner.loopIndex = context.loopIndex;
+  inner.slot = context.slot;
   inner.depth = context.depth + 1;
-  walk(command.target, inner);
+  walk(target, inner);
 }
 
+void Resolver::enterLoop(const Command &command, Context context) {
+  for (context.loopIndex = 0; context.loopIndex < command.count;
+       ++context.loopIndex)
+    enter(command, context, command.target);
+}
+
+/// A word of a schedule's line: `F12` is micro-batch 12 of kind `F`, `B3/1`
+/// micro-batch 3 of kind `B/1`.
+static std::pair<std::string, int64_t> parseFragment(const std::string &word) {
+  size_t digits = word.find_first_not_of("0123456789", 1);
+  std::string kind = word.substr(0, 1);
+  if (digits != std::string::npos)
+    kind += word.substr(digits);
+  int64_t microBatch = -1;
+  const char *first = word.data() + 1;
+  const char *last = word.data() + std::min(digits, word.size());
+  auto [end, error] = std::from_chars(first, last, microBatch);
+  if (error != std::errc() || end != last)
+    malformed("its schedule has a fragment '" + word + "'");
+  return {kind, microBatch};
+}
+
+void Resolver::enterFragments(const Command &command, Context context) {
+  std::istringstream words(command.line);
+  for (std::string word; words >> word;) {
+    auto [kind, microBatch] = parseFragment(word);
+    auto isMeant = [&, &kind = kind](const plan::Fragment &fragment) {
+      return fragment.kind == kind;
+    };
+    auto fragment = std::find_if(command.fragments.begin(),
+                                 command.fragments.end(), isMeant);
+    if (fragment == command.fragments.end() || fragment->slots < 1)
+      malformed("its schedule has a fragment '" + word + "'");
+    context.loopIndex = microBatch;
+    context.slot = microBatch % fragment->slots;
+    enter(command, context, fragment->sequence);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Operands
+//===----------------------------------------------------------------------===//
+
 std::pair<Space, int64_t> Resolver::locate(const Ref &ref,
-                                           const Context &context,
-                                           int64_t iteration) const {
-  int64_t offset = ref.offset + ref.stride * iteration;
+                                           const Context &context) const {
+  int64_t offset = sum(ref.offset, ref.terms, context);
   if (ref.space == Space::Persistent)
     return {Space::Persistent, offset};
   if (ref.space == Space::Frame)
@@ -175,7 +251,7 @@ std::pair<Space, int64_t> Resolver::locate(const Ref &ref,
 }
 
 char *Resolver::address(const Ref &ref, const Context &context) const {
-  auto [space, offset] = locate(ref, context, context.loopIndex);
+  auto [space, offset] = locate(ref, context);
   if (space == Space::Persistent)
     return inside(regions.persistent, regions.persistentBytes, offset,
                   ref.bytes, "an operand");
@@ -183,70 +259,169 @@ char *Resolver::address(const Ref &ref, const Context &context) const {
                 "an operand");
 }
 
-int64_t Resolver::scalar(const plan::Scalar &scalar, const Context &context,
-                         int64_t iteration) const {
-  switch (scalar.kind) {
-  case plan::Scalar::Kind::Constant:
-    return scalar.value;
-  case plan::Scalar::Kind::LoopIndex:
-    return iteration;
-  case plan::Scalar::Kind::Arg:
-    break;
+int64_t Resolver::sum(int64_t constant, const std::vector<Term> &terms,
+                      const Context &context) const {
+  for (const Term &term : terms) {
+    int64_t value = 0;
+    switch (term.kind) {
+    case Term::Kind::LoopIndex:
+      value = context.loopIndex;
+      break;
+    case Term::Kind::Slot:
+      value = context.slot;
+      break;
+    case Term::Kind::Coordinate:
+      value = plan.mesh.coordinate(participant.rank, term.axes);
+      break;
+    case Term::Kind::Arg:
+      if (term.value < 0 || term.value >= int64_t(context.scalars.size()))
+        malformed("an operand names an integer argument that is not there");
+      value = context.scalars[term.value];
+      break;
+    }
+    constant += value * term.factor;
   }
-  if (scalar.value < 0 || scalar.value >= int64_t(context.scalars.size()))
-    malformed("a launch names an integer argument that is not there");
-  return context.scalars[scalar.value];
+  return constant;
 }
 
-void Resolver::append(const Command &command, const Context &context) {
+//===----------------------------------------------------------------------===//
+// Entries
+//===----------------------------------------------------------------------===//
+
+void Resolver::appendLaunch(const Command &command, const Context &context) {
   starts.emplace_back(list.refs.size(), list.scalars.size());
   Launch launch;
-  LaunchInfo info;
-  info.path = command.path;
   if (command.kind == Command::Kind::Launch) {
     if (command.target < 0 || command.target >= int64_t(functions.size()))
       malformed("there is no kernel " + std::to_string(command.target));
     launch.function = functions[command.target];
-    info.kernel = command.target;
     for (const plan::Scalar &value : command.scalars)
-      list.scalars.push_back(scalar(value, context, context.loopIndex));
+      list.scalars.push_back(sum(value.constant, value.terms, context));
   } else {
     bool isCopy = command.kind == Command::Kind::Copy;
     if (command.refs.size() != (isCopy ? 2 : 1) ||
         command.refs[0].bytes != command.refs.back().bytes)
       malformed("a copy or fill has the wrong operands");
     launch.function = isCopy ? copyKernel : fillKernel;
-    info.kernel = isCopy ? -1 : -2;
     list.scalars.push_back(command.refs[0].bytes);
   }
   for (const Ref &ref : command.refs)
     list.refs.push_back(address(ref, context));
   list.launches.push_back(launch);
-  list.infos.push_back(info);
+  list.infos.push_back({&command, nullptr});
+}
+
+void Resolver::append(const Command &command, CommandList::Message message,
+                      const Command *awaited) {
+  starts.emplace_back(list.refs.size(), list.scalars.size());
+  message.kind = command.kind;
+  list.messages.push_back(message);
+  list.launches.push_back({});
+  list.infos.push_back({&command, awaited});
+}
+
+Communication &Resolver::communication(const Command &command) const {
+  if (!participant.communication)
+    malformed("one rank alone is to talk to others" +
+              (command.path.empty() ? "" : " for " + command.path));
+  return *participant.communication;
+}
+
+int64_t Resolver::appendCollective(const Command &command,
+                                   const Context &context) {
+  if (!command.collective || command.refs.size() < 2 || command.refs.size() > 3)
+    malformed("a collective has the wrong operands");
+  CollectiveBuffers buffers;
+  buffers.target = address(command.refs[0], context);
+  buffers.targetBytes = command.refs[0].bytes;
+  buffers.source = address(command.refs[1], context);
+  buffers.sourceBytes = command.refs[1].bytes;
+  if (command.refs.size() > 2 && command.refs[2].bytes > 0) {
+    buffers.staging = address(command.refs[2], context);
+    buffers.stagingBytes = command.refs[2].bytes;
+  }
+  CommandList::Message message;
+  message.number =
+      communication(command).addCollective(*command.collective, buffers);
+  append(command, message);
+  return message.number;
+}
+
+void Resolver::appendWait(const Command &command,
+                          const plan::Sequence &sequence,
+                          const std::vector<int64_t> &tokens) {
+  if (command.target < 0 || command.target >= int64_t(tokens.size()) ||
+      tokens[command.target] < 0)
+    malformed("'" + sequence.name + "' waits for what it did not start");
+  CommandList::Message message;
+  message.number = tokens[command.target];
+  append(command, message, &sequence.commands[command.target]);
+}
+
+void Resolver::appendTransfer(const Command &command, const Context &context) {
+  bool isFlush = command.kind == Command::Kind::Flush;
+  if (!command.channel || command.refs.size() != (isFlush ? 0 : 1))
+    malformed("a send, receive or flush has the wrong operands");
+  CommandList::Message message;
+  message.number = communication(command).addChannel(*command.channel);
+  if (isFlush) {
+    message.bytes = command.count;
+  } else {
+    message.data = address(command.refs[0], context);
+    message.bytes = command.refs[0].bytes;
+  }
+  append(command, message);
+  auto &sending = list.sending;
+  if (command.kind == Command::Kind::Send &&
+      std::find(sending.begin(), sending.end(), message.number) ==
+          sending.end())
+    sending.push_back(message.number);
 }
 
 } // namespace heddle::rt
 
 CommandList::CommandList(const plan::Plan &plan, const plan::Program &program,
-                         const KernelImage &image, const Regions &regions) {
-  Resolver(plan, image, regions, *this).resolve(program, plan.threads);
+                         const KernelImage &image, const Regions &regions,
+                         const Participant &participant) {
+  Resolver(plan, image, regions, participant, *this)
+      .resolve(program, plan.threads);
 }
 
 static int64_t now() {
   return std::chrono::steady_clock::now().time_since_epoch().count();
 }
 
-void CommandList::run(Device &device, LaunchTime *times) const {
-  if (!times) {
-    for (const Launch &launch : launches)
-      device.launch(launch, scratch);
+void CommandList::communicate(const Message &message) const {
+  switch (message.kind) {
+  case Command::Kind::Collective:
+    return communication->start(message.number);
+  case Command::Kind::Wait:
+    return communication->wait(message.number);
+  case Command::Kind::Send:
+    return communication->send(message.number, message.data, message.bytes);
+  case Command::Kind::Receive:
+    return communication->receive(message.number, message.data, message.bytes);
+  case Command::Kind::Flush:
+    return communication->flush(message.number, message.bytes);
+  default:
     return;
   }
+}
+
+void CommandList::run(Device &device, LaunchTime *times) const {
+  const Message *message = messages.data();
   for (size_t i = 0; i < launches.size(); ++i) {
-    times[i].begin = now();
-    device.launch(launches[i], scratch);
-    times[i].end = now();
+    if (times)
+      times[i].begin = now();
+    if (launches[i].function)
+      device.launch(launches[i], scratch);
+    else
+      communicate(*message++);
+    if (times)
+      times[i].end = now();
   }
+  for (int64_t channel : sending)
+    communication->flush(channel, 0);
 }
 
 char *heddle::rt::resolvePort(const plan::Port &port, const Regions &regions) {

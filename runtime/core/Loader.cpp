@@ -9,6 +9,7 @@
 #include "heddle/runtime/core/Loader.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
+#include <algorithm>
 #include <cstring>
 #include <elf.h>
 #include <fstream>
@@ -93,6 +94,14 @@ plan::Plan rt::parsePlan(const std::string &text, const std::string &origin) {
              " is not one of this version: " + error.what(),
          recompile);
   }
+  const plan::Mesh &mesh = plan.mesh;
+  if (std::min({mesh.pipe, mesh.data, mesh.seq, mesh.tensor}) < 1 ||
+      mesh.pipe != int64_t(plan.stages.size()))
+    fail("H0383",
+         "the plan in " + origin + " has " +
+             std::to_string(plan.stages.size()) +
+             " stages, which its mesh does not",
+         recompile);
   if (plan::computeHash(plan) != plan.hash)
     fail("H0382", origin + " is damaged: its plan does not match its hash",
          recompile);

@@ -27,8 +27,12 @@ using Names = std::vector<const char *>;
 
 const Names dtypeNames = {"F32", "BF16", "F16", "I32", "I64", "U8"};
 const Names spaceNames = {"persistent", "frame", "arg"};
-const Names scalarNames = {"constant", "arg", "loop-index"};
-const Names commandNames = {"launch", "call", "loop", "copy", "fill"};
+const Names termNames = {"arg", "loop-index", "slot", "coordinate"};
+const Names commandNames = {"launch", "call",      "loop",       "copy",
+                            "fill",   "fragments", "collective", "wait",
+                            "send",   "receive",   "flush"};
+const Names collectiveNames = {"all_reduce", "reduce_scatter", "all_gather",
+                               "all_to_all"};
 const Names initNames = {"zeros", "constant", "normal"};
 
 template <typename Enum> json enumToJson(const Names &names, Enum value) {
@@ -84,6 +88,10 @@ std::optional<DType> parseDType(const std::string &name) {
   return std::nullopt;
 }
 
+const char *collectiveName(Collective::Kind kind) {
+  return collectiveNames[static_cast<size_t>(kind)];
+}
+
 int64_t State::numElements() const {
   int64_t count = 1;
   for (int64_t extent : shape)
@@ -96,6 +104,62 @@ const Program *Plan::findProgram(const std::string &kind) const {
     if (program.kind == kind)
       return &program;
   return nullptr;
+}
+
+void Plan::selectStage(int64_t index) {
+  static_cast<Stage &>(*this) = stages.at(index);
+}
+
+int64_t Mesh::size(const std::string &axis) const {
+  return axis == "pipe"     ? pipe
+         : axis == "data"   ? data
+         : axis == "seq"    ? seq
+         : axis == "tensor" ? tensor
+                            : 1;
+}
+
+int64_t Mesh::groupSize(const std::vector<std::string> &axes) const {
+  int64_t ranks = 1;
+  for (const std::string &axis : axes)
+    ranks *= size(axis);
+  return ranks;
+}
+
+/// How far apart two ranks are that are neighbours along the axis.
+static int64_t strideOf(const Mesh &mesh, const std::string &axis) {
+  int64_t stride = 1;
+  for (const char *minor : {"tensor", "seq", "data", "pipe"}) {
+    if (axis == minor)
+      break;
+    stride *= mesh.size(minor);
+  }
+  return stride;
+}
+
+int64_t Mesh::coordinate(int64_t rank,
+                         const std::vector<std::string> &axes) const {
+  int64_t number = 0;
+  for (const std::string &axis : axes)
+    number = number * size(axis) + rank / strideOf(*this, axis) % size(axis);
+  return number;
+}
+
+int64_t Mesh::member(int64_t rank, const std::vector<std::string> &axes,
+                     int64_t index) const {
+  for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {
+    int64_t stride = strideOf(*this, *axis), extent = size(*axis);
+    rank += (index % extent - rank / stride % extent) * stride;
+    index /= extent;
+  }
+  return rank;
+}
+
+std::vector<int64_t> Mesh::group(int64_t rank,
+                                 const std::vector<std::string> &axes) const {
+  std::vector<int64_t> ranks;
+  for (int64_t index = 0; index < groupSize(axes); ++index)
+    ranks.push_back(member(rank, axes, index));
+  return ranks;
 }
 
 void to_json(json &target, const DType &type) { target = dtypeName(type); }
@@ -117,37 +181,96 @@ void from_json(const json &source, Command::Kind &kind) {
   enumFromJson(source, commandNames, kind);
 }
 
+void to_json(json &target, const Collective::Kind &kind) {
+  target = enumToJson(collectiveNames, kind);
+}
+void from_json(const json &source, Collective::Kind &kind) {
+  enumFromJson(source, collectiveNames, kind);
+}
+
+void to_json(json &target, const Term &term) {
+  target = json::array(
+      {enumToJson(termNames, term.kind), term.value, term.factor, term.axes});
+}
+void from_json(const json &source, Term &term) {
+  enumFromJson(source.at(0), termNames, term.kind);
+  source.at(1).get_to(term.value);
+  source.at(2).get_to(term.factor);
+  source.at(3).get_to(term.axes);
+}
+
 void to_json(json &target, const Ref &ref) {
   target = json::array({enumToJson(spaceNames, ref.space), ref.index,
-                        ref.offset, ref.stride, ref.bytes});
+                        ref.offset, ref.bytes, ref.terms});
 }
 void from_json(const json &source, Ref &ref) {
   enumFromJson(source.at(0), spaceNames, ref.space);
   source.at(1).get_to(ref.index);
   source.at(2).get_to(ref.offset);
-  source.at(3).get_to(ref.stride);
-  source.at(4).get_to(ref.bytes);
+  source.at(3).get_to(ref.bytes);
+  source.at(4).get_to(ref.terms);
 }
 
 void to_json(json &target, const Scalar &scalar) {
-  target = json::array({enumToJson(scalarNames, scalar.kind), scalar.value});
+  target = json::array({scalar.constant, scalar.terms});
 }
 void from_json(const json &source, Scalar &scalar) {
-  enumFromJson(source.at(0), scalarNames, scalar.kind);
-  source.at(1).get_to(scalar.value);
+  source.at(0).get_to(scalar.constant);
+  source.at(1).get_to(scalar.terms);
 }
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Command, kind, target, refs, scalars,
-                                   frameOffset, count, path)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Collective, kind, axes, type, wire, outer,
+                                   splitOuter, segments)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Channel, axis, delta, name)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Fragment, kind, sequence, slots)
+
+/// Only what a command's kind needs is written.
+void to_json(json &target, const Command &command) {
+  target = {{"kind", command.kind},
+            {"target", command.target},
+            {"refs", command.refs},
+            {"scalars", command.scalars},
+            {"frameOffset", command.frameOffset},
+            {"count", command.count},
+            {"path", command.path}};
+  if (command.collective)
+    target["collective"] = *command.collective;
+  if (command.channel)
+    target["channel"] = *command.channel;
+  if (!command.fragments.empty()) {
+    target["fragments"] = command.fragments;
+    target["line"] = command.line;
+  }
+}
+void from_json(const json &source, Command &command) {
+  source.at("kind").get_to(command.kind);
+  source.at("target").get_to(command.target);
+  source.at("refs").get_to(command.refs);
+  source.at("scalars").get_to(command.scalars);
+  source.at("frameOffset").get_to(command.frameOffset);
+  source.at("count").get_to(command.count);
+  source.at("path").get_to(command.path);
+  if (source.contains("collective"))
+    command.collective = source.at("collective").get<Collective>();
+  if (source.contains("channel"))
+    command.channel = source.at("channel").get<Channel>();
+  if (source.contains("fragments")) {
+    source.at("fragments").get_to(command.fragments);
+    source.at("line").get_to(command.line);
+  }
+}
+
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Sequence, name, frameBytes, numArgs,
                                    numScalarArgs, commands)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Kernel, name, ops, hash, flops, bytes, calls,
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Kernel, name, ops, hash, flops, bytes,
                                    scratchBytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Init, kind, value, stddev)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Placement, whole, split, segments, flatAxes,
+                                   flatFirst, flatElements)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(State, name, role, parameter, type, shape,
-                                   offset, trainable, checkpointed, decays,
-                                   sourceName, sourceType, init)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Port, name, type, shape, ref)
+                                   placement, offset, trainable, checkpointed,
+                                   decays, sourceName, sourceType, init)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Port, name, type, shape, placement, ref)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Program, kind, sequence, inputs, outputs,
                                    flops)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Scheduler, type, params)
@@ -156,6 +279,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Optimizer, type, lr, beta1, beta2, eps,
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Owner, name, bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Memory, persistentBytes, arenaBytes,
                                    scratchOffset, scratchBytesPerThread, owners)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Mesh, pipe, data, seq, tensor)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Stage, states, sequences, programs, memory,
+                                   kernelCalls)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PhaseTime, name, seconds)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Weights, random, seed, directory, headerHash)
 
@@ -181,12 +307,11 @@ static void visitFields(PlanType &plan, Visitor visit) {
   visit("weights", plan.weights);
   visit("optimizer", plan.optimizer);
   visit("scheduler", plan.scheduler);
-  visit("states", plan.states);
   visit("kernels", plan.kernels);
   visit("kernelImageHash", plan.kernelImageHash);
-  visit("sequences", plan.sequences);
-  visit("programs", plan.programs);
-  visit("memory", plan.memory);
+  visit("mesh", plan.mesh);
+  visit("collectives", plan.collectives);
+  visit("stages", plan.stages);
   visit("phases", plan.phases);
   visit("strategy", plan.strategy);
 }
@@ -195,12 +320,17 @@ void to_json(json &target, const Plan &plan) {
   target = json::object();
   visitFields(plan,
               [&](const char *key, const auto &field) { target[key] = field; });
+  // A plan of one stage may be made in the members alone.
+  if (plan.stages.empty())
+    target["stages"] = json::array({static_cast<const Stage &>(plan)});
 }
 
 void from_json(const json &source, Plan &plan) {
   visitFields(plan, [&](const char *key, auto &field) {
     source.at(key).get_to(field);
   });
+  if (!plan.stages.empty())
+    plan.selectStage(0);
 }
 
 std::string hashBytes(const void *data, size_t size) {

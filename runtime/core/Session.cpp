@@ -29,10 +29,11 @@ static std::vector<Value> resolvePorts(const std::vector<plan::Port> &ports,
 
 LoadedProgram::LoadedProgram(const plan::Plan &plan,
                              const plan::Program &program,
-                             const KernelImage &image, const Regions &regions)
+                             const KernelImage &image, const Regions &regions,
+                             const Participant &participant)
     : source(program), inputs(resolvePorts(program.inputs, regions)),
       outputs(resolvePorts(program.outputs, regions)),
-      list(plan, program, image, regions) {}
+      list(plan, program, image, regions, participant) {}
 
 static const Value *findPort(const std::vector<plan::Port> &ports,
                              const std::vector<Value> &values,
@@ -58,7 +59,7 @@ void LoadedProgram::setScalar(std::string_view name, double value) const {
 
 Session::Session(const plan::Plan &plan, const KernelImage &image,
                  Device &device, const SessionOptions &options)
-    : source(plan), device(device),
+    : source(plan), device(device), participant(options.participant),
       persistent(plan.memory.persistentBytes, "states", options.guardPages),
       arena(plan.memory.arenaBytes, "the arena", options.guardPages) {
   if (device.threads() > plan.threads)
@@ -79,7 +80,7 @@ Session::Session(const plan::Plan &plan, const KernelImage &image,
     states.push_back({resolvePort(place, regions), state.type, state.shape});
   }
   for (const plan::Program &program : plan.programs)
-    programs.emplace_back(plan, program, image, regions);
+    programs.emplace_back(plan, program, image, regions, participant);
 }
 
 const LoadedProgram *Session::program(std::string_view kind) const {

@@ -47,13 +47,12 @@ static Ref ref(Space space, int64_t offset, int64_t bytes, int64_t stride = 0) {
   result.space = space;
   (space == Space::Arg ? result.index : result.offset) = offset;
   result.bytes = bytes;
-  result.stride = stride;
+  if (stride != 0)
+    result.terms = {{Term::Kind::LoopIndex, 0, stride, {}}};
   return result;
 }
 
-static Scalar constant(int64_t value) {
-  return {Scalar::Kind::Constant, value};
-}
+static Scalar constant(int64_t value) { return {value, {}}; }
 
 static Command command(Command::Kind kind, int64_t target,
                        std::vector<Ref> refs, std::vector<Scalar> scalars = {},
@@ -136,7 +135,7 @@ static void addSequences(Plan &plan) {
                  ref(Space::Arg, 3, 16)},
                 {constant(tokens),
                  constant(tokens * BigramShape::accumulate),
-                 {Scalar::Kind::LoopIndex, 0}})}},
+                 {0, {{Term::Kind::LoopIndex, 0, 1, {}}}}})}},
       {"eval",
        scratchAt,
        0,

@@ -43,11 +43,14 @@ TEST(Loader, FindsDamage) {
 
 TEST(Loader, FindsAnotherVersion) {
   json missing = goodPlan();
-  missing.erase("memory");
+  missing["stages"][0].erase("memory");
   EXPECT_EQ(codeOf(missing.dump()), "H0383");
   json unknown = goodPlan();
-  unknown["states"][0]["type"] = "F8";
+  unknown["stages"][0]["states"][0]["type"] = "F8";
   EXPECT_EQ(codeOf(unknown.dump()), "H0383");
+  json stages = goodPlan();
+  stages["mesh"]["pipe"] = 2;
+  EXPECT_EQ(codeOf(stages.dump()), "H0383");
 }
 
 TEST(Loader, RefusesFilesWithoutAPlan) {

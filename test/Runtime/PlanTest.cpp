@@ -29,10 +29,10 @@ TEST(Plan, KeepsEverythingThroughJson) {
   EXPECT_EQ(again.states[0].init.stddev, 0.02);
   const Command &loop = again.sequences[0].commands[2];
   EXPECT_EQ(loop.kind, Command::Kind::Loop);
-  EXPECT_EQ(loop.refs[0].stride, 128);
+  EXPECT_EQ(loop.refs[0].terms.at(0).factor, 128);
   const Command &launch = again.sequences[1].commands[0];
   EXPECT_EQ(launch.refs[1].space, Space::Arg);
-  EXPECT_EQ(launch.scalars[2].kind, Scalar::Kind::LoopIndex);
+  EXPECT_EQ(launch.scalars[2].terms.at(0).kind, Term::Kind::LoopIndex);
 }
 
 TEST(Plan, HashIsOfTheMeaning) {
@@ -58,7 +58,7 @@ TEST(Plan, MissingAndUnknownThrow) {
   missing["kernels"][0].erase("flops");
   EXPECT_THROW(missing.get<Plan>(), json::exception);
   json unknown = source;
-  unknown["sequences"][0]["commands"][0]["kind"] = "jump";
+  unknown["stages"][0]["sequences"][0]["commands"][0]["kind"] = "jump";
   EXPECT_THROW(unknown.get<Plan>(), json::exception);
   json typed = source;
   typed["batch"] = "four";

@@ -54,7 +54,8 @@ static Ref at(Space space, int64_t place, int64_t bytes, int64_t stride = 0) {
   ref.space = space;
   (space == Space::Arg ? ref.index : ref.offset) = place;
   ref.bytes = bytes;
-  ref.stride = stride;
+  if (stride != 0)
+    ref.terms = {{Term::Kind::LoopIndex, 0, stride, {}}};
   return ref;
 }
 
@@ -70,9 +71,11 @@ static Command make(Command::Kind kind, int64_t target, std::vector<Ref> refs,
 }
 
 using Kind = Command::Kind;
-static const Scalar loopIndex = {Scalar::Kind::LoopIndex, 0};
-static Scalar number(int64_t value) { return {Scalar::Kind::Constant, value}; }
-static Scalar argument(int64_t index) { return {Scalar::Kind::Arg, index}; }
+static const Scalar loopIndex = {0, {{Term::Kind::LoopIndex, 0, 1, {}}}};
+static Scalar number(int64_t value) { return {value, {}}; }
+static Scalar argument(int64_t index) {
+  return {0, {{Term::Kind::Arg, index, 1, {}}}};
+}
 
 /// Runs the small plan and returns its eight numbers.
 static std::vector<int64_t> runSmall(const Plan &plan) {

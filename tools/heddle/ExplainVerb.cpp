@@ -43,16 +43,21 @@ static const plan::Program *mainProgram(const plan::Plan &plan) {
   return plan.programs.empty() ? nullptr : &plan.programs.front();
 }
 
+/// Launches of a kernel per training step.
+static int64_t callsOf(const plan::Plan &plan, size_t kernel) {
+  return kernel < plan.kernelCalls.size() ? plan.kernelCalls[kernel] : 0;
+}
+
 static json explainJson(const plan::Plan &plan) {
   json phases = json::array(), kernels = json::array();
   for (const plan::PhaseTime &phase : plan.phases)
     phases.push_back({{"name", phase.name}, {"seconds", phase.seconds}});
-  for (const plan::Kernel &kernel : plan.kernels)
-    kernels.push_back({{"name", kernel.name},
-                       {"ops", kernel.ops},
-                       {"flops", kernel.flops},
-                       {"bytes", kernel.bytes},
-                       {"calls", kernel.calls}});
+  for (size_t i = 0; i < plan.kernels.size(); ++i)
+    kernels.push_back({{"name", plan.kernels[i].name},
+                       {"ops", plan.kernels[i].ops},
+                       {"flops", plan.kernels[i].flops},
+                       {"bytes", plan.kernels[i].bytes},
+                       {"calls", callsOf(plan, i)}});
   json owners = json::object();
   for (const plan::Owner &owner : plan.memory.owners)
     owners[owner.name] = owner.bytes;
@@ -158,11 +163,13 @@ static void printKernels(const plan::Plan &plan) {
          "step)\n";
   std::vector<std::vector<std::string>> rows = {
       {"kernel", "FLOPs", "bytes", "launches", "scratch", "operations"}};
-  for (const plan::Kernel &kernel : plan.kernels)
+  for (size_t i = 0; i < plan.kernels.size(); ++i) {
+    const plan::Kernel &kernel = plan.kernels[i];
     rows.push_back({kernel.name, formatFlops(kernel.flops),
                     plan::formatBytes(int64_t(kernel.bytes)),
-                    std::to_string(kernel.calls),
+                    std::to_string(callsOf(plan, i)),
                     plan::formatBytes(kernel.scratchBytes), kernel.ops});
+  }
   printTable(rows);
 }
 

@@ -40,38 +40,94 @@ enum class Space {
   Arg,        ///< An argument of the running sequence: `index` says which.
 };
 
-/// The address of a command's operand: a base, a byte offset, and a byte
-/// stride for each iteration of the innermost enclosing loop.
+/// What a collective does; see Collective.h for the algorithms.
+struct Collective {
+  enum class Kind { AllReduce, ReduceScatter, AllGather, AllToAll };
+  Kind kind = Kind::AllReduce;
+  std::vector<std::string> axes; ///< The group: ranks along these axes.
+  DType type = DType::F32;
+  DType wire = DType::F32; ///< What travels.
+  /// The split buffer is [outer, parts, inner], for each of `segments` (sizes
+  /// in elements; empty: one) apart. all_to_all splits [splitOuter, parts, ...]
+  /// and gathers [outer, parts, ...].
+  int64_t outer = 1;
+  int64_t splitOuter = 1;
+  std::vector<int64_t> segments;
+};
+
+/// As `all_reduce`.
+const char *collectiveName(Collective::Kind kind);
+
+/// Messages to or from the rank `delta` further along `axis`, in order.
+struct Channel {
+  std::string axis;
+  int64_t delta = 0;
+  std::string name;
+};
+
+/// One kind of fragment of a pipeline stage.
+struct Fragment {
+  std::string kind;     ///< As `F`, `B`, `F/1`.
+  int64_t sequence = 0; ///< What it runs.
+  int64_t slots = 1;    ///< Its slot is micro-batch mod slots.
+};
+
+/// A number that is known when the plan is loaded, times a factor.
+struct Term {
+  enum class Kind {
+    Arg,        ///< An integer argument of the sequence: `value` says which.
+    LoopIndex,  ///< The iteration of the innermost enclosing loop, or the
+                ///< micro-batch of the running fragment.
+    Slot,       ///< The slot of the running fragment.
+    Coordinate, ///< This rank's number among those along `axes`.
+  } kind = Kind::LoopIndex;
+  int64_t value = 0;
+  int64_t factor = 1;
+  std::vector<std::string> axes;
+};
+
+/// The address of a command's operand: a base, a byte offset, and what is added
+/// to it, in bytes.
 struct Ref {
   Space space = Space::Frame;
   int64_t index = 0;  ///< Only for Space::Arg.
   int64_t offset = 0; ///< In bytes.
-  int64_t stride = 0; ///< In bytes per iteration of the enclosing loop.
   int64_t bytes = 0;  ///< Bytes reachable through this operand.
+  std::vector<Term> terms;
 };
 
-/// A launch's integer operand: a constant, an integer argument of the
-/// sequence, or the iteration number of the innermost enclosing loop.
+/// A launch's integer operand: the sum of a constant and terms.
 struct Scalar {
-  enum class Kind { Constant, Arg, LoopIndex } kind = Kind::Constant;
-  int64_t value = 0; ///< The constant, or the number of the scalar argument.
+  int64_t constant = 0;
+  std::vector<Term> terms;
 };
 
 struct Command {
   enum class Kind {
-    Launch, ///< Run kernel `target` on every thread of the pool.
-    Call,   ///< Run sequence `target`; its frame stands at `frameOffset`.
-    Loop,   ///< Run sequence `target` `count` times in the same frame; its
-            ///< refs advance by their strides, its loop index is 0..count-1.
-    Copy,   ///< refs[0] <- refs[1], refs[0].bytes bytes.
-    Fill,   ///< refs[0] <- zero, refs[0].bytes bytes.
+    Launch,     ///< Run kernel `target` on every thread of the pool.
+    Call,       ///< Run sequence `target`; its frame stands at `frameOffset`.
+    Loop,       ///< Run sequence `target` `count` times in the same frame; its
+                ///< loop index is 0..count-1.
+    Copy,       ///< refs[0] <- refs[1], refs[0].bytes bytes.
+    Fill,       ///< refs[0] <- zero, refs[0].bytes bytes.
+    Fragments,  ///< Run `fragments` in the order of `line`, in the same frame.
+    Collective, ///< Start `collective`: refs are target, source, staging.
+    Wait,       ///< Wait for the collective that is command `target` of this
+                ///< sequence.
+    Send,       ///< Send refs[0] along `channel`.
+    Receive,    ///< Wait for refs[0] along `channel`.
+    Flush, ///< Wait until at most `count` sends of `channel` are under way.
   } kind = Kind::Launch;
   int64_t target = 0;
   std::vector<Ref> refs;
   std::vector<Scalar> scalars;
-  int64_t frameOffset = 0; ///< Call, Loop: within the caller's frame.
-  int64_t count = 0;       ///< Loop.
+  int64_t frameOffset = 0; ///< Call, Loop, Fragments: in the caller's frame.
+  int64_t count = 0;       ///< Loop, Flush.
   std::string path;        ///< Module path, as `h.3`, for traces and errors.
+  std::optional<Collective> collective;
+  std::optional<Channel> channel;
+  std::vector<Fragment> fragments;
+  std::string line; ///< As the schedule writes it: `F0 F1 B0 B1`.
 };
 
 /// A list of commands over arguments and a frame. Layers share one sequence.
@@ -89,12 +145,11 @@ struct Sequence {
 /// `scratch` is `scratchBytes` long for each thread, 64-byte aligned, and taken
 /// from the arena. Every thread of the pool calls it once per launch.
 struct Kernel {
-  std::string name;  ///< Also its symbol.
-  std::string ops;   ///< The operations it computes, for people.
-  std::string hash;  ///< Of its body and target.
-  double flops = 0;  ///< Per launch.
-  double bytes = 0;  ///< Read and written per launch.
-  int64_t calls = 0; ///< Launches per training step, loops included.
+  std::string name; ///< Also its symbol.
+  std::string ops;  ///< The operations it computes, for people.
+  std::string hash; ///< Of its body and target.
+  double flops = 0; ///< Per launch.
+  double bytes = 0; ///< Read and written per launch.
   int64_t scratchBytes = 0;
 };
 
@@ -105,6 +160,22 @@ struct Init {
   double stddev = 0; ///< Normal.
 };
 
+/// How a rank's part lies in a whole tensor.
+struct Placement {
+  std::vector<int64_t> whole; ///< The whole tensor's shape; empty: the part's.
+  /// For each dimension the axes that split it. A part is ceil(whole / parts)
+  /// long; the last ones reach over the end, and that is padding.
+  std::vector<std::vector<std::string>> split;
+  /// Parts of the last dimension that are split each for itself; empty: one.
+  std::vector<int64_t> segments;
+  /// With `flatAxes` the part that `split` gives is stored in no place of its
+  /// own: it begins at element `flatFirst` of a flat tensor of `flatElements`,
+  /// of which each rank along these axes holds an equal run.
+  std::vector<std::string> flatAxes;
+  int64_t flatFirst = 0;
+  int64_t flatElements = 0;
+};
+
 /// A tensor that lives across steps: parameter, moment, gradient, ...
 struct State {
   std::string name;      ///< Module path, as `h.0.attn.c_attn.weight`.
@@ -112,8 +183,9 @@ struct State {
                          ///< exp_avg_sq, accumulator
   std::string parameter; ///< For the others: the parameter they belong to.
   DType type = DType::F32;
-  std::vector<int64_t> shape;
-  int64_t offset = 0; ///< In the persistent region.
+  std::vector<int64_t> shape; ///< Of this rank's part (but for flat axes).
+  Placement placement;
+  int64_t offset = 0; ///< In the persistent region; of a flat tensor's run.
   bool trainable = false;
   bool checkpointed = false;
   bool decays = false;    ///< Weight decay applies.
@@ -131,7 +203,8 @@ struct Port {
                     ///< bias_correction2, position. Outputs: loss, grad_norm,
                     ///< logits, value.<path>.
   DType type = DType::F32;
-  std::vector<int64_t> shape;
+  std::vector<int64_t> shape; ///< Of this rank's part.
+  Placement placement;
   Ref ref;
 };
 
@@ -185,7 +258,36 @@ struct Weights {
   std::string headerHash; ///< Of the safetensors headers, hexadecimal.
 };
 
-struct Plan {
+/// How the ranks are arranged: rank = ((pipe D + data) S + seq) T + tensor.
+struct Mesh {
+  int64_t pipe = 1, data = 1, seq = 1, tensor = 1;
+  int64_t ranks() const { return pipe * data * seq * tensor; }
+  /// The size of the axis of that name; 1 for a name that is none.
+  int64_t size(const std::string &axis) const;
+  int64_t groupSize(const std::vector<std::string> &axes) const;
+  /// The number of `rank` among those that differ from it along `axes` alone,
+  /// counted major to minor.
+  int64_t coordinate(int64_t rank, const std::vector<std::string> &axes) const;
+  /// Those ranks, in that order.
+  std::vector<int64_t> group(int64_t rank,
+                             const std::vector<std::string> &axes) const;
+  /// The rank that has number `index` in that group.
+  int64_t member(int64_t rank, const std::vector<std::string> &axes,
+                 int64_t index) const;
+};
+
+/// What the ranks of one pipeline stage have in common.
+struct Stage {
+  std::vector<State> states;
+  std::vector<Sequence> sequences;
+  std::vector<Program> programs;
+  Memory memory;
+  std::vector<int64_t> kernelCalls; ///< Launches of each kernel per training
+                                    ///< step, loops included.
+};
+
+/// The members of Stage are those of the stage that was selected last.
+struct Plan : Stage {
   std::string version;
   std::string hash; ///< Of everything below but `phases`, hexadecimal.
   std::string family;
@@ -201,17 +303,20 @@ struct Plan {
   Weights weights;
   Optimizer optimizer;
   Scheduler scheduler;
-  std::vector<State> states;
   std::vector<Kernel> kernels;
   std::string kernelImageHash; ///< Of `.heddle.kernels`; empty: not checked.
-  std::vector<Sequence> sequences;
-  std::vector<Program> programs;
-  Memory memory;
+  Mesh mesh;
+  std::string collectives = "fixed"; ///< fixed, library
+  /// One for each coordinate along `pipe`. Empty: the members of Stage alone
+  /// are written, as the only one.
+  std::vector<Stage> stages;
   std::vector<PhaseTime> phases;
   /// The rest of the strategy, for `explain` (mesh, zero, schedule ...).
   nlohmann::json strategy = nlohmann::json::object();
 
   const Program *findProgram(const std::string &kind) const;
+  /// Makes the members of Stage those of `stages[index]`.
+  void selectStage(int64_t index);
 };
 
 void to_json(nlohmann::json &json, const Plan &plan);

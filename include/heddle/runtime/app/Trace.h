@@ -37,7 +37,8 @@ private:
   std::vector<LaunchTime> times; ///< The launches of each of `steps`.
 };
 
-/// How a launch is called in traces and tables: its kernel, `copy` or `fill`.
+/// How an entry is called in traces and tables: its kernel, `copy`, `fill`,
+/// `all_reduce data for NAME`, `send F` and so on.
 std::string launchName(const plan::Plan &plan, const LaunchInfo &info);
 
 } // namespace heddle::rt

@@ -10,6 +10,7 @@
 #define HEDDLE_RUNTIME_CORE_COMMANDLIST_H
 
 #include "heddle/PlanFormat/Plan.h"
+#include "heddle/runtime/core/Communication.h"
 #include "heddle/runtime/core/Device.h"
 #include "heddle/runtime/core/KernelImage.h"
 
@@ -27,30 +28,48 @@ struct Regions {
   int64_t arenaBytes = 0;
 };
 
-/// What a launch of a command list is, for timings, traces and errors.
-struct LaunchInfo {
-  int64_t kernel = -1;   ///< Its number in the plan; -1: a copy, -2: a fill.
-  std::string_view path; ///< Module path; the plan owns the text.
+/// Which rank a command list is for, and how that rank talks to the others.
+struct Participant {
+  int64_t rank = 0;
+  Communication *communication = nullptr; ///< Null: it talks to nobody.
 };
 
-/// Start and end of one launch, in nanoseconds of the steady clock.
+/// What an entry of a command list is, for timings, traces and errors.
+struct LaunchInfo {
+  const plan::Command *command = nullptr; ///< The plan owns it.
+  /// The collective that a wait is for.
+  const plan::Command *awaited = nullptr;
+  /// The kernel's number in the plan; -1 when the entry is no kernel's launch.
+  int64_t kernel() const {
+    return command->kind == plan::Command::Kind::Launch ? command->target : -1;
+  }
+  const std::string &path() const {
+    return awaited ? awaited->path : command->path;
+  }
+};
+
+/// Start and end of one entry, in nanoseconds of the steady clock.
 struct LaunchTime {
   int64_t begin = 0;
   int64_t end = 0;
 };
 
-/// The flat form of a program: calls and loops unrolled, operands turned into
-/// pointers. It is made once; running it allocates nothing.
+/// The flat form of a program for one rank: calls, loops and fragments
+/// unrolled, operands turned into pointers. It is made once; running it
+/// allocates nothing.
 class CommandList {
 public:
   /// Resolves `program` of `plan`, which must outlive the list. Throws a
-  /// UserError (H0385) when an operand leaves its region, a name is unknown, or
-  /// sequences call each other without end.
+  /// UserError (H0385) when an operand leaves its region, a name is unknown,
+  /// sequences call each other without end, or ranks are spoken to by a
+  /// `participant` that has no communication.
   CommandList(const plan::Plan &plan, const plan::Program &program,
-              const KernelImage &image, const Regions &regions);
+              const KernelImage &image, const Regions &regions,
+              const Participant &participant = {});
 
-  /// Runs every launch in order. With `times`, which then has room for as many,
-  /// notes when each began and ended.
+  /// Runs every entry in order, and returns when all that was sent is on its
+  /// way. With `times`, which then has room for as many, notes when each entry
+  /// began and ended. Throws what the communication throws.
   void run(Device &device, LaunchTime *times = nullptr) const;
 
   size_t size() const { return launches.size(); }
@@ -58,11 +77,24 @@ public:
 
 private:
   friend class Resolver;
+  /// An entry that is no launch.
+  struct Message {
+    plan::Command::Kind kind;
+    int64_t number = 0; ///< Of a collective or channel.
+    char *data = nullptr;
+    int64_t bytes = 0; ///< Flush: sends that may be under way.
+  };
+  void communicate(const Message &message) const;
+
+  /// Every entry; those of `messages` have no function.
   std::vector<Launch> launches;
+  std::vector<Message> messages; ///< In the order of their entries.
+  std::vector<int64_t> sending;  ///< The channels that something is sent on.
   std::vector<LaunchInfo> infos;
   std::vector<void *> refs;
   std::vector<int64_t> scalars;
   Scratch scratch;
+  Communication *communication = nullptr;
 };
 
 /// The address and size of an operand that stands in no sequence's arguments,

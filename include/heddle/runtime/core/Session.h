@@ -32,7 +32,8 @@ struct Value {
 class LoadedProgram {
 public:
   LoadedProgram(const plan::Plan &plan, const plan::Program &program,
-                const KernelImage &image, const Regions &regions);
+                const KernelImage &image, const Regions &regions,
+                const Participant &participant = {});
 
   /// The input of that name, or null.
   const Value *input(std::string_view name) const;
@@ -54,10 +55,12 @@ private:
 /// How a session is set up; the defaults are what a compiled binary uses.
 struct SessionOptions {
   bool guardPages = false; ///< Fault on the pages around both regions.
+  Participant participant; ///< Which rank of the plan this is.
 };
 
-/// Maps the memory of a plan, resolves its programs and runs them. The plan,
-/// the kernels and the device must outlive it.
+/// Maps the memory of the plan's selected stage, resolves its programs for one
+/// rank and runs them. The plan, the kernels, the device and the communication
+/// must outlive it.
 class Session {
 public:
   /// Throws a UserError: H0292 when the memory cannot be had, H0193 when the
@@ -78,6 +81,7 @@ public:
   }
 
   const plan::Plan &plan() const { return source; }
+  int64_t rank() const { return participant.rank; }
   Device &runsOn() const { return device; }
   /// Bytes mapped for states and for everything else.
   int64_t mappedBytes() const { return persistent.size() + arena.size(); }
@@ -87,6 +91,7 @@ public:
 private:
   const plan::Plan &source;
   Device &device;
+  Participant participant;
   Arena persistent;
   Arena arena;
   std::vector<Value> states;
