@@ -13,6 +13,7 @@
 #define HEDDLE_RUNTIME_IO_SAFETENSORS_H
 
 #include "heddle/runtime/io/File.h"
+#include "heddle/runtime/io/Float.h"
 #include <functional>
 #include <map>
 
@@ -110,11 +111,6 @@ WrittenFile writeSafetensors(
     const std::string &path, std::vector<TensorToWrite> tensors,
     const std::map<std::string, std::string> &metadata = {{"format", "pt"}});
 
-/// Conversions; to the narrower type they round to nearest, ties to even.
-float bf16ToFloat(uint16_t value);
-float f16ToFloat(uint16_t value);
-uint16_t floatToBF16(float value);
-uint16_t floatToF16(float value);
 /// Converts `count` elements between F32, F64, BF16 and F16, or copies them
 /// when the types are equal; the source may be unaligned. False when there is
 /// no such conversion.

@@ -1,0 +1,132 @@
+//===- Collective.h - Sizes and traffic of a collective ---------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What the compiler plans with and the runtime counts with: one formula each
+// for the staging memory and for the bytes that a rank sends. The algorithms
+// are in runtime/comm/Collectives.cpp.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_PLANFORMAT_COLLECTIVE_H
+#define HEDDLE_PLANFORMAT_COLLECTIVE_H
+
+#include "heddle/PlanFormat/Plan.h"
+
+#include <algorithm>
+
+namespace heddle::plan {
+
+using CollectiveKind = Collective::Kind;
+inline constexpr int numCollectiveKinds = 4;
+
+/// How a buffer that is split among n ranks holds its parts: `outer` rows, each
+/// a list of segments, each segment n equal runs, one for each rank. A rank's
+/// part is, row for row and segment for segment, its runs.
+struct PartLayout {
+  int64_t outer = 1;
+  /// Elements of each segment of a row, all ranks' runs together; empty: the
+  /// row is one segment.
+  std::vector<int64_t> segments;
+
+  bool isContiguous() const { return outer == 1 && segments.size() <= 1; }
+};
+
+/// One collective as every rank of its group runs it.
+struct CollectiveShape {
+  CollectiveKind kind = CollectiveKind::AllReduce;
+  DType type = DType::F32; ///< Of the buffers: F32, BF16, F16; moves also I32.
+  DType wire = DType::F32; ///< Of what is sent: one of the floats, or `type`.
+  int64_t ranks = 1;
+  /// Elements of the whole buffer: AllReduce: of source and destination;
+  /// ReduceScatter: of the source; AllGather: of the destination; AllToAll: of
+  /// either. But for AllReduce a multiple of the ranks (and rows, segments).
+  int64_t count = 0;
+  /// Of the split buffer: ReduceScatter and AllToAll: the source; AllGather:
+  /// the destination. AllReduce: not used.
+  PartLayout layout;
+  /// AllToAll: of the destination.
+  PartLayout concat;
+};
+
+/// Elements that piece `rank` of an AllReduce has: ceil(count / ranks), the
+/// last pieces fewer or none; of the others: a rank's part.
+inline int64_t partElements(const CollectiveShape &shape, int64_t rank) {
+  int64_t most = (shape.count + shape.ranks - 1) / shape.ranks;
+  int64_t begin = std::min(rank * most, shape.count);
+  return std::min(most, shape.count - begin);
+}
+
+/// The bytes of payload that rank number `rank` of the group sends.
+inline int64_t bytesSent(const CollectiveShape &shape, int64_t rank) {
+  int64_t others = shape.ranks - 1;
+  int64_t own = partElements(shape, rank);
+  int64_t elements = own * others;
+  if (shape.kind == CollectiveKind::AllReduce)
+    elements += shape.count - own; // The reduce-scatter before the all-gather.
+  return elements * byteSize(shape.wire);
+}
+
+/// The parts of the staging buffer: byte offsets, each 64-byte aligned.
+struct StagingLayout {
+  int64_t send = 0; ///< What is sent, where it is not sent from its place.
+  int64_t receive = 0;
+  int64_t sum = 0; ///< Floats, where the destination cannot hold them.
+  int64_t bytes = 0;
+};
+
+/// Of the fixed-order algorithms; the same on every rank of the group.
+inline StagingLayout stagingLayout(const CollectiveShape &shape) {
+  if (shape.ranks == 1)
+    return {};
+  using Kind = CollectiveKind;
+  bool converts = shape.type != shape.wire;
+  bool sums =
+      shape.kind == Kind::AllReduce || shape.kind == Kind::ReduceScatter;
+  bool sendsInPlace = !converts;
+  if (shape.kind == Kind::ReduceScatter || shape.kind == Kind::AllToAll)
+    sendsInPlace &= shape.layout.isContiguous();
+  const PartLayout &to =
+      shape.kind == Kind::AllToAll ? shape.concat : shape.layout;
+  bool receivesInPlace = !sums && !converts && to.isContiguous();
+  int64_t part = partElements(shape, 0);
+  auto aligned = [](int64_t bytes) { return (bytes + 63) / 64 * 64; };
+  int64_t wire = aligned(part * byteSize(shape.wire));
+  StagingLayout staging;
+  staging.receive = sendsInPlace ? 0 : wire;
+  staging.sum = staging.receive + (receivesInPlace ? 0 : wire);
+  staging.bytes = staging.sum;
+  if (sums && shape.type != DType::F32)
+    staging.bytes += aligned(part * byteSize(DType::F32));
+  return staging;
+}
+
+/// Of the MPI library's own algorithms: what `send` and `receive` hold is whole
+/// (the parts of all ranks) where a part or a piece is above.
+inline StagingLayout libraryStagingLayout(const CollectiveShape &shape) {
+  if (shape.ranks == 1)
+    return {};
+  auto aligned = [](int64_t bytes) { return (bytes + 63) / 64 * 64; };
+  bool moves = shape.kind == CollectiveKind::AllGather ||
+               shape.kind == CollectiveKind::AllToAll;
+  int64_t width = byteSize(moves ? shape.wire : DType::F32);
+  StagingLayout staging;
+  staging.receive = aligned(shape.count * width);
+  staging.sum = staging.receive + aligned(shape.count * width);
+  staging.bytes = staging.sum;
+  return staging;
+}
+
+/// Bytes of staging memory that a collective needs, 64-byte aligned. With
+/// `library`, enough for either kind of algorithm.
+inline int64_t stagingBytes(const CollectiveShape &shape,
+                            bool library = false) {
+  int64_t bytes = stagingLayout(shape).bytes;
+  return library ? std::max(bytes, libraryStagingLayout(shape).bytes) : bytes;
+}
+
+} // namespace heddle::plan
+
+#endif // HEDDLE_PLANFORMAT_COLLECTIVE_H

@@ -1,0 +1,52 @@
+//===- Communicator.h - Ranks that talk with each other ---------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_COMM_COMMUNICATOR_H
+#define HEDDLE_RUNTIME_COMM_COMMUNICATOR_H
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace heddle::rt {
+
+/// The sizes of the mesh's axes. Rank ((p*data + d)*seq + s)*tensor + t has the
+/// coordinates (p, d, s, t).
+struct Mesh {
+  static constexpr std::array<const char *, 4> axes = {"pipe", "data", "seq",
+                                                       "tensor"};
+  std::array<int64_t, 4> sizes = {1, 1, 1, 1};
+
+  int64_t ranks() const;
+  std::array<int64_t, 4> coordinates(int64_t rank) const;
+  int64_t rankAt(const std::array<int64_t, 4> &coordinates) const;
+  /// As "data=2,tensor=2,pipe=2"; axes of size 1 are left out.
+  std::string format() const;
+  /// The number of an axis; -1: no such axis.
+  static int findAxis(const std::string &name);
+};
+
+/// The ranks that differ from one rank along some axes only.
+struct Communicator {
+  int id = 0;             ///< Bit 3: along pipe, 2: data, 1: seq, 0: tensor.
+  std::string name;       ///< As "data,seq".
+  std::vector<int> ranks; ///< World ranks, the first axis major.
+  int position = 0;       ///< Of the own rank in `ranks`.
+  int libraryGroup = -1;  ///< Set by Collectives::prepare.
+
+  int size() const { return static_cast<int>(ranks.size()); }
+};
+
+/// `axes`: names of different axes, major to minor.
+Communicator makeCommunicator(const Mesh &mesh,
+                              const std::vector<std::string> &axes, int rank);
+
+} // namespace heddle::rt
+
+#endif // HEDDLE_RUNTIME_COMM_COMMUNICATOR_H

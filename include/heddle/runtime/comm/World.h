@@ -1,0 +1,57 @@
+//===- World.h - All ranks of a job, seen from one --------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_COMM_WORLD_H
+#define HEDDLE_RUNTIME_COMM_WORLD_H
+
+#include "heddle/runtime/comm/Communicator.h"
+#include "heddle/runtime/comm/Heartbeat.h"
+#include "heddle/runtime/comm/Launcher.h"
+
+namespace heddle::rt {
+
+/// The life of a rank among the others: `open`, `checkPlan`, `startHeartbeat`,
+/// then steps, then `finish` or `fail`.
+class World {
+public:
+  /// Connects with the other ranks that the launcher started.
+  static std::unique_ptr<World> open();
+  World(Launch launch, std::unique_ptr<Transport> transport);
+
+  int rank() const { return link->rank(); }
+  int size() const { return link->size(); }
+  const Launch &launch() const { return started; }
+  Transport &transport() { return *link; }
+
+  /// Throws, on all ranks, H0222 when they do not all run the plan of this
+  /// hash, and H0220 when the plan's mesh is not as large as the job.
+  void checkPlan(const std::string &hash, const Mesh &mesh);
+
+  void startHeartbeat(Heartbeat::Handler onAlarm = {});
+  void setActivity(int64_t step, std::string_view text) {
+    if (heartbeat)
+      heartbeat->setActivity(step, text);
+  }
+
+  /// The orderly end, which all ranks come to: after the last step, or after an
+  /// error that each of them saw.
+  void finish();
+  /// Ends this process after an error that the others may not have seen; they
+  /// are told. A broken connection (H0424) first gives the heartbeat time to
+  /// say whose fault it is.
+  [[noreturn]] void fail(const Diagnostic &diagnostic);
+
+private:
+  Launch started;
+  std::unique_ptr<Transport> link;
+  std::unique_ptr<Heartbeat> heartbeat;
+};
+
+} // namespace heddle::rt
+
+#endif // HEDDLE_RUNTIME_COMM_WORLD_H

@@ -1,0 +1,379 @@
+//===- Collectives.cpp - Collectives in a fixed order ---------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/comm/Collectives.h"
+
+#include "heddle/runtime/comm/Tags.h"
+#include "heddle/runtime/io/Diagnostic.h"
+#include "runtime/comm/Elements.h"
+
+#include <climits>
+
+using namespace heddle;
+using namespace heddle::rt;
+using plan::CollectiveKind;
+using plan::CollectiveShape;
+using plan::DType;
+using plan::PartLayout;
+
+namespace heddle::rt {
+/// One collective while it runs.
+class CollectiveRun {
+public:
+  CollectiveRun(Collectives &owner, const CollectiveCall &call);
+
+  void copyToSelf();
+  void allGather();
+  void reduceScatter();
+  void allReduce();
+  void allToAll();
+
+  /// Left to the MPI library; sums are then taken and sent in fp32.
+  void libraryAllGather();
+  void libraryReduceScatter();
+  void libraryAllReduce();
+  void libraryAllToAll();
+  bool useLibrary() const { return library; }
+
+private:
+  /// Position k ranks after, or before, the own one.
+  int after(int k) const { return (self + k) % n; }
+  int before(int k) const { return (self + n - k) % n; }
+
+  void exchange(int to, const void *data, int64_t bytes, int from, void *into,
+                int64_t intoBytes);
+  /// Calls function(offset in the whole, offset in the part, elements) for
+  /// each run of part `part`.
+  template <typename Function>
+  void forEachRun(const PartLayout &layout, int part, Function function) const;
+  /// Part `part` of a whole buffer becomes a part on its own, and back.
+  void takePart(const PartLayout &layout, int part, const void *whole,
+                DType wholeType, void *to, DType toType) const;
+  void putPart(const PartLayout &layout, int part, const void *from,
+               DType fromType, void *whole, DType wholeType) const;
+  /// The element of a contiguous whole where part or piece `part` begins.
+  int64_t begin(int part) const {
+    return std::min(part * plan::partElements(shape, 0), shape.count);
+  }
+  static const uint8_t *at(const void *base, int64_t element, DType type) {
+    return static_cast<const uint8_t *>(base) + element * plan::byteSize(type);
+  }
+  static uint8_t *at(void *base, int64_t element, DType type) {
+    return static_cast<uint8_t *>(base) + element * plan::byteSize(type);
+  }
+  void gatherPieces();
+
+  Collectives &owner;
+  Transport &transport;
+  const CollectiveShape &shape;
+  const Communicator &group;
+  const int n, self, tag;
+  const bool library;
+  void *const destination;
+  const void *const source;
+  uint8_t *sendStaging, *receiveStaging, *sumStaging;
+};
+} // namespace heddle::rt
+
+CollectiveRun::CollectiveRun(Collectives &owner, const CollectiveCall &call)
+    : owner(owner), transport(owner.transport), shape(*call.shape),
+      group(*call.group), n(group.size()), self(group.position),
+      tag(tagOf(shape.kind, group.id)),
+      library(owner.useLibrary && shape.count <= INT_MAX),
+      destination(call.destination), source(call.source) {
+  if (shape.ranks != n)
+    fail("H0922", "a collective over " + std::to_string(shape.ranks) +
+                      " ranks in a group of " + std::to_string(n));
+  plan::StagingLayout staging =
+      library ? plan::libraryStagingLayout(shape) : plan::stagingLayout(shape);
+  sendStaging = static_cast<uint8_t *>(call.staging);
+  receiveStaging = sendStaging + staging.receive;
+  sumStaging = sendStaging + staging.sum;
+}
+
+void CollectiveRun::exchange(int to, const void *data, int64_t bytes, int from,
+                             void *into, int64_t intoBytes) {
+  auto &counter =
+      owner.sent.collectives[group.id][static_cast<int>(shape.kind)];
+  counter.fetch_add(bytes, std::memory_order_relaxed);
+  const uint8_t *out = static_cast<const uint8_t *>(data);
+  uint8_t *in = static_cast<uint8_t *>(into);
+  while (bytes > 0 || intoBytes > 0) {
+    int64_t sends = std::min(bytes, Transport::maxMessageBytes);
+    int64_t receives = std::min(intoBytes, Transport::maxMessageBytes);
+    Request received, sent;
+    if (receives > 0)
+      received = transport.irecv(group.ranks[from], tag, in, receives);
+    if (sends > 0)
+      sent = transport.isend(group.ranks[to], tag, out, sends);
+    if (receives > 0)
+      transport.wait(received);
+    if (sends > 0)
+      transport.wait(sent);
+    out += sends;
+    in += receives;
+    bytes -= sends;
+    intoBytes -= receives;
+  }
+}
+
+template <typename Function>
+void CollectiveRun::forEachRun(const PartLayout &layout, int part,
+                               Function function) const {
+  int64_t row = shape.count / layout.outer, whole = 0, own = 0;
+  size_t numSegments = std::max<size_t>(layout.segments.size(), 1);
+  for (int64_t o = 0; o < layout.outer; ++o)
+    for (size_t s = 0; s < numSegments; ++s) {
+      int64_t segment = layout.segments.empty() ? row : layout.segments[s];
+      int64_t run = segment / n;
+      function(whole + part * run, own, run);
+      whole += segment;
+      own += run;
+    }
+}
+
+void CollectiveRun::takePart(const PartLayout &layout, int part,
+                             const void *whole, DType wholeType, void *to,
+                             DType toType) const {
+  forEachRun(layout, part, [&](int64_t there, int64_t here, int64_t count) {
+    convertElements(wholeType, at(whole, there, wholeType), toType,
+                    at(to, here, toType), count);
+  });
+}
+
+void CollectiveRun::putPart(const PartLayout &layout, int part,
+                            const void *from, DType fromType, void *whole,
+                            DType wholeType) const {
+  forEachRun(layout, part, [&](int64_t there, int64_t here, int64_t count) {
+    convertElements(fromType, at(from, here, fromType), wholeType,
+                    at(whole, there, wholeType), count);
+  });
+}
+
+/// A group of one rank moves its only part to its place.
+void CollectiveRun::copyToSelf() {
+  convertElements(shape.type, source, shape.type, destination, shape.count);
+}
+
+void CollectiveRun::allGather() {
+  const PartLayout &layout = shape.layout;
+  bool converts = shape.type != shape.wire;
+  int64_t part = plan::partElements(shape, self);
+  int64_t bytes = part * plan::byteSize(shape.wire);
+  const void *sends = source;
+  if (converts) {
+    convertElements(shape.type, source, shape.wire, sendStaging, part);
+    sends = sendStaging;
+  }
+  putPart(layout, self, sends, shape.wire, destination, shape.type);
+  bool inPlace = !converts && layout.isContiguous();
+  for (int k = 1; k < n; ++k) {
+    void *into = inPlace ? at(destination, begin(before(k)), shape.type)
+                         : receiveStaging;
+    exchange(after(k), sends, bytes, before(k), into, bytes);
+    if (!inPlace)
+      putPart(layout, before(k), into, shape.wire, destination, shape.type);
+  }
+}
+
+void CollectiveRun::reduceScatter() {
+  const PartLayout &layout = shape.layout;
+  bool sumsInPlace = shape.type == DType::F32;
+  bool sendsInPlace = shape.type == shape.wire && layout.isContiguous();
+  int64_t part = plan::partElements(shape, self);
+  int64_t bytes = part * plan::byteSize(shape.wire);
+  float *sum = sumsInPlace ? static_cast<float *>(destination)
+                           : reinterpret_cast<float *>(sumStaging);
+  takePart(layout, self, source, shape.type, sum, DType::F32);
+  for (int k = 1; k < n; ++k) {
+    const void *sends = at(source, begin(after(k)), shape.type);
+    if (!sendsInPlace) {
+      takePart(layout, after(k), source, shape.type, sendStaging, shape.wire);
+      sends = sendStaging;
+    }
+    exchange(after(k), sends, bytes, before(k), receiveStaging, bytes);
+    addElements(sum, shape.wire, receiveStaging, part);
+  }
+  if (!sumsInPlace)
+    convertElements(DType::F32, sum, shape.type, destination, part);
+}
+
+void CollectiveRun::allReduce() {
+  bool sumsInPlace = shape.type == DType::F32;
+  int64_t own = plan::partElements(shape, self);
+  void *ownPlace = at(destination, begin(self), shape.type);
+  float *sum = sumsInPlace ? static_cast<float *>(ownPlace)
+                           : reinterpret_cast<float *>(sumStaging);
+  convertElements(shape.type, at(source, begin(self), shape.type), DType::F32,
+                  sum, own);
+  for (int k = 1; k < n; ++k) {
+    int64_t piece = plan::partElements(shape, after(k));
+    const void *sends = at(source, begin(after(k)), shape.type);
+    if (shape.type != shape.wire) {
+      convertElements(shape.type, sends, shape.wire, sendStaging, piece);
+      sends = sendStaging;
+    }
+    exchange(after(k), sends, piece * plan::byteSize(shape.wire), before(k),
+             receiveStaging, own * plan::byteSize(shape.wire));
+    addElements(sum, shape.wire, receiveStaging, own);
+  }
+  roundElements(sum, shape.wire, own);
+  convertElements(DType::F32, sum, shape.type, ownPlace, own);
+  gatherPieces();
+}
+
+/// The all-gather of an all-reduce: pieces may differ in size.
+void CollectiveRun::gatherPieces() {
+  bool converts = shape.type != shape.wire;
+  int64_t own = plan::partElements(shape, self);
+  const void *sends = at(destination, begin(self), shape.type);
+  if (converts) {
+    convertElements(shape.type, sends, shape.wire, sendStaging, own);
+    sends = sendStaging;
+  }
+  for (int k = 1; k < n; ++k) {
+    int64_t piece = plan::partElements(shape, before(k));
+    void *place = at(destination, begin(before(k)), shape.type);
+    void *into = converts ? receiveStaging : place;
+    exchange(after(k), sends, own * plan::byteSize(shape.wire), before(k), into,
+             piece * plan::byteSize(shape.wire));
+    if (converts)
+      convertElements(shape.wire, into, shape.type, place, piece);
+  }
+}
+
+void CollectiveRun::allToAll() {
+  bool converts = shape.type != shape.wire;
+  bool sendsInPlace = !converts && shape.layout.isContiguous();
+  bool receivesInPlace = !converts && shape.concat.isContiguous();
+  int64_t bytes = plan::partElements(shape, self) * plan::byteSize(shape.wire);
+  for (int k = 0; k < n; ++k) {
+    const void *sends = at(source, begin(after(k)), shape.type);
+    if (!sendsInPlace) {
+      takePart(shape.layout, after(k), source, shape.type, sendStaging,
+               shape.wire);
+      sends = sendStaging;
+    }
+    void *into = receivesInPlace ? at(destination, begin(before(k)), shape.type)
+                                 : receiveStaging;
+    if (k == 0)
+      into = const_cast<void *>(sends);
+    else
+      exchange(after(k), sends, bytes, before(k), into, bytes);
+    if (k == 0 || !receivesInPlace)
+      putPart(shape.concat, before(k), into, shape.wire, destination,
+              shape.type);
+  }
+}
+
+void CollectiveRun::libraryAllGather() {
+  bool converts = shape.type != shape.wire;
+  bool inPlace = !converts && shape.layout.isContiguous();
+  int64_t part = plan::partElements(shape, self);
+  const void *sends = source;
+  if (converts) {
+    convertElements(shape.type, source, shape.wire, sendStaging, part);
+    sends = sendStaging;
+  }
+  void *into = inPlace ? destination : receiveStaging;
+  if (sends == at(into, begin(self), shape.wire))
+    sends = nullptr;
+  transport.library()->allGather(sends, into, part, plan::byteSize(shape.wire),
+                                 group.libraryGroup);
+  for (int i = 0; i < n && !inPlace; ++i)
+    putPart(shape.layout, i, at(into, begin(i), shape.wire), shape.wire,
+            destination, shape.type);
+}
+
+void CollectiveRun::libraryReduceScatter() {
+  bool sumsInPlace = shape.type == DType::F32;
+  int64_t part = plan::partElements(shape, self);
+  auto *sends = reinterpret_cast<float *>(sendStaging);
+  for (int i = 0; i < n; ++i)
+    takePart(shape.layout, i, source, shape.type, sends + i * part, DType::F32);
+  auto *into = sumsInPlace ? static_cast<float *>(destination)
+                           : reinterpret_cast<float *>(receiveStaging);
+  transport.library()->reduceScatter(sends, into, part, group.libraryGroup);
+  if (!sumsInPlace)
+    convertElements(DType::F32, into, shape.type, destination, part);
+}
+
+void CollectiveRun::libraryAllReduce() {
+  if (shape.type == DType::F32)
+    return transport.library()->allReduce(static_cast<const float *>(source),
+                                          static_cast<float *>(destination),
+                                          shape.count, group.libraryGroup);
+  auto *sum = reinterpret_cast<float *>(sendStaging);
+  convertElements(shape.type, source, DType::F32, sum, shape.count);
+  transport.library()->allReduce(sum, sum, shape.count, group.libraryGroup);
+  convertElements(DType::F32, sum, shape.type, destination, shape.count);
+}
+
+void CollectiveRun::libraryAllToAll() {
+  int64_t part = plan::partElements(shape, self);
+  for (int i = 0; i < n; ++i)
+    takePart(shape.layout, i, source, shape.type,
+             at(sendStaging, i * part, shape.wire), shape.wire);
+  transport.library()->allToAll(sendStaging, receiveStaging, part,
+                                plan::byteSize(shape.wire), group.libraryGroup);
+  for (int i = 0; i < n; ++i)
+    putPart(shape.concat, i, at(receiveStaging, i * part, shape.wire),
+            shape.wire, destination, shape.type);
+}
+
+Collectives::Collectives(Transport &transport, bool useLibrary)
+    : transport(transport), useLibrary(useLibrary) {
+  if (useLibrary && transport.size() > 1 && !transport.library())
+    fail("H0226",
+         std::string("the collectives of the MPI library are asked for, but "
+                     "the ranks talk over ") +
+             transport.name(),
+         "start the job with mpirun, or leave out --collectives library");
+}
+
+void Collectives::prepare(Communicator &group) {
+  if (useLibrary && group.size() > 1 && group.libraryGroup < 0)
+    group.libraryGroup = transport.library()->addGroup(group.ranks);
+}
+
+void Collectives::run(const CollectiveCall &call) {
+  CollectiveRun run(*this, call);
+  if (call.group->size() == 1)
+    return run.copyToSelf();
+  if (call.shape->count == 0)
+    return;
+  bool library = run.useLibrary();
+  switch (call.shape->kind) {
+  case CollectiveKind::AllReduce:
+    return library ? run.libraryAllReduce() : run.allReduce();
+  case CollectiveKind::ReduceScatter:
+    return library ? run.libraryReduceScatter() : run.reduceScatter();
+  case CollectiveKind::AllGather:
+    return library ? run.libraryAllGather() : run.allGather();
+  case CollectiveKind::AllToAll:
+    return library ? run.libraryAllToAll() : run.allToAll();
+  }
+}
+
+/// Checks that a channel's number fits a tag.
+static int checkedTag(int channel) {
+  if (channel < 0 || channel >= numChannels)
+    fail("H0922", "a plan's channel " + std::to_string(channel) +
+                      " is not below " + std::to_string(numChannels));
+  return channelTag + channel;
+}
+
+Request Collectives::send(int peer, int channel, const void *data,
+                          int64_t bytes) {
+  sent.pointToPoint.fetch_add(bytes, std::memory_order_relaxed);
+  return transport.isend(peer, checkedTag(channel), data, bytes);
+}
+
+Request Collectives::receive(int peer, int channel, void *data, int64_t bytes) {
+  return transport.irecv(peer, checkedTag(channel), data, bytes);
+}

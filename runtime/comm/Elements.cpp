@@ -1,0 +1,92 @@
+//===- Elements.cpp - Loops over the elements of a message ----------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Compiled for vectorization, see CMakeLists.txt.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/comm/Elements.h"
+
+#include "heddle/runtime/io/Diagnostic.h"
+#include "heddle/runtime/io/Float.h"
+
+#include <cstring>
+
+using namespace heddle;
+using namespace heddle::rt;
+using plan::DType;
+
+namespace {
+struct F32 {
+  using Storage = float;
+  static float load(float value) { return value; }
+  static float store(float value) { return value; }
+};
+struct BF16 {
+  using Storage = uint16_t;
+  static float load(uint16_t value) { return io::bf16ToFloat(value); }
+  static uint16_t store(float value) { return io::floatToBF16(value); }
+};
+struct F16 {
+  using Storage = uint16_t;
+  static float load(uint16_t value) { return io::f16ToFloat(value); }
+  static uint16_t store(float value) { return io::floatToF16(value); }
+};
+} // namespace
+
+/// Calls `function` with the traits of a type of floats.
+template <typename Function> static void visit(DType type, Function function) {
+  switch (type) {
+  case DType::F32:
+    return function(F32());
+  case DType::BF16:
+    return function(BF16());
+  case DType::F16:
+    return function(F16());
+  default:
+    fail("H0921", std::string("a collective cannot sum or convert ") +
+                      plan::dtypeName(type));
+  }
+}
+
+void rt::convertElements(DType from, const void *source, DType to,
+                         void *destination, int64_t count) {
+  if (from == to) {
+    if (source != destination && count > 0)
+      std::memcpy(destination, source, count * plan::byteSize(from));
+    return;
+  }
+  visit(from, [&](auto in) {
+    visit(to, [&](auto out) {
+      using In = decltype(in);
+      using Out = decltype(out);
+      auto *values = static_cast<const typename In::Storage *>(source);
+      auto *results = static_cast<typename Out::Storage *>(destination);
+      for (int64_t i = 0; i < count; ++i)
+        results[i] = Out::store(In::load(values[i]));
+    });
+  });
+}
+
+void rt::addElements(float *sum, DType type, const void *values,
+                     int64_t count) {
+  visit(type, [&](auto in) {
+    using In = decltype(in);
+    auto *added = static_cast<const typename In::Storage *>(values);
+    for (int64_t i = 0; i < count; ++i)
+      sum[i] += In::load(added[i]);
+  });
+}
+
+void rt::roundElements(float *values, DType to, int64_t count) {
+  if (to == DType::F32)
+    return;
+  visit(to, [&](auto out) {
+    using Out = decltype(out);
+    for (int64_t i = 0; i < count; ++i)
+      values[i] = Out::load(Out::store(values[i]));
+  });
+}

@@ -1,0 +1,49 @@
+//===- Exchange.cpp - Texts from every rank to every rank -----------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/comm/Tags.h"
+#include "heddle/runtime/comm/Transport.h"
+
+using namespace heddle::rt;
+
+static void sendText(Transport &transport, int peer, const std::string &text) {
+  int64_t size = static_cast<int64_t>(text.size());
+  Request first = transport.isend(peer, controlTag, &size, sizeof size);
+  transport.wait(first);
+  Request second = transport.isend(peer, controlTag + 1, text.data(), size);
+  transport.wait(second);
+}
+
+static std::string receiveText(Transport &transport, int peer) {
+  int64_t size = 0;
+  Request first = transport.irecv(peer, controlTag, &size, sizeof size);
+  transport.wait(first);
+  std::string text(size, '\0');
+  Request second = transport.irecv(peer, controlTag + 1, text.data(), size);
+  transport.wait(second);
+  return text;
+}
+
+/// Rank 0 collects the texts and hands them all to each rank.
+std::vector<std::string> heddle::rt::exchangeTexts(Transport &transport,
+                                                   const std::string &text) {
+  std::vector<std::string> texts(transport.size());
+  texts[transport.rank()] = text;
+  if (transport.rank() != 0) {
+    sendText(transport, 0, text);
+    for (std::string &each : texts)
+      each = receiveText(transport, 0);
+    return texts;
+  }
+  for (int peer = 1; peer < transport.size(); ++peer)
+    texts[peer] = receiveText(transport, peer);
+  for (int peer = 1; peer < transport.size(); ++peer)
+    for (const std::string &each : texts)
+      sendText(transport, peer, each);
+  return texts;
+}

@@ -1,0 +1,73 @@
+//===- World.cpp - All ranks of a job, seen from one ----------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/comm/World.h"
+
+#include "runtime/comm/Socket.h"
+
+#include <chrono>
+#include <thread>
+#include <unistd.h>
+
+using namespace heddle;
+using namespace heddle::rt;
+
+std::unique_ptr<World> World::open() {
+  Launch launch = detectLaunch();
+  std::unique_ptr<Transport> transport = openTransport(launch);
+  return std::make_unique<World>(std::move(launch), std::move(transport));
+}
+
+World::World(Launch launch, std::unique_ptr<Transport> transport)
+    : started(std::move(launch)), link(std::move(transport)) {}
+
+void World::checkPlan(const std::string &hash, const Mesh &mesh) {
+  // Two lines: the hash is compared, the host is for the message.
+  std::vector<std::string> lines =
+      exchangeTexts(*link, hash + "\n" + hostName());
+  auto hashOf = [&](int rank) {
+    return lines[rank].substr(0, lines[rank].find('\n'));
+  };
+  for (int rank = 1; rank < size(); ++rank)
+    if (hashOf(rank) != hashOf(0))
+      heddle::fail("H0222",
+                   "rank " + std::to_string(rank) + " (" +
+                       lines[rank].substr(lines[rank].find('\n') + 1) +
+                       ") runs another plan than rank 0: " + hashOf(rank) +
+                       ", not " + hashOf(0),
+                   "start the same binary on every host");
+  if (mesh.ranks() != size())
+    heddle::fail("H0220",
+                 "the plan is for " + std::to_string(mesh.ranks()) +
+                     " ranks (" + mesh.format() + "), the job has " +
+                     std::to_string(size()),
+                 "start it with mpirun -n " + std::to_string(mesh.ranks()));
+}
+
+void World::startHeartbeat(Heartbeat::Handler onAlarm) {
+  heartbeat = std::make_unique<Heartbeat>(*link, std::move(onAlarm));
+}
+
+void World::finish() {
+  // Nobody says goodbye while another may still fail.
+  exchangeTexts(*link, "");
+  if (heartbeat)
+    heartbeat->goodbye();
+  link->finish();
+}
+
+void World::fail(const Diagnostic &diagnostic) {
+  constexpr std::chrono::seconds alarmTime(8);
+  if (heartbeat && diagnostic.code == "H0424")
+    std::this_thread::sleep_for(alarmTime);
+  std::string text = diagnostic.format();
+  (void)!write(STDERR_FILENO, text.data(), text.size());
+  if (heartbeat)
+    heartbeat->failed(diagnostic.message);
+  _exit(diagnostic.exitCode());
+}
