@@ -26,7 +26,7 @@ std::unique_ptr<World> World::open() {
 World::World(Launch launch, std::unique_ptr<Transport> transport)
     : started(std::move(launch)), link(std::move(transport)) {}
 
-void World::checkPlan(const std::string &hash, const Mesh &mesh) {
+void World::checkPlan(const std::string &hash, const plan::Mesh &mesh) {
   // Two lines: the hash is compared, the host is for the message.
   std::vector<std::string> lines =
       exchangeTexts(*link, hash + "\n" + hostName());
@@ -44,7 +44,7 @@ void World::checkPlan(const std::string &hash, const Mesh &mesh) {
   if (mesh.ranks() != size())
     heddle::fail("H0220",
                  "the plan is for " + std::to_string(mesh.ranks()) +
-                     " ranks (" + mesh.format() + "), the job has " +
+                     " ranks (" + formatMesh(mesh) + "), the job has " +
                      std::to_string(size()),
                  "start it with mpirun -n " + std::to_string(mesh.ranks()));
 }

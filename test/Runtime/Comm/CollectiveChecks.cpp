@@ -306,8 +306,8 @@ static std::string checkOne(Collectives &collectives,
 
 /// All ranks in one group: those along data.
 static Communicator worldGroup(const Transport &transport) {
-  Mesh mesh;
-  mesh.sizes = {1, transport.size(), 1, 1};
+  plan::Mesh mesh;
+  mesh.data = transport.size();
   return makeCommunicator(mesh, {"data"}, transport.rank());
 }
 
@@ -340,7 +340,7 @@ std::string test::digestCollectives(Transport &transport) {
   return plan::hashBytes(all.data(), all.size());
 }
 
-std::string test::checkGroups(Transport &transport, const Mesh &mesh,
+std::string test::checkGroups(Transport &transport, const plan::Mesh &mesh,
                               bool threaded) {
   Collectives collectives(transport);
   Executor executor(collectives, transport, threaded);

@@ -25,7 +25,7 @@ std::string checkCollectives(rt::Transport &transport, bool useLibrary);
 
 /// The same for the groups of a mesh, two at a time through an Executor, and
 /// for sends and receives beside them.
-std::string checkGroups(rt::Transport &transport, const rt::Mesh &mesh,
+std::string checkGroups(rt::Transport &transport, const plan::Mesh &mesh,
                         bool threaded);
 
 /// A hash of the results of all shapes with random data, the same on every

@@ -63,8 +63,9 @@ TEST_P(Threads, SameBitsOnEachRankAndInEachRun) {
 INSTANTIATE_TEST_SUITE_P(Comm, Threads, testing::Range(1, 6));
 
 TEST(Groups, OfEachRank) {
-  Mesh mesh;
-  mesh.sizes = {2, 2, 1, 3};
+  plan::Mesh mesh;
+  mesh.pipe = mesh.data = 2;
+  mesh.tensor = 3;
   for (bool threaded : {false, true})
     for (const std::string &problem : onThreads(12, [&](Transport &transport) {
            return checkGroups(transport, mesh, threaded);
@@ -137,8 +138,8 @@ TEST(Collectives, AllocateNothing) {
   if (allocationCount() < 0)
     GTEST_SKIP() << "allocations cannot be counted";
   NullTransport transport;
-  Mesh mesh;
-  mesh.sizes = {1, 3, 1, 1};
+  plan::Mesh mesh;
+  mesh.data = 3;
   Communicator group = makeCommunicator(mesh, {"data"}, 0);
   Collectives collectives(transport);
   for (const plan::CollectiveShape &shape : collectiveShapes(3)) {
@@ -152,8 +153,8 @@ TEST(Collectives, AllocateNothing) {
 
 TEST(Collectives, RefuseWhatNoPlanMayHold) {
   NullTransport transport;
-  Mesh mesh;
-  mesh.sizes = {1, 3, 1, 1};
+  plan::Mesh mesh;
+  mesh.data = 3;
   Communicator group = makeCommunicator(mesh, {"data"}, 0);
   Collectives collectives(transport);
   uint64_t buffer[64] = {};
@@ -194,13 +195,12 @@ TEST(Transport, RefusesAMessageOfAnotherSize) {
   }
 }
 
-TEST(Mesh, RanksAndGroups) {
-  Mesh mesh;
-  mesh.sizes = {2, 3, 1, 4};
-  EXPECT_EQ(mesh.ranks(), 24);
-  EXPECT_EQ(mesh.format(), "data=3,tensor=4,pipe=2");
-  for (int rank = 0; rank < 24; ++rank)
-    EXPECT_EQ(mesh.rankAt(mesh.coordinates(rank)), rank);
+TEST(Communicator, OfARank) {
+  plan::Mesh mesh;
+  mesh.pipe = 2;
+  mesh.data = 3;
+  mesh.tensor = 4;
+  EXPECT_EQ(formatMesh(mesh), "data=3,tensor=4,pipe=2");
   // Rank 17 = ((1*3 + 1)*1 + 0)*4 + 1.
   Communicator tensor = makeCommunicator(mesh, {"tensor"}, 17);
   EXPECT_EQ(tensor.ranks, (std::vector<int>{16, 17, 18, 19}));

@@ -113,7 +113,8 @@ JobRun::JobRun(Starter starter, int ranks,
   if (starter == Starter::Sockets) {
     all["WORLD_SIZE"] = std::to_string(ranks);
     all["MASTER_ADDR"] = "127.0.0.1";
-    all["MASTER_PORT"] = freePort();
+    if (!all.count("MASTER_PORT"))
+      all["MASTER_PORT"] = freePort();
     for (int rank = 0; rank < ranks; ++rank) {
       all["RANK"] = std::to_string(rank);
       processes.push_back(std::make_unique<Process>(command, all));

@@ -51,6 +51,10 @@ public:
          const Variables &variables = {});
   /// The largest exit status of its processes, as Process::wait.
   int wait(double seconds = 60);
+  /// The exit status of one rank that was started over sockets.
+  int waitForRank(int rank, double seconds) {
+    return processes.at(rank)->wait(seconds);
+  }
   std::string output() const;
   /// Waits until each rank has said "PID rank pid"; their process ids.
   std::vector<int> waitForPids(double seconds = 20) const;

@@ -28,10 +28,11 @@ using namespace heddle::rt;
 
 using Arguments = std::vector<std::string>;
 
-static Mesh meshFrom(const Arguments &arguments, size_t first) {
-  Mesh mesh;
-  for (size_t axis = 0; axis < 4; ++axis)
-    mesh.sizes[axis] = std::stoi(arguments.at(first + axis));
+/// From four numbers: pipe, data, seq, tensor.
+static plan::Mesh meshFrom(const Arguments &arguments, size_t first) {
+  plan::Mesh mesh;
+  for (int64_t *size : {&mesh.pipe, &mesh.data, &mesh.seq, &mesh.tensor})
+    *size = std::stoi(arguments.at(first++));
   return mesh;
 }
 
@@ -67,8 +68,8 @@ static int showLaunch(World &world) {
 static int beat(World &world, double seconds, int64_t count, bool busy) {
   world.startHeartbeat();
   say("PID " + std::to_string(world.rank()) + " " + std::to_string(getpid()));
-  Mesh mesh;
-  mesh.sizes = {1, world.size(), 1, 1};
+  plan::Mesh mesh;
+  mesh.data = world.size();
   Communicator group = makeCommunicator(mesh, {"data"}, world.rank());
   Collectives collectives(world.transport());
   plan::CollectiveShape shape;
@@ -118,7 +119,7 @@ static int failAlone(World &world) {
 }
 
 /// Traffic of every kind, as the counters have it: "kind bytes" lines.
-static int countTraffic(World &world, const Mesh &mesh) {
+static int countTraffic(World &world, const plan::Mesh &mesh) {
   Collectives collectives(world.transport());
   const std::vector<std::vector<std::string>> axes = {
       {"data"}, {"tensor"}, {"pipe", "data"}};

@@ -9,28 +9,9 @@
 #ifndef HEDDLE_RUNTIME_COMM_COMMUNICATOR_H
 #define HEDDLE_RUNTIME_COMM_COMMUNICATOR_H
 
-#include <array>
-#include <cstdint>
-#include <string>
-#include <vector>
+#include "heddle/PlanFormat/Plan.h"
 
 namespace heddle::rt {
-
-/// The sizes of the mesh's axes. Rank ((p*data + d)*seq + s)*tensor + t has the
-/// coordinates (p, d, s, t).
-struct Mesh {
-  static constexpr std::array<const char *, 4> axes = {"pipe", "data", "seq",
-                                                       "tensor"};
-  std::array<int64_t, 4> sizes = {1, 1, 1, 1};
-
-  int64_t ranks() const;
-  std::array<int64_t, 4> coordinates(int64_t rank) const;
-  int64_t rankAt(const std::array<int64_t, 4> &coordinates) const;
-  /// As "data=2,tensor=2,pipe=2"; axes of size 1 are left out.
-  std::string format() const;
-  /// The number of an axis; -1: no such axis.
-  static int findAxis(const std::string &name);
-};
 
 /// The ranks that differ from one rank along some axes only.
 struct Communicator {
@@ -43,9 +24,12 @@ struct Communicator {
   int size() const { return static_cast<int>(ranks.size()); }
 };
 
-/// `axes`: names of different axes, major to minor.
-Communicator makeCommunicator(const Mesh &mesh,
+/// `axes`: names of different axes, major to minor; H0922 for others.
+Communicator makeCommunicator(const plan::Mesh &mesh,
                               const std::vector<std::string> &axes, int rank);
+
+/// As "data=2,tensor=2,pipe=2"; axes of size 1 are left out.
+std::string formatMesh(const plan::Mesh &mesh);
 
 } // namespace heddle::rt
 

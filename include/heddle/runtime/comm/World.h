@@ -30,7 +30,7 @@ public:
 
   /// Throws, on all ranks, H0222 when they do not all run the plan of this
   /// hash, and H0220 when the plan's mesh is not as large as the job.
-  void checkPlan(const std::string &hash, const Mesh &mesh);
+  void checkPlan(const std::string &hash, const plan::Mesh &mesh);
 
   void startHeartbeat(Heartbeat::Handler onAlarm = {});
   void setActivity(int64_t step, std::string_view text) {

@@ -1,0 +1,189 @@
+//===- HeartbeatTest.cpp - Ranks that die, stop, or are only slow ---------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/comm/Heartbeat.h"
+#include "test/Runtime/Comm/JobRun.h"
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <thread>
+
+using namespace heddle;
+using namespace heddle::rt;
+using namespace heddle::test;
+
+using Clock = std::chrono::steady_clock;
+
+static void sleepFor(double seconds) {
+  std::this_thread::sleep_for(
+      std::chrono::milliseconds(int64_t(seconds * 1000)));
+}
+
+class Heartbeats : public testing::TestWithParam<Starter> {
+protected:
+  void SetUp() override {
+    if (!isInstalled(GetParam()))
+      GTEST_SKIP() << "no mpirun of " << nameOf(GetParam());
+  }
+};
+
+/// Signals one rank of a running job; all others must name it within 10 s.
+static void expectAlarm(Starter starter, int rank, int signal,
+                        const std::string &message) {
+  JobRun job(starter, 3, {"beat", "60", "5000", "idle"});
+  std::vector<int> pids = job.waitForPids();
+  ASSERT_GT(pids[rank], 0) << job.output();
+  sleepFor(1);
+  Clock::time_point begin = Clock::now();
+  kill(pids[rank], signal);
+  // The other two; then a stopped rank is ended here, for sockets.
+  size_t alarms = 0;
+  std::chrono::duration<double> passed{};
+  while (alarms < 2 && passed.count() < 10) {
+    sleepFor(0.02);
+    alarms = countOf(job.output(), message);
+    passed = Clock::now() - begin;
+  }
+  EXPECT_EQ(alarms, 2u) << job.output();
+  sleepFor(0.5);
+  for (int other = 0; other < 3; ++other) {
+    if (other == rank || starter != Starter::Sockets)
+      continue;
+    EXPECT_EQ(job.waitForRank(other, 1), 5) << job.output();
+  }
+  kill(pids[rank], SIGKILL);
+  EXPECT_NE(job.wait(10), 0);
+  EXPECT_EQ(countOf(job.output(), ": ok"), 0u);
+}
+
+TEST_P(Heartbeats, ARankDies) {
+  expectAlarm(GetParam(), 1, SIGKILL, "error[H0421]: rank 1 (");
+}
+
+TEST_P(Heartbeats, RankZeroDies) {
+  expectAlarm(GetParam(), 0, SIGKILL, "error[H0421]: rank 0 (");
+}
+
+TEST_P(Heartbeats, ARankStops) {
+  expectAlarm(GetParam(), 2, SIGSTOP, "error[H0422]: rank 2 (");
+}
+
+TEST(Heartbeat, RankZeroStops) {
+  expectAlarm(Starter::Sockets, 0, SIGSTOP, "error[H0422]: rank 0 (");
+}
+
+TEST_P(Heartbeats, ARankFailsAlone) {
+  Outcome job = runJob(GetParam(), 3, {"fail"});
+  EXPECT_NE(job.status, 0);
+  EXPECT_EQ(countOf(job.output, "error[H0401]"), 1u) << job.output;
+  EXPECT_EQ(countOf(job.output, "error[H0423]: rank 1 ("), 2u) << job.output;
+  EXPECT_EQ(countOf(job.output, "in step 3: no space left"), 2u) << job.output;
+}
+
+/// More ranks than cores, all busy, at the lowest priority.
+TEST_P(Heartbeats, SlowIsNotStopped) {
+  JobRun job(GetParam(), 6, {"beat", "5", "100000", "busy"});
+  for (int pid : job.waitForPids())
+    setpriority(PRIO_PROCESS, pid, 19);
+  EXPECT_EQ(job.wait(90), 0) << job.output();
+  EXPECT_EQ(countOf(job.output(), "error["), 0u) << job.output();
+}
+
+INSTANTIATE_TEST_SUITE_P(Comm, Heartbeats,
+                         testing::Values(Starter::Sockets, Starter::OpenMpi,
+                                         Starter::Mpich),
+                         [](const auto &info) { return nameOf(info.param); });
+
+/// As a machine that is suspended: every observer misses the same time.
+TEST(Heartbeat, SuspendedTogether) {
+  JobRun job(Starter::Sockets, 3, {"beat", "11", "1000", "idle"});
+  std::vector<int> pids = job.waitForPids();
+  sleepFor(1);
+  for (int pid : pids)
+    kill(pid, SIGSTOP);
+  sleepFor(8);
+  for (int pid : pids)
+    kill(pid, SIGCONT);
+  EXPECT_EQ(job.wait(30), 0) << job.output();
+  EXPECT_EQ(countOf(job.output(), "error["), 0u) << job.output();
+}
+
+/// What a rank was at is in the alarm of the others.
+TEST(Heartbeat, SaysWhatTheRankDid) {
+  auto transports = makeLocalThreads(3);
+  std::vector<std::unique_ptr<Heartbeat>> heartbeats(3);
+  std::vector<std::string> alarms(3);
+  std::atomic<int> raised = 0;
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 3; ++rank)
+    threads.emplace_back([&, rank] {
+      heartbeats[rank] = std::make_unique<Heartbeat>(
+          *transports[rank], [&, rank](const Diagnostic &diagnostic) {
+            alarms[rank] = diagnostic.code + ": " + diagnostic.message;
+            ++raised;
+          });
+      heartbeats[rank]->setActivity(17, "all_reduce #12 over data");
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  sleepFor(0.5);
+  heartbeats[2].reset(); // Without a goodbye.
+  for (int i = 0; i < 500 && raised < 2; ++i)
+    sleepFor(0.01);
+  EXPECT_EQ(raised, 2);
+  for (int rank : {0, 1}) {
+    EXPECT_EQ(countOf(alarms[rank], "H0421: rank 2 ("), 1u) << alarms[rank];
+    EXPECT_EQ(
+        countOf(alarms[rank], ") died in step 17, in all_reduce #12 over data"),
+        1u)
+        << alarms[rank];
+  }
+  EXPECT_EQ(alarms[2], "");
+}
+
+TEST(Heartbeat, GoodbyeIsNoAlarm) {
+  auto transports = makeLocalThreads(3);
+  std::atomic<int> raised = 0;
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 3; ++rank)
+    threads.emplace_back([&, rank] {
+      Heartbeat heartbeat(*transports[rank],
+                          [&](const Diagnostic &) { ++raised; });
+      sleepFor(0.2 * (rank + 1));
+      heartbeat.goodbye();
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  EXPECT_EQ(raised, 0);
+}
+
+TEST(Heartbeat, ActivityIsReadWhole) {
+  ActivitySlot slot;
+  slot.set(0, std::string(100, 'a'));
+  std::atomic<bool> stop = false;
+  std::thread writer([&] {
+    for (int64_t i = 0; !stop; ++i)
+      slot.set(i % 26, std::string(100, char('a' + i % 26)));
+  });
+  for (int i = 0; i < 100000; ++i) {
+    int64_t step = -1;
+    char text[ActivitySlot::maxText + 1];
+    slot.get(step, text);
+    ASSERT_EQ(std::string(text), std::string(100, char('a' + step)));
+  }
+  stop = true;
+  writer.join();
+  slot.set(1, std::string(1000, 'z'));
+  int64_t step = 0;
+  char text[ActivitySlot::maxText + 1];
+  slot.get(step, text);
+  EXPECT_EQ(std::string(text), std::string(ActivitySlot::maxText, 'z'));
+}
