@@ -30,6 +30,8 @@ void visitFields(StrategyT &s, Fn visit) {
   visit("target", s.target);
   visit("recompute", s.recompute);
   visit("schedule", s.schedule);
+  visit("virtual_stages", s.virtualStages);
+  visit("pipeline_layout", s.pipelineLayout);
   visit("zero", s.zero);
   visit("memory_budget", s.memoryBudget);
   visit("data", s.data);

@@ -29,7 +29,9 @@ struct Strategy {
   std::string march = "native";
   std::string target = "x86-64";  ///< x86-64, sm_80, sm_90
   std::string recompute = "none"; ///< none, selective, full
-  std::string schedule = "1f1b";
+  std::string schedule = "1f1b";  ///< gpipe, 1f1b, interleaved, zb-h1
+  int64_t virtualStages = 1;      ///< Chunks of a rank (interleaved).
+  std::string pipelineLayout; ///< Layers of each virtual stage; empty: cost.
   int64_t zero = 0;
   int64_t memoryBudget = 0;                             ///< Bytes; 0: no limit.
   int64_t data = 1, tensor = 1, pipe = 1, sequence = 1; ///< Mesh axes.

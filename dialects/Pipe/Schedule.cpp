@@ -14,141 +14,224 @@
 using namespace heddle::pipe;
 using Kind = Action::Kind;
 
-std::string Action::str() const {
-  if (kind == Kind::Optimizer)
-    return "O";
-  return (kind == Kind::Forward ? "F" : "B") + std::to_string(microBatch);
+//===----------------------------------------------------------------------===//
+// Text
+//===----------------------------------------------------------------------===//
+
+/// One letter for each kind, in the order of the enumeration.
+static constexpr llvm::StringLiteral letters("FBIWO");
+
+static std::string write(const Action &action, const std::string &batch) {
+  std::string text(1, letters[static_cast<size_t>(action.kind)]);
+  if (action.kind != Kind::Optimizer)
+    text += batch;
+  return action.chunk ? text + "/" + std::to_string(action.chunk) : text;
 }
 
-/// Warm-up of `ahead` forward passes, then one forward and one backward in
-/// turn, then the rest of the backward passes.
-static std::vector<Action> makeStage(int64_t ahead, int64_t microBatches) {
-  std::vector<Action> stage;
-  int64_t forward = 0, backward = 0;
-  for (; forward < std::min(ahead, microBatches); ++forward)
-    stage.push_back({Kind::Forward, forward});
-  for (; forward < microBatches; ++forward) {
-    stage.push_back({Kind::Forward, forward});
-    stage.push_back({Kind::Backward, backward++});
+std::string Action::name() const { return write(*this, ""); }
+
+std::string Action::str() const {
+  return write(*this, std::to_string(microBatch));
+}
+
+static std::optional<Action> parseAction(llvm::StringRef word) {
+  if (word == "O")
+    return Action{Kind::Optimizer, 0};
+  size_t letter = letters.drop_back().find(word.front());
+  if (letter == llvm::StringRef::npos)
+    return std::nullopt;
+  Action action{static_cast<Kind>(letter)};
+  auto [batch, chunk] = word.drop_front().split('/');
+  uint32_t number = 0;
+  if (word.ends_with("/") || batch.getAsInteger(10, number))
+    return std::nullopt;
+  action.microBatch = number;
+  if (!chunk.empty()) {
+    if (chunk.getAsInteger(10, number))
+      return std::nullopt;
+    action.chunk = number;
   }
-  for (; backward < microBatches; ++backward)
-    stage.push_back({Kind::Backward, backward});
-  stage.push_back({Kind::Optimizer, 0});
-  return stage;
+  return action;
+}
+
+std::optional<Line> heddle::pipe::parseStage(llvm::StringRef text) {
+  Line line;
+  llvm::SmallVector<llvm::StringRef> words;
+  text.split(words, ' ', -1, /*KeepEmpty=*/false);
+  for (llvm::StringRef word : words) {
+    auto action = parseAction(word);
+    if (!action)
+      return std::nullopt;
+    line.push_back(*action);
+  }
+  return line;
+}
+
+std::string heddle::pipe::printStage(const Line &line) {
+  std::string text;
+  for (const Action &action : line)
+    text += (text.empty() ? "" : " ") + action.str();
+  return text;
+}
+
+//===----------------------------------------------------------------------===//
+// Generators
+//===----------------------------------------------------------------------===//
+
+/// `ahead` of the `forward` passes, then one forward and one backward in turn,
+/// then the rest of the `backward` passes.
+static Line makeLine(int64_t ahead, llvm::ArrayRef<Action> forward,
+                     llvm::ArrayRef<Action> backward) {
+  ahead = std::min<int64_t>(ahead, forward.size());
+  Line line(forward.begin(), forward.begin() + ahead);
+  for (size_t done = 0; done < backward.size(); ++done) {
+    if (ahead + done < forward.size())
+      line.push_back(forward[ahead + done]);
+    line.push_back(backward[done]);
+  }
+  line.push_back({Kind::Optimizer, 0});
+  return line;
+}
+
+/// All micro-batches of `chunks` chunks in Megatron's order: `stages`
+/// micro-batches of one chunk, the same ones of the next chunk, and so on.
+static Line inGroups(Kind kind, int64_t stages, int64_t microBatches,
+                     int64_t chunks) {
+  Line order;
+  for (int64_t group = 0; group < microBatches; group += stages)
+    for (int64_t chunk = 0; chunk < chunks; ++chunk)
+      for (int64_t batch = group; batch < group + stages; ++batch)
+        order.push_back(
+            {kind, batch, kind == Kind::Forward ? chunk : chunks - 1 - chunk});
+  return order;
+}
+
+/// 1f1b in which a weight's gradient is made `stage` micro-batches after the
+/// input's: every stage holds as many micro-batches as the first one does.
+static Line makeZeroBubble(int64_t stage, int64_t stages,
+                           int64_t microBatches) {
+  Line line;
+  int64_t ahead = std::min(stages - 1 - stage, microBatches);
+  for (int64_t batch = 0; batch < ahead; ++batch)
+    line.push_back({Kind::Forward, batch});
+  for (int64_t batch = 0; batch < microBatches + stage; ++batch) {
+    if (batch + ahead < microBatches)
+      line.push_back({Kind::Forward, batch + ahead});
+    if (batch < microBatches)
+      line.push_back({Kind::BackwardInput, batch});
+    if (batch >= stage)
+      line.push_back({Kind::BackwardWeight, batch - stage});
+  }
+  line.push_back({Kind::Optimizer, 0});
+  return line;
+}
+
+static Line makeStage(llvm::StringRef kind, int64_t stage, int64_t stages,
+                      int64_t microBatches, int64_t chunks) {
+  int64_t after = stages - 1 - stage;
+  if (kind == "zb-h1")
+    return makeZeroBubble(stage, stages, microBatches);
+  if (kind == "interleaved")
+    return makeLine(2 * after + (chunks - 1) * stages,
+                    inGroups(Kind::Forward, stages, microBatches, chunks),
+                    inGroups(Kind::Backward, stages, microBatches, chunks));
+  // With one stage there is nothing to fill: one micro-batch after the other.
+  bool all = kind == "gpipe" && stages > 1;
+  return makeLine(all ? microBatches : after,
+                  inGroups(Kind::Forward, 1, microBatches, 1),
+                  inGroups(Kind::Backward, 1, microBatches, 1));
+}
+
+/// Why there is no such schedule, and what is possible instead; or "".
+static std::string refuse(llvm::StringRef kind, int64_t stages,
+                          int64_t microBatches, int64_t chunks) {
+  if (kind != "gpipe" && kind != "1f1b" && kind != "interleaved" &&
+      kind != "zb-h1")
+    return "unknown schedule \"" + kind.str() +
+           "\"; known are gpipe, 1f1b, interleaved, zb-h1";
+  if (kind != "interleaved")
+    return chunks == 1
+               ? ""
+               : "the schedule " + kind.str() +
+                     " has 1 virtual stage "
+                     "per rank, not " +
+                     std::to_string(chunks) + "; interleaved has several";
+  if (chunks < 2)
+    return "the schedule interleaved needs 2 or more virtual stages per rank; "
+           "with 1 it is 1f1b";
+  if (int64_t rest = microBatches % stages) {
+    int64_t below = microBatches - rest;
+    return "the schedule interleaved needs micro-batches in a multiple of "
+           "the " +
+           std::to_string(stages) +
+           " stages: " + (below ? std::to_string(below) + " or " : "") +
+           std::to_string(below + stages) + ", not " +
+           std::to_string(microBatches);
+  }
+  return "";
 }
 
 std::optional<Schedule> heddle::pipe::makeSchedule(llvm::StringRef kind,
                                                    int64_t stages,
-                                                   int64_t microBatches) {
-  if (kind != "gpipe" && kind != "1f1b")
+                                                   int64_t microBatches,
+                                                   int64_t chunks,
+                                                   std::string &why) {
+  why = refuse(kind, stages, microBatches, chunks);
+  if (!why.empty())
     return std::nullopt;
   Schedule schedule;
-  for (int64_t stage = 0; stage < stages; ++stage) {
-    // With one stage there is nothing to fill: one micro-batch after the other.
-    bool all = kind == "gpipe" && stages > 1;
-    schedule.push_back(
-        makeStage(all ? microBatches : stages - 1 - stage, microBatches));
-  }
+  for (int64_t stage = 0; stage < stages; ++stage)
+    schedule.push_back(makeStage(kind, stage, stages, microBatches, chunks));
   return schedule;
 }
 
-std::optional<std::vector<Action>>
-heddle::pipe::parseStage(llvm::StringRef text) {
-  std::vector<Action> stage;
-  llvm::SmallVector<llvm::StringRef> words;
-  text.split(words, ' ', -1, /*KeepEmpty=*/false);
-  for (llvm::StringRef word : words) {
-    Action action;
-    if (word == "O") {
-      action.kind = Kind::Optimizer;
-    } else {
-      if (word.front() != 'F' && word.front() != 'B')
-        return std::nullopt;
-      action.kind = word.front() == 'F' ? Kind::Forward : Kind::Backward;
-      if (word.drop_front().getAsInteger(10, action.microBatch))
-        return std::nullopt;
-    }
-    stage.push_back(action);
-  }
-  return stage;
-}
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
 
-/// Whether the fragments of one stage are complete and in a possible order.
-static std::string checkStage(const std::vector<Action> &stage,
-                              int64_t microBatches, int64_t number) {
-  std::string name = "stage " + std::to_string(number);
-  std::vector<int> forward(microBatches), backward(microBatches);
-  for (const Action &action : stage) {
-    if (action.kind == Kind::Optimizer)
-      continue;
-    int64_t batch = action.microBatch;
-    if (batch < 0 || batch >= microBatches)
-      return name + " runs micro-batch " + std::to_string(batch) + " of " +
-             std::to_string(microBatches);
-    if (action.kind == Kind::Backward && !forward[batch])
-      return name + " runs " + action.str() + " before F" +
-             std::to_string(batch);
-    if (++(action.kind == Kind::Forward ? forward : backward)[batch] > 1)
-      return name + " runs " + action.str() + " twice";
-  }
-  for (int64_t batch = 0; batch < microBatches; ++batch)
-    if (!forward[batch] || !backward[batch])
-      return name + " does not finish micro-batch " + std::to_string(batch);
-  bool ends = !stage.empty() && stage.back().kind == Kind::Optimizer;
-  bool once = 1 == std::count_if(stage.begin(), stage.end(), [](auto &action) {
-                return action.kind == Kind::Optimizer;
-              });
-  if (!ends || !once)
-    return name + " must end in its one optimizer fragment";
-  return "";
-}
-
-std::string heddle::pipe::checkSchedule(const Schedule &schedule,
-                                        int64_t microBatches) {
-  for (size_t stage = 0; stage < schedule.size(); ++stage)
-    if (std::string wrong = checkStage(schedule[stage], microBatches, stage);
-        !wrong.empty())
-      return wrong;
-  // Every stage goes on as far as it can, until nothing moves any more.
-  int64_t stages = schedule.size();
-  std::vector<size_t> next(stages);
-  std::vector<std::vector<bool>> forward(stages,
-                                         std::vector<bool>(microBatches)),
-      backward = forward;
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (int64_t s = 0; s < stages; ++s)
-      while (next[s] < schedule[s].size()) {
-        const Action &action = schedule[s][next[s]];
-        int64_t batch = action.microBatch;
-        bool waits =
-            (action.kind == Kind::Forward && s > 0 && !forward[s - 1][batch]) ||
-            (action.kind == Kind::Backward && s + 1 < stages &&
-             !backward[s + 1][batch]);
-        if (waits)
-          break;
-        if (action.kind == Kind::Forward)
-          forward[s][batch] = true;
-        if (action.kind == Kind::Backward)
-          backward[s][batch] = true;
-        ++next[s];
-        moved = true;
-      }
-  }
-  for (int64_t s = 0; s < stages; ++s)
-    if (next[s] < schedule[s].size())
-      return "stage " + std::to_string(s) + " waits forever at " +
-             schedule[s][next[s]].str();
-  return "";
-}
-
-int64_t heddle::pipe::liveMicroBatches(const std::vector<Action> &stage) {
+/// The most micro-batches held at a time, of one chunk or of all.
+static int64_t countLive(const Line &line, std::optional<int64_t> chunk) {
   int64_t live = 0, most = 0;
-  for (const Action &action : stage) {
-    live += action.kind == Kind::Forward    ? 1
-            : action.kind == Kind::Backward ? -1
-                                            : 0;
+  for (const Action &action : line) {
+    if (chunk && action.chunk != *chunk)
+      continue;
+    live += action.kind == Kind::Forward ? 1 : 0;
+    live -= action.releases() ? 1 : 0;
     most = std::max(most, live);
   }
   return most;
+}
+
+int64_t heddle::pipe::liveMicroBatches(const Line &line) {
+  return countLive(line, std::nullopt);
+}
+
+int64_t heddle::pipe::liveMicroBatches(const Line &line, int64_t chunk) {
+  return countLive(line, chunk);
+}
+
+/// Whether `count` slots keep all micro-batches of the chunk apart.
+static bool keepsApart(const Line &line, int64_t chunk, int64_t count) {
+  std::vector<bool> used(count);
+  for (const Action &action : line) {
+    if (action.chunk != chunk)
+      continue;
+    int64_t slot = action.microBatch % count;
+    if (action.kind == Kind::Forward) {
+      if (used[slot])
+        return false;
+      used[slot] = true;
+    }
+    if (action.releases())
+      used[slot] = false;
+  }
+  return true;
+}
+
+int64_t heddle::pipe::slotsNeeded(const Line &line, int64_t chunk) {
+  // Ends: a slot for every micro-batch keeps all of them apart.
+  int64_t count = std::max<int64_t>(1, liveMicroBatches(line, chunk));
+  while (!keepsApart(line, chunk, count))
+    ++count;
+  return count;
 }

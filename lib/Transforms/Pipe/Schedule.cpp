@@ -7,7 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/Pipe/Schedule.h"
+#include "Cut.h"
 #include "heddle/Transforms/Pipe/Passes.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -19,6 +21,12 @@ namespace heddle {
 
 namespace {
 
+/// The layers' instances, in the order of their forward passes.
+struct Layers {
+  llvm::SetVector<StringAttr> paths;
+  pipe::LayerCosts costs;
+};
+
 struct SchedulePass : heddle::impl::PipeScheduleBase<SchedulePass> {
   void runOnOperation() override {
     for (auto model : getOperation().getOps<nn::ModelOp>())
@@ -28,54 +36,107 @@ struct SchedulePass : heddle::impl::PipeScheduleBase<SchedulePass> {
   }
 
 private:
-  /// The instances of the forward pass, in order, each with its arithmetic.
-  SmallVector<std::pair<StringAttr, double>> instances(nn::ModelOp model,
-                                                       nn::StepOp step) {
-    SmallVector<std::pair<StringAttr, double>> result;
-    llvm::DenseSet<StringAttr> seen;
-    step.walk([&](nn::CallOp call) {
-      if (!seen.insert(call.getPathAttr()).second)
-        return;
-      double flops = 0;
-      model.lookupSymbol<nn::FuncOp>(call.getCalleeAttr())
-          .walk([&](nn::CostOpInterface op) { flops += op.getFlops(); });
-      result.push_back({call.getPathAttr(), flops});
-    });
+  /// The arithmetic of an operation; a call's is that of its function.
+  static double flopsOf(nn::ModelOp model, Operation *op) {
+    double flops = 0;
+    if (auto cost = dyn_cast<nn::CostOpInterface>(op))
+      flops = cost.getFlops();
+    if (auto call = dyn_cast<nn::CallOp>(op))
+      for (Operation &inner :
+           model.lookupSymbol<nn::FuncOp>(call.getCalleeAttr())
+               .getBody()
+               .getOps())
+        flops += flopsOf(model, &inner);
+    return flops;
+  }
+
+  /// What one micro-batch runs, forward and backward. An operation outside the
+  /// layers counts with the layer before it; but the head follows the last
+  /// layer's forward pass, and the embedding's gradient the first layer's
+  /// backward pass.
+  static Layers measure(nn::ModelOp model, nn::StepOp step) {
+    Layers result;
+    Block *body = &step.getBody().front();
+    for (auto loop : step.getBody().getOps<nn::MicroBatchesOp>())
+      body = &loop.getBody().front();
+    for (auto call : body->getOps<nn::CallOp>())
+      result.paths.insert(call.getPathAttr());
+    auto &[layers, first, last] = result.costs;
+    layers.resize(result.paths.size());
+    size_t begun = 0;
+    double *cost = &first;
+    for (Operation &op : *body) {
+      double flops = flopsOf(model, &op);
+      auto call = dyn_cast<nn::CallOp>(op);
+      if (!call) {
+        *cost += flops;
+        continue;
+      }
+      size_t layer =
+          llvm::find(result.paths, call.getPathAttr()) - result.paths.begin();
+      layers[layer] += flops;
+      bool forward = layer == begun;
+      begun += forward;
+      cost = forward && begun == layers.size() ? &last
+             : !forward && layer == 0          ? &first
+                                               : &layers[layer];
+    }
     return result;
+  }
+
+  /// How many layers each virtual stage gets: as the user says, or by cost.
+  static FailureOr<pipe::Cut> cut(nn::StepOp step,
+                                  const dist::Strategy &strategy,
+                                  const pipe::LayerCosts &costs) {
+    int64_t stages = strategy.pipe * strategy.virtualStages;
+    int64_t layers = costs.layers.size();
+    bool possible = stages == 1 || layers >= stages;
+    std::string why;
+    if (!strategy.pipelineLayout.empty()) {
+      auto cut = pipe::readCut(strategy.pipelineLayout, layers, stages, why);
+      if (cut)
+        return *cut;
+      why = "pipeline_layout \"" + strategy.pipelineLayout + "\" " + why;
+      if (possible)
+        why += "; \"" + pipe::printCut(pipe::cutByCost(costs, stages)) +
+               "\" is possible";
+    } else if (!possible) {
+      why = std::to_string(stages) + " stages (" +
+            std::to_string(strategy.pipe) + " ranks along pipe, " +
+            std::to_string(strategy.virtualStages) + " for each) for " +
+            std::to_string(layers) + " layers; at most " +
+            std::to_string(layers) + " are possible";
+    } else {
+      return pipe::cutByCost(costs, stages);
+    }
+    return step.emitError("H0119: ") << why;
   }
 
   LogicalResult schedule(nn::ModelOp model, nn::StepOp step) {
     auto strategy =
         dist::Strategy::fromDictionary(model.getStrategy().getValues());
-    auto layers = instances(model, step);
-    double total = 0;
-    for (auto &[path, flops] : layers)
-      total += flops;
-    SmallVector<SmallVector<Attribute>> stages(strategy.pipe);
-    double before = 0;
-    for (auto &[path, flops] : layers) {
-      // The stage in which the middle of the layer's arithmetic falls.
-      auto stage = static_cast<int64_t>((before + flops / 2) / total *
-                                        static_cast<double>(strategy.pipe));
-      stages[std::min(stage, strategy.pipe - 1)].push_back(path);
-      before += flops;
-    }
-    auto made = pipe::makeSchedule(strategy.schedule, strategy.pipe,
-                                   strategy.accumulate);
+    std::string why;
+    auto made =
+        pipe::makeSchedule(strategy.schedule, strategy.pipe,
+                           strategy.accumulate, strategy.virtualStages, why);
     if (!made)
-      return step.emitError("H0111: unknown schedule \"")
-             << strategy.schedule << "\"; known are gpipe, 1f1b";
+      return step.emitError("H0111: ") << why;
+    Layers layers = measure(model, step);
+    FailureOr<pipe::Cut> counts = cut(step, strategy, layers.costs);
+    if (failed(counts))
+      return failure();
     OpBuilder builder(step);
-    SmallVector<Attribute> lines;
-    for (auto [index, stage] : llvm::enumerate(stages)) {
+    ArrayRef<StringAttr> rest = layers.paths.getArrayRef();
+    for (auto [index, count] : llvm::enumerate(*counts)) {
+      SmallVector<Attribute> calls(rest.take_front(count));
+      rest = rest.drop_front(count);
       builder.create<pipe::StageOp>(step.getLoc(),
                                     ("stage" + Twine(index)).str(), index,
-                                    builder.getArrayAttr(stage));
-      std::string line;
-      for (const pipe::Action &action : (*made)[index])
-        line += (line.empty() ? "" : " ") + action.str();
-      lines.push_back(builder.getStringAttr(line));
+                                    builder.getArrayAttr(calls));
     }
+    SmallVector<Attribute> lines;
+    for (const pipe::Line &line : *made)
+      lines.push_back(builder.getStringAttr(pipe::printStage(line)));
     builder.create<pipe::ScheduleOp>(step.getLoc(), "schedule",
                                      strategy.schedule, strategy.accumulate,
                                      builder.getArrayAttr(lines));

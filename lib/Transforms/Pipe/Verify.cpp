@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialects/Pipe/Schedule.h"
 #include "heddle/Transforms/Pipe/Passes.h"
 
 using namespace mlir;
@@ -35,13 +36,19 @@ private:
     llvm::DenseMap<Attribute, int> staged;
     int64_t stages = 0;
     for (auto stage : model.getOps<pipe::StageOp>()) {
+      if (static_cast<int64_t>(stage.getIndex()) != stages)
+        return stage.emitError("H0905: stands in place ") << stages;
       ++stages;
       for (Attribute path : stage.getCalls())
         ++staged[path];
     }
-    if (static_cast<int64_t>(schedule.getStages().size()) != stages)
+    pipe::Schedule lines;
+    for (auto line : schedule.getStages().getAsValueRange<StringAttr>())
+      lines.push_back(*pipe::parseStage(line));
+    int64_t chunks = pipe::chunksOf(lines), count = lines.size();
+    if (count * chunks != stages)
       return schedule.emitError("H0905: has ")
-             << schedule.getStages().size() << " lines for " << stages
+             << count << " lines of " << chunks << " chunks for " << stages
              << " stages";
     WalkResult walk = step.walk([&](Operation *op) {
       if (auto loop = dyn_cast<nn::MicroBatchesOp>(op);

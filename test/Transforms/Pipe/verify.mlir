@@ -23,7 +23,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
 nn.model @m family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   pipe.stage @stage0 index 0 calls ["h.0"]
-  // expected-error @+1 {{H0905: has 2 lines for 1 stages}}
+  // expected-error @+1 {{H0905: has 2 lines of 1 chunks for 1 stages}}
   pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @train() attributes {kind = "train", arg_names = [], result_names = []} {
     nn.return
@@ -75,6 +75,31 @@ nn.model @m family "gpt2" phase "shard" attributes {
   nn.step @train() attributes {kind = "train", arg_names = [], result_names = []} {
     // expected-error @+1 {{H0905: is in 2 stages; one is right}}
     nn.call @layer() path "h.0" : () -> ()
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "shard" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  pipe.stage @stage0 index 0 calls ["h.0"]
+  // expected-error @+1 {{H0905: stands in place 1}}
+  pipe.stage @stage2 index 2 calls ["h.1"]
+  pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
+  nn.step @train() attributes {kind = "train", arg_names = [], result_names = []} {
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "shard" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  pipe.stage @stage0 index 0 calls ["h.0"]
+  // expected-error @+1 {{H0905: has 1 lines of 2 chunks for 1 stages}}
+  pipe.schedule @schedule kind "interleaved" micro_batches 1 ["F0 F0/1 B0/1 B0 O"]
+  nn.step @train() attributes {kind = "train", arg_names = [], result_names = []} {
     nn.return
   }
 }

@@ -1,0 +1,309 @@
+//===- ScheduleCheck.cpp - Schedules are executed to judge them -----------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/Pipe/Schedule.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
+#include <algorithm>
+
+using namespace heddle::pipe;
+using Kind = Action::Kind;
+
+static std::string nameOf(int64_t stage) {
+  return "stage " + std::to_string(stage);
+}
+
+int64_t heddle::pipe::chunksOf(const Schedule &schedule) {
+  int64_t chunks = 1;
+  for (const Line &line : schedule)
+    for (const Action &action : line)
+      chunks = std::max(chunks, action.chunk + 1);
+  return chunks;
+}
+
+//===----------------------------------------------------------------------===//
+// One line
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// What one stage has run of one micro-batch of one chunk, a bit for each kind.
+class Progress {
+public:
+  bool has(Kind kind) const { return done & bit(kind); }
+  /// The kind that must come before `kind` and has not, or that excludes it.
+  std::optional<Kind> missing(Kind kind) const {
+    if (kind == Kind::BackwardWeight)
+      return has(Kind::BackwardInput) ? std::nullopt
+                                      : std::optional(Kind::BackwardInput);
+    if (kind == Kind::Forward || has(Kind::Forward))
+      return std::nullopt;
+    return Kind::Forward;
+  }
+  std::optional<Kind> excluded(Kind kind) const {
+    if (kind == Kind::Backward && has(Kind::BackwardInput))
+      return Kind::BackwardInput;
+    if (kind == Kind::BackwardInput && has(Kind::Backward))
+      return Kind::Backward;
+    return std::nullopt;
+  }
+  void add(Kind kind) { done |= bit(kind); }
+  bool isFinished() const {
+    return has(Kind::Backward) || has(Kind::BackwardWeight);
+  }
+
+private:
+  static uint8_t bit(Kind kind) { return 1 << static_cast<int>(kind); }
+  uint8_t done = 0;
+};
+
+} // namespace
+
+/// Whether a fragment can come where it stands in its line, or why not.
+static std::string checkAction(const Action &action, const Progress &progress) {
+  auto other = [&](Kind kind) {
+    return Action{kind, action.microBatch, action.chunk}.str();
+  };
+  if (progress.has(action.kind))
+    return " runs " + action.str() + " twice";
+  if (auto kind = progress.missing(action.kind))
+    return " runs " + action.str() + " before " + other(*kind);
+  if (auto kind = progress.excluded(action.kind))
+    return " runs " + action.str() + " after " + other(*kind) +
+           "; one of them is right";
+  return "";
+}
+
+/// Whether the fragments of one stage are complete and in a possible order.
+static std::string checkLine(const Line &line, int64_t chunks,
+                             int64_t microBatches) {
+  // Bounds the memory for chunks that a line only names.
+  if (chunks > 1 && chunks * microBatches > static_cast<int64_t>(line.size()))
+    return " has " + std::to_string(line.size()) + " fragments; " +
+           std::to_string(chunks) + " chunks of " +
+           std::to_string(microBatches) + " micro-batches have at least " +
+           std::to_string(2 * chunks * microBatches + 1);
+  std::vector<Progress> all(chunks * microBatches);
+  for (const Action &action : line) {
+    if (action.kind == Kind::Optimizer)
+      continue;
+    int64_t batch = action.microBatch;
+    if (batch < 0 || batch >= microBatches)
+      return " runs micro-batch " + std::to_string(batch) + " of " +
+             std::to_string(microBatches);
+    Progress &progress = all[action.chunk * microBatches + batch];
+    if (std::string wrong = checkAction(action, progress); !wrong.empty())
+      return wrong;
+    progress.add(action.kind);
+  }
+  for (auto [index, progress] : llvm::enumerate(all))
+    if (!progress.isFinished()) {
+      int64_t chunk = index / microBatches;
+      return " does not finish micro-batch " +
+             std::to_string(index % microBatches) +
+             (chunk ? " of chunk " + std::to_string(chunk) : "");
+    }
+  int64_t optimizers = llvm::count_if(
+      line, [](auto &action) { return action.kind == Kind::Optimizer; });
+  if (line.back().kind != Kind::Optimizer || optimizers != 1)
+    return " must end in its one optimizer fragment";
+  return "";
+}
+
+//===----------------------------------------------------------------------===//
+// Execution
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Runs the lines of a schedule side by side, every stage as far as the others
+/// let it.
+class Execution {
+public:
+  Execution(const Schedule &schedule, int64_t chunks, int64_t microBatches)
+      : schedule(schedule), stages(schedule.size()),
+        virtualStages(stages * chunks), microBatches(microBatches),
+        next(stages), forward(virtualStages * microBatches),
+        gradient(virtualStages * microBatches) {}
+
+  int64_t virtualStage(int64_t stage, const Action &action) const {
+    return action.chunk * stages + stage;
+  }
+
+  /// The virtual stage whose result, for the same micro-batch, the fragment
+  /// needs; nothing when it needs none of another's.
+  std::optional<int64_t> needed(int64_t stage, const Action &action) const {
+    int64_t self = virtualStage(stage, action);
+    if (action.kind == Kind::Forward && self > 0)
+      return self - 1;
+    if (action.givesGradient() && self + 1 < virtualStages)
+      return self + 1;
+    return std::nullopt;
+  }
+
+  /// Calls `visit(stage, action)` for every fragment that can be run, each
+  /// after those that it needs.
+  template <typename Fn> void run(Fn visit);
+
+  /// The stages that wait for each other, or "" when all are done.
+  std::string describeCircle() const;
+
+private:
+  size_t place(int64_t virtualStage, int64_t batch) const {
+    return virtualStage * microBatches + batch;
+  }
+  const Action &current(int64_t stage) const {
+    return schedule[stage][next[stage]];
+  }
+  bool isDone(int64_t stage) const {
+    return next[stage] == schedule[stage].size();
+  }
+  bool canRun(int64_t stage, const Action &action) const {
+    auto other = needed(stage, action);
+    const auto &results = action.kind == Kind::Forward ? forward : gradient;
+    return !other || results[place(*other, action.microBatch)];
+  }
+  std::string describeNeed(int64_t stage) const;
+
+  const Schedule &schedule;
+  int64_t stages, virtualStages, microBatches;
+  std::vector<size_t> next;
+  std::vector<bool> forward, gradient;
+};
+
+} // namespace
+
+template <typename Fn> void Execution::run(Fn visit) {
+  llvm::SmallVector<int64_t> work;
+  std::vector<bool> waiting(stages, true);
+  for (int64_t stage = stages - 1; stage >= 0; --stage)
+    work.push_back(stage);
+  while (!work.empty()) {
+    int64_t stage = work.pop_back_val();
+    waiting[stage] = false;
+    for (; !isDone(stage) && canRun(stage, current(stage)); ++next[stage]) {
+      const Action &action = current(stage);
+      visit(stage, action);
+      int64_t self = virtualStage(stage, action), other = self;
+      if (action.kind == Kind::Forward) {
+        forward[place(self, action.microBatch)] = true;
+        other = (self + 1) % virtualStages;
+      } else if (action.givesGradient()) {
+        gradient[place(self, action.microBatch)] = true;
+        other = (self + virtualStages - 1) % virtualStages;
+      }
+      // Only who may wait for this result is looked at again.
+      if (other % stages != stage && !waiting[other % stages]) {
+        waiting[other % stages] = true;
+        work.push_back(other % stages);
+      }
+    }
+  }
+}
+
+std::string Execution::describeNeed(int64_t stage) const {
+  const Action &action = current(stage);
+  int64_t other = *needed(stage, action);
+  // The gradient may come from a whole backward pass or from its first half.
+  const Line &line = schedule[other % stages];
+  auto giver = llvm::find_if(line, [&](const Action &candidate) {
+    return candidate.microBatch == action.microBatch &&
+           candidate.chunk == other / stages &&
+           (action.kind == Kind::Forward ? candidate.kind == Kind::Forward
+                                         : candidate.givesGradient());
+  });
+  return giver->str() + " of " + nameOf(other % stages);
+}
+
+std::string Execution::describeCircle() const {
+  int64_t stage = 0;
+  while (stage < stages && isDone(stage))
+    ++stage;
+  if (stage == stages)
+    return "";
+  auto waitsFor = [&](int64_t waiter) {
+    return *needed(waiter, current(waiter)) % stages;
+  };
+  // After as many steps as there are stages, one is on the circle.
+  for (int64_t step = 0; step < stages; ++step)
+    stage = waitsFor(stage);
+  int64_t first = stage;
+  for (int64_t s = waitsFor(stage); s != stage; s = waitsFor(s))
+    first = std::min(first, s);
+  std::string text = nameOf(first) + " waits forever at " +
+                     current(first).str() + " for " + describeNeed(first);
+  for (int64_t s = waitsFor(first); s != first; s = waitsFor(s))
+    text += ", which waits at " + current(s).str() + " for " + describeNeed(s);
+  return text;
+}
+
+std::string heddle::pipe::checkSchedule(const Schedule &schedule,
+                                        int64_t microBatches) {
+  int64_t chunks = chunksOf(schedule);
+  for (auto [stage, line] : llvm::enumerate(schedule))
+    if (std::string wrong = checkLine(line, chunks, microBatches);
+        !wrong.empty())
+      return nameOf(stage) + wrong;
+  Execution execution(schedule, chunks, microBatches);
+  execution.run([](int64_t, const Action &) {});
+  return execution.describeCircle();
+}
+
+//===----------------------------------------------------------------------===//
+// Time
+//===----------------------------------------------------------------------===//
+
+static double timeOf(const Action &action, const StageTimes &times) {
+  switch (action.kind) {
+  case Kind::Forward:
+    return times.chunks[action.chunk].forward;
+  case Kind::Backward:
+    return times.chunks[action.chunk].backward;
+  case Kind::BackwardInput:
+    return times.chunks[action.chunk].backwardInput;
+  case Kind::BackwardWeight:
+    return times.chunks[action.chunk].backwardWeight;
+  case Kind::Optimizer:
+    return times.optimizer;
+  }
+  return 0;
+}
+
+Replay heddle::pipe::replaySchedule(const Schedule &schedule,
+                                    llvm::ArrayRef<StageTimes> times) {
+  int64_t stages = schedule.size(), microBatches = 0;
+  for (const Action &action : schedule.front())
+    microBatches = std::max(microBatches, action.microBatch + 1);
+  int64_t chunks = chunksOf(schedule);
+  Execution execution(schedule, chunks, microBatches);
+  Replay replay;
+  replay.busy.resize(stages);
+  std::vector<double> free(stages);
+  // When each virtual stage has made its result, and its gradient.
+  std::vector<double> forward(stages * chunks * microBatches),
+      gradient = forward;
+  execution.run([&](int64_t stage, const Action &action) {
+    double start = free[stage];
+    auto &results = action.kind == Kind::Forward ? forward : gradient;
+    if (auto other = execution.needed(stage, action)) {
+      int64_t from = *other % stages;
+      double transfer = times[from].chunks[*other / stages].transfer;
+      start =
+          std::max(start, results[*other * microBatches + action.microBatch] +
+                              (from == stage ? 0 : transfer));
+    }
+    double time = timeOf(action, times[stage]);
+    free[stage] = start + time;
+    replay.busy[stage] += time;
+    if (action.kind == Kind::Forward || action.givesGradient())
+      results[execution.virtualStage(stage, action) * microBatches +
+              action.microBatch] = free[stage];
+    replay.makespan = std::max(replay.makespan, free[stage]);
+  });
+  return replay;
+}

@@ -1,0 +1,213 @@
+//===- Cut.cpp - Which layers each stage gets -----------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Cut.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+using namespace heddle::pipe;
+
+//===----------------------------------------------------------------------===//
+// By cost
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+constexpr int64_t impossible = std::numeric_limits<int64_t>::max();
+
+/// The costs in whole units, so that equal layers stay equal in every sum.
+class Partition {
+public:
+  Partition(const LayerCosts &costs, int64_t stages)
+      : layers(costs.layers.size()), stages(stages), before(layers + 1) {
+    double total = std::accumulate(costs.layers.begin(), costs.layers.end(),
+                                   costs.first + costs.last);
+    double scale = total > 0 ? (1 << 20) / total : 0;
+    auto units = [&](double cost) { return std::llround(cost * scale); };
+    // Layers that cost nothing are dealt out by number.
+    for (int64_t layer = 0; layer < layers; ++layer)
+      before[layer + 1] =
+          before[layer] + std::max<int64_t>(1, units(costs.layers[layer]));
+    first = units(costs.first);
+    last = units(costs.last);
+  }
+
+  /// The cut with the least value, where `combine(value of the stages before,
+  /// cost of a stage)` is the value with one stage more. Of equal ones, that
+  /// with the fewest layers in front.
+  template <typename Fn> std::pair<int64_t, Cut> solve(Fn combine) const;
+
+private:
+  int64_t cost(int64_t stage, int64_t from, int64_t to) const {
+    return before[to] - before[from] + (stage == 0 ? first : 0) +
+           (stage + 1 == stages ? last : 0);
+  }
+
+  int64_t layers, stages;
+  std::vector<int64_t> before;
+  int64_t first = 0, last = 0;
+};
+
+} // namespace
+
+template <typename Fn>
+std::pair<int64_t, Cut> Partition::solve(Fn combine) const {
+  // best[end]: the stages so far run the layers before `end`.
+  std::vector<int64_t> best(layers + 1, impossible);
+  std::vector<std::vector<int64_t>> begins;
+  best[0] = 0;
+  for (int64_t stage = 0; stage < stages; ++stage) {
+    std::vector<int64_t> next(layers + 1, impossible);
+    std::vector<int64_t> &begin = begins.emplace_back(layers + 1);
+    for (int64_t end = stage + 1; end <= layers; ++end)
+      for (int64_t from = stage; from < end; ++from) {
+        if (best[from] == impossible)
+          continue;
+        int64_t value = combine(best[from], cost(stage, from, end));
+        if (value < next[end]) {
+          next[end] = value;
+          begin[end] = from;
+        }
+      }
+    best = std::move(next);
+  }
+  Cut cut(stages);
+  for (int64_t stage = stages - 1, end = layers; stage >= 0; --stage) {
+    cut[stage] = end - begins[stage][end];
+    end = begins[stage][end];
+  }
+  return {best[layers], cut};
+}
+
+Cut heddle::pipe::cutByCost(const LayerCosts &costs, int64_t stages) {
+  if (stages == 1)
+    return {static_cast<int64_t>(costs.layers.size())};
+  Partition partition(costs, stages);
+  int64_t most = partition
+                     .solve([](int64_t before, int64_t cost) {
+                       return std::max(before, cost);
+                     })
+                     .first;
+  return partition
+      .solve([most](int64_t before, int64_t cost) {
+        return cost > most ? impossible : before + cost * cost;
+      })
+      .second;
+}
+
+//===----------------------------------------------------------------------===//
+// By the user
+//===----------------------------------------------------------------------===//
+
+/// Repeats what `text` holds from `start` on as often as the count after a `*`
+/// at `rest` says, if there is one. Whether that is a count and not too long.
+static bool repeat(std::string &text, size_t start, llvm::StringRef &rest) {
+  constexpr size_t longest = 1 << 16;
+  if (!rest.consume_front("*"))
+    return true;
+  size_t count = 0;
+  if (rest.consumeInteger(10, count) || count == 0 || count > longest ||
+      count * (text.size() - start) > longest)
+    return false;
+  std::string piece = text.substr(start);
+  for (size_t i = 1; i < count; ++i)
+    text += piece;
+  return true;
+}
+
+/// Megatron's layout without repeats, groups and commas; or what is wrong.
+static std::string expandLayout(llvm::StringRef layout, std::string &text) {
+  llvm::SmallVector<size_t> groups;
+  for (llvm::StringRef rest = layout; !rest.empty();) {
+    char letter = rest.front();
+    rest = rest.drop_front();
+    size_t start = text.size();
+    if (letter == ',' || letter == ' ')
+      continue;
+    if (letter == '(') {
+      groups.push_back(start);
+      continue;
+    }
+    if (letter == ')') {
+      if (groups.empty())
+        return "has a ) without a (";
+      start = groups.pop_back_val();
+    } else if (llvm::StringRef("EtL|").contains(letter)) {
+      text += letter;
+    } else {
+      return std::string("has '") + letter +
+             "'; E, t, L, |, *, parentheses and commas are possible";
+    }
+    if (!repeat(text, start, rest))
+      return "has a count that is not possible before \"" + rest.str() + "\"";
+  }
+  return groups.empty() ? "" : "has a ( without a )";
+}
+
+static std::string readLayout(llvm::StringRef layout, Cut &cut) {
+  std::string text;
+  if (std::string wrong = expandLayout(layout, text); !wrong.empty())
+    return wrong;
+  llvm::StringRef inner = text;
+  if (!inner.consume_front("E") || !inner.consume_back("L") ||
+      inner.contains('E') || inner.contains('L'))
+    return "has not one E, at the beginning, and one L, at the end";
+  llvm::SmallVector<llvm::StringRef> stages;
+  inner.split(stages, '|');
+  for (llvm::StringRef stage : stages)
+    cut.push_back(stage.size());
+  return "";
+}
+
+static std::string readCounts(llvm::StringRef layout, Cut &cut) {
+  llvm::SmallVector<llvm::StringRef> words;
+  layout.split(words, ',');
+  for (llvm::StringRef word : words) {
+    uint32_t count = 0;
+    if (word.trim().getAsInteger(10, count))
+      return "has \"" + word.trim().str() + "\", which is not a number";
+    cut.push_back(count);
+  }
+  return "";
+}
+
+static std::string checkCut(const Cut &cut, int64_t layers, int64_t stages) {
+  int64_t count = cut.size();
+  if (count != stages)
+    return "has " + std::to_string(count) + " stages, not " +
+           std::to_string(stages);
+  for (int64_t stage = 1; stage + 1 < stages; ++stage)
+    if (cut[stage] == 0)
+      return "has no layer in stage " + std::to_string(stage);
+  int64_t sum = std::accumulate(cut.begin(), cut.end(), int64_t(0));
+  if (sum != layers)
+    return "has " + std::to_string(sum) + " layers; the model has " +
+           std::to_string(layers);
+  return "";
+}
+
+std::optional<Cut> heddle::pipe::readCut(llvm::StringRef layout, int64_t layers,
+                                         int64_t stages, std::string &why) {
+  Cut cut;
+  bool letters = layout.find_first_of("EtL|") != llvm::StringRef::npos;
+  why = letters ? readLayout(layout, cut) : readCounts(layout, cut);
+  if (why.empty())
+    why = checkCut(cut, layers, stages);
+  return why.empty() ? std::optional(cut) : std::nullopt;
+}
+
+std::string heddle::pipe::printCut(llvm::ArrayRef<int64_t> cut) {
+  auto words =
+      llvm::map_range(cut, [](int64_t count) { return std::to_string(count); });
+  return llvm::join(words, ",");
+}

@@ -1,0 +1,152 @@
+// RUN: heddle-opt %s --split-input-file --pipe-schedule --verify-diagnostics
+
+nn.model @m family "gpt2" phase "shard" attributes {
+    strategy = #dist.strategy<{schedule = "zb-v"}>,
+    config = "{}", weights = {}} {
+  nn.func @layer() {
+    nn.return
+  }
+  // expected-error @+1 {{H0111: unknown schedule "zb-v"; known are gpipe, 1f1b, interleaved, zb-h1}}
+  nn.step @train() attributes {kind = "train", arg_names = [], result_names = []} {
+    nn.call @layer() path "h.0" : () -> ()
+    nn.call @layer() path "h.1" : () -> ()
+    nn.call @layer() path "h.2" : () -> ()
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "shard" attributes {
+    strategy = #dist.strategy<{pipe = 2 : i64, virtual_stages = 2 : i64}>,
+    config = "{}", weights = {}} {
+  nn.func @layer() {
+    nn.return
+  }
+  // expected-error @+1 {{H0111: the schedule 1f1b has 1 virtual stage per rank, not 2; interleaved has several}}
+  nn.step @train() attributes {kind = "train", arg_names = [], result_names = []} {
+    nn.call @layer() path "h.0" : () -> ()
+    nn.call @layer() path "h.1" : () -> ()
+    nn.call @layer() path "h.2" : () -> ()
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "shard" attributes {
+    strategy = #dist.strategy<{pipe = 2 : i64, schedule = "interleaved"}>,
+    config = "{}", weights = {}} {
+  nn.func @layer() {
+    nn.return
+  }
+  // expected-error @+1 {{H0111: the schedule interleaved needs 2 or more virtual stages per rank; with 1 it is 1f1b}}
+  nn.step @train() attributes {kind = "train", arg_names = [], result_names = []} {
+    nn.call @layer() path "h.0" : () -> ()
+    nn.call @layer() path "h.1" : () -> ()
+    nn.call @layer() path "h.2" : () -> ()
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "shard" attributes {
+    strategy = #dist.strategy<{batch = 3 : i64, accumulate = 3 : i64, pipe = 2 : i64, virtual_stages = 2 : i64, schedule = "interleaved"}>,
+    config = "{}", weights = {}} {
+  nn.func @layer() {
+    nn.return
+  }
+  // expected-error @+1 {{H0111: the schedule interleaved needs micro-batches in a multiple of the 2 stages: 2 or 4, not 3}}
+  nn.step @train() attributes {kind = "train", arg_names = [], result_names = []} {
+    nn.call @layer() path "h.0" : () -> ()
+    nn.call @layer() path "h.1" : () -> ()
+    nn.call @layer() path "h.2" : () -> ()
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "shard" attributes {
+    strategy = #dist.strategy<{pipe = 4 : i64}>,
+    config = "{}", weights = {}} {
+  nn.func @layer() {
+    nn.return
+  }
+  // expected-error @+1 {{H0119: 4 stages (4 ranks along pipe, 1 for each) for 3 layers; at most 3 are possible}}
+  nn.step @train() attributes {kind = "train", arg_names = [], result_names = []} {
+    nn.call @layer() path "h.0" : () -> ()
+    nn.call @layer() path "h.1" : () -> ()
+    nn.call @layer() path "h.2" : () -> ()
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "shard" attributes {
+    strategy = #dist.strategy<{batch = 2 : i64, accumulate = 2 : i64, pipe = 2 : i64, virtual_stages = 2 : i64, schedule = "interleaved"}>,
+    config = "{}", weights = {}} {
+  nn.func @layer() {
+    nn.return
+  }
+  // expected-error @+1 {{H0119: 4 stages (2 ranks along pipe, 2 for each) for 3 layers; at most 3 are possible}}
+  nn.step @train() attributes {kind = "train", arg_names = [], result_names = []} {
+    nn.call @layer() path "h.0" : () -> ()
+    nn.call @layer() path "h.1" : () -> ()
+    nn.call @layer() path "h.2" : () -> ()
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "shard" attributes {
+    strategy = #dist.strategy<{pipe = 2 : i64, pipeline_layout = "1,1,1"}>,
+    config = "{}", weights = {}} {
+  nn.func @layer() {
+    nn.return
+  }
+  // expected-error @+1 {{H0119: pipeline_layout "1,1,1" has 3 stages, not 2; "1,2" is possible}}
+  nn.step @train() attributes {kind = "train", arg_names = [], result_names = []} {
+    nn.call @layer() path "h.0" : () -> ()
+    nn.call @layer() path "h.1" : () -> ()
+    nn.call @layer() path "h.2" : () -> ()
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "shard" attributes {
+    strategy = #dist.strategy<{pipe = 2 : i64, pipeline_layout = "Et*3|tL"}>,
+    config = "{}", weights = {}} {
+  nn.func @layer() {
+    nn.return
+  }
+  // expected-error @+1 {{H0119: pipeline_layout "Et*3|tL" has 4 layers; the model has 3; "1,2" is possible}}
+  nn.step @train() attributes {kind = "train", arg_names = [], result_names = []} {
+    nn.call @layer() path "h.0" : () -> ()
+    nn.call @layer() path "h.1" : () -> ()
+    nn.call @layer() path "h.2" : () -> ()
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "shard" attributes {
+    strategy = #dist.strategy<{pipe = 4 : i64, pipeline_layout = "E|t*2|m|tL"}>,
+    config = "{}", weights = {}} {
+  nn.func @layer() {
+    nn.return
+  }
+  // expected-error @+1 {{H0119: pipeline_layout "E|t*2|m|tL" has 'm'; E, t, L, |, *, parentheses and commas are possible}}
+  nn.step @train() attributes {kind = "train", arg_names = [], result_names = []} {
+    nn.call @layer() path "h.0" : () -> ()
+    nn.call @layer() path "h.1" : () -> ()
+    nn.call @layer() path "h.2" : () -> ()
+    nn.return
+  }
+}
