@@ -11,6 +11,7 @@
 #include "heddle/runtime/comm/Executor.h"
 #include "heddle/runtime/io/Float.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <sstream>
@@ -165,6 +166,11 @@ static std::string describe(const CollectiveShape &shape) {
   return text.str();
 }
 
+static uint8_t *alignedStart(Bytes &bytes) {
+  return reinterpret_cast<uint8_t *>(
+      (reinterpret_cast<uintptr_t>(bytes.data()) + 63) / 64 * 64);
+}
+
 /// Fills the source, runs the collective and gives the destination's bytes.
 /// What lies behind the buffers must stay as it was.
 static std::string runOne(Collectives &collectives,
@@ -182,8 +188,7 @@ static std::string runOne(Collectives &collectives,
   int64_t stagingBytes = plan::stagingBytes(shape, useLibrary);
   result.assign(resultBytes + guard, 0xA5);
   Bytes staging(stagingBytes + 64 + guard, 0xA5);
-  auto *aligned = reinterpret_cast<uint8_t *>(
-      (reinterpret_cast<uintptr_t>(staging.data()) + 63) / 64 * 64);
+  uint8_t *aligned = alignedStart(staging);
   Bytes before = source;
   collectives.run({&shape, &group, result.data(), source.data(), aligned});
   for (size_t i = 0; i < guard; ++i)
@@ -304,6 +309,37 @@ static std::string checkOne(Collectives &collectives,
   return "";
 }
 
+/// The same result where source and destination share memory, for those kinds
+/// that allow it.
+static std::string checkInPlace(Collectives &collectives,
+                                const CollectiveShape &shape,
+                                const Communicator &group, bool useLibrary) {
+  using Kind = CollectiveKind;
+  if (shape.kind == Kind::AllToAll ||
+      (shape.kind != Kind::AllReduce && !shape.layout.isContiguous()))
+    return "";
+  Bytes apart;
+  std::string problem =
+      runOne(collectives, shape, group, /*random=*/true, useLibrary, apart);
+  if (!problem.empty())
+    return problem;
+  int64_t width = plan::byteSize(shape.type);
+  std::vector<double> values =
+      sourceOf(shape, true, group.ranks[group.position]);
+  Bytes whole(shape.count * width + 1);
+  uint8_t *part =
+      whole.data() + shape.count / shape.ranks * group.position * width;
+  uint8_t *source = shape.kind == Kind::AllGather ? part : whole.data();
+  uint8_t *result = shape.kind == Kind::ReduceScatter ? part : whole.data();
+  for (size_t i = 0; i < values.size(); ++i)
+    store(shape.type, source + i * width, values[i]);
+  Bytes staging(plan::stagingBytes(shape, useLibrary) + 64);
+  collectives.run({&shape, &group, result, source, alignedStart(staging)});
+  if (!std::equal(apart.begin(), apart.end(), result))
+    return describe(shape) + ": another result in place";
+  return "";
+}
+
 /// All ranks in one group: those along data.
 static Communicator worldGroup(const Transport &transport) {
   plan::Mesh mesh;
@@ -321,6 +357,8 @@ std::string test::checkCollectives(Transport &transport, bool useLibrary) {
     for (bool random : {false, true}) {
       std::string problem =
           checkOne(collectives, shape, group, random, useLibrary);
+      if (problem.empty())
+        problem = checkInPlace(collectives, shape, group, useLibrary);
       if (first.empty())
         first = problem;
     }
@@ -368,10 +406,8 @@ std::string test::checkGroups(Transport &transport, const plan::Mesh &mesh,
       shapes[i].count = count;
       sums[i].assign(count, static_cast<float>(self + round));
       stagings[i].resize(plan::stagingBytes(shapes[i]) + 64);
-      auto *aligned = reinterpret_cast<uint8_t *>(
-          (reinterpret_cast<uintptr_t>(stagings[i].data()) + 63) / 64 * 64);
-      last = executor.start(
-          {&shapes[i], &groups[i], sums[i].data(), sums[i].data(), aligned});
+      last = executor.start({&shapes[i], &groups[i], sums[i].data(),
+                             sums[i].data(), alignedStart(stagings[i])});
       // The channels in another order than the receives.
       if (i < 2)
         out[1 - i] = collectives.send(next, static_cast<int>(1 - i), &token,

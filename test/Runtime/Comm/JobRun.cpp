@@ -121,6 +121,8 @@ JobRun::JobRun(Starter starter, int ranks,
     }
     return;
   }
+  // What the MPI libraries leave behind is not ours.
+  all["ASAN_OPTIONS"] = "detect_leaks=0";
   std::vector<std::string> mpirun = {mpirunOf(starter), "-n",
                                      std::to_string(ranks)};
   if (starter == Starter::OpenMpi) {

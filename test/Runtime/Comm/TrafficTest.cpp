@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/comm/Tags.h"
+#include "test/Runtime/AllocationCount.h"
 #include "test/Runtime/Comm/JobRun.h"
 
 #include <algorithm>
@@ -67,6 +68,8 @@ class TrafficCounts : public testing::TestWithParam<Starter> {};
 TEST_P(TrafficCounts, AgreeToTheByte) {
   if (!isInstalled(GetParam()))
     GTEST_SKIP() << "no mpirun of " << nameOf(GetParam());
+  if (allocationCount() < 0)
+    GTEST_SKIP() << "a sanitizer must be loaded before any other library";
   char directory[] = "/tmp/heddle-traffic-XXXXXX";
   ASSERT_TRUE(mkdtemp(directory));
   Outcome job = runJob(
