@@ -73,13 +73,20 @@ static void printKernels(const std::map<std::string, KernelTime> &sums,
 }
 
 /// Tokens that any vocabulary has and no file gives.
-static void fillTokens(const TrainSteps &steps, int64_t index) {
-  const BatchShape &batch = steps.batch();
-  for (int64_t i = 0; i < batch.rows * batch.seq; ++i) {
-    PhiloxWords words = philox(0, uint64_t(i), uint32_t(index), 0);
-    steps.ids()[i] = int32_t(words[0] % uint64_t(batch.vocab));
-    steps.labels()[i] = int32_t(words[1] % uint64_t(batch.vocab));
-  }
+static void fillTokens(const TrainSteps &steps, int64_t step) {
+  uint64_t vocab = steps.batch().vocab;
+  steps.tokens().fill([&](int64_t index, DataFeed::What what) {
+    PhiloxWords words = philox(0, uint64_t(index), uint32_t(step), 0);
+    return int32_t(words[what == DataFeed::What::Labels] % vocab);
+  });
+}
+
+/// The sum of one number of each rank.
+static double sumOver(Ranks &ranks, double value) {
+  double sum = 0;
+  for (const std::string &text : ranks.exchange(std::to_string(value)))
+    sum += std::stod(text);
+  return sum;
 }
 
 /// Processor time of all threads so far: unlike the time of day, it does not
@@ -96,21 +103,27 @@ static double medianOf(std::vector<double> &values) {
   return values[values.size() / 2];
 }
 
-int heddle::rt::runBench(const BenchOptions &options) {
+int heddle::rt::runBench(const BenchOptions &options, Ranks &ranks) {
   using Clock = std::chrono::steady_clock;
-  Job job(options.job);
+  Job job(options.job, ranks);
   const plan::Plan &plan = job.plan();
-  TrainSteps steps(job, plan.weights.seed);
+  std::unique_ptr<TrainSteps> steps;
+  ranks.together(
+      [&] { steps = std::make_unique<TrainSteps>(job, plan.weights.seed); });
   loadWeights(job, options.job);
-  const CommandList &commands = steps.program().commands();
+  const CommandList &commands = steps->program().commands();
   std::vector<LaunchTime> times(options.kernels ? commands.size() : 0);
   std::map<std::string, KernelTime> sums;
   std::vector<double> seconds, processor;
+  int64_t sentBefore = 0;
   for (int64_t i = 0; i < options.warmup + options.steps; ++i) {
-    fillTokens(steps, i);
+    fillTokens(*steps, i);
+    ranks.exchange("");
+    if (i == options.warmup)
+      sentBefore = ranks.bytesSent();
     double busy = processorSeconds();
     Clock::time_point begin = Clock::now();
-    steps.run(i, options.kernels ? times.data() : nullptr);
+    steps->run(i, options.kernels ? times.data() : nullptr);
     std::chrono::duration<double> time = Clock::now() - begin;
     if (i < options.warmup)
       continue;
@@ -119,34 +132,43 @@ int heddle::rt::runBench(const BenchOptions &options) {
     if (options.kernels)
       addTimes(plan, commands, times, sums);
   }
+  int64_t sent = (ranks.bytesSent() - sentBefore) / options.steps;
   PeakRate peak = measurePeak(job.device().threadPool(), plan.precision);
+  double peaks = sumOver(ranks, peak.flopsPerSecond);
+  double flops = sumOver(ranks, steps->program().program().flops);
+  if (!job.isFirst())
+    return 0;
   double median = medianOf(seconds);
-  double flops = steps.program().program().flops;
-  auto tokens = double(steps.batch().rows * steps.batch().seq);
+  auto tokens = double(steps->batch().rows * steps->batch().seq);
   JsonLine line("bench");
   line.add("steps", options.steps)
+      .add("ranks", ranks.size())
       .add("threads", job.device().threads())
       .add("median_s", median)
       .add("min_s", seconds.front())
       .add("max_s", seconds.back())
       .add("processor_s", medianOf(processor))
       .add("tokens_per_s", tokens / median)
+      .add("bytes_sent", sent)
       .add("flops_per_s", flops / median)
-      .add("peak_flops_per_s", peak.flopsPerSecond)
+      .add("peak_flops_per_s", peaks)
       .add("peak_unit", peak.unit)
-      .add("mfu", flops / median / peak.flopsPerSecond);
+      .add("mfu", flops / median / peaks);
   if (options.json) {
     printf("%s\n", line.text().c_str());
     return 0;
   }
-  printf("%lld steps, %lld threads: median %.4f s (%.4f to %.4f), %.0f "
+  printf("%lld steps, %lld x %lld threads: median %.4f s (%.4f to %.4f), %.0f "
          "tokens/s\n",
          static_cast<long long>(options.steps),
+         static_cast<long long>(ranks.size()),
          static_cast<long long>(job.device().threads()), median,
          seconds.front(), seconds.back(), tokens / median);
   printf("%.1f GFLOP/s, %.1f%% of the measured peak of %.1f (%s)\n",
-         flops / median / 1e9, 100 * flops / median / peak.flopsPerSecond,
-         peak.flopsPerSecond / 1e9, peak.unit.c_str());
+         flops / median / 1e9, 100 * flops / median / peaks, peaks / 1e9,
+         peak.unit.c_str());
+  if (ranks.size() > 1)
+    printf("%s sent per step by rank 0\n", formatBytes(sent).c_str());
   if (options.kernels)
     printKernels(sums, options.steps);
   return 0;

@@ -24,7 +24,7 @@ struct CommandLine {
   GenerateOptions generate;
   BenchOptions bench;
   InfoOptions info;
-  std::function<int()> action;
+  std::function<int(Ranks &)> action;
 
   void build(CLI::App &app);
 
@@ -99,7 +99,9 @@ void CommandLine::addTrain(CLI::App &app) {
       ->check(CLI::IsMember({"auto", "plain", "none"}));
   addJob(verb, train.job);
   resume->excludes(verb->get_option("--weights"));
-  verb->callback([this] { action = [this] { return runTrain(train); }; });
+  verb->callback([this] {
+    action = [this](Ranks &ranks) { return runTrain(train, ranks); };
+  });
 }
 
 void CommandLine::addEval(CLI::App &app) {
@@ -113,7 +115,9 @@ void CommandLine::addEval(CLI::App &app) {
       ->type_name("FILE");
   verb->add_flag("--json", eval.json, "Print one JSON object");
   addJob(verb, eval.job);
-  verb->callback([this] { action = [this] { return runEval(eval); }; });
+  verb->callback([this] {
+    action = [this](Ranks &ranks) { return runEval(eval, ranks); };
+  });
 }
 
 void CommandLine::addGenerate(CLI::App &app) {
@@ -137,7 +141,9 @@ void CommandLine::addGenerate(CLI::App &app) {
   verb->add_option("--seed", generate.seed, "Seed of the samples")
       ->capture_default_str();
   addJob(verb, generate.job);
-  verb->callback([this] { action = [this] { return runGenerate(generate); }; });
+  verb->callback([this] {
+    action = [this](Ranks &ranks) { return runGenerate(generate, ranks); };
+  });
 }
 
 void CommandLine::addBench(CLI::App &app) {
@@ -151,13 +157,17 @@ void CommandLine::addBench(CLI::App &app) {
                  "Time every launch and list the kernels");
   verb->add_flag("--json", bench.json, "Print one JSON object");
   addJob(verb, bench.job);
-  verb->callback([this] { action = [this] { return runBench(bench); }; });
+  verb->callback([this] {
+    action = [this](Ranks &ranks) { return runBench(bench, ranks); };
+  });
 }
 
 void CommandLine::addInfo(CLI::App &app) {
   CLI::App *verb = app.add_subcommand("info", "Show what the binary holds");
   verb->add_flag("--json", info.json, "Print one JSON object");
-  verb->callback([this] { action = [this] { return runInfo(info); }; });
+  verb->callback([this] {
+    action = [this](Ranks &ranks) { return runInfo(info, ranks); };
+  });
 }
 
 void CommandLine::build(CLI::App &app) {
@@ -172,6 +182,29 @@ void CommandLine::build(CLI::App &app) {
 int report(const Diagnostic &diagnostic) {
   fputs(diagnostic.format().c_str(), stderr);
   return diagnostic.exitCode();
+}
+
+Diagnostic internalError(const std::exception &error) {
+  Diagnostic bug;
+  bug.code = "H0901";
+  bug.message = std::string("internal error: ") + error.what();
+  bug.help = "this is a bug: please report it with the command line and the "
+             "output of `info`";
+  return bug;
+}
+
+/// Runs the verb among the other ranks.
+int runAction(const std::function<int(Ranks &)> &action) {
+  std::unique_ptr<Ranks> ranks = Ranks::open();
+  try {
+    int status = action(*ranks);
+    ranks->finish();
+    return status;
+  } catch (const UserError &error) {
+    return ranks->end(error.diagnostic);
+  } catch (const std::exception &error) {
+    return ranks->end(internalError(error));
+  }
 }
 
 } // namespace
@@ -189,15 +222,10 @@ int heddle::rt::runApp(int argc, char **argv) {
     } catch (const CLI::ParseError &error) {
       fail("H0190", error.what(), "see " + std::string(argv[0]) + " --help");
     }
-    return line.action();
+    return runAction(line.action);
   } catch (const UserError &error) {
     return report(error.diagnostic);
   } catch (const std::exception &error) {
-    Diagnostic bug;
-    bug.code = "H0901";
-    bug.message = std::string("internal error: ") + error.what();
-    bug.help = "this is a bug: please report it with the command line and the "
-               "output of `info`";
-    return report(bug);
+    return report(internalError(error));
   }
 }

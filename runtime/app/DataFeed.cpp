@@ -9,14 +9,13 @@
 #include "heddle/runtime/app/DataFeed.h"
 #include "heddle/runtime/core/Philox.h"
 
-#include <cstring>
+#include <algorithm>
 
 using namespace heddle;
 using namespace heddle::rt;
 
 DataFeed::DataFeed(const std::string &path, const BatchShape &shape)
-    : file(io::TokenFile::open(path, shape.vocab)), shape(shape),
-      row(shape.seq + 1) {
+    : file(io::TokenFile::open(path, shape.vocab)), shape(shape) {
   file.requireSize(shape.rows * shape.seq + 1,
                    "one batch of " + std::to_string(shape.rows) + " rows x " +
                        std::to_string(shape.seq) + " tokens");
@@ -28,16 +27,25 @@ void DataFeed::shuffle(uint64_t newSeed) {
   seed = newSeed;
 }
 
-void DataFeed::read(int64_t first, int64_t rows, int32_t *ids,
-                    int32_t *labels) {
+/// Where a row's tokens begin in the file.
+int64_t DataFeed::placeOf(int64_t row) const {
   int64_t perPass = count * shape.rows;
-  for (int64_t r = 0; r < rows; ++r) {
-    int64_t pass = (first + r) / perPass;
-    int64_t index = (first + r) % perPass;
-    if (shuffled)
-      index = permute(index, perPass, seed, uint32_t(pass));
-    file.read(index * shape.seq, shape.seq + 1, shape.vocab, row.data());
-    memcpy(ids + r * shape.seq, row.data(), shape.seq * sizeof(int32_t));
-    memcpy(labels + r * shape.seq, row.data() + 1, shape.seq * sizeof(int32_t));
-  }
+  int64_t pass = row / perPass, index = row % perPass;
+  if (shuffled)
+    index = permute(index, perPass, seed, uint32_t(pass));
+  return index * shape.seq;
+}
+
+void DataFeed::read(int64_t first, const std::vector<Run> &runs, What what,
+                    int32_t *target) {
+  int64_t shift = what == What::Labels ? 1 : 0;
+  for (const Run &run : runs)
+    for (int64_t done = 0; done < run.count;) {
+      int64_t row = (run.whole + done) / shape.seq;
+      int64_t column = (run.whole + done) % shape.seq;
+      int64_t tokens = std::min(run.count - done, shape.seq - column);
+      file.read(placeOf(first + row) + column + shift, tokens, shape.vocab,
+                target + run.local + done);
+      done += tokens;
+    }
 }

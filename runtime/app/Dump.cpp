@@ -7,23 +7,39 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/Dump.h"
-#include "heddle/runtime/io/Safetensors.h"
+#include "heddle/runtime/app/Weights.h"
+
+#include <deque>
+#include <set>
 
 using namespace heddle;
 using namespace heddle::rt;
 
-static io::TensorToWrite describe(const std::string &name, const Value &value) {
-  io::TensorToWrite tensor;
-  tensor.name = name;
-  tensor.dtype = plan::dtypeName(value.type);
-  tensor.shape = value.shape;
-  tensor.data = value.data;
-  return tensor;
-}
+namespace {
+
+/// Gathers what all stages have to show, and where this rank holds it.
+struct DumpWriter {
+  DumpWriter(const Session &session, const LoadedProgram &program)
+      : session(session), program(program) {}
+
+  void addStage(const plan::Stage &stage, bool isHere);
+  void add(const std::string &name, plan::DType type,
+           const std::vector<int64_t> &shape, const plan::Placement &placement,
+           const Value *value);
+
+  const Session &session;
+  const LoadedProgram &program;
+  std::vector<io::SharedTensor> tensors;
+  std::set<std::string> known;
+  std::deque<Part> parts; ///< Tensors point to them.
+};
+
+} // namespace
 
 /// The name in the weight files of the parameter `name`.
-static std::string sourceName(const plan::Plan &plan, const std::string &name) {
-  for (const plan::State &state : plan.states)
+static std::string sourceName(const plan::Stage &stage,
+                              const std::string &name) {
+  for (const plan::State &state : stage.states)
     if (state.role == "parameter" && state.name == name)
       return state.sourceName;
   return name;
@@ -37,22 +53,45 @@ static void mergeBatch(std::vector<int64_t> &shape) {
   }
 }
 
-void heddle::rt::writeDump(const std::string &path, const Session &session,
-                           const LoadedProgram &program) {
-  const plan::Plan &plan = session.plan();
-  std::vector<io::TensorToWrite> tensors;
-  for (const plan::Port &port : program.program().outputs) {
-    std::string name = port.name;
-    if (name.rfind("grad.", 0) == 0)
-      name = "grad." + sourceName(plan, name.substr(5));
-    tensors.push_back(describe(name, *program.output(port.name)));
-    if (name == "logits" || name.rfind("value.", 0) == 0)
-      mergeBatch(tensors.back().shape);
+/// A tensor of all ranks, once for all stages that have one of the name.
+void DumpWriter::add(const std::string &name, plan::DType type,
+                     const std::vector<int64_t> &shape,
+                     const plan::Placement &placement, const Value *value) {
+  if (!known.insert(name).second)
+    return;
+  const Part *part = nullptr;
+  if (value)
+    part = &parts.emplace_back(placement, shape, session.plan().mesh,
+                               session.rank());
+  tensors.push_back(shareTensor(name, type, shape, placement, value, part));
+  if (name == "logits" || name.rfind("value.", 0) == 0)
+    mergeBatch(tensors.back().shape);
+}
+
+void DumpWriter::addStage(const plan::Stage &stage, bool isHere) {
+  const std::string &kind = program.program().kind;
+  for (const plan::Program &each : stage.programs)
+    for (const plan::Port &port : each.outputs) {
+      std::string name = port.name;
+      if (name.rfind("grad.", 0) == 0)
+        name = "grad." + sourceName(stage, name.substr(5));
+      if (each.kind == kind)
+        add(name, port.type, port.shape, port.placement,
+            isHere ? program.output(port.name) : nullptr);
+    }
+  for (size_t i = 0; i < stage.states.size(); ++i) {
+    const plan::State &state = stage.states[i];
+    if (state.role == "gradient")
+      add("grad." + sourceName(stage, state.parameter), state.type, state.shape,
+          state.placement, isHere ? &session.state(i) : nullptr);
   }
-  for (size_t i = 0; i < plan.states.size(); ++i)
-    if (plan.states[i].role == "gradient")
-      tensors.push_back(
-          describe("grad." + sourceName(plan, plan.states[i].parameter),
-                   session.state(i)));
-  io::writeSafetensors(path, std::move(tensors));
+}
+
+void heddle::rt::writeDump(const std::string &path, const Session &session,
+                           const LoadedProgram &program, io::Peers &peers) {
+  DumpWriter writer(session, program);
+  const std::vector<plan::Stage> &stages = session.plan().stages;
+  for (size_t i = 0; i < stages.size(); ++i)
+    writer.addStage(stages[i], int64_t(i) == session.stage());
+  io::writeShared(path, std::move(writer.tensors), peers);
 }

@@ -15,17 +15,22 @@
 using namespace heddle;
 using namespace heddle::rt;
 
-int heddle::rt::runEval(const EvalOptions &options) {
-  Job job(options.job);
-  Evaluation evaluation(job, options.data, options.steps);
+int heddle::rt::runEval(const EvalOptions &options, Ranks &ranks) {
+  Job job(options.job, ranks);
+  std::unique_ptr<Evaluation> evaluation;
+  ranks.together([&] {
+    evaluation = std::make_unique<Evaluation>(job, options.data, options.steps);
+  });
   loadWeights(job, options.job);
-  double loss = evaluation.meanLoss();
+  double loss = evaluation->meanLoss();
+  if (!job.isFirst())
+    return 0;
   double perplexity = std::exp(loss);
   JsonLine line("eval");
   line.add("step", int64_t(0))
       .add("loss", loss)
       .add("perplexity", perplexity)
-      .add("tokens", evaluation.tokens());
+      .add("tokens", evaluation->tokens());
   if (!options.log.empty()) {
     RunLog log;
     log.open(options.log, /*append=*/false);
@@ -35,6 +40,6 @@ int heddle::rt::runEval(const EvalOptions &options) {
     printf("%s\n", line.text().c_str());
   else
     printf("loss %.9g\nperplexity %.9g\ntokens %lld\n", loss, perplexity,
-           static_cast<long long>(evaluation.tokens()));
+           static_cast<long long>(evaluation->tokens()));
   return 0;
 }

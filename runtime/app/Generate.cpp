@@ -90,83 +90,114 @@ static void checkPrompt(const std::vector<int32_t> &tokens, int64_t vocab) {
 
 namespace {
 
-/// Extends a text token by token.
+/// Extends a text token by token. Every rank runs the program; those that have
+/// its logits take the same token of them, and the others are told.
 class Generator {
 public:
   Generator(Job &job, const SamplingOptions &sampling)
       : job(job), program(job.program("generate")),
-        window(batchOf(job.plan(), program).seq),
-        ids(requireInput(program, "ids")),
-        position(requireInput(program, "position")),
-        logits(requireOutput(program, "logits")), sampler(sampling) {}
+        window(batchOf(job.plan(), "generate").seq),
+        inputs(job.session(), program), logits(program.output("logits")),
+        sampler(sampling) {}
 
   /// The token after `tokens`, of which the last `window` are seen.
   int32_t next(const std::vector<int32_t> &tokens) {
     int64_t seen = std::min<int64_t>(window, tokens.size());
-    auto *target = ids.as<int32_t>();
-    std::copy(tokens.end() - seen, tokens.end(), target);
-    std::fill(target + seen, target + window, 0);
-    *position.as<int32_t>() = int32_t(seen - 1);
+    const int32_t *first = tokens.data() + tokens.size() - seen;
+    inputs.fill([&](int64_t index, DataFeed::What) {
+      return index < seen ? first[index] : 0;
+    });
+    if (const Value *position = program.input("position"))
+      *position->as<int32_t>() = int32_t(seen - 1);
     job.session().run(program);
-    int64_t vocab = std::min(job.plan().vocabSize, logits.numElements());
+    return int32_t(job.ranks().maximum(logits ? sample() : -1));
+  }
+
+private:
+  int32_t sample() {
+    int64_t vocab = std::min(job.plan().vocabSize, logits->numElements());
     values.resize(vocab);
-    io::convertElements(logits.data, plan::dtypeName(logits.type),
+    io::convertElements(logits->data, plan::dtypeName(logits->type),
                         values.data(), "F32", vocab);
     return sampler.next(values.data(), vocab);
   }
 
-private:
   Job &job;
   const LoadedProgram &program;
   int64_t window;
-  const Value &ids, &position, &logits;
+  TokenInputs inputs;
+  const Value *logits; ///< Null on the stages that do not have it.
   Sampler sampler;
   std::vector<float> values;
 };
 
+/// Prints tokens on rank 0: as text, or without a tokenizer as numbers.
+class Printer {
+public:
+  explicit Printer(bool isSilent) : isSilent(isSilent) {}
+  std::unique_ptr<io::Tokenizer> tokenizer;
+
+  void print(const std::vector<int32_t> &tokens) {
+    if (isSilent)
+      return;
+    std::string text;
+    if (tokenizer)
+      text = tokenizer->decode(tokens);
+    else
+      for (int32_t token : tokens) {
+        text += (isFirst ? "" : ",") + std::to_string(token);
+        isFirst = false;
+      }
+    fwrite(text.data(), 1, text.size(), stdout);
+    fflush(stdout);
+  }
+
+private:
+  bool isSilent;
+  bool isFirst = true;
+};
+
 } // namespace
 
-int heddle::rt::runGenerate(const GenerateOptions &options) {
-  Job job(options.job);
+int heddle::rt::runGenerate(const GenerateOptions &options, Ranks &ranks) {
+  Job job(options.job, ranks);
   const plan::Plan &plan = job.plan();
-  Generator generator(job, samplingOf(options));
-  std::unique_ptr<io::Tokenizer> tokenizer;
+  std::unique_ptr<Generator> generator;
+  Printer printer(!job.isFirst());
   std::vector<int32_t> tokens;
-  if (!options.promptIds.empty()) {
-    tokens = parseIds(options.promptIds);
-  } else {
-    tokenizer = findTokenizer(plan, options.job);
-    tokens = tokenizer->encode(options.prompt);
-  }
-  checkPrompt(tokens, plan.vocabSize);
+  ranks.together([&] {
+    generator = std::make_unique<Generator>(job, samplingOf(options));
+    if (!options.promptIds.empty()) {
+      tokens = parseIds(options.promptIds);
+    } else {
+      printer.tokenizer = findTokenizer(plan, options.job);
+      tokens = printer.tokenizer->encode(options.prompt);
+    }
+    checkPrompt(tokens, plan.vocabSize);
+  });
   loadWeights(job, options.job);
   catchStopSignals();
 
-  auto show = [&](const std::vector<int32_t> &shown, bool first) {
-    std::string text;
-    if (tokenizer)
-      text = tokenizer->decode(shown);
-    else
-      for (size_t i = 0; i < shown.size(); ++i)
-        text += (first && i == 0 ? "" : ",") + std::to_string(shown[i]);
-    fwrite(text.data(), 1, text.size(), stdout);
-    fflush(stdout);
-  };
   std::vector<int64_t> ends = endTokens(plan);
-  show(tokens, /*first=*/true);
+  printer.print(tokens);
   auto begin = std::chrono::steady_clock::now();
-  int64_t made = 0;
-  while (made < options.maxNewTokens && stopSignal() == 0) {
-    int32_t token = generator.next(tokens);
+  int64_t made = 0, signal = 0;
+  while (made < options.maxNewTokens) {
+    signal = ranks.maximum(stopSignal());
+    if (signal != 0)
+      break;
+    int32_t token = generator->next(tokens);
     if (std::find(ends.begin(), ends.end(), token) != ends.end())
       break;
     tokens.push_back(token);
-    show({token}, /*first=*/false);
+    printer.print({token});
     ++made;
   }
   std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-  printf("\n");
-  fprintf(stderr, "%lld tokens in %.2f s, %.1f tokens/s\n",
-          static_cast<long long>(made), time.count(), made / time.count());
-  return stopSignal() == 0 ? 0 : 128 + stopSignal();
+  if (job.isFirst()) {
+    printf("\n");
+    fprintf(stderr, "%lld tokens in %.2f s, %.1f tokens/s\n",
+            static_cast<long long>(made), time.count(), made / time.count());
+  }
+  return signal == 0 ? 0 : int(128 + signal);
 }

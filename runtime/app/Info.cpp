@@ -85,7 +85,9 @@ static void print(const plan::Plan &plan) {
   line("plan", plan.hash + ", version " + plan.version);
 }
 
-int heddle::rt::runInfo(const InfoOptions &options) {
+int heddle::rt::runInfo(const InfoOptions &options, Ranks &ranks) {
+  if (ranks.rank() != 0)
+    return 0;
   plan::Plan plan = readBinary(options.job.binary).plan;
   if (options.json)
     printf("%s\n", describe(plan).dump().c_str());

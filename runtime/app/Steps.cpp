@@ -15,51 +15,72 @@
 using namespace heddle;
 using namespace heddle::rt;
 
-[[noreturn]] static void missingPort(const LoadedProgram &program,
+[[noreturn]] static void missingPort(const plan::Program &program,
                                      const std::string &name) {
   fail("H0385",
-       "the plan is malformed: its " + program.program().kind +
-           " program has no port '" + name + "'",
+       "the plan is malformed: its " + program.kind + " program has no port '" +
+           name + "'",
        "compile the binary again");
-}
-
-const Value &heddle::rt::requireInput(const LoadedProgram &program,
-                                      const char *name) {
-  if (const Value *port = program.input(name))
-    return *port;
-  missingPort(program, name);
 }
 
 const Value &heddle::rt::requireOutput(const LoadedProgram &program,
                                        const char *name) {
   if (const Value *port = program.output(name))
     return *port;
-  missingPort(program, name);
+  missingPort(program.program(), name);
+}
+
+Part heddle::rt::partOf(const Session &session, const plan::Port &port) {
+  return Part(port.placement, port.shape, session.plan().mesh, session.rank());
 }
 
 BatchShape heddle::rt::batchOf(const plan::Plan &plan,
-                               const LoadedProgram &program) {
-  const Value &ids = requireInput(program, "ids");
-  if (ids.shape.empty() || ids.type != plan::DType::I32 || ids.data == nullptr)
+                               const std::string &kind) {
+  for (const plan::Program &program : plan.stages.front().programs) {
+    if (program.kind != kind)
+      continue;
+    for (const plan::Port &port : program.inputs) {
+      const std::vector<int64_t> &whole =
+          port.placement.whole.empty() ? port.shape : port.placement.whole;
+      if (port.name != "ids" || whole.empty() || whole.back() < 1)
+        continue;
+      BatchShape shape;
+      shape.vocab = plan.vocabSize;
+      shape.seq = whole.back();
+      shape.rows = 1;
+      for (size_t i = 0; i + 1 < whole.size(); ++i)
+        shape.rows *= whole[i];
+      return shape;
+    }
     missingPort(program, "ids");
-  BatchShape shape;
-  shape.seq = ids.shape.back();
-  shape.rows = ids.numElements() / std::max<int64_t>(1, shape.seq);
-  shape.vocab = plan.vocabSize;
-  return shape;
+  }
+  failNoProgram(plan, kind);
+}
+
+TokenInputs::TokenInputs(const Session &session, const LoadedProgram &program) {
+  for (const plan::Port &port : program.program().inputs) {
+    if (port.name != "ids" && port.name != "labels")
+      continue;
+    if (port.type != plan::DType::I32)
+      missingPort(program.program(), port.name);
+    ports.push_back(
+        {port.name == "ids" ? DataFeed::What::Inputs : DataFeed::What::Labels,
+         program.input(port.name)->as<int32_t>(),
+         partOf(session, port).runs()});
+  }
+}
+
+void TokenInputs::read(DataFeed &feed, int64_t first) const {
+  for (const Port &port : ports)
+    feed.read(first, port.runs, port.what, port.data);
 }
 
 TrainSteps::TrainSteps(Job &job, uint64_t seed)
     : job(job), source(job.program("train")),
-      shape(batchOf(job.plan(), source)),
+      shape(batchOf(job.plan(), "train")),
       schedule(job.plan().scheduler, job.plan().optimizer.lr), seed(seed),
-      idsPort(requireInput(source, "ids")),
-      labelsPort(requireInput(source, "labels")),
-      lossPort(requireOutput(source, "loss")),
-      normPort(source.output("grad_norm")) {
-  if (labelsPort.numElements() != idsPort.numElements())
-    missingPort(source, "labels");
-}
+      inputs(job.session(), source), lossPort(requireOutput(source, "loss")),
+      normPort(source.output("grad_norm")) {}
 
 void TrainSteps::run(int64_t index, LaunchTime *times) {
   const plan::Optimizer &optimizer = job.plan().optimizer;
@@ -75,12 +96,16 @@ void TrainSteps::run(int64_t index, LaunchTime *times) {
                    biasCorrection(optimizer.beta1, index + 1));
   source.setScalar("bias_correction2",
                    biasCorrection(optimizer.beta2, index + 1));
+  job.ranks().beginStep(index + 1);
   job.session().run(source, times);
+  // The loss is of all ranks: they all come here, or none does.
   if (!std::isfinite(loss()))
-    fail("H0410",
-         "the loss of step " + std::to_string(index + 1) + " is not finite",
-         "lower the learning rate, lengthen the warm-up, or clip gradients "
-         "(\"gradient_clipping\": 1.0)");
+    job.ranks().together([&] {
+      fail("H0410",
+           "the loss of step " + std::to_string(index + 1) + " is not finite",
+           "lower the learning rate, lengthen the warm-up, or clip gradients "
+           "(\"gradient_clipping\": 1.0)");
+    });
 }
 
 /// The batch that counts data: the plan's own when the program's divides it.
@@ -91,10 +116,8 @@ static BatchShape wholeBatch(const plan::Plan &plan, BatchShape part) {
 }
 
 Evaluation::Evaluation(Job &job, const std::string &file, int64_t steps)
-    : job(job), program(job.program("eval")),
-      part(batchOf(job.plan(), program)),
-      feed(file, wholeBatch(job.plan(), part)) {
-  requireInput(program, "labels");
+    : job(job), program(job.program("eval")), part(batchOf(job.plan(), "eval")),
+      inputs(job.session(), program), feed(file, wholeBatch(job.plan(), part)) {
   requireOutput(program, "loss");
   int64_t batches = feed.batches();
   if (steps > 0)
@@ -103,13 +126,10 @@ Evaluation::Evaluation(Job &job, const std::string &file, int64_t steps)
 }
 
 double Evaluation::meanLoss() {
-  const Value &ids = requireInput(program, "ids");
-  const Value &labels = requireInput(program, "labels");
   const Value &loss = requireOutput(program, "loss");
   double sum = 0;
   for (int64_t run = 0; run < runs; ++run) {
-    feed.read(run * part.rows, part.rows, ids.as<int32_t>(),
-              labels.as<int32_t>());
+    job.ranks().together([&] { inputs.read(feed, run * part.rows); });
     job.session().run(program);
     sum += *loss.as<float>();
   }

@@ -51,8 +51,20 @@ std::string heddle::rt::launchName(const plan::Plan &plan,
   }
 }
 
-Trace::Trace(const std::string &path, const LoadedProgram &program)
-    : path(path), program(program) {
+/// `trace.json` of rank 3 is `trace.rank3.json`.
+static std::string fileOf(const std::string &path, int64_t rank) {
+  if (path.empty() || rank == 0)
+    return path;
+  size_t dot = path.rfind('.');
+  if (dot == std::string::npos || path.find('/', dot) != std::string::npos)
+    dot = path.size();
+  return path.substr(0, dot) + ".rank" + std::to_string(rank) +
+         path.substr(dot);
+}
+
+Trace::Trace(const std::string &name, const LoadedProgram &program,
+             int64_t rank)
+    : path(fileOf(name, rank)), program(program), rank(rank) {
   if (path.empty())
     return;
   io::writeText(path, "{\"traceEvents\":[]}\n");
@@ -92,7 +104,7 @@ std::string Trace::write(const plan::Plan &plan) {
       events.push_back({{"name", launchName(plan, info)},
                         {"cat", program.program().kind},
                         {"ph", "X"},
-                        {"pid", 0},
+                        {"pid", rank},
                         {"tid", 0},
                         {"ts", double(of[i].begin - origin) / 1000},
                         {"dur", double(of[i].end - of[i].begin) / 1000},

@@ -33,54 +33,81 @@ namespace {
 /// One run of `train`.
 class Training {
 public:
-  Training(const TrainOptions &options, RunLog &log);
+  Training(const TrainOptions &options, RunLog &log, Ranks &ranks);
   int run();
 
 private:
+  void openFiles();
   void resumeOrLoad();
+  void measure();
   void announce();
   StepReport step(int64_t index);
   void afterStep(int64_t done);
   void validate(int64_t done);
   void save(int64_t done);
-  int finish(int64_t done, int signal);
+  int finish(int64_t done);
 
   const TrainOptions &options;
   RunLog &log;
   Job job;
+  Ranks &ranks;
   io::CheckpointState state;  ///< Where the run begins.
   std::string modelDirectory; ///< Has the tokenizer that checkpoints get.
-  DataFeed feed;
+  std::unique_ptr<DataFeed> feed;
   std::unique_ptr<Evaluation> validation;
   std::unique_ptr<TrainSteps> steps;
   std::unique_ptr<Progress> progress;
   std::unique_ptr<Trace> trace;
-  PeakRate peak;
+  PeakRate peak;      ///< Of all ranks together.
+  double flops = 0;   ///< Of a step, over all ranks.
+  int64_t signal = 0; ///< That asked some rank to stop.
   int64_t savedStep = -1;
   Clock::time_point begin;
 };
 
-Training::Training(const TrainOptions &options, RunLog &log)
-    : options(options), log(log), job(options.job),
-      feed(options.data, batchOf(job.plan(), job.program("train"))) {
+Training::Training(const TrainOptions &options, RunLog &log, Ranks &ranks)
+    : options(options), log(log), job(options.job, ranks), ranks(ranks) {
   // Whatever can be wrong with the user's files is found before the first
   // step, and before anything is written.
-  if (!options.val.empty())
-    validation =
-        std::make_unique<Evaluation>(job, options.val, options.valSteps);
+  ranks.together([&] {
+    feed =
+        std::make_unique<DataFeed>(options.data, batchOf(job.plan(), "train"));
+    if (!options.val.empty())
+      validation =
+          std::make_unique<Evaluation>(job, options.val, options.valSteps);
+  });
   resumeOrLoad();
+  ranks.together([&] { openFiles(); });
+  measure();
+  progress = std::make_unique<Progress>(
+      job.isFirst() ? options.progress : "none", state.step, options.steps);
+}
+
+void Training::openFiles() {
   steps = std::make_unique<TrainSteps>(job, state.seed);
   if (options.shuffle)
-    feed.shuffle(state.seed);
+    feed->shuffle(state.seed);
   if (!options.save.empty())
     io::requireWritable(options.save);
-  trace = std::make_unique<Trace>(options.trace, steps->program());
-  if (!options.log.empty())
+  trace =
+      std::make_unique<Trace>(options.trace, steps->program(), ranks.rank());
+  if (!options.log.empty() && job.isFirst())
     log.open(options.log, !options.resume.empty());
-  if (steps->program().program().flops > 0)
+}
+
+/// All ranks at once, as they compute.
+void Training::measure() {
+  double own = steps->program().program().flops;
+  if (own > 0)
     peak = measurePeak(job.device().threadPool(), job.plan().precision);
-  progress =
-      std::make_unique<Progress>(options.progress, state.step, options.steps);
+  double peaks = 0;
+  for (const std::string &text : ranks.exchange(
+           std::to_string(own) + " " + std::to_string(peak.flopsPerSecond))) {
+    size_t space = text.find(' ');
+    flops += std::stod(text.substr(0, space));
+    peaks += std::stod(text.substr(space + 1));
+  }
+  peak.flopsPerSecond = peaks;
 }
 
 void Training::resumeOrLoad() {
@@ -92,7 +119,8 @@ void Training::resumeOrLoad() {
   } else {
     state = resumeFrom(job, options.resume);
     modelDirectory = io::resolveCheckpoint(options.resume);
-    if (state.extra.value("shuffle", options.shuffle) != options.shuffle)
+    if (job.isFirst() &&
+        state.extra.value("shuffle", options.shuffle) != options.shuffle)
       fputs("warning: the run that is resumed had another order of data "
             "(--shuffle)\n",
             stderr);
@@ -110,14 +138,20 @@ void Training::announce() {
                 .add("version", plan.version)
                 .add("plan", plan.hash)
                 .add("parameters", plan.parameters)
+                .add("ranks", ranks.size())
                 .add("threads", job.device().threads())
                 .addRaw("seed", std::to_string(state.seed))
                 .add("step", state.step));
+  std::string among =
+      ranks.size() > 1
+          ? " in each of " + std::to_string(ranks.size()) + " ranks, "
+          : ", ";
   std::string text = std::to_string(plan.parameters) + " parameters, batch " +
                      std::to_string(plan.batch) + " x " +
                      std::to_string(plan.seq) + " tokens, " + plan.precision +
                      ", " + std::to_string(job.device().threads()) +
-                     " threads, " + formatBytes(job.session().mappedBytes());
+                     " threads" + among +
+                     formatBytes(job.session().mappedBytes());
   if (peak.flopsPerSecond > 0)
     text += ", measured peak " +
             std::to_string(int64_t(peak.flopsPerSecond / 1e9)) + " GFLOP/s (" +
@@ -131,7 +165,7 @@ StepReport Training::step(int64_t index) {
   Clock::time_point start = Clock::now();
   const BatchShape &batch = steps->batch();
   int64_t position = state.dataPosition + index - state.step;
-  feed.read(position * batch.rows, batch.rows, steps->ids(), steps->labels());
+  ranks.together([&] { steps->tokens().read(*feed, position * batch.rows); });
   steps->run(index, trace->beginStep());
   trace->endStep(index + 1);
 
@@ -143,8 +177,7 @@ StepReport Training::step(int64_t index) {
   report.tokens = batch.rows * batch.seq;
   report.seconds = secondsSince(start);
   if (peak.flopsPerSecond > 0)
-    report.mfu = steps->program().program().flops /
-                 (report.seconds * peak.flopsPerSecond);
+    report.mfu = flops / (report.seconds * peak.flopsPerSecond);
   return report;
 }
 
@@ -185,7 +218,7 @@ void Training::save(int64_t done) {
     if (!modelDirectory.empty())
       contents.copies.push_back(modelDirectory + "/" + name);
   std::string path =
-      io::saveCheckpoint(options.save, contents, options.keepLast);
+      io::saveCheckpoint(options.save, contents, ranks, options.keepLast);
   modelDirectory = path; // The one before may be removed by --keep-last.
   savedStep = done;
   log.write(JsonLine("save").add("step", done).add("path", path));
@@ -193,12 +226,13 @@ void Training::save(int64_t done) {
 }
 
 void Training::afterStep(int64_t done) {
-  bool last = done >= options.steps || stopSignal() != 0;
+  signal = ranks.maximum(stopSignal());
+  bool last = done >= options.steps || signal != 0;
   // Before a validation, which writes over the values of the step.
   if (last && !options.dump.empty())
-    writeDump(options.dump, job.session(), steps->program());
+    writeDump(options.dump, job.session(), steps->program(), ranks);
   bool due = options.valEvery > 0 && done % options.valEvery == 0;
-  if (validation && stopSignal() == 0 && (due || last))
+  if (validation && signal == 0 && (due || last))
     validate(done);
   due = options.saveEvery > 0 && done % options.saveEvery == 0;
   if (!options.save.empty() && (due || last))
@@ -209,18 +243,20 @@ int Training::run() {
   announce();
   begin = Clock::now();
   int64_t done = state.step;
-  while (done < options.steps && stopSignal() == 0) {
+  signal = ranks.maximum(stopSignal());
+  while (done < options.steps && signal == 0) {
     StepReport report = step(done);
     ++done;
     log.write(stepLine(report));
     progress->step(report);
     afterStep(done);
   }
-  return finish(done, stopSignal());
+  // A signal may have come while the last step was being validated or saved.
+  signal = ranks.maximum(stopSignal());
+  return finish(done);
 }
 
-int Training::finish(int64_t done, int signal) {
-  // A signal may have come while the last step was being validated or saved.
+int Training::finish(int64_t done) {
   if (signal != 0 && !options.save.empty() && savedStep != done &&
       done > state.step)
     save(done);
@@ -233,7 +269,7 @@ int Training::finish(int64_t done, int signal) {
       .add("time_s", secondsSince(begin))
       .addRaw("peak_bytes", bytes);
   if (signal != 0)
-    line.add("signal", int64_t(signal));
+    line.add("signal", signal);
   log.write(line);
   std::string traced = trace->write(job.plan());
   if (!traced.empty())
@@ -241,16 +277,16 @@ int Training::finish(int64_t done, int signal) {
   if (signal != 0)
     progress->line("stopped by signal " + std::to_string(signal) +
                    " after step " + std::to_string(done));
-  return signal == 0 ? 0 : 128 + signal;
+  return signal == 0 ? 0 : int(128 + signal);
 }
 
 } // namespace
 
-int heddle::rt::runTrain(const TrainOptions &options) {
+int heddle::rt::runTrain(const TrainOptions &options, Ranks &ranks) {
   RunLog log;
   catchStopSignals();
   try {
-    return Training(options, log).run();
+    return Training(options, log, ranks).run();
   } catch (const UserError &error) {
     log.write(JsonLine("error")
                   .add("code", error.diagnostic.code)

@@ -10,7 +10,9 @@
 #include "heddle/runtime/core/Philox.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <set>
 
 using namespace heddle;
 using namespace heddle::rt;
@@ -23,10 +25,10 @@ static bool isParameter(const State &state) {
 }
 
 /// The state of `role` that belongs to `parameter`, or -1.
-static int64_t findState(const plan::Plan &plan, const std::string &role,
+static int64_t findState(const plan::Stage &stage, const std::string &role,
                          const std::string &parameter) {
-  for (size_t i = 0; i < plan.states.size(); ++i) {
-    const State &state = plan.states[i];
+  for (size_t i = 0; i < stage.states.size(); ++i) {
+    const State &state = stage.states[i];
     bool belongs = isParameter(state) ? state.name == parameter
                                       : state.parameter == parameter;
     if (state.role == role && belongs)
@@ -77,46 +79,6 @@ void heddle::rt::initialValues(const Init &init, const std::string &name,
                 init.kind == Init::Kind::Constant ? float(init.value) : 0.0f);
 }
 
-namespace {
-struct RandomWork {
-  const State &state;
-  float *values;
-  uint64_t seed;
-};
-} // namespace
-
-static void initializeShare(const void *context, int64_t thread,
-                            int64_t threads) {
-  const auto &work = *static_cast<const RandomWork *>(context);
-  int64_t count = work.state.numElements();
-  int64_t share = (count + threads - 1) / threads;
-  int64_t first = std::min(count, thread * share);
-  initialValues(work.state.init, work.state.name, work.seed, first,
-                std::min(count - first, share), work.values + first);
-}
-
-/// Gives one state the value that its init says.
-static void initialize(Job &job, size_t index) {
-  const State &state = job.plan().states[index];
-  const Value &value = job.session().state(index);
-  std::vector<float> wide;
-  float *target = value.as<float>();
-  if (state.type != plan::DType::F32) {
-    wide.resize(state.numElements());
-    target = wide.data();
-  }
-  RandomWork work = {state, target, job.plan().weights.seed};
-  job.device().threadPool().run(initializeShare, &work);
-  if (!wide.empty() &&
-      !io::convertElements(target, "F32", value.data,
-                           plan::dtypeName(state.type), wide.size()))
-    fail("H0385",
-         "state '" + state.name +
-             "' has a first value but its type "
-             "holds none",
-         "compile the binary again");
-}
-
 //===----------------------------------------------------------------------===//
 // Weights
 //===----------------------------------------------------------------------===//
@@ -138,44 +100,141 @@ const io::TensorInfo &heddle::rt::findTensor(const io::WeightSet &weights,
   return weights.at(name);
 }
 
-static void readTensor(const io::WeightSet &weights,
-                       const io::TensorInfo &tensor, const Value &value,
-                       const std::string &name) {
-  if (tensor.shape != value.shape)
+//===----------------------------------------------------------------------===//
+// States
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Fills the elements of a state that this rank stores, from a tensor of a file
+/// or from the first value of a state.
+struct FillWork {
+  std::vector<Run> runs;
+  int64_t count = 0; ///< Elements of all runs.
+  char *target = nullptr;
+  std::string type;
+  const uint8_t *source = nullptr; ///< The whole tensor's bytes, or null.
+  std::string sourceType;
+  const State *first = nullptr; ///< Whose first value, without a source.
+  uint64_t seed = 0;
+
+  void fill(Run run) const;
+  void fillRandom(Run run) const;
+};
+
+} // namespace
+
+void FillWork::fill(Run run) const {
+  if (!source)
+    return fillRandom(run);
+  int64_t width = io::dtypeBits(sourceType) / 8;
+  io::convertElements(source + run.whole * width, sourceType,
+                      target + run.local * (io::dtypeBits(type) / 8), type,
+                      run.count);
+}
+
+void FillWork::fillRandom(Run run) const {
+  constexpr int64_t most = 4096;
+  std::array<float, most> values;
+  int64_t width = io::dtypeBits(type) / 8;
+  for (int64_t done = 0; done < run.count; done += most) {
+    int64_t count = std::min(most, run.count - done);
+    initialValues(first->init, first->name, seed, run.whole + done, count,
+                  values.data());
+    io::convertElements(values.data(), "F32",
+                        target + (run.local + done) * width, type, count);
+  }
+}
+
+/// One thread's share of the elements, wherever runs begin and end.
+static void fillShare(const void *context, int64_t thread, int64_t threads) {
+  const auto &work = *static_cast<const FillWork *>(context);
+  int64_t share = (work.count + threads - 1) / threads;
+  int64_t begin = thread * share, end = begin + share;
+  int64_t passed = 0;
+  for (const Run &run : work.runs) {
+    int64_t from = std::clamp<int64_t>(begin - passed, 0, run.count);
+    int64_t to = std::clamp<int64_t>(end - passed, 0, run.count);
+    if (from < to)
+      work.fill({run.whole + from, run.local + from, to - from});
+    passed += run.count;
+  }
+}
+
+static void fillState(Job &job, size_t index, FillWork work) {
+  const State &state = job.plan().states[index];
+  work.runs = job.session().part(index).runs();
+  for (const Run &run : work.runs)
+    work.count += run.count;
+  work.target = job.session().state(index).data;
+  work.type = plan::dtypeName(state.type);
+  job.device().threadPool().run(fillShare, &work);
+}
+
+/// Reads a state from a tensor that must have its whole shape.
+static void readState(Job &job, size_t index, const io::WeightSet &weights,
+                      const io::TensorInfo &tensor) {
+  const State &state = job.plan().states[index];
+  const std::vector<int64_t> &shape = job.session().part(index).wholeShape();
+  if (tensor.shape != shape)
     fail("H0387",
          "tensor '" + tensor.name + "' in " + tensor.file + " has shape " +
              io::shapeToString(tensor.shape) + ", the plan needs " +
-             io::shapeToString(value.shape) + " for " + name,
+             io::shapeToString(shape) + " for " + state.name,
          "use weights of the model that was compiled, or compile again for "
          "these");
-  weights.read(tensor, plan::dtypeName(value.type), value.data);
+  FillWork work;
+  work.source = weights.data(tensor);
+  work.sourceType = tensor.dtype;
+  weights.requireConvertible(tensor, plan::dtypeName(state.type));
+  fillState(job, index, std::move(work));
 }
 
+/// Gives a state the first value that `source` has: itself, or the parameter it
+/// is a copy of.
+static void initialize(Job &job, size_t index, const State &source) {
+  const State &state = job.plan().states[index];
+  if (!io::convertElements(nullptr, "F32", nullptr, plan::dtypeName(state.type),
+                           0))
+    fail("H0385",
+         "state '" + state.name + "' has a first value but its type holds none",
+         "compile the binary again");
+  FillWork work;
+  work.first = &source;
+  work.seed = job.plan().weights.seed;
+  fillState(job, index, std::move(work));
+}
+
+/// The parameter that a state is a copy of; itself for a parameter.
+static const State &parameterOf(const plan::Plan &plan, const State &state) {
+  if (isParameter(state))
+    return state;
+  int64_t found = findState(plan, "parameter", state.parameter);
+  if (found < 0)
+    fail("H0385",
+         "the plan's compute copy '" + state.name + "' is of no parameter",
+         "compile the binary again");
+  return plan.states[found];
+}
+
+/// Parameters, and the narrower copies that the kernels compute with: a copy is
+/// placed in its own way, so it takes what it stores from the files too.
 static void readParameters(Job &job, const io::WeightSet &weights) {
-  const plan::Plan &plan = job.plan();
-  for (size_t i = 0; i < plan.states.size(); ++i)
-    if (isParameter(plan.states[i]))
-      readTensor(weights, findTensor(weights, plan.states[i].sourceName),
-                 job.session().state(i), plan.states[i].name);
-}
-
-/// Rounds the parameters to the narrower copies that the kernels compute with.
-static void fillComputeCopies(Job &job) {
   const plan::Plan &plan = job.plan();
   for (size_t i = 0; i < plan.states.size(); ++i) {
     const State &state = plan.states[i];
-    if (state.role != "compute-copy")
-      continue;
-    int64_t source = findState(plan, "parameter", state.parameter);
-    if (source < 0 ||
-        plan.states[source].numElements() != state.numElements() ||
-        !io::convertElements(job.session().state(source).data,
-                             plan::dtypeName(plan.states[source].type),
-                             job.session().state(i).data,
-                             plan::dtypeName(state.type), state.numElements()))
-      fail("H0385",
-           "the plan's compute copy '" + state.name + "' fits no parameter",
-           "compile the binary again");
+    if (isParameter(state) || state.role == "compute-copy")
+      readState(job, i, weights,
+                findTensor(weights, parameterOf(plan, state).sourceName));
+  }
+}
+
+static void makeParameters(Job &job) {
+  const plan::Plan &plan = job.plan();
+  for (size_t i = 0; i < plan.states.size(); ++i) {
+    const State &state = plan.states[i];
+    if (isParameter(state) || state.role == "compute-copy")
+      initialize(job, i, parameterOf(plan, state));
   }
 }
 
@@ -192,20 +251,44 @@ static io::WeightSet openPlanWeights(const plan::Plan &plan) {
 }
 
 void heddle::rt::loadWeights(Job &job, const JobOptions &options) {
-  const plan::Plan &plan = job.plan();
-  bool random = options.weights.empty() && plan.weights.random;
-  if (!options.weights.empty())
-    readParameters(job, io::openWeights(options.weights));
-  else if (!random)
-    readParameters(job, openPlanWeights(plan));
-  for (size_t i = 0; i < plan.states.size(); ++i) {
-    const State &state = plan.states[i];
-    bool isSet =
-        isParameter(state) ? !random : state.init.kind == Init::Kind::Zeros;
-    if (!isSet && state.role != "compute-copy")
-      initialize(job, i);
-  }
-  fillComputeCopies(job);
+  job.ranks().together([&] {
+    const plan::Plan &plan = job.plan();
+    if (!options.weights.empty())
+      readParameters(job, io::openWeights(options.weights));
+    else if (!plan.weights.random)
+      readParameters(job, openPlanWeights(plan));
+    else
+      makeParameters(job);
+    for (size_t i = 0; i < plan.states.size(); ++i) {
+      const State &state = plan.states[i];
+      if (!isParameter(state) && state.role != "compute-copy" &&
+          state.init.kind != Init::Kind::Zeros)
+        initialize(job, i, state);
+    }
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Tensors of all ranks
+//===----------------------------------------------------------------------===//
+
+io::SharedTensor heddle::rt::shareTensor(const std::string &name,
+                                         plan::DType type,
+                                         const std::vector<int64_t> &shape,
+                                         const plan::Placement &placement,
+                                         const Value *value, const Part *part) {
+  io::SharedTensor tensor;
+  tensor.name = name;
+  tensor.dtype = plan::dtypeName(type);
+  tensor.shape = placement.whole.empty() ? shape : placement.whole;
+  if (value && part->isFirstReplica())
+    tensor.pieces = [value, part](const io::SharedTensor::Sink &sink) {
+      int64_t width = plan::byteSize(value->type);
+      for (const Run &run : part->runs())
+        sink(run.whole * width, value->data + run.local * width,
+             run.count * width);
+    };
+  return tensor;
 }
 
 //===----------------------------------------------------------------------===//
@@ -213,28 +296,29 @@ void heddle::rt::loadWeights(Job &job, const JobOptions &options) {
 //===----------------------------------------------------------------------===//
 
 /// The name of a state's tensor in a checkpoint.
-static std::string checkpointName(const plan::Plan &plan, const State &state) {
+static std::string checkpointName(const plan::Stage &stage,
+                                  const State &state) {
   if (isParameter(state))
     return state.sourceName;
-  int64_t parameter = findState(plan, "parameter", state.parameter);
+  int64_t parameter = findState(stage, "parameter", state.parameter);
   return state.role + "." +
-         (parameter < 0 ? state.name : plan.states[parameter].sourceName);
+         (parameter < 0 ? state.name : stage.states[parameter].sourceName);
 }
 
 io::CheckpointState heddle::rt::resumeFrom(Job &job,
                                            const std::string &directory) {
-  io::Checkpoint checkpoint = io::openCheckpoint(directory);
-  readParameters(job, checkpoint.model);
-  const plan::Plan &plan = job.plan();
-  for (size_t i = 0; i < plan.states.size(); ++i) {
-    const State &state = plan.states[i];
-    if (isParameter(state) || !state.checkpointed)
-      continue;
-    readTensor(checkpoint.optimizer,
-               checkpoint.optimizer.at(checkpointName(plan, state)),
-               job.session().state(i), state.name);
-  }
-  fillComputeCopies(job);
+  io::Checkpoint checkpoint = io::openCheckpoint(directory, job.ranks());
+  job.ranks().together([&] {
+    readParameters(job, checkpoint.model);
+    const plan::Plan &plan = job.plan();
+    for (size_t i = 0; i < plan.states.size(); ++i) {
+      const State &state = plan.states[i];
+      if (isParameter(state) || !state.checkpointed)
+        continue;
+      readState(job, i, checkpoint.optimizer,
+                checkpoint.optimizer.at(checkpointName(plan, state)));
+    }
+  });
   return checkpoint.state;
 }
 
@@ -245,17 +329,23 @@ heddle::rt::describeCheckpoint(const Session &session,
   io::CheckpointContents contents;
   contents.config = plan.modelConfig;
   contents.state = state;
-  for (size_t i = 0; i < plan.states.size(); ++i) {
-    const State &source = plan.states[i];
-    if (!isParameter(source) && !source.checkpointed)
-      continue;
-    io::TensorToWrite tensor;
-    tensor.name = checkpointName(plan, source);
-    tensor.dtype = plan::dtypeName(source.type);
-    tensor.shape = source.shape;
-    tensor.data = session.state(i).data;
-    (isParameter(source) ? contents.model : contents.optimizer)
-        .push_back(std::move(tensor));
+  // A tensor that several stages hold is the first one's.
+  std::set<std::string> known;
+  for (size_t number = 0; number < plan.stages.size(); ++number) {
+    const plan::Stage &stage = plan.stages[number];
+    for (size_t i = 0; i < stage.states.size(); ++i) {
+      const State &source = stage.states[i];
+      std::string name = checkpointName(stage, source);
+      if ((!isParameter(source) && !source.checkpointed) ||
+          !known.insert(source.role + " " + name).second)
+        continue;
+      bool isHere = int64_t(number) == session.stage();
+      (isParameter(source) ? contents.model : contents.optimizer)
+          .push_back(shareTensor(name, source.type, source.shape,
+                                 source.placement,
+                                 isHere ? &session.state(i) : nullptr,
+                                 isHere ? &session.part(i) : nullptr));
+    }
   }
   return contents;
 }

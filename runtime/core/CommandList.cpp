@@ -7,12 +7,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/core/CommandList.h"
+#include "heddle/runtime/core/Traffic.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cstring>
+#include <map>
 #include <sstream>
 
 using namespace heddle;
@@ -105,6 +106,7 @@ private:
   void appendWait(const Command &command, const plan::Sequence &sequence,
                   const std::vector<int64_t> &tokens);
   void appendTransfer(const Command &command, const Context &context);
+  void appendFlush(const Command &command);
   void append(const Command &command, CommandList::Message message,
               const Command *awaited = nullptr);
   Communication &communication(const Command &command) const;
@@ -115,6 +117,8 @@ private:
   CommandList &list;
   std::vector<KernelFunction> functions;
   std::vector<std::pair<size_t, size_t>> starts; ///< Into refs and scalars.
+  /// The channels that something was sent on, by name.
+  std::map<std::string, int64_t> sending;
 };
 
 void Resolver::resolve(const plan::Program &program, int64_t threads) {
@@ -171,8 +175,10 @@ void Resolver::walk(int64_t number, const Context &context) {
       break;
     case Command::Kind::Send:
     case Command::Kind::Receive:
-    case Command::Kind::Flush:
       appendTransfer(command, context);
+      break;
+    case Command::Kind::Flush:
+      appendFlush(command);
       break;
     }
   }
@@ -199,22 +205,6 @@ void Resolver::enterLoop(const Command &command, Context context) {
     enter(command, context, command.target);
 }
 
-/// A word of a schedule's line: `F12` is micro-batch 12 of kind `F`, `B3/1`
-/// micro-batch 3 of kind `B/1`.
-static std::pair<std::string, int64_t> parseFragment(const std::string &word) {
-  size_t digits = word.find_first_not_of("0123456789", 1);
-  std::string kind = word.substr(0, 1);
-  if (digits != std::string::npos)
-    kind += word.substr(digits);
-  int64_t microBatch = -1;
-  const char *first = word.data() + 1;
-  const char *last = word.data() + std::min(digits, word.size());
-  auto [end, error] = std::from_chars(first, last, microBatch);
-  if (error != std::errc() || end != last)
-    malformed("its schedule has a fragment '" + word + "'");
-  return {kind, microBatch};
-}
-
 void Resolver::enterFragments(const Command &command, Context context) {
   std::istringstream words(command.line);
   for (std::string word; words >> word;) {
@@ -224,7 +214,8 @@ void Resolver::enterFragments(const Command &command, Context context) {
     };
     auto fragment = std::find_if(command.fragments.begin(),
                                  command.fragments.end(), isMeant);
-    if (fragment == command.fragments.end() || fragment->slots < 1)
+    if (microBatch < 0 || fragment == command.fragments.end() ||
+        fragment->slots < 1)
       malformed("its schedule has a fragment '" + word + "'");
     context.loopIndex = microBatch;
     context.slot = microBatch % fragment->slots;
@@ -290,7 +281,7 @@ int64_t Resolver::sum(int64_t constant, const std::vector<Term> &terms,
 
 void Resolver::appendLaunch(const Command &command, const Context &context) {
   starts.emplace_back(list.refs.size(), list.scalars.size());
-  Launch launch;
+  KernelLaunch launch;
   if (command.kind == Command::Kind::Launch) {
     if (command.target < 0 || command.target >= int64_t(functions.size()))
       malformed("there is no kernel " + std::to_string(command.target));
@@ -359,23 +350,30 @@ void Resolver::appendWait(const Command &command,
 }
 
 void Resolver::appendTransfer(const Command &command, const Context &context) {
-  bool isFlush = command.kind == Command::Kind::Flush;
-  if (!command.channel || command.refs.size() != (isFlush ? 0 : 1))
-    malformed("a send, receive or flush has the wrong operands");
+  if (!command.channel || command.refs.size() != 1)
+    malformed("a send or receive has the wrong operands");
   CommandList::Message message;
   message.number = communication(command).addChannel(*command.channel);
-  if (isFlush) {
-    message.bytes = command.count;
-  } else {
-    message.data = address(command.refs[0], context);
-    message.bytes = command.refs[0].bytes;
-  }
+  message.data = address(command.refs[0], context);
+  message.bytes = command.refs[0].bytes;
   append(command, message);
-  auto &sending = list.sending;
   if (command.kind == Command::Kind::Send &&
-      std::find(sending.begin(), sending.end(), message.number) ==
-          sending.end())
-    sending.push_back(message.number);
+      sending.emplace(command.channel->name, message.number).second)
+    list.sending.push_back(message.number);
+}
+
+/// A flush names its channel alone. Before the first send of a step there is
+/// nothing to wait for.
+void Resolver::appendFlush(const Command &command) {
+  if (!command.channel || !command.refs.empty())
+    malformed("a flush has the wrong operands");
+  auto channel = sending.find(command.channel->name);
+  if (channel == sending.end())
+    return;
+  CommandList::Message message;
+  message.number = channel->second;
+  message.bytes = command.count;
+  append(command, message);
 }
 
 } // namespace heddle::rt

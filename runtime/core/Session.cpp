@@ -74,10 +74,13 @@ Session::Session(const plan::Plan &plan, const KernelImage &image,
     plan::Port place;
     place.name = state.name;
     place.type = state.type;
-    place.shape = state.shape;
+    parts.emplace_back(state.placement, state.shape, plan.mesh, rank());
+    place.shape = state.placement.flatAxes.empty()
+                      ? state.shape
+                      : std::vector<int64_t>{parts.back().localElements()};
     place.ref.space = plan::Space::Persistent;
     place.ref.offset = state.offset;
-    states.push_back({resolvePort(place, regions), state.type, state.shape});
+    states.push_back({resolvePort(place, regions), state.type, place.shape});
   }
   for (const plan::Program &program : plan.programs)
     programs.emplace_back(plan, program, image, regions, participant);

@@ -89,7 +89,7 @@ static std::vector<CheckpointPart> readManifest(const std::string &directory) {
 
 /// What is wrong with a part, as an error; its code is empty when nothing is.
 static Diagnostic inspectPart(const std::string &directory,
-                              const CheckpointPart &part, bool contents) {
+                              const CheckpointPart &part) {
   std::string path = directory + "/" + part.file;
   Diagnostic problem;
   problem.location = {path, 0, 0};
@@ -107,8 +107,7 @@ static Diagnostic inspectPart(const std::string &directory,
                       " bytes; the manifest says " + std::to_string(part.bytes);
     return problem;
   }
-  std::string digest =
-      contents ? hexDigest(hashBytes(file->data(), file->size())) : part.digest;
+  std::string digest = hexDigest(hashBytes(file->data(), file->size()));
   if (digest != part.digest) {
     problem.code = "H0363";
     problem.message = part.file + " is damaged: its checksum is " + digest +
@@ -121,18 +120,20 @@ std::vector<CheckpointPart> io::verifyCheckpoint(const std::string &path) {
   std::string directory = resolveCheckpoint(path);
   std::vector<CheckpointPart> parts = readManifest(directory);
   for (CheckpointPart &part : parts)
-    part.problem = inspectPart(directory, part, true).message;
+    part.problem = inspectPart(directory, part).message;
   return parts;
 }
 
-static void requireWhole(const std::string &directory,
-                         const std::vector<CheckpointPart> &parts,
-                         bool contents) {
-  for (const CheckpointPart &part : parts) {
-    Diagnostic problem = inspectPart(directory, part, contents);
-    if (!problem.code.empty())
-      throw UserError(problem);
-  }
+/// Throws for the first part that is damaged; each rank looks at some.
+static void requireWhole(const std::string &directory, Peers &peers) {
+  peers.together([&] {
+    std::vector<CheckpointPart> parts = readManifest(directory);
+    for (size_t i = peers.rank(); i < parts.size(); i += peers.size()) {
+      Diagnostic problem = inspectPart(directory, parts[i]);
+      if (!problem.code.empty())
+        throw UserError(problem);
+    }
+  });
 }
 
 static CheckpointState readState(const std::string &directory) {
@@ -151,13 +152,16 @@ static CheckpointState readState(const std::string &directory) {
   return state;
 }
 
-Checkpoint io::openCheckpoint(const std::string &path, bool verify) {
+Checkpoint io::openCheckpoint(const std::string &path, Peers &peers) {
   Checkpoint checkpoint;
-  checkpoint.path = resolveCheckpoint(path);
-  requireWhole(checkpoint.path, readManifest(checkpoint.path), verify);
-  checkpoint.state = readState(checkpoint.path);
-  checkpoint.model = openWeights(checkpoint.path);
-  checkpoint.optimizer = openSafetensors(checkpoint.path + "/" + optimizerFile);
+  peers.together([&] { checkpoint.path = resolveCheckpoint(path); });
+  requireWhole(checkpoint.path, peers);
+  peers.together([&] {
+    checkpoint.state = readState(checkpoint.path);
+    checkpoint.model = openWeights(checkpoint.path);
+    checkpoint.optimizer =
+        openSafetensors(checkpoint.path + "/" + optimizerFile);
+  });
   return checkpoint;
 }
 
@@ -228,13 +232,13 @@ std::string io::inspectCheckpoint(const std::string &path, bool json) {
 
 void io::exportCheckpoint(const std::string &path, const std::string &output) {
   std::string directory = resolveCheckpoint(path);
-  std::vector<CheckpointPart> parts = readManifest(directory);
-  requireWhole(directory, parts, true);
+  Peers alone;
+  requireWhole(directory, alone);
   if (fs::exists(output) && !(fs::is_directory(output) && fs::is_empty(output)))
     fail("H0181", output + " is there already, and not empty",
          "name a directory that does not exist yet");
   makeDirectories(output);
-  for (const CheckpointPart &part : parts) {
+  for (const CheckpointPart &part : readManifest(directory)) {
     if (part.file.rfind(std::string(ownFolder) + "/", 0) == 0)
       continue;
     std::shared_ptr<const MappedFile> file =

@@ -4,9 +4,12 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The order of writes is what makes a checkpoint whole or absent: files, then
-// the manifest, then the directory's name, then `latest`, then the removal of
-// older ones; each is on the disk before the next begins.
+// Rank 0 makes the directory and all that is no tensor; the tensors' bytes are
+// written by the ranks that hold them, and each large file is read back by one
+// of them for its checksum. The order of writes is what makes a checkpoint
+// whole or absent: files, then the manifest, then the directory's name, then
+// `latest`, then the removal of older ones; each is on the disk before the next
+// begins.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,6 +21,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
+#include <sstream>
 #include <unistd.h>
 
 using namespace heddle;
@@ -76,17 +80,16 @@ public:
     writeText(directory + "/" + name, text);
     record(name, text.size(), hexDigest(hashBytes(text.data(), text.size())));
   }
-  void addTensors(const std::string &name,
-                  const std::vector<TensorToWrite> &tensors) {
-    WrittenFile file = writeSafetensors(directory + "/" + name, tensors);
-    record(name, file.bytes, file.digest);
-  }
   void addCopy(const std::string &name, const std::string &source) {
     std::shared_ptr<const MappedFile> file = MappedFile::open(source, "H0301");
     OutputFile out(directory + "/" + name);
     out.write(file->data(), file->size());
     out.commit();
     record(name, out.size(), out.digest());
+  }
+  void record(const std::string &name, int64_t bytes,
+              const std::string &digest) {
+    files.push_back({{"name", name}, {"bytes", bytes}, {"xxh3", digest}});
   }
   void writeManifest(int64_t step) const {
     nlohmann::ordered_json manifest;
@@ -97,10 +100,6 @@ public:
   }
 
 private:
-  void record(const std::string &name, int64_t bytes,
-              const std::string &digest) {
-    files.push_back({{"name", name}, {"bytes", bytes}, {"xxh3", digest}});
-  }
   std::string directory;
   nlohmann::ordered_json files = nlohmann::ordered_json::array();
 };
@@ -119,19 +118,39 @@ static nlohmann::ordered_json stateToJson(const CheckpointState &state) {
   return json;
 }
 
-static void writeContents(const std::string &directory,
-                          const CheckpointContents &contents) {
+static void writeTexts(const std::string &directory,
+                       const CheckpointContents &contents, Recorder &recorder) {
   makeDirectories(directory + "/" + ownFolder);
-  Recorder recorder(directory);
   recorder.addText(configFile, contents.config.dump(2) + "\n");
   for (const std::string &source : contents.copies)
     if (pathExists(source))
       recorder.addCopy(fs::path(source).filename().string(), source);
-  recorder.addTensors(modelFile, contents.model);
-  recorder.addTensors(optimizerFile, contents.optimizer);
   recorder.addText(stateFile, stateToJson(contents.state).dump(1) + "\n");
-  recorder.writeManifest(contents.state.step);
-  syncDirectory(directory);
+}
+
+/// Writes the large files, by all ranks; the result is each one's size and
+/// digest as text.
+static std::vector<std::string> writeTensors(const std::string &directory,
+                                             const CheckpointContents &contents,
+                                             Peers &peers) {
+  writeShared(directory + "/" + modelFile, contents.model, peers);
+  writeShared(directory + "/" + optimizerFile, contents.optimizer, peers);
+  std::string mine;
+  peers.together([&] {
+    for (int64_t i = peers.rank(); i < 2; i += peers.size()) {
+      std::shared_ptr<const MappedFile> file = MappedFile::open(
+          directory + "/" + (i == 0 ? modelFile : optimizerFile), "H0402");
+      mine += std::to_string(file->size()) + " " +
+              hexDigest(hashBytes(file->data(), file->size())) + "\n";
+    }
+  });
+  std::vector<std::string> all;
+  for (const std::string &text : peers.exchange(mine)) {
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);)
+      all.push_back(line);
+  }
+  return all;
 }
 
 //===----------------------------------------------------------------------===//
@@ -187,21 +206,49 @@ static void prune(const std::string &directory, const std::string &newest,
   }
 }
 
+static void recordTensors(const std::vector<std::string> &files,
+                          Recorder &recorder) {
+  const char *names[] = {modelFile, optimizerFile};
+  for (size_t i = 0; i < 2; ++i) {
+    size_t space = files.at(i).find(' ');
+    recorder.record(names[i], std::stoll(files[i].substr(0, space)),
+                    files[i].substr(space + 1));
+  }
+}
+
 std::string io::saveCheckpoint(const std::string &directory,
-                               const CheckpointContents &contents,
+                               const CheckpointContents &contents, Peers &peers,
                                int64_t keepLast) {
-  makeDirectories(directory);
-  removeTemporaries(directory);
   std::string name = stepName(contents.state.step);
   std::string path = directory + "/" + name;
-  {
-    TemporaryDirectory temporary(directory, name);
-    writeContents(temporary.path, contents);
-    giveName(temporary, path);
+  // Rank 0 alone has these.
+  std::unique_ptr<TemporaryDirectory> temporary;
+  std::unique_ptr<Recorder> recorder;
+  std::string written;
+  peers.together([&] {
+    if (peers.rank() != 0)
+      return;
+    makeDirectories(directory);
+    removeTemporaries(directory);
+    temporary = std::make_unique<TemporaryDirectory>(directory, name);
+    recorder = std::make_unique<Recorder>(temporary->path);
+    writeTexts(temporary->path, contents, *recorder);
+    written = temporary->path;
+  });
+  std::vector<std::string> files =
+      writeTensors(peers.exchange(written).front(), contents, peers);
+  peers.together([&] {
+    if (peers.rank() != 0)
+      return;
+    recordTensors(files, *recorder);
+    recorder->writeManifest(contents.state.step);
+    syncDirectory(temporary->path);
+    giveName(*temporary, path);
     syncDirectory(directory);
     writeText(directory + "/" + latestFile, name + "\n");
-  }
-  if (keepLast > 0)
-    prune(directory, name, keepLast);
+    temporary.reset();
+    if (keepLast > 0)
+      prune(directory, name, keepLast);
+  });
   return path;
 }

@@ -161,11 +161,48 @@ std::string OutputFile::digest() const {
   return hexDigest(XXH3_64bits_digest(&hash->state));
 }
 
+SharedFile::SharedFile(const std::string &path, int64_t bytes) : path(path) {
+  int create = bytes < 0 ? 0 : O_CREAT | O_TRUNC;
+  descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC | create, 0666);
+  if (descriptor < 0)
+    failToWrite(path, errno);
+  if (bytes < 0 || ftruncate(descriptor, bytes) == 0)
+    return;
+  int error = errno;
+  ::close(descriptor);
+  failToWrite(path, error);
+}
+
+SharedFile::~SharedFile() {
+  if (descriptor >= 0)
+    ::close(descriptor);
+}
+
+void SharedFile::write(int64_t offset, const void *data, int64_t bytes) {
+  writeFully(descriptor, path, static_cast<const uint8_t *>(data), bytes,
+             offset);
+}
+
+void SharedFile::commit() {
+  if (fsync(descriptor) != 0)
+    failToWrite(path, errno);
+  int closed = ::close(descriptor);
+  descriptor = -1;
+  if (closed != 0)
+    failToWrite(path, errno);
+}
+
 void io::writeText(const std::string &path, const std::string &text) {
   OutputFile out(path);
   out.write(text.data(), text.size());
   out.commit();
   syncDirectory(fs::path(path).parent_path().string());
+}
+
+void io::renameFile(const std::string &from, const std::string &to) {
+  if (::rename(from.c_str(), to.c_str()) != 0)
+    failToWrite(to, errno);
+  syncDirectory(fs::path(to).parent_path().string());
 }
 
 void io::makeDirectories(const std::string &path) {

@@ -11,12 +11,13 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 using namespace heddle;
 using namespace heddle::io;
 
 /// Bytes of a tensor that is to be written.
-static int64_t bytesOf(const TensorToWrite &tensor) {
+template <typename Tensor> static int64_t bytesOf(const Tensor &tensor) {
   int64_t bitsEach = dtypeBits(tensor.dtype);
   std::optional<int64_t> bits = tensorBits(tensor.shape, bitsEach);
   if (bitsEach == 0 || !bits || *bits % 8 != 0)
@@ -26,15 +27,25 @@ static int64_t bytesOf(const TensorToWrite &tensor) {
   return *bits / 8;
 }
 
-/// The header's text, padded with spaces to a multiple of 8.
+/// As the reference writer orders a file.
+template <typename Tensor> static void sortTensors(std::vector<Tensor> &list) {
+  std::sort(list.begin(), list.end(), [](const Tensor &a, const Tensor &b) {
+    int rankA = dtypeRank(a.dtype), rankB = dtypeRank(b.dtype);
+    return rankA != rankB ? rankA > rankB : a.name < b.name;
+  });
+}
+
+/// What stands before the tensors: a length, and text that is padded with
+/// spaces to a multiple of 8.
+template <typename Tensor>
 static std::string
-headerText(const std::vector<TensorToWrite> &tensors,
-           const std::map<std::string, std::string> &metadata) {
+headerOf(const std::vector<Tensor> &tensors,
+         const std::map<std::string, std::string> &metadata) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   if (!metadata.empty())
     header["__metadata__"] = metadata;
   int64_t offset = 0;
-  for (const TensorToWrite &tensor : tensors) {
+  for (const Tensor &tensor : tensors) {
     int64_t end = offset + bytesOf(tensor);
     nlohmann::ordered_json entry;
     entry["dtype"] = tensor.dtype;
@@ -47,25 +58,20 @@ headerText(const std::vector<TensorToWrite> &tensors,
   }
   std::string text = header.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');
-  return text;
+  std::string length;
+  for (int i = 0; i < 8; ++i)
+    length += static_cast<char>(uint64_t(text.size()) >> (8 * i));
+  return length + text;
 }
 
 WrittenFile
 io::writeSafetensors(const std::string &path,
                      std::vector<TensorToWrite> tensors,
                      const std::map<std::string, std::string> &metadata) {
-  std::sort(tensors.begin(), tensors.end(),
-            [](const TensorToWrite &a, const TensorToWrite &b) {
-              int rankA = dtypeRank(a.dtype), rankB = dtypeRank(b.dtype);
-              return rankA != rankB ? rankA > rankB : a.name < b.name;
-            });
-  std::string text = headerText(tensors, metadata);
+  sortTensors(tensors);
+  std::string header = headerOf(tensors, metadata);
   OutputFile out(path);
-  uint8_t length[8];
-  for (int i = 0; i < 8; ++i)
-    length[i] = static_cast<uint8_t>(uint64_t(text.size()) >> (8 * i));
-  out.write(length, sizeof length);
-  out.write(text.data(), text.size());
+  out.write(header.data(), header.size());
   for (const TensorToWrite &tensor : tensors) {
     int64_t end = out.size() + bytesOf(tensor);
     if (tensor.data)
@@ -80,4 +86,54 @@ io::writeSafetensors(const std::string &path,
   out.commit();
   return {std::filesystem::path(path).filename().string(), out.size(),
           out.digest()};
+}
+
+/// Writes this rank's pieces; the tensors begin at `begin`.
+static void writePieces(SharedFile &file, int64_t begin,
+                        const std::vector<SharedTensor> &tensors) {
+  for (const SharedTensor &tensor : tensors) {
+    int64_t size = bytesOf(tensor);
+    auto write = [&](int64_t offset, const void *data, int64_t bytes) {
+      if (offset < 0 || bytes < 0 || offset + bytes > size)
+        fail("H0902",
+             "tensor \"" + tensor.name + "\" has a piece outside of its bytes");
+      file.write(begin + offset, data, bytes);
+    };
+    if (tensor.pieces)
+      tensor.pieces(write);
+    begin += size;
+  }
+  file.commit();
+}
+
+void io::writeShared(const std::string &path, std::vector<SharedTensor> tensors,
+                     Peers &peers) {
+  sortTensors(tensors);
+  std::string header = headerOf(tensors, {{"format", "pt"}});
+  std::string temporary = path + ".tmp-shared";
+  bool makes = peers.rank() == 0;
+  try {
+    peers.together([&] {
+      if (!makes)
+        return;
+      int64_t bytes = header.size();
+      for (const SharedTensor &tensor : tensors)
+        bytes += bytesOf(tensor);
+      SharedFile file(temporary, bytes);
+      file.write(0, header.data(), header.size());
+      file.commit();
+    });
+    peers.together([&] {
+      SharedFile file(temporary);
+      writePieces(file, header.size(), tensors);
+    });
+    peers.together([&] {
+      if (makes)
+        renameFile(temporary, path);
+    });
+  } catch (...) {
+    if (makes)
+      ::unlink(temporary.c_str());
+    throw;
+  }
 }

@@ -52,14 +52,20 @@ const uint8_t *WeightSet::data(const TensorInfo &info) const {
   return file->data() + info.offset;
 }
 
-void WeightSet::read(const TensorInfo &info, const std::string &dtype,
-                     void *destination) const {
-  if (!convertElements(data(info), info.dtype, destination, dtype,
-                       info.numElements()))
+void WeightSet::requireConvertible(const TensorInfo &info,
+                                   const std::string &dtype) {
+  if (!convertElements(nullptr, info.dtype, nullptr, dtype, 0))
     fail("H0336",
          "tensor \"" + info.name + "\" has dtype " + info.dtype +
              ", which cannot be read as " + dtype,
          "save the weights as F32, BF16 or F16", {info.file, 0, 0});
+}
+
+void WeightSet::read(const TensorInfo &info, const std::string &dtype,
+                     void *destination) const {
+  requireConvertible(info, dtype);
+  convertElements(data(info), info.dtype, destination, dtype,
+                  info.numElements());
 }
 
 /// Hash of the headers' hashes, in their own order, so that it depends neither

@@ -55,7 +55,8 @@ static float tokenLoss(const float *row, int32_t label, float *scratch) {
 }
 
 /// refs: ids, labels, table, gradient, loss, rng; scalars: tokens of the
-/// micro-batch, tokens of the batch, number of the micro-batch.
+/// micro-batch, tokens of the batch, number of the micro-batch, the first
+/// token's number in it.
 void bigram_backward(void *const *refs, const int64_t *scalars, int64_t thread,
                      int64_t threads, void *scratch) {
   if (thread != 0)
@@ -70,7 +71,7 @@ void bigram_backward(void *const *refs, const int64_t *scalars, int64_t thread,
     probabilities[labels[i]] -= 1;
     // Noise that depends on seed, step and micro-batch, as dropout does.
     uint32_t noise = (rng[0] * 2654435761u + rng[2] * 40503u +
-                      (uint32_t)(scalars[2] * 977 + i)) >>
+                      (uint32_t)(scalars[2] * 977 + scalars[3] + i)) >>
                      16;
     float keep = 1.0f + 1e-3f * (float)(noise & 255) / 256;
     for (int j = 0; j < vocab; ++j)
@@ -79,7 +80,7 @@ void bigram_backward(void *const *refs, const int64_t *scalars, int64_t thread,
   }
 }
 
-/// refs: ids, labels, table, loss; scalars: tokens.
+/// refs: ids, labels, table, loss; scalars: tokens, tokens of all ranks.
 void bigram_loss(void *const *refs, const int64_t *scalars, int64_t thread,
                  int64_t threads, void *scratch) {
   if (thread != 0)
@@ -88,7 +89,7 @@ void bigram_loss(void *const *refs, const int64_t *scalars, int64_t thread,
   const float *table = refs[2];
   float *loss = refs[3];
   for (int64_t i = 0; i < scalars[0]; ++i)
-    *loss += tokenLoss(table + ids[i] * vocab, labels[i], scratch) / scalars[0];
+    *loss += tokenLoss(table + ids[i] * vocab, labels[i], scratch) / scalars[1];
 }
 
 /// refs: ids, position, table, logits.
@@ -106,7 +107,8 @@ static float squareRoot(float x) {
 }
 
 /// refs: table, exp_avg, exp_avg_sq, gradient, lr, 1-beta1^t, 1-beta2^t, norm,
-/// bf16 copy.
+/// bf16 copy; all but the gradient have elements of the table from the first
+/// on, which is scalars[0], scalars[1] of them.
 void bigram_adam(void *const *refs, const int64_t *scalars, int64_t thread,
                  int64_t threads, void *scratch) {
   float *table = refs[0], *m = refs[1], *v = refs[2], *norm = refs[7];
@@ -114,13 +116,14 @@ void bigram_adam(void *const *refs, const int64_t *scalars, int64_t thread,
   const float *gradient = refs[3];
   float lr = *(const float *)refs[4], correction1 = *(const float *)refs[5],
         correction2 = *(const float *)refs[6];
-  int64_t count = vocab * vocab;
+  int64_t count = scalars[1];
   if (thread == 0) {
     float sum = 0;
-    for (int64_t i = 0; i < count; ++i)
+    for (int64_t i = 0; i < vocab * vocab; ++i)
       sum += gradient[i] * gradient[i];
     *norm = squareRoot(sum);
   }
+  gradient += scalars[0];
   for (int64_t i = count * thread / threads; i < count * (thread + 1) / threads;
        ++i) {
     m[i] = 0.9f * m[i] + 0.1f * gradient[i];

@@ -34,11 +34,19 @@ static std::string countingFile(int64_t tokens) {
 
 static const BatchShape shape = {/*rows=*/3, /*seq=*/4, /*vocab=*/100};
 
+/// Reads `rows` whole rows.
+static void read(DataFeed &feed, int64_t first, int64_t rows, int32_t *ids,
+                 int32_t *labels) {
+  std::vector<Run> all = {{0, 0, rows * shape.seq}};
+  feed.read(first, all, DataFeed::What::Inputs, ids);
+  feed.read(first, all, DataFeed::What::Labels, labels);
+}
+
 TEST(DataFeed, RowsFollowEachOther) {
   DataFeed feed(countingFile(30), shape); // floor(29 / 12) batches.
   EXPECT_EQ(feed.batches(), 2);
   std::vector<int32_t> ids(12), labels(12);
-  feed.read(1 * 3, 3, ids.data(), labels.data());
+  read(feed, 1 * 3, 3, ids.data(), labels.data());
   for (int i = 0; i < 12; ++i) {
     EXPECT_EQ(ids[i], 12 + i);
     EXPECT_EQ(labels[i], 13 + i);
@@ -48,19 +56,37 @@ TEST(DataFeed, RowsFollowEachOther) {
 TEST(DataFeed, BeginsAgainAfterTheLastBatch) {
   DataFeed feed(countingFile(30), shape);
   std::vector<int32_t> ids(12), labels(12);
-  feed.read(2 * 3, 3, ids.data(), labels.data());
+  read(feed, 2 * 3, 3, ids.data(), labels.data());
   EXPECT_EQ(ids[0], 0);
-  feed.read(5 * 3, 3, ids.data(), labels.data());
+  read(feed, 5 * 3, 3, ids.data(), labels.data());
   EXPECT_EQ(ids[0], 12);
 }
 
 TEST(DataFeed, MicroBatchesAreRowsInOrder) {
   DataFeed feed(countingFile(30), shape);
   std::vector<int32_t> whole(12), parts(12), labels(12);
-  feed.read(3, 3, whole.data(), labels.data());
+  read(feed, 3, 3, whole.data(), labels.data());
   for (int row = 0; row < 3; ++row)
-    feed.read(3 + row, 1, parts.data() + 4 * row, labels.data());
+    read(feed, 3 + row, 1, parts.data() + 4 * row, labels.data());
   EXPECT_EQ(whole, parts);
+}
+
+TEST(DataFeed, PartsAreRowsAndColumnsOfTheWhole) {
+  // Two micro-batches of four rows; of each, data rank 1 of 2 holds the last
+  // two, of which sequence rank 0 of 2 holds the first two columns.
+  BatchShape wide = {8, 4, 100};
+  DataFeed feed(countingFile(40), wide);
+  plan::Mesh mesh;
+  mesh.data = mesh.seq = 2;
+  plan::Placement placement;
+  placement.whole = {2, 4, 4};
+  placement.split = {{}, {"data"}, {"seq"}};
+  Part part(placement, {2, 2, 2}, mesh, /*rank=*/2);
+  std::vector<int32_t> ids(8), labels(8);
+  feed.read(0, part.runs(), DataFeed::What::Inputs, ids.data());
+  feed.read(0, part.runs(), DataFeed::What::Labels, labels.data());
+  EXPECT_EQ(ids, (std::vector<int32_t>{8, 9, 12, 13, 24, 25, 28, 29}));
+  EXPECT_EQ(labels, (std::vector<int32_t>{9, 10, 13, 14, 25, 26, 29, 30}));
 }
 
 TEST(DataFeed, ShuffleVisitsEveryRowOfAPass) {
@@ -71,7 +97,7 @@ TEST(DataFeed, ShuffleVisitsEveryRowOfAPass) {
     std::set<int32_t> seen;
     for (int64_t row = 0; row < 24; ++row) {
       std::vector<int32_t> ids(4), labels(4);
-      feed.read(pass * 24 + row, 1, ids.data(), labels.data());
+      read(feed, pass * 24 + row, 1, ids.data(), labels.data());
       EXPECT_EQ(ids[0] % 4, 0);
       EXPECT_EQ(labels[0], ids[1]);
       seen.insert(ids[0]);
@@ -91,9 +117,9 @@ TEST(DataFeed, RefusesShortFilesAndForeignTokens) {
   }
   DataFeed feed(countingFile(200), shape);
   std::vector<int32_t> ids(12), labels(12);
-  feed.read(0, 3, ids.data(), labels.data());
+  read(feed, 0, 3, ids.data(), labels.data());
   try {
-    feed.read(8 * 3, 3, ids.data(), labels.data()); // Tokens 96 to 108.
+    read(feed, 8 * 3, 3, ids.data(), labels.data()); // Tokens 96 to 108.
     FAIL();
   } catch (const UserError &error) {
     EXPECT_EQ(error.diagnostic.code, "H0346");

@@ -9,6 +9,7 @@
 #include "heddle/runtime/core/Session.h"
 #include "AllocationCount.h"
 #include "BigramPlan.h"
+#include "SmallPlan.h"
 #include "heddle/runtime/devices/cpu/CpuDevice.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
@@ -20,62 +21,6 @@ using namespace heddle;
 using namespace heddle::plan;
 using namespace heddle::rt;
 using namespace heddle::test;
-
-static KernelImage bigramImage() {
-  std::vector<char> bytes = readBigramKernels();
-  return KernelImage(bytes.data(), bytes.size());
-}
-
-/// A plan of one program over a page of states and a page of arena, for
-/// sequences written by hand.
-static Plan smallPlan(std::vector<Sequence> sequences) {
-  Plan plan;
-  plan.threads = 2;
-  for (const char *name : {"store_thread", "append_digit"}) {
-    Kernel kernel;
-    kernel.name = name;
-    plan.kernels.push_back(kernel);
-  }
-  plan.sequences = std::move(sequences);
-  Program program;
-  program.kind = "test";
-  plan.programs = {program};
-  plan.memory.persistentBytes = plan.memory.arenaBytes = 4096;
-  State state;
-  state.name = "digits";
-  state.type = DType::I64;
-  state.shape = {8};
-  plan.states = {state};
-  return plan;
-}
-
-static Ref at(Space space, int64_t place, int64_t bytes, int64_t stride = 0) {
-  Ref ref;
-  ref.space = space;
-  (space == Space::Arg ? ref.index : ref.offset) = place;
-  ref.bytes = bytes;
-  if (stride != 0)
-    ref.terms = {{Term::Kind::LoopIndex, 0, stride, {}}};
-  return ref;
-}
-
-static Command make(Command::Kind kind, int64_t target, std::vector<Ref> refs,
-                    std::vector<Scalar> scalars = {}, int64_t count = 0) {
-  Command command;
-  command.kind = kind;
-  command.target = target;
-  command.refs = std::move(refs);
-  command.scalars = std::move(scalars);
-  command.count = count;
-  return command;
-}
-
-using Kind = Command::Kind;
-static const Scalar loopIndex = {0, {{Term::Kind::LoopIndex, 0, 1, {}}}};
-static Scalar number(int64_t value) { return {value, {}}; }
-static Scalar argument(int64_t index) {
-  return {0, {{Term::Kind::Arg, index, 1, {}}}};
-}
 
 /// Runs the small plan and returns its eight numbers.
 static std::vector<int64_t> runSmall(const Plan &plan) {

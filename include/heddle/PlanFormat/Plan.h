@@ -47,9 +47,9 @@ struct Collective {
   std::vector<std::string> axes; ///< The group: ranks along these axes.
   DType type = DType::F32;
   DType wire = DType::F32; ///< What travels.
-  /// The split buffer is [outer, parts, inner], for each of `segments` (sizes
-  /// in elements; empty: one) apart. all_to_all splits [splitOuter, parts, ...]
-  /// and gathers [outer, parts, ...].
+  /// The split buffer is [outer, parts, inner], for each of `segments` apart
+  /// (elements of each, over all parts; empty: one). all_to_all splits
+  /// [splitOuter, parts, ...], in segments, and gathers [outer, parts, ...].
   int64_t outer = 1;
   int64_t splitOuter = 1;
   std::vector<int64_t> segments;
@@ -58,7 +58,8 @@ struct Collective {
 /// As `all_reduce`.
 const char *collectiveName(Collective::Kind kind);
 
-/// Messages to or from the rank `delta` further along `axis`, in order.
+/// Messages to or from the rank `delta` further along `axis`, around its end.
+/// Those of one channel between two ranks arrive in the order of their sending.
 struct Channel {
   std::string axis;
   int64_t delta = 0;
@@ -116,7 +117,8 @@ struct Command {
                 ///< sequence.
     Send,       ///< Send refs[0] along `channel`.
     Receive,    ///< Wait for refs[0] along `channel`.
-    Flush, ///< Wait until at most `count` sends of `channel` are under way.
+    Flush, ///< Wait until at most `count` sends are under way on the channel
+           ///< of that name; at a step's end none is.
   } kind = Kind::Launch;
   int64_t target = 0;
   std::vector<Ref> refs;
@@ -168,9 +170,10 @@ struct Placement {
   std::vector<std::vector<std::string>> split;
   /// Parts of the last dimension that are split each for itself; empty: one.
   std::vector<int64_t> segments;
-  /// With `flatAxes` the part that `split` gives is stored in no place of its
-  /// own: it begins at element `flatFirst` of a flat tensor of `flatElements`,
-  /// of which each rank along these axes holds an equal run.
+  /// With `flatAxes` the part that `split` gives has no place of its own. It
+  /// begins at element `flatFirst` of a flat tensor of `flatElements`, of which
+  /// each rank along these axes holds a run of ceil(flatElements / ranks),
+  /// maybe with none of this tensor's elements in it.
   std::vector<std::string> flatAxes;
   int64_t flatFirst = 0;
   int64_t flatElements = 0;
@@ -185,7 +188,8 @@ struct State {
   DType type = DType::F32;
   std::vector<int64_t> shape; ///< Of this rank's part (but for flat axes).
   Placement placement;
-  int64_t offset = 0; ///< In the persistent region; of a flat tensor's run.
+  int64_t offset = 0; ///< In the persistent region, in bytes; with flat axes,
+                      ///< where this rank's run of the flat tensor begins.
   bool trainable = false;
   bool checkpointed = false;
   bool decays = false;    ///< Weight decay applies.

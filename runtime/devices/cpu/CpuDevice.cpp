@@ -13,7 +13,7 @@ using namespace heddle::rt;
 namespace {
 
 struct Work {
-  const Launch &launch;
+  const KernelLaunch &launch;
   const Scratch &scratch;
 };
 
@@ -25,7 +25,7 @@ void runKernel(const void *context, int64_t thread, int64_t threads) {
 
 } // namespace
 
-void CpuDevice::launch(const Launch &launch, const Scratch &scratch) {
+void CpuDevice::launch(const KernelLaunch &launch, const Scratch &scratch) {
   Work work = {launch, scratch};
   pool.run(runKernel, &work);
 }

@@ -17,6 +17,8 @@ using namespace heddle;
 using namespace heddle::io;
 namespace fs = std::filesystem;
 
+static Peers alone;
+
 namespace {
 
 /// A model of two tensors whose values all are the step.
@@ -29,7 +31,10 @@ public:
   CheckpointContents contents() const {
     std::vector<int64_t> shape = {static_cast<int64_t>(values.size())};
     auto tensor = [&](const std::string &name) {
-      return TensorToWrite{name, "F32", shape, values.data(), nullptr};
+      return SharedTensor{
+          name, "F32", shape, [this](const SharedTensor::Sink &sink) {
+            sink(0, values.data(), values.size() * sizeof(float));
+          }};
     };
     CheckpointContents contents;
     contents.config = {{"model_type", "gpt2"}, {"n_embd", 8}};
@@ -45,7 +50,7 @@ public:
     return contents;
   }
   std::string save(const std::string &path, int64_t keepLast = 0) const {
-    return saveCheckpoint(path, contents(), keepLast);
+    return io::saveCheckpoint(path, contents(), alone, keepLast);
   }
 
 private:
@@ -57,7 +62,7 @@ private:
 
 /// Opens a checkpoint, checks that all its parts are of one step; the step.
 static int64_t stepOf(const std::string &path) {
-  Checkpoint checkpoint = openCheckpoint(path);
+  Checkpoint checkpoint = openCheckpoint(path, alone);
   EXPECT_EQ(checkpoint.state.seed, ~uint64_t(0) - checkpoint.state.step);
   for (const WeightSet *set : {&checkpoint.model, &checkpoint.optimizer})
     for (const TensorInfo &info : set->tensors()) {
@@ -80,7 +85,7 @@ TEST(Checkpoint, SavesAndLoads) {
   CheckpointContents contents = model.contents();
   contents.copies = {tokenizer, directory / "model/absent.json"};
   std::string out = directory / "a/b/out";
-  std::string path = saveCheckpoint(out, contents);
+  std::string path = saveCheckpoint(out, contents, alone);
   EXPECT_EQ(path, out + "/step-000200");
   EXPECT_EQ(slurp(out + "/latest"), "step-000200\n");
   EXPECT_EQ(namesIn(out), (std::vector<std::string>{"latest", "step-000200"}));
@@ -92,7 +97,7 @@ TEST(Checkpoint, SavesAndLoads) {
                                       "state.json"}));
   EXPECT_EQ(stepOf(path), 200);
   EXPECT_EQ(stepOf(out), 200);
-  Checkpoint checkpoint = openCheckpoint(out, false);
+  Checkpoint checkpoint = openCheckpoint(out, alone);
   EXPECT_EQ(checkpoint.state.dataPosition, 200);
   EXPECT_EQ(checkpoint.state.dataFile, "train.bin");
   EXPECT_EQ(checkpoint.state.planHash, "abc");
@@ -121,8 +126,8 @@ TEST(Checkpoint, ReplacesAStepAndCleansUp) {
   Model model(5);
   CheckpointContents changed = model.contents();
   changed.state.planHash = "other";
-  saveCheckpoint(directory.path(), changed);
-  EXPECT_EQ(openCheckpoint(directory.path()).state.planHash, "other");
+  saveCheckpoint(directory.path(), changed, alone);
+  EXPECT_EQ(openCheckpoint(directory.path(), alone).state.planHash, "other");
   EXPECT_EQ(namesIn(directory.path()),
             (std::vector<std::string>{"latest", "step-000005"}));
 }
@@ -145,11 +150,10 @@ TEST(Checkpoint, AFailedSaveLeavesTheLastOne) {
   Model(1).save(directory.path());
   Model model(2);
   CheckpointContents contents = model.contents();
-  contents.optimizer[0].data = nullptr;
-  contents.optimizer[0].produce = [](const TensorToWrite::Sink &) {
+  contents.optimizer[0].pieces = [](const SharedTensor::Sink &) {
     fail("H0401", "no space left");
   };
-  EXPECT_EQ(codeOf([&] { saveCheckpoint(directory.path(), contents); }),
+  EXPECT_EQ(codeOf([&] { saveCheckpoint(directory.path(), contents, alone); }),
             "H0401");
   EXPECT_EQ(stepOf(directory.path()), 1);
   EXPECT_EQ(namesIn(directory.path()),
@@ -191,7 +195,7 @@ TEST(Checkpoint, DamageIsNamed) {
   for (const auto &test : cases) {
     std::string path = Model(7).save(directory / "out");
     test.damage(path + "/" + test.file);
-    Diagnostic diagnostic = diagnosticOf([&] { openCheckpoint(path); });
+    Diagnostic diagnostic = diagnosticOf([&] { openCheckpoint(path, alone); });
     EXPECT_EQ(diagnostic.code, test.code) << diagnostic.message;
     EXPECT_EQ(diagnostic.exitCode(), 3);
     EXPECT_EQ(diagnostic.location.file, path + "/" + test.file);
@@ -206,12 +210,13 @@ TEST(Checkpoint, DamageIsNamed) {
 
 TEST(Checkpoint, SaysWhatIsNoCheckpoint) {
   TestDirectory directory;
-  EXPECT_EQ(codeOf([&] { openCheckpoint(directory.path()); }), "H0360");
-  EXPECT_EQ(codeOf([&] { openCheckpoint(directory / "absent"); }), "H0360");
+  EXPECT_EQ(codeOf([&] { openCheckpoint(directory.path(), alone); }), "H0360");
+  EXPECT_EQ(codeOf([&] { openCheckpoint(directory / "absent", alone); }),
+            "H0360");
   Model(7).save(directory.path());
   directory.write("latest", "step-000008\n");
   Diagnostic diagnostic =
-      diagnosticOf([&] { openCheckpoint(directory.path()); });
+      diagnosticOf([&] { openCheckpoint(directory.path(), alone); });
   EXPECT_EQ(diagnostic.code, "H0365");
   EXPECT_EQ(diagnostic.help,
             "name " + directory.path() + "/step-000007 instead");

@@ -9,6 +9,7 @@
 #ifndef HEDDLE_RUNTIME_APP_DATAFEED_H
 #define HEDDLE_RUNTIME_APP_DATAFEED_H
 
+#include "heddle/runtime/core/Part.h"
 #include "heddle/runtime/io/TokenFile.h"
 
 #include <cstdint>
@@ -37,18 +38,23 @@ public:
   /// Whole batches in the file.
   int64_t batches() const { return count; }
 
-  /// Reads `rows` rows, from row `first` counted over the whole run; rows
-  /// beyond the last batch begin the file again. Throws H0346 at a token that
-  /// the vocabulary does not have.
-  void read(int64_t first, int64_t rows, int32_t *ids, int32_t *labels);
+  /// Which of a row's tokens are meant.
+  enum class What { Inputs, Labels };
+  /// Reads tokens of the rows from row `first` on, which is counted over the
+  /// whole run; rows beyond the last batch begin the file again. `runs` says
+  /// which of them, in a tensor of these rows, and where in `target`. Throws
+  /// H0346 at a token that the vocabulary does not have.
+  void read(int64_t first, const std::vector<Run> &runs, What what,
+            int32_t *target);
 
 private:
+  int64_t placeOf(int64_t row) const;
+
   io::TokenFile file;
   BatchShape shape;
   int64_t count = 0;
   bool shuffled = false;
   uint64_t seed = 0;
-  std::vector<int32_t> row;
 };
 
 } // namespace heddle::rt

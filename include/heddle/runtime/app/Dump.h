@@ -10,6 +10,7 @@
 #define HEDDLE_RUNTIME_APP_DUMP_H
 
 #include "heddle/runtime/core/Session.h"
+#include "heddle/runtime/io/Peers.h"
 
 #include <string>
 
@@ -17,9 +18,9 @@ namespace heddle::rt {
 
 /// Writes what the program's last run left: `loss`, `logits` as [B,T,V],
 /// `grad.<name in the weight files>` of every gradient that the plan keeps, and
-/// every `value.<path>`.
+/// every `value.<path>`. All ranks write their parts of one file.
 void writeDump(const std::string &path, const Session &session,
-               const LoadedProgram &program);
+               const LoadedProgram &program, io::Peers &peers);
 
 } // namespace heddle::rt
 

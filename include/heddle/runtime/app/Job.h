@@ -10,6 +10,7 @@
 #define HEDDLE_RUNTIME_APP_JOB_H
 
 #include "heddle/runtime/app/Options.h"
+#include "heddle/runtime/app/Ranks.h"
 #include "heddle/runtime/core/Loader.h"
 #include "heddle/runtime/core/Session.h"
 #include "heddle/runtime/devices/cpu/CpuDevice.h"
@@ -18,13 +19,18 @@
 
 namespace heddle::rt {
 
-/// A compiled binary with its plan in memory.
+/// A compiled binary with one rank's part of its plan in memory.
 class Job {
 public:
-  /// Loads the binary, checks that this CPU can run it, and maps its memory.
-  explicit Job(const JobOptions &options);
+  /// Loads the binary, joins the other ranks, checks that this CPU can run it,
+  /// and maps the memory of this rank's stage. What fails on one rank is thrown
+  /// on all.
+  Job(const JobOptions &options, Ranks &ranks);
 
   const plan::Plan &plan() const { return binary.plan; }
+  Ranks &ranks() { return others; }
+  /// Whether this is the rank that speaks to people.
+  bool isFirst() const { return others.rank() == 0; }
   Session &session() { return *loaded; }
   CpuDevice &device() { return *cpu; }
 
@@ -32,11 +38,16 @@ public:
   const LoadedProgram &program(const std::string &kind) const;
 
 private:
+  Ranks &others;
   Binary binary;
   KernelImage image;
   std::unique_ptr<CpuDevice> cpu;
   std::unique_ptr<Session> loaded;
 };
+
+/// Throws H0191: the plan holds no program of that kind.
+[[noreturn]] void failNoProgram(const plan::Plan &plan,
+                                const std::string &kind);
 
 /// The threads that a plan runs on when `requested` (0: unsaid) were asked for.
 int64_t chooseThreads(const plan::Plan &plan, int64_t requested);

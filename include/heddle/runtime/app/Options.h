@@ -9,6 +9,8 @@
 #ifndef HEDDLE_RUNTIME_APP_OPTIONS_H
 #define HEDDLE_RUNTIME_APP_OPTIONS_H
 
+#include "heddle/runtime/app/Ranks.h"
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -75,12 +77,13 @@ struct InfoOptions {
   bool json = false;
 };
 
-/// The verbs; each returns the exit status and throws a UserError.
-int runTrain(const TrainOptions &options);
-int runEval(const EvalOptions &options);
-int runGenerate(const GenerateOptions &options);
-int runBench(const BenchOptions &options);
-int runInfo(const InfoOptions &options);
+/// The verbs, run by every rank; each returns the exit status and throws a
+/// UserError. Only rank 0 writes what people read.
+int runTrain(const TrainOptions &options, Ranks &ranks);
+int runEval(const EvalOptions &options, Ranks &ranks);
+int runGenerate(const GenerateOptions &options, Ranks &ranks);
+int runBench(const BenchOptions &options, Ranks &ranks);
+int runInfo(const InfoOptions &options, Ranks &ranks);
 
 /// A compiled binary's main: reads the command line and runs the verb.
 int runApp(int argc, char **argv);

@@ -15,12 +15,39 @@
 
 namespace heddle::rt {
 
-/// The batch that a program's `ids` hold.
-BatchShape batchOf(const plan::Plan &plan, const LoadedProgram &program);
+/// The rows and columns that one run of a program takes, over all ranks: those
+/// of the first stage's `ids`. Throws H0385 when there are none, H0191 when the
+/// plan has no such program.
+BatchShape batchOf(const plan::Plan &plan, const std::string &kind);
 
 /// The port of that name; throws H0385 when the program has none such.
-const Value &requireInput(const LoadedProgram &program, const char *name);
 const Value &requireOutput(const LoadedProgram &program, const char *name);
+
+/// This rank's part of an input or output; throws H0385 when it is none.
+Part partOf(const Session &session, const plan::Port &port);
+
+/// The token inputs of a program, as far as this rank's stage has them.
+class TokenInputs {
+public:
+  TokenInputs(const Session &session, const LoadedProgram &program);
+  /// Fills them with this rank's share of the rows from row `first` on.
+  void read(DataFeed &feed, int64_t first) const;
+  /// Fills them with `token(index in the whole, which tokens)`.
+  template <typename Function> void fill(Function token) const {
+    for (const Port &port : ports)
+      for (const Run &run : port.runs)
+        for (int64_t i = 0; i < run.count; ++i)
+          port.data[run.local + i] = token(run.whole + i, port.what);
+  }
+
+private:
+  struct Port {
+    DataFeed::What what;
+    int32_t *data = nullptr;
+    std::vector<Run> runs;
+  };
+  std::vector<Port> ports;
+};
 
 /// Runs training steps: writes their inputs, reads their results.
 class TrainSteps {
@@ -30,11 +57,10 @@ public:
   const LoadedProgram &program() const { return source; }
   const BatchShape &batch() const { return shape; }
   /// Where the tokens of the next step go.
-  int32_t *ids() const { return idsPort.as<int32_t>(); }
-  int32_t *labels() const { return labelsPort.as<int32_t>(); }
+  const TokenInputs &tokens() const { return inputs; }
 
-  /// Runs step `index`, counted from 0, on the tokens in place. Throws H0410
-  /// when the loss is not finite.
+  /// Runs step `index`, counted from 0, on the tokens in place. Throws H0410 on
+  /// every rank when the loss is not finite.
   void run(int64_t index, LaunchTime *times = nullptr);
 
   double loss() const { return *lossPort.as<float>(); }
@@ -47,7 +73,8 @@ private:
   BatchShape shape;
   Schedule schedule;
   uint64_t seed;
-  const Value &idsPort, &labelsPort, &lossPort;
+  TokenInputs inputs;
+  const Value &lossPort;
   const Value *normPort;
 };
 
@@ -64,6 +91,7 @@ private:
   Job &job;
   const LoadedProgram &program;
   BatchShape part; ///< What one run of the program takes.
+  TokenInputs inputs;
   DataFeed feed;
   int64_t runs = 0;
 };

@@ -20,8 +20,11 @@ namespace heddle::rt {
 /// format that Perfetto and Chrome read.
 class Trace {
 public:
-  /// Throws H0411 when the file cannot be written. An empty path: no trace.
-  Trace(const std::string &path, const LoadedProgram &program);
+  /// An empty name: no trace. Rank 0 writes the file `name`, rank N of a job
+  /// its name with `.rankN` before the ending. Throws H0402 when the file
+  /// cannot be written.
+  Trace(const std::string &name, const LoadedProgram &program,
+        int64_t rank = 0);
 
   /// Room for the times of the next step, or null when it is not traced.
   LaunchTime *beginStep();
@@ -33,6 +36,7 @@ public:
 private:
   std::string path;
   const LoadedProgram &program;
+  int64_t rank;
   std::vector<int64_t> steps;
   std::vector<LaunchTime> times; ///< The launches of each of `steps`.
 };

@@ -14,17 +14,25 @@
 
 namespace heddle::rt {
 
-/// Gives every state its first value: the parameters from `options.weights`,
-/// or from where the plan says, or at random from the plan's seed; then the
-/// compute copies. Throws H0386 when the plan's weights are not those it was
-/// compiled with, H0387 when a tensor has another shape.
+/// Gives every state its first value: parameters and compute copies from
+/// `options.weights`, or from where the plan says, or at random from the plan's
+/// seed, of which every rank makes what it stores. Throws H0386 when the plan's
+/// weights are not those it was compiled with, H0387 when a tensor has another
+/// shape.
 void loadWeights(Job &job, const JobOptions &options);
 
 /// Takes parameters and optimizer state from a checkpoint; what remains to be
 /// set up is returned.
 io::CheckpointState resumeFrom(Job &job, const std::string &directory);
 
-/// The states of a session as a checkpoint stores them. Tensors point into the
+/// A value of the plan as a file of all ranks stores it; `value` and `part`, of
+/// which pieces point into the former, are null on ranks that do not hold it.
+io::SharedTensor shareTensor(const std::string &name, plan::DType type,
+                             const std::vector<int64_t> &shape,
+                             const plan::Placement &placement,
+                             const Value *value, const Part *part);
+
+/// The states of all stages as a checkpoint stores them. Pieces point into the
 /// session.
 io::CheckpointContents describeCheckpoint(const Session &session,
                                           const io::CheckpointState &state);

@@ -87,7 +87,7 @@ private:
   void communicate(const Message &message) const;
 
   /// Every entry; those of `messages` have no function.
-  std::vector<Launch> launches;
+  std::vector<KernelLaunch> launches;
   std::vector<Message> messages; ///< In the order of their entries.
   std::vector<int64_t> sending;  ///< The channels that something is sent on.
   std::vector<LaunchInfo> infos;

@@ -18,7 +18,7 @@ using KernelFunction = void (*)(void *const *refs, const int64_t *scalars,
                                 int64_t thread, int64_t threads, void *scratch);
 
 /// One launch with every address resolved.
-struct Launch {
+struct KernelLaunch {
   KernelFunction function = nullptr;
   void *const *refs = nullptr;
   const int64_t *scalars = nullptr;
@@ -38,7 +38,7 @@ public:
   /// How many threads a launch runs on.
   virtual int64_t threads() const = 0;
   /// Calls the kernel once on every thread and returns when all are done.
-  virtual void launch(const Launch &launch, const Scratch &scratch) = 0;
+  virtual void launch(const KernelLaunch &launch, const Scratch &scratch) = 0;
 };
 
 } // namespace heddle::rt

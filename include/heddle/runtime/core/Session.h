@@ -11,6 +11,7 @@
 
 #include "heddle/runtime/core/Arena.h"
 #include "heddle/runtime/core/CommandList.h"
+#include "heddle/runtime/core/Part.h"
 
 #include <deque>
 #include <string_view>
@@ -72,8 +73,11 @@ public:
   const LoadedProgram *program(std::string_view kind) const;
   /// The state of that name, or null.
   const Value *state(std::string_view name) const;
-  /// The memory of `plan().states[index]`.
+  /// The memory of `plan().states[index]`; of a member of a flat tensor, this
+  /// rank's run of that.
   const Value &state(size_t index) const { return states[index]; }
+  /// What of that state the memory holds.
+  const Part &part(size_t index) const { return parts[index]; }
 
   /// Runs a program once on what its inputs hold. Allocates nothing.
   void run(const LoadedProgram &program, LaunchTime *times = nullptr) {
@@ -82,6 +86,8 @@ public:
 
   const plan::Plan &plan() const { return source; }
   int64_t rank() const { return participant.rank; }
+  /// The rank's coordinate along `pipe`.
+  int64_t stage() const { return source.mesh.coordinate(rank(), {"pipe"}); }
   Device &runsOn() const { return device; }
   /// Bytes mapped for states and for everything else.
   int64_t mappedBytes() const { return persistent.size() + arena.size(); }
@@ -95,6 +101,7 @@ private:
   Arena persistent;
   Arena arena;
   std::vector<Value> states;
+  std::vector<Part> parts;
   std::deque<LoadedProgram> programs;
 };
 

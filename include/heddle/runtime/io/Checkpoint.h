@@ -40,17 +40,18 @@ struct CheckpointState {
 
 struct CheckpointContents {
   nlohmann::json config; ///< config.json
-  std::vector<TensorToWrite> model;
-  std::vector<TensorToWrite> optimizer;
+  std::vector<SharedTensor> model;
+  std::vector<SharedTensor> optimizer;
   CheckpointState state;
   /// Files copied beside the weights when they exist (tokenizer.json ...).
   std::vector<std::string> copies;
 };
 
 /// Writes DIR/step-NNNNNN and DIR/latest; with `keepLast` > 0 then removes all
-/// but that many of the newest. Returns the path of the checkpoint.
+/// but that many of the newest. Returns the path of the checkpoint. Every rank
+/// calls it and writes its own pieces; what fails on one fails on all.
 std::string saveCheckpoint(const std::string &directory,
-                           const CheckpointContents &contents,
+                           const CheckpointContents &contents, Peers &peers,
                            int64_t keepLast = 0);
 
 /// The step directory that `path` means: itself, or what its `latest` names.
@@ -65,9 +66,9 @@ struct Checkpoint {
   WeightSet optimizer;
 };
 
-/// Opens a checkpoint for `--resume`. Sizes are always checked against the
-/// manifest, contents when `verify` is set.
-Checkpoint openCheckpoint(const std::string &path, bool verify = true);
+/// Opens a checkpoint for `--resume`, on every rank, after all its files were
+/// checked against the manifest: each by one of the ranks.
+Checkpoint openCheckpoint(const std::string &path, Peers &peers);
 
 /// One file of a manifest and what is wrong with it ("" when nothing is).
 struct CheckpointPart {

@@ -64,10 +64,29 @@ private:
   std::unique_ptr<Hash> hash;
 };
 
+/// A file whose bytes several processes write at the same time, each its own.
+class SharedFile {
+public:
+  /// With `bytes`, makes a file of just so many; otherwise opens one.
+  explicit SharedFile(const std::string &path, int64_t bytes = -1);
+  SharedFile(const SharedFile &) = delete;
+  SharedFile &operator=(const SharedFile &) = delete;
+  ~SharedFile();
+  void write(int64_t offset, const void *data, int64_t bytes);
+  /// Syncs and closes.
+  void commit();
+
+private:
+  std::string path;
+  int descriptor = -1;
+};
+
 /// The whole file as text; throws `code` when it cannot be read.
 std::string readText(const std::string &path, const std::string &code);
 /// Replaces the file atomically.
 void writeText(const std::string &path, const std::string &text);
+/// Gives a file that is complete on the disk another name in its directory.
+void renameFile(const std::string &from, const std::string &to);
 /// Makes a directory and its parents; throws H0402.
 void makeDirectories(const std::string &path);
 /// Throws H0402 when no file can be made in the directory, which is made first.

@@ -14,6 +14,7 @@
 
 #include "heddle/runtime/io/File.h"
 #include "heddle/runtime/io/Float.h"
+#include "heddle/runtime/io/Peers.h"
 #include <functional>
 #include <map>
 
@@ -66,6 +67,9 @@ public:
 
   /// The tensor's bytes, mapped; they may stand at any address, unaligned.
   const uint8_t *data(const TensorInfo &info) const;
+  /// Throws H0336 when the tensor's elements cannot be converted to `dtype`.
+  static void requireConvertible(const TensorInfo &info,
+                                 const std::string &dtype);
   /// Copies the tensor to `destination`, converted to `dtype` (F32, BF16, F16,
   /// F64, or the tensor's own); throws H0336 when there is no such conversion.
   void read(const TensorInfo &info, const std::string &dtype,
@@ -98,6 +102,18 @@ struct TensorToWrite {
   std::function<void(const Sink &sink)> produce;
 };
 
+/// A tensor of a file that all ranks of a job write. Every rank knows of it;
+/// `pieces` hands those bytes to its argument that this rank is to write, each
+/// piece with its offset in the tensor.
+struct SharedTensor {
+  using Sink =
+      std::function<void(int64_t offset, const void *data, int64_t bytes)>;
+  std::string name;
+  std::string dtype;
+  std::vector<int64_t> shape;
+  std::function<void(const Sink &sink)> pieces;
+};
+
 /// Size and XXH3 of a file that was written.
 struct WrittenFile {
   std::string name;
@@ -110,6 +126,12 @@ struct WrittenFile {
 WrittenFile writeSafetensors(
     const std::string &path, std::vector<TensorToWrite> tensors,
     const std::map<std::string, std::string> &metadata = {{"format", "pt"}});
+
+/// The same file, made by all ranks of a job at once; every rank calls it with
+/// the same tensors, in whatever order. The file has a temporary name until it
+/// is on the disk, whole; what fails on one rank fails on all.
+void writeShared(const std::string &path, std::vector<SharedTensor> tensors,
+                 Peers &peers);
 
 /// Converts `count` elements between F32, F64, BF16 and F16, or copies them
 /// when the types are equal; the source may be unaligned. False when there is

@@ -19,7 +19,7 @@ class CpuDevice : public Device {
 public:
   explicit CpuDevice(int64_t threads) : pool(threads) {}
   int64_t threads() const override { return pool.threads(); }
-  void launch(const Launch &launch, const Scratch &scratch) override;
+  void launch(const KernelLaunch &launch, const Scratch &scratch) override;
 
   ThreadPool &threadPool() { return pool; }
 

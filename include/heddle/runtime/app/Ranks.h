@@ -1,0 +1,72 @@
+//===- Ranks.h - This process among the ranks of a job ----------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_APP_RANKS_H
+#define HEDDLE_RUNTIME_APP_RANKS_H
+
+#include "heddle/runtime/core/Communication.h"
+#include "heddle/runtime/io/Peers.h"
+
+#include <memory>
+
+namespace heddle::rt {
+
+class World;
+
+/// The ranks that run one plan, from connecting to the end. In a job of one
+/// rank nothing is sent and nothing waits.
+class Ranks : public io::Peers, public Communication {
+public:
+  /// Connects with the ranks that a launcher started beside this process, and
+  /// takes this rank's share of the cores where several were given the same.
+  static std::unique_ptr<Ranks> open();
+  explicit Ranks(std::unique_ptr<World> world);
+  ~Ranks() override;
+
+  int64_t rank() const override;
+  int64_t size() const override;
+  std::vector<std::string> exchange(const std::string &text) override;
+  int64_t maximum(int64_t value) override;
+
+  /// Readies the communication of a plan, which must outlive this. `spareCore`:
+  /// collectives may run on a thread beside the `threads` that compute. Throws
+  /// H0220 when the plan is for another number of ranks, H0222 when a rank runs
+  /// another plan.
+  void join(const plan::Plan &plan, bool spareCore);
+  /// Says which step runs, for the messages of others that miss this rank.
+  void beginStep(int64_t step);
+
+  int64_t addCollective(const plan::Collective &collective,
+                        const CollectiveBuffers &buffers) override;
+  int64_t addChannel(const plan::Channel &channel) override;
+  void start(int64_t collective) override;
+  void wait(int64_t collective) override;
+  void send(int64_t channel, const char *data, int64_t bytes) override;
+  void receive(int64_t channel, char *data, int64_t bytes) override;
+  void flush(int64_t channel, int64_t count) override;
+
+  /// Payload that this rank has sent in collectives and messages.
+  int64_t bytesSent() const;
+
+  /// The orderly end, which every rank comes to.
+  void finish();
+  /// The end after an error; the exit status. What `together` threw is printed
+  /// once and ends all ranks in order. Any other ends this process here, and
+  /// the others are told.
+  int end(const Diagnostic &diagnostic);
+
+private:
+  struct Plan; ///< What belongs to the plan that was joined.
+  std::unique_ptr<World> world;
+  std::unique_ptr<Plan> joined;
+  int64_t step = 0;
+};
+
+} // namespace heddle::rt
+
+#endif // HEDDLE_RUNTIME_APP_RANKS_H

@@ -1,0 +1,41 @@
+//===- Traffic.h - What a rank sends in a step ------------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_CORE_TRAFFIC_H
+#define HEDDLE_RUNTIME_CORE_TRAFFIC_H
+
+#include "heddle/PlanFormat/Collective.h"
+
+namespace heddle::rt {
+
+/// A plan's collective for a group of `ranks`; the bytes are those of its
+/// target and its source on one rank.
+plan::CollectiveShape shapeOf(const plan::Collective &collective, int64_t ranks,
+                              int64_t targetBytes, int64_t sourceBytes);
+
+/// All commands of one kind along the same axes.
+struct TrafficLine {
+  std::string axes;  ///< As `data,seq`.
+  std::string kind;  ///< As `all_reduce`, `send`.
+  int64_t calls = 0; ///< In one run of the program.
+  int64_t bytesSent = 0;
+};
+
+/// What `rank` sends in one run of `program`, a program of the plan's selected
+/// stage, sorted by axes and kind. What a group of one does is left out.
+std::vector<TrafficLine> countTraffic(const plan::Plan &plan,
+                                      const plan::Program &program,
+                                      int64_t rank);
+
+/// The words of a fragment: `F12` is micro-batch 12 of kind `F`, `B3/1`
+/// micro-batch 3 of kind `B/1`; a micro-batch of -1: it is no such word.
+std::pair<std::string, int64_t> parseFragment(const std::string &word);
+
+} // namespace heddle::rt
+
+#endif // HEDDLE_RUNTIME_CORE_TRAFFIC_H

@@ -1,0 +1,270 @@
+//===- Ranks.cpp - This process among the ranks of a job ------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/app/Ranks.h"
+#include "heddle/runtime/comm/Executor.h"
+#include "heddle/runtime/comm/World.h"
+#include "heddle/runtime/core/Traffic.h"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <sched.h>
+#include <set>
+#include <unistd.h>
+
+using namespace heddle;
+using namespace heddle::rt;
+
+using Axes = std::vector<std::string>;
+
+/// Control messages of `maximum`; the two tags before it are the text exchange.
+static constexpr int maximumTag = 2;
+
+//===----------------------------------------------------------------------===//
+// Cores
+//===----------------------------------------------------------------------===//
+
+/// This process's cores as text, after the host's name.
+static std::string describeCores(const cpu_set_t &cores) {
+  char host[256] = {};
+  gethostname(host, sizeof host - 1);
+  std::string text = std::string(host) + " ";
+  for (int core = 0; core < CPU_SETSIZE; ++core)
+    text += CPU_ISSET(core, &cores) ? std::to_string(core) + "," : "";
+  return text;
+}
+
+/// Ranks to which the launcher gave the same cores of one host divide them. Too
+/// few for that are left to the system.
+static void divideCores(io::Peers &peers) {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  bool known = sched_getaffinity(0, sizeof cores, &cores) == 0;
+  std::string mine = known ? describeCores(cores) : "";
+  std::vector<std::string> all = peers.exchange(mine);
+  int64_t sharers = std::count(all.begin(), all.end(), mine);
+  int64_t before = std::count(all.begin(), all.begin() + peers.rank(), mine);
+  int64_t count = CPU_COUNT(&cores), number = 0;
+  if (!known || sharers == 1 || count < sharers)
+    return;
+  cpu_set_t share;
+  CPU_ZERO(&share);
+  for (int core = 0; core < CPU_SETSIZE; ++core)
+    if (CPU_ISSET(core, &cores) && number++ * sharers / count == before)
+      CPU_SET(core, &share);
+  sched_setaffinity(0, sizeof share, &share);
+}
+
+//===----------------------------------------------------------------------===//
+// The job
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// A collective with its buffers, ready to start.
+struct Operation {
+  plan::CollectiveShape shape;
+  CollectiveCall call;
+  Executor::Ticket ticket = 0;
+  std::string text; ///< What it is, for those who miss this rank.
+};
+
+/// A channel and what was sent on it and is not yet known to be gone.
+struct Line {
+  plan::Channel channel;
+  int peer = 0;
+  int number = 0;
+  std::vector<Request> sent;
+};
+
+} // namespace
+
+struct Ranks::Plan {
+  Plan(const plan::Plan &plan, Transport &transport, bool spareCore)
+      : source(plan), collectives(transport, plan.collectives == "library"),
+        executor(collectives, transport, spareCore) {}
+
+  const plan::Plan &source;
+  Collectives collectives;
+  Executor executor;
+  std::map<Axes, Communicator> groups;
+  std::map<std::string, int> channels;
+  std::deque<Operation> operations; ///< A deque: calls point into it.
+  std::deque<Line> lines;
+};
+
+std::unique_ptr<Ranks> Ranks::open() {
+  auto ranks = std::make_unique<Ranks>(World::open());
+  divideCores(*ranks);
+  return ranks;
+}
+
+Ranks::Ranks(std::unique_ptr<World> world) : world(std::move(world)) {}
+Ranks::~Ranks() = default;
+
+int64_t Ranks::rank() const { return world->rank(); }
+int64_t Ranks::size() const { return world->size(); }
+
+std::vector<std::string> Ranks::exchange(const std::string &text) {
+  return exchangeTexts(world->transport(), text);
+}
+
+/// In round k every rank hears from the one 2^k before it, which has heard from
+/// as many: after log2(ranks) rounds each has heard from all.
+int64_t Ranks::maximum(int64_t value) {
+  Transport &transport = world->transport();
+  int n = world->size();
+  for (int distance = 1; distance < n; distance *= 2) {
+    int to = (world->rank() + distance) % n;
+    int from = (world->rank() + n - distance) % n;
+    int64_t heard = 0;
+    Request receive = transport.irecv(from, maximumTag, &heard, sizeof heard);
+    int64_t said = value;
+    Request send = transport.isend(to, maximumTag, &said, sizeof said);
+    transport.wait(receive);
+    transport.wait(send);
+    value = std::max(value, heard);
+  }
+  return value;
+}
+
+void Ranks::join(const plan::Plan &plan, bool spareCore) {
+  world->checkPlan(plan.hash, plan.mesh);
+  joined = std::make_unique<Plan>(plan, world->transport(), spareCore);
+  // Numbers and groups are of the whole plan: alike on every rank.
+  std::set<Axes> groups;
+  for (const plan::Stage &stage : plan.stages)
+    for (const plan::Sequence &sequence : stage.sequences)
+      for (const plan::Command &command : sequence.commands) {
+        if (command.collective)
+          groups.insert(command.collective->axes);
+        if (command.channel)
+          joined->channels.emplace(command.channel->name, 0);
+      }
+  int next = 0;
+  for (auto &[name, number] : joined->channels)
+    number = next++;
+  for (const Axes &axes : groups)
+    joined->collectives.prepare(joined->groups[axes] =
+                                    makeCommunicator(plan.mesh, axes, rank()));
+  if (world->launch().kind != Launch::Kind::Alone)
+    world->startHeartbeat();
+}
+
+void Ranks::beginStep(int64_t number) {
+  step = number;
+  if (size() > 1)
+    world->setActivity(step, "computing");
+}
+
+//===----------------------------------------------------------------------===//
+// The plan's communication
+//===----------------------------------------------------------------------===//
+
+int64_t Ranks::addCollective(const plan::Collective &collective,
+                             const CollectiveBuffers &buffers) {
+  Operation &operation = joined->operations.emplace_back();
+  const Communicator &group = joined->groups.at(collective.axes);
+  plan::CollectiveShape &shape = operation.shape;
+  shape = shapeOf(collective, group.size(), buffers.targetBytes,
+                  buffers.sourceBytes);
+  if (buffers.stagingBytes <
+      plan::stagingBytes(shape, joined->collectives.usesLibrary()))
+    fail("H0385",
+         "the plan is malformed: a collective has too little staging memory",
+         "compile the binary again");
+  operation.call.shape = &shape;
+  operation.call.group = &group;
+  operation.call.destination = buffers.target;
+  operation.call.source = buffers.source;
+  operation.call.staging = buffers.staging;
+  operation.text = std::string(plan::collectiveName(collective.kind)) +
+                   " over " + group.name;
+  return int64_t(joined->operations.size()) - 1;
+}
+
+int64_t Ranks::addChannel(const plan::Channel &channel) {
+  for (size_t i = 0; i < joined->lines.size(); ++i) {
+    const plan::Channel &known = joined->lines[i].channel;
+    if (known.axis == channel.axis && known.delta == channel.delta &&
+        known.name == channel.name)
+      return i;
+  }
+  const plan::Mesh &mesh = joined->source.mesh;
+  int64_t extent = mesh.size(channel.axis);
+  int64_t to = mesh.coordinate(rank(), {channel.axis}) + channel.delta;
+  Line &line = joined->lines.emplace_back();
+  line.channel = channel;
+  line.peer =
+      int(mesh.member(rank(), {channel.axis}, (to % extent + extent) % extent));
+  line.number = joined->channels.at(channel.name);
+  line.sent.reserve(256);
+  return int64_t(joined->lines.size()) - 1;
+}
+
+void Ranks::start(int64_t collective) {
+  Operation &operation = joined->operations[collective];
+  operation.ticket = joined->executor.start(operation.call);
+}
+
+void Ranks::wait(int64_t collective) {
+  Operation &operation = joined->operations[collective];
+  world->setActivity(step, operation.text);
+  joined->executor.wait(operation.ticket);
+  world->setActivity(step, "computing");
+}
+
+void Ranks::send(int64_t channel, const char *data, int64_t bytes) {
+  Line &line = joined->lines[channel];
+  line.sent.push_back(
+      joined->collectives.send(line.peer, line.number, data, bytes));
+}
+
+void Ranks::receive(int64_t channel, char *data, int64_t bytes) {
+  Line &line = joined->lines[channel];
+  world->setActivity(step, line.channel.name);
+  Request request =
+      joined->collectives.receive(line.peer, line.number, data, bytes);
+  joined->collectives.wait(request);
+  world->setActivity(step, "computing");
+}
+
+void Ranks::flush(int64_t channel, int64_t count) {
+  std::vector<Request> &sent = joined->lines[channel].sent;
+  int64_t done = std::max<int64_t>(0, int64_t(sent.size()) - count);
+  for (int64_t i = 0; i < done; ++i)
+    joined->collectives.wait(sent[i]);
+  sent.erase(sent.begin(), sent.begin() + done);
+}
+
+int64_t Ranks::bytesSent() const {
+  if (!joined)
+    return 0;
+  const Traffic &traffic = joined->collectives.traffic();
+  int64_t bytes = traffic.pointToPoint;
+  for (const auto &group : traffic.collectives)
+    for (const auto &kind : group)
+      bytes += kind;
+  return bytes;
+}
+
+//===----------------------------------------------------------------------===//
+// The end
+//===----------------------------------------------------------------------===//
+
+void Ranks::finish() { world->finish(); }
+
+int Ranks::end(const Diagnostic &diagnostic) {
+  if (!failedTogether() && size() > 1)
+    world->fail(diagnostic);
+  if (rank() == 0)
+    fputs(diagnostic.format().c_str(), stderr);
+  finish();
+  return diagnostic.exitCode();
+}

@@ -1,0 +1,128 @@
+//===- Part.cpp - One rank's part of a tensor -----------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/core/Part.h"
+#include "heddle/runtime/io/Diagnostic.h"
+
+#include <algorithm>
+#include <numeric>
+
+using namespace heddle;
+using namespace heddle::rt;
+
+using Axes = std::vector<std::string>;
+
+[[noreturn]] static void malformed() {
+  fail("H0385", "the plan is malformed: a part does not fit into its whole",
+       "compile the binary again");
+}
+
+static int64_t ceilDivide(int64_t value, int64_t parts) {
+  return (value + parts - 1) / parts;
+}
+
+/// Appends a run, or lengthens the last one when it goes on where that ends.
+static void addRun(const Run &run, std::vector<Run> &runs) {
+  if (!runs.empty() && runs.back().whole + runs.back().count == run.whole &&
+      runs.back().local + runs.back().count == run.local)
+    runs.back().count += run.count;
+  else
+    runs.push_back(run);
+}
+
+Part::Part(const plan::Placement &placement, const std::vector<int64_t> &shape,
+           const plan::Mesh &mesh, int64_t rank)
+    : whole(placement.whole.empty() ? shape : placement.whole) {
+  if (whole.size() != shape.size() || placement.split.size() > shape.size())
+    malformed();
+  for (size_t i = 0; i < shape.size(); ++i) {
+    Axes axes = i < placement.split.size() ? placement.split[i] : Axes();
+    std::vector<int64_t> segments = {whole[i]};
+    if (i + 1 == shape.size() && !placement.segments.empty())
+      segments = placement.segments;
+    if (std::accumulate(segments.begin(), segments.end(), int64_t(0)) !=
+        whole[i])
+      malformed();
+    int64_t parts = mesh.groupSize(axes), number = mesh.coordinate(rank, axes);
+    Dimension dimension;
+    dimension.whole = whole[i];
+    int64_t segmentBegin = 0;
+    for (int64_t segment : segments) {
+      int64_t extent = ceilDivide(segment, parts);
+      int64_t begin = std::min(segment, number * extent);
+      int64_t count = std::min(segment, begin + extent) - begin;
+      if (count > 0)
+        addRun({segmentBegin + begin, dimension.local, count}, dimension.runs);
+      dimension.local += extent;
+      segmentBegin += segment;
+    }
+    if (dimension.local != shape[i])
+      malformed();
+    dimensions.push_back(std::move(dimension));
+  }
+
+  end = std::accumulate(shape.begin(), shape.end(), int64_t(1),
+                        std::multiplies<int64_t>());
+  stored = end;
+  if (!placement.flatAxes.empty()) {
+    stored =
+        ceilDivide(placement.flatElements, mesh.groupSize(placement.flatAxes));
+    begin = mesh.coordinate(rank, placement.flatAxes) * stored -
+            placement.flatFirst;
+    end = begin + stored;
+  }
+
+  for (const char *axis : {"data", "seq", "tensor"}) {
+    auto splits = [axis](const Axes &axes) {
+      return std::find(axes.begin(), axes.end(), axis) != axes.end();
+    };
+    bool replicates =
+        !splits(placement.flatAxes) &&
+        std::none_of(placement.split.begin(), placement.split.end(), splits);
+    first &= !replicates || mesh.coordinate(rank, {axis}) == 0;
+  }
+}
+
+void Part::append(Run run, std::vector<Run> &runs) const {
+  int64_t skipped = std::max<int64_t>(0, begin - run.local);
+  int64_t last = std::min(run.local + run.count, end);
+  run.local += skipped;
+  run.whole += skipped;
+  run.count = last - run.local;
+  if (run.count <= 0)
+    return;
+  run.local -= begin;
+  addRun(run, runs);
+}
+
+std::vector<Run> Part::runs() const {
+  // Dimensions from `inner` on are there whole: one element of the dimension
+  // before them is a block.
+  size_t inner = dimensions.size();
+  int64_t block = 1;
+  while (inner > 0 && dimensions[inner - 1].runs.size() == 1 &&
+         dimensions[inner - 1].local == dimensions[inner - 1].whole)
+    block *= dimensions[--inner].whole;
+  // The runs of the dimensions so far, in elements of them.
+  std::vector<Run> outer = {{0, 0, 1}};
+  for (size_t i = 0; i < inner; ++i) {
+    const Dimension &dimension = dimensions[i];
+    std::vector<Run> next;
+    for (const Run &run : outer)
+      for (int64_t index = 0; index < run.count; ++index)
+        for (const Run &piece : dimension.runs)
+          next.push_back({(run.whole + index) * dimension.whole + piece.whole,
+                          (run.local + index) * dimension.local + piece.local,
+                          piece.count});
+    outer = std::move(next);
+  }
+  std::vector<Run> result;
+  for (const Run &run : outer)
+    append({run.whole * block, run.local * block, run.count * block}, result);
+  return result;
+}

@@ -1,0 +1,52 @@
+//===- Peers.cpp - The ranks that share files -------------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/io/Peers.h"
+#include <nlohmann/json.hpp>
+
+using namespace heddle;
+using namespace heddle::io;
+
+static std::string toText(const Diagnostic &error) {
+  return nlohmann::json({{"code", error.code},
+                         {"message", error.message},
+                         {"file", error.location.file},
+                         {"line", error.location.line},
+                         {"column", error.location.column},
+                         {"notes", error.notes},
+                         {"help", error.help}})
+      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+static Diagnostic fromText(const std::string &text) {
+  auto json = nlohmann::json::parse(text);
+  Diagnostic error;
+  json.at("code").get_to(error.code);
+  json.at("message").get_to(error.message);
+  json.at("file").get_to(error.location.file);
+  json.at("line").get_to(error.location.line);
+  json.at("column").get_to(error.location.column);
+  json.at("notes").get_to(error.notes);
+  json.at("help").get_to(error.help);
+  return error;
+}
+
+void Peers::together(const std::function<void()> &work) {
+  std::string problem;
+  try {
+    work();
+  } catch (const UserError &error) {
+    problem = toText(error.diagnostic);
+  }
+  if (maximum(problem.empty() ? 0 : 1) == 0)
+    return;
+  failed = true;
+  for (const std::string &text : exchange(problem))
+    if (!text.empty())
+      throw UserError(fromText(text));
+}

@@ -1,0 +1,199 @@
+//===- CommandListTest.cpp - Tests of programs of several ranks -----------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "SmallPlan.h"
+#include "heddle/runtime/core/Session.h"
+#include "heddle/runtime/devices/cpu/CpuDevice.h"
+#include "heddle/runtime/io/Diagnostic.h"
+
+#include <gtest/gtest.h>
+
+using namespace heddle;
+using namespace heddle::plan;
+using namespace heddle::rt;
+using namespace heddle::test;
+
+namespace {
+
+/// Writes down what it is asked for.
+class Recorder : public Communication {
+public:
+  int64_t addCollective(const Collective &collective,
+                        const CollectiveBuffers &buffers) override {
+    announced.push_back(std::string(collectiveName(collective.kind)) + " " +
+                        std::to_string(buffers.targetBytes) + " " +
+                        std::to_string(buffers.stagingBytes));
+    return int64_t(announced.size()) - 1;
+  }
+  int64_t addChannel(const Channel &channel) override {
+    return channel.delta > 0 ? 100 : 200;
+  }
+  void start(int64_t number) override { note("start", number); }
+  void wait(int64_t number) override { note("wait", number); }
+  void send(int64_t channel, const char *, int64_t bytes) override {
+    note("send", channel, bytes);
+  }
+  void receive(int64_t channel, char *, int64_t bytes) override {
+    note("receive", channel, bytes);
+  }
+  void flush(int64_t channel, int64_t count) override {
+    note("flush", channel, count);
+  }
+
+  std::vector<std::string> announced, events;
+
+private:
+  void note(const char *what, int64_t number, int64_t more = -1) {
+    events.push_back(std::string(what) + " " + std::to_string(number) +
+                     (more < 0 ? "" : " " + std::to_string(more)));
+  }
+};
+
+} // namespace
+
+static Term term(Term::Kind kind, int64_t factor,
+                 std::vector<std::string> axes = {}) {
+  return {kind, 0, factor, std::move(axes)};
+}
+
+/// Runs the small plan as one rank; its eight numbers.
+static std::vector<int64_t> runAs(const Plan &plan, int64_t rank,
+                                  Communication *communication = nullptr) {
+  KernelImage image = bigramImage();
+  CpuDevice device(2);
+  SessionOptions options;
+  options.participant = {rank, communication};
+  Session session(plan, image, device, options);
+  session.run(*session.program("test"));
+  auto *digits = session.state("digits")->as<int64_t>();
+  return {digits, digits + 8};
+}
+
+static std::string failureOf(const Plan &plan,
+                             Communication *communication = nullptr) {
+  try {
+    runAs(plan, 0, communication);
+  } catch (const UserError &error) {
+    return error.diagnostic.code;
+  }
+  return "";
+}
+
+TEST(CommandList, TermsAddUp) {
+  // digits[data * 2 + tensor] <- seq + 10 * pipe.
+  Command store = make(Kind::Launch, 1, {at(Space::Persistent, 0, 8)});
+  store.refs[0].terms = {term(Term::Kind::Coordinate, 16, {"data"}),
+                         term(Term::Kind::Coordinate, 8, {"tensor"})};
+  store.scalars = {{1,
+                    {term(Term::Kind::Coordinate, 1, {"seq"}),
+                     term(Term::Kind::Coordinate, 3, {"pipe", "data"})}}};
+  Plan plan = smallPlan({{"main", 0, 0, 0, {store}}});
+  plan.mesh = {1, 2, 2, 2};
+  for (int64_t rank = 0; rank < 8; ++rank) {
+    int64_t data = rank / 4, seq = rank / 2 % 2, tensor = rank % 2;
+    std::vector<int64_t> expected(8);
+    expected[data * 2 + tensor] = 1 + seq + 3 * data;
+    EXPECT_EQ(runAs(plan, rank), expected) << rank;
+  }
+}
+
+TEST(CommandList, FragmentsRunInTheOrderOfTheirLine) {
+  // F appends its micro-batch to digits[slot], B/1 to digits[4 + slot].
+  Ref slot = at(Space::Arg, 0, 8);
+  slot.terms = {term(Term::Kind::Slot, 8)};
+  Command append = make(Kind::Launch, 1, {slot}, {loopIndex});
+  Command backward = append;
+  backward.refs[0].offset = 32;
+  Command fragments = make(Kind::Fragments, 0, {at(Space::Persistent, 0, 64)});
+  fragments.line = "F0 F1 B0/1 F2 B1/1 F3 B2/1 B3/1";
+  fragments.fragments = {{"F", 1, 2}, {"B/1", 2, 3}};
+  Plan plan = smallPlan({{"main", 0, 0, 0, {fragments}},
+                         {"forward", 0, 1, 0, {append}},
+                         {"backward", 0, 1, 0, {backward}}});
+  EXPECT_EQ(runAs(plan, 0), (std::vector<int64_t>{2, 13, 0, 0, 3, 1, 2, 0}));
+  for (const char *line : {"F0 X1", "F", "F-1", "B0"}) {
+    plan.sequences[0].commands[0].line = line;
+    EXPECT_EQ(failureOf(plan), "H0385") << line;
+  }
+}
+
+TEST(CommandList, CallsHandSlotsOn) {
+  Command fragments = make(Kind::Fragments, 0, {});
+  fragments.line = "F3 F4";
+  fragments.fragments = {{"F", 1, 4}};
+  Command append =
+      make(Kind::Launch, 1, {at(Space::Persistent, 0, 8)},
+           {{0, {term(Term::Kind::Slot, 2), term(Term::Kind::LoopIndex, 1)}}});
+  Plan plan = smallPlan({{"main", 0, 0, 0, {fragments}},
+                         {"forward", 0, 0, 0, {make(Kind::Call, 2, {})}},
+                         {"callee", 0, 0, 0, {append}}});
+  EXPECT_EQ(runAs(plan, 0)[0], 94); // 3 + 2 * 3, then 4 + 2 * 0.
+}
+
+/// A loop that starts a collective in each round, and waits for it.
+static Plan collectivePlan() {
+  Command collective =
+      make(Kind::Collective, 0,
+           {at(Space::Persistent, 0, 32), at(Space::Persistent, 32, 32),
+            at(Space::Frame, 0, 64)});
+  collective.collective = Collective();
+  collective.collective->kind = Collective::Kind::ReduceScatter;
+  Command wait = make(Kind::Wait, 0, {});
+  return smallPlan({{"main", 64, 0, 0, {make(Kind::Loop, 1, {}, {}, 2)}},
+                    {"body", 64, 0, 0, {collective, wait}}});
+}
+
+TEST(CommandList, WaitsForItsOwnRound) {
+  Recorder recorder;
+  runAs(collectivePlan(), 0, &recorder);
+  EXPECT_EQ(recorder.announced,
+            (std::vector<std::string>{"reduce_scatter 32 64",
+                                      "reduce_scatter 32 64"}));
+  EXPECT_EQ(recorder.events, (std::vector<std::string>{"start 0", "wait 0",
+                                                       "start 1", "wait 1"}));
+}
+
+TEST(CommandList, SendsAreGoneAtTheEndOfAStep) {
+  auto transfer = [](Kind kind, int64_t delta, const char *name) {
+    Command command = make(kind, 0, {at(Space::Persistent, 0, 16)});
+    command.channel = Channel{"pipe", delta, name};
+    return command;
+  };
+  Command flush = make(Kind::Flush, 0, {}, {}, 1);
+  flush.channel = Channel{"", 0, "F"};
+  Recorder recorder;
+  // Before the first send there is nothing to wait for.
+  runAs(smallPlan({{"main",
+                    0,
+                    0,
+                    0,
+                    {flush, transfer(Kind::Receive, -1, "F"),
+                     transfer(Kind::Send, 1, "F"), flush,
+                     transfer(Kind::Send, 1, "F")}}}),
+        0, &recorder);
+  EXPECT_EQ(recorder.events, (std::vector<std::string>{
+                                 "receive 200 16", "send 100 16", "flush 100 1",
+                                 "send 100 16", "flush 100 0"}));
+}
+
+TEST(CommandList, RefusesMalformedCommunication) {
+  Recorder recorder;
+  Plan plan = collectivePlan();
+  EXPECT_EQ(failureOf(plan), "H0385"); // There is nobody to talk to.
+  plan.sequences[1].commands[1].target = 1;
+  EXPECT_EQ(failureOf(plan, &recorder), "H0385");
+  plan = collectivePlan();
+  plan.sequences[1].commands[0].refs.resize(1);
+  EXPECT_EQ(failureOf(plan, &recorder), "H0385");
+  Command send = make(Kind::Send, 0, {});
+  EXPECT_EQ(failureOf(smallPlan({{"main", 0, 0, 0, {send}}}), &recorder),
+            "H0385");
+  Command flush = make(Kind::Flush, 0, {at(Space::Persistent, 0, 8)});
+  EXPECT_EQ(failureOf(smallPlan({{"main", 0, 0, 0, {flush}}}), &recorder),
+            "H0385");
+}

@@ -1,0 +1,287 @@
+//===- ShardedPlan.cpp - The bigram model on several ranks ----------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ShardedPlan.h"
+#include "BigramPlan.h"
+
+#include <algorithm>
+
+using namespace heddle;
+using namespace heddle::plan;
+using heddle::test::BigramShape;
+
+static constexpr int64_t elements = BigramShape::vocab * BigramShape::vocab;
+static constexpr int64_t tableBytes = elements * 4;
+static constexpr int64_t tokens = BigramShape::microBatch * BigramShape::seq;
+
+/// The table begins at an odd place in the flat tensor, and padding follows.
+static constexpr int64_t flatFirst = 64, flatElements = 65636;
+static constexpr int64_t runElements = flatElements / 2;
+static constexpr int64_t firstPart = runElements - flatFirst;
+
+static Term coordinate(const char *axis, int64_t factor) {
+  return {Term::Kind::Coordinate, 0, factor, {axis}};
+}
+
+static Ref at(Space space, int64_t offset, int64_t bytes,
+              std::vector<Term> terms = {}) {
+  return {space, 0, offset, bytes, std::move(terms)};
+}
+
+static Command make(Command::Kind kind, std::vector<Ref> refs) {
+  Command command;
+  command.kind = kind;
+  command.refs = std::move(refs);
+  return command;
+}
+
+static Command launch(int64_t kernel, std::vector<Ref> refs,
+                      std::vector<Scalar> scalars) {
+  Command command = make(Command::Kind::Launch, std::move(refs));
+  command.target = kernel;
+  command.scalars = std::move(scalars);
+  return command;
+}
+
+/// A collective along `axis`, and the wait for it, which follows.
+static void collect(std::vector<Command> &commands, Collective::Kind kind,
+                    const char *axis, const Ref &target, const Ref &source,
+                    const Ref &staging) {
+  Command command = make(Command::Kind::Collective, {target, source, staging});
+  command.collective = Collective();
+  command.collective->kind = kind;
+  command.collective->axes = {axis};
+  command.path = "table";
+  Command wait = make(Command::Kind::Wait, {});
+  wait.target = commands.size();
+  commands.push_back(std::move(command));
+  commands.push_back(std::move(wait));
+}
+
+/// What a port of the single plan stands at.
+static int64_t placeOf(const std::vector<Port> &ports, const char *name) {
+  return std::find_if(ports.begin(), ports.end(),
+                      [&](const Port &port) { return port.name == name; })
+      ->ref.offset;
+}
+
+//===----------------------------------------------------------------------===//
+// Data parallel
+//===----------------------------------------------------------------------===//
+
+/// Halves the rows of the token ports.
+static void splitRows(Program &program) {
+  for (Port &port : program.inputs)
+    if (port.name == "ids" || port.name == "labels") {
+      size_t rows = port.shape.size() - 2;
+      port.placement.whole = port.shape;
+      port.placement.split.resize(port.shape.size());
+      port.placement.split[rows] = {"data"};
+      port.shape[rows] /= 2;
+      port.ref.bytes /= 2;
+    }
+}
+
+/// Lays the states out anew; the gradient stays whole on every rank.
+static void placeStates(Plan &plan) {
+  int64_t offset = 0;
+  for (State &state : plan.states) {
+    state.offset = offset;
+    if (state.role != "gradient") {
+      state.placement.flatAxes = {"data"};
+      state.placement.flatFirst = flatFirst;
+      state.placement.flatElements = flatElements;
+    }
+    int64_t count = state.role == "gradient" ? elements : runElements;
+    offset += (count * byteSize(state.type) + 4095) / 4096 * 4096;
+  }
+  plan.memory.persistentBytes = offset;
+}
+
+/// The table's elements that the rank stores.
+static Ref shardOf(const State &state) {
+  int64_t width = byteSize(state.type);
+  return at(Space::Persistent, state.offset + flatFirst * width,
+            firstPart * width, {coordinate("data", -flatFirst * width)});
+}
+
+Plan heddle::test::makeShardedPlan() {
+  Plan plan = makeBigramPlan();
+  plan.mesh.data = 2;
+  placeStates(plan);
+  // Behind what the single plan has: the whole flat tensor, and staging memory.
+  int64_t flatAt = plan.memory.arenaBytes;
+  int64_t stagingAt = (flatAt + flatElements * 4 + 63) / 64 * 64;
+  plan.memory.arenaBytes = (stagingAt + tableBytes / 2 + 4095) / 4096 * 4096;
+  Ref flat = at(Space::Frame, flatAt, flatElements * 4);
+  Ref table = at(Space::Frame, flatAt + flatFirst * 4, tableBytes);
+  Ref staging = at(Space::Frame, stagingAt, tableBytes / 2);
+  Ref run = at(Space::Persistent, plan.states[0].offset, runElements * 4);
+  Ref gradient = at(Space::Persistent, plan.states[3].offset, tableBytes);
+  const Program train = plan.programs[0];
+  auto input = [&](const char *name, int64_t bytes) {
+    return at(Space::Frame, placeOf(train.inputs, name), bytes);
+  };
+  Ref loss = at(Space::Frame, placeOf(train.outputs, "loss"), 4);
+  for (Program &program : plan.programs)
+    splitRows(program);
+
+  using Kind = Collective::Kind;
+  std::vector<Command> step;
+  collect(step, Kind::AllGather, "data", flat, run, staging);
+  step.push_back(make(Command::Kind::Fill, {gradient}));
+  step.push_back(make(Command::Kind::Fill, {loss}));
+  for (int64_t batch = 0; batch < BigramShape::accumulate; ++batch) {
+    Ref ids = input("ids", tokens * 2), labels = input("labels", tokens * 2);
+    ids.offset += batch * ids.bytes;
+    labels.offset += batch * labels.bytes;
+    step.push_back(
+        launch(0, {ids, labels, table, gradient, loss, input("rng", 16)},
+               {{tokens / 2, {}},
+                {tokens * BigramShape::accumulate, {}},
+                {batch, {}},
+                {0, {coordinate("data", tokens / 2)}}}));
+  }
+  collect(step, Kind::AllReduce, "data", gradient, gradient, staging);
+  collect(step, Kind::AllReduce, "data", loss, loss, staging);
+  step.push_back(
+      launch(3,
+             {shardOf(plan.states[0]), shardOf(plan.states[1]),
+              shardOf(plan.states[2]), gradient, input("lr", 4),
+              input("bias_correction1", 4), input("bias_correction2", 4),
+              at(Space::Frame, placeOf(train.outputs, "grad_norm"), 4),
+              shardOf(plan.states[4])},
+             {{0, {coordinate("data", firstPart)}},
+              {firstPart, {coordinate("data", elements - 2 * firstPart)}}}));
+
+  std::vector<Command> eval;
+  collect(eval, Kind::AllGather, "data", flat, run, staging);
+  eval.push_back(make(Command::Kind::Fill, {loss}));
+  eval.push_back(launch(
+      1, {input("ids", tokens * 2), input("labels", tokens * 2), table, loss},
+      {{tokens / 2, {}}, {tokens, {}}}));
+  collect(eval, Kind::AllReduce, "data", loss, loss, staging);
+
+  std::vector<Command> generate;
+  collect(generate, Kind::AllGather, "data", flat, run, staging);
+  Command logits = plan.sequences[3].commands[0];
+  logits.refs[2] = table;
+  generate.push_back(logits);
+  plan.sequences = {{"train", 0, 0, 0, step},
+                    {"eval", 0, 0, 0, eval},
+                    {"generate", 0, 0, 0, generate}};
+  for (size_t i = 0; i < plan.programs.size(); ++i) {
+    plan.programs[i].sequence = i;
+    for (Port &port : plan.programs[i].inputs)
+      if (plan.programs[i].kind == "generate")
+        port.placement = {}; // Every rank sees the whole text.
+      else
+        break;
+  }
+  plan.programs[2].inputs[0].shape = {1, BigramShape::seq};
+  return plan;
+}
+
+//===----------------------------------------------------------------------===//
+// Pipeline
+//===----------------------------------------------------------------------===//
+
+static Command transfer(Command::Kind kind, const Ref &ref, int64_t delta) {
+  Command command = make(kind, {ref});
+  command.channel = Channel{"pipe", delta, "F"};
+  return command;
+}
+
+static Command fragments(int64_t sequence) {
+  Command command = make(Command::Kind::Fragments, {});
+  command.line = "F0 F1";
+  command.fragments = {{"F", sequence, 1}};
+  return command;
+}
+
+/// The first stage has the inputs alone, the second all but them.
+static void dividePorts(Stage &first, Stage &second) {
+  auto isIds = [](const Port &port) { return port.name == "ids"; };
+  for (Program &program : first.programs) {
+    auto end = std::stable_partition(program.inputs.begin(),
+                                     program.inputs.end(), isIds);
+    program.inputs.erase(end, program.inputs.end());
+    auto &outputs = program.outputs;
+    outputs.erase(
+        std::remove_if(outputs.begin(), outputs.end(),
+                       [](const Port &port) { return port.name == "logits"; }),
+        outputs.end());
+  }
+  for (Program &program : second.programs)
+    program.inputs.erase(
+        std::remove_if(program.inputs.begin(), program.inputs.end(), isIds),
+        program.inputs.end());
+}
+
+Plan heddle::test::makePipelinedPlan() {
+  Plan plan = makeBigramPlan();
+  plan.mesh.pipe = 2;
+  int64_t stagingAt = plan.memory.arenaBytes;
+  plan.memory.arenaBytes += 4096;
+  Ref staging = at(Space::Frame, stagingAt, 64);
+  const std::vector<Sequence> single = plan.sequences;
+  const Program &train = plan.programs[0];
+  int64_t idsAt = placeOf(train.inputs, "ids");
+  Ref ids = at(Space::Frame, idsAt, tokens * 4);
+  Ref loss = at(Space::Frame, placeOf(train.outputs, "loss"), 4);
+  Ref norm = at(Space::Frame, placeOf(train.outputs, "grad_norm"), 4);
+  Ref own = ids; // Of the running micro-batch.
+  own.terms = {{Term::Kind::LoopIndex, 0, tokens * 4, {}}};
+  auto sum = [&](std::vector<Command> &commands, const Ref &ref) {
+    collect(commands, Collective::Kind::AllReduce, "pipe", ref, ref, staging);
+  };
+
+  Stage first = plan, second = plan;
+  first.states.clear();
+  first.memory.persistentBytes = 0;
+  dividePorts(first, second);
+  std::vector<Command> step = {make(Command::Kind::Fill, {loss}),
+                               make(Command::Kind::Fill, {norm}), fragments(1)};
+  sum(step, loss);
+  sum(step, norm);
+  std::vector<Command> eval = {make(Command::Kind::Fill, {loss}),
+                               transfer(Command::Kind::Send, ids, 1)};
+  sum(eval, loss);
+  Command flush = make(Command::Kind::Flush, {});
+  flush.channel = Channel{"", 0, "F"};
+  first.sequences = {
+      {"train", 0, 0, 0, step},
+      {"forward", 0, 0, 0, {transfer(Command::Kind::Send, own, 1), flush}},
+      {"eval", 0, 0, 0, eval},
+      {"generate", 0, 0, 0, {transfer(Command::Kind::Send, ids, 1)}}};
+
+  // The loop over micro-batches becomes the fragments, with its arguments.
+  step = single[0].commands;
+  Command backward = fragments(1);
+  backward.refs = step[2].refs;
+  backward.frameOffset = step[2].frameOffset;
+  step[2] = backward;
+  sum(step, loss);
+  sum(step, norm);
+  Sequence forward = single[1];
+  Ref argument = at(Space::Arg, 0, tokens * 4);
+  forward.commands.insert(forward.commands.begin(),
+                          transfer(Command::Kind::Receive, argument, -1));
+  eval = single[2].commands;
+  eval.insert(eval.begin(), transfer(Command::Kind::Receive, ids, -1));
+  sum(eval, loss);
+  std::vector<Command> generate = single[3].commands;
+  generate.insert(generate.begin(), transfer(Command::Kind::Receive, ids, -1));
+  second.sequences = {{"train", 0, 0, 0, step},
+                      forward,
+                      {"eval", 0, 0, 0, eval},
+                      {"generate", 0, 0, 0, generate}};
+  plan.stages = {first, second};
+  plan.selectStage(0);
+  return plan;
+}

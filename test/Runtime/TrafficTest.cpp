@@ -1,0 +1,85 @@
+//===- TrafficTest.cpp - Tests of counting what a rank sends --------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/core/Traffic.h"
+
+#include <gtest/gtest.h>
+
+using namespace heddle;
+using namespace heddle::plan;
+using namespace heddle::rt;
+
+static Command make(Command::Kind kind, int64_t target, int64_t count = 0) {
+  Command command;
+  command.kind = kind;
+  command.target = target;
+  command.count = count;
+  return command;
+}
+
+static Command collective(Collective::Kind kind, std::vector<std::string> axes,
+                          int64_t targetBytes, int64_t sourceBytes) {
+  Command command = make(Command::Kind::Collective, 0);
+  command.collective = Collective();
+  command.collective->kind = kind;
+  command.collective->axes = std::move(axes);
+  command.refs.resize(3);
+  command.refs[0].bytes = targetBytes;
+  command.refs[1].bytes = sourceBytes;
+  return command;
+}
+
+TEST(Traffic, CountsLoopsAndFragments) {
+  Command fragments = make(Command::Kind::Fragments, 0);
+  fragments.line = "F0 F1 F2 B0/1 B1/1";
+  fragments.fragments = {{"F", 2, 1}, {"B/1", 3, 2}};
+  Command send = make(Command::Kind::Send, 0);
+  send.refs.resize(1);
+  send.refs[0].bytes = 100;
+  send.channel = Channel{"pipe", 1, "F"};
+  Command receive = send;
+  receive.kind = Command::Kind::Receive;
+  using Kind = Collective::Kind;
+  Plan plan;
+  plan.mesh.data = 4;
+  plan.mesh.pipe = 2;
+  plan.sequences = {
+      {"main", 0, 0, 0, {make(Command::Kind::Loop, 1, 3), fragments}},
+      {"body",
+       0,
+       0,
+       0,
+       {collective(Kind::AllGather, {"data"}, 64, 16),
+        collective(Kind::AllReduce, {"data", "pipe"}, 64, 64),
+        collective(Kind::AllReduce, {"tensor"}, 64, 64)}},
+      {"forward", 0, 0, 0, {send}},
+      {"backward", 0, 0, 0, {receive}}};
+  Program program;
+  std::vector<TrafficLine> lines = countTraffic(plan, program, 1);
+  ASSERT_EQ(lines.size(), 4u); // A group of one sends nothing.
+  auto expect = [&](size_t i, const char *axes, const char *kind, int64_t calls,
+                    int64_t bytes) {
+    EXPECT_EQ(lines[i].axes, axes);
+    EXPECT_EQ(lines[i].kind, kind);
+    EXPECT_EQ(lines[i].calls, calls);
+    EXPECT_EQ(lines[i].bytesSent, bytes);
+  };
+  expect(0, "data", "all_gather", 3, 3 * 3 * 16);
+  expect(1, "data,pipe", "all_reduce", 3, 3 * (7 * 8 + 7 * 8));
+  expect(2, "pipe", "receive", 2, 0);
+  expect(3, "pipe", "send", 3, 300);
+}
+
+TEST(Traffic, ReadsTheWordsOfSchedules) {
+  EXPECT_EQ(parseFragment("F12"),
+            std::make_pair(std::string("F"), int64_t(12)));
+  EXPECT_EQ(parseFragment("B3/1"),
+            std::make_pair(std::string("B/1"), int64_t(3)));
+  for (const char *word : {"", "F", "F/1", "F-1"})
+    EXPECT_EQ(parseFragment(word).second, -1) << word;
+}
