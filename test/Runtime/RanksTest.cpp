@@ -112,6 +112,20 @@ TEST_F(RanksTest, TrainAsOneRankDoes) {
   }
 }
 
+/// The bigram model with its states split by columns over two tensor ranks, in
+/// two segments of odd sizes each: both ranks have padding. It cannot train.
+static plan::Plan makeColumnPlan() {
+  plan::Plan plan = makeBigramPlan();
+  plan.mesh.tensor = 2;
+  for (plan::State &state : plan.states) {
+    state.placement.whole = state.shape;
+    state.placement.split = {{}, {"tensor"}};
+    state.placement.segments = {101, 155};
+    state.shape = {256, 51 + 78};
+  }
+  return plan;
+}
+
 TEST_F(RanksTest, BeginWithTheSameBits) {
   std::string one = makeBinary(makeBigramPlan(), "one");
   std::string sharded = makeBinary(makeShardedPlan(), "sharded");
@@ -128,6 +142,28 @@ TEST_F(RanksTest, BeginWithTheSameBits) {
     copy.assign(narrow, narrow + 65536);
   });
   EXPECT_NE(whole[0], 0);
+  auto check = [&](Job &job) {
+    std::vector<rt::Run> runs = job.session().part(0).runs();
+    for (const rt::Run &run : runs)
+      for (int64_t i = 0; i < run.count; ++i) {
+        ASSERT_EQ(job.session().state(0).as<float>()[run.local + i],
+                  whole[run.whole + i]);
+        ASSERT_EQ(job.session().state(4).as<uint16_t>()[run.local + i],
+                  copy[run.whole + i]);
+      }
+  };
+  std::string columns = makeBinary(makeColumnPlan(), "columns");
+  onRanks(2, [&](Ranks &ranks) {
+    JobOptions options;
+    options.binary = columns;
+    Job job(options, ranks);
+    loadWeights(job, options);
+    EXPECT_EQ(job.session().part(0).runs().size(), 512u);
+    check(job);
+    // The second rank's first segment is one column short.
+    if (ranks.rank() == 1)
+      EXPECT_EQ(job.session().state(0).as<float>()[50], 0);
+  });
   onRanks(2, [&](Ranks &ranks) {
     JobOptions options;
     options.binary = sharded;
@@ -137,12 +173,7 @@ TEST_F(RanksTest, BeginWithTheSameBits) {
     ASSERT_EQ(runs.size(), 1u);
     EXPECT_EQ(runs[0].count, ranks.rank() == 0 ? 32754 : 32782);
     EXPECT_EQ(runs[0].local, ranks.rank() == 0 ? 64 : 0);
-    for (int64_t i = 0; i < runs[0].count; ++i) {
-      ASSERT_EQ(job.session().state(0).as<float>()[runs[0].local + i],
-                whole[runs[0].whole + i]);
-      ASSERT_EQ(job.session().state(4).as<uint16_t>()[runs[0].local + i],
-                copy[runs[0].whole + i]);
-    }
+    check(job);
     // Padding stays zero.
     EXPECT_EQ(
         job.session().state(0).as<float>()[ranks.rank() == 0 ? 63 : 32782], 0);
@@ -153,10 +184,12 @@ TEST_F(RanksTest, SaveWhatOneRankSaves) {
   std::string one = makeBinary(makeBigramPlan(), "one");
   std::string sharded = makeBinary(makeShardedPlan(), "sharded");
   std::string pipelined = makeBinary(makePipelinedPlan(), "pipelined");
+  std::string columns = makeBinary(makeColumnPlan(), "columns");
   ASSERT_EQ(train(one, 1, 3, "a"), "");
   // Each resumes the other's, and saves it again unchanged.
   for (const auto &[binary, ranks] :
-       {std::pair(sharded, 2), std::pair(pipelined, 2), std::pair(one, 1)}) {
+       {std::pair(sharded, 2), std::pair(pipelined, 2), std::pair(columns, 2),
+        std::pair(one, 1)}) {
     onRanks(ranks, [&, &binary = binary](Ranks &each) {
       JobOptions options;
       options.binary = binary;
