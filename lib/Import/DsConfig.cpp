@@ -231,8 +231,16 @@ public:
   }
   void readPrecision();
   void readZero();
+  void readMesh();
+  void readCommunication();
 
 private:
+  /// The size of an axis of the mesh; null, and 0 where it means off, say
+  /// nothing.
+  void giveAxis(const io::JsonValue *value, const char *key,
+                int64_t Settings::*member);
+  void giveType(const io::JsonValue &value);
+
   const io::JsonValue &root;
   Merger &merger;
 };
@@ -266,6 +274,68 @@ void DsReader::readZero() {
   give(zero->find("stage"), "zero", &Settings::zero);
 }
 
+void DsReader::giveAxis(const io::JsonValue *value, const char *key,
+                        int64_t Settings::*member) {
+  bool isOff = value && value->isNumber() && value->asInteger() == 0;
+  if (!isOff)
+    give(value, key, member);
+}
+
+void DsReader::readMesh() {
+  giveAxis(root.find("sequence_parallel_size"), "sequence",
+           &Settings::sequence);
+  if (const io::JsonValue *pipeline = root.find("pipeline"))
+    give(pipeline->find("stages"), "pipe", &Settings::pipe);
+  const io::JsonValue *section = root.find("tensor_parallel");
+  if (!section)
+    return;
+  const io::JsonValue *tp = section->findNonNull("tp");
+  const io::JsonValue *first = nullptr;
+  for (const io::JsonValue *size :
+       {section->find("autotp_size"), section->find("tp_size"),
+        tp ? tp->find("tp_size") : nullptr}) {
+    giveAxis(size, "tensor", &Settings::tensor);
+    if (!size || !size->isNumber() || size->asInteger() == 0)
+      continue;
+    if (first && first->asInteger() != size->asInteger())
+      size->fail("H0104",
+                 "\"" + first->path() + "\" and \"" + size->path() +
+                     "\" are the same size",
+                 "keep one of the two");
+    first = size;
+  }
+}
+
+void DsReader::giveType(const io::JsonValue &value) {
+  std::string type = value.asString();
+  std::transform(type.begin(), type.end(), type.begin(),
+                 [](unsigned char c) { return std::tolower(c); });
+  // DeepSpeed's old spelling.
+  giveValue(value, "communication_type", &Settings::communicationType,
+            type == "bfp16" ? std::string("bf16") : type);
+}
+
+/// With sequence parallelism, DeepSpeed's engine takes the type from a key of
+/// its own, and fp32 when that is left out.
+void DsReader::readCommunication() {
+  const io::JsonValue *type = root.findNonNull("communication_data_type");
+  const io::JsonValue *withSeq =
+      root.findNonNull("seq_parallel_communication_data_type");
+  const io::JsonValue *ranks = root.find("sequence_parallel_size");
+  if (merger.result.values.sequence == 1) {
+    if (withSeq)
+      merger.dismiss(withSeq->path(), "one seq rank");
+  } else if (withSeq) {
+    giveType(*withSeq);
+  } else if (ranks && ranks->asInteger() > 1) {
+    merger.give("communication_type", &Settings::communicationType,
+                std::string("fp32"),
+                {Origin::Kind::Derived, "sequence_parallel_size", {}});
+  }
+  if (type)
+    giveType(*type);
+}
+
 } // namespace
 
 bool config::isAuto(const io::JsonValue &value) {
@@ -288,6 +358,8 @@ void config::mergeDsConfig(const std::string &path, Merger &merger) {
               &S::gradientClipping);
   reader.readPrecision();
   reader.readZero();
+  reader.readMesh();
+  reader.readCommunication();
   mergeOptimizer(root, merger);
   mergeScheduler(root, merger);
 }

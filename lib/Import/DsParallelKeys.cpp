@@ -15,7 +15,12 @@ using R = DsRule;
 constexpr unsigned Num = DsNumber | DsAuto;
 constexpr unsigned Int = DsInt | DsAuto;
 constexpr unsigned Bool = DsBool | DsAuto;
-constexpr const char *oneRank = "one rank: nothing is communicated or split";
+constexpr const char *atCompileTime =
+    "decided at compile time: what travels, and when, is a part of the plan";
+constexpr const char *inUnits =
+    "states are split and reduced in the plan's units, a layer each";
+constexpr const char *sameInit =
+    "weights are loaded, or made from --seed: alike on every mesh";
 constexpr const char *planned =
     "all memory is planned at compile time: nothing to tune";
 constexpr const char *checkpoints = "checkpoints hold logical tensors";
@@ -28,7 +33,7 @@ static void addZero(std::vector<DsKey> &keys) {
       keys.end(),
       {{"zero_optimization", DsObject | DsBool, R::Section},
        {"zero_optimization.stage", Int, R::Applied,
-        "one rank: it holds every state whatever the stage"},
+        "over the data and seq ranks of --mesh"},
        {"zero_optimization.cpu_offload", DsBool | DsNull, R::Neutral,
         noOffload},
        {"zero_optimization.cpu_offload_params", DsBool | DsNull, R::Neutral,
@@ -39,7 +44,7 @@ static void addZero(std::vector<DsKey> &keys) {
         "a parameter without gradient is seen at compile time"},
        {"zero_optimization.memory_efficient_linear", DsBool, R::Ignored,
         planned},
-       {"zero_optimization.legacy_stage1", DsBool, R::Ignored, oneRank},
+       {"zero_optimization.legacy_stage1", DsBool, R::Ignored, atCompileTime},
        {"zero_optimization.elastic_checkpoint", DsBool, R::Ignored,
         checkpoints},
        {"zero_optimization.load_from_fp32_weights", DsBool, R::Ignored,
@@ -50,34 +55,52 @@ static void addZero(std::vector<DsKey> &keys) {
         "DeepSpeed refuses it too", "[]"},
        {"zero_optimization.leaf_module", DsObject | DsNull, R::Section},
        {"zero_optimization.leaf_module.*", DsList | DsBool, R::Ignored,
-        oneRank},
+        inUnits},
        {"zero_optimization.zenflow", DsObject | DsNull, R::Neutral,
         "ZenFlow is not supported", "[null]"},
        {"zero_optimization.zeropp_loco_param", DsObject | DsNull, R::Neutral,
         "quantized gradients are not supported", "[null]"}});
   for (const char *name :
-       {"overlap_comm", "contiguous_gradients", "reduce_scatter",
+       {"overlap_comm", "reduce_scatter", "allgather_partitions",
         "round_robin_gradients", "use_multi_rank_bucket_allreduce",
-        "allgather_partitions", "stage3_gather_16bit_weights_on_model_save",
-        "stage3_gather_fp16_weights_on_model_save",
         "stage3_use_all_reduce_for_fetch_params", "stage3_allgather_sequential",
-        "zero_quantized_weights", "zero_quantized_nontrainable_weights",
-        "zero_quantized_gradients", "mics_hierarchical_params_gather",
         "override_module_apply", "log_trace_cache_warnings",
-        "enable_sanity_checks", "gather_16bit_weights_on_model_save"})
+        "enable_sanity_checks"})
     keys.push_back({std::string("zero_optimization.") + name, Bool | DsNull,
-                    R::Ignored, oneRank});
+                    R::Ignored, atCompileTime});
+  for (const char *name : {"stage3_gather_16bit_weights_on_model_save",
+                           "stage3_gather_fp16_weights_on_model_save",
+                           "gather_16bit_weights_on_model_save"})
+    keys.push_back({std::string("zero_optimization.") + name, Bool | DsNull,
+                    R::Ignored, checkpoints});
+  keys.push_back({"zero_optimization.contiguous_gradients", Bool | DsNull,
+                  R::Ignored, inUnits});
+  for (const char *name :
+       {"zero_quantized_weights", "zero_quantized_nontrainable_weights",
+        "zero_quantized_gradients"})
+    keys.push_back({std::string("zero_optimization.") + name, Bool | DsNull,
+                    R::Neutral, "quantized communication is not supported"});
+  keys.push_back({"zero_optimization.zero_hpz_partition_size", Num, R::Neutral,
+                  "second partitions inside a node are not supported",
+                  "[1, \"auto\"]"});
+  keys.push_back({"zero_optimization.mics_shard_size", Num, R::Neutral,
+                  "states are split over all data ranks", "[-1, \"auto\"]"});
+  keys.push_back({"zero_optimization.mics_hierarchical_params_gather",
+                  Bool | DsNull, R::Ignored, "mics_shard_size is off"});
   for (const char *name :
        {"reduce_bucket_size", "allgather_bucket_size", "sub_group_size",
-        "stage3_prefetch_bucket_size", "stage3_param_persistence_threshold",
-        "stage3_model_persistence_threshold", "stage3_max_live_parameters",
-        "stage3_max_reuse_distance", "stage3_module_granularity_threshold",
-        "zero_hpz_partition_size", "mics_shard_size", "prefetch_bucket_size",
-        "param_persistence_threshold", "model_persistence_threshold",
-        "max_live_parameters", "max_reuse_distance",
+        "stage3_param_persistence_threshold",
+        "stage3_model_persistence_threshold", "param_persistence_threshold",
+        "model_persistence_threshold", "stage3_module_granularity_threshold",
         "module_granularity_threshold"})
     keys.push_back(
-        {std::string("zero_optimization.") + name, Num, R::Ignored, oneRank});
+        {std::string("zero_optimization.") + name, Num, R::Ignored, inUnits});
+  for (const char *name :
+       {"stage3_prefetch_bucket_size", "stage3_max_live_parameters",
+        "stage3_max_reuse_distance", "prefetch_bucket_size",
+        "max_live_parameters", "max_reuse_distance"})
+    keys.push_back({std::string("zero_optimization.") + name, Num, R::Ignored,
+                    atCompileTime});
 }
 
 static void addOffload(std::vector<DsKey> &keys) {
@@ -105,45 +128,61 @@ static void addOffload(std::vector<DsKey> &keys) {
 }
 
 static void addParallelism(std::vector<DsKey> &keys) {
-  constexpr const char *useMesh = "plans are made for one rank";
+  constexpr const char *wholeSplit =
+      "matrices and heads are split evenly, or not at all";
+  constexpr const char *fromFamily =
+      "how a layer is split follows from its operations";
+  constexpr const char *noExperts = "no family with experts is known";
   keys.insert(
       keys.end(),
       {{"tensor_parallel", DsObject, R::Section},
-       {"tensor_parallel.autotp_size", Int, R::Neutral, useMesh,
-        "[0, 1, null]"},
-       {"tensor_parallel.tp_size", Int, R::Neutral, useMesh, "[0, 1, null]"},
-       {"tensor_parallel.enabled", DsBool, R::Ignored, oneRank},
-       {"tensor_parallel.preset_model", DsString | DsNull, R::Ignored, oneRank},
-       {"tensor_parallel.tp_overlap_comm", DsBool, R::Ignored, oneRank},
-       {"tensor_parallel.tp_grain_size", DsInt, R::Ignored, oneRank},
+       {"tensor_parallel.autotp_size", Int | DsNull, R::Applied,
+        "the mesh's axis tensor; 0 is off"},
+       {"tensor_parallel.tp_size", Int | DsNull, R::Applied,
+        "the mesh's axis tensor"},
+       {"tensor_parallel.tp", DsObject | DsNull, R::Section},
+       {"tensor_parallel.tp.tp_size", Int | DsNull, R::Applied,
+        "the mesh's axis tensor"},
+       {"tensor_parallel.tp.tp_grain_size", DsInt, R::Ignored, wholeSplit},
+       {"tensor_parallel.tp.enabled", DsBool, R::Ignored,
+        "tp_size 1 switches it off"},
+       {"tensor_parallel.enabled", DsBool, R::Ignored,
+        "autotp_size 0 switches it off"},
+       {"tensor_parallel.preset_model", DsString | DsNull, R::Ignored,
+        fromFamily},
+       {"tensor_parallel.tp_overlap_comm", DsBool, R::Ignored, atCompileTime},
+       {"tensor_parallel.tp_grain_size", DsInt, R::Ignored, wholeSplit},
        {"tensor_parallel.partition_config", DsObject | DsNull, R::Section},
        {"tensor_parallel.partition_config.*", DsBool | DsList | DsString,
-        R::Ignored, oneRank},
-       {"expert_parallel", DsObject, R::Gated, useMesh},
+        R::Ignored, fromFamily},
+       {"expert_parallel", DsObject, R::Gated, noExperts},
        {"expert_parallel.enabled", DsBool, R::Ignored, "off"},
        {"expert_parallel.*", DsBool | DsInt | DsString | DsNull, R::Ignored,
         "off"},
-       {"sequence_parallel_size", DsInt, R::Neutral, useMesh, "[0, 1]"},
-       {"use_data_before_expert_parallelism", DsBool, R::Ignored, oneRank},
+       {"sequence_parallel_size", DsInt, R::Applied, "the mesh's axis seq"},
+       {"use_data_before_expert_parallelism", DsBool, R::Ignored, noExperts},
        {"pipeline", DsObject, R::Section},
-       {"pipeline.stages", Int, R::Neutral, useMesh, "[\"auto\", 1]"},
-       {"pipeline.partition", DsString, R::Ignored, oneRank},
-       {"pipeline.seed_layers", DsBool, R::Ignored, oneRank},
+       {"pipeline.stages", Int, R::Applied, "the mesh's axis pipe"},
+       {"pipeline.partition", DsString, R::Ignored,
+        "layers are cut by cost; --pipeline-layout says otherwise"},
+       {"pipeline.seed_layers", DsBool, R::Ignored, sameInit},
        {"pipeline.activation_checkpoint_interval", DsInt, R::Neutral,
         "use --recompute", "[0]"},
-       {"pipeline.pipe_partitioned", DsBool, R::Ignored, oneRank},
-       {"pipeline.grad_partitioned", DsBool, R::Ignored, oneRank},
-       {"pipeline.use_reentrant", DsBool, R::Ignored, oneRank},
-       {"communication_data_type", DsString | DsNull, R::Ignored, oneRank},
-       {"seq_parallel_communication_data_type", DsString | DsNull, R::Ignored,
-        oneRank},
-       {"disable_allgather", DsBool, R::Ignored, oneRank},
+       {"pipeline.pipe_partitioned", DsBool, R::Ignored, atCompileTime},
+       {"pipeline.grad_partitioned", DsBool, R::Ignored, atCompileTime},
+       {"pipeline.use_reentrant", DsBool, R::Ignored,
+        "a switch of PyTorch's checkpointing; --recompute says it"},
+       {"communication_data_type", DsString | DsNull, R::Applied,
+        "left out, the precision"},
+       {"seq_parallel_communication_data_type", DsString | DsNull, R::Applied,
+        "left out, fp32"},
+       {"disable_allgather", DsBool, R::Ignored, atCompileTime},
        {"zero_allow_untested_optimizer", DsBool, R::Ignored,
         "the optimizers that are known work with every stage"},
        {"zero_force_ds_cpu_optimizer", DsBool, R::Ignored, offloadOff},
        {"activation_checkpointing", DsObject, R::Section},
        {"activation_checkpointing.partition_activations", DsBool, R::Ignored,
-        oneRank},
+        "--sequence-parallel splits what tensor ranks hold"},
        {"activation_checkpointing.cpu_checkpointing", DsBool, R::Neutral,
         noOffload},
        {"activation_checkpointing.contiguous_memory_optimization", DsBool,
@@ -151,21 +190,22 @@ static void addParallelism(std::vector<DsKey> &keys) {
        {"activation_checkpointing.number_checkpoints", DsInt | DsNull,
         R::Ignored, "--recompute says what is computed again"},
        {"activation_checkpointing.synchronize_checkpoint_boundary", DsBool,
-        R::Ignored, oneRank},
+        R::Ignored, planned},
        {"activation_checkpointing.profile", DsBool, R::Ignored, "use --trace"},
        {"checkpoint", DsObject, R::Section},
-       {"checkpoint.tag_validation", DsString, R::Ignored, oneRank},
+       {"checkpoint.tag_validation", DsString, R::Ignored,
+        "all ranks save the same step"},
        {"checkpoint.load_universal", DsBool, R::Ignored, checkpoints},
-       {"checkpoint.use_node_local_storage", DsBool, R::Ignored, oneRank},
+       {"checkpoint.use_node_local_storage", DsBool, R::Ignored, checkpoints},
        {"checkpoint.checkpoint_serialization", DsBool, R::Ignored, checkpoints},
        {"checkpoint.parallel_write", DsObject, R::Section},
        {"checkpoint.parallel_write.pipeline_stage", DsBool, R::Ignored,
-        oneRank},
+        checkpoints},
        {"checkpoint.writer", DsObject | DsNull, R::Section},
        {"checkpoint.writer.*", DsBool | DsInt | DsString | DsNull, R::Ignored,
         checkpoints},
        {"load_universal_checkpoint", DsBool, R::Ignored, checkpoints},
-       {"use_node_local_storage", DsBool, R::Ignored, oneRank}});
+       {"use_node_local_storage", DsBool, R::Ignored, checkpoints}});
 }
 
 const std::vector<DsKey> &heddle::config::dsParallelKeys() {

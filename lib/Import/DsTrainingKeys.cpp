@@ -16,7 +16,8 @@ constexpr unsigned Num = DsNumber | DsAuto;
 constexpr unsigned Int = DsInt | DsAuto;
 constexpr const char *reports =
     "the binary reports itself: --log, --trace, heddle explain";
-constexpr const char *oneRank = "one rank: no gradient is communicated";
+constexpr const char *exactMean =
+    "gradients are summed in fp32, so scaling them changes nothing";
 constexpr const char *sameNumbers = "chooses an implementation, not numbers";
 constexpr const char *fp16Off = "fp16 is off";
 } // namespace
@@ -188,9 +189,10 @@ const std::vector<DsKey> &heddle::config::dsTrainingKeys() {
         {"gradient_accumulation_steps", Int, R::Applied},
         {"gradient_clipping", Num, R::Applied,
          "left out, DeepSpeed clips at 1.0; 0 is off"},
-        {"prescale_gradients", DsBool, R::Ignored, oneRank},
-        {"gradient_predivide_factor", DsNumber, R::Ignored, oneRank},
-        {"gradient_allreduce_op", DsString, R::Ignored, oneRank},
+        {"prescale_gradients", DsBool, R::Ignored, exactMean},
+        {"gradient_predivide_factor", DsNumber, R::Ignored, exactMean},
+        {"gradient_allreduce_op", DsString, R::Neutral,
+         "a step's gradient is the mean over the global batch", "[\"mean\"]"},
         {"sparse_gradients", DsBool, R::Ignored,
          "the embedding's gradient is planned as it is best"},
         {"managed_gradient_accumulation", DsBool, R::Ignored,

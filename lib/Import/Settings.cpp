@@ -31,7 +31,19 @@ const std::vector<SettingField> &config::settingFields() {
       {"recompute", "--recompute", &S::recompute,
        "activations computed again in the backward pass"},
       {"schedule", "--schedule", &S::schedule, "of pipeline stages"},
-      {"zero", "--zero", &S::zero, "ZeRO stage: states split over data ranks"},
+      {"virtual_stages", "--virtual-stages", &S::virtualStages,
+       "stages per rank"},
+      {"pipeline_layout", "--pipeline-layout", &S::pipelineLayout,
+       "layers of each stage; none: cut by cost"},
+      {"zero", "--zero", &S::zero,
+       "ZeRO stage: states split over data and seq ranks"},
+      {"sequence_parallel", "--sequence-parallel", &S::sequenceParallel,
+       "tensor ranks split tokens between their regions"},
+      {"context", "--context", &S::context, "attention over a split sequence"},
+      {"collectives", "--collectives", &S::collectives,
+       "fixed: sums in a fixed order; library: MPI's"},
+      {"communication_type", "--communication-data-type", &S::communicationType,
+       "type in which gradients travel; none: the precision"},
       {"memory_budget", "--memory-budget", &S::memoryBudget,
        "bytes per rank; 0: no limit"},
       {"data", "--mesh", &S::data, "ranks along the axis data"},
@@ -168,39 +180,40 @@ static void mergeMesh(const std::string &mesh, Merger &merger) {
   }
 }
 
-/// A flag that changes nothing on one rank, but must be well formed.
-static void noteFlag(const std::string &flag, const std::string &value,
-                     const std::string &why, Merger &merger) {
-  merger.result.rows.push_back(
-      {flag, value, "flag " + flag, "no meaning here", why});
+/// Megatron's flags for one axis each; they may repeat what --mesh says.
+static void mergeAxes(const Flags &flags, Merger &merger) {
+  struct Axis {
+    const char *flag, *key;
+    std::optional<int64_t> Flags::*given;
+    int64_t Settings::*member;
+  };
+  static const Axis axes[] = {
+      {"--tensor-model-parallel-size", "tensor", &Flags::tensor,
+       &Settings::tensor},
+      {"--pipeline-model-parallel-size", "pipe", &Flags::pipe, &Settings::pipe},
+      {"--context-parallel-size", "sequence", &Flags::sequence,
+       &Settings::sequence}};
+  for (const Axis &axis : axes) {
+    const std::optional<int64_t> &size = flags.*axis.given;
+    if (!size)
+      continue;
+    if (merger.isGiven(axis.key) && merger.result.values.*axis.member != *size)
+      failFlag(axis.flag, std::to_string(*size),
+               "--mesh gives this axis " +
+                   std::to_string(merger.result.values.*axis.member) +
+                   " ranks: give one of the two");
+    merger.give(axis.key, axis.member, *size, flagOrigin(axis.flag));
+  }
 }
 
-static void checkChoice(const std::string &flag, const std::string &value,
-                        const std::vector<std::string> &choices) {
-  if (std::find(choices.begin(), choices.end(), value) != choices.end())
-    return;
-  std::string all;
-  for (const std::string &choice : choices)
-    all += (all.empty() ? "" : ", ") + choice;
-  failFlag(flag, value, "choose one of " + all);
-}
-
-static void noteIdleFlags(const Flags &flags, Merger &merger) {
-  const std::string oneRank = "one rank: nothing is split";
-  if (flags.virtualStages)
-    noteFlag("--virtual-stages", std::to_string(*flags.virtualStages),
-             "one pipeline stage", merger);
-  if (flags.sequenceParallel)
-    noteFlag("--sequence-parallel", "true", oneRank, merger);
-  if (flags.context) {
-    checkChoice("--context", *flags.context, {"ulysses", "ring"});
-    noteFlag("--context", *flags.context, oneRank, merger);
-  }
-  if (flags.collectives) {
-    checkChoice("--collectives", *flags.collectives, {"fixed", "library"});
-    noteFlag("--collectives", *flags.collectives, "one rank: no collective",
-             merger);
-  }
+static void mergeZero(const Flags &flags, Merger &merger) {
+  if (flags.zero)
+    merger.give("zero", &Settings::zero, *flags.zero, flagOrigin("--zero"));
+  const std::string distributed = "--use-distributed-optimizer";
+  if (flags.distributedOptimizer && flags.zero && *flags.zero == 0)
+    failFlag("--zero", "0", distributed + " is --zero 1: give one of the two");
+  if (flags.distributedOptimizer)
+    merger.give("zero", &Settings::zero, int64_t(1), flagOrigin(distributed));
 }
 
 void config::mergeFlags(const Flags &flags, Merger &merger) {
@@ -214,18 +227,30 @@ void config::mergeFlags(const Flags &flags, Merger &merger) {
   give(flags.microBatch, "--micro-batch", "micro_batch", &S::microBatch);
   give(flags.accumulate, "--accumulate", "accumulate", &S::accumulate);
   give(flags.seq, "--seq", "seq", &S::seq);
-  give(flags.zero, "--zero", "zero", &S::zero);
   give(flags.threads, "--threads", "threads", &S::threads);
   give(flags.precision, "--precision", "precision", &S::precision);
   give(flags.schedule, "--schedule", "schedule", &S::schedule);
+  give(flags.virtualStages, "--virtual-stages", "virtual_stages",
+       &S::virtualStages);
+  give(flags.pipelineLayout, "--pipeline-layout", "pipeline_layout",
+       &S::pipelineLayout);
+  give(flags.context, "--context", "context", &S::context);
+  give(flags.collectives, "--collectives", "collectives", &S::collectives);
+  give(flags.communicationType, "--communication-data-type",
+       "communication_type", &S::communicationType);
   give(flags.recompute, "--recompute", "recompute", &S::recompute);
   give(flags.march, "--march", "march", &S::march);
   give(flags.target, "--target", "target", &S::target);
   give(flags.noDecay, "--no-decay", "no_decay", &S::noDecay);
   if (!flags.keep.empty())
     merger.give("keep", &S::keep, flags.keep, flagOrigin("--keep"));
+  if (flags.sequenceParallel)
+    merger.give("sequence_parallel", &S::sequenceParallel, true,
+                flagOrigin("--sequence-parallel"));
   if (flags.mesh)
     mergeMesh(*flags.mesh, merger);
+  mergeAxes(flags, merger);
+  mergeZero(flags, merger);
   if (flags.memoryBudget) {
     std::optional<int64_t> bytes = parseByteSize(*flags.memoryBudget);
     if (!bytes)
@@ -234,7 +259,6 @@ void config::mergeFlags(const Flags &flags, Merger &merger) {
     merger.give("memory_budget", &S::memoryBudget, *bytes,
                 flagOrigin("--memory-budget"));
   }
-  noteIdleFlags(flags, merger);
 }
 
 //===----------------------------------------------------------------------===//

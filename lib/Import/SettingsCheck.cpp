@@ -203,31 +203,25 @@ static void checkChoices(const Settings &values, const Checker &checker) {
   checker.choice("recompute", values.recompute, {"none", "selective", "full"});
   checker.choice("schedule", values.schedule,
                  {"gpipe", "1f1b", "interleaved", "zb-h1"});
+  if (values.context == "ring")
+    checker.failAt("H0108", "context", "ring attention is not available",
+                   "use ulysses, which splits heads where attention needs "
+                   "whole rows");
+  checker.choice("context", values.context, {"ulysses"});
+  checker.choice("collectives", values.collectives, {"fixed", "library"});
+  if (!values.communicationType.empty())
+    checker.choice("communication_type", values.communicationType,
+                   {"fp32", "bf16", "fp16"});
   checker.choice("march", values.march,
                  {"native", "x86-64-v3", "x86-64-v4", "amx"});
   checker.choice("target", values.target, {"x86-64", "sm_80", "sm_90"});
   checker.choice("optimizer", values.optimizer, {"AdamW", "Adam"});
 }
 
-static void checkRanks(const Settings &values, const Checker &checker) {
-  int64_t ranks = values.data * values.tensor * values.pipe * values.sequence;
-  if (ranks == 1)
-    return;
-  const char *key = values.data > 1     ? "data"
-                    : values.tensor > 1 ? "tensor"
-                    : values.pipe > 1   ? "pipe"
-                                        : "sequence";
-  checker.failAt("H0115", key,
-                 "a mesh of " + std::to_string(ranks) +
-                     " ranks: plans are made for one rank",
-                 "leave out --mesh, or give every axis the size 1");
-}
-
 void config::checkSettings(const ResolvedSettings &settings) {
   const Settings &values = settings.values;
   Checker checker(settings);
   checkChoices(values, checker);
-  checkRanks(values, checker);
   checker.range("seq", double(values.seq),
                 values.seq >= 0 && values.seq < (1 << 24),
                 "a number of tokens from 1");
@@ -239,6 +233,15 @@ void config::checkSettings(const ResolvedSettings &settings) {
                 "a number from 1 to 1024");
   checker.range("zero", double(values.zero),
                 values.zero >= 0 && values.zero <= 3, "a stage from 0 to 3");
+  const std::pair<const char *, int64_t> counts[] = {
+      {"data", values.data},
+      {"tensor", values.tensor},
+      {"pipe", values.pipe},
+      {"sequence", values.sequence},
+      {"virtual_stages", values.virtualStages}};
+  for (auto [key, count] : counts)
+    checker.range(key, double(count), count >= 1 && count <= 1000000,
+                  "a whole number from 1");
   checker.range("lr", values.lr, values.lr >= 0, "a number from 0");
   checker.range("beta1", values.beta1, values.beta1 >= 0 && values.beta1 < 1,
                 "a number from 0 to below 1");
@@ -279,6 +282,27 @@ std::string config::formatRows(const std::string &heading,
   return text;
 }
 
+/// Why a setting changes nothing on this mesh, or "".
+static std::string whyIdle(const std::string &key, const Settings &values) {
+  int64_t replicas = values.data * values.sequence;
+  int64_t ranks = replicas * values.tensor * values.pipe;
+  if (key == "zero" && replicas == 1)
+    return "no data or seq ranks: nothing is split";
+  bool isPipe =
+      key == "schedule" || key == "virtual_stages" || key == "pipeline_layout";
+  if (isPipe && values.pipe == 1)
+    return "one pipeline stage";
+  if (key == "sequence_parallel" && values.tensor == 1)
+    return "one tensor rank";
+  if (key == "context" && values.sequence == 1)
+    return "one seq rank";
+  if (key == "collectives" && ranks == 1)
+    return "one rank: no collective";
+  if (key == "communication_type" && replicas == 1)
+    return "no data or seq ranks: no gradient travels";
+  return "";
+}
+
 std::string config::explainSettings(const ResolvedSettings &settings) {
   std::vector<ExplainRow> rows;
   for (const SettingField &field : settingFields()) {
@@ -286,9 +310,10 @@ std::string config::explainSettings(const ResolvedSettings &settings) {
     Origin origin = found == settings.origins.end() ? Origin() : found->second;
     ExplainRow row{field.key, settingToString(settings.values, field),
                    origin.describe(), "applied", field.meaning};
-    if (row.key == "zero" || row.key == "schedule") {
+    std::string why = whyIdle(row.key, settings.values);
+    if (!why.empty()) {
       row.verdict = "no meaning here";
-      row.why = "one rank: nothing is split";
+      row.why = why;
     }
     rows.push_back(std::move(row));
   }

@@ -43,6 +43,14 @@ public:
     auto found = result.origins.find(key);
     return found == result.origins.end() ? nullptr : &found->second;
   }
+  /// Says that the row at `path` changes nothing.
+  void dismiss(const std::string &path, const std::string &why) {
+    for (ExplainRow &row : result.rows)
+      if (row.key == path) {
+        row.verdict = "no meaning here";
+        row.why = why;
+      }
+  }
   /// Says in the rows of the file which values were overridden or filled.
   void finishRows();
 

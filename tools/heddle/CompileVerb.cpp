@@ -8,6 +8,7 @@
 
 #include "CompileJob.h"
 #include "Verbs.h"
+#include "heddle/Import/Parallel.h"
 #include "heddle/runtime/io/File.h"
 #include <algorithm>
 #include <cstdlib>
@@ -23,7 +24,7 @@ namespace {
 
 /// The command line of `heddle compile`.
 struct CompileFlags {
-  std::string model, dsConfig, strategy, output, init;
+  std::string model, dsConfig, strategy, cluster, output, init;
   uint64_t seed = 0;
   std::string cache, dumpPhases, stopAfter, startFrom;
   std::vector<std::string> keep;
@@ -85,6 +86,9 @@ static void checkUse(const CompileFlags &flags, bool isModule) {
   if (isModule && !flags.init.empty())
     fail("H0113", "--init: a module says itself where its weights are",
          "leave out --init");
+  if (isModule && !flags.cluster.empty())
+    fail("H0113", "--cluster: a module says itself what its mesh is",
+         "leave out --cluster");
   if (!isModule && !flags.startFrom.empty())
     fail("H0113", "--start-from needs a dump (.mlir) as MODEL",
          "as in: heddle compile DIR/" + flags.startFrom +
@@ -107,6 +111,17 @@ static void readModel(const CompileFlags &flags, CompileJob &job) {
   }
   config::checkShapes(*job.model, job.settings.values.microBatch,
                       job.settings.values.seq);
+  config::settleParallel(job.settings, *job.model);
+}
+
+/// Checks the mesh against the cluster file; its rows, when there is one.
+static std::vector<config::ExplainRow>
+readClusterFile(const CompileFlags &flags, const CompileJob &job) {
+  if (flags.cluster.empty())
+    return {};
+  config::Cluster cluster = config::readCluster(flags.cluster);
+  config::checkCluster(job.settings.values, cluster);
+  return cluster.rows;
 }
 
 /// A directory that will be written to must take files, before work is done.
@@ -131,8 +146,10 @@ static int compileModel(const CompileFlags &flags) {
     job.module = flags.model;
   else
     readModel(flags, job);
+  std::vector<config::ExplainRow> clusterRows = readClusterFile(flags, job);
   if (flags.explain) {
-    std::cout << config::explainSettings(job.settings);
+    std::cout << config::explainSettings(job.settings)
+              << config::formatRows("cluster", clusterRows);
     if (job.model)
       std::cout << config::formatRows("model config", job.model->configRows)
                 << "weights\n  " << config::coverageReport(*job.model);
@@ -155,35 +172,61 @@ static int compileModel(const CompileFlags &flags) {
 // Flags
 //===----------------------------------------------------------------------===//
 
-static void addStrategyFlags(CLI::App &verb, config::Flags &flags) {
-  verb.add_option("--batch", flags.batch,
+static void addBatchFlags(CLI::App &verb, config::Flags &flags) {
+  verb.add_option("--batch,--global-batch-size", flags.batch,
                   "Rows of the global batch (train_batch_size)")
-      ->default_str("micro-batch x accumulate");
-  verb.add_option("--micro-batch", flags.microBatch,
+      ->default_str("micro-batch x accumulate x data");
+  verb.add_option("--micro-batch,--micro-batch-size", flags.microBatch,
                   "Rows of one micro-batch on one rank")
-      ->default_str("batch / accumulate");
+      ->default_str("batch / accumulate / data");
   verb.add_option("--accumulate", flags.accumulate, "Micro-batches per step")
       ->default_str("1");
-  verb.add_option("--seq", flags.seq, "Tokens of a row")
+  verb.add_option("--seq,--seq-length", flags.seq, "Tokens of a row")
       ->default_str("the model's positions");
   verb.add_option("--precision", flags.precision, "fp32 or bf16")
       ->default_str("fp32");
+}
+
+static void addMeshFlags(CLI::App &verb, config::Flags &flags) {
   verb.add_option("--mesh", flags.mesh, "Ranks along each axis")
       ->default_str("data=1,tensor=1,pipe=1,seq=1");
+  verb.add_option("--tensor-model-parallel-size", flags.tensor,
+                  "As --mesh tensor=N")
+      ->default_str("1");
+  verb.add_option("--pipeline-model-parallel-size", flags.pipe,
+                  "As --mesh pipe=N")
+      ->default_str("1");
+  verb.add_option("--context-parallel-size", flags.sequence, "As --mesh seq=N")
+      ->default_str("1");
   verb.add_option("--zero", flags.zero, "ZeRO stage, 0 to 3")->default_str("0");
+  verb.add_flag("--use-distributed-optimizer", flags.distributedOptimizer,
+                "As --zero 1");
   verb.add_option("--schedule", flags.schedule,
                   "gpipe, 1f1b, interleaved or zb-h1")
-      ->default_str("1f1b");
-  verb.add_option("--virtual-stages", flags.virtualStages,
-                  "Stages per rank (interleaved)")
+      ->default_str("1f1b; with --virtual-stages interleaved");
+  verb.add_option("--virtual-stages,--num-virtual-stages-per-pipeline-rank",
+                  flags.virtualStages, "Stages per rank (interleaved)")
       ->default_str("1");
+  verb.add_option("--pipeline-layout,--pipeline-model-parallel-layout",
+                  flags.pipelineLayout,
+                  "Layers of each stage, as 3,4,5 or Ettt|tttt|tttttL")
+      ->default_str("cut by cost");
   verb.add_flag("--sequence-parallel", flags.sequenceParallel,
                 "Split activations between tensor-parallel regions");
   verb.add_option("--context", flags.context,
-                  "Attention over a split sequence: ulysses or ring")
+                  "Attention over a split sequence: ulysses")
       ->default_str("ulysses");
-  verb.add_option("--collectives", flags.collectives, "fixed or library")
+  verb.add_option("--collectives", flags.collectives,
+                  "fixed: sums in a fixed order; library: MPI's own")
       ->default_str("fixed");
+  verb.add_option("--communication-data-type", flags.communicationType,
+                  "Type in which gradients travel: fp32, bf16 or fp16")
+      ->default_str("the precision");
+}
+
+static void addStrategyFlags(CLI::App &verb, config::Flags &flags) {
+  addBatchFlags(verb, flags);
+  addMeshFlags(verb, flags);
   verb.add_option("--recompute", flags.recompute, "none, selective or full")
       ->default_str("none");
   verb.add_option("--memory-budget", flags.memoryBudget,
@@ -221,6 +264,9 @@ void driver::addCompileVerb(CLI::App &app, Action &action) {
       ->default_str("none");
   verb->add_option("--strategy", flags->strategy,
                    "A strategy, .json or .mlir; wins over --config")
+      ->default_str("none");
+  verb->add_option("--cluster", flags->cluster,
+                   "Nodes and ranks that the mesh must fit (.json)")
       ->default_str("none");
   verb->add_option("--init", flags->init,
                    "random: initialise the weights instead of loading them")

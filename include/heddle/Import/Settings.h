@@ -30,7 +30,13 @@ struct Settings {
   std::string target = "x86-64";
   std::string recompute = "none";
   std::string schedule = "1f1b";
+  int64_t virtualStages = 1;
+  std::string pipelineLayout; ///< Empty: layers are cut by cost.
   int64_t zero = 0;
+  bool sequenceParallel = false;
+  std::string context = "ulysses";
+  std::string collectives = "fixed";
+  std::string communicationType; ///< Empty: the precision.
   int64_t memoryBudget = 0;
   int64_t data = 1, tensor = 1, pipe = 1, sequence = 1;
   std::string optimizer = "AdamW";
@@ -74,11 +80,13 @@ struct Origin {
 struct Flags {
   std::optional<int64_t> batch, microBatch, accumulate, seq, zero, threads;
   std::optional<int64_t> virtualStages;
+  /// Axes of the mesh, each by a flag of Megatron's.
+  std::optional<int64_t> tensor, pipe, sequence;
   std::optional<std::string> precision, mesh, schedule, recompute;
   std::optional<std::string> memoryBudget, march, context, collectives, target;
-  std::optional<std::string> noDecay;
+  std::optional<std::string> pipelineLayout, communicationType, noDecay;
   std::vector<std::string> keep;
-  bool sequenceParallel = false;
+  bool sequenceParallel = false, distributedOptimizer = false;
 };
 
 /// One line of `--explain-config`.

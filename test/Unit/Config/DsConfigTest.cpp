@@ -123,6 +123,60 @@ TEST_F(ConfigTest, ZeroStages) {
             "H0108");
 }
 
+TEST_F(ConfigTest, SizesOfTheMesh) {
+  Settings values = resolve(R"({"tensor_parallel": {"autotp_size": 4},
+                                "pipeline": {"stages": 2},
+                                "sequence_parallel_size": 2})")
+                        .values;
+  EXPECT_EQ(values.tensor, 4);
+  EXPECT_EQ(values.pipe, 2);
+  EXPECT_EQ(values.sequence, 2);
+  values = resolve(R"({"tensor_parallel": {"autotp_size": 0},
+                       "pipeline": {"stages": "auto"},
+                       "sequence_parallel_size": 1})")
+               .values;
+  EXPECT_EQ(values.tensor * values.pipe * values.sequence, 1);
+  EXPECT_EQ(
+      resolve(R"({"tensor_parallel": {"tp": {"tp_size": 2}}})").values.tensor,
+      2);
+  EXPECT_EQ(
+      errorOf(R"({"tensor_parallel": {"tp_size": 2, "autotp_size": 4}})").code,
+      "H0104");
+  EXPECT_EQ(errorOf(R"({"pipeline": {"stages": 0}})").code, "H0110");
+  Flags flags;
+  flags.mesh = "tensor=2";
+  ResolvedSettings settings =
+      resolve(R"({"tensor_parallel": {"autotp_size": 4}})", flags);
+  EXPECT_EQ(settings.values.tensor, 2);
+  EXPECT_EQ(verdictOn("tensor_parallel.autotp_size", settings), "overridden");
+}
+
+TEST_F(ConfigTest, TypesOfCommunication) {
+  EXPECT_EQ(resolve("{}").values.communicationType, "");
+  EXPECT_EQ(resolve(R"({"communication_data_type": "FP16"})")
+                .values.communicationType,
+            "fp16");
+  EXPECT_EQ(resolve(R"({"communication_data_type": "bfp16"})")
+                .values.communicationType,
+            "bf16");
+  EXPECT_EQ(errorOf(R"({"communication_data_type": "fp8"})").code, "H0114");
+  // With sequence parallelism the type has a key of its own, and fp32 is its
+  // default.
+  ResolvedSettings settings = resolve(
+      R"({"sequence_parallel_size": 2, "communication_data_type": "bf16"})");
+  EXPECT_EQ(settings.values.communicationType, "fp32");
+  EXPECT_EQ(verdictOn("communication_data_type", settings), "overridden");
+  EXPECT_EQ(verdictOn("sequence_parallel_size", settings), "applied");
+  EXPECT_EQ(resolve(R"({"sequence_parallel_size": 2,
+                        "seq_parallel_communication_data_type": "bf16"})")
+                .values.communicationType,
+            "bf16");
+  settings = resolve(R"({"seq_parallel_communication_data_type": "bf16"})");
+  EXPECT_EQ(settings.values.communicationType, "");
+  EXPECT_EQ(verdictOn("seq_parallel_communication_data_type", settings),
+            "no meaning here");
+}
+
 TEST_F(ConfigTest, IntegersMayBeWrittenAsFloats) {
   EXPECT_EQ(resolve(R"({"train_batch_size": 8.0})").values.batch, 8);
   EXPECT_EQ(errorOf(R"({"train_batch_size": 8.5})").code, "H0105");

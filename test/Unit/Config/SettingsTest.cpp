@@ -99,8 +99,67 @@ TEST_F(ConfigTest, MeshFlag) {
   for (const char *bad : {"", "data", "data=", "data=0", "data=x", "data=-1",
                           "data=1,data=1", "rows=1", "data=1,"})
     EXPECT_EQ(codeOf(bad), "H0114") << bad;
-  for (const char *many : {"data=2", "tensor=2", "expert=2", "seq=4,pipe=2"})
-    EXPECT_EQ(codeOf(many), "H0115") << many;
+  for (const char *many : {"data=2", "tensor=2", "seq=4,pipe=2"})
+    EXPECT_EQ(codeOf(many), "") << many;
+  EXPECT_EQ(codeOf("expert=2"), "H0115");
+}
+
+TEST_F(ConfigTest, BatchIsOverDataRanks) {
+  Flags flags;
+  flags.mesh = "data=2,tensor=2";
+  flags.batch = 32;
+  flags.accumulate = 4;
+  expectTriple(resolve("{}", flags), {0, 0, 0, 32, 4, 4});
+  flags.batch = 12;
+  EXPECT_EQ(errorOf("{}", flags).code, "H0109");
+}
+
+TEST_F(ConfigTest, AxesByMegatronsNames) {
+  Flags flags;
+  flags.tensor = 4;
+  flags.pipe = 2;
+  flags.distributedOptimizer = true;
+  Settings values = resolve("{}", flags).values;
+  EXPECT_EQ(values.tensor, 4);
+  EXPECT_EQ(values.pipe, 2);
+  EXPECT_EQ(values.zero, 1);
+  flags.mesh = "tensor=4";
+  EXPECT_EQ(errorOf("{}", flags).code, "");
+  flags.mesh = "tensor=2";
+  EXPECT_EQ(errorOf("{}", flags).code, "H0114");
+  flags.mesh.reset();
+  flags.zero = 2;
+  EXPECT_EQ(resolve("{}", flags).values.zero, 2);
+  flags.zero = 0;
+  EXPECT_EQ(errorOf("{}", flags).code, "H0114");
+  flags.zero.reset();
+  flags.tensor = 0;
+  EXPECT_EQ(errorOf("{}", flags).code, "H0110");
+}
+
+TEST_F(ConfigTest, FlagsOfParallelism) {
+  Flags flags;
+  flags.virtualStages = 2;
+  flags.pipelineLayout = "3,3";
+  flags.sequenceParallel = true;
+  flags.collectives = "library";
+  flags.communicationType = "bf16";
+  Settings values = resolve("{}", flags).values;
+  EXPECT_EQ(values.virtualStages, 2);
+  EXPECT_EQ(values.pipelineLayout, "3,3");
+  EXPECT_TRUE(values.sequenceParallel);
+  EXPECT_EQ(values.collectives, "library");
+  EXPECT_EQ(values.communicationType, "bf16");
+  flags.collectives = "nccl";
+  EXPECT_EQ(errorOf("{}", flags).code, "H0114");
+  flags.collectives.reset();
+  flags.communicationType = "fp8";
+  EXPECT_EQ(errorOf("{}", flags).code, "H0114");
+  flags.communicationType.reset();
+  flags.context = "ring";
+  EXPECT_EQ(errorOf("{}", flags).code, "H0108");
+  flags.context = "tree";
+  EXPECT_EQ(errorOf("{}", flags).code, "H0114");
 }
 
 TEST(Settings, ByteSizes) {

@@ -1,0 +1,43 @@
+//===- Parallel.h - Whether a mesh fits model and cluster -------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_IMPORT_PARALLEL_H
+#define HEDDLE_IMPORT_PARALLEL_H
+
+#include "heddle/Import/ModelSpec.h"
+
+namespace heddle::config {
+
+/// Settles what follows from the mesh and the model: several virtual stages
+/// mean the schedule interleaved, and one pipeline stage has no schedule.
+/// Throws H0115 when tokens or heads do not divide by the ranks that split
+/// them, H0119 when there are more stages than layers, H0111 when there is no
+/// such schedule, H0118 when a plan of several ranks cannot keep a value.
+void settleParallel(ResolvedSettings &settings, const ModelSpec &spec);
+
+/// The machines that a plan is for, as a cluster file describes them.
+struct Cluster {
+  std::string file;
+  std::string name;
+  int64_t nodes = 1, ranksPerNode = 1;
+  SourceLocation nodesLocation, ranksLocation;
+  std::vector<ExplainRow> rows; ///< A verdict on every key.
+  int64_t ranks() const { return nodes * ranksPerNode; }
+};
+
+/// Reads a cluster file (docs/configuration.md). Throws H0101 to H0107 for what
+/// is not one, H0110 for numbers that are out of range.
+Cluster readCluster(const std::string &path);
+
+/// Throws H0227 when the mesh has more ranks than the cluster, or when tensor
+/// ranks, which speak with each other in every layer, are on several nodes.
+void checkCluster(const Settings &settings, const Cluster &cluster);
+
+} // namespace heddle::config
+
+#endif // HEDDLE_IMPORT_PARALLEL_H

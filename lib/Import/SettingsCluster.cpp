@@ -1,0 +1,142 @@
+//===- SettingsCluster.cpp - Whether a mesh fits a cluster ----------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Import/Parallel.h"
+#include "heddle/runtime/io/Json.h"
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+using namespace heddle;
+using namespace heddle::config;
+
+namespace {
+
+/// Reads a cluster file and writes a row for every leaf.
+class ClusterReader {
+public:
+  explicit ClusterReader(Cluster &cluster) : cluster(cluster) {}
+  void read(const io::JsonValue &root);
+
+private:
+  void requireKeys(const io::JsonValue &object,
+                   const std::vector<std::string> &known);
+  void addRow(const io::JsonValue &value, bool isApplied,
+              const std::string &why);
+  int64_t readCount(const io::JsonValue &root, const std::string &key,
+                    SourceLocation &location);
+  void readLink(const io::JsonValue &link);
+  Cluster &cluster;
+};
+
+} // namespace
+
+void ClusterReader::requireKeys(const io::JsonValue &object,
+                                const std::vector<std::string> &known) {
+  std::string all;
+  for (const std::string &key : known)
+    all += " " + key;
+  for (const io::JsonMember &member : object.members())
+    if (std::find(known.begin(), known.end(), member.key) == known.end()) {
+      std::string near = closestMatch(member.key, known);
+      fail("H0107", "unknown key \"" + member.key + "\" in a cluster file",
+           near.empty() ? "remove it; known here:" + all
+                        : "did you mean \"" + near + "\"?",
+           member.keyLocation());
+    }
+}
+
+void ClusterReader::addRow(const io::JsonValue &value, bool isApplied,
+                           const std::string &why) {
+  SourceLocation place = value.location();
+  cluster.rows.push_back({value.path(), value.toJson().dump(),
+                          place.file + ":" + std::to_string(place.line),
+                          isApplied ? "applied" : "no meaning here", why});
+}
+
+int64_t ClusterReader::readCount(const io::JsonValue &root,
+                                 const std::string &key,
+                                 SourceLocation &location) {
+  const io::JsonValue &value = root.at(key);
+  int64_t count = value.asInteger();
+  if (count < 1 || count > 1000000)
+    value.fail("H0110",
+               "\"" + key + "\" is " + std::to_string(count) +
+                   ", which is out of range",
+               "give a whole number from 1");
+  location = value.location();
+  addRow(value, true, "");
+  return count;
+}
+
+void ClusterReader::readLink(const io::JsonValue &link) {
+  requireKeys(link, {"bandwidth", "latency_us"});
+  const io::JsonValue &bandwidth = link.at("bandwidth");
+  std::optional<int64_t> bytes = parseByteSize(bandwidth.asString());
+  if (!bytes || *bytes == 0)
+    bandwidth.fail("H0110",
+                   "\"" + bandwidth.path() + "\" is " + bandwidth.describe(),
+                   "give the bytes of a second as 400GiB or 1.5MiB");
+  addRow(bandwidth, false, "the mesh is the user's choice");
+  const io::JsonValue &latency = link.at("latency_us");
+  if (!(latency.asNumber() >= 0))
+    latency.fail("H0110", "\"" + latency.path() + "\" is " + latency.describe(),
+                 "give microseconds from 0");
+  addRow(latency, false, "the mesh is the user's choice");
+}
+
+void ClusterReader::read(const io::JsonValue &root) {
+  if (!root.isObject())
+    root.failType("an object");
+  requireKeys(root,
+              {"name", "nodes", "ranks_per_node", "intra_node", "inter_node"});
+  cluster.name = root.stringOr("name", cluster.file);
+  cluster.nodes = readCount(root, "nodes", cluster.nodesLocation);
+  cluster.ranksPerNode =
+      readCount(root, "ranks_per_node", cluster.ranksLocation);
+  for (const char *key : {"intra_node", "inter_node"})
+    if (const io::JsonValue *link = root.findNonNull(key))
+      readLink(*link);
+}
+
+Cluster config::readCluster(const std::string &path) {
+  Cluster cluster;
+  cluster.file = path;
+  ClusterReader(cluster).read(io::parseJsonFile(path, io::configJsonCodes));
+  return cluster;
+}
+
+void config::checkCluster(const Settings &settings, const Cluster &cluster) {
+  int64_t ranks =
+      settings.data * settings.tensor * settings.pipe * settings.sequence;
+  if (ranks > cluster.ranks())
+    fail("H0227",
+         "a mesh of " + std::to_string(ranks) + " ranks does not fit " +
+             cluster.name + ": " + std::to_string(cluster.nodes) +
+             " nodes of " + std::to_string(cluster.ranksPerNode) +
+             " ranks are " + std::to_string(cluster.ranks()),
+         "make the product of --mesh " + std::to_string(cluster.ranks()) +
+             " or less",
+         cluster.nodesLocation);
+  std::string node =
+      "a node of " + std::to_string(cluster.ranksPerNode) + " ranks";
+  std::string tensor = "tensor=" + std::to_string(settings.tensor);
+  if (settings.tensor > cluster.ranksPerNode)
+    fail("H0227", tensor + " does not fit " + node,
+         "use tensor=" + std::to_string(cluster.ranksPerNode) +
+             " or less, and more of data, pipe or seq",
+         cluster.ranksLocation);
+  // Tensor ranks follow each other, so nodes hold whole groups or cut one.
+  if (ranks > cluster.ranksPerNode &&
+      cluster.ranksPerNode % settings.tensor != 0)
+    fail("H0227",
+         tensor + " does not divide " + node +
+             ": a group would be on two nodes",
+         "use a tensor size that divides " +
+             std::to_string(cluster.ranksPerNode),
+         cluster.ranksLocation);
+}

@@ -1,0 +1,176 @@
+//===- SettingsParallel.cpp - Whether a mesh fits the model ---------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Import/Parallel.h"
+#include <algorithm>
+
+using namespace heddle;
+using namespace heddle::config;
+
+namespace {
+
+/// The sizes of a family that ranks split.
+struct SplitSizes {
+  int64_t layers = 1, heads = 1;
+};
+
+SplitSizes splitSizes(const ModelSpec &spec) {
+  return std::visit(
+      [](const auto &shape) -> SplitSizes {
+        using T = std::decay_t<decltype(shape)>;
+        if constexpr (std::is_same_v<T, std::monostate>)
+          return {};
+        else
+          return {shape.layers, shape.heads};
+      },
+      spec.architecture);
+}
+
+/// The checks of one mesh and model.
+class ParallelCheck {
+public:
+  ParallelCheck(ResolvedSettings &settings, const ModelSpec &spec)
+      : settings(settings), values(settings.values), sizes(splitSizes(spec)) {}
+  void settleSchedule();
+  void checkStages() const;
+  void checkTokens() const;
+  void checkKeep() const;
+
+private:
+  [[noreturn]] void failAt(const char *code, const char *key,
+                           const std::string &message,
+                           const std::string &help) const {
+    auto origin = settings.origins.find(key);
+    fail(code, message, help,
+         origin == settings.origins.end() ? SourceLocation()
+                                          : origin->second.location);
+  }
+  /// Takes back what was given for a pipeline, and says so.
+  template <typename T>
+  void drop(const char *key, T Settings::*member, const std::string &shown);
+
+  ResolvedSettings &settings;
+  Settings &values;
+  SplitSizes sizes;
+};
+
+/// The sizes up to `most` that divide `size`, as "1, 2 or 4".
+std::string divisorsOf(int64_t size, int64_t most) {
+  std::vector<std::string> all;
+  for (int64_t divisor = 1; divisor <= std::min(size, most); ++divisor)
+    if (size % divisor == 0)
+      all.push_back(std::to_string(divisor));
+  std::string text;
+  for (size_t i = 0; i < all.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == all.size() ? " or " : ", ") + all[i];
+  return text;
+}
+
+} // namespace
+
+template <typename T>
+void ParallelCheck::drop(const char *key, T Settings::*member,
+                         const std::string &shown) {
+  auto origin = settings.origins.find(key);
+  if (values.*member == Settings().*member || origin == settings.origins.end())
+    return;
+  settings.rows.push_back({key, shown, origin->second.describe(),
+                           "no meaning here", "one pipeline stage"});
+  values.*member = Settings().*member;
+  settings.setOrigin(key, {Origin::Kind::Derived, "pipe = 1", {}});
+}
+
+void ParallelCheck::settleSchedule() {
+  if (values.pipe == 1) {
+    drop("schedule", &Settings::schedule, values.schedule);
+    drop("virtual_stages", &Settings::virtualStages,
+         std::to_string(values.virtualStages));
+    drop("pipeline_layout", &Settings::pipelineLayout, values.pipelineLayout);
+    return;
+  }
+  if (values.virtualStages > 1 && !settings.origins.count("schedule")) {
+    values.schedule = "interleaved";
+    settings.setOrigin("schedule",
+                       {Origin::Kind::Derived, "virtual_stages", {}});
+  }
+}
+
+void ParallelCheck::checkStages() const {
+  if (values.pipe == 1)
+    return;
+  int64_t stages = values.pipe * values.virtualStages;
+  bool interleaved = values.schedule == "interleaved";
+  if (interleaved && values.virtualStages < 2)
+    failAt("H0111", "schedule",
+           "the schedule interleaved needs 2 or more virtual stages per rank",
+           "add --virtual-stages 2, or use --schedule 1f1b");
+  if (!interleaved && values.virtualStages > 1)
+    failAt("H0111", "virtual_stages",
+           "the schedule " + values.schedule +
+               " has 1 virtual stage per rank, "
+               "not " +
+               std::to_string(values.virtualStages),
+           "use --schedule interleaved, or leave out --virtual-stages");
+  if (interleaved && values.accumulate % values.pipe != 0)
+    failAt("H0111", "accumulate",
+           "the schedule interleaved runs micro-batches in groups of pipe = " +
+               std::to_string(values.pipe) + ", and there are " +
+               std::to_string(values.accumulate),
+           "give --accumulate a multiple of " + std::to_string(values.pipe) +
+               ", or use --schedule 1f1b");
+  if (stages > sizes.layers)
+    failAt("H0119", "pipe",
+           std::to_string(stages) + " stages (" + std::to_string(values.pipe) +
+               " ranks along pipe, " + std::to_string(values.virtualStages) +
+               " for each) for " + std::to_string(sizes.layers) + " layers",
+           "at most " + std::to_string(sizes.layers) + " are possible");
+}
+
+void ParallelCheck::checkTokens() const {
+  int64_t heads = sizes.heads / values.tensor;
+  if (values.seq % values.sequence != 0)
+    failAt("H0115", "sequence",
+           "rows of " + std::to_string(values.seq) +
+               " tokens cannot be split over seq=" +
+               std::to_string(values.sequence),
+           "give --seq a multiple of " + std::to_string(values.sequence) +
+               ", or seq=" + divisorsOf(values.seq, 16));
+  if (values.sequence > 1 &&
+      (sizes.heads % values.tensor != 0 || heads % values.sequence != 0))
+    failAt("H0115", "sequence",
+           "ulysses gives every rank whole heads: " +
+               std::to_string(sizes.heads) + " heads cannot be split over " +
+               "tensor=" + std::to_string(values.tensor) +
+               " x seq=" + std::to_string(values.sequence),
+           "make tensor x seq one of " + divisorsOf(sizes.heads, sizes.heads));
+  int64_t tokens = values.seq / values.sequence;
+  if (values.sequenceParallel && tokens % values.tensor != 0)
+    failAt("H0115", "sequence_parallel",
+           "sequence_parallel splits the " + std::to_string(tokens) +
+               " tokens of a rank over tensor=" + std::to_string(values.tensor),
+           "use tensor=" + divisorsOf(tokens, 16) +
+               ", or leave out --sequence-parallel");
+}
+
+void ParallelCheck::checkKeep() const {
+  int64_t ranks = values.data * values.tensor * values.pipe * values.sequence;
+  for (const std::string &name : values.keep)
+    if (ranks > 1 && name != "grads")
+      failAt("H0118", "keep",
+             "--keep: \"" + name + "\" is kept by plans of one rank only; " +
+                 "this mesh has " + std::to_string(ranks),
+             "keep only grads, or leave out --mesh");
+}
+
+void config::settleParallel(ResolvedSettings &settings, const ModelSpec &spec) {
+  ParallelCheck check(settings, spec);
+  check.settleSchedule();
+  check.checkStages();
+  check.checkTokens();
+  check.checkKeep();
+}

@@ -1,0 +1,152 @@
+//===- ParallelTest.cpp - Meshes of models and clusters -------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Import/Parallel.h"
+#include "ConfigFixture.h"
+
+using namespace heddle;
+using namespace heddle::config;
+
+namespace {
+
+/// A model of 4 layers and 6 heads.
+class ParallelTest : public ConfigTest {
+protected:
+  ParallelTest() {
+    Gpt2Config shape;
+    shape.layers = 4;
+    shape.heads = 6;
+    spec.architecture = shape;
+    flags.seq = 64;
+  }
+  ResolvedSettings settle(const std::string &json = "{}") {
+    ResolvedSettings settings = resolve(json, flags);
+    settleParallel(settings, spec);
+    return settings;
+  }
+  Diagnostic failure() {
+    try {
+      settle();
+    } catch (const UserError &error) {
+      return error.diagnostic;
+    }
+    return {};
+  }
+  std::string codeOf(const std::string &mesh) {
+    flags.mesh = mesh;
+    return failure().code;
+  }
+  std::string codeOnCluster(const std::string &mesh, const std::string &json) {
+    flags.mesh = mesh;
+    Settings values = resolve("{}", flags).values;
+    std::ofstream(path) << json;
+    try {
+      checkCluster(values, readCluster(path));
+    } catch (const UserError &error) {
+      message = error.diagnostic.message;
+      return error.diagnostic.code;
+    }
+    return "";
+  }
+  ModelSpec spec;
+  Flags flags;
+  std::string message;
+};
+
+} // namespace
+
+TEST_F(ParallelTest, StagesAndLayers) {
+  EXPECT_EQ(codeOf("pipe=4"), "");
+  EXPECT_EQ(codeOf("pipe=5"), "H0119");
+  EXPECT_EQ(failure().help, "at most 4 are possible");
+  flags.virtualStages = 2;
+  flags.accumulate = 8;
+  EXPECT_EQ(codeOf("pipe=2"), "");
+  EXPECT_EQ(codeOf("pipe=4"), "H0119");
+}
+
+TEST_F(ParallelTest, VirtualStagesMeanInterleaved) {
+  flags.mesh = "pipe=2";
+  flags.virtualStages = 2;
+  flags.accumulate = 2;
+  ResolvedSettings settings = settle();
+  EXPECT_EQ(settings.values.schedule, "interleaved");
+  EXPECT_EQ(settings.origins.at("schedule").describe(), "from virtual_stages");
+  flags.accumulate = 3;
+  EXPECT_EQ(failure().code, "H0111");
+  flags.accumulate = 2;
+  flags.schedule = "zb-h1";
+  EXPECT_EQ(failure().code, "H0111");
+  flags.virtualStages.reset();
+  EXPECT_EQ(failure().code, "");
+  flags.schedule = "interleaved";
+  EXPECT_EQ(failure().code, "H0111");
+}
+
+TEST_F(ParallelTest, OneStageHasNoSchedule) {
+  flags.schedule = "interleaved";
+  flags.virtualStages = 2;
+  flags.pipelineLayout = "4";
+  ResolvedSettings settings = settle();
+  EXPECT_EQ(settings.values.schedule, "1f1b");
+  EXPECT_EQ(settings.values.virtualStages, 1);
+  EXPECT_EQ(settings.values.pipelineLayout, "");
+  for (const char *key : {"schedule", "virtual_stages", "pipeline_layout"})
+    EXPECT_EQ(verdictOn(key, settings), "no meaning here") << key;
+}
+
+TEST_F(ParallelTest, TokensAndHeads) {
+  EXPECT_EQ(codeOf("seq=2"), "");
+  EXPECT_EQ(codeOf("seq=3"), "H0115");
+  EXPECT_NE(failure().help.find("seq=1, 2, 4, 8 or 16"), std::string::npos);
+  // 64 tokens divide by 4, 6 heads do not.
+  EXPECT_EQ(codeOf("seq=4"), "H0115");
+  EXPECT_EQ(codeOf("seq=2,tensor=3"), "");
+  EXPECT_EQ(codeOf("seq=2,tensor=2"), "H0115");
+  flags.sequenceParallel = true;
+  EXPECT_EQ(codeOf("tensor=2"), "");
+  EXPECT_EQ(codeOf("tensor=3"), "H0115");
+}
+
+TEST_F(ParallelTest, WhatSeveralRanksKeep) {
+  flags.keep = {"logits", "h.1"};
+  EXPECT_EQ(codeOf("data=1"), "");
+  EXPECT_EQ(codeOf("data=2"), "H0118");
+  flags.keep = {"grads"};
+  EXPECT_EQ(codeOf("data=2"), "");
+}
+
+TEST_F(ParallelTest, Clusters) {
+  const std::string file =
+      R"({"name": "two", "nodes": 2, "ranks_per_node": 8,
+          "intra_node": {"bandwidth": "100GiB", "latency_us": 2},
+          "inter_node": {"bandwidth": "10GiB", "latency_us": 5.5}})";
+  EXPECT_EQ(codeOnCluster("tensor=8,data=2", file), "");
+  EXPECT_EQ(codeOnCluster("tensor=16", file), "H0227");
+  EXPECT_EQ(message, "tensor=16 does not fit a node of 8 ranks");
+  EXPECT_EQ(codeOnCluster("data=32", file), "H0227");
+  EXPECT_EQ(codeOnCluster("tensor=3,data=5", file), "H0227");
+  // All of it is on one node.
+  EXPECT_EQ(codeOnCluster("tensor=3,data=2", file), "");
+}
+
+TEST_F(ParallelTest, BadClusterFiles) {
+  for (const auto &[json, code] :
+       std::vector<std::pair<const char *, const char *>>{
+           {R"([])", "H0105"},
+           {R"({"nodes": 2})", "H0106"},
+           {R"({"nodes": 0, "ranks_per_node": 8})", "H0110"},
+           {R"({"node": 1, "ranks_per_node": 8})", "H0107"},
+           {R"({"nodes": 1, "ranks_per_node": 1,
+                "intra_node": {"bandwidth": "fast", "latency_us": 1}})",
+            "H0110"},
+           {R"({"nodes": 1, "ranks_per_node": 1,
+                "intra_node": {"bandwidth": "1GiB", "latency_us": -1}})",
+            "H0110"}})
+    EXPECT_EQ(codeOnCluster("data=1", json), code) << json;
+}
