@@ -4,18 +4,18 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Reads a hostfile as DeepSpeed does and starts the ranks; a plan for one rank
-// on this machine is executed in place.
+// Starts the ranks of a binary as DeepSpeed's launcher would. One rank on this
+// machine is executed in place.
 //
 //===----------------------------------------------------------------------===//
 
+#include "LaunchRanks.h"
 #include "Verbs.h"
-#include "heddle/runtime/io/File.h"
+#include "heddle/runtime/core/Loader.h"
+#include "heddle/runtime/io/Diagnostic.h"
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <map>
-#include <set>
 #include <sstream>
 #include <unistd.h>
 
@@ -24,144 +24,71 @@ using namespace heddle::driver;
 
 namespace {
 
-struct Host {
-  std::string name;
-  std::set<int64_t> slots;
-};
-
 struct RunFlags {
-  std::string hostfile, include, exclude, binary;
+  std::string hostfile, include, exclude, ssh = "ssh", binary, masterAddress;
+  int64_t masterPort = 0;
   std::vector<std::string> arguments;
 };
 
 } // namespace
 
-[[noreturn]] static void failLine(const std::string &path, int64_t line,
-                                  const std::string &message) {
-  fail("H0122", message, "write one host a line, as: worker-1 slots=4",
-       {path, line, 1});
+/// The ranks of its plan; 0 for a program that carries none, as a script that
+/// starts the binary.
+static int64_t ranksOf(const std::string &binary) {
+  try {
+    return rt::readBinary(binary).plan.mesh.ranks();
+  } catch (const UserError &error) {
+    if (error.diagnostic.code != "H0381")
+      throw;
+  }
+  return 0;
 }
 
-/// Lines `HOST slots=N`; `#` begins a comment.
-static std::vector<Host> readHostfile(const std::string &path) {
-  std::istringstream text(io::readText(path, "H0101"));
-  std::vector<Host> hosts;
-  std::string line;
-  for (int64_t number = 1; std::getline(text, line); ++number) {
-    std::istringstream words(line.substr(0, line.find('#')));
-    std::string name, slots, rest;
-    if (!(words >> name))
-      continue;
-    if (!(words >> slots) || slots.rfind("slots=", 0) != 0 || words >> rest)
-      failLine(path, number, "not a line of a hostfile");
-    std::string count = slots.substr(6);
-    if (count.empty() || count.size() > 4 ||
-        count.find_first_not_of("0123456789") != std::string::npos ||
-        std::stoll(count) < 1)
-      failLine(path, number, "slots must be a number from 1");
-    for (const Host &host : hosts)
-      if (host.name == name)
-        failLine(path, number, "the host " + name + " is given twice");
-    Host host{name, {}};
-    for (int64_t slot = 0; slot < std::stoll(count); ++slot)
-      host.slots.insert(slot);
-    hosts.push_back(std::move(host));
-  }
-  if (hosts.empty())
-    fail("H0122", "the hostfile has no host",
-         "write one host a line, as: worker-1 slots=4", {path, 0, 0});
-  return hosts;
+[[noreturn]] static void failStart(const std::string &binary) {
+  fail("H0381", binary + " cannot be started: " + std::strerror(errno),
+       "give the path of a compiled binary");
 }
 
-/// `h1@h2:0,2` as host to slots; an empty set means all of them.
-static std::map<std::string, std::set<int64_t>>
-parseFilter(const std::string &flag, const std::string &filter,
-            const std::vector<Host> &hosts) {
-  std::map<std::string, std::set<int64_t>> result;
-  std::istringstream parts(filter);
-  std::string part;
-  while (std::getline(parts, part, '@')) {
-    size_t colon = part.find(':');
-    std::string name = part.substr(0, colon);
-    auto host = std::find_if(hosts.begin(), hosts.end(),
-                             [&](const Host &h) { return h.name == name; });
-    if (host == hosts.end())
-      fail("H0122", flag + ": no host \"" + name + "\" in the hostfile",
-           "name hosts of the hostfile, as worker-0@worker-1:0,2");
-    std::set<int64_t> &slots = result[name];
-    if (colon == std::string::npos)
-      continue;
-    std::istringstream numbers(part.substr(colon + 1));
-    std::string number;
-    while (std::getline(numbers, number, ',')) {
-      bool valid = !number.empty() && number.size() <= 4 &&
-                   number.find_first_not_of("0123456789") == std::string::npos;
-      if (!valid || !host->slots.count(std::stoll(number)))
-        fail("H0122", flag + ": " + name + " has no slot \"" + number + "\"",
-             "its slots are 0 to " + std::to_string(host->slots.size() - 1));
-      slots.insert(std::stoll(number));
-    }
-  }
-  return result;
-}
-
-static void applyFilters(const RunFlags &flags, std::vector<Host> &hosts) {
-  if (!flags.include.empty()) {
-    auto kept = parseFilter("--include", flags.include, hosts);
-    for (Host &host : hosts) {
-      auto found = kept.find(host.name);
-      if (found == kept.end())
-        host.slots.clear();
-      else if (!found->second.empty())
-        host.slots = found->second;
-    }
-  }
-  if (!flags.exclude.empty()) {
-    auto removed = parseFilter("--exclude", flags.exclude, hosts);
-    for (Host &host : hosts) {
-      auto found = removed.find(host.name);
-      if (found == removed.end())
-        continue;
-      if (found->second.empty())
-        host.slots.clear();
-      for (int64_t slot : found->second)
-        host.slots.erase(slot);
-    }
-  }
-  hosts.erase(std::remove_if(hosts.begin(), hosts.end(),
-                             [](const Host &h) { return h.slots.empty(); }),
-              hosts.end());
-}
-
-static bool isThisMachine(const std::string &name) {
-  char self[256] = {};
-  gethostname(self, sizeof(self) - 1);
-  return name == "localhost" || name == "127.0.0.1" || name == self;
+/// Becomes the command; returns only by throwing.
+[[noreturn]] static void become(const std::vector<std::string> &command) {
+  std::vector<char *> words;
+  for (const std::string &word : command)
+    words.push_back(const_cast<char *>(word.c_str()));
+  words.push_back(nullptr);
+  execv(words[0], words.data());
+  failStart(command.front());
 }
 
 static int runBinary(const RunFlags &flags) {
-  if (!flags.hostfile.empty()) {
-    std::vector<Host> hosts = readHostfile(flags.hostfile);
-    applyFilters(flags, hosts);
-    size_t slots = 0;
-    for (const Host &host : hosts)
-      slots += host.slots.size();
-    if (slots != 1)
-      fail("H0115",
-           "the hostfile gives " + std::to_string(slots) +
-               " slots: plans are made for one rank",
-           "choose one with --include HOST:0");
-    if (!isThisMachine(hosts.front().name))
-      fail("H0115", hosts.front().name + " is not this machine",
-           "start heddle run there, or include localhost");
+  LaunchRequest request;
+  bool isBare = flags.binary.find('/') == std::string::npos;
+  request.command = {(isBare ? "./" : "") + flags.binary};
+  request.command.insert(request.command.end(), flags.arguments.begin(),
+                         flags.arguments.end());
+  if (access(request.command.front().c_str(), X_OK) != 0)
+    failStart(flags.binary);
+  int64_t ranks = ranksOf(request.command.front());
+  std::vector<Host> hosts;
+  if (flags.hostfile.empty()) {
+    hosts = {{"localhost", {}}};
+    for (int64_t slot = 0; slot < std::max<int64_t>(1, ranks); ++slot)
+      hosts.front().slots.push_back(slot);
+  } else {
+    hosts = readHostfile(flags.hostfile);
   }
-  std::vector<char *> arguments = {const_cast<char *>(flags.binary.c_str())};
-  for (const std::string &argument : flags.arguments)
-    arguments.push_back(const_cast<char *>(argument.c_str()));
-  arguments.push_back(nullptr);
-  execv(flags.binary.c_str(), arguments.data());
-  fail("H0381", flags.binary + " cannot be started: " + std::strerror(errno),
-       "give the path of a compiled binary");
+  filterHosts(flags.include, flags.exclude, hosts);
+  request.ranks = placeRanks(hosts, ranks);
+  if (request.ranks.size() == 1 && isThisMachine(request.ranks.front().host))
+    become(request.command);
+  std::istringstream words(flags.ssh);
+  request.ssh.clear();
+  for (std::string word; words >> word;)
+    request.ssh.push_back(word);
+  if (request.ssh.empty())
+    fail("H0113", "--ssh: there is no command", "leave it out for ssh");
+  request.masterAddress = flags.masterAddress;
+  request.masterPort = flags.masterPort;
+  return launchRanks(request);
 }
 
 void driver::addRunVerb(CLI::App &app, Action &action) {
@@ -170,12 +97,21 @@ void driver::addRunVerb(CLI::App &app, Action &action) {
   verb->add_option("--hostfile", flags->hostfile,
                    "Hosts and slots, as DeepSpeed's")
       ->default_str("this machine");
-  auto *include = verb->add_option("--include", flags->include,
+  auto *include = verb->add_option("-i,--include", flags->include,
                                    "Hosts and slots to use, as h1@h2:0,2")
                       ->default_str("all");
-  verb->add_option("--exclude", flags->exclude, "Hosts and slots not to use")
+  verb->add_option("-e,--exclude", flags->exclude, "Hosts and slots not to use")
       ->default_str("none")
       ->excludes(include);
+  verb->add_option("--ssh", flags->ssh,
+                   "Command that takes a host and a command line");
+  verb->add_option("--master-addr,--master_addr", flags->masterAddress,
+                   "Where the ranks meet")
+      ->default_str("rank 0's host");
+  verb->add_option("--master-port,--master_port", flags->masterPort,
+                   "The port at which they meet")
+      ->check(CLI::Range(1, 65535))
+      ->default_str("a free one here, 29500 on several hosts");
   verb->add_option("BINARY", flags->binary, "A compiled binary")
       ->required()
       ->default_str("");

@@ -1,0 +1,444 @@
+//===- LaunchRanks.cpp - Starts the ranks of a job ------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "LaunchRanks.h"
+#include "heddle/runtime/io/Diagnostic.h"
+#include <algorithm>
+#include <arpa/inet.h>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <netinet/in.h>
+#include <optional>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <utility>
+
+using namespace heddle;
+using namespace heddle::driver;
+
+namespace fs = std::filesystem;
+
+using Variables = std::vector<std::pair<std::string, std::string>>;
+using Clock = std::chrono::steady_clock;
+
+/// How long ranks may take to notice that another failed, and to end after
+/// SIGTERM, before they are killed.
+static constexpr std::chrono::seconds graceToNotice(3), graceToEnd(5);
+
+//===----------------------------------------------------------------------===//
+// The environment
+//===----------------------------------------------------------------------===//
+
+/// Variables of other launchers, which a rank would take for its own.
+static constexpr const char *otherLaunchers[] = {
+    "OMPI_COMM_WORLD_RANK", "PMI_RANK", "TORCHELASTIC_RUN_ID"};
+
+/// A port that nobody listens at on this machine; 29500 when none is told.
+static int64_t freePort() {
+  int64_t port = 29500;
+  int handle = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (handle < 0)
+    return port;
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  auto *plain = reinterpret_cast<sockaddr *>(&address);
+  if (bind(handle, plain, size) == 0 && getsockname(handle, plain, &size) == 0)
+    port = ntohs(address.sin_port);
+  close(handle);
+  return port;
+}
+
+/// The variables that all ranks have in common: where they meet, and how many
+/// they are.
+static Variables commonVariables(const LaunchRequest &request) {
+  bool allHere = std::all_of(
+      request.ranks.begin(), request.ranks.end(),
+      [](const Placement &rank) { return isThisMachine(rank.host); });
+  std::string address = request.masterAddress;
+  int64_t port = request.masterPort;
+  if (address.empty() && allHere)
+    address = "127.0.0.1";
+  if (address.empty()) {
+    const std::string &first = request.ranks.front().host;
+    char self[256] = {};
+    gethostname(self, sizeof(self) - 1);
+    address = isThisMachine(first) ? self : first.substr(first.find('@') + 1);
+  }
+  if (port == 0)
+    port = allHere ? freePort() : 29500;
+  return {{"MASTER_ADDR", address},
+          {"MASTER_PORT", std::to_string(port)},
+          {"WORLD_SIZE", std::to_string(request.ranks.size())}};
+}
+
+static void addRankVariables(const Placement &placement, size_t rank,
+                             Variables &variables) {
+  std::string slots;
+  for (int64_t slot : placement.slots)
+    slots += (slots.empty() ? "" : ",") + std::to_string(slot);
+  variables.insert(variables.end(),
+                   {{"RANK", std::to_string(rank)},
+                    {"LOCAL_RANK", std::to_string(placement.localRank)},
+                    {"LOCAL_WORLD_SIZE", std::to_string(placement.localSize)},
+                    {"CUDA_VISIBLE_DEVICES", slots}});
+}
+
+/// What DeepSpeed's launcher carries to other machines: variables of the
+/// communication libraries, and the lines of `.deepspeed_env` here or at home.
+static Variables carriedVariables() {
+  Variables variables;
+  auto add = [&](const std::string &line) {
+    size_t equals = line.find('=');
+    if (equals != std::string::npos && equals > 0)
+      variables.emplace_back(line.substr(0, equals), line.substr(equals + 1));
+  };
+  for (char **entry = environ; *entry; ++entry)
+    for (const char *prefix : {"NCCL", "UCX"})
+      if (std::strncmp(*entry, prefix, std::strlen(prefix)) == 0)
+        add(*entry);
+  const char *home = std::getenv("HOME");
+  for (const std::string &folder :
+       {std::string("."), std::string(home ? home : ".")}) {
+    std::ifstream file(fs::path(folder) / ".deepspeed_env");
+    if (!file)
+      continue;
+    for (std::string line; std::getline(file, line);)
+      add(line);
+    break;
+  }
+  return variables;
+}
+
+static std::string quote(const std::string &text) {
+  std::string result = "'";
+  for (char c : text)
+    result += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return result + "'";
+}
+
+std::string driver::remoteCommand(const std::string &directory,
+                                  const Variables &variables,
+                                  const std::vector<std::string> &command) {
+  // The shell becomes the command, so that $$ is the command's.
+  std::string script =
+      "cd " + quote(directory) +
+      " || exit; exec 3<&0; (while read -r s; do kill -s \"$s\" $$; done; "
+      "kill -s TERM $$) <&3 >/dev/null 2>&1 & exec env";
+  for (const auto &[name, value] : variables)
+    script += " " + quote(name + "=" + value);
+  for (const std::string &word : command)
+    script += " " + quote(word);
+  return "exec sh -c " + quote(script + " 3<&- </dev/null");
+}
+
+//===----------------------------------------------------------------------===//
+// Processes
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// A file descriptor that is closed in the end and by exec.
+class Handle {
+public:
+  explicit Handle(int number = -1) : number(number) {}
+  Handle(Handle &&other) noexcept : number(std::exchange(other.number, -1)) {}
+  Handle &operator=(Handle &&other) noexcept {
+    std::swap(number, other.number);
+    return *this;
+  }
+  ~Handle() {
+    if (number >= 0)
+      close(number);
+  }
+  int get() const { return number; }
+  void reset() { *this = Handle(); }
+
+private:
+  int number;
+};
+
+struct Pipe {
+  Pipe() {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+      fail("H0425", std::string("no pipe can be made: ") + std::strerror(errno),
+           "raise the limit of open files (ulimit -n)");
+    read = Handle(ends[0]);
+    write = Handle(ends[1]);
+  }
+  Handle read, write;
+};
+
+/// A rank's process, or the ssh that it is at the other end of.
+struct Process {
+  pid_t id = -1;
+  bool running = false;
+  bool isRemote = false;
+  Handle control; ///< Of a remote rank: takes names of signals.
+  Handle errors;  ///< Its stderr; rank 0 has ours.
+  std::string line;
+};
+
+class Job {
+public:
+  explicit Job(const LaunchRequest &request);
+  ~Job();
+  int run();
+
+private:
+  void start(size_t rank, const Variables &common);
+  [[noreturn]] void become(size_t rank, const std::vector<std::string> &command,
+                           const Variables &variables, int input, int errors,
+                           int failure);
+  void sendAll(int signal);
+  void reap();
+  void readSignals();
+  void forwardErrors(size_t rank);
+  void escalate();
+  int timeout() const;
+
+  const LaunchRequest &request;
+  std::vector<Process> processes;
+  sigset_t caught, before;
+  Handle signals;
+  int status = 0;   ///< Of the first that failed.
+  int nextStep = 0; ///< SIGTERM or SIGKILL, after a failure.
+  Clock::time_point deadline;
+};
+
+const char *signalName(int signal) {
+  return signal == SIGINT    ? "INT"
+         : signal == SIGHUP  ? "HUP"
+         : signal == SIGKILL ? "KILL"
+                             : "TERM";
+}
+
+} // namespace
+
+Job::Job(const LaunchRequest &request) : request(request) {
+  sigemptyset(&caught);
+  for (int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP})
+    sigaddset(&caught, signal);
+  sigprocmask(SIG_BLOCK, &caught, &before);
+  signals = Handle(signalfd(-1, &caught, SFD_CLOEXEC | SFD_NONBLOCK));
+  // A rank that is gone does not read its signals.
+  signal(SIGPIPE, SIG_IGN);
+  processes.resize(request.ranks.size());
+}
+
+Job::~Job() {
+  sendAll(SIGKILL);
+  for (Process &process : processes)
+    if (process.running)
+      waitpid(process.id, nullptr, 0);
+  sigprocmask(SIG_SETMASK, &before, nullptr);
+}
+
+void Job::start(size_t rank, const Variables &common) {
+  const Placement &placement = request.ranks[rank];
+  Process &process = processes[rank];
+  process.isRemote = !isThisMachine(placement.host);
+  Variables variables = common;
+  addRankVariables(placement, rank, variables);
+  std::vector<std::string> command = request.command;
+  if (process.isRemote) {
+    Variables carried = carriedVariables();
+    variables.insert(variables.end(), carried.begin(), carried.end());
+    std::string line =
+        remoteCommand(fs::current_path().string(), variables, command);
+    command = request.ssh;
+    command.insert(command.end(), {placement.host, line});
+    variables.clear();
+  }
+  Pipe failure;
+  std::optional<Pipe> input, errors;
+  if (process.isRemote)
+    input.emplace();
+  if (rank > 0)
+    errors.emplace();
+  process.id = fork();
+  if (process.id == 0)
+    become(rank, command, variables, input ? input->read.get() : -1,
+           errors ? errors->write.get() : -1, failure.write.get());
+  process.running = process.id > 0;
+  int reason = process.running ? 0 : errno;
+  failure.write.reset();
+  if (process.running && read(failure.read.get(), &reason, sizeof(reason)) <= 0)
+    reason = 0;
+  if (reason)
+    fail("H0425",
+         command.front() + " cannot be started: " + std::strerror(reason),
+         process.isRemote ? "say with --ssh how to reach " + placement.host
+                          : "check the binary and the system's limits");
+  if (input)
+    process.control = std::move(input->write);
+  if (errors) {
+    process.errors = std::move(errors->read);
+    fcntl(process.errors.get(), F_SETFL, O_NONBLOCK);
+  }
+}
+
+void Job::become(size_t rank, const std::vector<std::string> &command,
+                 const Variables &variables, int input, int errors,
+                 int failure) {
+  // Of its own group, a terminal's Ctrl-C comes through this process alone.
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  signal(SIGPIPE, SIG_DFL);
+  sigprocmask(SIG_SETMASK, &before, nullptr);
+  bool readsTerminal = rank == 0 && isatty(STDIN_FILENO);
+  if (input < 0 && (rank > 0 || readsTerminal))
+    input = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (input >= 0)
+    dup2(input, STDIN_FILENO);
+  if (errors >= 0)
+    dup2(errors, STDERR_FILENO);
+  for (const char *name : otherLaunchers)
+    unsetenv(name);
+  for (const auto &[name, value] : variables)
+    setenv(name.c_str(), value.c_str(), 1);
+  std::vector<char *> words;
+  for (const std::string &word : command)
+    words.push_back(const_cast<char *>(word.c_str()));
+  words.push_back(nullptr);
+  execvp(words[0], words.data());
+  int reason = errno;
+  ssize_t written = write(failure, &reason, sizeof(reason));
+  _exit(written == sizeof(reason) ? 127 : 126);
+}
+
+//===----------------------------------------------------------------------===//
+// While it runs
+//===----------------------------------------------------------------------===//
+
+void Job::sendAll(int signal) {
+  for (Process &process : processes) {
+    if (!process.running)
+      continue;
+    if (process.isRemote) {
+      std::string line = std::string(signalName(signal)) + "\n";
+      ssize_t written = write(process.control.get(), line.data(), line.size());
+      if (written == ssize_t(line.size()) && signal != SIGKILL)
+        continue;
+    }
+    // It may not have made its group yet.
+    if (kill(-process.id, signal) != 0)
+      kill(process.id, signal);
+  }
+}
+
+void Job::reap() {
+  int state = 0;
+  while (pid_t id = waitpid(-1, &state, WNOHANG)) {
+    if (id < 0)
+      return;
+    for (Process &process : processes) {
+      if (process.id != id)
+        continue;
+      process.running = false;
+      process.control.reset();
+    }
+    int code = WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
+    if (code == 0 || status != 0)
+      continue;
+    status = code;
+    nextStep = SIGTERM;
+    deadline = Clock::now() + graceToNotice;
+  }
+}
+
+void Job::readSignals() {
+  signalfd_siginfo information;
+  while (read(signals.get(), &information, sizeof(information)) ==
+         sizeof(information)) {
+    if (information.ssi_signo == SIGCHLD)
+      reap();
+    else
+      sendAll(int(information.ssi_signo));
+  }
+}
+
+void Job::forwardErrors(size_t rank) {
+  Process &process = processes[rank];
+  char buffer[4096];
+  ssize_t count;
+  while ((count = read(process.errors.get(), buffer, sizeof(buffer))) > 0)
+    process.line.append(buffer, count);
+  bool isAtEnd = count == 0;
+  if (isAtEnd && !process.line.empty() && process.line.back() != '\n')
+    process.line += '\n';
+  std::string text, prefix = "[rank " + std::to_string(rank) + "] ";
+  size_t begin = 0;
+  for (size_t end; (end = process.line.find('\n', begin)) != std::string::npos;
+       begin = end + 1)
+    text += prefix + process.line.substr(begin, end + 1 - begin);
+  process.line.erase(0, begin);
+  if (!text.empty() && write(STDERR_FILENO, text.data(), text.size()) < 0)
+    process.line.clear();
+  if (isAtEnd)
+    process.errors.reset();
+}
+
+void Job::escalate() {
+  if (nextStep == 0 || Clock::now() < deadline)
+    return;
+  sendAll(nextStep);
+  nextStep = nextStep == SIGTERM ? SIGKILL : 0;
+  deadline = Clock::now() + graceToEnd;
+}
+
+/// Milliseconds until something is to be done; -1: only on an event.
+int Job::timeout() const {
+  if (nextStep == 0)
+    return -1;
+  auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+      deadline - Clock::now());
+  return std::max(0, int(left.count()) + 1);
+}
+
+int Job::run() {
+  Variables common = commonVariables(request);
+  for (size_t rank = 0; rank < processes.size(); ++rank)
+    start(rank, common);
+  auto anyRuns = [&] {
+    return std::any_of(processes.begin(), processes.end(),
+                       [](const Process &process) { return process.running; });
+  };
+  while (anyRuns()) {
+    std::vector<pollfd> events = {{signals.get(), POLLIN, 0}};
+    // A negative descriptor is passed over.
+    for (const Process &process : processes)
+      events.push_back({process.errors.get(), POLLIN, 0});
+    poll(events.data(), events.size(), timeout());
+    for (size_t rank = 0; rank < processes.size(); ++rank)
+      if (events[rank + 1].revents)
+        forwardErrors(rank);
+    readSignals();
+    escalate();
+  }
+  // What was written last; a pipe that others still hold is not waited for.
+  for (size_t rank = 0; rank < processes.size(); ++rank)
+    if (processes[rank].errors.get() >= 0)
+      forwardErrors(rank);
+  return status;
+}
+
+int driver::launchRanks(const LaunchRequest &request) {
+  return Job(request).run();
+}
