@@ -14,19 +14,14 @@ using namespace heddle::config;
 
 namespace {
 
-/// The sizes of a family that ranks split.
-struct SplitSizes {
-  int64_t layers = 1, heads = 1;
-};
-
-SplitSizes splitSizes(const ModelSpec &spec) {
+int64_t layersOf(const ModelSpec &spec) {
   return std::visit(
-      [](const auto &shape) -> SplitSizes {
+      [](const auto &shape) -> int64_t {
         using T = std::decay_t<decltype(shape)>;
         if constexpr (std::is_same_v<T, std::monostate>)
-          return {};
+          return 1;
         else
-          return {shape.layers, shape.heads};
+          return shape.layers;
       },
       spec.architecture);
 }
@@ -35,7 +30,7 @@ SplitSizes splitSizes(const ModelSpec &spec) {
 class ParallelCheck {
 public:
   ParallelCheck(ResolvedSettings &settings, const ModelSpec &spec)
-      : settings(settings), values(settings.values), sizes(splitSizes(spec)) {}
+      : settings(settings), values(settings.values), layers(layersOf(spec)) {}
   void settleSchedule();
   void checkStages() const;
   void checkTokens() const;
@@ -56,7 +51,7 @@ private:
 
   ResolvedSettings &settings;
   Settings &values;
-  SplitSizes sizes;
+  int64_t layers;
 };
 
 /// The sizes up to `most` that divide `size`, as "1, 2 or 4".
@@ -123,16 +118,15 @@ void ParallelCheck::checkStages() const {
                std::to_string(values.accumulate),
            "give --accumulate a multiple of " + std::to_string(values.pipe) +
                ", or use --schedule 1f1b");
-  if (stages > sizes.layers)
+  if (stages > layers)
     failAt("H0119", "pipe",
            std::to_string(stages) + " stages (" + std::to_string(values.pipe) +
                " ranks along pipe, " + std::to_string(values.virtualStages) +
-               " for each) for " + std::to_string(sizes.layers) + " layers",
-           "at most " + std::to_string(sizes.layers) + " are possible");
+               " for each) for " + std::to_string(layers) + " layers",
+           "at most " + std::to_string(layers) + " are possible");
 }
 
 void ParallelCheck::checkTokens() const {
-  int64_t heads = sizes.heads / values.tensor;
   if (values.seq % values.sequence != 0)
     failAt("H0115", "sequence",
            "rows of " + std::to_string(values.seq) +
@@ -140,14 +134,6 @@ void ParallelCheck::checkTokens() const {
                std::to_string(values.sequence),
            "give --seq a multiple of " + std::to_string(values.sequence) +
                ", or seq=" + divisorsOf(values.seq, 16));
-  if (values.sequence > 1 &&
-      (sizes.heads % values.tensor != 0 || heads % values.sequence != 0))
-    failAt("H0115", "sequence",
-           "ulysses gives every rank whole heads: " +
-               std::to_string(sizes.heads) + " heads cannot be split over " +
-               "tensor=" + std::to_string(values.tensor) +
-               " x seq=" + std::to_string(values.sequence),
-           "make tensor x seq one of " + divisorsOf(sizes.heads, sizes.heads));
   int64_t tokens = values.seq / values.sequence;
   if (values.sequenceParallel && tokens % values.tensor != 0)
     failAt("H0115", "sequence_parallel",
