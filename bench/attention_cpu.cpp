@@ -134,8 +134,8 @@ double Bench::time(const AttentionRunner &runner,
     std::vector<std::thread> pool;
     for (int i = 1; i < threads; ++i)
       pool.emplace_back(
-          [&, i] { runner.run(tensors, 0, 0, i, threads, scratch[i]->data); });
-    runner.run(tensors, 0, 0, 0, threads, scratch[0]->data);
+          [&, i] { runner.run(tensors, {}, i, threads, scratch[i]->data); });
+    runner.run(tensors, {}, 0, threads, scratch[0]->data);
     for (std::thread &thread : pool)
       thread.join();
   };

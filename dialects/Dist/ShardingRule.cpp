@@ -12,6 +12,54 @@
 using namespace mlir;
 using namespace heddle::dist;
 
+bool heddle::dist::canSplit(const Factor &factor, int64_t parts) {
+  if (parts == 1)
+    return true;
+  if (factor.kind == FactorKind::Whole)
+    return false;
+  if (!factor.units.empty())
+    return factor.size % parts == 0;
+  return parts <= factor.size;
+}
+
+int64_t heddle::dist::largestSplit(const Factor &factor, int64_t limit) {
+  int64_t parts = limit;
+  while (parts > 1 && !canSplit(factor, parts))
+    --parts;
+  return parts;
+}
+
+static ArrayRef<int64_t> find(ArrayRef<ShardingRule::Segments> all,
+                              unsigned value, unsigned dim) {
+  for (const ShardingRule::Segments &segments : all)
+    if (segments.value == value && segments.dim == dim)
+      return segments.sizes;
+  return {};
+}
+
+ArrayRef<int64_t> ShardingRule::segmentsOfOperand(unsigned operand,
+                                                  unsigned dim) const {
+  return find(operandSegments, operand, dim);
+}
+
+ArrayRef<int64_t> ShardingRule::segmentsOfResult(unsigned result,
+                                                 unsigned dim) const {
+  return find(resultSegments, result, dim);
+}
+
+int64_t ShardingRule::indexOf(StringRef name) const {
+  for (auto [index, factor] : llvm::enumerate(factors))
+    if (factor.name == name)
+      return index;
+  return -1;
+}
+
+void ShardingRule::setUnits(StringRef name, int64_t size, StringRef units) {
+  Factor &factor = factors[indexOf(name)];
+  factor.size = size;
+  factor.units = units;
+}
+
 static std::string lettersOf(const ShardingRule &rule, ArrayRef<int64_t> dims) {
   std::string text = "[";
   for (auto [position, factor] : llvm::enumerate(dims))
@@ -30,8 +78,12 @@ std::string ShardingRule::str() const {
   for (auto [index, factor] : llvm::enumerate(factors)) {
     text +=
         (index ? ", " : "") + factor.name + "=" + std::to_string(factor.size);
+    if (!factor.units.empty())
+      text += " " + factor.units;
     if (factor.kind == FactorKind::Reduction)
       text += " reduction";
+    if (factor.kind == FactorKind::Combined)
+      text += " combined";
     if (factor.kind == FactorKind::Whole)
       text += " whole";
   }
@@ -74,9 +126,34 @@ ShardingRule heddle::dist::buildRule(Operation *op,
   return rule;
 }
 
+/// Checks one dimension of `size` elements of what is called `what`.
+static LogicalResult verifyDim(Operation *op, const Factor &factor,
+                               ArrayRef<int64_t> segments, int64_t size,
+                               const Twine &what) {
+  int64_t sum = 0;
+  for (int64_t segment : segments)
+    sum += segment;
+  if (!segments.empty() && sum != size)
+    return op->emitOpError("sharding rule: segments of ")
+           << what << " have " << sum << " elements, it has " << size;
+  if (factor.units.empty() && factor.size != size)
+    return op->emitOpError("sharding rule: factor ")
+           << factor.name << " has size " << factor.size << " but " << what
+           << " has " << size;
+  if (factor.units.empty())
+    return success();
+  for (int64_t piece : segments.empty() ? ArrayRef(size) : segments)
+    if (piece % factor.size)
+      return op->emitOpError("sharding rule: ")
+             << piece << " elements of " << what << " are not " << factor.size
+             << " " << factor.units;
+  return success();
+}
+
 LogicalResult heddle::dist::verifyRule(Operation *op,
                                        const ShardingRule &rule) {
   auto check = [&](ValueRange values, auto &lists,
+                   ArrayRef<ShardingRule::Segments> segments,
                    StringRef what) -> LogicalResult {
     for (auto [index, value] : llvm::enumerate(values)) {
       auto tensor = dyn_cast<RankedTensorType>(value.getType());
@@ -88,16 +165,16 @@ LogicalResult heddle::dist::verifyRule(Operation *op,
                                "dimension of ")
                << what << " " << index;
       for (auto [dim, factor] : llvm::enumerate(lists[index]))
-        if (rule.factors[factor].size != tensor.getDimSize(dim))
-          return op->emitOpError("sharding rule: factor ")
-                 << rule.factors[factor].name << " has size "
-                 << rule.factors[factor].size << " but dimension " << dim
-                 << " of " << what << " " << index << " has "
-                 << tensor.getDimSize(dim);
+        if (failed(verifyDim(op, rule.factors[factor],
+                             find(segments, index, dim), tensor.getDimSize(dim),
+                             "dimension " + Twine(dim) + " of " + what + " " +
+                                 Twine(index))))
+          return failure();
     }
     return success();
   };
-  if (failed(check(op->getOperands(), rule.operands, "operand")))
+  if (failed(check(op->getOperands(), rule.operands, rule.operandSegments,
+                   "operand")))
     return failure();
-  return check(op->getResults(), rule.results, "result");
+  return check(op->getResults(), rule.results, rule.resultSegments, "result");
 }

@@ -23,14 +23,29 @@ namespace heddle::dist {
 enum class FactorKind {
   Parallel,  ///< They are split too.
   Reduction, ///< It is in no result: they become partial sums over the axis.
-  Whole,     ///< It must not be split.
+  Combined, ///< It is in no result: the ranks combine what they have of it, and
+            ///< the results are whole on each.
+  Whole,    ///< It must not be split.
 };
 
 struct Factor {
   std::string name; ///< A short name: b, t, i, o, v ...
-  int64_t size = 0;
+  int64_t size =
+      0; ///< Elements of its dimensions; units where it counts those.
   FactorKind kind = FactorKind::Parallel;
+  /// What it counts in place of elements ("heads"): a part has whole ones, and
+  /// each of its dimensions is made of `size` pieces of equal length. Else
+  /// empty.
+  std::string units = {};
 };
+
+/// Whether `factor` can be split into `parts`: units evenly, elements such that
+/// none but the last parts are shorter than the first.
+bool canSplit(const Factor &factor, int64_t parts);
+
+/// The largest number of parts, at most `limit`, that `factor` can be split
+/// into.
+int64_t largestSplit(const Factor &factor, int64_t limit);
 
 /// `operands[i][d]` is the index of the factor of dimension d of operand i; an
 /// empty list stands for an operand without dimensions (scalars, rank 0).
@@ -39,7 +54,26 @@ struct ShardingRule {
   llvm::SmallVector<llvm::SmallVector<int64_t>> operands;
   llvm::SmallVector<llvm::SmallVector<int64_t>> results;
 
-  /// Prints as `([b,t,i],[i,o])->([b,t,o]) {b=4, t=64, i=768, o=768: ...}`.
+  /// Sizes of the segments that a dimension is made of, in order. A part of the
+  /// dimension is made of the same part of each of them.
+  struct Segments {
+    unsigned value, dim; ///< The number of the operand or result.
+    llvm::SmallVector<int64_t> sizes;
+  };
+  llvm::SmallVector<Segments> operandSegments, resultSegments;
+
+  /// The segments of dimension `dim` of an operand or a result; empty when it
+  /// is one piece.
+  llvm::ArrayRef<int64_t> segmentsOfOperand(unsigned operand,
+                                            unsigned dim) const;
+  llvm::ArrayRef<int64_t> segmentsOfResult(unsigned result, unsigned dim) const;
+
+  /// The index of the factor with this name, or -1.
+  int64_t indexOf(llvm::StringRef name) const;
+  /// Makes the factor `name` count `size` of `units`.
+  void setUnits(llvm::StringRef name, int64_t size, llvm::StringRef units);
+
+  /// Prints as `([b,t,i],[i,o])->([b,t,o]) {b=4, t=64, i=768 reduction, ...}`.
   std::string str() const;
 };
 
@@ -53,7 +87,8 @@ ShardingRule buildRule(mlir::Operation *op,
                        llvm::StringRef whole = "");
 
 /// Checks that the rule speaks of every dimension of every ranked operand and
-/// result, with equal sizes for equal factors.
+/// result, with equal sizes for equal factors, pieces of equal length for
+/// units, and segments that fill their dimensions.
 mlir::LogicalResult verifyRule(mlir::Operation *op, const ShardingRule &rule);
 
 } // namespace heddle::dist

@@ -43,6 +43,7 @@ double LinearOp::getFlops() {
   return 2 * elements(getInput()) * features(getOutput()) +
          (getBias() ? elements(getOutput()) : 0);
 }
+double AddBiasOp::getFlops() { return elements(getInput()); }
 double LinearGradWeightOp::getFlops() {
   return 2 * elements(getInput()) * features(getGrad());
 }
@@ -71,6 +72,8 @@ double AttentionGradOp::getFlops() {
   return 2.5 * attentionFlops(getForward(), getCausal());
 }
 double CrossEntropyOp::getFlops() { return 10 * elements(getLogits()); }
+double CrossEntropyPartOp::getFlops() { return 10 * elements(getLogits()); }
+double CrossEntropyJoinOp::getFlops() { return 10 * elements(getLses()); }
 double CrossEntropyGradOp::getFlops() { return 10 * elements(getLogits()); }
 double SumOp::getFlops() { return elements(getInput()); }
 double TakeRowOp::getFlops() { return 0; }

@@ -27,6 +27,11 @@ static RankedTensorType gradientType(Value parameter) {
                                Float32Type::get(parameter.getContext()));
 }
 
+/// The forward value of an operand that may be missing.
+static Value forwardOrNone(GradientContext &context, Value value) {
+  return value ? context.forward(value) : Value();
+}
+
 //===----------------------------------------------------------------------===//
 // Operations without a derivative
 //===----------------------------------------------------------------------===//
@@ -36,6 +41,8 @@ static RankedTensorType gradientType(Value parameter) {
 
 static constexpr llvm::StringLiteral isGradient =
     "it computes a gradient; second derivatives are not taken";
+static constexpr llvm::StringLiteral isRanksPart =
+    "it is made for the ranks that share a vocabulary, after differentiation";
 static constexpr llvm::StringLiteral isOptimizer =
     "it belongs to the optimizer, after the last gradient";
 
@@ -51,6 +58,8 @@ HEDDLE_NOT_DIFFERENTIABLE(RmsNormGradInputOp, isGradient)
 HEDDLE_NOT_DIFFERENTIABLE(RmsNormGradWeightOp, isGradient)
 HEDDLE_NOT_DIFFERENTIABLE(AttentionGradOp, isGradient)
 HEDDLE_NOT_DIFFERENTIABLE(CrossEntropyGradOp, isGradient)
+HEDDLE_NOT_DIFFERENTIABLE(CrossEntropyPartOp, isRanksPart)
+HEDDLE_NOT_DIFFERENTIABLE(CrossEntropyJoinOp, isRanksPart)
 HEDDLE_NOT_DIFFERENTIABLE(FillOp, "it is constant")
 HEDDLE_NOT_DIFFERENTIABLE(SquareSumsOp, isOptimizer)
 HEDDLE_NOT_DIFFERENTIABLE(GlobalNormOp, isOptimizer)
@@ -121,7 +130,8 @@ void DropoutOp::buildGradient(OpBuilder &builder, GradientContext &context) {
               builder.create<DropoutOp>(
                   getLoc(), grad.getType(), grad, context.forward(getRng()),
                   context.forward(getLayer()), context.forward(getMicroBatch()),
-                  getPAttr(), getSiteAttr(), nullptr));
+                  forwardOrNone(context, getPart()), getPAttr(), getSiteAttr(),
+                  getPartsAttr(), getInnerAttr(), nullptr));
 }
 
 //===----------------------------------------------------------------------===//
@@ -130,12 +140,28 @@ void DropoutOp::buildGradient(OpBuilder &builder, GradientContext &context) {
 
 void EmbeddingOp::buildGradient(OpBuilder &builder, GradientContext &context) {
   if (context.isActive(getTable()))
-    context.setAccumulated(getTable(),
-                           builder.create<EmbeddingGradOp>(
-                               getLoc(), gradientType(getTable()),
-                               context.gradientOf(getOutput()),
-                               context.forward(getIds()),
-                               context.accumulator(getTable()), nullptr));
+    context.setAccumulated(
+        getTable(),
+        builder.create<EmbeddingGradOp>(
+            getLoc(), gradientType(getTable()), context.gradientOf(getOutput()),
+            context.forward(getIds()), context.accumulator(getTable()),
+            forwardOrNone(context, getFirst()), nullptr));
+}
+
+/// Hands over the gradient of a bias: the sum over rows of `grad`.
+static void addBiasGradient(OpBuilder &builder, GradientContext &context,
+                            Location loc, Value bias, Value grad) {
+  context.setAccumulated(
+      bias, builder.create<SumRowsOp>(loc, gradientType(bias), grad,
+                                      context.accumulator(bias), nullptr));
+}
+
+void AddBiasOp::buildGradient(OpBuilder &builder, GradientContext &context) {
+  Value grad = context.gradientOf(getOutput());
+  if (context.isActive(getInput()))
+    context.add(getInput(), grad);
+  if (context.isActive(getBias()))
+    addBiasGradient(builder, context, getLoc(), getBias(), grad);
 }
 
 // dx = dy w^T, dw = x^T dy, db = sum over rows of dy.
@@ -155,10 +181,7 @@ void LinearOp::buildGradient(OpBuilder &builder, GradientContext &context) {
                                             context.accumulator(getWeight()),
                                             getTransposedAttr(), nullptr));
   if (getBias() && context.isActive(getBias()))
-    context.setAccumulated(
-        getBias(),
-        builder.create<SumRowsOp>(getLoc(), gradientType(getBias()), grad,
-                                  context.accumulator(getBias()), nullptr));
+    addBiasGradient(builder, context, getLoc(), getBias(), grad);
 }
 
 //===----------------------------------------------------------------------===//
@@ -221,15 +244,14 @@ void AttentionOp::buildGradient(OpBuilder &builder, GradientContext &context) {
   SmallVector<Value> qkv;
   for (Value operand : getQkv())
     qkv.push_back(context.forward(operand));
-  auto optional = [&](Value value) {
-    return value ? context.forward(value) : Value();
-  };
   auto grads = builder.create<AttentionGradOp>(
       getLoc(), getQkv().getTypes(), context.gradientOf(getOutput()), qkv,
       context.forward(getOutput()), context.forward(getLse()),
-      optional(getRng()), optional(getLayer()), optional(getMicroBatch()),
-      getHeadsAttr(), getKvHeadsAttr(), getScaleAttr(), getCausalAttr(),
-      getPAttr(), getSiteAttr(), nullptr);
+      forwardOrNone(context, getRng()), forwardOrNone(context, getLayer()),
+      forwardOrNone(context, getMicroBatch()),
+      forwardOrNone(context, getPart()), getHeadsAttr(), getKvHeadsAttr(),
+      getScaleAttr(), getCausalAttr(), getPAttr(), getSiteAttr(),
+      getPartsAttr(), nullptr);
   for (auto [operand, grad] : llvm::zip(getQkv(), grads.getOutputs()))
     if (context.isActive(operand))
       context.add(operand, grad);
@@ -247,8 +269,9 @@ void CrossEntropyOp::buildGradient(OpBuilder &builder,
                 builder.create<CrossEntropyGradOp>(
                     getLoc(), getLogits().getType(),
                     context.forward(getLogits()), context.forward(getLabels()),
-                    context.forward(getLse()),
-                    builder.getF64FloatAttr(context.lossScale()), nullptr));
+                    context.forward(getLse()), /*first=*/Value(),
+                    builder.getF64FloatAttr(context.lossScale()),
+                    /*vocab=*/IntegerAttr(), nullptr));
 }
 
 llvm::StringRef SumOp::getNotDifferentiableReason() {

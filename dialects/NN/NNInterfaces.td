@@ -56,6 +56,16 @@ def NN_ShardingRuleOp : OpInterface<"ShardingRuleOpInterface"> {
   let methods = [
     InterfaceMethod<"The rule for this instance.",
       "::heddle::dist::ShardingRule", "getShardingRule", (ins)>,
+    InterfaceMethod<[{
+        Called when operands and results have become those of one rank: factor i
+        of the whole operation's `rule` was split into `splits[i]` parts. Adapts
+        attributes that speak of sizes and types of results that do not follow
+        from the rule.
+      }],
+      "void", "localize",
+      (ins "const ::heddle::dist::ShardingRule &":$rule,
+           "::llvm::ArrayRef<int64_t>":$splits),
+      /*methodBody=*/"", /*defaultImplementation=*/"return;">,
   ];
 }
 

@@ -56,6 +56,20 @@ static LogicalResult verifyInit(Operation *op, Value init, Value output) {
   return op->emitOpError("init has another type than the output");
 }
 
+/// Operands and attributes that say which part of a larger tensor this is come
+/// together or not at all.
+static LogicalResult verifyPart(Operation *op, Value operand,
+                                ArrayRef<IntegerAttr> sizes, StringRef what) {
+  for (IntegerAttr size : sizes) {
+    if (static_cast<bool>(operand) != static_cast<bool>(size))
+      return op->emitOpError("needs all of ") << what << " or none";
+    if (size && size.getInt() < 1)
+      return op->emitOpError("says ")
+             << what << ", of which one is " << size.getInt();
+  }
+  return success();
+}
+
 LogicalResult EmbeddingOp::verify() {
   if (tensorOf(getTable()).getRank() != 2)
     return emitOpError("needs a table of rank 2, got ") << getTable().getType();
@@ -92,7 +106,21 @@ LogicalResult DropoutOp::verify() {
     return emitOpError("has probability ") << p << "; it must be in [0, 1)";
   if (getInput().getType() != getOutput().getType())
     return emitOpError("changes the type of its input");
-  return verifyShape(*this, getRng(), {4}, "rng");
+  if (failed(verifyPart(*this, getPart(), {getPartsAttr(), getInnerAttr()},
+                        "part, parts and inner")) ||
+      failed(verifyShape(*this, getRng(), {4}, "rng")))
+    return failure();
+  if (!getInner())
+    return success();
+  int64_t wanted = *getInner(), inner = 1;
+  for (int64_t size : llvm::reverse(getInput().getType().getShape())) {
+    inner *= size;
+    if (inner == wanted)
+      return success();
+  }
+  return emitOpError("has pieces of ")
+         << wanted << " elements, which are no last dimensions of "
+         << getInput().getType();
 }
 
 LogicalResult LinearOp::verify() {
@@ -110,6 +138,15 @@ LogicalResult LinearOp::verify() {
     return failure();
   return verifyShape(*this, getOutput(), withLast(input.getShape(), out),
                      "output");
+}
+
+LogicalResult AddBiasOp::verify() {
+  if (failed(verifyRows(*this, getInput(), "input")))
+    return failure();
+  ArrayRef<int64_t> shape = tensorOf(getInput()).getShape();
+  if (failed(verifyShape(*this, getBias(), shape.take_back(), "bias")))
+    return failure();
+  return verifyShape(*this, getOutput(), shape, "output");
 }
 
 LogicalResult LinearGradWeightOp::verify() {
@@ -255,6 +292,9 @@ static LogicalResult verifyAttention(OpT op, Value output, Value lse) {
     return op.emitOpError("drops out without random numbers (rng)");
   if (op.getRng() && failed(verifyShape(op, op.getRng(), {4}, "rng")))
     return failure();
+  if (failed(
+          verifyPart(op, op.getPart(), {op.getPartsAttr()}, "part and parts")))
+    return failure();
   return verifyShape(op, lse, {out.getDimSize(0), heads, out.getDimSize(1)},
                      "lse");
 }
@@ -291,8 +331,37 @@ LogicalResult CrossEntropyOp::verify() {
   return verifyShape(*this, getLse(), rows, "lse");
 }
 
+LogicalResult CrossEntropyPartOp::verify() {
+  if (tensorOf(getLogits()).getRank() < 2)
+    return emitOpError("needs logits of rank 2 or more, got ")
+           << getLogits().getType();
+  if (getVocab() < 1)
+    return emitOpError("has a vocabulary of ") << getVocab();
+  ArrayRef<int64_t> rows = tensorOf(getLogits()).getShape().drop_back();
+  if (failed(verifyShape(*this, getLabels(), rows, "labels")) ||
+      failed(verifyShape(*this, getLse(), rows, "lse")))
+    return failure();
+  return verifyShape(*this, getLabelLogit(), rows, "label_logit");
+}
+
+LogicalResult CrossEntropyJoinOp::verify() {
+  ArrayRef<int64_t> rows = tensorOf(getLabels()).getShape();
+  ArrayRef<int64_t> lses = tensorOf(getLses()).getShape();
+  if (rows.empty() || lses.size() != rows.size() || lses[0] < rows[0] ||
+      lses[0] % rows[0] || lses.drop_front() != rows.drop_front())
+    return emitOpError("lses ")
+           << getLses().getType() << " are not those of parts of "
+           << getLabels().getType();
+  if (failed(verifyShape(*this, getLabelLogit(), rows, "label_logit")) ||
+      failed(verifyShape(*this, getLosses(), rows, "losses")))
+    return failure();
+  return verifyShape(*this, getLse(), rows, "lse");
+}
+
 LogicalResult CrossEntropyGradOp::verify() {
-  if (failed(verifyRows(*this, getLogits(), "logits")))
+  if (failed(verifyRows(*this, getLogits(), "logits")) ||
+      failed(
+          verifyPart(*this, getFirst(), {getVocabAttr()}, "first and vocab")))
     return failure();
   ArrayRef<int64_t> shape = tensorOf(getLogits()).getShape();
   if (failed(verifyShape(*this, getLabels(), shape.drop_back(), "labels")) ||

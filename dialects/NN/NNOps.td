@@ -45,40 +45,56 @@ class NN_GradOp<string mnemonic, dag args, list<Trait> traits = []>
   let arguments = !con(args, (ins OptionalAttr<ArrayAttr>:$shardings));
 }
 
+/// What an operation declares that overrides `localize` of NN_ShardingRuleOp.
+def NN_Localize {
+  string declaration = [{
+    void localize(const ::heddle::dist::ShardingRule &rule,
+                  ::llvm::ArrayRef<int64_t> splits);
+  }];
+}
+
 //===----------------------------------------------------------------------===//
 // Embeddings
 //===----------------------------------------------------------------------===//
 
 def NN_EmbeddingOp : NN_ComputeOp<"embedding",
-    (ins NN_Float:$table, NN_Ids:$ids)> {
+    (ins NN_Float:$table, NN_Ids:$ids, Optional<Index>:$first)> {
   let summary = "out[..., c] = table[ids[...], c]";
+  let description = [{
+    With `first` the table is a part of a larger one, from row `first` on: ids
+    of other parts give zeros, so that the sum over the parts is the whole.
+  }];
   let results = (outs NN_Float:$output);
   let assemblyFormat = [{
-    $table `[` $ids `]` attr-dict `:`
+    $table `[` $ids `]` (`first` $first^)? attr-dict `:`
     functional-type(operands, results)
   }];
   let hasVerifier = 1;
 }
 
 def NN_EmbeddingGradOp : NN_GradOp<"embedding_grad",
-    (ins NN_Float:$grad, NN_Ids:$ids, Optional<NN_F32>:$init)> {
+    (ins NN_Float:$grad, NN_Ids:$ids, Optional<NN_F32>:$init,
+         Optional<Index>:$first), [AttrSizedOperandSegments]> {
   let summary = "out[v, c] = init[v, c] + sum over ids[...] == v of grad[..., c]";
   let description = [{
     The order of the sum is that of the ids: row-major. `init` missing: zero.
+    With `first` the output is a part of a larger table, from row `first` on:
+    ids of other parts add nothing.
   }];
   let results = (outs NN_F32:$output);
   let assemblyFormat = [{
-    $grad `[` $ids `]` (`init` $init^)? attr-dict `:`
+    $grad `[` $ids `]` (`init` $init^)? (`first` $first^)? attr-dict `:`
     functional-type(operands, results)
   }];
   let hasVerifier = 1;
 }
 
-def NN_PositionsOp : NN_ComputeOp<"positions", (ins DefaultValuedAttr<I64Attr, "0">:$offset)> {
-  let summary = "out[b, t] = t + offset";
+def NN_PositionsOp : NN_ComputeOp<"positions",
+    (ins Optional<Index>:$first, DefaultValuedAttr<I64Attr, "0">:$offset)> {
+  let summary = "out[b, t] = t + offset, plus `first` where it is given";
   let results = (outs NN_Ids:$output);
   let assemblyFormat = [{
-    attr-dict `:` functional-type(operands, results)
+    (`first` $first^)? attr-dict `:` functional-type(operands, results)
   }];
   let hasVerifier = 1;
 }
@@ -136,7 +152,8 @@ def NN_CastOp : NN_ComputeOp<"cast", (ins NN_Float:$input)> {
 
 def NN_DropoutOp : NN_ComputeOp<"dropout",
     (ins NN_Float:$input, NN_Rng:$rng, Index:$layer, Index:$micro_batch,
-         F64Attr:$p, I32Attr:$site)> {
+         Optional<Index>:$part, F64Attr:$p, I32Attr:$site,
+         OptionalAttr<I64Attr>:$parts, OptionalAttr<I64Attr>:$inner)> {
   let summary = "out = keep ? x / (1 - p) : 0, with counter-based random bits.";
   let description = [{
     Philox4x32-10 (Salmon et al., SC11). `rng` holds seed (low, high), step, 0.
@@ -146,14 +163,18 @@ def NN_DropoutOp : NN_ComputeOp<"dropout",
     high(i / 4), step, site + layer * 0x9E3779B9). It is kept where the word,
     unsigned, is >= floor(p * 2^32). The gradient is the same operation on the
     gradient.
+
+    With `part` this tensor is part `part` of `parts` of a micro-batch's, which
+    is split along one dimension. `inner` is the number of elements of this
+    tensor from that dimension inwards. The element with row-major index j here
+    is element (j / inner * parts + part) * inner + j mod inner of the
+    micro-batch's tensor, whose size n is `parts` times this one's.
   }];
   let results = (outs NN_Float:$output);
   let assemblyFormat = [{
-    $input `rng` $rng `layer` $layer `micro_batch` $micro_batch attr-dict `:`
-    functional-type(operands, results)
+    $input `rng` $rng `layer` $layer `micro_batch` $micro_batch
+    (`part` $part^)? attr-dict `:` functional-type(operands, results)
   }];
-  let builders = [];
-  let extraClassDeclaration = [{}];
   let hasVerifier = 1;
 }
 
@@ -172,6 +193,20 @@ def NN_LinearOp : NN_ComputeOp<"linear",
   let assemblyFormat = [{
     $input `,` $weight (`bias` $bias^)? attr-dict `:`
     functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+}
+
+def NN_AddBiasOp : NN_ComputeOp<"add_bias",
+    (ins NN_Float:$input, NN_Float:$bias)> {
+  let summary = "out[..., o] = x[..., o] + bias[o]";
+  let description = [{
+    What nn.linear does with a bias of its own: for a product whose parts are
+    added first.
+  }];
+  let results = (outs NN_Float:$output);
+  let assemblyFormat = [{
+    $input `,` $bias attr-dict `:` functional-type(operands, results)
   }];
   let hasVerifier = 1;
 }
@@ -305,13 +340,15 @@ def NN_RotaryOp : NN_ComputeOp<"rotary",
     functional-type(operands, results)
   }];
   let hasVerifier = 1;
+  let extraClassDeclaration = NN_Localize.declaration;
 }
 
 def NN_AttentionOp : NN_ComputeOp<"attention",
     (ins Variadic<NN_Float>:$qkv, Optional<NN_Rng>:$rng, Optional<Index>:$layer,
-         Optional<Index>:$micro_batch, I64Attr:$heads, I64Attr:$kv_heads,
-         F64Attr:$scale, UnitAttr:$causal,
-         DefaultValuedAttr<F64Attr, "0.0">:$p, DefaultValuedAttr<I32Attr, "0">:$site),
+         Optional<Index>:$micro_batch, Optional<Index>:$part, I64Attr:$heads,
+         I64Attr:$kv_heads, F64Attr:$scale, UnitAttr:$causal,
+         DefaultValuedAttr<F64Attr, "0.0">:$p, DefaultValuedAttr<I32Attr, "0">:$site,
+         OptionalAttr<I64Attr>:$parts),
     [AttrSizedOperandSegments]> {
   let summary = "softmax(scale q k^T) v, by heads.";
   let description = [{
@@ -320,26 +357,29 @@ def NN_AttentionOp : NN_ComputeOp<"attention",
     [B, T, kv_heads * D]. Query head h reads key/value head
     h / (heads / kv_heads). `lse` [B, heads, T] f32 is the logarithm of the sum
     of exponentials of the scaled scores. With p > 0 the probabilities are
-    dropped out as nn.dropout does, over the tensor [B, heads, T, T].
+    dropped out as nn.dropout does, over the tensor [B, heads, T, T]; with
+    `part` these are heads part * heads and following of parts * heads.
   }];
   let results = (outs NN_Float:$output, NN_F32:$lse);
   let assemblyFormat = [{
-    $qkv (`rng` $rng^ `layer` $layer `micro_batch` $micro_batch)? attr-dict `:`
+    $qkv (`rng` $rng^ `layer` $layer `micro_batch` $micro_batch)?
+    (`part` $part^)? attr-dict `:`
     functional-type(operands, results)
   }];
   let hasVerifier = 1;
-  let extraClassDeclaration = [{
+  let extraClassDeclaration = !strconcat([{
     /// The size of one head.
     int64_t getHeadDim();
-  }];
+  }], NN_Localize.declaration);
 }
 
 def NN_AttentionGradOp : NN_GradOp<"attention_grad",
     (ins NN_Float:$grad, Variadic<NN_Float>:$qkv, NN_Float:$forward, NN_F32:$lse,
          Optional<NN_Rng>:$rng, Optional<Index>:$layer,
-         Optional<Index>:$micro_batch, I64Attr:$heads, I64Attr:$kv_heads,
-         F64Attr:$scale, UnitAttr:$causal,
-         DefaultValuedAttr<F64Attr, "0.0">:$p, DefaultValuedAttr<I32Attr, "0">:$site),
+         Optional<Index>:$micro_batch, Optional<Index>:$part, I64Attr:$heads,
+         I64Attr:$kv_heads, F64Attr:$scale, UnitAttr:$causal,
+         DefaultValuedAttr<F64Attr, "0.0">:$p, DefaultValuedAttr<I32Attr, "0">:$site,
+         OptionalAttr<I64Attr>:$parts),
     [AttrSizedOperandSegments]> {
   let summary = "Gradients of attention, one for each operand of `qkv`.";
   let description = [{
@@ -348,10 +388,11 @@ def NN_AttentionGradOp : NN_GradOp<"attention_grad",
   }];
   let results = (outs Variadic<NN_Float>:$outputs);
   let assemblyFormat = [{
-    $grad `,` $qkv `forward` $forward `lse` $lse (`rng` $rng^ `layer` $layer `micro_batch` $micro_batch)? attr-dict `:`
-    functional-type(operands, results)
+    $grad `,` $qkv `forward` $forward `lse` $lse (`rng` $rng^ `layer` $layer `micro_batch` $micro_batch)?
+    (`part` $part^)? attr-dict `:` functional-type(operands, results)
   }];
   let hasVerifier = 1;
+  let extraClassDeclaration = NN_Localize.declaration;
 }
 
 //===----------------------------------------------------------------------===//
@@ -374,14 +415,51 @@ def NN_CrossEntropyOp : NN_ComputeOp<"cross_entropy",
 }
 
 def NN_CrossEntropyGradOp : NN_GradOp<"cross_entropy_grad",
-    (ins NN_Float:$logits, NN_Ids:$labels, NN_F32:$lse, F64Attr:$scale)> {
+    (ins NN_Float:$logits, NN_Ids:$labels, NN_F32:$lse, Optional<Index>:$first,
+         F64Attr:$scale, OptionalAttr<I64Attr>:$vocab)> {
   let summary = "out[..., v] = scale * (exp(logits[..., v] - lse) - (v == label)).";
   let description = [{
     `scale` is the gradient of every loss: 1 / (tokens of the global batch).
+    With `first` these are columns `first` and following of a larger tensor,
+    of which `vocab` exist: those beyond are 0.
   }];
   let results = (outs NN_Float:$output);
   let assemblyFormat = [{
-    $logits `,` $labels `,` $lse attr-dict `:`
+    $logits `,` $labels `,` $lse (`first` $first^)? attr-dict `:`
+    functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+}
+
+def NN_CrossEntropyPartOp : NN_GradOp<"cross_entropy_part",
+    (ins NN_Float:$logits, NN_Ids:$labels, Index:$first, I64Attr:$vocab)> {
+  let summary = "What nn.cross_entropy needs of one part of the vocabulary.";
+  let description = [{
+    The logits are columns `first` and following of a larger tensor, of which
+    `vocab` exist: those beyond are not read. `lse` is the log-sum-exp over the
+    columns of this part, the lowest f32 where there are none; `label_logit` is
+    the label's logit, 0 where the label is negative or in another part.
+  }];
+  let results = (outs NN_F32:$lse, NN_F32:$label_logit);
+  let assemblyFormat = [{
+    $logits `,` $labels `first` $first attr-dict `:`
+    functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+}
+
+def NN_CrossEntropyJoinOp : NN_GradOp<"cross_entropy_join",
+    (ins NN_F32:$lses, NN_F32:$label_logit, NN_Ids:$labels)> {
+  let summary = "The results of nn.cross_entropy from those of the vocabulary's parts.";
+  let description = [{
+    `lses` has those of the n parts one after the other along the first
+    dimension: [n * B, ...] where `labels` is [B, ...]. `label_logit` is the sum
+    over the parts. lse is the log-sum-exp over the parts, losses = lse -
+    label_logit, 0 where the label is negative.
+  }];
+  let results = (outs NN_F32:$losses, NN_F32:$lse);
+  let assemblyFormat = [{
+    $lses `,` $label_logit `,` $labels attr-dict `:`
     functional-type(operands, results)
   }];
   let hasVerifier = 1;
@@ -434,10 +512,10 @@ def NN_SquareSumsOp : NN_GradOp<"square_sums", (ins NN_F32:$input)> {
     $input attr-dict `:` functional-type(operands, results)
   }];
   let hasVerifier = 1;
-  let extraClassDeclaration = [{
+  let extraClassDeclaration = !strconcat([{
     /// Elements of a block.
     static constexpr int64_t blockSize = 65536;
-  }];
+  }], NN_Localize.declaration);
 }
 
 def NN_GlobalNormOp : NN_GradOp<"global_norm",

@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-// Letters: b batch, t sequence, c/i/o features, v vocabulary, k any further
-// leading dimension. Leading dimensions of a tensor [..., C] are written
-// b t k ... in order.
+// Letters: b batch, t sequence, h heads, c/i/o features, v vocabulary, k any
+// further leading dimension. Leading dimensions of a tensor [..., C] are
+// written b t k ... in order.
 //
 //===----------------------------------------------------------------------===//
 
@@ -76,6 +76,10 @@ ShardingRule LinearOp::getShardingRule() {
                    {rows(getInput(), 'i'), getTransposed() ? "oi" : "io", "o"},
                    {rows(getOutput(), 'o')});
 }
+ShardingRule AddBiasOp::getShardingRule() {
+  std::string in = rows(getInput(), 'o');
+  return buildRule(*this, {in, "o"}, {in});
+}
 ShardingRule LinearGradWeightOp::getShardingRule() {
   std::string weight = getTransposed() ? "oi" : "io";
   return buildRule(*this, {rows(getInput(), 'i'), rows(getGrad(), 'o'), weight},
@@ -108,36 +112,93 @@ ShardingRule RmsNormGradWeightOp::getShardingRule() {
   std::string in = rows(getInput(), 'c'), stats = rowsOf(getInput());
   return buildRule(*this, {in, in, stats, "c"}, {"c"});
 }
-// The features of a rotary embedding and of a packed qkv hold whole heads; a
-// split of them by heads needs the heads as a dimension, so they stay whole.
+
+//===----------------------------------------------------------------------===//
+// Attention
+//===----------------------------------------------------------------------===//
+
+// The letter h stands for heads, whatever the number of features of each: its
+// dimensions are split between heads. Packed q, k and v are three segments.
+
+/// Makes h count the heads that a rank holds whole.
+static void countHeads(ShardingRule &rule, int64_t heads, int64_t kvHeads) {
+  rule.setUnits("h", kvHeads, heads == kvHeads ? "heads" : "key/value heads");
+}
+
+/// The segments of a packed operand of attention or of its gradient.
+template <typename OpT> static SmallVector<int64_t> packedSegments(OpT op) {
+  int64_t heads = op.getHeads(), kvHeads = op.getKvHeads();
+  auto type = cast<RankedTensorType>(op.getQkv()[0].getType());
+  int64_t headDim = type.getDimSize(2) / (heads + 2 * kvHeads);
+  return {heads * headDim, kvHeads * headDim, kvHeads * headDim};
+}
+
+/// Divides the numbers of heads by the parts of h.
+template <typename OpT>
+static void localizeHeads(OpT op, const ShardingRule &rule,
+                          ArrayRef<int64_t> splits) {
+  int64_t parts = splits[rule.indexOf("h")];
+  op.setHeads(op.getHeads() / parts);
+  if constexpr (!std::is_same_v<OpT, RotaryOp>)
+    op.setKvHeads(op.getKvHeads() / parts);
+}
+
 ShardingRule RotaryOp::getShardingRule() {
-  return buildRule(*this, {"btc", "bt"}, {"btc"}, "c");
+  ShardingRule rule = buildRule(*this, {"bth", "bt"}, {"bth"});
+  countHeads(rule, getHeads(), getHeads());
+  return rule;
 }
-
-/// Letters of q, k, v or the packed operand: each a width of its own.
-static void qkvLetters(SmallVectorImpl<std::string> &letters, size_t count) {
-  if (count == 1)
-    letters.push_back("btw");
-  else
-    letters.append({"btc", "btw", "btw"});
+void RotaryOp::localize(const ShardingRule &rule, ArrayRef<int64_t> splits) {
+  localizeHeads(*this, rule, splits);
 }
-
 ShardingRule AttentionOp::getShardingRule() {
-  SmallVector<std::string> operands;
-  qkvLetters(operands, getQkv().size());
+  SmallVector<std::string> operands(getQkv().size(), "bth");
   operands.push_back("z");
-  return buildRule(*this, operands, {"btc", "bht"}, "thcwz");
+  ShardingRule rule = buildRule(*this, operands, {"bth", "bht"}, "tz");
+  countHeads(rule, getHeads(), getKvHeads());
+  if (getQkv().size() == 1)
+    rule.operandSegments.push_back({0, 2, packedSegments(*this)});
+  return rule;
+}
+void AttentionOp::localize(const ShardingRule &rule, ArrayRef<int64_t> splits) {
+  localizeHeads(*this, rule, splits);
 }
 ShardingRule AttentionGradOp::getShardingRule() {
-  SmallVector<std::string> operands = {"btc"}, results;
-  qkvLetters(operands, getQkv().size());
-  operands.append({"btc", "bht", "z"});
-  qkvLetters(results, getQkv().size());
-  return buildRule(*this, operands, results, "thcwz");
+  SmallVector<std::string> results(getQkv().size(), "bth");
+  SmallVector<std::string> operands(1 + getQkv().size(), "bth");
+  operands.append({"bth", "bht", "z"});
+  ShardingRule rule = buildRule(*this, operands, results, "tz");
+  countHeads(rule, getHeads(), getKvHeads());
+  if (getQkv().size() == 1) {
+    rule.operandSegments.push_back({1, 2, packedSegments(*this)});
+    rule.resultSegments.push_back({0, 2, packedSegments(*this)});
+  }
+  return rule;
 }
+void AttentionGradOp::localize(const ShardingRule &rule,
+                               ArrayRef<int64_t> splits) {
+  localizeHeads(*this, rule, splits);
+}
+
+//===----------------------------------------------------------------------===//
+// Loss and optimizer
+//===----------------------------------------------------------------------===//
+
+// Ranks that share the vocabulary make nn.cross_entropy_part of their columns.
 ShardingRule CrossEntropyOp::getShardingRule() {
   std::string row = rowsOf(getLogits());
+  ShardingRule rule = buildRule(*this, {row + "v", row}, {row, row});
+  rule.factors[rule.indexOf("v")].kind = dist::FactorKind::Combined;
+  return rule;
+}
+ShardingRule CrossEntropyPartOp::getShardingRule() {
+  std::string row = rowsOf(getLogits());
   return buildRule(*this, {row + "v", row}, {row, row}, "v");
+}
+// The parts of all rows stand one after the other: rows stay together.
+ShardingRule CrossEntropyJoinOp::getShardingRule() {
+  std::string row = leading(rank(getLabels())), rest = row.substr(1);
+  return buildRule(*this, {"z" + rest, row, row}, {row, row}, "bz");
 }
 ShardingRule CrossEntropyGradOp::getShardingRule() {
   std::string row = rowsOf(getLogits());
@@ -152,16 +213,32 @@ ShardingRule TakeRowOp::getShardingRule() {
 ShardingRule FillOp::getShardingRule() {
   return buildRule(*this, {}, {leading(rank(getOutput()))});
 }
+// A rank sums blocks of its own elements; their sum over blocks and ranks is
+// that of the whole tensor.
 ShardingRule SquareSumsOp::getShardingRule() {
-  // Blocks cross the borders of shards: the operand stays whole.
-  return buildRule(*this, {"n"}, {"b"}, "nb");
+  std::string letters =
+      StringRef("nmlkjihg").take_front(rank(getInput())).str();
+  return buildRule(*this, {letters}, {"b"}, "b");
+}
+void SquareSumsOp::localize(const ShardingRule &, ArrayRef<int64_t>) {
+  auto result = cast<RankedTensorType>(getOutput().getType());
+  int64_t size = cast<RankedTensorType>(getInput().getType()).getNumElements();
+  int64_t blocks = (size + blockSize - 1) / blockSize;
+  getOutput().setType(RankedTensorType::get({blocks}, result.getElementType()));
 }
 ShardingRule GlobalNormOp::getShardingRule() {
-  static constexpr StringLiteral letters = "abcdefghijklmnopqrstuvwxyz";
-  SmallVector<std::string> operands;
-  for (size_t index = 0; index < getInputs().size(); ++index)
-    operands.push_back(std::string(1, letters[index % letters.size()]));
-  return buildRule(*this, operands, {""}, letters);
+  // More inputs than letters: a factor for each of their dimensions.
+  ShardingRule rule;
+  for (Value input : getInputs()) {
+    auto &dims = rule.operands.emplace_back();
+    for (int64_t size : cast<RankedTensorType>(input.getType()).getShape()) {
+      dims.push_back(rule.factors.size());
+      rule.factors.push_back({"n" + std::to_string(rule.factors.size()), size,
+                              dist::FactorKind::Whole});
+    }
+  }
+  rule.results.emplace_back();
+  return rule;
 }
 ShardingRule ClipCoefficientOp::getShardingRule() {
   return buildRule(*this, {""}, {""});

@@ -90,10 +90,14 @@ AttentionShape::AttentionShape(OpT op, const Inputs &in)
   }
   double p = op.getP().convertToDouble();
   if (p > 0)
-    mask.emplace(
-        in.ints(op.getRng()), static_cast<uint32_t>(op.getSite()),
-        in.integer(op.getLayer()),
-        in.integer(op.getMicroBatch()) * batch * heads * length * length, p);
+    mask.emplace(in.ints(op.getRng()), static_cast<uint32_t>(op.getSite()),
+                 in.integer(op.getLayer()),
+                 DropoutPlace{in.integer(op.getMicroBatch()),
+                              batch * heads * length * length,
+                              in.integerOr(op.getPart(), 0),
+                              static_cast<int64_t>(op.getParts().value_or(1)),
+                              heads * length * length},
+                 p);
 }
 
 LogicalResult evalAttention(nn::AttentionOp op, const Inputs &in,

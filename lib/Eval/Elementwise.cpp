@@ -20,18 +20,33 @@ namespace {
 // Embeddings and positions
 //===----------------------------------------------------------------------===//
 
+/// Calls `body` with the position of each id and the row that it names of a
+/// table of `rows` rows: all there are, or those from `first` on.
+template <typename OpT>
+LogicalResult
+forRowsOfTable(OpT op, int64_t rows, const Inputs &in,
+               llvm::function_ref<void(int64_t position, int64_t row)> body) {
+  int64_t first = in.integerOr(op.getFirst(), 0);
+  for (auto [position, id] : llvm::enumerate(in.ints(op.getIds()))) {
+    bool isHere = id >= first && id < first + rows;
+    if (isHere)
+      body(position, id - first);
+    else if (!op.getFirst())
+      return op.emitError("id ") << id << " is not in [0, " << rows << ")";
+  }
+  return success();
+}
+
 LogicalResult evalEmbedding(nn::EmbeddingOp op, const Inputs &in,
                             Outputs &out) {
   const Tensor &table = in[op.getTable()];
-  int64_t vocab = table.rows(), columns = table.columns();
+  int64_t columns = table.columns();
   double *output = out.floats(op.getOutput());
-  for (auto [position, id] : llvm::enumerate(in.ints(op.getIds()))) {
-    if (id < 0 || id >= vocab)
-      return op.emitError("id ") << id << " is not in [0, " << vocab << ")";
-    for (int64_t c = 0; c < columns; ++c)
-      output[position * columns + c] = table.floats()[id * columns + c];
-  }
-  return success();
+  return forRowsOfTable(
+      op, table.rows(), in, [&](int64_t position, int64_t row) {
+        for (int64_t c = 0; c < columns; ++c)
+          output[position * columns + c] = table.floats()[row * columns + c];
+      });
 }
 
 LogicalResult evalEmbeddingGrad(nn::EmbeddingGradOp op, const Inputs &in,
@@ -39,24 +54,23 @@ LogicalResult evalEmbeddingGrad(nn::EmbeddingGradOp op, const Inputs &in,
   if (const Tensor *init = in.find(op.getInit()))
     out[op.getOutput()] = *init;
   const double *grad = in.floats(op.getGrad());
-  int64_t vocab = out[op.getOutput()].rows();
   int64_t columns = out[op.getOutput()].columns();
   double *output = out.floats(op.getOutput());
-  for (auto [position, id] : llvm::enumerate(in.ints(op.getIds()))) {
-    if (id < 0 || id >= vocab)
-      return op.emitError("id ") << id << " is not in [0, " << vocab << ")";
-    for (int64_t c = 0; c < columns; ++c)
-      output[id * columns + c] += grad[position * columns + c];
-  }
-  return success();
+  return forRowsOfTable(
+      op, out[op.getOutput()].rows(), in, [&](int64_t position, int64_t row) {
+        for (int64_t c = 0; c < columns; ++c)
+          output[row * columns + c] += grad[position * columns + c];
+      });
 }
 
-LogicalResult evalPositions(nn::PositionsOp op, const Inputs &, Outputs &out) {
+LogicalResult evalPositions(nn::PositionsOp op, const Inputs &in,
+                            Outputs &out) {
   Tensor &output = out[op.getOutput()];
   int64_t columns = output.columns();
+  int64_t first =
+      static_cast<int64_t>(op.getOffset()) + in.integerOr(op.getFirst(), 0);
   for (auto [index, value] : llvm::enumerate(output.mutableInts()))
-    value = static_cast<int64_t>(index) % columns +
-            static_cast<int64_t>(op.getOffset());
+    value = static_cast<int64_t>(index) % columns + first;
   return success();
 }
 
@@ -163,7 +177,10 @@ LogicalResult evalDropout(nn::DropoutOp op, const Inputs &in, Outputs &out) {
   Tensor &output = out[op.getOutput()];
   DropoutMask mask(in.ints(op.getRng()), static_cast<uint32_t>(op.getSite()),
                    in.integer(op.getLayer()),
-                   in.integer(op.getMicroBatch()) * output.numElements(),
+                   {in.integer(op.getMicroBatch()), output.numElements(),
+                    in.integerOr(op.getPart(), 0),
+                    static_cast<int64_t>(op.getParts().value_or(1)),
+                    static_cast<int64_t>(op.getInner().value_or(1))},
                    op.getP().convertToDouble());
   for (auto [index, value] : llvm::enumerate(output.mutableFloats()))
     value = input[index] * mask.factor(index);
@@ -172,17 +189,23 @@ LogicalResult evalDropout(nn::DropoutOp op, const Inputs &in, Outputs &out) {
 
 } // namespace
 
+uint64_t DropoutPlace::elementAt(uint64_t index) const {
+  uint64_t piece = index / inner * parts + part;
+  return static_cast<uint64_t>(microBatch) * parts * count + piece * inner +
+         index % inner;
+}
+
 DropoutMask::DropoutMask(llvm::ArrayRef<int64_t> rng, uint32_t site,
-                         int64_t layer, uint64_t firstElement, double p)
+                         int64_t layer, const DropoutPlace &place, double p)
     : key(static_cast<uint32_t>(rng[0]) |
           static_cast<uint64_t>(static_cast<uint32_t>(rng[1])) << 32),
       step(static_cast<uint32_t>(rng[2])),
       stream(site + static_cast<uint32_t>(layer) * 0x9E3779B9u),
       threshold(static_cast<uint32_t>(std::floor(p * 4294967296.0))),
-      firstElement(firstElement), keepFactor(1 / (1 - p)) {}
+      place(place), keepFactor(1 / (1 - p)) {}
 
 double DropoutMask::factor(uint64_t element) const {
-  uint64_t index = firstElement + element;
+  uint64_t index = place.elementAt(element);
   uint32_t word = rt::philox(key, index / 4, step, stream)[index % 4];
   return word >= threshold ? keepFactor : 0;
 }

@@ -39,6 +39,16 @@ LogicalResult evalLinear(nn::LinearOp op, const Inputs &in, Outputs &out) {
   return success();
 }
 
+LogicalResult evalAddBias(nn::AddBiasOp op, const Inputs &in, Outputs &out) {
+  const double *input = in.floats(op.getInput());
+  const double *bias = in.floats(op.getBias());
+  Tensor &output = out[op.getOutput()];
+  int64_t columns = output.columns();
+  for (auto [index, value] : llvm::enumerate(output.mutableFloats()))
+    value = input[index] + bias[index % columns];
+  return success();
+}
+
 LogicalResult evalLinearGradWeight(nn::LinearGradWeightOp op, const Inputs &in,
                                    Outputs &out) {
   if (const Tensor *init = in.find(op.getInit()))
@@ -72,6 +82,7 @@ LogicalResult evalSumRows(nn::SumRowsOp op, const Inputs &in, Outputs &out) {
 
 void attachLinearEvaluations(MLIRContext &context) {
   attachEvaluation<nn::LinearOp, evalLinear>(context);
+  attachEvaluation<nn::AddBiasOp, evalAddBias>(context);
   attachEvaluation<nn::LinearGradWeightOp, evalLinearGradWeight>(context);
   attachEvaluation<nn::SumRowsOp, evalSumRows>(context);
 }

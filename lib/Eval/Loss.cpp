@@ -8,12 +8,24 @@
 
 #include "heddle/Eval/ReferenceOps.h"
 #include <cmath>
+#include <limits>
 
 using namespace mlir;
 
 namespace heddle::eval {
 
 namespace {
+
+/// The log-sum-exp; the lowest f32 of no scores.
+double logSumExp(llvm::ArrayRef<double> scores) {
+  double largest = std::numeric_limits<float>::lowest();
+  for (double score : scores)
+    largest = std::max(largest, score);
+  double sum = 0;
+  for (double score : scores)
+    sum += std::exp(score - largest);
+  return scores.empty() ? largest : largest + std::log(sum);
+}
 
 LogicalResult evalCrossEntropy(nn::CrossEntropyOp op, const Inputs &in,
                                Outputs &out) {
@@ -25,12 +37,55 @@ LogicalResult evalCrossEntropy(nn::CrossEntropyOp op, const Inputs &in,
     if (label >= vocab)
       return op.emitError("label ") << label << " is not below " << vocab;
     llvm::ArrayRef<double> scores = logits.floats().slice(row * vocab, vocab);
-    double largest = *std::max_element(scores.begin(), scores.end());
-    double sum = 0;
-    for (double score : scores)
-      sum += std::exp(score - largest);
-    lses[row] = largest + std::log(sum);
+    lses[row] = logSumExp(scores);
     losses[row] = label < 0 ? 0 : lses[row] - scores[label];
+  }
+  return success();
+}
+
+/// Which columns of a larger tensor of logits a part has.
+struct Columns {
+  int64_t first, count;
+
+  /// Part of `vocab` columns that exist, `width` columns wide.
+  Columns(int64_t first, int64_t width, int64_t vocab)
+      : first(first),
+        count(std::max<int64_t>(0, std::min(width, vocab - first))) {}
+};
+
+LogicalResult evalCrossEntropyPart(nn::CrossEntropyPartOp op, const Inputs &in,
+                                   Outputs &out) {
+  const Tensor &logits = in[op.getLogits()];
+  double *lses = out.floats(op.getLse());
+  double *labelLogits = out.floats(op.getLabelLogit());
+  int64_t width = logits.columns(), vocab = op.getVocab();
+  Columns columns(in.integer(op.getFirst()), width, vocab);
+  for (auto [row, label] : llvm::enumerate(in.ints(op.getLabels()))) {
+    if (label >= vocab)
+      return op.emitError("label ") << label << " is not below " << vocab;
+    llvm::ArrayRef<double> scores =
+        logits.floats().slice(row * width, columns.count);
+    lses[row] = logSumExp(scores);
+    int64_t column = label - columns.first;
+    if (label >= 0 && column >= 0 && column < columns.count)
+      labelLogits[row] = scores[column];
+  }
+  return success();
+}
+
+LogicalResult evalCrossEntropyJoin(nn::CrossEntropyJoinOp op, const Inputs &in,
+                                   Outputs &out) {
+  const double *lses = in.floats(op.getLses());
+  const double *labelLogits = in.floats(op.getLabelLogit());
+  double *losses = out.floats(op.getLosses());
+  int64_t rows = in[op.getLabels()].numElements();
+  std::vector<double> ofRow(in[op.getLses()].numElements() / rows);
+  for (auto [row, label] : llvm::enumerate(in.ints(op.getLabels()))) {
+    for (auto [part, value] : llvm::enumerate(ofRow))
+      value = lses[part * rows + row];
+    double lse = logSumExp(ofRow);
+    out.floats(op.getLse())[row] = lse;
+    losses[row] = label < 0 ? 0 : lse - labelLogits[row];
   }
   return success();
 }
@@ -41,14 +96,16 @@ LogicalResult evalCrossEntropyGrad(nn::CrossEntropyGradOp op, const Inputs &in,
   const double *lses = in.floats(op.getLse());
   double *output = out.floats(op.getOutput());
   double scale = op.getScale().convertToDouble();
-  int64_t vocab = in[op.getLogits()].columns();
+  int64_t width = in[op.getLogits()].columns();
+  Columns columns(in.integerOr(op.getFirst(), 0), width,
+                  static_cast<int64_t>(op.getVocab().value_or(width)));
   for (auto [row, label] : llvm::enumerate(in.ints(op.getLabels()))) {
     if (label < 0)
       continue;
-    for (int64_t v = 0; v < vocab; ++v) {
-      int64_t index = static_cast<int64_t>(row) * vocab + v;
-      output[index] =
-          scale * (std::exp(logits[index] - lses[row]) - (v == label));
+    for (int64_t v = 0; v < columns.count; ++v) {
+      int64_t index = static_cast<int64_t>(row) * width + v;
+      bool isLabel = columns.first + v == label;
+      output[index] = scale * (std::exp(logits[index] - lses[row]) - isLabel);
     }
   }
   return success();
@@ -84,6 +141,8 @@ LogicalResult evalTakeRow(nn::TakeRowOp op, const Inputs &in, Outputs &out) {
 
 void attachLossEvaluations(MLIRContext &context) {
   attachEvaluation<nn::CrossEntropyOp, evalCrossEntropy>(context);
+  attachEvaluation<nn::CrossEntropyPartOp, evalCrossEntropyPart>(context);
+  attachEvaluation<nn::CrossEntropyJoinOp, evalCrossEntropyJoin>(context);
   attachEvaluation<nn::CrossEntropyGradOp, evalCrossEntropyGrad>(context);
   attachEvaluation<nn::SumOp, evalSum>(context);
   attachEvaluation<nn::TakeRowOp, evalTakeRow>(context);

@@ -137,8 +137,9 @@ Value Gpt2Builder::dropout(Value input, double p, const Random &random,
     return input;
   return b.create<nn::DropoutOp>(
       writer.at(locationPath), input.getType(), input, random.rng, random.layer,
-      random.microBatch, b.getF64FloatAttr(p),
+      random.microBatch, /*part=*/Value(), b.getF64FloatAttr(p),
       b.getI32IntegerAttr(int32_t(ModelWriter::siteOf(path))),
+      /*parts=*/IntegerAttr(), /*inner=*/IntegerAttr(),
       /*shardings=*/ArrayAttr());
 }
 
@@ -157,11 +158,12 @@ Value Gpt2Builder::attention(Value input, Value weight, Value bias,
       .create<nn::AttentionOp>(
           writer.at(inBlock("attn")), type, lse, ValueRange(qkv),
           drops ? random.rng : Value(), drops ? random.layer : Value(),
-          drops ? random.microBatch : Value(),
+          drops ? random.microBatch : Value(), /*part=*/Value(),
           b.getI64IntegerAttr(config.heads), b.getI64IntegerAttr(config.heads),
           b.getF64FloatAttr(scale), /*causal=*/b.getUnitAttr(),
           b.getF64FloatAttr(drops ? config.attnDropout : 0.0),
-          b.getI32IntegerAttr(int32_t(site)), /*shardings=*/ArrayAttr())
+          b.getI32IntegerAttr(int32_t(site)), /*parts=*/IntegerAttr(),
+          /*shardings=*/ArrayAttr())
       .getOutput();
 }
 
@@ -293,15 +295,17 @@ Value Gpt2Builder::callBlock(Value x, int64_t layer, const Program &program) {
 Value Gpt2Builder::trunk(Value ids, const Program &program) {
   RankedTensorType hidden = writer.floats({program.batch, seq, config.embed});
   ArrayAttr none;
-  Value tokens = b.create<nn::EmbeddingOp>(
-      writer.at("wte"), hidden, writer.get("wte.weight", "wte"), ids, none);
+  Value tokens = b.create<nn::EmbeddingOp>(writer.at("wte"), hidden,
+                                           writer.get("wte.weight", "wte"), ids,
+                                           /*first=*/Value(), none);
   if (kept.model.contains("wte"))
     keep(tokens, "wte", program);
-  Value numbers = b.create<nn::PositionsOp>(writer.at("wpe"),
-                                            writer.ints({program.batch, seq}),
-                                            b.getI64IntegerAttr(0), none);
+  Value numbers = b.create<nn::PositionsOp>(
+      writer.at("wpe"), writer.ints({program.batch, seq}),
+      /*first=*/Value(), b.getI64IntegerAttr(0), none);
   Value positions = b.create<nn::EmbeddingOp>(
-      writer.at("wpe"), hidden, writer.get("wpe.weight", "wpe"), numbers, none);
+      writer.at("wpe"), hidden, writer.get("wpe.weight", "wpe"), numbers,
+      /*first=*/Value(), none);
   if (kept.model.contains("wpe"))
     keep(positions, "wpe", program);
   Value x =

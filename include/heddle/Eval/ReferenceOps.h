@@ -55,6 +55,10 @@ public:
   }
   /// The value of a rank-0 or index operand.
   int64_t integer(mlir::Value value) const { return ints(value).front(); }
+  /// The same for an optional operand, `missing` when it is absent.
+  int64_t integerOr(mlir::Value value, int64_t missing) const {
+    return value ? integer(value) : missing;
+  }
   double number(mlir::Value value) const { return *floats(value); }
 
 private:
@@ -103,20 +107,30 @@ void attachEvaluation(mlir::MLIRContext &context) {
   OpT::template attachInterface<ReferenceEvalModel<OpT, function>>(context);
 }
 
+/// Where the elements of a dropout's tensor stand in the whole tensor of the
+/// global batch. By default they are the only ones.
+struct DropoutPlace {
+  int64_t microBatch = 0;
+  int64_t count = 0; ///< Elements of this tensor.
+  /// The tensor is part `part` of `parts`, in pieces of `inner` elements.
+  int64_t part = 0, parts = 1, inner = 1;
+
+  uint64_t elementAt(uint64_t index) const;
+};
+
 /// Which elements one dropout keeps (NN_DropoutOp says how that is drawn).
 class DropoutMask {
 public:
-  /// `rng` holds seed (low, high), step, 0; `firstElement` is the place of
-  /// element 0 in the whole tensor of the global batch.
+  /// `rng` holds seed (low, high), step, 0.
   DropoutMask(llvm::ArrayRef<int64_t> rng, uint32_t site, int64_t layer,
-              uint64_t firstElement, double p);
+              const DropoutPlace &place, double p);
   /// What an element is multiplied by: 0 or 1 / (1 - p).
   double factor(uint64_t element) const;
 
 private:
   uint64_t key;
   uint32_t step, stream, threshold;
-  uint64_t firstElement;
+  DropoutPlace place;
   double keepFactor;
 };
 

@@ -42,13 +42,17 @@ void AttentionEmitter::prepareRandom(const AttentionRandom &random) {
   step = splat(word(2), wideType);
   Value layer = b.mul(b.toI64(random.layer), weyl[0]);
   stream = splat(b.add(layer, spec.site), wideType);
-  microBatchOffset = b.mul(b.toI64(random.microBatch),
-                           spec.batch * spec.heads * spec.seq * spec.seq);
+  // In the whole tensor [B, parts, H, T, T] of the global batch.
+  int64_t ofHeads = spec.heads * spec.seq * spec.seq;
+  firstRandom =
+      b.mul(b.toI64(random.microBatch), spec.batch * spec.parts * ofHeads);
+  if (random.part)
+    firstRandom = b.add(firstRandom, b.mul(b.toI64(random.part), ofHeads));
 }
 
 Value AttentionEmitter::firstProbability(Value batch, Value head) {
-  Value index = b.add(b.mul(batch, spec.heads), head);
-  return b.add(microBatchOffset, b.mul(index, spec.seq * spec.seq));
+  Value index = b.add(b.mul(batch, spec.parts * spec.heads), head);
+  return b.add(firstRandom, b.mul(index, spec.seq * spec.seq));
 }
 
 AttentionEmitter::PhiloxState AttentionEmitter::philox(Value block) {

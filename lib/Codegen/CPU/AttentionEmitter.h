@@ -198,7 +198,7 @@ private:
   mlir::Value indexVector(mlir::Value first, int64_t parity);
 
   mlir::VectorType wideType; ///< i64, half as many lanes.
-  mlir::Value roundKeys[10][2], step, stream, microBatchOffset;
+  mlir::Value roundKeys[10][2], step, stream, firstRandom;
 };
 
 /// Whether `spec`, with this many operands, is one that can be emitted.

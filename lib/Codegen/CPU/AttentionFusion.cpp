@@ -26,6 +26,7 @@ static AttentionSpec specOf(OpT op, RankedTensorType output) {
   spec.causal = op.getCausal();
   spec.p = op.getP().convertToDouble();
   spec.site = op.getSite();
+  spec.parts = op.getParts().value_or(1);
   spec.elementType = output.getElementType();
   spec.packed = op.getQkv().size() == 1;
   return spec;
@@ -45,7 +46,8 @@ private:
     if (!op.getRng())
       return {};
     return {k.pointerOf(op.getRng()), k.evaluator.scalarOf(op.getLayer()),
-            k.evaluator.scalarOf(op.getMicroBatch())};
+            k.evaluator.scalarOf(op.getMicroBatch()),
+            op.getPart() ? k.evaluator.scalarOf(op.getPart()) : Value()};
   }
 
   SmallVector<Value> pointersOf(ValueRange values) {

@@ -28,6 +28,7 @@ private:
   void forOwnColumns(llvm::function_ref<void(Coordinate)> body);
   void initialize(Value result);
   void addRow(Value row, Value result);
+  void addTo(Value tableRow, const Point &idPoint, Value result);
 
   KernelEmitter &k;
   LoopBuilder &b;
@@ -78,6 +79,19 @@ void ScatterGenerator::addRow(Value row, Value result) {
   Point idPoint = ev.splitRow(row, ids.getShape());
   Value id = ev.evaluate(op.getIds(), idPoint).value;
   Value tableRow = b.create<arith::ExtSIOp>(b.builder.getI64Type(), id);
+  if (!op.getFirst())
+    return addTo(tableRow, idPoint, result);
+  tableRow = b.sub(tableRow, ev.scalarOf(op.getFirst()));
+  Value tableRows = b.constant(op.getOutput().getType().getDimSize(0));
+  // Rows before the first become large unsigned numbers.
+  b.ifThen(
+      b.create<arith::CmpIOp>(arith::CmpIPredicate::ult, tableRow, tableRows),
+      [&] { addTo(tableRow, idPoint, result); });
+}
+
+/// Adds the gradient of the id at `idPoint` to one row of the table.
+void ScatterGenerator::addTo(Value tableRow, const Point &idPoint,
+                             Value result) {
   Type f32 = b.builder.getF32Type();
   forOwnColumns([&](Coordinate column) {
     Point gradPoint = idPoint;

@@ -29,6 +29,12 @@ static Values lowerMul(nn::MulOp op, nn::MulOp::Adaptor in, LinalgBuilder &b) {
                 [](ScalarBuilder &s, Args x) { return s.mul(x[0], x[1]); })};
 }
 
+static Values lowerAddBias(nn::AddBiasOp op, nn::AddBiasOp::Adaptor in,
+                           LinalgBuilder &b) {
+  return {b.map(op.getType(), {{in.getInput()}, columns(in.getBias())},
+                [](ScalarBuilder &s, Args x) { return s.add(x[0], x[1]); })};
+}
+
 static Values lowerCast(nn::CastOp op, nn::CastOp::Adaptor in,
                         LinalgBuilder &b) {
   return {b.map(op.getType(), {{in.getInput()}},
@@ -164,12 +170,24 @@ static Values philox(ScalarBuilder &s, Values counter, Value key0, Value key1) {
 }
 
 /// The index, in the whole tensor of the global batch, of this iteration.
-static Value globalElement(ScalarBuilder &s, ArrayRef<int64_t> shape,
-                           Value microBatch) {
-  Value element = microBatch;
-  for (auto [dim, size] : llvm::enumerate(shape)) {
+static Value globalElement(ScalarBuilder &s, nn::DropoutOp op,
+                           nn::DropoutOp::Adaptor in) {
+  auto type = tensorOf(op.getOutput());
+  Value element = in.getMicroBatch();
+  auto step = [&](int64_t size, Value position) {
     element = s.create<arith::MulIOp>(element, s.index(size));
-    element = s.create<arith::AddIOp>(element, s.position(dim));
+    element = s.create<arith::AddIOp>(element, position);
+  };
+  // The part is the number of a piece, before the dimension that is split.
+  bool isPart = static_cast<bool>(in.getPart());
+  int64_t left = type.getNumElements();
+  for (auto [dim, size] : llvm::enumerate(type.getShape())) {
+    if (isPart && left == static_cast<int64_t>(*op.getInner())) {
+      step(*op.getParts(), in.getPart());
+      isPart = false;
+    }
+    step(size, s.position(dim));
+    left /= size;
   }
   return s.create<arith::IndexCastOp>(s.getI64Type(), element);
 }
@@ -203,10 +221,9 @@ static Values lowerDropout(nn::DropoutOp op, nn::DropoutOp::Adaptor in,
   double p = op.getP().convertToDouble();
   auto threshold = static_cast<uint32_t>(std::floor(std::ldexp(p, 32)));
   uint32_t site = op.getSite();
-  ArrayRef<int64_t> shape = tensorOf(op.getOutput()).getShape();
   return {b.map(
       op.getType(), {{in.getInput()}}, [&](ScalarBuilder &s, Args x) -> Value {
-        Value element = globalElement(s, shape, in.getMicroBatch());
+        Value element = globalElement(s, op, in);
         Value word = randomWord(s, in.getRng(), element, in.getLayer(), site);
         Value keep = s.create<arith::CmpIOp>(arith::CmpIPredicate::uge, word,
                                              s.i32(threshold));
@@ -218,6 +235,7 @@ static Values lowerDropout(nn::DropoutOp op, nn::DropoutOp::Adaptor in,
 void attachElementwiseLowerings(MLIRContext *context) {
   attachLinalg<nn::AddOp, lowerAdd>(context);
   attachLinalg<nn::MulOp, lowerMul>(context);
+  attachLinalg<nn::AddBiasOp, lowerAddBias>(context);
   attachLinalg<nn::CastOp, lowerCast>(context);
   attachLinalg<nn::GeluOp, lowerGelu>(context);
   attachLinalg<nn::GeluGradOp, lowerGeluGrad>(context);

@@ -22,18 +22,30 @@ static Value toIndex(ScalarBuilder &s, Value id) {
 static Values lowerEmbedding(nn::EmbeddingOp op, nn::EmbeddingOp::Adaptor in,
                              LinalgBuilder &b) {
   int64_t last = tensorOf(op.getOutput()).getRank() - 1;
+  int64_t tableRows = tensorOf(op.getTable()).getDimSize(0);
   return {
-      b.map(op.getType(), {rows(in.getIds())}, [&](ScalarBuilder &s, Args x) {
-        return s.extract(in.getTable(), {toIndex(s, x[0]), s.position(last)});
-      })};
+      b.map(op.getType(), {rows(in.getIds())},
+            [&](ScalarBuilder &s, Args x) -> Value {
+              Value row = toIndex(s, x[0]);
+              if (!in.getFirst())
+                return s.extract(in.getTable(), {row, s.position(last)});
+              row = s.create<arith::SubIOp>(row, in.getFirst());
+              Value isHere = s.create<arith::CmpIOp>(arith::CmpIPredicate::ult,
+                                                     row, s.index(tableRows));
+              row = s.create<arith::SelectOp>(isHere, row, s.index(0));
+              Value element = s.extract(in.getTable(), {row, s.position(last)});
+              return s.create<arith::SelectOp>(isHere, element, s.f32(0));
+            })};
 }
 
-static Values lowerPositions(nn::PositionsOp op, nn::PositionsOp::Adaptor,
+static Values lowerPositions(nn::PositionsOp op, nn::PositionsOp::Adaptor in,
                              LinalgBuilder &b) {
   int64_t last = tensorOf(op.getOutput()).getRank() - 1;
   int64_t offset = op.getOffset();
-  return {b.map(op.getType(), {}, [=](ScalarBuilder &s, Args) -> Value {
+  return {b.map(op.getType(), {}, [&](ScalarBuilder &s, Args) -> Value {
     Value position = s.create<arith::AddIOp>(s.position(last), s.index(offset));
+    if (in.getFirst())
+      position = s.create<arith::AddIOp>(position, in.getFirst());
     return s.create<arith::IndexCastOp>(s.getI32Type(), position);
   })};
 }

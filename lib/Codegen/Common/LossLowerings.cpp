@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "LinalgModel.h"
+#include <limits>
 
 using namespace mlir;
 
@@ -48,23 +49,132 @@ static Values lowerCrossEntropy(nn::CrossEntropyOp op,
   return {losses, lse};
 }
 
+namespace {
+/// The columns of a larger tensor of logits that one rank has.
+struct PartColumns {
+  Value first; ///< The number of the first; null when it has all.
+  int64_t count, vocab;
+
+  /// The number of `column` among all.
+  Value inWhole(ScalarBuilder &s, Value column) const {
+    return first ? s.create<arith::AddIOp>(column, first) : column;
+  }
+  /// `value` where `column` exists, else `missing`.
+  Value ifExists(ScalarBuilder &s, Value column, Value value,
+                 double missing) const {
+    if (!first)
+      return value;
+    Value exists = s.create<arith::CmpIOp>(arith::CmpIPredicate::slt,
+                                           inWhole(s, column), s.index(vocab));
+    return s.create<arith::SelectOp>(exists, value, s.f32(missing));
+  }
+};
+} // namespace
+
+/// The log-sum-exp over the columns that exist; the lowest f32 of none.
+static Value partLse(Value logits, Type type, const PartColumns &part,
+                     LinalgBuilder &b) {
+  constexpr double lowest = std::numeric_limits<float>::lowest();
+  ArrayRef<int64_t> shape = tensorOf(logits).getShape();
+  int64_t last = shape.size() - 1;
+  Value maximum = b.reduceLast(
+      shape, {{logits}}, Combine::Maximum, [&](ScalarBuilder &s, Args x) {
+        return part.ifExists(s, s.position(last), x[0], lowest);
+      });
+  Value sum =
+      b.reduceLast(shape, {{logits}, rows(maximum)}, Combine::Add,
+                   [&](ScalarBuilder &s, Args x) {
+                     Value power = s.exp(s.sub(x[0], x[1]));
+                     return part.ifExists(s, s.position(last), power, 0);
+                   });
+  return b.map(
+      type, {{sum}, {maximum}}, [&](ScalarBuilder &s, Args x) -> Value {
+        Value lse = s.add(s.create<math::LogOp>(x[0]), x[1]);
+        Value exists =
+            s.create<arith::CmpFOp>(arith::CmpFPredicate::OGT, x[0], s.f32(0));
+        return s.create<arith::SelectOp>(exists, lse, s.f32(lowest));
+      });
+}
+
+static Values lowerCrossEntropyPart(nn::CrossEntropyPartOp op,
+                                    nn::CrossEntropyPartOp::Adaptor in,
+                                    LinalgBuilder &b) {
+  int64_t rank = tensorOf(op.getLogits()).getRank();
+  PartColumns part = {in.getFirst(),
+                      tensorOf(op.getLogits()).getDimSize(rank - 1),
+                      static_cast<int64_t>(op.getVocab())};
+  Value lse = partLse(in.getLogits(), op.getLse().getType(), part, b);
+  Value labelLogit = b.map(
+      op.getLabelLogit().getType(), {{in.getLabels()}},
+      [&](ScalarBuilder &s, Args x) -> Value {
+        Value label = s.create<arith::IndexCastOp>(s.getIndexType(), x[0]);
+        Value column = s.create<arith::SubIOp>(label, in.getFirst());
+        // A negative label becomes a large unsigned number.
+        Value isHere = s.create<arith::CmpIOp>(arith::CmpIPredicate::ult,
+                                               column, s.index(part.count));
+        Values at;
+        for (int64_t dim = 0; dim + 1 < rank; ++dim)
+          at.push_back(s.position(dim));
+        at.push_back(s.create<arith::SelectOp>(isHere, column, s.index(0)));
+        Value logit = s.extract(in.getLogits(), at);
+        return s.create<arith::SelectOp>(isHere, logit, s.f32(0));
+      });
+  return {lse, labelLogit};
+}
+
+static Values lowerCrossEntropyJoin(nn::CrossEntropyJoinOp op,
+                                    nn::CrossEntropyJoinOp::Adaptor in,
+                                    LinalgBuilder &b) {
+  ArrayRef<int64_t> shape = tensorOf(op.getLabels()).getShape();
+  int64_t parts = tensorOf(op.getLses()).getDimSize(0) / shape[0];
+  Value lse = b.map(op.getLse().getType(), {}, [&](ScalarBuilder &s, Args) {
+    Values lses;
+    for (int64_t part = 0; part < parts; ++part) {
+      Values at;
+      for (size_t dim = 0; dim < shape.size(); ++dim)
+        at.push_back(s.position(dim));
+      at[0] = s.create<arith::AddIOp>(at[0], s.index(part * shape[0]));
+      lses.push_back(s.extract(in.getLses(), at));
+    }
+    Value maximum = lses[0];
+    for (Value other : ArrayRef(lses).drop_front())
+      maximum = s.create<arith::MaximumFOp>(maximum, other);
+    Value sum = s.f32(0);
+    for (Value part : lses)
+      sum = s.add(sum, s.exp(s.sub(part, maximum)));
+    return s.add(s.create<math::LogOp>(sum), maximum);
+  });
+  Value losses = b.map(op.getLosses().getType(),
+                       {{lse}, {in.getLabelLogit()}, {in.getLabels()}},
+                       [](ScalarBuilder &s, Args x) -> Value {
+                         return s.create<arith::SelectOp>(
+                             counts(s, x[2]), s.sub(x[0], x[1]), s.f32(0));
+                       });
+  return {losses, lse};
+}
+
 static Values lowerCrossEntropyGrad(nn::CrossEntropyGradOp op,
                                     nn::CrossEntropyGradOp::Adaptor in,
                                     LinalgBuilder &b) {
-  int64_t last = tensorOf(op.getOutput()).getRank() - 1;
+  auto type = tensorOf(op.getOutput());
+  int64_t last = type.getRank() - 1, width = type.getDimSize(last);
   double scale = op.getScale().convertToDouble();
+  PartColumns part = {in.getFirst(), width,
+                      static_cast<int64_t>(op.getVocab().value_or(width))};
   return {b.map(
       op.getType(), {{in.getLogits()}, rows(in.getLabels()), rows(in.getLse())},
       [=](ScalarBuilder &s, Args x) -> Value {
-        Value column =
-            s.create<arith::IndexCastOp>(s.getI32Type(), s.position(last));
+        Value position = s.position(last);
+        Value column = s.create<arith::IndexCastOp>(s.getI32Type(),
+                                                    part.inWhole(s, position));
         Value isLabel =
             s.create<arith::CmpIOp>(arith::CmpIPredicate::eq, column, x[1]);
         Value target = s.create<arith::SelectOp>(isLabel, s.f32(1), s.f32(0));
         Value probability = s.exp(s.sub(x[0], x[2]));
         Value weight =
             s.create<arith::SelectOp>(counts(s, x[1]), s.f32(scale), s.f32(0));
-        return s.mul(weight, s.sub(probability, target));
+        return part.ifExists(s, position,
+                             s.mul(weight, s.sub(probability, target)), 0);
       })};
 }
 
@@ -112,6 +222,8 @@ static Values lowerClipCoefficient(nn::ClipCoefficientOp op,
 
 void attachLossLowerings(MLIRContext *context) {
   attachLinalg<nn::CrossEntropyOp, lowerCrossEntropy>(context);
+  attachLinalg<nn::CrossEntropyPartOp, lowerCrossEntropyPart>(context);
+  attachLinalg<nn::CrossEntropyJoinOp, lowerCrossEntropyJoin>(context);
   attachLinalg<nn::CrossEntropyGradOp, lowerCrossEntropyGrad>(context);
   attachLinalg<nn::SumOp, lowerSum, Generator::Reduce>(context);
   nn::SquareSumsOp::attachInterface<

@@ -36,14 +36,14 @@ bool isElementwise(Operation *op) {
 bool isRowWise(Operation *op) {
   return isElementwise(op) ||
          isa<nn::LayerNormOp, nn::LayerNormGradInputOp, nn::RmsNormOp,
-             nn::RmsNormGradInputOp, nn::CrossEntropyOp, nn::CrossEntropyGradOp,
-             nn::EmbeddingOp>(op);
+             nn::RmsNormGradInputOp, nn::CrossEntropyOp, nn::CrossEntropyPartOp,
+             nn::CrossEntropyGradOp, nn::EmbeddingOp, nn::AddBiasOp>(op);
 }
 
 /// The shape whose rows a row-wise operation goes over.
 ArrayRef<int64_t> domainOf(Operation *op) {
-  if (auto loss = dyn_cast<nn::CrossEntropyOp>(op))
-    return typeOf(loss.getLogits()).getShape();
+  if (isa<nn::CrossEntropyOp, nn::CrossEntropyPartOp>(op))
+    return typeOf(op->getOperand(0)).getShape();
   return typeOf(op->getResult(0)).getShape();
 }
 

@@ -597,3 +597,99 @@ nn.func @f(%p: tensor<64xf32>, %g: tensor<32xf32>, %s: tensor<f32>) {
   %0:3 = nn.adamw %p, %p, %p, %p lr %g bias %s, %s {beta1 = 0.9 : f64, beta2 = 0.999 : f64, eps = 1.0e-8 : f64, weight_decay = 0.0 : f64} : (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<32xf32>, tensor<f32>, tensor<f32>) -> (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>)
   nn.return
 }
+
+// -----
+
+nn.func @f(%x: tensor<2x4xf32>, %r: tensor<4xi32>, %l: index, %m: index, %part: index) {
+  // expected-error @+1 {{'nn.dropout' op needs all of part, parts and inner or none}}
+  %0 = nn.dropout %x rng %r layer %l micro_batch %m part %part {p = 0.5, site = 1 : i32, parts = 2} : (tensor<2x4xf32>, tensor<4xi32>, index, index, index) -> tensor<2x4xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<2x4xf32>, %r: tensor<4xi32>, %l: index, %m: index, %part: index) {
+  // expected-error @+1 {{'nn.dropout' op says part, parts and inner, of which one is 0}}
+  %0 = nn.dropout %x rng %r layer %l micro_batch %m part %part {p = 0.5, site = 1 : i32, parts = 0, inner = 4} : (tensor<2x4xf32>, tensor<4xi32>, index, index, index) -> tensor<2x4xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<2x4xf32>, %r: tensor<4xi32>, %l: index, %m: index, %part: index) {
+  // expected-error @+1 {{'nn.dropout' op has pieces of 2 elements, which are no last dimensions of 'tensor<2x4xf32>'}}
+  %0 = nn.dropout %x rng %r layer %l micro_batch %m part %part {p = 0.5, site = 1 : i32, parts = 2, inner = 2} : (tensor<2x4xf32>, tensor<4xi32>, index, index, index) -> tensor<2x4xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<1x4x24xf32>) {
+  // expected-error @+1 {{'nn.attention' op needs all of part and parts or none}}
+  %0:2 = nn.attention %x {heads = 2, kv_heads = 2, scale = 0.5, parts = 2} : (tensor<1x4x24xf32>) -> (tensor<1x4x8xf32>, tensor<1x2x4xf32>)
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<2x4xf32>, %b: tensor<3xf32>) {
+  // expected-error @+1 {{'nn.add_bias' op bias has shape [3], expected [4]}}
+  %0 = nn.add_bias %x, %b : (tensor<2x4xf32>, tensor<3xf32>) -> tensor<2x4xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<2x4xf32>, %b: tensor<4xf32>) {
+  // expected-error @+1 {{'nn.add_bias' op output has shape [2, 3], expected [2, 4]}}
+  %0 = nn.add_bias %x, %b : (tensor<2x4xf32>, tensor<4xf32>) -> tensor<2x3xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<4xf32>, %l: tensor<i32>, %first: index) {
+  // expected-error @+1 {{'nn.cross_entropy_part' op needs logits of rank 2 or more, got 'tensor<4xf32>'}}
+  %0:2 = nn.cross_entropy_part %x, %l first %first {vocab = 8} : (tensor<4xf32>, tensor<i32>, index) -> (tensor<f32>, tensor<f32>)
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<3x4xf32>, %l: tensor<3xi32>, %first: index) {
+  // expected-error @+1 {{'nn.cross_entropy_part' op has a vocabulary of 0}}
+  %0:2 = nn.cross_entropy_part %x, %l first %first {vocab = 0} : (tensor<3x4xf32>, tensor<3xi32>, index) -> (tensor<3xf32>, tensor<3xf32>)
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<3x4xf32>, %l: tensor<3xi32>, %first: index) {
+  // expected-error @+1 {{'nn.cross_entropy_part' op label_logit has shape [2], expected [3]}}
+  %0:2 = nn.cross_entropy_part %x, %l first %first {vocab = 8} : (tensor<3x4xf32>, tensor<3xi32>, index) -> (tensor<3xf32>, tensor<2xf32>)
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<5x2xf32>, %y: tensor<3x2xf32>, %l: tensor<3x2xi32>) {
+  // expected-error @+1 {{'nn.cross_entropy_join' op lses 'tensor<5x2xf32>' are not those of parts of 'tensor<3x2xi32>'}}
+  %0:2 = nn.cross_entropy_join %x, %y, %l : (tensor<5x2xf32>, tensor<3x2xf32>, tensor<3x2xi32>) -> (tensor<3x2xf32>, tensor<3x2xf32>)
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<6x2xf32>, %y: tensor<3x1xf32>, %l: tensor<3x2xi32>) {
+  // expected-error @+1 {{'nn.cross_entropy_join' op label_logit has shape [3, 1], expected [3, 2]}}
+  %0:2 = nn.cross_entropy_join %x, %y, %l : (tensor<6x2xf32>, tensor<3x1xf32>, tensor<3x2xi32>) -> (tensor<3x2xf32>, tensor<3x2xf32>)
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<3x4xf32>, %l: tensor<3xi32>, %s: tensor<3xf32>, %first: index) {
+  // expected-error @+1 {{'nn.cross_entropy_grad' op needs all of first and vocab or none}}
+  %0 = nn.cross_entropy_grad %x, %l, %s first %first {scale = 0.5} : (tensor<3x4xf32>, tensor<3xi32>, tensor<3xf32>, index) -> tensor<3x4xf32>
+  nn.return
+}

@@ -3,7 +3,7 @@
 
 // CHECK-LABEL: nn.func @embeddings
 nn.func @embeddings(%table: tensor<8x4xf32>, %ids: tensor<2x3xi32>,
-    %grad: tensor<2x3x4xf32>, %init: tensor<8x4xf32>) {
+    %grad: tensor<2x3x4xf32>, %init: tensor<8x4xf32>, %first: index) {
   // CHECK: nn.embedding %{{.*}}[%{{.*}}] : (tensor<8x4xf32>, tensor<2x3xi32>) -> tensor<2x3x4xf32>
   %0 = nn.embedding %table[%ids] : (tensor<8x4xf32>, tensor<2x3xi32>) -> tensor<2x3x4xf32>
   // CHECK: nn.embedding_grad %{{.*}}[%{{.*}}] : (tensor<2x3x4xf32>, tensor<2x3xi32>) -> tensor<8x4xf32>
@@ -14,12 +14,20 @@ nn.func @embeddings(%table: tensor<8x4xf32>, %ids: tensor<2x3xi32>,
   %3 = nn.positions : () -> tensor<2x3xi32>
   // CHECK: nn.positions {offset = 5 : i64} : () -> tensor<2x3xi32>
   %4 = nn.positions {offset = 5 : i64} : () -> tensor<2x3xi32>
+  // CHECK: nn.embedding %{{.*}}[%{{.*}}] first %{{.*}} : (tensor<8x4xf32>, tensor<2x3xi32>, index) -> tensor<2x3x4xf32>
+  %5 = nn.embedding %table[%ids] first %first : (tensor<8x4xf32>, tensor<2x3xi32>, index) -> tensor<2x3x4xf32>
+  // CHECK: nn.embedding_grad %{{.*}}[%{{.*}}] first %{{[^ ]*}} : (tensor<2x3x4xf32>, tensor<2x3xi32>, index) -> tensor<8x4xf32>
+  %6 = nn.embedding_grad %grad[%ids] first %first : (tensor<2x3x4xf32>, tensor<2x3xi32>, index) -> tensor<8x4xf32>
+  // CHECK: nn.embedding_grad %{{.*}}[%{{.*}}] init %{{[^ ]*}} first %{{[^ ]*}} : (tensor<2x3x4xf32>, tensor<2x3xi32>, tensor<8x4xf32>, index) -> tensor<8x4xf32>
+  %7 = nn.embedding_grad %grad[%ids] init %init first %first : (tensor<2x3x4xf32>, tensor<2x3xi32>, tensor<8x4xf32>, index) -> tensor<8x4xf32>
+  // CHECK: nn.positions first %{{.*}} {offset = 5 : i64} : (index) -> tensor<2x3xi32>
+  %8 = nn.positions first %first {offset = 5 : i64} : (index) -> tensor<2x3xi32>
   nn.return
 }
 
 // CHECK-LABEL: nn.func @elementwise
 nn.func @elementwise(%x: tensor<2x4xbf16>, %g: tensor<2x4xbf16>,
-    %rng: tensor<4xi32>, %layer: index, %micro_batch: index) {
+    %rng: tensor<4xi32>, %layer: index, %micro_batch: index, %part: index) {
   // CHECK: nn.add %{{.*}}, %{{.*}} : tensor<2x4xbf16>
   %0 = nn.add %x, %g : tensor<2x4xbf16>
   // CHECK: nn.mul %{{.*}}, %{{.*}} : tensor<2x4xbf16>
@@ -42,6 +50,8 @@ nn.func @elementwise(%x: tensor<2x4xbf16>, %g: tensor<2x4xbf16>,
   %9 = nn.cast %x : (tensor<2x4xbf16>) -> tensor<2x4xf32>
   // CHECK: nn.dropout %{{.*}} rng %{{.*}} layer %{{.*}} micro_batch %{{.*}} {p = 1.000000e-01 : f64, site = 7 : i32} : (tensor<2x4xbf16>, tensor<4xi32>, index, index) -> tensor<2x4xbf16>
   %10 = nn.dropout %x rng %rng layer %layer micro_batch %micro_batch {p = 0.1 : f64, site = 7 : i32} : (tensor<2x4xbf16>, tensor<4xi32>, index, index) -> tensor<2x4xbf16>
+  // CHECK: nn.dropout %{{.*}} micro_batch %{{.*}} part %{{.*}} {inner = 4 : i64, p = 1.000000e-01 : f64, parts = 2 : i64, site = 7 : i32} : (tensor<2x4xbf16>, tensor<4xi32>, index, index, index) -> tensor<2x4xbf16>
+  %11 = nn.dropout %x rng %rng layer %layer micro_batch %micro_batch part %part {p = 0.1 : f64, site = 7 : i32, parts = 2, inner = 4} : (tensor<2x4xbf16>, tensor<4xi32>, index, index, index) -> tensor<2x4xbf16>
   nn.return
 }
 
@@ -60,6 +70,8 @@ nn.func @linear(%x: tensor<2x3x4xf32>, %w: tensor<4x6xf32>, %t: tensor<6x4xf32>,
   %4 = nn.sum_rows %g : (tensor<2x3x6xf32>) -> tensor<6xf32>
   // CHECK: nn.sum_rows %{{.*}} init %{{.*}} : (tensor<2x3x6xf32>, tensor<6xf32>) -> tensor<6xf32>
   %5 = nn.sum_rows %g init %b : (tensor<2x3x6xf32>, tensor<6xf32>) -> tensor<6xf32>
+  // CHECK: nn.add_bias %{{.*}}, %{{.*}} : (tensor<2x3x6xf32>, tensor<6xf32>) -> tensor<2x3x6xf32>
+  %6 = nn.add_bias %g, %b : (tensor<2x3x6xf32>, tensor<6xf32>) -> tensor<2x3x6xf32>
   nn.return
 }
 
@@ -90,7 +102,7 @@ nn.func @norms(%x: tensor<2x3x4xbf16>, %w: tensor<4xbf16>, %b: tensor<4xbf16>,
 // CHECK-LABEL: nn.func @attention
 nn.func @attention(%qkv: tensor<1x4x24xf32>, %q: tensor<1x4x16xf32>,
     %k: tensor<1x4x8xf32>, %v: tensor<1x4x8xf32>, %positions: tensor<1x4xi32>,
-    %rng: tensor<4xi32>, %layer: index, %micro_batch: index) {
+    %rng: tensor<4xi32>, %layer: index, %micro_batch: index, %part: index) {
   // CHECK: nn.rotary %{{.*}} at %{{.*}} {dims = 4 : i64, heads = 2 : i64, theta = 1.000000e+04 : f64} : (tensor<1x4x16xf32>, tensor<1x4xi32>) -> tensor<1x4x16xf32>
   %0 = nn.rotary %q at %positions {heads = 2 : i64, dims = 4 : i64, theta = 1.0e4 : f64} : (tensor<1x4x16xf32>, tensor<1x4xi32>) -> tensor<1x4x16xf32>
   // CHECK: nn.rotary %{{.*}} at %{{.*}} {dims = 8 : i64, heads = 2 : i64, inverse, theta = 1.000000e+04 : f64}
@@ -101,6 +113,10 @@ nn.func @attention(%qkv: tensor<1x4x24xf32>, %q: tensor<1x4x16xf32>,
   %out3, %lse3 = nn.attention %q, %k, %v rng %rng layer %layer micro_batch %micro_batch {heads = 4 : i64, kv_heads = 2 : i64, scale = 0.5 : f64, p = 0.1 : f64, site = 3 : i32} : (tensor<1x4x16xf32>, tensor<1x4x8xf32>, tensor<1x4x8xf32>, tensor<4xi32>, index, index) -> (tensor<1x4x16xf32>, tensor<1x4x4xf32>)
   // CHECK: nn.attention_grad %[[OUT]], %{{[^ ]*}} forward %[[OUT]] lse %[[LSE]] {causal, {{.*}}} : (tensor<1x4x8xf32>, tensor<1x4x24xf32>, tensor<1x4x8xf32>, tensor<1x2x4xf32>) -> tensor<1x4x24xf32>
   %2 = nn.attention_grad %out, %qkv forward %out lse %lse {heads = 2 : i64, kv_heads = 2 : i64, scale = 0.5 : f64, causal} : (tensor<1x4x8xf32>, tensor<1x4x24xf32>, tensor<1x4x8xf32>, tensor<1x2x4xf32>) -> tensor<1x4x24xf32>
+  // CHECK: nn.attention {{.*}} micro_batch %{{[^ ]*}} part %{{[^ ]*}} {heads = 4 : i64, {{.*}}parts = 2 : i64, {{.*}}} : (tensor<1x4x16xf32>, tensor<1x4x8xf32>, tensor<1x4x8xf32>, tensor<4xi32>, index, index, index) -> (tensor<1x4x16xf32>, tensor<1x4x4xf32>)
+  %out4, %lse4 = nn.attention %q, %k, %v rng %rng layer %layer micro_batch %micro_batch part %part {heads = 4 : i64, kv_heads = 2 : i64, scale = 0.5 : f64, p = 0.1 : f64, site = 3 : i32, parts = 2} : (tensor<1x4x16xf32>, tensor<1x4x8xf32>, tensor<1x4x8xf32>, tensor<4xi32>, index, index, index) -> (tensor<1x4x16xf32>, tensor<1x4x4xf32>)
+  // CHECK: %{{.*}}:3 = nn.attention_grad {{.*}} part %{{[^ ]*}} {heads = 4 : i64, {{.*}}parts = 2 : i64, {{.*}}} : ({{.*}}, index, index, index) -> (tensor<1x4x16xf32>, tensor<1x4x8xf32>, tensor<1x4x8xf32>)
+  %4:3 = nn.attention_grad %out4, %q, %k, %v forward %out4 lse %lse4 rng %rng layer %layer micro_batch %micro_batch part %part {heads = 4 : i64, kv_heads = 2 : i64, scale = 0.5 : f64, p = 0.1 : f64, site = 3 : i32, parts = 2} : (tensor<1x4x16xf32>, tensor<1x4x16xf32>, tensor<1x4x8xf32>, tensor<1x4x8xf32>, tensor<1x4x16xf32>, tensor<1x4x4xf32>, tensor<4xi32>, index, index, index) -> (tensor<1x4x16xf32>, tensor<1x4x8xf32>, tensor<1x4x8xf32>)
   // CHECK: %{{.*}}:3 = nn.attention_grad %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}} forward %{{[^ ]*}} lse %{{[^ ]*}} rng %{{[^ ]*}} layer %{{[^ ]*}} micro_batch %{{[^ ]*}} {heads = 4 : i64, {{.*}}} : ({{.*}}) -> (tensor<1x4x16xf32>, tensor<1x4x8xf32>, tensor<1x4x8xf32>)
   %3:3 = nn.attention_grad %out3, %q, %k, %v forward %out3 lse %lse3 rng %rng layer %layer micro_batch %micro_batch {heads = 4 : i64, kv_heads = 2 : i64, scale = 0.5 : f64, p = 0.1 : f64, site = 3 : i32} : (tensor<1x4x16xf32>, tensor<1x4x16xf32>, tensor<1x4x8xf32>, tensor<1x4x8xf32>, tensor<1x4x16xf32>, tensor<1x4x4xf32>, tensor<4xi32>, index, index) -> (tensor<1x4x16xf32>, tensor<1x4x8xf32>, tensor<1x4x8xf32>)
   nn.return
@@ -108,7 +124,7 @@ nn.func @attention(%qkv: tensor<1x4x24xf32>, %q: tensor<1x4x16xf32>,
 
 // CHECK-LABEL: nn.func @loss
 nn.func @loss(%logits: tensor<2x3x8xf32>, %labels: tensor<2x3xi32>,
-    %total: tensor<f32>, %position: tensor<i32>) {
+    %total: tensor<f32>, %position: tensor<i32>, %first: index) {
   // CHECK: %[[LOSSES:.*]], %[[LSE:.*]] = nn.cross_entropy %{{.*}}, %{{.*}} : (tensor<2x3x8xf32>, tensor<2x3xi32>) -> (tensor<2x3xf32>, tensor<2x3xf32>)
   %losses, %lse = nn.cross_entropy %logits, %labels : (tensor<2x3x8xf32>, tensor<2x3xi32>) -> (tensor<2x3xf32>, tensor<2x3xf32>)
   // CHECK: nn.cross_entropy_grad %{{.*}}, %{{.*}}, %[[LSE]] {scale = 2.500000e-01 : f64} : (tensor<2x3x8xf32>, tensor<2x3xi32>, tensor<2x3xf32>) -> tensor<2x3x8xf32>
@@ -119,6 +135,12 @@ nn.func @loss(%logits: tensor<2x3x8xf32>, %labels: tensor<2x3xi32>,
   %2 = nn.sum %losses init %total {scale = 0.25 : f64} : (tensor<2x3xf32>, tensor<f32>) -> tensor<f32>
   // CHECK: nn.take_row %{{.*}}[%{{.*}}] : (tensor<2x3x8xf32>, tensor<i32>) -> tensor<2x1x8xf32>
   %3 = nn.take_row %logits[%position] : (tensor<2x3x8xf32>, tensor<i32>) -> tensor<2x1x8xf32>
+  // CHECK: %[[PART:.*]], %[[LABEL:.*]] = nn.cross_entropy_part %{{.*}}, %{{.*}} first %{{.*}} {vocab = 15 : i64} : (tensor<2x3x8xf32>, tensor<2x3xi32>, index) -> (tensor<2x3xf32>, tensor<2x3xf32>)
+  %part, %label = nn.cross_entropy_part %logits, %labels first %first {vocab = 15} : (tensor<2x3x8xf32>, tensor<2x3xi32>, index) -> (tensor<2x3xf32>, tensor<2x3xf32>)
+  // CHECK: nn.cross_entropy_join %[[PART]], %[[LABEL]], %{{.*}} : (tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xi32>) -> (tensor<2x3xf32>, tensor<2x3xf32>)
+  %4:2 = nn.cross_entropy_join %part, %label, %labels : (tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xi32>) -> (tensor<2x3xf32>, tensor<2x3xf32>)
+  // CHECK: nn.cross_entropy_grad %{{.*}}, %{{.*}}, %[[LSE]] first %{{.*}} {scale = 2.500000e-01 : f64, vocab = 15 : i64} : (tensor<2x3x8xf32>, tensor<2x3xi32>, tensor<2x3xf32>, index) -> tensor<2x3x8xf32>
+  %5 = nn.cross_entropy_grad %logits, %labels, %lse first %first {scale = 0.25 : f64, vocab = 15} : (tensor<2x3x8xf32>, tensor<2x3xi32>, tensor<2x3xf32>, index) -> tensor<2x3x8xf32>
   nn.return
 }
 

@@ -30,9 +30,11 @@ double ReferenceAttention::factor(int64_t batch, int64_t head, int64_t query,
                                   int64_t key) const {
   if (spec.p == 0)
     return 1;
-  uint64_t t = spec.seq, rows = spec.batch * spec.heads;
-  uint64_t index = uint64_t(random.microBatch) * rows * t * t +
-                   ((batch * spec.heads + head) * t + query) * t + key;
+  // Of the heads of all parts.
+  uint64_t t = spec.seq, heads = spec.parts * spec.heads;
+  uint64_t row = (uint64_t(random.microBatch) * spec.batch + batch) * heads +
+                 random.part * spec.heads + head;
+  uint64_t index = (row * t + query) * t + key;
   uint64_t block = index / 4;
   uint32_t stream = uint32_t(spec.site) + uint32_t(random.layer) * 0x9E3779B9u;
   auto words =

@@ -19,7 +19,7 @@ namespace heddle::test {
 /// The seed and step of dropout, and where it is drawn.
 struct ReferenceRandom {
   uint32_t rng[4] = {0x12345678, 0x9abcdef0, 7, 0};
-  int64_t layer = 3, microBatch = 5;
+  int64_t layer = 3, microBatch = 5, part = 0;
 };
 
 /// q [B, T, H, D], k and v [B, T, KV, D]; what is made of them.

@@ -29,6 +29,7 @@ struct Case {
   double p = 0;
   double scale = 0; ///< 0: 1 / sqrt(headDim).
   double tolerance = 3e-6;
+  int64_t parts = 1, part = 0; ///< Of the heads.
 };
 
 std::string describe(const Case &test) {
@@ -161,6 +162,7 @@ AttentionSpec AttentionTest::makeSpec(const Case &test) {
   spec.causal = test.causal;
   spec.p = test.p;
   spec.site = -12345;
+  spec.parts = test.parts;
   if (test.isBf16)
     spec.elementType = BFloat16Type::get(context.get());
   else
@@ -174,6 +176,7 @@ void AttentionTest::check(const Case &test) {
   ReferenceAttention reference;
   reference.spec = makeSpec(test);
   ReferenceRandom &random = reference.random;
+  random.part = test.part;
   std::mt19937 engine(11);
   std::normal_distribution<float> draw;
 
@@ -198,6 +201,8 @@ void AttentionTest::check(const Case &test) {
                           AttentionRunner::Pass::Forward);
   AttentionRunner backward(*context, reference.spec, target,
                            AttentionRunner::Pass::Gradient);
+  std::array<int64_t, 3> scalars = {random.layer, random.microBatch,
+                                    random.part};
   std::optional<Tensor> firstOutput, firstLse;
   std::optional<PackedTensors> firstGradients;
   for (int64_t threads : {1, 2, 3}) {
@@ -206,7 +211,7 @@ void AttentionTest::check(const Case &test) {
     std::vector<void *> arguments;
     inputs.appendTo(arguments);
     arguments.insert(arguments.end(), {output.data(), lse.data(), random.rng});
-    forward.runAll(arguments, random.layer, random.microBatch, threads);
+    forward.runAll(arguments, scalars, threads);
 
     PackedTensors gradients(test);
     arguments = {grad.data()};
@@ -214,7 +219,7 @@ void AttentionTest::check(const Case &test) {
     arguments.insert(arguments.end(), {output.data(), lse.data()});
     gradients.appendTo(arguments);
     arguments.push_back(random.rng);
-    backward.runAll(arguments, random.layer, random.microBatch, threads);
+    backward.runAll(arguments, scalars, threads);
 
     if (threads == 1) {
       firstOutput = output;
@@ -277,6 +282,18 @@ TEST_P(AttentionTest, Dropout) {
   check({2, 100, 4, 2, 64, true, false, false, /*p=*/0.5});
   for (int64_t seq : {7, 64, 130})
     check({2, seq, 4, 2, 64, true, true, /*isBf16=*/true, /*p=*/0.25});
+}
+
+/// The masks of some heads are those of all heads.
+TEST_P(AttentionTest, DropoutOfPartsOfTheHeads) {
+  for (int64_t seq : {7, 64, 66})
+    for (int64_t part : {1, 2}) {
+      Case test = {2, seq, 2, 2, 16};
+      test.p = 0.25;
+      test.parts = 3;
+      test.part = part;
+      check(test);
+    }
 }
 
 /// Scores of some hundreds have an error of 1e-5, and so have their powers.

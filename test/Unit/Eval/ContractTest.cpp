@@ -17,12 +17,13 @@ using namespace mlir;
 using namespace heddle;
 using namespace heddle::test;
 
-/// Operations of nn that are no computations: what holds, calls, reads, writes.
+/// Operations of nn that are no computations: what holds, calls, reads, writes
+/// and lays out.
 static bool isStructural(StringRef name) {
   static const llvm::StringSet<> names = {
-      "nn.model", "nn.state",         "nn.bucket",      "nn.get",
-      "nn.set",   "nn.func",          "nn.step",        "nn.return",
-      "nn.call",  "nn.micro_batches", "nn.micro_batch", "nn.keep"};
+      "nn.model",       "nn.state", "nn.bucket", "nn.get",   "nn.set",
+      "nn.func",        "nn.step",  "nn.return", "nn.call",  "nn.micro_batches",
+      "nn.micro_batch", "nn.keep",  "nn.pack",   "nn.unpack"};
   return names.contains(name);
 }
 

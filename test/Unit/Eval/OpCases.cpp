@@ -28,7 +28,16 @@ static std::vector<OpCase> makeElementwiseCases() {
       {"nn.embedding_grad", gx + "%ids: tensor<2x3xi32>, %i: tensor<5x4xf32>",
        "nn.embedding_grad %g[%ids] init %i : (tensor<2x3x4xf32>, "
        "tensor<2x3xi32>, tensor<5x4xf32>) -> tensor<5x4xf32>"},
+      {"nn.embedding",
+       "%w: tensor<2x4xf32>, %ids: tensor<2x3xi32>, %first: index",
+       "nn.embedding %w[%ids] first %first : (tensor<2x4xf32>, "
+       "tensor<2x3xi32>, index) -> tensor<2x3x4xf32>"},
+      {"nn.embedding_grad", gx + "%ids: tensor<2x3xi32>, %first: index",
+       "nn.embedding_grad %g[%ids] first %first : (tensor<2x3x4xf32>, "
+       "tensor<2x3xi32>, index) -> tensor<2x4xf32>"},
       {"nn.positions", "", "nn.positions {offset = 2} : () -> tensor<2x3xi32>"},
+      {"nn.positions", "%first: index",
+       "nn.positions first %first : (index) -> tensor<2x3xi32>"},
       {"nn.add", x + ", %y: tensor<2x3x4xf32>", "nn.add %x, %y" + t},
       {"nn.mul", x + ", %y: tensor<2x3x4xf32>", "nn.mul %x, %y" + t},
       {"nn.gelu", x, "nn.gelu %x" + t},
@@ -43,6 +52,11 @@ static std::vector<OpCase> makeElementwiseCases() {
        "nn.dropout %x rng %rng layer %l micro_batch %m {p = 0.25 : f64, site = "
        "11 : i32} : (tensor<2x3x4xf32>, tensor<4xi32>, index, index) -> "
        "tensor<2x3x4xf32>"},
+      {"nn.dropout",
+       x + ", %rng: tensor<4xi32>, %l: index, %m: index, %part: index",
+       "nn.dropout %x rng %rng layer %l micro_batch %m part %part {p = 0.25 : "
+       "f64, site = 11 : i32, parts = 5, inner = 12} : (tensor<2x3x4xf32>, "
+       "tensor<4xi32>, index, index, index) -> tensor<2x3x4xf32>"},
   };
 }
 
@@ -55,6 +69,9 @@ static std::vector<OpCase> makeLinearCases() {
       {"nn.linear", x + ", %w: tensor<5x4xf32>",
        "nn.linear %x, %w {transposed} : (tensor<2x3x4xf32>, tensor<5x4xf32>) "
        "-> tensor<2x3x5xf32>"},
+      {"nn.add_bias", x + ", %b: tensor<4xf32>",
+       "nn.add_bias %x, %b : (tensor<2x3x4xf32>, tensor<4xf32>) -> "
+       "tensor<2x3x4xf32>"},
       {"nn.linear_grad_weight", x + ", " + g5 + ", %i: tensor<4x5xf32>",
        "nn.linear_grad_weight %x, %g init %i : (tensor<2x3x4xf32>, "
        "tensor<2x3x5xf32>, tensor<4x5xf32>) -> tensor<4x5xf32>"},
@@ -109,6 +126,12 @@ static std::vector<OpCase> makeAttentionCases() {
            attributes + ", p = 0.3 : f64, site = 5 : i32} : (" + tq + ", " +
            tk + ", " + tk + ", tensor<4xi32>, index, index) -> (" + tq + ", " +
            lse + ")"},
+      {"nn.attention",
+       "%q: " + tq + ", %k: " + tk + ", %v: " + tk + random + ", %part: index",
+       "nn.attention %q, %k, %v rng %rng layer %l micro_batch %m part %part {" +
+           attributes + ", p = 0.3 : f64, site = 5 : i32, parts = 5} : (" + tq +
+           ", " + tk + ", " + tk + ", tensor<4xi32>, index, index, index) -> " +
+           "(" + tq + ", " + lse + ")"},
       {"nn.attention", "%q: " + tq + ", %k: " + tk + ", %v: " + tk,
        "nn.attention %q, %k, %v {heads = 4 : i64, kv_heads = 2 : i64, scale = "
        "0.7 : f64} : (" +
@@ -136,6 +159,19 @@ static std::vector<OpCase> makeLossCases() {
        "nn.cross_entropy_grad %x, %ids, %s {scale = 0.5 : f64} : "
        "(tensor<2x3x5xf32>, tensor<2x3xi32>, tensor<2x3xf32>) -> "
        "tensor<2x3x5xf32>"},
+      {"nn.cross_entropy_grad", logits + ", %s: tensor<2x3xf32>, %first: index",
+       "nn.cross_entropy_grad %x, %ids, %s first %first {scale = 0.5 : f64, "
+       "vocab = 7} : (tensor<2x3x5xf32>, tensor<2x3xi32>, tensor<2x3xf32>, "
+       "index) -> tensor<2x3x5xf32>"},
+      {"nn.cross_entropy_part", logits + ", %first: index",
+       "nn.cross_entropy_part %x, %ids first %first {vocab = 7} : "
+       "(tensor<2x3x5xf32>, tensor<2x3xi32>, index) -> (tensor<2x3xf32>, "
+       "tensor<2x3xf32>)"},
+      {"nn.cross_entropy_join",
+       "%x: tensor<4x3xf32>, %y: tensor<2x3xf32>, %ids: tensor<2x3xi32>",
+       "nn.cross_entropy_join %x, %y, %ids : (tensor<4x3xf32>, "
+       "tensor<2x3xf32>, tensor<2x3xi32>) -> (tensor<2x3xf32>, "
+       "tensor<2x3xf32>)"},
       {"nn.sum", "%x: tensor<2x3xf32>, %i: tensor<f32>",
        "nn.sum %x init %i {scale = 0.5 : f64} : (tensor<2x3xf32>, tensor<f32>) "
        "-> tensor<f32>"},

@@ -93,6 +93,46 @@ TEST(Elementwise, Dropout) {
     }
 }
 
+/// Pieces of whole and of partial vectors, and of whole and partial blocks of
+/// four random words.
+TEST(Elementwise, DropoutOfPart) {
+  const char *text = R"(
+    plan.kernel @k(%x: tensor<$Sx$T>, %rng: tensor<4xi32>, %layer: index,
+                   %micro: index, %part: index) -> tensor<$Sx$T>
+        attributes {generator = "rows", ties = array<i64: -1>} {
+      %y = nn.dropout %x rng %rng layer %layer micro_batch %micro part %part
+          {p = 0.25, site = 77 : i32, parts = 3, inner = $I}
+          : (tensor<$Sx$T>, tensor<4xi32>, index, index, index) -> tensor<$Sx$T>
+      plan.yield %y : tensor<$Sx$T>
+    })";
+  for (auto [shape, inner] : {std::pair{"2x3x7", "7"},
+                              {"2x3x7", "21"},
+                              {"3x2x96", "96"},
+                              {"3x2x96", "192"},
+                              {"1x5x33", "165"}})
+    for (const char *type : types) {
+      KernelCheck check{
+          instantiate(text, {{"S", shape}, {"T", type}, {"I", inner}})};
+      check.scalars = {11, 3, 2};
+      check.least = -2000000000;
+      check.limit = 2000000000;
+      check.run();
+    }
+}
+
+TEST(Elementwise, AddBias) {
+  const char *text = R"(
+    plan.kernel @k(%x: tensor<2x3x$Cx$T>, %b: tensor<$Cx$T>) -> tensor<2x3x$Cx$T>
+        attributes {generator = "rows", ties = array<i64: -1>} {
+      %y = nn.add_bias %x, %b
+          : (tensor<2x3x$Cx$T>, tensor<$Cx$T>) -> tensor<2x3x$Cx$T>
+      plan.yield %y : tensor<2x3x$Cx$T>
+    })";
+  for (const char *type : types)
+    for (const char *columns : {"1", "7", "33", "64"})
+      KernelCheck{instantiate(text, {{"C", columns}, {"T", type}})}.run();
+}
+
 TEST(Elementwise, Rotary) {
   const char *text = R"(
     plan.kernel @k(%x: tensor<2x3x$Cx$T>, %p: tensor<2x3xi32>)
@@ -134,6 +174,29 @@ TEST(Elementwise, Embedding) {
       check.limit = 50;
       check.run();
     }
+}
+
+TEST(Elementwise, PartsOfEmbeddings) {
+  const char *text = R"(
+    plan.kernel @k(%w: tensor<20x$Cx$T>, %p: tensor<9x$Cx$T>, %ids: tensor<2x3xi32>,
+                   %row: index, %first: index) -> tensor<2x3x$Cx$T>
+        attributes {generator = "rows", ties = array<i64: -1>} {
+      %a = nn.embedding %w[%ids] first %row
+          : (tensor<20x$Cx$T>, tensor<2x3xi32>, index) -> tensor<2x3x$Cx$T>
+      %at = nn.positions first %first : (index) -> tensor<2x3xi32>
+      %b = nn.embedding %p[%at]
+          : (tensor<9x$Cx$T>, tensor<2x3xi32>) -> tensor<2x3x$Cx$T>
+      %y = nn.add %a, %b : tensor<2x3x$Cx$T>
+      plan.yield %y : tensor<2x3x$Cx$T>
+    })";
+  for (const char *type : types)
+    for (const char *columns : {"7", "33", "64"})
+      for (int64_t row : {0, 20, 40}) {
+        KernelCheck check{instantiate(text, {{"C", columns}, {"T", type}})};
+        check.limit = 50;
+        check.scalars = {row, 6};
+        check.run();
+      }
 }
 
 TEST(Elementwise, TakeRow) {

@@ -63,6 +63,87 @@ TEST(Losses, CrossEntropyWithItsGradientInPlace) {
                     2e-6);
 }
 
+/// Runs on parts of vocabularies: all of one, its last columns, a part that
+/// ends beyond them and one that begins there.
+void checkParts(const std::string &text) {
+  struct Part {
+    const char *vocabulary, *width;
+    int64_t first;
+  };
+  for (Part part : {Part{"7", "7", 0},
+                    {"14", "7", 7},
+                    {"8", "7", 7},
+                    {"12", "7", 7},
+                    {"14", "7", 14},
+                    {"650", "333", 333}})
+    for (const char *type : types) {
+      KernelCheck check{instantiate(text, {{"X", "tensor<2x3x$Wx$T>"},
+                                           {"L", "tensor<2x3xi32>"},
+                                           {"S", "tensor<2x3xf32>"},
+                                           {"V", part.vocabulary},
+                                           {"W", part.width},
+                                           {"T", type}})};
+      check.least = -1;
+      check.limit = std::stoi(part.vocabulary);
+      check.scalars = {part.first};
+      check.run();
+    }
+}
+
+TEST(Losses, CrossEntropyPart) {
+  checkParts(R"(
+    plan.kernel @k(%x: $X, %l: $L, %first: index) -> ($S, $S)
+        attributes {generator = "rows", ties = array<i64: -1, -1>} {
+      %lse, %label = nn.cross_entropy_part %x, %l first %first {vocab = $V}
+          : ($X, $L, index) -> ($S, $S)
+      plan.yield %lse, %label : $S, $S
+    })");
+}
+
+TEST(Losses, CrossEntropyJoin) {
+  for (const char *parts : {"2", "4", "10"}) {
+    KernelCheck check{instantiate(
+        R"(
+    plan.kernel @k(%x: tensor<$Px3xf32>, %y: $S, %l: tensor<2x3xi32>) -> ($S, $S)
+        attributes {generator = "rows", ties = array<i64: -1, -1>} {
+      %loss, %lse = nn.cross_entropy_join %x, %y, %l
+          : (tensor<$Px3xf32>, $S, tensor<2x3xi32>) -> ($S, $S)
+      plan.yield %loss, %lse : $S, $S
+    })",
+        {{"S", "tensor<2x3xf32>"}, {"P", parts}})};
+    check.least = -1;
+    check.run();
+  }
+}
+
+TEST(Losses, CrossEntropyGradOfPart) {
+  checkParts(R"(
+    plan.kernel @k(%x: $X, %l: $L, %lse: $S, %first: index) -> $X
+        attributes {generator = "rows", ties = array<i64: 0>} {
+      %g = nn.cross_entropy_grad %x, %l, %lse first %first
+          {scale = 0.125, vocab = $V} : ($X, $L, $S, index) -> $X
+      plan.yield %g : $X
+    })");
+}
+
+TEST(Tables, EmbeddingGradOfPart) {
+  const char *text = R"(
+    plan.kernel @k(%g: tensor<2x5x$Cx$T>, %ids: tensor<2x5xi32>, %first: index)
+        -> tensor<4x$Cxf32> attributes {generator = "scatter", ties = array<i64: -1>} {
+      %y = nn.embedding_grad %g[%ids] first %first
+          : (tensor<2x5x$Cx$T>, tensor<2x5xi32>, index) -> tensor<4x$Cxf32>
+      plan.yield %y : tensor<4x$Cxf32>
+    })";
+  for (const char *type : types)
+    for (const char *columns : {"7", "33", "64"})
+      for (int64_t first : {0, 4, 8}) {
+        KernelCheck check{instantiate(text, {{"C", columns}, {"T", type}})};
+        check.limit = 9;
+        check.scalars = {first};
+        check.run();
+      }
+}
+
 TEST(Tables, EmbeddingGrad) {
   const char *const texts[] = {R"(
     plan.kernel @k(%g: tensor<2x5x$Cx$T>, %ids: tensor<2x5xi32>, %i: tensor<9x$Cxf32>)

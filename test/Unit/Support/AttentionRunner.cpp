@@ -49,9 +49,12 @@ static LogicalResult emitBody(OpBuilder &builder, Location loc,
   };
   auto random = [&] {
     cpu::AttentionRandom random;
+    auto scalar = [&](int32_t index) {
+      return load(builder.getI64Type(), entry.getArgument(1), index);
+    };
     if (spec.p > 0)
-      random = {take(1)[0], load(builder.getI64Type(), entry.getArgument(1), 0),
-                load(builder.getI64Type(), entry.getArgument(1), 1)};
+      random = {take(1)[0], scalar(0), scalar(1),
+                spec.parts > 1 ? scalar(2) : Value()};
     return random;
   };
   Value thread = entry.getArgument(2), threads = entry.getArgument(3);
@@ -106,20 +109,20 @@ AttentionRunner::AttentionRunner(MLIRContext &context,
 
 AttentionRunner::~AttentionRunner() = default;
 
-void AttentionRunner::run(const std::vector<void *> &tensors, int64_t layer,
-                          int64_t microBatch, int64_t thread, int64_t threads,
-                          void *scratch) const {
-  const int64_t scalars[] = {layer, microBatch};
-  entry(tensors.data(), scalars, thread, threads, scratch);
+void AttentionRunner::run(const std::vector<void *> &tensors,
+                          const std::array<int64_t, 3> &scalars, int64_t thread,
+                          int64_t threads, void *scratch) const {
+  entry(tensors.data(), scalars.data(), thread, threads, scratch);
 }
 
-void AttentionRunner::runAll(const std::vector<void *> &tensors, int64_t layer,
-                             int64_t microBatch, int64_t threads) const {
+void AttentionRunner::runAll(const std::vector<void *> &tensors,
+                             const std::array<int64_t, 3> &scalars,
+                             int64_t threads) const {
   // Of NaN: nothing may be read before it is written.
   void *scratch = std::aligned_alloc(64, (scratchSize + 63) / 64 * 64);
   std::memset(scratch, 0xff, scratchSize);
   for (int64_t thread = 0; thread < threads; ++thread)
-    run(tensors, layer, microBatch, thread, threads, scratch);
+    run(tensors, scalars, thread, threads, scratch);
   std::free(scratch);
 }
 

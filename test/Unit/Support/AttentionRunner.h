@@ -11,6 +11,7 @@
 
 #include "heddle/Codegen/CPU/Attention.h"
 #include "mlir/IR/MLIRContext.h"
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -31,13 +32,14 @@ public:
   /// Runs the part of one thread with a scratch of its own. `tensors` are, for
   /// the forward pass, q, k, v (or the packed one), output and lse; for the
   /// gradient, the output's gradient, q, k, v, output, lse and the gradients of
-  /// q, k, v; with dropout, last, seed and step.
-  void run(const std::vector<void *> &tensors, int64_t layer,
-           int64_t microBatch, int64_t thread, int64_t threads,
-           void *scratch) const;
-  /// Runs all parts one after the other on this thread.
-  void runAll(const std::vector<void *> &tensors, int64_t layer,
-              int64_t microBatch, int64_t threads) const;
+  /// q, k, v; with dropout, last, seed and step. `scalars` are layer,
+  /// micro-batch and part.
+  void run(const std::vector<void *> &tensors,
+           const std::array<int64_t, 3> &scalars, int64_t thread,
+           int64_t threads, void *scratch) const;
+  /// Runs the parts of all threads one after the other on this one.
+  void runAll(const std::vector<void *> &tensors,
+              const std::array<int64_t, 3> &scalars, int64_t threads) const;
 
   int64_t scratchBytes() const { return scratchSize; }
   double compileSeconds() const { return seconds; }

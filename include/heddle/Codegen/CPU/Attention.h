@@ -8,9 +8,9 @@
 // scores in memory: a block of queries meets one block of keys after the other
 // (Dao et al., arXiv 2205.14135), and the gradient computes the probabilities
 // again. Sums and exponentials are f32. The factors of products are f32 too,
-// except for bf16 tensors on CPUs with a fast vdpbf16ps: there probabilities and
-// gradients of scores are rounded to bf16. Threads share no result, so there is
-// no barrier and the bits do not depend on their number.
+// except for bf16 tensors on CPUs with a fast vdpbf16ps: there probabilities
+// and gradients of scores are rounded to bf16. Threads share no result, so
+// there is no barrier and the bits do not depend on their number.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,8 +30,9 @@ struct AttentionSpec {
   int64_t headDim = 0; ///< At most `maxHeadDim`.
   double scale = 1.0;
   bool causal = false;
-  double p = 0.0;   ///< Probabilities are dropped with this probability.
-  int32_t site = 0; ///< The stream of random numbers.
+  double p = 0.0;    ///< Probabilities are dropped with this probability.
+  int64_t parts = 1; ///< These are the heads of one of so many parts.
+  int32_t site = 0;  ///< The stream of random numbers.
   /// f32 or bf16: of q, k, v, the output and all their gradients.
   mlir::Type elementType;
   /// One tensor [batch, seq, (heads + 2 kvHeads) * headDim] holds q, k and v;
@@ -42,9 +43,10 @@ struct AttentionSpec {
 };
 
 /// Where random numbers come from: the i32 tensor of seed and step, and the
-/// layer and micro-batch (index or i64). Needed when `AttentionSpec::p` > 0.
+/// layer, micro-batch and part of the heads (index or i64; a null part is 0).
+/// Needed when `AttentionSpec::p` > 0.
 struct AttentionRandom {
-  mlir::Value rng, layer, microBatch;
+  mlir::Value rng, layer, microBatch, part;
 };
 
 /// Bytes of scratch that each thread needs.

@@ -1,0 +1,154 @@
+//===- RulesTest.cpp - Sharding rules with heads and columns ----*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "OpCases.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "gtest/gtest.h"
+
+using namespace mlir;
+using namespace heddle;
+using namespace heddle::test;
+using dist::FactorKind;
+using dist::ShardingRule;
+
+namespace {
+
+const char *const packedAttention =
+    "nn.attention %x {heads = 4 : i64, kv_heads = 2 : i64, scale = 0.5 : f64} "
+    ": (tensor<2x3x24xf32>) -> (tensor<2x3x12xf32>, tensor<2x4x3xf32>)";
+
+ShardingRule ruleOf(Operation *op) {
+  return cast<nn::ShardingRuleOpInterface>(op).getShardingRule();
+}
+
+FactorKind kindOf(const ShardingRule &rule, StringRef name) {
+  return rule.factors[rule.indexOf(name)].kind;
+}
+
+/// The error that `verifyRule` reports.
+std::string verifyError(Operation *op, const ShardingRule &rule) {
+  std::string message;
+  ScopedDiagnosticHandler handler(
+      &testContext(),
+      [&](mlir::Diagnostic &diagnostic) { message = diagnostic.str(); });
+  EXPECT_TRUE(failed(dist::verifyRule(op, rule)));
+  return message;
+}
+
+TEST(Rules, PackedAttentionIsSplitByHeadsInSegments) {
+  CaseModule module =
+      parseCase({"", "%x: tensor<2x3x24xf32>", packedAttention});
+  ASSERT_TRUE(module.operation);
+  ShardingRule rule = ruleOf(module.operation);
+  EXPECT_EQ(rule.str(), "([b,t,h])->([b,t,h],[b,h,t]) {b=2, t=3 whole, h=2 "
+                        "key/value heads}");
+  EXPECT_TRUE(succeeded(dist::verifyRule(module.operation, rule)));
+  EXPECT_EQ(rule.segmentsOfOperand(0, 2), ArrayRef<int64_t>({12, 6, 6}));
+  EXPECT_TRUE(rule.segmentsOfOperand(0, 1).empty());
+  EXPECT_TRUE(rule.segmentsOfResult(0, 2).empty());
+
+  const dist::Factor &heads = rule.factors[rule.indexOf("h")];
+  EXPECT_TRUE(dist::canSplit(heads, 2));
+  EXPECT_FALSE(dist::canSplit(heads, 4));
+  EXPECT_EQ(dist::largestSplit(heads, 6), 2);
+
+  rule.operandSegments[0].sizes = {12, 6, 5};
+  EXPECT_EQ(verifyError(module.operation, rule),
+            "'nn.attention' op sharding rule: segments of dimension 2 of "
+            "operand 0 have 23 elements, it has 24");
+  rule.operandSegments[0].sizes = {12, 7, 5};
+  EXPECT_EQ(verifyError(module.operation, rule),
+            "'nn.attention' op sharding rule: 7 elements of dimension 2 of "
+            "operand 0 are not 2 key/value heads");
+}
+
+TEST(Rules, ElementsSplitUnevenlyAndWholeFactorsNotAtAll) {
+  dist::Factor columns = {"v", 50257};
+  EXPECT_TRUE(dist::canSplit(columns, 3));
+  EXPECT_EQ(dist::largestSplit(columns, 1 << 20), 50257);
+  columns.kind = FactorKind::Whole;
+  EXPECT_EQ(dist::largestSplit(columns, 8), 1);
+}
+
+TEST(Rules, LocalAttentionHasFewerHeads) {
+  CaseModule module =
+      parseCase({"", "%x: tensor<2x3x24xf32>", packedAttention});
+  auto attention = cast<nn::AttentionOp>(module.operation);
+  ShardingRule rule = attention.getShardingRule();
+  SmallVector<int64_t> splits(rule.factors.size(), 1);
+  splits[rule.indexOf("h")] = 2;
+  cast<nn::ShardingRuleOpInterface>(module.operation).localize(rule, splits);
+  EXPECT_EQ(attention.getHeads(), 2u);
+  EXPECT_EQ(attention.getKvHeads(), 1u);
+}
+
+TEST(Rules, LocalSquareSumsHaveTheBlocksOfTheirElements) {
+  CaseModule module =
+      parseCase({"", "%x: tensor<200000xf32>",
+                 "nn.square_sums %x : (tensor<200000xf32>) -> tensor<4xf32>"});
+  auto sums = cast<nn::SquareSumsOp>(module.operation);
+  ShardingRule rule = sums.getShardingRule();
+  EXPECT_EQ(kindOf(rule, "n"), FactorKind::Reduction);
+  EXPECT_EQ(kindOf(rule, "b"), FactorKind::Whole);
+  sums.getInput().setType(
+      cast<RankedTensorType>(sums.getInput().getType()).clone({100000}));
+  cast<nn::ShardingRuleOpInterface>(module.operation).localize(rule, {2, 1});
+  EXPECT_EQ(sums.getOutput().getType().getShape(), ArrayRef<int64_t>({2}));
+}
+
+TEST(Rules, VocabularyIsSummedOrCombined) {
+  CaseModule table =
+      parseCase({"", "%w: tensor<5x4xf32>, %ids: tensor<2x3xi32>",
+                 "nn.embedding %w[%ids] : (tensor<5x4xf32>, tensor<2x3xi32>) "
+                 "-> tensor<2x3x4xf32>"});
+  EXPECT_EQ(kindOf(ruleOf(table.operation), "v"), FactorKind::Reduction);
+  CaseModule loss = parseCase(
+      {"", "%x: tensor<2x3x5xf32>, %ids: tensor<2x3xi32>",
+       "nn.cross_entropy %x, %ids : (tensor<2x3x5xf32>, tensor<2x3xi32>) -> "
+       "(tensor<2x3xf32>, tensor<2x3xf32>)"});
+  EXPECT_EQ(kindOf(ruleOf(loss.operation), "v"), FactorKind::Combined);
+  EXPECT_EQ(kindOf(ruleOf(loss.operation), "t"), FactorKind::Parallel);
+}
+
+/// Gradients of parameters are sums over all rows, whichever are split.
+TEST(Rules, GradientsOfParametersAreSumsOverRows) {
+  for (const OpCase &opCase : opCases()) {
+    if (opCase.operation != "nn.layer_norm_grad_weight" &&
+        opCase.operation != "nn.rms_norm_grad_weight" &&
+        opCase.operation != "nn.linear_grad_weight" &&
+        opCase.operation != "nn.embedding_grad" &&
+        opCase.operation != "nn.sum_rows" && opCase.operation != "nn.sum")
+      continue;
+    SCOPED_TRACE(opCase.body);
+    CaseModule module = parseCase(opCase);
+    ASSERT_TRUE(module.operation);
+    ShardingRule rule = ruleOf(module.operation);
+    EXPECT_EQ(kindOf(rule, "b"), FactorKind::Reduction);
+    EXPECT_EQ(kindOf(rule, "t"), FactorKind::Reduction);
+  }
+}
+
+TEST(Rules, NormsOfManyInputs) {
+  std::string arguments, names, types;
+  for (int i = 0; i < 40; ++i) {
+    std::string separator = i ? ", " : "", name = "%x" + std::to_string(i);
+    std::string type = "tensor<" + std::to_string(i + 1) + "xf32>";
+    arguments += separator + name + ": " + type;
+    names += separator + name;
+    types += separator + type;
+  }
+  CaseModule module = parseCase({"", arguments,
+                                 "nn.global_norm " + names + " {summed} : (" +
+                                     types + ") -> tensor<f32>"});
+  ASSERT_TRUE(module.operation);
+  EXPECT_TRUE(
+      succeeded(dist::verifyRule(module.operation, ruleOf(module.operation))));
+}
+
+} // namespace
