@@ -131,12 +131,14 @@ void Gpt2Family::addParameters(const Gpt2Config &shape, ModelSpec &spec) const {
                                  std::sqrt(2.0 * double(shape.layers))};
   const InitSpec ones = {"constant", 1, 0}, zeros = {"zeros", 0, 0};
   auto add = [&](const std::string &name, std::vector<int64_t> sizes,
-                 const InitSpec &init, const char *reason) {
+                 const InitSpec &init, const char *reason,
+                 std::vector<int64_t> segments = {}) {
     ParameterSpec parameter;
     parameter.name = name;
     parameter.shape = std::move(sizes);
     parameter.init = init;
     parameter.shapeReason = reason;
+    parameter.segments = std::move(segments);
     spec.parameters.push_back(std::move(parameter));
   };
   int64_t c = shape.embed;
@@ -149,8 +151,9 @@ void Gpt2Family::addParameters(const Gpt2Config &shape, ModelSpec &spec) const {
   for (int64_t i = 0; i < shape.layers; ++i) {
     std::string layer = "h." + std::to_string(i) + ".";
     addNorm(layer + "ln_1");
-    add(layer + "attn.c_attn.weight", {c, 3 * c}, normal, "[n_embd, 3 n_embd]");
-    add(layer + "attn.c_attn.bias", {3 * c}, zeros, "[3 n_embd]");
+    add(layer + "attn.c_attn.weight", {c, 3 * c}, normal, "[n_embd, 3 n_embd]",
+        {c, c, c});
+    add(layer + "attn.c_attn.bias", {3 * c}, zeros, "[3 n_embd]", {c, c, c});
     add(layer + "attn.c_proj.weight", {c, c}, residual, "[n_embd, n_embd]");
     add(layer + "attn.c_proj.bias", {c}, zeros, "[n_embd]");
     addNorm(layer + "ln_2");

@@ -33,6 +33,9 @@ struct ParameterSpec {
   std::string sourceName;  ///< In the weight files.
   std::string sourceType;  ///< In the weight files, as `F32`.
   bool decays = true;
+  /// Parts of the last dimension that ranks split each for itself; none when it
+  /// is one piece.
+  std::vector<int64_t> segments;
 };
 
 /// A tensor of the weight files that is not used, and why.
