@@ -10,7 +10,8 @@ import sys
 
 plan = json.load(sys.stdin)
 keys = {"plan", "parameters", "mesh", "ranks", "phases", "kernels", "memory",
-        "communication", "schedule", "bubble", "flops_per_step"}
+        "communication", "schedule", "bubble", "flops_per_step", "rank",
+        "stage", "schedule_lines"}
 assert set(plan) == keys, set(plan) ^ keys
 assert plan["ranks"] == 1 and plan["communication"] == []
 for phase in plan["phases"]:

@@ -161,8 +161,9 @@ TEST_F(RanksTest, BeginWithTheSameBits) {
     EXPECT_EQ(job.session().part(0).runs().size(), 512u);
     check(job);
     // The second rank's first segment is one column short.
-    if (ranks.rank() == 1)
+    if (ranks.rank() == 1) {
       EXPECT_EQ(job.session().state(0).as<float>()[50], 0);
+    }
   });
   onRanks(2, [&](Ranks &ranks) {
     JobOptions options;

@@ -8,9 +8,11 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ScheduleChart.h"
 #include "Verbs.h"
 #include "heddle/PlanFormat/Format.h"
 #include "heddle/runtime/core/Loader.h"
+#include "heddle/runtime/core/Traffic.h"
 #include "heddle/runtime/io/Diagnostic.h"
 #include <algorithm>
 #include <iostream>
@@ -19,21 +21,11 @@ using namespace heddle;
 using namespace heddle::driver;
 using nlohmann::json;
 
-/// The rank of an axis in the strategy; 1 when it is not said.
-static int64_t axisSize(const plan::Plan &plan, const char *key) {
-  return plan.strategy.value(key, int64_t(1));
-}
-
-static json meshOf(const plan::Plan &plan) {
-  return {{"pipe", axisSize(plan, "pipe")},
-          {"data", axisSize(plan, "data")},
-          {"seq", axisSize(plan, "sequence")},
-          {"tensor", axisSize(plan, "tensor")}};
-}
-
-static int64_t ranksOf(const plan::Plan &plan) {
-  return axisSize(plan, "pipe") * axisSize(plan, "data") *
-         axisSize(plan, "sequence") * axisSize(plan, "tensor");
+static json meshOf(const plan::Mesh &mesh) {
+  return {{"pipe", mesh.pipe},
+          {"data", mesh.data},
+          {"seq", mesh.seq},
+          {"tensor", mesh.tensor}};
 }
 
 /// The program whose step the figures are about.
@@ -48,7 +40,69 @@ static int64_t callsOf(const plan::Plan &plan, size_t kernel) {
   return kernel < plan.kernelCalls.size() ? plan.kernelCalls[kernel] : 0;
 }
 
-static json explainJson(const plan::Plan &plan) {
+/// What a rank sends in a step.
+static std::vector<rt::TrafficLine> trafficOf(const plan::Plan &plan,
+                                              int64_t rank) {
+  const plan::Program *program = mainProgram(plan);
+  return program ? rt::countTraffic(plan, *program, rank)
+                 : std::vector<rt::TrafficLine>();
+}
+
+/// Floating-point operations of one run of a sequence.
+static double flopsOf(const plan::Plan &plan, const plan::Stage &stage,
+                      int64_t number) {
+  using Kind = plan::Command::Kind;
+  double flops = 0;
+  for (const plan::Command &command : stage.sequences.at(number).commands) {
+    if (command.kind == Kind::Launch)
+      flops += plan.kernels.at(command.target).flops;
+    else if (command.kind == Kind::Call)
+      flops += flopsOf(plan, stage, command.target);
+    else if (command.kind == Kind::Loop)
+      flops += double(command.count) * flopsOf(plan, stage, command.target);
+  }
+  return flops;
+}
+
+/// Model FLOPs of a step, over all ranks.
+static double flopsPerStep(const plan::Plan &plan) {
+  const plan::Program *program = mainProgram(plan);
+  double flops = 0;
+  for (const plan::Stage &stage : plan.stages)
+    for (const plan::Program &same : stage.programs)
+      if (same.kind == program->kind)
+        flops += same.flops * double(plan.mesh.ranks() / plan.mesh.pipe);
+  return flops;
+}
+
+/// The schedule's line of each stage; none without a pipeline.
+static std::vector<StageLine> stageLines(const plan::Plan &plan) {
+  std::vector<StageLine> lines;
+  for (const plan::Stage &stage : plan.stages)
+    for (const plan::Program &program : stage.programs) {
+      if (program.kind != "train")
+        continue;
+      for (const plan::Command &command :
+           stage.sequences.at(program.sequence).commands) {
+        if (command.kind != plan::Command::Kind::Fragments)
+          continue;
+        StageLine &line = lines.emplace_back();
+        line.line = command.line;
+        for (const plan::Fragment &fragment : command.fragments)
+          line.times[fragment.kind] = flopsOf(plan, stage, fragment.sequence);
+      }
+    }
+  return lines;
+}
+
+static double mean(const std::vector<double> &values) {
+  double sum = 0;
+  for (double value : values)
+    sum += value;
+  return values.empty() ? 0 : sum / double(values.size());
+}
+
+static json explainJson(const plan::Plan &plan, int64_t rank) {
   json phases = json::array(), kernels = json::array();
   for (const plan::PhaseTime &phase : plan.phases)
     phases.push_back({{"name", phase.name}, {"seconds", phase.seconds}});
@@ -61,11 +115,22 @@ static json explainJson(const plan::Plan &plan) {
   json owners = json::object();
   for (const plan::Owner &owner : plan.memory.owners)
     owners[owner.name] = owner.bytes;
-  const plan::Program *program = mainProgram(plan);
+  json traffic = json::array();
+  for (const rt::TrafficLine &line : trafficOf(plan, rank))
+    traffic.push_back({{"axis", line.axes},
+                       {"kind", line.kind},
+                       {"calls", line.calls},
+                       {"bytes_sent", line.bytesSent}});
+  std::vector<StageLine> stages = stageLines(plan);
+  json lines = json::array();
+  for (const StageLine &stage : stages)
+    lines.push_back(stage.line);
   return {{"plan", plan.hash},
           {"parameters", plan.parameters},
-          {"mesh", meshOf(plan)},
-          {"ranks", ranksOf(plan)},
+          {"mesh", meshOf(plan.mesh)},
+          {"ranks", plan.mesh.ranks()},
+          {"rank", rank},
+          {"stage", plan.mesh.coordinate(rank, {"pipe"})},
           {"phases", phases},
           {"kernels", kernels},
           {"memory",
@@ -73,10 +138,11 @@ static json explainJson(const plan::Plan &plan) {
             {"persistent", plan.memory.persistentBytes},
             {"peak", plan.memory.peakBytes()},
             {"owners", owners}}},
-          {"communication", json::array()},
+          {"communication", traffic},
           {"schedule", plan.strategy.value("schedule", std::string("1f1b"))},
-          {"bubble", 0.0},
-          {"flops_per_step", program ? program->flops : 0.0}};
+          {"schedule_lines", lines},
+          {"bubble", mean(idleShares(stages))},
+          {"flops_per_step", flopsPerStep(plan)}};
 }
 
 //===----------------------------------------------------------------------===//
@@ -121,6 +187,21 @@ static void printTable(const std::vector<std::vector<std::string>> &rows) {
   }
 }
 
+/// `4 ranks: data 2, tensor 2`.
+static std::string meshText(const plan::Mesh &mesh) {
+  if (mesh.ranks() == 1)
+    return "1 rank";
+  std::string text = std::to_string(mesh.ranks()) + " ranks:";
+  const char *separator = " ";
+  for (const char *axis : {"pipe", "data", "seq", "tensor"})
+    if (mesh.size(axis) > 1) {
+      text +=
+          separator + std::string(axis) + " " + std::to_string(mesh.size(axis));
+      separator = ", ";
+    }
+  return text;
+}
+
 static void printSummary(const plan::Plan &plan) {
   std::vector<std::vector<std::string>> rows = {
       {"plan", plan.hash},
@@ -135,7 +216,7 @@ static void printSummary(const plan::Plan &plan) {
                       formatNumber("%g", plan.optimizer.gradientClipping) +
                       ", recompute " + plan.recompute},
       {"machine", plan.march + ", " + std::to_string(plan.threads) +
-                      " threads, " + std::to_string(ranksOf(plan)) + " rank"},
+                      " threads, " + meshText(plan.mesh)},
       {"weights",
        plan.weights.random
            ? "random, seed " + std::to_string(plan.weights.seed)
@@ -196,7 +277,11 @@ static std::string countCommands(const plan::Sequence &sequence) {
       {Kind::Call, "calls"},
       {Kind::Loop, "loops"},
       {Kind::Copy, "copies"},
-      {Kind::Fill, "fills"}};
+      {Kind::Fill, "fills"},
+      {Kind::Fragments, "schedules"},
+      {Kind::Collective, "collectives"},
+      {Kind::Send, "sends"},
+      {Kind::Receive, "receives"}};
   std::string text;
   for (const auto &[kind, name] : kinds) {
     int64_t count = std::count_if(
@@ -208,8 +293,35 @@ static std::string countCommands(const plan::Sequence &sequence) {
   return text.empty() ? "nothing" : text;
 }
 
+static void printCommunication(const plan::Plan &plan, int64_t rank) {
+  if (plan.mesh.ranks() == 1)
+    return;
+  std::cout << "\ncommunication of rank " << rank << " per step\n";
+  std::vector<std::vector<std::string>> rows = {
+      {"axis", "calls", "sent", "kind"}};
+  int64_t sum = 0;
+  for (const rt::TrafficLine &line : trafficOf(plan, rank)) {
+    rows.push_back({line.axes, std::to_string(line.calls),
+                    plan::formatBytes(line.bytesSent), line.kind});
+    sum += line.bytesSent;
+  }
+  rows.push_back({"total", "", plan::formatBytes(sum),
+                  "(" + std::to_string(sum) + " bytes)"});
+  printTable(rows);
+}
+
 static void printSchedule(const plan::Plan &plan) {
-  std::cout << "\nschedule (one rank: no communication, no bubble)\n";
+  std::vector<StageLine> stages = stageLines(plan);
+  std::vector<double> idle = idleShares(stages);
+  std::cout << "\nschedule ("
+            << (plan.mesh.pipe == 1
+                    ? std::string("one stage: no bubble")
+                    : plan.strategy.value("schedule", std::string("1f1b")) +
+                          ", idle by FLOPs " +
+                          formatNumber("%.1f%%", 100 * mean(idle)))
+            << ")\n";
+  for (size_t i = 0; i < stages.size() && plan.mesh.pipe > 1; ++i)
+    std::cout << "  stage " << i << "  " << stages[i].line << "\n";
   for (const plan::Program &program : plan.programs)
     std::cout << "  " << program.kind << " runs "
               << plan.sequences.at(program.sequence).name << "\n";
@@ -223,19 +335,23 @@ static void printSchedule(const plan::Plan &plan) {
 
 static int explain(const std::string &path, bool asJson, int64_t rank) {
   plan::Plan plan = rt::readBinary(path).plan;
-  if (rank < 0 || rank >= ranksOf(plan))
+  int64_t ranks = plan.mesh.ranks();
+  if (rank < 0 || rank >= ranks)
     fail("H0113",
          "--rank " + std::to_string(rank) + ": the plan has " +
-             std::to_string(ranksOf(plan)) + " rank(s)",
-         "use --rank 0");
+             std::to_string(ranks) + " rank(s)",
+         ranks == 1 ? "use --rank 0"
+                    : "use --rank 0 to --rank " + std::to_string(ranks - 1));
+  plan.selectStage(plan.mesh.coordinate(rank, {"pipe"}));
   if (asJson) {
-    std::cout << explainJson(plan).dump(2) << "\n";
+    std::cout << explainJson(plan, rank).dump(2) << "\n";
     return 0;
   }
   printSummary(plan);
   printPhases(plan);
   printKernels(plan);
   printMemory(plan);
+  printCommunication(plan, rank);
   printSchedule(plan);
   return 0;
 }
