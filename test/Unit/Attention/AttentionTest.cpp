@@ -286,14 +286,13 @@ TEST_P(AttentionTest, Dropout) {
 
 /// The masks of some heads are those of all heads.
 TEST_P(AttentionTest, DropoutOfPartsOfTheHeads) {
-  for (int64_t seq : {7, 64, 66})
-    for (int64_t part : {1, 2}) {
-      Case test = {2, seq, 2, 2, 16};
-      test.p = 0.25;
-      test.parts = 3;
-      test.part = part;
-      check(test);
-    }
+  for (int64_t seq : {64, 66}) {
+    Case test = {2, seq, 2, 2, 16};
+    test.p = 0.25;
+    test.parts = 3;
+    test.part = 2;
+    check(test);
+  }
 }
 
 /// Scores of some hundreds have an error of 1e-5, and so have their powers.
