@@ -88,8 +88,10 @@ void CommandLine::addTrain(CLI::App &app) {
                  "Permute the rows of every pass over the data");
   verb->add_option("--log", train.log, "Write JSON lines to this file")
       ->type_name("FILE");
-  verb->add_option("--trace", train.trace,
-                   "Write a timeline of the first 8 steps for Perfetto")
+  verb->add_option(
+          "--trace", train.trace,
+          "Write a timeline of the first 8 steps for Perfetto; rank N of "
+          "several ranks writes its own, with .rankN in the name")
       ->type_name("FILE");
   verb->add_option("--dump", train.dump,
                    "Write the last step's values as safetensors")

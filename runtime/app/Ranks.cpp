@@ -40,8 +40,8 @@ static std::string describeCores(const cpu_set_t &cores) {
   return text;
 }
 
-/// Ranks to which the launcher gave the same cores of one host divide them. Too
-/// few for that are left to the system.
+/// Ranks to which the launcher gave the same cores of one host divide them;
+/// where there are fewer cores than ranks, each has one.
 static void divideCores(io::Peers &peers) {
   cpu_set_t cores;
   CPU_ZERO(&cores);
@@ -50,14 +50,19 @@ static void divideCores(io::Peers &peers) {
   std::vector<std::string> all = peers.exchange(mine);
   int64_t sharers = std::count(all.begin(), all.end(), mine);
   int64_t before = std::count(all.begin(), all.begin() + peers.rank(), mine);
-  int64_t count = CPU_COUNT(&cores), number = 0;
-  if (!known || sharers == 1 || count < sharers)
+  if (!known || sharers == 1)
     return;
+  int64_t count = CPU_COUNT(&cores), number = 0;
+  int64_t first = before * count / sharers;
+  int64_t end = std::max(first + 1, (before + 1) * count / sharers);
   cpu_set_t share;
   CPU_ZERO(&share);
   for (int core = 0; core < CPU_SETSIZE; ++core)
-    if (CPU_ISSET(core, &cores) && number++ * sharers / count == before)
-      CPU_SET(core, &share);
+    if (CPU_ISSET(core, &cores)) {
+      if (number >= first && number < end)
+        CPU_SET(core, &share);
+      ++number;
+    }
   sched_setaffinity(0, sizeof share, &share);
 }
 
