@@ -90,12 +90,14 @@ int Process::wait(double seconds) {
   return result;
 }
 
-std::string Process::output() const {
-  std::ifstream in(file);
+static std::string readFile(const std::string &name) {
+  std::ifstream in(name);
   std::stringstream text;
   text << in.rdbuf();
   return text.str();
 }
+
+std::string Process::output() const { return readFile(file); }
 
 /// A port that nobody listened at a moment ago.
 static std::string freePort() {
@@ -105,7 +107,7 @@ static std::string freePort() {
 
 JobRun::JobRun(Starter starter, int ranks,
                const std::vector<std::string> &arguments,
-               const Variables &variables)
+               const Variables &variables, Survivors survivors)
     : ranks(ranks) {
   std::vector<std::string> command = {HEDDLE_TEST_PROBE};
   command.insert(command.end(), arguments.begin(), arguments.end());
@@ -129,8 +131,22 @@ JobRun::JobRun(Starter starter, int ranks,
     all["OMPI_ALLOW_RUN_AS_ROOT"] = all["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1";
     mpirun.push_back("--oversubscribe");
   }
+  if (starter == Starter::OpenMpi && survivors == Survivors::LeftAlone) {
+    // An mpirun that ends loses what its ranks said last.
+    char name[] = "/tmp/heddle-comm-XXXXXX";
+    close(mkstemp(name));
+    errors = name;
+    command.insert(command.begin(),
+                   {"/bin/sh", "-c", "exec \"$@\" 2>>" + errors, "sh"});
+    mpirun.push_back("--enable-recovery");
+  }
   mpirun.insert(mpirun.end(), command.begin(), command.end());
   processes.push_back(std::make_unique<Process>(mpirun, all));
+}
+
+JobRun::~JobRun() {
+  if (!errors.empty())
+    std::remove(errors.c_str());
 }
 
 int JobRun::wait(double seconds) {
@@ -150,7 +166,7 @@ std::string JobRun::output() const {
   std::string text;
   for (const auto &process : processes)
     text += process->output();
-  return text;
+  return text + (errors.empty() ? "" : readFile(errors));
 }
 
 std::vector<int> JobRun::waitForPids(double seconds) const {

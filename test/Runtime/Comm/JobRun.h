@@ -44,11 +44,17 @@ private:
   std::string file;
 };
 
+/// What mpirun does when a rank was killed; that of MPICH kills them all.
+enum class Survivors { Killed, LeftAlone };
+
 /// The ranks of a job: one process each over sockets, one mpirun otherwise.
 class JobRun {
 public:
   JobRun(Starter starter, int ranks, const std::vector<std::string> &arguments,
-         const Variables &variables = {});
+         const Variables &variables = {},
+         Survivors survivors = Survivors::Killed);
+  JobRun(const JobRun &) = delete;
+  ~JobRun();
   /// The largest exit status of its processes, as Process::wait.
   int wait(double seconds = 60);
   /// The exit status of one rank that was started over sockets.
@@ -61,6 +67,7 @@ public:
 
 private:
   int ranks;
+  std::string errors; ///< The file of the ranks' stderr, if not mpirun's.
   std::vector<std::unique_ptr<Process>> processes;
 };
 

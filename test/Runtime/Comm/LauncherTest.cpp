@@ -251,10 +251,12 @@ TEST(Rendezvous, NamesWhoDidNotCome) {
   launch.kind = Launch::Kind::Tcp;
   launch.size = 3;
   launch.address = "127.0.0.1";
-  launch.port = 23901;
+  launch.port = portOf(listenOn(0, 1));
   std::string message = messageOf([&] { meet(launch, 200); });
   EXPECT_EQ(countOf(message, "H0225"), 1u) << message;
-  EXPECT_EQ(countOf(message, "rank 1, 2 did not come to 127.0.0.1:23901"), 1u)
+  EXPECT_EQ(countOf(message, "rank 1, 2 did not come to 127.0.0.1:" +
+                                 std::to_string(launch.port)),
+            1u)
       << message;
   launch.rank = 1;
   message = messageOf([&] { meet(launch, 200); });

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <map>
@@ -79,6 +80,7 @@ TEST_P(TrafficCounts, AgreeToTheByte) {
   int64_t controlBytes = 0;
   Sent counted = readCounts(job.output);
   EXPECT_EQ(counted, readInterposed(directory, 6, controlBytes));
+  std::filesystem::remove_all(directory);
   EXPECT_GT(controlBytes, 0);
   // Three groups of four kinds each, and the messages, on each of six ranks.
   EXPECT_EQ(counted.size(), 6u * (3 * 4 + 1));
