@@ -101,3 +101,56 @@ int64_t MeshOp::getAxisSize(llvm::StringRef name) {
 OpFoldResult ReshardOp::fold(FoldAdaptor) {
   return getFrom() == getTo() ? getInput() : OpFoldResult();
 }
+
+//===----------------------------------------------------------------------===//
+// Local shapes
+//===----------------------------------------------------------------------===//
+
+/// Checks what all collectives have in common: the element type stays, the
+/// extents of `dims` may change by whole factors, the others stay, and a
+/// pending result is waited for once.
+static LogicalResult verifyCollective(Operation *op, ArrayAttr axes,
+                                      bool pending, ArrayRef<int64_t> dims) {
+  if (axes.empty())
+    return op->emitOpError("names no axis");
+  auto in = llvm::cast<RankedTensorType>(op->getOperand(0).getType());
+  auto out = llvm::cast<RankedTensorType>(op->getResult(0).getType());
+  bool fits = in.getElementType() == out.getElementType() &&
+              in.getRank() == out.getRank();
+  for (int64_t dim = 0; fits && dim < in.getRank(); ++dim) {
+    int64_t from = in.getDimSize(dim), to = out.getDimSize(dim);
+    fits = llvm::is_contained(dims, dim)
+               ? from > 0 && to > 0 && (from % to == 0 || to % from == 0)
+               : from == to;
+  }
+  for (int64_t dim : dims)
+    fits &= dim >= 0 && dim < in.getRank();
+  if (!fits)
+    return op->emitOpError("gives ") << out << " from " << in;
+  if (pending)
+    for (Operation *user : op->getResult(0).getUsers())
+      if (!llvm::isa<WaitOp>(user))
+        return op->emitOpError("is pending, but used by ") << user->getName();
+  return success();
+}
+
+LogicalResult AllReduceOp::verify() {
+  return verifyCollective(*this, getAxes(), getPending(), {});
+}
+LogicalResult ReduceScatterOp::verify() {
+  return verifyCollective(*this, getAxes(), getPending(),
+                          {static_cast<int64_t>(getDim())});
+}
+LogicalResult AllGatherOp::verify() {
+  return verifyCollective(*this, getAxes(), getPending(),
+                          {static_cast<int64_t>(getDim())});
+}
+LogicalResult AllToAllOp::verify() {
+  return verifyCollective(*this, getAxes(), getPending(),
+                          {static_cast<int64_t>(getSplitDim()),
+                           static_cast<int64_t>(getConcatDim())});
+}
+LogicalResult SliceOp::verify() {
+  return verifyCollective(*this, getAxes(), getPending(),
+                          {static_cast<int64_t>(getDim())});
+}

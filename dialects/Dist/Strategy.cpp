@@ -33,6 +33,10 @@ void visitFields(StrategyT &s, Fn visit) {
   visit("virtual_stages", s.virtualStages);
   visit("pipeline_layout", s.pipelineLayout);
   visit("zero", s.zero);
+  visit("sequence_parallel", s.sequenceParallel);
+  visit("context", s.context);
+  visit("collectives", s.collectives);
+  visit("communication_type", s.communicationType);
   visit("memory_budget", s.memoryBudget);
   visit("data", s.data);
   visit("tensor", s.tensor);

@@ -33,7 +33,11 @@ struct Strategy {
   int64_t virtualStages = 1;      ///< Chunks of a rank (interleaved).
   std::string pipelineLayout; ///< Layers of each virtual stage; empty: cost.
   int64_t zero = 0;
-  int64_t memoryBudget = 0;                             ///< Bytes; 0: no limit.
+  bool sequenceParallel = false;   ///< Norms and dropout over tokens.
+  std::string context = "ulysses"; ///< How attention splits the sequence axis.
+  std::string collectives = "fixed"; ///< fixed, library
+  std::string communicationType;     ///< Of gradients; empty: the precision's.
+  int64_t memoryBudget = 0;          ///< Bytes; 0: no limit.
   int64_t data = 1, tensor = 1, pipe = 1, sequence = 1; ///< Mesh axes.
   std::string optimizer = "AdamW";                      ///< AdamW, Adam
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8;

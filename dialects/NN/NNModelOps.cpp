@@ -50,15 +50,16 @@ LogicalResult ModelOp::verifyRegions() {
 }
 
 LogicalResult StateOp::verify() {
-  static constexpr StringRef roles[] = {"parameter",  "compute-copy",
-                                        "gradient",   "exp_avg",
-                                        "exp_avg_sq", "accumulator"};
+  static constexpr StringRef roles[] = {
+      "parameter",  "compute-copy", "gradient", "exp_avg",
+      "exp_avg_sq", "accumulator",  "saved"};
   if (!llvm::is_contained(roles, getRole()))
     return emitOpError("has unknown role \"") << getRole() << "\"";
   auto type = dyn_cast<RankedTensorType>(getType());
   if (!type || !type.hasStaticShape())
     return emitOpError("needs a static tensor type, got ") << getType();
-  bool own = getRole() == "parameter" || getRole() == "accumulator";
+  bool own = getRole() == "parameter" || getRole() == "accumulator" ||
+             getRole() == "saved";
   if (own == getParameter().has_value())
     return emitOpError(own ? "names a parameter, but is none of its parts"
                            : "does not name the parameter it belongs to");
@@ -90,6 +91,10 @@ LogicalResult BucketOp::verify() {
                                     << ", the bucket " << type.getElementType();
     elements += paddedElements(state.getTensorType().getNumElements());
   }
+  if (getStorage() &&
+      (getElements() ? *getElements() : type.getNumElements()) >=
+          static_cast<uint64_t>(elements))
+    return success();
   if (elements != type.getNumElements())
     return emitOpError("has ")
            << type.getNumElements() << " elements, its members with padding "
@@ -110,10 +115,15 @@ static Type lookupStateType(Operation *user, FlatSymbolRefAttr name,
 }
 
 static LogicalResult verifyStateUse(Operation *user, FlatSymbolRefAttr name,
-                                    Type type, SymbolTableCollection &tables) {
+                                    Type type, bool slot,
+                                    SymbolTableCollection &tables) {
   Type stored = lookupStateType(user, name, tables);
   if (!stored)
     return user->emitOpError("refers to unknown state ") << name;
+  if (auto slots = dyn_cast<RankedTensorType>(stored);
+      slot && slots && slots.getRank() > 0)
+    stored = RankedTensorType::get(slots.getShape().drop_front(),
+                                   slots.getElementType());
   if (stored != type)
     return user->emitOpError("has type ")
            << type << " but state " << name << " has type " << stored;
@@ -121,11 +131,38 @@ static LogicalResult verifyStateUse(Operation *user, FlatSymbolRefAttr name,
 }
 
 LogicalResult GetOp::verifySymbolUses(SymbolTableCollection &tables) {
-  return verifyStateUse(*this, getStateAttr(), getValue().getType(), tables);
+  return verifyStateUse(*this, getStateAttr(), getValue().getType(),
+                        bool(getSlot()), tables);
 }
 
 LogicalResult SetOp::verifySymbolUses(SymbolTableCollection &tables) {
-  return verifyStateUse(*this, getStateAttr(), getValue().getType(), tables);
+  return verifyStateUse(*this, getStateAttr(), getValue().getType(),
+                        bool(getSlot()), tables);
+}
+
+/// Members begin at multiples of 64 elements and fit the flat tensor.
+static LogicalResult verifyFlat(Operation *op, Type flat, TypeRange members) {
+  auto whole = cast<RankedTensorType>(flat);
+  int64_t elements = 0;
+  for (Type type : members) {
+    auto member = cast<RankedTensorType>(type);
+    if (member.getElementType() != whole.getElementType())
+      return op->emitOpError("has a member of type ")
+             << member << " in " << whole;
+    elements += paddedElements(member.getNumElements());
+  }
+  if (whole.getRank() != 1 || whole.getNumElements() < elements)
+    return op->emitOpError("has members of ")
+           << elements << " elements with padding in " << whole;
+  return success();
+}
+
+LogicalResult PackOp::verify() {
+  return verifyFlat(*this, getFlat().getType(), getMembers().getTypes());
+}
+
+LogicalResult UnpackOp::verify() {
+  return verifyFlat(*this, getFlat().getType(), getMembers().getTypes());
 }
 
 //===----------------------------------------------------------------------===//

@@ -28,10 +28,12 @@ def NN_ModelOp : NN_Op<"model", [
     only carried along), `strategy` what the user chose, `phase` the last phase
     that is done, `weights` where the weights are:
     `{random = true, seed = 7 : i64}` or `{directory = "...", hash = "..."}`.
+    `stage` is set from the pipe phase on, when each stage is a model.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$family,
                        StrAttr:$phase, Dist_StrategyAttr:$strategy,
-                       StrAttr:$config, DictionaryAttr:$weights);
+                       StrAttr:$config, DictionaryAttr:$weights,
+                       OptionalAttr<I64Attr>:$stage);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     $sym_name `family` $family `phase` $phase attr-dict-with-keyword $body
@@ -46,9 +48,15 @@ def NN_StateOp : NN_Op<"state", [Symbol]> {
   let summary = "A tensor that lives across steps.";
   let description = [{
     Roles: parameter, compute-copy (the parameter in compute precision),
-    gradient, exp_avg, exp_avg_sq, accumulator. All but `parameter` and
-    `accumulator` name the parameter they belong to. `source` is the tensor's
-    name in the weight files, `source_type` its type there.
+    gradient, exp_avg, exp_avg_sq, accumulator, saved (values that a pipeline
+    stage keeps from a micro-batch's forward to its backward pass; the first
+    dimension counts slots). All but `parameter`, `accumulator` and `saved` name
+    the parameter they belong to. `source` is the tensor's name in the weight
+    files, `source_type` its type there. `storage` says how the state is split
+    over ranks, and over which axes a gradient is still a partial sum. `segments`
+    are the parts of the last dimension that are split each for itself (packed
+    q, k and v). `whole` is the type of the whole tensor where `type` is a rank's
+    part of it, from the spmd phase on.
 
     ```mlir
     nn.state @ln_f.weight role "parameter" : tensor<768xf32>
@@ -62,7 +70,19 @@ def NN_StateOp : NN_Op<"state", [Symbol]> {
                        OptionalAttr<StrAttr>:$source,
                        OptionalAttr<TypeAttr>:$source_type,
                        OptionalAttr<NN_InitAttr>:$init,
-                       OptionalAttr<Dist_TensorShardingAttr>:$storage);
+                       OptionalAttr<Dist_TensorShardingAttr>:$storage,
+                       OptionalAttr<DenseI64ArrayAttr>:$segments,
+                       OptionalAttr<TypeAttr>:$whole);
+  let builders = [OpBuilder<(ins "::llvm::StringRef":$name,
+                                 "::llvm::StringRef":$role,
+                                 "::mlir::Type":$type,
+                                 CArg<"::llvm::StringRef", "{}">:$parameter), [{
+    $_state.addAttribute(getSymNameAttrName($_state.name), $_builder.getStringAttr(name));
+    $_state.addAttribute(getRoleAttrName($_state.name), $_builder.getStringAttr(role));
+    $_state.addAttribute(getTypeAttrName($_state.name), ::mlir::TypeAttr::get(type));
+    if (!parameter.empty())
+      $_state.addAttribute(getParameterAttrName($_state.name), $_builder.getStringAttr(parameter));
+  }]>];
   let assemblyFormat = "$sym_name `role` $role `:` $type attr-dict";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
@@ -78,27 +98,71 @@ def NN_BucketOp : NN_Op<"bucket", [Symbol]> {
     Every member begins at a multiple of 64 elements; the padding is zero. So
     buckets of the same members in other element types have the same element
     offsets. The memory phase lays members out in this order, without gaps
-    other than that padding.
+    other than that padding. `storage` splits the flat tensor over ranks: then it
+    is padded to equal parts, a rank holds its part alone, and no member can be
+    read or written by itself. From the spmd phase on `type` is that part, and
+    `elements` counts the flat tensor's.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, FlatSymbolRefArrayAttr:$members,
-                       TypeAttr:$type);
+                       TypeAttr:$type,
+                       OptionalAttr<Dist_TensorShardingAttr>:$storage,
+                       OptionalAttr<I64Attr>:$elements);
+  let builders = [OpBuilder<(ins "::llvm::StringRef":$name,
+                                 "::mlir::ArrayAttr":$members,
+                                 "::mlir::Type":$type), [{
+    $_state.addAttribute(getSymNameAttrName($_state.name), $_builder.getStringAttr(name));
+    $_state.addAttribute(getMembersAttrName($_state.name), members);
+    $_state.addAttribute(getTypeAttrName($_state.name), ::mlir::TypeAttr::get(type));
+  }]>];
   let assemblyFormat = "$sym_name $members `:` $type attr-dict";
   let hasVerifier = 1;
 }
 
 def NN_GetOp : NN_Op<"get", [DeclareOpInterfaceMethods<SymbolUserOpInterface>,
                              MemoryEffects<[MemRead]>]> {
-  let summary = "Reads a state or a bucket.";
-  let arguments = (ins FlatSymbolRefAttr:$state);
+  let summary = "Reads a state or a bucket; with `slot`, that slot of a state.";
+  let arguments = (ins FlatSymbolRefAttr:$state, Optional<Index>:$slot);
   let results = (outs AnyRankedTensor:$value);
-  let assemblyFormat = "$state attr-dict `:` type($value)";
+  let builders = [OpBuilder<(ins "::mlir::Type":$type,
+                                 "::llvm::StringRef":$state), [{
+    build($_builder, $_state, type, state, ::mlir::Value());
+  }]>];
+  let assemblyFormat = "$state (`[` $slot^ `]`)? attr-dict `:` type($value)";
 }
 
 def NN_SetOp : NN_Op<"set", [DeclareOpInterfaceMethods<SymbolUserOpInterface>,
                              MemoryEffects<[MemWrite]>]> {
-  let summary = "Writes a state or a bucket.";
-  let arguments = (ins FlatSymbolRefAttr:$state, AnyRankedTensor:$value);
-  let assemblyFormat = "$state `,` $value attr-dict `:` type($value)";
+  let summary = "Writes a state or a bucket; with `slot`, that slot of a state.";
+  let arguments = (ins FlatSymbolRefAttr:$state, AnyRankedTensor:$value,
+                       Optional<Index>:$slot);
+  let builders = [OpBuilder<(ins "::llvm::StringRef":$state,
+                                 "::mlir::Value":$value), [{
+    build($_builder, $_state, state, value, ::mlir::Value());
+  }]>];
+  let assemblyFormat = [{
+    $state (`[` $slot^ `]`)? `,` $value attr-dict `:` type($value)
+  }];
+}
+
+def NN_PackOp : NN_Op<"pack", [Pure]> {
+  let summary = "Lays values side by side as the members of a bucket lie.";
+  let description = [{
+    Each begins at a multiple of 64 elements; the padding between them and behind
+    the last is zero.
+  }];
+  let arguments = (ins Variadic<AnyRankedTensor>:$members);
+  let results = (outs AnyRankedTensor:$flat);
+  let assemblyFormat = "$members attr-dict `:` functional-type($members, $flat)";
+  let hasVerifier = 1;
+}
+
+def NN_UnpackOp : NN_Op<"unpack", [Pure]> {
+  let summary = "The members of a flat tensor that nn.pack would make of them.";
+  let description = [{ `shardings` are those of the members. }];
+  let arguments = (ins AnyRankedTensor:$flat, OptionalAttr<ArrayAttr>:$shardings);
+  let results = (outs Variadic<AnyRankedTensor>:$members);
+  let assemblyFormat = "$flat attr-dict `:` functional-type($flat, $members)";
+  let hasVerifier = 1;
 }
 
 class NN_FunctionLike<string mnemonic, list<Trait> traits = []>
@@ -146,13 +210,15 @@ def NN_StepOp : NN_FunctionLike<"step"> {
   let summary = "A step program: what the binary runs for one verb.";
   let description = [{
     `kind` is train, eval or generate. Arguments and results are the program's
-    ports; the runtime finds them by name.
+    ports; the runtime finds them by name. `ports` is set by the spmd phase: the
+    whole's type and the sharding of the ports that are split over ranks.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$kind,
                        TypeAttrOf<FunctionType>:$function_type,
                        OptionalAttr<DictArrayAttr>:$arg_attrs,
                        OptionalAttr<DictArrayAttr>:$res_attrs,
                        StrArrayAttr:$arg_names, StrArrayAttr:$result_names,
+                       OptionalAttr<DictionaryAttr>:$ports,
                        OptionalAttr<ArrayAttr>:$arg_shardings,
                        OptionalAttr<ArrayAttr>:$result_shardings);
   let builders = [OpBuilder<(ins "::llvm::StringRef":$name,

@@ -9,6 +9,7 @@
 #include "dialects/Pipe/PipeDialect.h"
 #include "dialects/Pipe/Schedule.h"
 #include "mlir/IR/Builders.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace heddle::pipe;
@@ -43,5 +44,33 @@ LogicalResult ScheduleOp::verify() {
   std::string wrong = checkSchedule(schedule, getMicroBatches());
   if (!wrong.empty())
     return emitOpError() << wrong;
+  return success();
+}
+
+LogicalResult FragmentsOp::verify() {
+  if (getKinds().size() != getBodies().size() ||
+      getSlots().size() != getBodies().size())
+    return emitOpError("has ")
+           << getBodies().size() << " regions, " << getKinds().size()
+           << " kinds and " << getSlots().size() << " numbers of slots";
+  for (auto [body, slots] : llvm::zip(getBodies(), getSlots())) {
+    if (slots < 1)
+      return emitOpError("has ") << slots << " slots; at least 1";
+    Block &block = body.front();
+    if (block.getNumArguments() != 2 ||
+        !llvm::all_of(block.getArgumentTypes(),
+                      [](Type type) { return type.isIndex(); }))
+      return emitOpError("needs two arguments of type index in every region");
+  }
+  llvm::StringSet<> kinds;
+  for (StringRef kind : getKinds().getAsValueRange<StringAttr>())
+    if (!kinds.insert(kind).second)
+      return emitOpError("has two regions for ") << kind;
+  auto line = parseStage(getLine());
+  if (!line)
+    return emitOpError("cannot read the line \"") << getLine() << "\"";
+  for (const Action &action : *line)
+    if (!kinds.contains(action.name()))
+      return emitOpError("has no region for ") << action.str();
   return success();
 }

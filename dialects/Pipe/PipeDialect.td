@@ -10,6 +10,7 @@
 #define HEDDLE_DIALECTS_PIPE_DIALECT
 
 include "mlir/IR/OpBase.td"
+include "mlir/IR/BuiltinAttributes.td"
 include "mlir/IR/SymbolInterfaces.td"
 
 def Pipe_Dialect : Dialect {
@@ -55,6 +56,34 @@ def Pipe_ScheduleOp : Pipe_Op<"schedule", [Symbol]> {
                        I64Attr:$micro_batches, StrArrayAttr:$stages);
   let assemblyFormat = [{
     $sym_name `kind` $kind `micro_batches` $micro_batches $stages attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
+def Pipe_FragmentsOp : Pipe_Op<"fragments"> {
+  let summary = "Runs one stage's fragments in the order of its schedule.";
+  let description = [{
+    `line` is the stage's line of the schedule, without the optimizer. Each region
+    is one kind of fragment, named in `kinds` as the line writes it without its
+    micro-batch: `F`, `B`, or `F/1` for the second chunk. Its arguments are the
+    micro-batch and the slot, micro-batch mod `slots` of that kind. Nothing is
+    carried from one fragment to another but states.
+
+    ```mlir
+    pipe.fragments "F0 F1 B0 B1" kinds ["F", "B"] slots [2, 2] {
+    ^bb0(%micro_batch: index, %slot: index):
+      nn.return
+    }, {
+    ^bb0(%micro_batch: index, %slot: index):
+      nn.return
+    }
+    ```
+  }];
+  let arguments = (ins StrAttr:$line, StrArrayAttr:$kinds,
+                       DenseI64ArrayAttr:$slots);
+  let regions = (region VariadicRegion<SizedRegion<1>>:$bodies);
+  let assemblyFormat = [{
+    $line `kinds` $kinds `slots` $slots attr-dict-with-keyword $bodies
   }];
   let hasVerifier = 1;
 }

@@ -8,6 +8,8 @@
 
 #include "dialects/Plan/PlanDialect.h"
 #include "dialects/NN/FunctionSyntax.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -15,10 +17,17 @@ using namespace heddle::planir;
 
 #include "dialects/Plan/PlanDialect.cpp.inc"
 
+#define GET_TYPEDEF_CLASSES
+#include "dialects/Plan/PlanTypes.cpp.inc"
+
 #define GET_OP_CLASSES
 #include "dialects/Plan/PlanOps.cpp.inc"
 
 void PlanDialect::initialize() {
+  addTypes<
+#define GET_TYPEDEF_LIST
+#include "dialects/Plan/PlanTypes.cpp.inc"
+      >();
   addOperations<
 #define GET_OP_LIST
 #include "dialects/Plan/PlanOps.cpp.inc"
@@ -57,7 +66,8 @@ LogicalResult StateOp::verify() {
 }
 
 LogicalResult StateRefOp::verifySymbolUses(SymbolTableCollection &tables) {
-  if (tables.lookupNearestSymbolFrom<StateOp>(*this, getStateAttr()))
+  Operation *state = tables.lookupNearestSymbolFrom(*this, getStateAttr());
+  if (isa_and_nonnull<StateOp, FlatOp>(state))
     return success();
   return emitOpError("refers to unknown state ") << getStateAttr();
 }
@@ -193,12 +203,49 @@ LogicalResult BufferOp::verify() {
 LogicalResult SliceOp::verify() {
   auto whole = cast<MemRefType>(getSource().getType());
   auto part = cast<MemRefType>(getBuffer().getType());
+  bool flat = whole.getRank() == 1 && part.getRank() == 1 &&
+              part.getNumElements() > 0 &&
+              whole.getNumElements() % part.getNumElements() == 0 &&
+              whole.getElementType() == part.getElementType();
+  if (flat)
+    return success();
   if (whole.getRank() == 0 ||
       whole.getShape().drop_front() != part.getShape() ||
       whole.getElementType() != part.getElementType())
     return emitOpError("gives ")
            << part << ", but a slice of " << whole
            << " along its first dimension has its other dimensions";
+  return success();
+}
+
+LogicalResult ViewOp::verify() {
+  auto whole = cast<MemRefType>(getSource().getType());
+  auto part = cast<MemRefType>(getBuffer().getType());
+  auto first = static_cast<int64_t>(getElement());
+  if (whole.getElementType() == part.getElementType() && first >= 0 &&
+      first <= whole.getNumElements() - part.getNumElements())
+    return success();
+  return emitOpError("gives ")
+         << part << " from element " << first << " of " << whole;
+}
+
+LogicalResult CollectiveOp::verify() {
+  StringRef kind = getKind();
+  auto target = cast<MemRefType>(getTarget().getType());
+  auto source = cast<MemRefType>(getSource().getType());
+  if (target.getElementType() != source.getElementType())
+    return emitOpError("gives ") << target << " from " << source;
+  int64_t in = source.getNumElements(), out = target.getNumElements();
+  bool fits = kind == "all_gather"       ? in > 0 && out % in == 0
+              : kind == "reduce_scatter" ? out > 0 && in % out == 0
+                                         : in == out;
+  if (!fits)
+    return emitOpError("makes ") << target << " of " << source;
+  if (kind != "all_reduce" && kind != "reduce_scatter" &&
+      kind != "all_gather" && kind != "all_to_all")
+    return emitOpError("is of unknown kind \"") << kind << "\"";
+  if (static_cast<int64_t>(getOuter()) < 1)
+    return emitOpError("has outer ") << static_cast<int64_t>(getOuter());
   return success();
 }
 

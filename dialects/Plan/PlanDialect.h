@@ -13,6 +13,9 @@
 
 #include "dialects/Plan/PlanDialect.h.inc"
 
+#define GET_TYPEDEF_CLASSES
+#include "dialects/Plan/PlanTypes.h.inc"
+
 #define GET_OP_CLASSES
 #include "dialects/Plan/PlanOps.h.inc"
 

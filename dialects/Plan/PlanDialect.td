@@ -30,6 +30,12 @@ def Plan_Dialect : Dialect {
     buffers: memrefs with an offset, a size and a lifetime, and no results.
   }];
   let dependentDialects = ["::heddle::nn::NNDialect"];
+  let useDefaultTypePrinterParser = 1;
+}
+
+def Plan_TokenType : TypeDef<Plan_Dialect, "Token"> {
+  let mnemonic = "token";
+  let summary = "A communication that was started and not waited for.";
 }
 
 class Plan_Op<string mnemonic, list<Trait> traits = []>
@@ -122,7 +128,7 @@ def Plan_ProgramOp : Plan_Op<"program", [
                        StrAttr:$config, DictionaryAttr:$weights,
                        I64Attr:$persistent_bytes, I64Attr:$arena_bytes,
                        I64Attr:$scratch_offset, I64Attr:$scratch_bytes_per_thread,
-                       DictionaryAttr:$owners);
+                       DictionaryAttr:$owners, OptionalAttr<I64Attr>:$stage);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     $sym_name `family` $family `phase` $phase attr-dict-with-keyword $body
@@ -135,20 +141,44 @@ def Plan_ProgramOp : Plan_Op<"program", [
 
 def Plan_StateOp : Plan_Op<"state", [Symbol]> {
   let summary = "A state with its place in the persistent region.";
-  let description = [{ `like` keeps every attribute of the nn.state. }];
+  let description = [{
+    `like` keeps every attribute of the nn.state. A member of a bucket that is
+    split over ranks has no place of its own: `flat` names the bucket, and
+    `offset` is its first element in the flat tensor.
+  }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttr:$type,
-                       I64Attr:$offset, DictionaryAttr:$like);
+                       I64Attr:$offset, DictionaryAttr:$like,
+                       OptionalAttr<FlatSymbolRefAttr>:$flat);
   let assemblyFormat = "$sym_name `at` $offset `:` $type attr-dict";
   let hasVerifier = 1;
+}
+
+def Plan_FlatOp : Plan_Op<"flat", [Symbol]> {
+  let summary = "A rank's part of a flat tensor that is split over ranks.";
+  let description = [{
+    `type` is the part, `elements` the size of the whole, `axes` the axes that
+    split it.
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, TypeAttr:$type,
+                       I64Attr:$offset, I64Attr:$elements, StrArrayAttr:$axes);
+  let assemblyFormat = [{
+    $sym_name `at` $offset `:` $type `of` $elements `over` $axes attr-dict
+  }];
 }
 
 def Plan_SequenceOp : Plan_Op<"sequence", [IsolatedFromAbove, Symbol,
                                            FunctionOpInterface]> {
   let summary = "A list of commands over arguments (memrefs, index) and a frame.";
+  let description = [{
+    `ports` gives, for the ports of a step program that are split over ranks, the
+    type of the whole and the sharding:
+    `{ids = {whole = tensor<1x8x64xi32>, sharding = #dist.sharding<...>}}`.
+  }];
   let arguments = (ins SymbolNameAttr:$sym_name,
                        TypeAttrOf<FunctionType>:$function_type,
                        I64Attr:$frame_bytes,
                        OptionalAttr<StrAttr>:$kind,
+                       OptionalAttr<DictionaryAttr>:$ports,
                        OptionalAttr<DictArrayAttr>:$arg_attrs,
                        OptionalAttr<DictArrayAttr>:$res_attrs);
   let regions = (region AnyRegion:$body);
@@ -201,13 +231,35 @@ def Plan_StateRefOp : Plan_Op<"state_ref", [
 }
 
 def Plan_SliceOp : Plan_Op<"slice", [Pure]> {
-  let summary = "The part of a buffer that belongs to one iteration of a loop.";
+  let summary = "The part of a buffer that a number chooses.";
+  let description = [{
+    The number is that of an iteration, a slot, or of this rank. Either the source
+    has the part's dimensions behind its first, or it is flat and holds parts one
+    after the other.
+  }];
   let arguments = (ins AnyStaticShapeMemRef:$source, Index:$index);
   let results = (outs AnyStaticShapeMemRef:$buffer);
   let assemblyFormat = [{
     $source `[` $index `]` attr-dict `:` type($source) `->` type($buffer)
   }];
   let hasVerifier = 1;
+}
+
+def Plan_ViewOp : Plan_Op<"view", [Pure]> {
+  let summary = "A part of a buffer, from an element on.";
+  let arguments = (ins AnyStaticShapeMemRef:$source, I64Attr:$element);
+  let results = (outs AnyStaticShapeMemRef:$buffer);
+  let assemblyFormat = [{
+    $source `[` $element `]` attr-dict `:` type($source) `->` type($buffer)
+  }];
+  let hasVerifier = 1;
+}
+
+def Plan_RankOp : Plan_Op<"rank", [Pure]> {
+  let summary = "The number of this rank among those along some axes.";
+  let arguments = (ins StrArrayAttr:$axes);
+  let results = (outs Index:$index);
+  let assemblyFormat = "$axes attr-dict `:` type($index)";
 }
 
 def Plan_CallOp : Plan_Op<"call", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
@@ -232,6 +284,95 @@ def Plan_CopyOp : Plan_Op<"copy"> {
   let arguments = (ins AnyStaticShapeMemRef:$target, AnyStaticShapeMemRef:$source);
   let assemblyFormat = "$target `,` $source attr-dict `:` type($target) `,` type($source)";
   let hasVerifier = 1;
+}
+
+def Plan_FillOp : Plan_Op<"fill"> {
+  let summary = "Writes zeros.";
+  let arguments = (ins AnyStaticShapeMemRef:$target);
+  let assemblyFormat = "$target attr-dict `:` type($target)";
+}
+
+//===----------------------------------------------------------------------===//
+// Communication
+//===----------------------------------------------------------------------===//
+
+def Plan_CollectiveOp : Plan_Op<"collective"> {
+  let summary = "Starts a collective of the ranks along some axes.";
+  let description = [{
+    `kind` is all_reduce, reduce_scatter, all_gather or all_to_all. The target may
+    be, or hold, the source. Seen as [outer, parts, inner], the larger buffer of
+    reduce_scatter and all_gather is split along the middle, for each of
+    `segments` apart (sizes in elements of the whole split dimension times what
+    is behind it). all_to_all gathers along `outer` and `segments`, and splits
+    along `split_outer` and `split_segments`. Neither
+    buffer may be used otherwise until a plan.wait; `staging` holds what arrives
+    on the way. A rank runs its collectives one after the other, in the order of
+    their starts.
+
+    ```mlir
+    %t = plan.collective "all_gather" axes ["data"] target %f source %p staging %s
+      outer 1 for "h.0" : memref<128xf32>, memref<64xf32>, memref<0xi8>
+    ```
+  }];
+  let arguments = (ins StrAttr:$kind, StrArrayAttr:$axes,
+                       AnyStaticShapeMemRef:$target,
+                       AnyStaticShapeMemRef:$source,
+                       AnyStaticShapeMemRef:$staging, I64Attr:$outer,
+                       OptionalAttr<I64Attr>:$split_outer,
+                       OptionalAttr<DenseI64ArrayAttr>:$split_segments,
+                       OptionalAttr<DenseI64ArrayAttr>:$segments,
+                       OptionalAttr<TypeAttr>:$wire, StrAttr:$reason);
+  let results = (outs Plan_TokenType:$token);
+  let assemblyFormat = [{
+    $kind `axes` $axes `target` $target `source` $source `staging` $staging
+    `outer` $outer `for` $reason attr-dict `:` type($target) `,` type($source) `,` type($staging)
+  }];
+  let hasVerifier = 1;
+}
+
+def Plan_WaitOp : Plan_Op<"wait"> {
+  let summary = "Waits until a communication is done.";
+  let arguments = (ins Plan_TokenType:$token);
+  let assemblyFormat = "$token attr-dict";
+}
+
+def Plan_SendOp : Plan_Op<"send"> {
+  let summary = "Sends a buffer to the rank `delta` further along an axis.";
+  let description = [{
+    The buffer must not be written before the plan.flush of the channel that
+    comes before the writing command.
+  }];
+  let arguments = (ins AnyStaticShapeMemRef:$buffer, StrAttr:$axis,
+                       I64Attr:$delta, StrAttr:$channel);
+  let assemblyFormat = [{
+    $buffer `to` $delta `on` $axis `channel` $channel attr-dict `:` type($buffer)
+  }];
+}
+
+def Plan_RecvOp : Plan_Op<"recv"> {
+  let summary = "Waits for what the rank `delta` further along an axis sends.";
+  let arguments = (ins AnyStaticShapeMemRef:$buffer, StrAttr:$axis,
+                       I64Attr:$delta, StrAttr:$channel);
+  let assemblyFormat = [{
+    $buffer `from` $delta `on` $axis `channel` $channel attr-dict `:` type($buffer)
+  }];
+}
+
+def Plan_FlushOp : Plan_Op<"flush"> {
+  let summary = "Waits until at most `left` sends of a channel are under way.";
+  let arguments = (ins StrAttr:$channel, I64Attr:$left);
+  let assemblyFormat = "`channel` $channel `left` $left attr-dict";
+}
+
+def Plan_FragmentsOp : Plan_Op<"fragments"> {
+  let summary = "Runs one stage's fragments in the order of its schedule.";
+  let description = [{ As pipe.fragments, whose attributes it keeps. }];
+  let arguments = (ins StrAttr:$line, StrArrayAttr:$kinds,
+                       DenseI64ArrayAttr:$slots);
+  let regions = (region VariadicRegion<SizedRegion<1>>:$bodies);
+  let assemblyFormat = [{
+    $line `kinds` $kinds `slots` $slots attr-dict-with-keyword $bodies
+  }];
 }
 
 #endif // HEDDLE_DIALECTS_PLAN_DIALECT

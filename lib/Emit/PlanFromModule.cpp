@@ -15,18 +15,6 @@ using namespace heddle::emit;
 
 namespace {
 
-plan::DType dtypeOf(Type type) {
-  if (type.isBF16())
-    return plan::DType::BF16;
-  if (type.isF16())
-    return plan::DType::F16;
-  if (type.isInteger(32))
-    return plan::DType::I32;
-  if (type.isInteger(64))
-    return plan::DType::I64;
-  return plan::DType::F32;
-}
-
 std::vector<int64_t> shapeOf(Type type) {
   auto shape = cast<ShapedType>(type).getShape();
   return {shape.begin(), shape.end()};
@@ -36,6 +24,28 @@ std::string stringOr(DictionaryAttr values, StringRef key,
                      StringRef otherwise = "") {
   auto value = values.getAs<StringAttr>(key);
   return (value ? value.getValue() : otherwise).str();
+}
+
+/// How a part of `whole` is placed by its sharding, if it is split.
+plan::Placement placementOf(Type whole, dist::TensorShardingAttr sharding) {
+  plan::Placement placement;
+  if (!sharding || llvm::all_of(sharding.getDims().getAsRange<ArrayAttr>(),
+                                [](ArrayAttr axes) { return axes.empty(); }))
+    return placement;
+  placement.whole = shapeOf(whole);
+  for (auto axes : sharding.getDims().getAsRange<ArrayAttr>())
+    placement.split.push_back(namesOf(axes));
+  return placement;
+}
+
+/// Elements of the whole tensor.
+int64_t elementsOf(const plan::State &state) {
+  int64_t count = 1;
+  const auto &shape =
+      state.placement.whole.empty() ? state.shape : state.placement.whole;
+  for (int64_t extent : shape)
+    count *= extent;
+  return count;
 }
 
 plan::Init initOf(nn::InitAttr attribute) {
@@ -53,25 +63,43 @@ plan::Init initOf(nn::InitAttr attribute) {
 
 class Reader {
 public:
-  explicit Reader(planir::ProgramOp program)
-      : program(program), strategy(dist::Strategy::fromDictionary(
-                              program.getStrategy().getValues())) {}
+  explicit Reader(ArrayRef<planir::ProgramOp> programs)
+      : programs(programs), program(programs.front()),
+        strategy(
+            dist::Strategy::fromDictionary(program.getStrategy().getValues())) {
+  }
 
   FailureOr<Parts> read() {
     readModel();
     readStrategy();
-    readStates();
-    if (failed(readKernels()))
-      return failure();
-    readMemory();
-    SequenceReader sequences(program, parts.plan, kernelIndex, stateIndex);
-    sequences.read();
-    readPrograms(sequences);
-    sequences.countCalls();
+    for (planir::ProgramOp stage : programs) {
+      program = stage;
+      if (failed(readStage()))
+        return failure();
+    }
+    for (plan::Stage &stage : parts.plan.stages)
+      stage.kernelCalls.resize(parts.plan.kernels.size());
+    parts.plan.selectStage(0);
     return std::move(parts);
   }
 
 private:
+  LogicalResult readStage() {
+    static_cast<plan::Stage &>(parts.plan) = plan::Stage();
+    places.clear();
+    kernelIndex.clear();
+    readStates();
+    if (failed(readKernels()))
+      return failure();
+    readMemory();
+    SequenceReader sequences(program, parts.plan, kernelIndex, places);
+    sequences.read();
+    readPrograms(sequences);
+    sequences.countCalls();
+    parts.plan.stages.push_back(parts.plan);
+    return success();
+  }
+
   void readModel() {
     plan::Plan &plan = parts.plan;
     plan.family = program.getFamily().str();
@@ -105,6 +133,9 @@ private:
                       strategy.decoupled, strategy.gradientClipping};
     plan.scheduler.type = strategy.scheduler;
     plan.scheduler.params = nlohmann::json::parse(strategy.schedulerParams);
+    plan.mesh = {strategy.pipe, strategy.data, strategy.sequence,
+                 strategy.tensor};
+    plan.collectives = strategy.collectives;
     plan.strategy = {{"mesh",
                       {{"pipe", strategy.pipe},
                        {"data", strategy.data},
@@ -116,6 +147,11 @@ private:
   }
 
   void readStates() {
+    llvm::StringMap<planir::FlatOp> flats;
+    for (auto flat : program.getOps<planir::FlatOp>()) {
+      flats[flat.getSymName()] = flat;
+      places[flat.getSymName()] = flat.getOffset();
+    }
     for (auto op : program.getOps<planir::StateOp>()) {
       plan::State state;
       DictionaryAttr like = op.getLike();
@@ -133,17 +169,30 @@ private:
       if (auto source = like.getAs<TypeAttr>("source_type"))
         state.sourceType = dtypeOf(source.getValue());
       state.init = initOf(like.getAs<nn::InitAttr>("init"));
-      if (state.role == "parameter")
-        parts.plan.parameters += state.numElements();
-      stateIndex[op.getSymName()] = parts.plan.states.size();
+      auto whole = like.getAs<TypeAttr>("whole");
+      state.placement =
+          placementOf(whole ? whole.getValue() : op.getType(),
+                      like.getAs<dist::TensorShardingAttr>("storage"));
+      if (auto segments = like.getAs<DenseI64ArrayAttr>("segments");
+          segments && whole)
+        state.placement.segments = segments.asArrayRef().vec();
+      if (op.getFlat()) {
+        planir::FlatOp flat = flats.lookup(*op.getFlat());
+        state.placement.flatAxes = namesOf(flat.getAxes());
+        state.placement.flatFirst = op.getOffset();
+        state.placement.flatElements = flat.getElements();
+        state.offset = flat.getOffset();
+      } else {
+        places[op.getSymName()] = op.getOffset();
+      }
+      if (state.role == "parameter" && counted.insert(state.name).second)
+        parts.plan.parameters += elementsOf(state);
       parts.plan.states.push_back(std::move(state));
     }
   }
 
   /// Kernels with the same code are one.
   LogicalResult readKernels() {
-    llvm::StringMap<int64_t> bySymbol;
-    llvm::StringSet<> objects;
     for (auto op : program.getOps<planir::KernelOp>()) {
       if (!op.getSymbol() || !op.getObject())
         return op.emitError("H0911: has no compiled code");
@@ -153,12 +202,12 @@ private:
       if (!isNew)
         continue;
       parts.plan.kernels.push_back(kernelFrom(op));
-      if (!objects.insert(*op.getObject()).second)
-        continue;
       auto object = program.lookupSymbol<planir::ObjectOp>(*op.getObject());
       if (!object)
         return op.emitError("H0911: its object ")
                << *op.getObject() << " is not there";
+      if (!objects.insert(object.getData()).second)
+        continue;
       std::vector<char> bytes;
       if (llvm::Error error = llvm::decodeBase64(object.getData(), bytes))
         return object.emitError("H0397: is not base64: ")
@@ -212,7 +261,8 @@ private:
           continue;
         auto type = cast<MemRefType>(buffer.getBuffer().getType());
         plan::Port port{buffer.getPort()->str(), dtypeOf(type.getElementType()),
-                        shapeOf(type), sequences.refOf(buffer.getBuffer())};
+                        shapeOf(type), portPlacement(sequence, buffer),
+                        sequences.refOf(buffer.getBuffer())};
         (sequences.isWritten(buffer.getBuffer()) ? result.outputs
                                                  : result.inputs)
             .push_back(std::move(port));
@@ -223,14 +273,30 @@ private:
       result.flops = sequences.modelFlops(result);
   }
 
-  planir::ProgramOp program;
+  /// A port's sharding is kept on its sequence, under the port's name.
+  plan::Placement portPlacement(planir::SequenceOp sequence,
+                                planir::BufferOp buffer) {
+    auto shardings = sequence.getPortsAttr();
+    auto entry = shardings ? shardings.getAs<DictionaryAttr>(*buffer.getPort())
+                           : DictionaryAttr();
+    if (!entry)
+      return {};
+    return placementOf(entry.getAs<TypeAttr>("whole").getValue(),
+                       entry.getAs<dist::TensorShardingAttr>("sharding"));
+  }
+
+  ArrayRef<planir::ProgramOp> programs; ///< One for each pipeline stage.
+  planir::ProgramOp program;            ///< The one that is being read.
   dist::Strategy strategy;
   Parts parts;
-  llvm::StringMap<int64_t> kernelIndex, stateIndex;
+  llvm::StringMap<int64_t> kernelIndex, places; ///< Of the stage.
+  llvm::StringMap<int64_t> bySymbol;            ///< Kernels of all stages.
+  llvm::StringSet<> objects, counted;
 };
 
 } // namespace
 
-FailureOr<Parts> heddle::emit::planFromModule(planir::ProgramOp program) {
-  return Reader(program).read();
+FailureOr<Parts>
+heddle::emit::planFromModule(ArrayRef<planir::ProgramOp> programs) {
+  return Reader(programs).read();
 }

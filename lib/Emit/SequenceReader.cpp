@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "SequenceReader.h"
+#include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -44,13 +45,86 @@ void SequenceReader::readBlock(Block &block, plan::Sequence &sequence) {
       sequence.commands.push_back(call(called));
     if (auto looped = dyn_cast<planir::LoopOp>(op))
       sequence.commands.push_back(loop(looped, sequence));
-    if (auto copied = dyn_cast<planir::CopyOp>(op)) {
-      plan::Command command;
-      command.kind = plan::Command::Kind::Copy;
-      command.refs = {refOf(copied.getTarget()), refOf(copied.getSource())};
-      sequence.commands.push_back(std::move(command));
+    if (auto copied = dyn_cast<planir::CopyOp>(op))
+      sequence.commands.push_back(command(
+          plan::Command::Kind::Copy, {copied.getTarget(), copied.getSource()}));
+    if (auto filled = dyn_cast<planir::FillOp>(op))
+      sequence.commands.push_back(
+          command(plan::Command::Kind::Fill, {filled.getTarget()}));
+    if (auto ran = dyn_cast<planir::FragmentsOp>(op))
+      sequence.commands.push_back(fragments(ran, sequence));
+    if (auto started = dyn_cast<planir::CollectiveOp>(op)) {
+      tokens[started.getToken()] = sequence.commands.size();
+      sequence.commands.push_back(collective(started));
+    }
+    if (auto waited = dyn_cast<planir::WaitOp>(op)) {
+      plan::Command wait = command(plan::Command::Kind::Wait, {});
+      wait.target = tokens.lookup(waited.getToken());
+      sequence.commands.push_back(std::move(wait));
+    }
+    if (auto sent = dyn_cast<planir::SendOp>(op))
+      sequence.commands.push_back(message(plan::Command::Kind::Send, sent));
+    if (auto received = dyn_cast<planir::RecvOp>(op))
+      sequence.commands.push_back(
+          message(plan::Command::Kind::Receive, received));
+    if (auto flushed = dyn_cast<planir::FlushOp>(op)) {
+      plan::Command flush = command(plan::Command::Kind::Flush, {});
+      flush.channel = plan::Channel{"", 0, flushed.getChannel().str()};
+      flush.count = flushed.getLeft();
+      sequence.commands.push_back(std::move(flush));
     }
   }
+}
+
+plan::Command SequenceReader::command(plan::Command::Kind kind,
+                                      ValueRange buffers) {
+  plan::Command command;
+  command.kind = kind;
+  for (Value buffer : buffers)
+    command.refs.push_back(refOf(buffer));
+  return command;
+}
+
+std::vector<std::string> heddle::emit::namesOf(ArrayAttr names) {
+  std::vector<std::string> list;
+  for (auto name : names.getAsRange<StringAttr>())
+    list.push_back(name.str());
+  return list;
+}
+
+plan::Command SequenceReader::collective(planir::CollectiveOp op) {
+  plan::Command started =
+      command(plan::Command::Kind::Collective,
+              {op.getTarget(), op.getSource(), op.getStaging()});
+  plan::Collective what;
+  what.kind = llvm::StringSwitch<plan::Collective::Kind>(op.getKind())
+                  .Case("reduce_scatter", plan::Collective::Kind::ReduceScatter)
+                  .Case("all_gather", plan::Collective::Kind::AllGather)
+                  .Case("all_to_all", plan::Collective::Kind::AllToAll)
+                  .Default(plan::Collective::Kind::AllReduce);
+  what.axes = namesOf(op.getAxes());
+  Type element = cast<MemRefType>(op.getSource().getType()).getElementType();
+  what.type = dtypeOf(element);
+  what.wire = dtypeOf(op.getWire().value_or(element));
+  what.outer = op.getOuter();
+  what.splitOuter = op.getSplitOuter().value_or(1);
+  if (auto segments = op.getSegments())
+    what.segments.assign(segments->begin(), segments->end());
+  if (auto segments = op.getSplitSegments())
+    what.splitSegments.assign(segments->begin(), segments->end());
+  started.collective = std::move(what);
+  started.path = op.getReason().str();
+  return started;
+}
+
+template <typename MessageOp>
+plan::Command SequenceReader::message(plan::Command::Kind kind, MessageOp op) {
+  plan::Command result = command(kind, {op.getBuffer()});
+  result.channel =
+      plan::Channel{op.getAxis().str(), static_cast<int64_t>(op.getDelta()),
+                    op.getChannel().str()};
+  result.path = op.getChannel().str();
+  return result;
 }
 
 /// The module path that a location names; "" when it names none.
@@ -62,6 +136,20 @@ static std::string pathOf(Location loc) {
     return WalkResult::advance();
   });
   return path;
+}
+
+plan::DType heddle::emit::dtypeOf(Type type) {
+  if (type.isBF16())
+    return plan::DType::BF16;
+  if (type.isF16())
+    return plan::DType::F16;
+  if (type.isInteger(32))
+    return plan::DType::I32;
+  if (type.isInteger(64))
+    return plan::DType::I64;
+  if (type.isInteger(8))
+    return plan::DType::U8;
+  return plan::DType::F32;
 }
 
 plan::Command SequenceReader::launch(planir::LaunchOp op) {
@@ -83,21 +171,22 @@ plan::Command SequenceReader::call(planir::CallOp op) {
   return command;
 }
 
-/// The body becomes a sequence in the same frame. It reaches the outer
+/// A region becomes a sequence in the same frame. It reaches the outer
 /// sequence's arguments as its own.
-plan::Command SequenceReader::loop(planir::LoopOp op,
-                                   const plan::Sequence &outer) {
+int64_t SequenceReader::readBody(Block &block, const plan::Sequence &outer,
+                                 StringRef suffix) {
   plan::Sequence body;
-  body.name = outer.name + ".loop";
+  body.name = outer.name + "." + suffix.str();
   body.frameBytes = outer.frameBytes;
   body.numArgs = outer.numArgs;
   body.numScalarArgs = outer.numScalarArgs;
-  readBlock(op.getBody().front(), body);
+  readBlock(block, body);
+  plan.sequences.push_back(std::move(body));
+  return plan.sequences.size() - 1;
+}
 
-  plan::Command command;
-  command.kind = plan::Command::Kind::Loop;
-  command.count = op.getCount();
-  command.target = plan.sequences.size();
+/// Hands the arguments of the outer sequence on.
+static void passArguments(const plan::Sequence &outer, plan::Command &command) {
   for (int64_t index = 0; index < outer.numArgs; ++index) {
     plan::Ref ref;
     ref.space = plan::Space::Arg;
@@ -105,8 +194,31 @@ plan::Command SequenceReader::loop(planir::LoopOp op,
     command.refs.push_back(ref);
   }
   for (int64_t index = 0; index < outer.numScalarArgs; ++index)
-    command.scalars.push_back({plan::Scalar::Kind::Arg, index});
-  plan.sequences.push_back(std::move(body));
+    command.scalars.push_back(
+        {0, {plan::Term{plan::Term::Kind::Arg, index, 1, {}}}});
+}
+
+plan::Command SequenceReader::loop(planir::LoopOp op,
+                                   const plan::Sequence &outer) {
+  plan::Command command;
+  command.kind = plan::Command::Kind::Loop;
+  command.count = op.getCount();
+  command.target = readBody(op.getBody().front(), outer, "loop");
+  passArguments(outer, command);
+  return command;
+}
+
+plan::Command SequenceReader::fragments(planir::FragmentsOp op,
+                                        const plan::Sequence &outer) {
+  plan::Command command;
+  command.kind = plan::Command::Kind::Fragments;
+  command.line = op.getLine().str();
+  for (auto [body, kind, slots] :
+       llvm::zip(op.getBodies(), op.getKinds().getAsRange<StringAttr>(),
+                 op.getSlots()))
+    command.fragments.push_back(
+        {kind.str(), readBody(body.front(), outer, kind.getValue()), slots});
+  passArguments(outer, command);
   return command;
 }
 
@@ -129,27 +241,60 @@ static int64_t numberOf(BlockArgument argument) {
   return number;
 }
 
+static plan::Scalar scaled(plan::Scalar scalar, int64_t factor) {
+  scalar.constant *= factor;
+  for (plan::Term &term : scalar.terms)
+    term.factor *= factor;
+  return scalar;
+}
+
 plan::Scalar SequenceReader::scalarOf(Value value) {
   if (auto constant = value.getDefiningOp<arith::ConstantOp>())
-    return {plan::Scalar::Kind::Constant,
-            cast<IntegerAttr>(constant.getValue()).getInt()};
+    return {cast<IntegerAttr>(constant.getValue()).getInt(), {}};
+  if (auto rank = value.getDefiningOp<planir::RankOp>())
+    return {0,
+            {plan::Term{plan::Term::Kind::Coordinate, 0, 1,
+                        namesOf(rank.getAxes())}}};
+  if (auto product = value.getDefiningOp<arith::MulIOp>()) {
+    plan::Scalar lhs = scalarOf(product.getLhs());
+    plan::Scalar rhs = scalarOf(product.getRhs());
+    return rhs.terms.empty() ? scaled(lhs, rhs.constant)
+                             : scaled(rhs, lhs.constant);
+  }
+  if (auto sum = value.getDefiningOp<arith::AddIOp>()) {
+    plan::Scalar lhs = scalarOf(sum.getLhs());
+    plan::Scalar rhs = scalarOf(sum.getRhs());
+    lhs.constant += rhs.constant;
+    lhs.terms.insert(lhs.terms.end(), rhs.terms.begin(), rhs.terms.end());
+    return lhs;
+  }
   auto argument = cast<BlockArgument>(value);
-  if (isa<planir::LoopOp>(argument.getOwner()->getParentOp()))
-    return {plan::Scalar::Kind::LoopIndex, 0};
-  return {plan::Scalar::Kind::Arg, numberOf(argument)};
+  Operation *parent = argument.getOwner()->getParentOp();
+  auto kind = plan::Term::Kind::Arg;
+  if (isa<planir::LoopOp, planir::FragmentsOp>(parent))
+    kind = argument.getArgNumber() == 0 ? plan::Term::Kind::LoopIndex
+                                        : plan::Term::Kind::Slot;
+  int64_t number = kind == plan::Term::Kind::Arg ? numberOf(argument) : 0;
+  return {0, {plan::Term{kind, number, 1, {}}}};
 }
 
 plan::Ref SequenceReader::refOf(Value buffer) {
   plan::Ref ref;
   if (auto slice = buffer.getDefiningOp<planir::SliceOp>()) {
     ref = refOf(slice.getSource());
-    ref.stride = bytesOf(buffer);
+    plan::Scalar place = scaled(scalarOf(slice.getIndex()), bytesOf(buffer));
+    ref.offset += place.constant;
+    ref.terms.insert(ref.terms.end(), place.terms.begin(), place.terms.end());
+  } else if (auto view = buffer.getDefiningOp<planir::ViewOp>()) {
+    ref = refOf(view.getSource());
+    auto type = cast<MemRefType>(buffer.getType());
+    ref.offset += view.getElement() * type.getElementTypeBitWidth() / 8;
   } else if (auto frame = buffer.getDefiningOp<planir::BufferOp>()) {
     ref.space = plan::Space::Frame;
     ref.offset = frame.getOffset();
   } else if (auto state = buffer.getDefiningOp<planir::StateRefOp>()) {
     ref.space = plan::Space::Persistent;
-    ref.offset = plan.states[states.lookup(state.getState())].offset;
+    ref.offset = places.lookup(state.getState());
   } else {
     ref.space = plan::Space::Arg;
     ref.index = numberOf(cast<BlockArgument>(buffer));
@@ -160,12 +305,14 @@ plan::Ref SequenceReader::refOf(Value buffer) {
 
 bool SequenceReader::isWritten(Value buffer) {
   for (OpOperand &use : buffer.getUses()) {
-    if (auto slice = dyn_cast<planir::SliceOp>(use.getOwner())) {
-      if (isWritten(slice.getBuffer()))
+    if (isa<planir::SliceOp, planir::ViewOp>(use.getOwner())) {
+      if (isWritten(use.getOwner()->getResult(0)))
         return true;
-    } else if (isa<planir::CopyOp>(use.getOwner())) {
+    } else if (isa<planir::CopyOp, planir::CollectiveOp>(use.getOwner())) {
       if (use.getOperandNumber() == 0)
         return true;
+    } else if (isa<planir::RecvOp, planir::FillOp>(use.getOwner())) {
+      return true;
     } else if (auto launched = dyn_cast<planir::LaunchOp>(use.getOwner())) {
       auto kernel =
           program.lookupSymbol<planir::KernelOp>(launched.getKernelAttr());
@@ -174,6 +321,16 @@ bool SequenceReader::isWritten(Value buffer) {
     }
   }
   return false;
+}
+
+/// How often a schedule's line runs the fragment: `F` is in `F0` and `F12`,
+/// `F/1` in `F0/1`.
+static double runsOf(StringRef line, StringRef kind) {
+  auto [letter, chunk] = kind.split('/');
+  double runs = 0;
+  for (StringRef action : llvm::split(line, ' '))
+    runs += action.starts_with(letter) && action.split('/').second == chunk;
+  return runs;
 }
 
 void SequenceReader::count(int64_t sequence, double times,
@@ -185,6 +342,9 @@ void SequenceReader::count(int64_t sequence, double times,
       count(command.target, times, launches);
     if (command.kind == plan::Command::Kind::Loop)
       count(command.target, times * command.count, launches);
+    for (const plan::Fragment &fragment : command.fragments)
+      count(fragment.sequence, times * runsOf(command.line, fragment.kind),
+            launches);
   }
 }
 
@@ -194,8 +354,7 @@ void SequenceReader::countCalls() {
     return;
   std::vector<double> launches(plan.kernels.size());
   count(train->sequence, 1, launches);
-  for (auto [kernel, times] : llvm::zip(plan.kernels, launches))
-    kernel.calls = static_cast<int64_t>(times);
+  plan.kernelCalls.assign(launches.begin(), launches.end());
 }
 
 double SequenceReader::modelFlops(const plan::Program &of) {

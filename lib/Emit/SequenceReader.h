@@ -16,13 +16,16 @@
 
 namespace heddle::emit {
 
-/// Turns every plan.sequence, and every loop body, into a plan::Sequence.
+plan::DType dtypeOf(mlir::Type type);
+std::vector<std::string> namesOf(mlir::ArrayAttr names);
+
+/// Turns every plan.sequence, and every region in one, into a plan::Sequence.
 class SequenceReader {
 public:
   SequenceReader(planir::ProgramOp program, plan::Plan &plan,
                  const llvm::StringMap<int64_t> &kernels,
-                 const llvm::StringMap<int64_t> &states)
-      : program(program), plan(plan), kernels(kernels), states(states) {}
+                 const llvm::StringMap<int64_t> &places)
+      : program(program), plan(plan), kernels(kernels), places(places) {}
 
   void read();
   int64_t indexOf(llvm::StringRef sequence) { return indices.lookup(sequence); }
@@ -40,13 +43,22 @@ private:
   plan::Command launch(planir::LaunchOp op);
   plan::Command call(planir::CallOp op);
   plan::Command loop(planir::LoopOp op, const plan::Sequence &outer);
+  plan::Command fragments(planir::FragmentsOp op, const plan::Sequence &outer);
+  plan::Command collective(planir::CollectiveOp op);
+  template <typename MessageOp>
+  plan::Command message(plan::Command::Kind kind, MessageOp op);
+  plan::Command command(plan::Command::Kind kind, mlir::ValueRange buffers);
+  int64_t readBody(mlir::Block &block, const plan::Sequence &outer,
+                   llvm::StringRef suffix);
   void addOperands(mlir::ValueRange operands, plan::Command &command);
   plan::Scalar scalarOf(mlir::Value value);
   void count(int64_t sequence, double times, std::vector<double> &launches);
 
   planir::ProgramOp program;
   plan::Plan &plan;
-  const llvm::StringMap<int64_t> &kernels, &states;
+  const llvm::StringMap<int64_t> &kernels;
+  const llvm::StringMap<int64_t> &places; ///< Of states, in persistent bytes.
+  llvm::DenseMap<mlir::Value, int64_t> tokens;
   llvm::StringMap<int64_t> indices;
 };
 

@@ -339,7 +339,7 @@ Value Gpt2Builder::head(Value x, const Program &program) {
 }
 
 void Gpt2Builder::buildTrain() {
-  Program program{"", writer.strategy.microBatch, hasDropout(), true, {}};
+  Program program{"", writer.rows(), hasDropout(), true, {}};
   RankedTensorType ids = writer.ints({program.batch, seq});
   RankedTensorType losses = writer.floats({program.batch, seq});
   SmallVector<Type> arguments = {ids, ids};
@@ -371,7 +371,7 @@ void Gpt2Builder::buildTrain() {
 }
 
 void Gpt2Builder::buildEval() {
-  Program program{"eval", writer.strategy.microBatch, false, false, {}};
+  Program program{"eval", writer.rows(), false, false, {}};
   RankedTensorType ids = writer.ints({program.batch, seq});
   RankedTensorType losses = writer.floats({program.batch, seq});
   nn::FuncOp function =

@@ -37,7 +37,8 @@ ModelWriter::ModelWriter(ModuleOp module, const config::ModelSpec &spec,
   model = builder.create<nn::ModelOp>(
       at(spec.family), spec.family, spec.family, "import",
       dist::StrategyAttr::get(context(), strategy.toDictionary(context())),
-      spec.configJson, builder.getDictionaryAttr(weights));
+      spec.configJson, builder.getDictionaryAttr(weights),
+      /*stage=*/IntegerAttr());
   if (model.getBody().empty())
     model.getBody().emplaceBlock();
   addStates();
@@ -61,14 +62,16 @@ void ModelWriter::addStates() {
                           builder.getF64FloatAttr(parameter.init.value),
                           builder.getF64FloatAttr(parameter.init.stddev));
     Type sourceType = type.clone(elementTypeOf(builder, parameter.sourceType));
-    builder.create<nn::StateOp>(
-        at(parameter.name), builder.getStringAttr(parameter.name),
-        builder.getStringAttr("parameter"), TypeAttr::get(type),
-        /*parameter=*/StringAttr(), /*trainable=*/builder.getUnitAttr(),
-        /*checkpointed=*/builder.getUnitAttr(),
-        parameter.decays ? builder.getUnitAttr() : UnitAttr(),
-        builder.getStringAttr(parameter.sourceName), TypeAttr::get(sourceType),
-        init, /*storage=*/dist::TensorShardingAttr());
+    auto state = builder.create<nn::StateOp>(at(parameter.name), parameter.name,
+                                             "parameter", type);
+    state.setTrainable(true);
+    state.setCheckpointed(true);
+    state.setDecays(parameter.decays);
+    state.setSource(parameter.sourceName);
+    state.setSourceType(sourceType);
+    state.setInitAttr(init);
+    if (!parameter.segments.empty())
+      state.setSegments(parameter.segments);
   }
 }
 

@@ -33,6 +33,8 @@ public:
   /// A tensor of i32.
   mlir::RankedTensorType ints(llvm::ArrayRef<int64_t> shape);
   /// The type of the random numbers' seed and step.
+  /// Rows of a micro-batch on all data ranks together.
+  int64_t rows() const { return strategy.microBatch * strategy.data; }
   mlir::RankedTensorType rngType() { return ints({4}); }
   /// A location that says the module path.
   mlir::Location at(llvm::StringRef path);

@@ -19,12 +19,14 @@
 using namespace mlir;
 using namespace heddle;
 
-/// The operation that carries the strategy: nn.model, later plan.program.
-static Operation *rootOf(ModuleOp module) {
+/// The operations that carry the strategy: nn.model, later plan.program; one
+/// for each pipeline stage from the pipe phase on.
+static SmallVector<Operation *> rootsOf(ModuleOp module) {
+  SmallVector<Operation *> roots;
   for (Operation &op : module.getOps())
     if (isa<nn::ModelOp, planir::ProgramOp>(op))
-      return &op;
-  return nullptr;
+      roots.push_back(&op);
+  return roots;
 }
 
 static LogicalResult writeDump(ModuleOp module, Phase phase,
@@ -46,11 +48,12 @@ static LogicalResult writeDump(ModuleOp module, Phase phase,
 
 static LogicalResult finishPhase(ModuleOp module, Phase phase,
                                  const CompileOptions &options) {
-  Operation *root = rootOf(module);
-  if (!root)
+  SmallVector<Operation *> roots = rootsOf(module);
+  if (roots.empty())
     return module.emitError("H0396: holds no nn.model and no plan.program");
-  root->setAttr("phase",
-                StringAttr::get(module.getContext(), phaseName(phase)));
+  auto name = StringAttr::get(module.getContext(), phaseName(phase));
+  for (Operation *root : roots)
+    root->setAttr("phase", name);
   if (options.dumpPhases.empty())
     return success();
   return writeDump(module, phase, options.dumpPhases);

@@ -18,10 +18,10 @@ using namespace heddle;
 
 LogicalResult heddle::emitModule(ModuleOp module, const CompileOptions &options,
                                  const std::vector<plan::PhaseTime> &phases) {
-  auto programs = module.getOps<planir::ProgramOp>();
+  auto programs = llvm::to_vector(module.getOps<planir::ProgramOp>());
   if (programs.empty())
     return module.emitError("H0396: holds no plan.program to emit");
-  planir::ProgramOp program = *programs.begin();
+  planir::ProgramOp program = programs.front();
   auto strategy =
       dist::Strategy::fromDictionary(program.getStrategy().getValues());
   if (strategy.target != "x86-64")
@@ -32,7 +32,7 @@ LogicalResult heddle::emitModule(ModuleOp module, const CompileOptions &options,
   if (!target)
     return program.emitError("H0112: unknown --march ") << strategy.march;
 
-  FailureOr<emit::Parts> parts = emit::planFromModule(program);
+  FailureOr<emit::Parts> parts = emit::planFromModule(programs);
   if (failed(parts))
     return failure();
   plan::Plan &plan = parts->plan;
@@ -42,8 +42,8 @@ LogicalResult heddle::emitModule(ModuleOp module, const CompileOptions &options,
   auto wrong = emit::emitBinary(plan, parts->objects, options.runtimePath,
                                 options.output);
   if (!wrong) {
-    llvm::errs() << options.output << ": " << plan.parameters
-                 << " parameters, " << plan.kernels.size() << " kernels, "
+    llvm::errs() << options.output << ": " << plan.parameters << " parameters, "
+                 << plan.kernels.size() << " kernels, "
                  << plan::formatBytes(plan.memory.peakBytes()) << " ("
                  << plan.memory.peakBytes() << " bytes) of memory\n";
     return success();

@@ -70,17 +70,26 @@ static void buildFuse(OpPassManager &pm, const CompileOptions &options) {
 }
 
 static void buildShard(OpPassManager &pm) {
+  // Storage first, values follow from it: what an operation needs split, then
+  // what ranks need not hold twice.
+  pm.addPass(createShardSplitParameters());
+  pm.addPass(createShardPartitionStates());
   pm.addPass(createShardPropagate());
   pm.addPass(createShardVerify());
 }
 
 static void buildPipe(OpPassManager &pm) {
   pm.addPass(createPipeSchedule());
+  // Once the stages and their lines are known; what follows is one model of
+  // its own for each stage.
+  pm.addPass(createPipeSplit());
   pm.addPass(createPipeVerify());
 }
 
 static void buildSpmd(OpPassManager &pm) {
   pm.addPass(createSpmdLocalize());
+  // Collectives are there from here on.
+  pm.addPass(createSpmdOverlap());
   pm.addPass(createSpmdVerify());
 }
 
@@ -103,6 +112,7 @@ static void buildProve(OpPassManager &pm) {
   // Again: an edited dump of the memory phase comes here unchecked.
   pm.addPass(createMemoryVerify());
   pm.addPass(createProveDataflow());
+  pm.addPass(createProveCommunication());
 }
 
 void heddle::buildPhase(Phase phase, OpPassManager &pm,

@@ -220,7 +220,7 @@ void from_json(const json &source, Scalar &scalar) {
 }
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Collective, kind, axes, type, wire, outer,
-                                   splitOuter, segments)
+                                   splitOuter, segments, splitSegments)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Channel, axis, delta, name)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Fragment, kind, sequence, slots)
 

@@ -44,8 +44,10 @@ plan::CollectiveShape heddle::rt::shapeOf(const plan::Collective &collective,
   bool splitsAndGathers = collective.kind == Kind::AllToAll;
   shape.layout.outer =
       splitsAndGathers ? collective.splitOuter : collective.outer;
-  shape.layout.segments = collective.segments;
+  shape.layout.segments =
+      splitsAndGathers ? collective.splitSegments : collective.segments;
   shape.concat.outer = collective.outer;
+  shape.concat.segments = collective.segments;
   return shape;
 }
 

@@ -22,10 +22,12 @@ struct Parts {
   std::vector<std::string> objects; ///< Relocatable ELF files.
 };
 
-/// Reads a program in buffer form. The plan's hash, version, CPU features and
-/// phases are left to the caller. Fails, with a diagnostic, on a module that
-/// the verifiers of the memory phase would refuse.
-mlir::FailureOr<Parts> planFromModule(planir::ProgramOp program);
+/// Reads the programs of all pipeline stages, in buffer form, in order. The
+/// plan's hash, version, CPU features and phases are left to the caller. Fails,
+/// with a diagnostic, on a module that the verifiers of the memory phase would
+/// refuse.
+mlir::FailureOr<Parts>
+planFromModule(llvm::ArrayRef<planir::ProgramOp> programs);
 
 } // namespace heddle::emit
 

@@ -48,11 +48,12 @@ struct Collective {
   DType type = DType::F32;
   DType wire = DType::F32; ///< What travels.
   /// The split buffer is [outer, parts, inner], for each of `segments` apart
-  /// (elements of each, over all parts; empty: one). all_to_all splits
-  /// [splitOuter, parts, ...], in segments, and gathers [outer, parts, ...].
+  /// (elements of each, over all parts; empty: one). all_to_all gathers so, and
+  /// splits [splitOuter, parts, ...] in `splitSegments`.
   int64_t outer = 1;
   int64_t splitOuter = 1;
   std::vector<int64_t> segments;
+  std::vector<int64_t> splitSegments;
 };
 
 /// As `all_reduce`.

@@ -43,6 +43,8 @@ public:
       : target(target), cache(cache) {}
 
   void run(Job &job) {
+    if (job.result)
+      return;
     job.result = cache.find(job.source);
     job.cached = job.result.has_value();
     if (job.cached)
@@ -102,6 +104,7 @@ struct KernelsCompile : heddle::impl::KernelsCompileBase<KernelsCompile> {
   using Base::Base;
 
   void runOnOperation() override {
+    done.clear();
     for (auto model : getOperation().getOps<nn::ModelOp>())
       if (isForCpu(model) && failed(compileModel(model)))
         return signalPassFailure();
@@ -152,12 +155,17 @@ private:
     if (failed(target))
       return failure();
     std::vector<Job> jobs = deduplicate(model, *target);
+    // Pipeline stages have most kernels in common.
+    for (Job &job : jobs)
+      if (auto known = done.find(job.source.hash); known != done.end())
+        job.result = known->second;
     compileAll(jobs, *target, cpu::ObjectCache(cache));
     OpBuilder builder(&getContext());
     for (Job &job : jobs) {
       if (!job.result)
         return job.kernel.emitError("H0910: cannot be compiled: ") << job.error;
       job.cached ? ++numCached : ++numCompiled;
+      done.try_emplace(job.source.hash, *job.result);
       attach(builder, job);
     }
     return success();
@@ -174,6 +182,8 @@ private:
     kernel.setHash(job.source.hash);
     kernel.setScratchBytes(job.result->scratchBytes);
   }
+
+  llvm::StringMap<cpu::CompiledKernel> done; ///< By hash, of all models.
 };
 
 //===----------------------------------------------------------------------===//

@@ -200,13 +200,16 @@ Value LinalgBuilder::sumRows(ArrayRef<int64_t> shape, ArrayRef<Input> inputs,
 Value LinalgBuilder::sumAll(Value input, Body1 term) {
   auto type = cast<RankedTensorType>(input.getType());
   auto rank = static_cast<unsigned>(type.getRank());
-  Value init = filled(RankedTensorType::get({}, builder.getF64Type()), 0.0);
+  auto scalar = RankedTensorType::get({}, builder.getF64Type());
+  auto wideTerm = [&](ScalarBuilder &b, ValueRange args) -> Value {
+    Value wide = b.create<arith::ExtFOp>(b.getF64Type(), args[0]);
+    return term(b, wide);
+  };
+  if (rank == 0) // One term: no loop that a sum could be carried through.
+    return map(scalar, {{input}}, wideTerm);
   AffineMap outMap = AffineMap::get(rank, 0, builder.getContext());
-  return reduce({{input}}, init, outMap, rank, Combine::Add,
-                [&](ScalarBuilder &b, ValueRange args) -> Value {
-                  Value wide = b.create<arith::ExtFOp>(b.getF64Type(), args[0]);
-                  return term(b, wide);
-                });
+  return reduce({{input}}, filled(scalar, 0.0), outMap, rank, Combine::Add,
+                wideTerm);
 }
 
 } // namespace heddle::codegen

@@ -76,6 +76,10 @@ void tiesOf(Operation *op, DenseMap<Value, Value> &ties) {
     tie(grad.getWeightGrad(), grad.getWeightInit());
     tie(grad.getBiasGrad(), grad.getBiasInit());
   }
+  // What is added to a state's value takes its place.
+  if (auto add = dyn_cast<nn::AddOp>(op))
+    if (add.getLhs().getDefiningOp<nn::GetOp>())
+      tie(add.getOutput(), add.getLhs());
   if (auto adamw = dyn_cast<nn::AdamWOp>(op)) {
     tie(adamw.getNewParameter(), adamw.getParameter());
     tie(adamw.getNewExpAvg(), adamw.getExpAvg());
@@ -96,8 +100,10 @@ struct FormKernels : heddle::impl::FuseFormKernelsBase<FormKernels> {
       kernels.clear();
       SmallVector<Block *> blocks;
       model.walk([&](Operation *op) {
-        if (isa<nn::FuncOp, nn::StepOp, nn::MicroBatchesOp>(op))
-          blocks.push_back(&op->getRegion(0).front());
+        if (isa<nn::FuncOp, nn::StepOp, nn::MicroBatchesOp, pipe::FragmentsOp>(
+                op))
+          for (Region &region : op->getRegions())
+            blocks.push_back(&region.front());
       });
       for (Block *block : blocks)
         if (failed(formKernels(model, *block)))

@@ -63,7 +63,9 @@ static LogicalResult verifyOperation(Operation *op) {
 /// The rows and tokens that a program's ids must have.
 static LogicalResult verifyIds(nn::FuncOp function, unsigned argument,
                                const dist::Strategy &strategy) {
-  int64_t rows = function.getProgram() == "generate" ? 1 : strategy.microBatch;
+  int64_t rows = function.getProgram() == "generate"
+                       ? 1
+                       : strategy.microBatch * strategy.data;
   auto type = dyn_cast<RankedTensorType>(function.getArgumentTypes()[argument]);
   if (type && type.getShape() == ArrayRef<int64_t>{rows, strategy.seq} &&
       type.getElementType().isInteger(32))

@@ -14,6 +14,10 @@ using namespace mlir;
 using namespace heddle;
 using namespace heddle::memory;
 
+bool heddle::memory::isSplit(nn::BucketOp bucket) {
+  return bucket.getElements().has_value();
+}
+
 MemRefType heddle::memory::memrefOf(RankedTensorType type) {
   return MemRefType::get(type.getShape(), type.getElementType());
 }
@@ -39,8 +43,10 @@ void SequenceEmitter::emit() {
   sequence = builder.create<planir::SequenceOp>(
       function.getLoc(), function.getName(),
       builder.getFunctionType(inputs, {}), storage.frameBytes);
-  if (step)
+  if (step) {
     sequence.setKindAttr(step.getKindAttr());
+    sequence.setPortsAttr(step.getPortsAttr());
+  }
   Block *body = builder.createBlock(
       &sequence.getBody(), {}, inputs,
       SmallVector<Location>(inputs.size(), function.getLoc()));
@@ -83,22 +89,22 @@ Value SequenceEmitter::bufferOf(Root &root) {
     if (!state) {
       OpBuilder::InsertionGuard guard(builder);
       insertAtTop();
-      // A bucket begins where its first member does.
+      // A bucket begins where its first member does, unless it is split over
+      // ranks: then its members have no places.
       auto bucket = symbols.lookup<nn::BucketOp>(root.name);
       state = builder.create<planir::StateRefOp>(
           loc, memrefOf(root.type),
-          bucket ? cast<FlatSymbolRefAttr>(bucket.getMembers()[0]).getValue()
-                 : root.name);
+          bucket && !isSplit(bucket)
+              ? cast<FlatSymbolRefAttr>(bucket.getMembers()[0]).getValue()
+              : root.name);
       lastAtTop = state.getDefiningOp();
     }
     return state;
   }
   if (Value buffer = buffers.lookup(&root))
     return buffer;
-  if (root.kind == Root::Kind::Slice) {
-    Value whole = bufferOf(storage.all()[root.index]);
-    return buffers[&root] = slice(loc, whole, loopIndex, root.type);
-  }
+  if (root.kind == Root::Kind::Slice || root.kind == Root::Kind::Part)
+    return buffers[&root] = partOf(root, loc);
   OpBuilder::InsertionGuard guard(builder);
   insertAtTop();
   bool port = root.kind == Root::Kind::Port;
@@ -107,7 +113,35 @@ Value SequenceEmitter::bufferOf(Root &root) {
       root.interval.last, ownerOf(root),
       port ? builder.getStringAttr(root.name) : StringAttr());
   lastAtTop = buffer;
-  return buffers[&root] = buffer;
+  return insertedAtTop[&root] = buffers[&root] = buffer;
+}
+
+/// The number that chooses a slice.
+Value SequenceEmitter::numberOf(const Root &root) {
+  if (root.axes)
+    return builder.create<planir::RankOp>(function.getLoc(),
+                                          builder.getIndexType(), root.axes);
+  return scalars.lookup(root.number);
+}
+
+Value SequenceEmitter::partOf(Root &root, Location loc) {
+  Root &whole = storage.all()[root.index];
+  Value source = bufferOf(whole);
+  if (root.kind == Root::Kind::Slice)
+    return slice(loc, source, numberOf(root), root.type);
+  // A part of a buffer that stands at the top may be used in several regions.
+  OpBuilder::InsertionGuard guard(builder);
+  if (Operation *definition = source.getDefiningOp())
+    builder.setInsertionPointAfter(definition);
+  else
+    builder.setInsertionPointToStart(&sequence.getBody().front());
+  auto view = builder.create<planir::ViewOp>(loc, memrefOf(root.type), source,
+                                             root.element);
+  if (lastAtTop == source.getDefiningOp())
+    lastAtTop = view;
+  if (view->getParentOp() == sequence)
+    insertedAtTop[&root] = view;
+  return view;
 }
 
 Value SequenceEmitter::valueFor(Value value) {
@@ -136,18 +170,20 @@ void SequenceEmitter::emitBlock(Block &block) {
       emitCall(call);
     if (auto loop = dyn_cast<nn::MicroBatchesOp>(op))
       emitLoop(loop);
-    if (auto get = dyn_cast<nn::GetOp>(op); get && storage.needsCopy(get)) {
-      Root source = storage.rootOf(get.getValue());
-      source.kind = Root::Kind::State;
-      source.name = get.getState();
-      copy(get.getLoc(), valueFor(get.getValue()), bufferOf(source));
-    }
-    if (auto set = dyn_cast<nn::SetOp>(op); set && storage.needsCopy(set)) {
-      Root target = storage.rootOf(set.getValue());
-      target.kind = Root::Kind::State;
-      target.name = set.getState();
-      copy(set.getLoc(), bufferOf(target), valueFor(set.getValue()));
-    }
+    if (auto fragments = dyn_cast<pipe::FragmentsOp>(op))
+      emitFragments(fragments);
+    // Numbers are computed where they were: nothing but launches reads them.
+    bool isNumber = op.getNumResults() == 1 && op.getNumOperands() > 0 &&
+                    op.getResult(0).getType().isIndex();
+    if (isNumber)
+      scalars.map(op.getResult(0), builder.clone(op, scalars)->getResult(0));
+    if (auto rank = dyn_cast<dist::RankOp>(op))
+      scalars.map(rank.getIndex(),
+                  builder.create<planir::RankOp>(
+                      rank.getLoc(), builder.getIndexType(), rank.getAxes()));
+    if (emitCommunication(op))
+      continue;
+    emitState(op);
     if (auto kept = dyn_cast<nn::KeepOp>(op)) {
       Value port = bufferOf(storage.portOf(kept));
       if (loopIndex)
@@ -159,6 +195,26 @@ void SequenceEmitter::emitBlock(Block &block) {
         terminator && terminator->getParentOp() == function)
       emitReturn(terminator);
   }
+}
+
+/// Reads and writes of states that need a copy.
+void SequenceEmitter::emitState(Operation &op) {
+  auto state = [&](StringRef name, Value like, Value slot) {
+    Root root = storage.rootOf(like);
+    root.kind = Root::Kind::State;
+    root.name = name;
+    if (!slot)
+      return bufferOf(root);
+    root.type = symbols.lookup<nn::StateOp>(name).getTensorType();
+    return slice(op.getLoc(), bufferOf(root), scalars.lookup(slot),
+                 cast<RankedTensorType>(like.getType()));
+  };
+  if (auto get = dyn_cast<nn::GetOp>(op); get && storage.needsCopy(get))
+    copy(get.getLoc(), valueFor(get.getValue()),
+         state(get.getState(), get.getValue(), get.getSlot()));
+  if (auto set = dyn_cast<nn::SetOp>(op); set && storage.needsCopy(set))
+    copy(set.getLoc(), state(set.getState(), set.getValue(), set.getSlot()),
+         valueFor(set.getValue()));
 }
 
 void SequenceEmitter::emitLaunch(planir::LaunchOp launch) {
@@ -185,15 +241,132 @@ void SequenceEmitter::emitCall(nn::CallOp call) {
                                  call.getPath());
 }
 
+/// Fills the region of a loop, or of a kind of fragment.
+void SequenceEmitter::emitBody(Operation *planned, Region &from, Region &to) {
+  OpBuilder::InsertionGuard guard(builder);
+  SmallVector<Type> types(from.getNumArguments(), builder.getIndexType());
+  Block *body = builder.createBlock(
+      &to, {}, types, SmallVector<Location>(types.size(), planned->getLoc()));
+  loopIndex = body->getArgument(0);
+  for (auto [argument, number] :
+       llvm::zip(from.getArguments(), body->getArguments()))
+    scalars.map(argument, number);
+  for (auto send : from.getOps<dist::SendOp>())
+    if (storage.isSentFromSlot(send)) {
+      auto slots = cast<pipe::FragmentsOp>(from.getParentOp()).getSlots();
+      builder.create<planir::FlushOp>(send.getLoc(), send.getChannel(),
+                                      slots[from.getRegionNumber()] - 1);
+    }
+  // What was made in another region is not there in this one.
+  auto outside = buffers;
+  emitBlock(from.front());
+  buffers = std::move(outside);
+  for (auto [root, buffer] : insertedAtTop)
+    buffers[root] = buffer;
+  loopIndex = Value();
+}
+
 void SequenceEmitter::emitLoop(nn::MicroBatchesOp loop) {
   auto planned = builder.create<planir::LoopOp>(loop.getLoc(), loop.getCount());
-  OpBuilder::InsertionGuard guard(builder);
-  Block *body = builder.createBlock(&planned.getBody(), {},
-                                    {builder.getIndexType()}, {loop.getLoc()});
-  loopIndex = body->getArgument(0);
-  scalars.map(loop.getBody().getArgument(0), loopIndex);
-  emitBlock(loop.getBody().front());
-  loopIndex = Value();
+  emitBody(planned, loop.getBody(), planned.getBody());
+}
+
+void SequenceEmitter::emitFragments(pipe::FragmentsOp fragments) {
+  auto planned = builder.create<planir::FragmentsOp>(
+      fragments.getLoc(), fragments.getLineAttr(), fragments.getKindsAttr(),
+      fragments.getSlotsAttr(), fragments.getBodies().size());
+  for (auto [from, to] :
+       llvm::zip(fragments.getBodies(), planned.getBodies())) {
+    emitBody(planned, from, to);
+    OpBuilder::atBlockEnd(&to.front())
+        .create<planir::EndOp>(fragments.getLoc());
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Communication
+//===----------------------------------------------------------------------===//
+
+void SequenceEmitter::emitCollective(Operation *op) {
+  plan::CollectiveShape shape = shapeOf(op, symbols);
+  static constexpr StringLiteral kinds[] = {"all_reduce", "reduce_scatter",
+                                            "all_gather", "all_to_all"};
+  Interval &interval = storage.stagingOf(op);
+  Value staging;
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    insertAtTop();
+    staging = builder.create<planir::BufferOp>(
+        op->getLoc(), MemRefType::get({interval.bytes}, builder.getI8Type()),
+        interval.offset, interval.first, interval.last, "communication",
+        StringAttr());
+    lastAtTop = staging.getDefiningOp();
+  }
+  bool exchange = shape.kind == plan::CollectiveKind::AllToAll;
+  const plan::PartLayout &layout = exchange ? shape.concat : shape.layout;
+  auto list = [&](const std::vector<int64_t> &segments) {
+    return segments.empty() ? DenseI64ArrayAttr()
+                            : builder.getDenseI64ArrayAttr(segments);
+  };
+  Value token = builder.create<planir::CollectiveOp>(
+      op->getLoc(), planir::TokenType::get(builder.getContext()),
+      kinds[static_cast<int>(shape.kind)], op->getAttrOfType<ArrayAttr>("axes"),
+      valueFor(op->getResult(0)), valueFor(op->getOperand(0)), staging,
+      layout.outer,
+      exchange ? builder.getI64IntegerAttr(shape.layout.outer) : IntegerAttr(),
+      exchange ? list(shape.layout.segments) : DenseI64ArrayAttr(),
+      list(layout.segments), op->getAttrOfType<TypeAttr>("wire"),
+      op->getAttrOfType<StringAttr>("reason").getValue());
+  if (op->hasAttr("pending"))
+    tokens[op->getResult(0)] = token;
+  else
+    builder.create<planir::WaitOp>(op->getLoc(), token);
+}
+
+void SequenceEmitter::emitSend(dist::SendOp send) {
+  builder.create<planir::SendOp>(send.getLoc(), valueFor(send.getValue()),
+                                 send.getAxisAttr(), send.getDeltaAttr(),
+                                 send.getChannelAttr());
+  if (!storage.isSentFromSlot(send))
+    builder.create<planir::FlushOp>(send.getLoc(), send.getChannel(), 0);
+}
+
+void SequenceEmitter::emitPack(nn::PackOp pack) {
+  Value flat = valueFor(pack.getFlat());
+  Type element = cast<MemRefType>(flat.getType()).getElementType();
+  for (auto [first, count] : Storage::gapsOf(pack)) {
+    Value gap = builder.create<planir::ViewOp>(
+        pack.getLoc(), MemRefType::get({count}, element), flat, first);
+    builder.create<planir::FillOp>(pack.getLoc(), gap);
+  }
+  int64_t first = 0;
+  for (auto [number, member] : llvm::enumerate(pack.getMembers())) {
+    auto type = cast<RankedTensorType>(member.getType());
+    if (storage.needsCopy(pack, number)) {
+      Value place = builder.create<planir::ViewOp>(pack.getLoc(),
+                                                   memrefOf(type), flat, first);
+      copy(pack.getLoc(), place, valueFor(member));
+    }
+    first += nn::paddedElements(type.getNumElements());
+  }
+}
+
+bool SequenceEmitter::emitCommunication(Operation &op) {
+  if (isCollective(&op))
+    emitCollective(&op);
+  else if (auto wait = dyn_cast<dist::WaitOp>(op))
+    builder.create<planir::WaitOp>(op.getLoc(), tokens.lookup(wait.getInput()));
+  else if (auto send = dyn_cast<dist::SendOp>(op))
+    emitSend(send);
+  else if (auto received = dyn_cast<dist::RecvOp>(op))
+    builder.create<planir::RecvOp>(
+        op.getLoc(), valueFor(received.getValue()), received.getAxisAttr(),
+        received.getDeltaAttr(), received.getChannelAttr());
+  else if (auto pack = dyn_cast<nn::PackOp>(op))
+    emitPack(pack);
+  else
+    return false;
+  return true;
 }
 
 void SequenceEmitter::emitReturn(nn::ReturnOp terminator) {

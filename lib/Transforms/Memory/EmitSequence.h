@@ -30,6 +30,15 @@ private:
   void emitLaunch(planir::LaunchOp launch);
   void emitCall(nn::CallOp call);
   void emitLoop(nn::MicroBatchesOp loop);
+  void emitFragments(pipe::FragmentsOp fragments);
+  void emitBody(mlir::Operation *planned, mlir::Region &from, mlir::Region &to);
+  void emitState(mlir::Operation &op);
+  bool emitCommunication(mlir::Operation &op);
+  void emitCollective(mlir::Operation *op);
+  void emitSend(dist::SendOp send);
+  void emitPack(nn::PackOp pack);
+  mlir::Value numberOf(const Root &root);
+  mlir::Value partOf(Root &root, mlir::Location loc);
   void emitReturn(nn::ReturnOp terminator);
   void copy(mlir::Location loc, mlir::Value target, mlir::Value source);
   void insertAtTop();
@@ -46,10 +55,15 @@ private:
   planir::SequenceOp sequence;
   mlir::Operation *lastAtTop = nullptr;
   llvm::DenseMap<Root *, mlir::Value> buffers;
+  llvm::DenseMap<Root *, mlir::Value> insertedAtTop; ///< Of `buffers`.
   llvm::StringMap<mlir::Value> states;
+  llvm::DenseMap<mlir::Value, mlir::Value> tokens; ///< Of pending values.
   mlir::IRMapping scalars;
   mlir::Value loopIndex;
 };
+
+/// Whether every rank along some axes holds a part of the bucket alone.
+bool isSplit(nn::BucketOp bucket);
 
 /// The memref with a tensor's shape and element type.
 mlir::MemRefType memrefOf(mlir::RankedTensorType type);

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Layout.h"
+#include "EmitSequence.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -19,9 +20,16 @@ static StringRef ownerOfRole(StringRef role) {
     return "parameters in compute precision";
   if (role == "gradient")
     return "gradients";
+  if (role == "saved")
+    return "activations of micro-batches under way";
   if (role == "exp_avg" || role == "exp_avg_sq")
     return "optimizer";
   return "accumulators";
+}
+
+static int64_t paddedBytes(RankedTensorType type) {
+  return nn::paddedElements(type.getNumElements()) *
+         type.getElementTypeBitWidth() / 8;
 }
 
 MemoryMap heddle::memory::layOutStates(nn::ModelOp model,
@@ -30,24 +38,56 @@ MemoryMap heddle::memory::layOutStates(nn::ModelOp model,
   OpBuilder builder = OpBuilder::atBlockEnd(program.getBodyBlock());
   DenseSet<Operation *> placed;
   SymbolTable symbols(model);
-  auto place = [&](nn::StateOp state) {
-    if (!placed.insert(state).second)
-      return;
+  auto create = [&](nn::StateOp state, int64_t offset, StringRef flat) {
     NamedAttrList like(state->getAttrs());
     like.erase("sym_name");
     like.erase("type");
-    builder.create<planir::StateOp>(state.getLoc(), state.getSymName(),
-                                    state.getType(), map.persistentBytes,
-                                    like.getDictionary(builder.getContext()));
-    RankedTensorType type = state.getTensorType();
-    int64_t bytes = nn::paddedElements(type.getNumElements()) *
-                    type.getElementTypeBitWidth() / 8;
-    map.owners[ownerOfRole(state.getRole()).str()] += bytes;
+    builder.create<planir::StateOp>(
+        state.getLoc(), state.getSymName(), state.getType(), offset,
+        like.getDictionary(builder.getContext()),
+        flat.empty() ? FlatSymbolRefAttr()
+                     : FlatSymbolRefAttr::get(builder.getContext(), flat));
+  };
+  auto own = [&](StringRef role, int64_t bytes) {
+    map.owners[ownerOfRole(role).str()] += bytes;
     map.persistentBytes += bytes;
   };
-  for (auto bucket : model.getOps<nn::BucketOp>())
-    for (auto member : bucket.getMembers().getAsRange<FlatSymbolRefAttr>())
-      place(symbols.lookup<nn::StateOp>(member.getValue()));
+  auto place = [&](nn::StateOp state) {
+    if (!placed.insert(state).second)
+      return;
+    create(state, map.persistentBytes, "");
+    own(state.getRole(), paddedBytes(state.getTensorType()));
+  };
+  for (auto bucket : model.getOps<nn::BucketOp>()) {
+    auto type = cast<RankedTensorType>(bucket.getType());
+    int64_t begin = map.persistentBytes, first = 0;
+    nn::StateOp state;
+    for (auto member : bucket.getMembers().getAsRange<FlatSymbolRefAttr>()) {
+      state = symbols.lookup<nn::StateOp>(member.getValue());
+      if (!isSplit(bucket)) {
+        place(state);
+        continue;
+      }
+      placed.insert(state);
+      create(state, first, bucket.getSymName());
+      first += nn::paddedElements(state.getTensorType().getNumElements());
+    }
+    if (isSplit(bucket)) {
+      SmallVector<Attribute> axes(
+          cast<ArrayAttr>(bucket.getStorage()->getDims()[0]).getValue());
+      // The axes before split the members already.
+      llvm::erase_if(axes, [](Attribute axis) {
+        return cast<StringAttr>(axis).getValue() == "tensor";
+      });
+      builder.create<planir::FlatOp>(bucket.getLoc(), bucket.getSymName(), type,
+                                     begin, *bucket.getElements(),
+                                     builder.getArrayAttr(axes));
+    }
+    // A bucket may be padded to equal parts.
+    int64_t end = begin + paddedBytes(type);
+    if (end > map.persistentBytes)
+      own(state.getRole(), end - map.persistentBytes);
+  }
   for (auto state : model.getOps<nn::StateOp>())
     place(state);
   return map;
@@ -66,6 +106,8 @@ std::map<std::string, int64_t> heddle::memory::ownersAtPeak(Storage &storage) {
       buffers.push_back({root.interval, ownerOf(root)});
   for (auto &[call, frame] : storage.callFrames())
     buffers.push_back({frame, "working memory of layers"});
+  for (auto &[collective, bytes] : storage.allStaging())
+    buffers.push_back({bytes, "communication"});
   int64_t most = -1;
   std::map<std::string, int64_t> owners;
   for (auto &[at, unused] : buffers) {

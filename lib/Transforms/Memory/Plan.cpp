@@ -61,7 +61,7 @@ private:
         model.getLoc(), model.getSymNameAttr(), model.getFamilyAttr(),
         model.getPhaseAttr(), model.getStrategy(), model.getConfigAttr(),
         model.getWeights(), zero, zero, zero, zero,
-        builder.getDictionaryAttr({}));
+        builder.getDictionaryAttr({}), model.getStageAttr());
     program.getBody().emplaceBlock();
     return program;
   }

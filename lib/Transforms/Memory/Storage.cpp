@@ -16,6 +16,73 @@ int64_t heddle::memory::byteSize(RankedTensorType type) {
   return type.getNumElements() * type.getElementTypeBitWidth() / 8;
 }
 
+MutableArrayRef<Region> heddle::memory::bodiesOf(Operation *op) {
+  if (isa<nn::MicroBatchesOp, pipe::FragmentsOp>(op))
+    return op->getRegions();
+  return {};
+}
+
+bool heddle::memory::isCollective(Operation *op) {
+  return isa<dist::AllReduceOp, dist::ReduceScatterOp, dist::AllGatherOp,
+             dist::AllToAllOp>(op);
+}
+
+/// The plan's element type of a tensor's.
+static plan::DType dtypeOf(Type element) {
+  return element.isBF16()        ? plan::DType::BF16
+         : element.isF16()       ? plan::DType::F16
+         : element.isInteger(32) ? plan::DType::I32
+                                 : plan::DType::F32;
+}
+
+plan::PartLayout
+heddle::memory::layoutOf(RankedTensorType type, int64_t dim,
+                         std::optional<ArrayRef<int64_t>> segments) {
+  plan::PartLayout layout;
+  int64_t inner = 1;
+  for (int64_t i = 0; i < type.getRank(); ++i)
+    (i < dim ? layout.outer : inner) *= i == dim ? 1 : type.getDimSize(i);
+  if (segments)
+    for (int64_t extent : *segments)
+      layout.segments.push_back(extent * inner);
+  return layout;
+}
+
+plan::CollectiveShape heddle::memory::shapeOf(Operation *op,
+                                              const SymbolTable &symbols) {
+  auto in = cast<RankedTensorType>(op->getOperand(0).getType());
+  auto out = cast<RankedTensorType>(op->getResult(0).getType());
+  plan::CollectiveShape shape;
+  shape.type = shape.wire = dtypeOf(in.getElementType());
+  if (auto wire = op->getAttrOfType<TypeAttr>("wire"))
+    shape.wire = dtypeOf(wire.getValue());
+  auto mesh = symbols.lookup<dist::MeshOp>("mesh");
+  for (auto axis :
+       op->getAttrOfType<ArrayAttr>("axes").getAsRange<StringAttr>())
+    shape.ranks *= mesh ? mesh.getAxisSize(axis) : 1;
+  shape.count = std::max(in.getNumElements(), out.getNumElements());
+  std::optional<ArrayRef<int64_t>> segments;
+  if (auto list = op->getAttrOfType<DenseI64ArrayAttr>("segments"))
+    segments = list.asArrayRef();
+  if (auto scatter = dyn_cast<dist::ReduceScatterOp>(op)) {
+    shape.kind = plan::CollectiveKind::ReduceScatter;
+    shape.layout = layoutOf(in, scatter.getDim(), segments);
+  } else if (auto gather = dyn_cast<dist::AllGatherOp>(op)) {
+    shape.kind = plan::CollectiveKind::AllGather;
+    shape.layout = layoutOf(out, gather.getDim(), segments);
+  } else if (auto exchange = dyn_cast<dist::AllToAllOp>(op)) {
+    shape.kind = plan::CollectiveKind::AllToAll;
+    // The segments belong to the dimension of the features, the last one.
+    bool splitsLast =
+        static_cast<int64_t>(exchange.getSplitDim()) == in.getRank() - 1;
+    shape.layout = layoutOf(in, exchange.getSplitDim(),
+                            splitsLast ? segments : std::nullopt);
+    shape.concat = layoutOf(out, exchange.getConcatDim(),
+                            splitsLast ? std::nullopt : segments);
+  }
+  return shape;
+}
+
 Storage::Storage(FunctionOpInterface function, const SymbolTable &symbols,
                  function_ref<int64_t(StringRef)> frameOf)
     : function(function), symbols(symbols) {
@@ -69,25 +136,102 @@ void Storage::assignResults(Operation *op, ArrayRef<int64_t> tied) {
   }
 }
 
+int64_t Storage::stateRoot(StringRef name) {
+  auto [entry, isNew] = stateRoots.try_emplace(name, roots.size());
+  if (isNew) {
+    Root root;
+    root.kind = Root::Kind::State;
+    root.name = entry->getKey();
+    root.type = symbols.lookup<nn::StateOp>(name).getTensorType();
+    roots.push_back(root);
+  }
+  return entry->second;
+}
+
+void Storage::addSlice(Value value, int64_t of, Value number, ArrayAttr axes) {
+  Root &root = roots[addRoot(Root::Kind::Slice, value, of)];
+  root.number = number;
+  root.axes = axes;
+}
+
+void Storage::assignUnpack(nn::UnpackOp unpack) {
+  int64_t element = 0;
+  for (Value member : unpack.getMembers()) {
+    Root &root =
+        roots[addRoot(Root::Kind::Part, member, indexOf(unpack.getFlat()))];
+    root.element = element;
+    element += nn::paddedElements(root.type.getNumElements());
+  }
+}
+
+/// Whether nothing reads the value's bytes after `reader`: it has no other use,
+/// and if it is a state's, no later operation reads the state.
+bool Storage::isLastRead(Operation *reader, Value value) {
+  const Root &root = rootOf(value);
+  if (!value.hasOneUse() || reader->getParentOp() != function)
+    return false;
+  if (root.kind == Root::Kind::Frame)
+    return true;
+  if (root.kind != Root::Kind::State)
+    return false;
+  for (StringRef state : statesOf(root.name))
+    for (nn::GetOp get : reads[state])
+      if (!get->getBlock()->findAncestorOpInBlock(*reader) ||
+          reader->isBeforeInBlock(get))
+        if (get->getBlock() == reader->getBlock())
+          return false;
+  return true;
+}
+
+/// A sum takes the place of what it is a sum of where nobody reads that again;
+/// a rank's part of a state's sum, that part of the state.
+void Storage::assignCollective(Operation *op) {
+  Value input = op->getOperand(0), output = op->getResult(0);
+  bool inPlace = isLastRead(op, input);
+  if (isa<dist::AllReduceOp>(op) && inPlace)
+    return share(output, input);
+  auto scatter = dyn_cast<dist::ReduceScatterOp>(op);
+  if (scatter && inPlace && rootOf(input).kind == Root::Kind::State &&
+      rootOf(input).type.getRank() == 1)
+    return addSlice(output, indexOf(input), Value(), scatter.getAxes());
+  addRoot(Root::Kind::Frame, output);
+}
+
 void Storage::assign(Block &block) {
   for (Operation &op : block) {
     if (auto get = dyn_cast<nn::GetOp>(op)) {
       bool stale = isStale(get);
-      addRoot(stale ? Root::Kind::Frame : Root::Kind::State, get.getValue(), 0,
-              stale ? "" : get.getState());
+      if (get.getSlot() && !stale)
+        addSlice(get.getValue(), stateRoot(get.getState()), get.getSlot());
+      else
+        addRoot(stale ? Root::Kind::Frame : Root::Kind::State, get.getValue(),
+                0, stale ? "" : get.getState());
       if (stale)
         copies.insert({get, 0});
     }
     if (auto slice = dyn_cast<nn::MicroBatchOp>(op))
-      addRoot(Root::Kind::Slice, slice.getOutput(), indexOf(slice.getInput()));
+      addSlice(slice.getOutput(), indexOf(slice.getInput()), slice.getIndex());
+    if (auto slice = dyn_cast<dist::SliceOp>(op))
+      addSlice(slice.getOutput(), indexOf(slice.getInput()), Value(),
+               slice.getAxes());
+    if (auto unpack = dyn_cast<nn::UnpackOp>(op))
+      assignUnpack(unpack);
+    if (auto pack = dyn_cast<nn::PackOp>(op))
+      addRoot(Root::Kind::Frame, pack.getFlat());
+    if (auto received = dyn_cast<dist::RecvOp>(op))
+      addRoot(Root::Kind::Frame, received.getValue());
+    if (auto wait = dyn_cast<dist::WaitOp>(op))
+      share(wait.getOutput(), wait.getInput());
+    if (isCollective(&op))
+      assignCollective(&op);
     if (auto launch = dyn_cast<planir::LaunchOp>(op))
       assignResults(
           &op, symbols.lookup<planir::KernelOp>(launch.getKernel()).getTies());
     if (auto call = dyn_cast<nn::CallOp>(op))
       assignResults(&op,
                     *symbols.lookup<nn::FuncOp>(call.getCallee()).getTies());
-    if (auto loop = dyn_cast<nn::MicroBatchesOp>(op))
-      assign(loop.getBody().front());
+    for (Region &body : bodiesOf(&op))
+      assign(body.front());
   }
 }
 
@@ -101,8 +245,10 @@ void Storage::forward(Block &block) {
       forwardSet(set);
     if (auto kept = dyn_cast<nn::KeepOp>(op))
       keep(kept);
-    if (auto loop = dyn_cast<nn::MicroBatchesOp>(op))
-      forward(loop.getBody().front());
+    if (auto pack = dyn_cast<nn::PackOp>(op))
+      forwardPack(pack);
+    for (Region &body : bodiesOf(&op))
+      forward(body.front());
   }
   auto terminator = dyn_cast<nn::ReturnOp>(block.getTerminator());
   if (terminator && terminator->getParentOp() == function)
@@ -179,6 +325,49 @@ bool Storage::readLater(nn::SetOp set, Operation *definition) {
   return false;
 }
 
+SmallVector<std::pair<int64_t, int64_t>> Storage::gapsOf(nn::PackOp pack) {
+  SmallVector<std::pair<int64_t, int64_t>> gaps;
+  int64_t begin = 0;
+  for (Type type : pack.getMembers().getTypes()) {
+    int64_t elements = cast<RankedTensorType>(type).getNumElements();
+    int64_t padded = nn::paddedElements(elements);
+    if (padded != elements)
+      gaps.push_back({begin + elements, padded - elements});
+    begin += padded;
+  }
+  int64_t whole =
+      cast<RankedTensorType>(pack.getFlat().getType()).getNumElements();
+  if (whole != begin)
+    gaps.push_back({begin, whole - begin});
+  return gaps;
+}
+
+/// Members are made in the packed value; what cannot be is copied there.
+void Storage::forwardPack(nn::PackOp pack) {
+  int64_t element = 0, flat = indexOf(pack.getFlat());
+  for (auto [number, member] : llvm::enumerate(pack.getMembers())) {
+    Root &root = rootOf(member);
+    Operation *definition = root.value.getDefiningOp();
+    bool movable = root.kind == Root::Kind::Frame && root.value == member &&
+                   definition && definition->getBlock() == pack->getBlock();
+    if (movable) {
+      root.kind = Root::Kind::Part;
+      root.index = flat;
+      root.element = element;
+    } else {
+      copies.insert({pack, number});
+    }
+    element += nn::paddedElements(
+        cast<RankedTensorType>(member.getType()).getNumElements());
+  }
+}
+
+bool Storage::isSentFromSlot(dist::SendOp send) {
+  const Root &root = rootOf(send.getValue());
+  return root.kind == Root::Kind::Slice && root.number &&
+         roots[root.index].kind == Root::Kind::State;
+}
+
 void Storage::forwardSet(nn::SetOp set) {
   Root &root = rootOf(set.getValue());
   if (root.kind == Root::Kind::State && root.name == set.getState())
@@ -187,6 +376,14 @@ void Storage::forwardSet(nn::SetOp set) {
   if (root.kind == Root::Kind::Frame && definition &&
       definition->getBlock() == set->getBlock() &&
       !readLater(set, definition)) {
+    if (set.getSlot()) {
+      int64_t state = stateRoot(set.getState());
+      Root &moved = rootOf(set.getValue());
+      moved.kind = Root::Kind::Slice;
+      moved.index = state;
+      moved.number = set.getSlot();
+      return;
+    }
     root.kind = Root::Kind::State;
     root.name = set.getState();
     return;
@@ -248,20 +445,38 @@ void Storage::forwardReturn(nn::ReturnOp terminator) {
 // Lifetimes
 //===----------------------------------------------------------------------===//
 
+/// How many commands the operation becomes, without those of its regions.
+int64_t Storage::commandsOf(Operation *op) {
+  if (isa<planir::LaunchOp, nn::CallOp, nn::MicroBatchesOp, pipe::FragmentsOp,
+          dist::RecvOp, dist::WaitOp>(op))
+    return 1;
+  if (isCollective(op)) // The start, and the wait unless that comes later.
+    return op->hasAttr("pending") ? 1 : 2;
+  if (auto send = dyn_cast<dist::SendOp>(op))
+    return isSentFromSlot(send) ? 1 : 2;
+  int64_t count = 0;
+  if (auto pack = dyn_cast<nn::PackOp>(op))
+    count += gapsOf(pack).size();
+  bool many = isa<nn::PackOp>(op) ||
+              (isa<nn::ReturnOp>(op) && op->getParentOp() == function);
+  for (unsigned number = 0; number < (many ? op->getNumOperands() : 1);
+       ++number)
+    count += copies.contains({op, number});
+  return count;
+}
+
 void Storage::number(Block &block) {
   for (Operation &op : block) {
-    if (auto loop = dyn_cast<nn::MicroBatchesOp>(op)) {
-      positions[&op] = commands++;
-      number(loop.getBody().front());
-      loopEnds[&op] = commands - 1;
-    } else if (isa<planir::LaunchOp, nn::CallOp>(op) ||
-               copies.contains({&op, 0})) {
-      positions[&op] = commands++;
-    } else if (isa<nn::ReturnOp>(op) && op.getParentOp() == function) {
-      positions[&op] = commands;
-      for (unsigned number = 0; number < op.getNumOperands(); ++number)
-        commands += copies.contains({&op, number});
+    positions[&op] = commands;
+    commands += commandsOf(&op);
+    for (Region &body : bodiesOf(&op)) {
+      // A fragment first makes sure that the slots it sends from are free.
+      for (auto send : body.getOps<dist::SendOp>())
+        commands += isSentFromSlot(send);
+      number(body.front());
     }
+    if (!bodiesOf(&op).empty())
+      loopEnds[&op] = commands - 1;
   }
 }
 
@@ -270,18 +485,22 @@ void Storage::number(Block &block) {
 void Storage::use(Value value, Operation *user) {
   if (!isa<RankedTensorType>(value.getType()))
     return;
-  Root &root = rootOf(value);
-  if (root.kind != Root::Kind::Frame)
+  Root *root = &rootOf(value);
+  while (root->kind == Root::Kind::Slice || root->kind == Root::Kind::Part)
+    root = &roots[root->index];
+  if (root->kind != Root::Kind::Frame)
     return;
-  Operation *definition = root.value.getDefiningOp();
+  Operation *definition = root->value.getDefiningOp();
   int64_t position = positions.lookup(user);
+  root->interval.first = std::min(root->interval.first, position);
+  position += std::max<int64_t>(commandsOf(user) - 1, 0);
   if (isa<nn::ReturnOp>(user))
     position = commands;
   for (Operation *loop = user->getParentOp(); loop && loop != function;
        loop = loop->getParentOp())
     if (!loop->isProperAncestor(definition))
       position = std::max(position, loopEnds.lookup(loop));
-  root.interval.last = std::max(root.interval.last, position);
+  root->interval.last = std::max(root->interval.last, position);
 }
 
 void Storage::findLifetimes(function_ref<int64_t(StringRef)> frameOf) {
@@ -300,26 +519,46 @@ void Storage::findLifetimes(function_ref<int64_t(StringRef)> frameOf) {
       frame.bytes = frameOf(call.getCallee());
       frame.first = frame.last = positions.lookup(op);
     }
-    bool reads = isa<planir::LaunchOp, nn::CallOp, nn::ReturnOp>(op) ||
-                 copies.contains({op, 0});
+    // What a command writes is in use at the command, too: a part of a packed
+    // value is written before that is there as a whole.
+    if (isa<planir::LaunchOp, nn::CallOp, dist::RecvOp>(op) || isCollective(op))
+      for (Value result : op->getResults())
+        use(result, op);
+    bool reads = isa<planir::LaunchOp, nn::CallOp, nn::ReturnOp, nn::PackOp,
+                     dist::SendOp, dist::WaitOp>(op) ||
+                 isCollective(op) || copies.contains({op, 0});
     if (reads)
       for (Value operand : op->getOperands())
         use(operand, op);
+    if (auto pack = dyn_cast<nn::PackOp>(op))
+      use(pack.getFlat(), op);
+    Operation *start = op;
+    if (auto wait = dyn_cast<dist::WaitOp>(op)) {
+      start = wait.getInput().getDefiningOp();
+      use(start->getOperand(0), op);
+    }
+    if (isCollective(start)) {
+      Interval &bytes = staging[start];
+      bytes.bytes = plan::stagingBytes(shapeOf(start, symbols));
+      bytes.first = positions.lookup(start);
+      bytes.last = positions.lookup(op) + commandsOf(op) - 1;
+    }
   });
 }
 
 void Storage::packFrame() {
+  SmallVector<Interval *> places;
+  for (Root &root : roots)
+    if (root.kind == Root::Kind::Frame || root.kind == Root::Kind::Port)
+      places.push_back(&root.interval);
+  for (auto &[call, frame] : frames)
+    places.push_back(&frame);
+  for (auto &[collective, bytes] : staging)
+    places.push_back(&bytes);
   SmallVector<Interval> intervals;
-  for (Root &root : roots)
-    if (root.kind == Root::Kind::Frame || root.kind == Root::Kind::Port)
-      intervals.push_back(root.interval);
-  for (auto &[call, frame] : frames)
-    intervals.push_back(frame);
+  for (Interval *place : places)
+    intervals.push_back(*place);
   frameBytes = pack(intervals);
-  auto next = intervals.begin();
-  for (Root &root : roots)
-    if (root.kind == Root::Kind::Frame || root.kind == Root::Kind::Port)
-      root.interval = *next++;
-  for (auto &[call, frame] : frames)
-    frame = *next++;
+  for (auto [place, packed] : llvm::zip(places, intervals))
+    *place = packed;
 }

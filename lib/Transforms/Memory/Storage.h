@@ -10,7 +10,9 @@
 #define HEDDLE_LIB_TRANSFORMS_MEMORY_STORAGE_H
 
 #include "Packing.h"
+#include "dialects/Pipe/PipeDialect.h"
 #include "dialects/Plan/PlanDialect.h"
+#include "heddle/PlanFormat/Collective.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/MapVector.h"
@@ -25,12 +27,16 @@ struct Root {
     Argument, ///< Of the function: argument `index`.
     Output,   ///< Of the function: the memory of its result `index`.
     State,    ///< The state or bucket `name`.
-    Slice,    ///< The micro-batch's part of root `index`.
+    Slice,    ///< The part of root `index` that a number chooses.
+    Part,     ///< The bytes of root `index` from element `element` on.
     Frame,    ///< In the frame.
     Port,     ///< In the frame of a step: its input or output `name`.
   } kind = Kind::Frame;
   int64_t index = 0;
   llvm::StringRef name;
+  mlir::Value number;   ///< Slice: of a micro-batch or slot, or null:
+  mlir::ArrayAttr axes; ///< of this rank along these axes.
+  int64_t element = 0;  ///< Part.
   mlir::RankedTensorType type;
   mlir::Value value; ///< The first value that lives there.
   Interval interval; ///< Frame and Port.
@@ -66,6 +72,15 @@ public:
   /// The frame of a callee: where it stands in this frame.
   Interval &callFrame(mlir::Operation *call) { return frames[call]; }
   llvm::MapVector<mlir::Operation *, Interval> &callFrames() { return frames; }
+  /// What a collective needs for values on their way.
+  Interval &stagingOf(mlir::Operation *op) { return staging[op]; }
+  llvm::MapVector<mlir::Operation *, Interval> &allStaging() { return staging; }
+  /// The bytes between the members of a packed value, and behind them: first
+  /// element and number of elements of each gap.
+  static llvm::SmallVector<std::pair<int64_t, int64_t>> gapsOf(nn::PackOp pack);
+  /// Whether what is sent lies in a slot of a state, which stays as it is until
+  /// the slot comes round again.
+  bool isSentFromSlot(dist::SendOp send);
   /// For each result of a function, the argument whose place it takes, or -1.
   llvm::SmallVector<int64_t> ties;
   int64_t frameBytes = 0;
@@ -79,6 +94,14 @@ private:
     rootIndex[value] = rootIndex.lookup(with);
   }
   void assignArguments();
+  int64_t stateRoot(llvm::StringRef name);
+  void addSlice(mlir::Value value, int64_t of, mlir::Value number,
+                mlir::ArrayAttr axes = {});
+  void assignUnpack(nn::UnpackOp unpack);
+  void assignCollective(mlir::Operation *op);
+  bool isLastRead(mlir::Operation *reader, mlir::Value value);
+  void forwardPack(nn::PackOp pack);
+  int64_t commandsOf(mlir::Operation *op);
   void assign(mlir::Block &block);
   void assignResults(mlir::Operation *op, llvm::ArrayRef<int64_t> tied);
   void forward(mlir::Block &block);
@@ -105,9 +128,24 @@ private:
   llvm::DenseMap<Place, int64_t> ports;
   llvm::DenseMap<mlir::Operation *, int64_t> positions;
   llvm::DenseMap<mlir::Operation *, int64_t> loopEnds;
-  llvm::MapVector<mlir::Operation *, Interval> frames;
+  llvm::MapVector<mlir::Operation *, Interval> frames, staging;
+  llvm::StringMap<int64_t> stateRoots;
   int64_t commands = 0;
 };
+
+/// The regions whose operations run when `op` does: loops and fragments.
+llvm::MutableArrayRef<mlir::Region> bodiesOf(mlir::Operation *op);
+
+/// How the dimension `dim` of a buffer of that type is split among ranks.
+plan::PartLayout layoutOf(mlir::RankedTensorType type, int64_t dim,
+                          std::optional<llvm::ArrayRef<int64_t>> segments);
+
+/// What a collective of the dist dialect does.
+plan::CollectiveShape shapeOf(mlir::Operation *op,
+                              const mlir::SymbolTable &symbols);
+
+/// Whether the operation is a collective of the dist dialect.
+bool isCollective(mlir::Operation *op);
 
 /// Bytes of a tensor in memory.
 int64_t byteSize(mlir::RankedTensorType type);

@@ -81,8 +81,9 @@ private:
   LogicalResult verifyStateRefs(const SymbolTable &symbols,
                                 planir::ProgramOp program) {
     WalkResult walk = program.walk([&](planir::StateRefOp reference) {
-      auto state = symbols.lookup<planir::StateOp>(reference.getState());
-      auto begin = static_cast<int64_t>(state.getOffset());
+      auto begin = symbols.lookup(reference.getState())
+                       ->getAttrOfType<IntegerAttr>("offset")
+                       .getInt();
       int64_t end = begin + bytesOf(reference.getBuffer().getType());
       if (end <= static_cast<int64_t>(program.getPersistentBytes()))
         return WalkResult::advance();
@@ -129,8 +130,12 @@ private:
   LogicalResult verifyStates(planir::ProgramOp program) {
     SmallVector<Region> regions;
     for (auto state : program.getOps<planir::StateOp>())
-      regions.push_back({state, static_cast<int64_t>(state.getOffset()),
-                         bytesOf(state.getType()), 0, 0});
+      if (!state.getFlat())
+        regions.push_back({state, static_cast<int64_t>(state.getOffset()),
+                           bytesOf(state.getType()), 0, 0});
+    for (auto flat : program.getOps<planir::FlatOp>())
+      regions.push_back({flat, static_cast<int64_t>(flat.getOffset()),
+                         bytesOf(flat.getType()), 0, 0});
     return verifyRegions(regions, program.getPersistentBytes(),
                          "the persistent region");
   }
@@ -178,8 +183,10 @@ private:
     }
     int64_t command = 0;
     WalkResult walk = sequence.walk<WalkOrder::PreOrder>([&](Operation *op) {
-      if (!isa<planir::LaunchOp, planir::CallOp, planir::CopyOp,
-               planir::LoopOp>(op))
+      if (!isa<planir::LaunchOp, planir::CallOp, planir::CopyOp, planir::FillOp,
+               planir::LoopOp, planir::FragmentsOp, planir::CollectiveOp,
+               planir::WaitOp, planir::SendOp, planir::RecvOp, planir::FlushOp>(
+              op))
         return WalkResult::advance();
       int64_t here = command++;
       if (auto call = dyn_cast<planir::CallOp>(op)) {
@@ -200,8 +207,9 @@ private:
   verifyUses(Operation *op, int64_t here,
              DenseMap<Value, std::pair<int64_t, int64_t>> &lives) {
     for (Value operand : op->getOperands()) {
-      while (auto slice = operand.getDefiningOp<planir::SliceOp>())
-        operand = slice.getSource();
+      while (isa_and_nonnull<planir::SliceOp, planir::ViewOp>(
+          operand.getDefiningOp()))
+        operand = operand.getDefiningOp()->getOperand(0);
       auto found = lives.find(operand);
       if (found == lives.end())
         continue;

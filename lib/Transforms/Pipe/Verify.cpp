@@ -8,6 +8,7 @@
 
 #include "dialects/Pipe/Schedule.h"
 #include "heddle/Transforms/Pipe/Passes.h"
+#include <map>
 
 using namespace mlir;
 using namespace heddle;
@@ -19,12 +20,205 @@ namespace heddle {
 
 namespace {
 
+using pipe::Action;
+
+pipe::Schedule readLines(pipe::ScheduleOp schedule) {
+  pipe::Schedule lines;
+  for (auto line : schedule.getStages().getAsValueRange<StringAttr>())
+    lines.push_back(*pipe::parseStage(line));
+  return lines;
+}
+
+/// What passes between two ranks along `pipe` in one step, and where.
+struct Message {
+  std::string step, channel;
+  int64_t from = 0, to = 0;
+  bool operator<(const Message &other) const {
+    return std::tie(step, channel, from, to) <
+           std::tie(other.step, other.channel, other.from, other.to);
+  }
+};
+
+/// The models of all stages.
+class StagesVerifier {
+public:
+  explicit StagesVerifier(ArrayRef<nn::ModelOp> models) : models(models) {}
+
+  LogicalResult run() {
+    uint64_t number = 0;
+    for (nn::ModelOp model : models) {
+      if (*model.getStage() != number)
+        return model.emitError("H0905: stands in place ")
+               << number << " of the stages";
+      ++number;
+      for (auto stage : model.getOps<pipe::StageOp>())
+        for (Attribute path : stage.getCalls())
+          if (!stages.try_emplace(path, stage.getIndex()).second)
+            return stage.emitError("H0905: has ")
+                   << path << ", which another stage has too";
+    }
+    for (nn::ModelOp model : models)
+      if (failed(verifyModel(model)))
+        return failure();
+    return matchMessages();
+  }
+
+private:
+  LogicalResult verifyModel(nn::ModelOp model) {
+    auto schedule = model.lookupSymbol<pipe::ScheduleOp>("schedule");
+    if (!schedule || schedule.getStages().size() != models.size())
+      return model.emitError("H0905: there is no schedule for ")
+             << models.size() << " stages";
+    line = readLines(schedule)[*model.getStage()];
+    for (auto step : model.getOps<nn::StepOp>()) {
+      for (auto fragments : step.getBody().getOps<pipe::FragmentsOp>())
+        if (step.getKind() == "train" && failed(verifyLine(fragments)))
+          return failure();
+      WalkResult walk = step.walk([&](Operation *op) {
+        return failed(verify(model, step, op)) ? WalkResult::interrupt()
+                                               : WalkResult::advance();
+      });
+      if (walk.wasInterrupted())
+        return failure();
+    }
+    return success();
+  }
+
+  /// A stage runs its line of the schedule, but for the optimizer.
+  LogicalResult verifyLine(pipe::FragmentsOp fragments) {
+    pipe::Line expected = line;
+    llvm::erase_if(expected, [](const Action &action) {
+      return action.kind == Action::Kind::Optimizer;
+    });
+    if (fragments.getLine() == pipe::printStage(expected))
+      return success();
+    return fragments.emitError("H0905: runs \"")
+           << fragments.getLine() << "\", the schedule has \""
+           << pipe::printStage(expected) << "\"";
+  }
+
+  /// The fragment that an operation is in; nothing outside of fragments.
+  static std::optional<Action> fragmentOf(Operation *op) {
+    auto fragments = dyn_cast<pipe::FragmentsOp>(op->getParentOp());
+    if (!fragments)
+      return std::nullopt;
+    StringRef kind = cast<StringAttr>(
+        fragments.getKinds()[op->getParentRegion()->getRegionNumber()]);
+    // A kind is written without its micro-batch.
+    auto [letter, chunk] = kind.split('/');
+    auto read = pipe::parseStage(
+        (letter + "0" + (chunk.empty() ? "" : "/") + chunk).str());
+    return read && read->size() == 1 ? std::optional(read->front())
+                                     : std::nullopt;
+  }
+
+  LogicalResult verify(nn::ModelOp model, nn::StepOp step, Operation *op) {
+    if (auto call = dyn_cast<nn::CallOp>(op))
+      return verifyCall(model, call);
+    if (auto get = dyn_cast<nn::GetOp>(op); get && get.getSlot())
+      return verifySlot(model, op, get.getStateAttr());
+    if (auto set = dyn_cast<nn::SetOp>(op); set && set.getSlot())
+      return verifySlot(model, op, set.getStateAttr());
+    int64_t here = *model.getStage(), count = models.size();
+    if (auto send = dyn_cast<dist::SendOp>(op)) {
+      int64_t to = here + static_cast<int64_t>(send.getDelta());
+      sent[{step.getSymName().str(), send.getChannel().str(), here,
+            (to + count) % count}]
+          .push_back(op);
+    }
+    if (auto received = dyn_cast<dist::RecvOp>(op)) {
+      int64_t from = here + static_cast<int64_t>(received.getDelta());
+      awaited[{step.getSymName().str(), received.getChannel().str(),
+               (from + count) % count, here}]
+          .push_back(op);
+    }
+    return success();
+  }
+
+  LogicalResult verifyCall(nn::ModelOp model, nn::CallOp call) {
+    int64_t here = *model.getStage(), count = models.size();
+    auto stage = stages.find(call.getPathAttr());
+    auto fragment = fragmentOf(call);
+    bool right = stage != stages.end() && stage->second % count == here &&
+                 (!fragment || stage->second / count == fragment->chunk);
+    if (right)
+      return success();
+    return call.emitError("H0905: is in a stage that does not have ")
+           << call.getPathAttr();
+  }
+
+  /// No two micro-batches under way share a slot.
+  LogicalResult verifySlot(nn::ModelOp model, Operation *op,
+                           FlatSymbolRefAttr name) {
+    auto fragments = dyn_cast<pipe::FragmentsOp>(op->getParentOp());
+    auto fragment = fragmentOf(op);
+    if (!fragments || !fragment)
+      return op->emitError("H0905: uses a slot outside of fragments");
+    int64_t slots =
+        fragments.getSlots()[op->getParentRegion()->getRegionNumber()];
+    int64_t held = model.lookupSymbol<nn::StateOp>(name.getValue())
+                       .getTensorType()
+                       .getDimSize(0);
+    int64_t needed = pipe::slotsNeeded(line, fragment->chunk);
+    if (held == slots && slots >= needed)
+      return success();
+    return op->emitError("H0905: has slot numbers below ")
+           << slots << ", the state " << held << " slots; " << needed
+           << " are needed";
+  }
+
+  /// Everything that is sent is received once, in a fragment of the same kind.
+  LogicalResult matchMessages() {
+    for (auto &[message, ops] : sent)
+      if (failed(match(message, ops, awaited[message])))
+        return failure();
+    for (auto &[message, ops] : awaited)
+      if (!sent.count(message))
+        return ops.front()->emitError("H0905: awaits what stage ")
+               << message.from << " does not send";
+    return success();
+  }
+
+  LogicalResult match(const Message &message, ArrayRef<Operation *> from,
+                      ArrayRef<Operation *> to) {
+    if (from.size() != 1 || to.size() != 1)
+      return from.front()->emitError("H0905: the channel \"")
+             << message.channel << "\" has " << from.size() << " sends and "
+             << to.size() << " receives between stages " << message.from
+             << " and " << message.to;
+    Type type = to[0]->getResult(0).getType();
+    if (from[0]->getOperand(0).getType() != type)
+      return from[0]->emitError("H0905: sends ")
+             << from[0]->getOperand(0).getType() << ", stage " << message.to
+             << " receives " << type;
+    auto sender = fragmentOf(from[0]), receiver = fragmentOf(to[0]);
+    if (sender.has_value() != receiver.has_value() ||
+        (sender && sender->kind != receiver->kind))
+      return from[0]->emitError("H0905: is received in another kind of "
+                                "fragment");
+    return success();
+  }
+
+  ArrayRef<nn::ModelOp> models;
+  DenseMap<Attribute, int64_t> stages; ///< Of each path.
+  pipe::Line line;                     ///< Of the model that is verified.
+  std::map<Message, SmallVector<Operation *>> sent, awaited;
+};
+
 struct Verify : heddle::impl::PipeVerifyBase<Verify> {
   void runOnOperation() override {
-    for (auto model : getOperation().getOps<nn::ModelOp>())
+    SmallVector<nn::ModelOp> stages;
+    for (auto model : getOperation().getOps<nn::ModelOp>()) {
+      if (model.getStage()) {
+        stages.push_back(model);
+        continue;
+      }
       for (auto step : model.getOps<nn::StepOp>())
         if (step.getKind() == "train" && failed(verify(model, step)))
           return signalPassFailure();
+    }
+    if (!stages.empty() && failed(StagesVerifier(stages).run()))
+      return signalPassFailure();
     markAllAnalysesPreserved();
   }
 
@@ -42,9 +236,7 @@ private:
       for (Attribute path : stage.getCalls())
         ++staged[path];
     }
-    pipe::Schedule lines;
-    for (auto line : schedule.getStages().getAsValueRange<StringAttr>())
-      lines.push_back(*pipe::parseStage(line));
+    pipe::Schedule lines = readLines(schedule);
     int64_t chunks = pipe::chunksOf(lines), count = lines.size();
     if (count * chunks != stages)
       return schedule.emitError("H0905: has ")

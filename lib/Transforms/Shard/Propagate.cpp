@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialects/NN/Sums.h"
 #include "heddle/Transforms/Shard/Passes.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -50,36 +50,45 @@ public:
                                    builder.getArrayAttr(unreduced));
   }
 
-  /// Brings `operand` into the sharding that `op` needs.
-  void reshard(OpOperand &operand, TensorShardingAttr to) {
+  /// Brings `operand` into the sharding that its operation needs.
+  void reshard(OpOperand &operand, TensorShardingAttr to,
+               ArrayRef<int64_t> segments = {}) {
     TensorShardingAttr from = of(operand.get());
     if (from == to)
       return;
     Operation *op = operand.getOwner();
-    builder.setInsertionPoint(op);
-    auto reshard = builder.create<dist::ReshardOp>(
-        op->getLoc(), operand.get().getType(), operand.get(), from, to,
-        builder.getStringAttr(op->getName().getStringRef()));
-    set(reshard.getOutput(), to);
-    operand.set(reshard.getOutput());
-    ++numReshards;
+    Value &known = resharded[{operand.get(), to}];
+    if (!known || known.getParentBlock() != op->getBlock()) {
+      builder.setInsertionPoint(op);
+      known = builder.create<dist::ReshardOp>(
+          op->getLoc(), operand.get().getType(), operand.get(), from, to,
+          builder.getStringAttr(op->getName().getStringRef()), TypeAttr(),
+          segments.empty() ? DenseI64ArrayAttr()
+                           : builder.getDenseI64ArrayAttr(segments));
+      set(known, to);
+      ++numReshards;
+    }
+    operand.set(known);
   }
 
   /// Shards one computation after its operands. A partial sum is added to
   /// nothing before it is whole: every rank would add it once.
-  void visitCompute(Operation *op, nn::ShardingRuleOpInterface ruled);
-  /// What leaves the program must be no partial sum.
-  void reduce(OpOperand &operand) {
-    if (!isa<RankedTensorType>(operand.get().getType()))
-      return;
-    TensorShardingAttr from = of(operand.get());
-    if (!from.getUnreduced().empty())
-      reshard(operand,
-              TensorShardingAttr::get(builder.getContext(), from.getDims(),
-                                      builder.getArrayAttr({})));
+  LogicalResult visitCompute(Operation *op, nn::ShardingRuleOpInterface ruled,
+                             dist::MeshOp mesh);
+  TensorShardingAttr withoutSums(TensorShardingAttr sharding) {
+    return TensorShardingAttr::get(builder.getContext(), sharding.getDims(),
+                                   builder.getArrayAttr({}));
   }
+  void returnTokens(Operation *op, const dist::ShardingRule &rule);
+  /// A flat value is a partial sum where its members are, and split where any
+  /// of them is.
+  void visitPack(nn::PackOp pack);
 
   unsigned numReshards = 0;
+  /// Whether ranks along `tensor` share the tokens out between products.
+  bool sharesTokens = false;
+  /// The axes that split the rows and the tokens of the step's sequences.
+  SmallVector<Axes> tokenAxes = SmallVector<Axes>(2);
 
 private:
   /// The axes that split each factor of an operation.
@@ -90,24 +99,48 @@ private:
 
   OpBuilder builder;
   DenseMap<Value, TensorShardingAttr> shardings;
+  DenseMap<std::pair<Value, Attribute>, Value> resharded;
+  ArrayAttr tokensBefore; ///< What split the tokens of an attention's operand.
 };
 
 SmallVector<Axes> Propagation::axesOfFactors(Operation *op,
                                              const dist::ShardingRule &rule) {
   // Each factor takes the axes of the first operand that splits it; an axis
-  // serves one factor.
+  // serves one factor. Features come before rows: parameters are not gathered
+  // where their activations can be.
   SmallVector<Axes> factors(rule.factors.size());
   llvm::DenseSet<Attribute> used;
-  for (auto [operand, dims] : llvm::zip(op->getOperands(), rule.operands)) {
-    if (dims.empty())
-      continue;
-    for (auto [list, factor] : llvm::zip(of(operand).getDims(), dims))
-      if (factors[factor].empty() &&
-          rule.factors[factor].kind != FactorKind::Whole)
+  for (bool rows : {false, true})
+    for (auto [operand, dims] : llvm::zip(op->getOperands(), rule.operands)) {
+      if (dims.empty())
+        continue;
+      for (auto [list, factor] : llvm::zip(of(operand).getDims(), dims)) {
+        const dist::Factor &which = rule.factors[factor];
+        bool isRow = which.name == "b" || which.name == "t";
+        if (isRow != rows || !factors[factor].empty() ||
+            which.kind == FactorKind::Whole)
+          continue;
         for (Attribute axis : cast<ArrayAttr>(list))
           if (used.insert(axis).second)
             factors[factor].push_back(axis);
-  }
+      }
+    }
+  // Attention sees whole sequences: the axes that split its tokens split its
+  // heads in their place (Jacobs et al., arXiv 2309.14509).
+  if (isa<nn::AttentionOp, nn::AttentionGradOp>(op))
+    for (Attribute axis : cast<ArrayAttr>(of(op->getOperand(0)).getDims()[1]))
+      if (used.insert(axis).second)
+        factors[rule.indexOf("h")].push_back(axis);
+  // Ranks that share the tokens out scatter a product's sum over them.
+  if (auto add = dyn_cast<nn::AddBiasOp>(op); add && sharesTokens)
+    for (Attribute axis : of(add.getInput()).getUnreduced())
+      if (cast<StringAttr>(axis).getValue() == "tensor" &&
+          used.insert(axis).second)
+        factors[rule.indexOf("t")].push_back(axis);
+  // Positions have no operands: they are the tokens' of the step.
+  if (auto positions = dyn_cast<nn::PositionsOp>(op))
+    for (auto [dim, factor] : llvm::enumerate(rule.results[0]))
+      factors[factor] = tokenAxes[dim];
   return factors;
 }
 
@@ -120,64 +153,83 @@ static Axes summedAxes(const dist::ShardingRule &rule, ArrayRef<Axes> factors) {
   return axes;
 }
 
-/// Takes from an operation what its results are added to: pairs of a result
-/// and that value.
-static SmallVector<std::pair<Value, Value>> takeInits(Operation *op) {
-  SmallVector<std::pair<Value, Value>> taken;
-  auto take = [&](MutableOperandRange init, Value result) {
-    for (Value value : OperandRange(init))
-      taken.push_back({result, value});
-    init.clear();
-  };
-  llvm::TypeSwitch<Operation *>(op)
-      .Case<nn::EmbeddingGradOp, nn::LinearGradWeightOp, nn::SumRowsOp,
-            nn::RmsNormGradWeightOp, nn::SumOp>(
-          [&](auto sum) { take(sum.getInitMutable(), sum.getOutput()); })
-      .Case([&](nn::LayerNormGradWeightOp grad) {
-        take(grad.getWeightInitMutable(), grad.getWeightGrad());
-        take(grad.getBiasInitMutable(), grad.getBiasGrad());
-      });
-  return taken;
-}
-
 void Propagation::addBehind(Value sum, Value init) {
   Operation *op = sum.getDefiningOp();
   builder.setInsertionPointAfter(op);
   auto add = builder.create<nn::AddOp>(op->getLoc(), sum.getType(), sum, init,
                                        ArrayAttr());
   sum.replaceAllUsesExcept(add.getOutput(), add);
-  TensorShardingAttr parts = of(sum);
-  auto whole = TensorShardingAttr::get(builder.getContext(), parts.getDims(),
-                                       builder.getArrayAttr({}));
+  TensorShardingAttr whole = withoutSums(of(sum));
   reshard(add.getLhsMutable(), whole);
   reshard(add.getRhsMutable(), whole);
   set(add.getOutput(), whole);
   add.setShardingsAttr(builder.getArrayAttr({whole}));
 }
 
-void Propagation::visitCompute(Operation *op,
-                               nn::ShardingRuleOpInterface ruled) {
+/// The first factor that cannot be split as its axes ask, or -1.
+static int64_t firstUnsplittable(const dist::ShardingRule &rule,
+                                 ArrayRef<Axes> factors, dist::MeshOp mesh) {
+  for (auto [index, axes] : llvm::enumerate(factors)) {
+    int64_t parts = 1;
+    for (Attribute axis : axes)
+      parts *= mesh.getAxisSize(cast<StringAttr>(axis).getValue());
+    if (parts > 1 && !dist::canSplit(rule.factors[index], parts))
+      return static_cast<int64_t>(index);
+  }
+  return -1;
+}
+
+LogicalResult Propagation::visitCompute(Operation *op,
+                                        nn::ShardingRuleOpInterface ruled,
+                                        dist::MeshOp mesh) {
   dist::ShardingRule rule = ruled.getShardingRule();
   SmallVector<Axes> factors = axesOfFactors(op, rule);
-  SmallVector<std::pair<Value, Value>> inits;
-  if (!summedAxes(rule, factors).empty())
-    inits = takeInits(op);
-  if (!inits.empty()) {
+  tokensBefore = ArrayAttr();
+  if (isa<nn::AttentionOp, nn::AttentionGradOp>(op))
+    tokensBefore = cast<ArrayAttr>(of(op->getOperand(0)).getDims()[1]);
+  if (int64_t bad = firstUnsplittable(rule, factors, mesh); bad >= 0) {
+    const dist::Factor &factor = rule.factors[bad];
+    return op->emitError("H0213: the axes ")
+           << builder.getArrayAttr(factors[bad]) << " do not divide "
+           << factor.size << " "
+           << (factor.units.empty() ? "elements" : factor.units) << " of "
+           << op->getName();
+  }
+  Axes unreduced = summedAxes(rule, factors);
+  // A sum that is added to another partial sum over the same axes stays one;
+  // else what it is added to is added once it is whole.
+  SmallVector<std::pair<Value, Value>> later;
+  llvm::DenseSet<OpOperand *> sums;
+  for (auto &[range, result] : nn::initsOf(op)) {
+    OpOperand &init = range[0];
+    auto same = of(init.get()).getUnreduced().getValue();
+    if (same == ArrayRef<Attribute>(unreduced)) {
+      sums.insert(&init);
+    } else if (!unreduced.empty()) {
+      later.push_back({result, init.get()});
+      range.clear();
+    }
+  }
+  if (!later.empty()) {
     rule = ruled.getShardingRule();
     factors = axesOfFactors(op, rule);
+    sums.clear();
   }
   for (auto [operand, dims] : llvm::zip(op->getOpOperands(), rule.operands)) {
     if (!isa<RankedTensorType>(operand.get().getType()))
       continue;
-    reduce(operand);
-    if (dims.empty())
-      continue;
     SmallVector<Axes> needed;
     for (int64_t factor : dims)
       needed.push_back(factors[factor]);
-    reshard(operand, make(needed, {}));
+    if (dims.empty())
+      needed.resize(cast<RankedTensorType>(operand.get().getType()).getRank());
+    reshard(operand,
+            make(needed, sums.contains(&operand)
+                             ? ArrayRef<Attribute>(unreduced)
+                             : ArrayRef<Attribute>()),
+            rule.segmentsOfOperand(operand.getOperandNumber(),
+                                   std::max<int64_t>(dims.size(), 1) - 1));
   }
-  Axes unreduced = summedAxes(rule, factors);
   SmallVector<Attribute> results;
   for (auto [result, dims] : llvm::zip(op->getResults(), rule.results)) {
     SmallVector<Axes> split;
@@ -187,8 +239,60 @@ void Propagation::visitCompute(Operation *op,
     results.push_back(of(result));
   }
   op->setAttr("shardings", builder.getArrayAttr(results));
-  for (auto [sum, init] : inits)
+  if (isa<nn::AttentionOp, nn::AttentionGradOp>(op))
+    returnTokens(op, rule);
+  for (auto [sum, init] : later)
     addBehind(sum, init);
+  return success();
+}
+
+/// Behind attention the axes that came to its heads from its tokens go back.
+void Propagation::returnTokens(Operation *op, const dist::ShardingRule &rule) {
+  ArrayAttr tokens = tokensBefore;
+  if (!tokens || tokens.empty())
+    return;
+  for (OpResult result : op->getResults()) {
+    if (rule.results[result.getResultNumber()].size() != 3 ||
+        rule.factors[rule.results[result.getResultNumber()][1]].name != "t")
+      continue;
+    TensorShardingAttr from = of(result);
+    SmallVector<Axes> dims;
+    for (auto axes : from.getDims().getAsRange<ArrayAttr>())
+      dims.emplace_back(axes.getValue());
+    dims[1].assign(tokens.begin(), tokens.end());
+    llvm::erase_if(dims[2], [&](Attribute axis) {
+      return llvm::is_contained(tokens, axis);
+    });
+    TensorShardingAttr to = make(dims, {});
+    ArrayRef<int64_t> segments =
+        rule.segmentsOfResult(result.getResultNumber(), 2);
+    builder.setInsertionPointAfter(op);
+    auto back = builder.create<dist::ReshardOp>(
+        op->getLoc(), result.getType(), result, from, to,
+        builder.getStringAttr(op->getName().getStringRef()), TypeAttr(),
+        segments.empty() ? DenseI64ArrayAttr()
+                         : builder.getDenseI64ArrayAttr(segments));
+    ++numReshards;
+    set(back.getOutput(), to);
+    result.replaceAllUsesExcept(back.getOutput(), back);
+  }
+}
+
+void Propagation::visitPack(nn::PackOp pack) {
+  SmallVector<Axes> split(1);
+  TensorShardingAttr first = of(pack.getMembers().front());
+  for (OpOperand &member : pack->getOpOperands()) {
+    TensorShardingAttr sharding = of(member.get());
+    if (sharding.getUnreduced() != first.getUnreduced())
+      reshard(member,
+              TensorShardingAttr::get(builder.getContext(), sharding.getDims(),
+                                      first.getUnreduced()));
+    for (auto axes : sharding.getDims().getAsRange<ArrayAttr>())
+      for (Attribute axis : axes)
+        if (!llvm::is_contained(split[0], axis))
+          split[0].push_back(axis);
+  }
+  set(pack.getFlat(), make(split, first.getUnreduced().getValue()));
 }
 
 struct Propagate : heddle::impl::ShardPropagateBase<Propagate> {
@@ -213,6 +317,7 @@ private:
                                              {"tensor", strategy.tensor}};
     for (auto [name, size] : sizes)
       axes.push_back(dist::MeshAxisAttr::get(&getContext(), name, size));
+    sequenceParallel = strategy.sequenceParallel && strategy.tensor > 1;
     mesh = builder.create<dist::MeshOp>(model.getLoc(), "mesh",
                                         builder.getArrayAttr(axes));
   }
@@ -220,12 +325,24 @@ private:
   LogicalResult shardStep(nn::ModelOp model, nn::StepOp step) {
     Propagation propagation(&getContext());
     Builder builder(&getContext());
-    // The rows of ids and labels: the dimension before the tokens.
+    // Ids and labels: rows, and the tokens of each.
     for (BlockArgument argument : step.getArguments()) {
       int64_t rank = cast<RankedTensorType>(argument.getType()).getRank();
       SmallVector<Axes> dims(rank);
-      if (rank >= 2 && mesh.getAxisSize("data") > 1)
-        dims[rank - 2].push_back(builder.getStringAttr("data"));
+      auto split = [&](int64_t dim, StringRef axis) {
+        if (mesh.getAxisSize(axis) > 1 && step.getKind() != "generate")
+          dims[dim].push_back(builder.getStringAttr(axis));
+      };
+      if (rank >= 2) {
+        split(rank - 2, "data");
+        split(rank - 1, "seq");
+        propagation.tokenAxes = {dims[rank - 2], dims[rank - 1]};
+        // Between products, ranks along `tensor` share the tokens out.
+        propagation.sharesTokens =
+            sequenceParallel && step.getKind() != "generate";
+        if (propagation.sharesTokens)
+          propagation.tokenAxes[1].push_back(builder.getStringAttr("tensor"));
+      }
       propagation.set(argument, propagation.make(dims, {}));
     }
     LogicalResult done = visit(model, step.getBody().front(), propagation);
@@ -245,31 +362,76 @@ private:
     return ArrayAttr::get(&getContext(), attributes);
   }
 
+  /// How a state, or a bucket, is stored.
+  TensorShardingAttr storageOf(nn::ModelOp model, FlatSymbolRefAttr name,
+                               Propagation &propagation) {
+    Operation *state = SymbolTable::lookupSymbolIn(model, name);
+    if (auto storage = state->getAttrOfType<TensorShardingAttr>("storage"))
+      return storage;
+    auto type = cast<TypeAttr>(state->getAttr("type")).getValue();
+    return propagation.whole(cast<RankedTensorType>(type).getRank());
+  }
+
+  /// What is written must be as the state is stored. Zeros are a partial sum
+  /// of themselves.
+  void visitSet(nn::ModelOp model, nn::SetOp set, Propagation &propagation) {
+    auto storage = storageOf(model, set.getStateAttr(), propagation);
+    auto fill = set.getValue().getDefiningOp<nn::FillOp>();
+    if (fill && fill.getValue().isZero()) {
+      propagation.set(fill.getOutput(), storage);
+      fill.setShardingsAttr(ArrayAttr::get(&getContext(), {storage}));
+    }
+    propagation.reshard(set.getValueMutable(), storage);
+  }
+
   LogicalResult visit(nn::ModelOp model, Block &block,
                       Propagation &propagation) {
-    for (Operation &op : llvm::make_early_inc_range(block)) {
-      if (auto ruled = dyn_cast<nn::ShardingRuleOpInterface>(op)) {
-        propagation.visitCompute(&op, ruled);
-      } else if (auto slice = dyn_cast<nn::MicroBatchOp>(op)) {
-        auto from = propagation.of(slice.getInput());
-        propagation.set(
-            slice.getOutput(),
-            TensorShardingAttr::get(
-                &getContext(),
-                ArrayAttr::get(&getContext(),
-                               from.getDims().getValue().drop_front()),
-                from.getUnreduced()));
-      } else if (auto loop = dyn_cast<nn::MicroBatchesOp>(op)) {
-        if (failed(visit(model, loop.getBody().front(), propagation)))
-          return failure();
-      } else if (auto call = dyn_cast<nn::CallOp>(op)) {
-        if (failed(visitCall(model, call, propagation)))
-          return failure();
-      } else if (isa<nn::SetOp, nn::ReturnOp, nn::KeepOp>(op)) {
-        for (OpOperand &operand : op.getOpOperands())
-          propagation.reduce(operand);
-      }
+    for (Operation &op : llvm::make_early_inc_range(block))
+      if (failed(visit(model, op, propagation)))
+        return failure();
+    return success();
+  }
+
+  LogicalResult visit(nn::ModelOp model, Operation &op,
+                      Propagation &propagation) {
+    if (auto ruled = dyn_cast<nn::ShardingRuleOpInterface>(op))
+      return propagation.visitCompute(&op, ruled, mesh);
+    if (auto call = dyn_cast<nn::CallOp>(op))
+      return visitCall(model, call, propagation);
+    if (auto loop = dyn_cast<nn::MicroBatchesOp>(op))
+      return visit(model, loop.getBody().front(), propagation);
+    if (auto slice = dyn_cast<nn::MicroBatchOp>(op)) {
+      auto from = propagation.of(slice.getInput());
+      Builder builder(&getContext());
+      propagation.set(
+          slice.getOutput(),
+          TensorShardingAttr::get(
+              &getContext(),
+              builder.getArrayAttr(from.getDims().getValue().drop_front()),
+              from.getUnreduced()));
     }
+    if (auto get = dyn_cast<nn::GetOp>(op))
+      propagation.set(get.getValue(),
+                      storageOf(model, get.getStateAttr(), propagation));
+    if (auto set = dyn_cast<nn::SetOp>(op))
+      visitSet(model, set, propagation);
+    if (auto pack = dyn_cast<nn::PackOp>(op))
+      propagation.visitPack(pack);
+    if (auto unpack = dyn_cast<nn::UnpackOp>(op))
+      for (auto [member, sharding] : llvm::zip(
+               unpack.getMembers(),
+               unpack.getShardingsAttr().getAsRange<TensorShardingAttr>()))
+        propagation.set(member, sharding);
+    if (auto reshard = dyn_cast<dist::ReshardOp>(op))
+      propagation.set(reshard.getOutput(), reshard.getTo());
+    bool leaves = isa<nn::KeepOp>(op) ||
+                  (isa<nn::ReturnOp>(op) && isa<nn::StepOp>(op.getParentOp()));
+    if (leaves)
+      for (OpOperand &operand : op.getOpOperands())
+        propagation.reshard(
+            operand,
+            propagation.whole(
+                cast<RankedTensorType>(operand.get().getType()).getRank()));
     return success();
   }
 
@@ -278,10 +440,9 @@ private:
   LogicalResult visitCall(nn::ModelOp model, nn::CallOp call,
                           Propagation &propagation) {
     auto callee = model.lookupSymbol<nn::FuncOp>(call.getCalleeAttr());
-    for (OpOperand &operand : call->getOpOperands())
-      propagation.reduce(operand);
     if (!callee.getArgShardings()) {
       Propagation inner(&getContext());
+      inner.sharesTokens = propagation.sharesTokens;
       for (auto [argument, operand] :
            llvm::zip(callee.getArguments(), call.getOperands()))
         if (isa<RankedTensorType>(operand.getType()))
@@ -305,6 +466,7 @@ private:
   }
 
   dist::MeshOp mesh;
+  bool sequenceParallel = false;
 };
 
 } // namespace

@@ -32,6 +32,12 @@ struct Verify : heddle::impl::ShardVerifyBase<Verify> {
       });
       if (walk.wasInterrupted())
         return signalPassFailure();
+      walk = model.walk([&](dist::ReshardOp reshard) {
+        return failed(verifySums(reshard)) ? WalkResult::interrupt()
+                                           : WalkResult::advance();
+      });
+      if (walk.wasInterrupted())
+        return signalPassFailure();
     }
     markAllAnalysesPreserved();
   }
@@ -58,12 +64,35 @@ private:
     return verifyUsers(op);
   }
 
+  /// No value becomes a partial sum: every rank would add it.
+  LogicalResult verifySums(dist::ReshardOp reshard) {
+    for (Attribute axis : reshard.getTo().getUnreduced())
+      if (!llvm::is_contained(reshard.getFrom().getUnreduced(), axis))
+        return reshard.emitError("H0904: makes a partial sum over ")
+               << axis << " of a value that is none";
+    return success();
+  }
+
   LogicalResult verifyAxes(Operation *op, ArrayAttr axes, dist::MeshOp mesh) {
     for (auto axis : axes.getAsRange<StringAttr>())
       if (mesh.getAxisSize(axis) == 0)
         return op->emitError("H0904: names the axis ")
                << axis << ", which the mesh does not have";
     return success();
+  }
+
+  /// Whether an operation may take a partial sum: it adds to it, or passes it
+  /// on.
+  static bool passesSums(Operation *op) {
+    auto shardings = op->getAttrOfType<ArrayAttr>("shardings");
+    bool sums = shardings &&
+                llvm::any_of(shardings.getAsRange<dist::TensorShardingAttr>(),
+                             [](dist::TensorShardingAttr sharding) {
+                               return !sharding.getUnreduced().empty();
+                             });
+    return sums ||
+           isa<dist::ReshardOp, nn::SetOp, nn::PackOp, nn::CallOp>(op) ||
+           (isa<nn::ReturnOp>(op) && isa<nn::FuncOp>(op->getParentOp()));
   }
 
   /// A partial sum is made whole before anything else happens to it.
@@ -73,7 +102,7 @@ private:
       if (cast<dist::TensorShardingAttr>(attribute).getUnreduced().empty())
         continue;
       for (Operation *user : result.getUsers())
-        if (!isa<dist::ReshardOp>(user))
+        if (!passesSums(user))
           return user->emitError("H0904: takes a partial sum");
     }
     return success();

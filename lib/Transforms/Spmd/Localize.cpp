@@ -6,72 +6,275 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Reshard.h"
+#include "heddle/Transforms/Shard/Shardings.h"
 #include "heddle/Transforms/Spmd/Passes.h"
 
 using namespace mlir;
 using namespace heddle;
+using namespace heddle::spmd;
+using dist::TensorShardingAttr;
 
 namespace heddle {
 #define GEN_PASS_DEF_SPMDLOCALIZE
-#define GEN_PASS_DEF_SPMDVERIFY
 #include "include/heddle/Transforms/Spmd/Passes.h.inc"
 } // namespace heddle
 
 namespace {
 
-bool isWhole(dist::TensorShardingAttr sharding) {
-  return sharding.getUnreduced().empty() &&
-         llvm::all_of(sharding.getDims().getAsRange<ArrayAttr>(),
-                      [](ArrayAttr axes) { return axes.empty(); });
-}
+/// One model: its types become those of a rank.
+class ModelLocalizer {
+public:
+  ModelLocalizer(nn::ModelOp model, dist::MeshOp mesh)
+      : model(model), mesh(mesh), builder(model.getContext()) {}
 
-constexpr StringLiteral shardingAttributes[] = {"shardings", "arg_shardings",
-                                                "result_shardings"};
-
-struct Localize : heddle::impl::SpmdLocalizeBase<Localize> {
-  void runOnOperation() override {
-    WalkResult walk = getOperation().walk([&](Operation *op) {
-      return failed(localize(op)) ? WalkResult::interrupt()
-                                  : WalkResult::advance();
-    });
-    if (walk.wasInterrupted())
-      signalPassFailure();
+  LogicalResult run() {
+    noteRules();
+    for (auto function : model.getOps<nn::FuncOp>())
+      if (failed(localizeBoundary(function)))
+        return failure();
+    for (auto step : model.getOps<nn::StepOp>()) {
+      notePorts(step);
+      if (failed(localizeBoundary(step)))
+        return failure();
+    }
+    for (auto state : model.getOps<nn::StateOp>())
+      localizeState(state);
+    for (auto bucket : model.getOps<nn::BucketOp>())
+      localizeBucket(bucket);
+    SmallVector<Operation *> functions;
+    for (Operation &op : *model.getBodyBlock())
+      if (isa<nn::FuncOp, nn::StepOp>(op))
+        functions.push_back(&op);
+    for (Operation *function : functions)
+      if (failed(localizeBlock(function->getRegion(0).front())))
+        return failure();
+    return success();
   }
 
 private:
-  LogicalResult localize(Operation *op) {
-    if (isa<dist::ReshardOp>(op))
-      return op->emitError("H0202: a value changes its sharding between ranks: "
-                           "this version compiles for one rank only");
-    for (StringRef name : shardingAttributes) {
-      auto shardings = op->getAttrOfType<ArrayAttr>(name);
-      if (!shardings)
-        continue;
-      for (Attribute attribute : shardings)
-        if (auto sharding = dyn_cast<dist::TensorShardingAttr>(attribute);
-            sharding && !isWhole(sharding))
-          return op->emitError("H0202: a value is split over ranks (")
-                 << sharding << "): this version compiles for one rank only";
-      op->removeAttr(name);
-    }
+  Type local(Type type, Attribute sharding) {
+    auto given = dyn_cast_or_null<TensorShardingAttr>(sharding);
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    return given && tensor ? localType(tensor, given, mesh) : type;
+  }
+
+  /// Arguments and results of a function or step.
+  template <typename OpT> LogicalResult localizeBoundary(OpT function) {
+    SmallVector<Type> inputs(function.getArgumentTypes());
+    SmallVector<Type> results(function.getResultTypes());
+    if (auto shardings = function.getArgShardings())
+      for (auto [type, sharding] : llvm::zip(inputs, *shardings))
+        type = local(type, sharding);
+    if (auto shardings = function.getResultShardings())
+      for (auto [type, sharding] : llvm::zip(results, *shardings))
+        type = local(type, sharding);
+    for (auto [argument, type] : llvm::zip(function.getArguments(), inputs))
+      argument.setType(type);
+    function.setFunctionType(builder.getFunctionType(inputs, results));
+    function.removeArgShardingsAttr();
+    function.removeResultShardingsAttr();
     return success();
   }
+
+  /// What the runtime must know of the inputs that are split over ranks.
+  void notePorts(nn::StepOp step) {
+    NamedAttrList ports;
+    if (!step.getArgShardings())
+      return;
+    for (auto [argument, name, sharding] : llvm::zip(
+             step.getArguments(), step.getArgNames().getAsRange<StringAttr>(),
+             *step.getArgShardings())) {
+      Type type = argument.getType();
+      if (local(type, sharding) == type)
+        continue;
+      ports.append(name,
+                   builder.getDictionaryAttr(
+                       {builder.getNamedAttr("sharding", sharding),
+                        builder.getNamedAttr("whole", TypeAttr::get(type))}));
+    }
+    if (!ports.empty())
+      step.setPortsAttr(ports.getDictionary(model.getContext()));
+  }
+
+  void localizeState(nn::StateOp state) {
+    Type whole = state.getType();
+    Type part = local(whole, state.getStorageAttr());
+    if (part == whole)
+      return;
+    state.setWhole(whole);
+    state.setType(part);
+  }
+
+  /// The flat tensor of the members' parts, and this rank's part of that.
+  void localizeBucket(nn::BucketOp bucket) {
+    TensorShardingAttr storage = bucket.getStorageAttr();
+    if (!storage)
+      return;
+    int64_t elements = 0, ranks = 1;
+    for (auto member : bucket.getMembers().getAsRange<FlatSymbolRefAttr>())
+      elements +=
+          nn::paddedElements(model.lookupSymbol<nn::StateOp>(member.getValue())
+                                 .getTensorType()
+                                 .getNumElements());
+    int64_t parts = 1;
+    for (StringRef axis : {"data", "seq"})
+      ranks *= mesh.getAxisSize(axis);
+    for (auto axis :
+         cast<ArrayAttr>(storage.getDims()[0]).getAsRange<StringAttr>())
+      if (axis.getValue() != "tensor")
+        parts *= mesh.getAxisSize(axis);
+    int64_t step = nn::paddedElements(1) * ranks;
+    elements = (elements + step - 1) / step * step;
+    if (parts > 1)
+      bucket.setElements(elements);
+    Type element = cast<RankedTensorType>(bucket.getType()).getElementType();
+    bucket.setType(RankedTensorType::get({elements / parts}, element));
+  }
+
+  /// The type of the state or bucket of that name, or of a slot of it.
+  Type typeOf(FlatSymbolRefAttr name, bool slot) {
+    Operation *symbol = SymbolTable::lookupSymbolIn(model, name);
+    auto type = cast<RankedTensorType>(
+        symbol->getAttrOfType<TypeAttr>("type").getValue());
+    return slot ? type.clone(type.getShape().drop_front()) : type;
+  }
+
+  LogicalResult localizeBlock(Block &block) {
+    for (Operation &op : llvm::make_early_inc_range(block))
+      if (failed(localize(op)))
+        return failure();
+    return success();
+  }
+
+  LogicalResult localize(Operation &op) {
+    for (Region &region : op.getRegions())
+      if (failed(localizeBlock(region.front())))
+        return failure();
+    if (auto get = dyn_cast<nn::GetOp>(op))
+      get.getValue().setType(cast<RankedTensorType>(
+          typeOf(get.getStateAttr(), bool(get.getSlot()))));
+    if (auto slice = dyn_cast<nn::MicroBatchOp>(op)) {
+      auto whole = cast<RankedTensorType>(slice.getInput().getType());
+      slice.getOutput().setType(whole.clone(whole.getShape().drop_front()));
+    }
+    if (auto received = dyn_cast<dist::RecvOp>(op))
+      localizeReceived(received);
+    if (auto call = dyn_cast<nn::CallOp>(op)) {
+      auto callee = model.lookupSymbol<nn::FuncOp>(call.getCalleeAttr());
+      for (auto [result, type] :
+           llvm::zip(call.getResults(), callee.getResultTypes()))
+        result.setType(type);
+    }
+    if (auto unpack = dyn_cast<nn::UnpackOp>(op)) {
+      for (auto [member, sharding] :
+           llvm::zip(unpack.getMembers(), *unpack.getShardings()))
+        member.setType(local(member.getType(), sharding));
+      unpack.removeShardingsAttr();
+    }
+    if (auto pack = dyn_cast<nn::PackOp>(op))
+      localizePack(pack);
+    if (auto reshard = dyn_cast<dist::ReshardOp>(op))
+      return lowerReshard(reshard, mesh);
+    if (auto ruled = dyn_cast<nn::ShardingRuleOpInterface>(op))
+      return localizeCompute(op, ruled);
+    return success();
+  }
+
+  void localizeReceived(dist::RecvOp received) {
+    if (auto shardings = received->getAttrOfType<ArrayAttr>("shardings"))
+      received.getValue().setType(cast<RankedTensorType>(
+          local(received.getValue().getType(), shardings[0])));
+    received->removeAttr("shardings");
+  }
+
+  void localizePack(nn::PackOp pack) {
+    int64_t before = 0, now = 0;
+    auto type = cast<RankedTensorType>(pack.getFlat().getType());
+    for (Type member : pack.getMembers().getTypes())
+      now +=
+          nn::paddedElements(cast<RankedTensorType>(member).getNumElements());
+    before = type.getNumElements();
+    // Gradients are padded to equal parts for all replicas, sums are not.
+    int64_t ranks = 1;
+    for (StringRef axis : {"data", "seq"})
+      ranks *= mesh.getAxisSize(axis);
+    int64_t step = nn::paddedElements(1) * ranks;
+    bool equalParts = llvm::any_of(pack->getUsers(), [](Operation *user) {
+      auto reshard = dyn_cast<dist::ReshardOp>(user);
+      return reshard &&
+             reshard.getFrom().getDims() != reshard.getTo().getDims();
+    });
+    if (equalParts)
+      now = (now + step - 1) / step * step;
+    if (now != before)
+      pack.getFlat().setType(type.clone({now}));
+  }
+
+  /// Notes the rules of all computations while types are those of the whole.
+  void noteRules() {
+    model.walk([&](nn::ShardingRuleOpInterface op) {
+      Split &split = splits[op];
+      split.rule = op.getShardingRule();
+      split.axes.resize(split.rule.factors.size(), builder.getArrayAttr({}));
+      auto note = [&](ArrayRef<int64_t> dims, TensorShardingAttr sharding) {
+        if (!sharding)
+          return;
+        for (auto [factor, axes] :
+             llvm::zip(dims, sharding.getDims().getAsRange<ArrayAttr>()))
+          if (!axes.empty())
+            split.axes[factor] = axes;
+      };
+      for (auto [operand, dims] :
+           llvm::zip(op->getOperands(), split.rule.operands))
+        note(dims, shard::shardingOf(operand));
+      for (auto [result, dims] :
+           llvm::zip(op->getResults(), split.rule.results))
+        note(dims, shard::shardingOf(result));
+      for (ArrayAttr axes : split.axes)
+        split.parts.push_back(sizeOf(axes, mesh));
+    });
+  }
+
+  LogicalResult localizeCompute(Operation &op,
+                                nn::ShardingRuleOpInterface ruled) {
+    auto shardings = op.getAttrOfType<ArrayAttr>("shardings");
+    op.removeAttr("shardings");
+    auto split = splits.find(&op);
+    if (!shardings || split == splits.end())
+      return success();
+    for (auto [result, sharding] : llvm::zip(op.getResults(), shardings))
+      result.setType(local(result.getType(), sharding));
+    // A flat tensor of parts is no part of the flat tensor: each member of it
+    // is padded for itself. What is computed of flat tensors is as they are.
+    if (isa<nn::AddOp, nn::AdamWOp>(op))
+      for (Value result : op.getResults())
+        result.setType(
+            cast<RankedTensorType>(op.getOperand(0).getType())
+                .clone(
+                    cast<RankedTensorType>(result.getType()).getElementType()));
+    if (auto fill = dyn_cast<nn::FillOp>(op))
+      for (Operation *user : fill->getUsers())
+        if (auto set = dyn_cast<nn::SetOp>(user))
+          fill.getOutput().setType(cast<RankedTensorType>(
+              typeOf(set.getStateAttr(), bool(set.getSlot()))));
+    ruled.localize(split->second.rule, split->second.parts);
+    return placePart(&op, split->second);
+  }
+
+  nn::ModelOp model;
+  dist::MeshOp mesh;
+  OpBuilder builder;
+  DenseMap<Operation *, Split> splits;
 };
 
-struct Verify : heddle::impl::SpmdVerifyBase<Verify> {
+struct Localize : heddle::impl::SpmdLocalizeBase<Localize> {
   void runOnOperation() override {
-    WalkResult walk = getOperation().walk([&](Operation *op) {
-      bool left = isa<dist::ReshardOp>(op);
-      for (StringRef name : shardingAttributes)
-        left |= op->hasAttr(name);
-      if (!left)
-        return WalkResult::advance();
-      op->emitError("H0906: a sharding is left");
-      return WalkResult::interrupt();
-    });
-    if (walk.wasInterrupted())
-      signalPassFailure();
-    markAllAnalysesPreserved();
+    for (auto model : getOperation().getOps<nn::ModelOp>()) {
+      auto mesh = model.lookupSymbol<dist::MeshOp>("mesh");
+      if (mesh && failed(ModelLocalizer(model, mesh).run()))
+        return signalPassFailure();
+    }
   }
 };
 

@@ -80,10 +80,7 @@ private:
     OpBuilder builder = OpBuilder::atBlockBegin(model.getBodyBlock());
     auto type = RankedTensorType::get({}, builder.getF32Type());
     auto name = builder.getStringAttr(program + ".loss");
-    builder.create<nn::StateOp>(
-        model.getLoc(), name, builder.getStringAttr("accumulator"),
-        TypeAttr::get(type), StringAttr(), UnitAttr(), UnitAttr(), UnitAttr(),
-        StringAttr(), TypeAttr(), nn::InitAttr(), dist::TensorShardingAttr());
+    builder.create<nn::StateOp>(model.getLoc(), name, "accumulator", type);
     return name;
   }
 

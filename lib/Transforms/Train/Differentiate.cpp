@@ -61,12 +61,10 @@ private:
       if (state.getRole() != "parameter" || !state.getTrainable())
         continue;
       builder.setInsertionPointAfter(state);
-      builder.create<nn::StateOp>(
-          state.getLoc(), builder.getStringAttr(gradientName(state)),
-          builder.getStringAttr("gradient"),
-          TypeAttr::get(gradientType(state.getType())), state.getSymNameAttr(),
-          UnitAttr(), UnitAttr(), state.getDecaysAttr(), StringAttr(),
-          TypeAttr(), nn::InitAttr(), dist::TensorShardingAttr());
+      auto gradient = builder.create<nn::StateOp>(
+          state.getLoc(), gradientName(state), "gradient",
+          gradientType(state.getType()), state.getSymName());
+      gradient.setDecays(state.getDecays());
     }
   }
 
@@ -100,8 +98,10 @@ private:
                                        gradientType(state.getType()),
                                        gradientName(state));
     };
+    // Ranks that keep parts of the gradients add up what they have reduced.
+    bool parts = strategy.zero >= 2 && strategy.data * strategy.sequence > 1;
     Reverse reverse(builder, pairs, scale, keyOf, readGradient,
-                    /*sums=*/strategy.accumulate > 1);
+                    /*sums=*/strategy.accumulate > 1 && !parts);
     SmallVector<Value> seeds;
     for (auto get : body.getOps<nn::GetOp>())
       if (keyOf(get.getValue()))
@@ -116,7 +116,14 @@ private:
       auto state = cast<nn::StateOp>(
           const_cast<Operation *>(static_cast<const Operation *>(key)));
       builder.setInsertionPointAfterValue(sum);
-      builder.create<nn::SetOp>(sum.getLoc(), gradientName(state), sum);
+      Value total = sum;
+      if (strategy.accumulate > 1 && parts) {
+        Value before = builder.create<nn::GetOp>(sum.getLoc(), sum.getType(),
+                                                 gradientName(state));
+        total = builder.create<nn::AddOp>(sum.getLoc(), sum.getType(), before,
+                                          sum, ArrayAttr());
+      }
+      builder.create<nn::SetOp>(sum.getLoc(), gradientName(state), total);
     }
     numSaved += pairs.numSaved;
   }

@@ -52,13 +52,11 @@ private:
 
   /// Adds the moments of a parameter.
   void addMoment(OpBuilder &builder, nn::StateOp parameter, StringRef role) {
-    builder.create<nn::StateOp>(
-        parameter.getLoc(),
-        builder.getStringAttr(parameter.getSymName() + "." + role),
-        builder.getStringAttr(role), TypeAttr::get(parameter.getType()),
-        parameter.getSymNameAttr(), UnitAttr(), builder.getUnitAttr(),
-        parameter.getDecaysAttr(), StringAttr(), TypeAttr(), nn::InitAttr(),
-        dist::TensorShardingAttr());
+    auto moment = builder.create<nn::StateOp>(
+        parameter.getLoc(), (parameter.getSymName() + "." + role).str(), role,
+        parameter.getType(), parameter.getSymName());
+    moment.setCheckpointed(true);
+    moment.setDecays(parameter.getDecays());
   }
 
   nn::BucketOp addBucket(OpBuilder &builder, Group &group, StringRef what,

@@ -68,3 +68,54 @@ pipe.schedule @s kind "zb-h1" micro_batches 1 ["F0 W0 I0 O"]
 
 // expected-error @+1 {{'pipe.schedule' op stage 1 does not finish micro-batch 0 of chunk 1}}
 pipe.schedule @s kind "interleaved" micro_batches 1 ["F0 F0/1 B0/1 B0 O", "F0 B0 F0/1 O"]
+
+// -----
+
+// expected-error @+1 {{'pipe.fragments' op has 1 regions, 2 kinds and 1 numbers of slots}}
+pipe.fragments "F0" kinds ["F", "B"] slots [1] {
+^bb0(%batch: index, %slot: index):
+  nn.return
+}
+
+// -----
+
+// expected-error @+1 {{'pipe.fragments' op has 0 slots; at least 1}}
+pipe.fragments "F0" kinds ["F"] slots [0] {
+^bb0(%batch: index, %slot: index):
+  nn.return
+}
+
+// -----
+
+// expected-error @+1 {{'pipe.fragments' op needs two arguments of type index in every region}}
+pipe.fragments "F0" kinds ["F"] slots [1] {
+^bb0(%batch: index):
+  nn.return
+}
+
+// -----
+
+// expected-error @+1 {{'pipe.fragments' op has two regions for F}}
+pipe.fragments "F0" kinds ["F", "F"] slots [1, 1] {
+^bb0(%batch: index, %slot: index):
+  nn.return
+}, {
+^bb0(%batch: index, %slot: index):
+  nn.return
+}
+
+// -----
+
+// expected-error @+1 {{'pipe.fragments' op cannot read the line "F0 C0"}}
+pipe.fragments "F0 C0" kinds ["F"] slots [1] {
+^bb0(%batch: index, %slot: index):
+  nn.return
+}
+
+// -----
+
+// expected-error @+1 {{'pipe.fragments' op has no region for F0/1}}
+pipe.fragments "F0 F0/1" kinds ["F"] slots [1] {
+^bb0(%batch: index, %slot: index):
+  nn.return
+}

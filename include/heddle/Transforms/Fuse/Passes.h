@@ -10,6 +10,7 @@
 #define HEDDLE_TRANSFORMS_FUSE_PASSES_H
 
 #include "dialects/NN/NNDialect.h"
+#include "dialects/Pipe/PipeDialect.h"
 #include "dialects/Plan/PlanDialect.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"

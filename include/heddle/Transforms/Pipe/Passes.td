@@ -26,12 +26,68 @@ def PipeSchedule : Pass<"pipe-schedule", "::mlir::ModuleOp"> {
   let dependentDialects = ["::heddle::pipe::PipeDialect"];
 }
 
+def PipeSplit : Pass<"pipe-split", "::mlir::ModuleOp"> {
+  let summary = "Makes one model for each pipeline stage.";
+  let description = [{
+    Each stage gets the layers of its `pipe.stage` operations, and what belongs to
+    them: parameters, functions, the update. The loop over micro-batches becomes
+    the stage's fragments in the order of its line. What is computed in one
+    fragment and used in another of the same stage lies in a slot; what another
+    stage uses is sent from a slot and received where it is used. Reads of
+    states, slices of inputs and gathered parameters are made in every fragment
+    that uses them. Final norm, head and loss are in the last stage's backward
+    fragment: logits are not kept.
+
+    Before, with the mesh axis `pipe` of size 2:
+
+    ```mlir
+    nn.micro_batches 4 {
+    ^bb0(%i: index):
+      %x = nn.call @block.fwd(%ids) path "h.0" : ...
+      %y = nn.call @block.fwd(%x) path "h.1" : ...
+      ...
+    }
+    ```
+
+    After, in `@gpt2.stage0`:
+
+    ```mlir
+    pipe.fragments "F0 F1 B0 F2 B1 F3 B2 B3" kinds ["F", "B"] slots [2, 2] {
+    ^bb0(%i: index, %slot: index):
+      %x = nn.call @block.fwd(%ids) path "h.0" : ...
+      nn.set @saved.0.0[%slot], %x : tensor<1x32x256xf32>
+      %s = nn.get @saved.0.0[%slot] : tensor<1x32x256xf32>
+      dist.send %s to 1 on "pipe" channel "F1" : tensor<1x32x256xf32>
+      nn.return
+    }, {
+    ^bb0(%i: index, %slot: index):
+      %g = dist.recv from 1 on "pipe" channel "B0" : tensor<1x32x256xf32>
+      ...
+    }
+    ```
+
+    A parameter that two stages use, as tied embeddings, is on both: they add
+    their gradients before the update, in the same order, and one of them counts
+    in the norm. The norm and the loss are sums over the stages.
+  }];
+  let statistics = [
+    Statistic<"numStages", "stages", "Stages that became models">,
+    Statistic<"numSent", "sent", "Values sent in fragments">,
+    Statistic<"numSaved", "saved", "Values that lie in slots">,
+  ];
+  let dependentDialects = ["::heddle::dist::DistDialect",
+                           "::heddle::pipe::PipeDialect"];
+}
+
 def PipeVerify : Pass<"pipe-verify", "::mlir::ModuleOp"> {
   let summary = "Checks what the pipe phase promises.";
   let description = [{
     Every instance of a layer in the training step is in exactly one stage; the
     schedule is possible (the verifier of pipe.schedule), has a line for each
-    stage, and runs the micro-batches that the step has.
+    stage, and runs the micro-batches that the step has. Once each stage is a
+    model: it runs its line and the layers of its stages; what one sends another
+    receives, once, with the same type, in the same kind of fragment; and slots
+    keep the micro-batches under way apart.
   }];
 }
 

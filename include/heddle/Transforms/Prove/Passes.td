@@ -15,13 +15,35 @@ def ProveDataflow : Pass<"prove-dataflow", "::mlir::ModuleOp"> {
   let summary = "Proves that nothing is read before it is written, or after it is lost.";
   let description = [{
     Runs every step program on bytes that remember who wrote them: sequences are
-    entered with the addresses of their arguments, loops run their first two
-    iterations. Every read must find the bytes of its buffer as that buffer's own
-    last writer left them. States hold what earlier steps left; inputs are written
-    by the runtime.
+    entered with the addresses of their arguments; loops and fragments run until
+    they meet nothing new. Every read must find the bytes of its buffer as that
+    buffer's own last writer left them; a slot, what its own micro-batch left.
+    States hold what earlier steps left; inputs are written by the runtime.
   }];
   let statistics = [
     Statistic<"numCommands", "commands", "Commands that were executed">
+  ];
+}
+
+def ProveCommunication : Pass<"prove-communication", "::mlir::ModuleOp"> {
+  let summary = "Proves that ranks do not wait for each other for ever, and meet no race.";
+  let description = [{
+    Unrolls the step programs of all stages for one rank of each; what ranks of
+    one stage do together fits by construction. Refused are: collectives that the
+    members of a group do not all run, in one order and shape; messages that are
+    sent and not received, or received in another size, type or micro-batch;
+    circles of ranks that wait for each other, when a send is done no earlier than
+    its receive; commands that touch what a communication under way uses; and
+    communications that nobody waits for. The dataflow is checked again, rank by
+    rank, with `every-rank`.
+  }];
+  let options = [
+    Option<"everyRank", "every-rank", "bool", "false",
+           "Unroll the programs for every rank of the mesh.">
+  ];
+  let statistics = [
+    Statistic<"numMessages", "communications",
+              "Commands of the programs that communicate">
   ];
 }
 

@@ -11,6 +11,49 @@
 
 include "mlir/Pass/PassBase.td"
 
+def ShardSplitParameters : Pass<"shard-split-parameters", "::mlir::ModuleOp"> {
+  let summary = "Splits products and the vocabulary over the axis `tensor`.";
+  let description = [{
+    Two products with only element-wise operations or attention between them are
+    a pair: the first is split by columns, the second by rows, and one sum stands
+    behind the pair (Shoeybi et al., arXiv 1909.08053). Token embeddings and the
+    head are split by rows of the vocabulary. The split is the parameters'
+    `storage`; what happens to values follows from there. The bias of a product
+    that is split by rows becomes an operation of its own, behind the sum.
+
+    ```mlir
+    nn.state @h.0.mlp.c_fc.weight role "parameter" : tensor<64x256xf32>
+      {storage = #dist.sharding<[[], ["tensor"]], unreduced []>, trainable}
+    ```
+  }];
+  let dependentDialects = ["::heddle::dist::DistDialect"];
+  let statistics = [
+    Statistic<"numSplit", "split", "States that were split">
+  ];
+}
+
+def ShardPartitionStates : Pass<"shard-partition-states", "::mlir::ModuleOp"> {
+  let summary = "Says which rank holds which part of every state.";
+  let description = [{
+    ZeRO (Rajbhandari et al., arXiv 1910.02054) as storage. Parameters and what
+    belongs to them become buckets, the units, that are split over the axes along
+    which ranks hold replicas (`data`, `seq`): from `zero` 1 on the optimizer's
+    states, from 2 on the gradients, at 3 the parameters. Gradients stay partial
+    sums of the replicas until they are reduced: with `zero` 0 and 1 once, after
+    the micro-batches, from 2 on as soon as a unit's are there.
+
+    ```mlir
+    %g = nn.get @gradients.decay : tensor<512xf32>
+    %s = dist.reshard %g from #dist.sharding<[[]], unreduced ["data"]>
+           to #dist.sharding<[["data"]], unreduced []> for "nn.adamw" : tensor<512xf32>
+    ```
+  }];
+  let dependentDialects = ["::heddle::dist::DistDialect"];
+  let statistics = [
+    Statistic<"numUnits", "units", "Units that parameters were laid out in">
+  ];
+}
+
 def ShardPropagate : Pass<"shard-propagate", "::mlir::ModuleOp"> {
   let summary = "Gives every value one closed sharding.";
   let description = [{

@@ -11,6 +11,7 @@
 
 #include "dialects/NN/NNDialect.h"
 #include "dialects/Plan/PlanDialect.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
 

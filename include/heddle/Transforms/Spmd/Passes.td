@@ -14,10 +14,42 @@ include "mlir/Pass/PassBase.td"
 def SpmdLocalize : Pass<"spmd-localize", "::mlir::ModuleOp"> {
   let summary = "Goes from the shapes of the whole to those of one rank.";
   let description = [{
-    Removes the shardings of values that are whole on every rank. What is split
-    over several ranks, and reshards between them, need collectives, which this
-    version has none of: an error names the value.
+    Every value gets the type of a rank's part, ceil(whole / parts) along each
+    dimension, and every `dist.reshard` becomes the cheapest collectives. What
+    depends on the part (random numbers, positions, rows of a vocabulary) gets the
+    rank's number as an operand: all ranks of a stage run one program.
+
+    ```mlir
+    %1 = dist.reshard %0 from #dist.sharding<[[]], unreduced ["data"]>
+           to #dist.sharding<[["data"]], unreduced []> for "h.0" : tensor<128xf32>
+    // becomes
+    %1 = dist.reduce_scatter %0 axes ["data"] dim 0 for "h.0"
+           : tensor<128xf32> -> tensor<64xf32>
+    ```
   }];
+  let dependentDialects = ["::heddle::dist::DistDialect",
+                           "::mlir::arith::ArithDialect"];
+}
+
+def SpmdOverlap : Pass<"spmd-overlap", "::mlir::ModuleOp"> {
+  let summary = "Starts communication early and waits for it late.";
+  let description = [{
+    The parameters of a layer, where they are gathered, are gathered while the
+    layer before it runs; the gradients of a layer, where they are scattered,
+    travel while the next layer runs. So the parameters of two layers are there
+    at once, and the gradients of two, and never more.
+
+    ```mlir
+    %0 = dist.all_gather %p axes ["data"] dim 0 for "h.1" {pending} : ...
+    %1:2 = nn.call @block.fwd(...) path "h.0" : ...
+    %2 = dist.wait %0 : ...
+    ```
+  }];
+  let dependentDialects = ["::heddle::dist::DistDialect"];
+  let statistics = [
+    Statistic<"numPrefetched", "prefetched", "Gathers that start a layer earlier">,
+    Statistic<"numDeferred", "deferred", "Sums that are waited for a layer later">
+  ];
 }
 
 def SpmdVerify : Pass<"spmd-verify", "::mlir::ModuleOp"> {

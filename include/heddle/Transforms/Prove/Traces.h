@@ -1,0 +1,196 @@
+//===- Traces.h - What ranks do in a step, command by command ---*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The checks of the prove phase. They see the commands of every rank, or of one
+// rank of every pipeline stage, and nothing of the compiler that made them: no
+// MLIR header may be included here. ProgramTraces.h makes the traces.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_TRANSFORMS_PROVE_TRACES_H
+#define HEDDLE_TRANSFORMS_PROVE_TRACES_H
+
+#include "heddle/PlanFormat/Plan.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace heddle::prove {
+
+enum class Space : uint8_t { Persistent, Arena };
+
+/// Bytes [begin, end).
+struct Range {
+  int64_t begin = 0, end = 0;
+  bool overlaps(const Range &other) const {
+    return begin < other.end && other.begin < end;
+  }
+};
+
+/// Bytes that an event reads or writes: `bytes` from `begin` + `perIteration` *
+/// iteration + `perSlot` * slot on.
+struct Access {
+  Space space = Space::Arena;
+  bool writes = false;
+  /// In a slot of a state that holds values of the micro-batches under way.
+  bool inSlot = false;
+  int16_t operand = 0; ///< Number of the command's operand, for messages.
+  int32_t buffer = -1; ///< In Trace::buffers.
+  /// Not 0: the place depends on the rank, for equal numbers of a trace in the
+  /// same way; `begin` is the first rank's, the last one's `spread` behind it.
+  int32_t rankTerm = 0;
+  int64_t spread = 0;
+  int64_t begin = 0, bytes = 0;
+  int64_t perIteration = 0, perSlot = 0;
+  /// What iterations, slots and ranks choose from; only where they do.
+  Range choices;
+
+  bool varies() const { return perIteration != 0 || perSlot != 0; }
+};
+
+/// Communication that is run by a group of ranks together.
+struct Collective {
+  plan::Collective what;
+  int64_t targetBytes = 0, sourceBytes = 0, stagingBytes = 0;
+  std::string reason; ///< What it is for; alike on all members.
+  /// Where its target is: alike on all members of one stage.
+  int32_t targetBuffer = -1;
+  int64_t targetBegin = 0; ///< Without what depends on the rank.
+};
+
+struct Message {
+  plan::Channel channel; ///< Flush: its name alone.
+  int64_t bytes = 0;
+  plan::DType type = plan::DType::F32;
+};
+
+/// A command of the runtime, or that the bytes of a buffer begin to be its.
+struct Event {
+  enum class Kind : uint8_t {
+    Launch,
+    Copy,
+    Fill,
+    Fresh, ///< A buffer holds nothing yet, or (writes) an input.
+    Start, ///< Of collective `number`.
+    Wait,
+    Send,    ///< Of message `number`.
+    Receive, ///< Blocks until message `number` is there.
+    Flush ///< Blocks until at most `left` sends of the channel are under way.
+  } kind = Kind::Launch;
+  int32_t number = -1; ///< In Trace::collectives or Trace::messages.
+  int32_t token = -1;  ///< Start, Wait.
+  int32_t origin = -1; ///< In Trace::names.
+  int32_t path = -1;   ///< In Trace::paths.
+  int64_t left = 0;
+  /// Of an unrolled trace: the micro-batch; -1: the run's.
+  int64_t iteration = -1;
+  std::vector<Access> accesses;
+
+  bool isCommunication() const { return kind >= Kind::Start; }
+};
+
+using Body = std::vector<Event>;
+
+/// One execution of a body: an iteration of a loop, or a fragment.
+struct Run {
+  int32_t body = 0;
+  int64_t iteration = -1; ///< -1: neither in a loop nor a fragment.
+  int64_t slot = 0;
+};
+
+/// What one rank does in a step. Bodies that are run many times are held once.
+struct Trace {
+  std::vector<Range> buffers; ///< Extents of what accesses may touch.
+  std::vector<Collective> collectives;
+  std::vector<Message> messages;
+  std::vector<Body> bodies;
+  std::vector<Run> runs;
+  int32_t tokens = 0; ///< Each is started once in a run of its body.
+  int64_t stage = 0;
+  std::vector<std::string> names, paths;
+
+  /// As `plan.send, command 7 of @train, micro-batch 3`.
+  std::string describe(const Event &event, const Run &run) const;
+  int64_t iterationOf(const Event &event, const Run &run) const {
+    return event.iteration >= 0 ? event.iteration : run.iteration;
+  }
+  /// The first byte of an access in a run.
+  static int64_t beginOf(const Access &access, const Run &run) {
+    return access.begin + access.perIteration * run.iteration +
+           access.perSlot * run.slot;
+  }
+  static Range rangeOf(const Access &access, const Run &run) {
+    int64_t begin = beginOf(access, run);
+    return {begin, begin + access.bytes};
+  }
+};
+
+/// The same trace as one body that is run once.
+Trace unroll(const Trace &trace);
+
+/// Why a plan is refused.
+struct Fault {
+  enum class Kind {
+    Extent,      ///< An operand leaves its buffer.
+    Flow,        ///< Bytes are read that nobody wrote, or another buffer.
+    Race,        ///< Bytes are used while a communication uses them.
+    Waits,       ///< A communication is not waited for, or not started.
+    Collectives, ///< Members of a group do not run the same collectives.
+    Messages,    ///< What is sent is not what is received.
+    Deadlock,    ///< Ranks wait for each other.
+  } kind = Kind::Flow;
+  std::string text;
+  /// An event that has to do with it: number of the trace, and `origin`.
+  struct Place {
+    size_t trace = 0;
+    int32_t origin = -1;
+  };
+  std::vector<Place> places; ///< The first is the one at fault.
+};
+
+/// Nothing is read before it is written, or after its bytes were given away:
+/// every read of the arena finds what its own buffer's last writer left, every
+/// read of a slot what the same micro-batch left, and no operand leaves its
+/// buffer. Inputs are written before the step, states hold what earlier steps
+/// left. A communication counts as done when it starts: see `checkRaces`.
+/// `executed`: counts the events that were executed, each transition of a body
+/// once.
+std::optional<Fault> checkFlow(const Trace &trace, int64_t *executed = nullptr);
+
+/// No command touches bytes that a communication under way writes, or writes
+/// bytes that one reads: a collective is under way from its start to its wait,
+/// a message from its send to the flush that leaves fewer. Every collective is
+/// waited for before the step ends, by a wait that comes after its start.
+std::optional<Fault> checkRaces(const Trace &trace);
+
+/// The ranks talk about the same things, and none waits for ever. `traces` are
+/// those of every rank, or those of one rank of each pipeline stage: the ranks
+/// of a stage run the same commands, so what they do along the other axes fits
+/// by construction. The members of a group run the same collectives on it in
+/// the same order; what is sent on a channel is received, in its size, type and
+/// micro-batch. Then the step is executed: starts and sends do not block, a
+/// rank runs its collectives one after the other in the order of their starts,
+/// together with all members; a receive waits for the send, a flush for the
+/// receives. What blocks then blocks in every execution, because none of this
+/// depends on time.
+std::optional<Fault> checkAgreement(const plan::Mesh &mesh,
+                                    const std::vector<Trace> &traces);
+
+/// The first fault that `checkRaces` and `checkAgreement` find.
+std::optional<Fault> checkCommunication(const plan::Mesh &mesh,
+                                        const std::vector<Trace> &traces);
+/// The first fault that any of the checks finds.
+std::optional<Fault> checkAll(const plan::Mesh &mesh,
+                              const std::vector<Trace> &traces);
+
+/// The code of an error: H0913, H0914, or one for each kind.
+const char *codeOf(Fault::Kind kind);
+
+} // namespace heddle::prove
+
+#endif // HEDDLE_TRANSFORMS_PROVE_TRACES_H

@@ -1,0 +1,25 @@
+//===- Shardings.h - The shardings that the shard phase gave ----*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_TRANSFORMS_SHARD_SHARDINGS_H
+#define HEDDLE_TRANSFORMS_SHARD_SHARDINGS_H
+
+#include "dialects/NN/NNDialect.h"
+
+namespace heddle::shard {
+
+/// The sharding of a value in a function or step, as it stands in the module;
+/// null where nothing splits it.
+dist::TensorShardingAttr shardingOf(mlir::Value value);
+
+/// The sharding without its first dimension: that of a slice along it.
+dist::TensorShardingAttr dropFirst(dist::TensorShardingAttr sharding);
+
+} // namespace heddle::shard
+
+#endif // HEDDLE_TRANSFORMS_SHARD_SHARDINGS_H

@@ -1,0 +1,286 @@
+//===- Fragments.cpp - Which operation is in which fragment ---------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Fragments.h"
+#include "dialects/NN/Sums.h"
+#include "dialects/Pipe/Schedule.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+using namespace heddle;
+using namespace heddle::pipe;
+
+std::string Way::nameOf(int64_t fragment) const {
+  auto kind =
+      isForward(fragment) ? Action::Kind::Forward : Action::Kind::Backward;
+  return Action{kind, 0, chunkOf(fragment)}.name();
+}
+
+//===----------------------------------------------------------------------===//
+// Fragments
+//===----------------------------------------------------------------------===//
+
+/// Whether the operation is cheaper to run again than to send or keep.
+static bool isMadeAnew(Operation *op,
+                       const DenseMap<Operation *, int64_t> &numbers) {
+  if (isa<nn::GetOp, nn::MicroBatchOp, nn::FillOp, nn::PositionsOp,
+          dist::RankOp>(op) ||
+      isa<arith::ArithDialect>(op->getDialect()))
+    return true;
+  return isa<dist::ReshardOp, nn::UnpackOp>(op) &&
+         llvm::all_of(op->getOperands(), [&](Value operand) {
+           Operation *definition = operand.getDefiningOp();
+           return !definition || !numbers.contains(definition);
+         });
+}
+
+LogicalResult Fragments::assignCalls() {
+  DenseMap<Attribute, int> seen;
+  for (auto call : body.getOps<nn::CallOp>()) {
+    auto stage = stages.find(call.getPathAttr());
+    if (stage == stages.end())
+      return call.emitError("H0905: is in no stage");
+    int before = seen[call.getPathAttr()]++;
+    if (before > (backward ? 1 : 0))
+      return call.emitError("H0202: runs the instance ")
+             << call.getPathAttr()
+             << " once more; a stage runs it once in each fragment";
+    if (before == 0) {
+      numbers[call] = stage->second;
+      firstForward = firstForward ? firstForward : call.getOperation();
+      lastForward = call;
+    } else {
+      numbers[call] = way.backwardOf(stage->second);
+      firstBackward = firstBackward ? firstBackward : call.getOperation();
+    }
+  }
+  return success();
+}
+
+void Fragments::assignOther(Operation *op, bool beforeForward,
+                            bool afterForward, bool beforeBackward) {
+  int64_t last = -1;
+  for (Value operand : op->getOperands())
+    if (Operation *definition = operand.getDefiningOp())
+      last = std::max(last, of(definition));
+  int64_t firstOfBackward = way.stages();
+  bool follows = isa<nn::KeepOp, nn::SetOp>(op) && last >= 0;
+  if (follows)
+    numbers[op] = last;
+  else if (beforeForward)
+    numbers[op] = 0;
+  else if (afterForward && beforeBackward)
+    numbers[op] = backward ? firstOfBackward : firstOfBackward - 1;
+  else if (last < (afterForward ? firstOfBackward : 0))
+    open.push_back(op);
+  else
+    numbers[op] = last;
+}
+
+/// What could be anywhere is where it is used first.
+void Fragments::assignByUsers() {
+  for (Operation *op : llvm::reverse(open)) {
+    int64_t first = 2 * way.stages() - 1;
+    for (Operation *user : op->getUsers())
+      if (int64_t number = of(user); number >= 0)
+        first = std::min(first, number);
+    numbers[op] = first;
+  }
+}
+
+LogicalResult Fragments::assign() {
+  if (failed(assignCalls()))
+    return failure();
+  bool forward = false, afterForward = false, inBackward = false;
+  for (Operation &op : body.without_terminator()) {
+    forward |= &op == firstForward;
+    inBackward |= &op == firstBackward;
+    if (!isa<nn::CallOp>(op) && !isMadeAnew(&op, numbers))
+      assignOther(&op, !forward, afterForward, !inBackward);
+    afterForward |= &op == lastForward;
+  }
+  assignByUsers();
+  if (failed(findPassedSums()))
+    return failure();
+  return checkOrder();
+}
+
+LogicalResult Fragments::checkOrder() {
+  for (Operation &op : body.without_terminator()) {
+    int64_t here = of(&op);
+    for (Value operand : op.getOperands()) {
+      Operation *definition = operand.getDefiningOp();
+      int64_t made = definition ? of(definition) : -1;
+      if (here >= 0 && made > here)
+        return op.emitError("H0202: stage ")
+               << way.stageOf(here) << " reads what stage " << way.stageOf(made)
+               << " makes later";
+    }
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Sums that go from stage to stage
+//===----------------------------------------------------------------------===//
+
+const PassedSum *Fragments::passedThrough(OpOperand &operand) const {
+  for (const PassedSum &sum : sums)
+    if (sum.operand == &operand)
+      return &sum;
+  return nullptr;
+}
+
+/// Whether a sum starts from this operand.
+static bool isSumOf(OpOperand &operand) {
+  if (isa<nn::AddOp>(operand.getOwner()))
+    return true;
+  for (auto &[init, result] : nn::initsOf(operand.getOwner()))
+    if (init.begin()->getOperandNumber() == operand.getOperandNumber())
+      return true;
+  return false;
+}
+
+/// The result that the operand is added into.
+static Value sumThrough(OpOperand &operand) {
+  for (auto &[init, result] : nn::initsOf(operand.getOwner()))
+    if (init.begin()->getOperandNumber() == operand.getOperandNumber())
+      return result;
+  return operand.getOwner()->getResult(0);
+}
+
+/// The operations that bring a gradient into its state; empty when it does not
+/// go into one alone.
+static SmallVector<Operation *> chainOf(Value gradient) {
+  SmallVector<Operation *> chain;
+  while (gradient.hasOneUse()) {
+    Operation *user = *gradient.getUsers().begin();
+    chain.push_back(user);
+    if (isa<nn::SetOp>(user))
+      return chain;
+    auto pack = dyn_cast<nn::PackOp>(user);
+    bool goesOn = isa<dist::ReshardOp, nn::AddOp>(user) ||
+                  (pack && pack.getMembers().size() == 1);
+    if (!goesOn)
+      return {};
+    gradient = user->getResult(0);
+  }
+  return {};
+}
+
+/// What a sum starts from.
+static Value startOf(Value sum) {
+  while (Operation *op = sum.getDefiningOp()) {
+    if (isa<nn::GetOp>(op))
+      return sum;
+    if (isa<dist::ReshardOp>(op)) {
+      sum = op->getOperand(0);
+      continue;
+    }
+    Value before;
+    for (auto &[init, result] : nn::initsOf(op))
+      if (result == sum)
+        before = init.begin()->get();
+    if (!before)
+      return {};
+    sum = before;
+  }
+  return {};
+}
+
+/// The parameter whose gradient the state or bucket of that name is, or "".
+static std::string parameterOf(nn::SetOp set) {
+  auto model = set->getParentOfType<nn::ModelOp>();
+  Operation *symbol = SymbolTable::lookupSymbolIn(model, set.getStateAttr());
+  if (auto bucket = dyn_cast<nn::BucketOp>(symbol);
+      bucket && bucket.getMembers().size() == 1)
+    symbol = SymbolTable::lookupSymbolIn(
+        model, cast<FlatSymbolRefAttr>(bucket.getMembers()[0]));
+  auto state = dyn_cast<nn::StateOp>(symbol);
+  return state && state.getRole() == "gradient" ? state.getParameter()->str()
+                                                : "";
+}
+
+LogicalResult Fragments::addPassedSum(OpOperand &operand) {
+  PassedSum sum;
+  sum.operand = &operand;
+  sum.total = sumThrough(operand);
+  sum.chain = chainOf(sum.total);
+  if (sum.chain.empty())
+    return success();
+  auto set = cast<nn::SetOp>(sum.chain.back());
+  sum.state = set.getStateAttr();
+  sum.parameter = parameterOf(set);
+  if (sum.parameter.empty())
+    return success();
+  sum.start = startOf(operand.get());
+  int64_t from = of(operand.get().getDefiningOp());
+  int64_t to = of(operand.getOwner());
+  bool again = llvm::any_of(sums, [&](const PassedSum &other) {
+    return other.parameter == sum.parameter;
+  });
+  if (again || way.rankOf(from) == way.rankOf(to))
+    return operand.getOwner()->emitError("H0202: the parameter \"")
+           << sum.parameter
+           << "\" is used by more than two stages, or by two of one rank";
+  sums.push_back(sum);
+  return success();
+}
+
+LogicalResult Fragments::findPassedSums() {
+  for (Operation &op : body.without_terminator())
+    for (OpOperand &operand : op.getOpOperands()) {
+      Operation *definition = operand.get().getDefiningOp();
+      int64_t made = definition ? of(definition) : -1;
+      if (made >= way.stages() && of(&op) >= 0 && made != of(&op) &&
+          isSumOf(operand) && failed(addPassedSum(operand)))
+        return failure();
+    }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Routes
+//===----------------------------------------------------------------------===//
+
+Routes::Routes(const Fragments &fragments, bool slots)
+    : fragments(fragments), slots(slots) {
+  for (Operation &op : fragments.body.without_terminator())
+    if (int64_t here = fragments.of(&op); here >= 0)
+      for (OpOperand &operand : op.getOpOperands())
+        if (!fragments.passedThrough(operand))
+          require(operand.get(), here);
+}
+
+void Routes::require(Value value, int64_t fragment) {
+  const Way &way = fragments.way;
+  Operation *definition = value.getDefiningOp();
+  int64_t made = definition ? fragments.of(definition) : -1;
+  if (made < 0 || made == fragment || arrivals.contains({value, fragment}))
+    return;
+  Arrival arrival;
+  int64_t stage = way.stageOf(fragment);
+  bool inSlot = !way.isForward(fragment) && made <= stage;
+  arrival.from = inSlot ? stage : fragment - 1;
+  require(value, arrival.from);
+  Departure &departure = departures[{value, arrival.from}];
+  if (slots && departure.state.empty()) {
+    int64_t keeper = way.stageOf(arrival.from);
+    departure.state = "saved." + std::to_string(keeper) + "." +
+                      std::to_string(states[keeper]++);
+  }
+  if (!inSlot) {
+    unsigned number = channels[fragment]++;
+    arrival.channel = (way.isForward(fragment) ? "F" : "B") +
+                      std::to_string(stage) +
+                      (number ? "." + std::to_string(number) : "");
+    departure.channel = arrival.channel;
+    departure.delta = way.rankOf(fragment) - way.rankOf(arrival.from);
+  }
+  arrivals[{value, fragment}] = arrival;
+}

@@ -1,0 +1,122 @@
+//===- Split.cpp - One model for each pipeline stage ----------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "StageWriter.h"
+#include "heddle/Transforms/Pipe/Passes.h"
+
+using namespace mlir;
+using namespace heddle;
+using namespace heddle::pipe;
+
+namespace heddle {
+#define GEN_PASS_DEF_PIPESPLIT
+#include "include/heddle/Transforms/Pipe/Passes.h.inc"
+} // namespace heddle
+
+namespace {
+
+struct Split : heddle::impl::PipeSplitBase<Split> {
+  void runOnOperation() override {
+    for (auto model :
+         llvm::make_early_inc_range(getOperation().getOps<nn::ModelOp>())) {
+      auto mesh = model.lookupSymbol<dist::MeshOp>("mesh");
+      if (mesh && mesh.getAxisSize("pipe") > 1 && !model.getStage() &&
+          failed(split(model, mesh)))
+        return signalPassFailure();
+    }
+  }
+
+private:
+  LogicalResult readSchedule(ModelPlan &plan, dist::MeshOp mesh) {
+    auto schedule = plan.model.lookupSymbol<ScheduleOp>("schedule");
+    if (!schedule)
+      return plan.model.emitError("H0905: the model has no schedule");
+    for (auto text : schedule.getStages().getAsValueRange<StringAttr>()) {
+      plan.schedule.push_back(*parseStage(text));
+      for (const Action &action : plan.schedule.back())
+        if (action.kind == Action::Kind::BackwardInput ||
+            action.kind == Action::Kind::BackwardWeight)
+          return schedule.emitError("H0202: backward passes cannot run in "
+                                    "halves, as the schedule ")
+                 << schedule.getKind()
+                 << " asks; gpipe, 1f1b and interleaved are possible";
+    }
+    plan.way.ranks = mesh.getAxisSize("pipe");
+    plan.way.chunks = chunksOf(plan.schedule);
+    plan.replicas = mesh.getAxisSize("data") * mesh.getAxisSize("seq");
+    for (auto stage : plan.model.getOps<StageOp>())
+      for (Attribute path : stage.getCalls())
+        plan.stages[path] = stage.getIndex();
+    return success();
+  }
+
+  LogicalResult planStep(ModelPlan &plan, nn::StepOp step) {
+    StepPlan &cut = plan.steps.emplace_back();
+    cut.step = step;
+    cut.trains = step.getKind() == "train";
+    Block *body = &step.getBody().front();
+    for (auto loop : step.getBody().getOps<nn::MicroBatchesOp>()) {
+      cut.loop = loop;
+      body = &loop.getBody().front();
+    }
+    cut.fragments =
+        std::make_unique<Fragments>(*body, plan.way, plan.stages, cut.trains);
+    if (failed(cut.fragments->assign()))
+      return failure();
+    cut.routes = std::make_unique<Routes>(*cut.fragments, cut.trains);
+    return success();
+  }
+
+  /// A parameter that several stages update must change alike on all of them.
+  LogicalResult checkShared(const ModelPlan &plan,
+                            ArrayRef<StageWriter> stages) {
+    nn::ModelOp model = plan.model;
+    for (auto state : model.getOps<nn::StateOp>()) {
+      if (state.getRole() != "parameter" || !state.getTrainable())
+        continue;
+      SmallVector<int64_t> users;
+      for (auto [rank, stage] : llvm::enumerate(stages))
+        if (stage.parameters().contains(state.getSymNameAttr()))
+          users.push_back(rank);
+      bool exchanged =
+          llvm::any_of(plan.passedSums(), [&](const PassedSum &sum) {
+            return sum.parameter == state.getSymName();
+          });
+      if (users.size() > (exchanged ? 2 : 1))
+        return state.emitError("H0202: stages ")
+               << users[0] << " and " << users.back()
+               << " read this parameter, but do not both make its gradient";
+    }
+    return success();
+  }
+
+  LogicalResult split(nn::ModelOp model, dist::MeshOp mesh) {
+    ModelPlan plan;
+    plan.model = model;
+    if (failed(readSchedule(plan, mesh)))
+      return failure();
+    for (auto step : model.getOps<nn::StepOp>())
+      if (failed(planStep(plan, step)))
+        return failure();
+    SmallVector<StageWriter> stages;
+    for (int64_t rank = 0; rank < plan.way.ranks; ++rank)
+      stages.emplace_back(plan, rank).writeFragments();
+    if (failed(checkShared(plan, stages)))
+      return failure();
+    for (StageWriter &stage : stages) {
+      stage.finish();
+      numSent += stage.numSent;
+      numSaved += stage.numSaved;
+    }
+    numStages += stages.size();
+    model.erase();
+    return success();
+  }
+};
+
+} // namespace

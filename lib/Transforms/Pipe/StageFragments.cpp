@@ -1,0 +1,139 @@
+//===- StageFragments.cpp - Writes the fragments of a stage ---------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "StageFragments.h"
+#include "dialects/NN/Sums.h"
+#include "heddle/Transforms/Shard/Shardings.h"
+
+using namespace mlir;
+using namespace heddle;
+using namespace heddle::pipe;
+
+void FragmentWriter::markNeeded(Value value) {
+  Operation *definition = value.getDefiningOp();
+  bool anew = definition && definition->getBlock() == &fragments.body &&
+              fragments.of(definition) < 0;
+  if (!anew || !needed.insert(definition).second)
+    return;
+  for (Value operand : definition->getOperands())
+    markNeeded(operand);
+}
+
+void FragmentWriter::write() {
+  for (Operation &op : fragments.body.without_terminator()) {
+    if (fragments.of(&op) != fragment)
+      continue;
+    for (OpOperand &operand : op.getOpOperands()) {
+      const PassedSum *sum = fragments.passedThrough(operand);
+      if (!sum)
+        markNeeded(operand.get());
+      else if (sum->start)
+        markNeeded(sum->start);
+    }
+  }
+  for (const PassedSum &sum : fragments.passedSums())
+    if (fragments.of(sum.operand->get().getDefiningOp()) == fragment)
+      for (Operation *op : sum.chain)
+        for (Value operand : op->getOperands())
+          markNeeded(operand);
+  // What is only passed on does not wait for what is computed here.
+  for (auto &[key, arrival] : routes.arrivals) {
+    auto &[value, place] = key;
+    if (place == fragment &&
+        llvm::none_of(value.getUsers(), [&](Operation *user) {
+          return fragments.of(user) == fragment;
+        }))
+      arrive(value, arrival);
+  }
+  for (Operation &op : fragments.body.without_terminator())
+    if (fragments.of(&op) == fragment || needed.contains(&op))
+      clone(op);
+}
+
+void FragmentWriter::clone(Operation &op) {
+  for (Value operand : op.getOperands()) {
+    auto arrival = routes.arrivals.find({operand, fragment});
+    if (!mapping.contains(operand) && arrival != routes.arrivals.end())
+      arrive(operand, arrival->second);
+  }
+  Operation *copy = builder.clone(op, mapping);
+  for (const PassedSum &sum : fragments.passedSums())
+    if (sum.operand->getOwner() == &op)
+      takeOver(sum, copy);
+  for (Value result : op.getResults())
+    depart(result);
+  for (const PassedSum &sum : fragments.passedSums())
+    if (sum.operand->get().getDefiningOp() == &op)
+      finish(sum);
+}
+
+void FragmentWriter::arrive(Value value, const Arrival &arrival) {
+  if (arrival.channel.empty()) {
+    const Departure &saved =
+        routes.departures.find({value, arrival.from})->second;
+    mapping.map(value, builder.create<nn::GetOp>(
+                           value.getLoc(), value.getType(), saved.state, slot));
+    return;
+  }
+  const Way &way = fragments.way;
+  int64_t delta = way.rankOf(arrival.from) - way.rankOf(fragment);
+  auto received = builder.create<dist::RecvOp>(
+      value.getLoc(), value.getType(), builder.getStringAttr("pipe"),
+      builder.getI64IntegerAttr(delta), builder.getStringAttr(arrival.channel));
+  if (auto sharding = shard::shardingOf(value))
+    received->setAttr("shardings", builder.getArrayAttr({sharding}));
+  mapping.map(value, received.getValue());
+  depart(value);
+}
+
+/// Sends and keeps what later fragments need. What is sent lies in a slot: the
+/// stage goes on while it is under way.
+void FragmentWriter::depart(Value value) {
+  auto found = routes.departures.find({value, fragment});
+  if (found == routes.departures.end())
+    return;
+  const Departure &departure = found->second;
+  Value here = mapping.lookup(value);
+  if (!departure.state.empty())
+    builder.create<nn::SetOp>(value.getLoc(), departure.state, here, slot);
+  if (departure.channel.empty())
+    return;
+  if (!departure.state.empty())
+    here = builder.create<nn::GetOp>(value.getLoc(), value.getType(),
+                                     departure.state, slot);
+  builder.create<dist::SendOp>(value.getLoc(), here,
+                               builder.getStringAttr("pipe"),
+                               builder.getI64IntegerAttr(departure.delta),
+                               builder.getStringAttr(departure.channel));
+}
+
+/// The later part of a sum starts from where the whole sum starts.
+void FragmentWriter::takeOver(const PassedSum &sum, Operation *copy) {
+  unsigned number = sum.operand->getOperandNumber();
+  if (sum.start) {
+    copy->setOperand(number, mapping.lookup(sum.start));
+    return;
+  }
+  if (isa<nn::AddOp>(copy)) {
+    mapping.map(sum.operand->getOwner()->getResult(0),
+                copy->getOperand(1 - number));
+    copy->erase();
+    return;
+  }
+  for (auto &[init, result] : nn::initsOf(copy))
+    if (init.begin()->getOperandNumber() == number)
+      MutableOperandRange(init).clear();
+}
+
+/// The earlier part goes into its own state, as the whole sum does.
+void FragmentWriter::finish(const PassedSum &sum) {
+  IRMapping here = mapping;
+  here.map(sum.total, mapping.lookup(sum.operand->get()));
+  for (Operation *op : sum.chain)
+    builder.clone(*op, here);
+}

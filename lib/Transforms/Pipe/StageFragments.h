@@ -1,0 +1,55 @@
+//===- StageFragments.h - Writes the fragments of a stage -------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_LIB_TRANSFORMS_PIPE_STAGEFRAGMENTS_H
+#define HEDDLE_LIB_TRANSFORMS_PIPE_STAGEFRAGMENTS_H
+
+#include "Fragments.h"
+#include "mlir/IR/IRMapping.h"
+
+namespace heddle::pipe {
+
+/// Writes one fragment of a micro-batch at the builder's place: its own
+/// operations in their order, before each what it needs and does not make, and
+/// after each what others need of it.
+class FragmentWriter {
+public:
+  /// `mapping` knows the values of the whole body that are there already: the
+  /// step's inputs, the micro-batch. `slot` is null outside of training.
+  FragmentWriter(mlir::OpBuilder &builder, const Fragments &fragments,
+                 const Routes &routes, int64_t fragment,
+                 const mlir::IRMapping &mapping, mlir::Value slot)
+      : builder(builder), fragments(fragments), routes(routes),
+        fragment(fragment), mapping(mapping), slot(slot) {}
+
+  void write();
+  /// What a value of the whole body is here; null when it is not.
+  mlir::Value lookup(mlir::Value value) const {
+    return mapping.lookupOrNull(value);
+  }
+
+private:
+  void markNeeded(mlir::Value value);
+  void clone(mlir::Operation &op);
+  void arrive(mlir::Value value, const Arrival &arrival);
+  void depart(mlir::Value value);
+  void takeOver(const PassedSum &sum, mlir::Operation *clone);
+  void finish(const PassedSum &sum);
+
+  mlir::OpBuilder &builder;
+  const Fragments &fragments;
+  const Routes &routes;
+  int64_t fragment;
+  mlir::IRMapping mapping;
+  mlir::Value slot;
+  llvm::DenseSet<mlir::Operation *> needed; ///< Of those that are made anew.
+};
+
+} // namespace heddle::pipe
+
+#endif // HEDDLE_LIB_TRANSFORMS_PIPE_STAGEFRAGMENTS_H

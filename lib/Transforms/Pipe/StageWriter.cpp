@@ -1,0 +1,371 @@
+//===- StageWriter.cpp - Writes the model of one stage --------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "StageWriter.h"
+#include "StageFragments.h"
+#include "Update.h"
+#include "heddle/Transforms/Shard/Shardings.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+using namespace heddle;
+using namespace heddle::pipe;
+using dist::TensorShardingAttr;
+
+ArrayRef<PassedSum> ModelPlan::passedSums() const {
+  for (const StepPlan &step : steps)
+    if (step.trains)
+      return step.fragments->passedSums();
+  return {};
+}
+
+int64_t ModelPlan::rankOfPart(const PassedSum &sum, bool earlier) const {
+  Operation *op =
+      earlier ? sum.operand->get().getDefiningOp() : sum.operand->getOwner();
+  for (const StepPlan &step : steps)
+    if (int64_t fragment = step.trains ? step.fragments->of(op) : -1;
+        fragment >= 0)
+      return way.rankOf(fragment);
+  return -1;
+}
+
+//===----------------------------------------------------------------------===//
+// Fragments
+//===----------------------------------------------------------------------===//
+
+void StageWriter::writeFragments() {
+  nn::ModelOp whole = plan.model;
+  OpBuilder builder(whole);
+  stage = cast<nn::ModelOp>(builder.clone(*whole));
+  stage.setSymName((whole.getSymName() + ".stage" + Twine(rank)).str());
+  stage.setStage(rank);
+  for (Operation &op : llvm::make_early_inc_range(*stage.getBodyBlock())) {
+    auto mine = dyn_cast<StageOp>(op);
+    if (isa<nn::StepOp>(op) ||
+        (mine &&
+         static_cast<int64_t>(mine.getIndex()) % plan.way.ranks != rank))
+      op.erase();
+  }
+  for (const StepPlan &step : plan.steps) {
+    addSlots(step);
+    steps.push_back(writeStep(step));
+  }
+  stage.walk([&](dist::SendOp) { ++numSent; });
+  findParameters();
+}
+
+/// The states that hold what is saved or sent, for each micro-batch under way.
+void StageWriter::addSlots(const StepPlan &step) {
+  auto builder = OpBuilder::atBlockBegin(stage.getBodyBlock());
+  for (nn::StateOp state : stage.getOps<nn::StateOp>())
+    builder.setInsertionPointAfter(state);
+  for (auto &[key, departure] : step.routes->departures) {
+    auto &[value, fragment] = key;
+    if (departure.state.empty() || plan.way.rankOf(fragment) != rank)
+      continue;
+    auto type = cast<RankedTensorType>(value.getType());
+    SmallVector<int64_t> shape = {
+        slotsNeeded(plan.schedule[rank], plan.way.chunkOf(fragment))};
+    llvm::append_range(shape, type.getShape());
+    auto state = builder.create<nn::StateOp>(
+        value.getLoc(), departure.state, "saved",
+        RankedTensorType::get(shape, type.getElementType()));
+    ++numSaved;
+    TensorShardingAttr sharding = shard::shardingOf(value);
+    if (!sharding)
+      continue;
+    SmallVector<Attribute> dims = {builder.getArrayAttr({})};
+    llvm::append_range(dims, sharding.getDims());
+    state.setStorageAttr(TensorShardingAttr::get(builder.getContext(),
+                                                 builder.getArrayAttr(dims),
+                                                 sharding.getUnreduced()));
+  }
+}
+
+/// The order of the stage's fragments in one step.
+std::string StageWriter::lineOf(const StepPlan &step) const {
+  Line line;
+  if (step.trains) {
+    line = plan.schedule[rank];
+    llvm::erase_if(line, [](const Action &action) {
+      return action.kind == Action::Kind::Optimizer;
+    });
+  } else {
+    nn::MicroBatchesOp loop = step.loop;
+    int64_t count = loop.getCount();
+    for (int64_t batch = 0; batch < count; ++batch)
+      for (int64_t chunk = 0; chunk < plan.way.chunks; ++chunk)
+        line.push_back({Action::Kind::Forward, batch, chunk});
+  }
+  return printStage(line);
+}
+
+void StageWriter::writeLoop(OpBuilder &builder, const StepPlan &step,
+                            const IRMapping &mapping) {
+  SmallVector<int64_t> numbers, slots;
+  SmallVector<Attribute> kinds;
+  for (bool forward : {true, false})
+    for (int64_t chunk = 0; chunk < plan.way.chunks; ++chunk) {
+      if (!forward && !step.trains)
+        continue;
+      numbers.push_back(plan.way.fragmentOf(forward, rank, chunk));
+      kinds.push_back(builder.getStringAttr(plan.way.nameOf(numbers.back())));
+      slots.push_back(step.trains ? slotsNeeded(plan.schedule[rank], chunk)
+                                  : 1);
+    }
+  nn::MicroBatchesOp loop = step.loop;
+  Location loc = loop.getLoc();
+  auto fragments = builder.create<FragmentsOp>(
+      loc, lineOf(step), builder.getArrayAttr(kinds), slots, numbers.size());
+  OpBuilder::InsertionGuard guard(builder);
+  for (auto [number, region] : llvm::zip(numbers, fragments.getBodies())) {
+    Type index = builder.getIndexType();
+    Block *block = builder.createBlock(&region, {}, {index, index}, {loc, loc});
+    IRMapping inner = mapping;
+    inner.map(loop.getBody().getArgument(0), block->getArgument(0));
+    FragmentWriter(builder, *step.fragments, *step.routes, number, inner,
+                   step.trains ? block->getArgument(1) : Value())
+        .write();
+    builder.create<nn::ReturnOp>(loc, ValueRange());
+  }
+}
+
+/// Writes a step that runs once. Gives, for each of its results, what this
+/// stage returns, or null.
+SmallVector<Value> StageWriter::writeInline(OpBuilder &builder,
+                                            const StepPlan &step,
+                                            const IRMapping &mapping) {
+  auto returned = step.fragments->body.getTerminator()->getOperands();
+  SmallVector<Value> results(returned.size());
+  for (int64_t chunk = 0; chunk < plan.way.chunks; ++chunk) {
+    int64_t fragment = plan.way.fragmentOf(true, rank, chunk);
+    FragmentWriter writer(builder, *step.fragments, *step.routes, fragment,
+                          mapping, Value());
+    writer.write();
+    for (auto [value, result] : llvm::zip(returned, results))
+      if (Operation *definition = value.getDefiningOp();
+          definition && step.fragments->of(definition) == fragment)
+        result = writer.lookup(value);
+  }
+  return results;
+}
+
+nn::StepOp StageWriter::writeStep(const StepPlan &plan) {
+  auto builder = OpBuilder::atBlockEnd(stage.getBodyBlock());
+  nn::StepOp whole = plan.step;
+  auto step =
+      cast<nn::StepOp>(builder.cloneWithoutRegions(*whole.getOperation()));
+  SmallVector<Location> places(whole.getArguments().size(), whole.getLoc());
+  Block *block = builder.createBlock(&step.getBody(), {},
+                                     whole.getArgumentTypes(), places);
+  IRMapping mapping;
+  mapping.map(whole.getArguments(), block->getArguments());
+  if (plan.loop) {
+    writeLoop(builder, plan, mapping);
+    return step;
+  }
+  SmallVector<Value> returned;
+  SmallVector<unsigned> kept;
+  for (auto [number, result] :
+       llvm::enumerate(writeInline(builder, plan, mapping)))
+    if (result) {
+      returned.push_back(result);
+      kept.push_back(number);
+    }
+  builder.create<nn::ReturnOp>(step.getLoc(), returned);
+  dropPorts(step, kept);
+  return step;
+}
+
+//===----------------------------------------------------------------------===//
+// What a stage has
+//===----------------------------------------------------------------------===//
+
+/// The states that an operation names: one, or a bucket's members.
+static SmallVector<nn::StateOp> statesOf(nn::ModelOp model, Operation *op) {
+  StringRef name;
+  if (auto get = dyn_cast<nn::GetOp>(op))
+    name = get.getState();
+  if (auto set = dyn_cast<nn::SetOp>(op))
+    name = set.getState();
+  if (name.empty())
+    return {};
+  if (auto state = model.lookupSymbol<nn::StateOp>(name))
+    return {state};
+  SmallVector<nn::StateOp> states;
+  for (auto member : model.lookupSymbol<nn::BucketOp>(name)
+                         .getMembers()
+                         .getAsRange<FlatSymbolRefAttr>())
+    states.push_back(model.lookupSymbol<nn::StateOp>(member.getValue()));
+  return states;
+}
+
+/// Whether the state is a parameter, or belongs to one.
+static bool isOfParameter(nn::StateOp state) {
+  return state.getParameter() || state.getRole() == "parameter";
+}
+
+void StageWriter::findParameters() {
+  for (nn::StepOp step : steps)
+    step.walk([&](Operation *op) {
+      for (nn::StateOp state : statesOf(stage, op))
+        if (isOfParameter(state))
+          owned.insert(StringAttr::get(stage.getContext(), parameterOf(state)));
+    });
+}
+
+void StageWriter::prune() {
+  for (bool changed = true; changed;) {
+    changed = false;
+    llvm::StringSet<> called;
+    stage.walk([&](nn::CallOp call) { called.insert(call.getCallee()); });
+    for (auto function : llvm::make_early_inc_range(stage.getOps<nn::FuncOp>()))
+      if (!called.contains(function.getSymName())) {
+        function.erase();
+        changed = true;
+      }
+  }
+  DenseSet<Operation *> used;
+  for (nn::StepOp step : steps)
+    step.walk([&](Operation *op) {
+      for (nn::StateOp state : statesOf(stage, op))
+        used.insert(state);
+    });
+  for (auto state : llvm::make_early_inc_range(stage.getOps<nn::StateOp>())) {
+    auto name = StringAttr::get(stage.getContext(), parameterOf(state));
+    bool kept =
+        isOfParameter(state) ? owned.contains(name) : used.contains(state);
+    if (!kept)
+      state.erase();
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Before and after the fragments
+//===----------------------------------------------------------------------===//
+
+void StageWriter::finish() {
+  auto isCopy = [&](StringRef parameter) {
+    return llvm::any_of(plan.passedSums(), [&](const PassedSum &sum) {
+      int64_t last =
+          std::max(plan.rankOfPart(sum, true), plan.rankOfPart(sum, false));
+      return sum.parameter == parameter && last == rank;
+    });
+  };
+  auto has = [&](StringRef parameter) {
+    return owned.contains(StringAttr::get(stage.getContext(), parameter));
+  };
+  StageBuckets buckets = cutBuckets(stage, has, isCopy, plan.replicas);
+  for (auto state : stage.getOps<nn::StateOp>())
+    if (state.getRole() == "accumulator") {
+      SmallVector<Attribute> dims(state.getTensorType().getRank(),
+                                  ArrayAttr::get(stage.getContext(), {}));
+      ArrayAttr none = ArrayAttr::get(stage.getContext(), {});
+      TensorShardingAttr storage = state.getStorageAttr();
+      if (!storage)
+        storage = TensorShardingAttr::get(
+            stage.getContext(), ArrayAttr::get(stage.getContext(), dims), none);
+      state.setStorageAttr(sumOverStages(storage));
+    }
+  for (auto [step, whole] : llvm::zip(steps, plan.steps))
+    if (whole.loop)
+      writeUpdate(whole, step, buckets);
+  prune();
+}
+
+void StageWriter::writeUpdate(const StepPlan &whole, nn::StepOp step,
+                              const StageBuckets &buckets) {
+  Block &from = whole.loop->getParentRegion()->front();
+  Block &to = step.getBody().front();
+  IRMapping mapping;
+  mapping.map(from.getArguments(), to.getArguments());
+  OpBuilder builder(&to.front());
+  UpdateWriter update(builder, buckets, mapping);
+  for (Operation &op : from) {
+    if (&op != whole.loop) {
+      update.write(op);
+      continue;
+    }
+    builder.setInsertionPointToEnd(&to);
+    if (!whole.trains)
+      continue;
+    for (const PassedSum &sum : plan.passedSums()) {
+      int64_t ends[] = {plan.rankOfPart(sum, true),
+                        plan.rankOfPart(sum, false)};
+      llvm::sort(ends);
+      if (ends[0] == rank)
+        exchangeSum(builder, stage, sum, true, ends[1] - rank);
+      if (ends[1] == rank)
+        exchangeSum(builder, stage, sum, false, ends[0] - rank);
+    }
+  }
+  sumResults(step);
+  SmallVector<unsigned> all;
+  for (unsigned number = 0; number < step.getResultTypes().size(); ++number)
+    all.push_back(number);
+  dropPorts(step, all);
+}
+
+/// What is returned of an accumulator is summed over the stages: one of them
+/// has added to it.
+void StageWriter::sumResults(nn::StepOp step) {
+  Operation *terminator = step.getBody().front().getTerminator();
+  for (OpOperand &operand : terminator->getOpOperands()) {
+    auto reshard = operand.get().getDefiningOp<dist::ReshardOp>();
+    auto get = reshard ? reshard.getInput().getDefiningOp<nn::GetOp>()
+                       : operand.get().getDefiningOp<nn::GetOp>();
+    auto state =
+        get ? stage.lookupSymbol<nn::StateOp>(get.getState()) : nn::StateOp();
+    if (!state || state.getRole() != "accumulator")
+      continue;
+    TensorShardingAttr storage = *state.getStorage();
+    if (reshard) {
+      reshard.setFromAttr(storage);
+      continue;
+    }
+    OpBuilder builder(terminator);
+    auto whole = TensorShardingAttr::get(
+        builder.getContext(), storage.getDims(), builder.getArrayAttr({}));
+    operand.set(builder.create<dist::ReshardOp>(
+        terminator->getLoc(), get.getValue().getType(), get.getValue(), storage,
+        whole, builder.getStringAttr("nn.return"), TypeAttr(),
+        DenseI64ArrayAttr()));
+  }
+}
+
+/// The entries of `list` with those numbers.
+static ArrayAttr pick(ArrayAttr list, ArrayRef<unsigned> numbers) {
+  SmallVector<Attribute> picked;
+  for (unsigned number : numbers)
+    picked.push_back(list[number]);
+  return ArrayAttr::get(list.getContext(), picked);
+}
+
+/// Drops the inputs that the stage does not use, and the results that it does
+/// not have.
+void StageWriter::dropPorts(nn::StepOp step, ArrayRef<unsigned> results) {
+  Block &block = step.getBody().front();
+  SmallVector<unsigned> inputs;
+  BitVector unused(block.getNumArguments());
+  for (BlockArgument argument : block.getArguments()) {
+    if (argument.use_empty())
+      unused.set(argument.getArgNumber());
+    else
+      inputs.push_back(argument.getArgNumber());
+  }
+  block.eraseArguments(unused);
+  step.setArgNamesAttr(pick(step.getArgNames(), inputs));
+  step.setResultNamesAttr(pick(step.getResultNames(), results));
+  if (auto shardings = step.getArgShardings())
+    step.setArgShardingsAttr(pick(*shardings, inputs));
+  if (auto shardings = step.getResultShardings())
+    step.setResultShardingsAttr(pick(*shardings, results));
+  step.setFunctionType(
+      FunctionType::get(step.getContext(), block.getArgumentTypes(),
+                        block.getTerminator()->getOperandTypes()));
+}

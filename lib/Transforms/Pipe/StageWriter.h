@@ -1,0 +1,87 @@
+//===- StageWriter.h - Writes the model of one stage ------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_LIB_TRANSFORMS_PIPE_STAGEWRITER_H
+#define HEDDLE_LIB_TRANSFORMS_PIPE_STAGEWRITER_H
+
+#include "Fragments.h"
+#include "dialects/Pipe/PipeDialect.h"
+#include "dialects/Pipe/Schedule.h"
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SetVector.h"
+#include <deque>
+#include <memory>
+
+namespace heddle::pipe {
+
+struct StageBucket;
+
+/// How one step of the whole model is cut.
+struct StepPlan {
+  nn::StepOp step;
+  nn::MicroBatchesOp loop; ///< Null: the step runs once through all stages.
+  bool trains = false;
+  std::unique_ptr<Fragments> fragments;
+  std::unique_ptr<Routes> routes;
+};
+
+/// How the whole model is cut.
+struct ModelPlan {
+  nn::ModelOp model;
+  Way way;
+  Schedule schedule;
+  int64_t replicas = 1; ///< Ranks along `data` and `seq`.
+  llvm::DenseMap<mlir::Attribute, int64_t> stages; ///< Of each path.
+  std::deque<StepPlan> steps;
+
+  /// The two gradients' parts that stages exchange.
+  llvm::ArrayRef<PassedSum> passedSums() const;
+  int64_t rankOfPart(const PassedSum &sum, bool earlier) const;
+};
+
+/// The model of one rank along `pipe`.
+class StageWriter {
+public:
+  StageWriter(const ModelPlan &plan, int64_t rank) : plan(plan), rank(rank) {}
+
+  /// Copies the model, with the fragments of this stage as its steps.
+  void writeFragments();
+  /// The parameters that the fragments read.
+  const llvm::SetVector<mlir::StringAttr> &parameters() const { return owned; }
+  /// Writes what steps do before and after their fragments, and drops what this
+  /// stage does not need.
+  void finish();
+
+  unsigned numSent = 0, numSaved = 0;
+
+private:
+  void addSlots(const StepPlan &step);
+  nn::StepOp writeStep(const StepPlan &step);
+  void writeLoop(mlir::OpBuilder &builder, const StepPlan &step,
+                 const mlir::IRMapping &mapping);
+  llvm::SmallVector<mlir::Value> writeInline(mlir::OpBuilder &builder,
+                                             const StepPlan &step,
+                                             const mlir::IRMapping &mapping);
+  std::string lineOf(const StepPlan &step) const;
+  void findParameters();
+  void writeUpdate(const StepPlan &plan, nn::StepOp step,
+                   const llvm::StringMap<StageBucket> &buckets);
+  void sumResults(nn::StepOp step);
+  void dropPorts(nn::StepOp step, llvm::ArrayRef<unsigned> results);
+  void prune();
+
+  const ModelPlan &plan;
+  int64_t rank;
+  nn::ModelOp stage;
+  llvm::SmallVector<nn::StepOp> steps; ///< As those of the plan.
+  llvm::SetVector<mlir::StringAttr> owned;
+};
+
+} // namespace heddle::pipe
+
+#endif // HEDDLE_LIB_TRANSFORMS_PIPE_STAGEWRITER_H

@@ -1,0 +1,308 @@
+//===- Update.cpp - The part of a step outside of its fragments -----------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Update.h"
+
+using namespace mlir;
+using namespace heddle;
+using namespace heddle::pipe;
+using dist::TensorShardingAttr;
+
+//===----------------------------------------------------------------------===//
+// Buckets
+//===----------------------------------------------------------------------===//
+
+StringRef heddle::pipe::parameterOf(nn::StateOp state) {
+  return state.getParameter() ? *state.getParameter() : state.getSymName();
+}
+
+/// Gives a bucket those members, and the size that follows.
+static void setMembers(nn::BucketOp bucket, ArrayRef<Attribute> members,
+                       nn::ModelOp model, int64_t replicas) {
+  int64_t elements = 0;
+  for (Attribute member : members)
+    elements +=
+        nn::paddedElements(model
+                               .lookupSymbol<nn::StateOp>(
+                                   cast<FlatSymbolRefAttr>(member).getValue())
+                               .getTensorType()
+                               .getNumElements());
+  if (bucket.getStorage()) {
+    int64_t step = nn::paddedElements(1) * replicas;
+    elements = (elements + step - 1) / step * step;
+  }
+  auto type = cast<RankedTensorType>(bucket.getType());
+  bucket.setType(RankedTensorType::get({elements}, type.getElementType()));
+  bucket.setMembersAttr(ArrayAttr::get(bucket.getContext(), members));
+}
+
+StageBuckets heddle::pipe::cutBuckets(nn::ModelOp model,
+                                      function_ref<bool(StringRef)> has,
+                                      function_ref<bool(StringRef)> isCopy,
+                                      int64_t replicas) {
+  StageBuckets buckets;
+  for (auto bucket : llvm::make_early_inc_range(model.getOps<nn::BucketOp>())) {
+    SmallVector<Attribute> own, copies;
+    for (auto member : bucket.getMembers().getAsRange<FlatSymbolRefAttr>()) {
+      auto state = model.lookupSymbol<nn::StateOp>(member.getValue());
+      StringRef parameter = parameterOf(state);
+      if (has(parameter))
+        (isCopy(parameter) ? copies : own).push_back(member);
+    }
+    StageBucket &mine = buckets[bucket.getSymName()];
+    if (!own.empty())
+      mine.own = bucket;
+    if (!copies.empty())
+      mine.copies = own.empty() ? bucket : bucket.clone();
+    if (mine.own && mine.copies) {
+      mine.copies.setSymName((bucket.getSymName() + ".tied").str());
+      bucket->getBlock()->getOperations().insertAfter(
+          bucket->getIterator(), mine.copies.getOperation());
+    }
+    if (mine.own)
+      setMembers(mine.own, own, model, replicas);
+    if (mine.copies)
+      setMembers(mine.copies, copies, model, replicas);
+    if (!mine.own && !mine.copies)
+      bucket.erase();
+  }
+  return buckets;
+}
+
+//===----------------------------------------------------------------------===//
+// Shardings
+//===----------------------------------------------------------------------===//
+
+static TensorShardingAttr makeSharding(MLIRContext *context, int64_t rank,
+                                       ArrayRef<Attribute> unreduced) {
+  SmallVector<Attribute> dims(rank, ArrayAttr::get(context, {}));
+  return TensorShardingAttr::get(context, ArrayAttr::get(context, dims),
+                                 ArrayAttr::get(context, unreduced));
+}
+
+TensorShardingAttr heddle::pipe::sumOverStages(TensorShardingAttr sharding) {
+  MLIRContext *context = sharding.getContext();
+  SmallVector<Attribute> axes = {StringAttr::get(context, "pipe")};
+  llvm::append_range(axes, sharding.getUnreduced());
+  return TensorShardingAttr::get(context, sharding.getDims(),
+                                 ArrayAttr::get(context, axes));
+}
+
+//===----------------------------------------------------------------------===//
+// Flat values
+//===----------------------------------------------------------------------===//
+
+/// The bucket that an operation reads, writes, or fills; null when none.
+const StageBucket *UpdateWriter::bucketOf(Operation &op) const {
+  StringRef name;
+  if (auto get = dyn_cast<nn::GetOp>(op))
+    name = get.getState();
+  if (auto set = dyn_cast<nn::SetOp>(op))
+    name = set.getState();
+  if (isa<nn::FillOp>(op) && op.hasOneUse())
+    if (auto set = dyn_cast<nn::SetOp>(*op.getUsers().begin()))
+      name = set.getState();
+  auto found = buckets.find(name);
+  return found == buckets.end() ? nullptr : &found->second;
+}
+
+void UpdateWriter::write(Operation &op) {
+  if (auto norm = dyn_cast<nn::GlobalNormOp>(op))
+    return writeNorm(norm);
+  if (auto pack = dyn_cast<nn::PackOp>(op))
+    return writePack(pack);
+  const StageBucket *bucket = bucketOf(op);
+  bool isFlat = bucket || llvm::any_of(op.getOperands(), [&](Value operand) {
+                  return flats.contains(operand);
+                });
+  if (isFlat)
+    return writeFlat(op, bucket);
+  // The norm is summed over the stages instead.
+  bool ofNorm = isa<dist::ReshardOp>(op) &&
+                isa_and_nonnull<nn::PackOp>(op.getOperand(0).getDefiningOp());
+  if (!ofNorm)
+    builder.clone(op, mapping);
+}
+
+/// Whether the result is as long as the bucket that an operation works on.
+static bool isAsLong(Value result, Type flat) {
+  auto type = dyn_cast<RankedTensorType>(result.getType());
+  return type && type.getShape() == cast<RankedTensorType>(flat).getShape();
+}
+
+void UpdateWriter::writeFlat(Operation &op, const StageBucket *bucket) {
+  // Nothing, where the stage has no part of the bucket.
+  for (Value result : op.getResults())
+    flats[result] = {};
+  for (int number : {0, 1}) {
+    bool squares = isa<nn::SquareSumsOp>(op);
+    if ((bucket && !(*bucket)[number]) || (squares && number == 1))
+      continue;
+    IRMapping here = mapping;
+    Type before, now; // Of the flat value.
+    bool missing = false;
+    for (Value operand : op.getOperands())
+      if (auto flat = flats.find(operand); flat != flats.end()) {
+        Value mine = flat->second[number];
+        missing |= !mine;
+        if (!mine)
+          continue;
+        here.map(operand, mine);
+        before = operand.getType();
+        now = mine.getType();
+      }
+    if (missing)
+      continue;
+    Operation *copy = builder.clone(op, here);
+    if (auto set = dyn_cast<nn::SetOp>(copy))
+      set.setState((*bucket)[number].getSymName());
+    if (auto get = dyn_cast<nn::GetOp>(copy))
+      get.setState((*bucket)[number].getSymName());
+    if (bucket && op.getNumResults() == 1) {
+      before = op.getResult(0).getType();
+      now = (*bucket)[number].getType();
+    }
+    for (auto [old, result] : llvm::zip(op.getResults(), copy->getResults())) {
+      auto type = cast<RankedTensorType>(result.getType());
+      int64_t elements = cast<RankedTensorType>(now).getNumElements();
+      int64_t size = nn::SquareSumsOp::blockSize;
+      if (squares)
+        elements = (elements + size - 1) / size;
+      if (squares || isAsLong(old, before))
+        result.setType(
+            RankedTensorType::get({elements}, type.getElementType()));
+      if (squares)
+        mapping.map(old, result);
+      else
+        flats[old][number] = result;
+    }
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// The norm
+//===----------------------------------------------------------------------===//
+
+Value UpdateWriter::pack(Location loc, ArrayRef<Value> sums) {
+  if (sums.empty())
+    return {};
+  int64_t elements = 0;
+  for (Value sum : sums)
+    elements += nn::paddedElements(
+        cast<RankedTensorType>(sum.getType()).getNumElements());
+  return builder.create<nn::PackOp>(
+      loc, RankedTensorType::get({elements}, builder.getF32Type()), sums);
+}
+
+/// The packed sums of squares that this stage makes.
+void UpdateWriter::writePack(nn::PackOp whole) {
+  SmallVector<Value> sums;
+  for (Value sum : whole.getMembers())
+    if (Value mine = mapping.lookupOrNull(sum))
+      sums.push_back(mine);
+  if (Value packed = pack(whole.getLoc(), sums))
+    mapping.map(whole.getFlat(), packed);
+}
+
+/// The sum over all stages, and over the axes of `unreduced`. A stage without
+/// any takes part with zero.
+Value UpdateWriter::total(Location loc, Value packed, ArrayAttr unreduced) {
+  MLIRContext *context = builder.getContext();
+  auto whole = makeSharding(context, 0, {});
+  auto partial = sumOverStages(makeSharding(context, 0, unreduced.getValue()));
+  auto type = RankedTensorType::get({}, builder.getF32Type());
+  ArrayAttr shardings = builder.getArrayAttr({partial});
+  Value sum =
+      packed ? builder
+                   .create<nn::SumOp>(loc, type, packed, Value(),
+                                      builder.getF64FloatAttr(1), shardings)
+                   .getOutput()
+             : builder
+                   .create<nn::FillOp>(loc, type, builder.getF64FloatAttr(0),
+                                       shardings)
+                   .getOutput();
+  return builder.create<dist::ReshardOp>(
+      loc, type, sum, partial, whole, builder.getStringAttr("nn.global_norm"),
+      TypeAttr(), DenseI64ArrayAttr());
+}
+
+void UpdateWriter::writeNorm(nn::GlobalNormOp norm) {
+  Location loc = norm.getLoc();
+  SmallVector<Value> parts;
+  SmallVector<Value> squares;
+  ArrayAttr shardings =
+      builder.getArrayAttr({makeSharding(builder.getContext(), 0, {})});
+  for (Value input : norm.getInputs()) {
+    if (norm.getSummed()) {
+      ArrayAttr unreduced = builder.getArrayAttr({});
+      if (auto reshard = input.getDefiningOp<dist::ReshardOp>()) {
+        input = reshard.getInput();
+        unreduced = reshard.getFrom().getUnreduced();
+      }
+      parts.push_back(total(loc, mapping.lookupOrNull(input), unreduced));
+      continue;
+    }
+    Value flat = flats.lookup(input)[0];
+    if (!flat)
+      continue;
+    int64_t size = nn::SquareSumsOp::blockSize;
+    int64_t elements = cast<RankedTensorType>(flat.getType()).getNumElements();
+    auto type = RankedTensorType::get({(elements + size - 1) / size},
+                                      builder.getF32Type());
+    squares.push_back(builder.create<nn::SquareSumsOp>(
+        loc, type, flat,
+        builder.getArrayAttr({makeSharding(builder.getContext(), 1, {})})));
+  }
+  if (!norm.getSummed())
+    parts.push_back(total(loc, pack(loc, squares), builder.getArrayAttr({})));
+  auto whole = builder.create<nn::GlobalNormOp>(
+      loc, norm.getOutput().getType(), parts, /*summed=*/true, shardings);
+  mapping.map(norm.getOutput(), whole.getOutput());
+}
+
+//===----------------------------------------------------------------------===//
+// Gradients of two stages
+//===----------------------------------------------------------------------===//
+
+void heddle::pipe::exchangeSum(OpBuilder &builder, nn::ModelOp stage,
+                               const PassedSum &sum, bool lower,
+                               int64_t delta) {
+  Operation *state = SymbolTable::lookupSymbolIn(stage, sum.state);
+  auto type =
+      cast<RankedTensorType>(state->getAttrOfType<TypeAttr>("type").getValue());
+  auto storage = state->getAttrOfType<TensorShardingAttr>("storage");
+  if (!storage)
+    storage = makeSharding(builder.getContext(), type.getRank(), {});
+  Location loc = sum.total.getLoc();
+  StringAttr axis = builder.getStringAttr("pipe");
+  StringAttr channel = builder.getStringAttr(sum.state.getValue());
+  ArrayAttr shardings = builder.getArrayAttr({storage});
+  Value own = builder.create<nn::GetOp>(loc, type, sum.state.getValue());
+  Value other;
+  auto send = [&] {
+    builder.create<dist::SendOp>(loc, own, axis,
+                                 builder.getI64IntegerAttr(delta), channel);
+  };
+  auto receive = [&] {
+    auto received = builder.create<dist::RecvOp>(
+        loc, type, axis, builder.getI64IntegerAttr(delta), channel);
+    received->setAttr("shardings", shardings);
+    other = received;
+  };
+  // Each waits until its part is sent: one of the two listens first.
+  if (lower) {
+    send();
+    receive();
+  } else {
+    receive();
+    send();
+  }
+  Value total = builder.create<nn::AddOp>(loc, type, lower ? own : other,
+                                          lower ? other : own, shardings);
+  builder.create<nn::SetOp>(loc, sum.state.getValue(), total);
+}

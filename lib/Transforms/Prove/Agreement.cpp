@@ -1,0 +1,330 @@
+//===- Agreement.cpp - Ranks talk about the same things -------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Simulation.h"
+#include "heddle/runtime/core/Traffic.h"
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+using namespace heddle;
+using namespace heddle::prove;
+
+Party::Party(const plan::Mesh &mesh, const std::vector<Trace> &traces)
+    : mesh(mesh), people(mesh), traces(traces) {
+  byStage = static_cast<int64_t>(traces.size()) != mesh.ranks();
+  if (byStage)
+    people = {mesh.pipe, 1, 1, 1};
+  for (const Trace &trace : traces) {
+    auto &bodies = events.emplace_back();
+    for (const Body &body : trace.bodies) {
+      auto &list = bodies.emplace_back();
+      for (const Event &event : body)
+        if (event.isCommunication())
+          list.push_back(&event);
+    }
+  }
+}
+
+std::string Party::name(size_t who) const {
+  return (byStage ? "stage " : "rank ") + std::to_string(who);
+}
+
+void Party::forEach(
+    size_t who,
+    const std::function<void(const Event &, const Run &)> &act) const {
+  const Trace &trace = traces[who];
+  for (const Run &run : trace.runs)
+    for (const Event *event : events[who][run.body])
+      act(*event, run);
+}
+
+/// The axes that have more than one participant, the most major first.
+static std::vector<std::string> axesOf(const plan::Mesh &people,
+                                       const Collective &collective) {
+  std::vector<std::string> axes;
+  const auto &wanted = collective.what.axes;
+  for (const char *axis : {"pipe", "data", "seq", "tensor"})
+    if (people.size(axis) > 1 &&
+        std::find(wanted.begin(), wanted.end(), axis) != wanted.end())
+      axes.push_back(axis);
+  return axes;
+}
+
+void Party::findGroups() {
+  std::map<std::vector<int64_t>, int64_t> known;
+  groupOf.resize(traces.size());
+  for (size_t who = 0; who < traces.size(); ++who)
+    for (const Collective &collective : traces[who].collectives) {
+      std::vector<int64_t> ranks =
+          people.group(who, axesOf(people, collective));
+      int64_t number = -1;
+      if (ranks.size() > 1) {
+        auto [entry, isNew] = known.try_emplace(ranks, groups.size());
+        if (isNew)
+          groups.push_back(ranks);
+        number = entry->second;
+      }
+      groupOf[who].push_back(number);
+    }
+}
+
+void Party::findChannels() {
+  using Key = std::tuple<size_t, size_t, std::string, std::string>;
+  std::map<Key, int64_t> known;
+  channelOf.resize(traces.size());
+  for (size_t who = 0; who < traces.size(); ++who) {
+    channelOf[who].assign(traces[who].messages.size(), -1);
+    forEach(who, [&](const Event &event, const Run &) {
+      bool sends = event.kind == Event::Kind::Send;
+      if ((!sends && event.kind != Event::Kind::Receive) ||
+          channelOf[who][event.number] >= 0)
+        return;
+      const plan::Channel &channel = traces[who].messages[event.number].channel;
+      int64_t extent = mesh.size(channel.axis);
+      int64_t delta = (channel.delta % extent + extent) % extent;
+      int64_t here = people.coordinate(who, {channel.axis});
+      size_t peer = people.member(who, {channel.axis}, here + delta);
+      // Between ranks of one stage that one trace stands for.
+      std::string within;
+      if (people.size(channel.axis) != extent)
+        within = channel.axis +
+                 std::to_string(sends ? delta : (extent - delta) % extent);
+      Key key{sends ? who : peer, sends ? peer : who, channel.name, within};
+      auto [entry, isNew] = known.try_emplace(key, channels.size());
+      if (isNew)
+        channels.push_back({std::get<0>(key), std::get<1>(key), channel.name});
+      channelOf[who][event.number] = entry->second;
+    });
+  }
+}
+
+namespace {
+
+/// One participant's part in a collective or a message.
+struct Part {
+  const Event *event;
+  const Run *run;
+};
+
+class Agreement {
+public:
+  explicit Agreement(Party &party) : party(party) {}
+
+  std::optional<Fault> check() {
+    for (size_t who = 0; who < party.traces.size(); ++who)
+      for (const Body &body : party.traces[who].bodies)
+        for (const Event &event : body)
+          if (event.kind == Event::Kind::Start && !checkShape(who, event))
+            return fault;
+    if (!checkCollectives() || !checkMessages())
+      return fault;
+    return std::nullopt;
+  }
+
+private:
+  const Collective &collectiveOf(size_t who, const Event &event) {
+    return party.traces[who].collectives[event.number];
+  }
+  const Message &messageOf(size_t who, const Event &event) {
+    return party.traces[who].messages[event.number];
+  }
+  std::string describe(size_t who, const Part &part) {
+    return party.traces[who].describe(*part.event, *part.run);
+  }
+
+  bool refuse(Fault::Kind kind, const std::string &text,
+              std::vector<Fault::Place> places) {
+    fault = Fault{kind, text, std::move(places)};
+    return false;
+  }
+
+  /// Whether the buffers fit the number of ranks.
+  bool checkShape(size_t who, const Event &event) {
+    const Collective &collective = collectiveOf(who, event);
+    const plan::Collective &what = collective.what;
+    std::set<std::string> axes(what.axes.begin(), what.axes.end());
+    std::string over;
+    bool known = axes.size() == what.axes.size();
+    for (const std::string &axis : what.axes) {
+      known &=
+          axis == "pipe" || axis == "data" || axis == "seq" || axis == "tensor";
+      over += (over.empty() ? "" : ", ") + axis;
+    }
+    int64_t ranks = party.mesh.groupSize(what.axes);
+    int64_t target = collective.targetBytes, source = collective.sourceBytes;
+    bool fits = target == source;
+    if (what.kind == plan::Collective::Kind::AllGather)
+      fits = target == source * ranks;
+    if (what.kind == plan::Collective::Kind::ReduceScatter)
+      fits = source == target * ranks;
+    if (what.kind == plan::Collective::Kind::AllToAll)
+      fits &= target % ranks == 0;
+    std::vector<Fault::Place> here = {{who, event.origin}};
+    if (!known || !fits)
+      return refuse(Fault::Kind::Collectives,
+                    "makes " + std::to_string(target) + " bytes of " +
+                        std::to_string(source) + " over " +
+                        std::to_string(ranks) + " ranks along [" + over + "]",
+                    here);
+    int64_t needed =
+        plan::stagingBytes(rt::shapeOf(what, ranks, target, source));
+    return collective.stagingBytes >= needed ||
+           refuse(Fault::Kind::Collectives,
+                  "has " + std::to_string(collective.stagingBytes) +
+                      " bytes of staging memory, and needs " +
+                      std::to_string(needed),
+                  here);
+  }
+
+  bool alike(size_t who, const Part &a, size_t other, const Part &b) {
+    const Collective &x = collectiveOf(who, *a.event);
+    const Collective &y = collectiveOf(other, *b.event);
+    const Trace &mine = party.traces[who], &theirs = party.traces[other];
+    // Ranks of a stage run the same commands: on the same buffers, too.
+    bool sameStage = mine.stage == theirs.stage;
+    return x.what.kind == y.what.kind && x.what.axes == y.what.axes &&
+           x.what.type == y.what.type && x.what.wire == y.what.wire &&
+           x.what.outer == y.what.outer &&
+           x.what.splitOuter == y.what.splitOuter &&
+           x.what.segments == y.what.segments &&
+           x.targetBytes == y.targetBytes && x.sourceBytes == y.sourceBytes &&
+           x.reason == y.reason &&
+           mine.iterationOf(*a.event, *a.run) ==
+               theirs.iterationOf(*b.event, *b.run) &&
+           (!sameStage || (x.targetBuffer == y.targetBuffer &&
+                           x.targetBegin == y.targetBegin));
+  }
+
+  bool checkCollectives() {
+    // For each group and member, what it starts on the group, in order.
+    std::vector<std::map<size_t, std::vector<Part>>> started(
+        party.groups.size());
+    for (size_t who = 0; who < party.traces.size(); ++who)
+      party.forEach(who, [&](const Event &event, const Run &run) {
+        if (event.kind != Event::Kind::Start)
+          return;
+        int64_t group = party.groupOf[who][event.number];
+        if (group >= 0)
+          started[group][who].push_back({&event, &run});
+      });
+    for (size_t group = 0; group < party.groups.size(); ++group)
+      for (int64_t member : party.groups[group])
+        if (!compare(party.groups[group].front(), member, started[group]))
+          return false;
+    return true;
+  }
+
+  bool compare(size_t first, size_t other,
+               std::map<size_t, std::vector<Part>> &started) {
+    const std::vector<Part> &mine = started[first], &theirs = started[other];
+    for (size_t i = 0; i < std::max(mine.size(), theirs.size()); ++i) {
+      std::string number = "collective " + std::to_string(i) + " of a group: ";
+      if (i >= mine.size() || i >= theirs.size()) {
+        size_t more = i < mine.size() ? first : other;
+        size_t fewer = i < mine.size() ? other : first;
+        const Part &part = (i < mine.size() ? mine : theirs)[i];
+        return refuse(Fault::Kind::Collectives,
+                      number + party.name(more) + " starts " +
+                          describe(more, part) + ", " + party.name(fewer) +
+                          " none",
+                      {{more, part.event->origin}});
+      }
+      if (!alike(first, mine[i], other, theirs[i]))
+        return refuse(
+            Fault::Kind::Collectives,
+            number + party.name(first) + " starts " + describe(first, mine[i]) +
+                ", " + party.name(other) + " " + describe(other, theirs[i]) +
+                ", in another shape or for something else",
+            {{first, mine[i].event->origin}, {other, theirs[i].event->origin}});
+    }
+    return true;
+  }
+
+  bool checkMessages() {
+    struct Traffic {
+      std::vector<Part> sent, received;
+    };
+    std::vector<Traffic> traffic(party.channels.size());
+    std::map<std::pair<size_t, std::string>, int64_t> sending;
+    bool fine = true;
+    for (size_t who = 0; who < party.traces.size(); ++who)
+      party.forEach(who, [&](const Event &event, const Run &run) {
+        bool sends = event.kind == Event::Kind::Send;
+        if (!fine || (!sends && event.kind != Event::Kind::Receive))
+          return;
+        int64_t channel = party.channelOf[who][event.number];
+        (sends ? traffic[channel].sent : traffic[channel].received)
+            .push_back({&event, &run});
+        const std::string &name = party.channels[channel].name;
+        if (sends &&
+            sending.try_emplace({who, name}, channel).first->second != channel)
+          fine = refuse(Fault::Kind::Messages,
+                        party.name(who) + " sends on channel \"" + name +
+                            "\" to two ranks: a flush would be of one alone",
+                        {{who, event.origin}});
+      });
+    for (size_t channel = 0; fine && channel < traffic.size(); ++channel)
+      fine = compare(party.channels[channel], traffic[channel].sent,
+                     traffic[channel].received);
+    return fine;
+  }
+
+  bool compare(const Party::Channel &channel, const std::vector<Part> &sent,
+               const std::vector<Part> &received) {
+    std::string between = " on channel \"" + channel.name + "\" from " +
+                          party.name(channel.from) + " to " +
+                          party.name(channel.to);
+    for (size_t i = 0; i < std::max(sent.size(), received.size()); ++i) {
+      std::string number = "message " + std::to_string(i) + between;
+      if (i >= received.size())
+        return refuse(
+            Fault::Kind::Messages,
+            number + " is not received: " + describe(channel.from, sent[i]),
+            {{channel.from, sent[i].event->origin}});
+      if (i >= sent.size())
+        return refuse(Fault::Kind::Messages,
+                      number +
+                          " is not sent: " + describe(channel.to, received[i]),
+                      {{channel.to, received[i].event->origin}});
+      const Message &in = messageOf(channel.from, *sent[i].event);
+      const Message &out = messageOf(channel.to, *received[i].event);
+      bool same = party.traces[channel.from].iterationOf(*sent[i].event,
+                                                         *sent[i].run) ==
+                  party.traces[channel.to].iterationOf(*received[i].event,
+                                                       *received[i].run);
+      if (!same || in.bytes != out.bytes || in.type != out.type)
+        return refuse(Fault::Kind::Messages,
+                      number + " is " + std::to_string(in.bytes) +
+                          " bytes of " + plan::dtypeName(in.type) + " at " +
+                          describe(channel.from, sent[i]) + ", and " +
+                          std::to_string(out.bytes) + " bytes of " +
+                          plan::dtypeName(out.type) + " at " +
+                          describe(channel.to, received[i]),
+                      {{channel.from, sent[i].event->origin},
+                       {channel.to, received[i].event->origin}});
+    }
+    return true;
+  }
+
+  Party &party;
+  std::optional<Fault> fault;
+};
+
+} // namespace
+
+std::optional<Fault>
+heddle::prove::checkAgreement(const plan::Mesh &mesh,
+                              const std::vector<Trace> &traces) {
+  Party party(mesh, traces);
+  party.findGroups();
+  party.findChannels();
+  if (std::optional<Fault> fault = Agreement(party).check())
+    return fault;
+  return simulate(party);
+}

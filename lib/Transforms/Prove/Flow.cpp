@@ -1,0 +1,220 @@
+//===- Flow.cpp - Nothing is read before it is written --------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Transforms/Prove/Traces.h"
+#include <map>
+
+using namespace heddle;
+using namespace heddle::prove;
+
+namespace {
+
+/// Who wrote each byte last; 0: nobody, or somebody who cannot be said.
+class Owners {
+public:
+  Owners() { owners[INT64_MIN] = 0; }
+
+  void write(Range range, int64_t owner) {
+    if (range.begin >= range.end)
+      return;
+    auto [first, last] = cut(range);
+    owners.erase(first, last);
+    owners[range.begin] = owner;
+  }
+
+  /// What `owner` wrote there is lost.
+  void release(Range range, int64_t owner) {
+    if (range.begin >= range.end)
+      return;
+    auto [first, last] = cut(range);
+    for (; first != last; ++first)
+      if (first->second == owner)
+        first->second = 0;
+  }
+
+  bool owns(Range range, int64_t owner) const {
+    auto piece = std::prev(owners.upper_bound(range.begin));
+    for (; piece != owners.end() && piece->first < range.end; ++piece)
+      if (piece->second != owner && range.begin < range.end)
+        return false;
+    return true;
+  }
+
+  /// As few pieces as say the same, so that equal states compare equal.
+  void normalize() {
+    for (auto piece = std::next(owners.begin()); piece != owners.end();)
+      piece = piece->second == std::prev(piece)->second ? owners.erase(piece)
+                                                        : std::next(piece);
+  }
+
+  bool operator<(const Owners &other) const { return owners < other.owners; }
+
+private:
+  using Pieces = std::map<int64_t, int64_t>; ///< Start of a piece: its owner.
+
+  /// The pieces that make up the range.
+  std::pair<Pieces::iterator, Pieces::iterator> cut(Range range) {
+    for (int64_t place : {range.begin, range.end})
+      owners.emplace(place, std::prev(owners.upper_bound(place))->second);
+    return {owners.find(range.begin), owners.find(range.end)};
+  }
+
+  Pieces owners;
+};
+
+std::string text(Range range) {
+  return "[" + std::to_string(range.begin) + ", " + std::to_string(range.end) +
+         ")";
+}
+
+/// Executes one trace. What a body does to the arena depends on who owns its
+/// bytes before, and on nothing else: accesses whose place varies count as all
+/// they choose from. Each pair of a body and a state of the arena is executed
+/// once, so a loop costs its first iterations.
+class Flow {
+public:
+  explicit Flow(const Trace &trace)
+      : trace(trace), varying(trace.bodies.size()),
+        checked(trace.bodies.size()) {
+    for (size_t body = 0; body < trace.bodies.size(); ++body)
+      for (const Event &event : trace.bodies[body])
+        for (bool writes : {false, true})
+          for (const Access &access : event.accesses)
+            if (access.writes == writes && (access.varies() || access.inSlot))
+              varying[body].push_back({&event, &access});
+  }
+
+  std::optional<Fault> run() {
+    int64_t state = intern(Owners());
+    for (const Run &run : trace.runs) {
+      if (!checked[run.body] && !checkExtents(run))
+        return fault;
+      checked[run.body] = true;
+      if (!runVarying(run))
+        return fault;
+      auto [next, isNew] = transitions.try_emplace({run.body, state}, 0);
+      if (isNew) {
+        Owners owners = *states[state];
+        for (const Event &event : trace.bodies[run.body])
+          if (!execute(event, run, owners))
+            return fault;
+        next->second = intern(std::move(owners));
+      }
+      state = next->second;
+    }
+    return std::nullopt;
+  }
+
+  int64_t executed = 0;
+
+private:
+  int64_t intern(Owners owners) {
+    owners.normalize();
+    auto [entry, isNew] = numbers.try_emplace(std::move(owners), states.size());
+    if (isNew)
+      states.push_back(&entry->first);
+    return entry->second;
+  }
+
+  bool refuse(Fault::Kind kind, const Event &event, const Access &access,
+              const std::string &what) {
+    fault = Fault{kind,
+                  "operand " + std::to_string(access.operand) + what,
+                  {{0, event.origin}}};
+    return false;
+  }
+
+  bool checkExtent(const Event &event, const Access &access, const Run &run) {
+    Range range = Trace::rangeOf(access, run);
+    range.end += access.spread;
+    Range buffer = trace.buffers[access.buffer];
+    return (buffer.begin <= range.begin && range.end <= buffer.end) ||
+           refuse(Fault::Kind::Extent, event, access,
+                  " has the bytes " + text(range) + ", its buffer ends at " +
+                      text(buffer));
+  }
+
+  /// Of the accesses whose place does not vary.
+  bool checkExtents(const Run &run) {
+    for (const Event &event : trace.bodies[run.body])
+      for (const Access &access : event.accesses)
+        if (!access.varies() && !checkExtent(event, access, run))
+          return false;
+    return true;
+  }
+
+  bool runVarying(const Run &run) {
+    for (auto [event, access] : varying[run.body]) {
+      if (!checkExtent(*event, *access, run))
+        return false;
+      int64_t iteration = trace.iterationOf(*event, run);
+      Range range = Trace::rangeOf(*access, run);
+      if (!access->inSlot)
+        continue;
+      if (access->writes)
+        slots.write(range, iteration + 1);
+      else if (!slots.owns(range, iteration + 1))
+        return refuse(Fault::Kind::Flow, *event, *access,
+                      " is read, but its bytes " + text(range) +
+                          " do not hold what micro-batch " +
+                          std::to_string(iteration) + " left in that slot");
+    }
+    return true;
+  }
+
+  bool execute(const Event &event, const Run &run, Owners &owners) {
+    ++executed;
+    for (const Access &access : event.accesses) {
+      if (access.space == Space::Persistent || access.writes ||
+          event.kind == Event::Kind::Fresh)
+        continue;
+      bool chosen = access.varies() || access.rankTerm != 0;
+      Range range = chosen ? access.choices : Trace::rangeOf(access, run);
+      if (!owners.owns(range, access.buffer + 1))
+        return refuse(Fault::Kind::Flow, event, access,
+                      " is read, but its bytes " + text(range) +
+                          " were not written, or were overwritten by another "
+                          "buffer");
+    }
+    for (const Access &access : event.accesses) {
+      if (access.space == Space::Persistent)
+        continue;
+      Range range = Trace::rangeOf(access, run);
+      if (event.kind == Event::Kind::Fresh)
+        owners.release(range, access.buffer + 1);
+      if (!access.writes)
+        continue;
+      if (!access.varies() && access.rankTerm == 0)
+        owners.write(range, access.buffer + 1);
+      else if (!owners.owns(access.choices, access.buffer + 1))
+        owners.write(access.choices, 0);
+    }
+    return true;
+  }
+
+  const Trace &trace;
+  /// For each body the accesses that each run checks anew, reads first.
+  std::vector<std::vector<std::pair<const Event *, const Access *>>> varying;
+  std::vector<bool> checked;
+  Owners slots; ///< Persistent bytes: 1 + the micro-batch that wrote them.
+  std::map<Owners, int64_t> numbers;
+  std::vector<const Owners *> states;
+  std::map<std::pair<int32_t, int64_t>, int64_t> transitions;
+  std::optional<Fault> fault;
+};
+
+} // namespace
+
+std::optional<Fault> heddle::prove::checkFlow(const Trace &trace,
+                                              int64_t *executed) {
+  Flow flow(trace);
+  std::optional<Fault> fault = flow.run();
+  if (executed)
+    *executed += flow.executed;
+  return fault;
+}

@@ -1,0 +1,518 @@
+//===- ProgramTraces.cpp - The traces of a plan ---------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ProgramTraces.h"
+#include "dialects/Dist/Strategy.h"
+#include "heddle/runtime/core/Traffic.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "llvm/ADT/StringSwitch.h"
+#include <map>
+#include <sstream>
+
+using namespace mlir;
+using namespace heddle;
+using namespace heddle::prove;
+
+namespace {
+
+int64_t bytesOf(Type type) {
+  auto shaped = cast<ShapedType>(type);
+  return shaped.getNumElements() * shaped.getElementTypeBitWidth() / 8;
+}
+
+plan::DType dtypeOf(Type element) {
+  return element.isBF16()        ? plan::DType::BF16
+         : element.isF16()       ? plan::DType::F16
+         : element.isInteger(8)  ? plan::DType::U8
+         : element.isInteger(32) ? plan::DType::I32
+         : element.isInteger(64) ? plan::DType::I64
+                                 : plan::DType::F32;
+}
+
+std::vector<std::string> namesOf(ArrayAttr names) {
+  std::vector<std::string> list;
+  for (auto name : names.getAsRange<StringAttr>())
+    list.push_back(name.str());
+  return list;
+}
+
+/// What depends on the rank: for each list of axes the factor of the number
+/// along them.
+using RankTerm = std::map<std::vector<std::string>, int64_t>;
+
+/// A number that is known when the plan is loaded.
+struct Number {
+  int64_t constant = 0, perIteration = 0, perSlot = 0;
+  RankTerm ofRank;
+
+  bool isConstant() const {
+    return perIteration == 0 && perSlot == 0 && ofRank.empty();
+  }
+  Number times(int64_t factor) const {
+    Number product = *this;
+    product.constant *= factor;
+    product.perIteration *= factor;
+    product.perSlot *= factor;
+    for (auto &[axes, own] : product.ofRank)
+      own *= factor;
+    return product;
+  }
+  Number plus(const Number &other) const {
+    Number sum = *this;
+    sum.constant += other.constant;
+    sum.perIteration += other.perIteration;
+    sum.perSlot += other.perSlot;
+    for (const auto &[axes, factor] : other.ofRank)
+      sum.ofRank[axes] += factor;
+    return sum;
+  }
+};
+
+/// A buffer, or a part of one, as an operand sees it.
+struct Place {
+  Access access;
+  RankTerm ofRank;
+};
+
+/// Values of one activation of a sequence.
+struct Scope {
+  DenseMap<Value, Place> places;
+  DenseMap<Value, Number> numbers;
+  DenseMap<Value, int32_t> tokens;
+  int64_t frame = 0;
+  int32_t path = -1;
+};
+
+class Unroller {
+public:
+  Unroller(planir::ProgramOp program, std::optional<int64_t> rank)
+      : program(program), symbols(program), mesh(meshOf(program)), rank(rank) {
+    trace().stage = program.getStage().value_or(0);
+    for (auto sequence : program.getOps<planir::SequenceOp>())
+      numberCommands(sequence);
+  }
+
+  FailureOr<ProgramTrace> unroll(planir::SequenceOp sequence) {
+    Scope scope;
+    if (failed(walkStep(sequence.getBody().front(), scope)))
+      return failure();
+    endBody({});
+    return std::move(result);
+  }
+
+private:
+  Trace &trace() { return result.trace; }
+
+  /// Counts as `live` of plan.buffer does.
+  void numberCommands(planir::SequenceOp sequence) {
+    int64_t number = 0;
+    sequence.walk<WalkOrder::PreOrder>([&](Operation *op) {
+      if (!isa<planir::LaunchOp, planir::CallOp, planir::CopyOp, planir::FillOp,
+               planir::LoopOp, planir::FragmentsOp, planir::CollectiveOp,
+               planir::WaitOp, planir::SendOp, planir::RecvOp, planir::FlushOp>(
+              op))
+        return;
+      names[op] = op->getName().getStringRef().str() + ", command " +
+                  std::to_string(number++) + " of @" +
+                  sequence.getSymName().str();
+    });
+  }
+
+  /// What was made of commands since the last call becomes a body.
+  int32_t endBody(Run run, bool runs = true) {
+    run.body = trace().bodies.size();
+    if (body.empty() && runs)
+      return -1;
+    trace().bodies.push_back(std::move(body));
+    body.clear();
+    if (runs)
+      trace().runs.push_back(run);
+    return run.body;
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Commands
+  //===--------------------------------------------------------------------===//
+
+  /// The step itself: its loops and fragments are bodies of their own.
+  LogicalResult walkStep(Block &block, Scope &scope) {
+    for (Operation &op : block) {
+      if (auto loop = dyn_cast<planir::LoopOp>(op)) {
+        endBody({});
+        FailureOr<int32_t> run = walkRegion(loop.getBody(), scope);
+        if (failed(run))
+          return failure();
+        for (uint64_t i = 0; i < loop.getCount(); ++i)
+          trace().runs.push_back({*run, static_cast<int64_t>(i), 0});
+      } else if (auto fragments = dyn_cast<planir::FragmentsOp>(op)) {
+        endBody({});
+        if (failed(walkFragments(fragments, scope)))
+          return failure();
+      } else if (failed(walkCommand(op, scope))) {
+        return failure();
+      }
+    }
+    return success();
+  }
+
+  /// A region that is run with a micro-batch and a slot.
+  FailureOr<int32_t> walkRegion(Region &region, Scope &scope) {
+    Number iteration, slot;
+    iteration.perIteration = slot.perSlot = 1;
+    scope.numbers[region.getArgument(0)] = iteration;
+    if (region.getNumArguments() > 1)
+      scope.numbers[region.getArgument(1)] = slot;
+    // What was started outside cannot be waited for inside.
+    auto outside = std::move(scope.tokens);
+    scope.tokens.clear();
+    for (Operation &op : region.front())
+      if (failed(walkCommand(op, scope)))
+        return failure();
+    scope.tokens = std::move(outside);
+    return endBody({}, /*runs=*/false);
+  }
+
+  LogicalResult walkFragments(planir::FragmentsOp fragments, Scope &scope) {
+    std::map<std::string, std::pair<int32_t, int64_t>> kinds;
+    for (auto [region, kind, slots] :
+         llvm::zip(fragments.getBodies(),
+                   fragments.getKinds().getAsRange<StringAttr>(),
+                   fragments.getSlots())) {
+      FailureOr<int32_t> body = walkRegion(region, scope);
+      if (failed(body))
+        return failure();
+      kinds[kind.str()] = {*body, slots};
+    }
+    std::istringstream line(fragments.getLine().str());
+    for (std::string word; line >> word;) {
+      auto [kind, microBatch] = rt::parseFragment(word);
+      auto found = kinds.find(kind);
+      if (microBatch < 0 || found == kinds.end() || found->second.second < 1)
+        return fragments.emitError("H0905: its schedule has a fragment \"")
+               << word << "\"";
+      auto [body, slots] = found->second;
+      trace().runs.push_back({body, microBatch, microBatch % slots});
+    }
+    return success();
+  }
+
+  LogicalResult walkCommand(Operation &op, Scope &scope) {
+    if (isa<planir::BufferOp, planir::StateRefOp, planir::SliceOp,
+            planir::ViewOp>(op))
+      return place(op, scope);
+    if (op.getNumResults() == 1 && op.getResult(0).getType().isIndex())
+      return compute(op, scope);
+    if (auto call = dyn_cast<planir::CallOp>(op))
+      return enter(call, scope);
+    if (auto loop = dyn_cast<planir::LoopOp>(op)) {
+      for (uint64_t i = 0; i < loop.getCount(); ++i) {
+        Number iteration;
+        iteration.constant = i;
+        scope.numbers[loop.getBody().getArgument(0)] = iteration;
+        for (Operation &inner : loop.getBody().front())
+          if (failed(walkCommand(inner, scope)))
+            return failure();
+      }
+      return success();
+    }
+    if (isa<planir::FragmentsOp>(op))
+      return op.emitError("H0905: runs a schedule that is not the step's own");
+    if (names.count(&op))
+      command(op, scope);
+    return success();
+  }
+
+  LogicalResult enter(planir::CallOp call, Scope &scope) {
+    auto callee = symbols.lookup<planir::SequenceOp>(call.getSequence());
+    Scope inner;
+    inner.frame = scope.frame + call.getFrameOffset();
+    inner.path = trace().paths.size();
+    trace().paths.push_back(call.getPath().str());
+    for (auto [argument, operand] :
+         llvm::zip(callee.getArguments(), call.getOperands())) {
+      if (operand.getType().isIndex())
+        inner.numbers[argument] = scope.numbers.lookup(operand);
+      else
+        inner.places[argument] = scope.places.lookup(operand);
+    }
+    for (Operation &op : callee.getBody().front())
+      if (failed(walkCommand(op, inner)))
+        return failure();
+    return success();
+  }
+
+  Event &append(Event::Kind kind, Operation &op, const Scope &scope) {
+    Event event;
+    event.kind = kind;
+    event.path = scope.path;
+    auto [origin, isNew] = origins.try_emplace(&op, trace().names.size());
+    if (isNew) {
+      auto name = names.find(&op);
+      trace().names.push_back(name == names.end() ? "plan.buffer"
+                                                  : name->second);
+      result.origins.push_back(&op);
+    }
+    event.origin = origin->second;
+    body.push_back(std::move(event));
+    return body.back();
+  }
+
+  /// Notes that the command's operand is read or written.
+  void touch(Event &event, Operation &op, unsigned operand, bool writes,
+             const Scope &scope) {
+    Access access = scope.places.lookup(op.getOperand(operand)).access;
+    access.writes = writes;
+    access.operand = operand;
+    event.accesses.push_back(access);
+  }
+
+  void command(Operation &op, Scope &scope) {
+    if (auto launch = dyn_cast<planir::LaunchOp>(op))
+      return launched(launch, scope);
+    if (auto started = dyn_cast<planir::CollectiveOp>(op))
+      return start(started, scope);
+    if (isa<planir::CopyOp>(op)) {
+      Event &event = append(Event::Kind::Copy, op, scope);
+      touch(event, op, 1, false, scope);
+      touch(event, op, 0, true, scope);
+    }
+    if (isa<planir::FillOp>(op))
+      touch(append(Event::Kind::Fill, op, scope), op, 0, true, scope);
+    if (auto wait = dyn_cast<planir::WaitOp>(op)) {
+      auto token = scope.tokens.find(wait.getToken());
+      append(Event::Kind::Wait, op, scope).token =
+          token == scope.tokens.end() ? -1 : token->second;
+    }
+    if (auto sent = dyn_cast<planir::SendOp>(op))
+      message(Event::Kind::Send, sent, scope);
+    if (auto received = dyn_cast<planir::RecvOp>(op))
+      message(Event::Kind::Receive, received, scope);
+    if (auto flush = dyn_cast<planir::FlushOp>(op)) {
+      Event &event = append(Event::Kind::Flush, op, scope);
+      event.number = trace().messages.size();
+      event.left = flush.getLeft();
+      trace().messages.push_back({{"", 0, flush.getChannel().str()}, 0, {}});
+    }
+  }
+
+  void launched(planir::LaunchOp launch, const Scope &scope) {
+    auto kernel = symbols.lookup<planir::KernelOp>(launch.getKernel());
+    unsigned inputs = kernel.getArgumentTypes().size();
+    Event &event = append(Event::Kind::Launch, *launch, scope);
+    for (unsigned number = 0; number < launch.getNumOperands(); ++number) {
+      if (launch.getOperand(number).getType().isIndex())
+        continue;
+      if (number < inputs)
+        touch(event, *launch, number, false, scope);
+      if (number >= inputs || llvm::is_contained(kernel.getTies(), number))
+        touch(event, *launch, number, true, scope);
+    }
+  }
+
+  void start(planir::CollectiveOp op, Scope &scope) {
+    Collective collective;
+    plan::Collective &what = collective.what;
+    using Kind = plan::Collective::Kind;
+    what.kind = llvm::StringSwitch<Kind>(op.getKind())
+                    .Case("reduce_scatter", Kind::ReduceScatter)
+                    .Case("all_gather", Kind::AllGather)
+                    .Case("all_to_all", Kind::AllToAll)
+                    .Default(Kind::AllReduce);
+    what.axes = namesOf(op.getAxes());
+    Type element = cast<MemRefType>(op.getSource().getType()).getElementType();
+    what.type = dtypeOf(element);
+    what.wire = dtypeOf(op.getWire().value_or(element));
+    what.outer = op.getOuter();
+    what.splitOuter = op.getSplitOuter().value_or(1);
+    if (auto segments = op.getSegments())
+      what.segments.assign(segments->begin(), segments->end());
+    collective.targetBytes = bytesOf(op.getTarget().getType());
+    collective.sourceBytes = bytesOf(op.getSource().getType());
+    collective.stagingBytes = bytesOf(op.getStaging().getType());
+    collective.reason = op.getReason().str();
+    const Place &target = scope.places[op.getTarget()];
+    collective.targetBuffer = target.access.buffer;
+    collective.targetBegin = target.ofRank.empty()
+                                 ? target.access.begin
+                                 : target.access.choices.begin;
+    Event &event = append(Event::Kind::Start, *op, scope);
+    event.number = trace().collectives.size();
+    trace().collectives.push_back(std::move(collective));
+    event.token = scope.tokens[op.getToken()] = trace().tokens++;
+    touch(event, *op, 1, false, scope);
+    touch(event, *op, 0, true, scope);
+    touch(event, *op, 2, true, scope);
+  }
+
+  template <typename MessageOp>
+  void message(Event::Kind kind, MessageOp op, const Scope &scope) {
+    Event &event = append(kind, *op, scope);
+    event.number = trace().messages.size();
+    Type type = op.getBuffer().getType();
+    trace().messages.push_back(
+        {{op.getAxis().str(), static_cast<int64_t>(op.getDelta()),
+          op.getChannel().str()},
+         bytesOf(type),
+         dtypeOf(cast<MemRefType>(type).getElementType())});
+    touch(event, *op, 0, kind == Event::Kind::Receive, scope);
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Places
+  //===--------------------------------------------------------------------===//
+
+  LogicalResult place(Operation &op, Scope &scope) {
+    Value value = op.getResult(0);
+    if (auto view = dyn_cast<planir::ViewOp>(op)) {
+      Place part = scope.places.lookup(view.getSource());
+      part.access.bytes = bytesOf(value.getType());
+      int64_t width =
+          cast<ShapedType>(value.getType()).getElementTypeBitWidth() / 8;
+      part.access.begin += static_cast<int64_t>(view.getElement()) * width;
+      scope.places[value] = part;
+      return success();
+    }
+    if (auto slice = dyn_cast<planir::SliceOp>(op)) {
+      scope.places[value] = sliceOf(slice, scope);
+      return success();
+    }
+    Place whole;
+    Access &access = whole.access;
+    access.bytes = bytesOf(value.getType());
+    access.buffer = trace().buffers.size();
+    if (auto state = dyn_cast<planir::StateRefOp>(op)) {
+      access.space = Space::Persistent;
+      access.begin = symbols.lookup(state.getState())
+                         ->getAttrOfType<IntegerAttr>("offset")
+                         .getInt();
+    } else {
+      access.begin = scope.frame + cast<planir::BufferOp>(op).getOffset();
+    }
+    trace().buffers.push_back({access.begin, access.begin + access.bytes});
+    if (access.space == Space::Arena) {
+      Event &event = append(Event::Kind::Fresh, op, scope);
+      access.writes = cast<planir::BufferOp>(op).getPort().has_value();
+      event.accesses.push_back(access);
+    }
+    scope.places[value] = whole;
+    return success();
+  }
+
+  Place sliceOf(planir::SliceOp slice, Scope &scope) {
+    Place part = scope.places.lookup(slice.getSource());
+    Access &access = part.access;
+    prove::Range whole = {access.begin, access.begin + access.bytes};
+    bool chosen = access.varies() || !part.ofRank.empty();
+    access.bytes = bytesOf(slice.getBuffer().getType());
+    Number number = scope.numbers.lookup(slice.getIndex()).times(access.bytes);
+    access.begin += number.constant;
+    access.perIteration += number.perIteration;
+    access.perSlot += number.perSlot;
+    access.inSlot |= number.perSlot != 0 && access.space == Space::Persistent;
+    if (!chosen && !number.isConstant())
+      access.choices = whole;
+    if (number.ofRank.empty())
+      return part;
+    for (const auto &[axes, factor] : number.ofRank)
+      part.ofRank[axes] += factor;
+    int64_t first = 0, last = 0;
+    for (const auto &[axes, factor] : number.ofRank) {
+      auto [low, high] = coordinates(axes);
+      first += low * factor;
+      last += high * factor;
+    }
+    access.begin += first;
+    access.spread += last - first;
+    if (access.spread != 0)
+      access.rankTerm = rankTerms.try_emplace(part.ofRank, rankTerms.size() + 1)
+                            .first->second;
+    return part;
+  }
+
+  /// The lowest and the highest number along the axes among the ranks that the
+  /// trace stands for.
+  std::pair<int64_t, int64_t>
+  coordinates(const std::vector<std::string> &axes) {
+    if (rank)
+      return {mesh.coordinate(*rank, axes), mesh.coordinate(*rank, axes)};
+    int64_t perStage = mesh.ranks() / mesh.pipe;
+    int64_t first = trace().stage * perStage;
+    return {mesh.coordinate(first, axes),
+            mesh.coordinate(first + perStage - 1, axes)};
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Numbers
+  //===--------------------------------------------------------------------===//
+
+  LogicalResult compute(Operation &op, Scope &scope) {
+    Number &number = scope.numbers[op.getResult(0)];
+    auto operand = [&](unsigned index) {
+      return scope.numbers.lookup(op.getOperand(index));
+    };
+    if (auto constant = dyn_cast<arith::ConstantOp>(op))
+      number.constant = cast<IntegerAttr>(constant.getValue()).getInt();
+    else if (auto own = dyn_cast<planir::RankOp>(op))
+      number.ofRank[namesOf(own.getAxes())] = 1;
+    else if (isa<arith::AddIOp>(op))
+      number = operand(0).plus(operand(1));
+    else if (isa<arith::MulIOp>(op) && operand(1).isConstant())
+      number = operand(0).times(operand(1).constant);
+    else if (isa<arith::MulIOp>(op) && operand(0).isConstant())
+      number = operand(1).times(operand(0).constant);
+    else
+      return op.emitError("H0913: is no sum of multiples of numbers that are "
+                          "known when a plan is loaded");
+    return success();
+  }
+
+  planir::ProgramOp program;
+  SymbolTable symbols;
+  plan::Mesh mesh;
+  std::optional<int64_t> rank;
+  ProgramTrace result;
+  Body body; ///< Of what was unrolled last.
+  DenseMap<Operation *, std::string> names;
+  DenseMap<Operation *, int32_t> origins;
+  std::map<RankTerm, int32_t> rankTerms;
+};
+
+} // namespace
+
+plan::Mesh heddle::prove::meshOf(planir::ProgramOp program) {
+  auto strategy =
+      dist::Strategy::fromDictionary(program.getStrategy().getValues());
+  return {strategy.pipe, strategy.data, strategy.sequence, strategy.tensor};
+}
+
+SmallVector<planir::ProgramOp> heddle::prove::programsOf(ModuleOp module) {
+  SmallVector<planir::ProgramOp> programs;
+  for (auto program : module.getOps<planir::ProgramOp>())
+    programs.push_back(program);
+  llvm::stable_sort(programs, [](planir::ProgramOp a, planir::ProgramOp b) {
+    return a.getStage().value_or(0) < b.getStage().value_or(0);
+  });
+  return programs;
+}
+
+FailureOr<ProgramTrace> heddle::prove::traceOf(planir::ProgramOp program,
+                                               planir::SequenceOp sequence,
+                                               std::optional<int64_t> rank) {
+  return Unroller(program, rank).unroll(sequence);
+}
+
+void heddle::prove::report(const Fault &fault, ArrayRef<ProgramTrace> traces) {
+  auto origin = [&](const Fault::Place &place) {
+    return traces[place.trace].origins[place.origin];
+  };
+  InFlightDiagnostic diagnostic = origin(fault.places.front())->emitError()
+                                  << codeOf(fault.kind) << ": " << fault.text;
+  for (const Fault::Place &place : ArrayRef(fault.places).drop_front())
+    diagnostic.attachNote(origin(place)->getLoc()) << "the other one";
+}

@@ -1,0 +1,342 @@
+//===- Races.cpp - Nothing touches what a communication uses --------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Transforms/Prove/Traces.h"
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <set>
+
+using namespace heddle;
+using namespace heddle::prove;
+
+namespace {
+
+/// Bytes of an access in one run.
+struct Use {
+  Range range;
+  bool writes = false;
+  int32_t rankTerm = 0;
+  int64_t spread = 0;
+
+  Use(const Access &access, const Run &run)
+      : range(Trace::rangeOf(access, run)), writes(access.writes),
+        rankTerm(access.rankTerm), spread(access.spread) {}
+
+  /// The bytes on any rank.
+  Range everywhere() const { return {range.begin, range.end + spread}; }
+
+  bool conflicts(const Use &other) const {
+    if (!writes && !other.writes)
+      return false;
+    return rankTerm == other.rankTerm
+               ? range.overlaps(other.range)
+               : everywhere().overlaps(other.everywhere());
+  }
+};
+
+/// The bytes that communications under way use.
+class Busy {
+public:
+  struct Entry {
+    Use use;
+    int64_t operation;
+  };
+  using Entries = std::multimap<int64_t, Entry>; ///< By their first byte.
+  using Handle = std::pair<Space, Entries::iterator>;
+
+  Handle insert(Space space, const Use &use, int64_t operation) {
+    Range range = use.everywhere();
+    int64_t &most = longest[int(space)];
+    most = std::max(most, range.end - range.begin);
+    return {space,
+            entries[int(space)].insert({range.begin, Entry{use, operation}})};
+  }
+  void erase(const Handle &handle) {
+    entries[int(handle.first)].erase(handle.second);
+  }
+  bool empty(Space space) const { return entries[int(space)].empty(); }
+
+  /// All that is used lies in these bytes.
+  Range hull(Space space) const {
+    const Entries &list = entries[int(space)];
+    return {list.begin()->first, list.rbegin()->first + longest[int(space)]};
+  }
+
+  /// The operation that uses bytes in a way that the use must not meet, or -1.
+  int64_t find(Space space, const Use &use) const {
+    const Entries &list = entries[int(space)];
+    Range range = use.everywhere();
+    for (auto entry = list.lower_bound(range.begin - longest[int(space)]);
+         entry != list.end() && entry->first < range.end; ++entry)
+      if (entry->second.use.conflicts(use))
+        return entry->second.operation;
+    return -1;
+  }
+
+private:
+  Entries entries[2];
+  int64_t longest[2] = {0, 0};
+};
+
+/// Commands of a body, and what they use together.
+struct Stretch {
+  size_t first = 0, last = 0; ///< Events [first, last) of the body.
+  /// It is one command that communicates, and no more.
+  bool isOpen = false;
+  /// It has collectives, which it waits for itself. When they meet nothing
+  /// from outside, they do in every run what they did in the first.
+  bool isSealed = false;
+  /// Accesses that are alike in every run, by space; each sorted and disjoint.
+  std::vector<Range> reads[2], writes[2];
+  std::vector<const Access *> others;
+
+  void add(const Event &event) {
+    last += 1;
+    isSealed |= event.isCommunication();
+    if (event.kind == Event::Kind::Fresh)
+      return;
+    for (const Access &access : event.accesses)
+      if (access.bytes == 0)
+        continue;
+      else if (access.varies() || access.rankTerm != 0)
+        others.push_back(&access);
+      else
+        (access.writes ? writes : reads)[int(access.space)].push_back(
+            {access.begin, access.begin + access.bytes});
+  }
+};
+
+void merge(std::vector<Range> &ranges) {
+  std::sort(ranges.begin(), ranges.end(),
+            [](Range a, Range b) { return a.begin < b.begin; });
+  size_t kept = 0;
+  for (Range range : ranges)
+    if (kept > 0 && range.begin <= ranges[kept - 1].end)
+      ranges[kept - 1].end = std::max(ranges[kept - 1].end, range.end);
+    else
+      ranges[kept++] = range;
+  ranges.resize(kept);
+}
+
+/// The end of the events from `first` on, a start, that wait for all that they
+/// start, and have no messages among them and nothing that varies; `first` when
+/// there is no end.
+size_t endOfSealed(const Body &body, size_t first) {
+  std::set<int32_t> open;
+  for (size_t index = first; index < body.size(); ++index) {
+    const Event &event = body[index];
+    if (event.kind > Event::Kind::Wait ||
+        std::any_of(event.accesses.begin(), event.accesses.end(),
+                    [](const Access &access) { return access.varies(); }))
+      return first;
+    if (event.kind == Event::Kind::Start && !open.insert(event.token).second)
+      return first;
+    if (event.kind == Event::Kind::Wait && !open.erase(event.token))
+      return first;
+    if (open.empty())
+      return index + 1;
+  }
+  return first;
+}
+
+std::vector<Stretch> stretchesOf(const Body &body) {
+  std::vector<Stretch> stretches;
+  for (size_t index = 0; index < body.size();) {
+    size_t end = index + 1;
+    if (body[index].kind == Event::Kind::Start)
+      end = endOfSealed(body, index);
+    bool open = body[index].isCommunication() && end <= index + 1;
+    if (open || stretches.empty() || stretches.back().isOpen) {
+      stretches.emplace_back();
+      stretches.back().first = stretches.back().last = index;
+      stretches.back().isOpen = open;
+    }
+    do
+      stretches.back().add(body[index++]);
+    while (index < end);
+  }
+  for (Stretch &stretch : stretches)
+    for (Space space : {Space::Persistent, Space::Arena}) {
+      merge(stretch.reads[int(space)]);
+      merge(stretch.writes[int(space)]);
+    }
+  return stretches;
+}
+
+class Races {
+public:
+  explicit Races(const Trace &trace)
+      : trace(trace), tokens(trace.tokens, notStarted) {
+    for (const Body &body : trace.bodies)
+      stretches.push_back(stretchesOf(body));
+  }
+
+  std::optional<Fault> run() {
+    std::vector<bool> wasRun(trace.bodies.size());
+    for (const Run &run : trace.runs) {
+      const Body &body = trace.bodies[run.body];
+      for (const Stretch &stretch : stretches[run.body]) {
+        bool isKnown = !stretch.isSealed || wasRun[run.body];
+        if (!stretch.isOpen && isKnown && !mayConflict(stretch, run))
+          continue;
+        for (size_t index = stretch.first; index < stretch.last; ++index)
+          if (!check(body[index], run) || !communicate(body[index], run))
+            return fault;
+      }
+      wasRun[run.body] = true;
+    }
+    for (int64_t operation : tokens)
+      if (operation >= 0)
+        return neverWaited(operation);
+    return std::nullopt;
+  }
+
+private:
+  static constexpr int64_t notStarted = -1, done = -2;
+
+  /// A communication that was started.
+  struct Operation {
+    const Event *event;
+    Run run;
+    std::vector<Busy::Handle> uses;
+  };
+
+  bool meets(Space space, const std::vector<Range> &ranges, bool writes) const {
+    if (busy.empty(space))
+      return false;
+    Range hull = busy.hull(space);
+    auto range = std::lower_bound(
+        ranges.begin(), ranges.end(), hull.begin,
+        [](const Range &range, int64_t begin) { return range.end <= begin; });
+    Access access;
+    access.writes = writes;
+    for (; range != ranges.end() && range->begin < hull.end; ++range) {
+      access.begin = range->begin;
+      access.bytes = range->end - range->begin;
+      if (busy.find(space, Use(access, {})) >= 0)
+        return true;
+    }
+    return false;
+  }
+
+  bool mayConflict(const Stretch &stretch, const Run &run) const {
+    for (Space space : {Space::Persistent, Space::Arena})
+      if (meets(space, stretch.reads[int(space)], false) ||
+          meets(space, stretch.writes[int(space)], true))
+        return true;
+    for (const Access *access : stretch.others)
+      if (busy.find(access->space, Use(*access, run)) >= 0)
+        return true;
+    return false;
+  }
+
+  bool check(const Event &event, const Run &run) {
+    if (event.kind == Event::Kind::Fresh)
+      return true;
+    for (const Access &access : event.accesses) {
+      if (access.bytes == 0)
+        continue;
+      Use use(access, run);
+      int64_t found = busy.find(access.space, use);
+      if (found < 0)
+        continue;
+      const Operation &other = operations[found];
+      fault = Fault{
+          Fault::Kind::Race,
+          std::string(access.writes ? "writes" : "reads") + " bytes [" +
+              std::to_string(use.range.begin) + ", " +
+              std::to_string(use.range.end) + ") of the " +
+              (access.space == Space::Arena ? "arena" : "persistent region") +
+              ", which " + trace.describe(*other.event, other.run) +
+              " still uses",
+          {{0, event.origin}, {0, other.event->origin}}};
+      return false;
+    }
+    return true;
+  }
+
+  bool communicate(const Event &event, const Run &run) {
+    if (event.kind == Event::Kind::Start) {
+      int64_t &token = tokens[event.token];
+      if (token >= 0) {
+        fault = neverWaited(token);
+        return false;
+      }
+      token = begin(event, run);
+    }
+    if (event.kind == Event::Kind::Wait)
+      return wait(event, run);
+    if (event.kind == Event::Kind::Send)
+      sends[trace.messages[event.number].channel.name].push_back(
+          begin(event, run));
+    if (event.kind == Event::Kind::Flush) {
+      auto &under = sends[trace.messages[event.number].channel.name];
+      while (static_cast<int64_t>(under.size()) > event.left) {
+        finish(under.front());
+        under.pop_front();
+      }
+    }
+    return true;
+  }
+
+  int64_t begin(const Event &event, const Run &run) {
+    int64_t number = operations.size();
+    operations.push_back({&event, run, {}});
+    for (const Access &access : event.accesses)
+      if (access.bytes > 0)
+        operations.back().uses.push_back(
+            busy.insert(access.space, Use(access, run), number));
+    return number;
+  }
+
+  void finish(int64_t operation) {
+    for (const Busy::Handle &use : operations[operation].uses)
+      busy.erase(use);
+    operations[operation].uses.clear();
+  }
+
+  bool wait(const Event &event, const Run &run) {
+    int64_t *token = event.token >= 0 ? &tokens[event.token] : nullptr;
+    if (!token || *token == notStarted) {
+      fault = Fault{Fault::Kind::Waits,
+                    trace.describe(event, run) +
+                        " waits for what was not started before it in its "
+                        "sequence",
+                    {{0, event.origin}}};
+      return false;
+    }
+    if (*token != done)
+      finish(*token);
+    *token = done;
+    return true;
+  }
+
+  Fault neverWaited(int64_t operation) const {
+    const Operation &other = operations[operation];
+    return {Fault::Kind::Waits,
+            trace.describe(*other.event, other.run) +
+                " is started and never waited for",
+            {{0, other.event->origin}}};
+  }
+
+  const Trace &trace;
+  std::vector<std::vector<Stretch>> stretches; ///< Of each body.
+  std::vector<int64_t> tokens; ///< The operation under way, or its state.
+  std::deque<Operation> operations;
+  std::map<std::string, std::deque<int64_t>> sends; ///< Not flushed, oldest
+                                                    ///< first.
+  Busy busy;
+  std::optional<Fault> fault;
+};
+
+} // namespace
+
+std::optional<Fault> heddle::prove::checkRaces(const Trace &trace) {
+  return Races(trace).run();
+}

@@ -1,0 +1,269 @@
+//===- Simulation.cpp - Whether ranks wait for each other -----------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Simulation.h"
+#include <algorithm>
+#include <deque>
+#include <set>
+
+using namespace heddle;
+using namespace heddle::prove;
+
+namespace {
+
+/// Nothing that is executed makes anything else impossible, and what blocks
+/// depends on what was executed alone: one order of execution finds out whether
+/// any order gets to the end (as in Kahn's networks of processes).
+class Simulation {
+public:
+  explicit Simulation(const Party &party)
+      : party(party), ranks(party.traces.size()), atHead(party.groups.size()),
+        sent(party.channels.size()), taken(party.channels.size()) {
+    for (size_t who = 0; who < ranks.size(); ++who) {
+      ranks[who].tokens.resize(party.traces[who].tokens);
+      bool closed = true;
+      for (const auto &events : party.events[who])
+        closed &= !startsWithOthers(who, events) || waitsForItsOwn(events);
+      for (const auto &events : party.events[who]) {
+        ranks[who].bodies.push_back(events);
+        if (closed && !startsWithOthers(who, events))
+          dropCollectives(ranks[who].bodies.back());
+      }
+      wake(who);
+    }
+  }
+
+  std::optional<Fault> run() {
+    while (!ready.empty()) {
+      size_t who = ready.front();
+      ready.pop_front();
+      ranks[who].isReady = false;
+      while (const Event *event = skipToEvent(ranks[who])) {
+        if (!execute(who, *event))
+          break;
+        ++ranks[who].next;
+      }
+    }
+    for (size_t who = 0; who < ranks.size(); ++who)
+      if (skipToEvent(ranks[who]))
+        return circle(who);
+    return std::nullopt;
+  }
+
+private:
+  /// A collective that was started.
+  struct Queued {
+    int64_t group;
+    const Event *event;
+    size_t run;
+  };
+
+  struct Rank {
+    std::vector<std::vector<const Event *>> bodies; ///< What communicates.
+    size_t run = 0, next = 0; ///< The event to be executed next.
+    std::deque<Queued> queue; ///< Collectives that are not done.
+    int64_t started = 0, finished = 0;
+    std::vector<int64_t> tokens; ///< How many were started, with this one.
+    std::map<std::string, int64_t> sending; ///< The channel of each name.
+    bool isReady = false;
+  };
+
+  /// Who waits: at a command, or, for what was started before, at the head of
+  /// its queue.
+  struct Waiting {
+    size_t who;
+    bool inQueue;
+    bool operator==(const Waiting &other) const {
+      return who == other.who && inQueue == other.inQueue;
+    }
+  };
+
+  using Events = std::vector<const Event *>;
+
+  bool startsWithOthers(size_t who, const Events &events) const {
+    return std::any_of(events.begin(), events.end(), [&](const Event *event) {
+      return event->kind == Event::Kind::Start &&
+             party.groupOf[who][event->number] >= 0;
+    });
+  }
+
+  static bool waitsForItsOwn(const Events &events) {
+    std::set<int32_t> open;
+    for (const Event *event : events)
+      if (event->kind == Event::Kind::Start)
+        open.insert(event->token);
+      else if (event->kind == Event::Kind::Wait)
+        open.erase(event->token);
+    return open.empty();
+  }
+
+  /// Those of one participant alone are done at once when nothing of others
+  /// stands before them.
+  static void dropCollectives(Events &events) {
+    events.erase(std::remove_if(events.begin(), events.end(),
+                                [](const Event *event) {
+                                  return event->kind == Event::Kind::Start ||
+                                         event->kind == Event::Kind::Wait;
+                                }),
+                 events.end());
+  }
+
+  void wake(size_t who) {
+    if (!ranks[who].isReady)
+      ready.push_back(who);
+    ranks[who].isReady = true;
+  }
+
+  const Trace &traceOf(const Rank &rank) const {
+    return party.traces[&rank - ranks.data()];
+  }
+
+  /// The event to be executed next, or null at the end.
+  const Event *skipToEvent(Rank &rank) {
+    const Trace &trace = traceOf(rank);
+    for (; rank.run < trace.runs.size(); ++rank.run, rank.next = 0) {
+      const auto &events = rank.bodies[trace.runs[rank.run].body];
+      if (rank.next < events.size())
+        return events[rank.next];
+    }
+    return nullptr;
+  }
+
+  /// Whether the event is over; if not, somebody will wake the rank.
+  bool execute(size_t who, const Event &event) {
+    Rank &rank = ranks[who];
+    switch (event.kind) {
+    case Event::Kind::Start:
+      rank.tokens[event.token] = ++rank.started;
+      rank.queue.push_back(
+          {party.groupOf[who][event.number], &event, rank.run});
+      if (rank.queue.size() == 1)
+        runHead(who);
+      return true;
+    case Event::Kind::Wait:
+      return rank.finished >= rank.tokens[event.token];
+    case Event::Kind::Send: {
+      int64_t channel = party.channelOf[who][event.number];
+      rank.sending[party.channels[channel].name] = channel;
+      ++sent[channel];
+      wake(party.channels[channel].to);
+      return true;
+    }
+    case Event::Kind::Receive: {
+      int64_t channel = party.channelOf[who][event.number];
+      if (sent[channel] == taken[channel])
+        return false;
+      ++taken[channel];
+      wake(party.channels[channel].from);
+      return true;
+    }
+    case Event::Kind::Flush: {
+      int64_t channel = flushed(who, event);
+      return channel < 0 || sent[channel] - taken[channel] <= event.left;
+    }
+    default:
+      return true;
+    }
+  }
+
+  /// The channel that a flush is for; -1 before the first send.
+  int64_t flushed(size_t who, const Event &event) const {
+    const std::string &name =
+        party.traces[who].messages[event.number].channel.name;
+    auto channel = ranks[who].sending.find(name);
+    return channel == ranks[who].sending.end() ? -1 : channel->second;
+  }
+
+  /// A collective came to the head of the participant's queue.
+  void runHead(size_t first) {
+    std::vector<size_t> changed = {first};
+    while (!changed.empty()) {
+      size_t who = changed.back();
+      changed.pop_back();
+      if (ranks[who].queue.empty())
+        continue;
+      int64_t group = ranks[who].queue.front().group;
+      std::vector<int64_t> members = {static_cast<int64_t>(who)};
+      if (group >= 0) {
+        if (++atHead[group] < party.groups[group].size())
+          continue;
+        atHead[group] = 0;
+        members = party.groups[group];
+      }
+      for (int64_t member : members) {
+        ranks[member].queue.pop_front();
+        ++ranks[member].finished;
+        changed.push_back(member);
+        wake(member);
+      }
+    }
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Why nothing goes on
+  //===--------------------------------------------------------------------===//
+
+  Waiting blocker(const Waiting &waiting) {
+    Rank &rank = ranks[waiting.who];
+    const Event *event = skipToEvent(rank);
+    if (!waiting.inQueue && event->kind == Event::Kind::Receive)
+      return {party.channels[party.channelOf[waiting.who][event->number]].from,
+              false};
+    if (!waiting.inQueue && event->kind == Event::Kind::Flush)
+      return {party.channels[flushed(waiting.who, *event)].to, false};
+    int64_t group = rank.queue.front().group;
+    for (int64_t member : party.groups[group]) {
+      const auto &queue = ranks[member].queue;
+      if (queue.empty() || queue.front().group != group)
+        return {static_cast<size_t>(member), !queue.empty()};
+    }
+    return waiting;
+  }
+
+  Fault circle(size_t who) {
+    std::vector<Waiting> path = {{who, false}};
+    auto repeated = path.end();
+    while (true) {
+      Waiting next = blocker(path.back());
+      repeated = std::find(path.begin(), path.end(), next);
+      if (repeated != path.end())
+        break;
+      path.push_back(next);
+    }
+    path.erase(path.begin(), repeated);
+    Fault fault{
+        Fault::Kind::Deadlock, "ranks wait for each other for ever", {}};
+    for (const Waiting &waiting : path) {
+      Rank &rank = ranks[waiting.who];
+      const Trace &trace = party.traces[waiting.who];
+      bool inQueue = waiting.inQueue;
+      const Event *event =
+          inQueue ? rank.queue.front().event : skipToEvent(rank);
+      const Run &run = trace.runs[inQueue ? rank.queue.front().run : rank.run];
+      fault.text += "; " + party.name(waiting.who) +
+                    (inQueue ? ", which has to run " : ", at ") +
+                    trace.describe(*event, run) +
+                    (inQueue ? " first, waits for " : ", waits for ") +
+                    party.name(blocker(waiting).who);
+      fault.places.push_back({waiting.who, event->origin});
+    }
+    return fault;
+  }
+
+  const Party &party;
+  std::vector<Rank> ranks;
+  std::vector<size_t> atHead; ///< Of each group, who could begin.
+  std::vector<int64_t> sent, taken;
+  std::deque<size_t> ready;
+};
+
+} // namespace
+
+std::optional<Fault> heddle::prove::simulate(const Party &party) {
+  return Simulation(party).run();
+}

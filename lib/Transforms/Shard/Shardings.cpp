@@ -1,0 +1,62 @@
+//===- Shardings.cpp - The shardings that the shard phase gave ------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Transforms/Shard/Shardings.h"
+
+using namespace mlir;
+using namespace heddle;
+using dist::TensorShardingAttr;
+
+TensorShardingAttr heddle::shard::dropFirst(TensorShardingAttr sharding) {
+  auto dims = sharding.getDims().getValue().drop_front();
+  return TensorShardingAttr::get(sharding.getContext(),
+                                 ArrayAttr::get(sharding.getContext(), dims),
+                                 sharding.getUnreduced());
+}
+
+static TensorShardingAttr at(std::optional<ArrayAttr> list, unsigned number) {
+  return list ? dyn_cast<TensorShardingAttr>((*list)[number])
+              : TensorShardingAttr();
+}
+
+static TensorShardingAttr shardingOfArgument(BlockArgument argument) {
+  Operation *parent = argument.getOwner()->getParentOp();
+  if (auto function = dyn_cast<nn::FuncOp>(parent))
+    return at(function.getArgShardings(), argument.getArgNumber());
+  if (auto step = dyn_cast<nn::StepOp>(parent))
+    return at(step.getArgShardings(), argument.getArgNumber());
+  return {};
+}
+
+TensorShardingAttr heddle::shard::shardingOf(Value value) {
+  if (auto argument = dyn_cast<BlockArgument>(value))
+    return shardingOfArgument(argument);
+  Operation *op = value.getDefiningOp();
+  unsigned number = cast<OpResult>(value).getResultNumber();
+  auto model = op->getParentOfType<nn::ModelOp>();
+  if (auto reshard = dyn_cast<dist::ReshardOp>(op))
+    return reshard.getTo();
+  if (auto unpack = dyn_cast<nn::UnpackOp>(op))
+    return at(unpack.getShardings(), number);
+  if (auto call = dyn_cast<nn::CallOp>(op))
+    return at(model.lookupSymbol<nn::FuncOp>(call.getCalleeAttr())
+                  .getResultShardings(),
+              number);
+  if (auto get = dyn_cast<nn::GetOp>(op)) {
+    auto storage = SymbolTable::lookupSymbolIn(model, get.getStateAttr())
+                       ->getAttrOfType<TensorShardingAttr>("storage");
+    return storage && get.getSlot() ? dropFirst(storage) : storage;
+  }
+  if (auto slice = dyn_cast<nn::MicroBatchOp>(op)) {
+    TensorShardingAttr whole = shardingOf(slice.getInput());
+    return whole ? dropFirst(whole) : whole;
+  }
+  if (auto shardings = op->getAttrOfType<ArrayAttr>("shardings"))
+    return at(shardings, number);
+  return {};
+}

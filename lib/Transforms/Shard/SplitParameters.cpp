@@ -1,0 +1,180 @@
+//===- SplitParameters.cpp - Tensor parallelism ---------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+// Pairs of products, the first split by columns and the second by rows, with
+// one sum behind the pair (Shoeybi et al., arXiv 1909.08053); the vocabulary
+// split by rows.
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Transforms/Shard/Passes.h"
+#include "llvm/ADT/StringMap.h"
+
+using namespace mlir;
+using namespace heddle;
+using dist::TensorShardingAttr;
+
+namespace heddle {
+#define GEN_PASS_DEF_SHARDSPLITPARAMETERS
+#include "include/heddle/Transforms/Shard/Passes.h.inc"
+} // namespace heddle
+
+namespace {
+
+/// Operations through which a split of the last dimension passes.
+bool keepsFeatures(Operation *op) {
+  return isa<nn::GeluOp, nn::SiluOp, nn::ReluOp, nn::MulOp, nn::CastOp,
+             nn::AttentionOp, nn::RotaryOp>(op);
+}
+
+struct SplitParameters
+    : heddle::impl::ShardSplitParametersBase<SplitParameters> {
+  void runOnOperation() override {
+    for (auto model : getOperation().getOps<nn::ModelOp>()) {
+      auto strategy =
+          dist::Strategy::fromDictionary(model.getStrategy().getValues());
+      if (strategy.tensor == 1)
+        continue;
+      model.walk([&](nn::LinearOp linear) { choose(linear); });
+      for (auto step : model.getOps<nn::StepOp>())
+        step.walk([&](Operation *op) { splitVocabulary(model, op); });
+      for (auto step : model.getOps<nn::StepOp>())
+        step.walk([&](nn::CallOp call) { splitArguments(model, call); });
+      splitCompanions(model);
+      model.walk([&](nn::LinearOp linear) { moveBias(linear); });
+      choices.clear();
+    }
+  }
+
+private:
+  /// The dimension of the weight that its columns, or rows, are.
+  static int64_t dimOf(nn::LinearOp linear, bool columns) {
+    return columns != linear.getTransposed() ? 1 : 0;
+  }
+
+  /// Whether all that is made of the value ends in products over its features.
+  bool endsInProducts(Value value, SmallVectorImpl<nn::LinearOp> &products) {
+    bool any = false;
+    for (OpOperand &use : value.getUses()) {
+      Operation *user = use.getOwner();
+      if (isa<nn::ReturnOp>(user))
+        continue;
+      any = true;
+      if (auto next = dyn_cast<nn::LinearOp>(user)) {
+        if (use.getOperandNumber() != 0)
+          return false;
+        products.push_back(next);
+      } else if (!keepsFeatures(user) ||
+                 !endsInProducts(user->getResult(0), products)) {
+        return false;
+      }
+    }
+    return any;
+  }
+
+  /// A product whose weight is an argument of a layer, and the products behind
+  /// it, become a pair. A product of gradients has its weight turned round: it
+  /// is no first of a pair.
+  void choose(nn::LinearOp linear) {
+    auto weight = dyn_cast<BlockArgument>(linear.getWeight());
+    if (!weight || linear.getTransposed() || choices.contains(weight))
+      return;
+    SmallVector<nn::LinearOp> products;
+    if (!endsInProducts(linear.getOutput(), products))
+      return;
+    for (nn::LinearOp next : products)
+      if (!isa<BlockArgument>(next.getWeight()) || next.getTransposed())
+        return;
+    choices[weight] = dimOf(linear, /*columns=*/true);
+    if (auto bias = dyn_cast_or_null<BlockArgument>(linear.getBias()))
+      choices[bias] = 0;
+    for (nn::LinearOp next : products)
+      choices[next.getWeight()] = dimOf(next, /*columns=*/false);
+  }
+
+  void setStorage(nn::StateOp state, int64_t dim) {
+    Builder builder(&getContext());
+    SmallVector<Attribute> dims(state.getTensorType().getRank(),
+                                builder.getArrayAttr({}));
+    dims[dim] = builder.getStrArrayAttr({"tensor"});
+    state.setStorageAttr(TensorShardingAttr::get(
+        &getContext(), builder.getArrayAttr(dims), builder.getArrayAttr({})));
+  }
+
+  /// The parameter that a state is, or is a copy of.
+  nn::StateOp parameterOf(nn::ModelOp model, Value value) {
+    auto get = value.getDefiningOp<nn::GetOp>();
+    auto state = get ? model.lookupSymbol<nn::StateOp>(get.getStateAttr())
+                     : nn::StateOp();
+    if (state && state.getParameter())
+      state = model.lookupSymbol<nn::StateOp>(*state.getParameter());
+    return state;
+  }
+
+  /// The table of token embeddings, and the head's weight, by rows.
+  void splitVocabulary(nn::ModelOp model, Operation *op) {
+    Value table;
+    if (auto embedding = dyn_cast<nn::EmbeddingOp>(op)) {
+      // Positions are few, and every rank has all of them.
+      if (!embedding.getIds().getDefiningOp<nn::PositionsOp>())
+        table = embedding.getTable();
+    } else if (auto linear = dyn_cast<nn::LinearOp>(op)) {
+      bool isHead =
+          llvm::any_of(linear.getOutput().getUsers(), [](Operation *user) {
+            return isa<nn::CrossEntropyOp>(user);
+          });
+      if (isHead && linear.getTransposed())
+        table = linear.getWeight();
+    }
+    if (!table)
+      return;
+    if (nn::StateOp state = parameterOf(model, table))
+      setStorage(state, 0);
+  }
+
+  void splitArguments(nn::ModelOp model, nn::CallOp call) {
+    auto callee = model.lookupSymbol<nn::FuncOp>(call.getCalleeAttr());
+    for (auto [argument, operand] :
+         llvm::zip(callee.getArguments(), call.getOperands()))
+      if (auto choice = choices.find(argument); choice != choices.end())
+        if (nn::StateOp state = parameterOf(model, operand))
+          setStorage(state, choice->second);
+  }
+
+  /// Gradients, moments and copies are split as their parameters.
+  void splitCompanions(nn::ModelOp model) {
+    SymbolTable symbols(model);
+    for (auto state : model.getOps<nn::StateOp>()) {
+      if (!state.getParameter())
+        continue;
+      auto parameter = symbols.lookup<nn::StateOp>(*state.getParameter());
+      state.setStorageAttr(parameter.getStorageAttr());
+      state.setSegmentsAttr(parameter.getSegmentsAttr());
+      numSplit += parameter.getStorage().has_value();
+    }
+  }
+
+  /// The bias of a product that is split by rows is added once, to the sum.
+  void moveBias(nn::LinearOp linear) {
+    auto choice = choices.find(linear.getWeight());
+    if (!linear.getBias() || choice == choices.end() ||
+        choice->second != dimOf(linear, /*columns=*/false))
+      return;
+    OpBuilder builder(linear);
+    builder.setInsertionPointAfter(linear);
+    auto add = builder.create<nn::AddBiasOp>(
+        linear.getLoc(), linear.getOutput().getType(), linear.getOutput(),
+        linear.getBias(), ArrayAttr());
+    linear.getOutput().replaceAllUsesExcept(add.getOutput(), add);
+    linear.getBiasMutable().clear();
+  }
+
+  DenseMap<Value, int64_t> choices; ///< The dimension of each argument.
+};
+
+} // namespace

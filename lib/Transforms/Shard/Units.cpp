@@ -1,0 +1,429 @@
+//===- Units.cpp - Parameters that are stored side by side ----------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Units.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+using namespace heddle;
+using namespace heddle::shard;
+using dist::TensorShardingAttr;
+
+//===----------------------------------------------------------------------===//
+// Shardings
+//===----------------------------------------------------------------------===//
+
+ReplicaAxes::ReplicaAxes(MLIRContext *context, const dist::Strategy &strategy)
+    : context(context) {
+  std::pair<StringRef, int64_t> sizes[] = {{"data", strategy.data},
+                                           {"seq", strategy.sequence}};
+  for (auto [name, size] : sizes)
+    if (size > 1) {
+      axes.push_back(StringAttr::get(context, name));
+      ranks *= size;
+    }
+}
+
+TensorShardingAttr heddle::shard::wholeSharding(MLIRContext *context,
+                                                int64_t rank) {
+  Builder builder(context);
+  SmallVector<Attribute> dims(rank, builder.getArrayAttr({}));
+  return TensorShardingAttr::get(context, builder.getArrayAttr(dims),
+                                 builder.getArrayAttr({}));
+}
+
+TensorShardingAttr ReplicaAxes::partialSum(TensorShardingAttr whole) const {
+  return TensorShardingAttr::get(context, whole.getDims(),
+                                 ArrayAttr::get(context, axes));
+}
+
+TensorShardingAttr ReplicaAxes::partialSum(RankedTensorType type) const {
+  return partialSum(wholeSharding(context, type.getRank()));
+}
+
+TensorShardingAttr ReplicaAxes::flat(bool tensor, bool split) const {
+  Builder builder(context);
+  SmallVector<Attribute> names;
+  if (tensor)
+    names.push_back(builder.getStringAttr("tensor"));
+  if (split)
+    names.append(axes.begin(), axes.end());
+  return TensorShardingAttr::get(
+      context, builder.getArrayAttr({builder.getArrayAttr(names)}),
+      builder.getArrayAttr({}));
+}
+
+//===----------------------------------------------------------------------===//
+// Units
+//===----------------------------------------------------------------------===//
+
+Units::Units(nn::ModelOp model, nn::StepOp step, const dist::Strategy &strategy,
+             const ReplicaAxes &replicas)
+    : model(model), step(step), strategy(strategy), replicas(replicas),
+      symbols(model) {
+  step.walk([&](nn::CallOp call) {
+    for (Value operand : call.getOperands())
+      if (auto get = operand.getDefiningOp<nn::GetOp>()) {
+        auto state = symbols.lookup<nn::StateOp>(get.getState());
+        if (state && state.getParameter())
+          paths[*state.getParameter()] = call.getPath().str();
+        else
+          paths[get.getState()] = call.getPath().str();
+      }
+  });
+  SmallVector<nn::AdamWOp> updates(step.getBody().getOps<nn::AdamWOp>());
+  for (nn::AdamWOp update : updates)
+    collect(update);
+}
+
+/// Whether a parameter's storage splits it over `tensor`.
+static bool isTensorSplit(nn::StateOp state) {
+  TensorShardingAttr storage = state.getStorageAttr();
+  return storage && llvm::any_of(storage.getDims().getAsRange<ArrayAttr>(),
+                                 [](ArrayAttr axes) { return !axes.empty(); });
+}
+
+std::string Units::unitOf(nn::StateOp parameter) {
+  std::string name;
+  if (strategy.zero >= 2) {
+    StringRef module = parameter.getSymName().rsplit('.').first;
+    auto path = paths.find(parameter.getSymName());
+    name = path == paths.end() ? module.str() : path->second;
+  }
+  auto add = [&](bool holds, StringRef what) {
+    if (holds)
+      name += (name.empty() ? "" : ".") + what.str();
+  };
+  add(name.empty() && parameter.getDecays(), "decay");
+  add(!parameter.getDecays(), "no_decay");
+  add(isTensorSplit(parameter), "tensor");
+  return name;
+}
+
+void Units::collect(nn::AdamWOp update) {
+  auto get = update.getParameter().getDefiningOp<nn::GetOp>();
+  auto bucket = symbols.lookup<nn::BucketOp>(get.getState());
+  llvm::MapVector<StringRef, Unit *> byName;
+  for (auto member : bucket.getMembers().getAsRange<FlatSymbolRefAttr>()) {
+    auto parameter = symbols.lookup<nn::StateOp>(member.getValue());
+    std::string name = unitOf(parameter);
+    auto found = llvm::find_if(
+        units, [&](const Unit &unit) { return unit.name == name; });
+    if (found == units.end()) {
+      units.emplace_back();
+      units.back().name = name;
+      units.back().update = update;
+      units.back().tensor = isTensorSplit(parameter);
+      found = std::prev(units.end());
+    }
+    found->parameters.push_back(parameter);
+    found->elements +=
+        nn::paddedElements(parameter.getTensorType().getNumElements());
+  }
+  int64_t step = nn::paddedElements(1) * replicas.ranks;
+  for (Unit &unit : units)
+    unit.elements = (unit.elements + step - 1) / step * step;
+}
+
+nn::BucketOp Units::addBucket(Unit &unit, StringRef what, StringRef suffix,
+                              Type element, TensorShardingAttr storage) {
+  OpBuilder builder(step);
+  SmallVector<Attribute> members;
+  for (nn::StateOp parameter : unit.parameters)
+    members.push_back(FlatSymbolRefAttr::get(
+        builder.getStringAttr(parameter.getSymName() + suffix)));
+  auto bucket = builder.create<nn::BucketOp>(
+      unit.update.getLoc(), (what + "." + unit.name).str(),
+      builder.getArrayAttr(members),
+      RankedTensorType::get({unit.elements}, element));
+  bucket.setStorageAttr(storage);
+  return bucket;
+}
+
+void Units::addBuckets(Unit &unit) {
+  Builder builder(model.getContext());
+  Type f32 = builder.getF32Type();
+  bool copies = strategy.precision != "fp32";
+  auto storage = [&](bool split) { return replicas.flat(unit.tensor, split); };
+  // The optimizer reads parameters in f32: with copies for everything else they
+  // are part of its state.
+  unit.values = addBucket(unit, "parameters", "", f32,
+                          storage(strategy.zero >= (copies ? 1 : 3)));
+  unit.gradients = addBucket(
+      unit, "gradients", ".grad", f32,
+      strategy.zero >= 2 ? storage(true) : replicas.partialSum(storage(false)));
+  unit.expAvg =
+      addBucket(unit, "exp_avg", ".exp_avg", f32, storage(strategy.zero >= 1));
+  unit.expAvgSq = addBucket(unit, "exp_avg_sq", ".exp_avg_sq", f32,
+                            storage(strategy.zero >= 1));
+  if (copies)
+    unit.copies = addBucket(unit, "copies", "." + strategy.precision,
+                            builder.getBF16Type(), storage(strategy.zero >= 3));
+}
+
+Value Units::read(OpBuilder &builder, nn::BucketOp bucket) {
+  return builder.create<nn::GetOp>(bucket.getLoc(), bucket.getType(),
+                                   bucket.getSymName());
+}
+
+Value Units::reshard(OpBuilder &builder, Value value, TensorShardingAttr from,
+                     TensorShardingAttr to, StringRef reason) {
+  if (from == to)
+    return value;
+  TypeAttr wire;
+  // Gradients travel in the compute precision unless the user says otherwise.
+  if (!from.getUnreduced().empty()) {
+    StringRef type = strategy.communicationType;
+    if (type.empty())
+      type = strategy.precision;
+    if (type == "bf16")
+      wire = TypeAttr::get(builder.getBF16Type());
+    if (type == "fp16")
+      wire = TypeAttr::get(builder.getF16Type());
+  }
+  return builder.create<dist::ReshardOp>(
+      value.getLoc(), value.getType(), value, from, to,
+      builder.getStringAttr(reason), wire, DenseI64ArrayAttr());
+}
+
+//===----------------------------------------------------------------------===//
+// The optimizer
+//===----------------------------------------------------------------------===//
+
+/// Reduces the gradients, and makes their norm of sums of squares: those of
+/// units that are split over more axes are summed over these first.
+void Units::replaceNorm(nn::GlobalNormOp norm) {
+  OpBuilder builder(norm);
+  SmallVector<Value> sums[2];
+  for (Unit &unit : units) {
+    TensorShardingAttr from = unit.gradients.getStorageAttr();
+    unit.gradient =
+        reshard(builder, read(builder, unit.gradients), from,
+                replicas.flat(unit.tensor, strategy.zero >= 1), "nn.adamw");
+    int64_t blocks = (unit.elements + nn::SquareSumsOp::blockSize - 1) /
+                     nn::SquareSumsOp::blockSize;
+    sums[unit.tensor].push_back(builder.create<nn::SquareSumsOp>(
+        norm.getLoc(), RankedTensorType::get({blocks}, builder.getF32Type()),
+        unit.gradient, ArrayAttr()));
+  }
+  SmallVector<Value> packed;
+  for (ArrayRef<Value> parts : sums) {
+    if (parts.empty())
+      continue;
+    int64_t elements = 0;
+    for (Value part : parts)
+      elements += nn::paddedElements(
+          cast<RankedTensorType>(part.getType()).getNumElements());
+    packed.push_back(builder.create<nn::PackOp>(
+        norm.getLoc(), RankedTensorType::get({elements}, builder.getF32Type()),
+        parts));
+  }
+  norm.getInputsMutable().assign(packed);
+  norm.setSummed(true);
+}
+
+void Units::replaceUpdate(Unit &unit) {
+  OpBuilder builder(unit.update);
+  Type flat = unit.values.getType();
+  auto adamw = cast<nn::AdamWOp>(builder.clone(*unit.update));
+  Value reads[] = {read(builder, unit.values), unit.gradient,
+                   read(builder, unit.expAvg), read(builder, unit.expAvgSq)};
+  for (auto [number, value] : llvm::enumerate(reads))
+    adamw->setOperand(number, value);
+  for (Value result : adamw.getResults())
+    result.setType(result == adamw.getCopy() ? unit.copies.getType() : flat);
+  adamw->moveAfter(reads[3].getDefiningOp());
+  builder.setInsertionPointAfter(adamw);
+  auto write = [&](nn::BucketOp bucket, Value value) {
+    builder.create<nn::SetOp>(adamw.getLoc(), bucket.getSymName(), value);
+  };
+  write(unit.values, adamw.getNewParameter());
+  write(unit.expAvg, adamw.getNewExpAvg());
+  write(unit.expAvgSq, adamw.getNewExpAvgSq());
+  if (unit.copies)
+    write(unit.copies, adamw.getCopy());
+}
+
+void Units::replaceUpdates() {
+  // What goes, before the units, which may have the same names, come.
+  SmallVector<nn::BucketOp> old(model.getOps<nn::BucketOp>());
+  llvm::StringSet<> gone;
+  for (nn::BucketOp bucket : old)
+    gone.insert(bucket.getSymName());
+  llvm::SetVector<Operation *> dead;
+  bool clears = false;
+  step.walk([&](Operation *op) {
+    if (auto get = dyn_cast<nn::GetOp>(op);
+        get && gone.contains(get.getState()))
+      dead.insert(op);
+    auto set = dyn_cast<nn::SetOp>(op);
+    if (!set || !gone.contains(set.getState()))
+      return;
+    clears |= isa<nn::FillOp>(set.getValue().getDefiningOp());
+    dead.insert(set.getValue().getDefiningOp());
+    dead.insert(op);
+  });
+  for (Unit &unit : units)
+    addBuckets(unit);
+  for (auto norm :
+       llvm::make_early_inc_range(step.getBody().getOps<nn::GlobalNormOp>()))
+    replaceNorm(norm);
+  for (Unit &unit : units)
+    replaceUpdate(unit);
+  for (Operation *op : llvm::reverse(dead)) {
+    op->dropAllUses();
+    op->erase();
+  }
+  for (nn::BucketOp bucket : old)
+    bucket.erase();
+  if (clears)
+    clearGradients(*step.getBody().getOps<nn::MicroBatchesOp>().begin());
+}
+
+void Units::clearGradients(nn::MicroBatchesOp loop) {
+  OpBuilder builder(loop);
+  for (Unit &unit : units) {
+    Value zero =
+        builder.create<nn::FillOp>(loop.getLoc(), unit.gradients.getType(),
+                                   builder.getF64FloatAttr(0), nullptr);
+    builder.create<nn::SetOp>(loop.getLoc(), unit.gradients.getSymName(), zero);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Gradients
+//===----------------------------------------------------------------------===//
+
+static TensorShardingAttr storageOf(nn::StateOp state) {
+  if (TensorShardingAttr storage = state.getStorageAttr())
+    return storage;
+  return wholeSharding(state.getContext(), state.getTensorType().getRank());
+}
+
+void Units::keepGradientsApart() {
+  for (Unit &unit : units)
+    for (nn::StateOp parameter : unit.parameters) {
+      auto gradient =
+          symbols.lookup<nn::StateOp>((parameter.getSymName() + ".grad").str());
+      gradient.setStorageAttr(replicas.partialSum(storageOf(parameter)));
+    }
+}
+
+void Units::scatterUnit(Unit &unit, nn::MicroBatchesOp loop) {
+  Block &body = loop.getBody().front();
+  llvm::StringMap<nn::SetOp> sets;
+  for (auto set : body.getOps<nn::SetOp>())
+    sets[set.getState()] = set;
+  SmallVector<Value> members;
+  Operation *last = nullptr;
+  for (nn::StateOp parameter : unit.parameters) {
+    nn::SetOp set = sets.lookup((parameter.getSymName() + ".grad").str());
+    Value value = set.getValue();
+    set.erase();
+    // The sum over micro-batches is made of the reduced parts.
+    if (auto add = value.getDefiningOp<nn::AddOp>())
+      if (auto before = add.getLhs().getDefiningOp<nn::GetOp>();
+          before &&
+          before.getState() == (parameter.getSymName() + ".grad").str()) {
+        value = add.getRhs();
+        add.erase();
+        before.erase();
+      }
+    members.push_back(value);
+    Operation *definition = value.getDefiningOp();
+    if (!last || last->isBeforeInBlock(definition))
+      last = definition;
+  }
+  OpBuilder builder(model.getContext());
+  builder.setInsertionPointAfter(last);
+  Value flat = builder.create<nn::PackOp>(last->getLoc(),
+                                          unit.gradients.getType(), members);
+  auto split = replicas.flat(unit.tensor, true);
+  Value part = reshard(builder, flat,
+                       replicas.partialSum(replicas.flat(unit.tensor, false)),
+                       split, unit.name);
+  if (strategy.accumulate > 1)
+    part = builder.create<nn::AddOp>(last->getLoc(), part.getType(),
+                                     read(builder, unit.gradients), part,
+                                     ArrayAttr());
+  builder.create<nn::SetOp>(last->getLoc(), unit.gradients.getSymName(), part);
+}
+
+void Units::scatterGradients() {
+  auto loop = *step.getBody().getOps<nn::MicroBatchesOp>().begin();
+  for (Unit &unit : units)
+    scatterUnit(unit, loop);
+}
+
+//===----------------------------------------------------------------------===//
+// Parameters
+//===----------------------------------------------------------------------===//
+
+/// Gathers the unit before an operation and hands its members to `uses`, which
+/// read them from states now.
+void Units::gather(Unit &unit, Operation *before, ArrayRef<OpOperand *> uses) {
+  OpBuilder builder(before);
+  nn::BucketOp bucket = unit.copies ? unit.copies : unit.values;
+  Value flat =
+      reshard(builder, read(builder, bucket), replicas.flat(unit.tensor, true),
+              replicas.flat(unit.tensor, false), unit.name);
+  SmallVector<Type> types;
+  SmallVector<Attribute> shardings;
+  llvm::StringMap<unsigned> numbers;
+  for (auto [number, member] :
+       llvm::enumerate(bucket.getMembers().getAsRange<FlatSymbolRefAttr>())) {
+    auto state = symbols.lookup<nn::StateOp>(member.getValue());
+    types.push_back(state.getType());
+    shardings.push_back(storageOf(unit.parameters[number]));
+    numbers[member.getValue()] = number;
+  }
+  auto unpack = builder.create<nn::UnpackOp>(before->getLoc(), types, flat,
+                                             builder.getArrayAttr(shardings));
+  for (OpOperand *use : uses) {
+    auto get = use->get().getDefiningOp<nn::GetOp>();
+    use->set(unpack.getResult(numbers.lookup(get.getState())));
+  }
+}
+
+void Units::gatherParameters(nn::StepOp reader) {
+  llvm::StringMap<Unit *> unitsByState;
+  for (Unit &unit : units)
+    for (auto member : (unit.copies ? unit.copies : unit.values)
+                           .getMembers()
+                           .getAsRange<FlatSymbolRefAttr>())
+      unitsByState[member.getValue()] = &unit;
+  // An instance of a layer gathers for itself; what is read outside of layers
+  // is gathered once for all that read it in a block.
+  llvm::MapVector<std::pair<Unit *, Operation *>, SmallVector<OpOperand *>>
+      uses;
+  SmallVector<nn::GetOp> gets;
+  reader.walk([&](nn::GetOp get) {
+    Unit *unit = unitsByState.lookup(get.getState());
+    if (!unit)
+      return;
+    gets.push_back(get);
+    for (OpOperand &use : get.getValue().getUses()) {
+      Operation *user = use.getOwner();
+      if (isa<nn::CallOp>(user))
+        uses[{unit, user}].push_back(&use);
+      else
+        uses[{unit, user->getBlock()->getParentOp()}].push_back(&use);
+    }
+  });
+  for (auto &[key, operands] : uses) {
+    Operation *first = operands.front()->getOwner();
+    for (OpOperand *use : operands)
+      if (use->getOwner()->isBeforeInBlock(first))
+        first = use->getOwner();
+    gather(*key.first, first, operands);
+  }
+  for (nn::GetOp get : gets)
+    if (get.getValue().use_empty())
+      get.erase();
+}

@@ -1,0 +1,98 @@
+//===- Overlap.cpp - Starts early, waits late -----------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Transforms/Spmd/Passes.h"
+
+using namespace mlir;
+using namespace heddle;
+
+namespace heddle {
+#define GEN_PASS_DEF_SPMDOVERLAP
+#include "include/heddle/Transforms/Spmd/Passes.h.inc"
+} // namespace heddle
+
+namespace {
+
+struct Overlap : heddle::impl::SpmdOverlapBase<Overlap> {
+  void runOnOperation() override {
+    SmallVector<dist::AllGatherOp> gathers;
+    SmallVector<dist::ReduceScatterOp> scatters;
+    getOperation().walk([&](Operation *op) {
+      if (auto gather = dyn_cast<dist::AllGatherOp>(op))
+        gathers.push_back(gather);
+      if (auto scatter = dyn_cast<dist::ReduceScatterOp>(op))
+        scatters.push_back(scatter);
+    });
+    for (dist::AllGatherOp gather : gathers)
+      prefetch(gather);
+    for (dist::ReduceScatterOp scatter : scatters)
+      defer(scatter);
+  }
+
+private:
+  /// The nearest instance of a layer before or behind an operation.
+  static nn::CallOp neighbour(Operation *op, bool before) {
+    while ((op = before ? op->getPrevNode() : op->getNextNode()))
+      if (auto call = dyn_cast<nn::CallOp>(op))
+        return call;
+    return {};
+  }
+
+  template <typename OpT> dist::WaitOp waitFor(OpBuilder &builder, OpT op) {
+    op.setPending(true);
+    auto wait = builder.create<dist::WaitOp>(
+        op.getLoc(), op.getOutput().getType(), op.getOutput());
+    op.getOutput().replaceAllUsesExcept(wait.getOutput(), wait);
+    return wait;
+  }
+
+  /// Parameters of a layer are gathered while the layer before it runs: two
+  /// layers' are there at most.
+  void prefetch(dist::AllGatherOp gather) {
+    auto get = gather.getInput().getDefiningOp<nn::GetOp>();
+    bool isUnit =
+        llvm::all_of(gather.getOutput().getUsers(),
+                     [](Operation *user) { return isa<nn::UnpackOp>(user); });
+    nn::CallOp previous = neighbour(gather, /*before=*/true);
+    if (!get || !isUnit || !previous || !get.getValue().hasOneUse())
+      return;
+    OpBuilder builder(gather);
+    waitFor(builder, gather);
+    get->moveBefore(previous);
+    gather->moveBefore(previous);
+    ++numPrefetched;
+  }
+
+  /// The sum of a layer's gradients travels while the next layer runs.
+  void defer(dist::ReduceScatterOp scatter) {
+    nn::CallOp next = neighbour(scatter, /*before=*/false);
+    if (!scatter.getInput().getDefiningOp<nn::PackOp>() || !next)
+      return;
+    // What is done with the sum stands right behind it.
+    SmallVector<Operation *> behind;
+    for (Operation *op = scatter->getNextNode();
+         op && isa<nn::GetOp, nn::AddOp, nn::SetOp>(op);
+         op = op->getNextNode()) {
+      behind.push_back(op);
+      if (isa<nn::SetOp>(op))
+        break;
+    }
+    if (behind.empty() || !isa<nn::SetOp>(behind.back()))
+      return;
+    OpBuilder builder(scatter->getContext());
+    builder.setInsertionPointAfter(next);
+    Operation *last = waitFor(builder, scatter);
+    for (Operation *op : behind) {
+      op->moveAfter(last);
+      last = op;
+    }
+    ++numDeferred;
+  }
+};
+
+} // namespace

@@ -1,0 +1,168 @@
+//===- Reshard.cpp - Reshards become collectives --------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Reshard.h"
+
+using namespace mlir;
+using namespace heddle;
+using namespace heddle::spmd;
+using dist::TensorShardingAttr;
+
+int64_t heddle::spmd::sizeOf(ArrayAttr axes, dist::MeshOp mesh) {
+  int64_t size = 1;
+  for (auto axis : axes.getAsRange<StringAttr>())
+    size *= mesh.getAxisSize(axis);
+  return size;
+}
+
+RankedTensorType heddle::spmd::localType(RankedTensorType type,
+                                         TensorShardingAttr sharding,
+                                         dist::MeshOp mesh) {
+  SmallVector<int64_t> shape(type.getShape());
+  for (auto [extent, axes] :
+       llvm::zip(shape, sharding.getDims().getAsRange<ArrayAttr>())) {
+    int64_t parts = sizeOf(axes, mesh);
+    extent = (extent + parts - 1) / parts;
+  }
+  return type.clone(shape);
+}
+
+namespace {
+
+using Axes = SmallVector<Attribute>;
+
+/// Takes one reshard apart.
+class Lowering {
+public:
+  Lowering(dist::ReshardOp reshard, dist::MeshOp mesh)
+      : reshard(reshard), mesh(mesh), builder(reshard),
+        value(reshard.getInput()) {
+    for (auto axes : reshard.getFrom().getDims().getAsRange<ArrayAttr>())
+      now.emplace_back(axes.getValue());
+    for (auto axes : reshard.getTo().getDims().getAsRange<ArrayAttr>())
+      wanted.emplace_back(axes.getValue());
+  }
+
+  LogicalResult run() {
+    reduce();
+    exchange();
+    for (size_t dim = 0; dim < now.size(); ++dim)
+      gather(dim);
+    for (size_t dim = 0; dim < now.size(); ++dim)
+      if (failed(slice(dim)))
+        return failure();
+    reshard.getOutput().replaceAllUsesWith(value);
+    reshard.erase();
+    return success();
+  }
+
+private:
+  RankedTensorType typeWith(size_t dim, int64_t times, int64_t parts) {
+    auto type = cast<RankedTensorType>(value.getType());
+    SmallVector<int64_t> shape(type.getShape());
+    shape[dim] = (shape[dim] * times + parts - 1) / parts;
+    return type.clone(shape);
+  }
+
+  int64_t size(ArrayRef<Attribute> axes) {
+    return sizeOf(builder.getArrayAttr(axes), mesh);
+  }
+
+  /// What all collectives say: reason, wire, segments.
+  template <typename OpT, typename... Dims>
+  void create(RankedTensorType type, ArrayRef<Attribute> axes, Dims... dims) {
+    value = builder.create<OpT>(reshard.getLoc(), type, value,
+                                builder.getArrayAttr(axes), dims...,
+                                reshard.getReasonAttr(), reshard.getWireAttr(),
+                                reshard.getSegmentsAttr(), UnitAttr());
+  }
+
+  void reduce() {
+    Axes sums;
+    for (Attribute axis : reshard.getFrom().getUnreduced())
+      if (!llvm::is_contained(reshard.getTo().getUnreduced(), axis))
+        sums.push_back(axis);
+    // Axes that end up splitting a dimension are scattered along it.
+    for (auto [dim, axes] : llvm::enumerate(wanted)) {
+      Axes scattered;
+      for (Attribute axis : axes)
+        if (llvm::is_contained(sums, axis))
+          scattered.push_back(axis);
+      Axes after = now[dim];
+      after.append(scattered);
+      if (scattered.empty() || after != axes)
+        continue;
+      llvm::erase_if(sums, [&](Attribute axis) {
+        return llvm::is_contained(scattered, axis);
+      });
+      create<dist::ReduceScatterOp>(typeWith(dim, 1, size(scattered)),
+                                    scattered, builder.getI64IntegerAttr(dim));
+      now[dim] = after;
+    }
+    if (!sums.empty())
+      create<dist::AllReduceOp>(cast<RankedTensorType>(value.getType()), sums);
+  }
+
+  /// The innermost axes of one dimension that another one wants next.
+  void exchange() {
+    for (size_t from = 0; from < now.size(); ++from)
+      for (size_t to = 0; to < now.size(); ++to) {
+        if (from == to || now[from].empty() || now[from] == wanted[from])
+          continue;
+        Attribute axis = now[from].back();
+        Axes after = now[to];
+        after.push_back(axis);
+        if (after != wanted[to])
+          continue;
+        int64_t parts = size(axis);
+        auto type = typeWith(from, parts, 1);
+        SmallVector<int64_t> shape(type.getShape());
+        shape[to] /= parts;
+        create<dist::AllToAllOp>(type.clone(shape), axis,
+                                 builder.getI64IntegerAttr(to),
+                                 builder.getI64IntegerAttr(from));
+        now[from].pop_back();
+        now[to] = after;
+      }
+  }
+
+  void gather(size_t dim) {
+    size_t common = 0;
+    while (common < now[dim].size() && common < wanted[dim].size() &&
+           now[dim][common] == wanted[dim][common])
+      ++common;
+    if (common == now[dim].size())
+      return;
+    Axes gone(ArrayRef<Attribute>(now[dim]).drop_front(common));
+    create<dist::AllGatherOp>(typeWith(dim, size(gone), 1), gone,
+                              builder.getI64IntegerAttr(dim));
+    now[dim].truncate(common);
+  }
+
+  LogicalResult slice(size_t dim) {
+    Axes coming(ArrayRef<Attribute>(wanted[dim]).drop_front(now[dim].size()));
+    if (coming.empty())
+      return success();
+    create<dist::SliceOp>(typeWith(dim, 1, size(coming)), coming,
+                          builder.getI64IntegerAttr(dim));
+    return success();
+  }
+
+  dist::ReshardOp reshard;
+  dist::MeshOp mesh;
+  OpBuilder builder;
+  Value value;
+  SmallVector<Axes> now, wanted; ///< The axes that split each dimension.
+};
+
+} // namespace
+
+LogicalResult heddle::spmd::lowerReshard(dist::ReshardOp reshard,
+                                         dist::MeshOp mesh) {
+  return Lowering(reshard, mesh).run();
+}

@@ -1,0 +1,200 @@
+# Every mesh gives the numbers of one rank.
+#
+# Part of the Heddle project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""One model on many meshes, with every ZeRO stage, schedule, accumulation and
+recomputation: losses, gradient norms and final weights are one rank's.
+HEDDLE_TEST_LONG=1 takes all combinations and draws many more at random;
+HEDDLE_TEST_SEED=N draws one."""
+
+import os
+import random
+import shutil
+import unittest
+
+import numpy as np
+
+import heddle_test as h
+
+LONG = os.environ.get("HEDDLE_TEST_LONG") == "1"
+STEPS, BATCH, SEQ = 20, 8, 16
+MPIRUN = next(filter(shutil.which, ["mpirun.openmpi", "mpirun.mpich"]), None)
+MODEL = dict(vocab=97, positions=SEQ, embed=32, layers=4, heads=4)
+
+
+def flags_of(mesh, zero=0, schedule="1f1b", accumulate=1, recompute="none",
+             sequence_parallel=False, virtual_stages=1):
+    """The flags of compile for a plan of BATCH rows."""
+    micro = BATCH // accumulate // mesh.get("data", 1)
+    flags = ["--batch", BATCH, "--micro-batch", micro, "--seq", SEQ, "--threads", 1,
+             "--zero", zero, "--accumulate", accumulate, "--recompute", recompute]
+    if mesh:
+        flags += ["--mesh", ",".join(f"{axis}={size}" for axis, size in mesh.items())]
+    if mesh.get("pipe", 1) > 1:
+        flags += ["--schedule", schedule]
+    if virtual_stages > 1:
+        flags += ["--virtual-stages", virtual_stages]
+    if sequence_parallel:
+        flags += ["--sequence-parallel"]
+    return flags
+
+
+def ranks_of(mesh):
+    return int(np.prod(list(mesh.values()) or [1]))
+
+
+def combinations():
+    """Meshes of up to 8 ranks and what goes with them."""
+    found = []
+    for zero in range(4):
+        found += [dict(mesh={"data": 2}, zero=zero, accumulate=a) for a in (1, 2)]
+        found += [dict(mesh={"data": 4}, zero=zero, accumulate=2, recompute="full"),
+                  dict(mesh={"data": 2, "tensor": 2}, zero=zero, accumulate=2),
+                  dict(mesh={"data": 2, "seq": 2}, zero=zero, accumulate=2),
+                  dict(mesh={"seq": 2}, zero=zero),
+                  dict(mesh={"data": 2, "pipe": 2}, zero=zero, accumulate=4),
+                  dict(mesh={"data": 2, "pipe": 2}, zero=zero, accumulate=2,
+                       schedule="gpipe", recompute="selective"),
+                  dict(mesh={"data": 2, "tensor": 2, "pipe": 2}, zero=zero,
+                       accumulate=2),
+                  dict(mesh={"seq": 2, "tensor": 2, "pipe": 2}, zero=zero,
+                       accumulate=4)]
+    for tensor in (2, 4):
+        found += [dict(mesh={"tensor": tensor}),
+                  dict(mesh={"tensor": tensor}, accumulate=2, recompute="full"),
+                  dict(mesh={"tensor": tensor}, sequence_parallel=True),
+                  dict(mesh={"tensor": tensor}, sequence_parallel=True,
+                       recompute="full", accumulate=2)]
+    for schedule in ("gpipe", "1f1b"):
+        for accumulate in (2, 8):
+            found += [dict(mesh={"pipe": 2}, schedule=schedule, accumulate=accumulate),
+                      dict(mesh={"pipe": 4}, schedule=schedule, accumulate=accumulate)]
+        found += [dict(mesh={"pipe": 4, "tensor": 2}, schedule=schedule, accumulate=4),
+                  dict(mesh={"pipe": 2}, schedule=schedule, accumulate=4,
+                       recompute="full")]
+    found += [dict(mesh={"pipe": 2}, schedule="interleaved", accumulate=4,
+                   virtual_stages=2),
+              dict(mesh={"pipe": 2, "data": 2}, schedule="interleaved", accumulate=4,
+                   virtual_stages=2, zero=2),
+              dict(mesh={"data": 2, "tensor": 2}, sequence_parallel=True, zero=3),
+              dict(mesh={"data": 2, "tensor": 2, "pipe": 2}, sequence_parallel=True,
+                   zero=1, accumulate=4),
+              dict(mesh={"data": 2, "tensor": 2, "seq": 2}, zero=2)]
+    return found
+
+
+# A part of the combinations that meets every kind of collective.
+SHORT = [0, 7, 3, 24, 36, 28, 38, 42, 46, 50]
+
+
+def draw(seed):
+    """A combination at random."""
+    pick = random.Random(seed)
+    while True:
+        mesh = {axis: pick.choice([1, 1, 2, 4]) for axis in
+                ("data", "tensor", "seq", "pipe")}
+        mesh = {axis: size for axis, size in mesh.items() if size > 1}
+        accumulate = pick.choice([1, 2, 4, 8])
+        rows = BATCH // accumulate // mesh.get("data", 1)
+        heads = mesh.get("tensor", 1) * mesh.get("seq", 1)
+        if 2 <= ranks_of(mesh) <= 8 and rows >= 1 and heads <= MODEL["heads"]:
+            break
+    return dict(mesh=mesh, zero=pick.choice([0, 1, 2, 3]), accumulate=accumulate,
+                schedule=pick.choice(["1f1b", "gpipe"]),
+                recompute=pick.choice(["none", "selective", "full"]),
+                sequence_parallel="tensor" in mesh and pick.random() < 0.5)
+
+
+@unittest.skipUnless(MPIRUN, "no MPI is installed")
+class Parallel(h.HeddleTest):
+    def train_on(self, ranks, binary, data, *flags, steps=STEPS, name="run"):
+        """Trains on so many ranks; gives the steps of the log."""
+        log = self.path(name + ".jsonl")
+        command = [binary, "train", "--data", data, "--steps", steps, "--log", log,
+                   "--progress", "none", *flags]
+        if ranks > 1:
+            oversubscribe = ["--oversubscribe"] if "openmpi" in MPIRUN else []
+            command = [MPIRUN, *oversubscribe, "-n", ranks, *command]
+        environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1",
+                           OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+        if os.path.exists(log):
+            os.remove(log)
+        h.run(command, env=environment)
+        return h.read_log(log)
+
+    def weights_of(self, folder):
+        with open(os.path.join(folder, "latest")) as file:
+            latest = os.path.join(folder, file.read().strip())
+        return h.read_safetensors(os.path.join(latest, "model.safetensors"))
+
+    def reference(self, **options):
+        """One rank's model, data, steps and weights."""
+        model, config, _ = self.make_model(**MODEL, **options)
+        data, _ = self.make_tokens(BATCH * SEQ * STEPS + 1, config["vocab_size"])
+        settings = h.ds_config(lr=3e-3, clip=0.5)
+        binary = self.compile(model, *flags_of({}), config=settings, output="one")
+        steps = self.train_on(1, binary, data, "--save", self.path("one-saved"))
+        losses = [step["loss"] for step in steps]
+        self.assertLess(losses[-1], losses[0])
+        self.assertGreater(steps[0]["grad_norm"], 0.5, "clipping is not active")
+        return model, data, settings, steps, self.weights_of(self.path("one-saved"))
+
+    def check(self, reference, combination):
+        model, data, settings, expected, weights = reference
+        binary = self.compile(model, *flags_of(**combination), config=settings)
+        saved = self.path("saved")
+        shutil.rmtree(saved, ignore_errors=True)
+        steps = self.train_on(ranks_of(combination["mesh"]), binary, data, "--save",
+                              saved)
+        for key in ("loss", "grad_norm"):
+            np.testing.assert_allclose([step[key] for step in steps],
+                                       [step[key] for step in expected], rtol=1e-5,
+                                       err_msg=key)
+        mine = self.weights_of(saved)
+        self.assertEqual(mine.keys(), weights.keys())
+        for name in weights:
+            self.assertLessEqual(h.relative(mine[name], weights[name]), 1e-5, name)
+
+    def test_every_mesh_gives_the_numbers_of_one_rank(self):
+        every = combinations()
+        reference = self.reference()
+        for index in range(len(every)) if LONG else SHORT:
+            with self.subTest(index=index, **every[index]):
+                self.check(reference, every[index])
+
+    def test_masks_of_dropout_are_the_same_bits(self):
+        every = [dict(mesh={"data": 2}, zero=2, accumulate=2),
+                 dict(mesh={"tensor": 2}), dict(mesh={"seq": 2}),
+                 dict(mesh={"tensor": 2}, sequence_parallel=True),
+                 dict(mesh={"pipe": 2}, accumulate=4),
+                 dict(mesh={"data": 2, "tensor": 2, "pipe": 2}, accumulate=2)]
+        reference = self.reference(dropout=0.2, name="dropping")
+        for combination in every if LONG else every[1:4] + every[5:]:
+            with self.subTest(**combination):
+                self.check(reference, combination)
+
+    def test_a_vocabulary_and_rows_that_do_not_divide(self):
+        options = dict(MODEL, vocab=101, embed=36, heads=2)
+        model, config, _ = self.make_model("odd", **options,
+                                           tie_word_embeddings=False)
+        data, _ = self.make_tokens(BATCH * SEQ * 3 + 1, config["vocab_size"])
+        one = self.train_on(1, self.compile(model, *flags_of({})), data, steps=3)
+        for mesh in ({"tensor": 2}, {"data": 4, "tensor": 2}):
+            binary = self.compile(model, *flags_of(mesh, zero=3))
+            steps = self.train_on(ranks_of(mesh), binary, data, steps=3)
+            np.testing.assert_allclose([step["grad_norm"] for step in steps],
+                                       [step["grad_norm"] for step in one], rtol=1e-5)
+
+    def test_drawn_at_random(self):
+        seeds = range(40) if LONG else range(3)
+        if "HEDDLE_TEST_SEED" in os.environ:
+            seeds = [int(os.environ["HEDDLE_TEST_SEED"])]
+        reference = self.reference(tie_word_embeddings=False, name="untied")
+        for seed in seeds:
+            with self.subTest(seed=seed, **draw(seed)):
+                self.check(reference, draw(seed))
+
+
+if __name__ == "__main__":
+    unittest.main()

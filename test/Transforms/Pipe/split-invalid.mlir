@@ -1,0 +1,141 @@
+// RUN: heddle-opt %s --split-input-file --pipe-split --verify-diagnostics
+
+// expected-error @+1 {{H0905: the model has no schedule}}
+nn.model @m family "gpt2" phase "shard" attributes {
+    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {}} {
+  dist.mesh @mesh [#dist.axis<"pipe" = 2>, #dist.axis<"data" = 1>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
+  pipe.stage @stage0 index 0 calls ["h.0"]
+  pipe.stage @stage1 index 1 calls ["h.1"]
+  nn.step @generate(%x: tensor<4xf32>) -> tensor<4xf32> attributes {kind = "generate", arg_names = ["x"], result_names = ["y"]} {
+    nn.return %x : tensor<4xf32>
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "shard" attributes {
+    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {}} {
+  dist.mesh @mesh [#dist.axis<"pipe" = 2>, #dist.axis<"data" = 1>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
+  pipe.stage @stage0 index 0 calls ["h.0"]
+  pipe.stage @stage1 index 1 calls ["h.1"]
+  // expected-error @+1 {{H0202: backward passes cannot run in halves, as the schedule zb-h1 asks; gpipe, 1f1b and interleaved are possible}}
+  pipe.schedule @schedule kind "zb-h1" micro_batches 1 ["F0 I0 W0 O", "F0 I0 W0 O"]
+  nn.step @generate(%x: tensor<4xf32>) -> tensor<4xf32> attributes {kind = "generate", arg_names = ["x"], result_names = ["y"]} {
+    nn.return %x : tensor<4xf32>
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "shard" attributes {
+    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {}} {
+  dist.mesh @mesh [#dist.axis<"pipe" = 2>, #dist.axis<"data" = 1>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
+  nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
+    nn.return %x : tensor<4xf32>
+  }
+  pipe.stage @stage0 index 0 calls ["h.0"]
+  pipe.stage @stage1 index 1 calls ["h.1"]
+  pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
+  nn.step @generate(%x: tensor<4xf32>) -> tensor<4xf32> attributes {kind = "generate", arg_names = ["x"], result_names = ["y"]} {
+    %y = nn.call @layer(%x) path "h.0" : (tensor<4xf32>) -> tensor<4xf32>
+    // expected-error @+1 {{H0905: is in no stage}}
+    %z = nn.call @layer(%y) path "h.2" : (tensor<4xf32>) -> tensor<4xf32>
+    nn.return %z : tensor<4xf32>
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "shard" attributes {
+    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {}} {
+  dist.mesh @mesh [#dist.axis<"pipe" = 2>, #dist.axis<"data" = 1>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
+  nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
+    nn.return %x : tensor<4xf32>
+  }
+  pipe.stage @stage0 index 0 calls ["h.0"]
+  pipe.stage @stage1 index 1 calls ["h.1"]
+  pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
+  nn.step @generate(%x: tensor<4xf32>) -> tensor<4xf32> attributes {kind = "generate", arg_names = ["x"], result_names = ["y"]} {
+    %y = nn.call @layer(%x) path "h.0" : (tensor<4xf32>) -> tensor<4xf32>
+    // expected-error @+1 {{H0202: runs the instance "h.0" once more; a stage runs it once in each fragment}}
+    %z = nn.call @layer(%y) path "h.0" : (tensor<4xf32>) -> tensor<4xf32>
+    nn.return %z : tensor<4xf32>
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "shard" attributes {
+    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {}} {
+  dist.mesh @mesh [#dist.axis<"pipe" = 2>, #dist.axis<"data" = 1>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
+  nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
+    nn.return %x : tensor<4xf32>
+  }
+  pipe.stage @stage0 index 0 calls ["h.0"]
+  pipe.stage @stage1 index 1 calls ["h.1"]
+  pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
+  nn.step @generate(%x: tensor<4xf32>) -> tensor<4xf32> attributes {kind = "generate", arg_names = ["x"], result_names = ["y"]} {
+    %y = nn.call @layer(%x) path "h.1" : (tensor<4xf32>) -> tensor<4xf32>
+    // expected-error @+1 {{H0202: stage 0 reads what stage 1 makes later}}
+    %z = nn.call @layer(%y) path "h.0" : (tensor<4xf32>) -> tensor<4xf32>
+    nn.return %z : tensor<4xf32>
+  }
+}
+
+// -----
+
+// Both layers read the parameter, and nobody makes its gradient.
+nn.model @m family "gpt2" phase "shard" attributes {
+    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {}} {
+  dist.mesh @mesh [#dist.axis<"pipe" = 2>, #dist.axis<"data" = 1>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
+  // expected-error @+1 {{H0202: stages 0 and 1 read this parameter, but do not both make its gradient}}
+  nn.state @w role "parameter" : tensor<4xf32> {trainable}
+  nn.func @layer(%x: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<4xf32> {
+    nn.return %x : tensor<4xf32>
+  }
+  pipe.stage @stage0 index 0 calls ["h.0"]
+  pipe.stage @stage1 index 1 calls ["h.1"]
+  pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
+  nn.step @generate(%x: tensor<4xf32>) -> tensor<4xf32> attributes {kind = "generate", arg_names = ["x"], result_names = ["y"]} {
+    %w = nn.get @w : tensor<4xf32>
+    %y = nn.call @layer(%x, %w) path "h.0" : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    %z = nn.call @layer(%y, %w) path "h.1" : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    nn.return %z : tensor<4xf32>
+  }
+}
+
+// -----
+
+// Three stages add to one gradient.
+nn.model @m family "gpt2" phase "shard" attributes {
+    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {}} {
+  dist.mesh @mesh [#dist.axis<"pipe" = 3>, #dist.axis<"data" = 1>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
+  nn.state @w role "parameter" : tensor<4xf32> {trainable}
+  nn.state @w.grad role "gradient" : tensor<4xf32> {parameter = "w"}
+  nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
+    nn.return %x : tensor<4xf32>
+  }
+  pipe.stage @stage0 index 0 calls ["h.0"]
+  pipe.stage @stage1 index 1 calls ["h.1"]
+  pipe.stage @stage2 index 2 calls ["h.2"]
+  pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O", "F0 B0 O"]
+  nn.step @train(%ids: tensor<1x4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
+    nn.micro_batches 1 {
+    ^bb0(%i: index):
+      %x = nn.micro_batch %ids[%i] : tensor<1x4xf32> -> tensor<4xf32>
+      %f0 = nn.call @layer(%x) path "h.0" : (tensor<4xf32>) -> tensor<4xf32>
+      %f1 = nn.call @layer(%f0) path "h.1" : (tensor<4xf32>) -> tensor<4xf32>
+      %f2 = nn.call @layer(%f1) path "h.2" : (tensor<4xf32>) -> tensor<4xf32>
+      %b2 = nn.call @layer(%f2) path "h.2" : (tensor<4xf32>) -> tensor<4xf32>
+      %s2 = nn.add %b2, %b2 : tensor<4xf32>
+      %b1 = nn.call @layer(%b2) path "h.1" : (tensor<4xf32>) -> tensor<4xf32>
+      %s1 = nn.add %b1, %s2 : tensor<4xf32>
+      %b0 = nn.call @layer(%b1) path "h.0" : (tensor<4xf32>) -> tensor<4xf32>
+      // expected-error @+1 {{H0202: the parameter "w" is used by more than two stages, or by two of one rank}}
+      %s0 = nn.add %b0, %s1 : tensor<4xf32>
+      nn.set @w.grad, %s0 : tensor<4xf32>
+      nn.return
+    }
+    nn.return
+  }
+}
