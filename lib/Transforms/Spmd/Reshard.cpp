@@ -148,6 +148,12 @@ private:
     Axes coming(ArrayRef<Attribute>(wanted[dim]).drop_front(now[dim].size()));
     if (coming.empty())
       return success();
+    auto shape = cast<RankedTensorType>(value.getType()).getShape();
+    if (llvm::any_of(shape.take_front(dim), [](int64_t d) { return d != 1; }))
+      return reshard.emitError("H0202: asks for a part along dimension ")
+             << dim
+             << " of a value that every rank holds whole; only parts along the "
+                "first dimension can be taken";
     create<dist::SliceOp>(typeWith(dim, 1, size(coming)), coming,
                           builder.getI64IntegerAttr(dim));
     return success();

@@ -128,3 +128,15 @@ nn.model @m family "gpt2" phase "shard" attributes {
     nn.return %0 : tensor<4xf32>
   }
 }
+
+// -----
+
+nn.model @m family "gpt2" phase "shard" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  dist.mesh @mesh [#dist.axis<"data" = 2>]
+  nn.step @train(%x: tensor<4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
+    // expected-error @+1 {{H0904: makes a partial sum over "data" of a value that is none}}
+    %0 = dist.reshard %x from <[[]], unreduced []> to <[[]], unreduced ["data"]> for "nn.set" : tensor<4xf32>
+    nn.return
+  }
+}

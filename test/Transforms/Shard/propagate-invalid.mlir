@@ -1,0 +1,13 @@
+// RUN: heddle-opt %s --shard-propagate --verify-diagnostics
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{tensor = 2 : i64}>, config = "{}", weights = {}} {
+  nn.state @qkv role "parameter" : tensor<6x18xf32> {trainable, storage = #dist.sharding<[[], ["tensor"]], unreduced []>}
+  nn.step @eval(%x: tensor<2x4x6xf32>) attributes {kind = "eval", arg_names = ["x"], result_names = []} {
+    %w = nn.get @qkv : tensor<6x18xf32>
+    %0 = nn.linear %x, %w : (tensor<2x4x6xf32>, tensor<6x18xf32>) -> tensor<2x4x18xf32>
+    // expected-error @+1 {{H0213: the axes ["tensor"] do not divide 3 heads of nn.attention}}
+    %1, %lse = nn.attention %0 {heads = 3 : i64, kv_heads = 3 : i64, scale = 1.0 : f64, causal} : (tensor<2x4x18xf32>) -> (tensor<2x4x6xf32>, tensor<2x3x4xf32>)
+    nn.return
+  }
+}
