@@ -12,6 +12,8 @@
 
 #include "heddle/Transforms/Memory/Passes.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "llvm/ADT/StringMap.h"
+#include <deque>
 
 using namespace mlir;
 using namespace heddle;
@@ -174,7 +176,7 @@ private:
   LogicalResult verifySequence(const SymbolTable &symbols,
                                planir::SequenceOp sequence) {
     SmallVector<Region> regions;
-    DenseMap<Value, std::pair<int64_t, int64_t>> lives;
+    Lives lives;
     for (auto buffer : sequence.getBody().getOps<planir::BufferOp>()) {
       int64_t first = buffer.getFirst(), last = buffer.getLast();
       regions.push_back({buffer, static_cast<int64_t>(buffer.getOffset()),
@@ -182,6 +184,7 @@ private:
       lives[buffer.getBuffer()] = {first, last};
     }
     int64_t command = 0;
+    Sent sent;
     WalkResult walk = sequence.walk<WalkOrder::PreOrder>([&](Operation *op) {
       if (!isa<planir::LaunchOp, planir::CallOp, planir::CopyOp, planir::FillOp,
                planir::LoopOp, planir::FragmentsOp, planir::CollectiveOp,
@@ -195,18 +198,46 @@ private:
                            static_cast<int64_t>(callee.getFrameBytes()), here,
                            here});
       }
-      return failed(verifyUses(op, here, lives)) ? WalkResult::interrupt()
-                                                 : WalkResult::advance();
+      bool fits = succeeded(verifyUses(op, op, here, lives)) &&
+                  succeeded(verifyEnd(op, here, sent, lives));
+      return fits ? WalkResult::advance() : WalkResult::interrupt();
     });
     if (walk.wasInterrupted())
       return failure();
+    // A step ends when all that was sent is received.
+    for (auto &channel : sent)
+      for (planir::SendOp send : channel.second)
+        if (failed(verifyUses(send, send, command - 1, lives)))
+          return failure();
     return verifyRegions(regions, sequence.getFrameBytes(), "the frame");
   }
 
-  LogicalResult
-  verifyUses(Operation *op, int64_t here,
-             DenseMap<Value, std::pair<int64_t, int64_t>> &lives) {
-    for (Value operand : op->getOperands()) {
+  /// First and last command of each buffer.
+  using Lives = DenseMap<Value, std::pair<int64_t, int64_t>>;
+  /// What was sent on each channel and not flushed, the oldest first.
+  using Sent = llvm::StringMap<std::deque<planir::SendOp>>;
+
+  /// What a wait or a flush ends has used its buffers until then.
+  LogicalResult verifyEnd(Operation *op, int64_t here, Sent &sent,
+                          Lives &lives) {
+    if (auto wait = dyn_cast<planir::WaitOp>(op))
+      if (Operation *start = wait.getToken().getDefiningOp())
+        return verifyUses(op, start, here, lives);
+    if (auto send = dyn_cast<planir::SendOp>(op))
+      sent[send.getChannel()].push_back(send);
+    if (auto flush = dyn_cast<planir::FlushOp>(op)) {
+      auto &sends = sent[flush.getChannel()];
+      for (; sends.size() > flush.getLeft(); sends.pop_front())
+        if (failed(verifyUses(op, sends.front(), here, lives)))
+          return failure();
+    }
+    return success();
+  }
+
+  /// The operands of `user` are live at command `here`, which is `op`.
+  LogicalResult verifyUses(Operation *op, Operation *user, int64_t here,
+                           Lives &lives) {
+    for (Value operand : user->getOperands()) {
       while (isa_and_nonnull<planir::SliceOp, planir::ViewOp>(
           operand.getDefiningOp()))
         operand = operand.getDefiningOp()->getOperand(0);

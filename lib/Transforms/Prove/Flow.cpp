@@ -135,7 +135,7 @@ private:
     Range buffer = trace.buffers[access.buffer];
     return (buffer.begin <= range.begin && range.end <= buffer.end) ||
            refuse(Fault::Kind::Extent, event, access,
-                  " has the bytes " + text(range) + ", its buffer ends at " +
+                  " has the bytes " + text(range) + ", its buffer " +
                       text(buffer));
   }
 

@@ -10,7 +10,7 @@
 #include "dialects/Dist/Strategy.h"
 #include "heddle/runtime/core/Traffic.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/IR/BuiltinTypes.h"
 #include "llvm/ADT/StringSwitch.h"
 #include <map>
 #include <sstream>
@@ -208,6 +208,8 @@ private:
       return place(op, scope);
     if (op.getNumResults() == 1 && op.getResult(0).getType().isIndex())
       return compute(op, scope);
+    if (op.getNumResults() == 1 && isa<MemRefType>(op.getResult(0).getType()))
+      return op.emitError("H0913: is no buffer of a plan");
     if (auto call = dyn_cast<planir::CallOp>(op))
       return enter(call, scope);
     if (auto loop = dyn_cast<planir::LoopOp>(op)) {
@@ -336,7 +338,7 @@ private:
     collective.sourceBytes = bytesOf(op.getSource().getType());
     collective.stagingBytes = bytesOf(op.getStaging().getType());
     collective.reason = op.getReason().str();
-    const Place &target = scope.places[op.getTarget()];
+    Place target = scope.places.lookup(op.getTarget());
     collective.targetBuffer = target.access.buffer;
     collective.targetBegin = target.ofRank.empty()
                                  ? target.access.begin

@@ -31,8 +31,8 @@ llvm::SmallVector<planir::ProgramOp> programsOf(mlir::ModuleOp module);
 /// and fragments of the step itself become bodies that are run many times. With
 /// `rank`, every place is that rank's; without, the trace stands for all ranks
 /// of the program's stage. Fails, with an error, on a schedule that cannot be
-/// read (H0905) and on a number that is no sum of multiples of what is known
-/// when a plan is loaded (H0913).
+/// read (H0905), on a number that is no sum of multiples of what is known when
+/// a plan is loaded and on bytes that are no buffer's (H0913).
 mlir::FailureOr<ProgramTrace> traceOf(planir::ProgramOp program,
                                       planir::SequenceOp sequence,
                                       std::optional<int64_t> rank = {});

@@ -21,13 +21,43 @@ std::string Trace::describe(const Event &event, const Run &run) const {
   return text;
 }
 
+/// For each body, the buffers of the arena that it alone uses. Every run of it
+/// writes them anew, so what a run left there is lost.
+static std::vector<std::vector<Access>> findOwnBuffers(const Trace &trace) {
+  constexpr int32_t unused = -1, shared = -2;
+  std::vector<int32_t> users(trace.buffers.size(), unused);
+  std::vector<std::vector<Access>> own(trace.bodies.size());
+  std::vector<const Access *> fresh(trace.buffers.size());
+  for (size_t body = 0; body < trace.bodies.size(); ++body)
+    for (const Event &event : trace.bodies[body])
+      for (const Access &access : event.accesses) {
+        int32_t &user = users[access.buffer];
+        if (event.kind == Event::Kind::Fresh) // Inputs stay what they are.
+          fresh[access.buffer] = access.writes ? nullptr : &access;
+        else if (user == unused)
+          user = static_cast<int32_t>(body);
+        else if (user != static_cast<int32_t>(body))
+          user = shared;
+      }
+  for (size_t buffer = 0; buffer < users.size(); ++buffer)
+    if (users[buffer] >= 0 && fresh[buffer])
+      own[users[buffer]].push_back(*fresh[buffer]);
+  return own;
+}
+
 Trace heddle::prove::unroll(const Trace &trace) {
   Trace flat = trace;
   flat.bodies.assign(1, {});
   flat.runs.assign(1, {});
   flat.tokens = 0;
   std::vector<int32_t> tokens(trace.tokens, -1);
-  for (const Run &run : trace.runs)
+  auto own = findOwnBuffers(trace);
+  for (const Run &run : trace.runs) {
+    Event fresh;
+    fresh.kind = Event::Kind::Fresh;
+    fresh.accesses = own[run.body];
+    if (!fresh.accesses.empty())
+      flat.bodies[0].push_back(fresh);
     for (Event event : trace.bodies[run.body]) {
       event.iteration = trace.iterationOf(event, run);
       for (Access &access : event.accesses) {
@@ -40,6 +70,7 @@ Trace heddle::prove::unroll(const Trace &trace) {
         event.token = tokens[event.token];
       flat.bodies[0].push_back(std::move(event));
     }
+  }
   return flat;
 }
 

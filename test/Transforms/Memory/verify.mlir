@@ -314,3 +314,58 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.end
   }
 }
+
+// -----
+
+// What a collective uses is in use until its wait.
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
+    %x = plan.buffer at 0 live [0, 2] owner "activations" {port = "x"} : memref<16xf32>
+    %y = plan.buffer at 64 live [0, 2] owner "activations" : memref<16xf32>
+    %s = plan.buffer at 128 live [0, 0] owner "communication" : memref<64xi8>
+    %t = plan.collective "all_reduce" axes ["data"] target %y source %x staging %s
+      outer 1 for "h.0" : memref<16xf32>, memref<16xf32>, memref<64xi8>
+    // expected-error @+1 {{H0913: command 1 uses a buffer that is live in [0, 0]}}
+    plan.wait %t
+    plan.end
+  }
+}
+
+// -----
+
+// What is sent is in use until the flush that leaves fewer.
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
+    %x = plan.buffer at 0 live [0, 1] owner "activations" : memref<16xf32>
+    %y = plan.buffer at 64 live [0, 3] owner "activations" : memref<16xf32>
+    plan.send %x to 1 on "pipe" channel "F" : memref<16xf32>
+    plan.send %y to 1 on "pipe" channel "F" : memref<16xf32>
+    // expected-error @+1 {{H0913: command 2 uses a buffer that is live in [0, 1]}}
+    plan.flush channel "F" left 1
+    plan.flush channel "F" left 0
+    plan.end
+  }
+}
+
+// -----
+
+// Without a flush, until the step's end.
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
+    %x = plan.buffer at 0 live [0, 0] owner "activations" : memref<16xf32>
+    %y = plan.buffer at 64 live [1, 1] owner "activations" : memref<16xf32>
+    // expected-error @+1 {{H0913: command 1 uses a buffer that is live in [0, 0]}}
+    plan.send %x to 1 on "pipe" channel "F" : memref<16xf32>
+    plan.fill %y : memref<16xf32>
+    plan.end
+  }
+}

@@ -224,3 +224,353 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.end
   }
 }
+
+// -----
+
+// A packed value is there once all of its parts are: made in place, filled, received.
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 512 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
+      attributes {generator = "rows", ties = array<i64: -1>} {
+    %0 = nn.relu %x : tensor<16xf32>
+    plan.yield %0 : tensor<16xf32>
+  }
+  plan.state @saved at 0 : tensor<2x16xf32> {like = {}}
+  plan.sequence @train() attributes {frame_bytes = 512 : i64, kind = "train"} {
+    %x = plan.buffer at 0 live [0, 9] owner "inputs" {port = "x"} : memref<16xf32>
+    %y = plan.buffer at 64 live [0, 9] owner "activations" : memref<16xf32>
+    %p = plan.buffer at 128 live [0, 9] owner "activations" : memref<32xf32>
+    %s = plan.buffer at 256 live [0, 9] owner "communication" : memref<64xi8>
+    %first = plan.view %p[0] : memref<32xf32> -> memref<16xf32>
+    %second = plan.view %p[16] : memref<32xf32> -> memref<16xf32>
+    plan.launch @relu(%x, %first) : (memref<16xf32>, memref<16xf32>) -> ()
+    plan.fill %second : memref<16xf32>
+    %t = plan.collective "all_reduce" axes ["data"] target %p source %p staging %s
+      outer 1 for "h.0" : memref<32xf32>, memref<32xf32>, memref<64xi8>
+    plan.wait %t
+    plan.recv %y from -1 on "pipe" channel "F" : memref<16xf32>
+    plan.launch @relu(%second, %first) : (memref<16xf32>, memref<16xf32>) -> ()
+    plan.send %y to 1 on "pipe" channel "F" : memref<16xf32>
+    plan.end
+  }
+}
+
+// -----
+
+// A part is missing.
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 512 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
+      attributes {generator = "rows", ties = array<i64: -1>} {
+    %0 = nn.relu %x : tensor<16xf32>
+    plan.yield %0 : tensor<16xf32>
+  }
+  plan.state @saved at 0 : tensor<2x16xf32> {like = {}}
+  plan.sequence @train() attributes {frame_bytes = 512 : i64, kind = "train"} {
+    %x = plan.buffer at 0 live [0, 9] owner "inputs" {port = "x"} : memref<16xf32>
+    %y = plan.buffer at 64 live [0, 9] owner "activations" : memref<16xf32>
+    %p = plan.buffer at 128 live [0, 9] owner "activations" : memref<32xf32>
+    %s = plan.buffer at 256 live [0, 9] owner "communication" : memref<64xi8>
+    %first = plan.view %p[0] : memref<32xf32> -> memref<16xf32>
+    %second = plan.view %p[16] : memref<32xf32> -> memref<16xf32>
+    plan.launch @relu(%x, %first) : (memref<16xf32>, memref<16xf32>) -> ()
+    // expected-error @+1 {{H0914: operand 1 is read, but its bytes [128, 256) were not written, or were overwritten by another buffer}}
+    %t = plan.collective "all_reduce" axes ["data"] target %p source %p staging %s
+      outer 1 for "h.0" : memref<32xf32>, memref<32xf32>, memref<64xi8>
+    plan.wait %t
+    plan.end
+  }
+}
+
+// -----
+
+// What is sent was written.
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 512 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
+      attributes {generator = "rows", ties = array<i64: -1>} {
+    %0 = nn.relu %x : tensor<16xf32>
+    plan.yield %0 : tensor<16xf32>
+  }
+  plan.state @saved at 0 : tensor<2x16xf32> {like = {}}
+  plan.sequence @train() attributes {frame_bytes = 512 : i64, kind = "train"} {
+    %x = plan.buffer at 0 live [0, 9] owner "inputs" {port = "x"} : memref<16xf32>
+    %y = plan.buffer at 64 live [0, 9] owner "activations" : memref<16xf32>
+    %p = plan.buffer at 128 live [0, 9] owner "activations" : memref<32xf32>
+    %s = plan.buffer at 256 live [0, 9] owner "communication" : memref<64xi8>
+    %first = plan.view %p[0] : memref<32xf32> -> memref<16xf32>
+    %second = plan.view %p[16] : memref<32xf32> -> memref<16xf32>
+    // expected-error @+1 {{H0914: operand 0 is read, but its bytes [64, 128) were not written, or were overwritten by another buffer}}
+    plan.send %y to 1 on "pipe" channel "F" : memref<16xf32>
+    plan.end
+  }
+}
+
+// -----
+
+// Slots come round again when their micro-batch is done.
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 512 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
+      attributes {generator = "rows", ties = array<i64: -1>} {
+    %0 = nn.relu %x : tensor<16xf32>
+    plan.yield %0 : tensor<16xf32>
+  }
+  plan.state @saved at 0 : tensor<2x16xf32> {like = {}}
+  plan.sequence @train() attributes {frame_bytes = 512 : i64, kind = "train"} {
+    %x = plan.buffer at 0 live [0, 9] owner "inputs" {port = "x"} : memref<16xf32>
+    %y = plan.buffer at 64 live [0, 9] owner "activations" : memref<16xf32>
+    %p = plan.buffer at 128 live [0, 9] owner "activations" : memref<32xf32>
+    %s = plan.buffer at 256 live [0, 9] owner "communication" : memref<64xi8>
+    %first = plan.view %p[0] : memref<32xf32> -> memref<16xf32>
+    %second = plan.view %p[16] : memref<32xf32> -> memref<16xf32>
+    %saved = plan.state_ref @saved : memref<2x16xf32>
+    plan.fragments "F0 F1 B0 F2 B1 F3 B2 B3" kinds ["F", "B"] slots [2, 2] {
+    ^bb0(%i: index, %slot: index):
+      %0 = plan.slice %saved[%slot] : memref<2x16xf32> -> memref<16xf32>
+      plan.launch @relu(%x, %0) : (memref<16xf32>, memref<16xf32>) -> ()
+      plan.end
+    }, {
+    ^bb0(%i: index, %slot: index):
+      %0 = plan.slice %saved[%slot] : memref<2x16xf32> -> memref<16xf32>
+      plan.launch @relu(%0, %y) : (memref<16xf32>, memref<16xf32>) -> ()
+      plan.end
+    }
+    plan.end
+  }
+}
+
+// -----
+
+// Too early.
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 512 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
+      attributes {generator = "rows", ties = array<i64: -1>} {
+    %0 = nn.relu %x : tensor<16xf32>
+    plan.yield %0 : tensor<16xf32>
+  }
+  plan.state @saved at 0 : tensor<2x16xf32> {like = {}}
+  plan.sequence @train() attributes {frame_bytes = 512 : i64, kind = "train"} {
+    %x = plan.buffer at 0 live [0, 9] owner "inputs" {port = "x"} : memref<16xf32>
+    %y = plan.buffer at 64 live [0, 9] owner "activations" : memref<16xf32>
+    %p = plan.buffer at 128 live [0, 9] owner "activations" : memref<32xf32>
+    %s = plan.buffer at 256 live [0, 9] owner "communication" : memref<64xi8>
+    %first = plan.view %p[0] : memref<32xf32> -> memref<16xf32>
+    %second = plan.view %p[16] : memref<32xf32> -> memref<16xf32>
+    %saved = plan.state_ref @saved : memref<2x16xf32>
+    plan.fragments "F0 F1 F2 B0 B1 B2" kinds ["F", "B"] slots [2, 2] {
+    ^bb0(%i: index, %slot: index):
+      %0 = plan.slice %saved[%slot] : memref<2x16xf32> -> memref<16xf32>
+      plan.launch @relu(%x, %0) : (memref<16xf32>, memref<16xf32>) -> ()
+      plan.end
+    }, {
+    ^bb0(%i: index, %slot: index):
+      %0 = plan.slice %saved[%slot] : memref<2x16xf32> -> memref<16xf32>
+      // expected-error @+1 {{H0914: operand 0 is read, but its bytes [0, 64) do not hold what micro-batch 0 left in that slot}}
+      plan.launch @relu(%0, %y) : (memref<16xf32>, memref<16xf32>) -> ()
+      plan.end
+    }
+    plan.end
+  }
+}
+
+// -----
+
+// A slot that is not there.
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 512 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
+      attributes {generator = "rows", ties = array<i64: -1>} {
+    %0 = nn.relu %x : tensor<16xf32>
+    plan.yield %0 : tensor<16xf32>
+  }
+  plan.state @saved at 0 : tensor<2x16xf32> {like = {}}
+  plan.sequence @train() attributes {frame_bytes = 512 : i64, kind = "train"} {
+    %x = plan.buffer at 0 live [0, 9] owner "inputs" {port = "x"} : memref<16xf32>
+    %y = plan.buffer at 64 live [0, 9] owner "activations" : memref<16xf32>
+    %p = plan.buffer at 128 live [0, 9] owner "activations" : memref<32xf32>
+    %s = plan.buffer at 256 live [0, 9] owner "communication" : memref<64xi8>
+    %first = plan.view %p[0] : memref<32xf32> -> memref<16xf32>
+    %second = plan.view %p[16] : memref<32xf32> -> memref<16xf32>
+    %saved = plan.state_ref @saved : memref<2x16xf32>
+    plan.fragments "F0 F1 F2 B0 B1 B2" kinds ["F", "B"] slots [3, 3] {
+    ^bb0(%i: index, %slot: index):
+      %0 = plan.slice %saved[%slot] : memref<2x16xf32> -> memref<16xf32>
+      // expected-error @+1 {{H0913: operand 1 has the bytes [128, 192), its buffer [0, 128)}}
+      plan.launch @relu(%x, %0) : (memref<16xf32>, memref<16xf32>) -> ()
+      plan.end
+    }, {
+    ^bb0(%i: index, %slot: index):
+      %0 = plan.slice %saved[%slot] : memref<2x16xf32> -> memref<16xf32>
+      plan.launch @relu(%0, %y) : (memref<16xf32>, memref<16xf32>) -> ()
+      plan.end
+    }
+    plan.end
+  }
+}
+
+// -----
+
+// A fragment that no region is for.
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 512 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
+      attributes {generator = "rows", ties = array<i64: -1>} {
+    %0 = nn.relu %x : tensor<16xf32>
+    plan.yield %0 : tensor<16xf32>
+  }
+  plan.state @saved at 0 : tensor<2x16xf32> {like = {}}
+  plan.sequence @train() attributes {frame_bytes = 512 : i64, kind = "train"} {
+    %x = plan.buffer at 0 live [0, 9] owner "inputs" {port = "x"} : memref<16xf32>
+    %y = plan.buffer at 64 live [0, 9] owner "activations" : memref<16xf32>
+    %p = plan.buffer at 128 live [0, 9] owner "activations" : memref<32xf32>
+    %s = plan.buffer at 256 live [0, 9] owner "communication" : memref<64xi8>
+    %first = plan.view %p[0] : memref<32xf32> -> memref<16xf32>
+    %second = plan.view %p[16] : memref<32xf32> -> memref<16xf32>
+    %saved = plan.state_ref @saved : memref<2x16xf32>
+    // expected-error @+1 {{H0905: its schedule has a fragment "W1"}}
+    plan.fragments "F0 B0 F1 W1" kinds ["F", "B"] slots [2, 2] {
+    ^bb0(%i: index, %slot: index):
+      %0 = plan.slice %saved[%slot] : memref<2x16xf32> -> memref<16xf32>
+      plan.launch @relu(%x, %0) : (memref<16xf32>, memref<16xf32>) -> ()
+      plan.end
+    }, {
+    ^bb0(%i: index, %slot: index):
+      %0 = plan.slice %saved[%slot] : memref<2x16xf32> -> memref<16xf32>
+      plan.launch @relu(%0, %y) : (memref<16xf32>, memref<16xf32>) -> ()
+      plan.end
+    }
+    plan.end
+  }
+}
+
+// -----
+
+// A part that the iteration chooses: all of it must be there.
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 512 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
+      attributes {generator = "rows", ties = array<i64: -1>} {
+    %0 = nn.relu %x : tensor<16xf32>
+    plan.yield %0 : tensor<16xf32>
+  }
+  plan.state @saved at 0 : tensor<2x16xf32> {like = {}}
+  plan.sequence @train() attributes {frame_bytes = 512 : i64, kind = "train"} {
+    %x = plan.buffer at 0 live [0, 9] owner "inputs" {port = "x"} : memref<16xf32>
+    %y = plan.buffer at 64 live [0, 9] owner "activations" : memref<16xf32>
+    %p = plan.buffer at 128 live [0, 9] owner "activations" : memref<32xf32>
+    %s = plan.buffer at 256 live [0, 9] owner "communication" : memref<64xi8>
+    %first = plan.view %p[0] : memref<32xf32> -> memref<16xf32>
+    %second = plan.view %p[16] : memref<32xf32> -> memref<16xf32>
+    plan.loop 2 {
+    ^bb0(%i: index):
+      %part = plan.slice %p[%i] : memref<32xf32> -> memref<16xf32>
+      // expected-error @+1 {{H0914: operand 0 is read, but its bytes [128, 256) were not written, or were overwritten by another buffer}}
+      plan.launch @relu(%part, %y) : (memref<16xf32>, memref<16xf32>) -> ()
+    }
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 512 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
+      attributes {generator = "rows", ties = array<i64: -1>} {
+    %0 = nn.relu %x : tensor<16xf32>
+    plan.yield %0 : tensor<16xf32>
+  }
+  plan.state @saved at 0 : tensor<2x16xf32> {like = {}}
+  plan.sequence @train() attributes {frame_bytes = 512 : i64, kind = "train"} {
+    %x = plan.buffer at 0 live [0, 9] owner "inputs" {port = "x"} : memref<16xf32>
+    %y = plan.buffer at 64 live [0, 9] owner "activations" : memref<16xf32>
+    %p = plan.buffer at 128 live [0, 9] owner "activations" : memref<32xf32>
+    %s = plan.buffer at 256 live [0, 9] owner "communication" : memref<64xi8>
+    %first = plan.view %p[0] : memref<32xf32> -> memref<16xf32>
+    %second = plan.view %p[16] : memref<32xf32> -> memref<16xf32>
+    plan.launch @relu(%x, %first) : (memref<16xf32>, memref<16xf32>) -> ()
+    plan.launch @relu(%x, %second) : (memref<16xf32>, memref<16xf32>) -> ()
+    plan.loop 2 {
+    ^bb0(%i: index):
+      %part = plan.slice %p[%i] : memref<32xf32> -> memref<16xf32>
+      plan.launch @relu(%part, %y) : (memref<16xf32>, memref<16xf32>) -> ()
+    }
+    plan.end
+  }
+}
+
+// -----
+
+// A number that is not known when the plan is loaded.
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 512 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
+      attributes {generator = "rows", ties = array<i64: -1>} {
+    %0 = nn.relu %x : tensor<16xf32>
+    plan.yield %0 : tensor<16xf32>
+  }
+  plan.state @saved at 0 : tensor<2x16xf32> {like = {}}
+  plan.sequence @train() attributes {frame_bytes = 512 : i64, kind = "train"} {
+    %x = plan.buffer at 0 live [0, 9] owner "inputs" {port = "x"} : memref<16xf32>
+    %y = plan.buffer at 64 live [0, 9] owner "activations" : memref<16xf32>
+    %p = plan.buffer at 128 live [0, 9] owner "activations" : memref<32xf32>
+    %s = plan.buffer at 256 live [0, 9] owner "communication" : memref<64xi8>
+    %first = plan.view %p[0] : memref<32xf32> -> memref<16xf32>
+    %second = plan.view %p[16] : memref<32xf32> -> memref<16xf32>
+    plan.loop 2 {
+    ^bb0(%i: index):
+      // expected-error @+1 {{H0913: is no sum of multiples of numbers that are known when a plan is loaded}}
+      %square = arith.muli %i, %i : index
+      %part = plan.slice %p[%square] : memref<32xf32> -> memref<16xf32>
+    }
+    plan.end
+  }
+}
+
+// -----
+
+// Bytes that are no buffer's.
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 512 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
+      attributes {generator = "rows", ties = array<i64: -1>} {
+    %0 = nn.relu %x : tensor<16xf32>
+    plan.yield %0 : tensor<16xf32>
+  }
+  plan.state @saved at 0 : tensor<2x16xf32> {like = {}}
+  plan.sequence @train() attributes {frame_bytes = 512 : i64, kind = "train"} {
+    %x = plan.buffer at 0 live [0, 9] owner "inputs" {port = "x"} : memref<16xf32>
+    %y = plan.buffer at 64 live [0, 9] owner "activations" : memref<16xf32>
+    %p = plan.buffer at 128 live [0, 9] owner "activations" : memref<32xf32>
+    %s = plan.buffer at 256 live [0, 9] owner "communication" : memref<64xi8>
+    %first = plan.view %p[0] : memref<32xf32> -> memref<16xf32>
+    %second = plan.view %p[16] : memref<32xf32> -> memref<16xf32>
+    // expected-error @+1 {{H0913: is no buffer of a plan}}
+    %other = memref.alloc() : memref<16xf32>
+    plan.end
+  }
+}

@@ -130,7 +130,8 @@ struct Trace {
   }
 };
 
-/// The same trace as one body that is run once.
+/// The same trace as one body that is run once. Buffers that one body alone uses
+/// begin anew in each of its runs.
 Trace unroll(const Trace &trace);
 
 /// Why a plan is refused.

@@ -1,0 +1,70 @@
+//===- PlanTraces.cpp - The traces of compiled models ---------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "test/Unit/Prove/PlanTraces.h"
+#include "heddle/Pipelines/Compile.h"
+#include "lib/Transforms/Prove/ProgramTraces.h"
+#include "mlir/Parser/Parser.h"
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+using namespace mlir;
+using namespace heddle;
+using namespace heddle::test;
+
+namespace fs = std::filesystem;
+
+/// The dump after the fuse phase: what follows is done here.
+static OwningOpRef<ModuleOp>
+compileToFuse(MLIRContext &context, const std::string &flags, int layers) {
+  char pattern[] = "/tmp/heddle-prove-XXXXXX";
+  fs::path directory = mkdtemp(pattern);
+  std::ofstream(directory / "config.json")
+      << R"({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"],)"
+      << R"( "vocab_size": 32, "n_positions": 8, "n_embd": 16, "n_head": 2,)"
+      << R"( "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5,)"
+      << R"( "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0,)"
+      << R"( "initializer_range": 0.02, "n_layer": )" << layers << "}";
+  std::string command = std::string(HEDDLE_TEST_COMPILER) + " compile " +
+                        (directory / "config.json").string() +
+                        " --init random --micro-batch 1 --threads 1 " + flags +
+                        " --stop-after fuse --dump-phases " +
+                        (directory / "dump").string();
+  OwningOpRef<ModuleOp> module;
+  if (std::system(command.c_str()) == 0)
+    module = parseSourceFile<ModuleOp>(
+        (directory / "dump" / "fuse.mlir").string(), &context);
+  fs::remove_all(directory);
+  return module;
+}
+
+PlanTraces heddle::test::compileTraces(const std::string &flags, int layers) {
+  DialectRegistry registry;
+  registerAllDialects(registry);
+  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  OwningOpRef<ModuleOp> module = compileToFuse(context, flags, layers);
+  PlanTraces traces;
+  if (!module)
+    return traces;
+  PassManager pm(&context, ModuleOp::getOperationName());
+  buildPhase(Phase::Memory, pm, {});
+  if (failed(pm.run(*module)))
+    return traces;
+  auto programs = prove::programsOf(*module);
+  traces.mesh = prove::meshOf(programs.front());
+  for (int64_t rank = 0; rank < traces.mesh.ranks(); ++rank) {
+    planir::ProgramOp program =
+        programs[traces.mesh.coordinate(rank, {"pipe"})];
+    for (auto sequence : program.getOps<planir::SequenceOp>())
+      if (sequence.getKind() == "train")
+        traces.ranks.push_back(
+            prove::unroll(prove::traceOf(program, sequence, rank)->trace));
+  }
+  return traces;
+}

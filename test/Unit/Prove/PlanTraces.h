@@ -1,0 +1,28 @@
+//===- PlanTraces.h - The traces of compiled models -------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_TEST_UNIT_PROVE_PLANTRACES_H
+#define HEDDLE_TEST_UNIT_PROVE_PLANTRACES_H
+
+#include "heddle/Transforms/Prove/Traces.h"
+
+namespace heddle::test {
+
+/// The training step of a small model, unrolled for every rank.
+struct PlanTraces {
+  plan::Mesh mesh;
+  std::vector<prove::Trace> ranks;
+};
+
+/// Compiles a GPT-2 of `layers` layers with these flags (as "--mesh data=2") up
+/// to the memory phase, without code. No ranks when that fails.
+PlanTraces compileTraces(const std::string &flags, int layers);
+
+} // namespace heddle::test
+
+#endif // HEDDLE_TEST_UNIT_PROVE_PLANTRACES_H
