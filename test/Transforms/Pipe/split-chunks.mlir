@@ -36,9 +36,11 @@
 // CHECK: nn.call @layer({{.*}}) path "h.1"
 // CHECK: dist.send {{.*}} to -1 on "pipe" channel "F2"
 // CHECK: nn.return
+// CHECK: %[[R:.*]] = dist.recv from -1 on "pipe" channel "F3.1"
+// CHECK: nn.set @[[KEPT:saved.3.[0-9]]][%{{.*}}], %[[R]]
 // CHECK: dist.recv from -1 on "pipe" channel "F3"
 // CHECK: nn.call @layer({{.*}}) path "h.3"
-// CHECK: dist.recv from -1 on "pipe" channel "F3.1"
+// CHECK: nn.get @[[KEPT]]
 // CHECK: nn.add
 
 nn.model @m family "gpt2" phase "shard" attributes {
