@@ -134,6 +134,12 @@ void FragmentWriter::takeOver(const PassedSum &sum, Operation *copy) {
 void FragmentWriter::finish(const PassedSum &sum) {
   IRMapping here = mapping;
   here.map(sum.total, mapping.lookup(sum.operand->get()));
-  for (Operation *op : sum.chain)
+  for (Operation *op : sum.chain) {
+    // States that the chain reads may stand behind this place in the body.
+    for (Value operand : op->getOperands())
+      if (auto get = operand.getDefiningOp<nn::GetOp>();
+          get && !here.contains(operand))
+        builder.clone(*get, here);
     builder.clone(*op, here);
+  }
 }

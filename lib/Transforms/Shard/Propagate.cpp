@@ -200,7 +200,9 @@ LogicalResult Propagation::visitCompute(Operation *op,
   // else what it is added to is added once it is whole.
   SmallVector<std::pair<Value, Value>> later;
   llvm::DenseSet<OpOperand *> sums;
-  for (auto &[range, result] : nn::initsOf(op)) {
+  for (size_t number = nn::initsOf(op).size(); number-- > 0;) {
+    // Taken anew: a range does not survive that another one is cleared.
+    auto [range, result] = nn::initsOf(op)[number];
     OpOperand &init = range[0];
     auto same = of(init.get()).getUnreduced().getValue();
     if (same == ArrayRef<Attribute>(unreduced)) {

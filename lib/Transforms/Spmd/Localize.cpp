@@ -49,6 +49,11 @@ public:
     for (Operation *function : functions)
       if (failed(localizeBlock(function->getRegion(0).front())))
         return failure();
+    // What was gathered may be longer than the whole: parts are padded.
+    for (auto step : model.getOps<nn::StepOp>())
+      step.setFunctionType(builder.getFunctionType(
+          step.getArgumentTypes(),
+          step.getBody().front().getTerminator()->getOperandTypes()));
     return success();
   }
 

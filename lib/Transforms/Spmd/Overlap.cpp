@@ -68,21 +68,30 @@ private:
     ++numPrefetched;
   }
 
+  /// What is done with a sum: it is written to a state, or added to it first.
+  static SmallVector<Operation *> usesOf(Value sum) {
+    if (!sum.hasOneUse())
+      return {};
+    Operation *user = *sum.getUsers().begin();
+    if (isa<nn::SetOp>(user))
+      return {user};
+    auto add = dyn_cast<nn::AddOp>(user);
+    auto get = add ? add.getLhs().getDefiningOp<nn::GetOp>() : nn::GetOp();
+    if (!get || !get.getValue().hasOneUse() || !add.getOutput().hasOneUse())
+      return {};
+    auto set = dyn_cast<nn::SetOp>(*add.getOutput().getUsers().begin());
+    if (!set || set.getState() != get.getState())
+      return {};
+    return {get, add, set};
+  }
+
   /// The sum of a layer's gradients travels while the next layer runs.
   void defer(dist::ReduceScatterOp scatter) {
     nn::CallOp next = neighbour(scatter, /*before=*/false);
     if (!scatter.getInput().getDefiningOp<nn::PackOp>() || !next)
       return;
-    // What is done with the sum stands right behind it.
-    SmallVector<Operation *> behind;
-    for (Operation *op = scatter->getNextNode();
-         op && isa<nn::GetOp, nn::AddOp, nn::SetOp>(op);
-         op = op->getNextNode()) {
-      behind.push_back(op);
-      if (isa<nn::SetOp>(op))
-        break;
-    }
-    if (behind.empty() || !isa<nn::SetOp>(behind.back()))
+    SmallVector<Operation *> behind = usesOf(scatter.getOutput());
+    if (behind.empty())
       return;
     OpBuilder builder(scatter->getContext());
     builder.setInsertionPointAfter(next);
