@@ -16,8 +16,10 @@ using namespace heddle;
 using namespace heddle::pipe;
 
 std::string Way::nameOf(int64_t fragment) const {
-  auto kind =
-      isForward(fragment) ? Action::Kind::Forward : Action::Kind::Backward;
+  auto kind = isForward(fragment)  ? Action::Kind::Forward
+              : isWeight(fragment) ? Action::Kind::BackwardWeight
+              : halves             ? Action::Kind::BackwardInput
+                                   : Action::Kind::Backward;
   return Action{kind, 0, chunkOf(fragment)}.name();
 }
 
@@ -46,7 +48,7 @@ LogicalResult Fragments::assignCalls() {
     if (stage == stages.end())
       return call.emitError("H0905: is in no stage");
     int before = seen[call.getPathAttr()]++;
-    if (before > (backward ? 1 : 0))
+    if (before > (!backward ? 0 : way.halves ? 2 : 1))
       return call.emitError("H0202: runs the instance ")
              << call.getPathAttr()
              << " once more; a stage runs it once in each fragment";
@@ -55,7 +57,8 @@ LogicalResult Fragments::assignCalls() {
       firstForward = firstForward ? firstForward : call.getOperation();
       lastForward = call;
     } else {
-      numbers[call] = way.backwardOf(stage->second);
+      numbers[call] = before == 1 ? way.backwardOf(stage->second)
+                                  : way.weightOf(stage->second);
       firstBackward = firstBackward ? firstBackward : call.getOperation();
     }
   }
@@ -85,11 +88,11 @@ void Fragments::assignOther(Operation *op, bool beforeForward,
 /// What could be anywhere is where it is used first.
 void Fragments::assignByUsers() {
   for (Operation *op : llvm::reverse(open)) {
-    int64_t first = 2 * way.stages() - 1;
+    int64_t first = -1;
     for (Operation *user : op->getUsers())
       if (int64_t number = of(user); number >= 0)
-        first = std::min(first, number);
-    numbers[op] = first;
+        first = first < 0 ? number : std::min(first, number);
+    numbers[op] = first < 0 ? way.backwardOf(0) : first;
   }
 }
 
@@ -116,7 +119,8 @@ LogicalResult Fragments::checkOrder() {
     for (Value operand : op.getOperands()) {
       Operation *definition = operand.getDefiningOp();
       int64_t made = definition ? of(definition) : -1;
-      if (here >= 0 && made > here)
+      bool tooLate = made > here || (way.isWeight(made) && made != here);
+      if (here >= 0 && tooLate)
         return op.emitError("H0202: stage ")
                << way.stageOf(here) << " reads what stage " << way.stageOf(made)
                << " makes later";
@@ -265,8 +269,11 @@ void Routes::require(Value value, int64_t fragment) {
     return;
   Arrival arrival;
   int64_t stage = way.stageOf(fragment);
-  bool inSlot = !way.isForward(fragment) && made <= stage;
-  arrival.from = inSlot ? stage : fragment - 1;
+  bool fromForward = !way.isForward(fragment) && made <= stage;
+  bool inSlot = fromForward || way.isWeight(fragment);
+  arrival.from = fromForward ? stage
+                 : inSlot    ? way.backwardOf(stage)
+                             : fragment - 1;
   require(value, arrival.from);
   Departure &departure = departures[{value, arrival.from}];
   if (slots && departure.state.empty()) {

@@ -16,25 +16,28 @@ namespace heddle::pipe {
 
 /// The way of a micro-batch through n virtual stages. Its fragments are
 /// numbered along it: the forward one of stage k is k, its backward one
-/// 2n - 1 - k.
+/// 2n - 1 - k. With `halves` that makes the gradients that the stage before
+/// waits for; the weights' are made in the fragment 3n - 1 - k.
 struct Way {
   int64_t ranks = 1;  ///< Along `pipe`.
   int64_t chunks = 1; ///< Virtual stages of each rank.
+  bool halves = false;
 
   int64_t stages() const { return ranks * chunks; }
   bool isForward(int64_t fragment) const { return fragment < stages(); }
+  bool isWeight(int64_t fragment) const { return fragment >= 2 * stages(); }
   int64_t backwardOf(int64_t stage) const { return 2 * stages() - 1 - stage; }
+  int64_t weightOf(int64_t stage) const { return 3 * stages() - 1 - stage; }
   /// The virtual stage.
   int64_t stageOf(int64_t fragment) const {
-    return isForward(fragment) ? fragment : 2 * stages() - 1 - fragment;
+    return isForward(fragment) ? fragment : stages() - 1 - fragment % stages();
+  }
+  /// That of a chunk of a rank.
+  int64_t stageAt(int64_t rank, int64_t chunk) const {
+    return chunk * ranks + rank;
   }
   int64_t rankOf(int64_t fragment) const { return stageOf(fragment) % ranks; }
   int64_t chunkOf(int64_t fragment) const { return stageOf(fragment) / ranks; }
-  /// Where the fragment of `chunk` on `rank` stands.
-  int64_t fragmentOf(bool forward, int64_t rank, int64_t chunk) const {
-    int64_t stage = chunk * ranks + rank;
-    return forward ? stage : backwardOf(stage);
-  }
   /// As a schedule names it, without the micro-batch: F, B, F/1.
   std::string nameOf(int64_t fragment) const;
 };
@@ -53,9 +56,11 @@ struct PassedSum {
 /// Tells for every operation of a micro-batch's body where it runs. Reads of
 /// states, slices of inputs, constants, and what gathers parameters, are made
 /// anew in every fragment that uses them. A call of a layer is in the fragments
-/// of the stage that has its path; an operation between the last forward and
-/// the first backward call is in the last stage's backward fragment, so that
-/// logits are not kept; any other one is where its operands are made.
+/// of the stage that has its path: the first one forward, the second one
+/// backward, a third one makes the weights' gradients. An operation between the
+/// last forward and the first backward call is in the last stage's backward
+/// fragment, so that logits are not kept; any other one is where its operands
+/// are made.
 class Fragments {
 public:
   /// `stages` gives the virtual stage of a path. With `backward` there are

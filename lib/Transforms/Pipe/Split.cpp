@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Halves.h"
 #include "StageWriter.h"
 #include "heddle/Transforms/Pipe/Passes.h"
 
@@ -36,18 +37,19 @@ private:
     auto schedule = plan.model.lookupSymbol<ScheduleOp>("schedule");
     if (!schedule)
       return plan.model.emitError("H0905: the model has no schedule");
+    bool whole = false;
     for (auto text : schedule.getStages().getAsValueRange<StringAttr>()) {
       plan.schedule.push_back(*parseStage(text));
-      for (const Action &action : plan.schedule.back())
-        if (action.kind == Action::Kind::BackwardInput ||
-            action.kind == Action::Kind::BackwardWeight)
-          return schedule.emitError("H0202: backward passes cannot run in "
-                                    "halves, as the schedule ")
-                 << schedule.getKind()
-                 << " asks; gpipe, 1f1b and interleaved are possible";
+      for (const Action &action : plan.schedule.back()) {
+        whole |= action.kind == Action::Kind::Backward;
+        plan.way.halves |= action.kind == Action::Kind::BackwardInput;
+      }
     }
     plan.way.ranks = mesh.getAxisSize("pipe");
     plan.way.chunks = chunksOf(plan.schedule);
+    if (plan.way.halves && (whole || plan.way.chunks > 1))
+      return schedule.emitError("H0202: backward passes in halves need all of "
+                                "them so, and one chunk for each stage");
     plan.replicas = mesh.getAxisSize("data") * mesh.getAxisSize("seq");
     for (auto stage : plan.model.getOps<StageOp>())
       for (Attribute path : stage.getCalls())
@@ -64,6 +66,8 @@ private:
       cut.loop = loop;
       body = &loop.getBody().front();
     }
+    if (cut.trains && plan.way.halves)
+      splitBackward(plan.model, *body);
     cut.fragments =
         std::make_unique<Fragments>(*body, plan.way, plan.stages, cut.trains);
     if (failed(cut.fragments->assign()))

@@ -36,11 +36,6 @@ void FragmentWriter::write() {
         markNeeded(sum->start);
     }
   }
-  for (const PassedSum &sum : fragments.passedSums())
-    if (fragments.of(sum.operand->get().getDefiningOp()) == fragment)
-      for (Operation *op : sum.chain)
-        for (Value operand : op->getOperands())
-          markNeeded(operand);
   // What is only passed on does not wait for what is computed here.
   for (auto &[key, arrival] : routes.arrivals) {
     auto &[value, place] = key;

@@ -109,15 +109,18 @@ void StageWriter::writeLoop(OpBuilder &builder, const StepPlan &step,
                             const IRMapping &mapping) {
   SmallVector<int64_t> numbers, slots;
   SmallVector<Attribute> kinds;
-  for (bool forward : {true, false})
-    for (int64_t chunk = 0; chunk < plan.way.chunks; ++chunk) {
-      if (!forward && !step.trains)
-        continue;
-      numbers.push_back(plan.way.fragmentOf(forward, rank, chunk));
-      kinds.push_back(builder.getStringAttr(plan.way.nameOf(numbers.back())));
-      slots.push_back(step.trains ? slotsNeeded(plan.schedule[rank], chunk)
-                                  : 1);
-    }
+  auto add = [&](int64_t fragment) {
+    int64_t chunk = plan.way.chunkOf(fragment);
+    numbers.push_back(fragment);
+    kinds.push_back(builder.getStringAttr(plan.way.nameOf(fragment)));
+    slots.push_back(step.trains ? slotsNeeded(plan.schedule[rank], chunk) : 1);
+  };
+  for (int64_t chunk = 0; chunk < plan.way.chunks; ++chunk)
+    add(plan.way.stageAt(rank, chunk));
+  for (int64_t chunk = 0; step.trains && chunk < plan.way.chunks; ++chunk)
+    add(plan.way.backwardOf(plan.way.stageAt(rank, chunk)));
+  if (step.trains && plan.way.halves)
+    add(plan.way.weightOf(rank));
   nn::MicroBatchesOp loop = step.loop;
   Location loc = loop.getLoc();
   auto fragments = builder.create<FragmentsOp>(
@@ -143,7 +146,7 @@ SmallVector<Value> StageWriter::writeInline(OpBuilder &builder,
   auto returned = step.fragments->body.getTerminator()->getOperands();
   SmallVector<Value> results(returned.size());
   for (int64_t chunk = 0; chunk < plan.way.chunks; ++chunk) {
-    int64_t fragment = plan.way.fragmentOf(true, rank, chunk);
+    int64_t fragment = plan.way.stageAt(rank, chunk);
     FragmentWriter writer(builder, *step.fragments, *step.routes, fragment,
                           mapping, Value());
     writer.write();

@@ -66,6 +66,10 @@ def PipeSplit : Pass<"pipe-split", "::mlir::ModuleOp"> {
     }
     ```
 
+    Where the schedule runs backward passes in halves, each layer's backward
+    function becomes two: `.input` makes what the stage before waits for,
+    `.weight` the gradients of the parameters.
+
     A parameter that two stages use, as tied embeddings, is on both: they add
     their gradients before the update, in the same order, and one of them counts
     in the norm. The norm and the loss are sums over the stages.

@@ -1,0 +1,204 @@
+//===- Halves.cpp - Backward passes in two halves -------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Halves.h"
+#include "heddle/Transforms/Shard/Shardings.h"
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace heddle;
+
+namespace {
+
+/// One half of a backward function.
+struct Half {
+  nn::FuncOp function;
+  SmallVector<unsigned> arguments; ///< Of the whole function.
+};
+
+/// Both. The input's half gives the results that are not the weights', then
+/// what it leaves to the weights' half, which takes that last.
+struct Halves {
+  Half input, weight;
+  BitVector weights; ///< The results that the weights' half gives.
+};
+
+class BackwardSplitter {
+public:
+  explicit BackwardSplitter(nn::ModelOp model) : model(model), symbols(model) {}
+  void split(nn::CallOp call);
+
+private:
+  bool isGradient(Value value);
+  const Halves &halvesOf(nn::FuncOp function, const BitVector &weights);
+  Half write(nn::FuncOp function, StringRef suffix,
+             function_ref<bool(Operation *)> has, ArrayRef<Value> taken,
+             ArrayRef<Value> given);
+
+  nn::ModelOp model;
+  SymbolTable symbols;
+  llvm::StringMap<Halves> known;
+};
+
+/// Whether the value goes into a gradient's state, and nowhere else.
+bool BackwardSplitter::isGradient(Value value) {
+  return llvm::all_of(value.getUsers(), [&](Operation *user) {
+    if (isa<nn::PackOp, nn::AddOp, dist::ReshardOp>(user))
+      return isGradient(user->getResult(0));
+    auto set = dyn_cast<nn::SetOp>(user);
+    if (!set)
+      return false;
+    Operation *state = symbols.lookup(set.getState());
+    if (auto bucket = dyn_cast<nn::BucketOp>(state))
+      state = symbols.lookup(
+          cast<FlatSymbolRefAttr>(bucket.getMembers()[0]).getValue());
+    return cast<nn::StateOp>(state).getRole() == "gradient";
+  });
+}
+
+Half BackwardSplitter::write(nn::FuncOp function, StringRef suffix,
+                             function_ref<bool(Operation *)> has,
+                             ArrayRef<Value> taken, ArrayRef<Value> given) {
+  Half half;
+  OpBuilder builder(function);
+  SmallVector<Attribute> argumentShardings, resultShardings;
+  SmallVector<Value> arguments;
+  auto shardingOf = [&](Value value) -> Attribute {
+    if (auto sharding = shard::shardingOf(value))
+      return sharding;
+    return builder.getUnitAttr();
+  };
+  for (BlockArgument argument : function.getArguments()) {
+    bool used = llvm::is_contained(given, argument) ||
+                llvm::any_of(argument.getUsers(), has);
+    if (!used)
+      continue;
+    half.arguments.push_back(argument.getArgNumber());
+    arguments.push_back(argument);
+  }
+  llvm::append_range(arguments, taken);
+  for (Value argument : arguments)
+    argumentShardings.push_back(shardingOf(argument));
+  for (Value result : given)
+    resultShardings.push_back(shardingOf(result));
+  half.function = builder.create<nn::FuncOp>(
+      function.getLoc(), (function.getSymName() + suffix).str(),
+      builder.getFunctionType(ValueRange(arguments).getTypes(),
+                              ValueRange(given).getTypes()));
+  symbols.insert(half.function);
+  if (function.getArgShardings()) {
+    half.function.setArgShardingsAttr(builder.getArrayAttr(argumentShardings));
+    half.function.setResultShardingsAttr(builder.getArrayAttr(resultShardings));
+  }
+  SmallVector<Location> places(arguments.size(), function.getLoc());
+  Block *block = builder.createBlock(&half.function.getBody(), {},
+                                     ValueRange(arguments).getTypes(), places);
+  IRMapping mapping;
+  mapping.map(arguments, block->getArguments());
+  for (Operation &op : function.getBody().front().without_terminator())
+    if (has(&op))
+      builder.clone(op, mapping);
+  SmallVector<Value> results = llvm::map_to_vector(
+      given, [&](Value value) { return mapping.lookup(value); });
+  builder.create<nn::ReturnOp>(function.getLoc(), results);
+  return half;
+}
+
+const Halves &BackwardSplitter::halvesOf(nn::FuncOp function,
+                                         const BitVector &weights) {
+  std::string key = function.getSymName().str();
+  for (unsigned number : weights.set_bits())
+    key += "|" + std::to_string(number);
+  auto [entry, isNew] = known.try_emplace(key);
+  Halves &halves = entry->second;
+  if (!isNew)
+    return halves;
+  Block &body = function.getBody().front();
+  auto results = body.getTerminator()->getOperands();
+  // What the results that others wait for are made of.
+  DenseSet<Operation *> early;
+  SmallVector<Value> worklist;
+  for (auto [number, result] : llvm::enumerate(results))
+    if (!weights[number])
+      worklist.push_back(result);
+  while (!worklist.empty()) {
+    Operation *op = worklist.pop_back_val().getDefiningOp();
+    if (op && early.insert(op).second)
+      llvm::append_range(worklist, op->getOperands());
+  }
+  halves.weights = weights;
+  SmallVector<Value> first, second;
+  for (auto [number, result] : llvm::enumerate(results)) {
+    Operation *definition = result.getDefiningOp();
+    if (!definition || early.contains(definition))
+      halves.weights.reset(number);
+    (halves.weights[number] ? second : first).push_back(result);
+  }
+  llvm::SetVector<Value> between;
+  for (Operation &op : body.without_terminator())
+    if (!early.contains(&op))
+      for (Value operand : op.getOperands())
+        if (early.contains(operand.getDefiningOp()))
+          between.insert(operand);
+  llvm::append_range(first, between);
+  halves.input = write(
+      function, ".input", [&](Operation *op) { return early.contains(op); }, {},
+      first);
+  halves.weight = write(
+      function, ".weight",
+      [&](Operation *op) {
+        return !early.contains(op) && op != body.getTerminator();
+      },
+      between.getArrayRef(), second);
+  return halves;
+}
+
+void BackwardSplitter::split(nn::CallOp call) {
+  BitVector weights(call.getNumResults());
+  for (OpResult result : call.getResults())
+    if (isGradient(result))
+      weights.set(result.getResultNumber());
+  auto callee = symbols.lookup<nn::FuncOp>(call.getCallee());
+  const Halves &halves = halvesOf(callee, weights);
+  OpBuilder builder(call);
+  auto create = [&](const Half &half, ValueRange taken) {
+    nn::FuncOp function = half.function;
+    SmallVector<Value> operands =
+        llvm::map_to_vector(half.arguments, [&](unsigned number) {
+          return call.getOperand(number);
+        });
+    llvm::append_range(operands, taken);
+    return builder.create<nn::CallOp>(
+        call.getLoc(), function.getResultTypes(), function.getSymName(),
+        operands, call.getPathAttr(), StringAttr(), ArrayAttr(), ArrayAttr());
+  };
+  unsigned numFirst = call.getNumResults() - halves.weights.count();
+  nn::CallOp input = create(halves.input, {});
+  nn::CallOp weight =
+      create(halves.weight, input.getResults().drop_front(numFirst));
+  unsigned first = 0, second = 0;
+  for (OpResult result : call.getResults())
+    result.replaceAllUsesWith(halves.weights[result.getResultNumber()]
+                                  ? weight.getResult(second++)
+                                  : input.getResult(first++));
+  call.erase();
+}
+
+} // namespace
+
+void heddle::pipe::splitBackward(nn::ModelOp model, Block &body) {
+  BackwardSplitter splitter(model);
+  DenseSet<Attribute> seen;
+  SmallVector<nn::CallOp> calls;
+  for (auto call : body.getOps<nn::CallOp>())
+    if (!seen.insert(call.getPathAttr()).second)
+      calls.push_back(call);
+  for (nn::CallOp call : calls)
+    splitter.split(call);
+}
