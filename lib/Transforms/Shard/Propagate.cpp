@@ -159,11 +159,18 @@ void Propagation::addBehind(Value sum, Value init) {
   auto add = builder.create<nn::AddOp>(op->getLoc(), sum.getType(), sum, init,
                                        ArrayAttr());
   sum.replaceAllUsesExcept(add.getOutput(), add);
-  TensorShardingAttr whole = withoutSums(of(sum));
-  reshard(add.getLhsMutable(), whole);
-  reshard(add.getRhsMutable(), whole);
-  set(add.getOutput(), whole);
-  add.setShardingsAttr(builder.getArrayAttr({whole}));
+  // Where what it is added to is a partial sum over some of the axes, the rest
+  // is summed before.
+  TensorShardingAttr to = withoutSums(of(sum));
+  auto before = of(init).getUnreduced();
+  if (llvm::all_of(before, [&](Attribute axis) {
+        return llvm::is_contained(of(sum).getUnreduced(), axis);
+      }))
+    to = TensorShardingAttr::get(builder.getContext(), to.getDims(), before);
+  reshard(add.getLhsMutable(), to);
+  reshard(add.getRhsMutable(), to);
+  set(add.getOutput(), to);
+  add.setShardingsAttr(builder.getArrayAttr({to}));
 }
 
 /// The first factor that cannot be split as its axes ask, or -1.
@@ -282,19 +289,24 @@ void Propagation::returnTokens(Operation *op, const dist::ShardingRule &rule) {
 
 void Propagation::visitPack(nn::PackOp pack) {
   SmallVector<Axes> split(1);
-  TensorShardingAttr first = of(pack.getMembers().front());
+  // The axes over which all of them are partial sums.
+  Axes sums;
+  for (Attribute axis : of(pack.getMembers().front()).getUnreduced())
+    if (llvm::all_of(pack.getMembers(), [&](Value member) {
+          return llvm::is_contained(of(member).getUnreduced(), axis);
+        }))
+      sums.push_back(axis);
   for (OpOperand &member : pack->getOpOperands()) {
     TensorShardingAttr sharding = of(member.get());
-    if (sharding.getUnreduced() != first.getUnreduced())
-      reshard(member,
-              TensorShardingAttr::get(builder.getContext(), sharding.getDims(),
-                                      first.getUnreduced()));
+    reshard(member,
+            TensorShardingAttr::get(builder.getContext(), sharding.getDims(),
+                                    builder.getArrayAttr(sums)));
     for (auto axes : sharding.getDims().getAsRange<ArrayAttr>())
       for (Attribute axis : axes)
         if (!llvm::is_contained(split[0], axis))
           split[0].push_back(axis);
   }
-  set(pack.getFlat(), make(split, first.getUnreduced().getValue()));
+  set(pack.getFlat(), make(split, sums));
 }
 
 struct Propagate : heddle::impl::ShardPropagateBase<Propagate> {
@@ -424,8 +436,10 @@ private:
                unpack.getMembers(),
                unpack.getShardingsAttr().getAsRange<TensorShardingAttr>()))
         propagation.set(member, sharding);
-    if (auto reshard = dyn_cast<dist::ReshardOp>(op))
+    if (auto reshard = dyn_cast<dist::ReshardOp>(op)) {
+      reshard.setFromAttr(propagation.of(reshard.getInput()));
       propagation.set(reshard.getOutput(), reshard.getTo());
+    }
     bool leaves = isa<nn::KeepOp>(op) ||
                   (isa<nn::ReturnOp>(op) && isa<nn::StepOp>(op.getParentOp()));
     if (leaves)

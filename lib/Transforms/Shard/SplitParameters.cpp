@@ -45,6 +45,8 @@ struct SplitParameters
         step.walk([&](Operation *op) { splitVocabulary(model, op); });
       for (auto step : model.getOps<nn::StepOp>())
         step.walk([&](nn::CallOp call) { splitArguments(model, call); });
+      for (auto step : model.getOps<nn::StepOp>())
+        step.walk([&](nn::CallOp call) { noteArguments(model, call); });
       splitCompanions(model);
       model.walk([&](nn::LinearOp linear) { moveBias(linear); });
       choices.clear();
@@ -144,6 +146,22 @@ private:
       if (auto choice = choices.find(argument); choice != choices.end())
         if (nn::StateOp state = parameterOf(model, operand))
           setStorage(state, choice->second);
+  }
+
+  /// A parameter is split alike in all functions that take it: also in those
+  /// that do a part of the forward pass again.
+  void noteArguments(nn::ModelOp model, nn::CallOp call) {
+    auto callee = model.lookupSymbol<nn::FuncOp>(call.getCalleeAttr());
+    for (auto [argument, operand] :
+         llvm::zip(callee.getArguments(), call.getOperands())) {
+      nn::StateOp state = parameterOf(model, operand);
+      if (!state || !state.getStorage())
+        continue;
+      auto dims = state.getStorage()->getDims().getAsRange<ArrayAttr>();
+      for (auto [dim, axes] : llvm::enumerate(dims))
+        if (!axes.empty())
+          choices[argument] = static_cast<int64_t>(dim);
+    }
   }
 
   /// Gradients, moments and copies are split as their parameters.

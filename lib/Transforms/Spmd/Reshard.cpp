@@ -79,7 +79,24 @@ private:
     value = builder.create<OpT>(reshard.getLoc(), type, value,
                                 builder.getArrayAttr(axes), dims...,
                                 reshard.getReasonAttr(), reshard.getWireAttr(),
-                                reshard.getSegmentsAttr(), UnitAttr());
+                                segmentsIn(type), UnitAttr());
+  }
+
+  /// The segments of the last dimension, of which other axes may have taken
+  /// their parts already, when `value` becomes of `type`.
+  DenseI64ArrayAttr segmentsIn(RankedTensorType type) {
+    auto whole = reshard.getSegments();
+    if (!whole || type.getRank() == 0)
+      return {};
+    int64_t sum = 0;
+    for (int64_t extent : *whole)
+      sum += extent;
+    auto now = cast<RankedTensorType>(value.getType());
+    int64_t here = std::max(type.getShape().back(), now.getShape().back());
+    SmallVector<int64_t> segments;
+    for (int64_t extent : *whole)
+      segments.push_back(extent * here / sum);
+    return builder.getDenseI64ArrayAttr(segments);
   }
 
   void reduce() {
