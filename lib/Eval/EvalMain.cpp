@@ -196,6 +196,12 @@ int evalMain(const EvalOptions &options) {
   if (!module)
     return report("H0370", "'" + options.file + "' is no module of ours",
                   "name a file of --dump-phases");
+  int64_t ranks = Interpreter::meshOf(*module).ranks();
+  if (ranks > 1 && !options.ranks)
+    return report("H0197",
+                  "'" + options.file + "' is made for " +
+                      std::to_string(ranks) + " ranks",
+                  "pass --ranks to simulate them in this process");
   InterpreterOptions settings;
   settings.fullPrecision = options.precision == "f64";
   settings.threads = options.threads;

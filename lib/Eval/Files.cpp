@@ -103,6 +103,14 @@ bool eval::scheduledRate(const std::string &type, const std::string &params,
   });
 }
 
+bool eval::partRuns(const plan::Placement &placement,
+                    const std::vector<int64_t> &shape, const plan::Mesh &mesh,
+                    int64_t rank, std::vector<rt::Run> &runs,
+                    Diagnostic &error) {
+  return guarded(error,
+                 [&] { runs = rt::Part(placement, shape, mesh, rank).runs(); });
+}
+
 std::shared_ptr<char> eval::mapGuarded(int64_t bytes, Diagnostic &error) {
   std::shared_ptr<char> memory;
   guarded(error, [&] {

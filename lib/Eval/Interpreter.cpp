@@ -1,4 +1,5 @@
-//===- Interpreter.cpp - States and their first values ----------*- C++ -*-===//
+//===- Interpreter.cpp - All ranks of a module, and the whole states -*- C++
+//-*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -8,32 +9,204 @@
 
 #include "heddle/Eval/Interpreter.h"
 
-#include "heddle/Eval/Files.h"
 #include "heddle/Eval/ModelInterpreter.h"
 #include "heddle/Eval/PlanInterpreter.h"
+#include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
 
 namespace heddle::eval {
 
-void StateInfo::setInit(nn::InitAttr init) {
-  if (!init)
-    return;
-  initKind = init.getKind().str();
-  initValue = init.getValue().getValueAsDouble();
-  initStddev = init.getStddev().getValueAsDouble();
+//===----------------------------------------------------------------------===//
+// Ranks
+//===----------------------------------------------------------------------===//
+
+/// The models or plans of a module: one, or one for each pipeline stage.
+static SmallVector<Operation *> sourcesOf(ModuleOp module) {
+  SmallVector<Operation *> sources;
+  for (Operation &op : module.getOps())
+    if (isa<nn::ModelOp, planir::ProgramOp>(op))
+      sources.push_back(&op);
+  auto isStage = [](Operation *op) { return op->hasAttr("stage"); };
+  if (!llvm::all_of(sources, isStage))
+    sources.truncate(1);
+  return sources;
+}
+
+static dist::Strategy strategyOf(Operation *source) {
+  return dist::Strategy::fromDictionary(
+      source->getAttrOfType<dist::StrategyAttr>("strategy").getValues());
+}
+
+plan::Mesh Interpreter::meshOf(ModuleOp module) {
+  SmallVector<Operation *> sources = sourcesOf(module);
+  plan::Mesh mesh;
+  if (sources.empty())
+    return mesh;
+  StringRef phase = sources[0]->getAttrOfType<StringAttr>("phase").getValue();
+  bool isLocal = llvm::StringSwitch<bool>(phase)
+                     .Cases("import", "model", "train", "shard", "pipe", false)
+                     .Default(true);
+  dist::Strategy strategy = strategyOf(sources[0]);
+  if (isLocal)
+    mesh = {strategy.pipe, strategy.data, strategy.sequence, strategy.tensor};
+  else
+    mesh.pipe = sources.size();
+  return mesh;
+}
+
+/// The model or plan of a stage; null, with an error reported, without one.
+static Operation *sourceOf(ArrayRef<Operation *> sources, int64_t stage) {
+  for (Operation *source : sources) {
+    auto number = source->getAttrOfType<IntegerAttr>("stage");
+    if (!number || number.getInt() == stage)
+      return source;
+  }
+  sources.front()->getParentOp()->emitError("has no model of stage ") << stage;
+  return nullptr;
+}
+
+static bool isCompiled(Operation *source) {
+  return llvm::any_of(source->getRegion(0).getOps<planir::KernelOp>(),
+                      [](planir::KernelOp op) { return op.getSymbol(); });
 }
 
 std::unique_ptr<Interpreter>
 Interpreter::create(ModuleOp module, const InterpreterOptions &options) {
-  for (Operation &op : module.getOps()) {
-    if (auto model = dyn_cast<nn::ModelOp>(op))
-      return ModelInterpreter::create(model, options);
-    if (auto program = dyn_cast<planir::ProgramOp>(op))
-      return PlanInterpreter::create(program, options);
+  SmallVector<Operation *> sources = sourcesOf(module);
+  if (sources.empty()) {
+    module.emitError("has neither an nn.model nor a plan.program");
+    return nullptr;
   }
-  module.emitError("has neither an nn.model nor a plan.program");
-  return nullptr;
+  plan::Mesh mesh = meshOf(module);
+  std::unique_ptr<Interpreter> result(new Interpreter(mesh));
+  result->chosen = strategyOf(sources[0]);
+  result->weights = sources[0]->getAttrOfType<DictionaryAttr>("weights");
+  DenseMap<Operation *, std::shared_ptr<KernelRunner>> kernels;
+  for (int64_t number = 0; number < mesh.ranks(); ++number) {
+    Operation *source = sourceOf(sources, mesh.coordinate(number, {"pipe"}));
+    if (!source)
+      return nullptr;
+    auto [entry, isNew] = kernels.try_emplace(source);
+    if (isNew && isCompiled(source) &&
+        !(entry->second = KernelRunner::create(source, options.threads)))
+      return nullptr;
+    Rank rank(result->world, number);
+    auto model = dyn_cast<nn::ModelOp>(source);
+    std::unique_ptr<RankInterpreter> interpreter;
+    if (model)
+      interpreter = std::make_unique<ModelInterpreter>(model, rank, options,
+                                                       entry->second);
+    else
+      interpreter = PlanInterpreter::create(cast<planir::ProgramOp>(source),
+                                            rank, options, entry->second);
+    if (!interpreter || !result->addRank(std::move(interpreter)))
+      return nullptr;
+  }
+  return result;
+}
+
+bool Interpreter::addRank(std::unique_ptr<RankInterpreter> rank) {
+  Places own;
+  for (const StateInfo &info : rank->states()) {
+    Diagnostic error;
+    if (!partRuns(info.placement, info.shape, world.mesh(), ranks.size(),
+                  own[info.name], error)) {
+      rank->source()->emitError("state ") << info.name << ": " << error.message;
+      return false;
+    }
+    if (llvm::none_of(stateInfos, [&](const StateInfo &known) {
+          return known.name == info.name;
+        }))
+      stateInfos.push_back(info);
+  }
+  places.push_back(std::move(own));
+  ranks.push_back(std::move(rank));
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Programs
+//===----------------------------------------------------------------------===//
+
+LogicalResult Interpreter::run(StringRef kind, const TensorMap &inputs,
+                               TensorMap &outputs) {
+  int64_t parts = 1;
+  for (auto &rank : ranks)
+    parts = std::max(parts, rank->batchParts(kind, inputs));
+  std::vector<TensorMap> given(ranks.size());
+  LogicalResult result = world.run([&](int64_t rank) {
+    for (int64_t part = 0; part < parts; ++part)
+      if (failed(ranks[rank]->run(kind, inputs, {part, parts}, given[rank])))
+        return failure();
+    return success();
+  });
+  outputs.clear();
+  if (succeeded(result))
+    return join(given, outputs);
+  if (int64_t rank = world.failedRank(); rank >= 0 && ranks.size() > 1)
+    ranks[rank]->source()->emitError("fails on rank ") << rank;
+  return failure();
+}
+
+static bool isSame(const Tensor &a, const Tensor &b) {
+  double x = a.floats().front(), y = b.floats().front();
+  return x == y || (x != x && y != y);
+}
+
+LogicalResult Interpreter::join(ArrayRef<TensorMap> given, TensorMap &outputs) {
+  std::map<std::string, size_t> first;
+  for (auto [rank, map] : llvm::enumerate(given))
+    for (const auto &[name, value] : map) {
+      auto [known, isNew] = first.try_emplace(name, rank);
+      if (isNew) {
+        outputs[name] = value;
+        continue;
+      }
+      if (value.rank() > 0 || isSame(value, outputs[name]))
+        continue;
+      return ranks[rank]->source()->emitError("ranks ")
+             << known->second << " and " << rank << " disagree about '" << name
+             << "': " << outputs[name].floats().front() << " and "
+             << value.floats().front();
+    }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// States
+//===----------------------------------------------------------------------===//
+
+const StateInfo &Interpreter::infoOf(const std::string &name) const {
+  return *llvm::find_if(
+      stateInfos, [&](const StateInfo &info) { return info.name == name; });
+}
+
+Tensor Interpreter::state(const std::string &name) const {
+  const StateInfo &info = infoOf(name);
+  Tensor whole(info.kind, info.wholeShape());
+  // Of what several ranks store, the first one's counts.
+  for (size_t rank = ranks.size(); rank-- > 0;) {
+    auto runs = places[rank].find(name);
+    if (runs == places[rank].end())
+      continue;
+    Tensor part = ranks[rank]->stored(name);
+    for (const rt::Run &run : runs->second)
+      whole.copyFrom(part, run.local, run.whole, run.count);
+  }
+  return whole;
+}
+
+void Interpreter::setState(const std::string &name, const Tensor &value) {
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    auto runs = places[rank].find(name);
+    if (runs == places[rank].end())
+      continue;
+    Tensor part = ranks[rank]->stored(name);
+    for (const rt::Run &run : runs->second)
+      part.copyFrom(value, run.whole, run.local, run.count);
+    ranks[rank]->store(name, part);
+  }
 }
 
 bool Interpreter::loadParameters(const std::string &directory,
@@ -49,7 +222,7 @@ bool Interpreter::loadParameters(const std::string &directory,
   if (!readParameters(directory, names, tensors, error))
     return false;
   for (auto [info, tensor] : llvm::zip(parameters, tensors)) {
-    if (tensor.shape != info->shape) {
+    if (tensor.shape != info->wholeShape()) {
       error.code = "H0387";
       error.message = "tensor '" + tensor.name + "' in " + directory +
                       " has not the shape of the state " + info->name;
@@ -64,7 +237,7 @@ bool Interpreter::loadParameters(const std::string &directory,
 
 /// The state's first value where no weights are loaded.
 static Tensor firstValue(const StateInfo &info, uint64_t seed) {
-  Tensor value(ElementKind::F64, info.shape);
+  Tensor value(ElementKind::F64, info.wholeShape());
   std::vector<float> floats =
       initialValues(info.initKind, info.initValue, info.initStddev, info.name,
                     seed, value.numElements());

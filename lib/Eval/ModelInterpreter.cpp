@@ -9,8 +9,8 @@
 
 #include "heddle/Eval/ModelInterpreter.h"
 
+#include "dialects/Pipe/PipeDialect.h"
 #include "heddle/Eval/PortBatch.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -21,49 +21,9 @@ namespace heddle::eval {
 // States
 //===----------------------------------------------------------------------===//
 
-static StateInfo describe(nn::StateOp op) {
-  StateInfo info;
-  info.name = op.getSymName().str();
-  info.role = op.getRole().str();
-  info.parameter = op.getParameter().value_or("").str();
-  info.source = op.getSource().value_or("").str();
-  info.kind = *kindOf(op.getTensorType().getElementType());
-  info.shape = op.getTensorType().getShape().vec();
-  info.setInit(op.getInitAttr());
-  return info;
-}
-
-ModelInterpreter::ModelInterpreter(nn::ModelOp model,
-                                   const InterpreterOptions &options)
-    : model(model), options(options), symbols(model) {
-  setStrategy(dist::Strategy::fromDictionary(model.getStrategy().getValues()));
-  setWeights(model.getWeights());
-  for (auto op : model.getOps<nn::StateOp>()) {
-    addState(describe(op));
-    stateValues[op.getSymName()] = Tensor(op.getTensorType());
-  }
-}
-
-std::unique_ptr<ModelInterpreter>
-ModelInterpreter::create(nn::ModelOp model, const InterpreterOptions &options) {
-  std::unique_ptr<ModelInterpreter> result(
-      new ModelInterpreter(model, options));
-  auto isCompiled = [](planir::KernelOp op) { return op.getSymbol(); };
-  if (llvm::any_of(model.getOps<planir::KernelOp>(), isCompiled)) {
-    result->kernels = KernelRunner::create(model, options.threads);
-    if (!result->kernels)
-      return nullptr;
-  }
-  return result;
-}
-
-Tensor ModelInterpreter::state(const std::string &name) const {
-  return stateValues.lookup(name);
-}
-
-void ModelInterpreter::setState(const std::string &name, const Tensor &value) {
-  auto op = symbols.lookup<nn::StateOp>(name);
-  stateValues[name] = round(value, op.getTensorType());
+/// Part `index` of the outermost dimension.
+static Tensor part(const Tensor &whole, int64_t index) {
+  return whole.slice(index, 1).reshaped(whole.shape().drop_front());
 }
 
 /// Where the members of a bucket stand among its elements.
@@ -79,32 +39,98 @@ static void forEachMember(nn::BucketOp bucket, const SymbolTable &symbols,
   }
 }
 
-Tensor ModelInterpreter::readState(StringRef name) {
+static StateInfo describe(nn::StateOp op) {
+  StateInfo info;
+  info.name = op.getSymName().str();
+  info.role = op.getRole().str();
+  info.parameter = op.getParameter().value_or("").str();
+  info.source = op.getSource().value_or("").str();
+  info.kind = *kindOf(op.getTensorType().getElementType());
+  info.shape = op.getTensorType().getShape().vec();
+  info.setInit(op.getInitAttr());
+  // Before the spmd phase every type is that of the whole.
+  if (op.getWhole() && op.getStorage()) {
+    info.placement =
+        placementOf(cast<ShapedType>(*op.getWhole()), *op.getStorage());
+    if (auto segments = op.getSegments())
+      info.placement.segments = segments->vec();
+  }
+  return info;
+}
+
+ModelInterpreter::ModelInterpreter(nn::ModelOp model, const Rank &rank,
+                                   const InterpreterOptions &options,
+                                   std::shared_ptr<KernelRunner> kernels)
+    : RankInterpreter(rank, options), model(model), symbols(model),
+      kernels(std::move(kernels)) {
+  for (auto op : model.getOps<nn::StateOp>()) {
+    stateInfos.push_back(describe(op));
+    stateValues[op.getSymName()] = Tensor(op.getTensorType());
+  }
+  for (auto bucket : model.getOps<nn::BucketOp>())
+    if (bucket.getElements())
+      placeInParts(bucket);
+}
+
+/// A rank holds a run of the bucket's elements; its members have no places.
+void ModelInterpreter::placeInParts(nn::BucketOp bucket) {
+  stateValues[bucket.getSymName()] = Tensor(bucket.getType());
+  std::vector<std::string> axes =
+      stringsOf(cast<ArrayAttr>(bucket.getStorage()->getDims()[0]));
+  // This axis split the members already.
+  axes.erase(std::remove(axes.begin(), axes.end(), "tensor"), axes.end());
+  forEachMember(
+      bucket, symbols, [&](nn::StateOp state, int64_t offset, int64_t) {
+        flats[state.getSymName()] = bucket.getSymName().str();
+        auto info = llvm::find_if(stateInfos, [&](const StateInfo &info) {
+          return info.name == state.getSymName();
+        });
+        info->placement.flatAxes = axes;
+        info->placement.flatFirst = offset;
+        info->placement.flatElements = *bucket.getElements();
+      });
+}
+
+Tensor ModelInterpreter::stored(const std::string &name) const {
+  auto flat = flats.find(name);
+  return stateValues.lookup(flat == flats.end() ? name : flat->second);
+}
+
+void ModelInterpreter::store(const std::string &name, const Tensor &value) {
+  auto flat = flats.find(name);
+  std::string place = flat == flats.end() ? name : flat->second;
+  Type type = symbols.lookup(place)->getAttrOfType<TypeAttr>("type").getValue();
+  stateValues[place] = round(value, type);
+}
+
+Tensor ModelInterpreter::readState(StringRef name, const Tensor *slot) {
   auto bucket = symbols.lookup<nn::BucketOp>(name);
-  if (!bucket)
+  if (slot)
+    return part(stateValues.lookup(name), slot->ints().front());
+  if (!bucket || bucket.getElements())
     return stateValues.lookup(name);
   Tensor whole(bucket.getType());
-  MutableArrayRef<double> elements = whole.mutableFloats();
-  forEachMember(bucket, symbols,
-                [&](nn::StateOp state, int64_t offset, int64_t count) {
-                  llvm::copy(stateValues[state.getSymName()].floats(),
-                             elements.begin() + offset);
-                });
+  forEachMember(
+      bucket, symbols, [&](nn::StateOp state, int64_t offset, int64_t count) {
+        whole.copyFrom(stateValues[state.getSymName()], 0, offset, count);
+      });
   return whole;
 }
 
-void ModelInterpreter::writeState(StringRef name, const Tensor &value) {
+void ModelInterpreter::writeState(StringRef name, const Tensor &value,
+                                  const Tensor *slot) {
   auto bucket = symbols.lookup<nn::BucketOp>(name);
-  if (!bucket) {
+  if (slot) {
+    int64_t first = slot->ints().front() * value.numElements();
+    stateValues[name].copyFrom(value, 0, first, value.numElements());
+  } else if (!bucket || bucket.getElements()) {
     stateValues[name] = value;
-    return;
+  } else {
+    forEachMember(
+        bucket, symbols, [&](nn::StateOp state, int64_t offset, int64_t count) {
+          stateValues[state.getSymName()].copyFrom(value, offset, 0, count);
+        });
   }
-  forEachMember(
-      bucket, symbols, [&](nn::StateOp state, int64_t offset, int64_t count) {
-        ArrayRef<double> part = value.floats().slice(offset, count);
-        llvm::copy(part,
-                   stateValues[state.getSymName()].mutableFloats().begin());
-      });
 }
 
 //===----------------------------------------------------------------------===//
@@ -149,13 +175,33 @@ LogicalResult ModelInterpreter::runLoop(nn::MicroBatchesOp loop,
   return success();
 }
 
-/// The slice of the outermost dimension that a micro-batch reads.
-static Tensor microBatch(const Tensor &whole, int64_t index) {
-  return whole.slice(index, 1).reshaped(whole.shape().drop_front());
+/// The values of an unpacked flat tensor, or the flat tensor of packed ones.
+static void runPack(Operation *op, ArrayRef<Tensor> args,
+                    SmallVectorImpl<Tensor> &results) {
+  bool packs = isa<nn::PackOp>(op);
+  for (Type type : op->getResultTypes())
+    results.emplace_back(type);
+  int64_t first = 0;
+  for (size_t number = 0; number < (packs ? args.size() : results.size());
+       ++number) {
+    int64_t count = (packs ? args[number] : results[number]).numElements();
+    if (packs)
+      results[0].copyFrom(args[number], 0, first, count);
+    else
+      results[number].copyFrom(args[0], first, 0, count);
+    first += nn::paddedElements(count);
+  }
 }
 
 LogicalResult ModelInterpreter::runOperation(Operation *op, Environment &values,
                                              Tensors &results) {
+  auto numberOf = [&](Value value) {
+    return values.lookup(value).ints().front();
+  };
+  if (std::optional<int64_t> value = number(op, numberOf)) {
+    results.push_back(Tensor::scalar(*value));
+    return success();
+  }
   Tensors args;
   for (Value operand : op->getOperands())
     args.push_back(values.lookup(operand));
@@ -164,16 +210,30 @@ LogicalResult ModelInterpreter::runOperation(Operation *op, Environment &values,
         return runCallee(symbols.lookup(call.getCallee()), args, results);
       })
       .Case([&](nn::GetOp get) {
-        results.push_back(readState(get.getState()));
+        results.push_back(
+            readState(get.getState(), get.getSlot() ? &args[0] : nullptr));
         return success();
       })
       .Case([&](nn::SetOp set) {
-        writeState(set.getState(), args[0]);
+        writeState(set.getState(), args[0], set.getSlot() ? &args[1] : nullptr);
         return success();
       })
       .Case([&](nn::MicroBatchesOp loop) { return runLoop(loop, values); })
+      .Case([&](pipe::FragmentsOp fragments) {
+        return runFragments(fragments, [&](Block &body, int64_t microBatch,
+                                           int64_t slot) {
+          Tensors none;
+          return runBlock(body,
+                          {Tensor::scalar(microBatch), Tensor::scalar(slot)},
+                          values, none);
+        });
+      })
       .Case([&](nn::MicroBatchOp) {
-        results.push_back(microBatch(args[0], args[1].ints().front()));
+        results.push_back(part(args[0], args[1].ints().front()));
+        return success();
+      })
+      .Case<nn::PackOp, nn::UnpackOp>([&](Operation *pack) {
+        runPack(pack, args, results);
         return success();
       })
       .Case([&](nn::KeepOp op) {
@@ -183,19 +243,10 @@ LogicalResult ModelInterpreter::runOperation(Operation *op, Environment &values,
       .Case([&](planir::LaunchOp launch) {
         return runLaunch(launch, args, results);
       })
-      .Case([&](dist::ReshardOp) {
-        results.push_back(args[0]);
-        return success();
-      })
-      .Case([&](arith::ConstantOp constant) -> LogicalResult {
-        auto value = dyn_cast<IntegerAttr>(constant.getValue());
-        if (!value)
-          return constant.emitError("is no integer");
-        results.push_back(Tensor::scalar(value.getInt()));
-        return success();
-      })
       .Default([&](Operation *other) {
-        return runComputation(other, args, results);
+        return isa<dist::DistDialect>(other->getDialect())
+                   ? runCommunication(other, args, results)
+                   : runComputation(other, args, results);
       });
 }
 
@@ -282,71 +333,61 @@ LogicalResult ModelInterpreter::runCompiled(planir::KernelOp kernel,
 // Programs
 //===----------------------------------------------------------------------===//
 
-static SmallVector<std::string> namesOf(ArrayAttr names) {
-  return llvm::map_to_vector(names.getAsRange<StringAttr>(),
-                             [](StringAttr name) { return name.str(); });
-}
-
 std::optional<ModelInterpreter::Program>
 ModelInterpreter::findProgram(StringRef kind) {
   for (auto step : model.getOps<nn::StepOp>())
     if (step.getKind() == kind)
-      return Program{step, namesOf(step.getArgNames()),
-                     namesOf(step.getResultNames())};
+      return Program{step, stringsOf(step.getArgNames()),
+                     stringsOf(step.getResultNames()), step.getPortsAttr()};
   for (auto function : model.getOps<nn::FuncOp>())
     if (function.getProgram() == kind)
-      return Program{function, namesOf(*function.getArgNames()),
-                     namesOf(*function.getResultNames())};
+      return Program{function, stringsOf(*function.getArgNames()),
+                     stringsOf(*function.getResultNames()), nullptr};
   return std::nullopt;
 }
 
-LogicalResult ModelInterpreter::runPart(Program &program,
-                                        const TensorMap &inputs, int64_t part,
-                                        int64_t parts, TensorMap &outputs) {
-  Tensors args, results;
+int64_t ModelInterpreter::batchParts(StringRef kind, const TensorMap &inputs) {
+  std::optional<Program> program = findProgram(kind);
+  auto found = inputs.find("ids");
+  if (!program || found == inputs.end())
+    return 1;
   for (auto [name, type] :
-       llvm::zip(program.inputs, program.function.getArgumentTypes())) {
-    if (type.isIndex()) {
-      args.push_back(Tensor::scalar(part));
-      continue;
-    }
-    auto found = inputs.find(name);
-    if (found == inputs.end())
-      return program.function->emitError("input '") << name << "' is missing";
-    ArrayRef<int64_t> shape = cast<RankedTensorType>(type).getShape();
-    std::optional<Tensor> value =
-        partOfInput(found->second, shape, part, parts);
-    if (!value)
-      return program.function->emitError("input '")
-             << name << "' does not fit " << type;
-    args.push_back(round(*value, type));
-  }
-  kept.clear();
-  if (failed(runCallee(program.function, args, results)))
-    return failure();
-  for (auto [name, value] : llvm::zip(program.outputs, results))
-    addOutput(name == "losses" ? "loss" : name,
-              name == "losses" ? meanOf(value) : value, parts, outputs);
-  for (auto &[name, value] : kept)
-    addOutput(name, value, parts, outputs);
-  return success();
+       llvm::zip(program->inputs, program->function.getArgumentTypes()))
+    if (name == "ids")
+      return found->second.numElements() /
+             wholeType(program->ports, name, cast<ShapedType>(type))
+                 .getNumElements();
+  return 1;
 }
 
 LogicalResult ModelInterpreter::run(StringRef kind, const TensorMap &inputs,
+                                    const BatchPart &batch,
                                     TensorMap &outputs) {
   std::optional<Program> program = findProgram(kind);
   if (!program)
     return model.emitError("has no program of kind ") << kind;
-  int64_t parts = 1;
+  Tensors args, results;
   for (auto [name, type] :
-       llvm::zip(program->inputs, program->function.getArgumentTypes()))
-    if (auto found = inputs.find(name); name == "ids" && found != inputs.end())
-      parts = found->second.numElements() /
-              cast<RankedTensorType>(type).getNumElements();
-  outputs.clear();
-  for (int64_t part = 0; part < parts; ++part)
-    if (failed(runPart(*program, inputs, part, parts, outputs)))
+       llvm::zip(program->inputs, program->function.getArgumentTypes())) {
+    if (type.isIndex()) {
+      args.push_back(Tensor::scalar(batch.part));
+      continue;
+    }
+    FailureOr<Tensor> value =
+        inputOf(program->function, name, cast<ShapedType>(type), program->ports,
+                inputs, batch, rank);
+    if (failed(value))
       return failure();
+    args.push_back(round(*value, type));
+  }
+  kept.clear();
+  if (failed(runCallee(program->function, args, results)))
+    return failure();
+  for (auto [name, value] : llvm::zip(program->outputs, results))
+    addOutput(name == "losses" ? "loss" : name,
+              name == "losses" ? meanOf(value) : value, batch.parts, outputs);
+  for (auto &[name, value] : kept)
+    addOutput(name, value, batch.parts, outputs);
   return success();
 }
 

@@ -10,7 +10,6 @@
 
 #include "heddle/Eval/Files.h"
 #include "heddle/Eval/PortBatch.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include <cstring>
@@ -19,13 +18,12 @@ using namespace mlir;
 
 namespace heddle::eval {
 
-/// Bytes of a memref's or tensor's elements.
-static int64_t bytesOf(Type type) {
+int64_t bytesOf(Type type) {
   auto shaped = cast<ShapedType>(type);
-  return shaped.getNumElements() * byteSize(*kindOf(shaped.getElementType()));
+  return shaped.getNumElements() * shaped.getElementTypeBitWidth() / 8;
 }
 
-static Tensor readMemory(Type type, const char *memory) {
+Tensor readMemory(Type type, const char *memory) {
   auto shaped = cast<ShapedType>(type);
   return Tensor::fromBytes(*kindOf(shaped.getElementType()), shaped.getShape(),
                            memory);
@@ -50,27 +48,49 @@ static StateInfo describe(planir::StateOp op) {
   info.kind = *kindOf(type.getElementType());
   info.shape = type.getShape().vec();
   info.setInit(like.getAs<nn::InitAttr>("init"));
+  auto whole = like.getAs<TypeAttr>("whole");
+  auto storage = like.getAs<dist::TensorShardingAttr>("storage");
+  if (whole && storage) {
+    info.placement = placementOf(cast<ShapedType>(whole.getValue()), storage);
+    if (auto segments = like.getAs<DenseI64ArrayAttr>("segments"))
+      info.placement.segments = segments.asArrayRef().vec();
+  }
   return info;
 }
 
-PlanInterpreter::PlanInterpreter(planir::ProgramOp program,
-                                 const InterpreterOptions &options)
-    : program(program), options(options), symbols(program),
-      kernels(KernelRunner::create(program, options.threads)) {
-  setStrategy(
-      dist::Strategy::fromDictionary(program.getStrategy().getValues()));
-  setWeights(program.getWeights());
-}
+PlanInterpreter::PlanInterpreter(planir::ProgramOp program, const Rank &rank,
+                                 const InterpreterOptions &options,
+                                 std::shared_ptr<KernelRunner> kernels)
+    : RankInterpreter(rank, options), program(program), symbols(program),
+      kernels(std::move(kernels)) {}
 
 bool PlanInterpreter::mapStates() {
+  auto isInside = [&](Operation *op, int64_t begin, Type type) {
+    int64_t end = begin + bytesOf(type);
+    if (begin >= 0 && end <= static_cast<int64_t>(program.getPersistentBytes()))
+      return true;
+    op->emitError("leaves the persistent region of ")
+        << program.getPersistentBytes() << " bytes";
+    return false;
+  };
+  for (auto op : program.getOps<planir::FlatOp>())
+    if (!isInside(op, op.getOffset(), op.getType()))
+      return false;
   for (auto op : program.getOps<planir::StateOp>()) {
-    int64_t begin = op.getOffset(), end = begin + bytesOf(op.getType());
-    if (begin < 0 || end > static_cast<int64_t>(program.getPersistentBytes())) {
-      op.emitError("leaves the persistent region of ")
-          << program.getPersistentBytes() << " bytes";
+    StateInfo info = describe(op);
+    if (op.getFlat()) {
+      auto flat = symbols.lookup<planir::FlatOp>(*op.getFlat());
+      if (!flat) {
+        op.emitError("lies in unknown tensor @") << *op.getFlat();
+        return false;
+      }
+      info.placement.flatAxes = stringsOf(flat.getAxes());
+      info.placement.flatFirst = op.getOffset();
+      info.placement.flatElements = flat.getElements();
+    } else if (!isInside(op, op.getOffset(), op.getType())) {
       return false;
     }
-    addState(describe(op));
+    stateInfos.push_back(std::move(info));
   }
   return true;
 }
@@ -86,11 +106,12 @@ bool PlanInterpreter::mapMemory() {
 }
 
 std::unique_ptr<PlanInterpreter>
-PlanInterpreter::create(planir::ProgramOp program,
-                        const InterpreterOptions &options) {
+PlanInterpreter::create(planir::ProgramOp program, const Rank &rank,
+                        const InterpreterOptions &options,
+                        std::shared_ptr<KernelRunner> kernels) {
   std::unique_ptr<PlanInterpreter> result(
-      new PlanInterpreter(program, options));
-  if (!result->kernels || !result->mapStates() || !result->mapMemory())
+      new PlanInterpreter(program, rank, options, std::move(kernels)));
+  if (!result->mapStates() || !result->mapMemory())
     return nullptr;
   int64_t scratchEnd = program.getScratchOffset() +
                        options.threads * program.getScratchBytesPerThread();
@@ -109,13 +130,12 @@ PlanInterpreter::create(planir::ProgramOp program,
 // Dead bytes
 //===----------------------------------------------------------------------===//
 
-/// Every byte of an element of ones: NaN in all float types.
-static constexpr int poisonByte = 0xff;
-
 void PlanInterpreter::findLifetimes(planir::SequenceOp sequence) {
   SmallVector<Operation *> commands;
   sequence.walk<WalkOrder::PreOrder>([&](Operation *op) {
-    if (isa<planir::LaunchOp, planir::CallOp, planir::CopyOp, planir::LoopOp>(
+    if (isa<planir::LaunchOp, planir::CallOp, planir::CopyOp, planir::FillOp,
+            planir::LoopOp, planir::FragmentsOp, planir::CollectiveOp,
+            planir::WaitOp, planir::SendOp, planir::RecvOp, planir::FlushOp>(
             op))
       commands.push_back(op);
   });
@@ -135,18 +155,26 @@ void PlanInterpreter::poison(ArrayRef<planir::BufferOp> buffers, char *frame) {
 
 void PlanInterpreter::poisonScratch() {
   std::memset(arena.get() + program.getScratchOffset(), poisonByte,
-              program.getScratchBytesPerThread() * kernels->threads());
+              program.getScratchBytesPerThread() * options.threads);
 }
 
-Tensor PlanInterpreter::state(const std::string &name) const {
-  auto op = symbols.lookup<planir::StateOp>(name);
-  return readMemory(op.getType(), persistent.get() + op.getOffset());
+std::pair<Type, char *> PlanInterpreter::placeOf(StringRef name) const {
+  auto state = symbols.lookup<planir::StateOp>(name);
+  if (!state.getFlat())
+    return {state.getType(), persistent.get() + state.getOffset()};
+  auto flat = symbols.lookup<planir::FlatOp>(*state.getFlat());
+  return {flat.getType(), persistent.get() + flat.getOffset()};
 }
 
-void PlanInterpreter::setState(const std::string &name, const Tensor &value) {
-  auto op = symbols.lookup<planir::StateOp>(name);
-  Type element = cast<ShapedType>(op.getType()).getElementType();
-  value.convertTo(*kindOf(element)).toBytes(persistent.get() + op.getOffset());
+Tensor PlanInterpreter::stored(const std::string &name) const {
+  auto [type, memory] = placeOf(name);
+  return readMemory(type, memory);
+}
+
+void PlanInterpreter::store(const std::string &name, const Tensor &value) {
+  auto [type, memory] = placeOf(name);
+  value.convertTo(*kindOf(cast<ShapedType>(type).getElementType()))
+      .toBytes(memory);
 }
 
 //===----------------------------------------------------------------------===//
@@ -168,6 +196,8 @@ LogicalResult PlanInterpreter::runLaunch(planir::LaunchOp launch,
   auto kernel = symbols.lookup<planir::KernelOp>(launch.getKernel());
   if (!kernel)
     return launch.emitError("unknown kernel @") << launch.getKernel();
+  if (!kernels)
+    return kernel.emitError("is not compiled");
   SmallVector<void *> refs;
   SmallVector<int64_t> scalars;
   for (Value operand : launch.getOperands()) {
@@ -193,8 +223,24 @@ LogicalResult PlanInterpreter::runLoop(planir::LoopOp loop, char *frame,
   return success();
 }
 
-LogicalResult PlanInterpreter::runCommand(Operation *op, char *frame,
-                                          Environment &values) {
+LogicalResult PlanInterpreter::runCall(planir::CallOp call, char *frame,
+                                       const Environment &values) {
+  auto sequence = symbols.lookup<planir::SequenceOp>(call.getSequence());
+  if (!sequence)
+    return call.emitError("unknown sequence @") << call.getSequence();
+  char *inner =
+      inFrame(call, frame, call.getFrameOffset(), sequence.getFrameBytes());
+  if (!inner)
+    return failure();
+  Operands args;
+  for (Value operand : call.getOperands())
+    args.push_back(values.lookup(operand));
+  return runSequence(sequence, args, inner);
+}
+
+LogicalResult PlanInterpreter::runPlace(Operation *op, char *frame,
+                                        Environment &values) {
+  auto addressOf = [&](Value buffer) { return values.lookup(buffer).address; };
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
       .Case([&](planir::BufferOp buffer) {
         char *address = inFrame(buffer, frame, buffer.getOffset(),
@@ -203,53 +249,70 @@ LogicalResult PlanInterpreter::runCommand(Operation *op, char *frame,
         return success(address != nullptr);
       })
       .Case([&](planir::StateRefOp ref) -> LogicalResult {
-        auto state = symbols.lookup<planir::StateOp>(ref.getState());
-        if (!state)
+        Operation *state = symbols.lookup(ref.getState());
+        if (!isa_and_nonnull<planir::StateOp, planir::FlatOp>(state))
           return ref.emitError("unknown state @") << ref.getState();
-        values[ref.getBuffer()] =
-            Operand{persistent.get() + state.getOffset(), 0};
+        int64_t offset = state->getAttrOfType<IntegerAttr>("offset").getInt();
+        values[ref.getBuffer()] = Operand{persistent.get() + offset, 0};
         return success();
       })
       .Case([&](planir::SliceOp slice) {
         int64_t index = values.lookup(slice.getIndex()).scalar;
-        char *source = values.lookup(slice.getSource()).address;
         values[slice.getBuffer()] =
-            Operand{source + index * bytesOf(slice.getBuffer().getType()), 0};
+            Operand{addressOf(slice.getSource()) +
+                        index * bytesOf(slice.getBuffer().getType()),
+                    0};
         return success();
       })
-      .Case([&](planir::CallOp call) -> LogicalResult {
-        auto sequence = symbols.lookup<planir::SequenceOp>(call.getSequence());
-        if (!sequence)
-          return call.emitError("unknown sequence @") << call.getSequence();
-        char *inner = inFrame(call, frame, call.getFrameOffset(),
-                              sequence.getFrameBytes());
-        if (!inner)
-          return failure();
-        Operands args;
-        for (Value operand : call.getOperands())
-          args.push_back(values.lookup(operand));
-        return runSequence(sequence, args, inner);
+      .Case([&](planir::ViewOp view) {
+        auto source = cast<ShapedType>(view.getSource().getType());
+        int64_t width = byteSize(*kindOf(source.getElementType()));
+        values[view.getBuffer()] =
+            Operand{addressOf(view.getSource()) + view.getElement() * width, 0};
+        return success();
       })
-      .Case([&](planir::LoopOp loop) { return runLoop(loop, frame, values); })
       .Case([&](planir::CopyOp copy) {
-        std::memmove(values.lookup(copy.getTarget()).address,
-                     values.lookup(copy.getSource()).address,
+        std::memmove(addressOf(copy.getTarget()), addressOf(copy.getSource()),
                      bytesOf(copy.getTarget().getType()));
         return success();
       })
-      .Case([&](planir::LaunchOp launch) { return runLaunch(launch, values); })
-      .Case([&](arith::ConstantOp constant) -> LogicalResult {
-        auto value = dyn_cast<IntegerAttr>(constant.getValue());
-        if (!value)
-          return constant.emitError("is no integer");
-        values[constant.getResult()] = Operand{nullptr, value.getInt()};
+      .Case([&](planir::FillOp fill) {
+        std::memset(addressOf(fill.getTarget()), 0,
+                    bytesOf(fill.getTarget().getType()));
         return success();
       })
-      .Case([&](planir::EndOp) { return success(); })
       .Default([&](Operation *other) {
         return other->emitError("the interpreter does not know '")
                << other->getName() << "'";
       });
+}
+
+LogicalResult PlanInterpreter::runCommand(Operation *op, char *frame,
+                                          Environment &values) {
+  auto numberOf = [&](Value value) { return values.lookup(value).scalar; };
+  if (std::optional<int64_t> value = number(op, numberOf)) {
+    values[op->getResult(0)] = Operand{nullptr, *value};
+    return success();
+  }
+  return llvm::TypeSwitch<Operation *, LogicalResult>(op)
+      .Case([&](planir::CallOp call) { return runCall(call, frame, values); })
+      .Case([&](planir::LoopOp loop) { return runLoop(loop, frame, values); })
+      .Case([&](planir::FragmentsOp fragments) {
+        return runFragments(
+            fragments, [&](Block &body, int64_t microBatch, int64_t slot) {
+              values[body.getArgument(0)] = Operand{nullptr, microBatch};
+              values[body.getArgument(1)] = Operand{nullptr, slot};
+              return runBlock(body, frame, values);
+            });
+      })
+      .Case([&](planir::LaunchOp launch) { return runLaunch(launch, values); })
+      .Case<planir::CollectiveOp, planir::WaitOp, planir::SendOp,
+            planir::RecvOp, planir::FlushOp>([&](Operation *communication) {
+        return runCommunication(communication, values);
+      })
+      .Case([&](planir::EndOp) { return success(); })
+      .Default(
+          [&](Operation *other) { return runPlace(other, frame, values); });
 }
 
 LogicalResult PlanInterpreter::runBlock(Block &block, char *frame,
@@ -290,61 +353,60 @@ static bool isInputPort(StringRef name) {
   return inputs.contains(name);
 }
 
-static LogicalResult writePort(planir::BufferOp port, char *frame,
-                               const TensorMap &inputs, int64_t part,
-                               int64_t parts) {
-  auto type = cast<ShapedType>(port.getType());
-  auto found = inputs.find(port.getPort()->str());
-  if (found == inputs.end())
-    return port.emitError("input '") << *port.getPort() << "' is missing";
-  std::optional<Tensor> value =
-      partOfInput(found->second, type.getShape(), part, parts);
-  if (!value)
-    return port.emitError("input '")
-           << *port.getPort() << "' does not fit " << type;
-  value->convertTo(*kindOf(type.getElementType()))
-      .toBytes(frame + port.getOffset());
-  return success();
+planir::SequenceOp PlanInterpreter::findProgram(StringRef kind) {
+  for (auto sequence : program.getOps<planir::SequenceOp>())
+    if (sequence.getKind() == kind)
+      return sequence;
+  return nullptr;
+}
+
+int64_t PlanInterpreter::batchParts(StringRef kind, const TensorMap &inputs) {
+  planir::SequenceOp sequence = findProgram(kind);
+  auto found = inputs.find("ids");
+  if (!sequence || found == inputs.end())
+    return 1;
+  for (auto buffer : sequence.getBody().getOps<planir::BufferOp>())
+    if (buffer.getPort() == "ids")
+      return found->second.numElements() /
+             wholeType(sequence.getPortsAttr(), "ids",
+                       cast<ShapedType>(buffer.getType()))
+                 .getNumElements();
+  return 1;
 }
 
 LogicalResult PlanInterpreter::run(StringRef kind, const TensorMap &inputs,
-                                   TensorMap &outputs) {
-  planir::SequenceOp sequence;
-  for (auto candidate : program.getOps<planir::SequenceOp>())
-    if (candidate.getKind() == kind)
-      sequence = candidate;
+                                   const BatchPart &batch, TensorMap &outputs) {
+  planir::SequenceOp sequence = findProgram(kind);
   if (!sequence)
     return program.emitError("has no program of kind ") << kind;
-  int64_t parts = 1;
-  SmallVector<planir::BufferOp> ports;
+  if (options.poison)
+    std::memset(arena.get(), poisonByte, program.getArenaBytes());
+  SmallVector<planir::BufferOp> results;
   for (auto buffer : sequence.getBody().getOps<planir::BufferOp>()) {
     if (!buffer.getPort())
       continue;
-    if (!inFrame(buffer, arena.get(), buffer.getOffset(),
-                 bytesOf(buffer.getType())))
+    char *memory = inFrame(buffer, arena.get(), buffer.getOffset(),
+                           bytesOf(buffer.getType()));
+    if (!memory)
       return failure();
-    ports.push_back(buffer);
-    auto found = inputs.find("ids");
-    if (*buffer.getPort() == "ids" && found != inputs.end())
-      parts = found->second.numElements() /
-              cast<ShapedType>(buffer.getType()).getNumElements();
-  }
-  outputs.clear();
-  if (options.poison)
-    std::memset(arena.get(), poisonByte, program.getArenaBytes());
-  for (int64_t part = 0; part < parts; ++part) {
-    for (planir::BufferOp port : ports)
-      if (isInputPort(*port.getPort()) &&
-          failed(writePort(port, arena.get(), inputs, part, parts)))
-        return failure();
-    if (failed(runSequence(sequence, {}, arena.get())))
+    if (!isInputPort(*buffer.getPort())) {
+      results.push_back(buffer);
+      continue;
+    }
+    auto type = cast<ShapedType>(buffer.getType());
+    FailureOr<Tensor> value =
+        inputOf(buffer, *buffer.getPort(), type, sequence.getPortsAttr(),
+                inputs, batch, rank);
+    if (failed(value))
       return failure();
-    for (planir::BufferOp port : ports)
-      if (!isInputPort(*port.getPort()))
-        addOutput(port.getPort()->str(),
-                  readMemory(port.getType(), arena.get() + port.getOffset()),
-                  parts, outputs);
+    value->convertTo(*kindOf(type.getElementType())).toBytes(memory);
   }
+  if (failed(runSequence(sequence, {}, arena.get())))
+    return failure();
+  for (planir::BufferOp port : results)
+    addOutput(port.getPort()->str(),
+              readMemory(port.getType(), arena.get() + port.getOffset()),
+              batch.parts, outputs);
   return success();
 }
 

@@ -9,19 +9,18 @@
 
 #include "heddle/Eval/PortBatch.h"
 
+#include "heddle/Eval/Files.h"
+
+using namespace mlir;
+
 namespace heddle::eval {
 
 Tensor concatenate(const Tensor &first, const Tensor &second) {
   std::vector<int64_t> shape = first.shape().vec();
   shape.front() += second.shape().front();
   Tensor result(first.kind(), shape);
-  if (isFloat(first.kind())) {
-    auto *next = llvm::copy(first.floats(), result.mutableFloats().begin());
-    llvm::copy(second.floats(), next);
-  } else {
-    auto *next = llvm::copy(first.ints(), result.mutableInts().begin());
-    llvm::copy(second.ints(), next);
-  }
+  result.copyFrom(first, 0, 0, first.numElements());
+  result.copyFrom(second, 0, first.numElements(), second.numElements());
   return result;
 }
 
@@ -44,6 +43,53 @@ std::optional<Tensor> partOfInput(const Tensor &value,
   if (value.numElements() != wanted * parts)
     return std::nullopt;
   return value.reshaped({parts, wanted}).slice(part, 1).reshaped(shape);
+}
+
+/// The entry of a port in a program's `ports`, null when it is not split.
+static DictionaryAttr splitOf(DictionaryAttr ports, llvm::StringRef name) {
+  return ports ? ports.getAs<DictionaryAttr>(name) : DictionaryAttr();
+}
+
+ShapedType wholeType(DictionaryAttr ports, llvm::StringRef name,
+                     ShapedType type) {
+  DictionaryAttr split = splitOf(ports, name);
+  return split ? cast<ShapedType>(split.getAs<TypeAttr>("whole").getValue())
+               : type;
+}
+
+plan::Placement placementOf(ShapedType whole,
+                            dist::TensorShardingAttr sharding) {
+  plan::Placement placement;
+  placement.whole = whole.getShape().vec();
+  for (auto axes : sharding.getDims().getAsRange<ArrayAttr>())
+    placement.split.push_back(stringsOf(axes));
+  return placement;
+}
+
+FailureOr<Tensor> inputOf(Operation *at, llvm::StringRef name, ShapedType type,
+                          DictionaryAttr ports, const TensorMap &inputs,
+                          const BatchPart &batch, const Rank &rank) {
+  auto found = inputs.find(name.str());
+  if (found == inputs.end())
+    return at->emitError("input '") << name << "' is missing";
+  ShapedType whole = wholeType(ports, name, type);
+  std::optional<Tensor> value =
+      partOfInput(found->second, whole.getShape(), batch.part, batch.parts);
+  if (!value)
+    return at->emitError("input '") << name << "' does not fit " << Type(whole);
+  DictionaryAttr split = splitOf(ports, name);
+  if (!split)
+    return *value;
+  std::vector<rt::Run> runs;
+  Diagnostic error;
+  auto sharding = split.getAs<dist::TensorShardingAttr>("sharding");
+  if (!partRuns(placementOf(whole, sharding), type.getShape().vec(),
+                rank.mesh(), rank.number(), runs, error))
+    return at->emitError("input '") << name << "': " << error.message;
+  Tensor part(value->kind(), type.getShape());
+  for (const rt::Run &run : runs)
+    part.copyFrom(*value, run.whole, run.local, run.count);
+  return part;
 }
 
 void addOutput(const std::string &name, const Tensor &value, int64_t parts,

@@ -231,13 +231,17 @@ Tensor Tensor::slice(int64_t first, int64_t count) const {
   shape.front() = count;
   int64_t stride = product(llvm::ArrayRef(dims).drop_front());
   Tensor result(elementKind, shape);
-  if (isFloat(elementKind))
-    llvm::copy(floats().slice(first * stride, count * stride),
-               result.mutableFloats().begin());
-  else
-    llvm::copy(ints().slice(first * stride, count * stride),
-               result.mutableInts().begin());
+  result.copyFrom(*this, first * stride, 0, count * stride);
   return result;
+}
+
+void Tensor::copyFrom(const Tensor &source, int64_t from, int64_t to,
+                      int64_t count) {
+  if (isFloat(elementKind))
+    llvm::copy(source.floats().slice(from, count),
+               mutableFloats().begin() + to);
+  else
+    llvm::copy(source.ints().slice(from, count), mutableInts().begin() + to);
 }
 
 template <typename T> static void writeAs(char *bytes, int64_t index, T value) {

@@ -115,6 +115,54 @@ class Phases(h.HeddleTest):
                 self.assertLessEqual(h.relative(loss, found["train"][0]), 1e-5)
                 self.assertLessEqual(h.relative(logits, found["train"][1]), 1e-5)
 
+    def check_mesh(self, mesh, *flags, **options):
+        """Every phase of a plan for a mesh gives what one rank's model gives."""
+        data = mesh.get("data", 1)
+        name = "-".join(f"{axis}{size}" for axis, size in mesh.items())
+        _, _, dumps = self.prepare("--accumulate", 2, "--micro-batch", 2, heads=4,
+                                   dropout=0.1, **options)
+        expected = self.evaluate(os.path.join(dumps, "model.mlir"), steps=1)["loss"]
+        exact = self.evaluate(os.path.join(dumps, "train.mlir"), "--precision", "f64")
+        self.assertLessEqual(h.relative(exact["loss@1"], expected), 1e-6)
+        parts = self.path(name)
+        self.compile(self.path("model"), "--batch", ROWS, "--seq", SEQ, "--accumulate",
+                     2, "--micro-batch", 2 // data, "--threads", 1, "--mesh",
+                     ",".join(f"{axis}={size}" for axis, size in mesh.items()),
+                     "--dump-phases", parts, *flags, config=h.ds_config(lr=RATE),
+                     output="mesh")
+        for phase in PHASES[PHASES.index("shard"):]:
+            file = os.path.join(parts, phase + ".mlir")
+            interpreted = PHASES.index(phase) < PHASES.index("kernels")
+            how = ["--precision", "f64"] if interpreted else ["--poison"]
+            with self.subTest(phase=phase):
+                found = self.evaluate(file, "--ranks", *how)
+                tolerance = 1e-9 if interpreted else 1e-6
+                for step in range(1, STEPS + 1):
+                    for value in (f"loss@{step}", f"grad_norm@{step}"):
+                        error = h.relative(found[value], exact[value])
+                        self.assertLessEqual(error, tolerance, value)
+                for weight, value in exact.items():
+                    if weight.startswith("state.") and weight.endswith("weight"):
+                        error = h.relative(found[weight], value)
+                        self.assertLessEqual(error, tolerance, weight)
+                if phase in ("spmd", "memory"):
+                    h.run([h.HEDDLE, "eval", file], status=2)
+
+    def test_data_ranks_with_split_states(self):
+        self.check_mesh({"data": 2}, "--zero", 3)
+
+    def test_tensor_ranks(self):
+        self.check_mesh({"tensor": 2})
+
+    def test_stages(self):
+        self.check_mesh({"pipe": 2})
+
+    def test_columns_of_the_vocabulary_by_data_ranks(self):
+        self.check_mesh({"data": 2, "tensor": 2})
+
+    def test_ranks_along_the_sequence(self):
+        self.check_mesh({"seq": 2})
+
     def test_corrupted_object_is_seen(self):
         _, _, dumps = self.prepare()
         file = os.path.join(dumps, "kernels.mlir")

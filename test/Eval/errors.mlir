@@ -6,7 +6,7 @@
 
 // MISSING: input 'ids' is missing
 // MISSING: error[H0371]: step 1 of the program train cannot be executed
-// UNKNOWN: the interpreter does not know 'arith.addi'
+// UNKNOWN: the interpreter does not know 'arith.subi'
 // UNKNOWN: error[H0371]
 // PROGRAM: has no program of kind generate
 // FILE: error[H0370]
@@ -23,7 +23,7 @@ nn.model @m family "test" phase "model"
   nn.func @evaluate() -> index
       attributes {program = "eval", arg_names = [], result_names = ["out"]} {
     %one = arith.constant 1 : index
-    %two = arith.addi %one, %one : index
+    %two = arith.subi %one, %one : index
     nn.return %two : index
   }
 }

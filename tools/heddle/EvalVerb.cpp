@@ -38,9 +38,8 @@ void driver::addEvalVerb(CLI::App &app, Action &action) {
   verb->add_option("-o,--output", options->output,
                    "A safetensors file for outputs and states")
       ->default_str("none");
-  verb->add_flag("--ranks",
-                 "Simulate the ranks of a partitioned module; one rank needs "
-                 "no simulation");
+  verb->add_flag("--ranks", options->ranks,
+                 "Simulate all ranks of a module that is made for several");
   verb->callback([options, &action] {
     action = [options] { return eval::evalMain(*options); };
   });

@@ -26,6 +26,7 @@ struct EvalOptions {
   std::string precision = "f32"; ///< f32: as the types say; f64: no rounding.
   int64_t threads = 1;           ///< That compiled kernels run on.
   bool poison = false;           ///< Make the dead bytes of a plan NaN.
+  bool ranks = false;            ///< Simulate all ranks of the module.
   std::string output;            ///< A safetensors file.
 };
 

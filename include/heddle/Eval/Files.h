@@ -15,6 +15,7 @@
 #ifndef HEDDLE_EVAL_FILES_H
 #define HEDDLE_EVAL_FILES_H
 
+#include "heddle/runtime/core/Part.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
 #include <memory>
@@ -53,6 +54,12 @@ std::vector<float> initialValues(const std::string &kind, double value,
 bool scheduledRate(const std::string &type, const std::string &params,
                    double baseRate, int64_t update, double &rate,
                    Diagnostic &error);
+
+/// Where the elements that a rank stores stand in the whole tensor; see
+/// rt::Part.
+bool partRuns(const plan::Placement &placement,
+              const std::vector<int64_t> &shape, const plan::Mesh &mesh,
+              int64_t rank, std::vector<rt::Run> &runs, Diagnostic &error);
 
 /// Zeroed memory between pages that fault; null when it cannot be had.
 std::shared_ptr<char> mapGuarded(int64_t bytes, Diagnostic &error);

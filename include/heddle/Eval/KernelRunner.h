@@ -54,7 +54,6 @@ public:
                              llvm::ArrayRef<void *> refs,
                              llvm::ArrayRef<int64_t> scalars, char *scratch,
                              int64_t stride);
-  int64_t threads() const { return numThreads; }
 
 private:
   KernelRunner(int64_t threads, std::unique_ptr<llvm::orc::LLJIT> loader);

@@ -10,8 +10,9 @@
 #ifndef HEDDLE_EVAL_MODELINTERPRETER_H
 #define HEDDLE_EVAL_MODELINTERPRETER_H
 
-#include "heddle/Eval/Interpreter.h"
 #include "heddle/Eval/KernelRunner.h"
+#include "heddle/Eval/RankInterpreter.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -19,31 +20,31 @@ namespace heddle::eval {
 
 /// The interpreter of `nn.model`: every phase from import to kernels. A launch
 /// executes the kernel's body, or, from the kernels phase on, its object.
-class ModelInterpreter : public Interpreter {
+class ModelInterpreter : public RankInterpreter {
 public:
-  static std::unique_ptr<ModelInterpreter>
-  create(nn::ModelOp model, const InterpreterOptions &options);
+  /// `kernels` may be null where none is compiled.
+  ModelInterpreter(nn::ModelOp model, const Rank &rank,
+                   const InterpreterOptions &options,
+                   std::shared_ptr<KernelRunner> kernels);
 
+  mlir::Operation *source() override { return model; }
+  int64_t batchParts(llvm::StringRef kind, const TensorMap &inputs) override;
   mlir::LogicalResult run(llvm::StringRef kind, const TensorMap &inputs,
-                          TensorMap &outputs) override;
-  Tensor state(const std::string &name) const override;
-  void setState(const std::string &name, const Tensor &value) override;
+                          const BatchPart &batch, TensorMap &outputs) override;
+  Tensor stored(const std::string &name) const override;
+  void store(const std::string &name, const Tensor &value) override;
 
 private:
   using Tensors = llvm::SmallVector<Tensor>;
   using Environment = llvm::DenseMap<mlir::Value, Tensor>;
 
-  ModelInterpreter(nn::ModelOp model, const InterpreterOptions &options);
-
   /// A step program, or before there are any, the function it is made from.
   struct Program {
     mlir::FunctionOpInterface function;
-    llvm::SmallVector<std::string> inputs, outputs;
+    std::vector<std::string> inputs, outputs;
+    mlir::DictionaryAttr ports; ///< Of a step whose inputs are split.
   };
   std::optional<Program> findProgram(llvm::StringRef kind);
-  /// Runs one part of `parts`; adds what it gives to `outputs`.
-  mlir::LogicalResult runPart(Program &program, const TensorMap &inputs,
-                              int64_t part, int64_t parts, TensorMap &outputs);
 
   mlir::LogicalResult runBlock(mlir::Block &block, llvm::ArrayRef<Tensor> args,
                                Environment &values, Tensors &results);
@@ -62,14 +63,33 @@ private:
                                      Tensors &results);
   void keep(const std::string &name, const Tensor &value);
   Tensor round(const Tensor &value, mlir::Type type) const;
-  Tensor readState(llvm::StringRef name);
-  void writeState(llvm::StringRef name, const Tensor &value);
+
+  void placeInParts(nn::BucketOp bucket);
+  Tensor readState(llvm::StringRef name, const Tensor *slot);
+  void writeState(llvm::StringRef name, const Tensor &value,
+                  const Tensor *slot);
+
+  /// Operations of the dist dialect.
+  mlir::LogicalResult runCommunication(mlir::Operation *op,
+                                       llvm::ArrayRef<Tensor> args,
+                                       Tensors &results);
+  mlir::LogicalResult runReshard(dist::ReshardOp reshard, const Tensor &input,
+                                 Tensors &results);
+  mlir::LogicalResult runCollective(mlir::Operation *op, const Tensor &input,
+                                    Tensors &results);
+  /// Runs a collective from its start to its end.
+  mlir::LogicalResult exchange(mlir::Operation *op, const Collective &what,
+                               const Tensor &input, Tensors &results);
+  mlir::LogicalResult runSlice(dist::SliceOp slice, const Tensor &input,
+                               Tensors &results);
+  std::optional<ElementKind> wireOf(mlir::Operation *op) const;
 
   nn::ModelOp model;
-  InterpreterOptions options;
   mlir::SymbolTable symbols;
-  std::unique_ptr<KernelRunner> kernels;
-  llvm::StringMap<Tensor> stateValues;
+  std::shared_ptr<KernelRunner> kernels;
+  llvm::StringMap<Tensor> stateValues; ///< Of states and of split buckets.
+  llvm::StringMap<std::string> flats;  ///< The split bucket a state lies in.
+  llvm::DenseMap<mlir::Value, int64_t> pending; ///< Collectives under way.
   TensorMap kept; ///< What nn.keep asked for in this run.
 };
 

@@ -9,8 +9,8 @@
 #ifndef HEDDLE_EVAL_PLANINTERPRETER_H
 #define HEDDLE_EVAL_PLANINTERPRETER_H
 
-#include "heddle/Eval/Interpreter.h"
 #include "heddle/Eval/KernelRunner.h"
+#include "heddle/Eval/RankInterpreter.h"
 #include "llvm/ADT/DenseMap.h"
 
 namespace heddle::eval {
@@ -18,15 +18,20 @@ namespace heddle::eval {
 /// The interpreter of `plan.program`: the phases memory, prove and emit. It
 /// knows nothing of the values that the bytes stand for: offsets and kernels
 /// alone decide what comes out.
-class PlanInterpreter : public Interpreter {
+class PlanInterpreter : public RankInterpreter {
 public:
+  /// `kernels` may be null where none is compiled.
   static std::unique_ptr<PlanInterpreter>
-  create(planir::ProgramOp program, const InterpreterOptions &options);
+  create(planir::ProgramOp program, const Rank &rank,
+         const InterpreterOptions &options,
+         std::shared_ptr<KernelRunner> kernels);
 
+  mlir::Operation *source() override { return program; }
+  int64_t batchParts(llvm::StringRef kind, const TensorMap &inputs) override;
   mlir::LogicalResult run(llvm::StringRef kind, const TensorMap &inputs,
-                          TensorMap &outputs) override;
-  Tensor state(const std::string &name) const override;
-  void setState(const std::string &name, const Tensor &value) override;
+                          const BatchPart &batch, TensorMap &outputs) override;
+  Tensor stored(const std::string &name) const override;
+  void store(const std::string &name, const Tensor &value) override;
 
 private:
   /// A memref's address, or an index's value.
@@ -37,9 +42,15 @@ private:
   using Operands = llvm::SmallVector<Operand>;
   using Environment = llvm::DenseMap<mlir::Value, Operand>;
 
-  PlanInterpreter(planir::ProgramOp program, const InterpreterOptions &options);
+  PlanInterpreter(planir::ProgramOp program, const Rank &rank,
+                  const InterpreterOptions &options,
+                  std::shared_ptr<KernelRunner> kernels);
   bool mapStates();
   bool mapMemory();
+  /// Where a state is stored, and as what: its own place, or the part of a flat
+  /// tensor that it lies in.
+  std::pair<mlir::Type, char *> placeOf(llvm::StringRef name) const;
+  planir::SequenceOp findProgram(llvm::StringRef kind);
 
   mlir::LogicalResult runSequence(planir::SequenceOp sequence,
                                   llvm::ArrayRef<Operand> args, char *frame);
@@ -51,6 +62,17 @@ private:
                                 const Environment &values);
   mlir::LogicalResult runLoop(planir::LoopOp loop, char *frame,
                               Environment &values);
+  /// Commands that choose a place, or copy to one.
+  mlir::LogicalResult runPlace(mlir::Operation *op, char *frame,
+                               Environment &values);
+  mlir::LogicalResult runCall(planir::CallOp call, char *frame,
+                              const Environment &values);
+
+  mlir::LogicalResult runCommunication(mlir::Operation *op,
+                                       Environment &values);
+  mlir::LogicalResult runCollective(planir::CollectiveOp collective,
+                                    Environment &values);
+  mlir::LogicalResult runWait(planir::WaitOp wait, const Environment &values);
   /// The memory of `bytes` at `offset` of the frame; null, with an error at
   /// `op`, when it leaves the arena.
   char *inFrame(mlir::Operation *op, char *frame, int64_t offset,
@@ -64,13 +86,26 @@ private:
   void poison(llvm::ArrayRef<planir::BufferOp> buffers, char *frame);
   void poisonScratch();
 
+  /// A collective under way.
+  struct Pending {
+    mlir::Type type; ///< Of its target.
+    char *target = nullptr;
+  };
+
   planir::ProgramOp program;
-  InterpreterOptions options;
   mlir::SymbolTable symbols;
-  std::unique_ptr<KernelRunner> kernels;
+  std::shared_ptr<KernelRunner> kernels;
   std::shared_ptr<char> persistent, arena; ///< Between pages that fault.
   llvm::DenseMap<mlir::Operation *, Lifetimes> lifetimes; ///< By command.
+  llvm::DenseMap<int64_t, Pending> pending; ///< By what is waited for.
 };
+
+/// Bytes of a memref's or tensor's elements.
+int64_t bytesOf(mlir::Type type);
+/// The elements of a memref's or tensor's type that stand in memory.
+Tensor readMemory(mlir::Type type, const char *memory);
+/// Every byte of an element of ones: NaN in all float types.
+inline constexpr int poisonByte = 0xff;
 
 } // namespace heddle::eval
 

@@ -10,7 +10,7 @@
 #ifndef HEDDLE_EVAL_PORTBATCH_H
 #define HEDDLE_EVAL_PORTBATCH_H
 
-#include "heddle/Eval/Interpreter.h"
+#include "heddle/Eval/RankInterpreter.h"
 
 namespace heddle::eval {
 
@@ -26,6 +26,22 @@ Tensor meanOf(const Tensor &tensor);
 std::optional<Tensor> partOfInput(const Tensor &value,
                                   llvm::ArrayRef<int64_t> shape, int64_t part,
                                   int64_t parts);
+
+/// The type of the whole of a port, by its program's `ports`.
+mlir::ShapedType wholeType(mlir::DictionaryAttr ports, llvm::StringRef name,
+                           mlir::ShapedType type);
+
+/// How the parts of `whole` are placed by a sharding.
+plan::Placement placementOf(mlir::ShapedType whole,
+                            dist::TensorShardingAttr sharding);
+
+/// What the port `name` of this rank gets of the inputs: its part of what the
+/// port of the whole gets. Reports at `at` what does not fit.
+mlir::FailureOr<Tensor> inputOf(mlir::Operation *at, llvm::StringRef name,
+                                mlir::ShapedType type,
+                                mlir::DictionaryAttr ports,
+                                const TensorMap &inputs, const BatchPart &batch,
+                                const Rank &rank);
 
 /// Adds what one of `parts` runs gave: losses are averaged, other outputs put
 /// one after the other.

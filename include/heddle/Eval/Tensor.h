@@ -82,6 +82,9 @@ public:
   Tensor reshaped(llvm::ArrayRef<int64_t> shape) const;
   /// Elements [first, first + count) of the outermost dimension.
   Tensor slice(int64_t first, int64_t count) const;
+  /// Makes elements [to, to + count) those of `source` from `from` on; either
+  /// both hold floats or none does.
+  void copyFrom(const Tensor &source, int64_t from, int64_t to, int64_t count);
   /// Writes the elements in the format of their kind.
   void toBytes(void *bytes) const;
 

@@ -1,0 +1,192 @@
+//===- ModelCommunication.cpp - Collectives and messages on tensors -*- C++
+//-*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Eval/ModelInterpreter.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+#include <limits>
+
+using namespace mlir;
+using heddle::plan::CollectiveKind;
+
+namespace heddle::eval {
+
+/// How dimension `dim` of a tensor is split.
+static plan::PartLayout layoutOf(Type type, int64_t dim,
+                                 ArrayRef<int64_t> segments) {
+  ArrayRef<int64_t> shape = cast<ShapedType>(type).getShape();
+  plan::PartLayout layout;
+  int64_t inner = 1;
+  for (int64_t extent : shape.take_front(dim))
+    layout.outer *= extent;
+  for (int64_t extent : shape.drop_front(dim + 1))
+    inner *= extent;
+  for (int64_t segment : segments)
+    layout.segments.push_back(segment * inner);
+  return layout;
+}
+
+static ArrayRef<int64_t> segmentsOf(Operation *op) {
+  auto segments = op->getAttrOfType<DenseI64ArrayAttr>("segments");
+  return segments ? segments.asArrayRef() : ArrayRef<int64_t>();
+}
+
+static Collective describe(Operation *op) {
+  Type in = op->getOperand(0).getType(), out = op->getResult(0).getType();
+  ArrayRef<int64_t> segments = segmentsOf(op);
+  Collective what;
+  what.axes = stringsOf(op->getAttrOfType<ArrayAttr>("axes"));
+  what.shape = cast<ShapedType>(out).getShape().vec();
+  llvm::TypeSwitch<Operation *>(op)
+      .Case([&](dist::ReduceScatterOp scatter) {
+        what.kind = CollectiveKind::ReduceScatter;
+        what.layout = layoutOf(in, scatter.getDim(), segments);
+      })
+      .Case([&](dist::AllGatherOp gather) {
+        what.kind = CollectiveKind::AllGather;
+        what.layout = layoutOf(out, gather.getDim(), segments);
+      })
+      .Case([&](dist::AllToAllOp exchange) {
+        what.kind = CollectiveKind::AllToAll;
+        int64_t split = exchange.getSplitDim(),
+                concat = exchange.getConcatDim();
+        // The segments are those of the features, the last dimension.
+        int64_t last = cast<ShapedType>(in).getRank() - 1;
+        what.layout =
+            layoutOf(in, split, split == last ? segments : ArrayRef<int64_t>());
+        what.concat = layoutOf(out, concat,
+                               concat == last ? segments : ArrayRef<int64_t>());
+      });
+  return what;
+}
+
+std::optional<ElementKind> ModelInterpreter::wireOf(Operation *op) const {
+  if (options.fullPrecision)
+    return std::nullopt;
+  auto wire = op->getAttrOfType<TypeAttr>("wire");
+  return kindOf(wire ? wire.getValue()
+                     : getElementTypeOrSelf(op->getResult(0).getType()));
+}
+
+LogicalResult ModelInterpreter::exchange(Operation *op, const Collective &what,
+                                         const Tensor &input,
+                                         Tensors &results) {
+  FailureOr<int64_t> ticket = rank.start(op, what, input);
+  if (failed(ticket))
+    return failure();
+  FailureOr<Tensor> value = rank.wait(*ticket);
+  if (failed(value))
+    return failure();
+  results.push_back(round(*value, op->getResult(0).getType()));
+  return success();
+}
+
+/// Values have the shapes of the whole, one model per pipeline stage: only what
+/// is a partial sum over the stages has to be added up.
+LogicalResult ModelInterpreter::runReshard(dist::ReshardOp reshard,
+                                           const Tensor &input,
+                                           Tensors &results) {
+  auto isPartial = [](dist::TensorShardingAttr sharding) {
+    return llvm::is_contained(stringsOf(sharding.getUnreduced()), "pipe");
+  };
+  if (!isPartial(reshard.getFrom()) || isPartial(reshard.getTo())) {
+    results.push_back(input);
+    return success();
+  }
+  Collective what;
+  what.axes = {"pipe"};
+  what.shape = input.shape().vec();
+  what.wire = wireOf(reshard);
+  return exchange(reshard, what, input, results);
+}
+
+LogicalResult ModelInterpreter::runCollective(Operation *op,
+                                              const Tensor &input,
+                                              Tensors &results) {
+  Collective what = describe(op);
+  what.wire = wireOf(op);
+  if (!op->hasAttr("pending"))
+    return exchange(op, what, input, results);
+  FailureOr<int64_t> ticket = rank.start(op, what, input);
+  if (failed(ticket))
+    return failure();
+  pending[op->getResult(0)] = *ticket;
+  // Whoever does not wait for it sees no number.
+  Tensor unknown(op->getResult(0).getType());
+  if (isFloat(unknown.kind()))
+    for (double &value : unknown.mutableFloats())
+      value = std::numeric_limits<double>::quiet_NaN();
+  results.push_back(unknown);
+  return success();
+}
+
+LogicalResult ModelInterpreter::runSlice(dist::SliceOp slice,
+                                         const Tensor &input,
+                                         Tensors &results) {
+  plan::PartLayout layout =
+      layoutOf(slice.getInput().getType(), slice.getDim(), segmentsOf(slice));
+  int64_t ranks = rank.mesh().groupSize(stringsOf(slice.getAxes()));
+  int64_t count = input.numElements();
+  Tensor part(slice.getOutput().getType());
+  if (!fits(layout, count, ranks) || part.numElements() * ranks != count)
+    return slice.emitError("cannot be cut for ") << ranks << " ranks";
+  for (auto [at, element] : llvm::enumerate(elementsOfPart(
+           layout, count, ranks, rank.coordinate(slice.getAxes()))))
+    part.copyFrom(input, element, at, 1);
+  results.push_back(part);
+  return success();
+}
+
+LogicalResult ModelInterpreter::runCommunication(Operation *op,
+                                                 ArrayRef<Tensor> args,
+                                                 Tensors &results) {
+  return llvm::TypeSwitch<Operation *, LogicalResult>(op)
+      .Case([&](dist::ReshardOp reshard) {
+        return runReshard(reshard, args[0], results);
+      })
+      .Case<dist::AllReduceOp, dist::ReduceScatterOp, dist::AllGatherOp,
+            dist::AllToAllOp>([&](Operation *collective) {
+        return runCollective(collective, args[0], results);
+      })
+      .Case([&](dist::SliceOp slice) {
+        return runSlice(slice, args[0], results);
+      })
+      .Case([&](dist::WaitOp wait) -> LogicalResult {
+        auto ticket = pending.find(wait.getInput());
+        if (ticket == pending.end())
+          return wait.emitError("waits for what was not started");
+        FailureOr<Tensor> value = rank.wait(ticket->second);
+        pending.erase(ticket);
+        if (failed(value))
+          return failure();
+        results.push_back(round(*value, wait.getOutput().getType()));
+        return success();
+      })
+      .Case([&](dist::SendOp send) {
+        rank.send(send, send.getAxis(), send.getDelta(), send.getChannel(),
+                  [value = args[0]] { return value; });
+        return success();
+      })
+      .Case([&](dist::RecvOp receive) -> LogicalResult {
+        FailureOr<Tensor> value =
+            rank.receive(receive, receive.getAxis(), receive.getDelta(),
+                         receive.getChannel(),
+                         cast<ShapedType>(receive.getValue().getType()));
+        if (failed(value))
+          return failure();
+        results.push_back(*value);
+        return success();
+      })
+      .Default([](Operation *other) {
+        return other->emitError("the interpreter does not know '")
+               << other->getName() << "'";
+      });
+}
+
+} // namespace heddle::eval

@@ -1,0 +1,69 @@
+//===- RankInterpreter.cpp - Executes what one rank runs --------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Eval/RankInterpreter.h"
+
+#include "dialects/Pipe/Schedule.h"
+#include "dialects/Plan/PlanDialect.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+
+namespace heddle::eval {
+
+void StateInfo::setInit(nn::InitAttr init) {
+  if (!init)
+    return;
+  initKind = init.getKind().str();
+  initValue = init.getValue().getValueAsDouble();
+  initStddev = init.getStddev().getValueAsDouble();
+}
+
+std::optional<int64_t>
+RankInterpreter::number(Operation *op,
+                        llvm::function_ref<int64_t(Value)> valueOf) const {
+  return llvm::TypeSwitch<Operation *, std::optional<int64_t>>(op)
+      .Case([&](arith::ConstantOp constant) -> std::optional<int64_t> {
+        auto value = dyn_cast<IntegerAttr>(constant.getValue());
+        return value ? std::optional(value.getInt()) : std::nullopt;
+      })
+      .Case([&](arith::AddIOp add) {
+        return valueOf(add.getLhs()) + valueOf(add.getRhs());
+      })
+      .Case([&](arith::MulIOp product) {
+        return valueOf(product.getLhs()) * valueOf(product.getRhs());
+      })
+      .Case<dist::RankOp, planir::RankOp>(
+          [&](auto op) { return rank.coordinate(op.getAxes()); })
+      .Default([](Operation *) { return std::nullopt; });
+}
+
+LogicalResult RankInterpreter::runFragments(
+    Operation *fragments,
+    llvm::function_ref<LogicalResult(Block &, int64_t, int64_t)> run) {
+  auto text = fragments->getAttrOfType<StringAttr>("line");
+  auto slots = fragments->getAttrOfType<DenseI64ArrayAttr>("slots");
+  std::vector<std::string> kinds =
+      stringsOf(fragments->getAttrOfType<ArrayAttr>("kinds"));
+  std::optional<pipe::Line> line = pipe::parseStage(text);
+  if (!line)
+    return fragments->emitError("cannot read the line ") << text;
+  for (const pipe::Action &action : *line) {
+    size_t kind = llvm::find(kinds, action.name()) - kinds.begin();
+    if (kind >= fragments->getNumRegions() ||
+        kind >= static_cast<size_t>(slots.size()))
+      return fragments->emitError("has no region for ") << action.str();
+    if (failed(run(fragments->getRegion(kind).front(), action.microBatch,
+                   action.microBatch % slots[kind])))
+      return failure();
+  }
+  return success();
+}
+
+} // namespace heddle::eval

@@ -1,0 +1,44 @@
+// RUN: %status 2 %heddle eval %s 2>&1 | FileCheck %s --check-prefix=RANKS
+// RUN: %heddle eval %s --ranks | FileCheck %s --check-prefix=SUM
+// RUN: %status 3 %heddle eval %s --ranks --program eval 2>&1 | FileCheck %s --check-prefix=DIFFER
+// RUN: %status 3 %heddle eval %s --ranks --program generate 2>&1 | FileCheck %s --check-prefix=FOREVER
+
+// RANKS: error[H0197]: '{{.*}}' is made for 4 ranks
+// RANKS: pass --ranks
+// SUM: loss 6
+// DIFFER: ranks 0 and 1 disagree about 'loss'
+// DIFFER: error[H0371]
+// FOREVER: rank 0 waits for ever in 'dist.recv' on channel "F0"; rank 1 in 'dist.recv'
+// FOREVER: error[H0371]
+
+nn.model @m family "test" phase "spmd"
+    attributes {strategy = #dist.strategy<{batch = 2 : i64, data = 2 : i64,
+                                           tensor = 2 : i64}>,
+                config = "{}", weights = {random = true, seed = 1 : i64}} {
+  nn.state @w role "parameter" : tensor<1xf32>
+    {whole = tensor<2xf32>, init = #nn.init<"constant", 1.5 : f64, 0.0 : f64>,
+     storage = #dist.sharding<[["data"]], unreduced []>}
+  nn.step @train() -> tensor<f32>
+      attributes {kind = "train", arg_names = [], result_names = ["loss"]} {
+    %w = nn.get @w : tensor<1xf32>
+    %sum = dist.all_reduce %w axes ["data", "tensor"] for "the test"
+        : tensor<1xf32> -> tensor<1xf32>
+    %loss = nn.sum %sum {scale = 1.0 : f64} : (tensor<1xf32>) -> tensor<f32>
+    nn.return %loss : tensor<f32>
+  }
+  nn.step @evaluate() -> tensor<f32>
+      attributes {kind = "eval", arg_names = [], result_names = ["loss"]} {
+    %a = nn.fill 1.0 : () -> tensor<1xf32>
+    %b = nn.fill 2.0 : () -> tensor<1xf32>
+    %flat = nn.pack %a, %b : (tensor<1xf32>, tensor<1xf32>) -> tensor<128xf32>
+    %own = dist.slice %flat axes ["tensor"] dim 0 for "the test"
+        : tensor<128xf32> -> tensor<64xf32>
+    %loss = nn.sum %own {scale = 1.0 : f64} : (tensor<64xf32>) -> tensor<f32>
+    nn.return %loss : tensor<f32>
+  }
+  nn.step @generate() -> tensor<f32>
+      attributes {kind = "generate", arg_names = [], result_names = ["loss"]} {
+    %loss = dist.recv from 1 on "tensor" channel "F0" : tensor<f32>
+    nn.return %loss : tensor<f32>
+  }
+}
