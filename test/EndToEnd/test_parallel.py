@@ -80,12 +80,15 @@ def combinations():
               dict(mesh={"data": 2, "tensor": 2}, sequence_parallel=True, zero=3),
               dict(mesh={"data": 2, "tensor": 2, "pipe": 2}, sequence_parallel=True,
                    zero=1, accumulate=4),
-              dict(mesh={"data": 2, "tensor": 2, "seq": 2}, zero=2)]
+              dict(mesh={"data": 2, "tensor": 2, "seq": 2}, zero=2),
+              dict(mesh={"pipe": 2, "data": 2}, schedule="zb-h1", accumulate=4, zero=2),
+              dict(mesh={"pipe": 4}, schedule="zb-h1", accumulate=4,
+                   recompute="full")]
     return found
 
 
 # A part of the combinations that meets every kind of collective.
-SHORT = [0, 7, 3, 24, 36, 28, 38, 42, 46, 50]
+SHORT = [0, 7, 3, 24, 36, 28, 38, 42, 46, 50, 65]
 
 
 def draw(seed):
@@ -101,7 +104,7 @@ def draw(seed):
         if 2 <= ranks_of(mesh) <= 8 and rows >= 1 and heads <= MODEL["heads"]:
             break
     return dict(mesh=mesh, zero=pick.choice([0, 1, 2, 3]), accumulate=accumulate,
-                schedule=pick.choice(["1f1b", "gpipe"]),
+                schedule=pick.choice(["1f1b", "gpipe", "zb-h1"]),
                 recompute=pick.choice(["none", "selective", "full"]),
                 sequence_parallel="tensor" in mesh and pick.random() < 0.5)
 
