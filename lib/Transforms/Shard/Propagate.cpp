@@ -313,6 +313,7 @@ struct Propagate : heddle::impl::ShardPropagateBase<Propagate> {
   void runOnOperation() override {
     for (auto model : getOperation().getOps<nn::ModelOp>()) {
       addMesh(model);
+      symbols.emplace(model);
       for (auto step : model.getOps<nn::StepOp>())
         if (failed(shardStep(model, step)))
           return signalPassFailure();
@@ -379,7 +380,7 @@ private:
   /// How a state, or a bucket, is stored.
   TensorShardingAttr storageOf(nn::ModelOp model, FlatSymbolRefAttr name,
                                Propagation &propagation) {
-    Operation *state = SymbolTable::lookupSymbolIn(model, name);
+    Operation *state = symbols->lookup(name.getValue());
     if (auto storage = state->getAttrOfType<TensorShardingAttr>("storage"))
       return storage;
     auto type = cast<TypeAttr>(state->getAttr("type")).getValue();
@@ -455,7 +456,7 @@ private:
   /// decides, the others are resharded to it.
   LogicalResult visitCall(nn::ModelOp model, nn::CallOp call,
                           Propagation &propagation) {
-    auto callee = model.lookupSymbol<nn::FuncOp>(call.getCalleeAttr());
+    auto callee = symbols->lookup<nn::FuncOp>(call.getCallee());
     if (!callee.getArgShardings()) {
       Propagation inner(&getContext());
       inner.sharesTokens = propagation.sharesTokens;
@@ -482,6 +483,7 @@ private:
   }
 
   dist::MeshOp mesh;
+  std::optional<SymbolTable> symbols; ///< Of the model.
   bool sequenceParallel = false;
 };
 

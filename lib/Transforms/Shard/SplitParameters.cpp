@@ -40,6 +40,7 @@ struct SplitParameters
           dist::Strategy::fromDictionary(model.getStrategy().getValues());
       if (strategy.tensor == 1)
         continue;
+      symbols.emplace(model);
       model.walk([&](nn::LinearOp linear) { choose(linear); });
       for (auto step : model.getOps<nn::StepOp>())
         step.walk([&](Operation *op) { splitVocabulary(model, op); });
@@ -111,10 +112,10 @@ private:
   /// The parameter that a state is, or is a copy of.
   nn::StateOp parameterOf(nn::ModelOp model, Value value) {
     auto get = value.getDefiningOp<nn::GetOp>();
-    auto state = get ? model.lookupSymbol<nn::StateOp>(get.getStateAttr())
-                     : nn::StateOp();
+    auto state =
+        get ? symbols->lookup<nn::StateOp>(get.getState()) : nn::StateOp();
     if (state && state.getParameter())
-      state = model.lookupSymbol<nn::StateOp>(*state.getParameter());
+      state = symbols->lookup<nn::StateOp>(*state.getParameter());
     return state;
   }
 
@@ -140,7 +141,7 @@ private:
   }
 
   void splitArguments(nn::ModelOp model, nn::CallOp call) {
-    auto callee = model.lookupSymbol<nn::FuncOp>(call.getCalleeAttr());
+    auto callee = symbols->lookup<nn::FuncOp>(call.getCallee());
     for (auto [argument, operand] :
          llvm::zip(callee.getArguments(), call.getOperands()))
       if (auto choice = choices.find(argument); choice != choices.end())
@@ -151,7 +152,7 @@ private:
   /// A parameter is split alike in all functions that take it: also in those
   /// that do a part of the forward pass again.
   void noteArguments(nn::ModelOp model, nn::CallOp call) {
-    auto callee = model.lookupSymbol<nn::FuncOp>(call.getCalleeAttr());
+    auto callee = symbols->lookup<nn::FuncOp>(call.getCallee());
     for (auto [argument, operand] :
          llvm::zip(callee.getArguments(), call.getOperands())) {
       nn::StateOp state = parameterOf(model, operand);
@@ -166,11 +167,10 @@ private:
 
   /// Gradients, moments and copies are split as their parameters.
   void splitCompanions(nn::ModelOp model) {
-    SymbolTable symbols(model);
     for (auto state : model.getOps<nn::StateOp>()) {
       if (!state.getParameter())
         continue;
-      auto parameter = symbols.lookup<nn::StateOp>(*state.getParameter());
+      auto parameter = symbols->lookup<nn::StateOp>(*state.getParameter());
       state.setStorageAttr(parameter.getStorageAttr());
       state.setSegmentsAttr(parameter.getSegmentsAttr());
       numSplit += parameter.getStorage().has_value();
@@ -192,7 +192,8 @@ private:
     linear.getBiasMutable().clear();
   }
 
-  DenseMap<Value, int64_t> choices; ///< The dimension of each argument.
+  std::optional<SymbolTable> symbols; ///< Of the model.
+  DenseMap<Value, int64_t> choices;   ///< The dimension of each argument.
 };
 
 } // namespace

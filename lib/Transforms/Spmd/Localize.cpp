@@ -26,7 +26,7 @@ namespace {
 class ModelLocalizer {
 public:
   ModelLocalizer(nn::ModelOp model, dist::MeshOp mesh)
-      : model(model), mesh(mesh), builder(model.getContext()) {}
+      : model(model), mesh(mesh), builder(model.getContext()), symbols(model) {}
 
   LogicalResult run() {
     noteRules();
@@ -119,7 +119,7 @@ private:
     int64_t elements = 0, ranks = 1;
     for (auto member : bucket.getMembers().getAsRange<FlatSymbolRefAttr>())
       elements +=
-          nn::paddedElements(model.lookupSymbol<nn::StateOp>(member.getValue())
+          nn::paddedElements(symbols.lookup<nn::StateOp>(member.getValue())
                                  .getTensorType()
                                  .getNumElements());
     int64_t parts = 1;
@@ -139,7 +139,7 @@ private:
 
   /// The type of the state or bucket of that name, or of a slot of it.
   Type typeOf(FlatSymbolRefAttr name, bool slot) {
-    Operation *symbol = SymbolTable::lookupSymbolIn(model, name);
+    Operation *symbol = symbols.lookup(name.getValue());
     auto type = cast<RankedTensorType>(
         symbol->getAttrOfType<TypeAttr>("type").getValue());
     return slot ? type.clone(type.getShape().drop_front()) : type;
@@ -166,7 +166,7 @@ private:
     if (auto received = dyn_cast<dist::RecvOp>(op))
       localizeReceived(received);
     if (auto call = dyn_cast<nn::CallOp>(op)) {
-      auto callee = model.lookupSymbol<nn::FuncOp>(call.getCalleeAttr());
+      auto callee = symbols.lookup<nn::FuncOp>(call.getCallee());
       for (auto [result, type] :
            llvm::zip(call.getResults(), callee.getResultTypes()))
         result.setType(type);
@@ -276,6 +276,7 @@ private:
   nn::ModelOp model;
   dist::MeshOp mesh;
   OpBuilder builder;
+  SymbolTable symbols;
   DenseMap<Operation *, Split> splits;
 };
 

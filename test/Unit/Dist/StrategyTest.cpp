@@ -57,6 +57,9 @@ TEST_F(StrategyTest, RoundTripKeepsEveryField) {
   strategy.gradientClipping = 0.6, strategy.noDecay = "bias$";
   strategy.scheduler = "WarmupLR", strategy.schedulerParams = "{\"a\": 1}";
   strategy.keep = {"logits", "h.0"};
+  strategy.virtualStages = 2, strategy.pipelineLayout = "3,4";
+  strategy.sequenceParallel = true, strategy.context = "ring";
+  strategy.collectives = "library", strategy.communicationType = "fp16";
   DictionaryAttr written = strategy.toDictionary(&context);
   EXPECT_EQ(Strategy::verify(written), "");
   EXPECT_EQ(Strategy::fromDictionary(written).toDictionary(&context), written);
