@@ -90,8 +90,15 @@ private:
                              [](dist::TensorShardingAttr sharding) {
                                return !sharding.getUnreduced().empty();
                              });
-    return sums ||
-           isa<dist::ReshardOp, nn::SetOp, nn::PackOp, nn::CallOp>(op) ||
+    if (auto set = dyn_cast<nn::SetOp>(op)) {
+      Operation *state = SymbolTable::lookupNearestSymbolFrom(
+          set, FlatSymbolRefAttr(set.getStateAttr()));
+      auto storage =
+          state ? state->getAttrOfType<dist::TensorShardingAttr>("storage")
+                : dist::TensorShardingAttr();
+      return storage && !storage.getUnreduced().empty();
+    }
+    return sums || isa<dist::ReshardOp, nn::PackOp, nn::CallOp>(op) ||
            (isa<nn::ReturnOp>(op) && isa<nn::FuncOp>(op->getParentOp()));
   }
 
