@@ -22,9 +22,10 @@ struct BlockVariant {
   int64_t batch = 0;
   bool dropout = false;
   std::vector<std::string> kept; ///< Module paths within the block.
+  bool whole = false;            ///< No rank has a part of the tokens.
   bool operator<(const BlockVariant &other) const {
-    return std::tie(batch, dropout, kept) <
-           std::tie(other.batch, other.dropout, other.kept);
+    return std::tie(batch, dropout, kept, whole) <
+           std::tie(other.batch, other.dropout, other.kept, other.whole);
   }
 };
 
@@ -262,7 +263,11 @@ void Gpt2Builder::keep(Value value, llvm::StringRef path,
 
 Value Gpt2Builder::callBlock(Value x, int64_t layer, const Program &program) {
   std::string path = "h." + std::to_string(layer);
-  BlockVariant variant{program.batch, program.dropout, {}};
+  // Ranks share out the rows and tokens of other programs.
+  const dist::Strategy &strategy = writer.strategy;
+  bool whole = program.name == "generate" &&
+               strategy.data * strategy.sequence * strategy.tensor > 1;
+  BlockVariant variant{program.batch, program.dropout, {}, whole};
   bool keepsOutput = false;
   if (auto found = kept.layers.find(layer);
       program.keeps && found != kept.layers.end()) {

@@ -75,7 +75,9 @@ LogicalResult heddle::compile(ModuleOp module, const CompileOptions &options) {
     auto begin = Clock::now();
     PassManager pm(module.getContext(), ModuleOp::getOperationName());
     buildPhase(phase, pm, options);
-    if (failed(pm.run(module)))
+    // Once a phase: a deep model takes longer to verify than most passes do.
+    pm.enableVerifier(false);
+    if (failed(pm.run(module)) || failed(verify(module)))
       return failure();
     if (phase == Phase::Emit && failed(emitModule(module, options, seconds)))
       return failure();

@@ -200,15 +200,18 @@ void from_json(const json &source, Term &term) {
 }
 
 void to_json(json &target, const Ref &ref) {
-  target = json::array({enumToJson(spaceNames, ref.space), ref.index,
-                        ref.offset, ref.bytes, ref.terms});
+  target = json::array(
+      {enumToJson(spaceNames, ref.space), ref.index, ref.offset, ref.bytes});
+  if (!ref.terms.empty())
+    target.push_back(ref.terms);
 }
 void from_json(const json &source, Ref &ref) {
   enumFromJson(source.at(0), spaceNames, ref.space);
   source.at(1).get_to(ref.index);
   source.at(2).get_to(ref.offset);
   source.at(3).get_to(ref.bytes);
-  source.at(4).get_to(ref.terms);
+  if (source.size() > 4)
+    source.at(4).get_to(ref.terms);
 }
 
 void to_json(json &target, const Scalar &scalar) {

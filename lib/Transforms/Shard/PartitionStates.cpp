@@ -34,6 +34,9 @@ struct PartitionStates
       ReplicaAxes replicas(&getContext(), strategy);
       if (replicas.ranks == 1 && strategy.tensor == 1)
         continue;
+      // Without replicas there is nothing that several ranks hold.
+      if (replicas.ranks == 1)
+        strategy.zero = 0;
       for (auto state : model.getOps<nn::StateOp>())
         if (state.getRole() == "accumulator")
           state.setStorageAttr(replicas.partialSum(state.getTensorType()));

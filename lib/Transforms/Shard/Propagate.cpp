@@ -110,6 +110,13 @@ SmallVector<Axes> Propagation::axesOfFactors(Operation *op,
   // where their activations can be.
   SmallVector<Axes> factors(rule.factors.size());
   llvm::DenseSet<Attribute> used;
+  // A rank makes the gradient of its own rows of the vocabulary.
+  if (auto grad = dyn_cast<nn::EmbeddingGradOp>(op);
+      grad && sharesTokens && !grad.getIds().getDefiningOp<nn::PositionsOp>()) {
+    Attribute tensor = builder.getStringAttr("tensor");
+    used.insert(tensor);
+    factors[rule.indexOf("v")].push_back(tensor);
+  }
   for (bool rows : {false, true})
     for (auto [operand, dims] : llvm::zip(op->getOperands(), rule.operands)) {
       if (dims.empty())
