@@ -87,6 +87,8 @@ public:
   unsigned numReshards = 0;
   /// Whether ranks along `tensor` share the tokens out between products.
   bool sharesTokens = false;
+  /// Whether tables of tokens are split over `tensor`, by rows.
+  bool splitsVocabulary = false;
   /// The axes that split the rows and the tokens of the step's sequences.
   SmallVector<Axes> tokenAxes = SmallVector<Axes>(2);
 
@@ -112,7 +114,8 @@ SmallVector<Axes> Propagation::axesOfFactors(Operation *op,
   llvm::DenseSet<Attribute> used;
   // A rank makes the gradient of its own rows of the vocabulary.
   if (auto grad = dyn_cast<nn::EmbeddingGradOp>(op);
-      grad && sharesTokens && !grad.getIds().getDefiningOp<nn::PositionsOp>()) {
+      grad && splitsVocabulary &&
+      !grad.getIds().getDefiningOp<nn::PositionsOp>()) {
     Attribute tensor = builder.getStringAttr("tensor");
     used.insert(tensor);
     factors[rule.indexOf("v")].push_back(tensor);
@@ -360,6 +363,7 @@ private:
         split(rank - 1, "seq");
         propagation.tokenAxes = {dims[rank - 2], dims[rank - 1]};
         // Between products, ranks along `tensor` share the tokens out.
+        propagation.splitsVocabulary = mesh.getAxisSize("tensor") > 1;
         propagation.sharesTokens =
             sequenceParallel && step.getKind() != "generate";
         if (propagation.sharesTokens)
