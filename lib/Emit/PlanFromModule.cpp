@@ -34,7 +34,7 @@ plan::Placement placementOf(Type whole, dist::TensorShardingAttr sharding) {
     return placement;
   placement.whole = shapeOf(whole);
   for (auto axes : sharding.getDims().getAsRange<ArrayAttr>())
-    placement.split.push_back(namesOf(axes));
+    placement.split.push_back(planir::namesOf(axes));
   return placement;
 }
 
@@ -159,7 +159,7 @@ private:
       state.role = stringOr(like, "role");
       state.parameter = stringOr(like, "parameter");
       auto type = cast<RankedTensorType>(op.getType());
-      state.type = dtypeOf(type.getElementType());
+      state.type = planir::dtypeOf(type.getElementType());
       state.shape = shapeOf(type);
       state.offset = op.getOffset();
       state.trainable = like.contains("trainable");
@@ -167,7 +167,7 @@ private:
       state.decays = like.contains("decays");
       state.sourceName = stringOr(like, "source");
       if (auto source = like.getAs<TypeAttr>("source_type"))
-        state.sourceType = dtypeOf(source.getValue());
+        state.sourceType = planir::dtypeOf(source.getValue());
       state.init = initOf(like.getAs<nn::InitAttr>("init"));
       auto whole = like.getAs<TypeAttr>("whole");
       state.placement =
@@ -178,7 +178,7 @@ private:
         state.placement.segments = segments.asArrayRef().vec();
       if (op.getFlat()) {
         planir::FlatOp flat = flats.lookup(*op.getFlat());
-        state.placement.flatAxes = namesOf(flat.getAxes());
+        state.placement.flatAxes = planir::namesOf(flat.getAxes());
         state.placement.flatFirst = op.getOffset();
         state.placement.flatElements = flat.getElements();
         state.offset = flat.getOffset();
@@ -260,8 +260,9 @@ private:
         if (!buffer.getPort())
           continue;
         auto type = cast<MemRefType>(buffer.getBuffer().getType());
-        plan::Port port{buffer.getPort()->str(), dtypeOf(type.getElementType()),
-                        shapeOf(type), portPlacement(sequence, buffer),
+        plan::Port port{buffer.getPort()->str(),
+                        planir::dtypeOf(type.getElementType()), shapeOf(type),
+                        portPlacement(sequence, buffer),
                         sequences.refOf(buffer.getBuffer())};
         (sequences.isWritten(buffer.getBuffer()) ? result.outputs
                                                  : result.inputs)

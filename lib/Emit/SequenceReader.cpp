@@ -7,7 +7,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "SequenceReader.h"
-#include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -85,34 +84,11 @@ plan::Command SequenceReader::command(plan::Command::Kind kind,
   return command;
 }
 
-std::vector<std::string> heddle::emit::namesOf(ArrayAttr names) {
-  std::vector<std::string> list;
-  for (auto name : names.getAsRange<StringAttr>())
-    list.push_back(name.str());
-  return list;
-}
-
 plan::Command SequenceReader::collective(planir::CollectiveOp op) {
   plan::Command started =
       command(plan::Command::Kind::Collective,
               {op.getTarget(), op.getSource(), op.getStaging()});
-  plan::Collective what;
-  what.kind = llvm::StringSwitch<plan::Collective::Kind>(op.getKind())
-                  .Case("reduce_scatter", plan::Collective::Kind::ReduceScatter)
-                  .Case("all_gather", plan::Collective::Kind::AllGather)
-                  .Case("all_to_all", plan::Collective::Kind::AllToAll)
-                  .Default(plan::Collective::Kind::AllReduce);
-  what.axes = namesOf(op.getAxes());
-  Type element = cast<MemRefType>(op.getSource().getType()).getElementType();
-  what.type = dtypeOf(element);
-  what.wire = dtypeOf(op.getWire().value_or(element));
-  what.outer = op.getOuter();
-  what.splitOuter = op.getSplitOuter().value_or(1);
-  if (auto segments = op.getSegments())
-    what.segments.assign(segments->begin(), segments->end());
-  if (auto segments = op.getSplitSegments())
-    what.splitSegments.assign(segments->begin(), segments->end());
-  started.collective = std::move(what);
+  started.collective = planir::collectiveOf(op);
   started.path = op.getReason().str();
   return started;
 }
@@ -136,20 +112,6 @@ static std::string pathOf(Location loc) {
     return WalkResult::advance();
   });
   return path;
-}
-
-plan::DType heddle::emit::dtypeOf(Type type) {
-  if (type.isBF16())
-    return plan::DType::BF16;
-  if (type.isF16())
-    return plan::DType::F16;
-  if (type.isInteger(32))
-    return plan::DType::I32;
-  if (type.isInteger(64))
-    return plan::DType::I64;
-  if (type.isInteger(8))
-    return plan::DType::U8;
-  return plan::DType::F32;
 }
 
 plan::Command SequenceReader::launch(planir::LaunchOp op) {
@@ -254,7 +216,7 @@ plan::Scalar SequenceReader::scalarOf(Value value) {
   if (auto rank = value.getDefiningOp<planir::RankOp>())
     return {0,
             {plan::Term{plan::Term::Kind::Coordinate, 0, 1,
-                        namesOf(rank.getAxes())}}};
+                        planir::namesOf(rank.getAxes())}}};
   if (auto product = value.getDefiningOp<arith::MulIOp>()) {
     plan::Scalar lhs = scalarOf(product.getLhs());
     plan::Scalar rhs = scalarOf(product.getRhs());
@@ -314,8 +276,7 @@ bool SequenceReader::isWritten(Value buffer) {
     } else if (isa<planir::RecvOp, planir::FillOp>(use.getOwner())) {
       return true;
     } else if (auto launched = dyn_cast<planir::LaunchOp>(use.getOwner())) {
-      auto kernel =
-          program.lookupSymbol<planir::KernelOp>(launched.getKernelAttr());
+      auto kernel = symbols.lookup<planir::KernelOp>(launched.getKernel());
       if (use.getOperandNumber() >= kernel.getArgumentTypes().size())
         return true;
     }

@@ -9,6 +9,7 @@
 #ifndef HEDDLE_LIB_EMIT_SEQUENCEREADER_H
 #define HEDDLE_LIB_EMIT_SEQUENCEREADER_H
 
+#include "dialects/Plan/PlanFormat.h"
 #include "heddle/Emit/PlanFromModule.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/StringMap.h"
@@ -16,16 +17,14 @@
 
 namespace heddle::emit {
 
-plan::DType dtypeOf(mlir::Type type);
-std::vector<std::string> namesOf(mlir::ArrayAttr names);
-
 /// Turns every plan.sequence, and every region in one, into a plan::Sequence.
 class SequenceReader {
 public:
   SequenceReader(planir::ProgramOp program, plan::Plan &plan,
                  const llvm::StringMap<int64_t> &kernels,
                  const llvm::StringMap<int64_t> &places)
-      : program(program), plan(plan), kernels(kernels), places(places) {}
+      : program(program), symbols(program), plan(plan), kernels(kernels),
+        places(places) {}
 
   void read();
   int64_t indexOf(llvm::StringRef sequence) { return indices.lookup(sequence); }
@@ -55,6 +54,7 @@ private:
   void count(int64_t sequence, double times, std::vector<double> &launches);
 
   planir::ProgramOp program;
+  mlir::SymbolTable symbols; ///< Of the program.
   plan::Plan &plan;
   const llvm::StringMap<int64_t> &kernels;
   const llvm::StringMap<int64_t> &places; ///< Of states, in persistent bytes.

@@ -19,6 +19,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace heddle::plan {
@@ -54,6 +55,13 @@ struct Collective {
   int64_t splitOuter = 1;
   std::vector<int64_t> segments;
   std::vector<int64_t> splitSegments;
+
+  bool operator==(const Collective &other) const {
+    return std::tie(kind, axes, type, wire, outer, splitOuter, segments,
+                    splitSegments) ==
+           std::tie(other.kind, other.axes, other.type, other.wire, other.outer,
+                    other.splitOuter, other.segments, other.splitSegments);
+  }
 };
 
 /// As `all_reduce`.

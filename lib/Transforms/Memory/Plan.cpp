@@ -35,7 +35,8 @@ struct Plan : heddle::impl::MemoryPlanBase<Plan> {
 
 private:
   /// Functions and steps, callees before callers.
-  SmallVector<FunctionOpInterface> inOrder(nn::ModelOp model) {
+  SmallVector<FunctionOpInterface> inOrder(nn::ModelOp model,
+                                           const SymbolTable &symbols) {
     SmallVector<FunctionOpInterface> order;
     DenseSet<Operation *> done;
     std::function<void(FunctionOpInterface)> visit =
@@ -43,7 +44,7 @@ private:
           if (!done.insert(function).second)
             return;
           function->walk([&](nn::CallOp call) {
-            visit(model.lookupSymbol<nn::FuncOp>(call.getCalleeAttr()));
+            visit(symbols.lookup<nn::FuncOp>(call.getCallee()));
           });
           order.push_back(function);
         };
@@ -75,7 +76,7 @@ private:
     llvm::StringMap<int64_t> frames;
     auto frameOf = [&](StringRef name) { return frames.lookup(name); };
     int64_t arena = 0;
-    for (FunctionOpInterface function : inOrder(model)) {
+    for (FunctionOpInterface function : inOrder(model, symbols)) {
       Storage storage(function, symbols, frameOf);
       if (auto layer = dyn_cast<nn::FuncOp>(function.getOperation()))
         layer.setTies(storage.ties);

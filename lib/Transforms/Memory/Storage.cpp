@@ -27,14 +27,6 @@ bool heddle::memory::isCollective(Operation *op) {
              dist::AllToAllOp>(op);
 }
 
-/// The plan's element type of a tensor's.
-static plan::DType dtypeOf(Type element) {
-  return element.isBF16()        ? plan::DType::BF16
-         : element.isF16()       ? plan::DType::F16
-         : element.isInteger(32) ? plan::DType::I32
-                                 : plan::DType::F32;
-}
-
 plan::PartLayout
 heddle::memory::layoutOf(RankedTensorType type, int64_t dim,
                          std::optional<ArrayRef<int64_t>> segments) {
@@ -53,9 +45,9 @@ plan::CollectiveShape heddle::memory::shapeOf(Operation *op,
   auto in = cast<RankedTensorType>(op->getOperand(0).getType());
   auto out = cast<RankedTensorType>(op->getResult(0).getType());
   plan::CollectiveShape shape;
-  shape.type = shape.wire = dtypeOf(in.getElementType());
+  shape.type = shape.wire = planir::dtypeOf(in.getElementType());
   if (auto wire = op->getAttrOfType<TypeAttr>("wire"))
-    shape.wire = dtypeOf(wire.getValue());
+    shape.wire = planir::dtypeOf(wire.getValue());
   auto mesh = symbols.lookup<dist::MeshOp>("mesh");
   for (auto axis :
        op->getAttrOfType<ArrayAttr>("axes").getAsRange<StringAttr>())

@@ -11,7 +11,7 @@
 
 #include "Packing.h"
 #include "dialects/Pipe/PipeDialect.h"
-#include "dialects/Plan/PlanDialect.h"
+#include "dialects/Plan/PlanFormat.h"
 #include "heddle/PlanFormat/Collective.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/ADT/DenseMap.h"

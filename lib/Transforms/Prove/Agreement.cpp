@@ -188,13 +188,8 @@ private:
     const Trace &mine = party.traces[who], &theirs = party.traces[other];
     // Ranks of a stage run the same commands: on the same buffers, too.
     bool sameStage = mine.stage == theirs.stage;
-    return x.what.kind == y.what.kind && x.what.axes == y.what.axes &&
-           x.what.type == y.what.type && x.what.wire == y.what.wire &&
-           x.what.outer == y.what.outer &&
-           x.what.splitOuter == y.what.splitOuter &&
-           x.what.segments == y.what.segments &&
-           x.targetBytes == y.targetBytes && x.sourceBytes == y.sourceBytes &&
-           x.reason == y.reason &&
+    return x.what == y.what && x.targetBytes == y.targetBytes &&
+           x.sourceBytes == y.sourceBytes && x.reason == y.reason &&
            mine.iterationOf(*a.event, *a.run) ==
                theirs.iterationOf(*b.event, *b.run) &&
            (!sameStage || (x.targetBuffer == y.targetBuffer &&

@@ -11,7 +11,6 @@
 #include "heddle/runtime/core/Traffic.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/BuiltinTypes.h"
-#include "llvm/ADT/StringSwitch.h"
 #include <map>
 #include <sstream>
 
@@ -24,22 +23,6 @@ namespace {
 int64_t bytesOf(Type type) {
   auto shaped = cast<ShapedType>(type);
   return shaped.getNumElements() * shaped.getElementTypeBitWidth() / 8;
-}
-
-plan::DType dtypeOf(Type element) {
-  return element.isBF16()        ? plan::DType::BF16
-         : element.isF16()       ? plan::DType::F16
-         : element.isInteger(8)  ? plan::DType::U8
-         : element.isInteger(32) ? plan::DType::I32
-         : element.isInteger(64) ? plan::DType::I64
-                                 : plan::DType::F32;
-}
-
-std::vector<std::string> namesOf(ArrayAttr names) {
-  std::vector<std::string> list;
-  for (auto name : names.getAsRange<StringAttr>())
-    list.push_back(name.str());
-  return list;
 }
 
 /// What depends on the rank: for each list of axes the factor of the number
@@ -319,21 +302,7 @@ private:
 
   void start(planir::CollectiveOp op, Scope &scope) {
     Collective collective;
-    plan::Collective &what = collective.what;
-    using Kind = plan::Collective::Kind;
-    what.kind = llvm::StringSwitch<Kind>(op.getKind())
-                    .Case("reduce_scatter", Kind::ReduceScatter)
-                    .Case("all_gather", Kind::AllGather)
-                    .Case("all_to_all", Kind::AllToAll)
-                    .Default(Kind::AllReduce);
-    what.axes = namesOf(op.getAxes());
-    Type element = cast<MemRefType>(op.getSource().getType()).getElementType();
-    what.type = dtypeOf(element);
-    what.wire = dtypeOf(op.getWire().value_or(element));
-    what.outer = op.getOuter();
-    what.splitOuter = op.getSplitOuter().value_or(1);
-    if (auto segments = op.getSegments())
-      what.segments.assign(segments->begin(), segments->end());
+    collective.what = planir::collectiveOf(op);
     collective.targetBytes = bytesOf(op.getTarget().getType());
     collective.sourceBytes = bytesOf(op.getSource().getType());
     collective.stagingBytes = bytesOf(op.getStaging().getType());
@@ -361,7 +330,7 @@ private:
         {{op.getAxis().str(), static_cast<int64_t>(op.getDelta()),
           op.getChannel().str()},
          bytesOf(type),
-         dtypeOf(cast<MemRefType>(type).getElementType())});
+         planir::dtypeOf(cast<MemRefType>(type).getElementType())});
     touch(event, *op, 0, kind == Event::Kind::Receive, scope);
   }
 
@@ -461,7 +430,7 @@ private:
     if (auto constant = dyn_cast<arith::ConstantOp>(op))
       number.constant = cast<IntegerAttr>(constant.getValue()).getInt();
     else if (auto own = dyn_cast<planir::RankOp>(op))
-      number.ofRank[namesOf(own.getAxes())] = 1;
+      number.ofRank[planir::namesOf(own.getAxes())] = 1;
     else if (isa<arith::AddIOp>(op))
       number = operand(0).plus(operand(1));
     else if (isa<arith::MulIOp>(op) && operand(1).isConstant())

@@ -9,7 +9,7 @@
 #ifndef HEDDLE_LIB_TRANSFORMS_PROVE_PROGRAMTRACES_H
 #define HEDDLE_LIB_TRANSFORMS_PROVE_PROGRAMTRACES_H
 
-#include "dialects/Plan/PlanDialect.h"
+#include "dialects/Plan/PlanFormat.h"
 #include "heddle/Transforms/Prove/Traces.h"
 #include "mlir/IR/BuiltinOps.h"
 

@@ -1,0 +1,28 @@
+//===- PlanFormat.h - The plan dialect in the plan format's terms -*- C++ -*-=//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_DIALECTS_PLAN_PLANFORMAT_H
+#define HEDDLE_DIALECTS_PLAN_PLANFORMAT_H
+
+#include "dialects/Plan/PlanDialect.h"
+#include "heddle/PlanFormat/Plan.h"
+
+namespace heddle::planir {
+
+/// The plan's name of an element type.
+plan::DType dtypeOf(mlir::Type element);
+
+/// The strings of an array of them, such as the names of axes.
+std::vector<std::string> namesOf(mlir::ArrayAttr names);
+
+/// What a collective does, without its buffers.
+plan::Collective collectiveOf(CollectiveOp op);
+
+} // namespace heddle::planir
+
+#endif // HEDDLE_DIALECTS_PLAN_PLANFORMAT_H
