@@ -51,7 +51,7 @@ double heddle::nn::bytesOfOperandsAndResults(Operation *op) {
   return bytes;
 }
 
-int64_t heddle::nn::paddedElements(int64_t elements) {
-  constexpr int64_t alignment = 64;
+int64_t heddle::nn::paddedElements(int64_t elements, int64_t parts) {
+  int64_t alignment = 64 * parts;
   return (elements + alignment - 1) / alignment * alignment;
 }

@@ -32,8 +32,9 @@ namespace heddle::nn {
 /// Bytes of every ranked operand and result, each counted once.
 double bytesOfOperandsAndResults(mlir::Operation *op);
 
-/// Elements of a member of a bucket, padding included (NN_BucketOp).
-int64_t paddedElements(int64_t elements);
+/// Elements of a member of a bucket, padding included (NN_BucketOp); of a whole
+/// bucket, so that it has so many equal parts.
+int64_t paddedElements(int64_t elements, int64_t parts = 1);
 } // namespace heddle::nn
 
 #include "dialects/NN/NNDialect.h.inc"

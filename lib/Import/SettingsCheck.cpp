@@ -151,32 +151,31 @@ void config::resolveBatch(Merger &merger) { BatchTriangle(merger).resolve(); }
 // Ranges and choices
 //===----------------------------------------------------------------------===//
 
+void ResolvedSettings::failAt(const char *code, const std::string &key,
+                              const std::string &message,
+                              const std::string &help) const {
+  auto origin = origins.find(key);
+  fail(code, message, help,
+       origin == origins.end() ? SourceLocation() : origin->second.location);
+}
+
 namespace {
 
 class Checker {
 public:
   explicit Checker(const ResolvedSettings &settings) : settings(settings) {}
 
-  [[noreturn]] void failAt(const char *code, const char *key,
-                           const std::string &message,
-                           const std::string &help) const {
-    auto origin = settings.origins.find(key);
-    fail(code, message, help,
-         origin == settings.origins.end() ? SourceLocation()
-                                          : origin->second.location);
-  }
   void choice(const char *key, const std::string &value,
               const std::vector<std::string> &choices) const;
   void range(const char *key, double value, bool inRange,
              const std::string &what) const {
     if (!inRange)
-      failAt("H0110", key,
-             std::string(key) + " = " + nlohmann::json(value).dump() +
-                 " is out of range",
-             "give " + what);
+      settings.failAt("H0110", key,
+                      std::string(key) + " = " + nlohmann::json(value).dump() +
+                          " is out of range",
+                      "give " + what);
   }
 
-private:
   const ResolvedSettings &settings;
 };
 
@@ -189,24 +188,25 @@ void Checker::choice(const char *key, const std::string &value,
   std::string all;
   for (const std::string &choice : choices)
     all += (all.empty() ? "" : ", ") + choice;
-  failAt("H0114", key,
-         std::string(key) + " \"" + value + "\" is not one of " + all,
-         "choose one of these");
+  settings.failAt("H0114", key,
+                  std::string(key) + " \"" + value + "\" is not one of " + all,
+                  "choose one of these");
 }
 
 static void checkChoices(const Settings &values, const Checker &checker) {
   if (values.precision == "fp16")
-    checker.failAt("H0108", "precision",
-                   "fp16 is not supported: it needs a loss scale",
-                   "use bf16 (no loss scale, the same memory) or fp32");
+    checker.settings.failAt(
+        "H0108", "precision", "fp16 is not supported: it needs a loss scale",
+        "use bf16 (no loss scale, the same memory) or fp32");
   checker.choice("precision", values.precision, {"fp32", "bf16"});
   checker.choice("recompute", values.recompute, {"none", "selective", "full"});
   checker.choice("schedule", values.schedule,
                  {"gpipe", "1f1b", "interleaved", "zb-h1"});
   if (values.context == "ring")
-    checker.failAt("H0108", "context", "ring attention is not available",
-                   "use ulysses, which splits heads where attention needs "
-                   "whole rows");
+    checker.settings.failAt(
+        "H0108", "context", "ring attention is not available",
+        "use ulysses, which splits heads where attention needs "
+        "whole rows");
   checker.choice("context", values.context, {"ulysses"});
   checker.choice("collectives", values.collectives, {"fixed", "library"});
   if (!values.communicationType.empty())

@@ -37,14 +37,6 @@ public:
   void checkKeep() const;
 
 private:
-  [[noreturn]] void failAt(const char *code, const char *key,
-                           const std::string &message,
-                           const std::string &help) const {
-    auto origin = settings.origins.find(key);
-    fail(code, message, help,
-         origin == settings.origins.end() ? SourceLocation()
-                                          : origin->second.location);
-  }
   /// Takes back what was given for a pipeline, and says so.
   template <typename T>
   void drop(const char *key, T Settings::*member, const std::string &shown);
@@ -101,56 +93,63 @@ void ParallelCheck::checkStages() const {
   int64_t stages = values.pipe * values.virtualStages;
   bool interleaved = values.schedule == "interleaved";
   if (interleaved && values.virtualStages < 2)
-    failAt("H0111", "schedule",
-           "the schedule interleaved needs 2 or more virtual stages per rank",
-           "add --virtual-stages 2, or use --schedule 1f1b");
+    settings.failAt(
+        "H0111", "schedule",
+        "the schedule interleaved needs 2 or more virtual stages per rank",
+        "add --virtual-stages 2, or use --schedule 1f1b");
   if (!interleaved && values.virtualStages > 1)
-    failAt("H0111", "virtual_stages",
-           "the schedule " + values.schedule +
-               " has 1 virtual stage per rank, "
-               "not " +
-               std::to_string(values.virtualStages),
-           "use --schedule interleaved, or leave out --virtual-stages");
+    settings.failAt(
+        "H0111", "virtual_stages",
+        "the schedule " + values.schedule +
+            " has 1 virtual stage per rank, "
+            "not " +
+            std::to_string(values.virtualStages),
+        "use --schedule interleaved, or leave out --virtual-stages");
   if (interleaved && values.accumulate % values.pipe != 0)
-    failAt("H0111", "accumulate",
-           "the schedule interleaved runs micro-batches in groups of pipe = " +
-               std::to_string(values.pipe) + ", and there are " +
-               std::to_string(values.accumulate),
-           "give --accumulate a multiple of " + std::to_string(values.pipe) +
-               ", or use --schedule 1f1b");
+    settings.failAt(
+        "H0111", "accumulate",
+        "the schedule interleaved runs micro-batches in groups of pipe = " +
+            std::to_string(values.pipe) + ", and there are " +
+            std::to_string(values.accumulate),
+        "give --accumulate a multiple of " + std::to_string(values.pipe) +
+            ", or use --schedule 1f1b");
   if (stages > layers)
-    failAt("H0119", "pipe",
-           std::to_string(stages) + " stages (" + std::to_string(values.pipe) +
-               " ranks along pipe, " + std::to_string(values.virtualStages) +
-               " for each) for " + std::to_string(layers) + " layers",
-           "at most " + std::to_string(layers) + " are possible");
+    settings.failAt("H0119", "pipe",
+                    std::to_string(stages) + " stages (" +
+                        std::to_string(values.pipe) + " ranks along pipe, " +
+                        std::to_string(values.virtualStages) +
+                        " for each) for " + std::to_string(layers) + " layers",
+                    "at most " + std::to_string(layers) + " are possible");
 }
 
 void ParallelCheck::checkTokens() const {
   if (values.seq % values.sequence != 0)
-    failAt("H0115", "sequence",
-           "rows of " + std::to_string(values.seq) +
-               " tokens cannot be split over seq=" +
-               std::to_string(values.sequence),
-           "give --seq a multiple of " + std::to_string(values.sequence) +
-               ", or seq=" + divisorsOf(values.seq, 16));
+    settings.failAt("H0115", "sequence",
+                    "rows of " + std::to_string(values.seq) +
+                        " tokens cannot be split over seq=" +
+                        std::to_string(values.sequence),
+                    "give --seq a multiple of " +
+                        std::to_string(values.sequence) +
+                        ", or seq=" + divisorsOf(values.seq, 16));
   int64_t tokens = values.seq / values.sequence;
   if (values.sequenceParallel && tokens % values.tensor != 0)
-    failAt("H0115", "sequence_parallel",
-           "sequence_parallel splits the " + std::to_string(tokens) +
-               " tokens of a rank over tensor=" + std::to_string(values.tensor),
-           "use tensor=" + divisorsOf(tokens, 16) +
-               ", or leave out --sequence-parallel");
+    settings.failAt(
+        "H0115", "sequence_parallel",
+        "sequence_parallel splits the " + std::to_string(tokens) +
+            " tokens of a rank over tensor=" + std::to_string(values.tensor),
+        "use tensor=" + divisorsOf(tokens, 16) +
+            ", or leave out --sequence-parallel");
 }
 
 void ParallelCheck::checkKeep() const {
   int64_t ranks = values.data * values.tensor * values.pipe * values.sequence;
   for (const std::string &name : values.keep)
     if (ranks > 1 && name != "grads")
-      failAt("H0118", "keep",
-             "--keep: \"" + name + "\" is kept by plans of one rank only; " +
-                 "this mesh has " + std::to_string(ranks),
-             "keep only grads, or leave out --mesh");
+      settings.failAt("H0118", "keep",
+                      "--keep: \"" + name +
+                          "\" is kept by plans of one rank only; " +
+                          "this mesh has " + std::to_string(ranks),
+                      "keep only grads, or leave out --mesh");
 }
 
 void config::settleParallel(ResolvedSettings &settings, const ModelSpec &spec) {

@@ -19,33 +19,15 @@ using namespace heddle;
 using namespace heddle::rt;
 using plan::DType;
 
-namespace {
-struct F32 {
-  using Storage = float;
-  static float load(float value) { return value; }
-  static float store(float value) { return value; }
-};
-struct BF16 {
-  using Storage = uint16_t;
-  static float load(uint16_t value) { return io::bf16ToFloat(value); }
-  static uint16_t store(float value) { return io::floatToBF16(value); }
-};
-struct F16 {
-  using Storage = uint16_t;
-  static float load(uint16_t value) { return io::f16ToFloat(value); }
-  static uint16_t store(float value) { return io::floatToF16(value); }
-};
-} // namespace
-
 /// Calls `function` with the traits of a type of floats.
 template <typename Function> static void visit(DType type, Function function) {
   switch (type) {
   case DType::F32:
-    return function(F32());
+    return function(io::F32());
   case DType::BF16:
-    return function(BF16());
+    return function(io::BF16());
   case DType::F16:
-    return function(F16());
+    return function(io::F16());
   default:
     fail("H0921", std::string("a collective cannot sum or convert ") +
                       plan::dtypeName(type));

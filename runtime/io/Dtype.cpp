@@ -12,29 +12,6 @@
 using namespace heddle;
 using namespace heddle::io;
 
-namespace {
-struct F32 {
-  using Storage = float;
-  static float load(float value) { return value; }
-  static float store(float value) { return value; }
-};
-struct F64 {
-  using Storage = double;
-  static float load(double value) { return static_cast<float>(value); }
-  static double store(float value) { return value; }
-};
-struct BF16 {
-  using Storage = uint16_t;
-  static float load(uint16_t value) { return bf16ToFloat(value); }
-  static uint16_t store(float value) { return floatToBF16(value); }
-};
-struct F16 {
-  using Storage = uint16_t;
-  static float load(uint16_t value) { return f16ToFloat(value); }
-  static uint16_t store(float value) { return floatToF16(value); }
-};
-} // namespace
-
 template <typename From, typename To>
 static void convertLoop(const uint8_t *source, uint8_t *destination,
                         int64_t count) {

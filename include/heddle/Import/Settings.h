@@ -106,6 +106,11 @@ struct ResolvedSettings {
   void setOrigin(const std::string &key, Origin origin) {
     origins[key] = std::move(origin);
   }
+
+  /// Throws a UserError that points at where the value of `key` came from.
+  [[noreturn]] void failAt(const char *code, const std::string &key,
+                           const std::string &message,
+                           const std::string &help) const;
 };
 
 /// Merges flags over a strategy (JSON text with `strategyName` as its name; ""

@@ -80,6 +80,8 @@ Units::Units(nn::ModelOp model, nn::StepOp step, const dist::Strategy &strategy,
   SmallVector<nn::AdamWOp> updates(step.getBody().getOps<nn::AdamWOp>());
   for (nn::AdamWOp update : updates)
     collect(update);
+  for (Unit &unit : units)
+    unit.elements = nn::paddedElements(unit.elements, replicas.ranks);
 }
 
 /// Whether a parameter's storage splits it over `tensor`.
@@ -109,7 +111,6 @@ std::string Units::unitOf(nn::StateOp parameter) {
 void Units::collect(nn::AdamWOp update) {
   auto get = update.getParameter().getDefiningOp<nn::GetOp>();
   auto bucket = symbols.lookup<nn::BucketOp>(get.getState());
-  llvm::MapVector<StringRef, Unit *> byName;
   for (auto member : bucket.getMembers().getAsRange<FlatSymbolRefAttr>()) {
     auto parameter = symbols.lookup<nn::StateOp>(member.getValue());
     std::string name = unitOf(parameter);
@@ -126,9 +127,6 @@ void Units::collect(nn::AdamWOp update) {
     found->elements +=
         nn::paddedElements(parameter.getTensorType().getNumElements());
   }
-  int64_t step = nn::paddedElements(1) * replicas.ranks;
-  for (Unit &unit : units)
-    unit.elements = (unit.elements + step - 1) / step * step;
 }
 
 nn::BucketOp Units::addBucket(Unit &unit, StringRef what, StringRef suffix,

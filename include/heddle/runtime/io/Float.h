@@ -73,6 +73,28 @@ inline uint16_t floatToF16(float value) {
   return sign | static_cast<uint16_t>((rounded - (112u << 23)) >> 13);
 }
 
+/// How floats of a type are stored, and read and written as fp32.
+struct F32 {
+  using Storage = float;
+  static float load(float value) { return value; }
+  static float store(float value) { return value; }
+};
+struct F64 {
+  using Storage = double;
+  static float load(double value) { return static_cast<float>(value); }
+  static double store(float value) { return value; }
+};
+struct BF16 {
+  using Storage = uint16_t;
+  static float load(uint16_t value) { return bf16ToFloat(value); }
+  static uint16_t store(float value) { return floatToBF16(value); }
+};
+struct F16 {
+  using Storage = uint16_t;
+  static float load(uint16_t value) { return f16ToFloat(value); }
+  static uint16_t store(float value) { return floatToF16(value); }
+};
+
 } // namespace heddle::io
 
 #endif // HEDDLE_RUNTIME_IO_FLOAT_H
