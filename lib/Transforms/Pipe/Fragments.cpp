@@ -198,13 +198,12 @@ static Value startOf(Value sum) {
 }
 
 /// The parameter whose gradient the state or bucket of that name is, or "".
-static std::string parameterOf(nn::SetOp set) {
-  auto model = set->getParentOfType<nn::ModelOp>();
-  Operation *symbol = SymbolTable::lookupSymbolIn(model, set.getStateAttr());
+static std::string parameterOf(nn::SetOp set, const SymbolTable &symbols) {
+  Operation *symbol = symbols.lookup(set.getState());
   if (auto bucket = dyn_cast<nn::BucketOp>(symbol);
       bucket && bucket.getMembers().size() == 1)
-    symbol = SymbolTable::lookupSymbolIn(
-        model, cast<FlatSymbolRefAttr>(bucket.getMembers()[0]));
+    symbol = symbols.lookup(
+        cast<FlatSymbolRefAttr>(bucket.getMembers()[0]).getValue());
   auto state = dyn_cast<nn::StateOp>(symbol);
   return state && state.getRole() == "gradient" ? state.getParameter()->str()
                                                 : "";
@@ -219,7 +218,7 @@ LogicalResult Fragments::addPassedSum(OpOperand &operand) {
     return success();
   auto set = cast<nn::SetOp>(sum.chain.back());
   sum.state = set.getStateAttr();
-  sum.parameter = parameterOf(set);
+  sum.parameter = parameterOf(set, symbols);
   if (sum.parameter.empty())
     return success();
   sum.start = startOf(operand.get());

@@ -10,6 +10,7 @@
 #define HEDDLE_LIB_TRANSFORMS_PIPE_FRAGMENTS_H
 
 #include "dialects/NN/NNDialect.h"
+#include "mlir/IR/SymbolTable.h"
 #include "llvm/ADT/MapVector.h"
 
 namespace heddle::pipe {
@@ -64,11 +65,12 @@ struct PassedSum {
 class Fragments {
 public:
   /// `stages` gives the virtual stage of a path. With `backward` there are
-  /// backward fragments.
-  Fragments(mlir::Block &body, const Way &way,
+  /// backward fragments. `symbols` are those of the whole model.
+  Fragments(mlir::Block &body, const Way &way, const mlir::SymbolTable &symbols,
             const llvm::DenseMap<mlir::Attribute, int64_t> &stages,
             bool backward)
-      : body(body), way(way), stages(stages), backward(backward) {}
+      : body(body), way(way), symbols(symbols), stages(stages),
+        backward(backward) {}
   mlir::LogicalResult assign();
 
   /// The fragment of an operation; -1 when it is made anew wherever it is used.
@@ -92,6 +94,7 @@ private:
   mlir::LogicalResult addPassedSum(mlir::OpOperand &operand);
   mlir::LogicalResult checkOrder();
 
+  const mlir::SymbolTable &symbols;
   const llvm::DenseMap<mlir::Attribute, int64_t> &stages;
   bool backward;
   llvm::DenseMap<mlir::Operation *, int64_t> numbers;

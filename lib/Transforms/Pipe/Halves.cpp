@@ -31,7 +31,7 @@ struct Halves {
 
 class BackwardSplitter {
 public:
-  explicit BackwardSplitter(nn::ModelOp model) : model(model), symbols(model) {}
+  explicit BackwardSplitter(SymbolTable &symbols) : symbols(symbols) {}
   void split(nn::CallOp call);
 
 private:
@@ -41,8 +41,7 @@ private:
              function_ref<bool(Operation *)> has, ArrayRef<Value> taken,
              ArrayRef<Value> given);
 
-  nn::ModelOp model;
-  SymbolTable symbols;
+  SymbolTable &symbols;
   llvm::StringMap<Halves> known;
 };
 
@@ -70,7 +69,7 @@ Half BackwardSplitter::write(nn::FuncOp function, StringRef suffix,
   SmallVector<Attribute> argumentShardings, resultShardings;
   SmallVector<Value> arguments;
   auto shardingOf = [&](Value value) -> Attribute {
-    if (auto sharding = shard::shardingOf(value))
+    if (auto sharding = shard::shardingOf(value, symbols))
       return sharding;
     return builder.getUnitAttr();
   };
@@ -192,8 +191,8 @@ void BackwardSplitter::split(nn::CallOp call) {
 
 } // namespace
 
-void heddle::pipe::splitBackward(nn::ModelOp model, Block &body) {
-  BackwardSplitter splitter(model);
+void heddle::pipe::splitBackward(SymbolTable &symbols, Block &body) {
+  BackwardSplitter splitter(symbols);
   DenseSet<Attribute> seen;
   SmallVector<nn::CallOp> calls;
   for (auto call : body.getOps<nn::CallOp>())

@@ -36,19 +36,31 @@ struct SchedulePass : heddle::impl::PipeScheduleBase<SchedulePass> {
   }
 
 private:
-  /// The arithmetic of an operation; a call's is that of its function.
-  static double flopsOf(nn::ModelOp model, Operation *op) {
-    double flops = 0;
-    if (auto cost = dyn_cast<nn::CostOpInterface>(op))
-      flops = cost.getFlops();
-    if (auto call = dyn_cast<nn::CallOp>(op))
-      for (Operation &inner :
-           model.lookupSymbol<nn::FuncOp>(call.getCalleeAttr())
-               .getBody()
-               .getOps())
-        flops += flopsOf(model, &inner);
-    return flops;
-  }
+  /// The arithmetic of operations; a call's is that of its function, which is
+  /// counted once for all its instances.
+  class Arithmetic {
+  public:
+    explicit Arithmetic(nn::ModelOp model) : symbols(model) {}
+
+    double of(Operation *op) {
+      if (auto cost = dyn_cast<nn::CostOpInterface>(op))
+        return cost.getFlops();
+      auto call = dyn_cast<nn::CallOp>(op);
+      if (!call)
+        return 0;
+      auto callee = symbols.lookup<nn::FuncOp>(call.getCallee());
+      if (auto known = functions.find(callee); known != functions.end())
+        return known->second;
+      double flops = 0;
+      for (Operation &inner : callee.getBody().getOps())
+        flops += of(&inner);
+      return functions[callee] = flops;
+    }
+
+  private:
+    SymbolTable symbols;
+    DenseMap<Operation *, double> functions;
+  };
 
   /// What one micro-batch runs, forward and backward. An operation outside the
   /// layers counts with the layer before it; but the head follows the last
@@ -63,10 +75,11 @@ private:
       result.paths.insert(call.getPathAttr());
     auto &[layers, first, last] = result.costs;
     layers.resize(result.paths.size());
+    Arithmetic arithmetic(model);
     size_t begun = 0;
     double *cost = &first;
     for (Operation &op : *body) {
-      double flops = flopsOf(model, &op);
+      double flops = arithmetic.of(&op);
       auto call = dyn_cast<nn::CallOp>(op);
       if (!call) {
         *cost += flops;

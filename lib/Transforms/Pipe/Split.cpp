@@ -34,7 +34,7 @@ struct Split : heddle::impl::PipeSplitBase<Split> {
 
 private:
   LogicalResult readSchedule(ModelPlan &plan, dist::MeshOp mesh) {
-    auto schedule = plan.model.lookupSymbol<ScheduleOp>("schedule");
+    auto schedule = plan.symbols.lookup<ScheduleOp>("schedule");
     if (!schedule)
       return plan.model.emitError("H0905: the model has no schedule");
     bool whole = false;
@@ -67,9 +67,9 @@ private:
       body = &loop.getBody().front();
     }
     if (cut.trains && plan.way.halves)
-      splitBackward(plan.model, *body);
-    cut.fragments =
-        std::make_unique<Fragments>(*body, plan.way, plan.stages, cut.trains);
+      splitBackward(plan.symbols, *body);
+    cut.fragments = std::make_unique<Fragments>(*body, plan.way, plan.symbols,
+                                                plan.stages, cut.trains);
     if (failed(cut.fragments->assign()))
       return failure();
     cut.routes = std::make_unique<Routes>(*cut.fragments, cut.trains);
@@ -100,8 +100,7 @@ private:
   }
 
   LogicalResult split(nn::ModelOp model, dist::MeshOp mesh) {
-    ModelPlan plan;
-    plan.model = model;
+    ModelPlan plan(model);
     if (failed(readSchedule(plan, mesh)))
       return failure();
     for (auto step : model.getOps<nn::StepOp>())

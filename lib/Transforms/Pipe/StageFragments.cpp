@@ -80,7 +80,7 @@ void FragmentWriter::arrive(Value value, const Arrival &arrival) {
   auto received = builder.create<dist::RecvOp>(
       value.getLoc(), value.getType(), builder.getStringAttr("pipe"),
       builder.getI64IntegerAttr(delta), builder.getStringAttr(arrival.channel));
-  if (auto sharding = shard::shardingOf(value))
+  if (auto sharding = shard::shardingOf(value, symbols))
     received->setAttr("shardings", builder.getArrayAttr({sharding}));
   mapping.map(value, received.getValue());
   depart(value);

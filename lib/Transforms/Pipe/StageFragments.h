@@ -21,11 +21,12 @@ class FragmentWriter {
 public:
   /// `mapping` knows the values of the whole body that are there already: the
   /// step's inputs, the micro-batch. `slot` is null outside of training.
-  FragmentWriter(mlir::OpBuilder &builder, const Fragments &fragments,
-                 const Routes &routes, int64_t fragment,
-                 const mlir::IRMapping &mapping, mlir::Value slot)
-      : builder(builder), fragments(fragments), routes(routes),
-        fragment(fragment), mapping(mapping), slot(slot) {}
+  FragmentWriter(mlir::OpBuilder &builder, const mlir::SymbolTable &symbols,
+                 const Fragments &fragments, const Routes &routes,
+                 int64_t fragment, const mlir::IRMapping &mapping,
+                 mlir::Value slot)
+      : builder(builder), symbols(symbols), fragments(fragments),
+        routes(routes), fragment(fragment), mapping(mapping), slot(slot) {}
 
   void write();
   /// What a value of the whole body is here; null when it is not.
@@ -42,6 +43,7 @@ private:
   void finish(const PassedSum &sum);
 
   mlir::OpBuilder &builder;
+  const mlir::SymbolTable &symbols; ///< Of the whole model.
   const Fragments &fragments;
   const Routes &routes;
   int64_t fragment;

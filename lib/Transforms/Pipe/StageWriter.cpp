@@ -10,7 +10,6 @@
 #include "StageFragments.h"
 #include "Update.h"
 #include "heddle/Transforms/Shard/Shardings.h"
-#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -39,18 +38,14 @@ int64_t ModelPlan::rankOfPart(const PassedSum &sum, bool earlier) const {
 //===----------------------------------------------------------------------===//
 
 void StageWriter::writeFragments() {
+  for (int64_t chunk = 0; chunk < plan.way.chunks; ++chunk)
+    slots.push_back(slotsNeeded(plan.schedule[rank], chunk));
   nn::ModelOp whole = plan.model;
   OpBuilder builder(whole);
-  stage = cast<nn::ModelOp>(builder.clone(*whole));
+  stage = cast<nn::ModelOp>(builder.cloneWithoutRegions(*whole));
+  stage.getBody().emplaceBlock();
   stage.setSymName((whole.getSymName() + ".stage" + Twine(rank)).str());
   stage.setStage(rank);
-  for (Operation &op : llvm::make_early_inc_range(*stage.getBodyBlock())) {
-    auto mine = dyn_cast<StageOp>(op);
-    if (isa<nn::StepOp>(op) ||
-        (mine &&
-         static_cast<int64_t>(mine.getIndex()) % plan.way.ranks != rank))
-      op.erase();
-  }
   for (const StepPlan &step : plan.steps) {
     addSlots(step);
     steps.push_back(writeStep(step));
@@ -61,22 +56,20 @@ void StageWriter::writeFragments() {
 
 /// The states that hold what is saved or sent, for each micro-batch under way.
 void StageWriter::addSlots(const StepPlan &step) {
-  auto builder = OpBuilder::atBlockBegin(stage.getBodyBlock());
-  for (nn::StateOp state : stage.getOps<nn::StateOp>())
-    builder.setInsertionPointAfter(state);
+  OpBuilder builder(stage.getContext());
+  builder.setInsertionPoint(stage.getBodyBlock(), endOfStates());
   for (auto &[key, departure] : step.routes->departures) {
     auto &[value, fragment] = key;
     if (departure.state.empty() || plan.way.rankOf(fragment) != rank)
       continue;
     auto type = cast<RankedTensorType>(value.getType());
-    SmallVector<int64_t> shape = {
-        slotsNeeded(plan.schedule[rank], plan.way.chunkOf(fragment))};
+    SmallVector<int64_t> shape = {slots[plan.way.chunkOf(fragment)]};
     llvm::append_range(shape, type.getShape());
     auto state = builder.create<nn::StateOp>(
         value.getLoc(), departure.state, "saved",
         RankedTensorType::get(shape, type.getElementType()));
     ++numSaved;
-    TensorShardingAttr sharding = shard::shardingOf(value);
+    TensorShardingAttr sharding = shard::shardingOf(value, plan.symbols);
     if (!sharding)
       continue;
     SmallVector<Attribute> dims = {builder.getArrayAttr({})};
@@ -107,13 +100,13 @@ std::string StageWriter::lineOf(const StepPlan &step) const {
 
 void StageWriter::writeLoop(OpBuilder &builder, const StepPlan &step,
                             const IRMapping &mapping) {
-  SmallVector<int64_t> numbers, slots;
+  SmallVector<int64_t> numbers, held;
   SmallVector<Attribute> kinds;
   auto add = [&](int64_t fragment) {
     int64_t chunk = plan.way.chunkOf(fragment);
     numbers.push_back(fragment);
     kinds.push_back(builder.getStringAttr(plan.way.nameOf(fragment)));
-    slots.push_back(step.trains ? slotsNeeded(plan.schedule[rank], chunk) : 1);
+    held.push_back(step.trains ? slots[chunk] : 1);
   };
   for (int64_t chunk = 0; chunk < plan.way.chunks; ++chunk)
     add(plan.way.stageAt(rank, chunk));
@@ -124,15 +117,15 @@ void StageWriter::writeLoop(OpBuilder &builder, const StepPlan &step,
   nn::MicroBatchesOp loop = step.loop;
   Location loc = loop.getLoc();
   auto fragments = builder.create<FragmentsOp>(
-      loc, lineOf(step), builder.getArrayAttr(kinds), slots, numbers.size());
+      loc, lineOf(step), builder.getArrayAttr(kinds), held, numbers.size());
   OpBuilder::InsertionGuard guard(builder);
   for (auto [number, region] : llvm::zip(numbers, fragments.getBodies())) {
     Type index = builder.getIndexType();
     Block *block = builder.createBlock(&region, {}, {index, index}, {loc, loc});
     IRMapping inner = mapping;
     inner.map(loop.getBody().getArgument(0), block->getArgument(0));
-    FragmentWriter(builder, *step.fragments, *step.routes, number, inner,
-                   step.trains ? block->getArgument(1) : Value())
+    FragmentWriter(builder, plan.symbols, *step.fragments, *step.routes, number,
+                   inner, step.trains ? block->getArgument(1) : Value())
         .write();
     builder.create<nn::ReturnOp>(loc, ValueRange());
   }
@@ -147,8 +140,8 @@ SmallVector<Value> StageWriter::writeInline(OpBuilder &builder,
   SmallVector<Value> results(returned.size());
   for (int64_t chunk = 0; chunk < plan.way.chunks; ++chunk) {
     int64_t fragment = plan.way.stageAt(rank, chunk);
-    FragmentWriter writer(builder, *step.fragments, *step.routes, fragment,
-                          mapping, Value());
+    FragmentWriter writer(builder, plan.symbols, *step.fragments, *step.routes,
+                          fragment, mapping, Value());
     writer.write();
     for (auto [value, result] : llvm::zip(returned, results))
       if (Operation *definition = value.getDefiningOp();
@@ -189,22 +182,22 @@ nn::StepOp StageWriter::writeStep(const StepPlan &plan) {
 // What a stage has
 //===----------------------------------------------------------------------===//
 
-/// The states that an operation names: one, or a bucket's members.
-static SmallVector<nn::StateOp> statesOf(nn::ModelOp model, Operation *op) {
+/// The states that an operation names: one, or a bucket's members. None that
+/// the symbols do not have.
+static SmallVector<nn::StateOp> statesOf(const SymbolTable &symbols,
+                                         Operation *op) {
   StringRef name;
   if (auto get = dyn_cast<nn::GetOp>(op))
     name = get.getState();
   if (auto set = dyn_cast<nn::SetOp>(op))
     name = set.getState();
-  if (name.empty())
-    return {};
-  if (auto state = model.lookupSymbol<nn::StateOp>(name))
+  Operation *symbol = name.empty() ? nullptr : symbols.lookup(name);
+  if (auto state = dyn_cast_or_null<nn::StateOp>(symbol))
     return {state};
   SmallVector<nn::StateOp> states;
-  for (auto member : model.lookupSymbol<nn::BucketOp>(name)
-                         .getMembers()
-                         .getAsRange<FlatSymbolRefAttr>())
-    states.push_back(model.lookupSymbol<nn::StateOp>(member.getValue()));
+  if (auto bucket = dyn_cast_or_null<nn::BucketOp>(symbol))
+    for (auto member : bucket.getMembers().getAsRange<FlatSymbolRefAttr>())
+      states.push_back(symbols.lookup<nn::StateOp>(member.getValue()));
   return states;
 }
 
@@ -216,43 +209,99 @@ static bool isOfParameter(nn::StateOp state) {
 void StageWriter::findParameters() {
   for (nn::StepOp step : steps)
     step.walk([&](Operation *op) {
-      for (nn::StateOp state : statesOf(stage, op))
+      for (nn::StateOp state : statesOf(plan.symbols, op))
         if (isOfParameter(state))
           owned.insert(StringAttr::get(stage.getContext(), parameterOf(state)));
     });
 }
 
-void StageWriter::prune() {
-  for (bool changed = true; changed;) {
-    changed = false;
-    llvm::StringSet<> called;
-    stage.walk([&](nn::CallOp call) { called.insert(call.getCallee()); });
-    for (auto function : llvm::make_early_inc_range(stage.getOps<nn::FuncOp>()))
-      if (!called.contains(function.getSymName())) {
-        function.erase();
-        changed = true;
-      }
+/// Where the next state is to stand.
+Block::iterator StageWriter::endOfStates() {
+  Block *body = stage.getBodyBlock();
+  return llvm::find_if(
+      *body, [](Operation &op) { return !isa<dist::MeshOp, nn::StateOp>(op); });
+}
+
+/// Copies what belongs to the stage: its parameters with what belongs to them,
+/// states that belong to none, and the functions that its steps call.
+void StageWriter::copyRest() {
+  DenseSet<Operation *> called;
+  std::function<void(Operation *)> reach = [&](Operation *op) {
+    op->walk([&](nn::CallOp call) {
+      Operation *callee = plan.symbols.lookup(call.getCallee());
+      if (called.insert(callee).second)
+        reach(callee);
+    });
+  };
+  for (nn::StepOp step : steps)
+    reach(step);
+  auto isNeeded = [&](Operation &op) {
+    auto owns = [&](nn::StateOp state) {
+      return !isOfParameter(state) ||
+             owned.contains(
+                 StringAttr::get(stage.getContext(), parameterOf(state)));
+    };
+    if (auto state = dyn_cast<nn::StateOp>(op))
+      return owns(state);
+    if (auto bucket = dyn_cast<nn::BucketOp>(op))
+      return llvm::any_of(
+          bucket.getMembers().getAsRange<FlatSymbolRefAttr>(),
+          [&](FlatSymbolRefAttr member) {
+            return owns(plan.symbols.lookup<nn::StateOp>(member.getValue()));
+          });
+    if (auto mine = dyn_cast<StageOp>(op))
+      return static_cast<int64_t>(mine.getIndex()) % plan.way.ranks == rank;
+    return isa<nn::FuncOp>(op) ? called.contains(&op) : !isa<nn::StepOp>(op);
+  };
+  Block *body = stage.getBodyBlock();
+  nn::ModelOp whole = plan.model;
+  Block::iterator saved = body->begin();
+  OpBuilder builder(stage.getContext());
+  for (Operation &op : *whole.getBodyBlock()) {
+    if (!isNeeded(op))
+      continue;
+    bool first = isa<dist::MeshOp, nn::StateOp>(op);
+    builder.setInsertionPoint(body, first ? saved : Block::iterator(steps[0]));
+    builder.clone(op);
   }
+}
+
+/// Drops the states that belong to no parameter and that no step uses.
+void StageWriter::dropUnused() {
   DenseSet<Operation *> used;
+  SymbolTable symbols(stage);
   for (nn::StepOp step : steps)
     step.walk([&](Operation *op) {
-      for (nn::StateOp state : statesOf(stage, op))
+      for (nn::StateOp state : statesOf(symbols, op))
         used.insert(state);
     });
-  for (auto state : llvm::make_early_inc_range(stage.getOps<nn::StateOp>())) {
-    auto name = StringAttr::get(stage.getContext(), parameterOf(state));
-    bool kept =
-        isOfParameter(state) ? owned.contains(name) : used.contains(state);
-    if (!kept)
+  for (auto state : llvm::make_early_inc_range(stage.getOps<nn::StateOp>()))
+    if (!isOfParameter(state) && !used.contains(state))
       state.erase();
-  }
 }
 
 //===----------------------------------------------------------------------===//
 // Before and after the fragments
 //===----------------------------------------------------------------------===//
 
+/// One stage has added to each accumulator: what it holds is the sum of what
+/// it holds on all of them.
+void StageWriter::sumAccumulators() {
+  ArrayAttr none = ArrayAttr::get(stage.getContext(), {});
+  for (auto state : stage.getOps<nn::StateOp>()) {
+    if (state.getRole() != "accumulator")
+      continue;
+    SmallVector<Attribute> dims(state.getTensorType().getRank(), none);
+    TensorShardingAttr storage = state.getStorageAttr();
+    if (!storage)
+      storage = TensorShardingAttr::get(
+          stage.getContext(), ArrayAttr::get(stage.getContext(), dims), none);
+    state.setStorageAttr(sumOverStages(storage));
+  }
+}
+
 void StageWriter::finish() {
+  copyRest();
   auto isCopy = [&](StringRef parameter) {
     return llvm::any_of(plan.passedSums(), [&](const PassedSum &sum) {
       int64_t last =
@@ -263,22 +312,13 @@ void StageWriter::finish() {
   auto has = [&](StringRef parameter) {
     return owned.contains(StringAttr::get(stage.getContext(), parameter));
   };
-  StageBuckets buckets = cutBuckets(stage, has, isCopy, plan.replicas);
-  for (auto state : stage.getOps<nn::StateOp>())
-    if (state.getRole() == "accumulator") {
-      SmallVector<Attribute> dims(state.getTensorType().getRank(),
-                                  ArrayAttr::get(stage.getContext(), {}));
-      ArrayAttr none = ArrayAttr::get(stage.getContext(), {});
-      TensorShardingAttr storage = state.getStorageAttr();
-      if (!storage)
-        storage = TensorShardingAttr::get(
-            stage.getContext(), ArrayAttr::get(stage.getContext(), dims), none);
-      state.setStorageAttr(sumOverStages(storage));
-    }
+  StageBuckets buckets =
+      cutBuckets(stage, plan.symbols, has, isCopy, plan.replicas);
+  sumAccumulators();
   for (auto [step, whole] : llvm::zip(steps, plan.steps))
     if (whole.loop)
       writeUpdate(whole, step, buckets);
-  prune();
+  dropUnused();
 }
 
 void StageWriter::writeUpdate(const StepPlan &whole, nn::StepOp step,
@@ -317,13 +357,14 @@ void StageWriter::writeUpdate(const StepPlan &whole, nn::StepOp step,
 /// What is returned of an accumulator is summed over the stages: one of them
 /// has added to it.
 void StageWriter::sumResults(nn::StepOp step) {
+  SymbolTable symbols(stage);
   Operation *terminator = step.getBody().front().getTerminator();
   for (OpOperand &operand : terminator->getOpOperands()) {
     auto reshard = operand.get().getDefiningOp<dist::ReshardOp>();
     auto get = reshard ? reshard.getInput().getDefiningOp<nn::GetOp>()
                        : operand.get().getDefiningOp<nn::GetOp>();
     auto state =
-        get ? stage.lookupSymbol<nn::StateOp>(get.getState()) : nn::StateOp();
+        get ? symbols.lookup<nn::StateOp>(get.getState()) : nn::StateOp();
     if (!state || state.getRole() != "accumulator")
       continue;
     TensorShardingAttr storage = *state.getStorage();

@@ -32,7 +32,10 @@ struct StepPlan {
 
 /// How the whole model is cut.
 struct ModelPlan {
+  explicit ModelPlan(nn::ModelOp model) : model(model), symbols(model) {}
+
   nn::ModelOp model;
+  mlir::SymbolTable symbols;
   Way way;
   Schedule schedule;
   int64_t replicas = 1; ///< Ranks along `data` and `seq`.
@@ -49,12 +52,12 @@ class StageWriter {
 public:
   StageWriter(const ModelPlan &plan, int64_t rank) : plan(plan), rank(rank) {}
 
-  /// Copies the model, with the fragments of this stage as its steps.
+  /// Begins a model, with the fragments of this stage as its steps.
   void writeFragments();
   /// The parameters that the fragments read.
   const llvm::SetVector<mlir::StringAttr> &parameters() const { return owned; }
-  /// Writes what steps do before and after their fragments, and drops what this
-  /// stage does not need.
+  /// Writes what steps do before and after their fragments, and copies what
+  /// this stage needs of the rest of the model.
   void finish();
 
   unsigned numSent = 0, numSaved = 0;
@@ -67,17 +70,21 @@ private:
   llvm::SmallVector<mlir::Value> writeInline(mlir::OpBuilder &builder,
                                              const StepPlan &step,
                                              const mlir::IRMapping &mapping);
+  mlir::Block::iterator endOfStates();
   std::string lineOf(const StepPlan &step) const;
   void findParameters();
+  void copyRest();
+  void sumAccumulators();
   void writeUpdate(const StepPlan &plan, nn::StepOp step,
                    const llvm::StringMap<StageBucket> &buckets);
   void sumResults(nn::StepOp step);
   void dropPorts(nn::StepOp step, llvm::ArrayRef<unsigned> results);
-  void prune();
+  void dropUnused();
 
   const ModelPlan &plan;
   int64_t rank;
   nn::ModelOp stage;
+  llvm::SmallVector<int64_t> slots;    ///< That each chunk needs.
   llvm::SmallVector<nn::StepOp> steps; ///< As those of the plan.
   llvm::SetVector<mlir::StringAttr> owned;
 };

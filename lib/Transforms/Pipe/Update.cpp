@@ -23,25 +23,22 @@ StringRef heddle::pipe::parameterOf(nn::StateOp state) {
 
 /// Gives a bucket those members, and the size that follows.
 static void setMembers(nn::BucketOp bucket, ArrayRef<Attribute> members,
-                       nn::ModelOp model, int64_t replicas) {
+                       const SymbolTable &symbols, int64_t replicas) {
   int64_t elements = 0;
   for (Attribute member : members)
-    elements +=
-        nn::paddedElements(model
-                               .lookupSymbol<nn::StateOp>(
-                                   cast<FlatSymbolRefAttr>(member).getValue())
-                               .getTensorType()
-                               .getNumElements());
-  if (bucket.getStorage()) {
-    int64_t step = nn::paddedElements(1) * replicas;
-    elements = (elements + step - 1) / step * step;
-  }
+    elements += nn::paddedElements(
+        symbols.lookup<nn::StateOp>(cast<FlatSymbolRefAttr>(member).getValue())
+            .getTensorType()
+            .getNumElements());
+  if (bucket.getStorage())
+    elements = nn::paddedElements(elements, replicas);
   auto type = cast<RankedTensorType>(bucket.getType());
   bucket.setType(RankedTensorType::get({elements}, type.getElementType()));
   bucket.setMembersAttr(ArrayAttr::get(bucket.getContext(), members));
 }
 
 StageBuckets heddle::pipe::cutBuckets(nn::ModelOp model,
+                                      const SymbolTable &symbols,
                                       function_ref<bool(StringRef)> has,
                                       function_ref<bool(StringRef)> isCopy,
                                       int64_t replicas) {
@@ -49,7 +46,7 @@ StageBuckets heddle::pipe::cutBuckets(nn::ModelOp model,
   for (auto bucket : llvm::make_early_inc_range(model.getOps<nn::BucketOp>())) {
     SmallVector<Attribute> own, copies;
     for (auto member : bucket.getMembers().getAsRange<FlatSymbolRefAttr>()) {
-      auto state = model.lookupSymbol<nn::StateOp>(member.getValue());
+      auto state = symbols.lookup<nn::StateOp>(member.getValue());
       StringRef parameter = parameterOf(state);
       if (has(parameter))
         (isCopy(parameter) ? copies : own).push_back(member);
@@ -65,9 +62,9 @@ StageBuckets heddle::pipe::cutBuckets(nn::ModelOp model,
           bucket->getIterator(), mine.copies.getOperation());
     }
     if (mine.own)
-      setMembers(mine.own, own, model, replicas);
+      setMembers(mine.own, own, symbols, replicas);
     if (mine.copies)
-      setMembers(mine.copies, copies, model, replicas);
+      setMembers(mine.copies, copies, symbols, replicas);
     if (!mine.own && !mine.copies)
       bucket.erase();
   }

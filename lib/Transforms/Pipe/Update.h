@@ -11,6 +11,7 @@
 
 #include "Fragments.h"
 #include "mlir/IR/IRMapping.h"
+#include "mlir/IR/SymbolTable.h"
 #include <array>
 
 namespace heddle::pipe {
@@ -28,8 +29,9 @@ using StageBuckets = llvm::StringMap<StageBucket>;
 llvm::StringRef parameterOf(nn::StateOp state);
 
 /// Cuts a model's buckets down to the parameters for which `has` is true. What
-/// is split over `replicas` ranks is padded to equal parts for them.
-StageBuckets cutBuckets(nn::ModelOp model,
+/// is split over `replicas` ranks is padded to equal parts for them. `symbols`
+/// has the members of the buckets as they were.
+StageBuckets cutBuckets(nn::ModelOp model, const mlir::SymbolTable &symbols,
                         llvm::function_ref<bool(llvm::StringRef)> has,
                         llvm::function_ref<bool(llvm::StringRef)> isCopy,
                         int64_t replicas);

@@ -69,14 +69,21 @@ private:
     if (!schedule || schedule.getStages().size() != models.size())
       return model.emitError("H0905: there is no schedule for ")
              << models.size() << " stages";
-    line = readLines(schedule)[*model.getStage()];
+    nn::ModelOp head = models.front();
+    auto first = head.lookupSymbol<pipe::ScheduleOp>("schedule");
+    if (schedule->getAttrDictionary() != first->getAttrDictionary())
+      return schedule.emitError("H0905: is not that of the first stage");
+    line = *pipe::parseStage(
+        cast<StringAttr>(schedule.getStages()[*model.getStage()]));
+    SymbolTable symbols(model);
     for (auto step : model.getOps<nn::StepOp>()) {
       for (auto fragments : step.getBody().getOps<pipe::FragmentsOp>())
         if (step.getKind() == "train" && failed(verifyLine(fragments)))
           return failure();
       WalkResult walk = step.walk([&](Operation *op) {
-        return failed(verify(model, step, op)) ? WalkResult::interrupt()
-                                               : WalkResult::advance();
+        return failed(verify(model, symbols, step, op))
+                   ? WalkResult::interrupt()
+                   : WalkResult::advance();
       });
       if (walk.wasInterrupted())
         return failure();
@@ -112,13 +119,14 @@ private:
                                      : std::nullopt;
   }
 
-  LogicalResult verify(nn::ModelOp model, nn::StepOp step, Operation *op) {
+  LogicalResult verify(nn::ModelOp model, const SymbolTable &symbols,
+                       nn::StepOp step, Operation *op) {
     if (auto call = dyn_cast<nn::CallOp>(op))
       return verifyCall(model, call);
     if (auto get = dyn_cast<nn::GetOp>(op); get && get.getSlot())
-      return verifySlot(model, op, get.getStateAttr());
+      return verifySlot(symbols, op, get.getState());
     if (auto set = dyn_cast<nn::SetOp>(op); set && set.getSlot())
-      return verifySlot(model, op, set.getStateAttr());
+      return verifySlot(symbols, op, set.getState());
     int64_t here = *model.getStage(), count = models.size();
     if (auto send = dyn_cast<dist::SendOp>(op)) {
       int64_t to = here + static_cast<int64_t>(send.getDelta());
@@ -148,17 +156,16 @@ private:
   }
 
   /// No two micro-batches under way share a slot.
-  LogicalResult verifySlot(nn::ModelOp model, Operation *op,
-                           FlatSymbolRefAttr name) {
+  LogicalResult verifySlot(const SymbolTable &symbols, Operation *op,
+                           StringRef name) {
     auto fragments = dyn_cast<pipe::FragmentsOp>(op->getParentOp());
     auto fragment = fragmentOf(op);
     if (!fragments || !fragment)
       return op->emitError("H0905: uses a slot outside of fragments");
     int64_t slots =
         fragments.getSlots()[op->getParentRegion()->getRegionNumber()];
-    int64_t held = model.lookupSymbol<nn::StateOp>(name.getValue())
-                       .getTensorType()
-                       .getDimSize(0);
+    int64_t held =
+        symbols.lookup<nn::StateOp>(name).getTensorType().getDimSize(0);
     int64_t needed = pipe::slotsNeeded(line, fragment->chunk);
     if (held == slots && slots >= needed)
       return success();

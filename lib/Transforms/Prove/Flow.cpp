@@ -22,6 +22,13 @@ public:
   void write(Range range, int64_t owner) {
     if (range.begin >= range.end)
       return;
+    // The usual case: the same bytes once more.
+    if (auto piece = owners.find(range.begin); piece != owners.end())
+      if (auto next = std::next(piece);
+          next != owners.end() && next->first == range.end) {
+        piece->second = owner;
+        return;
+      }
     auto [first, last] = cut(range);
     owners.erase(first, last);
     owners[range.begin] = owner;

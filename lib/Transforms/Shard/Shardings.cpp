@@ -33,27 +33,26 @@ static TensorShardingAttr shardingOfArgument(BlockArgument argument) {
   return {};
 }
 
-TensorShardingAttr heddle::shard::shardingOf(Value value) {
+TensorShardingAttr heddle::shard::shardingOf(Value value,
+                                             const SymbolTable &symbols) {
   if (auto argument = dyn_cast<BlockArgument>(value))
     return shardingOfArgument(argument);
   Operation *op = value.getDefiningOp();
   unsigned number = cast<OpResult>(value).getResultNumber();
-  auto model = op->getParentOfType<nn::ModelOp>();
   if (auto reshard = dyn_cast<dist::ReshardOp>(op))
     return reshard.getTo();
   if (auto unpack = dyn_cast<nn::UnpackOp>(op))
     return at(unpack.getShardings(), number);
   if (auto call = dyn_cast<nn::CallOp>(op))
-    return at(model.lookupSymbol<nn::FuncOp>(call.getCalleeAttr())
-                  .getResultShardings(),
+    return at(symbols.lookup<nn::FuncOp>(call.getCallee()).getResultShardings(),
               number);
   if (auto get = dyn_cast<nn::GetOp>(op)) {
-    auto storage = SymbolTable::lookupSymbolIn(model, get.getStateAttr())
+    auto storage = symbols.lookup(get.getState())
                        ->getAttrOfType<TensorShardingAttr>("storage");
     return storage && get.getSlot() ? dropFirst(storage) : storage;
   }
   if (auto slice = dyn_cast<nn::MicroBatchOp>(op)) {
-    TensorShardingAttr whole = shardingOf(slice.getInput());
+    TensorShardingAttr whole = shardingOf(slice.getInput(), symbols);
     return whole ? dropFirst(whole) : whole;
   }
   if (auto shardings = op->getAttrOfType<ArrayAttr>("shardings"))

@@ -31,12 +31,10 @@ public:
   LogicalResult run() {
     noteRules();
     for (auto function : model.getOps<nn::FuncOp>())
-      if (failed(localizeBoundary(function)))
-        return failure();
+      localizeBoundary(function);
     for (auto step : model.getOps<nn::StepOp>()) {
       notePorts(step);
-      if (failed(localizeBoundary(step)))
-        return failure();
+      localizeBoundary(step);
     }
     for (auto state : model.getOps<nn::StateOp>())
       localizeState(state);
@@ -64,8 +62,12 @@ private:
     return given && tensor ? localType(tensor, given, mesh) : type;
   }
 
+  int64_t replicas() {
+    return mesh.getAxisSize("data") * mesh.getAxisSize("seq");
+  }
+
   /// Arguments and results of a function or step.
-  template <typename OpT> LogicalResult localizeBoundary(OpT function) {
+  template <typename OpT> void localizeBoundary(OpT function) {
     SmallVector<Type> inputs(function.getArgumentTypes());
     SmallVector<Type> results(function.getResultTypes());
     if (auto shardings = function.getArgShardings())
@@ -79,7 +81,6 @@ private:
     function.setFunctionType(builder.getFunctionType(inputs, results));
     function.removeArgShardingsAttr();
     function.removeResultShardingsAttr();
-    return success();
   }
 
   /// What the runtime must know of the inputs that are split over ranks.
@@ -116,21 +117,18 @@ private:
     TensorShardingAttr storage = bucket.getStorageAttr();
     if (!storage)
       return;
-    int64_t elements = 0, ranks = 1;
+    int64_t elements = 0;
     for (auto member : bucket.getMembers().getAsRange<FlatSymbolRefAttr>())
       elements +=
           nn::paddedElements(symbols.lookup<nn::StateOp>(member.getValue())
                                  .getTensorType()
                                  .getNumElements());
     int64_t parts = 1;
-    for (StringRef axis : {"data", "seq"})
-      ranks *= mesh.getAxisSize(axis);
     for (auto axis :
          cast<ArrayAttr>(storage.getDims()[0]).getAsRange<StringAttr>())
       if (axis.getValue() != "tensor")
         parts *= mesh.getAxisSize(axis);
-    int64_t step = nn::paddedElements(1) * ranks;
-    elements = (elements + step - 1) / step * step;
+    elements = nn::paddedElements(elements, replicas());
     if (parts > 1)
       bucket.setElements(elements);
     Type element = cast<RankedTensorType>(bucket.getType()).getElementType();
@@ -200,25 +198,20 @@ private:
   }
 
   void localizePack(nn::PackOp pack) {
-    int64_t before = 0, now = 0;
+    int64_t now = 0;
     auto type = cast<RankedTensorType>(pack.getFlat().getType());
     for (Type member : pack.getMembers().getTypes())
       now +=
           nn::paddedElements(cast<RankedTensorType>(member).getNumElements());
-    before = type.getNumElements();
     // Gradients are padded to equal parts for all replicas, sums are not.
-    int64_t ranks = 1;
-    for (StringRef axis : {"data", "seq"})
-      ranks *= mesh.getAxisSize(axis);
-    int64_t step = nn::paddedElements(1) * ranks;
     bool equalParts = llvm::any_of(pack->getUsers(), [](Operation *user) {
       auto reshard = dyn_cast<dist::ReshardOp>(user);
       return reshard &&
              reshard.getFrom().getDims() != reshard.getTo().getDims();
     });
     if (equalParts)
-      now = (now + step - 1) / step * step;
-    if (now != before)
+      now = nn::paddedElements(now, replicas());
+    if (now != type.getNumElements())
       pack.getFlat().setType(type.clone({now}));
   }
 
@@ -238,10 +231,10 @@ private:
       };
       for (auto [operand, dims] :
            llvm::zip(op->getOperands(), split.rule.operands))
-        note(dims, shard::shardingOf(operand));
+        note(dims, shard::shardingOf(operand, symbols));
       for (auto [result, dims] :
            llvm::zip(op->getResults(), split.rule.results))
-        note(dims, shard::shardingOf(result));
+        note(dims, shard::shardingOf(result, symbols));
       for (ArrayAttr axes : split.axes)
         split.parts.push_back(sizeOf(axes, mesh));
     });

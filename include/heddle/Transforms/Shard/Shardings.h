@@ -10,12 +10,14 @@
 #define HEDDLE_TRANSFORMS_SHARD_SHARDINGS_H
 
 #include "dialects/NN/NNDialect.h"
+#include "mlir/IR/SymbolTable.h"
 
 namespace heddle::shard {
 
-/// The sharding of a value in a function or step, as it stands in the module;
-/// null where nothing splits it.
-dist::TensorShardingAttr shardingOf(mlir::Value value);
+/// The sharding of a value in a function or step, as it stands in the model
+/// with those symbols; null where nothing splits it.
+dist::TensorShardingAttr shardingOf(mlir::Value value,
+                                    const mlir::SymbolTable &symbols);
 
 /// The sharding without its first dimension: that of a slice along it.
 dist::TensorShardingAttr dropFirst(dist::TensorShardingAttr sharding);
