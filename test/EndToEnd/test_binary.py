@@ -95,7 +95,7 @@ class CompileTime(h.HeddleTest):
     def test_depth_costs_little(self):
         few, many = (self.seconds(h.gpt2_config(layers=layers, embed=32, heads=2),
                                   "--batch", 2, "--seq", 8) for layers in (4, 64))
-        self.assertLessEqual(many, 1.6 * few, f"4 layers {few:.2f} s, 64 {many:.2f} s")
+        self.assertLessEqual(many, 1.5 * few, f"4 layers {few:.2f} s, 64 {many:.2f} s")
 
     @unittest.skipUnless(os.environ.get("HEDDLE_TEST_LONG") == "1",
                          "measures the machine: --long")
