@@ -69,12 +69,12 @@ static void buildFuse(OpPassManager &pm, const CompileOptions &options) {
   pm.addPass(createFuseVerify());
 }
 
-static void buildShard(OpPassManager &pm) {
+static void buildShard(OpPassManager &pm, const CompileOptions &options) {
   // Storage first, values follow from it: what an operation needs split, then
   // what ranks need not hold twice.
-  pm.addPass(createShardSplitParameters());
-  pm.addPass(createShardPartitionStates());
-  pm.addPass(createShardPropagate());
+  pm.addPass(createShardSplitParameters({options.shardingReasons}));
+  pm.addPass(createShardPartitionStates({options.shardingReasons}));
+  pm.addPass(createShardPropagate({options.shardingReasons}));
   pm.addPass(createShardVerify());
 }
 
@@ -133,7 +133,7 @@ void heddle::buildPhase(Phase phase, OpPassManager &pm,
   case Phase::Prove:
     return buildProve(pm);
   case Phase::Shard:
-    return buildShard(pm);
+    return buildShard(pm, options);
   case Phase::Pipe:
     return buildPipe(pm);
   case Phase::Spmd:

@@ -22,7 +22,7 @@ struct CompileJob {
   std::string module;
   std::string output, dumpPhases, stopAfter, startFrom;
   std::string cache; ///< A directory, or "" for none.
-  bool timing = false, verbose = false;
+  bool timing = false, verbose = false, shardingReasons = false;
 };
 
 /// Runs it; prints diagnostics and returns the exit status. Throws nothing.

@@ -29,6 +29,7 @@ struct CompileFlags {
   std::string cache, dumpPhases, stopAfter, startFrom;
   std::vector<std::string> keep;
   bool explain = false, timing = false, verbose = false;
+  bool shardingReasons = false;
   config::Flags flags;
 };
 
@@ -93,6 +94,14 @@ static void checkUse(const CompileFlags &flags, bool isModule) {
     fail("H0113", "--start-from needs a dump (.mlir) as MODEL",
          "as in: heddle compile DIR/" + flags.startFrom +
              ".mlir --start-from " + flags.startFrom);
+  std::vector<std::string> names = phaseNames();
+  if (flags.shardingReasons && !flags.startFrom.empty() &&
+      std::find(names.begin(), names.end(), flags.startFrom) >=
+          std::find(names.begin(), names.end(), "shard"))
+    fail("H0113",
+         "--print-sharding-reasons: a dump made after " + flags.startFrom +
+             " is sharded already",
+         "start from train or before");
   if (flags.output.empty() && flags.stopAfter.empty() && !flags.explain)
     fail("H0113", "there is no output", "add -o BINARY, or --stop-after PHASE");
 }
@@ -165,6 +174,7 @@ static int compileModel(const CompileFlags &flags) {
   job.cache = flags.cache == "off" ? "" : flags.cache;
   job.timing = flags.timing;
   job.verbose = flags.verbose;
+  job.shardingReasons = flags.shardingReasons;
   return runCompileJob(job);
 }
 
@@ -285,6 +295,8 @@ void driver::addCompileVerb(CLI::App &app, Action &action) {
                    "Directory of compiled kernels, or off");
   verb->add_flag("--explain-config", flags->explain,
                  "Print every setting and key, its value, origin and verdict");
+  verb->add_flag("--print-sharding-reasons", flags->shardingReasons,
+                 "Print how each value is sharded, and what decided it");
   verb->add_flag("--timing", flags->timing, "Print the seconds of each phase");
   verb->add_flag("--verbose", flags->verbose,
                  "Print remarks: ignored tensors, rejected fusions");

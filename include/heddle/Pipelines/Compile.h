@@ -49,6 +49,7 @@ struct CompileOptions {
   std::string runtimePath; ///< The prebuilt runtime, `heddle-rt`.
   bool timing = false;     ///< Print the seconds of each phase.
   bool verbose = false;
+  bool shardingReasons = false; ///< Print why values are sharded as they are.
 };
 
 /// Registers the dialects, interfaces and translations that the phases use.

@@ -11,12 +11,14 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Reasons.h"
 #include "Units.h"
 #include "heddle/Transforms/Shard/Passes.h"
 
 using namespace mlir;
 using namespace heddle;
 using namespace heddle::shard;
+using dist::TensorShardingAttr;
 
 namespace heddle {
 #define GEN_PASS_DEF_SHARDPARTITIONSTATES
@@ -27,26 +29,36 @@ namespace {
 
 struct PartitionStates
     : heddle::impl::ShardPartitionStatesBase<PartitionStates> {
+  using Base::Base;
+
   void runOnOperation() override {
     for (auto model : getOperation().getOps<nn::ModelOp>()) {
       auto strategy =
           dist::Strategy::fromDictionary(model.getStrategy().getValues());
       ReplicaAxes replicas(&getContext(), strategy);
-      if (replicas.ranks == 1 && strategy.tensor == 1)
-        continue;
-      // Without replicas there is nothing that several ranks hold.
-      if (replicas.ranks == 1)
-        strategy.zero = 0;
-      for (auto state : model.getOps<nn::StateOp>())
-        if (state.getRole() == "accumulator")
-          state.setStorageAttr(replicas.partialSum(state.getTensorType()));
-      for (auto step : llvm::make_early_inc_range(model.getOps<nn::StepOp>()))
-        if (step.getKind() == "train")
-          partition(model, step, strategy, replicas);
+      if (replicas.ranks > 1 || strategy.tensor > 1)
+        partition(model, strategy, replicas);
+      if (printReasons)
+        noteStates(model, strategy.zero);
     }
+    if (printReasons)
+      reasons.print(llvm::errs());
   }
 
 private:
+  void partition(nn::ModelOp model, dist::Strategy strategy,
+                 const ReplicaAxes &replicas) {
+    // Without replicas there is nothing that several ranks hold.
+    if (replicas.ranks == 1)
+      strategy.zero = 0;
+    for (auto state : model.getOps<nn::StateOp>())
+      if (state.getRole() == "accumulator")
+        state.setStorageAttr(replicas.partialSum(state.getTensorType()));
+    for (auto step : llvm::make_early_inc_range(model.getOps<nn::StepOp>()))
+      if (step.getKind() == "train")
+        partition(model, step, strategy, replicas);
+  }
+
   void partition(nn::ModelOp model, nn::StepOp step,
                  const dist::Strategy &strategy, const ReplicaAxes &replicas) {
     Units units(model, step, strategy, replicas);
@@ -60,6 +72,44 @@ private:
         units.gatherParameters(reader);
     numUnits += units.all().size();
   }
+
+  /// Says of every bucket, and of every state that is in none and no
+  /// parameter, how it is split, and why.
+  void noteStates(nn::ModelOp model, int64_t zero) {
+    auto note = [&](Operation *op, RankedTensorType type, StringRef whole) {
+      auto storage = op->getAttrOfType<TensorShardingAttr>("storage");
+      if (!storage)
+        storage = wholeSharding(&getContext(), type.getRank());
+      bool isSplit = llvm::any_of(
+          storage.getDims().getAsRange<ArrayAttr>(), [](ArrayAttr axes) {
+            return llvm::any_of(axes, [](Attribute axis) {
+              return cast<StringAttr>(axis).getValue() != "tensor";
+            });
+          });
+      StringRef why = !storage.getUnreduced().empty()
+                          ? "each replica has a part of the sum"
+                      : isSplit ? "each replica keeps a part"
+                                : whole;
+      reasons.add(SymbolTable::getSymbolName(op).getValue(), storage,
+                  why + ", zero " + Twine(zero) + " (shard-partition-states)");
+    };
+    llvm::DenseSet<Attribute> members;
+    for (auto bucket : model.getOps<nn::BucketOp>())
+      for (auto member : bucket.getMembers().getAsRange<FlatSymbolRefAttr>())
+        members.insert(member.getAttr());
+    for (Operation &op : *model.getBodyBlock()) {
+      auto state = dyn_cast<nn::StateOp>(op);
+      if (state && state.getRole() != "parameter" &&
+          !members.contains(state.getSymNameAttr()))
+        note(state, state.getTensorType(),
+             state.getParameter() ? "as its parameter" : "every rank has it");
+      if (auto bucket = dyn_cast<nn::BucketOp>(op))
+        note(bucket, cast<RankedTensorType>(bucket.getType()),
+             "as its members");
+    }
+  }
+
+  shard::Reasons reasons;
 };
 
 } // namespace

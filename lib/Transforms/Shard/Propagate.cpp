@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Reasons.h"
 #include "dialects/NN/Sums.h"
 #include "heddle/Transforms/Shard/Passes.h"
 
@@ -26,7 +27,9 @@ using Axes = SmallVector<Attribute>;
 /// The shardings of one function or step.
 class Propagation {
 public:
-  explicit Propagation(MLIRContext *context) : builder(context) {}
+  /// `reasons` are noted when there are any.
+  Propagation(MLIRContext *context, shard::Reasons *reasons)
+      : builder(context), reasons(reasons) {}
 
   TensorShardingAttr of(Value value) {
     if (TensorShardingAttr sharding = shardings.lookup(value))
@@ -67,6 +70,9 @@ public:
                            : builder.getDenseI64ArrayAttr(segments));
       set(known, to);
       ++numReshards;
+      if (reasons)
+        reasons->addReshard(known.getDefiningOp<dist::ReshardOp>(),
+                            shard::nameOf(op));
     }
     operand.set(known);
   }
@@ -100,6 +106,8 @@ private:
   void addBehind(Value sum, Value init);
 
   OpBuilder builder;
+  shard::Reasons *reasons;
+  shard::Origins origins; ///< Of the axes of the last operation's factors.
   DenseMap<Value, TensorShardingAttr> shardings;
   DenseMap<std::pair<Value, Attribute>, Value> resharded;
   ArrayAttr tokensBefore; ///< What split the tokens of an attention's operand.
@@ -111,15 +119,20 @@ SmallVector<Axes> Propagation::axesOfFactors(Operation *op,
   // serves one factor. Features come before rows: parameters are not gathered
   // where their activations can be.
   SmallVector<Axes> factors(rule.factors.size());
-  llvm::DenseSet<Attribute> used;
+  origins.clear();
+  auto give = [&](int64_t factor, Attribute axis, Value operand,
+                  StringRef why = "") {
+    shard::Origin origin{operand, why, rule.factors[factor].name,
+                         rule.factors[factor].kind == FactorKind::Reduction};
+    if (origins.insert({axis, std::move(origin)}).second)
+      factors[factor].push_back(axis);
+  };
   // A rank makes the gradient of its own rows of the vocabulary.
   if (auto grad = dyn_cast<nn::EmbeddingGradOp>(op);
       grad && splitsVocabulary &&
-      !grad.getIds().getDefiningOp<nn::PositionsOp>()) {
-    Attribute tensor = builder.getStringAttr("tensor");
-    used.insert(tensor);
-    factors[rule.indexOf("v")].push_back(tensor);
-  }
+      !grad.getIds().getDefiningOp<nn::PositionsOp>())
+    give(rule.indexOf("v"), builder.getStringAttr("tensor"), Value(),
+         "a rank makes the gradient of its rows");
   for (bool rows : {false, true})
     for (auto [operand, dims] : llvm::zip(op->getOperands(), rule.operands)) {
       if (dims.empty())
@@ -131,26 +144,24 @@ SmallVector<Axes> Propagation::axesOfFactors(Operation *op,
             which.kind == FactorKind::Whole)
           continue;
         for (Attribute axis : cast<ArrayAttr>(list))
-          if (used.insert(axis).second)
-            factors[factor].push_back(axis);
+          give(factor, axis, operand);
       }
     }
   // Attention sees whole sequences: the axes that split its tokens split its
   // heads in their place (Jacobs et al., arXiv 2309.14509).
   if (isa<nn::AttentionOp, nn::AttentionGradOp>(op))
     for (Attribute axis : cast<ArrayAttr>(of(op->getOperand(0)).getDims()[1]))
-      if (used.insert(axis).second)
-        factors[rule.indexOf("h")].push_back(axis);
+      give(rule.indexOf("h"), axis, Value(), "attention sees whole sequences");
   // Ranks that share the tokens out scatter a product's sum over them.
   if (auto add = dyn_cast<nn::AddBiasOp>(op); add && sharesTokens)
     for (Attribute axis : of(add.getInput()).getUnreduced())
-      if (cast<StringAttr>(axis).getValue() == "tensor" &&
-          used.insert(axis).second)
-        factors[rule.indexOf("t")].push_back(axis);
+      if (cast<StringAttr>(axis).getValue() == "tensor")
+        give(rule.indexOf("t"), axis, Value(), "ranks share the tokens out");
   // Positions have no operands: they are the tokens' of the step.
-  if (auto positions = dyn_cast<nn::PositionsOp>(op))
+  if (isa<nn::PositionsOp>(op))
     for (auto [dim, factor] : llvm::enumerate(rule.results[0]))
-      factors[factor] = tokenAxes[dim];
+      for (Attribute axis : tokenAxes[dim])
+        give(factor, axis, Value(), "it splits the step's tokens");
   return factors;
 }
 
@@ -181,6 +192,8 @@ void Propagation::addBehind(Value sum, Value init) {
   reshard(add.getRhsMutable(), to);
   set(add.getOutput(), to);
   add.setShardingsAttr(builder.getArrayAttr({to}));
+  if (reasons)
+    reasons->addResult(add, to, "it is added once, to the whole sum");
 }
 
 /// The first factor that cannot be split as its axes ask, or -1.
@@ -258,6 +271,8 @@ LogicalResult Propagation::visitCompute(Operation *op,
     results.push_back(of(result));
   }
   op->setAttr("shardings", builder.getArrayAttr(results));
+  if (reasons)
+    reasons->addResults(op, builder.getArrayAttr(results), origins);
   if (isa<nn::AttentionOp, nn::AttentionGradOp>(op))
     returnTokens(op, rule);
   for (auto [sum, init] : later)
@@ -292,6 +307,8 @@ void Propagation::returnTokens(Operation *op, const dist::ShardingRule &rule) {
         segments.empty() ? DenseI64ArrayAttr()
                          : builder.getDenseI64ArrayAttr(segments));
     ++numReshards;
+    if (reasons)
+      reasons->addReshard(back, "what follows attention");
     set(back.getOutput(), to);
     result.replaceAllUsesExcept(back.getOutput(), back);
   }
@@ -317,9 +334,13 @@ void Propagation::visitPack(nn::PackOp pack) {
           split[0].push_back(axis);
   }
   set(pack.getFlat(), make(split, sums));
+  if (reasons)
+    reasons->addResult(pack, of(pack.getFlat()), "as its members");
 }
 
 struct Propagate : heddle::impl::ShardPropagateBase<Propagate> {
+  using Base::Base;
+
   void runOnOperation() override {
     for (auto model : getOperation().getOps<nn::ModelOp>()) {
       addMesh(model);
@@ -328,9 +349,13 @@ struct Propagate : heddle::impl::ShardPropagateBase<Propagate> {
         if (failed(shardStep(model, step)))
           return signalPassFailure();
     }
+    if (printReasons)
+      reasons.print(llvm::errs());
   }
 
 private:
+  shard::Reasons *noted() { return printReasons ? &reasons : nullptr; }
+
   void addMesh(nn::ModelOp model) {
     auto strategy =
         dist::Strategy::fromDictionary(model.getStrategy().getValues());
@@ -348,7 +373,7 @@ private:
   }
 
   LogicalResult shardStep(nn::ModelOp model, nn::StepOp step) {
-    Propagation propagation(&getContext());
+    Propagation propagation(&getContext(), noted());
     Builder builder(&getContext());
     // Ids and labels: rows, and the tokens of each.
     for (BlockArgument argument : step.getArguments()) {
@@ -370,6 +395,8 @@ private:
           propagation.tokenAxes[1].push_back(builder.getStringAttr("tensor"));
       }
       propagation.set(argument, propagation.make(dims, {}));
+      if (printReasons)
+        reasons.addInput(argument, propagation.of(argument));
     }
     LogicalResult done = visit(model, step.getBody().front(), propagation);
     step.setArgShardingsAttr(list(propagation, step.getArguments()));
@@ -406,6 +433,8 @@ private:
     if (fill && fill.getValue().isZero()) {
       propagation.set(fill.getOutput(), storage);
       fill.setShardingsAttr(ArrayAttr::get(&getContext(), {storage}));
+      if (printReasons)
+        reasons.addResult(fill, storage, "zeros for " + set.getState());
     }
     propagation.reshard(set.getValueMutable(), storage);
   }
@@ -451,6 +480,10 @@ private:
     if (auto reshard = dyn_cast<dist::ReshardOp>(op)) {
       reshard.setFromAttr(propagation.of(reshard.getInput()));
       propagation.set(reshard.getOutput(), reshard.getTo());
+      if (printReasons)
+        reasons.addReshard(reshard, reshard.getReason().starts_with("nn.")
+                                        ? reshard.getReason()
+                                        : "the unit " + reshard.getReason());
     }
     bool leaves = isa<nn::KeepOp>(op) ||
                   (isa<nn::ReturnOp>(op) && isa<nn::StepOp>(op.getParentOp()));
@@ -469,12 +502,15 @@ private:
                           Propagation &propagation) {
     auto callee = symbols->lookup<nn::FuncOp>(call.getCallee());
     if (!callee.getArgShardings()) {
-      Propagation inner(&getContext());
+      Propagation inner(&getContext(), noted());
       inner.sharesTokens = propagation.sharesTokens;
       for (auto [argument, operand] :
            llvm::zip(callee.getArguments(), call.getOperands()))
-        if (isa<RankedTensorType>(operand.getType()))
+        if (isa<RankedTensorType>(operand.getType())) {
           inner.set(argument, propagation.of(operand));
+          if (printReasons)
+            reasons.addArgument(argument, inner.of(argument), operand);
+        }
       if (failed(visit(model, callee.getBody().front(), inner)))
         return failure();
       callee.setArgShardingsAttr(list(inner, callee.getArguments()));
@@ -494,6 +530,7 @@ private:
   }
 
   dist::MeshOp mesh;
+  shard::Reasons reasons;
   std::optional<SymbolTable> symbols; ///< Of the model.
   bool sequenceParallel = false;
 };

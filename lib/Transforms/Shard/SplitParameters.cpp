@@ -12,6 +12,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Reasons.h"
+#include "Units.h"
 #include "heddle/Transforms/Shard/Passes.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -34,27 +36,61 @@ bool keepsFeatures(Operation *op) {
 
 struct SplitParameters
     : heddle::impl::ShardSplitParametersBase<SplitParameters> {
+  using Base::Base;
+
   void runOnOperation() override {
     for (auto model : getOperation().getOps<nn::ModelOp>()) {
       auto strategy =
           dist::Strategy::fromDictionary(model.getStrategy().getValues());
-      if (strategy.tensor == 1)
-        continue;
-      symbols.emplace(model);
-      model.walk([&](nn::LinearOp linear) { choose(linear); });
-      for (auto step : model.getOps<nn::StepOp>())
-        step.walk([&](Operation *op) { splitVocabulary(model, op); });
-      for (auto step : model.getOps<nn::StepOp>())
-        step.walk([&](nn::CallOp call) { splitArguments(model, call); });
-      for (auto step : model.getOps<nn::StepOp>())
-        step.walk([&](nn::CallOp call) { noteArguments(model, call); });
-      splitCompanions(model);
-      model.walk([&](nn::LinearOp linear) { moveBias(linear); });
+      if (strategy.tensor > 1)
+        split(model);
+      if (printReasons)
+        noteParameters(model);
       choices.clear();
+      whys.clear();
+      rules.clear();
     }
+    if (printReasons)
+      reasons.print(llvm::errs());
   }
 
 private:
+  void split(nn::ModelOp model) {
+    symbols.emplace(model);
+    model.walk([&](nn::LinearOp linear) { choose(linear); });
+    for (auto step : model.getOps<nn::StepOp>())
+      step.walk([&](Operation *op) { splitVocabulary(model, op); });
+    for (auto step : model.getOps<nn::StepOp>())
+      step.walk([&](nn::CallOp call) { splitArguments(model, call); });
+    for (auto step : model.getOps<nn::StepOp>())
+      step.walk([&](nn::CallOp call) { noteArguments(model, call); });
+    splitCompanions(model);
+    model.walk([&](nn::LinearOp linear) { moveBias(linear); });
+  }
+
+  /// Says of every parameter how it is split, and why.
+  void noteParameters(nn::ModelOp model) {
+    for (auto state : model.getOps<nn::StateOp>()) {
+      if (state.getRole() != "parameter")
+        continue;
+      std::string reason = rules.lookup(state);
+      if (reason.empty())
+        reason = state.getStorage() ? "as the module says"
+                                    : "in no pair of products";
+      TensorShardingAttr storage = state.getStorage().value_or(
+          shard::wholeSharding(&getContext(), state.getTensorType().getRank()));
+      reasons.add(state.getSymName(), storage,
+                  reason + " (shard-split-parameters)");
+    }
+  }
+
+  /// The last part of the path that a product's location names.
+  static StringRef shortName(nn::LinearOp linear) {
+    auto path = linear->getLoc()->findInstanceOf<NameLoc>();
+    return path ? path.getName().getValue().rsplit('.').second
+                : linear->getName().getStringRef();
+  }
+
   /// The dimension of the weight that its columns, or rows, are.
   static int64_t dimOf(nn::LinearOp linear, bool columns) {
     return columns != linear.getTransposed() ? 1 : 0;
@@ -93,14 +129,26 @@ private:
     for (nn::LinearOp next : products)
       if (!isa<BlockArgument>(next.getWeight()) || next.getTransposed())
         return;
-    choices[weight] = dimOf(linear, /*columns=*/true);
-    if (auto bias = dyn_cast_or_null<BlockArgument>(linear.getBias()))
-      choices[bias] = 0;
+    std::string pair = "the pair " + shortName(linear).str();
     for (nn::LinearOp next : products)
-      choices[next.getWeight()] = dimOf(next, /*columns=*/false);
+      pair += "|" + shortName(next).str();
+    choose(weight, dimOf(linear, /*columns=*/true), "columns of " + pair);
+    if (auto bias = dyn_cast_or_null<BlockArgument>(linear.getBias()))
+      choose(bias, 0, "columns of " + pair);
+    for (nn::LinearOp next : products)
+      choose(next.getWeight(), dimOf(next, /*columns=*/false),
+             "rows of " + pair);
   }
 
-  void setStorage(nn::StateOp state, int64_t dim) {
+  void choose(Value argument, int64_t dim, const std::string &why) {
+    choices[argument] = dim;
+    if (printReasons)
+      whys[argument] = why;
+  }
+
+  void setStorage(nn::StateOp state, int64_t dim, const std::string &why) {
+    if (printReasons)
+      rules[state] = why;
     Builder builder(&getContext());
     SmallVector<Attribute> dims(state.getTensorType().getRank(),
                                 builder.getArrayAttr({}));
@@ -137,7 +185,7 @@ private:
     if (!table)
       return;
     if (nn::StateOp state = parameterOf(model, table))
-      setStorage(state, 0);
+      setStorage(state, 0, "rows of the vocabulary");
   }
 
   void splitArguments(nn::ModelOp model, nn::CallOp call) {
@@ -146,7 +194,7 @@ private:
          llvm::zip(callee.getArguments(), call.getOperands()))
       if (auto choice = choices.find(argument); choice != choices.end())
         if (nn::StateOp state = parameterOf(model, operand))
-          setStorage(state, choice->second);
+          setStorage(state, choice->second, whys.lookup(argument));
   }
 
   /// A parameter is split alike in all functions that take it: also in those
@@ -192,8 +240,11 @@ private:
     linear.getBiasMutable().clear();
   }
 
-  std::optional<SymbolTable> symbols; ///< Of the model.
-  DenseMap<Value, int64_t> choices;   ///< The dimension of each argument.
+  std::optional<SymbolTable> symbols;       ///< Of the model.
+  DenseMap<Value, int64_t> choices;         ///< The dimension of each argument.
+  DenseMap<Value, std::string> whys;        ///< The reasons for `choices`.
+  DenseMap<Operation *, std::string> rules; ///< Why a state is split.
+  shard::Reasons reasons;
 };
 
 } // namespace

@@ -26,6 +26,10 @@ def ShardSplitParameters : Pass<"shard-split-parameters", "::mlir::ModuleOp"> {
       {storage = #dist.sharding<[[], ["tensor"]], unreduced []>, trainable}
     ```
   }];
+  let options = [
+    Option<"printReasons", "print-reasons", "bool", "false",
+           "Print how each parameter is split, and why">
+  ];
   let dependentDialects = ["::heddle::dist::DistDialect"];
   let statistics = [
     Statistic<"numSplit", "split", "States that were split">
@@ -48,6 +52,10 @@ def ShardPartitionStates : Pass<"shard-partition-states", "::mlir::ModuleOp"> {
            to #dist.sharding<[["data"]], unreduced []> for "nn.adamw" : tensor<512xf32>
     ```
   }];
+  let options = [
+    Option<"printReasons", "print-reasons", "bool", "false",
+           "Print how each other state and each bucket is split, and why">
+  ];
   let dependentDialects = ["::heddle::dist::DistDialect"];
   let statistics = [
     Statistic<"numUnits", "units", "Units that parameters were laid out in">
@@ -68,6 +76,10 @@ def ShardPropagate : Pass<"shard-propagate", "::mlir::ModuleOp"> {
     %y = nn.linear %x, %w {shardings = [#dist.sharding<[["data"], [], []], unreduced []>]}
     ```
   }];
+  let options = [
+    Option<"printReasons", "print-reasons", "bool", "false",
+           "Print the sharding of each value, and what decided it">
+  ];
   let dependentDialects = ["::heddle::dist::DistDialect"];
   let statistics = [
     Statistic<"numReshards", "reshards", "Reshards that were put in">
