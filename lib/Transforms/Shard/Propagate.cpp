@@ -115,9 +115,10 @@ private:
 
 SmallVector<Axes> Propagation::axesOfFactors(Operation *op,
                                              const dist::ShardingRule &rule) {
-  // Each factor takes the axes of the first operand that splits it; an axis
-  // serves one factor. Features come before rows: parameters are not gathered
-  // where their activations can be.
+  // Each factor takes the axes of the first operand that splits it, and those
+  // by which a later one splits it further; an axis serves one factor. Features
+  // come before rows: parameters are not gathered where their activations can
+  // be.
   SmallVector<Axes> factors(rule.factors.size());
   origins.clear();
   auto give = [&](int64_t factor, Attribute axis, Value operand,
@@ -140,10 +141,12 @@ SmallVector<Axes> Propagation::axesOfFactors(Operation *op,
       for (auto [list, factor] : llvm::zip(of(operand).getDims(), dims)) {
         const dist::Factor &which = rule.factors[factor];
         bool isRow = which.name == "b" || which.name == "t";
-        if (isRow != rows || !factors[factor].empty() ||
-            which.kind == FactorKind::Whole)
+        auto axes = cast<ArrayAttr>(list).getValue();
+        const Axes &taken = factors[factor];
+        if (isRow != rows || which.kind == FactorKind::Whole ||
+            axes.take_front(taken.size()) != ArrayRef<Attribute>(taken))
           continue;
-        for (Attribute axis : cast<ArrayAttr>(list))
+        for (Attribute axis : axes.drop_front(taken.size()))
           give(factor, axis, operand);
       }
     }
