@@ -45,6 +45,7 @@ private:
   void afterStep(int64_t done);
   void validate(int64_t done);
   void save(int64_t done);
+  std::string peakBytes();
   int finish(int64_t done);
 
   const TrainOptions &options;
@@ -256,18 +257,24 @@ int Training::run() {
   return finish(done);
 }
 
+/// What the plan says and what is mapped, of this rank; what is mapped, of all.
+std::string Training::peakBytes() {
+  int64_t mapped = job.session().mappedBytes();
+  std::string all;
+  for (const std::string &text : ranks.exchange(std::to_string(mapped)))
+    all += (all.empty() ? "" : ",") + text;
+  return "{\"planned\":" + std::to_string(job.plan().memory.peakBytes()) +
+         ",\"mapped\":" + std::to_string(mapped) + ",\"ranks\":[" + all + "]}";
+}
+
 int Training::finish(int64_t done) {
   if (signal != 0 && !options.save.empty() && savedStep != done &&
       done > state.step)
     save(done);
-  const plan::Memory &memory = job.plan().memory;
-  std::string bytes =
-      "{\"planned\":" + std::to_string(memory.peakBytes()) +
-      ",\"mapped\":" + std::to_string(job.session().mappedBytes()) + "}";
   JsonLine line("end");
   line.add("steps", done)
       .add("time_s", secondsSince(begin))
-      .addRaw("peak_bytes", bytes);
+      .addRaw("peak_bytes", peakBytes());
   if (signal != 0)
     line.add("signal", signal);
   log.write(line);

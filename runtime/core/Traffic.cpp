@@ -11,6 +11,7 @@
 #include <charconv>
 #include <map>
 #include <sstream>
+#include <tuple>
 
 using namespace heddle;
 using namespace heddle::rt;
@@ -60,12 +61,15 @@ public:
       : plan(plan), rank(rank) {}
 
   void count(int64_t number, int64_t times, int depth = 0);
-  std::map<std::pair<std::string, std::string>, TrafficLine> lines;
+  std::map<std::tuple<std::string, std::string, std::string, plan::DType>,
+           TrafficLine>
+      lines;
 
 private:
   void countCommand(const Command &command, int64_t times, int depth);
   void addCollective(const Command &command, int64_t times);
-  void add(const std::string &axes, const std::string &kind, int64_t times,
+  void add(const Command &command, const std::string &axes,
+           const std::string &kind, plan::DType wire, int64_t times,
            int64_t bytes);
 
   const plan::Plan &plan;
@@ -74,11 +78,14 @@ private:
 
 } // namespace
 
-void TrafficCounter::add(const std::string &axes, const std::string &kind,
+void TrafficCounter::add(const Command &command, const std::string &axes,
+                         const std::string &kind, plan::DType wire,
                          int64_t times, int64_t bytes) {
-  TrafficLine &line = lines[{axes, kind}];
+  TrafficLine &line = lines[{axes, kind, command.path, wire}];
   line.axes = axes;
   line.kind = kind;
+  line.reason = command.path;
+  line.wire = wire;
   line.calls += times;
   line.bytesSent += times * bytes;
 }
@@ -93,7 +100,8 @@ void TrafficCounter::addCollective(const Command &command, int64_t times) {
     axes += (axes.empty() ? "" : ",") + axis;
   plan::CollectiveShape shape = shapeOf(
       collective, ranks, command.refs.at(0).bytes, command.refs.at(1).bytes);
-  add(axes, plan::collectiveName(collective.kind), times,
+  add(command, axes, plan::collectiveName(collective.kind), collective.wire,
+      times,
       plan::bytesSent(shape, plan.mesh.coordinate(rank, collective.axes)));
 }
 
@@ -117,9 +125,11 @@ void TrafficCounter::countCommand(const Command &command, int64_t times,
   case Command::Kind::Collective:
     return addCollective(command, times);
   case Command::Kind::Send:
-    return add(command.channel->axis, "send", times, command.refs.at(0).bytes);
+    return add(command, command.channel->axis, "send", plan::DType::U8, times,
+               command.refs.at(0).bytes);
   case Command::Kind::Receive:
-    return add(command.channel->axis, "receive", times, 0);
+    return add(command, command.channel->axis, "receive", plan::DType::U8,
+               times, 0);
   default:
     return;
   }
@@ -141,4 +151,20 @@ std::vector<TrafficLine> heddle::rt::countTraffic(const plan::Plan &plan,
   for (const auto &[key, line] : counter.lines)
     lines.push_back(line);
   return lines;
+}
+
+std::vector<TrafficLine>
+heddle::rt::sumByKind(const std::vector<TrafficLine> &lines) {
+  std::vector<TrafficLine> sums;
+  for (const TrafficLine &line : lines) {
+    if (sums.empty() || sums.back().axes != line.axes ||
+        sums.back().kind != line.kind) {
+      sums.emplace_back();
+      sums.back().axes = line.axes;
+      sums.back().kind = line.kind;
+    }
+    sums.back().calls += line.calls;
+    sums.back().bytesSent += line.bytesSent;
+  }
+  return sums;
 }

@@ -75,6 +75,30 @@ TEST(Traffic, CountsLoopsAndFragments) {
   expect(3, "pipe", "send", 3, 300);
 }
 
+TEST(Traffic, TellsReasonsApart) {
+  using Kind = Collective::Kind;
+  Plan plan;
+  plan.mesh.data = 2;
+  std::vector<Command> commands = {
+      collective(Kind::AllGather, {"data"}, 64, 32),
+      collective(Kind::AllGather, {"data"}, 64, 32),
+      collective(Kind::AllReduce, {"data"}, 64, 64)};
+  commands[0].path = "h.0";
+  commands[1].path = "h.1";
+  plan.sequences = {{"main", 0, 0, 0, commands}};
+  std::vector<TrafficLine> lines = countTraffic(plan, Program(), 0);
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[0].reason, "h.0");
+  EXPECT_EQ(lines[1].reason, "h.1");
+  EXPECT_EQ(lines[1].wire, DType::F32);
+  std::vector<TrafficLine> sums = sumByKind(lines);
+  ASSERT_EQ(sums.size(), 2u);
+  EXPECT_EQ(sums[0].kind, "all_gather");
+  EXPECT_EQ(sums[0].calls, 2);
+  EXPECT_EQ(sums[0].bytesSent, 64);
+  EXPECT_EQ(sums[1].bytesSent, 64);
+}
+
 TEST(Traffic, ReadsTheWordsOfSchedules) {
   EXPECT_EQ(parseFragment("F12"),
             std::make_pair(std::string("F"), int64_t(12)));

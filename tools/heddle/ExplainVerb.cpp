@@ -102,6 +102,30 @@ static double mean(const std::vector<double> &values) {
   return values.empty() ? 0 : sum / double(values.size());
 }
 
+/// A line for each kind and axes, and in it one for each reason.
+static json communicationJson(const plan::Plan &plan, int64_t rank) {
+  std::vector<rt::TrafficLine> lines = trafficOf(plan, rank);
+  json communication = json::array();
+  for (const rt::TrafficLine &sum : rt::sumByKind(lines)) {
+    json reasons = json::array();
+    for (const rt::TrafficLine &line : lines) {
+      if (line.axes != sum.axes || line.kind != sum.kind)
+        continue;
+      json &reason = reasons.emplace_back(json{{"reason", line.reason},
+                                               {"calls", line.calls},
+                                               {"bytes_sent", line.bytesSent}});
+      if (line.kind != "send" && line.kind != "receive")
+        reason["type"] = plan::dtypeName(line.wire);
+    }
+    communication.push_back({{"axis", sum.axes},
+                             {"kind", sum.kind},
+                             {"calls", sum.calls},
+                             {"bytes_sent", sum.bytesSent},
+                             {"reasons", reasons}});
+  }
+  return communication;
+}
+
 static json explainJson(const plan::Plan &plan, int64_t rank) {
   json phases = json::array(), kernels = json::array();
   for (const plan::PhaseTime &phase : plan.phases)
@@ -115,12 +139,6 @@ static json explainJson(const plan::Plan &plan, int64_t rank) {
   json owners = json::object();
   for (const plan::Owner &owner : plan.memory.owners)
     owners[owner.name] = owner.bytes;
-  json traffic = json::array();
-  for (const rt::TrafficLine &line : trafficOf(plan, rank))
-    traffic.push_back({{"axis", line.axes},
-                       {"kind", line.kind},
-                       {"calls", line.calls},
-                       {"bytes_sent", line.bytesSent}});
   std::vector<StageLine> stages = stageLines(plan);
   json lines = json::array();
   for (const StageLine &stage : stages)
@@ -138,7 +156,7 @@ static json explainJson(const plan::Plan &plan, int64_t rank) {
             {"persistent", plan.memory.persistentBytes},
             {"peak", plan.memory.peakBytes()},
             {"owners", owners}}},
-          {"communication", traffic},
+          {"communication", communicationJson(plan, rank)},
           {"schedule", plan.strategy.value("schedule", std::string("1f1b"))},
           {"schedule_lines", lines},
           {"bubble", mean(idleShares(stages))},
@@ -300,7 +318,7 @@ static void printCommunication(const plan::Plan &plan, int64_t rank) {
   std::vector<std::vector<std::string>> rows = {
       {"axis", "calls", "sent", "kind"}};
   int64_t sum = 0;
-  for (const rt::TrafficLine &line : trafficOf(plan, rank)) {
+  for (const rt::TrafficLine &line : rt::sumByKind(trafficOf(plan, rank))) {
     rows.push_back({line.axes, std::to_string(line.calls),
                     plan::formatBytes(line.bytesSent), line.kind});
     sum += line.bytesSent;

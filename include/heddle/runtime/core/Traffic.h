@@ -18,19 +18,26 @@ namespace heddle::rt {
 plan::CollectiveShape shapeOf(const plan::Collective &collective, int64_t ranks,
                               int64_t targetBytes, int64_t sourceBytes);
 
-/// All commands of one kind along the same axes.
+/// All commands of one kind along the same axes and for the same reason.
 struct TrafficLine {
-  std::string axes;  ///< As `data,seq`.
-  std::string kind;  ///< As `all_reduce`, `send`.
-  int64_t calls = 0; ///< In one run of the program.
+  std::string axes;   ///< As `data,seq`.
+  std::string kind;   ///< As `all_reduce`, `send`.
+  std::string reason; ///< What asked for it, as `nn.linear`, `h.0`; of
+                      ///< messages: their channel.
+  plan::DType wire = plan::DType::U8; ///< What travels; U8 for messages.
+  int64_t calls = 0;                  ///< In one run of the program.
   int64_t bytesSent = 0;
 };
 
 /// What `rank` sends in one run of `program`, a program of the plan's selected
-/// stage, sorted by axes and kind. What a group of one does is left out.
+/// stage, sorted by axes, kind, reason and wire type. What a group of one does
+/// is left out.
 std::vector<TrafficLine> countTraffic(const plan::Plan &plan,
                                       const plan::Program &program,
                                       int64_t rank);
+
+/// The lines with the same axes and kind joined to one, its reason empty.
+std::vector<TrafficLine> sumByKind(const std::vector<TrafficLine> &lines);
 
 /// The words of a fragment: `F12` is micro-batch 12 of kind `F`, `B3/1`
 /// micro-batch 3 of kind `B/1`; a micro-batch of -1: it is no such word.
