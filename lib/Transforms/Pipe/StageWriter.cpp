@@ -223,7 +223,8 @@ Block::iterator StageWriter::endOfStates() {
 }
 
 /// Copies what belongs to the stage: its parameters with what belongs to them,
-/// states that belong to none, and the functions that its steps call.
+/// states that belong to none, and the functions that its steps call. Of
+/// buckets all, to be cut.
 void StageWriter::copyRest() {
   DenseSet<Operation *> called;
   std::function<void(Operation *)> reach = [&](Operation *op) {
@@ -236,19 +237,10 @@ void StageWriter::copyRest() {
   for (nn::StepOp step : steps)
     reach(step);
   auto isNeeded = [&](Operation &op) {
-    auto owns = [&](nn::StateOp state) {
+    if (auto state = dyn_cast<nn::StateOp>(op))
       return !isOfParameter(state) ||
              owned.contains(
                  StringAttr::get(stage.getContext(), parameterOf(state)));
-    };
-    if (auto state = dyn_cast<nn::StateOp>(op))
-      return owns(state);
-    if (auto bucket = dyn_cast<nn::BucketOp>(op))
-      return llvm::any_of(
-          bucket.getMembers().getAsRange<FlatSymbolRefAttr>(),
-          [&](FlatSymbolRefAttr member) {
-            return owns(plan.symbols.lookup<nn::StateOp>(member.getValue()));
-          });
     if (auto mine = dyn_cast<StageOp>(op))
       return static_cast<int64_t>(mine.getIndex()) % plan.way.ranks == rank;
     return isa<nn::FuncOp>(op) ? called.contains(&op) : !isa<nn::StepOp>(op);
