@@ -11,9 +11,10 @@
 using namespace heddle::rt;
 
 Executor::Executor(Collectives &collectives, Transport &transport,
-                   bool threaded)
+                   bool spareCore)
     : collectives(collectives) {
-  if (threaded && transport.isConcurrent() && transport.size() > 1)
+  bool pays = spareCore || transport.waitsAsleep();
+  if (pays && transport.isConcurrent() && transport.size() > 1)
     worker = std::thread([this] { work(); });
 }
 

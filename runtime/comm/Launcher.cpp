@@ -59,15 +59,14 @@ static constexpr int mostRanks = 1 << 20;
 
 /// Rank and size from two variables.
 static void readRank(const Environment &environment, Launch &launch,
-                     const char *rank, const char *size, const char *local) {
+                     const char *rank, const char *size) {
   launch.size = environment.number(size, 1, mostRanks);
   launch.rank = environment.number(rank, 0, launch.size - 1);
-  launch.localSize = environment.number(local, 1, launch.size, 1);
 }
 
 static void readMaster(const Environment &environment, Launch &launch) {
   launch.kind = Launch::Kind::Tcp;
-  readRank(environment, launch, "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE");
+  readRank(environment, launch, "RANK", "WORLD_SIZE");
   launch.address = environment.text("MASTER_ADDR");
   launch.port = environment.number("MASTER_PORT", 1, 65535, 29500);
   launch.job = environment.text("TORCHELASTIC_RUN_ID");
@@ -90,7 +89,7 @@ static void readSlurm(const Environment &environment, Launch &launch) {
   const char *size = environment.has("SLURM_STEP_NUM_TASKS")
                          ? "SLURM_STEP_NUM_TASKS"
                          : "SLURM_NTASKS";
-  readRank(environment, launch, "SLURM_PROCID", size, "");
+  readRank(environment, launch, "SLURM_PROCID", size);
   launch.kind = environment.has("PMIX_RANK")  ? Launch::Kind::OpenMpi
                 : environment.has("PMI_RANK") ? Launch::Kind::Mpich
                                               : Launch::Kind::Tcp;
@@ -102,9 +101,6 @@ static void readSlurm(const Environment &environment, Launch &launch) {
                environment.text("SLURM_STEP_ID");
   launch.port =
       20000 + environment.number("SLURM_JOB_ID", 0, INT32_MAX, 0) % 10000;
-  // "4(x2),3": tasks of the nodes; the largest serves for all.
-  std::string tasks = environment.text("SLURM_STEP_TASKS_PER_NODE", "1");
-  launch.localSize = std::max(1, std::atoi(tasks.c_str()));
 }
 
 Launch
@@ -120,12 +116,12 @@ rt::detectLaunch(const std::function<const char *(const char *)> &variable) {
     launch.kind = Launch::Kind::OpenMpi;
     launch.launcher = "mpirun of Open MPI";
     readRank(environment, launch, "OMPI_COMM_WORLD_RANK",
-             "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE");
+             "OMPI_COMM_WORLD_SIZE");
   } else if (environment.has("PMI_RANK") && environment.has("PMI_SIZE") &&
              !environment.has("SLURM_STEP_ID")) {
     launch.kind = Launch::Kind::Mpich;
     launch.launcher = "mpirun of MPICH";
-    readRank(environment, launch, "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS");
+    readRank(environment, launch, "PMI_RANK", "PMI_SIZE");
   } else if (hasMaster) {
     launch.launcher = "RANK and WORLD_SIZE";
     readMaster(environment, launch);
@@ -163,8 +159,4 @@ std::unique_ptr<Transport> rt::openTransport(const Launch &launch) {
       throw;
   }
   return openTcp(launch);
-}
-
-bool rt::hasSpareCore(const Launch &launch, int64_t threads, int64_t cores) {
-  return cores >= launch.localSize * (threads + 1);
 }

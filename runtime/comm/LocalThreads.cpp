@@ -37,6 +37,7 @@ public:
     return size() == 1 ? "one rank" : "threads";
   }
   bool isConcurrent() const override { return true; }
+  bool waitsAsleep() const override { return true; }
 
   Request isend(int peer, int tag, const void *data, int64_t bytes) override {
     Inbox &to = *(*inboxes)[peer];

@@ -62,6 +62,7 @@ public:
   int size() const override { return static_cast<int>(peers.size()); }
   const char *name() const override { return "TCP"; }
   bool isConcurrent() const override { return true; }
+  bool waitsAsleep() const override { return true; }
   Request isend(int peer, int tag, const void *data, int64_t bytes) override;
   Request irecv(int peer, int tag, void *data, int64_t bytes) override;
   bool test(Request &request) override;

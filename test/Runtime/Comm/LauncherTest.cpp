@@ -44,13 +44,11 @@ TEST(Launcher, NoneIsAWorldOfOne) {
 }
 
 TEST(Launcher, Mpirun) {
-  Launch open = detectIn({{"OMPI_COMM_WORLD_RANK", "2"},
-                          {"OMPI_COMM_WORLD_SIZE", "4"},
-                          {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}});
+  Launch open =
+      detectIn({{"OMPI_COMM_WORLD_RANK", "2"}, {"OMPI_COMM_WORLD_SIZE", "4"}});
   EXPECT_EQ(open.kind, Launch::Kind::OpenMpi);
   EXPECT_EQ(open.rank, 2);
   EXPECT_EQ(open.size, 4);
-  EXPECT_EQ(open.localSize, 2);
   Launch mpich = detectIn({{"PMI_RANK", "1"}, {"PMI_SIZE", "3"}});
   EXPECT_EQ(mpich.kind, Launch::Kind::Mpich);
   EXPECT_EQ(mpich.rank, 1);
@@ -95,7 +93,6 @@ TEST(Launcher, Srun) {
   EXPECT_EQ(launch.kind, Launch::Kind::Tcp);
   EXPECT_EQ(launch.rank, 5);
   EXPECT_EQ(launch.size, 8);
-  EXPECT_EQ(launch.localSize, 4);
   EXPECT_EQ(launch.address, "gpu07");
   EXPECT_EQ(launch.port, 23456);
   EXPECT_EQ(launch.job, "123456.0");
@@ -120,13 +117,6 @@ TEST(Launcher, RefusesNonsense) {
                     {"MASTER_ADDR", "a"},
                     {"MASTER_PORT", "70000"}}),
             "H0224");
-}
-
-TEST(Launcher, SpareCore) {
-  Launch launch;
-  launch.localSize = 4;
-  EXPECT_TRUE(hasSpareCore(launch, 1, 8));
-  EXPECT_FALSE(hasSpareCore(launch, 2, 8));
 }
 
 /// Every rank says how it is connected.

@@ -26,9 +26,10 @@ public:
   /// Counts starts from 1.
   using Ticket = int64_t;
 
-  /// `threaded`: there is a core to spare; only heeded where several threads
-  /// may use the transport, and the group is not alone.
-  Executor(Collectives &collectives, Transport &transport, bool threaded);
+  /// It has a thread where several may use the transport, the group is not
+  /// alone, and the thread takes no core from the computation: there is one to
+  /// spare (`spareCore`), or the transport sleeps while it waits.
+  Executor(Collectives &collectives, Transport &transport, bool spareCore);
   /// Finishes what was started.
   ~Executor();
 

@@ -26,7 +26,6 @@ struct Launch {
   std::string launcher = "none"; ///< As "torchrun", for messages.
   int rank = 0;
   int size = 1;
-  int localSize = 1; ///< Ranks on this host.
   std::string address;
   int port = 0;
   std::string job; ///< Tells jobs apart that meet at the same place.
@@ -51,9 +50,6 @@ std::unique_ptr<Transport> openTcp(const Launch &launch);
 /// Names of the MPI plug-ins that this binary carries, as "Open MPI, MPICH";
 /// "none".
 std::string carriedPlugins();
-
-/// Whether each rank of this host can have one core more than its `threads`.
-bool hasSpareCore(const Launch &launch, int64_t threads, int64_t cores);
 
 } // namespace heddle::rt
 

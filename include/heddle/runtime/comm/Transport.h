@@ -61,6 +61,8 @@ public:
   virtual const char *name() const = 0;
   /// Several threads may call it at a time.
   virtual bool isConcurrent() const = 0;
+  /// A thread that waits leaves its core to others, and does not poll.
+  virtual bool waitsAsleep() const { return false; }
 
   virtual Request isend(int peer, int tag, const void *data, int64_t bytes) = 0;
   virtual Request irecv(int peer, int tag, void *data, int64_t bytes) = 0;
