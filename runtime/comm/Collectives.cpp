@@ -47,15 +47,29 @@ private:
 
   void exchange(int to, const void *data, int64_t bytes, int from, void *into,
                 int64_t intoBytes);
-  /// Calls function(offset in the whole, offset in the part, elements) for
-  /// each run of part `part`.
+  /// Elements of a part: all of them, or those that are staged at a time.
+  struct Chunk {
+    int64_t first, count;
+  };
+  /// Calls function(chunk) until all parts have passed.
+  template <typename Function> void forEachChunk(Function function) const;
+  /// The elements of the chunk that piece `rank` of an all-reduce has.
+  int64_t countOf(Chunk chunk, int rank) const {
+    int64_t left = plan::partElements(shape, rank) - chunk.first;
+    return std::clamp<int64_t>(left, 0, chunk.count);
+  }
+  /// Calls function(offset in the whole, offset in the chunk, elements) for
+  /// each run of a chunk of part `part`.
   template <typename Function>
-  void forEachRun(const PartLayout &layout, int part, Function function) const;
-  /// Part `part` of a whole buffer becomes a part on its own, and back.
-  void takePart(const PartLayout &layout, int part, const void *whole,
-                DType wholeType, void *to, DType toType) const;
-  void putPart(const PartLayout &layout, int part, const void *from,
-               DType fromType, void *whole, DType wholeType) const;
+  void forEachRun(const PartLayout &layout, int part, Chunk chunk,
+                  Function function) const;
+  /// A chunk of part `part` of a whole buffer is taken out of it, or put there.
+  void takePart(const PartLayout &layout, int part, Chunk chunk,
+                const void *whole, DType wholeType, void *to,
+                DType toType) const;
+  void putPart(const PartLayout &layout, int part, Chunk chunk,
+               const void *from, DType fromType, void *whole,
+               DType wholeType) const;
   /// The element of a contiguous whole where part or piece `part` begins.
   int64_t begin(int part) const {
     return std::min(part * plan::partElements(shape, 0), shape.count);
@@ -77,6 +91,7 @@ private:
   void *const destination;
   const void *const source;
   uint8_t *sendStaging, *receiveStaging, *sumStaging;
+  int64_t mostInChunk;
 };
 } // namespace heddle::rt
 
@@ -94,6 +109,7 @@ CollectiveRun::CollectiveRun(Collectives &owner, const CollectiveCall &call)
   sendStaging = static_cast<uint8_t *>(call.staging);
   receiveStaging = sendStaging + staging.receive;
   sumStaging = sendStaging + staging.sum;
+  mostInChunk = staging.chunk;
 }
 
 void CollectiveRun::exchange(int to, const void *data, int64_t bytes, int from,
@@ -123,36 +139,50 @@ void CollectiveRun::exchange(int to, const void *data, int64_t bytes, int from,
 }
 
 template <typename Function>
-void CollectiveRun::forEachRun(const PartLayout &layout, int part,
+void CollectiveRun::forEachChunk(Function function) const {
+  int64_t part = plan::partElements(shape, 0);
+  for (int64_t first = 0; first < part; first += mostInChunk)
+    function(Chunk{first, std::min(mostInChunk, part - first)});
+}
+
+template <typename Function>
+void CollectiveRun::forEachRun(const PartLayout &layout, int part, Chunk chunk,
                                Function function) const {
-  int64_t row = shape.count / layout.outer, whole = 0, own = 0;
+  int64_t row = shape.count / layout.outer, end = chunk.first + chunk.count;
   size_t numSegments = std::max<size_t>(layout.segments.size(), 1);
-  for (int64_t o = 0; o < layout.outer; ++o)
+  int64_t o = row < n ? 0 : chunk.first / (row / n);
+  int64_t whole = o * row, own = o * (row / n);
+  for (; o < layout.outer && own < end; ++o)
     for (size_t s = 0; s < numSegments; ++s) {
       int64_t segment = layout.segments.empty() ? row : layout.segments[s];
       int64_t run = segment / n;
-      function(whole + part * run, own, run);
+      int64_t from = std::max(own, chunk.first), to = std::min(own + run, end);
+      if (from < to)
+        function(whole + part * run + from - own, from - chunk.first,
+                 to - from);
       whole += segment;
       own += run;
     }
 }
 
-void CollectiveRun::takePart(const PartLayout &layout, int part,
+void CollectiveRun::takePart(const PartLayout &layout, int part, Chunk chunk,
                              const void *whole, DType wholeType, void *to,
                              DType toType) const {
-  forEachRun(layout, part, [&](int64_t there, int64_t here, int64_t count) {
-    convertElements(wholeType, at(whole, there, wholeType), toType,
-                    at(to, here, toType), count);
-  });
+  forEachRun(layout, part, chunk,
+             [&](int64_t there, int64_t here, int64_t count) {
+               convertElements(wholeType, at(whole, there, wholeType), toType,
+                               at(to, here, toType), count);
+             });
 }
 
-void CollectiveRun::putPart(const PartLayout &layout, int part,
+void CollectiveRun::putPart(const PartLayout &layout, int part, Chunk chunk,
                             const void *from, DType fromType, void *whole,
                             DType wholeType) const {
-  forEachRun(layout, part, [&](int64_t there, int64_t here, int64_t count) {
-    convertElements(fromType, at(from, here, fromType), wholeType,
-                    at(whole, there, wholeType), count);
-  });
+  forEachRun(layout, part, chunk,
+             [&](int64_t there, int64_t here, int64_t count) {
+               convertElements(fromType, at(from, here, fromType), wholeType,
+                               at(whole, there, wholeType), count);
+             });
 }
 
 /// A group of one rank moves its only part to its place.
@@ -163,112 +193,128 @@ void CollectiveRun::copyToSelf() {
 void CollectiveRun::allGather() {
   const PartLayout &layout = shape.layout;
   bool converts = shape.type != shape.wire;
-  int64_t part = plan::partElements(shape, self);
-  int64_t bytes = part * plan::byteSize(shape.wire);
-  const void *sends = source;
-  if (converts) {
-    convertElements(shape.type, source, shape.wire, sendStaging, part);
-    sends = sendStaging;
-  }
-  putPart(layout, self, sends, shape.wire, destination, shape.type);
   bool inPlace = !converts && layout.isContiguous();
-  for (int k = 1; k < n; ++k) {
-    void *into = inPlace ? at(destination, begin(before(k)), shape.type)
-                         : receiveStaging;
-    exchange(after(k), sends, bytes, before(k), into, bytes);
-    if (!inPlace)
-      putPart(layout, before(k), into, shape.wire, destination, shape.type);
-  }
+  forEachChunk([&](Chunk chunk) {
+    int64_t bytes = chunk.count * plan::byteSize(shape.wire);
+    const void *sends = at(source, chunk.first, shape.type);
+    if (converts) {
+      convertElements(shape.type, sends, shape.wire, sendStaging, chunk.count);
+      sends = sendStaging;
+    }
+    putPart(layout, self, chunk, sends, shape.wire, destination, shape.type);
+    for (int k = 1; k < n; ++k) {
+      void *into =
+          inPlace ? at(destination, begin(before(k)) + chunk.first, shape.type)
+                  : receiveStaging;
+      exchange(after(k), sends, bytes, before(k), into, bytes);
+      if (!inPlace)
+        putPart(layout, before(k), chunk, into, shape.wire, destination,
+                shape.type);
+    }
+  });
 }
 
 void CollectiveRun::reduceScatter() {
   const PartLayout &layout = shape.layout;
   bool sumsInPlace = shape.type == DType::F32;
   bool sendsInPlace = shape.type == shape.wire && layout.isContiguous();
-  int64_t part = plan::partElements(shape, self);
-  int64_t bytes = part * plan::byteSize(shape.wire);
-  float *sum = sumsInPlace ? static_cast<float *>(destination)
-                           : reinterpret_cast<float *>(sumStaging);
-  takePart(layout, self, source, shape.type, sum, DType::F32);
-  for (int k = 1; k < n; ++k) {
-    const void *sends = at(source, begin(after(k)), shape.type);
-    if (!sendsInPlace) {
-      takePart(layout, after(k), source, shape.type, sendStaging, shape.wire);
-      sends = sendStaging;
+  forEachChunk([&](Chunk chunk) {
+    int64_t bytes = chunk.count * plan::byteSize(shape.wire);
+    void *place = at(destination, chunk.first, shape.type);
+    float *sum = sumsInPlace ? static_cast<float *>(place)
+                             : reinterpret_cast<float *>(sumStaging);
+    takePart(layout, self, chunk, source, shape.type, sum, DType::F32);
+    for (int k = 1; k < n; ++k) {
+      const void *sends = at(source, begin(after(k)) + chunk.first, shape.type);
+      if (!sendsInPlace) {
+        takePart(layout, after(k), chunk, source, shape.type, sendStaging,
+                 shape.wire);
+        sends = sendStaging;
+      }
+      exchange(after(k), sends, bytes, before(k), receiveStaging, bytes);
+      addElements(sum, shape.wire, receiveStaging, chunk.count);
     }
-    exchange(after(k), sends, bytes, before(k), receiveStaging, bytes);
-    addElements(sum, shape.wire, receiveStaging, part);
-  }
-  if (!sumsInPlace)
-    convertElements(DType::F32, sum, shape.type, destination, part);
+    if (!sumsInPlace)
+      convertElements(DType::F32, sum, shape.type, place, chunk.count);
+  });
 }
 
 void CollectiveRun::allReduce() {
   bool sumsInPlace = shape.type == DType::F32;
-  int64_t own = plan::partElements(shape, self);
-  void *ownPlace = at(destination, begin(self), shape.type);
-  float *sum = sumsInPlace ? static_cast<float *>(ownPlace)
-                           : reinterpret_cast<float *>(sumStaging);
-  convertElements(shape.type, at(source, begin(self), shape.type), DType::F32,
-                  sum, own);
-  for (int k = 1; k < n; ++k) {
-    int64_t piece = plan::partElements(shape, after(k));
-    const void *sends = at(source, begin(after(k)), shape.type);
-    if (shape.type != shape.wire) {
-      convertElements(shape.type, sends, shape.wire, sendStaging, piece);
-      sends = sendStaging;
+  int64_t width = plan::byteSize(shape.wire);
+  forEachChunk([&](Chunk chunk) {
+    int64_t own = countOf(chunk, self);
+    void *ownPlace = at(destination, begin(self) + chunk.first, shape.type);
+    float *sum = sumsInPlace ? static_cast<float *>(ownPlace)
+                             : reinterpret_cast<float *>(sumStaging);
+    convertElements(shape.type,
+                    at(source, begin(self) + chunk.first, shape.type),
+                    DType::F32, sum, own);
+    for (int k = 1; k < n; ++k) {
+      int64_t piece = countOf(chunk, after(k));
+      const void *sends = at(source, begin(after(k)) + chunk.first, shape.type);
+      if (shape.type != shape.wire) {
+        convertElements(shape.type, sends, shape.wire, sendStaging, piece);
+        sends = sendStaging;
+      }
+      exchange(after(k), sends, piece * width, before(k), receiveStaging,
+               own * width);
+      addElements(sum, shape.wire, receiveStaging, own);
     }
-    exchange(after(k), sends, piece * plan::byteSize(shape.wire), before(k),
-             receiveStaging, own * plan::byteSize(shape.wire));
-    addElements(sum, shape.wire, receiveStaging, own);
-  }
-  roundElements(sum, shape.wire, own);
-  convertElements(DType::F32, sum, shape.type, ownPlace, own);
+    roundElements(sum, shape.wire, own);
+    convertElements(DType::F32, sum, shape.type, ownPlace, own);
+  });
   gatherPieces();
 }
 
 /// The all-gather of an all-reduce: pieces may differ in size.
 void CollectiveRun::gatherPieces() {
   bool converts = shape.type != shape.wire;
-  int64_t own = plan::partElements(shape, self);
-  const void *sends = at(destination, begin(self), shape.type);
-  if (converts) {
-    convertElements(shape.type, sends, shape.wire, sendStaging, own);
-    sends = sendStaging;
-  }
-  for (int k = 1; k < n; ++k) {
-    int64_t piece = plan::partElements(shape, before(k));
-    void *place = at(destination, begin(before(k)), shape.type);
-    void *into = converts ? receiveStaging : place;
-    exchange(after(k), sends, own * plan::byteSize(shape.wire), before(k), into,
-             piece * plan::byteSize(shape.wire));
-    if (converts)
-      convertElements(shape.wire, into, shape.type, place, piece);
-  }
+  int64_t width = plan::byteSize(shape.wire);
+  forEachChunk([&](Chunk chunk) {
+    int64_t own = countOf(chunk, self);
+    const void *sends = at(destination, begin(self) + chunk.first, shape.type);
+    if (converts) {
+      convertElements(shape.type, sends, shape.wire, sendStaging, own);
+      sends = sendStaging;
+    }
+    for (int k = 1; k < n; ++k) {
+      int64_t piece = countOf(chunk, before(k));
+      void *place = at(destination, begin(before(k)) + chunk.first, shape.type);
+      void *into = converts ? receiveStaging : place;
+      exchange(after(k), sends, own * width, before(k), into, piece * width);
+      if (converts)
+        convertElements(shape.wire, into, shape.type, place, piece);
+    }
+  });
 }
 
 void CollectiveRun::allToAll() {
   bool converts = shape.type != shape.wire;
   bool sendsInPlace = !converts && shape.layout.isContiguous();
   bool receivesInPlace = !converts && shape.concat.isContiguous();
-  int64_t bytes = plan::partElements(shape, self) * plan::byteSize(shape.wire);
-  for (int k = 0; k < n; ++k) {
-    const void *sends = at(source, begin(after(k)), shape.type);
-    if (!sendsInPlace) {
-      takePart(shape.layout, after(k), source, shape.type, sendStaging,
-               shape.wire);
-      sends = sendStaging;
+  forEachChunk([&](Chunk chunk) {
+    int64_t bytes = chunk.count * plan::byteSize(shape.wire);
+    for (int k = 0; k < n; ++k) {
+      const void *sends = at(source, begin(after(k)) + chunk.first, shape.type);
+      if (!sendsInPlace) {
+        takePart(shape.layout, after(k), chunk, source, shape.type, sendStaging,
+                 shape.wire);
+        sends = sendStaging;
+      }
+      void *into =
+          receivesInPlace
+              ? at(destination, begin(before(k)) + chunk.first, shape.type)
+              : receiveStaging;
+      if (k == 0)
+        into = const_cast<void *>(sends);
+      else
+        exchange(after(k), sends, bytes, before(k), into, bytes);
+      if (k == 0 || !receivesInPlace)
+        putPart(shape.concat, before(k), chunk, into, shape.wire, destination,
+                shape.type);
     }
-    void *into = receivesInPlace ? at(destination, begin(before(k)), shape.type)
-                                 : receiveStaging;
-    if (k == 0)
-      into = const_cast<void *>(sends);
-    else
-      exchange(after(k), sends, bytes, before(k), into, bytes);
-    if (k == 0 || !receivesInPlace)
-      putPart(shape.concat, before(k), into, shape.wire, destination,
-              shape.type);
-  }
+  });
 }
 
 void CollectiveRun::libraryAllGather() {
@@ -286,8 +332,8 @@ void CollectiveRun::libraryAllGather() {
   transport.library()->allGather(sends, into, part, plan::byteSize(shape.wire),
                                  group.libraryGroup);
   for (int i = 0; i < n && !inPlace; ++i)
-    putPart(shape.layout, i, at(into, begin(i), shape.wire), shape.wire,
-            destination, shape.type);
+    putPart(shape.layout, i, {0, part}, at(into, begin(i), shape.wire),
+            shape.wire, destination, shape.type);
 }
 
 void CollectiveRun::libraryReduceScatter() {
@@ -295,7 +341,8 @@ void CollectiveRun::libraryReduceScatter() {
   int64_t part = plan::partElements(shape, self);
   auto *sends = reinterpret_cast<float *>(sendStaging);
   for (int i = 0; i < n; ++i)
-    takePart(shape.layout, i, source, shape.type, sends + i * part, DType::F32);
+    takePart(shape.layout, i, {0, part}, source, shape.type, sends + i * part,
+             DType::F32);
   auto *into = sumsInPlace ? static_cast<float *>(destination)
                            : reinterpret_cast<float *>(receiveStaging);
   transport.library()->reduceScatter(sends, into, part, group.libraryGroup);
@@ -317,13 +364,14 @@ void CollectiveRun::libraryAllReduce() {
 void CollectiveRun::libraryAllToAll() {
   int64_t part = plan::partElements(shape, self);
   for (int i = 0; i < n; ++i)
-    takePart(shape.layout, i, source, shape.type,
+    takePart(shape.layout, i, {0, part}, source, shape.type,
              at(sendStaging, i * part, shape.wire), shape.wire);
   transport.library()->allToAll(sendStaging, receiveStaging, part,
                                 plan::byteSize(shape.wire), group.libraryGroup);
   for (int i = 0; i < n; ++i)
-    putPart(shape.concat, i, at(receiveStaging, i * part, shape.wire),
-            shape.wire, destination, shape.type);
+    putPart(shape.concat, i, {0, part},
+            at(receiveStaging, i * part, shape.wire), shape.wire, destination,
+            shape.type);
 }
 
 Collectives::Collectives(Transport &transport, bool useLibrary)

@@ -49,6 +49,9 @@ struct CollectiveShape {
   PartLayout layout;
   /// AllToAll: of the destination.
   PartLayout concat;
+  /// Elements of a part that are converted, sent and summed at a time where
+  /// that needs staging: enough for full bandwidth, few enough for a cache.
+  int64_t mostStaged = int64_t(1) << 20;
 };
 
 /// Elements that piece `rank` of an AllReduce has: ceil(count / ranks), the
@@ -75,6 +78,7 @@ struct StagingLayout {
   int64_t receive = 0;
   int64_t sum = 0; ///< Floats, where the destination cannot hold them.
   int64_t bytes = 0;
+  int64_t chunk = 0; ///< Elements of a part that pass through it at a time.
 };
 
 /// Of the fixed-order algorithms; the same on every rank of the group.
@@ -91,15 +95,17 @@ inline StagingLayout stagingLayout(const CollectiveShape &shape) {
   const PartLayout &to =
       shape.kind == Kind::AllToAll ? shape.concat : shape.layout;
   bool receivesInPlace = !sums && !converts && to.isContiguous();
-  int64_t part = partElements(shape, 0);
   auto aligned = [](int64_t bytes) { return (bytes + 63) / 64 * 64; };
-  int64_t wire = aligned(part * byteSize(shape.wire));
   StagingLayout staging;
+  staging.chunk = partElements(shape, 0);
+  if (!sendsInPlace || !receivesInPlace)
+    staging.chunk = std::min(staging.chunk, shape.mostStaged);
+  int64_t wire = aligned(staging.chunk * byteSize(shape.wire));
   staging.receive = sendsInPlace ? 0 : wire;
   staging.sum = staging.receive + (receivesInPlace ? 0 : wire);
   staging.bytes = staging.sum;
   if (sums && shape.type != DType::F32)
-    staging.bytes += aligned(part * byteSize(DType::F32));
+    staging.bytes += aligned(staging.chunk * byteSize(DType::F32));
   return staging;
 }
 

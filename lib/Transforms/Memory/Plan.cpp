@@ -77,7 +77,8 @@ private:
     auto frameOf = [&](StringRef name) { return frames.lookup(name); };
     int64_t arena = 0;
     for (FunctionOpInterface function : inOrder(model, symbols)) {
-      Storage storage(function, symbols, frameOf);
+      Storage storage(function, symbols, strategy.collectives == "library",
+                      frameOf);
       if (auto layer = dyn_cast<nn::FuncOp>(function.getOperation()))
         layer.setTies(storage.ties);
       frames[function.getName()] = storage.frameBytes;

@@ -76,8 +76,8 @@ plan::CollectiveShape heddle::memory::shapeOf(Operation *op,
 }
 
 Storage::Storage(FunctionOpInterface function, const SymbolTable &symbols,
-                 function_ref<int64_t(StringRef)> frameOf)
-    : function(function), symbols(symbols) {
+                 bool library, function_ref<int64_t(StringRef)> frameOf)
+    : function(function), symbols(symbols), library(library) {
   Block &body = function.getFunctionBody().front();
   findAccesses();
   assignArguments();
@@ -340,8 +340,8 @@ void Storage::forwardPack(nn::PackOp pack) {
   for (auto [number, member] : llvm::enumerate(pack.getMembers())) {
     Root &root = rootOf(member);
     Operation *definition = root.value.getDefiningOp();
-    bool movable = root.kind == Root::Kind::Frame && root.value == member &&
-                   definition && definition->getBlock() == pack->getBlock();
+    bool movable = root.kind == Root::Kind::Frame && definition &&
+                   definition->getBlock() == pack->getBlock();
     if (movable) {
       root.kind = Root::Kind::Part;
       root.index = flat;
@@ -531,7 +531,7 @@ void Storage::findLifetimes(function_ref<int64_t(StringRef)> frameOf) {
     }
     if (isCollective(start)) {
       Interval &bytes = staging[start];
-      bytes.bytes = plan::stagingBytes(shapeOf(start, symbols));
+      bytes.bytes = plan::stagingBytes(shapeOf(start, symbols), library);
       bytes.first = positions.lookup(start);
       bytes.last = positions.lookup(op) + commandsOf(op) - 1;
     }

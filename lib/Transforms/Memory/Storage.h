@@ -47,9 +47,10 @@ struct Root {
 /// of states; callees are done before their callers.
 class Storage {
 public:
-  /// `frameOf` gives the size of a callee's frame.
+  /// `frameOf` gives the size of a callee's frame. `library`: an MPI library's
+  /// collectives may be used.
   Storage(mlir::FunctionOpInterface function, const mlir::SymbolTable &symbols,
-          llvm::function_ref<int64_t(llvm::StringRef)> frameOf);
+          bool library, llvm::function_ref<int64_t(llvm::StringRef)> frameOf);
 
   /// The root of a tensor value.
   Root &rootOf(mlir::Value value) { return roots[rootIndex.lookup(value)]; }
@@ -119,6 +120,7 @@ private:
 
   mlir::FunctionOpInterface function;
   const mlir::SymbolTable &symbols; ///< Of the model.
+  bool library;
   llvm::SmallVector<Root> roots;
   llvm::DenseMap<mlir::Value, int64_t> rootIndex;
   llvm::StringMap<llvm::SmallVector<llvm::StringRef>> members;

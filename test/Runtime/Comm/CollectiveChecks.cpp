@@ -278,6 +278,12 @@ std::vector<CollectiveShape> test::collectiveShapes(int ranks) {
         shapes.push_back(shape);
       }
     }
+  // The same in pieces.
+  for (size_t i = 0, size = shapes.size(); i < size; ++i)
+    if (shapes[i].count > 5 * ranks) {
+      shapes.push_back(shapes[i]);
+      shapes.back().mostStaged = 5;
+    }
   return shapes;
 }
 
