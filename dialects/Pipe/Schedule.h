@@ -102,6 +102,8 @@ struct ChunkTimes {
 };
 
 struct StageTimes {
+  double of(const Action &action) const;
+
   std::vector<ChunkTimes> chunks;
   double optimizer = 0;
 };
@@ -110,6 +112,8 @@ struct StageTimes {
 struct Replay {
   double makespan = 0;      ///< Until the last fragment of any stage ends.
   std::vector<double> busy; ///< Of each stage.
+  /// When each fragment of each stage's line begins.
+  std::vector<std::vector<double>> begins;
 
   /// The share of the step in which a stage does nothing: its bubble.
   double idleShare(int64_t stage) const {

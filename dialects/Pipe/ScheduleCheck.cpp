@@ -258,18 +258,18 @@ std::string heddle::pipe::checkSchedule(const Schedule &schedule,
 // Time
 //===----------------------------------------------------------------------===//
 
-static double timeOf(const Action &action, const StageTimes &times) {
+double StageTimes::of(const Action &action) const {
   switch (action.kind) {
   case Kind::Forward:
-    return times.chunks[action.chunk].forward;
+    return chunks[action.chunk].forward;
   case Kind::Backward:
-    return times.chunks[action.chunk].backward;
+    return chunks[action.chunk].backward;
   case Kind::BackwardInput:
-    return times.chunks[action.chunk].backwardInput;
+    return chunks[action.chunk].backwardInput;
   case Kind::BackwardWeight:
-    return times.chunks[action.chunk].backwardWeight;
+    return chunks[action.chunk].backwardWeight;
   case Kind::Optimizer:
-    return times.optimizer;
+    return optimizer;
   }
   return 0;
 }
@@ -283,6 +283,7 @@ Replay heddle::pipe::replaySchedule(const Schedule &schedule,
   Execution execution(schedule, chunks, microBatches);
   Replay replay;
   replay.busy.resize(stages);
+  replay.begins.resize(stages);
   std::vector<double> free(stages);
   // When each virtual stage has made its result, and its gradient.
   std::vector<double> forward(stages * chunks * microBatches),
@@ -297,9 +298,10 @@ Replay heddle::pipe::replaySchedule(const Schedule &schedule,
           std::max(start, results[*other * microBatches + action.microBatch] +
                               (from == stage ? 0 : transfer));
     }
-    double time = timeOf(action, times[stage]);
+    double time = times[stage].of(action);
     free[stage] = start + time;
     replay.busy[stage] += time;
+    replay.begins[stage].push_back(start);
     if (action.kind == Kind::Forward || action.givesGradient())
       results[execution.virtualStage(stage, action) * microBatches +
               action.microBatch] = free[stage];

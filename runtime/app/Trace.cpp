@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/Trace.h"
+#include "heddle/runtime/core/Traffic.h"
 #include "heddle/runtime/io/File.h"
 
 #include <nlohmann/json.hpp>
@@ -51,20 +52,57 @@ std::string heddle::rt::launchName(const plan::Plan &plan,
   }
 }
 
-/// `trace.json` of rank 3 is `trace.rank3.json`.
-static std::string fileOf(const std::string &path, int64_t rank) {
-  if (path.empty() || rank == 0)
-    return path;
-  size_t dot = path.rfind('.');
-  if (dot == std::string::npos || path.find('/', dot) != std::string::npos)
-    dot = path.size();
-  return path.substr(0, dot) + ".rank" + std::to_string(rank) +
-         path.substr(dot);
+/// The command as viewers and `heddle explain --trace` tell them apart.
+static const char *kindName(plan::Command::Kind kind) {
+  using Kind = plan::Command::Kind;
+  switch (kind) {
+  case Kind::Launch:
+    return "launch";
+  case Kind::Copy:
+    return "copy";
+  case Kind::Fill:
+    return "fill";
+  case Kind::Collective:
+    return "collective";
+  case Kind::Wait:
+    return "wait";
+  case Kind::Send:
+    return "send";
+  case Kind::Receive:
+    return "receive";
+  case Kind::Flush:
+    return "flush";
+  default:
+    return "";
+  }
+}
+
+/// What is known of an entry beside its name and times.
+static nlohmann::json argumentsOf(const plan::Plan &plan,
+                                  const LaunchInfo &info) {
+  nlohmann::json arguments = {{"path", info.path()},
+                              {"command", kindName(info.command->kind)}};
+  if (info.kernel() >= 0) {
+    const plan::Kernel &kernel = plan.kernels[info.kernel()];
+    arguments["ops"] = kernel.ops;
+    arguments["flops"] = kernel.flops;
+    arguments["bytes"] = kernel.bytes;
+  }
+  if (!info.fragment.empty()) {
+    auto [kind, microBatch] = parseFragment(std::string(info.fragment));
+    size_t slash = kind.find('/');
+    arguments["fragment"] = info.fragment;
+    arguments["kind"] = kind.substr(0, slash);
+    arguments["chunk"] =
+        slash == std::string::npos ? 0 : std::stoll(kind.substr(slash + 1));
+    arguments["micro_batch"] = microBatch;
+  }
+  return arguments;
 }
 
 Trace::Trace(const std::string &name, const LoadedProgram &program,
              int64_t rank)
-    : path(fileOf(name, rank)), program(program), rank(rank) {
+    : path(io::fileOfRank(name, rank)), program(program), rank(rank) {
   if (path.empty())
     return;
   io::writeText(path, "{\"traceEvents\":[]}\n");
@@ -89,19 +127,16 @@ std::string Trace::write(const plan::Plan &plan) {
     return path;
   const CommandList &commands = program.commands();
   json events = json::array();
+  int64_t stage = plan.mesh.coordinate(rank, {"pipe"});
   int64_t origin = steps.empty() ? 0 : times.front().begin;
   for (size_t s = 0; s < steps.size(); ++s) {
     const LaunchTime *of = times.data() + s * commands.size();
     for (size_t i = 0; i < commands.size(); ++i) {
-      const LaunchInfo &info = commands.info(i);
-      json arguments = {{"step", steps[s]}, {"path", info.path()}};
-      if (info.kernel() >= 0) {
-        const plan::Kernel &kernel = plan.kernels[info.kernel()];
-        arguments["ops"] = kernel.ops;
-        arguments["flops"] = kernel.flops;
-        arguments["bytes"] = kernel.bytes;
-      }
-      events.push_back({{"name", launchName(plan, info)},
+      json arguments = argumentsOf(plan, commands.info(i));
+      arguments["step"] = steps[s];
+      arguments["rank"] = rank;
+      arguments["stage"] = stage;
+      events.push_back({{"name", launchName(plan, commands.info(i))},
                         {"cat", program.program().kind},
                         {"ph", "X"},
                         {"pid", rank},
@@ -111,6 +146,8 @@ std::string Trace::write(const plan::Plan &plan) {
                         {"args", arguments}});
     }
   }
-  io::writeText(path, json({{"traceEvents", events}}).dump() + "\n");
+  json trace = {{"traceEvents", events},
+                {"otherData", {{"plan", plan.hash}, {"rank", rank}}}};
+  io::writeText(path, trace.dump() + "\n");
   return path;
 }

@@ -14,7 +14,6 @@
 #include <chrono>
 #include <cstring>
 #include <map>
-#include <sstream>
 
 using namespace heddle;
 using namespace heddle::rt;
@@ -119,6 +118,7 @@ private:
   std::vector<std::pair<size_t, size_t>> starts; ///< Into refs and scalars.
   /// The channels that something was sent on, by name.
   std::map<std::string, int64_t> sending;
+  std::string_view running; ///< The fragment, where it is in one.
 };
 
 void Resolver::resolve(const plan::Program &program, int64_t threads) {
@@ -206,8 +206,12 @@ void Resolver::enterLoop(const Command &command, Context context) {
 }
 
 void Resolver::enterFragments(const Command &command, Context context) {
-  std::istringstream words(command.line);
-  for (std::string word; words >> word;) {
+  for (std::string_view rest = command.line; !rest.empty();) {
+    std::string word(rest.substr(0, rest.find(' ')));
+    running = rest.substr(0, word.size());
+    rest.remove_prefix(std::min(rest.size(), word.size() + 1));
+    if (word.empty())
+      continue;
     auto [kind, microBatch] = parseFragment(word);
     auto isMeant = [&, &kind = kind](const plan::Fragment &fragment) {
       return fragment.kind == kind;
@@ -221,6 +225,7 @@ void Resolver::enterFragments(const Command &command, Context context) {
     context.slot = microBatch % fragment->slots;
     enter(command, context, fragment->sequence);
   }
+  running = {};
 }
 
 //===----------------------------------------------------------------------===//
@@ -299,7 +304,7 @@ void Resolver::appendLaunch(const Command &command, const Context &context) {
   for (const Ref &ref : command.refs)
     list.refs.push_back(address(ref, context));
   list.launches.push_back(launch);
-  list.infos.push_back({&command, nullptr});
+  list.infos.push_back({&command, nullptr, running});
 }
 
 void Resolver::append(const Command &command, CommandList::Message message,
@@ -308,7 +313,7 @@ void Resolver::append(const Command &command, CommandList::Message message,
   message.kind = command.kind;
   list.messages.push_back(message);
   list.launches.push_back({});
-  list.infos.push_back({&command, awaited});
+  list.infos.push_back({&command, awaited, running});
 }
 
 Communication &Resolver::communication(const Command &command) const {

@@ -192,6 +192,16 @@ void SharedFile::commit() {
     failToWrite(path, errno);
 }
 
+std::string io::fileOfRank(const std::string &path, int64_t rank) {
+  if (path.empty() || rank == 0)
+    return path;
+  size_t dot = path.rfind('.');
+  if (dot == std::string::npos || path.find('/', dot) != std::string::npos)
+    dot = path.size();
+  return path.substr(0, dot) + ".rank" + std::to_string(rank) +
+         path.substr(dot);
+}
+
 void io::writeText(const std::string &path, const std::string &text) {
   OutputFile out(path);
   out.write(text.data(), text.size());

@@ -11,7 +11,7 @@ import sys
 plan = json.load(sys.stdin)
 keys = {"plan", "parameters", "mesh", "ranks", "phases", "kernels", "memory",
         "communication", "schedule", "bubble", "flops_per_step", "rank",
-        "stage", "schedule_lines"}
+        "stage", "schedule_lines", "idle", "fragment_times", "time_unit"}
 assert set(plan) == keys, set(plan) ^ keys
 assert plan["ranks"] == 1 and plan["communication"] == []
 for phase in plan["phases"]:
@@ -23,3 +23,4 @@ assert set(memory) == {"arena", "persistent", "peak", "owners"}, memory
 assert memory["arena"] + memory["persistent"] == memory["peak"]
 assert sum(memory["owners"].values()) == memory["peak"]
 assert plan["flops_per_step"] > 0
+assert plan["idle"] == [] and plan["bubble"] == 0

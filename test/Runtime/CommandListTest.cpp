@@ -135,6 +135,25 @@ TEST(CommandList, CallsHandSlotsOn) {
   EXPECT_EQ(runAs(plan, 0)[0], 94); // 3 + 2 * 3, then 4 + 2 * 0.
 }
 
+TEST(CommandList, EntriesKnowTheirFragment) {
+  Command append = make(Kind::Launch, 1, {at(Space::Persistent, 0, 8)}, {{}});
+  Command fragments = make(Kind::Fragments, 0, {});
+  fragments.line = "F0 F1  B0/1";
+  fragments.fragments = {{"F", 1, 1}, {"B/1", 2, 1}};
+  Plan plan = smallPlan({{"main", 0, 0, 0, {append, fragments, append}},
+                         {"forward", 0, 0, 0, {make(Kind::Call, 2, {})}},
+                         {"backward", 0, 0, 0, {append, append}}});
+  KernelImage image = bigramImage();
+  CpuDevice device(2);
+  Session session(plan, image, device, {});
+  const CommandList &list = session.program("test")->commands();
+  std::vector<std::string> names;
+  for (size_t i = 0; i < list.size(); ++i)
+    names.emplace_back(list.info(i).fragment);
+  EXPECT_EQ(names, (std::vector<std::string>{"", "F0", "F0", "F1", "F1", "B0/1",
+                                             "B0/1", ""}));
+}
+
 /// A loop that starts a collective in each round, and waits for it.
 static Plan collectivePlan() {
   Command collective =

@@ -8,7 +8,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "ScheduleChart.h"
+#include "ExplainSchedule.h"
+#include "ExplainText.h"
 #include "Verbs.h"
 #include "heddle/PlanFormat/Format.h"
 #include "heddle/runtime/core/Loader.h"
@@ -48,22 +49,6 @@ static std::vector<rt::TrafficLine> trafficOf(const plan::Plan &plan,
                  : std::vector<rt::TrafficLine>();
 }
 
-/// Floating-point operations of one run of a sequence.
-static double flopsOf(const plan::Plan &plan, const plan::Stage &stage,
-                      int64_t number) {
-  using Kind = plan::Command::Kind;
-  double flops = 0;
-  for (const plan::Command &command : stage.sequences.at(number).commands) {
-    if (command.kind == Kind::Launch)
-      flops += plan.kernels.at(command.target).flops;
-    else if (command.kind == Kind::Call)
-      flops += flopsOf(plan, stage, command.target);
-    else if (command.kind == Kind::Loop)
-      flops += double(command.count) * flopsOf(plan, stage, command.target);
-  }
-  return flops;
-}
-
 /// Model FLOPs of a step, over all ranks.
 static double flopsPerStep(const plan::Plan &plan) {
   const plan::Program *program = mainProgram(plan);
@@ -73,33 +58,6 @@ static double flopsPerStep(const plan::Plan &plan) {
       if (same.kind == program->kind)
         flops += same.flops * double(plan.mesh.ranks() / plan.mesh.pipe);
   return flops;
-}
-
-/// The schedule's line of each stage; none without a pipeline.
-static std::vector<StageLine> stageLines(const plan::Plan &plan) {
-  std::vector<StageLine> lines;
-  for (const plan::Stage &stage : plan.stages)
-    for (const plan::Program &program : stage.programs) {
-      if (program.kind != "train")
-        continue;
-      for (const plan::Command &command :
-           stage.sequences.at(program.sequence).commands) {
-        if (command.kind != plan::Command::Kind::Fragments)
-          continue;
-        StageLine &line = lines.emplace_back();
-        line.line = command.line;
-        for (const plan::Fragment &fragment : command.fragments)
-          line.times[fragment.kind] = flopsOf(plan, stage, fragment.sequence);
-      }
-    }
-  return lines;
-}
-
-static double mean(const std::vector<double> &values) {
-  double sum = 0;
-  for (double value : values)
-    sum += value;
-  return values.empty() ? 0 : sum / double(values.size());
 }
 
 /// A line for each kind and axes, and in it one for each reason.
@@ -126,7 +84,8 @@ static json communicationJson(const plan::Plan &plan, int64_t rank) {
   return communication;
 }
 
-static json explainJson(const plan::Plan &plan, int64_t rank) {
+static json explainJson(const plan::Plan &plan, int64_t rank,
+                        const StepSchedule &schedule) {
   json phases = json::array(), kernels = json::array();
   for (const plan::PhaseTime &phase : plan.phases)
     phases.push_back({{"name", phase.name}, {"seconds", phase.seconds}});
@@ -139,71 +98,28 @@ static json explainJson(const plan::Plan &plan, int64_t rank) {
   json owners = json::object();
   for (const plan::Owner &owner : plan.memory.owners)
     owners[owner.name] = owner.bytes;
-  std::vector<StageLine> stages = stageLines(plan);
-  json lines = json::array();
-  for (const StageLine &stage : stages)
-    lines.push_back(stage.line);
-  return {{"plan", plan.hash},
-          {"parameters", plan.parameters},
-          {"mesh", meshOf(plan.mesh)},
-          {"ranks", plan.mesh.ranks()},
-          {"rank", rank},
-          {"stage", plan.mesh.coordinate(rank, {"pipe"})},
-          {"phases", phases},
-          {"kernels", kernels},
-          {"memory",
-           {{"arena", plan.memory.arenaBytes},
-            {"persistent", plan.memory.persistentBytes},
-            {"peak", plan.memory.peakBytes()},
-            {"owners", owners}}},
-          {"communication", communicationJson(plan, rank)},
-          {"schedule", plan.strategy.value("schedule", std::string("1f1b"))},
-          {"schedule_lines", lines},
-          {"bubble", mean(idleShares(stages))},
-          {"flops_per_step", flopsPerStep(plan)}};
+  json all = {{"plan", plan.hash},
+              {"parameters", plan.parameters},
+              {"mesh", meshOf(plan.mesh)},
+              {"ranks", plan.mesh.ranks()},
+              {"rank", rank},
+              {"stage", plan.mesh.coordinate(rank, {"pipe"})},
+              {"phases", phases},
+              {"kernels", kernels},
+              {"memory",
+               {{"arena", plan.memory.arenaBytes},
+                {"persistent", plan.memory.persistentBytes},
+                {"peak", plan.memory.peakBytes()},
+                {"owners", owners}}},
+              {"communication", communicationJson(plan, rank)},
+              {"flops_per_step", flopsPerStep(plan)}};
+  schedule.addTo(all);
+  return all;
 }
 
 //===----------------------------------------------------------------------===//
 // For people
 //===----------------------------------------------------------------------===//
-
-static std::string formatNumber(const char *format, double value) {
-  char text[64];
-  std::snprintf(text, sizeof(text), format, value);
-  return text;
-}
-
-static std::string formatFlops(double flops) {
-  static const char *units[] = {"", "K", "M", "G", "T", "P"};
-  int unit = 0;
-  while (flops >= 1000 && unit < 5) {
-    flops /= 1000;
-    ++unit;
-  }
-  return formatNumber("%.2f ", flops) + units[unit] + "FLOP";
-}
-
-static std::string padded(const std::string &text, size_t width, bool left) {
-  std::string fill(width > text.size() ? width - text.size() : 0, ' ');
-  return left ? text + fill : fill + text;
-}
-
-/// Prints rows in aligned columns: the first and the last to the left.
-static void printTable(const std::vector<std::vector<std::string>> &rows) {
-  std::vector<size_t> widths;
-  for (const std::vector<std::string> &row : rows)
-    for (size_t i = 0; i < row.size(); ++i) {
-      widths.resize(std::max(widths.size(), i + 1));
-      widths[i] = std::max(widths[i], row[i].size());
-    }
-  for (const std::vector<std::string> &row : rows) {
-    std::string line = " ";
-    for (size_t i = 0; i < row.size(); ++i)
-      line += " " + padded(row[i], i + 1 == row.size() ? 0 : widths[i],
-                           i == 0 || i + 1 == row.size());
-    std::cout << line << "\n";
-  }
-}
 
 /// `4 ranks: data 2, tensor 2`.
 static std::string meshText(const plan::Mesh &mesh) {
@@ -328,18 +244,8 @@ static void printCommunication(const plan::Plan &plan, int64_t rank) {
   printTable(rows);
 }
 
-static void printSchedule(const plan::Plan &plan) {
-  std::vector<StageLine> stages = stageLines(plan);
-  std::vector<double> idle = idleShares(stages);
-  std::cout << "\nschedule ("
-            << (plan.mesh.pipe == 1
-                    ? std::string("one stage: no bubble")
-                    : plan.strategy.value("schedule", std::string("1f1b")) +
-                          ", idle by FLOPs " +
-                          formatNumber("%.1f%%", 100 * mean(idle)))
-            << ")\n";
-  for (size_t i = 0; i < stages.size() && plan.mesh.pipe > 1; ++i)
-    std::cout << "  stage " << i << "  " << stages[i].line << "\n";
+static void printPrograms(const plan::Plan &plan) {
+  std::cout << "\nprograms\n";
   for (const plan::Program &program : plan.programs)
     std::cout << "  " << program.kind << " runs "
               << plan.sequences.at(program.sequence).name << "\n";
@@ -351,9 +257,20 @@ static void printSchedule(const plan::Plan &plan) {
   printTable(rows);
 }
 
-static int explain(const std::string &path, bool asJson, int64_t rank) {
-  plan::Plan plan = rt::readBinary(path).plan;
-  int64_t ranks = plan.mesh.ranks();
+namespace {
+
+/// The command line of `heddle explain`.
+struct ExplainFlags {
+  std::string path, trace;
+  bool json = false;
+  int64_t rank = 0;
+};
+
+} // namespace
+
+static int explain(const ExplainFlags &flags) {
+  plan::Plan plan = rt::readBinary(flags.path).plan;
+  int64_t ranks = plan.mesh.ranks(), rank = flags.rank;
   if (rank < 0 || rank >= ranks)
     fail("H0113",
          "--rank " + std::to_string(rank) + ": the plan has " +
@@ -361,8 +278,10 @@ static int explain(const std::string &path, bool asJson, int64_t rank) {
          ranks == 1 ? "use --rank 0"
                     : "use --rank 0 to --rank " + std::to_string(ranks - 1));
   plan.selectStage(plan.mesh.coordinate(rank, {"pipe"}));
-  if (asJson) {
-    std::cout << explainJson(plan, rank).dump(2) << "\n";
+  StepSchedule schedule = flags.trace.empty() ? StepSchedule(plan)
+                                              : StepSchedule(plan, flags.trace);
+  if (flags.json) {
+    std::cout << explainJson(plan, rank, schedule).dump(2) << "\n";
     return 0;
   }
   printSummary(plan);
@@ -370,17 +289,13 @@ static int explain(const std::string &path, bool asJson, int64_t rank) {
   printKernels(plan);
   printMemory(plan);
   printCommunication(plan, rank);
-  printSchedule(plan);
+  schedule.print();
+  printPrograms(plan);
   return 0;
 }
 
 void driver::addExplainVerb(CLI::App &app, Action &action) {
-  struct Flags {
-    std::string path;
-    bool json = false;
-    int64_t rank = 0;
-  };
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<ExplainFlags>();
   CLI::App *verb =
       app.add_subcommand("explain", "Read the plan of a binary back out");
   verb->add_option("BINARY", flags->path, "A compiled binary")
@@ -388,7 +303,10 @@ void driver::addExplainVerb(CLI::App &app, Action &action) {
       ->default_str("");
   verb->add_flag("--json", flags->json, "One JSON object, exact bytes");
   verb->add_option("--rank", flags->rank, "The rank to explain");
-  verb->callback([flags, &action] {
-    action = [flags] { return explain(flags->path, flags->json, flags->rank); };
-  });
+  verb->add_option("--trace", flags->trace,
+                   "Replay the schedule with the times that BINARY train "
+                   "--trace FILE measured")
+      ->default_str("none");
+  verb->callback(
+      [flags, &action] { action = [flags] { return explain(*flags); }; });
 }

@@ -1,4 +1,4 @@
-//===- ScheduleChart.cpp - How long stages wait ---------------------------===//
+//===- ScheduleChart.cpp - When the stages of a pipeline do what ----------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -8,6 +8,8 @@
 
 #include "ScheduleChart.h"
 #include "dialects/Pipe/Schedule.h"
+#include <algorithm>
+#include <cmath>
 
 using namespace heddle;
 
@@ -21,13 +23,21 @@ static pipe::StageTimes timesOf(const driver::StageLine &stage,
   };
   pipe::StageTimes times;
   for (int64_t chunk = 0; chunk < chunks; ++chunk)
-    times.chunks.push_back(
-        {time(Kind::Forward, chunk), time(Kind::Backward, chunk),
-         time(Kind::BackwardInput, chunk), time(Kind::BackwardWeight, chunk)});
+    times.chunks.push_back({time(Kind::Forward, chunk),
+                            time(Kind::Backward, chunk),
+                            time(Kind::BackwardInput, chunk),
+                            time(Kind::BackwardWeight, chunk), stage.transfer});
   return times;
 }
 
-std::vector<double> driver::idleShares(const std::vector<StageLine> &stages) {
+double driver::Timetable::meanIdle() const {
+  double sum = 0;
+  for (double share : idle)
+    sum += share;
+  return idle.empty() ? 0 : sum / double(idle.size());
+}
+
+driver::Timetable driver::replayLines(const std::vector<StageLine> &stages) {
   if (stages.empty())
     return {};
   pipe::Schedule schedule;
@@ -46,8 +56,65 @@ std::vector<double> driver::idleShares(const std::vector<StageLine> &stages) {
   for (const StageLine &stage : stages)
     times.push_back(timesOf(stage, pipe::chunksOf(schedule)));
   pipe::Replay replay = pipe::replaySchedule(schedule, times);
-  std::vector<double> shares;
-  for (size_t i = 0; i < stages.size(); ++i)
-    shares.push_back(replay.idleShare(i));
-  return shares;
+  Timetable table;
+  table.makespan = replay.makespan;
+  for (size_t i = 0; i < stages.size(); ++i) {
+    table.idle.push_back(replay.idleShare(i));
+    auto &cells = table.stages.emplace_back();
+    // The optimizer, which ends the line, takes no time here.
+    for (size_t j = 0; j + 1 < schedule[i].size(); ++j) {
+      double begin = replay.begins[i][j];
+      cells.push_back(
+          {schedule[i][j].str(), begin, begin + times[i].of(schedule[i][j])});
+    }
+  }
+  return table;
+}
+
+/// Columns of a chart per unit of time: such that every name fits, or if that
+/// is too wide that every fragment is seen.
+static double scaleOf(const driver::Timetable &table, int64_t width) {
+  double longest = 0, shortest = table.makespan;
+  size_t letters = 0;
+  for (const auto &cells : table.stages)
+    for (const driver::Timetable::Cell &cell : cells) {
+      longest = std::max(longest, cell.end - cell.begin);
+      letters = std::max(letters, cell.name.size());
+    }
+  // Fragments that are much shorter than others are not worth the width.
+  for (const auto &cells : table.stages)
+    for (const driver::Timetable::Cell &cell : cells)
+      if (cell.end - cell.begin >= longest / 6)
+        shortest = std::min(shortest, cell.end - cell.begin);
+  double names = double(letters + 1) / shortest;
+  if (names * table.makespan <= double(width))
+    return names;
+  return std::max(1 / shortest, double(width) / table.makespan);
+}
+
+std::vector<std::string> driver::drawChart(const Timetable &table,
+                                           int64_t width) {
+  std::vector<std::string> rows;
+  if (!(table.makespan > 0))
+    return rows;
+  double scale = scaleOf(table, width);
+  size_t columns = size_t(std::llround(table.makespan * scale));
+  for (const auto &cells : table.stages) {
+    std::string row(columns, '.');
+    for (const Timetable::Cell &cell : cells) {
+      size_t begin = size_t(std::llround(cell.begin * scale));
+      size_t end = size_t(std::llround(cell.end * scale));
+      std::string text = cell.name.size() <= end - begin
+                             ? cell.name
+                             : cell.name.substr(0, end > begin);
+      text.resize(end - begin, '-');
+      row.replace(begin, text.size(), text);
+    }
+    if (columns > size_t(width)) {
+      size_t side = (size_t(width) - 5) / 2;
+      row = row.substr(0, side) + " ... " + row.substr(columns - side);
+    }
+    rows.push_back(row);
+  }
+  return rows;
 }

@@ -1,4 +1,4 @@
-//===- ScheduleChart.h - How long stages wait -------------------*- C++ -*-===//
+//===- ScheduleChart.h - When the stages of a pipeline do what --*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -9,6 +9,7 @@
 #ifndef HEDDLE_TOOLS_HEDDLE_SCHEDULECHART_H
 #define HEDDLE_TOOLS_HEDDLE_SCHEDULECHART_H
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -20,11 +21,31 @@ struct StageLine {
   std::string line;
   /// How long each kind of fragment (`F`, `B/1`) takes, in any unit.
   std::map<std::string, double> times;
+  /// From the end of a fragment until another stage has its result.
+  double transfer = 0;
 };
 
-/// The share of a step in which each stage does nothing, when every fragment
-/// starts as early as it can; empty when the lines are no schedule.
-std::vector<double> idleShares(const std::vector<StageLine> &stages);
+/// The fragments of a step when each begins as early as it can.
+struct Timetable {
+  struct Cell {
+    std::string name; ///< As the schedule writes it.
+    double begin = 0, end = 0;
+  };
+  std::vector<std::vector<Cell>> stages;
+  std::vector<double> idle; ///< The share in which each stage does nothing.
+  double makespan = 0;
+
+  /// The mean of `idle`: the bubble.
+  double meanIdle() const;
+};
+
+/// Replays the schedule; empty when the lines are none.
+Timetable replayLines(const std::vector<StageLine> &stages);
+
+/// A row for each stage of at most `width` columns: a fragment's name, or its
+/// letter where it is short, `-` while it runs, `.` while the stage is idle.
+/// What does not fit is left out of the middle.
+std::vector<std::string> drawChart(const Timetable &table, int64_t width);
 
 } // namespace heddle::driver
 

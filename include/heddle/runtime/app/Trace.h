@@ -30,7 +30,9 @@ public:
   LaunchTime *beginStep();
   /// Keeps what `beginStep` gave room for, as step `step`.
   void endStep(int64_t step);
-  /// Writes the file; the path, empty when there is no trace.
+  /// Writes the file; the path, empty when there is no trace. An event's
+  /// arguments say the step, rank and stage, the command, and where it is of a
+  /// fragment the fragment with its kind, chunk and micro-batch.
   std::string write(const plan::Plan &plan);
 
 private:

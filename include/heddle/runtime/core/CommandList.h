@@ -39,6 +39,9 @@ struct LaunchInfo {
   const plan::Command *command = nullptr; ///< The plan owns it.
   /// The collective that a wait is for.
   const plan::Command *awaited = nullptr;
+  /// The pipeline fragment that it is of, as the schedule writes it (`F3/1`);
+  /// empty outside of fragments. The plan owns it.
+  std::string_view fragment;
   /// The kernel's number in the plan; -1 when the entry is no kernel's launch.
   int64_t kernel() const {
     return command->kind == plan::Command::Kind::Launch ? command->target : -1;

@@ -83,6 +83,9 @@ private:
 
 /// The whole file as text; throws `code` when it cannot be read.
 std::string readText(const std::string &path, const std::string &code);
+/// What a rank writes where rank 0 writes `path`: `trace.json` of rank 3 is
+/// `trace.rank3.json`.
+std::string fileOfRank(const std::string &path, int64_t rank);
 /// Replaces the file atomically.
 void writeText(const std::string &path, const std::string &text);
 /// Gives a file that is complete on the disk another name in its directory.

@@ -1,0 +1,58 @@
+//===- ExplainText.cpp - Figures and tables for people --------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ExplainText.h"
+#include <algorithm>
+#include <cstdio>
+#include <iostream>
+
+using namespace heddle;
+
+std::string driver::formatNumber(const char *format, double value) {
+  char text[64];
+  std::snprintf(text, sizeof(text), format, value);
+  return text;
+}
+
+std::string driver::formatFlops(double flops) {
+  static const char *units[] = {"", "K", "M", "G", "T", "P"};
+  int unit = 0;
+  while (flops >= 1000 && unit < 5) {
+    flops /= 1000;
+    ++unit;
+  }
+  return formatNumber("%.2f ", flops) + units[unit] + "FLOP";
+}
+
+std::string driver::formatSeconds(double seconds) {
+  if (seconds >= 1)
+    return formatNumber("%.2f s", seconds);
+  return seconds >= 1e-3 ? formatNumber("%.2f ms", seconds * 1e3)
+                         : formatNumber("%.2f us", seconds * 1e6);
+}
+
+static std::string padded(const std::string &text, size_t width, bool left) {
+  std::string fill(width > text.size() ? width - text.size() : 0, ' ');
+  return left ? text + fill : fill + text;
+}
+
+void driver::printTable(const std::vector<TableRow> &rows) {
+  std::vector<size_t> widths;
+  for (const TableRow &row : rows)
+    for (size_t i = 0; i < row.size(); ++i) {
+      widths.resize(std::max(widths.size(), i + 1));
+      widths[i] = std::max(widths[i], row[i].size());
+    }
+  for (const TableRow &row : rows) {
+    std::string line = " ";
+    for (size_t i = 0; i < row.size(); ++i)
+      line += " " + padded(row[i], i + 1 == row.size() ? 0 : widths[i],
+                           i == 0 || i + 1 == row.size());
+    std::cout << line << "\n";
+  }
+}

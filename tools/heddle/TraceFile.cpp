@@ -1,0 +1,111 @@
+//===- TraceFile.cpp - What a run measured --------------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "TraceFile.h"
+#include "heddle/runtime/core/Traffic.h"
+#include "heddle/runtime/io/Diagnostic.h"
+#include "heddle/runtime/io/File.h"
+#include <algorithm>
+
+using namespace heddle;
+using namespace heddle::driver;
+using nlohmann::json;
+
+namespace {
+
+/// A fragment of one step of one rank, in microseconds.
+struct Fragment {
+  std::string word; ///< As `F3/1`.
+  double begin = 0, end = 0;
+  double waits = 0; ///< For other stages.
+};
+
+/// What the ranks of a stage have measured so far.
+struct Samples {
+  std::map<std::string, std::vector<double>> fragments; ///< By kind.
+  std::vector<double> collectives, transfers;           ///< Of each step.
+  std::string line;                                     ///< Of one step.
+};
+
+double medianOf(std::vector<double> values) {
+  if (values.empty())
+    return 0;
+  auto middle = values.begin() + int64_t(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+} // namespace
+
+/// Adds the events of one step, in their order.
+static void addStep(const std::vector<const json *> &events, Samples &samples) {
+  std::vector<Fragment> fragments;
+  double collectives = 0, transfers = 0;
+  for (const json *event : events) {
+    const json &arguments = event->at("args");
+    std::string command = arguments.at("command");
+    double begin = event->at("ts"), time = event->at("dur");
+    bool isTransfer = command == "receive" || command == "flush";
+    transfers += isTransfer ? time : 0;
+    collectives += command == "collective" || command == "wait" ? time : 0;
+    std::string word = arguments.value("fragment", "");
+    if (word.empty())
+      continue;
+    if (fragments.empty() || fragments.back().word != word)
+      fragments.push_back({word, begin});
+    fragments.back().end = begin + time;
+    fragments.back().waits += isTransfer ? time : 0;
+  }
+  samples.collectives.push_back(collectives);
+  samples.transfers.push_back(transfers);
+  samples.line.clear();
+  for (const Fragment &fragment : fragments) {
+    samples.fragments[rt::parseFragment(fragment.word).first].push_back(
+        fragment.end - fragment.begin - fragment.waits);
+    samples.line += (samples.line.empty() ? "" : " ") + fragment.word;
+  }
+}
+
+static void addFile(const std::string &path, const plan::Plan &plan,
+                    Samples &samples) {
+  json trace =
+      json::parse(io::readText(path, "H0388"), nullptr, /*exceptions=*/false);
+  const char *help = "give the file that BINARY train --trace FILE wrote";
+  if (trace.is_discarded())
+    fail("H0388", path + " is no trace", help);
+  try {
+    if (trace.at("otherData").at("plan") != plan.hash)
+      fail("H0388", path + " is a trace of another plan", help);
+    std::map<int64_t, std::vector<const json *>> steps;
+    for (const json &event : trace.at("traceEvents"))
+      steps[event.at("args").at("step")].push_back(&event);
+    for (const auto &[step, events] : steps)
+      addStep(events, samples);
+  } catch (const json::exception &error) {
+    fail("H0388", path + " is no trace of ours: " + error.what(), help);
+  }
+}
+
+std::vector<MeasuredStage> driver::readTraces(const std::string &path,
+                                              const plan::Plan &plan) {
+  std::vector<Samples> samples(plan.mesh.pipe);
+  for (int64_t rank = 0; rank < plan.mesh.ranks(); ++rank)
+    addFile(io::fileOfRank(path, rank), plan,
+            samples[plan.mesh.coordinate(rank, {"pipe"})]);
+  std::vector<MeasuredStage> stages;
+  constexpr double second = 1e6;
+  for (const Samples &of : samples) {
+    MeasuredStage &stage = stages.emplace_back();
+    stage.line.line = of.line;
+    for (const auto &[kind, times] : of.fragments)
+      stage.line.times[kind] = medianOf(times) / second;
+    stage.collectives = medianOf(of.collectives) / second;
+    stage.transfers = medianOf(of.transfers) / second;
+  }
+  return stages;
+}
