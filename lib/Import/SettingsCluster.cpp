@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Import/Parallel.h"
+#include "heddle/PlanFormat/Format.h"
+#include "heddle/runtime/io/File.h"
 #include "heddle/runtime/io/Json.h"
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -29,7 +31,7 @@ private:
               const std::string &why);
   int64_t readCount(const io::JsonValue &root, const std::string &key,
                     SourceLocation &location);
-  void readLink(const io::JsonValue &link);
+  cost::Link readLink(const io::JsonValue &link);
   Cluster &cluster;
 };
 
@@ -73,7 +75,7 @@ int64_t ClusterReader::readCount(const io::JsonValue &root,
   return count;
 }
 
-void ClusterReader::readLink(const io::JsonValue &link) {
+cost::Link ClusterReader::readLink(const io::JsonValue &link) {
   requireKeys(link, {"bandwidth", "latency_us"});
   const io::JsonValue &bandwidth = link.at("bandwidth");
   std::optional<int64_t> bytes = parseByteSize(bandwidth.asString());
@@ -81,36 +83,79 @@ void ClusterReader::readLink(const io::JsonValue &link) {
     bandwidth.fail("H0110",
                    "\"" + bandwidth.path() + "\" is " + bandwidth.describe(),
                    "give the bytes of a second as 400GiB or 1.5MiB");
-  addRow(bandwidth, false, "the mesh is the user's choice");
+  addRow(bandwidth, true, "");
   const io::JsonValue &latency = link.at("latency_us");
   if (!(latency.asNumber() >= 0))
     latency.fail("H0110", "\"" + latency.path() + "\" is " + latency.describe(),
                  "give microseconds from 0");
-  addRow(latency, false, "the mesh is the user's choice");
+  addRow(latency, true, "");
+  return {double(*bytes), latency.asNumber() / 1e6};
 }
 
 void ClusterReader::read(const io::JsonValue &root) {
   if (!root.isObject())
     root.failType("an object");
-  requireKeys(root,
-              {"name", "nodes", "ranks_per_node", "intra_node", "inter_node"});
+  requireKeys(root, {"name", "nodes", "ranks_per_node", "intra_node",
+                     "inter_node", "flops"});
   cluster.name = root.stringOr("name", cluster.file);
   cluster.nodes = readCount(root, "nodes", cluster.nodesLocation);
   cluster.ranksPerNode =
       readCount(root, "ranks_per_node", cluster.ranksLocation);
-  for (const char *key : {"intra_node", "inter_node"})
-    if (const io::JsonValue *link = root.findNonNull(key))
-      readLink(*link);
+  if (const io::JsonValue *link = root.findNonNull("intra_node"))
+    cluster.intraNode = readLink(*link);
+  if (const io::JsonValue *link = root.findNonNull("inter_node"))
+    cluster.interNode = readLink(*link);
+  if (const io::JsonValue *flops = root.findNonNull("flops")) {
+    cluster.flops = flops->asNumber();
+    if (!(cluster.flops > 0))
+      flops->fail("H0110", "\"flops\" is " + flops->describe(),
+                  "give operations of a rank a second, as 4e14");
+    addRow(*flops, true, "");
+  }
+  cluster.json = root.toJson().dump();
 }
 
 Cluster config::readCluster(const std::string &path) {
+  return parseCluster(io::readText(path, io::configJsonCodes.unreadable), path);
+}
+
+Cluster config::parseCluster(const std::string &json, const std::string &file) {
   Cluster cluster;
-  cluster.file = path;
-  ClusterReader(cluster).read(io::parseJsonFile(path, io::configJsonCodes));
+  cluster.file = file;
+  ClusterReader(cluster).read(io::parseJson(json, {file, io::configJsonCodes}));
   return cluster;
 }
 
-void config::checkCluster(const Settings &settings, const Cluster &cluster) {
+/// As `46.0 GiB/s`, or "" when the file does not say.
+static std::string speedOf(const std::optional<cost::Link> &link) {
+  if (!link)
+    return "";
+  return " at " + plan::formatBytes(int64_t(link->bytesPerSecond)) + "/s";
+}
+
+/// Sequence ranks exchange what every attention reads.
+static std::string warnOfSequence(const Settings &settings,
+                                  const Cluster &cluster) {
+  int64_t group = settings.sequence * settings.tensor;
+  int64_t ranks = settings.data * settings.pipe * group;
+  if (settings.sequence == 1 || ranks <= cluster.ranksPerNode ||
+      cluster.ranksPerNode % group == 0)
+    return "";
+  int64_t fits = settings.sequence;
+  while (cluster.ranksPerNode % (fits * settings.tensor) != 0)
+    --fits;
+  return "seq=" + std::to_string(settings.sequence) +
+         " with tensor=" + std::to_string(settings.tensor) + " are groups of " +
+         std::to_string(group) + " ranks on nodes of " +
+         std::to_string(cluster.ranksPerNode) + " (" + cluster.file +
+         "): attention's exchanges go between nodes" +
+         speedOf(cluster.interNode) + ", not inside of one" +
+         speedOf(cluster.intraNode) + "; seq=" + std::to_string(fits) +
+         " with more of data or pipe stays inside";
+}
+
+std::string config::checkCluster(const Settings &settings,
+                                 const Cluster &cluster) {
   int64_t ranks =
       settings.data * settings.tensor * settings.pipe * settings.sequence;
   if (ranks > cluster.ranks())
@@ -139,4 +184,5 @@ void config::checkCluster(const Settings &settings, const Cluster &cluster) {
          "use a tensor size that divides " +
              std::to_string(cluster.ranksPerNode),
          cluster.ranksLocation);
+  return warnOfSequence(settings, cluster);
 }

@@ -39,6 +39,8 @@ LogicalResult heddle::emitModule(ModuleOp module, const CompileOptions &options,
   plan.version = HEDDLE_VERSION;
   plan.features = target->required;
   plan.phases = phases;
+  if (!options.cluster.empty())
+    plan.strategy["cluster"] = nlohmann::json::parse(options.cluster);
   auto wrong = emit::emitBinary(plan, parts->objects, options.runtimePath,
                                 options.output);
   if (!wrong) {

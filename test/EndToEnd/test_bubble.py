@@ -193,7 +193,7 @@ class Bubble(HeddleTest):
                      for kind, chunk, batch in line]
             self.assertEqual(" ".join(words), expected, what)
         measured = self.explain(binary, "--trace", trace)
-        self.assertEqual(measured["time_unit"], "s")
+        self.assertEqual(measured["times_from"], "trace")
         self.assertEqual(len(measured["exposed"]), stages)
         self.assert_idle(measured["idle"], replay(lines, times), 1e-3, what)
         self.assertAlmostEqual(measured["bubble"],

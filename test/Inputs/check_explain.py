@@ -11,7 +11,7 @@ import sys
 plan = json.load(sys.stdin)
 keys = {"plan", "parameters", "mesh", "ranks", "phases", "kernels", "memory",
         "communication", "schedule", "bubble", "flops_per_step", "rank",
-        "stage", "schedule_lines", "idle", "fragment_times", "time_unit"}
+        "stage", "schedule_lines", "idle", "fragment_times", "times_from"}
 assert set(plan) == keys, set(plan) ^ keys
 assert plan["ranks"] == 1 and plan["communication"] == []
 for phase in plan["phases"]:

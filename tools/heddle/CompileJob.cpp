@@ -170,6 +170,7 @@ int driver::runCompileJob(const CompileJob &job) {
   options.stopAfter = job.stopAfter;
   options.startFrom = job.startFrom;
   options.cache = job.cache;
+  options.cluster = job.cluster;
   options.runtimePath = findRuntime();
   options.timing = job.timing;
   options.verbose = job.verbose;

@@ -21,7 +21,8 @@ struct CompileJob {
   std::optional<config::ModelSpec> model;
   std::string module;
   std::string output, dumpPhases, stopAfter, startFrom;
-  std::string cache; ///< A directory, or "" for none.
+  std::string cache;   ///< A directory, or "" for none.
+  std::string cluster; ///< JSON, or "" for none.
   bool timing = false, verbose = false, shardingReasons = false;
 };
 

@@ -125,11 +125,14 @@ static void readModel(const CompileFlags &flags, CompileJob &job) {
 
 /// Checks the mesh against the cluster file; its rows, when there is one.
 static std::vector<config::ExplainRow>
-readClusterFile(const CompileFlags &flags, const CompileJob &job) {
+readClusterFile(const CompileFlags &flags, CompileJob &job) {
   if (flags.cluster.empty())
     return {};
   config::Cluster cluster = config::readCluster(flags.cluster);
-  config::checkCluster(job.settings.values, cluster);
+  std::string warning = config::checkCluster(job.settings.values, cluster);
+  if (!warning.empty())
+    std::cerr << "warning: " << warning << "\n";
+  job.cluster = cluster.json;
   return cluster.rows;
 }
 
@@ -276,7 +279,8 @@ void driver::addCompileVerb(CLI::App &app, Action &action) {
                    "A strategy, .json or .mlir; wins over --config")
       ->default_str("none");
   verb->add_option("--cluster", flags->cluster,
-                   "Nodes and ranks that the mesh must fit (.json)")
+                   "Machines that the mesh must fit, and whose times explain "
+                   "gives (.json)")
       ->default_str("none");
   verb->add_option("--init", flags->init,
                    "random: initialise the weights instead of loading them")

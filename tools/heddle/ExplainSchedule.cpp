@@ -8,6 +8,7 @@
 
 #include "ExplainSchedule.h"
 #include "ExplainText.h"
+#include <algorithm>
 #include <iostream>
 #include <set>
 
@@ -31,37 +32,83 @@ static double flopsOf(const plan::Plan &plan, const plan::Stage &stage,
   return flops;
 }
 
-/// The schedule's line of each stage; none without a pipeline.
-static std::vector<StageLine> planLines(const plan::Plan &plan) {
-  std::vector<StageLine> lines;
-  for (const plan::Stage &stage : plan.stages)
-    for (const plan::Program &program : stage.programs) {
-      if (program.kind != "train")
-        continue;
-      for (const plan::Command &command :
-           stage.sequences.at(program.sequence).commands) {
-        if (command.kind != plan::Command::Kind::Fragments)
-          continue;
-        StageLine &line = lines.emplace_back();
-        line.line = command.line;
-        for (const plan::Fragment &fragment : command.fragments)
-          line.times[fragment.kind] = flopsOf(plan, stage, fragment.sequence);
-      }
-    }
-  return lines;
+/// The training program of a stage, or null.
+static const plan::Program *trainingOf(const plan::Stage &stage) {
+  for (const plan::Program &program : stage.programs)
+    if (program.kind == "train")
+      return &program;
+  return nullptr;
 }
 
-StepSchedule::StepSchedule(const plan::Plan &plan)
-    : kind(plan.strategy.value("schedule", std::string("1f1b"))),
-      stages(planLines(plan)), table(replayLines(stages)) {}
+/// A stage's line of the schedule; nothing without a pipeline.
+static std::optional<StageLine> lineOf(const plan::Plan &plan,
+                                       const plan::Stage &stage,
+                                       const cost::ClusterCost *cost) {
+  const plan::Program *program = trainingOf(stage);
+  if (!program)
+    return std::nullopt;
+  for (const plan::Command &command :
+       stage.sequences.at(program->sequence).commands) {
+    if (command.kind != plan::Command::Kind::Fragments)
+      continue;
+    StageLine line;
+    line.line = command.line;
+    for (const plan::Fragment &fragment : command.fragments) {
+      line.times[fragment.kind] =
+          cost ? cost->timeOf(stage, fragment.sequence).seconds
+               : flopsOf(plan, stage, fragment.sequence);
+      if (cost)
+        line.transfer = std::max(
+            line.transfer,
+            cost->transferSeconds(stage.sequences.at(fragment.sequence)));
+    }
+    return line;
+  }
+  return std::nullopt;
+}
 
-StepSchedule::StepSchedule(const plan::Plan &plan, const std::string &trace)
-    : kind(plan.strategy.value("schedule", std::string("1f1b"))),
-      measured(readTraces(trace, plan)) {
-  if (plan.mesh.pipe > 1)
-    for (const MeasuredStage &stage : measured)
+StepSchedule::StepSchedule(const plan::Plan &plan, const std::string &trace,
+                           const cost::ClusterCost *cost)
+    : kind(plan.strategy.value("schedule", std::string("1f1b"))) {
+  if (trace.empty()) {
+    usePlan(plan, cost && cost->hasTimes() ? cost : nullptr);
+    return;
+  }
+  from = "trace";
+  for (const MeasuredStage &stage : readTraces(trace, plan)) {
+    exposed.push_back({stage.collectives, stage.transfers});
+    if (plan.mesh.pipe > 1)
       stages.push_back(stage.line);
+  }
   table = replayLines(stages);
+}
+
+void StepSchedule::usePlan(const plan::Plan &plan,
+                           const cost::ClusterCost *cost) {
+  from = cost ? "cluster" : "flops";
+  std::vector<const plan::Stage *> all;
+  for (const plan::Stage &stage : plan.stages)
+    all.push_back(&stage);
+  if (all.empty())
+    all.push_back(&plan);
+  for (const plan::Stage *stage : all)
+    if (auto line = lineOf(plan, *stage, cost))
+      stages.push_back(std::move(*line));
+  table = replayLines(stages);
+  if (!cost)
+    return;
+  std::vector<StageLine> atOnce = stages;
+  for (StageLine &stage : atOnce)
+    stage.transfer = 0;
+  double transfers = table.makespan - replayLines(atOnce).makespan;
+  for (const plan::Stage *stage : all)
+    if (const plan::Program *program = trainingOf(*stage)) {
+      // Behind the fragments stages add up what they hold together.
+      double exchange =
+          cost->transferSeconds(stage->sequences.at(program->sequence));
+      exposed.push_back({cost->timeOf(*stage, program->sequence).exposed,
+                         transfers + exchange});
+    }
 }
 
 void StepSchedule::addTo(json &json) const {
@@ -75,17 +122,17 @@ void StepSchedule::addTo(json &json) const {
   json["bubble"] = table.meanIdle();
   json["idle"] = table.idle;
   json["fragment_times"] = times;
-  json["time_unit"] = measured.empty() ? "flop" : "s";
-  if (measured.empty())
+  json["times_from"] = from;
+  if (from == "flops")
     return;
   json["exposed"] = nlohmann::json::array();
-  for (const MeasuredStage &stage : measured)
+  for (const Exposed &stage : exposed)
     json["exposed"].push_back(
         {{"collectives", stage.collectives}, {"transfers", stage.transfers}});
 }
 
 std::string StepSchedule::formatTime(double time) const {
-  return measured.empty() ? formatFlops(time) : formatSeconds(time);
+  return from == "flops" ? formatFlops(time) : formatSeconds(time);
 }
 
 /// A row for each stage: what its fragments take, and what it waits for.
@@ -97,9 +144,9 @@ void StepSchedule::printTimes() const {
   std::vector<TableRow> rows(1);
   rows[0].push_back("");
   rows[0].insert(rows[0].end(), kinds.begin(), kinds.end());
-  if (!measured.empty())
-    rows[0].insert(rows[0].end(), {"in collectives", "in transfers"});
-  for (size_t i = 0; i < std::max(stages.size(), measured.size()); ++i) {
+  if (!exposed.empty())
+    rows[0].insert(rows[0].end(), {"exposed collectives", "exposed transfers"});
+  for (size_t i = 0; i < std::max(stages.size(), exposed.size()); ++i) {
     TableRow &row = rows.emplace_back();
     row.push_back("stage " + std::to_string(i));
     for (const std::string &name : kinds) {
@@ -107,16 +154,18 @@ void StepSchedule::printTimes() const {
       row.push_back(time == stages[i].times.end() ? ""
                                                   : formatTime(time->second));
     }
-    if (!measured.empty()) {
-      row.push_back(formatTime(measured[i].collectives));
-      row.push_back(formatTime(measured[i].transfers));
+    if (!exposed.empty()) {
+      row.push_back(formatTime(exposed[i].collectives));
+      row.push_back(formatTime(exposed[i].transfers));
     }
   }
   printTable(rows);
 }
 
 void StepSchedule::print() const {
-  const char *by = measured.empty() ? "FLOPs" : "measured times";
+  std::string by = from == "flops"     ? "FLOPs"
+                   : from == "cluster" ? "the cluster's times"
+                                       : "measured times";
   std::cout << "\nschedule ("
             << (stages.empty()
                     ? "one stage: no bubble"
@@ -127,6 +176,6 @@ void StepSchedule::print() const {
   for (size_t i = 0; i < chart.size(); ++i)
     std::cout << "  stage " << i << "  " << chart[i] << "  idle "
               << formatNumber("%.1f%%", 100 * table.idle[i]) << "\n";
-  if (!stages.empty() || !measured.empty())
+  if (!stages.empty() || !exposed.empty())
     printTimes();
 }

@@ -10,29 +10,38 @@
 #define HEDDLE_TOOLS_HEDDLE_EXPLAINSCHEDULE_H
 
 #include "TraceFile.h"
+#include "heddle/Cost/ClusterCost.h"
 
 namespace heddle::driver {
 
 /// A training step as its schedule orders it, with planned or measured times.
 class StepSchedule {
 public:
-  /// With the floating-point operations of each fragment as its time.
-  explicit StepSchedule(const plan::Plan &plan);
-  /// With the times, and the order, of the trace of a run (see readTraces).
-  StepSchedule(const plan::Plan &plan, const std::string &trace);
+  /// The times, and the order, of a run where `trace` names what it wrote (see
+  /// readTraces); else the times of a cluster, where `cost` has them; else the
+  /// floating-point operations of each fragment as its time.
+  StepSchedule(const plan::Plan &plan, const std::string &trace,
+               const cost::ClusterCost *cost);
 
   /// Adds `schedule`, `schedule_lines`, `bubble`, `idle`, `fragment_times`,
-  /// `time_unit`, and from a trace `exposed`.
+  /// `times_from` (flops, cluster, trace), and but for flops `exposed`.
   void addTo(nlohmann::json &json) const;
   void print() const;
 
 private:
+  /// Seconds of a step in which a stage communicates and does nothing else.
+  struct Exposed {
+    double collectives = 0, transfers = 0;
+  };
+
+  void usePlan(const plan::Plan &plan, const cost::ClusterCost *cost);
   void printTimes() const;
   std::string formatTime(double time) const;
 
   std::string kind;              ///< As `1f1b`.
+  std::string from;              ///< Where times come from.
   std::vector<StageLine> stages; ///< None without a pipeline.
-  std::vector<MeasuredStage> measured;
+  std::vector<Exposed> exposed;  ///< Of each stage, also of a single one.
   Timetable table;
 };
 

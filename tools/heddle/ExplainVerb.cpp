@@ -8,12 +8,12 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ExplainCluster.h"
 #include "ExplainSchedule.h"
 #include "ExplainText.h"
 #include "Verbs.h"
 #include "heddle/PlanFormat/Format.h"
 #include "heddle/runtime/core/Loader.h"
-#include "heddle/runtime/core/Traffic.h"
 #include "heddle/runtime/io/Diagnostic.h"
 #include <algorithm>
 #include <iostream>
@@ -60,8 +60,14 @@ static double flopsPerStep(const plan::Plan &plan) {
   return flops;
 }
 
+static double secondsOf(const cost::ClusterCost &cost,
+                        const rt::TrafficLine &line) {
+  return cost.secondsOf(axesOf(line), line.kind, line.calls, line.bytesSent);
+}
+
 /// A line for each kind and axes, and in it one for each reason.
-static json communicationJson(const plan::Plan &plan, int64_t rank) {
+static json communicationJson(const plan::Plan &plan, int64_t rank,
+                              const cost::ClusterCost *cost) {
   std::vector<rt::TrafficLine> lines = trafficOf(plan, rank);
   json communication = json::array();
   for (const rt::TrafficLine &sum : rt::sumByKind(lines)) {
@@ -80,12 +86,15 @@ static json communicationJson(const plan::Plan &plan, int64_t rank) {
                              {"calls", sum.calls},
                              {"bytes_sent", sum.bytesSent},
                              {"reasons", reasons}});
+    if (cost && cost->linkOf(axesOf(sum)))
+      communication.back()["seconds"] = secondsOf(*cost, sum);
   }
   return communication;
 }
 
 static json explainJson(const plan::Plan &plan, int64_t rank,
-                        const StepSchedule &schedule) {
+                        const StepSchedule &schedule,
+                        const cost::ClusterCost *cost) {
   json phases = json::array(), kernels = json::array();
   for (const plan::PhaseTime &phase : plan.phases)
     phases.push_back({{"name", phase.name}, {"seconds", phase.seconds}});
@@ -111,7 +120,7 @@ static json explainJson(const plan::Plan &plan, int64_t rank,
                 {"persistent", plan.memory.persistentBytes},
                 {"peak", plan.memory.peakBytes()},
                 {"owners", owners}}},
-              {"communication", communicationJson(plan, rank)},
+              {"communication", communicationJson(plan, rank, cost)},
               {"flops_per_step", flopsPerStep(plan)}};
   schedule.addTo(all);
   return all;
@@ -227,19 +236,25 @@ static std::string countCommands(const plan::Sequence &sequence) {
   return text.empty() ? "nothing" : text;
 }
 
-static void printCommunication(const plan::Plan &plan, int64_t rank) {
+static void printCommunication(const plan::Plan &plan, int64_t rank,
+                               const cost::ClusterCost *cost) {
   if (plan.mesh.ranks() == 1)
     return;
   std::cout << "\ncommunication of rank " << rank << " per step\n";
   std::vector<std::vector<std::string>> rows = {
-      {"axis", "calls", "sent", "kind"}};
+      {"axis", "calls", "sent", cost ? "time" : "", "kind"}};
   int64_t sum = 0;
+  double seconds = 0;
   for (const rt::TrafficLine &line : rt::sumByKind(trafficOf(plan, rank))) {
+    double time = cost ? secondsOf(*cost, line) : 0;
     rows.push_back({line.axes, std::to_string(line.calls),
-                    plan::formatBytes(line.bytesSent), line.kind});
+                    plan::formatBytes(line.bytesSent),
+                    time > 0 ? formatSeconds(time) : "", line.kind});
     sum += line.bytesSent;
+    seconds += time;
   }
   rows.push_back({"total", "", plan::formatBytes(sum),
+                  seconds > 0 ? formatSeconds(seconds) : "",
                   "(" + std::to_string(sum) + " bytes)"});
   printTable(rows);
 }
@@ -261,7 +276,7 @@ namespace {
 
 /// The command line of `heddle explain`.
 struct ExplainFlags {
-  std::string path, trace;
+  std::string path, trace, cluster;
   bool json = false;
   int64_t rank = 0;
 };
@@ -278,17 +293,26 @@ static int explain(const ExplainFlags &flags) {
          ranks == 1 ? "use --rank 0"
                     : "use --rank 0 to --rank " + std::to_string(ranks - 1));
   plan.selectStage(plan.mesh.coordinate(rank, {"pipe"}));
-  StepSchedule schedule = flags.trace.empty() ? StepSchedule(plan)
-                                              : StepSchedule(plan, flags.trace);
+  std::optional<cost::Cluster> cluster = clusterOf(plan, flags.cluster);
+  std::optional<cost::ClusterCost> cost;
+  if (cluster)
+    cost.emplace(plan, *cluster);
+  const cost::ClusterCost *known = cost ? &*cost : nullptr;
+  StepSchedule schedule(plan, flags.trace, known);
   if (flags.json) {
-    std::cout << explainJson(plan, rank, schedule).dump(2) << "\n";
+    json all = explainJson(plan, rank, schedule, known);
+    if (cluster)
+      all["cluster"] = clusterJson(plan, *cluster);
+    std::cout << all.dump(2) << "\n";
     return 0;
   }
   printSummary(plan);
   printPhases(plan);
   printKernels(plan);
   printMemory(plan);
-  printCommunication(plan, rank);
+  if (cluster)
+    printCluster(plan, *cluster);
+  printCommunication(plan, rank, known);
   schedule.print();
   printPrograms(plan);
   return 0;
@@ -303,6 +327,9 @@ void driver::addExplainVerb(CLI::App &app, Action &action) {
       ->default_str("");
   verb->add_flag("--json", flags->json, "One JSON object, exact bytes");
   verb->add_option("--rank", flags->rank, "The rank to explain");
+  verb->add_option("--cluster", flags->cluster,
+                   "Machines whose times are given (.json)")
+      ->default_str("that of heddle compile --cluster");
   verb->add_option("--trace", flags->trace,
                    "Replay the schedule with the times that BINARY train "
                    "--trace FILE measured")

@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iostream>
 #include <sstream>
 #include <unistd.h>
 
@@ -32,16 +33,32 @@ struct RunFlags {
 
 } // namespace
 
-/// The ranks of its plan; 0 for a program that carries none, as a script that
-/// starts the binary.
-static int64_t ranksOf(const std::string &binary) {
+/// The mesh of its plan; nothing for a program that carries none, as a script
+/// that starts the binary.
+static std::optional<plan::Mesh> meshOf(const std::string &binary) {
   try {
-    return rt::readBinary(binary).plan.mesh.ranks();
+    return rt::readBinary(binary).plan.mesh;
   } catch (const UserError &error) {
     if (error.diagnostic.code != "H0381")
       throw;
   }
-  return 0;
+  return std::nullopt;
+}
+
+/// Warns of the first group along `axis` with ranks on two hosts: they speak
+/// with each other in every layer. `group` ranks in a row hold whole groups.
+static void warnOfGroups(const plan::Mesh &mesh, const std::string &axis,
+                         int64_t group, const std::vector<Placement> &ranks) {
+  for (int64_t rank = 0; rank < int64_t(ranks.size()); ++rank) {
+    int64_t first = mesh.member(rank, {axis}, 0);
+    if (ranks[first].host == ranks[rank].host)
+      continue;
+    std::cerr << "warning: the " << axis << " ranks " << first << " and "
+              << rank << " are on " << ranks[first].host << " and "
+              << ranks[rank].host << "; with slots in multiples of " << group
+              << " a group is on one host\n";
+    return;
+  }
 }
 
 [[noreturn]] static void failStart(const std::string &binary) {
@@ -67,7 +84,8 @@ static int runBinary(const RunFlags &flags) {
                          flags.arguments.end());
   if (access(request.command.front().c_str(), X_OK) != 0)
     failStart(flags.binary);
-  int64_t ranks = ranksOf(request.command.front());
+  std::optional<plan::Mesh> mesh = meshOf(request.command.front());
+  int64_t ranks = mesh ? mesh->ranks() : 0;
   std::vector<Host> hosts;
   if (flags.hostfile.empty()) {
     hosts = {{"localhost", {}}};
@@ -78,6 +96,10 @@ static int runBinary(const RunFlags &flags) {
   }
   filterHosts(flags.include, flags.exclude, hosts);
   request.ranks = placeRanks(hosts, ranks);
+  if (mesh) {
+    warnOfGroups(*mesh, "tensor", mesh->tensor, request.ranks);
+    warnOfGroups(*mesh, "seq", mesh->seq * mesh->tensor, request.ranks);
+  }
   if (request.ranks.size() == 1 && isThisMachine(request.ranks.front().host))
     become(request.command);
   std::istringstream words(flags.ssh);

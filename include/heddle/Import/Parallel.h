@@ -9,6 +9,7 @@
 #ifndef HEDDLE_IMPORT_PARALLEL_H
 #define HEDDLE_IMPORT_PARALLEL_H
 
+#include "heddle/Cost/ClusterCost.h"
 #include "heddle/Import/ModelSpec.h"
 
 namespace heddle::config {
@@ -21,22 +22,23 @@ namespace heddle::config {
 void settleParallel(ResolvedSettings &settings, const ModelSpec &spec);
 
 /// The machines that a plan is for, as a cluster file describes them.
-struct Cluster {
+struct Cluster : cost::Cluster {
   std::string file;
-  std::string name;
-  int64_t nodes = 1, ranksPerNode = 1;
+  std::string json; ///< As `parseCluster` reads it.
   SourceLocation nodesLocation, ranksLocation;
   std::vector<ExplainRow> rows; ///< A verdict on every key.
-  int64_t ranks() const { return nodes * ranksPerNode; }
 };
 
 /// Reads a cluster file (docs/configuration.md). Throws H0101 to H0107 for what
 /// is not one, H0110 for numbers that are out of range.
 Cluster readCluster(const std::string &path);
+/// The same from its text; errors name `file`.
+Cluster parseCluster(const std::string &json, const std::string &file);
 
 /// Throws H0227 when the mesh has more ranks than the cluster, or when tensor
 /// ranks, which speak with each other in every layer, are on several nodes.
-void checkCluster(const Settings &settings, const Cluster &cluster);
+/// The warning, or "": seq ranks, which do so too, are on several nodes.
+std::string checkCluster(const Settings &settings, const Cluster &cluster);
 
 } // namespace heddle::config
 

@@ -46,6 +46,7 @@ struct CompileOptions {
   std::string stopAfter;   ///< A phase's name; or empty: to the end.
   std::string startFrom;   ///< The phase after which the module was dumped.
   std::string cache;       ///< Directory of compiled kernels, "" for none.
+  std::string cluster;     ///< JSON for `explain`; "" for none.
   std::string runtimePath; ///< The prebuilt runtime, `heddle-rt`.
   bool timing = false;     ///< Print the seconds of each phase.
   bool verbose = false;

@@ -45,7 +45,7 @@ protected:
     Settings values = resolve("{}", flags).values;
     std::ofstream(path) << json;
     try {
-      checkCluster(values, readCluster(path));
+      warning = checkCluster(values, readCluster(path));
     } catch (const UserError &error) {
       message = error.diagnostic.message;
       return error.diagnostic.code;
@@ -54,7 +54,7 @@ protected:
   }
   ModelSpec spec;
   Flags flags;
-  std::string message;
+  std::string message, warning;
 };
 
 } // namespace
@@ -126,6 +126,18 @@ TEST_F(ParallelTest, Clusters) {
   EXPECT_EQ(message, "tensor=16 does not fit a node of 8 ranks");
   EXPECT_EQ(codeOnCluster("data=32", file), "H0227");
   EXPECT_EQ(codeOnCluster("tensor=3,data=5", file), "H0227");
+  // Groups of seq ranks, which tensor ranks lie in.
+  EXPECT_EQ(codeOnCluster("seq=2,tensor=4,data=2", file), "");
+  EXPECT_EQ(warning, "");
+  EXPECT_EQ(codeOnCluster("seq=4,tensor=4", file), "");
+  EXPECT_NE(warning.find("seq=4 with tensor=4 are groups of 16 ranks on nodes "
+                         "of 8"),
+            std::string::npos)
+      << warning;
+  EXPECT_NE(warning.find("between nodes at 10.00 GiB/s, not inside of one at "
+                         "100.00 GiB/s; seq=2 with more of data or pipe"),
+            std::string::npos)
+      << warning;
   // All of it is on one node.
   EXPECT_EQ(codeOnCluster("tensor=3,data=2", file), "");
 }
@@ -142,6 +154,7 @@ TEST_F(ParallelTest, BadClusterFiles) {
             "H0110"},
            {R"({"nodes": 1, "ranks_per_node": 1,
                 "intra_node": {"bandwidth": "1GiB", "latency_us": -1}})",
-            "H0110"}})
+            "H0110"},
+           {R"({"nodes": 1, "ranks_per_node": 1, "flops": 0})", "H0110"}})
     EXPECT_EQ(codeOnCluster("data=1", json), code) << json;
 }

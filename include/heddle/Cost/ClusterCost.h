@@ -1,0 +1,82 @@
+//===- ClusterCost.h - What a plan takes on a cluster -----------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_COST_CLUSTERCOST_H
+#define HEDDLE_COST_CLUSTERCOST_H
+
+#include "heddle/PlanFormat/Plan.h"
+#include <map>
+
+namespace heddle::cost {
+
+/// What a rank gets between it and another.
+struct Link {
+  double bytesPerSecond = 0;
+  double latency = 0; ///< In seconds.
+};
+
+/// Machines for ranks. Ranks fill the nodes in order: rank r is on node
+/// r / ranksPerNode.
+struct Cluster {
+  std::string name;
+  int64_t nodes = 1, ranksPerNode = 1;
+  std::optional<Link> intraNode, interNode;
+  double flops = 0; ///< Floating-point operations of a rank a second; or 0.
+  int64_t ranks() const { return nodes * ranksPerNode; }
+  /// Whether every rank of the group along `axes` has the others on its node,
+  /// for all groups.
+  bool isInside(const plan::Mesh &mesh,
+                const std::vector<std::string> &axes) const;
+};
+
+/// One run of a sequence by the ranks of a pipeline stage.
+struct SequenceTime {
+  double seconds = 0;     ///< Computing, and waiting for collectives.
+  double collectives = 0; ///< All of them, one after the other.
+  double exposed = 0;     ///< The part of them that nothing is computed in.
+};
+
+/// The time of a plan's communication and computation: latency and bandwidth of
+/// the slowest link for each round of an exchange (runtime/comm/Collectives.cpp
+/// has n - 1 of them among n ranks, an all-reduce twice as many), and the
+/// cluster's figure for kernels.
+class ClusterCost {
+public:
+  /// Both must outlive this.
+  ClusterCost(const plan::Plan &plan, const Cluster &cluster)
+      : plan(plan), cluster(cluster) {}
+
+  /// The slowest link along the axes; null when the cluster does not say.
+  const Link *linkOf(const std::vector<std::string> &axes) const;
+  /// `calls` exchanges of a kind (`all_reduce`, `send`) in which a rank sends
+  /// `bytes` in all; 0 when the link is not known.
+  double secondsOf(const std::vector<std::string> &axes,
+                   const std::string &kind, int64_t calls, int64_t bytes) const;
+  /// Whether the cluster says enough for `timeOf`.
+  bool hasTimes() const {
+    return cluster.flops > 0 && cluster.intraNode && cluster.interNode;
+  }
+  /// One run of a sequence, without waits for other pipeline stages.
+  /// Collectives run one after the other, beside what is computed.
+  SequenceTime timeOf(const plan::Stage &stage, int64_t sequence) const;
+  /// The longest that a message takes which the sequence itself sends.
+  double transferSeconds(const plan::Sequence &sequence) const;
+
+private:
+  struct Clock;
+  void run(const plan::Stage &stage, int64_t sequence, Clock &clock) const;
+  double secondsOf(const plan::Command &command) const;
+
+  const plan::Plan &plan;
+  const Cluster &cluster;
+  mutable std::map<std::vector<std::string>, bool> inside;
+};
+
+} // namespace heddle::cost
+
+#endif // HEDDLE_COST_CLUSTERCOST_H

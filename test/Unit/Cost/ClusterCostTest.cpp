@@ -1,0 +1,143 @@
+//===- ClusterCostTest.cpp - Tests of what plans take on clusters ---------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Cost/ClusterCost.h"
+#include <gtest/gtest.h>
+
+using namespace heddle;
+using namespace heddle::cost;
+using plan::Command;
+
+/// 4 nodes of 4 ranks: 100 bytes a second and 1 s inside, 10 and 5 between;
+/// 2 operations a second.
+static Cluster cluster() {
+  Cluster cluster;
+  cluster.nodes = cluster.ranksPerNode = 4;
+  cluster.intraNode = Link{100, 1};
+  cluster.interNode = Link{10, 5};
+  cluster.flops = 2;
+  return cluster;
+}
+
+static Command launch() { return Command(); }
+
+/// An all-reduce of f32 that every rank begins.
+static Command allReduce(const std::string &axis, int64_t bytes) {
+  Command command;
+  command.kind = Command::Kind::Collective;
+  command.collective.emplace();
+  command.collective->axes = {axis};
+  command.refs.resize(2);
+  command.refs[0].bytes = command.refs[1].bytes = bytes;
+  return command;
+}
+
+static Command waitFor(int64_t target) {
+  Command command;
+  command.kind = Command::Kind::Wait;
+  command.target = target;
+  return command;
+}
+
+static Command call(Command::Kind kind, int64_t target, int64_t count = 0) {
+  Command command;
+  command.kind = kind;
+  command.target = target;
+  command.count = count;
+  return command;
+}
+
+/// A plan with one kernel of 20 operations: 10 s.
+static plan::Plan planOf(const plan::Mesh &mesh,
+                         const std::vector<std::vector<Command>> &sequences) {
+  plan::Plan plan;
+  plan.mesh = mesh;
+  plan.kernels.resize(1);
+  plan.kernels[0].flops = 20;
+  for (const std::vector<Command> &commands : sequences)
+    plan.sequences.emplace_back().commands = commands;
+  return plan;
+}
+
+// rank = ((pipe D + data) S + seq) T + tensor, four in a row on a node.
+TEST(ClusterCost, AxesOnNodes) {
+  plan::Mesh mesh{2, 2, 2, 2};
+  Cluster nodes = cluster();
+  EXPECT_TRUE(nodes.isInside(mesh, {"tensor"}));
+  EXPECT_TRUE(nodes.isInside(mesh, {"seq"}));
+  EXPECT_TRUE(nodes.isInside(mesh, {"seq", "tensor"}));
+  EXPECT_FALSE(nodes.isInside(mesh, {"data"}));
+  EXPECT_FALSE(nodes.isInside(mesh, {"data", "seq"}));
+  EXPECT_FALSE(nodes.isInside(mesh, {"pipe"}));
+  nodes.ranksPerNode = 16;
+  EXPECT_TRUE(nodes.isInside(mesh, {"pipe"}));
+  nodes.ranksPerNode = 3;
+  EXPECT_FALSE(nodes.isInside(mesh, {"tensor"}));
+}
+
+TEST(ClusterCost, Exchanges) {
+  plan::Plan plan = planOf({2, 2, 1, 4}, {});
+  Cluster nodes = cluster();
+  ClusterCost cost(plan, nodes);
+  // Among 4 ranks 3 rounds, of an all-reduce 6.
+  EXPECT_DOUBLE_EQ(cost.secondsOf({"tensor"}, "all_gather", 1, 300), 3 + 3);
+  EXPECT_DOUBLE_EQ(cost.secondsOf({"tensor"}, "all_reduce", 2, 600), 12 + 6);
+  EXPECT_DOUBLE_EQ(cost.secondsOf({"data"}, "reduce_scatter", 1, 50), 5 + 5);
+  EXPECT_DOUBLE_EQ(cost.secondsOf({"pipe"}, "send", 4, 40), 20 + 4);
+  EXPECT_EQ(cost.secondsOf({"pipe"}, "receive", 4, 40), 0);
+  nodes.interNode.reset();
+  EXPECT_EQ(cost.linkOf({"data"}), nullptr);
+  EXPECT_EQ(cost.secondsOf({"data"}, "all_gather", 1, 50), 0);
+  EXPECT_FALSE(cost.hasTimes());
+}
+
+// An all-reduce of 400 bytes among 4 ranks of a node: each sends 600, 6 rounds.
+TEST(ClusterCost, WhatIsComputedHidesCollectives) {
+  Cluster nodes = cluster();
+  plan::Plan plan =
+      planOf({1, 1, 1, 4},
+             {{allReduce("tensor", 400), waitFor(0)},
+              {allReduce("tensor", 400), launch(), waitFor(0)},
+              {allReduce("tensor", 400), launch(), launch(),
+               allReduce("tensor", 400), waitFor(3), waitFor(0)},
+              {call(Command::Kind::Call, 0), call(Command::Kind::Loop, 1, 3)}});
+  ClusterCost cost(plan, nodes);
+  ASSERT_TRUE(cost.hasTimes());
+  SequenceTime bare = cost.timeOf(plan, 0);
+  EXPECT_DOUBLE_EQ(bare.collectives, 12);
+  EXPECT_DOUBLE_EQ(bare.exposed, 12);
+  EXPECT_DOUBLE_EQ(bare.seconds, 12);
+  SequenceTime beside = cost.timeOf(plan, 1);
+  EXPECT_DOUBLE_EQ(beside.exposed, 2);
+  EXPECT_DOUBLE_EQ(beside.seconds, 12);
+  SequenceTime two = cost.timeOf(plan, 2);
+  EXPECT_DOUBLE_EQ(two.collectives, 24);
+  EXPECT_DOUBLE_EQ(two.exposed, 12);
+  EXPECT_DOUBLE_EQ(two.seconds, 32);
+  SequenceTime nested = cost.timeOf(plan, 3);
+  EXPECT_DOUBLE_EQ(nested.exposed, 12 + 3 * 2);
+  EXPECT_DOUBLE_EQ(nested.seconds, 12 + 3 * 12);
+}
+
+TEST(ClusterCost, FragmentsAndTransfers) {
+  Cluster nodes = cluster();
+  Command send;
+  send.kind = Command::Kind::Send;
+  send.channel = plan::Channel{"pipe", 1, "F"};
+  send.refs.resize(1);
+  send.refs[0].bytes = 50;
+  Command fragments = call(Command::Kind::Fragments, 0);
+  fragments.line = "F0 F1 B0 B1";
+  fragments.fragments = {{"F", 1, 2}, {"B", 2, 2}};
+  plan::Plan plan = planOf(
+      {4, 1, 1, 4}, {{fragments}, {launch(), send}, {launch(), launch()}});
+  ClusterCost cost(plan, nodes);
+  EXPECT_DOUBLE_EQ(cost.timeOf(plan, 0).seconds, 2 * 10 + 2 * 20);
+  EXPECT_DOUBLE_EQ(cost.transferSeconds(plan.sequences[1]), 5 + 5);
+  EXPECT_EQ(cost.transferSeconds(plan.sequences[2]), 0);
+}
