@@ -186,15 +186,6 @@ int report(const Diagnostic &diagnostic) {
   return diagnostic.exitCode();
 }
 
-Diagnostic internalError(const std::exception &error) {
-  Diagnostic bug;
-  bug.code = "H0901";
-  bug.message = std::string("internal error: ") + error.what();
-  bug.help = "this is a bug: please report it with the command line and the "
-             "output of `info`";
-  return bug;
-}
-
 /// Runs the verb among the other ranks.
 int runAction(const std::function<int(Ranks &)> &action) {
   std::unique_ptr<Ranks> ranks = Ranks::open();
@@ -205,7 +196,7 @@ int runAction(const std::function<int(Ranks &)> &action) {
   } catch (const UserError &error) {
     return ranks->end(error.diagnostic);
   } catch (const std::exception &error) {
-    return ranks->end(internalError(error));
+    return ranks->end(io::describeUnexpected(error));
   }
 }
 
@@ -228,6 +219,6 @@ int heddle::rt::runApp(int argc, char **argv) {
   } catch (const UserError &error) {
     return report(error.diagnostic);
   } catch (const std::exception &error) {
-    return report(internalError(error));
+    return report(io::describeUnexpected(error));
   }
 }

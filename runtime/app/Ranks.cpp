@@ -85,6 +85,7 @@ struct Line {
   plan::Channel channel;
   int peer = 0;
   int number = 0;
+  std::string text; ///< What it is, for those who miss this rank.
   std::vector<Request> sent;
 };
 
@@ -104,6 +105,17 @@ struct Ranks::Plan {
   std::deque<Line> lines;
 };
 
+class Ranks::Waiting {
+public:
+  Waiting(Ranks &ranks, std::string_view text) : ranks(ranks) {
+    ranks.world->setActivity(ranks.step, text);
+  }
+  ~Waiting() { ranks.world->setActivity(ranks.step, ranks.activity); }
+
+private:
+  Ranks &ranks;
+};
+
 std::unique_ptr<Ranks> Ranks::open() {
   auto ranks = std::make_unique<Ranks>(World::open());
   divideCores(*ranks);
@@ -117,12 +129,14 @@ int64_t Ranks::rank() const { return world->rank(); }
 int64_t Ranks::size() const { return world->size(); }
 
 std::vector<std::string> Ranks::exchange(const std::string &text) {
+  Waiting here(*this, "an exchange of all ranks");
   return exchangeTexts(world->transport(), text);
 }
 
 /// In round k every rank hears from the one 2^k before it, which has heard from
 /// as many: after log2(ranks) rounds each has heard from all.
 int64_t Ranks::maximum(int64_t value) {
+  Waiting here(*this, "an exchange of all ranks");
   Transport &transport = world->transport();
   int n = world->size();
   for (int distance = 1; distance < n; distance *= 2) {
@@ -164,8 +178,12 @@ void Ranks::join(const plan::Plan &plan, bool spareCore) {
 
 void Ranks::beginStep(int64_t number) {
   step = number;
-  if (size() > 1)
-    world->setActivity(step, "computing");
+  setActivity("computing");
+}
+
+void Ranks::setActivity(const char *text) {
+  activity = text;
+  world->setActivity(step, activity);
 }
 
 //===----------------------------------------------------------------------===//
@@ -209,20 +227,22 @@ int64_t Ranks::addChannel(const plan::Channel &channel) {
   line.peer =
       int(mesh.member(rank(), {channel.axis}, (to % extent + extent) % extent));
   line.number = joined->channels.at(channel.name);
+  line.text = channel.name + " over " + channel.axis;
   line.sent.reserve(256);
   return int64_t(joined->lines.size()) - 1;
 }
 
 void Ranks::start(int64_t collective) {
   Operation &operation = joined->operations[collective];
+  // Without a thread of its own it is run to its end here.
+  Waiting here(*this, operation.text);
   operation.ticket = joined->executor.start(operation.call);
 }
 
 void Ranks::wait(int64_t collective) {
   Operation &operation = joined->operations[collective];
-  world->setActivity(step, operation.text);
+  Waiting here(*this, operation.text);
   joined->executor.wait(operation.ticket);
-  world->setActivity(step, "computing");
 }
 
 void Ranks::send(int64_t channel, const char *data, int64_t bytes) {
@@ -233,16 +253,18 @@ void Ranks::send(int64_t channel, const char *data, int64_t bytes) {
 
 void Ranks::receive(int64_t channel, char *data, int64_t bytes) {
   Line &line = joined->lines[channel];
-  world->setActivity(step, line.channel.name);
+  Waiting here(*this, line.text);
   Request request =
       joined->collectives.receive(line.peer, line.number, data, bytes);
   joined->collectives.wait(request);
-  world->setActivity(step, "computing");
 }
 
 void Ranks::flush(int64_t channel, int64_t count) {
   std::vector<Request> &sent = joined->lines[channel].sent;
   int64_t done = std::max<int64_t>(0, int64_t(sent.size()) - count);
+  if (done == 0)
+    return;
+  Waiting here(*this, joined->lines[channel].text);
   for (int64_t i = 0; i < done; ++i)
     joined->collectives.wait(sent[i]);
   sent.erase(sent.begin(), sent.begin() + done);

@@ -20,6 +20,8 @@ void heddle::rt::catchStopSignals() {
   action.sa_flags = SA_RESTART | SA_RESETHAND;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  // A file over the limit of the process's files is an error of its writing.
+  signal(SIGXFSZ, SIG_IGN);
 }
 
 int heddle::rt::stopSignal() { return received; }

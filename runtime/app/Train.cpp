@@ -196,6 +196,7 @@ static JsonLine stepLine(const StepReport &report) {
 }
 
 void Training::validate(int64_t done) {
+  ranks.setActivity("validation");
   double loss = validation->meanLoss();
   log.write(JsonLine("eval")
                 .add("step", done)
@@ -209,6 +210,7 @@ void Training::validate(int64_t done) {
 }
 
 void Training::save(int64_t done) {
+  ranks.setActivity("the save of a checkpoint");
   io::CheckpointState now = state;
   now.dataPosition += done - state.step;
   now.step = done;

@@ -352,6 +352,15 @@ void Heartbeat::Star::broadcast(const Message &message,
 void Heartbeat::Star::raise(const char *code, const Connection &from,
                             const Message &lastOfRank) {
   Message message = lastOfRank;
+  // Its last beat may be some steps old. The ranks keep step: where this one
+  // came to is where the other is missed.
+  int64_t step = -1;
+  char text[ActivitySlot::maxText + 1];
+  activity.get(step, text);
+  if (lastOfRank.kind == Kind::Beat && step > message.step) {
+    message.step = step;
+    std::snprintf(message.text, sizeof message.text, "%s", text);
+  }
   message.kind = Kind::Alarm;
   message.rank = from.rank;
   std::snprintf(message.code, sizeof message.code, "%s", code);

@@ -7,7 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/io/Peers.h"
+#include <new>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 using namespace heddle;
 using namespace heddle::io;
@@ -36,12 +38,34 @@ static Diagnostic fromText(const std::string &text) {
   return error;
 }
 
+Diagnostic io::describeUnexpected(const std::exception &error) {
+  auto *system = dynamic_cast<const std::system_error *>(&error);
+  bool noThread =
+      system && system->code() == std::errc::resource_unavailable_try_again;
+  Diagnostic problem;
+  if (noThread || dynamic_cast<const std::bad_alloc *>(&error)) {
+    problem.code = "H0292";
+    problem.message = std::string("this machine gives no more ") +
+                      (noThread ? "threads" : "memory");
+    problem.help = "raise the limits of the process (ulimit), or end others";
+    return problem;
+  }
+  problem.code = "H0901";
+  problem.message = std::string("internal error: ") + error.what();
+  problem.help =
+      "this is a bug: please report it with the command line and the "
+      "output of `info`";
+  return problem;
+}
+
 void Peers::together(const std::function<void()> &work) {
   std::string problem;
   try {
     work();
   } catch (const UserError &error) {
     problem = toText(error.diagnostic);
+  } catch (const std::exception &error) {
+    problem = toText(describeUnexpected(error));
   }
   if (maximum(problem.empty() ? 0 : 1) == 0)
     return;

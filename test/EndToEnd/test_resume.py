@@ -8,26 +8,16 @@ the bits of one that was left alone."""
 
 import os
 import random
-import re
 import signal
 import subprocess
 import time
 import unittest
 
 import heddle_test as h
+import running_jobs
 
 STEPS, ROWS, SEQ = 60, 2, 16
 KILLS = 8
-
-
-def is_saving(folder):
-    """Whether a checkpoint is being written: under a name that is not final."""
-    try:
-        names = os.listdir(folder)
-    except FileNotFoundError:
-        return False
-    return any(name != "latest" and not re.fullmatch(r"step-\d{6}", name)
-               for name in names)
 
 
 class Resume(h.HeddleTest):
@@ -55,7 +45,7 @@ class Resume(h.HeddleTest):
         deadline = time.monotonic() + random.uniform(0.2, 1.0) * longest
         while process.poll() is None:
             late = time.monotonic() > deadline
-            if late and (not while_saving or is_saving(out)):
+            if late and (not while_saving or running_jobs.is_saving(out)):
                 process.send_signal(signal.SIGKILL)
                 process.wait()
                 return True

@@ -296,6 +296,22 @@ TEST_F(RanksTest, FailTogether) {
   EXPECT_EQ(train(makeBinary(plan, "hot"), 2, 20, "out"), "H0410");
 }
 
+TEST_F(RanksTest, FailTogetherWithoutMemory) {
+  auto failingWith = [&](auto error) {
+    return onRanks(3, [&](Ranks &ranks) {
+      ranks.together([&] {
+        if (ranks.rank() == 1)
+          throw error;
+      });
+    });
+  };
+  EXPECT_EQ(failingWith(std::bad_alloc()), "H0292");
+  EXPECT_EQ(failingWith(std::system_error(std::make_error_code(
+                std::errc::resource_unavailable_try_again))),
+            "H0292");
+  EXPECT_EQ(failingWith(std::runtime_error("?")), "H0901");
+}
+
 TEST_F(RanksTest, AFailedSaveLeavesTheLastOne) {
   std::string sharded = makeBinary(makeShardedPlan());
   ASSERT_EQ(train(sharded, 2, 1, "out"), "");

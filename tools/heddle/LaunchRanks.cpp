@@ -36,8 +36,9 @@ using Variables = std::vector<std::pair<std::string, std::string>>;
 using Clock = std::chrono::steady_clock;
 
 /// How long ranks may take to notice that another failed, and to end after
-/// SIGTERM, before they are killed.
-static constexpr std::chrono::seconds graceToNotice(3), graceToEnd(5);
+/// SIGTERM, before they are killed. Others have noticed a rank that stopped
+/// after some seven seconds (runtime/comm/Heartbeat.cpp): all end within ten.
+static constexpr std::chrono::seconds graceToNotice(2), graceToEnd(5);
 
 //===----------------------------------------------------------------------===//
 // The environment
@@ -189,6 +190,7 @@ struct Pipe {
 struct Process {
   pid_t id = -1;
   bool running = false;
+  bool stopped = false; ///< By a signal: it takes no other but SIGKILL.
   bool isRemote = false;
   Handle control; ///< Of a remote rank: takes names of signals.
   Handle errors;  ///< Its stderr; rank 0 has ours.
@@ -208,6 +210,7 @@ private:
                            int failure);
   void sendAll(int signal);
   void reap();
+  int statusOf(const Process &process, int state) const;
   void readSignals();
   void forwardErrors(size_t rank);
   void escalate();
@@ -343,18 +346,43 @@ void Job::sendAll(int signal) {
   }
 }
 
+/// The exit status of a rank that ended. What kills a rank, but for the signals
+/// that are handed on, is a failure while running.
+int Job::statusOf(const Process &process, int state) const {
+  if (WIFEXITED(state))
+    return WEXITSTATUS(state);
+  int signal = WTERMSIG(state);
+  if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP ||
+      process.isRemote || status != 0)
+    return 128 + signal;
+  Diagnostic problem;
+  problem.code = "H0421";
+  problem.message = "rank " + std::to_string(&process - processes.data()) +
+                    " was killed by signal " + std::to_string(signal) + " (" +
+                    strsignal(signal) + ")";
+  if (signal == SIGKILL)
+    problem.help = "the system may have run out of memory: see dmesg";
+  std::string text = problem.format();
+  (void)!write(STDERR_FILENO, text.data(), text.size());
+  return problem.exitCode();
+}
+
 void Job::reap() {
   int state = 0;
-  while (pid_t id = waitpid(-1, &state, WNOHANG)) {
+  while (pid_t id = waitpid(-1, &state, WNOHANG | WUNTRACED | WCONTINUED)) {
     if (id < 0)
       return;
+    int code = 0;
     for (Process &process : processes) {
       if (process.id != id)
         continue;
+      process.stopped = WIFSTOPPED(state);
+      if (WIFSTOPPED(state) || WIFCONTINUED(state))
+        continue;
       process.running = false;
       process.control.reset();
+      code = statusOf(process, state);
     }
-    int code = WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
     if (code == 0 || status != 0)
       continue;
     status = code;
@@ -399,6 +427,9 @@ void Job::escalate() {
   if (nextStep == 0 || Clock::now() < deadline)
     return;
   sendAll(nextStep);
+  for (const Process &process : processes)
+    if (process.running && process.stopped)
+      kill(-process.id, SIGKILL);
   nextStep = nextStep == SIGTERM ? SIGKILL : 0;
   deadline = Clock::now() + graceToEnd;
 }

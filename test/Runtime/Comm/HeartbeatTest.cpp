@@ -121,8 +121,9 @@ TEST(Heartbeat, SuspendedTogether) {
   EXPECT_EQ(countOf(job.output(), "error["), 0u) << job.output();
 }
 
-/// What a rank was at is in the alarm of the others.
-TEST(Heartbeat, SaysWhatTheRankDid) {
+/// Three ranks are in step 17; the first two go on to `step`, then the last one
+/// dies. What each of them is told.
+static std::vector<std::string> alarmsOfADeath(int64_t step) {
   auto transports = makeLocalThreads(3);
   std::vector<std::unique_ptr<Heartbeat>> heartbeats(3);
   std::vector<std::string> alarms(3);
@@ -135,23 +136,37 @@ TEST(Heartbeat, SaysWhatTheRankDid) {
             alarms[rank] = diagnostic.code + ": " + diagnostic.message;
             ++raised;
           });
-      heartbeats[rank]->setActivity(17, "all_reduce #12 over data");
+      heartbeats[rank]->setActivity(17, "all_reduce over data");
     });
   for (std::thread &thread : threads)
     thread.join();
   sleepFor(0.5);
+  for (int rank : {0, 1})
+    heartbeats[rank]->setActivity(step, "all_gather over data");
   heartbeats[2].reset(); // Without a goodbye.
   for (int i = 0; i < 500 && raised < 2; ++i)
     sleepFor(0.01);
   EXPECT_EQ(raised, 2);
+  return alarms;
+}
+
+static void expectAlarms(int64_t step, const std::string &message) {
+  std::vector<std::string> alarms = alarmsOfADeath(step);
   for (int rank : {0, 1}) {
     EXPECT_EQ(countOf(alarms[rank], "H0421: rank 2 ("), 1u) << alarms[rank];
-    EXPECT_EQ(
-        countOf(alarms[rank], ") died in step 17, in all_reduce #12 over data"),
-        1u)
-        << alarms[rank];
+    EXPECT_EQ(countOf(alarms[rank], message), 1u) << alarms[rank];
   }
   EXPECT_EQ(alarms[2], "");
+}
+
+/// What a rank was at is in the alarm of the others.
+TEST(Heartbeat, SaysWhatTheRankDid) {
+  expectAlarms(17, ") died in step 17, in all_reduce over data");
+}
+
+/// And where they came to without it, when its last beat is older.
+TEST(Heartbeat, SaysWhereTheRankIsMissed) {
+  expectAlarms(19, ") died in step 19, in all_gather over data");
 }
 
 TEST(Heartbeat, GoodbyeIsNoAlarm) {

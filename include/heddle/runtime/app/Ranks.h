@@ -40,6 +40,9 @@ public:
   void join(const plan::Plan &plan, bool spareCore);
   /// Says which step runs, for the messages of others that miss this rank.
   void beginStep(int64_t step);
+  /// Says what this rank does from now on, as "saving", for the same; a step
+  /// begins with "computing".
+  void setActivity(const char *text);
 
   int64_t addCollective(const plan::Collective &collective,
                         const CollectiveBuffers &buffers) override;
@@ -61,10 +64,13 @@ public:
   int end(const Diagnostic &diagnostic);
 
 private:
+  /// Says what this rank waits for; the destructor, that it goes on.
+  class Waiting;
   struct Plan; ///< What belongs to the plan that was joined.
   std::unique_ptr<World> world;
   std::unique_ptr<Plan> joined;
-  int64_t step = 0;
+  int64_t step = -1;
+  const char *activity = "starting";
 };
 
 } // namespace heddle::rt

@@ -12,7 +12,7 @@
 namespace heddle::rt {
 
 /// From here on SIGINT and SIGTERM are only noted; a second one of a kind ends
-/// the process as usual.
+/// the process as usual. SIGXFSZ is ignored: what cannot be written says so.
 void catchStopSignals();
 
 /// The signal that came, or 0.

@@ -10,9 +10,14 @@
 #define HEDDLE_RUNTIME_IO_PEERS_H
 
 #include "heddle/runtime/io/Diagnostic.h"
+#include <exception>
 #include <functional>
 
 namespace heddle::io {
+
+/// What is said of an exception that is no UserError: H0292 when the system
+/// gave no memory or thread, else H0901.
+Diagnostic describeUnexpected(const std::exception &error);
 
 /// All ranks of a job, seen from one of them; by itself, a job of one rank.
 class Peers {
@@ -29,9 +34,9 @@ public:
   /// The largest of the values that the ranks give. As `exchange`, but cheap.
   virtual int64_t maximum(int64_t value) { return value; }
 
-  /// Runs `work`; every rank calls it. When it throws a UserError on some of
-  /// them, the first one's is thrown on all, so that none waits for another
-  /// that has given up.
+  /// Runs `work`; every rank calls it. When it throws on some of them, the
+  /// first one's error is thrown on all, as a UserError, so that none waits for
+  /// another that has given up.
   void together(const std::function<void()> &work);
   /// Whether the last call of `together` has thrown: then every rank knows.
   bool failedTogether() const { return failed; }
