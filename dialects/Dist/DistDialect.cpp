@@ -150,6 +150,9 @@ LogicalResult AllToAllOp::verify() {
                           {static_cast<int64_t>(getSplitDim()),
                            static_cast<int64_t>(getConcatDim())});
 }
+LogicalResult RotateOp::verify() {
+  return verifyCollective(*this, getAxes(), getPending(), {});
+}
 LogicalResult SliceOp::verify() {
   return verifyCollective(*this, getAxes(), getPending(),
                           {static_cast<int64_t>(getDim())});

@@ -119,6 +119,13 @@ def Dist_AllToAllOp : Dist_Collective<"all_to_all",
   }];
 }
 
+def Dist_RotateOp : Dist_Collective<"rotate", (ins)> {
+  let summary = "What the rank before this one in the group gives, around its end.";
+  let assemblyFormat = [{
+    $input `axes` $axes `for` $reason attr-dict `:` type($input) `->` type($output)
+  }];
+}
+
 def Dist_SliceOp : Dist_Collective<"slice", (ins I64Attr:$dim)> {
   let summary = "The rank's own part of a value that every rank holds.";
   let assemblyFormat = [{

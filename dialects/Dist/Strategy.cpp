@@ -38,6 +38,11 @@ void visitFields(StrategyT &s, Fn visit) {
   visit("collectives", s.collectives);
   visit("communication_type", s.communicationType);
   visit("memory_budget", s.memoryBudget);
+  visit("param_persistence_threshold", s.paramPersistenceThreshold);
+  visit("model_persistence_threshold", s.modelPersistenceThreshold);
+  visit("prefetch_bucket_size", s.prefetchBucketSize);
+  visit("max_live_parameters", s.maxLiveParameters);
+  visit("max_reuse_distance", s.maxReuseDistance);
   visit("data", s.data);
   visit("tensor", s.tensor);
   visit("pipe", s.pipe);
@@ -138,8 +143,16 @@ std::string checkRanges(const Strategy &strategy) {
     if (value < 1)
       return "strategy: \"" + std::string(key) + "\" is " +
              std::to_string(value) + "; at least 1";
-  if (strategy.memoryBudget < 0)
-    return "strategy: \"memory_budget\" is negative";
+  std::pair<const char *, int64_t> amounts[] = {
+      {"memory_budget", strategy.memoryBudget},
+      {"param_persistence_threshold", strategy.paramPersistenceThreshold},
+      {"model_persistence_threshold", strategy.modelPersistenceThreshold},
+      {"prefetch_bucket_size", strategy.prefetchBucketSize},
+      {"max_live_parameters", strategy.maxLiveParameters},
+      {"max_reuse_distance", strategy.maxReuseDistance}};
+  for (auto [key, value] : amounts)
+    if (value < 0)
+      return "strategy: \"" + std::string(key) + "\" is negative";
   if (strategy.precision != "fp32" && strategy.precision != "bf16")
     return "strategy: precision \"" + strategy.precision +
            "\" is not one of fp32, bf16";

@@ -11,6 +11,7 @@
 
 #include "mlir/IR/BuiltinAttributes.h"
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,8 @@ namespace heddle::dist {
 /// case; a missing key means the default here. What is not in the attribute
 /// does not reach a pass.
 struct Strategy {
+  static constexpr int64_t noLimit = std::numeric_limits<int64_t>::max();
+
   int64_t batch = 1;      ///< Global: micro_batch * accumulate * data ranks.
   int64_t microBatch = 1; ///< Rows of one micro-batch on one rank.
   int64_t accumulate = 1; ///< Micro-batches per step.
@@ -38,6 +41,17 @@ struct Strategy {
   std::string collectives = "fixed"; ///< fixed, library
   std::string communicationType;     ///< Of gradients; empty: the precision's.
   int64_t memoryBudget = 0;          ///< Bytes; 0: no limit.
+  /// With zero 3, in elements, as the keys of ds_config.json with the prefix
+  /// stage3_. Smaller parameters stay whole on every rank,
+  int64_t paramPersistenceThreshold = 0;
+  /// as long as they are together at most so many.
+  int64_t modelPersistenceThreshold = noLimit;
+  /// What is larger is not gathered ahead of the layer that uses it,
+  int64_t prefetchBucketSize = noLimit;
+  /// nor what makes more than so many gathered at a time.
+  int64_t maxLiveParameters = noLimit;
+  /// What is used again before so many others stays gathered.
+  int64_t maxReuseDistance = 0;
   int64_t data = 1, tensor = 1, pipe = 1, sequence = 1; ///< Mesh axes.
   std::string optimizer = "AdamW";                      ///< AdamW, Adam
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8;

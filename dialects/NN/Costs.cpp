@@ -38,6 +38,8 @@ double SiluGradOp::getFlops() { return 20 * elements(getOutput()); }
 double ReluOp::getFlops() { return elements(getOutput()); }
 double ReluGradOp::getFlops() { return elements(getOutput()); }
 double CastOp::getFlops() { return 0; }
+double SliceOp::getFlops() { return 0; }
+double ConcatOp::getFlops() { return 0; }
 double DropoutOp::getFlops() { return elements(getOutput()); }
 double LinearOp::getFlops() {
   return 2 * elements(getInput()) * features(getOutput()) +
@@ -71,6 +73,8 @@ double AttentionOp::getFlops() {
 double AttentionGradOp::getFlops() {
   return 2.5 * attentionFlops(getForward(), getCausal());
 }
+double AttentionJoinOp::getFlops() { return 10 * elements(getOutput()); }
+double LogAddExpOp::getFlops() { return 10 * elements(getOutput()); }
 double CrossEntropyOp::getFlops() { return 10 * elements(getLogits()); }
 double CrossEntropyPartOp::getFlops() { return 10 * elements(getLogits()); }
 double CrossEntropyJoinOp::getFlops() { return 10 * elements(getLses()); }

@@ -43,6 +43,8 @@ static constexpr llvm::StringLiteral isGradient =
     "it computes a gradient; second derivatives are not taken";
 static constexpr llvm::StringLiteral isRanksPart =
     "it is made for the ranks that share a vocabulary, after differentiation";
+static constexpr llvm::StringLiteral isExchanged =
+    "it is made for ranks that split what they compute, after differentiation";
 static constexpr llvm::StringLiteral isOptimizer =
     "it belongs to the optimizer, after the last gradient";
 
@@ -60,6 +62,10 @@ HEDDLE_NOT_DIFFERENTIABLE(AttentionGradOp, isGradient)
 HEDDLE_NOT_DIFFERENTIABLE(CrossEntropyGradOp, isGradient)
 HEDDLE_NOT_DIFFERENTIABLE(CrossEntropyPartOp, isRanksPart)
 HEDDLE_NOT_DIFFERENTIABLE(CrossEntropyJoinOp, isRanksPart)
+HEDDLE_NOT_DIFFERENTIABLE(AttentionJoinOp, isExchanged)
+HEDDLE_NOT_DIFFERENTIABLE(LogAddExpOp, isExchanged)
+HEDDLE_NOT_DIFFERENTIABLE(SliceOp, isExchanged)
+HEDDLE_NOT_DIFFERENTIABLE(ConcatOp, isExchanged)
 HEDDLE_NOT_DIFFERENTIABLE(FillOp, "it is constant")
 HEDDLE_NOT_DIFFERENTIABLE(SquareSumsOp, isOptimizer)
 HEDDLE_NOT_DIFFERENTIABLE(GlobalNormOp, isOptimizer)
@@ -126,12 +132,15 @@ void DropoutOp::buildGradient(OpBuilder &builder, GradientContext &context) {
   if (!context.isActive(getInput()))
     return;
   Value grad = context.gradientOf(getOutput());
+  SmallVector<Value> part;
+  for (Value number : getPart())
+    part.push_back(context.forward(number));
   context.add(getInput(),
               builder.create<DropoutOp>(
                   getLoc(), grad.getType(), grad, context.forward(getRng()),
                   context.forward(getLayer()), context.forward(getMicroBatch()),
-                  forwardOrNone(context, getPart()), getPAttr(), getSiteAttr(),
-                  getPartsAttr(), getInnerAttr(), nullptr));
+                  part, getPAttr(), getSiteAttr(), getPartsAttr(),
+                  getInnerAttr(), nullptr));
 }
 
 //===----------------------------------------------------------------------===//
@@ -249,9 +258,10 @@ void AttentionOp::buildGradient(OpBuilder &builder, GradientContext &context) {
       context.forward(getOutput()), context.forward(getLse()),
       forwardOrNone(context, getRng()), forwardOrNone(context, getLayer()),
       forwardOrNone(context, getMicroBatch()),
-      forwardOrNone(context, getPart()), getHeadsAttr(), getKvHeadsAttr(),
+      forwardOrNone(context, getPart()), forwardOrNone(context, getPlace()),
+      forwardOrNone(context, getTurn()), getHeadsAttr(), getKvHeadsAttr(),
       getScaleAttr(), getCausalAttr(), getPAttr(), getSiteAttr(),
-      getPartsAttr(), nullptr);
+      getPartsAttr(), getPlacesAttr(), getRingAttr(), nullptr);
   for (auto [operand, grad] : llvm::zip(getQkv(), grads.getOutputs()))
     if (context.isActive(operand))
       context.add(operand, grad);

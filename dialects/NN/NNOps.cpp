@@ -106,21 +106,62 @@ LogicalResult DropoutOp::verify() {
     return emitOpError("has probability ") << p << "; it must be in [0, 1)";
   if (getInput().getType() != getOutput().getType())
     return emitOpError("changes the type of its input");
-  if (failed(verifyPart(*this, getPart(), {getPartsAttr(), getInnerAttr()},
-                        "part, parts and inner")) ||
-      failed(verifyShape(*this, getRng(), {4}, "rng")))
+  if (failed(verifyShape(*this, getRng(), {4}, "rng")))
     return failure();
-  if (!getInner())
-    return success();
-  int64_t wanted = *getInner(), inner = 1;
+  ArrayRef<int64_t> parts = getParts().value_or(ArrayRef<int64_t>());
+  ArrayRef<int64_t> inner = getInner().value_or(ArrayRef<int64_t>());
+  if (parts.size() != getPart().size() || inner.size() != getPart().size())
+    return emitOpError("needs all of part, parts and inner or none");
+  for (int64_t size : parts)
+    if (size < 1)
+      return emitOpError("is one of ") << size << " parts";
+  // From the innermost dimension outwards.
+  auto wanted = inner.rbegin();
+  int64_t elements = 1;
   for (int64_t size : llvm::reverse(getInput().getType().getShape())) {
-    inner *= size;
-    if (inner == wanted)
-      return success();
+    elements *= size;
+    if (wanted != inner.rend() && *wanted == elements)
+      ++wanted;
   }
-  return emitOpError("has pieces of ")
-         << wanted << " elements, which are no last dimensions of "
-         << getInput().getType();
+  if (wanted != inner.rend())
+    return emitOpError("has pieces of ")
+           << *wanted << " elements, which are no last dimensions of "
+           << getInput().getType();
+  return success();
+}
+
+LogicalResult SliceOp::verify() {
+  auto in = tensorOf(getInput()), out = tensorOf(getOutput());
+  int64_t dim = getDim(), offset = getOffset();
+  bool fits = in.getElementType() == out.getElementType() && dim >= 0 &&
+              dim < in.getRank() && in.getRank() == out.getRank();
+  for (int64_t d = 0; fits && d < in.getRank(); ++d)
+    fits = d == dim
+               ? offset >= 0 && offset + out.getDimSize(d) <= in.getDimSize(d)
+               : in.getDimSize(d) == out.getDimSize(d);
+  if (!fits)
+    return emitOpError("takes ") << out << " from element " << offset
+                                 << " of dimension " << dim << " of " << in;
+  return success();
+}
+
+LogicalResult ConcatOp::verify() {
+  auto out = tensorOf(getOutput());
+  int64_t dim = getDim(), sum = 0;
+  bool fits = dim >= 0 && dim < out.getRank();
+  for (Value input : getInputs()) {
+    auto in = tensorOf(input);
+    fits &= in.getElementType() == out.getElementType() &&
+            in.getRank() == out.getRank();
+    for (int64_t d = 0; fits && d < in.getRank(); ++d)
+      fits = d == dim || in.getDimSize(d) == out.getDimSize(d);
+    sum += fits ? in.getDimSize(dim) : 0;
+  }
+  if (!fits || sum != out.getDimSize(dim))
+    return emitOpError("puts ")
+           << getInputs().getTypes() << " side by side along dimension " << dim
+           << " and gets " << out;
+  return success();
 }
 
 LogicalResult LinearOp::verify() {
@@ -292,9 +333,13 @@ static LogicalResult verifyAttention(OpT op, Value output, Value lse) {
     return op.emitOpError("drops out without random numbers (rng)");
   if (op.getRng() && failed(verifyShape(op, op.getRng(), {4}, "rng")))
     return failure();
-  if (failed(
-          verifyPart(op, op.getPart(), {op.getPartsAttr()}, "part and parts")))
+  if (failed(verifyPart(op, op.getPart(), {op.getPartsAttr()},
+                        "part and parts")) ||
+      failed(verifyPart(op, op.getPlace(), {op.getPlacesAttr()},
+                        "place and places")))
     return failure();
+  if (static_cast<bool>(op.getPlace()) != static_cast<bool>(op.getTurn()))
+    return op.emitOpError("needs both of place and turn or none");
   return verifyShape(op, lse, {out.getDimSize(0), heads, out.getDimSize(1)},
                      "lse");
 }
@@ -315,6 +360,22 @@ LogicalResult AttentionGradOp::verify() {
   if (getGrad().getType() != getForward().getType())
     return emitOpError("grad and forward differ in type");
   return verifyAttention(*this, getForward(), getLse());
+}
+
+LogicalResult AttentionJoinOp::verify() {
+  auto lse = tensorOf(getLeftLse()), out = tensorOf(getOutput());
+  if (out.getRank() != 3 || lse.getRank() != 3 ||
+      out.getDimSize(0) != lse.getDimSize(0) ||
+      out.getDimSize(1) != lse.getDimSize(2) ||
+      out.getDimSize(2) % lse.getDimSize(1))
+    return emitOpError("lse ")
+           << lse << " does not fit an output " << out << " by heads";
+  for (Value value : {getLeft(), getRight()})
+    if (value.getType() != out)
+      return emitOpError("joins ") << value.getType() << " into " << out;
+  if (getRightLse().getType() != lse)
+    return emitOpError("joins ") << getRightLse().getType() << " with " << lse;
+  return success();
 }
 
 //===----------------------------------------------------------------------===//

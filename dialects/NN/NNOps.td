@@ -20,6 +20,7 @@ def NN_Float : StaticShapeTensorOf<[F32, BF16, F16]>;
 def NN_F32 : StaticShapeTensorOf<[F32]>;
 def NN_Ids : StaticShapeTensorOf<[I32]>;
 def NN_Rng : StaticShapeTensorOf<[I32]>;
+def NN_Any : StaticShapeTensorOf<[F32, BF16, F16, I32]>;
 
 /// A computation: pure, with its whole contract (NNInterfaces.td), and, from
 /// the shard phase on, the sharding of each result.
@@ -150,10 +151,36 @@ def NN_CastOp : NN_ComputeOp<"cast", (ins NN_Float:$input)> {
   let hasVerifier = 1;
 }
 
+def NN_SliceOp : NN_GradOp<"slice",
+    (ins NN_Any:$input, Optional<Index>:$first, I64Attr:$dim,
+         DefaultValuedAttr<I64Attr, "0">:$offset)> {
+  let summary = "out[.., i, ..] = x[.., i + offset + first, ..] along one dimension";
+  let description = [{
+    What a rank takes of a dimension that it holds whole. With `first` the last
+    part may reach over the end of x: the last element stands for all there.
+  }];
+  let results = (outs NN_Any:$output);
+  let assemblyFormat = [{
+    $input `dim` $dim (`first` $first^)? attr-dict `:`
+    functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+}
+
+def NN_ConcatOp : NN_GradOp<"concat", (ins Variadic<NN_Any>:$inputs, I64Attr:$dim)> {
+  let summary = "The inputs side by side along one dimension.";
+  let results = (outs NN_Any:$output);
+  let assemblyFormat = [{
+    $inputs `dim` $dim attr-dict `:` functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+}
+
 def NN_DropoutOp : NN_ComputeOp<"dropout",
     (ins NN_Float:$input, NN_Rng:$rng, Index:$layer, Index:$micro_batch,
-         Optional<Index>:$part, F64Attr:$p, I32Attr:$site,
-         OptionalAttr<I64Attr>:$parts, OptionalAttr<I64Attr>:$inner)> {
+         Variadic<Index>:$part, F64Attr:$p, I32Attr:$site,
+         OptionalAttr<DenseI64ArrayAttr>:$parts,
+         OptionalAttr<DenseI64ArrayAttr>:$inner)> {
   let summary = "out = keep ? x / (1 - p) : 0, with counter-based random bits.";
   let description = [{
     Philox4x32-10 (Salmon et al., SC11). `rng` holds seed (low, high), step, 0.
@@ -164,11 +191,13 @@ def NN_DropoutOp : NN_ComputeOp<"dropout",
     unsigned, is >= floor(p * 2^32). The gradient is the same operation on the
     gradient.
 
-    With `part` this tensor is part `part` of `parts` of a micro-batch's, which
-    is split along one dimension. `inner` is the number of elements of this
-    tensor from that dimension inwards. The element with row-major index j here
-    is element (j / inner * parts + part) * inner + j mod inner of the
-    micro-batch's tensor, whose size n is `parts` times this one's.
+    With one number in `part` this tensor is part `part` of `parts` of a
+    micro-batch's, which is split along one dimension. `inner` is the number of
+    elements of this tensor from that dimension inwards. The element with
+    row-major index j here is element (j / inner * parts + part) * inner +
+    j mod inner of the micro-batch's tensor, whose size n is `parts` times this
+    one's. With several numbers it is split along so many dimensions, which are
+    listed from the outermost inwards.
   }];
   let results = (outs NN_Float:$output);
   let assemblyFormat = [{
@@ -320,80 +349,7 @@ def NN_RmsNormGradWeightOp : NN_GradOp<"rms_norm_grad_weight",
   let hasVerifier = 1;
 }
 
-//===----------------------------------------------------------------------===//
-// Attention
-//===----------------------------------------------------------------------===//
-
-def NN_RotaryOp : NN_ComputeOp<"rotary",
-    (ins NN_Float:$input, NN_Ids:$positions, I64Attr:$heads, I64Attr:$dims,
-         F64Attr:$theta, UnitAttr:$inverse)> {
-  let summary = "Rotary position embedding, half-split, on the first `dims` of each head.";
-  let description = [{
-    x is [B, T, heads * D]. For i < dims / 2 the pair (x[i], x[i + dims / 2]) of
-    each head is turned by the angle position * theta^(-2 i / dims), with
-    `inverse` by its negative: which is the gradient (Su et al.,
-    arXiv 2104.09864, in the order of the Hugging Face layouts).
-  }];
-  let results = (outs NN_Float:$output);
-  let assemblyFormat = [{
-    $input `at` $positions attr-dict `:`
-    functional-type(operands, results)
-  }];
-  let hasVerifier = 1;
-  let extraClassDeclaration = NN_Localize.declaration;
-}
-
-def NN_AttentionOp : NN_ComputeOp<"attention",
-    (ins Variadic<NN_Float>:$qkv, Optional<NN_Rng>:$rng, Optional<Index>:$layer,
-         Optional<Index>:$micro_batch, Optional<Index>:$part, I64Attr:$heads,
-         I64Attr:$kv_heads, F64Attr:$scale, UnitAttr:$causal,
-         DefaultValuedAttr<F64Attr, "0.0">:$p, DefaultValuedAttr<I32Attr, "0">:$site,
-         OptionalAttr<I64Attr>:$parts),
-    [AttrSizedOperandSegments]> {
-  let summary = "softmax(scale q k^T) v, by heads.";
-  let description = [{
-    Either one operand [B, T, (heads + 2 kv_heads) * D], q, k and v side by side
-    along the last dimension, or three: q [B, T, heads * D], k and v
-    [B, T, kv_heads * D]. Query head h reads key/value head
-    h / (heads / kv_heads). `lse` [B, heads, T] f32 is the logarithm of the sum
-    of exponentials of the scaled scores. With p > 0 the probabilities are
-    dropped out as nn.dropout does, over the tensor [B, heads, T, T]; with
-    `part` these are heads part * heads and following of parts * heads.
-  }];
-  let results = (outs NN_Float:$output, NN_F32:$lse);
-  let assemblyFormat = [{
-    $qkv (`rng` $rng^ `layer` $layer `micro_batch` $micro_batch)?
-    (`part` $part^)? attr-dict `:`
-    functional-type(operands, results)
-  }];
-  let hasVerifier = 1;
-  let extraClassDeclaration = !strconcat([{
-    /// The size of one head.
-    int64_t getHeadDim();
-  }], NN_Localize.declaration);
-}
-
-def NN_AttentionGradOp : NN_GradOp<"attention_grad",
-    (ins NN_Float:$grad, Variadic<NN_Float>:$qkv, NN_Float:$forward, NN_F32:$lse,
-         Optional<NN_Rng>:$rng, Optional<Index>:$layer,
-         Optional<Index>:$micro_batch, Optional<Index>:$part, I64Attr:$heads,
-         I64Attr:$kv_heads, F64Attr:$scale, UnitAttr:$causal,
-         DefaultValuedAttr<F64Attr, "0.0">:$p, DefaultValuedAttr<I32Attr, "0">:$site,
-         OptionalAttr<I64Attr>:$parts),
-    [AttrSizedOperandSegments]> {
-  let summary = "Gradients of attention, one for each operand of `qkv`.";
-  let description = [{
-    The scores are computed again from q, k and `lse` (Dao et al.,
-    arXiv 2205.14135, algorithm 4); `forward` is the output of attention.
-  }];
-  let results = (outs Variadic<NN_Float>:$outputs);
-  let assemblyFormat = [{
-    $grad `,` $qkv `forward` $forward `lse` $lse (`rng` $rng^ `layer` $layer `micro_batch` $micro_batch)?
-    (`part` $part^)? attr-dict `:` functional-type(operands, results)
-  }];
-  let hasVerifier = 1;
-  let extraClassDeclaration = NN_Localize.declaration;
-}
+include "dialects/NN/NNAttentionOps.td"
 
 //===----------------------------------------------------------------------===//
 // Loss

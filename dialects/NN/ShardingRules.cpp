@@ -71,6 +71,22 @@ ShardingRule DropoutOp::getShardingRule() {
   std::string letters = leading(rank(getInput()));
   return buildRule(*this, {letters, "z"}, {letters}, "z");
 }
+// What a rank takes of a dimension, it takes of its own part of the others.
+ShardingRule SliceOp::getShardingRule() {
+  std::string in = leading(rank(getInput())), out = in;
+  out[getDim()] = 'y';
+  return buildRule(*this, {in}, {out}, std::string(1, in[getDim()]) + "y");
+}
+ShardingRule ConcatOp::getShardingRule() {
+  std::string out = leading(rank(getOutput())), whole(1, out[getDim()]);
+  SmallVector<std::string> operands;
+  for (size_t number = 0; number < getInputs().size(); ++number) {
+    operands.push_back(out);
+    operands.back()[getDim()] = static_cast<char>('A' + number);
+    whole += operands.back()[getDim()];
+  }
+  return buildRule(*this, operands, {out}, whole);
+}
 ShardingRule LinearOp::getShardingRule() {
   return buildRule(*this,
                    {rows(getInput(), 'i'), getTransposed() ? "oi" : "io", "o"},
@@ -154,7 +170,8 @@ void RotaryOp::localize(const ShardingRule &rule, ArrayRef<int64_t> splits) {
 ShardingRule AttentionOp::getShardingRule() {
   SmallVector<std::string> operands(getQkv().size(), "bth");
   operands.push_back("z");
-  ShardingRule rule = buildRule(*this, operands, {"bth", "bht"}, "tz");
+  ShardingRule rule =
+      buildRule(*this, operands, {"bth", "bht"}, getRing() ? "z" : "tz");
   countHeads(rule, getHeads(), getKvHeads());
   if (getQkv().size() == 1)
     rule.operandSegments.push_back({0, 2, packedSegments(*this)});
@@ -167,7 +184,8 @@ ShardingRule AttentionGradOp::getShardingRule() {
   SmallVector<std::string> results(getQkv().size(), "bth");
   SmallVector<std::string> operands(1 + getQkv().size(), "bth");
   operands.append({"bth", "bht", "z"});
-  ShardingRule rule = buildRule(*this, operands, results, "tz");
+  ShardingRule rule =
+      buildRule(*this, operands, results, getRing() ? "z" : "tz");
   countHeads(rule, getHeads(), getKvHeads());
   if (getQkv().size() == 1) {
     rule.operandSegments.push_back({1, 2, packedSegments(*this)});
@@ -179,6 +197,15 @@ void AttentionGradOp::localize(const ShardingRule &rule,
                                ArrayRef<int64_t> splits) {
   localizeHeads(*this, rule, splits);
 }
+
+ShardingRule AttentionJoinOp::getShardingRule() {
+  ShardingRule rule = buildRule(*this, {"bth", "bht", "bth", "bht"}, {"bth"});
+  rule.setUnits("h",
+                cast<RankedTensorType>(getLeftLse().getType()).getDimSize(1),
+                "heads");
+  return rule;
+}
+ShardingRule LogAddExpOp::getShardingRule() { return elementwise(*this); }
 
 //===----------------------------------------------------------------------===//
 // Loss and optimizer

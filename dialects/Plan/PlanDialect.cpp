@@ -242,7 +242,7 @@ LogicalResult CollectiveOp::verify() {
   if (!fits)
     return emitOpError("makes ") << target << " of " << source;
   if (kind != "all_reduce" && kind != "reduce_scatter" &&
-      kind != "all_gather" && kind != "all_to_all")
+      kind != "all_gather" && kind != "all_to_all" && kind != "rotate")
     return emitOpError("is of unknown kind \"") << kind << "\"";
   if (static_cast<int64_t>(getOuter()) < 1)
     return emitOpError("has outer ") << static_cast<int64_t>(getOuter());

@@ -299,8 +299,8 @@ def Plan_FillOp : Plan_Op<"fill"> {
 def Plan_CollectiveOp : Plan_Op<"collective"> {
   let summary = "Starts a collective of the ranks along some axes.";
   let description = [{
-    `kind` is all_reduce, reduce_scatter, all_gather or all_to_all. The target may
-    be, or hold, the source. Seen as [outer, parts, inner], the larger buffer of
+    `kind` is all_reduce, reduce_scatter, all_gather, all_to_all or rotate. The
+    target may be, or hold, the source. Seen as [outer, parts, inner], the larger buffer of
     reduce_scatter and all_gather is split along the middle, for each of
     `segments` apart (sizes in elements of the whole split dimension times what
     is behind it). all_to_all gathers along `outer` and `segments`, and splits

@@ -35,6 +35,7 @@ plan::Collective heddle::planir::collectiveOf(CollectiveOp op) {
                   .Case("reduce_scatter", Kind::ReduceScatter)
                   .Case("all_gather", Kind::AllGather)
                   .Case("all_to_all", Kind::AllToAll)
+                  .Case("rotate", Kind::Rotate)
                   .Default(Kind::AllReduce);
   what.axes = namesOf(op.getAxes());
   Type element = cast<MemRefType>(op.getSource().getType()).getElementType();

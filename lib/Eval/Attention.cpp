@@ -7,7 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Eval/ReferenceOps.h"
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 using namespace mlir;
 
@@ -46,13 +48,19 @@ struct AttentionShape {
   double scale;
   bool causal;
   HeadView q, k, v;
-  /// Over [B, heads, T, T]; none without dropout.
+  /// Of the whole sequence, and where queries and keys begin in it.
+  int64_t wholeLength, firstQuery = 0, firstKey = 0;
+  /// Over [B, heads, T, T] of whole sequences; none without dropout.
   std::optional<DropoutMask> mask;
 
   template <typename OpT> AttentionShape(OpT op, const Inputs &in);
 
   /// The number of keys that a query sees.
-  int64_t visible(int64_t query) const { return causal ? query + 1 : length; }
+  int64_t visible(int64_t query) const {
+    if (!causal)
+      return length;
+    return std::clamp<int64_t>(firstQuery + query + 1 - firstKey, 0, length);
+  }
   int64_t kvHead(int64_t head) const { return head / (heads / kvHeads); }
   /// The scaled score of a query and a key.
   double score(int64_t b, int64_t head, int64_t query, int64_t key) const {
@@ -65,9 +73,8 @@ struct AttentionShape {
   }
   /// What dropout multiplies a probability by.
   double dropFactor(int64_t b, int64_t head, int64_t query, int64_t key) const {
-    return mask ? mask->factor(((b * heads + head) * length + query) * length +
-                               key)
-                : 1;
+    int64_t row = (b * heads + head) * wholeLength + firstQuery + query;
+    return mask ? mask->factor(row * wholeLength + firstKey + key) : 1;
   }
 };
 
@@ -81,6 +88,14 @@ AttentionShape::AttentionShape(OpT op, const Inputs &in)
   batch = first.shape()[0];
   length = first.shape()[1];
   headDim = first.columns() / (packed ? heads + 2 * kvHeads : heads);
+  wholeLength = length;
+  if (op.getPlace()) {
+    auto places = static_cast<int64_t>(*op.getPlaces());
+    int64_t place = in.integer(op.getPlace()), turn = in.integer(op.getTurn());
+    wholeLength *= places;
+    firstQuery = place * length;
+    firstKey = (place + places - turn) % places * length;
+  }
   int64_t offsets[] = {0, heads * headDim, (heads + kvHeads) * headDim};
   HeadView *views[] = {&q, &k, &v};
   for (int64_t i = 0; i < 3; ++i) {
@@ -89,14 +104,15 @@ AttentionShape::AttentionShape(OpT op, const Inputs &in)
                  packed ? offsets[i] : 0, headDim};
   }
   double p = op.getP().convertToDouble();
+  int64_t ofHeads = heads * wholeLength * wholeLength;
   if (p > 0)
     mask.emplace(in.ints(op.getRng()), static_cast<uint32_t>(op.getSite()),
                  in.integer(op.getLayer()),
                  DropoutPlace{in.integer(op.getMicroBatch()),
-                              batch * heads * length * length,
-                              in.integerOr(op.getPart(), 0),
-                              static_cast<int64_t>(op.getParts().value_or(1)),
-                              heads * length * length},
+                              batch * ofHeads,
+                              {{in.integerOr(op.getPart(), 0),
+                                static_cast<int64_t>(op.getParts().value_or(1)),
+                                ofHeads}}},
                  p);
 }
 
@@ -120,7 +136,8 @@ LogicalResult evalAttention(nn::AttentionOp op, const Inputs &in,
         }
         for (int64_t key = 0; key < keys; ++key)
           sum += std::exp(scores[key] - largest);
-        double lse = largest + std::log(sum);
+        double lse = keys ? largest + std::log(sum)
+                          : std::numeric_limits<float>::lowest();
         lses[(b * shape.heads + head) * shape.length + query] = lse;
         double *row = result.gradAt(b, query, head);
         for (int64_t key = 0; key < keys; ++key) {
@@ -135,12 +152,18 @@ LogicalResult evalAttention(nn::AttentionOp op, const Inputs &in,
 }
 
 /// Adds what one query of one head contributes to the gradients of q, k and v.
+/// `forward` is its output.
 void addQueryGradients(const AttentionShape &shape, int64_t b, int64_t head,
-                       int64_t query, double lse, const double *grad) {
+                       int64_t query, double lse, const double *grad,
+                       const double *forward) {
   int64_t keys = shape.visible(query), kv = shape.kvHead(head);
   std::vector<double> probabilities(keys), gradients(keys);
-  // The gradient of softmax: ds = p * (dp - sum over keys of p * dp).
+  // The gradient of softmax: ds = p * (dp - sum over keys of p * dp). The sum
+  // over keys that are not here, too, is output * gradient.
   double weightedSum = 0;
+  bool isPart = shape.wholeLength != shape.length;
+  for (int64_t d = 0; isPart && d < shape.headDim; ++d)
+    weightedSum += forward[d] * grad[d];
   for (int64_t key = 0; key < keys; ++key) {
     double probability = std::exp(shape.score(b, head, query, key) - lse);
     double factor = shape.dropFactor(b, head, query, key);
@@ -153,7 +176,8 @@ void addQueryGradients(const AttentionShape &shape, int64_t b, int64_t head,
     }
     probabilities[key] = probability;
     gradients[key] = factor * product;
-    weightedSum += probability * gradients[key];
+    if (!isPart)
+      weightedSum += probability * gradients[key];
   }
   const double *queryVector = shape.q.at(b, query, head);
   double *queryGrad = shape.q.gradAt(b, query, head);
@@ -178,14 +202,54 @@ LogicalResult evalAttentionGrad(nn::AttentionGradOp op, const Inputs &in,
         out.floats(op.getOutputs()[op.getQkv().size() == 1 ? 0 : index]);
   const double *lses = in.floats(op.getLse());
   const double *grad = in.floats(op.getGrad());
+  const double *forward = in.floats(op.getForward());
   for (int64_t b = 0; b < shape.batch; ++b)
     for (int64_t head = 0; head < shape.heads; ++head)
       for (int64_t query = 0; query < shape.length; ++query) {
         int64_t row = (b * shape.length + query) * shape.heads + head;
         addQueryGradients(shape, b, head, query,
                           lses[(b * shape.heads + head) * shape.length + query],
-                          grad + row * shape.headDim);
+                          grad + row * shape.headDim,
+                          forward + row * shape.headDim);
       }
+  return success();
+}
+
+/// Without overflow: relative to the larger one.
+static double logAddExp(double x, double y) {
+  double largest = std::max(x, y);
+  return largest + std::log(std::exp(x - largest) + std::exp(y - largest));
+}
+
+LogicalResult evalAttentionJoin(nn::AttentionJoinOp op, const Inputs &in,
+                                Outputs &out) {
+  const Tensor &lses = in[op.getLeftLse()];
+  int64_t heads = lses.shape()[1], length = lses.shape()[2];
+  int64_t columns = in[op.getLeft()].columns(), headDim = columns / heads;
+  const double *leftLse = in.floats(op.getLeftLse());
+  const double *rightLse = in.floats(op.getRightLse());
+  const double *left = in.floats(op.getLeft());
+  const double *right = in.floats(op.getRight());
+  double *output = out.floats(op.getOutput());
+  for (int64_t row = 0; row < lses.numElements(); ++row) {
+    double lse = logAddExp(leftLse[row], rightLse[row]);
+    int64_t head = row / length % heads;
+    int64_t position = row / length / heads * length + row % length;
+    for (int64_t d = 0; d < headDim; ++d) {
+      int64_t at = position * columns + head * headDim + d;
+      output[at] = std::exp(leftLse[row] - lse) * left[at] +
+                   std::exp(rightLse[row] - lse) * right[at];
+    }
+  }
+  return success();
+}
+
+LogicalResult evalLogAddExp(nn::LogAddExpOp op, const Inputs &in,
+                            Outputs &out) {
+  const double *lhs = in.floats(op.getLhs()), *rhs = in.floats(op.getRhs());
+  double *output = out.floats(op.getOutput());
+  for (int64_t i = 0, size = in [op.getLhs()].numElements(); i < size; ++i)
+    output[i] = logAddExp(lhs[i], rhs[i]);
   return success();
 }
 
@@ -222,6 +286,8 @@ LogicalResult evalRotary(nn::RotaryOp op, const Inputs &in, Outputs &out) {
 void attachAttentionEvaluations(MLIRContext &context) {
   attachEvaluation<nn::AttentionOp, evalAttention>(context);
   attachEvaluation<nn::AttentionGradOp, evalAttentionGrad>(context);
+  attachEvaluation<nn::AttentionJoinOp, evalAttentionJoin>(context);
+  attachEvaluation<nn::LogAddExpOp, evalLogAddExp>(context);
   attachEvaluation<nn::RotaryOp, evalRotary>(context);
 }
 

@@ -54,6 +54,7 @@ bool fits(const Collective &collective, int64_t inputElements, int64_t ranks) {
   int64_t outputElements = elementsOf(collective.shape);
   switch (collective.kind) {
   case CollectiveKind::AllReduce:
+  case CollectiveKind::Rotate:
     return inputElements == outputElements;
   case CollectiveKind::ReduceScatter:
     return inputElements == outputElements * ranks &&
@@ -121,7 +122,11 @@ llvm::SmallVector<Tensor> combine(const Collective &collective,
       for (auto [at, element] :
            llvm::enumerate(part(collective.layout, count, to)))
         result.copyFrom(sum, element, at, 1);
-    if (sums)
+    if (collective.kind == CollectiveKind::Rotate)
+      result.copyFrom(
+          rounded(inputs[(to + ranks - 1) % ranks], collective.wire), 0, 0,
+          count);
+    if (sums || collective.kind == CollectiveKind::Rotate)
       continue;
     bool gathers = collective.kind == CollectiveKind::AllGather;
     for (int64_t from = 0; from < ranks; ++from) {

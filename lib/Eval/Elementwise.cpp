@@ -175,24 +175,69 @@ LogicalResult evalCast(nn::CastOp op, const Inputs &in, Outputs &out) {
 LogicalResult evalDropout(nn::DropoutOp op, const Inputs &in, Outputs &out) {
   const double *input = in.floats(op.getInput());
   Tensor &output = out[op.getOutput()];
+  DropoutPlace place = {
+      in.integer(op.getMicroBatch()), output.numElements(), {}};
+  for (auto [number, part] : llvm::enumerate(op.getPart()))
+    place.splits.push_back(
+        {in.integer(part), (*op.getParts())[number], (*op.getInner())[number]});
   DropoutMask mask(in.ints(op.getRng()), static_cast<uint32_t>(op.getSite()),
-                   in.integer(op.getLayer()),
-                   {in.integer(op.getMicroBatch()), output.numElements(),
-                    in.integerOr(op.getPart(), 0),
-                    static_cast<int64_t>(op.getParts().value_or(1)),
-                    static_cast<int64_t>(op.getInner().value_or(1))},
+                   in.integer(op.getLayer()), place,
                    op.getP().convertToDouble());
   for (auto [index, value] : llvm::enumerate(output.mutableFloats()))
     value = input[index] * mask.factor(index);
   return success();
 }
 
+//===----------------------------------------------------------------------===//
+// Parts of tensors
+//===----------------------------------------------------------------------===//
+
+/// Copies `count` positions of dimension `dim`, from `first` on in `from` and
+/// `at` on in `to`. Positions beyond the end are the last one.
+void copyPositions(const Tensor &from, int64_t first, Tensor &to, int64_t at,
+                   int64_t count, int64_t dim) {
+  int64_t outer = 1, inner = 1;
+  for (int64_t d = 0; d < from.rank(); ++d)
+    (d < dim ? outer : inner) *= d == dim ? 1 : from.shape()[d];
+  int64_t size = from.shape()[dim], width = to.shape()[dim];
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t i = 0; i < count; ++i) {
+      int64_t source = (o * size + std::min(first + i, size - 1)) * inner;
+      int64_t target = (o * width + at + i) * inner;
+      to.copyFrom(from, source, target, inner);
+    }
+}
+
+LogicalResult evalSlice(nn::SliceOp op, const Inputs &in, Outputs &out) {
+  int64_t dim = op.getDim();
+  Tensor &output = out[op.getOutput()];
+  copyPositions(in[op.getInput()],
+                op.getOffset() + in.integerOr(op.getFirst(), 0), output, 0,
+                output.shape()[dim], dim);
+  return success();
+}
+
+LogicalResult evalConcat(nn::ConcatOp op, const Inputs &in, Outputs &out) {
+  int64_t dim = op.getDim(), at = 0;
+  for (Value input : op.getInputs()) {
+    int64_t count = in[input].shape()[dim];
+    copyPositions(in[input], 0, out[op.getOutput()], at, count, dim);
+    at += count;
+  }
+  return success();
+}
+
 } // namespace
 
 uint64_t DropoutPlace::elementAt(uint64_t index) const {
-  uint64_t piece = index / inner * parts + part;
-  return static_cast<uint64_t>(microBatch) * parts * count + piece * inner +
-         index % inner;
+  uint64_t whole = count, behind = 1;
+  for (const Split &split : llvm::reverse(splits)) {
+    uint64_t inner = split.inner * behind;
+    index = (index / inner * split.parts + split.part) * inner + index % inner;
+    behind *= split.parts;
+    whole *= split.parts;
+  }
+  return static_cast<uint64_t>(microBatch) * whole + index;
 }
 
 DropoutMask::DropoutMask(llvm::ArrayRef<int64_t> rng, uint32_t site,
@@ -224,6 +269,8 @@ void attachElementwiseEvaluations(MLIRContext &context) {
   attachEvaluation<nn::ReluGradOp, evalReluGrad>(context);
   attachEvaluation<nn::CastOp, evalCast>(context);
   attachEvaluation<nn::DropoutOp, evalDropout>(context);
+  attachEvaluation<nn::SliceOp, evalSlice>(context);
+  attachEvaluation<nn::ConcatOp, evalConcat>(context);
 }
 
 } // namespace heddle::eval

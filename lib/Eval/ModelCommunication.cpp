@@ -52,6 +52,7 @@ static Collective describe(Operation *op) {
         what.kind = CollectiveKind::AllGather;
         what.layout = layoutOf(out, gather.getDim(), segments);
       })
+      .Case([&](dist::RotateOp) { what.kind = CollectiveKind::Rotate; })
       .Case([&](dist::AllToAllOp exchange) {
         what.kind = CollectiveKind::AllToAll;
         int64_t split = exchange.getSplitDim(),
@@ -151,7 +152,7 @@ LogicalResult ModelInterpreter::runCommunication(Operation *op,
         return runReshard(reshard, args[0], results);
       })
       .Case<dist::AllReduceOp, dist::ReduceScatterOp, dist::AllGatherOp,
-            dist::AllToAllOp>([&](Operation *collective) {
+            dist::AllToAllOp, dist::RotateOp>([&](Operation *collective) {
         return runCollective(collective, args[0], results);
       })
       .Case([&](dist::SliceOp slice) {

@@ -30,6 +30,7 @@ static Collective describe(planir::CollectiveOp op) {
                   .Case("reduce_scatter", CollectiveKind::ReduceScatter)
                   .Case("all_gather", CollectiveKind::AllGather)
                   .Case("all_to_all", CollectiveKind::AllToAll)
+                  .Case("rotate", CollectiveKind::Rotate)
                   .Default(CollectiveKind::AllReduce);
   what.axes = stringsOf(op.getAxes());
   what.shape = target.getShape().vec();

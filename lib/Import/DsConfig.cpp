@@ -272,6 +272,16 @@ void DsReader::readZero() {
     return giveValue(*zero, "zero", &Settings::zero,
                      int64_t(zero->asBool() ? 1 : 0));
   give(zero->find("stage"), "zero", &Settings::zero);
+  using S = Settings;
+  const std::pair<const char *, int64_t S::*> amounts[] = {
+      {"param_persistence_threshold", &S::paramPersistenceThreshold},
+      {"model_persistence_threshold", &S::modelPersistenceThreshold},
+      {"prefetch_bucket_size", &S::prefetchBucketSize},
+      {"max_live_parameters", &S::maxLiveParameters},
+      {"max_reuse_distance", &S::maxReuseDistance}};
+  for (auto [key, member] : amounts)
+    for (const char *prefix : {"stage3_", ""})
+      give(zero->find(std::string(prefix) + key), key, member);
 }
 
 void DsReader::giveAxis(const io::JsonValue *value, const char *key,

@@ -89,18 +89,19 @@ static void addZero(std::vector<DsKey> &keys) {
                   Bool | DsNull, R::Ignored, "mics_shard_size is off"});
   for (const char *name :
        {"reduce_bucket_size", "allgather_bucket_size", "sub_group_size",
-        "stage3_param_persistence_threshold",
-        "stage3_model_persistence_threshold", "param_persistence_threshold",
-        "model_persistence_threshold", "stage3_module_granularity_threshold",
-        "module_granularity_threshold"})
+        "stage3_module_granularity_threshold", "module_granularity_threshold"})
     keys.push_back(
         {std::string("zero_optimization.") + name, Num, R::Ignored, inUnits});
-  for (const char *name :
-       {"stage3_prefetch_bucket_size", "stage3_max_live_parameters",
-        "stage3_max_reuse_distance", "prefetch_bucket_size",
-        "max_live_parameters", "max_reuse_distance"})
-    keys.push_back({std::string("zero_optimization.") + name, Num, R::Ignored,
-                    atCompileTime});
+  const std::pair<const char *, const char *> amounts[] = {
+      {"param_persistence_threshold", "smaller parameters stay whole"},
+      {"model_persistence_threshold", "of all that stay whole"},
+      {"prefetch_bucket_size", "a larger layer is not gathered ahead"},
+      {"max_live_parameters", "bounds what is gathered ahead"},
+      {"max_reuse_distance", "what is used again sooner stays gathered"}};
+  for (auto [name, why] : amounts)
+    for (const char *prefix :
+         {"zero_optimization.stage3_", "zero_optimization."})
+      keys.push_back({std::string(prefix) + name, Int, R::Applied, why});
 }
 
 static void addOffload(std::vector<DsKey> &keys) {

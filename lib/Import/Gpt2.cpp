@@ -138,9 +138,9 @@ Value Gpt2Builder::dropout(Value input, double p, const Random &random,
     return input;
   return b.create<nn::DropoutOp>(
       writer.at(locationPath), input.getType(), input, random.rng, random.layer,
-      random.microBatch, /*part=*/Value(), b.getF64FloatAttr(p),
+      random.microBatch, /*part=*/ValueRange(), b.getF64FloatAttr(p),
       b.getI32IntegerAttr(int32_t(ModelWriter::siteOf(path))),
-      /*parts=*/IntegerAttr(), /*inner=*/IntegerAttr(),
+      /*parts=*/DenseI64ArrayAttr(), /*inner=*/DenseI64ArrayAttr(),
       /*shardings=*/ArrayAttr());
 }
 
@@ -160,10 +160,12 @@ Value Gpt2Builder::attention(Value input, Value weight, Value bias,
           writer.at(inBlock("attn")), type, lse, ValueRange(qkv),
           drops ? random.rng : Value(), drops ? random.layer : Value(),
           drops ? random.microBatch : Value(), /*part=*/Value(),
+          /*place=*/Value(), /*turn=*/Value(),
           b.getI64IntegerAttr(config.heads), b.getI64IntegerAttr(config.heads),
           b.getF64FloatAttr(scale), /*causal=*/b.getUnitAttr(),
           b.getF64FloatAttr(drops ? config.attnDropout : 0.0),
           b.getI32IntegerAttr(int32_t(site)), /*parts=*/IntegerAttr(),
+          /*places=*/IntegerAttr(), /*ring=*/UnitAttr(),
           /*shardings=*/ArrayAttr())
       .getOutput();
 }

@@ -46,6 +46,16 @@ const std::vector<SettingField> &config::settingFields() {
        "type in which gradients travel; none: the precision"},
       {"memory_budget", "--memory-budget", &S::memoryBudget,
        "bytes per rank; 0: no limit"},
+      {"param_persistence_threshold", "", &S::paramPersistenceThreshold,
+       "ZeRO 3: parameters with fewer elements stay whole on every rank"},
+      {"model_persistence_threshold", "", &S::modelPersistenceThreshold,
+       "ZeRO 3: elements that may stay whole in all"},
+      {"prefetch_bucket_size", "", &S::prefetchBucketSize,
+       "ZeRO 3: most elements of a layer that is gathered ahead"},
+      {"max_live_parameters", "", &S::maxLiveParameters,
+       "ZeRO 3: most elements gathered at a time, by gathering ahead"},
+      {"max_reuse_distance", "", &S::maxReuseDistance,
+       "ZeRO 3: what is used again before so many elements stays gathered"},
       {"data", "--mesh", &S::data, "ranks along the axis data"},
       {"tensor", "--mesh", &S::tensor, "ranks along the axis tensor"},
       {"pipe", "--mesh", &S::pipe, "ranks along the axis pipe"},
@@ -101,6 +111,9 @@ std::string config::settingToString(const Settings &settings,
             text += (text.empty() ? "" : ",") + item;
           return text.empty() ? "none" : text;
         } else {
+          if constexpr (std::is_same_v<T, int64_t>)
+            if (value == Settings::noLimit)
+              return "no limit";
           return nlohmann::json(value).dump();
         }
       },

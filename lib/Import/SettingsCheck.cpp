@@ -202,12 +202,7 @@ static void checkChoices(const Settings &values, const Checker &checker) {
   checker.choice("recompute", values.recompute, {"none", "selective", "full"});
   checker.choice("schedule", values.schedule,
                  {"gpipe", "1f1b", "interleaved", "zb-h1"});
-  if (values.context == "ring")
-    checker.settings.failAt(
-        "H0108", "context", "ring attention is not available",
-        "use ulysses, which splits heads where attention needs "
-        "whole rows");
-  checker.choice("context", values.context, {"ulysses"});
+  checker.choice("context", values.context, {"ulysses", "ring"});
   checker.choice("collectives", values.collectives, {"fixed", "library"});
   if (!values.communicationType.empty())
     checker.choice("communication_type", values.communicationType,

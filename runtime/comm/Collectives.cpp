@@ -32,6 +32,7 @@ public:
   void reduceScatter();
   void allReduce();
   void allToAll();
+  void rotate();
 
   /// Left to the MPI library; sums are then taken and sent in fp32.
   void libraryAllGather();
@@ -317,6 +318,23 @@ void CollectiveRun::allToAll() {
   });
 }
 
+void CollectiveRun::rotate() {
+  bool converts = shape.type != shape.wire;
+  forEachChunk([&](Chunk chunk) {
+    int64_t bytes = chunk.count * plan::byteSize(shape.wire);
+    const void *sends = at(source, chunk.first, shape.type);
+    void *place = at(destination, chunk.first, shape.type);
+    void *into = converts ? receiveStaging : place;
+    if (converts) {
+      convertElements(shape.type, sends, shape.wire, sendStaging, chunk.count);
+      sends = sendStaging;
+    }
+    exchange(after(1), sends, bytes, before(1), into, bytes);
+    if (converts)
+      convertElements(shape.wire, into, shape.type, place, chunk.count);
+  });
+}
+
 void CollectiveRun::libraryAllGather() {
   bool converts = shape.type != shape.wire;
   bool inPlace = !converts && shape.layout.isContiguous();
@@ -405,6 +423,8 @@ void Collectives::run(const CollectiveCall &call) {
     return library ? run.libraryAllGather() : run.allGather();
   case CollectiveKind::AllToAll:
     return library ? run.libraryAllToAll() : run.allToAll();
+  case CollectiveKind::Rotate:
+    return run.rotate();
   }
 }
 

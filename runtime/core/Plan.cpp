@@ -32,7 +32,7 @@ const Names commandNames = {"launch", "call",      "loop",       "copy",
                             "fill",   "fragments", "collective", "wait",
                             "send",   "receive",   "flush"};
 const Names collectiveNames = {"all_reduce", "reduce_scatter", "all_gather",
-                               "all_to_all"};
+                               "all_to_all", "rotate"};
 const Names initNames = {"zeros", "constant", "normal"};
 
 template <typename Enum> json enumToJson(const Names &names, Enum value) {

@@ -35,7 +35,7 @@ plan::CollectiveShape heddle::rt::shapeOf(const plan::Collective &collective,
                                           int64_t sourceBytes) {
   using Kind = plan::Collective::Kind;
   plan::CollectiveShape shape;
-  shape.kind = static_cast<plan::CollectiveKind>(collective.kind);
+  shape.kind = collective.kind;
   shape.type = collective.type;
   shape.wire = collective.wire;
   shape.ranks = ranks;

@@ -8,6 +8,7 @@ recomputation: losses, gradient norms and final weights are one rank's.
 HEDDLE_TEST_LONG=1 takes all combinations and draws many more at random;
 HEDDLE_TEST_SEED=N draws one."""
 
+import json
 import os
 import random
 import shutil
@@ -24,8 +25,10 @@ MODEL = dict(vocab=97, positions=SEQ, embed=32, layers=4, heads=4)
 
 
 def flags_of(mesh, zero=0, schedule="1f1b", accumulate=1, recompute="none",
-             sequence_parallel=False, virtual_stages=1):
-    """The flags of compile for a plan of BATCH rows."""
+             sequence_parallel=False, virtual_stages=1, context="ulysses",
+             tuned=None):
+    """The flags of compile for a plan of BATCH rows. `tuned` goes into the
+    section zero_optimization of the configuration instead."""
     micro = BATCH // accumulate // mesh.get("data", 1)
     flags = ["--batch", BATCH, "--micro-batch", micro, "--seq", SEQ, "--threads", 1,
              "--zero", zero, "--accumulate", accumulate, "--recompute", recompute]
@@ -37,6 +40,8 @@ def flags_of(mesh, zero=0, schedule="1f1b", accumulate=1, recompute="none",
         flags += ["--virtual-stages", virtual_stages]
     if sequence_parallel:
         flags += ["--sequence-parallel"]
+    if context != "ulysses":
+        flags += ["--context", context]
     return flags
 
 
@@ -84,11 +89,28 @@ def combinations():
               dict(mesh={"pipe": 2, "data": 2}, schedule="zb-h1", accumulate=4, zero=2),
               dict(mesh={"pipe": 4}, schedule="zb-h1", accumulate=4,
                    recompute="full")]
+    found += [dict(context="ring", **each) for each in
+              (dict(mesh={"seq": 2}), dict(mesh={"seq": 8}, recompute="full"),
+               dict(mesh={"seq": 4}, zero=2, accumulate=2),
+               dict(mesh={"seq": 4, "tensor": 2}, recompute="selective"),
+               dict(mesh={"seq": 2, "tensor": 2}, sequence_parallel=True, zero=3),
+               dict(mesh={"seq": 2, "data": 2, "pipe": 2}, zero=3, accumulate=2),
+               dict(mesh={"seq": 2, "pipe": 2, "tensor": 2}, zero=1, accumulate=4))]
+    # Parameters that stay whole, or gathered; nothing gathered ahead.
+    found += [dict(zero=3, **each) for each in
+              (dict(mesh={"data": 2}, accumulate=2,
+                    tuned={"stage3_param_persistence_threshold": 1000}),
+               dict(mesh={"data": 2, "tensor": 2, "pipe": 2}, accumulate=2,
+                    tuned={"stage3_param_persistence_threshold": 3000,
+                           "stage3_model_persistence_threshold": 5000}),
+               dict(mesh={"data": 2, "seq": 2}, accumulate=2,
+                    tuned={"stage3_max_reuse_distance": 1e9,
+                           "stage3_prefetch_bucket_size": 0}))]
     return found
 
 
 # A part of the combinations that meets every kind of collective.
-SHORT = [0, 7, 3, 24, 36, 28, 38, 42, 46, 50, 65]
+SHORT = [0, 7, 3, 24, 36, 28, 38, 42, 46, 50, 65, 69, 72, 75]
 
 
 def draw(seed):
@@ -106,7 +128,8 @@ def draw(seed):
     return dict(mesh=mesh, zero=pick.choice([0, 1, 2, 3]), accumulate=accumulate,
                 schedule=pick.choice(["1f1b", "gpipe", "zb-h1"]),
                 recompute=pick.choice(["none", "selective", "full"]),
-                sequence_parallel="tensor" in mesh and pick.random() < 0.5)
+                sequence_parallel="tensor" in mesh and pick.random() < 0.5,
+                context=pick.choice(["ulysses", "ring"]))
 
 
 @unittest.skipUnless(MPIRUN, "no MPI is installed")
@@ -125,6 +148,9 @@ class Parallel(h.HeddleTest):
             os.remove(log)
         h.run(command, env=environment)
         return h.read_log(log)
+
+    def explain(self, binary):
+        return json.loads(h.run([h.HEDDLE, "explain", binary, "--json"]).stdout)
 
     def weights_of(self, folder):
         with open(os.path.join(folder, "latest")) as file:
@@ -147,6 +173,8 @@ class Parallel(h.HeddleTest):
 
     def check(self, reference, combination):
         model, data, settings, expected, weights = reference
+        settings = dict(settings,
+                        zero_optimization=combination.get("tuned", {}))
         binary = self.compile(model, *flags_of(**combination), config=settings)
         saved = self.path("saved")
         shutil.rmtree(saved, ignore_errors=True)
@@ -173,11 +201,48 @@ class Parallel(h.HeddleTest):
                  dict(mesh={"tensor": 2}), dict(mesh={"seq": 2}),
                  dict(mesh={"tensor": 2}, sequence_parallel=True),
                  dict(mesh={"pipe": 2}, accumulate=4),
-                 dict(mesh={"data": 2, "tensor": 2, "pipe": 2}, accumulate=2)]
+                 dict(mesh={"data": 2, "tensor": 2, "pipe": 2}, accumulate=2),
+                 dict(mesh={"seq": 2, "tensor": 2}, context="ring")]
         reference = self.reference(dropout=0.2, name="dropping")
         for combination in every if LONG else every[1:4] + every[5:]:
             with self.subTest(**combination):
                 self.check(reference, combination)
+
+    def test_gradients_travel_in_their_type(self):
+        model, data, settings, expected, _ = self.reference()
+        sums = ["all_reduce", "reduce_scatter"]
+        for zero in range(4) if LONG else (1, 2):
+            bytes_sent = {}
+            for wire in ("fp32", "bf16", "fp16"):
+                binary = self.compile(model, *flags_of({"data": 2}, zero, accumulate=2),
+                                      "--precision", "bf16",
+                                      "--communication-data-type", wire,
+                                      config=settings)
+                bytes_sent[wire] = sum(each["bytes_sent"] for each in
+                                       self.explain(binary)["communication"]
+                                       if each["kind"] in sums)
+                steps = self.train_on(2, binary, data)
+                np.testing.assert_allclose([step["loss"] for step in steps],
+                                           [step["loss"] for step in expected],
+                                           rtol=1e-2, err_msg=f"{zero} {wire}")
+            # The loss and the norm travel in fp32.
+            self.assertAlmostEqual(bytes_sent["bf16"] / bytes_sent["fp32"], 0.5,
+                                   delta=0.01)
+            self.assertEqual(bytes_sent["bf16"], bytes_sent["fp16"])
+
+    def test_the_budget_bounds_what_is_gathered_ahead(self):
+        model, config, _ = self.make_model("budget", **MODEL)
+        data, _ = self.make_tokens(BATCH * SEQ * 3 + 1, config["vocab_size"])
+        flags = flags_of({"data": 2}, zero=3, accumulate=2)
+        binary = self.compile(model, *flags)
+        peak = self.explain(binary)["memory"]["peak"]
+        steps = self.train_on(2, binary, data, steps=3)
+        binary = self.compile(model, *flags, "--memory-budget", peak - 1)
+        self.assertLess(self.explain(binary)["memory"]["peak"], peak)
+        later = self.train_on(2, binary, data, steps=3)
+        for key in ("loss", "grad_norm"):
+            self.assertEqual([step[key] for step in steps],
+                             [step[key] for step in later])
 
     def test_a_vocabulary_and_rows_that_do_not_divide(self):
         options = dict(MODEL, vocab=101, embed=36, heads=2)

@@ -12,14 +12,16 @@ features on t tensor ranks.
 
   --zero 0, 1        2 Ψ (n-1)/n
   --zero 2           (M+1) Ψ (n-1)/n
-  --zero 3           3 M Ψ (n-1)/n, less M Ψ' (n-1)/n for the Ψ' outside of layers
-                     where they are gathered once and read twice: in one stage
+  --zero 3           3 M Ψ (n-1)/n, less M Ψ' (n-1)/n for the Ψ' of positions and
+                     the last norm, which are gathered once
   tensor             8 bsh (t-1)/t of each layer and micro-batch; 2 more with
                      --recompute full, which forms one of the forward sums again;
                      2 more with --sequence-parallel for the products' inputs, of
                      which the 1 that recomputation gathers again is a part
   seq (Ulysses)      12 bsh (S-1)/S of each layer and micro-batch, s a rank's part;
                      13 with --recompute full
+  seq (ring)         (6S-4) bsh of each layer and micro-batch; 2 (S-1) more with
+                     --recompute full
   pipe               bsh of each boundary, micro-batch and direction
 
 Where parts do not divide, what is padded is counted apart. The memory of every
@@ -38,7 +40,7 @@ from test_parallel import BATCH, LONG, MPIRUN, SEQ, flags_of, ranks_of
 
 INTERPOSER = os.path.join(h.BUILD, "test", "Runtime", "Comm", "Interposer.so")
 MODEL = dict(vocab=96, positions=SEQ, embed=128, layers=4, heads=4)
-KINDS = ["all_reduce", "reduce_scatter", "all_gather", "all_to_all"]
+KINDS = ["all_reduce", "reduce_scatter", "all_gather", "all_to_all", "rotate"]
 AXES = {8: "pipe", 4: "data", 2: "seq", 1: "tensor"}
 COLLECTIVES, CHANNELS = 0x1000, 0x2000  # As in Tags.h.
 BLOCK = 65536  # Elements whose squares are added up at once for the norm.
@@ -55,7 +57,7 @@ class Prediction:
 
     def __init__(self, config, mesh, rank, zero=0, accumulate=1, recompute="none",
                  sequence_parallel=False, schedule="1f1b", virtual_stages=1,
-                 precision="fp32", padded=True):
+                 precision="fp32", context="ulysses", padded=True):
         self.padded, self.precision = padded, precision
         self.config, self.zero, self.micro_batches = config, zero, accumulate
         self.mesh = {axis: mesh.get(axis, 1) for axis in AXES.values()}
@@ -66,7 +68,7 @@ class Prediction:
         self.stage, self.stages = self.place["pipe"], self.mesh["pipe"]
         self.tensor = self.mesh["tensor"]
         self.recompute, self.virtual = recompute, virtual_stages
-        self.shares_tokens = sequence_parallel
+        self.shares_tokens, self.context = sequence_parallel, context
         self.width = {"fp32": 4, "bf16": 2}[precision]
         self.replica_axes = [axis for axis in ("data", "seq") if self.mesh[axis] > 1]
         self.replicas = self.mesh["data"] * self.mesh["seq"]
@@ -139,7 +141,8 @@ class Prediction:
 
     def add(self, axes, kind, reason, elements, width, times=1):
         """A collective of so many elements: of the whole for an all_reduce, a
-        reduce_scatter and an all_gather, of a rank's part for an all_to_all."""
+        reduce_scatter and an all_gather, of a rank's part for an all_to_all and a
+        rotate."""
         axes = [axis for axis in axes if self.mesh[axis] > 1]
         ranks, place = 1, 0
         for axis in axes:
@@ -151,7 +154,7 @@ class Prediction:
             piece = -(-elements // ranks)
             own = max(0, min(piece, elements - place * piece))
             elements = elements - own + own * (ranks - 1)
-        else:
+        elif kind != "rotate":
             elements = elements * (ranks - 1) / ranks
         self.sent[",".join(sorted(axes)), kind, reason] += elements * width * times
 
@@ -167,8 +170,10 @@ class Prediction:
             if self.zero in (1, 2):
                 self.add(axes, "all_gather", "nn.set", elements, self.width)
             if self.zero == 3:
+                # The tied embeddings before the layers, and behind them.
+                twice = layer or (name.startswith("wte") and self.stages == 1)
                 self.add(axes, "all_gather", name, elements, self.width,
-                         m * (2 if layer else 1))
+                         m * (2 if twice else 1))
 
     def add_tensor(self):
         """A sum over the tensor ranks is an all_reduce, or a reduce_scatter and
@@ -214,6 +219,14 @@ class Prediction:
         part = self.tokens * self.config["n_embd"] // self.tensor
         calls = self.layers * self.micro_batches
         again = self.recompute == "full"
+        if self.context == "ring":
+            # Keys and values to all others; backward their gradients, and home.
+            turns = self.mesh["seq"] - 1
+            self.add(["seq"], "rotate", "nn.attention", part, self.width,
+                     2 * turns * (1 + again) * calls)
+            self.add(["seq"], "rotate", "nn.attention_grad", part, self.width,
+                     2 * (2 * turns + 1) * calls)
+            return
         self.add(["seq"], "all_to_all", "nn.attention", part, self.width,
                  (8 if again else 4) * calls)
         self.add(["seq"], "all_to_all", "nn.attention_grad", part, self.width,
@@ -259,22 +272,25 @@ SMALL = {"nn.return", "nn.global_norm", "nn.cross_entropy"}
 
 
 def closed_form(config, mesh, zero=0, accumulate=1, recompute="none",
-                sequence_parallel=False, **_):
+                sequence_parallel=False, context="ulysses", **_):
     """Bytes that a rank sends in a step, on a mesh of one axis, in fp32."""
     (axis, n), = mesh.items()
     sizes = {name: math.prod(shape) for name, shape in h.gpt2_shapes(config).items()}
-    outside = sum(size for name, size in sizes.items() if not name.startswith("h."))
+    once = sum(size for name, size in sizes.items()
+               if name.split(".")[0] in ("wpe", "ln_f"))
     psi, m, layers = sum(sizes.values()), accumulate, config["n_layer"]
     bsh = BATCH // m // mesh.get("data", 1) * SEQ * config["n_embd"]
     full = recompute == "full"
     if axis == "data":
-        sent = [2 * psi, 2 * psi, (m + 1) * psi, 3 * m * psi - m * outside][zero]
+        sent = [2 * psi, 2 * psi, (m + 1) * psi, 3 * m * psi - m * once][zero]
     elif axis == "tensor":
         each = 8 + 2 * full + 2 * sequence_parallel - (full and sequence_parallel)
         sent = (each * layers + 4) * bsh * m  # 2 of the embedding, 2 of the head.
     elif axis == "seq":
         sent = (13 if full else 12) * bsh // n * layers * m
-        sent += [2 * psi, 2 * psi, (m + 1) * psi, 3 * m * psi - m * outside][zero]
+        if context == "ring":
+            sent = (6 * n - 4 + 2 * (n - 1) * full) * bsh // n * layers * m * n / (n - 1)
+        sent += [2 * psi, 2 * psi, (m + 1) * psi, 3 * m * psi - m * once][zero]
     return 4 * sent * (n - 1) / n
 
 
@@ -283,7 +299,7 @@ def cases():
     found = [dict(mesh={"data": 2}, zero=3, accumulate=2),
              dict(mesh={"tensor": 2}, recompute="full"),
              dict(mesh={"tensor": 2}, sequence_parallel=True, accumulate=2),
-             dict(mesh={"seq": 2}, zero=1),
+             dict(mesh={"seq": 2}, zero=1), dict(mesh={"seq": 2}, context="ring"),
              dict(mesh={"pipe": 2}, accumulate=4, schedule="interleaved",
                   virtual_stages=2),
              dict(mesh={"data": 2, "tensor": 2}, zero=2, accumulate=2,
@@ -306,6 +322,7 @@ def cases():
                   for pipe in (2, 4)]
     for recompute in ("none", "full"):
         found += [dict(mesh={"seq": 4}, zero=3, recompute=recompute),
+                  dict(mesh={"seq": 4}, zero=1, recompute=recompute, context="ring"),
                   dict(mesh={"seq": 2, "tensor": 2}, recompute=recompute)]
     found += [dict(mesh={"data": 2, "tensor": 2, "pipe": 2}, zero=3, accumulate=2,
                    sequence_parallel=True, schedule="gpipe"),
@@ -406,7 +423,8 @@ class Traffic(h.HeddleTest):
         every += [dict(mesh={axis: n}, accumulate=2, recompute=recompute, **options)
                   for axis in ("tensor", "seq") for n in (2, 4)
                   for recompute in ("none", "full")
-                  for options in (({}, shared) if axis == "tensor" else ({},))]
+                  for options in (({}, shared) if axis == "tensor" else
+                                  ({}, dict(context="ring")))]
         for case in every:
             with self.subTest(**case):
                 sent = Prediction(config, rank=0, padded=False, **case).sent

@@ -113,7 +113,11 @@ struct DropoutPlace {
   int64_t microBatch = 0;
   int64_t count = 0; ///< Elements of this tensor.
   /// The tensor is part `part` of `parts`, in pieces of `inner` elements.
-  int64_t part = 0, parts = 1, inner = 1;
+  struct Split {
+    int64_t part = 0, parts = 1, inner = 1;
+  };
+  /// Of each dimension that is split, from the outermost inwards.
+  llvm::SmallVector<Split> splits;
 
   uint64_t elementAt(uint64_t index) const;
 };

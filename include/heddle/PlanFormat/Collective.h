@@ -20,7 +20,7 @@
 namespace heddle::plan {
 
 using CollectiveKind = Collective::Kind;
-inline constexpr int numCollectiveKinds = 4;
+inline constexpr int numCollectiveKinds = 5;
 
 /// How a buffer that is split among n ranks holds its parts: `outer` rows, each
 /// a list of segments, each segment n equal runs, one for each rank. A rank's
@@ -41,11 +41,12 @@ struct CollectiveShape {
   DType wire = DType::F32; ///< Of what is sent: one of the floats, or `type`.
   int64_t ranks = 1;
   /// Elements of the whole buffer: AllReduce: of source and destination;
-  /// ReduceScatter: of the source; AllGather: of the destination; AllToAll: of
-  /// either. But for AllReduce a multiple of the ranks (and rows, segments).
+  /// ReduceScatter: of the source; AllGather: of the destination; AllToAll and
+  /// Rotate: of either. But for AllReduce and Rotate a multiple of the ranks
+  /// (and rows, segments).
   int64_t count = 0;
   /// Of the split buffer: ReduceScatter and AllToAll: the source; AllGather:
-  /// the destination. AllReduce: not used.
+  /// the destination. AllReduce and Rotate: not used.
   PartLayout layout;
   /// AllToAll: of the destination.
   PartLayout concat;
@@ -55,8 +56,10 @@ struct CollectiveShape {
 };
 
 /// Elements that piece `rank` of an AllReduce has: ceil(count / ranks), the
-/// last pieces fewer or none; of the others: a rank's part.
+/// last pieces fewer or none; of a Rotate: all; of the others: a rank's part.
 inline int64_t partElements(const CollectiveShape &shape, int64_t rank) {
+  if (shape.kind == CollectiveKind::Rotate)
+    return shape.count;
   int64_t most = (shape.count + shape.ranks - 1) / shape.ranks;
   int64_t begin = std::min(rank * most, shape.count);
   return std::min(most, shape.count - begin);
@@ -64,7 +67,7 @@ inline int64_t partElements(const CollectiveShape &shape, int64_t rank) {
 
 /// The bytes of payload that rank number `rank` of the group sends.
 inline int64_t bytesSent(const CollectiveShape &shape, int64_t rank) {
-  int64_t others = shape.ranks - 1;
+  int64_t others = shape.kind == CollectiveKind::Rotate ? 1 : shape.ranks - 1;
   int64_t own = partElements(shape, rank);
   int64_t elements = own * others;
   if (shape.kind == CollectiveKind::AllReduce)

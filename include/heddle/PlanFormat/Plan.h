@@ -43,7 +43,7 @@ enum class Space {
 
 /// What a collective does; see Collective.h for the algorithms.
 struct Collective {
-  enum class Kind { AllReduce, ReduceScatter, AllGather, AllToAll };
+  enum class Kind { AllReduce, ReduceScatter, AllGather, AllToAll, Rotate };
   Kind kind = Kind::AllReduce;
   std::vector<std::string> axes; ///< The group: ranks along these axes.
   DType type = DType::F32;

@@ -55,7 +55,8 @@ public:
                  const AttentionBlocking &blocking, Value scratch);
 
   void emit(ValueRange qkv, Value output, Value lse,
-            const AttentionRandom &random, Value thread, Value threads);
+            const AttentionRandom &random, const AttentionPlace &place,
+            Value thread, Value threads);
 
 private:
   void packKeysAndValues(Value batch, Value kvHead);
@@ -95,7 +96,8 @@ ForwardEmitter::ForwardEmitter(LoopBuilder &b, const AttentionSpec &spec,
 }
 
 void ForwardEmitter::emit(ValueRange qkv, Value output, Value lse,
-                          const AttentionRandom &random, Value thread,
+                          const AttentionRandom &random,
+                          const AttentionPlace &place, Value thread,
                           Value threads) {
   auto heads = splitHeads(qkv);
   q = heads[0];
@@ -103,6 +105,7 @@ void ForwardEmitter::emit(ValueRange qkv, Value output, Value lse,
   v = heads[2];
   out = queryHeads(output);
   lsePointer = b.pointerTo(lse);
+  preparePlace(place);
   if (spec.p > 0)
     prepareRandom(random);
 
@@ -290,9 +293,16 @@ void ForwardEmitter::finish(Value batch, Value head, Value firstQuery,
         Value result =
             b.create<vector::FMAOp>(loadVector(at(maximum)), splat(M_LN2), log);
         Value mask = b.mask(b.sub(rows, column), blocking.lanes);
-        b.store(result, b.advance(lse, f32, column), 4, mask);
         Value inverse =
             b.create<arith::DivFOp>(splat(1.0 / (1.0 - spec.p)), sum);
+        if (spec.places > 1) {
+          Value seesAny = b.create<arith::CmpFOp>(arith::CmpFPredicate::OGT,
+                                                  sum, splat(0.0));
+          double lowest = std::numeric_limits<float>::lowest();
+          result = b.select(seesAny, result, splat(lowest));
+          inverse = b.select(seesAny, inverse, splat(0.0));
+        }
+        b.store(result, b.advance(lse, f32, column), 4, mask);
         storeVector(inverse, at(factor));
       });
   b.forLoop(zero, rows, 1, [&](Value row) {
@@ -316,14 +326,16 @@ int64_t attentionScratchBytes(const AttentionSpec &spec,
 LogicalResult emitAttention(OpBuilder &builder, Location loc,
                             const AttentionSpec &spec, const CpuTarget &target,
                             ValueRange qkv, Value output, Value lse,
-                            const AttentionRandom &random, Value scratch,
+                            const AttentionRandom &random,
+                            const AttentionPlace &place, Value scratch,
                             Value thread, Value threads) {
-  if (!isValidAttention(spec, qkv.size(), random))
+  if (!isValidAttention(spec, qkv.size(), random, place))
     return failure();
   LoopBuilder b(builder, loc);
   AttentionBlocking blocking(spec, target, forwardKeyBlock);
   ForwardEmitter emitter(b, spec, blocking, b.pointerTo(scratch));
-  emitter.emit(qkv, output, lse, random, b.toI64(thread), b.toI64(threads));
+  emitter.emit(qkv, output, lse, random, place, b.toI64(thread),
+               b.toI64(threads));
   return success();
 }
 

@@ -43,7 +43,7 @@ void AttentionEmitter::prepareRandom(const AttentionRandom &random) {
   Value layer = b.mul(b.toI64(random.layer), weyl[0]);
   stream = splat(b.add(layer, spec.site), wideType);
   // In the whole tensor [B, parts, H, T, T] of the global batch.
-  int64_t ofHeads = spec.heads * spec.seq * spec.seq;
+  int64_t ofHeads = spec.heads * wholeSeq() * wholeSeq();
   firstRandom =
       b.mul(b.toI64(random.microBatch), spec.batch * spec.parts * ofHeads);
   if (random.part)
@@ -52,7 +52,10 @@ void AttentionEmitter::prepareRandom(const AttentionRandom &random) {
 
 Value AttentionEmitter::firstProbability(Value batch, Value head) {
   Value index = b.add(b.mul(batch, spec.parts * spec.heads), head);
-  return b.add(firstRandom, b.mul(index, spec.seq * spec.seq));
+  Value first = b.add(firstRandom, b.mul(index, wholeSeq() * wholeSeq()));
+  if (!queriesFrom)
+    return first;
+  return b.add(b.add(first, b.mul(queriesFrom, wholeSeq())), keysFrom);
 }
 
 AttentionEmitter::PhiloxState AttentionEmitter::philox(Value block) {
@@ -82,7 +85,7 @@ AttentionEmitter::PhiloxState AttentionEmitter::philox(Value block) {
 Value AttentionEmitter::indexVector(Value first, int64_t parity) {
   SmallVector<int64_t> offsets;
   for (int64_t lane = parity; lane < blocking.lanes; lane += 2)
-    offsets.push_back(lane * spec.seq);
+    offsets.push_back(lane * wholeSeq());
   Value offset = b.create<arith::ConstantOp>(
       DenseElementsAttr::get(wideType, ArrayRef<int64_t>(offsets)));
   return b.add(splat(first, wideType), offset);
@@ -90,7 +93,7 @@ Value AttentionEmitter::indexVector(Value first, int64_t parity) {
 
 LoopBuilder::Values AttentionEmitter::keep(Value firstProbability, Value query,
                                            Value key) {
-  Value first = b.add(b.add(firstProbability, b.mul(query, spec.seq)), key);
+  Value first = b.add(b.add(firstProbability, b.mul(query, wholeSeq())), key);
   Value two = wideConstant(b, wideType, 2);
   auto words = [&](int64_t parity) -> Values {
     Value index = indexVector(first, parity);

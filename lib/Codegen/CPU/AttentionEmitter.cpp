@@ -57,15 +57,17 @@ AttentionBlocking::AttentionBlocking(const AttentionSpec &spec,
 }
 
 bool isValidAttention(const AttentionSpec &spec, size_t operands,
-                      const AttentionRandom &random) {
+                      const AttentionRandom &random,
+                      const AttentionPlace &place) {
   bool sizes = spec.batch > 0 && spec.seq > 0 && spec.kvHeads > 0 &&
                spec.heads > 0 && spec.heads % spec.kvHeads == 0 &&
                spec.headDim > 0 && spec.headDim <= AttentionSpec::maxHeadDim;
   bool dropout = spec.p == 0 || (spec.p > 0 && spec.p < 1 && random.rng &&
                                  random.layer && random.microBatch);
+  bool places = spec.places == 1 || (place.place && place.turn);
   Type type = spec.elementType;
-  return sizes && dropout && type && (type.isF32() || type.isBF16()) &&
-         operands == (spec.packed ? 1 : 3);
+  return sizes && dropout && places && type &&
+         (type.isF32() || type.isBF16()) && operands == (spec.packed ? 1 : 3);
 }
 
 AttentionEmitter::AttentionEmitter(LoopBuilder &b, const AttentionSpec &spec,
@@ -140,14 +142,16 @@ void AttentionEmitter::forTiles(const RowRange &range,
     int64_t rows = tileRows(vectors, blocking.widest);
     if (range.fixed < 0) {
       assert(blocking.keyUnit % rows == 0 && "the last tile is not whole");
-      b.forLoop(range.begin, range.end, rows,
-                [&](Value row) { body({row, column, rows, vectors}); });
+      b.forLoop(range.begin, range.end, rows, [&](Value row) {
+        body({row, column, rows, vectors});
+      });
       return;
     }
     int64_t whole = range.fixed / rows * rows;
     if (whole)
-      b.forLoop(b.constant(0), b.constant(whole), rows,
-                [&](Value row) { body({row, column, rows, vectors}); });
+      b.forLoop(b.constant(0), b.constant(whole), rows, [&](Value row) {
+        body({row, column, rows, vectors});
+      });
     if (whole < range.fixed)
       body({b.constant(whole), column, range.fixed - whole, vectors});
   };
@@ -245,18 +249,35 @@ void AttentionEmitter::forKeyBlocks(Value firstQuery,
   int64_t unit = blocking.keyUnit;
   Value full = b.constant(spec.seq / unit * unit);
   Value end = b.constant(blocking.keys);
-  if (spec.causal) {
-    Value seenByAll = b.mul(b.div(b.add(firstQuery, 1), unit), unit);
-    full = b.min(full, seenByAll);
-    Value seenBySome = b.add(firstQuery, blocking.queries());
-    end = b.min(end, b.mul(b.ceilDiv(seenBySome, unit), unit));
-  }
   Value zero = b.constant(0);
+  if (spec.causal) {
+    Value all = b.add(ahead(firstQuery), 1);
+    if (queriesFrom)
+      all = maximum(all, zero);
+    full = b.min(full, b.mul(b.div(all, unit), unit));
+    Value some = b.add(firstQuery, blocking.queries());
+    if (queriesFrom) // Beyond the sequence there are none.
+      some = maximum(ahead(minimum(some, spec.seq)), zero);
+    end = b.min(end, b.mul(b.ceilDiv(some, unit), unit));
+  }
   b.forLoop(zero, end, blocking.keyBlock, [&](Value first) {
     Value count = minimum(b.sub(end, first), blocking.keyBlock);
     Value whole = maximum(b.min(b.sub(full, first), count), zero);
     body({first, whole, count});
   });
+}
+
+void AttentionEmitter::preparePlace(const AttentionPlace &place) {
+  if (spec.places == 1)
+    return;
+  Value mine = b.toI64(place.place), turn = b.toI64(place.turn);
+  Value theirs = b.rem(b.sub(b.add(mine, spec.places), turn), spec.places);
+  queriesFrom = b.mul(mine, spec.seq);
+  keysFrom = b.mul(theirs, spec.seq);
+}
+
+Value AttentionEmitter::ahead(Value query) {
+  return queriesFrom ? b.sub(b.add(query, queriesFrom), keysFrom) : query;
 }
 
 Value AttentionEmitter::seen(Value query, Value key) {
@@ -272,7 +293,9 @@ Value AttentionEmitter::seen(Value query, Value key) {
       iota.push_back(lane);
     Value lane = b.create<arith::ConstantOp>(
         DenseElementsAttr::get(type, ArrayRef<int32_t>(iota)));
-    last = b.add(narrow(query), lane);
+    last = b.add(narrow(ahead(query)), lane);
+    if (queriesFrom) // Keys that are all before have an end, too.
+      last = b.create<arith::MinSIOp>(last, narrow(b.constant(spec.seq - 1)));
   } else {
     last = narrow(b.constant(spec.seq - 1));
   }

@@ -170,7 +170,10 @@ protected:
   double queryFactor() const;
   mlir::Value scaleScore(mlir::Value product);
 
+  /// Where queries and keys begin in the whole sequence.
+  void preparePlace(const AttentionPlace &place);
   void prepareRandom(const AttentionRandom &random);
+  int64_t wholeSeq() const { return spec.seq * spec.places; }
   /// The index of the first probability of a head in the whole tensor.
   mlir::Value firstProbability(mlir::Value batch, mlir::Value head);
   /// Which of the queries from `query` on keep their probability for the four
@@ -196,14 +199,18 @@ private:
   };
   PhiloxState philox(mlir::Value block);
   mlir::Value indexVector(mlir::Value first, int64_t parity);
+  /// How far the query is behind the first key that is here.
+  mlir::Value ahead(mlir::Value query);
 
   mlir::VectorType wideType; ///< i64, half as many lanes.
   mlir::Value roundKeys[10][2], step, stream, firstRandom;
+  mlir::Value queriesFrom, keysFrom; ///< Null where the sequence is whole.
 };
 
 /// Whether `spec`, with this many operands, is one that can be emitted.
 bool isValidAttention(const AttentionSpec &spec, size_t operands,
-                      const AttentionRandom &random);
+                      const AttentionRandom &random,
+                      const AttentionPlace &place);
 
 } // namespace heddle::cpu
 

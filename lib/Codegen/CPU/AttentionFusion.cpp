@@ -27,6 +27,7 @@ static AttentionSpec specOf(OpT op, RankedTensorType output) {
   spec.p = op.getP().convertToDouble();
   spec.site = op.getSite();
   spec.parts = op.getParts().value_or(1);
+  spec.places = op.getPlaces().value_or(1);
   spec.elementType = output.getElementType();
   spec.packed = op.getQkv().size() == 1;
   return spec;
@@ -48,6 +49,13 @@ private:
     return {k.pointerOf(op.getRng()), k.evaluator.scalarOf(op.getLayer()),
             k.evaluator.scalarOf(op.getMicroBatch()),
             op.getPart() ? k.evaluator.scalarOf(op.getPart()) : Value()};
+  }
+
+  template <typename OpT> AttentionPlace placeOf(OpT op) {
+    if (!op.getPlace())
+      return {};
+    return {k.evaluator.scalarOf(op.getPlace()),
+            k.evaluator.scalarOf(op.getTurn())};
   }
 
   SmallVector<Value> pointersOf(ValueRange values) {
@@ -88,7 +96,7 @@ LogicalResult AttentionFusion::emitForward(nn::AttentionOp op) {
   }
   return emitAttention(k.b.builder, k.b.loc, spec, k.target,
                        pointersOf(op.getQkv()), output, lse, randomOf(op),
-                       k.scratch, k.thread, k.threads);
+                       placeOf(op), k.scratch, k.thread, k.threads);
 }
 
 LogicalResult AttentionFusion::emitGradient(nn::AttentionGradOp op) {
@@ -105,7 +113,7 @@ LogicalResult AttentionFusion::emitGradient(nn::AttentionGradOp op) {
                            k.pointerOf(op.getGrad()), pointersOf(op.getQkv()),
                            k.pointerOf(op.getForward()),
                            k.pointerOf(op.getLse()), grads, randomOf(op),
-                           k.scratch, k.thread, k.threads);
+                           placeOf(op), k.scratch, k.thread, k.threads);
 }
 
 LogicalResult emitAttentionKernel(KernelEmitter &k) {

@@ -75,7 +75,7 @@ public:
               const AttentionBlocking &blocking, Value scratch);
 
   void emit(const GradOperands &operands, const AttentionRandom &random,
-            Value thread, Value threads);
+            const AttentionPlace &place, Value thread, Value threads);
 
 private:
   void keyHead(Value batch, Value kvHead);
@@ -129,13 +129,15 @@ GradEmitter::GradEmitter(LoopBuilder &b, const AttentionSpec &spec,
 }
 
 void GradEmitter::emit(const GradOperands &operands,
-                       const AttentionRandom &random, Value thread,
+                       const AttentionRandom &random,
+                       const AttentionPlace &place, Value thread,
                        Value threads) {
   qkv = splitHeads(operands.qkv);
   gradQkv = splitHeads(operands.gradQkv);
   grad = queryHeads(operands.grad);
   out = queryHeads(operands.output);
   lsePointer = b.pointerTo(operands.lse);
+  preparePlace(place);
   if (spec.p > 0)
     prepareRandom(random);
 
@@ -359,21 +361,20 @@ int64_t attentionGradScratchBytes(const AttentionSpec &spec,
   return GradScratch(spec, blocking).plan.bytes();
 }
 
-LogicalResult emitAttentionGrad(OpBuilder &builder, Location loc,
-                                const AttentionSpec &spec,
-                                const CpuTarget &target, Value grad,
-                                ValueRange qkv, Value output, Value lse,
-                                ValueRange gradQkv,
-                                const AttentionRandom &random, Value scratch,
-                                Value thread, Value threads) {
-  if (!isValidAttention(spec, qkv.size(), random) ||
+LogicalResult
+emitAttentionGrad(OpBuilder &builder, Location loc, const AttentionSpec &spec,
+                  const CpuTarget &target, Value grad, ValueRange qkv,
+                  Value output, Value lse, ValueRange gradQkv,
+                  const AttentionRandom &random, const AttentionPlace &place,
+                  Value scratch, Value thread, Value threads) {
+  if (!isValidAttention(spec, qkv.size(), random, place) ||
       gradQkv.size() != qkv.size())
     return failure();
   LoopBuilder b(builder, loc);
   AttentionBlocking blocking(spec, target, gradKeyBlock);
   GradEmitter emitter(b, spec, blocking, b.pointerTo(scratch));
-  emitter.emit({grad, output, lse, qkv, gradQkv}, random, b.toI64(thread),
-               b.toI64(threads));
+  emitter.emit({grad, output, lse, qkv, gradQkv}, random, place,
+               b.toI64(thread), b.toI64(threads));
   return success();
 }
 

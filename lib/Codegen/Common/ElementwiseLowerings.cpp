@@ -178,14 +178,12 @@ static Value globalElement(ScalarBuilder &s, nn::DropoutOp op,
     element = s.create<arith::MulIOp>(element, s.index(size));
     element = s.create<arith::AddIOp>(element, position);
   };
-  // The part is the number of a piece, before the dimension that is split.
-  bool isPart = static_cast<bool>(in.getPart());
+  // A part is the number of a piece, before the dimension that is split.
+  size_t part = 0;
   int64_t left = type.getNumElements();
   for (auto [dim, size] : llvm::enumerate(type.getShape())) {
-    if (isPart && left == static_cast<int64_t>(*op.getInner())) {
-      step(*op.getParts(), in.getPart());
-      isPart = false;
-    }
+    for (; part < in.getPart().size() && left == (*op.getInner())[part]; ++part)
+      step((*op.getParts())[part], in.getPart()[part]);
     step(size, s.position(dim));
     left /= size;
   }
@@ -232,6 +230,54 @@ static Values lowerDropout(nn::DropoutOp op, nn::DropoutOp::Adaptor in,
       })};
 }
 
+/// The place of this iteration, moved along dimension `dim`.
+static Values placeAt(ScalarBuilder &s, int64_t rank, int64_t dim,
+                      Value position) {
+  Values at;
+  for (int64_t d = 0; d < rank; ++d)
+    at.push_back(d == dim ? position : s.position(d));
+  return at;
+}
+
+static Values lowerSlice(nn::SliceOp op, nn::SliceOp::Adaptor in,
+                         LinalgBuilder &b) {
+  auto type = tensorOf(op.getInput());
+  int64_t dim = op.getDim(), offset = op.getOffset();
+  return {b.map(op.getType(), {}, [&](ScalarBuilder &s, Args) -> Value {
+    Value position = s.create<arith::AddIOp>(s.position(dim), s.index(offset));
+    if (in.getFirst()) {
+      position = s.create<arith::AddIOp>(position, in.getFirst());
+      position =
+          s.create<arith::MinUIOp>(position, s.index(type.getDimSize(dim) - 1));
+    }
+    return s.extract(in.getInput(), placeAt(s, type.getRank(), dim, position));
+  })};
+}
+
+static Values lowerConcat(nn::ConcatOp op, nn::ConcatOp::Adaptor in,
+                          LinalgBuilder &b) {
+  int64_t dim = op.getDim(), rank = tensorOf(op.getOutput()).getRank();
+  return {b.map(op.getType(), {}, [&](ScalarBuilder &s, Args) -> Value {
+    Value result;
+    int64_t first = 0;
+    for (Value input : in.getInputs()) {
+      int64_t size = tensorOf(input).getDimSize(dim);
+      // Before the first element becomes a large unsigned number.
+      Value here = s.create<arith::SubIOp>(s.position(dim), s.index(first));
+      Value isHere = s.create<arith::CmpIOp>(arith::CmpIPredicate::ult, here,
+                                             s.index(size));
+      Value at = s.create<arith::SelectOp>(isHere, here, s.index(0));
+      Value element = s.extract(input, placeAt(s, rank, dim, at));
+      result =
+          result
+              ? s.create<arith::SelectOp>(isHere, element, result).getResult()
+              : element;
+      first += size;
+    }
+    return result;
+  })};
+}
+
 void attachElementwiseLowerings(MLIRContext *context) {
   attachLinalg<nn::AddOp, lowerAdd>(context);
   attachLinalg<nn::MulOp, lowerMul>(context);
@@ -245,6 +291,8 @@ void attachElementwiseLowerings(MLIRContext *context) {
   attachLinalg<nn::ReluGradOp, lowerReluGrad>(context);
   attachLinalg<nn::FillOp, lowerFill>(context);
   attachLinalg<nn::DropoutOp, lowerDropout>(context);
+  attachLinalg<nn::SliceOp, lowerSlice>(context);
+  attachLinalg<nn::ConcatOp, lowerConcat>(context);
 }
 
 } // namespace heddle::codegen

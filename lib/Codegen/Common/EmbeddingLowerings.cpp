@@ -106,11 +106,50 @@ static Values lowerRotary(nn::RotaryOp op, nn::RotaryOp::Adaptor in,
       })};
 }
 
+namespace {
+/// The exponentials of two numbers, relative to the larger one.
+struct Exponentials {
+  Exponentials(ScalarBuilder &s, Value x, Value y)
+      : largest(s.create<arith::MaximumFOp>(x, y)),
+        left(s.exp(s.sub(x, largest))), right(s.exp(s.sub(y, largest))) {}
+  Value largest, left, right;
+};
+} // namespace
+
+static Values lowerLogAddExp(nn::LogAddExpOp op, nn::LogAddExpOp::Adaptor in,
+                             LinalgBuilder &b) {
+  return {b.map(op.getType(), {{in.getLhs()}, {in.getRhs()}},
+                [&](ScalarBuilder &s, Args x) -> Value {
+                  Exponentials e(s, x[0], x[1]);
+                  Value sum = s.add(e.left, e.right);
+                  return s.add(e.largest, s.create<math::LogOp>(sum));
+                })};
+}
+
+static Values lowerAttentionJoin(nn::AttentionJoinOp op,
+                                 nn::AttentionJoinOp::Adaptor in,
+                                 LinalgBuilder &b) {
+  int64_t headDim = tensorOf(op.getOutput()).getDimSize(2) /
+                    tensorOf(op.getLeftLse()).getDimSize(1);
+  return {b.map(op.getType(), {{in.getLeft()}, {in.getRight()}},
+                [&](ScalarBuilder &s, Args x) -> Value {
+                  Value head =
+                      s.create<arith::DivUIOp>(s.position(2), s.index(headDim));
+                  Value at[] = {s.position(0), head, s.position(1)};
+                  Exponentials e(s, s.extract(in.getLeftLse(), at),
+                                 s.extract(in.getRightLse(), at));
+                  Value sum = s.add(s.mul(x[0], e.left), s.mul(x[1], e.right));
+                  return s.div(sum, s.add(e.left, e.right));
+                })};
+}
+
 void attachEmbeddingLowerings(MLIRContext *context) {
   attachLinalg<nn::EmbeddingOp, lowerEmbedding>(context);
   attachLinalg<nn::PositionsOp, lowerPositions>(context);
   attachLinalg<nn::TakeRowOp, lowerTakeRow>(context);
   attachLinalg<nn::RotaryOp, lowerRotary>(context);
+  attachLinalg<nn::AttentionJoinOp, lowerAttentionJoin>(context);
+  attachLinalg<nn::LogAddExpOp, lowerLogAddExp>(context);
   nn::EmbeddingGradOp::attachInterface<
       WholeModel<nn::EmbeddingGradOp, Generator::Scatter>>(*context);
 }

@@ -289,8 +289,8 @@ void SequenceEmitter::emitFragments(pipe::FragmentsOp fragments) {
 
 void SequenceEmitter::emitCollective(Operation *op) {
   plan::CollectiveShape shape = shapeOf(op, symbols);
-  static constexpr StringLiteral kinds[] = {"all_reduce", "reduce_scatter",
-                                            "all_gather", "all_to_all"};
+  static constexpr StringLiteral kinds[] = {
+      "all_reduce", "reduce_scatter", "all_gather", "all_to_all", "rotate"};
   Interval &interval = storage.stagingOf(op);
   Value staging;
   {

@@ -99,7 +99,7 @@ StringRef heddle::memory::ownerOf(const Root &root) {
   return "activations";
 }
 
-std::map<std::string, int64_t> heddle::memory::ownersAtPeak(Storage &storage) {
+Peak heddle::memory::peakOf(Storage &storage) {
   SmallVector<std::pair<Interval, StringRef>> buffers;
   for (Root &root : storage.all())
     if (root.kind == Root::Kind::Frame || root.kind == Root::Kind::Port)
@@ -109,7 +109,7 @@ std::map<std::string, int64_t> heddle::memory::ownersAtPeak(Storage &storage) {
   for (auto &[collective, bytes] : storage.allStaging())
     buffers.push_back({bytes, "communication"});
   int64_t most = -1;
-  std::map<std::string, int64_t> owners;
+  Peak peak;
   for (auto &[at, unused] : buffers) {
     std::map<std::string, int64_t> here;
     int64_t total = 0;
@@ -120,8 +120,8 @@ std::map<std::string, int64_t> heddle::memory::ownersAtPeak(Storage &storage) {
       }
     if (total > most) {
       most = total;
-      owners = here;
+      peak = {at.first, here};
     }
   }
-  return owners;
+  return peak;
 }

@@ -75,49 +75,87 @@ private:
     SymbolTable symbols(model);
     llvm::StringMap<int64_t> frames;
     auto frameOf = [&](StringRef name) { return frames.lookup(name); };
-    int64_t arena = 0;
+    int64_t arena = 0, scratch = scratchOf(model);
+    int64_t room =
+        strategy.memoryBudget - alignTo(map.persistentBytes, pageBytes);
+    auto fits = [&](int64_t frame) {
+      return strategy.memoryBudget == 0 ||
+             arenaBytesOf(frame, scratch, strategy) <= room;
+    };
     for (FunctionOpInterface function : inOrder(model, symbols)) {
-      Storage storage(function, symbols, strategy.collectives == "library",
-                      frameOf);
+      bool library = strategy.collectives == "library";
+      auto storage =
+          std::make_unique<Storage>(function, symbols, library, frameOf);
+      bool isStep = isa<nn::StepOp>(function.getOperation());
+      while (isStep && !fits(storage->frameBytes) && delayGathers(*storage))
+        storage =
+            std::make_unique<Storage>(function, symbols, library, frameOf);
       if (auto layer = dyn_cast<nn::FuncOp>(function.getOperation()))
-        layer.setTies(storage.ties);
-      frames[function.getName()] = storage.frameBytes;
-      SequenceEmitter emitter(function, symbols, storage, program);
+        layer.setTies(storage->ties);
+      frames[function.getName()] = storage->frameBytes;
+      SequenceEmitter emitter(function, symbols, *storage, program);
       emitter.emit();
       numCopies += emitter.numCopies;
-      if (isa<nn::StepOp>(function.getOperation()) &&
-          storage.frameBytes >= arena) {
-        arena = storage.frameBytes;
-        map.arenaOwners = ownersAtPeak(storage);
+      if (isStep && storage->frameBytes >= arena) {
+        arena = storage->frameBytes;
+        map.arenaOwners = peakOf(*storage).owners;
       }
     }
-    int64_t scratch = moveKernels(model, program);
+    moveKernels(model, program);
     finish(program, map, arena, scratch, strategy);
     model.erase();
     return checkBudget(program, strategy);
   }
 
-  /// What is not of nn goes along: kernels, objects, the mesh, the schedule.
-  /// Gives the most scratch of a thread.
-  int64_t moveKernels(nn::ModelOp model, planir::ProgramOp program) {
-    int64_t scratch = 0;
-    for (Operation &op : llvm::make_early_inc_range(*model.getBodyBlock())) {
-      if (auto kernel = dyn_cast<planir::KernelOp>(op))
-        scratch =
-            std::max<int64_t>(scratch, kernel.getScratchBytes().value_or(0));
-      else if (!isa<planir::ObjectOp>(op) &&
-               isa<nn::NNDialect>(op.getDialect()))
+  /// Where more is live than the budget has room for, what is gathered ahead
+  /// there is gathered when it is used. Whether anything was.
+  bool delayGathers(Storage &storage) {
+    int64_t peak = peakOf(storage).command;
+    SmallVector<std::pair<dist::AllGatherOp, dist::WaitOp>> ahead;
+    for (auto &[op, unused] : storage.allStaging()) {
+      auto gather = dyn_cast<dist::AllGatherOp>(op);
+      if (!gather || !gather.getPending())
         continue;
-      op.moveBefore(program.getBodyBlock(), program.getBodyBlock()->end());
+      auto wait = cast<dist::WaitOp>(*gather.getOutput().getUsers().begin());
+      bool isAhead = gather->getNextNode() != wait &&
+                     storage.positionOf(gather) <= peak &&
+                     peak < storage.positionOf(wait);
+      if (isAhead)
+        ahead.push_back({gather, wait});
     }
+    for (auto [gather, wait] : ahead)
+      gather->moveBefore(wait);
+    numDelayed += ahead.size();
+    return !ahead.empty();
+  }
+
+  /// The most scratch of a thread.
+  int64_t scratchOf(nn::ModelOp model) {
+    int64_t scratch = 0;
+    for (auto kernel : model.getOps<planir::KernelOp>())
+      scratch =
+          std::max<int64_t>(scratch, kernel.getScratchBytes().value_or(0));
     return alignTo(scratch, alignment);
+  }
+
+  /// What is not of nn goes along: kernels, objects, the mesh, the schedule.
+  void moveKernels(nn::ModelOp model, planir::ProgramOp program) {
+    for (Operation &op : llvm::make_early_inc_range(*model.getBodyBlock()))
+      if (!isa<nn::NNDialect>(op.getDialect()))
+        op.moveBefore(program.getBodyBlock(), program.getBodyBlock()->end());
+  }
+
+  static int64_t arenaBytesOf(int64_t frame, int64_t scratch,
+                              const dist::Strategy &strategy) {
+    return alignTo(alignTo(frame, alignment) + scratch * strategy.threads,
+                   pageBytes);
   }
 
   void finish(planir::ProgramOp program, MemoryMap &map, int64_t arena,
               int64_t scratch, const dist::Strategy &strategy) {
     int64_t offset = alignTo(arena, alignment);
     int64_t scratchBytes = scratch * strategy.threads;
-    int64_t arenaBytes = alignTo(offset + scratchBytes, pageBytes);
+    int64_t arenaBytes = arenaBytesOf(arena, scratch, strategy);
     int64_t persistent = alignTo(map.persistentBytes, pageBytes);
     program.setPersistentBytes(persistent);
     program.setArenaBytes(arenaBytes - shrink * pageBytes);

@@ -24,7 +24,7 @@ MutableArrayRef<Region> heddle::memory::bodiesOf(Operation *op) {
 
 bool heddle::memory::isCollective(Operation *op) {
   return isa<dist::AllReduceOp, dist::ReduceScatterOp, dist::AllGatherOp,
-             dist::AllToAllOp>(op);
+             dist::AllToAllOp, dist::RotateOp>(op);
 }
 
 plan::PartLayout
@@ -62,6 +62,8 @@ plan::CollectiveShape heddle::memory::shapeOf(Operation *op,
   } else if (auto gather = dyn_cast<dist::AllGatherOp>(op)) {
     shape.kind = plan::CollectiveKind::AllGather;
     shape.layout = layoutOf(out, gather.getDim(), segments);
+  } else if (isa<dist::RotateOp>(op)) {
+    shape.kind = plan::CollectiveKind::Rotate;
   } else if (auto exchange = dyn_cast<dist::AllToAllOp>(op)) {
     shape.kind = plan::CollectiveKind::AllToAll;
     // The segments belong to the dimension of the features, the last one.
@@ -166,13 +168,13 @@ bool Storage::isLastRead(Operation *reader, Value value) {
     return true;
   if (root.kind != Root::Kind::State)
     return false;
-  for (StringRef state : statesOf(root.name))
-    for (nn::GetOp get : reads[state])
-      if (!get->getBlock()->findAncestorOpInBlock(*reader) ||
-          reader->isBeforeInBlock(get))
-        if (get->getBlock() == reader->getBlock())
-          return false;
-  return true;
+  auto isLater = [&](nn::GetOp get) {
+    return get->getBlock() == reader->getBlock() &&
+           reader->isBeforeInBlock(get);
+  };
+  return llvm::none_of(statesOf(root.name), [&](StringRef state) {
+    return llvm::any_of(reads[state], isLater);
+  });
 }
 
 /// A sum takes the place of what it is a sum of where nobody reads that again;

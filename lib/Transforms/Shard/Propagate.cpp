@@ -7,8 +7,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "Reasons.h"
+#include "Units.h"
 #include "dialects/NN/Sums.h"
 #include "heddle/Transforms/Shard/Passes.h"
+#include "heddle/Transforms/Shard/Shardings.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -41,7 +43,7 @@ public:
   }
 
   TensorShardingAttr whole(int64_t rank) {
-    return make(SmallVector<Axes>(rank), {});
+    return shard::wholeSharding(builder.getContext(), rank);
   }
 
   TensorShardingAttr make(ArrayRef<Axes> dims, ArrayRef<Attribute> unreduced) {
@@ -63,16 +65,7 @@ public:
     Value &known = resharded[{operand.get(), to}];
     if (!known || known.getParentBlock() != op->getBlock()) {
       builder.setInsertionPoint(op);
-      known = builder.create<dist::ReshardOp>(
-          op->getLoc(), operand.get().getType(), operand.get(), from, to,
-          builder.getStringAttr(op->getName().getStringRef()), TypeAttr(),
-          segments.empty() ? DenseI64ArrayAttr()
-                           : builder.getDenseI64ArrayAttr(segments));
-      set(known, to);
-      ++numReshards;
-      if (reasons)
-        reasons->addReshard(known.getDefiningOp<dist::ReshardOp>(),
-                            shard::nameOf(op));
+      known = create(op, operand.get(), to, segments, shard::nameOf(op));
     }
     operand.set(known);
   }
@@ -85,7 +78,8 @@ public:
     return TensorShardingAttr::get(builder.getContext(), sharding.getDims(),
                                    builder.getArrayAttr({}));
   }
-  void returnTokens(Operation *op, const dist::ShardingRule &rule);
+  void returnTokens(Operation *op, const dist::ShardingRule &rule,
+                    ArrayAttr tokens);
   /// A flat value is a partial sum where its members are, and split where any
   /// of them is.
   void visitPack(nn::PackOp pack);
@@ -104,14 +98,30 @@ private:
                                   const dist::ShardingRule &rule);
   /// Adds `init` to the partial sum `sum` once that is whole.
   void addBehind(Value sum, Value init);
+  /// The value in another sharding, for `op`; `user` is what reasons call that.
+  Value create(Operation *op, Value value, TensorShardingAttr to,
+               ArrayRef<int64_t> segments, StringRef user);
 
   OpBuilder builder;
   shard::Reasons *reasons;
   shard::Origins origins; ///< Of the axes of the last operation's factors.
   DenseMap<Value, TensorShardingAttr> shardings;
   DenseMap<std::pair<Value, Attribute>, Value> resharded;
-  ArrayAttr tokensBefore; ///< What split the tokens of an attention's operand.
 };
+
+Value Propagation::create(Operation *op, Value value, TensorShardingAttr to,
+                          ArrayRef<int64_t> segments, StringRef user) {
+  auto reshard = builder.create<dist::ReshardOp>(
+      op->getLoc(), value.getType(), value, of(value), to,
+      builder.getStringAttr(op->getName().getStringRef()), TypeAttr(),
+      segments.empty() ? DenseI64ArrayAttr()
+                       : builder.getDenseI64ArrayAttr(segments));
+  set(reshard.getOutput(), to);
+  ++numReshards;
+  if (reasons)
+    reasons->addReshard(reshard, user);
+  return reshard.getOutput();
+}
 
 SmallVector<Axes> Propagation::axesOfFactors(Operation *op,
                                              const dist::ShardingRule &rule) {
@@ -217,9 +227,9 @@ LogicalResult Propagation::visitCompute(Operation *op,
                                         dist::MeshOp mesh) {
   dist::ShardingRule rule = ruled.getShardingRule();
   SmallVector<Axes> factors = axesOfFactors(op, rule);
-  tokensBefore = ArrayAttr();
+  ArrayAttr tokens; // What splits the tokens of attention's operand.
   if (isa<nn::AttentionOp, nn::AttentionGradOp>(op))
-    tokensBefore = cast<ArrayAttr>(of(op->getOperand(0)).getDims()[1]);
+    tokens = cast<ArrayAttr>(of(op->getOperand(0)).getDims()[1]);
   if (int64_t bad = firstUnsplittable(rule, factors, mesh); bad >= 0) {
     const dist::Factor &factor = rule.factors[bad];
     return op->emitError("H0213: the axes ")
@@ -276,18 +286,16 @@ LogicalResult Propagation::visitCompute(Operation *op,
   op->setAttr("shardings", builder.getArrayAttr(results));
   if (reasons)
     reasons->addResults(op, builder.getArrayAttr(results), origins);
-  if (isa<nn::AttentionOp, nn::AttentionGradOp>(op))
-    returnTokens(op, rule);
+  if (tokens && !tokens.empty())
+    returnTokens(op, rule, tokens);
   for (auto [sum, init] : later)
     addBehind(sum, init);
   return success();
 }
 
 /// Behind attention the axes that came to its heads from its tokens go back.
-void Propagation::returnTokens(Operation *op, const dist::ShardingRule &rule) {
-  ArrayAttr tokens = tokensBefore;
-  if (!tokens || tokens.empty())
-    return;
+void Propagation::returnTokens(Operation *op, const dist::ShardingRule &rule,
+                               ArrayAttr tokens) {
   for (OpResult result : op->getResults()) {
     if (rule.results[result.getResultNumber()].size() != 3 ||
         rule.factors[rule.results[result.getResultNumber()][1]].name != "t")
@@ -301,19 +309,13 @@ void Propagation::returnTokens(Operation *op, const dist::ShardingRule &rule) {
       return llvm::is_contained(tokens, axis);
     });
     TensorShardingAttr to = make(dims, {});
-    ArrayRef<int64_t> segments =
-        rule.segmentsOfResult(result.getResultNumber(), 2);
+    if (from == to)
+      continue;
     builder.setInsertionPointAfter(op);
-    auto back = builder.create<dist::ReshardOp>(
-        op->getLoc(), result.getType(), result, from, to,
-        builder.getStringAttr(op->getName().getStringRef()), TypeAttr(),
-        segments.empty() ? DenseI64ArrayAttr()
-                         : builder.getDenseI64ArrayAttr(segments));
-    ++numReshards;
-    if (reasons)
-      reasons->addReshard(back, "what follows attention");
-    set(back.getOutput(), to);
-    result.replaceAllUsesExcept(back.getOutput(), back);
+    Value back = create(op, result, to,
+                        rule.segmentsOfResult(result.getResultNumber(), 2),
+                        "what follows attention");
+    result.replaceAllUsesExcept(back, back.getDefiningOp());
   }
 }
 
@@ -349,7 +351,7 @@ struct Propagate : heddle::impl::ShardPropagateBase<Propagate> {
       addMesh(model);
       symbols.emplace(model);
       for (auto step : model.getOps<nn::StepOp>())
-        if (failed(shardStep(model, step)))
+        if (failed(shardStep(step)))
           return signalPassFailure();
     }
     if (printReasons)
@@ -371,11 +373,18 @@ private:
     for (auto [name, size] : sizes)
       axes.push_back(dist::MeshAxisAttr::get(&getContext(), name, size));
     sequenceParallel = strategy.sequenceParallel && strategy.tensor > 1;
+    if (strategy.context == "ring" && strategy.sequence > 1)
+      model.walk([](Operation *op) {
+        if (auto attention = dyn_cast<nn::AttentionOp>(op))
+          attention.setRing(true);
+        if (auto grad = dyn_cast<nn::AttentionGradOp>(op))
+          grad.setRing(true);
+      });
     mesh = builder.create<dist::MeshOp>(model.getLoc(), "mesh",
                                         builder.getArrayAttr(axes));
   }
 
-  LogicalResult shardStep(nn::ModelOp model, nn::StepOp step) {
+  LogicalResult shardStep(nn::StepOp step) {
     Propagation propagation(&getContext(), noted());
     Builder builder(&getContext());
     // Ids and labels: rows, and the tokens of each.
@@ -401,7 +410,7 @@ private:
       if (printReasons)
         reasons.addInput(argument, propagation.of(argument));
     }
-    LogicalResult done = visit(model, step.getBody().front(), propagation);
+    LogicalResult done = visit(step.getBody().front(), propagation);
     step.setArgShardingsAttr(list(propagation, step.getArguments()));
     step.setResultShardingsAttr(list(
         propagation, step.getBody().back().getTerminator()->getOperands()));
@@ -419,7 +428,7 @@ private:
   }
 
   /// How a state, or a bucket, is stored.
-  TensorShardingAttr storageOf(nn::ModelOp model, FlatSymbolRefAttr name,
+  TensorShardingAttr storageOf(FlatSymbolRefAttr name,
                                Propagation &propagation) {
     Operation *state = symbols->lookup(name.getValue());
     if (auto storage = state->getAttrOfType<TensorShardingAttr>("storage"))
@@ -430,8 +439,8 @@ private:
 
   /// What is written must be as the state is stored. Zeros are a partial sum
   /// of themselves.
-  void visitSet(nn::ModelOp model, nn::SetOp set, Propagation &propagation) {
-    auto storage = storageOf(model, set.getStateAttr(), propagation);
+  void visitSet(nn::SetOp set, Propagation &propagation) {
+    auto storage = storageOf(set.getStateAttr(), propagation);
     auto fill = set.getValue().getDefiningOp<nn::FillOp>();
     if (fill && fill.getValue().isZero()) {
       propagation.set(fill.getOutput(), storage);
@@ -442,37 +451,29 @@ private:
     propagation.reshard(set.getValueMutable(), storage);
   }
 
-  LogicalResult visit(nn::ModelOp model, Block &block,
-                      Propagation &propagation) {
+  LogicalResult visit(Block &block, Propagation &propagation) {
     for (Operation &op : llvm::make_early_inc_range(block))
-      if (failed(visit(model, op, propagation)))
+      if (failed(visit(op, propagation)))
         return failure();
     return success();
   }
 
-  LogicalResult visit(nn::ModelOp model, Operation &op,
-                      Propagation &propagation) {
+  LogicalResult visit(Operation &op, Propagation &propagation) {
     if (auto ruled = dyn_cast<nn::ShardingRuleOpInterface>(op))
       return propagation.visitCompute(&op, ruled, mesh);
     if (auto call = dyn_cast<nn::CallOp>(op))
-      return visitCall(model, call, propagation);
+      return visitCall(call, propagation);
     if (auto loop = dyn_cast<nn::MicroBatchesOp>(op))
-      return visit(model, loop.getBody().front(), propagation);
+      return visit(loop.getBody().front(), propagation);
     if (auto slice = dyn_cast<nn::MicroBatchOp>(op)) {
       auto from = propagation.of(slice.getInput());
-      Builder builder(&getContext());
-      propagation.set(
-          slice.getOutput(),
-          TensorShardingAttr::get(
-              &getContext(),
-              builder.getArrayAttr(from.getDims().getValue().drop_front()),
-              from.getUnreduced()));
+      propagation.set(slice.getOutput(), shard::dropFirst(from));
     }
     if (auto get = dyn_cast<nn::GetOp>(op))
       propagation.set(get.getValue(),
-                      storageOf(model, get.getStateAttr(), propagation));
+                      storageOf(get.getStateAttr(), propagation));
     if (auto set = dyn_cast<nn::SetOp>(op))
-      visitSet(model, set, propagation);
+      visitSet(set, propagation);
     if (auto pack = dyn_cast<nn::PackOp>(op))
       propagation.visitPack(pack);
     if (auto unpack = dyn_cast<nn::UnpackOp>(op))
@@ -501,8 +502,7 @@ private:
 
   /// The boundary of a layer is one for all its instances: the first call
   /// decides, the others are resharded to it.
-  LogicalResult visitCall(nn::ModelOp model, nn::CallOp call,
-                          Propagation &propagation) {
+  LogicalResult visitCall(nn::CallOp call, Propagation &propagation) {
     auto callee = symbols->lookup<nn::FuncOp>(call.getCallee());
     if (!callee.getArgShardings()) {
       Propagation inner(&getContext(), noted());
@@ -514,7 +514,7 @@ private:
           if (printReasons)
             reasons.addArgument(argument, inner.of(argument), operand);
         }
-      if (failed(visit(model, callee.getBody().front(), inner)))
+      if (failed(visit(callee.getBody().front(), inner)))
         return failure();
       callee.setArgShardingsAttr(list(inner, callee.getArguments()));
       callee.setResultShardingsAttr(

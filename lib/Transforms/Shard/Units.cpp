@@ -77,6 +77,8 @@ Units::Units(nn::ModelOp model, nn::StepOp step, const dist::Strategy &strategy,
           paths[get.getState()] = call.getPath().str();
       }
   });
+  if (strategy.zero == 3)
+    choosePersistent();
   SmallVector<nn::AdamWOp> updates(step.getBody().getOps<nn::AdamWOp>());
   for (nn::AdamWOp update : updates)
     collect(update);
@@ -89,6 +91,25 @@ static bool isTensorSplit(nn::StateOp state) {
   TensorShardingAttr storage = state.getStorageAttr();
   return storage && llvm::any_of(storage.getDims().getAsRange<ArrayAttr>(),
                                  [](ArrayAttr axes) { return !axes.empty(); });
+}
+
+/// The smallest parameters below the threshold, as many as may stay whole.
+void Units::choosePersistent() {
+  SmallVector<std::pair<int64_t, nn::StateOp>> small;
+  for (auto state : model.getOps<nn::StateOp>()) {
+    int64_t size = state.getTensorType().getNumElements();
+    if (state.getRole() == "parameter" &&
+        size < strategy.paramPersistenceThreshold)
+      small.push_back({size, state});
+  }
+  llvm::stable_sort(small, llvm::less_first());
+  int64_t total = 0;
+  for (auto [size, state] : small) {
+    total += size;
+    if (total > strategy.modelPersistenceThreshold)
+      return;
+    persistent.insert(state);
+  }
 }
 
 std::string Units::unitOf(nn::StateOp parameter) {
@@ -105,6 +126,7 @@ std::string Units::unitOf(nn::StateOp parameter) {
   add(name.empty() && parameter.getDecays(), "decay");
   add(!parameter.getDecays(), "no_decay");
   add(isTensorSplit(parameter), "tensor");
+  add(persistent.contains(parameter), "persistent");
   return name;
 }
 
@@ -121,6 +143,7 @@ void Units::collect(nn::AdamWOp update) {
       units.back().name = name;
       units.back().update = update;
       units.back().tensor = isTensorSplit(parameter);
+      units.back().persists = persistent.contains(parameter);
       found = std::prev(units.end());
     }
     found->parameters.push_back(parameter);
@@ -151,8 +174,9 @@ void Units::addBuckets(Unit &unit) {
   auto storage = [&](bool split) { return replicas.flat(unit.tensor, split); };
   // The optimizer reads parameters in f32: with copies for everything else they
   // are part of its state.
+  bool splits = strategy.zero == 3 && !unit.persists;
   unit.values = addBucket(unit, "parameters", "", f32,
-                          storage(strategy.zero >= (copies ? 1 : 3)));
+                          storage(copies ? strategy.zero >= 1 : splits));
   unit.gradients = addBucket(
       unit, "gradients", ".grad", f32,
       strategy.zero >= 2 ? storage(true) : replicas.partialSum(storage(false)));
@@ -162,7 +186,7 @@ void Units::addBuckets(Unit &unit) {
                             storage(strategy.zero >= 1));
   if (copies)
     unit.copies = addBucket(unit, "copies", "." + strategy.precision,
-                            builder.getBF16Type(), storage(strategy.zero >= 3));
+                            builder.getBF16Type(), storage(splits));
 }
 
 Value Units::read(OpBuilder &builder, nn::BucketOp bucket) {
@@ -389,17 +413,32 @@ void Units::gather(Unit &unit, Operation *before, ArrayRef<OpOperand *> uses) {
   }
 }
 
+/// Whether what two operations use stays gathered between them: the layers
+/// there gather less than the strategy's distance.
+bool Units::staysGathered(Operation *from, Operation *to,
+                          const UnitUses &uses) {
+  llvm::SmallDenseSet<Operation *> layers;
+  for (Operation *op = from; op != to; op = op->getNextNode())
+    if (isa<nn::CallOp>(op))
+      layers.insert(op);
+  int64_t elements = 0;
+  for (auto &[key, operands] : uses)
+    if (layers.contains(key.second))
+      elements += key.first->elements;
+  return layers.empty() || elements < strategy.maxReuseDistance;
+}
+
 void Units::gatherParameters(nn::StepOp reader) {
   llvm::StringMap<Unit *> unitsByState;
   for (Unit &unit : units)
-    for (auto member : (unit.copies ? unit.copies : unit.values)
-                           .getMembers()
-                           .getAsRange<FlatSymbolRefAttr>())
-      unitsByState[member.getValue()] = &unit;
+    if (!unit.persists)
+      for (auto member : (unit.copies ? unit.copies : unit.values)
+                             .getMembers()
+                             .getAsRange<FlatSymbolRefAttr>())
+        unitsByState[member.getValue()] = &unit;
   // An instance of a layer gathers for itself; what is read outside of layers
-  // is gathered once for all that read it in a block.
-  llvm::MapVector<std::pair<Unit *, Operation *>, SmallVector<OpOperand *>>
-      uses;
+  // is gathered for all that read it in a block and are close together.
+  UnitUses uses;
   SmallVector<nn::GetOp> gets;
   reader.walk([&](nn::GetOp get) {
     Unit *unit = unitsByState.lookup(get.getState());
@@ -415,11 +454,19 @@ void Units::gatherParameters(nn::StepOp reader) {
     }
   });
   for (auto &[key, operands] : uses) {
-    Operation *first = operands.front()->getOwner();
-    for (OpOperand *use : operands)
-      if (use->getOwner()->isBeforeInBlock(first))
-        first = use->getOwner();
-    gather(*key.first, first, operands);
+    llvm::stable_sort(operands, [](OpOperand *a, OpOperand *b) {
+      return a->getOwner() != b->getOwner() &&
+             a->getOwner()->isBeforeInBlock(b->getOwner());
+    });
+    for (ArrayRef<OpOperand *> rest = operands; !rest.empty();) {
+      size_t count = 1;
+      while (count < rest.size() &&
+             staysGathered(rest[count - 1]->getOwner(), rest[count]->getOwner(),
+                           uses))
+        ++count;
+      gather(*key.first, rest[0]->getOwner(), rest.take_front(count));
+      rest = rest.drop_front(count);
+    }
   }
   for (nn::GetOp get : gets)
     if (get.getValue().use_empty())

@@ -39,13 +39,15 @@ dist::TensorShardingAttr wholeSharding(mlir::MLIRContext *context,
 /// Parameters that lie side by side, are updated at once, and are gathered and
 /// reduced at once: with zero below 2 all that are alike in decay and in
 /// whether they are split over `tensor`, from 2 on those of one instance of a
-/// layer, or of one module outside of the layers.
+/// layer, or of one module outside of the layers; those that stay whole on
+/// every rank apart from those that do not.
 struct Unit {
   std::string name;
   llvm::SmallVector<nn::StateOp> parameters;
-  bool tensor = false;  ///< Its members are split over the axis `tensor`.
-  int64_t elements = 0; ///< With padding to equal parts for all replicas.
-  nn::AdamWOp update;   ///< The one that this unit's is made after.
+  bool tensor = false;   ///< Its members are split over the axis `tensor`.
+  bool persists = false; ///< With zero 3: its members are whole on every rank.
+  int64_t elements = 0;  ///< With padding to equal parts for all replicas.
+  nn::AdamWOp update;    ///< The one that this unit's is made after.
   nn::BucketOp values, gradients, expAvg, expAvgSq, copies;
   mlir::Value gradient; ///< Reduced, as the optimizer reads it.
 };
@@ -72,6 +74,7 @@ public:
 
 private:
   void collect(nn::AdamWOp update);
+  void choosePersistent();
   std::string unitOf(nn::StateOp parameter);
   nn::BucketOp addBucket(Unit &unit, llvm::StringRef what,
                          llvm::StringRef suffix, mlir::Type element,
@@ -85,6 +88,12 @@ private:
   void replaceUpdate(Unit &unit);
   void clearGradients(nn::MicroBatchesOp loop);
   void scatterUnit(Unit &unit, nn::MicroBatchesOp loop);
+  /// Operands that read a unit's parameters, for each layer that does, and for
+  /// each operation in whose body others do.
+  using UnitUses = llvm::MapVector<std::pair<Unit *, mlir::Operation *>,
+                                   llvm::SmallVector<mlir::OpOperand *>>;
+  bool staysGathered(mlir::Operation *from, mlir::Operation *to,
+                     const UnitUses &uses);
   void gather(Unit &unit, mlir::Operation *before,
               llvm::ArrayRef<mlir::OpOperand *> uses);
 
@@ -94,6 +103,7 @@ private:
   const ReplicaAxes &replicas;
   mlir::SymbolTable symbols;
   llvm::StringMap<std::string> paths; ///< The instance that a parameter is of.
+  llvm::DenseSet<mlir::Operation *> persistent; ///< Parameters.
   std::deque<Unit> units;
 };
 

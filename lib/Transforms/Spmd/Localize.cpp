@@ -28,7 +28,7 @@ public:
   ModelLocalizer(nn::ModelOp model, dist::MeshOp mesh)
       : model(model), mesh(mesh), builder(model.getContext()), symbols(model) {}
 
-  LogicalResult run() {
+  void run() {
     noteRules();
     for (auto function : model.getOps<nn::FuncOp>())
       localizeBoundary(function);
@@ -45,14 +45,12 @@ public:
       if (isa<nn::FuncOp, nn::StepOp>(op))
         functions.push_back(&op);
     for (Operation *function : functions)
-      if (failed(localizeBlock(function->getRegion(0).front())))
-        return failure();
+      localizeBlock(function->getRegion(0).front());
     // What was gathered may be longer than the whole: parts are padded.
     for (auto step : model.getOps<nn::StepOp>())
       step.setFunctionType(builder.getFunctionType(
           step.getArgumentTypes(),
           step.getBody().front().getTerminator()->getOperandTypes()));
-    return success();
   }
 
 private:
@@ -143,17 +141,14 @@ private:
     return slot ? type.clone(type.getShape().drop_front()) : type;
   }
 
-  LogicalResult localizeBlock(Block &block) {
+  void localizeBlock(Block &block) {
     for (Operation &op : llvm::make_early_inc_range(block))
-      if (failed(localize(op)))
-        return failure();
-    return success();
+      localize(op);
   }
 
-  LogicalResult localize(Operation &op) {
+  void localize(Operation &op) {
     for (Region &region : op.getRegions())
-      if (failed(localizeBlock(region.front())))
-        return failure();
+      localizeBlock(region.front());
     if (auto get = dyn_cast<nn::GetOp>(op))
       get.getValue().setType(cast<RankedTensorType>(
           typeOf(get.getStateAttr(), bool(get.getSlot()))));
@@ -178,10 +173,9 @@ private:
     if (auto pack = dyn_cast<nn::PackOp>(op))
       localizePack(pack);
     if (auto reshard = dyn_cast<dist::ReshardOp>(op))
-      return lowerReshard(reshard, mesh);
-    if (auto ruled = dyn_cast<nn::ShardingRuleOpInterface>(op))
-      return localizeCompute(op, ruled);
-    return success();
+      lowerReshard(reshard, mesh);
+    else if (auto ruled = dyn_cast<nn::ShardingRuleOpInterface>(op))
+      localizeCompute(op, ruled);
   }
 
   void localizeReceived(dist::RecvOp received) {
@@ -240,13 +234,12 @@ private:
     });
   }
 
-  LogicalResult localizeCompute(Operation &op,
-                                nn::ShardingRuleOpInterface ruled) {
+  void localizeCompute(Operation &op, nn::ShardingRuleOpInterface ruled) {
     auto shardings = op.getAttrOfType<ArrayAttr>("shardings");
     op.removeAttr("shardings");
     auto split = splits.find(&op);
     if (!shardings || split == splits.end())
-      return success();
+      return;
     for (auto [result, sharding] : llvm::zip(op.getResults(), shardings))
       result.setType(local(result.getType(), sharding));
     // A flat tensor of parts is no part of the flat tensor: each member of it
@@ -263,7 +256,7 @@ private:
           fill.getOutput().setType(cast<RankedTensorType>(
               typeOf(set.getStateAttr(), bool(set.getSlot()))));
     ruled.localize(split->second.rule, split->second.parts);
-    return placePart(&op, split->second);
+    placePart(&op, split->second);
   }
 
   nn::ModelOp model;
@@ -277,8 +270,8 @@ struct Localize : heddle::impl::SpmdLocalizeBase<Localize> {
   void runOnOperation() override {
     for (auto model : getOperation().getOps<nn::ModelOp>()) {
       auto mesh = model.lookupSymbol<dist::MeshOp>("mesh");
-      if (mesh && failed(ModelLocalizer(model, mesh).run()))
-        return signalPassFailure();
+      if (mesh)
+        ModelLocalizer(model, mesh).run();
     }
   }
 };

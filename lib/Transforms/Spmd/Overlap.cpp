@@ -51,6 +51,42 @@ private:
     return wait;
   }
 
+  static int64_t elementsOf(dist::AllGatherOp gather) {
+    return cast<RankedTensorType>(gather.getOutput().getType())
+        .getNumElements();
+  }
+
+  /// Elements of parameters that are gathered before the layer, and used by it
+  /// or behind it.
+  static int64_t gatheredAt(nn::CallOp layer) {
+    Block *block = layer->getBlock();
+    int64_t elements = 0;
+    for (auto gather : block->getOps<dist::AllGatherOp>()) {
+      if (!gather->isBeforeInBlock(layer))
+        break;
+      Value flat = gather.getOutput();
+      if (gather.getPending())
+        flat = flat.getUsers().begin()->getResult(0);
+      bool isLive = llvm::any_of(flat.getUsers(), [&](Operation *unpack) {
+        return llvm::any_of(unpack->getUsers(), [&](Operation *user) {
+          return !block->findAncestorOpInBlock(*user)->isBeforeInBlock(layer);
+        });
+      });
+      elements += isLive ? elementsOf(gather) : 0;
+    }
+    return elements;
+  }
+
+  /// Whether the strategy's limits let it run ahead, while that layer does.
+  static bool mayPrefetch(dist::AllGatherOp gather, nn::CallOp meanwhile) {
+    auto strategy = dist::Strategy::fromDictionary(
+        gather->getParentOfType<nn::ModelOp>().getStrategy().getValues());
+    int64_t size = elementsOf(gather);
+    return size <= strategy.prefetchBucketSize &&
+           (strategy.maxLiveParameters == dist::Strategy::noLimit ||
+            size + gatheredAt(meanwhile) <= strategy.maxLiveParameters);
+  }
+
   /// Parameters of a layer are gathered while the layer before it runs: two
   /// layers' are there at most.
   void prefetch(dist::AllGatherOp gather) {
@@ -59,7 +95,8 @@ private:
         llvm::all_of(gather.getOutput().getUsers(),
                      [](Operation *user) { return isa<nn::UnpackOp>(user); });
     nn::CallOp previous = neighbour(gather, /*before=*/true);
-    if (!get || !isUnit || !previous || !get.getValue().hasOneUse())
+    if (!get || !isUnit || !previous || !get.getValue().hasOneUse() ||
+        !mayPrefetch(gather, previous))
       return;
     OpBuilder builder(gather);
     waitFor(builder, gather);

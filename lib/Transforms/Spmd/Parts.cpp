@@ -57,36 +57,38 @@ void placeRows(OpT op, const Split &split, Value microBatch) {
   op.getMicroBatchMutable().assign(place);
 }
 
-LogicalResult placeDropout(nn::DropoutOp op, const Split &split) {
+void placeDropout(nn::DropoutOp op, const Split &split) {
   placeRows(op, split, op.getMicroBatch());
   auto type = cast<RankedTensorType>(op.getOutput().getType());
-  int64_t splitDim = -1;
+  SmallVector<Value> part;
+  SmallVector<int64_t> parts, inner;
   for (auto [dim, factor] : llvm::enumerate(split.rule.results[0])) {
     if (dim == 0 || split.parts[factor] == 1)
       continue;
-    if (splitDim >= 0)
-      return op.emitError("H0202: random numbers for a tensor that is split "
-                          "along several dimensions");
-    splitDim = dim;
+    part.push_back(Numbers(op).rank(split.axes[factor]));
+    parts.push_back(split.parts[factor]);
+    inner.push_back(elementsFrom(type, dim));
   }
-  if (splitDim < 0)
-    return success();
-  int64_t factor = split.rule.results[0][splitDim];
-  op.getPartMutable().assign(Numbers(op).rank(split.axes[factor]));
-  op.setParts(split.parts[factor]);
-  op.setInner(elementsFrom(type, splitDim));
-  return success();
+  if (part.empty())
+    return;
+  op.getPartMutable().assign(part);
+  op.setParts(parts);
+  op.setInner(inner);
 }
 
 template <typename OpT> void placeAttention(OpT op, const Split &split) {
-  if (!op.getRng())
-    return;
-  placeRows(op, split, op.getMicroBatch());
-  ArrayAttr axes = split.axesOf("h");
-  if (!axes || axes.empty())
-    return;
-  op.getPartMutable().assign(Numbers(op).rank(axes));
-  op.setParts(split.parts[split.rule.indexOf("h")]);
+  if (op.getRng()) {
+    placeRows(op, split, op.getMicroBatch());
+    ArrayAttr axes = split.axesOf("h");
+    if (axes && !axes.empty()) {
+      op.getPartMutable().assign(Numbers(op).rank(axes));
+      op.setParts(split.parts[split.rule.indexOf("h")]);
+    }
+  }
+  op.setRing(false);
+  ArrayAttr axes = split.axesOf("t");
+  if (axes && !axes.empty())
+    makeRing(op, axes, split.parts[split.rule.indexOf("t")]);
 }
 
 /// The first row of the rank's part of the vocabulary.
@@ -136,20 +138,16 @@ void placeCrossEntropy(nn::CrossEntropyOp op, const Split &split) {
 
 } // namespace
 
-LogicalResult heddle::spmd::placePart(Operation *op, const Split &split) {
-  return llvm::TypeSwitch<Operation *, LogicalResult>(op)
-      .Case([&](nn::DropoutOp drop) { return placeDropout(drop, split); })
-      .Case<nn::AttentionOp, nn::AttentionGradOp>([&](auto attention) {
-        placeAttention(attention, split);
-        return success();
-      })
+void heddle::spmd::placePart(Operation *op, const Split &split) {
+  llvm::TypeSwitch<Operation *>(op)
+      .Case([&](nn::DropoutOp drop) { placeDropout(drop, split); })
+      .Case<nn::AttentionOp, nn::AttentionGradOp>(
+          [&](auto attention) { placeAttention(attention, split); })
       .Case([&](nn::EmbeddingOp embedding) {
         placeVocabulary(embedding, split, embedding.getTable(), 0);
-        return success();
       })
       .Case([&](nn::EmbeddingGradOp grad) {
         placeVocabulary(grad, split, grad.getOutput(), 0);
-        return success();
       })
       .Case([&](nn::PositionsOp positions) {
         ArrayAttr axes = split.axesOf("t");
@@ -159,12 +157,8 @@ LogicalResult heddle::spmd::placePart(Operation *op, const Split &split) {
           positions.getFirstMutable().assign(numbers.times(
               numbers.rank(axes), type.getDimSize(type.getRank() - 1)));
         }
-        return success();
       })
-      .Case([&](nn::CrossEntropyOp loss) {
-        placeCrossEntropy(loss, split);
-        return success();
-      })
+      .Case([&](nn::CrossEntropyOp loss) { placeCrossEntropy(loss, split); })
       .Case([&](nn::CrossEntropyGradOp grad) {
         auto type = cast<RankedTensorType>(grad.getLogits().getType());
         if (Value first =
@@ -172,7 +166,5 @@ LogicalResult heddle::spmd::placePart(Operation *op, const Split &split) {
           grad.getFirstMutable().assign(first);
           grad.setVocab(split.rule.factors[split.rule.indexOf("v")].size);
         }
-        return success();
-      })
-      .Default([](Operation *) { return success(); });
+      });
 }

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Reshard.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -48,17 +49,15 @@ public:
       wanted.emplace_back(axes.getValue());
   }
 
-  LogicalResult run() {
+  void run() {
     reduce();
     exchange();
     for (size_t dim = 0; dim < now.size(); ++dim)
       gather(dim);
     for (size_t dim = 0; dim < now.size(); ++dim)
-      if (failed(slice(dim)))
-        return failure();
+      slice(dim);
     reshard.getOutput().replaceAllUsesWith(value);
     reshard.erase();
-    return success();
   }
 
 private:
@@ -161,19 +160,38 @@ private:
     now[dim].truncate(common);
   }
 
-  LogicalResult slice(size_t dim) {
+  /// Parts of the first dimension are where they are; others are copied.
+  void slice(size_t dim) {
     Axes coming(ArrayRef<Attribute>(wanted[dim]).drop_front(now[dim].size()));
     if (coming.empty())
-      return success();
-    auto shape = cast<RankedTensorType>(value.getType()).getShape();
-    if (llvm::any_of(shape.take_front(dim), [](int64_t d) { return d != 1; }))
-      return reshard.emitError("H0202: asks for a part along dimension ")
-             << dim
-             << " of a value that every rank holds whole; only parts along the "
-                "first dimension can be taken";
-    create<dist::SliceOp>(typeWith(dim, 1, size(coming)), coming,
-                          builder.getI64IntegerAttr(dim));
-    return success();
+      return;
+    RankedTensorType type = typeWith(dim, 1, size(coming));
+    auto shape = type.getShape();
+    DenseI64ArrayAttr segments = segmentsIn(type);
+    bool inPieces =
+        llvm::any_of(shape.take_front(dim), [](int64_t d) { return d != 1; });
+    if (!inPieces && !segments)
+      return create<dist::SliceOp>(type, coming,
+                                   builder.getI64IntegerAttr(dim));
+    int64_t extent = cast<RankedTensorType>(value.getType()).getDimSize(dim);
+    Location loc = reshard.getLoc();
+    Value rank = builder.create<dist::RankOp>(loc, builder.getIndexType(),
+                                              builder.getArrayAttr(coming));
+    SmallVector<Value> parts;
+    int64_t offset = 0;
+    for (int64_t segment :
+         segments ? segments.asArrayRef() : ArrayRef(extent)) {
+      SmallVector<int64_t> own(shape);
+      own[dim] = (segment + size(coming) - 1) / size(coming);
+      Value count = builder.create<arith::ConstantIndexOp>(loc, own[dim]);
+      Value first = builder.create<arith::MulIOp>(loc, rank, count);
+      parts.push_back(builder.create<nn::SliceOp>(
+          loc, type.clone(own), value, first, dim, offset, ArrayAttr()));
+      offset += segment;
+    }
+    value = parts[0];
+    if (parts.size() > 1)
+      value = builder.create<nn::ConcatOp>(loc, type, parts, dim, ArrayAttr());
   }
 
   dist::ReshardOp reshard;
@@ -185,7 +203,6 @@ private:
 
 } // namespace
 
-LogicalResult heddle::spmd::lowerReshard(dist::ReshardOp reshard,
-                                         dist::MeshOp mesh) {
-  return Lowering(reshard, mesh).run();
+void heddle::spmd::lowerReshard(dist::ReshardOp reshard, dist::MeshOp mesh) {
+  Lowering(reshard, mesh).run();
 }

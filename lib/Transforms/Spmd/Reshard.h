@@ -25,7 +25,7 @@ mlir::RankedTensorType localType(mlir::RankedTensorType type,
 /// and slices: partial sums are reduced (scattered where that is what is
 /// wanted), an axis that moves to another dimension is exchanged, one that goes
 /// is gathered, one that comes is sliced.
-mlir::LogicalResult lowerReshard(dist::ReshardOp reshard, dist::MeshOp mesh);
+void lowerReshard(dist::ReshardOp reshard, dist::MeshOp mesh);
 
 /// How the factors of an operation's rule were split.
 struct Split {
@@ -41,7 +41,13 @@ struct Split {
 
 /// Tells an operation which part of the whole it computes, where that matters:
 /// random numbers, positions, rows of a vocabulary.
-mlir::LogicalResult placePart(mlir::Operation *op, const Split &split);
+void placePart(mlir::Operation *op, const Split &split);
+
+/// Replaces an attention, or its gradient, whose sequence is split into
+/// `places` parts over `axes`, by one for each part of the keys, which go
+/// around the ring of ranks (Liu et al., arXiv 2310.01889).
+void makeRing(nn::AttentionOp op, mlir::ArrayAttr axes, int64_t places);
+void makeRing(nn::AttentionGradOp op, mlir::ArrayAttr axes, int64_t places);
 
 } // namespace heddle::spmd
 

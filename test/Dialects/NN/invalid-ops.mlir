@@ -602,15 +602,15 @@ nn.func @f(%p: tensor<64xf32>, %g: tensor<32xf32>, %s: tensor<f32>) {
 
 nn.func @f(%x: tensor<2x4xf32>, %r: tensor<4xi32>, %l: index, %m: index, %part: index) {
   // expected-error @+1 {{'nn.dropout' op needs all of part, parts and inner or none}}
-  %0 = nn.dropout %x rng %r layer %l micro_batch %m part %part {p = 0.5, site = 1 : i32, parts = 2} : (tensor<2x4xf32>, tensor<4xi32>, index, index, index) -> tensor<2x4xf32>
+  %0 = nn.dropout %x rng %r layer %l micro_batch %m part %part {p = 0.5, site = 1 : i32, parts = array<i64: 2>} : (tensor<2x4xf32>, tensor<4xi32>, index, index, index) -> tensor<2x4xf32>
   nn.return
 }
 
 // -----
 
 nn.func @f(%x: tensor<2x4xf32>, %r: tensor<4xi32>, %l: index, %m: index, %part: index) {
-  // expected-error @+1 {{'nn.dropout' op says part, parts and inner, of which one is 0}}
-  %0 = nn.dropout %x rng %r layer %l micro_batch %m part %part {p = 0.5, site = 1 : i32, parts = 0, inner = 4} : (tensor<2x4xf32>, tensor<4xi32>, index, index, index) -> tensor<2x4xf32>
+  // expected-error @+1 {{'nn.dropout' op is one of 0 parts}}
+  %0 = nn.dropout %x rng %r layer %l micro_batch %m part %part {p = 0.5, site = 1 : i32, parts = array<i64: 0>, inner = array<i64: 4>} : (tensor<2x4xf32>, tensor<4xi32>, index, index, index) -> tensor<2x4xf32>
   nn.return
 }
 
@@ -618,7 +618,63 @@ nn.func @f(%x: tensor<2x4xf32>, %r: tensor<4xi32>, %l: index, %m: index, %part: 
 
 nn.func @f(%x: tensor<2x4xf32>, %r: tensor<4xi32>, %l: index, %m: index, %part: index) {
   // expected-error @+1 {{'nn.dropout' op has pieces of 2 elements, which are no last dimensions of 'tensor<2x4xf32>'}}
-  %0 = nn.dropout %x rng %r layer %l micro_batch %m part %part {p = 0.5, site = 1 : i32, parts = 2, inner = 2} : (tensor<2x4xf32>, tensor<4xi32>, index, index, index) -> tensor<2x4xf32>
+  %0 = nn.dropout %x rng %r layer %l micro_batch %m part %part {p = 0.5, site = 1 : i32, parts = array<i64: 2>, inner = array<i64: 2>} : (tensor<2x4xf32>, tensor<4xi32>, index, index, index) -> tensor<2x4xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<2x4xf32>, %r: tensor<4xi32>, %l: index, %m: index, %part: index) {
+  // expected-error @+1 {{'nn.dropout' op has pieces of 8 elements, which are no last dimensions of 'tensor<2x4xf32>'}}
+  %0 = nn.dropout %x rng %r layer %l micro_batch %m part %part, %part {p = 0.5, site = 1 : i32, parts = array<i64: 2, 2>, inner = array<i64: 8, 8>} : (tensor<2x4xf32>, tensor<4xi32>, index, index, index, index) -> tensor<2x4xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<2x4xf32>) {
+  // expected-error @+1 {{'nn.slice' op takes 'tensor<2x3xf32>' from element 2 of dimension 1 of 'tensor<2x4xf32>'}}
+  %0 = nn.slice %x dim 1 {offset = 2} : (tensor<2x4xf32>) -> tensor<2x3xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<2x4xf32>) {
+  // expected-error @+1 {{'nn.slice' op takes 'tensor<1x4xf32>' from element 0 of dimension 1 of 'tensor<2x4xf32>'}}
+  %0 = nn.slice %x dim 1 : (tensor<2x4xf32>) -> tensor<1x4xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<2x4xf32>, %y: tensor<2x3xf32>) {
+  // expected-error @+1 {{'nn.concat' op puts 'tensor<2x4xf32>', 'tensor<2x3xf32>' side by side along dimension 1 and gets 'tensor<2x8xf32>'}}
+  %0 = nn.concat %x, %y dim 1 : (tensor<2x4xf32>, tensor<2x3xf32>) -> tensor<2x8xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<1x4x24xf32>, %i: index) {
+  // expected-error @+1 {{'nn.attention' op needs all of place and places or none}}
+  %0:2 = nn.attention %x place %i turn %i {heads = 2, kv_heads = 2, scale = 0.5} : (tensor<1x4x24xf32>, index, index) -> (tensor<1x4x8xf32>, tensor<1x2x4xf32>)
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<1x4x8xf32>, %s: tensor<1x2x3xf32>) {
+  // expected-error @+1 {{'nn.attention_join' op lse 'tensor<1x2x3xf32>' does not fit an output 'tensor<1x4x8xf32>' by heads}}
+  %0 = nn.attention_join %x, %s, %x, %s : (tensor<1x4x8xf32>, tensor<1x2x3xf32>, tensor<1x4x8xf32>, tensor<1x2x3xf32>) -> tensor<1x4x8xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<1x4x8xf32>, %y: tensor<1x4x6xf32>, %s: tensor<1x2x4xf32>) {
+  // expected-error @+1 {{'nn.attention_join' op joins 'tensor<1x4x6xf32>' into 'tensor<1x4x8xf32>'}}
+  %0 = nn.attention_join %x, %s, %y, %s : (tensor<1x4x8xf32>, tensor<1x2x4xf32>, tensor<1x4x6xf32>, tensor<1x2x4xf32>) -> tensor<1x4x8xf32>
   nn.return
 }
 

@@ -50,8 +50,12 @@ nn.func @elementwise(%x: tensor<2x4xbf16>, %g: tensor<2x4xbf16>,
   %9 = nn.cast %x : (tensor<2x4xbf16>) -> tensor<2x4xf32>
   // CHECK: nn.dropout %{{.*}} rng %{{.*}} layer %{{.*}} micro_batch %{{.*}} {p = 1.000000e-01 : f64, site = 7 : i32} : (tensor<2x4xbf16>, tensor<4xi32>, index, index) -> tensor<2x4xbf16>
   %10 = nn.dropout %x rng %rng layer %layer micro_batch %micro_batch {p = 0.1 : f64, site = 7 : i32} : (tensor<2x4xbf16>, tensor<4xi32>, index, index) -> tensor<2x4xbf16>
-  // CHECK: nn.dropout %{{.*}} micro_batch %{{.*}} part %{{.*}} {inner = 4 : i64, p = 1.000000e-01 : f64, parts = 2 : i64, site = 7 : i32} : (tensor<2x4xbf16>, tensor<4xi32>, index, index, index) -> tensor<2x4xbf16>
-  %11 = nn.dropout %x rng %rng layer %layer micro_batch %micro_batch part %part {p = 0.1 : f64, site = 7 : i32, parts = 2, inner = 4} : (tensor<2x4xbf16>, tensor<4xi32>, index, index, index) -> tensor<2x4xbf16>
+  // CHECK: nn.dropout %{{.*}} micro_batch %{{.*}} part %{{.*}} {inner = array<i64: 4>, p = 1.000000e-01 : f64, parts = array<i64: 2>, site = 7 : i32} : (tensor<2x4xbf16>, tensor<4xi32>, index, index, index) -> tensor<2x4xbf16>
+  %11 = nn.dropout %x rng %rng layer %layer micro_batch %micro_batch part %part {p = 0.1 : f64, site = 7 : i32, parts = array<i64: 2>, inner = array<i64: 4>} : (tensor<2x4xbf16>, tensor<4xi32>, index, index, index) -> tensor<2x4xbf16>
+  // CHECK: nn.slice %{{.*}} dim 1 first %{{.*}} {offset = 1 : i64} : (tensor<2x4xbf16>, index) -> tensor<2x2xbf16>
+  %12 = nn.slice %x dim 1 first %part {offset = 1} : (tensor<2x4xbf16>, index) -> tensor<2x2xbf16>
+  // CHECK: nn.concat %{{.*}}, %{{.*}} dim 1 : (tensor<2x4xbf16>, tensor<2x2xbf16>) -> tensor<2x6xbf16>
+  %13 = nn.concat %x, %12 dim 1 : (tensor<2x4xbf16>, tensor<2x2xbf16>) -> tensor<2x6xbf16>
   nn.return
 }
 

@@ -135,6 +135,14 @@ expected(const CollectiveShape &shape, int self,
     }
     return result;
   }
+  if (shape.kind == CollectiveKind::Rotate) {
+    for (int64_t i = 0; i < shape.count; ++i) {
+      double value = sources[(self + n - 1) % n][i];
+      result[i] =
+          travels ? rounded(shape.type, rounded(shape.wire, value)) : value;
+    }
+    return result;
+  }
   std::vector<std::vector<int64_t>> parts = partsOf(shape, shape.layout);
   for (size_t i = 0; i < parts[self].size(); ++i) {
     if (shape.kind == CollectiveKind::ReduceScatter) {
@@ -156,7 +164,7 @@ expected(const CollectiveShape &shape, int self,
 
 static std::string describe(const CollectiveShape &shape) {
   static const char *const kinds[] = {"all_reduce", "reduce_scatter",
-                                      "all_gather", "all_to_all"};
+                                      "all_gather", "all_to_all", "rotate"};
   std::ostringstream text;
   text << kinds[static_cast<int>(shape.kind)] << " of " << shape.count << " "
        << plan::dtypeName(shape.type) << " over " << plan::dtypeName(shape.wire)
@@ -269,7 +277,8 @@ std::vector<CollectiveShape> test::collectiveShapes(int ranks) {
       bool sums = kind <= static_cast<int>(CollectiveKind::ReduceScatter);
       if (sums && shape.type == DType::I32)
         continue;
-      if (shape.kind != CollectiveKind::AllReduce) {
+      if (shape.kind != CollectiveKind::AllReduce &&
+          shape.kind != CollectiveKind::Rotate) {
         addLayouts(shapes, shape);
         continue;
       }
@@ -308,7 +317,9 @@ static std::string checkOne(Collectives &collectives,
   if (!problem.empty())
     return problem;
   int64_t sent = counter - before;
-  int64_t planned = useLibrary ? 0 : plan::bytesSent(shape, group.position);
+  // No MPI library has a collective that rotates.
+  bool byLibrary = useLibrary && shape.kind != CollectiveKind::Rotate;
+  int64_t planned = byLibrary ? 0 : plan::bytesSent(shape, group.position);
   if (sent != planned)
     return describe(shape) + ": sent " + std::to_string(sent) +
            " bytes, planned " + std::to_string(planned);
@@ -321,7 +332,7 @@ static std::string checkInPlace(Collectives &collectives,
                                 const CollectiveShape &shape,
                                 const Communicator &group, bool useLibrary) {
   using Kind = CollectiveKind;
-  if (shape.kind == Kind::AllToAll ||
+  if (shape.kind == Kind::AllToAll || shape.kind == Kind::Rotate ||
       (shape.kind != Kind::AllReduce && !shape.layout.isContiguous()))
     return "";
   Bytes apart;

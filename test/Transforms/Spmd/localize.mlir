@@ -79,3 +79,89 @@ nn.model @bucket family "gpt2" phase "pipe" attributes {
     nn.return
   }
 }
+
+// -----
+
+// A part along an inner dimension of what every rank holds lies in pieces, and
+// so does a part of segments: it is copied.
+
+// CHECK-LABEL: nn.model @inner
+nn.model @inner family "gpt2" phase "pipe" attributes {
+    strategy = #dist.strategy<{batch = 2 : i64, data = 2 : i64}>, config = "{}", weights = {}} {
+  dist.mesh @mesh [#dist.axis<"pipe" = 1>, #dist.axis<"data" = 2>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
+  // CHECK: nn.step @train(%[[X:[^:]*]]: tensor<4x12xf32>
+  nn.step @train(%x: tensor<4x12xf32>) attributes {kind = "train", arg_names = ["x"], result_names = [],
+      arg_shardings = [#dist.sharding<[[], []], unreduced []>], result_shardings = []} {
+    // CHECK: %[[R:.*]] = dist.rank ["data"] : index
+    // CHECK: %[[FIRST:.*]] = arith.muli %[[R]], %{{.*}} : index
+    // CHECK: nn.slice %[[X]] dim 1 first %[[FIRST]] : (tensor<4x12xf32>, index) -> tensor<4x6xf32>
+    %0 = dist.reshard %x from <[[], []], unreduced []> to <[[], ["data"]], unreduced []> for "nn.relu" : tensor<4x12xf32>
+    // CHECK: %[[A:.*]] = nn.slice %[[X]] dim 1 first %{{.*}} : (tensor<4x12xf32>, index) -> tensor<4x4xf32>
+    // CHECK: %[[B:.*]] = nn.slice %[[X]] dim 1 first %{{.*}} {offset = 8 : i64} : (tensor<4x12xf32>, index) -> tensor<4x2xf32>
+    // CHECK: nn.concat %[[A]], %[[B]] dim 1 : (tensor<4x4xf32>, tensor<4x2xf32>) -> tensor<4x6xf32>
+    %1 = dist.reshard %x from <[[], []], unreduced []> to <[[], ["data"]], unreduced []> for "nn.attention" {segments = array<i64: 8, 4>} : tensor<4x12xf32>
+    nn.return
+  }
+}
+
+// -----
+
+// Random numbers of a tensor that is split along two dimensions behind its rows.
+
+// CHECK-LABEL: nn.model @masks
+nn.model @masks family "gpt2" phase "pipe" attributes {
+    strategy = #dist.strategy<{batch = 2 : i64, data = 2 : i64, tensor = 2 : i64}>, config = "{}", weights = {}} {
+  dist.mesh @mesh [#dist.axis<"pipe" = 1>, #dist.axis<"data" = 2>, #dist.axis<"seq" = 2>, #dist.axis<"tensor" = 2>]
+  nn.step @train(%x: tensor<4x6x8xf32>, %rng: tensor<4xi32>) attributes {kind = "train", arg_names = ["x", "rng"], result_names = [],
+      arg_shardings = [#dist.sharding<[["data"], ["seq"], ["tensor"]], unreduced []>, #dist.sharding<[[]], unreduced []>], result_shardings = []} {
+    %i = arith.constant 0 : index
+    // CHECK: %[[S:.*]] = dist.rank ["seq"] : index
+    // CHECK: %[[T:.*]] = dist.rank ["tensor"] : index
+    // CHECK: nn.dropout %{{.*}} part %[[S]], %[[T]] {inner = array<i64: 12, 4>, p = 1.000000e-01 : f64, parts = array<i64: 2, 2>
+    %z = nn.dropout %x rng %rng layer %i micro_batch %i {p = 0.1 : f64, site = 3 : i32, shardings = [#dist.sharding<[["data"], ["seq"], ["tensor"]], unreduced []>]} : (tensor<4x6x8xf32>, tensor<4xi32>, index, index) -> tensor<4x6x8xf32>
+    nn.return
+  }
+}
+
+// -----
+
+// Keys and values go around the ranks that split the sequence, and their
+// gradients with them.
+
+// CHECK-LABEL: nn.model @ring
+nn.model @ring family "gpt2" phase "pipe" attributes {
+    strategy = #dist.strategy<{batch = 1 : i64, sequence = 2 : i64, context = "ring"}>, config = "{}", weights = {}} {
+  dist.mesh @mesh [#dist.axis<"pipe" = 1>, #dist.axis<"data" = 1>, #dist.axis<"seq" = 2>, #dist.axis<"tensor" = 1>]
+  nn.step @train(%x: tensor<1x4x24xf32>, %g: tensor<1x4x8xf32>) attributes {kind = "train", arg_names = ["x", "g"], result_names = [],
+      arg_shardings = [#dist.sharding<[[], ["seq"], []], unreduced []>, #dist.sharding<[[], ["seq"], []], unreduced []>], result_shardings = []} {
+    // CHECK: %[[R:.*]] = dist.rank ["seq"] : index
+    // CHECK: %[[Q:.*]] = nn.slice %[[X:.*]] dim 2 : (tensor<1x2x24xf32>) -> tensor<1x2x8xf32>
+    // CHECK: %[[K:.*]] = nn.slice %[[X]] dim 2 {offset = 8 : i64}
+    // CHECK: %[[V:.*]] = nn.slice %[[X]] dim 2 {offset = 16 : i64}
+    // CHECK: %[[NEXTK:.*]] = dist.rotate %[[K]] axes ["seq"] for "nn.attention" {pending}
+    // CHECK: %[[NEXTV:.*]] = dist.rotate %[[V]] axes ["seq"] for "nn.attention" {pending}
+    // CHECK: %[[C0:.*]] = arith.constant 0 : index
+    // CHECK: %[[Y0:.*]], %[[S0:.*]] = nn.attention %[[Q]], %[[K]], %[[V]] place %[[R]] turn %[[C0]] {causal, heads = 2 : i64, kv_heads = 2 : i64, places = 2 : i64
+    // CHECK: %[[K1:.*]] = dist.wait %[[NEXTK]]
+    // CHECK: %[[V1:.*]] = dist.wait %[[NEXTV]]
+    // CHECK: %[[Y1:.*]], %[[S1:.*]] = nn.attention %[[Q]], %[[K1]], %[[V1]] place %[[R]] turn
+    // CHECK: %[[Y:.*]] = nn.attention_join %[[Y0]], %[[S0]], %[[Y1]], %[[S1]]
+    // CHECK: %[[S:.*]] = nn.log_add_exp %[[S0]], %[[S1]]
+    %y, %lse = nn.attention %x {heads = 2 : i64, kv_heads = 2 : i64, scale = 0.5 : f64, causal, ring,
+        shardings = [#dist.sharding<[[], ["seq"], []], unreduced []>, #dist.sharding<[[], [], ["seq"]], unreduced []>]}
+        : (tensor<1x4x24xf32>) -> (tensor<1x4x8xf32>, tensor<1x2x4xf32>)
+    // CHECK: %[[D0:.*]]:3 = nn.attention_grad {{.*}} forward %[[Y]] lse %[[S]] place
+    // CHECK: %[[DK:.*]] = dist.rotate %[[D0]]#1 axes ["seq"] for "nn.attention_grad" {pending}
+    // CHECK: %[[D1:.*]]:3 = nn.attention_grad {{.*}} forward %[[Y]] lse %[[S]] place
+    // CHECK: %[[DK1:.*]] = dist.wait %[[DK]]
+    // CHECK: %[[DQ:.*]] = nn.add %[[D0]]#0, %[[D1]]#0
+    // CHECK: %[[SUM:.*]] = nn.add %[[DK1]], %[[D1]]#1
+    // CHECK: %[[HOME:.*]] = dist.rotate %[[SUM]]
+    // CHECK: %[[DKEYS:.*]] = dist.wait %[[HOME]]
+    // CHECK: nn.concat %[[DQ]], %[[DKEYS]], %{{.*}} dim 2 : (tensor<1x2x8xf32>, tensor<1x2x8xf32>, tensor<1x2x8xf32>) -> tensor<1x2x24xf32>
+    %d = nn.attention_grad %g, %x forward %y lse %lse {heads = 2 : i64, kv_heads = 2 : i64, scale = 0.5 : f64, causal, ring,
+        shardings = [#dist.sharding<[[], ["seq"], []], unreduced []>]}
+        : (tensor<1x4x8xf32>, tensor<1x4x24xf32>, tensor<1x4x8xf32>, tensor<1x2x4xf32>) -> tensor<1x4x24xf32>
+    nn.return
+  }
+}

@@ -1,4 +1,12 @@
 // RUN: heddle-opt %s --spmd-overlap | FileCheck %s
+// RUN: sed 's/data = 2 : i64}>/data = 2 : i64, prefetch_bucket_size = 127 : i64}>/' %s | heddle-opt --spmd-overlap | FileCheck %s --check-prefix=LATE
+// RUN: sed 's/data = 2 : i64}>/data = 2 : i64, max_live_parameters = 255 : i64}>/' %s | heddle-opt --spmd-overlap | FileCheck %s --check-prefix=LATE
+// RUN: sed 's/data = 2 : i64}>/data = 2 : i64, prefetch_bucket_size = 128 : i64, max_live_parameters = 256 : i64}>/' %s | heddle-opt --spmd-overlap | FileCheck %s
+
+// Where the limits say so, they are gathered when they are used.
+// LATE: nn.call @layer{{.*}} path "h.0"
+// LATE: dist.all_gather {{.*}} for "h.1" : tensor<64xf32>
+// LATE: nn.call @layer{{.*}} path "h.1"
 
 // A layer's parameters are gathered while the layer before it runs; the sum of
 // a layer's gradients is waited for when the next layer has run.

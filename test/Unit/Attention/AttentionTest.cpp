@@ -372,7 +372,7 @@ TEST(AttentionSpecTest, RefusesWhatItCannotEmit) {
   Value none;
   auto emit = [&] {
     return emitAttention(builder, builder.getUnknownLoc(), spec, target, none,
-                         none, none, {}, none, none, none);
+                         none, none, {}, {}, none, none, none);
   };
   EXPECT_TRUE(failed(emit())) << "heads are no multiple of kvHeads";
   spec.kvHeads = 3;

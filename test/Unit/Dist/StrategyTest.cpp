@@ -60,6 +60,9 @@ TEST_F(StrategyTest, RoundTripKeepsEveryField) {
   strategy.virtualStages = 2, strategy.pipelineLayout = "3,4";
   strategy.sequenceParallel = true, strategy.context = "ring";
   strategy.collectives = "library", strategy.communicationType = "fp16";
+  strategy.paramPersistenceThreshold = 10;
+  strategy.modelPersistenceThreshold = 11, strategy.prefetchBucketSize = 12;
+  strategy.maxLiveParameters = 13, strategy.maxReuseDistance = 14;
   DictionaryAttr written = strategy.toDictionary(&context);
   EXPECT_EQ(Strategy::verify(written), "");
   EXPECT_EQ(Strategy::fromDictionary(written).toDictionary(&context), written);

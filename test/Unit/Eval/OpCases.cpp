@@ -55,8 +55,15 @@ static std::vector<OpCase> makeElementwiseCases() {
       {"nn.dropout",
        x + ", %rng: tensor<4xi32>, %l: index, %m: index, %part: index",
        "nn.dropout %x rng %rng layer %l micro_batch %m part %part {p = 0.25 : "
-       "f64, site = 11 : i32, parts = 5, inner = 12} : (tensor<2x3x4xf32>, "
+       "f64, site = 11 : i32, parts = array<i64: 5>, inner = array<i64: 12>} : "
+       "(tensor<2x3x4xf32>, "
        "tensor<4xi32>, index, index, index) -> tensor<2x3x4xf32>"},
+      {"nn.slice", x + ", %first: index",
+       "nn.slice %x dim 1 first %first {offset = 1} : (tensor<2x3x4xf32>, "
+       "index) -> tensor<2x2x4xf32>"},
+      {"nn.concat", x + ", %y: tensor<2x1x4xf32>",
+       "nn.concat %x, %y dim 1 : (tensor<2x3x4xf32>, tensor<2x1x4xf32>) -> "
+       "tensor<2x4x4xf32>"},
   };
 }
 
@@ -142,6 +149,19 @@ static std::vector<OpCase> makeAttentionCases() {
        "nn.attention_grad %g, %q, %k, %v forward %f lse %s {" + attributes +
            "} : (" + tq + ", " + tq + ", " + tk + ", " + tk + ", " + tq + ", " +
            lse + ") -> (" + tq + ", " + tk + ", " + tk + ")"},
+      {"nn.attention",
+       "%q: " + tq + ", %k: " + tk + ", %v: " + tk +
+           ", %place: index, %turn: index",
+       "nn.attention %q, %k, %v place %place turn %turn {" + attributes +
+           ", places = 4} : (" + tq + ", " + tk + ", " + tk +
+           ", index, index) -> (" + tq + ", " + lse + ")",
+       4},
+      {"nn.attention_join",
+       "%x: " + tq + ", %s: " + lse + ", %y: " + tq + ", %t: " + lse,
+       "nn.attention_join %x, %s, %y, %t : (" + tq + ", " + lse + ", " + tq +
+           ", " + lse + ") -> " + tq},
+      {"nn.log_add_exp", "%s: " + lse + ", %t: " + lse,
+       "nn.log_add_exp %s, %t : (" + lse + ", " + lse + ") -> " + lse},
       {"nn.rotary", "%q: " + tq + ", %ids: tensor<2x3xi32>",
        "nn.rotary %q at %ids {heads = 2 : i64, dims = 2 : i64, theta = 100.0 : "
        "f64} : (" +

@@ -137,8 +137,8 @@ void checkDropout(ArrayRef<int64_t> shape, int64_t dim, int64_t parts) {
     inner *= size;
   auto [partArguments, partBody] =
       text(local, "part %part",
-           ", parts = " + std::to_string(parts) +
-               ", inner = " + std::to_string(inner));
+           ", parts = array<i64: " + std::to_string(parts) +
+               ">, inner = array<i64: " + std::to_string(inner) + ">");
   for (int64_t part = 0; part < parts; ++part) {
     TensorMap own = inputs;
     own["x"] = cut(inputs["x"], dim, part * local[dim], local[dim]);
@@ -157,6 +157,38 @@ TEST(Parts, DropoutDrawsWhatTheWholeDraws) {
   checkDropout({2, 3, 14}, 2, 7);
   checkDropout({3, 1, 9}, 2, 3);
   checkDropout({4, 5}, 0, 2);
+}
+
+TEST(Parts, DropoutOfSeveralDimensions) {
+  auto text = [](ArrayRef<int64_t> shape, const std::string &sizes) {
+    std::string type = shapeText(shape, "f32");
+    bool isPart = !sizes.empty();
+    return std::pair<std::string, std::string>{
+        "%x: " + type + ", %rng: tensor<4xi32>, %l: index, %m: index" +
+            (isPart ? ", %a: index, %b: index" : ""),
+        std::string("nn.dropout %x rng %rng layer %l micro_batch %m ") +
+            (isPart ? "part %a, %b" : "") + " {p = 0.4 : f64, site = 77 : i32" +
+            sizes + "} : (" + type + ", tensor<4xi32>, index, index" +
+            (isPart ? ", index, index" : "") + ") -> " + type};
+  };
+  auto [arguments, body] = text({2, 6, 8}, "");
+  TensorMap inputs = inputsFor(arguments, body, 1000);
+  inputs["m"] = Tensor::scalar(3);
+  Tensor whole = run(arguments, body, inputs).at("r0");
+  auto [partArguments, partBody] =
+      text({2, 2, 4}, ", parts = array<i64: 3, 2>, inner = array<i64: 8, 4>");
+  auto part = [](const Tensor &tensor, int64_t a, int64_t b) {
+    return cut(cut(tensor, 1, a * 2, 2), 2, b * 4, 4);
+  };
+  for (int64_t a = 0; a < 3; ++a)
+    for (int64_t b = 0; b < 2; ++b) {
+      TensorMap own = inputs;
+      own["x"] = part(inputs["x"], a, b);
+      own["a"] = Tensor::scalar(a);
+      own["b"] = Tensor::scalar(b);
+      expectEqual(run(partArguments, partBody, own).at("r0"), part(whole, a, b),
+                  "part " + std::to_string(a) + ", " + std::to_string(b));
+    }
 }
 
 /// Rows are split by counting micro-batches of a part each.
@@ -277,6 +309,113 @@ TEST(Parts, AttentionByHeads) {
   checkAttention(4, 4, /*packed=*/true, 4);
   checkAttention(6, 3, /*packed=*/true, 3);
   checkAttention(4, 2, /*packed=*/false, 2);
+}
+
+/// Attention of all keys, or of the part that one rank of a ring has in a turn:
+/// arguments and operation.
+std::pair<std::string, std::string> turnText(bool causal, int64_t length,
+                                             int64_t places, bool gradient) {
+  std::string q = shapeText({2, length, 12}, "f32");
+  std::string k = shapeText({2, length, 6}, "f32");
+  std::string lse = shapeText({2, 4, length}, "f32");
+  std::string random = ", tensor<4xi32>, index, index";
+  std::string arguments = "%q: " + q + ", %k: " + k + ", %v: " + k +
+                          ", %rng: tensor<4xi32>, %l: index, %m: index";
+  std::string rest = " rng %rng layer %l micro_batch %m";
+  std::string attributes = "heads = 4, kv_heads = 2, scale = 0.7 : f64, p = "
+                           "0.3 : f64, site = 5 : i32";
+  attributes += causal ? ", causal" : "";
+  if (places > 1) {
+    arguments += ", %place: index, %turn: index";
+    random += ", index, index";
+    rest += " place %place turn %turn";
+    attributes += ", places = " + std::to_string(places);
+  }
+  rest += " {" + attributes + "} : (";
+  std::string qkv = q + ", " + k + ", " + k;
+  if (!gradient)
+    return {arguments, "nn.attention %q, %k, %v" + rest + qkv + random +
+                           ") -> (" + q + ", " + lse + ")"};
+  arguments += ", %g: " + q + ", %f: " + q + ", %s: " + lse;
+  return {arguments, "nn.attention_grad %g, %q, %k, %v forward %f lse %s" +
+                         rest + q + ", " + qkv + ", " + q + ", " + lse +
+                         random + ") -> (" + qkv + ")"};
+}
+
+/// The output and lse of two parts of the keys together.
+TensorMap join(const TensorMap &left, const TensorMap &right) {
+  std::string q = shapeText(left.at("r0").shape(), "f32");
+  std::string lse = shapeText(left.at("r1").shape(), "f32");
+  TensorMap joined =
+      run("%x: " + q + ", %s: " + lse + ", %y: " + q + ", %t: " + lse,
+          "nn.attention_join %x, %s, %y, %t : (" + q + ", " + lse + ", " + q +
+              ", " + lse + ") -> " + q,
+          {{"x", left.at("r0")},
+           {"s", left.at("r1")},
+           {"y", right.at("r0")},
+           {"t", right.at("r1")}});
+  TensorMap sums =
+      run("%s: " + lse + ", %t: " + lse,
+          "nn.log_add_exp %s, %t : (" + lse + ", " + lse + ") -> " + lse,
+          {{"s", left.at("r1")}, {"t", right.at("r1")}});
+  joined["r1"] = sums.at("r0");
+  return joined;
+}
+
+/// Keys that go around a ring: outputs are joined, gradients add up.
+void checkRing(bool causal, int64_t places) {
+  const int64_t seq = 6, local = seq / places;
+  auto [arguments, body] = turnText(causal, seq, 1, false);
+  auto [gradArguments, gradBody] = turnText(causal, seq, 1, true);
+  TensorMap inputs = inputsFor(gradArguments, gradBody, 1000);
+  inputs["m"] = Tensor::scalar(2);
+  TensorMap forward = run(arguments, body, inputs);
+  inputs["f"] = forward.at("r0");
+  inputs["s"] = forward.at("r1");
+  TensorMap grads = run(gradArguments, gradBody, inputs);
+  auto [partArguments, partBody] = turnText(causal, local, places, false);
+  auto [partGradArguments, partGradBody] =
+      turnText(causal, local, places, true);
+  std::vector<TensorMap> sums(places);
+  for (int64_t place = 0; place < places; ++place) {
+    TensorMap joined;
+    for (int64_t turn = 0; turn < places; ++turn) {
+      int64_t keys = (place + places - turn) % places;
+      TensorMap own = inputs;
+      for (const char *name : {"q", "g", "f"})
+        own[name] = cut(inputs[name], 1, place * local, local);
+      for (const char *name : {"k", "v"})
+        own[name] = cut(inputs[name], 1, keys * local, local);
+      own["s"] = cut(inputs["s"], 2, place * local, local);
+      own["place"] = Tensor::scalar(place);
+      own["turn"] = Tensor::scalar(turn);
+      TensorMap part = run(partArguments, partBody, own);
+      joined = turn == 0 ? part : join(joined, part);
+      for (auto &[name, value] : run(partGradArguments, partGradBody, own)) {
+        Tensor &sum = sums[name == "r0" ? place : keys][name];
+        if (sum.rank() == 0)
+          sum = Tensor(value.kind(), value.shape());
+        for (auto [total, one] : llvm::zip(sum.mutableFloats(), value.floats()))
+          total += one;
+      }
+    }
+    expectEqual(joined.at("r0"), cut(inputs["f"], 1, place * local, local),
+                "output " + std::to_string(place), 1e-12);
+    expectEqual(joined.at("r1"), cut(inputs["s"], 2, place * local, local),
+                "lse " + std::to_string(place), 1e-12);
+  }
+  for (int64_t place = 0; place < places; ++place)
+    for (auto &[name, value] : sums[place])
+      expectEqual(value, cut(grads.at(name), 1, place * local, local),
+                  "gradient " + name + " of " + std::to_string(place), 1e-12);
+}
+
+TEST(Parts, AttentionInTurns) {
+  for (bool causal : {true, false}) {
+    checkRing(causal, 2);
+    checkRing(causal, 3);
+    checkRing(causal, 6);
+  }
 }
 
 TEST(Parts, RotaryByHeads) {

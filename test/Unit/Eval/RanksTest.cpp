@@ -145,6 +145,11 @@ TEST(Ranks, CollectivesOfTensors) {
                         gathered,
                     "%out", "tensor<8xf32>"),
             (Values{1, 2, 5, 6, 3, 4, 7, 8}));
+  EXPECT_EQ(runStep(R"(%y = dist.rotate %x axes ["data"] for "x"
+                         : tensor<4xf32> -> tensor<4xf32>)" +
+                        gathered,
+                    "%out", "tensor<8xf32>"),
+            (Values{5, 6, 7, 8, 1, 2, 3, 4}));
 }
 
 TEST(Ranks, SegmentsAreSplitEachForItself) {

@@ -62,6 +62,55 @@ const Texts apart = {
       plan.yield %d#0, %d#1, %d#2 : tensor<2x5x8xf32>, tensor<2x5x4xf32>, tensor<2x5x4xf32>
     })"};
 
+/// One part of the keys, as a ring of ranks meets it: seen by all queries, by
+/// some, by none.
+std::array<std::string, 2> inTurn(const std::string &rest) {
+  std::string types = "tensor<2x$Tx8xf32>, tensor<2x$Tx4xf32>, "
+                      "tensor<2x$Tx4xf32>",
+              random = ", tensor<4xi32>, index, index, index, index";
+  std::string at =
+      " rng %rng layer %l micro_batch %m place %p turn %t {heads = "
+      "2, kv_heads = 1, scale = 0.5, places = 3" +
+      rest + "} : (";
+  std::string scalars = ", %rng: tensor<4xi32>, %l: index, %m: index, %p: "
+                        "index, %t: index)";
+  std::string inputs =
+      "%q: tensor<2x$Tx8xf32>, %k: tensor<2x$Tx4xf32>, %v: tensor<2x$Tx4xf32>";
+  std::string results = "(tensor<2x$Tx8xf32>, tensor<2x2x$Txf32>)";
+  std::string forward =
+      "plan.kernel @k(" + inputs + scalars + " -> " + results +
+      R"( attributes {generator = "attention", ties = array<i64: -1, -1>} {
+      %y, %lse = nn.attention %q, %k, %v)" +
+      at + types + random + ") -> " + results +
+      "\n plan.yield %y, %lse : tensor<2x$Tx8xf32>, tensor<2x2x$Txf32> }";
+  std::string gradient =
+      "plan.kernel @k(%g: tensor<2x$Tx8xf32>, " + inputs +
+      ", %y: tensor<2x$Tx8xf32>, %lse: tensor<2x2x$Txf32>" + scalars + " -> (" +
+      types +
+      R"() attributes {generator = "attention", ties = array<i64: -1, -1, -1>} {
+      %d:3 = nn.attention_grad %g, %q, %k, %v forward %y lse %lse)" +
+      at + "tensor<2x$Tx8xf32>, " + types +
+      ", tensor<2x$Tx8xf32>, tensor<2x2x$Txf32>" + random + ") -> (" + types +
+      ")\n plan.yield %d#0, %d#1, %d#2 : " + types + " }";
+  return {forward, gradient};
+}
+
+TEST(AttentionKernels, InTurns) {
+  for (const char *rest :
+       {", causal", "", ", causal, p = 0.25, site = 7 : i32"})
+    for (const char *length : {"1", "8", "20", "70"})
+      for (auto [place, turn] :
+           {std::pair<int64_t, int64_t>{1, 0}, {2, 1}, {1, 2}}) {
+        for (const std::string &text : inTurn(rest)) {
+          KernelCheck check{instantiate(text, {{"T", length}}), 1e-5};
+          check.scalars = {11, 3, place, turn};
+          check.least = -2000000000;
+          check.limit = 2000000000;
+          check.run();
+        }
+      }
+}
+
 void checkGradient(const Texts &texts) {
   DialectRegistry registry;
   cpu::registerKernelCompiler(registry);

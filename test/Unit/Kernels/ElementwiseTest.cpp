@@ -101,7 +101,7 @@ TEST(Elementwise, DropoutOfPart) {
                    %micro: index, %part: index) -> tensor<$Sx$T>
         attributes {generator = "rows", ties = array<i64: -1>} {
       %y = nn.dropout %x rng %rng layer %layer micro_batch %micro part %part
-          {p = 0.25, site = 77 : i32, parts = 3, inner = $I}
+          {p = 0.25, site = 77 : i32, parts = array<i64: 3>, inner = array<i64: $I>}
           : (tensor<$Sx$T>, tensor<4xi32>, index, index, index) -> tensor<$Sx$T>
       plan.yield %y : tensor<$Sx$T>
     })";
@@ -118,6 +118,93 @@ TEST(Elementwise, DropoutOfPart) {
       check.limit = 2000000000;
       check.run();
     }
+}
+
+TEST(Elementwise, DropoutOfPartOfTwoDimensions) {
+  const char *text = R"(
+    plan.kernel @k(%x: tensor<$Sx$T>, %rng: tensor<4xi32>, %layer: index,
+                   %micro: index, %a: index, %b: index) -> tensor<$Sx$T>
+        attributes {generator = "rows", ties = array<i64: -1>} {
+      %y = nn.dropout %x rng %rng layer %layer micro_batch %micro part %a, %b
+          {p = 0.25, site = 77 : i32, parts = array<i64: 3, 4>, inner = array<i64: $I>}
+          : (tensor<$Sx$T>, tensor<4xi32>, index, index, index, index) -> tensor<$Sx$T>
+      plan.yield %y : tensor<$Sx$T>
+    })";
+  for (auto [shape, inner] : {std::pair{"2x3x7", "21, 7"},
+                              {"3x2x96", "192, 96"},
+                              {"2x1x33", "33, 33"}}) {
+    KernelCheck check{
+        instantiate(text, {{"S", shape}, {"T", "f32"}, {"I", inner}})};
+    check.scalars = {11, 3, 2, 1};
+    check.least = -2000000000;
+    check.limit = 2000000000;
+    check.run();
+  }
+}
+
+/// The last part reaches over the end.
+TEST(Elementwise, Slices) {
+  const char *text = R"(
+    plan.kernel @k(%x: tensor<2x7x$Cx$T>, %first: index)
+        -> (tensor<2x3x$Cx$T>, tensor<2x4x$Cx$T>)
+        attributes {generator = "rows", ties = array<i64: -1, -1>} {
+      %y = nn.slice %x dim 1 first %first {offset = 1}
+          : (tensor<2x7x$Cx$T>, index) -> tensor<2x3x$Cx$T>
+      %z = nn.slice %x dim 1 {offset = 2}
+          : (tensor<2x7x$Cx$T>) -> tensor<2x4x$Cx$T>
+      plan.yield %y, %z : tensor<2x3x$Cx$T>, tensor<2x4x$Cx$T>
+    })";
+  for (const char *type : types)
+    for (const char *columns : {"1", "33", "64"})
+      for (int64_t first : {0, 3, 4}) {
+        KernelCheck check{instantiate(text, {{"C", columns}, {"T", type}})};
+        check.scalars = {first};
+        check.run();
+      }
+}
+
+TEST(Elementwise, Concat) {
+  const char *text = R"(
+    plan.kernel @k(%x: tensor<2x3x16x$T>, %y: tensor<2x3x$Cx$T>,
+                   %z: tensor<2x3x5x$T>) -> tensor<2x3x$Sx$T>
+        attributes {generator = "rows", ties = array<i64: -1>} {
+      %c = nn.concat %x, %y, %z dim 2
+          : (tensor<2x3x16x$T>, tensor<2x3x$Cx$T>, tensor<2x3x5x$T>)
+          -> tensor<2x3x$Sx$T>
+      plan.yield %c : tensor<2x3x$Sx$T>
+    })";
+  for (const char *type : types)
+    for (auto [columns, sum] : {std::pair{"1", "22"}, {"32", "53"}})
+      KernelCheck{instantiate(text, {{"C", columns}, {"S", sum}, {"T", type}})}
+          .run();
+}
+
+TEST(Elementwise, AttentionJoin) {
+  const char *text = R"(
+    plan.kernel @k(%x: tensor<2x3x$Cx$T>, %s: tensor<2x4x3xf32>,
+                   %y: tensor<2x3x$Cx$T>, %t: tensor<2x4x3xf32>)
+        -> tensor<2x3x$Cx$T>
+        attributes {generator = "rows", ties = array<i64: -1>} {
+      %o = nn.attention_join %x, %s, %y, %t
+          : (tensor<2x3x$Cx$T>, tensor<2x4x3xf32>, tensor<2x3x$Cx$T>,
+             tensor<2x4x3xf32>) -> tensor<2x3x$Cx$T>
+      plan.yield %o : tensor<2x3x$Cx$T>
+    })";
+  for (const char *type : types)
+    for (const char *columns : {"4", "36", "64"})
+      KernelCheck{instantiate(text, {{"C", columns}, {"T", type}})}.run();
+}
+
+TEST(Elementwise, LogAddExp) {
+  KernelCheck{R"(
+    plan.kernel @k(%s: tensor<2x4x37xf32>, %t: tensor<2x4x37xf32>)
+        -> tensor<2x4x37xf32>
+        attributes {generator = "rows", ties = array<i64: 0>} {
+      %lse = nn.log_add_exp %s, %t
+          : (tensor<2x4x37xf32>, tensor<2x4x37xf32>) -> tensor<2x4x37xf32>
+      plan.yield %lse : tensor<2x4x37xf32>
+    })"}
+      .run();
 }
 
 TEST(Elementwise, AddBias) {

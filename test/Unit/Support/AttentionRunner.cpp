@@ -63,12 +63,13 @@ static LogicalResult emitBody(OpBuilder &builder, Location loc,
   if (pass == AttentionRunner::Pass::Forward) {
     auto qkv = take(operands), results = take(2);
     return cpu::emitAttention(builder, loc, spec, target, qkv, results[0],
-                              results[1], random(), scratch, thread, threads);
+                              results[1], random(), {}, scratch, thread,
+                              threads);
   }
   auto grad = take(1), qkv = take(operands), forward = take(2);
   auto results = take(operands);
   return cpu::emitAttentionGrad(builder, loc, spec, target, grad[0], qkv,
-                                forward[0], forward[1], results, random(),
+                                forward[0], forward[1], results, random(), {},
                                 scratch, thread, threads);
 }
 

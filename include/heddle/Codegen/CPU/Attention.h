@@ -30,9 +30,10 @@ struct AttentionSpec {
   int64_t headDim = 0; ///< At most `maxHeadDim`.
   double scale = 1.0;
   bool causal = false;
-  double p = 0.0;    ///< Probabilities are dropped with this probability.
-  int64_t parts = 1; ///< These are the heads of one of so many parts.
-  int32_t site = 0;  ///< The stream of random numbers.
+  double p = 0.0;     ///< Probabilities are dropped with this probability.
+  int64_t parts = 1;  ///< These are the heads of one of so many parts.
+  int64_t places = 1; ///< These are the queries of one of so many parts.
+  int32_t site = 0;   ///< The stream of random numbers.
   /// f32 or bf16: of q, k, v, the output and all their gradients.
   mlir::Type elementType;
   /// One tensor [batch, seq, (heads + 2 kvHeads) * headDim] holds q, k and v;
@@ -40,6 +41,13 @@ struct AttentionSpec {
   bool packed = false;
 
   static constexpr int64_t maxHeadDim = 256;
+};
+
+/// Which part of the sequence the queries are, and how many parts before that,
+/// around the end, keys and values are (index or i64; null where the sequence
+/// is whole). Needed when `AttentionSpec::places` > 1.
+struct AttentionPlace {
+  mlir::Value place, turn;
 };
 
 /// Where random numbers come from: the i32 tensor of seed and step, and the
@@ -60,13 +68,12 @@ int64_t attentionGradScratchBytes(const AttentionSpec &spec,
 /// `scratch` are memrefs or !llvm.ptr; `scratch` is the calling thread's own,
 /// aligned to 64 bytes. `thread` and `threads` are of type index or i64. Fails
 /// when `spec` is not one that this header describes.
-mlir::LogicalResult emitAttention(mlir::OpBuilder &builder, mlir::Location loc,
-                                  const AttentionSpec &spec,
-                                  const CpuTarget &target, mlir::ValueRange qkv,
-                                  mlir::Value output, mlir::Value lse,
-                                  const AttentionRandom &random,
-                                  mlir::Value scratch, mlir::Value thread,
-                                  mlir::Value threads);
+mlir::LogicalResult
+emitAttention(mlir::OpBuilder &builder, mlir::Location loc,
+              const AttentionSpec &spec, const CpuTarget &target,
+              mlir::ValueRange qkv, mlir::Value output, mlir::Value lse,
+              const AttentionRandom &random, const AttentionPlace &place,
+              mlir::Value scratch, mlir::Value thread, mlir::Value threads);
 
 /// Emits the gradient: of the packed tensor, or of q, k and v, as `qkv` is.
 /// `grad` is the gradient of the forward pass's `output`.
@@ -75,8 +82,8 @@ emitAttentionGrad(mlir::OpBuilder &builder, mlir::Location loc,
                   const AttentionSpec &spec, const CpuTarget &target,
                   mlir::Value grad, mlir::ValueRange qkv, mlir::Value output,
                   mlir::Value lse, mlir::ValueRange gradQkv,
-                  const AttentionRandom &random, mlir::Value scratch,
-                  mlir::Value thread, mlir::Value threads);
+                  const AttentionRandom &random, const AttentionPlace &place,
+                  mlir::Value scratch, mlir::Value thread, mlir::Value threads);
 
 } // namespace heddle::cpu
 

@@ -18,7 +18,9 @@ def MemoryPlan : Pass<"memory-plan", "::mlir::ModuleOp"> {
     region, members of a bucket side by side; functions become sequences with a
     frame, whose bytes are shared by values that are not live together; the frame
     of a callee stands in its caller's while it runs. A value that is written to a
-    state, or returned, is made there: no copy, unless two places want it.
+    state, or returned, is made there: no copy, unless two places want it. Where
+    the budget has no room for parameters that are gathered ahead of their use,
+    they are gathered when they are used.
 
     ```mlir
     %y = plan.launch @k(%x, %w) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
@@ -35,7 +37,9 @@ def MemoryPlan : Pass<"memory-plan", "::mlir::ModuleOp"> {
   let dependentDialects = ["::heddle::planir::PlanDialect",
                            "::mlir::memref::MemRefDialect"];
   let statistics = [
-    Statistic<"numCopies", "copies", "Values that had to be copied">
+    Statistic<"numCopies", "copies", "Values that had to be copied">,
+    Statistic<"numDelayed", "delayed",
+              "Gathers that were to run ahead, and had no room">
   ];
 }
 

@@ -37,7 +37,9 @@ def SpmdOverlap : Pass<"spmd-overlap", "::mlir::ModuleOp"> {
     The parameters of a layer, where they are gathered, are gathered while the
     layer before it runs; the gradients of a layer, where they are scattered,
     travel while the next layer runs. So the parameters of two layers are there
-    at once, and the gradients of two, and never more.
+    at once, and the gradients of two, and never more. What is larger than the
+    strategy's `prefetch_bucket_size`, or makes more than `max_live_parameters`
+    elements gathered at once, is gathered when the layer needs it.
 
     ```mlir
     %0 = dist.all_gather %p axes ["data"] dim 0 for "h.1" {pending} : ...

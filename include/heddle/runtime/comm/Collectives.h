@@ -15,6 +15,7 @@
 //   all_reduce      a reduce_scatter over pieces of ceil(count / n) elements
 //                   (the last ones shorter or empty), then an all_gather
 //   all_to_all      step k: send part r+k, receive the part of r-k
+//   rotate          send all to r+1, receive all of r-1
 //
 // with all numbers modulo n. What is sent has the wire type. A part or piece
 // that others receive is rounded to the wire type on its owner too, so that

@@ -1,0 +1,154 @@
+//===- Ring.cpp - Attention whose keys go around a ring of ranks ----------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Rank r of n has part r of the sequence. In turn s it sees the keys and values
+// of part r - s, which it had from the rank before it and gives to the one
+// behind it while it computes. Outputs are joined by their log-sum-exps. Going
+// backward, the gradients of keys and values go around with them, and are at
+// home after n turns.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Reshard.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+using namespace heddle;
+using namespace heddle::spmd;
+
+namespace {
+
+class Ring {
+public:
+  Ring(Operation *op, ArrayAttr axes, int64_t places)
+      : builder(op), op(op), axes(axes), places(places) {
+    place = builder.create<dist::RankOp>(loc(), builder.getIndexType(), axes);
+  }
+
+  Location loc() { return op->getLoc(); }
+
+  /// q, k and v, taken apart where they are packed.
+  template <typename OpT> SmallVector<Value> separate(OpT attention) {
+    if (attention.getQkv().size() == 3)
+      return attention.getQkv();
+    Value packed = attention.getQkv()[0];
+    auto type = cast<RankedTensorType>(packed.getType());
+    int64_t heads = attention.getHeads(), kvHeads = attention.getKvHeads();
+    int64_t headDim = type.getDimSize(2) / (heads + 2 * kvHeads), offset = 0;
+    SmallVector<Value> parts;
+    for (int64_t count : {heads, kvHeads, kvHeads}) {
+      auto part =
+          type.clone({type.getDimSize(0), type.getDimSize(1), count * headDim});
+      parts.push_back(builder.create<nn::SliceOp>(
+          loc(), part, packed, Value(), /*dim=*/2, offset, ArrayAttr()));
+      offset += count * headDim;
+    }
+    return parts;
+  }
+
+  /// Starts to give `value` to the next rank; what comes is there after `wait`.
+  Value rotate(Value value) {
+    return builder.create<dist::RotateOp>(
+        loc(), value.getType(), value, axes,
+        builder.getStringAttr(op->getName().getStringRef()), TypeAttr(),
+        DenseI64ArrayAttr(), builder.getUnitAttr());
+  }
+  Value wait(Value coming) {
+    return builder.create<dist::WaitOp>(loc(), coming.getType(), coming);
+  }
+
+  Value turn(int64_t number) {
+    return builder.create<arith::ConstantIndexOp>(loc(), number);
+  }
+
+  OpBuilder builder;
+  Operation *op;
+  ArrayAttr axes;
+  int64_t places;
+  Value place;
+};
+
+} // namespace
+
+void heddle::spmd::makeRing(nn::AttentionOp op, ArrayAttr axes,
+                            int64_t places) {
+  Ring ring(op, axes, places);
+  OpBuilder &b = ring.builder;
+  IntegerAttr count = b.getI64IntegerAttr(places);
+  SmallVector<Value> qkv = ring.separate(op);
+  Value output, lse;
+  for (int64_t turn = 0; turn < places; ++turn) {
+    SmallVector<Value> coming;
+    if (turn + 1 < places)
+      coming = {ring.rotate(qkv[1]), ring.rotate(qkv[2])};
+    auto part = b.create<nn::AttentionOp>(
+        op.getLoc(), op.getOutput().getType(), op.getLse().getType(), qkv,
+        op.getRng(), op.getLayer(), op.getMicroBatch(), op.getPart(),
+        ring.place, ring.turn(turn), op.getHeadsAttr(), op.getKvHeadsAttr(),
+        op.getScaleAttr(), op.getCausalAttr(), op.getPAttr(), op.getSiteAttr(),
+        op.getPartsAttr(), count, UnitAttr(), ArrayAttr());
+    if (turn == 0) {
+      output = part.getOutput();
+      lse = part.getLse();
+    } else {
+      output = b.create<nn::AttentionJoinOp>(op.getLoc(), output.getType(),
+                                             output, lse, part.getOutput(),
+                                             part.getLse(), ArrayAttr());
+      // Gradients read the last one, and only training has any.
+      if (turn + 1 < places || !op.getLse().use_empty())
+        lse = b.create<nn::LogAddExpOp>(op.getLoc(), lse.getType(), lse,
+                                        part.getLse(), ArrayAttr());
+    }
+    for (auto [number, value] : llvm::enumerate(coming))
+      qkv[1 + number] = ring.wait(value);
+  }
+  op.replaceAllUsesWith(ValueRange{output, lse});
+  op.erase();
+}
+
+void heddle::spmd::makeRing(nn::AttentionGradOp op, ArrayAttr axes,
+                            int64_t places) {
+  Ring ring(op, axes, places);
+  OpBuilder &b = ring.builder;
+  Location loc = op.getLoc();
+  IntegerAttr count = b.getI64IntegerAttr(places);
+  SmallVector<Value> qkv = ring.separate(op);
+  SmallVector<Value> sums, travelling;
+  for (int64_t turn = 0; turn < places; ++turn) {
+    SmallVector<Value> coming;
+    if (turn + 1 < places)
+      coming = {ring.rotate(qkv[1]), ring.rotate(qkv[2])};
+    auto part = b.create<nn::AttentionGradOp>(
+        loc, ValueRange(qkv).getTypes(), op.getGrad(), qkv, op.getForward(),
+        op.getLse(), op.getRng(), op.getLayer(), op.getMicroBatch(),
+        op.getPart(), ring.place, ring.turn(turn), op.getHeadsAttr(),
+        op.getKvHeadsAttr(), op.getScaleAttr(), op.getCausalAttr(),
+        op.getPAttr(), op.getSiteAttr(), op.getPartsAttr(), count, UnitAttr(),
+        ArrayAttr());
+    // Those of keys and values have come meanwhile.
+    if (turn > 0)
+      for (int number : {1, 2})
+        sums[number] = ring.wait(sums[number]);
+    for (auto [number, grad] : llvm::enumerate(part.getOutputs())) {
+      if (turn == 0)
+        sums.push_back(grad);
+      else
+        sums[number] = b.create<nn::AddOp>(loc, grad.getType(), sums[number],
+                                           grad, ArrayAttr());
+    }
+    for (int number : {1, 2})
+      sums[number] = ring.rotate(sums[number]);
+    for (auto [number, value] : llvm::enumerate(coming))
+      qkv[1 + number] = ring.wait(value);
+  }
+  for (int number : {1, 2})
+    sums[number] = ring.wait(sums[number]);
+  if (op.getOutputs().size() == 1)
+    sums = {b.create<nn::ConcatOp>(loc, op.getOutputs()[0].getType(), sums,
+                                   /*dim=*/2, ArrayAttr())};
+  op.replaceAllUsesWith(sums);
+  op.erase();
+}
