@@ -67,7 +67,9 @@ inline int64_t partElements(const CollectiveShape &shape, int64_t rank) {
 
 /// The bytes of payload that rank number `rank` of the group sends.
 inline int64_t bytesSent(const CollectiveShape &shape, int64_t rank) {
-  int64_t others = shape.kind == CollectiveKind::Rotate ? 1 : shape.ranks - 1;
+  int64_t others = shape.ranks - 1;
+  if (shape.kind == CollectiveKind::Rotate)
+    others = std::min<int64_t>(others, 1);
   int64_t own = partElements(shape, rank);
   int64_t elements = own * others;
   if (shape.kind == CollectiveKind::AllReduce)

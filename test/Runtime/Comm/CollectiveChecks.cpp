@@ -287,11 +287,11 @@ std::vector<CollectiveShape> test::collectiveShapes(int ranks) {
         shapes.push_back(shape);
       }
     }
-  // The same in pieces.
+  // The same in pieces, where staging is for sends, for receives and for sums.
   for (size_t i = 0, size = shapes.size(); i < size; ++i)
-    if (shapes[i].count > 5 * ranks) {
+    if (shapes[i].wire == DType::BF16 && shapes[i].count > 7 * ranks) {
       shapes.push_back(shapes[i]);
-      shapes.back().mostStaged = 5;
+      shapes.back().mostStaged = 7;
     }
   return shapes;
 }

@@ -82,8 +82,8 @@ TEST_P(TrafficCounts, AgreeToTheByte) {
   EXPECT_EQ(counted, readInterposed(directory, 6, controlBytes));
   std::filesystem::remove_all(directory);
   EXPECT_GT(controlBytes, 0);
-  // Three groups of four kinds each, and the messages, on each of six ranks.
-  EXPECT_EQ(counted.size(), 6u * (3 * 4 + 1));
+  // Three groups of five kinds each, and the messages, on each of six ranks.
+  EXPECT_EQ(counted.size(), 6u * (3 * plan::numCollectiveKinds + 1));
 }
 
 INSTANTIATE_TEST_SUITE_P(Comm, TrafficCounts,

@@ -156,8 +156,6 @@ TEST_F(ConfigTest, FlagsOfParallelism) {
   flags.communicationType = "fp8";
   EXPECT_EQ(errorOf("{}", flags).code, "H0114");
   flags.communicationType.reset();
-  flags.context = "ring";
-  EXPECT_EQ(errorOf("{}", flags).code, "H0108");
   flags.context = "tree";
   EXPECT_EQ(errorOf("{}", flags).code, "H0114");
 }
