@@ -100,7 +100,8 @@ CollectiveRun::CollectiveRun(Collectives &owner, const CollectiveCall &call)
     : owner(owner), transport(owner.transport), shape(*call.shape),
       group(*call.group), n(group.size()), self(group.position),
       tag(tagOf(shape.kind, group.id)),
-      library(owner.useLibrary && shape.count <= INT_MAX),
+      library(owner.useLibrary && shape.kind != CollectiveKind::Rotate &&
+              shape.count <= INT_MAX),
       destination(call.destination), source(call.source) {
   if (shape.ranks != n)
     fail("H0922", "a collective over " + std::to_string(shape.ranks) +

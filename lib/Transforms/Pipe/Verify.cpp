@@ -75,6 +75,7 @@ private:
       return schedule.emitError("H0905: is not that of the first stage");
     line = *pipe::parseStage(
         cast<StringAttr>(schedule.getStages()[*model.getStage()]));
+    slotsOfChunk.clear();
     SymbolTable symbols(model);
     for (auto step : model.getOps<nn::StepOp>()) {
       for (auto fragments : step.getBody().getOps<pipe::FragmentsOp>())
@@ -166,7 +167,10 @@ private:
         fragments.getSlots()[op->getParentRegion()->getRegionNumber()];
     int64_t held =
         symbols.lookup<nn::StateOp>(name).getTensorType().getDimSize(0);
-    int64_t needed = pipe::slotsNeeded(line, fragment->chunk);
+    auto [known, isNew] = slotsOfChunk.try_emplace(fragment->chunk, 0);
+    if (isNew)
+      known->second = pipe::slotsNeeded(line, fragment->chunk);
+    int64_t needed = known->second;
     if (held == slots && slots >= needed)
       return success();
     return op->emitError("H0905: has slot numbers below ")
@@ -208,7 +212,9 @@ private:
 
   ArrayRef<nn::ModelOp> models;
   DenseMap<Attribute, int64_t> stages; ///< Of each path.
-  pipe::Line line;                     ///< Of the model that is verified.
+  /// Of the model that is verified.
+  pipe::Line line;
+  DenseMap<int64_t, int64_t> slotsOfChunk; ///< That its line needs.
   std::map<Message, SmallVector<Operation *>> sent, awaited;
 };
 
