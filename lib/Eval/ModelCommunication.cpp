@@ -41,7 +41,7 @@ static Collective describe(Operation *op) {
   Type in = op->getOperand(0).getType(), out = op->getResult(0).getType();
   ArrayRef<int64_t> segments = segmentsOf(op);
   Collective what;
-  what.axes = stringsOf(op->getAttrOfType<ArrayAttr>("axes"));
+  what.axes = planir::namesOf(op->getAttrOfType<ArrayAttr>("axes"));
   what.shape = cast<ShapedType>(out).getShape().vec();
   llvm::TypeSwitch<Operation *>(op)
       .Case([&](dist::ReduceScatterOp scatter) {
@@ -94,7 +94,7 @@ LogicalResult ModelInterpreter::runReshard(dist::ReshardOp reshard,
                                            const Tensor &input,
                                            Tensors &results) {
   auto isPartial = [](dist::TensorShardingAttr sharding) {
-    return llvm::is_contained(stringsOf(sharding.getUnreduced()), "pipe");
+    return llvm::is_contained(planir::namesOf(sharding.getUnreduced()), "pipe");
   };
   if (!isPartial(reshard.getFrom()) || isPartial(reshard.getTo())) {
     results.push_back(input);
@@ -132,7 +132,7 @@ LogicalResult ModelInterpreter::runSlice(dist::SliceOp slice,
                                          Tensors &results) {
   plan::PartLayout layout =
       layoutOf(slice.getInput().getType(), slice.getDim(), segmentsOf(slice));
-  int64_t ranks = rank.mesh().groupSize(stringsOf(slice.getAxes()));
+  int64_t ranks = rank.mesh().groupSize(planir::namesOf(slice.getAxes()));
   int64_t count = input.numElements();
   Tensor part(slice.getOutput().getType());
   if (!fits(layout, count, ranks) || part.numElements() * ranks != count)

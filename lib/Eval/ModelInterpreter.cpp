@@ -76,7 +76,7 @@ ModelInterpreter::ModelInterpreter(nn::ModelOp model, const Rank &rank,
 void ModelInterpreter::placeInParts(nn::BucketOp bucket) {
   stateValues[bucket.getSymName()] = Tensor(bucket.getType());
   std::vector<std::string> axes =
-      stringsOf(cast<ArrayAttr>(bucket.getStorage()->getDims()[0]));
+      planir::namesOf(cast<ArrayAttr>(bucket.getStorage()->getDims()[0]));
   // This axis split the members already.
   axes.erase(std::remove(axes.begin(), axes.end(), "tensor"), axes.end());
   forEachMember(
@@ -337,12 +337,13 @@ std::optional<ModelInterpreter::Program>
 ModelInterpreter::findProgram(StringRef kind) {
   for (auto step : model.getOps<nn::StepOp>())
     if (step.getKind() == kind)
-      return Program{step, stringsOf(step.getArgNames()),
-                     stringsOf(step.getResultNames()), step.getPortsAttr()};
+      return Program{step, planir::namesOf(step.getArgNames()),
+                     planir::namesOf(step.getResultNames()),
+                     step.getPortsAttr()};
   for (auto function : model.getOps<nn::FuncOp>())
     if (function.getProgram() == kind)
-      return Program{function, stringsOf(*function.getArgNames()),
-                     stringsOf(*function.getResultNames()), nullptr};
+      return Program{function, planir::namesOf(*function.getArgNames()),
+                     planir::namesOf(*function.getResultNames()), nullptr};
   return std::nullopt;
 }
 

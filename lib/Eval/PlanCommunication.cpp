@@ -9,7 +9,6 @@
 
 #include "heddle/Eval/PlanInterpreter.h"
 
-#include "llvm/ADT/StringSwitch.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include <cstring>
 
@@ -18,30 +17,18 @@ using heddle::plan::CollectiveKind;
 
 namespace heddle::eval {
 
-static std::vector<int64_t>
-listOf(const std::optional<ArrayRef<int64_t>> &list) {
-  return list ? list->vec() : std::vector<int64_t>();
-}
-
 static Collective describe(planir::CollectiveOp op) {
+  plan::Collective planned = planir::collectiveOf(op);
   auto target = cast<ShapedType>(op.getTarget().getType());
   Collective what;
-  what.kind = llvm::StringSwitch<CollectiveKind>(op.getKind())
-                  .Case("reduce_scatter", CollectiveKind::ReduceScatter)
-                  .Case("all_gather", CollectiveKind::AllGather)
-                  .Case("all_to_all", CollectiveKind::AllToAll)
-                  .Case("rotate", CollectiveKind::Rotate)
-                  .Default(CollectiveKind::AllReduce);
-  what.axes = stringsOf(op.getAxes());
+  what.kind = planned.kind;
+  what.axes = planned.axes;
   what.shape = target.getShape().vec();
   what.wire = kindOf(op.getWire().value_or(target.getElementType()));
-  plan::PartLayout own = {static_cast<int64_t>(op.getOuter()),
-                          listOf(op.getSegments())};
   bool exchanges = what.kind == CollectiveKind::AllToAll;
-  (exchanges ? what.concat : what.layout) = own;
+  (exchanges ? what.concat : what.layout) = {planned.outer, planned.segments};
   if (exchanges)
-    what.layout = {static_cast<int64_t>(op.getSplitOuter().value_or(1)),
-                   listOf(op.getSplitSegments())};
+    what.layout = {planned.splitOuter, planned.splitSegments};
   return what;
 }
 

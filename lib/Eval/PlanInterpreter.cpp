@@ -84,7 +84,7 @@ bool PlanInterpreter::mapStates() {
         op.emitError("lies in unknown tensor @") << *op.getFlat();
         return false;
       }
-      info.placement.flatAxes = stringsOf(flat.getAxes());
+      info.placement.flatAxes = planir::namesOf(flat.getAxes());
       info.placement.flatFirst = op.getOffset();
       info.placement.flatElements = flat.getElements();
     } else if (!isInside(op, op.getOffset(), op.getType())) {

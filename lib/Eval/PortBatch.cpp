@@ -62,7 +62,7 @@ plan::Placement placementOf(ShapedType whole,
   plan::Placement placement;
   placement.whole = whole.getShape().vec();
   for (auto axes : sharding.getDims().getAsRange<ArrayAttr>())
-    placement.split.push_back(stringsOf(axes));
+    placement.split.push_back(planir::namesOf(axes));
   return placement;
 }
 

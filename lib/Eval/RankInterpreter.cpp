@@ -50,7 +50,7 @@ LogicalResult RankInterpreter::runFragments(
   auto text = fragments->getAttrOfType<StringAttr>("line");
   auto slots = fragments->getAttrOfType<DenseI64ArrayAttr>("slots");
   std::vector<std::string> kinds =
-      stringsOf(fragments->getAttrOfType<ArrayAttr>("kinds"));
+      planir::namesOf(fragments->getAttrOfType<ArrayAttr>("kinds"));
   std::optional<pipe::Line> line = pipe::parseStage(text);
   if (!line)
     return fragments->emitError("cannot read the line ") << text;

@@ -14,13 +14,6 @@ using namespace mlir;
 
 namespace heddle::eval {
 
-std::vector<std::string> stringsOf(ArrayAttr strings) {
-  std::vector<std::string> result;
-  for (auto text : strings.getAsRange<StringAttr>())
-    result.push_back(text.str());
-  return result;
-}
-
 /// An operation, and what tells it from others of its kind.
 static std::string describe(Operation *op) {
   std::string text = "'" + op->getName().getStringRef().str() + "'";
@@ -132,7 +125,7 @@ LogicalResult World::run(llvm::function_ref<LogicalResult(int64_t)> body) {
 //===----------------------------------------------------------------------===//
 
 int64_t Rank::coordinate(ArrayAttr axes) const {
-  return mesh().coordinate(rank, stringsOf(axes));
+  return mesh().coordinate(rank, planir::namesOf(axes));
 }
 
 FailureOr<int64_t> Rank::start(Operation *op, const Collective &what,

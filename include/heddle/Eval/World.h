@@ -9,6 +9,7 @@
 #ifndef HEDDLE_EVAL_WORLD_H
 #define HEDDLE_EVAL_WORLD_H
 
+#include "dialects/Plan/PlanFormat.h"
 #include "heddle/Eval/Collective.h"
 #include "mlir/IR/Operation.h"
 #include <condition_variable>
@@ -120,9 +121,6 @@ private:
   World *world;
   int64_t rank;
 };
-
-/// The strings of an array of them.
-std::vector<std::string> stringsOf(mlir::ArrayAttr strings);
 
 } // namespace heddle::eval
 

@@ -289,8 +289,6 @@ void SequenceEmitter::emitFragments(pipe::FragmentsOp fragments) {
 
 void SequenceEmitter::emitCollective(Operation *op) {
   plan::CollectiveShape shape = shapeOf(op, symbols);
-  static constexpr StringLiteral kinds[] = {
-      "all_reduce", "reduce_scatter", "all_gather", "all_to_all", "rotate"};
   Interval &interval = storage.stagingOf(op);
   Value staging;
   {
@@ -310,7 +308,7 @@ void SequenceEmitter::emitCollective(Operation *op) {
   };
   Value token = builder.create<planir::CollectiveOp>(
       op->getLoc(), planir::TokenType::get(builder.getContext()),
-      kinds[static_cast<int>(shape.kind)], op->getAttrOfType<ArrayAttr>("axes"),
+      plan::collectiveName(shape.kind), op->getAttrOfType<ArrayAttr>("axes"),
       valueFor(op->getResult(0)), valueFor(op->getOperand(0)), staging,
       layout.outer,
       exchange ? builder.getI64IntegerAttr(shape.layout.outer) : IntegerAttr(),

@@ -82,14 +82,16 @@ private:
       return strategy.memoryBudget == 0 ||
              arenaBytesOf(frame, scratch, strategy) <= room;
     };
+    bool library = strategy.collectives == "library";
     for (FunctionOpInterface function : inOrder(model, symbols)) {
-      bool library = strategy.collectives == "library";
-      auto storage =
-          std::make_unique<Storage>(function, symbols, library, frameOf);
+      std::optional<Storage> storage;
+      auto assign = [&] {
+        storage.emplace(function, symbols, library, frameOf);
+      };
+      assign();
       bool isStep = isa<nn::StepOp>(function.getOperation());
       while (isStep && !fits(storage->frameBytes) && delayGathers(*storage))
-        storage =
-            std::make_unique<Storage>(function, symbols, library, frameOf);
+        assign();
       if (auto layer = dyn_cast<nn::FuncOp>(function.getOperation()))
         layer.setTies(storage->ties);
       frames[function.getName()] = storage->frameBytes;

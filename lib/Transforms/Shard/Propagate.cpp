@@ -65,7 +65,7 @@ public:
     Value &known = resharded[{operand.get(), to}];
     if (!known || known.getParentBlock() != op->getBlock()) {
       builder.setInsertionPoint(op);
-      known = create(op, operand.get(), to, segments, shard::nameOf(op));
+      known = create(op, operand.get(), to, segments);
     }
     operand.set(known);
   }
@@ -98,9 +98,10 @@ private:
                                   const dist::ShardingRule &rule);
   /// Adds `init` to the partial sum `sum` once that is whole.
   void addBehind(Value sum, Value init);
-  /// The value in another sharding, for `op`; `user` is what reasons call that.
+  /// The value in another sharding, for `op`; `user` is what reasons call that,
+  /// where it is not the operation's name.
   Value create(Operation *op, Value value, TensorShardingAttr to,
-               ArrayRef<int64_t> segments, StringRef user);
+               ArrayRef<int64_t> segments, StringRef user = "");
 
   OpBuilder builder;
   shard::Reasons *reasons;
@@ -119,7 +120,7 @@ Value Propagation::create(Operation *op, Value value, TensorShardingAttr to,
   set(reshard.getOutput(), to);
   ++numReshards;
   if (reasons)
-    reasons->addReshard(reshard, user);
+    reasons->addReshard(reshard, user.empty() ? shard::nameOf(op) : user.str());
   return reshard.getOutput();
 }
 

@@ -20,21 +20,28 @@ namespace {
 
 struct Overlap : heddle::impl::SpmdOverlapBase<Overlap> {
   void runOnOperation() override {
+    for (auto model : getOperation().getOps<nn::ModelOp>())
+      overlap(model);
+  }
+
+private:
+  void overlap(nn::ModelOp model) {
+    auto strategy =
+        dist::Strategy::fromDictionary(model.getStrategy().getValues());
     SmallVector<dist::AllGatherOp> gathers;
     SmallVector<dist::ReduceScatterOp> scatters;
-    getOperation().walk([&](Operation *op) {
+    model.walk([&](Operation *op) {
       if (auto gather = dyn_cast<dist::AllGatherOp>(op))
         gathers.push_back(gather);
       if (auto scatter = dyn_cast<dist::ReduceScatterOp>(op))
         scatters.push_back(scatter);
     });
     for (dist::AllGatherOp gather : gathers)
-      prefetch(gather);
+      prefetch(gather, strategy);
     for (dist::ReduceScatterOp scatter : scatters)
       defer(scatter);
   }
 
-private:
   /// The nearest instance of a layer before or behind an operation.
   static nn::CallOp neighbour(Operation *op, bool before) {
     while ((op = before ? op->getPrevNode() : op->getNextNode()))
@@ -78,9 +85,8 @@ private:
   }
 
   /// Whether the strategy's limits let it run ahead, while that layer does.
-  static bool mayPrefetch(dist::AllGatherOp gather, nn::CallOp meanwhile) {
-    auto strategy = dist::Strategy::fromDictionary(
-        gather->getParentOfType<nn::ModelOp>().getStrategy().getValues());
+  static bool mayPrefetch(dist::AllGatherOp gather, nn::CallOp meanwhile,
+                          const dist::Strategy &strategy) {
     int64_t size = elementsOf(gather);
     return size <= strategy.prefetchBucketSize &&
            (strategy.maxLiveParameters == dist::Strategy::noLimit ||
@@ -89,14 +95,14 @@ private:
 
   /// Parameters of a layer are gathered while the layer before it runs: two
   /// layers' are there at most.
-  void prefetch(dist::AllGatherOp gather) {
+  void prefetch(dist::AllGatherOp gather, const dist::Strategy &strategy) {
     auto get = gather.getInput().getDefiningOp<nn::GetOp>();
     bool isUnit =
         llvm::all_of(gather.getOutput().getUsers(),
                      [](Operation *user) { return isa<nn::UnpackOp>(user); });
     nn::CallOp previous = neighbour(gather, /*before=*/true);
     if (!get || !isUnit || !previous || !get.getValue().hasOneUse() ||
-        !mayPrefetch(gather, previous))
+        !mayPrefetch(gather, previous, strategy))
       return;
     OpBuilder builder(gather);
     waitFor(builder, gather);
