@@ -8,7 +8,6 @@
 
 #include "dialects/NN/FunctionSyntax.h"
 #include "dialects/NN/NNDialect.h"
-#include "llvm/ADT/StringMap.h"
 #include <functional>
 
 using namespace mlir;
@@ -72,19 +71,20 @@ LogicalResult BucketOp::verify() {
     return emitOpError("needs a tensor type of rank 1, got ") << getType();
   if (getMembers().empty())
     return emitOpError("has no members");
+  return success();
+}
+
+LogicalResult BucketOp::verifySymbolUses(SymbolTableCollection &tables) {
   auto model = (*this)->getParentOfType<ModelOp>();
   if (!model)
     return success();
-  llvm::StringMap<StateOp> states;
-  for (auto state : model.getOps<StateOp>())
-    states[state.getSymName()] = state;
+  auto type = cast<RankedTensorType>(getType());
   int64_t elements = 0;
   for (auto member : getMembers().getAsRange<FlatSymbolRefAttr>()) {
-    StateOp state = states.lookup(member.getValue());
+    auto state =
+        dyn_cast_or_null<StateOp>(tables.lookupSymbolIn(model, member));
     if (!state)
       return emitOpError("member ") << member << " is no state";
-    if (!isa<RankedTensorType>(state.getType()))
-      return success(); // The state's own verifier reports it.
     if (state.getTensorType().getElementType() != type.getElementType())
       return emitOpError("member ") << member << " has element type "
                                     << state.getTensorType().getElementType()

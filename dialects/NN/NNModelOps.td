@@ -92,7 +92,8 @@ def NN_StateOp : NN_Op<"state", [Symbol]> {
   }];
 }
 
-def NN_BucketOp : NN_Op<"bucket", [Symbol]> {
+def NN_BucketOp : NN_Op<"bucket", [Symbol,
+                                   DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "States that stand side by side in memory, read as one flat tensor.";
   let description = [{
     Every member begins at a multiple of 64 elements; the padding is zero. So

@@ -100,10 +100,10 @@ void writeAll(plan::Plan &plan, const std::string &kernelImage,
               const std::string &runtimePath, const std::string &output) {
   plan.kernelImageHash =
       plan::hashBytes(kernelImage.data(), kernelImage.size());
-  plan.hash = plan::computeHash(plan);
+  std::string text = plan::seal(plan);
   io::OutputFile file(output);
   SectionAppender appender(runtimePath, file);
-  appender.add(plan::planSectionName, nlohmann::json(plan).dump());
+  appender.add(plan::planSectionName, text);
   appender.add(plan::kernelSectionName, kernelImage);
   appender.finish();
   file.commit();

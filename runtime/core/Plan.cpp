@@ -340,12 +340,27 @@ std::string hashBytes(const void *data, size_t size) {
   return hexadecimal(XXH3_128bits(data, size));
 }
 
-std::string computeHash(const Plan &plan) {
+/// What the hash is of.
+static std::string canonicalText(const Plan &plan) {
   json canonical = plan;
   canonical.erase("hash");
   canonical.erase("phases");
-  std::string text = canonical.dump();
+  return canonical.dump();
+}
+
+std::string computeHash(const Plan &plan) {
+  std::string text = canonicalText(plan);
   return hashBytes(text.data(), text.size());
+}
+
+std::string seal(Plan &plan) {
+  std::string text = canonicalText(plan);
+  plan.hash = hashBytes(text.data(), text.size());
+  // The plan of a large mesh has many megabytes: they are written once.
+  std::string rest =
+      json({{"hash", plan.hash}, {"phases", plan.phases}}).dump();
+  text.back() = ',';
+  return text.append(rest, 1);
 }
 
 } // namespace heddle::plan

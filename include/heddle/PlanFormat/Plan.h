@@ -343,6 +343,9 @@ std::string hashBytes(const void *data, size_t size);
 /// itself and the phases' times.
 std::string computeHash(const Plan &plan);
 
+/// Sets the plan's hash; returns the plan as JSON.
+std::string seal(Plan &plan);
+
 } // namespace heddle::plan
 
 #endif // HEDDLE_PLANFORMAT_PLAN_H

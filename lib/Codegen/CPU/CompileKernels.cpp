@@ -194,6 +194,7 @@ struct KernelsVerify : heddle::impl::KernelsVerifyBase<KernelsVerify> {
   using Base::Base;
 
   void runOnOperation() override {
+    checked.clear();
     for (auto model : getOperation().getOps<nn::ModelOp>())
       for (auto kernel : model.getOps<planir::KernelOp>())
         if (isForCpu(model) && failed(check(model, kernel)))
@@ -208,6 +209,9 @@ private:
     if (!object)
       return kernel.emitError("H0397: names the object @")
              << *kernel.getObject() << ", which is not there";
+    // Pipeline stages have most objects in common.
+    if (!checked.insert({object.getDataAttr(), kernel.getSymbolAttr()}).second)
+      return success();
     std::vector<char> bytes;
     if (llvm::Error error = llvm::decodeBase64(object.getData(), bytes))
       return object.emitError("H0397: is not base64: ")
@@ -244,6 +248,8 @@ private:
              << *kernel.getSymbol();
     return success();
   }
+
+  llvm::DenseSet<std::pair<Attribute, Attribute>> checked;
 };
 
 } // namespace

@@ -211,7 +211,7 @@ void StageWriter::findParameters() {
     step.walk([&](Operation *op) {
       for (nn::StateOp state : statesOf(plan.symbols, op))
         if (isOfParameter(state))
-          owned.insert(StringAttr::get(stage.getContext(), parameterOf(state)));
+          owned.insert(parameterOf(state));
     });
 }
 
@@ -238,9 +238,7 @@ void StageWriter::copyRest() {
     reach(step);
   auto isNeeded = [&](Operation &op) {
     if (auto state = dyn_cast<nn::StateOp>(op))
-      return !isOfParameter(state) ||
-             owned.contains(
-                 StringAttr::get(stage.getContext(), parameterOf(state)));
+      return !isOfParameter(state) || owned.contains(parameterOf(state));
     if (auto mine = dyn_cast<StageOp>(op))
       return static_cast<int64_t>(mine.getIndex()) % plan.way.ranks == rank;
     return isa<nn::FuncOp>(op) ? called.contains(&op) : !isa<nn::StepOp>(op);
@@ -294,16 +292,14 @@ void StageWriter::sumAccumulators() {
 
 void StageWriter::finish() {
   copyRest();
-  auto isCopy = [&](StringRef parameter) {
+  auto isCopy = [&](StringAttr parameter) {
     return llvm::any_of(plan.passedSums(), [&](const PassedSum &sum) {
       int64_t last =
           std::max(plan.rankOfPart(sum, true), plan.rankOfPart(sum, false));
-      return sum.parameter == parameter && last == rank;
+      return sum.parameter == parameter.getValue() && last == rank;
     });
   };
-  auto has = [&](StringRef parameter) {
-    return owned.contains(StringAttr::get(stage.getContext(), parameter));
-  };
+  auto has = [&](StringAttr parameter) { return owned.contains(parameter); };
   StageBuckets buckets =
       cutBuckets(stage, plan.symbols, has, isCopy, plan.replicas);
   sumAccumulators();

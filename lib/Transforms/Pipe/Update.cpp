@@ -17,8 +17,9 @@ using dist::TensorShardingAttr;
 // Buckets
 //===----------------------------------------------------------------------===//
 
-StringRef heddle::pipe::parameterOf(nn::StateOp state) {
-  return state.getParameter() ? *state.getParameter() : state.getSymName();
+StringAttr heddle::pipe::parameterOf(nn::StateOp state) {
+  return state.getParameter() ? state.getParameterAttr()
+                              : state.getSymNameAttr();
 }
 
 /// Gives a bucket those members, and the size that follows.
@@ -39,15 +40,15 @@ static void setMembers(nn::BucketOp bucket, ArrayRef<Attribute> members,
 
 StageBuckets heddle::pipe::cutBuckets(nn::ModelOp model,
                                       const SymbolTable &symbols,
-                                      function_ref<bool(StringRef)> has,
-                                      function_ref<bool(StringRef)> isCopy,
+                                      function_ref<bool(StringAttr)> has,
+                                      function_ref<bool(StringAttr)> isCopy,
                                       int64_t replicas) {
   StageBuckets buckets;
   for (auto bucket : llvm::make_early_inc_range(model.getOps<nn::BucketOp>())) {
     SmallVector<Attribute> own, copies;
     for (auto member : bucket.getMembers().getAsRange<FlatSymbolRefAttr>()) {
-      auto state = symbols.lookup<nn::StateOp>(member.getValue());
-      StringRef parameter = parameterOf(state);
+      auto state = cast<nn::StateOp>(symbols.lookup(member.getAttr()));
+      StringAttr parameter = parameterOf(state);
       if (has(parameter))
         (isCopy(parameter) ? copies : own).push_back(member);
     }

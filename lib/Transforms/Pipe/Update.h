@@ -26,14 +26,14 @@ struct StageBucket {
 using StageBuckets = llvm::StringMap<StageBucket>;
 
 /// The parameter that a state belongs to, or is.
-llvm::StringRef parameterOf(nn::StateOp state);
+mlir::StringAttr parameterOf(nn::StateOp state);
 
 /// Cuts a model's buckets down to the parameters for which `has` is true. What
 /// is split over `replicas` ranks is padded to equal parts for them. `symbols`
 /// has the members of the buckets as they were.
 StageBuckets cutBuckets(nn::ModelOp model, const mlir::SymbolTable &symbols,
-                        llvm::function_ref<bool(llvm::StringRef)> has,
-                        llvm::function_ref<bool(llvm::StringRef)> isCopy,
+                        llvm::function_ref<bool(mlir::StringAttr)> has,
+                        llvm::function_ref<bool(mlir::StringAttr)> isCopy,
                         int64_t replicas);
 
 /// Unreduced along `pipe` too.
