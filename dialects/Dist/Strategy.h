@@ -51,7 +51,7 @@ struct Strategy {
   /// nor what makes more than so many gathered at a time.
   int64_t maxLiveParameters = noLimit;
   /// What is used again before so many others stays gathered.
-  int64_t maxReuseDistance = 0;
+  int64_t maxReuseDistance = 1000000000;
   int64_t data = 1, tensor = 1, pipe = 1, sequence = 1; ///< Mesh axes.
   std::string optimizer = "AdamW";                      ///< AdamW, Adam
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8;

@@ -104,7 +104,7 @@ def combinations():
                     tuned={"stage3_param_persistence_threshold": 3000,
                            "stage3_model_persistence_threshold": 5000}),
                dict(mesh={"data": 2, "seq": 2}, accumulate=2,
-                    tuned={"stage3_max_reuse_distance": 1e9,
+                    tuned={"stage3_max_reuse_distance": 0,
                            "stage3_prefetch_bucket_size": 0}))]
     return found
 

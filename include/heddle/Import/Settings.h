@@ -42,7 +42,7 @@ struct Settings {
   static constexpr int64_t noLimit = std::numeric_limits<int64_t>::max();
   int64_t paramPersistenceThreshold = 0, modelPersistenceThreshold = noLimit;
   int64_t prefetchBucketSize = noLimit, maxLiveParameters = noLimit;
-  int64_t maxReuseDistance = 0;
+  int64_t maxReuseDistance = 1000000000;
   int64_t data = 1, tensor = 1, pipe = 1, sequence = 1;
   std::string optimizer = "AdamW";
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
