@@ -6,9 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-// Every rule builds nn operations. Parameters' gradients are f32 and are added
-// to what the context gives as accumulator, in the operation itself, so that no
-// pass over the gradient is spent on adding.
+// Every rule builds nn operations. Parameters' gradients are added to what the
+// context gives as accumulator, in the operation itself, so that no pass over
+// the gradient is spent on adding.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,10 +21,10 @@ static RankedTensorType tensorOf(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
-/// The type of a parameter's gradient: its shape, in f32.
-static RankedTensorType gradientType(Value parameter) {
-  return RankedTensorType::get(tensorOf(parameter).getShape(),
-                               Float32Type::get(parameter.getContext()));
+/// The type of a parameter's gradient: its shape.
+static RankedTensorType gradientType(GradientContext &context,
+                                     Value parameter) {
+  return tensorOf(parameter).clone(context.gradientElement());
 }
 
 /// The forward value of an operand that may be missing.
@@ -149,19 +149,20 @@ void DropoutOp::buildGradient(OpBuilder &builder, GradientContext &context) {
 
 void EmbeddingOp::buildGradient(OpBuilder &builder, GradientContext &context) {
   if (context.isActive(getTable()))
-    context.setAccumulated(
-        getTable(),
-        builder.create<EmbeddingGradOp>(
-            getLoc(), gradientType(getTable()), context.gradientOf(getOutput()),
-            context.forward(getIds()), context.accumulator(getTable()),
-            forwardOrNone(context, getFirst()), nullptr));
+    context.setAccumulated(getTable(),
+                           builder.create<EmbeddingGradOp>(
+                               getLoc(), gradientType(context, getTable()),
+                               context.gradientOf(getOutput()),
+                               context.forward(getIds()),
+                               context.accumulator(getTable()),
+                               forwardOrNone(context, getFirst()), nullptr));
 }
 
 /// Hands over the gradient of a bias: the sum over rows of `grad`.
 static void addBiasGradient(OpBuilder &builder, GradientContext &context,
                             Location loc, Value bias, Value grad) {
   context.setAccumulated(
-      bias, builder.create<SumRowsOp>(loc, gradientType(bias), grad,
+      bias, builder.create<SumRowsOp>(loc, gradientType(context, bias), grad,
                                       context.accumulator(bias), nullptr));
 }
 
@@ -184,11 +185,12 @@ void LinearOp::buildGradient(OpBuilder &builder, GradientContext &context) {
                                          /*bias=*/Value(), flipped, nullptr));
   }
   if (context.isActive(getWeight()))
-    context.setAccumulated(getWeight(), builder.create<LinearGradWeightOp>(
-                                            getLoc(), gradientType(getWeight()),
-                                            context.forward(getInput()), grad,
-                                            context.accumulator(getWeight()),
-                                            getTransposedAttr(), nullptr));
+    context.setAccumulated(getWeight(),
+                           builder.create<LinearGradWeightOp>(
+                               getLoc(), gradientType(context, getWeight()),
+                               context.forward(getInput()), grad,
+                               context.accumulator(getWeight()),
+                               getTransposedAttr(), nullptr));
   if (getBias() && context.isActive(getBias()))
     addBiasGradient(builder, context, getLoc(), getBias(), grad);
 }
@@ -203,9 +205,10 @@ void LayerNormOp::buildGradient(OpBuilder &builder, GradientContext &context) {
   Value mean = context.forward(getMean()), rstd = context.forward(getRstd());
   if (context.isActive(getWeight()) || context.isActive(getBias())) {
     auto sums = builder.create<LayerNormGradWeightOp>(
-        getLoc(), gradientType(getWeight()), gradientType(getBias()), grad,
-        input, mean, rstd, context.accumulator(getWeight()),
-        context.accumulator(getBias()), nullptr);
+        getLoc(), gradientType(context, getWeight()),
+        gradientType(context, getBias()), grad, input, mean, rstd,
+        context.accumulator(getWeight()), context.accumulator(getBias()),
+        nullptr);
     context.setAccumulated(getWeight(), sums.getWeightGrad());
     context.setAccumulated(getBias(), sums.getBiasGrad());
   }
@@ -221,10 +224,11 @@ void RmsNormOp::buildGradient(OpBuilder &builder, GradientContext &context) {
   Value input = context.forward(getInput());
   Value rstd = context.forward(getRstd());
   if (context.isActive(getWeight()))
-    context.setAccumulated(
-        getWeight(), builder.create<RmsNormGradWeightOp>(
-                         getLoc(), gradientType(getWeight()), grad, input, rstd,
-                         context.accumulator(getWeight()), nullptr));
+    context.setAccumulated(getWeight(),
+                           builder.create<RmsNormGradWeightOp>(
+                               getLoc(), gradientType(context, getWeight()),
+                               grad, input, rstd,
+                               context.accumulator(getWeight()), nullptr));
   if (context.isActive(getInput()))
     context.add(getInput(), builder.create<RmsNormGradInputOp>(
                                 getLoc(), getInput().getType(), grad, input,

@@ -34,6 +34,8 @@ public:
   /// when it is the first. The sum is handed back by `setAccumulated`.
   virtual mlir::Value accumulator(mlir::Value operand) = 0;
   virtual void setAccumulated(mlir::Value operand, mlir::Value sum) = 0;
+  /// The element type of parameters' gradients.
+  virtual mlir::Type gradientElement() = 0;
   /// The factor of the loss: 1 / (tokens of the global batch).
   virtual double lossScale() = 0;
 };

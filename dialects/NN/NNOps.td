@@ -74,15 +74,15 @@ def NN_EmbeddingOp : NN_ComputeOp<"embedding",
 }
 
 def NN_EmbeddingGradOp : NN_GradOp<"embedding_grad",
-    (ins NN_Float:$grad, NN_Ids:$ids, Optional<NN_F32>:$init,
+    (ins NN_Float:$grad, NN_Ids:$ids, Optional<NN_Float>:$init,
          Optional<Index>:$first), [AttrSizedOperandSegments]> {
   let summary = "out[v, c] = init[v, c] + sum over ids[...] == v of grad[..., c]";
   let description = [{
     The order of the sum is that of the ids: row-major. `init` missing: zero.
     With `first` the output is a part of a larger table, from row `first` on:
-    ids of other parts add nothing.
+    ids of other parts add nothing. Summed in f32, rounded once.
   }];
-  let results = (outs NN_F32:$output);
+  let results = (outs NN_Float:$output);
   let assemblyFormat = [{
     $grad `[` $ids `]` (`init` $init^)? (`first` $first^)? attr-dict `:`
     functional-type(operands, results)
@@ -241,11 +241,14 @@ def NN_AddBiasOp : NN_ComputeOp<"add_bias",
 }
 
 def NN_LinearGradWeightOp : NN_GradOp<"linear_grad_weight",
-    (ins NN_Float:$input, NN_Float:$grad, Optional<NN_F32>:$init,
+    (ins NN_Float:$input, NN_Float:$grad, Optional<NN_Float>:$init,
          UnitAttr:$transposed)> {
   let summary = "out[i, o] = init[i, o] + sum over rows of x[..., i] grad[..., o]";
-  let description = [{ With `transposed` the result is stored [out, in]. }];
-  let results = (outs NN_F32:$output);
+  let description = [{
+    With `transposed` the result is stored [out, in]. Summed in f32, rounded
+    once.
+  }];
+  let results = (outs NN_Float:$output);
   let assemblyFormat = [{
     $input `,` $grad (`init` $init^)? attr-dict `:`
     functional-type(operands, results)
@@ -254,9 +257,10 @@ def NN_LinearGradWeightOp : NN_GradOp<"linear_grad_weight",
 }
 
 def NN_SumRowsOp : NN_GradOp<"sum_rows",
-    (ins NN_Float:$input, Optional<NN_F32>:$init)> {
+    (ins NN_Float:$input, Optional<NN_Float>:$init)> {
   let summary = "out[c] = init[c] + sum over rows of x[..., c]: a bias's gradient.";
-  let results = (outs NN_F32:$output);
+  let description = [{ Summed in f32, rounded once. }];
+  let results = (outs NN_Float:$output);
   let assemblyFormat = [{
     $input (`init` $init^)? attr-dict `:`
     functional-type(operands, results)
@@ -301,14 +305,14 @@ def NN_LayerNormGradInputOp : NN_GradOp<"layer_norm_grad_input",
 
 def NN_LayerNormGradWeightOp : NN_GradOp<"layer_norm_grad_weight",
     (ins NN_Float:$grad, NN_Float:$input, NN_F32:$mean, NN_F32:$rstd,
-         Optional<NN_F32>:$weight_init, Optional<NN_F32>:$bias_init),
+         Optional<NN_Float>:$weight_init, Optional<NN_Float>:$bias_init),
     [AttrSizedOperandSegments]> {
   let summary = "Gradients of layer_norm for weight and bias: sums over rows.";
   let description = [{
     weight_grad[c] = init + sum of grad * (x - mean) * rstd,
-    bias_grad[c] = init + sum of grad.
+    bias_grad[c] = init + sum of grad. Summed in f32, rounded once.
   }];
-  let results = (outs NN_F32:$weight_grad, NN_F32:$bias_grad);
+  let results = (outs NN_Float:$weight_grad, NN_Float:$bias_grad);
   let assemblyFormat = [{
     $grad `,` $input `,` $mean `,` $rstd (`weight_init` $weight_init^)? (`bias_init` $bias_init^)? attr-dict `:`
     functional-type(operands, results)
@@ -339,9 +343,10 @@ def NN_RmsNormGradInputOp : NN_GradOp<"rms_norm_grad_input",
 }
 
 def NN_RmsNormGradWeightOp : NN_GradOp<"rms_norm_grad_weight",
-    (ins NN_Float:$grad, NN_Float:$input, NN_F32:$rstd, Optional<NN_F32>:$init)> {
+    (ins NN_Float:$grad, NN_Float:$input, NN_F32:$rstd, Optional<NN_Float>:$init)> {
   let summary = "weight_grad[c] = init + sum over rows of grad * x * rstd.";
-  let results = (outs NN_F32:$output);
+  let description = [{ Summed in f32, rounded once. }];
+  let results = (outs NN_Float:$output);
   let assemblyFormat = [{
     $grad `,` $input `,` $rstd (`init` $init^)? attr-dict `:`
     functional-type(operands, results)
@@ -456,7 +461,7 @@ def NN_FillOp : NN_GradOp<"fill", (ins F64Attr:$value)> {
   }];
 }
 
-def NN_SquareSumsOp : NN_GradOp<"square_sums", (ins NN_F32:$input)> {
+def NN_SquareSumsOp : NN_GradOp<"square_sums", (ins NN_Float:$input)> {
   let summary = "out[b] = sum of squares of the elements of block b.";
   let description = [{
     Blocks are 65,536 elements in row-major order, the last one what is left.
@@ -475,7 +480,7 @@ def NN_SquareSumsOp : NN_GradOp<"square_sums", (ins NN_F32:$input)> {
 }
 
 def NN_GlobalNormOp : NN_GradOp<"global_norm",
-    (ins Variadic<NN_F32>:$inputs, UnitAttr:$summed)> {
+    (ins Variadic<NN_Float>:$inputs, UnitAttr:$summed)> {
   let summary = "sqrt of the sum of squares of all elements of all inputs: rank 0.";
   let description = [{
     Summed in double precision, in an order that does not depend on the number
@@ -502,7 +507,7 @@ def NN_ClipCoefficientOp : NN_GradOp<"clip_coefficient",
 }
 
 def NN_AdamWOp : NN_GradOp<"adamw",
-    (ins NN_F32:$parameter, NN_F32:$grad, NN_F32:$exp_avg, NN_F32:$exp_avg_sq,
+    (ins NN_F32:$parameter, NN_Float:$grad, NN_F32:$exp_avg, NN_F32:$exp_avg_sq,
          NN_F32:$lr, NN_F32:$bias_correction1, NN_F32:$bias_correction2,
          Optional<NN_F32>:$clip, F64Attr:$beta1, F64Attr:$beta2, F64Attr:$eps,
          F64Attr:$weight_decay, UnitAttr:$decoupled)> {

@@ -12,8 +12,8 @@ features on t tensor ranks.
 
   --zero 0, 1        2 Ψ (n-1)/n
   --zero 2           (M+1) Ψ (n-1)/n
-  --zero 3           3 M Ψ (n-1)/n, less M Ψ' (n-1)/n for the Ψ' of positions and
-                     the last norm, which are gathered once
+  --zero 3           3 M Ψ (n-1)/n, less M Ψ' (n-1)/n for the Ψ' of embeddings,
+                     positions and the last norm, which are gathered once
   tensor             8 bsh (t-1)/t of each layer and micro-batch; 2 more with
                      --recompute full, which forms one of the forward sums again;
                      2 more with --sequence-parallel for the products' inputs, of
@@ -128,10 +128,13 @@ class Prediction:
         whole = sum(self.units.values())
         part = whole // self.replicas
         z, copies = self.zero, self.precision == "bf16"
+        # Gradients that nothing is added to are kept as they are sent.
+        alone = self.micro_batches == 1 and self.stages == 1
+        gradient = self.width if alone and self.replicas > 1 else 4
         master = part if z >= (1 if copies else 3) else whole
         copy = part if z == 3 else whole
         states = {"parameters": 4 * master,
-                  "gradients": 4 * (part if z >= 2 else whole),
+                  "gradients": gradient * (part if z >= 2 else whole),
                   "optimizer": 8 * (part if z >= 1 else whole)}
         if copies:
             states["parameters in compute precision"] = 2 * copy
@@ -170,10 +173,9 @@ class Prediction:
             if self.zero in (1, 2):
                 self.add(axes, "all_gather", "nn.set", elements, self.width)
             if self.zero == 3:
-                # The tied embeddings before the layers, and behind them.
-                twice = layer or (name.startswith("wte") and self.stages == 1)
+                # Forward and backward; what is outside of layers stays between.
                 self.add(axes, "all_gather", name, elements, self.width,
-                         m * (2 if twice else 1))
+                         m * (2 if layer else 1))
 
     def add_tensor(self):
         """A sum over the tensor ranks is an all_reduce, or a reduce_scatter and
@@ -277,7 +279,7 @@ def closed_form(config, mesh, zero=0, accumulate=1, recompute="none",
     (axis, n), = mesh.items()
     sizes = {name: math.prod(shape) for name, shape in h.gpt2_shapes(config).items()}
     once = sum(size for name, size in sizes.items()
-               if name.split(".")[0] in ("wpe", "ln_f"))
+               if not name.startswith("h."))
     psi, m, layers = sum(sizes.values()), accumulate, config["n_layer"]
     bsh = BATCH // m // mesh.get("data", 1) * SEQ * config["n_embd"]
     full = recompute == "full"

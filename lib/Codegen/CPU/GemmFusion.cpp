@@ -28,8 +28,6 @@ private:
   void describeLinear(nn::LinearOp op);
   void describeGradWeight(nn::LinearGradWeightOp op);
   Value finish(Value accumulator, Value row, Value column, Value mask);
-  Value narrow(Value vector, Type type);
-  Value widen(Value vector);
 
   KernelEmitter &k;
   LoopBuilder &b;
@@ -100,19 +98,6 @@ LogicalResult GemmFusion::describe() {
   return success();
 }
 
-Value GemmFusion::narrow(Value vector, Type type) {
-  if (type.isF32())
-    return vector;
-  return b.create<arith::TruncFOp>(ev.vectorType(type), vector);
-}
-
-Value GemmFusion::widen(Value vector) {
-  VectorType f32 = ev.vectorType(b.builder.getF32Type());
-  if (vector.getType() == f32)
-    return vector;
-  return b.create<arith::ExtFOp>(f32, vector);
-}
-
 /// The epilogue: what is computed from one vector of the product.
 Value GemmFusion::finish(Value accumulator, Value row, Value column,
                          Value mask) {
@@ -123,17 +108,17 @@ Value GemmFusion::finish(Value accumulator, Value row, Value column,
   if (addend) {
     Point from = addendIsRow ? Point{at.back()} : at;
     accumulator = b.create<arith::AddFOp>(
-        accumulator, widen(ev.evaluateVector(addend, from)));
+        accumulator, b.widen(ev.evaluateVector(addend, from)));
   }
   Type type = typeOf(output).getElementType();
-  ev.define(output, at, {narrow(accumulator, type), Element::Vector});
+  ev.define(output, at, {b.narrow(accumulator, type), Element::Vector});
   SmallVector<Value> vectors;
   for (Value yield : k.yields())
     vectors.push_back(ev.evaluateVector(yield, at));
   for (size_t i = 1; i < vectors.size(); ++i)
     ev.store(k.yields()[i], k.results[i], at, {vectors[i], Element::Vector});
   ev.setMask({});
-  return widen(vectors[0]);
+  return b.widen(vectors[0]);
 }
 
 LogicalResult GemmFusion::emit() {

@@ -119,22 +119,17 @@ void GemmEmitter::emitStore(Value rowBlock, Value panel, Value tile) {
 }
 
 void GemmEmitter::storeVector(Value sum, Value row, Value column, Value mask) {
-  bool narrow = spec.cType.isBF16();
   auto storedType = VectorType::get(blocking.lanes, spec.cType);
-  unsigned alignment = narrow ? 2 : 4;
+  unsigned alignment = spec.cType.getIntOrFloatBitWidth() / 8;
   Value target = b.advance(c, spec.cType, b.add(b.mul(row, ldc), column));
   if (spec.accumulate) {
     Value before = b.load(storedType, target, alignment, mask);
-    if (narrow)
-      before = b.create<arith::ExtFOp>(vectorType, before);
-    sum = b.create<arith::AddFOp>(sum, before);
+    sum = b.create<arith::AddFOp>(sum, b.widen(before));
   }
   if (epilogue)
     sum = epilogue(b.builder, b.loc, sum, b.toIndex(row), b.toIndex(column),
                    mask);
-  if (narrow)
-    sum = b.create<arith::TruncFOp>(storedType, sum);
-  b.store(sum, target, alignment, mask);
+  b.store(b.narrow(sum, spec.cType), target, alignment, mask);
 }
 
 } // namespace heddle::cpu

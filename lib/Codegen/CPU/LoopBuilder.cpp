@@ -128,6 +128,24 @@ Value LoopBuilder::zeros(VectorType type) {
   return create<arith::ConstantOp>(builder.getZeroAttr(type));
 }
 
+/// The type of `value` with other elements.
+static Type withElement(Value value, Type element) {
+  if (auto vector = dyn_cast<VectorType>(value.getType()))
+    return vector.clone(element);
+  return element;
+}
+
+Value LoopBuilder::widen(Value value) {
+  Type wide = withElement(value, builder.getF32Type());
+  return value.getType() == wide ? value : create<arith::ExtFOp>(wide, value);
+}
+
+Value LoopBuilder::narrow(Value value, Type element) {
+  if (element.isF32())
+    return value;
+  return create<arith::TruncFOp>(withElement(value, element), value);
+}
+
 void LoopBuilder::forLoop(Value begin, Value end, int64_t step, LoopBody body) {
   forLoop(begin, end, step, {}, [&](Value index, ValueRange) -> Values {
     body(index);

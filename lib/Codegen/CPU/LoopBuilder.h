@@ -71,6 +71,10 @@ public:
   /// The lanes of `mask`, which may be null for all, if `condition` holds.
   mlir::Value both(mlir::Value mask, mlir::Value condition, int64_t lanes);
   mlir::Value zeros(mlir::VectorType type);
+  /// A float, or a vector of them, in f32.
+  mlir::Value widen(mlir::Value value);
+  /// One in f32, rounded to `element`.
+  mlir::Value narrow(mlir::Value value, mlir::Type element);
 
   using LoopBody = llvm::function_ref<void(mlir::Value)>;
   void forLoop(mlir::Value begin, mlir::Value end, int64_t step, LoopBody body);

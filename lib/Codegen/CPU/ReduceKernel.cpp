@@ -42,8 +42,8 @@ static void emitBlockSum(KernelEmitter &k, nn::SquareSumsOp op, Value block,
   Value begin = b.mul(block, nn::SquareSumsOp::blockSize);
   Value total = sumVectors(k, extent, [&](Value at, Value sum) -> Value {
     Point point = {{b.add(begin, at), Coordinate::Consecutive}};
-    Value x =
-        b.create<arith::ExtFOp>(wide, ev.evaluateVector(op.getInput(), point));
+    Value x = b.create<arith::ExtFOp>(
+        wide, b.widen(ev.evaluateVector(op.getInput(), point)));
     Value square = b.create<arith::MulFOp>(x, x);
     return b.create<arith::AddFOp>(sum, square);
   });

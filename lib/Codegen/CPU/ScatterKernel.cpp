@@ -6,8 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-// Threads share the columns. Each walks all ids in order, so that rows that
-// several ids name are summed in that order, whatever the number of threads.
+// Threads share the columns. Each sorts the positions by id first: so the rows
+// of the table are written one after the other, once, and what several
+// positions add to one is summed in f32, in their order, whatever the number of
+// threads.
 
 #include "KernelEmitter.h"
 
@@ -20,24 +22,85 @@ class ScatterGenerator {
 public:
   ScatterGenerator(KernelEmitter &k, nn::EmbeddingGradOp op)
       : k(k), b(k.b), ev(k.evaluator), op(op), lanes(k.evaluator.laneCount()),
-        columns(op.getOutput().getType().getDimSize(1)) {}
+        tableRows(op.getOutput().getType().getDimSize(0)),
+        columns(op.getOutput().getType().getDimSize(1)),
+        positions(
+            cast<RankedTensorType>(op.getIds().getType()).getNumElements()) {}
 
   LogicalResult emit();
 
 private:
+  /// Integers in the thread's scratch.
+  Value loadFrom(Value list, Value index);
+  void storeTo(Value list, Value index, Value value);
+
+  void forIds(llvm::function_ref<void(Value position, Value id)> body);
+  void sortPositions();
   void forOwnColumns(llvm::function_ref<void(Coordinate)> body);
-  void initialize(Value result);
-  void addRow(Value row, Value result);
-  void addTo(Value tableRow, const Point &idPoint, Value result);
+  void writeRow(Value row, Value first, Value last);
+  Value before(const Point &at);
+  Value sum(Value total, Value first, Value last, Coordinate column);
 
   KernelEmitter &k;
   LoopBuilder &b;
   TensorEvaluator &ev;
   nn::EmbeddingGradOp op;
-  int64_t lanes, columns;
-  Value begin, end;
+  int64_t lanes, tableRows, columns, positions;
+  bool inPlace = false;
+  Value begin, end; ///< The thread's columns.
+  /// The positions, sorted by id; and where those of each id end.
+  Value order, ends;
 };
 } // namespace
+
+Value ScatterGenerator::loadFrom(Value list, Value index) {
+  Type i32 = b.builder.getI32Type();
+  Value value = b.load(i32, b.advance(list, i32, index), sizeof(int32_t));
+  return b.create<arith::ExtSIOp>(b.builder.getI64Type(), value);
+}
+
+void ScatterGenerator::storeTo(Value list, Value index, Value value) {
+  Type i32 = b.builder.getI32Type();
+  b.store(b.create<arith::TruncIOp>(i32, value), b.advance(list, i32, index),
+          sizeof(int32_t));
+}
+
+/// The positions whose id is a row of this table, with that row.
+void ScatterGenerator::forIds(llvm::function_ref<void(Value, Value)> body) {
+  auto ids = cast<RankedTensorType>(op.getIds().getType());
+  b.forLoop(b.constant(0), b.constant(positions), 1, [&](Value position) {
+    TensorEvaluator::Scope scope(ev);
+    Value id =
+        ev.evaluate(op.getIds(), ev.splitRow(position, ids.getShape())).value;
+    Value row = b.create<arith::ExtSIOp>(b.builder.getI64Type(), id);
+    if (!op.getFirst())
+      return body(position, row);
+    row = b.sub(row, ev.scalarOf(op.getFirst()));
+    // Rows before the first become large unsigned numbers.
+    b.ifThen(b.create<arith::CmpIOp>(arith::CmpIPredicate::ult, row,
+                                     b.constant(tableRows)),
+             [&] { body(position, row); });
+  });
+}
+
+/// Counting sort: Knuth, The Art of Computer Programming 3, algorithm 5.2D.
+void ScatterGenerator::sortPositions() {
+  Value zero = b.constant(0), rows = b.constant(tableRows);
+  b.forLoop(zero, rows, 1, [&](Value row) { storeTo(ends, row, zero); });
+  forIds([&](Value, Value row) {
+    storeTo(ends, row, b.add(loadFrom(ends, row), 1));
+  });
+  b.forLoop(zero, rows, 1, zero, [&](Value row, ValueRange first) {
+    Value next = b.add(first[0], loadFrom(ends, row));
+    storeTo(ends, row, first[0]);
+    return SmallVector<Value>{next};
+  });
+  forIds([&](Value position, Value row) {
+    Value place = loadFrom(ends, row);
+    storeTo(order, place, position);
+    storeTo(ends, row, b.add(place, 1));
+  });
+}
 
 void ScatterGenerator::forOwnColumns(
     llvm::function_ref<void(Coordinate)> body) {
@@ -58,51 +121,36 @@ void ScatterGenerator::forOwnColumns(
   });
 }
 
-/// Fills this thread's columns of the table with `init` or zero.
-void ScatterGenerator::initialize(Value result) {
-  Value init = op.getInit();
-  Value zero = b.zeros(ev.vectorType(b.builder.getF32Type()));
-  int64_t tableRows = op.getOutput().getType().getDimSize(0);
-  b.forLoop(b.constant(0), b.constant(tableRows), 1, [&](Value row) {
-    forOwnColumns([&](Coordinate column) {
-      Point at = {{row}, column};
-      Element element =
-          init ? ev.evaluate(init, at) : Element{zero, Element::Vector};
-      ev.store(op.getOutput(), result, at, element);
-    });
-  });
+/// What the sum is added to, in f32.
+Value ScatterGenerator::before(const Point &at) {
+  if (!op.getInit())
+    return b.zeros(ev.vectorType(b.builder.getF32Type()));
+  if (inPlace)
+    return b.widen(ev.loadFrom(op.getOutput(), k.results[0], at).value);
+  return b.widen(ev.evaluateVector(op.getInit(), at));
 }
 
-void ScatterGenerator::addRow(Value row, Value result) {
+Value ScatterGenerator::sum(Value total, Value first, Value last,
+                            Coordinate column) {
   auto ids = cast<RankedTensorType>(op.getIds().getType());
-  TensorEvaluator::Scope scope(ev);
-  Point idPoint = ev.splitRow(row, ids.getShape());
-  Value id = ev.evaluate(op.getIds(), idPoint).value;
-  Value tableRow = b.create<arith::ExtSIOp>(b.builder.getI64Type(), id);
-  if (!op.getFirst())
-    return addTo(tableRow, idPoint, result);
-  tableRow = b.sub(tableRow, ev.scalarOf(op.getFirst()));
-  Value tableRows = b.constant(op.getOutput().getType().getDimSize(0));
-  // Rows before the first become large unsigned numbers.
-  b.ifThen(
-      b.create<arith::CmpIOp>(arith::CmpIPredicate::ult, tableRow, tableRows),
-      [&] { addTo(tableRow, idPoint, result); });
+  return b.forLoop(first, last, 1, total, [&](Value index, ValueRange carried) {
+    TensorEvaluator::Scope scope(ev);
+    Point point = ev.splitRow(loadFrom(order, index), ids.getShape());
+    point.push_back(column);
+    Value grad = b.widen(ev.evaluateVector(op.getGrad(), point));
+    return SmallVector<Value>{b.create<arith::AddFOp>(carried[0], grad)};
+  })[0];
 }
 
-/// Adds the gradient of the id at `idPoint` to one row of the table.
-void ScatterGenerator::addTo(Value tableRow, const Point &idPoint,
-                             Value result) {
-  Type f32 = b.builder.getF32Type();
+/// One row of the table, with the gradients at positions `first` to `last` of
+/// the order.
+void ScatterGenerator::writeRow(Value row, Value first, Value last) {
+  Type element = op.getOutput().getType().getElementType();
   forOwnColumns([&](Coordinate column) {
-    Point gradPoint = idPoint;
-    gradPoint.push_back(column);
-    Value grad = ev.evaluateVector(op.getGrad(), gradPoint);
-    if (grad.getType() != ev.vectorType(f32))
-      grad = b.create<arith::ExtFOp>(ev.vectorType(f32), grad);
-    Point at = {{tableRow}, column};
-    Value sum = b.create<arith::AddFOp>(
-        ev.loadFrom(op.getOutput(), result, at).value, grad);
-    ev.store(op.getOutput(), result, at, {sum, Element::Vector});
+    Point at = {{row}, column};
+    Value total = sum(before(at), first, last, column);
+    ev.store(op.getOutput(), k.results[0], at,
+             {b.narrow(total, element), Element::Vector});
   });
 }
 
@@ -110,17 +158,26 @@ LogicalResult ScatterGenerator::emit() {
   if (k.yields().size() != 1 || k.yields()[0] != op.getOutput())
     return k.kernel.emitError(
         "must yield the gradient of the table and nothing else");
-  Value result = k.results[0];
   auto units = k.share(llvm::divideCeil(columns, lanes));
   begin = b.mul(units.begin, lanes);
   end = b.mul(units.end, lanes);
+  ends = k.scratch;
+  order = b.advance(k.scratch, b.builder.getI32Type(), tableRows);
+  k.scratchBytes = llvm::alignTo<64>((tableRows + positions) * sizeof(int32_t));
+  inPlace = op.getInit() && k.pointerOf(op.getInit()) == k.results[0];
   ev.hoistConstants(op.getGrad());
-  bool inPlace = op.getInit() && k.pointerOf(op.getInit()) == result;
-  if (!inPlace)
-    initialize(result);
-  int64_t rows = cast<RankedTensorType>(op.getIds().getType()).getNumElements();
-  b.forLoop(b.constant(0), b.constant(rows), 1,
-            [&](Value row) { addRow(row, result); });
+  sortPositions();
+  b.forLoop(b.constant(0), b.constant(tableRows), 1, b.constant(0),
+            [&](Value row, ValueRange first) {
+              Value last = loadFrom(ends, row);
+              // A row that nothing is added to is as it should be already.
+              if (inPlace)
+                b.ifThen(b.less(first[0], last),
+                         [&] { writeRow(row, first[0], last); });
+              else
+                writeRow(row, first[0], last);
+              return SmallVector<Value>{last};
+            });
   return failure(ev.hasFailed());
 }
 

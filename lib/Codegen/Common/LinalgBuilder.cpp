@@ -186,15 +186,19 @@ Value LinalgBuilder::reduceLast(ArrayRef<int64_t> shape, ArrayRef<Input> inputs,
   return reduce(inputs, init, outMap, rank, combine, term);
 }
 
-Value LinalgBuilder::sumRows(ArrayRef<int64_t> shape, ArrayRef<Input> inputs,
-                             Value init, Body1 term) {
+Value LinalgBuilder::sumRows(Type type, ArrayRef<int64_t> shape,
+                             ArrayRef<Input> inputs, Value init, Body1 term) {
   auto rank = static_cast<unsigned>(shape.size());
+  auto wide = RankedTensorType::get({shape.back()}, builder.getF32Type());
+  auto same = [](ScalarBuilder &, ValueRange args) { return args[0]; };
   if (!init)
-    init = filled(RankedTensorType::get({shape.back()}, builder.getF32Type()),
-                  0.0);
+    init = filled(wide, 0.0);
+  else if (init.getType() != wide)
+    init = map(wide, {{init}}, same);
   AffineMap outMap =
       AffineMap::getMinorIdentityMap(rank, 1, builder.getContext());
-  return reduce(inputs, init, outMap, rank, Combine::Add, term);
+  Value sum = reduce(inputs, init, outMap, rank, Combine::Add, term);
+  return type == wide ? sum : map(type, {{sum}}, same);
 }
 
 Value LinalgBuilder::sumAll(Value input, Body1 term) {

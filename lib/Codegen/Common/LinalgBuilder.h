@@ -82,8 +82,9 @@ public:
   mlir::Value reduceLast(llvm::ArrayRef<int64_t> shape,
                          llvm::ArrayRef<Input> inputs, Combine combine,
                          Body1 term);
-  /// init[c] (zero when null) + the sum over all rows of `term`.
-  mlir::Value sumRows(llvm::ArrayRef<int64_t> shape,
+  /// init[c] (zero when null) + the sum over all rows of `term`, in f32; then
+  /// rounded to `type`.
+  mlir::Value sumRows(mlir::Type type, llvm::ArrayRef<int64_t> shape,
                       llvm::ArrayRef<Input> inputs, mlir::Value init,
                       Body1 term);
   /// The sum of `term` over all elements, all in f64: a rank-0 tensor.

@@ -107,19 +107,21 @@ static Values lowerLayerNormGradWeight(nn::LayerNormGradWeightOp op,
                                        LinalgBuilder &b) {
   ArrayRef<int64_t> shape = shapeOf(op.getInput());
   Value weight = b.sumRows(
-      shape,
+      op.getWeightGrad().getType(), shape,
       {{in.getGrad()}, {in.getInput()}, rows(in.getMean()), rows(in.getRstd())},
       in.getWeightInit(), [](ScalarBuilder &s, Args x) {
         return s.mul(x[0], normalized(s, x[1], x[2], x[3]));
       });
-  Value bias = b.sumRows(shape, {{in.getGrad()}}, in.getBiasInit(),
-                         [](ScalarBuilder &, Args x) { return x[0]; });
+  Value bias =
+      b.sumRows(op.getBiasGrad().getType(), shape, {{in.getGrad()}},
+                in.getBiasInit(), [](ScalarBuilder &, Args x) { return x[0]; });
   return {weight, bias};
 }
 
 static Values lowerSumRows(nn::SumRowsOp op, nn::SumRowsOp::Adaptor in,
                            LinalgBuilder &b) {
-  return {b.sumRows(shapeOf(op.getInput()), {{in.getInput()}}, in.getInit(),
+  return {b.sumRows(op.getOutput().getType(), shapeOf(op.getInput()),
+                    {{in.getInput()}}, in.getInit(),
                     [](ScalarBuilder &, Args x) { return x[0]; })};
 }
 
@@ -168,7 +170,7 @@ static Values lowerRmsNormGradWeight(nn::RmsNormGradWeightOp op,
                                      nn::RmsNormGradWeightOp::Adaptor in,
                                      LinalgBuilder &b) {
   return {b.sumRows(
-      shapeOf(op.getInput()),
+      op.getOutput().getType(), shapeOf(op.getInput()),
       {{in.getGrad()}, {in.getInput()}, rows(in.getRstd())}, in.getInit(),
       [](ScalarBuilder &s, Args x) { return s.mul(x[0], s.mul(x[1], x[2])); })};
 }

@@ -178,7 +178,7 @@ void Units::addBuckets(Unit &unit) {
   unit.values = addBucket(unit, "parameters", "", f32,
                           storage(copies ? strategy.zero >= 1 : splits));
   unit.gradients = addBucket(
-      unit, "gradients", ".grad", f32,
+      unit, "gradients", ".grad", getElementTypeOrSelf(unit.update.getGrad()),
       strategy.zero >= 2 ? storage(true) : replicas.partialSum(storage(false)));
   unit.expAvg =
       addBucket(unit, "exp_avg", ".exp_avg", f32, storage(strategy.zero >= 1));
@@ -200,7 +200,7 @@ Value Units::reshard(OpBuilder &builder, Value value, TensorShardingAttr from,
     return value;
   TypeAttr wire;
   // Gradients travel in the compute precision unless the user says otherwise.
-  if (!from.getUnreduced().empty()) {
+  if (!from.getUnreduced().empty() && getElementTypeOrSelf(value).isF32()) {
     StringRef type = strategy.communicationType;
     if (type.empty())
       type = strategy.precision;

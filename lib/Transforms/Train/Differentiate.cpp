@@ -55,7 +55,30 @@ private:
     return (parameter.getSymName() + ".grad").str();
   }
 
-  void addGradientStates(nn::ModelOp model) {
+  /// What gradients are kept in: f32, in which they are added up. If there is
+  /// nothing to add to, as in a step of one micro-batch, the type in which they
+  /// are sent to other replicas: no rank has more precise ones in the end.
+  Type gradientElement(Block &body, const dist::Strategy &strategy) {
+    StringRef sent = strategy.communicationType.empty()
+                         ? strategy.precision
+                         : strategy.communicationType;
+    llvm::StringMap<unsigned> uses;
+    unsigned most = 0; // Of one parameter.
+    for (auto get : body.getOps<nn::GetOp>())
+      for (unsigned use = 0; use < getNumUses(get); ++use)
+        most = std::max(most, ++uses[get.getState()]);
+    bool sends = strategy.data * strategy.sequence > 1 && sent == "bf16";
+    // Embeddings that are tied to the head have two uses.
+    if (sends && strategy.accumulate == 1 && strategy.pipe == 1 && most <= 2)
+      return BFloat16Type::get(&getContext());
+    return Float32Type::get(&getContext());
+  }
+
+  static unsigned getNumUses(nn::GetOp get) {
+    return std::distance(get.getValue().use_begin(), get.getValue().use_end());
+  }
+
+  void addGradientStates(nn::ModelOp model, const FunctionPairs &pairs) {
     OpBuilder builder(&getContext());
     for (auto state : llvm::make_early_inc_range(model.getOps<nn::StateOp>())) {
       if (state.getRole() != "parameter" || !state.getTrainable())
@@ -63,7 +86,7 @@ private:
       builder.setInsertionPointAfter(state);
       auto gradient = builder.create<nn::StateOp>(
           state.getLoc(), gradientName(state), "gradient",
-          gradientType(state.getType()), state.getSymName());
+          pairs.gradientType(state.getType()), state.getSymName());
       gradient.setDecays(state.getDecays());
     }
   }
@@ -71,7 +94,6 @@ private:
   void differentiate(nn::ModelOp model, nn::StepOp step) {
     auto strategy =
         dist::Strategy::fromDictionary(model.getStrategy().getValues());
-    addGradientStates(model);
     auto loop = *step.getBody().getOps<nn::MicroBatchesOp>().begin();
     Block &body = loop.getBody().front();
     double scale = 1.0 / (static_cast<double>(strategy.batch) * strategy.seq);
@@ -86,7 +108,8 @@ private:
     }
     auto sum = *body.getOps<nn::SumOp>().begin();
     OpBuilder builder(sum.getInit().getDefiningOp());
-    FunctionPairs pairs(model, scale);
+    FunctionPairs pairs(model, scale, gradientElement(body, strategy));
+    addGradientStates(model, pairs);
     SymbolTable symbols(model);
     auto keyOf = [&](Value value) -> Reverse::Key {
       nn::StateOp state = parameterOf(symbols, value);
@@ -95,7 +118,7 @@ private:
     auto readGradient = [&](Value parameter) -> Value {
       nn::StateOp state = parameterOf(symbols, parameter);
       return builder.create<nn::GetOp>(parameter.getLoc(),
-                                       gradientType(state.getType()),
+                                       pairs.gradientType(state.getType()),
                                        gradientName(state));
     };
     // Ranks that keep parts of the gradients add up what they have reduced.

@@ -81,8 +81,12 @@ private:
       for (StringRef role : {"exp_avg", "exp_avg_sq"})
         addMoment(builder, parameter, role);
     Type f32 = builder.getF32Type();
+    auto model = step->getParentOfType<nn::ModelOp>();
+    auto gradient = model.lookupSymbol<nn::StateOp>(
+        (group.parameters.front().getSymName() + ".grad").str());
     group.values = addBucket(builder, group, "parameters", "", f32);
-    group.gradients = addBucket(builder, group, "gradients", ".grad", f32);
+    group.gradients = addBucket(builder, group, "gradients", ".grad",
+                                gradient.getTensorType().getElementType());
     group.expAvg = addBucket(builder, group, "exp_avg", ".exp_avg", f32);
     group.expAvgSq =
         addBucket(builder, group, "exp_avg_sq", ".exp_avg_sq", f32);

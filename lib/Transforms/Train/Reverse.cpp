@@ -12,11 +12,6 @@ using namespace mlir;
 using namespace heddle;
 using namespace heddle::train;
 
-RankedTensorType heddle::train::gradientType(Type parameter) {
-  return cast<RankedTensorType>(parameter).clone(
-      Float32Type::get(parameter.getContext()));
-}
-
 static bool isFloatTensor(Value value) {
   auto tensor = dyn_cast<RankedTensorType>(value.getType());
   return tensor && isa<FloatType>(tensor.getElementType());
@@ -152,7 +147,8 @@ void Reverse::differentiateCall(nn::CallOp call) {
       Value parameter = call.getOperand(argument.index);
       Value sum = accumulator(parameter);
       operands.push_back(
-          sum ? sum : zeros(call.getLoc(), gradientType(parameter.getType())));
+          sum ? sum
+              : zeros(call.getLoc(), pairs.gradientType(parameter.getType())));
       break;
     }
     }

@@ -48,9 +48,15 @@ struct CallKind {
 /// Makes the pairs, each once.
 class FunctionPairs {
 public:
-  FunctionPairs(nn::ModelOp model, double lossScale)
-      : model(model), lossScale(lossScale) {}
+  FunctionPairs(nn::ModelOp model, double lossScale, mlir::Type gradientElement)
+      : gradientElement(gradientElement), model(model), lossScale(lossScale) {}
   FunctionPair &get(const CallKind &kind);
+  /// The type of a parameter's gradient.
+  mlir::RankedTensorType gradientType(mlir::Type parameter) const {
+    return llvm::cast<mlir::RankedTensorType>(parameter).clone(gradientElement);
+  }
+
+  const mlir::Type gradientElement;
   /// Values that all forward functions together save.
   unsigned numSaved = 0;
 
@@ -97,6 +103,7 @@ public:
   void add(mlir::Value operand, mlir::Value gradient) override;
   mlir::Value accumulator(mlir::Value operand) override;
   void setAccumulated(mlir::Value operand, mlir::Value sum) override;
+  mlir::Type gradientElement() override { return pairs.gradientElement; }
   double lossScale() override { return scale; }
 
 private:
@@ -115,9 +122,6 @@ private:
   llvm::MapVector<Key, mlir::Value> totals;
   llvm::DenseMap<mlir::Operation *, FunctionPair *> rewritten;
 };
-
-/// The f32 tensor type of a parameter's gradient.
-mlir::RankedTensorType gradientType(mlir::Type parameter);
 
 } // namespace heddle::train
 

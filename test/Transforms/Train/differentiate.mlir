@@ -3,6 +3,18 @@
 // RUN: sed s/POLICY/full/ %s | heddle-opt --train-differentiate | FileCheck %s --check-prefixes=CHECK,FULL
 // RUN: sed 's/POLICY/none/; s/accumulate = 1/accumulate = 2/; s/batch = 2/batch = 4/' %s \
 // RUN:   | sed 's/micro_batch = 4/micro_batch = 2/' | heddle-opt --train-differentiate | FileCheck %s --check-prefix=SUMS
+// RUN: sed 's/POLICY/none/; s/accumulate = 1/accumulate = 1 : i64, precision = "bf16", data = 2/; s/{batch = 2/{batch = 4/' %s \
+// RUN:   | heddle-opt --train-differentiate | FileCheck %s --check-prefix=SENT
+// RUN: sed 's/POLICY/none/; s/accumulate = 1/accumulate = 1 : i64, precision = "bf16", data = 2, pipe = 2/; s/{batch = 2/{batch = 4/' %s \
+// RUN:   | heddle-opt --train-differentiate | FileCheck %s --check-prefix=KEPT
+// RUN: sed 's/POLICY/none/; s/accumulate = 1/accumulate = 1 : i64, precision = "bf16", communication_type = "fp32", data = 2/; s/{batch = 2/{batch = 4/' %s \
+// RUN:   | heddle-opt --train-differentiate | FileCheck %s --check-prefix=KEPT
+
+// Gradients that nothing is added to are kept as they are sent; others in f32.
+// SENT: nn.state @wte.grad role "gradient" : tensor<8x4xbf16>
+// SENT: nn.linear_grad_weight {{.*}} -> tensor<4x4xbf16>
+// KEPT: nn.state @wte.grad role "gradient" : tensor<8x4xf32>
+// KEPT: nn.linear_grad_weight {{.*}} -> tensor<4x4xf32>
 
 // CHECK-LABEL: nn.model @m
 nn.model @m family "gpt2" phase "model" attributes {

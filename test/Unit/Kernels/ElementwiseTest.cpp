@@ -310,7 +310,7 @@ TEST(Elementwise, TakeRow) {
 
 TEST(Elementwise, AdamW) {
   const char *text = R"(
-    plan.kernel @k(%p: tensor<$Nxf32>, %g: tensor<$Nxf32>, %m: tensor<$Nxf32>,
+    plan.kernel @k(%p: tensor<$Nxf32>, %g: tensor<$Nx$G>, %m: tensor<$Nxf32>,
                    %v: tensor<$Nxf32> {test.positive}, %lr: tensor<f32> {test.positive},
                    %b1: tensor<f32> {test.positive}, %b2: tensor<f32> {test.positive},
                    %clip: tensor<f32> {test.positive})
@@ -318,7 +318,7 @@ TEST(Elementwise, AdamW) {
         attributes {generator = "rows", ties = array<i64: 0, 2, 3, -1>} {
       %p1, %m1, %v1, %c = nn.adamw %p, %g, %m, %v lr %lr bias %b1, %b2 clip %clip
           {beta1 = 0.9, beta2 = 0.999, eps = 1.0e-8, weight_decay = 0.1 $D}
-          : (tensor<$Nxf32>, tensor<$Nxf32>, tensor<$Nxf32>, tensor<$Nxf32>,
+          : (tensor<$Nxf32>, tensor<$Nx$G>, tensor<$Nxf32>, tensor<$Nxf32>,
              tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>)
           -> (tensor<$Nxf32>, tensor<$Nxf32>, tensor<$Nxf32>, tensor<$Nxbf16>)
       plan.yield %p1, %m1, %v1, %c
@@ -326,8 +326,11 @@ TEST(Elementwise, AdamW) {
     })";
   for (const char *size : {"1", "64", "1000"})
     for (const char *decoupled : {"", ", decoupled"})
-      KernelCheck{instantiate(text, {{"N", size}, {"D", decoupled}}), 1e-5}
-          .run();
+      for (const char *gradient : {"f32", "bf16"})
+        KernelCheck{
+            instantiate(text, {{"N", size}, {"D", decoupled}, {"G", gradient}}),
+            1e-5}
+            .run();
 }
 
 TEST(Elementwise, Fill) {

@@ -146,28 +146,30 @@ TEST(Tables, EmbeddingGradOfPart) {
 
 TEST(Tables, EmbeddingGrad) {
   const char *const texts[] = {R"(
-    plan.kernel @k(%g: tensor<2x5x$Cx$T>, %ids: tensor<2x5xi32>, %i: tensor<9x$Cxf32>)
-        -> tensor<9x$Cxf32> attributes {generator = "scatter", ties = array<i64: $TIE>} {
+    plan.kernel @k(%g: tensor<2x5x$Cx$T>, %ids: tensor<2x5xi32>, %i: tensor<9x$Cx$G>)
+        -> tensor<9x$Cx$G> attributes {generator = "scatter", ties = array<i64: $TIE>} {
       %y = nn.embedding_grad %g[%ids] init %i
-          : (tensor<2x5x$Cx$T>, tensor<2x5xi32>, tensor<9x$Cxf32>) -> tensor<9x$Cxf32>
-      plan.yield %y : tensor<9x$Cxf32>
+          : (tensor<2x5x$Cx$T>, tensor<2x5xi32>, tensor<9x$Cx$G>) -> tensor<9x$Cx$G>
+      plan.yield %y : tensor<9x$Cx$G>
     })",
                                R"(
     plan.kernel @k(%g: tensor<2x5x$Cx$T>, %ids: tensor<2x5xi32>)
-        -> tensor<9x$Cxf32> attributes {generator = "scatter", ties = array<i64: -1>} {
+        -> tensor<9x$Cx$G> attributes {generator = "scatter", ties = array<i64: -1>} {
       %y = nn.embedding_grad %g[%ids]
-          : (tensor<2x5x$Cx$T>, tensor<2x5xi32>) -> tensor<9x$Cxf32>
-      plan.yield %y : tensor<9x$Cxf32>
+          : (tensor<2x5x$Cx$T>, tensor<2x5xi32>) -> tensor<9x$Cx$G>
+      plan.yield %y : tensor<9x$Cx$G>
     })"};
   for (const char *text : texts)
     for (const char *type : types)
       for (const char *columns : {"1", "7", "33", "64"})
-        for (const char *tie : {"-1", "2"}) {
-          KernelCheck check{
-              instantiate(text, {{"TIE", tie}, {"C", columns}, {"T", type}})};
-          check.limit = 9;
-          check.run();
-        }
+        for (const char *tie : {"-1", "2"})
+          for (const char *gradient : types) {
+            KernelCheck check{instantiate(
+                text,
+                {{"TIE", tie}, {"C", columns}, {"G", gradient}, {"T", type}})};
+            check.limit = 9;
+            check.run();
+          }
 }
 
 TEST(Sums, Sum) {
@@ -198,14 +200,15 @@ TEST(Sums, GlobalNormAndClip) {
       .run();
   for (auto [size, blocks] :
        {std::pair{"7", "1"}, {"65536", "1"}, {"131072", "2"}, {"200001", "4"}})
-    KernelCheck{instantiate(R"(
-      plan.kernel @k(%a: tensor<$Nxf32>) -> tensor<$Bxf32>
+    for (const char *type : types)
+      KernelCheck{instantiate(R"(
+      plan.kernel @k(%a: tensor<$Nx$T>) -> tensor<$Bxf32>
           attributes {generator = "block_sums", ties = array<i64: -1>} {
-        %y = nn.square_sums %a : (tensor<$Nxf32>) -> tensor<$Bxf32>
+        %y = nn.square_sums %a : (tensor<$Nx$T>) -> tensor<$Bxf32>
         plan.yield %y : tensor<$Bxf32>
       })",
-                            {{"N", size}, {"B", blocks}})}
-        .run();
+                              {{"N", size}, {"B", blocks}, {"T", type}})}
+          .run();
   KernelCheck{R"(
     plan.kernel @k(%a: tensor<f32> {test.positive}) -> tensor<f32>
         attributes {generator = "rows", ties = array<i64: -1>} {

@@ -20,18 +20,26 @@ const Shape shapes[] = {
     {"1x1", "1"}, {"2x3", "7"}, {"1x5", "33"}, {"3x2", "96"}, {"1x3", "768"}};
 const char *const types[] = {"f32", "bf16"};
 
-void checkAll(const std::string &text, double tolerance = 5e-6) {
+void checkAll(const std::string &text, double tolerance = 5e-6,
+              const char *gradient = "f32") {
   for (Shape shape : shapes)
     for (const char *type : types)
       KernelCheck{instantiate(text, {{"X", "tensor<$Rx$Cx$T>"},
                                      {"W", "tensor<$Cx$T>"},
                                      {"S", "tensor<$Rxf32>"},
-                                     {"F", "tensor<$Cxf32>"},
+                                     {"F", "tensor<$Cx$G>"},
+                                     {"G", gradient},
                                      {"R", shape.rows},
                                      {"C", shape.columns},
                                      {"T", type}}),
                   tolerance}
           .run();
+}
+
+/// With gradients of parameters, $F, in f32 and rounded to bf16.
+void checkGradients(const std::string &text) {
+  for (const char *gradient : types)
+    checkAll(text, 5e-6, gradient);
 }
 
 TEST(Norms, LayerNorm) {
@@ -95,14 +103,14 @@ TEST(Norms, LayerNormGradInput) {
 }
 
 TEST(Norms, LayerNormGradWeight) {
-  checkAll(R"(
+  checkGradients(R"(
     plan.kernel @k(%g: $X, %x: $X, %m: $S, %r: $S {test.positive}, %wi: $F, %bi: $F)
         -> ($F, $F) attributes {generator = "columns", ties = array<i64: 4, 5>} {
       %w, %b = nn.layer_norm_grad_weight %g, %x, %m, %r weight_init %wi bias_init %bi
           : ($X, $X, $S, $S, $F, $F) -> ($F, $F)
       plan.yield %w, %b : $F, $F
     })");
-  checkAll(R"(
+  checkGradients(R"(
     plan.kernel @k(%g: $X, %x: $X, %m: $S, %r: $S {test.positive})
         -> ($F, $F) attributes {generator = "columns", ties = array<i64: -1, -1>} {
       %w, %b = nn.layer_norm_grad_weight %g, %x, %m, %r : ($X, $X, $S, $S) -> ($F, $F)
@@ -111,7 +119,7 @@ TEST(Norms, LayerNormGradWeight) {
 }
 
 TEST(Norms, SumRows) {
-  checkAll(R"(
+  checkGradients(R"(
     plan.kernel @k(%x: $X, %i: $F) -> $F
         attributes {generator = "columns", ties = array<i64: -1>} {
       %y = nn.sum_rows %x init %i : ($X, $F) -> $F
@@ -144,7 +152,7 @@ TEST(Norms, RmsNormGradients) {
       plan.yield %y : $X
     })",
            2e-5);
-  checkAll(R"(
+  checkGradients(R"(
     plan.kernel @k(%g: $X, %x: $X, %r: $S {test.positive}, %i: $F) -> $F
         attributes {generator = "columns", ties = array<i64: 3>} {
       %y = nn.rms_norm_grad_weight %g, %x, %r init %i : ($X, $X, $S, $F) -> $F

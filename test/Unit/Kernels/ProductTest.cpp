@@ -21,7 +21,7 @@ struct Sizes {
 const Sizes sizes[] = {
     {"1x1", "1", "1"}, {"2x3", "7", "33"}, {"2x17", "40", "70"}};
 
-void checkSizes(const std::string &text) {
+void checkSizes(const std::string &text, const char *gradient = "f32") {
   for (Sizes size : sizes)
     for (const char *type : types) {
       KernelCheck check{instantiate(text, {{"X", "tensor<$Rx$Ix$T>"},
@@ -29,8 +29,9 @@ void checkSizes(const std::string &text) {
                                            {"W", "tensor<$Ix$Ox$T>"},
                                            {"V", "tensor<$Ox$Ix$T>"},
                                            {"B", "tensor<$Ox$T>"},
-                                           {"F", "tensor<$Ix$Oxf32>"},
-                                           {"G", "tensor<$Ox$Ixf32>"},
+                                           {"F", "tensor<$Ix$Ox$D>"},
+                                           {"G", "tensor<$Ox$Ix$D>"},
+                                           {"D", gradient},
                                            {"R", size.rows},
                                            {"I", size.in},
                                            {"O", size.out},
@@ -90,20 +91,24 @@ TEST(Products, GeluGradient) {
 }
 
 TEST(Products, GradWeight) {
-  for (const char *tie : {"-1", "2"})
-    checkSizes(instantiate(R"(
+  for (const char *gradient : types) {
+    for (const char *tie : {"-1", "2"})
+      checkSizes(instantiate(R"(
     plan.kernel @k(%x: $X, %g: $Y, %i: $F) -> $F
         attributes {generator = "gemm", ties = array<i64: $TIE>} {
       %d = nn.linear_grad_weight %x, %g init %i : ($X, $Y, $F) -> $F
       plan.yield %d : $F
     })",
-                           {{"TIE", tie}}));
-  checkSizes(R"(
+                             {{"TIE", tie}}),
+                 gradient);
+    checkSizes(R"(
     plan.kernel @k(%x: $X, %g: $Y) -> $G
         attributes {generator = "gemm", ties = array<i64: -1>} {
       %d = nn.linear_grad_weight %x, %g {transposed} : ($X, $Y) -> $G
       plan.yield %d : $G
-    })");
+    })",
+               gradient);
+  }
 }
 
 TEST(Products, Attention) {
