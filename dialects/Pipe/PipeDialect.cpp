@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/Pipe/PipeDialect.h"
+#include "dialects/NN/NNDialect.h"
 #include "dialects/Pipe/Schedule.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringSet.h"
@@ -77,4 +78,17 @@ LogicalResult FragmentsOp::verify() {
     if (!kinds.contains(action.name()))
       return emitOpError("has no region for ") << action.str();
   return success();
+}
+
+int64_t heddle::pipe::microBatchesAt(Operation *op) {
+  if (auto loop = dyn_cast<nn::MicroBatchesOp>(op->getParentOp()))
+    return loop.getCount();
+  auto fragments = dyn_cast<FragmentsOp>(op->getParentOp());
+  if (!fragments)
+    return 0;
+  int64_t count = 0;
+  Line line = *parseStage(fragments.getLine());
+  for (const Action &action : line)
+    count = std::max(count, action.microBatch + 1);
+  return count;
 }

@@ -21,4 +21,12 @@
 #define GET_OP_CLASSES
 #include "dialects/Pipe/PipeOps.h.inc"
 
+namespace heddle::pipe {
+
+/// How many micro-batches run the loop or the fragments that an operation is
+/// directly in; 0 where it is in neither.
+int64_t microBatchesAt(mlir::Operation *op);
+
+} // namespace heddle::pipe
+
 #endif // HEDDLE_DIALECTS_PIPE_PIPEDIALECT_H

@@ -282,8 +282,12 @@ private:
                            : DictionaryAttr();
     if (!entry)
       return {};
-    return placementOf(entry.getAs<TypeAttr>("whole").getValue(),
-                       entry.getAs<dist::TensorShardingAttr>("sharding"));
+    plan::Placement placement =
+        placementOf(entry.getAs<TypeAttr>("whole").getValue(),
+                    entry.getAs<dist::TensorShardingAttr>("sharding"));
+    if (auto segments = entry.getAs<DenseI64ArrayAttr>("segments"))
+      placement.segments = segments.asArrayRef().vec();
+    return placement;
   }
 
   ArrayRef<planir::ProgramOp> programs; ///< One for each pipeline stage.

@@ -11,6 +11,7 @@
 
 #include "heddle/Eval/ModelInterpreter.h"
 #include "heddle/Eval/PlanInterpreter.h"
+#include "heddle/Eval/PortBatch.h"
 #include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
@@ -143,7 +144,7 @@ LogicalResult Interpreter::run(StringRef kind, const TensorMap &inputs,
   });
   outputs.clear();
   if (succeeded(result))
-    return join(given, outputs);
+    return join(kind, given, outputs);
   if (int64_t rank = world.failedRank(); rank >= 0 && ranks.size() > 1)
     ranks[rank]->source()->emitError("fails on rank ") << rank;
   return failure();
@@ -154,10 +155,18 @@ static bool isSame(const Tensor &a, const Tensor &b) {
   return x == y || (x != x && y != y);
 }
 
-LogicalResult Interpreter::join(ArrayRef<TensorMap> given, TensorMap &outputs) {
+LogicalResult Interpreter::join(StringRef kind, ArrayRef<TensorMap> given,
+                                TensorMap &outputs) {
   std::map<std::string, size_t> first;
   for (auto [rank, map] : llvm::enumerate(given))
     for (const auto &[name, value] : map) {
+      FailureOr<bool> isPart =
+          addPart(ranks[rank]->source(), name, value,
+                  ranks[rank]->portsOf(kind), world.mesh(), rank, outputs);
+      if (failed(isPart))
+        return failure();
+      if (*isPart)
+        continue;
       auto [known, isNew] = first.try_emplace(name, rank);
       if (isNew) {
         outputs[name] = value;

@@ -9,6 +9,7 @@
 
 #include "heddle/Eval/ModelInterpreter.h"
 
+#include "dialects/NN/Ports.h"
 #include "dialects/Pipe/PipeDialect.h"
 #include "heddle/Eval/PortBatch.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -50,10 +51,8 @@ static StateInfo describe(nn::StateOp op) {
   info.setInit(op.getInitAttr());
   // Before the spmd phase every type is that of the whole.
   if (op.getWhole() && op.getStorage()) {
-    info.placement =
-        placementOf(cast<ShapedType>(*op.getWhole()), *op.getStorage());
-    if (auto segments = op.getSegments())
-      info.placement.segments = segments->vec();
+    info.placement = placementOf(cast<ShapedType>(*op.getWhole()),
+                                 *op.getStorage(), op.getSegmentsAttr());
   }
   return info;
 }
@@ -237,7 +236,7 @@ LogicalResult ModelInterpreter::runOperation(Operation *op, Environment &values,
         return success();
       })
       .Case([&](nn::KeepOp op) {
-        keep(portOfKept(op.getPath()), args[0]);
+        keep(nn::portOfKept(op.getPath()), args[0]);
         return success();
       })
       .Case([&](planir::LaunchOp launch) {
@@ -359,6 +358,11 @@ int64_t ModelInterpreter::batchParts(StringRef kind, const TensorMap &inputs) {
              wholeType(program->ports, name, cast<ShapedType>(type))
                  .getNumElements();
   return 1;
+}
+
+DictionaryAttr ModelInterpreter::portsOf(StringRef kind) {
+  std::optional<Program> program = findProgram(kind);
+  return program ? program->ports : DictionaryAttr();
 }
 
 LogicalResult ModelInterpreter::run(StringRef kind, const TensorMap &inputs,

@@ -51,9 +51,8 @@ static StateInfo describe(planir::StateOp op) {
   auto whole = like.getAs<TypeAttr>("whole");
   auto storage = like.getAs<dist::TensorShardingAttr>("storage");
   if (whole && storage) {
-    info.placement = placementOf(cast<ShapedType>(whole.getValue()), storage);
-    if (auto segments = like.getAs<DenseI64ArrayAttr>("segments"))
-      info.placement.segments = segments.asArrayRef().vec();
+    info.placement = placementOf(cast<ShapedType>(whole.getValue()), storage,
+                                 like.getAs<DenseI64ArrayAttr>("segments"));
   }
   return info;
 }
@@ -372,6 +371,11 @@ int64_t PlanInterpreter::batchParts(StringRef kind, const TensorMap &inputs) {
                        cast<ShapedType>(buffer.getType()))
                  .getNumElements();
   return 1;
+}
+
+DictionaryAttr PlanInterpreter::portsOf(StringRef kind) {
+  planir::SequenceOp sequence = findProgram(kind);
+  return sequence ? sequence.getPortsAttr() : DictionaryAttr();
 }
 
 LogicalResult PlanInterpreter::run(StringRef kind, const TensorMap &inputs,

@@ -57,13 +57,22 @@ ShapedType wholeType(DictionaryAttr ports, llvm::StringRef name,
                : type;
 }
 
-plan::Placement placementOf(ShapedType whole,
-                            dist::TensorShardingAttr sharding) {
+plan::Placement placementOf(ShapedType whole, dist::TensorShardingAttr sharding,
+                            DenseI64ArrayAttr segments) {
   plan::Placement placement;
   placement.whole = whole.getShape().vec();
   for (auto axes : sharding.getDims().getAsRange<ArrayAttr>())
     placement.split.push_back(planir::namesOf(axes));
+  if (segments)
+    placement.segments = segments.asArrayRef().vec();
   return placement;
+}
+
+static plan::Placement placementOf(DictionaryAttr split) {
+  return placementOf(
+      cast<ShapedType>(split.getAs<TypeAttr>("whole").getValue()),
+      split.getAs<dist::TensorShardingAttr>("sharding"),
+      split.getAs<DenseI64ArrayAttr>("segments"));
 }
 
 FailureOr<Tensor> inputOf(Operation *at, llvm::StringRef name, ShapedType type,
@@ -82,14 +91,41 @@ FailureOr<Tensor> inputOf(Operation *at, llvm::StringRef name, ShapedType type,
     return *value;
   std::vector<rt::Run> runs;
   Diagnostic error;
-  auto sharding = split.getAs<dist::TensorShardingAttr>("sharding");
-  if (!partRuns(placementOf(whole, sharding), type.getShape().vec(),
-                rank.mesh(), rank.number(), runs, error))
+  if (!partRuns(placementOf(split), type.getShape().vec(), rank.mesh(),
+                rank.number(), runs, error))
     return at->emitError("input '") << name << "': " << error.message;
   Tensor part(value->kind(), type.getShape());
   for (const rt::Run &run : runs)
     part.copyFrom(*value, run.whole, run.local, run.count);
   return part;
+}
+
+FailureOr<bool> addPart(Operation *at, const std::string &name,
+                        const Tensor &part, DictionaryAttr ports,
+                        const plan::Mesh &mesh, int64_t rank,
+                        TensorMap &outputs) {
+  DictionaryAttr split = splitOf(ports, name);
+  if (!split)
+    return false;
+  plan::Placement placement = placementOf(split);
+  std::vector<int64_t> shape = placement.whole;
+  int64_t elements = 1;
+  for (auto [extent, axes] : llvm::zip(shape, placement.split)) {
+    extent = llvm::divideCeil(extent, mesh.groupSize(axes));
+    elements *= extent;
+  }
+  std::vector<rt::Run> runs;
+  Diagnostic error;
+  if (elements != part.numElements())
+    return at->emitError("output '") << name << "' is no part of its whole";
+  if (!partRuns(placement, shape, mesh, rank, runs, error))
+    return at->emitError("output '") << name << "': " << error.message;
+  Tensor &whole =
+      outputs.try_emplace(name, Tensor(part.kind(), placement.whole))
+          .first->second;
+  for (const rt::Run &run : runs)
+    whole.copyFrom(part, run.local, run.whole, run.count);
+  return true;
 }
 
 void addOutput(const std::string &name, const Tensor &value, int64_t parts,
@@ -103,10 +139,6 @@ void addOutput(const std::string &name, const Tensor &value, int64_t parts,
   }
   double before = isNew ? 0 : sum.floats().front();
   sum.mutableFloats().front() = before + value.floats().front() / parts;
-}
-
-std::string portOfKept(llvm::StringRef path) {
-  return path == "logits" ? "logits" : ("value." + path).str();
 }
 
 } // namespace heddle::eval

@@ -34,7 +34,6 @@ public:
   void settleSchedule();
   void checkStages() const;
   void checkTokens() const;
-  void checkKeep() const;
 
 private:
   /// Takes back what was given for a pipeline, and says so.
@@ -141,21 +140,9 @@ void ParallelCheck::checkTokens() const {
             ", or leave out --sequence-parallel");
 }
 
-void ParallelCheck::checkKeep() const {
-  int64_t ranks = values.data * values.tensor * values.pipe * values.sequence;
-  for (const std::string &name : values.keep)
-    if (ranks > 1 && name != "grads")
-      settings.failAt("H0118", "keep",
-                      "--keep: \"" + name +
-                          "\" is kept by plans of one rank only; " +
-                          "this mesh has " + std::to_string(ranks),
-                      "keep only grads, or leave out --mesh");
-}
-
 void config::settleParallel(ResolvedSettings &settings, const ModelSpec &spec) {
   ParallelCheck check(settings, spec);
   check.settleSchedule();
   check.checkStages();
   check.checkTokens();
-  check.checkKeep();
 }

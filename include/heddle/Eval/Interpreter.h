@@ -34,8 +34,8 @@ public:
   /// outputs go by the names of ports. An input may have another shape with as
   /// many elements as its port. Where the program's inputs are for one part of
   /// the batch, it runs once for each; the loss is then their mean. Ranks must
-  /// agree about every output that is a number; of others the first rank's part
-  /// is given.
+  /// agree about every output that is a number; others are the first rank's
+  /// where they are not split over ranks.
   mlir::LogicalResult run(llvm::StringRef kind, const TensorMap &inputs,
                           TensorMap &outputs);
 
@@ -56,7 +56,8 @@ private:
   explicit Interpreter(const plan::Mesh &mesh) : world(mesh) {}
   bool addRank(std::unique_ptr<RankInterpreter> rank);
   bool loadParameters(const std::string &directory, Diagnostic &error);
-  mlir::LogicalResult join(llvm::ArrayRef<TensorMap> given, TensorMap &outputs);
+  mlir::LogicalResult join(llvm::StringRef kind,
+                           llvm::ArrayRef<TensorMap> given, TensorMap &outputs);
   const StateInfo &infoOf(const std::string &name) const;
 
   /// Where the elements that a rank stores stand in the whole states.

@@ -31,6 +31,7 @@ public:
   int64_t batchParts(llvm::StringRef kind, const TensorMap &inputs) override;
   mlir::LogicalResult run(llvm::StringRef kind, const TensorMap &inputs,
                           const BatchPart &batch, TensorMap &outputs) override;
+  mlir::DictionaryAttr portsOf(llvm::StringRef kind) override;
   Tensor stored(const std::string &name) const override;
   void store(const std::string &name, const Tensor &value) override;
 
@@ -42,7 +43,7 @@ private:
   struct Program {
     mlir::FunctionOpInterface function;
     std::vector<std::string> inputs, outputs;
-    mlir::DictionaryAttr ports; ///< Of a step whose inputs are split.
+    mlir::DictionaryAttr ports; ///< Of a step whose ports are split.
   };
   std::optional<Program> findProgram(llvm::StringRef kind);
 

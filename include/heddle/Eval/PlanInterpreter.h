@@ -30,6 +30,7 @@ public:
   int64_t batchParts(llvm::StringRef kind, const TensorMap &inputs) override;
   mlir::LogicalResult run(llvm::StringRef kind, const TensorMap &inputs,
                           const BatchPart &batch, TensorMap &outputs) override;
+  mlir::DictionaryAttr portsOf(llvm::StringRef kind) override;
   Tensor stored(const std::string &name) const override;
   void store(const std::string &name, const Tensor &value) override;
 

@@ -31,9 +31,11 @@ std::optional<Tensor> partOfInput(const Tensor &value,
 mlir::ShapedType wholeType(mlir::DictionaryAttr ports, llvm::StringRef name,
                            mlir::ShapedType type);
 
-/// How the parts of `whole` are placed by a sharding.
+/// How the parts of `whole` are placed by a sharding, and by the segments of
+/// the last dimension where there are any.
 plan::Placement placementOf(mlir::ShapedType whole,
-                            dist::TensorShardingAttr sharding);
+                            dist::TensorShardingAttr sharding,
+                            mlir::DenseI64ArrayAttr segments);
 
 /// What the port `name` of this rank gets of the inputs: its part of what the
 /// port of the whole gets. Reports at `at` what does not fit.
@@ -48,8 +50,13 @@ mlir::FailureOr<Tensor> inputOf(mlir::Operation *at, llvm::StringRef name,
 void addOutput(const std::string &name, const Tensor &value, int64_t parts,
                TensorMap &outputs);
 
-/// The port under which `--dump` writes what nn.keep names.
-std::string portOfKept(llvm::StringRef path);
+/// Puts a rank's part of the output `name` into the whole of it in `outputs`,
+/// by its program's `ports`; false where it is not split. Reports at `at` what
+/// does not fit.
+mlir::FailureOr<bool> addPart(mlir::Operation *at, const std::string &name,
+                              const Tensor &part, mlir::DictionaryAttr ports,
+                              const plan::Mesh &mesh, int64_t rank,
+                              TensorMap &outputs);
 
 } // namespace heddle::eval
 

@@ -72,6 +72,9 @@ public:
                                   const BatchPart &batch,
                                   TensorMap &outputs) = 0;
 
+  /// What that kind of program says of its ports that are split over ranks.
+  virtual mlir::DictionaryAttr portsOf(llvm::StringRef kind) = 0;
+
   const std::vector<StateInfo> &states() const { return stateInfos; }
   /// What this rank stores for a state: its part, or with flat axes its run of
   /// the flat tensor. `name` must be one of `states()`.

@@ -18,7 +18,7 @@ namespace heddle::config {
 /// mean the schedule interleaved, and one pipeline stage has no schedule.
 /// Throws H0115 when tokens do not divide by the ranks that split them, H0119
 /// when there are more stages than layers, H0111 when there is no such
-/// schedule, H0118 when a plan of several ranks cannot keep a value.
+/// schedule.
 void settleParallel(ResolvedSettings &settings, const ModelSpec &spec);
 
 /// The machines that a plan is for, as a cluster file describes them.

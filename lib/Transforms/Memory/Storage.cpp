@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Storage.h"
+#include "dialects/NN/Ports.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -390,14 +391,11 @@ void Storage::keep(nn::KeepOp kept) {
   Root port = rootOf(kept.getValue());
   port.kind = Root::Kind::Port;
   // Uniqued by the context, so that the reference stays valid.
-  StringRef path = kept.getPath();
-  port.name =
-      path == "logits"
-          ? path
-          : StringAttr::get(kept.getContext(), "value." + path).getValue();
+  port.name = StringAttr::get(kept.getContext(), nn::portOfKept(kept.getPath()))
+                  .getValue();
   port.value = Value();
-  if (auto loop = dyn_cast<nn::MicroBatchesOp>(kept->getParentOp())) {
-    SmallVector<int64_t> shape = {static_cast<int64_t>(loop.getCount())};
+  if (int64_t count = pipe::microBatchesAt(kept)) {
+    SmallVector<int64_t> shape = {count};
     llvm::append_range(shape, port.type.getShape());
     port.type = RankedTensorType::get(shape, port.type.getElementType());
   }

@@ -69,14 +69,8 @@ void StageWriter::addSlots(const StepPlan &step) {
         value.getLoc(), departure.state, "saved",
         RankedTensorType::get(shape, type.getElementType()));
     ++numSaved;
-    TensorShardingAttr sharding = shard::shardingOf(value, plan.symbols);
-    if (!sharding)
-      continue;
-    SmallVector<Attribute> dims = {builder.getArrayAttr({})};
-    llvm::append_range(dims, sharding.getDims());
-    state.setStorageAttr(TensorShardingAttr::get(builder.getContext(),
-                                                 builder.getArrayAttr(dims),
-                                                 sharding.getUnreduced()));
+    if (auto sharding = shard::shardingOf(value, plan.symbols))
+      state.setStorageAttr(shard::addFirst(sharding));
   }
 }
 

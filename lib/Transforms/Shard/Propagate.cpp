@@ -490,8 +490,12 @@ private:
                                         ? reshard.getReason()
                                         : "the unit " + reshard.getReason());
     }
-    bool leaves = isa<nn::KeepOp>(op) ||
-                  (isa<nn::ReturnOp>(op) && isa<nn::StepOp>(op.getParentOp()));
+    // Every rank keeps its part.
+    if (auto kept = dyn_cast<nn::KeepOp>(op))
+      propagation.reshard(
+          kept.getValueMutable(),
+          propagation.withoutSums(propagation.of(kept.getValue())));
+    bool leaves = isa<nn::ReturnOp>(op) && isa<nn::StepOp>(op.getParentOp());
     if (leaves)
       for (OpOperand &operand : op.getOpOperands())
         propagation.reshard(

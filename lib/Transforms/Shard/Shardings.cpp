@@ -19,6 +19,14 @@ TensorShardingAttr heddle::shard::dropFirst(TensorShardingAttr sharding) {
                                  sharding.getUnreduced());
 }
 
+TensorShardingAttr heddle::shard::addFirst(TensorShardingAttr sharding) {
+  SmallVector<Attribute> dims = {ArrayAttr::get(sharding.getContext(), {})};
+  llvm::append_range(dims, sharding.getDims());
+  return TensorShardingAttr::get(sharding.getContext(),
+                                 ArrayAttr::get(sharding.getContext(), dims),
+                                 sharding.getUnreduced());
+}
+
 static TensorShardingAttr at(std::optional<ArrayAttr> list, unsigned number) {
   return list ? dyn_cast<TensorShardingAttr>((*list)[number])
               : TensorShardingAttr();

@@ -225,9 +225,15 @@ void Units::replaceNorm(nn::GlobalNormOp norm) {
   SmallVector<Value> sums[2];
   for (Unit &unit : units) {
     TensorShardingAttr from = unit.gradients.getStorageAttr();
-    unit.gradient =
-        reshard(builder, read(builder, unit.gradients), from,
-                replicas.flat(unit.tensor, strategy.zero >= 1), "nn.adamw");
+    auto to = replicas.flat(unit.tensor, strategy.zero >= 1);
+    unit.gradient = read(builder, unit.gradients);
+    // Who asks for gradients gets the sum, not a replica's part of it.
+    if (strategy.zero == 1 && llvm::is_contained(strategy.keep, "grads")) {
+      auto whole = replicas.flat(unit.tensor, false);
+      unit.gradient = reshard(builder, unit.gradient, from, whole, "--keep");
+      from = whole;
+    }
+    unit.gradient = reshard(builder, unit.gradient, from, to, "nn.adamw");
     int64_t blocks = (unit.elements + nn::SquareSumsOp::blockSize - 1) /
                      nn::SquareSumsOp::blockSize;
     sums[unit.tensor].push_back(builder.create<nn::SquareSumsOp>(

@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "Reshard.h"
+#include "dialects/NN/Ports.h"
+#include "dialects/Pipe/PipeDialect.h"
 #include "heddle/Transforms/Shard/Shardings.h"
 #include "heddle/Transforms/Spmd/Passes.h"
 
@@ -30,12 +32,13 @@ public:
 
   void run() {
     noteRules();
+    // While functions say how their results are sharded.
+    for (auto step : model.getOps<nn::StepOp>())
+      notePorts(step);
     for (auto function : model.getOps<nn::FuncOp>())
       localizeBoundary(function);
-    for (auto step : model.getOps<nn::StepOp>()) {
-      notePorts(step);
+    for (auto step : model.getOps<nn::StepOp>())
       localizeBoundary(step);
-    }
     for (auto state : model.getOps<nn::StateOp>())
       localizeState(state);
     for (auto bucket : model.getOps<nn::BucketOp>())
@@ -81,24 +84,67 @@ private:
     function.removeResultShardingsAttr();
   }
 
-  /// What the runtime must know of the inputs that are split over ranks.
+  /// What the runtime must know of the inputs that are split over ranks, and of
+  /// the values that are kept.
   void notePorts(nn::StepOp step) {
     NamedAttrList ports;
-    if (!step.getArgShardings())
-      return;
-    for (auto [argument, name, sharding] : llvm::zip(
-             step.getArguments(), step.getArgNames().getAsRange<StringAttr>(),
-             *step.getArgShardings())) {
-      Type type = argument.getType();
-      if (local(type, sharding) == type)
-        continue;
-      ports.append(name,
-                   builder.getDictionaryAttr(
-                       {builder.getNamedAttr("sharding", sharding),
-                        builder.getNamedAttr("whole", TypeAttr::get(type))}));
-    }
+    auto note = [&](StringRef name, Type whole, Attribute sharding,
+                    ArrayRef<int64_t> segments) {
+      if (local(whole, sharding) == whole)
+        return;
+      NamedAttrList port;
+      port.append("sharding", sharding);
+      port.append("whole", TypeAttr::get(whole));
+      if (!segments.empty())
+        port.append("segments", builder.getDenseI64ArrayAttr(segments));
+      ports.append(name, port.getDictionary(model.getContext()));
+    };
+    if (auto shardings = step.getArgShardings())
+      for (auto [argument, name, sharding] :
+           llvm::zip(step.getArguments(),
+                     step.getArgNames().getAsRange<StringAttr>(), *shardings))
+        note(name, argument.getType(), sharding, {});
+    step.walk([&](nn::KeepOp kept) {
+      TensorShardingAttr sharding = shard::shardingOf(kept.getValue(), symbols);
+      auto type = cast<RankedTensorType>(kept.getValue().getType());
+      if (!sharding)
+        return;
+      SmallVector<int64_t> segments = segmentsOf(kept.getValue());
+      if (int64_t count = pipe::microBatchesAt(kept)) {
+        SmallVector<int64_t> shape = {count};
+        llvm::append_range(shape, type.getShape());
+        type = type.clone(shape);
+        sharding = shard::addFirst(sharding);
+      }
+      note(nn::portOfKept(kept.getPath()), type, sharding, segments);
+    });
     if (!ports.empty())
       step.setPortsAttr(ports.getDictionary(model.getContext()));
+  }
+
+  /// The segments of a value's last dimension, as who reads it knows them: of
+  /// what a layer returns, in that layer.
+  SmallVector<int64_t> segmentsOf(Value value) {
+    unsigned last = cast<RankedTensorType>(value.getType()).getRank() - 1;
+    for (OpOperand &use : value.getUses()) {
+      auto reshard = dyn_cast<dist::ReshardOp>(use.getOwner());
+      if (reshard && reshard.getSegments())
+        return llvm::to_vector(*reshard.getSegments());
+      auto split = splits.find(use.getOwner());
+      if (split == splits.end())
+        continue;
+      ArrayRef<int64_t> segments =
+          split->second.rule.segmentsOfOperand(use.getOperandNumber(), last);
+      if (!segments.empty())
+        return llvm::to_vector(segments);
+    }
+    auto call = value.getDefiningOp<nn::CallOp>();
+    if (!call)
+      return {};
+    auto callee = symbols.lookup<nn::FuncOp>(call.getCallee());
+    Operation *terminator = callee.getBody().front().getTerminator();
+    return segmentsOf(
+        terminator->getOperand(cast<OpResult>(value).getResultNumber()));
   }
 
   void localizeState(nn::StateOp state) {

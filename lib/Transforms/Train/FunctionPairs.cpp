@@ -17,6 +17,8 @@ std::string CallKind::key() const {
   text += "|" + policy + "|" + (sums ? "sums" : "") + "|";
   for (auto [isActive, isParameter] : llvm::zip(active, parameter))
     text += isParameter ? (isActive ? 'P' : 'p') : (isActive ? 'A' : 'a');
+  for (bool isUsed : used)
+    text += isUsed ? 'R' : 'r';
   return text;
 }
 
@@ -146,7 +148,7 @@ void PairBuilder::buildGradients() {
   }
   for (auto [index, result] :
        llvm::enumerate(source.getTerminator()->getOperands()))
-    if (reverse.isActive(result))
+    if (kind.used[index] && reverse.isActive(result))
       reverse.add(result, addArgument(result.getType(),
                                       {Kind::ResultGrad, unsigned(index)}));
   reverse.run(forwardOps, clones);

@@ -46,6 +46,10 @@ void Reverse::rewriteCalls(Block &block) {
       kind.active.push_back(active.contains(operand));
       kind.parameter.push_back(keyOf(operand) != nullptr);
     }
+    for (Value result : call.getResults())
+      kind.used.push_back(llvm::any_of(result.getUsers(), [](Operation *user) {
+        return !isa<nn::KeepOp>(user);
+      }));
     // A parameter that is used twice: the second gradient adds to the first.
     for (Value operand : call.getOperands())
       if (Key key = keyOf(operand))

@@ -41,6 +41,8 @@ struct CallKind {
   std::string policy;                ///< none, selective, full
   llvm::SmallVector<bool> active;    ///< Per argument.
   llvm::SmallVector<bool> parameter; ///< Per argument.
+  /// Per result: whether it is more than kept. What is not has no gradient.
+  llvm::SmallVector<bool> used;
   bool sums = false; ///< Gradients of parameters add to what is there.
   std::string key() const;
 };

@@ -92,3 +92,26 @@ nn.model @one family "gpt2" phase "train" attributes {
     nn.return %y : tensor<4xf32>
   }
 }
+
+// -----
+
+// What is kept stays split: every rank keeps its part. A partial sum is made
+// whole.
+
+// CHECK-LABEL: nn.model @kept
+nn.model @kept family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{batch = 2 : i64, data = 2 : i64}>,
+    config = "{}", weights = {}} {
+  nn.step @eval(%x: tensor<2x4xf32>) attributes {
+      kind = "eval", arg_names = ["x"], result_names = []} {
+    // CHECK: %[[X:.*]] = nn.relu
+    %0 = nn.relu %x : tensor<2x4xf32>
+    // CHECK-NEXT: nn.keep %[[X]] as "x"
+    nn.keep %0 as "x" : tensor<2x4xf32>
+    // CHECK: %[[WHOLE:.*]] = dist.reshard %{{.*}} from <{{\[\[}}]], unreduced ["data"]> to <{{\[\[}}]], unreduced []> for "nn.keep"
+    // CHECK-NEXT: nn.keep %[[WHOLE]] as "y"
+    %1 = nn.sum_rows %0 : (tensor<2x4xf32>) -> tensor<4xf32>
+    nn.keep %1 as "y" : tensor<4xf32>
+    nn.return
+  }
+}

@@ -165,3 +165,36 @@ nn.model @ring family "gpt2" phase "pipe" attributes {
     nn.return
   }
 }
+
+// -----
+
+// A rank keeps its part of a value, of each micro-batch; the program says where
+// that lies in the whole. Of heads that are packed, each segment is split.
+
+// CHECK-LABEL: nn.model @kept
+nn.model @kept family "gpt2" phase "pipe" attributes {
+    strategy = #dist.strategy<{batch = 8 : i64, micro_batch = 2 : i64, accumulate = 2 : i64, data = 2 : i64, tensor = 2 : i64}>, config = "{}", weights = {}} {
+  dist.mesh @mesh [#dist.axis<"pipe" = 1>, #dist.axis<"data" = 2>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 2>]
+  // CHECK: nn.func @layer(%{{.*}}: tensor<2x4x12xf32>) -> tensor<2x4x12xf32>
+  nn.func @layer(%qkv: tensor<4x4x24xf32>) -> tensor<4x4x24xf32> attributes {
+      arg_shardings = [#dist.sharding<[["data"], [], ["tensor"]], unreduced []>],
+      result_shardings = [#dist.sharding<[["data"], [], ["tensor"]], unreduced []>]} {
+    %0, %1 = nn.attention %qkv {causal, heads = 4 : i64, kv_heads = 2 : i64, p = 0.0 : f64, scale = 1.0 : f64, shardings = [#dist.sharding<[["data"], [], ["tensor"]], unreduced []>, #dist.sharding<[["data"], ["tensor"], []], unreduced []>], site = 0 : i32} : (tensor<4x4x24xf32>) -> (tensor<4x4x12xf32>, tensor<4x4x4xf32>)
+    nn.return %qkv : tensor<4x4x24xf32>
+  }
+  // CHECK: nn.step @train
+  // CHECK-SAME: value.h.0.attn.c_attn = {segments = array<i64: 12, 6, 6>, sharding = #dist.sharding<{{\[\[}}], ["data"], [], ["tensor"]], unreduced []>, whole = tensor<2x4x4x24xf32>}
+  // CHECK-SAME: x = {
+  nn.step @train(%x: tensor<2x4x4x24xf32>) attributes {kind = "train", arg_names = ["x"], result_names = [],
+      arg_shardings = [#dist.sharding<[[], ["data"], [], ["tensor"]], unreduced []>], result_shardings = []} {
+    nn.micro_batches 2 {
+    ^bb0(%i: index):
+      %0 = nn.micro_batch %x[%i] : tensor<2x4x4x24xf32> -> tensor<4x4x24xf32>
+      %1 = nn.call @layer(%0) path "h.0" : (tensor<4x4x24xf32>) -> tensor<4x4x24xf32>
+      // CHECK: nn.keep %{{.*}} as "h.0.attn.c_attn" : tensor<2x4x12xf32>
+      nn.keep %1 as "h.0.attn.c_attn" : tensor<4x4x24xf32>
+      nn.return
+    }
+    nn.return
+  }
+}

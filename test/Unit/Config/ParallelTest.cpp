@@ -108,14 +108,6 @@ TEST_F(ParallelTest, TokensOfARank) {
   EXPECT_EQ(codeOf("tensor=4,seq=32"), "H0115");
 }
 
-TEST_F(ParallelTest, WhatSeveralRanksKeep) {
-  flags.keep = {"logits", "h.1"};
-  EXPECT_EQ(codeOf("data=1"), "");
-  EXPECT_EQ(codeOf("data=2"), "H0118");
-  flags.keep = {"grads"};
-  EXPECT_EQ(codeOf("data=2"), "");
-}
-
 TEST_F(ParallelTest, Clusters) {
   const std::string file =
       R"({"name": "two", "nodes": 2, "ranks_per_node": 8,

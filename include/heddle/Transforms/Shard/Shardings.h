@@ -21,6 +21,9 @@ dist::TensorShardingAttr shardingOf(mlir::Value value,
 
 /// The sharding without its first dimension: that of a slice along it.
 dist::TensorShardingAttr dropFirst(dist::TensorShardingAttr sharding);
+/// The sharding behind a first dimension that is not split: that of slots, or
+/// of all micro-batches.
+dist::TensorShardingAttr addFirst(dist::TensorShardingAttr sharding);
 
 } // namespace heddle::shard
 
