@@ -203,11 +203,12 @@ LogicalResult BufferOp::verify() {
 LogicalResult SliceOp::verify() {
   auto whole = cast<MemRefType>(getSource().getType());
   auto part = cast<MemRefType>(getBuffer().getType());
-  bool flat = whole.getRank() == 1 && part.getRank() == 1 &&
-              part.getNumElements() > 0 &&
-              whole.getNumElements() % part.getNumElements() == 0 &&
-              whole.getElementType() == part.getElementType();
-  if (flat)
+  bool run = whole.getRank() > 0 && whole.getRank() == part.getRank() &&
+             whole.getShape().drop_front() == part.getShape().drop_front() &&
+             part.getDimSize(0) > 0 &&
+             whole.getDimSize(0) % part.getDimSize(0) == 0 &&
+             whole.getElementType() == part.getElementType();
+  if (run)
     return success();
   if (whole.getRank() == 0 ||
       whole.getShape().drop_front() != part.getShape() ||

@@ -62,12 +62,36 @@ public:
     if (from == to)
       return;
     Operation *op = operand.getOwner();
+    auto fill = operand.get().getDefiningOp<nn::FillOp>();
+    if (fill && to.getUnreduced().empty()) {
+      operand.set(fillAs(fill, to));
+      return;
+    }
+    // What came here by a reshard is still there as it was.
+    if (auto back = operand.get().getDefiningOp<dist::ReshardOp>();
+        back && back->getBlock() == op->getBlock() && back.getFrom() == to &&
+        to.getUnreduced().empty() &&
+        back.getSegments().value_or(ArrayRef<int64_t>()) == segments) {
+      operand.set(back.getInput());
+      return;
+    }
     Value &known = resharded[{operand.get(), to}];
     if (!known || known.getParentBlock() != op->getBlock()) {
       builder.setInsertionPoint(op);
       known = create(op, operand.get(), to, segments);
     }
     operand.set(known);
+  }
+
+  /// The tensor of one value, split so: a rank makes its part.
+  Value fillAs(nn::FillOp fill, TensorShardingAttr to) {
+    if (!fill.getOutput().hasOneUse()) {
+      builder.setInsertionPointAfter(fill);
+      fill = cast<nn::FillOp>(builder.clone(*fill));
+    }
+    fill.setShardingsAttr(builder.getArrayAttr({to}));
+    set(fill.getOutput(), to);
+    return fill.getOutput();
   }
 
   /// Shards one computation after its operands. A partial sum is added to
@@ -505,6 +529,19 @@ private:
     return success();
   }
 
+  /// A tensor of one value enters a layer as its only reader there wants it.
+  void takeSplit(BlockArgument argument, Propagation &propagation) {
+    if (!argument.hasOneUse())
+      return;
+    auto reshard = dyn_cast<dist::ReshardOp>(*argument.getUsers().begin());
+    if (!reshard || !reshard.getTo().getUnreduced().empty())
+      return;
+    propagation.set(argument, reshard.getTo());
+    reshard.getOutput().replaceAllUsesWith(argument);
+    reshard.erase();
+    --propagation.numReshards;
+  }
+
   /// The boundary of a layer is one for all its instances: the first call
   /// decides, the others are resharded to it.
   LogicalResult visitCall(nn::CallOp call, Propagation &propagation) {
@@ -521,6 +558,10 @@ private:
         }
       if (failed(visit(callee.getBody().front(), inner)))
         return failure();
+      for (auto [argument, operand] :
+           llvm::zip(callee.getArguments(), call.getOperands()))
+        if (operand.getDefiningOp<nn::FillOp>())
+          takeSplit(argument, inner);
       callee.setArgShardingsAttr(list(inner, callee.getArguments()));
       callee.setResultShardingsAttr(
           list(inner, callee.getBody().back().getTerminator()->getOperands()));

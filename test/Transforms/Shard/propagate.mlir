@@ -115,3 +115,59 @@ nn.model @kept family "gpt2" phase "train" attributes {
     nn.return
   }
 }
+
+// -----
+
+// A sum takes the axes of whichever operand is split further: nothing is
+// gathered for it, and the other operand is cut.
+
+// CHECK-LABEL: nn.model @further
+nn.model @further family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{batch = 2 : i64, micro_batch = 2 : i64, sequence = 2 : i64, tensor = 2 : i64, sequence_parallel = true}>,
+    config = "{}", weights = {}} {
+  nn.state @w role "parameter" : tensor<8x4xf32>
+  nn.step @train(%ids: tensor<2x8xi32>) attributes {
+      kind = "train", arg_names = ["ids"], result_names = []} {
+    %w = nn.get @w : tensor<8x4xf32>
+    // CHECK: %[[X:.*]] = nn.embedding %{{.*}} {shardings = [#dist.sharding<{{\[\[}}], ["seq"], []], unreduced []>]}
+    %x = nn.embedding %w[%ids] : (tensor<8x4xf32>, tensor<2x8xi32>) -> tensor<2x8x4xf32>
+    %p = nn.positions : () -> tensor<2x8xi32>
+    // CHECK: %[[Y:.*]] = nn.embedding %{{.*}} {shardings = [#dist.sharding<{{\[\[}}], ["seq", "tensor"], []], unreduced []>]}
+    %y = nn.embedding %w[%p] : (tensor<8x4xf32>, tensor<2x8xi32>) -> tensor<2x8x4xf32>
+    // CHECK: %[[PART:.*]] = dist.reshard %[[X]] from <{{\[\[}}], ["seq"], []], unreduced []> to <{{\[\[}}], ["seq", "tensor"], []], unreduced []> for "nn.add"
+    // CHECK: nn.add %[[PART]], %[[Y]]
+    // CHECK-NOT: dist.reshard
+    %0 = nn.add %x, %y : tensor<2x8x4xf32>
+    // CHECK: nn.add %[[Y]], %{{.*}}
+    // CHECK-NOT: dist.reshard
+    %1 = nn.add %y, %x : tensor<2x8x4xf32>
+    nn.return
+  }
+}
+
+// -----
+
+// A tensor of one value is made in parts, as its reader wants it, also where
+// that is in a layer.
+
+// CHECK-LABEL: nn.model @fills
+nn.model @fills family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{batch = 2 : i64, data = 2 : i64}>,
+    config = "{}", weights = {}} {
+  // CHECK: nn.func @layer
+  // CHECK-SAME: arg_shardings = [#dist.sharding<{{\[\[}}"data"], []], unreduced []>, #dist.sharding<{{\[\[}}"data"], []], unreduced []>]
+  nn.func @layer(%x: tensor<2x4xf32>, %z: tensor<2x4xf32>) -> tensor<2x4xf32> {
+    // CHECK-NOT: dist.reshard
+    %0 = nn.add %x, %z : tensor<2x4xf32>
+    nn.return %0 : tensor<2x4xf32>
+  }
+  nn.step @eval(%x: tensor<2x4xf32>) attributes {
+      kind = "eval", arg_names = ["x"], result_names = []} {
+    // CHECK: nn.fill 0.000000e+00 {shardings = [#dist.sharding<{{\[\[}}"data"], []], unreduced []>]}
+    %z = nn.fill 0.0 : () -> tensor<2x4xf32>
+    // CHECK-NOT: dist.reshard
+    %0 = nn.call @layer(%x, %z) path "h.0" : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+    %1 = nn.call @layer(%0, %z) path "h.1" : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+    nn.return
+  }
+}
