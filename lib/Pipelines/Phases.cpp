@@ -75,6 +75,8 @@ static void buildShard(OpPassManager &pm, const CompileOptions &options) {
   pm.addPass(createShardSplitParameters({options.shardingReasons}));
   pm.addPass(createShardPartitionStates({options.shardingReasons}));
   pm.addPass(createShardPropagate({options.shardingReasons}));
+  // What is exchanged for whom is known.
+  pm.addPass(createShardSaveExchanged({options.shardingReasons}));
   pm.addPass(createShardVerify());
 }
 

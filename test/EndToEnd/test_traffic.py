@@ -18,8 +18,8 @@ features on t tensor ranks.
                      --recompute full, which forms one of the forward sums again;
                      2 more with --sequence-parallel for the products' inputs, of
                      which the 1 that recomputation gathers again is a part
-  seq (Ulysses)      12 bsh (S-1)/S of each layer and micro-batch, s a rank's part;
-                     13 with --recompute full
+  seq (Ulysses)      8 bsh (S-1)/S of each layer and micro-batch, s a rank's part;
+                     12 with --recompute full
   seq (ring)         (6S-4) bsh of each layer and micro-batch; 2 (S-1) more with
                      --recompute full
   pipe               bsh of each boundary, micro-batch and direction
@@ -216,8 +216,8 @@ class Prediction:
                          4, self.micro_batches)
 
     def add_attention(self):
-        # q, k, v and the output; backward its gradient, the output, q, k and v
-        # where they are not at hand, and the gradients of q, k and v.
+        # q, k, v and the output, also where they are made again; backward its
+        # gradient, and those of q, k and v.
         part = self.tokens * self.config["n_embd"] // self.tensor
         calls = self.layers * self.micro_batches
         again = self.recompute == "full"
@@ -232,7 +232,7 @@ class Prediction:
         self.add(["seq"], "all_to_all", "nn.attention", part, self.width,
                  (8 if again else 4) * calls)
         self.add(["seq"], "all_to_all", "nn.attention_grad", part, self.width,
-                 (5 if again else 8) * calls)
+                 4 * calls)
 
     def add_pipe(self):
         if self.stages == 1:
@@ -289,7 +289,7 @@ def closed_form(config, mesh, zero=0, accumulate=1, recompute="none",
         each = 8 + 2 * full + 2 * sequence_parallel - (full and sequence_parallel)
         sent = (each * layers + 4) * bsh * m  # 2 of the embedding, 2 of the head.
     elif axis == "seq":
-        sent = (13 if full else 12) * bsh // n * layers * m
+        sent = (12 if full else 8) * bsh // n * layers * m
         if context == "ring":
             sent = (6 * n - 4 + 2 * (n - 1) * full) * bsh // n * layers * m * n / (n - 1)
         sent += [2 * psi, 2 * psi, (m + 1) * psi, 3 * m * psi - m * once][zero]
@@ -302,6 +302,7 @@ def cases():
              dict(mesh={"tensor": 2}, recompute="full"),
              dict(mesh={"tensor": 2}, sequence_parallel=True, accumulate=2),
              dict(mesh={"seq": 2}, zero=1), dict(mesh={"seq": 2}, context="ring"),
+             dict(mesh={"seq": 2, "tensor": 2}, sequence_parallel=True, zero=1),
              dict(mesh={"pipe": 2}, accumulate=4, schedule="interleaved",
                   virtual_stages=2),
              dict(mesh={"data": 2, "tensor": 2}, zero=2, accumulate=2,
@@ -325,7 +326,11 @@ def cases():
     for recompute in ("none", "full"):
         found += [dict(mesh={"seq": 4}, zero=3, recompute=recompute),
                   dict(mesh={"seq": 4}, zero=1, recompute=recompute, context="ring"),
-                  dict(mesh={"seq": 2, "tensor": 2}, recompute=recompute)]
+                  dict(mesh={"seq": 2, "tensor": 2}, recompute=recompute),
+                  dict(mesh={"seq": 2, "tensor": 2}, recompute=recompute,
+                       sequence_parallel=True, accumulate=2),
+                  dict(mesh={"seq": 2, "tensor": 2}, recompute=recompute,
+                       sequence_parallel=True, context="ring")]
     found += [dict(mesh={"data": 2, "tensor": 2, "pipe": 2}, zero=3, accumulate=2,
                    sequence_parallel=True, schedule="gpipe"),
               dict(mesh={"data": 2, "pipe": 2}, zero=3, accumulate=4,

@@ -86,6 +86,34 @@ def ShardPropagate : Pass<"shard-propagate", "::mlir::ModuleOp"> {
   ];
 }
 
+def ShardSaveExchanged : Pass<"shard-save-exchanged", "::mlir::ModuleOp"> {
+  let summary = "Saves for the backward pass what was exchanged, as it is then.";
+  let description = [{
+    Where ranks split a sequence, attention's operands are exchanged for heads of
+    all tokens. A backward function that would exchange what the forward one
+    returned in the same way is handed what that has already: nothing travels
+    twice. Where the value is needed as it was too, both are saved. Only reshards
+    that move axes between dimensions go: what is gathered is larger, and is
+    gathered again.
+
+    ```mlir
+    nn.func @block.fwd(...) {
+      %h = dist.reshard %qkv from <[[], ["seq"], []], unreduced []>
+             to <[[], [], ["seq"]], unreduced []> for "nn.attention"
+      nn.return %y, %h // was: %y, %qkv
+    }
+    ```
+  }];
+  let options = [
+    Option<"printReasons", "print-reasons", "bool", "false",
+           "Print which arguments come as they were exchanged">
+  ];
+  let dependentDialects = ["::heddle::dist::DistDialect"];
+  let statistics = [
+    Statistic<"numSaved", "saved", "Reshards that went">
+  ];
+}
+
 def ShardVerify : Pass<"shard-verify", "::mlir::ModuleOp"> {
   let summary = "Checks what the shard phase promises.";
   let description = [{

@@ -1,0 +1,204 @@
+//===- SaveExchanged.cpp - Nothing is exchanged a second time -------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Reasons.h"
+#include "heddle/Transforms/Shard/Passes.h"
+
+using namespace mlir;
+using namespace heddle;
+using dist::TensorShardingAttr;
+
+namespace heddle {
+#define GEN_PASS_DEF_SHARDSAVEEXCHANGED
+#include "include/heddle/Transforms/Shard/Passes.h.inc"
+} // namespace heddle
+
+namespace {
+
+/// The axes that split any dimension.
+SmallVector<Attribute> axesOf(TensorShardingAttr sharding) {
+  SmallVector<Attribute> axes;
+  for (auto dim : sharding.getDims().getAsRange<ArrayAttr>())
+    llvm::append_range(axes, dim);
+  return axes;
+}
+
+/// Whether the reshard only moves axes from one dimension to another, so that
+/// what a rank has is as large before as behind it.
+bool isExchange(dist::ReshardOp reshard) {
+  auto from = axesOf(reshard.getFrom()), to = axesOf(reshard.getTo());
+  return reshard.getFrom().getUnreduced().empty() && from.size() == to.size() &&
+         llvm::all_of(to, [&](Attribute axis) {
+           return llvm::is_contained(from, axis);
+         });
+}
+
+/// What one function returns and another one takes.
+struct Saved {
+  nn::FuncOp maker;
+  unsigned result = 0;
+  bool operator==(const Saved &other) const {
+    return maker == other.maker && result == other.result;
+  }
+};
+
+class ModelRewriter {
+public:
+  ModelRewriter(nn::ModelOp model, shard::Reasons *reasons)
+      : model(model), symbols(model), reasons(reasons) {
+    model.walk([&](nn::CallOp call) {
+      calls[symbols.lookup<nn::FuncOp>(call.getCallee())].push_back(call);
+    });
+  }
+
+  /// Gives how many reshards went.
+  unsigned run() {
+    unsigned count = 0;
+    for (auto function : model.getOps<nn::FuncOp>())
+      for (auto reshard : llvm::make_early_inc_range(
+               function.getBody().getOps<dist::ReshardOp>()))
+        count += isExchange(reshard) && save(function, reshard);
+    return count;
+  }
+
+private:
+  /// The function whose result all calls hand to that argument.
+  std::optional<Saved> makerOf(nn::FuncOp function, BlockArgument argument) {
+    std::optional<Saved> found;
+    for (nn::CallOp call : calls.lookup(function)) {
+      auto result =
+          dyn_cast<OpResult>(call.getOperand(argument.getArgNumber()));
+      auto maker = result ? dyn_cast<nn::CallOp>(result.getOwner()) : nullptr;
+      if (!maker)
+        return std::nullopt;
+      Saved saved{symbols.lookup<nn::FuncOp>(maker.getCallee()),
+                  result.getResultNumber()};
+      if (found && !(*found == saved))
+        return std::nullopt;
+      found = saved;
+    }
+    return found;
+  }
+
+  /// The value as the reshard makes it, where its function has that already.
+  static Value exchanged(Value value, dist::ReshardOp wanted) {
+    auto fits = [&](dist::ReshardOp other) {
+      return other && other.getSegmentsAttr() == wanted.getSegmentsAttr();
+    };
+    auto back = value.getDefiningOp<dist::ReshardOp>();
+    if (fits(back) && back.getFrom() == wanted.getTo())
+      return back.getInput();
+    for (Operation *user : value.getUsers())
+      if (auto other = dyn_cast<dist::ReshardOp>(user);
+          fits(other) && other.getTo() == wanted.getTo())
+        return other.getOutput();
+    return {};
+  }
+
+  /// Hands what the reshard makes of an argument over from where that was made.
+  bool save(nn::FuncOp function, dist::ReshardOp reshard) {
+    auto argument = dyn_cast<BlockArgument>(reshard.getInput());
+    std::optional<Saved> saved;
+    if (argument)
+      saved = makerOf(function, argument);
+    if (!saved)
+      return false;
+    Operation *terminator = saved->maker.getBody().front().getTerminator();
+    OpOperand &returned = terminator->getOpOperand(saved->result);
+    Value value = exchanged(returned.get(), reshard);
+    if (!value)
+      return false;
+    if (reasons)
+      reasons->add(function.getSymName() + " argument " +
+                       Twine(argument.getArgNumber()),
+                   reshard.getTo(),
+                   "as " + saved->maker.getSymName() + " exchanged it" +
+                       " (shard-save-exchanged)");
+    bool isNeeded = !argument.hasOneUse();
+    for (nn::CallOp call : calls[function])
+      isNeeded |= !call.getOperand(argument.getArgNumber()).hasOneUse();
+    if (isNeeded) {
+      addResult(*saved, value, reshard.getTo());
+      argument = addArgument(function, argument, reshard.getTo());
+    } else {
+      returned.set(value);
+      saved->maker.setResultShardingsAttr(replaced(
+          *saved->maker.getResultShardings(), saved->result, reshard.getTo()));
+      function.setArgShardingsAttr(replaced(*function.getArgShardings(),
+                                            argument.getArgNumber(),
+                                            reshard.getTo()));
+    }
+    reshard.getOutput().replaceAllUsesWith(argument);
+    reshard.erase();
+    return true;
+  }
+
+  static ArrayAttr replaced(ArrayAttr list, size_t number, Attribute value) {
+    SmallVector<Attribute> values(list.getValue());
+    values.resize(std::max(values.size(), number + 1));
+    values[number] = value;
+    return ArrayAttr::get(list.getContext(), values);
+  }
+
+  /// Returns the value too. It becomes the last result of all calls.
+  void addResult(const Saved &saved, Value value, TensorShardingAttr sharding) {
+    nn::FuncOp maker = saved.maker;
+    size_t number = maker.getResultTypes().size();
+    maker.getBody().front().getTerminator()->insertOperands(number, value);
+    maker.setFunctionType(FunctionType::get(
+        maker.getContext(), maker.getArgumentTypes(),
+        maker.getBody().front().getTerminator()->getOperandTypes()));
+    maker.setResultShardingsAttr(
+        replaced(*maker.getResultShardings(), number, sharding));
+    for (nn::CallOp &call : calls[maker]) {
+      OpBuilder builder(call);
+      auto longer = builder.create<nn::CallOp>(
+          call.getLoc(), maker.getResultTypes(), call.getCallee(),
+          call.getOperands(), call.getPathAttr(), call.getRecomputeAttr(),
+          call.getArgAttrsAttr(), call.getResAttrsAttr());
+      call->replaceAllUsesWith(longer.getResults().drop_back());
+      call.erase();
+      call = longer;
+    }
+  }
+
+  /// An argument that gets the last result of who made `like`.
+  BlockArgument addArgument(nn::FuncOp function, BlockArgument like,
+                            TensorShardingAttr sharding) {
+    BlockArgument argument =
+        function.getBody().front().addArgument(like.getType(), like.getLoc());
+    function.setFunctionType(FunctionType::get(
+        function.getContext(), function.getBody().front().getArgumentTypes(),
+        function.getResultTypes()));
+    function.setArgShardingsAttr(replaced(*function.getArgShardings(),
+                                          argument.getArgNumber(), sharding));
+    for (nn::CallOp call : calls[function]) {
+      Operation *maker = call.getOperand(like.getArgNumber()).getDefiningOp();
+      call.getOperandsMutable().append(maker->getResults().back());
+    }
+    return argument;
+  }
+
+  nn::ModelOp model;
+  SymbolTable symbols;
+  shard::Reasons *reasons;
+  DenseMap<Operation *, SmallVector<nn::CallOp>> calls; ///< Of each function.
+};
+
+struct SaveExchanged : heddle::impl::ShardSaveExchangedBase<SaveExchanged> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    shard::Reasons reasons;
+    for (auto model : getOperation().getOps<nn::ModelOp>())
+      numSaved += ModelRewriter(model, printReasons ? &reasons : nullptr).run();
+    reasons.print(llvm::errs());
+  }
+};
+
+} // namespace
