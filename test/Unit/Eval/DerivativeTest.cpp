@@ -57,6 +57,7 @@ public:
   void setAccumulated(Value operand, Value sum) override {
     sums[operand] = sum;
   }
+  Type gradientElement() override { return builder.getF32Type(); }
   double lossScale() override { return 1; }
 
   OpBuilder builder;
