@@ -176,6 +176,11 @@ void Ranks::join(const plan::Plan &plan, bool spareCore) {
     world->startHeartbeat();
 }
 
+void Ranks::setWitness(
+    std::function<void(const Diagnostic &, int missing)> witness) {
+  world->setWitness(std::move(witness));
+}
+
 void Ranks::beginStep(int64_t number) {
   step = number;
   setActivity("computing");
@@ -291,7 +296,7 @@ int Ranks::end(const Diagnostic &diagnostic) {
   if (!failedTogether() && size() > 1)
     world->fail(diagnostic);
   if (rank() == 0)
-    fputs(diagnostic.format().c_str(), stderr);
+    world->report(diagnostic);
   finish();
   return diagnostic.exitCode();
 }

@@ -7,12 +7,16 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/RunLog.h"
-#include "heddle/runtime/io/Diagnostic.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cmath>
 #include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 using namespace heddle::rt;
@@ -57,11 +61,43 @@ void RunLog::open(const std::string &newPath, bool append) {
   file = fopen(path.c_str(), append ? "a" : "w");
   if (!file)
     refuse(path);
+  // Another rank may add a line when this one is missed.
+  fcntl(fileno(file), F_SETFL, O_APPEND);
 }
 
 void RunLog::write(const JsonLine &line) {
-  if (!file)
+  std::lock_guard<std::timed_mutex> lock(mutex);
+  if (file && !hasEnded)
+    put(line);
+}
+
+/// Whether the last line of the file is an error.
+static bool endsWithError(const std::string &path) {
+  constexpr int64_t longestError = 4096;
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored))
+    return false;
+  std::ifstream stream(path, std::ios::ate);
+  stream.seekg(std::max<int64_t>(0, stream.tellg() - longestError));
+  std::string line, last, error = JsonLine("error").text();
+  while (std::getline(stream, line))
+    last.swap(line);
+  return last.compare(0, error.size() - 1, error, 0, error.size() - 1) == 0;
+}
+
+void RunLog::writeError(const Diagnostic &diagnostic) {
+  constexpr std::chrono::seconds patience(1);
+  std::unique_lock<std::timed_mutex> lock(mutex, patience);
+  if (!lock || !file || hasEnded)
     return;
+  hasEnded = true;
+  if (!endsWithError(path))
+    put(JsonLine("error")
+            .add("code", diagnostic.code)
+            .add("message", diagnostic.message));
+}
+
+void RunLog::put(const JsonLine &line) {
   std::string text = line.text() + "\n";
   if (fwrite(text.data(), 1, text.size(), file) != text.size() ||
       fflush(file) != 0)

@@ -18,6 +18,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 
 using namespace heddle;
 using namespace heddle::rt;
@@ -291,15 +292,26 @@ int Training::finish(int64_t done) {
 
 } // namespace
 
+/// Lets the log end with the error that ends the run: that of rank 0, and when
+/// it is rank 0 that is missed, rank 1's where it has the same file.
+static void logErrors(const std::shared_ptr<RunLog> &log,
+                      const TrainOptions &options, Ranks &ranks) {
+  ranks.setWitness([log, path = options.log, isNext = ranks.rank() == 1](
+                       const Diagnostic &diagnostic, int missing) {
+    std::error_code ignored;
+    try {
+      if (missing == 0 && isNext && std::filesystem::exists(path, ignored))
+        log->open(path, /*append=*/true);
+      log->writeError(diagnostic);
+    } catch (const UserError &) {
+      // The error with which the run ends is said already.
+    }
+  });
+}
+
 int heddle::rt::runTrain(const TrainOptions &options, Ranks &ranks) {
-  RunLog log;
+  auto log = std::make_shared<RunLog>();
+  logErrors(log, options, ranks);
   catchStopSignals();
-  try {
-    return Training(options, log, ranks).run();
-  } catch (const UserError &error) {
-    log.write(JsonLine("error")
-                  .add("code", error.diagnostic.code)
-                  .add("message", error.diagnostic.message));
-    throw;
-  }
+  return Training(options, *log, ranks).run();
 }

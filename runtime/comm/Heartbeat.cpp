@@ -33,8 +33,6 @@ static constexpr int64_t gapTime = 5 * tickTime;
 static constexpr int64_t beatTime = 500;
 static constexpr int64_t silenceTime = 6000;
 static constexpr int connectTime = 20000;
-/// How long a process that ends lets its last message travel.
-static constexpr int partingTime = 200;
 
 namespace {
 enum class Kind : int32_t { Beat, Goodbye, Failed, Alarm };
@@ -84,15 +82,6 @@ void ActivitySlot::get(int64_t &step, char *text) const {
   std::memcpy(text, &buffer[1], maxText + 1);
 }
 
-/// Ends the process although other threads may hang inside an MPI.
-static void endProcess(const Diagnostic &diagnostic) {
-  std::string text = diagnostic.format();
-  (void)!write(STDERR_FILENO, text.data(), text.size());
-  // The other ranks are at this too: their launcher kills them once one ends.
-  usleep(partingTime * 1000);
-  _exit(diagnostic.exitCode());
-}
-
 /// The connections of one rank, and the thread that serves them.
 class Heartbeat::Star {
 public:
@@ -131,8 +120,7 @@ private:
 Heartbeat::Heartbeat(Transport &transport, Handler onAlarm) {
   activity.set(-1, "");
   if (transport.size() > 1)
-    star = std::make_unique<Star>(transport, activity,
-                                  onAlarm ? std::move(onAlarm) : endProcess);
+    star = std::make_unique<Star>(transport, activity, std::move(onAlarm));
 }
 
 Heartbeat::~Heartbeat() = default;
@@ -147,7 +135,6 @@ void Heartbeat::failed(const std::string &message) {
   if (!star)
     return;
   star->end(Kind::Failed, message);
-  usleep(partingTime * 1000);
 }
 
 /// Sends a message that the socket can take at once, or drops it: a peer that
@@ -384,7 +371,7 @@ void Heartbeat::Star::alarm(const Message &message) {
   diagnostic.code = code;
   diagnostic.message = text;
   if (!stopping)
-    onAlarm(diagnostic);
+    onAlarm(diagnostic, message.rank);
 }
 
 void Heartbeat::Star::stop() {

@@ -49,8 +49,21 @@ void World::checkPlan(const std::string &hash, const plan::Mesh &mesh) {
                  "start it with mpirun -n " + std::to_string(mesh.ranks()));
 }
 
-void World::startHeartbeat(Heartbeat::Handler onAlarm) {
-  heartbeat = std::make_unique<Heartbeat>(*link, std::move(onAlarm));
+/// Ends the process although other threads may hang inside an MPI, once its
+/// last message has travelled. The other ranks may be at this too: a launcher
+/// kills them once one ends.
+[[noreturn]] static void endProcess(const Diagnostic &diagnostic) {
+  constexpr std::chrono::milliseconds partingTime(200);
+  std::this_thread::sleep_for(partingTime);
+  _exit(diagnostic.exitCode());
+}
+
+void World::startHeartbeat() {
+  heartbeat = std::make_unique<Heartbeat>(
+      *link, [this](const Diagnostic &diagnostic, int rank) {
+        report(diagnostic, rank);
+        endProcess(diagnostic);
+      });
 }
 
 void World::finish() {
@@ -65,9 +78,15 @@ void World::fail(const Diagnostic &diagnostic) {
   constexpr std::chrono::seconds alarmTime(8);
   if (heartbeat && diagnostic.code == "H0424")
     std::this_thread::sleep_for(alarmTime);
-  std::string text = diagnostic.format();
-  (void)!write(STDERR_FILENO, text.data(), text.size());
+  report(diagnostic);
   if (heartbeat)
     heartbeat->failed(diagnostic.message);
-  _exit(diagnostic.exitCode());
+  endProcess(diagnostic);
+}
+
+void World::report(const Diagnostic &diagnostic, int missing) {
+  std::string text = diagnostic.format();
+  (void)!write(STDERR_FILENO, text.data(), text.size());
+  if (witness)
+    witness(diagnostic, missing);
 }

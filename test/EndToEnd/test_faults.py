@@ -7,6 +7,7 @@
 in which step, and leave a whole checkpoint to go on from. HEDDLE_TEST_LONG=1 takes
 every fault in every phase under every launcher."""
 
+import json
 import os
 import random
 import re
@@ -128,6 +129,11 @@ class Faults(h.HeddleTest):
             self.assertLessEqual(abs(int(step) - at), 1, said)
             if phase in AT:
                 self.assertEqual(activity, AT[phase], said)
+        # Rank 0's, or of the first that is left: its words, at the log's end.
+        with open(self.path("run.jsonl")) as file:
+            last = json.loads(file.readlines()[-1])
+        self.assertEqual((last["event"], last["code"]), ("error", code))
+        self.assertIn(f"error[{code}]: {last['message']}\n", said)
         job.end()
         self.check_resumable(ranks, binary)
 

@@ -52,8 +52,9 @@ std::string RanksTest::onRanks(int count,
       try {
         work(ranks);
       } catch (const UserError &error) {
-        EXPECT_TRUE(ranks.failedTogether()) << error.what();
         codes[i] = error.diagnostic.code;
+        ASSERT_TRUE(ranks.failedTogether()) << error.what();
+        ranks.end(error.diagnostic);
       }
     });
   for (std::thread &thread : threads)

@@ -11,8 +11,12 @@
 #include "heddle/runtime/io/Diagnostic.h"
 
 #include <cmath>
+#include <cstdio>
+#include <fstream>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <sstream>
+#include <unistd.h>
 
 using namespace heddle;
 using namespace heddle::rt;
@@ -52,6 +56,29 @@ TEST(RunLog, RefusesWhatItCannotWrite) {
   } catch (const UserError &error) {
     EXPECT_EQ(error.diagnostic.code, "H0411");
   }
+}
+
+TEST(RunLog, EndsWithTheFirstError) {
+  std::string path =
+      testing::TempDir() + "/run-log-" + std::to_string(getpid()) + ".jsonl";
+  Diagnostic stopped, died;
+  stopped.code = "H0422";
+  died.code = "H0421";
+  // Two ranks that miss each other.
+  RunLog first, second;
+  first.open(path, false);
+  first.write(JsonLine("start"));
+  second.open(path, true);
+  second.writeError(stopped);
+  first.writeError(died);
+  for (RunLog *log : {&first, &second})
+    log->write(JsonLine("step"));
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  EXPECT_EQ(text.str(), "{\"event\":\"start\"}\n{\"event\":\"error\",\"code\":"
+                        "\"H0422\",\"message\":\"\"}\n");
+  std::remove(path.c_str());
 }
 
 TEST(Progress, Formats) {

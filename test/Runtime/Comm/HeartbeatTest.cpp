@@ -132,7 +132,9 @@ static std::vector<std::string> alarmsOfADeath(int64_t step) {
   for (int rank = 0; rank < 3; ++rank)
     threads.emplace_back([&, rank] {
       heartbeats[rank] = std::make_unique<Heartbeat>(
-          *transports[rank], [&, rank](const Diagnostic &diagnostic) {
+          *transports[rank],
+          [&, rank](const Diagnostic &diagnostic, int missing) {
+            EXPECT_EQ(missing, 2);
             alarms[rank] = diagnostic.code + ": " + diagnostic.message;
             ++raised;
           });
@@ -176,7 +178,7 @@ TEST(Heartbeat, GoodbyeIsNoAlarm) {
   for (int rank = 0; rank < 3; ++rank)
     threads.emplace_back([&, rank] {
       Heartbeat heartbeat(*transports[rank],
-                          [&](const Diagnostic &) { ++raised; });
+                          [&](const Diagnostic &, int) { ++raised; });
       sleepFor(0.2 * (rank + 1));
       heartbeat.goodbye();
     });

@@ -12,6 +12,7 @@
 #include "heddle/runtime/core/Communication.h"
 #include "heddle/runtime/io/Peers.h"
 
+#include <functional>
 #include <memory>
 
 namespace heddle::rt {
@@ -38,6 +39,9 @@ public:
   /// H0220 when the plan is for another number of ranks, H0222 when a rank runs
   /// another plan.
   void join(const plan::Plan &plan, bool spareCore);
+  /// Hears the error with which this process ends; to be set before `join`.
+  /// See World::setWitness.
+  void setWitness(std::function<void(const Diagnostic &, int missing)> witness);
   /// Says which step runs, for the messages of others that miss this rank.
   void beginStep(int64_t step);
   /// Says what this rank does from now on, as "saving", for the same; a step

@@ -9,8 +9,11 @@
 #ifndef HEDDLE_RUNTIME_APP_RUNLOG_H
 #define HEDDLE_RUNTIME_APP_RUNLOG_H
 
+#include "heddle/runtime/io/Diagnostic.h"
+
 #include <cstdint>
 #include <cstdio>
+#include <mutex>
 #include <string>
 
 namespace heddle::rt {
@@ -43,8 +46,16 @@ public:
   void open(const std::string &path, bool append);
   /// Writes one line; nothing when no file is open. Throws H0411.
   void write(const JsonLine &line);
+  /// Writes the error after which there is no other line, from any thread;
+  /// nothing when another thread hangs in `write`, or when another rank ended
+  /// the file so while this one was stopped. Throws H0411.
+  void writeError(const Diagnostic &diagnostic);
 
 private:
+  void put(const JsonLine &line);
+
+  std::timed_mutex mutex;
+  bool hasEnded = false;
   FILE *file = nullptr;
   std::string path;
 };

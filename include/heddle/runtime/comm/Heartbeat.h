@@ -47,13 +47,12 @@ private:
 class Heartbeat {
 public:
   /// Called once, from the heartbeat's thread, with H0421 (a rank died), H0422
-  /// (it stopped) or H0423 (it ended with an error).
-  using Handler = std::function<void(const Diagnostic &)>;
+  /// (it stopped) or H0423 (it ended with an error), and that rank.
+  using Handler = std::function<void(const Diagnostic &, int rank)>;
 
   /// All ranks construct theirs at the same time. Throws H0225 when rank 0
-  /// cannot be reached. Without a handler, the alarm is printed and the process
-  /// ends with its exit code, whatever its other threads do.
-  explicit Heartbeat(Transport &transport, Handler onAlarm = {});
+  /// cannot be reached.
+  Heartbeat(Transport &transport, Handler onAlarm);
   /// Without a goodbye before, the others take it that this rank died.
   ~Heartbeat();
 

@@ -13,6 +13,8 @@
 #include "heddle/runtime/comm/Heartbeat.h"
 #include "heddle/runtime/comm/Launcher.h"
 
+#include <functional>
+
 namespace heddle::rt {
 
 /// The life of a rank among the others: `open`, `checkPlan`, `startHeartbeat`,
@@ -32,7 +34,15 @@ public:
   /// hash, and H0220 when the plan's mesh is not as large as the job.
   void checkPlan(const std::string &hash, const plan::Mesh &mesh);
 
-  void startHeartbeat(Heartbeat::Handler onAlarm = {});
+  /// Hears, after it was printed, the error with which this process ends, and
+  /// the rank that is missed (-1: the error is this rank's own or all ranks').
+  /// It is called from any thread.
+  using Witness = std::function<void(const Diagnostic &, int missing)>;
+  /// To be set before the heartbeat is started.
+  void setWitness(Witness newWitness) { witness = std::move(newWitness); }
+  /// From now on a rank that is missed ends this process, whatever its other
+  /// threads do.
+  void startHeartbeat();
   void setActivity(int64_t step, std::string_view text) {
     if (heartbeat)
       heartbeat->setActivity(step, text);
@@ -45,9 +55,12 @@ public:
   /// are told. A broken connection (H0424) first gives the heartbeat time to
   /// say whose fault it is.
   [[noreturn]] void fail(const Diagnostic &diagnostic);
+  /// Prints the error with which this process is about to end.
+  void report(const Diagnostic &diagnostic, int missing = -1);
 
 private:
   Launch started;
+  Witness witness;
   std::unique_ptr<Transport> link;
   std::unique_ptr<Heartbeat> heartbeat;
 };
