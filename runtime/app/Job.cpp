@@ -22,7 +22,7 @@ int64_t heddle::rt::chooseThreads(const plan::Plan &plan, int64_t requested) {
 Job::Job(const JobOptions &options, Ranks &ranks) : others(ranks) {
   ranks.together([&] { binary = readBinary(options.binary); });
   int64_t threads = chooseThreads(plan(), options.threads);
-  ranks.together([&] { ranks.join(plan(), availableThreads() > threads); });
+  ranks.join(plan(), availableThreads() > threads);
   ranks.together([&] {
     binary.plan.selectStage(plan().mesh.coordinate(ranks.rank(), {"pipe"}));
     // Before any thread is made: they inherit what the system grants here.

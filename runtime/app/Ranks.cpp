@@ -154,7 +154,13 @@ int64_t Ranks::maximum(int64_t value) {
 }
 
 void Ranks::join(const plan::Plan &plan, bool spareCore) {
-  world->checkPlan(plan.hash, plan.mesh);
+  together([&] { world->checkPlan(plan.hash, plan.mesh); });
+  together([&] { prepare(plan, spareCore); });
+  if (world->launch().kind != Launch::Kind::Alone)
+    together([&] { world->startHeartbeat(); });
+}
+
+void Ranks::prepare(const plan::Plan &plan, bool spareCore) {
   joined = std::make_unique<Plan>(plan, world->transport(), spareCore);
   // Numbers and groups are of the whole plan: alike on every rank.
   std::set<Axes> groups;
@@ -172,8 +178,6 @@ void Ranks::join(const plan::Plan &plan, bool spareCore) {
   for (const Axes &axes : groups)
     joined->collectives.prepare(joined->groups[axes] =
                                     makeCommunicator(plan.mesh, axes, rank()));
-  if (world->launch().kind != Launch::Kind::Alone)
-    world->startHeartbeat();
 }
 
 void Ranks::setWitness(

@@ -36,8 +36,8 @@ public:
 
   /// Readies the communication of a plan, which must outlive this. `spareCore`:
   /// collectives may run on a thread beside the `threads` that compute. Throws
-  /// H0220 when the plan is for another number of ranks, H0222 when a rank runs
-  /// another plan.
+  /// on all ranks, H0220 when the plan is for another number of ranks, H0222
+  /// when a rank runs another plan, H0292 when one has no thread left.
   void join(const plan::Plan &plan, bool spareCore);
   /// Hears the error with which this process ends; to be set before `join`.
   /// See World::setWitness.
@@ -68,6 +68,8 @@ public:
   int end(const Diagnostic &diagnostic);
 
 private:
+  /// What of `join` concerns this rank alone.
+  void prepare(const plan::Plan &plan, bool spareCore);
   /// Says what this rank waits for; the destructor, that it goes on.
   class Waiting;
   struct Plan; ///< What belongs to the plan that was joined.
