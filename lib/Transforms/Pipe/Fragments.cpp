@@ -116,8 +116,10 @@ LogicalResult Fragments::assign() {
 LogicalResult Fragments::checkOrder() {
   for (Operation &op : body.without_terminator()) {
     int64_t here = of(&op);
-    for (Value operand : op.getOperands()) {
-      Operation *definition = operand.getDefiningOp();
+    for (OpOperand &operand : op.getOpOperands()) {
+      if (passedThrough(operand))
+        continue;
+      Operation *definition = operand.get().getDefiningOp();
       int64_t made = definition ? of(definition) : -1;
       bool tooLate = made > here || (way.isWeight(made) && made != here);
       if (here >= 0 && tooLate)
@@ -140,22 +142,29 @@ const PassedSum *Fragments::passedThrough(OpOperand &operand) const {
   return nullptr;
 }
 
-/// Whether a sum starts from this operand.
-static bool isSumOf(OpOperand &operand) {
-  if (isa<nn::AddOp>(operand.getOwner()))
-    return true;
-  for (auto &[init, result] : nn::initsOf(operand.getOwner()))
-    if (init.begin()->getOperandNumber() == operand.getOperandNumber())
-      return true;
-  return false;
-}
-
-/// The result that the operand is added into.
-static Value sumThrough(OpOperand &operand) {
-  for (auto &[init, result] : nn::initsOf(operand.getOwner()))
+Value Fragments::sumThrough(OpOperand &operand) const {
+  Operation *op = operand.getOwner();
+  if (isa<nn::AddOp>(op))
+    return op->getResult(0);
+  for (auto &[init, result] : nn::initsOf(op))
     if (init.begin()->getOperandNumber() == operand.getOperandNumber())
       return result;
-  return operand.getOwner()->getResult(0);
+  auto call = dyn_cast<nn::CallOp>(op);
+  if (!call)
+    return {};
+  // Through sums in the layer, to what it returns.
+  auto callee = symbols.lookup<nn::FuncOp>(call.getCallee());
+  Value sum = callee.getArgument(operand.getOperandNumber());
+  bool isAdded = false;
+  while (sum && sum.hasOneUse()) {
+    OpOperand &use = *sum.getUses().begin();
+    if (isAdded && isa<nn::ReturnOp>(use.getOwner()))
+      return call.getResult(use.getOperandNumber());
+    bool moves = isa<dist::ReshardOp>(use.getOwner());
+    sum = moves ? use.getOwner()->getResult(0) : sumThrough(use);
+    isAdded |= !moves;
+  }
+  return {};
 }
 
 /// The operations that bring a gradient into its state; empty when it does not
@@ -177,24 +186,36 @@ static SmallVector<Operation *> chainOf(Value gradient) {
   return {};
 }
 
-/// What a sum starts from.
-static Value startOf(Value sum) {
+/// What a sum starts from: a state, or a tensor of zeros; null: nothing.
+Value Fragments::startOf(Value sum) const {
   while (Operation *op = sum.getDefiningOp()) {
-    if (isa<nn::GetOp>(op))
+    if (isa<nn::GetOp, nn::FillOp>(op))
       return sum;
-    if (isa<dist::ReshardOp>(op)) {
-      sum = op->getOperand(0);
-      continue;
-    }
+    if (isa<nn::AddOp>(op))
+      return {};
     Value before;
-    for (auto &[init, result] : nn::initsOf(op))
-      if (result == sum)
-        before = init.begin()->get();
+    for (OpOperand &operand : op->getOpOperands())
+      if (isa<dist::ReshardOp>(op) || sumThrough(operand) == sum)
+        before = operand.get();
     if (!before)
       return {};
     sum = before;
   }
   return {};
+}
+
+/// The whole of what becomes of a sum: later operations add to it.
+Value Fragments::endOf(Value sum) const {
+  while (sum.hasOneUse()) {
+    OpOperand &use = *sum.getUses().begin();
+    bool isLink = of(use.getOwner()) != of(sum.getDefiningOp());
+    Value next =
+        isLink || !isa<nn::AddOp>(use.getOwner()) ? sumThrough(use) : Value();
+    if (!next)
+      return sum;
+    sum = next;
+  }
+  return sum;
 }
 
 /// The parameter whose gradient the state or bucket of that name is, or "".
@@ -212,25 +233,33 @@ static std::string parameterOf(nn::SetOp set, const SymbolTable &symbols) {
 LogicalResult Fragments::addPassedSum(OpOperand &operand) {
   PassedSum sum;
   sum.operand = &operand;
-  sum.total = sumThrough(operand);
+  sum.total = endOf(sumThrough(operand));
   sum.chain = chainOf(sum.total);
   if (sum.chain.empty())
     return success();
   auto set = cast<nn::SetOp>(sum.chain.back());
-  sum.state = set.getStateAttr();
-  sum.parameter = parameterOf(set, symbols);
-  if (sum.parameter.empty())
+  std::string parameter = parameterOf(set, symbols);
+  if (parameter.empty())
     return success();
   sum.start = startOf(operand.get());
-  int64_t from = of(operand.get().getDefiningOp());
-  int64_t to = of(operand.getOwner());
-  bool again = llvm::any_of(sums, [&](const PassedSum &other) {
-    return other.parameter == sum.parameter;
-  });
-  if (again || way.rankOf(from) == way.rankOf(to))
+  int64_t from = way.rankOf(of(operand.get().getDefiningOp()));
+  int64_t to = way.rankOf(of(operand.getOwner()));
+  // Fragments of one rank add to one state.
+  bool adds = isa_and_nonnull<nn::GetOp>(sum.start ? sum.start.getDefiningOp()
+                                                   : nullptr) ||
+              llvm::any_of(sum.chain, llvm::IsaPred<nn::AddOp>);
+  if (from == to && !adds)
     return operand.getOwner()->emitError("H0202: the parameter \"")
-           << sum.parameter
-           << "\" is used by more than two stages, or by two of one rank";
+           << parameter
+           << "\" is used by two virtual stages of one rank: accumulate over "
+              "several micro-batches, or take fewer virtual stages";
+  auto name = StringAttr::get(set.getContext(), parameter);
+  SharedSum &all = shared[name];
+  all.state = set.getStateAttr();
+  for (int64_t rank : {from, to})
+    if (!llvm::is_contained(all.ranks, rank))
+      all.ranks.push_back(rank);
+  llvm::sort(all.ranks);
   sums.push_back(sum);
   return success();
 }
@@ -241,7 +270,7 @@ LogicalResult Fragments::findPassedSums() {
       Operation *definition = operand.get().getDefiningOp();
       int64_t made = definition ? of(definition) : -1;
       if (made >= way.stages() && of(&op) >= 0 && made != of(&op) &&
-          isSumOf(operand) && failed(addPassedSum(operand)))
+          sumThrough(operand) && failed(addPassedSum(operand)))
         return failure();
     }
   return success();

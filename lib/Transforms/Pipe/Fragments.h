@@ -43,15 +43,19 @@ struct Way {
   std::string nameOf(int64_t fragment) const;
 };
 
-/// The gradient of a parameter that two stages use: the later fragment adds to
-/// what the earlier one made. Split, each stage keeps its own part.
+/// A link in the gradient of a parameter that several fragments use: the later
+/// one adds to what the earlier one made. Split, each stage keeps its own part.
 struct PassedSum {
   mlir::OpOperand *operand = nullptr; ///< Where the later one takes it over.
   mlir::Value start; ///< What the earlier one adds to; null: nothing.
   mlir::Value total; ///< The whole sum.
   llvm::SmallVector<mlir::Operation *> chain; ///< Brings it into its state.
-  mlir::FlatSymbolRefAttr state;              ///< Or bucket.
-  std::string parameter;
+};
+
+/// The gradient of a parameter that several stages use: each has a part of it.
+struct SharedSum {
+  mlir::FlatSymbolRefAttr state;         ///< Or bucket.
+  llvm::SmallVector<int64_t> ranks = {}; ///< Along `pipe`, in order.
 };
 
 /// Tells for every operation of a micro-batch's body where it runs. Reads of
@@ -81,6 +85,12 @@ public:
   /// What is passed on through this operand, or null.
   const PassedSum *passedThrough(mlir::OpOperand &operand) const;
   llvm::ArrayRef<PassedSum> passedSums() const { return sums; }
+  /// By the parameter's name.
+  const llvm::MapVector<mlir::StringAttr, SharedSum> &sharedSums() const {
+    return shared;
+  }
+  /// The result that an operand is added into; null where it is in none.
+  mlir::Value sumThrough(mlir::OpOperand &operand) const;
 
   mlir::Block &body;
   const Way &way;
@@ -92,6 +102,8 @@ private:
   void assignByUsers();
   mlir::LogicalResult findPassedSums();
   mlir::LogicalResult addPassedSum(mlir::OpOperand &operand);
+  mlir::Value startOf(mlir::Value sum) const;
+  mlir::Value endOf(mlir::Value sum) const;
   mlir::LogicalResult checkOrder();
 
   const mlir::SymbolTable &symbols;
@@ -102,6 +114,7 @@ private:
   mlir::Operation *firstForward = nullptr, *lastForward = nullptr,
                   *firstBackward = nullptr;
   llvm::SmallVector<PassedSum> sums;
+  llvm::MapVector<mlir::StringAttr, SharedSum> shared;
 };
 
 /// How a value comes to a fragment that did not make it.

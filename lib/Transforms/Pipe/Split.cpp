@@ -87,14 +87,11 @@ private:
       for (auto [rank, stage] : llvm::enumerate(stages))
         if (stage.parameters().contains(state.getSymNameAttr()))
           users.push_back(rank);
-      bool exchanged =
-          llvm::any_of(plan.passedSums(), [&](const PassedSum &sum) {
-            return sum.parameter == state.getSymName();
-          });
-      if (users.size() > (exchanged ? 2 : 1))
+      const SharedSum *sum = plan.sharedSum(state.getSymName());
+      if (users.size() > 1 && (!sum || users != sum->ranks))
         return state.emitError("H0202: stages ")
                << users[0] << " and " << users.back()
-               << " read this parameter, but do not both make its gradient";
+               << " read this parameter, but do not all make its gradient";
     }
     return success();
   }

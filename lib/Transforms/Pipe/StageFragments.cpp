@@ -120,9 +120,25 @@ void FragmentWriter::takeOver(const PassedSum &sum, Operation *copy) {
     copy->erase();
     return;
   }
+  if (auto call = dyn_cast<nn::CallOp>(copy)) {
+    copy->setOperand(number, zerosFor(call, number));
+    return;
+  }
   for (auto &[init, result] : nn::initsOf(copy))
     if (init.begin()->getOperandNumber() == number)
       MutableOperandRange(init).clear();
+}
+
+/// A layer always adds to what it gets: to nothing but zeros.
+Value FragmentWriter::zerosFor(nn::CallOp call, unsigned number) {
+  auto callee = symbols.lookup<nn::FuncOp>(call.getCallee());
+  ArrayAttr shardings;
+  if (auto all = callee.getArgShardings())
+    shardings = builder.getArrayAttr({(*all)[number]});
+  OpBuilder before(call);
+  return before.create<nn::FillOp>(call.getLoc(),
+                                   call.getOperand(number).getType(),
+                                   builder.getF64FloatAttr(0), shardings);
 }
 
 /// The earlier part goes into its own state, as the whole sum does.

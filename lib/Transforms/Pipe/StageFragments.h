@@ -40,6 +40,7 @@ private:
   void arrive(mlir::Value value, const Arrival &arrival);
   void depart(mlir::Value value);
   void takeOver(const PassedSum &sum, mlir::Operation *clone);
+  mlir::Value zerosFor(nn::CallOp call, unsigned number);
   void finish(const PassedSum &sum);
 
   mlir::OpBuilder &builder;

@@ -16,21 +16,15 @@ using namespace heddle;
 using namespace heddle::pipe;
 using dist::TensorShardingAttr;
 
-ArrayRef<PassedSum> ModelPlan::passedSums() const {
+const SharedSum *ModelPlan::sharedSum(StringRef parameter) const {
+  auto name = StringAttr::get(symbols.getOp()->getContext(), parameter);
   for (const StepPlan &step : steps)
-    if (step.trains)
-      return step.fragments->passedSums();
-  return {};
-}
-
-int64_t ModelPlan::rankOfPart(const PassedSum &sum, bool earlier) const {
-  Operation *op =
-      earlier ? sum.operand->get().getDefiningOp() : sum.operand->getOwner();
-  for (const StepPlan &step : steps)
-    if (int64_t fragment = step.trains ? step.fragments->of(op) : -1;
-        fragment >= 0)
-      return way.rankOf(fragment);
-  return -1;
+    if (step.trains) {
+      auto found = step.fragments->sharedSums().find(name);
+      return found == step.fragments->sharedSums().end() ? nullptr
+                                                         : &found->second;
+    }
+  return nullptr;
 }
 
 //===----------------------------------------------------------------------===//
@@ -287,11 +281,8 @@ void StageWriter::sumAccumulators() {
 void StageWriter::finish() {
   copyRest();
   auto isCopy = [&](StringAttr parameter) {
-    return llvm::any_of(plan.passedSums(), [&](const PassedSum &sum) {
-      int64_t last =
-          std::max(plan.rankOfPart(sum, true), plan.rankOfPart(sum, false));
-      return sum.parameter == parameter.getValue() && last == rank;
-    });
+    const SharedSum *sum = plan.sharedSum(parameter);
+    return sum && sum->ranks.front() != rank;
   };
   auto has = [&](StringAttr parameter) { return owned.contains(parameter); };
   StageBuckets buckets =
@@ -319,15 +310,9 @@ void StageWriter::writeUpdate(const StepPlan &whole, nn::StepOp step,
     builder.setInsertionPointToEnd(&to);
     if (!whole.trains)
       continue;
-    for (const PassedSum &sum : plan.passedSums()) {
-      int64_t ends[] = {plan.rankOfPart(sum, true),
-                        plan.rankOfPart(sum, false)};
-      llvm::sort(ends);
-      if (ends[0] == rank)
-        exchangeSum(builder, stage, sum, true, ends[1] - rank);
-      if (ends[1] == rank)
-        exchangeSum(builder, stage, sum, false, ends[0] - rank);
-    }
+    for (const auto &[parameter, sum] : whole.fragments->sharedSums())
+      if (llvm::is_contained(sum.ranks, rank))
+        addUpShared(builder, stage, sum, rank);
   }
   sumResults(step);
   SmallVector<unsigned> all;

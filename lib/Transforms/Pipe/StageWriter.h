@@ -42,9 +42,8 @@ struct ModelPlan {
   llvm::DenseMap<mlir::Attribute, int64_t> stages; ///< Of each path.
   std::deque<StepPlan> steps;
 
-  /// The two gradients' parts that stages exchange.
-  llvm::ArrayRef<PassedSum> passedSums() const;
-  int64_t rankOfPart(const PassedSum &sum, bool earlier) const;
+  /// Null where at most one rank makes a gradient of the parameter.
+  const SharedSum *sharedSum(llvm::StringRef parameter) const;
 };
 
 /// The model of one rank along `pipe`.

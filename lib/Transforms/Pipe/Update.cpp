@@ -264,43 +264,45 @@ void UpdateWriter::writeNorm(nn::GlobalNormOp norm) {
 }
 
 //===----------------------------------------------------------------------===//
-// Gradients of two stages
+// Gradients of several stages
 //===----------------------------------------------------------------------===//
 
-void heddle::pipe::exchangeSum(OpBuilder &builder, nn::ModelOp stage,
-                               const PassedSum &sum, bool lower,
-                               int64_t delta) {
+void heddle::pipe::addUpShared(OpBuilder &builder, nn::ModelOp stage,
+                               const SharedSum &sum, int64_t rank) {
   Operation *state = SymbolTable::lookupSymbolIn(stage, sum.state);
   auto type =
       cast<RankedTensorType>(state->getAttrOfType<TypeAttr>("type").getValue());
   auto storage = state->getAttrOfType<TensorShardingAttr>("storage");
   if (!storage)
     storage = makeSharding(builder.getContext(), type.getRank(), {});
-  Location loc = sum.total.getLoc();
+  Location loc = state->getLoc();
   StringAttr axis = builder.getStringAttr("pipe");
   StringAttr channel = builder.getStringAttr(sum.state.getValue());
   ArrayAttr shardings = builder.getArrayAttr({storage});
-  Value own = builder.create<nn::GetOp>(loc, type, sum.state.getValue());
-  Value other;
-  auto send = [&] {
-    builder.create<dist::SendOp>(loc, own, axis,
-                                 builder.getI64IntegerAttr(delta), channel);
+  StringAttr back = builder.getStringAttr(sum.state.getValue() + ".sum");
+  auto send = [&](Value value, int64_t to, StringAttr channel) {
+    builder.create<dist::SendOp>(loc, value, axis,
+                                 builder.getI64IntegerAttr(to - rank), channel);
   };
-  auto receive = [&] {
+  auto receive = [&](int64_t from, StringAttr channel) -> Value {
     auto received = builder.create<dist::RecvOp>(
-        loc, type, axis, builder.getI64IntegerAttr(delta), channel);
+        loc, type, axis, builder.getI64IntegerAttr(from - rank), channel);
     received->setAttr("shardings", shardings);
-    other = received;
+    return received;
   };
-  // Each waits until its part is sent: one of the two listens first.
-  if (lower) {
-    send();
-    receive();
-  } else {
-    receive();
-    send();
+  const auto *here = llvm::find(sum.ranks, rank);
+  bool isFirst = here == sum.ranks.begin();
+  bool isLast = here + 1 == sum.ranks.end();
+  Value total = builder.create<nn::GetOp>(loc, type, sum.state.getValue());
+  if (!isLast)
+    total = builder.create<nn::AddOp>(loc, type, total,
+                                      receive(here[1], channel), shardings);
+  if (!isFirst) {
+    send(total, here[-1], channel);
+    total = receive(here[-1], back);
   }
-  Value total = builder.create<nn::AddOp>(loc, type, lower ? own : other,
-                                          lower ? other : own, shardings);
   builder.create<nn::SetOp>(loc, sum.state.getValue(), total);
+  if (!isLast)
+    send(builder.create<nn::GetOp>(loc, type, sum.state.getValue()), here[1],
+         back);
 }

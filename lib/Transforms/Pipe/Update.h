@@ -67,11 +67,12 @@ private:
   llvm::DenseMap<mlir::Value, Flat> flats;
 };
 
-/// Adds the two parts of a gradient that two stages made, on both alike.
-/// `lower` is the stage whose part comes first; the other is `delta` further
-/// along `pipe`.
-void exchangeSum(mlir::OpBuilder &builder, nn::ModelOp stage,
-                 const PassedSum &sum, bool lower, int64_t delta);
+/// Adds up the parts of a gradient that several stages made, alike on all of
+/// them: each adds its part to what the next one with a part sends, and the
+/// first hands the sum back. `rank` is the place along `pipe` of the stage that
+/// is written.
+void addUpShared(mlir::OpBuilder &builder, nn::ModelOp stage,
+                 const SharedSum &sum, int64_t rank);
 
 } // namespace heddle::pipe
 

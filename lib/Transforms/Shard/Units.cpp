@@ -71,10 +71,12 @@ Units::Units(nn::ModelOp model, nn::StepOp step, const dist::Strategy &strategy,
     for (Value operand : call.getOperands())
       if (auto get = operand.getDefiningOp<nn::GetOp>()) {
         auto state = symbols.lookup<nn::StateOp>(get.getState());
-        if (state && state.getParameter())
-          paths[*state.getParameter()] = call.getPath().str();
-        else
-          paths[get.getState()] = call.getPath().str();
+        StringRef parameter = state && state.getParameter()
+                                  ? *state.getParameter()
+                                  : get.getState();
+        auto [path, isNew] = paths.try_emplace(parameter, call.getPath());
+        if (!isNew && path->second != call.getPath())
+          path->second = parameter.str(); // Of several: a unit of its own.
       }
   });
   if (strategy.zero == 3)
@@ -194,21 +196,25 @@ Value Units::read(OpBuilder &builder, nn::BucketOp bucket) {
                                    bucket.getSymName());
 }
 
+TypeAttr heddle::shard::wireOf(const dist::Strategy &strategy,
+                               Builder builder) {
+  StringRef type = strategy.communicationType;
+  if (type.empty())
+    type = strategy.precision;
+  if (type == "bf16")
+    return TypeAttr::get(builder.getBF16Type());
+  if (type == "fp16")
+    return TypeAttr::get(builder.getF16Type());
+  return {};
+}
+
 Value Units::reshard(OpBuilder &builder, Value value, TensorShardingAttr from,
                      TensorShardingAttr to, StringRef reason) {
   if (from == to)
     return value;
   TypeAttr wire;
-  // Gradients travel in the compute precision unless the user says otherwise.
-  if (!from.getUnreduced().empty() && getElementTypeOrSelf(value).isF32()) {
-    StringRef type = strategy.communicationType;
-    if (type.empty())
-      type = strategy.precision;
-    if (type == "bf16")
-      wire = TypeAttr::get(builder.getBF16Type());
-    if (type == "fp16")
-      wire = TypeAttr::get(builder.getF16Type());
-  }
+  if (!from.getUnreduced().empty() && getElementTypeOrSelf(value).isF32())
+    wire = wireOf(strategy, builder);
   return builder.create<dist::ReshardOp>(
       value.getLoc(), value.getType(), value, from, to,
       builder.getStringAttr(reason), wire, DenseI64ArrayAttr());

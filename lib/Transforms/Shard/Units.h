@@ -36,6 +36,10 @@ struct ReplicaAxes {
 dist::TensorShardingAttr wholeSharding(mlir::MLIRContext *context,
                                        int64_t rank);
 
+/// The type in which gradients travel: the compute precision, unless the user
+/// says otherwise; null: their own.
+mlir::TypeAttr wireOf(const dist::Strategy &strategy, mlir::Builder builder);
+
 /// Parameters that lie side by side, are updated at once, and are gathered and
 /// reduced at once: with zero below 2 all that are alike in decay and in
 /// whether they are split over `tensor`, from 2 on those of one instance of a
@@ -102,7 +106,8 @@ private:
   const dist::Strategy &strategy;
   const ReplicaAxes &replicas;
   mlir::SymbolTable symbols;
-  llvm::StringMap<std::string> paths; ///< The instance that a parameter is of.
+  /// The instance that a parameter is of; its own name where that are several.
+  llvm::StringMap<std::string> paths;
   llvm::DenseSet<mlir::Operation *> persistent; ///< Parameters.
   std::deque<Unit> units;
 };

@@ -229,9 +229,13 @@ private:
       received.getValue().setType(cast<RankedTensorType>(
           local(received.getValue().getType(), shardings[0])));
     received->removeAttr("shardings");
-    // What is added to a rank's part is as that is: flat tensors are padded.
+    // What is added to a rank's part, or takes its place, is as that is: flat
+    // tensors are padded.
     for (Operation *user : received.getValue().getUsers())
-      if (auto add = dyn_cast<nn::AddOp>(user))
+      if (auto set = dyn_cast<nn::SetOp>(user))
+        received.getValue().setType(cast<RankedTensorType>(
+            typeOf(set.getStateAttr(), bool(set.getSlot()))));
+      else if (auto add = dyn_cast<nn::AddOp>(user))
         received.getValue().setType(cast<RankedTensorType>(
             (add.getLhs() == received.getValue() ? add.getRhs() : add.getLhs())
                 .getType()));

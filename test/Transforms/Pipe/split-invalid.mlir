@@ -88,7 +88,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
 nn.model @m family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"pipe" = 2>, #dist.axis<"data" = 1>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
-  // expected-error @+1 {{H0202: stages 0 and 1 read this parameter, but do not both make its gradient}}
+  // expected-error @+1 {{H0202: stages 0 and 1 read this parameter, but do not all make its gradient}}
   nn.state @w role "parameter" : tensor<4xf32> {trainable}
   nn.func @layer(%x: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
@@ -106,10 +106,11 @@ nn.model @m family "gpt2" phase "shard" attributes {
 
 // -----
 
-// Three stages add to one gradient.
+// Two virtual stages of one rank add to one gradient, of one micro-batch: the
+// second would begin anew.
 nn.model @m family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {}} {
-  dist.mesh @mesh [#dist.axis<"pipe" = 3>, #dist.axis<"data" = 1>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
+  dist.mesh @mesh [#dist.axis<"pipe" = 2>, #dist.axis<"data" = 1>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
   nn.state @w role "parameter" : tensor<4xf32> {trainable}
   nn.state @w.grad role "gradient" : tensor<4xf32> {parameter = "w"}
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -118,7 +119,8 @@ nn.model @m family "gpt2" phase "shard" attributes {
   pipe.stage @stage0 index 0 calls ["h.0"]
   pipe.stage @stage1 index 1 calls ["h.1"]
   pipe.stage @stage2 index 2 calls ["h.2"]
-  pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O", "F0 B0 O"]
+  pipe.stage @stage3 index 3 calls ["h.3"]
+  pipe.schedule @schedule kind "interleaved" micro_batches 1 ["F0 F0/1 B0/1 B0 O", "F0 F0/1 B0/1 B0 O"]
   nn.step @train(%ids: tensor<1x4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
     nn.micro_batches 1 {
     ^bb0(%i: index):
@@ -126,13 +128,14 @@ nn.model @m family "gpt2" phase "shard" attributes {
       %f0 = nn.call @layer(%x) path "h.0" : (tensor<4xf32>) -> tensor<4xf32>
       %f1 = nn.call @layer(%f0) path "h.1" : (tensor<4xf32>) -> tensor<4xf32>
       %f2 = nn.call @layer(%f1) path "h.2" : (tensor<4xf32>) -> tensor<4xf32>
-      %b2 = nn.call @layer(%f2) path "h.2" : (tensor<4xf32>) -> tensor<4xf32>
+      %f3 = nn.call @layer(%f2) path "h.3" : (tensor<4xf32>) -> tensor<4xf32>
+      %b3 = nn.call @layer(%f3) path "h.3" : (tensor<4xf32>) -> tensor<4xf32>
+      %b2 = nn.call @layer(%b3) path "h.2" : (tensor<4xf32>) -> tensor<4xf32>
       %s2 = nn.add %b2, %b2 : tensor<4xf32>
       %b1 = nn.call @layer(%b2) path "h.1" : (tensor<4xf32>) -> tensor<4xf32>
-      %s1 = nn.add %b1, %s2 : tensor<4xf32>
       %b0 = nn.call @layer(%b1) path "h.0" : (tensor<4xf32>) -> tensor<4xf32>
-      // expected-error @+1 {{H0202: the parameter "w" is used by more than two stages, or by two of one rank}}
-      %s0 = nn.add %b0, %s1 : tensor<4xf32>
+      // expected-error @+1 {{H0202: the parameter "w" is used by two virtual stages of one rank: accumulate over several micro-batches, or take fewer virtual stages}}
+      %s0 = nn.add %b0, %s2 : tensor<4xf32>
       nn.set @w.grad, %s0 : tensor<4xf32>
       nn.return
     }

@@ -46,10 +46,10 @@
 // CHECK: nn.set @e.grad, %[[SUM]]
 // CHECK: nn.return
 // CHECK: %[[OWN:.*]] = nn.get @e.grad
-// CHECK: dist.send %[[OWN]] to 1 on "pipe" channel "e.grad"
 // CHECK: %[[OTHER:.*]] = dist.recv from 1 on "pipe" channel "e.grad"
 // CHECK: %[[BOTH:.*]] = nn.add %[[OWN]], %[[OTHER]]
 // CHECK: nn.set @e.grad, %[[BOTH]]
+// CHECK: dist.send {{.*}} to 1 on "pipe" channel "e.grad.sum"
 // CHECK: %[[LOSS:.*]] = nn.get @train.loss
 // CHECK: %[[SQUARES:.*]] = nn.square_sums {{.*}} : (tensor<128xf32>) -> tensor<1xf32>
 // CHECK: %[[PACKED:.*]] = nn.pack %[[SQUARES]]
@@ -89,9 +89,10 @@
 // LAST: nn.sum
 // LAST: nn.set @train.loss
 // LAST: nn.return
-// LAST: %[[OTHER:.*]] = dist.recv from -1 on "pipe" channel "e.grad"
-// LAST: dist.send %[[OWN:.*]] to -1 on "pipe" channel "e.grad"
-// LAST: nn.add %[[OTHER]], %[[OWN]]
+// LAST: %[[OWN:.*]] = nn.get @e.grad
+// LAST: dist.send %[[OWN]] to -1 on "pipe" channel "e.grad"
+// LAST: %[[BOTH:.*]] = dist.recv from -1 on "pipe" channel "e.grad.sum"
+// LAST: nn.set @e.grad, %[[BOTH]]
 // The copy of the embedding is updated, and not counted.
 // LAST-COUNT-1: nn.square_sums
 // LAST-NOT: nn.square_sums
