@@ -163,11 +163,15 @@ class Prediction:
 
     def add_replicas(self):
         axes, m = self.replica_axes, self.micro_batches
-        for (name, layer, _), elements in self.units.items():
+        for (name, layer, split), elements in self.units.items():
+            # Of what tensor ranks share tokens for, they have parts of the sum.
+            over = ["tensor"] if self.shares_tokens and not split else []
             if self.zero == 0:
-                self.add(axes, "all_reduce", "nn.adamw", elements, self.width)
+                self.add(axes + over, "all_reduce", "nn.adamw", elements, self.width)
             elif self.zero == 1:
                 self.add(axes, "reduce_scatter", "nn.adamw", elements, self.width)
+                self.add(over, "all_reduce", "nn.adamw", elements // self.replicas,
+                         self.width)
             else:
                 self.add(axes, "reduce_scatter", name, elements, self.width, m)
             if self.zero in (1, 2):
@@ -199,7 +203,8 @@ class Prediction:
                 (4 + 2 * again) * layers + (1 if last else 0))
             add("all_gather", "nn.linear_grad_weight", 2 * (1 - again) * layers)
             add("all_gather", "nn.embedding_grad", 1 if first else 0)
-            self.add_whole_gradients()
+            if self.zero >= 2:
+                self.add_whole_gradients()
         if last:  # The statistics of the logits, a float each.
             add("all_gather", "nn.cross_entropy", 1, self.tokens * self.tensor, 4)
             add("all_reduce", "nn.cross_entropy", 1, self.tokens, 4)
@@ -208,10 +213,7 @@ class Prediction:
         """Of parameters that are not split each tensor rank has a part of the sum:
         over its tokens."""
         for (name, _, split), elements in self.units.items():
-            if not split and self.zero < 2:
-                self.add(["tensor"], "all_reduce", "nn.set", elements, 4,
-                         self.micro_batches)
-            elif not split:
+            if not split:
                 self.add(["tensor"], "all_reduce", name, elements // self.replicas,
                          4, self.micro_batches)
 
@@ -391,9 +393,6 @@ class Traffic(h.HeddleTest):
                 name = reason["reason"]
                 if key[1] == "send":
                     name = "wte" if "wte" in name else "hidden"
-                elif key[1] == "all_reduce" and case.get("sequence_parallel"):
-                    # Added to those of the micro-batches before, or set.
-                    name = name.replace("nn.add", "nn.set")
                 by_reason[(*key, name)] += reason["bytes_sent"]
         return by_kind, by_reason
 
@@ -437,7 +436,7 @@ class Traffic(h.HeddleTest):
                 sent = Prediction(config, rank=0, padded=False, **case).sent
                 self.assertEqual(sum(size for (axes, _, reason), size in sent.items()
                                      if reason not in SMALL and
-                                     (axes, reason) != ("tensor", "nn.set")),
+                                     (axes, reason) != ("tensor", "nn.adamw")),
                                  closed_form(config, **case))
 
     def test_ranks_send_what_the_formulas_say(self):

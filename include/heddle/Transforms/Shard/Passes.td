@@ -62,6 +62,26 @@ def ShardPartitionStates : Pass<"shard-partition-states", "::mlir::ModuleOp"> {
   ];
 }
 
+def ShardDeferSums : Pass<"shard-defer-sums", "::mlir::ModuleOp"> {
+  let summary = "Adds gradients of tensor ranks up once a step.";
+  let description = [{
+    Where ranks along `tensor` share the tokens out, each makes a part of the
+    gradients of parameters that all of them have: of norms, biases, positions.
+    With `zero` 0 and 1 these gradients stay partial sums over `tensor`, as over
+    the replicas, until the micro-batches are done. Which they are is seen by
+    propagating shardings through a copy of the model; a bucket is deferred when
+    all its members are.
+
+    ```mlir
+    nn.bucket @gradients.decay [...] {storage = #dist.sharding<[[]], unreduced ["data", "tensor"]>}
+    ```
+  }];
+  let dependentDialects = ["::heddle::dist::DistDialect"];
+  let statistics = [
+    Statistic<"numDeferred", "deferred", "Buckets that are added up later">
+  ];
+}
+
 def ShardPropagate : Pass<"shard-propagate", "::mlir::ModuleOp"> {
   let summary = "Gives every value one closed sharding.";
   let description = [{
