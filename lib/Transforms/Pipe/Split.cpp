@@ -87,7 +87,7 @@ private:
       for (auto [rank, stage] : llvm::enumerate(stages))
         if (stage.parameters().contains(state.getSymNameAttr()))
           users.push_back(rank);
-      const SharedSum *sum = plan.sharedSum(state.getSymName());
+      const SharedSum *sum = plan.sharedSum(state.getSymNameAttr());
       if (users.size() > 1 && (!sum || users != sum->ranks))
         return state.emitError("H0202: stages ")
                << users[0] << " and " << users.back()

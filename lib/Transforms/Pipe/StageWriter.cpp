@@ -16,11 +16,10 @@ using namespace heddle;
 using namespace heddle::pipe;
 using dist::TensorShardingAttr;
 
-const SharedSum *ModelPlan::sharedSum(StringRef parameter) const {
-  auto name = StringAttr::get(symbols.getOp()->getContext(), parameter);
+const SharedSum *ModelPlan::sharedSum(StringAttr parameter) const {
   for (const StepPlan &step : steps)
     if (step.trains) {
-      auto found = step.fragments->sharedSums().find(name);
+      auto found = step.fragments->sharedSums().find(parameter);
       return found == step.fragments->sharedSums().end() ? nullptr
                                                          : &found->second;
     }

@@ -43,7 +43,7 @@ struct ModelPlan {
   std::deque<StepPlan> steps;
 
   /// Null where at most one rank makes a gradient of the parameter.
-  const SharedSum *sharedSum(llvm::StringRef parameter) const;
+  const SharedSum *sharedSum(mlir::StringAttr parameter) const;
 };
 
 /// The model of one rank along `pipe`.
