@@ -96,12 +96,10 @@ class Faults(h.HeddleTest):
         else:
             jobs.catch(pids[victim], phase, self.kernels, self.saved)
         at = self.steps_done() + 1
-        begin = time.monotonic()
         if number == signal.SIGKILL:
             os.kill(pids[victim], number)
         alone = starter == "ranks"
         statuses = job.wait(LIMIT, [victim] if alone else [])
-        took = time.monotonic() - begin
         said = job.said()
         if alone:
             expected = [5] * ranks
@@ -113,7 +111,6 @@ class Faults(h.HeddleTest):
             self.assertNotIn(statuses[0], (0, None), said)
         else:
             self.assertIsNotNone(statuses[0], said)
-        self.assertLess(took, LIMIT)
         self.assertFalse(any(jobs.is_running(pid) for pid in others))
         code, what = (("H0421", "died") if number == signal.SIGKILL else
                       ("H0422", "stopped answering"))
@@ -165,9 +162,10 @@ class Faults(h.HeddleTest):
             time.sleep(4)  # The limit is 6.
             os.kill(pid, signal.SIGCONT)
             time.sleep(0.5)
-        before = self.steps_done()
-        time.sleep(0.5)
-        self.assertGreater(self.steps_done(), before, job.said())
+        before, deadline = self.steps_done(), time.monotonic() + 60
+        while self.steps_done() == before:
+            self.assertLess(time.monotonic(), deadline, job.said())
+            time.sleep(0.05)
         for pid in job.pids():
             os.kill(pid, signal.SIGTERM)
         self.assertEqual(job.wait(LIMIT), [143, 143], job.said())
