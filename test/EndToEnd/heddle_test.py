@@ -263,8 +263,9 @@ class HeddleTest(unittest.TestCase):
 
     def compile(self, model, *flags, config=None, output="job", cache=None):
         """Compiles; gives the path of the binary."""
-        command = [HEDDLE, "compile", model, "-o", self.path(output),
-                   "--cache", cache or self.path("cache"), *flags]
+        cache = cache or os.environ.get("HEDDLE_TEST_CACHE") or self.path("cache")
+        command = [HEDDLE, "compile", model, "-o", self.path(output), "--cache",
+                   cache, *flags]
         if config is not None:
             file = self.path(output + ".json")
             with open(file, "w") as stream:

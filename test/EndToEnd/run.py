@@ -12,6 +12,7 @@ Runs every test_*.py beside this file, or those named. The last line is
 import glob
 import os
 import sys
+import tempfile
 import time
 import unittest
 
@@ -45,7 +46,10 @@ def main():
         files = sorted(glob.glob(os.path.join(FOLDER, "test_*.py")))
         names = [os.path.basename(file)[:-3] for file in files]
     suite = unittest.defaultTestLoader.loadTestsFromNames(names)
-    result = unittest.TextTestRunner(resultclass=Result, stream=sys.stdout).run(suite)
+    runner = unittest.TextTestRunner(resultclass=Result, stream=sys.stdout)
+    with tempfile.TemporaryDirectory(prefix="heddle-e2e-cache-") as cache:
+        os.environ["HEDDLE_TEST_CACHE"] = cache  # Kernels that tests have in common.
+        result = runner.run(suite)
     failed = len(result.failures) + len(result.errors)
     print(f"{result.passed} passed, {failed} failed, {len(result.skipped)} skipped")
     return 1 if failed else 0

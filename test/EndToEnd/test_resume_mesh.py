@@ -16,10 +16,11 @@ import unittest
 import numpy as np
 
 import heddle_test as h
+import test_parallel
 from test_parallel import BATCH, LONG, MPIRUN, SEQ, flags_of, ranks_of
 
 SAVED, STEPS = 3, 6
-MODEL = dict(vocab=101, positions=SEQ, embed=32, layers=4, heads=4, dropout=0.1)
+MODEL = dict(test_parallel.MODEL, dropout=0.1)
 PLANS = {
     "one rank": dict(mesh={}),
     "one rank, micro-batches": dict(mesh={}, accumulate=4, recompute="full"),
