@@ -74,7 +74,7 @@ static void buildShard(OpPassManager &pm, const CompileOptions &options) {
   // what ranks need not hold twice.
   pm.addPass(createShardSplitParameters({options.shardingReasons}));
   pm.addPass(createShardPartitionStates({options.shardingReasons}));
-  pm.addPass(createShardDeferSums());
+  pm.addPass(createShardDeferSums({options.shardingReasons}));
   pm.addPass(createShardPropagate({options.shardingReasons}));
   // What is exchanged for whom is known.
   pm.addPass(createShardSaveExchanged({options.shardingReasons}));

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Reasons.h"
 #include "Units.h"
 #include "heddle/Transforms/Shard/Passes.h"
 #include "mlir/Pass/PassManager.h"
@@ -98,6 +99,8 @@ private:
 };
 
 struct DeferSums : heddle::impl::ShardDeferSumsBase<DeferSums> {
+  using Base::Base;
+
   void runOnOperation() override {
     for (auto model : getOperation().getOps<nn::ModelOp>()) {
       auto strategy =
@@ -105,6 +108,7 @@ struct DeferSums : heddle::impl::ShardDeferSumsBase<DeferSums> {
       if (strategy.sequenceParallel && strategy.tensor > 1 && strategy.zero < 2)
         defer(model, strategy);
     }
+    reasons.print(llvm::errs());
   }
 
 private:
@@ -124,6 +128,9 @@ private:
       for (FlatSymbolRefAttr member : members)
         keepSum(symbols.lookup(member.getValue()));
       keepSum(bucket);
+      if (printReasons)
+        reasons.add(bucket.getSymName(), *bucket.getStorage(),
+                    "tensor ranks share the tokens out (shard-defer-sums)");
       addUp(model, bucket, strategy);
       ++numDeferred;
     }
@@ -164,6 +171,8 @@ private:
       get.getValue().replaceAllUsesExcept(sum.getOutput(), sum);
     });
   }
+
+  shard::Reasons reasons;
 };
 
 } // namespace

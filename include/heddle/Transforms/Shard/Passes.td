@@ -76,6 +76,10 @@ def ShardDeferSums : Pass<"shard-defer-sums", "::mlir::ModuleOp"> {
     nn.bucket @gradients.decay [...] {storage = #dist.sharding<[[]], unreduced ["data", "tensor"]>}
     ```
   }];
+  let options = [
+    Option<"printReasons", "print-reasons", "bool", "false",
+           "Print which gradients are added up later">
+  ];
   let dependentDialects = ["::heddle::dist::DistDialect"];
   let statistics = [
     Statistic<"numDeferred", "deferred", "Buckets that are added up later">
