@@ -8,6 +8,8 @@
 
 #include "ProgramTraces.h"
 #include "heddle/Transforms/Prove/Passes.h"
+#include "mlir/IR/Threading.h"
+#include <atomic>
 
 using namespace mlir;
 using namespace heddle;
@@ -22,22 +24,32 @@ namespace {
 
 struct Dataflow : heddle::impl::ProveDataflowBase<Dataflow> {
   void runOnOperation() override {
-    int64_t executed = 0;
+    SmallVector<planir::SequenceOp> sequences;
     for (planir::ProgramOp program : programsOf(getOperation()))
       for (auto sequence : program.getOps<planir::SequenceOp>())
-        if (sequence.getKind() && failed(prove(program, sequence, executed)))
-          return signalPassFailure();
+        if (sequence.getKind())
+          sequences.push_back(sequence);
+    // Each is proven by itself; the stages of a large mesh have hundreds.
+    std::atomic<int64_t> executed = 0;
+    if (failed(failableParallelForEach(&getContext(), sequences,
+                                       [&](planir::SequenceOp sequence) {
+                                         return prove(sequence, executed);
+                                       })))
+      return signalPassFailure();
     numCommands += executed;
     markAllAnalysesPreserved();
   }
 
 private:
-  LogicalResult prove(planir::ProgramOp program, planir::SequenceOp sequence,
-                      int64_t &executed) {
+  LogicalResult prove(planir::SequenceOp sequence,
+                      std::atomic<int64_t> &executed) {
+    auto program = sequence->getParentOfType<planir::ProgramOp>();
     FailureOr<ProgramTrace> unrolled = traceOf(program, sequence);
     if (failed(unrolled))
       return failure();
-    std::optional<Fault> fault = checkFlow(unrolled->trace, &executed);
+    int64_t commands = 0;
+    std::optional<Fault> fault = checkFlow(unrolled->trace, &commands);
+    executed += commands;
     if (fault)
       report(*fault, *unrolled);
     return failure(fault.has_value());
