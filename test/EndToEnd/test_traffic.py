@@ -72,6 +72,8 @@ class Prediction:
         self.width = {"fp32": 4, "bf16": 2}[precision]
         self.replica_axes = [axis for axis in ("data", "seq") if self.mesh[axis] > 1]
         self.replicas = self.mesh["data"] * self.mesh["seq"]
+        if self.replicas == 1:
+            self.zero = 0
         rows = BATCH // accumulate // self.mesh["data"]
         self.tokens = rows * SEQ // self.mesh["seq"]
         self.layers = config["n_layer"] // self.stages
@@ -215,7 +217,7 @@ class Prediction:
         for (name, _, split), elements in self.units.items():
             if not split:
                 self.add(["tensor"], "all_reduce", name, elements // self.replicas,
-                         4, self.micro_batches)
+                         self.width, self.micro_batches)
 
     def add_attention(self):
         # q, k, v and the output, also where they are made again; backward its
@@ -306,10 +308,10 @@ def cases():
              dict(mesh={"tensor": 2}, sequence_parallel=True, accumulate=4),
              dict(mesh={"seq": 2}, zero=1), dict(mesh={"seq": 2}, context="ring"),
              dict(mesh={"seq": 2, "tensor": 2}, sequence_parallel=True, zero=1),
+             dict(mesh={"data": 2, "tensor": 2}, sequence_parallel=True, zero=2,
+                  accumulate=2, precision="bf16"),
              dict(mesh={"pipe": 2}, accumulate=4, schedule="interleaved",
                   virtual_stages=2),
-             dict(mesh={"data": 2, "tensor": 2}, zero=2, accumulate=2,
-                  precision="bf16"),
              dict(mesh={"data": 2, "tensor": 2, "pipe": 2}, zero=1, accumulate=2)]
     short = len(found)
     for precision in ("fp32", "bf16"):

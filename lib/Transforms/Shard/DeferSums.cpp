@@ -105,7 +105,10 @@ struct DeferSums : heddle::impl::ShardDeferSumsBase<DeferSums> {
     for (auto model : getOperation().getOps<nn::ModelOp>()) {
       auto strategy =
           dist::Strategy::fromDictionary(model.getStrategy().getValues());
-      if (strategy.sequenceParallel && strategy.tensor > 1 && strategy.zero < 2)
+      // Without replicas there is nothing that ZeRO splits.
+      bool once = strategy.zero < 2 ||
+                  shard::ReplicaAxes(&getContext(), strategy).ranks == 1;
+      if (strategy.sequenceParallel && strategy.tensor > 1 && once)
         defer(model, strategy);
     }
     reasons.print(llvm::errs());
