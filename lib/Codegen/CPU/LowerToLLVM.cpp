@@ -33,6 +33,7 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/UB/IR/UBOps.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
@@ -66,6 +67,64 @@ struct ApproximateMathPass
       signalPassFailure();
   }
 };
+
+/// Rounds f32 to bf16 with integers, to nearest and even; a NaN keeps its upper
+/// half, and is quiet, as with vcvtneps2bf16. A constant in its place, as the
+/// upstream expansion has it, lets LLVM select among bf16 values, which it does
+/// one by one.
+struct RoundWithIntegers : OpRewritePattern<arith::TruncFOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(arith::TruncFOp op,
+                                PatternRewriter &rewriter) const final {
+    Value in = op.getIn();
+    if (!getElementTypeOrSelf(in).isF32() ||
+        !getElementTypeOrSelf(op.getType()).isBF16())
+      return failure();
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    auto withElement = [&](Type element) -> Type {
+      auto shaped = dyn_cast<ShapedType>(op.getType());
+      return shaped ? Type(shaped.clone(element)) : element;
+    };
+    Type wide = withElement(b.getI32Type());
+    auto constant = [&](int64_t value) -> Value {
+      TypedAttr attribute = b.getI32IntegerAttr(value);
+      if (auto shaped = dyn_cast<ShapedType>(wide))
+        attribute = DenseElementsAttr::get(shaped, attribute);
+      return b.create<arith::ConstantOp>(attribute);
+    };
+    Value sixteen = constant(16);
+    Value bits = b.create<arith::BitcastOp>(wide, in);
+    Value odd = b.create<arith::AndIOp>(b.create<arith::ShRUIOp>(bits, sixteen),
+                                        constant(1));
+    Value rounded = b.create<arith::AddIOp>(
+        b.create<arith::AddIOp>(bits, constant(0x7fff)), odd);
+    Value isNumber = b.create<arith::CmpFOp>(arith::CmpFPredicate::ORD, in, in);
+    Value quiet = b.create<arith::OrIOp>(bits, constant(0x400000));
+    rounded = b.create<arith::SelectOp>(isNumber, rounded, quiet);
+    Value upper =
+        b.create<arith::TruncIOp>(withElement(b.getI16Type()),
+                                  b.create<arith::ShRUIOp>(rounded, sixteen));
+    rewriter.replaceOpWithNewOp<arith::BitcastOp>(op, op.getType(), upper);
+    return success();
+  }
+};
+
+/// bf16 on machines that cannot compute with it.
+struct ExpandBf16Pass
+    : public PassWrapper<ExpandBf16Pass, OperationPass<func::FuncOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ExpandBf16Pass)
+
+  StringRef getArgument() const final { return "expand-bf16"; }
+
+  void runOnOperation() final {
+    RewritePatternSet patterns(&getContext());
+    patterns.add<RoundWithIntegers>(&getContext());
+    if (failed(
+            applyPatternsAndFoldGreedily(getOperation(), std::move(patterns))))
+      signalPassFailure();
+  }
+};
 } // namespace
 
 void registerCpuCodegen(DialectRegistry &registry) {
@@ -88,6 +147,7 @@ LogicalResult lowerToLLVM(ModuleOp module, const CpuTarget &target) {
   pm.addPass(memref::createExpandStridedMetadataPass());
   pm.addPass(createLowerAffinePass());
   if (!target.hasBf16Dot) {
+    pm.addNestedPass<func::FuncOp>(std::make_unique<ExpandBf16Pass>());
     arith::ArithExpandOpsPassOptions expand;
     expand.includeBf16 = true;
     pm.addNestedPass<func::FuncOp>(arith::createArithExpandOpsPass(expand));
