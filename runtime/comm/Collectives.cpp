@@ -263,7 +263,8 @@ void CollectiveRun::allReduce() {
                own * width);
       addElements(sum, shape.wire, receiveStaging, own);
     }
-    roundElements(sum, shape.wire, own);
+    if (shape.wire != shape.type)
+      roundElements(sum, shape.wire, own);
     convertElements(DType::F32, sum, shape.type, ownPlace, own);
   });
   gatherPieces();
