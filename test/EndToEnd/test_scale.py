@@ -14,14 +14,16 @@ import unittest
 
 import heddle_test as h
 
+LONG = os.environ.get("HEDDLE_TEST_LONG") == "1"
 GPT_1T = h.gpt2_config(vocab=51200, positions=2048, embed=25600, layers=128,
                        heads=160)
 
 
 class Scale(h.HeddleTest):
-    def measure(self, data=6, tensor=8, pipe=64, micro_batches=64, name="job"):
+    def measure(self, data=6, tensor=8, pipe=64, micro_batches=64, name="job",
+                cache="cache"):
         """Seconds and most bytes of a compilation; and the binary. The second one
-        of a kind finds its kernels in the cache."""
+        with a cache finds its kernels there."""
         config = self.path("config.json")
         with open(config, "w") as file:
             json.dump(GPT_1T, file)
@@ -30,7 +32,7 @@ class Scale(h.HeddleTest):
                    "--batch", str(data * micro_batches), "--micro-batch", "1",
                    "--accumulate", str(micro_batches), "--threads", "1",
                    "--mesh", f"data={data},tensor={tensor},pipe={pipe}",
-                   "-o", self.path(name), "--cache", self.path("cache")]
+                   "-o", self.path(name), "--cache", self.path(cache)]
         begin = time.monotonic()
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         errors = process.stderr.read()
@@ -44,7 +46,9 @@ class Scale(h.HeddleTest):
     def test_thousands_of_ranks(self):
         for data in (6, 8):
             with self.subTest(ranks=data * 8 * 64):
-                runs = [self.measure(data=data) for _ in range(3)]
+                # Where time is no matter, every run compiles its kernels.
+                runs = [self.measure(data=data, cache=f"cache{turn * LONG}")
+                        for turn in range(3)]
                 self.assertLessEqual(min(run[0] for run in runs), 5)
                 self.assertLess(max(run[1] for run in runs), 2**30)
                 binary = runs[-1][2]

@@ -11,6 +11,7 @@
 #include "llvm/Object/ELFObjectFile.h"
 #include "llvm/Support/Base64.h"
 #include <atomic>
+#include <deque>
 #include <thread>
 
 using namespace mlir;
@@ -27,9 +28,11 @@ namespace {
 struct Job {
   planir::KernelOp kernel;
   cpu::KernelSource source;
-  std::optional<cpu::CompiledKernel> result;
+  cpu::CpuTarget target;
+  std::optional<cpu::CompiledKernel> result = std::nullopt;
   bool cached = false;
-  std::string error;
+  std::string error = "";
+  StringAttr data = nullptr; ///< The object in base64.
 };
 
 //===----------------------------------------------------------------------===//
@@ -39,12 +42,9 @@ struct Job {
 /// Compiles jobs one after the other, in a context of its own.
 class Worker {
 public:
-  Worker(const cpu::CpuTarget &target, const cpu::ObjectCache &cache)
-      : target(target), cache(cache) {}
+  explicit Worker(const cpu::ObjectCache &cache) : cache(cache) {}
 
   void run(Job &job) {
-    if (job.result)
-      return;
     job.result = cache.find(job.source);
     job.cached = job.result.has_value();
     if (job.cached)
@@ -55,7 +55,7 @@ public:
       job.error += (job.error.empty() ? "" : "; ") + diagnostic.str();
     });
     FailureOr<cpu::CompiledKernel> compiled =
-        cpu::compileKernel(job.source, target, *context);
+        cpu::compileKernel(job.source, job.target, *context);
     if (failed(compiled))
       return;
     job.result = std::move(*compiled);
@@ -71,18 +71,16 @@ private:
     context->loadAllAvailableDialects();
   }
 
-  const cpu::CpuTarget &target;
   const cpu::ObjectCache &cache;
   std::unique_ptr<MLIRContext> context;
 };
 
-void compileAll(MutableArrayRef<Job> jobs, const cpu::CpuTarget &target,
-                const cpu::ObjectCache &cache) {
+void compileAll(ArrayRef<Job *> jobs, const cpu::ObjectCache &cache) {
   std::atomic<size_t> next = 0;
   auto work = [&] {
-    Worker worker(target, cache);
+    Worker worker(cache);
     for (size_t job; (job = next++) < jobs.size();)
-      worker.run(jobs[job]);
+      worker.run(*jobs[job]);
   };
   size_t count = std::min<size_t>(
       std::max(1u, std::thread::hardware_concurrency()), jobs.size());
@@ -104,10 +102,18 @@ struct KernelsCompile : heddle::impl::KernelsCompileBase<KernelsCompile> {
   using Base::Base;
 
   void runOnOperation() override {
-    done.clear();
-    for (auto model : getOperation().getOps<nn::ModelOp>())
-      if (isForCpu(model) && failed(compileModel(model)))
+    // All models at once: the stages of a pipeline have most kernels in common.
+    std::deque<Job> jobs;
+    for (auto model : getOperation().getOps<nn::ModelOp>()) {
+      if (!isForCpu(model))
+        continue;
+      FailureOr<cpu::CpuTarget> target = targetOf(model);
+      if (failed(target))
         return signalPassFailure();
+      deduplicate(model, *target, jobs);
+    }
+    if (failed(compile(jobs)))
+      signalPassFailure();
   }
 
 private:
@@ -124,10 +130,9 @@ private:
     return diagnostic;
   }
 
-  /// Distinct kernels as jobs; launches of the rest are redirected.
-  std::vector<Job> deduplicate(nn::ModelOp model,
-                               const cpu::CpuTarget &target) {
-    std::vector<Job> jobs;
+  /// Adds a model's distinct kernels; launches of the rest are redirected.
+  void deduplicate(nn::ModelOp model, const cpu::CpuTarget &target,
+                   std::deque<Job> &jobs) {
     llvm::StringMap<planir::KernelOp> byHash;
     llvm::DenseMap<StringAttr, planir::KernelOp> replacements;
     for (auto kernel :
@@ -135,7 +140,7 @@ private:
       cpu::KernelSource source = cpu::sourceOf(kernel, target);
       auto [entry, isNew] = byHash.try_emplace(source.hash, kernel);
       if (isNew) {
-        jobs.push_back({kernel, std::move(source), std::nullopt, false, ""});
+        jobs.push_back({kernel, std::move(source), target});
         continue;
       }
       replacements[kernel.getSymNameAttr()] = entry->second;
@@ -147,43 +152,42 @@ private:
       if (found != replacements.end())
         launch.setKernel(found->second.getSymName());
     });
-    return jobs;
   }
 
-  LogicalResult compileModel(nn::ModelOp model) {
-    FailureOr<cpu::CpuTarget> target = targetOf(model);
-    if (failed(target))
-      return failure();
-    std::vector<Job> jobs = deduplicate(model, *target);
-    // Pipeline stages have most kernels in common.
+  LogicalResult compile(std::deque<Job> &jobs) {
+    llvm::StringMap<Job *> byHash; // Of all models.
+    std::vector<Job *> distinct;
     for (Job &job : jobs)
-      if (auto known = done.find(job.source.hash); known != done.end())
-        job.result = known->second;
-    compileAll(jobs, *target, cpu::ObjectCache(cache));
+      if (byHash.try_emplace(job.source.hash, &job).second)
+        distinct.push_back(&job);
+    compileAll(distinct, cpu::ObjectCache(cache));
     OpBuilder builder(&getContext());
     for (Job &job : jobs) {
-      if (!job.result)
-        return job.kernel.emitError("H0910: cannot be compiled: ") << job.error;
-      job.cached ? ++numCached : ++numCompiled;
-      done.try_emplace(job.source.hash, *job.result);
-      attach(builder, job);
+      Job &compiled = *byHash.lookup(job.source.hash);
+      if (!compiled.result)
+        return job.kernel.emitError("H0910: cannot be compiled: ")
+               << compiled.error;
+      compiled.cached ? ++numCached : ++numCompiled;
+      if (!compiled.data)
+        compiled.data =
+            builder.getStringAttr(llvm::encodeBase64(compiled.result->object));
+      attach(builder, job.kernel, compiled);
     }
     return success();
   }
 
-  void attach(OpBuilder &builder, const Job &job) {
-    planir::KernelOp kernel = job.kernel;
+  void attach(OpBuilder &builder, planir::KernelOp kernel,
+              const Job &compiled) {
     builder.setInsertionPointAfter(kernel);
     auto object = builder.create<planir::ObjectOp>(
-        kernel.getLoc(), (kernel.getSymName() + ".o").str(),
-        llvm::encodeBase64(job.result->object));
+        kernel.getLoc(),
+        builder.getStringAttr(kernel.getSymName() + Twine(".o")),
+        compiled.data);
     kernel.setObject(object.getSymName());
-    kernel.setSymbol(job.result->symbol);
-    kernel.setHash(job.source.hash);
-    kernel.setScratchBytes(job.result->scratchBytes);
+    kernel.setSymbol(compiled.result->symbol);
+    kernel.setHash(compiled.source.hash);
+    kernel.setScratchBytes(compiled.result->scratchBytes);
   }
-
-  llvm::StringMap<cpu::CompiledKernel> done; ///< By hash, of all models.
 };
 
 //===----------------------------------------------------------------------===//
