@@ -66,10 +66,14 @@ static void expectAlarm(Starter starter, int rank, int signal,
 }
 
 TEST_P(Heartbeats, ARankDies) {
+  if (GetParam() == Starter::Mpich)
+    GTEST_SKIP() << "its mpirun kills the others, or its transport may";
   expectAlarm(GetParam(), 1, SIGKILL, "error[H0421]: rank 1 (");
 }
 
 TEST_P(Heartbeats, RankZeroDies) {
+  if (GetParam() == Starter::Mpich)
+    GTEST_SKIP() << "its mpirun kills the others, or its transport may";
   expectAlarm(GetParam(), 0, SIGKILL, "error[H0421]: rank 0 (");
 }
 

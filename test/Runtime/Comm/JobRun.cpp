@@ -131,15 +131,14 @@ JobRun::JobRun(Starter starter, int ranks,
     all["OMPI_ALLOW_RUN_AS_ROOT"] = all["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1";
     mpirun.push_back("--oversubscribe");
   }
-  if (survivors == Survivors::LeftAlone) {
+  if (starter == Starter::OpenMpi && survivors == Survivors::LeftAlone) {
     // An mpirun that ends loses what its ranks said last.
     char name[] = "/tmp/heddle-comm-XXXXXX";
     close(mkstemp(name));
     errors = name;
     command.insert(command.begin(),
                    {"/bin/sh", "-c", "exec \"$@\" 2>>" + errors, "sh"});
-    mpirun.push_back(starter == Starter::OpenMpi ? "--enable-recovery"
-                                                 : "-disable-auto-cleanup");
+    mpirun.push_back("--enable-recovery");
   }
   mpirun.insert(mpirun.end(), command.begin(), command.end());
   processes.push_back(std::make_unique<Process>(mpirun, all));

@@ -44,7 +44,7 @@ private:
   std::string file;
 };
 
-/// What mpirun does with the others when a rank was killed.
+/// What mpirun does when a rank was killed; that of MPICH kills them all.
 enum class Survivors { Killed, LeftAlone };
 
 /// The ranks of a job: one process each over sockets, one mpirun otherwise.
