@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Units.h"
+#include "dialects/Dist/Wire.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -198,14 +199,8 @@ Value Units::read(OpBuilder &builder, nn::BucketOp bucket) {
 
 TypeAttr heddle::shard::wireOf(const dist::Strategy &strategy,
                                Builder builder) {
-  StringRef type = strategy.communicationType;
-  if (type.empty())
-    type = strategy.precision;
-  if (type == "bf16")
-    return TypeAttr::get(builder.getBF16Type());
-  if (type == "fp16")
-    return TypeAttr::get(builder.getF16Type());
-  return {};
+  FloatType type = dist::wireType(strategy, builder);
+  return type.isF32() ? TypeAttr() : TypeAttr::get(type);
 }
 
 Value Units::reshard(OpBuilder &builder, Value value, TensorShardingAttr from,

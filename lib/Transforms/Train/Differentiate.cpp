@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Reverse.h"
+#include "dialects/Dist/Wire.h"
 #include "heddle/Transforms/Train/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/StringSet.h"
@@ -59,23 +60,20 @@ private:
   /// nothing to add to, as in a step of one micro-batch, the type in which they
   /// are sent to other replicas: no rank has more precise ones in the end.
   Type gradientElement(Block &body, const dist::Strategy &strategy) {
-    StringRef sent = strategy.communicationType.empty()
-                         ? strategy.precision
-                         : strategy.communicationType;
+    Type sent = dist::wireType(strategy, Builder(&getContext()));
+    bool sends = strategy.data * strategy.sequence > 1 && sent.isBF16();
     llvm::StringMap<unsigned> uses;
     unsigned most = 0; // Of one parameter.
-    for (auto get : body.getOps<nn::GetOp>())
-      for (unsigned use = 0; use < getNumUses(get); ++use)
-        most = std::max(most, ++uses[get.getState()]);
-    bool sends = strategy.data * strategy.sequence > 1 && sent == "bf16";
+    for (auto get : body.getOps<nn::GetOp>()) {
+      auto users = get->getUsers();
+      unsigned &count = uses[get.getState()];
+      count += std::distance(users.begin(), users.end());
+      most = std::max(most, count);
+    }
     // Embeddings that are tied to the head have two uses.
     if (sends && strategy.accumulate == 1 && strategy.pipe == 1 && most <= 2)
-      return BFloat16Type::get(&getContext());
+      return sent;
     return Float32Type::get(&getContext());
-  }
-
-  static unsigned getNumUses(nn::GetOp get) {
-    return std::distance(get.getValue().use_begin(), get.getValue().use_end());
   }
 
   void addGradientStates(nn::ModelOp model, const FunctionPairs &pairs) {
