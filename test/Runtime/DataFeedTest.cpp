@@ -12,13 +12,16 @@
 #include <fstream>
 #include <gtest/gtest.h>
 #include <set>
+#include <unistd.h>
 
 using namespace heddle;
 using namespace heddle::rt;
 
 /// A file in llm.c's format whose token i is i.
 static std::string countingFile(int64_t tokens) {
-  std::string path = testing::TempDir() + "/counting.bin";
+  // Tests run beside each other.
+  std::string path =
+      testing::TempDir() + "/counting-" + std::to_string(getpid()) + ".bin";
   std::vector<int32_t> header(256, 0);
   header[0] = 20240520;
   header[1] = 1;
