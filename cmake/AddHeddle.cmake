@@ -1,26 +1,42 @@
-# heddle_add_library(NAME SOURCES... [LINK libs...] [DEPENDS targets...])
+# heddle_add_library(NAME SOURCES... [LINK libs...] [DEPENDS targets...]
+#                    [EXCEPTIONS])
 #   A static library of the compiler (lib/, dialects/): LLVM and MLIR headers,
-#   no exceptions.
+#   no exceptions but where it calls a library that throws.
 # heddle_add_runtime_library(NAME SOURCES... [LINK libs...])
 #   A static library of the runtime: exceptions, no LLVM or MLIR header.
+# heddle_add_unit_test(NAME TEST SOURCES... [LINK libs...])
+#   A program of GoogleTest's on the compiler's libraries, run by ctest as TEST.
 # heddle_add_tablegen(TARGET FILE.td  OUT FLAGS  OUT FLAGS ...)
 #   Runs mlir-tblgen on FILE.td, once per pair.
 include(CMakeParseArguments)
 
 function(heddle_add_library NAME)
-  cmake_parse_arguments(ARG "" "" "LINK;DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "EXCEPTIONS" "" "LINK;DEPENDS" ${ARGN})
   add_library(${NAME} STATIC ${ARG_UNPARSED_ARGUMENTS})
   target_link_libraries(${NAME} PUBLIC heddle_mlir_headers ${ARG_LINK})
   if(ARG_DEPENDS)
     add_dependencies(${NAME} ${ARG_DEPENDS})
   endif()
   add_dependencies(${NAME} heddle_tablegen)
+  if(ARG_EXCEPTIONS)
+    target_compile_options(${NAME} PRIVATE -fexceptions)
+  else()
+    heddle_precompile(${NAME})
+  endif()
 endfunction()
 
 function(heddle_add_runtime_library NAME)
   cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
   add_library(${NAME} STATIC ${ARG_UNPARSED_ARGUMENTS})
   target_link_libraries(${NAME} PUBLIC ${ARG_LINK})
+endfunction()
+
+function(heddle_add_unit_test NAME TEST)
+  cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
+  add_executable(${NAME} ${ARG_UNPARSED_ARGUMENTS})
+  target_link_libraries(${NAME} PRIVATE ${ARG_LINK} GTest::gtest_main)
+  heddle_precompile(${NAME})
+  add_test(NAME ${TEST} COMMAND ${NAME})
 endfunction()
 
 function(heddle_add_tablegen TARGET FILE)

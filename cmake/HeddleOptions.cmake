@@ -2,8 +2,12 @@
 
 find_program(HEDDLE_CCACHE ccache)
 if(HEDDLE_CCACHE)
-  set(CMAKE_C_COMPILER_LAUNCHER ${HEDDLE_CCACHE})
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${HEDDLE_CCACHE})
+  # Finds what another checkout compiled; takes precompiled headers by content.
+  set(CMAKE_C_COMPILER_LAUNCHER
+      env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
+      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+      ${HEDDLE_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_C_COMPILER_LAUNCHER})
 endif()
 
 # The default of Release, -O3, costs a third more compile time than -O2 for
@@ -11,7 +15,9 @@ endif()
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 set(CMAKE_C_FLAGS_RELEASE "-O2 -DNDEBUG")
 
-add_compile_options(-Wall -Wextra -Wno-unused-parameter)
+# GCC's own headers use what they deprecate.
+add_compile_options(-Wall -Wextra -Wno-unused-parameter
+                    -Wno-deprecated-declarations)
 
 if(HEDDLE_SANITIZE)
   add_compile_options(-fsanitize=${HEDDLE_SANITIZE} -fno-omit-frame-pointer)

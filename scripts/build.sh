@@ -7,9 +7,6 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=$1
 shift
 
-# So that ccache finds what another checkout compiled.
-export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
-
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 cmake -S "$root" --preset release -B "$build" >"$log" 2>&1 || {
