@@ -72,8 +72,6 @@ public:
       functions.push_back(image.find(kernel.name));
       if (!functions.back())
         malformed("there is no code for kernel '" + kernel.name + "'");
-      if (kernel.scratchBytes > plan.memory.scratchBytesPerThread)
-        malformed("kernel '" + kernel.name + "' has too little scratch memory");
     }
   }
 
@@ -290,6 +288,10 @@ void Resolver::appendLaunch(const Command &command, const Context &context) {
   if (command.kind == Command::Kind::Launch) {
     if (command.target < 0 || command.target >= int64_t(functions.size()))
       malformed("there is no kernel " + std::to_string(command.target));
+    // Kernels that only other stages launch may need more than is here.
+    const plan::Kernel &kernel = plan.kernels[command.target];
+    if (kernel.scratchBytes > plan.memory.scratchBytesPerThread)
+      malformed("kernel '" + kernel.name + "' has too little scratch memory");
     launch.function = functions[command.target];
     for (const plan::Scalar &value : command.scalars)
       list.scalars.push_back(sum(value.constant, value.terms, context));

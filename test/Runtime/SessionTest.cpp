@@ -144,6 +144,22 @@ TEST(Session, RefusesMalformedSequences) {
   EXPECT_EQ(failureOf(frames), "H0385");
 }
 
+TEST(Session, HoldsOnlyWhatItLaunchesToItsScratch) {
+  Plan plan = smallPlan(
+      {{"main",
+        0,
+        0,
+        0,
+        {make(Kind::Launch, 1, {at(Space::Persistent, 0, 8)}, {number(1)})}}});
+  plan.memory.scratchBytesPerThread = 64;
+  plan.kernels[0].scratchBytes = 128; // Another stage's, with scratch for it.
+  EXPECT_EQ(failureOf(plan), "");
+  plan.kernels[1].scratchBytes = 64;
+  EXPECT_EQ(failureOf(plan), "");
+  plan.kernels[1].scratchBytes = 65;
+  EXPECT_EQ(failureOf(plan), "H0385");
+}
+
 TEST(Session, RefusesMoreThreadsThanPlanned) {
   Plan plan = smallPlan({{"main", 0, 0, 0, {}}});
   plan.threads = 1;
