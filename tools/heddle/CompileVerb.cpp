@@ -25,7 +25,7 @@ namespace {
 /// The command line of `heddle compile`.
 struct CompileFlags {
   std::string model, dsConfig, strategy, cluster, output, init;
-  uint64_t seed = 0;
+  std::optional<uint64_t> seed;
   std::string cache, dumpPhases, stopAfter, startFrom;
   std::vector<std::string> keep;
   bool explain = false, timing = false, verbose = false;
@@ -87,6 +87,9 @@ static void checkUse(const CompileFlags &flags, bool isModule) {
   if (isModule && !flags.init.empty())
     fail("H0113", "--init: a module says itself where its weights are",
          "leave out --init");
+  if (isModule && flags.seed)
+    fail("H0113", "--seed: a module says itself what its seed is",
+         "leave out --seed, or edit `seed` in the module");
   if (isModule && !flags.cluster.empty())
     fail("H0113", "--cluster: a module says itself what its mesh is",
          "leave out --cluster");
@@ -111,7 +114,7 @@ static void readModel(const CompileFlags &flags, CompileJob &job) {
   config::ModelRequest request;
   request.path = flags.model;
   request.random = flags.init == "random";
-  request.seed = flags.seed;
+  request.seed = flags.seed.value_or(0);
   request.noDecay = job.settings.values.noDecay;
   job.model = config::readModelSpec(request);
   if (job.settings.values.seq == 0) {
@@ -285,7 +288,8 @@ void driver::addCompileVerb(CLI::App &app, Action &action) {
   verb->add_option("--init", flags->init,
                    "random: initialise the weights instead of loading them")
       ->default_str("load");
-  verb->add_option("--seed", flags->seed, "Of the random weights");
+  verb->add_option("--seed", flags->seed, "Of the random weights")
+      ->default_str("0");
   addStrategyFlags(*verb, flags->flags);
   verb->add_option("--dump-phases", flags->dumpPhases,
                    "Write one file per phase into this directory")

@@ -15,54 +15,32 @@
 using namespace heddle;
 using namespace heddle::driver;
 
-/// The phase that uses a setting up: in a module dumped after it, the setting
-/// can no longer be changed.
-static Phase lastPhaseToRead(llvm::StringRef key) {
-  static const std::pair<llvm::StringRef, Phase> table[] = {
-      {"batch", Phase::Import},
-      {"micro_batch", Phase::Import},
-      {"accumulate", Phase::Import},
-      {"seq", Phase::Import},
-      {"data", Phase::Import},
-      {"no_decay", Phase::Import},
-      {"keep", Phase::Import},
-      {"precision", Phase::Model},
-      {"recompute", Phase::Train},
-      {"optimizer", Phase::Train},
-      {"beta1", Phase::Train},
-      {"beta2", Phase::Train},
-      {"eps", Phase::Train},
-      {"weight_decay", Phase::Train},
-      {"decoupled", Phase::Train},
-      {"gradient_clipping", Phase::Train},
-      {"tensor", Phase::Shard},
-      {"sequence", Phase::Shard},
-      {"zero", Phase::Shard},
-      {"sequence_parallel", Phase::Shard},
-      {"context", Phase::Shard},
-      {"communication_type", Phase::Shard},
-      {"pipe", Phase::Pipe},
-      {"schedule", Phase::Pipe},
-      {"virtual_stages", Phase::Pipe},
-      {"pipeline_layout", Phase::Pipe},
-      {"march", Phase::Kernels},
-      {"target", Phase::Kernels},
-      {"threads", Phase::Kernels},
-      {"memory_budget", Phase::Memory}};
-  for (const auto &[name, phase] : table)
-    if (name == key)
-      return phase;
-  // Learning rate and schedule only pass through to the binary.
-  return Phase::Emit;
+/// The phase that uses a setting first: in a module dumped after it, the
+/// setting can no longer be changed.
+static Phase firstPhaseToRead(llvm::StringRef key) {
+  for (const config::SettingField &field : config::settingFields())
+    if (field.key == key)
+      return *parsePhase(field.firstPhase);
+  llvm_unreachable("an origin of no setting");
 }
 
-/// The operation that carries the strategy, and the phase it was dumped after.
-static mlir::Operation *findRoot(mlir::ModuleOp module) {
+/// What to start from so that `phase` runs.
+static std::string startBefore(Phase phase) {
+  if (phase == Phase::Import)
+    return "the model";
+  Phase before = static_cast<Phase>(static_cast<int>(phase) - 1);
+  return "a dump of the phase " + phaseName(before).str();
+}
+
+/// The operations that carry the strategy and the phase they were dumped after:
+/// one, or one for each pipeline stage.
+static llvm::SmallVector<mlir::Operation *> findRoots(mlir::ModuleOp module) {
+  llvm::SmallVector<mlir::Operation *> roots;
   for (mlir::Operation &op : module.getOps())
     if (op.getAttrOfType<dist::StrategyAttr>("strategy") &&
         op.getAttrOfType<mlir::StringAttr>("phase"))
-      return &op;
-  return nullptr;
+      roots.push_back(&op);
+  return roots;
 }
 
 static mlir::LogicalResult checkPhase(mlir::Operation *root, Phase done,
@@ -94,13 +72,14 @@ static mlir::LogicalResult overrideStrategy(mlir::Operation *root, Phase done,
                    origin.kind == Kind::StrategyFile;
     if (!isGiven || before.get(key) == chosen.get(key))
       continue;
-    Phase last = lastPhaseToRead(key);
-    if (last <= done) {
+    Phase first = firstPhaseToRead(key);
+    if (first <= done) {
       mlir::InFlightDiagnostic error = root->emitError("H0113: ");
       error << key << " (" << origin.describe()
-            << ") cannot be changed after the phase " << phaseName(last)
+            << ") cannot be changed after the phase " << phaseName(first)
             << ": this module has " << before.get(key) << " in it";
-      error.attachNote() << "help: leave it out, or start from the model";
+      error.attachNote() << "help: leave it out, or start from "
+                         << startBefore(first);
       return error;
     }
     values.set(key, chosen.get(key));
@@ -118,11 +97,12 @@ driver::readModuleFile(mlir::MLIRContext &context, const CompileJob &job) {
       mlir::parseSourceFile<mlir::ModuleOp>(job.module, &context);
   if (!module)
     return {};
-  mlir::Operation *root = findRoot(*module);
-  if (!root) {
+  llvm::SmallVector<mlir::Operation *> roots = findRoots(*module);
+  if (roots.empty()) {
     module->emitError("H0396: there is no nn.model and no plan.program here");
     return {};
   }
+  mlir::Operation *root = roots.front();
   llvm::StringRef name =
       root->getAttrOfType<mlir::StringAttr>("phase").getValue();
   std::optional<Phase> done = parsePhase(name);
@@ -130,8 +110,10 @@ driver::readModuleFile(mlir::MLIRContext &context, const CompileJob &job) {
     root->emitError("H0396: there is no phase \"") << name << "\"";
     return {};
   }
-  if (failed(checkPhase(root, *done, job)) ||
-      failed(overrideStrategy(root, *done, job)))
+  if (failed(checkPhase(root, *done, job)))
     return {};
+  for (mlir::Operation *each : roots)
+    if (failed(overrideStrategy(each, *done, job)))
+      return {};
   return module;
 }

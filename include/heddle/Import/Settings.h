@@ -60,10 +60,12 @@ using SettingMember =
                  std::string Settings::*, std::vector<std::string> Settings::*>;
 
 /// A field of `Settings`: its key in the strategy attribute, the flag that
-/// sets it ("" when there is none), and what it means.
+/// sets it ("" when there is none), the phase that uses it first, after which
+/// it can no longer be changed in a dump, and what it means.
 struct SettingField {
   const char *key;
   const char *flag;
+  const char *firstPhase;
   SettingMember member;
   const char *meaning;
 };

@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+# Part of the Heddle project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Settings that are given together with a dump: as long as no phase has used
+one, it makes the plan that it makes from the model; after that it is refused."""
+
+import json
+import os
+import re
+import unittest
+
+from heddle_test import HEDDLE, ROOT, HeddleTest, run
+
+PHASES = ["import", "model", "train", "shard", "pipe", "spmd", "fuse", "kernels",
+          "memory", "prove", "emit"]
+MESH = {"batch": 8, "micro_batch": 2, "seq": 16, "threads": 1}
+RANKS = {**MESH, "data": 2, "tensor": 2}
+ZERO = {**RANKS, "zero": 3}
+STAGES = {**MESH, "pipe": 2}
+# The plan before, and another value. Those of `import` are only refused.
+CHANGES = {
+    "batch": (MESH, 16), "micro_batch": (MESH, 4), "accumulate": (MESH, 2),
+    "seq": (MESH, 8), "data": (MESH, 2), "tensor": (MESH, 2),
+    "sequence": (MESH, 2), "no_decay": (MESH, ".*bias"), "keep": (MESH, ["logits"]),
+    "precision": (MESH, "bf16"), "recompute": (MESH, "full"),
+    "optimizer": (MESH, "Adam"), "beta1": (MESH, 0.5), "beta2": (MESH, 0.5),
+    "eps": (MESH, 0.5), "weight_decay": (MESH, 0.5), "decoupled": (MESH, False),
+    "gradient_clipping": (MESH, 0.5), "pipe": (MESH, 2), "zero": (RANKS, 2),
+    "communication_type": (RANKS, "bf16"), "sequence_parallel": (RANKS, True),
+    "context": ({**MESH, "sequence": 2}, "ring"),
+    "param_persistence_threshold": (ZERO, 100),
+    "model_persistence_threshold": ({**ZERO, "param_persistence_threshold": 100}, 50),
+    "max_reuse_distance": (ZERO, 0), "prefetch_bucket_size": (ZERO, 10),
+    "max_live_parameters": (ZERO, 10), "schedule": (STAGES, "gpipe"),
+    "virtual_stages": ({**STAGES, "schedule": "interleaved", "virtual_stages": 2}, 1),
+    "pipeline_layout": (STAGES, "1,3"), "march": (MESH, "x86-64-v3"),
+    "target": (MESH, "sm_80"), "threads": (MESH, 2),
+    "memory_budget": (MESH, 1 << 30), "collectives": (RANKS, "library"),
+    "lr": (MESH, 0.5), "scheduler": (MESH, "WarmupLR"),
+    "scheduler_params": ({**MESH, "scheduler": "WarmupLR"},
+                         json.dumps({"warmup_num_steps": 3})),
+}
+# Plans that cannot be had as far as a binary.
+UNFINISHED = {"target", "context", "virtual_stages"}
+
+
+def fields():
+    """Key and first phase of every setting, as the sources have them."""
+    with open(os.path.join(ROOT, "lib", "Import", "Settings.cpp")) as file:
+        return dict(re.findall(r'\{"(\w+)",\s+"[^"]*",\s+"(\w+)",\s+&S::',
+                               file.read()))
+
+
+class Restart(HeddleTest):
+    def setUp(self):
+        self.model = self.make_model(layers=4, positions=16, embed=16, heads=2)[0]
+        self.dumps = {}
+
+    def compile_with(self, model, settings, *flags, status=0):
+        with open(self.path("strategy.json"), "w") as file:
+            json.dump(settings, file)
+        cache = os.environ.get("HEDDLE_TEST_CACHE") or self.path("cache")
+        return run([HEDDLE, "compile", model, "--strategy",
+                    self.path("strategy.json"), "--cache", cache, *flags],
+                   status=status)
+
+    def dump_of(self, settings):
+        """The directory with the dumps of a plan."""
+        key = json.dumps(settings)
+        if key not in self.dumps:
+            self.dumps[key] = self.path(f"dumps{len(self.dumps)}")
+            self.compile_with(self.model, settings, "--stop-after", "prove",
+                              "--dump-phases", self.dumps[key])
+        return self.dumps[key]
+
+    def plan_of(self, model, settings, *flags):
+        self.compile_with(model, settings, "-o", self.path("job"), *flags)
+        text = run([HEDDLE, "explain", self.path("job"), "--json"]).stdout
+        return json.loads(text)["plan"]
+
+    def test_every_setting_is_tried(self):
+        self.assertEqual(set(CHANGES), set(fields()))
+
+    def test_a_setting_is_used_or_refused(self):
+        for key, first in fields().items():
+            before, value = CHANGES[key]
+            with self.subTest(key=key):
+                dumps, change = self.dump_of(before), {key: value}
+                if first != "emit":
+                    result = self.compile_with(
+                        os.path.join(dumps, first + ".mlir"), change,
+                        "--start-from", first, "-o", self.path("job"), status=2)
+                    self.assertIn("error[H0113]: " + key, result.stderr)
+                    self.assertIn("cannot be changed after the phase " + first,
+                                  result.stderr)
+                if first == "import" or key in UNFINISHED:
+                    continue
+                last = PHASES[PHASES.index(first) - 1]
+                self.assertEqual(
+                    self.plan_of(os.path.join(dumps, last + ".mlir"), change,
+                                 "--start-from", last),
+                    self.plan_of(self.model, {**before, **change}))
+
+    def test_no_phase_uses_a_setting_before_the_first(self):
+        folders = {"Codegen": "kernels", "Emit": "emit"}
+        folders.update({"Transforms/" + phase.capitalize(): phase
+                        for phase in PHASES[:-1] if phase != "kernels"})
+        first = fields()
+        for folder, phase in folders.items():
+            for where, _, names in os.walk(os.path.join(ROOT, "lib", folder)):
+                for name in names:
+                    with open(os.path.join(where, name)) as file:
+                        used = re.findall(r"\bstrategy\.([a-z]\w*)\b(?!\()",
+                                          file.read())
+                    for field in used:
+                        key = re.sub(r"([A-Z])", r"_\1", field).lower()
+                        if key in first:
+                            self.assertLessEqual(PHASES.index(first[key]),
+                                                 PHASES.index(phase), f"{name}: {key}")
+
+
+if __name__ == "__main__":
+    unittest.main()
