@@ -38,15 +38,6 @@ static const Family &findFamily(const io::JsonValue &config) {
             "the families that are known: " + known);
 }
 
-/// The directory of a model: `path`, or when that is what `--save` wrote, its
-/// latest checkpoint.
-static std::string findModel(const std::string &path) {
-  std::error_code ignored;
-  bool isSaved = fs::exists(fs::path(path) / "latest", ignored) &&
-                 !fs::exists(fs::path(path) / "config.json", ignored);
-  return isSaved ? io::resolveCheckpoint(path) : path;
-}
-
 /// The config file that `path` means, and whether `path` is a directory.
 static std::pair<std::string, bool> findConfig(const std::string &path) {
   std::error_code ignored;
@@ -186,7 +177,7 @@ static void nameSources(const Family &family, ModelSpec &spec) {
 //===----------------------------------------------------------------------===//
 
 ModelSpec config::readModelSpec(const ModelRequest &request) {
-  std::string path = findModel(request.path);
+  std::string path = io::resolveModel(request.path);
   auto [configFile, isDirectory] = findConfig(path);
   if (!isDirectory && !request.random)
     fail("H0117",

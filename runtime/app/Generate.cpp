@@ -41,8 +41,8 @@ static std::vector<int32_t> parseIds(const std::string &text) {
 /// vocabulary is about that of bytes.
 static std::unique_ptr<io::Tokenizer> findTokenizer(const plan::Plan &plan,
                                                     const JobOptions &options) {
-  std::string directory =
-      options.weights.empty() ? plan.weights.directory : options.weights;
+  std::string directory = io::resolveModel(
+      options.weights.empty() ? plan.weights.directory : options.weights);
   if (!directory.empty() &&
       std::filesystem::exists(directory + "/tokenizer.json"))
     return io::openTokenizer(directory);

@@ -116,8 +116,9 @@ void Training::resumeOrLoad() {
   state.seed = job.plan().weights.seed;
   if (options.resume.empty()) {
     loadWeights(job, options.job);
-    modelDirectory = options.job.weights.empty() ? job.plan().weights.directory
-                                                 : options.job.weights;
+    modelDirectory = io::resolveModel(options.job.weights.empty()
+                                          ? job.plan().weights.directory
+                                          : options.job.weights);
   } else {
     state = resumeFrom(job, options.resume);
     modelDirectory = io::resolveCheckpoint(options.resume);

@@ -13,6 +13,7 @@ namespace heddle::io::checkpoint {
 
 inline constexpr const char *configFile = "config.json";
 inline constexpr const char *modelFile = "model.safetensors";
+inline constexpr const char *indexFile = "model.safetensors.index.json";
 inline constexpr const char *ownFolder = "heddle";
 inline constexpr const char *optimizerFile = "heddle/optimizer.safetensors";
 inline constexpr const char *stateFile = "heddle/state.json";

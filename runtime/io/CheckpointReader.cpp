@@ -59,6 +59,15 @@ std::string io::resolveCheckpoint(const std::string &path) {
        {latest, 1, 1});
 }
 
+std::string io::resolveModel(const std::string &path) {
+  if (path.empty())
+    return path;
+  for (const char *name : {configFile, modelFile, indexFile})
+    if (pathExists(path + "/" + name))
+      return path;
+  return pathExists(path + "/" + latestFile) ? resolveCheckpoint(path) : path;
+}
+
 //===----------------------------------------------------------------------===//
 // The manifest
 //===----------------------------------------------------------------------===//

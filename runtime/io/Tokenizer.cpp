@@ -9,7 +9,7 @@
 #include "heddle/runtime/io/Tokenizer.h"
 #include "BpeModel.h"
 #include "SplitPattern.h"
-#include "heddle/runtime/io/File.h"
+#include "heddle/runtime/io/Checkpoint.h"
 #include <algorithm>
 
 using namespace heddle;
@@ -215,9 +215,9 @@ std::optional<int32_t> BpeTokenizer::endOfText() const {
 std::unique_ptr<Tokenizer> io::openTokenizer(const std::string &name) {
   if (name == "bytes")
     return std::make_unique<ByteTokenizer>();
-  std::string file = name;
-  if (pathExists(name + "/tokenizer.json"))
-    file = name + "/tokenizer.json";
+  std::string file = resolveModel(name);
+  if (pathExists(file + "/tokenizer.json"))
+    file += "/tokenizer.json";
   else if (name.size() < 5 || name.compare(name.size() - 5, 5, ".json") != 0)
     fail("H0350",
          "no tokenizer \"" + name +

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "CheckpointFormat.h"
 #include "heddle/runtime/io/Checkpoint.h"
 #include "heddle/runtime/io/Json.h"
 #include "heddle/runtime/io/Safetensors.h"
@@ -15,10 +16,8 @@
 
 using namespace heddle;
 using namespace heddle::io;
+using namespace heddle::io::checkpoint;
 namespace fs = std::filesystem;
-
-static const char *const singleName = "model.safetensors";
-static const char *const indexName = "model.safetensors.index.json";
 
 const TensorInfo *WeightSet::find(const std::string &name) const {
   auto it =
@@ -221,13 +220,13 @@ static bool isPickle(const std::string &name) {
   }
   if (!other.empty())
     fail("H0331",
-         "neither " + std::string(singleName) + " nor " + indexName +
-             " is in " + path,
+         "neither " + std::string(modelFile) + " nor " + indexFile + " is in " +
+             path,
          "download the index, or name one file: " + path + "/" + other);
   if (!pickle.empty())
     refusePickle(pickle);
   fail("H0331", "no weights in " + path,
-       std::string("put ") + singleName + " there, or name another directory");
+       std::string("put ") + modelFile + " there, or name another directory");
 }
 
 WeightSet io::openWeights(const std::string &path) {
@@ -242,11 +241,10 @@ WeightSet io::openWeights(const std::string &path) {
     return endsWith(path, ".index.json") ? reader.readIndex(path)
                                          : reader.readFile();
   }
-  if (pathExists(path + "/" + singleName))
-    return openSafetensors(path + "/" + singleName);
-  if (pathExists(path + "/" + indexName))
-    return reader.readIndex(path + "/" + indexName);
-  if (pathExists(path + "/latest"))
-    return openWeights(resolveCheckpoint(path));
-  failNoWeights(path);
+  std::string directory = resolveModel(path);
+  if (pathExists(directory + "/" + modelFile))
+    return openSafetensors(directory + "/" + modelFile);
+  if (pathExists(directory + "/" + indexFile))
+    return reader.readIndex(directory + "/" + indexFile);
+  failNoWeights(directory);
 }

@@ -91,6 +91,37 @@ class Verbs(h.HeddleTest):
         self.assertLess(steps[-1]["loss"], 0.9 * steps[0]["loss"])
         self.evaluate(binary, self.path("text.val.bin"))
 
+    def test_a_save_directory_is_a_model(self):
+        """Its latest checkpoint is what every flag and verb takes it for."""
+        binary = self.build()
+        letters = [chr(33 + i) for i in range(94)] + ["\u0120", "ab", "bc"]
+        tokenizer = {"model": {"type": "BPE", "merges": ["a b"], "vocab": {
+            letter: i for i, letter in enumerate(letters)}},
+            "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False}}
+        with open(self.path("model", "tokenizer.json"), "w") as file:
+            json.dump(tokenizer, file)
+        data, _ = self.make_tokens(ROWS * SEQ * 8 + 1, self.config["vocab_size"])
+        out, step = self.path("saved"), self.path("saved", "step-000002")
+        self.train(binary, data, 2, "--save", out)
+        os.remove(self.path("model", "tokenizer.json"))
+        generate = [binary, "generate", "--prompt", "xab c", "--max-new-tokens", 4]
+        texts = [h.run([*generate, "--weights", folder]).stdout
+                 for folder in (step, out)]
+        self.assertTrue(texts[0].startswith("xab c"))
+        self.assertEqual(texts[0], texts[1])
+        self.assertEqual(self.evaluate(binary, data, "--weights", out),
+                         self.evaluate(binary, data, "--weights", step))
+        with open(self.path("text.txt"), "w") as file:
+            file.write("ab c" * 30)
+        h.run([h.HEDDLE, "data", "prepare", self.path("text.txt"), "--tokenizer",
+               out, "-o", self.path("text.bin")])
+        # What a run saves that begins with these weights has the tokenizer too.
+        self.train(binary, data, 1, "--weights", out, "--save", self.path("next"))
+        self.assertTrue(os.path.exists(
+            self.path("next", "step-000001", "tokenizer.json")))
+        again = self.compile(out, "--batch", ROWS, "--seq", SEQ, output="again")
+        self.assertEqual(h.run([again, *generate[1:]]).stdout, texts[0])
+
     def test_seed_decides_the_shuffle(self):
         binary = self.build()
         data, _ = self.make_tokens(ROWS * SEQ * 6 + 1, self.config["vocab_size"])

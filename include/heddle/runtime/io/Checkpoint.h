@@ -58,6 +58,11 @@ std::string saveCheckpoint(const std::string &directory,
 /// Throws H0360 when it is neither.
 std::string resolveCheckpoint(const std::string &path);
 
+/// The directory that holds the model which `path` means: where `path` is a
+/// `--save` directory its latest checkpoint, else `path` itself. Throws H0365
+/// when `latest` names no checkpoint.
+std::string resolveModel(const std::string &path);
+
 /// An opened checkpoint; tensors are mapped when they are read.
 struct Checkpoint {
   std::string path;
