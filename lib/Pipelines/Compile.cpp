@@ -59,6 +59,13 @@ static LogicalResult finishPhase(ModuleOp module, Phase phase,
   return writeDump(module, phase, options.dumpPhases);
 }
 
+static LogicalResult verifyPhase(ModuleOp module, Phase phase) {
+  PassManager pm(module.getContext(), ModuleOp::getOperationName());
+  buildPhaseVerifier(phase, pm);
+  pm.enableVerifier(false);
+  return pm.run(module);
+}
+
 LogicalResult heddle::compile(ModuleOp module, const CompileOptions &options) {
   using Clock = std::chrono::steady_clock;
   std::optional<Phase> start =
@@ -69,6 +76,10 @@ LogicalResult heddle::compile(ModuleOp module, const CompileOptions &options) {
     return module.emitError("H0121: there is no phase \"")
            << (start ? options.stopAfter : options.startFrom) << "\"";
   std::vector<plan::PhaseTime> seconds;
+  // Handed in, and maybe edited: later phases rely on what this one promises.
+  if (!options.startFrom.empty() && *start != Phase::Import &&
+      failed(verifyPhase(module, *start)))
+    return failure();
   for (Phase phase : allPhases()) {
     if (phase < *start || (phase == *start && phase != Phase::Import))
       continue;

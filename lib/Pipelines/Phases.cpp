@@ -43,10 +43,49 @@ std::optional<Phase> heddle::parsePhase(llvm::StringRef name) {
   return std::nullopt;
 }
 
+void heddle::buildPhaseVerifier(Phase phase, OpPassManager &pm) {
+  switch (phase) {
+  case Phase::Import:
+    pm.addPass(createImportVerify());
+    return;
+  case Phase::Model:
+    pm.addPass(createModelVerify());
+    return;
+  case Phase::Train:
+    pm.addPass(createTrainVerify());
+    return;
+  case Phase::Shard:
+    pm.addPass(createShardVerify());
+    return;
+  case Phase::Pipe:
+    pm.addPass(createPipeVerify());
+    return;
+  case Phase::Spmd:
+    pm.addPass(createSpmdVerify());
+    return;
+  case Phase::Fuse:
+    pm.addPass(createFuseVerify());
+    return;
+  case Phase::Kernels:
+    pm.addPass(createKernelsVerify());
+    return;
+  case Phase::Memory:
+    // From the plan's text alone: it shares no code with the planner.
+    pm.addPass(createMemoryVerify());
+    return;
+  case Phase::Prove:
+    pm.addPass(createMemoryVerify());
+    pm.addPass(createProveDataflow());
+    pm.addPass(createProveCommunication());
+    return;
+  case Phase::Emit:
+    return;
+  }
+}
+
 static void buildModel(OpPassManager &pm) {
   // Before gradients are taken: their types follow from the forward pass.
   pm.addPass(createModelApplyPrecision());
-  pm.addPass(createModelVerify());
 }
 
 static void buildTrain(OpPassManager &pm) {
@@ -57,7 +96,6 @@ static void buildTrain(OpPassManager &pm) {
   pm.addPass(createTrainDifferentiate());
   // Reads the gradients that differentiation left in states.
   pm.addPass(createTrainOptimizer());
-  pm.addPass(createTrainVerify());
 }
 
 static void buildFuse(OpPassManager &pm, const CompileOptions &options) {
@@ -66,7 +104,6 @@ static void buildFuse(OpPassManager &pm, const CompileOptions &options) {
   FuseFormKernelsOptions fuse;
   fuse.remarks = options.verbose;
   pm.addPass(createFuseFormKernels(fuse));
-  pm.addPass(createFuseVerify());
 }
 
 static void buildShard(OpPassManager &pm, const CompileOptions &options) {
@@ -78,7 +115,6 @@ static void buildShard(OpPassManager &pm, const CompileOptions &options) {
   pm.addPass(createShardPropagate({options.shardingReasons}));
   // What is exchanged for whom is known.
   pm.addPass(createShardSaveExchanged({options.shardingReasons}));
-  pm.addPass(createShardVerify());
 }
 
 static void buildPipe(OpPassManager &pm) {
@@ -86,14 +122,12 @@ static void buildPipe(OpPassManager &pm) {
   // Once the stages and their lines are known; what follows is one model of
   // its own for each stage.
   pm.addPass(createPipeSplit());
-  pm.addPass(createPipeVerify());
 }
 
 static void buildSpmd(OpPassManager &pm) {
   pm.addPass(createSpmdLocalize());
   // Collectives are there from here on.
   pm.addPass(createSpmdOverlap());
-  pm.addPass(createSpmdVerify());
 }
 
 static void buildKernels(OpPassManager &pm, const CompileOptions &options) {
@@ -102,48 +136,41 @@ static void buildKernels(OpPassManager &pm, const CompileOptions &options) {
   KernelsCompileOptions kernels;
   kernels.cache = options.cache;
   pm.addPass(createKernelsCompile(kernels));
-  pm.addPass(createKernelsVerify());
 }
 
-static void buildMemory(OpPassManager &pm) {
-  pm.addPass(createMemoryPlan());
-  // From the plan's text alone: it shares no code with the planner.
-  pm.addPass(createMemoryVerify());
-}
-
-static void buildProve(OpPassManager &pm) {
-  // Again: an edited dump of the memory phase comes here unchecked.
-  pm.addPass(createMemoryVerify());
-  pm.addPass(createProveDataflow());
-  pm.addPass(createProveCommunication());
-}
+static void buildMemory(OpPassManager &pm) { pm.addPass(createMemoryPlan()); }
 
 void heddle::buildPhase(Phase phase, OpPassManager &pm,
                         const CompileOptions &options) {
   switch (phase) {
-  case Phase::Import:
-    // The importer has run; a module may also come from the user.
-    pm.addPass(createImportVerify());
-    return;
-  case Phase::Model:
-    return buildModel(pm);
-  case Phase::Train:
-    return buildTrain(pm);
-  case Phase::Fuse:
-    return buildFuse(pm, options);
-  case Phase::Memory:
-    return buildMemory(pm);
-  case Phase::Prove:
-    return buildProve(pm);
-  case Phase::Shard:
-    return buildShard(pm, options);
-  case Phase::Pipe:
-    return buildPipe(pm);
-  case Phase::Spmd:
-    return buildSpmd(pm);
-  case Phase::Kernels:
-    return buildKernels(pm, options);
+  case Phase::Import: // The importer has run.
+  case Phase::Prove:  // Nothing is made, all is checked.
   case Phase::Emit:
-    return;
+    break;
+  case Phase::Model:
+    buildModel(pm);
+    break;
+  case Phase::Train:
+    buildTrain(pm);
+    break;
+  case Phase::Shard:
+    buildShard(pm, options);
+    break;
+  case Phase::Pipe:
+    buildPipe(pm);
+    break;
+  case Phase::Spmd:
+    buildSpmd(pm);
+    break;
+  case Phase::Fuse:
+    buildFuse(pm, options);
+    break;
+  case Phase::Kernels:
+    buildKernels(pm, options);
+    break;
+  case Phase::Memory:
+    buildMemory(pm);
+    break;
   }
+  buildPhaseVerifier(phase, pm);
 }

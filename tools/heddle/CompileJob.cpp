@@ -49,6 +49,9 @@ public:
 
   /// The code of errors that do not begin with one.
   std::string defaultCode = "H0900";
+  /// Whether the module is the user's: that it breaks what a phase promises is
+  /// then no fault of the phase.
+  bool isUsersModule = false;
   /// 0 when there was no error.
   int exitCode = 0;
 
@@ -81,6 +84,13 @@ std::pair<std::string, std::string> splitCode(const std::string &text) {
   return {text.substr(0, 5), text.substr(7)};
 }
 
+/// Whether an internal error says what is wrong with the module, not that the
+/// compiler itself is incomplete or failed at a file.
+bool isAboutModule(const heddle::Diagnostic &error) {
+  return error.exitCode() == 1 && error.code != "H0903" &&
+         error.code != "H0912";
+}
+
 void DiagnosticPrinter::print(mlir::Diagnostic &diagnostic) {
   auto [code, message] = splitCode(diagnostic.str());
   if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Remark ||
@@ -105,6 +115,11 @@ void DiagnosticPrinter::print(mlir::Diagnostic &diagnostic) {
       error.help = text.substr(6);
     else
       error.notes.push_back(text);
+  }
+  if (isUsersModule && isAboutModule(error)) {
+    error.code = "H0354";
+    error.help = "take back what was edited there; if nothing was, this is a "
+                 "bug in Heddle: report it with the file";
   }
   if (error.exitCode() == 1 && error.help.empty())
     error.help = "this is a bug in Heddle: report it with the command line and "
@@ -143,6 +158,7 @@ parseModule(mlir::MLIRContext &context, const CompileJob &job,
   std::string code = std::exchange(printer.defaultCode, "H0396");
   mlir::OwningOpRef<mlir::ModuleOp> module = readModuleFile(context, job);
   printer.defaultCode = code;
+  printer.isUsersModule = true;
   return module;
 }
 

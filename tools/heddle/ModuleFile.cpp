@@ -9,8 +9,8 @@
 #include "ModuleFile.h"
 #include "dialects/NN/NNDialect.h"
 #include "heddle/Import/Import.h"
+#include "heddle/Import/ReadModule.h"
 #include "heddle/Pipelines/Compile.h"
-#include "mlir/Parser/Parser.h"
 
 using namespace heddle;
 using namespace heddle::driver;
@@ -41,6 +41,16 @@ static llvm::SmallVector<mlir::Operation *> findRoots(mlir::ModuleOp module) {
         op.getAttrOfType<mlir::StringAttr>("phase"))
       roots.push_back(&op);
   return roots;
+}
+
+/// The models, or programs, of all stages come from one compilation.
+static mlir::LogicalResult checkAlike(llvm::ArrayRef<mlir::Operation *> roots) {
+  for (mlir::Operation *root : roots.drop_front())
+    for (llvm::StringRef name : {"phase", "strategy"})
+      if (root->getAttr(name) != roots.front()->getAttr(name))
+        return root->emitError("H0396: its ")
+               << name << " is not that of the first stage";
+  return mlir::success();
 }
 
 static mlir::LogicalResult checkPhase(mlir::Operation *root, Phase done,
@@ -93,8 +103,7 @@ static mlir::LogicalResult overrideStrategy(mlir::Operation *root, Phase done,
 
 mlir::OwningOpRef<mlir::ModuleOp>
 driver::readModuleFile(mlir::MLIRContext &context, const CompileJob &job) {
-  mlir::OwningOpRef<mlir::ModuleOp> module =
-      mlir::parseSourceFile<mlir::ModuleOp>(job.module, &context);
+  mlir::OwningOpRef<mlir::ModuleOp> module = readModule(context, job.module);
   if (!module)
     return {};
   llvm::SmallVector<mlir::Operation *> roots = findRoots(*module);
@@ -110,7 +119,7 @@ driver::readModuleFile(mlir::MLIRContext &context, const CompileJob &job) {
     root->emitError("H0396: there is no phase \"") << name << "\"";
     return {};
   }
-  if (failed(checkPhase(root, *done, job)))
+  if (failed(checkPhase(root, *done, job)) || failed(checkAlike(roots)))
     return {};
   for (mlir::Operation *each : roots)
     if (failed(overrideStrategy(each, *done, job)))

@@ -58,6 +58,9 @@ void registerAllDialects(mlir::DialectRegistry &registry);
 /// Registers every pass and the pipeline of every phase for heddle-opt.
 void registerAllPasses();
 
+/// Adds the passes that check what a phase leaves: after its own, and of a dump
+/// that is handed in.
+void buildPhaseVerifier(Phase phase, mlir::OpPassManager &pm);
 /// Adds the passes of one phase, ending in its verifier.
 void buildPhase(Phase phase, mlir::OpPassManager &pm,
                 const CompileOptions &options);
