@@ -13,21 +13,22 @@
 
 namespace heddle::nn {
 
+/// As `parseFunction`, given the names of its attributes.
+mlir::ParseResult parseFunctionText(mlir::OpAsmParser &parser,
+                                    mlir::OperationState &result,
+                                    mlir::StringAttr typeName,
+                                    mlir::StringAttr argAttrsName,
+                                    mlir::StringAttr resAttrsName);
+
 /// Parses an operation that is a function: `@name(%a: type) -> type attributes
 /// {...} { body }`.
 template <typename OpT>
 mlir::ParseResult parseFunction(mlir::OpAsmParser &parser,
                                 mlir::OperationState &result) {
-  namespace impl = mlir::function_interface_impl;
-  auto build = [](mlir::Builder &builder, mlir::ArrayRef<mlir::Type> arguments,
-                  mlir::ArrayRef<mlir::Type> results, impl::VariadicFlag,
-                  std::string &) {
-    return builder.getFunctionType(arguments, results);
-  };
-  return impl::parseFunctionOp(parser, result, /*allowVariadic=*/false,
-                               OpT::getFunctionTypeAttrName(result.name), build,
-                               OpT::getArgAttrsAttrName(result.name),
-                               OpT::getResAttrsAttrName(result.name));
+  return parseFunctionText(parser, result,
+                           OpT::getFunctionTypeAttrName(result.name),
+                           OpT::getArgAttrsAttrName(result.name),
+                           OpT::getResAttrsAttrName(result.name));
 }
 
 /// Prints what `parseFunction` reads.

@@ -8,14 +8,8 @@
 
 #include "heddle/Eval/EvalMain.h"
 
-#include "dialects/Pipe/PipeDialect.h"
-#include "dialects/Plan/PlanDialect.h"
 #include "heddle/Eval/Files.h"
 #include "heddle/Eval/Interpreter.h"
-#include "heddle/Eval/ReferenceEvaluations.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/IR/OwningOpRef.h"
-#include "mlir/Parser/Parser.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
 #include <cmath>
@@ -23,6 +17,9 @@
 using namespace mlir;
 
 namespace heddle::eval {
+
+/// The exit status of H0371, which the interpreter's own errors are.
+static constexpr int cannotBeExecuted = 3;
 
 static int report(const Diagnostic &error) {
   llvm::errs() << error.format() << "\n";
@@ -164,11 +161,7 @@ static int runSteps(const EvalOptions &options, Interpreter &interpreter) {
       return report(error);
     addGivenInputs(given, step, inputs);
     if (failed(interpreter.run(options.program, inputs, outputs)))
-      return report("H0371",
-                    "step " + std::to_string(step) + " of the program " +
-                        options.program + " cannot be executed",
-                    "see the message above; --inputs names a file with the "
-                    "program's inputs");
+      return cannotBeExecuted;
     llvm::outs() << "step " << step << "\n";
     for (const auto &[name, value] : outputs) {
       printTensor(name, value);
@@ -182,21 +175,11 @@ static int runSteps(const EvalOptions &options, Interpreter &interpreter) {
   return 0;
 }
 
-int evalMain(const EvalOptions &options) {
+int evalModule(ModuleOp module, const EvalOptions &options) {
   if (options.precision != "f32" && options.precision != "f64")
     return report("H0196", "unknown precision '" + options.precision + "'",
                   "use --precision f32 or --precision f64");
-  DialectRegistry registry;
-  registry.insert<nn::NNDialect, dist::DistDialect, pipe::PipeDialect,
-                  planir::PlanDialect, arith::ArithDialect>();
-  registerReferenceEvaluations(registry);
-  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
-  OwningOpRef<ModuleOp> module =
-      parseSourceFile<ModuleOp>(options.file, &context);
-  if (!module)
-    return report("H0370", "'" + options.file + "' is no module of ours",
-                  "name a file of --dump-phases");
-  int64_t ranks = Interpreter::meshOf(*module).ranks();
+  int64_t ranks = Interpreter::meshOf(module).ranks();
   if (ranks > 1 && !options.ranks)
     return report("H0197",
                   "'" + options.file + "' is made for " +
@@ -207,10 +190,9 @@ int evalMain(const EvalOptions &options) {
   settings.threads = options.threads;
   settings.poison = options.poison;
   std::unique_ptr<Interpreter> interpreter =
-      Interpreter::create(*module, settings);
+      Interpreter::create(module, settings);
   if (!interpreter)
-    return report("H0371", "'" + options.file + "' cannot be executed",
-                  "name a file of --dump-phases");
+    return cannotBeExecuted;
   return runSteps(options, *interpreter);
 }
 

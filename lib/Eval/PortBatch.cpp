@@ -79,8 +79,13 @@ FailureOr<Tensor> inputOf(Operation *at, llvm::StringRef name, ShapedType type,
                           DictionaryAttr ports, const TensorMap &inputs,
                           const BatchPart &batch, const Rank &rank) {
   auto found = inputs.find(name.str());
-  if (found == inputs.end())
-    return at->emitError("input '") << name << "' is missing";
+  if (found == inputs.end()) {
+    InFlightDiagnostic error = at->emitError("input '")
+                               << name << "' is missing";
+    error.attachNote() << "help: name a file with the program's inputs with "
+                          "--inputs";
+    return error;
+  }
   ShapedType whole = wholeType(ports, name, type);
   std::optional<Tensor> value =
       partOfInput(found->second, whole.getShape(), batch.part, batch.parts);

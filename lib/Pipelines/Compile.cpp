@@ -59,9 +59,12 @@ static LogicalResult finishPhase(ModuleOp module, Phase phase,
   return writeDump(module, phase, options.dumpPhases);
 }
 
-static LogicalResult verifyPhase(ModuleOp module, Phase phase) {
+LogicalResult heddle::verifyPhase(ModuleOp module, Phase phase) {
   PassManager pm(module.getContext(), ModuleOp::getOperationName());
-  buildPhaseVerifier(phase, pm);
+  // A plan has its code in it, and may have been emitted before.
+  if (phase >= Phase::Memory)
+    buildPhaseVerifier(Phase::Kernels, pm);
+  buildPhaseVerifier(std::min(phase, Phase::Prove), pm);
   pm.enableVerifier(false);
   return pm.run(module);
 }

@@ -4,11 +4,12 @@
 // RUN: %status 3 %heddle eval %t.none 2>&1 | FileCheck %s --check-prefix=FILE
 // RUN: %status 2 %heddle eval %s --precision f8 2>&1 | FileCheck %s --check-prefix=PRECISION
 
-// MISSING: input 'ids' is missing
-// MISSING: error[H0371]: step 1 of the program train cannot be executed
-// UNKNOWN: the interpreter does not know 'arith.subi'
-// UNKNOWN: error[H0371]
-// PROGRAM: has no program of kind generate
+// MISSING: error[H0371]: input 'ids' is missing
+// MISSING-NEXT: --> {{.*}}errors.mlir:[[@LINE+11]]:3
+// MISSING: help: name a file with the program's inputs with --inputs
+// UNKNOWN: error[H0371]: the interpreter does not know 'arith.subi'
+// UNKNOWN-NEXT: --> {{.*}}errors.mlir:[[@LINE+16]]:12
+// PROGRAM: error[H0371]: has no program of kind generate
 // FILE: error[H0370]
 // PRECISION: error[H0196]: unknown precision 'f8'
 

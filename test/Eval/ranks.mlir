@@ -6,10 +6,8 @@
 // RANKS: error[H0197]: '{{.*}}' is made for 4 ranks
 // RANKS: pass --ranks
 // SUM: loss 6
-// DIFFER: ranks 0 and 1 disagree about 'loss'
-// DIFFER: error[H0371]
-// FOREVER: rank 0 waits for ever in 'dist.recv' on channel "F0"; rank 1 in 'dist.recv'
-// FOREVER: error[H0371]
+// DIFFER: error[H0371]: ranks 0 and 1 disagree about 'loss'
+// FOREVER: error[H0371]: rank 0 waits for ever in 'dist.recv' on channel "F0"; rank 1 in 'dist.recv'
 
 nn.model @m family "test" phase "spmd"
     attributes {strategy = #dist.strategy<{batch = 2 : i64, data = 2 : i64,

@@ -9,127 +9,23 @@
 //===----------------------------------------------------------------------===//
 
 #include "CompileJob.h"
+#include "DiagnosticPrinter.h"
 #include "ModuleFile.h"
 #include "dialects/Dist/DistDialect.h"
 #include "heddle/Import/Import.h"
 #include "heddle/Pipelines/Compile.h"
 #include "mlir/AsmParser/AsmParser.h"
-#include "mlir/IR/Diagnostics.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/Regex.h"
 #include "llvm/Support/raw_ostream.h"
 #include <chrono>
 #include <utility>
 
 using namespace heddle;
 using namespace heddle::driver;
-
-//===----------------------------------------------------------------------===//
-// Diagnostics
-//===----------------------------------------------------------------------===//
-
-namespace {
-
-/// Prints MLIR's diagnostics as Heddle's errors, and remembers the exit status
-/// of the first one.
-class DiagnosticPrinter {
-public:
-  DiagnosticPrinter(mlir::MLIRContext &context, bool verbose)
-      : engine(context.getDiagEngine()), verbose(verbose) {
-    handler = engine.registerHandler([this](mlir::Diagnostic &diagnostic) {
-      print(diagnostic);
-      return mlir::success();
-    });
-  }
-  ~DiagnosticPrinter() { engine.eraseHandler(handler); }
-
-  /// The code of errors that do not begin with one.
-  std::string defaultCode = "H0900";
-  /// Whether the module is the user's: that it breaks what a phase promises is
-  /// then no fault of the phase.
-  bool isUsersModule = false;
-  /// 0 when there was no error.
-  int exitCode = 0;
-
-private:
-  void print(mlir::Diagnostic &diagnostic);
-  mlir::DiagnosticEngine &engine;
-  bool verbose;
-  uint64_t handler = 0;
-};
-
-/// Where the diagnostic points to in a file.
-SourceLocation toSourceLocation(mlir::Location location) {
-  if (auto place = location->findInstanceOf<mlir::FileLineColLoc>())
-    return {place.getFilename().str(), int64_t(place.getLine()),
-            int64_t(place.getColumn())};
-  return {};
-}
-
-/// The module path that a location names, or "".
-std::string modulePathOf(mlir::Location location) {
-  auto name = location->findInstanceOf<mlir::NameLoc>();
-  return name ? name.getName().str() : "";
-}
-
-/// `H0213: text` taken apart; the code is "" when there is none.
-std::pair<std::string, std::string> splitCode(const std::string &text) {
-  static const llvm::Regex pattern("^H[0-9]{4}: ");
-  if (!pattern.match(text))
-    return {"", text};
-  return {text.substr(0, 5), text.substr(7)};
-}
-
-/// Whether an internal error says what is wrong with the module, not that the
-/// compiler itself is incomplete or failed at a file.
-bool isAboutModule(const heddle::Diagnostic &error) {
-  return error.exitCode() == 1 && error.code != "H0903" &&
-         error.code != "H0912";
-}
-
-void DiagnosticPrinter::print(mlir::Diagnostic &diagnostic) {
-  auto [code, message] = splitCode(diagnostic.str());
-  if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Remark ||
-      diagnostic.getSeverity() == mlir::DiagnosticSeverity::Note) {
-    if (verbose)
-      llvm::errs() << "remark: " << message << "\n";
-    return;
-  }
-  if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Warning) {
-    llvm::errs() << "warning: " << message << "\n";
-    return;
-  }
-  heddle::Diagnostic error;
-  error.code = code.empty() ? defaultCode : code;
-  error.message = message;
-  error.location = toSourceLocation(diagnostic.getLocation());
-  if (std::string path = modulePathOf(diagnostic.getLocation()); !path.empty())
-    error.notes.push_back("at " + path);
-  for (mlir::Diagnostic &note : diagnostic.getNotes()) {
-    std::string text = note.str();
-    if (llvm::StringRef(text).starts_with("help: "))
-      error.help = text.substr(6);
-    else
-      error.notes.push_back(text);
-  }
-  if (isUsersModule && isAboutModule(error)) {
-    error.code = "H0354";
-    error.help = "take back what was edited there; if nothing was, this is a "
-                 "bug in Heddle: report it with the file";
-  }
-  if (error.exitCode() == 1 && error.help.empty())
-    error.help = "this is a bug in Heddle: report it with the command line and "
-                 "the dump of --dump-phases";
-  llvm::errs() << error.format();
-  if (exitCode == 0)
-    exitCode = error.exitCode();
-}
-
-} // namespace
 
 //===----------------------------------------------------------------------===//
 // The job

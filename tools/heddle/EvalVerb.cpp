@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "EvalJob.h"
 #include "Verbs.h"
-#include "heddle/Eval/EvalMain.h"
 
 using namespace heddle;
 using namespace heddle::driver;
@@ -41,6 +41,6 @@ void driver::addEvalVerb(CLI::App &app, Action &action) {
   verb->add_flag("--ranks", options->ranks,
                  "Simulate all ranks of a module that is made for several");
   verb->callback([options, &action] {
-    action = [options] { return eval::evalMain(*options); };
+    action = [options] { return runEvalJob(*options); };
   });
 }

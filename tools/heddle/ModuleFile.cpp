@@ -101,28 +101,38 @@ static mlir::LogicalResult overrideStrategy(mlir::Operation *root, Phase done,
   return mlir::success();
 }
 
-mlir::OwningOpRef<mlir::ModuleOp>
-driver::readModuleFile(mlir::MLIRContext &context, const CompileJob &job) {
-  mlir::OwningOpRef<mlir::ModuleOp> module = readModule(context, job.module);
+UserModule driver::readUserModule(mlir::MLIRContext &context,
+                                  const std::string &path) {
+  UserModule read;
+  mlir::OwningOpRef<mlir::ModuleOp> module = readModule(context, path);
   if (!module)
-    return {};
-  llvm::SmallVector<mlir::Operation *> roots = findRoots(*module);
-  if (roots.empty()) {
+    return read;
+  read.roots = findRoots(*module);
+  if (read.roots.empty()) {
     module->emitError("H0396: there is no nn.model and no plan.program here");
-    return {};
+    return read;
   }
-  mlir::Operation *root = roots.front();
+  mlir::Operation *root = read.roots.front();
   llvm::StringRef name =
       root->getAttrOfType<mlir::StringAttr>("phase").getValue();
   std::optional<Phase> done = parsePhase(name);
   if (!done) {
     root->emitError("H0396: there is no phase \"") << name << "\"";
-    return {};
+    return read;
   }
-  if (failed(checkPhase(root, *done, job)) || failed(checkAlike(roots)))
+  read.done = *done;
+  if (succeeded(checkAlike(read.roots)))
+    read.module = std::move(module);
+  return read;
+}
+
+mlir::OwningOpRef<mlir::ModuleOp>
+driver::readModuleFile(mlir::MLIRContext &context, const CompileJob &job) {
+  UserModule read = readUserModule(context, job.module);
+  if (!read.module || failed(checkPhase(read.roots.front(), read.done, job)))
     return {};
-  for (mlir::Operation *each : roots)
-    if (failed(overrideStrategy(each, *done, job)))
+  for (mlir::Operation *root : read.roots)
+    if (failed(overrideStrategy(root, read.done, job)))
       return {};
-  return module;
+  return std::move(read.module);
 }

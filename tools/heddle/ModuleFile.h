@@ -10,10 +10,22 @@
 #define HEDDLE_TOOLS_HEDDLE_MODULEFILE_H
 
 #include "CompileJob.h"
+#include "heddle/Pipelines/Compile.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
 namespace heddle::driver {
+
+/// A module that the user handed in.
+struct UserModule {
+  mlir::OwningOpRef<mlir::ModuleOp> module; ///< Null after an error.
+  /// What carries the strategy: one, or one for each pipeline stage.
+  llvm::SmallVector<mlir::Operation *> roots;
+  Phase done = Phase::Import; ///< The phase that it was dumped after.
+};
+
+/// Reads and verifies an .mlir file.
+UserModule readUserModule(mlir::MLIRContext &context, const std::string &path);
 
 /// Parses the .mlir file of the job, checks that it was dumped after the phase
 /// that the job starts from, and gives its strategy the values of flags and

@@ -9,34 +9,19 @@
 #ifndef HEDDLE_EVAL_EVALMAIN_H
 #define HEDDLE_EVAL_EVALMAIN_H
 
-#include <cstdint>
-#include <optional>
-#include <string>
+#include "heddle/Eval/EvalOptions.h"
+#include "mlir/IR/BuiltinOps.h"
 
 namespace heddle::eval {
-
-/// The flags of `heddle eval`.
-struct EvalOptions {
-  std::string file;              ///< A module of any phase.
-  std::string inputs;            ///< A safetensors file, by the ports' names.
-  std::string program = "train"; ///< train, eval or generate.
-  int64_t steps = 1;
-  std::string weights;           ///< As a binary's --weights.
-  std::optional<uint64_t> seed;  ///< Random weights, and dropout.
-  std::string precision = "f32"; ///< f32: as the types say; f64: no rounding.
-  int64_t threads = 1;           ///< That compiled kernels run on.
-  bool poison = false;           ///< Make the dead bytes of a plan NaN.
-  bool ranks = false;            ///< Simulate all ranks of the module.
-  std::string output;            ///< A safetensors file.
-};
 
 /// Executes a program of the module and prints its outputs. Input tensors are
 /// named by port; of `NAME@2` and `NAME` the second step takes the first that
 /// is there. Learning rate, bias corrections and random-number state come from
 /// the module's strategy unless they are among the inputs. The output file
 /// holds the outputs of the last step, `loss@1`, `loss@2` ... of all of them,
-/// and every state as `state.NAME`. Returns the exit status.
-int evalMain(const EvalOptions &options);
+/// and every state as `state.NAME`. Returns the exit status; what the context's
+/// handler was told of is not printed again.
+int evalModule(mlir::ModuleOp module, const EvalOptions &options);
 
 } // namespace heddle::eval
 

@@ -65,6 +65,10 @@ void buildPhaseVerifier(Phase phase, mlir::OpPassManager &pm);
 void buildPhase(Phase phase, mlir::OpPassManager &pm,
                 const CompileOptions &options);
 
+/// Checks a module that the user handed in, dumped after `phase`: all that the
+/// phases after it rely on.
+mlir::LogicalResult verifyPhase(mlir::ModuleOp module, Phase phase);
+
 /// Runs the phases after `startFrom` (or after import) on the module, writes
 /// the dumps, and in the end the binary. Diagnostics go to the context's
 /// handler; a message may begin with its code, as "H0213: ...".

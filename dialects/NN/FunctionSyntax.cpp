@@ -1,0 +1,51 @@
+//===- FunctionSyntax.cpp - The text form of functions --------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/NN/FunctionSyntax.h"
+
+using namespace mlir;
+using namespace heddle;
+
+ParseResult nn::parseFunctionText(OpAsmParser &parser, OperationState &result,
+                                  StringAttr typeName, StringAttr argAttrsName,
+                                  StringAttr resAttrsName) {
+  StringAttr name;
+  SmallVector<OpAsmParser::Argument> arguments;
+  SmallVector<Type> results;
+  SmallVector<DictionaryAttr> resultAttrs;
+  bool isVariadic = false;
+  if (parser.parseSymbolName(name, SymbolTable::getSymbolAttrName(),
+                             result.attributes) ||
+      function_interface_impl::parseFunctionSignature(
+          parser, /*allowVariadic=*/false, arguments, isVariadic, results,
+          resultAttrs))
+    return failure();
+  SmallVector<Type> types;
+  for (const OpAsmParser::Argument &argument : arguments)
+    types.push_back(argument.type);
+  Builder &builder = parser.getBuilder();
+  result.addAttribute(typeName,
+                      TypeAttr::get(builder.getFunctionType(types, results)));
+  NamedAttrList attributes;
+  SMLoc place = parser.getCurrentLocation();
+  if (parser.parseOptionalAttrDictWithKeyword(attributes))
+    return failure();
+  for (StringRef given :
+       {StringRef(SymbolTable::getSymbolAttrName()), typeName.getValue()})
+    if (attributes.get(given))
+      return parser.emitError(place)
+             << "'" << given << "' is said before the attributes";
+  result.attributes.append(attributes);
+  function_interface_impl::addArgAndResultAttrs(
+      builder, result, arguments, resultAttrs, argAttrsName, resAttrsName);
+  // Names of its own: else what one function uses and never defines is looked
+  // for in the next one, and found.
+  OptionalParseResult body = parser.parseOptionalRegion(
+      *result.addRegion(), arguments, /*enableNameShadowing=*/true);
+  return body.has_value() ? *body : success();
+}

@@ -1,0 +1,103 @@
+//===- DiagnosticPrinter.cpp - MLIR's diagnostics as errors ---------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "DiagnosticPrinter.h"
+#include "heddle/runtime/io/Diagnostic.h"
+#include "mlir/IR/Location.h"
+#include "llvm/Support/Regex.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace heddle;
+using namespace heddle::driver;
+
+DiagnosticPrinter::DiagnosticPrinter(mlir::MLIRContext &context, bool verbose)
+    : engine(context.getDiagEngine()), verbose(verbose) {
+  handler = engine.registerHandler([this](mlir::Diagnostic &diagnostic) {
+    print(diagnostic);
+    return mlir::success();
+  });
+}
+
+DiagnosticPrinter::~DiagnosticPrinter() { engine.eraseHandler(handler); }
+
+/// Where the diagnostic points to in a file.
+static SourceLocation toSourceLocation(mlir::Location location) {
+  if (auto place = location->findInstanceOf<mlir::FileLineColLoc>())
+    return {place.getFilename().str(), int64_t(place.getLine()),
+            int64_t(place.getColumn())};
+  return {};
+}
+
+/// The module path that a location names, or "".
+static std::string modulePathOf(mlir::Location location) {
+  auto name = location->findInstanceOf<mlir::NameLoc>();
+  return name ? name.getName().str() : "";
+}
+
+/// `H0213: text` taken apart; the code is "" when there is none.
+static std::pair<std::string, std::string> splitCode(const std::string &text) {
+  static const llvm::Regex pattern("^H[0-9]{4}: ");
+  if (!pattern.match(text))
+    return {"", text};
+  return {text.substr(0, 5), text.substr(7)};
+}
+
+/// Whether an internal error says what is wrong with the module, not that the
+/// compiler itself is incomplete or failed at a file.
+static bool isAboutModule(const heddle::Diagnostic &error) {
+  return error.exitCode() == 1 && error.code != "H0903" &&
+         error.code != "H0912";
+}
+
+/// A note, with the place that it is about.
+static std::string describe(mlir::Diagnostic &note) {
+  SourceLocation place = toSourceLocation(note.getLocation());
+  std::string text = note.str();
+  if (place.line > 0)
+    text += " (" + place.file + ":" + std::to_string(place.line) + ":" +
+            std::to_string(place.column) + ")";
+  return text;
+}
+
+void DiagnosticPrinter::print(mlir::Diagnostic &diagnostic) {
+  auto [code, message] = splitCode(diagnostic.str());
+  if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Remark ||
+      diagnostic.getSeverity() == mlir::DiagnosticSeverity::Note) {
+    if (verbose)
+      llvm::errs() << "remark: " << message << "\n";
+    return;
+  }
+  if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Warning) {
+    llvm::errs() << "warning: " << message << "\n";
+    return;
+  }
+  heddle::Diagnostic error;
+  error.code = code.empty() ? defaultCode : code;
+  error.message = message;
+  error.location = toSourceLocation(diagnostic.getLocation());
+  if (std::string path = modulePathOf(diagnostic.getLocation()); !path.empty())
+    error.notes.push_back("at " + path);
+  for (mlir::Diagnostic &note : diagnostic.getNotes()) {
+    std::string text = note.str();
+    if (llvm::StringRef(text).starts_with("help: "))
+      error.help = text.substr(6);
+    else
+      error.notes.push_back(describe(note));
+  }
+  if (isUsersModule && isAboutModule(error)) {
+    error.code = "H0354";
+    error.help = "take back what was edited there; if nothing was, this is a "
+                 "bug in Heddle: report it with the file";
+  }
+  if (error.exitCode() == 1 && error.help.empty())
+    error.help = "this is a bug in Heddle: report it with the command line and "
+                 "the dump of --dump-phases";
+  llvm::errs() << error.format();
+  if (exitCode == 0)
+    exitCode = error.exitCode();
+}

@@ -1,0 +1,41 @@
+//===- DiagnosticPrinter.h - MLIR's diagnostics as errors -------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_TOOLS_HEDDLE_DIAGNOSTICPRINTER_H
+#define HEDDLE_TOOLS_HEDDLE_DIAGNOSTICPRINTER_H
+
+#include "mlir/IR/Diagnostics.h"
+#include <string>
+
+namespace heddle::driver {
+
+/// Prints MLIR's diagnostics as Heddle's errors, and remembers the exit status
+/// of the first one.
+class DiagnosticPrinter {
+public:
+  DiagnosticPrinter(mlir::MLIRContext &context, bool verbose);
+  ~DiagnosticPrinter();
+
+  /// The code of errors that do not begin with one.
+  std::string defaultCode = "H0900";
+  /// Whether the module is the user's: that it breaks what a phase promises is
+  /// then no fault of the phase.
+  bool isUsersModule = false;
+  /// 0 when there was no error.
+  int exitCode = 0;
+
+private:
+  void print(mlir::Diagnostic &diagnostic);
+  mlir::DiagnosticEngine &engine;
+  bool verbose;
+  uint64_t handler = 0;
+};
+
+} // namespace heddle::driver
+
+#endif // HEDDLE_TOOLS_HEDDLE_DIAGNOSTICPRINTER_H

@@ -1,0 +1,22 @@
+//===- EvalJob.h - Runs heddle eval -----------------------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_TOOLS_HEDDLE_EVALJOB_H
+#define HEDDLE_TOOLS_HEDDLE_EVALJOB_H
+
+#include "heddle/Eval/EvalOptions.h"
+
+namespace heddle::driver {
+
+/// Reads the module, checks it as its phase's verifier does, and executes it;
+/// prints diagnostics and returns the exit status. Throws nothing.
+int runEvalJob(const eval::EvalOptions &options);
+
+} // namespace heddle::driver
+
+#endif // HEDDLE_TOOLS_HEDDLE_EVALJOB_H
