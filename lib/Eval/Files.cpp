@@ -73,6 +73,10 @@ bool eval::readParameters(const std::string &directory,
       HostTensor tensor{name, "F64", info.shape, {}};
       tensor.bytes.resize(info.numElements() * sizeof(double));
       set.read(info, tensor.dtype, tensor.bytes.data());
+      int64_t bad = io::firstNonFinite(tensor.bytes.data(), tensor.dtype,
+                                       info.numElements());
+      if (bad >= 0)
+        io::failNonFinite(info, tensor.dtype, bad);
       tensors.push_back(std::move(tensor));
     }
   });

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <set>
 
@@ -115,10 +116,14 @@ struct FillWork {
   std::string type;
   const uint8_t *source = nullptr; ///< The whole tensor's bytes, or null.
   std::string sourceType;
+  /// The first element of the whole tensor that was read and is not finite;
+  /// with a source.
+  std::atomic<int64_t> *bad = nullptr;
   const State *first = nullptr; ///< Whose first value, without a source.
   uint64_t seed = 0;
 
   void fill(Run run) const;
+  void note(int64_t element) const;
   void fillRandom(Run run) const;
 };
 
@@ -127,10 +132,23 @@ struct FillWork {
 void FillWork::fill(Run run) const {
   if (!source)
     return fillRandom(run);
-  int64_t width = io::dtypeBits(sourceType) / 8;
-  io::convertElements(source + run.whole * width, sourceType,
-                      target + run.local * (io::dtypeBits(type) / 8), type,
-                      run.count);
+  constexpr int64_t most = int64_t(1) << 16; // They are in the cache then.
+  int64_t from = io::dtypeBits(sourceType) / 8, to = io::dtypeBits(type) / 8;
+  for (int64_t done = 0; done < run.count; done += most) {
+    int64_t count = std::min(most, run.count - done);
+    char *here = target + (run.local + done) * to;
+    io::convertElements(source + (run.whole + done) * from, sourceType, here,
+                        type, count);
+    int64_t found = io::firstNonFinite(here, type, count);
+    if (found >= 0)
+      return note(run.whole + done + found);
+  }
+}
+
+void FillWork::note(int64_t element) const {
+  int64_t known = bad->load();
+  while (element < known && !bad->compare_exchange_weak(known, element)) {
+  }
 }
 
 void FillWork::fillRandom(Run run) const {
@@ -186,8 +204,13 @@ static void readState(Job &job, size_t index, const io::WeightSet &weights,
   FillWork work;
   work.source = weights.data(tensor);
   work.sourceType = tensor.dtype;
-  weights.requireConvertible(tensor, plan::dtypeName(state.type));
+  std::string type = plan::dtypeName(state.type);
+  weights.requireConvertible(tensor, type);
+  std::atomic<int64_t> bad{tensor.numElements()};
+  work.bad = &bad;
   fillState(job, index, std::move(work));
+  if (bad < tensor.numElements())
+    io::failNonFinite(tensor, type, bad);
 }
 
 /// Gives a state the first value that `source` has: itself, or the parameter it

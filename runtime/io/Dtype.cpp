@@ -6,7 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "heddle/runtime/io/Diagnostic.h"
 #include "heddle/runtime/io/Safetensors.h"
+#include <algorithm>
 #include <cstring>
 
 using namespace heddle;
@@ -61,4 +63,59 @@ bool io::convertElements(const void *source, const std::string &sourceType,
   if (sourceType == "F16")
     return convertFrom<F16>(in, out, destinationType, count);
   return false;
+}
+
+//===----------------------------------------------------------------------===//
+// Values that are not finite
+//===----------------------------------------------------------------------===//
+
+/// Whether an element has all bits of `mask` set: those of the exponent.
+template <typename Bits>
+static int64_t firstWithAll(const uint8_t *elements, Bits mask, int64_t count) {
+  auto load = [&](int64_t i) {
+    Bits bits;
+    std::memcpy(&bits, elements + i * sizeof bits, sizeof bits);
+    return bits;
+  };
+  constexpr int64_t most = 4096; // One answer for so many: a loop of vectors.
+  for (int64_t first = 0; first < count; first += most) {
+    int64_t end = std::min(count, first + most);
+    Bits any = 0;
+    for (int64_t i = first; i < end; ++i)
+      any |= (load(i) & mask) == mask;
+    for (int64_t i = first; any && i < end; ++i)
+      if ((load(i) & mask) == mask)
+        return i;
+  }
+  return -1;
+}
+
+int64_t io::firstNonFinite(const void *elements, const std::string &type,
+                           int64_t count) {
+  auto *bytes = static_cast<const uint8_t *>(elements);
+  if (type == "F32")
+    return firstWithAll<uint32_t>(bytes, 0x7F800000, count);
+  if (type == "BF16")
+    return firstWithAll<uint16_t>(bytes, 0x7F80, count);
+  if (type == "F16")
+    return firstWithAll<uint16_t>(bytes, 0x7C00, count);
+  if (type == "F64")
+    return firstWithAll<uint64_t>(bytes, 0x7FF0000000000000, count);
+  return -1;
+}
+
+void io::failNonFinite(const TensorInfo &info, const std::string &type,
+                       int64_t element) {
+  std::vector<int64_t> place(info.shape.size());
+  int64_t rest = element;
+  for (size_t i = place.size(); i-- > 0;) {
+    place[i] = rest % info.shape[i];
+    rest /= info.shape[i];
+  }
+  fail("H0307",
+       "tensor \"" + info.name + "\" is not finite: its element " +
+           shapeToString(place) + " is infinite or no number" +
+           (info.dtype == type ? "" : " as " + type),
+       "use weights from before they went wrong, as an earlier checkpoint",
+       {info.file, 0, 0});
 }

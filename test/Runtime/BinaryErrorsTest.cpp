@@ -10,6 +10,7 @@
 #include "BinaryRun.h"
 #include "heddle/runtime/io/Safetensors.h"
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 
@@ -73,6 +74,59 @@ TEST_F(BinaryTest, RefusesBadTokens) {
               3, "H0347");
   EXPECT_EQ(
       run(model, {"train", "--data", "/no/such", "--steps", "1"}).exitCode, 3);
+}
+
+/// Writes a NaN over the element `index` of a tensor of F32.
+static void spoil(const std::string &file, const std::string &tensor,
+                  int64_t index) {
+  io::WeightSet weights = io::openSafetensors(file);
+  std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
+  stream.seekp(weights.at(tensor).offset + 4 * index);
+  float bad = std::nanf("");
+  stream.write(reinterpret_cast<const char *>(&bad), sizeof bad);
+}
+
+/// Makes the manifest right for a file that was changed.
+static void renewManifest(const std::string &folder, const std::string &name) {
+  std::string path = folder + "/heddle/manifest.json";
+  std::vector<char> bytes = readFile(folder + "/" + name);
+  json manifest = json::parse(readFile(path));
+  for (json &file : manifest["files"])
+    if (file["name"] == name)
+      file["xxh3"] = io::hexDigest(io::hashBytes(bytes.data(), bytes.size()));
+  std::ofstream(path) << manifest;
+}
+
+TEST_F(BinaryTest, NamesTheTensorThatIsNotFinite) {
+  std::string model = makeBinary(makeBigramPlan());
+  std::string data = makeTokens(500), saved = inDirectory("out/step-000002");
+  ASSERT_EQ(run(model, {"train", "--data", data, "--steps", "2", "--save",
+                        inDirectory("out")})
+                .exitCode,
+            0);
+  std::vector<std::string> resume = {"train", "--data",   data, "--steps",
+                                     "3",     "--resume", saved};
+  spoil(saved + "/heddle/optimizer.safetensors", "exp_avg_sq.table.weight",
+        256 * 255 + 3);
+  renewManifest(saved, "heddle/optimizer.safetensors");
+  RunResult result = run(model, resume);
+  expectError(result, 3, "H0307");
+  EXPECT_NE(result.err.find("exp_avg_sq.table.weight"), std::string::npos);
+  EXPECT_NE(result.err.find("[255, 3]"), std::string::npos) << result.err;
+  spoil(saved + "/model.safetensors", "table.weight", 256 * 2 + 1);
+  for (std::vector<std::string> verb :
+       {std::vector<std::string>{"train", "--data", data, "--steps", "1"},
+        {"eval", "--data", data},
+        {"generate", "--prompt", "a"},
+        {"bench", "--steps", "1"}}) {
+    verb.insert(verb.end(), {"--weights", saved});
+    result = run(model, verb);
+    expectError(result, 3, "H0307");
+    EXPECT_NE(result.err.find("\"table.weight\" is not finite: its element "
+                              "[2, 1]"),
+              std::string::npos)
+        << result.err;
+  }
 }
 
 TEST_F(BinaryTest, BadInputLeavesFilesAlone) {

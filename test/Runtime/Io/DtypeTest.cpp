@@ -69,3 +69,27 @@ TEST(Dtype, ConvertsBetweenAllFloats) {
   EXPECT_FALSE(convertElements(integers, "I64", copy, "F32", 2));
   EXPECT_FALSE(convertElements(integers, "NONE", copy, "NONE", 2));
 }
+
+TEST(Dtype, FindsTheFirstValueThatIsNotFinite) {
+  constexpr int64_t count = 10001;
+  const float bad[] = {INFINITY, -INFINITY, std::nanf("")};
+  for (const char *type : {"F32", "F64", "BF16", "F16"}) {
+    int64_t width = dtypeBits(type) / 8;
+    std::vector<float> values(count, -65504.0f);
+    // At an odd address.
+    std::vector<uint8_t> bytes(count * width + 1);
+    auto find = [&] {
+      EXPECT_TRUE(
+          convertElements(values.data(), "F32", &bytes[1], type, count));
+      return firstNonFinite(&bytes[1], type, count);
+    };
+    EXPECT_EQ(find(), -1);
+    for (int64_t place :
+         {count - 1, int64_t(4096), int64_t(4095), int64_t(0)}) {
+      values[place] = bad[place % 3];
+      EXPECT_EQ(find(), place) << type;
+    }
+  }
+  const int32_t minusOne[] = {-1};
+  EXPECT_EQ(firstNonFinite(minusOne, "I32", 1), -1);
+}

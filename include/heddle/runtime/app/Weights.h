@@ -18,7 +18,7 @@ namespace heddle::rt {
 /// `options.weights`, or from where the plan says, or at random from the plan's
 /// seed, of which every rank makes what it stores. Throws H0386 when the plan's
 /// weights are not those it was compiled with, H0387 when a tensor has another
-/// shape.
+/// shape, H0307 when a value is not finite.
 void loadWeights(Job &job, const JobOptions &options);
 
 /// Takes parameters and optimizer state from a checkpoint; what remains to be

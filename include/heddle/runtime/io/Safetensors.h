@@ -133,6 +133,15 @@ WrittenFile writeSafetensors(
 void writeShared(const std::string &path, std::vector<SharedTensor> tensors,
                  Peers &peers);
 
+/// The first of `count` elements of a float type that is infinite or no number;
+/// -1 when there is none. At the speed of memory; they may be unaligned.
+int64_t firstNonFinite(const void *elements, const std::string &type,
+                       int64_t count);
+/// Throws H0307: an element of the tensor, counted in its whole, is not finite
+/// as a value of `type`.
+[[noreturn]] void failNonFinite(const TensorInfo &info, const std::string &type,
+                                int64_t element);
+
 /// Converts `count` elements between F32, F64, BF16 and F16, or copies them
 /// when the types are equal; the source may be unaligned. False when there is
 /// no such conversion.
