@@ -9,6 +9,7 @@
 #include "heddle/Pipelines/Compile.h"
 #include "EmitPhase.h"
 #include "dialects/Plan/PlanDialect.h"
+#include "heddle/Transforms/Import/Passes.h"
 #include "mlir/IR/Verifier.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -59,8 +60,9 @@ static LogicalResult finishPhase(ModuleOp module, Phase phase,
   return writeDump(module, phase, options.dumpPhases);
 }
 
-LogicalResult heddle::verifyPhase(ModuleOp module, Phase phase) {
+LogicalResult heddle::takeIn(ModuleOp module, Phase phase) {
   PassManager pm(module.getContext(), ModuleOp::getOperationName());
+  pm.addPass(createImportEraseDead());
   // A plan has its code in it, and may have been emitted before.
   if (phase >= Phase::Memory)
     buildPhaseVerifier(Phase::Kernels, pm);
@@ -79,9 +81,7 @@ LogicalResult heddle::compile(ModuleOp module, const CompileOptions &options) {
     return module.emitError("H0121: there is no phase \"")
            << (start ? options.stopAfter : options.startFrom) << "\"";
   std::vector<plan::PhaseTime> seconds;
-  // Handed in, and maybe edited: later phases rely on what this one promises.
-  if (!options.startFrom.empty() && *start != Phase::Import &&
-      failed(verifyPhase(module, *start)))
+  if (!options.startFrom.empty() && failed(takeIn(module, *start)))
     return failure();
   for (Phase phase : allPhases()) {
     if (phase < *start || (phase == *start && phase != Phase::Import))

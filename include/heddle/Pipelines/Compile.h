@@ -65,9 +65,9 @@ void buildPhaseVerifier(Phase phase, mlir::OpPassManager &pm);
 void buildPhase(Phase phase, mlir::OpPassManager &pm,
                 const CompileOptions &options);
 
-/// Checks a module that the user handed in, dumped after `phase`: all that the
-/// phases after it rely on.
-mlir::LogicalResult verifyPhase(mlir::ModuleOp module, Phase phase);
+/// Takes in a module that the user handed in, dumped after `phase`: what
+/// nothing uses is erased, all that the phases after it rely on is checked.
+mlir::LogicalResult takeIn(mlir::ModuleOp module, Phase phase);
 
 /// Runs the phases after `startFrom` (or after import) on the module, writes
 /// the dumps, and in the end the binary. Diagnostics go to the context's

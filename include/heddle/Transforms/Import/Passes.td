@@ -11,6 +11,27 @@
 
 include "mlir/Pass/PassBase.td"
 
+def ImportEraseDead : Pass<"import-erase-dead", "::mlir::ModuleOp"> {
+  let summary = "Erases what computes a value that nothing uses.";
+  let description = [{
+    Runs on a module that is handed in, before anything else: an edit often
+    leaves a branch that leads nowhere, and no later phase counts on one. What
+    has an effect stays: writes of states, `nn.keep`, messages between ranks.
+
+    ```mlir
+    %0 = nn.gelu %x {tanh} : tensor<2x64x1024xf32>
+    %1 = nn.relu %x : tensor<2x64x1024xf32>
+    nn.return %1 : tensor<2x64x1024xf32>
+    // becomes
+    %1 = nn.relu %x : tensor<2x64x1024xf32>
+    nn.return %1 : tensor<2x64x1024xf32>
+    ```
+  }];
+  let statistics = [
+    Statistic<"numErased", "erased", "Operations that were erased">
+  ];
+}
+
 def ImportVerify : Pass<"import-verify", "::mlir::ModuleOp"> {
   let summary = "Checks what the import phase promises.";
   let description = [{

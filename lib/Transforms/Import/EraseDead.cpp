@@ -1,0 +1,62 @@
+//===- EraseDead.cpp - Leaves out what nothing uses -----------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Transforms/Import/Passes.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+using namespace mlir;
+using namespace heddle;
+
+namespace heddle {
+#define GEN_PASS_DEF_IMPORTERASEDEAD
+#include "include/heddle/Transforms/Import/Passes.h.inc"
+} // namespace heddle
+
+namespace {
+
+struct EraseDead : heddle::impl::ImportEraseDeadBase<EraseDead> {
+  void runOnOperation() override {
+    // Users before what they use: regions, blocks and operations backwards.
+    SmallVector<Operation *> order;
+    getOperation().walk<WalkOrder::PreOrder>(
+        [&](Operation *op) { order.push_back(op); });
+    for (Operation *op : llvm::reverse(order))
+      if (isDead(op)) {
+        op->erase();
+        ++numErased;
+      }
+  }
+
+private:
+  bool isDead(Operation *op) {
+    auto call = dyn_cast<nn::CallOp>(op);
+    return call ? call.use_empty() && computesOnly(call)
+                : isOpTriviallyDead(op);
+  }
+
+  /// Whether the function, and those that it calls, do nothing but compute.
+  bool computesOnly(nn::CallOp call) {
+    auto function =
+        call->getParentOfType<nn::ModelOp>().lookupSymbol<nn::FuncOp>(
+            call.getCalleeAttr());
+    auto [known, isNew] = computing.try_emplace(function, true);
+    if (!isNew)
+      return known->second;
+    WalkResult walk = function.getBody().walk([&](Operation *op) {
+      auto inner = dyn_cast<nn::CallOp>(op);
+      bool computes = inner ? computesOnly(inner)
+                            : isMemoryEffectFree(op) || isa<nn::GetOp>(op);
+      return computes ? WalkResult::advance() : WalkResult::interrupt();
+    });
+    return computing[function] = !walk.wasInterrupted();
+  }
+
+  DenseMap<Operation *, bool> computing;
+};
+
+} // namespace
