@@ -61,7 +61,7 @@ bool isValidAttention(const AttentionSpec &spec, size_t operands,
                       const AttentionPlace &place) {
   bool sizes = spec.batch > 0 && spec.seq > 0 && spec.kvHeads > 0 &&
                spec.heads > 0 && spec.heads % spec.kvHeads == 0 &&
-               spec.headDim > 0 && spec.headDim <= AttentionSpec::maxHeadDim;
+               spec.headDim > 0;
   bool dropout = spec.p == 0 || (spec.p > 0 && spec.p < 1 && random.rng &&
                                  random.layer && random.microBatch);
   bool places = spec.places == 1 || (place.place && place.turn);

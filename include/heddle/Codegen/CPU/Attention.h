@@ -27,7 +27,7 @@ struct AttentionSpec {
   int64_t batch = 0, seq = 0;
   int64_t heads = 0;   ///< Of the queries; a multiple of `kvHeads`.
   int64_t kvHeads = 0; ///< Of keys and values.
-  int64_t headDim = 0; ///< At most `maxHeadDim`.
+  int64_t headDim = 0;
   double scale = 1.0;
   bool causal = false;
   double p = 0.0;     ///< Probabilities are dropped with this probability.
@@ -39,8 +39,6 @@ struct AttentionSpec {
   /// One tensor [batch, seq, (heads + 2 kvHeads) * headDim] holds q, k and v;
   /// otherwise there are three of [batch, seq, heads * headDim].
   bool packed = false;
-
-  static constexpr int64_t maxHeadDim = 256;
 };
 
 /// Which part of the sequence the queries are, and how many parts before that,
