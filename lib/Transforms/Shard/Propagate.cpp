@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Reasons.h"
+#include "Splits.h"
 #include "Units.h"
 #include "dialects/NN/Sums.h"
 #include "heddle/Transforms/Shard/Passes.h"
@@ -234,19 +235,6 @@ void Propagation::addBehind(Value sum, Value init) {
     reasons->addResult(add, to, "it is added once, to the whole sum");
 }
 
-/// The first factor that cannot be split as its axes ask, or -1.
-static int64_t firstUnsplittable(const dist::ShardingRule &rule,
-                                 ArrayRef<Axes> factors, dist::MeshOp mesh) {
-  for (auto [index, axes] : llvm::enumerate(factors)) {
-    int64_t parts = 1;
-    for (Attribute axis : axes)
-      parts *= mesh.getAxisSize(cast<StringAttr>(axis).getValue());
-    if (parts > 1 && !dist::canSplit(rule.factors[index], parts))
-      return static_cast<int64_t>(index);
-  }
-  return -1;
-}
-
 LogicalResult Propagation::visitCompute(Operation *op,
                                         nn::ShardingRuleOpInterface ruled,
                                         dist::MeshOp mesh) {
@@ -255,14 +243,8 @@ LogicalResult Propagation::visitCompute(Operation *op,
   ArrayAttr tokens; // What splits the tokens of attention's operand.
   if (isa<nn::AttentionOp, nn::AttentionGradOp>(op))
     tokens = cast<ArrayAttr>(of(op->getOperand(0)).getDims()[1]);
-  if (int64_t bad = firstUnsplittable(rule, factors, mesh); bad >= 0) {
-    const dist::Factor &factor = rule.factors[bad];
-    return op->emitError("H0213: the axes ")
-           << builder.getArrayAttr(factors[bad]) << " do not divide "
-           << factor.size << " "
-           << (factor.units.empty() ? "elements" : factor.units) << " of "
-           << op->getName();
-  }
+  if (failed(shard::verifySplits(op, rule, factors, mesh)))
+    return failure();
   Axes unreduced = summedAxes(rule, factors);
   // A sum that is added to another partial sum over the same axes stays one;
   // else what it is added to is added once it is whole.

@@ -1,0 +1,56 @@
+//===- Splits.cpp - Whether sizes can be split as is asked
+//------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Splits.h"
+
+using namespace mlir;
+using namespace heddle;
+
+/// The numbers of parts that `factor` can be split into.
+static std::string possibleSplits(const dist::Factor &factor) {
+  int64_t last = dist::largestSplit(factor, factor.size);
+  if (factor.units.empty())
+    return "at most " + std::to_string(last);
+  std::string text = "1";
+  for (int64_t parts = 2; parts <= last; ++parts)
+    if (dist::canSplit(factor, parts))
+      text += (parts == last ? " or " : ", ") + std::to_string(parts);
+  return text;
+}
+
+static LogicalResult refuse(Operation *op, const dist::Factor &factor,
+                            ArrayRef<Attribute> axes, dist::MeshOp mesh) {
+  std::string names, sizes;
+  for (Attribute axis : axes) {
+    std::string name = cast<StringAttr>(axis).getValue().str();
+    StringRef between = names.empty() ? "" : " x ";
+    sizes += (between + name + "=" + Twine(mesh.getAxisSize(name))).str();
+    names += (between + name).str();
+  }
+  auto error = op->emitError("H0213: ")
+               << sizes << " cannot split " << factor.size << " "
+               << (factor.units.empty() ? "elements" : factor.units) << " of "
+               << op->getName();
+  error.attachNote() << "help: let " << names << " be "
+                     << possibleSplits(factor);
+  return error;
+}
+
+LogicalResult shard::verifySplits(Operation *op, const dist::ShardingRule &rule,
+                                  ArrayRef<SmallVector<Attribute>> factors,
+                                  dist::MeshOp mesh) {
+  for (auto [factor, axes] : llvm::zip(rule.factors, factors)) {
+    int64_t parts = 1;
+    for (Attribute axis : axes)
+      parts *= mesh.getAxisSize(cast<StringAttr>(axis).getValue());
+    if (!dist::canSplit(factor, parts))
+      return refuse(op, factor, axes, mesh);
+  }
+  return success();
+}

@@ -1,0 +1,26 @@
+//===- Splits.h - Whether sizes can be split as is asked -----*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_LIB_TRANSFORMS_SHARD_SPLITS_H
+#define HEDDLE_LIB_TRANSFORMS_SHARD_SPLITS_H
+
+#include "dialects/Dist/DistDialect.h"
+#include "dialects/Dist/ShardingRule.h"
+
+namespace heddle::shard {
+
+/// Emits an error on `op`, with the splits that are possible, where one of its
+/// factors cannot be split over the axes that `factors` gives it.
+mlir::LogicalResult
+verifySplits(mlir::Operation *op, const dist::ShardingRule &rule,
+             llvm::ArrayRef<llvm::SmallVector<mlir::Attribute>> factors,
+             dist::MeshOp mesh);
+
+} // namespace heddle::shard
+
+#endif // HEDDLE_LIB_TRANSFORMS_SHARD_SPLITS_H
