@@ -35,6 +35,9 @@ except ImportError:
 
 needs_torch = unittest.skipUnless(HAS_TORCH, "PyTorch is not installed")
 
+MPIRUN = next(filter(shutil.which, ["mpirun.openmpi", "mpirun.mpich"]), None)
+needs_mpi = unittest.skipUnless(MPIRUN, "no MPI is installed")
+
 
 # --- safetensors ------------------------------------------------------------
 
@@ -207,6 +210,23 @@ def run(command, status=0, **options):
     return result
 
 
+def run_ranks(ranks, command, status=0, **variables):
+    """Runs a command on so many ranks, with these environment variables too."""
+    if ranks > 1:
+        oversubscribe = ["--oversubscribe"] if "openmpi" in MPIRUN else []
+        command = [MPIRUN, *oversubscribe, "-n", ranks, *command]
+    environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1",
+                       OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", **variables)
+    return run(command, status, env=environment)
+
+
+def read_saved(folder):
+    """The weights of the last checkpoint that was saved there."""
+    with open(os.path.join(folder, "latest")) as file:
+        latest = os.path.join(folder, file.read().strip())
+    return read_safetensors(os.path.join(latest, "model.safetensors"))
+
+
 def read_log(path, event="step"):
     with open(path) as file:
         lines = [json.loads(line) for line in file]
@@ -274,11 +294,13 @@ class HeddleTest(unittest.TestCase):
         run(command)
         return self.path(output)
 
-    def train(self, binary, data, steps, *flags, name="run"):
+    def train(self, binary, data, steps, *flags, name="run", ranks=1):
         """Trains; gives the steps of the log."""
         log = self.path(name + ".jsonl")
-        run([binary, "train", "--data", data, "--steps", steps, "--log", log,
-             "--progress", "none", *flags])
+        if os.path.exists(log):
+            os.remove(log)
+        run_ranks(ranks, [binary, "train", "--data", data, "--steps", steps, "--log",
+                          log, "--progress", "none", *flags])
         return read_log(log)
 
     def assert_close(self, actual, expected, tolerance, what):

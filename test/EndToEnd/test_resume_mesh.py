@@ -17,7 +17,7 @@ import numpy as np
 
 import heddle_test as h
 import test_parallel
-from test_parallel import BATCH, LONG, MPIRUN, SEQ, flags_of, ranks_of
+from test_parallel import BATCH, LONG, SEQ, flags_of, ranks_of
 
 SAVED, STEPS = 3, 6
 MODEL = dict(test_parallel.MODEL, dropout=0.1)
@@ -45,7 +45,7 @@ DAMAGES = [("model.safetensors", "missing"),
            ("heddle/optimizer.safetensors", "changed")]
 
 
-@unittest.skipUnless(MPIRUN, "no MPI is installed")
+@h.needs_mpi
 class ResumeOnAnotherMesh(h.HeddleTest):
     def setUp(self):
         self.model, self.config, _ = self.make_model(**MODEL)
@@ -69,13 +69,7 @@ class ResumeOnAnotherMesh(h.HeddleTest):
             os.remove(log)
         command = [self.binary_of(name), "train", "--data", self.data, "--steps",
                    steps, "--log", log, "--progress", "none", "--seed", 3, *flags]
-        ranks = ranks_of(PLANS[name]["mesh"])
-        if ranks > 1:
-            oversubscribe = ["--oversubscribe"] if "openmpi" in MPIRUN else []
-            command = [MPIRUN, *oversubscribe, "-n", ranks, *command]
-        result = h.run(command, status,
-                       env=dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1",
-                                OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1"))
+        result = h.run_ranks(ranks_of(PLANS[name]["mesh"]), command, status)
         return result.stderr if status else h.read_log(log)
 
     def final_weights(self, folder):

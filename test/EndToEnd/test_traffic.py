@@ -36,7 +36,7 @@ import unittest
 from collections import Counter
 
 import heddle_test as h
-from test_parallel import BATCH, LONG, MPIRUN, SEQ, flags_of, ranks_of
+from test_parallel import BATCH, LONG, SEQ, flags_of, ranks_of
 
 INTERPOSER = os.path.join(h.BUILD, "test", "Runtime", "Comm", "Interposer.so")
 MODEL = dict(vocab=96, positions=SEQ, embed=128, layers=4, heads=4)
@@ -344,7 +344,7 @@ def cases():
     return found if LONG else found[:short]
 
 
-@unittest.skipUnless(MPIRUN, "no MPI is installed")
+@h.needs_mpi
 @unittest.skipUnless(os.path.exists(INTERPOSER), "the interposer is not built")
 class Traffic(h.HeddleTest):
     def explain(self, binary, rank):
@@ -359,12 +359,9 @@ class Traffic(h.HeddleTest):
         os.mkdir(folder)
         if os.path.exists(log):
             os.remove(log)
-        oversubscribe = ["--oversubscribe"] if "openmpi" in MPIRUN else []
-        h.run([MPIRUN, *oversubscribe, "-n", ranks, binary, "train", "--data", data,
-               "--steps", steps, "--log", log, "--progress", "none"],
-              env=dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1",
-                       OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", LD_PRELOAD=INTERPOSER,
-                       HEDDLE_TRAFFIC=folder))
+        h.run_ranks(ranks, [binary, "train", "--data", data, "--steps", steps, "--log",
+                            log, "--progress", "none"],
+                    LD_PRELOAD=INTERPOSER, HEDDLE_TRAFFIC=folder)
         sent, control = [Counter() for _ in range(ranks)], [0] * ranks
         for rank in range(ranks):
             with open(os.path.join(folder, str(rank))) as file:

@@ -1,0 +1,214 @@
+# Drawn models on drawn meshes give the numbers of one rank.
+#
+# Part of the Heddle project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Shapes that nobody would choose, each on a mesh drawn with it: losses, gradient
+norms and final weights are one rank's. A plan that the compiler refuses, with a
+code and what to change, is counted and drawn again. The first seeds are small
+models; HEDDLE_TEST_LONG=1 draws 1,000, HEDDLE_TEST_SEED=N or N-M those alone."""
+
+import math
+import os
+import random
+import re
+import shutil
+import unittest
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+import heddle_test as h
+import test_parallel
+from test_parallel import flags_of, ranks_of
+
+STEPS = 4
+SHORT, LONG = 60, 1000
+# Seeds that once failed.
+KEPT = [200]
+PRIMES = [n for n in range(11, 1200) if all(n % d for d in range(2, int(n**0.5) + 1))]
+# How far a mesh may be from one rank, relatively: losses, gradient norms, weights.
+BOUNDS = {"fp32": (1e-5, 1e-5, 1e-5), "bf16": (1e-2, 5e-2, 5e-2)}
+
+
+def log_uniform(pick, low, high):
+    return round(math.exp(pick.uniform(math.log(low), math.log(high))))
+
+
+def draw_model(pick):
+    heads = pick.randint(1, 12)
+    head_size = log_uniform(pick, math.ceil(5 / heads), 400 // heads)
+    return dict(heads=heads, embed=heads * head_size, layers=pick.randint(1, 9),
+                vocab=pick.choice(PRIMES),
+                n_inner=pick.choice([None, log_uniform(pick, 1, 700)]),
+                tie_word_embeddings=pick.random() < 0.5,
+                activation_function=pick.choice(["gelu_new", "gelu", "relu"]),
+                dropout=pick.choice([0, 0, 0.1]))
+
+
+def draw_mesh(pick, model, seq):
+    """Two to eight ranks, mostly few, mostly such as divide what they split."""
+    most = pick.choice([2, 2, 2, 4, 4, 8])
+    careless = pick.random() < 0.15
+    while True:
+        mesh = {axis: pick.choice([1, 1, 2, 3, 4]) for axis in
+                ("data", "tensor", "seq", "pipe")}
+        heads = mesh["tensor"] * mesh["seq"]
+        divides = (model["heads"] % heads == 0 and seq % mesh["seq"] == 0 and
+                   mesh["pipe"] <= model["layers"])
+        mesh = {axis: size for axis, size in mesh.items() if size > 1}
+        if 2 <= ranks_of(mesh) <= most and (divides or careless):
+            return mesh
+
+
+def draw_stages(pick, pipe, layers):
+    """Schedule and stages."""
+    if pick.random() < 0.3:
+        drawn = dict(schedule="interleaved", virtual_stages=pick.choice([2, 2, 3]))
+    else:
+        drawn = dict(schedule=pick.choice(["1f1b", "gpipe", "zb-h1"]))
+    stages = pipe * drawn.get("virtual_stages", 1)
+    if stages <= layers and pick.random() < 0.3:
+        cuts = sorted(pick.sample(range(1, layers), stages - 1))
+        drawn["layout"] = [b - a for a, b in zip([0, *cuts], [*cuts, layers])]
+    return drawn
+
+
+def draw_plan(pick, model):
+    """A combination as flags_of takes it, with its batch."""
+    seq = pick.choice([1, 2, pick.randint(1, 100), pick.randint(1, 50) * 2])
+    mesh = draw_mesh(pick, model, seq)
+    plan = dict(mesh=mesh, seq=seq, zero=pick.randint(0, 3),
+                recompute=pick.choice(["none", "selective", "full"]),
+                accumulate=pick.choice([1, 2, 3, 4]),
+                sequence_parallel="tensor" in mesh and pick.random() < 0.4,
+                context=pick.choice(["ulysses", "ring"]),
+                threads=pick.choice([1, 1, 2]),
+                collectives=pick.choice(["fixed"] * 5 + ["library"]))
+    if "pipe" in mesh:
+        plan.update(draw_stages(pick, mesh["pipe"], model["layers"]))
+        plan["accumulate"] *= pick.choice([1, 2])
+    micro = pick.choice([1, 1, 2, 3])
+    plan["batch"] = micro * plan["accumulate"] * mesh.get("data", 1)
+    if plan["zero"] == 3 and pick.random() < 0.5:
+        limits = {"param_persistence_threshold": [0, 100, 3000],
+                  "model_persistence_threshold": [1000, 10000, 1e9],
+                  "prefetch_bucket_size": [0, 5000, 1e9],
+                  "max_live_parameters": [1000, 30000, 1e9],
+                  "max_reuse_distance": [0, 10000, 1e9]}
+        plan["tuned"] = {"stage3_" + name: pick.choice(values)
+                         for name, values in limits.items()}
+    return plan
+
+
+def work_of(model, plan):
+    """Multiplications of one forward pass, about."""
+    inner = model["n_inner"] or 4 * model["embed"]
+    block = 4 * model["embed"]**2 + 2 * model["embed"] * inner
+    head = model["vocab"] * model["embed"]
+    return (model["layers"] * block + head) * plan["batch"] * plan["seq"]
+
+
+def draws(seed):
+    """Model, plan and precision, and what is drawn in their place after a
+    refusal. What the everyday run draws is done quickly."""
+    pick = random.Random(seed)
+    while True:
+        model = draw_model(pick)
+        plan = draw_plan(pick, model)
+        model["positions"] = plan["seq"] + pick.choice([0, 0, 5])
+        precision = pick.choice(["fp32", "fp32", "fp32", "bf16"])
+        # One rank computes micro-batches of the same size, often with the same
+        # kernels, or all rows at once.
+        divided = pick.random() < 0.5 or seed < SHORT
+        if seed >= SHORT or work_of(model, plan) <= 2e8:
+            yield model, plan, precision, divided
+
+
+class Refused(Exception):
+    """The compiler says that a plan is not possible, with this code."""
+
+
+@h.needs_mpi
+class Shapes(h.HeddleTest):
+    def compile_drawn(self, model, plan, *flags, config, output):
+        """Compiles; raises Refused where a user is told what to change."""
+        try:
+            return self.compile(model, *flags_of(**plan), *flags, config=config,
+                                output=output)
+        except h.Failed as failure:
+            code = re.search(r"error\[(H0[12]\d\d)\]: .*\d", str(failure))
+            if not code or not re.search(r"exited with [24],", str(failure)):
+                raise
+            raise Refused(code[1]) from failure
+
+    def check(self, seed, options, plan, precision, divided):
+        folder = str(seed)
+        os.makedirs(self.path(folder), exist_ok=True)
+        model, config, _ = self.make_model(folder + "/model", seed + 1, **options)
+        data, _ = self.make_tokens(plan["batch"] * plan["seq"] * STEPS + 1,
+                                   config["vocab_size"], folder + "/tokens.bin")
+        # A larger eps keeps Adam from making updates of gradients that are zero
+        # in theory.
+        settings = h.ds_config(lr=3e-3, clip=0.5, eps=1e-5)
+        settings["zero_optimization"] = plan.get("tuned", {})
+        flags = ["--precision", precision]
+        binary = self.compile_drawn(model, plan, *flags, config=settings,
+                                    output=folder + "/job")
+        data_ranks = plan["mesh"].get("data", 1)
+        accumulate = plan["accumulate"] * data_ranks if divided else 1
+        one = self.compile(model, *flags_of({}, accumulate=accumulate,
+                                            batch=plan["batch"], seq=plan["seq"]),
+                           *flags, config=settings, output=folder + "/one")
+        runs = []
+        for binary, ranks in ((one, 1), (binary, ranks_of(plan["mesh"]))):
+            saved = binary + "-saved"
+            steps = self.train(binary, data, STEPS, "--save", saved, ranks=ranks,
+                               name=folder + "/log")
+            runs.append((steps, h.read_saved(saved)))
+        self.compare(*runs, BOUNDS[precision])
+        shutil.rmtree(self.path(folder))
+
+    def compare(self, expected, actual, bounds):
+        for key, bound in zip(("loss", "grad_norm"), bounds):
+            np.testing.assert_allclose([step[key] for step in actual[0]],
+                                       [step[key] for step in expected[0]],
+                                       rtol=bound, err_msg=key)
+        self.assertEqual(actual[1].keys(), expected[1].keys())
+        for name, value in expected[1].items():
+            self.assert_close(actual[1][name], value, bounds[2], name)
+
+    def check_seed(self, seed):
+        """Checks what the seed draws first that is not refused; gives that, the
+        codes of what was refused before, and what went wrong."""
+        refused = []
+        for drawn in draws(seed):
+            try:
+                self.check(seed, *drawn)
+            except Refused as refusal:
+                refused.append(refusal.args[0])
+                continue
+            except Exception as error:  # Raised where the seed is named.
+                return drawn, refused, error
+            return drawn, refused, None
+
+    def test_give_the_numbers_of_one_rank(self):
+        seeds = [*KEPT, *range(LONG if test_parallel.LONG else SHORT)]
+        if "HEDDLE_TEST_SEED" in os.environ:
+            first, _, last = os.environ["HEDDLE_TEST_SEED"].partition("-")
+            seeds = range(int(first), int(last or first) + 1)
+        refusals = Counter()
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            for seed, result in zip(seeds, pool.map(self.check_seed, seeds)):
+                drawn, refused, error = result
+                refusals.update(refused)
+                with self.subTest(seed=seed, drawn=drawn):
+                    if error:
+                        raise error
+        said = ", ".join(f"{code} {count}" for code, count in sorted(refusals.items()))
+        print(f"drawn {len(seeds)}; refused and drawn again: {said or 'none'}")
+
+
+if __name__ == "__main__":
+    unittest.main()
