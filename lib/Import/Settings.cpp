@@ -16,77 +16,6 @@
 using namespace heddle;
 using namespace heddle::config;
 
-const std::vector<SettingField> &config::settingFields() {
-  using S = Settings;
-  static const std::vector<SettingField> fields = {
-      {"batch", "--batch", "import", &S::batch, "rows of the global batch"},
-      {"micro_batch", "--micro-batch", "import", &S::microBatch,
-       "rows of one micro-batch on one rank"},
-      {"accumulate", "--accumulate", "import", &S::accumulate,
-       "micro-batches per step"},
-      {"seq", "--seq", "import", &S::seq, "tokens of a row"},
-      {"precision", "--precision", "model", &S::precision, "compute type"},
-      {"threads", "--threads", "memory", &S::threads, "threads per rank"},
-      {"march", "--march", "kernels", &S::march,
-       "instructions that may be used"},
-      {"target", "--target", "kernels", &S::target, "device"},
-      {"recompute", "--recompute", "train", &S::recompute,
-       "activations computed again in the backward pass"},
-      {"schedule", "--schedule", "pipe", &S::schedule, "of pipeline stages"},
-      {"virtual_stages", "--virtual-stages", "pipe", &S::virtualStages,
-       "stages per rank"},
-      {"pipeline_layout", "--pipeline-layout", "pipe", &S::pipelineLayout,
-       "layers of each stage; none: cut by cost"},
-      {"zero", "--zero", "train", &S::zero,
-       "ZeRO stage: states split over data and seq ranks"},
-      {"sequence_parallel", "--sequence-parallel", "shard",
-       &S::sequenceParallel, "tensor ranks split tokens between their regions"},
-      {"context", "--context", "shard", &S::context,
-       "attention over a split sequence"},
-      {"collectives", "--collectives", "memory", &S::collectives,
-       "fixed: sums in a fixed order; library: MPI's"},
-      {"communication_type", "--communication-data-type", "train",
-       &S::communicationType,
-       "type in which gradients travel; none: the precision"},
-      {"memory_budget", "--memory-budget", "memory", &S::memoryBudget,
-       "bytes per rank; 0: no limit"},
-      {"param_persistence_threshold", "", "shard",
-       &S::paramPersistenceThreshold,
-       "ZeRO 3: parameters with fewer elements stay whole on every rank"},
-      {"model_persistence_threshold", "", "shard",
-       &S::modelPersistenceThreshold,
-       "ZeRO 3: elements that may stay whole in all"},
-      {"prefetch_bucket_size", "", "spmd", &S::prefetchBucketSize,
-       "ZeRO 3: most elements of a layer that is gathered ahead"},
-      {"max_live_parameters", "", "spmd", &S::maxLiveParameters,
-       "ZeRO 3: most elements gathered at a time, by gathering ahead"},
-      {"max_reuse_distance", "", "shard", &S::maxReuseDistance,
-       "ZeRO 3: what is used again before so many elements stays gathered"},
-      {"data", "--mesh", "import", &S::data, "ranks along the axis data"},
-      {"tensor", "--mesh", "import", &S::tensor, "ranks along the axis tensor"},
-      {"pipe", "--mesh", "train", &S::pipe, "ranks along the axis pipe"},
-      {"sequence", "--mesh", "import", &S::sequence,
-       "ranks along the axis seq"},
-      {"optimizer", "", "train", &S::optimizer, "update rule"},
-      {"lr", "", "emit", &S::lr, "learning rate before the schedule"},
-      {"beta1", "", "train", &S::beta1, "decay of the first moment"},
-      {"beta2", "", "train", &S::beta2, "decay of the second moment"},
-      {"eps", "", "train", &S::eps, "added to the root of the second moment"},
-      {"weight_decay", "", "train", &S::weightDecay, ""},
-      {"decoupled", "", "train", &S::decoupled,
-       "weight decay apart from the gradient (AdamW)"},
-      {"gradient_clipping", "", "train", &S::gradientClipping,
-       "largest global gradient norm; 1.0 when left out, as DeepSpeed; 0: off"},
-      {"no_decay", "--no-decay", "import", &S::noDecay,
-       "parameters without weight decay (regular expression)"},
-      {"scheduler", "", "emit", &S::scheduler,
-       "learning-rate schedule; none: constant"},
-      {"scheduler_params", "", "emit", &S::schedulerParams, ""},
-      {"keep", "--keep", "import", &S::keep, "values that --dump writes"},
-  };
-  return fields;
-}
-
 std::string Origin::describe() const {
   switch (kind) {
   case Kind::Default:
@@ -148,6 +77,12 @@ std::optional<int64_t> config::parseByteSize(const std::string &text) {
   return std::nullopt;
 }
 
+io::ValueRange config::sizeRange() {
+  return io::ValueRange::matching(
+      "a size from 1 byte, as 16GiB, 512MiB or 1000000",
+      [](const std::string &text) { return parseByteSize(text) > 0; });
+}
+
 //===----------------------------------------------------------------------===//
 // Flags
 //===----------------------------------------------------------------------===//
@@ -162,11 +97,10 @@ static Origin flagOrigin(const std::string &flag) {
   fail("H0114", flag + ": \"" + value + "\" is not possible", help);
 }
 
-static int64_t parseAxisSize(const std::string &mesh, const std::string &text) {
-  if (text.empty() || text.size() > 6 ||
-      text.find_first_not_of("0123456789") != std::string::npos ||
-      std::stoll(text) < 1)
-    failFlag("--mesh", mesh, "sizes are whole numbers from 1, as data=2");
+static int64_t parseAxisSize(const std::string &mesh, std::string text) {
+  const io::ValueRange &range = rangeOf("data");
+  if (!range.take(text))
+    failFlag("--mesh", mesh, "as data=2, each with " + range.describe());
   return std::stoll(text);
 }
 
@@ -354,7 +288,7 @@ void Merger::finishRows() {
 static int64_t availableCores() {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof(set), &set) == 0)
-    return std::max(1, CPU_COUNT(&set));
+    return std::clamp(CPU_COUNT(&set), 1, 1024);
   return 1;
 }
 

@@ -41,10 +41,15 @@ private:
     return origin && origin->kind == Origin::Kind::Flag;
   }
   int64_t &value(const Corner &corner) { return settings.*corner.member; }
+  /// What the batch must be; as large as can be where that overflows.
   int64_t product() const {
-    return settings.microBatch * settings.accumulate * settings.data;
+    int64_t rows = 0, all = 0;
+    bool overflows = __builtin_mul_overflow(settings.microBatch,
+                                            settings.accumulate, &rows) ||
+                     __builtin_mul_overflow(rows, settings.data, &all);
+    return overflows ? Settings::noLimit : all;
   }
-  void requirePositive(const Corner &corner);
+  void requireInRange(const Corner &corner);
   /// Of three values of which flags say some, drops a weaker one.
   void dropOverridden();
   /// Computes the corner from the other two.
@@ -64,12 +69,13 @@ std::string BatchTriangle::describe(const Corner &corner) {
          " (" + (origin ? origin->describe() : "default") + ")";
 }
 
-void BatchTriangle::requirePositive(const Corner &corner) {
-  if (!given(corner) || (value(corner) >= 1 && value(corner) <= (1 << 30)))
+void BatchTriangle::requireInRange(const Corner &corner) {
+  const io::ValueRange &range = rangeOf(corner.key);
+  if (!given(corner) || range.holds(value(corner)))
     return;
   const Origin *origin = merger.originOf(corner.key);
   fail("H0110", describe(corner) + " is out of range",
-       "give a whole number from 1", origin->location);
+       "give " + range.describe(), origin->location);
 }
 
 void BatchTriangle::failContradiction() {
@@ -125,11 +131,12 @@ void BatchTriangle::derive(const Corner &corner) {
   }
   merger.result.setOrigin(corner.key,
                           {Origin::Kind::Derived, "the other two", {}});
+  requireInRange(corner);
 }
 
 void BatchTriangle::resolve() {
   for (const Corner &corner : {batchCorner, microCorner, accumulateCorner})
-    requirePositive(corner);
+    requireInRange(corner);
   dropOverridden();
   bool batch = given(batchCorner), micro = given(microCorner);
   bool accumulate = given(accumulateCorner);
@@ -159,94 +166,40 @@ void ResolvedSettings::failAt(const char *code, const std::string &key,
        origin == origins.end() ? SourceLocation() : origin->second.location);
 }
 
-namespace {
-
-class Checker {
-public:
-  explicit Checker(const ResolvedSettings &settings) : settings(settings) {}
-
-  void choice(const char *key, const std::string &value,
-              const std::vector<std::string> &choices) const;
-  void range(const char *key, double value, bool inRange,
-             const std::string &what) const {
-    if (!inRange)
-      settings.failAt("H0110", key,
-                      std::string(key) + " = " + nlohmann::json(value).dump() +
-                          " is out of range",
-                      "give " + what);
-  }
-
-  const ResolvedSettings &settings;
-};
-
-} // namespace
-
-void Checker::choice(const char *key, const std::string &value,
-                     const std::vector<std::string> &choices) const {
-  if (std::find(choices.begin(), choices.end(), value) != choices.end())
+/// Throws when what was given for the field is out of its range.
+static void checkField(const ResolvedSettings &settings,
+                       const SettingField &field) {
+  bool holds = std::visit(
+      [&](auto member) {
+        using T = std::decay_t<decltype(settings.values.*member)>;
+        if constexpr (std::is_same_v<T, bool> ||
+                      std::is_same_v<T, std::vector<std::string>>)
+          return true;
+        else
+          return field.range.holds(settings.values.*member);
+      },
+      field.member);
+  if (holds)
     return;
-  std::string all;
-  for (const std::string &choice : choices)
-    all += (all.empty() ? "" : ", ") + choice;
-  settings.failAt("H0114", key,
-                  std::string(key) + " \"" + value + "\" is not one of " + all,
-                  "choose one of these");
-}
-
-static void checkChoices(const Settings &values, const Checker &checker) {
-  if (values.precision == "fp16")
-    checker.settings.failAt(
-        "H0108", "precision", "fp16 is not supported: it needs a loss scale",
-        "use bf16 (no loss scale, the same memory) or fp32");
-  checker.choice("precision", values.precision, {"fp32", "bf16"});
-  checker.choice("recompute", values.recompute, {"none", "selective", "full"});
-  checker.choice("schedule", values.schedule,
-                 {"gpipe", "1f1b", "interleaved", "zb-h1"});
-  checker.choice("context", values.context, {"ulysses", "ring"});
-  checker.choice("collectives", values.collectives, {"fixed", "library"});
-  if (!values.communicationType.empty())
-    checker.choice("communication_type", values.communicationType,
-                   {"fp32", "bf16", "fp16"});
-  checker.choice("march", values.march,
-                 {"native", "x86-64-v3", "x86-64-v4", "amx"});
-  checker.choice("target", values.target, {"x86-64", "sm_80", "sm_90"});
-  checker.choice("optimizer", values.optimizer, {"AdamW", "Adam"});
+  std::string value = settingToString(settings.values, field);
+  if (std::holds_alternative<std::string Settings::*>(field.member))
+    settings.failAt("H0114", field.key,
+                    std::string(field.key) + " \"" + value + "\" is not " +
+                        field.range.describe(),
+                    "choose one of these");
+  settings.failAt("H0110", field.key,
+                  std::string(field.key) + " = " + value + " is out of range",
+                  "give " + field.range.describe());
 }
 
 void config::checkSettings(const ResolvedSettings &settings) {
-  const Settings &values = settings.values;
-  Checker checker(settings);
-  checkChoices(values, checker);
-  checker.range("seq", double(values.seq),
-                values.seq >= 0 && values.seq < (1 << 24),
-                "a number of tokens from 1");
-  auto seqOrigin = settings.origins.find("seq");
-  if (values.seq == 0 && seqOrigin != settings.origins.end())
-    checker.range("seq", 0, false, "a number of tokens from 1");
-  checker.range("threads", double(values.threads),
-                values.threads >= 1 && values.threads <= 1024,
-                "a number from 1 to 1024");
-  checker.range("zero", double(values.zero),
-                values.zero >= 0 && values.zero <= 3, "a stage from 0 to 3");
-  const std::pair<const char *, int64_t> counts[] = {
-      {"data", values.data},
-      {"tensor", values.tensor},
-      {"pipe", values.pipe},
-      {"sequence", values.sequence},
-      {"virtual_stages", values.virtualStages}};
-  for (auto [key, count] : counts)
-    checker.range(key, double(count), count >= 1 && count <= 1000000,
-                  "a whole number from 1");
-  checker.range("lr", values.lr, values.lr >= 0, "a number from 0");
-  checker.range("beta1", values.beta1, values.beta1 >= 0 && values.beta1 < 1,
-                "a number from 0 to below 1");
-  checker.range("beta2", values.beta2, values.beta2 >= 0 && values.beta2 < 1,
-                "a number from 0 to below 1");
-  checker.range("eps", values.eps, values.eps >= 0, "a number from 0");
-  checker.range("weight_decay", values.weightDecay, values.weightDecay >= 0,
-                "a number from 0");
-  checker.range("gradient_clipping", values.gradientClipping,
-                values.gradientClipping >= 0, "a number from 0; 0 is off");
+  if (settings.values.precision == "fp16")
+    settings.failAt("H0108", "precision",
+                    "fp16 is not supported: it needs a loss scale",
+                    "use bf16 (no loss scale, the same memory) or fp32");
+  for (const SettingField &field : settingFields())
+    if (settings.origins.count(field.key))
+      checkField(settings, field);
 }
 
 //===----------------------------------------------------------------------===//

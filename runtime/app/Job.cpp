@@ -26,6 +26,7 @@ Job::Job(const JobOptions &options, Ranks &ranks) : others(ranks) {
   ranks.together([&] {
     binary.plan.selectStage(plan().mesh.coordinate(ranks.rank(), {"pipe"}));
     // Before any thread is made: they inherit what the system grants here.
+    requireThreads(plan(), threads);
     requireCpuFeatures(plan().features, plan().march);
     image = KernelImage(binary.kernels.data(), binary.kernels.size());
     binary.kernels = {};

@@ -57,17 +57,21 @@ void LoadedProgram::setScalar(std::string_view name, double value) const {
     *port->as<float>() = static_cast<float>(value);
 }
 
+void heddle::rt::requireThreads(const plan::Plan &plan, int64_t threads) {
+  if (threads > plan.threads)
+    fail("H0193",
+         "the plan was made for at most " + std::to_string(plan.threads) +
+             " threads, not " + std::to_string(threads),
+         "use --threads " + std::to_string(plan.threads) +
+             ", or compile with --threads " + std::to_string(threads));
+}
+
 Session::Session(const plan::Plan &plan, const KernelImage &image,
                  Device &device, const SessionOptions &options)
     : source(plan), device(device), participant(options.participant),
       persistent(plan.memory.persistentBytes, "states", options.guardPages),
       arena(plan.memory.arenaBytes, "the arena", options.guardPages) {
-  if (device.threads() > plan.threads)
-    fail("H0193",
-         "the plan was made for at most " + std::to_string(plan.threads) +
-             " threads, not " + std::to_string(device.threads()),
-         "use --threads " + std::to_string(plan.threads) +
-             ", or compile with --threads " + std::to_string(device.threads()));
+  requireThreads(plan, device.threads());
   Regions regions = {persistent.data(), persistent.size(), arena.data(),
                      arena.size()};
   for (const plan::State &state : plan.states) {

@@ -188,79 +188,95 @@ static int compileModel(const CompileFlags &flags) {
 // Flags
 //===----------------------------------------------------------------------===//
 
+/// Adds a flag whose values are those of the setting `key`.
+template <typename T>
+static CLI::Option *addSetting(CLI::App &verb, const char *names, T &value,
+                               const char *key, const char *help) {
+  return io::addFlag(verb, names, value, config::rangeOf(key), help);
+}
+
 static void addBatchFlags(CLI::App &verb, config::Flags &flags) {
-  verb.add_option("--batch,--global-batch-size", flags.batch,
-                  "Rows of the global batch (train_batch_size)")
+  addSetting(verb, "--batch,--global-batch-size", flags.batch, "batch",
+             "Rows of the global batch (train_batch_size)")
       ->default_str("micro-batch x accumulate x data");
-  verb.add_option("--micro-batch,--micro-batch-size", flags.microBatch,
-                  "Rows of one micro-batch on one rank")
+  addSetting(verb, "--micro-batch,--micro-batch-size", flags.microBatch,
+             "micro_batch", "Rows of one micro-batch on one rank")
       ->default_str("batch / accumulate / data");
-  verb.add_option("--accumulate", flags.accumulate, "Micro-batches per step")
+  addSetting(verb, "--accumulate", flags.accumulate, "accumulate",
+             "Micro-batches per step")
       ->default_str("1");
-  verb.add_option("--seq,--seq-length", flags.seq, "Tokens of a row")
+  addSetting(verb, "--seq,--seq-length", flags.seq, "seq", "Tokens of a row")
       ->default_str("the model's positions");
-  verb.add_option("--precision", flags.precision, "fp32 or bf16")
+  io::addFlag(verb, "--precision", flags.precision, io::range::text(),
+              "fp32 or bf16")
       ->default_str("fp32");
 }
 
 static void addMeshFlags(CLI::App &verb, config::Flags &flags) {
-  verb.add_option("--mesh", flags.mesh, "Ranks along each axis")
+  io::addFlag(verb, "--mesh", flags.mesh, io::range::text(),
+              "Ranks along each axis")
       ->default_str("data=1,tensor=1,pipe=1,seq=1");
-  verb.add_option("--tensor-model-parallel-size", flags.tensor,
-                  "As --mesh tensor=N")
+  addSetting(verb, "--tensor-model-parallel-size", flags.tensor, "tensor",
+             "As --mesh tensor=N")
       ->default_str("1");
-  verb.add_option("--pipeline-model-parallel-size", flags.pipe,
-                  "As --mesh pipe=N")
+  addSetting(verb, "--pipeline-model-parallel-size", flags.pipe, "pipe",
+             "As --mesh pipe=N")
       ->default_str("1");
-  verb.add_option("--context-parallel-size", flags.sequence, "As --mesh seq=N")
+  addSetting(verb, "--context-parallel-size", flags.sequence, "sequence",
+             "As --mesh seq=N")
       ->default_str("1");
-  verb.add_option("--zero", flags.zero, "ZeRO stage, 0 to 3")->default_str("0");
+  addSetting(verb, "--zero", flags.zero, "zero", "ZeRO stage, 0 to 3")
+      ->default_str("0");
   verb.add_flag("--use-distributed-optimizer", flags.distributedOptimizer,
                 "As --zero 1");
-  verb.add_option("--schedule", flags.schedule,
-                  "gpipe, 1f1b, interleaved or zb-h1")
+  addSetting(verb, "--schedule", flags.schedule, "schedule",
+             "gpipe, 1f1b, interleaved or zb-h1")
       ->default_str("1f1b; with --virtual-stages interleaved");
-  verb.add_option("--virtual-stages,--num-virtual-stages-per-pipeline-rank",
-                  flags.virtualStages, "Stages per rank (interleaved)")
+  addSetting(verb, "--virtual-stages,--num-virtual-stages-per-pipeline-rank",
+             flags.virtualStages, "virtual_stages",
+             "Stages per rank (interleaved)")
       ->default_str("1");
-  verb.add_option("--pipeline-layout,--pipeline-model-parallel-layout",
-                  flags.pipelineLayout,
-                  "Layers of each stage, as 3,4,5 or Ettt|tttt|tttttL")
+  io::addFlag(verb, "--pipeline-layout,--pipeline-model-parallel-layout",
+              flags.pipelineLayout, io::range::text(),
+              "Layers of each stage, as 3,4,5 or Ettt|tttt|tttttL")
       ->default_str("cut by cost");
   verb.add_flag("--sequence-parallel", flags.sequenceParallel,
                 "Split activations between tensor-parallel regions");
-  verb.add_option("--context", flags.context,
-                  "Attention over a split sequence: ulysses")
+  addSetting(verb, "--context", flags.context, "context",
+             "Attention over a split sequence: ulysses or ring")
       ->default_str("ulysses");
-  verb.add_option("--collectives", flags.collectives,
-                  "fixed: sums in a fixed order; library: MPI's own")
+  addSetting(verb, "--collectives", flags.collectives, "collectives",
+             "fixed: sums in a fixed order; library: MPI's own")
       ->default_str("fixed");
-  verb.add_option("--communication-data-type", flags.communicationType,
-                  "Type in which gradients travel: fp32, bf16 or fp16")
+  addSetting(verb, "--communication-data-type", flags.communicationType,
+             "communication_type",
+             "Type in which gradients travel: fp32, bf16 or fp16")
       ->default_str("the precision");
 }
 
 static void addStrategyFlags(CLI::App &verb, config::Flags &flags) {
   addBatchFlags(verb, flags);
   addMeshFlags(verb, flags);
-  verb.add_option("--recompute", flags.recompute, "none, selective or full")
+  addSetting(verb, "--recompute", flags.recompute, "recompute",
+             "none, selective or full")
       ->default_str("none");
-  verb.add_option("--memory-budget", flags.memoryBudget,
-                  "Largest memory of a rank, as 16GiB")
+  io::addFlag(verb, "--memory-budget", flags.memoryBudget, config::sizeRange(),
+              "Largest memory of a rank, as 16GiB")
       ->default_str("no limit");
-  verb.add_option("--threads", flags.threads, "Threads per rank")
+  addSetting(verb, "--threads", flags.threads, "threads", "Threads per rank")
       ->default_str("all cores");
-  verb.add_option("--march", flags.march, "native, x86-64-v3, x86-64-v4 or amx")
+  addSetting(verb, "--march", flags.march, "march",
+             "native, x86-64-v3, x86-64-v4 or amx")
       ->default_str("native");
-  verb.add_option("--target", flags.target, "x86-64, sm_80 or sm_90")
+  addSetting(verb, "--target", flags.target, "target", "x86-64, sm_80 or sm_90")
       ->default_str("x86-64");
-  verb.add_option("--keep", flags.keep,
-                  "Values that the binary's --dump writes: logits, grads, "
-                  "module paths as h.3.attn")
+  io::addFlag(verb, "--keep", flags.keep, io::range::text(),
+              "Values that the binary's --dump writes: logits, grads, "
+              "module paths as h.3.attn")
       ->delimiter(',')
       ->default_str("none");
-  verb.add_option("--no-decay", flags.noDecay,
-                  "Parameters without weight decay (regular expression)")
+  io::addFlag(verb, "--no-decay", flags.noDecay, io::range::text(),
+              "Parameters without weight decay (regular expression)")
       ->default_str("none");
 }
 
@@ -269,38 +285,42 @@ void driver::addCompileVerb(CLI::App &app, Action &action) {
       app.add_subcommand("compile", "Compile a model to a native binary");
   auto flags = std::make_shared<CompileFlags>();
   flags->cache = defaultCache();
-  verb->add_option("MODEL", flags->model,
-                   "A Hugging Face directory, a config file (.json), or a "
-                   "module (.mlir)")
+  io::addFlag(*verb, "MODEL", flags->model, io::range::path(),
+              "A Hugging Face directory, a config file (.json), or a "
+              "module (.mlir)")
       ->required()
       ->default_str("");
-  verb->add_option("-o,--output", flags->output, "The binary to write")
+  io::addFlag(*verb, "-o,--output", flags->output, io::range::path(),
+              "The binary to write")
       ->default_str("none");
-  verb->add_option("--config", flags->dsConfig, "A ds_config.json")
+  io::addFlag(*verb, "--config", flags->dsConfig, io::range::path(),
+              "A ds_config.json")
       ->default_str("none");
-  verb->add_option("--strategy", flags->strategy,
-                   "A strategy, .json or .mlir; wins over --config")
+  io::addFlag(*verb, "--strategy", flags->strategy, io::range::path(),
+              "A strategy, .json or .mlir; wins over --config")
       ->default_str("none");
-  verb->add_option("--cluster", flags->cluster,
-                   "Machines that the mesh must fit, and whose times explain "
-                   "gives (.json)")
+  io::addFlag(*verb, "--cluster", flags->cluster, io::range::path(),
+              "Machines that the mesh must fit, and whose times explain "
+              "gives (.json)")
       ->default_str("none");
-  verb->add_option("--init", flags->init,
-                   "random: initialise the weights instead of loading them")
+  io::addFlag(*verb, "--init", flags->init, io::range::text(),
+              "random: initialise the weights instead of loading them")
       ->default_str("load");
-  verb->add_option("--seed", flags->seed, "Of the random weights")
+  io::addFlag(*verb, "--seed", flags->seed, io::range::seed(),
+              "Of the random weights")
       ->default_str("0");
   addStrategyFlags(*verb, flags->flags);
-  verb->add_option("--dump-phases", flags->dumpPhases,
-                   "Write one file per phase into this directory")
+  io::addFlag(*verb, "--dump-phases", flags->dumpPhases, io::range::path(),
+              "Write one file per phase into this directory")
       ->default_str("none");
-  verb->add_option("--stop-after", flags->stopAfter, "Stop after this phase")
+  io::addFlag(*verb, "--stop-after", flags->stopAfter, io::range::text(),
+              "Stop after this phase")
       ->default_str("emit");
-  verb->add_option("--start-from", flags->startFrom,
-                   "MODEL is the dump made after this phase")
+  io::addFlag(*verb, "--start-from", flags->startFrom, io::range::text(),
+              "MODEL is the dump made after this phase")
       ->default_str("import");
-  verb->add_option("--cache", flags->cache,
-                   "Directory of compiled kernels, or off");
+  io::addFlag(*verb, "--cache", flags->cache, io::range::path(),
+              "Directory of compiled kernels, or off");
   verb->add_flag("--explain-config", flags->explain,
                  "Print every setting and key, its value, origin and verdict");
   verb->add_flag("--print-sharding-reasons", flags->shardingReasons,

@@ -48,16 +48,19 @@ void driver::addDataVerb(CLI::App &app, Action &action) {
   auto options = std::make_shared<io::PrepareOptions>();
   CLI::App *prepare =
       verb->add_subcommand("prepare", "Turn text into a token file");
-  prepare->add_option("TEXT", options->inputs, "Text files")
+  io::addFlag(*prepare, "TEXT", options->inputs, io::range::path(),
+              "Text files")
       ->required()
       ->default_str("");
-  prepare->add_option("--tokenizer", options->tokenizer,
-                      "bytes, or a directory with a tokenizer.json");
-  prepare->add_option("-o,--output", options->output, "As FILE.bin")
+  io::addFlag(*prepare, "--tokenizer", options->tokenizer, io::range::path(),
+              "bytes, or a directory with a tokenizer.json");
+  io::addFlag(*prepare, "-o,--output", options->output, io::range::path(),
+              "As FILE.bin")
       ->required()
       ->default_str("");
-  prepare->add_option("--val-fraction", options->valFraction,
-                      "Part that goes to FILE.val.bin");
+  io::addFlag(*prepare, "--val-fraction", options->valFraction,
+              io::ValueRange::numbers(0, 1, true),
+              "Part that goes to FILE.val.bin");
   prepare->callback([options, &action] {
     action = [options] { return prepareData(*options); };
   });
@@ -68,11 +71,12 @@ void driver::addDataVerb(CLI::App &app, Action &action) {
   };
   auto flags = std::make_shared<CheckFlags>();
   CLI::App *check = verb->add_subcommand("check", "Scan a whole token file");
-  check->add_option("FILE", flags->path, "A token file")
+  io::addFlag(*check, "FILE", flags->path, io::range::path(), "A token file")
       ->required()
       ->default_str("");
-  check->add_option("--vocab", flags->vocab,
-                    "Every token must be below; 0: not checked");
+  io::addFlag(*check, "--vocab", flags->vocab,
+              io::ValueRange::integers(0, 1 << 30),
+              "Every token must be below; 0: not checked");
   check->callback([flags, &action] {
     action = [flags] { return checkData(flags->path, flags->vocab); };
   });
@@ -102,13 +106,8 @@ static int verifyCheckpoint(const std::string &path) {
 
 static int convertCheckpoint(io::ConvertOptions options,
                              const std::string &shardSize) {
-  if (!shardSize.empty()) {
-    std::optional<int64_t> bytes = config::parseByteSize(shardSize);
-    if (!bytes || *bytes == 0)
-      fail("H0114", "--shard-size: \"" + shardSize + "\" is not possible",
-           "give a size as 2GiB or 500MiB");
-    options.maxShardBytes = *bytes;
-  }
+  if (!shardSize.empty())
+    options.maxShardBytes = *config::parseByteSize(shardSize);
   io::convertWeights(options);
   std::cout << options.output << "\n";
   return 0;
@@ -122,15 +121,19 @@ static void addConvertVerb(CLI::App &verb, Action &action) {
   auto flags = std::make_shared<Flags>();
   CLI::App *convert = verb.add_subcommand(
       "convert", "Write the weights with another type or division into files");
-  convert->add_option("PATH", flags->options.input, "Weights to read")
+  io::addFlag(*convert, "PATH", flags->options.input, io::range::path(),
+              "Weights to read")
       ->required()
       ->default_str("");
-  convert->add_option("-o,--output", flags->options.output, "The directory")
+  io::addFlag(*convert, "-o,--output", flags->options.output, io::range::path(),
+              "The directory")
       ->required()
       ->default_str("");
-  convert->add_option("--dtype", flags->options.dtype, "F32, BF16, F16 or F64")
+  io::addFlag(*convert, "--dtype", flags->options.dtype, io::range::text(),
+              "F32, BF16, F16 or F64")
       ->default_str("unchanged");
-  convert->add_option("--shard-size", flags->shardSize, "Largest file, as 2GiB")
+  io::addFlag(*convert, "--shard-size", flags->shardSize, config::sizeRange(),
+              "Largest file, as 2GiB")
       ->default_str("one file");
   convert->callback([flags, &action] {
     action = [flags] {
@@ -149,8 +152,8 @@ void driver::addCheckpointVerb(CLI::App &app, Action &action) {
   verb->require_subcommand(1);
   auto add = [&](const char *name, const char *what) {
     CLI::App *inner = verb->add_subcommand(name, what);
-    inner
-        ->add_option("PATH", flags->path, "A checkpoint, or a --save directory")
+    io::addFlag(*inner, "PATH", flags->path, io::range::path(),
+                "A checkpoint, or a --save directory")
         ->required()
         ->default_str("");
     return inner;
@@ -169,7 +172,8 @@ void driver::addCheckpointVerb(CLI::App &app, Action &action) {
   });
   CLI::App *exported =
       add("export", "Copy the Hugging Face part into a new directory");
-  exported->add_option("-o,--output", flags->output, "The directory")
+  io::addFlag(*exported, "-o,--output", flags->output, io::range::path(),
+              "The directory")
       ->required()
       ->default_str("");
   exported->callback([flags, &action] {

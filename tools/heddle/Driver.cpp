@@ -55,7 +55,11 @@ static int reportUsage(const CLI::App &app, const CLI::ParseError &error,
   diagnostic.message = error.what();
   if (verb == &app && !firstWord.empty() && firstWord[0] != '-')
     diagnostic.message = "there is no verb " + firstWord;
-  std::string near = suggestionFor(*verb, diagnostic.message);
+  std::string near;
+  if (dynamic_cast<const CLI::ValidationError *>(&error))
+    diagnostic.code = "H0114";
+  else
+    near = suggestionFor(*verb, diagnostic.message);
   diagnostic.help = (near.empty() ? "" : "did you mean " + near + "? ") +
                     ("see " + nameOf(*verb) + " --help");
   std::cerr << diagnostic.format();
@@ -78,7 +82,8 @@ int driver::runDriver(int argc, char **argv) {
   addCheckpointVerb(app, action);
   addRunVerb(app, action);
   try {
-    app.parse(argc, argv);
+    std::vector<std::string> words(argv + 1, argv + argc);
+    app.parse(io::wordsForParser(words, words.size()));
     return action();
   } catch (const CLI::ParseError &error) {
     if (error.get_exit_code() == 0)

@@ -16,27 +16,32 @@ void driver::addEvalVerb(CLI::App &app, Action &action) {
   auto options = std::make_shared<eval::EvalOptions>();
   CLI::App *verb = app.add_subcommand(
       "eval", "Execute the IR of any phase with the reference interpreter");
-  verb->add_option("FILE", options->file, "A module (.mlir) of any phase")
+  io::addFlag(*verb, "FILE", options->file, io::range::path(),
+              "A module (.mlir) of any phase")
       ->required()
       ->default_str("");
-  verb->add_option("--inputs", options->inputs,
-                   "A safetensors file: tensors by the names of the inputs")
+  io::addFlag(*verb, "--inputs", options->inputs, io::range::path(),
+              "A safetensors file: tensors by the names of the inputs")
       ->default_str("none");
-  verb->add_option("--program", options->program, "train, eval or generate");
-  verb->add_option("--steps", options->steps, "Steps to execute");
-  verb->add_option("--weights", options->weights,
-                   "A Hugging Face directory or a checkpoint")
+  io::addFlag(*verb, "--program", options->program,
+              io::ValueRange::choices({"train", "eval", "generate"}),
+              "train, eval or generate");
+  io::addFlag(*verb, "--steps", options->steps, io::range::count(1),
+              "Steps to execute");
+  io::addFlag(*verb, "--weights", options->weights, io::range::path(),
+              "A Hugging Face directory or a checkpoint")
       ->default_str("the module's");
-  verb->add_option("--seed", options->seed, "Of random weights and of dropout")
+  io::addFlag(*verb, "--seed", options->seed, io::range::seed(),
+              "Of random weights and of dropout")
       ->default_str("the module's");
-  verb->add_option("--precision", options->precision,
-                   "f32: as the types say; f64: no rounding");
-  verb->add_option("--threads", options->threads,
-                   "That compiled kernels run on");
+  io::addFlag(*verb, "--precision", options->precision, io::range::text(),
+              "f32: as the types say; f64: no rounding");
+  io::addFlag(*verb, "--threads", options->threads, io::range::threads(),
+              "That compiled kernels run on");
   verb->add_flag("--poison", options->poison,
                  "Make the dead bytes of a plan NaN");
-  verb->add_option("-o,--output", options->output,
-                   "A safetensors file for outputs and states")
+  io::addFlag(*verb, "-o,--output", options->output, io::range::path(),
+              "A safetensors file for outputs and states")
       ->default_str("none");
   verb->add_flag("--ranks", options->ranks,
                  "Simulate all ranks of a module that is made for several");

@@ -322,17 +322,20 @@ void driver::addExplainVerb(CLI::App &app, Action &action) {
   auto flags = std::make_shared<ExplainFlags>();
   CLI::App *verb =
       app.add_subcommand("explain", "Read the plan of a binary back out");
-  verb->add_option("BINARY", flags->path, "A compiled binary")
+  io::addFlag(*verb, "BINARY", flags->path, io::range::path(),
+              "A compiled binary")
       ->required()
       ->default_str("");
   verb->add_flag("--json", flags->json, "One JSON object, exact bytes");
-  verb->add_option("--rank", flags->rank, "The rank to explain");
-  verb->add_option("--cluster", flags->cluster,
-                   "Machines whose times are given (.json)")
+  io::addFlag(*verb, "--rank", flags->rank,
+              io::ValueRange::integers(0, (1 << 20) - 1),
+              "The rank to explain");
+  io::addFlag(*verb, "--cluster", flags->cluster, io::range::path(),
+              "Machines whose times are given (.json)")
       ->default_str("that of heddle compile --cluster");
-  verb->add_option("--trace", flags->trace,
-                   "Replay the schedule with the times that BINARY train "
-                   "--trace FILE measured")
+  io::addFlag(*verb, "--trace", flags->trace, io::range::path(),
+              "Replay the schedule with the times that BINARY train "
+              "--trace FILE measured")
       ->default_str("none");
   verb->callback(
       [flags, &action] { action = [flags] { return explain(*flags); }; });

@@ -116,25 +116,27 @@ static int runBinary(const RunFlags &flags) {
 void driver::addRunVerb(CLI::App &app, Action &action) {
   auto flags = std::make_shared<RunFlags>();
   CLI::App *verb = app.add_subcommand("run", "Launch the ranks of a binary");
-  verb->add_option("--hostfile", flags->hostfile,
-                   "Hosts and slots, as DeepSpeed's")
+  io::addFlag(*verb, "--hostfile", flags->hostfile, io::range::path(),
+              "Hosts and slots, as DeepSpeed's")
       ->default_str("this machine");
-  auto *include = verb->add_option("-i,--include", flags->include,
-                                   "Hosts and slots to use, as h1@h2:0,2")
-                      ->default_str("all");
-  verb->add_option("-e,--exclude", flags->exclude, "Hosts and slots not to use")
+  auto *include =
+      io::addFlag(*verb, "-i,--include", flags->include, io::range::text(),
+                  "Hosts and slots to use, as h1@h2:0,2")
+          ->default_str("all");
+  io::addFlag(*verb, "-e,--exclude", flags->exclude, io::range::text(),
+              "Hosts and slots not to use")
       ->default_str("none")
       ->excludes(include);
-  verb->add_option("--ssh", flags->ssh,
-                   "Command that takes a host and a command line");
-  verb->add_option("--master-addr,--master_addr", flags->masterAddress,
-                   "Where the ranks meet")
+  io::addFlag(*verb, "--ssh", flags->ssh, io::range::text(),
+              "Command that takes a host and a command line");
+  io::addFlag(*verb, "--master-addr,--master_addr", flags->masterAddress,
+              io::range::text(), "Where the ranks meet")
       ->default_str("rank 0's host");
-  verb->add_option("--master-port,--master_port", flags->masterPort,
-                   "The port at which they meet")
-      ->check(CLI::Range(1, 65535))
+  io::addFlag(*verb, "--master-port,--master_port", flags->masterPort,
+              io::ValueRange::integers(1, 65535), "The port at which they meet")
       ->default_str("a free one here, 29500 on several hosts");
-  verb->add_option("BINARY", flags->binary, "A compiled binary")
+  io::addFlag(*verb, "BINARY", flags->binary, io::range::path(),
+              "A compiled binary")
       ->required()
       ->default_str("");
   verb->add_option("ARGS", flags->arguments, "Its arguments, after --")

@@ -9,7 +9,7 @@
 #ifndef HEDDLE_TOOLS_HEDDLE_VERBS_H
 #define HEDDLE_TOOLS_HEDDLE_VERBS_H
 
-#include <CLI/CLI.hpp>
+#include "heddle/runtime/io/Flags.h"
 #include <functional>
 #include <string>
 

@@ -13,6 +13,7 @@
 #define HEDDLE_IMPORT_SETTINGS_H
 
 #include "heddle/runtime/io/Diagnostic.h"
+#include "heddle/runtime/io/ValueRange.h"
 #include <limits>
 #include <map>
 #include <optional>
@@ -61,17 +62,22 @@ using SettingMember =
 
 /// A field of `Settings`: its key in the strategy attribute, the flag that
 /// sets it ("" when there is none), the phase that uses it first, after which
-/// it can no longer be changed in a dump, and what it means.
+/// it can no longer be changed in a dump, what it means, and which values it
+/// takes.
 struct SettingField {
   const char *key;
   const char *flag;
   const char *firstPhase;
   SettingMember member;
   const char *meaning;
+  io::ValueRange range;
 };
 
 /// All fields, in the order in which they are explained.
 const std::vector<SettingField> &settingFields();
+
+/// The values that the field with this key takes.
+const io::ValueRange &rangeOf(const std::string &key);
 
 /// Where a value came from.
 struct Origin {
@@ -138,6 +144,9 @@ std::string formatRows(const std::string &heading,
 
 /// Bytes of a size as `16GiB`, `512MiB` or `4096`; nothing when it is none.
 std::optional<int64_t> parseByteSize(const std::string &text);
+
+/// Sizes of at least a byte, as `parseByteSize` reads them.
+io::ValueRange sizeRange();
 
 /// A value of a setting, as the table prints it.
 std::string settingToString(const Settings &settings,

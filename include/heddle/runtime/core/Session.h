@@ -53,6 +53,9 @@ private:
   CommandList list;
 };
 
+/// Throws H0193 when the plan is for fewer threads.
+void requireThreads(const plan::Plan &plan, int64_t threads);
+
 /// How a session is set up; the defaults are what a compiled binary uses.
 struct SessionOptions {
   bool guardPages = false; ///< Fault on the pages around both regions.

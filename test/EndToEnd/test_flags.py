@@ -1,0 +1,170 @@
+# Odd values of every flag of the driver and of a compiled binary.
+#
+# Part of the Heddle project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Every flag that takes a value, as `--help` lists them, is in a table with what
+it takes. What is out of that, or nothing at all, is refused with status 2 and
+the range; the ends of the range are taken."""
+
+import re
+import subprocess
+import unittest
+
+import heddle_test as h
+
+MOST_COUNT = 10 ** 12
+MOST_SEED = 2 ** 64 - 1
+
+
+class Integer:
+    def __init__(self, least, most):
+        self.good = [least, most]
+        self.words = f"a whole number from {least} to {most}"
+        candidates = [least - 1, most + 1, 0, -1, 2 ** 31, 2 ** 63, 2 ** 64]
+        self.odd = [str(value) for value in candidates if not least <= value <= most]
+        self.odd += ["", "nan", "inf", "text", f"{least}x", f"{least}.5", "1e1"]
+
+
+class Number:
+    def __init__(self, least, most=None, open_end=False):
+        self.good = [least, "1e-3", most if most and not open_end else 0.5]
+        end = "" if most is None else f" to {'below ' * open_end}{most}"
+        self.words = f"a number from {least}{end}"
+        self.odd = ["", "nan", "inf", "text", "0.1x", least - 1]
+        self.odd += [] if most is None else [most + 1] + [most] * open_end
+
+
+class Choice:
+    def __init__(self, *choices):
+        self.good = choices
+        self.words = "one of " + ", ".join(choices)
+        self.odd = ["", "text", "0", choices[0] + "x"]
+
+
+class Text:
+    """Not empty; what else it must be is checked where it is used."""
+    good, odd, words = ["x"], [""], ""
+
+
+class Size:
+    good, words = ["1", "16GiB"], "a size"
+    odd = ["", "0", "-1", "nan", "inf", "text", "1x", "1e30"]
+
+
+COUNT, SOME, SEED = Integer(0, MOST_COUNT), Integer(1, MOST_COUNT), Integer(0, MOST_SEED)
+THREADS, ROWS, RANKS = Integer(1, 1024), Integer(1, 2 ** 30), Integer(1, 10 ** 6)
+
+DRIVER = {
+    "compile": {
+        "--output": Text, "--config": Text, "--strategy": Text, "--cluster": Text,
+        "--init": Text, "--seed": SEED, "--batch": ROWS, "--micro-batch": ROWS,
+        "--accumulate": Integer(1, 65536), "--seq": Integer(1, 2 ** 24 - 1),
+        "--precision": Text, "--mesh": Text, "--tensor-model-parallel-size": RANKS,
+        "--pipeline-model-parallel-size": RANKS, "--context-parallel-size": RANKS,
+        "--zero": Integer(0, 3), "--virtual-stages": RANKS, "--pipeline-layout": Text,
+        "--schedule": Choice("gpipe", "1f1b", "interleaved", "zb-h1"),
+        "--context": Choice("ulysses", "ring"),
+        "--collectives": Choice("fixed", "library"),
+        "--communication-data-type": Choice("fp32", "bf16", "fp16"),
+        "--recompute": Choice("none", "selective", "full"), "--memory-budget": Size,
+        "--threads": THREADS,
+        "--march": Choice("native", "x86-64-v3", "x86-64-v4", "amx"),
+        "--target": Choice("x86-64", "sm_80", "sm_90"), "--keep": Text,
+        "--no-decay": Text, "--dump-phases": Text, "--stop-after": Text,
+        "--start-from": Text, "--cache": Text},
+    "explain": {"--rank": Integer(0, 2 ** 20 - 1), "--cluster": Text, "--trace": Text},
+    "eval": {"--inputs": Text, "--program": Choice("train", "eval", "generate"),
+             "--steps": SOME, "--weights": Text, "--seed": SEED, "--precision": Text,
+             "--threads": THREADS, "--output": Text},
+    "data prepare": {"--tokenizer": Text, "--output": Text,
+                     "--val-fraction": Number(0, 1, open_end=True)},
+    "data check": {"--vocab": Integer(0, 2 ** 30)},
+    "checkpoint inspect": {}, "checkpoint verify": {},
+    "checkpoint export": {"--output": Text},
+    "checkpoint convert": {"--output": Text, "--dtype": Text, "--shard-size": Size},
+    "run": {"--hostfile": Text, "--include": Text, "--exclude": Text, "--ssh": Text,
+            "--master-addr": Text, "--master-port": Integer(1, 65535)},
+}
+JOB = {"--weights": Text, "--threads": THREADS}
+BINARY = {
+    "train": {"--data": Text, "--steps": COUNT, "--val": Text, "--val-every": COUNT,
+              "--val-steps": COUNT, "--save": Text, "--save-every": COUNT,
+              "--keep-last": COUNT, "--resume": Text, "--seed": SEED, "--log": Text,
+              "--trace": Text, "--dump": Text,
+              "--progress": Choice("auto", "plain", "none"), **JOB},
+    "eval": {"--data": Text, "--steps": COUNT, "--log": Text, **JOB},
+    "generate": {"--prompt": Text, "--prompt-ids": Text, "--max-new-tokens": COUNT,
+                 "--temperature": Number(0), "--top-k": SOME, "--top-p": Number(0, 1),
+                 "--seed": SEED, **JOB},
+    "bench": {"--steps": SOME, "--warmup": COUNT, **JOB},
+    "info": {},
+}
+
+
+def flags_of(program, verb):
+    """The flags of a verb that take a value, each by its first long name."""
+    text = h.run([program, *verb.split(), "--help"]).stdout
+    found = re.findall(r"^  (-[\w,-]+) (?:INT|UINT|FLOAT|TEXT|FILE|DIR)\b", text,
+                       re.MULTILINE)
+    return {re.search(r"--[\w-]+", names).group() for names in found}
+
+
+def verbs_of(program, *verb):
+    text = h.run([program, *verb, "--help"]).stdout
+    _, _, listed = text.partition("Subcommands:\n")
+    return re.findall(r"^  ([a-z]+) ", listed, re.MULTILINE)
+
+
+class Flags(h.HeddleTest):
+    def check(self, program, table, code):
+        for verb, flags in table.items():
+            self.assertEqual(flags_of(program, verb), set(flags), verb)
+            for flag, kind in flags.items():
+                for value in kind.odd:
+                    with self.subTest(verb=verb, flag=flag, value=value):
+                        self.refuse([program, *verb.split(), f"{flag}={value}"],
+                                    code, flag, kind.words)
+                for value in kind.good:
+                    with self.subTest(verb=verb, flag=flag, value=value):
+                        self.take([program, *verb.split(), flag, str(value)], flag)
+
+    def refuse(self, command, code, flag, words):
+        result = self.start(command)
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertIn(f"error[{code}]: {flag}: ", result.stderr)
+        self.assertIn(words, result.stderr)
+
+    def take(self, command, flag):
+        """The flag after it is the one that is refused."""
+        result = self.start([*command, "--no-such-flag"])
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertNotIn(f" {flag}: ", result.stderr)
+
+    def start(self, command):
+        return subprocess.run(command, text=True, capture_output=True, timeout=20)
+
+    def test_driver(self):
+        verbs = verbs_of(h.HEDDLE)
+        nested = [f"{verb} {inner}" for verb in verbs for inner in verbs_of(h.HEDDLE, verb)]
+        outer = {verb.split()[0] for verb in nested}
+        self.assertEqual(set(DRIVER), {*nested, *verbs} - outer)
+        self.check(h.HEDDLE, DRIVER, "H0114")
+
+    def test_binary(self):
+        model, _, _ = self.make_model()
+        binary = self.compile(model, "--threads", 1, "--batch", 1)
+        self.assertEqual(set(BINARY), set(verbs_of(binary)))
+        self.check(binary, BINARY, "H0190")
+
+    def test_threads_are_counted_before_they_are_made(self):
+        model, config, _ = self.make_model()
+        binary = self.compile(model, "--threads", 1, "--batch", 1, output="one")
+        data, _ = self.make_tokens(200, config["vocab_size"])
+        result = h.run([binary, "train", "--data", data, "--steps", 1, "--threads", 1024],
+                       status=2)
+        self.assertIn("error[H0193]", result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
