@@ -4,9 +4,10 @@
 # Exceptions. See LICENSE for license information.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Shapes that nobody would choose, each on a mesh drawn with it: losses, gradient
-norms and final weights are one rank's. A plan that the compiler refuses, with a
-code and what to change, is counted and drawn again. The first seeds are small
-models; HEDDLE_TEST_LONG=1 draws 1,000, HEDDLE_TEST_SEED=N or N-M those alone."""
+norms, the loss of an evaluation and final weights are one rank's. A plan that the
+compiler refuses, with a code and what to change, is counted and drawn again. The
+first seeds are small models; HEDDLE_TEST_LONG=1 draws 1,000, HEDDLE_TEST_SEED=N or
+N-M those alone."""
 
 import math
 import os
@@ -165,20 +166,25 @@ class Shapes(h.HeddleTest):
         runs = []
         for binary, ranks in ((one, 1), (binary, ranks_of(plan["mesh"]))):
             saved = binary + "-saved"
-            steps = self.train(binary, data, STEPS, "--save", saved, ranks=ranks,
-                               name=folder + "/log")
-            runs.append((steps, h.read_saved(saved)))
+            self.train(binary, data, STEPS, "--save", saved, "--val", data,
+                       "--val-every", STEPS, ranks=ranks, name=folder + "/log")
+            logs = [h.read_log(self.path(folder, "log.jsonl"), event)
+                    for event in ("step", "eval")]
+            runs.append((*logs, h.read_saved(saved)))
         self.compare(*runs, BOUNDS[precision])
         shutil.rmtree(self.path(folder))
 
     def compare(self, expected, actual, bounds):
-        for key, bound in zip(("loss", "grad_norm"), bounds):
-            np.testing.assert_allclose([step[key] for step in actual[0]],
-                                       [step[key] for step in expected[0]],
-                                       rtol=bound, err_msg=key)
-        self.assertEqual(actual[1].keys(), expected[1].keys())
-        for name, value in expected[1].items():
-            self.assert_close(actual[1][name], value, bounds[2], name)
+        losses, norms, weights = bounds
+        for log, key, bound in ((0, "loss", losses), (0, "grad_norm", norms),
+                                (1, "loss", losses)):
+            np.testing.assert_allclose([line[key] for line in actual[log]],
+                                       [line[key] for line in expected[log]],
+                                       rtol=bound, err_msg=f"{key} of log {log}")
+        self.assertEqual(len(actual[1]), 1)
+        self.assertEqual(actual[2].keys(), expected[2].keys())
+        for name, value in expected[2].items():
+            self.assert_close(actual[2][name], value, weights, name)
 
     def check_seed(self, seed):
         """Checks what the seed draws first that is not refused; gives that, the
