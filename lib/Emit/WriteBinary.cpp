@@ -10,7 +10,6 @@
 #include "heddle/runtime/io/File.h"
 #include <cstring>
 #include <elf.h>
-#include <filesystem>
 #include <vector>
 
 using namespace heddle;
@@ -101,16 +100,25 @@ void writeAll(plan::Plan &plan, const std::string &kernelImage,
   plan.kernelImageHash =
       plan::hashBytes(kernelImage.data(), kernelImage.size());
   std::string text = plan::seal(plan);
-  io::OutputFile file(output);
+  io::OutputFile file(output, 0777);
   SectionAppender appender(runtimePath, file);
   appender.add(plan::planSectionName, text);
   appender.add(plan::kernelSectionName, kernelImage);
   appender.finish();
   file.commit();
-  using std::filesystem::perms;
-  std::filesystem::permissions(
-      output, perms::owner_all | perms::group_read | perms::group_exec |
-                  perms::others_read | perms::others_exec);
+}
+
+/// Runs `write`; what it threw, if it did.
+template <typename Write>
+std::optional<Diagnostic> diagnosticOf(const Write &write) {
+  try {
+    write();
+    return std::nullopt;
+  } catch (const UserError &error) {
+    return error.diagnostic;
+  } catch (const std::exception &error) {
+    return Diagnostic{"H0903", error.what(), {}, {}, ""};
+  }
 }
 
 } // namespace
@@ -119,18 +127,11 @@ std::optional<Diagnostic> emit::writeBinary(plan::Plan &plan,
                                             const std::string &kernelImage,
                                             const std::string &runtimePath,
                                             const std::string &output) {
-  try {
-    writeAll(plan, kernelImage, runtimePath, output);
-    return std::nullopt;
-  } catch (const UserError &error) {
-    return error.diagnostic;
-  } catch (const std::filesystem::filesystem_error &error) {
-    return Diagnostic{"H0402",
-                      output + " cannot be made executable: " + error.what(),
-                      {},
-                      {},
-                      "choose another place with -o"};
-  } catch (const std::exception &error) {
-    return Diagnostic{"H0903", error.what(), {}, {}, ""};
-  }
+  return diagnosticOf(
+      [&] { writeAll(plan, kernelImage, runtimePath, output); });
+}
+
+std::optional<Diagnostic> emit::writeText(const std::string &path,
+                                          const std::string &text) {
+  return diagnosticOf([&] { io::writeText(path, text); });
 }

@@ -9,12 +9,12 @@
 #include "heddle/Pipelines/Compile.h"
 #include "EmitPhase.h"
 #include "dialects/Plan/PlanDialect.h"
+#include "heddle/Emit/WriteBinary.h"
 #include "heddle/Transforms/Import/Passes.h"
 #include "mlir/IR/Verifier.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/ToolOutputFile.h"
 #include <chrono>
 
 using namespace mlir;
@@ -37,13 +37,11 @@ static LogicalResult writeDump(ModuleOp module, Phase phase,
            << directory << " for the dumps: " << error.message();
   llvm::SmallString<128> path(directory);
   llvm::sys::path::append(path, phaseName(phase) + ".mlir");
-  std::error_code error;
-  llvm::ToolOutputFile file(path, error, llvm::sys::fs::OF_Text);
-  if (error)
-    return module.emitError("H0120: cannot write the dump ")
-           << path << ": " << error.message();
-  module.print(file.os(), OpPrintingFlags().enableDebugInfo(true, false));
-  file.keep();
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  module.print(stream, OpPrintingFlags().enableDebugInfo(true, false));
+  if (auto wrong = emit::writeText(path.str().str(), text))
+    return emitDiagnostic(module, *wrong);
   return success();
 }
 

@@ -16,6 +16,17 @@
 using namespace mlir;
 using namespace heddle;
 
+LogicalResult heddle::emitDiagnostic(Operation *op,
+                                     const heddle::Diagnostic &wrong) {
+  InFlightDiagnostic diagnostic = op->emitError(wrong.code)
+                                  << ": " << wrong.message;
+  for (const std::string &note : wrong.notes)
+    diagnostic.attachNote() << note;
+  if (!wrong.help.empty())
+    diagnostic.attachNote() << "help: " << wrong.help;
+  return diagnostic;
+}
+
 LogicalResult heddle::emitModule(ModuleOp module, const CompileOptions &options,
                                  const std::vector<plan::PhaseTime> &phases) {
   auto programs = llvm::to_vector(module.getOps<planir::ProgramOp>());
@@ -50,11 +61,5 @@ LogicalResult heddle::emitModule(ModuleOp module, const CompileOptions &options,
                  << plan.memory.peakBytes() << " bytes) of memory\n";
     return success();
   }
-  InFlightDiagnostic diagnostic = program.emitError(wrong->code)
-                                  << ": " << wrong->message;
-  for (const std::string &note : wrong->notes)
-    diagnostic.attachNote() << note;
-  if (!wrong->help.empty())
-    diagnostic.attachNote() << "help: " << wrong->help;
-  return diagnostic;
+  return emitDiagnostic(program, *wrong);
 }

@@ -11,8 +11,13 @@
 
 #include "heddle/Pipelines/Compile.h"
 #include "heddle/PlanFormat/Plan.h"
+#include "heddle/runtime/io/Diagnostic.h"
 
 namespace heddle {
+
+/// Emits what went wrong as an error of the operation.
+mlir::LogicalResult emitDiagnostic(mlir::Operation *op,
+                                   const heddle::Diagnostic &wrong);
 
 /// Writes the binary of the module's program to `options.output`. `phases` are
 /// the times of the phases so far; `explain` shows them.

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/RunLog.h"
+#include "heddle/runtime/io/File.h"
 
 #include <algorithm>
 #include <array>
@@ -14,7 +15,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
-#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -58,11 +58,14 @@ RunLog::~RunLog() {
 
 void RunLog::open(const std::string &newPath, bool append) {
   path = newPath;
-  file = fopen(path.c_str(), append ? "a" : "w");
+  try {
+    file = fdopen(io::openForLines(path, append), "a");
+  } catch (UserError &error) {
+    error.diagnostic.code = "H0411";
+    throw;
+  }
   if (!file)
     refuse(path);
-  // Another rank may add a line when this one is missed.
-  fcntl(fileno(file), F_SETFL, O_APPEND);
 }
 
 void RunLog::write(const JsonLine &line) {

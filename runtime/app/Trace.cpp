@@ -105,7 +105,9 @@ Trace::Trace(const std::string &name, const LoadedProgram &program,
     : path(io::fileOfRank(name, rank)), program(program), rank(rank) {
   if (path.empty())
     return;
-  io::writeText(path, "{\"traceEvents\":[]}\n");
+  // A reader of a pipe would take the first text for the whole.
+  if (!io::isDevice(path))
+    io::writeText(path, "{\"traceEvents\":[]}\n");
   steps.reserve(maxSteps);
   times.resize(maxSteps * program.commands().size());
 }

@@ -35,12 +35,11 @@ static bool startsWith(const std::string &text, const std::string &start) {
 
 /// Removes what interrupted saves have left behind: directories, and what would
 /// have become the file `latest`.
-static void removeTemporaries(const std::string &directory) {
-  std::error_code ignored;
-  for (const std::string &name : listDirectory(directory, "H0402"))
-    if (startsWith(name, temporaryPrefix) ||
-        startsWith(name, std::string(latestFile) + ".tmp-"))
-      fs::remove_all(directory + "/" + name, ignored);
+static void removeLeftovers(const std::string &directory) {
+  std::string latest = std::string(latestFile) + ".tmp-";
+  sweepTemporaries(directory, [&](const std::string &name) {
+    return startsWith(name, temporaryPrefix) || startsWith(name, latest);
+  });
 }
 
 static std::string stepName(int64_t step) {
@@ -55,21 +54,6 @@ static std::string stepName(int64_t step) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-
-/// A directory under a temporary name; removed unless it got its own.
-class TemporaryDirectory {
-public:
-  TemporaryDirectory(const std::string &parent, const std::string &name)
-      : path(parent + "/" + temporaryPrefix + name + "-" +
-             std::to_string(getpid())) {
-    makeDirectories(path);
-  }
-  ~TemporaryDirectory() {
-    std::error_code ignored;
-    fs::remove_all(path, ignored);
-  }
-  const std::string path;
-};
 
 /// Writes files into one directory and records them for the manifest.
 class Recorder {
@@ -157,30 +141,23 @@ static std::vector<std::string> writeTensors(const std::string &directory,
 // Names
 //===----------------------------------------------------------------------===//
 
-[[noreturn]] static void failToName(const std::string &path, int error) {
-  fail(error == ENOSPC || error == EDQUOT ? "H0401" : "H0402",
-       "cannot rename the checkpoint to " + path + ": " + std::strerror(error),
-       "choose a directory that you may write to");
-}
-
 /// Gives the complete directory its name. One that has the name already is
 /// exchanged with it in one go, and removed with the temporary.
-static void giveName(const TemporaryDirectory &temporary,
-                     const std::string &path) {
-  if (::rename(temporary.path.c_str(), path.c_str()) == 0)
-    return;
-  if (errno != ENOTEMPTY && errno != EEXIST)
-    failToName(path, errno);
-  if (renameat2(AT_FDCWD, temporary.path.c_str(), AT_FDCWD, path.c_str(),
+static void giveName(Temporary &temporary, const std::string &path) {
+  std::error_code ignored;
+  if (!pathExists(path))
+    return temporary.become(path);
+  if (!fs::is_directory(path, ignored))
+    failToWrite(path, ENOTDIR);
+  if (renameat2(AT_FDCWD, temporary.path().c_str(), AT_FDCWD, path.c_str(),
                 RENAME_EXCHANGE) == 0)
     return;
   // A file system that cannot exchange: the old one goes first.
-  std::string old = temporary.path + "-old";
-  if (::rename(path.c_str(), old.c_str()) != 0 ||
-      ::rename(temporary.path.c_str(), path.c_str()) != 0)
-    failToName(path, errno);
-  std::error_code ignored;
-  fs::remove_all(old, ignored);
+  std::string old = temporary.path() + "-old";
+  if (::rename(path.c_str(), old.c_str()) != 0)
+    failToWrite(path, errno);
+  temporary.become(path);
+  removeTree(old.c_str());
 }
 
 /// Removes all checkpoints but the `keep` that were written last. A checkpoint
@@ -202,7 +179,7 @@ static void prune(const std::string &directory, const std::string &newest,
         directory + "/" + temporaryPrefix + "removed-" + others[i].second;
     std::error_code ignored;
     fs::rename(path, doomed, ignored);
-    fs::remove_all(doomed, ignored);
+    removeTree(doomed.c_str());
   }
 }
 
@@ -222,18 +199,20 @@ std::string io::saveCheckpoint(const std::string &directory,
   std::string name = stepName(contents.state.step);
   std::string path = directory + "/" + name;
   // Rank 0 alone has these.
-  std::unique_ptr<TemporaryDirectory> temporary;
+  std::unique_ptr<Temporary> temporary;
   std::unique_ptr<Recorder> recorder;
   std::string written;
   peers.together([&] {
     if (peers.rank() != 0)
       return;
     makeDirectories(directory);
-    removeTemporaries(directory);
-    temporary = std::make_unique<TemporaryDirectory>(directory, name);
-    recorder = std::make_unique<Recorder>(temporary->path);
-    writeTexts(temporary->path, contents, *recorder);
-    written = temporary->path;
+    removeLeftovers(directory);
+    temporary = std::make_unique<Temporary>(directory + "/" + temporaryPrefix +
+                                                name + "-",
+                                            Temporary::Kind::Directory, path);
+    recorder = std::make_unique<Recorder>(temporary->path());
+    writeTexts(temporary->path(), contents, *recorder);
+    written = temporary->path();
   });
   std::vector<std::string> files =
       writeTensors(peers.exchange(written).front(), contents, peers);
@@ -242,7 +221,7 @@ std::string io::saveCheckpoint(const std::string &directory,
       return;
     recordTensors(files, *recorder);
     recorder->writeManifest(contents.state.step);
-    syncDirectory(temporary->path);
+    syncDirectory(temporary->path());
     giveName(*temporary, path);
     syncDirectory(directory);
     writeText(directory + "/" + latestFile, name + "\n");

@@ -10,7 +10,6 @@
 #include "heddle/runtime/io/Tokenizer.h"
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <unordered_map>
 
@@ -47,10 +46,15 @@ void TokenWriter::append(const int32_t *tokens, int64_t number) {
   out.write(narrow.data(), number * 2);
 }
 
-int64_t TokenWriter::finish() {
+int64_t TokenWriter::complete() {
   int32_t header[3] = {wide ? 20240801 : 20240520, wide ? 7 : 1,
                        static_cast<int32_t>(count)};
   out.rewrite(0, header, sizeof header);
+  return count;
+}
+
+int64_t TokenWriter::finish() {
+  complete();
   out.commit();
   return count;
 }
@@ -194,24 +198,25 @@ PrepareResult io::prepareTokens(const PrepareOptions &options) {
   result.vocab = tokenizer->vocabSize();
   result.trainFile = options.output;
   bool split = options.valFraction > 0;
-  std::string whole = split ? options.output + ".whole" : options.output;
-  TokenWriter out(whole, result.vocab);
+  if (split && isDevice(options.output))
+    fail("H0183",
+         options.output + " is no file, so that none can be beside it for the "
+                          "tokens of --val-fraction",
+         "name a file with -o, or leave out --val-fraction");
+  TokenWriter out(options.output, result.vocab);
   for (const std::string &input : options.inputs)
     encodeFile(input, *tokenizer, out);
-  result.trainTokens = out.finish();
-  if (!split)
+  if (!split) {
+    result.trainTokens = out.finish();
     return result;
-  {
-    TokenFile all = TokenFile::open(whole);
-    // The name is no longer needed: the file lives as long as it is mapped.
-    std::remove(whole.c_str());
-    result.valFile = valName(options.output);
-    result.valTokens =
-        std::llround(static_cast<double>(all.size()) * options.valFraction);
-    int64_t cut = all.size() - result.valTokens;
-    result.trainTokens =
-        copyTokens(all, 0, cut, result.trainFile, result.vocab);
-    copyTokens(all, cut, all.size(), result.valFile, result.vocab);
   }
+  out.complete();
+  TokenFile all = TokenFile::open(out.temporaryPath());
+  result.valFile = valName(options.output);
+  result.valTokens =
+      std::llround(static_cast<double>(all.size()) * options.valFraction);
+  int64_t cut = all.size() - result.valTokens;
+  result.trainTokens = copyTokens(all, 0, cut, result.trainFile, result.vocab);
+  copyTokens(all, cut, all.size(), result.valFile, result.vocab);
   return result;
 }

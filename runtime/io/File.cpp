@@ -1,4 +1,4 @@
-//===- File.cpp - Files mapped, and files written whole ---------*- C++ -*-===//
+//===- File.cpp - Files mapped, and what is known of files ------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -22,18 +22,6 @@
 using namespace heddle;
 using namespace heddle::io;
 namespace fs = std::filesystem;
-
-static constexpr size_t bufferBytes = size_t(1) << 20;
-
-/// Throws for a failed write: no space, or anything else.
-[[noreturn]] static void failToWrite(const std::string &path, int error) {
-  std::string reason = std::strerror(error);
-  if (error == ENOSPC || error == EDQUOT)
-    fail("H0401", "no space left to write " + path + ": " + reason,
-         "free some space, or write to another file system");
-  fail("H0402", "cannot write " + path + ": " + reason,
-       "choose a directory that you may write to");
-}
 
 //===----------------------------------------------------------------------===//
 // Reading
@@ -80,159 +68,8 @@ std::string io::readText(const std::string &path, const std::string &code) {
 }
 
 //===----------------------------------------------------------------------===//
-// Writing
+// Directories and hashes
 //===----------------------------------------------------------------------===//
-
-struct OutputFile::Hash {
-  XXH3_state_t state;
-};
-
-OutputFile::OutputFile(std::string target)
-    : path(std::move(target)),
-      temporary(path + ".tmp-" + std::to_string(getpid())), hash(new Hash()) {
-  XXH3_64bits_reset(&hash->state);
-  buffer.reserve(bufferBytes);
-  descriptor =
-      ::open(temporary.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (descriptor < 0)
-    failToWrite(path, errno);
-}
-
-OutputFile::~OutputFile() {
-  if (descriptor < 0)
-    return;
-  ::close(descriptor);
-  ::unlink(temporary.c_str());
-}
-
-/// Writes all bytes at an offset, however many calls it takes.
-static void writeFully(int descriptor, const std::string &path,
-                       const uint8_t *data, int64_t bytes, int64_t offset) {
-  while (bytes > 0) {
-    ssize_t done = pwrite(descriptor, data, bytes, offset);
-    if (done < 0 && errno == EINTR)
-      continue;
-    if (done <= 0)
-      failToWrite(path, done < 0 ? errno : ENOSPC);
-    data += done;
-    bytes -= done;
-    offset += done;
-  }
-}
-
-void OutputFile::flush() {
-  writeFully(descriptor, path, buffer.data(), buffer.size(),
-             written - static_cast<int64_t>(buffer.size()));
-  buffer.clear();
-}
-
-void OutputFile::write(const void *data, int64_t bytes) {
-  const uint8_t *source = static_cast<const uint8_t *>(data);
-  XXH3_64bits_update(&hash->state, source, bytes);
-  if (bytes + buffer.size() > bufferBytes)
-    flush();
-  if (static_cast<size_t>(bytes) >= bufferBytes)
-    writeFully(descriptor, path, source, bytes, written);
-  else
-    buffer.insert(buffer.end(), source, source + bytes);
-  written += bytes;
-}
-
-void OutputFile::rewrite(int64_t offset, const void *data, int64_t bytes) {
-  flush();
-  writeFully(descriptor, path, static_cast<const uint8_t *>(data), bytes,
-             offset);
-}
-
-void OutputFile::commit() {
-  flush();
-  if (fsync(descriptor) != 0)
-    failToWrite(path, errno);
-  int closed = ::close(descriptor);
-  descriptor = -1;
-  if (closed != 0 || ::rename(temporary.c_str(), path.c_str()) != 0) {
-    int error = errno;
-    ::unlink(temporary.c_str());
-    failToWrite(path, error);
-  }
-}
-
-std::string OutputFile::digest() const {
-  return hexDigest(XXH3_64bits_digest(&hash->state));
-}
-
-SharedFile::SharedFile(const std::string &path, int64_t bytes) : path(path) {
-  int create = bytes < 0 ? 0 : O_CREAT | O_TRUNC;
-  descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC | create, 0666);
-  if (descriptor < 0)
-    failToWrite(path, errno);
-  if (bytes < 0 || ftruncate(descriptor, bytes) == 0)
-    return;
-  int error = errno;
-  ::close(descriptor);
-  failToWrite(path, error);
-}
-
-SharedFile::~SharedFile() {
-  if (descriptor >= 0)
-    ::close(descriptor);
-}
-
-void SharedFile::write(int64_t offset, const void *data, int64_t bytes) {
-  writeFully(descriptor, path, static_cast<const uint8_t *>(data), bytes,
-             offset);
-}
-
-void SharedFile::commit() {
-  if (fsync(descriptor) != 0)
-    failToWrite(path, errno);
-  int closed = ::close(descriptor);
-  descriptor = -1;
-  if (closed != 0)
-    failToWrite(path, errno);
-}
-
-std::string io::fileOfRank(const std::string &path, int64_t rank) {
-  if (path.empty() || rank == 0)
-    return path;
-  size_t dot = path.rfind('.');
-  if (dot == std::string::npos || path.find('/', dot) != std::string::npos)
-    dot = path.size();
-  return path.substr(0, dot) + ".rank" + std::to_string(rank) +
-         path.substr(dot);
-}
-
-void io::writeText(const std::string &path, const std::string &text) {
-  OutputFile out(path);
-  out.write(text.data(), text.size());
-  out.commit();
-  syncDirectory(fs::path(path).parent_path().string());
-}
-
-void io::renameFile(const std::string &from, const std::string &to) {
-  if (::rename(from.c_str(), to.c_str()) != 0)
-    failToWrite(to, errno);
-  syncDirectory(fs::path(to).parent_path().string());
-}
-
-void io::makeDirectories(const std::string &path) {
-  std::error_code error;
-  fs::create_directories(path, error);
-  if (error)
-    failToWrite(path, error.value());
-  if (!fs::is_directory(path, error))
-    failToWrite(path, ENOTDIR);
-}
-
-void io::requireWritable(const std::string &directory) {
-  makeDirectories(directory);
-  std::string probe = directory + "/.heddle-probe-XXXXXX";
-  int descriptor = mkstemp(probe.data());
-  if (descriptor < 0)
-    failToWrite(directory, errno);
-  ::close(descriptor);
-  ::unlink(probe.c_str());
-}
 
 bool io::pathExists(const std::string &path) {
   std::error_code ignored;

@@ -9,6 +9,7 @@
 #include "SafetensorsTypes.h"
 #include "heddle/runtime/io/Safetensors.h"
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
@@ -110,30 +111,33 @@ void io::writeShared(const std::string &path, std::vector<SharedTensor> tensors,
                      Peers &peers) {
   sortTensors(tensors);
   std::string header = headerOf(tensors, {{"format", "pt"}});
-  std::string temporary = path + ".tmp-shared";
-  bool makes = peers.rank() == 0;
-  try {
-    peers.together([&] {
-      if (!makes)
-        return;
-      int64_t bytes = header.size();
-      for (const SharedTensor &tensor : tensors)
-        bytes += bytesOf(tensor);
-      SharedFile file(temporary, bytes);
-      file.write(0, header.data(), header.size());
-      file.commit();
-    });
-    peers.together([&] {
-      SharedFile file(temporary);
-      writePieces(file, header.size(), tensors);
-    });
-    peers.together([&] {
-      if (makes)
-        renameFile(temporary, path);
-    });
-  } catch (...) {
-    if (makes)
-      ::unlink(temporary.c_str());
-    throw;
-  }
+  // Rank 0 alone has it.
+  std::unique_ptr<PendingOutput> output;
+  std::string temporary;
+  peers.together([&] {
+    if (peers.rank() != 0)
+      return;
+    if (peers.size() > 1 && isDevice(path))
+      fail("H0185", "several ranks write one file, but " + path + " is none",
+           "name a file");
+    int64_t bytes = header.size();
+    for (const SharedTensor &tensor : tensors)
+      bytes += bytesOf(tensor);
+    output = std::make_unique<PendingOutput>(path);
+    temporary = output->temporaryPath();
+    if (ftruncate(output->descriptor(), bytes) != 0)
+      failToWrite(path, errno);
+    SharedFile file(temporary);
+    file.write(0, header.data(), header.size());
+    file.commit();
+  });
+  temporary = peers.exchange(temporary).front();
+  peers.together([&] {
+    SharedFile file(temporary);
+    writePieces(file, header.size(), tensors);
+  });
+  peers.together([&] {
+    if (output)
+      output->commit();
+  });
 }

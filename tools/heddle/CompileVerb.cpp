@@ -139,15 +139,14 @@ readClusterFile(const CompileFlags &flags, CompileJob &job) {
   return cluster.rows;
 }
 
-/// A directory that will be written to must take files, before work is done.
+/// What will be written to must take it, before work is done.
 static void checkOutputs(const CompileFlags &flags) {
-  if (!flags.output.empty()) {
-    fs::path parent = fs::path(flags.output).parent_path();
-    io::requireWritable(parent.empty() ? "." : parent.string());
-    if (fs::is_directory(flags.output))
-      fail("H0113", "-o " + flags.output + " is a directory",
-           "name a file, as -o " + flags.output + "/model");
-  }
+  std::error_code ignored;
+  if (fs::is_directory(flags.output, ignored))
+    fail("H0113", "-o " + flags.output + " is a directory",
+         "name a file, as -o " + flags.output + "/model");
+  if (!flags.output.empty())
+    io::requireWritableOutput(flags.output);
   if (!flags.dumpPhases.empty())
     io::requireWritable(flags.dumpPhases);
 }

@@ -25,6 +25,11 @@ std::optional<Diagnostic> writeBinary(plan::Plan &plan,
                                       const std::string &runtimePath,
                                       const std::string &output);
 
+/// Replaces the file `path`, atomically. Returns what went wrong, if something
+/// did; never throws.
+std::optional<Diagnostic> writeText(const std::string &path,
+                                    const std::string &text);
+
 } // namespace heddle::emit
 
 #endif // HEDDLE_EMIT_WRITEBINARY_H

@@ -10,6 +10,9 @@
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 using namespace heddle;
@@ -90,19 +93,170 @@ TEST(File, AFullDiskLeavesTheOldFile) {
 }
 
 TEST(File, NamesTheFullDisk) {
-  int descriptor = open("/dev/full", O_WRONLY);
-  if (descriptor < 0)
+  if (access("/dev/full", W_OK) != 0)
     GTEST_SKIP() << "no /dev/full";
-  close(descriptor);
-  TestDirectory directory;
-  // The temporary name is known: a link there sends the bytes to /dev/full.
-  std::string path = directory / "out";
-  fs::create_symlink("/dev/full", path + ".tmp-" + std::to_string(getpid()));
   EXPECT_EQ(codeOf([&] {
-              OutputFile out(path);
+              OutputFile out("/dev/full");
               out.write("x", 1);
               out.commit();
             }),
             "H0401");
-  EXPECT_FALSE(pathExists(path));
+}
+
+TEST(File, WritesThroughLinks) {
+  TestDirectory directory;
+  std::string file = directory.write("there/file", "old");
+  fs::create_symlink("there/file", directory / "near");
+  fs::create_symlink(directory / "near", directory / "far");
+  fs::create_symlink("there/new", directory / "dangling");
+  for (const char *name : {"far", "dangling"}) {
+    OutputFile out(directory / name);
+    out.write(name, 3);
+    // Beside what the link leads to, so that a rename can replace it.
+    EXPECT_EQ(fs::path(out.temporaryPath()).parent_path(), directory / "there");
+    out.commit();
+    EXPECT_TRUE(fs::is_symlink(directory / name));
+  }
+  EXPECT_EQ(slurp(file), "far");
+  EXPECT_EQ(slurp(directory / "there/new"), "dan");
+  EXPECT_EQ(listDirectory(directory / "there", "H0301").size(), 2u);
+  fs::create_symlink("round", directory / "round");
+  EXPECT_EQ(codeOf([&] { OutputFile out(directory / "round"); }), "H0402");
+}
+
+/// What kind of file is at the path.
+static mode_t kindOf(const std::string &path) {
+  struct stat status = {};
+  EXPECT_EQ(lstat(path.c_str(), &status), 0) << path;
+  return status.st_mode & S_IFMT;
+}
+
+TEST(File, LeavesDevicesWhatTheyAre) {
+  TestDirectory directory;
+  std::string device = directory / "null", link = directory / "link";
+  if (mknod(device.c_str(), S_IFCHR | 0666, makedev(1, 3)) != 0)
+    GTEST_SKIP() << "no device can be made here";
+  fs::create_symlink(device, link);
+  for (const std::string &path : {device, link}) {
+    {
+      OutputFile abandoned(path);
+      abandoned.write("x", 1);
+    }
+    OutputFile out(path);
+    out.write("abc", 3);
+    out.rewrite(0, "A", 1);
+    out.commit();
+    writeText(path, "text");
+    requireWritableOutput(path);
+  }
+  EXPECT_EQ(kindOf(device), mode_t(S_IFCHR));
+  EXPECT_EQ(kindOf(link), mode_t(S_IFLNK));
+  // Nothing is made beside it, where only a device may be writable.
+  EXPECT_EQ(listDirectory(directory.path(), "H0301").size(), 2u);
+  EXPECT_EQ(codeOf([&] { fileOfRank(device, 1); }), "H0185");
+  EXPECT_EQ(fileOfRank(device, 0), device);
+  std::string disk = directory / "disk";
+  ASSERT_EQ(mknod(disk.c_str(), S_IFBLK | 0666, makedev(1, 0)), 0);
+  EXPECT_EQ(codeOf([&] { OutputFile out(disk); }), "H0402");
+  EXPECT_EQ(kindOf(disk), mode_t(S_IFBLK));
+}
+
+TEST(File, WritesIntoPipes) {
+  TestDirectory directory;
+  std::string path = directory / "pipe", read;
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  std::thread reader([&] { read = slurp(path); });
+  std::string large(1 << 20, 'x');
+  {
+    OutputFile out(path);
+    // The beginning is known last, as of a token file.
+    out.write("____", 4);
+    out.write(large.data(), large.size());
+    out.rewrite(0, "size", 4);
+    out.commit();
+  }
+  reader.join();
+  EXPECT_EQ(read, "size" + large);
+  EXPECT_EQ(kindOf(path), mode_t(S_IFIFO));
+}
+
+TEST(File, SaysWhenNothingReadsAPipe) {
+  TestDirectory directory;
+  std::string path = directory / "pipe";
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  EXPECT_EQ(codeOf([&] { OutputFile out(path); }), "H0430");
+  EXPECT_EQ(kindOf(path), mode_t(S_IFIFO));
+}
+
+TEST(File, WritesToOpenDescriptors) {
+  TestDirectory directory;
+  std::string path = directory / "shown";
+  int descriptor = open(path.c_str(), O_WRONLY | O_CREAT, 0600);
+  ASSERT_EQ(write(descriptor, "before ", 7), 7);
+  std::string name = "/dev/fd/" + std::to_string(descriptor);
+  struct stat before, after;
+  ASSERT_EQ(fstat(descriptor, &before), 0);
+  {
+    OutputFile out(name);
+    out.write("and", 3);
+    out.commit();
+  }
+  ASSERT_EQ(write(descriptor, " after", 6), 6);
+  ASSERT_EQ(stat(path.c_str(), &after), 0);
+  EXPECT_EQ(before.st_ino, after.st_ino);
+  EXPECT_EQ(slurp(path), "before and after");
+  close(descriptor);
+  EXPECT_EQ(codeOf([&] { OutputFile out(name); }), "H0402");
+}
+
+TEST(File, ShortensNamesOfTemporariesOnly) {
+  TestDirectory directory;
+  std::string longest(255, 'n');
+  writeText(directory / longest, "x");
+  EXPECT_EQ(slurp(directory / longest), "x");
+  EXPECT_EQ(codeOf([&] { writeText(directory / (longest + "n"), "x"); }),
+            "H0184");
+  EXPECT_EQ(listDirectory(directory.path(), "H0301").size(), 1u);
+}
+
+TEST(File, RemovesWhatKilledProcessesLeft) {
+  TestDirectory directory;
+  std::string path = directory / "out";
+  // A number that no process can have, this one's, and names that are no
+  // temporaries of this file.
+  directory.write("out.tmp-99999999", "half");
+  directory.write("out.tmp-" + std::to_string(getpid()), "half");
+  for (const char *name : {"out.tmp-backup", "out.tmp-", "other.tmp-99999999"})
+    directory.write(name, "kept");
+  // A live one: another process writes the same file.
+  OutputFile other(path);
+  other.write("other", 5);
+  std::string live = fs::path(other.temporaryPath()).filename().string();
+  writeText(path, "mine");
+  EXPECT_EQ(listDirectory(directory.path(), "H0301"),
+            (std::vector<std::string>{"other.tmp-99999999", "out", "out.tmp-",
+                                      live, "out.tmp-backup"}));
+  EXPECT_EQ(slurp(path), "mine");
+  other.commit();
+  EXPECT_EQ(slurp(path), "other");
+}
+
+TEST(File, RemovesTreesAndTemporariesAtTheEnd) {
+  TestDirectory directory;
+  directory.write("tree/a/b", "x");
+  directory.write("tree/c", "x");
+  fs::create_symlink(directory.path(), directory / "tree/link");
+  removeTree((directory / "tree").c_str());
+  EXPECT_TRUE(listDirectory(directory.path(), "H0301").empty());
+  pid_t child = fork();
+  if (child == 0) {
+    OutputFile out(directory / "out");
+    Temporary folder(directory / "folder-", Temporary::Kind::Directory, "");
+    writeText(folder.path() + "/file", "x");
+    removeTemporaries();
+    _exit(listDirectory(directory.path(), "H0301").size());
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
 }

@@ -5,7 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Reading by mapping, and writing such that a file is there whole or not at
-// all. Failures to write are H0401 (no space) and H0402 (anything else).
+// all.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,6 +13,7 @@
 #define HEDDLE_RUNTIME_IO_FILE_H
 
 #include "heddle/runtime/io/Diagnostic.h"
+#include "heddle/runtime/io/Temporary.h"
 #include <memory>
 
 namespace heddle::io {
@@ -37,28 +38,52 @@ private:
   int64_t length = 0;
 };
 
-/// A file under a temporary name beside `path`, until `commit` gives it its
-/// own. Destroyed without `commit`, it leaves nothing behind.
+/// An output that is not complete yet: a file under a temporary name beside the
+/// one that `path` leads to, symbolic links followed. What is there and no file
+/// (a device, a pipe, /dev/stdout) is never replaced: the temporary is where
+/// temporaries are, and its bytes are written to the device in the end.
+/// Destroyed without `commit`, it leaves nothing behind.
+class PendingOutput {
+public:
+  /// `mode`: the permissions of a new file, less the umask. Waits for the
+  /// reader of a named pipe, and throws H0430 when none comes.
+  explicit PendingOutput(const std::string &path, mode_t mode = 0666);
+  PendingOutput(const PendingOutput &) = delete;
+  PendingOutput &operator=(const PendingOutput &) = delete;
+  ~PendingOutput();
+  /// The temporary, open for reading and writing, and its path.
+  int descriptor() const;
+  const std::string &temporaryPath() const;
+  /// Syncs and renames, or writes to the device.
+  void commit();
+
+private:
+  std::string given, target;
+  int device = -1; ///< Where the bytes go, unless they become a file.
+  std::unique_ptr<Temporary> temporary;
+};
+
+/// A pending output that is written in sequence, and hashed.
 class OutputFile {
 public:
-  explicit OutputFile(std::string path);
-  OutputFile(const OutputFile &) = delete;
-  OutputFile &operator=(const OutputFile &) = delete;
+  explicit OutputFile(const std::string &path, mode_t mode = 0666);
   ~OutputFile();
   void write(const void *data, int64_t bytes);
   /// Overwrites bytes that were written before; `digest` then no longer holds.
   void rewrite(int64_t offset, const void *data, int64_t bytes);
-  /// Flushes, syncs and renames.
+  /// Hands to the system what was written so far.
+  void flush();
+  /// The file until `commit`.
+  const std::string &temporaryPath() const { return output.temporaryPath(); }
   void commit();
   int64_t size() const { return written; }
   /// XXH3 (64 bit, hexadecimal) of what was written in sequence.
   std::string digest() const;
 
 private:
-  void flush();
   struct Hash;
-  std::string path, temporary;
-  int descriptor = -1;
+  std::string path;
+  PendingOutput output;
   int64_t written = 0;
   std::vector<uint8_t> buffer;
   std::unique_ptr<Hash> hash;
@@ -67,8 +92,8 @@ private:
 /// A file whose bytes several processes write at the same time, each its own.
 class SharedFile {
 public:
-  /// With `bytes`, makes a file of just so many; otherwise opens one.
-  explicit SharedFile(const std::string &path, int64_t bytes = -1);
+  /// Opens a file that is there.
+  explicit SharedFile(const std::string &path);
   SharedFile(const SharedFile &) = delete;
   SharedFile &operator=(const SharedFile &) = delete;
   ~SharedFile();
@@ -81,19 +106,29 @@ private:
   int descriptor = -1;
 };
 
+/// Throws for what could not be written, for the reason `error` (an errno):
+/// H0401, H0402, or H0184 when a name is too long.
+[[noreturn]] void failToWrite(const std::string &path, int error);
+/// Whether something is at the path, symbolic links followed, that outputs are
+/// written to as it is, since it is no file.
+bool isDevice(const std::string &path);
+/// Opens an output to which is written line by line, at its end or, unless
+/// `append` is set, emptied. The descriptor.
+int openForLines(const std::string &path, bool append);
 /// The whole file as text; throws `code` when it cannot be read.
 std::string readText(const std::string &path, const std::string &code);
 /// What a rank writes where rank 0 writes `path`: `trace.json` of rank 3 is
-/// `trace.rank3.json`.
+/// `trace.rank3.json`. Throws H0185 when there is no file that it can be
+/// beside.
 std::string fileOfRank(const std::string &path, int64_t rank);
 /// Replaces the file atomically.
 void writeText(const std::string &path, const std::string &text);
-/// Gives a file that is complete on the disk another name in its directory.
-void renameFile(const std::string &from, const std::string &to);
 /// Makes a directory and its parents; throws H0402.
 void makeDirectories(const std::string &path);
 /// Throws H0402 when no file can be made in the directory, which is made first.
 void requireWritable(const std::string &directory);
+/// The same for an output; nothing is written to a device.
+void requireWritableOutput(const std::string &path);
 /// Whether there is something at the path; false also when it cannot be seen.
 bool pathExists(const std::string &path);
 /// The names in a directory, sorted; throws `code` when it cannot be read.

@@ -65,8 +65,12 @@ public:
   TokenWriter(const std::string &path, int64_t vocab);
   ~TokenWriter();
   void append(const int32_t *tokens, int64_t number);
-  /// Completes the header and gives the file its name; the number of tokens.
+  /// Completes the header; the number of tokens.
+  int64_t complete();
+  /// Completes the file and gives it its name; the number of tokens.
   int64_t finish();
+  /// The file until `finish`.
+  const std::string &temporaryPath() const { return out.temporaryPath(); }
 
 private:
   OutputFile out;

@@ -1,0 +1,360 @@
+//===- Output.cpp - Files written whole, and devices ------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/io/File.h"
+#include <cerrno>
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <sys/stat.h>
+#include <unistd.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+using namespace heddle;
+using namespace heddle::io;
+namespace fs = std::filesystem;
+
+static constexpr size_t bufferBytes = size_t(1) << 20;
+
+void io::failToWrite(const std::string &path, int error) {
+  std::string reason = std::strerror(error);
+  if (error == ENOSPC || error == EDQUOT)
+    fail("H0401", "no space left to write " + path + ": " + reason,
+         "free some space, or write to another file system");
+  if (error == ENAMETOOLONG)
+    fail("H0184", "the name of an output is too long: " + path,
+         "choose a name of at most " + std::to_string(NAME_MAX) + " bytes");
+  fail("H0402", "cannot write " + path + ": " + reason,
+       "choose a directory that you may write to");
+}
+
+//===----------------------------------------------------------------------===//
+// Where an output goes
+//===----------------------------------------------------------------------===//
+
+/// The number in `/dev/fd/3`, or -1 when the path is not of that kind.
+static int descriptorOf(const std::string &path) {
+  const std::string folders[] = {"/dev/fd/", "/proc/self/fd/",
+                                 "/proc/" + std::to_string(getpid()) + "/fd/"};
+  for (const std::string &folder : folders) {
+    std::string rest = path.substr(0, folder.size()) == folder
+                           ? path.substr(folder.size())
+                           : "";
+    if (!rest.empty() && rest.size() < 7 &&
+        rest.find_first_not_of("0123456789") == std::string::npos)
+      return std::stoi(rest);
+  }
+  return -1;
+}
+
+/// What the symbolic links at `path` lead to, be it there or not: a rename onto
+/// a link would replace the link. An open descriptor counts as no link, since
+/// it may lead to what has no name.
+static std::string followLinks(const std::string &path) {
+  constexpr int mostLinks = 40;
+  fs::path at = path;
+  for (int i = 0; i < mostLinks; ++i) {
+    char link[PATH_MAX];
+    ssize_t length = descriptorOf(at.string()) >= 0
+                         ? -1
+                         : readlink(at.c_str(), link, sizeof link);
+    if (length < 0)
+      return at.string();
+    at = at.parent_path() / std::string(link, length);
+  }
+  failToWrite(path, ELOOP);
+}
+
+/// As `isDevice`, of a path without links.
+static bool isDeviceAt(const std::string &target, const std::string &given) {
+  if (descriptorOf(target) >= 0)
+    return true;
+  struct stat status;
+  if (lstat(target.c_str(), &status) != 0) {
+    if (errno != ENOENT)
+      failToWrite(given, errno);
+    return false;
+  }
+  if (S_ISDIR(status.st_mode))
+    failToWrite(given, EISDIR);
+  if (S_ISBLK(status.st_mode))
+    fail("H0402", "cannot write " + given + ": it is a whole disk",
+         "name a file");
+  return !S_ISREG(status.st_mode);
+}
+
+bool io::isDevice(const std::string &path) {
+  return isDeviceAt(followLinks(path), path);
+}
+
+/// Opens what is no file. A named pipe that nobody reads would block for ever.
+static int openDevice(const std::string &target, const std::string &given) {
+  constexpr int attempts = 250;
+  constexpr useconds_t pause = 20000;
+  int number = descriptorOf(target), handle = -1;
+  if (number >= 0) {
+    // What was printed before goes there before.
+    fflush(nullptr);
+    handle = fcntl(number, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    if (handle < 0)
+      failToWrite(given, errno);
+    return handle;
+  }
+  for (int i = 0; handle < 0; ++i) {
+    handle = ::open(target.c_str(),
+                    O_WRONLY | O_NONBLOCK | O_NOCTTY | O_APPEND | O_CLOEXEC);
+    if (handle >= 0)
+      break;
+    if (errno != ENXIO)
+      failToWrite(given, errno);
+    if (i == attempts)
+      fail("H0430", "nothing reads from " + given,
+           "start what reads it first, or name a file");
+    usleep(pause);
+  }
+  fcntl(handle, F_SETFL, fcntl(handle, F_GETFL) & ~O_NONBLOCK);
+  return handle;
+}
+
+/// The beginning of the temporary's name: beside the file, and no longer than a
+/// name may be.
+static std::string stemOf(const std::string &target) {
+  constexpr size_t roomForNumbers = 24;
+  fs::path path = target;
+  std::string name = path.filename().string();
+  return (path.parent_path() / name.substr(0, NAME_MAX - roomForNumbers))
+             .string() +
+         ".tmp-";
+}
+
+/// Removes what runs that were killed have left of the same output.
+static void sweepBeside(const std::string &stem) {
+  fs::path path = stem;
+  std::string prefix = path.filename().string();
+  std::string directory = path.parent_path().string();
+  sweepTemporaries(
+      directory.empty() ? "." : directory, [&](const std::string &name) {
+        return name.size() > prefix.size() &&
+               name.compare(0, prefix.size(), prefix) == 0 &&
+               name.find_first_not_of("0123456789-", prefix.size()) ==
+                   std::string::npos;
+      });
+}
+
+PendingOutput::PendingOutput(const std::string &path, mode_t mode)
+    : given(path), target(followLinks(path)) {
+  std::string stem;
+  if (isDeviceAt(target, given)) {
+    device = openDevice(target, given);
+    std::error_code ignored;
+    stem = (fs::temp_directory_path(ignored) / "heddle-").string();
+    mode = 0600;
+  } else {
+    stem = stemOf(target);
+    sweepBeside(stem);
+  }
+  temporary =
+      std::make_unique<Temporary>(stem, Temporary::Kind::File, given, mode);
+}
+
+PendingOutput::~PendingOutput() {
+  if (device >= 0)
+    ::close(device);
+}
+
+int PendingOutput::descriptor() const { return temporary->descriptor(); }
+
+const std::string &PendingOutput::temporaryPath() const {
+  return temporary->path();
+}
+
+/// Copies a whole file to what is no file.
+static void copyToDevice(int from, int device, const std::string &given) {
+  std::vector<char> buffer(bufferBytes);
+  int64_t position = 0;
+  while (true) {
+    ssize_t bytes = pread(from, buffer.data(), buffer.size(), position);
+    if (bytes < 0)
+      failToWrite(given, errno);
+    if (bytes == 0)
+      return;
+    position += bytes;
+    for (ssize_t done = 0; done < bytes;) {
+      ssize_t now = ::write(device, buffer.data() + done, bytes - done);
+      if (now < 0 && errno != EINTR)
+        failToWrite(given, errno);
+      done += std::max<ssize_t>(now, 0);
+    }
+  }
+}
+
+void PendingOutput::commit() {
+  if (device >= 0) {
+    copyToDevice(descriptor(), device, given);
+    temporary.reset();
+    return;
+  }
+  if (fsync(descriptor()) != 0)
+    failToWrite(given, errno);
+  temporary->become(target);
+  temporary.reset();
+  syncDirectory(fs::path(target).parent_path().string());
+}
+
+//===----------------------------------------------------------------------===//
+// Files
+//===----------------------------------------------------------------------===//
+
+struct OutputFile::Hash {
+  XXH3_state_t state;
+};
+
+OutputFile::OutputFile(const std::string &target, mode_t mode)
+    : path(target), output(target, mode), hash(new Hash()) {
+  XXH3_64bits_reset(&hash->state);
+  buffer.reserve(bufferBytes);
+}
+
+OutputFile::~OutputFile() = default;
+
+/// Writes all bytes at an offset, however many calls it takes.
+static void writeFully(int descriptor, const std::string &path,
+                       const uint8_t *data, int64_t bytes, int64_t offset) {
+  while (bytes > 0) {
+    ssize_t done = pwrite(descriptor, data, bytes, offset);
+    if (done < 0 && errno == EINTR)
+      continue;
+    if (done <= 0)
+      failToWrite(path, done < 0 ? errno : ENOSPC);
+    data += done;
+    bytes -= done;
+    offset += done;
+  }
+}
+
+void OutputFile::flush() {
+  writeFully(output.descriptor(), path, buffer.data(), buffer.size(),
+             written - static_cast<int64_t>(buffer.size()));
+  buffer.clear();
+}
+
+void OutputFile::write(const void *data, int64_t bytes) {
+  const uint8_t *source = static_cast<const uint8_t *>(data);
+  XXH3_64bits_update(&hash->state, source, bytes);
+  if (bytes + buffer.size() > bufferBytes)
+    flush();
+  if (static_cast<size_t>(bytes) >= bufferBytes)
+    writeFully(output.descriptor(), path, source, bytes, written);
+  else
+    buffer.insert(buffer.end(), source, source + bytes);
+  written += bytes;
+}
+
+void OutputFile::rewrite(int64_t offset, const void *data, int64_t bytes) {
+  flush();
+  writeFully(output.descriptor(), path, static_cast<const uint8_t *>(data),
+             bytes, offset);
+}
+
+void OutputFile::commit() {
+  flush();
+  output.commit();
+}
+
+std::string OutputFile::digest() const {
+  return hexDigest(XXH3_64bits_digest(&hash->state));
+}
+
+SharedFile::SharedFile(const std::string &path) : path(path) {
+  descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (descriptor < 0)
+    failToWrite(path, errno);
+}
+
+SharedFile::~SharedFile() {
+  if (descriptor >= 0)
+    ::close(descriptor);
+}
+
+void SharedFile::write(int64_t offset, const void *data, int64_t bytes) {
+  writeFully(descriptor, path, static_cast<const uint8_t *>(data), bytes,
+             offset);
+}
+
+void SharedFile::commit() {
+  if (fsync(descriptor) != 0)
+    failToWrite(path, errno);
+  int closed = ::close(descriptor);
+  descriptor = -1;
+  if (closed != 0)
+    failToWrite(path, errno);
+}
+
+int io::openForLines(const std::string &path, bool append) {
+  std::string target = followLinks(path);
+  if (isDeviceAt(target, path))
+    return openDevice(target, path);
+  // At the end always: another rank may add a line when this one is missed.
+  int handle = ::open(
+      target.c_str(),
+      O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (append ? 0 : O_TRUNC), 0666);
+  if (handle < 0)
+    failToWrite(path, errno);
+  return handle;
+}
+
+std::string io::fileOfRank(const std::string &path, int64_t rank) {
+  if (path.empty() || rank == 0)
+    return path;
+  if (isDevice(path))
+    fail("H0185",
+         "each rank writes a file of its own, but " + path + " is none",
+         "name a file");
+  size_t dot = path.rfind('.');
+  if (dot == std::string::npos || path.find('/', dot) != std::string::npos)
+    dot = path.size();
+  return path.substr(0, dot) + ".rank" + std::to_string(rank) +
+         path.substr(dot);
+}
+
+void io::writeText(const std::string &path, const std::string &text) {
+  OutputFile out(path);
+  out.write(text.data(), text.size());
+  out.commit();
+}
+
+void io::makeDirectories(const std::string &path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error)
+    failToWrite(path, error.value());
+  if (!fs::is_directory(path, error))
+    failToWrite(path, ENOTDIR);
+}
+
+void io::requireWritable(const std::string &directory) {
+  makeDirectories(directory);
+  Temporary probe(directory + "/.heddle-probe-", Temporary::Kind::File,
+                  directory);
+}
+
+void io::requireWritableOutput(const std::string &path) {
+  std::string target = followLinks(path);
+  if (isDeviceAt(target, path)) {
+    if (descriptorOf(target) < 0 && access(target.c_str(), W_OK) != 0)
+      failToWrite(path, errno);
+    return;
+  }
+  std::string parent = fs::path(target).parent_path().string();
+  makeDirectories(parent.empty() ? "." : parent);
+  PendingOutput probe(path);
+}

@@ -1,0 +1,202 @@
+//===- Temporary.cpp - What is there until its owner ends -------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/io/Temporary.h"
+#include "heddle/runtime/io/File.h"
+#include <atomic>
+#include <cerrno>
+#include <climits>
+#include <cstdio>
+#include <cstring>
+#include <dirent.h>
+#include <fcntl.h>
+#include <filesystem>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+using namespace heddle;
+using namespace heddle::io;
+namespace fs = std::filesystem;
+
+//===----------------------------------------------------------------------===//
+// What a handler of signals may call
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// A path to remove at the end. A handler may run at any moment: a slot counts
+/// once it has its owner, and a child of fork does not own its parent's.
+struct Slot {
+  std::atomic<pid_t> owner;
+  char path[PATH_MAX];
+};
+
+constexpr pid_t nobody = 0, underWay = -1;
+Slot slots[32];
+
+} // namespace
+
+/// Removes an entry of an open directory. Of the C library only system calls
+/// may be used here.
+static void removeEntry(int parent, const char *name) {
+  if (unlinkat(parent, name, 0) == 0)
+    return;
+  int directory =
+      openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (directory < 0)
+    return;
+  alignas(dirent64) char buffer[2048];
+  long bytes;
+  while ((bytes = syscall(SYS_getdents64, directory, buffer, sizeof buffer)) >
+         0)
+    for (long at = 0; at < bytes;) {
+      const auto *entry = reinterpret_cast<const dirent64 *>(buffer + at);
+      if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+        removeEntry(directory, entry->d_name);
+      at += entry->d_reclen;
+    }
+  ::close(directory);
+  unlinkat(parent, name, AT_REMOVEDIR);
+}
+
+void io::removeTree(const char *path) { removeEntry(AT_FDCWD, path); }
+
+void io::removeTemporaries() {
+  for (const Slot &slot : slots)
+    if (slot.owner.load() == getpid())
+      removeTree(slot.path);
+}
+
+RemovedAtEnd::RemovedAtEnd(const std::string &path) {
+  if (path.size() >= PATH_MAX)
+    return;
+  for (size_t i = 0; i < std::size(slots) && slot < 0; ++i) {
+    pid_t expected = nobody;
+    if (slots[i].owner.compare_exchange_strong(expected, underWay))
+      slot = static_cast<int>(i);
+  }
+  // What finds no slot is removed by the next process that sweeps.
+  if (slot < 0)
+    return;
+  std::memcpy(slots[slot].path, path.c_str(), path.size() + 1);
+  slots[slot].owner.store(getpid());
+}
+
+RemovedAtEnd::~RemovedAtEnd() {
+  if (slot >= 0)
+    slots[slot].owner.store(nobody);
+}
+
+//===----------------------------------------------------------------------===//
+// Locks
+//===----------------------------------------------------------------------===//
+
+int io::lockFile(int descriptor) {
+  while (flock(descriptor, LOCK_EX | LOCK_NB) != 0)
+    if (errno != EINTR)
+      return errno;
+  return 0;
+}
+
+bool io::isStillAt(int descriptor, const std::string &path) {
+  struct stat opened, found;
+  return fstat(descriptor, &opened) == 0 && lstat(path.c_str(), &found) == 0 &&
+         opened.st_dev == found.st_dev && opened.st_ino == found.st_ino;
+}
+
+/// Whether what has the name was left by a process that is gone.
+static bool isAbandoned(const std::string &path) {
+  struct stat status;
+  if (lstat(path.c_str(), &status) != 0)
+    return false;
+  bool isDirectory = S_ISDIR(status.st_mode);
+  if (!isDirectory && !S_ISREG(status.st_mode))
+    return false;
+  // Over NFS a lock needs a file that is open for writing.
+  int flags = isDirectory ? O_RDONLY | O_DIRECTORY : O_RDWR;
+  int handle = ::open(path.c_str(), flags | O_NOFOLLOW | O_CLOEXEC);
+  if (handle < 0)
+    return false;
+  int reason = lockFile(handle);
+  bool isSame = isStillAt(handle, path);
+  ::close(handle);
+  // Not every file system can lock a directory. Those of a checkpoint are in a
+  // directory that has a lock of its own.
+  return isSame && (reason == 0 || (isDirectory && reason != EWOULDBLOCK));
+}
+
+void io::sweepTemporaries(
+    const std::string &directory,
+    const std::function<bool(const std::string &name)> &isTemporary) {
+  std::vector<std::string> found;
+  std::error_code error;
+  for (fs::directory_iterator it(directory, error), end; !error && it != end;
+       it.increment(error))
+    if (isTemporary(it->path().filename().string()))
+      found.push_back(it->path().string());
+  for (const std::string &path : found)
+    if (isAbandoned(path))
+      removeTree(path.c_str());
+}
+
+//===----------------------------------------------------------------------===//
+// Temporaries
+//===----------------------------------------------------------------------===//
+
+/// The name for the `attempt`th attempt.
+static std::string candidateName(const std::string &stem, int attempt) {
+  return stem + std::to_string(getpid()) +
+         (attempt > 0 ? "-" + std::to_string(attempt) : "");
+}
+
+/// Makes it under the name, and opens and locks it; -1, with the reason in
+/// `errno`, when it could not.
+static int makeTemporary(const std::string &path, Temporary::Kind kind,
+                         mode_t mode) {
+  bool isDirectory = kind == Temporary::Kind::Directory;
+  if (isDirectory && mkdir(path.c_str(), 0777) != 0)
+    return -1;
+  int flags = isDirectory ? O_RDONLY | O_DIRECTORY : O_RDWR | O_CREAT | O_EXCL;
+  int handle = ::open(path.c_str(), flags | O_CLOEXEC, mode);
+  // One that sweeps may come between the making and the lock.
+  bool isSwept =
+      handle < 0 ? isDirectory && errno == ENOENT
+                 : lockFile(handle) == EWOULDBLOCK || !isStillAt(handle, path);
+  if (!isSwept)
+    return handle;
+  if (handle >= 0)
+    ::close(handle);
+  errno = EEXIST;
+  return -1;
+}
+
+Temporary::Temporary(const std::string &stem, Kind kind,
+                     const std::string &purpose, mode_t mode) {
+  constexpr int mostAttempts = 1000;
+  for (int attempt = 0; handle < 0; ++attempt) {
+    name = candidateName(stem, attempt);
+    handle = makeTemporary(name, kind, mode);
+    if (handle < 0 && (errno != EEXIST || attempt == mostAttempts))
+      failToWrite(purpose, errno);
+  }
+  removal.emplace(name);
+}
+
+Temporary::~Temporary() {
+  if (removal)
+    removeTree(name.c_str());
+  ::close(handle);
+}
+
+void Temporary::become(const std::string &path) {
+  if (::rename(name.c_str(), path.c_str()) != 0)
+    failToWrite(path, errno);
+  removal.reset();
+}
