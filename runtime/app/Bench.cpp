@@ -6,13 +6,13 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "heddle/runtime/app/JobRate.h"
 #include "heddle/runtime/app/Progress.h"
 #include "heddle/runtime/app/RunLog.h"
 #include "heddle/runtime/app/Steps.h"
 #include "heddle/runtime/app/Trace.h"
 #include "heddle/runtime/app/Weights.h"
 #include "heddle/runtime/core/Philox.h"
-#include "heddle/runtime/devices/cpu/PeakRate.h"
 
 #include <algorithm>
 #include <chrono>
@@ -81,14 +81,6 @@ static void fillTokens(const TrainSteps &steps, int64_t step) {
   });
 }
 
-/// The sum of one number of each rank.
-static double sumOver(Ranks &ranks, double value) {
-  double sum = 0;
-  for (const std::string &text : ranks.exchange(std::to_string(value)))
-    sum += std::stod(text);
-  return sum;
-}
-
 /// Processor time of all threads so far: unlike the time of day, it does not
 /// grow while other processes have the cores.
 static double processorSeconds() {
@@ -133,9 +125,7 @@ int heddle::rt::runBench(const BenchOptions &options, Ranks &ranks) {
       addTimes(plan, commands, times, sums);
   }
   int64_t sent = (ranks.bytesSent() - sentBefore) / options.steps;
-  PeakRate peak = measurePeak(job.device().threadPool(), plan.precision);
-  double peaks = sumOver(ranks, peak.flopsPerSecond);
-  double flops = sumOver(ranks, steps->program().program().flops);
+  JobRate rate = measureJobRate(job, steps->program());
   if (!job.isFirst())
     return 0;
   double median = medianOf(seconds);
@@ -150,10 +140,10 @@ int heddle::rt::runBench(const BenchOptions &options, Ranks &ranks) {
       .add("processor_s", medianOf(processor))
       .add("tokens_per_s", tokens / median)
       .add("bytes_sent", sent)
-      .add("flops_per_s", flops / median)
-      .add("peak_flops_per_s", peaks)
-      .add("peak_unit", peak.unit)
-      .add("mfu", flops / median / peaks);
+      .add("flops_per_s", rate.stepFlops / median)
+      .add("peak_flops_per_s", rate.peakFlopsPerSecond)
+      .add("peak_unit", rate.unit)
+      .add("mfu", rate.stepFlops / median / rate.peakFlopsPerSecond);
   if (options.json) {
     printf("%s\n", line.text().c_str());
     return 0;
@@ -165,8 +155,9 @@ int heddle::rt::runBench(const BenchOptions &options, Ranks &ranks) {
          static_cast<long long>(job.device().threads()), median,
          seconds.front(), seconds.back(), tokens / median);
   printf("%.1f GFLOP/s, %.1f%% of the measured peak of %.1f (%s)\n",
-         flops / median / 1e9, 100 * flops / median / peaks, peaks / 1e9,
-         peak.unit.c_str());
+         rate.stepFlops / median / 1e9,
+         100 * rate.stepFlops / median / rate.peakFlopsPerSecond,
+         rate.peakFlopsPerSecond / 1e9, rate.unit.c_str());
   if (ranks.size() > 1)
     printf("%s sent per step by rank 0\n", formatBytes(sent).c_str());
   if (options.kernels)

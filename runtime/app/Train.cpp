@@ -7,13 +7,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/Dump.h"
+#include "heddle/runtime/app/JobRate.h"
 #include "heddle/runtime/app/Progress.h"
 #include "heddle/runtime/app/RunLog.h"
 #include "heddle/runtime/app/Signals.h"
 #include "heddle/runtime/app/Steps.h"
 #include "heddle/runtime/app/Trace.h"
 #include "heddle/runtime/app/Weights.h"
-#include "heddle/runtime/devices/cpu/PeakRate.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
 #include <chrono>
@@ -40,7 +40,6 @@ public:
 private:
   void openFiles();
   void resumeOrLoad();
-  void measure();
   void announce();
   StepReport step(int64_t index);
   void afterStep(int64_t done);
@@ -60,8 +59,7 @@ private:
   std::unique_ptr<TrainSteps> steps;
   std::unique_ptr<Progress> progress;
   std::unique_ptr<Trace> trace;
-  PeakRate peak;      ///< Of all ranks together.
-  double flops = 0;   ///< Of a step, over all ranks.
+  JobRate rate;
   int64_t signal = 0; ///< That asked some rank to stop.
   int64_t savedStep = -1;
   Clock::time_point begin;
@@ -80,7 +78,7 @@ Training::Training(const TrainOptions &options, RunLog &log, Ranks &ranks)
   });
   resumeOrLoad();
   ranks.together([&] { openFiles(); });
-  measure();
+  rate = measureJobRate(job, steps->program());
   progress = std::make_unique<Progress>(
       job.isFirst() ? options.progress : "none", state.step, options.steps);
 }
@@ -95,21 +93,6 @@ void Training::openFiles() {
       std::make_unique<Trace>(options.trace, steps->program(), ranks.rank());
   if (!options.log.empty() && job.isFirst())
     log.open(options.log, !options.resume.empty());
-}
-
-/// All ranks at once, as they compute.
-void Training::measure() {
-  double own = steps->program().program().flops;
-  if (own > 0)
-    peak = measurePeak(job.device().threadPool(), job.plan().precision);
-  double peaks = 0;
-  for (const std::string &text : ranks.exchange(
-           std::to_string(own) + " " + std::to_string(peak.flopsPerSecond))) {
-    size_t space = text.find(' ');
-    flops += std::stod(text.substr(0, space));
-    peaks += std::stod(text.substr(space + 1));
-  }
-  peak.flopsPerSecond = peaks;
 }
 
 void Training::resumeOrLoad() {
@@ -155,10 +138,10 @@ void Training::announce() {
                      ", " + std::to_string(job.device().threads()) +
                      " threads" + among +
                      formatBytes(job.session().mappedBytes());
-  if (peak.flopsPerSecond > 0)
+  if (rate.peakFlopsPerSecond > 0)
     text += ", measured peak " +
-            std::to_string(int64_t(peak.flopsPerSecond / 1e9)) + " GFLOP/s (" +
-            peak.unit + ")";
+            std::to_string(int64_t(rate.peakFlopsPerSecond / 1e9)) +
+            " GFLOP/s (" + rate.unit + ")";
   progress->line(text);
   if (state.step > 0)
     progress->line("resumed after step " + std::to_string(state.step));
@@ -179,8 +162,8 @@ StepReport Training::step(int64_t index) {
   report.lr = steps->learningRate(index);
   report.tokens = batch.rows * batch.seq;
   report.seconds = secondsSince(start);
-  if (peak.flopsPerSecond > 0)
-    report.mfu = flops / (report.seconds * peak.flopsPerSecond);
+  if (rate.peakFlopsPerSecond > 0)
+    report.mfu = rate.stepFlops / (report.seconds * rate.peakFlopsPerSecond);
   return report;
 }
 

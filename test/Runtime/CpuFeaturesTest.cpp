@@ -11,6 +11,7 @@
 #include "heddle/runtime/io/Diagnostic.h"
 
 #include <fstream>
+#include <algorithm>
 #include <gtest/gtest.h>
 #include <iterator>
 #include <sstream>
@@ -69,8 +70,10 @@ TEST(CpuFeatures, RefusesWhatItCannotCheck) {
 
 TEST(PeakRate, IsMeasured) {
   ThreadPool pool(1);
-  PeakRate peak = measurePeak(pool, "fp32");
-  EXPECT_GT(peak.flopsPerSecond, 1e8);
-  EXPECT_LT(peak.flopsPerSecond, 1e12);
+  PeakWindows peak = measurePeak(pool, "fp32");
+  double best = *std::max_element(peak.flopsPerSecond.begin(),
+                                  peak.flopsPerSecond.end());
+  EXPECT_GT(best, 1e8);
+  EXPECT_LT(best, 1e12);
   EXPECT_FALSE(peak.unit.empty());
 }

@@ -13,6 +13,8 @@
 #include "heddle/runtime/devices/cpu/CpuFeatures.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <immintrin.h>
@@ -143,26 +145,51 @@ static Unit chooseUnit(const std::string &precision) {
   return {"sse2", loopSse, accumulators * 4 * 2};
 }
 
-static constexpr int64_t roundsPerTrial = 50000;
+/// Some microseconds.
+static constexpr int64_t roundsPerPiece = 1000;
+/// Shorter than a time slice, so that on a busy machine some have the cores.
+static constexpr std::chrono::milliseconds windowLength(2);
+static constexpr int64_t windows = 50;
 
-static void measureOnThread(const void *context, int64_t, int64_t) {
-  static_cast<const Unit *>(context)->loop(roundsPerTrial);
+static int64_t currentWindow() {
+  return std::chrono::steady_clock::now().time_since_epoch() / windowLength;
 }
 
-PeakRate heddle::rt::measurePeak(ThreadPool &pool,
-                                 const std::string &precision) {
-  using Clock = std::chrono::steady_clock;
-  Unit unit = chooseUnit(precision);
-  PeakRate peak;
-  peak.unit = unit.name;
-  // The best of several: what slows one down is not the machine's peak.
-  for (int trial = 0; trial < 40; ++trial) {
-    Clock::time_point begin = Clock::now();
-    pool.run(measureOnThread, &unit);
-    double seconds =
-        std::chrono::duration<double>(Clock::now() - begin).count();
-    double flops = unit.flopsPerRound * roundsPerTrial * pool.threads();
-    peak.flopsPerSecond = std::max(peak.flopsPerSecond, flops / seconds);
+/// What the threads share.
+namespace {
+struct Measurement {
+  Unit unit;
+  int64_t first;
+  std::array<std::atomic<int64_t>, windows> rounds = {};
+};
+} // namespace
+
+/// Counts each piece in the window in which it ends.
+static void measureOnThread(const void *context, int64_t, int64_t) {
+  auto &shared = *static_cast<Measurement *>(const_cast<void *>(context));
+  for (;;) {
+    shared.unit.loop(roundsPerPiece);
+    int64_t window = currentWindow() - shared.first;
+    if (window >= windows)
+      return;
+    if (window >= 0)
+      shared.rounds[window].fetch_add(roundsPerPiece,
+                                      std::memory_order_relaxed);
   }
+}
+
+PeakWindows heddle::rt::measurePeak(ThreadPool &pool,
+                                    const std::string &precision) {
+  Measurement shared;
+  shared.unit = chooseUnit(precision);
+  shared.first = currentWindow() + 1;
+  pool.run(measureOnThread, &shared);
+  PeakWindows peak;
+  peak.first = shared.first;
+  peak.unit = shared.unit.name;
+  double seconds = std::chrono::duration<double>(windowLength).count();
+  for (const std::atomic<int64_t> &rounds : shared.rounds)
+    peak.flopsPerSecond.push_back(shared.unit.flopsPerRound *
+                                  double(rounds.load()) / seconds);
   return peak;
 }

@@ -15,15 +15,21 @@
 
 namespace heddle::rt {
 
-/// A measured rate of multiply-adds on registers, all threads at once.
-struct PeakRate {
-  double flopsPerSecond = 0;
+/// Rates of multiply-adds on registers, all threads at once, in consecutive
+/// spans of time.
+struct PeakWindows {
+  /// The number of the first span since the host's clock began: processes of
+  /// one host count alike, so that the sum over those that share cores is what
+  /// the cores do.
+  int64_t first = 0;
+  std::vector<double> flopsPerSecond;
   std::string unit; ///< What was measured: `amx-bf16`, `avx512f`, ...
 };
 
-/// Measures for some hundredths of a second the widest unit of this CPU that
-/// computes in `precision` (fp32 or bf16).
-PeakRate measurePeak(ThreadPool &pool, const std::string &precision);
+/// Measures for a tenth of a second the widest unit of this CPU that computes
+/// in `precision` (fp32 or bf16). The best span is the peak: what slows the
+/// others down is not the machine's.
+PeakWindows measurePeak(ThreadPool &pool, const std::string &precision);
 
 } // namespace heddle::rt
 

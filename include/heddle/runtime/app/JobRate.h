@@ -1,0 +1,40 @@
+//===- JobRate.h - What the cores of a job can do ---------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_APP_JOBRATE_H
+#define HEDDLE_RUNTIME_APP_JOBRATE_H
+
+#include "heddle/runtime/app/Job.h"
+#include "heddle/runtime/devices/cpu/PeakRate.h"
+
+namespace heddle::rt {
+
+/// Of all ranks together.
+struct JobRate {
+  double stepFlops = 0;          ///< Of the model, in one step of a program.
+  double peakFlopsPerSecond = 0; ///< Measured.
+  std::string unit;              ///< What was measured, as `avx512f`.
+};
+
+/// What one rank measured at the same time as the others.
+struct RankPeak {
+  std::string host; ///< Ranks of one host have one clock, and may share cores.
+  PeakWindows windows;
+};
+
+/// What the cores of all ranks can do, in FLOPs per second: the best window of
+/// each host, summed over its ranks.
+double peakOfRanks(const std::vector<RankPeak> &ranks);
+
+/// Measures, all ranks at once, what the cores of the job can do. Every rank
+/// calls it.
+JobRate measureJobRate(Job &job, const LoadedProgram &program);
+
+} // namespace heddle::rt
+
+#endif // HEDDLE_RUNTIME_APP_JOBRATE_H

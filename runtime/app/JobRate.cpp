@@ -1,0 +1,66 @@
+//===- JobRate.cpp - What the cores of a job can do -----------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/app/JobRate.h"
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+using namespace heddle::rt;
+
+/// What tells hosts apart: of two containers of one host it is the same.
+static std::string hostIdentity() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  file >> id;
+  return id.empty() ? "one" : id;
+}
+
+double heddle::rt::peakOfRanks(const std::vector<RankPeak> &ranks) {
+  std::map<std::string, std::map<int64_t, double>> hosts;
+  for (const RankPeak &rank : ranks) {
+    int64_t window = rank.windows.first;
+    for (double flops : rank.windows.flopsPerSecond)
+      hosts[rank.host][window++] += flops;
+  }
+  double peak = 0;
+  for (const auto &[host, windows] : hosts) {
+    double best = 0;
+    for (const auto &[window, flops] : windows)
+      best = std::max(best, flops);
+    peak += best;
+  }
+  return peak;
+}
+
+JobRate heddle::rt::measureJobRate(Job &job, const LoadedProgram &program) {
+  job.ranks().exchange(""); // So that all begin together.
+  PeakWindows own =
+      measurePeak(job.device().threadPool(), job.plan().precision);
+  std::ostringstream said;
+  said << hostIdentity() << ' ' << program.program().flops << ' ' << own.first;
+  for (double flops : own.flopsPerSecond)
+    said << ' ' << flops;
+
+  JobRate rate;
+  rate.unit = own.unit;
+  std::vector<RankPeak> peaks;
+  for (const std::string &text : job.ranks().exchange(said.str())) {
+    std::istringstream words(text);
+    RankPeak &peak = peaks.emplace_back();
+    double flops = 0;
+    words >> peak.host >> flops >> peak.windows.first;
+    rate.stepFlops += flops;
+    while (words >> flops)
+      peak.windows.flopsPerSecond.push_back(flops);
+  }
+  rate.peakFlopsPerSecond = peakOfRanks(peaks);
+  return rate;
+}

@@ -1,0 +1,33 @@
+//===- JobRateTest.cpp - Tests of what the cores of a job can do ----------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/app/JobRate.h"
+
+#include <gtest/gtest.h>
+
+using namespace heddle::rt;
+
+static RankPeak rank(const char *host, int64_t first,
+                     std::vector<double> flopsPerSecond) {
+  return {host, {first, std::move(flopsPerSecond), "avx2"}};
+}
+
+// Each has the core half of the time, and is as fast then as if it were alone.
+TEST(JobRate, CountsASharedCoreOnce) {
+  EXPECT_EQ(
+      peakOfRanks({rank("a", 7, {5, 0, 5, 0}), rank("a", 7, {0, 5, 0, 5})}), 5);
+}
+
+TEST(JobRate, ComparesTheSameSpansOfTime) {
+  EXPECT_EQ(peakOfRanks({rank("a", 7, {1, 9, 1}), rank("a", 8, {1, 9, 1})}),
+            10);
+}
+
+TEST(JobRate, AddsHostsWhoseClocksDiffer) {
+  EXPECT_EQ(peakOfRanks({rank("a", 7, {3, 4}), rank("b", 7000, {6, 5})}), 10);
+}
