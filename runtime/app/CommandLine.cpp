@@ -63,8 +63,13 @@ CLI::Option *addCount(CLI::App &verb, const char *name, T &value,
 }
 
 void CommandLine::addTrain(CLI::App &app) {
-  CLI::App &verb = *app.add_subcommand("train", "Train on a token file");
-  addPath(verb, "--data", train.data, "Token file to train on")->required();
+  CLI::App &verb = *app.add_subcommand("train", "Train on token files");
+  addFlag(verb, "--data", train.data, io::range::path(),
+          "Token file to train on; several, each with a --data of its own, are "
+          "mixed by their weights")
+      ->type_name("FILE[:WEIGHT]")
+      ->allow_extra_args(false)
+      ->required();
   addCount(verb, "--steps", train.steps,
            "Steps in total; a resumed run goes on up to as many")
       ->required();
@@ -73,6 +78,19 @@ void CommandLine::addTrain(CLI::App &app) {
            "Validate after every N steps, 0: only at the end");
   addCount(verb, "--val-steps", train.valSteps,
            "Batches of a validation, 0: the whole file");
+  addCount(verb, "--stop-when-no-better", train.stopWhenNoBetter,
+           "End after N validations without a better loss, 0: never");
+  addFlag(verb, "--data-check", train.dataCheck,
+          ValueRange::choices({"all", "batch"}),
+          "all: look at every token before the first step; batch: at those of "
+          "a batch when it is read")
+      ->capture_default_str();
+  addFlag(verb, "--data-position", train.dataPosition,
+          ValueRange::choices({"check", "keep", "start"}),
+          "Where --resume goes on in the data. check: with the next token, if "
+          "files and order are the same; keep: with that of whatever files are "
+          "given; start: with their first")
+      ->capture_default_str();
   addPath(verb, "--save", train.save, "Write checkpoints to this directory",
           "DIR");
   addCount(verb, "--save-every", train.saveEvery,
@@ -88,6 +106,10 @@ void CommandLine::addTrain(CLI::App &app) {
   verb.add_flag("--shuffle", train.shuffle,
                 "Permute the rows of every pass over the data");
   addPath(verb, "--log", train.log, "Write JSON lines to this file");
+  addPath(verb, "--log-csv", train.logCsv,
+          "Write steps and validations to this file as CSV");
+  addPath(verb, "--log-tensorboard", train.logTensorBoard,
+          "Write event files for TensorBoard into this directory", "DIR");
   addPath(verb, "--trace", train.trace,
           "Write a timeline of the first 8 steps for Perfetto; rank N of "
           "several ranks writes its own, with .rankN in the name");
@@ -100,6 +122,10 @@ void CommandLine::addTrain(CLI::App &app) {
   addJob(verb, train.job);
   resume->excludes(verb.get_option("--weights"));
   verb.callback([this] {
+    if (train.stopWhenNoBetter > 0 && (train.val.empty() || !train.valEvery))
+      fail("H0187",
+           "--stop-when-no-better: nothing is validated while the run goes on",
+           "add --val FILE and --val-every N");
     action = [this](Ranks &ranks) { return runTrain(train, ranks); };
   });
 }

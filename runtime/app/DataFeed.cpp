@@ -1,4 +1,4 @@
-//===- DataFeed.cpp - Batches of a token file -----------------------------===//
+//===- DataFeed.cpp - Batches of token files ------------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -10,42 +10,257 @@
 #include "heddle/runtime/core/Philox.h"
 
 #include <algorithm>
+#include <cassert>
+#include <charconv>
+#include <cmath>
 
 using namespace heddle;
 using namespace heddle::rt;
 
-DataFeed::DataFeed(const std::string &path, const BatchShape &shape)
-    : file(io::TokenFile::open(path, shape.vocab)), shape(shape) {
-  file.requireSize(shape.rows * shape.seq + 1,
-                   "one batch of " + std::to_string(shape.rows) + " rows x " +
-                       std::to_string(shape.seq) + " tokens");
-  count = (file.size() - 1) / (shape.rows * shape.seq);
+//===----------------------------------------------------------------------===//
+// What --data says
+//===----------------------------------------------------------------------===//
+
+/// The number that all of `text` is.
+static std::optional<double> parseNumber(const std::string &text) {
+  double value = 0;
+  const char *end = text.data() + text.size();
+  auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stop != end)
+    return std::nullopt;
+  return value;
 }
 
-void DataFeed::shuffle(uint64_t newSeed) {
-  shuffled = true;
-  seed = newSeed;
+static DataChoice parseChoice(const std::string &text) {
+  size_t colon = text.rfind(':');
+  // Megatron's pair may be named by what its two files have in common.
+  if (colon == std::string::npos || io::pathExists(text) ||
+      io::pathExists(text + ".idx"))
+    return {text, 0};
+  std::optional<double> weight = parseNumber(text.substr(colon + 1));
+  if (!weight)
+    return {text, 0};
+  if (!std::isfinite(*weight) || *weight <= 0)
+    fail("H0186", "--data " + text + ": a weight is a positive number",
+         "write it as --data " + text.substr(0, colon) + ":0.5");
+  return {text.substr(0, colon), *weight};
 }
 
-/// Where a row's tokens begin in the file.
-int64_t DataFeed::placeOf(int64_t row) const {
-  int64_t perPass = count * shape.rows;
-  int64_t pass = row / perPass, index = row % perPass;
-  if (shuffled)
-    index = permute(index, perPass, seed, uint32_t(pass));
-  return index * shape.seq;
+std::vector<DataChoice>
+heddle::rt::parseData(const std::vector<std::string> &arguments) {
+  std::vector<DataChoice> choices;
+  for (const std::string &text : arguments)
+    choices.push_back(parseChoice(text));
+  for (const DataChoice &choice : choices)
+    if ((choice.weight == 0) != (choices.front().weight == 0))
+      fail("H0186",
+           "--data: some files have a weight and others, as " + choice.path +
+               ", have none",
+           "give every file one, as FILE:0.5, or none: then they count by "
+           "their rows");
+  return choices;
+}
+
+//===----------------------------------------------------------------------===//
+// Files
+//===----------------------------------------------------------------------===//
+
+DataFeed::DataFeed(const std::vector<DataChoice> &files,
+                   const BatchShape &shape)
+    : shape(shape) {
+  double sum = 0;
+  for (const DataChoice &choice : files)
+    sum += choice.weight;
+  int64_t rows = files.size() == 1 ? shape.rows : 1;
+  for (const DataChoice &choice : files) {
+    Source source;
+    source.file = io::TokenFile::open(choice.path, shape.vocab);
+    source.choice = choice;
+    source.file.requireSize(
+        rows * shape.seq + 1,
+        files.size() == 1
+            ? "one batch of " + std::to_string(rows) + " rows x " +
+                  std::to_string(shape.seq) + " tokens"
+            : "one row of " + std::to_string(shape.seq) + " tokens");
+    sources.push_back(std::move(source));
+  }
+  for (Source &source : sources) {
+    source.passRows = rowsFrom(source, 0);
+    constexpr double resolution = 1 << 30;
+    source.units = source.passRows;
+    if (sum > 0)
+      source.units = std::max<int64_t>(
+          1, std::llround(source.choice.weight / sum * resolution));
+    units += source.units;
+    begin(source, {0, 0, source.passRows, 0, source.passRows});
+  }
+}
+
+void DataFeed::shuffle(uint64_t newSeed) { seed = newSeed; }
+
+/// The rows in a file from a token on. A single file gives whole batches.
+int64_t DataFeed::rowsFrom(const Source &source, int64_t origin) const {
+  int64_t whole = sources.size() > 1 ? 1 : shape.rows;
+  int64_t tokens = std::max<int64_t>(0, source.file.size() - 1 - origin);
+  return tokens / (shape.seq * whole) * whole;
+}
+
+/// Begins with the pass, or with the next one when nothing is left of it.
+void DataFeed::begin(Source &source, Pass pass) const {
+  int64_t rest = source.file.size() - 1 - pass.origin;
+  bool fits = rest > 0 && pass.permuted <= rest / shape.seq;
+  if (pass.next >= pass.end || !fits)
+    pass = {pass.number + 1, 0, source.passRows, 0, source.passRows};
+  source.pass = pass;
+}
+
+/// The pass that `rows` rows lead to.
+DataFeed::Pass DataFeed::passAfter(const Source &source, int64_t rows) const {
+  Pass pass = source.pass;
+  if (rows < pass.end - pass.next) {
+    pass.next += rows;
+    return pass;
+  }
+  rows -= pass.end - pass.next;
+  return {pass.number + 1 + rows / source.passRows, 0, source.passRows,
+          rows % source.passRows, source.passRows};
+}
+
+/// Where the tokens of a file's row begin.
+int64_t DataFeed::tokenOf(int64_t index, int64_t row) const {
+  Pass pass = passAfter(sources[index], row);
+  int64_t place = pass.next;
+  if (seed)
+    place = permute(place, pass.permuted, *seed + index, uint32_t(pass.number));
+  return pass.origin + place * shape.seq;
+}
+
+//===----------------------------------------------------------------------===//
+// The mixture
+//===----------------------------------------------------------------------===//
+
+/// The source of the next row. A row earns each source its units and costs the
+/// one that gives it the units of all, so that each is always within a few rows
+/// of its share. Of equals the first one is taken.
+int64_t DataFeed::chooseSource() {
+  size_t best = 0;
+  for (size_t i = 0; i < sources.size(); ++i) {
+    sources[i].credit += sources[i].units;
+    if (sources[i].credit > sources[best].credit)
+      best = i;
+  }
+  sources[best].credit -= units;
+  return best;
+}
+
+/// Counts up to `row`, or from the beginning when that is behind.
+void DataFeed::advance(int64_t row) {
+  if (row < at) {
+    for (Source &source : sources) {
+      source.taken = 0;
+      source.credit = source.firstCredit;
+    }
+    at = 0;
+  }
+  for (; at < row; ++at)
+    ++sources[chooseSource()].taken;
+}
+
+/// Plans the rows of the batch that begins with `first`.
+void DataFeed::plan(int64_t first) {
+  if (first == plannedFirst)
+    return;
+  advance(first);
+  planned.clear();
+  for (; at < first + shape.rows; ++at) {
+    int64_t source = chooseSource();
+    planned.push_back({source, sources[source].taken++});
+  }
+  plannedFirst = first;
+}
+
+DataFeed::Place DataFeed::placeOf(int64_t row) const {
+  if (sources.size() == 1)
+    return {0, tokenOf(0, row)};
+  assert(row >= plannedFirst && row < plannedFirst + shape.rows);
+  const Planned &chosen = planned[row - plannedFirst];
+  return {chosen.source, tokenOf(chosen.source, chosen.row)};
 }
 
 void DataFeed::read(int64_t first, const std::vector<Run> &runs, What what,
                     int32_t *target) {
+  if (sources.size() > 1)
+    plan(first);
   int64_t shift = what == What::Labels ? 1 : 0;
   for (const Run &run : runs)
     for (int64_t done = 0; done < run.count;) {
       int64_t row = (run.whole + done) / shape.seq;
       int64_t column = (run.whole + done) % shape.seq;
       int64_t tokens = std::min(run.count - done, shape.seq - column);
-      file.read(placeOf(first + row) + column + shift, tokens, shape.vocab,
-                target + run.local + done);
+      Place place = placeOf(first + row);
+      sources[place.source].file.read(place.token + column + shift, tokens,
+                                      shape.vocab, target + run.local + done);
       done += tokens;
     }
+}
+
+//===----------------------------------------------------------------------===//
+// Resumption
+//===----------------------------------------------------------------------===//
+
+io::DataState DataFeed::state(int64_t rows) {
+  io::DataState state;
+  state.rows = rowsBefore + rows;
+  state.tokens = tokensBefore + rows * shape.seq;
+  state.batch = shape.rows;
+  state.seq = shape.seq;
+  state.shuffle = seed;
+  if (sources.size() > 1)
+    advance(rows);
+  for (const Source &source : sources) {
+    int64_t taken = sources.size() > 1 ? source.taken : rows;
+    Pass pass = passAfter(source, taken);
+    state.sources.push_back({source.choice.path, source.digest,
+                             source.file.size(), source.choice.weight,
+                             source.before + taken, pass.number, pass.origin,
+                             pass.next, pass.permuted});
+  }
+  return state;
+}
+
+void DataFeed::resume(const io::DataState &state, bool sameMix) {
+  assert(state.sources.size() == sources.size() && at == 0);
+  rowsBefore = state.rows;
+  tokensBefore = state.tokens;
+  __int128 taken = 0;
+  for (const io::DataSourceState &saved : state.sources)
+    taken += saved.taken;
+  for (size_t i = 0; i < sources.size(); ++i) {
+    Source &source = sources[i];
+    const io::DataSourceState &saved = state.sources[i];
+    source.before = saved.taken;
+    __int128 credit = source.units * taken - __int128(saved.taken) * units;
+    __int128 most = __int128(units) * sources.size();
+    if (sameMix && credit <= most && credit >= -most)
+      source.credit = source.firstCredit = int64_t(credit);
+    Pass pass{saved.pass, saved.origin, saved.passRows, saved.row, 0};
+    int64_t whole = sources.size() > 1 ? 1 : shape.rows;
+    if (seed) {
+      int64_t left = std::max<int64_t>(0, pass.permuted - pass.next);
+      pass.end = pass.next + left / whole * whole;
+    } else {
+      // Rows may be of another length: the next one begins a row.
+      pass.origin += saved.row * state.seq;
+      pass.next = 0;
+      pass.permuted = pass.end = rowsFrom(source, pass.origin);
+    }
+    begin(source, pass);
+  }
+}
+
+void DataFeed::resumeSteps(int64_t steps) {
+  Source &source = sources.front();
+  rowsBefore = source.before = steps * shape.rows;
+  tokensBefore = rowsBefore * shape.seq;
+  source.pass = passAfter(source, rowsBefore);
 }

@@ -1,4 +1,4 @@
-//===- RunLog.cpp - The JSON lines of a run -------------------------------===//
+//===- RunLog.cpp - The events of a run -----------------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -21,10 +21,12 @@
 
 using namespace heddle::rt;
 
+//===----------------------------------------------------------------------===//
+// Events
+//===----------------------------------------------------------------------===//
+
 JsonLine &JsonLine::addRaw(const char *key, const std::string &json) {
-  if (body.size() > 1)
-    body += ",";
-  body += "\"" + std::string(key) + "\":" + json;
+  fields.push_back({key, json, std::nullopt});
   return *this;
 }
 
@@ -35,7 +37,9 @@ JsonLine &JsonLine::add(const char *key, const std::string &value) {
 }
 
 JsonLine &JsonLine::add(const char *key, int64_t value) {
-  return addRaw(key, std::to_string(value));
+  addRaw(key, std::to_string(value));
+  fields.back().number = double(value);
+  return *this;
 }
 
 JsonLine &JsonLine::add(const char *key, double value) {
@@ -43,21 +47,55 @@ JsonLine &JsonLine::add(const char *key, double value) {
     return addRaw(key, "null");
   std::array<char, 32> text;
   snprintf(text.data(), text.size(), "%.9g", value);
-  return addRaw(key, text.data());
+  addRaw(key, text.data());
+  fields.back().number = value;
+  return *this;
 }
 
-[[noreturn]] static void refuse(const std::string &path) {
+std::string JsonLine::text() const {
+  std::string body;
+  for (const Field &field : fields)
+    body += (body.empty() ? "{\"" : ",\"") + field.key + "\":" + field.json;
+  return body + "}";
+}
+
+const JsonLine::Field *JsonLine::find(const std::string &key) const {
+  for (const Field &field : fields)
+    if (field.key == key)
+      return &field;
+  return nullptr;
+}
+
+//===----------------------------------------------------------------------===//
+// Files
+//===----------------------------------------------------------------------===//
+
+void LogFile::refuse() const {
   heddle::fail("H0411", "cannot write " + path + ": " + strerror(errno),
-               "name another file with --log, or make room on the disk");
+               "name another file with " + flag + ", or make room on the disk");
 }
 
-RunLog::~RunLog() {
+LogFile::~LogFile() {
   if (file)
     fclose(file);
 }
 
-void RunLog::open(const std::string &newPath, bool append) {
+/// Whether something stands after the last end of a line.
+static bool endsWithinLine(const std::string &path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored) ||
+      std::filesystem::file_size(path, ignored) == 0)
+    return false;
+  std::ifstream stream(path, std::ios::binary);
+  stream.seekg(-1, std::ios::end);
+  return stream.get() != '\n';
+}
+
+void LogFile::open(const std::string &newPath, bool append,
+                   const char *newFlag) {
   path = newPath;
+  flag = newFlag;
+  bool isCut = append && endsWithinLine(path);
   try {
     file = fdopen(io::openForLines(path, append), "a");
   } catch (UserError &error) {
@@ -65,13 +103,38 @@ void RunLog::open(const std::string &newPath, bool append) {
     throw;
   }
   if (!file)
-    refuse(path);
+    refuse();
+  if (isCut)
+    put("\n");
+}
+
+void LogFile::put(const std::string &record) {
+  if (fwrite(record.data(), 1, record.size(), file) != record.size() ||
+      fflush(file) != 0)
+    refuse();
+}
+
+//===----------------------------------------------------------------------===//
+// The log
+//===----------------------------------------------------------------------===//
+
+void RunLog::open(const std::string &newPath, bool append) {
+  path = newPath;
+  file.open(path, append, "--log");
+}
+
+void RunLog::add(std::unique_ptr<LogWriter> writer) {
+  others.push_back(std::move(writer));
 }
 
 void RunLog::write(const JsonLine &line) {
   std::lock_guard<std::timed_mutex> lock(mutex);
-  if (file && !hasEnded)
-    put(line);
+  if (hasEnded)
+    return;
+  if (file.isOpen())
+    file.put(line.text() + "\n");
+  for (const std::unique_ptr<LogWriter> &writer : others)
+    writer->write(line);
 }
 
 /// Whether the last line of the file is an error.
@@ -91,18 +154,13 @@ static bool endsWithError(const std::string &path) {
 void RunLog::writeError(const Diagnostic &diagnostic) {
   constexpr std::chrono::seconds patience(1);
   std::unique_lock<std::timed_mutex> lock(mutex, patience);
-  if (!lock || !file || hasEnded)
+  if (!lock || hasEnded)
     return;
   hasEnded = true;
-  if (!endsWithError(path))
-    put(JsonLine("error")
-            .add("code", diagnostic.code)
-            .add("message", diagnostic.message));
-}
-
-void RunLog::put(const JsonLine &line) {
-  std::string text = line.text() + "\n";
-  if (fwrite(text.data(), 1, text.size(), file) != text.size() ||
-      fflush(file) != 0)
-    refuse(path);
+  if (file.isOpen() && !endsWithError(path))
+    file.put(JsonLine("error")
+                 .add("code", diagnostic.code)
+                 .add("message", diagnostic.message)
+                 .text() +
+             "\n");
 }

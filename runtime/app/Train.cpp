@@ -8,16 +8,19 @@
 
 #include "heddle/runtime/app/Dump.h"
 #include "heddle/runtime/app/JobRate.h"
+#include "heddle/runtime/app/LogWriters.h"
 #include "heddle/runtime/app/Progress.h"
 #include "heddle/runtime/app/RunLog.h"
 #include "heddle/runtime/app/Signals.h"
 #include "heddle/runtime/app/Steps.h"
 #include "heddle/runtime/app/Trace.h"
+#include "heddle/runtime/app/TrainData.h"
 #include "heddle/runtime/app/Weights.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
 #include <chrono>
 #include <cmath>
+#include <exception>
 #include <filesystem>
 
 using namespace heddle;
@@ -41,42 +44,51 @@ private:
   void openFiles();
   void resumeOrLoad();
   void announce();
+  void trainSteps();
   StepReport step(int64_t index);
-  void afterStep(int64_t done);
-  void validate(int64_t done);
-  void save(int64_t done);
+  void afterStep();
+  void validate();
+  void save();
+  void saveBeforeEnd();
+  void record(const JsonLine &line);
+  void throwFailure();
   std::string peakBytes();
-  int finish(int64_t done);
+  int finish();
 
   const TrainOptions &options;
   RunLog &log;
   Job job;
   Ranks &ranks;
-  io::CheckpointState state;  ///< Where the run begins.
+  TrainData data;
+  io::CheckpointState state;  ///< Where the run begins; the best validation.
   std::string modelDirectory; ///< Has the tokenizer that checkpoints get.
-  std::unique_ptr<DataFeed> feed;
   std::unique_ptr<Evaluation> validation;
   std::unique_ptr<TrainSteps> steps;
   std::unique_ptr<Progress> progress;
   std::unique_ptr<Trace> trace;
   JobRate rate;
   int64_t signal = 0; ///< That asked some rank to stop.
+  int64_t done = 0;   ///< Steps, those before a resume included.
   int64_t savedStep = -1;
+  bool isSound = true;        ///< The states are those after `done` steps.
+  bool isEnough = false;      ///< By --stop-when-no-better.
+  std::exception_ptr failure; ///< Of this rank alone, until all hear of it.
   Clock::time_point begin;
 };
 
 Training::Training(const TrainOptions &options, RunLog &log, Ranks &ranks)
-    : options(options), log(log), job(options.job, ranks), ranks(ranks) {
+    : options(options), log(log), job(options.job, ranks), ranks(ranks),
+      data(job, options) {
   // Whatever can be wrong with the user's files is found before the first
   // step, and before anything is written.
   ranks.together([&] {
-    feed =
-        std::make_unique<DataFeed>(options.data, batchOf(job.plan(), "train"));
     if (!options.val.empty())
       validation =
           std::make_unique<Evaluation>(job, options.val, options.valSteps);
   });
+  data.check(validation.get());
   resumeOrLoad();
+  done = state.step;
   ranks.together([&] { openFiles(); });
   rate = measureJobRate(job, steps->program());
   progress = std::make_unique<Progress>(
@@ -85,14 +97,19 @@ Training::Training(const TrainOptions &options, RunLog &log, Ranks &ranks)
 
 void Training::openFiles() {
   steps = std::make_unique<TrainSteps>(job, state.seed);
-  if (options.shuffle)
-    feed->shuffle(state.seed);
   if (!options.save.empty())
     io::requireWritable(options.save);
   trace =
       std::make_unique<Trace>(options.trace, steps->program(), ranks.rank());
-  if (!options.log.empty() && job.isFirst())
-    log.open(options.log, !options.resume.empty());
+  if (!job.isFirst())
+    return;
+  bool goesOn = !options.resume.empty();
+  if (!options.log.empty())
+    log.open(options.log, goesOn);
+  if (!options.logCsv.empty())
+    log.add(makeCsvLog(options.logCsv, goesOn));
+  if (!options.logTensorBoard.empty())
+    log.add(makeTensorBoardLog(options.logTensorBoard, state.step));
 }
 
 void Training::resumeOrLoad() {
@@ -105,29 +122,26 @@ void Training::resumeOrLoad() {
   } else {
     state = resumeFrom(job, options.resume);
     modelDirectory = io::resolveCheckpoint(options.resume);
-    if (job.isFirst() &&
-        state.extra.value("shuffle", options.shuffle) != options.shuffle)
-      fputs("warning: the run that is resumed had another order of data "
-            "(--shuffle)\n",
-            stderr);
   }
   if (options.seed)
     state.seed = *options.seed;
-  state.dataFile = options.data;
+  if (options.resume.empty())
+    data.begin(state.seed);
+  else
+    data.resume(state, state.seed);
   state.planHash = job.plan().hash;
-  state.extra["shuffle"] = options.shuffle;
 }
 
 void Training::announce() {
   const plan::Plan &plan = job.plan();
-  log.write(JsonLine("start")
-                .add("version", plan.version)
-                .add("plan", plan.hash)
-                .add("parameters", plan.parameters)
-                .add("ranks", ranks.size())
-                .add("threads", job.device().threads())
-                .addRaw("seed", std::to_string(state.seed))
-                .add("step", state.step));
+  record(JsonLine("start")
+             .add("version", plan.version)
+             .add("plan", plan.hash)
+             .add("parameters", plan.parameters)
+             .add("ranks", ranks.size())
+             .add("threads", job.device().threads())
+             .addRaw("seed", std::to_string(state.seed))
+             .add("step", state.step));
   std::string among =
       ranks.size() > 1
           ? " in each of " + std::to_string(ranks.size()) + " ranks, "
@@ -143,16 +157,44 @@ void Training::announce() {
             std::to_string(int64_t(rate.peakFlopsPerSecond / 1e9)) +
             " GFLOP/s (" + rate.unit + ")";
   progress->line(text);
+  for (const std::string &remark : data.remarks())
+    progress->line(remark);
   if (state.step > 0)
     progress->line("resumed after step " + std::to_string(state.step));
+  if (!options.resume.empty() && state.step >= options.steps && job.isFirst())
+    fprintf(stderr,
+            "warning: nothing is left to do: the checkpoint is after step "
+            "%lld, and --steps %lld counts from the beginning\n",
+            static_cast<long long>(state.step),
+            static_cast<long long>(options.steps));
+}
+
+/// Writes to the logs. What goes wrong there is known to this rank alone: all
+/// hear of it at the next point to which they come together.
+void Training::record(const JsonLine &line) {
+  try {
+    log.write(line);
+  } catch (const UserError &) {
+    if (!failure)
+      failure = std::current_exception();
+  }
+}
+
+void Training::throwFailure() {
+  if (failure)
+    std::rethrow_exception(failure);
 }
 
 StepReport Training::step(int64_t index) {
   Clock::time_point start = Clock::now();
   const BatchShape &batch = steps->batch();
-  int64_t position = state.dataPosition + index - state.step;
-  ranks.together([&] { steps->tokens().read(*feed, position * batch.rows); });
+  ranks.together([&] {
+    throwFailure();
+    steps->tokens().read(data.feed(), (index - state.step) * batch.rows);
+  });
+  isSound = false; // Until all of the step is done.
   steps->run(index, trace->beginStep());
+  isSound = true;
   trace->endStep(index + 1);
 
   StepReport report;
@@ -180,13 +222,17 @@ static JsonLine stepLine(const StepReport &report) {
   return line;
 }
 
-void Training::validate(int64_t done) {
+void Training::validate() {
   ranks.setActivity("validation");
   double loss = validation->meanLoss();
-  log.write(JsonLine("eval")
-                .add("step", done)
-                .add("loss", loss)
-                .add("perplexity", std::exp(loss)));
+  if (std::isfinite(loss) && (!state.best || loss < state.best->loss))
+    state.best = {loss, done, 0};
+  else if (state.best)
+    ++state.best->worse;
+  record(JsonLine("eval")
+             .add("step", done)
+             .add("loss", loss)
+             .add("perplexity", std::exp(loss)));
   char text[96];
   snprintf(text, sizeof(text),
            "step %lld: validation loss %.4f, perplexity %.2f",
@@ -194,10 +240,11 @@ void Training::validate(int64_t done) {
   progress->line(text);
 }
 
-void Training::save(int64_t done) {
+void Training::save() {
   ranks.setActivity("the save of a checkpoint");
+  isSound = false; // What fails here is not tried again.
   io::CheckpointState now = state;
-  now.dataPosition += done - state.step;
+  now.data = data.feed().state((done - state.step) * steps->batch().rows);
   now.step = done;
   io::CheckpointContents contents = describeCheckpoint(job.session(), now);
   for (const char *name :
@@ -208,40 +255,69 @@ void Training::save(int64_t done) {
   std::string path =
       io::saveCheckpoint(options.save, contents, ranks, options.keepLast);
   modelDirectory = path; // The one before may be removed by --keep-last.
+  isSound = true;
   savedStep = done;
-  log.write(JsonLine("save").add("step", done).add("path", path));
+  record(JsonLine("save").add("step", done).add("path", path));
   progress->line("saved " + path);
 }
 
-void Training::afterStep(int64_t done) {
+/// Saves once more before an error ends the run, where all ranks know of it and
+/// their states are good.
+void Training::saveBeforeEnd() {
+  bool isKnown = ranks.size() == 1 || ranks.failedTogether();
+  if (!isKnown || !isSound || options.save.empty() || savedStep == done ||
+      done == state.step)
+    return;
+  try {
+    save();
+  } catch (const UserError &error) {
+    progress->line("step " + std::to_string(done) +
+                   " could not be saved: " + error.diagnostic.message);
+  }
+}
+
+void Training::afterStep() {
   signal = ranks.maximum(stopSignal());
   bool last = done >= options.steps || signal != 0;
-  // Before a validation, which writes over the values of the step.
-  if (last && !options.dump.empty())
-    writeDump(options.dump, job.session(), steps->program(), ranks);
   bool due = options.valEvery > 0 && done % options.valEvery == 0;
+  int64_t patience = options.stopWhenNoBetter;
+  bool mayEnd =
+      due && patience > 0 && state.best && state.best->worse + 1 >= patience;
+  // Before a validation, which writes over the values of the step.
+  if ((last || mayEnd) && !options.dump.empty())
+    writeDump(options.dump, job.session(), steps->program(), ranks);
   if (validation && signal == 0 && (due || last))
-    validate(done);
+    validate();
+  isEnough = patience > 0 && state.best && state.best->worse >= patience;
   due = options.saveEvery > 0 && done % options.saveEvery == 0;
-  if (!options.save.empty() && (due || last))
-    save(done);
+  if (!options.save.empty() && (due || last || isEnough))
+    save();
+}
+
+void Training::trainSteps() {
+  signal = ranks.maximum(stopSignal());
+  while (done < options.steps && signal == 0 && !isEnough) {
+    StepReport report = step(done);
+    ++done;
+    record(stepLine(report));
+    progress->step(report);
+    afterStep();
+  }
+  ranks.together([&] { throwFailure(); });
 }
 
 int Training::run() {
   announce();
   begin = Clock::now();
-  int64_t done = state.step;
-  signal = ranks.maximum(stopSignal());
-  while (done < options.steps && signal == 0) {
-    StepReport report = step(done);
-    ++done;
-    log.write(stepLine(report));
-    progress->step(report);
-    afterStep(done);
+  try {
+    trainSteps();
+  } catch (const UserError &) {
+    saveBeforeEnd();
+    throw;
   }
   // A signal may have come while the last step was being validated or saved.
   signal = ranks.maximum(stopSignal());
-  return finish(done);
+  return finish();
 }
 
 /// What the plan says and what is mapped, of this rank; what is mapped, of all.
@@ -254,23 +330,30 @@ std::string Training::peakBytes() {
          ",\"mapped\":" + std::to_string(mapped) + ",\"ranks\":[" + all + "]}";
 }
 
-int Training::finish(int64_t done) {
+int Training::finish() {
   if (signal != 0 && !options.save.empty() && savedStep != done &&
       done > state.step)
-    save(done);
+    save();
   JsonLine line("end");
   line.add("steps", done)
       .add("time_s", secondsSince(begin))
       .addRaw("peak_bytes", peakBytes());
   if (signal != 0)
     line.add("signal", signal);
-  log.write(line);
+  if (isEnough)
+    line.add("stopped", "no better validation");
+  record(line);
+  ranks.together([&] { throwFailure(); });
   std::string traced = trace->write(job.plan());
   if (!traced.empty())
     progress->line("wrote " + traced);
   if (signal != 0)
     progress->line("stopped by signal " + std::to_string(signal) +
                    " after step " + std::to_string(done));
+  else if (isEnough)
+    progress->line("stopped after step " + std::to_string(done) +
+                   ": no validation was better than that of step " +
+                   std::to_string(state.best->step));
   return signal == 0 ? 0 : int(128 + signal);
 }
 

@@ -9,6 +9,8 @@
 #include "CheckpointFormat.h"
 #include "heddle/runtime/io/Checkpoint.h"
 #include "heddle/runtime/io/Json.h"
+#include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <sstream>
@@ -145,19 +147,78 @@ static void requireWhole(const std::string &directory, Peers &peers) {
   });
 }
 
+/// A seed, which is a string: readers that keep numbers as doubles would round
+/// it.
+static uint64_t readSeed(const JsonValue &seed) {
+  const std::string &text = seed.asString();
+  bool isNumber = !text.empty() && text.size() <= 20 &&
+                  text.find_first_not_of("0123456789") == std::string::npos;
+  errno = 0;
+  uint64_t value = isNumber ? std::strtoull(text.c_str(), nullptr, 10) : 0;
+  if (!isNumber || errno == ERANGE)
+    seed.failType("a string of digits, below 2^64");
+  return value;
+}
+
+/// No sum of two counts overflows.
+static constexpr int64_t mostCount = int64_t(1) << 53;
+
+static int64_t readCount(const JsonValue &object, const char *key,
+                         int64_t most = mostCount) {
+  const JsonValue &value = object.at(key);
+  if (value.asInteger() < 0 || value.asInteger() > most)
+    value.failType("a number from 0 to " + std::to_string(most));
+  return value.asInteger();
+}
+
+static DataState readData(const JsonValue &json) {
+  DataState data;
+  data.rows = readCount(json, "rows");
+  data.tokens = readCount(json, "tokens");
+  data.batch = readCount(json, "batch");
+  data.seq = readCount(json, "seq");
+  if (const JsonValue *seed = json.find("shuffle"))
+    data.shuffle = readSeed(*seed);
+  for (const JsonValue &value : json.at("sources").elements()) {
+    DataSourceState source;
+    source.file = value.at("file").asString();
+    source.digest = value.at("xxh3").asString();
+    source.tokens = readCount(value, "tokens");
+    source.weight = value.at("weight").asNumber();
+    source.taken = readCount(value, "taken");
+    source.pass = readCount(value, "pass");
+    source.origin = readCount(value, "origin");
+    source.row = readCount(value, "row");
+    if (source.row > mostCount / std::max<int64_t>(data.seq, 1))
+      value.at("row").failType("within the file");
+    source.passRows = readCount(value, "pass_rows");
+    data.sources.push_back(std::move(source));
+  }
+  return data;
+}
+
+static BestValidation readBest(const JsonValue &json) {
+  BestValidation best;
+  best.loss = json.at("loss").asNumber();
+  best.step = readCount(json, "step");
+  best.worse = readCount(json, "worse");
+  return best;
+}
+
 static CheckpointState readState(const std::string &directory) {
   JsonValue json = parseJsonFile(directory + "/" + stateFile, modelJsonCodes);
   CheckpointState state;
-  state.step = json.at("step").asInteger();
-  const JsonValue &seed = json.at("seed");
-  char *end = nullptr;
-  state.seed = std::strtoull(seed.asString().c_str(), &end, 10);
-  if (seed.asString().empty() || *end != '\0')
-    seed.failType("a string of digits");
-  state.dataPosition = json.at("data_position").asInteger();
-  state.dataFile = json.at("data_file").asString();
+  state.step = readCount(json, "step");
+  state.seed = readSeed(json.at("seed"));
   state.planHash = json.at("plan").asString();
-  state.extra = json.at("extra").toJson();
+  if (const JsonValue *best = json.find("best_validation"))
+    state.best = readBest(*best);
+  if (const JsonValue *data = json.find("data")) {
+    state.data = readData(*data);
+    return state;
+  }
+  state.dataSteps = readCount(json, "data_position", int64_t(1) << 32);
+  state.shuffled = json.at("extra").boolOr("shuffle", false);
   return state;
 }
 
@@ -178,6 +239,22 @@ Checkpoint io::openCheckpoint(const std::string &path, Peers &peers) {
 // For people
 //===----------------------------------------------------------------------===//
 
+/// What comes next of the data.
+static void describeData(const CheckpointState &state,
+                         nlohmann::ordered_json &out) {
+  if (!state.data) {
+    out["data_steps"] = state.dataSteps;
+    return;
+  }
+  for (const DataSourceState &source : state.data->sources)
+    out["data"].push_back(
+        {{"file", source.file},
+         {"pass", source.pass},
+         {"token", source.origin + source.row * state.data->seq},
+         {"tokens", source.tokens},
+         {"xxh3", source.digest}});
+}
+
 static nlohmann::ordered_json describe(const std::string &path) {
   nlohmann::ordered_json out;
   std::string directory = path;
@@ -188,8 +265,7 @@ static nlohmann::ordered_json describe(const std::string &path) {
     out["path"] = directory;
     out["step"] = state.step;
     out["seed"] = state.seed;
-    out["data_position"] = state.dataPosition;
-    out["data_file"] = state.dataFile;
+    describeData(state, out);
     out["plan"] = state.planHash;
     for (const CheckpointPart &part : readManifest(directory))
       out["files"].push_back(
@@ -219,13 +295,18 @@ std::string io::inspectCheckpoint(const std::string &path, bool json) {
   if (json)
     return all.dump() + "\n";
   std::ostringstream out;
-  for (const char *key : {"path", "step", "seed", "data_position", "data_file",
-                          "plan", "header_hash"})
+  for (const char *key :
+       {"path", "step", "seed", "data_steps", "plan", "header_hash"})
     if (all.contains(key))
       out << key << ": "
           << (all[key].is_string() ? all[key].get<std::string>()
                                    : all[key].dump())
           << "\n";
+  if (all.contains("data"))
+    for (const auto &source : all["data"])
+      out << "data " << source["file"].get<std::string>() << ": pass "
+          << source["pass"] << ", token " << source["token"] << " of "
+          << source["tokens"] << "\n";
   if (all.contains("files"))
     for (const auto &file : all["files"])
       out << "file " << file["name"].get<std::string>() << ": " << file["bytes"]

@@ -90,15 +90,38 @@ private:
 
 } // namespace
 
+static nlohmann::ordered_json dataToJson(const DataState &data) {
+  nlohmann::ordered_json json = {{"rows", data.rows},
+                                 {"tokens", data.tokens},
+                                 {"batch", data.batch},
+                                 {"seq", data.seq}};
+  if (data.shuffle)
+    json["shuffle"] = std::to_string(*data.shuffle);
+  for (const DataSourceState &source : data.sources)
+    json["sources"].push_back({{"file", source.file},
+                               {"xxh3", source.digest},
+                               {"tokens", source.tokens},
+                               {"weight", source.weight},
+                               {"taken", source.taken},
+                               {"pass", source.pass},
+                               {"origin", source.origin},
+                               {"row", source.row},
+                               {"pass_rows", source.passRows}});
+  return json;
+}
+
 static nlohmann::ordered_json stateToJson(const CheckpointState &state) {
   nlohmann::ordered_json json;
   json["step"] = state.step;
   // A string: readers that keep numbers as doubles would round it.
   json["seed"] = std::to_string(state.seed);
-  json["data_position"] = state.dataPosition;
-  json["data_file"] = state.dataFile;
+  if (state.data)
+    json["data"] = dataToJson(*state.data);
+  if (state.best)
+    json["best_validation"] = {{"loss", state.best->loss},
+                               {"step", state.best->step},
+                               {"worse", state.best->worse}};
   json["plan"] = state.planHash;
-  json["extra"] = state.extra;
   return json;
 }
 

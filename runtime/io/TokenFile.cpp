@@ -322,17 +322,74 @@ void TokenFile::read(int64_t first, int64_t number, int64_t vocab,
     for (int64_t i = 0; i < here; ++i) {
       int64_t token = decode(bytes + i * width);
       if (token < 0 || token >= limit)
-        fail("H0346",
-             "token " + std::to_string(first + done + i) + " is " +
-                 std::to_string(token) + ", but the vocabulary has " +
-                 std::to_string(vocab) + " tokens",
-             "use the tokenizer that belongs to the model; `heddle data check "
-             "FILE --vocab N` scans a whole file",
-             {filePath, 0, 0});
+        failForeign(first + done + i, vocab);
       destination[done + i] = static_cast<int32_t>(token);
     }
     done += here;
   }
+}
+
+void TokenFile::failForeign(int64_t index, int64_t vocab) const {
+  const Run &run = runOf(index);
+  int64_t byte = run.byteOffset + (index - run.firstToken) * width;
+  fail("H0346",
+       "token " + std::to_string(index) + " is " + std::to_string(at(index)) +
+           ", but the vocabulary has " + std::to_string(vocab) +
+           " tokens; it stands at byte " + std::to_string(byte) +
+           " of the file",
+       "use the tokenizer that belongs to the model; `heddle data check FILE "
+       "--vocab N` scans a whole file",
+       {filePath, 0, 0});
+}
+
+/// The largest token, each taken as unsigned: a negative one is out of range.
+template <typename T> static T largest(const uint8_t *bytes, int64_t count) {
+  T most = 0;
+  for (int64_t i = 0; i < count; ++i)
+    most = std::max(most, load<T>(bytes + i * sizeof(T)));
+  return most;
+}
+
+static uint64_t largest(const uint8_t *bytes, int64_t count, int64_t width) {
+  switch (width) {
+  case 1:
+    return largest<uint8_t>(bytes, count);
+  case 2:
+    return largest<uint16_t>(bytes, count);
+  case 4:
+    return largest<uint32_t>(bytes, count);
+  default:
+    return largest<uint64_t>(bytes, count);
+  }
+}
+
+TokenFile::Scan TokenFile::scan(int64_t first, int64_t number,
+                                int64_t vocab) const {
+  assert(first >= 0 && first + number <= count && "tokens outside of the file");
+  int64_t limit = std::min<int64_t>(
+      vocab, int64_t(std::numeric_limits<int32_t>::max()) + 1);
+  // Taken as unsigned, negative tokens begin at half of what the bits hold.
+  uint64_t most = limit;
+  if (isSigned)
+    most = std::min(most, uint64_t(1) << (8 * width - 1));
+  Scan result;
+  std::vector<uint64_t> hashes; // Of what stands together in the file.
+  for (int64_t done = 0; done < number;) {
+    const Run &run = runOf(first + done);
+    int64_t within = first + done - run.firstToken;
+    int64_t here = std::min(number - done, run.tokens - within);
+    const uint8_t *bytes = file->data() + run.byteOffset + within * width;
+    if (result.firstBad < 0 && largest(bytes, here, width) >= most)
+      for (int64_t i = 0; i < here && result.firstBad < 0; ++i) {
+        int64_t token = decode(bytes + i * width);
+        if (token < 0 || token >= limit)
+          result.firstBad = first + done + i;
+      }
+    hashes.push_back(hashBytes(bytes, here * width));
+    done += here;
+  }
+  result.hash = hashBytes(hashes.data(), hashes.size() * sizeof(uint64_t));
+  return result;
 }
 
 void TokenFile::requireSize(int64_t needed, const std::string &what) const {

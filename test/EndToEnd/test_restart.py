@@ -47,7 +47,7 @@ UNFINISHED = {"target", "context", "virtual_stages"}
 
 def fields():
     """Key and first phase of every setting, as the sources have them."""
-    with open(os.path.join(ROOT, "lib", "Import", "Settings.cpp")) as file:
+    with open(os.path.join(ROOT, "lib", "Import", "SettingFields.cpp")) as file:
         return dict(re.findall(r'\{"(\w+)",\s+"[^"]*",\s+"(\w+)",\s+&S::',
                                file.read()))
 

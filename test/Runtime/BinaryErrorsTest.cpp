@@ -32,7 +32,7 @@ TEST_F(BinaryTest, RefusesWrongUse) {
   expectError(run(model, {}), 2, "H0190");
   expectError(run(model, {"eval", "--data", makeTokens(500), "--threads", "3"}),
               2, "H0193");
-  expectError(run(model, {"generate", "--prompt", ""}), 2, "H0195");
+  expectError(run(model, {"generate", "--prompt", ""}), 2, "H0190");
   expectError(run(model, {"generate", "--prompt-ids", "1,x"}), 2, "H0195");
   expectError(run(model, {"generate", "--prompt-ids", "256"}), 2, "H0195");
 }
@@ -60,16 +60,31 @@ TEST_F(BinaryTest, RefusesMemoryThatIsNotThere) {
 
 TEST_F(BinaryTest, RefusesBadTokens) {
   std::string model = makeBinary(makeBigramPlan());
-  std::string log = inDirectory("log.jsonl");
+  std::string log = inDirectory("log.jsonl"), out = inDirectory("out");
   // The wrong token stands in the last batch.
-  RunResult foreign =
-      run(model, {"train", "--data", makeTokens(3 * 64 + 1, "bad.bin", 300),
-                  "--steps", "5", "--log", log, "--progress", "none"});
-  expectError(foreign, 3, "H0346");
-  std::vector<json> lines = readLog(log);
-  EXPECT_EQ(lossesOf(log).size(), 2u);
-  EXPECT_EQ(lines.back()["event"], "error");
-  EXPECT_EQ(lines.back()["code"], "H0346");
+  std::string bad = makeTokens(3 * 64 + 1, "bad.bin", 300);
+  std::string good = makeTokens(3 * 64 + 1);
+  std::vector<std::string> train = {"train", "--steps", "5",    "--log",
+                                    log,     "--save",  out,    "--progress",
+                                    "none",  "--data",  "file", "--val"};
+  for (auto [data, val] : {std::pair(bad, good), std::pair(good, bad)}) {
+    std::vector<std::string> arguments = train;
+    arguments[10] = data;
+    arguments.push_back(val);
+    RunResult foreign = run(model, arguments);
+    expectError(foreign, 3, "H0346");
+    EXPECT_NE(foreign.err.find("token 192 is 300, but the vocabulary has 256 "
+                               "tokens; it stands at byte 1408 of the file\n"
+                               "  --> " +
+                               bad),
+              std::string::npos)
+        << foreign.err;
+    EXPECT_FALSE(std::filesystem::exists(log)); // Before the first step.
+  }
+  // A validation that stops before it does not see it.
+  train[10] = good;
+  train.insert(train.end(), {bad, "--val-steps", "2"});
+  EXPECT_EQ(run(model, train).exitCode, 0);
   expectError(run(model, {"train", "--data", makeTokens(64), "--steps", "1"}),
               3, "H0347");
   EXPECT_EQ(
@@ -127,6 +142,42 @@ TEST_F(BinaryTest, NamesTheTensorThatIsNotFinite) {
               std::string::npos)
         << result.err;
   }
+}
+
+TEST_F(BinaryTest, SavesWhatIsGoodBeforeAnError) {
+  std::string model = makeBinary(makeBigramPlan());
+  std::string log = inDirectory("log.jsonl"), out = inDirectory("out");
+  std::vector<std::string> train = {"train",
+                                    "--data",
+                                    makeTokens(3 * 64 + 1, "bad.bin", 300),
+                                    "--data-check",
+                                    "batch",
+                                    "--steps",
+                                    "5",
+                                    "--progress",
+                                    "none",
+                                    "--save",
+                                    out,
+                                    "--log",
+                                    log};
+  expectError(run(model, train), 3, "H0346");
+  EXPECT_EQ(lossesOf(log).size(), 2u);
+  std::vector<json> lines = readLog(log);
+  EXPECT_EQ(lines.back()["event"], "error");
+  EXPECT_EQ(lines.back()["code"], "H0346");
+  EXPECT_EQ(lines[lines.size() - 2]["event"], "save");
+  EXPECT_EQ(lines[lines.size() - 2]["step"], 2);
+  // It goes on with the batch that failed.
+  train.insert(train.end(), {"--resume", out});
+  expectError(run(model, train), 3, "H0346");
+  train[2] = makeTokens(3 * 64 + 1);
+  EXPECT_EQ(run(model, train).exitCode, 0);
+  EXPECT_EQ(readLog(log).back()["steps"], 5);
+  // A log that cannot be written.
+  std::string full = inDirectory("full");
+  expectError(run(model, {"train", "--data", train[2], "--steps", "5", "--save",
+                          full, "--log", "/dev/full", "--progress", "none"}),
+              5, "H0411");
 }
 
 TEST_F(BinaryTest, BadInputLeavesFilesAlone) {

@@ -69,7 +69,7 @@ RanksTest::train(const std::string &binary, int ranks, int64_t steps,
                  const std::function<void(TrainOptions &)> &change) {
   TrainOptions options;
   options.job.binary = binary;
-  options.data = makeTokens(500);
+  options.data = {makeTokens(500)};
   options.steps = steps;
   options.save = inDirectory(name);
   options.log = inDirectory(name + ".jsonl");
@@ -271,10 +271,40 @@ TEST_F(RanksTest, GenerateTheSameText) {
   EXPECT_EQ(generate(pipelined, 2), text);
 }
 
+TEST_F(RanksTest, MixTheSameRows) {
+  std::string one = makeBinary(makeBigramPlan(), "one");
+  std::string sharded = makeBinary(makeShardedPlan(), "sharded");
+  auto mix = [this](TrainOptions &options) {
+    options.data = {makeTokens(500) + ":0.7", makeTokens(90, "b.bin") + ":0.3"};
+    options.shuffle = true;
+  };
+  auto goOn = [&](TrainOptions &options) {
+    mix(options);
+    options.resume = inDirectory("part");
+  };
+  EXPECT_EQ(train(one, 1, 12, "whole", mix), "");
+  EXPECT_EQ(train(sharded, 2, 12, "mesh", mix), "");
+  EXPECT_EQ(train(sharded, 2, 7, "part", mix), "");
+  EXPECT_EQ(train(one, 1, 12, "rest", goOn), "");
+  std::vector<double> losses = lossesOf(inDirectory("whole.jsonl"));
+  std::vector<double> mesh = lossesOf(inDirectory("mesh.jsonl"));
+  std::vector<double> rest = lossesOf(inDirectory("rest.jsonl"));
+  ASSERT_EQ(losses.size(), 12u);
+  ASSERT_EQ(mesh.size(), 12u);
+  ASSERT_EQ(rest.size(), 5u);
+  for (size_t i = 0; i < 12; ++i)
+    EXPECT_NEAR(mesh[i], losses[i], 1e-4 * losses[i]);
+  for (size_t i = 0; i < 5; ++i)
+    EXPECT_NEAR(rest[i], losses[7 + i], 1e-4 * losses[7 + i]);
+  // Of one file alone they are others.
+  EXPECT_EQ(train(one, 1, 12, "alone"), "");
+  EXPECT_NE(lossesOf(inDirectory("alone.jsonl")), losses);
+}
+
 TEST_F(RanksTest, FailTogether) {
   std::string sharded = makeBinary(makeShardedPlan());
   auto change = [](auto member, const std::string &value) {
-    return [=](TrainOptions &options) { options.*member = value; };
+    return [=](TrainOptions &options) { options.*member = {value}; };
   };
   EXPECT_EQ(
       train(sharded, 2, 1, "out", change(&TrainOptions::data, "/no/such/file")),
@@ -289,9 +319,18 @@ TEST_F(RanksTest, FailTogether) {
   EXPECT_EQ(train(sharded, 4, 1, "out"), "H0220");
   // The wrong token is one that the second rank alone reads.
   std::string bad = makeTokens(3 * 64 + 1, "bad.bin", 300);
-  EXPECT_EQ(train(sharded, 2, 5, "bad", change(&TrainOptions::data, bad)),
+  EXPECT_EQ(train(sharded, 2, 5, "seen", change(&TrainOptions::data, bad)),
+            "H0346");
+  EXPECT_FALSE(std::filesystem::exists(inDirectory("seen.jsonl")));
+  EXPECT_EQ(train(sharded, 2, 5, "bad",
+                  [&](TrainOptions &options) {
+                    options.data = {bad};
+                    options.dataCheck = "batch";
+                  }),
             "H0346");
   EXPECT_EQ(readLog(inDirectory("bad.jsonl")).back()["code"], "H0346");
+  // All have saved what came before.
+  EXPECT_TRUE(std::filesystem::exists(inDirectory("bad/step-000002")));
   plan::Plan plan = makeShardedPlan();
   plan.optimizer.lr = 1e38;
   EXPECT_EQ(train(makeBinary(plan, "hot"), 2, 20, "out"), "H0410");

@@ -43,10 +43,12 @@ public:
                           tensor("exp_avg_sq.wte.weight")};
     contents.state.step = step;
     contents.state.seed = ~uint64_t(0) - step;
-    contents.state.dataPosition = step;
-    contents.state.dataFile = "train.bin";
+    io::DataState data{3 * step, 48 * step, 3, 16, uint64_t(7), {}};
+    data.sources.push_back({"a.bin", "12ab", 99, 0.7, 2 * step, 3, 32, 1, 4});
+    data.sources.push_back({"b:c", "", 500, 0.3, step, 0, 0, step, 80});
+    contents.state.data = data;
+    contents.state.best = {0.1, step / 2, 3};
     contents.state.planHash = "abc";
-    contents.state.extra = {{"note", "x"}};
     return contents;
   }
   std::string save(const std::string &path, int64_t keepLast = 0) const {
@@ -98,10 +100,22 @@ TEST(Checkpoint, SavesAndLoads) {
   EXPECT_EQ(stepOf(path), 200);
   EXPECT_EQ(stepOf(out), 200);
   Checkpoint checkpoint = openCheckpoint(out, alone);
-  EXPECT_EQ(checkpoint.state.dataPosition, 200);
-  EXPECT_EQ(checkpoint.state.dataFile, "train.bin");
   EXPECT_EQ(checkpoint.state.planHash, "abc");
-  EXPECT_EQ(checkpoint.state.extra.at("note"), "x");
+  ASSERT_TRUE(checkpoint.state.data && checkpoint.state.best);
+  const DataState &data = *checkpoint.state.data;
+  EXPECT_EQ(std::tuple(data.rows, data.tokens, data.batch, data.seq),
+            std::tuple(600, 9600, 3, 16));
+  EXPECT_EQ(data.shuffle, uint64_t(7));
+  ASSERT_EQ(data.sources.size(), 2u);
+  const DataSourceState &source = data.sources.front();
+  EXPECT_EQ(std::tuple(source.file, source.digest, source.tokens, source.weight,
+                       source.taken, source.pass, source.origin, source.row,
+                       source.passRows),
+            std::tuple("a.bin", "12ab", 99, 0.7, 400, 3, 32, 1, 4));
+  EXPECT_EQ(data.sources.back().row, 200);
+  EXPECT_EQ(checkpoint.state.best->loss, 0.1);
+  EXPECT_EQ(checkpoint.state.best->step, 100);
+  EXPECT_EQ(checkpoint.state.best->worse, 3);
   EXPECT_EQ(openWeights(out).tensors().size(), 2u);
   for (const CheckpointPart &part : verifyCheckpoint(out))
     EXPECT_EQ(part.problem, "");

@@ -9,6 +9,7 @@
 #include "heddle/runtime/io/TokenFile.h"
 #include "IoTestSupport.h"
 #include <cmath>
+#include <cstring>
 
 using namespace heddle;
 using namespace heddle::io;
@@ -78,7 +79,48 @@ TEST(TokenFile, ReadsMegatron) {
   Diagnostic diagnostic = diagnosticOf([&] { file.read(0, 5, 80000, out); });
   EXPECT_EQ(diagnostic.code, "H0346");
   EXPECT_EQ(diagnostic.message,
-            "token 3 is -1, but the vocabulary has 80000 tokens");
+            "token 3 is -1, but the vocabulary has 80000 tokens; it stands at "
+            "byte 4 of the file");
+  EXPECT_EQ(file.scan(0, 5, 80000).firstBad, 3);
+  EXPECT_EQ(file.scan(0, 3, 80000).firstBad, -1);
+  EXPECT_EQ(file.scan(0, 3, 70000).firstBad, 0);
+}
+
+TEST(TokenFile, AScanFindsWhatReadingRefuses) {
+  TestDirectory directory;
+  constexpr int64_t count = 1003;
+  const int64_t widths[] = {0, 1, 1, 2, 4, 8, 0, 0, 2}; // By Megatron's codes.
+  for (uint8_t code : {1, 2, 3, 4, 5, 8}) {
+    int64_t width = widths[code];
+    std::string index =
+        std::string("MMIDIDX\0\0", 9) + bytesOf(uint64_t(1)) + bytesOf(code) +
+        bytesOf(uint64_t(1)) + bytesOf(uint64_t(1)) +
+        wordsOf<int32_t>({int32_t(count)}) + wordsOf<int64_t>({0, 0});
+    directory.write("s.idx", index);
+    bool isSigned = code >= 2 && code <= 5;
+    for (int64_t bad : {int64_t(100), int64_t(-1)}) {
+      if (bad < 0 && !isSigned)
+        continue;
+      for (int64_t place : {int64_t(0), int64_t(517), count - 1}) {
+        std::string bytes(count * width, '\0');
+        directory.write("s.bin", bytes);
+        TokenFile::Scan good =
+            TokenFile::open(directory / "s").scan(0, count, 100);
+        EXPECT_EQ(good.firstBad, -1);
+        std::memcpy(&bytes[place * width], &bad, width);
+        directory.write("s.bin", bytes);
+        TokenFile::Scan found =
+            TokenFile::open(directory / "s").scan(0, count, 100);
+        EXPECT_EQ(found.firstBad, place) << int(code) << " " << bad;
+        EXPECT_NE(found.hash, good.hash);
+        // A negative token is below every vocabulary.
+        EXPECT_EQ(TokenFile::open(directory / "s")
+                      .scan(0, count, int64_t(1) << 40)
+                      .firstBad,
+                  bad < 0 ? place : -1);
+      }
+    }
+  }
 }
 
 TEST(TokenFile, ReadsHeaderlessFilesAndText) {
@@ -169,7 +211,8 @@ TEST(TokenFile, SaysWhenTokensDoNotFitOrAreTooFew) {
   Diagnostic diagnostic = diagnosticOf([&] { file.read(1, 3, 9, out); });
   EXPECT_EQ(diagnostic.code, "H0346");
   EXPECT_EQ(diagnostic.message,
-            "token 2 is 9, but the vocabulary has 9 tokens");
+            "token 2 is 9, but the vocabulary has 9 tokens; it stands at byte "
+            "4 of the file");
   file.requireSize(4, "a batch");
   EXPECT_EQ(codeOf([&] { file.requireSize(5, "a batch"); }), "H0347");
 }
@@ -206,9 +249,13 @@ TEST(DataPrepare, SplitsOffTheEnd) {
   EXPECT_EQ(TokenFile::open(result.trainFile).at(6), 'g');
   EXPECT_EQ(listDirectory(directory.path(), "H0301").size(), 4u);
   EXPECT_EQ(codeOf([&] { prepareTokens({{}, "bytes", "x", 0}); }), "H0180");
-  EXPECT_EQ(codeOf([&] { prepareTokens({{one}, "bytes", "x", 1.0}); }),
+  EXPECT_EQ(codeOf([&] {
+              prepareTokens({{one}, "bytes", "x", 1.0});
+            }),
             "H0180");
-  EXPECT_EQ(codeOf([&] { prepareTokens({{one}, "nothing", "x", 0}); }),
+  EXPECT_EQ(codeOf([&] {
+              prepareTokens({{one}, "nothing", "x", 0});
+            }),
             "H0350");
   EXPECT_EQ(codeOf([&] {
               prepareTokens({{directory / "no"}, "bytes", directory / "y", 0});

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace heddle::rt {
 
@@ -27,17 +28,21 @@ struct JobOptions {
 /// `train`.
 struct TrainOptions {
   JobOptions job;
-  std::string data, val;
-  int64_t steps = 0;    ///< In total, those before a resume included.
-  int64_t valEvery = 0; ///< 0: only after the last step.
-  int64_t valSteps = 0; ///< Batches of a validation; 0: the whole file.
+  std::vector<std::string> data; ///< FILE or FILE:WEIGHT.
+  std::string val;
+  std::string dataCheck = "all";      ///< all, batch
+  std::string dataPosition = "check"; ///< check, keep, start
+  int64_t steps = 0;            ///< In total, those before a resume included.
+  int64_t valEvery = 0;         ///< 0: only after the last step.
+  int64_t valSteps = 0;         ///< Batches of a validation; 0: the whole file.
+  int64_t stopWhenNoBetter = 0; ///< Validations; 0: never.
   std::string save;
   int64_t saveEvery = 0; ///< 0: only after the last step.
   int64_t keepLast = 0;  ///< 0: keep every checkpoint.
   std::string resume;
   std::optional<uint64_t> seed;
   bool shuffle = false;
-  std::string log, trace, dump;
+  std::string log, logCsv, logTensorBoard, trace, dump;
   std::string progress = "auto";
 };
 

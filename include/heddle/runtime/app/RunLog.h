@@ -1,4 +1,4 @@
-//===- RunLog.h - The JSON lines of a run -----------------------*- C++ -*-===//
+//===- RunLog.h - The events of a run ---------------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -13,38 +13,84 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace heddle::rt {
 
-/// One JSON object, built field by field in the order in which they are added.
+/// An event of a run: one JSON object, built field by field in the order in
+/// which they are added.
 class JsonLine {
 public:
-  explicit JsonLine(const std::string &event) { add("event", event); }
+  /// A field, its value as JSON.
+  struct Field {
+    std::string key, json;
+    std::optional<double> number; ///< Its value, when that is a finite number.
+  };
+
+  explicit JsonLine(const std::string &event) : name(event) {
+    add("event", event);
+  }
   JsonLine &add(const char *key, const std::string &value);
   JsonLine &add(const char *key, int64_t value);
   /// Nine digits: enough to read the same fp32 back.
   JsonLine &add(const char *key, double value);
   /// A value that is JSON already.
   JsonLine &addRaw(const char *key, const std::string &json);
-  std::string text() const { return body + "}"; }
+  std::string text() const;
+
+  const std::string &event() const { return name; }
+  /// The field, or null.
+  const Field *find(const std::string &key) const;
 
 private:
-  std::string body = "{";
+  std::string name;
+  std::vector<Field> fields;
 };
 
-/// A file of JSON lines, each complete on the disk before the next is begun.
+/// A file that grows by records, each complete on the disk before the next is
+/// begun.
+class LogFile {
+public:
+  LogFile() = default;
+  LogFile(const LogFile &) = delete;
+  LogFile &operator=(const LogFile &) = delete;
+  ~LogFile();
+
+  /// Opens the file, at its end when `append` is set; a line that was not ended
+  /// there is. `flag` is what named it. Throws H0411.
+  void open(const std::string &path, bool append, const char *flag);
+  bool isOpen() const { return file != nullptr; }
+  /// Writes a record. Throws H0411.
+  void put(const std::string &record);
+
+private:
+  [[noreturn]] void refuse() const;
+
+  FILE *file = nullptr;
+  std::string path, flag;
+};
+
+/// Writes the events of a run in a form of its own.
+class LogWriter {
+public:
+  virtual ~LogWriter() = default;
+  virtual void write(const JsonLine &event) = 0;
+};
+
+/// The events of a run: a file of JSON lines, and whatever else is written of
+/// them.
 class RunLog {
 public:
-  RunLog() = default;
-  RunLog(const RunLog &) = delete;
-  RunLog &operator=(const RunLog &) = delete;
-  ~RunLog();
-
-  /// Opens the file, at its end when `append` is set. Throws H0411.
+  /// Opens the file of JSON lines, at its end when `append` is set. Throws
+  /// H0411.
   void open(const std::string &path, bool append);
-  /// Writes one line; nothing when no file is open. Throws H0411.
+  /// Adds another form.
+  void add(std::unique_ptr<LogWriter> writer);
+  /// Writes one event to all that was opened. Throws H0411.
   void write(const JsonLine &line);
   /// Writes the error after which there is no other line, from any thread;
   /// nothing when another thread hangs in `write`, or when another rank ended
@@ -52,12 +98,11 @@ public:
   void writeError(const Diagnostic &diagnostic);
 
 private:
-  void put(const JsonLine &line);
-
   std::timed_mutex mutex;
   bool hasEnded = false;
-  FILE *file = nullptr;
   std::string path;
+  LogFile file;
+  std::vector<std::unique_ptr<LogWriter>> others;
 };
 
 } // namespace heddle::rt

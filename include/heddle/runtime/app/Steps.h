@@ -86,6 +86,7 @@ public:
   Evaluation(Job &job, const std::string &file, int64_t steps);
   double meanLoss();
   int64_t tokens() const;
+  const io::TokenFile &file() const { return feed.file(0); }
 
 private:
   Job &job;

@@ -28,14 +28,46 @@
 
 namespace heddle::io {
 
+/// A token file that is trained on, and how far it has been read.
+struct DataSourceState {
+  std::string file;   ///< As it was given.
+  std::string digest; ///< Of all its tokens; "" when they were not scanned.
+  int64_t tokens = 0; ///< In the file.
+  double weight = 0;  ///< Of its rows among those of all; 0: not given.
+  int64_t taken = 0;  ///< Rows that were taken of it.
+  int64_t pass = 0;   ///< Times that it has been read to its end.
+  int64_t origin = 0; ///< The token at which the first row of the pass begins.
+  int64_t row = 0;    ///< The next row of the pass.
+  int64_t passRows = 0; ///< The rows that --shuffle permutes in the pass.
+};
+
+/// The data of a run, and how much of it has been read.
+struct DataState {
+  int64_t rows = 0, tokens = 0; ///< That were trained on.
+  int64_t batch = 0, seq = 0;   ///< Rows of a step, and tokens of a row.
+  /// The seed of --shuffle, when it was given.
+  std::optional<uint64_t> shuffle;
+  std::vector<DataSourceState> sources;
+};
+
+/// The best validation so far, for --stop-when-no-better.
+struct BestValidation {
+  double loss = 0;
+  int64_t step = 0;
+  int64_t worse = 0; ///< Validations since.
+};
+
 /// What training needs besides tensors to go on.
 struct CheckpointState {
   int64_t step = 0; ///< Steps done.
   uint64_t seed = 0;
-  int64_t dataPosition = 0; ///< Of the next step, in steps from the beginning.
-  std::string dataFile;     ///< As it was given.
+  /// Nothing in the checkpoints of older versions: they have `dataSteps`, the
+  /// steps that were read from the beginning, and whether with --shuffle.
+  std::optional<DataState> data;
+  int64_t dataSteps = 0;
+  bool shuffled = false;
+  std::optional<BestValidation> best;
   std::string planHash;
-  nlohmann::json extra = nlohmann::json::object(); ///< The runtime's own.
 };
 
 struct CheckpointContents {

@@ -34,6 +34,18 @@ public:
   /// vocabulary, at the first one that is negative or >= `vocab`.
   void read(int64_t first, int64_t number, int64_t vocab,
             int32_t *destination) const;
+  /// What a scan of some tokens found.
+  struct Scan {
+    uint64_t hash = 0;     ///< XXH3 of their bytes.
+    int64_t firstBad = -1; ///< The first one that `read` would refuse.
+  };
+  /// Looks at tokens [first, first+number) at the speed of memory: the fewer at
+  /// a time that a cache holds them, the faster.
+  Scan scan(int64_t first, int64_t number, int64_t vocab) const;
+  /// Throws H0346 for the token at `index`.
+  [[noreturn]] void failForeign(int64_t index, int64_t vocab) const;
+  /// Bytes per token.
+  int64_t tokenBytes() const { return width; }
   /// Throws H0347 unless the file has at least `needed` tokens; `what` says
   /// what needs them, as `one batch of 4 rows x 256 tokens`.
   void requireSize(int64_t needed, const std::string &what) const;
