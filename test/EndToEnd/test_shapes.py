@@ -18,8 +18,6 @@ import unittest
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
-import numpy as np
-
 import heddle_test as h
 import test_parallel
 from test_parallel import flags_of, ranks_of
@@ -27,10 +25,11 @@ from test_parallel import flags_of, ranks_of
 STEPS = 4
 SHORT, LONG = 60, 1000
 # Seeds that once failed.
-KEPT = [200]
+KEPT = [200, 541]
 PRIMES = [n for n in range(11, 1200) if all(n % d for d in range(2, int(n**0.5) + 1))]
-# How far a mesh may be from one rank, relatively: losses, gradient norms, weights.
-BOUNDS = {"fp32": (1e-5, 1e-5, 1e-5), "bf16": (1e-2, 5e-2, 5e-2)}
+# How far a mesh may be from one rank, relatively.
+BOUNDS = {"fp32": dict(loss=1e-5, eval=1e-5, grad_norm=1e-5, weights=1e-5),
+          "bf16": dict(loss=1e-2, eval=1e-2, grad_norm=5e-2, weights=5e-2)}
 
 
 def log_uniform(pick, low, high):
@@ -128,6 +127,22 @@ def draws(seed):
             yield model, plan, precision, divided
 
 
+def distance(actual, expected):
+    """Of lists over the steps: the largest relative difference."""
+    if isinstance(expected, list):
+        return max(abs(a / b - 1) for a, b in zip(actual, expected, strict=True))
+    return h.relative(actual, expected)
+
+
+def far_from(actual, expected, bounds):
+    """The names of what is not within its bound, and how far it is."""
+    if actual.keys() != expected.keys():
+        return {name: math.inf for name in actual.keys() ^ expected.keys()}
+    errors = {name: distance(actual[name], expected[name]) for name in expected}
+    return {name: error for name, error in errors.items()
+            if not error <= bounds.get(name, bounds["weights"])}
+
+
 class Refused(Exception):
     """The compiler says that a plan is not possible, with this code."""
 
@@ -149,42 +164,62 @@ class Shapes(h.HeddleTest):
         folder = str(seed)
         os.makedirs(self.path(folder), exist_ok=True)
         model, config, _ = self.make_model(folder + "/model", seed + 1, **options)
-        data, _ = self.make_tokens(plan["batch"] * plan["seq"] * STEPS + 1,
-                                   config["vocab_size"], folder + "/tokens.bin")
+        data, tokens = self.make_tokens(plan["batch"] * plan["seq"] * STEPS + 1,
+                                        config["vocab_size"], folder + "/tokens.bin")
         # A larger eps keeps Adam from making updates of gradients that are zero
         # in theory.
         settings = h.ds_config(lr=3e-3, clip=0.5, eps=1e-5)
         settings["zero_optimization"] = plan.get("tuned", {})
         flags = ["--precision", precision]
-        binary = self.compile_drawn(model, plan, *flags, config=settings,
-                                    output=folder + "/job")
-        data_ranks = plan["mesh"].get("data", 1)
-        accumulate = plan["accumulate"] * data_ranks if divided else 1
-        one = self.compile(model, *flags_of({}, accumulate=accumulate,
-                                            batch=plan["batch"], seq=plan["seq"]),
-                           *flags, config=settings, output=folder + "/one")
-        runs = []
-        for binary, ranks in ((one, 1), (binary, ranks_of(plan["mesh"]))):
-            saved = binary + "-saved"
-            self.train(binary, data, STEPS, "--save", saved, "--val", data,
-                       "--val-every", STEPS, ranks=ranks, name=folder + "/log")
-            logs = [h.read_log(self.path(folder, "log.jsonl"), event)
-                    for event in ("step", "eval")]
-            runs.append((*logs, h.read_saved(saved)))
-        self.compare(*runs, BOUNDS[precision])
+        job = self.compile_drawn(model, plan, *flags, config=settings,
+                                 output=folder + "/job")
+        accumulate = plan["accumulate"] * plan["mesh"].get("data", 1) if divided else 1
+        alone = flags_of({}, accumulate=accumulate, batch=plan["batch"],
+                         seq=plan["seq"])
+        one = self.compile(model, *alone, *flags, config=settings,
+                           output=folder + "/one")
+        expected = self.figures_of(one, data, 1)
+        actual = self.figures_of(job, data, ranks_of(plan["mesh"]))
+        far = far_from(actual, expected, BOUNDS[precision])
+        if far and precision == "fp32":
+            # Rounding may grow to more: the mesh must be about as near to float64
+            # as one rank is.
+            h.write_inputs(self.path(folder, "inputs.safetensors"), tokens, STEPS,
+                           plan["batch"], plan["seq"])
+            exact = self.in_float64(model, alone, settings, folder)
+            far = {name: error for name, error in far.items() if name not in exact or
+                   distance(actual[name], exact[name]) >
+                   4 * distance(expected[name], exact[name])}
+        self.assertEqual(far, {})
         shutil.rmtree(self.path(folder))
 
-    def compare(self, expected, actual, bounds):
-        losses, norms, weights = bounds
-        for log, key, bound in ((0, "loss", losses), (0, "grad_norm", norms),
-                                (1, "loss", losses)):
-            np.testing.assert_allclose([line[key] for line in actual[log]],
-                                       [line[key] for line in expected[log]],
-                                       rtol=bound, err_msg=f"{key} of log {log}")
-        self.assertEqual(len(actual[1]), 1)
-        self.assertEqual(actual[2].keys(), expected[2].keys())
-        for name, value in expected[2].items():
-            self.assert_close(actual[2][name], value, weights, name)
+    def figures_of(self, binary, data, ranks):
+        """What training gives: lists over the steps, and weights, by name."""
+        log = os.path.basename(os.path.dirname(binary)) + "/log"
+        steps = self.train(binary, data, STEPS, "--save", binary + "-saved", "--val",
+                           data, "--val-every", STEPS, ranks=ranks, name=log)
+        evaluations = h.read_log(self.path(log + ".jsonl"), "eval")
+        return {"loss": [step["loss"] for step in steps],
+                "grad_norm": [step["grad_norm"] for step in steps],
+                "eval": [line["loss"] for line in evaluations],
+                **h.read_saved(binary + "-saved")}
+
+    def in_float64(self, model, flags, settings, folder):
+        """The same figures, but for the evaluation, from the interpreter."""
+        dump = self.path(folder, "dump")
+        self.compile(model, *flags, "--dump-phases", dump, "--stop-after", "train",
+                     config=settings, output=folder + "/none")
+        output = dump + "/values.safetensors"
+        h.run([h.HEDDLE, "eval", dump + "/train.mlir", "--inputs",
+               self.path(folder, "inputs.safetensors"), "--steps", STEPS,
+               "--precision", "f64", "-o", output])
+        values = h.read_safetensors(output)
+        exact = {name: [float(values[f"{name}@{step + 1}"]) for step in range(STEPS)]
+                 for name in ("loss", "grad_norm")}
+        for name, value in values.items():
+            name = name.removeprefix("state.")
+            exact[name if name.startswith("lm_head") else "transformer." + name] = value
+        return exact
 
     def check_seed(self, seed):
         """Checks what the seed draws first that is not refused; gives that, the
