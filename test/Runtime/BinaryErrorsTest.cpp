@@ -144,6 +144,42 @@ TEST_F(BinaryTest, NamesTheTensorThatIsNotFinite) {
   }
 }
 
+TEST_F(BinaryTest, RefusesStatesThatAreOdd) {
+  std::string model = makeBinary(makeBigramPlan()), data = makeTokens(500);
+  std::string saved = inDirectory("out/step-000002");
+  ASSERT_EQ(run(model, {"train", "--data", data, "--steps", "2", "--val", data,
+                        "--save", inDirectory("out")})
+                .exitCode,
+            0);
+  std::string path = saved + "/heddle/state.json";
+  json state = json::parse(readFile(path));
+  auto resume = [&](const std::string &pointer, const json &value) {
+    json changed = state;
+    changed[json::json_pointer(pointer)] = value;
+    std::ofstream(path) << changed.dump();
+    json manifest = json::parse(readFile(saved + "/heddle/manifest.json"));
+    for (json &file : manifest["files"])
+      if (file["name"] == "heddle/state.json")
+        file["bytes"] = changed.dump().size();
+    std::ofstream(saved + "/heddle/manifest.json") << manifest;
+    renewManifest(saved, "heddle/state.json");
+    return run(model, {"train", "--data", data, "--steps", "3", "--progress",
+                       "none", "--resume", saved});
+  };
+  for (const char *pointer :
+       {"/step", "/seed", "/plan", "/data", "/data/rows", "/data/batch",
+        "/data/shuffle", "/data/sources", "/data/sources/0",
+        "/data/sources/0/file", "/data/sources/0/row", "/best_validation",
+        "/best_validation/loss"})
+    for (const json &value : {json(true), json(json::array({json::array()}))})
+      expectError(resume(pointer, value), 3, "H0305");
+  for (const json &value : {json(-1), json(1e300), json(~uint64_t(0))})
+    for (const char *pointer : {"/step", "/data/seq", "/data/sources/0/pass",
+                                "/data/sources/0/origin"})
+      EXPECT_EQ(resume(pointer, value).exitCode, 3) << pointer << value;
+  EXPECT_EQ(resume("/an_unknown_key", 1).exitCode, 0);
+}
+
 TEST_F(BinaryTest, SavesWhatIsGoodBeforeAnError) {
   std::string model = makeBinary(makeBigramPlan());
   std::string log = inDirectory("log.jsonl"), out = inDirectory("out");
