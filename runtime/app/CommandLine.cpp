@@ -9,6 +9,7 @@
 #include "heddle/runtime/app/Options.h"
 #include "heddle/runtime/io/Diagnostic.h"
 #include "heddle/runtime/io/Flags.h"
+#include "heddle/runtime/io/Process.h"
 
 #include <functional>
 
@@ -211,6 +212,7 @@ int runAction(const std::function<int(Ranks &)> &action) {
   std::unique_ptr<Ranks> ranks = Ranks::open();
   try {
     int status = action(*ranks);
+    ranks->together([] { io::flushStandardOutput(); });
     ranks->finish();
     return status;
   } catch (const UserError &error) {
@@ -233,7 +235,9 @@ int heddle::rt::runApp(int argc, char **argv) {
       std::vector<std::string> words(argv + 1, argv + argc);
       app.parse(io::wordsForParser(words, words.size()));
     } catch (const CLI::Success &help) {
-      return app.exit(help);
+      int status = app.exit(help);
+      io::flushStandardOutput();
+      return status;
     } catch (const CLI::ParseError &error) {
       fail("H0190", error.what(), "see " + std::string(argv[0]) + " --help");
     }

@@ -11,6 +11,7 @@
 #include "heddle/runtime/app/Steps.h"
 #include "heddle/runtime/app/Weights.h"
 #include "heddle/runtime/io/Diagnostic.h"
+#include "heddle/runtime/io/Process.h"
 #include "heddle/runtime/io/Tokenizer.h"
 
 #include <algorithm>
@@ -149,7 +150,7 @@ public:
         isFirst = false;
       }
     fwrite(text.data(), 1, text.size(), stdout);
-    fflush(stdout);
+    io::flushStandardOutput();
   }
 
 private:

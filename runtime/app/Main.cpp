@@ -7,5 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/Options.h"
+#include "heddle/runtime/io/Process.h"
 
-int main(int argc, char **argv) { return heddle::rt::runApp(argc, argv); }
+int main(int argc, char **argv) {
+  heddle::io::prepareProcess();
+  return heddle::rt::runApp(argc, argv);
+}

@@ -7,21 +7,30 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/Signals.h"
+#include "heddle/runtime/io/Process.h"
 
 #include <csignal>
 
+using namespace heddle;
+
 static volatile std::sig_atomic_t received = 0;
 
-static void note(int signal) { received = signal; }
+static void note(int signal) {
+  received = signal;
+  // A second one of the kind ends the process.
+  io::endOnSignal(signal);
+}
 
 void heddle::rt::catchStopSignals() {
-  struct sigaction action = {};
+  struct sigaction action = {}, before = {};
   action.sa_handler = note;
-  action.sa_flags = SA_RESTART | SA_RESETHAND;
+  action.sa_flags = SA_RESTART;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
-  // A file over the limit of the process's files is an error of its writing.
-  signal(SIGXFSZ, SIG_IGN);
+  sigaction(SIGHUP, nullptr, &before);
+  // nohup asks for a run that goes on when its terminal is closed.
+  if (before.sa_handler != SIG_IGN)
+    sigaction(SIGHUP, &action, nullptr);
 }
 
 int heddle::rt::stopSignal() { return received; }

@@ -20,6 +20,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <exception>
 #include <filesystem>
 
@@ -380,5 +381,7 @@ int heddle::rt::runTrain(const TrainOptions &options, Ranks &ranks) {
   auto log = std::make_shared<RunLog>();
   logErrors(log, options, ranks);
   catchStopSignals();
+  // A run outlives the reader of its messages.
+  signal(SIGPIPE, SIG_IGN);
   return Training(options, *log, ranks).run();
 }

@@ -8,6 +8,7 @@
 
 #include "heddle/runtime/comm/World.h"
 
+#include "heddle/runtime/io/Temporary.h"
 #include "runtime/comm/Socket.h"
 
 #include <chrono>
@@ -55,6 +56,7 @@ void World::checkPlan(const std::string &hash, const plan::Mesh &mesh) {
 [[noreturn]] static void endProcess(const Diagnostic &diagnostic) {
   constexpr std::chrono::milliseconds partingTime(200);
   std::this_thread::sleep_for(partingTime);
+  io::removeTemporaries();
   _exit(diagnostic.exitCode());
 }
 

@@ -8,6 +8,7 @@
 
 #include "heddle/runtime/io/File.h"
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -27,9 +28,33 @@ namespace fs = std::filesystem;
 // Reading
 //===----------------------------------------------------------------------===//
 
+/// All mapped files: a handler may look at them at any moment.
+static std::atomic<const MappedFile *> mappedFiles[1024];
+
+/// Puts `now` in the place of `before` among them.
+static void exchangeMapped(const MappedFile *before, const MappedFile *now) {
+  for (std::atomic<const MappedFile *> &place : mappedFiles)
+    if (const MappedFile *expected = before;
+        place.compare_exchange_strong(expected, now))
+      return;
+}
+
+const char *io::mappedFileAt(const void *address) {
+  const auto *byte = static_cast<const uint8_t *>(address);
+  constexpr int64_t page = 4096;
+  for (const std::atomic<const MappedFile *> &place : mappedFiles) {
+    const MappedFile *file = place.load();
+    if (file && byte >= file->data() &&
+        byte - file->data() < (file->size() + page - 1) / page * page)
+      return file->path().c_str();
+  }
+  return nullptr;
+}
+
 std::shared_ptr<const MappedFile> MappedFile::open(const std::string &path,
                                                    const std::string &code) {
-  int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Of a named pipe the opening alone would wait for a writer.
+  int descriptor = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (descriptor < 0)
     fail(code, "cannot open " + path + ": " + std::strerror(errno),
          "check the path and its permissions");
@@ -41,24 +66,43 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::string &path,
   std::shared_ptr<MappedFile> file(new MappedFile());
   file->filePath = path;
   file->length = status.st_size;
-  if (status.st_size > 0) {
-    void *address =
-        mmap(nullptr, status.st_size, PROT_READ, MAP_PRIVATE, descriptor, 0);
-    int error = errno;
-    ::close(descriptor);
-    if (address == MAP_FAILED)
-      fail(code, "cannot map " + path + ": " + std::strerror(error),
-           "copy it to a local file system");
-    file->bytes = static_cast<const uint8_t *>(address);
-  } else {
-    ::close(descriptor);
-  }
+  file->descriptor = descriptor;
+  if (status.st_size == 0)
+    return file;
+  void *address =
+      mmap(nullptr, status.st_size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+  if (address == MAP_FAILED)
+    fail(code, "cannot map " + path + ": " + std::strerror(errno),
+         "copy it to a local file system");
+  file->bytes = static_cast<const uint8_t *>(address);
+  exchangeMapped(nullptr, file.get());
   return file;
 }
 
 MappedFile::~MappedFile() {
-  if (bytes)
-    munmap(const_cast<uint8_t *>(bytes), length);
+  ::close(descriptor);
+  if (!bytes)
+    return;
+  exchangeMapped(this, nullptr);
+  munmap(const_cast<uint8_t *>(bytes), length);
+}
+
+void MappedFile::read(int64_t offset, int64_t number, void *destination) const {
+  auto *target = static_cast<char *>(destination);
+  while (number > 0) {
+    ssize_t done = pread(descriptor, target, number, offset);
+    if (done < 0 && errno == EINTR)
+      continue;
+    if (done <= 0)
+      fail("H0432",
+           filePath + (done < 0 ? std::string(" cannot be read any more: ") +
+                                      std::strerror(errno)
+                                : " became shorter while it was in use"),
+           "restore the file, and start again");
+    target += done;
+    number -= done;
+    offset += done;
+  }
 }
 
 std::string io::readText(const std::string &path, const std::string &code) {

@@ -318,9 +318,10 @@ void TokenFile::read(int64_t first, int64_t number, int64_t vocab,
     const Run &run = runOf(first + done);
     int64_t within = first + done - run.firstToken;
     int64_t here = std::min(number - done, run.tokens - within);
-    const uint8_t *bytes = file->data() + run.byteOffset + within * width;
+    std::vector<uint8_t> bytes(here * width);
+    file->read(run.byteOffset + within * width, here * width, bytes.data());
     for (int64_t i = 0; i < here; ++i) {
-      int64_t token = decode(bytes + i * width);
+      int64_t token = decode(bytes.data() + i * width);
       if (token < 0 || token >= limit)
         failForeign(first + done + i, vocab);
       destination[done + i] = static_cast<int32_t>(token);

@@ -10,9 +10,13 @@
 #include "BinaryRun.h"
 #include "heddle/runtime/io/Safetensors.h"
 
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <sys/stat.h>
+#include <thread>
+#include <unistd.h>
 
 using namespace heddle;
 using namespace heddle::test;
@@ -309,4 +313,72 @@ TEST_F(BinaryTest, RefusesOutputThatCannotBeWritten) {
   result = run(model, {"train", "--data", data, "--steps", "1", "--log",
                        "/no/such/log"});
   expectError(result, 5, "H0411");
+}
+
+TEST_F(BinaryTest, SaysWhenDataBecomesShorter) {
+  std::string model = makeBinary(makeBigramPlan());
+  std::string data = makeTokens(100000), log = inDirectory("log.jsonl");
+  int process = start(model, {"train", "--data", data, "--steps", "1000000",
+                              "--log", log, "--progress", "none"});
+  while (!std::filesystem::exists(log) || readFile(log).size() < 1000)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  std::filesystem::resize_file(data, 1024);
+  RunResult result = wait(process);
+  expectError(result, 5, "H0432");
+  EXPECT_NE(result.err.find("data.bin became shorter"), std::string::npos);
+  EXPECT_EQ(readLog(log).back()["code"], "H0432");
+}
+
+TEST_F(BinaryTest, RefusesPipesAsInput) {
+  std::string model = makeBinary(makeBigramPlan());
+  std::string pipe = inDirectory("pipe");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  expectError(run(model, {"train", "--data", pipe, "--steps", "1"}), 3,
+              "H0340");
+  expectError(
+      run(model, {"eval", "--data", makeTokens(500), "--weights", pipe}), 3,
+      "H0310");
+}
+
+TEST_F(BinaryTest, SaysWhenResultsAreLost) {
+  if (access("/dev/full", W_OK) != 0)
+    GTEST_SKIP() << "no /dev/full";
+  std::string model = makeBinary(makeBigramPlan()), data = makeTokens(500);
+  const std::vector<std::string> verbs[] = {
+      {"info"},
+      {"info", "--json"},
+      {"train", "--help"},
+      {"bench", "--steps", "1", "--warmup", "0"},
+      {"eval", "--data", data},
+      {"generate", "--prompt", "q", "--max-new-tokens", "100000000"}};
+  for (const std::vector<std::string> &verb : verbs) {
+    std::vector<std::string> command = {"-c", "exec \"$@\" >/dev/full", "sh",
+                                        model};
+    command.insert(command.end(), verb.begin(), verb.end());
+    RunResult full = run("/bin/sh", command);
+    EXPECT_EQ(full.exitCode, 5) << verb.front();
+    EXPECT_NE(full.err.find("error[H0431]: cannot write to stdout: No space"),
+              std::string::npos)
+        << full.err;
+    command[1] = "exec \"$@\" >&-";
+    EXPECT_EQ(run("/bin/sh", command).exitCode, 5) << verb.front();
+  }
+}
+
+TEST_F(BinaryTest, NeedsNoStderr) {
+  std::string model = makeBinary(makeBigramPlan()), data = makeTokens(500);
+  // Were it to get the number of stderr, messages would be in the file.
+  for (const char *closing : {"exec \"$@\" 2>&-", "exec \"$@\" <&- 2>&-",
+                              "exec \"$@\" 2>/dev/full"}) {
+    std::string log = inDirectory("log.jsonl"), out = inDirectory("out");
+    RunResult result =
+        run("/bin/sh", {"-c", closing, "sh", model, "train", "--data", data,
+                        "--steps", "3", "--log", log, "--save", out});
+    EXPECT_EQ(result.exitCode, 0) << closing;
+    EXPECT_EQ(lossesOf(log).size(), 3u);
+    RunResult eval = run("/bin/sh", {"-c", closing, "sh", model, "eval",
+                                     "--data", data, "--weights", out});
+    EXPECT_EQ(eval.exitCode, 0) << closing;
+    EXPECT_EQ(eval.out.rfind("loss ", 0), 0u) << eval.out;
+  }
 }

@@ -133,7 +133,7 @@ TEST_F(BinaryTest, KeepsTheNewestCheckpoints) {
 TEST_F(BinaryTest, StopsCleanlyOnSignals) {
   std::string model = makeBinary(makeBigramPlan());
   std::string data = makeTokens(500);
-  for (int signal : {SIGINT, SIGTERM}) {
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
     std::string out = inDirectory("out" + std::to_string(signal));
     std::string log = out + ".jsonl";
     int process =

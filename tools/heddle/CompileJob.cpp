@@ -147,6 +147,14 @@ bool driver::strategyFileToJson(const std::string &path, std::string &json,
   return true;
 }
 
+int driver::flushCompilerOutput() {
+  llvm::outs().flush();
+  int lost = llvm::outs().error().value();
+  llvm::outs().clear_error();
+  llvm::errs().clear_error();
+  return lost;
+}
+
 std::vector<std::string> driver::phaseNames() {
   std::vector<std::string> names;
   for (Phase phase : allPhases())

@@ -34,6 +34,11 @@ int runCompileJob(const CompileJob &job);
 bool strategyFileToJson(const std::string &path, std::string &json,
                         Diagnostic &error);
 
+/// Ends with LLVM's own streams, which would abort the program when a write had
+/// failed. Gives the reason (an errno) for which something of stdout was lost,
+/// or 0; what was lost of stderr is no failure.
+int flushCompilerOutput();
+
 /// The names of the phases, in order.
 std::vector<std::string> phaseNames();
 

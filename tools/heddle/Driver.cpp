@@ -6,8 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "CompileJob.h"
 #include "Verbs.h"
 #include "heddle/runtime/io/Diagnostic.h"
+#include "heddle/runtime/io/Process.h"
 #include <iostream>
 
 using namespace heddle;
@@ -66,7 +68,8 @@ static int reportUsage(const CLI::App &app, const CLI::ParseError &error,
   return diagnostic.exitCode();
 }
 
-int driver::runDriver(int argc, char **argv) {
+/// Reads the command line and runs the verb.
+static int runVerb(int argc, char **argv) {
   CLI::App app("Heddle compiles a model and a parallelism plan into one native "
                "binary.",
                "heddle");
@@ -100,5 +103,21 @@ int driver::runDriver(int argc, char **argv) {
         "this is a bug in Heddle: report it with the command line";
     std::cerr << diagnostic.format();
     return diagnostic.exitCode();
+  }
+}
+
+int driver::runDriver(int argc, char **argv) {
+  int status = runVerb(argc, argv);
+  int lost = flushCompilerOutput();
+  if (status != 0)
+    return status;
+  try {
+    if (lost)
+      io::failToPrint(lost);
+    io::flushStandardOutput();
+    return status;
+  } catch (const UserError &error) {
+    std::cerr << error.diagnostic.format();
+    return error.diagnostic.exitCode();
   }
 }

@@ -6,10 +6,13 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "heddle/runtime/io/Process.h"
+
 namespace heddle::driver {
 int runDriver(int argc, char **argv);
 } // namespace heddle::driver
 
 int main(int argc, char **argv) {
+  heddle::io::prepareProcess();
   return heddle::driver::runDriver(argc, argv);
 }

@@ -54,7 +54,12 @@ Expected<Resources> assemblePtx(StringRef ptxas, StringRef ptx,
     return log.takeError();
   FileRemover removeLog(*log);
   std::error_code error;
-  raw_fd_ostream(*input, error) << ptx;
+  raw_fd_ostream stream(*input, error);
+  stream << ptx;
+  stream.close();
+  if (!error)
+    error = stream.error();
+  stream.clear_error();
   if (error)
     return createStringError(error, "cannot write " + *input);
 

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "IoTestSupport.h"
+#include "heddle/runtime/io/Process.h"
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -259,4 +260,40 @@ TEST(File, RemovesTreesAndTemporariesAtTheEnd) {
   int status = -1;
   waitpid(child, &status, 0);
   EXPECT_EQ(status, 0);
+}
+
+TEST(File, SaysWhenAMappedFileBecomesShorter) {
+  TestDirectory directory;
+  std::string path = directory.write("data", std::string(100000, 'x'));
+  std::string said = directory / "said";
+  std::shared_ptr<const MappedFile> file = MappedFile::open(path, "H0310");
+  std::vector<char> bytes(100);
+  file->read(99900, 100, bytes.data());
+  EXPECT_EQ(bytes[99], 'x');
+  EXPECT_EQ(mappedFileAt(file->data() + 99999), file->path().c_str());
+  EXPECT_EQ(mappedFileAt(bytes.data()), nullptr);
+  fs::resize_file(path, 10);
+  EXPECT_EQ(codeOf([&] { file->read(99900, 100, bytes.data()); }), "H0432");
+  pid_t child = fork();
+  if (child == 0) {
+    dup2(open(said.c_str(), O_WRONLY | O_CREAT, 0600), STDERR_FILENO);
+    prepareProcess();
+    OutputFile pending(directory / "pending");
+    _exit(*static_cast<const volatile uint8_t *>(file->data() + 99999));
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 5);
+  EXPECT_EQ(slurp(said).rfind("error[H0432]: " + path + " became shorter", 0),
+            0u)
+      << slurp(said);
+  EXPECT_EQ(listDirectory(directory.path(), "H0301"),
+            (std::vector<std::string>{"data", "said"}));
+}
+
+TEST(File, DoesNotWaitForTheWriterOfAPipe) {
+  TestDirectory directory;
+  std::string path = directory / "pipe";
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  EXPECT_EQ(codeOf([&] { MappedFile::open(path, "H0340"); }), "H0340");
 }

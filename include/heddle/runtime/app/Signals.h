@@ -11,8 +11,8 @@
 
 namespace heddle::rt {
 
-/// From here on SIGINT and SIGTERM are only noted; a second one of a kind ends
-/// the process as usual. SIGXFSZ is ignored: what cannot be written says so.
+/// From here on SIGINT, SIGTERM and, unless it is ignored, SIGHUP are only
+/// noted; a second one of a kind ends the process.
 void catchStopSignals();
 
 /// The signal that came, or 0.

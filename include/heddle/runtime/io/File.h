@@ -30,13 +30,21 @@ public:
   const std::string &path() const { return filePath; }
   const uint8_t *data() const { return bytes; }
   int64_t size() const { return length; }
+  /// Copies bytes by reading the file. Throws H0432 when they are no longer
+  /// there, where an access to `data` would end the process.
+  void read(int64_t offset, int64_t bytes, void *destination) const;
 
 private:
   MappedFile() = default;
   std::string filePath;
   const uint8_t *bytes = nullptr;
   int64_t length = 0;
+  int descriptor = -1;
 };
+
+/// The path of the file that is mapped at an address, or null; may be called in
+/// the handler of a signal.
+const char *mappedFileAt(const void *address);
 
 /// An output that is not complete yet: a file under a temporary name beside the
 /// one that `path` leads to, symbolic links followed. What is there and no file

@@ -1,0 +1,99 @@
+//===- Process.cpp - What a program does for all its files ------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/io/Process.h"
+#include "heddle/runtime/io/File.h"
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <fcntl.h>
+#include <unistd.h>
+
+using namespace heddle;
+using namespace heddle::io;
+
+//===----------------------------------------------------------------------===//
+// Standard streams
+//===----------------------------------------------------------------------===//
+
+/// A closed stdout stays one that cannot be written; what goes to a closed
+/// stderr is lost without a failure.
+static void fillStandardDescriptors() {
+  for (int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(number, F_GETFD) < 0)
+      // The lowest free number is this one.
+      (void)!open("/dev/null", number == STDERR_FILENO ? O_WRONLY : O_RDONLY);
+}
+
+void io::failToPrint(int error) {
+  fail("H0431",
+       std::string("cannot write to stdout: ") +
+           (error ? std::strerror(error) : "a part was lost"),
+       "let stdout lead where there is room, as to a file on another disk");
+}
+
+void io::flushStandardOutput() {
+  errno = 0;
+  bool isFlushed = fflush(stdout) == 0;
+  int error = errno;
+  if (!isFlushed || ferror(stdout))
+    failToPrint(error);
+}
+
+//===----------------------------------------------------------------------===//
+// Signals
+//===----------------------------------------------------------------------===//
+
+static void removeAndEnd(int signal) {
+  removeTemporaries();
+  // The default action is back; it is taken once this returns.
+  raise(signal);
+}
+
+void io::endOnSignal(int signal) {
+  struct sigaction action = {};
+  action.sa_handler = removeAndEnd;
+  action.sa_flags = SA_RESETHAND;
+  sigaction(signal, &action, nullptr);
+}
+
+/// The system sends SIGBUS for an address of a mapped file whose bytes are no
+/// longer there.
+static void reportLostBytes(int signal, siginfo_t *information, void *) {
+  const char *path = mappedFileAt(information->si_addr);
+  if (!path) {
+    removeAndEnd(signal);
+    return;
+  }
+  const char *const parts[] = {
+      "error[", "H0432", "]: ", path,
+      " became shorter while it was in use, or its disk fails\n"
+      "  help: restore the file, and start again\n"};
+  for (const char *part : parts)
+    (void)!write(STDERR_FILENO, part, strlen(part));
+  removeTemporaries();
+  constexpr int failureWhileRunning = 5;
+  _exit(failureWhileRunning);
+}
+
+void io::prepareProcess() {
+  fillStandardDescriptors();
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction before = {};
+    sigaction(signal, nullptr, &before);
+    // nohup has SIGHUP ignored.
+    if (before.sa_handler != SIG_IGN)
+      endOnSignal(signal);
+  }
+  struct sigaction action = {};
+  action.sa_sigaction = reportLostBytes;
+  action.sa_flags = SA_SIGINFO | SA_RESETHAND;
+  sigaction(SIGBUS, &action, nullptr);
+  signal(SIGXFSZ, SIG_IGN);
+}
