@@ -64,6 +64,7 @@ private:
   io::CheckpointState state;  ///< Where the run begins; the best validation.
   std::string modelDirectory; ///< Has the tokenizer that checkpoints get.
   std::unique_ptr<Evaluation> validation;
+  std::unique_ptr<io::DirectoryLock> saves; ///< Rank 0's alone.
   std::unique_ptr<TrainSteps> steps;
   std::unique_ptr<Progress> progress;
   std::unique_ptr<Trace> trace;
@@ -86,6 +87,9 @@ Training::Training(const TrainOptions &options, RunLog &log, Ranks &ranks)
     if (!options.val.empty())
       validation =
           std::make_unique<Evaluation>(job, options.val, options.valSteps);
+    // Where another run saves, this one does not begin to load.
+    if (io::pathExists(options.save) && job.isFirst())
+      saves = io::claimSaves(options.save);
   });
   data.check(validation.get());
   resumeOrLoad();
@@ -100,6 +104,8 @@ void Training::openFiles() {
   steps = std::make_unique<TrainSteps>(job, state.seed);
   if (!options.save.empty())
     io::requireWritable(options.save);
+  if (!options.save.empty() && job.isFirst() && !saves)
+    saves = io::claimSaves(options.save);
   trace =
       std::make_unique<Trace>(options.trace, steps->program(), ranks.rank());
   if (!job.isFirst())

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "CheckpointFormat.h"
+#include "NewDirectory.h"
 #include "heddle/runtime/io/Checkpoint.h"
 #include "heddle/runtime/io/Json.h"
 #include <algorithm>
@@ -324,18 +325,15 @@ void io::exportCheckpoint(const std::string &path, const std::string &output) {
   std::string directory = resolveCheckpoint(path);
   Peers alone;
   requireWhole(directory, alone);
-  if (fs::exists(output) && !(fs::is_directory(output) && fs::is_empty(output)))
-    fail("H0181", output + " is there already, and not empty",
-         "name a directory that does not exist yet");
-  makeDirectories(output);
+  NewDirectory target(output);
   for (const CheckpointPart &part : readManifest(directory)) {
     if (part.file.rfind(std::string(ownFolder) + "/", 0) == 0)
       continue;
     std::shared_ptr<const MappedFile> file =
         MappedFile::open(directory + "/" + part.file, "H0361");
-    OutputFile out(output + "/" + part.file);
+    OutputFile out(target.temporaryPath() + "/" + part.file);
     out.write(file->data(), file->size());
     out.commit();
   }
-  syncDirectory(output);
+  target.commit();
 }

@@ -216,6 +216,13 @@ static void recordTensors(const std::vector<std::string> &files,
   }
 }
 
+std::unique_ptr<DirectoryLock> io::claimSaves(const std::string &directory) {
+  makeDirectories(directory);
+  auto lock = std::make_unique<DirectoryLock>(directory);
+  removeLeftovers(directory);
+  return lock;
+}
+
 std::string io::saveCheckpoint(const std::string &directory,
                                const CheckpointContents &contents, Peers &peers,
                                int64_t keepLast) {

@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "NewDirectory.h"
 #include "heddle/runtime/io/Checkpoint.h"
 #include <algorithm>
 #include <cstdio>
@@ -119,17 +120,13 @@ void io::convertWeights(const ConvertOptions &options) {
     fail("H0182", "\"" + options.dtype + "\" is not a type to convert to",
          "choose F32, BF16, F16 or F64");
   WeightSet weights = openWeights(options.input);
-  if (pathExists(options.output) &&
-      !listDirectory(options.output, "H0181").empty())
-    fail("H0181", options.output + " is there already, and not empty",
-         "name a directory that does not exist yet");
   std::vector<TensorToWrite> tensors;
   for (const TensorInfo &info : weights.tensors())
     tensors.push_back(convertTensor(weights, info, options.dtype));
-  makeDirectories(options.output);
+  NewDirectory output(options.output);
   copyCompanions(fs::path(weights.files()[0]).parent_path().string(),
-                 options.output);
-  writeShards(options.output,
+                 output.temporaryPath());
+  writeShards(output.temporaryPath(),
               divide(std::move(tensors), options.maxShardBytes));
-  syncDirectory(options.output);
+  output.commit();
 }

@@ -14,7 +14,6 @@ short for an alarm, and no switch of the product is needed."""
 import json
 import os
 import random
-import re
 import shutil
 import signal
 import socket
@@ -241,8 +240,7 @@ def is_saving(folder):
         names = os.listdir(folder)
     except FileNotFoundError:
         return False
-    return any(name != "latest" and not re.fullmatch(r"step-\d{6}", name)
-               for name in names)
+    return any(name.startswith(".heddle-tmp-") or ".tmp-" in name for name in names)
 
 
 def catch(pid, phase, kernels=None, saves=None, seconds=120):

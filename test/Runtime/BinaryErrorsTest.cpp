@@ -12,6 +12,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <sys/stat.h>
@@ -319,7 +320,8 @@ TEST_F(BinaryTest, SaysWhenDataBecomesShorter) {
   std::string model = makeBinary(makeBigramPlan());
   std::string data = makeTokens(100000), log = inDirectory("log.jsonl");
   int process = start(model, {"train", "--data", data, "--steps", "1000000",
-                              "--log", log, "--progress", "none"});
+                              "--log", log, "--progress", "none", "--save",
+                              inDirectory("out")});
   while (!std::filesystem::exists(log) || readFile(log).size() < 1000)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   std::filesystem::resize_file(data, 1024);
@@ -327,6 +329,7 @@ TEST_F(BinaryTest, SaysWhenDataBecomesShorter) {
   expectError(result, 5, "H0432");
   EXPECT_NE(result.err.find("data.bin became shorter"), std::string::npos);
   EXPECT_EQ(readLog(log).back()["code"], "H0432");
+  EXPECT_TRUE(std::filesystem::exists(inDirectory("out/latest")));
 }
 
 TEST_F(BinaryTest, RefusesPipesAsInput) {
@@ -381,4 +384,30 @@ TEST_F(BinaryTest, NeedsNoStderr) {
     EXPECT_EQ(eval.exitCode, 0) << closing;
     EXPECT_EQ(eval.out.rfind("loss ", 0), 0u) << eval.out;
   }
+}
+
+TEST_F(BinaryTest, RefusesADirectoryOfAnotherRun) {
+  std::string model = makeBinary(makeBigramPlan()), data = makeTokens(500);
+  std::string out = inDirectory("out"), log = inDirectory("log.jsonl");
+  std::vector<std::string> train = {"train",   "--data", data,
+                                    "--steps", "3",      "--progress",
+                                    "none",    "--save", out};
+  std::vector<std::string> longer = train;
+  longer[4] = "100000000";
+  longer.insert(longer.end(), {"--log", log, "--save-every", "1000"});
+  int process = start(model, longer);
+  while (!std::filesystem::exists(log) || readFile(log).size() < 1000)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  RunResult second = run(model, train);
+  expectError(second, 5, "H0433");
+  EXPECT_NE(second.err.find(": process " + std::to_string(process) + " on "),
+            std::string::npos)
+      << second.err;
+  // It was killed with no time to clean up: the next run takes over.
+  kill(process, SIGKILL);
+  wait(process);
+  EXPECT_TRUE(std::filesystem::exists(out + "/.heddle-lock"));
+  RunResult third = run(model, train);
+  EXPECT_EQ(third.exitCode, 0) << third.err;
+  EXPECT_FALSE(std::filesystem::exists(out + "/.heddle-lock"));
 }

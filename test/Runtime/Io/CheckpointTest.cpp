@@ -289,6 +289,81 @@ TEST(Checkpoint, KilledAtAnyMomentTheLatestLoads) {
   EXPECT_EQ(namesIn(directory.path()).size(), 2u);
 }
 
+TEST(Checkpoint, OneProcessSavesIntoADirectory) {
+  TestDirectory directory;
+  std::string out = directory / "out", lock = out + "/.heddle-lock";
+  std::unique_ptr<DirectoryLock> mine = claimSaves(out);
+  Diagnostic refused = diagnosticOf([&] { claimSaves(out); });
+  EXPECT_EQ(refused.code, "H0433");
+  EXPECT_EQ(refused.exitCode(), 5);
+  char host[256] = {};
+  gethostname(host, sizeof host);
+  EXPECT_EQ(refused.message, "another run saves into " + out + ": process " +
+                                 std::to_string(getpid()) + " on " + host);
+  // Whoever has it goes on, and lets the next one in.
+  Model(1).save(out);
+  mine.reset();
+  EXPECT_EQ(namesIn(out), (std::vector<std::string>{"latest", "step-000001"}));
+  // What a killed process has left: of this host, and of one that ended.
+  for (const char *holder : {" 99999999 1\n", " 1 1\n", ""}) {
+    directory.write("out/.heddle-lock",
+                    *holder ? host + std::string(holder) : "node7 12 345\n");
+    claimSaves(out);
+    EXPECT_FALSE(pathExists(lock));
+  }
+  pid_t child = fork();
+  if (child == 0) {
+    std::unique_ptr<DirectoryLock> its = claimSaves(out);
+    kill(getpid(), SIGKILL);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, SIGKILL);
+  EXPECT_TRUE(pathExists(lock));
+  claimSaves(out);
+}
+
+TEST(Checkpoint, LeavesTemporariesOfOthersAlone) {
+  TestDirectory directory;
+  Temporary folder(directory / ".heddle-tmp-step-000009-",
+                   Temporary::Kind::Directory, "");
+  Temporary latest(directory / "latest.tmp-", Temporary::Kind::File, "");
+  directory.write("latest.tmp-99999999", "step-0000");
+  directory.write(".heddle-tmp-step-000008-99999999/config.json", "{}");
+  Model(1).save(directory.path());
+  EXPECT_TRUE(pathExists(folder.path()));
+  EXPECT_TRUE(pathExists(latest.path()));
+  EXPECT_EQ(namesIn(directory.path()).size(), 4u);
+  // The next start removes what is left.
+  directory.write("latest.tmp-99999999", "step-0000");
+  directory.write(".heddle-tmp-step-000008-99999999/config.json", "{}");
+  claimSaves(directory.path());
+  EXPECT_EQ(namesIn(directory.path()).size(), 4u);
+}
+
+TEST(Checkpoint, ExportsAndConvertsWhole) {
+  TestDirectory directory;
+  std::string path = Model(7).save(directory / "saves");
+  std::string out = directory / "out";
+  auto damaged = [&](auto write) {
+    // What an interrupted one has left is no obstacle; a live one is.
+    directory.write("out/.heddle-tmp-new-99999999/config.json", "{}");
+    write();
+    EXPECT_EQ(namesIn(out),
+              (std::vector<std::string>{"config.json", "model.safetensors"}));
+    fs::remove_all(out);
+    fs::create_directory(out);
+    Temporary other(out + "/.heddle-tmp-new-", Temporary::Kind::Directory, "");
+    EXPECT_EQ(codeOf(write), "H0181");
+  };
+  damaged([&] { exportCheckpoint(path, out); });
+  fs::remove_all(out);
+  damaged([&] { convertWeights({path, out, "BF16", 0}); });
+  std::string longName = directory / std::string(300, 'n');
+  EXPECT_EQ(codeOf([&] { exportCheckpoint(path, longName); }), "H0184");
+  EXPECT_EQ(codeOf([&] { convertWeights({path, longName, "", 0}); }), "H0184");
+}
+
 TEST(ConvertWeights, ChangesTypeAndDivision) {
   TestDirectory directory;
   Model(7, 1000).save(directory / "out");

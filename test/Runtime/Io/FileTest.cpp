@@ -8,6 +8,7 @@
 
 #include "IoTestSupport.h"
 #include "heddle/runtime/io/Process.h"
+#include <csignal>
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -296,4 +297,29 @@ TEST(File, DoesNotWaitForTheWriterOfAPipe) {
   std::string path = directory / "pipe";
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
   EXPECT_EQ(codeOf([&] { MappedFile::open(path, "H0340"); }), "H0340");
+}
+
+TEST(File, SignalsLeaveNoTemporaries) {
+  TestDirectory directory;
+  std::string path = directory / "out";
+  for (int number : {SIGINT, SIGTERM, SIGHUP, SIGKILL}) {
+    pid_t child = fork();
+    if (child == 0) {
+      prepareProcess();
+      OutputFile out(path);
+      Temporary folder(directory / "folder-", Temporary::Kind::Directory, "");
+      writeText(folder.path() + "/file", "x");
+      raise(number);
+      _exit(0);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    EXPECT_EQ(status, number);
+    EXPECT_EQ(listDirectory(directory.path(), "H0301").size(),
+              number == SIGKILL ? 2u : 0u);
+  }
+  writeText(path, "x");
+  std::vector<std::string> left = listDirectory(directory.path(), "H0301");
+  ASSERT_EQ(left.size(), 2u);
+  EXPECT_EQ(left[1], "out");
 }

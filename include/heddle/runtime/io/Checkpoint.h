@@ -22,6 +22,7 @@
 #ifndef HEDDLE_RUNTIME_IO_CHECKPOINT_H
 #define HEDDLE_RUNTIME_IO_CHECKPOINT_H
 
+#include "heddle/runtime/io/DirectoryLock.h"
 #include "heddle/runtime/io/Safetensors.h"
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -78,6 +79,11 @@ struct CheckpointContents {
   /// Files copied beside the weights when they exist (tokenizer.json ...).
   std::vector<std::string> copies;
 };
+
+/// Keeps a directory, which is made first, for the checkpoints of this process,
+/// and removes what killed runs have left there. One rank of a job calls it.
+/// Throws H0433 when another run has the directory.
+std::unique_ptr<DirectoryLock> claimSaves(const std::string &directory);
 
 /// Writes DIR/step-NNNNNN and DIR/latest; with `keepLast` > 0 then removes all
 /// but that many of the newest. Returns the path of the checkpoint. Every rank

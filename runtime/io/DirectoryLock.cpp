@@ -1,0 +1,126 @@
+//===- DirectoryLock.cpp - One run at a time saves here ---------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/io/DirectoryLock.h"
+#include "heddle/runtime/io/File.h"
+#include <cerrno>
+#include <csignal>
+#include <fcntl.h>
+#include <fstream>
+#include <sstream>
+#include <unistd.h>
+
+using namespace heddle;
+using namespace heddle::io;
+
+namespace {
+
+/// Who has the lock. Numbers of processes are used again; together with the
+/// time of its start one means a single process.
+struct Holder {
+  std::string host;
+  int64_t process = 0;
+  std::string start;
+
+  std::string text() const {
+    return host + " " + std::to_string(process) + " " + start + "\n";
+  }
+  bool isThere() const;
+};
+
+} // namespace
+
+/// When a process was started, by the system's own count; "" when it is gone.
+static std::string startOf(int64_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+  std::string text;
+  std::getline(file, text);
+  // The program's name may hold blanks; the start is the 20th word after it.
+  size_t name = text.rfind(')');
+  if (name == std::string::npos)
+    return "";
+  std::istringstream words(text.substr(name + 1));
+  constexpr int place = 20;
+  std::string word;
+  for (int i = 0; i < place; ++i)
+    words >> word;
+  return word;
+}
+
+static Holder thisProcess() {
+  char host[256] = {};
+  gethostname(host, sizeof host - 1);
+  return {host, getpid(), startOf(getpid())};
+}
+
+/// Without the system's lock: whether the process may still run.
+bool Holder::isThere() const {
+  if (process == 0)
+    return false;
+  if (host != thisProcess().host)
+    return true;
+  return (kill(pid_t(process), 0) == 0 || errno == EPERM) &&
+         startOf(process) == start;
+}
+
+static Holder readHolder(int handle) {
+  char text[512] = {};
+  Holder holder;
+  if (pread(handle, text, sizeof text - 1, 0) > 0)
+    std::istringstream(text) >> holder.host >> holder.process >> holder.start;
+  return holder;
+}
+
+[[noreturn]] static void refuse(const std::string &directory,
+                                const std::string &path, const Holder &holder) {
+  // Its file is empty for a moment when it has just begun.
+  std::string who =
+      holder.process
+          ? "process " + std::to_string(holder.process) + " on " + holder.host
+          : "a run that has just begun";
+  std::string help = "wait until it ends, or save into another directory";
+  if (holder.process && holder.host != thisProcess().host)
+    help += "; if it is gone, remove " + path;
+  fail("H0433", "another run saves into " + directory + ": " + who, help);
+}
+
+/// Opens and locks the file; -1 when it was removed meanwhile.
+static int tryToLock(const std::string &directory, const std::string &path) {
+  int handle = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (handle < 0)
+    failToWrite(path, errno);
+  int reason = lockFile(handle);
+  Holder holder = readHolder(handle);
+  bool isTaken = reason == EWOULDBLOCK || (reason != 0 && holder.isThere());
+  if (!isTaken && isStillAt(handle, path))
+    return handle;
+  ::close(handle);
+  if (isTaken)
+    refuse(directory, path, holder);
+  return -1;
+}
+
+DirectoryLock::DirectoryLock(const std::string &directory)
+    : path(directory + "/.heddle-lock") {
+  while (handle < 0)
+    handle = tryToLock(directory, path);
+  removal.emplace(path);
+  std::string text = thisProcess().text();
+  if (ftruncate(handle, 0) != 0 ||
+      pwrite(handle, text.data(), text.size(), 0) != ssize_t(text.size())) {
+    int error = errno;
+    ::close(handle);
+    failToWrite(path, error);
+  }
+}
+
+DirectoryLock::~DirectoryLock() {
+  // Before the lock ends: from then on the file may be another one's.
+  ::unlink(path.c_str());
+  ::close(handle);
+}

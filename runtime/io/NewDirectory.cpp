@@ -1,0 +1,47 @@
+//===- NewDirectory.cpp - A directory that is filled whole ------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "NewDirectory.h"
+#include "CheckpointFormat.h"
+#include "heddle/runtime/io/File.h"
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+
+using namespace heddle;
+using namespace heddle::io;
+
+static bool isTemporaryName(const std::string &name) {
+  return name.rfind(checkpoint::temporaryPrefix, 0) == 0;
+}
+
+NewDirectory::NewDirectory(const std::string &path) : path(path) {
+  if (pathExists(path)) {
+    std::vector<std::string> names = listDirectory(path, "H0181");
+    // Where there is more, a run may be at work.
+    if (std::all_of(names.begin(), names.end(), isTemporaryName))
+      sweepTemporaries(path, isTemporaryName);
+    if (!listDirectory(path, "H0181").empty())
+      fail("H0181", path + " is there already, and not empty",
+           "name a directory that does not exist yet");
+  }
+  makeDirectories(path);
+  temporary.emplace(path + "/" + checkpoint::temporaryPrefix + "new-",
+                    Temporary::Kind::Directory, path);
+}
+
+void NewDirectory::commit() {
+  syncDirectory(temporaryPath());
+  // In this order an index comes after the files that it names.
+  for (const std::string &name : listDirectory(temporaryPath(), "H0402"))
+    if (::rename((temporaryPath() + "/" + name).c_str(),
+                 (path + "/" + name).c_str()) != 0)
+      failToWrite(path, errno);
+  temporary.reset();
+  syncDirectory(path);
+}
