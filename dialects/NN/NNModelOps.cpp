@@ -8,7 +8,6 @@
 
 #include "dialects/NN/FunctionSyntax.h"
 #include "dialects/NN/NNDialect.h"
-#include <functional>
 
 using namespace mlir;
 using namespace heddle::nn;
@@ -19,35 +18,6 @@ using namespace heddle::nn;
 
 RegionKind ModelOp::getRegionKind(unsigned) { return RegionKind::Graph; }
 
-/// Layers call other layers, never, through any of them, themselves.
-LogicalResult ModelOp::verifyRegions() {
-  mlir::SymbolTable symbols(*this);
-  DenseMap<Operation *, bool> finished;
-  std::function<LogicalResult(FuncOp)> visit = [&](FuncOp function) {
-    finished[function] = false;
-    WalkResult walk = function.walk([&](CallOp call) {
-      auto callee = symbols.lookup<FuncOp>(call.getCallee());
-      if (!callee)
-        return WalkResult::advance(); // The call's own verifier reports it.
-      auto known = finished.find(callee);
-      if (known == finished.end())
-        return failed(visit(callee)) ? WalkResult::interrupt()
-                                     : WalkResult::advance();
-      if (known->second)
-        return WalkResult::advance();
-      call.emitOpError("is in a circle of calls: ")
-          << call.getCalleeAttr() << " calls itself";
-      return WalkResult::interrupt();
-    });
-    finished[function] = true;
-    return failure(walk.wasInterrupted());
-  };
-  for (auto function : getOps<FuncOp>())
-    if (!finished.contains(function) && failed(visit(function)))
-      return failure();
-  return success();
-}
-
 LogicalResult StateOp::verify() {
   static constexpr StringRef roles[] = {
       "parameter",  "compute-copy", "gradient", "exp_avg",
@@ -57,11 +27,28 @@ LogicalResult StateOp::verify() {
   auto type = dyn_cast<RankedTensorType>(getType());
   if (!type || !type.hasStaticShape())
     return emitOpError("needs a static tensor type, got ") << getType();
+  if (getRole() == "saved" && type.getRank() == 0)
+    return emitOpError("holds no slots: it is of rank 0");
   bool own = getRole() == "parameter" || getRole() == "accumulator" ||
              getRole() == "saved";
   if (own == getParameter().has_value())
     return emitOpError(own ? "names a parameter, but is none of its parts"
                            : "does not name the parameter it belongs to");
+  return success();
+}
+
+LogicalResult StateOp::verifySymbolUses(SymbolTableCollection &tables) {
+  auto model = (*this)->getParentOfType<ModelOp>();
+  if (!model || !getParameter())
+    return success();
+  auto parameter = dyn_cast_or_null<StateOp>(
+      tables.lookupSymbolIn(model, getParameterAttr()));
+  if (!parameter || parameter.getRole() != "parameter")
+    return emitOpError("belongs to \"")
+           << *getParameter() << "\", which is no parameter";
+  if (parameter.getTensorType().getShape() != getTensorType().getShape())
+    return emitOpError("has type ")
+           << getType() << ", its parameter " << parameter.getType();
   return success();
 }
 
@@ -71,6 +58,10 @@ LogicalResult BucketOp::verify() {
     return emitOpError("needs a tensor type of rank 1, got ") << getType();
   if (getMembers().empty())
     return emitOpError("has no members");
+  DenseSet<Attribute> members;
+  for (Attribute member : getMembers())
+    if (!members.insert(member).second)
+      return emitOpError("has the member ") << member << " twice";
   return success();
 }
 

@@ -44,7 +44,8 @@ def NN_ModelOp : NN_Op<"model", [
   let hasRegionVerifier = 1;
 }
 
-def NN_StateOp : NN_Op<"state", [Symbol]> {
+def NN_StateOp : NN_Op<"state", [Symbol,
+                                 DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "A tensor that lives across steps.";
   let description = [{
     Roles: parameter, compute-copy (the parameter in compute precision),

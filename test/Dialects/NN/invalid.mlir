@@ -316,3 +316,94 @@ nn.model @m family "gpt2" phase "train" attributes {
     nn.return
   }
 }
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  // expected-error @+1 {{'nn.state' op belongs to "w", which is no parameter}}
+  nn.state @s role "exp_avg" : tensor<4xf32> {parameter = "w"}
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.state @w role "parameter" : tensor<8xf32>
+  // expected-error @+1 {{'nn.state' op has type 'tensor<4xf32>', its parameter 'tensor<8xf32>'}}
+  nn.state @s role "exp_avg" : tensor<4xf32> {parameter = "w"}
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "pipe" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  // expected-error @+1 {{'nn.state' op holds no slots: it is of rank 0}}
+  nn.state @s role "saved" : tensor<f32>
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.state @w role "parameter" : tensor<4xf32>
+  // expected-error @+1 {{'nn.bucket' op has the member @w twice}}
+  nn.bucket @b [@w, @w] : tensor<128xf32>
+}
+
+// -----
+
+// Axes are those of the mesh, wherever they stand.
+nn.model @m family "gpt2" phase "shard" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  dist.mesh @mesh [#dist.axis<"data" = 2>]
+  // expected-error @+1 {{'nn.state' op names the axis "date", which the mesh does not have}}
+  nn.state @s role "accumulator" : tensor<f32> {storage = #dist.sharding<[], unreduced ["date"]>}
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "shard" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  dist.mesh @mesh [#dist.axis<"data" = 2>]
+  nn.func @f(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+    // expected-error @+1 {{'dist.reshard' op names the axis "tensor", which the mesh does not have}}
+    %0 = dist.reshard %x from #dist.sharding<[[], []], unreduced []> to #dist.sharding<[["tensor"], []], unreduced []> for "x" : tensor<4x4xf32>
+    nn.return %0 : tensor<4x4xf32>
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "spmd" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  dist.mesh @mesh [#dist.axis<"data" = 2>]
+  nn.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+    // expected-error @+1 {{'dist.all_reduce' op names the axis "pod", which the mesh does not have}}
+    %0 = dist.all_reduce %x axes ["pod"] for "x" : tensor<4xf32> -> tensor<4xf32>
+    nn.return %0 : tensor<4xf32>
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "shard" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  dist.mesh @mesh [#dist.axis<"data" = 2>]
+  nn.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+    // expected-error @+1 {{'nn.relu' op has 2 shardings for 1 values}}
+    %0 = nn.relu %x {shardings = [#dist.sharding<[[]], unreduced []>, #dist.sharding<[[]], unreduced []>]} : tensor<4xf32>
+    nn.return %0 : tensor<4xf32>
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "shard" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  dist.mesh @mesh [#dist.axis<"data" = 2>]
+  // expected-error @+1 {{'nn.func' op has #dist.sharding<[["data"]], unreduced []> for a value of rank 2}}
+  nn.func @f(%x: tensor<4x4xf32>) attributes {arg_shardings = [#dist.sharding<[["data"]], unreduced []>]} {
+    nn.return
+  }
+}

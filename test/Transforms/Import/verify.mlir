@@ -48,6 +48,7 @@ nn.model @later family "gpt2" phase "import" attributes {
     strategy = #dist.strategy<{seq = 4 : i64}>, config = "{}", weights = {}} {
   // expected-error @+1 {{H0396: the role "gradient" belongs to a later phase}}
   nn.state @w role "gradient" : tensor<8xf32> {parameter = "p"}
+  nn.state @p role "parameter" : tensor<8xf32>
 }
 
 // -----
