@@ -33,8 +33,8 @@ struct Differentiate : heddle::impl::TrainDifferentiateBase<Differentiate> {
   void runOnOperation() override {
     for (auto model : getOperation().getOps<nn::ModelOp>()) {
       for (auto step : llvm::make_early_inc_range(model.getOps<nn::StepOp>()))
-        if (step.getKind() == "train")
-          differentiate(model, step);
+        if (step.getKind() == "train" && failed(differentiate(model, step)))
+          return signalPassFailure();
       eraseUnused(model);
     }
   }
@@ -89,7 +89,28 @@ private:
     }
   }
 
-  void differentiate(nn::ModelOp model, nn::StepOp step) {
+  /// What the loss does not depend on is not trained: it has no gradient, and
+  /// no optimizer state.
+  LogicalResult freezeOthers(nn::ModelOp model, nn::StepOp step,
+                             const Reverse::Sums &sums) {
+    SymbolTable symbols(model);
+    SmallVector<nn::StateOp> states(model.getOps<nn::StateOp>());
+    for (nn::StateOp state : states) {
+      if (state.getRole() != "parameter" || !state.getTrainable() ||
+          sums.contains(state.getOperation()))
+        continue;
+      state.emitWarning("the loss does not depend on @")
+          << state.getSymName() << ": it is not trained";
+      state.setTrainable(false);
+      symbols.lookup(gradientName(state))->erase();
+    }
+    if (sums.empty())
+      return step.emitError(
+          "H0355: the loss depends on no parameter that is trainable");
+    return success();
+  }
+
+  LogicalResult differentiate(nn::ModelOp model, nn::StepOp step) {
     auto strategy =
         dist::Strategy::fromDictionary(model.getStrategy().getValues());
     auto loop = *step.getBody().getOps<nn::MicroBatchesOp>().begin();
@@ -147,6 +168,7 @@ private:
       builder.create<nn::SetOp>(sum.getLoc(), gradientName(state), total);
     }
     numSaved += pairs.numSaved;
+    return freezeOthers(model, step, reverse.allSums());
   }
 
   /// Functions that only the undifferentiated program called.

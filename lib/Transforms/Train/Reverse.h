@@ -75,6 +75,7 @@ private:
 class Reverse : public nn::GradientContext {
 public:
   using Key = const void *;
+  using Sums = llvm::MapVector<Key, mlir::Value>;
   Reverse(mlir::OpBuilder &builder, FunctionPairs &pairs, double scale,
           std::function<Key(mlir::Value)> keyOf,
           std::function<mlir::Value(mlir::Value)> initialSum, bool sums)
@@ -96,7 +97,7 @@ public:
   void setGradient(mlir::Value value, mlir::Value grad) { grads[value] = grad; }
   mlir::Value sumOf(Key key) { return totals.lookup(key); }
   /// Every parameter with a gradient, in the order in which they were reached.
-  llvm::MapVector<Key, mlir::Value> &allSums() { return totals; }
+  Sums &allSums() { return totals; }
 
   bool isActive(mlir::Value value) override { return active.contains(value); }
   mlir::Value forward(mlir::Value value) override {
@@ -121,7 +122,7 @@ private:
   mlir::IRMapping mapping;
   llvm::DenseSet<mlir::Value> active;
   llvm::DenseMap<mlir::Value, mlir::Value> grads;
-  llvm::MapVector<Key, mlir::Value> totals;
+  Sums totals;
   llvm::DenseMap<mlir::Operation *, FunctionPair *> rewritten;
 };
 
