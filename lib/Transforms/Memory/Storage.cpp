@@ -278,30 +278,49 @@ void Storage::findAccesses() {
 
 /// Whether the value that was read is used after its state was written: then
 /// it must be copied while it is there.
+SmallVector<Value> Storage::sharing(Value value) {
+  SmallVector<Value> values = {value};
+  for (size_t i = 0; i < values.size(); ++i)
+    for (OpOperand &use : values[i].getUses()) {
+      Operation *op = use.getOwner();
+      std::optional<ArrayRef<int64_t>> tied;
+      if (auto launch = dyn_cast<planir::LaunchOp>(op))
+        tied = symbols.lookup<planir::KernelOp>(launch.getKernel()).getTies();
+      if (auto call = dyn_cast<nn::CallOp>(op))
+        tied = symbols.lookup<nn::FuncOp>(call.getCallee()).getTies();
+      for (auto [result, tie] :
+           llvm::zip(op->getResults(), tied.value_or(ArrayRef<int64_t>())))
+        if (tie == use.getOperandNumber())
+          values.push_back(result);
+    }
+  return values;
+}
+
 bool Storage::isStale(nn::GetOp get) {
   Block *block = get->getBlock();
   DenseSet<Operation *> seen;
+  SmallVector<Value> values = sharing(get.getValue());
   for (StringRef state : statesOf(get.getState()))
     for (nn::SetOp set : writes[state]) {
       Operation *written = block->findAncestorOpInBlock(*set);
       if (!seen.insert(set).second || !written ||
           !get->isBeforeInBlock(written))
         continue;
-      for (Operation *user : get.getValue().getUsers()) {
-        Operation *here = block->findAncestorOpInBlock(*user);
-        // A loop that writes the state reads it again in its next iteration.
-        if (written == set ? written->isBeforeInBlock(here)
-                           : !here->isBeforeInBlock(written))
-          return true;
+      for (Value value : values) {
+        if (value == set.getValue())
+          continue; // Which is what the state holds from then on.
+        for (Operation *user : value.getUsers()) {
+          Operation *here = block->findAncestorOpInBlock(*user);
+          // A loop that writes the state reads it again in its next iteration.
+          if (written == set ? written->isBeforeInBlock(here)
+                             : !here->isBeforeInBlock(written))
+            return true;
+        }
       }
     }
   return false;
 }
 
-/// Whether an old value of the state is read by `definition`, which would
-/// overwrite it, or after it and before the set. Reads of the state are looked
-/// for in the block of the set; a definition elsewhere counts as before all of
-/// them.
 bool Storage::readLater(nn::SetOp set, Operation *definition) {
   DenseSet<Operation *> seen;
   for (StringRef state : statesOf(set.getState()))
@@ -309,13 +328,14 @@ bool Storage::readLater(nn::SetOp set, Operation *definition) {
       if (!seen.insert(get).second || get->getBlock() != set->getBlock() ||
           copies.contains({get, 0}))
         continue;
-      for (Operation *user : get.getValue().getUsers()) {
-        Operation *here = set->getBlock()->findAncestorOpInBlock(*user);
-        if (here && get->isBeforeInBlock(set) &&
-            (definition->getBlock() != set->getBlock() ||
-             !here->isBeforeInBlock(definition)))
-          return true;
-      }
+      for (Value value : sharing(get.getValue()))
+        for (Operation *user : value.getUsers()) {
+          Operation *here = set->getBlock()->findAncestorOpInBlock(*user);
+          if (here && get->isBeforeInBlock(set) &&
+              (definition->getBlock() != set->getBlock() ||
+               !here->isBeforeInBlock(definition)))
+            return true;
+        }
     }
   return false;
 }

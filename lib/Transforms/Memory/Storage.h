@@ -109,6 +109,8 @@ private:
   void forwardSet(nn::SetOp set);
   void keep(nn::KeepOp keep);
   void forwardReturn(nn::ReturnOp terminator);
+  /// The value, and those that take its place, or a place of that.
+  llvm::SmallVector<mlir::Value> sharing(mlir::Value value);
   bool isStale(nn::GetOp get);
   llvm::ArrayRef<llvm::StringRef> statesOf(llvm::StringRef name);
   void findAccesses();
