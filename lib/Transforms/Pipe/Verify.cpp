@@ -7,7 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/Pipe/Schedule.h"
+#include "heddle/Transforms/Common/States.h"
 #include "heddle/Transforms/Pipe/Passes.h"
+#include "heddle/Transforms/Shard/Shardings.h"
 #include <map>
 
 using namespace mlir;
@@ -222,6 +224,9 @@ struct Verify : heddle::impl::PipeVerifyBase<Verify> {
   void runOnOperation() override {
     SmallVector<nn::ModelOp> stages;
     for (auto model : getOperation().getOps<nn::ModelOp>()) {
+      if (failed(verifyStates(model, "H0905")) ||
+          failed(shard::verifyShardings(model, "H0905")))
+        return signalPassFailure();
       if (model.getStage()) {
         stages.push_back(model);
         continue;

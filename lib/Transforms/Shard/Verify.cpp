@@ -6,7 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "heddle/Transforms/Common/States.h"
 #include "heddle/Transforms/Shard/Passes.h"
+#include "heddle/Transforms/Shard/Shardings.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -38,6 +40,10 @@ struct Verify : heddle::impl::ShardVerifyBase<Verify> {
       });
       if (walk.wasInterrupted())
         return signalPassFailure();
+      if (failed(verifyMesh(model, mesh)) ||
+          failed(verifyStates(model, "H0904")) ||
+          failed(shard::verifyShardings(model, "H0904")))
+        return signalPassFailure();
     }
     markAllAnalysesPreserved();
   }
@@ -49,18 +55,6 @@ private:
     auto shardings = op->getAttrOfType<ArrayAttr>("shardings");
     if (!shardings || shardings.size() != op->getNumResults())
       return op->emitError("H0904: does not say how its results are sharded");
-    for (auto [result, attribute] : llvm::zip(op->getResults(), shardings)) {
-      auto sharding = dyn_cast<dist::TensorShardingAttr>(attribute);
-      int64_t rank = cast<RankedTensorType>(result.getType()).getRank();
-      if (!sharding || static_cast<int64_t>(sharding.getDims().size()) != rank)
-        return op->emitError("H0904: a sharding does not fit a result of rank ")
-               << rank;
-      if (failed(verifyAxes(op, sharding.getUnreduced(), mesh)))
-        return failure();
-      for (auto axes : sharding.getDims().getAsRange<ArrayAttr>())
-        if (failed(verifyAxes(op, axes, mesh)))
-          return failure();
-    }
     return verifyUsers(op);
   }
 
@@ -73,12 +67,24 @@ private:
     return success();
   }
 
-  LogicalResult verifyAxes(Operation *op, ArrayAttr axes, dist::MeshOp mesh) {
-    for (auto axis : axes.getAsRange<StringAttr>())
-      if (mesh.getAxisSize(axis) == 0)
-        return op->emitError("H0904: names the axis ")
-               << axis << ", which the mesh does not have";
-    return success();
+  /// The mesh is that of the strategy.
+  LogicalResult verifyMesh(nn::ModelOp model, dist::MeshOp mesh) {
+    auto strategy =
+        dist::Strategy::fromDictionary(model.getStrategy().getValues());
+    std::pair<StringRef, int64_t> sizes[] = {{"pipe", strategy.pipe},
+                                             {"data", strategy.data},
+                                             {"seq", strategy.sequence},
+                                             {"tensor", strategy.tensor}};
+    bool right = mesh.getAxes().size() == std::size(sizes);
+    for (auto [axis, expected] :
+         llvm::zip(mesh.getAxes().getAsRange<dist::MeshAxisAttr>(), sizes))
+      right &=
+          axis.getName() == expected.first && axis.getSize() == expected.second;
+    if (right)
+      return success();
+    return mesh.emitError("H0904: is not the mesh of the strategy: pipe ")
+           << strategy.pipe << ", data " << strategy.data << ", seq "
+           << strategy.sequence << ", tensor " << strategy.tensor;
   }
 
   /// Whether an operation may take a partial sum: it adds to it, or passes it

@@ -6,8 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "heddle/Transforms/Common/States.h"
 #include "heddle/Transforms/Train/Passes.h"
-#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -34,66 +35,161 @@ private:
         return function.emitError(
             "H0909: a program is left that is no step yet");
     for (auto step : model.getOps<nn::StepOp>())
-      if (step.getKind() == "train" && failed(verifyTraining(model, step)))
+      if (step.getKind() == "train" && failed(verifyGradients(model, step)))
         return failure();
-    return success();
-  }
-
-  /// The states that a name stands for: a bucket's members, or the one state.
-  static SmallVector<StringRef> statesOf(const SymbolTable &symbols,
-                                         StringRef name) {
-    auto bucket = symbols.lookup<nn::BucketOp>(name);
-    if (!bucket)
-      return {name};
-    return llvm::map_to_vector(
-        bucket.getMembers().getAsRange<FlatSymbolRefAttr>(),
-        [](FlatSymbolRefAttr member) { return member.getValue(); });
-  }
-
-  /// Whether the optimizer's new value is written.
-  static bool isUpdate(nn::SetOp set) {
-    return set.getValue().getDefiningOp<nn::AdamWOp>() != nullptr;
-  }
-
-  /// Every trainable parameter: a gradient, written before the optimizer reads
-  /// it; a place in exactly one bucket that is updated once.
-  LogicalResult verifyTraining(nn::ModelOp model, nn::StepOp step) {
-    llvm::StringMap<int> written, updated;
-    SymbolTable symbols(model);
-    WalkResult walk = step.walk([&](Operation *op) {
-      if (auto set = dyn_cast<nn::SetOp>(op))
-        for (StringRef state : statesOf(symbols, set.getState())) {
-          ++written[state];
-          updated[state] += isUpdate(set);
-        }
-      auto get = dyn_cast<nn::GetOp>(op);
-      if (!get)
-        return WalkResult::advance();
-      for (StringRef name : statesOf(symbols, get.getState())) {
-        auto state = symbols.lookup<nn::StateOp>(name);
-        if (state.getRole() == "gradient" && !written.count(name)) {
-          get.emitError("H0909: reads the gradient @")
-              << name << " before it is written";
-          return WalkResult::interrupt();
-        }
-      }
-      return WalkResult::advance();
-    });
-    if (walk.wasInterrupted())
+    if (failed(verifyStates(model, "H0909")))
       return failure();
-    for (auto state : model.getOps<nn::StateOp>()) {
-      if (state.getRole() != "parameter" || !state.getTrainable())
-        continue;
-      if (!written.count((state.getSymName() + ".grad").str()))
-        return state.emitError("H0909: trainable, but it gets no gradient: the "
-                               "loss does not depend on it");
-      if (updated.lookup(state.getSymName()) != 1)
-        return state.emitError("H0909: updated ")
-               << updated.lookup(state.getSymName())
-               << " times in a step; once is right";
+    strategy = dist::Strategy::fromDictionary(model.getStrategy().getValues());
+    symbols.emplace(model);
+    llvm::StringSet<> kinds;
+    for (auto step : model.getOps<nn::StepOp>()) {
+      if (!kinds.insert(step.getKind()).second)
+        return step.emitError("H0909: is a second step of the kind \"")
+               << step.getKind() << "\"";
+      if (failed(verifyPorts(step)) || failed(verifyLoops(step)) ||
+          (step.getKind() == "train" && failed(verifyTraining(model, step))))
+        return failure();
     }
     return success();
   }
+
+  /// The runtime fills these arguments, and wants these results.
+  LogicalResult verifyPorts(nn::StepOp step) {
+    static constexpr StringRef inputs[] = {"ids",
+                                           "labels",
+                                           "rng",
+                                           "position",
+                                           "lr",
+                                           "bias_correction1",
+                                           "bias_correction2"};
+    llvm::StringSet<> names;
+    for (auto name : step.getArgNames().getAsValueRange<StringAttr>())
+      if (!llvm::is_contained(inputs, name) || !names.insert(name).second)
+        return step.emitError("H0909: nothing fills the argument \"")
+               << name << "\"";
+    for (auto name : step.getResultNames().getAsValueRange<StringAttr>())
+      if (!names.insert(name).second)
+        return step.emitError("H0909: has two values named \"") << name << "\"";
+    return success();
+  }
+
+  /// One loop at most, which runs as often as there are micro-batches.
+  LogicalResult verifyLoops(nn::StepOp step) {
+    int64_t count = step.getKind() == "train" ? strategy.accumulate : 1;
+    SmallVector<nn::MicroBatchesOp> loops;
+    step.walk([&](nn::MicroBatchesOp loop) { loops.push_back(loop); });
+    for (nn::MicroBatchesOp loop : loops) {
+      if (loop->getParentOp() != step || loops.size() > 1)
+        return loop.emitError("H0909: a step has one loop over micro-batches");
+      if (static_cast<int64_t>(loop.getCount()) != count)
+        return loop.emitError("H0909: runs ")
+               << loop.getCount() << " times; there are " << count
+               << " micro-batches";
+    }
+    if (loops.empty() && step.getKind() != "generate")
+      return step.emitError("H0909: has no loop over micro-batches");
+    WalkResult walk = step.walk([&](nn::MicroBatchOp slice) {
+      if (slice->getParentOp() == loops.front() &&
+          slice.getIndex() == loops.front().getBody().getArgument(0) &&
+          slice.getInput().getParentBlock() == &step.getBody().front() &&
+          cast<RankedTensorType>(slice.getInput().getType()).getDimSize(0) ==
+              count)
+        return WalkResult::advance();
+      slice.emitError("H0909: is no part of an input of ")
+          << count << " micro-batches";
+      return WalkResult::interrupt();
+    });
+    return failure(walk.wasInterrupted());
+  }
+
+  /// Each trainable parameter gets a gradient.
+  LogicalResult verifyGradients(nn::ModelOp model, nn::StepOp step) {
+    llvm::StringSet<> written;
+    step.walk([&](nn::SetOp set) {
+      if (!set.getValue().getDefiningOp<nn::FillOp>())
+        written.insert(set.getState());
+    });
+    for (auto state : model.getOps<nn::StateOp>())
+      if (state.getRole() == "parameter" && state.getTrainable() &&
+          !written.contains((state.getSymName() + ".grad").str()))
+        return state.emitError("H0909: trainable, but it gets no gradient: the "
+                               "loss does not depend on it");
+    return success();
+  }
+
+  /// Gradients are computed in the loop; the buckets that the optimizer reads
+  /// are there for it alone.
+  LogicalResult verifyTraining(nn::ModelOp model, nn::StepOp step) {
+    if (step.getBody().getOps<nn::AdamWOp>().empty())
+      return step.emitError("H0909: updates no parameter");
+    auto loop = *step.getBody().getOps<nn::MicroBatchesOp>().begin();
+    WalkResult sets = step.walk([&](nn::SetOp set) {
+      auto state = symbols->lookup<nn::StateOp>(set.getState());
+      if (!state || state.getRole() != "gradient")
+        return WalkResult::advance();
+      Operation *definition = set.getValue().getDefiningOp();
+      if (!definition || definition->getBlock() != &loop.getBody().front() ||
+          set->getBlock() != definition->getBlock()) {
+        set.emitError(
+            "H0909: writes a gradient that no operation of the loop computes");
+        return WalkResult::interrupt();
+      }
+      return failed(verifyAdded(set)) ? WalkResult::interrupt()
+                                      : WalkResult::advance();
+    });
+    if (sets.wasInterrupted())
+      return failure();
+    SmallVector<nn::GlobalNormOp> norms(
+        step.getBody().getOps<nn::GlobalNormOp>());
+    if (norms.size() != 1)
+      return step.emitError("H0909: has ")
+             << norms.size() << " norms of the gradients; one is right";
+    WalkResult walk = step.walk([&](Operation *op) {
+      return failed(verifyBuckets(step, op)) ? WalkResult::interrupt()
+                                             : WalkResult::advance();
+    });
+    return failure(walk.wasInterrupted());
+  }
+
+  /// Ranks that keep parts of gradients add to what they have themselves.
+  LogicalResult verifyAdded(nn::SetOp set) {
+    bool parts = strategy.zero >= 2 && strategy.data * strategy.sequence > 1;
+    if (!parts || strategy.accumulate == 1)
+      return success();
+    auto add = set.getValue().getDefiningOp<nn::AddOp>();
+    auto before = add ? add.getLhs().getDefiningOp<nn::GetOp>() : nn::GetOp();
+    if (before && before.getState() == set.getState() && add->hasOneUse() &&
+        before->hasOneUse() && add.getRhs().getDefiningOp())
+      return success();
+    return set.emitError("H0909: does not add to the gradient of the "
+                         "micro-batches before");
+  }
+
+  LogicalResult verifyBuckets(nn::StepOp step, Operation *op) {
+    if (auto norm = dyn_cast<nn::GlobalNormOp>(op))
+      for (Value input : norm.getInputs()) {
+        auto get = input.getDefiningOp<nn::GetOp>();
+        if (!get || !symbols->lookup<nn::BucketOp>(get.getState()))
+          return norm.emitError("H0909: is not of buckets of gradients");
+      }
+    auto get = dyn_cast<nn::GetOp>(op);
+    if (get && symbols->lookup<nn::BucketOp>(get.getState()))
+      for (Operation *user : get->getUsers())
+        if (!isa<nn::AdamWOp, nn::GlobalNormOp>(user) ||
+            user->getParentOp() != step)
+          return user->emitError("H0909: reads the bucket @")
+                 << get.getState() << ", which is the optimizer's";
+    auto set = dyn_cast<nn::SetOp>(op);
+    if (set && symbols->lookup<nn::BucketOp>(set.getState()) &&
+        !set.getValue().getDefiningOp<nn::AdamWOp>() &&
+        !set.getValue().getDefiningOp<nn::FillOp>())
+      return set.emitError("H0909: writes the bucket @")
+             << set.getState() << ", which is the optimizer's";
+    return success();
+  }
+
+  dist::Strategy strategy;
+  std::optional<SymbolTable> symbols; ///< Of the model.
 };
 
 } // namespace

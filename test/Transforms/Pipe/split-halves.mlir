@@ -41,6 +41,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
   nn.state @a.grad role "gradient" : tensor<8x8xf32> {parameter = "a"}
   nn.state @b role "parameter" : tensor<8x8xf32> {trainable}
   nn.state @b.grad role "gradient" : tensor<8x8xf32> {parameter = "b"}
+  nn.bucket @gradients [@a.grad, @b.grad] : tensor<128xf32>
   nn.func @layer(%x: tensor<2x8xf32>, %w: tensor<8x8xf32>) -> tensor<2x8xf32>
       attributes {arg_shardings = [#v, #v], result_shardings = [#v]} {
     %y = nn.linear %x, %w {shardings = [#v]} : (tensor<2x8xf32>, tensor<8x8xf32>) -> tensor<2x8xf32>
@@ -58,6 +59,8 @@ nn.model @m family "gpt2" phase "shard" attributes {
   pipe.stage @stage1 index 1 calls ["h.1"]
   pipe.schedule @schedule kind "zb-h1" micro_batches 2 ["F0 F1 I0 W0 I1 W1 O", "F0 I0 F1 I1 W0 W1 O"]
   nn.step @train(%inputs: tensor<2x2x8xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
+    %zero = nn.fill 0.0 : () -> tensor<128xf32>
+    nn.set @gradients, %zero : tensor<128xf32>
     nn.micro_batches 2 {
     ^bb0(%i: index):
       %x = nn.micro_batch %inputs[%i] : tensor<2x2x8xf32> -> tensor<2x8xf32>

@@ -111,20 +111,20 @@ nn.model @m family "gpt2" phase "shard" attributes {
   nn.state @train.loss role "accumulator" : tensor<f32>
   nn.state @e role "parameter" : tensor<4x8xf32> {trainable}
   nn.state @e.grad role "gradient" : tensor<4x8xf32> {parameter = "e"}
-  nn.state @e.m role "exp_avg" : tensor<4x8xf32> {parameter = "e"}
-  nn.state @e.v role "exp_avg_sq" : tensor<4x8xf32> {parameter = "e"}
+  nn.state @e.exp_avg role "exp_avg" : tensor<4x8xf32> {parameter = "e"}
+  nn.state @e.exp_avg_sq role "exp_avg_sq" : tensor<4x8xf32> {parameter = "e"}
   nn.state @a role "parameter" : tensor<8x8xf32> {trainable}
   nn.state @a.grad role "gradient" : tensor<8x8xf32> {parameter = "a"}
-  nn.state @a.m role "exp_avg" : tensor<8x8xf32> {parameter = "a"}
-  nn.state @a.v role "exp_avg_sq" : tensor<8x8xf32> {parameter = "a"}
+  nn.state @a.exp_avg role "exp_avg" : tensor<8x8xf32> {parameter = "a"}
+  nn.state @a.exp_avg_sq role "exp_avg_sq" : tensor<8x8xf32> {parameter = "a"}
   nn.state @b role "parameter" : tensor<8x8xf32> {trainable}
   nn.state @b.grad role "gradient" : tensor<8x8xf32> {parameter = "b"}
-  nn.state @b.m role "exp_avg" : tensor<8x8xf32> {parameter = "b"}
-  nn.state @b.v role "exp_avg_sq" : tensor<8x8xf32> {parameter = "b"}
+  nn.state @b.exp_avg role "exp_avg" : tensor<8x8xf32> {parameter = "b"}
+  nn.state @b.exp_avg_sq role "exp_avg_sq" : tensor<8x8xf32> {parameter = "b"}
   nn.bucket @parameters [@e, @a, @b] : tensor<192xf32>
   nn.bucket @gradients [@e.grad, @a.grad, @b.grad] : tensor<192xf32>
-  nn.bucket @exp_avg [@e.m, @a.m, @b.m] : tensor<192xf32>
-  nn.bucket @exp_avg_sq [@e.v, @a.v, @b.v] : tensor<192xf32>
+  nn.bucket @exp_avg [@e.exp_avg, @a.exp_avg, @b.exp_avg] : tensor<192xf32>
+  nn.bucket @exp_avg_sq [@e.exp_avg_sq, @a.exp_avg_sq, @b.exp_avg_sq] : tensor<192xf32>
   nn.func @layer.fwd(%x: tensor<1x2x8xf32>, %w: tensor<8x8xf32>) -> tensor<1x2x8xf32>
       attributes {arg_shardings = [#x, #w], result_shardings = [#x]} {
     %y = nn.linear %x, %w {shardings = [#x]} : (tensor<1x2x8xf32>, tensor<8x8xf32>) -> tensor<1x2x8xf32>

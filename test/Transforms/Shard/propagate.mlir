@@ -64,6 +64,8 @@ nn.model @sums family "gpt2" phase "train" attributes {
   nn.state @s role "accumulator" : tensor<4xf32>
   nn.step @train(%x: tensor<2x4xf32>) attributes {
       kind = "train", arg_names = ["x"], result_names = []} {
+    %zero = nn.fill 0.0 : () -> tensor<4xf32>
+    nn.set @s, %zero : tensor<4xf32>
     %old = nn.get @s : tensor<4xf32>
     // CHECK: %[[PART:.*]] = nn.sum_rows %{{[^ ]*}} {shardings = [#dist.sharding<{{\[\[}}]], unreduced ["data"]>]} : (tensor<2x4xf32>) -> tensor<4xf32>
     // CHECK: %[[WHOLE:.*]] = dist.reshard %[[PART]] from <{{\[\[}}]], unreduced ["data"]> to <{{\[\[}}]], unreduced []> for "nn.add" : tensor<4xf32>

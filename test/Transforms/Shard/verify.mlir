@@ -23,7 +23,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"data" = 2>]
   nn.step @train(%x: tensor<2x4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
-    // expected-error @+1 {{H0904: does not say how its results are sharded}}
+    // expected-error @+1 {{'nn.relu' op has 0 shardings for 1 values}}
     %0 = nn.relu %x {shardings = []} : tensor<2x4xf32>
     nn.return
   }
@@ -35,7 +35,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"data" = 2>]
   nn.step @train(%x: tensor<2x4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
-    // expected-error @+1 {{H0904: a sharding does not fit a result of rank 2}}
+    // expected-error @+1 {{'nn.relu' op has #dist.sharding<[["data"]], unreduced []> for a value of rank 2}}
     %0 = nn.relu %x {shardings = [#dist.sharding<[["data"]], unreduced []>]} : tensor<2x4xf32>
     nn.return
   }
@@ -47,7 +47,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"data" = 2>]
   nn.step @train(%x: tensor<2x4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
-    // expected-error @+1 {{H0904: a sharding does not fit a result of rank 2}}
+    // expected-error @+1 {{'nn.relu' op has unit, not the sharding of a 'tensor<2x4xf32>'}}
     %0 = nn.relu %x {shardings = [unit]} : tensor<2x4xf32>
     nn.return
   }
@@ -59,7 +59,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"data" = 2>]
   nn.step @train(%x: tensor<2x4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
-    // expected-error @+1 {{H0904: names the axis "tensor", which the mesh does not have}}
+    // expected-error @+1 {{'nn.relu' op names the axis "tensor", which the mesh does not have}}
     %0 = nn.relu %x {shardings = [#dist.sharding<[["data"], ["tensor"]], unreduced []>]} : tensor<2x4xf32>
     nn.return
   }
@@ -71,7 +71,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"data" = 2>]
   nn.step @train(%x: tensor<2x4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
-    // expected-error @+1 {{H0904: names the axis "seq", which the mesh does not have}}
+    // expected-error @+1 {{'nn.relu' op names the axis "seq", which the mesh does not have}}
     %0 = nn.relu %x {shardings = [#dist.sharding<[["data"], []], unreduced ["seq"]>]} : tensor<2x4xf32>
     nn.return
   }
@@ -137,6 +137,68 @@ nn.model @m family "gpt2" phase "shard" attributes {
   nn.step @train(%x: tensor<4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
     // expected-error @+1 {{H0904: makes a partial sum over "data" of a value that is none}}
     %0 = dist.reshard %x from <[[]], unreduced []> to <[[]], unreduced ["data"]> for "nn.set" : tensor<4xf32>
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "shard" attributes {
+    strategy = #dist.strategy<{data = 4 : i64, batch = 4 : i64}>, config = "{}", weights = {}} {
+  // expected-error @+1 {{H0904: is not the mesh of the strategy: pipe 1, data 4, seq 1, tensor 1}}
+  dist.mesh @mesh [#dist.axis<"pipe" = 1>, #dist.axis<"data" = 2>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
+}
+
+// -----
+
+// What comes by nn.pack is a partial sum, too.
+nn.model @m family "gpt2" phase "shard" attributes {
+    strategy = #dist.strategy<{data = 2 : i64, batch = 2 : i64}>, config = "{}", weights = {}} {
+  dist.mesh @mesh [#dist.axis<"pipe" = 1>, #dist.axis<"data" = 2>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
+  nn.step @train(%x: tensor<64xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
+    %0 = nn.square_sums %x {shardings = [#dist.sharding<[[]], unreduced ["data"]>]} : (tensor<64xf32>) -> tensor<1xf32>
+    %1 = nn.pack %0 : (tensor<1xf32>) -> tensor<64xf32>
+    // expected-error @+1 {{H0904: takes a partial sum over "data"}}
+    %2 = nn.global_norm %1 {shardings = [#dist.sharding<[], unreduced []>], summed} : (tensor<64xf32>) -> tensor<f32>
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "shard" attributes {
+    strategy = #dist.strategy<{data = 2 : i64, batch = 2 : i64}>, config = "{}", weights = {}} {
+  dist.mesh @mesh [#dist.axis<"pipe" = 1>, #dist.axis<"data" = 2>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
+  nn.step @eval(%x: tensor<4xf32>) attributes {kind = "eval", arg_names = ["x"], result_names = []} {
+    // expected-error @+1 {{H0904: takes a value that is sharded as #dist.sharding<[[]], unreduced []>; it counts on #dist.sharding<[["data"]], unreduced []>}}
+    %0 = dist.reshard %x from <[["data"]], unreduced []> to <[[]], unreduced []> for "x" : tensor<4xf32>
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "shard" attributes {
+    strategy = #dist.strategy<{data = 2 : i64, batch = 2 : i64}>, config = "{}", weights = {}} {
+  dist.mesh @mesh [#dist.axis<"pipe" = 1>, #dist.axis<"data" = 2>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
+  nn.step @eval(%x: tensor<4xf32>) attributes {kind = "eval", arg_names = ["x"], result_names = []} {
+    // expected-error @+1 {{H0904: has the factor b split over [] and over ["data"]}}
+    %0 = nn.relu %x {shardings = [#dist.sharding<[["data"]], unreduced []>]} : tensor<4xf32>
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "shard" attributes {
+    strategy = #dist.strategy<{data = 2 : i64, batch = 2 : i64}>, config = "{}", weights = {}} {
+  dist.mesh @mesh [#dist.axis<"pipe" = 1>, #dist.axis<"data" = 2>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
+  nn.state @w role "parameter" : tensor<64xf32>
+  nn.bucket @parameters [@w] : tensor<128xf32> {storage = #dist.sharding<[["data"]], unreduced []>}
+  nn.step @eval() attributes {kind = "eval", arg_names = [], result_names = []} {
+    // expected-error @+1 {{H0904: @w is split over ranks as a part of its bucket}}
+    %0 = nn.get @w : tensor<64xf32>
+    nn.keep %0 as "w" : tensor<64xf32>
     nn.return
   }
 }

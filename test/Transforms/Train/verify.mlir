@@ -23,27 +23,31 @@ nn.model @untouched family "gpt2" phase "train" attributes {
 
 nn.model @still family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  // expected-error @+1 {{H0909: updated 0 times in a step; once is right}}
   nn.state @w role "parameter" : tensor<64xf32> {trainable}
   nn.state @w.grad role "gradient" : tensor<64xf32> {parameter = "w"}
-  nn.step @train(%g: tensor<64xf32>) attributes {kind = "train", arg_names = ["g"], result_names = []} {
+  // expected-error @+1 {{H0909: updates no parameter}}
+  nn.step @train(%g: tensor<64xf32>) attributes {kind = "train", arg_names = ["ids"], result_names = []} {
     nn.set @w.grad, %g : tensor<64xf32>
+    nn.micro_batches 1 {
+    ^bb0(%i: index):
+      nn.return
+    }
     nn.return
   }
 }
 
 // -----
 
-// Updated in two buckets.
+// An update that is none of what it reads.
 nn.model @twice family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  // expected-error @+1 {{H0909: updated 2 times in a step; once is right}}
   nn.state @w role "parameter" : tensor<64xf32> {trainable}
   nn.state @w.grad role "gradient" : tensor<64xf32> {parameter = "w"}
   nn.bucket @one [@w] : tensor<64xf32>
   nn.bucket @two [@w] : tensor<64xf32>
   nn.step @train(%g: tensor<64xf32>, %s: tensor<f32>) attributes {kind = "train", arg_names = ["g", "lr"], result_names = []} {
     nn.set @w.grad, %g : tensor<64xf32>
+    // expected-error @+1 {{H0909: does not read and write the parameters, the averages and the averages of squares of the same states}}
     %p, %m, %v = nn.adamw %g, %g, %g, %g lr %s bias %s, %s {beta1 = 0.9 : f64, beta2 = 0.9 : f64, eps = 0.1 : f64, weight_decay = 0.0 : f64} : (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>)
     nn.set @one, %p : tensor<64xf32>
     nn.set @two, %p : tensor<64xf32>
@@ -66,6 +70,145 @@ nn.model @late family "gpt2" phase "train" attributes {
     %p, %m, %v = nn.adamw %g, %old, %g, %g lr %s bias %s, %s {beta1 = 0.9 : f64, beta2 = 0.9 : f64, eps = 0.1 : f64, weight_decay = 0.0 : f64} : (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>)
     nn.set @parameters, %p : tensor<64xf32>
     nn.set @w.grad, %g : tensor<64xf32>
+    nn.return
+  }
+}
+
+// -----
+
+// A set that is written twice.
+nn.model @doubled family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.state @loss role "accumulator" : tensor<f32>
+  nn.state @w role "parameter" : tensor<64xf32>
+  nn.step @eval(%x: tensor<1x64xf32>) attributes {kind = "eval", arg_names = ["ids"], result_names = []} {
+    %0 = nn.fill 0.0 : () -> tensor<f32>
+    // expected-note @+1 {{written here}}
+    nn.set @loss, %0 : tensor<f32>
+    // expected-error @+1 {{H0909: writes @loss again: nothing has read what was written}}
+    nn.set @loss, %0 : tensor<f32>
+    nn.return
+  }
+}
+
+// -----
+
+// Sums are read after they were set to zero.
+nn.model @unset family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.state @loss role "accumulator" : tensor<f32>
+  nn.state @w role "parameter" : tensor<64xf32>
+  nn.step @eval() -> tensor<f32> attributes {kind = "eval", arg_names = [], result_names = ["loss"]} {
+    // expected-error @+1 {{H0909: reads the accumulator @loss before it is written}}
+    %0 = nn.get @loss : tensor<f32>
+    nn.return %0 : tensor<f32>
+  }
+}
+
+// -----
+
+nn.model @overwritten family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.state @loss role "accumulator" : tensor<f32>
+  nn.state @w role "parameter" : tensor<64xf32>
+  nn.step @eval() attributes {kind = "eval", arg_names = [], result_names = []} {
+    %0 = nn.get @w : tensor<64xf32>
+    // expected-error @+1 {{H0909: writes what no optimizer computes to the parameter @w}}
+    nn.set @w, %0 : tensor<64xf32>
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @renamed family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.state @loss role "accumulator" : tensor<f32>
+  nn.state @w role "parameter" : tensor<64xf32>
+  // expected-error @+1 {{H0909: is the gradient of @w and has to be named @w.grad}}
+  nn.state @g role "gradient" : tensor<64xf32> {parameter = "w"}
+}
+
+// -----
+
+// One gradient passed twice to a block, which adds to both.
+nn.model @passed_twice family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.state @loss role "accumulator" : tensor<f32>
+  nn.state @w role "parameter" : tensor<64xf32>
+  nn.state @w.grad role "gradient" : tensor<64xf32> {parameter = "w"}
+  nn.func @f(%a: tensor<64xf32>, %b: tensor<64xf32>) -> (tensor<64xf32>, tensor<64xf32>) {
+    nn.return %a, %b : tensor<64xf32>, tensor<64xf32>
+  }
+  nn.step @eval(%x: tensor<64xf32>) attributes {kind = "eval", arg_names = ["ids"], result_names = []} {
+    nn.set @w.grad, %x : tensor<64xf32>
+    nn.micro_batches 1 {
+    ^bb0(%i: index):
+    // expected-error @+1 {{H0909: reads the gradient @w.grad for something else than to add to it, once}}
+    %0 = nn.get @w.grad : tensor<64xf32>
+    %1, %2 = nn.call @f(%0, %0) path "f" : (tensor<64xf32>, tensor<64xf32>) -> (tensor<64xf32>, tensor<64xf32>)
+    nn.set @w.grad, %1 : tensor<64xf32>
+    nn.return
+    }
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @slots family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.state @loss role "accumulator" : tensor<f32>
+  nn.state @w role "parameter" : tensor<64xf32>
+  nn.state @s role "saved" : tensor<2x64xf32>
+  nn.step @eval(%x: tensor<2x64xf32>) attributes {kind = "eval", arg_names = ["ids"], result_names = []} {
+    // expected-error @+1 {{H0909: has no slot of @s, which holds one for each}}
+    nn.set @s, %x : tensor<2x64xf32>
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @endless family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.state @loss role "accumulator" : tensor<f32>
+  nn.state @w role "parameter" : tensor<64xf32>
+  nn.step @eval(%x: tensor<1x64xf32>) attributes {kind = "eval", arg_names = ["ids"], result_names = []} {
+    // expected-error @+1 {{H0909: runs 9223372036854775807 times; there are 1 micro-batches}}
+    nn.micro_batches 9223372036854775807 {
+    ^bb0(%i: index):
+      nn.return
+    }
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @beyond family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.state @loss role "accumulator" : tensor<f32>
+  nn.state @w role "parameter" : tensor<64xf32>
+  nn.step @eval(%x: tensor<3x64xf32>) attributes {kind = "eval", arg_names = ["ids"], result_names = []} {
+    nn.micro_batches 1 {
+    ^bb0(%i: index):
+      // expected-error @+1 {{H0909: is no part of an input of 1 micro-batches}}
+      %0 = nn.micro_batch %x[%i] : tensor<3x64xf32> -> tensor<64xf32>
+      nn.return
+    }
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @unfilled family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.state @loss role "accumulator" : tensor<f32>
+  nn.state @w role "parameter" : tensor<64xf32>
+  // expected-error @+1 {{H0909: nothing fills the argument "idz"}}
+  nn.step @eval(%x: tensor<1x64xf32>) attributes {kind = "eval", arg_names = ["idz"], result_names = []} {
     nn.return
   }
 }

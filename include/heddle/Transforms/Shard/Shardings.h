@@ -25,6 +25,10 @@ dist::TensorShardingAttr dropFirst(dist::TensorShardingAttr sharding);
 /// of all micro-batches.
 dist::TensorShardingAttr addFirst(dist::TensorShardingAttr sharding);
 
+/// Checks that every value is sharded as those that take it count on, and that
+/// no partial sum is taken for a whole one. Errors begin with `code`.
+mlir::LogicalResult verifyShardings(nn::ModelOp model, llvm::StringRef code);
+
 } // namespace heddle::shard
 
 #endif // HEDDLE_TRANSFORMS_SHARD_SHARDINGS_H

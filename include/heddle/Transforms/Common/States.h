@@ -1,0 +1,36 @@
+//===- States.h - Who reads and writes states -------------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What the verifiers of the phases from train to pipe have in common.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_TRANSFORMS_COMMON_STATES_H
+#define HEDDLE_TRANSFORMS_COMMON_STATES_H
+
+#include "dialects/NN/NNDialect.h"
+#include "mlir/IR/SymbolTable.h"
+
+namespace heddle {
+
+/// The states that a name stands for: a bucket's members, or the one state.
+llvm::SmallVector<llvm::StringRef> statesOf(const mlir::SymbolTable &symbols,
+                                            llvm::StringRef name);
+
+/// Where a value comes from when it is only sharded otherwise on its way.
+mlir::Value withoutReshards(mlir::Value value);
+
+/// Checks the states of a model, and who reads and writes them in its steps:
+/// what belongs to a parameter has the name by which passes find it; gradients,
+/// sums and saved values are written before they are read; nothing is written
+/// over unread; parameters and their moments are written by the optimizer,
+/// which updates each trainable one once, and reads what belongs to it. Errors
+/// begin with `code`.
+mlir::LogicalResult verifyStates(nn::ModelOp model, llvm::StringRef code);
+
+} // namespace heddle
+
+#endif // HEDDLE_TRANSFORMS_COMMON_STATES_H

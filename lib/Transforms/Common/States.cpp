@@ -1,0 +1,300 @@
+//===- States.cpp - Who reads and writes states ---------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Transforms/Common/States.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+using namespace heddle;
+
+SmallVector<StringRef> heddle::statesOf(const SymbolTable &symbols,
+                                        StringRef name) {
+  auto bucket = symbols.lookup<nn::BucketOp>(name);
+  if (!bucket)
+    return {name};
+  return llvm::map_to_vector(
+      bucket.getMembers().getAsRange<FlatSymbolRefAttr>(),
+      [](FlatSymbolRefAttr member) { return member.getValue(); });
+}
+
+Value heddle::withoutReshards(Value value) {
+  while (auto reshard = value.getDefiningOp<dist::ReshardOp>())
+    value = reshard.getInput();
+  return value;
+}
+
+namespace {
+
+class StatesVerifier {
+public:
+  StatesVerifier(nn::ModelOp model, StringRef code)
+      : model(model), symbols(model), code((code + ": ").str()),
+        precision(
+            dist::Strategy::fromDictionary(model.getStrategy().getValues())
+                .precision) {}
+
+  LogicalResult run() {
+    for (auto bucket : model.getOps<nn::BucketOp>())
+      if (auto storage = bucket.getStorageAttr(); storage && isSplit(storage))
+        for (StringRef member : statesOf(symbols, bucket.getSymName()))
+          inSplitBucket.insert(member);
+    for (auto state : model.getOps<nn::StateOp>())
+      if (failed(verifyName(state)))
+        return failure();
+    for (auto step : model.getOps<nn::StepOp>()) {
+      written.clear();
+      updated.clear();
+      if (failed(verifyBlock(step.getBody().front())))
+        return failure();
+      // Where a step has updates at all.
+      if (!updated.empty() && failed(verifyUpdates()))
+        return failure();
+    }
+    return success();
+  }
+
+private:
+  /// Over replicas: what `tensor` splits are its members.
+  static bool isSplit(dist::TensorShardingAttr storage) {
+    auto axes = cast<ArrayAttr>(storage.getDims()[0]);
+    return llvm::any_of(axes.getAsValueRange<StringAttr>(),
+                        [](StringRef axis) { return axis != "tensor"; });
+  }
+
+  StringRef roleOf(StringRef state) {
+    return symbols.lookup<nn::StateOp>(state).getRole();
+  }
+
+  /// The parameter that a state is, or belongs to.
+  StringRef parameterOf(StringRef name) {
+    auto state = symbols.lookup<nn::StateOp>(name);
+    return state.getParameter().value_or(name);
+  }
+
+  /// Passes find what belongs to a parameter by its name.
+  LogicalResult verifyName(nn::StateOp state) {
+    if (!state.getParameter())
+      return success();
+    std::string suffix = state.getRole() == "gradient" ? "grad"
+                         : state.getRole() == "compute-copy"
+                             ? precision
+                             : state.getRole().str();
+    std::string name = (*state.getParameter() + "." + suffix).str();
+    if (state.getSymName() == name)
+      return success();
+    return state.emitError(code)
+           << "is the " << state.getRole() << " of @" << *state.getParameter()
+           << " and has to be named @" << name;
+  }
+
+  /// Operations in the order in which they run.
+  LogicalResult verifyBlock(Block &block) {
+    llvm::StringMap<nn::SetOp> unread; // Written in this block.
+    for (Operation &op : block) {
+      op.walk([&](nn::GetOp get) {
+        for (StringRef state : statesOf(symbols, get.getState()))
+          unread.erase(state);
+      });
+      for (Region &region : op.getRegions()) {
+        if (failed(verifyBlock(region.front())))
+          return failure();
+        region.walk([&](nn::SetOp set) {
+          for (StringRef state : statesOf(symbols, set.getState()))
+            unread.erase(state);
+        });
+      }
+      if (auto get = dyn_cast<nn::GetOp>(op); get && failed(verifyGet(get)))
+        return failure();
+      auto set = dyn_cast<nn::SetOp>(op);
+      if (!set)
+        continue;
+      if (failed(verifySet(set)))
+        return failure();
+      for (StringRef state : statesOf(symbols, set.getState())) {
+        nn::SetOp &before = unread[state];
+        if (before)
+          return twice(set, before, state);
+        before = set;
+        written.insert(state);
+      }
+    }
+    return success();
+  }
+
+  LogicalResult twice(nn::SetOp set, nn::SetOp before, StringRef state) {
+    InFlightDiagnostic error = set.emitError(code);
+    error << "writes @" << state << " again: nothing has read what was written";
+    error.attachNote(before.getLoc()) << "written here";
+    return error;
+  }
+
+  LogicalResult verifySlot(Operation *op, StringRef name, Value slot) {
+    auto state = symbols.lookup<nn::StateOp>(name);
+    if (bool(slot) == (state && state.getRole() == "saved"))
+      return success();
+    return op->emitError(code)
+           << (slot ? "has a slot of @" : "has no slot of @") << name
+           << (slot ? ", which has none" : ", which holds one for each");
+  }
+
+  LogicalResult verifyGet(nn::GetOp get) {
+    for (StringRef state : statesOf(symbols, get.getState())) {
+      StringRef role = roleOf(state);
+      bool mustBeWritten =
+          role == "gradient" || role == "accumulator" || role == "saved";
+      if (mustBeWritten && !written.contains(state))
+        return get.emitError(code) << "reads the " << role << " @" << state
+                                   << " before it is written";
+    }
+    auto state = symbols.lookup<nn::StateOp>(get.getState());
+    bool ofMicroBatch = !isa<nn::StepOp>(get->getParentOp());
+    if (state && state.getRole() == "gradient" && ofMicroBatch &&
+        !isAddedTo(get))
+      return get.emitError(code) << "reads the gradient @" << get.getState()
+                                 << " for something else than to add to it, "
+                                    "once";
+    return success(succeeded(verifyWhole(get, get.getState())) &&
+                   succeeded(verifySlot(get, get.getState(), get.getSlot())));
+  }
+
+  /// Whether one operation alone takes a gradient, once, and what it computes
+  /// is the gradient's new value, or goes into that: it takes its place.
+  bool isAddedTo(nn::GetOp get) {
+    if (!get->hasOneUse())
+      return false;
+    SmallVector<Operation *> worklist = {*get->getUsers().begin()};
+    DenseSet<Operation *> seen;
+    while (!worklist.empty()) {
+      Operation *op = worklist.pop_back_val();
+      if (auto set = dyn_cast<nn::SetOp>(op))
+        if (set.getState() == get.getState())
+          return true;
+      if (seen.insert(op).second)
+        for (Value result : op->getResults())
+          if (result.getType() == get.getType())
+            llvm::append_range(worklist, result.getUsers());
+    }
+    return false;
+  }
+
+  /// What is split over ranks as a part of a bucket cannot be had by itself.
+  LogicalResult verifyWhole(Operation *op, StringRef name) {
+    if (!inSplitBucket.contains(name))
+      return success();
+    return op->emitError(code) << "@" << name
+                               << " is split over ranks as a part of its "
+                                  "bucket, and cannot be read or written by "
+                                  "itself";
+  }
+
+  LogicalResult verifySet(nn::SetOp set) {
+    auto update = withoutReshards(set.getValue()).getDefiningOp<nn::AdamWOp>();
+    for (StringRef state : statesOf(symbols, set.getState())) {
+      StringRef role = roleOf(state);
+      bool isOptimizers = role == "parameter" || role == "compute-copy" ||
+                          role == "exp_avg" || role == "exp_avg_sq";
+      if (isOptimizers != bool(update))
+        return set.emitError(code)
+               << (update ? "writes what the optimizer computes to the "
+                          : "writes what no optimizer computes to the ")
+               << role << " @" << state;
+    }
+    if (update && failed(verifyUpdate(update)))
+      return failure();
+    return success(succeeded(verifyWhole(set, set.getState())) &&
+                   succeeded(verifySlot(set, set.getState(), set.getSlot())));
+  }
+
+  /// The parameters whose states of this role a value is read from, or is
+  /// written to; empty when it is not.
+  SmallVector<StringRef> parametersOf(StringRef name, StringRef role) {
+    SmallVector<StringRef> parameters;
+    for (StringRef state : statesOf(symbols, name)) {
+      if (roleOf(state) != role)
+        return {};
+      parameters.push_back(parameterOf(state));
+    }
+    return parameters;
+  }
+  SmallVector<StringRef> parametersRead(Value value, StringRef role) {
+    auto get = withoutReshards(value).getDefiningOp<nn::GetOp>();
+    return get ? parametersOf(get.getState(), role) : SmallVector<StringRef>();
+  }
+  SmallVector<StringRef> parametersWritten(Value value, StringRef role) {
+    SmallVector<StringRef> parameters;
+    for (Operation *user : value.getUsers()) {
+      auto set = dyn_cast<nn::SetOp>(user);
+      SmallVector<StringRef> more =
+          set ? parametersOf(set.getState(), role)
+          : isa<dist::ReshardOp>(user)
+              ? parametersWritten(user->getResult(0), role)
+              : SmallVector<StringRef>();
+      llvm::append_range(parameters, more);
+    }
+    return parameters;
+  }
+
+  /// What an update reads and writes belongs to the same parameters.
+  LogicalResult verifyUpdate(nn::AdamWOp update) {
+    if (!updates.insert(update).second)
+      return success();
+    SmallVector<StringRef> parameters =
+        parametersRead(update.getParameter(), "parameter");
+    auto moments = [&](Value before, Value after, StringRef role) {
+      return parametersRead(before, role) == parameters &&
+             parametersWritten(after, role) == parameters;
+    };
+    bool right =
+        !parameters.empty() &&
+        moments(update.getParameter(), update.getNewParameter(), "parameter") &&
+        moments(update.getExpAvg(), update.getNewExpAvg(), "exp_avg") &&
+        moments(update.getExpAvgSq(), update.getNewExpAvgSq(), "exp_avg_sq") &&
+        (!update.getCopy() ||
+         parametersWritten(update.getCopy(), "compute-copy") == parameters);
+    if (!right)
+      return update.emitError(code)
+             << "does not read and write the parameters, the averages and the "
+                "averages of squares of the same states, in one order";
+    // Until parts of it are exchanged.
+    SmallVector<StringRef> gradients =
+        parametersRead(update.getGrad(), "gradient");
+    if (!gradients.empty() && gradients != parameters)
+      return update.emitError(code)
+             << "reads the gradients of other parameters than it updates";
+    for (StringRef parameter : parameters)
+      ++updated[parameter];
+    return success();
+  }
+
+  LogicalResult verifyUpdates() {
+    for (auto state : model.getOps<nn::StateOp>()) {
+      if (state.getRole() != "parameter")
+        continue;
+      int times = updated.lookup(state.getSymName());
+      if (times != int(state.getTrainable()))
+        return state.emitError(code)
+               << "updated " << times << " times in a step; "
+               << (state.getTrainable() ? "once is right"
+                                        : "it is not trainable");
+    }
+    return success();
+  }
+
+  nn::ModelOp model;
+  SymbolTable symbols;
+  std::string code, precision;
+  llvm::StringSet<> written, inSplitBucket;
+  llvm::StringMap<int> updated;
+  DenseSet<Operation *> updates;
+};
+
+} // namespace
+
+LogicalResult heddle::verifyStates(nn::ModelOp model, StringRef code) {
+  return StatesVerifier(model, code).run();
+}

@@ -1,0 +1,172 @@
+//===- VerifyShardings.cpp - Whether shardings hold together --------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Transforms/Shard/Shardings.h"
+
+using namespace mlir;
+using namespace heddle;
+using dist::TensorShardingAttr;
+
+namespace {
+
+class ShardingsVerifier {
+public:
+  ShardingsVerifier(nn::ModelOp model, StringRef code)
+      : model(model), symbols(model), code((code + ": ").str()),
+        none(ArrayAttr::get(model.getContext(), {})) {}
+
+  LogicalResult run() {
+    WalkResult walk = model.getBody().walk([&](Operation *op) {
+      return failed(verify(op)) ? WalkResult::interrupt()
+                                : WalkResult::advance();
+    });
+    return failure(walk.wasInterrupted());
+  }
+
+private:
+  LogicalResult verify(Operation *op) {
+    if (auto reshard = dyn_cast<dist::ReshardOp>(op))
+      return expect(op, reshard.getInput(), reshard.getFrom());
+    if (auto set = dyn_cast<nn::SetOp>(op))
+      return expect(op, set.getValue(), storageOf(set));
+    if (auto call = dyn_cast<nn::CallOp>(op))
+      return expect(
+          op, call.getOperands(),
+          symbols.lookup<nn::FuncOp>(call.getCallee()).getArgShardings());
+    if (auto function = dyn_cast<nn::FuncOp>(op->getParentOp());
+        function && isa<nn::ReturnOp>(op))
+      return expect(op, op->getOperands(), function.getResultShardings());
+    if (auto ruled = dyn_cast<nn::ShardingRuleOpInterface>(op))
+      return verifyCompute(op, ruled.getShardingRule());
+    return success();
+  }
+
+  TensorShardingAttr whole(Type type) {
+    SmallVector<Attribute> dims(cast<RankedTensorType>(type).getRank(), none);
+    return TensorShardingAttr::get(
+        none.getContext(), ArrayAttr::get(none.getContext(), dims), none);
+  }
+
+  TensorShardingAttr of(Value value) {
+    if (auto pack = value.getDefiningOp<nn::PackOp>())
+      return ofPacked(pack);
+    TensorShardingAttr sharding = shard::shardingOf(value, symbols);
+    return sharding ? sharding : whole(value.getType());
+  }
+
+  /// Of a sum over stages each holds what it has itself: nothing, or all.
+  TensorShardingAttr withinStage(TensorShardingAttr sharding) {
+    SmallVector<Attribute> sums(sharding.getUnreduced().getValue());
+    llvm::erase_if(sums, [](Attribute axis) {
+      return cast<StringAttr>(axis).getValue() == "pipe";
+    });
+    return TensorShardingAttr::get(none.getContext(), sharding.getDims(),
+                                   ArrayAttr::get(none.getContext(), sums));
+  }
+
+  /// A flat value is split, or a partial sum, where its members are.
+  TensorShardingAttr ofPacked(nn::PackOp pack) {
+    llvm::SetVector<Attribute> split, sums;
+    for (Value member : pack.getMembers()) {
+      for (auto axes : of(member).getDims().getAsRange<ArrayAttr>())
+        split.insert(axes.begin(), axes.end());
+      auto unreduced = of(member).getUnreduced();
+      sums.insert(unreduced.begin(), unreduced.end());
+    }
+    MLIRContext *context = none.getContext();
+    return TensorShardingAttr::get(
+        context,
+        ArrayAttr::get(context, {ArrayAttr::get(context, split.getArrayRef())}),
+        ArrayAttr::get(context, sums.getArrayRef()));
+  }
+
+  TensorShardingAttr storageOf(nn::SetOp set) {
+    Operation *state = symbols.lookup(set.getState());
+    auto storage = state->getAttrOfType<TensorShardingAttr>("storage");
+    if (!storage)
+      return whole(set.getValue().getType());
+    return set.getSlot() ? shard::dropFirst(storage) : storage;
+  }
+
+  LogicalResult expect(Operation *op, Value value, TensorShardingAttr wanted) {
+    TensorShardingAttr found = of(value);
+    if (withinStage(found) == withinStage(wanted))
+      return success();
+    return op->emitError(code) << "takes a value that is sharded as " << found
+                               << "; it counts on " << wanted;
+  }
+
+  LogicalResult expect(Operation *op, OperandRange values,
+                       std::optional<ArrayAttr> wanted) {
+    if (!wanted)
+      return success();
+    for (auto [value, attribute] : llvm::zip(values, *wanted))
+      if (auto sharding = dyn_cast<TensorShardingAttr>(attribute))
+        if (failed(expect(op, value, sharding)))
+          return failure();
+    return success();
+  }
+
+  /// Dimensions that are one factor of a computation are split alike, and what
+  /// is summed over a split factor is a partial sum.
+  LogicalResult verifyCompute(Operation *op, const dist::ShardingRule &rule) {
+    SmallVector<ArrayAttr> axes(rule.factors.size());
+    auto note = [&](Value value, ArrayRef<int64_t> dims) -> LogicalResult {
+      for (auto [factor, list] :
+           llvm::zip(dims, of(value).getDims().getAsRange<ArrayAttr>())) {
+        if (axes[factor] && axes[factor] != list)
+          return op->emitError(code)
+                 << "has the factor " << rule.factors[factor].name
+                 << " split over " << axes[factor] << " and over " << list;
+        axes[factor] = list;
+      }
+      return success();
+    };
+    for (auto [operand, dims] : llvm::zip(op->getOperands(), rule.operands))
+      if (!dims.empty() && failed(note(operand, dims)))
+        return failure();
+    for (auto [result, dims] : llvm::zip(op->getResults(), rule.results))
+      if (failed(note(result, dims)))
+        return failure();
+    return verifySums(op, rule, axes);
+  }
+
+  LogicalResult verifySums(Operation *op, const dist::ShardingRule &rule,
+                           ArrayRef<ArrayAttr> axes) {
+    if (op->getNumResults() == 0)
+      return success();
+    ArrayAttr sums = of(op->getResult(0)).getUnreduced();
+    for (Value operand : op->getOperands()) {
+      if (!isa<RankedTensorType>(operand.getType()))
+        continue;
+      for (Attribute axis : withinStage(of(operand)).getUnreduced())
+        if (!llvm::is_contained(sums, axis))
+          return op->emitError(code) << "takes a partial sum over " << axis;
+    }
+    for (auto [factor, list] : llvm::zip(rule.factors, axes))
+      if (list && factor.kind == dist::FactorKind::Reduction)
+        for (Attribute axis : list)
+          if (!llvm::is_contained(sums, axis))
+            return op->emitError(code)
+                   << "adds up what is split over " << axis
+                   << ", but its results are said to be whole";
+    return success();
+  }
+
+  nn::ModelOp model;
+  SymbolTable symbols;
+  std::string code;
+  ArrayAttr none;
+};
+
+} // namespace
+
+LogicalResult heddle::shard::verifyShardings(nn::ModelOp model,
+                                             StringRef code) {
+  return ShardingsVerifier(model, code).run();
+}
