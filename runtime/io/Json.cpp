@@ -21,8 +21,8 @@
 using namespace heddle;
 using namespace heddle::io;
 
-const JsonCodes io::configJsonCodes = {"H0101", "H0102", "H0103",
-                                       "H0104", "H0105", "H0106"};
+const JsonCodes io::configJsonCodes = {"H0101", "H0102", "H0103", "H0104",
+                                       "H0105", "H0106", true};
 const JsonCodes io::modelJsonCodes = {"H0301", "H0302", "H0303",
                                       "H0304", "H0305", "H0306"};
 const JsonCodes io::safetensorsJsonCodes = {"H0310", "H0311", "H0312",
@@ -297,8 +297,9 @@ public:
   using binary_t = nlohmann::json::binary_t;
 
   JsonTreeBuilder(const std::string &text,
-                  std::shared_ptr<const JsonSource> source)
-      : cursor(text), source(std::move(source)) {}
+                  std::shared_ptr<const JsonSource> source,
+                  std::vector<Diagnostic> *duplicates)
+      : cursor(text), source(std::move(source)), duplicates(duplicates) {}
 
   bool null() { return add(JsonValue::Kind::Null) != nullptr; }
   bool boolean(bool value) {
@@ -350,14 +351,17 @@ private:
     keys.pop_back();
     return true;
   }
+  SourceLocation here() const {
+    return makeLocation(*source, cursor.line(), cursor.column());
+  }
   [[noreturn]] void fail(const std::string &code, const std::string &message,
                          const std::string &help) {
-    heddle::fail(code, message, help,
-                 makeLocation(*source, cursor.line(), cursor.column()));
+    heddle::fail(code, message, help, here());
   }
 
   Cursor cursor;
   std::shared_ptr<const JsonSource> source;
+  std::vector<Diagnostic> *duplicates;
   JsonValue root;
   /// The containers that are open, outermost first, and the keys they have.
   std::vector<JsonValue *> open;
@@ -399,10 +403,18 @@ JsonValue *JsonTreeBuilder::add(JsonValue::Kind kind) {
 bool JsonTreeBuilder::key(string_t &value) {
   cursor.skipToToken();
   JsonValue *object = open.back();
-  if (!keys.back().insert(value).second)
-    fail(source->codes.duplicateKey,
-         "the key \"" + value + "\" is given twice in one object",
-         "remove one of the two; which was meant cannot be known");
+  if (!keys.back().insert(value).second) {
+    Diagnostic twice = {source->codes.duplicateKey,
+                        "the key \"" + value +
+                            "\" is given twice in one object",
+                        here(),
+                        {},
+                        "remove one of the two; which was meant cannot be "
+                        "known"};
+    if (!duplicates)
+      throw UserError(std::move(twice));
+    duplicates->push_back(std::move(twice));
+  }
   object->object.emplace_back();
   JsonMember &member = object->object.back();
   member.key = std::move(value);
@@ -445,22 +457,77 @@ bool JsonTreeBuilder::parse_error(size_t position, const std::string &,
            message.find("expected '}'") != std::string::npos ||
            message.find("expected ']'") != std::string::npos)
     help = "is a comma missing before this?";
+  else if (source->codes.isHandWritten && cursor.peek() == '/')
+    help = "the comment has no end: add */";
   else if (cursor.peek() == '/' || cursor.peek() == '#')
     help = "remove the comment: JSON has none";
   else if (cursor.peek() == '\'')
     help = "write strings in double quotation marks";
+  else if (message.find("expected string literal") != std::string::npos)
+    help = "put the key in double quotation marks";
   if (message.find("invalid string") != std::string::npos && position > 0)
     cursor.skipTo(position - 1);
   fail(source->codes.syntax, "not valid JSON: " + message, help);
 }
 
-JsonValue io::parseJson(const std::string &text, JsonSource source) {
+/// Where the string that begins at `begin` ends, or the text.
+static size_t endOfString(const std::string &text, size_t begin) {
+  size_t end = begin + 1;
+  while (end < text.size() && text[end] != '"')
+    end += text[end] == '\\' ? 2 : 1;
+  return std::min(end + 1, text.size());
+}
+
+/// Where the comment that begins at `begin` ends; `begin` when there is none,
+/// or it has no end.
+static size_t endOfComment(const std::string &text, size_t begin) {
+  if (text[begin] == '#' || text.compare(begin, 2, "//") == 0)
+    return std::min(text.find('\n', begin), text.size());
+  if (text.compare(begin, 2, "/*") != 0)
+    return begin;
+  size_t end = text.find("*/", begin + 2);
+  return end == std::string::npos ? begin : end + 2;
+}
+
+/// JSON with blanks in place of comments and of commas that nothing follows.
+static std::string blankHandWriting(std::string text) {
+  // The last token but blanks and commas, and the only comma since.
+  char last = '{';
+  size_t comma = std::string::npos;
+  for (size_t i = 0; i < text.size();) {
+    size_t end = endOfComment(text, i);
+    if (end > i) {
+      for (; i < end; ++i)
+        text[i] = text[i] == '\n' ? '\n' : ' ';
+      continue;
+    }
+    char c = text[i];
+    bool isElement = last != '{' && last != '[' && last != ',' && last != ':';
+    if ((c == '}' || c == ']') && comma != std::string::npos)
+      text[comma] = ' ';
+    if (c == ',')
+      comma = isElement ? i : std::string::npos;
+    else if (!std::isspace(static_cast<unsigned char>(c)))
+      comma = std::string::npos;
+    if (!std::isspace(static_cast<unsigned char>(c)))
+      last = c;
+    i = c == '"' ? endOfString(text, i) : i + 1;
+  }
+  return text;
+}
+
+JsonValue io::parseJson(const std::string &text, JsonSource source,
+                        std::vector<Diagnostic> *duplicates) {
+  std::string plain =
+      source.codes.isHandWritten ? blankHandWriting(text) : text;
   JsonTreeBuilder builder(
-      text, std::make_shared<const JsonSource>(std::move(source)));
-  nlohmann::json::sax_parse(text, &builder);
+      plain, std::make_shared<const JsonSource>(std::move(source)), duplicates);
+  nlohmann::json::sax_parse(plain, &builder);
   return builder.takeRoot();
 }
 
-JsonValue io::parseJsonFile(const std::string &path, const JsonCodes &codes) {
-  return parseJson(readText(path, codes.unreadable), {path, codes, true});
+JsonValue io::parseJsonFile(const std::string &path, const JsonCodes &codes,
+                            std::vector<Diagnostic> *duplicates) {
+  return parseJson(readText(path, codes.unreadable), {path, codes, true},
+                   duplicates);
 }

@@ -103,11 +103,13 @@ TEST(Json, SyntaxErrorsPointAtTheCulprit) {
     const char *text, *place, *help;
   } cases[] = {
       {"{\n \"a\": 1\n \"b\": 2}", "3:2", "is a comma missing before this?"},
-      {"{\"a\": 1,\n}", "2:1", "remove the comma before this bracket"},
-      {"[1, 2, ]", "1:8", "remove the comma before this bracket"},
+      {"{\"a\": 1,,\n}", "1:9", "put the key in double quotation marks"},
+      {"[1, 2,, ]", "1:7", "mend the syntax here"},
+      {"{,}", "1:2", "put the key in double quotation marks"},
+      {"{a: 1}", "1:2", "put the key in double quotation marks"},
       {"{\"a\": [1, 2", "1:12", "the text ends too early: close what is open"},
       {"", "1:1", "the text ends too early: close what is open"},
-      {"{\n// why\n\"a\": 1}", "2:1", "remove the comment: JSON has none"},
+      {"{\n/* why\n\"a\": 1}", "2:1", "the comment has no end: add */"},
       {"{'a': 1}", "1:2", "write strings in double quotation marks"},
       {"{\"a\": tru}", "1:7", "mend the syntax here"},
       {"{\"a\": 01}", "1:8", "is a comma missing before this?"},
@@ -125,6 +127,36 @@ TEST(Json, SyntaxErrorsPointAtTheCulprit) {
     EXPECT_EQ(diagnostic.help, test.help) << test.text << "\n"
                                           << diagnostic.message;
   }
+}
+
+TEST(Json, WhatPeopleWriteMayHaveCommentsAndLastCommas) {
+  JsonValue root = parse("# one\n{ // two\n  \"a\": [1, /* ],\n */ 2,],\n"
+                         "  \"b\": \"no // comment, # here }\", # three\n"
+                         "  \"c\": {\"d\": \"\\\"/*\", },}\n// four");
+  EXPECT_EQ(root.at("a").elements().size(), 2u);
+  EXPECT_EQ(root.at("b").asString(), "no // comment, # here }");
+  EXPECT_EQ(root.at("c").at("d").asString(), "\"/*");
+  EXPECT_EQ(place(root.at("a").elements()[1].location()), "4:5");
+  EXPECT_EQ(place(root.at("b").location()), "5:8");
+  // Files that programs write are JSON.
+  for (const char *text : {"{\n// why\n\"a\": 1}", "[1, 2, ]", "# x\n{}"})
+    EXPECT_EQ(codeOf([&] {
+                parseJson(text, {"m.json", modelJsonCodes, true});
+              }),
+              "H0302")
+        << text;
+}
+
+TEST(Json, DuplicateKeysCanBeCollected) {
+  std::vector<Diagnostic> found;
+  JsonValue root =
+      parseJson("{\"a\":1,\n \"b\":{\"c\":2, \"c\":4},\n  \"a\":3}",
+                {"ds.json", configJsonCodes, true}, &found);
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].code, "H0104");
+  EXPECT_EQ(place(found[0].location), "2:14");
+  EXPECT_EQ(place(found[1].location), "3:3");
+  EXPECT_EQ(root.at("a").asInteger(), 1);
 }
 
 TEST(Json, DepthIsLimited) {

@@ -28,6 +28,9 @@ struct JsonCodes {
   const char *duplicateKey; ///< An object names a key twice.
   const char *wrongType;    ///< A value is not of the type that is needed.
   const char *missingKey;   ///< A key that is needed is not there.
+  /// Comments (`//`, `/* */`, `#`) and commas before a closing bracket are
+  /// taken, as by Hjson, with which DeepSpeed reads its configuration.
+  bool isHandWritten = false;
 };
 
 /// For what a user writes: ds_config.json, cluster and strategy files.
@@ -135,11 +138,14 @@ struct JsonMember {
   SourceLocation keyLocation() const;
 };
 
-/// Parses `text`; throws UserError with the codes of `source`.
-JsonValue parseJson(const std::string &text, JsonSource source);
+/// Parses `text`; throws UserError with the codes of `source`. Keys that are
+/// given twice are added to `duplicates` where there is one: the first counts.
+JsonValue parseJson(const std::string &text, JsonSource source,
+                    std::vector<Diagnostic> *duplicates = nullptr);
 
 /// Reads and parses a file.
-JsonValue parseJsonFile(const std::string &path, const JsonCodes &codes);
+JsonValue parseJsonFile(const std::string &path, const JsonCodes &codes,
+                        std::vector<Diagnostic> *duplicates = nullptr);
 
 } // namespace heddle::io
 
