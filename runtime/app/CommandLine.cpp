@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/Options.h"
+#include "heddle/runtime/comm/Launcher.h"
 #include "heddle/runtime/io/Diagnostic.h"
 #include "heddle/runtime/io/Flags.h"
 #include "heddle/runtime/io/Process.h"
@@ -25,6 +26,8 @@ struct CommandLine {
   GenerateOptions generate;
   BenchOptions bench;
   InfoOptions info;
+  int joinSeconds = Launch().joinSeconds;
+  int localRank = 0; ///< Not used: the launcher's variables say it too.
   std::function<int(Ranks &)> action;
 
   void build(CLI::App &app);
@@ -35,18 +38,27 @@ private:
   void addGenerate(CLI::App &app);
   void addBench(CLI::App &app);
   void addInfo(CLI::App &app);
+  void addJob(CLI::App &verb, JobOptions &job);
+  void addJoin(CLI::App &verb);
 };
 
 using io::addFlag;
 using io::ValueRange;
 
-void addJob(CLI::App &verb, JobOptions &job) {
+void CommandLine::addJoin(CLI::App &verb) {
+  addFlag(verb, "--join-timeout", joinSeconds, io::range::joinTimeout(),
+          "Seconds in which all ranks over TCP must have come")
+      ->capture_default_str();
+}
+
+void CommandLine::addJob(CLI::App &verb, JobOptions &job) {
   addFlag(verb, "--weights", job.weights, io::range::path(),
           "Hugging Face directory or checkpoint (default: the weights the "
           "binary was compiled with)")
       ->type_name("DIR");
   addFlag(verb, "--threads", job.threads, io::range::threads(),
           "Threads (default: all that plan and CPU set allow)");
+  addJoin(verb);
 }
 
 /// A flag for a file or, with `type` DIR, a directory.
@@ -188,6 +200,7 @@ void CommandLine::addBench(CLI::App &app) {
 void CommandLine::addInfo(CLI::App &app) {
   CLI::App *verb = app.add_subcommand("info", "Show what the binary holds");
   verb->add_flag("--json", info.json, "Print one JSON object");
+  addJoin(*verb);
   verb->callback([this] {
     action = [this](Ranks &ranks) { return runInfo(info, ranks); };
   });
@@ -195,6 +208,12 @@ void CommandLine::addInfo(CLI::App &app) {
 
 void CommandLine::build(CLI::App &app) {
   app.require_subcommand(1);
+  // DeepSpeed's launcher puts it before the verb.
+  app.fallthrough();
+  addFlag(app, "--local_rank,--local-rank", localRank,
+          ValueRange::integers(-1, (1 << 20) - 1),
+          "Taken from DeepSpeed's launcher, and not used: its variables RANK "
+          "and WORLD_SIZE count");
   addTrain(app);
   addEval(app);
   addGenerate(app);
@@ -208,8 +227,8 @@ int report(const Diagnostic &diagnostic) {
 }
 
 /// Runs the verb among the other ranks.
-int runAction(const std::function<int(Ranks &)> &action) {
-  std::unique_ptr<Ranks> ranks = Ranks::open();
+int runAction(const std::function<int(Ranks &)> &action, int joinSeconds) {
+  std::unique_ptr<Ranks> ranks = Ranks::open(joinSeconds);
   try {
     int status = action(*ranks);
     ranks->together([] { io::flushStandardOutput(); });
@@ -241,7 +260,7 @@ int heddle::rt::runApp(int argc, char **argv) {
     } catch (const CLI::ParseError &error) {
       fail("H0190", error.what(), "see " + std::string(argv[0]) + " --help");
     }
-    return runAction(line.action);
+    return runAction(line.action, line.joinSeconds);
   } catch (const UserError &error) {
     return report(error.diagnostic);
   } catch (const std::exception &error) {

@@ -116,8 +116,8 @@ private:
   Ranks &ranks;
 };
 
-std::unique_ptr<Ranks> Ranks::open() {
-  auto ranks = std::make_unique<Ranks>(World::open());
+std::unique_ptr<Ranks> Ranks::open(int joinSeconds) {
+  auto ranks = std::make_unique<Ranks>(World::open(joinSeconds));
   divideCores(*ranks);
   return ranks;
 }

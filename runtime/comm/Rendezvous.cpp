@@ -61,7 +61,8 @@ static bool isOfThisJob(const Hello &hello, const Hello &own) {
        "rank " + std::to_string(launch.rank) + " of " +
            std::to_string(launch.size) + " (" + launch.launcher + "): " + what,
        "start all ranks with the same MASTER_ADDR and MASTER_PORT, where the "
-       "port can be reached from every host");
+       "port can be reached from every host; --join-timeout SECONDS gives them "
+       "more time");
 }
 
 /// As "1, 2, 5 and 9 more".

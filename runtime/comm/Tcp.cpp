@@ -28,9 +28,6 @@
 using namespace heddle;
 using namespace heddle::rt;
 
-/// Ranks on many hosts start at different times.
-static constexpr int64_t meetingTime = 300 * 1000;
-
 namespace {
 struct Header {
   int32_t tag = 0;
@@ -290,5 +287,6 @@ void TcpTransport::finish() {
 }
 
 std::unique_ptr<Transport> rt::openTcp(const Launch &launch) {
-  return std::make_unique<TcpTransport>(launch, meet(launch, meetingTime));
+  return std::make_unique<TcpTransport>(
+      launch, meet(launch, int64_t(launch.joinSeconds) * 1000));
 }

@@ -18,8 +18,9 @@
 using namespace heddle;
 using namespace heddle::rt;
 
-std::unique_ptr<World> World::open() {
+std::unique_ptr<World> World::open(int joinSeconds) {
   Launch launch = detectLaunch();
+  launch.joinSeconds = joinSeconds;
   std::unique_ptr<Transport> transport = openTransport(launch);
   return std::make_unique<World>(std::move(launch), std::move(transport));
 }
@@ -47,7 +48,8 @@ void World::checkPlan(const std::string &hash, const plan::Mesh &mesh) {
                  "the plan is for " + std::to_string(mesh.ranks()) +
                      " ranks (" + formatMesh(mesh) + "), the job has " +
                      std::to_string(size()),
-                 "start it with mpirun -n " + std::to_string(mesh.ranks()));
+                 "start it with heddle run, or with mpirun -n " +
+                     std::to_string(mesh.ranks()));
 }
 
 /// Ends the process although other threads may hang inside an MPI, once its

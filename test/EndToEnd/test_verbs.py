@@ -5,8 +5,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Evaluation, generation and resumption, against the oracle and each other."""
 
+import base64
 import json
 import os
+import socket
+import time
 import unittest
 
 import numpy as np
@@ -121,6 +124,31 @@ class Verbs(h.HeddleTest):
             self.path("next", "step-000001", "tokenizer.json")))
         again = self.compile(out, "--batch", ROWS, "--seq", SEQ, output="again")
         self.assertEqual(h.run([again, *generate[1:]]).stdout, texts[0])
+
+    def test_deepspeeds_launcher_can_start_it(self):
+        binary = self.build()
+        data, _ = self.make_tokens(ROWS * SEQ * 3 + 1, self.config["vocab_size"])
+        for rank in (["--local_rank=0"], ["--local-rank", "0"]):
+            h.run([binary, *rank, "train", "--data", data, "--steps", 1])
+        config = {"train_batch_size": ROWS, "gradient_clipping": 0.5}
+        code = base64.urlsafe_b64encode(json.dumps(config).encode()).decode()
+        h.run([h.HEDDLE, "compile", self.path("model"), "--config", code, "-o",
+               self.path("coded")])
+        self.assertIn("clip 0.5", h.run([h.HEDDLE, "explain", self.path("coded")]).stdout)
+
+    def test_ranks_that_do_not_come_are_named_in_time(self):
+        binary = self.build()
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        environment = {**os.environ, "RANK": "0", "WORLD_SIZE": "3",
+                       "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+        started = time.monotonic()
+        result = h.run([binary, "info", "--join-timeout", 1], status=4, env=environment)
+        self.assertLess(time.monotonic() - started, 20)
+        self.assertIn("error[H0225]: rank 0 of 3", result.stderr)
+        self.assertIn("rank 1, 2 did not come", result.stderr)
+        self.assertIn("--join-timeout", result.stderr)
 
     def test_seed_decides_the_shuffle(self):
         binary = self.build()

@@ -27,7 +27,7 @@ namespace {
 
 struct RunFlags {
   std::string hostfile, include, exclude, ssh = "ssh", binary, masterAddress;
-  int64_t masterPort = 0;
+  int64_t masterPort = 0, joinTimeout = 0;
   std::vector<std::string> arguments;
 };
 
@@ -80,8 +80,14 @@ static int runBinary(const RunFlags &flags) {
   LaunchRequest request;
   bool isBare = flags.binary.find('/') == std::string::npos;
   request.command = {(isBare ? "./" : "") + flags.binary};
-  request.command.insert(request.command.end(), flags.arguments.begin(),
+  // A `--` before its arguments is only for the eye.
+  bool isMarked = !flags.arguments.empty() && flags.arguments.front() == "--";
+  request.command.insert(request.command.end(),
+                         flags.arguments.begin() + isMarked,
                          flags.arguments.end());
+  if (flags.joinTimeout > 0)
+    request.command.push_back("--join-timeout=" +
+                              std::to_string(flags.joinTimeout));
   if (access(request.command.front().c_str(), X_OK) != 0)
     failStart(flags.binary);
   std::optional<plan::Mesh> mesh = meshOf(request.command.front());
@@ -115,7 +121,9 @@ static int runBinary(const RunFlags &flags) {
 
 void driver::addRunVerb(CLI::App &app, Action &action) {
   auto flags = std::make_shared<RunFlags>();
-  CLI::App *verb = app.add_subcommand("run", "Launch the ranks of a binary");
+  CLI::App *verb = app.add_subcommand(
+      "run", "Launch the ranks of a binary: what follows BINARY is for it");
+  verb->positionals_at_end();
   io::addFlag(*verb, "--hostfile", flags->hostfile, io::range::path(),
               "Hosts and slots, as DeepSpeed's")
       ->default_str("this machine");
@@ -135,11 +143,16 @@ void driver::addRunVerb(CLI::App &app, Action &action) {
   io::addFlag(*verb, "--master-port,--master_port", flags->masterPort,
               io::ValueRange::integers(1, 65535), "The port at which they meet")
       ->default_str("a free one here, 29500 on several hosts");
+  io::addFlag(*verb, "--join-timeout", flags->joinTimeout,
+              io::range::joinTimeout(),
+              "Seconds in which all ranks must have come")
+      ->default_str("60");
   io::addFlag(*verb, "BINARY", flags->binary, io::range::path(),
               "A compiled binary")
       ->required()
       ->default_str("");
-  verb->add_option("ARGS", flags->arguments, "Its arguments, after --")
+  verb->add_option("ARGS", flags->arguments,
+                   "Its verb and flags, as train --data FILE")
       ->default_str("");
   verb->callback(
       [flags, &action] { action = [flags] { return runBinary(*flags); }; });

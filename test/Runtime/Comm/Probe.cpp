@@ -192,7 +192,7 @@ static int runVerb(World &world, const Arguments &arguments) {
 int main(int argc, char **argv) {
   std::unique_ptr<World> world;
   try {
-    world = World::open();
+    world = World::open(Launch().joinSeconds);
     return runVerb(*world, Arguments(argv + 1, argv + argc));
   } catch (const UserError &error) {
     if (world)

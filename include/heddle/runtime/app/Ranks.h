@@ -25,7 +25,7 @@ class Ranks : public io::Peers, public Communication {
 public:
   /// Connects with the ranks that a launcher started beside this process, and
   /// takes this rank's share of the cores where several were given the same.
-  static std::unique_ptr<Ranks> open();
+  static std::unique_ptr<Ranks> open(int joinSeconds);
   explicit Ranks(std::unique_ptr<World> world);
   ~Ranks() override;
 

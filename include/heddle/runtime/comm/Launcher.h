@@ -29,6 +29,7 @@ struct Launch {
   std::string address;
   int port = 0;
   std::string job; ///< Tells jobs apart that meet at the same place.
+  int joinSeconds = 60; ///< How long ranks over TCP wait for each other.
 };
 
 /// Looks for, in this order: torchrun, mpirun of Open MPI, mpirun of MPICH,

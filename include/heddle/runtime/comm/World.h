@@ -21,8 +21,9 @@ namespace heddle::rt {
 /// then steps, then `finish` or `fail`.
 class World {
 public:
-  /// Connects with the other ranks that the launcher started.
-  static std::unique_ptr<World> open();
+  /// Connects with the other ranks that the launcher started, which have so
+  /// many seconds to come.
+  static std::unique_ptr<World> open(int joinSeconds);
   World(Launch launch, std::unique_ptr<Transport> transport);
 
   int rank() const { return link->rank(); }
