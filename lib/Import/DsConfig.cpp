@@ -11,6 +11,7 @@
 
 #include "DsSchema.h"
 #include "SettingsMerge.h"
+#include "heddle/runtime/io/File.h"
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -106,13 +107,11 @@ bool hasType(const io::JsonValue &value, unsigned types) {
 /// Walks a document, and writes one row for each leaf.
 class Judge {
 public:
-  explicit Judge(std::vector<ExplainRow> &rows) : rows(rows) {}
+  explicit Judge(Merger &merger) : merger(merger), rows(merger.result.rows) {}
 
-  /// `section` is the path of the rule of `object`.
-  void judge(const io::JsonValue &object, const std::string &section) {
-    for (const io::JsonMember &member : object.members())
-      judgeMember(member, object, section);
-  }
+  /// `section` is the path of the rule of `object`. What is refused does not
+  /// keep the rest from being judged.
+  void judge(const io::JsonValue &object, const std::string &section);
 
 private:
   void judgeMember(const io::JsonMember &member, const io::JsonValue &object,
@@ -122,8 +121,28 @@ private:
                                 const std::string &section);
   void addRow(const io::JsonMember &member, const std::string &verdict,
               const std::string &why);
+  Merger &merger;
   std::vector<ExplainRow> &rows;
 };
+
+/// Whether the key says a size of the batch, or is meant to.
+bool saysBatch(const std::string &key) {
+  return !closestMatch(key,
+                       {"train_batch_size", "train_micro_batch_size_per_gpu",
+                        "gradient_accumulation_steps"})
+              .empty();
+}
+
+void Judge::judge(const io::JsonValue &object, const std::string &section) {
+  for (const io::JsonMember &member : object.members()) {
+    std::optional<Diagnostic> problem =
+        merger.problems.attempt([&] { judgeMember(member, object, section); });
+    if (!problem)
+      continue;
+    addRow(member, "refused", problem->message);
+    merger.isBatchUnsure |= section.empty() && saysBatch(member.key);
+  }
+}
 
 void Judge::failUnknown(const io::JsonMember &member,
                         const io::JsonValue &object,
@@ -163,6 +182,13 @@ bool isOneOf(const io::JsonValue &value, const std::string &list) {
   return false;
 }
 
+/// Why a value that is not refused changes nothing.
+std::string whyNeutral(const io::JsonMember &member, const DsKey &rule) {
+  if (isOneOf(member.value, "[false, null, 0, \"none\", {}]"))
+    return member.key + " is off: nothing to do";
+  return rule.why;
+}
+
 void Judge::judgeMember(const io::JsonMember &member,
                         const io::JsonValue &object,
                         const std::string &section) {
@@ -192,7 +218,7 @@ void Judge::judgeMember(const io::JsonMember &member,
                  "\"" + value.path() + "\" is " + value.describe() + ": " +
                      rule->why,
                  "remove it, or give it one of " + std::string(rule->neutral));
-    return addRow(member, "no meaning here", rule->why);
+    return addRow(member, "no meaning here", whyNeutral(member, *rule));
   case DsRule::Ignored:
     return addRow(member, "no meaning here", rule->why);
   case DsRule::Applied:
@@ -334,7 +360,7 @@ void DsReader::readCommunication() {
   const io::JsonValue *ranks = root.find("sequence_parallel_size");
   if (merger.result.values.sequence == 1) {
     if (withSeq)
-      merger.dismiss(withSeq->path(), "one seq rank");
+      merger.mark(withSeq->path(), "no meaning here", "one seq rank");
   } else if (withSeq) {
     giveType(*withSeq);
   } else if (ranks && ranks->asInteger() > 1) {
@@ -352,24 +378,56 @@ bool config::isAuto(const io::JsonValue &value) {
   return value.isString() && value.asString() == "auto";
 }
 
-void config::mergeDsConfig(const std::string &path, Merger &merger) {
-  io::JsonValue root = io::parseJsonFile(path, io::configJsonCodes);
+/// What urlsafe base64, or the usual one, stands for; nothing when it is none.
+static std::optional<std::string> decodeBase64(const std::string &text) {
+  static const std::string digits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+  std::string bytes;
+  unsigned bits = 0, count = 0;
+  size_t end = text.find_last_not_of('=') + 1;
+  for (char c : text.substr(0, end)) {
+    size_t digit = digits.find(c == '+' ? '-' : c == '/' ? '_' : c);
+    if (digit == std::string::npos)
+      return std::nullopt;
+    bits = bits << 6 | unsigned(digit);
+    count += 6;
+    if (count >= 8)
+      bytes += char(bits >> (count -= 8) & 0xFF);
+  }
+  return bytes;
+}
+
+/// The file that --config names, or that it is in base64, as DeepSpeed's
+/// launcher passes it.
+static io::JsonValue readDocument(const std::string &config,
+                                  std::vector<Diagnostic> &duplicates) {
+  std::optional<std::string> text;
+  if (!io::pathExists(config))
+    text = decodeBase64(config);
+  if (!text || text->find('{') == std::string::npos)
+    return io::parseJsonFile(config, io::configJsonCodes, &duplicates);
+  return io::parseJson(*text, {"base64 of --config", io::configJsonCodes, true},
+                       &duplicates);
+}
+
+void config::mergeDsConfig(const std::string &config, Merger &merger) {
+  io::JsonValue root = readDocument(config, merger.result.problems);
   if (!root.isObject())
     root.failType("an object");
-  Judge(merger.result.rows).judge(root, "");
+  Judge(merger).judge(root, "");
   DsReader reader(root, merger);
   using S = Settings;
-  reader.give(root.find("train_batch_size"), "batch", &S::batch);
-  reader.give(root.find("train_micro_batch_size_per_gpu"), "micro_batch",
-              &S::microBatch);
-  reader.give(root.find("gradient_accumulation_steps"), "accumulate",
-              &S::accumulate);
-  reader.give(root.find("gradient_clipping"), "gradient_clipping",
-              &S::gradientClipping);
-  reader.readPrecision();
-  reader.readZero();
-  reader.readMesh();
-  reader.readCommunication();
-  mergeOptimizer(root, merger);
-  mergeScheduler(root, merger);
+  auto give = [&](const char *name, const char *key, auto member) {
+    merger.problems.attempt([&] { reader.give(root.find(name), key, member); });
+  };
+  give("train_batch_size", "batch", &S::batch);
+  give("train_micro_batch_size_per_gpu", "micro_batch", &S::microBatch);
+  give("gradient_accumulation_steps", "accumulate", &S::accumulate);
+  give("gradient_clipping", "gradient_clipping", &S::gradientClipping);
+  merger.problems.attempt([&] { reader.readPrecision(); });
+  merger.problems.attempt([&] { reader.readZero(); });
+  merger.problems.attempt([&] { reader.readMesh(); });
+  merger.problems.attempt([&] { reader.readCommunication(); });
+  merger.problems.attempt([&] { mergeOptimizer(root, merger); });
+  merger.problems.attempt([&] { mergeScheduler(root, merger); });
 }

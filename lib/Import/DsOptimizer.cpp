@@ -94,11 +94,16 @@ void config::mergeOptimizer(const io::JsonValue &root, Merger &merger) {
               std::string(isAdamW ? "AdamW" : "Adam"), fileOrigin(type));
   merger.give("decoupled", &Settings::decoupled, decoupled,
               fileOrigin(mode && !isAdamW ? *mode : type));
+  merger.mark(type.path(), "applied",
+              decoupled ? "weight decay apart from the gradient"
+                        : "weight decay as a part of the gradient");
   giveNumber(params, "lr", "lr", &Settings::lr, merger);
   giveNumber(params, "eps", "eps", &Settings::eps, merger);
   giveNumber(params, "weight_decay", "weight_decay", &Settings::weightDecay,
              merger);
   giveBetas(params, merger);
+  if (merger.isOpen("weight_decay"))
+    return;
   // Left out, weight decay is 0 in DeepSpeed's Adam and torch.optim.Adam, and
   // 0.01 in torch.optim.AdamW.
   const io::JsonValue *torch = findGiven(params, "torch_adam");
@@ -129,7 +134,7 @@ using K = Parameter::Kind;
 
 const std::vector<std::pair<std::string, std::vector<Parameter>>> &schedules() {
   const Parameter minLr = {"warmup_min_lr", K::Number, "0.0", 0};
-  const Parameter steps = {"warmup_num_steps", K::Integer, "1000", 1};
+  const Parameter steps = {"warmup_num_steps", K::Integer, "1000", 0};
   const Parameter total = {"total_num_steps", K::Integer, "", 1};
   const Parameter type = {"warmup_type", K::String, "\"log\""};
   static const std::vector<std::pair<std::string, std::vector<Parameter>>> all =
@@ -201,8 +206,9 @@ static nlohmann::json readParameter(const Parameter &parameter,
   return result;
 }
 
-/// Throws H0107 for a parameter that belongs to another schedule.
-static void checkForeign(const io::JsonValue &params, const std::string &type) {
+/// Finds H0107: parameters that belong to another schedule.
+static void checkForeign(const io::JsonValue &params, const std::string &type,
+                         Merger &merger) {
   std::vector<std::string> names = {"last_batch_iteration"};
   for (const Parameter &parameter : findSchedule(type))
     names.push_back(parameter.name);
@@ -210,9 +216,12 @@ static void checkForeign(const io::JsonValue &params, const std::string &type) {
     if (std::find(names.begin(), names.end(), member.key) != names.end())
       continue;
     std::string near = closestMatch(member.key, names);
-    fail("H0107", type + " has no parameter \"" + member.key + "\"",
-         near.empty() ? "remove it" : "did you mean \"" + near + "\"?",
-         member.keyLocation());
+    merger.problems.add(
+        {"H0107",
+         type + " has no parameter \"" + member.key + "\"",
+         member.keyLocation(),
+         {},
+         near.empty() ? "remove it" : "did you mean \"" + near + "\"?"});
   }
 }
 
@@ -237,6 +246,85 @@ static void checkSchedule(const std::string &type, const nlohmann::json &values,
               "use \"log\", DeepSpeed's default");
 }
 
+namespace {
+
+/// Reads the parameters of one schedule.
+class ScheduleReader {
+public:
+  ScheduleReader(const io::JsonValue &type, const io::JsonValue *params,
+                 Merger &merger)
+      : type(type), params(params), merger(merger) {}
+  nlohmann::json read();
+
+private:
+  nlohmann::json readOpen(const Parameter &parameter,
+                          const io::JsonValue &written);
+  [[noreturn]] void failMissing(const Parameter &parameter,
+                                const io::JsonValue *written);
+
+  const io::JsonValue &type;
+  const io::JsonValue *params;
+  Merger &merger;
+};
+
+} // namespace
+
+void ScheduleReader::failMissing(const Parameter &parameter,
+                                 const io::JsonValue *written) {
+  std::string name = parameter.name;
+  (written ? *written : type)
+      .fail(written ? "H0112" : "H0106",
+            type.asString() + " needs \"" + name + "\"" +
+                (written ? ", and nothing fills it here" : ""),
+            (name == "total_num_steps" ? "give --train-steps N, or add \""
+                                       : "add \"") +
+                name + "\" with a number to its params");
+}
+
+/// What the Trainer makes of a parameter that is "auto", or else its default.
+nlohmann::json ScheduleReader::readOpen(const Parameter &parameter,
+                                        const io::JsonValue &written) {
+  std::string name = parameter.name;
+  nlohmann::json value = nlohmann::json::parse(parameter.fallback);
+  if (name == "warmup_max_lr" && merger.isGiven("lr")) {
+    merger.mark(written.path(), "applied", "auto: the optimizer's lr");
+    return merger.result.values.lr;
+  }
+  if (name == "warmup_max_lr")
+    value = 5e-5;
+  if (name == "warmup_num_steps")
+    value = 0;
+  if (!merger.isGiven("scheduler"))
+    merger.result.unfilled.emplace_back(written.path(), value.dump());
+  return value;
+}
+
+nlohmann::json ScheduleReader::read() {
+  const Flags &flags = merger.flags;
+  nlohmann::json values = nlohmann::json::object();
+  for (const Parameter &parameter : findSchedule(type.asString())) {
+    std::string name = parameter.name;
+    const io::JsonValue *written = params ? params->findNonNull(name) : nullptr;
+    bool byFlag = (name == "warmup_num_steps" && flags.warmupSteps) ||
+                  (name == "total_num_steps" && flags.trainSteps);
+    merger.problems.attempt([&] {
+      if (written && !isAuto(*written))
+        values[name] = readParameter(parameter, *written);
+      else if (byFlag)
+        values[name] = 0; // mergeScheduleFlags has its value.
+      else if (*parameter.fallback == 0)
+        failMissing(parameter, written);
+      else if (written)
+        values[name] = readOpen(parameter, *written);
+      else
+        values[name] = nlohmann::json::parse(parameter.fallback);
+    });
+    if (values.contains(name) && values[name].is_null())
+      values.erase(name);
+  }
+  return values;
+}
+
 void config::mergeScheduler(const io::JsonValue &root, Merger &merger) {
   const io::JsonValue *section = root.find("scheduler");
   if (!section)
@@ -251,29 +339,70 @@ void config::mergeScheduler(const io::JsonValue &root, Merger &merger) {
   const std::string &name = type.asString();
   const io::JsonValue *params = section->findNonNull("params");
   if (params)
-    checkForeign(*params, name);
-  nlohmann::json values = nlohmann::json::object();
-  for (const Parameter &parameter : findSchedule(name)) {
-    if (const io::JsonValue *value = findGiven(params, parameter.name)) {
-      values[parameter.name] = readParameter(parameter, *value);
-      continue;
-    }
-    if (*parameter.fallback == 0) {
-      const io::JsonValue *written =
-          params ? params->find(parameter.name) : nullptr;
-      (written ? *written : type)
-          .fail(written ? "H0112" : "H0106",
-                name + " needs \"" + parameter.name + "\"" +
-                    (written ? ", and nothing fills it here" : ""),
-                "add \"" + std::string(parameter.name) +
-                    "\" with a number to its params");
-    }
-    nlohmann::json fallback = nlohmann::json::parse(parameter.fallback);
-    if (!fallback.is_null())
-      values[parameter.name] = fallback;
-  }
+    checkForeign(*params, name, merger);
+  nlohmann::json values = ScheduleReader(type, params, merger).read();
   checkSchedule(name, values, *section, params);
   merger.give("scheduler", &Settings::scheduler, name, fileOrigin(type));
   merger.give("scheduler_params", &Settings::schedulerParams, values.dump(),
               fileOrigin(params ? *params : type));
+}
+
+//===----------------------------------------------------------------------===//
+// Flags
+//===----------------------------------------------------------------------===//
+
+/// Sets a parameter of the schedule, and says so in its row.
+static void setParameter(nlohmann::json &params, const char *name,
+                         const nlohmann::json &value, const char *flag,
+                         Merger &merger) {
+  Settings &values = merger.result.values;
+  bool isKnown = false;
+  for (const Parameter &parameter : findSchedule(values.scheduler))
+    isKnown |= parameter.name == std::string(name);
+  if (!isKnown)
+    fail("H0123",
+         std::string(flag) + ": the schedule " + values.scheduler +
+             " has no parameter " + name,
+         "leave out " + std::string(flag) +
+             ", or give the schedule's own parameters");
+  params[name] = value;
+  merger.result.setOrigin("scheduler_params", {Origin::Kind::Flag, flag, {}});
+  std::string path = std::string("scheduler.params.") + name;
+  std::string source = std::string("flag ") + flag;
+  for (const ExplainRow &row : merger.result.rows)
+    if (row.key == path && row.value == "\"auto\"")
+      return merger.mark(path, "applied", "auto: " + source);
+  merger.mark(path, "overridden", source + " wins");
+}
+
+void config::mergeScheduleFlags(Merger &merger) {
+  const Flags &flags = merger.flags;
+  Settings &values = merger.result.values;
+  if (values.scheduler.empty()) {
+    if (!flags.warmupSteps && !flags.trainSteps)
+      return;
+    // As the Trainer's schedules `linear` and `constant_with_warmup`.
+    const char *flag = flags.trainSteps ? "--train-steps" : "--warmup-steps";
+    values.scheduler = flags.trainSteps ? "WarmupDecayLR" : "WarmupLR";
+    values.schedulerParams = nlohmann::json({{"warmup_min_lr", 0.0},
+                                             {"warmup_max_lr", values.lr},
+                                             {"warmup_num_steps", 0},
+                                             {"warmup_type", "linear"}})
+                                 .dump();
+    merger.result.setOrigin("scheduler", {Origin::Kind::Flag, flag, {}});
+  }
+  nlohmann::json params = nlohmann::json::parse(values.schedulerParams);
+  if (flags.warmupSteps)
+    setParameter(params, "warmup_num_steps", *flags.warmupSteps,
+                 "--warmup-steps", merger);
+  if (flags.trainSteps)
+    setParameter(params, "total_num_steps", *flags.trainSteps, "--train-steps",
+                 merger);
+  // WarmupCosineLR takes the optimizer's rate, as WarmupLR without a peak.
+  bool takesRate =
+      values.scheduler == "WarmupCosineLR" ||
+      (values.scheduler == "WarmupLR" && !params.contains("warmup_max_lr"));
+  if (flags.lr && !takesRate)
+    setParameter(params, "warmup_max_lr", *flags.lr, "--lr", merger);
+  values.schedulerParams = params.dump();
 }

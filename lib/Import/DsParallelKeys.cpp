@@ -80,9 +80,10 @@ static void addZero(std::vector<DsKey> &keys) {
         "zero_quantized_gradients"})
     keys.push_back({std::string("zero_optimization.") + name, Bool | DsNull,
                     R::Neutral, "quantized communication is not supported"});
-  keys.push_back({"zero_optimization.zero_hpz_partition_size", Num, R::Neutral,
-                  "second partitions inside a node are not supported",
-                  "[1, \"auto\"]"});
+  keys.push_back(
+      {"zero_optimization.zero_hpz_partition_size", Num, R::Neutral,
+       "states are split once over all data ranks, not again in a node",
+       "[1, \"auto\"]"});
   keys.push_back({"zero_optimization.mics_shard_size", Num, R::Neutral,
                   "states are split over all data ranks", "[-1, \"auto\"]"});
   keys.push_back({"zero_optimization.mics_hierarchical_params_gather",

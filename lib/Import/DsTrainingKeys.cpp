@@ -26,8 +26,7 @@ static void addOptimizer(std::vector<DsKey> &keys) {
   keys.insert(
       keys.end(),
       {{"optimizer", DsObject, R::Section},
-       {"optimizer.type", DsString, R::Applied,
-        "as DeepSpeed: Adam decouples weight decay like AdamW"},
+       {"optimizer.type", DsString, R::Applied},
        {"optimizer.legacy_fusion", DsBool, R::Ignored, sameNumbers},
        {"optimizer.params", DsObject, R::Section},
        {"optimizer.params.lr", Num, R::Applied},

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <sched.h>
 #include <set>
+#include <tuple>
 
 using namespace heddle;
 using namespace heddle::config;
@@ -75,6 +76,18 @@ std::optional<int64_t> config::parseByteSize(const std::string &text) {
       return static_cast<int64_t>(bytes);
     }
   return std::nullopt;
+}
+
+std::optional<std::pair<double, double>>
+config::parseBetas(const std::string &text) {
+  size_t comma = text.find(',');
+  if (comma == std::string::npos)
+    return std::nullopt;
+  std::string first = text.substr(0, comma), second = text.substr(comma + 1);
+  const io::ValueRange &range = rangeOf("beta1");
+  if (!range.take(first) || !range.take(second))
+    return std::nullopt;
+  return std::make_pair(std::stod(first), std::stod(second));
 }
 
 io::ValueRange config::sizeRange() {
@@ -170,7 +183,27 @@ static void mergeZero(const Flags &flags, Merger &merger) {
     merger.give("zero", &Settings::zero, int64_t(1), flagOrigin(distributed));
 }
 
-void config::mergeFlags(const Flags &flags, Merger &merger) {
+static void mergeOptimizerFlags(const Flags &flags, Merger &merger) {
+  using S = Settings;
+  if (flags.lr)
+    merger.give("lr", &S::lr, *flags.lr, flagOrigin("--lr"));
+  if (flags.weightDecay)
+    merger.give("weight_decay", &S::weightDecay, *flags.weightDecay,
+                flagOrigin("--weight-decay"));
+  if (flags.eps)
+    merger.give("eps", &S::eps, *flags.eps, flagOrigin("--eps"));
+  if (!flags.betas)
+    return;
+  std::optional<std::pair<double, double>> betas = parseBetas(*flags.betas);
+  if (!betas)
+    failFlag("--betas", *flags.betas,
+             "give two numbers from 0 to below 1, as 0.9,0.999");
+  merger.give("beta1", &S::beta1, betas->first, flagOrigin("--betas"));
+  merger.give("beta2", &S::beta2, betas->second, flagOrigin("--betas"));
+}
+
+void config::mergeFlags(Merger &merger) {
+  const Flags &flags = merger.flags;
   auto give = [&](const auto &flag, const char *name, const char *key,
                   auto member) {
     if (flag)
@@ -205,6 +238,7 @@ void config::mergeFlags(const Flags &flags, Merger &merger) {
     mergeMesh(*flags.mesh, merger);
   mergeAxes(flags, merger);
   mergeZero(flags, merger);
+  mergeOptimizerFlags(flags, merger);
   if (flags.memoryBudget) {
     std::optional<int64_t> bytes = parseByteSize(*flags.memoryBudget);
     if (!bytes)
@@ -264,27 +298,6 @@ void config::mergeStrategy(const std::string &name, const std::string &text,
 // All together
 //===----------------------------------------------------------------------===//
 
-void Merger::finishRows() {
-  for (const Link &link : links) {
-    const Origin *origin = originOf(link.key);
-    bool isFrom = origin && origin->kind == Origin::Kind::File &&
-                  origin->text == link.path;
-    if (isFrom)
-      continue;
-    std::string source = origin ? origin->describe() : "default";
-    bool isDerived = origin && origin->kind == Origin::Kind::Derived;
-    for (ExplainRow &row : result.rows) {
-      // A list's elements have one row.
-      if (row.key != link.path.substr(0, link.path.find('[')))
-        continue;
-      row.verdict = link.isAuto ? "applied" : "overridden";
-      row.why = link.isAuto ? "auto: " + source
-                : isDerived ? "computed " + source
-                            : source + " wins";
-    }
-  }
-}
-
 static int64_t availableCores() {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof(set), &set) == 0)
@@ -292,24 +305,45 @@ static int64_t availableCores() {
   return 1;
 }
 
-ResolvedSettings config::resolveSettings(const Flags &flags,
-                                         const std::string &dsConfig,
-                                         const std::string &strategyName,
-                                         const std::string &strategyText) {
+ResolvedSettings config::mergeSettings(const Flags &flags,
+                                       const std::string &dsConfig,
+                                       const std::string &strategyName,
+                                       const std::string &strategyText) {
   ResolvedSettings result;
-  Merger merger(result);
-  mergeFlags(flags, merger);
+  Merger merger(result, flags);
+  mergeFlags(merger);
   if (!strategyName.empty())
     mergeStrategy(strategyName, strategyText, merger);
   if (!dsConfig.empty())
     mergeDsConfig(dsConfig, merger);
-  resolveBatch(merger);
+  merger.fillMicroBatch();
+  if (!merger.isBatchUnsure)
+    merger.problems.attempt([&] { resolveBatch(merger); });
+  merger.fillOpen();
+  mergeScheduleFlags(merger);
   if (result.values.threads == 0) {
     result.values.threads = availableCores();
     result.setOrigin("threads",
                      {Origin::Kind::Derived, "the cores of this machine", {}});
   }
   merger.finishRows();
-  checkSettings(result);
+  checkSettings(merger);
+  std::stable_sort(result.problems.begin(), result.problems.end(),
+                   [](const Diagnostic &a, const Diagnostic &b) {
+                     const SourceLocation &x = a.location, &y = b.location;
+                     return std::tie(x.file, x.line, x.column) <
+                            std::tie(y.file, y.line, y.column);
+                   });
+  return result;
+}
+
+ResolvedSettings config::resolveSettings(const Flags &flags,
+                                         const std::string &dsConfig,
+                                         const std::string &strategyName,
+                                         const std::string &strategyText) {
+  ResolvedSettings result =
+      mergeSettings(flags, dsConfig, strategyName, strategyText);
+  if (!result.problems.empty())
+    throw ConfigErrors(result.problems);
   return result;
 }

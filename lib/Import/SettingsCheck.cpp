@@ -192,79 +192,17 @@ static void checkField(const ResolvedSettings &settings,
                   "give " + field.range.describe());
 }
 
-void config::checkSettings(const ResolvedSettings &settings) {
-  if (settings.values.precision == "fp16")
-    settings.failAt("H0108", "precision",
-                    "fp16 is not supported: it needs a loss scale",
-                    "use bf16 (no loss scale, the same memory) or fp32");
+void config::checkSettings(Merger &merger) {
+  const ResolvedSettings &settings = merger.result;
+  merger.problems.attempt([&] {
+    if (settings.values.precision == "fp16")
+      settings.failAt("H0108", "precision",
+                      "fp16 is not supported: it needs a loss scale",
+                      "use bf16 (no loss scale, the same memory) or fp32");
+  });
+  bool isKnown = settings.values.precision == "fp16";
   for (const SettingField &field : settingFields())
-    if (settings.origins.count(field.key))
-      checkField(settings, field);
-}
-
-//===----------------------------------------------------------------------===//
-// Explanations
-//===----------------------------------------------------------------------===//
-
-std::string config::formatRows(const std::string &heading,
-                               const std::vector<ExplainRow> &rows) {
-  if (rows.empty())
-    return "";
-  const std::vector<std::string ExplainRow::*> columns = {
-      &ExplainRow::key, &ExplainRow::value, &ExplainRow::origin,
-      &ExplainRow::verdict};
-  std::vector<size_t> widths(columns.size(), 0);
-  for (const ExplainRow &row : rows)
-    for (size_t i = 0; i < columns.size(); ++i)
-      widths[i] = std::max(widths[i], (row.*columns[i]).size());
-  std::string text = heading + "\n";
-  for (const ExplainRow &row : rows) {
-    std::string line = " ";
-    for (size_t i = 0; i < columns.size(); ++i) {
-      const std::string &cell = row.*columns[i];
-      line += " " + cell + std::string(widths[i] - cell.size(), ' ') + " ";
-    }
-    line += " " + row.why;
-    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-  }
-  return text;
-}
-
-/// Why a setting changes nothing on this mesh, or "".
-static std::string whyIdle(const std::string &key, const Settings &values) {
-  int64_t replicas = values.data * values.sequence;
-  int64_t ranks = replicas * values.tensor * values.pipe;
-  if (key == "zero" && replicas == 1)
-    return "no data or seq ranks: nothing is split";
-  bool isPipe =
-      key == "schedule" || key == "virtual_stages" || key == "pipeline_layout";
-  if (isPipe && values.pipe == 1)
-    return "one pipeline stage";
-  if (key == "sequence_parallel" && values.tensor == 1)
-    return "one tensor rank";
-  if (key == "context" && values.sequence == 1)
-    return "one seq rank";
-  if (key == "collectives" && ranks == 1)
-    return "one rank: no collective";
-  if (key == "communication_type" && replicas == 1)
-    return "no data or seq ranks: no gradient travels";
-  return "";
-}
-
-std::string config::explainSettings(const ResolvedSettings &settings) {
-  std::vector<ExplainRow> rows;
-  for (const SettingField &field : settingFields()) {
-    auto found = settings.origins.find(field.key);
-    Origin origin = found == settings.origins.end() ? Origin() : found->second;
-    ExplainRow row{field.key, settingToString(settings.values, field),
-                   origin.describe(), "applied", field.meaning};
-    std::string why = whyIdle(row.key, settings.values);
-    if (!why.empty()) {
-      row.verdict = "no meaning here";
-      row.why = why;
-    }
-    rows.push_back(std::move(row));
-  }
-  return formatRows("settings", rows) +
-         formatRows("keys and flags as given", settings.rows);
+    if (settings.origins.count(field.key) &&
+        !(isKnown && std::string(field.key) == "precision"))
+      merger.problems.attempt([&] { checkField(settings, field); });
 }

@@ -14,11 +14,32 @@
 
 namespace heddle::config {
 
+/// Errors of a file that are reported together.
+class Problems {
+public:
+  explicit Problems(std::vector<Diagnostic> &all) : all(all) {}
+  /// Keeps what `step` throws, and says what it was. A place has one error.
+  template <typename Step> std::optional<Diagnostic> attempt(Step step) {
+    try {
+      step();
+    } catch (const UserError &error) {
+      add(error.diagnostic);
+      return error.diagnostic;
+    }
+    return std::nullopt;
+  }
+  void add(const Diagnostic &problem);
+
+private:
+  std::vector<Diagnostic> &all;
+};
+
 /// Settings while the sources are merged, from the strongest to the weakest:
 /// the first to give a value wins.
 class Merger {
 public:
-  explicit Merger(ResolvedSettings &result) : result(result) {}
+  Merger(ResolvedSettings &result, const Flags &flags)
+      : result(result), problems(result.problems), flags(flags) {}
 
   /// Gives `key` a value unless a stronger source has given one. The text of a
   /// file's origin is the path of its row.
@@ -43,18 +64,23 @@ public:
     auto found = result.origins.find(key);
     return found == result.origins.end() ? nullptr : &found->second;
   }
-  /// Says that the row at `path` changes nothing.
-  void dismiss(const std::string &path, const std::string &why) {
-    for (ExplainRow &row : result.rows)
-      if (row.key == path) {
-        row.verdict = "no meaning here";
-        row.why = why;
-      }
-  }
+  /// Whether the file leaves `key` open, and no stronger source has given it.
+  bool isOpen(const std::string &key) const;
+  /// Gives what is left open the defaults of Hugging Face's Trainer; the rows
+  /// of a micro-batch before, and the rest after the batch is resolved.
+  void fillMicroBatch();
+  void fillOpen();
+  /// Changes the verdict of the row at `path`.
+  void mark(const std::string &path, const std::string &verdict,
+            const std::string &why);
   /// Says in the rows of the file which values were overridden or filled.
   void finishRows();
 
   ResolvedSettings &result;
+  Problems problems;
+  const Flags &flags;
+  /// A key that says a size of the batch could not be read.
+  bool isBatchUnsure = false;
 
 private:
   /// A row of the file, and the setting it speaks of.
@@ -69,24 +95,28 @@ private:
 bool isAuto(const io::JsonValue &value);
 
 /// Flags; throws H0114 for what is not well formed.
-void mergeFlags(const Flags &flags, Merger &merger);
+void mergeFlags(Merger &merger);
 /// A strategy as JSON, with the keys of the strategy attribute.
 void mergeStrategy(const std::string &name, const std::string &text,
                    Merger &merger);
-/// A ds_config.json.
-void mergeDsConfig(const std::string &path, Merger &merger);
+/// A ds_config.json, by its path or in base64.
+void mergeDsConfig(const std::string &config, Merger &merger);
 /// The sections `optimizer` and `scheduler` of a ds_config.json, whose keys
 /// have been checked.
 void mergeOptimizer(const io::JsonValue &root, Merger &merger);
 void mergeScheduler(const io::JsonValue &root, Merger &merger);
+/// The flags --lr, --warmup-steps and --train-steps, in the schedule that the
+/// other sources gave, or one of their own. Throws H0123 for a schedule that
+/// has no such parameter.
+void mergeScheduleFlags(Merger &merger);
 
 /// Makes batch = micro_batch x accumulate x data ranks hold, with the default
 /// for what nobody gave; throws H0109 when it cannot.
 void resolveBatch(Merger &merger);
 
-/// Throws H0114, H0110 or H0115 for values that are out of range or not
-/// supported, naming their origin.
-void checkSettings(const ResolvedSettings &settings);
+/// Finds H0114, H0110 and H0108: values that are out of range or not
+/// supported, at their origin.
+void checkSettings(Merger &merger);
 
 } // namespace heddle::config
 

@@ -140,6 +140,27 @@ void ParallelCheck::checkTokens() const {
             ", or leave out --sequence-parallel");
 }
 
+void config::fillFromModel(ResolvedSettings &settings, const ModelSpec &spec) {
+  const auto *shape = std::get_if<Gpt2Config>(&spec.architecture);
+  if (!shape || settings.values.zero != 3)
+    return;
+  int64_t width = shape->embed;
+  auto fill = [&](const char *key, int64_t Settings::*member, int64_t value) {
+    bool isOpen =
+        std::any_of(settings.unfilled.begin(), settings.unfilled.end(),
+                    [&](const auto &entry) { return entry.second == key; });
+    if (!isOpen)
+      return;
+    settings.values.*member = value;
+    settings.setOrigin(
+        key, {Origin::Kind::Derived, "the model's width, as the Trainer", {}});
+  };
+  fill("prefetch_bucket_size", &Settings::prefetchBucketSize,
+       int64_t(0.9 * double(width * width)));
+  fill("param_persistence_threshold", &Settings::paramPersistenceThreshold,
+       10 * width);
+}
+
 void config::settleParallel(ResolvedSettings &settings, const ModelSpec &spec) {
   ParallelCheck check(settings, spec);
   check.settleSchedule();

@@ -52,7 +52,13 @@ class Size:
     odd = ["", "0", "-1", "nan", "inf", "text", "1x", "1e30"]
 
 
+class Betas:
+    good, words = ["0,0.5", "0.9,0.999"], "two numbers from 0 to below 1"
+    odd = ["", "0.9", "0.9,1", "-1,0.9", "nan,0.9", "0.9,0.9x", "0.9,0.9,0.9", "0.9,"]
+
+
 COUNT, SOME, SEED = Integer(0, MOST_COUNT), Integer(1, MOST_COUNT), Integer(0, MOST_SEED)
+JOIN = Integer(1, 86400)
 THREADS, ROWS, RANKS = Integer(1, 1024), Integer(1, 2 ** 30), Integer(1, 10 ** 6)
 
 DRIVER = {
@@ -71,7 +77,9 @@ DRIVER = {
         "--threads": THREADS,
         "--march": Choice("native", "x86-64-v3", "x86-64-v4", "amx"),
         "--target": Choice("x86-64", "sm_80", "sm_90"), "--keep": Text,
-        "--no-decay": Text, "--dump-phases": Text, "--stop-after": Text,
+        "--no-decay": Text, "--lr": Number(0), "--eps": Number(0), "--betas": Betas,
+        "--weight-decay": Number(0), "--warmup-steps": Integer(0, MOST_COUNT),
+        "--train-steps": Integer(1, MOST_COUNT), "--dump-phases": Text, "--stop-after": Text,
         "--start-from": Text, "--cache": Text},
     "explain": {"--rank": Integer(0, 2 ** 20 - 1), "--cluster": Text, "--trace": Text},
     "eval": {"--inputs": Text, "--program": Choice("train", "eval", "generate"),
@@ -84,10 +92,12 @@ DRIVER = {
     "checkpoint export": {"--output": Text},
     "checkpoint convert": {"--output": Text, "--dtype": Text, "--shard-size": Size},
     "run": {"--hostfile": Text, "--include": Text, "--exclude": Text, "--ssh": Text,
-            "--master-addr": Text, "--master-port": Integer(1, 65535)},
+            "--master-addr": Text, "--master-port": Integer(1, 65535),
+            "--join-timeout": JOIN},
 }
-JOB = {"--weights": Text, "--threads": THREADS}
+JOB = {"--weights": Text, "--threads": THREADS, "--join-timeout": JOIN}
 BINARY = {
+    "": {"--local_rank": Integer(-1, 2 ** 20 - 1)},
     "train": {"--data": Text, "--steps": COUNT, "--val": Text, "--val-every": COUNT,
               "--val-steps": COUNT, "--save": Text, "--save-every": COUNT,
               "--keep-last": COUNT, "--resume": Text, "--seed": SEED, "--log": Text,
@@ -101,7 +111,7 @@ BINARY = {
                  "--temperature": Number(0), "--top-k": SOME, "--top-p": Number(0, 1),
                  "--seed": SEED, **JOB},
     "bench": {"--steps": SOME, "--warmup": COUNT, **JOB},
-    "info": {},
+    "info": {"--join-timeout": JOIN},
 }
 
 
@@ -157,7 +167,7 @@ class Flags(h.HeddleTest):
     def test_binary(self):
         model, _, _ = self.make_model()
         binary = self.compile(model, "--threads", 1, "--batch", 1)
-        self.assertEqual(set(BINARY), set(verbs_of(binary)))
+        self.assertEqual(set(BINARY), {"", *verbs_of(binary)})
         self.check(binary, BINARY, "H0190")
 
     def test_threads_are_counted_before_they_are_made(self):

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "CompileJob.h"
+#include "ExplainText.h"
 #include "Verbs.h"
 #include "heddle/Import/Parallel.h"
 #include "heddle/runtime/io/File.h"
@@ -28,7 +29,7 @@ struct CompileFlags {
   std::optional<uint64_t> seed;
   std::string cache, dumpPhases, stopAfter, startFrom;
   std::vector<std::string> keep;
-  bool explain = false, timing = false, verbose = false;
+  bool explain = false, explainAll = false, timing = false, verbose = false;
   bool shardingReasons = false;
   config::Flags flags;
 };
@@ -53,6 +54,10 @@ bool endsWith(const std::string &text, const std::string &end) {
 // Running it
 //===----------------------------------------------------------------------===//
 
+static config::ExplainStyle explainStyle(const CompileFlags &flags) {
+  return {terminalWidth(), flags.explainAll};
+}
+
 static config::ResolvedSettings resolve(const CompileFlags &flags) {
   std::string text;
   if (endsWith(flags.strategy, ".mlir")) {
@@ -62,8 +67,14 @@ static config::ResolvedSettings resolve(const CompileFlags &flags) {
   } else if (!flags.strategy.empty()) {
     text = io::readText(flags.strategy, "H0101");
   }
-  return config::resolveSettings(flags.flags, flags.dsConfig, flags.strategy,
-                                 text);
+  config::ResolvedSettings settings =
+      config::mergeSettings(flags.flags, flags.dsConfig, flags.strategy, text);
+  if (settings.problems.empty())
+    return settings;
+  if (flags.explain)
+    std::cout << config::explainSettings(settings, explainStyle(flags))
+              << std::flush;
+  throw config::ConfigErrors(settings.problems);
 }
 
 static void checkPhase(const char *flag, const std::string &name) {
@@ -105,6 +116,9 @@ static void checkUse(const CompileFlags &flags, bool isModule) {
          "--print-sharding-reasons: a dump made after " + flags.startFrom +
              " is sharded already",
          "start from train or before");
+  if (flags.explainAll && !flags.explain)
+    fail("H0113", "--all says what --explain-config shows",
+         "add --explain-config");
   if (flags.output.empty() && flags.stopAfter.empty() && !flags.explain)
     fail("H0113", "there is no output", "add -o BINARY, or --stop-after PHASE");
 }
@@ -124,6 +138,7 @@ static void readModel(const CompileFlags &flags, CompileJob &job) {
   config::checkShapes(*job.model, job.settings.values.microBatch,
                       job.settings.values.seq);
   config::settleParallel(job.settings, *job.model);
+  config::fillFromModel(job.settings, *job.model);
 }
 
 /// Checks the mesh against the cluster file; its rows, when there is one.
@@ -160,13 +175,20 @@ static int compileModel(const CompileFlags &flags) {
     job.module = flags.model;
   else
     readModel(flags, job);
+  std::string unfilled = config::warnOfAuto(job.settings);
+  if (!unfilled.empty())
+    std::cerr << "warning: " << unfilled << "\n";
   std::vector<config::ExplainRow> clusterRows = readClusterFile(flags, job);
   if (flags.explain) {
-    std::cout << config::explainSettings(job.settings)
-              << config::formatRows("cluster", clusterRows);
+    config::ExplainStyle style = explainStyle(flags);
+    std::cout << config::explainSettings(job.settings, style)
+              << config::formatRows("cluster", clusterRows, style);
     if (job.model)
-      std::cout << config::formatRows("model config", job.model->configRows)
-                << "weights\n  " << config::coverageReport(*job.model);
+      std::cout << config::formatRows("model config", job.model->configRows,
+                                      style)
+                << config::wrapText("weights\n  " +
+                                        config::coverageReport(*job.model),
+                                    style.width);
     if (flags.output.empty() && flags.stopAfter.empty())
       return 0;
   }
@@ -195,6 +217,7 @@ static CLI::Option *addSetting(CLI::App &verb, const char *names, T &value,
 }
 
 static void addBatchFlags(CLI::App &verb, config::Flags &flags) {
+  verb.option_defaults()->group("Batch");
   addSetting(verb, "--batch,--global-batch-size", flags.batch, "batch",
              "Rows of the global batch (train_batch_size)")
       ->default_str("micro-batch x accumulate x data");
@@ -211,7 +234,9 @@ static void addBatchFlags(CLI::App &verb, config::Flags &flags) {
       ->default_str("fp32");
 }
 
-static void addMeshFlags(CLI::App &verb, config::Flags &flags) {
+static void addMeshFlags(CLI::App &verb, config::Flags &flags,
+                         std::string &cluster) {
+  verb.option_defaults()->group("Mesh");
   io::addFlag(verb, "--mesh", flags.mesh, io::range::text(),
               "Ranks along each axis")
       ->default_str("data=1,tensor=1,pipe=1,seq=1");
@@ -251,32 +276,111 @@ static void addMeshFlags(CLI::App &verb, config::Flags &flags) {
              "communication_type",
              "Type in which gradients travel: fp32, bf16 or fp16")
       ->default_str("the precision");
+  io::addFlag(verb, "--cluster", cluster, io::range::path(),
+              "Machines that the mesh must fit, and whose times explain "
+              "gives (.json)")
+      ->default_str("none");
 }
 
-static void addStrategyFlags(CLI::App &verb, config::Flags &flags) {
-  addBatchFlags(verb, flags);
-  addMeshFlags(verb, flags);
+static void addMemoryFlags(CLI::App &verb, config::Flags &flags) {
+  verb.option_defaults()->group("Memory");
   addSetting(verb, "--recompute", flags.recompute, "recompute",
              "none, selective or full")
       ->default_str("none");
   io::addFlag(verb, "--memory-budget", flags.memoryBudget, config::sizeRange(),
               "Largest memory of a rank, as 16GiB")
       ->default_str("no limit");
-  addSetting(verb, "--threads", flags.threads, "threads", "Threads per rank")
-      ->default_str("all cores");
-  addSetting(verb, "--march", flags.march, "march",
-             "native, x86-64-v3, x86-64-v4 or amx")
-      ->default_str("native");
-  addSetting(verb, "--target", flags.target, "target", "x86-64, sm_80 or sm_90")
-      ->default_str("x86-64");
   io::addFlag(verb, "--keep", flags.keep, io::range::text(),
               "Values that the binary's --dump writes: logits, grads, "
               "module paths as h.3.attn")
       ->delimiter(',')
       ->default_str("none");
+}
+
+static void addKernelFlags(CLI::App &verb, CompileFlags &flags) {
+  verb.option_defaults()->group("Kernels");
+  addSetting(verb, "--target", flags.flags.target, "target",
+             "x86-64, sm_80 or sm_90")
+      ->default_str("x86-64");
+  addSetting(verb, "--march", flags.flags.march, "march",
+             "native, x86-64-v3, x86-64-v4 or amx")
+      ->default_str("native");
+  addSetting(verb, "--threads", flags.flags.threads, "threads",
+             "Threads per rank")
+      ->default_str("all cores");
+  io::addFlag(verb, "--cache", flags.cache, io::range::path(),
+              "Directory of compiled kernels, or off");
+}
+
+static void addOptimizerFlags(CLI::App &verb, config::Flags &flags) {
+  verb.option_defaults()->group("Optimizer");
+  addSetting(verb, "--lr", flags.lr, "lr",
+             "Learning rate, and the highest of a warm-up")
+      ->default_str("the config's");
+  io::addFlag(
+      verb, "--betas", flags.betas,
+      io::ValueRange::matching("two numbers from 0 to below 1, as 0.9,0.999",
+                               [](const std::string &text) {
+                                 return config::parseBetas(text).has_value();
+                               }),
+      "Adam's, as 0.9,0.999")
+      ->default_str("the config's");
+  addSetting(verb, "--eps", flags.eps, "eps", "Adam's")
+      ->default_str("the config's");
+  addSetting(verb, "--weight-decay", flags.weightDecay, "weight_decay",
+             "Of all parameters but those of --no-decay")
+      ->default_str("the config's");
   io::addFlag(verb, "--no-decay", flags.noDecay, io::range::text(),
               "Parameters without weight decay (regular expression)")
       ->default_str("none");
+  io::addFlag(verb, "--warmup-steps", flags.warmupSteps, io::range::count(0),
+              "Steps in which the rate rises (warmup_num_steps)")
+      ->default_str("the config's");
+  io::addFlag(verb, "--train-steps", flags.trainSteps, io::range::count(1),
+              "Steps until the rate has fallen (total_num_steps)")
+      ->default_str("the config's");
+}
+
+static void addModelFlags(CLI::App &verb, CompileFlags &flags) {
+  verb.option_defaults()->group("Model");
+  io::addFlag(verb, "-o,--output", flags.output, io::range::path(),
+              "The binary to write")
+      ->default_str("none");
+  io::addFlag(verb, "--config", flags.dsConfig, io::range::path(),
+              "A ds_config.json, or one in base64")
+      ->default_str("none");
+  io::addFlag(verb, "--strategy", flags.strategy, io::range::path(),
+              "A strategy, .json or .mlir; wins over --config")
+      ->default_str("none");
+  io::addFlag(verb, "--init", flags.init, io::range::text(),
+              "random: initialise the weights instead of loading them")
+      ->default_str("load");
+  io::addFlag(verb, "--seed", flags.seed, io::range::seed(),
+              "Of the random weights")
+      ->default_str("0");
+}
+
+static void addInsightFlags(CLI::App &verb, CompileFlags &flags) {
+  verb.option_defaults()->group("Looking inside");
+  verb.add_flag("--explain-config", flags.explain,
+                "Print what is applied or refused: every setting and key, its "
+                "value and origin");
+  verb.add_flag("--all", flags.explainAll,
+                "With --explain-config: also what has no meaning here");
+  io::addFlag(verb, "--dump-phases", flags.dumpPhases, io::range::path(),
+              "Write one file per phase into this directory")
+      ->default_str("none");
+  io::addFlag(verb, "--stop-after", flags.stopAfter, io::range::text(),
+              "Stop after this phase")
+      ->default_str("emit");
+  io::addFlag(verb, "--start-from", flags.startFrom, io::range::text(),
+              "MODEL is the dump made after this phase")
+      ->default_str("import");
+  verb.add_flag("--print-sharding-reasons", flags.shardingReasons,
+                "Print how each value is sharded, and what decided it");
+  verb.add_flag("--timing", flags.timing, "Print the seconds of each phase");
+  verb.add_flag("--verbose", flags.verbose,
+                "Print remarks: ignored tensors, rejected fusions");
 }
 
 void driver::addCompileVerb(CLI::App &app, Action &action) {
@@ -289,44 +393,13 @@ void driver::addCompileVerb(CLI::App &app, Action &action) {
               "module (.mlir)")
       ->required()
       ->default_str("");
-  io::addFlag(*verb, "-o,--output", flags->output, io::range::path(),
-              "The binary to write")
-      ->default_str("none");
-  io::addFlag(*verb, "--config", flags->dsConfig, io::range::path(),
-              "A ds_config.json")
-      ->default_str("none");
-  io::addFlag(*verb, "--strategy", flags->strategy, io::range::path(),
-              "A strategy, .json or .mlir; wins over --config")
-      ->default_str("none");
-  io::addFlag(*verb, "--cluster", flags->cluster, io::range::path(),
-              "Machines that the mesh must fit, and whose times explain "
-              "gives (.json)")
-      ->default_str("none");
-  io::addFlag(*verb, "--init", flags->init, io::range::text(),
-              "random: initialise the weights instead of loading them")
-      ->default_str("load");
-  io::addFlag(*verb, "--seed", flags->seed, io::range::seed(),
-              "Of the random weights")
-      ->default_str("0");
-  addStrategyFlags(*verb, flags->flags);
-  io::addFlag(*verb, "--dump-phases", flags->dumpPhases, io::range::path(),
-              "Write one file per phase into this directory")
-      ->default_str("none");
-  io::addFlag(*verb, "--stop-after", flags->stopAfter, io::range::text(),
-              "Stop after this phase")
-      ->default_str("emit");
-  io::addFlag(*verb, "--start-from", flags->startFrom, io::range::text(),
-              "MODEL is the dump made after this phase")
-      ->default_str("import");
-  io::addFlag(*verb, "--cache", flags->cache, io::range::path(),
-              "Directory of compiled kernels, or off");
-  verb->add_flag("--explain-config", flags->explain,
-                 "Print every setting and key, its value, origin and verdict");
-  verb->add_flag("--print-sharding-reasons", flags->shardingReasons,
-                 "Print how each value is sharded, and what decided it");
-  verb->add_flag("--timing", flags->timing, "Print the seconds of each phase");
-  verb->add_flag("--verbose", flags->verbose,
-                 "Print remarks: ignored tensors, rejected fusions");
+  addModelFlags(*verb, *flags);
+  addBatchFlags(*verb, flags->flags);
+  addOptimizerFlags(*verb, flags->flags);
+  addMeshFlags(*verb, flags->flags, flags->cluster);
+  addMemoryFlags(*verb, flags->flags);
+  addKernelFlags(*verb, *flags);
+  addInsightFlags(*verb, *flags);
   verb->callback(
       [flags, &action] { action = [flags] { return compileModel(*flags); }; });
 }

@@ -8,7 +8,7 @@
 
 #include "CompileJob.h"
 #include "Verbs.h"
-#include "heddle/runtime/io/Diagnostic.h"
+#include "heddle/Import/Settings.h"
 #include "heddle/runtime/io/Process.h"
 #include <iostream>
 
@@ -68,6 +68,20 @@ static int reportUsage(const CLI::App &app, const CLI::ParseError &error,
   return diagnostic.exitCode();
 }
 
+/// How many words are read here: those after the BINARY of `heddle run` are
+/// its own. All flags of `heddle run` take a value.
+static size_t countOwnWords(const std::vector<std::string> &words) {
+  if (words.empty() || words.front() != "run")
+    return words.size();
+  for (size_t i = 1; i < words.size(); ++i) {
+    if (words[i].empty() || words[i][0] != '-' || words[i] == "--")
+      return i + 1;
+    if (words[i].find('=') == std::string::npos)
+      ++i;
+  }
+  return words.size();
+}
+
 /// Reads the command line and runs the verb.
 static int runVerb(int argc, char **argv) {
   CLI::App app("Heddle compiles a model and a parallelism plan into one native "
@@ -86,12 +100,16 @@ static int runVerb(int argc, char **argv) {
   addRunVerb(app, action);
   try {
     std::vector<std::string> words(argv + 1, argv + argc);
-    app.parse(io::wordsForParser(words, words.size()));
+    app.parse(io::wordsForParser(words, countOwnWords(words)));
     return action();
   } catch (const CLI::ParseError &error) {
     if (error.get_exit_code() == 0)
       return app.exit(error);
     return reportUsage(app, error, argc > 1 ? argv[1] : "");
+  } catch (const config::ConfigErrors &errors) {
+    for (const Diagnostic &error : errors.all)
+      std::cerr << error.format();
+    return errors.diagnostic.exitCode();
   } catch (const UserError &error) {
     std::cerr << error.diagnostic.format();
     return error.diagnostic.exitCode();

@@ -9,7 +9,10 @@
 #include "ExplainText.h"
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <iostream>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 using namespace heddle;
 
@@ -34,6 +37,17 @@ std::string driver::formatSeconds(double seconds) {
     return formatNumber("%.2f s", seconds);
   return seconds >= 1e-3 ? formatNumber("%.2f ms", seconds * 1e3)
                          : formatNumber("%.2f us", seconds * 1e6);
+}
+
+size_t driver::terminalWidth() {
+  constexpr size_t least = 40, usual = 80;
+  size_t width = 0;
+  if (const char *columns = std::getenv("COLUMNS"))
+    width = std::strtoul(columns, nullptr, 10);
+  winsize window = {};
+  if (width == 0 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0)
+    width = window.ws_col;
+  return width == 0 ? usual : std::max(width, least);
 }
 
 static std::string padded(const std::string &text, size_t width, bool left) {

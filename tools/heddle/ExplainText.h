@@ -21,6 +21,10 @@ std::string formatFlops(double flops);
 /// As `1.25 ms`.
 std::string formatSeconds(double seconds);
 
+/// Characters in a line of standard output: what COLUMNS says, or the terminal;
+/// 80 where there is none.
+size_t terminalWidth();
+
 using TableRow = std::vector<std::string>;
 /// Prints rows in aligned columns: the first and the last to the left.
 void printTable(const std::vector<TableRow> &rows);

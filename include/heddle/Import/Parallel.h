@@ -21,6 +21,10 @@ namespace heddle::config {
 /// schedule.
 void settleParallel(ResolvedSettings &settings, const ModelSpec &spec);
 
+/// Gives sizes of ZeRO 3 that are "auto" what Hugging Face's Trainer makes of
+/// the model's width.
+void fillFromModel(ResolvedSettings &settings, const ModelSpec &spec);
+
 /// The machines that a plan is for, as a cluster file describes them.
 struct Cluster : cost::Cluster {
   std::string file;

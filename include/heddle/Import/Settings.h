@@ -79,6 +79,14 @@ const std::vector<SettingField> &settingFields();
 /// The values that the field with this key takes.
 const io::ValueRange &rangeOf(const std::string &key);
 
+/// All that is wrong with a file; the first error decides the exit status.
+class ConfigErrors : public UserError {
+public:
+  explicit ConfigErrors(std::vector<Diagnostic> all)
+      : UserError(all.front()), all(std::move(all)) {}
+  std::vector<Diagnostic> all;
+};
+
 /// Where a value came from.
 struct Origin {
   enum class Kind { Default, Derived, Model, File, StrategyFile, Flag };
@@ -98,6 +106,9 @@ struct Flags {
   std::optional<std::string> precision, mesh, schedule, recompute;
   std::optional<std::string> memoryBudget, march, context, collectives, target;
   std::optional<std::string> pipelineLayout, communicationType, noDecay;
+  std::optional<double> lr, weightDecay, eps;
+  std::optional<std::string> betas; ///< As 0.9,0.999.
+  std::optional<int64_t> warmupSteps, trainSteps;
   std::vector<std::string> keep;
   bool sequenceParallel = false, distributedOptimizer = false;
 };
@@ -105,7 +116,7 @@ struct Flags {
 /// One line of `--explain-config`.
 struct ExplainRow {
   std::string key, value, origin;
-  std::string verdict; ///< applied, overridden, no meaning here
+  std::string verdict; ///< applied, overridden, refused, no meaning here
   std::string why;
 };
 
@@ -114,6 +125,11 @@ struct ResolvedSettings {
   Settings values;
   std::map<std::string, Origin> origins; ///< By key; absent: the default.
   std::vector<ExplainRow> rows;          ///< Keys of files, in their order.
+  /// What is wrong with them, in the order of the file.
+  std::vector<Diagnostic> problems;
+  /// Keys that are "auto" and that nothing else fills, each with the key of
+  /// its setting; a schedule's parameter has its value instead.
+  std::vector<std::pair<std::string, std::string>> unfilled;
 
   /// Sets where the value of `key` came from.
   void setOrigin(const std::string &key, Origin origin) {
@@ -127,20 +143,44 @@ struct ResolvedSettings {
 };
 
 /// Merges flags over a strategy (JSON text with `strategyName` as its name; ""
-/// for none) over the ds_config.json at `dsConfig` ("" for none) over the
-/// defaults. Throws UserError.
+/// for none) over the ds_config.json at `dsConfig` (a path, or the file itself
+/// in base64; "" for none) over the defaults. Errors of the ds_config.json are
+/// collected in `problems`; others are thrown.
+ResolvedSettings mergeSettings(const Flags &flags, const std::string &dsConfig,
+                               const std::string &strategyName = "",
+                               const std::string &strategyText = "");
+
+/// The same; throws all problems at once.
 ResolvedSettings resolveSettings(const Flags &flags,
                                  const std::string &dsConfig,
                                  const std::string &strategyName = "",
                                  const std::string &strategyText = "");
 
+/// The line that names every "auto" which got the default of Hugging Face's
+/// Trainer, or Heddle's where that has none; "" when there is none such.
+std::string warnOfAuto(const ResolvedSettings &settings);
+
+/// How `--explain-config` prints.
+struct ExplainStyle {
+  size_t width = 80; ///< Of a line.
+  bool all = false;  ///< Also what has no meaning here.
+};
+
 /// The table that `--explain-config` prints: every setting, then every key of
 /// the files.
-std::string explainSettings(const ResolvedSettings &settings);
+std::string explainSettings(const ResolvedSettings &settings,
+                            const ExplainStyle &style = {});
 
 /// The same for other rows, under a heading.
 std::string formatRows(const std::string &heading,
-                       const std::vector<ExplainRow> &rows);
+                       const std::vector<ExplainRow> &rows,
+                       const ExplainStyle &style = {});
+
+/// Text whose lines are cut at `width`; what follows a cut is indented.
+std::string wrapText(const std::string &text, size_t width);
+
+/// Two numbers from 0 to below 1, as `0.9,0.999`.
+std::optional<std::pair<double, double>> parseBetas(const std::string &text);
 
 /// Bytes of a size as `16GiB`, `512MiB` or `4096`; nothing when it is none.
 std::optional<int64_t> parseByteSize(const std::string &text);

@@ -8,6 +8,7 @@
 
 #include "ConfigFixture.h"
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 using namespace heddle;
 using namespace heddle::config;
@@ -75,6 +76,181 @@ TEST_F(ConfigTest, Precision) {
   EXPECT_EQ(errorOf("{}", flags).code, "H0108");
 }
 
+namespace {
+
+/// Every key that the Trainer's arguments fill is open.
+constexpr const char *openConfig = R"({
+  "train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto",
+  "gradient_accumulation_steps": "auto", "gradient_clipping": "auto",
+  "optimizer": {"type": "AdamW", "params": {"lr": "auto", "betas": "auto",
+    "eps": "auto", "weight_decay": "auto", "torch_adam": true}},
+  "scheduler": {"type": "WarmupDecayLR", "params": {
+    "total_num_steps": "auto", "warmup_min_lr": "auto",
+    "warmup_max_lr": "auto", "warmup_num_steps": "auto"}},
+  "bf16": {"enabled": "auto"}})";
+
+} // namespace
+
+TEST_F(ConfigTest, FlagsFillWhatIsAuto) {
+  Flags flags;
+  flags.lr = 3e-4;
+  flags.betas = "0.8,0.95";
+  flags.eps = 1e-6;
+  flags.weightDecay = 0.1;
+  flags.warmupSteps = 10;
+  flags.trainSteps = 100;
+  flags.batch = 8;
+  ResolvedSettings settings = resolve(openConfig, flags);
+  EXPECT_EQ(settings.values.lr, 3e-4);
+  EXPECT_EQ(settings.values.beta1, 0.8);
+  EXPECT_EQ(settings.values.beta2, 0.95);
+  EXPECT_EQ(settings.values.eps, 1e-6);
+  EXPECT_EQ(settings.values.weightDecay, 0.1);
+  EXPECT_EQ(settings.values.microBatch, 8);
+  EXPECT_EQ(json::parse(settings.values.schedulerParams),
+            json::parse(R"({"total_num_steps": 100, "warmup_num_steps": 10,
+                "warmup_min_lr": 0.0, "warmup_max_lr": 0.0003,
+                "warmup_type": "log"})"));
+  EXPECT_EQ(warnOfAuto(settings),
+            "no flag fills \"auto\": scheduler.params.warmup_min_lr = 0.0, "
+            "gradient_accumulation_steps = 1, gradient_clipping = 1.0, "
+            "bf16.enabled = fp32 (the defaults of Hugging Face's Trainer)");
+}
+
+TEST_F(ConfigTest, WhatNothingFillsIsTheTrainers) {
+  Flags flags;
+  flags.trainSteps = 100;
+  ResolvedSettings settings = resolve(openConfig, flags);
+  EXPECT_EQ(settings.values.lr, 5e-5);
+  EXPECT_EQ(settings.values.weightDecay, 0);
+  EXPECT_EQ(settings.values.beta2, 0.999);
+  EXPECT_EQ(settings.values.batch, 8);
+  EXPECT_EQ(settings.values.gradientClipping, 1.0);
+  json params = json::parse(settings.values.schedulerParams);
+  EXPECT_EQ(params["warmup_num_steps"], 0);
+  EXPECT_EQ(params["warmup_max_lr"], 5e-5);
+  std::string warning = warnOfAuto(settings);
+  EXPECT_EQ(warning.find('\n'), std::string::npos);
+  for (const char *part :
+       {"optimizer.params.lr = 5e-05", "optimizer.params.betas = 0.9,0.999",
+        "optimizer.params.eps = 1e-08", "optimizer.params.weight_decay = 0.0",
+        "scheduler.params.warmup_num_steps = 0",
+        "train_micro_batch_size_per_gpu = 8"})
+    EXPECT_NE(warning.find(part), std::string::npos) << part << "\n" << warning;
+  EXPECT_EQ(errorOf(openConfig).code, "H0112");
+  EXPECT_EQ(warnOfAuto(resolve("{}")), "");
+}
+
+TEST_F(ConfigTest, FlagsOverrideOptimizerAndSchedule) {
+  Flags flags;
+  flags.lr = 1e-2;
+  flags.weightDecay = 0.5;
+  flags.warmupSteps = 7;
+  const std::string given =
+      R"({"optimizer": {"type": "AdamW", "params": {"lr": 1, "weight_decay": 1}},
+          "scheduler": {"type": "WarmupLR", "params": {"warmup_max_lr": 1,
+                        "warmup_num_steps": 3}}})";
+  ResolvedSettings settings = resolve(given, flags);
+  EXPECT_EQ(settings.values.lr, 1e-2);
+  EXPECT_EQ(settings.values.weightDecay, 0.5);
+  json params = json::parse(settings.values.schedulerParams);
+  EXPECT_EQ(params["warmup_max_lr"], 1e-2);
+  EXPECT_EQ(params["warmup_num_steps"], 7);
+  EXPECT_EQ(verdictOn("optimizer.params.lr", settings), "overridden");
+  EXPECT_EQ(verdictOn("scheduler.params.warmup_num_steps", settings),
+            "overridden");
+  flags.trainSteps = 9;
+  EXPECT_EQ(errorOf(given, flags).code, "H0123");
+  // Without a schedule they make the Trainer's.
+  settings = resolve("{}", flags);
+  EXPECT_EQ(settings.values.scheduler, "WarmupDecayLR");
+  EXPECT_EQ(json::parse(settings.values.schedulerParams),
+            json::parse(R"({"total_num_steps": 9, "warmup_num_steps": 7,
+                "warmup_min_lr": 0.0, "warmup_max_lr": 0.01,
+                "warmup_type": "linear"})"));
+}
+
+TEST_F(ConfigTest, AllErrorsAtOnce) {
+  const std::string text = R"({
+  "train_batch_size": "4",
+  "gradient_clipp1ng": 1.0,
+  "fp16": {"enabled": true},
+  "zero_optimization": {"stage": 7, "stage": 2, "overlap": true},
+  "optimizer": {"type": "AdamW", "params": {"lr": -1, "beta": 1}},
+  "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": -1,
+                "warmup_type": "cubic"}}
+})";
+  std::vector<std::string> found;
+  try {
+    resolve(text);
+  } catch (const ConfigErrors &errors) {
+    for (const Diagnostic &error : errors.all)
+      found.push_back(std::to_string(error.location.line) + " " + error.code);
+  }
+  std::vector<std::string> expected = {
+      "2 H0105", "3 H0107", "4 H0108", "5 H0110", "5 H0104",
+      "5 H0107", "6 H0110", "6 H0107", "7 H0110", "8 H0110"};
+  EXPECT_EQ(found, expected);
+}
+
+TEST_F(ConfigTest, ASpoiltBatchSizeIsNotAlsoAContradiction) {
+  auto count = [&](const std::string &text) {
+    try {
+      resolve(text);
+    } catch (const ConfigErrors &errors) {
+      return errors.all.size();
+    }
+    return size_t(0);
+  };
+  const std::string rest =
+      R"(, "train_micro_batch_size_per_gpu": 3, "train_batch_size": 32})";
+  EXPECT_EQ(count(R"({"gradient_accumulation_steps": "8")" + rest), 1u);
+  EXPECT_EQ(count(R"({"gradient_accumulation_step": 8)" + rest), 1u);
+  EXPECT_EQ(count(R"({"gradient_accumulation_steps": 8)" + rest), 1u);
+  EXPECT_EQ(count(R"({"gradient_clip": 8)" + rest), 2u);
+}
+
+TEST_F(ConfigTest, Base64InPlaceOfAFile) {
+  EXPECT_EQ(
+      resolveSettings({}, "eyJ0cmFpbl9iYXRjaF9zaXplIjogNH0=").values.batch, 4);
+  try {
+    // {"~~\x7F?": 1}, with both letters of the urlsafe alphabet.
+    resolveSettings({}, "eyJ-fn8_IjogMX0");
+    ADD_FAILURE();
+  } catch (const UserError &error) {
+    EXPECT_EQ(error.diagnostic.code, "H0107");
+    EXPECT_EQ(error.diagnostic.location.file, "base64 of --config");
+    EXPECT_EQ(error.diagnostic.location.column, 2);
+  }
+  try {
+    resolveSettings({}, "no-such-file");
+    ADD_FAILURE();
+  } catch (const UserError &error) {
+    EXPECT_EQ(error.diagnostic.code, "H0101");
+  }
+}
+
+TEST_F(ConfigTest, TablesFitTheLine) {
+  ResolvedSettings settings = resolve(
+      R"({"zero_optimization": {"stage": 3,
+          "stage3_param_persistence_threshold": 100000,
+          "stage3_gather_16bit_weights_on_model_save": true},
+          "optimizer": {"type": "AdamW", "params": {"amsgrad": false}},
+          "scheduler": {"type": "WarmupDecayLR",
+                        "params": {"total_num_steps": 100}}})");
+  for (size_t width : {40, 60, 80, 200})
+    for (bool all : {false, true}) {
+      std::istringstream lines(explainSettings(settings, {width, all}));
+      for (std::string line; std::getline(lines, line);)
+        EXPECT_LE(line.size(), width) << line;
+    }
+  EXPECT_EQ(explainSettings(settings, {80, false}).find("amsgrad"),
+            std::string::npos);
+  EXPECT_NE(explainSettings(settings, {200, true})
+                .find("amsgrad is off: nothing to do"),
+            std::string::npos);
+}
+
 TEST_F(ConfigTest, SchedulesCarryAllTheirParameters) {
   Settings values = resolve(R"({"scheduler": {"type": "WarmupDecayLR", "params":
       {"total_num_steps": 100, "warmup_num_steps": 10,
@@ -83,7 +259,7 @@ TEST_F(ConfigTest, SchedulesCarryAllTheirParameters) {
   EXPECT_EQ(values.scheduler, "WarmupDecayLR");
   EXPECT_EQ(json::parse(values.schedulerParams),
             json::parse(R"({"total_num_steps": 100, "warmup_num_steps": 10,
-                "warmup_min_lr": 0.0, "warmup_max_lr": 0.001,
+                "warmup_min_lr": 0.0, "warmup_max_lr": 5e-5,
                 "warmup_type": "log"})"));
   // The peak of WarmupLR left out is the optimizer's rate.
   values = resolve(R"({"scheduler": {"type": "WarmupLR"}})").values;

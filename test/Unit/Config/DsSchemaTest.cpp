@@ -38,10 +38,13 @@ std::string documentWith(const std::string &path, const json &leaf) {
     document = outer;
     end = dot;
   }
-  // An optimizer must have a type.
+  // An optimizer and a schedule must have a type.
   if (document.contains("optimizer") && document["optimizer"].is_object() &&
       !document["optimizer"].contains("type"))
     document["optimizer"]["type"] = "AdamW";
+  if (document.contains("scheduler") && document["scheduler"].is_object() &&
+      !document["scheduler"].contains("type"))
+    document["scheduler"]["type"] = nullptr;
   return document.dump();
 }
 

@@ -184,7 +184,7 @@ TEST_F(ConfigTest, StrategyStandsBetweenFlagsAndFile) {
 }
 
 TEST_F(ConfigTest, EverySettingIsExplained) {
-  std::string table = explainSettings(resolve("{}"));
+  std::string table = explainSettings(resolve("{}"), {200, true});
   for (const SettingField &field : settingFields())
     EXPECT_NE(table.find(std::string("  ") + field.key + " "),
               std::string::npos)

@@ -1,0 +1,181 @@
+//===- ExplainSettings.cpp - The tables of --explain-config ---------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Import/Settings.h"
+#include <algorithm>
+#include <array>
+#include <sstream>
+
+using namespace heddle;
+using namespace heddle::config;
+
+namespace {
+
+constexpr size_t numColumns = 4, indent = 2, gap = 2;
+using Cells = std::array<std::string, numColumns>;
+using Widths = std::array<size_t, numColumns>;
+
+} // namespace
+
+/// Where a line of at most `width` characters ends: before a blank, or after a
+/// character that may end one, or anywhere.
+static size_t endOfLine(const std::string &text, size_t begin, size_t width) {
+  if (text.size() - begin <= width)
+    return text.size();
+  size_t blank = text.rfind(' ', begin + width);
+  if (blank != std::string::npos && blank > begin)
+    return blank;
+  size_t mark = text.find_last_of("./,:_-@", begin + width - 1);
+  return mark != std::string::npos && mark > begin ? mark + 1 : begin + width;
+}
+
+static std::vector<std::string> wrap(const std::string &text, size_t width) {
+  std::vector<std::string> lines;
+  for (size_t begin = 0; begin < text.size();) {
+    size_t end = endOfLine(text, begin, width);
+    lines.push_back(text.substr(begin, end - begin));
+    begin = end < text.size() && text[end] == ' ' ? end + 1 : end;
+  }
+  return lines;
+}
+
+std::string config::wrapText(const std::string &text, size_t width) {
+  std::istringstream lines(text);
+  std::string result;
+  for (std::string line; std::getline(lines, line);) {
+    size_t margin = std::min(line.find_first_not_of(' '), line.size());
+    std::string begin(margin, ' ');
+    for (const std::string &part :
+         wrap(line.substr(margin), width - margin - indent)) {
+      result += begin + part + "\n";
+      begin = std::string(margin + indent, ' ');
+    }
+  }
+  return result;
+}
+
+/// Widths of columns that fill a line: the last one gets what the others leave
+/// it, and the widest of the others shrink until that is enough to read.
+static Widths fitColumns(const std::vector<Cells> &rows, size_t width) {
+  constexpr size_t readable = 26, least = 8;
+  Widths widths = {};
+  for (const Cells &cells : rows)
+    for (size_t i = 0; i < numColumns; ++i)
+      widths[i] = std::max(widths[i], cells[i].size());
+  const size_t last = widths.back(), wanted = std::min(last, readable);
+  auto used = [&] {
+    return indent + gap * (numColumns - 1) + widths[0] + widths[1] + widths[2];
+  };
+  while (used() + wanted > width) {
+    size_t &widest = *std::max_element(widths.begin(), widths.end() - 1);
+    if (widest <= least)
+      break;
+    --widest;
+  }
+  widths.back() =
+      std::min(last, width > used() + least ? width - used() : least);
+  return widths;
+}
+
+static std::string formatCells(const Cells &cells, const Widths &widths) {
+  std::array<std::vector<std::string>, numColumns> lines;
+  size_t height = 0;
+  for (size_t i = 0; i < numColumns; ++i) {
+    lines[i] = wrap(cells[i], std::max<size_t>(1, widths[i]));
+    height = std::max(height, lines[i].size());
+  }
+  std::string text;
+  for (size_t row = 0; row < height; ++row) {
+    std::string line(indent, ' ');
+    for (size_t i = 0; i < numColumns; ++i) {
+      std::string cell = row < lines[i].size() ? lines[i][row] : "";
+      line += cell + std::string(widths[i] + gap - cell.size(), ' ');
+    }
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  }
+  return text;
+}
+
+std::string config::formatRows(const std::string &heading,
+                               const std::vector<ExplainRow> &rows,
+                               const ExplainStyle &style) {
+  std::vector<Cells> shown;
+  size_t hidden = 0;
+  for (const ExplainRow &row : rows) {
+    if (row.verdict == "no meaning here" && !style.all) {
+      ++hidden;
+      continue;
+    }
+    // A file is named by its last part.
+    std::string origin = row.origin.substr(row.origin.find_last_of('/') + 1);
+    std::string verdict =
+        row.verdict + (row.why.empty() || row.verdict.empty() ? "" : ": ");
+    shown.push_back({row.key, row.value, origin, verdict + row.why});
+  }
+  if (rows.empty())
+    return "";
+  Widths widths = fitColumns(shown, style.width);
+  std::string text = heading + "\n";
+  for (const Cells &cells : shown)
+    text += formatCells(cells, widths);
+  if (hidden == 0)
+    return text;
+  std::string note = "(" + std::to_string(hidden) +
+                     " without meaning here: see --explain-config --all)";
+  for (const std::string &line : wrap(note, style.width - indent))
+    text += std::string(indent, ' ') + line + "\n";
+  return text;
+}
+
+/// Why a setting changes nothing on this mesh, or "".
+static std::string whyIdle(const std::string &key, const Settings &values) {
+  int64_t replicas = values.data * values.sequence;
+  int64_t ranks = replicas * values.tensor * values.pipe;
+  if (key == "zero" && replicas == 1)
+    return "no data or seq ranks: nothing is split";
+  bool isPipe =
+      key == "schedule" || key == "virtual_stages" || key == "pipeline_layout";
+  if (isPipe && values.pipe == 1)
+    return "one pipeline stage";
+  if (key == "sequence_parallel" && values.tensor == 1)
+    return "one tensor rank";
+  if (key == "context" && values.sequence == 1)
+    return "one seq rank";
+  bool isOfZero3 = key == "param_persistence_threshold" ||
+                   key == "model_persistence_threshold" ||
+                   key == "prefetch_bucket_size" ||
+                   key == "max_live_parameters" || key == "max_reuse_distance";
+  if (isOfZero3 && (values.zero < 3 || replicas == 1))
+    return "nothing is gathered without ZeRO 3 and data or seq ranks";
+  if (key == "scheduler_params" && values.scheduler.empty())
+    return "no schedule: the rate is constant";
+  if (key == "collectives" && ranks == 1)
+    return "one rank: no collective";
+  if (key == "communication_type" && replicas == 1)
+    return "no data or seq ranks: no gradient travels";
+  return "";
+}
+
+std::string config::explainSettings(const ResolvedSettings &settings,
+                                    const ExplainStyle &style) {
+  std::vector<ExplainRow> rows;
+  for (const SettingField &field : settingFields()) {
+    auto found = settings.origins.find(field.key);
+    Origin origin = found == settings.origins.end() ? Origin() : found->second;
+    ExplainRow row{field.key, settingToString(settings.values, field),
+                   origin.describe(), "", field.meaning};
+    std::string why = whyIdle(row.key, settings.values);
+    if (!why.empty()) {
+      row.verdict = "no meaning here";
+      row.why = why;
+    }
+    rows.push_back(std::move(row));
+  }
+  return formatRows("settings", rows, style) +
+         formatRows("keys and flags as given", settings.rows, style);
+}
