@@ -103,9 +103,9 @@ TEST(Json, SyntaxErrorsPointAtTheCulprit) {
     const char *text, *place, *help;
   } cases[] = {
       {"{\n \"a\": 1\n \"b\": 2}", "3:2", "is a comma missing before this?"},
-      {"{\"a\": 1,,\n}", "1:9", "put the key in double quotation marks"},
-      {"[1, 2,, ]", "1:7", "mend the syntax here"},
-      {"{,}", "1:2", "put the key in double quotation marks"},
+      {"{\"a\": 1,,\n}", "2:1", "remove the comma before this bracket"},
+      {"[1, 2,, ]", "1:9", "remove the comma before this bracket"},
+      {"{,}", "1:3", "remove the comma before this bracket"},
       {"{a: 1}", "1:2", "put the key in double quotation marks"},
       {"{\"a\": [1, 2", "1:12", "the text ends too early: close what is open"},
       {"", "1:1", "the text ends too early: close what is open"},
