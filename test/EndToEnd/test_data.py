@@ -97,6 +97,28 @@ class Data(h.HeddleTest):
         self.fails("H0368", "--resume", out, "--data", longer,
                    "--data-position", "keep")
 
+    def test_without_the_check_the_number_of_tokens_counts(self):
+        out = self.save_at(3, "--data-check", "batch")
+        longer, _ = self.make_tokens(TOKENS + 64, self.config["vocab_size"], "l.bin")
+        same, _ = self.make_tokens(TOKENS, self.config["vocab_size"], "s.bin", seed=8)
+        self.fails("H0368", "--resume", out, data=longer)
+        whole = self.losses(self.binary, same, 5)
+        for flags in ([], ["--data-check", "batch"]):
+            self.assertEqual(self.losses(self.binary, same, 5, "--resume", out, *flags),
+                             whole[3:])
+
+    def test_other_weights_of_the_same_files(self):
+        other, _ = self.make_tokens(TOKENS, self.config["vocab_size"], "o.bin", seed=8)
+        out = self.path("mixed")
+        self.losses(self.binary, self.data + ":1", 2, "--data", other + ":1",
+                    "--save", out)
+        # From here on nearly all rows are of the first file: 8 of the first 8.
+        found = self.losses(self.binary, self.data + ":1", 4, "--data",
+                            other + ":0.01", "--resume", out)
+        rest = self.path("rest.bin")
+        h.write_tokens(rest, self.tokens[ROWS * SEQ:])
+        self.assertEqual(found, self.losses(self.binary, rest, 2))
+
     def test_permuted_rows_go_on(self):
         out = self.save_at(3, "--shuffle")
         whole = self.losses(self.binary, self.data, 12, "--shuffle")

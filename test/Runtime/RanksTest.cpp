@@ -301,6 +301,30 @@ TEST_F(RanksTest, MixTheSameRows) {
   EXPECT_NE(lossesOf(inDirectory("alone.jsonl")), losses);
 }
 
+TEST_F(RanksTest, LookAtTheSameTokens) {
+  std::string one = makeBinary(makeBigramPlan(), "one");
+  std::string sharded = makeBinary(makeShardedPlan(), "sharded");
+  constexpr int64_t count = 600000; // Several blocks, for both ranks.
+  auto read = [&](const std::string &file) {
+    return [=](TrainOptions &options) { options.data = {file}; };
+  };
+  auto goOn = [&](const std::string &file) {
+    return [=](TrainOptions &options) {
+      options.data = {file};
+      options.resume = inDirectory("part");
+    };
+  };
+  std::string data = makeTokens(count, "large.bin");
+  EXPECT_EQ(train(sharded, 2, 1, "part", read(data)), "");
+  EXPECT_EQ(train(one, 1, 2, "rest", goOn(data)), "");
+  // The last token, which none of these steps reads.
+  std::string other = makeTokens(count, "other.bin", 'x');
+  EXPECT_EQ(train(one, 1, 2, "rest", goOn(other)), "H0368");
+  EXPECT_EQ(train(sharded, 2, 2, "rest", goOn(other)), "H0368");
+  std::string bad = makeTokens(count, "bad.bin", 300);
+  EXPECT_EQ(train(sharded, 2, 1, "bad", read(bad)), "H0346");
+}
+
 TEST_F(RanksTest, FailTogether) {
   std::string sharded = makeBinary(makeShardedPlan());
   auto change = [](auto member, const std::string &value) {
