@@ -383,6 +383,24 @@ bool Storage::isSentFromSlot(dist::SendOp send) {
          roots[root.index].kind == Root::Kind::State;
 }
 
+/// Whether the value is still read when the state has been written again.
+bool Storage::outlives(nn::SetOp set) {
+  Block *block = set->getBlock();
+  for (Operation *user : set.getValue().getUsers()) {
+    Operation *here = block->findAncestorOpInBlock(*user);
+    if (user == set || !here || !set->isBeforeInBlock(here))
+      continue;
+    for (StringRef state : statesOf(set.getState()))
+      for (nn::SetOp other : writes[state]) {
+        Operation *written = block->findAncestorOpInBlock(*other);
+        if (other != set && written && set->isBeforeInBlock(written) &&
+            !here->isBeforeInBlock(written))
+          return true;
+      }
+  }
+  return false;
+}
+
 void Storage::forwardSet(nn::SetOp set) {
   Root &root = rootOf(set.getValue());
   if (root.kind == Root::Kind::State && root.name == set.getState())
@@ -390,7 +408,7 @@ void Storage::forwardSet(nn::SetOp set) {
   Operation *definition = root.value.getDefiningOp();
   if (root.kind == Root::Kind::Frame && definition &&
       definition->getBlock() == set->getBlock() &&
-      !readLater(set, definition)) {
+      !readLater(set, definition) && !outlives(set)) {
     if (set.getSlot()) {
       int64_t state = stateRoot(set.getState());
       Root &moved = rootOf(set.getValue());

@@ -112,6 +112,7 @@ private:
   /// The value, and those that take its place, or a place of that.
   llvm::SmallVector<mlir::Value> sharing(mlir::Value value);
   bool isStale(nn::GetOp get);
+  bool outlives(nn::SetOp set);
   llvm::ArrayRef<llvm::StringRef> statesOf(llvm::StringRef name);
   void findAccesses();
   bool readLater(nn::SetOp set, mlir::Operation *definition);
