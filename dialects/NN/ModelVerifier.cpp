@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/NN/NNDialect.h"
+#include "llvm/Support/JSON.h"
 #include <functional>
 
 using namespace mlir;
@@ -143,6 +144,12 @@ private:
 } // namespace
 
 LogicalResult ModelOp::verifyRegions() {
+  llvm::Expected<llvm::json::Value> config = llvm::json::parse(getConfig());
+  if (!config)
+    return emitOpError("has a config that is no JSON: ")
+           << llvm::toString(config.takeError());
+  if (!config->getAsObject())
+    return emitOpError("has a config that is no JSON object");
   ShardingVerifier shardings(*this);
   WalkResult walk = getBody().walk([&](Operation *op) {
     return failed(shardings.verify(op)) ? WalkResult::interrupt()

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Transforms/Common/States.h"
+#include "dialects/NN/Sums.h"
 #include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
@@ -151,6 +152,8 @@ private:
         return get.emitError(code) << "reads the " << role << " @" << state
                                    << " before it is written";
     }
+    if (failed(verifyUsers(get, get.getValue())))
+      return failure();
     auto state = symbols.lookup<nn::StateOp>(get.getState());
     bool ofMicroBatch = !isa<nn::StepOp>(get->getParentOp());
     if (state && state.getRole() == "gradient" && ofMicroBatch &&
@@ -160,6 +163,31 @@ private:
                                     "once";
     return success(succeeded(verifyWhole(get, get.getState())) &&
                    succeeded(verifySlot(get, get.getState(), get.getSlot())));
+  }
+
+  /// Averages are the optimizer's, and sums take the place of gradients and of
+  /// other sums alone.
+  LogicalResult verifyUsers(nn::GetOp get, Value value) {
+    StringRef role = roleOf(statesOf(symbols, get.getState()).front());
+    bool isAverage = role == "exp_avg" || role == "exp_avg_sq";
+    bool isSum = role == "gradient" || role == "accumulator";
+    for (OpOperand &use : value.getUses()) {
+      Operation *user = use.getOwner();
+      if (auto reshard = dyn_cast<dist::ReshardOp>(user)) {
+        if (failed(verifyUsers(get, reshard.getOutput())))
+          return failure();
+        continue;
+      }
+      if (isAverage && !isa<nn::AdamWOp>(user))
+        return user->emitError(code)
+               << "reads the " << role << " of @" << get.getState()
+               << ", which is the optimizer's";
+      for (auto &[range, result] : nn::initsOf(user))
+        if (!isSum && range[0].get() == value)
+          return user->emitError(code) << "would take the place of the " << role
+                                       << " @" << get.getState();
+    }
+    return success();
   }
 
   /// Whether one operation alone takes a gradient, once, and what it computes

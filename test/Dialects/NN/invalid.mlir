@@ -407,3 +407,17 @@ nn.model @m family "gpt2" phase "shard" attributes {
     nn.return
   }
 }
+
+// -----
+
+// expected-error @+1 {{'nn.model' op has a config that is no JSON: [1:1, byte=1]: Invalid JSON value}}
+nn.model @m family "gpt2" phase "import" attributes {
+    strategy = #dist.strategy<{}>, config = "x", weights = {}} {
+}
+
+// -----
+
+// expected-error @+1 {{'nn.model' op has a config that is no JSON object}}
+nn.model @m family "gpt2" phase "import" attributes {
+    strategy = #dist.strategy<{}>, config = "[]", weights = {}} {
+}
