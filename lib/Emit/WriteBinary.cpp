@@ -133,5 +133,5 @@ std::optional<Diagnostic> emit::writeBinary(plan::Plan &plan,
 
 std::optional<Diagnostic> emit::writeText(const std::string &path,
                                           const std::string &text) {
-  return diagnosticOf([&] { io::writeText(path, text); });
+  return diagnosticOf([&] { io::writeText(path, text, /*isDurable=*/false); });
 }

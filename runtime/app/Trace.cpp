@@ -107,7 +107,7 @@ Trace::Trace(const std::string &name, const LoadedProgram &program,
     return;
   // A reader of a pipe would take the first text for the whole.
   if (!io::isDevice(path))
-    io::writeText(path, "{\"traceEvents\":[]}\n");
+    io::writeText(path, "{\"traceEvents\":[]}\n", /*isDurable=*/false);
   steps.reserve(maxSteps);
   times.resize(maxSteps * program.commands().size());
 }

@@ -197,17 +197,18 @@ static void copyToDevice(int from, int device, const std::string &given) {
   }
 }
 
-void PendingOutput::commit() {
+void PendingOutput::commit(bool isDurable) {
   if (device >= 0) {
     copyToDevice(descriptor(), device, given);
     temporary.reset();
     return;
   }
-  if (fsync(descriptor()) != 0)
+  if (isDurable && fsync(descriptor()) != 0)
     failToWrite(given, errno);
   temporary->become(target);
   temporary.reset();
-  syncDirectory(fs::path(target).parent_path().string());
+  if (isDurable)
+    syncDirectory(fs::path(target).parent_path().string());
 }
 
 //===----------------------------------------------------------------------===//
@@ -265,9 +266,9 @@ void OutputFile::rewrite(int64_t offset, const void *data, int64_t bytes) {
              bytes, offset);
 }
 
-void OutputFile::commit() {
+void OutputFile::commit(bool isDurable) {
   flush();
-  output.commit();
+  output.commit(isDurable);
 }
 
 std::string OutputFile::digest() const {
@@ -326,10 +327,11 @@ std::string io::fileOfRank(const std::string &path, int64_t rank) {
          path.substr(dot);
 }
 
-void io::writeText(const std::string &path, const std::string &text) {
+void io::writeText(const std::string &path, const std::string &text,
+                   bool isDurable) {
   OutputFile out(path);
   out.write(text.data(), text.size());
-  out.commit();
+  out.commit(isDurable);
 }
 
 void io::makeDirectories(const std::string &path) {

@@ -25,8 +25,8 @@ std::optional<Diagnostic> writeBinary(plan::Plan &plan,
                                       const std::string &runtimePath,
                                       const std::string &output);
 
-/// Replaces the file `path`, atomically. Returns what went wrong, if something
-/// did; never throws.
+/// Replaces the file `path`, atomically but without waiting for the disk.
+/// Returns what went wrong, if something did; never throws.
 std::optional<Diagnostic> writeText(const std::string &path,
                                     const std::string &text);
 

@@ -62,8 +62,9 @@ public:
   /// The temporary, open for reading and writing, and its path.
   int descriptor() const;
   const std::string &temporaryPath() const;
-  /// Syncs and renames, or writes to the device.
-  void commit();
+  /// Renames, or writes to the device. Unless it is durable, a crash of the
+  /// machine may leave the file empty; syncing a busy disk can take seconds.
+  void commit(bool isDurable = true);
 
 private:
   std::string given, target;
@@ -83,7 +84,7 @@ public:
   void flush();
   /// The file until `commit`.
   const std::string &temporaryPath() const { return output.temporaryPath(); }
-  void commit();
+  void commit(bool isDurable = true);
   int64_t size() const { return written; }
   /// XXH3 (64 bit, hexadecimal) of what was written in sequence.
   std::string digest() const;
@@ -130,7 +131,8 @@ std::string readText(const std::string &path, const std::string &code);
 /// beside.
 std::string fileOfRank(const std::string &path, int64_t rank);
 /// Replaces the file atomically.
-void writeText(const std::string &path, const std::string &text);
+void writeText(const std::string &path, const std::string &text,
+               bool isDurable = true);
 /// Makes a directory and its parents; throws H0402.
 void makeDirectories(const std::string &path);
 /// Throws H0402 when no file can be made in the directory, which is made first.
