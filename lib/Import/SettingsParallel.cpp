@@ -89,6 +89,15 @@ void ParallelCheck::settleSchedule() {
 void ParallelCheck::checkStages() const {
   if (values.pipe == 1)
     return;
+  // A schedule lists the commands of each micro-batch, and gpipe keeps the
+  // activations of all.
+  constexpr int64_t mostMicroBatches = 1 << 14;
+  if (values.accumulate > mostMicroBatches)
+    settings.failAt("H0110", "accumulate",
+                    "a pipeline of " + std::to_string(values.accumulate) +
+                        " micro-batches a step",
+                    "give --accumulate at most " +
+                        std::to_string(mostMicroBatches));
   int64_t stages = values.pipe * values.virtualStages;
   bool interleaved = values.schedule == "interleaved";
   if (interleaved && values.virtualStages < 2)
