@@ -68,6 +68,32 @@ TensorShardingAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   return check(unreduced);
 }
 
+llvm::ArrayRef<llvm::StringLiteral> heddle::dist::meshAxes() {
+  static constexpr llvm::StringLiteral axes[] = {"pipe", "data", "seq",
+                                                 "tensor"};
+  return axes;
+}
+
+LogicalResult heddle::dist::verifyAxis(Operation *op, llvm::StringRef axis) {
+  if (llvm::is_contained(meshAxes(), axis))
+    return success();
+  auto error = op->emitOpError("names the axis \"")
+               << axis << "\", and a mesh has ";
+  llvm::interleaveComma(meshAxes(), error);
+  return error;
+}
+
+LogicalResult heddle::dist::verifyAxes(Operation *op, ArrayAttr axes) {
+  llvm::StringSet<> seen;
+  for (llvm::StringRef axis : axes.getAsValueRange<StringAttr>()) {
+    if (failed(verifyAxis(op, axis)))
+      return failure();
+    if (!seen.insert(axis).second)
+      return op->emitOpError("names the axis \"") << axis << "\" twice";
+  }
+  return success();
+}
+
 LogicalResult MeshOp::verify() {
   llvm::StringSet<> seen;
   for (Attribute attribute : getAxes()) {
@@ -113,6 +139,8 @@ static LogicalResult verifyCollective(Operation *op, ArrayAttr axes,
                                       bool pending, ArrayRef<int64_t> dims) {
   if (axes.empty())
     return op->emitOpError("names no axis");
+  if (failed(verifyAxes(op, axes)))
+    return failure();
   auto in = llvm::cast<RankedTensorType>(op->getOperand(0).getType());
   auto out = llvm::cast<RankedTensorType>(op->getResult(0).getType());
   bool fits = in.getElementType() == out.getElementType() &&
@@ -134,6 +162,9 @@ static LogicalResult verifyCollective(Operation *op, ArrayAttr axes,
   return success();
 }
 
+LogicalResult RankOp::verify() { return verifyAxes(*this, getAxes()); }
+LogicalResult SendOp::verify() { return verifyAxis(*this, getAxis()); }
+LogicalResult RecvOp::verify() { return verifyAxis(*this, getAxis()); }
 LogicalResult AllReduceOp::verify() {
   return verifyCollective(*this, getAxes(), getPending(), {});
 }

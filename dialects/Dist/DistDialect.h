@@ -22,6 +22,19 @@
 
 #include "dialects/Dist/DistDialect.h.inc"
 
+namespace heddle::dist {
+
+/// The axes that a mesh has, the most major first.
+llvm::ArrayRef<llvm::StringLiteral> meshAxes();
+
+/// Each of `axes` is one of a mesh's, and is there once. Says why not, about
+/// `op`.
+mlir::LogicalResult verifyAxes(mlir::Operation *op, mlir::ArrayAttr axes);
+/// As above, of one axis.
+mlir::LogicalResult verifyAxis(mlir::Operation *op, llvm::StringRef axis);
+
+} // namespace heddle::dist
+
 #define GET_ATTRDEF_CLASSES
 #include "dialects/Dist/DistAttrs.h.inc"
 

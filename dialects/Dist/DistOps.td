@@ -76,6 +76,7 @@ def Dist_RankOp : Dist_Op<"rank", [Pure]> {
   let arguments = (ins StrArrayAttr:$axes);
   let results = (outs Index:$index);
   let assemblyFormat = "$axes attr-dict `:` type($index)";
+  let hasVerifier = 1;
 }
 
 /// Every rank of the group along `axes` gives `input` and gets `output`. With
@@ -152,6 +153,7 @@ def Dist_SendOp : Dist_Op<"send"> {
   let assemblyFormat = [{
     $value `to` $delta `on` $axis `channel` $channel attr-dict `:` type($value)
   }];
+  let hasVerifier = 1;
 }
 
 def Dist_RecvOp : Dist_Op<"recv"> {
@@ -161,6 +163,7 @@ def Dist_RecvOp : Dist_Op<"recv"> {
   let assemblyFormat = [{
     `from` $delta `on` $axis `channel` $channel attr-dict `:` type($value)
   }];
+  let hasVerifier = 1;
 }
 
 #endif // HEDDLE_DIALECTS_DIST_OPS

@@ -11,6 +11,9 @@
 #include "llvm/Support/MathExtras.h"
 #include <type_traits>
 
+#include "nlohmann/json.hpp"
+#include <cmath>
+
 using namespace mlir;
 using namespace heddle::dist;
 
@@ -156,6 +159,26 @@ std::string checkRanges(const Strategy &strategy) {
   if (strategy.precision != "fp32" && strategy.precision != "bf16")
     return "strategy: precision \"" + strategy.precision +
            "\" is not one of fp32, bf16";
+  constexpr int64_t mostRanks = 1 << 20;
+  int64_t ranks = 1;
+  for (int64_t size :
+       {strategy.data, strategy.tensor, strategy.pipe, strategy.sequence})
+    if (llvm::MulOverflow(ranks, size, ranks) || ranks > mostRanks)
+      return "strategy: the mesh has more than " + std::to_string(mostRanks) +
+             " ranks";
+  std::pair<const char *, double> numbers[] = {
+      {"lr", strategy.lr},
+      {"beta1", strategy.beta1},
+      {"beta2", strategy.beta2},
+      {"eps", strategy.eps},
+      {"weight_decay", strategy.weightDecay},
+      {"gradient_clipping", strategy.gradientClipping}};
+  for (auto [key, value] : numbers)
+    if (!std::isfinite(value))
+      return "strategy: \"" + std::string(key) + "\" is no finite number";
+  if (!nlohmann::json::accept(strategy.schedulerParams))
+    return "strategy: \"scheduler_params\" is no JSON: " +
+           strategy.schedulerParams;
   int64_t rows = 0;
   bool overflows =
       llvm::MulOverflow(strategy.microBatch, strategy.accumulate, rows) ||

@@ -32,10 +32,15 @@ void NNDialect::initialize() {
 }
 
 LogicalResult InitAttr::verify(function_ref<InFlightDiagnostic()> emitError,
-                               StringRef kind, FloatAttr, FloatAttr) {
+                               StringRef kind, FloatAttr value,
+                               FloatAttr stddev) {
   if (kind != "zeros" && kind != "constant" && kind != "normal")
     return emitError() << "unknown initialisation \"" << kind
                        << "\"; known are zeros, constant, normal";
+  for (FloatAttr number : {value, stddev})
+    if (!number.getValue().isFinite())
+      return emitError() << "initialises with " << number
+                         << ", which is no finite number";
   return success();
 }
 

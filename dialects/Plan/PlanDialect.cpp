@@ -9,6 +9,7 @@
 #include "dialects/Plan/PlanDialect.h"
 #include "dialects/NN/FunctionSyntax.h"
 #include "mlir/IR/DialectImplementation.h"
+#include "nlohmann/json.hpp"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -50,6 +51,8 @@ static LogicalResult verifyCount(Operation *op, uint64_t value,
 }
 
 LogicalResult ProgramOp::verify() {
+  if (!nlohmann::json::accept(getConfig()))
+    return emitOpError("has a config that is no JSON");
   if (failed(verifyCount(*this, getPersistentBytes(), "persistent_bytes")) ||
       failed(verifyCount(*this, getArenaBytes(), "arena_bytes")) ||
       failed(verifyCount(*this, getScratchOffset(), "scratch_offset")))
@@ -62,6 +65,40 @@ LogicalResult StateOp::verify() {
   auto type = dyn_cast<RankedTensorType>(getType());
   if (!type || !type.hasStaticShape())
     return emitOpError("needs a static tensor type, got ") << getType();
+  return verifyCount(*this, getOffset(), "offset");
+}
+
+/// A member of a bucket that is split lies in the whole bucket.
+LogicalResult StateOp::verifySymbolUses(SymbolTableCollection &tables) {
+  if (!getFlat())
+    return success();
+  auto flat = tables.lookupNearestSymbolFrom<FlatOp>(*this, getFlatAttr());
+  if (!flat)
+    return emitOpError("lies in unknown tensor ") << getFlatAttr();
+  auto type = cast<RankedTensorType>(getType());
+  auto part = cast<RankedTensorType>(flat.getType());
+  int64_t elements = flat.getElements();
+  int64_t first = getOffset();
+  if (type.getElementType() == part.getElementType() &&
+      type.getNumElements() <= elements &&
+      first <= elements - type.getNumElements())
+    return success();
+  return emitOpError("of type ")
+         << type << " at element " << first << " does not lie in "
+         << getFlatAttr() << ", which has " << elements << " elements of "
+         << part.getElementType();
+}
+
+LogicalResult FlatOp::verify() {
+  auto type = dyn_cast<RankedTensorType>(getType());
+  if (!type || !type.hasStaticShape() || type.getRank() != 1)
+    return emitOpError("needs a static tensor type of rank 1, got ")
+           << getType();
+  if (static_cast<int64_t>(getElements()) < type.getNumElements())
+    return emitOpError("has ") << static_cast<int64_t>(getElements())
+                               << " elements, fewer than its part " << type;
+  if (failed(dist::verifyAxes(*this, getAxes())))
+    return failure();
   return verifyCount(*this, getOffset(), "offset");
 }
 
@@ -110,8 +147,12 @@ LogicalResult KernelOp::verify() {
              << index << " of type " << getResultTypes()[index]
              << " to an argument of type " << getArgumentTypes()[tie];
   }
-  if (getBody().empty())
-    return success();
+  if (getResultTypes().empty())
+    return emitOpError("gives nothing");
+  llvm::SmallDenseSet<int64_t> tied;
+  for (int64_t tie : getTies())
+    if (tie >= 0 && !tied.insert(tie).second)
+      return emitOpError("ties two results to argument ") << tie;
   if (!getBody().hasOneBlock())
     return emitOpError("must have a body of one block");
   auto yield = getBody().front().empty()
@@ -219,6 +260,13 @@ LogicalResult SliceOp::verify() {
   return success();
 }
 
+LogicalResult RankOp::verify() { return dist::verifyAxes(*this, getAxes()); }
+LogicalResult SendOp::verify() { return dist::verifyAxis(*this, getAxis()); }
+LogicalResult RecvOp::verify() { return dist::verifyAxis(*this, getAxis()); }
+LogicalResult FlushOp::verify() {
+  return verifyCount(*this, getLeft(), "left");
+}
+
 LogicalResult ViewOp::verify() {
   auto whole = cast<MemRefType>(getSource().getType());
   auto part = cast<MemRefType>(getBuffer().getType());
@@ -228,6 +276,29 @@ LogicalResult ViewOp::verify() {
     return success();
   return emitOpError("gives ")
          << part << " from element " << first << " of " << whole;
+}
+
+/// A buffer of `count` elements is `outer` rows of these segments.
+static LogicalResult verifyRows(Operation *op, uint64_t outer,
+                                std::optional<ArrayRef<int64_t>> segments,
+                                int64_t count) {
+  auto rows = static_cast<int64_t>(outer);
+  if (rows < 1 || count % rows != 0)
+    return op->emitOpError("has ")
+           << rows << " rows in a buffer of " << count << " elements";
+  if (!segments || segments->empty())
+    return success();
+  int64_t left = count / rows;
+  for (int64_t segment : *segments) {
+    if (segment < 0 || segment > left)
+      return op->emitOpError("has a segment of ")
+             << segment << " elements where " << left << " are left";
+    left -= segment;
+  }
+  if (left == 0)
+    return success();
+  return op->emitOpError("has segments that leave out ")
+         << left << " elements of " << count / rows;
 }
 
 LogicalResult CollectiveOp::verify() {
@@ -245,18 +316,48 @@ LogicalResult CollectiveOp::verify() {
   if (kind != "all_reduce" && kind != "reduce_scatter" &&
       kind != "all_gather" && kind != "all_to_all" && kind != "rotate")
     return emitOpError("is of unknown kind \"") << kind << "\"";
-  if (static_cast<int64_t>(getOuter()) < 1)
-    return emitOpError("has outer ") << static_cast<int64_t>(getOuter());
-  return success();
+  if (failed(dist::verifyAxes(*this, getAxes())))
+    return failure();
+  // Of what is split, and of what an all_to_all gathers.
+  int64_t whole = std::max(in, out);
+  bool exchanges = kind == "all_to_all";
+  if (kind == "all_reduce" || kind == "rotate")
+    return success();
+  if (failed(verifyRows(*this, getOuter(), getSegments(), whole)))
+    return failure();
+  return exchanges ? verifyRows(*this, getSplitOuter().value_or(1),
+                                getSplitSegments(), whole)
+                   : success();
 }
 
 LogicalResult LoopOp::verify() {
+  // As many as a schedule may have micro-batches: whoever checks a plan runs
+  // it.
+  constexpr int64_t most = 1 << 20;
   auto count = static_cast<int64_t>(getCount());
-  if (count < 1)
-    return emitOpError("runs ") << count << " times; at least 1";
+  if (count < 1 || count > most)
+    return emitOpError("runs ")
+           << count << " times; 1 to " << most << " are possible";
   Block &block = getBody().front();
   if (block.getNumArguments() != 1 || !block.getArgument(0).getType().isIndex())
     return emitOpError("needs one argument of type index");
+  return success();
+}
+
+LogicalResult FragmentsOp::verify() {
+  if (getKinds().size() != getBodies().size() ||
+      getSlots().size() != getBodies().size())
+    return emitOpError("has ")
+           << getBodies().size() << " regions, " << getKinds().size()
+           << " kinds and " << getSlots().size() << " numbers of slots";
+  for (auto [body, slots] : llvm::zip(getBodies(), getSlots())) {
+    if (slots < 1)
+      return emitOpError("has ") << slots << " slots; at least 1";
+    if (body.getNumArguments() != 2 ||
+        !llvm::all_of(body.getArgumentTypes(),
+                      [](Type type) { return type.isIndex(); }))
+      return emitOpError("needs two arguments of type index in every region");
+  }
   return success();
 }
 

@@ -49,7 +49,8 @@ def Plan_KernelOp : Plan_Op<"kernel", [IsolatedFromAbove, Symbol,
     argument whose memory result i takes over, or -1. `generator` names what
     makes its code: rows (element-wise chains and reductions over the last
     dimension), gemm, attention, ... From the kernels phase on `symbol` names
-    the function in the object `object`, `scratch_bytes` what each thread needs.
+    the function in the object `object`, `scratch_bytes` what each thread needs,
+    and `hash` is that of the kernel and the target.
     Arguments of the compiled function: the tensor arguments in order, then the
     results that are not tied; scalars (index) apart, in order.
   }];
@@ -90,7 +91,12 @@ def Plan_YieldOp : Plan_Op<"yield", [Pure, Terminator, HasParent<"KernelOp">]> {
 
 def Plan_ObjectOp : Plan_Op<"object", [Symbol]> {
   let summary = "Compiled code: a relocatable ELF object as base64 text.";
-  let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$data);
+  let description = [{
+    `hash` is that of the code, of its symbol and scratch memory, and of the
+    kernel that it was made from. Who reads a dump checks it before the code runs.
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$data,
+                       OptionalAttr<StrAttr>:$hash);
   let assemblyFormat = "$sym_name $data attr-dict";
 }
 
@@ -139,7 +145,8 @@ def Plan_ProgramOp : Plan_Op<"program", [
   let hasVerifier = 1;
 }
 
-def Plan_StateOp : Plan_Op<"state", [Symbol]> {
+def Plan_StateOp : Plan_Op<"state", [
+    Symbol, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "A state with its place in the persistent region.";
   let description = [{
     `like` keeps every attribute of the nn.state. A member of a bucket that is
@@ -164,6 +171,7 @@ def Plan_FlatOp : Plan_Op<"flat", [Symbol]> {
   let assemblyFormat = [{
     $sym_name `at` $offset `:` $type `of` $elements `over` $axes attr-dict
   }];
+  let hasVerifier = 1;
 }
 
 def Plan_SequenceOp : Plan_Op<"sequence", [IsolatedFromAbove, Symbol,
@@ -260,6 +268,7 @@ def Plan_RankOp : Plan_Op<"rank", [Pure]> {
   let arguments = (ins StrArrayAttr:$axes);
   let results = (outs Index:$index);
   let assemblyFormat = "$axes attr-dict `:` type($index)";
+  let hasVerifier = 1;
 }
 
 def Plan_CallOp : Plan_Op<"call", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
@@ -347,6 +356,7 @@ def Plan_SendOp : Plan_Op<"send"> {
   let assemblyFormat = [{
     $buffer `to` $delta `on` $axis `channel` $channel attr-dict `:` type($buffer)
   }];
+  let hasVerifier = 1;
 }
 
 def Plan_RecvOp : Plan_Op<"recv"> {
@@ -356,12 +366,14 @@ def Plan_RecvOp : Plan_Op<"recv"> {
   let assemblyFormat = [{
     $buffer `from` $delta `on` $axis `channel` $channel attr-dict `:` type($buffer)
   }];
+  let hasVerifier = 1;
 }
 
 def Plan_FlushOp : Plan_Op<"flush"> {
   let summary = "Waits until at most `left` sends of a channel are under way.";
   let arguments = (ins StrAttr:$channel, I64Attr:$left);
   let assemblyFormat = "`channel` $channel `left` $left attr-dict";
+  let hasVerifier = 1;
 }
 
 def Plan_FragmentsOp : Plan_Op<"fragments"> {
@@ -373,6 +385,7 @@ def Plan_FragmentsOp : Plan_Op<"fragments"> {
   let assemblyFormat = [{
     $line `kinds` $kinds `slots` $slots attr-dict-with-keyword $bodies
   }];
+  let hasVerifier = 1;
 }
 
 #endif // HEDDLE_DIALECTS_PLAN_DIALECT

@@ -34,17 +34,6 @@ static std::vector<int64_t> segmentsOf(const PartLayout &layout,
   return layout.segments;
 }
 
-bool fits(const PartLayout &layout, int64_t count, int64_t ranks) {
-  if (layout.outer < 1 || count % layout.outer != 0)
-    return false;
-  std::vector<int64_t> segments = segmentsOf(layout, count);
-  return std::accumulate(segments.begin(), segments.end(), int64_t(0)) *
-                 layout.outer ==
-             count &&
-         llvm::all_of(segments,
-                      [&](int64_t segment) { return segment % ranks == 0; });
-}
-
 static int64_t elementsOf(const std::vector<int64_t> &shape) {
   return std::accumulate(shape.begin(), shape.end(), int64_t(1),
                          std::multiplies<int64_t>());
@@ -58,14 +47,14 @@ bool fits(const Collective &collective, int64_t inputElements, int64_t ranks) {
     return inputElements == outputElements;
   case CollectiveKind::ReduceScatter:
     return inputElements == outputElements * ranks &&
-           fits(collective.layout, inputElements, ranks);
+           splits(collective.layout, inputElements, ranks);
   case CollectiveKind::AllGather:
     return outputElements == inputElements * ranks &&
-           fits(collective.layout, outputElements, ranks);
+           splits(collective.layout, outputElements, ranks);
   case CollectiveKind::AllToAll:
     return inputElements == outputElements &&
-           fits(collective.layout, inputElements, ranks) &&
-           fits(collective.concat, outputElements, ranks);
+           splits(collective.layout, inputElements, ranks) &&
+           splits(collective.concat, outputElements, ranks);
   }
   llvm_unreachable("every kind is handled");
 }

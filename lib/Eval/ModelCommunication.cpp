@@ -135,7 +135,7 @@ LogicalResult ModelInterpreter::runSlice(dist::SliceOp slice,
   int64_t ranks = rank.mesh().groupSize(planir::namesOf(slice.getAxes()));
   int64_t count = input.numElements();
   Tensor part(slice.getOutput().getType());
-  if (!fits(layout, count, ranks) || part.numElements() * ranks != count)
+  if (!plan::splits(layout, count, ranks) || part.numElements() * ranks != count)
     return slice.emitError("cannot be cut for ") << ranks << " ranks";
   for (auto [at, element] : llvm::enumerate(elementsOfPart(
            layout, count, ranks, rank.coordinate(slice.getAxes()))))

@@ -9,6 +9,8 @@
 #include "heddle/Import/ReadModule.h"
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/AsmParser/AsmParserState.h"
+#include "mlir/IR/AttrTypeSubElements.h"
+#include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/Support/SourceMgr.h"
@@ -23,6 +25,62 @@ static Location withPlace(Location location, Location place) {
     return FusedLoc::get(place.getContext(), {location, place});
   return place;
 }
+
+/// Whether the types of a module are such that what is computed from them, as
+/// bytes, fits into 64 bits: no tensor has more than 2^38 elements.
+class TypeCheck {
+public:
+  explicit TypeCheck(Operation *at) : at(at) {
+    walker.addWalk([this](Type type) {
+      if (auto shaped = dyn_cast<ShapedType>(type))
+        check(shaped);
+    });
+  }
+  /// Checks a type, or all that an attribute has in it.
+  template <typename T> LogicalResult operator()(T what) {
+    walker.walk(what);
+    return success(!wrong);
+  }
+  LogicalResult operator()(Operation *op) {
+    at = op;
+    bool right = succeeded((*this)(op->getAttrDictionary()));
+    for (Type type : op->getResultTypes())
+      right = right && succeeded((*this)(type));
+    for (Region &region : op->getRegions())
+      for (Block &block : region)
+        for (Type type : block.getArgumentTypes())
+          right = right && succeeded((*this)(type));
+    return success(right);
+  }
+
+private:
+  void check(ShapedType type) {
+    constexpr int64_t most = int64_t(1) << 38;
+    Type element = type.getElementType();
+    bool known = isa<RankedTensorType, MemRefType>(type) &&
+                 (element.isF32() || element.isBF16() || element.isF16() ||
+                  element.isInteger(8) || element.isInteger(32) ||
+                  element.isInteger(64));
+    if (auto buffer = dyn_cast<MemRefType>(type))
+      known &= buffer.getLayout().isIdentity() && !buffer.getMemorySpace();
+    if (auto tensor = dyn_cast<RankedTensorType>(type))
+      known &= !tensor.getEncoding();
+    int64_t elements = 1;
+    for (int64_t extent : known ? type.getShape() : ArrayRef<int64_t>())
+      known = known && extent >= 0 && extent <= most &&
+              (elements *= extent) <= most;
+    if (known || wrong)
+      return;
+    wrong = true;
+    at->emitError("H0396: has the type ")
+        << type << "; possible are static shapes of at most " << most
+        << " elements of type f32, bf16, f16, i8, i32 or i64";
+  }
+
+  AttrTypeWalker walker;
+  Operation *at;
+  bool wrong = false;
+};
 
 OwningOpRef<ModuleOp> heddle::readModule(MLIRContext &context,
                                          llvm::StringRef file) {
@@ -51,7 +109,15 @@ OwningOpRef<ModuleOp> heddle::readModule(MLIRContext &context,
   OwningOpRef<ModuleOp> module =
       mlir::detail::constructContainerOpForParserIfNecessary<ModuleOp>(
           &block, &context, start);
-  if (!module || failed(verify(*module)))
+  TypeCheck checkTypes(module ? module->getOperation() : nullptr);
+  if (!module || module
+                     ->walk([&](Operation *op) {
+                       return failed(checkTypes(op)) ? WalkResult::interrupt()
+                                                     : WalkResult::advance();
+                     })
+                     .wasInterrupted())
+    return {};
+  if (failed(verify(*module)))
     return {};
   return module;
 }

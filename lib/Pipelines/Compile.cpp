@@ -61,10 +61,14 @@ static LogicalResult finishPhase(ModuleOp module, Phase phase,
 LogicalResult heddle::takeIn(ModuleOp module, Phase phase) {
   PassManager pm(module.getContext(), ModuleOp::getOperationName());
   pm.addPass(createImportEraseDead());
+  // What phases have promised holds on, for the stages' models and for plans.
   // A plan has its code in it, and may have been emitted before.
-  if (phase >= Phase::Memory)
-    buildPhaseVerifier(Phase::Kernels, pm);
-  buildPhaseVerifier(std::min(phase, Phase::Prove), pm);
+  Phase first = phase >= Phase::Memory ? Phase::Kernels
+                : phase >= Phase::Pipe ? Phase::Pipe
+                                       : phase;
+  for (Phase each : allPhases())
+    if (each >= first && each <= phase)
+      buildPhaseVerifier(each, pm);
   pm.enableVerifier(false);
   return pm.run(module);
 }

@@ -74,7 +74,6 @@ void heddle::buildPhaseVerifier(Phase phase, OpPassManager &pm) {
     pm.addPass(createMemoryVerify());
     return;
   case Phase::Prove:
-    pm.addPass(createMemoryVerify());
     pm.addPass(createProveDataflow());
     pm.addPass(createProveCommunication());
     return;

@@ -27,6 +27,8 @@ ELEMENT = re.compile(r"(?<=[<x])(?:f32|bf16|i32)(?=>)")
 DICTIONARY = re.compile(r"(?<![\w>] )\{([^{}]*)\}")
 ENTRY = re.compile(r"(?<![%\w.])([a-z_]\w*) = ((?:[^,\[\]<>{}\"]|\"[^\"]*\"|\[[^\[\]]*\]|"
                    r"<[^<>]*>|\[(?:[^\[\]]|\[[^\[\]]*\])*\]|<(?:[^<>]|<[^<>]*>)*>)+)")
+# Compiled code as text.
+CODE = re.compile(r'"[A-Za-z0-9+/=]{61,}"')
 LOCATION = re.compile(r" loc\((?:[^()]|\([^()]*\))*\)")
 NUMBERS = ["0", "1", "-1", "2", "7", "2147483648", "9223372036854775807"]
 FLOATS = ["0.000000e+00", "1.000000e+00", "-1.000000e+00", "5.000000e-01",
@@ -377,6 +379,19 @@ def truncate(text):
     return f"truncated in line {number + 1}"
 
 
+def code(text):
+    """A bit of compiled code, or a few bytes of it."""
+    number = text.line(CODE.search)
+    if number is None:
+        return None
+    line = text.lines[number]
+    old = CODE.search(line)
+    at = text.pick.randrange(old.start() + 1, old.end() - 1)
+    new = text.pick.choice("ABCDwxyz0189+/!")
+    text.lines[number] = line[:at] + new + line[at + text.pick.choice([1, 1, 1, 4]):]
+    return f"line {number + 1}, column {at + 1}: {new!r} in compiled code"
+
+
 def character(text):
     number = text.line()
     line = text.lines[number]
@@ -389,7 +404,7 @@ def character(text):
 EDITS = {delete: 8, delete_block: 2, duplicate: 6, copy: 3, move: 5, swap: 4,
          operand: 16, bypass: 8, dead: 6, swap_operands: 4, integer: 12, floating: 3,
          size: 5, element: 3, symbol: 10, string: 8, drop_attribute: 6,
-         swap_attributes: 6, operation: 4, truncate: 1, character: 2}
+         swap_attributes: 6, operation: 4, truncate: 1, character: 2, code: 2}
 
 
 def mutate(text, pick):

@@ -30,13 +30,11 @@ struct Collective {
 };
 
 /// Where part `number` of `ranks` stands in a buffer of `count` elements, in
-/// the order of the part's own elements. `fits` must hold.
+/// the order of the part's own elements. `plan::splits` must hold.
 std::vector<int64_t> elementsOfPart(const plan::PartLayout &layout,
                                     int64_t count, int64_t ranks,
                                     int64_t number);
 
-/// Whether `ranks` ranks can split a buffer of `count` elements so.
-bool fits(const plan::PartLayout &layout, int64_t count, int64_t ranks);
 /// Whether the collective can be run on inputs of so many elements.
 bool fits(const Collective &collective, int64_t inputElements, int64_t ranks);
 

@@ -34,6 +34,21 @@ struct PartLayout {
   bool isContiguous() const { return outer == 1 && segments.size() <= 1; }
 };
 
+/// Whether a buffer of `count` elements can be split so among `ranks`.
+inline bool splits(const PartLayout &layout, int64_t count, int64_t ranks) {
+  if (layout.outer < 1 || count % layout.outer != 0)
+    return false;
+  int64_t row = count / layout.outer, left = row;
+  if (layout.segments.empty())
+    return row % ranks == 0;
+  for (int64_t segment : layout.segments) {
+    if (segment < 0 || segment > left || segment % ranks != 0)
+      return false;
+    left -= segment;
+  }
+  return left == 0;
+}
+
 /// One collective as every rank of its group runs it.
 struct CollectiveShape {
   CollectiveKind kind = CollectiveKind::AllReduce;

@@ -33,6 +33,7 @@ struct Job {
   bool cached = false;
   std::string error = "";
   StringAttr data = nullptr; ///< The object in base64.
+  StringAttr seal = nullptr; ///< The object's hash.
 };
 
 //===----------------------------------------------------------------------===//
@@ -92,10 +93,24 @@ void compileAll(ArrayRef<Job *> jobs, const cpu::ObjectCache &cache) {
     thread.join();
 }
 
+/// The strategy of a model or of a plan.
+dist::Strategy strategyOf(Operation *root) {
+  return dist::Strategy::fromDictionary(
+      root->getAttrOfType<dist::StrategyAttr>("strategy").getValues());
+}
+
 /// Kernels for a GPU are made elsewhere, and have no ELF object.
-bool isForCpu(nn::ModelOp model) {
-  return dist::Strategy::fromDictionary(model.getStrategy().getValues())
-             .target == "x86-64";
+bool isForCpu(Operation *root) { return strategyOf(root).target == "x86-64"; }
+
+/// The target of a root's strategy, or `march` where that is given.
+FailureOr<cpu::CpuTarget> targetOf(Operation *root, StringRef march = "") {
+  std::string name = march.empty() ? strategyOf(root).march : march.str();
+  if (std::optional<cpu::CpuTarget> target = cpu::CpuTarget::parse(name))
+    return *target;
+  auto diagnostic = root->emitError("H0114: no code can be made for --march ")
+                    << name << "; known are ";
+  llvm::interleaveComma(cpu::CpuTarget::names(), diagnostic);
+  return diagnostic;
 }
 
 struct KernelsCompile : heddle::impl::KernelsCompileBase<KernelsCompile> {
@@ -107,7 +122,7 @@ struct KernelsCompile : heddle::impl::KernelsCompileBase<KernelsCompile> {
     for (auto model : getOperation().getOps<nn::ModelOp>()) {
       if (!isForCpu(model))
         continue;
-      FailureOr<cpu::CpuTarget> target = targetOf(model);
+      FailureOr<cpu::CpuTarget> target = targetOf(model, march);
       if (failed(target))
         return signalPassFailure();
       deduplicate(model, *target, jobs);
@@ -117,19 +132,6 @@ struct KernelsCompile : heddle::impl::KernelsCompileBase<KernelsCompile> {
   }
 
 private:
-  FailureOr<cpu::CpuTarget> targetOf(nn::ModelOp model) {
-    std::string name = march;
-    if (name.empty())
-      name =
-          dist::Strategy::fromDictionary(model.getStrategy().getValues()).march;
-    if (std::optional<cpu::CpuTarget> target = cpu::CpuTarget::parse(name))
-      return *target;
-    auto diagnostic = model.emitError("H0114: no code can be made for --march ")
-                      << name << "; known are ";
-    llvm::interleaveComma(cpu::CpuTarget::names(), diagnostic);
-    return diagnostic;
-  }
-
   /// Adds a model's distinct kernels; launches of the rest are redirected.
   void deduplicate(nn::ModelOp model, const cpu::CpuTarget &target,
                    std::deque<Job> &jobs) {
@@ -168,9 +170,12 @@ private:
         return job.kernel.emitError("H0910: cannot be compiled: ")
                << compiled.error;
       compiled.cached ? ++numCached : ++numCompiled;
-      if (!compiled.data)
+      if (!compiled.data) {
         compiled.data =
             builder.getStringAttr(llvm::encodeBase64(compiled.result->object));
+        compiled.seal = builder.getStringAttr(
+            cpu::sealOf(*compiled.result, compiled.source.hash));
+      }
       attach(builder, job.kernel, compiled);
     }
     return success();
@@ -181,8 +186,8 @@ private:
     builder.setInsertionPointAfter(kernel);
     auto object = builder.create<planir::ObjectOp>(
         kernel.getLoc(),
-        builder.getStringAttr(kernel.getSymName() + Twine(".o")),
-        compiled.data);
+        builder.getStringAttr(kernel.getSymName() + Twine(".o")), compiled.data,
+        compiled.seal);
     kernel.setObject(object.getSymName());
     kernel.setSymbol(compiled.result->symbol);
     kernel.setHash(compiled.source.hash);
@@ -199,29 +204,62 @@ struct KernelsVerify : heddle::impl::KernelsVerifyBase<KernelsVerify> {
 
   void runOnOperation() override {
     checked.clear();
-    for (auto model : getOperation().getOps<nn::ModelOp>())
-      for (auto kernel : model.getOps<planir::KernelOp>())
-        if (isForCpu(model) && failed(check(model, kernel)))
-          return signalPassFailure();
+    for (Operation &root : getOperation().getOps())
+      if (isa<nn::ModelOp, planir::ProgramOp>(root) && isForCpu(&root) &&
+          failed(checkAll(root)))
+        return signalPassFailure();
+    markAllAnalysesPreserved();
   }
 
 private:
-  LogicalResult check(nn::ModelOp model, planir::KernelOp kernel) {
-    if (!kernel.getObject() || !kernel.getSymbol() || !kernel.getScratchBytes())
+  LogicalResult checkAll(Operation &root) {
+    FailureOr<cpu::CpuTarget> target = targetOf(&root);
+    if (failed(target))
+      return failure();
+    SymbolTable symbols(&root);
+    for (auto kernel : root.getRegion(0).getOps<planir::KernelOp>())
+      if (failed(check(symbols, kernel, *target)))
+        return failure();
+    return success();
+  }
+
+  LogicalResult check(const SymbolTable &symbols, planir::KernelOp kernel,
+                      const cpu::CpuTarget &target) {
+    if (!kernel.getObject() || !kernel.getSymbol() ||
+        !kernel.getScratchBytes() || !kernel.getHash())
       return kernel.emitError("H0397: is not compiled");
-    auto object = model.lookupSymbol<planir::ObjectOp>(*kernel.getObject());
+    auto object = symbols.lookup<planir::ObjectOp>(*kernel.getObject());
     if (!object)
       return kernel.emitError("H0397: names the object @")
              << *kernel.getObject() << ", which is not there";
+    if (cpu::sourceOf(kernel, target).hash != *kernel.getHash()) {
+      auto error =
+          kernel.emitError("H0397: is not the kernel that its code was "
+                           "compiled from, or not for this target");
+      error.attachNote()
+          << "help: compile it again: edit the dump of the phase "
+             "fuse, and --start-from fuse";
+      return error;
+    }
     // Pipeline stages have most objects in common.
-    if (!checked.insert({object.getDataAttr(), kernel.getSymbolAttr()}).second)
+    auto what = std::make_tuple(object.getDataAttr(), object.getHashAttr(),
+                                kernel.getSymbolAttr(), kernel.getHashAttr(),
+                                kernel.getScratchBytesAttr());
+    if (!checked.insert(what).second)
       return success();
     std::vector<char> bytes;
     if (llvm::Error error = llvm::decodeBase64(object.getData(), bytes))
       return object.emitError("H0397: is not base64: ")
              << llvm::toString(std::move(error));
+    cpu::CompiledKernel code{kernel.getSymbol()->str(),
+                             static_cast<int64_t>(*kernel.getScratchBytes()),
+                             std::string(bytes.begin(), bytes.end())};
+    if (object.getHash() != cpu::sealOf(code, *kernel.getHash()))
+      return object.emitError("H0397: @")
+             << object.getSymName() << " is not the code that was compiled for "
+             << "@" << kernel.getSymName() << ": its hash differs";
     auto file = llvm::object::ObjectFile::createELFObjectFile(
-        {StringRef(bytes.data(), bytes.size()), object.getSymName()});
+        {code.object, object.getSymName()});
     if (!file)
       return object.emitError("H0397: is no ELF object: ")
              << llvm::toString(file.takeError());
@@ -253,7 +291,9 @@ private:
     return success();
   }
 
-  llvm::DenseSet<std::pair<Attribute, Attribute>> checked;
+  llvm::DenseSet<
+      std::tuple<Attribute, Attribute, Attribute, Attribute, Attribute>>
+      checked;
 };
 
 } // namespace

@@ -38,6 +38,20 @@ static std::string describe(planir::KernelOp kernel) {
   return name;
 }
 
+/// XXH3 of a text, hexadecimal.
+static std::string hashOf(StringRef text) {
+  llvm::XXH128_hash_t hash =
+      llvm::xxh3_128bits(llvm::arrayRefFromStringRef(text));
+  return llvm::utohexstr(hash.high64, true, 16) +
+         llvm::utohexstr(hash.low64, true, 16);
+}
+
+std::string sealOf(const CompiledKernel &kernel, StringRef sourceHash) {
+  return hashOf((kernel.object + "\n" + kernel.symbol + "\n" +
+                 Twine(kernel.scratchBytes) + "\n" + sourceHash)
+                    .str());
+}
+
 KernelSource sourceOf(planir::KernelOp kernel, const CpuTarget &target) {
   auto clone = OwningOpRef<planir::KernelOp>(kernel.clone());
   clone->setSymName("kernel");
@@ -58,10 +72,7 @@ KernelSource sourceOf(planir::KernelOp kernel, const CpuTarget &target) {
   std::string hashed = source.text + "\n" + target.cpu + "\n" + target.tune +
                        "\n" + target.features + "\n" +
                        std::to_string(target.vectorBits);
-  llvm::XXH128_hash_t hash = llvm::xxh3_128bits(ArrayRef(
-      reinterpret_cast<const uint8_t *>(hashed.data()), hashed.size()));
-  source.hash = llvm::utohexstr(hash.high64, true, 16) +
-                llvm::utohexstr(hash.low64, true, 16);
+  source.hash = hashOf(hashed);
   source.symbol = "k_" + describe(kernel) + "_" + source.hash.substr(0, 12);
   return source;
 }

@@ -79,8 +79,8 @@ FailureOr<Compiled> KernelCompiler::compileMapped(planir::KernelOp kernel,
       return kernel.emitError() << llvm::toString(resources.takeError());
     result.resources = *resources;
   }
-  result.object =
-      builder.create<planir::ObjectOp>(kernel.getLoc(), symbol + "_ptx", *ptx);
+  result.object = builder.create<planir::ObjectOp>(
+      kernel.getLoc(), symbol + "_ptx", *ptx, /*hash=*/StringAttr());
   result.object->setDiscardableAttr("format", builder.getStringAttr("ptx"));
   result.object->setDiscardableAttr("chip", builder.getStringAttr(chip));
   result.object->setDiscardableAttr(grid.getName(), grid.getValue());

@@ -6,12 +6,14 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Groups.h"
 #include "heddle/Transforms/Fuse/Passes.h"
 #include "mlir/IR/IRMapping.h"
 #include <deque>
 
 using namespace mlir;
 using namespace heddle;
+using namespace heddle::fuse;
 
 namespace heddle {
 #define GEN_PASS_DEF_FUSEFORMKERNELS
@@ -20,33 +22,6 @@ namespace heddle {
 
 namespace {
 
-RankedTensorType typeOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
-/// Operations that compute each element of their result from the elements at
-/// the same place.
-bool isElementwise(Operation *op) {
-  return isa<nn::AddOp, nn::MulOp, nn::GeluOp, nn::GeluGradOp, nn::SiluOp,
-             nn::SiluGradOp, nn::ReluOp, nn::ReluGradOp, nn::CastOp,
-             nn::DropoutOp>(op);
-}
-
-/// Operations that can share a kernel over the rows of one shape.
-bool isRowWise(Operation *op) {
-  return isElementwise(op) ||
-         isa<nn::LayerNormOp, nn::LayerNormGradInputOp, nn::RmsNormOp,
-             nn::RmsNormGradInputOp, nn::CrossEntropyOp, nn::CrossEntropyPartOp,
-             nn::CrossEntropyGradOp, nn::EmbeddingOp, nn::AddBiasOp>(op);
-}
-
-/// The shape whose rows a row-wise operation goes over.
-ArrayRef<int64_t> domainOf(Operation *op) {
-  if (isa<nn::CrossEntropyOp, nn::CrossEntropyPartOp>(op))
-    return typeOf(op->getOperand(0)).getShape();
-  return typeOf(op->getResult(0)).getShape();
-}
-
 /// Operations that one launch will do, in order.
 struct Group {
   std::string generator;
@@ -54,43 +29,6 @@ struct Group {
   ArrayRef<int64_t> domain;
   bool contains(Operation *op) const { return llvm::is_contained(ops, op); }
 };
-
-/// Which result takes the place of which operand, by the operation's meaning:
-/// sums take the place of what they add to, new states of old ones.
-void tiesOf(Operation *op, DenseMap<Value, Value> &ties) {
-  auto tie = [&](Value result, Value operand) {
-    if (operand)
-      ties[result] = operand;
-  };
-  if (auto grad = dyn_cast<nn::LinearGradWeightOp>(op))
-    tie(grad.getOutput(), grad.getInit());
-  if (auto grad = dyn_cast<nn::EmbeddingGradOp>(op))
-    tie(grad.getOutput(), grad.getInit());
-  if (auto sum = dyn_cast<nn::SumRowsOp>(op))
-    tie(sum.getOutput(), sum.getInit());
-  if (auto sum = dyn_cast<nn::SumOp>(op))
-    tie(sum.getOutput(), sum.getInit());
-  if (auto grad = dyn_cast<nn::RmsNormGradWeightOp>(op))
-    tie(grad.getOutput(), grad.getInit());
-  if (auto grad = dyn_cast<nn::LayerNormGradWeightOp>(op)) {
-    tie(grad.getWeightGrad(), grad.getWeightInit());
-    tie(grad.getBiasGrad(), grad.getBiasInit());
-  }
-  // What is added to a state's value takes its place.
-  if (auto add = dyn_cast<nn::AddOp>(op))
-    if (add.getLhs().getDefiningOp<nn::GetOp>())
-      tie(add.getOutput(), add.getLhs());
-  if (auto adamw = dyn_cast<nn::AdamWOp>(op)) {
-    tie(adamw.getNewParameter(), adamw.getParameter());
-    tie(adamw.getNewExpAvg(), adamw.getExpAvg());
-    tie(adamw.getNewExpAvgSq(), adamw.getExpAvgSq());
-  }
-  // The gradient of the logits takes the place of the logits: the largest
-  // activation of all is not held twice.
-  if (auto grad = dyn_cast<nn::CrossEntropyGradOp>(op))
-    if (!isa<BlockArgument>(grad.getLogits()))
-      tie(grad.getOutput(), grad.getLogits());
-}
 
 struct FormKernels : heddle::impl::FuseFormKernelsBase<FormKernels> {
   using Base::Base;
@@ -114,13 +52,9 @@ struct FormKernels : heddle::impl::FuseFormKernelsBase<FormKernels> {
 private:
   /// Why `op` may not join `group`, or "".
   std::string refusal(Operation *op, const Group &group) {
-    bool epilogue = group.generator == "gemm";
-    if (!epilogue && group.generator != "rows")
-      return "its kernel (" + group.generator + ") takes no further operation";
-    if (epilogue && !isElementwise(op))
-      return "only element-wise operations can be a product's epilogue";
-    if (domainOf(op) != group.domain)
-      return "it goes over another shape";
+    std::string why = fuse::refusal(op, group.generator, group.domain);
+    if (!why.empty())
+      return why;
     for (Operation *member : group.ops)
       for (Operation *user : member->getUsers())
         if (user->getBlock() == op->getBlock() && !group.contains(user) &&
@@ -155,16 +89,15 @@ private:
     groups.clear();
     owner.clear();
     for (Operation &op : block) {
-      auto lowering = dyn_cast<nn::LinalgLoweringOpInterface>(op);
-      if (!lowering)
+      std::string generator = generatorOf(&op);
+      if (generator.empty())
         continue;
-      StringRef generator = lowering.getKernelGenerator();
       Group *group = isRowWise(&op) ? findGroup(&op) : nullptr;
       if (group) {
         ++numFused;
       } else {
         group = &groups.emplace_back();
-        group->generator = generator.empty() ? "rows" : generator.str();
+        group->generator = generator;
         group->domain = domainOf(&op);
       }
       group->ops.push_back(&op);

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Groups.h"
 #include "heddle/Transforms/Fuse/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -19,20 +20,67 @@ namespace heddle {
 
 namespace {
 
+/// A result may take the place of an argument that it is a sum with, or a new
+/// value of.
+bool mayTie(Operation *op, Value result, Value argument) {
+  llvm::DenseMap<Value, Value> ties;
+  fuse::tiesOf(op, ties);
+  auto add = dyn_cast<nn::AddOp>(op);
+  auto grad = dyn_cast<nn::CrossEntropyGradOp>(op);
+  return ties.lookup(result) == argument || (add && add.getLhs() == argument) ||
+         (grad && grad.getLogits() == argument);
+}
+
+/// The body is one that its generator makes code of.
+LogicalResult verifyKernel(planir::KernelOp kernel) {
+  Block &body = kernel.getBody().front();
+  Operation &first = body.front();
+  std::string generator = fuse::generatorOf(&first);
+  if (generator.empty())
+    return kernel.emitError("H0907: begins with ")
+           << first.getName() << ", which makes no kernel";
+  if (generator != kernel.getGenerator())
+    return kernel.emitError("H0907: has the generator \"")
+           << kernel.getGenerator() << "\", its body that begins with "
+           << first.getName() << " has \"" << generator << "\"";
+  for (Operation &op :
+       llvm::make_range(std::next(body.begin()), std::prev(body.end()))) {
+    std::string why = fuse::refusal(&op, generator, fuse::domainOf(&first));
+    if (!why.empty())
+      return op.emitError("H0907: cannot be in this kernel: ") << why;
+  }
+  for (auto [value, tie] :
+       llvm::zip(body.back().getOperands(), kernel.getTies())) {
+    Operation *made = value.getDefiningOp();
+    if (!made)
+      return kernel.emitError("H0907: gives back an argument as it is");
+    if (tie >= 0 && !mayTie(made, value, body.getArgument(tie)))
+      return made->emitError("H0907: cannot take the place of argument ")
+             << tie << " of the kernel";
+  }
+  return success();
+}
+
 struct Verify : heddle::impl::FuseVerifyBase<Verify> {
   void runOnOperation() override {
-    WalkResult walk =
-        getOperation().walk<WalkOrder::PreOrder>([&](Operation *op) {
-          if (isa<planir::KernelOp>(op))
-            return WalkResult::skip();
-          if (!isa<nn::CostOpInterface>(op))
-            return WalkResult::advance();
-          op->emitError("H0907: is in no kernel");
-          return WalkResult::interrupt();
-        });
-    if (walk.wasInterrupted())
-      signalPassFailure();
+    for (auto model : getOperation().getOps<nn::ModelOp>())
+      if (failed(verify(model)))
+        return signalPassFailure();
     markAllAnalysesPreserved();
+  }
+
+private:
+  LogicalResult verify(nn::ModelOp model) {
+    WalkResult walk = model.walk<WalkOrder::PreOrder>([&](Operation *op) {
+      if (auto kernel = dyn_cast<planir::KernelOp>(op))
+        return failed(verifyKernel(kernel)) ? WalkResult::interrupt()
+                                            : WalkResult::skip();
+      if (!isa<nn::CostOpInterface>(op))
+        return WalkResult::advance();
+      op->emitError("H0907: is in no kernel");
+      return WalkResult::interrupt();
+    });
+    return failure(walk.wasInterrupted() || failed(fuse::verifyTies(model)));
   }
 };
 

@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "VerifyText.h"
 #include "heddle/Transforms/Memory/Passes.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "llvm/ADT/StringMap.h"
@@ -36,6 +37,11 @@ int64_t bytesOf(Type type) {
   return shaped.getNumElements() * shaped.getElementTypeBitWidth() / 8;
 }
 
+/// Where bytes end that may reach beyond every region.
+uint64_t endOf(int64_t offset, int64_t bytes) {
+  return static_cast<uint64_t>(offset) + static_cast<uint64_t>(bytes);
+}
+
 struct Verify : heddle::impl::MemoryVerifyBase<Verify> {
   void runOnOperation() override {
     for (auto program : getOperation().getOps<planir::ProgramOp>())
@@ -46,7 +52,7 @@ struct Verify : heddle::impl::MemoryVerifyBase<Verify> {
 
 private:
   LogicalResult verify(planir::ProgramOp program) {
-    if (failed(verifyStates(program)))
+    if (failed(memory::verifyText(program)) || failed(verifyStates(program)))
       return failure();
     SymbolTable symbols(program);
     if (failed(verifyStateRefs(symbols, program)))
@@ -70,12 +76,13 @@ private:
       return program.emitError("H0913: scratch begins at ")
              << scratchOffset << ", inside the frames of " << frames
              << " bytes";
-    int64_t needed =
-        scratchOffset + program.getScratchBytesPerThread() * threads;
-    if (needed > static_cast<int64_t>(program.getArenaBytes()))
+    int64_t arena = program.getArenaBytes(), scratch = 0;
+    if (llvm::MulOverflow<int64_t>(program.getScratchBytesPerThread(), threads,
+                                   scratch) ||
+        scratchOffset > arena || scratch > arena - scratchOffset)
       return program.emitError("H0913: the arena has ")
-             << program.getArenaBytes() << " bytes, frames and scratch need "
-             << needed;
+             << arena << " bytes, frames and scratch need "
+             << endOf(scratchOffset, scratch);
     return verifyScratch(program);
   }
 
@@ -86,12 +93,13 @@ private:
       auto begin = symbols.lookup(reference.getState())
                        ->getAttrOfType<IntegerAttr>("offset")
                        .getInt();
-      int64_t end = begin + bytesOf(reference.getBuffer().getType());
-      if (end <= static_cast<int64_t>(program.getPersistentBytes()))
+      int64_t bytes = bytesOf(reference.getBuffer().getType());
+      int64_t size = program.getPersistentBytes();
+      if (bytes <= size && begin <= size - bytes)
         return WalkResult::advance();
       reference.emitError("H0913: bytes [")
-          << begin << ", " << end << ") leave the persistent region of "
-          << program.getPersistentBytes() << " bytes";
+          << begin << ", " << endOf(begin, bytes)
+          << ") leave the persistent region of " << size << " bytes";
       return WalkResult::interrupt();
     });
     return failure(walk.wasInterrupted());
@@ -149,10 +157,10 @@ private:
       return a.offset < b.offset;
     });
     for (auto [index, a] : llvm::enumerate(regions)) {
-      if (a.offset < 0 || a.offset + a.bytes > size)
+      if (a.offset < 0 || a.bytes > size || a.offset > size - a.bytes)
         return a.op->emitError("H0913: bytes [")
-               << a.offset << ", " << a.offset + a.bytes << ") leave " << where
-               << " of " << size << " bytes";
+               << a.offset << ", " << endOf(a.offset, a.bytes) << ") leave "
+               << where << " of " << size << " bytes";
       if (a.offset % 64 != 0)
         return a.op->emitError("H0913: offset ")
                << a.offset << " is not a multiple of 64";

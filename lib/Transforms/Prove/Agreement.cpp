@@ -163,8 +163,12 @@ private:
       fits = target == source * ranks;
     if (what.kind == plan::Collective::Kind::ReduceScatter)
       fits = source == target * ranks;
+    plan::CollectiveShape shape = rt::shapeOf(what, ranks, target, source);
+    if (what.kind != plan::Collective::Kind::AllReduce &&
+        what.kind != plan::Collective::Kind::Rotate)
+      fits = fits && plan::splits(shape.layout, shape.count, ranks);
     if (what.kind == plan::Collective::Kind::AllToAll)
-      fits &= target % ranks == 0;
+      fits = fits && plan::splits(shape.concat, shape.count, ranks);
     std::vector<Fault::Place> here = {{who, event.origin}};
     if (!known || !fits)
       return refuse(Fault::Kind::Collectives,
@@ -172,8 +176,7 @@ private:
                         std::to_string(source) + " over " +
                         std::to_string(ranks) + " ranks along [" + over + "]",
                     here);
-    int64_t needed =
-        plan::stagingBytes(rt::shapeOf(what, ranks, target, source));
+    int64_t needed = plan::stagingBytes(shape);
     return collective.stagingBytes >= needed ||
            refuse(Fault::Kind::Collectives,
                   "has " + std::to_string(collective.stagingBytes) +

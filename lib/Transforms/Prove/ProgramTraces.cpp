@@ -11,6 +11,7 @@
 #include "heddle/runtime/core/Traffic.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/BuiltinTypes.h"
+#include "llvm/Support/MathExtras.h"
 #include <map>
 #include <sstream>
 
@@ -23,6 +24,21 @@ namespace {
 int64_t bytesOf(Type type) {
   auto shaped = cast<ShapedType>(type);
   return shaped.getNumElements() * shaped.getElementTypeBitWidth() / 8;
+}
+
+/// No buffer has so many bytes, and no plan so many. Numbers stop there, so
+/// that what iterations make of them is a number still: it leaves every buffer.
+constexpr int64_t tooMany = int64_t(1) << 42;
+
+int64_t product(int64_t a, int64_t b) {
+  int64_t result = 0;
+  if (llvm::MulOverflow(a, b, result))
+    result = (a < 0) == (b < 0) ? tooMany : -tooMany;
+  return std::clamp(result, -tooMany, tooMany);
+}
+
+int64_t sum(int64_t a, int64_t b) {
+  return std::clamp(a + b, -tooMany, tooMany);
 }
 
 /// What depends on the rank: for each list of axes the factor of the number
@@ -38,22 +54,22 @@ struct Number {
     return perIteration == 0 && perSlot == 0 && ofRank.empty();
   }
   Number times(int64_t factor) const {
-    Number product = *this;
-    product.constant *= factor;
-    product.perIteration *= factor;
-    product.perSlot *= factor;
-    for (auto &[axes, own] : product.ofRank)
-      own *= factor;
-    return product;
+    Number scaled = *this;
+    for (int64_t *own :
+         {&scaled.constant, &scaled.perIteration, &scaled.perSlot})
+      *own = product(*own, factor);
+    for (auto &[axes, own] : scaled.ofRank)
+      own = product(own, factor);
+    return scaled;
   }
   Number plus(const Number &other) const {
-    Number sum = *this;
-    sum.constant += other.constant;
-    sum.perIteration += other.perIteration;
-    sum.perSlot += other.perSlot;
+    Number both = *this;
+    both.constant = sum(constant, other.constant);
+    both.perIteration = sum(perIteration, other.perIteration);
+    both.perSlot = sum(perSlot, other.perSlot);
     for (const auto &[axes, factor] : other.ofRank)
-      sum.ofRank[axes] += factor;
-    return sum;
+      both.ofRank[axes] = sum(both.ofRank[axes], factor);
+    return both;
   }
 };
 
@@ -176,7 +192,9 @@ private:
     for (std::string word; line >> word;) {
       auto [kind, microBatch] = rt::parseFragment(word);
       auto found = kinds.find(kind);
-      if (microBatch < 0 || found == kinds.end() || found->second.second < 1)
+      // As pipe.schedule has it.
+      constexpr int64_t most = 1 << 20;
+      if (microBatch < 0 || microBatch >= most || found == kinds.end())
         return fragments.emitError("H0905: its schedule has a fragment \"")
                << word << "\"";
       auto [body, slots] = found->second;
@@ -186,6 +204,11 @@ private:
   }
 
   LogicalResult walkCommand(Operation &op, Scope &scope) {
+    // Loops in loops, and calls: what a step runs is known once it was walked.
+    constexpr int64_t most = 1 << 24;
+    if (++walked > most)
+      return op.emitError("H0913: a step runs more than ")
+             << most << " commands and definitions";
     if (isa<planir::BufferOp, planir::StateRefOp, planir::SliceOp,
             planir::ViewOp>(op))
       return place(op, scope);
@@ -382,24 +405,24 @@ private:
     bool chosen = access.varies() || !part.ofRank.empty();
     access.bytes = bytesOf(slice.getBuffer().getType());
     Number number = scope.numbers.lookup(slice.getIndex()).times(access.bytes);
-    access.begin += number.constant;
-    access.perIteration += number.perIteration;
-    access.perSlot += number.perSlot;
+    access.begin = sum(access.begin, number.constant);
+    access.perIteration = sum(access.perIteration, number.perIteration);
+    access.perSlot = sum(access.perSlot, number.perSlot);
     access.inSlot |= number.perSlot != 0 && access.space == Space::Persistent;
     if (!chosen && !number.isConstant())
       access.choices = whole;
     if (number.ofRank.empty())
       return part;
     for (const auto &[axes, factor] : number.ofRank)
-      part.ofRank[axes] += factor;
+      part.ofRank[axes] = sum(part.ofRank[axes], factor);
     int64_t first = 0, last = 0;
     for (const auto &[axes, factor] : number.ofRank) {
       auto [low, high] = coordinates(axes);
-      first += low * factor;
-      last += high * factor;
+      first = sum(first, product(low, factor));
+      last = sum(last, product(high, factor));
     }
-    access.begin += first;
-    access.spread += last - first;
+    access.begin = sum(access.begin, first);
+    access.spread = sum(access.spread, last - first);
     if (access.spread != 0)
       access.rankTerm = rankTerms.try_emplace(part.ofRank, rankTerms.size() + 1)
                             .first->second;
@@ -428,7 +451,8 @@ private:
       return scope.numbers.lookup(op.getOperand(index));
     };
     if (auto constant = dyn_cast<arith::ConstantOp>(op))
-      number.constant = cast<IntegerAttr>(constant.getValue()).getInt();
+      number.constant = std::clamp(
+          cast<IntegerAttr>(constant.getValue()).getInt(), -tooMany, tooMany);
     else if (auto own = dyn_cast<planir::RankOp>(op))
       number.ofRank[planir::namesOf(own.getAxes())] = 1;
     else if (isa<arith::AddIOp>(op))
@@ -449,6 +473,7 @@ private:
   std::optional<int64_t> rank;
   ProgramTrace result;
   Body body; ///< Of what was unrolled last.
+  int64_t walked = 0;
   DenseMap<Operation *, std::string> names;
   DenseMap<Operation *, int32_t> origins;
   std::map<RankTerm, int32_t> rankTerms;

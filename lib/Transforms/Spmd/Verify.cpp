@@ -6,7 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialects/Dist/Parts.h"
 #include "heddle/Transforms/Spmd/Passes.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -21,20 +24,113 @@ namespace {
 constexpr StringLiteral shardingAttributes[] = {"shardings", "arg_shardings",
                                                 "result_shardings"};
 
+/// How the extents of a collective's operand and result must differ.
+LogicalResult verifySize(Operation *op, const dist::Strategy &strategy) {
+  auto check = [&](ArrayAttr axes, int64_t dim, bool gathers) {
+    auto in = cast<ShapedType>(op->getOperand(0).getType());
+    auto out = cast<ShapedType>(op->getResult(0).getType());
+    int64_t ranks = dist::groupSize(strategy, axes);
+    int64_t whole = gathers ? out.getDimSize(dim) : in.getDimSize(dim);
+    int64_t part = gathers ? in.getDimSize(dim) : out.getDimSize(dim);
+    if (part * ranks == whole)
+      return success();
+    return LogicalResult(op->emitError("H0906: gives ")
+                         << out << " from " << in << " over " << ranks
+                         << " ranks along " << axes);
+  };
+  return llvm::TypeSwitch<Operation *, LogicalResult>(op)
+      .Case([&](dist::AllGatherOp gather) {
+        return check(gather.getAxes(), gather.getDim(), true);
+      })
+      .Case<dist::ReduceScatterOp, dist::SliceOp>([&](auto split) {
+        return check(split.getAxes(), split.getDim(), false);
+      })
+      .Case([&](dist::AllToAllOp exchange) {
+        if (exchange.getSplitDim() == exchange.getConcatDim())
+          return success();
+        return failure(
+            failed(check(exchange.getAxes(), exchange.getSplitDim(), false)) ||
+            failed(check(exchange.getAxes(), exchange.getConcatDim(), true)));
+      })
+      .Default([](Operation *) { return success(); });
+}
+
+/// A bucket that is split is a rank's part of the flat tensor.
+LogicalResult verifyBucket(nn::BucketOp bucket,
+                           const dist::Strategy &strategy) {
+  if (!bucket.getStorage() || !bucket.getElements())
+    return success();
+  ArrayAttr dims = bucket.getStorage()->getDims();
+  if (dims.size() != 1)
+    return bucket.emitError("H0906: is flat, and split along ")
+           << dims.size() << " dimensions";
+  auto axes = cast<ArrayAttr>(dims[0]);
+  if (failed(dist::verifyAxes(bucket, axes)))
+    return failure();
+  // Members that tensor ranks split are what one of them has.
+  int64_t ranks = dist::groupSize(strategy, axes);
+  if (llvm::is_contained(axes.getAsValueRange<StringAttr>(), "tensor"))
+    ranks /= strategy.tensor;
+  int64_t elements = *bucket.getElements();
+  auto type = cast<RankedTensorType>(bucket.getType());
+  if (elements > 0 && type.getNumElements() == (elements - 1) / ranks + 1)
+    return success();
+  return bucket.emitError("H0906: is ")
+         << type << " on each of " << ranks << " ranks, which is no part of "
+         << elements << " elements";
+}
+
+/// States and ports are parts of their wholes.
+LogicalResult verifyParts(nn::ModelOp model, const dist::Strategy &strategy) {
+  for (auto state : model.getOps<nn::StateOp>())
+    if (state.getWhole() &&
+        failed(dist::verifyPart(state, state.getTensorType(), *state.getWhole(),
+                                state.getStorageAttr(), state.getSegmentsAttr(),
+                                strategy)))
+      return failure();
+  for (auto bucket : model.getOps<nn::BucketOp>())
+    if (failed(verifyBucket(bucket, strategy)))
+      return failure();
+  for (auto step : model.getOps<nn::StepOp>()) {
+    llvm::StringMap<ShapedType> ports;
+    for (auto [names, types] :
+         {std::pair(step.getArgNames(), step.getArgumentTypes()),
+          std::pair(step.getResultNames(), step.getResultTypes())})
+      for (auto [name, type] :
+           llvm::zip(names.getAsValueRange<StringAttr>(), types))
+        ports[name] = dyn_cast<ShapedType>(type);
+    if (failed(dist::verifyPorts(
+            step, step.getPortsAttr(),
+            [&](StringRef name) { return ports.lookup(name); }, strategy)))
+      return failure();
+  }
+  return success();
+}
+
 struct Verify : heddle::impl::SpmdVerifyBase<Verify> {
   void runOnOperation() override {
-    WalkResult walk = getOperation().walk([&](Operation *op) {
+    for (auto model : getOperation().getOps<nn::ModelOp>())
+      if (failed(verify(model)))
+        return signalPassFailure();
+    markAllAnalysesPreserved();
+  }
+
+private:
+  LogicalResult verify(nn::ModelOp model) {
+    auto strategy =
+        dist::Strategy::fromDictionary(model.getStrategy().getValues());
+    WalkResult walk = model.walk([&](Operation *op) {
       bool left = isa<dist::ReshardOp>(op);
       for (StringRef name : shardingAttributes)
         left |= op->hasAttr(name);
-      if (!left)
-        return WalkResult::advance();
-      op->emitError("H0906: a sharding is left");
-      return WalkResult::interrupt();
+      if (left)
+        op->emitError("H0906: a sharding is left");
+      return left || failed(verifySize(op, strategy)) ? WalkResult::interrupt()
+                                                      : WalkResult::advance();
     });
     if (walk.wasInterrupted())
-      signalPassFailure();
-    markAllAnalysesPreserved();
+      return failure();
+    return verifyParts(model, strategy);
   }
 };
 

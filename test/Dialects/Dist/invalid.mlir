@@ -108,3 +108,40 @@ nn.func @f() attributes {nn.value = #dist.strategy<{
 nn.func @f() attributes {nn.value = #dist.strategy<{precision = "fp8"}>} {
   nn.return
 }
+
+// -----
+
+// expected-error @+1 {{strategy: the mesh has more than 1048576 ranks}}
+nn.func @f() attributes {nn.value = #dist.strategy<{data = 4294967296 : i64, tensor = 4294967296 : i64}>} {
+  nn.return
+}
+
+// -----
+
+// expected-error @+1 {{strategy: "lr" is no finite number}}
+nn.func @f() attributes {nn.value = #dist.strategy<{lr = 0x7FF0000000000000 : f64}>} {
+  nn.return
+}
+
+// -----
+
+// expected-error @+1 {{strategy: "scheduler_params" is no JSON}}
+nn.func @f() attributes {nn.value = #dist.strategy<{scheduler_params = "{"}>} {
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<8xf32>) -> tensor<8xf32> {
+  // expected-error @+1 {{'dist.all_reduce' op names the axis "", and a mesh has pipe, data, seq, tensor}}
+  %0 = dist.all_reduce %x axes [""] for "x" : tensor<8xf32> -> tensor<8xf32>
+  nn.return %0 : tensor<8xf32>
+}
+
+// -----
+
+nn.func @f(%x: tensor<8xf32>) {
+  // expected-error @+1 {{'dist.send' op names the axis "dato", and a mesh has pipe, data, seq, tensor}}
+  dist.send %x to 1 on "dato" channel "c" : tensor<8xf32>
+  nn.return
+}

@@ -279,7 +279,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @s(%x: memref<2x8xf32>, %i: index) attributes {frame_bytes = 256 : i64} {
-    // expected-error @+1 {{'plan.loop' op runs 0 times; at least 1}}
+    // expected-error @+1 {{'plan.loop' op runs 0 times; 1 to 1048576 are possible}}
     plan.loop 0 {
     ^bb0(%j: index):
     }
@@ -376,4 +376,121 @@ plan.program @p family "gpt2" phase "memory" attributes {
   plan.sequence @s() attributes {frame_bytes = -1 : i64} {
     plan.end
   }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.sequence @s() attributes {frame_bytes = 0 : i64} {
+    // expected-error @+1 {{'plan.loop' op runs 9223372036854775807 times; 1 to 1048576 are possible}}
+    plan.loop 9223372036854775807 {
+    ^bb0(%i: index):
+    }
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.sequence @s(%x: memref<8xf32>, %t: memref<0xi8>) attributes {frame_bytes = 0 : i64} {
+    // expected-error @+1 {{'plan.collective' op names the axis "expert", and a mesh has pipe, data, seq, tensor}}
+    %0 = plan.collective "all_reduce" axes ["expert"] target %x source %x staging %t outer 1 for "x" : memref<8xf32>, memref<8xf32>, memref<0xi8>
+    plan.wait %0
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.sequence @s(%x: memref<8xf32>, %y: memref<4xf32>, %t: memref<0xi8>) attributes {frame_bytes = 0 : i64} {
+    // expected-error @+1 {{'plan.collective' op has segments that leave out 2 elements of 8}}
+    %0 = plan.collective "all_gather" axes ["data"] target %x source %y staging %t outer 1 for "x" {segments = array<i64: 4, 2>} : memref<8xf32>, memref<4xf32>, memref<0xi8>
+    plan.wait %0
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.sequence @s(%x: memref<8xf32>) attributes {frame_bytes = 0 : i64} {
+    // expected-error @+1 {{'plan.send' op names the axis "x", and a mesh has pipe, data, seq, tensor}}
+    plan.send %x to 1 on "x" channel "c" : memref<8xf32>
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.sequence @s() attributes {frame_bytes = 0 : i64} {
+    // expected-error @+1 {{'plan.rank' op names the axis "data" twice}}
+    %0 = plan.rank ["data", "data"] : index
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.flat @f at 0 : tensor<64xf32> of 128 over ["data"]
+  // expected-error @+1 {{'plan.state' op of type 'tensor<64xf32>' at element 65 does not lie in @f, which has 128 elements of 'f32'}}
+  plan.state @w at 65 : tensor<64xf32> {like = {}, flat = @f}
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.sequence @s() attributes {frame_bytes = 0 : i64} {
+    // expected-error @+1 {{'plan.fragments' op has 1 regions, 2 kinds and 1 numbers of slots}}
+    plan.fragments "F0" kinds ["F", "B"] slots [1] {
+    ^bb0(%i: index, %slot: index):
+    }
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  // expected-error @+1 {{'plan.kernel' op ties two results to argument 0}}
+  plan.kernel @k(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>)
+      attributes {generator = "rows", ties = array<i64: 0, 0>} {
+    plan.yield %x, %x : tensor<8xf32>, tensor<8xf32>
+  }
+}
+
+// -----
+
+// expected-error @+1 {{'plan.program' op has a config that is no JSON}}
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
 }

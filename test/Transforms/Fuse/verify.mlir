@@ -46,3 +46,98 @@ nn.model @m family "gpt2" phase "shard" attributes {
     nn.return
   }
 }
+
+// -----
+
+nn.model @m family "gpt2" phase "fuse" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  // expected-error @+1 {{H0907: has the generator "gemm", its body that begins with nn.relu has "rows"}}
+  plan.kernel @k(%x: tensor<4xf32>) -> tensor<4xf32>
+      attributes {generator = "gemm", ties = array<i64: -1>} {
+    %0 = nn.relu %x : tensor<4xf32>
+    plan.yield %0 : tensor<4xf32>
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "fuse" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  plan.kernel @k(%x: tensor<4xf32>, %y: tensor<8xf32>) -> (tensor<4xf32>, tensor<8xf32>)
+      attributes {generator = "rows", ties = array<i64: -1, -1>} {
+    %0 = nn.relu %x : tensor<4xf32>
+    // expected-error @+1 {{H0907: cannot be in this kernel: it goes over another shape}}
+    %1 = nn.relu %y : tensor<8xf32>
+    plan.yield %0, %1 : tensor<4xf32>, tensor<8xf32>
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "fuse" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  plan.kernel @k(%x: tensor<4xf32>) -> tensor<4xf32>
+      attributes {generator = "rows", ties = array<i64: 0>} {
+    // expected-error @+1 {{H0907: cannot take the place of argument 0 of the kernel}}
+    %0 = nn.relu %x : tensor<4xf32>
+    plan.yield %0 : tensor<4xf32>
+  }
+}
+
+// -----
+
+// A sum in the place of what it adds to: the old value is read again.
+nn.model @m family "gpt2" phase "fuse" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.state @s role "accumulator" : tensor<4xf32> {init = #nn.init<"zeros", 0.0 : f64, 0.0 : f64>}
+  plan.kernel @add(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32>
+      attributes {generator = "rows", ties = array<i64: 0>} {
+    %0 = nn.add %x, %y : tensor<4xf32>
+    plan.yield %0 : tensor<4xf32>
+  }
+  nn.step @train(%y: tensor<4xf32>) attributes {kind = "train", arg_names = ["y"], result_names = []} {
+    %0 = nn.get @s : tensor<4xf32>
+    // expected-error @+1 {{H0907: overwrites its operand 0, which is read afterwards}}
+    %1 = plan.launch @add(%0, %y) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    // expected-note @+1 {{it is read here}}
+    nn.set @s, %0 : tensor<4xf32>
+    nn.return
+  }
+}
+
+// -----
+
+// The sum does not go where its operand came from.
+nn.model @m family "gpt2" phase "fuse" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.state @s role "accumulator" : tensor<4xf32> {init = #nn.init<"zeros", 0.0 : f64, 0.0 : f64>}
+  plan.kernel @add(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32>
+      attributes {generator = "rows", ties = array<i64: 0>} {
+    %0 = nn.add %x, %y : tensor<4xf32>
+    plan.yield %0 : tensor<4xf32>
+  }
+  nn.step @train(%y: tensor<4xf32>) -> tensor<4xf32>
+      attributes {kind = "train", arg_names = ["y"], result_names = ["z"]} {
+    %0 = nn.get @s : tensor<4xf32>
+    // expected-error @+1 {{H0907: overwrites its operand 0, of @s, which does not get the result}}
+    %1 = plan.launch @add(%0, %y) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    nn.return %1 : tensor<4xf32>
+  }
+}
+
+// -----
+
+// Nor does it leave the function in which it was an argument.
+nn.model @m family "gpt2" phase "fuse" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  plan.kernel @add(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32>
+      attributes {generator = "rows", ties = array<i64: 0>} {
+    %0 = nn.add %x, %y : tensor<4xf32>
+    plan.yield %0 : tensor<4xf32>
+  }
+  nn.func @f(%x: tensor<4xf32>, %y: tensor<4xf32>) {
+    // expected-error @+1 {{H0907: overwrites its operand 0, the function's, and returns no result for it}}
+    %0 = plan.launch @add(%x, %y) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    nn.return
+  }
+}

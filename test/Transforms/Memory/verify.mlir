@@ -369,3 +369,82 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.end
   }
 }
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  // expected-error @+1 {{H0913: has unknown kind "trian"; known are train, eval, generate}}
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "trian"} {
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
+    %x = plan.buffer at 0 live [0, 0] owner "activations" : memref<16xf32>
+    plan.loop 2 {
+    ^bb0(%i: index):
+      // expected-error @+1 {{H0913: is no command of a plan inside of another}}
+      %y = plan.buffer at 0 live [0, 0] owner "activations" : memref<16xf32>
+      plan.fill %y : memref<16xf32>
+    }
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{data = 2 : i64, batch = 2 : i64}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  // expected-error @+1 {{'plan.state' op has 'tensor<8xf32>', which is no rank's part of 'tensor<24xf32>' split by}}
+  plan.state @w at 0 : tensor<8xf32> {like = {
+      whole = tensor<24xf32>, storage = #dist.sharding<[["data"]], unreduced []>}}
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{data = 2 : i64, batch = 2 : i64}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  // expected-error @+1 {{H0913: is 'tensor<64xf32>' on each of 2 ranks, which is no part of 192 elements}}
+  plan.flat @f at 0 : tensor<64xf32> of 192 over ["data"]
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{data = 2 : i64, batch = 2 : i64}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  // expected-error @+1 {{'plan.sequence' op splits the port "idz", which is not there}}
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train",
+      ports = {idz = {whole = tensor<2x8xi32>, sharding = #dist.sharding<[["data"], []], unreduced []>}}} {
+    %x = plan.buffer at 0 live [0, 0] owner "inputs" {port = "ids"} : memref<1x8xi32>
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
+    // expected-error @+1 {{H0913: bytes [9223372036854775744, 9223372036854775808) leave the frame of 256 bytes}}
+    %x = plan.buffer at 9223372036854775744 live [0, 0] owner "activations" : memref<16xf32>
+    plan.fill %x : memref<16xf32>
+    plan.end
+  }
+}

@@ -574,3 +574,47 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.end
   }
 }
+
+// -----
+
+// Numbers that no buffer can hold do not wrap around, and come back as others.
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 512 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.sequence @train() attributes {frame_bytes = 512 : i64, kind = "train"} {
+    %p = plan.buffer at 128 live [0, 9] owner "activations" : memref<2x16xf32>
+    %n = arith.constant 4611686018427387904 : index
+    %m = arith.constant 4 : index
+    %zero = arith.muli %n, %m : index
+    %part = plan.slice %p[%zero] : memref<2x16xf32> -> memref<16xf32>
+    // expected-error @+1 {{H0913: operand 0 has the bytes}}
+    plan.fill %part : memref<16xf32>
+    plan.end
+  }
+}
+
+// -----
+
+// Loops in loops.
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 512 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.sequence @long(%x: memref<16xf32>) attributes {frame_bytes = 0 : i64} {
+    plan.loop 1048576 {
+    ^bb0(%i: index):
+      plan.loop 1048576 {
+      ^bb0(%j: index):
+        // expected-error @+1 {{H0913: a step runs more than 16777216 commands and definitions}}
+        plan.fill %x : memref<16xf32>
+      }
+    }
+    plan.end
+  }
+  plan.sequence @train() attributes {frame_bytes = 512 : i64, kind = "train"} {
+    %p = plan.buffer at 128 live [0, 9] owner "activations" : memref<16xf32>
+    plan.call @long(%p) frame 256 path "h.0" : memref<16xf32>
+    plan.end
+  }
+}

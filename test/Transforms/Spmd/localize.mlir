@@ -110,7 +110,7 @@ nn.model @inner family "gpt2" phase "pipe" attributes {
 
 // CHECK-LABEL: nn.model @masks
 nn.model @masks family "gpt2" phase "pipe" attributes {
-    strategy = #dist.strategy<{batch = 2 : i64, data = 2 : i64, tensor = 2 : i64}>, config = "{}", weights = {}} {
+    strategy = #dist.strategy<{batch = 2 : i64, data = 2 : i64, sequence = 2 : i64, tensor = 2 : i64}>, config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"pipe" = 1>, #dist.axis<"data" = 2>, #dist.axis<"seq" = 2>, #dist.axis<"tensor" = 2>]
   nn.step @train(%x: tensor<4x6x8xf32>, %rng: tensor<4xi32>) attributes {kind = "train", arg_names = ["x", "rng"], result_names = [],
       arg_shardings = [#dist.sharding<[["data"], ["seq"], ["tensor"]], unreduced []>, #dist.sharding<[[]], unreduced []>], result_shardings = []} {

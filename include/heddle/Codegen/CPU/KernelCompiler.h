@@ -33,6 +33,10 @@ struct KernelSource {
 /// The source of `kernel` for `target`.
 KernelSource sourceOf(planir::KernelOp kernel, const CpuTarget &target);
 
+/// The hash that an object has in a dump: it ties the code to its symbol and
+/// scratch memory, and to the source that it was made from.
+std::string sealOf(const CompiledKernel &kernel, llvm::StringRef sourceHash);
+
 /// Everything that compiling kernels needs in a context.
 void registerKernelCompiler(mlir::DialectRegistry &registry);
 

@@ -30,7 +30,7 @@ def KernelsCompile : Pass<"kernels-compile", "::mlir::ModuleOp"> {
         attributes {generator = "rows", hash = "5d0...", object = @add.o,
                     scratch_bytes = 0 : i64, symbol = "k_add_5d01cf3a8ab2",
                     ties = array<i64: -1>} { ... }
-    plan.object @add.o "f0VMRgIBAQ..."
+    plan.object @add.o "f0VMRgIBAQ..." {hash = "81c..."}
     ```
   }];
   let options = [
@@ -50,8 +50,9 @@ def KernelsCompile : Pass<"kernels-compile", "::mlir::ModuleOp"> {
 def KernelsVerify : Pass<"kernels-verify", "::mlir::ModuleOp"> {
   let summary = "Checks what the kernels phase promises.";
   let description = [{
-    Every kernel names an object that is there and defines the kernel's symbol,
-    and needs nothing from outside but memcpy, memmove and memset.
+    Every kernel is what its code was compiled from, for this target; it names an
+    object that is there, is the code that was compiled, defines the kernel's
+    symbol, and needs nothing from outside but memcpy, memmove and memset.
   }];
 }
 

@@ -1,0 +1,47 @@
+//===- Groups.h - What may be in one kernel ---------------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_TRANSFORMS_FUSE_GROUPS_H
+#define HEDDLE_TRANSFORMS_FUSE_GROUPS_H
+
+#include "dialects/NN/NNDialect.h"
+#include "dialects/Plan/PlanDialect.h"
+
+namespace heddle::fuse {
+
+/// Operations that compute each element of their result from the elements at
+/// the same place.
+bool isElementwise(mlir::Operation *op);
+
+/// Operations that can share a kernel over the rows of one shape.
+bool isRowWise(mlir::Operation *op);
+
+/// The shape whose rows a row-wise operation goes over.
+llvm::ArrayRef<int64_t> domainOf(mlir::Operation *op);
+
+/// Which generator makes the code of a kernel that begins with the operation;
+/// empty: it is none that a kernel holds.
+std::string generatorOf(mlir::Operation *op);
+
+/// Why `op` may not stand in a kernel of that generator and domain behind the
+/// first operation, or "".
+std::string refusal(mlir::Operation *op, llvm::StringRef generator,
+                    llvm::ArrayRef<int64_t> domain);
+
+/// Notes which result takes the place of which operand, by the operation's
+/// meaning: sums take the place of what they add to, new states of old ones.
+void tiesOf(mlir::Operation *op,
+            llvm::DenseMap<mlir::Value, mlir::Value> &ties);
+
+/// Checks that what a launch overwrites is read by nothing afterwards: it goes
+/// back to its state, or out of the function, as the result.
+mlir::LogicalResult verifyTies(nn::ModelOp model);
+
+} // namespace heddle::fuse
+
+#endif // HEDDLE_TRANSFORMS_FUSE_GROUPS_H

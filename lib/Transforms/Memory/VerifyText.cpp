@@ -1,0 +1,108 @@
+//===- VerifyText.cpp - Whether a plan says what it must ------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "VerifyText.h"
+#include "dialects/Dist/Parts.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "llvm/ADT/StringMap.h"
+
+using namespace mlir;
+using namespace heddle;
+
+/// `like` says what the state is, and of which whole it is a part.
+static LogicalResult verifyState(planir::StateOp state,
+                                 const dist::Strategy &strategy) {
+  DictionaryAttr like = state.getLike();
+  auto whole = like.getAs<TypeAttr>("whole");
+  auto storage = like.getAs<dist::TensorShardingAttr>("storage");
+  auto segments = like.getAs<DenseI64ArrayAttr>("segments");
+  if (!whole)
+    return success();
+  // A member of a split bucket is as whole as the other axes leave it.
+  return dist::verifyPart(state, cast<RankedTensorType>(state.getType()),
+                          whole.getValue(), storage, segments, strategy);
+}
+
+static LogicalResult verifyFlat(planir::FlatOp flat,
+                                const dist::Strategy &strategy) {
+  int64_t ranks = dist::groupSize(strategy, flat.getAxes());
+  auto type = cast<RankedTensorType>(flat.getType());
+  int64_t elements = flat.getElements();
+  if (elements > 0 && type.getNumElements() == (elements - 1) / ranks + 1)
+    return success();
+  return flat.emitError("H0913: is ")
+         << type << " on each of " << ranks << " ranks, which is no part of "
+         << elements << " elements";
+}
+
+/// What may stand in a sequence.
+static bool isKnown(Operation *op) {
+  return isa<planir::BufferOp, planir::StateRefOp, planir::SliceOp,
+             planir::ViewOp, planir::RankOp, planir::LaunchOp, planir::CallOp,
+             planir::LoopOp, planir::FragmentsOp, planir::CopyOp,
+             planir::FillOp, planir::CollectiveOp, planir::WaitOp,
+             planir::SendOp, planir::RecvOp, planir::FlushOp, planir::EndOp,
+             arith::AddIOp, arith::MulIOp>(op) ||
+         (isa<arith::ConstantOp>(op) && op->getResult(0).getType().isIndex());
+}
+
+static LogicalResult verifySequence(planir::SequenceOp sequence,
+                                    const dist::Strategy &strategy) {
+  WalkResult walk = sequence.getBody().walk([&](Operation *op) {
+    bool nested = op->getParentOp() != sequence;
+    if (isKnown(op) && !(nested && isa<planir::BufferOp>(op)))
+      return WalkResult::advance();
+    op->emitError("H0913: is no command of a plan")
+        << (nested && isKnown(op) ? " inside of another" : "");
+    return WalkResult::interrupt();
+  });
+  if (walk.wasInterrupted())
+    return failure();
+  llvm::StringMap<ShapedType> ports;
+  for (auto buffer : sequence.getBody().getOps<planir::BufferOp>())
+    if (buffer.getPort() &&
+        !ports
+             .try_emplace(*buffer.getPort(),
+                          cast<ShapedType>(buffer.getBuffer().getType()))
+             .second)
+      return buffer.emitError("H0913: is the port \"")
+             << *buffer.getPort() << "\", which another buffer is too";
+  return dist::verifyPorts(
+      sequence, sequence.getPortsAttr(),
+      [&](StringRef name) { return ports.lookup(name); }, strategy);
+}
+
+LogicalResult memory::verifyText(planir::ProgramOp program) {
+  auto strategy =
+      dist::Strategy::fromDictionary(program.getStrategy().getValues());
+  for (auto flat : program.getOps<planir::FlatOp>())
+    if (failed(verifyFlat(flat, strategy)))
+      return failure();
+  for (auto state : program.getOps<planir::StateOp>())
+    if (failed(verifyState(state, strategy)))
+      return failure();
+  for (NamedAttribute owner : program.getOwners())
+    if (!isa<IntegerAttr>(owner.getValue()))
+      return program.emitError("H0913: its owner ")
+             << owner.getName() << " has " << owner.getValue()
+             << ", which is no number of bytes";
+  for (auto sequence : program.getOps<planir::SequenceOp>()) {
+    if (failed(verifySequence(sequence, strategy)))
+      return failure();
+    if (!sequence.getKind())
+      continue;
+    StringRef kind = *sequence.getKind();
+    if (kind != "train" && kind != "eval" && kind != "generate")
+      return sequence.emitError("H0913: has unknown kind \"")
+             << kind << "\"; known are train, eval, generate";
+    if (!sequence.getArgumentTypes().empty())
+      return sequence.emitError("H0913: is the program of kind \"")
+             << kind << "\", and takes arguments";
+  }
+  return success();
+}
