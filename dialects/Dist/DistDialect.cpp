@@ -78,7 +78,7 @@ LogicalResult heddle::dist::verifyAxis(Operation *op, llvm::StringRef axis) {
   if (llvm::is_contained(meshAxes(), axis))
     return success();
   auto error = op->emitOpError("names the axis \"")
-               << axis << "\", and a mesh has ";
+               << axis << "\", which the mesh does not have; axes are ";
   llvm::interleaveComma(meshAxes(), error);
   return error;
 }

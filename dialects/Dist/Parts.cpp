@@ -68,17 +68,14 @@ LogicalResult dist::verifyPart(Operation *op, ShapedType part, Type wholeType,
   return error;
 }
 
-LogicalResult
-dist::verifyPorts(Operation *op, DictionaryAttr ports,
-                  llvm::function_ref<ShapedType(StringRef)> typeOf,
-                  const Strategy &strategy) {
+LogicalResult dist::verifyPorts(
+    Operation *op, DictionaryAttr ports,
+    llvm::function_ref<std::optional<ShapedType>(StringRef)> typeOf,
+    const Strategy &strategy) {
   if (!ports)
     return success();
   for (NamedAttribute port : ports) {
-    // Of a kept value: written for people, by a dump alone.
-    if (port.getName().getValue().starts_with("value."))
-      continue;
-    ShapedType type = typeOf(port.getName().getValue());
+    std::optional<ShapedType> type = typeOf(port.getName().getValue());
     if (!type)
       return op->emitOpError("splits the port ")
              << port.getName() << ", which is not there";
@@ -89,9 +86,9 @@ dist::verifyPorts(Operation *op, DictionaryAttr ports,
     if (!whole || !sharding)
       return op->emitOpError("does not say how the port ")
              << port.getName() << " is split: it needs whole and sharding";
-    if (failed(verifyPart(op, type, whole.getValue(), sharding,
-                          entry.getAs<DenseI64ArrayAttr>("segments"),
-                          strategy)))
+    if (*type && failed(verifyPart(op, *type, whole.getValue(), sharding,
+                                   entry.getAs<DenseI64ArrayAttr>("segments"),
+                                   strategy)))
       return failure();
   }
   return success();

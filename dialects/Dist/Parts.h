@@ -27,11 +27,12 @@ mlir::LogicalResult verifyPart(mlir::Operation *op, mlir::ShapedType part,
 
 /// The ports of a step that are split: `{ids = {whole = tensor<1x8xi32>,
 /// sharding = #dist.sharding<...>}}`. `typeOf` gives the type that a port has
-/// on a rank, and null for one that is not there.
-mlir::LogicalResult
-verifyPorts(mlir::Operation *op, mlir::DictionaryAttr ports,
-            llvm::function_ref<mlir::ShapedType(llvm::StringRef)> typeOf,
-            const Strategy &strategy);
+/// on a rank: none for one that is not there, null for one that holds values of
+/// all micro-batches, which have a dimension more.
+mlir::LogicalResult verifyPorts(
+    mlir::Operation *op, mlir::DictionaryAttr ports,
+    llvm::function_ref<std::optional<mlir::ShapedType>(llvm::StringRef)> typeOf,
+    const Strategy &strategy);
 
 } // namespace heddle::dist
 

@@ -21,20 +21,17 @@ namespace {
 //===----------------------------------------------------------------------===//
 
 /// Calls `body` with the position of each id and the row that it names of a
-/// table of `rows` rows: all there are, or those from `first` on.
+/// table of `rows` rows: all there are, or those from `first` on; -1 for
+/// others.
 template <typename OpT>
-LogicalResult
-forRowsOfTable(OpT op, int64_t rows, const Inputs &in,
-               llvm::function_ref<void(int64_t position, int64_t row)> body) {
+void forRowsOfTable(
+    OpT op, int64_t rows, const Inputs &in,
+    llvm::function_ref<void(int64_t position, int64_t row)> body) {
   int64_t first = in.integerOr(op.getFirst(), 0);
   for (auto [position, id] : llvm::enumerate(in.ints(op.getIds()))) {
     bool isHere = id >= first && id < first + rows;
-    if (isHere)
-      body(position, id - first);
-    else if (!op.getFirst())
-      return op.emitError("id ") << id << " is not in [0, " << rows << ")";
+    body(position, isHere ? id - first : -1);
   }
-  return success();
 }
 
 LogicalResult evalEmbedding(nn::EmbeddingOp op, const Inputs &in,
@@ -42,11 +39,14 @@ LogicalResult evalEmbedding(nn::EmbeddingOp op, const Inputs &in,
   const Tensor &table = in[op.getTable()];
   int64_t columns = table.columns();
   double *output = out.floats(op.getOutput());
-  return forRowsOfTable(
-      op, table.rows(), in, [&](int64_t position, int64_t row) {
-        for (int64_t c = 0; c < columns; ++c)
-          output[position * columns + c] = table.floats()[row * columns + c];
-      });
+  // As in compiled code: what is no row of the whole table must show.
+  double otherwise = op.getFirst() ? 0 : std::nan("");
+  forRowsOfTable(op, table.rows(), in, [&](int64_t position, int64_t row) {
+    for (int64_t c = 0; c < columns; ++c)
+      output[position * columns + c] =
+          row < 0 ? otherwise : table.floats()[row * columns + c];
+  });
+  return success();
 }
 
 LogicalResult evalEmbeddingGrad(nn::EmbeddingGradOp op, const Inputs &in,
@@ -55,12 +55,13 @@ LogicalResult evalEmbeddingGrad(nn::EmbeddingGradOp op, const Inputs &in,
     out[op.getOutput()] = *init;
   const double *grad = in.floats(op.getGrad());
   int64_t columns = out[op.getOutput()].columns();
+  int64_t rows = out[op.getOutput()].rows();
   double *output = out.floats(op.getOutput());
-  return forRowsOfTable(
-      op, out[op.getOutput()].rows(), in, [&](int64_t position, int64_t row) {
-        for (int64_t c = 0; c < columns; ++c)
-          output[row * columns + c] += grad[position * columns + c];
-      });
+  forRowsOfTable(op, rows, in, [&](int64_t position, int64_t row) {
+    for (int64_t c = 0; row >= 0 && c < columns; ++c)
+      output[row * columns + c] += grad[position * columns + c];
+  });
+  return success();
 }
 
 LogicalResult evalPositions(nn::PositionsOp op, const Inputs &in,

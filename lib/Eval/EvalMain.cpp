@@ -60,6 +60,31 @@ static bool readInputs(const std::string &path, TensorMap &inputs,
   return true;
 }
 
+/// Ids are words of the vocabulary, as a binary's are.
+static bool checkIds(ModuleOp module, const TensorMap &inputs,
+                     Diagnostic &error) {
+  std::optional<int64_t> words;
+  for (Operation &root : module.getOps())
+    if (auto weights = root.getAttrOfType<DictionaryAttr>("weights"))
+      if (auto size = weights.getAs<IntegerAttr>("vocab_size"))
+        words = size.getInt();
+  for (const auto &[name, value] : inputs) {
+    if (!words || name.substr(0, name.find('@')) != "ids" ||
+        isFloat(value.kind()))
+      continue;
+    for (int64_t id : value.ints())
+      if (id < 0 || id >= *words) {
+        error.code = "H0371";
+        error.message = "input '" + name + "' has the id " +
+                        std::to_string(id) + ", which is not below the " +
+                        std::to_string(*words) + " words of the vocabulary";
+        error.help = "take ids of this model's tokenizer";
+        return false;
+      }
+  }
+  return true;
+}
+
 static Tensor rank0(double value) {
   return Tensor(ElementKind::F64, {}, std::vector<double>{value});
 }
@@ -148,10 +173,12 @@ static bool writeOutputs(const EvalOptions &options,
 // The verb
 //===----------------------------------------------------------------------===//
 
-static int runSteps(const EvalOptions &options, Interpreter &interpreter) {
+static int runSteps(ModuleOp module, const EvalOptions &options,
+                    Interpreter &interpreter) {
   Diagnostic error;
   TensorMap given, outputs, history;
   if (!readInputs(options.inputs, given, error) ||
+      !checkIds(module, given, error) ||
       !interpreter.initialize(options.weights, options.seed, error))
     return report(error);
   for (int64_t step = 1; step <= options.steps; ++step) {
@@ -185,6 +212,13 @@ int evalModule(ModuleOp module, const EvalOptions &options) {
                   "'" + options.file + "' is made for " +
                       std::to_string(ranks) + " ranks",
                   "pass --ranks to simulate them in this process");
+  constexpr int64_t mostRanks = 4096;
+  if (ranks > mostRanks)
+    return report("H0197",
+                  "'" + options.file + "' is made for " +
+                      std::to_string(ranks) + " ranks; at most " +
+                      std::to_string(mostRanks) + " can be simulated",
+                  "make the plan for a smaller mesh");
   InterpreterOptions settings;
   settings.fullPrecision = options.precision == "f64";
   settings.threads = options.threads;
@@ -193,7 +227,7 @@ int evalModule(ModuleOp module, const EvalOptions &options) {
       Interpreter::create(module, settings);
   if (!interpreter)
     return cannotBeExecuted;
-  return runSteps(options, *interpreter);
+  return runSteps(module, options, *interpreter);
 }
 
 } // namespace heddle::eval

@@ -73,10 +73,10 @@ void ScatterGenerator::forIds(llvm::function_ref<void(Value, Value)> body) {
     Value id =
         ev.evaluate(op.getIds(), ev.splitRow(position, ids.getShape())).value;
     Value row = b.create<arith::ExtSIOp>(b.builder.getI64Type(), id);
-    if (!op.getFirst())
-      return body(position, row);
-    row = b.sub(row, ev.scalarOf(op.getFirst()));
-    // Rows before the first become large unsigned numbers.
+    if (op.getFirst())
+      row = b.sub(row, ev.scalarOf(op.getFirst()));
+    // Rows before the first become large unsigned numbers. What is no row adds
+    // to none.
     b.ifThen(b.create<arith::CmpIOp>(arith::CmpIPredicate::ult, row,
                                      b.constant(tableRows)),
              [&] { body(position, row); });

@@ -23,19 +23,20 @@ static Values lowerEmbedding(nn::EmbeddingOp op, nn::EmbeddingOp::Adaptor in,
                              LinalgBuilder &b) {
   int64_t last = tensorOf(op.getOutput()).getRank() - 1;
   int64_t tableRows = tensorOf(op.getTable()).getDimSize(0);
-  return {
-      b.map(op.getType(), {rows(in.getIds())},
-            [&](ScalarBuilder &s, Args x) -> Value {
-              Value row = toIndex(s, x[0]);
-              if (!in.getFirst())
-                return s.extract(in.getTable(), {row, s.position(last)});
-              row = s.create<arith::SubIOp>(row, in.getFirst());
-              Value isHere = s.create<arith::CmpIOp>(arith::CmpIPredicate::ult,
-                                                     row, s.index(tableRows));
-              row = s.create<arith::SelectOp>(isHere, row, s.index(0));
-              Value element = s.extract(in.getTable(), {row, s.position(last)});
-              return s.create<arith::SelectOp>(isHere, element, s.f32(0));
-            })};
+  return {b.map(
+      op.getType(), {rows(in.getIds())},
+      [&](ScalarBuilder &s, Args x) -> Value {
+        Value row = toIndex(s, x[0]);
+        if (in.getFirst())
+          row = s.create<arith::SubIOp>(row, in.getFirst());
+        Value isHere = s.create<arith::CmpIOp>(arith::CmpIPredicate::ult, row,
+                                               s.index(tableRows));
+        row = s.create<arith::SelectOp>(isHere, row, s.index(0));
+        Value element = s.extract(in.getTable(), {row, s.position(last)});
+        // An id that is no row at all must show, and read nothing else.
+        double otherwise = in.getFirst() ? 0 : std::nan("");
+        return s.create<arith::SelectOp>(isHere, element, s.f32(otherwise));
+      })};
 }
 
 static Values lowerPositions(nn::PositionsOp op, nn::PositionsOp::Adaptor in,

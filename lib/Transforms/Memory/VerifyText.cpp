@@ -74,7 +74,14 @@ static LogicalResult verifySequence(planir::SequenceOp sequence,
              << *buffer.getPort() << "\", which another buffer is too";
   return dist::verifyPorts(
       sequence, sequence.getPortsAttr(),
-      [&](StringRef name) { return ports.lookup(name); }, strategy);
+      [&](StringRef name) -> std::optional<ShapedType> {
+        auto port = ports.find(name);
+        if (port == ports.end())
+          return std::nullopt;
+        bool isKept = name == "logits" || name.starts_with("value.");
+        return isKept ? ShapedType() : port->second;
+      },
+      strategy);
 }
 
 LogicalResult memory::verifyText(planir::ProgramOp program) {

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/Dist/Parts.h"
+#include "dialects/NN/Ports.h"
 #include "heddle/Transforms/Spmd/Passes.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -91,8 +92,10 @@ LogicalResult verifyParts(nn::ModelOp model, const dist::Strategy &strategy) {
   for (auto bucket : model.getOps<nn::BucketOp>())
     if (failed(verifyBucket(bucket, strategy)))
       return failure();
+  llvm::StringMap<ShapedType> kept;
+  model.walk([&](nn::KeepOp keep) { kept[nn::portOfKept(keep.getPath())]; });
   for (auto step : model.getOps<nn::StepOp>()) {
-    llvm::StringMap<ShapedType> ports;
+    llvm::StringMap<ShapedType> ports = kept;
     for (auto [names, types] :
          {std::pair(step.getArgNames(), step.getArgumentTypes()),
           std::pair(step.getResultNames(), step.getResultTypes())})
@@ -101,7 +104,12 @@ LogicalResult verifyParts(nn::ModelOp model, const dist::Strategy &strategy) {
         ports[name] = dyn_cast<ShapedType>(type);
     if (failed(dist::verifyPorts(
             step, step.getPortsAttr(),
-            [&](StringRef name) { return ports.lookup(name); }, strategy)))
+            [&](StringRef name) -> std::optional<ShapedType> {
+              auto port = ports.find(name);
+              return port == ports.end() ? std::nullopt
+                                         : std::optional(port->second);
+            },
+            strategy)))
       return failure();
   }
   return success();

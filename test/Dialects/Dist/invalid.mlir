@@ -133,7 +133,7 @@ nn.func @f() attributes {nn.value = #dist.strategy<{scheduler_params = "{"}>} {
 // -----
 
 nn.func @f(%x: tensor<8xf32>) -> tensor<8xf32> {
-  // expected-error @+1 {{'dist.all_reduce' op names the axis "", and a mesh has pipe, data, seq, tensor}}
+  // expected-error @+1 {{'dist.all_reduce' op names the axis "", which the mesh does not have; axes are pipe, data, seq, tensor}}
   %0 = dist.all_reduce %x axes [""] for "x" : tensor<8xf32> -> tensor<8xf32>
   nn.return %0 : tensor<8xf32>
 }
@@ -141,7 +141,7 @@ nn.func @f(%x: tensor<8xf32>) -> tensor<8xf32> {
 // -----
 
 nn.func @f(%x: tensor<8xf32>) {
-  // expected-error @+1 {{'dist.send' op names the axis "dato", and a mesh has pipe, data, seq, tensor}}
+  // expected-error @+1 {{'dist.send' op names the axis "dato", which the mesh does not have; axes are pipe, data, seq, tensor}}
   dist.send %x to 1 on "dato" channel "c" : tensor<8xf32>
   nn.return
 }

@@ -400,7 +400,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @s(%x: memref<8xf32>, %t: memref<0xi8>) attributes {frame_bytes = 0 : i64} {
-    // expected-error @+1 {{'plan.collective' op names the axis "expert", and a mesh has pipe, data, seq, tensor}}
+    // expected-error @+1 {{'plan.collective' op names the axis "expert", which the mesh does not have; axes are pipe, data, seq, tensor}}
     %0 = plan.collective "all_reduce" axes ["expert"] target %x source %x staging %t outer 1 for "x" : memref<8xf32>, memref<8xf32>, memref<0xi8>
     plan.wait %0
     plan.end
@@ -428,7 +428,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @s(%x: memref<8xf32>) attributes {frame_bytes = 0 : i64} {
-    // expected-error @+1 {{'plan.send' op names the axis "x", and a mesh has pipe, data, seq, tensor}}
+    // expected-error @+1 {{'plan.send' op names the axis "x", which the mesh does not have; axes are pipe, data, seq, tensor}}
     plan.send %x to 1 on "x" channel "c" : memref<8xf32>
     plan.end
   }

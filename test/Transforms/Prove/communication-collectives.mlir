@@ -310,7 +310,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
-    // expected-error @+1 {{'plan.collective' op names the axis "rows", and a mesh has pipe, data, seq, tensor}}
+    // expected-error @+1 {{'plan.collective' op names the axis "rows", which the mesh does not have; axes are pipe, data, seq, tensor}}
     %t = plan.collective "all_reduce" axes ["rows"] target %x source %x staging %s
       outer 1 for "h.0" : memref<16xf32>, memref<16xf32>, memref<128xi8>
     plan.wait %t
