@@ -404,18 +404,21 @@ def character(text):
 EDITS = {delete: 8, delete_block: 2, duplicate: 6, copy: 3, move: 5, swap: 4,
          operand: 16, bypass: 8, dead: 6, swap_operands: 4, integer: 12, floating: 3,
          size: 5, element: 3, symbol: 10, string: 8, drop_attribute: 6,
-         swap_attributes: 6, operation: 4, truncate: 1, character: 2, code: 2}
+         swap_attributes: 6, operation: 4, truncate: 1, character: 2}
+# Of dumps that have compiled code.
+CODE_EDITS = {**EDITS, code: 3}
 
 
 def mutate(text, pick):
     """One edit or, now and then, two or three."""
     edited = _Text(text, pick)
+    edits = CODE_EDITS if CODE.search(text) else EDITS
     done = []
     for _ in range(pick.choice([1, 1, 1, 1, 1, 2, 3])):
         what = None
         while what is None:
             before = list(edited.lines)
-            (edit,) = pick.choices(list(EDITS), weights=EDITS.values())
+            (edit,) = pick.choices(list(edits), weights=edits.values())
             what = edit(edited)
             if edited.lines == before:
                 what = None
