@@ -1,5 +1,5 @@
 # heddle_add_library(NAME SOURCES... [LINK libs...] [DEPENDS targets...]
-#                    [EXCEPTIONS])
+#                    [EXCEPTIONS | PRECOMPILED group])
 #   A static library of the compiler (lib/, dialects/): LLVM and MLIR headers,
 #   no exceptions but where it calls a library that throws.
 # heddle_add_runtime_library(NAME SOURCES... [LINK libs...])
@@ -11,7 +11,7 @@
 include(CMakeParseArguments)
 
 function(heddle_add_library NAME)
-  cmake_parse_arguments(ARG "EXCEPTIONS" "" "LINK;DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "EXCEPTIONS" "PRECOMPILED" "LINK;DEPENDS" ${ARGN})
   add_library(${NAME} STATIC ${ARG_UNPARSED_ARGUMENTS})
   target_link_libraries(${NAME} PUBLIC heddle_mlir_headers ${ARG_LINK})
   if(ARG_DEPENDS)
@@ -20,8 +20,10 @@ function(heddle_add_library NAME)
   add_dependencies(${NAME} heddle_tablegen)
   if(ARG_EXCEPTIONS)
     target_compile_options(${NAME} PRIVATE -fexceptions)
+  elseif(ARG_PRECOMPILED)
+    heddle_precompile(${NAME} ${ARG_PRECOMPILED})
   else()
-    heddle_precompile(${NAME})
+    heddle_precompile(${NAME} compiler)
   endif()
 endfunction()
 
@@ -29,13 +31,14 @@ function(heddle_add_runtime_library NAME)
   cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
   add_library(${NAME} STATIC ${ARG_UNPARSED_ARGUMENTS})
   target_link_libraries(${NAME} PUBLIC ${ARG_LINK})
+  heddle_precompile(${NAME} runtime)
 endfunction()
 
 function(heddle_add_unit_test NAME TEST)
   cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
   add_executable(${NAME} ${ARG_UNPARSED_ARGUMENTS})
   target_link_libraries(${NAME} PRIVATE ${ARG_LINK} GTest::gtest_main)
-  heddle_precompile(${NAME})
+  heddle_precompile(${NAME} compiler)
   add_test(NAME ${TEST} COMMAND ${NAME})
 endfunction()
 

@@ -22,3 +22,42 @@ target_link_libraries(heddle_mlir_headers INTERFACE MLIR LLVM)
 
 # Every generated header: libraries of the compiler depend on all of them.
 add_custom_target(heddle_tablegen)
+
+# dialects/: what defines operations.
+set(HEDDLE_IR_HEADERS
+  llvm/ADT/MapVector.h
+  llvm/ADT/SetVector.h
+  llvm/ADT/StringMap.h
+  llvm/ADT/StringSet.h
+  llvm/ADT/TypeSwitch.h
+  mlir/Bytecode/BytecodeOpInterface.h
+  mlir/Dialect/Arith/IR/Arith.h
+  mlir/Dialect/Tensor/IR/Tensor.h
+  mlir/IR/Builders.h
+  mlir/IR/BuiltinOps.h
+  mlir/IR/DialectImplementation.h
+  mlir/IR/IRMapping.h
+  mlir/IR/OpImplementation.h
+  mlir/IR/SymbolTable.h
+  mlir/Interfaces/FunctionInterfaces.h
+  mlir/Interfaces/InferTypeOpInterface.h)
+heddle_add_precompiled(dialects ${HEDDLE_IR_HEADERS} LINK heddle_mlir_headers)
+
+# lib/, and the tools and tests upon it.
+heddle_add_precompiled(compiler ${HEDDLE_IR_HEADERS}
+  mlir/Dialect/Affine/IR/AffineOps.h
+  mlir/Dialect/Func/IR/FuncOps.h
+  mlir/Dialect/GPU/IR/GPUDialect.h
+  mlir/Dialect/LLVMIR/LLVMDialect.h
+  mlir/Dialect/Linalg/IR/Linalg.h
+  mlir/Dialect/Math/IR/Math.h
+  mlir/Dialect/MemRef/IR/MemRef.h
+  mlir/Dialect/NVGPU/IR/NVGPUDialect.h
+  mlir/Dialect/SCF/IR/SCF.h
+  mlir/Dialect/Vector/IR/VectorOps.h
+  mlir/Parser/Parser.h
+  mlir/Pass/PassManager.h
+  mlir/Transforms/GreedyPatternRewriteDriver.h
+  dialects/Pipe/PipeDialect.h
+  dialects/Plan/PlanDialect.h
+  LINK heddle_mlir_headers DEPENDS heddle_tablegen)
