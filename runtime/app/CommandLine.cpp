@@ -84,7 +84,7 @@ void CommandLine::addTrain(CLI::App &app) {
       ->allow_extra_args(false)
       ->required();
   addCount(verb, "--steps", train.steps,
-           "Steps in total; a resumed run goes on up to as many")
+           "Steps in total, counted from the beginning also with --resume")
       ->required();
   addPath(verb, "--val", train.val, "Token file to validate on");
   addCount(verb, "--val-every", train.valEvery,
@@ -100,9 +100,9 @@ void CommandLine::addTrain(CLI::App &app) {
       ->capture_default_str();
   addFlag(verb, "--data-position", train.dataPosition,
           ValueRange::choices({"check", "keep", "start"}),
-          "Where --resume goes on in the data. check: with the next token, if "
-          "files and order are the same; keep: with that of whatever files are "
-          "given; start: with their first")
+          "Where --resume goes on in the data. check: at the next token, if "
+          "files and order are the same; keep: at the same position of other "
+          "files; start: at the first token")
       ->capture_default_str();
   addPath(verb, "--save", train.save, "Write checkpoints to this directory",
           "DIR");
@@ -161,7 +161,7 @@ void CommandLine::addGenerate(CLI::App &app) {
   CLI::Option *text = addFlag(verb, "--prompt", generate.prompt,
                               io::range::text(), "The text to continue");
   addFlag(verb, "--prompt-ids", generate.promptIds, io::range::text(),
-          "The tokens to continue, as 1,2,3; tokens are printed")
+          "The tokens to continue, as 1,2,3; prints tokens in place of text")
       ->excludes(text);
   addCount(verb, "--max-new-tokens", generate.maxNewTokens,
            "How many tokens to add at most");
@@ -187,7 +187,7 @@ void CommandLine::addBench(CLI::App &app) {
       *app.add_subcommand("bench", "Time training steps on made-up tokens");
   addFlag(verb, "--steps", bench.steps, io::range::count(1), "Steps to measure")
       ->capture_default_str();
-  addCount(verb, "--warmup", bench.warmup, "Steps before them");
+  addCount(verb, "--warmup", bench.warmup, "Steps to run before measuring");
   verb.add_flag("--kernels", bench.kernels,
                 "Time every launch and list the kernels");
   verb.add_flag("--json", bench.json, "Print one JSON object");

@@ -258,7 +258,7 @@ static void addMeshFlags(CLI::App &verb, config::Flags &flags,
       ->default_str("1f1b; with --virtual-stages interleaved");
   addSetting(verb, "--virtual-stages,--num-virtual-stages-per-pipeline-rank",
              flags.virtualStages, "virtual_stages",
-             "Stages per rank (interleaved)")
+             "Pipeline stages on each rank, for the schedule interleaved")
       ->default_str("1");
   io::addFlag(verb, "--pipeline-layout,--pipeline-model-parallel-layout",
               flags.pipelineLayout, io::range::text(),
@@ -292,7 +292,7 @@ static void addMemoryFlags(CLI::App &verb, config::Flags &flags) {
       ->default_str("no limit");
   io::addFlag(verb, "--keep", flags.keep, io::range::text(),
               "Values that the binary's --dump writes: logits, grads, "
-              "module paths as h.3.attn")
+              "module paths such as h.3.attn")
       ->delimiter(',')
       ->default_str("none");
 }
@@ -356,7 +356,7 @@ static void addModelFlags(CLI::App &verb, CompileFlags &flags) {
               "random: initialise the weights instead of loading them")
       ->default_str("load");
   io::addFlag(verb, "--seed", flags.seed, io::range::seed(),
-              "Of the random weights")
+              "Seed of the random weights")
       ->default_str("0");
 }
 

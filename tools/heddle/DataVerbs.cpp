@@ -55,12 +55,12 @@ void driver::addDataVerb(CLI::App &app, Action &action) {
   io::addFlag(*prepare, "--tokenizer", options->tokenizer, io::range::path(),
               "bytes, or a directory with a tokenizer.json");
   io::addFlag(*prepare, "-o,--output", options->output, io::range::path(),
-              "As FILE.bin")
+              "The token file to write, such as FILE.bin")
       ->required()
       ->default_str("");
   io::addFlag(*prepare, "--val-fraction", options->valFraction,
               io::ValueRange::numbers(0, 1, true),
-              "Part that goes to FILE.val.bin");
+              "Fraction of the tokens that goes to FILE.val.bin");
   prepare->callback([options, &action] {
     action = [options] { return prepareData(*options); };
   });
@@ -76,7 +76,7 @@ void driver::addDataVerb(CLI::App &app, Action &action) {
       ->default_str("");
   io::addFlag(*check, "--vocab", flags->vocab,
               io::ValueRange::integers(0, 1 << 30),
-              "Every token must be below; 0: not checked");
+              "Refuse tokens that are not below N; 0: do not check");
   check->callback([flags, &action] {
     action = [flags] { return checkData(flags->path, flags->vocab); };
   });

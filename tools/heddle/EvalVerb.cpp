@@ -35,9 +35,10 @@ void driver::addEvalVerb(CLI::App &app, Action &action) {
               "Of random weights and of dropout")
       ->default_str("the module's");
   io::addFlag(*verb, "--precision", options->precision, io::range::text(),
-              "f32: as the types say; f64: no rounding");
+              "f32: round as the types require; f64: compute all in double "
+              "precision");
   io::addFlag(*verb, "--threads", options->threads, io::range::threads(),
-              "That compiled kernels run on");
+              "Threads for compiled kernels");
   verb->add_flag("--poison", options->poison,
                  "Make the dead bytes of a plan NaN");
   io::addFlag(*verb, "-o,--output", options->output, io::range::path(),
