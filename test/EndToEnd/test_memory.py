@@ -53,8 +53,8 @@ class Memory(h.HeddleTest):
     def refuse(self, file):
         """The checker refuses to go on from the dump."""
         result = h.run([h.HEDDLE, "compile", file, "--start-from", "memory", "-o",
-                        self.path("refused")], status=1)
-        self.assertIn("H0913", result.stderr)
+                        self.path("refused")], status=3)
+        self.assertIn("H0354", result.stderr)
         self.assertFalse(os.path.exists(self.path("refused")))
 
     def check_poison(self, *flags, **options):
