@@ -119,7 +119,7 @@ nn.model @m family "gpt2" phase "fuse" attributes {
   nn.step @train(%y: tensor<4xf32>) -> tensor<4xf32>
       attributes {kind = "train", arg_names = ["y"], result_names = ["z"]} {
     %0 = nn.get @s : tensor<4xf32>
-    // expected-error @+1 {{H0907: overwrites its operand 0, of @s, which does not get the result}}
+    // expected-error @+1 {{H0907: overwrites its operand 0, of @s, which gets no other value}}
     %1 = plan.launch @add(%0, %y) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     nn.return %1 : tensor<4xf32>
   }
