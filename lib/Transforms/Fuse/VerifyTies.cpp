@@ -120,8 +120,8 @@ private:
   }
 
   /// What was read from a state and overwritten goes back to the state, or the
-  /// state gets another value, as a sum over stages that share a parameter, before
-  /// anybody reads it again.
+  /// state gets another value, as a sum over stages that share a parameter,
+  /// before anybody reads it again.
   LogicalResult verifyState(Operation *op, unsigned number, nn::GetOp get) {
     for (Operation *next = op->getNextNode(); next;
          next = next->getNextNode()) {
