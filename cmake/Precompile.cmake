@@ -5,8 +5,9 @@
 #   reading headers. For clang alone, whose precompiled headers are the smallest
 #   and fastest to load.
 
-# The headers are arguments beside an empty file, without time stamps: so ccache
-# finds what another checkout compiled.
+# Precompiled headers name the files of their checkout, so ccache must not bring
+# them to another. They hold no time stamp: the same headers give the same bytes,
+# and ccache finds what was compiled against them.
 function(heddle_add_precompiled GROUP)
   if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
     return()
@@ -16,6 +17,7 @@ function(heddle_add_precompiled GROUP)
   set(object heddle_precompiled_${GROUP}_object)
   set_source_files_properties(/dev/null PROPERTIES LANGUAGE CXX)
   add_library(${object} OBJECT /dev/null)
+  set_target_properties(${object} PROPERTIES CXX_COMPILER_LAUNCHER "")
   target_link_libraries(${object} PRIVATE ${ARG_LINK})
   target_compile_options(${object} PRIVATE
     ${ARG_UNPARSED_ARGUMENTS} -fpch-instantiate-templates
@@ -27,15 +29,13 @@ function(heddle_add_precompiled GROUP)
   endif()
 endfunction()
 
-# What ccache brings may name the files of another checkout, with the same text:
-# nothing to validate. The build rebuilds what has changed.
 function(heddle_precompile TARGET GROUP)
   if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
     return()
   endif()
   add_dependencies(${TARGET} heddle_precompiled_${GROUP})
   target_compile_options(${TARGET} PRIVATE
-    -fPIC "SHELL:-Xclang -fno-pch-timestamp" "SHELL:-Xclang -fno-validate-pch"
+    -fPIC "SHELL:-Xclang -fno-pch-timestamp"
     "SHELL:-include-pch $<TARGET_OBJECTS:heddle_precompiled_${GROUP}_object>")
 endfunction()
 
