@@ -60,6 +60,24 @@ void ShardingRule::setUnits(StringRef name, int64_t size, StringRef units) {
   factor.units = units;
 }
 
+bool ShardingRule::keepsFeatures(unsigned operand) const {
+  if (operand >= operands.size() || operands[operand].empty() ||
+      results.empty() || results[0].empty())
+    return false;
+  int64_t factor = operands[operand].back();
+  return factor == results[0].back() &&
+         factors[factor].kind == FactorKind::Parallel;
+}
+
+ArrayAttr Split::axesOf(StringRef name) const {
+  int64_t index = rule.indexOf(name);
+  return index < 0 || axes[index].empty() ? ArrayAttr() : axes[index];
+}
+
+int64_t Split::partsOf(StringRef name) const {
+  return parts[rule.indexOf(name)];
+}
+
 static std::string lettersOf(const ShardingRule &rule, ArrayRef<int64_t> dims) {
   std::string text = "[";
   for (auto [position, factor] : llvm::enumerate(dims))

@@ -13,6 +13,7 @@
 #ifndef HEDDLE_DIALECTS_DIST_SHARDINGRULE_H
 #define HEDDLE_DIALECTS_DIST_SHARDINGRULE_H
 
+#include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/Operation.h"
 #include "llvm/ADT/SmallVector.h"
 #include <string>
@@ -70,11 +71,26 @@ struct ShardingRule {
 
   /// The index of the factor with this name, or -1.
   int64_t indexOf(llvm::StringRef name) const;
+  /// Whether a split of the operand's last dimension is one of the first
+  /// result's: its features go through the operation.
+  bool keepsFeatures(unsigned operand) const;
   /// Makes the factor `name` count `size` of `units`.
   void setUnits(llvm::StringRef name, int64_t size, llvm::StringRef units);
 
   /// Prints as `([b,t,i],[i,o])->([b,t,o]) {b=4, t=64, i=768 reduction, ...}`.
   std::string str() const;
+};
+
+/// How the factors of an operation's rule are split over ranks.
+struct Split {
+  ShardingRule rule;
+  llvm::SmallVector<mlir::ArrayAttr> axes; ///< Of each factor.
+  llvm::SmallVector<int64_t> parts;        ///< Into how many parts each.
+
+  /// The axes that split the factor `name`; null where nothing does.
+  mlir::ArrayAttr axesOf(llvm::StringRef name) const;
+  /// The parts of the factor `name`, which is there.
+  int64_t partsOf(llvm::StringRef name) const;
 };
 
 /// Builds a rule from letters, one per dimension, as

@@ -42,11 +42,14 @@ double SliceOp::getFlops() { return 0; }
 double ConcatOp::getFlops() { return 0; }
 double DropoutOp::getFlops() { return elements(getOutput()); }
 double LinearOp::getFlops() {
-  return 2 * elements(getInput()) * features(getOutput()) +
-         (getBias() ? elements(getOutput()) : 0);
+  return getModelFlops() + (getBias() ? elements(getOutput()) : 0);
+}
+double LinearOp::getModelFlops() {
+  return 2 * elements(getInput()) * features(getOutput());
 }
 double AddBiasOp::getFlops() { return elements(getInput()); }
-double LinearGradWeightOp::getFlops() {
+double LinearGradWeightOp::getFlops() { return getModelFlops(); }
+double LinearGradWeightOp::getModelFlops() {
   return 2 * elements(getInput()) * features(getGrad());
 }
 double SumRowsOp::getFlops() { return elements(getInput()); }
@@ -67,11 +70,16 @@ static double attentionFlops(Value output, bool causal) {
   return 4 * elements(output) * keys;
 }
 
-double AttentionOp::getFlops() {
+double AttentionOp::getFlops() { return getModelFlops(); }
+double AttentionOp::getModelFlops() {
   return attentionFlops(getOutput(), getCausal());
 }
 double AttentionGradOp::getFlops() {
   return 2.5 * attentionFlops(getForward(), getCausal());
+}
+// The scores are computed again: the model's are four products of the five.
+double AttentionGradOp::getModelFlops() {
+  return 2 * attentionFlops(getForward(), getCausal());
 }
 double AttentionJoinOp::getFlops() { return 10 * elements(getOutput()); }
 double LogAddExpOp::getFlops() { return 10 * elements(getOutput()); }

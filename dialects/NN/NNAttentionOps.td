@@ -38,7 +38,7 @@ def NN_AttentionOp : NN_ComputeOp<"attention",
          DefaultValuedAttr<F64Attr, "0.0">:$p, DefaultValuedAttr<I32Attr, "0">:$site,
          OptionalAttr<I64Attr>:$parts, OptionalAttr<I64Attr>:$places,
          UnitAttr:$ring),
-    [AttrSizedOperandSegments]> {
+    [AttrSizedOperandSegments, NN_MixesPositions]> {
   let summary = "softmax(scale q k^T) v, by heads.";
   let description = [{
     Either one operand [B, T, (heads + 2 kv_heads) * D], q, k and v side by side
@@ -64,10 +64,10 @@ def NN_AttentionOp : NN_ComputeOp<"attention",
   let extraClassDeclaration = !strconcat([{
     /// The size of one head.
     int64_t getHeadDim();
-  }], NN_Localize.declaration);
+  }], NN_Localize.declaration,NN_StaysF32<"result > 0">.declaration,NN_ModelFlops.declaration);
 }
 
-def NN_AttentionGradOp : NN_GradOp<"attention_grad",
+def NN_AttentionGradOp : NN_NonDifferentiableOp<"attention_grad",
     (ins NN_Float:$grad, Variadic<NN_Float>:$qkv, NN_Float:$forward, NN_F32:$lse,
          Optional<NN_Rng>:$rng, Optional<Index>:$layer,
          Optional<Index>:$micro_batch, Optional<Index>:$part,
@@ -76,7 +76,7 @@ def NN_AttentionGradOp : NN_GradOp<"attention_grad",
          DefaultValuedAttr<F64Attr, "0.0">:$p, DefaultValuedAttr<I32Attr, "0">:$site,
          OptionalAttr<I64Attr>:$parts, OptionalAttr<I64Attr>:$places,
          UnitAttr:$ring),
-    [AttrSizedOperandSegments]> {
+    [AttrSizedOperandSegments, NN_MixesPositions]> {
   let summary = "Gradients of attention, one for each operand of `qkv`.";
   let description = [{
     The scores are computed again from q, k and `lse` (Dao et al.,
@@ -91,10 +91,10 @@ def NN_AttentionGradOp : NN_GradOp<"attention_grad",
     functional-type(operands, results)
   }];
   let hasVerifier = 1;
-  let extraClassDeclaration = NN_Localize.declaration;
+  let extraClassDeclaration = !strconcat(NN_Localize.declaration, NN_ModelFlops.declaration);
 }
 
-def NN_AttentionJoinOp : NN_GradOp<"attention_join",
+def NN_AttentionJoinOp : NN_NonDifferentiableOp<"attention_join",
     (ins NN_Float:$left, NN_F32:$left_lse, NN_Float:$right, NN_F32:$right_lse)> {
   let summary = "The output of nn.attention over all keys from those of two parts.";
   let description = [{
@@ -110,11 +110,12 @@ def NN_AttentionJoinOp : NN_GradOp<"attention_join",
   let hasVerifier = 1;
 }
 
-def NN_LogAddExpOp : NN_GradOp<"log_add_exp", (ins NN_F32:$lhs, NN_F32:$rhs),
-    [SameOperandsAndResultType]> {
+def NN_LogAddExpOp : NN_NonDifferentiableOp<"log_add_exp", (ins NN_F32:$lhs, NN_F32:$rhs),
+    [SameOperandsAndResultType, NN_Elementwise]> {
   let summary = "out = log(exp(lhs) + exp(rhs)), of equal shapes";
   let results = (outs NN_F32:$output);
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` functional-type(operands, results)";
+  let extraClassDeclaration = NN_StaysF32<>.declaration;
 }
 
 #endif // HEDDLE_DIALECTS_NN_ATTENTIONOPS

@@ -11,6 +11,74 @@
 
 include "mlir/IR/OpBase.td"
 
+//===----------------------------------------------------------------------===//
+// What an operation is
+//===----------------------------------------------------------------------===//
+
+class NN_Trait<string name> : NativeOpTrait<name> {
+  let cppNamespace = "::heddle::nn";
+}
+
+/// It can share a kernel with others that go over the rows of one shape: a row
+/// of its domain (NN_PropertiesOp) is computed from the same row of operands
+/// that have rows, and from others as a whole.
+def NN_Rowwise : NN_Trait<"Rowwise">;
+
+/// An element of a result is computed from the elements at the same place of
+/// the operands of the result's shape, and from the others (scalars, random
+/// numbers) as a whole.
+def NN_Elementwise : TraitList<[NN_Trait<"Elementwise">, NN_Rowwise]>;
+
+/// A token's part of the result depends on other tokens of its sequence.
+def NN_MixesPositions : NN_Trait<"MixesPositions">;
+
+/// It is there without being computed, so that it is made anew wherever it is
+/// needed: neither kept nor sent.
+def NN_Rematerializable : NN_Trait<"Rematerializable">;
+
+/// It stands at the end of a forward pass, though it has no derivative.
+def NN_EndsForward : NN_Trait<"EndsForward">;
+
+def NN_PropertiesOp : OpInterface<"PropertiesOpInterface"> {
+  let cppNamespace = "::heddle::nn";
+  let description = [{
+    What an operation is, where a trait cannot say it: which results keep their
+    type, what sums are added to, what may share memory, what its rows are.
+  }];
+  let methods = [
+    InterfaceMethod<[{
+        Whether the result is f32 in every compute precision: losses,
+        statistics, states of the optimizer.
+      }],
+      "bool", "staysF32", (ins "unsigned":$result),
+      /*methodBody=*/"", /*defaultImplementation=*/"return false;">,
+    InterfaceMethod<[{
+        What the sums that the operation makes are added to: the operand, where
+        it is there, and the result.
+      }],
+      "::llvm::SmallVector<::heddle::nn::Init>", "getInits", (ins),
+      /*methodBody=*/"", /*defaultImplementation=*/"return {};">,
+    InterfaceMethod<[{
+        Which result may take the place of which operand. By default sums take
+        that of what they are added to.
+      }],
+      "::llvm::SmallVector<::heddle::nn::Tie>", "getTies", (ins),
+      /*methodBody=*/"", /*defaultImplementation=*/[{
+        return ::heddle::nn::tiesOfInits($_op.getInits());
+      }]>,
+    InterfaceMethod<"The shape whose rows a row-wise operation goes over.",
+      "::llvm::ArrayRef<int64_t>", "getDomain", (ins),
+      /*methodBody=*/"", /*defaultImplementation=*/[{
+        return ::llvm::cast<::mlir::RankedTensorType>(
+            $_op->getResult(0).getType()).getShape();
+      }]>,
+  ];
+}
+
+//===----------------------------------------------------------------------===//
+// What it does
+//===----------------------------------------------------------------------===//
+
 def NN_DifferentiableOp : OpInterface<"DifferentiableOpInterface"> {
   let cppNamespace = "::heddle::nn";
   let description = [{
@@ -39,6 +107,13 @@ def NN_CostOp : OpInterface<"CostOpInterface"> {
   let methods = [
     InterfaceMethod<"Floating-point operations; a multiply-add counts two.",
       "double", "getFlops", (ins)>,
+    InterfaceMethod<[{
+        Those of them that count as the model's, by which the use of a machine
+        is measured (Chowdhery et al., arXiv 2204.02311, appendix B): those of
+        matrix products and attention. What has any is dear to compute again.
+      }],
+      "double", "getModelFlops", (ins),
+      /*methodBody=*/"", /*defaultImplementation=*/"return 0;">,
     InterfaceMethod<"Bytes read and written when nothing is fused or cached.",
       "double", "getBytes", (ins),
       /*methodBody=*/"", /*defaultImplementation=*/[{
@@ -57,14 +132,13 @@ def NN_ShardingRuleOp : OpInterface<"ShardingRuleOpInterface"> {
     InterfaceMethod<"The rule for this instance.",
       "::heddle::dist::ShardingRule", "getShardingRule", (ins)>,
     InterfaceMethod<[{
-        Called when operands and results have become those of one rank: factor i
-        of the whole operation's `rule` was split into `splits[i]` parts. Adapts
-        attributes that speak of sizes and types of results that do not follow
-        from the rule.
+        Called when operands and results have become those of one rank, of the
+        whole operation that was split so. Adapts attributes that speak of sizes
+        and types of results that do not follow from the rule, and says which
+        part of the whole this is where that matters: random numbers, positions,
+        rows of a vocabulary. It may replace the operation.
       }],
-      "void", "localize",
-      (ins "const ::heddle::dist::ShardingRule &":$rule,
-           "::llvm::ArrayRef<int64_t>":$splits),
+      "void", "localize", (ins "const ::heddle::dist::Split &":$split),
       /*methodBody=*/"", /*defaultImplementation=*/"return;">,
   ];
 }

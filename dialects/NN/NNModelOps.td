@@ -121,7 +121,7 @@ def NN_BucketOp : NN_Op<"bucket", [Symbol,
 }
 
 def NN_GetOp : NN_Op<"get", [DeclareOpInterfaceMethods<SymbolUserOpInterface>,
-                             MemoryEffects<[MemRead]>]> {
+                             MemoryEffects<[MemRead]>, NN_Rematerializable]> {
   let summary = "Reads a state or a bucket; with `slot`, that slot of a state.";
   let arguments = (ins FlatSymbolRefAttr:$state, Optional<Index>:$slot);
   let results = (outs AnyRankedTensor:$value);
@@ -293,7 +293,7 @@ def NN_MicroBatchesOp : NN_Op<"micro_batches", [SingleBlock]> {
   let hasVerifier = 1;
 }
 
-def NN_MicroBatchOp : NN_Op<"micro_batch", [Pure]> {
+def NN_MicroBatchOp : NN_Op<"micro_batch", [Pure, NN_Rematerializable]> {
   let summary = "The part of a step's input that belongs to one micro-batch.";
   let arguments = (ins AnyRankedTensor:$input, Index:$index);
   let results = (outs AnyRankedTensor:$output);

@@ -22,26 +22,28 @@ def NN_Ids : StaticShapeTensorOf<[I32]>;
 def NN_Rng : StaticShapeTensorOf<[I32]>;
 def NN_Any : StaticShapeTensorOf<[F32, BF16, F16, I32]>;
 
-/// A computation: pure, with its whole contract (NNInterfaces.td), and, from
-/// the shard phase on, the sharding of each result.
+/// A computation: pure, with its whole contract and what it is
+/// (NNInterfaces.td), and, from the shard phase on, the sharding of each result.
 class NN_ComputeOp<string mnemonic, dag args, list<Trait> traits = []>
     : NN_Op<mnemonic, !listconcat([
         Pure,
         DeclareOpInterfaceMethods<NN_DifferentiableOp,
           ["buildGradient"]>,
         DeclareOpInterfaceMethods<NN_CostOp, ["getFlops"]>,
+        NN_PropertiesOp,
         DeclareOpInterfaceMethods<NN_ShardingRuleOp>], traits)> {
   let arguments = !con(args, (ins OptionalAttr<ArrayAttr>:$shardings));
 }
 
 /// A computation outside what is differentiated: a gradient, the optimizer,
 /// the ends of the forward pass. It says why it has no derivative.
-class NN_GradOp<string mnemonic, dag args, list<Trait> traits = []>
+class NN_NonDifferentiableOp<string mnemonic, dag args, list<Trait> traits = []>
     : NN_Op<mnemonic, !listconcat([
         Pure,
         DeclareOpInterfaceMethods<NN_DifferentiableOp,
           ["getNotDifferentiableReason"]>,
         DeclareOpInterfaceMethods<NN_CostOp, ["getFlops"]>,
+        NN_PropertiesOp,
         DeclareOpInterfaceMethods<NN_ShardingRuleOp>], traits)> {
   let arguments = !con(args, (ins OptionalAttr<ArrayAttr>:$shardings));
 }
@@ -49,9 +51,44 @@ class NN_GradOp<string mnemonic, dag args, list<Trait> traits = []>
 /// What an operation declares that overrides `localize` of NN_ShardingRuleOp.
 def NN_Localize {
   string declaration = [{
-    void localize(const ::heddle::dist::ShardingRule &rule,
-                  ::llvm::ArrayRef<int64_t> splits);
+    void localize(const ::heddle::dist::Split &split);
   }];
+}
+
+/// What an operation declares whose results stay f32: all, or those that the
+/// condition on `result`, a result's number, names.
+class NN_StaysF32<string condition = "true"> {
+  string declaration = "bool staysF32(unsigned result) { return " # condition #
+                       "; }\n";
+}
+
+/// What an operation declares that adds its sum to the operand `init`.
+def NN_SumsOntoInit {
+  string declaration = [{
+    ::llvm::SmallVector<::heddle::nn::Init> getInits() {
+      return ::heddle::nn::presentInits({{getInitMutable(), getOutput()}});
+    }
+  }];
+}
+
+/// What an operation declares with model FLOPs (NN_CostOp).
+def NN_ModelFlops {
+  string declaration = "double getModelFlops();\n";
+}
+
+/// What an operation declares whose rows are those of its first operand.
+def NN_DomainOfFirst {
+  string declaration = [{
+    ::llvm::ArrayRef<int64_t> getDomain() {
+      return ::llvm::cast<::mlir::RankedTensorType>(
+          (*this)->getOperand(0).getType()).getShape();
+    }
+  }];
+}
+
+/// What an operation declares that overrides `getTies` of NN_PropertiesOp.
+def NN_Ties {
+  string declaration = "::llvm::SmallVector<::heddle::nn::Tie> getTies();\n";
 }
 
 //===----------------------------------------------------------------------===//
@@ -59,7 +96,7 @@ def NN_Localize {
 //===----------------------------------------------------------------------===//
 
 def NN_EmbeddingOp : NN_ComputeOp<"embedding",
-    (ins NN_Float:$table, NN_Ids:$ids, Optional<Index>:$first)> {
+    (ins NN_Float:$table, NN_Ids:$ids, Optional<Index>:$first), [NN_Rowwise]> {
   let summary = "out[..., c] = table[ids[...], c]";
   let description = [{
     With `first` the table is a part of a larger one, from row `first` on: ids
@@ -71,9 +108,10 @@ def NN_EmbeddingOp : NN_ComputeOp<"embedding",
     functional-type(operands, results)
   }];
   let hasVerifier = 1;
+  let extraClassDeclaration = NN_Localize.declaration;
 }
 
-def NN_EmbeddingGradOp : NN_GradOp<"embedding_grad",
+def NN_EmbeddingGradOp : NN_NonDifferentiableOp<"embedding_grad",
     (ins NN_Float:$grad, NN_Ids:$ids, Optional<NN_Float>:$init,
          Optional<Index>:$first), [AttrSizedOperandSegments]> {
   let summary = "out[v, c] = init[v, c] + sum over ids[...] == v of grad[..., c]";
@@ -88,16 +126,19 @@ def NN_EmbeddingGradOp : NN_GradOp<"embedding_grad",
     functional-type(operands, results)
   }];
   let hasVerifier = 1;
+  let extraClassDeclaration = !strconcat(
+      NN_Localize.declaration, NN_SumsOntoInit.declaration);
 }
 
 def NN_PositionsOp : NN_ComputeOp<"positions",
-    (ins Optional<Index>:$first, DefaultValuedAttr<I64Attr, "0">:$offset)> {
+    (ins Optional<Index>:$first, DefaultValuedAttr<I64Attr, "0">:$offset), [NN_Rematerializable]> {
   let summary = "out[b, t] = t + offset, plus `first` where it is given";
   let results = (outs NN_Ids:$output);
   let assemblyFormat = [{
     (`first` $first^)? attr-dict `:` functional-type(operands, results)
   }];
   let hasVerifier = 1;
+  let extraClassDeclaration = NN_Localize.declaration;
 }
 
 //===----------------------------------------------------------------------===//
@@ -106,15 +147,16 @@ def NN_PositionsOp : NN_ComputeOp<"positions",
 
 class NN_UnaryOp<string mnemonic, string what, dag extra = (ins)>
     : NN_ComputeOp<mnemonic, !con((ins NN_Float:$input), extra),
-                   [SameOperandsAndResultType]> {
+                   [SameOperandsAndResultType, NN_Elementwise]> {
   let summary = what;
   let results = (outs NN_Float:$output);
   let assemblyFormat = "$input attr-dict `:` type($output)";
 }
 
 class NN_UnaryGradOp<string mnemonic, string what, dag extra = (ins)>
-    : NN_GradOp<mnemonic, !con((ins NN_Float:$grad, NN_Float:$input), extra),
-                [SameOperandsAndResultType]> {
+    : NN_NonDifferentiableOp<mnemonic,
+                             !con((ins NN_Float:$grad, NN_Float:$input), extra),
+                             [SameOperandsAndResultType, NN_Elementwise]> {
   let summary = what;
   let results = (outs NN_Float:$output);
   let assemblyFormat = "$grad `,` $input attr-dict `:` type($output)";
@@ -122,13 +164,15 @@ class NN_UnaryGradOp<string mnemonic, string what, dag extra = (ins)>
 
 class NN_BinaryOp<string mnemonic, string what>
     : NN_ComputeOp<mnemonic, (ins NN_Float:$lhs, NN_Float:$rhs),
-                   [SameOperandsAndResultType]> {
+                   [SameOperandsAndResultType, NN_Elementwise]> {
   let summary = what;
   let results = (outs NN_Float:$output);
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($output)";
 }
 
-def NN_AddOp : NN_BinaryOp<"add", "out = lhs + rhs, of equal shapes">;
+def NN_AddOp : NN_BinaryOp<"add", "out = lhs + rhs, of equal shapes"> {
+  let extraClassDeclaration = NN_Ties.declaration;
+}
 def NN_MulOp : NN_BinaryOp<"mul", "out = lhs * rhs, of equal shapes">;
 
 def NN_GeluOp : NN_UnaryOp<"gelu",
@@ -141,7 +185,7 @@ def NN_SiluGradOp : NN_UnaryGradOp<"silu_grad", "grad * silu'(input)">;
 def NN_ReluOp : NN_UnaryOp<"relu", "out = max(x, 0)">;
 def NN_ReluGradOp : NN_UnaryGradOp<"relu_grad", "grad where input > 0, else 0">;
 
-def NN_CastOp : NN_ComputeOp<"cast", (ins NN_Float:$input)> {
+def NN_CastOp : NN_ComputeOp<"cast", (ins NN_Float:$input), [NN_Elementwise]> {
   let summary = "Changes the element type; to bf16 and f16 rounds to nearest even.";
   let results = (outs NN_Float:$output);
   let assemblyFormat = [{
@@ -151,7 +195,7 @@ def NN_CastOp : NN_ComputeOp<"cast", (ins NN_Float:$input)> {
   let hasVerifier = 1;
 }
 
-def NN_SliceOp : NN_GradOp<"slice",
+def NN_SliceOp : NN_NonDifferentiableOp<"slice",
     (ins NN_Any:$input, Optional<Index>:$first, I64Attr:$dim,
          DefaultValuedAttr<I64Attr, "0">:$offset)> {
   let summary = "out[.., i, ..] = x[.., i + offset + first, ..] along one dimension";
@@ -167,7 +211,7 @@ def NN_SliceOp : NN_GradOp<"slice",
   let hasVerifier = 1;
 }
 
-def NN_ConcatOp : NN_GradOp<"concat", (ins Variadic<NN_Any>:$inputs, I64Attr:$dim)> {
+def NN_ConcatOp : NN_NonDifferentiableOp<"concat", (ins Variadic<NN_Any>:$inputs, I64Attr:$dim)> {
   let summary = "The inputs side by side along one dimension.";
   let results = (outs NN_Any:$output);
   let assemblyFormat = [{
@@ -180,7 +224,7 @@ def NN_DropoutOp : NN_ComputeOp<"dropout",
     (ins NN_Float:$input, NN_Rng:$rng, Index:$layer, Index:$micro_batch,
          Variadic<Index>:$part, F64Attr:$p, I32Attr:$site,
          OptionalAttr<DenseI64ArrayAttr>:$parts,
-         OptionalAttr<DenseI64ArrayAttr>:$inner)> {
+         OptionalAttr<DenseI64ArrayAttr>:$inner), [NN_Elementwise]> {
   let summary = "out = keep ? x / (1 - p) : 0, with counter-based random bits.";
   let description = [{
     Philox4x32-10 (Salmon et al., SC11). `rng` holds seed (low, high), step, 0.
@@ -205,6 +249,7 @@ def NN_DropoutOp : NN_ComputeOp<"dropout",
     (`part` $part^)? attr-dict `:` functional-type(operands, results)
   }];
   let hasVerifier = 1;
+  let extraClassDeclaration = NN_Localize.declaration;
 }
 
 //===----------------------------------------------------------------------===//
@@ -224,10 +269,11 @@ def NN_LinearOp : NN_ComputeOp<"linear",
     functional-type(operands, results)
   }];
   let hasVerifier = 1;
+  let extraClassDeclaration = NN_ModelFlops.declaration;
 }
 
 def NN_AddBiasOp : NN_ComputeOp<"add_bias",
-    (ins NN_Float:$input, NN_Float:$bias)> {
+    (ins NN_Float:$input, NN_Float:$bias), [NN_Rowwise]> {
   let summary = "out[..., o] = x[..., o] + bias[o]";
   let description = [{
     What nn.linear does with a bias of its own: for a product whose parts are
@@ -240,7 +286,7 @@ def NN_AddBiasOp : NN_ComputeOp<"add_bias",
   let hasVerifier = 1;
 }
 
-def NN_LinearGradWeightOp : NN_GradOp<"linear_grad_weight",
+def NN_LinearGradWeightOp : NN_NonDifferentiableOp<"linear_grad_weight",
     (ins NN_Float:$input, NN_Float:$grad, Optional<NN_Float>:$init,
          UnitAttr:$transposed)> {
   let summary = "out[i, o] = init[i, o] + sum over rows of x[..., i] grad[..., o]";
@@ -254,9 +300,11 @@ def NN_LinearGradWeightOp : NN_GradOp<"linear_grad_weight",
     functional-type(operands, results)
   }];
   let hasVerifier = 1;
+  let extraClassDeclaration = !strconcat(
+      NN_SumsOntoInit.declaration, NN_ModelFlops.declaration);
 }
 
-def NN_SumRowsOp : NN_GradOp<"sum_rows",
+def NN_SumRowsOp : NN_NonDifferentiableOp<"sum_rows",
     (ins NN_Float:$input, Optional<NN_Float>:$init)> {
   let summary = "out[c] = init[c] + sum over rows of x[..., c]: a bias's gradient.";
   let description = [{ Summed in f32, rounded once. }];
@@ -266,6 +314,7 @@ def NN_SumRowsOp : NN_GradOp<"sum_rows",
     functional-type(operands, results)
   }];
   let hasVerifier = 1;
+  let extraClassDeclaration = NN_SumsOntoInit.declaration;
 }
 
 //===----------------------------------------------------------------------===//
@@ -273,7 +322,7 @@ def NN_SumRowsOp : NN_GradOp<"sum_rows",
 //===----------------------------------------------------------------------===//
 
 def NN_LayerNormOp : NN_ComputeOp<"layer_norm",
-    (ins NN_Float:$input, NN_Float:$weight, NN_Float:$bias, F64Attr:$eps)> {
+    (ins NN_Float:$input, NN_Float:$weight, NN_Float:$bias, F64Attr:$eps), [NN_Rowwise]> {
   let summary = "y = (x - mean) * rstd * w + b over the last dimension.";
   let description = [{
     mean and rstd = 1 / sqrt(variance + eps) are f32 and have the leading
@@ -285,11 +334,12 @@ def NN_LayerNormOp : NN_ComputeOp<"layer_norm",
     functional-type(operands, results)
   }];
   let hasVerifier = 1;
+  let extraClassDeclaration = NN_StaysF32<"result > 0">.declaration;
 }
 
-def NN_LayerNormGradInputOp : NN_GradOp<"layer_norm_grad_input",
+def NN_LayerNormGradInputOp : NN_NonDifferentiableOp<"layer_norm_grad_input",
     (ins NN_Float:$grad, NN_Float:$input, NN_Float:$weight, NN_F32:$mean,
-         NN_F32:$rstd)> {
+         NN_F32:$rstd), [NN_Rowwise]> {
   let summary = "Gradient of layer_norm for its input.";
   let description = [{
     g = grad * w, xh = (x - mean) * rstd:
@@ -303,7 +353,7 @@ def NN_LayerNormGradInputOp : NN_GradOp<"layer_norm_grad_input",
   let hasVerifier = 1;
 }
 
-def NN_LayerNormGradWeightOp : NN_GradOp<"layer_norm_grad_weight",
+def NN_LayerNormGradWeightOp : NN_NonDifferentiableOp<"layer_norm_grad_weight",
     (ins NN_Float:$grad, NN_Float:$input, NN_F32:$mean, NN_F32:$rstd,
          Optional<NN_Float>:$weight_init, Optional<NN_Float>:$bias_init),
     [AttrSizedOperandSegments]> {
@@ -318,10 +368,16 @@ def NN_LayerNormGradWeightOp : NN_GradOp<"layer_norm_grad_weight",
     functional-type(operands, results)
   }];
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    ::llvm::SmallVector<::heddle::nn::Init> getInits() {
+      return ::heddle::nn::presentInits({{getWeightInitMutable(), getWeightGrad()},
+                                         {getBiasInitMutable(), getBiasGrad()}});
+    }
+  }];
 }
 
 def NN_RmsNormOp : NN_ComputeOp<"rms_norm",
-    (ins NN_Float:$input, NN_Float:$weight, F64Attr:$eps)> {
+    (ins NN_Float:$input, NN_Float:$weight, F64Attr:$eps), [NN_Rowwise]> {
   let summary = "y = x * rstd * w, rstd = 1 / sqrt(mean(x^2) + eps), over the last dimension.";
   let results = (outs NN_Float:$output, NN_F32:$rstd);
   let assemblyFormat = [{
@@ -329,10 +385,11 @@ def NN_RmsNormOp : NN_ComputeOp<"rms_norm",
     functional-type(operands, results)
   }];
   let hasVerifier = 1;
+  let extraClassDeclaration = NN_StaysF32<"result > 0">.declaration;
 }
 
-def NN_RmsNormGradInputOp : NN_GradOp<"rms_norm_grad_input",
-    (ins NN_Float:$grad, NN_Float:$input, NN_Float:$weight, NN_F32:$rstd)> {
+def NN_RmsNormGradInputOp : NN_NonDifferentiableOp<"rms_norm_grad_input",
+    (ins NN_Float:$grad, NN_Float:$input, NN_Float:$weight, NN_F32:$rstd), [NN_Rowwise]> {
   let summary = "dx = rstd * (g - xh * mean(g * xh)), g = grad * w, xh = x * rstd.";
   let results = (outs NN_Float:$output);
   let assemblyFormat = [{
@@ -342,7 +399,7 @@ def NN_RmsNormGradInputOp : NN_GradOp<"rms_norm_grad_input",
   let hasVerifier = 1;
 }
 
-def NN_RmsNormGradWeightOp : NN_GradOp<"rms_norm_grad_weight",
+def NN_RmsNormGradWeightOp : NN_NonDifferentiableOp<"rms_norm_grad_weight",
     (ins NN_Float:$grad, NN_Float:$input, NN_F32:$rstd, Optional<NN_Float>:$init)> {
   let summary = "weight_grad[c] = init + sum over rows of grad * x * rstd.";
   let description = [{ Summed in f32, rounded once. }];
@@ -352,6 +409,7 @@ def NN_RmsNormGradWeightOp : NN_GradOp<"rms_norm_grad_weight",
     functional-type(operands, results)
   }];
   let hasVerifier = 1;
+  let extraClassDeclaration = NN_SumsOntoInit.declaration;
 }
 
 include "dialects/NN/NNAttentionOps.td"
@@ -361,7 +419,7 @@ include "dialects/NN/NNAttentionOps.td"
 //===----------------------------------------------------------------------===//
 
 def NN_CrossEntropyOp : NN_ComputeOp<"cross_entropy",
-    (ins NN_Float:$logits, NN_Ids:$labels)> {
+    (ins NN_Float:$logits, NN_Ids:$labels), [NN_Rowwise]> {
   let summary = "losses[...] = lse[...] - logits[..., label], lse the log-sum-exp.";
   let description = [{
     A negative label (-100 in Hugging Face's convention) gives loss 0 and no
@@ -373,11 +431,13 @@ def NN_CrossEntropyOp : NN_ComputeOp<"cross_entropy",
     functional-type(operands, results)
   }];
   let hasVerifier = 1;
+  let extraClassDeclaration = !strconcat(
+      NN_Localize.declaration, NN_StaysF32<>.declaration, NN_DomainOfFirst.declaration);
 }
 
-def NN_CrossEntropyGradOp : NN_GradOp<"cross_entropy_grad",
+def NN_CrossEntropyGradOp : NN_NonDifferentiableOp<"cross_entropy_grad",
     (ins NN_Float:$logits, NN_Ids:$labels, NN_F32:$lse, Optional<Index>:$first,
-         F64Attr:$scale, OptionalAttr<I64Attr>:$vocab)> {
+         F64Attr:$scale, OptionalAttr<I64Attr>:$vocab), [NN_Rowwise]> {
   let summary = "out[..., v] = scale * (exp(logits[..., v] - lse) - (v == label)).";
   let description = [{
     `scale` is the gradient of every loss: 1 / (tokens of the global batch).
@@ -390,10 +450,12 @@ def NN_CrossEntropyGradOp : NN_GradOp<"cross_entropy_grad",
     functional-type(operands, results)
   }];
   let hasVerifier = 1;
+  let extraClassDeclaration = !strconcat(
+      NN_Localize.declaration, NN_Ties.declaration);
 }
 
-def NN_CrossEntropyPartOp : NN_GradOp<"cross_entropy_part",
-    (ins NN_Float:$logits, NN_Ids:$labels, Index:$first, I64Attr:$vocab)> {
+def NN_CrossEntropyPartOp : NN_NonDifferentiableOp<"cross_entropy_part",
+    (ins NN_Float:$logits, NN_Ids:$labels, Index:$first, I64Attr:$vocab), [NN_Rowwise]> {
   let summary = "What nn.cross_entropy needs of one part of the vocabulary.";
   let description = [{
     The logits are columns `first` and following of a larger tensor, of which
@@ -407,9 +469,11 @@ def NN_CrossEntropyPartOp : NN_GradOp<"cross_entropy_part",
     functional-type(operands, results)
   }];
   let hasVerifier = 1;
+  let extraClassDeclaration = !strconcat(
+      NN_StaysF32<>.declaration, NN_DomainOfFirst.declaration);
 }
 
-def NN_CrossEntropyJoinOp : NN_GradOp<"cross_entropy_join",
+def NN_CrossEntropyJoinOp : NN_NonDifferentiableOp<"cross_entropy_join",
     (ins NN_F32:$lses, NN_F32:$label_logit, NN_Ids:$labels)> {
   let summary = "The results of nn.cross_entropy from those of the vocabulary's parts.";
   let description = [{
@@ -424,10 +488,11 @@ def NN_CrossEntropyJoinOp : NN_GradOp<"cross_entropy_join",
     functional-type(operands, results)
   }];
   let hasVerifier = 1;
+  let extraClassDeclaration = NN_StaysF32<>.declaration;
 }
 
-def NN_SumOp : NN_GradOp<"sum",
-    (ins NN_F32:$input, Optional<NN_F32>:$init, F64Attr:$scale)> {
+def NN_SumOp : NN_NonDifferentiableOp<"sum",
+    (ins NN_F32:$input, Optional<NN_F32>:$init, F64Attr:$scale), [NN_EndsForward]> {
   let summary = "out = init + scale * sum of all elements: a rank-0 tensor.";
   let results = (outs NN_F32:$output);
   let assemblyFormat = [{
@@ -435,10 +500,12 @@ def NN_SumOp : NN_GradOp<"sum",
     functional-type(operands, results)
   }];
   let hasVerifier = 1;
+  let extraClassDeclaration = !strconcat(
+      NN_StaysF32<>.declaration, NN_SumsOntoInit.declaration);
 }
 
-def NN_TakeRowOp : NN_GradOp<"take_row",
-    (ins NN_Float:$input, NN_Ids:$position)> {
+def NN_TakeRowOp : NN_NonDifferentiableOp<"take_row",
+    (ins NN_Float:$input, NN_Ids:$position), [NN_EndsForward]> {
   let summary = "out[b, 0, c] = x[b, position, c]; `position` is a rank-0 tensor.";
   let results = (outs NN_Float:$output);
   let assemblyFormat = [{
@@ -452,7 +519,7 @@ def NN_TakeRowOp : NN_GradOp<"take_row",
 // Optimizer
 //===----------------------------------------------------------------------===//
 
-def NN_FillOp : NN_GradOp<"fill", (ins F64Attr:$value)> {
+def NN_FillOp : NN_NonDifferentiableOp<"fill", (ins F64Attr:$value), [NN_Rematerializable]> {
   let summary = "A tensor of one value.";
   let results = (outs NN_Float:$output);
   let assemblyFormat = [{
@@ -461,7 +528,7 @@ def NN_FillOp : NN_GradOp<"fill", (ins F64Attr:$value)> {
   }];
 }
 
-def NN_SquareSumsOp : NN_GradOp<"square_sums", (ins NN_Float:$input)> {
+def NN_SquareSumsOp : NN_NonDifferentiableOp<"square_sums", (ins NN_Float:$input)> {
   let summary = "out[b] = sum of squares of the elements of block b.";
   let description = [{
     Blocks are 65,536 elements in row-major order, the last one what is left.
@@ -476,10 +543,10 @@ def NN_SquareSumsOp : NN_GradOp<"square_sums", (ins NN_Float:$input)> {
   let extraClassDeclaration = !strconcat([{
     /// Elements of a block.
     static constexpr int64_t blockSize = 65536;
-  }], NN_Localize.declaration);
+  }], NN_Localize.declaration, NN_StaysF32<>.declaration);
 }
 
-def NN_GlobalNormOp : NN_GradOp<"global_norm",
+def NN_GlobalNormOp : NN_NonDifferentiableOp<"global_norm",
     (ins Variadic<NN_Float>:$inputs, UnitAttr:$summed)> {
   let summary = "sqrt of the sum of squares of all elements of all inputs: rank 0.";
   let description = [{
@@ -493,9 +560,10 @@ def NN_GlobalNormOp : NN_GradOp<"global_norm",
     functional-type(operands, results)
   }];
   let hasVerifier = 1;
+  let extraClassDeclaration = NN_StaysF32<>.declaration;
 }
 
-def NN_ClipCoefficientOp : NN_GradOp<"clip_coefficient",
+def NN_ClipCoefficientOp : NN_NonDifferentiableOp<"clip_coefficient",
     (ins NN_F32:$norm, F64Attr:$max_norm)> {
   let summary = "min(1, max_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_.";
   let results = (outs NN_F32:$output);
@@ -504,13 +572,14 @@ def NN_ClipCoefficientOp : NN_GradOp<"clip_coefficient",
     functional-type(operands, results)
   }];
   let hasVerifier = 1;
+  let extraClassDeclaration = NN_StaysF32<>.declaration;
 }
 
-def NN_AdamWOp : NN_GradOp<"adamw",
+def NN_AdamWOp : NN_NonDifferentiableOp<"adamw",
     (ins NN_F32:$parameter, NN_Float:$grad, NN_F32:$exp_avg, NN_F32:$exp_avg_sq,
          NN_F32:$lr, NN_F32:$bias_correction1, NN_F32:$bias_correction2,
          Optional<NN_F32>:$clip, F64Attr:$beta1, F64Attr:$beta2, F64Attr:$eps,
-         F64Attr:$weight_decay, UnitAttr:$decoupled)> {
+         F64Attr:$weight_decay, UnitAttr:$decoupled), [NN_Elementwise]> {
   let summary = "One update of Adam over a flat tensor (Kingma, Ba; Loshchilov, Hutter).";
   let description = [{
     g = clip * grad; without `decoupled` g += weight_decay * p;
@@ -527,6 +596,8 @@ def NN_AdamWOp : NN_GradOp<"adamw",
     functional-type(operands, results)
   }];
   let hasVerifier = 1;
+  let extraClassDeclaration = !strconcat(
+      NN_StaysF32<"result < 3">.declaration, NN_Ties.declaration);
 }
 
 #endif // HEDDLE_DIALECTS_NN_OPS

@@ -149,23 +149,10 @@ template <typename OpT> static SmallVector<int64_t> packedSegments(OpT op) {
   return {heads * headDim, kvHeads * headDim, kvHeads * headDim};
 }
 
-/// Divides the numbers of heads by the parts of h.
-template <typename OpT>
-static void localizeHeads(OpT op, const ShardingRule &rule,
-                          ArrayRef<int64_t> splits) {
-  int64_t parts = splits[rule.indexOf("h")];
-  op.setHeads(op.getHeads() / parts);
-  if constexpr (!std::is_same_v<OpT, RotaryOp>)
-    op.setKvHeads(op.getKvHeads() / parts);
-}
-
 ShardingRule RotaryOp::getShardingRule() {
   ShardingRule rule = buildRule(*this, {"bth", "bt"}, {"bth"});
   countHeads(rule, getHeads(), getHeads());
   return rule;
-}
-void RotaryOp::localize(const ShardingRule &rule, ArrayRef<int64_t> splits) {
-  localizeHeads(*this, rule, splits);
 }
 ShardingRule AttentionOp::getShardingRule() {
   SmallVector<std::string> operands(getQkv().size(), "bth");
@@ -176,9 +163,6 @@ ShardingRule AttentionOp::getShardingRule() {
   if (getQkv().size() == 1)
     rule.operandSegments.push_back({0, 2, packedSegments(*this)});
   return rule;
-}
-void AttentionOp::localize(const ShardingRule &rule, ArrayRef<int64_t> splits) {
-  localizeHeads(*this, rule, splits);
 }
 ShardingRule AttentionGradOp::getShardingRule() {
   SmallVector<std::string> results(getQkv().size(), "bth");
@@ -192,10 +176,6 @@ ShardingRule AttentionGradOp::getShardingRule() {
     rule.resultSegments.push_back({0, 2, packedSegments(*this)});
   }
   return rule;
-}
-void AttentionGradOp::localize(const ShardingRule &rule,
-                               ArrayRef<int64_t> splits) {
-  localizeHeads(*this, rule, splits);
 }
 
 ShardingRule AttentionJoinOp::getShardingRule() {
@@ -246,12 +226,6 @@ ShardingRule SquareSumsOp::getShardingRule() {
   std::string letters =
       StringRef("nmlkjihg").take_front(rank(getInput())).str();
   return buildRule(*this, {letters}, {"b"}, "b");
-}
-void SquareSumsOp::localize(const ShardingRule &, ArrayRef<int64_t>) {
-  auto result = cast<RankedTensorType>(getOutput().getType());
-  int64_t size = cast<RankedTensorType>(getInput().getType()).getNumElements();
-  int64_t blocks = (size + blockSize - 1) / blockSize;
-  getOutput().setType(RankedTensorType::get({blocks}, result.getElementType()));
 }
 ShardingRule GlobalNormOp::getShardingRule() {
   // More inputs than letters: a factor for each of their dimensions.

@@ -227,6 +227,7 @@ private:
         kernel.ops += (kernel.ops.empty() ? "" : " + ") +
                       inner.getName().stripDialect().str();
         kernel.flops += cost.getFlops();
+        kernel.modelFlops += cost.getModelFlops();
       }
     auto add = [&](Type type) {
       if (auto tensor = dyn_cast<RankedTensorType>(type))

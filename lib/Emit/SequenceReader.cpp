@@ -327,9 +327,7 @@ double SequenceReader::modelFlops(const plan::Program &of) {
   count(forward->sequence, 1, launches);
   double flops = 0;
   for (auto [kernel, times] : llvm::zip(plan.kernels, launches))
-    if (kernel.ops.find("linear") != std::string::npos ||
-        kernel.ops.find("attention") != std::string::npos)
-      flops += kernel.flops * times;
+    flops += kernel.modelFlops * times;
   return of.kind == "train" ? 3 * flops * static_cast<double>(plan.accumulate)
                             : flops;
 }

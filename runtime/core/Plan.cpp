@@ -265,8 +265,8 @@ void from_json(const json &source, Command &command) {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Sequence, name, frameBytes, numArgs,
                                    numScalarArgs, commands)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Kernel, name, ops, hash, flops, bytes,
-                                   scratchBytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Kernel, name, ops, hash, flops, modelFlops,
+                                   bytes, scratchBytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Init, kind, value, stddev)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Placement, whole, split, segments, flatAxes,
                                    flatFirst, flatElements)

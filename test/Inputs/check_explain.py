@@ -22,5 +22,10 @@ memory = plan["memory"]
 assert set(memory) == {"arena", "persistent", "peak", "owners"}, memory
 assert memory["arena"] + memory["persistent"] == memory["peak"]
 assert sum(memory["owners"].values()) == memory["peak"]
-assert plan["flops_per_step"] > 0
+# Width 16, inner width 64, vocabulary 97, 4 rows of 32 tokens: two for each
+# weight of a product and token, four for each feature and pair of tokens in
+# attention, which is causal. The backward pass counts twice.
+tokens, weights = 4 * 32, 16 * 48 + 16 * 16 + 2 * 16 * 64 + 16 * 97
+products, attention = 2 * tokens * weights, 4 * tokens * 16 * (32 + 1) / 2
+assert plan["flops_per_step"] == 3 * (products + attention), plan
 assert plan["idle"] == [] and plan["bubble"] == 0

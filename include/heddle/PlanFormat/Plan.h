@@ -156,11 +156,12 @@ struct Sequence {
 /// `scratch` is `scratchBytes` long for each thread, 64-byte aligned, and taken
 /// from the arena. Every thread of the pool calls it once per launch.
 struct Kernel {
-  std::string name; ///< Also its symbol.
-  std::string ops;  ///< The operations it computes, for people.
-  std::string hash; ///< Of its body and target.
-  double flops = 0; ///< Per launch.
-  double bytes = 0; ///< Read and written per launch.
+  std::string name;      ///< Also its symbol.
+  std::string ops;       ///< The operations it computes, for people.
+  std::string hash;      ///< Of its body and target.
+  double flops = 0;      ///< Per launch.
+  double modelFlops = 0; ///< Those of products and attention.
+  double bytes = 0;      ///< Read and written per launch.
   int64_t scratchBytes = 0;
 };
 

@@ -7,7 +7,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Transforms/Common/States.h"
-#include "dialects/NN/Sums.h"
 #include "llvm/ADT/StringSet.h"
 
 using namespace mlir;

@@ -92,13 +92,13 @@ private:
       std::string generator = generatorOf(&op);
       if (generator.empty())
         continue;
-      Group *group = isRowWise(&op) ? findGroup(&op) : nullptr;
+      Group *group = op.hasTrait<nn::Rowwise>() ? findGroup(&op) : nullptr;
       if (group) {
         ++numFused;
       } else {
         group = &groups.emplace_back();
         group->generator = generator;
-        group->domain = domainOf(&op);
+        group->domain = cast<nn::PropertiesOpInterface>(op).getDomain();
       }
       group->ops.push_back(&op);
       owner[&op] = group;
@@ -131,7 +131,8 @@ private:
               return !group.contains(user);
             }))
           outputs.push_back(result);
-      tiesOf(op, ties);
+      for (auto [result, operand] : tiesOf(op))
+        ties[result] = operand;
     }
     Operation *last = group.ops.back();
     OpBuilder builder(last);

@@ -14,16 +14,6 @@
 
 namespace heddle::fuse {
 
-/// Operations that compute each element of their result from the elements at
-/// the same place.
-bool isElementwise(mlir::Operation *op);
-
-/// Operations that can share a kernel over the rows of one shape.
-bool isRowWise(mlir::Operation *op);
-
-/// The shape whose rows a row-wise operation goes over.
-llvm::ArrayRef<int64_t> domainOf(mlir::Operation *op);
-
 /// Which generator makes the code of a kernel that begins with the operation;
 /// empty: it is none that a kernel holds.
 std::string generatorOf(mlir::Operation *op);
@@ -33,10 +23,9 @@ std::string generatorOf(mlir::Operation *op);
 std::string refusal(mlir::Operation *op, llvm::StringRef generator,
                     llvm::ArrayRef<int64_t> domain);
 
-/// Notes which result takes the place of which operand, by the operation's
-/// meaning: sums take the place of what they add to, new states of old ones.
-void tiesOf(mlir::Operation *op,
-            llvm::DenseMap<mlir::Value, mlir::Value> &ties);
+/// Which result takes the place of which operand, where that is worth it (see
+/// nn::Tie).
+llvm::DenseMap<mlir::Value, mlir::Value> tiesOf(mlir::Operation *op);
 
 /// Checks that what a launch overwrites is read by nothing afterwards: it goes
 /// back to its state, or out of the function, as the result.

@@ -23,12 +23,10 @@ namespace {
 /// A result may take the place of an argument that it is a sum with, or a new
 /// value of.
 bool mayTie(Operation *op, Value result, Value argument) {
-  llvm::DenseMap<Value, Value> ties;
-  fuse::tiesOf(op, ties);
-  auto add = dyn_cast<nn::AddOp>(op);
-  auto grad = dyn_cast<nn::CrossEntropyGradOp>(op);
-  return ties.lookup(result) == argument || (add && add.getLhs() == argument) ||
-         (grad && grad.getLogits() == argument);
+  return llvm::any_of(cast<nn::PropertiesOpInterface>(op).getTies(),
+                      [&](const nn::Tie &tie) {
+                        return tie.result == result && tie.operand == argument;
+                      });
 }
 
 /// The body is one that its generator makes code of.
@@ -45,7 +43,8 @@ LogicalResult verifyKernel(planir::KernelOp kernel) {
            << first.getName() << " has \"" << generator << "\"";
   for (Operation &op :
        llvm::make_range(std::next(body.begin()), std::prev(body.end()))) {
-    std::string why = fuse::refusal(&op, generator, fuse::domainOf(&first));
+    std::string why = fuse::refusal(
+        &op, generator, cast<nn::PropertiesOpInterface>(first).getDomain());
     if (!why.empty())
       return op.emitError("H0907: cannot be in this kernel: ") << why;
   }

@@ -47,8 +47,7 @@ static LogicalResult verifyOperation(Operation *op) {
   if (isa<nn::StepOp, nn::SetOp, nn::MicroBatchesOp>(op))
     return op->emitError(code) << "belongs to a later phase";
   auto differentiable = dyn_cast<nn::DifferentiableOpInterface>(op);
-  bool endsForward = isa<nn::SumOp, nn::TakeRowOp>(op);
-  if (differentiable && !endsForward &&
+  if (differentiable && !op->hasTrait<nn::EndsForward>() &&
       !differentiable.getNotDifferentiableReason().empty())
     return op->emitError(code) << "is no forward operation: "
                                << differentiable.getNotDifferentiableReason();
@@ -64,8 +63,8 @@ static LogicalResult verifyOperation(Operation *op) {
 static LogicalResult verifyIds(nn::FuncOp function, unsigned argument,
                                const dist::Strategy &strategy) {
   int64_t rows = function.getProgram() == "generate"
-                       ? 1
-                       : strategy.microBatch * strategy.data;
+                     ? 1
+                     : strategy.microBatch * strategy.data;
   auto type = dyn_cast<RankedTensorType>(function.getArgumentTypes()[argument]);
   if (type && type.getShape() == ArrayRef<int64_t>{rows, strategy.seq} &&
       type.getElementType().isInteger(32))

@@ -20,11 +20,8 @@ namespace {
 
 /// Whether the result stays f32 in every precision: statistics and losses.
 bool staysF32(OpResult result) {
-  Operation *op = result.getOwner();
-  if (isa<nn::CrossEntropyOp>(op))
-    return true;
-  return isa<nn::LayerNormOp, nn::RmsNormOp, nn::AttentionOp>(op) &&
-         result.getResultNumber() > 0;
+  auto op = dyn_cast<nn::PropertiesOpInterface>(result.getOwner());
+  return op && op.staysF32(result.getResultNumber());
 }
 
 struct ApplyPrecision : heddle::impl::ModelApplyPrecisionBase<ApplyPrecision> {

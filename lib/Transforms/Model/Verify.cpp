@@ -40,7 +40,7 @@ private:
       bool backward = isa<nn::StepOp, nn::SetOp>(op);
       if (auto compute = dyn_cast<nn::DifferentiableOpInterface>(op))
         backward |= !compute.getNotDifferentiableReason().empty() &&
-                    !isa<nn::TakeRowOp, nn::SumOp>(op);
+                    !op->hasTrait<nn::EndsForward>();
       if (backward) {
         op->emitError("H0908: the model phase holds forward functions only");
         return WalkResult::interrupt();
@@ -62,8 +62,8 @@ private:
   /// The first result of a computation is its activation, the others are
   /// statistics in f32; a cast may give any type, losses are f32.
   LogicalResult verifyPrecision(Operation *op, StringRef precision) {
-    if (!isa<nn::CostOpInterface>(op) ||
-        isa<nn::CastOp, nn::CrossEntropyOp, nn::SumOp>(op))
+    auto properties = dyn_cast<nn::PropertiesOpInterface>(op);
+    if (!properties || isa<nn::CastOp>(op) || properties.staysF32(0))
       return success();
     Type element =
         cast<RankedTensorType>(op->getResult(0).getType()).getElementType();

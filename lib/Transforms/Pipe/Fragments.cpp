@@ -7,7 +7,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "Fragments.h"
-#include "dialects/NN/Sums.h"
 #include "dialects/Pipe/Schedule.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -30,8 +29,7 @@ std::string Way::nameOf(int64_t fragment) const {
 /// Whether the operation is cheaper to run again than to send or keep.
 static bool isMadeAnew(Operation *op,
                        const DenseMap<Operation *, int64_t> &numbers) {
-  if (isa<nn::GetOp, nn::MicroBatchOp, nn::FillOp, nn::PositionsOp,
-          dist::RankOp>(op) ||
+  if (op->hasTrait<nn::Rematerializable>() || isa<dist::RankOp>(op) ||
       isa<arith::ArithDialect>(op->getDialect()))
     return true;
   return isa<dist::ReshardOp, nn::UnpackOp>(op) &&
@@ -147,7 +145,7 @@ Value Fragments::sumThrough(OpOperand &operand) const {
   if (isa<nn::AddOp>(op))
     return op->getResult(0);
   for (auto &[init, result] : nn::initsOf(op))
-    if (init.begin()->getOperandNumber() == operand.getOperandNumber())
+    if (init[0].getOperandNumber() == operand.getOperandNumber())
       return result;
   auto call = dyn_cast<nn::CallOp>(op);
   if (!call)
@@ -189,7 +187,7 @@ static SmallVector<Operation *> chainOf(Value gradient) {
 /// What a sum starts from: a state, or a tensor of zeros; null: nothing.
 Value Fragments::startOf(Value sum) const {
   while (Operation *op = sum.getDefiningOp()) {
-    if (isa<nn::GetOp, nn::FillOp>(op))
+    if (op->hasTrait<nn::Rematerializable>())
       return sum;
     if (isa<nn::AddOp>(op))
       return {};

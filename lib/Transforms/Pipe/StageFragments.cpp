@@ -7,7 +7,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "StageFragments.h"
-#include "dialects/NN/Sums.h"
 #include "heddle/Transforms/Shard/Shardings.h"
 
 using namespace mlir;
@@ -125,7 +124,7 @@ void FragmentWriter::takeOver(const PassedSum &sum, Operation *copy) {
     return;
   }
   for (auto &[init, result] : nn::initsOf(copy))
-    if (init.begin()->getOperandNumber() == number)
+    if (init[0].getOperandNumber() == number)
       MutableOperandRange(init).clear();
 }
 

@@ -72,7 +72,7 @@ private:
       return call ? addsUp(call.getOperand(argument.getArgNumber()), {})
                   : std::nullopt;
     Operation *op = value.getDefiningOp();
-    if (isa<nn::GetOp, nn::FillOp>(op))
+    if (op->hasTrait<nn::Rematerializable>())
       return false;
     if (auto reshard = dyn_cast<dist::ReshardOp>(op))
       return sumsOverTensor(reshard.getFrom()) &&

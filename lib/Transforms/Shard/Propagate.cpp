@@ -9,7 +9,6 @@
 #include "Reasons.h"
 #include "Splits.h"
 #include "Units.h"
-#include "dialects/NN/Sums.h"
 #include "heddle/Transforms/Shard/Passes.h"
 #include "heddle/Transforms/Shard/Shardings.h"
 
@@ -188,7 +187,7 @@ SmallVector<Axes> Propagation::axesOfFactors(Operation *op,
     }
   // Attention sees whole sequences: the axes that split its tokens split its
   // heads in their place (Jacobs et al., arXiv 2309.14509).
-  if (isa<nn::AttentionOp, nn::AttentionGradOp>(op))
+  if (op->hasTrait<nn::MixesPositions>())
     for (Attribute axis : cast<ArrayAttr>(of(op->getOperand(0)).getDims()[1]))
       give(rule.indexOf("h"), axis, Value(), "attention sees whole sequences");
   // Ranks that share the tokens out scatter a product's sum over them.
@@ -241,7 +240,7 @@ LogicalResult Propagation::visitCompute(Operation *op,
   dist::ShardingRule rule = ruled.getShardingRule();
   SmallVector<Axes> factors = axesOfFactors(op, rule);
   ArrayAttr tokens; // What splits the tokens of attention's operand.
-  if (isa<nn::AttentionOp, nn::AttentionGradOp>(op))
+  if (op->hasTrait<nn::MixesPositions>())
     tokens = cast<ArrayAttr>(of(op->getOperand(0)).getDims()[1]);
   if (failed(shard::verifySplits(op, rule, factors, mesh)))
     return failure();

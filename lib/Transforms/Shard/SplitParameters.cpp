@@ -28,10 +28,10 @@ namespace heddle {
 
 namespace {
 
-/// Operations through which a split of the last dimension passes.
-bool keepsFeatures(Operation *op) {
-  return isa<nn::GeluOp, nn::SiluOp, nn::ReluOp, nn::MulOp, nn::CastOp,
-             nn::AttentionOp, nn::RotaryOp>(op);
+/// Whether a split of the operand's features passes through the operation.
+bool keepsFeatures(OpOperand &use) {
+  auto ruled = dyn_cast<nn::ShardingRuleOpInterface>(use.getOwner());
+  return ruled && ruled.getShardingRule().keepsFeatures(use.getOperandNumber());
 }
 
 struct SplitParameters
@@ -108,7 +108,7 @@ private:
         if (use.getOperandNumber() != 0)
           return false;
         products.push_back(next);
-      } else if (!keepsFeatures(user) ||
+      } else if (!keepsFeatures(use) ||
                  !endsInProducts(user->getResult(0), products)) {
         return false;
       }

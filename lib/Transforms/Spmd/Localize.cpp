@@ -262,7 +262,7 @@ private:
   /// Notes the rules of all computations while types are those of the whole.
   void noteRules() {
     model.walk([&](nn::ShardingRuleOpInterface op) {
-      Split &split = splits[op];
+      dist::Split &split = splits[op];
       split.rule = op.getShardingRule();
       split.axes.resize(split.rule.factors.size(), builder.getArrayAttr({}));
       auto note = [&](ArrayRef<int64_t> dims, TensorShardingAttr sharding) {
@@ -294,7 +294,7 @@ private:
       result.setType(local(result.getType(), sharding));
     // A flat tensor of parts is no part of the flat tensor: each member of it
     // is padded for itself. What is computed of flat tensors is as they are.
-    if (isa<nn::AddOp, nn::AdamWOp>(op))
+    if (op.hasTrait<nn::Elementwise>())
       for (Value result : op.getResults())
         result.setType(
             cast<RankedTensorType>(op.getOperand(0).getType())
@@ -305,15 +305,14 @@ private:
         if (auto set = dyn_cast<nn::SetOp>(user))
           fill.getOutput().setType(cast<RankedTensorType>(
               typeOf(set.getStateAttr(), bool(set.getSlot()))));
-    ruled.localize(split->second.rule, split->second.parts);
-    placePart(&op, split->second);
+    ruled.localize(split->second);
   }
 
   nn::ModelOp model;
   dist::MeshOp mesh;
   OpBuilder builder;
   SymbolTable symbols;
-  DenseMap<Operation *, Split> splits;
+  DenseMap<Operation *, dist::Split> splits;
 };
 
 struct Localize : heddle::impl::SpmdLocalizeBase<Localize> {

@@ -1,4 +1,4 @@
-//===- Reshard.h - Local types, collectives, parts --------------*- C++ -*-===//
+//===- Reshard.h - Local types and collectives ------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -26,28 +26,6 @@ mlir::RankedTensorType localType(mlir::RankedTensorType type,
 /// wanted), an axis that moves to another dimension is exchanged, one that goes
 /// is gathered, one that comes is sliced.
 void lowerReshard(dist::ReshardOp reshard, dist::MeshOp mesh);
-
-/// How the factors of an operation's rule were split.
-struct Split {
-  dist::ShardingRule rule;
-  llvm::SmallVector<mlir::ArrayAttr> axes; ///< Of each factor.
-  llvm::SmallVector<int64_t> parts;        ///< Into how many parts each.
-  /// The axes of the factor that is named so; empty where there is none.
-  mlir::ArrayAttr axesOf(llvm::StringRef name) const {
-    int64_t index = rule.indexOf(name);
-    return index < 0 ? mlir::ArrayAttr() : axes[index];
-  }
-};
-
-/// Tells an operation which part of the whole it computes, where that matters:
-/// random numbers, positions, rows of a vocabulary.
-void placePart(mlir::Operation *op, const Split &split);
-
-/// Replaces an attention, or its gradient, whose sequence is split into
-/// `places` parts over `axes`, by one for each part of the keys, which go
-/// around the ring of ranks (Liu et al., arXiv 2310.01889).
-void makeRing(nn::AttentionOp op, mlir::ArrayAttr axes, int64_t places);
-void makeRing(nn::AttentionGradOp op, mlir::ArrayAttr axes, int64_t places);
 
 } // namespace heddle::spmd
 

@@ -33,7 +33,8 @@ namespace {
 
 /// Results that `selective` saves: what is dear to compute again.
 bool isExpensive(Operation *op) {
-  return isa<nn::LinearOp, nn::AttentionOp, nn::CallOp>(op);
+  auto cost = dyn_cast<nn::CostOpInterface>(op);
+  return isa<nn::CallOp>(op) || (cost && cost.getModelFlops() > 0);
 }
 
 /// The values of the cloned forward pass that are saved under the policy, of

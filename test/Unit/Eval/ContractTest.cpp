@@ -9,6 +9,7 @@
 
 #include "OpCases.h"
 
+#include "mlir/IR/Verifier.h"
 #include "llvm/ADT/StringSet.h"
 #include "gtest/gtest.h"
 #include <cmath>
@@ -36,12 +37,13 @@ static SmallVector<RegisteredOperationName> computations() {
   return result;
 }
 
-TEST(Contract, EveryComputationHasAllFiveInterfaces) {
+TEST(Contract, EveryComputationHasAllSixInterfaces) {
   EXPECT_GT(computations().size(), 30u);
   for (RegisteredOperationName name : computations()) {
     SCOPED_TRACE(name.getStringRef().str());
     EXPECT_TRUE(name.hasInterface<nn::DifferentiableOpInterface>());
     EXPECT_TRUE(name.hasInterface<nn::CostOpInterface>());
+    EXPECT_TRUE(name.hasInterface<nn::PropertiesOpInterface>());
     EXPECT_TRUE(name.hasInterface<nn::ShardingRuleOpInterface>());
     EXPECT_TRUE(name.hasInterface<nn::ReferenceEvalOpInterface>());
     EXPECT_TRUE(name.hasInterface<nn::LinalgLoweringOpInterface>());
@@ -87,6 +89,244 @@ TEST_P(ContractOf, EvaluatesToFiniteNumbersOfTheResultTypes) {
     for (double element : value.floats())
       EXPECT_TRUE(std::isfinite(element));
   }
+}
+
+//===----------------------------------------------------------------------===//
+// What operations say of themselves, against what they do
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Which elements of which results change when one element of an operand does.
+class Dependence {
+public:
+  Dependence(CaseModule &module, int64_t limit)
+      : module(module), inputs(inputsOf(module.function, limit)) {
+    for (auto [argument, name] :
+         llvm::zip(module.function.getArguments(),
+                   module.function.getArgNamesAttr().getAsRange<StringAttr>()))
+      names[argument] = name.str();
+    before = runModule(*module.module, inputs);
+  }
+
+  static constexpr double step = 0.125;
+
+  /// By how much element `to` of result `number` changes.
+  double change(Value operand, int64_t from, unsigned number, int64_t to) {
+    std::string name = "r" + std::to_string(number);
+    return move(operand, from).at(name).floats()[to] -
+           before.at(name).floats()[to];
+  }
+
+  /// The changed elements of every result.
+  std::vector<std::vector<int64_t>> changed(Value operand, int64_t element) {
+    eval::TensorMap after = move(operand, element);
+    std::vector<std::vector<int64_t>> results(before.size());
+    for (size_t number = 0; number < results.size(); ++number) {
+      std::string name = "r" + std::to_string(number);
+      const eval::Tensor &tensor = after.at(name);
+      if (eval::isFloat(tensor.kind()))
+        for (int64_t i = 0; i < tensor.numElements(); ++i)
+          if (tensor.floats()[i] != before.at(name).floats()[i])
+            results[number].push_back(i);
+    }
+    return results;
+  }
+
+private:
+  eval::TensorMap move(Value operand, int64_t element) {
+    eval::TensorMap moved = inputs;
+    moved[names[operand]].mutableFloats()[element] += step;
+    return runModule(*module.module, moved);
+  }
+
+  CaseModule &module;
+  eval::TensorMap inputs, before;
+  llvm::DenseMap<Value, std::string> names;
+};
+
+RankedTensorType tensorOf(Value value) {
+  return dyn_cast<RankedTensorType>(value.getType());
+}
+
+bool isFloatTensor(Value value) {
+  RankedTensorType type = tensorOf(value);
+  return type && isa<FloatType>(type.getElementType());
+}
+
+/// Whether `holds(from, to)` for all elements of float operands that `reads`
+/// chooses and the elements of results that depend on them.
+bool dependsOnly(CaseModule &module, int64_t limit,
+                 llvm::function_ref<bool(RankedTensorType)> reads,
+                 llvm::function_ref<bool(RankedTensorType, int64_t,
+                                         RankedTensorType, int64_t)>
+                     holds) {
+  Dependence dependence(module, limit);
+  for (Value operand : module.operation->getOperands()) {
+    if (!isFloatTensor(operand) || !reads(tensorOf(operand)))
+      continue;
+    for (int64_t from = 0; from < tensorOf(operand).getNumElements(); ++from)
+      for (auto [result, elements] :
+           llvm::zip(module.operation->getResults(),
+                     dependence.changed(operand, from)))
+        for (int64_t to : elements)
+          if (!holds(tensorOf(operand), from, tensorOf(result), to))
+            return false;
+  }
+  return true;
+}
+
+/// Whether all tensors that the operation reads have the results' shape, or
+/// none, and each element comes from its own place.
+bool behavesElementwise(CaseModule &module, int64_t limit) {
+  ArrayRef<int64_t> shape = tensorOf(module.operation->getResult(0)).getShape();
+  bool reads = false;
+  for (Value operand : module.operation->getOperands()) {
+    if (!isFloatTensor(operand))
+      continue;
+    if (tensorOf(operand).getRank() > 0 &&
+        tensorOf(operand).getShape() != shape)
+      return false;
+    reads |= tensorOf(operand).getRank() > 0;
+  }
+  for (Value result : module.operation->getResults())
+    if (tensorOf(result).getShape() != shape)
+      return false;
+  return reads && !shape.empty() &&
+         dependsOnly(
+             module, limit,
+             [](RankedTensorType type) { return type.getRank() > 0; },
+             [](RankedTensorType, int64_t from, RankedTensorType, int64_t to) {
+               return from == to;
+             });
+}
+
+} // namespace
+
+TEST_P(ContractOf, ElementwiseIsWhatComputesElementsOneByOne) {
+  CaseModule module = parseCase(GetParam());
+  ASSERT_TRUE(module.operation);
+  EXPECT_EQ(module.operation->hasTrait<nn::Elementwise>(),
+            behavesElementwise(module, GetParam().limit));
+  EXPECT_TRUE(!module.operation->hasTrait<nn::Elementwise>() ||
+              module.operation->hasTrait<nn::Rowwise>());
+}
+
+/// A row of the results depends on no other row of what has these rows.
+TEST_P(ContractOf, RowwiseReadsItsOwnRows) {
+  CaseModule module = parseCase(GetParam());
+  ASSERT_TRUE(module.operation);
+  if (!module.operation->hasTrait<nn::Rowwise>())
+    return;
+  auto lowering = cast<nn::LinalgLoweringOpInterface>(module.operation);
+  EXPECT_EQ(lowering.getKernelGenerator(), "");
+  ArrayRef<int64_t> domain =
+      cast<nn::PropertiesOpInterface>(module.operation).getDomain();
+  ArrayRef<int64_t> rows = domain.drop_back();
+  auto hasRows = [&](RankedTensorType type) {
+    return type.getShape() == domain || type.getShape() == rows;
+  };
+  auto rowOf = [&](RankedTensorType type, int64_t element) {
+    return type.getShape() == rows ? element : element / domain.back();
+  };
+  for (Value result : module.operation->getResults())
+    EXPECT_TRUE(hasRows(tensorOf(result)));
+  EXPECT_TRUE(
+      dependsOnly(module, GetParam().limit, hasRows,
+                  [&](RankedTensorType from, int64_t i, RankedTensorType to,
+                      int64_t j) { return rowOf(from, i) == rowOf(to, j); }));
+}
+
+/// [B, T, C] to [B, T, C]: whether a token's features depend on another's.
+TEST_P(ContractOf, PositionsAreMixedWhereItSaysSo) {
+  CaseModule module = parseCase(GetParam());
+  ASSERT_TRUE(module.operation);
+  RankedTensorType result = tensorOf(module.operation->getResult(0));
+  auto hasTokens = [&](RankedTensorType type) {
+    return type.getRank() == 3 && result.getRank() == 3 &&
+           type.getShape().take_front(2) == result.getShape().take_front(2);
+  };
+  bool mixes = !dependsOnly(
+      module, GetParam().limit, hasTokens,
+      [&](RankedTensorType from, int64_t i, RankedTensorType to, int64_t j) {
+        return !hasTokens(to) || i / from.getDimSize(2) == j / to.getDimSize(2);
+      });
+  EXPECT_EQ(module.operation->hasTrait<nn::MixesPositions>(), mixes);
+}
+
+/// What reads no tensor, and computes nothing, is there anyway.
+TEST_P(ContractOf, WhatComputesNothingIsMadeAnew) {
+  CaseModule module = parseCase(GetParam());
+  ASSERT_TRUE(module.operation);
+  bool reads = llvm::any_of(module.operation->getOperands(),
+                            [](Value value) { return bool(tensorOf(value)); });
+  EXPECT_EQ(module.operation->hasTrait<nn::Rematerializable>(), !reads);
+  auto cost = cast<nn::CostOpInterface>(module.operation);
+  EXPECT_LE(cost.getModelFlops(), cost.getFlops());
+  // What has a generator of its own for products has the model's FLOPs.
+  StringRef generator = cast<nn::LinalgLoweringOpInterface>(module.operation)
+                            .getKernelGenerator();
+  EXPECT_EQ(cost.getModelFlops() > 0,
+            generator == "gemm" || generator == "attention");
+}
+
+/// A result stays f32 where the operation takes no other type for it.
+TEST_P(ContractOf, ResultsStayF32WhereTheyMustBe) {
+  CaseModule module = parseCase(GetParam());
+  ASSERT_TRUE(module.operation);
+  auto properties = cast<nn::PropertiesOpInterface>(module.operation);
+  for (OpResult result : module.operation->getResults()) {
+    RankedTensorType type = tensorOf(result);
+    if (!isFloatTensor(result))
+      continue;
+    std::string number = std::to_string(result.getResultNumber()), errors;
+    ScopedDiagnosticHandler handler(&testContext(),
+                                    [&](mlir::Diagnostic &diagnostic) {
+                                      errors += diagnostic.str() + "\n";
+                                    });
+    result.setType(type.clone(BFloat16Type::get(&testContext())));
+    (void)verify(module.operation);
+    result.setType(type);
+    bool refused = StringRef(errors).contains("result #" + number + " must be");
+    EXPECT_EQ(properties.staysF32(result.getResultNumber()), refused) << errors;
+  }
+}
+
+/// What a sum is added to comes out again, in the result.
+TEST_P(ContractOf, SumsAreAddedToTheirInits) {
+  CaseModule module = parseCase(GetParam());
+  ASSERT_TRUE(module.operation);
+  SmallVector<nn::Init> inits = nn::initsOf(module.operation);
+  unsigned named = llvm::count_if(
+      module.function.getArgNamesAttr().getAsValueRange<StringAttr>(),
+      [](StringRef name) { return name == "i"; });
+  EXPECT_EQ(inits.size(), named) << "sums start from %i";
+  Dependence dependence(module, GetParam().limit);
+  for (nn::Init &init : inits) {
+    Value operand = init.operand[0].get();
+    ASSERT_EQ(tensorOf(operand).getShape(), tensorOf(init.result).getShape());
+    unsigned number = cast<OpResult>(init.result).getResultNumber();
+    for (int64_t i = 0; i < tensorOf(operand).getNumElements(); ++i)
+      EXPECT_NEAR(dependence.change(operand, i, number, i), Dependence::step,
+                  1e-9);
+  }
+}
+
+/// What may share memory has one size, and sums may with what they add to.
+TEST_P(ContractOf, TiesAreOfOneSize) {
+  CaseModule module = parseCase(GetParam());
+  ASSERT_TRUE(module.operation);
+  auto properties = cast<nn::PropertiesOpInterface>(module.operation);
+  SmallVector<nn::Tie> ties = properties.getTies();
+  for (const nn::Tie &tie : ties) {
+    EXPECT_EQ(tie.result.getDefiningOp(), module.operation);
+    EXPECT_TRUE(
+        llvm::is_contained(module.operation->getOperands(), tie.operand));
+    EXPECT_EQ(tie.result.getType(), tie.operand.getType());
+  }
+  for (const nn::Init &init : properties.getInits())
+    EXPECT_TRUE(llvm::any_of(
+        ties, [&](const nn::Tie &tie) { return tie.result == init.result; }));
 }
 
 INSTANTIATE_TEST_SUITE_P(Ops, ContractOf, ::testing::ValuesIn(opCases()),

@@ -31,6 +31,16 @@ FactorKind kindOf(const ShardingRule &rule, StringRef name) {
   return rule.factors[rule.indexOf(name)].kind;
 }
 
+/// Makes the operation one of `parts` along the factor `name` of `rule`.
+void localize(Operation *op, const ShardingRule &rule, StringRef name,
+              int64_t parts) {
+  dist::Split split{rule, {}, {}};
+  split.axes.resize(rule.factors.size(), ArrayAttr::get(op->getContext(), {}));
+  split.parts.resize(rule.factors.size(), 1);
+  split.parts[rule.indexOf(name)] = parts;
+  cast<nn::ShardingRuleOpInterface>(op).localize(split);
+}
+
 /// The error that `verifyRule` reports.
 std::string verifyError(Operation *op, const ShardingRule &rule) {
   std::string message;
@@ -81,9 +91,7 @@ TEST(Rules, LocalAttentionHasFewerHeads) {
       parseCase({"", "%x: tensor<2x3x24xf32>", packedAttention});
   auto attention = cast<nn::AttentionOp>(module.operation);
   ShardingRule rule = attention.getShardingRule();
-  SmallVector<int64_t> splits(rule.factors.size(), 1);
-  splits[rule.indexOf("h")] = 2;
-  cast<nn::ShardingRuleOpInterface>(module.operation).localize(rule, splits);
+  localize(attention, rule, "h", 2);
   EXPECT_EQ(attention.getHeads(), 2u);
   EXPECT_EQ(attention.getKvHeads(), 1u);
 }
@@ -98,7 +106,7 @@ TEST(Rules, LocalSquareSumsHaveTheBlocksOfTheirElements) {
   EXPECT_EQ(kindOf(rule, "b"), FactorKind::Whole);
   sums.getInput().setType(
       cast<RankedTensorType>(sums.getInput().getType()).clone({100000}));
-  cast<nn::ShardingRuleOpInterface>(module.operation).localize(rule, {2, 1});
+  localize(sums, rule, "n", 2);
   EXPECT_EQ(sums.getOutput().getType().getShape(), ArrayRef<int64_t>({2}));
 }
 
@@ -132,6 +140,36 @@ TEST(Rules, GradientsOfParametersAreSumsOverRows) {
     EXPECT_EQ(kindOf(rule, "b"), FactorKind::Reduction);
     EXPECT_EQ(kindOf(rule, "t"), FactorKind::Reduction);
   }
+}
+
+/// The operation's operands whose features are those of the first result.
+static std::vector<unsigned> keptFeatures(const std::string &arguments,
+                                          const std::string &body) {
+  CaseModule module = parseCase({"", arguments, body});
+  std::vector<unsigned> kept;
+  for (OpOperand &operand : module.operation->getOpOperands())
+    if (ruleOf(module.operation).keepsFeatures(operand.getOperandNumber()))
+      kept.push_back(operand.getOperandNumber());
+  return kept;
+}
+
+TEST(Rules, FeaturesPassThroughWhatComputesThemOneByOne) {
+  const std::string x = "%x: tensor<2x3x4xf32>", t = "tensor<2x3x4xf32>";
+  using Kept = std::vector<unsigned>;
+  EXPECT_EQ(keptFeatures(x, "nn.relu %x : " + t), Kept({0}));
+  EXPECT_EQ(keptFeatures(x + ", %y: " + t, "nn.mul %x, %y : " + t),
+            Kept({0, 1}));
+  EXPECT_EQ(keptFeatures("%x: tensor<2x3x24xf32>", packedAttention), Kept({0}));
+  // A product makes new ones; a norm needs all of them.
+  EXPECT_EQ(keptFeatures(x + ", %w: tensor<4x5xf32>",
+                         "nn.linear %x, %w : (" + t +
+                             ", tensor<4x5xf32>) -> tensor<2x3x5xf32>"),
+            Kept({1}));
+  EXPECT_EQ(keptFeatures(x + ", %w: tensor<4xf32>",
+                         "nn.rms_norm %x, %w {eps = 1.0e-5 : f64} : (" + t +
+                             ", tensor<4xf32>) -> (" + t +
+                             ", tensor<2x3xf32>)"),
+            Kept());
 }
 
 TEST(Rules, NormsOfManyInputs) {

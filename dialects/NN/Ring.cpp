@@ -12,12 +12,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Reshard.h"
+#include "Ring.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
 using namespace heddle;
-using namespace heddle::spmd;
 
 namespace {
 
@@ -73,8 +72,7 @@ public:
 
 } // namespace
 
-void heddle::spmd::makeRing(nn::AttentionOp op, ArrayAttr axes,
-                            int64_t places) {
+void heddle::nn::makeRing(nn::AttentionOp op, ArrayAttr axes, int64_t places) {
   Ring ring(op, axes, places);
   OpBuilder &b = ring.builder;
   IntegerAttr count = b.getI64IntegerAttr(places);
@@ -109,8 +107,8 @@ void heddle::spmd::makeRing(nn::AttentionOp op, ArrayAttr axes,
   op.erase();
 }
 
-void heddle::spmd::makeRing(nn::AttentionGradOp op, ArrayAttr axes,
-                            int64_t places) {
+void heddle::nn::makeRing(nn::AttentionGradOp op, ArrayAttr axes,
+                          int64_t places) {
   Ring ring(op, axes, places);
   OpBuilder &b = ring.builder;
   Location loc = op.getLoc();

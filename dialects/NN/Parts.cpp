@@ -1,0 +1,206 @@
+//===- Parts.cpp - Operations of one rank ---------------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+// Which part of the whole an operation computes, once its operands and results
+// are those of a rank.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Ring.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+using namespace heddle;
+using namespace heddle::nn;
+using dist::Split;
+
+namespace {
+
+/// Makes numbers that depend on the rank.
+class Numbers {
+public:
+  explicit Numbers(Operation *op) : builder(op), loc(op->getLoc()) {}
+
+  Value rank(ArrayAttr axes) {
+    return builder.create<dist::RankOp>(loc, builder.getIndexType(), axes);
+  }
+  Value times(Value number, int64_t factor) {
+    Value constant = builder.create<arith::ConstantIndexOp>(loc, factor);
+    return builder.create<arith::MulIOp>(loc, number, constant);
+  }
+  Value plus(Value a, Value b) {
+    return builder.create<arith::AddIOp>(loc, a, b);
+  }
+
+  OpBuilder builder;
+  Location loc;
+};
+
+} // namespace
+
+static RankedTensorType tensorOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+static int64_t elementsFrom(RankedTensorType type, int64_t dim) {
+  int64_t elements = 1;
+  for (int64_t extent : type.getShape().drop_front(dim))
+    elements *= extent;
+  return elements;
+}
+
+//===----------------------------------------------------------------------===//
+// Random numbers
+//===----------------------------------------------------------------------===//
+
+/// Rows are parts of the global batch's: the rank's part of a micro-batch comes
+/// after those of the ranks before it.
+template <typename OpT>
+static void placeRows(OpT op, const Split &split, Value microBatch) {
+  ArrayAttr axes = split.axesOf("b");
+  if (!axes || !microBatch)
+    return;
+  Numbers numbers(op);
+  Value place = numbers.plus(numbers.times(microBatch, split.partsOf("b")),
+                             numbers.rank(axes));
+  op.getMicroBatchMutable().assign(place);
+}
+
+void DropoutOp::localize(const Split &split) {
+  placeRows(*this, split, getMicroBatch());
+  RankedTensorType type = tensorOf(getOutput());
+  SmallVector<Value> part;
+  SmallVector<int64_t> parts, inner;
+  for (auto [dim, factor] : llvm::enumerate(split.rule.results[0])) {
+    if (dim == 0 || split.parts[factor] == 1)
+      continue;
+    part.push_back(Numbers(*this).rank(split.axes[factor]));
+    parts.push_back(split.parts[factor]);
+    inner.push_back(elementsFrom(type, dim));
+  }
+  if (part.empty())
+    return;
+  getPartMutable().assign(part);
+  setParts(parts);
+  setInner(inner);
+}
+
+//===----------------------------------------------------------------------===//
+// Heads and positions
+//===----------------------------------------------------------------------===//
+
+void RotaryOp::localize(const Split &split) {
+  setHeads(getHeads() / split.partsOf("h"));
+}
+
+template <typename OpT>
+static void localizeAttention(OpT op, const Split &split) {
+  op.setHeads(op.getHeads() / split.partsOf("h"));
+  op.setKvHeads(op.getKvHeads() / split.partsOf("h"));
+  if (op.getRng()) {
+    placeRows(op, split, op.getMicroBatch());
+    if (ArrayAttr axes = split.axesOf("h")) {
+      op.getPartMutable().assign(Numbers(op).rank(axes));
+      op.setParts(split.partsOf("h"));
+    }
+  }
+  op.setRing(false);
+  if (ArrayAttr axes = split.axesOf("t"))
+    makeRing(op, axes, split.partsOf("t"));
+}
+
+void AttentionOp::localize(const Split &split) {
+  localizeAttention(*this, split);
+}
+
+void AttentionGradOp::localize(const Split &split) {
+  localizeAttention(*this, split);
+}
+
+void PositionsOp::localize(const Split &split) {
+  ArrayAttr axes = split.axesOf("t");
+  if (!axes)
+    return;
+  Numbers numbers(*this);
+  RankedTensorType type = tensorOf(getOutput());
+  getFirstMutable().assign(
+      numbers.times(numbers.rank(axes), type.getDimSize(type.getRank() - 1)));
+}
+
+//===----------------------------------------------------------------------===//
+// The vocabulary
+//===----------------------------------------------------------------------===//
+
+/// The first row, of dimension `dim` of `table`, of the rank's part of the
+/// vocabulary; null where each rank has the whole.
+static Value firstOf(Operation *op, const Split &split, Value table,
+                     int64_t dim) {
+  ArrayAttr axes = split.axesOf("v");
+  if (!axes)
+    return {};
+  Numbers numbers(op);
+  return numbers.times(numbers.rank(axes), tensorOf(table).getDimSize(dim));
+}
+
+void EmbeddingOp::localize(const Split &split) {
+  if (Value first = firstOf(*this, split, getTable(), 0))
+    getFirstMutable().assign(first);
+}
+
+void EmbeddingGradOp::localize(const Split &split) {
+  if (Value first = firstOf(*this, split, getOutput(), 0))
+    getFirstMutable().assign(first);
+}
+
+/// Each rank has columns of the logits: their statistics are joined.
+void CrossEntropyOp::localize(const Split &split) {
+  Value first =
+      firstOf(*this, split, getLogits(), tensorOf(getLogits()).getRank() - 1);
+  if (!first)
+    return;
+  OpBuilder builder(*this);
+  ArrayAttr axes = split.axesOf("v");
+  int64_t vocab = split.rule.factors[split.rule.indexOf("v")].size;
+  RankedTensorType rows = tensorOf(getLosses());
+  auto part = builder.create<CrossEntropyPartOp>(
+      getLoc(), rows, rows, getLogits(), getLabels(), first,
+      builder.getI64IntegerAttr(vocab), ArrayAttr());
+  SmallVector<int64_t> shape(rows.getShape());
+  shape[0] *= split.partsOf("v");
+  auto reason = builder.getStringAttr("nn.cross_entropy");
+  Value parts = builder.create<dist::AllGatherOp>(
+      getLoc(), rows.clone(shape), part.getLse(), axes,
+      builder.getI64IntegerAttr(0), reason, TypeAttr(), DenseI64ArrayAttr(),
+      UnitAttr());
+  Value label = builder.create<dist::AllReduceOp>(
+      getLoc(), rows, part.getLabelLogit(), axes, reason, TypeAttr(),
+      DenseI64ArrayAttr(), UnitAttr());
+  auto join = builder.create<CrossEntropyJoinOp>(
+      getLoc(), rows, rows, parts, label, getLabels(), ArrayAttr());
+  (*this)->replaceAllUsesWith(join.getResults());
+  (*this)->erase();
+}
+
+void CrossEntropyGradOp::localize(const Split &split) {
+  Value first =
+      firstOf(*this, split, getLogits(), tensorOf(getLogits()).getRank() - 1);
+  if (!first)
+    return;
+  getFirstMutable().assign(first);
+  setVocab(split.rule.factors[split.rule.indexOf("v")].size);
+}
+
+//===----------------------------------------------------------------------===//
+// Norms
+//===----------------------------------------------------------------------===//
+
+void SquareSumsOp::localize(const Split &) {
+  int64_t size = tensorOf(getInput()).getNumElements();
+  int64_t blocks = (size + blockSize - 1) / blockSize;
+  getOutput().setType(tensorOf(getOutput()).clone({blocks}));
+}

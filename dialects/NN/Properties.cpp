@@ -1,0 +1,49 @@
+//===- Properties.cpp - What the nn operations are ------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/NN/NNDialect.h"
+
+using namespace mlir;
+using namespace heddle::nn;
+
+SmallVector<Init> heddle::nn::presentInits(ArrayRef<Init> inits) {
+  SmallVector<Init> present;
+  for (const Init &init : inits)
+    if (init.operand.size() > 0)
+      present.push_back(init);
+  return present;
+}
+
+SmallVector<Init> heddle::nn::initsOf(Operation *op) {
+  auto properties = dyn_cast<PropertiesOpInterface>(op);
+  return properties ? properties.getInits() : SmallVector<Init>();
+}
+
+SmallVector<Tie> heddle::nn::tiesOfInits(ArrayRef<Init> inits) {
+  SmallVector<Tie> ties;
+  for (Init init : inits)
+    ties.push_back({init.result, init.operand[0].get()});
+  return ties;
+}
+
+// What is added to a state's value takes its place.
+SmallVector<Tie> AddOp::getTies() {
+  return {{getOutput(), getLhs(), Tie::Worth::OfState}};
+}
+
+// The gradient of the logits takes the place of the logits: the largest
+// activation of all is not held twice.
+SmallVector<Tie> CrossEntropyGradOp::getTies() {
+  return {{getOutput(), getLogits(), Tie::Worth::OfComputed}};
+}
+
+SmallVector<Tie> AdamWOp::getTies() {
+  return {{getNewParameter(), getParameter()},
+          {getNewExpAvg(), getExpAvg()},
+          {getNewExpAvgSq(), getExpAvgSq()}};
+}

@@ -1,0 +1,58 @@
+//===- Properties.h - What an operation is ----------------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The traits of NNInterfaces.td, and what NN_PropertiesOp speaks of.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_DIALECTS_NN_PROPERTIES_H
+#define HEDDLE_DIALECTS_NN_PROPERTIES_H
+
+#include "mlir/IR/OpDefinition.h"
+
+namespace heddle::nn {
+
+template <typename OpT>
+class Elementwise : public mlir::OpTrait::TraitBase<OpT, Elementwise> {};
+template <typename OpT>
+class Rowwise : public mlir::OpTrait::TraitBase<OpT, Rowwise> {};
+template <typename OpT>
+class MixesPositions : public mlir::OpTrait::TraitBase<OpT, MixesPositions> {};
+template <typename OpT>
+class Rematerializable
+    : public mlir::OpTrait::TraitBase<OpT, Rematerializable> {};
+template <typename OpT>
+class EndsForward : public mlir::OpTrait::TraitBase<OpT, EndsForward> {};
+
+/// What a sum is added to, and the result.
+struct Init {
+  mlir::MutableOperandRange operand;
+  mlir::Value result;
+};
+
+/// Those of `inits` whose operand is there.
+llvm::SmallVector<Init> presentInits(llvm::ArrayRef<Init> inits);
+
+/// The inits of any operation; none of one that makes no sums.
+llvm::SmallVector<Init> initsOf(mlir::Operation *op);
+
+/// A result that may take the place of an operand.
+struct Tie {
+  /// Where that is worth it: then a kernel overwrites the operand.
+  enum class Worth {
+    Always,
+    OfState,    ///< Where a state is read: its new value is written.
+    OfComputed, ///< Where an operation of the same function makes the operand.
+  };
+  mlir::Value result, operand;
+  Worth worth = Worth::Always;
+};
+
+llvm::SmallVector<Tie> tiesOfInits(llvm::ArrayRef<Init> inits);
+
+} // namespace heddle::nn
+
+#endif // HEDDLE_DIALECTS_NN_PROPERTIES_H

@@ -1,0 +1,24 @@
+//===- Ring.h - Attention whose keys go around a ring -----------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_DIALECTS_NN_RING_H
+#define HEDDLE_DIALECTS_NN_RING_H
+
+#include "dialects/NN/NNDialect.h"
+
+namespace heddle::nn {
+
+/// Replaces an attention, or its gradient, whose sequence is split into
+/// `places` parts over `axes`, by one for each part of the keys, which go
+/// around the ring of ranks (Liu et al., arXiv 2310.01889).
+void makeRing(AttentionOp op, mlir::ArrayAttr axes, int64_t places);
+void makeRing(AttentionGradOp op, mlir::ArrayAttr axes, int64_t places);
+
+} // namespace heddle::nn
+
+#endif // HEDDLE_DIALECTS_NN_RING_H
