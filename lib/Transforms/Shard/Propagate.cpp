@@ -62,9 +62,8 @@ public:
     if (from == to)
       return;
     Operation *op = operand.getOwner();
-    auto fill = operand.get().getDefiningOp<nn::FillOp>();
-    if (fill && to.getUnreduced().empty()) {
-      operand.set(fillAs(fill, to));
+    if (isMadeAnywhere(operand.get()) && to.getUnreduced().empty()) {
+      operand.set(madeAs(operand.get(), to));
       return;
     }
     // What came here by a reshard is still there as it was.
@@ -83,15 +82,22 @@ public:
     operand.set(known);
   }
 
-  /// The tensor of one value, split so: a rank makes its part.
-  Value fillAs(nn::FillOp fill, TensorShardingAttr to) {
-    if (!fill.getOutput().hasOneUse()) {
-      builder.setInsertionPointAfter(fill);
-      fill = cast<nn::FillOp>(builder.clone(*fill));
+  /// Whether a rank can make any part of the value: it is made of no tensor.
+  static bool isMadeAnywhere(Value value) {
+    auto ruled = value.getDefiningOp<nn::ShardingRuleOpInterface>();
+    return ruled && llvm::none_of(ruled->getOperandTypes(),
+                                  llvm::IsaPred<RankedTensorType>);
+  }
+  /// Such a value, split so.
+  Value madeAs(Value value, TensorShardingAttr to) {
+    Operation *op = value.getDefiningOp();
+    if (!value.hasOneUse()) {
+      builder.setInsertionPointAfter(op);
+      op = builder.clone(*op);
     }
-    fill.setShardingsAttr(builder.getArrayAttr({to}));
-    set(fill.getOutput(), to);
-    return fill.getOutput();
+    op->setAttr("shardings", builder.getArrayAttr({to}));
+    set(op->getResult(0), to);
+    return op->getResult(0);
   }
 
   /// Shards one computation after its operands. A partial sum is added to
@@ -102,6 +108,9 @@ public:
     return TensorShardingAttr::get(builder.getContext(), sharding.getDims(),
                                    builder.getArrayAttr({}));
   }
+  /// Adds up what crosses the boundary of a layer, if it is a partial sum over
+  /// anything but rows: only gradients of parameters grow over micro-batches.
+  void addUpAtBoundary(OpOperand &operand);
   void returnTokens(Operation *op, const dist::ShardingRule &rule,
                     ArrayAttr tokens);
   /// A flat value is a partial sum where its members are, and split where any
@@ -120,6 +129,12 @@ private:
   /// The axes that split each factor of an operation.
   SmallVector<Axes> axesOfFactors(Operation *op,
                                   const dist::ShardingRule &rule);
+  /// The axes over which all that an addition adds is a partial sum: so is what
+  /// it makes.
+  ArrayAttr sumsOfAddends(Operation *op);
+  /// Notes that the results are partial sums over other factors than rows.
+  void noteSums(Operation *op, const dist::ShardingRule &rule,
+                ArrayRef<Axes> factors, bool passesOn);
   /// Adds `init` to the partial sum `sum` once that is whole.
   void addBehind(Value sum, Value init);
   /// The value in another sharding, for `op`; `user` is what reasons call that,
@@ -131,8 +146,15 @@ private:
   shard::Reasons *reasons;
   shard::Origins origins; ///< Of the axes of the last operation's factors.
   DenseMap<Value, TensorShardingAttr> shardings;
+  /// Partial sums over other factors than rows, and their dimension of tokens.
+  DenseMap<Value, std::optional<size_t>> activations;
   DenseMap<std::pair<Value, Attribute>, Value> resharded;
 };
+
+/// Whether the factor is one of the leading dimensions of activations.
+static bool isRow(const dist::Factor &factor) {
+  return factor.name == "b" || factor.name == "t";
+}
 
 Value Propagation::create(Operation *op, Value value, TensorShardingAttr to,
                           ArrayRef<int64_t> segments, StringRef user) {
@@ -175,10 +197,9 @@ SmallVector<Axes> Propagation::axesOfFactors(Operation *op,
         continue;
       for (auto [list, factor] : llvm::zip(of(operand).getDims(), dims)) {
         const dist::Factor &which = rule.factors[factor];
-        bool isRow = which.name == "b" || which.name == "t";
         auto axes = cast<ArrayAttr>(list).getValue();
         const Axes &taken = factors[factor];
-        if (isRow != rows || which.kind == FactorKind::Whole ||
+        if (isRow(which) != rows || which.kind == FactorKind::Whole ||
             axes.take_front(taken.size()) != ArrayRef<Attribute>(taken))
           continue;
         for (Attribute axis : axes.drop_front(taken.size()))
@@ -191,10 +212,14 @@ SmallVector<Axes> Propagation::axesOfFactors(Operation *op,
     for (Attribute axis : cast<ArrayAttr>(of(op->getOperand(0)).getDims()[1]))
       give(rule.indexOf("h"), axis, Value(), "attention sees whole sequences");
   // Ranks that share the tokens out scatter a product's sum over them.
-  if (auto add = dyn_cast<nn::AddBiasOp>(op); add && sharesTokens)
-    for (Attribute axis : of(add.getInput()).getUnreduced())
-      if (cast<StringAttr>(axis).getValue() == "tensor")
-        give(rule.indexOf("t"), axis, Value(), "ranks share the tokens out");
+  int64_t tokens = rule.indexOf("t");
+  if (sharesTokens && tokens >= 0 &&
+      rule.factors[tokens].kind != FactorKind::Whole && !sumsOfAddends(op))
+    for (auto [operand, dims] : llvm::zip(op->getOperands(), rule.operands))
+      if (activations.contains(operand) && llvm::is_contained(dims, tokens))
+        for (Attribute axis : of(operand).getUnreduced())
+          if (cast<StringAttr>(axis).getValue() == "tensor")
+            give(tokens, axis, Value(), "ranks share the tokens out");
   // Positions have no operands: they are the tokens' of the step.
   if (isa<nn::PositionsOp>(op))
     for (auto [dim, factor] : llvm::enumerate(rule.results[0]))
@@ -210,6 +235,48 @@ static Axes summedAxes(const dist::ShardingRule &rule, ArrayRef<Axes> factors) {
     if (factor.kind == FactorKind::Reduction)
       llvm::append_range(axes, list);
   return axes;
+}
+
+ArrayAttr Propagation::sumsOfAddends(Operation *op) {
+  auto add = dyn_cast<nn::AddOp>(op);
+  if (!add)
+    return {};
+  TensorShardingAttr left = of(add.getLhs()), right = of(add.getRhs());
+  bool same = left == right && !left.getUnreduced().empty();
+  return same ? left.getUnreduced() : ArrayAttr();
+}
+
+void Propagation::noteSums(Operation *op, const dist::ShardingRule &rule,
+                           ArrayRef<Axes> factors, bool passesOn) {
+  bool sums = passesOn && llvm::any_of(op->getOperands(), [&](Value operand) {
+                return activations.contains(operand);
+              });
+  for (auto [factor, axes] : llvm::zip(rule.factors, factors))
+    sums |=
+        factor.kind == FactorKind::Reduction && !axes.empty() && !isRow(factor);
+  if (!sums)
+    return;
+  for (auto [result, dims] : llvm::zip(op->getResults(), rule.results)) {
+    auto tokens = llvm::find(dims, rule.indexOf("t"));
+    activations[result] = tokens == dims.end()
+                              ? std::nullopt
+                              : std::optional<size_t>(tokens - dims.begin());
+  }
+}
+
+void Propagation::addUpAtBoundary(OpOperand &operand) {
+  auto found = activations.find(operand.get());
+  if (found == activations.end())
+    return;
+  TensorShardingAttr from = of(operand.get());
+  SmallVector<Axes> dims;
+  for (auto axes : from.getDims().getAsRange<ArrayAttr>())
+    dims.emplace_back(axes.getValue());
+  if (sharesTokens && found->second)
+    for (Attribute axis : from.getUnreduced())
+      if (cast<StringAttr>(axis).getValue() == "tensor")
+        dims[*found->second].push_back(axis);
+  reshard(operand, make(dims, {}));
 }
 
 void Propagation::addBehind(Value sum, Value init) {
@@ -245,6 +312,9 @@ LogicalResult Propagation::visitCompute(Operation *op,
   if (failed(shard::verifySplits(op, rule, factors, mesh)))
     return failure();
   Axes unreduced = summedAxes(rule, factors);
+  ArrayAttr passedOn = sumsOfAddends(op);
+  if (passedOn)
+    llvm::append_range(unreduced, passedOn);
   // A sum that is added to another partial sum over the same axes stays one;
   // else what it is added to is added once it is whole.
   SmallVector<std::pair<Value, Value>> later;
@@ -275,7 +345,7 @@ LogicalResult Propagation::visitCompute(Operation *op,
     if (dims.empty())
       needed.resize(cast<RankedTensorType>(operand.get().getType()).getRank());
     reshard(operand,
-            make(needed, sums.contains(&operand)
+            make(needed, passedOn || sums.contains(&operand)
                              ? ArrayRef<Attribute>(unreduced)
                              : ArrayRef<Attribute>()),
             rule.segmentsOfOperand(operand.getOperandNumber(),
@@ -289,6 +359,7 @@ LogicalResult Propagation::visitCompute(Operation *op,
     set(result, make(split, unreduced));
     results.push_back(of(result));
   }
+  noteSums(op, rule, factors, passedOn != nullptr);
   op->setAttr("shardings", builder.getArrayAttr(results));
   if (reasons)
     reasons->addResults(op, builder.getArrayAttr(results), origins);
@@ -500,6 +571,9 @@ private:
       propagation.reshard(
           kept.getValueMutable(),
           propagation.withoutSums(propagation.of(kept.getValue())));
+    if (isa<nn::ReturnOp>(op) && isa<nn::FuncOp>(op.getParentOp()))
+      for (OpOperand &operand : op.getOpOperands())
+        propagation.addUpAtBoundary(operand);
     bool leaves = isa<nn::ReturnOp>(op) && isa<nn::StepOp>(op.getParentOp());
     if (leaves)
       for (OpOperand &operand : op.getOpOperands())
@@ -510,7 +584,8 @@ private:
     return success();
   }
 
-  /// A tensor of one value enters a layer as its only reader there wants it.
+  /// What a rank can make any part of enters a layer as its only reader there
+  /// wants it.
   void takeSplit(BlockArgument argument, Propagation &propagation) {
     if (!argument.hasOneUse())
       return;
@@ -527,6 +602,8 @@ private:
   /// decides, the others are resharded to it.
   LogicalResult visitCall(nn::CallOp call, Propagation &propagation) {
     auto callee = symbols->lookup<nn::FuncOp>(call.getCallee());
+    for (OpOperand &operand : call->getOpOperands())
+      propagation.addUpAtBoundary(operand);
     if (!callee.getArgShardings()) {
       Propagation inner(&getContext(), noted());
       inner.sharesTokens = propagation.sharesTokens;
@@ -541,7 +618,7 @@ private:
         return failure();
       for (auto [argument, operand] :
            llvm::zip(callee.getArguments(), call.getOperands()))
-        if (operand.getDefiningOp<nn::FillOp>())
+        if (Propagation::isMadeAnywhere(operand))
           takeSplit(argument, inner);
       callee.setArgShardingsAttr(list(inner, callee.getArguments()));
       callee.setResultShardingsAttr(

@@ -47,8 +47,10 @@ struct SplitParameters
       if (printReasons)
         noteParameters(model);
       choices.clear();
+      blocker = nullptr;
       whys.clear();
       rules.clear();
+      decided.clear();
     }
     if (printReasons)
       reasons.print(llvm::errs());
@@ -57,7 +59,17 @@ struct SplitParameters
 private:
   void split(nn::ModelOp model) {
     symbols.emplace(model);
-    model.walk([&](nn::LinearOp linear) { choose(linear); });
+    // As the steps call them: a product stands before those of its gradients,
+    // which find its weight chosen.
+    llvm::SetVector<nn::FuncOp> called;
+    for (auto step : model.getOps<nn::StepOp>())
+      step.walk([&](nn::CallOp call) {
+        called.insert(symbols->lookup<nn::FuncOp>(call.getCallee()));
+      });
+    for (nn::FuncOp function : called)
+      function.walk([&](nn::LinearOp linear) { choose(linear); });
+    if (choices.empty())
+      warn(model);
     for (auto step : model.getOps<nn::StepOp>())
       step.walk([&](Operation *op) { splitVocabulary(model, op); });
     for (auto step : model.getOps<nn::StepOp>())
@@ -96,6 +108,20 @@ private:
     return columns != linear.getTransposed() ? 1 : 0;
   }
 
+  /// Ranks along `tensor` were asked for, and no layer is split over them.
+  void warn(nn::ModelOp model) {
+    auto strategy =
+        dist::Strategy::fromDictionary(model.getStrategy().getValues());
+    auto warning = model.emitWarning("the axis tensor=")
+                   << strategy.tensor
+                   << " splits no layer, its ranks all compute the same: there "
+                      "are no two products with only element-wise operations "
+                      "or attention between them";
+    if (blocker)
+      warning << "; " << shard::nameOf(blocker)
+              << " stands behind a product and needs all its features";
+  }
+
   /// Whether all that is made of the value ends in products over its features.
   bool endsInProducts(Value value, SmallVectorImpl<nn::LinearOp> &products) {
     bool any = false;
@@ -108,8 +134,10 @@ private:
         if (use.getOperandNumber() != 0)
           return false;
         products.push_back(next);
-      } else if (!keepsFeatures(use) ||
-                 !endsInProducts(user->getResult(0), products)) {
+      } else if (!keepsFeatures(use)) {
+        blocker = blocker ? blocker : user;
+        return false;
+      } else if (!endsInProducts(user->getResult(0), products)) {
         return false;
       }
     }
@@ -117,18 +145,21 @@ private:
   }
 
   /// A product whose weight is an argument of a layer, and the products behind
-  /// it, become a pair. A product of gradients has its weight turned round: it
-  /// is no first of a pair.
+  /// it, become a pair.
   void choose(nn::LinearOp linear) {
     auto weight = dyn_cast<BlockArgument>(linear.getWeight());
-    if (!weight || linear.getTransposed() || choices.contains(weight))
+    if (!weight || choices.contains(weight))
       return;
     SmallVector<nn::LinearOp> products;
     if (!endsInProducts(linear.getOutput(), products))
       return;
-    for (nn::LinearOp next : products)
-      if (!isa<BlockArgument>(next.getWeight()) || next.getTransposed())
+    for (nn::LinearOp next : products) {
+      auto choice = choices.find(next.getWeight());
+      bool fits = choice == choices.end() ||
+                  choice->second == dimOf(next, /*columns=*/false);
+      if (!isa<BlockArgument>(next.getWeight()) || !fits)
         return;
+    }
     std::string pair = "the pair " + shortName(linear).str();
     for (nn::LinearOp next : products)
       pair += "|" + shortName(next).str();
@@ -170,6 +201,7 @@ private:
   /// The table of token embeddings, and the head's weight, by rows.
   void splitVocabulary(nn::ModelOp model, Operation *op) {
     Value table;
+    int64_t rows = 0;
     if (auto embedding = dyn_cast<nn::EmbeddingOp>(op)) {
       // Positions are few, and every rank has all of them.
       if (!embedding.getIds().getDefiningOp<nn::PositionsOp>())
@@ -179,13 +211,15 @@ private:
           llvm::any_of(linear.getOutput().getUsers(), [](Operation *user) {
             return isa<nn::CrossEntropyOp>(user);
           });
-      if (isHead && linear.getTransposed())
+      if (isHead) {
         table = linear.getWeight();
+        rows = dimOf(linear, /*columns=*/true);
+      }
     }
     if (!table)
       return;
     if (nn::StateOp state = parameterOf(model, table))
-      setStorage(state, 0, "rows of the vocabulary");
+      setStorage(state, rows, "rows of the vocabulary");
   }
 
   void splitArguments(nn::ModelOp model, nn::CallOp call) {
@@ -193,7 +227,8 @@ private:
     for (auto [argument, operand] :
          llvm::zip(callee.getArguments(), call.getOperands()))
       if (auto choice = choices.find(argument); choice != choices.end())
-        if (nn::StateOp state = parameterOf(model, operand))
+        if (nn::StateOp state = parameterOf(model, operand);
+            state && decided.insert(state).second)
           setStorage(state, choice->second, whys.lookup(argument));
   }
 
@@ -244,6 +279,8 @@ private:
   DenseMap<Value, int64_t> choices;         ///< The dimension of each argument.
   DenseMap<Value, std::string> whys;        ///< The reasons for `choices`.
   DenseMap<Operation *, std::string> rules; ///< Why a state is split.
+  llvm::DenseSet<Operation *> decided;      ///< States that a pair splits.
+  Operation *blocker = nullptr; ///< What stands behind a product and no other.
   shard::Reasons reasons;
 };
 

@@ -147,6 +147,12 @@ private:
       for (Attribute axis : withinStage(of(operand)).getUnreduced())
         if (!llvm::is_contained(sums, axis))
           return op->emitError(code) << "takes a partial sum over " << axis;
+      // Every rank would add what is no part of a sum.
+      if (isa<nn::AddOp>(op))
+        for (Attribute axis : sums)
+          if (!llvm::is_contained(of(operand).getUnreduced(), axis))
+            return op->emitError(code)
+                   << "adds a value to a partial sum over " << axis;
     }
     for (auto [factor, list] : llvm::zip(rule.factors, axes))
       if (list && factor.kind == dist::FactorKind::Reduction)

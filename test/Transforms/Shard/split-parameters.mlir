@@ -1,4 +1,5 @@
-// RUN: heddle-opt %s --shard-split-parameters --shard-propagate --shard-verify | FileCheck %s
+// RUN: heddle-opt %s --split-input-file --shard-split-parameters --shard-propagate --shard-verify | FileCheck %s
+// RUN: sed 's/tensor = 2 :/sequence_parallel = true, tensor = 2 :/' %s | heddle-opt --split-input-file --shard-split-parameters --shard-propagate --shard-verify | FileCheck %s --check-prefix SHARED
 
 // A pair of products: columns, then rows, and one sum behind the pair, to which
 // the bias is added once. Tables of tokens are split by rows, those of
@@ -48,6 +49,82 @@ nn.model @m family "gpt2" phase "train" attributes {
       %y = nn.call @mlp(%x, %fc, %fcb, %proj, %projb) path "h.0" : (tensor<2x3x4xf32>, tensor<4x16xf32>, tensor<16xf32>, tensor<16x4xf32>, tensor<4xf32>) -> tensor<2x3x4xf32>
       nn.return
     }
+    nn.return
+  }
+}
+
+// -----
+
+// Weights that are stored [out, in] are split in the other dimension. The sum of
+// partial sums is one too, until the boundary of the layer; where ranks share the
+// tokens out each keeps its tokens of the sum.
+
+// CHECK-LABEL: nn.model @stored
+// CHECK: nn.state @a role "parameter" : tensor<16x4xf32>
+// CHECK-SAME: storage = #dist.sharding<{{\[\[}}"tensor"], []], unreduced []>
+// CHECK: nn.state @c role "parameter" : tensor<4x16xf32>
+// CHECK-SAME: storage = #dist.sharding<{{\[\[}}], ["tensor"]], unreduced []>
+// CHECK: nn.func @layer
+// CHECK-NOT: dist.reshard
+// CHECK: %[[SUM:.*]] = nn.add %{{.*}} {shardings = [#dist.sharding<{{\[\[}}], [], []], unreduced ["tensor"]>]}
+// CHECK: %[[WHOLE:.*]] = dist.reshard %[[SUM]] from <{{.*}}unreduced ["tensor"]> to <{{\[\[}}], [], []], unreduced []> for "nn.return"
+// CHECK: nn.return %[[WHOLE]]
+// CHECK: %[[E:.*]] = nn.embedding
+// CHECK: %[[X:.*]] = dist.reshard %[[E]] from <{{.*}}unreduced ["tensor"]> to <{{\[\[}}], [], []], unreduced []> for "nn.call"
+// CHECK: nn.call @layer(%[[X]],
+
+// SHARED-LABEL: nn.model @stored
+// SHARED: dist.reshard %{{.*}} from <{{.*}}unreduced ["tensor"]> to <{{\[\[}}], ["tensor"], []], unreduced []> for "nn.return"
+// SHARED: dist.reshard %{{.*}} from <{{.*}}unreduced ["tensor"]> to <{{\[\[}}], ["tensor"], []], unreduced []> for "nn.call"
+
+nn.model @stored family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{tensor = 2 : i64}>, config = "{}", weights = {}} {
+  nn.state @table role "parameter" : tensor<8x4xf32> {trainable}
+  nn.state @a role "parameter" : tensor<16x4xf32> {trainable}
+  nn.state @b role "parameter" : tensor<16x4xf32> {trainable}
+  nn.state @c role "parameter" : tensor<4x16xf32> {trainable}
+  nn.state @d role "parameter" : tensor<4x16xf32> {trainable}
+  nn.func @layer(%x: tensor<2x3x4xf32>, %a: tensor<16x4xf32>, %b: tensor<16x4xf32>, %c: tensor<4x16xf32>, %d: tensor<4x16xf32>) -> tensor<2x3x4xf32> {
+    %0 = nn.linear %x, %a {transposed} : (tensor<2x3x4xf32>, tensor<16x4xf32>) -> tensor<2x3x16xf32>
+    %1 = nn.linear %x, %b {transposed} : (tensor<2x3x4xf32>, tensor<16x4xf32>) -> tensor<2x3x16xf32>
+    %2 = nn.silu %0 : tensor<2x3x16xf32>
+    %3 = nn.silu %1 : tensor<2x3x16xf32>
+    %4 = nn.linear %2, %c {transposed} : (tensor<2x3x16xf32>, tensor<4x16xf32>) -> tensor<2x3x4xf32>
+    %5 = nn.linear %3, %d {transposed} : (tensor<2x3x16xf32>, tensor<4x16xf32>) -> tensor<2x3x4xf32>
+    %6 = nn.add %4, %5 : tensor<2x3x4xf32>
+    nn.return %6 : tensor<2x3x4xf32>
+  }
+  nn.step @train(%ids: tensor<1x2x3xi32>) attributes {kind = "train", arg_names = ["ids"], result_names = []} {
+    nn.micro_batches 1 {
+    ^bb0(%i: index):
+      %id = nn.micro_batch %ids[%i] : tensor<1x2x3xi32> -> tensor<2x3xi32>
+      %table = nn.get @table : tensor<8x4xf32>
+      %x = nn.embedding %table[%id] : (tensor<8x4xf32>, tensor<2x3xi32>) -> tensor<2x3x4xf32>
+      %a = nn.get @a : tensor<16x4xf32>
+      %b = nn.get @b : tensor<16x4xf32>
+      %c = nn.get @c : tensor<4x16xf32>
+      %d = nn.get @d : tensor<4x16xf32>
+      %y = nn.call @layer(%x, %a, %b, %c, %d) path "h.0" : (tensor<2x3x4xf32>, tensor<16x4xf32>, tensor<16x4xf32>, tensor<4x16xf32>, tensor<4x16xf32>) -> tensor<2x3x4xf32>
+      nn.return
+    }
+    nn.return
+  }
+}
+
+// -----
+
+// What is no partial sum is added to the whole of one.
+
+// CHECK-LABEL: nn.model @whole
+nn.model @whole family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{tensor = 2 : i64}>, config = "{}", weights = {}} {
+  nn.state @wte role "parameter" : tensor<8x4xf32> {trainable}
+  nn.step @train(%ids: tensor<2x3xi32>, %y: tensor<2x3x4xf32>) attributes {kind = "train", arg_names = ["ids", "y"], result_names = []} {
+    %wte = nn.get @wte : tensor<8x4xf32>
+    %x = nn.embedding %wte[%ids] : (tensor<8x4xf32>, tensor<2x3xi32>) -> tensor<2x3x4xf32>
+    // CHECK: %[[WHOLE:.*]] = dist.reshard %{{.*}} from <{{.*}}unreduced ["tensor"]> to <{{\[\[}}], [], []], unreduced []> for "nn.add"
+    // CHECK: nn.add %[[WHOLE]], %{{.*}} {shardings = [#dist.sharding<{{\[\[}}], [], []], unreduced []>]}
+    %0 = nn.add %x, %y : tensor<2x3x4xf32>
     nn.return
   }
 }

@@ -202,3 +202,19 @@ nn.model @m family "gpt2" phase "shard" attributes {
     nn.return
   }
 }
+
+// -----
+
+nn.model @m family "gpt2" phase "shard" attributes {
+    strategy = #dist.strategy<{tensor = 2 : i64}>, config = "{}", weights = {}} {
+  dist.mesh @mesh [#dist.axis<"pipe" = 1>, #dist.axis<"data" = 1>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 2>]
+  nn.state @w role "parameter" : tensor<4x4xf32> {storage = #dist.sharding<[["tensor"], []], unreduced []>}
+  nn.step @train(%x: tensor<2x4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
+    %w = nn.get @w : tensor<4x4xf32>
+    %p = dist.reshard %x from <[[], []], unreduced []> to <[[], ["tensor"]], unreduced []> for "nn.linear" : tensor<2x4xf32>
+    %s = nn.linear %p, %w {shardings = [#dist.sharding<[[], []], unreduced ["tensor"]>]} : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+    // expected-error @+1 {{H0904: adds a value to a partial sum over "tensor"}}
+    %0 = nn.add %s, %x {shardings = [#dist.sharding<[[], []], unreduced ["tensor"]>]} : tensor<2x4xf32>
+    nn.return
+  }
+}
