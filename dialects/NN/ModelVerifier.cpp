@@ -143,6 +143,26 @@ private:
 
 } // namespace
 
+/// Every tensor can be held in memory.
+static LogicalResult verifyTypes(Operation *op) {
+  auto verify = [&](TypeRange types) -> LogicalResult {
+    for (Type type : types) {
+      auto tensor = dyn_cast<TensorType>(type);
+      if (tensor && !(tensor.hasStaticShape() &&
+                      dist::isStorable(tensor.getElementType())))
+        return op->emitOpError("has a value of type ")
+               << type << "; tensors have static shapes, and elements of f32, "
+               << "bf16, f16, i8, i32 or i64";
+    }
+    return success();
+  };
+  for (Region &region : op->getRegions())
+    for (Block &block : region)
+      if (failed(verify(block.getArgumentTypes())))
+        return failure();
+  return verify(op->getResultTypes());
+}
+
 LogicalResult ModelOp::verifyRegions() {
   llvm::Expected<llvm::json::Value> config = llvm::json::parse(getConfig());
   if (!config)
@@ -152,8 +172,8 @@ LogicalResult ModelOp::verifyRegions() {
     return emitOpError("has a config that is no JSON object");
   ShardingVerifier shardings(*this);
   WalkResult walk = getBody().walk([&](Operation *op) {
-    return failed(shardings.verify(op)) ? WalkResult::interrupt()
-                                        : WalkResult::advance();
+    bool holds = succeeded(verifyTypes(op)) && succeeded(shardings.verify(op));
+    return holds ? WalkResult::advance() : WalkResult::interrupt();
   });
   return failure(walk.wasInterrupted() || failed(verifyCalls(*this)));
 }

@@ -48,8 +48,7 @@ double heddle::nn::bytesOfOperandsAndResults(Operation *op) {
   double bytes = 0;
   auto add = [&](Type type) {
     if (auto tensor = dyn_cast<RankedTensorType>(type))
-      bytes += static_cast<double>(tensor.getNumElements()) *
-               tensor.getElementTypeBitWidth() / 8;
+      bytes += static_cast<double>(dist::byteSize(tensor));
   };
   llvm::for_each(op->getOperandTypes(), add);
   llvm::for_each(op->getResultTypes(), add);

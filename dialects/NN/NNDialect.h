@@ -9,6 +9,7 @@
 #ifndef HEDDLE_DIALECTS_NN_NNDIALECT_H
 #define HEDDLE_DIALECTS_NN_NNDIALECT_H
 
+#include "dialects/Dist/ByteSize.h"
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/NN/GradientContext.h"
 #include "dialects/NN/Properties.h"

@@ -27,6 +27,10 @@ LogicalResult StateOp::verify() {
   auto type = dyn_cast<RankedTensorType>(getType());
   if (!type || !type.hasStaticShape())
     return emitOpError("needs a static tensor type, got ") << getType();
+  if (!dist::isStorable(type.getElementType()))
+    return emitOpError("has elements of type ")
+           << type.getElementType()
+           << "; known are f32, bf16, f16, i8, i32 and i64";
   if (getRole() == "saved" && type.getRank() == 0)
     return emitOpError("holds no slots: it is of rank 0");
   bool own = getRole() == "parameter" || getRole() == "accumulator" ||
@@ -54,8 +58,10 @@ LogicalResult StateOp::verifySymbolUses(SymbolTableCollection &tables) {
 
 LogicalResult BucketOp::verify() {
   auto type = dyn_cast<RankedTensorType>(getType());
-  if (!type || type.getRank() != 1)
-    return emitOpError("needs a tensor type of rank 1, got ") << getType();
+  if (!type || type.getRank() != 1 || !dist::isStorable(type.getElementType()))
+    return emitOpError("needs a tensor type of rank 1, of f32, bf16, f16, i8, "
+                       "i32 or i64, got ")
+           << getType();
   if (getMembers().empty())
     return emitOpError("has no members");
   DenseSet<Attribute> members;

@@ -17,6 +17,10 @@ using namespace heddle;
 using namespace heddle::planir;
 
 #include "dialects/Plan/PlanDialect.cpp.inc"
+#include "dialects/Plan/PlanEnums.cpp.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "dialects/Plan/PlanAttrs.cpp.inc"
 
 #define GET_TYPEDEF_CLASSES
 #include "dialects/Plan/PlanTypes.cpp.inc"
@@ -25,6 +29,10 @@ using namespace heddle::planir;
 #include "dialects/Plan/PlanOps.cpp.inc"
 
 void PlanDialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "dialects/Plan/PlanAttrs.cpp.inc"
+      >();
   addTypes<
 #define GET_TYPEDEF_LIST
 #include "dialects/Plan/PlanTypes.cpp.inc"
@@ -65,6 +73,10 @@ LogicalResult StateOp::verify() {
   auto type = dyn_cast<RankedTensorType>(getType());
   if (!type || !type.hasStaticShape())
     return emitOpError("needs a static tensor type, got ") << getType();
+  if (!dist::isStorable(type.getElementType()))
+    return emitOpError("has elements of type ")
+           << type.getElementType()
+           << "; known are f32, bf16, f16, i8, i32 and i64";
   return verifyCount(*this, getOffset(), "offset");
 }
 
@@ -149,6 +161,13 @@ LogicalResult KernelOp::verify() {
   }
   if (getResultTypes().empty())
     return emitOpError("gives nothing");
+  for (Type type :
+       llvm::concat<const Type>(getArgumentTypes(), getResultTypes()))
+    if (!type.isIndex() && !(isa<RankedTensorType>(type) &&
+                             dist::isStorable(getElementTypeOrSelf(type))))
+      return emitOpError("takes or gives ")
+             << type << "; tensors of f32, bf16, f16, i8, i32 and i64 and "
+             << "numbers of type index are possible";
   llvm::SmallDenseSet<int64_t> tied;
   for (int64_t tie : getTies())
     if (tie >= 0 && !tied.insert(tie).second)
@@ -302,26 +321,23 @@ static LogicalResult verifyRows(Operation *op, uint64_t outer,
 }
 
 LogicalResult CollectiveOp::verify() {
-  StringRef kind = getKind();
+  CollectiveKind kind = getKind();
   auto target = cast<MemRefType>(getTarget().getType());
   auto source = cast<MemRefType>(getSource().getType());
   if (target.getElementType() != source.getElementType())
     return emitOpError("gives ") << target << " from " << source;
   int64_t in = source.getNumElements(), out = target.getNumElements();
-  bool fits = kind == "all_gather"       ? in > 0 && out % in == 0
-              : kind == "reduce_scatter" ? out > 0 && in % out == 0
-                                         : in == out;
+  bool fits = kind == CollectiveKind::AllGather       ? in > 0 && out % in == 0
+              : kind == CollectiveKind::ReduceScatter ? out > 0 && in % out == 0
+                                                      : in == out;
   if (!fits)
     return emitOpError("makes ") << target << " of " << source;
-  if (kind != "all_reduce" && kind != "reduce_scatter" &&
-      kind != "all_gather" && kind != "all_to_all" && kind != "rotate")
-    return emitOpError("is of unknown kind \"") << kind << "\"";
   if (failed(dist::verifyAxes(*this, getAxes())))
     return failure();
   // Of what is split, and of what an all_to_all gathers.
   int64_t whole = std::max(in, out);
-  bool exchanges = kind == "all_to_all";
-  if (kind == "all_reduce" || kind == "rotate")
+  bool exchanges = kind == CollectiveKind::AllToAll;
+  if (kind == CollectiveKind::AllReduce || kind == CollectiveKind::Rotate)
     return success();
   if (failed(verifyRows(*this, getOuter(), getSegments(), whole)))
     return failure();

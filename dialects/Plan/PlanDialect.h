@@ -12,6 +12,10 @@
 #include "dialects/NN/NNDialect.h"
 
 #include "dialects/Plan/PlanDialect.h.inc"
+#include "dialects/Plan/PlanEnums.h.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "dialects/Plan/PlanAttrs.h.inc"
 
 #define GET_TYPEDEF_CLASSES
 #include "dialects/Plan/PlanTypes.h.inc"

@@ -12,6 +12,7 @@
 include "mlir/IR/OpBase.td"
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/BuiltinAttributes.td"
+include "mlir/IR/EnumAttr.td"
 include "mlir/IR/RegionKindInterface.td"
 include "mlir/IR/SymbolInterfaces.td"
 include "mlir/Interfaces/FunctionInterfaces.td"
@@ -30,6 +31,7 @@ def Plan_Dialect : Dialect {
     buffers: memrefs with an offset, a size and a lifetime, and no results.
   }];
   let dependentDialects = ["::heddle::nn::NNDialect"];
+  let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;
 }
 
@@ -37,6 +39,22 @@ def Plan_TokenType : TypeDef<Plan_Dialect, "Token"> {
   let mnemonic = "token";
   let summary = "A communication that was started and not waited for.";
 }
+
+/// What memory holds: a type of the plan format.
+def Plan_Element : AnyTypeOf<[F32, BF16, F16, I8, I32, I64]>;
+def Plan_Memory : StaticShapeMemRefOf<[Plan_Element]>;
+
+def Plan_CollectiveKind : I32EnumAttr<"CollectiveKind", "what a collective does", [
+    I32EnumAttrCase<"AllReduce", 0, "all_reduce">,
+    I32EnumAttrCase<"ReduceScatter", 1, "reduce_scatter">,
+    I32EnumAttrCase<"AllGather", 2, "all_gather">,
+    I32EnumAttrCase<"AllToAll", 3, "all_to_all">,
+    I32EnumAttrCase<"Rotate", 4, "rotate">]> {
+  let cppNamespace = "::heddle::planir";
+  let genSpecializedAttr = 0;
+}
+def Plan_CollectiveKindAttr
+    : EnumAttr<Plan_Dialect, Plan_CollectiveKind, "collective_kind">;
 
 class Plan_Op<string mnemonic, list<Trait> traits = []>
     : Op<Plan_Dialect, mnemonic, traits>;
@@ -223,7 +241,7 @@ def Plan_BufferOp : Plan_Op<"buffer"> {
   }];
   let arguments = (ins I64Attr:$offset, I64Attr:$first, I64Attr:$last,
                        StrAttr:$owner, OptionalAttr<StrAttr>:$port);
-  let results = (outs AnyStaticShapeMemRef:$buffer);
+  let results = (outs Plan_Memory:$buffer);
   let assemblyFormat = [{
     `at` $offset `live` `[` $first `,` $last `]` `owner` $owner attr-dict `:` type($buffer)
   }];
@@ -234,7 +252,7 @@ def Plan_StateRefOp : Plan_Op<"state_ref", [
     Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "The bytes of a state, or of a run of states from this one on.";
   let arguments = (ins FlatSymbolRefAttr:$state);
-  let results = (outs AnyStaticShapeMemRef:$buffer);
+  let results = (outs Plan_Memory:$buffer);
   let assemblyFormat = "$state attr-dict `:` type($buffer)";
 }
 
@@ -245,8 +263,8 @@ def Plan_SliceOp : Plan_Op<"slice", [Pure]> {
     has the part's dimensions behind its first, or its first dimension is several
     times as long as the part's, and holds parts one after the other.
   }];
-  let arguments = (ins AnyStaticShapeMemRef:$source, Index:$index);
-  let results = (outs AnyStaticShapeMemRef:$buffer);
+  let arguments = (ins Plan_Memory:$source, Index:$index);
+  let results = (outs Plan_Memory:$buffer);
   let assemblyFormat = [{
     $source `[` $index `]` attr-dict `:` type($source) `->` type($buffer)
   }];
@@ -255,8 +273,8 @@ def Plan_SliceOp : Plan_Op<"slice", [Pure]> {
 
 def Plan_ViewOp : Plan_Op<"view", [Pure]> {
   let summary = "A part of a buffer, from an element on.";
-  let arguments = (ins AnyStaticShapeMemRef:$source, I64Attr:$element);
-  let results = (outs AnyStaticShapeMemRef:$buffer);
+  let arguments = (ins Plan_Memory:$source, I64Attr:$element);
+  let results = (outs Plan_Memory:$buffer);
   let assemblyFormat = [{
     $source `[` $element `]` attr-dict `:` type($source) `->` type($buffer)
   }];
@@ -290,14 +308,14 @@ def Plan_LoopOp : Plan_Op<"loop", [SingleBlock, NoTerminator]> {
 
 def Plan_CopyOp : Plan_Op<"copy"> {
   let summary = "Copies the bytes of `source` to `target`.";
-  let arguments = (ins AnyStaticShapeMemRef:$target, AnyStaticShapeMemRef:$source);
+  let arguments = (ins Plan_Memory:$target, Plan_Memory:$source);
   let assemblyFormat = "$target `,` $source attr-dict `:` type($target) `,` type($source)";
   let hasVerifier = 1;
 }
 
 def Plan_FillOp : Plan_Op<"fill"> {
   let summary = "Writes zeros.";
-  let arguments = (ins AnyStaticShapeMemRef:$target);
+  let arguments = (ins Plan_Memory:$target);
   let assemblyFormat = "$target attr-dict `:` type($target)";
 }
 
@@ -308,8 +326,7 @@ def Plan_FillOp : Plan_Op<"fill"> {
 def Plan_CollectiveOp : Plan_Op<"collective"> {
   let summary = "Starts a collective of the ranks along some axes.";
   let description = [{
-    `kind` is all_reduce, reduce_scatter, all_gather, all_to_all or rotate. The
-    target may be, or hold, the source. Seen as [outer, parts, inner], the larger buffer of
+    The target may be, or hold, the source. Seen as [outer, parts, inner], the larger buffer of
     reduce_scatter and all_gather is split along the middle, for each of
     `segments` apart (sizes in elements of the whole split dimension times what
     is behind it). all_to_all gathers along `outer` and `segments`, and splits
@@ -319,14 +336,14 @@ def Plan_CollectiveOp : Plan_Op<"collective"> {
     their starts.
 
     ```mlir
-    %t = plan.collective "all_gather" axes ["data"] target %f source %p staging %s
+    %t = plan.collective all_gather axes ["data"] target %f source %p staging %s
       outer 1 for "h.0" : memref<128xf32>, memref<64xf32>, memref<0xi8>
     ```
   }];
-  let arguments = (ins StrAttr:$kind, StrArrayAttr:$axes,
-                       AnyStaticShapeMemRef:$target,
-                       AnyStaticShapeMemRef:$source,
-                       AnyStaticShapeMemRef:$staging, I64Attr:$outer,
+  let arguments = (ins Plan_CollectiveKindAttr:$kind, StrArrayAttr:$axes,
+                       Plan_Memory:$target,
+                       Plan_Memory:$source,
+                       Plan_Memory:$staging, I64Attr:$outer,
                        OptionalAttr<I64Attr>:$split_outer,
                        OptionalAttr<DenseI64ArrayAttr>:$split_segments,
                        OptionalAttr<DenseI64ArrayAttr>:$segments,
@@ -351,7 +368,7 @@ def Plan_SendOp : Plan_Op<"send"> {
     The buffer must not be written before the plan.flush of the channel that
     comes before the writing command.
   }];
-  let arguments = (ins AnyStaticShapeMemRef:$buffer, StrAttr:$axis,
+  let arguments = (ins Plan_Memory:$buffer, StrAttr:$axis,
                        I64Attr:$delta, StrAttr:$channel);
   let assemblyFormat = [{
     $buffer `to` $delta `on` $axis `channel` $channel attr-dict `:` type($buffer)
@@ -361,7 +378,7 @@ def Plan_SendOp : Plan_Op<"send"> {
 
 def Plan_RecvOp : Plan_Op<"recv"> {
   let summary = "Waits for what the rank `delta` further along an axis sends.";
-  let arguments = (ins AnyStaticShapeMemRef:$buffer, StrAttr:$axis,
+  let arguments = (ins Plan_Memory:$buffer, StrAttr:$axis,
                        I64Attr:$delta, StrAttr:$channel);
   let assemblyFormat = [{
     $buffer `from` $delta `on` $axis `channel` $channel attr-dict `:` type($buffer)

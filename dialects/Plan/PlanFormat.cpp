@@ -7,18 +7,24 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/Plan/PlanFormat.h"
-#include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
 using namespace heddle;
 
 plan::DType heddle::planir::dtypeOf(Type element) {
-  return element.isBF16()        ? plan::DType::BF16
-         : element.isF16()       ? plan::DType::F16
-         : element.isInteger(8)  ? plan::DType::U8
-         : element.isInteger(32) ? plan::DType::I32
-         : element.isInteger(64) ? plan::DType::I64
-                                 : plan::DType::F32;
+  if (element.isF32())
+    return plan::DType::F32;
+  if (element.isBF16())
+    return plan::DType::BF16;
+  if (element.isF16())
+    return plan::DType::F16;
+  if (element.isInteger(8))
+    return plan::DType::U8;
+  if (element.isInteger(32))
+    return plan::DType::I32;
+  if (element.isInteger(64))
+    return plan::DType::I64;
+  llvm::report_fatal_error("no type of the plan format");
 }
 
 std::vector<std::string> heddle::planir::namesOf(ArrayAttr names) {
@@ -28,15 +34,26 @@ std::vector<std::string> heddle::planir::namesOf(ArrayAttr names) {
   return list;
 }
 
-plan::Collective heddle::planir::collectiveOf(CollectiveOp op) {
+static plan::Collective::Kind kindOf(planir::CollectiveKind kind) {
   using Kind = plan::Collective::Kind;
+  switch (kind) {
+  case planir::CollectiveKind::AllReduce:
+    return Kind::AllReduce;
+  case planir::CollectiveKind::ReduceScatter:
+    return Kind::ReduceScatter;
+  case planir::CollectiveKind::AllGather:
+    return Kind::AllGather;
+  case planir::CollectiveKind::AllToAll:
+    return Kind::AllToAll;
+  case planir::CollectiveKind::Rotate:
+    return Kind::Rotate;
+  }
+  llvm_unreachable("no kind of collective");
+}
+
+plan::Collective heddle::planir::collectiveOf(CollectiveOp op) {
   plan::Collective what;
-  what.kind = llvm::StringSwitch<Kind>(op.getKind())
-                  .Case("reduce_scatter", Kind::ReduceScatter)
-                  .Case("all_gather", Kind::AllGather)
-                  .Case("all_to_all", Kind::AllToAll)
-                  .Case("rotate", Kind::Rotate)
-                  .Default(Kind::AllReduce);
+  what.kind = kindOf(op.getKind());
   what.axes = namesOf(op.getAxes());
   Type element = cast<MemRefType>(op.getSource().getType()).getElementType();
   what.type = dtypeOf(element);

@@ -166,8 +166,6 @@ private:
       state.checkpointed = like.contains("checkpointed");
       state.decays = like.contains("decays");
       state.sourceName = stringOr(like, "source");
-      if (auto source = like.getAs<TypeAttr>("source_type"))
-        state.sourceType = planir::dtypeOf(source.getValue());
       state.init = initOf(like.getAs<nn::InitAttr>("init"));
       auto whole = like.getAs<TypeAttr>("whole");
       state.placement =
@@ -231,8 +229,7 @@ private:
       }
     auto add = [&](Type type) {
       if (auto tensor = dyn_cast<RankedTensorType>(type))
-        kernel.bytes += static_cast<double>(tensor.getNumElements()) *
-                        tensor.getElementTypeBitWidth() / 8;
+        kernel.bytes += static_cast<double>(dist::byteSize(tensor));
     };
     llvm::for_each(op.getArgumentTypes(), add);
     llvm::for_each(op.getResultTypes(), add);

@@ -12,11 +12,6 @@ using namespace mlir;
 using namespace heddle;
 using namespace heddle::emit;
 
-static int64_t bytesOf(Value buffer) {
-  auto type = cast<MemRefType>(buffer.getType());
-  return type.getNumElements() * type.getElementTypeBitWidth() / 8;
-}
-
 void SequenceReader::read() {
   // Names first: loops append sequences of their own behind these.
   for (auto op : program.getOps<planir::SequenceOp>()) {
@@ -244,13 +239,14 @@ plan::Ref SequenceReader::refOf(Value buffer) {
   plan::Ref ref;
   if (auto slice = buffer.getDefiningOp<planir::SliceOp>()) {
     ref = refOf(slice.getSource());
-    plan::Scalar place = scaled(scalarOf(slice.getIndex()), bytesOf(buffer));
+    plan::Scalar place =
+        scaled(scalarOf(slice.getIndex()), dist::byteSize(buffer.getType()));
     ref.offset += place.constant;
     ref.terms.insert(ref.terms.end(), place.terms.begin(), place.terms.end());
   } else if (auto view = buffer.getDefiningOp<planir::ViewOp>()) {
     ref = refOf(view.getSource());
     auto type = cast<MemRefType>(buffer.getType());
-    ref.offset += view.getElement() * type.getElementTypeBitWidth() / 8;
+    ref.offset += view.getElement() * dist::byteSize(type.getElementType());
   } else if (auto frame = buffer.getDefiningOp<planir::BufferOp>()) {
     ref.space = plan::Space::Frame;
     ref.offset = frame.getOffset();
@@ -261,7 +257,7 @@ plan::Ref SequenceReader::refOf(Value buffer) {
     ref.space = plan::Space::Arg;
     ref.index = numberOf(cast<BlockArgument>(buffer));
   }
-  ref.bytes = bytesOf(buffer);
+  ref.bytes = dist::byteSize(buffer.getType());
   return ref;
 }
 

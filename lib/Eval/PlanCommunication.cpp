@@ -46,7 +46,7 @@ LogicalResult PlanInterpreter::runCollective(planir::CollectiveOp collective,
   pending[*ticket] = {type, target};
   values[collective.getToken()] = Operand{nullptr, *ticket};
   if (options.poison)
-    std::memset(target, poisonByte, bytesOf(type));
+    std::memset(target, poisonByte, dist::byteSize(type));
   return success();
 }
 
@@ -60,7 +60,7 @@ LogicalResult PlanInterpreter::runWait(planir::WaitOp wait,
   FailureOr<Tensor> value = rank.wait(ticket);
   if (failed(value))
     return failure();
-  StringRef bytes(communication.target, bytesOf(communication.type));
+  StringRef bytes(communication.target, dist::byteSize(communication.type));
   bool isUntouched = llvm::all_of(
       bytes, [](char byte) { return byte == static_cast<char>(poisonByte); });
   if (options.poison && !isUntouched)

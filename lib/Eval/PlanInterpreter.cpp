@@ -18,11 +18,6 @@ using namespace mlir;
 
 namespace heddle::eval {
 
-int64_t bytesOf(Type type) {
-  auto shaped = cast<ShapedType>(type);
-  return shaped.getNumElements() * shaped.getElementTypeBitWidth() / 8;
-}
-
 Tensor readMemory(Type type, const char *memory) {
   auto shaped = cast<ShapedType>(type);
   return Tensor::fromBytes(*kindOf(shaped.getElementType()), shaped.getShape(),
@@ -65,7 +60,7 @@ PlanInterpreter::PlanInterpreter(planir::ProgramOp program, const Rank &rank,
 
 bool PlanInterpreter::mapStates() {
   auto isInside = [&](Operation *op, int64_t begin, Type type) {
-    int64_t end = begin + bytesOf(type);
+    int64_t end = begin + dist::byteSize(type);
     if (begin >= 0 && end <= static_cast<int64_t>(program.getPersistentBytes()))
       return true;
     op->emitError("leaves the persistent region of ")
@@ -149,7 +144,7 @@ void PlanInterpreter::findLifetimes(planir::SequenceOp sequence) {
 void PlanInterpreter::poison(ArrayRef<planir::BufferOp> buffers, char *frame) {
   for (planir::BufferOp buffer : buffers)
     std::memset(frame + buffer.getOffset(), poisonByte,
-                bytesOf(buffer.getType()));
+                dist::byteSize(buffer.getType()));
 }
 
 void PlanInterpreter::poisonScratch() {
@@ -243,7 +238,7 @@ LogicalResult PlanInterpreter::runPlace(Operation *op, char *frame,
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
       .Case([&](planir::BufferOp buffer) {
         char *address = inFrame(buffer, frame, buffer.getOffset(),
-                                bytesOf(buffer.getType()));
+                                dist::byteSize(buffer.getType()));
         values[buffer.getBuffer()] = Operand{address, 0};
         return success(address != nullptr);
       })
@@ -259,7 +254,7 @@ LogicalResult PlanInterpreter::runPlace(Operation *op, char *frame,
         int64_t index = values.lookup(slice.getIndex()).scalar;
         values[slice.getBuffer()] =
             Operand{addressOf(slice.getSource()) +
-                        index * bytesOf(slice.getBuffer().getType()),
+                        index * dist::byteSize(slice.getBuffer().getType()),
                     0};
         return success();
       })
@@ -272,12 +267,12 @@ LogicalResult PlanInterpreter::runPlace(Operation *op, char *frame,
       })
       .Case([&](planir::CopyOp copy) {
         std::memmove(addressOf(copy.getTarget()), addressOf(copy.getSource()),
-                     bytesOf(copy.getTarget().getType()));
+                     dist::byteSize(copy.getTarget().getType()));
         return success();
       })
       .Case([&](planir::FillOp fill) {
         std::memset(addressOf(fill.getTarget()), 0,
-                    bytesOf(fill.getTarget().getType()));
+                    dist::byteSize(fill.getTarget().getType()));
         return success();
       })
       .Default([&](Operation *other) {
@@ -390,7 +385,7 @@ LogicalResult PlanInterpreter::run(StringRef kind, const TensorMap &inputs,
     if (!buffer.getPort())
       continue;
     char *memory = inFrame(buffer, arena.get(), buffer.getOffset(),
-                           bytesOf(buffer.getType()));
+                           dist::byteSize(buffer.getType()));
     if (!memory)
       return failure();
     if (!isInputPort(*buffer.getPort())) {

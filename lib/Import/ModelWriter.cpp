@@ -9,6 +9,7 @@
 #include "ModelWriter.h"
 #include "heddle/Import/Import.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/xxhash.h"
 
 using namespace heddle;
@@ -44,12 +45,12 @@ ModelWriter::ModelWriter(ModuleOp module, const config::ModelSpec &spec,
   addStates();
 }
 
+/// Of a weight file's types those that a parameter can be read from.
 static Type elementTypeOf(OpBuilder &builder, llvm::StringRef dtype) {
-  if (dtype == "BF16")
-    return builder.getBF16Type();
-  if (dtype == "F16")
-    return builder.getF16Type();
-  return builder.getF32Type();
+  return llvm::StringSwitch<Type>(dtype)
+      .Case("F32", builder.getF32Type())
+      .Case("BF16", builder.getBF16Type())
+      .Case("F16", builder.getF16Type());
 }
 
 void ModelWriter::addStates() {

@@ -272,7 +272,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Placement, whole, split, segments, flatAxes,
                                    flatFirst, flatElements)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(State, name, role, parameter, type, shape,
                                    placement, offset, trainable, checkpointed,
-                                   decays, sourceName, sourceType, init)
+                                   decays, sourceName, init)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Port, name, type, shape, placement, ref)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Program, kind, sequence, inputs, outputs,
                                    flops)

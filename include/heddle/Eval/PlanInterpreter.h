@@ -101,8 +101,6 @@ private:
   llvm::DenseMap<int64_t, Pending> pending; ///< By what is waited for.
 };
 
-/// Bytes of a memref's or tensor's elements.
-int64_t bytesOf(mlir::Type type);
 /// The elements of a memref's or tensor's type that stand in memory.
 Tensor readMemory(mlir::Type type, const char *memory);
 /// Every byte of an element of ones: NaN in all float types.

@@ -204,7 +204,6 @@ struct State {
   bool checkpointed = false;
   bool decays = false;    ///< Weight decay applies.
   std::string sourceName; ///< The tensor's name in the weight files.
-  DType sourceType = DType::F32;
   Init init;
   int64_t numElements() const;
   int64_t numBytes() const { return numElements() * byteSize(type); }

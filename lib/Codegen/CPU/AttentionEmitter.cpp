@@ -112,7 +112,7 @@ Value AttentionEmitter::loadHead(Value row, int64_t vector) {
   Value mask = rest < blocking.lanes ? b.mask(b.constant(rest), blocking.lanes)
                                      : Value();
   Value pointer = b.advance(row, spec.elementType, vector * blocking.lanes);
-  unsigned alignment = spec.elementType.getIntOrFloatBitWidth() / 8;
+  unsigned alignment = dist::byteSize(spec.elementType);
   Value loaded =
       b.load(vectorType.clone(spec.elementType), pointer, alignment, mask);
   return spec.elementType.isF32() ? loaded
@@ -126,7 +126,7 @@ void AttentionEmitter::storeHead(Value value, Value row, int64_t vector) {
   if (!spec.elementType.isF32())
     value =
         b.create<arith::TruncFOp>(vectorType.clone(spec.elementType), value);
-  unsigned alignment = spec.elementType.getIntOrFloatBitWidth() / 8;
+  unsigned alignment = dist::byteSize(spec.elementType);
   b.store(value, b.advance(row, spec.elementType, vector * blocking.lanes),
           alignment, mask);
 }

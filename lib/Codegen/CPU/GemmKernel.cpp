@@ -120,7 +120,7 @@ void GemmEmitter::emitStore(Value rowBlock, Value panel, Value tile) {
 
 void GemmEmitter::storeVector(Value sum, Value row, Value column, Value mask) {
   auto storedType = VectorType::get(blocking.lanes, spec.cType);
-  unsigned alignment = spec.cType.getIntOrFloatBitWidth() / 8;
+  unsigned alignment = dist::byteSize(spec.cType);
   Value target = b.advance(c, spec.cType, b.add(b.mul(row, ldc), column));
   if (spec.accumulate) {
     Value before = b.load(storedType, target, alignment, mask);

@@ -92,7 +92,7 @@ void GemmEmitter::pack(const GemmOperand &operand, Value outerBegin, KRange k,
 /// Loads `type`, a vector of bf16 or f32, as vectors of packed words or of f32.
 Value GemmEmitter::loadWords(Type type, Value pointer, Value mask) {
   auto vector = cast<VectorType>(type);
-  unsigned alignment = vector.getElementTypeBitWidth() / 8;
+  unsigned alignment = dist::byteSize(vector.getElementType());
   Value loaded = b.load(type, pointer, alignment, mask);
   if (blocking.dot || vector.getElementType().isF32())
     return loaded;

@@ -12,8 +12,6 @@ using namespace mlir;
 
 namespace heddle::cpu {
 
-static unsigned byteSize(Type type) { return type.getIntOrFloatBitWidth() / 8; }
-
 Value TensorEvaluator::linearize(Value outer, int64_t size, Value inner) {
   auto known = linearized.find(
       {outer.getAsOpaquePointer(), size, inner.getAsOpaquePointer()});
@@ -74,7 +72,7 @@ Element TensorEvaluator::gather(Type type, Value pointer, Value offsets) {
   VectorType result = vectorType(type);
   Value zero = b.zeros(result);
   return {b.create<LLVM::masked_gather>(result, addresses, all,
-                                        ValueRange(zero), byteSize(type)),
+                                        ValueRange(zero), dist::byteSize(type)),
           Element::Vector};
 }
 
@@ -84,9 +82,9 @@ Element TensorEvaluator::load(Value tensor, Memory memory, const Point &at) {
   Offset offset = offsetOf(tensorType, at, memory.oneRow);
   Value pointer = b.advance(memory.pointer, type, offset.base);
   if (!offset.scattered && offset.laneStride == 0)
-    return {b.load(type, pointer, byteSize(type))};
+    return {b.load(type, pointer, dist::byteSize(type))};
   if (!offset.scattered && offset.laneStride == 1)
-    return {b.load(vectorType(type), pointer, byteSize(type), mask),
+    return {b.load(vectorType(type), pointer, dist::byteSize(type), mask),
             Element::Vector};
   Value offsets = offset.scattered;
   if (offset.laneStride) {
@@ -107,9 +105,9 @@ void TensorEvaluator::store(Value tensor, Value pointer, const Point &at,
   bool one = llvm::all_of(
       at, [](const Coordinate &c) { return c.kind == Coordinate::Uniform; });
   if (one)
-    b.store(element.value, address, byteSize(type));
+    b.store(element.value, address, dist::byteSize(type));
   else
-    b.store(toVector(element), address, byteSize(type), mask);
+    b.store(toVector(element), address, dist::byteSize(type), mask);
 }
 
 } // namespace heddle::cpu

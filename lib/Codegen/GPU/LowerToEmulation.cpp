@@ -127,7 +127,7 @@ Value EmulationLowering::address(Value buffer, ValueRange indices) {
         builder.create<arith::MulIOp>(loc, toI64(index), i64(stride)));
   Value base = toI64(
       builder.create<memref::ExtractAlignedPointerAsIndexOp>(loc, buffer));
-  int64_t bytes = type.getElementTypeBitWidth() / 8;
+  int64_t bytes = dist::byteSize(type.getElementType());
   return builder.create<arith::AddIOp>(
       loc, base, builder.create<arith::MulIOp>(loc, linear, i64(bytes)));
 }
@@ -240,8 +240,7 @@ void EmulationLowering::lowerMma(nvgpu::MmaSyncOp op) {
 }
 
 void EmulationLowering::lowerAsyncCopy(nvgpu::DeviceAsyncCopyOp op) {
-  int64_t bytes =
-      cast<MemRefType>(op.getDst().getType()).getElementTypeBitWidth() / 8;
+  int64_t bytes = dist::byteSize(getElementTypeOrSelf(op.getDst()));
   int64_t elements = op.getDstElements().getSExtValue();
   Value copied = i64(elements * bytes);
   if (op.getSrcElements())
@@ -264,7 +263,7 @@ void EmulationLowering::announce(Operation *op, Value buffer,
   bool isVector = isa<VectorType>(accessed);
   if (!isVector && !type.getMemorySpace())
     return;
-  int64_t bytes = type.getElementTypeBitWidth() / 8;
+  int64_t bytes = dist::byteSize(type.getElementType());
   if (isVector)
     bytes *= cast<VectorType>(accessed).getNumElements();
   constexpr int64_t widest = 16;
@@ -365,8 +364,7 @@ void EmulationLowering::bindArguments(IRMapping &mapping) {
     Value memory =
         call("heddle_emu_workgroup", i64(result.workgroupBytes), pointer);
     mapping.map(buffer, cpu::memrefFromPointer(builder, loc, memory, type));
-    result.workgroupBytes += llvm::alignTo(
-        type.getNumElements() * type.getElementTypeBitWidth() / 8, 16);
+    result.workgroupBytes += llvm::alignTo(dist::byteSize(type), 16);
   }
 }
 

@@ -128,8 +128,7 @@ static void alignVectors(Operation *root) {
     auto vector = dyn_cast<VectorType>(type);
     if (!vector)
       return std::nullopt;
-    int64_t bytes =
-        vector.getNumElements() * vector.getElementTypeBitWidth() / 8;
+    int64_t bytes = dist::byteSize(vector);
     return std::min<int64_t>(bytes, 16);
   };
   root->walk([&](Operation *op) {

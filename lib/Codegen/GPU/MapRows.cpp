@@ -196,8 +196,7 @@ int64_t RowMapper::widestChunk(int64_t columns) {
   int64_t smallest = accessBytes;
   auto consider = [&](Type type) {
     if (auto tensor = dyn_cast<RankedTensorType>(type))
-      smallest =
-          std::min<int64_t>(smallest, tensor.getElementTypeBitWidth() / 8);
+      smallest = std::min(smallest, dist::byteSize(tensor.getElementType()));
   };
   llvm::for_each(kernel.getArgumentTypes(), consider);
   llvm::for_each(kernel.getResultTypes(), consider);

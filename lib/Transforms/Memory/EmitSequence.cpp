@@ -308,9 +308,9 @@ void SequenceEmitter::emitCollective(Operation *op) {
   };
   Value token = builder.create<planir::CollectiveOp>(
       op->getLoc(), planir::TokenType::get(builder.getContext()),
-      plan::collectiveName(shape.kind), op->getAttrOfType<ArrayAttr>("axes"),
-      valueFor(op->getResult(0)), valueFor(op->getOperand(0)), staging,
-      layout.outer,
+      *planir::symbolizeCollectiveKind(plan::collectiveName(shape.kind)),
+      op->getAttrOfType<ArrayAttr>("axes"), valueFor(op->getResult(0)),
+      valueFor(op->getOperand(0)), staging, layout.outer,
       exchange ? builder.getI64IntegerAttr(shape.layout.outer) : IntegerAttr(),
       exchange ? list(shape.layout.segments) : DenseI64ArrayAttr(),
       list(layout.segments), op->getAttrOfType<TypeAttr>("wire"),

@@ -29,7 +29,7 @@ static StringRef ownerOfRole(StringRef role) {
 
 static int64_t paddedBytes(RankedTensorType type) {
   return nn::paddedElements(type.getNumElements()) *
-         type.getElementTypeBitWidth() / 8;
+         dist::byteSize(type.getElementType());
 }
 
 MemoryMap heddle::memory::layOutStates(nn::ModelOp model,

@@ -13,10 +13,6 @@ using namespace mlir;
 using namespace heddle;
 using namespace heddle::memory;
 
-int64_t heddle::memory::byteSize(RankedTensorType type) {
-  return type.getNumElements() * type.getElementTypeBitWidth() / 8;
-}
-
 MutableArrayRef<Region> heddle::memory::bodiesOf(Operation *op) {
   if (isa<nn::MicroBatchesOp, pipe::FragmentsOp>(op))
     return op->getRegions();
@@ -99,7 +95,7 @@ int64_t Storage::addRoot(Root::Kind kind, Value value, int64_t index,
   root.name = name;
   root.value = value;
   root.type = cast<RankedTensorType>(value.getType());
-  root.interval.bytes = byteSize(root.type);
+  root.interval.bytes = dist::byteSize(root.type);
   roots.push_back(root);
   return rootIndex[value] = roots.size() - 1;
 }
@@ -437,7 +433,7 @@ void Storage::keep(nn::KeepOp kept) {
     llvm::append_range(shape, port.type.getShape());
     port.type = RankedTensorType::get(shape, port.type.getElementType());
   }
-  port.interval.bytes = byteSize(port.type);
+  port.interval.bytes = dist::byteSize(port.type);
   roots.push_back(port);
   ports[{kept, 0}] = roots.size() - 1;
 }

@@ -152,9 +152,6 @@ plan::CollectiveShape shapeOf(mlir::Operation *op,
 /// Whether the operation is a collective of the dist dialect.
 bool isCollective(mlir::Operation *op);
 
-/// Bytes of a tensor in memory.
-int64_t byteSize(mlir::RankedTensorType type);
-
 } // namespace heddle::memory
 
 #endif // HEDDLE_LIB_TRANSFORMS_MEMORY_STORAGE_H

@@ -32,11 +32,6 @@ struct Region {
   int64_t offset, bytes, first, last;
 };
 
-int64_t bytesOf(Type type) {
-  auto shaped = cast<ShapedType>(type);
-  return shaped.getNumElements() * shaped.getElementTypeBitWidth() / 8;
-}
-
 /// Where bytes end that may reach beyond every region.
 uint64_t endOf(int64_t offset, int64_t bytes) {
   return static_cast<uint64_t>(offset) + static_cast<uint64_t>(bytes);
@@ -93,7 +88,7 @@ private:
       auto begin = symbols.lookup(reference.getState())
                        ->getAttrOfType<IntegerAttr>("offset")
                        .getInt();
-      int64_t bytes = bytesOf(reference.getBuffer().getType());
+      int64_t bytes = dist::byteSize(reference.getBuffer().getType());
       int64_t size = program.getPersistentBytes();
       if (bytes <= size && begin <= size - bytes)
         return WalkResult::advance();
@@ -142,10 +137,10 @@ private:
     for (auto state : program.getOps<planir::StateOp>())
       if (!state.getFlat())
         regions.push_back({state, static_cast<int64_t>(state.getOffset()),
-                           bytesOf(state.getType()), 0, 0});
+                           dist::byteSize(state.getType()), 0, 0});
     for (auto flat : program.getOps<planir::FlatOp>())
       regions.push_back({flat, static_cast<int64_t>(flat.getOffset()),
-                         bytesOf(flat.getType()), 0, 0});
+                         dist::byteSize(flat.getType()), 0, 0});
     return verifyRegions(regions, program.getPersistentBytes(),
                          "the persistent region");
   }
@@ -188,7 +183,8 @@ private:
     for (auto buffer : sequence.getBody().getOps<planir::BufferOp>()) {
       int64_t first = buffer.getFirst(), last = buffer.getLast();
       regions.push_back({buffer, static_cast<int64_t>(buffer.getOffset()),
-                         bytesOf(buffer.getBuffer().getType()), first, last});
+                         dist::byteSize(buffer.getBuffer().getType()), first,
+                         last});
       lives[buffer.getBuffer()] = {first, last};
     }
     int64_t command = 0;

@@ -21,11 +21,6 @@ using namespace heddle::prove;
 
 namespace {
 
-int64_t bytesOf(Type type) {
-  auto shaped = cast<ShapedType>(type);
-  return shaped.getNumElements() * shaped.getElementTypeBitWidth() / 8;
-}
-
 /// No buffer has so many bytes, and no plan so many. Numbers stop there, so
 /// that what iterations make of them is a number still: it leaves every buffer.
 constexpr int64_t tooMany = int64_t(1) << 42;
@@ -326,9 +321,9 @@ private:
   void start(planir::CollectiveOp op, Scope &scope) {
     Collective collective;
     collective.what = planir::collectiveOf(op);
-    collective.targetBytes = bytesOf(op.getTarget().getType());
-    collective.sourceBytes = bytesOf(op.getSource().getType());
-    collective.stagingBytes = bytesOf(op.getStaging().getType());
+    collective.targetBytes = dist::byteSize(op.getTarget().getType());
+    collective.sourceBytes = dist::byteSize(op.getSource().getType());
+    collective.stagingBytes = dist::byteSize(op.getStaging().getType());
     collective.reason = op.getReason().str();
     Place target = scope.places.lookup(op.getTarget());
     collective.targetBuffer = target.access.buffer;
@@ -352,7 +347,7 @@ private:
     trace().messages.push_back(
         {{op.getAxis().str(), static_cast<int64_t>(op.getDelta()),
           op.getChannel().str()},
-         bytesOf(type),
+         dist::byteSize(type),
          planir::dtypeOf(cast<MemRefType>(type).getElementType())});
     touch(event, *op, 0, kind == Event::Kind::Receive, scope);
   }
@@ -365,9 +360,8 @@ private:
     Value value = op.getResult(0);
     if (auto view = dyn_cast<planir::ViewOp>(op)) {
       Place part = scope.places.lookup(view.getSource());
-      part.access.bytes = bytesOf(value.getType());
-      int64_t width =
-          cast<ShapedType>(value.getType()).getElementTypeBitWidth() / 8;
+      part.access.bytes = dist::byteSize(value.getType());
+      int64_t width = dist::byteSize(getElementTypeOrSelf(value));
       part.access.begin += static_cast<int64_t>(view.getElement()) * width;
       scope.places[value] = part;
       return success();
@@ -378,7 +372,7 @@ private:
     }
     Place whole;
     Access &access = whole.access;
-    access.bytes = bytesOf(value.getType());
+    access.bytes = dist::byteSize(value.getType());
     access.buffer = trace().buffers.size();
     if (auto state = dyn_cast<planir::StateRefOp>(op)) {
       access.space = Space::Persistent;
@@ -403,7 +397,7 @@ private:
     Access &access = part.access;
     prove::Range whole = {access.begin, access.begin + access.bytes};
     bool chosen = access.varies() || !part.ofRank.empty();
-    access.bytes = bytesOf(slice.getBuffer().getType());
+    access.bytes = dist::byteSize(slice.getBuffer().getType());
     Number number = scope.numbers.lookup(slice.getIndex()).times(access.bytes);
     access.begin = sum(access.begin, number.constant);
     access.perIteration = sum(access.perIteration, number.perIteration);

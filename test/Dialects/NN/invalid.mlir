@@ -2,6 +2,24 @@
 
 nn.model @m family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  // expected-error @+1 {{'nn.state' op has elements of type 'i4'; known are f32, bf16, f16, i8, i32 and i64}}
+  nn.state @s role "parameter" : tensor<4xi4>
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  // expected-error @+1 {{'nn.func' op has a value of type 'tensor<8xi1>'; tensors have static shapes, and elements of f32, bf16, f16, i8, i32 or i64}}
+  nn.func @f(%x: tensor<8xi1>) -> tensor<8xi1> {
+    nn.return %x : tensor<8xi1>
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   // expected-error @+1 {{'nn.state' op has unknown role "momentum"}}
   nn.state @s role "momentum" : tensor<4xf32>
 }
@@ -51,7 +69,7 @@ nn.model @m family "gpt2" phase "train" attributes {
 nn.model @m family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   nn.state @s role "parameter" : tensor<4xf32>
-  // expected-error @+1 {{'nn.bucket' op needs a tensor type of rank 1, got 'tensor<8x8xf32>'}}
+  // expected-error @+1 {{'nn.bucket' op needs a tensor type of rank 1, of f32, bf16, f16, i8, i32 or i64, got 'tensor<8x8xf32>'}}
   nn.bucket @b [@s] : tensor<8x8xf32>
 }
 

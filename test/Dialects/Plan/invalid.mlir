@@ -4,6 +4,56 @@ plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  // expected-error @+1 {{'plan.state' op has elements of type 'f64'; known are f32, bf16, f16, i8, i32 and i64}}
+  plan.state @s at 0 : tensor<4xf64> {like = {}}
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  // expected-error @+1 {{'plan.kernel' op takes or gives 'tensor<8xi4>'}}
+  plan.kernel @k(%x: tensor<8xi4>) -> tensor<8xi4>
+      attributes {generator = "rows", ties = array<i64: -1>} {
+    plan.yield %x : tensor<8xi4>
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.sequence @s(%x: memref<8xf32>, %t: memref<0xi8>) attributes {frame_bytes = 0 : i64} {
+    // expected-error @+2 {{expected ::heddle::planir::CollectiveKind to be one of: all_reduce, reduce_scatter, all_gather, all_to_all, rotate}}
+    // expected-error @+1 {{failed to parse Plan_CollectiveKindAttr parameter 'value'}}
+    %0 = plan.collective all_sum axes ["data"] target %x source %x staging %t outer 1 for "x" : memref<8xf32>, memref<8xf32>, memref<0xi8>
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.sequence @s() attributes {frame_bytes = 64 : i64} {
+    // expected-error @+1 {{'plan.buffer' op result #0 must be statically shaped memref of}}
+    %0 = plan.buffer at 0 live [0, 1] owner "x" : memref<8xi4>
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   // expected-error @+1 {{'plan.kernel' op has ties for 0 results of 1}}
   plan.kernel @k(%x: tensor<8xf32>) -> tensor<8xf32>
       attributes {generator = "rows", ties = array<i64>} {
@@ -253,7 +303,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @s(%x: memref<2x8xf32>, %i: index) attributes {frame_bytes = 256 : i64} {
-    // expected-error @+1 {{'plan.buffer' op result #0 must be statically shaped memref of any type values, but got 'memref<?xf32>'}}
+    // expected-error @+1 {{'plan.buffer' op result #0 must be statically shaped memref of 32-bit float or bfloat16 type or 16-bit float or 8-bit signless integer or 32-bit signless integer or 64-bit signless integer values, but got 'memref<?xf32>'}}
     %0 = plan.buffer at 0 live [0, 2] owner "x" : memref<?xf32>
     plan.end
   }
@@ -401,7 +451,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @s(%x: memref<8xf32>, %t: memref<0xi8>) attributes {frame_bytes = 0 : i64} {
     // expected-error @+1 {{'plan.collective' op names the axis "expert", which the mesh does not have; axes are pipe, data, seq, tensor}}
-    %0 = plan.collective "all_reduce" axes ["expert"] target %x source %x staging %t outer 1 for "x" : memref<8xf32>, memref<8xf32>, memref<0xi8>
+    %0 = plan.collective all_reduce axes ["expert"] target %x source %x staging %t outer 1 for "x" : memref<8xf32>, memref<8xf32>, memref<0xi8>
     plan.wait %0
     plan.end
   }
@@ -415,7 +465,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @s(%x: memref<8xf32>, %y: memref<4xf32>, %t: memref<0xi8>) attributes {frame_bytes = 0 : i64} {
     // expected-error @+1 {{'plan.collective' op has segments that leave out 2 elements of 8}}
-    %0 = plan.collective "all_gather" axes ["data"] target %x source %y staging %t outer 1 for "x" {segments = array<i64: 4, 2>} : memref<8xf32>, memref<4xf32>, memref<0xi8>
+    %0 = plan.collective all_gather axes ["data"] target %x source %y staging %t outer 1 for "x" {segments = array<i64: 4, 2>} : memref<8xf32>, memref<4xf32>, memref<0xi8>
     plan.wait %0
     plan.end
   }

@@ -326,7 +326,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     %x = plan.buffer at 0 live [0, 2] owner "activations" {port = "x"} : memref<16xf32>
     %y = plan.buffer at 64 live [0, 2] owner "activations" : memref<16xf32>
     %s = plan.buffer at 128 live [0, 0] owner "communication" : memref<64xi8>
-    %t = plan.collective "all_reduce" axes ["data"] target %y source %x staging %s
+    %t = plan.collective all_reduce axes ["data"] target %y source %x staging %s
       outer 1 for "h.0" : memref<16xf32>, memref<16xf32>, memref<64xi8>
     // expected-error @+1 {{H0913: command 1 uses a buffer that is live in [0, 0]}}
     plan.wait %t

@@ -20,9 +20,9 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
     %s2 = plan.buffer at 512 live [0, 99] owner "communication" : memref<128xi8>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
     // expected-error @+1 {{H0916: collective 0 of a group: rank 0 starts plan.collective, command 0 of @train, rank 1 plan.collective, command 0 of @train, in another shape or for something else}}
-    %t = plan.collective "all_reduce" axes ["pipe"] target %x source %x staging %s
+    %t = plan.collective all_reduce axes ["pipe"] target %x source %x staging %s
       outer 1 for "h.0" : memref<16xf32>, memref<16xf32>, memref<128xi8>
-    %u = plan.collective "all_reduce" axes ["pipe"] target %w source %w staging %s2
+    %u = plan.collective all_reduce axes ["pipe"] target %w source %w staging %s2
       outer 1 for "h.1" : memref<16xf32>, memref<16xf32>, memref<128xi8>
     plan.wait %t
     plan.wait %u
@@ -49,9 +49,9 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
     %s2 = plan.buffer at 512 live [0, 99] owner "communication" : memref<128xi8>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
     // expected-note @+1 {{the other one}}
-    %t = plan.collective "all_reduce" axes ["pipe"] target %x source %x staging %s
+    %t = plan.collective all_reduce axes ["pipe"] target %x source %x staging %s
       outer 1 for "h.1" : memref<16xf32>, memref<16xf32>, memref<128xi8>
-    %u = plan.collective "all_reduce" axes ["pipe"] target %w source %w staging %s2
+    %u = plan.collective all_reduce axes ["pipe"] target %w source %w staging %s2
       outer 1 for "h.0" : memref<16xf32>, memref<16xf32>, memref<128xi8>
     plan.wait %t
     plan.wait %u
@@ -79,7 +79,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
     // expected-error @+1 {{H0916: collective 0 of a group: rank 0 starts plan.collective, command 0 of @train, rank 1 plan.collective, command 0 of @train, in another shape or for something else}}
-    %t = plan.collective "all_reduce" axes ["pipe"] target %x source %x staging %s
+    %t = plan.collective all_reduce axes ["pipe"] target %x source %x staging %s
       outer 1 for "h.0" : memref<16xf32>, memref<16xf32>, memref<128xi8>
     plan.wait %t
     plan.end
@@ -103,7 +103,7 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
     // expected-note @+1 {{the other one}}
-    %t = plan.collective "all_to_all" axes ["pipe"] target %x source %x staging %s
+    %t = plan.collective all_to_all axes ["pipe"] target %x source %x staging %s
       outer 1 for "h.0" : memref<16xf32>, memref<16xf32>, memref<128xi8>
     plan.wait %t
     plan.end
@@ -130,7 +130,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
     // expected-error @+1 {{H0916: collective 0 of a group: rank 0 starts plan.collective, command 0 of @train, rank 1 plan.collective, command 0 of @train, in another shape or for something else}}
-    %t = plan.collective "all_reduce" axes ["pipe"] target %x source %x staging %s
+    %t = plan.collective all_reduce axes ["pipe"] target %x source %x staging %s
       outer 1 for "h.0" : memref<16xf32>, memref<16xf32>, memref<128xi8>
     plan.wait %t
     plan.end
@@ -155,7 +155,7 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
     %h = plan.view %x[0] : memref<16xf32> -> memref<8xf32>
     // expected-note @+1 {{the other one}}
-    %t = plan.collective "all_reduce" axes ["pipe"] target %h source %h staging %s
+    %t = plan.collective all_reduce axes ["pipe"] target %h source %h staging %s
       outer 1 for "h.0" : memref<8xf32>, memref<8xf32>, memref<128xi8>
     plan.wait %t
     plan.end
@@ -182,7 +182,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
     // expected-error @+1 {{H0916: collective 0 of a group: rank 0 starts plan.collective, command 0 of @train, rank 1 plan.collective, command 0 of @train, in another shape or for something else}}
-    %t = plan.collective "all_reduce" axes ["pipe"] target %x source %x staging %s
+    %t = plan.collective all_reduce axes ["pipe"] target %x source %x staging %s
       outer 1 for "h.0" : memref<16xf32>, memref<16xf32>, memref<128xi8>
     plan.wait %t
     plan.end
@@ -206,7 +206,7 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
     // expected-note @+1 {{the other one}}
-    %t = plan.collective "all_reduce" axes ["pipe"] target %x source %x staging %s
+    %t = plan.collective all_reduce axes ["pipe"] target %x source %x staging %s
       outer 1 for "h.0" {wire = bf16} : memref<16xf32>, memref<16xf32>, memref<128xi8>
     plan.wait %t
     plan.end
@@ -233,7 +233,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
     // expected-error @+1 {{H0916: collective 0 of a group: rank 0 starts plan.collective, command 0 of @train, rank 1 none}}
-    %t = plan.collective "all_reduce" axes ["pipe"] target %x source %x staging %s
+    %t = plan.collective all_reduce axes ["pipe"] target %x source %x staging %s
       outer 1 for "h.0" : memref<16xf32>, memref<16xf32>, memref<128xi8>
     plan.wait %t
     plan.end
@@ -284,7 +284,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     %own = plan.slice %flat[%r] : memref<32xf32> -> memref<16xf32>
     plan.launch @relu(%x, %a) : (memref<16xf32>, memref<16xf32>) -> ()
     // expected-error @+1 {{H0916: makes 128 bytes of 64 over 4 ranks along [data]}}
-    %t = plan.collective "all_gather" axes ["data"] target %flat source %a staging %s
+    %t = plan.collective all_gather axes ["data"] target %flat source %a staging %s
       outer 1 for "h.0" : memref<32xf32>, memref<16xf32>, memref<128xi8>
     plan.wait %t
     plan.end
@@ -311,7 +311,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
     // expected-error @+1 {{'plan.collective' op names the axis "rows", which the mesh does not have; axes are pipe, data, seq, tensor}}
-    %t = plan.collective "all_reduce" axes ["rows"] target %x source %x staging %s
+    %t = plan.collective all_reduce axes ["rows"] target %x source %x staging %s
       outer 1 for "h.0" : memref<16xf32>, memref<16xf32>, memref<128xi8>
     plan.wait %t
     plan.end
@@ -339,7 +339,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
     %none = plan.view %s[0] : memref<128xi8> -> memref<0xi8>
     // expected-error @+1 {{H0916: has 0 bytes of staging memory, and needs 64}}
-    %t = plan.collective "all_reduce" axes ["data"] target %x source %x staging %none
+    %t = plan.collective all_reduce axes ["data"] target %x source %x staging %none
       outer 1 for "h.0" : memref<16xf32>, memref<16xf32>, memref<0xi8>
     plan.wait %t
     plan.end

@@ -117,7 +117,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
-    %t = plan.collective "all_reduce" axes ["pipe"] target %x source %x staging %s
+    %t = plan.collective all_reduce axes ["pipe"] target %x source %x staging %s
       outer 1 for "h.0" : memref<16xf32>, memref<16xf32>, memref<128xi8>
     // expected-error @+1 {{H0918: ranks wait for each other for ever; rank 0, at plan.wait, command 1 of @train, waits for rank 1; rank 1, at plan.recv, command 0 of @train, waits for rank 0}}
     plan.wait %t
@@ -144,7 +144,7 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
     // expected-note @+1 {{the other one}}
     plan.recv %a from -1 on "pipe" channel "F" : memref<16xf32>
-    %t = plan.collective "all_reduce" axes ["pipe"] target %x source %x staging %s
+    %t = plan.collective all_reduce axes ["pipe"] target %x source %x staging %s
       outer 1 for "h.0" : memref<16xf32>, memref<16xf32>, memref<128xi8>
     plan.wait %t
     plan.end

@@ -19,7 +19,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
     plan.launch @relu(%x, %a) : (memref<16xf32>, memref<16xf32>) -> ()
     // expected-note @+1 {{the other one}}
-    %t = plan.collective "all_reduce" axes ["data"] target %a source %a staging %s
+    %t = plan.collective all_reduce axes ["data"] target %a source %a staging %s
       outer 1 for "h.0" : memref<16xf32>, memref<16xf32>, memref<128xi8>
     // expected-error @+1 {{H0919: writes bytes [64, 128) of the arena, which plan.collective, command 1 of @train still uses}}
     plan.launch @relu(%x, %a) : (memref<16xf32>, memref<16xf32>) -> ()
@@ -49,7 +49,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
     plan.launch @relu(%x, %a) : (memref<16xf32>, memref<16xf32>) -> ()
     // expected-note @+1 {{the other one}}
-    %t = plan.collective "all_reduce" axes ["data"] target %a source %a staging %s
+    %t = plan.collective all_reduce axes ["data"] target %a source %a staging %s
       outer 1 for "h.0" : memref<16xf32>, memref<16xf32>, memref<128xi8>
     // expected-error @+1 {{H0919: reads bytes [64, 128) of the arena, which plan.collective, command 1 of @train still uses}}
     plan.launch @relu(%a, %b) : (memref<16xf32>, memref<16xf32>) -> ()
@@ -80,10 +80,10 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.launch @relu(%x, %a) : (memref<16xf32>, memref<16xf32>) -> ()
     plan.launch @relu(%x, %b) : (memref<16xf32>, memref<16xf32>) -> ()
     // expected-note @+1 {{the other one}}
-    %t = plan.collective "all_reduce" axes ["data"] target %a source %a staging %s
+    %t = plan.collective all_reduce axes ["data"] target %a source %a staging %s
       outer 1 for "h.0" : memref<16xf32>, memref<16xf32>, memref<128xi8>
     // expected-error @+1 {{H0919: writes bytes [192, 320) of the arena, which plan.collective, command 2 of @train still uses}}
-    %u = plan.collective "all_reduce" axes ["data"] target %b source %b staging %s
+    %u = plan.collective all_reduce axes ["data"] target %b source %b staging %s
       outer 1 for "h.0" : memref<16xf32>, memref<16xf32>, memref<128xi8>
     plan.wait %t
     plan.wait %u
@@ -240,7 +240,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.launch @relu(%x, %a) : (memref<16xf32>, memref<16xf32>) -> ()
     plan.fill %flat : memref<32xf32>
     // expected-note @+1 {{the other one}}
-    %t = plan.collective "all_reduce" axes ["data"] target %own source %own staging %s
+    %t = plan.collective all_reduce axes ["data"] target %own source %own staging %s
       outer 1 for "h.0" : memref<16xf32>, memref<16xf32>, memref<128xi8>
     %second = plan.view %flat[16] : memref<32xf32> -> memref<16xf32>
     // expected-error @+1 {{H0919: writes bytes [576, 640) of the arena, which plan.collective, command 2 of @train still uses}}
@@ -270,7 +270,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
     // expected-error @+1 {{H0923: plan.collective, command 0 of @train is started and never waited for}}
-    %t = plan.collective "all_reduce" axes ["data"] target %x source %x staging %s
+    %t = plan.collective all_reduce axes ["data"] target %x source %x staging %s
       outer 1 for "h.0" : memref<16xf32>, memref<16xf32>, memref<128xi8>
     plan.end
   }
@@ -298,7 +298,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.loop 1 {
     ^bb0(%i: index):
     // expected-error @+1 {{H0923: plan.collective, command 1 of @train, micro-batch 0 is started and never waited for}}
-    %t = plan.collective "all_reduce" axes ["data"] target %x source %x staging %s
+    %t = plan.collective all_reduce axes ["data"] target %x source %x staging %s
       outer 1 for "h.0" : memref<16xf32>, memref<16xf32>, memref<128xi8>
     }
     plan.end
@@ -324,7 +324,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
-    %t = plan.collective "all_reduce" axes ["data"] target %x source %x staging %s
+    %t = plan.collective all_reduce axes ["data"] target %x source %x staging %s
       outer 1 for "h.0" : memref<16xf32>, memref<16xf32>, memref<128xi8>
     plan.loop 2 {
     ^bb0(%i: index):

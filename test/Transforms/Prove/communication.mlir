@@ -19,7 +19,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
     plan.launch @relu(%x, %a) : (memref<16xf32>, memref<16xf32>) -> ()
-    %t = plan.collective "all_reduce" axes ["data"] target %a source %a staging %s
+    %t = plan.collective all_reduce axes ["data"] target %a source %a staging %s
       outer 1 for "h.0" : memref<16xf32>, memref<16xf32>, memref<128xi8>
     plan.launch @relu(%x, %b) : (memref<16xf32>, memref<16xf32>) -> ()
     plan.wait %t
@@ -50,7 +50,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
     plan.launch @relu(%x, %a) : (memref<16xf32>, memref<16xf32>) -> ()
     plan.send %a to 1 on "pipe" channel "F" : memref<16xf32>
     plan.launch @relu(%x, %b) : (memref<16xf32>, memref<16xf32>) -> ()
-    %t = plan.collective "all_reduce" axes ["pipe"] target %b source %b staging %s
+    %t = plan.collective all_reduce axes ["pipe"] target %b source %b staging %s
       outer 1 for "h.0" : memref<16xf32>, memref<16xf32>, memref<128xi8>
     plan.flush channel "F" left 0
     plan.launch @relu(%x, %a) : (memref<16xf32>, memref<16xf32>) -> ()
@@ -78,7 +78,7 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
     plan.recv %b from -1 on "pipe" channel "F" : memref<16xf32>
     plan.launch @relu(%b, %a) : (memref<16xf32>, memref<16xf32>) -> ()
-    %t = plan.collective "all_reduce" axes ["pipe"] target %a source %a staging %s
+    %t = plan.collective all_reduce axes ["pipe"] target %a source %a staging %s
       outer 1 for "h.0" : memref<16xf32>, memref<16xf32>, memref<128xi8>
     plan.wait %t
     plan.send %a to -1 on "pipe" channel "B" : memref<16xf32>
@@ -182,7 +182,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     %r = plan.rank ["data"] : index
     %own = plan.slice %flat[%r] : memref<32xf32> -> memref<16xf32>
     plan.launch @relu(%x, %a) : (memref<16xf32>, memref<16xf32>) -> ()
-    %t = plan.collective "all_gather" axes ["data"] target %flat source %a staging %s
+    %t = plan.collective all_gather axes ["data"] target %flat source %a staging %s
       outer 1 for "h.0" : memref<32xf32>, memref<16xf32>, memref<128xi8>
     plan.wait %t
     plan.launch @relu(%own, %b) : (memref<16xf32>, memref<16xf32>) -> ()

@@ -247,7 +247,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     %second = plan.view %p[16] : memref<32xf32> -> memref<16xf32>
     plan.launch @relu(%x, %first) : (memref<16xf32>, memref<16xf32>) -> ()
     plan.fill %second : memref<16xf32>
-    %t = plan.collective "all_reduce" axes ["data"] target %p source %p staging %s
+    %t = plan.collective all_reduce axes ["data"] target %p source %p staging %s
       outer 1 for "h.0" : memref<32xf32>, memref<32xf32>, memref<64xi8>
     plan.wait %t
     plan.recv %y from -1 on "pipe" channel "F" : memref<16xf32>
@@ -279,7 +279,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     %second = plan.view %p[16] : memref<32xf32> -> memref<16xf32>
     plan.launch @relu(%x, %first) : (memref<16xf32>, memref<16xf32>) -> ()
     // expected-error @+1 {{H0914: operand 1 is read, but its bytes [128, 256) were not written, or were overwritten by another buffer}}
-    %t = plan.collective "all_reduce" axes ["data"] target %p source %p staging %s
+    %t = plan.collective all_reduce axes ["data"] target %p source %p staging %s
       outer 1 for "h.0" : memref<32xf32>, memref<32xf32>, memref<64xi8>
     plan.wait %t
     plan.end

@@ -438,7 +438,7 @@ static std::string planOf(const std::string &commands) {
 }
 
 static const std::string startGather = R"(
-      %t = plan.collective "all_gather" axes ["data"] target %out source %x
+      %t = plan.collective all_gather axes ["data"] target %out source %x
         staging %staging outer 1 for "x"
         : memref<4xf32>, memref<2xf32>, memref<128xi8>)";
 
@@ -450,7 +450,7 @@ TEST(Ranks, CollectivesOfBytes) {
   EXPECT_EQ(Subject(planOf(R"(
       plan.fill %out : memref<4xf32>
       %part = plan.view %out[1] : memref<4xf32> -> memref<1xf32>
-      %t = plan.collective "reduce_scatter" axes ["data"] target %part source %x
+      %t = plan.collective reduce_scatter axes ["data"] target %part source %x
         staging %staging outer 1 for "x"
         : memref<1xf32>, memref<2xf32>, memref<128xi8>
       plan.wait %t)"))
@@ -459,7 +459,7 @@ TEST(Ranks, CollectivesOfBytes) {
   // In place, and then each rank's slice of it.
   EXPECT_EQ(Subject(planOf(R"(
       plan.fill %out : memref<4xf32>
-      %t = plan.collective "all_reduce" axes ["data"] target %x source %x
+      %t = plan.collective all_reduce axes ["data"] target %x source %x
         staging %staging outer 1 for "x"
         : memref<2xf32>, memref<2xf32>, memref<128xi8>
       plan.wait %t
