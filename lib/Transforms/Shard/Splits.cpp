@@ -1,5 +1,4 @@
-//===- Splits.cpp - Whether sizes can be split as is asked
-//------------------===//
+//===- Splits.cpp - Whether sizes can be split as is asked ----------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -33,7 +32,7 @@ static LogicalResult refuse(Operation *op, const dist::Factor &factor,
     sizes += (between + name + "=" + Twine(mesh.getAxisSize(name))).str();
     names += (between + name).str();
   }
-  auto error = op->emitError("H0213: ")
+  auto error = op->emitError("H0130: ")
                << sizes << " cannot split " << factor.size << " "
                << (factor.units.empty() ? "elements" : factor.units) << " of "
                << op->getName();

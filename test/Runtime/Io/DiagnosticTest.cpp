@@ -51,7 +51,7 @@ TEST(Diagnostic, TheClassDecidesTheExitStatus) {
     return Diagnostic{code, "", {}, {}, ""}.exitCode();
   };
   EXPECT_EQ(status("H0107"), 2);
-  EXPECT_EQ(status("H0213"), 4);
+  EXPECT_EQ(status("H0227"), 4);
   EXPECT_EQ(status("H0302"), 3);
   EXPECT_EQ(status("H0401"), 5);
   EXPECT_EQ(status("H0901"), 1);

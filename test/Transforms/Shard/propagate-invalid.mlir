@@ -6,7 +6,7 @@ nn.model @m family "gpt2" phase "train" attributes {
   nn.step @eval(%x: tensor<2x4x6xf32>) attributes {kind = "eval", arg_names = ["x"], result_names = []} {
     %w = nn.get @qkv : tensor<6x18xf32>
     %0 = nn.linear %x, %w : (tensor<2x4x6xf32>, tensor<6x18xf32>) -> tensor<2x4x18xf32>
-    // expected-error @+2 {{H0213: tensor=2 cannot split 3 heads of nn.attention}}
+    // expected-error @+2 {{H0130: tensor=2 cannot split 3 heads of nn.attention}}
     // expected-note @+1 {{help: let tensor be 1 or 3}}
     %1, %lse = nn.attention %0 {heads = 3 : i64, kv_heads = 3 : i64, scale = 1.0 : f64, causal} : (tensor<2x4x18xf32>) -> (tensor<2x4x6xf32>, tensor<2x3x4xf32>)
     nn.return
