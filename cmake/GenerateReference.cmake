@@ -1,6 +1,7 @@
-# cmake -DTBLGEN=mlir-tblgen -DSOURCE=DIR -DMLIR_INCLUDE=DIR -DOUT=DIR
-#       -P GenerateReference.cmake
-# Writes the reference of dialects, interfaces and passes from the .td files.
+# cmake -DTBLGEN=mlir-tblgen -DSOURCE=DIR -DMLIR_INCLUDE=DIR
+#       -DSETTINGS=heddle-settings -DOUT=DIR -P GenerateReference.cmake
+# Writes the reference of dialects, interfaces and passes from the .td files,
+# and that of settings from Settings.def.
 
 set(note "<!-- Made by the target heddle-docs from .td files: edit those. -->\n")
 
@@ -37,3 +38,9 @@ foreach(folder Transforms/Import Transforms/Model Transforms/Train
   string(APPEND passes "\n## lib/${folder}\n\n${text}")
 endforeach()
 file(WRITE ${OUT}/passes.md "${passes}")
+
+execute_process(COMMAND ${SETTINGS} OUTPUT_VARIABLE text
+                COMMAND_ERROR_IS_FATAL ANY)
+file(WRITE ${OUT}/settings.md
+     "<!-- Made by the target heddle-docs from Settings.def: edit that. -->\n"
+     "${text}")

@@ -4,13 +4,13 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Every key is looked up in the schema (DsSchema.h) and gets its verdict; the
-// values that are applied are then read by name.
+// Every key is looked up in the schema and gets its verdict; the values that
+// are applied are then read as the rows of Settings.def say.
 //
 //===----------------------------------------------------------------------===//
 
 #include "DsSchema.h"
-#include "SettingsMerge.h"
+#include "SettingReaders.h"
 #include "heddle/runtime/io/File.h"
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -55,10 +55,8 @@ public:
 
 private:
   Schema() {
-    for (const std::vector<DsKey> *table :
-         {&dsTrainingKeys(), &dsParallelKeys(), &dsFeatureKeys()})
-      for (const DsKey &key : *table)
-        keys[key.path] = &key;
+    for (const DsKey &key : dsKeys())
+      keys[key.path] = &key;
   }
   std::map<std::string, const DsKey *> keys;
 };
@@ -127,10 +125,11 @@ private:
 
 /// Whether the key says a size of the batch, or is meant to.
 bool saysBatch(const std::string &key) {
-  return !closestMatch(key,
-                       {"train_batch_size", "train_micro_batch_size_per_gpu",
-                        "gradient_accumulation_steps"})
-              .empty();
+  std::vector<std::string> names;
+  for (const char *size : {"batch", "micro_batch", "accumulate"})
+    for (const DsKey &known : settingOf(size).keys)
+      names.push_back(known.path);
+  return !closestMatch(key, names).empty();
 }
 
 void Judge::judge(const io::JsonValue &object, const std::string &section) {
@@ -226,134 +225,83 @@ void Judge::judgeMember(const io::JsonMember &member,
   }
 }
 
+} // namespace
+
+const std::vector<DsKey> &config::dsKeys() {
+  static const std::vector<DsKey> all = [] {
+    std::vector<DsKey> keys;
+    auto add = [&](const std::vector<DsKey> &more) {
+      keys.insert(keys.end(), more.begin(), more.end());
+    };
+    for (const SettingField &field : settingFields())
+      add(field.keys);
+    for (const std::vector<DsKey> *table :
+         {&dsTrainingKeys(), &dsParallelKeys(), &dsFeatureKeys()})
+      add(*table);
+    return keys;
+  }();
+  return all;
+}
+
 //===----------------------------------------------------------------------===//
 // Values that are applied
 //===----------------------------------------------------------------------===//
 
-/// Gives settings the values of the file.
-class DsReader {
-public:
-  DsReader(const io::JsonValue &root, Merger &merger)
-      : root(root), merger(merger) {}
-
-  template <typename T>
-  void give(const io::JsonValue *value, const char *key, T Settings::*member) {
-    if (!value || value->isNull())
-      return;
-    if (isAuto(*value))
-      return merger.leaveOpen(value->path(), key);
-    T read;
-    if constexpr (std::is_same_v<T, int64_t>)
-      read = value->asInteger();
-    else
-      read = value->asNumber();
-    giveValue(*value, key, member, read);
-  }
-  template <typename T>
-  void giveValue(const io::JsonValue &value, const char *key,
-                 T Settings::*member, T read) {
-    merger.give(key, member, std::move(read),
-                {Origin::Kind::File, value.path(), value.location()});
-  }
-  void readPrecision();
-  void readZero();
-  void readMesh();
-  void readCommunication();
-
-private:
-  /// The size of an axis of the mesh; null, and 0 where it means off, say
-  /// nothing.
-  void giveAxis(const io::JsonValue *value, const char *key,
-                int64_t Settings::*member);
-  void giveType(const io::JsonValue &value);
-
-  const io::JsonValue &root;
-  Merger &merger;
-};
-
-void DsReader::readPrecision() {
-  const io::JsonValue *first = nullptr;
-  for (const char *name : {"bf16", "bfloat16"}) {
-    const io::JsonValue *section = root.find(name);
-    const io::JsonValue *enabled = section ? section->find("enabled") : nullptr;
-    if (!enabled)
-      continue;
-    if (first)
-      section->fail("H0104", "\"bf16\" and \"bfloat16\" are the same section",
-                    "keep one of the two");
-    first = enabled;
-    if (isAuto(*enabled))
-      merger.leaveOpen(enabled->path(), "precision");
-    else
-      giveValue(*enabled, "precision", &Settings::precision,
-                std::string(enabled->asBool() ? "bf16" : "fp32"));
-  }
+Origin config::fileOrigin(const io::JsonValue &value) {
+  return {Origin::Kind::File, value.path(), value.location()};
 }
 
-void DsReader::readZero() {
-  const io::JsonValue *zero = root.find("zero_optimization");
-  if (!zero)
-    return;
-  if (zero->isBool())
-    return giveValue(*zero, "zero", &Settings::zero,
-                     int64_t(zero->asBool() ? 1 : 0));
-  give(zero->find("stage"), "zero", &Settings::zero);
-  using S = Settings;
-  const std::pair<const char *, int64_t S::*> amounts[] = {
-      {"param_persistence_threshold", &S::paramPersistenceThreshold},
-      {"model_persistence_threshold", &S::modelPersistenceThreshold},
-      {"prefetch_bucket_size", &S::prefetchBucketSize},
-      {"max_live_parameters", &S::maxLiveParameters},
-      {"max_reuse_distance", &S::maxReuseDistance}};
-  for (auto [key, member] : amounts)
-    for (const char *prefix : {"stage3_", ""})
-      give(zero->find(std::string(prefix) + key), key, member);
+void config::readKey(const SettingField &field, const io::JsonValue &value,
+                     Merger &merger) {
+  if (isAuto(value))
+    return merger.leaveOpen(value.path(), field.key);
+  SettingValue like = field.get(Settings());
+  if (std::holds_alternative<int64_t>(like))
+    merger.give(field.key, value.asInteger(), fileOrigin(value));
+  else if (std::holds_alternative<double>(like))
+    merger.give(field.key, value.asNumber(), fileOrigin(value));
+  else if (std::holds_alternative<bool>(like))
+    merger.give(field.key, value.asBool(), fileOrigin(value));
+  else
+    merger.give(field.key, value.asString(), fileOrigin(value));
 }
 
-void DsReader::giveAxis(const io::JsonValue *value, const char *key,
-                        int64_t Settings::*member) {
-  bool isOff = value && value->isNumber() && value->asInteger() == 0;
+void config::readNothing(const SettingField &, const io::JsonValue &,
+                         Merger &) {}
+
+void config::readAxis(const SettingField &field, const io::JsonValue &value,
+                      Merger &merger) {
+  bool isOff = value.isNumber() && value.asInteger() == 0;
   if (!isOff)
-    give(value, key, member);
+    readKey(field, value, merger);
 }
 
-void DsReader::readMesh() {
-  giveAxis(root.find("sequence_parallel_size"), "sequence",
-           &Settings::sequence);
-  if (const io::JsonValue *pipeline = root.find("pipeline"))
-    give(pipeline->find("stages"), "pipe", &Settings::pipe);
-  const io::JsonValue *section = root.find("tensor_parallel");
-  if (!section)
-    return;
-  const io::JsonValue *tp = section->findNonNull("tp");
-  const io::JsonValue *first = nullptr;
-  for (const io::JsonValue *size :
-       {section->find("autotp_size"), section->find("tp_size"),
-        tp ? tp->find("tp_size") : nullptr}) {
-    giveAxis(size, "tensor", &Settings::tensor);
-    if (!size || !size->isNumber() || size->asInteger() == 0)
-      continue;
-    if (first && first->asInteger() != size->asInteger())
-      size->fail("H0104",
-                 "\"" + first->path() + "\" and \"" + size->path() +
-                     "\" are the same size",
-                 "keep one of the two");
-    first = size;
-  }
+void config::readSwitchOfPrecision(const SettingField &field,
+                                   const io::JsonValue &value, Merger &merger) {
+  if (isAuto(value))
+    return merger.leaveOpen(value.path(), field.key);
+  Precision precision = value.asBool() ? Precision::BF16 : Precision::FP32;
+  merger.give(field.key, toSettingValue(precision), fileOrigin(value));
 }
 
-void DsReader::giveType(const io::JsonValue &value) {
+void config::readSwitchOfZero(const SettingField &field,
+                              const io::JsonValue &value, Merger &merger) {
+  if (value.isBool())
+    merger.give(field.key, int64_t(value.asBool() ? 1 : 0), fileOrigin(value));
+}
+
+static void giveType(const io::JsonValue &value, Merger &merger) {
   std::string type = value.asString();
   std::transform(type.begin(), type.end(), type.begin(),
                  [](unsigned char c) { return std::tolower(c); });
   // DeepSpeed's old spelling.
-  giveValue(value, "communication_type", &Settings::communicationType,
-            type == "bfp16" ? std::string("bf16") : type);
+  merger.give("communication_type",
+              type == "bfp16" ? std::string("bf16") : type, fileOrigin(value));
 }
 
 /// With sequence parallelism, DeepSpeed's engine takes the type from a key of
 /// its own, and fp32 when that is left out.
-void DsReader::readCommunication() {
+void config::mergeCommunication(const io::JsonValue &root, Merger &merger) {
   const io::JsonValue *type = root.findNonNull("communication_data_type");
   const io::JsonValue *withSeq =
       root.findNonNull("seq_parallel_communication_data_type");
@@ -362,17 +310,14 @@ void DsReader::readCommunication() {
     if (withSeq)
       merger.mark(withSeq->path(), "no meaning here", "one seq rank");
   } else if (withSeq) {
-    giveType(*withSeq);
+    giveType(*withSeq, merger);
   } else if (ranks && ranks->asInteger() > 1) {
-    merger.give("communication_type", &Settings::communicationType,
-                std::string("fp32"),
+    merger.give("communication_type", toSettingValue(CommunicationType::FP32),
                 {Origin::Kind::Derived, "sequence_parallel_size", {}});
   }
   if (type)
-    giveType(*type);
+    giveType(*type, merger);
 }
-
-} // namespace
 
 bool config::isAuto(const io::JsonValue &value) {
   return value.isString() && value.asString() == "auto";
@@ -410,24 +355,54 @@ static io::JsonValue readDocument(const std::string &config,
                        &duplicates);
 }
 
+/// The value at a path, or null; what is wrong on the way has been judged.
+static const io::JsonValue *findPath(const io::JsonValue &root,
+                                     const std::string &path) {
+  const io::JsonValue *value = &root;
+  for (size_t begin = 0; begin < path.size();) {
+    size_t end = std::min(path.find('.', begin), path.size());
+    value = value->isObject()
+                ? value->findNonNull(path.substr(begin, end - begin))
+                : nullptr;
+    if (!value)
+      return nullptr;
+    begin = end + 1;
+  }
+  return value;
+}
+
+/// Reads the keys of a setting. Those that say it differently are no choice.
+static void readSetting(const SettingField &field, const io::JsonValue &root,
+                        Merger &merger) {
+  const io::JsonValue *first = nullptr;
+  for (const DsKey &key : field.keys) {
+    const io::JsonValue *value = findPath(root, key.path);
+    if (!value || key.read == readNothing)
+      continue;
+    merger.problems.attempt([&] { key.read(field, *value, merger); });
+    if (key.rule != DsRule::Applied || isAuto(*value))
+      continue;
+    bool isOff =
+        key.read == readAxis && value->isNumber() && value->asNumber() == 0;
+    if (first && !isOff && first->toJson() != value->toJson())
+      merger.problems.attempt([&] {
+        value->fail("H0104",
+                    "\"" + first->path() + "\" and \"" + value->path() +
+                        "\" are the same setting",
+                    "keep one of the two");
+      });
+    first = isOff ? first : value;
+  }
+}
+
 void config::mergeDsConfig(const std::string &config, Merger &merger) {
   io::JsonValue root = readDocument(config, merger.result.problems);
   if (!root.isObject())
     root.failType("an object");
   Judge(merger).judge(root, "");
-  DsReader reader(root, merger);
-  using S = Settings;
-  auto give = [&](const char *name, const char *key, auto member) {
-    merger.problems.attempt([&] { reader.give(root.find(name), key, member); });
-  };
-  give("train_batch_size", "batch", &S::batch);
-  give("train_micro_batch_size_per_gpu", "micro_batch", &S::microBatch);
-  give("gradient_accumulation_steps", "accumulate", &S::accumulate);
-  give("gradient_clipping", "gradient_clipping", &S::gradientClipping);
-  merger.problems.attempt([&] { reader.readPrecision(); });
-  merger.problems.attempt([&] { reader.readZero(); });
-  merger.problems.attempt([&] { reader.readMesh(); });
-  merger.problems.attempt([&] { reader.readCommunication(); });
-  merger.problems.attempt([&] { mergeOptimizer(root, merger); });
-  merger.problems.attempt([&] { mergeScheduler(root, merger); });
+  for (const SettingField &field : settingFields())
+    readSetting(field, root, merger);
+  for (const SettingField &field : settingFields())
+    if (field.readAfter)
+      merger.problems.attempt([&] { field.readAfter(root, merger); });
 }

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "SettingsMerge.h"
+#include "SettingReaders.h"
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -18,10 +18,6 @@ static const io::JsonValue *findGiven(const io::JsonValue *object,
                                       const char *key) {
   const io::JsonValue *value = object ? object->findNonNull(key) : nullptr;
   return value && !isAuto(*value) ? value : nullptr;
-}
-
-static Origin fileOrigin(const io::JsonValue &value) {
-  return {Origin::Kind::File, value.path(), value.location()};
 }
 
 /// Throws H0111 for a type that is not among `known`; `others` are DeepSpeed's.
@@ -48,29 +44,15 @@ static void checkType(const io::JsonValue &type, const char *what,
 // Optimizer
 //===----------------------------------------------------------------------===//
 
-static void giveNumber(const io::JsonValue *params, const char *param,
-                       const char *key, double Settings::*member,
+void config::readBetas(const SettingField &field, const io::JsonValue &betas,
                        Merger &merger) {
-  const io::JsonValue *value = params ? params->findNonNull(param) : nullptr;
-  if (value && isAuto(*value))
-    merger.leaveOpen(value->path(), key);
-  else if (value)
-    merger.give(key, member, value->asNumber(), fileOrigin(*value));
-}
-
-static void giveBetas(const io::JsonValue *params, Merger &merger) {
-  const io::JsonValue *betas = params ? params->findNonNull("betas") : nullptr;
-  if (!betas)
-    return;
-  if (isAuto(*betas))
-    return merger.leaveOpen(betas->path(), "beta1");
-  const std::vector<io::JsonValue> &pair = betas->elements();
+  if (isAuto(betas))
+    return merger.leaveOpen(betas.path(), field.key);
+  const std::vector<io::JsonValue> &pair = betas.elements();
   if (pair.size() != 2)
-    betas->failType("a list of two numbers");
-  merger.give("beta1", &Settings::beta1, pair[0].asNumber(),
-              fileOrigin(pair[0]));
-  merger.give("beta2", &Settings::beta2, pair[1].asNumber(),
-              fileOrigin(pair[1]));
+    betas.failType("a list of two numbers");
+  merger.give("beta1", pair[0].asNumber(), fileOrigin(pair[0]));
+  merger.give("beta2", pair[1].asNumber(), fileOrigin(pair[1]));
 }
 
 void config::mergeOptimizer(const io::JsonValue &root, Merger &merger) {
@@ -90,25 +72,21 @@ void config::mergeOptimizer(const io::JsonValue &root, Merger &merger) {
   bool isAdamW = lower == "adamw";
   const io::JsonValue *mode = findGiven(params, "adam_w_mode");
   bool decoupled = isAdamW || !mode || mode->asBool();
-  merger.give("optimizer", &Settings::optimizer,
-              std::string(isAdamW ? "AdamW" : "Adam"), fileOrigin(type));
-  merger.give("decoupled", &Settings::decoupled, decoupled,
+  merger.give("optimizer",
+              toSettingValue(isAdamW ? Optimizer::AdamW : Optimizer::Adam),
+              fileOrigin(type));
+  merger.give("decoupled", decoupled,
               fileOrigin(mode && !isAdamW ? *mode : type));
   merger.mark(type.path(), "applied",
               decoupled ? "weight decay apart from the gradient"
                         : "weight decay as a part of the gradient");
-  giveNumber(params, "lr", "lr", &Settings::lr, merger);
-  giveNumber(params, "eps", "eps", &Settings::eps, merger);
-  giveNumber(params, "weight_decay", "weight_decay", &Settings::weightDecay,
-             merger);
-  giveBetas(params, merger);
   if (merger.isOpen("weight_decay"))
     return;
   // Left out, weight decay is 0 in DeepSpeed's Adam and torch.optim.Adam, and
   // 0.01 in torch.optim.AdamW.
   const io::JsonValue *torch = findGiven(params, "torch_adam");
   bool isTorchAdamW = torch && torch->asBool() && decoupled;
-  merger.give("weight_decay", &Settings::weightDecay, isTorchAdamW ? 0.01 : 0.0,
+  merger.give("weight_decay", isTorchAdamW ? 0.01 : 0.0,
               {Origin::Kind::Derived,
                isTorchAdamW ? "torch.optim.AdamW's default"
                             : "DeepSpeed's default for the optimizer",
@@ -132,52 +110,68 @@ struct Parameter {
 
 using K = Parameter::Kind;
 
-const std::vector<std::pair<std::string, std::vector<Parameter>>> &schedules() {
+const std::vector<std::pair<Scheduler, std::vector<Parameter>>> &schedules() {
   const Parameter minLr = {"warmup_min_lr", K::Number, "0.0", 0};
   const Parameter steps = {"warmup_num_steps", K::Integer, "1000", 0};
   const Parameter total = {"total_num_steps", K::Integer, "", 1};
   const Parameter type = {"warmup_type", K::String, "\"log\""};
-  static const std::vector<std::pair<std::string, std::vector<Parameter>>> all =
-      {{"WarmupLR",
-        {minLr, {"warmup_max_lr", K::Number, "null", 0}, steps, type}},
-       {"WarmupDecayLR",
-        {total, minLr, {"warmup_max_lr", K::Number, "0.001", 0}, steps, type}},
-       {"WarmupCosineLR",
-        {total,
-         {"warmup_min_ratio", K::Number, "0.0", 0},
-         steps,
-         {"cos_min_ratio", K::Number, "0.0001", 0},
-         type}},
-       {"OneCycle",
-        {{"cycle_min_lr", K::Number, "", 0},
-         {"cycle_max_lr", K::Number, "", 0},
-         {"decay_lr_rate", K::Number, "0.0", 0},
-         {"cycle_first_step_size", K::Integer, "2000", 1},
-         {"cycle_second_step_size", K::Integer, "null", 1},
-         {"cycle_first_stair_count", K::Integer, "0", 0},
-         {"cycle_second_stair_count", K::Integer, "null", 0},
-         {"decay_step_size", K::Integer, "0", 0},
-         {"cycle_momentum", K::Bool, "true"},
-         {"cycle_min_mom", K::Number, "0.8", 0},
-         {"cycle_max_mom", K::Number, "0.9", 0},
-         {"decay_mom_rate", K::Number, "0.0", 0}}},
-       {"LRRangeTest",
-        {{"lr_range_test_min_lr", K::Number, "0.001", 0},
-         {"lr_range_test_step_size", K::Integer, "2000", 1},
-         {"lr_range_test_step_rate", K::Number, "1.0", 0},
-         {"lr_range_test_staircase", K::Bool, "false"}}}};
+  static const std::vector<std::pair<Scheduler, std::vector<Parameter>>> all = {
+      {Scheduler::WarmupLR,
+       {minLr, {"warmup_max_lr", K::Number, "null", 0}, steps, type}},
+      {Scheduler::WarmupDecayLR,
+       {total, minLr, {"warmup_max_lr", K::Number, "0.001", 0}, steps, type}},
+      {Scheduler::WarmupCosineLR,
+       {total,
+        {"warmup_min_ratio", K::Number, "0.0", 0},
+        steps,
+        {"cos_min_ratio", K::Number, "0.0001", 0},
+        type}},
+      {Scheduler::OneCycle,
+       {{"cycle_min_lr", K::Number, "", 0},
+        {"cycle_max_lr", K::Number, "", 0},
+        {"decay_lr_rate", K::Number, "0.0", 0},
+        {"cycle_first_step_size", K::Integer, "2000", 1},
+        {"cycle_second_step_size", K::Integer, "null", 1},
+        {"cycle_first_stair_count", K::Integer, "0", 0},
+        {"cycle_second_stair_count", K::Integer, "null", 0},
+        {"decay_step_size", K::Integer, "0", 0},
+        {"cycle_momentum", K::Bool, "true"},
+        {"cycle_min_mom", K::Number, "0.8", 0},
+        {"cycle_max_mom", K::Number, "0.9", 0},
+        {"decay_mom_rate", K::Number, "0.0", 0}}},
+      {Scheduler::LRRangeTest,
+       {{"lr_range_test_min_lr", K::Number, "0.001", 0},
+        {"lr_range_test_step_size", K::Integer, "2000", 1},
+        {"lr_range_test_step_rate", K::Number, "1.0", 0},
+        {"lr_range_test_staircase", K::Bool, "false"}}}};
   return all;
 }
 
-const std::vector<Parameter> &findSchedule(const std::string &name) {
+const std::vector<Parameter> &parametersOf(Scheduler scheduler) {
   for (const auto &[schedule, parameters] : schedules())
-    if (schedule == name)
+    if (schedule == scheduler)
       return parameters;
   static const std::vector<Parameter> none;
   return none;
 }
 
 } // namespace
+
+std::vector<DsKey> config::scheduleKeys() {
+  std::map<std::string, unsigned> types = {
+      {"last_batch_iteration", DsNumber | DsAuto | DsNull}};
+  for (const auto &[schedule, parameters] : schedules())
+    for (const Parameter &parameter : parameters)
+      types[parameter.name] = parameter.kind == K::Bool ? DsBool
+                              : parameter.kind == K::String
+                                  ? DsString | DsAuto
+                                  : DsNumber | DsAuto | DsNull;
+  std::vector<DsKey> keys;
+  for (const auto &[name, type] : types)
+    keys.push_back({"scheduler.params." + name, type, DsRule::Applied, "", "",
+                    readNothing});
+  return keys;
+}
 
 static nlohmann::json readParameter(const Parameter &parameter,
                                     const io::JsonValue &value) {
@@ -207,10 +201,10 @@ static nlohmann::json readParameter(const Parameter &parameter,
 }
 
 /// Finds H0107: parameters that belong to another schedule.
-static void checkForeign(const io::JsonValue &params, const std::string &type,
+static void checkForeign(const io::JsonValue &params, Scheduler type,
                          Merger &merger) {
   std::vector<std::string> names = {"last_batch_iteration"};
-  for (const Parameter &parameter : findSchedule(type))
+  for (const Parameter &parameter : parametersOf(type))
     names.push_back(parameter.name);
   for (const io::JsonMember &member : params.members()) {
     if (std::find(names.begin(), names.end(), member.key) != names.end())
@@ -218,7 +212,7 @@ static void checkForeign(const io::JsonValue &params, const std::string &type,
     std::string near = closestMatch(member.key, names);
     merger.problems.add(
         {"H0107",
-         type + " has no parameter \"" + member.key + "\"",
+         std::string(wordOf(type)) + " has no parameter \"" + member.key + "\"",
          member.keyLocation(),
          {},
          near.empty() ? "remove it" : "did you mean \"" + near + "\"?"});
@@ -226,7 +220,7 @@ static void checkForeign(const io::JsonValue &params, const std::string &type,
 }
 
 /// What DeepSpeed accepts and this does not follow.
-static void checkSchedule(const std::string &type, const nlohmann::json &values,
+static void checkSchedule(Scheduler type, const nlohmann::json &values,
                           const io::JsonValue &section,
                           const io::JsonValue *params) {
   if (const io::JsonValue *last = findGiven(params, "last_batch_iteration"))
@@ -234,7 +228,7 @@ static void checkSchedule(const std::string &type, const nlohmann::json &values,
       last->fail("H0108",
                  "\"last_batch_iteration\": a run goes on with --resume",
                  "remove it");
-  if (type == "OneCycle" && values["cycle_momentum"] == true)
+  if (type == Scheduler::OneCycle && values["cycle_momentum"] == true)
     section.fail("H0108",
                  "OneCycle with cycle_momentum (its default) changes beta1 "
                  "while training: not supported",
@@ -300,13 +294,14 @@ nlohmann::json ScheduleReader::readOpen(const Parameter &parameter,
 }
 
 nlohmann::json ScheduleReader::read() {
-  const Flags &flags = merger.flags;
   nlohmann::json values = nlohmann::json::object();
-  for (const Parameter &parameter : findSchedule(type.asString())) {
+  for (const Parameter &parameter :
+       parametersOf(*parseWord<Scheduler>(type.asString()))) {
     std::string name = parameter.name;
     const io::JsonValue *written = params ? params->findNonNull(name) : nullptr;
-    bool byFlag = (name == "warmup_num_steps" && flags.warmupSteps) ||
-                  (name == "total_num_steps" && flags.trainSteps);
+    bool byFlag =
+        (name == "warmup_num_steps" && merger.flag("--warmup-steps")) ||
+        (name == "total_num_steps" && merger.flag("--train-steps"));
     merger.problems.attempt([&] {
       if (written && !isAuto(*written))
         values[name] = readParameter(parameter, *written);
@@ -334,16 +329,16 @@ void config::mergeScheduler(const io::JsonValue &root, Merger &merger) {
     return;
   std::vector<std::string> names;
   for (const auto &entry : schedules())
-    names.push_back(entry.first);
+    names.push_back(wordOf(entry.first));
   checkType(type, "schedule", names, {});
-  const std::string &name = type.asString();
+  Scheduler name = *parseWord<Scheduler>(type.asString());
   const io::JsonValue *params = section->findNonNull("params");
   if (params)
     checkForeign(*params, name, merger);
   nlohmann::json values = ScheduleReader(type, params, merger).read();
   checkSchedule(name, values, *section, params);
-  merger.give("scheduler", &Settings::scheduler, name, fileOrigin(type));
-  merger.give("scheduler_params", &Settings::schedulerParams, values.dump(),
+  merger.give("scheduler", toSettingValue(name), fileOrigin(type));
+  merger.give("scheduler_params", values.dump(),
               fileOrigin(params ? *params : type));
 }
 
@@ -357,11 +352,11 @@ static void setParameter(nlohmann::json &params, const char *name,
                          Merger &merger) {
   Settings &values = merger.result.values;
   bool isKnown = false;
-  for (const Parameter &parameter : findSchedule(values.scheduler))
+  for (const Parameter &parameter : parametersOf(values.scheduler))
     isKnown |= parameter.name == std::string(name);
   if (!isKnown)
     fail("H0123",
-         std::string(flag) + ": the schedule " + values.scheduler +
+         std::string(flag) + ": the schedule " + wordOf(values.scheduler) +
              " has no parameter " + name,
          "leave out " + std::string(flag) +
              ", or give the schedule's own parameters");
@@ -376,14 +371,15 @@ static void setParameter(nlohmann::json &params, const char *name,
 }
 
 void config::mergeScheduleFlags(Merger &merger) {
-  const Flags &flags = merger.flags;
+  const std::optional<std::string> warmup = merger.flag("--warmup-steps");
+  const std::optional<std::string> train = merger.flag("--train-steps");
   Settings &values = merger.result.values;
-  if (values.scheduler.empty()) {
-    if (!flags.warmupSteps && !flags.trainSteps)
+  if (values.scheduler == Scheduler::None) {
+    if (!warmup && !train)
       return;
     // As the Trainer's schedules `linear` and `constant_with_warmup`.
-    const char *flag = flags.trainSteps ? "--train-steps" : "--warmup-steps";
-    values.scheduler = flags.trainSteps ? "WarmupDecayLR" : "WarmupLR";
+    const char *flag = train ? "--train-steps" : "--warmup-steps";
+    values.scheduler = train ? Scheduler::WarmupDecayLR : Scheduler::WarmupLR;
     values.schedulerParams = nlohmann::json({{"warmup_min_lr", 0.0},
                                              {"warmup_max_lr", values.lr},
                                              {"warmup_num_steps", 0},
@@ -392,17 +388,17 @@ void config::mergeScheduleFlags(Merger &merger) {
     merger.result.setOrigin("scheduler", {Origin::Kind::Flag, flag, {}});
   }
   nlohmann::json params = nlohmann::json::parse(values.schedulerParams);
-  if (flags.warmupSteps)
-    setParameter(params, "warmup_num_steps", *flags.warmupSteps,
+  if (warmup)
+    setParameter(params, "warmup_num_steps", std::stoll(*warmup),
                  "--warmup-steps", merger);
-  if (flags.trainSteps)
-    setParameter(params, "total_num_steps", *flags.trainSteps, "--train-steps",
+  if (train)
+    setParameter(params, "total_num_steps", std::stoll(*train), "--train-steps",
                  merger);
   // WarmupCosineLR takes the optimizer's rate, as WarmupLR without a peak.
-  bool takesRate =
-      values.scheduler == "WarmupCosineLR" ||
-      (values.scheduler == "WarmupLR" && !params.contains("warmup_max_lr"));
-  if (flags.lr && !takesRate)
-    setParameter(params, "warmup_max_lr", *flags.lr, "--lr", merger);
+  bool takesRate = values.scheduler == Scheduler::WarmupCosineLR ||
+                   (values.scheduler == Scheduler::WarmupLR &&
+                    !params.contains("warmup_max_lr"));
+  if (merger.flag("--lr") && !takesRate)
+    setParameter(params, "warmup_max_lr", values.lr, "--lr", merger);
   values.schedulerParams = params.dump();
 }

@@ -31,10 +31,7 @@ constexpr const char *offloadOff = "offload is off";
 static void addZero(std::vector<DsKey> &keys) {
   keys.insert(
       keys.end(),
-      {{"zero_optimization", DsObject | DsBool, R::Section},
-       {"zero_optimization.stage", Int, R::Applied,
-        "over the data and seq ranks of --mesh"},
-       {"zero_optimization.cpu_offload", DsBool | DsNull, R::Neutral,
+      {{"zero_optimization.cpu_offload", DsBool | DsNull, R::Neutral,
         noOffload},
        {"zero_optimization.cpu_offload_params", DsBool | DsNull, R::Neutral,
         noOffload},
@@ -93,16 +90,6 @@ static void addZero(std::vector<DsKey> &keys) {
         "stage3_module_granularity_threshold", "module_granularity_threshold"})
     keys.push_back(
         {std::string("zero_optimization.") + name, Num, R::Ignored, inUnits});
-  const std::pair<const char *, const char *> amounts[] = {
-      {"param_persistence_threshold", "smaller parameters stay whole"},
-      {"model_persistence_threshold", "of all that stay whole"},
-      {"prefetch_bucket_size", "a larger layer is not gathered ahead"},
-      {"max_live_parameters", "bounds what is gathered ahead"},
-      {"max_reuse_distance", "what is used again sooner stays gathered"}};
-  for (auto [name, why] : amounts)
-    for (const char *prefix :
-         {"zero_optimization.stage3_", "zero_optimization."})
-      keys.push_back({std::string(prefix) + name, Int, R::Applied, why});
 }
 
 static void addOffload(std::vector<DsKey> &keys) {
@@ -138,13 +125,7 @@ static void addParallelism(std::vector<DsKey> &keys) {
   keys.insert(
       keys.end(),
       {{"tensor_parallel", DsObject, R::Section},
-       {"tensor_parallel.autotp_size", Int | DsNull, R::Applied,
-        "the mesh's axis tensor; 0 is off"},
-       {"tensor_parallel.tp_size", Int | DsNull, R::Applied,
-        "the mesh's axis tensor"},
        {"tensor_parallel.tp", DsObject | DsNull, R::Section},
-       {"tensor_parallel.tp.tp_size", Int | DsNull, R::Applied,
-        "the mesh's axis tensor"},
        {"tensor_parallel.tp.tp_grain_size", DsInt, R::Ignored, wholeSplit},
        {"tensor_parallel.tp.enabled", DsBool, R::Ignored,
         "tp_size 1 switches it off"},
@@ -161,10 +142,8 @@ static void addParallelism(std::vector<DsKey> &keys) {
        {"expert_parallel.enabled", DsBool, R::Ignored, "off"},
        {"expert_parallel.*", DsBool | DsInt | DsString | DsNull, R::Ignored,
         "off"},
-       {"sequence_parallel_size", DsInt, R::Applied, "the mesh's axis seq"},
        {"use_data_before_expert_parallelism", DsBool, R::Ignored, noExperts},
        {"pipeline", DsObject, R::Section},
-       {"pipeline.stages", Int, R::Applied, "the mesh's axis pipe"},
        {"pipeline.partition", DsString, R::Ignored,
         "layers are cut by cost; --pipeline-layout says otherwise"},
        {"pipeline.seed_layers", DsBool, R::Ignored, sameInit},
@@ -174,10 +153,6 @@ static void addParallelism(std::vector<DsKey> &keys) {
        {"pipeline.grad_partitioned", DsBool, R::Ignored, atCompileTime},
        {"pipeline.use_reentrant", DsBool, R::Ignored,
         "a switch of PyTorch's checkpointing; --recompute says it"},
-       {"communication_data_type", DsString | DsNull, R::Applied,
-        "left out, the precision"},
-       {"seq_parallel_communication_data_type", DsString | DsNull, R::Applied,
-        "left out, fp32"},
        {"disable_allgather", DsBool, R::Ignored, atCompileTime},
        {"zero_allow_untested_optimizer", DsBool, R::Ignored,
         "the optimizers that are known work with every stage"},

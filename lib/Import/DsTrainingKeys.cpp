@@ -26,17 +26,8 @@ static void addOptimizer(std::vector<DsKey> &keys) {
   keys.insert(
       keys.end(),
       {{"optimizer", DsObject, R::Section},
-       {"optimizer.type", DsString, R::Applied},
        {"optimizer.legacy_fusion", DsBool, R::Ignored, sameNumbers},
        {"optimizer.params", DsObject, R::Section},
-       {"optimizer.params.lr", Num, R::Applied},
-       {"optimizer.params.betas", DsList | DsAuto, R::Applied},
-       {"optimizer.params.eps", Num, R::Applied},
-       {"optimizer.params.weight_decay", Num, R::Applied},
-       {"optimizer.params.adam_w_mode", DsBool, R::Applied,
-        "false: weight decay is part of Adam's gradient"},
-       {"optimizer.params.torch_adam", DsBool, R::Applied,
-        "the same numbers; its default weight decay"},
        {"optimizer.params.bias_correction", DsBool, R::Neutral,
         "moments are always corrected for their bias", "[true]"},
        {"optimizer.params.amsgrad", DsBool, R::Neutral,
@@ -55,42 +46,9 @@ static void addOptimizer(std::vector<DsKey> &keys) {
        {"optimizer.params.adamw_mode", DsBool, R::Neutral,
         "the key is called adam_w_mode", "[true]"},
        {"optimizer.params.fp32_optimizer_states", DsBool, R::Neutral,
-        "moments are held in fp32", "[true]"}});
-}
-
-static void addScheduler(std::vector<DsKey> &keys) {
-  keys.insert(keys.end(), {{"scheduler", DsObject, R::Section},
-                           {"scheduler.type", DsString | DsNull, R::Applied},
-                           {"scheduler.params", DsObject, R::Section}});
-  for (const char *name : {"warmup_min_lr",
-                           "warmup_max_lr",
-                           "warmup_num_steps",
-                           "total_num_steps",
-                           "warmup_min_ratio",
-                           "cos_min_ratio",
-                           "cycle_min_lr",
-                           "cycle_max_lr",
-                           "decay_lr_rate",
-                           "cycle_first_step_size",
-                           "cycle_second_step_size",
-                           "cycle_first_stair_count",
-                           "cycle_second_stair_count",
-                           "decay_step_size",
-                           "cycle_min_mom",
-                           "cycle_max_mom",
-                           "decay_mom_rate",
-                           "lr_range_test_min_lr",
-                           "lr_range_test_step_size",
-                           "lr_range_test_step_rate",
-                           "last_batch_iteration"}) {
-    keys.push_back(
-        {std::string("scheduler.params.") + name, Num | DsNull, R::Applied});
-  }
-  keys.insert(
-      keys.end(),
-      {{"scheduler.params.warmup_type", DsString | DsAuto, R::Applied},
-       {"scheduler.params.cycle_momentum", DsBool, R::Applied},
-       {"scheduler.params.lr_range_test_staircase", DsBool, R::Applied}});
+        "moments are held in fp32", "[true]"},
+       {"scheduler", DsObject, R::Section},
+       {"scheduler.params", DsObject, R::Section}});
 }
 
 static void addPrecision(std::vector<DsKey> &keys) {
@@ -100,7 +58,6 @@ static void addPrecision(std::vector<DsKey> &keys) {
       keys.push_back({std::string(name) + member, types, rule, why});
     };
     add("", DsObject, R::Section);
-    add(".enabled", DsBool | DsAuto, R::Applied);
     add(".immediate_grad_update", DsBool, R::Ignored,
         "gradients are accumulated in fp32 as they are made");
     add(".check_grad_overflow", DsBool, R::Ignored,
@@ -183,11 +140,6 @@ static void addReports(std::vector<DsKey> &keys) {
 const std::vector<DsKey> &heddle::config::dsTrainingKeys() {
   static const std::vector<DsKey> all = [] {
     std::vector<DsKey> keys = {
-        {"train_batch_size", Int, R::Applied},
-        {"train_micro_batch_size_per_gpu", Int, R::Applied},
-        {"gradient_accumulation_steps", Int, R::Applied},
-        {"gradient_clipping", Num, R::Applied,
-         "left out, DeepSpeed clips at 1.0; 0 is off"},
         {"prescale_gradients", DsBool, R::Ignored, exactMean},
         {"gradient_predivide_factor", DsNumber, R::Ignored, exactMean},
         {"gradient_allreduce_op", DsString, R::Neutral,
@@ -204,7 +156,6 @@ const std::vector<DsKey> &heddle::config::dsTrainingKeys() {
         {"$schema", DsString, R::Ignored, "for editors"},
     };
     addOptimizer(keys);
-    addScheduler(keys);
     addPrecision(keys);
     addReports(keys);
     return keys;

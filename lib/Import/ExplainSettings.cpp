@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/Import/Settings.h"
+#include "SettingReaders.h"
 #include <algorithm>
 #include <array>
 #include <sstream>
@@ -132,33 +132,53 @@ std::string config::formatRows(const std::string &heading,
   return text;
 }
 
-/// Why a setting changes nothing on this mesh, or "".
-static std::string whyIdle(const std::string &key, const Settings &values) {
-  int64_t replicas = values.data * values.sequence;
-  int64_t ranks = replicas * values.tensor * values.pipe;
-  if (key == "zero" && replicas == 1)
-    return "no data or seq ranks: nothing is split";
-  bool isPipe =
-      key == "schedule" || key == "virtual_stages" || key == "pipeline_layout";
-  if (isPipe && values.pipe == 1)
-    return "one pipeline stage";
-  if (key == "sequence_parallel" && values.tensor == 1)
-    return "one tensor rank";
-  if (key == "context" && values.sequence == 1)
-    return "one seq rank";
-  bool isOfZero3 = key == "param_persistence_threshold" ||
-                   key == "model_persistence_threshold" ||
-                   key == "prefetch_bucket_size" ||
-                   key == "max_live_parameters" || key == "max_reuse_distance";
-  if (isOfZero3 && (values.zero < 3 || replicas == 1))
-    return "nothing is gathered without ZeRO 3 and data or seq ranks";
-  if (key == "scheduler_params" && values.scheduler.empty())
-    return "no schedule: the rate is constant";
-  if (key == "collectives" && ranks == 1)
-    return "one rank: no collective";
-  if (key == "communication_type" && replicas == 1)
-    return "no data or seq ranks: no gradient travels";
-  return "";
+//===----------------------------------------------------------------------===//
+// Why a setting changes nothing
+//===----------------------------------------------------------------------===//
+
+/// The ranks that hold the same parameters.
+static int64_t replicasOf(const Settings &values) {
+  return values.data * values.sequence;
+}
+
+const char *config::whyNothingIsSplit(const Settings &values) {
+  return replicasOf(values) == 1 ? "no data or seq ranks: nothing is split"
+                                 : "";
+}
+
+const char *config::whyNothingIsGathered(const Settings &values) {
+  return values.zero < 3 || replicasOf(values) == 1
+             ? "nothing is gathered without ZeRO 3 and data or seq ranks"
+             : "";
+}
+
+const char *config::whyNoPipeline(const Settings &values) {
+  return values.pipe == 1 ? "one pipeline stage" : "";
+}
+
+const char *config::whyOneTensorRank(const Settings &values) {
+  return values.tensor == 1 ? "one tensor rank" : "";
+}
+
+const char *config::whyOneSeqRank(const Settings &values) {
+  return values.sequence == 1 ? "one seq rank" : "";
+}
+
+const char *config::whyOneRank(const Settings &values) {
+  return replicasOf(values) * values.tensor * values.pipe == 1
+             ? "one rank: no collective"
+             : "";
+}
+
+const char *config::whyNoGradientTravels(const Settings &values) {
+  return replicasOf(values) == 1 ? "no data or seq ranks: no gradient travels"
+                                 : "";
+}
+
+const char *config::whyNoSchedule(const Settings &values) {
+  return values.scheduler == Scheduler::None
+             ? "no schedule: the rate is constant"
+             : "";
 }
 
 std::string config::explainSettings(const ResolvedSettings &settings,
@@ -169,7 +189,7 @@ std::string config::explainSettings(const ResolvedSettings &settings,
     Origin origin = found == settings.origins.end() ? Origin() : found->second;
     ExplainRow row{field.key, settingToString(settings.values, field),
                    origin.describe(), "", field.meaning};
-    std::string why = whyIdle(row.key, settings.values);
+    std::string why = field.whyIdle ? field.whyIdle(settings.values) : "";
     if (!why.empty()) {
       row.verdict = "no meaning here";
       row.why = why;

@@ -48,12 +48,8 @@ dist::Strategy heddle::toStrategy(MLIRContext &context,
           SmallVector<StringRef>(value.begin(), value.end()));
   };
   for (const config::SettingField &field : config::settingFields())
-    std::visit(
-        [&](auto member) {
-          values.push_back(
-              builder.getNamedAttr(field.key, toAttribute(settings.*member)));
-        },
-        field.member);
+    values.push_back(builder.getNamedAttr(
+        field.key, std::visit(toAttribute, field.get(settings))));
   return dist::Strategy::fromDictionary(builder.getDictionaryAttr(values));
 }
 

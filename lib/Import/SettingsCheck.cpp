@@ -70,7 +70,7 @@ std::string BatchTriangle::describe(const Corner &corner) {
 }
 
 void BatchTriangle::requireInRange(const Corner &corner) {
-  const io::ValueRange &range = rangeOf(corner.key);
+  const io::ValueRange &range = settingOf(corner.key).range;
   if (!given(corner) || range.holds(value(corner)))
     return;
   const Origin *origin = merger.originOf(corner.key);
@@ -166,43 +166,27 @@ void ResolvedSettings::failAt(const char *code, const std::string &key,
        origin == origins.end() ? SourceLocation() : origin->second.location);
 }
 
-/// Throws when what was given for the field is out of its range.
+/// Throws when what was given for the field is out of its range. Words have
+/// been read.
 static void checkField(const ResolvedSettings &settings,
                        const SettingField &field) {
-  bool holds = std::visit(
-      [&](auto member) {
-        using T = std::decay_t<decltype(settings.values.*member)>;
-        if constexpr (std::is_same_v<T, bool> ||
-                      std::is_same_v<T, std::vector<std::string>>)
-          return true;
-        else
-          return field.range.holds(settings.values.*member);
-      },
-      field.member);
-  if (holds)
-    return;
-  std::string value = settingToString(settings.values, field);
-  if (std::holds_alternative<std::string Settings::*>(field.member))
-    settings.failAt("H0114", field.key,
-                    std::string(field.key) + " \"" + value + "\" is not " +
-                        field.range.describe(),
-                    "choose one of these");
-  settings.failAt("H0110", field.key,
-                  std::string(field.key) + " = " + value + " is out of range",
-                  "give " + field.range.describe());
+  SettingValue value = field.get(settings.values);
+  bool holds = true;
+  if (const auto *integer = std::get_if<int64_t>(&value))
+    holds = field.range.holds(*integer);
+  else if (const auto *number = std::get_if<double>(&value))
+    holds = field.range.holds(*number);
+  if (!holds)
+    settings.failAt("H0110", field.key,
+                    field.key + " = " +
+                        settingToString(settings.values, field) +
+                        " is out of range",
+                    "give " + field.range.describe());
 }
 
 void config::checkSettings(Merger &merger) {
   const ResolvedSettings &settings = merger.result;
-  merger.problems.attempt([&] {
-    if (settings.values.precision == "fp16")
-      settings.failAt("H0108", "precision",
-                      "fp16 is not supported: it needs a loss scale",
-                      "use bf16 (no loss scale, the same memory) or fp32");
-  });
-  bool isKnown = settings.values.precision == "fp16";
   for (const SettingField &field : settingFields())
-    if (settings.origins.count(field.key) &&
-        !(isKnown && std::string(field.key) == "precision"))
+    if (settings.origins.count(field.key))
       merger.problems.attempt([&] { checkField(settings, field); });
 }

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "SettingsMerge.h"
 #include "heddle/Import/Parallel.h"
 #include "heddle/PlanFormat/Format.h"
 #include "heddle/runtime/io/File.h"
@@ -18,10 +19,12 @@ using namespace heddle::config;
 
 namespace {
 
-/// Reads a cluster file and writes a row for every leaf.
+/// Reads a cluster file and writes a row for every leaf. What is wrong with one
+/// value does not keep the rest from being read.
 class ClusterReader {
 public:
-  explicit ClusterReader(Cluster &cluster) : cluster(cluster) {}
+  ClusterReader(Cluster &cluster, std::vector<Diagnostic> &problems)
+      : cluster(cluster), problems(problems) {}
   void read(const io::JsonValue &root);
 
 private:
@@ -32,7 +35,9 @@ private:
   int64_t readCount(const io::JsonValue &root, const std::string &key,
                     SourceLocation &location);
   cost::Link readLink(const io::JsonValue &link);
+  void readFlops(const io::JsonValue &root);
   Cluster &cluster;
+  Problems problems;
 };
 
 } // namespace
@@ -45,10 +50,12 @@ void ClusterReader::requireKeys(const io::JsonValue &object,
   for (const io::JsonMember &member : object.members())
     if (std::find(known.begin(), known.end(), member.key) == known.end()) {
       std::string near = closestMatch(member.key, known);
-      fail("H0107", "unknown key \"" + member.key + "\" in a cluster file",
-           near.empty() ? "remove it; known here:" + all
-                        : "did you mean \"" + near + "\"?",
-           member.keyLocation());
+      problems.add({"H0107",
+                    "unknown key \"" + member.key + "\" in a cluster file",
+                    member.keyLocation(),
+                    {},
+                    near.empty() ? "remove it; known here:" + all
+                                 : "did you mean \"" + near + "\"?"});
     }
 }
 
@@ -76,20 +83,28 @@ int64_t ClusterReader::readCount(const io::JsonValue &root,
 }
 
 cost::Link ClusterReader::readLink(const io::JsonValue &link) {
+  cost::Link result;
   requireKeys(link, {"bandwidth", "latency_us"});
-  const io::JsonValue &bandwidth = link.at("bandwidth");
-  std::optional<int64_t> bytes = parseByteSize(bandwidth.asString());
-  if (!bytes || *bytes == 0)
-    bandwidth.fail("H0110",
-                   "\"" + bandwidth.path() + "\" is " + bandwidth.describe(),
-                   "give the bytes of a second as 400GiB or 1.5MiB");
-  addRow(bandwidth, true, "");
-  const io::JsonValue &latency = link.at("latency_us");
-  if (!(latency.asNumber() >= 0))
-    latency.fail("H0110", "\"" + latency.path() + "\" is " + latency.describe(),
-                 "give microseconds from 0");
-  addRow(latency, true, "");
-  return {double(*bytes), latency.asNumber() / 1e6};
+  problems.attempt([&] {
+    const io::JsonValue &bandwidth = link.at("bandwidth");
+    std::optional<int64_t> bytes = parseByteSize(bandwidth.asString());
+    if (!bytes || *bytes == 0)
+      bandwidth.fail("H0110",
+                     "\"" + bandwidth.path() + "\" is " + bandwidth.describe(),
+                     "give the bytes of a second as 400GiB or 1.5MiB");
+    addRow(bandwidth, true, "");
+    result.bytesPerSecond = double(*bytes);
+  });
+  problems.attempt([&] {
+    const io::JsonValue &latency = link.at("latency_us");
+    if (!(latency.asNumber() >= 0))
+      latency.fail("H0110",
+                   "\"" + latency.path() + "\" is " + latency.describe(),
+                   "give microseconds from 0");
+    addRow(latency, true, "");
+    result.latency = latency.asNumber() / 1e6;
+  });
+  return result;
 }
 
 void ClusterReader::read(const io::JsonValue &root) {
@@ -97,22 +112,34 @@ void ClusterReader::read(const io::JsonValue &root) {
     root.failType("an object");
   requireKeys(root, {"name", "nodes", "ranks_per_node", "intra_node",
                      "inter_node", "flops"});
-  cluster.name = root.stringOr("name", cluster.file);
-  cluster.nodes = readCount(root, "nodes", cluster.nodesLocation);
-  cluster.ranksPerNode =
-      readCount(root, "ranks_per_node", cluster.ranksLocation);
-  if (const io::JsonValue *link = root.findNonNull("intra_node"))
-    cluster.intraNode = readLink(*link);
-  if (const io::JsonValue *link = root.findNonNull("inter_node"))
-    cluster.interNode = readLink(*link);
-  if (const io::JsonValue *flops = root.findNonNull("flops")) {
-    cluster.flops = flops->asNumber();
-    if (!(cluster.flops > 0))
-      flops->fail("H0110", "\"flops\" is " + flops->describe(),
-                  "give operations of a rank a second, as 4e14");
-    addRow(*flops, true, "");
-  }
+  problems.attempt([&] { cluster.name = root.stringOr("name", cluster.file); });
+  problems.attempt(
+      [&] { cluster.nodes = readCount(root, "nodes", cluster.nodesLocation); });
+  problems.attempt([&] {
+    cluster.ranksPerNode =
+        readCount(root, "ranks_per_node", cluster.ranksLocation);
+  });
+  problems.attempt([&] {
+    if (const io::JsonValue *link = root.findNonNull("intra_node"))
+      cluster.intraNode = readLink(*link);
+  });
+  problems.attempt([&] {
+    if (const io::JsonValue *link = root.findNonNull("inter_node"))
+      cluster.interNode = readLink(*link);
+  });
+  problems.attempt([&] { readFlops(root); });
   cluster.json = root.toJson().dump();
+}
+
+void ClusterReader::readFlops(const io::JsonValue &root) {
+  const io::JsonValue *flops = root.findNonNull("flops");
+  if (!flops)
+    return;
+  cluster.flops = flops->asNumber();
+  if (!(cluster.flops > 0))
+    flops->fail("H0110", "\"flops\" is " + flops->describe(),
+                "give operations of a rank a second, as 4e14");
+  addRow(*flops, true, "");
 }
 
 Cluster config::readCluster(const std::string &path) {
@@ -122,7 +149,11 @@ Cluster config::readCluster(const std::string &path) {
 Cluster config::parseCluster(const std::string &json, const std::string &file) {
   Cluster cluster;
   cluster.file = file;
-  ClusterReader(cluster).read(io::parseJson(json, {file, io::configJsonCodes}));
+  std::vector<Diagnostic> problems;
+  io::JsonValue root =
+      io::parseJson(json, {file, io::configJsonCodes}, &problems);
+  ClusterReader(cluster, problems).read(root);
+  throwProblems(std::move(problems));
   return cluster;
 }
 

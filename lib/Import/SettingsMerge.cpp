@@ -8,6 +8,7 @@
 
 #include "SettingsMerge.h"
 #include <algorithm>
+#include <tuple>
 
 using namespace heddle;
 using namespace heddle::config;
@@ -21,6 +22,54 @@ void Problems::add(const Diagnostic &problem) {
       });
   if (!isKnown)
     all.push_back(problem);
+}
+
+void config::sortProblems(std::vector<Diagnostic> &problems) {
+  std::stable_sort(problems.begin(), problems.end(),
+                   [](const Diagnostic &a, const Diagnostic &b) {
+                     const SourceLocation &x = a.location, &y = b.location;
+                     return std::tie(x.file, x.line, x.column) <
+                            std::tie(y.file, y.line, y.column);
+                   });
+}
+
+void config::throwProblems(std::vector<Diagnostic> problems) {
+  sortProblems(problems);
+  if (!problems.empty())
+    throw ConfigErrors(std::move(problems));
+}
+
+//===----------------------------------------------------------------------===//
+// Values
+//===----------------------------------------------------------------------===//
+
+void Merger::give(const std::string &key, const SettingValue &value,
+                  Origin origin) {
+  if (origin.kind == Origin::Kind::File)
+    links.push_back({origin.text, key, false});
+  if (isGiven(key))
+    return;
+  const SettingField &field = settingOf(key);
+  if (field.set(result.values, value))
+    return result.setOrigin(key, std::move(origin));
+  const std::string &word = std::get<std::string>(value);
+  if (field.refused && word == field.refused->word)
+    problems.add({"H0108",
+                  field.refused->why,
+                  origin.location,
+                  {},
+                  field.refused->help});
+  else
+    problems.add({"H0114",
+                  key + " \"" + word + "\" is not " + field.range.describe(),
+                  origin.location,
+                  {},
+                  "choose one of these"});
+}
+
+std::optional<std::string> Merger::flag(const std::string &name) const {
+  auto found = flags.find(name);
+  return found == flags.end() ? std::nullopt : found->second;
 }
 
 //===----------------------------------------------------------------------===//
@@ -39,9 +88,13 @@ static Origin trainerOrigin() {
 }
 
 void Merger::fillMicroBatch() {
-  if (!isOpen("micro_batch") || isGiven("batch"))
-    return;
-  give("micro_batch", &Settings::microBatch, int64_t(8), trainerOrigin());
+  if (!isGiven("batch"))
+    fillWithTrainers(settingOf("micro_batch"));
+}
+
+void Merger::fillWithTrainers(const SettingField &field) {
+  if (field.trainerDefault && isOpen(field.key))
+    give(field.key, *field.trainerDefault, trainerOrigin());
 }
 
 void Merger::fillOpen() {
@@ -52,13 +105,8 @@ void Merger::fillOpen() {
     if (link.isAuto && (!origin || isTrainers))
       result.unfilled.emplace_back(link.path, link.key);
   }
-  // Where its default is not Heddle's. Those of the other settings are alike.
-  auto fill = [&](const char *key, double Settings::*member, double value) {
-    if (isOpen(key))
-      give(key, member, value, trainerOrigin());
-  };
-  fill("lr", &Settings::lr, 5e-5);
-  fill("weight_decay", &Settings::weightDecay, 0);
+  for (const SettingField &field : settingFields())
+    fillWithTrainers(field);
 }
 
 void Merger::mark(const std::string &path, const std::string &verdict,
@@ -72,10 +120,8 @@ void Merger::mark(const std::string &path, const std::string &verdict,
 
 std::string config::warnOfAuto(const ResolvedSettings &settings) {
   auto valueOf = [&](const std::string &key) {
-    for (const SettingField &field : settingFields())
-      if (field.key == key)
-        return settingToString(settings.values, field);
-    return key;
+    const SettingField *field = findSetting(key);
+    return field ? settingToString(settings.values, *field) : key;
   };
   std::string text;
   for (const auto &[path, key] : settings.unfilled)

@@ -34,6 +34,11 @@ private:
   std::vector<Diagnostic> &all;
 };
 
+/// Puts them into the order of their places.
+void sortProblems(std::vector<Diagnostic> &problems);
+/// Throws them all, in that order, when there are any.
+void throwProblems(std::vector<Diagnostic> problems);
+
 /// Settings while the sources are merged, from the strongest to the weakest:
 /// the first to give a value wins.
 class Merger {
@@ -41,18 +46,10 @@ public:
   Merger(ResolvedSettings &result, const Flags &flags)
       : result(result), problems(result.problems), flags(flags) {}
 
-  /// Gives `key` a value unless a stronger source has given one. The text of a
-  /// file's origin is the path of its row.
-  template <typename T>
-  void give(const std::string &key, T Settings::*member, T value,
-            Origin origin) {
-    if (origin.kind == Origin::Kind::File)
-      links.push_back({origin.text, key, false});
-    if (isGiven(key))
-      return;
-    result.values.*member = std::move(value);
-    result.setOrigin(key, std::move(origin));
-  }
+  /// Gives `key` a value unless a stronger source has given one; keeps H0108 or
+  /// H0114 for a word that cannot be. The text of a file's origin is the path
+  /// of its row.
+  void give(const std::string &key, const SettingValue &value, Origin origin);
   /// Says that the file leaves `key` to the other sources.
   void leaveOpen(const std::string &path, const std::string &key) {
     links.push_back({path, key, true});
@@ -75,6 +72,8 @@ public:
             const std::string &why);
   /// Says in the rows of the file which values were overridden or filled.
   void finishRows();
+  /// The text of a flag, or nothing.
+  std::optional<std::string> flag(const std::string &name) const;
 
   ResolvedSettings &result;
   Problems problems;
@@ -83,6 +82,9 @@ public:
   bool isBatchUnsure = false;
 
 private:
+  /// Gives a setting that is left open the Trainer's default, if it has one.
+  void fillWithTrainers(const SettingField &field);
+
   /// A row of the file, and the setting it speaks of.
   struct Link {
     std::string path, key;
@@ -91,6 +93,8 @@ private:
   std::vector<Link> links;
 };
 
+/// Where a value of a ds_config.json comes from.
+Origin fileOrigin(const io::JsonValue &value);
 /// True for the string "auto".
 bool isAuto(const io::JsonValue &value);
 
@@ -101,10 +105,6 @@ void mergeStrategy(const std::string &name, const std::string &text,
                    Merger &merger);
 /// A ds_config.json, by its path or in base64.
 void mergeDsConfig(const std::string &config, Merger &merger);
-/// The sections `optimizer` and `scheduler` of a ds_config.json, whose keys
-/// have been checked.
-void mergeOptimizer(const io::JsonValue &root, Merger &merger);
-void mergeScheduler(const io::JsonValue &root, Merger &merger);
 /// The flags --lr, --warmup-steps and --train-steps, in the schedule that the
 /// other sources gave, or one of their own. Throws H0123 for a schedule that
 /// has no such parameter.
@@ -114,8 +114,7 @@ void mergeScheduleFlags(Merger &merger);
 /// for what nobody gave; throws H0109 when it cannot.
 void resolveBatch(Merger &merger);
 
-/// Finds H0114, H0110 and H0108: values that are out of range or not
-/// supported, at their origin.
+/// Finds H0110: numbers that are out of range, at their origin.
 void checkSettings(Merger &merger);
 
 } // namespace heddle::config

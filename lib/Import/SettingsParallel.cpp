@@ -37,8 +37,7 @@ public:
 
 private:
   /// Takes back what was given for a pipeline, and says so.
-  template <typename T>
-  void drop(const char *key, T Settings::*member, const std::string &shown);
+  void drop(const char *key);
 
   ResolvedSettings &settings;
   Settings &values;
@@ -59,28 +58,27 @@ std::string divisorsOf(int64_t size, int64_t most) {
 
 } // namespace
 
-template <typename T>
-void ParallelCheck::drop(const char *key, T Settings::*member,
-                         const std::string &shown) {
+void ParallelCheck::drop(const char *key) {
+  const SettingField &field = settingOf(key);
+  SettingValue fallback = field.get(Settings());
   auto origin = settings.origins.find(key);
-  if (values.*member == Settings().*member || origin == settings.origins.end())
+  if (field.get(values) == fallback || origin == settings.origins.end())
     return;
-  settings.rows.push_back({key, shown, origin->second.describe(),
-                           "no meaning here", "one pipeline stage"});
-  values.*member = Settings().*member;
+  settings.rows.push_back({key, settingToString(values, field),
+                           origin->second.describe(), "no meaning here",
+                           "one pipeline stage"});
+  field.set(values, fallback);
   settings.setOrigin(key, {Origin::Kind::Derived, "pipe = 1", {}});
 }
 
 void ParallelCheck::settleSchedule() {
   if (values.pipe == 1) {
-    drop("schedule", &Settings::schedule, values.schedule);
-    drop("virtual_stages", &Settings::virtualStages,
-         std::to_string(values.virtualStages));
-    drop("pipeline_layout", &Settings::pipelineLayout, values.pipelineLayout);
+    for (const char *key : {"schedule", "virtual_stages", "pipeline_layout"})
+      drop(key);
     return;
   }
   if (values.virtualStages > 1 && !settings.origins.count("schedule")) {
-    values.schedule = "interleaved";
+    values.schedule = PipelineSchedule::Interleaved;
     settings.setOrigin("schedule",
                        {Origin::Kind::Derived, "virtual_stages", {}});
   }
@@ -99,7 +97,7 @@ void ParallelCheck::checkStages() const {
                     "give --accumulate at most " +
                         std::to_string(mostMicroBatches));
   int64_t stages = values.pipe * values.virtualStages;
-  bool interleaved = values.schedule == "interleaved";
+  bool interleaved = values.schedule == PipelineSchedule::Interleaved;
   if (interleaved && values.virtualStages < 2)
     settings.failAt(
         "H0111", "schedule",
@@ -108,7 +106,7 @@ void ParallelCheck::checkStages() const {
   if (!interleaved && values.virtualStages > 1)
     settings.failAt(
         "H0111", "virtual_stages",
-        "the schedule " + values.schedule +
+        std::string("the schedule ") + wordOf(values.schedule) +
             " has 1 virtual stage per rank, "
             "not " +
             std::to_string(values.virtualStages),

@@ -1,6 +1,6 @@
 # cmake -DCOMMITTED=DIR -DGENERATE=COMMAND -DSCRIPT=FILE -DOUT=DIR
 #       -P CheckReference.cmake
-# Fails when docs/reference is not what the .td files say.
+# Fails when docs/reference is not what the .td files and Settings.def say.
 file(REMOVE_RECURSE ${OUT})
 file(MAKE_DIRECTORY ${OUT})
 execute_process(COMMAND ${GENERATE} -DOUT=${OUT} -P ${SCRIPT}

@@ -199,6 +199,16 @@ class Failed(AssertionError):
     """A command that ended with another status than 0."""
 
 
+def setting_rows():
+    """The table of docs/reference/settings.md, a dictionary for each row."""
+    with open(os.path.join(ROOT, "docs/reference/settings.md")) as file:
+        lines = [line.strip().strip("|").split("|") for line in file
+                 if line.startswith("|")]
+    names = [cell.strip() for cell in lines[0]]
+    rows = [[cell.strip() for cell in line] for line in lines[2:]]
+    return [dict(zip(names, row)) for row in rows if len(row) == len(names)]
+
+
 def run(command, status=0, **options):
     """Runs a command to its end; raises unless it exits with `status`."""
     result = subprocess.run([str(part) for part in command], text=True,

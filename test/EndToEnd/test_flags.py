@@ -59,27 +59,17 @@ class Betas:
 
 COUNT, SOME, SEED = Integer(0, MOST_COUNT), Integer(1, MOST_COUNT), Integer(0, MOST_SEED)
 JOIN = Integer(1, 86400)
-THREADS, ROWS, RANKS = Integer(1, 1024), Integer(1, 2 ** 30), Integer(1, 10 ** 6)
+THREADS = Integer(1, 1024)
 
 DRIVER = {
     "compile": {
         "--output": Text, "--config": Text, "--strategy": Text, "--cluster": Text,
-        "--init": Text, "--seed": SEED, "--batch": ROWS, "--micro-batch": ROWS,
-        "--accumulate": Integer(1, 65536), "--seq": Integer(1, 2 ** 24 - 1),
-        "--precision": Text, "--mesh": Text, "--tensor-model-parallel-size": RANKS,
-        "--pipeline-model-parallel-size": RANKS, "--context-parallel-size": RANKS,
-        "--zero": Integer(0, 3), "--virtual-stages": RANKS, "--pipeline-layout": Text,
-        "--schedule": Choice("gpipe", "1f1b", "interleaved", "zb-h1"),
-        "--context": Choice("ulysses", "ring"),
-        "--collectives": Choice("fixed", "library"),
-        "--communication-data-type": Choice("fp32", "bf16", "fp16"),
-        "--recompute": Choice("none", "selective", "full"), "--memory-budget": Size,
-        "--threads": THREADS,
-        "--march": Choice("native", "x86-64-v3", "x86-64-v4", "amx"),
-        "--target": Choice("x86-64", "sm_80", "sm_90"), "--keep": Text,
-        "--no-decay": Text, "--lr": Number(0), "--eps": Number(0), "--betas": Betas,
-        "--weight-decay": Number(0), "--warmup-steps": Integer(0, MOST_COUNT),
-        "--train-steps": Integer(1, MOST_COUNT), "--dump-phases": Text, "--stop-after": Text,
+        "--init": Text, "--seed": SEED, "--mesh": Text, "--betas": Betas,
+        "--warmup-steps": COUNT, "--train-steps": SOME,
+        # Their values are words, but which is seen where all sources meet.
+        "--precision": Text,
+        # A size is a text.
+        "--memory-budget": Size, "--dump-phases": Text, "--stop-after": Text,
         "--start-from": Text, "--cache": Text},
     "explain": {"--rank": Integer(0, 2 ** 20 - 1), "--cluster": Text, "--trace": Text},
     "eval": {"--inputs": Text, "--program": Choice("train", "eval", "generate"),
@@ -113,6 +103,26 @@ BINARY = {
     "bench": {"--steps": SOME, "--warmup": COUNT, **JOB},
     "info": {"--join-timeout": JOIN},
 }
+
+
+def kind_of(values):
+    """What the reference says that a setting takes."""
+    if found := re.fullmatch(r"a whole number from (\d+) to (\d+)", values):
+        return Integer(*map(int, found.groups()))
+    if found := re.fullmatch(r"a number from (\d+)(?: to below (\d+))?", values):
+        most = found.group(2)
+        return Number(int(found.group(1)), most and int(most), most is not None)
+    if values.startswith("one of "):
+        return Choice(*values.removeprefix("one of ").split(", "))
+    assert values == "text", values
+    return Text
+
+
+# The flags of settings; those above are of another kind than their settings.
+for row in h.setting_rows():
+    for flag in re.findall(r"`(--[\w-]+)`", row["flags"])[:1]:
+        if row["values"] != "true or false":
+            DRIVER["compile"].setdefault(flag, kind_of(row["values"]))
 
 
 def flags_of(program, verb):

@@ -10,7 +10,7 @@ import os
 import re
 import unittest
 
-from heddle_test import HEDDLE, ROOT, HeddleTest, run
+from heddle_test import HEDDLE, ROOT, HeddleTest, run, setting_rows
 
 PHASES = ["import", "model", "train", "shard", "pipe", "spmd", "fuse", "kernels",
           "memory", "prove", "emit"]
@@ -46,10 +46,9 @@ UNFINISHED = {"target", "context", "virtual_stages"}
 
 
 def fields():
-    """Key and first phase of every setting, as the sources have them."""
-    with open(os.path.join(ROOT, "lib", "Import", "SettingFields.cpp")) as file:
-        return dict(re.findall(r'\{"(\w+)",\s+"[^"]*",\s+"(\w+)",\s+&S::',
-                               file.read()))
+    """The first and the last phase of every setting, by its key."""
+    return {row["key"].strip("`"): re.findall(r"\w+", row["phases"].replace(" to ", " "))
+            for row in setting_rows()}
 
 
 class Restart(HeddleTest):
@@ -83,7 +82,7 @@ class Restart(HeddleTest):
         self.assertEqual(set(CHANGES), set(fields()))
 
     def test_a_setting_is_used_or_refused(self):
-        for key, first in fields().items():
+        for key, (first, *_) in fields().items():
             before, value = CHANGES[key]
             with self.subTest(key=key):
                 dumps, change = self.dump_of(before), {key: value}
@@ -102,11 +101,11 @@ class Restart(HeddleTest):
                                  "--start-from", last),
                     self.plan_of(self.model, {**before, **change}))
 
-    def test_no_phase_uses_a_setting_before_the_first(self):
+    def test_phases_that_use_a_setting_are_in_its_row(self):
         folders = {"Codegen": "kernels", "Emit": "emit"}
         folders.update({"Transforms/" + phase.capitalize(): phase
                         for phase in PHASES[:-1] if phase != "kernels"})
-        first = fields()
+        rows = fields()
         for folder, phase in folders.items():
             for where, _, names in os.walk(os.path.join(ROOT, "lib", folder)):
                 for name in names:
@@ -115,9 +114,12 @@ class Restart(HeddleTest):
                                           file.read())
                     for field in used:
                         key = re.sub(r"([A-Z])", r"_\1", field).lower()
-                        if key in first:
-                            self.assertLessEqual(PHASES.index(first[key]),
-                                                 PHASES.index(phase), f"{name}: {key}")
+                        if key not in rows:
+                            continue
+                        first, last = rows[key][0], rows[key][-1]
+                        self.assertIn(phase, PHASES[PHASES.index(first):
+                                                    PHASES.index(last) + 1],
+                                      f"{name}: {key}")
 
 
 if __name__ == "__main__":

@@ -28,7 +28,6 @@ struct CompileFlags {
   std::string model, dsConfig, strategy, cluster, output, init;
   std::optional<uint64_t> seed;
   std::string cache, dumpPhases, stopAfter, startFrom;
-  std::vector<std::string> keep;
   bool explain = false, explainAll = false, timing = false, verbose = false;
   bool shardingReasons = false;
   config::Flags flags;
@@ -131,7 +130,7 @@ static void readModel(const CompileFlags &flags, CompileJob &job) {
   request.seed = flags.seed.value_or(0);
   request.noDecay = job.settings.values.noDecay;
   job.model = config::readModelSpec(request);
-  if (job.settings.values.seq == 0) {
+  if (!job.settings.origins.count("seq")) {
     job.settings.values.seq = job.model->maxPositions;
     job.settings.setOrigin("seq", {config::Origin::Kind::Model, "", {}});
   }
@@ -209,136 +208,25 @@ static int compileModel(const CompileFlags &flags) {
 // Flags
 //===----------------------------------------------------------------------===//
 
-/// Adds a flag whose values are those of the setting `key`.
-template <typename T>
-static CLI::Option *addSetting(CLI::App &verb, const char *names, T &value,
-                               const char *key, const char *help) {
-  return io::addFlag(verb, names, value, config::rangeOf(key), help);
-}
-
-static void addBatchFlags(CLI::App &verb, config::Flags &flags) {
-  verb.option_defaults()->group("Batch");
-  addSetting(verb, "--batch,--global-batch-size", flags.batch, "batch",
-             "Rows of the global batch (train_batch_size)")
-      ->default_str("micro-batch x accumulate x data");
-  addSetting(verb, "--micro-batch,--micro-batch-size", flags.microBatch,
-             "micro_batch", "Rows of one micro-batch on one rank")
-      ->default_str("batch / accumulate / data");
-  addSetting(verb, "--accumulate", flags.accumulate, "accumulate",
-             "Micro-batches per step")
-      ->default_str("1");
-  addSetting(verb, "--seq,--seq-length", flags.seq, "seq", "Tokens of a row")
-      ->default_str("the model's positions");
-  io::addFlag(verb, "--precision", flags.precision, io::range::text(),
-              "fp32 or bf16")
-      ->default_str("fp32");
-}
-
-static void addMeshFlags(CLI::App &verb, config::Flags &flags,
-                         std::string &cluster) {
-  verb.option_defaults()->group("Mesh");
-  io::addFlag(verb, "--mesh", flags.mesh, io::range::text(),
-              "Ranks along each axis")
-      ->default_str("data=1,tensor=1,pipe=1,seq=1");
-  addSetting(verb, "--tensor-model-parallel-size", flags.tensor, "tensor",
-             "As --mesh tensor=N")
-      ->default_str("1");
-  addSetting(verb, "--pipeline-model-parallel-size", flags.pipe, "pipe",
-             "As --mesh pipe=N")
-      ->default_str("1");
-  addSetting(verb, "--context-parallel-size", flags.sequence, "sequence",
-             "As --mesh seq=N")
-      ->default_str("1");
-  addSetting(verb, "--zero", flags.zero, "zero", "ZeRO stage, 0 to 3")
-      ->default_str("0");
-  verb.add_flag("--use-distributed-optimizer", flags.distributedOptimizer,
-                "As --zero 1");
-  addSetting(verb, "--schedule", flags.schedule, "schedule",
-             "gpipe, 1f1b, interleaved or zb-h1")
-      ->default_str("1f1b; with --virtual-stages interleaved");
-  addSetting(verb, "--virtual-stages,--num-virtual-stages-per-pipeline-rank",
-             flags.virtualStages, "virtual_stages",
-             "Pipeline stages on each rank, for the schedule interleaved")
-      ->default_str("1");
-  io::addFlag(verb, "--pipeline-layout,--pipeline-model-parallel-layout",
-              flags.pipelineLayout, io::range::text(),
-              "Layers of each stage, as 3,4,5 or Ettt|tttt|tttttL")
-      ->default_str("cut by cost");
-  verb.add_flag("--sequence-parallel", flags.sequenceParallel,
-                "Split activations between tensor-parallel regions");
-  addSetting(verb, "--context", flags.context, "context",
-             "Attention over a split sequence: ulysses or ring")
-      ->default_str("ulysses");
-  addSetting(verb, "--collectives", flags.collectives, "collectives",
-             "fixed: sums in a fixed order; library: MPI's own")
-      ->default_str("fixed");
-  addSetting(verb, "--communication-data-type", flags.communicationType,
-             "communication_type",
-             "Type in which gradients travel: fp32, bf16 or fp16")
-      ->default_str("the precision");
-  io::addFlag(verb, "--cluster", cluster, io::range::path(),
-              "Machines that the mesh must fit, and whose times explain "
-              "gives (.json)")
-      ->default_str("none");
-}
-
-static void addMemoryFlags(CLI::App &verb, config::Flags &flags) {
-  verb.option_defaults()->group("Memory");
-  addSetting(verb, "--recompute", flags.recompute, "recompute",
-             "none, selective or full")
-      ->default_str("none");
-  io::addFlag(verb, "--memory-budget", flags.memoryBudget, config::sizeRange(),
-              "Largest memory of a rank, as 16GiB")
-      ->default_str("no limit");
-  io::addFlag(verb, "--keep", flags.keep, io::range::text(),
-              "Values that the binary's --dump writes: logits, grads, "
-              "module paths such as h.3.attn")
-      ->delimiter(',')
-      ->default_str("none");
-}
-
-static void addKernelFlags(CLI::App &verb, CompileFlags &flags) {
-  verb.option_defaults()->group("Kernels");
-  addSetting(verb, "--target", flags.flags.target, "target",
-             "x86-64, sm_80 or sm_90")
-      ->default_str("x86-64");
-  addSetting(verb, "--march", flags.flags.march, "march",
-             "native, x86-64-v3, x86-64-v4 or amx")
-      ->default_str("native");
-  addSetting(verb, "--threads", flags.flags.threads, "threads",
-             "Threads per rank")
-      ->default_str("all cores");
-  io::addFlag(verb, "--cache", flags.cache, io::range::path(),
-              "Directory of compiled kernels, or off");
-}
-
-static void addOptimizerFlags(CLI::App &verb, config::Flags &flags) {
-  verb.option_defaults()->group("Optimizer");
-  addSetting(verb, "--lr", flags.lr, "lr",
-             "Learning rate, and the highest of a warm-up")
-      ->default_str("the config's");
-  io::addFlag(
-      verb, "--betas", flags.betas,
-      io::ValueRange::matching("two numbers from 0 to below 1, as 0.9,0.999",
-                               [](const std::string &text) {
-                                 return config::parseBetas(text).has_value();
-                               }),
-      "Adam's, as 0.9,0.999")
-      ->default_str("the config's");
-  addSetting(verb, "--eps", flags.eps, "eps", "Adam's")
-      ->default_str("the config's");
-  addSetting(verb, "--weight-decay", flags.weightDecay, "weight_decay",
-             "Of all parameters but those of --no-decay")
-      ->default_str("the config's");
-  io::addFlag(verb, "--no-decay", flags.noDecay, io::range::text(),
-              "Parameters without weight decay (regular expression)")
-      ->default_str("none");
-  io::addFlag(verb, "--warmup-steps", flags.warmupSteps, io::range::count(0),
-              "Steps in which the rate rises (warmup_num_steps)")
-      ->default_str("the config's");
-  io::addFlag(verb, "--train-steps", flags.trainSteps, io::range::count(1),
-              "Steps until the rate has fallen (total_num_steps)")
-      ->default_str("the config's");
+/// Adds the flags of settings that a group has.
+static void addSettings(CLI::App &verb, const char *group,
+                        config::Flags &flags) {
+  verb.option_defaults()->group(group);
+  for (const config::SettingFlag &flag : config::settingFlags()) {
+    if (flag.group != std::string(group))
+      continue;
+    std::optional<std::string> &text = flags[flag.name()];
+    if (*flag.type == 0) {
+      verb.add_flag_callback(
+          flag.names, [&text] { text = "true"; }, flag.help);
+      continue;
+    }
+    CLI::Option *option =
+        io::addFlag(verb, flag.names, text, flag.range, flag.help);
+    option->type_name(flag.type)->default_str(flag.shown);
+    if (flag.isList())
+      option->join(',');
+  }
 }
 
 static void addModelFlags(CLI::App &verb, CompileFlags &flags) {
@@ -394,11 +282,17 @@ void driver::addCompileVerb(CLI::App &app, Action &action) {
       ->required()
       ->default_str("");
   addModelFlags(*verb, *flags);
-  addBatchFlags(*verb, flags->flags);
-  addOptimizerFlags(*verb, flags->flags);
-  addMeshFlags(*verb, flags->flags, flags->cluster);
-  addMemoryFlags(*verb, flags->flags);
-  addKernelFlags(*verb, *flags);
+  addSettings(*verb, "Batch", flags->flags);
+  addSettings(*verb, "Optimizer", flags->flags);
+  addSettings(*verb, "Mesh", flags->flags);
+  io::addFlag(*verb, "--cluster", flags->cluster, io::range::path(),
+              "Machines that the mesh must fit, and whose times explain "
+              "gives (.json)")
+      ->default_str("none");
+  addSettings(*verb, "Memory", flags->flags);
+  addSettings(*verb, "Kernels", flags->flags);
+  io::addFlag(*verb, "--cache", flags->cache, io::range::path(),
+              "Directory of compiled kernels, or off");
   addInsightFlags(*verb, *flags);
   verb->callback(
       [flags, &action] { action = [flags] { return compileModel(*flags); }; });

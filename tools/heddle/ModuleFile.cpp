@@ -18,10 +18,7 @@ using namespace heddle::driver;
 /// The phase that uses a setting first: in a module dumped after it, the
 /// setting can no longer be changed.
 static Phase firstPhaseToRead(llvm::StringRef key) {
-  for (const config::SettingField &field : config::settingFields())
-    if (field.key == key)
-      return *parsePhase(field.firstPhase);
-  llvm_unreachable("an origin of no setting");
+  return *parsePhase(config::settingOf(key.str()).firstPhase);
 }
 
 /// What to start from so that `phase` runs.

@@ -32,7 +32,7 @@ TEST_F(ConfigTest, OptimizerParameters) {
       resolve(R"({"optimizer": {"type": "adamw", "params": {"lr": 3e-4,
                 "betas": [0.8, 0.95], "eps": 1e-6, "weight_decay": 0.1}}})")
           .values;
-  EXPECT_EQ(values.optimizer, "AdamW");
+  EXPECT_EQ(values.optimizer, Optimizer::AdamW);
   EXPECT_DOUBLE_EQ(values.lr, 3e-4);
   EXPECT_DOUBLE_EQ(values.beta1, 0.8);
   EXPECT_DOUBLE_EQ(values.beta2, 0.95);
@@ -62,17 +62,21 @@ TEST_F(ConfigTest, ClippingLeftOutIsOne) {
 }
 
 TEST_F(ConfigTest, Precision) {
-  EXPECT_EQ(resolve(R"({"bf16": {"enabled": true}})").values.precision, "bf16");
+  EXPECT_EQ(resolve(R"({"bf16": {"enabled": true}})").values.precision,
+            Precision::BF16);
   EXPECT_EQ(resolve(R"({"bfloat16": {"enabled": true}})").values.precision,
-            "bf16");
+            Precision::BF16);
   EXPECT_EQ(resolve(R"({"bf16": {"enabled": "auto"}})").values.precision,
-            "fp32");
-  EXPECT_EQ(errorOf(R"({"bf16": {"enabled": true},
-                        "bfloat16": {"enabled": true}})")
+            Precision::FP32);
+  const std::string both = R"({"bf16": {"enabled": true}, "bfloat16": )";
+  EXPECT_EQ(errorOf(both + R"({"enabled": true}})").code, "");
+  EXPECT_EQ(errorOf(both + R"({"enabled": false}})").code, "H0104");
+  EXPECT_EQ(errorOf(R"({"zero_optimization": {"stage3_max_reuse_distance": 1,
+                        "max_reuse_distance": 2}})")
                 .code,
             "H0104");
   Flags flags;
-  flags.precision = "fp16";
+  flags["--precision"] = "fp16";
   EXPECT_EQ(errorOf("{}", flags).code, "H0108");
 }
 
@@ -93,13 +97,13 @@ constexpr const char *openConfig = R"({
 
 TEST_F(ConfigTest, FlagsFillWhatIsAuto) {
   Flags flags;
-  flags.lr = 3e-4;
-  flags.betas = "0.8,0.95";
-  flags.eps = 1e-6;
-  flags.weightDecay = 0.1;
-  flags.warmupSteps = 10;
-  flags.trainSteps = 100;
-  flags.batch = 8;
+  flags["--lr"] = "3e-4";
+  flags["--betas"] = "0.8,0.95";
+  flags["--eps"] = "1e-6";
+  flags["--weight-decay"] = "0.1";
+  flags["--warmup-steps"] = "10";
+  flags["--train-steps"] = "100";
+  flags["--batch"] = "8";
   ResolvedSettings settings = resolve(openConfig, flags);
   EXPECT_EQ(settings.values.lr, 3e-4);
   EXPECT_EQ(settings.values.beta1, 0.8);
@@ -113,13 +117,13 @@ TEST_F(ConfigTest, FlagsFillWhatIsAuto) {
                 "warmup_type": "log"})"));
   EXPECT_EQ(warnOfAuto(settings),
             "no flag fills \"auto\": scheduler.params.warmup_min_lr = 0.0, "
-            "gradient_accumulation_steps = 1, gradient_clipping = 1.0, "
-            "bf16.enabled = fp32 (the defaults of Hugging Face's Trainer)");
+            "gradient_accumulation_steps = 1, bf16.enabled = fp32, "
+            "gradient_clipping = 1.0 (the defaults of Hugging Face's Trainer)");
 }
 
 TEST_F(ConfigTest, WhatNothingFillsIsTheTrainers) {
   Flags flags;
-  flags.trainSteps = 100;
+  flags["--train-steps"] = "100";
   ResolvedSettings settings = resolve(openConfig, flags);
   EXPECT_EQ(settings.values.lr, 5e-5);
   EXPECT_EQ(settings.values.weightDecay, 0);
@@ -143,9 +147,9 @@ TEST_F(ConfigTest, WhatNothingFillsIsTheTrainers) {
 
 TEST_F(ConfigTest, FlagsOverrideOptimizerAndSchedule) {
   Flags flags;
-  flags.lr = 1e-2;
-  flags.weightDecay = 0.5;
-  flags.warmupSteps = 7;
+  flags["--lr"] = "1e-2";
+  flags["--weight-decay"] = "0.5";
+  flags["--warmup-steps"] = "7";
   const std::string given =
       R"({"optimizer": {"type": "AdamW", "params": {"lr": 1, "weight_decay": 1}},
           "scheduler": {"type": "WarmupLR", "params": {"warmup_max_lr": 1,
@@ -159,11 +163,11 @@ TEST_F(ConfigTest, FlagsOverrideOptimizerAndSchedule) {
   EXPECT_EQ(verdictOn("optimizer.params.lr", settings), "overridden");
   EXPECT_EQ(verdictOn("scheduler.params.warmup_num_steps", settings),
             "overridden");
-  flags.trainSteps = 9;
+  flags["--train-steps"] = "9";
   EXPECT_EQ(errorOf(given, flags).code, "H0123");
   // Without a schedule they make the Trainer's.
   settings = resolve("{}", flags);
-  EXPECT_EQ(settings.values.scheduler, "WarmupDecayLR");
+  EXPECT_EQ(settings.values.scheduler, Scheduler::WarmupDecayLR);
   EXPECT_EQ(json::parse(settings.values.schedulerParams),
             json::parse(R"({"total_num_steps": 9, "warmup_num_steps": 7,
                 "warmup_min_lr": 0.0, "warmup_max_lr": 0.01,
@@ -256,7 +260,7 @@ TEST_F(ConfigTest, SchedulesCarryAllTheirParameters) {
       {"total_num_steps": 100, "warmup_num_steps": 10,
        "warmup_max_lr": "auto"}}})")
                         .values;
-  EXPECT_EQ(values.scheduler, "WarmupDecayLR");
+  EXPECT_EQ(values.scheduler, Scheduler::WarmupDecayLR);
   EXPECT_EQ(json::parse(values.schedulerParams),
             json::parse(R"({"total_num_steps": 100, "warmup_num_steps": 10,
                 "warmup_min_lr": 0.0, "warmup_max_lr": 5e-5,
@@ -264,7 +268,8 @@ TEST_F(ConfigTest, SchedulesCarryAllTheirParameters) {
   // The peak of WarmupLR left out is the optimizer's rate.
   values = resolve(R"({"scheduler": {"type": "WarmupLR"}})").values;
   EXPECT_FALSE(json::parse(values.schedulerParams).contains("warmup_max_lr"));
-  EXPECT_EQ(resolve(R"({"scheduler": {"type": null}})").values.scheduler, "");
+  EXPECT_EQ(resolve(R"({"scheduler": {"type": null}})").values.scheduler,
+            Scheduler::None);
 }
 
 TEST_F(ConfigTest, SchedulesThatAreRefused) {
@@ -320,7 +325,7 @@ TEST_F(ConfigTest, SizesOfTheMesh) {
       "H0104");
   EXPECT_EQ(errorOf(R"({"pipeline": {"stages": 0}})").code, "H0110");
   Flags flags;
-  flags.mesh = "tensor=2";
+  flags["--mesh"] = "tensor=2";
   ResolvedSettings settings =
       resolve(R"({"tensor_parallel": {"autotp_size": 4}})", flags);
   EXPECT_EQ(settings.values.tensor, 2);
@@ -328,27 +333,27 @@ TEST_F(ConfigTest, SizesOfTheMesh) {
 }
 
 TEST_F(ConfigTest, TypesOfCommunication) {
-  EXPECT_EQ(resolve("{}").values.communicationType, "");
+  EXPECT_EQ(resolve("{}").values.communicationType, CommunicationType::None);
   EXPECT_EQ(resolve(R"({"communication_data_type": "FP16"})")
                 .values.communicationType,
-            "fp16");
+            CommunicationType::FP16);
   EXPECT_EQ(resolve(R"({"communication_data_type": "bfp16"})")
                 .values.communicationType,
-            "bf16");
+            CommunicationType::BF16);
   EXPECT_EQ(errorOf(R"({"communication_data_type": "fp8"})").code, "H0114");
   // With sequence parallelism the type has a key of its own, and fp32 is its
   // default.
   ResolvedSettings settings = resolve(
       R"({"sequence_parallel_size": 2, "communication_data_type": "bf16"})");
-  EXPECT_EQ(settings.values.communicationType, "fp32");
+  EXPECT_EQ(settings.values.communicationType, CommunicationType::FP32);
   EXPECT_EQ(verdictOn("communication_data_type", settings), "overridden");
   EXPECT_EQ(verdictOn("sequence_parallel_size", settings), "applied");
   EXPECT_EQ(resolve(R"({"sequence_parallel_size": 2,
                         "seq_parallel_communication_data_type": "bf16"})")
                 .values.communicationType,
-            "bf16");
+            CommunicationType::BF16);
   settings = resolve(R"({"seq_parallel_communication_data_type": "bf16"})");
-  EXPECT_EQ(settings.values.communicationType, "");
+  EXPECT_EQ(settings.values.communicationType, CommunicationType::None);
   EXPECT_EQ(verdictOn("seq_parallel_communication_data_type", settings),
             "no meaning here");
 }
@@ -362,9 +367,9 @@ TEST_F(ConfigTest, IntegersMayBeWrittenAsFloats) {
 
 TEST_F(ConfigTest, FlagsOverrideTheFile) {
   Flags flags;
-  flags.precision = "fp32";
+  flags["--precision"] = "fp32";
   ResolvedSettings settings = resolve(R"({"bf16": {"enabled": true}})", flags);
-  EXPECT_EQ(settings.values.precision, "fp32");
+  EXPECT_EQ(settings.values.precision, Precision::FP32);
   EXPECT_EQ(verdictOn("bf16.enabled", settings), "overridden");
   EXPECT_EQ(settings.origins.at("precision").describe(), "flag --precision");
 }

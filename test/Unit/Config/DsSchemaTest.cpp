@@ -6,7 +6,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "../../../lib/Import/DsSchema.h"
 #include "ConfigFixture.h"
 #include <nlohmann/json.hpp>
 #include <set>
@@ -16,14 +15,6 @@ using namespace heddle::config;
 using nlohmann::json;
 
 namespace {
-
-std::vector<DsKey> allKeys() {
-  std::vector<DsKey> keys;
-  for (const std::vector<DsKey> *table :
-       {&dsTrainingKeys(), &dsParallelKeys(), &dsFeatureKeys()})
-    keys.insert(keys.end(), table->begin(), table->end());
-  return keys;
-}
 
 /// A document whose only leaf stands at `path`; a `*` becomes a name.
 std::string documentWith(const std::string &path, const json &leaf) {
@@ -69,7 +60,7 @@ json valueOf(const DsKey &key) {
 
 TEST(DsSchema, PathsAreUniqueAndRooted) {
   std::set<std::string> paths;
-  for (const DsKey &key : allKeys())
+  for (const DsKey &key : dsKeys())
     EXPECT_TRUE(paths.insert(key.path).second) << key.path << " is twice";
   for (const std::string &path : paths) {
     size_t dot = path.rfind('.');
@@ -81,7 +72,7 @@ TEST(DsSchema, PathsAreUniqueAndRooted) {
 }
 
 TEST(DsSchema, EveryVerdictSaysWhy) {
-  for (const DsKey &key : allKeys())
+  for (const DsKey &key : dsKeys())
     if (key.rule == DsRule::Ignored || key.rule == DsRule::Neutral ||
         key.rule == DsRule::Gated) {
       EXPECT_FALSE(std::string(key.why).empty()) << key.path;
@@ -89,7 +80,7 @@ TEST(DsSchema, EveryVerdictSaysWhy) {
 }
 
 TEST_F(ConfigTest, IgnoredKeysAreAccepted) {
-  for (const DsKey &key : allKeys()) {
+  for (const DsKey &key : dsKeys()) {
     if (key.rule != DsRule::Ignored || key.types & DsObject)
       continue;
     json value = valueOf(key);
@@ -104,7 +95,7 @@ TEST_F(ConfigTest, IgnoredKeysAreAccepted) {
 }
 
 TEST_F(ConfigTest, RefusedKeysAreRefusedUnlessNeutral) {
-  for (const DsKey &key : allKeys()) {
+  for (const DsKey &key : dsKeys()) {
     if (key.rule != DsRule::Neutral)
       continue;
     json neutral = json::parse(key.neutral);
@@ -128,7 +119,7 @@ TEST_F(ConfigTest, RefusedKeysAreRefusedUnlessNeutral) {
 }
 
 TEST_F(ConfigTest, GatedSectionsAreRefusedWhenOn) {
-  for (const DsKey &key : allKeys()) {
+  for (const DsKey &key : dsKeys()) {
     if (key.rule != DsRule::Gated)
       continue;
     std::string on = documentWith(key.path + ".enabled", true);
@@ -139,7 +130,7 @@ TEST_F(ConfigTest, GatedSectionsAreRefusedWhenOn) {
 }
 
 TEST_F(ConfigTest, WrongTypesAreRefusedWithTheirPlace) {
-  for (const DsKey &key : allKeys()) {
+  for (const DsKey &key : dsKeys()) {
     if (key.types & DsList || key.path.find('*') != std::string::npos)
       continue;
     Diagnostic error = errorOf(documentWith(key.path, json::array({1})));
@@ -149,7 +140,7 @@ TEST_F(ConfigTest, WrongTypesAreRefusedWithTheirPlace) {
 }
 
 TEST_F(ConfigTest, MisspeltKeysAreRefusedWithTheNearest) {
-  for (const DsKey &key : allKeys()) {
+  for (const DsKey &key : dsKeys()) {
     size_t dot = key.path.rfind('.');
     std::string name =
         dot == std::string::npos ? key.path : key.path.substr(dot + 1);

@@ -8,6 +8,7 @@
 
 #include "heddle/Import/Parallel.h"
 #include "ConfigFixture.h"
+#include <algorithm>
 
 using namespace heddle;
 using namespace heddle::config;
@@ -21,7 +22,7 @@ protected:
     Gpt2Config shape;
     shape.layers = 4;
     spec.architecture = shape;
-    flags.seq = 64;
+    flags["--seq"] = "64";
   }
   ResolvedSettings settle(const std::string &json = "{}") {
     ResolvedSettings settings = resolve(json, flags);
@@ -37,11 +38,11 @@ protected:
     return {};
   }
   std::string codeOf(const std::string &mesh) {
-    flags.mesh = mesh;
+    flags["--mesh"] = mesh;
     return failure().code;
   }
   std::string codeOnCluster(const std::string &mesh, const std::string &json) {
-    flags.mesh = mesh;
+    flags["--mesh"] = mesh;
     Settings values = resolve("{}", flags).values;
     std::ofstream(path) << json;
     try {
@@ -63,36 +64,36 @@ TEST_F(ParallelTest, StagesAndLayers) {
   EXPECT_EQ(codeOf("pipe=4"), "");
   EXPECT_EQ(codeOf("pipe=5"), "H0119");
   EXPECT_EQ(failure().help, "at most 4 are possible");
-  flags.virtualStages = 2;
-  flags.accumulate = 8;
+  flags["--virtual-stages"] = "2";
+  flags["--accumulate"] = "8";
   EXPECT_EQ(codeOf("pipe=2"), "");
   EXPECT_EQ(codeOf("pipe=4"), "H0119");
 }
 
 TEST_F(ParallelTest, VirtualStagesMeanInterleaved) {
-  flags.mesh = "pipe=2";
-  flags.virtualStages = 2;
-  flags.accumulate = 2;
+  flags["--mesh"] = "pipe=2";
+  flags["--virtual-stages"] = "2";
+  flags["--accumulate"] = "2";
   ResolvedSettings settings = settle();
-  EXPECT_EQ(settings.values.schedule, "interleaved");
+  EXPECT_EQ(settings.values.schedule, PipelineSchedule::Interleaved);
   EXPECT_EQ(settings.origins.at("schedule").describe(), "from virtual_stages");
-  flags.accumulate = 3;
+  flags["--accumulate"] = "3";
   EXPECT_EQ(failure().code, "H0111");
-  flags.accumulate = 2;
-  flags.schedule = "zb-h1";
+  flags["--accumulate"] = "2";
+  flags["--schedule"] = "zb-h1";
   EXPECT_EQ(failure().code, "H0111");
-  flags.virtualStages.reset();
+  flags["--virtual-stages"].reset();
   EXPECT_EQ(failure().code, "");
-  flags.schedule = "interleaved";
+  flags["--schedule"] = "interleaved";
   EXPECT_EQ(failure().code, "H0111");
 }
 
 TEST_F(ParallelTest, OneStageHasNoSchedule) {
-  flags.schedule = "interleaved";
-  flags.virtualStages = 2;
-  flags.pipelineLayout = "4";
+  flags["--schedule"] = "interleaved";
+  flags["--virtual-stages"] = "2";
+  flags["--pipeline-layout"] = "4";
   ResolvedSettings settings = settle();
-  EXPECT_EQ(settings.values.schedule, "1f1b");
+  EXPECT_EQ(settings.values.schedule, PipelineSchedule::OneFOneB);
   EXPECT_EQ(settings.values.virtualStages, 1);
   EXPECT_EQ(settings.values.pipelineLayout, "");
   for (const char *key : {"schedule", "virtual_stages", "pipeline_layout"})
@@ -103,7 +104,7 @@ TEST_F(ParallelTest, TokensOfARank) {
   EXPECT_EQ(codeOf("seq=2"), "");
   EXPECT_EQ(codeOf("seq=3"), "H0115");
   EXPECT_NE(failure().help.find("seq=1, 2, 4, 8 or 16"), std::string::npos);
-  flags.sequenceParallel = true;
+  flags["--sequence-parallel"] = "true";
   EXPECT_EQ(codeOf("tensor=2,seq=32"), "");
   EXPECT_EQ(codeOf("tensor=4,seq=32"), "H0115");
 }
@@ -140,7 +141,7 @@ TEST_F(ParallelTest, BadClusterFiles) {
            {R"([])", "H0105"},
            {R"({"nodes": 2})", "H0106"},
            {R"({"nodes": 0, "ranks_per_node": 8})", "H0110"},
-           {R"({"node": 1, "ranks_per_node": 8})", "H0107"},
+           {R"({"nodes": 1, "ranks_per_node": 8, "node": 1})", "H0107"},
            {R"({"nodes": 1, "ranks_per_node": 1,
                 "intra_node": {"bandwidth": "fast", "latency_us": 1}})",
             "H0110"},
@@ -149,4 +150,23 @@ TEST_F(ParallelTest, BadClusterFiles) {
             "H0110"},
            {R"({"nodes": 1, "ranks_per_node": 1, "flops": 0})", "H0110"}})
     EXPECT_EQ(codeOnCluster("data=1", json), code) << json;
+}
+
+TEST_F(ParallelTest, AllErrorsOfAClusterFile) {
+  std::ofstream(path) << R"({"node": 1, "nodes": 0,
+ "intra_node": {"bandwidth": "fast", "latency_us": -1, "hops": 2},
+ "flops": 0, "nodes": 2})";
+  std::vector<std::string> found;
+  try {
+    readCluster(path);
+  } catch (const ConfigErrors &errors) {
+    for (const Diagnostic &error : errors.all)
+      found.push_back(std::to_string(error.location.line) + " " + error.code);
+  }
+  std::vector<std::string> expected = {"1 H0107", "1 H0110", "1 H0106",
+                                       "2 H0110", "2 H0110", "2 H0107",
+                                       "3 H0110", "3 H0104"};
+  std::sort(found.begin(), found.end());
+  std::sort(expected.begin(), expected.end());
+  EXPECT_EQ(found, expected);
 }

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ConfigFixture.h"
+#include <set>
 
 using namespace heddle;
 using namespace heddle::config;
@@ -22,11 +23,11 @@ struct Triple {
 Flags flagsOf(const Triple &triple) {
   Flags flags;
   if (triple.batch)
-    flags.batch = triple.batch;
+    flags["--batch"] = std::to_string(triple.batch);
   if (triple.micro)
-    flags.microBatch = triple.micro;
+    flags["--micro-batch"] = std::to_string(triple.micro);
   if (triple.accumulate)
-    flags.accumulate = triple.accumulate;
+    flags["--accumulate"] = std::to_string(triple.accumulate);
   return flags;
 }
 
@@ -91,7 +92,7 @@ TEST_F(ConfigTest, ContradictionsNameAllThreeAndTheProduct) {
 TEST_F(ConfigTest, MeshFlag) {
   auto codeOf = [&](const std::string &mesh) {
     Flags flags;
-    flags.mesh = mesh;
+    flags["--mesh"] = mesh;
     return errorOf("{}", flags).code;
   };
   EXPECT_EQ(codeOf("data=1,tensor=1,pipe=1,seq=1"), "");
@@ -106,57 +107,57 @@ TEST_F(ConfigTest, MeshFlag) {
 
 TEST_F(ConfigTest, BatchIsOverDataRanks) {
   Flags flags;
-  flags.mesh = "data=2,tensor=2";
-  flags.batch = 32;
-  flags.accumulate = 4;
+  flags["--mesh"] = "data=2,tensor=2";
+  flags["--batch"] = "32";
+  flags["--accumulate"] = "4";
   expectTriple(resolve("{}", flags), {0, 0, 0, 32, 4, 4});
-  flags.batch = 12;
+  flags["--batch"] = "12";
   EXPECT_EQ(errorOf("{}", flags).code, "H0109");
 }
 
 TEST_F(ConfigTest, AxesByMegatronsNames) {
   Flags flags;
-  flags.tensor = 4;
-  flags.pipe = 2;
-  flags.distributedOptimizer = true;
+  flags["--tensor-model-parallel-size"] = "4";
+  flags["--pipeline-model-parallel-size"] = "2";
+  flags["--use-distributed-optimizer"] = "true";
   Settings values = resolve("{}", flags).values;
   EXPECT_EQ(values.tensor, 4);
   EXPECT_EQ(values.pipe, 2);
   EXPECT_EQ(values.zero, 1);
-  flags.mesh = "tensor=4";
+  flags["--mesh"] = "tensor=4";
   EXPECT_EQ(errorOf("{}", flags).code, "");
-  flags.mesh = "tensor=2";
+  flags["--mesh"] = "tensor=2";
   EXPECT_EQ(errorOf("{}", flags).code, "H0114");
-  flags.mesh.reset();
-  flags.zero = 2;
+  flags["--mesh"].reset();
+  flags["--zero"] = "2";
   EXPECT_EQ(resolve("{}", flags).values.zero, 2);
-  flags.zero = 0;
+  flags["--zero"] = "0";
   EXPECT_EQ(errorOf("{}", flags).code, "H0114");
-  flags.zero.reset();
-  flags.tensor = 0;
+  flags["--zero"].reset();
+  flags["--tensor-model-parallel-size"] = "0";
   EXPECT_EQ(errorOf("{}", flags).code, "H0110");
 }
 
 TEST_F(ConfigTest, FlagsOfParallelism) {
   Flags flags;
-  flags.virtualStages = 2;
-  flags.pipelineLayout = "3,3";
-  flags.sequenceParallel = true;
-  flags.collectives = "library";
-  flags.communicationType = "bf16";
+  flags["--virtual-stages"] = "2";
+  flags["--pipeline-layout"] = "3,3";
+  flags["--sequence-parallel"] = "true";
+  flags["--collectives"] = "library";
+  flags["--communication-data-type"] = "bf16";
   Settings values = resolve("{}", flags).values;
   EXPECT_EQ(values.virtualStages, 2);
   EXPECT_EQ(values.pipelineLayout, "3,3");
   EXPECT_TRUE(values.sequenceParallel);
-  EXPECT_EQ(values.collectives, "library");
-  EXPECT_EQ(values.communicationType, "bf16");
-  flags.collectives = "nccl";
+  EXPECT_EQ(values.collectives, Collectives::Library);
+  EXPECT_EQ(values.communicationType, CommunicationType::BF16);
+  flags["--collectives"] = "nccl";
   EXPECT_EQ(errorOf("{}", flags).code, "H0114");
-  flags.collectives.reset();
-  flags.communicationType = "fp8";
+  flags["--collectives"].reset();
+  flags["--communication-data-type"] = "fp8";
   EXPECT_EQ(errorOf("{}", flags).code, "H0114");
-  flags.communicationType.reset();
-  flags.context = "tree";
+  flags["--communication-data-type"].reset();
+  flags["--context"] = "tree";
   EXPECT_EQ(errorOf("{}", flags).code, "H0114");
 }
 
@@ -173,20 +174,58 @@ TEST_F(ConfigTest, StrategyStandsBetweenFlagsAndFile) {
   std::ofstream(path) << R"({"train_batch_size": 32,
                              "bf16": {"enabled": true}})";
   Flags flags;
-  flags.recompute = "none";
+  flags["--recompute"] = "none";
   ResolvedSettings settings = resolveSettings(
       flags, path, "s.json", R"({"batch": 8, "recompute": "full", "seq": 16})");
   EXPECT_EQ(settings.values.batch, 8);
   EXPECT_EQ(settings.values.seq, 16);
-  EXPECT_EQ(settings.values.recompute, "none");
-  EXPECT_EQ(settings.values.precision, "bf16");
+  EXPECT_EQ(settings.values.recompute, Recompute::None);
+  EXPECT_EQ(settings.values.precision, Precision::BF16);
   EXPECT_EQ(verdictOn("train_batch_size", settings), "overridden");
+}
+
+TEST_F(ConfigTest, AllErrorsOfAStrategy) {
+  std::vector<std::string> found;
+  try {
+    resolveSettings({}, "", "s.json",
+                    R"({"batch": "8", "zerro": 1, "zero": 9,
+ "recompute": "some", "precision": "fp16", "lr": 1, "lr": 2})");
+  } catch (const ConfigErrors &errors) {
+    for (const Diagnostic &error : errors.all)
+      found.push_back(std::to_string(error.location.line) + " " + error.code);
+  }
+  std::vector<std::string> expected = {"1 H0105", "1 H0107", "1 H0110",
+                                       "2 H0114", "2 H0108", "2 H0104"};
+  EXPECT_EQ(found, expected);
+}
+
+TEST_F(ConfigTest, FlagsThatSayDifferentThings) {
+  Flags flags;
+  flags["--mesh"] = "pipe=2";
+  flags["--pipeline-model-parallel-size"] = "4";
+  Diagnostic error = errorOf("{}", flags);
+  EXPECT_EQ(error.code, "H0114");
+  EXPECT_EQ(error.help, "--mesh gives pipe the value 2: give one of the two");
+}
+
+TEST(Settings, RowsAreWhole) {
+  std::set<std::string> keys, flags;
+  for (const SettingField &field : settingFields()) {
+    EXPECT_TRUE(keys.insert(field.key).second) << field.key;
+    EXPECT_FALSE(field.firstPhase.empty()) << field.key;
+    EXPECT_FALSE(field.lastPhase.empty()) << field.key;
+    // Its default is a value that it takes, and that its text gives back.
+    Settings values;
+    EXPECT_TRUE(field.set(values, field.get(Settings()))) << field.key;
+    EXPECT_EQ(findSetting(field.key), &field);
+  }
+  for (const SettingFlag &flag : settingFlags())
+    EXPECT_TRUE(flags.insert(flag.name()).second) << flag.names;
 }
 
 TEST_F(ConfigTest, EverySettingIsExplained) {
   std::string table = explainSettings(resolve("{}"), {200, true});
   for (const SettingField &field : settingFields())
-    EXPECT_NE(table.find(std::string("  ") + field.key + " "),
-              std::string::npos)
+    EXPECT_NE(table.find("  " + field.key + " "), std::string::npos)
         << field.key;
 }

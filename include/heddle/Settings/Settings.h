@@ -1,0 +1,153 @@
+//===- Settings.h - What the user chose -------------------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The settings that a compilation depends on: a field for each row of
+// Settings.def. Readers of the user's files and the strategy attribute of
+// modules share them.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_SETTINGS_SETTINGS_H
+#define HEDDLE_SETTINGS_SETTINGS_H
+
+#include "heddle/runtime/io/ValueRange.h"
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace heddle::config {
+
+/// The words of an enum's values, in their order; "" for what is left out.
+template <typename E> struct Words;
+
+enum class Precision { FP32, BF16 };
+template <> struct Words<Precision> {
+  static constexpr std::array all = {"fp32", "bf16"};
+};
+
+/// What runs kernels.
+enum class Target { X86_64, SM_80, SM_90 };
+template <> struct Words<Target> {
+  static constexpr std::array all = {"x86-64", "sm_80", "sm_90"};
+};
+
+/// Instructions of an x86-64 processor.
+enum class March { Native, V3, V4, AMX };
+template <> struct Words<March> {
+  static constexpr std::array all = {"native", "x86-64-v3", "x86-64-v4", "amx"};
+};
+
+/// Activations that are computed again in the backward pass.
+enum class Recompute { None, Selective, Full };
+template <> struct Words<Recompute> {
+  static constexpr std::array all = {"none", "selective", "full"};
+};
+
+enum class PipelineSchedule { GPipe, OneFOneB, Interleaved, ZBH1 };
+template <> struct Words<PipelineSchedule> {
+  static constexpr std::array all = {"gpipe", "1f1b", "interleaved", "zb-h1"};
+};
+
+/// How attention sees all of a split sequence.
+enum class Context { Ulysses, Ring };
+template <> struct Words<Context> {
+  static constexpr std::array all = {"ulysses", "ring"};
+};
+
+enum class Collectives { Fixed, Library };
+template <> struct Words<Collectives> {
+  static constexpr std::array all = {"fixed", "library"};
+};
+
+/// The type in which gradients travel; None: the precision.
+enum class CommunicationType { None, FP32, BF16, FP16 };
+template <> struct Words<CommunicationType> {
+  static constexpr std::array all = {"", "fp32", "bf16", "fp16"};
+};
+
+enum class Optimizer { AdamW, Adam };
+template <> struct Words<Optimizer> {
+  static constexpr std::array all = {"AdamW", "Adam"};
+};
+
+/// Schedules of the learning rate, by DeepSpeed's names.
+enum class Scheduler {
+  None,
+  WarmupLR,
+  WarmupDecayLR,
+  WarmupCosineLR,
+  OneCycle,
+  LRRangeTest
+};
+template <> struct Words<Scheduler> {
+  static constexpr std::array all = {
+      "",         "WarmupLR",   "WarmupDecayLR", "WarmupCosineLR",
+      "OneCycle", "LRRangeTest"};
+};
+
+/// The word for an enum's value.
+template <typename E> const char *wordOf(E value) {
+  return Words<E>::all[static_cast<size_t>(value)];
+}
+
+/// The value that `word` stands for; nothing when there is none.
+template <typename E> std::optional<E> parseWord(const std::string &word) {
+  for (size_t i = 0; i < Words<E>::all.size(); ++i)
+    if (word == Words<E>::all[i])
+      return static_cast<E>(i);
+  return std::nullopt;
+}
+
+/// The ranges that rows of Settings.def name.
+struct Range : io::ValueRange {
+  static io::ValueRange any() { return matching("", nullptr); }
+  template <typename E> static io::ValueRange wordsOf() {
+    std::vector<std::string> words(Words<E>::all.begin(), Words<E>::all.end());
+    if (words.front().empty())
+      words.erase(words.begin());
+    return choices(std::move(words));
+  }
+};
+
+/// Every setting, with its default.
+struct Settings {
+  static constexpr int64_t noLimit = std::numeric_limits<int64_t>::max();
+
+#define HEDDLE_SETTING(TYPE, MEMBER, DEFAULT, ...) TYPE MEMBER = DEFAULT;
+#include "heddle/Settings/Settings.def"
+};
+
+/// A value of any setting; that of an enum is its word.
+using SettingValue =
+    std::variant<int64_t, double, bool, std::string, std::vector<std::string>>;
+
+/// The value of a field.
+template <typename T> SettingValue toSettingValue(const T &field) {
+  if constexpr (std::is_enum_v<T>)
+    return std::string(wordOf(field));
+  else
+    return field;
+}
+
+/// Gives a field a value of its type; false when a word stands for nothing.
+template <typename T> bool setFromValue(T &field, const SettingValue &value) {
+  if constexpr (std::is_enum_v<T>) {
+    std::optional<T> parsed = parseWord<T>(std::get<std::string>(value));
+    field = parsed.value_or(field);
+    return parsed.has_value();
+  } else {
+    field = std::get<T>(value);
+    return true;
+  }
+}
+
+} // namespace heddle::config
+
+#endif // HEDDLE_SETTINGS_SETTINGS_H

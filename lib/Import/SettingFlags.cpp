@@ -1,0 +1,162 @@
+//===- SettingFlags.cpp - What flags give settings ------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "SettingReaders.h"
+#include <algorithm>
+#include <set>
+
+using namespace heddle;
+using namespace heddle::config;
+
+static Origin flagOrigin(const SettingFlag &flag) {
+  return {Origin::Kind::Flag, flag.name(), {}};
+}
+
+[[noreturn]] static void failFlag(const SettingFlag &flag,
+                                  const std::string &value,
+                                  const std::string &help) {
+  fail("H0114", flag.name() + ": \"" + value + "\" is not possible", help);
+}
+
+static std::vector<std::string> splitAtCommas(const std::string &text) {
+  std::vector<std::string> parts;
+  for (size_t begin = 0; begin <= text.size();) {
+    size_t end = std::min(text.find(',', begin), text.size());
+    parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+/// The value that a flag's text, which is in the flag's range, stands for.
+static SettingValue valueFromText(const SettingField &field,
+                                  const std::string &text) {
+  SettingValue like = field.get(Settings());
+  if (std::holds_alternative<int64_t>(like))
+    return int64_t(std::stoll(text));
+  if (std::holds_alternative<double>(like))
+    return std::stod(text);
+  if (std::holds_alternative<bool>(like))
+    return true;
+  if (std::holds_alternative<std::string>(like))
+    return text;
+  return splitAtCommas(text);
+}
+
+/// Gives a setting a value; H0114 when another flag gave it another one.
+static void giveFromFlag(const SettingFlag &flag, const std::string &text,
+                         const std::string &key, const SettingValue &value,
+                         Merger &merger) {
+  const Origin *origin = merger.originOf(key);
+  const SettingField &field = settingOf(key);
+  if (origin && field.get(merger.result.values) != value)
+    failFlag(flag, text,
+             origin->text + " gives " + key + " the value " +
+                 settingToString(merger.result.values, field) +
+                 ": give one of the two");
+  merger.give(key, value, flagOrigin(flag));
+}
+
+void config::mergeFlag(const SettingFlag &flag, const std::string &text,
+                       Merger &merger) {
+  giveFromFlag(flag, text, flag.key, valueFromText(settingOf(flag.key), text),
+               merger);
+}
+
+void config::mergeNothing(const SettingFlag &, const std::string &, Merger &) {}
+
+//===----------------------------------------------------------------------===//
+// The mesh
+//===----------------------------------------------------------------------===//
+
+static int64_t parseAxisSize(const SettingFlag &flag, const std::string &mesh,
+                             std::string text) {
+  const io::ValueRange &range = settingOf("data").range;
+  if (!range.take(text))
+    failFlag(flag, mesh, "as data=2, each with " + range.describe());
+  return std::stoll(text);
+}
+
+void config::mergeMesh(const SettingFlag &flag, const std::string &mesh,
+                       Merger &merger) {
+  static const std::map<std::string, const char *> axes = {{"data", "data"},
+                                                           {"tensor", "tensor"},
+                                                           {"pipe", "pipe"},
+                                                           {"seq", "sequence"}};
+  std::set<std::string> seen;
+  for (const std::string &part : splitAtCommas(mesh)) {
+    size_t equals = part.find('=');
+    std::string name = part.substr(0, equals);
+    auto axis = axes.find(name);
+    bool known = axis != axes.end() || name == "expert";
+    if (equals == std::string::npos || !known || !seen.insert(name).second)
+      failFlag(flag, mesh,
+               "give each axis once, as data=2,tensor=2,pipe=2,seq=1");
+    int64_t size = parseAxisSize(flag, mesh, part.substr(equals + 1));
+    if (axis != axes.end())
+      giveFromFlag(flag, mesh, axis->second, size, merger);
+    else if (size != 1)
+      fail("H0115", "--mesh: experts on " + std::to_string(size) + " ranks",
+           "leave out expert: no family with experts is known");
+  }
+}
+
+void config::mergeDistributedOptimizer(const SettingFlag &flag,
+                                       const std::string &, Merger &merger) {
+  if (merger.isGiven(flag.key) && merger.result.values.zero == 0)
+    fail("H0114", "--zero: \"0\" is not possible",
+         flag.name() + " is --zero 1: give one of the two");
+  merger.give(flag.key, int64_t(1), flagOrigin(flag));
+}
+
+//===----------------------------------------------------------------------===//
+// Sizes and pairs
+//===----------------------------------------------------------------------===//
+
+void config::mergeByteSize(const SettingFlag &flag, const std::string &text,
+                           Merger &merger) {
+  std::optional<int64_t> bytes = parseByteSize(text);
+  if (!bytes)
+    failFlag(flag, text, "give " + flag.range.describe());
+  merger.give(flag.key, *bytes, flagOrigin(flag));
+}
+
+/// Two numbers from 0 to below 1, as `0.9,0.999`.
+static std::optional<std::pair<double, double>>
+parseBetas(const std::string &text) {
+  std::vector<std::string> parts = splitAtCommas(text);
+  const io::ValueRange &range = settingOf("beta1").range;
+  if (parts.size() != 2 || !range.take(parts[0]) || !range.take(parts[1]))
+    return std::nullopt;
+  return std::make_pair(std::stod(parts[0]), std::stod(parts[1]));
+}
+
+io::ValueRange config::betasRange() {
+  return io::ValueRange::matching(
+      "two numbers from 0 to below 1, as 0.9,0.999",
+      [](const std::string &text) { return parseBetas(text).has_value(); });
+}
+
+void config::mergeBetas(const SettingFlag &flag, const std::string &text,
+                        Merger &merger) {
+  std::optional<std::pair<double, double>> betas = parseBetas(text);
+  if (!betas)
+    failFlag(flag, text, "give " + flag.range.describe());
+  merger.give("beta1", betas->first, flagOrigin(flag));
+  merger.give("beta2", betas->second, flagOrigin(flag));
+}
+
+//===----------------------------------------------------------------------===//
+// All
+//===----------------------------------------------------------------------===//
+
+void config::mergeFlags(Merger &merger) {
+  for (const SettingFlag &flag : settingFlags())
+    if (std::optional<std::string> text = merger.flag(flag.name()))
+      flag.merge(flag, *text, merger);
+}

@@ -1,0 +1,91 @@
+//===- SettingReaders.h - What rows of Settings.def call --------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What is special about a setting: how its flags and keys are read where that
+// is not as its type says, and when it changes nothing.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_LIB_IMPORT_SETTINGREADERS_H
+#define HEDDLE_LIB_IMPORT_SETTINGREADERS_H
+
+#include "SettingsMerge.h"
+
+namespace heddle::config {
+
+//===----------------------------------------------------------------------===//
+// Flags (SettingFlags.cpp)
+//===----------------------------------------------------------------------===//
+
+/// As the setting's type is written; H0114 when another flag says otherwise.
+void mergeFlag(const SettingFlag &flag, const std::string &text,
+               Merger &merger);
+/// `data=2,tensor=4`.
+void mergeMesh(const SettingFlag &flag, const std::string &text,
+               Merger &merger);
+/// ZeRO's first stage at least.
+void mergeDistributedOptimizer(const SettingFlag &flag, const std::string &text,
+                               Merger &merger);
+/// `16GiB`.
+void mergeByteSize(const SettingFlag &flag, const std::string &text,
+                   Merger &merger);
+/// `0.9,0.999`.
+void mergeBetas(const SettingFlag &flag, const std::string &text,
+                Merger &merger);
+/// What `mergeScheduleFlags` reads.
+void mergeNothing(const SettingFlag &flag, const std::string &text,
+                  Merger &merger);
+/// Two numbers that are betas.
+io::ValueRange betasRange();
+
+//===----------------------------------------------------------------------===//
+// Keys of a ds_config.json (DsConfig.cpp, DsOptimizer.cpp)
+//===----------------------------------------------------------------------===//
+
+/// As the setting's type is written; "auto" leaves it open, null says nothing.
+void readKey(const SettingField &field, const io::JsonValue &value,
+             Merger &merger);
+/// The size of an axis of the mesh, where 0 says nothing.
+void readAxis(const SettingField &field, const io::JsonValue &value,
+              Merger &merger);
+/// True is bf16, false fp32.
+void readSwitchOfPrecision(const SettingField &field,
+                           const io::JsonValue &value, Merger &merger);
+/// `zero_optimization` as true or false.
+void readSwitchOfZero(const SettingField &field, const io::JsonValue &value,
+                      Merger &merger);
+/// A list of both betas.
+void readBetas(const SettingField &field, const io::JsonValue &value,
+               Merger &merger);
+/// What the row's `dsAfter` reads.
+void readNothing(const SettingField &field, const io::JsonValue &value,
+                 Merger &merger);
+
+/// The types in which gradients travel, with and without sequence parallelism.
+void mergeCommunication(const io::JsonValue &root, Merger &merger);
+/// The section `optimizer`, and the default of its weight decay.
+void mergeOptimizer(const io::JsonValue &root, Merger &merger);
+/// The section `scheduler`.
+void mergeScheduler(const io::JsonValue &root, Merger &merger);
+/// The parameters of all schedules.
+std::vector<DsKey> scheduleKeys();
+
+//===----------------------------------------------------------------------===//
+// Settings that change nothing (ExplainSettings.cpp)
+//===----------------------------------------------------------------------===//
+
+const char *whyNothingIsSplit(const Settings &values);
+const char *whyNothingIsGathered(const Settings &values);
+const char *whyNoPipeline(const Settings &values);
+const char *whyOneTensorRank(const Settings &values);
+const char *whyOneSeqRank(const Settings &values);
+const char *whyOneRank(const Settings &values);
+const char *whyNoGradientTravels(const Settings &values);
+const char *whyNoSchedule(const Settings &values);
+
+} // namespace heddle::config
+
+#endif // HEDDLE_LIB_IMPORT_SETTINGREADERS_H
