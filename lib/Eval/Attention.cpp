@@ -158,11 +158,10 @@ void addQueryGradients(const AttentionShape &shape, int64_t b, int64_t head,
                        const double *forward) {
   int64_t keys = shape.visible(query), kv = shape.kvHead(head);
   std::vector<double> probabilities(keys), gradients(keys);
-  // The gradient of softmax: ds = p * (dp - sum over keys of p * dp). The sum
+  // The gradient of softmax: ds = p * (dp - sum over keys of p * dp). The sum,
   // over keys that are not here, too, is output * gradient.
   double weightedSum = 0;
-  bool isPart = shape.wholeLength != shape.length;
-  for (int64_t d = 0; isPart && d < shape.headDim; ++d)
+  for (int64_t d = 0; d < shape.headDim; ++d)
     weightedSum += forward[d] * grad[d];
   for (int64_t key = 0; key < keys; ++key) {
     double probability = std::exp(shape.score(b, head, query, key) - lse);
@@ -176,8 +175,6 @@ void addQueryGradients(const AttentionShape &shape, int64_t b, int64_t head,
     }
     probabilities[key] = probability;
     gradients[key] = factor * product;
-    if (!isPart)
-      weightedSum += probability * gradients[key];
   }
   const double *queryVector = shape.q.at(b, query, head);
   double *queryGrad = shape.q.gradAt(b, query, head);
