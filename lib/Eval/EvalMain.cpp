@@ -173,6 +173,16 @@ static bool writeOutputs(const EvalOptions &options,
 // The verb
 //===----------------------------------------------------------------------===//
 
+/// The first step whose loss is not finite, or 0.
+static int64_t firstWithoutLoss(const TensorMap &history, int64_t steps) {
+  for (int64_t step = 1; step <= steps; ++step)
+    if (auto loss = history.find("loss@" + std::to_string(step));
+        loss != history.end() && !std::isfinite(loss->second.floats().front()))
+      return step;
+  return 0;
+}
+
+/// Runs the steps. What they gave is written in any case.
 static int runSteps(ModuleOp module, const EvalOptions &options,
                     Interpreter &interpreter) {
   Diagnostic error;
@@ -199,6 +209,11 @@ static int runSteps(ModuleOp module, const EvalOptions &options,
   if (!options.output.empty() &&
       !writeOutputs(options, interpreter, outputs, history, error))
     return report(error);
+  if (int64_t step = firstWithoutLoss(history, options.steps))
+    return report("H0410",
+                  "the loss of step " + std::to_string(step) + " is not finite",
+                  "look for weights that are not finite and for operations "
+                  "that were edited; --precision f64 does not overflow");
   return 0;
 }
 

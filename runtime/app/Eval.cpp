@@ -9,6 +9,7 @@
 #include "heddle/runtime/app/RunLog.h"
 #include "heddle/runtime/app/Steps.h"
 #include "heddle/runtime/app/Weights.h"
+#include "heddle/runtime/io/Diagnostic.h"
 
 #include <cmath>
 
@@ -23,6 +24,13 @@ int heddle::rt::runEval(const EvalOptions &options, Ranks &ranks) {
   });
   loadWeights(job, options.job);
   double loss = evaluation->meanLoss();
+  // The loss is of all ranks.
+  if (!std::isfinite(loss))
+    ranks.together([] {
+      fail("H0410", "the loss is not finite",
+           "train again from a checkpoint whose loss is finite, with a lower "
+           "learning rate");
+    });
   if (!job.isFirst())
     return 0;
   double perplexity = std::exp(loss);

@@ -33,10 +33,11 @@ class Memory(h.HeddleTest):
         h.write_tokens(self.data, tokens)
         return binary, os.path.join(dumps, "memory.mlir")
 
-    def evaluate(self, file, *flags):
+    def evaluate(self, file, *flags, status=0):
         output = self.path("eval.safetensors")
         h.run([h.HEDDLE, "eval", file, "--inputs", self.path("inputs.safetensors"),
-               "--steps", STEPS, "--output", output, "--threads", THREADS, *flags])
+               "--steps", STEPS, "--output", output, "--threads", THREADS, *flags],
+              status=status)
         return h.read_safetensors(output)
 
     def edit(self, file, pattern, change):
@@ -78,7 +79,7 @@ class Memory(h.HeddleTest):
         edited = self.edit(file, r"live\[(\d+), (\d+)\](?= owner \"activations\")",
                            lambda match: f"live[{match[1]}, {int(match[2]) - 1}]")
         self.refuse(edited)
-        found = self.evaluate(edited, "--poison")
+        found = self.evaluate(edited, "--poison", status=5)
         self.assertTrue(np.isnan(found["loss"]), found["loss"])
 
     def test_buffers_that_overlap(self):

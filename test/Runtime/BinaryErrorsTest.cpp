@@ -304,6 +304,24 @@ TEST_F(BinaryTest, StopsAtALossThatIsNotFinite) {
   EXPECT_FALSE(std::filesystem::exists(inDirectory("out/latest")));
 }
 
+TEST_F(BinaryTest, SaysWhenAnEvaluationIsNotFinite) {
+  std::string weights = inDirectory("w.safetensors");
+  std::vector<float> values(65536);
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = i % 2 ? 3e38F : -3e38F;
+  io::TensorToWrite tensor;
+  tensor.name = "table.weight";
+  tensor.dtype = "F32";
+  tensor.shape = {256, 256};
+  tensor.data = values.data();
+  io::writeSafetensors(weights, {tensor});
+  RunResult result =
+      run(makeBinary(makeBigramPlan()),
+          {"eval", "--data", makeTokens(500), "--weights", weights});
+  expectError(result, 5, "H0410");
+  EXPECT_EQ(result.out, "");
+}
+
 TEST_F(BinaryTest, RefusesOutputThatCannotBeWritten) {
   std::string model = makeBinary(makeBigramPlan());
   std::string data = makeTokens(500);
@@ -319,9 +337,9 @@ TEST_F(BinaryTest, RefusesOutputThatCannotBeWritten) {
 TEST_F(BinaryTest, SaysWhenDataBecomesShorter) {
   std::string model = makeBinary(makeBigramPlan());
   std::string data = makeTokens(100000), log = inDirectory("log.jsonl");
-  int process = start(model, {"train", "--data", data, "--steps", "1000000",
-                              "--log", log, "--progress", "none", "--save",
-                              inDirectory("out")});
+  int process =
+      start(model, {"train", "--data", data, "--steps", "1000000", "--log", log,
+                    "--progress", "none", "--save", inDirectory("out")});
   while (!std::filesystem::exists(log) || readFile(log).size() < 1000)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   std::filesystem::resize_file(data, 1024);
