@@ -66,7 +66,7 @@ private:
   LogicalResult prove(MutableArrayRef<planir::ProgramOp> programs,
                       StringRef kind) {
     plan::Mesh mesh = meshOf(programs.front());
-    SmallVector<ProgramTrace> made;
+    std::vector<ProgramTrace> made;
     int64_t number = everyRank ? mesh.ranks() : mesh.pipe;
     for (int64_t who = 0; who < number; ++who) {
       planir::ProgramOp program = programs[who * mesh.pipe / number];

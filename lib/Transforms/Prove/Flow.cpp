@@ -94,12 +94,15 @@ public:
           for (const Access &access : event.accesses)
             if (access.writes == writes && (access.varies() || access.inSlot))
               varying[body].push_back({&event, &access});
+    for (const State &state : trace.states)
+      if (state.ofStep)
+        unwritten.write(state.range, 1);
   }
 
   std::optional<Fault> run() {
     int64_t state = intern(Owners());
     for (const Run &run : trace.runs) {
-      if (!checked[run.body] && !checkExtents(run))
+      if (!checked[run.body] && !(checkExtents(run) && checkStates(run)))
         return fault;
       checked[run.body] = true;
       if (!runVarying(run))
@@ -152,6 +155,55 @@ private:
       for (const Access &access : event.accesses)
         if (!access.varies() && !checkExtent(event, access, run))
           return false;
+    return true;
+  }
+
+  /// The first state that ends behind a byte.
+  std::vector<State>::const_iterator stateAt(int64_t byte) const {
+    return std::upper_bound(trace.states.begin(), trace.states.end(), byte,
+                            [](int64_t byte, const State &state) {
+                              return byte < state.range.end;
+                            });
+  }
+
+  /// Who may write what lasts, and what has slots.
+  bool checkWriter(const Event &event, const Access &access, Range range) {
+    bool mayUpdate = event.updates || event.kind == Event::Kind::Start;
+    for (auto state = stateAt(range.begin);
+         state != trace.states.end() && state->range.begin < range.end;
+         ++state) {
+      if (access.inSlot && (state->lasts || state->ofStep))
+        return refuse(Fault::Kind::Flow, event, access,
+                      " is a slot of @" + state->name + ", which has none");
+      if (access.writes && state->lasts && !mayUpdate)
+        return refuse(Fault::Kind::Flow, event, access,
+                      " is written, which holds @" + state->name +
+                          ": the optimizer alone writes that");
+    }
+    return true;
+  }
+
+  /// What does not last is written before it is read. A body does the same in
+  /// each of its runs, and the first one finds the least written.
+  bool checkStates(const Run &run) {
+    for (const Event &event : trace.bodies[run.body])
+      for (bool writes : {false, true})
+        for (const Access &access : event.accesses) {
+          if (access.space != Space::Persistent || access.writes != writes)
+            continue;
+          bool chosen = access.varies() || access.rankTerm != 0;
+          Range range = chosen ? access.choices : Trace::rangeOf(access, run);
+          if (!checkWriter(event, access, range))
+            return false;
+          if (writes)
+            unwritten.write(range, 0);
+          else if (!unwritten.owns(range, 0))
+            return refuse(Fault::Kind::Flow, event, access,
+                          " is read, but this step has not written all of its "
+                          "bytes " +
+                              text(range) + ": they are those of @" +
+                              stateAt(range.begin)->name);
+        }
     return true;
   }
 
@@ -208,7 +260,8 @@ private:
   /// For each body the accesses that each run checks anew, reads first.
   std::vector<std::vector<std::pair<const Event *, const Access *>>> varying;
   std::vector<bool> checked;
-  Owners slots; ///< Persistent bytes: 1 + the micro-batch that wrote them.
+  Owners unwritten; ///< Persistent bytes: 1 when the step has to write them.
+  Owners slots;     ///< Persistent bytes: 1 + the micro-batch that wrote them.
   std::map<Owners, int64_t> numbers;
   std::vector<const Owners *> states;
   std::map<std::pair<int32_t, int64_t>, int64_t> transitions;

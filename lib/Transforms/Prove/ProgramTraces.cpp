@@ -8,6 +8,7 @@
 
 #include "ProgramTraces.h"
 #include "dialects/Dist/Strategy.h"
+#include "dialects/NN/NNDialect.h"
 #include "heddle/runtime/core/Traffic.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/BuiltinTypes.h"
@@ -74,6 +75,63 @@ struct Place {
   RankTerm ofRank;
 };
 
+Axes axesOf(const RankTerm &ofRank) {
+  Axes axes = 0;
+  for (const auto &[names, factor] : ofRank)
+    axes |= prove::axisBits(names);
+  return axes;
+}
+
+/// Those that split a tensor, or along which it is a sum yet to be made.
+Axes axesOf(dist::TensorShardingAttr sharding) {
+  Axes axes = prove::axisBits(planir::namesOf(sharding.getUnreduced()));
+  for (auto names : sharding.getDims().getAsRange<ArrayAttr>())
+    axes |= prove::axisBits(planir::namesOf(names));
+  return axes;
+}
+
+/// What the persistent region holds, by the first byte.
+std::vector<State> statesOf(planir::ProgramOp program) {
+  std::vector<State> states;
+  llvm::StringMap<State> flats;
+  for (auto flat : program.getOps<planir::FlatOp>()) {
+    int64_t begin = flat.getOffset();
+    State &state = flats[flat.getSymName()];
+    state.range = {begin, begin + dist::byteSize(flat.getType())};
+    state.name = flat.getSymName().str();
+    state.axes = prove::axisBits(planir::namesOf(flat.getAxes()));
+  }
+  for (auto op : program.getOps<planir::StateOp>()) {
+    int64_t begin = op.getOffset();
+    State state;
+    state.range = {begin, begin + dist::byteSize(op.getType())};
+    state.name = op.getSymName().str();
+    DictionaryAttr like = op.getLike();
+    if (auto storage = like.getAs<dist::TensorShardingAttr>("storage"))
+      state.axes = axesOf(storage);
+    if (auto role = like.getAs<StringAttr>("role")) {
+      state.hasSlots = role == "saved";
+      state.ofStep = role == "gradient" || role == "accumulator";
+      state.lasts = !state.hasSlots && !state.ofStep;
+    }
+    if (!op.getFlat()) {
+      states.push_back(std::move(state));
+      continue;
+    }
+    // Its bytes are somewhere in the flat tensor's.
+    State &flat = flats[*op.getFlat()];
+    flat.axes |= state.axes;
+    flat.lasts |= state.lasts;
+    flat.ofStep |= state.ofStep;
+  }
+  for (auto &flat : flats)
+    states.push_back(flat.second);
+  llvm::sort(states, [](const State &a, const State &b) {
+    return a.range.begin < b.range.begin;
+  });
+  return states;
+}
+
 /// Values of one activation of a sequence.
 struct Scope {
   DenseMap<Value, Place> places;
@@ -90,10 +148,12 @@ public:
     trace().stage = program.getStage().value_or(0);
     for (auto sequence : program.getOps<planir::SequenceOp>())
       numberCommands(sequence);
+    trace().states = statesOf(program);
   }
 
   FailureOr<ProgramTrace> unroll(planir::SequenceOp sequence) {
     Scope scope;
+    ports = sequence.getPortsAttr();
     if (failed(walkStep(sequence.getBody().front(), scope)))
       return failure();
     endBody({});
@@ -308,9 +368,18 @@ private:
     auto kernel = symbols.lookup<planir::KernelOp>(launch.getKernel());
     unsigned inputs = kernel.getArgumentTypes().size();
     Event &event = append(Event::Kind::Launch, *launch, scope);
+    event.updates = !kernel.getBody().getOps<nn::AdamWOp>().empty();
+    auto [code, isNew] = kernels.try_emplace(kernel, trace().kernels.size());
+    if (isNew)
+      trace().kernels.push_back(
+          kernel.getHash().value_or(kernel.getSymName()).str());
+    event.kernel = code->second;
     for (unsigned number = 0; number < launch.getNumOperands(); ++number) {
-      if (launch.getOperand(number).getType().isIndex())
+      Value operand = launch.getOperand(number);
+      if (operand.getType().isIndex()) {
+        event.rankAxes |= axesOf(scope.numbers.lookup(operand).ofRank);
         continue;
+      }
       if (number < inputs)
         touch(event, *launch, number, false, scope);
       if (number >= inputs || llvm::is_contained(kernel.getTies(), number))
@@ -385,8 +454,12 @@ private:
     trace().buffers.push_back({access.begin, access.begin + access.bytes});
     if (access.space == Space::Arena) {
       Event &event = append(Event::Kind::Fresh, op, scope);
-      access.writes = cast<planir::BufferOp>(op).getPort().has_value();
+      auto port = cast<planir::BufferOp>(op).getPort();
+      access.writes = port.has_value();
       event.accesses.push_back(access);
+      if (port)
+        trace().ports.push_back(
+            {port->str(), access.buffer, event.origin, axesOfPort(*port)});
     }
     scope.places[value] = whole;
     return success();
@@ -409,6 +482,7 @@ private:
       return part;
     for (const auto &[axes, factor] : number.ofRank)
       part.ofRank[axes] = sum(part.ofRank[axes], factor);
+    access.rankAxes |= axesOf(number.ofRank);
     int64_t first = 0, last = 0;
     for (const auto &[axes, factor] : number.ofRank) {
       auto [low, high] = coordinates(axes);
@@ -421,6 +495,12 @@ private:
       access.rankTerm = rankTerms.try_emplace(part.ofRank, rankTerms.size() + 1)
                             .first->second;
     return part;
+  }
+
+  Axes axesOfPort(StringRef port) {
+    auto split = ports ? ports.getAs<DictionaryAttr>(port) : DictionaryAttr();
+    return split ? axesOf(split.getAs<dist::TensorShardingAttr>("sharding"))
+                 : 0;
   }
 
   /// The lowest and the highest number along the axes among the ranks that the
@@ -469,7 +549,8 @@ private:
   Body body; ///< Of what was unrolled last.
   int64_t walked = 0;
   DenseMap<Operation *, std::string> names;
-  DenseMap<Operation *, int32_t> origins;
+  DenseMap<Operation *, int32_t> origins, kernels;
+  DictionaryAttr ports; ///< How those of the step are split.
   std::map<RankTerm, int32_t> rankTerms;
 };
 

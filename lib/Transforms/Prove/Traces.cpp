@@ -7,9 +7,29 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Transforms/Prove/Traces.h"
+#include <algorithm>
+#include <iterator>
 
 using namespace heddle;
 using namespace heddle::prove;
+
+static constexpr const char *axisNames[] = {"pipe", "data", "seq", "tensor"};
+
+Axes heddle::prove::axisBits(const std::vector<std::string> &names) {
+  Axes axes = 0;
+  for (size_t bit = 0; bit < std::size(axisNames); ++bit)
+    if (std::find(names.begin(), names.end(), axisNames[bit]) != names.end())
+      axes |= 1 << bit;
+  return axes;
+}
+
+std::string heddle::prove::textOf(Axes axes) {
+  std::string text;
+  for (size_t bit = 0; bit < std::size(axisNames); ++bit)
+    if (axes >> bit & 1)
+      text += std::string(text.empty() ? "\"" : ", \"") + axisNames[bit] + "\"";
+  return text;
+}
 
 std::string Trace::describe(const Event &event, const Run &run) const {
   std::string text = event.origin >= 0 ? names[event.origin] : "a command";
@@ -112,7 +132,9 @@ heddle::prove::checkCommunication(const plan::Mesh &mesh,
                                   const std::vector<Trace> &traces) {
   if (std::optional<Fault> fault = checkEach(traces, checkRaces))
     return fault;
-  return checkAgreement(mesh, traces);
+  if (std::optional<Fault> fault = checkAgreement(mesh, traces))
+    return fault;
+  return checkReplicas(mesh, traces);
 }
 
 std::optional<Fault> heddle::prove::checkAll(const plan::Mesh &mesh,

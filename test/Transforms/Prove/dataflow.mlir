@@ -618,3 +618,78 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.end
   }
 }
+
+// -----
+
+// A gradient that nothing clears: its bucket is written in part.
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.kernel @add(%x: tensor<16xf32>, %y: tensor<16xf32>) -> tensor<16xf32>
+      attributes {generator = "rows", ties = array<i64: 0>} {
+    %0 = nn.add %x, %y : tensor<16xf32>
+    plan.yield %0 : tensor<16xf32>
+  }
+  plan.state @v.grad at 0 : tensor<16xf32> {like = {role = "gradient", parameter = "v"}}
+  plan.state @w.grad at 64 : tensor<16xf32> {like = {role = "gradient", parameter = "w"}}
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
+    %x = plan.buffer at 0 live [0, 3] owner "activations" {port = "x"} : memref<16xf32>
+    %v = plan.state_ref @v.grad : memref<16xf32>
+    %w = plan.state_ref @w.grad : memref<16xf32>
+    plan.fill %v : memref<16xf32>
+    plan.launch @add(%v, %x) : (memref<16xf32>, memref<16xf32>) -> ()
+    // expected-error @+1 {{H0914: operand 0 is read, but this step has not written all of its bytes [64, 128): they are those of @w.grad}}
+    plan.launch @add(%w, %x) : (memref<16xf32>, memref<16xf32>) -> ()
+    plan.end
+  }
+}
+
+// -----
+
+// A parameter that a kernel writes which is no optimizer's.
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.kernel @add(%x: tensor<16xf32>, %y: tensor<16xf32>) -> tensor<16xf32>
+      attributes {generator = "rows", ties = array<i64: 0>} {
+    %0 = nn.add %x, %y : tensor<16xf32>
+    plan.yield %0 : tensor<16xf32>
+  }
+  plan.state @w at 64 : tensor<16xf32> {like = {role = "parameter"}}
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
+    %x = plan.buffer at 0 live [0, 3] owner "activations" {port = "x"} : memref<16xf32>
+    %w = plan.state_ref @w : memref<16xf32>
+    // expected-error @+1 {{H0914: operand 0 is written, which holds @w: the optimizer alone writes that}}
+    plan.launch @add(%w, %x) : (memref<16xf32>, memref<16xf32>) -> ()
+    plan.end
+  }
+}
+
+// -----
+
+// The average of a gradient in the place of what is kept for a micro-batch.
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.kernel @add(%x: tensor<16xf32>, %y: tensor<16xf32>) -> tensor<16xf32>
+      attributes {generator = "rows", ties = array<i64: 0>} {
+    %0 = nn.add %x, %y : tensor<16xf32>
+    plan.yield %0 : tensor<16xf32>
+  }
+  plan.state @w.exp_avg at 64 : tensor<16xf32> {like = {role = "exp_avg", parameter = "w"}}
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
+    %x = plan.buffer at 0 live [0, 3] owner "activations" {port = "x"} : memref<16xf32>
+    %w = plan.state_ref @w.exp_avg : memref<1x16xf32>
+    plan.fragments "F0" kinds ["F"] slots [1] {
+    ^bb0(%i: index, %slot: index):
+      %s = plan.slice %w[%slot] : memref<1x16xf32> -> memref<16xf32>
+      // expected-error @+1 {{H0914: operand 0 is a slot of @w.exp_avg, which has none}}
+      plan.copy %s, %x : memref<16xf32>, memref<16xf32>
+      plan.end
+    }
+    plan.end
+  }
+}

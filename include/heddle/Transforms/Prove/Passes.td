@@ -18,7 +18,9 @@ def ProveDataflow : Pass<"prove-dataflow", "::mlir::ModuleOp"> {
     entered with the addresses of their arguments; loops and fragments run until
     they meet nothing new. Every read must find the bytes of its buffer as that
     buffer's own last writer left them; a slot, what its own micro-batch left.
-    States hold what earlier steps left; inputs are written by the runtime.
+    Parameters and moments hold what earlier steps left, and the optimizer alone
+    writes them; gradients and sums are written before they are read. Inputs are
+    written by the runtime.
   }];
   let statistics = [
     Statistic<"numCommands", "commands", "Commands that were executed">
@@ -34,8 +36,9 @@ def ProveCommunication : Pass<"prove-communication", "::mlir::ModuleOp"> {
     sent and not received, or received in another size, type or micro-batch;
     circles of ranks that wait for each other, when a send is done no earlier than
     its receive; commands that touch what a communication under way uses; and
-    communications that nobody waits for. The dataflow is checked again, rank by
-    rank, with `every-rank`.
+    communications that nobody waits for; parameters, losses and norms that could
+    differ between ranks which hold the same ones. The dataflow is checked again,
+    rank by rank, with `every-rank`.
   }];
   let options = [
     Option<"everyRank", "every-rank", "bool", "false",

@@ -32,6 +32,30 @@ struct Range {
   }
 };
 
+/// A set of axes, a bit for each.
+using Axes = uint8_t;
+Axes axisBits(const std::vector<std::string> &names);
+/// As `"data", "tensor"`.
+std::string textOf(Axes axes);
+
+/// What the bytes of the persistent region are between steps, or within one.
+struct State {
+  Range range;
+  std::string name;
+  bool lasts = false;    ///< The optimizer's: a step finds what it left.
+  bool ofStep = false;   ///< Each step writes it before it reads it.
+  bool hasSlots = false; ///< One for each micro-batch under way.
+  Axes axes = 0;         ///< Along which ranks hold different parts.
+};
+
+/// A buffer that the runtime writes before a step, or reads after it.
+struct Port {
+  std::string name;
+  int32_t buffer = -1; ///< In Trace::buffers.
+  int32_t origin = -1; ///< In Trace::names.
+  Axes axes = 0;       ///< Along which ranks have different parts.
+};
+
 /// Bytes that an event reads or writes: `bytes` from `begin` + `perIteration` *
 /// iteration + `perSlot` * slot on.
 struct Access {
@@ -45,6 +69,7 @@ struct Access {
   /// same way; `begin` is the first rank's, the last one's `spread` behind it.
   int32_t rankTerm = 0;
   int64_t spread = 0;
+  Axes rankAxes = 0; ///< Those that the place depends on.
   int64_t begin = 0, bytes = 0;
   int64_t perIteration = 0, perSlot = 0;
   /// What iterations, slots and ranks choose from; only where they do.
@@ -87,6 +112,9 @@ struct Event {
   int32_t origin = -1; ///< In Trace::names.
   int32_t path = -1;   ///< In Trace::paths.
   int64_t left = 0;
+  int32_t kernel = -1;  ///< Launch: in Trace::kernels.
+  bool updates = false; ///< Launch: of the optimizer.
+  Axes rankAxes = 0;    ///< Launch: those that its numbers depend on.
   /// Of an unrolled trace: the micro-batch; -1: the run's.
   int64_t iteration = -1;
   std::vector<Access> accesses;
@@ -106,6 +134,8 @@ struct Run {
 /// What one rank does in a step. Bodies that are run many times are held once.
 struct Trace {
   std::vector<Range> buffers; ///< Extents of what accesses may touch.
+  std::vector<State> states;  ///< By their first byte.
+  std::vector<Port> ports;
   std::vector<Collective> collectives;
   std::vector<Message> messages;
   std::vector<Body> bodies;
@@ -113,6 +143,7 @@ struct Trace {
   int32_t tokens = 0; ///< Each is started once in a run of its body.
   int64_t stage = 0;
   std::vector<std::string> names, paths;
+  std::vector<std::string> kernels; ///< Equal for equal code.
 
   /// As `plan.send, command 7 of @train, micro-batch 3`.
   std::string describe(const Event &event, const Run &run) const;
@@ -130,8 +161,8 @@ struct Trace {
   }
 };
 
-/// The same trace as one body that is run once. Buffers that one body alone uses
-/// begin anew in each of its runs.
+/// The same trace as one body that is run once. Buffers that one body alone
+/// uses begin anew in each of its runs.
 Trace unroll(const Trace &trace);
 
 /// Why a plan is refused.
@@ -157,10 +188,10 @@ struct Fault {
 /// Nothing is read before it is written, or after its bytes were given away:
 /// every read of the arena finds what its own buffer's last writer left, every
 /// read of a slot what the same micro-batch left, and no operand leaves its
-/// buffer. Inputs are written before the step, states hold what earlier steps
-/// left. A communication counts as done when it starts: see `checkRaces`.
-/// `executed`: counts the events that were executed, each transition of a body
-/// once.
+/// buffer. Inputs are written before the step, states that last hold what
+/// earlier steps left; those the optimizer and collectives alone write. A
+/// communication counts as done when it starts: see `checkRaces`. `executed`:
+/// counts the events that were executed, each transition of a body once.
 std::optional<Fault> checkFlow(const Trace &trace, int64_t *executed = nullptr);
 
 /// No command touches bytes that a communication under way writes, or writes
@@ -182,7 +213,17 @@ std::optional<Fault> checkRaces(const Trace &trace);
 std::optional<Fault> checkAgreement(const plan::Mesh &mesh,
                                     const std::vector<Trace> &traces);
 
-/// The first fault that `checkRaces` and `checkAgreement` find.
+/// Ranks that hold the same value hold the same bytes: of what lasts, and of
+/// the loss and the norm of the gradients. `traces` are those of one rank of
+/// each stage. A value may differ along the axes along which what it is made of
+/// differs; what a collective gives to all its members does not differ among
+/// them. Stages have the same loss when they make it of what a collective gave
+/// them all, by the same code.
+std::optional<Fault> checkReplicas(const plan::Mesh &mesh,
+                                   const std::vector<Trace> &traces);
+
+/// The first fault that `checkRaces`, `checkAgreement` and `checkReplicas`
+/// find.
 std::optional<Fault> checkCommunication(const plan::Mesh &mesh,
                                         const std::vector<Trace> &traces);
 /// The first fault that any of the checks finds.

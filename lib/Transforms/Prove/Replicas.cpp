@@ -1,0 +1,385 @@
+//===- Replicas.cpp - Ranks hold the same bytes of the same value ---------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Transforms/Prove/Traces.h"
+#include <array>
+#include <functional>
+#include <map>
+#include <tuple>
+
+using namespace heddle;
+using namespace heddle::prove;
+
+namespace {
+
+/// What is known of the bytes of a value.
+struct Known {
+  Axes axes = 0; ///< Along which they may differ between ranks of a stage.
+  /// Stages with equal numbers have equal bytes; 0: nothing is known.
+  uint64_t same = 0;
+
+  bool operator==(const Known &other) const {
+    return axes == other.axes && same == other.same;
+  }
+  bool operator<(const Known &other) const {
+    return std::tie(axes, same) < std::tie(other.axes, other.same);
+  }
+};
+
+uint64_t combine(uint64_t a, uint64_t b) {
+  uint64_t mixed =
+      (a ^ (b + 0x9e3779b97f4a7c15 + (a << 6) + (a >> 2))) * 0xff51afd7ed558ccd;
+  return (mixed ^ (mixed >> 33)) | 1;
+}
+uint64_t combine(uint64_t a, const std::string &text) {
+  return combine(a, std::hash<std::string>()(text));
+}
+
+/// What is known of every byte.
+class Memory {
+public:
+  Memory() { pieces[INT64_MIN] = {}; }
+
+  void set(Range range, Known known) {
+    if (range.begin >= range.end)
+      return;
+    // The usual case: the same bytes once more.
+    if (auto piece = pieces.find(range.begin); piece != pieces.end())
+      if (auto next = std::next(piece);
+          next != pieces.end() && next->first == range.end) {
+        piece->second = known;
+        return;
+      }
+    auto [first, last] = cut(range);
+    pieces.erase(first, last);
+    pieces[range.begin] = known;
+  }
+
+  /// Some of the bytes may have been given another value.
+  void blend(Range range, Axes axes) {
+    if (range.begin >= range.end)
+      return;
+    auto [first, last] = cut(range);
+    for (; first != last; ++first)
+      first->second = {Axes(first->second.axes | axes), 0};
+  }
+
+  Known get(Range range) const {
+    auto piece = std::prev(pieces.upper_bound(range.begin));
+    auto next = std::next(piece);
+    Known known = piece->second;
+    if (piece->first != range.begin ||
+        (next != pieces.end() && next->first != range.end))
+      known.same = 0;
+    for (; next != pieces.end() && next->first < range.end; ++next)
+      known.axes |= next->second.axes;
+    return known;
+  }
+
+  /// As few pieces as say the same, so that equal states compare equal. Values
+  /// that are known to be the same somewhere keep their extent.
+  void normalize() {
+    for (auto piece = std::next(pieces.begin()); piece != pieces.end();)
+      piece =
+          piece->second.same == 0 && piece->second == std::prev(piece)->second
+              ? pieces.erase(piece)
+              : std::next(piece);
+  }
+
+  bool operator<(const Memory &other) const { return pieces < other.pieces; }
+
+private:
+  using Pieces = std::map<int64_t, Known>; ///< Start of a piece.
+
+  /// The pieces that make up the range.
+  std::pair<Pieces::iterator, Pieces::iterator> cut(Range range) {
+    for (int64_t place : {range.begin, range.end})
+      pieces.emplace(place, std::prev(pieces.upper_bound(place))->second);
+    return {pieces.find(range.begin), pieces.find(range.end)};
+  }
+
+  Pieces pieces;
+};
+
+/// What stages tell each other: along which axes the parts differ that they put
+/// into a message, or into a collective that they run together.
+struct Exchange {
+  std::map<std::string, Axes> axes;
+  bool grew = false;
+
+  void put(const std::string &key, Axes more) {
+    Axes &known = axes[key];
+    grew |= (known | more) != known;
+    known |= more;
+  }
+};
+
+/// Executes the trace of one stage.
+class Stage {
+public:
+  using Memories = std::array<Memory, 2>; ///< Of each space.
+
+  Stage(const plan::Mesh &mesh, const Trace &trace, Exchange &exchange)
+      : mesh(mesh), trace(trace), exchange(exchange),
+        sharedNumber(trace.collectives.size(), -1) {
+    int64_t count = 0;
+    for (size_t number = 0; number < trace.collectives.size(); ++number)
+      if (axisBits(trace.collectives[number].what.axes) & pipeAxis)
+        sharedNumber[number] = count++;
+  }
+
+  /// What the step leaves.
+  Memories run() {
+    Memories memory;
+    for (const State &state : trace.states)
+      memory[int(Space::Persistent)].set(state.range,
+                                         {state.lasts ? state.axes : Axes(0)});
+    std::map<Memories, int64_t> numbers;
+    std::vector<const Memories *> known;
+    auto intern = [&](Memories memories) {
+      for (Memory &each : memories)
+        each.normalize();
+      auto [entry, isNew] =
+          numbers.try_emplace(std::move(memories), known.size());
+      if (isNew)
+        known.push_back(&entry->first);
+      return entry->second;
+    };
+    // A body does the same with the same memory.
+    std::map<std::pair<int32_t, int64_t>, int64_t> transitions;
+    int64_t state = intern(std::move(memory));
+    for (const Run &run : trace.runs) {
+      auto [next, isNew] = transitions.try_emplace({run.body, state}, 0);
+      if (isNew) {
+        Memories after = *known[state];
+        isRepeated = run.iteration >= 0;
+        for (const Event &event : trace.bodies[run.body])
+          execute(event, after);
+        next->second = intern(std::move(after));
+      }
+      state = next->second;
+    }
+    return *known[state];
+  }
+
+private:
+  static constexpr Axes pipeAxis = 1;
+
+  /// All that an access may touch. Iterations and slots have all of a buffer.
+  static Range rangeOf(const Access &access) {
+    bool chosen = access.varies() || access.rankTerm != 0;
+    return chosen ? access.choices
+                  : Range{access.begin, access.begin + access.bytes};
+  }
+
+  static Known read(const Access &access, const Memories &memory) {
+    Known known = memory[int(access.space)].get(rangeOf(access));
+    known.axes |= access.rankAxes;
+    return known;
+  }
+
+  void write(const Access &access, Known known, Memories &memory) const {
+    Memory &space = memory[int(access.space)];
+    // What iterations make would be new in each of them.
+    if (isRepeated)
+      known.same = 0;
+    if (access.varies() || access.rankTerm != 0)
+      space.blend(rangeOf(access), known.axes | access.rankAxes);
+    else
+      space.set(rangeOf(access), known);
+  }
+
+  void execute(const Event &event, Memories &memory) {
+    Known known;
+    bool reads = false, isSame = event.rankAxes == 0;
+    uint64_t made = 1;
+    for (const Access &access : event.accesses) {
+      if (access.writes || event.kind == Event::Kind::Fresh)
+        continue;
+      Known operand = read(access, memory);
+      known.axes |= operand.axes;
+      reads = true;
+      isSame &= operand.same != 0;
+      made = combine(made, operand.same);
+    }
+    known.same = reads && isSame ? made : 0;
+    switch (event.kind) {
+    case Event::Kind::Launch:
+      known.axes |= event.rankAxes;
+      if (known.same)
+        known.same = combine(known.same, trace.kernels[event.kernel]);
+      break;
+    case Event::Kind::Start:
+      return collective(event, known, memory);
+    case Event::Kind::Send:
+      exchange.put(keyOf(event, true), known.axes);
+      return;
+    case Event::Kind::Receive:
+      known = {exchange.axes[keyOf(event, false)]};
+      break;
+    case Event::Kind::Fresh:
+      return input(event, memory);
+    default:
+      break;
+    }
+    for (const Access &access : event.accesses)
+      if (access.writes)
+        write(
+            access,
+            {known.axes, known.same ? combine(known.same, access.operand) : 0},
+            memory);
+  }
+
+  void input(const Event &event, Memories &memory) const {
+    for (const Access &access : event.accesses)
+      for (const Port &port : trace.ports)
+        if (access.writes && port.buffer == access.buffer)
+          write(access, {port.axes, port.axes ? 0 : combine(1, port.name)},
+                memory);
+  }
+
+  void collective(const Event &event, Known in, Memories &memory) {
+    const plan::Collective &what = trace.collectives[event.number].what;
+    Axes axes = axisBits(what.axes);
+    bool givesAll = what.kind == plan::Collective::Kind::AllReduce ||
+                    what.kind == plan::Collective::Kind::AllGather;
+    Known out = in;
+    if (int64_t shared = sharedNumber[event.number]; shared >= 0) {
+      std::string key = "collective " + std::to_string(shared);
+      exchange.put(key, in.axes);
+      out = {exchange.axes[key], givesAll ? combine(2, shared) : 0};
+    } else if (out.same) {
+      out.same = givesAll ? combine(combine(3, out.same), axes) : 0;
+    }
+    out.axes = givesAll ? out.axes & ~axes : out.axes | axes;
+    // Operands of a collective: target, source, staging memory.
+    for (const Access &access : event.accesses)
+      if (access.writes)
+        write(access, access.operand == 0 ? out : Known{Axes(~0)}, memory);
+  }
+
+  /// Of a message between stages, or ranks of one.
+  std::string keyOf(const Event &event, bool sends) const {
+    const plan::Channel &channel = trace.messages[event.number].channel;
+    int64_t peer = trace.stage;
+    if (channel.axis == "pipe")
+      peer = (peer + channel.delta % mesh.pipe + mesh.pipe) % mesh.pipe;
+    int64_t from = sends ? trace.stage : peer, to = sends ? peer : trace.stage;
+    return "message " + std::to_string(from) + " " + std::to_string(to) + " " +
+           channel.name;
+  }
+
+  const plan::Mesh &mesh;
+  const Trace &trace;
+  Exchange &exchange;
+  /// Of each collective that stages run together: its number among these.
+  std::vector<int64_t> sharedNumber;
+  bool isRepeated = false;
+};
+
+class Replicas {
+public:
+  Replicas(const plan::Mesh &mesh, const std::vector<Trace> &traces)
+      : mesh(mesh), traces(traces), memories(traces.size()) {}
+
+  std::optional<Fault> check() {
+    // What a stage tells others may be more than they assumed. Activations go
+    // one way, gradients the other.
+    bool forward = true;
+    do {
+      exchange.grew = false;
+      for (size_t i = 0; i < traces.size(); ++i) {
+        size_t who = forward ? i : traces.size() - 1 - i;
+        memories[who] = Stage(mesh, traces[who], exchange).run();
+      }
+      forward = !forward;
+    } while (exchange.grew);
+    for (size_t who = 0; who < traces.size(); ++who)
+      if (!checkStates(who) || !checkPorts(who))
+        return fault;
+    return std::nullopt;
+  }
+
+private:
+  /// Of axes that have several ranks of one stage.
+  Axes split(Axes axes) const {
+    Axes those = 0;
+    for (const char *name : {"data", "seq", "tensor"})
+      if (mesh.size(name) > 1)
+        those |= axisBits({name});
+    return axes & those;
+  }
+
+  bool refuse(const std::string &text, size_t who, int32_t origin) {
+    fault = Fault{Fault::Kind::Collectives, text, {{who, origin}}};
+    return false;
+  }
+
+  /// A command that writes bytes of the range.
+  int32_t writerOf(size_t who, Range range) const {
+    int32_t origin = 0;
+    for (const Body &body : traces[who].bodies)
+      for (const Event &event : body)
+        for (const Access &access : event.accesses)
+          if (access.writes && access.space == Space::Persistent &&
+              Range{access.begin, access.begin + access.bytes}.overlaps(range))
+            origin = event.origin;
+    return origin;
+  }
+
+  bool checkStates(size_t who) {
+    for (const State &state : traces[who].states) {
+      Known known = memories[who][int(Space::Persistent)].get(state.range);
+      Axes more = split(known.axes & ~state.axes);
+      if (state.lasts && more)
+        return refuse("may leave other bytes of @" + state.name +
+                          " on each of the ranks along [" + textOf(more) + "]",
+                      who, writerOf(who, state.range));
+    }
+    return true;
+  }
+
+  bool checkPorts(size_t who) {
+    const Trace &trace = traces[who];
+    for (const Port &port : trace.ports) {
+      if (port.name != "loss" && port.name != "grad_norm")
+        continue;
+      Known known =
+          memories[who][int(Space::Arena)].get(trace.buffers[port.buffer]);
+      if (Axes more = split(known.axes))
+        return refuse("the " + port.name + " may differ between ranks along [" +
+                          textOf(more) + "]",
+                      who, port.origin);
+      if (mesh.pipe == 1)
+        continue;
+      auto [first, isNew] = sameOfPort.try_emplace(port.name, known.same);
+      if (known.same == 0 || known.same != first->second)
+        return refuse("the " + port.name + " may differ between stages", who,
+                      port.origin);
+    }
+    return true;
+  }
+
+  const plan::Mesh &mesh;
+  const std::vector<Trace> &traces;
+  Exchange exchange;
+  std::vector<Stage::Memories> memories; ///< That the step leaves.
+  std::map<std::string, uint64_t> sameOfPort;
+  std::optional<Fault> fault;
+};
+
+} // namespace
+
+std::optional<Fault>
+heddle::prove::checkReplicas(const plan::Mesh &mesh,
+                             const std::vector<Trace> &traces) {
+  // Where a rank's own places are known, they are no longer the ranks'.
+  if (static_cast<int64_t>(traces.size()) != mesh.pipe)
+    return std::nullopt;
+  return Replicas(mesh, traces).check();
+}
