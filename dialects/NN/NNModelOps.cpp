@@ -290,5 +290,14 @@ LogicalResult MicroBatchOp::verify() {
     return emitOpError("gives ")
            << part << ", but a slice of " << whole
            << " along its first dimension has its other dimensions";
+  auto index = dyn_cast<BlockArgument>(getIndex());
+  if (!index || index.getArgNumber() != 0 ||
+      isa<FunctionOpInterface>(index.getOwner()->getParentOp()))
+    return emitOpError("is given an index that is no micro-batch's number");
+  auto loop = dyn_cast<MicroBatchesOp>(index.getOwner()->getParentOp());
+  if (loop && static_cast<int64_t>(loop.getCount()) != whole.getDimSize(0))
+    return emitOpError("takes one of ")
+           << whole.getDimSize(0) << " micro-batches in a loop over "
+           << loop.getCount();
   return success();
 }

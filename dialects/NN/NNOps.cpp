@@ -396,8 +396,8 @@ LogicalResult CrossEntropyPartOp::verify() {
   if (tensorOf(getLogits()).getRank() < 2)
     return emitOpError("needs logits of rank 2 or more, got ")
            << getLogits().getType();
-  if (getVocab() < 1)
-    return emitOpError("has a vocabulary of ") << getVocab();
+  if (auto size = static_cast<int64_t>(getVocab()); size < 1)
+    return emitOpError("has a vocabulary of ") << size;
   ArrayRef<int64_t> rows = tensorOf(getLogits()).getShape().drop_back();
   if (failed(verifyShape(*this, getLabels(), rows, "labels")) ||
       failed(verifyShape(*this, getLse(), rows, "lse")))

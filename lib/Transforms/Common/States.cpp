@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Transforms/Common/States.h"
+#include "dialects/Plan/PlanDialect.h"
 #include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
@@ -22,13 +23,32 @@ SmallVector<StringRef> heddle::statesOf(const SymbolTable &symbols,
       [](FlatSymbolRefAttr member) { return member.getValue(); });
 }
 
-Value heddle::withoutReshards(Value value) {
-  while (auto reshard = value.getDefiningOp<dist::ReshardOp>())
-    value = reshard.getInput();
-  return value;
+/// Whether an operation makes of one value, as ranks exchange, split or sum it,
+/// another one.
+static bool isExchange(Operation *op) {
+  return isa<dist::DistDialect>(op->getDialect()) &&
+         op->getNumOperands() == 1 && op->getNumResults() == 1;
+}
+
+/// The operation that a value comes from, but for exchanges; null for none.
+static Operation *makerOf(Value value) {
+  Operation *op = value ? value.getDefiningOp() : nullptr;
+  while (op && isExchange(op))
+    op = op->getOperand(0).getDefiningOp();
+  return op;
 }
 
 namespace {
+
+/// What an update reads and writes: the optimizer's operation, or the launch of
+/// a kernel that has it.
+struct Update {
+  Operation *op = nullptr;
+  /// Null: made inside of the kernel.
+  Value parameter, gradient, average, squares;
+  /// Null: not there.
+  Value newParameter, newAverage, newSquares, copy;
+};
 
 class StatesVerifier {
 public:
@@ -172,12 +192,12 @@ private:
     bool isSum = role == "gradient" || role == "accumulator";
     for (OpOperand &use : value.getUses()) {
       Operation *user = use.getOwner();
-      if (auto reshard = dyn_cast<dist::ReshardOp>(user)) {
-        if (failed(verifyUsers(get, reshard.getOutput())))
+      if (isExchange(user)) {
+        if (failed(verifyUsers(get, user->getResult(0))))
           return failure();
         continue;
       }
-      if (isAverage && !isa<nn::AdamWOp>(user))
+      if (isAverage && !updateOf(user))
         return user->emitError(code)
                << "reads the " << role << " of @" << get.getState()
                << ", which is the optimizer's";
@@ -219,19 +239,61 @@ private:
                                   "itself";
   }
 
+  static Update updateOf(nn::AdamWOp op) {
+    return {op,
+            op.getParameter(),
+            op.getGrad(),
+            op.getExpAvg(),
+            op.getExpAvgSq(),
+            op.getNewParameter(),
+            op.getNewExpAvg(),
+            op.getNewExpAvgSq(),
+            op.getCopy()};
+  }
+
+  std::optional<Update> updateOf(Operation *op) {
+    if (auto update = dyn_cast_or_null<nn::AdamWOp>(op))
+      return updateOf(update);
+    auto launch = dyn_cast_or_null<planir::LaunchOp>(op);
+    auto kernel = launch ? symbols.lookup<planir::KernelOp>(launch.getKernel())
+                         : planir::KernelOp();
+    if (!kernel)
+      return std::nullopt;
+    Block &body = kernel.getBody().front();
+    auto updates = body.getOps<nn::AdamWOp>();
+    if (updates.empty())
+      return std::nullopt;
+    Update update = updateOf(*updates.begin());
+    update.op = launch;
+    for (Value *in : {&update.parameter, &update.gradient, &update.average,
+                      &update.squares}) {
+      auto argument = dyn_cast<BlockArgument>(*in);
+      *in = argument ? launch.getOperand(argument.getArgNumber()) : Value();
+    }
+    for (Value *out : {&update.newParameter, &update.newAverage,
+                       &update.newSquares, &update.copy}) {
+      auto yielded = body.getTerminator()->getOperands();
+      auto place = llvm::find(yielded, *out);
+      *out = place == yielded.end()
+                 ? Value()
+                 : launch->getResult(place - yielded.begin());
+    }
+    return update;
+  }
+
   LogicalResult verifySet(nn::SetOp set) {
-    auto update = withoutReshards(set.getValue()).getDefiningOp<nn::AdamWOp>();
+    std::optional<Update> update = updateOf(makerOf(set.getValue()));
     for (StringRef state : statesOf(symbols, set.getState())) {
       StringRef role = roleOf(state);
       bool isOptimizers = role == "parameter" || role == "compute-copy" ||
                           role == "exp_avg" || role == "exp_avg_sq";
-      if (isOptimizers != bool(update))
+      if (isOptimizers != update.has_value())
         return set.emitError(code)
                << (update ? "writes what the optimizer computes to the "
                           : "writes what no optimizer computes to the ")
                << role << " @" << state;
     }
-    if (update && failed(verifyUpdate(update)))
+    if (update && failed(verifyUpdate(*update)))
       return failure();
     return success(succeeded(verifyWhole(set, set.getState())) &&
                    succeeded(verifySlot(set, set.getState(), set.getSlot())));
@@ -249,49 +311,49 @@ private:
     return parameters;
   }
   SmallVector<StringRef> parametersRead(Value value, StringRef role) {
-    auto get = withoutReshards(value).getDefiningOp<nn::GetOp>();
+    auto get = dyn_cast_or_null<nn::GetOp>(makerOf(value));
     return get ? parametersOf(get.getState(), role) : SmallVector<StringRef>();
   }
   SmallVector<StringRef> parametersWritten(Value value, StringRef role) {
     SmallVector<StringRef> parameters;
+    if (!value)
+      return parameters;
     for (Operation *user : value.getUsers()) {
       auto set = dyn_cast<nn::SetOp>(user);
       SmallVector<StringRef> more =
-          set ? parametersOf(set.getState(), role)
-          : isa<dist::ReshardOp>(user)
-              ? parametersWritten(user->getResult(0), role)
-              : SmallVector<StringRef>();
+          set                ? parametersOf(set.getState(), role)
+          : isExchange(user) ? parametersWritten(user->getResult(0), role)
+                             : SmallVector<StringRef>();
       llvm::append_range(parameters, more);
     }
     return parameters;
   }
 
   /// What an update reads and writes belongs to the same parameters.
-  LogicalResult verifyUpdate(nn::AdamWOp update) {
-    if (!updates.insert(update).second)
+  LogicalResult verifyUpdate(const Update &update) {
+    if (!updates.insert(update.op).second)
       return success();
     SmallVector<StringRef> parameters =
-        parametersRead(update.getParameter(), "parameter");
+        parametersRead(update.parameter, "parameter");
     auto moments = [&](Value before, Value after, StringRef role) {
       return parametersRead(before, role) == parameters &&
              parametersWritten(after, role) == parameters;
     };
-    bool right =
-        !parameters.empty() &&
-        moments(update.getParameter(), update.getNewParameter(), "parameter") &&
-        moments(update.getExpAvg(), update.getNewExpAvg(), "exp_avg") &&
-        moments(update.getExpAvgSq(), update.getNewExpAvgSq(), "exp_avg_sq") &&
-        (!update.getCopy() ||
-         parametersWritten(update.getCopy(), "compute-copy") == parameters);
+    bool right = !parameters.empty() &&
+                 moments(update.parameter, update.newParameter, "parameter") &&
+                 moments(update.average, update.newAverage, "exp_avg") &&
+                 moments(update.squares, update.newSquares, "exp_avg_sq") &&
+                 (!update.copy ||
+                  parametersWritten(update.copy, "compute-copy") == parameters);
     if (!right)
-      return update.emitError(code)
+      return update.op->emitError(code)
              << "does not read and write the parameters, the averages and the "
                 "averages of squares of the same states, in one order";
     // Until parts of it are exchanged.
     SmallVector<StringRef> gradients =
-        parametersRead(update.getGrad(), "gradient");
+        parametersRead(update.gradient, "gradient");
     if (!gradients.empty() && gradients != parameters)
-      return update.emitError(code)
+      return update.op->emitError(code)
              << "reads the gradients of other parameters than it updates";
     for (StringRef parameter : parameters)
       ++updated[parameter];

@@ -126,10 +126,12 @@ private:
                        nn::StepOp step, Operation *op) {
     if (auto call = dyn_cast<nn::CallOp>(op))
       return verifyCall(model, call);
+    if (auto part = dyn_cast<nn::MicroBatchOp>(op))
+      return verifyMicroBatch(part);
     if (auto get = dyn_cast<nn::GetOp>(op); get && get.getSlot())
-      return verifySlot(symbols, op, get.getState());
+      return verifySlot(symbols, op, get.getState(), get.getSlot());
     if (auto set = dyn_cast<nn::SetOp>(op); set && set.getSlot())
-      return verifySlot(symbols, op, set.getState());
+      return verifySlot(symbols, op, set.getState(), set.getSlot());
     int64_t here = *model.getStage(), count = models.size();
     if (auto send = dyn_cast<dist::SendOp>(op)) {
       int64_t to = here + static_cast<int64_t>(send.getDelta());
@@ -158,13 +160,25 @@ private:
            << call.getPathAttr();
   }
 
+  /// The parts of an input are as many as the micro-batches that are run.
+  static LogicalResult verifyMicroBatch(nn::MicroBatchOp part) {
+    int64_t count = pipe::microBatchesAt(part);
+    int64_t parts = cast<ShapedType>(part.getInput().getType()).getDimSize(0);
+    if (parts == count)
+      return success();
+    return part.emitError("H0905: takes one of ")
+           << parts << " micro-batches, its stage runs " << count;
+  }
+
   /// No two micro-batches under way share a slot.
   LogicalResult verifySlot(const SymbolTable &symbols, Operation *op,
-                           StringRef name) {
+                           StringRef name, Value slot) {
     auto fragments = dyn_cast<pipe::FragmentsOp>(op->getParentOp());
     auto fragment = fragmentOf(op);
     if (!fragments || !fragment)
       return op->emitError("H0905: uses a slot outside of fragments");
+    if (slot != op->getBlock()->getArgument(1))
+      return op->emitError("H0905: uses another slot than its micro-batch's");
     int64_t slots =
         fragments.getSlots()[op->getParentRegion()->getRegionNumber()];
     int64_t held =

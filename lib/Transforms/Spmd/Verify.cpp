@@ -8,6 +8,7 @@
 
 #include "dialects/Dist/Parts.h"
 #include "dialects/NN/Ports.h"
+#include "heddle/Transforms/Common/States.h"
 #include "heddle/Transforms/Spmd/Passes.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -133,10 +134,16 @@ private:
         left |= op->hasAttr(name);
       if (left)
         op->emitError("H0906: a sharding is left");
+      if (auto wait = dyn_cast<dist::WaitOp>(op)) {
+        Operation *start = wait.getInput().getDefiningOp();
+        left = !start || !start->hasAttr("pending");
+        if (left)
+          op->emitError("H0906: waits for what is not pending");
+      }
       return left || failed(verifySize(op, strategy)) ? WalkResult::interrupt()
                                                       : WalkResult::advance();
     });
-    if (walk.wasInterrupted())
+    if (walk.wasInterrupted() || failed(verifyStates(model, "H0906")))
       return failure();
     return verifyParts(model, strategy);
   }

@@ -721,6 +721,14 @@ nn.func @f(%x: tensor<3x4xf32>, %l: tensor<3xi32>, %first: index) {
 // -----
 
 nn.func @f(%x: tensor<3x4xf32>, %l: tensor<3xi32>, %first: index) {
+  // expected-error @+1 {{'nn.cross_entropy_part' op has a vocabulary of -1}}
+  %0:2 = nn.cross_entropy_part %x, %l first %first {vocab = 18446744073709551615 : i64} : (tensor<3x4xf32>, tensor<3xi32>, index) -> (tensor<3xf32>, tensor<3xf32>)
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<3x4xf32>, %l: tensor<3xi32>, %first: index) {
   // expected-error @+1 {{'nn.cross_entropy_part' op label_logit has shape [2], expected [3]}}
   %0:2 = nn.cross_entropy_part %x, %l first %first {vocab = 8} : (tensor<3x4xf32>, tensor<3xi32>, index) -> (tensor<3xf32>, tensor<2xf32>)
   nn.return

@@ -339,6 +339,32 @@ nn.model @m family "gpt2" phase "train" attributes {
 
 nn.model @m family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.func @f(%x: tensor<2x4xf32>, %i: index) {
+    // expected-error @+1 {{'nn.micro_batch' op is given an index that is no micro-batch's number}}
+    %0 = nn.micro_batch %x[%i] : tensor<2x4xf32> -> tensor<4xf32>
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.func @f(%x: tensor<2x4xf32>) {
+    nn.micro_batches 3 {
+    ^bb0(%i: index):
+      // expected-error @+1 {{'nn.micro_batch' op takes one of 2 micro-batches in a loop over 3}}
+      %0 = nn.micro_batch %x[%i] : tensor<2x4xf32> -> tensor<4xf32>
+      nn.return
+    }
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   // expected-error @+1 {{'nn.state' op belongs to "w", which is no parameter}}
   nn.state @s role "exp_avg" : tensor<4xf32> {parameter = "w"}
 }

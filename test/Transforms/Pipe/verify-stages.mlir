@@ -476,3 +476,47 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
     nn.return
   }
 }
+
+// -----
+
+nn.model @m.stage0 family "gpt2" phase "shard" attributes {
+    strategy = #dist.strategy<{pipe = 1 : i64}>, config = "{}", weights = {}, stage = 0 : i64} {
+  nn.state @saved role "saved" : tensor<2x4xf32>
+  pipe.stage @stage0 index 0 calls []
+  pipe.schedule @schedule kind "1f1b" micro_batches 2 ["F0 F1 B0 B1 O"]
+  nn.step @train(%x: tensor<2x4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
+    pipe.fragments "F0 F1 B0 B1" kinds ["F", "B"] slots [2, 2] {
+    ^bb0(%i: index, %slot: index):
+      %0 = nn.micro_batch %x[%i] : tensor<2x4xf32> -> tensor<4xf32>
+      nn.set @saved[%slot], %0 : tensor<4xf32>
+      nn.return
+    }, {
+    ^bb0(%i: index, %slot: index):
+      %zero = arith.constant 0 : index
+      // expected-error @+1 {{H0905: uses another slot than its micro-batch's}}
+      %0 = nn.get @saved[%zero] : tensor<4xf32>
+      nn.return
+    }
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @m.stage0 family "gpt2" phase "shard" attributes {
+    strategy = #dist.strategy<{pipe = 1 : i64}>, config = "{}", weights = {}, stage = 0 : i64} {
+  pipe.stage @stage0 index 0 calls []
+  pipe.schedule @schedule kind "1f1b" micro_batches 2 ["F0 F1 B0 B1 O"]
+  nn.step @train(%x: tensor<3x4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
+    pipe.fragments "F0 F1 B0 B1" kinds ["F", "B"] slots [2, 2] {
+    ^bb0(%i: index, %slot: index):
+      // expected-error @+1 {{H0905: takes one of 3 micro-batches, its stage runs 2}}
+      %0 = nn.micro_batch %x[%i] : tensor<3x4xf32> -> tensor<4xf32>
+      nn.return
+    }, {
+    ^bb0(%i: index, %slot: index):
+      nn.return
+    }
+    nn.return
+  }
+}

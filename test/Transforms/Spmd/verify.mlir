@@ -71,3 +71,107 @@ nn.model @m family "gpt2" phase "spmd" attributes {
     nn.return
   }
 }
+
+// -----
+
+// A gradient that no step clears holds what the step before left.
+
+nn.model @m family "gpt2" phase "spmd" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.state @w role "parameter" : tensor<4xf32>
+  nn.state @w.grad role "gradient" : tensor<4xf32> {parameter = "w"}
+  nn.step @train(%x: tensor<2x4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
+    // expected-error @+1 {{H0906: reads the gradient @w.grad before it is written}}
+    %0 = nn.get @w.grad : tensor<4xf32>
+    %1 = nn.sum_rows %x init %0 : (tensor<2x4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    nn.set @w.grad, %1 : tensor<4xf32>
+    nn.return
+  }
+}
+
+// -----
+
+// The update of a parameter of which each rank updates a part, in a kernel: averages and averages of squares change places.
+
+nn.model @m family "gpt2" phase "fuse" attributes {
+    strategy = #dist.strategy<{data = 2 : i64, batch = 2 : i64}>, config = "{}", weights = {}} {
+  nn.state @w role "parameter" : tensor<8xf32> {trainable}
+  nn.state @w.exp_avg role "exp_avg" : tensor<8xf32> {parameter = "w"}
+  nn.state @w.exp_avg_sq role "exp_avg_sq" : tensor<8xf32> {parameter = "w"}
+  plan.kernel @adamw(%p: tensor<4xf32>, %g: tensor<4xf32>, %m: tensor<4xf32>, %v: tensor<4xf32>, %s: tensor<f32>)
+      -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
+      attributes {generator = "optimizer", ties = array<i64: 0, 2, 3>} {
+    %0:3 = nn.adamw %p, %g, %m, %v lr %s bias %s, %s {beta1 = 0.9, beta2 = 0.9, eps = 1.0e-8, weight_decay = 0.0}
+        : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>, tensor<f32>, tensor<f32>)
+        -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
+    plan.yield %0#0, %0#1, %0#2 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+  }
+  nn.step @train(%g: tensor<4xf32>, %s: tensor<f32>) attributes {kind = "train", arg_names = ["x", "y"], result_names = []} {
+    %0 = nn.get @w : tensor<8xf32>
+    %1 = dist.slice %0 axes ["data"] dim 0 for "nn.adamw" : tensor<8xf32> -> tensor<4xf32>
+    %m = nn.get @w.exp_avg : tensor<8xf32>
+    %2 = dist.slice %m axes ["data"] dim 0 for "nn.adamw" : tensor<8xf32> -> tensor<4xf32>
+    %v = nn.get @w.exp_avg_sq : tensor<8xf32>
+    %3 = dist.slice %v axes ["data"] dim 0 for "nn.adamw" : tensor<8xf32> -> tensor<4xf32>
+    // expected-error @+1 {{H0906: does not read and write the parameters, the averages and the averages of squares of the same states, in one order}}
+    %4:3 = plan.launch @adamw(%1, %g, %2, %3, %s)
+        : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>)
+        -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
+    %5 = dist.all_gather %4#0 axes ["data"] dim 0 for "nn.set" : tensor<4xf32> -> tensor<8xf32>
+    nn.set @w, %5 : tensor<8xf32>
+    %6 = dist.all_gather %4#2 axes ["data"] dim 0 for "nn.set" : tensor<4xf32> -> tensor<8xf32>
+    nn.set @w.exp_avg, %6 : tensor<8xf32>
+    %7 = dist.all_gather %4#1 axes ["data"] dim 0 for "nn.set" : tensor<4xf32> -> tensor<8xf32>
+    nn.set @w.exp_avg_sq, %7 : tensor<8xf32>
+    nn.return
+  }
+}
+
+// -----
+
+// The update of a parameter of which each rank updates a part, in a kernel: right.
+
+nn.model @m family "gpt2" phase "fuse" attributes {
+    strategy = #dist.strategy<{data = 2 : i64, batch = 2 : i64}>, config = "{}", weights = {}} {
+  nn.state @w role "parameter" : tensor<8xf32> {trainable}
+  nn.state @w.exp_avg role "exp_avg" : tensor<8xf32> {parameter = "w"}
+  nn.state @w.exp_avg_sq role "exp_avg_sq" : tensor<8xf32> {parameter = "w"}
+  plan.kernel @adamw(%p: tensor<4xf32>, %g: tensor<4xf32>, %m: tensor<4xf32>, %v: tensor<4xf32>, %s: tensor<f32>)
+      -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
+      attributes {generator = "optimizer", ties = array<i64: 0, 2, 3>} {
+    %0:3 = nn.adamw %p, %g, %m, %v lr %s bias %s, %s {beta1 = 0.9, beta2 = 0.9, eps = 1.0e-8, weight_decay = 0.0}
+        : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>, tensor<f32>, tensor<f32>)
+        -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
+    plan.yield %0#0, %0#1, %0#2 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+  }
+  nn.step @train(%g: tensor<4xf32>, %s: tensor<f32>) attributes {kind = "train", arg_names = ["x", "y"], result_names = []} {
+    %0 = nn.get @w : tensor<8xf32>
+    %1 = dist.slice %0 axes ["data"] dim 0 for "nn.adamw" : tensor<8xf32> -> tensor<4xf32>
+    %m = nn.get @w.exp_avg : tensor<8xf32>
+    %2 = dist.slice %m axes ["data"] dim 0 for "nn.adamw" : tensor<8xf32> -> tensor<4xf32>
+    %v = nn.get @w.exp_avg_sq : tensor<8xf32>
+    %3 = dist.slice %v axes ["data"] dim 0 for "nn.adamw" : tensor<8xf32> -> tensor<4xf32>
+    %4:3 = plan.launch @adamw(%1, %g, %2, %3, %s)
+        : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>)
+        -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
+    %5 = dist.all_gather %4#0 axes ["data"] dim 0 for "nn.set" : tensor<4xf32> -> tensor<8xf32>
+    nn.set @w, %5 : tensor<8xf32>
+    %6 = dist.all_gather %4#1 axes ["data"] dim 0 for "nn.set" : tensor<4xf32> -> tensor<8xf32>
+    nn.set @w.exp_avg, %6 : tensor<8xf32>
+    %7 = dist.all_gather %4#2 axes ["data"] dim 0 for "nn.set" : tensor<4xf32> -> tensor<8xf32>
+    nn.set @w.exp_avg_sq, %7 : tensor<8xf32>
+    nn.return
+  }
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "spmd" attributes {
+    strategy = #dist.strategy<{data = 2 : i64, batch = 2 : i64}>, config = "{}", weights = {}} {
+  nn.func @f(%x: tensor<4xf32>) -> tensor<8xf32> {
+    %0 = dist.all_gather %x axes ["data"] dim 0 for "x" : tensor<4xf32> -> tensor<8xf32>
+    // expected-error @+1 {{H0906: waits for what is not pending}}
+    %1 = dist.wait %0 : tensor<8xf32>
+    nn.return %1 : tensor<8xf32>
+  }
+}

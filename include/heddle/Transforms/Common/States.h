@@ -4,7 +4,7 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// What the verifiers of the phases from train to pipe have in common.
+// What the verifiers of the phases from train on have in common.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,9 +19,6 @@ namespace heddle {
 /// The states that a name stands for: a bucket's members, or the one state.
 llvm::SmallVector<llvm::StringRef> statesOf(const mlir::SymbolTable &symbols,
                                             llvm::StringRef name);
-
-/// Where a value comes from when it is only sharded otherwise on its way.
-mlir::Value withoutReshards(mlir::Value value);
 
 /// Checks the states of a model, and who reads and writes them in its steps:
 /// what belongs to a parameter has the name by which passes find it; gradients,

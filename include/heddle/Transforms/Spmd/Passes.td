@@ -56,7 +56,11 @@ def SpmdOverlap : Pass<"spmd-overlap", "::mlir::ModuleOp"> {
 
 def SpmdVerify : Pass<"spmd-verify", "::mlir::ModuleOp"> {
   let summary = "Checks what the spmd phase promises.";
-  let description = [{ No sharding and no reshard is left. }];
+  let description = [{
+    No sharding and no reshard is left. Collectives, states and ports have the
+    sizes of a rank's parts. States are read and written as the train phase
+    promises: a gradient, for one, is cleared before it is added to.
+  }];
 }
 
 #endif // HEDDLE_TRANSFORMS_SPMD_PASSES
