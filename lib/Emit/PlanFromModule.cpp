@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "SequenceReader.h"
+#include "dialects/NN/Ports.h"
 #include "llvm/Support/Base64.h"
 
 using namespace mlir;
@@ -94,7 +95,8 @@ private:
     readMemory();
     SequenceReader sequences(program, parts.plan, kernelIndex, places);
     sequences.read();
-    readPrograms(sequences);
+    if (failed(readPrograms(sequences)))
+      return failure();
     sequences.countCalls();
     parts.plan.stages.push_back(parts.plan);
     return success();
@@ -247,7 +249,32 @@ private:
                                cast<IntegerAttr>(owner.getValue()).getInt()});
   }
 
-  void readPrograms(SequenceReader &sequences) {
+  /// The runtime fills the inputs, and reads the outputs.
+  LogicalResult verifyPorts(planir::SequenceOp sequence,
+                            const plan::Program &result) {
+    for (const plan::Port &port : result.inputs)
+      if (!nn::isInputPort(port.name))
+        return sequence.emitError("H0913: nothing fills its input \"")
+               << port.name << "\"";
+    auto gives = [&](StringRef name) {
+      return llvm::any_of(result.outputs, [&](const plan::Port &port) {
+        return port.name == name;
+      });
+    };
+    for (const plan::Port &port : result.outputs)
+      if (!nn::isOutputPort(port.name))
+        return sequence.emitError("H0913: nothing reads its output \"")
+               << port.name << "\"";
+    if (result.kind != "generate" && !gives("loss"))
+      return sequence.emitError("H0913: the program of kind \"")
+             << result.kind << "\" gives no loss";
+    if (result.kind == "train" && !gives("grad_norm"))
+      return sequence.emitError("H0913: the program of kind \"train\" gives no "
+                                "norm of the gradients");
+    return success();
+  }
+
+  LogicalResult readPrograms(SequenceReader &sequences) {
     for (auto sequence : program.getOps<planir::SequenceOp>()) {
       if (!sequence.getKind())
         continue;
@@ -266,10 +293,13 @@ private:
                                                  : result.inputs)
             .push_back(std::move(port));
       }
+      if (failed(verifyPorts(sequence, result)))
+        return failure();
       parts.plan.programs.push_back(std::move(result));
     }
     for (plan::Program &result : parts.plan.programs)
       result.flops = sequences.modelFlops(result);
+    return success();
   }
 
   /// A port's sharding is kept on its sequence, under the port's name.

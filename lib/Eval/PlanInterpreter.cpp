@@ -8,9 +8,9 @@
 
 #include "heddle/Eval/PlanInterpreter.h"
 
+#include "dialects/NN/Ports.h"
 #include "heddle/Eval/Files.h"
 #include "heddle/Eval/PortBatch.h"
-#include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include <cstring>
 
@@ -339,14 +339,6 @@ LogicalResult PlanInterpreter::runSequence(planir::SequenceOp sequence,
 // Programs
 //===----------------------------------------------------------------------===//
 
-/// The ports that are written before a program runs; all others are read.
-static bool isInputPort(StringRef name) {
-  static const llvm::StringSet<> inputs = {
-      "ids",     "labels", "rng", "lr", "bias_correction1", "bias_correction2",
-      "position"};
-  return inputs.contains(name);
-}
-
 planir::SequenceOp PlanInterpreter::findProgram(StringRef kind) {
   for (auto sequence : program.getOps<planir::SequenceOp>())
     if (sequence.getKind() == kind)
@@ -388,7 +380,7 @@ LogicalResult PlanInterpreter::run(StringRef kind, const TensorMap &inputs,
                            dist::byteSize(buffer.getType()));
     if (!memory)
       return failure();
-    if (!isInputPort(*buffer.getPort())) {
+    if (!nn::isInputPort(*buffer.getPort())) {
       results.push_back(buffer);
       continue;
     }

@@ -8,6 +8,7 @@
 
 #include "VerifyText.h"
 #include "dialects/Dist/Parts.h"
+#include "dialects/NN/Ports.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -64,14 +65,17 @@ static LogicalResult verifySequence(planir::SequenceOp sequence,
   if (walk.wasInterrupted())
     return failure();
   llvm::StringMap<ShapedType> ports;
-  for (auto buffer : sequence.getBody().getOps<planir::BufferOp>())
-    if (buffer.getPort() &&
-        !ports
-             .try_emplace(*buffer.getPort(),
-                          cast<ShapedType>(buffer.getBuffer().getType()))
-             .second)
+  for (auto buffer : sequence.getBody().getOps<planir::BufferOp>()) {
+    if (!buffer.getPort())
+      continue;
+    auto type = cast<ShapedType>(buffer.getBuffer().getType());
+    if (!nn::isTypeOfPort(*buffer.getPort(), type))
+      return buffer.emitError("H0913: is the port \"")
+             << *buffer.getPort() << "\", which is no " << Type(type);
+    if (!ports.try_emplace(*buffer.getPort(), type).second)
       return buffer.emitError("H0913: is the port \"")
              << *buffer.getPort() << "\", which another buffer is too";
+  }
   return dist::verifyPorts(
       sequence, sequence.getPortsAttr(),
       [&](StringRef name) -> std::optional<ShapedType> {

@@ -448,3 +448,16 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.end
   }
 }
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
+    // expected-error @+1 {{H0913: is the port "lr", which is no 'memref<4xi32>'}}
+    %0 = plan.buffer at 0 live [0, 0] owner "inputs and outputs" {port = "lr"} : memref<4xi32>
+    plan.end
+  }
+}
