@@ -52,7 +52,9 @@ static mlir::OwningOpRef<mlir::ModuleOp>
 parseModule(mlir::MLIRContext &context, const CompileJob &job,
             DiagnosticPrinter &printer) {
   std::string code = std::exchange(printer.defaultCode, "H0396");
+  printer.endsProcess = true;
   mlir::OwningOpRef<mlir::ModuleOp> module = readModuleFile(context, job);
+  printer.endsProcess = false;
   printer.defaultCode = code;
   printer.isUsersModule = true;
   return module;

@@ -11,6 +11,7 @@
 #include "mlir/IR/Location.h"
 #include "llvm/Support/Regex.h"
 #include "llvm/Support/raw_ostream.h"
+#include <cstdlib>
 
 using namespace heddle;
 using namespace heddle::driver;
@@ -100,4 +101,6 @@ void DiagnosticPrinter::print(mlir::Diagnostic &diagnostic) {
   llvm::errs() << error.format();
   if (exitCode == 0)
     exitCode = error.exitCode();
+  if (endsProcess)
+    std::_Exit(exitCode);
 }

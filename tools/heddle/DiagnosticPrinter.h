@@ -26,6 +26,10 @@ public:
   /// Whether the module is the user's: that it breaks what a phase promises is
   /// then no fault of the phase.
   bool isUsersModule = false;
+  /// Whether the process ends with the first error, once it is printed: while
+  /// MLIR's parser runs, which may write to freed memory when it gives up in a
+  /// region of which a value is used outside.
+  bool endsProcess = false;
   /// 0 when there was no error.
   int exitCode = 0;
 

@@ -21,7 +21,9 @@ int driver::runEvalJob(const eval::EvalOptions &options) {
   context.printOpOnDiagnostic(false);
   DiagnosticPrinter printer(context, /*verbose=*/false);
   printer.defaultCode = "H0370";
+  printer.endsProcess = true;
   UserModule read = readUserModule(context, options.file);
+  printer.endsProcess = false;
   printer.isUsersModule = true;
   if (!read.module)
     return printer.exitCode;
