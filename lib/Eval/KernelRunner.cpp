@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Eval/KernelRunner.h"
+#include "heddle/runtime/core/KernelFunction.h"
 
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
 #include "llvm/Support/Base64.h"

@@ -73,7 +73,7 @@ std::string heddle::rt::scanTokens(Job &job, const io::TokenFile &file,
   work.vocab = job.plan().vocabSize;
   work.hashes.resize(
       std::max<int64_t>(0, (blocks - work.rank + work.ranks - 1) / work.ranks));
-  job.device().threadPool().run(scanShare, &work);
+  job.threadPool().run(scanShare, &work);
   bool isWhole = ranks.maximum(stopSignal()) == 0;
 
   int64_t bad = tokens;

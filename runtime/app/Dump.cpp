@@ -19,7 +19,7 @@ namespace {
 
 /// Gathers what all stages have to show, and where this rank holds it.
 struct DumpWriter {
-  DumpWriter(const Session &session, const LoadedProgram &program)
+  DumpWriter(Session &session, const LoadedProgram &program)
       : session(session), program(program) {}
 
   void addStage(const plan::Stage &stage, bool isHere);
@@ -27,7 +27,7 @@ struct DumpWriter {
            const std::vector<int64_t> &shape, const plan::Placement &placement,
            const Value *value);
 
-  const Session &session;
+  Session &session;
   const LoadedProgram &program;
   std::vector<io::SharedTensor> tensors;
   std::set<std::string> known;
@@ -63,7 +63,8 @@ void DumpWriter::add(const std::string &name, plan::DType type,
   if (value)
     part = &parts.emplace_back(placement, shape, session.plan().mesh,
                                session.rank());
-  tensors.push_back(shareTensor(name, type, shape, placement, value, part));
+  tensors.push_back(
+      shareTensor(session, name, type, shape, placement, value, part));
   if (name == "logits" || name.rfind("value.", 0) == 0)
     mergeBatch(tensors.back().shape);
 }
@@ -87,7 +88,7 @@ void DumpWriter::addStage(const plan::Stage &stage, bool isHere) {
   }
 }
 
-void heddle::rt::writeDump(const std::string &path, const Session &session,
+void heddle::rt::writeDump(const std::string &path, Session &session,
                            const LoadedProgram &program, io::Peers &peers) {
   DumpWriter writer(session, program);
   const std::vector<plan::Stage> &stages = session.plan().stages;

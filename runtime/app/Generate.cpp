@@ -108,8 +108,10 @@ public:
     inputs.fill([&](int64_t index, DataFeed::What) {
       return index < seen ? first[index] : 0;
     });
-    if (const Value *position = program.input("position"))
-      *position->as<int32_t>() = int32_t(seen - 1);
+    if (const Value *position = program.input("position")) {
+      *job.session().at<int32_t>(*position) = int32_t(seen - 1);
+      job.session().store(*position);
+    }
     job.session().run(program);
     return int32_t(job.ranks().maximum(logits ? sample() : -1));
   }
@@ -118,8 +120,9 @@ private:
   int32_t sample() {
     int64_t vocab = std::min(job.plan().vocabSize, logits->numElements());
     values.resize(vocab);
-    io::convertElements(logits->data, plan::dtypeName(logits->type),
-                        values.data(), "F32", vocab);
+    io::convertElements(job.session().load(*logits),
+                        plan::dtypeName(logits->type), values.data(), "F32",
+                        vocab);
     return sampler.next(values.data(), vocab);
   }
 

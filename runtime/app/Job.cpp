@@ -7,16 +7,40 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/Job.h"
+#include "heddle/runtime/devices/cpu/CpuDevice.h"
 #include "heddle/runtime/devices/cpu/CpuFeatures.h"
+#include "heddle/runtime/devices/separate/SeparateDevice.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cstdlib>
 
 using namespace heddle;
 using namespace heddle::rt;
 
 int64_t heddle::rt::chooseThreads(const plan::Plan &plan, int64_t requested) {
   return requested > 0 ? requested : std::min(plan.threads, availableThreads());
+}
+
+std::unique_ptr<Device> heddle::rt::makeDevice(const char *name,
+                                               ThreadPool &pool) {
+  std::string_view text = name ? name : "cpu", separate = "separate";
+  if (text == "cpu")
+    return std::make_unique<CpuDevice>(pool);
+  uint64_t seed = 0;
+  std::string_view rest = text.substr(std::min(text.size(), separate.size()));
+  if (text.substr(0, separate.size()) == separate) {
+    const char *end = rest.data() + rest.size();
+    if (!rest.empty() && rest[0] == ':') {
+      auto [stop, error] = std::from_chars(rest.data() + 1, end, seed);
+      rest = error == std::errc() ? std::string_view(stop, end - stop) : rest;
+    }
+    if (rest.empty())
+      return std::make_unique<SeparateDevice>(pool, seed);
+  }
+  fail("H0190", "HEDDLE_DEVICE=" + std::string(text) + " names no device",
+       "set it to cpu, separate or separate:SEED, or not at all");
 }
 
 Job::Job(const JobOptions &options, Ranks &ranks) : others(ranks) {
@@ -28,12 +52,13 @@ Job::Job(const JobOptions &options, Ranks &ranks) : others(ranks) {
     // Before any thread is made: they inherit what the system grants here.
     requireThreads(plan(), threads);
     requireCpuFeatures(plan().features, plan().march);
-    image = KernelImage(binary.kernels.data(), binary.kernels.size());
+    pool = std::make_unique<ThreadPool>(threads);
+    own = makeDevice(std::getenv("HEDDLE_DEVICE"), *pool);
+    kernels = own->load(binary.kernels.data(), binary.kernels.size());
     binary.kernels = {};
-    cpu = std::make_unique<CpuDevice>(threads);
     SessionOptions session;
     session.participant = {ranks.rank(), &ranks};
-    loaded = std::make_unique<Session>(plan(), image, *cpu, session);
+    loaded = std::make_unique<Session>(plan(), *kernels, *own, session);
   });
 }
 

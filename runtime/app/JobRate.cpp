@@ -42,8 +42,7 @@ double heddle::rt::peakOfRanks(const std::vector<RankPeak> &ranks) {
 
 JobRate heddle::rt::measureJobRate(Job &job, const LoadedProgram &program) {
   job.ranks().exchange(""); // So that all begin together.
-  PeakWindows own =
-      measurePeak(job.device().threadPool(), job.plan().precision);
+  PeakWindows own = measurePeak(job.threadPool(), job.plan().precision);
   std::ostringstream said;
   said << hostIdentity() << ' ' << program.program().flops << ' ' << own.first;
   for (double flops : own.flopsPerSecond)

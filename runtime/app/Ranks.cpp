@@ -75,7 +75,8 @@ namespace {
 /// A collective with its buffers, ready to start.
 struct Operation {
   plan::CollectiveShape shape;
-  CollectiveCall call;
+  CollectiveCall call;       ///< On the host's bytes.
+  CollectiveBuffers buffers; ///< The device's.
   Executor::Ticket ticket = 0;
   std::string text; ///< What it is, for those who miss this rank.
 };
@@ -97,6 +98,7 @@ struct Ranks::Plan {
         executor(collectives, transport, spareCore) {}
 
   const plan::Plan &source;
+  HostMirror *memory = nullptr;
   Collectives collectives;
   Executor executor;
   std::map<Axes, Communicator> groups;
@@ -199,6 +201,8 @@ void Ranks::setActivity(const char *text) {
 // The plan's communication
 //===----------------------------------------------------------------------===//
 
+void Ranks::use(HostMirror &memory) { joined->memory = &memory; }
+
 int64_t Ranks::addCollective(const plan::Collective &collective,
                              const CollectiveBuffers &buffers) {
   Operation &operation = joined->operations.emplace_back();
@@ -213,9 +217,11 @@ int64_t Ranks::addCollective(const plan::Collective &collective,
          "compile the binary again");
   operation.call.shape = &shape;
   operation.call.group = &group;
-  operation.call.destination = buffers.target;
-  operation.call.source = buffers.source;
-  operation.call.staging = buffers.staging;
+  operation.buffers = buffers;
+  const HostMirror &memory = *joined->memory;
+  operation.call.destination = memory.at(buffers.target, buffers.targetBytes);
+  operation.call.source = memory.at(buffers.source, buffers.sourceBytes);
+  operation.call.staging = memory.at(buffers.staging, buffers.stagingBytes);
   operation.text = std::string(plan::collectiveName(collective.kind)) +
                    " over " + group.name;
   return int64_t(joined->operations.size()) - 1;
@@ -243,6 +249,7 @@ int64_t Ranks::addChannel(const plan::Channel &channel) {
 
 void Ranks::start(int64_t collective) {
   Operation &operation = joined->operations[collective];
+  joined->memory->load(operation.buffers.source, operation.buffers.sourceBytes);
   // Without a thread of its own it is run to its end here.
   Waiting here(*this, operation.text);
   operation.ticket = joined->executor.start(operation.call);
@@ -252,20 +259,23 @@ void Ranks::wait(int64_t collective) {
   Operation &operation = joined->operations[collective];
   Waiting here(*this, operation.text);
   joined->executor.wait(operation.ticket);
+  joined->memory->store(operation.buffers.target,
+                        operation.buffers.targetBytes);
 }
 
-void Ranks::send(int64_t channel, const char *data, int64_t bytes) {
+void Ranks::send(int64_t channel, Address data, int64_t bytes) {
   Line &line = joined->lines[channel];
-  line.sent.push_back(
-      joined->collectives.send(line.peer, line.number, data, bytes));
+  line.sent.push_back(joined->collectives.send(
+      line.peer, line.number, joined->memory->load(data, bytes), bytes));
 }
 
-void Ranks::receive(int64_t channel, char *data, int64_t bytes) {
+void Ranks::receive(int64_t channel, Address data, int64_t bytes) {
   Line &line = joined->lines[channel];
   Waiting here(*this, line.text);
-  Request request =
-      joined->collectives.receive(line.peer, line.number, data, bytes);
+  Request request = joined->collectives.receive(
+      line.peer, line.number, joined->memory->at(data, bytes), bytes);
   joined->collectives.wait(request);
+  joined->memory->store(data, bytes);
 }
 
 void Ranks::flush(int64_t channel, int64_t count) {

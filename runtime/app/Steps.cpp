@@ -57,22 +57,29 @@ BatchShape heddle::rt::batchOf(const plan::Plan &plan,
   failNoProgram(plan, kind);
 }
 
-TokenInputs::TokenInputs(const Session &session, const LoadedProgram &program) {
+TokenInputs::TokenInputs(Session &session, const LoadedProgram &program)
+    : session(session) {
   for (const plan::Port &port : program.program().inputs) {
     if (port.name != "ids" && port.name != "labels")
       continue;
     if (port.type != plan::DType::I32)
       missingPort(program.program(), port.name);
+    const Value *value = program.input(port.name);
     ports.push_back(
         {port.name == "ids" ? DataFeed::What::Inputs : DataFeed::What::Labels,
-         program.input(port.name)->as<int32_t>(),
-         partOf(session, port).runs()});
+         value, session.at<int32_t>(*value), partOf(session, port).runs()});
   }
 }
 
 void TokenInputs::read(DataFeed &feed, int64_t first) const {
   for (const Port &port : ports)
     feed.read(first, port.runs, port.what, port.data);
+  store();
+}
+
+void TokenInputs::store() const {
+  for (const Port &port : ports)
+    session.store(*port.value);
 }
 
 TrainSteps::TrainSteps(Job &job, uint64_t seed)
@@ -85,11 +92,12 @@ TrainSteps::TrainSteps(Job &job, uint64_t seed)
 void TrainSteps::run(int64_t index, LaunchTime *times) {
   const plan::Optimizer &optimizer = job.plan().optimizer;
   if (const Value *rng = source.input("rng")) {
-    auto *words = rng->as<uint32_t>();
+    auto *words = job.session().at<uint32_t>(*rng);
     words[0] = uint32_t(seed);
     words[1] = uint32_t(seed >> 32);
     words[2] = uint32_t(index);
     words[3] = 0;
+    job.session().store(*rng);
   }
   source.setScalar("lr", schedule.rate(index + 1));
   source.setScalar("bias_correction1",
@@ -131,7 +139,7 @@ double Evaluation::meanLoss() {
   for (int64_t run = 0; run < runs; ++run) {
     job.ranks().together([&] { inputs.read(feed, run * part.rows); });
     job.session().run(program);
-    sum += *loss.as<float>();
+    sum += *job.session().load<float>(loss);
   }
   return sum / double(runs);
 }

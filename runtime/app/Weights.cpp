@@ -179,14 +179,32 @@ static void fillShare(const void *context, int64_t thread, int64_t threads) {
   }
 }
 
+/// The runs as far as they go on in the rank's memory, wherever in the whole.
+static std::vector<Run> localRuns(const std::vector<Run> &runs) {
+  std::vector<Run> merged;
+  for (const Run &run : runs)
+    if (!merged.empty() &&
+        merged.back().local + merged.back().count == run.local)
+      merged.back().count += run.count;
+    else
+      merged.push_back(run);
+  return merged;
+}
+
 static void fillState(Job &job, size_t index, FillWork work) {
   const State &state = job.plan().states[index];
   work.runs = job.session().part(index).runs();
   for (const Run &run : work.runs)
     work.count += run.count;
-  work.target = job.session().state(index).data;
+  Session &session = job.session();
+  const Value &value = session.state(index);
+  work.target = session.at(value);
   work.type = plan::dtypeName(state.type);
-  job.device().threadPool().run(fillShare, &work);
+  job.threadPool().run(fillShare, &work);
+  int64_t width = plan::byteSize(state.type);
+  for (const Run &run : localRuns(work.runs))
+    session.host().store(value.address + run.local * width, run.count * width);
+  session.host().release(value.address, value.numBytes());
 }
 
 /// Reads a state from a tensor that must have its whole shape.
@@ -295,7 +313,8 @@ void heddle::rt::loadWeights(Job &job, const JobOptions &options) {
 // Tensors of all ranks
 //===----------------------------------------------------------------------===//
 
-io::SharedTensor heddle::rt::shareTensor(const std::string &name,
+io::SharedTensor heddle::rt::shareTensor(Session &session,
+                                         const std::string &name,
                                          plan::DType type,
                                          const std::vector<int64_t> &shape,
                                          const plan::Placement &placement,
@@ -305,11 +324,17 @@ io::SharedTensor heddle::rt::shareTensor(const std::string &name,
   tensor.dtype = plan::dtypeName(type);
   tensor.shape = placement.whole.empty() ? shape : placement.whole;
   if (value && part->isFirstReplica())
-    tensor.pieces = [value, part](const io::SharedTensor::Sink &sink) {
+    tensor.pieces = [&session, value,
+                     part](const io::SharedTensor::Sink &sink) {
       int64_t width = plan::byteSize(value->type);
-      for (const Run &run : part->runs())
-        sink(run.whole * width, value->data + run.local * width,
+      std::vector<Run> runs = part->runs();
+      Address begin = value->address;
+      for (const Run &held : localRuns(runs))
+        session.host().load(begin + held.local * width, held.count * width);
+      for (const Run &run : runs)
+        sink(run.whole * width, session.at(*value) + run.local * width,
              run.count * width);
+      session.host().release(begin, value->numBytes());
     };
   return tensor;
 }
@@ -346,7 +371,7 @@ io::CheckpointState heddle::rt::resumeFrom(Job &job,
 }
 
 io::CheckpointContents
-heddle::rt::describeCheckpoint(const Session &session,
+heddle::rt::describeCheckpoint(Session &session,
                                const io::CheckpointState &state) {
   const plan::Plan &plan = session.plan();
   io::CheckpointContents contents;
@@ -364,7 +389,7 @@ heddle::rt::describeCheckpoint(const Session &session,
         continue;
       bool isHere = int64_t(number) == session.stage();
       (isParameter(source) ? contents.model : contents.optimizer)
-          .push_back(shareTensor(name, source.type, source.shape,
+          .push_back(shareTensor(session, name, source.type, source.shape,
                                  source.placement,
                                  isHere ? &session.state(i) : nullptr,
                                  isHere ? &session.part(i) : nullptr));

@@ -19,7 +19,7 @@ using namespace heddle::rt;
 
 static constexpr size_t hugePageBytes = size_t(2) << 20;
 
-[[noreturn]] static void refuse(int64_t bytes, const std::string &owner) {
+void Arena::refuse(int64_t bytes, const std::string &owner) {
   heddle::fail("H0292",
                "the plan needs " + std::to_string(bytes) + " bytes for " +
                    owner + ", which this machine does not give",
@@ -95,7 +95,10 @@ void Arena::release() {
   start = nullptr;
 }
 
-void Arena::poison(unsigned char value) {
-  if (bytes > 0)
-    memset(start, value, bytes);
+void Arena::discard(int64_t offset, int64_t count) const {
+  int64_t page = pageSize();
+  int64_t first = (offset + page - 1) / page * page;
+  int64_t end = (offset + count) / page * page;
+  if (first < end)
+    madvise(start + first, end - first, MADV_DONTNEED);
 }

@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <map>
 
 using namespace heddle;
@@ -27,31 +26,9 @@ using plan::Term;
   fail("H0385", "the plan is malformed: " + what, "compile the binary again");
 }
 
-/// The part of `bytes` that one thread copies or fills: whole cache lines.
-static std::pair<int64_t, int64_t> shareOf(int64_t bytes, int64_t thread,
-                                           int64_t threads) {
-  constexpr int64_t line = 64;
-  int64_t share = ((bytes + threads - 1) / threads + line - 1) / line * line;
-  int64_t begin = std::min(bytes, thread * share);
-  return {begin, std::min(bytes, begin + share) - begin};
-}
-
-static void copyKernel(void *const *refs, const int64_t *scalars,
-                       int64_t thread, int64_t threads, void *) {
-  auto [begin, count] = shareOf(scalars[0], thread, threads);
-  memmove(static_cast<char *>(refs[0]) + begin,
-          static_cast<const char *>(refs[1]) + begin, count);
-}
-
-static void fillKernel(void *const *refs, const int64_t *scalars,
-                       int64_t thread, int64_t threads, void *) {
-  auto [begin, count] = shareOf(scalars[0], thread, threads);
-  memset(static_cast<char *>(refs[0]) + begin, 0, count);
-}
-
 /// The address of `offset` in a region, if `bytes` from there stay inside.
-static char *inside(char *region, int64_t regionBytes, int64_t offset,
-                    int64_t bytes, const std::string &what) {
+static Address inside(Address region, int64_t regionBytes, int64_t offset,
+                      int64_t bytes, const std::string &what) {
   if (offset < 0 || bytes < 0 || offset > regionBytes ||
       bytes > regionBytes - offset)
     malformed(what + " reaches outside of its region");
@@ -63,14 +40,13 @@ namespace heddle::rt {
 /// Walks the sequences of one program and appends to its command list.
 class Resolver {
 public:
-  Resolver(const plan::Plan &plan, const KernelImage &image,
-           const Regions &regions, const Participant &participant,
-           CommandList &list)
-      : plan(plan), regions(regions), participant(participant), list(list) {
-    functions.reserve(plan.kernels.size());
+  Resolver(const plan::Plan &plan, const Machine &machine, CommandList &list)
+      : plan(plan), device(machine.device), regions(machine.regions),
+        participant(machine.participant), list(list) {
+    kernels.reserve(plan.kernels.size());
     for (const plan::Kernel &kernel : plan.kernels) {
-      functions.push_back(image.find(kernel.name));
-      if (!functions.back())
+      kernels.push_back(machine.kernels.find(kernel.name));
+      if (!kernels.back())
         malformed("there is no code for kernel '" + kernel.name + "'");
     }
   }
@@ -97,22 +73,24 @@ private:
                                    const Context &context) const;
   int64_t sum(int64_t constant, const std::vector<Term> &terms,
               const Context &context) const;
-  char *address(const Ref &ref, const Context &context) const;
+  Address address(const Ref &ref, const Context &context) const;
   void appendLaunch(const Command &command, const Context &context);
+  void appendMove(const Command &command, const Context &context);
   int64_t appendCollective(const Command &command, const Context &context);
   void appendWait(const Command &command, const plan::Sequence &sequence,
                   const std::vector<int64_t> &tokens);
   void appendTransfer(const Command &command, const Context &context);
   void appendFlush(const Command &command);
-  void append(const Command &command, CommandList::Message message,
+  void append(const Command &command, CommandList::Action action,
               const Command *awaited = nullptr);
   Communication &communication(const Command &command) const;
 
   const plan::Plan &plan;
+  Device &device;
   const Regions &regions;
   const Participant &participant;
   CommandList &list;
-  std::vector<KernelFunction> functions;
+  std::vector<KernelHandle> kernels;
   std::vector<std::pair<size_t, size_t>> starts; ///< Into refs and scalars.
   /// The channels that something was sent on, by name.
   std::map<std::string, int64_t> sending;
@@ -129,9 +107,9 @@ void Resolver::resolve(const plan::Program &program, int64_t threads) {
   }
   const plan::Memory &memory = plan.memory;
   list.scratch.stride = memory.scratchBytesPerThread;
-  list.scratch.base =
+  list.scratch.base = static_cast<char *>(device.resolve(
       inside(regions.arena, regions.arenaBytes, memory.scratchOffset,
-             memory.scratchBytesPerThread * threads, "scratch memory");
+             memory.scratchBytesPerThread * threads, "scratch memory")));
 }
 
 void Resolver::walk(int64_t number, const Context &context) {
@@ -151,9 +129,11 @@ void Resolver::walk(int64_t number, const Context &context) {
     const Command &command = sequence.commands[i];
     switch (command.kind) {
     case Command::Kind::Launch:
+      appendLaunch(command, context);
+      break;
     case Command::Kind::Copy:
     case Command::Kind::Fill:
-      appendLaunch(command, context);
+      appendMove(command, context);
       break;
     case Command::Kind::Call:
       enter(command, context, command.target);
@@ -244,7 +224,7 @@ std::pair<Space, int64_t> Resolver::locate(const Ref &ref,
   return {space, base + offset};
 }
 
-char *Resolver::address(const Ref &ref, const Context &context) const {
+Address Resolver::address(const Ref &ref, const Context &context) const {
   auto [space, offset] = locate(ref, context);
   if (space == Space::Persistent)
     return inside(regions.persistent, regions.persistentBytes, offset,
@@ -283,37 +263,38 @@ int64_t Resolver::sum(int64_t constant, const std::vector<Term> &terms,
 //===----------------------------------------------------------------------===//
 
 void Resolver::appendLaunch(const Command &command, const Context &context) {
+  if (command.target < 0 || command.target >= int64_t(kernels.size()))
+    malformed("there is no kernel " + std::to_string(command.target));
+  // Kernels that only other stages launch may need more than is here.
+  const plan::Kernel &kernel = plan.kernels[command.target];
+  if (kernel.scratchBytes > plan.memory.scratchBytesPerThread)
+    malformed("kernel '" + kernel.name + "' has too little scratch memory");
   starts.emplace_back(list.refs.size(), list.scalars.size());
-  KernelLaunch launch;
-  if (command.kind == Command::Kind::Launch) {
-    if (command.target < 0 || command.target >= int64_t(functions.size()))
-      malformed("there is no kernel " + std::to_string(command.target));
-    // Kernels that only other stages launch may need more than is here.
-    const plan::Kernel &kernel = plan.kernels[command.target];
-    if (kernel.scratchBytes > plan.memory.scratchBytesPerThread)
-      malformed("kernel '" + kernel.name + "' has too little scratch memory");
-    launch.function = functions[command.target];
-    for (const plan::Scalar &value : command.scalars)
-      list.scalars.push_back(sum(value.constant, value.terms, context));
-  } else {
-    bool isCopy = command.kind == Command::Kind::Copy;
-    if (command.refs.size() != (isCopy ? 2 : 1) ||
-        command.refs[0].bytes != command.refs.back().bytes)
-      malformed("a copy or fill has the wrong operands");
-    launch.function = isCopy ? copyKernel : fillKernel;
-    list.scalars.push_back(command.refs[0].bytes);
-  }
+  for (const plan::Scalar &value : command.scalars)
+    list.scalars.push_back(sum(value.constant, value.terms, context));
   for (const Ref &ref : command.refs)
-    list.refs.push_back(address(ref, context));
-  list.launches.push_back(launch);
+    list.refs.push_back(device.resolve(address(ref, context)));
+  list.launches.push_back({kernels[command.target], nullptr, nullptr});
   list.infos.push_back({&command, nullptr, running});
 }
 
-void Resolver::append(const Command &command, CommandList::Message message,
+void Resolver::appendMove(const Command &command, const Context &context) {
+  bool isCopy = command.kind == Command::Kind::Copy;
+  if (command.refs.size() != (isCopy ? 2 : 1) ||
+      command.refs[0].bytes != command.refs.back().bytes)
+    malformed("a copy or fill has the wrong operands");
+  CommandList::Action action;
+  action.data = address(command.refs[0], context);
+  action.source = address(command.refs.back(), context);
+  action.bytes = command.refs[0].bytes;
+  append(command, action);
+}
+
+void Resolver::append(const Command &command, CommandList::Action action,
                       const Command *awaited) {
   starts.emplace_back(list.refs.size(), list.scalars.size());
-  message.kind = command.kind;
-  list.messages.push_back(message);
+  action.kind = command.kind;
+  list.actions.push_back(action);
   list.launches.push_back({});
   list.infos.push_back({&command, awaited, running});
 }
@@ -334,15 +315,15 @@ int64_t Resolver::appendCollective(const Command &command,
   buffers.targetBytes = command.refs[0].bytes;
   buffers.source = address(command.refs[1], context);
   buffers.sourceBytes = command.refs[1].bytes;
-  if (command.refs.size() > 2 && command.refs[2].bytes > 0) {
+  if (command.refs.size() > 2) {
     buffers.staging = address(command.refs[2], context);
     buffers.stagingBytes = command.refs[2].bytes;
   }
-  CommandList::Message message;
-  message.number =
+  CommandList::Action action;
+  action.number =
       communication(command).addCollective(*command.collective, buffers);
-  append(command, message);
-  return message.number;
+  append(command, action);
+  return action.number;
 }
 
 void Resolver::appendWait(const Command &command,
@@ -351,22 +332,22 @@ void Resolver::appendWait(const Command &command,
   if (command.target < 0 || command.target >= int64_t(tokens.size()) ||
       tokens[command.target] < 0)
     malformed("'" + sequence.name + "' waits for what it did not start");
-  CommandList::Message message;
-  message.number = tokens[command.target];
-  append(command, message, &sequence.commands[command.target]);
+  CommandList::Action action;
+  action.number = tokens[command.target];
+  append(command, action, &sequence.commands[command.target]);
 }
 
 void Resolver::appendTransfer(const Command &command, const Context &context) {
   if (!command.channel || command.refs.size() != 1)
     malformed("a send or receive has the wrong operands");
-  CommandList::Message message;
-  message.number = communication(command).addChannel(*command.channel);
-  message.data = address(command.refs[0], context);
-  message.bytes = command.refs[0].bytes;
-  append(command, message);
+  CommandList::Action action;
+  action.number = communication(command).addChannel(*command.channel);
+  action.data = address(command.refs[0], context);
+  action.bytes = command.refs[0].bytes;
+  append(command, action);
   if (command.kind == Command::Kind::Send &&
-      sending.emplace(command.channel->name, message.number).second)
-    list.sending.push_back(message.number);
+      sending.emplace(command.channel->name, action.number).second)
+    list.sending.push_back(action.number);
 }
 
 /// A flush names its channel alone. Before the first send of a step there is
@@ -377,59 +358,65 @@ void Resolver::appendFlush(const Command &command) {
   auto channel = sending.find(command.channel->name);
   if (channel == sending.end())
     return;
-  CommandList::Message message;
-  message.number = channel->second;
-  message.bytes = command.count;
-  append(command, message);
+  CommandList::Action action;
+  action.number = channel->second;
+  action.bytes = command.count;
+  append(command, action);
 }
 
 } // namespace heddle::rt
 
 CommandList::CommandList(const plan::Plan &plan, const plan::Program &program,
-                         const KernelImage &image, const Regions &regions,
-                         const Participant &participant) {
-  Resolver(plan, image, regions, participant, *this)
-      .resolve(program, plan.threads);
+                         const Machine &machine) {
+  Resolver(plan, machine, *this).resolve(program, plan.threads);
 }
 
 static int64_t now() {
   return std::chrono::steady_clock::now().time_since_epoch().count();
 }
 
-void CommandList::communicate(const Message &message) const {
-  switch (message.kind) {
+void CommandList::act(Device &device, const Action &action) const {
+  switch (action.kind) {
+  case Command::Kind::Copy:
+    return device.copy(Stream::Compute, action.data, action.source,
+                       action.bytes);
+  case Command::Kind::Fill:
+    return device.fill(Stream::Compute, action.data, 0, action.bytes);
   case Command::Kind::Collective:
-    return communication->start(message.number);
+    return communication->start(action.number);
   case Command::Kind::Wait:
-    return communication->wait(message.number);
+    return communication->wait(action.number);
   case Command::Kind::Send:
-    return communication->send(message.number, message.data, message.bytes);
+    return communication->send(action.number, action.data, action.bytes);
   case Command::Kind::Receive:
-    return communication->receive(message.number, message.data, message.bytes);
+    return communication->receive(action.number, action.data, action.bytes);
   case Command::Kind::Flush:
-    return communication->flush(message.number, message.bytes);
+    return communication->flush(action.number, action.bytes);
   default:
     return;
   }
 }
 
 void CommandList::run(Device &device, LaunchTime *times) const {
-  const Message *message = messages.data();
+  const Action *action = actions.data();
   for (size_t i = 0; i < launches.size(); ++i) {
     if (times)
       times[i].begin = now();
-    if (launches[i].function)
-      device.launch(launches[i], scratch);
+    if (launches[i].kernel)
+      device.submit(Stream::Compute, launches[i], scratch);
     else
-      communicate(*message++);
-    if (times)
+      act(device, *action++);
+    if (times) {
+      device.synchronize(Stream::Compute);
       times[i].end = now();
+    }
   }
   for (int64_t channel : sending)
     communication->flush(channel, 0);
 }
 
-char *heddle::rt::resolvePort(const plan::Port &port, const Regions &regions) {
+Address heddle::rt::resolvePort(const plan::Port &port,
+                                const Regions &regions) {
   int64_t bytes = plan::byteSize(port.type);
   for (int64_t extent : port.shape)
     bytes *= extent;

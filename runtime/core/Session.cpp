@@ -9,6 +9,8 @@
 #include "heddle/runtime/core/Session.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
+#include <cstring>
+
 using namespace heddle;
 using namespace heddle::rt;
 
@@ -29,11 +31,11 @@ static std::vector<Value> resolvePorts(const std::vector<plan::Port> &ports,
 
 LoadedProgram::LoadedProgram(const plan::Plan &plan,
                              const plan::Program &program,
-                             const KernelImage &image, const Regions &regions,
-                             const Participant &participant)
-    : source(program), inputs(resolvePorts(program.inputs, regions)),
-      outputs(resolvePorts(program.outputs, regions)),
-      list(plan, program, image, regions, participant) {}
+                             const Machine &machine)
+    : source(program), host(machine.host),
+      inputs(resolvePorts(program.inputs, machine.regions)),
+      outputs(resolvePorts(program.outputs, machine.regions)),
+      list(plan, program, machine) {}
 
 static const Value *findPort(const std::vector<plan::Port> &ports,
                              const std::vector<Value> &values,
@@ -53,8 +55,12 @@ const Value *LoadedProgram::output(std::string_view name) const {
 }
 
 void LoadedProgram::setScalar(std::string_view name, double value) const {
-  if (const Value *port = input(name))
-    *port->as<float>() = static_cast<float>(value);
+  const Value *port = input(name);
+  if (!port)
+    return;
+  auto number = static_cast<float>(value);
+  memcpy(host.at(port->address, sizeof number), &number, sizeof number);
+  host.store(port->address, sizeof number);
 }
 
 void heddle::rt::requireThreads(const plan::Plan &plan, int64_t threads) {
@@ -66,14 +72,20 @@ void heddle::rt::requireThreads(const plan::Plan &plan, int64_t threads) {
              ", or compile with --threads " + std::to_string(threads));
 }
 
-Session::Session(const plan::Plan &plan, const KernelImage &image,
+Session::Session(const plan::Plan &plan, const KernelSet &kernels,
                  Device &device, const SessionOptions &options)
     : source(plan), device(device), participant(options.participant),
-      persistent(plan.memory.persistentBytes, "states", options.guardPages),
-      arena(plan.memory.arenaBytes, "the arena", options.guardPages) {
+      persistent(device, {MemoryKind::Device, plan.memory.persistentBytes,
+                          "states", options.guardPages}),
+      arena(device, {MemoryKind::Device, plan.memory.arenaBytes, "the arena",
+                     options.guardPages}),
+      mirror(device, {&persistent, &arena}) {
   requireThreads(plan, device.threads());
-  Regions regions = {persistent.data(), persistent.size(), arena.data(),
+  if (participant.communication)
+    participant.communication->use(mirror);
+  Regions regions = {persistent.address(), persistent.size(), arena.address(),
                      arena.size()};
+  Machine machine = {device, kernels, mirror, regions, participant};
   for (const plan::State &state : plan.states) {
     plan::Port place;
     place.name = state.name;
@@ -87,7 +99,13 @@ Session::Session(const plan::Plan &plan, const KernelImage &image,
     states.push_back({resolvePort(place, regions), state.type, place.shape});
   }
   for (const plan::Program &program : plan.programs)
-    programs.emplace_back(plan, program, image, regions, participant);
+    programs.emplace_back(plan, program, machine);
+}
+
+/// What was submitted reads the tables of the programs.
+Session::~Session() {
+  device.synchronize(Stream::Compute);
+  device.synchronize(Stream::Transfer);
 }
 
 const LoadedProgram *Session::program(std::string_view kind) const {

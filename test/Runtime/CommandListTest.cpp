@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "SmallPlan.h"
+#include "TestDevice.h"
 #include "heddle/runtime/core/Session.h"
-#include "heddle/runtime/devices/cpu/CpuDevice.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
 #include <gtest/gtest.h>
@@ -23,6 +23,7 @@ namespace {
 /// Writes down what it is asked for.
 class Recorder : public Communication {
 public:
+  void use(HostMirror &) override {}
   int64_t addCollective(const Collective &collective,
                         const CollectiveBuffers &buffers) override {
     announced.push_back(std::string(collectiveName(collective.kind)) + " " +
@@ -35,10 +36,10 @@ public:
   }
   void start(int64_t number) override { note("start", number); }
   void wait(int64_t number) override { note("wait", number); }
-  void send(int64_t channel, const char *, int64_t bytes) override {
+  void send(int64_t channel, Address, int64_t bytes) override {
     note("send", channel, bytes);
   }
-  void receive(int64_t channel, char *, int64_t bytes) override {
+  void receive(int64_t channel, Address, int64_t bytes) override {
     note("receive", channel, bytes);
   }
   void flush(int64_t channel, int64_t count) override {
@@ -64,13 +65,13 @@ static Term term(Term::Kind kind, int64_t factor,
 /// Runs the small plan as one rank; its eight numbers.
 static std::vector<int64_t> runAs(const Plan &plan, int64_t rank,
                                   Communication *communication = nullptr) {
-  KernelImage image = bigramImage();
-  CpuDevice device(2);
+  TestDevice device(0);
+  std::unique_ptr<KernelSet> kernels = bigramKernels(*device);
   SessionOptions options;
   options.participant = {rank, communication};
-  Session session(plan, image, device, options);
+  Session session(plan, *kernels, *device, options);
   session.run(*session.program("test"));
-  auto *digits = session.state("digits")->as<int64_t>();
+  auto *digits = session.load<int64_t>(*session.state("digits"));
   return {digits, digits + 8};
 }
 
@@ -143,9 +144,9 @@ TEST(CommandList, EntriesKnowTheirFragment) {
   Plan plan = smallPlan({{"main", 0, 0, 0, {append, fragments, append}},
                          {"forward", 0, 0, 0, {make(Kind::Call, 2, {})}},
                          {"backward", 0, 0, 0, {append, append}}});
-  KernelImage image = bigramImage();
-  CpuDevice device(2);
-  Session session(plan, image, device, {});
+  TestDevice device(0);
+  std::unique_ptr<KernelSet> kernels = bigramKernels(*device);
+  Session session(plan, *kernels, *device, {});
   const CommandList &list = session.program("test")->commands();
   std::vector<std::string> names;
   for (size_t i = 0; i < list.size(); ++i)

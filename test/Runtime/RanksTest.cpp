@@ -137,9 +137,9 @@ TEST_F(RanksTest, BeginWithTheSameBits) {
     options.binary = one;
     Job job(options, ranks);
     loadWeights(job, options);
-    const auto *table = job.session().state(0).as<float>();
+    const auto *table = job.session().load<float>(job.session().state(0));
     whole.assign(table, table + 65536);
-    const auto *narrow = job.session().state(4).as<uint16_t>();
+    const auto *narrow = job.session().load<uint16_t>(job.session().state(4));
     copy.assign(narrow, narrow + 65536);
   });
   EXPECT_NE(whole[0], 0);
@@ -147,10 +147,12 @@ TEST_F(RanksTest, BeginWithTheSameBits) {
     std::vector<rt::Run> runs = job.session().part(0).runs();
     for (const rt::Run &run : runs)
       for (int64_t i = 0; i < run.count; ++i) {
-        ASSERT_EQ(job.session().state(0).as<float>()[run.local + i],
-                  whole[run.whole + i]);
-        ASSERT_EQ(job.session().state(4).as<uint16_t>()[run.local + i],
-                  copy[run.whole + i]);
+        ASSERT_EQ(
+            job.session().load<float>(job.session().state(0))[run.local + i],
+            whole[run.whole + i]);
+        ASSERT_EQ(
+            job.session().load<uint16_t>(job.session().state(4))[run.local + i],
+            copy[run.whole + i]);
       }
   };
   std::string columns = makeBinary(makeColumnPlan(), "columns");
@@ -163,7 +165,7 @@ TEST_F(RanksTest, BeginWithTheSameBits) {
     check(job);
     // The second rank's first segment is one column short.
     if (ranks.rank() == 1) {
-      EXPECT_EQ(job.session().state(0).as<float>()[50], 0);
+      EXPECT_EQ(job.session().load<float>(job.session().state(0))[50], 0);
     }
   });
   onRanks(2, [&](Ranks &ranks) {
@@ -177,8 +179,9 @@ TEST_F(RanksTest, BeginWithTheSameBits) {
     EXPECT_EQ(runs[0].local, ranks.rank() == 0 ? 64 : 0);
     check(job);
     // Padding stays zero.
-    EXPECT_EQ(
-        job.session().state(0).as<float>()[ranks.rank() == 0 ? 63 : 32782], 0);
+    EXPECT_EQ(job.session().load<float>(
+                  job.session().state(0))[ranks.rank() == 0 ? 63 : 32782],
+              0);
   });
 }
 

@@ -10,7 +10,7 @@
 #include "AllocationCount.h"
 #include "BigramPlan.h"
 #include "SmallPlan.h"
-#include "heddle/runtime/devices/cpu/CpuDevice.h"
+#include "TestDevice.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
 #include <cmath>
@@ -22,26 +22,36 @@ using namespace heddle::plan;
 using namespace heddle::rt;
 using namespace heddle::test;
 
-/// Runs the small plan and returns its eight numbers.
-static std::vector<int64_t> runSmall(const Plan &plan) {
-  KernelImage image = bigramImage();
-  CpuDevice device(2);
-  Session session(plan, image, device);
-  session.run(*session.program("test"));
-  auto *digits = session.state("digits")->as<int64_t>();
-  return {digits, digits + 8};
-}
+namespace {
+class SessionTest : public OnEachDevice {
+protected:
+  SessionTest() : device(GetParam()) {}
 
-static std::string failureOf(const Plan &plan) {
-  try {
-    runSmall(plan);
-  } catch (const UserError &error) {
-    return error.diagnostic.code;
+  /// Runs the small plan and returns its eight numbers.
+  std::vector<int64_t> runSmall(const Plan &plan) {
+    std::unique_ptr<KernelSet> kernels = bigramKernels(*device);
+    Session session(plan, *kernels, *device);
+    session.run(*session.program("test"));
+    auto *digits = session.load<int64_t>(*session.state("digits"));
+    return {digits, digits + 8};
   }
-  return "";
-}
 
-TEST(Session, LaunchesOnEveryThread) {
+  std::string failureOf(const Plan &plan) {
+    try {
+      runSmall(plan);
+    } catch (const UserError &error) {
+      return error.diagnostic.code;
+    }
+    return "";
+  }
+
+  TestDevice device;
+};
+} // namespace
+
+INSTANTIATE_TEST_SUITE_P(, SessionTest, eachDevice(), deviceName);
+
+TEST_P(SessionTest, LaunchesOnEveryThread) {
   Plan plan = smallPlan({{"main",
                           0,
                           0,
@@ -53,7 +63,7 @@ TEST(Session, LaunchesOnEveryThread) {
   EXPECT_EQ(digits[1], 71);
 }
 
-TEST(Session, LoopsAdvanceTheirOperands) {
+TEST_P(SessionTest, LoopsAdvanceTheirOperands) {
   // Three rounds over digits[0..2], each appending its number twice: once
   // through the argument, once through a stride of the body's own.
   Plan plan =
@@ -74,7 +84,7 @@ TEST(Session, LoopsAdvanceTheirOperands) {
   EXPECT_EQ(runSmall(plan), (std::vector<int64_t>{5, 15, 25, 0, 1, 2, 0, 0}));
 }
 
-TEST(Session, CallsHaveFramesAndArguments) {
+TEST_P(SessionTest, CallsHaveFramesAndArguments) {
   // Two calls of one sequence, which keeps a number in its own frame.
   Sequence callee = {
       "callee",
@@ -91,17 +101,16 @@ TEST(Session, CallsHaveFramesAndArguments) {
       make(Kind::Call, 1, {at(Space::Persistent, 8, 8)}, {number(4)});
   second.frameOffset = 256;
   Plan plan = smallPlan({{"main", 512, 0, 0, {first, second}}, callee});
-  KernelImage image = bigramImage();
-  CpuDevice device(2);
-  Session session(plan, image, device);
+  std::unique_ptr<KernelSet> kernels = bigramKernels(*device);
+  Session session(plan, *kernels, *device);
   session.run(*session.program("test"));
-  auto *digits = session.state("digits")->as<int64_t>();
+  auto *digits = session.load<int64_t>(*session.state("digits"));
   EXPECT_EQ(digits[0], 3);
   EXPECT_EQ(digits[1], 4);
   EXPECT_EQ(session.program("test")->commands().size(), 6u);
 }
 
-TEST(Session, CallsInALoopSeeItsIndex) {
+TEST_P(SessionTest, CallsInALoopSeeItsIndex) {
   Plan plan = smallPlan(
       {{"main", 0, 0, 0, {make(Kind::Loop, 1, {}, {}, 3)}},
        {"body",
@@ -117,7 +126,7 @@ TEST(Session, CallsInALoopSeeItsIndex) {
   EXPECT_EQ(runSmall(plan), (std::vector<int64_t>{0, 0, 1, 0, 2, 0, 0, 0}));
 }
 
-TEST(Session, RefusesOperandsOutsideTheirRegion) {
+TEST_P(SessionTest, RefusesOperandsOutsideTheirRegion) {
   auto withRef = [](Ref ref) {
     return smallPlan(
         {{"main", 0, 0, 0, {make(Kind::Launch, 1, {ref}, {number(1)})}}});
@@ -129,7 +138,7 @@ TEST(Session, RefusesOperandsOutsideTheirRegion) {
   EXPECT_EQ(failureOf(withRef(at(Space::Arg, 0, 8))), "H0385");
 }
 
-TEST(Session, RefusesMalformedSequences) {
+TEST_P(SessionTest, RefusesMalformedSequences) {
   auto withCommand = [](Command command) {
     return smallPlan({{"main", 0, 0, 0, {std::move(command)}}});
   };
@@ -144,7 +153,7 @@ TEST(Session, RefusesMalformedSequences) {
   EXPECT_EQ(failureOf(frames), "H0385");
 }
 
-TEST(Session, HoldsOnlyWhatItLaunchesToItsScratch) {
+TEST_P(SessionTest, HoldsOnlyWhatItLaunchesToItsScratch) {
   Plan plan = smallPlan(
       {{"main",
         0,
@@ -160,7 +169,7 @@ TEST(Session, HoldsOnlyWhatItLaunchesToItsScratch) {
   EXPECT_EQ(failureOf(plan), "H0385");
 }
 
-TEST(Session, RefusesMoreThreadsThanPlanned) {
+TEST_P(SessionTest, RefusesMoreThreadsThanPlanned) {
   Plan plan = smallPlan({{"main", 0, 0, 0, {}}});
   plan.threads = 1;
   EXPECT_EQ(failureOf(plan), "H0193");
@@ -170,18 +179,24 @@ namespace {
 
 /// The bigram model in memory, with a batch of tokens.
 struct Bigram {
-  explicit Bigram(Plan source = makeBigramPlan(), int64_t threads = 2,
+  explicit Bigram(int seed, Plan source = makeBigramPlan(),
                   SessionOptions options = {})
-      : plan(std::move(source)), image(bigramImage()), device(threads),
-        session(plan, image, device, options) {
-    fill(*session.program("train"));
+      : plan(std::move(source)), device(seed), kernels(bigramKernels(*device)),
+        session(plan, *kernels, *device, options) {
+    fill(program("train"));
+  }
+
+  const LoadedProgram &program(const char *kind) {
+    return *session.program(kind);
   }
 
   void fill(const LoadedProgram &program) {
-    const Value &ids = *program.input("ids");
-    for (int64_t i = 0; i < ids.numElements(); ++i) {
-      ids.as<int32_t>()[i] = int32_t(i * 37 % 256);
-      program.input("labels")->as<int32_t>()[i] = int32_t((i + 1) * 37 % 256);
+    for (const char *name : {"ids", "labels"}) {
+      const Value &port = *program.input(name);
+      int64_t shift = name == std::string("labels");
+      for (int64_t i = 0; i < port.numElements(); ++i)
+        session.at<int32_t>(port)[i] = int32_t((i + shift) * 37 % 256);
+      session.store(port);
     }
     program.setScalar("lr", 0.1);
     program.setScalar("bias_correction1", 1 - 0.9);
@@ -189,91 +204,101 @@ struct Bigram {
   }
 
   float train() {
-    session.run(*session.program("train"));
-    return *session.program("train")->output("loss")->as<float>();
+    session.run(program("train"));
+    return *session.load<float>(*program("train").output("loss"));
+  }
+
+  std::vector<char> table() {
+    const char *bytes = session.load(session.state(0));
+    return {bytes, bytes + session.state(0).numBytes()};
   }
 
   Plan plan;
-  KernelImage image;
-  CpuDevice device;
+  TestDevice device;
+  std::unique_ptr<KernelSet> kernels;
   Session session;
 };
 
 } // namespace
 
-TEST(Session, TrainsTheBigramModel) {
-  Bigram bigram;
+TEST_P(SessionTest, TrainsTheBigramModel) {
+  Bigram bigram(GetParam());
   EXPECT_NEAR(bigram.train(), std::log(256.0), 1e-4); // All weights are zero.
   float last = 0;
   for (int i = 0; i < 20; ++i)
     last = bigram.train();
   EXPECT_LT(last, 1);
-  EXPECT_GT(*bigram.session.program("train")->output("grad_norm")->as<float>(),
-            0);
+  const Value &norm = *bigram.program("train").output("grad_norm");
+  EXPECT_GT(*bigram.session.load<float>(norm), 0);
 }
 
-TEST(Session, IsTheSameBitsEveryTime) {
-  Bigram first, second;
+TEST_P(SessionTest, IsTheSameBitsOnEveryDevice) {
+  Bigram first(0), second(GetParam());
   for (int i = 0; i < 5; ++i)
     EXPECT_EQ(first.train(), second.train());
-  EXPECT_EQ(memcmp(first.session.state(0).data, second.session.state(0).data,
-                   first.session.state(0).numBytes()),
-            0);
+  EXPECT_EQ(first.table(), second.table());
 }
 
 TEST(Session, StepsAllocateNothing) {
-  Bigram bigram;
-  const LoadedProgram *program = bigram.session.program("train");
-  std::vector<LaunchTime> times(program->commands().size());
+  Bigram bigram(0);
+  const LoadedProgram &program = bigram.program("train");
+  std::vector<LaunchTime> times(program.commands().size());
   int64_t before = allocationCount();
   for (int i = 0; i < 10; ++i) {
-    bigram.session.run(*program);
-    bigram.session.run(*program, times.data());
-    bigram.session.run(*bigram.session.program("eval"));
+    bigram.session.run(program);
+    bigram.session.run(program, times.data());
+    bigram.session.run(bigram.program("eval"));
   }
   EXPECT_EQ(allocationCount(), before);
   EXPECT_GT(times[0].end, times[0].begin);
 }
 
-TEST(Session, MapsWhatThePlanSays) {
-  Bigram bigram;
+TEST_P(SessionTest, AllocatesWhatThePlanSays) {
+  Bigram bigram(GetParam());
   EXPECT_EQ(bigram.session.mappedBytes(), bigram.plan.memory.peakBytes());
 }
 
-TEST(Session, ReadsNothingThatItDidNotWrite) {
-  Bigram clean, poisoned;
+TEST_P(SessionTest, ReadsNothingThatItDidNotWrite) {
+  Bigram clean(GetParam()), poisoned(GetParam());
   poisoned.session.poisonArena(0xff);
-  poisoned.fill(*poisoned.session.program("train"));
-  memset(poisoned.session.program("train")->input("rng")->data, 0, 16);
+  poisoned.fill(poisoned.program("train"));
+  const Value &rng = *poisoned.program("train").input("rng");
+  memset(poisoned.session.at(rng), 0, rng.numBytes());
+  poisoned.session.store(rng);
   EXPECT_EQ(clean.train(), poisoned.train());
 }
 
-TEST(Session, RunsBetweenGuardPages) {
+TEST_P(SessionTest, RunsBetweenGuardPages) {
   SessionOptions options;
   options.guardPages = true;
-  Bigram plain, guarded(makeBigramPlan(), 2, options);
+  Bigram plain(GetParam()), guarded(GetParam(), makeBigramPlan(), options);
   EXPECT_EQ(plain.train(), guarded.train());
 }
 
-TEST(Session, AnArenaOnePageShortFails) {
+TEST_P(SessionTest, AnArenaOnePageShortFails) {
   Plan plan = makeBigramPlan();
   plan.memory.arenaBytes -= Arena::pageSize();
   try {
-    Bigram bigram(plan);
+    Bigram bigram(GetParam(), plan);
     FAIL();
   } catch (const UserError &error) {
     EXPECT_EQ(error.diagnostic.code, "H0385");
   }
 }
 
-TEST(Session, GeneratesFromTheTable) {
-  Bigram bigram;
+TEST_P(SessionTest, GeneratesFromTheTable) {
+  Bigram bigram(GetParam());
   for (int i = 0; i < 30; ++i)
     bigram.train();
-  const LoadedProgram &program = *bigram.session.program("generate");
-  program.input("ids")->as<int32_t>()[3] = 37;
-  *program.input("position")->as<int32_t>() = 3;
-  bigram.session.run(program);
-  const float *logits = program.output("logits")->as<float>();
+  const LoadedProgram &program = bigram.program("generate");
+  Session &session = bigram.session;
+  const Value &ids = *program.input("ids");
+  const Value &position = *program.input("position");
+  session.load<int32_t>(ids)[3] = 37;
+  session.store(ids);
+  *session.at<int32_t>(position) = 3;
+  session.store(position);
+  session.run(program);
+  const float *logits = session.load<float>(*program.output("logits"));
   EXPECT_EQ(std::max_element(logits, logits + 256) - logits, 74);
 }

@@ -10,13 +10,13 @@
 #define HEDDLE_TEST_RUNTIME_SMALLPLAN_H
 
 #include "BigramPlan.h"
-#include "heddle/runtime/core/KernelImage.h"
+#include "heddle/runtime/core/Device.h"
 
 namespace heddle::test {
 
-inline rt::KernelImage bigramImage() {
+inline std::unique_ptr<rt::KernelSet> bigramKernels(rt::Device &device) {
   std::vector<char> bytes = readBigramKernels();
-  return rt::KernelImage(bytes.data(), bytes.size());
+  return device.load(bytes.data(), bytes.size());
 }
 
 /// A plan of one program over a page of states and a page of arena, for

@@ -10,7 +10,6 @@
 #define HEDDLE_EVAL_KERNELRUNNER_H
 
 #include "dialects/Plan/PlanDialect.h"
-#include "heddle/runtime/core/Device.h"
 #include <cstdlib>
 #include <memory>
 #include <string>

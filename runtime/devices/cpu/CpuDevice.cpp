@@ -7,25 +7,104 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/devices/cpu/CpuDevice.h"
+#include "heddle/runtime/devices/cpu/KernelImage.h"
+
+#include <algorithm>
+#include <cstring>
 
 using namespace heddle::rt;
 
 namespace {
 
-struct Work {
+class CpuKernels : public KernelSet {
+public:
+  CpuKernels(const void *data, size_t size) : image(data, size) {}
+  KernelHandle find(const std::string &name) const override {
+    return reinterpret_cast<KernelHandle>(image.find(name));
+  }
+
+private:
+  KernelImage image;
+};
+
+struct Launch {
+  KernelFunction function;
   const KernelLaunch &launch;
   const Scratch &scratch;
 };
 
 void runKernel(const void *context, int64_t thread, int64_t threads) {
-  const Work &work = *static_cast<const Work *>(context);
-  work.launch.function(work.launch.refs, work.launch.scalars, thread, threads,
-                       work.scratch.base + thread * work.scratch.stride);
+  const Launch &work = *static_cast<const Launch *>(context);
+  work.function(work.launch.refs, work.launch.scalars, thread, threads,
+                work.scratch.base + thread * work.scratch.stride);
+}
+
+struct Move {
+  char *target;
+  const char *source;
+  unsigned char value;
+  int64_t bytes;
+};
+
+/// The part of `bytes` that one thread copies or fills: whole cache lines.
+std::pair<int64_t, int64_t> shareOf(int64_t bytes, int64_t thread,
+                                    int64_t threads) {
+  constexpr int64_t line = 64;
+  int64_t share = ((bytes + threads - 1) / threads + line - 1) / line * line;
+  int64_t begin = std::min(bytes, thread * share);
+  return {begin, std::min(bytes, begin + share) - begin};
+}
+
+void runCopy(const void *context, int64_t thread, int64_t threads) {
+  const Move &move = *static_cast<const Move *>(context);
+  auto [begin, count] = shareOf(move.bytes, thread, threads);
+  memmove(move.target + begin, move.source + begin, count);
+}
+
+void runFill(const void *context, int64_t thread, int64_t threads) {
+  const Move &move = *static_cast<const Move *>(context);
+  auto [begin, count] = shareOf(move.bytes, thread, threads);
+  memset(move.target + begin, move.value, count);
 }
 
 } // namespace
 
-void CpuDevice::launch(const KernelLaunch &launch, const Scratch &scratch) {
-  Work work = {launch, scratch};
+Address CpuDevice::allocate(const MemoryRequest &request) {
+  if (request.bytes == 0)
+    return {};
+  Arena arena(request.bytes, request.owner, request.guarded);
+  Address address(reinterpret_cast<uintptr_t>(arena.data()));
+  blocks.emplace(address.value(), std::move(arena));
+  return address;
+}
+
+std::unique_ptr<KernelSet> CpuDevice::load(const void *image, size_t bytes) {
+  return std::make_unique<CpuKernels>(image, bytes);
+}
+
+void CpuDevice::submit(Stream, const KernelLaunch &launch,
+                       const Scratch &scratch) {
+  Launch work = {reinterpret_cast<KernelFunction>(launch.kernel), launch,
+                 scratch};
   pool.run(runKernel, &work);
+}
+
+void CpuDevice::fill(Stream, Address target, unsigned char value,
+                     int64_t bytes) {
+  Move work = {map(target), nullptr, value, bytes};
+  pool.run(runFill, &work);
+}
+
+void CpuDevice::copy(Stream, Address target, Address source, int64_t bytes) {
+  Move work = {map(target), map(source), 0, bytes};
+  pool.run(runCopy, &work);
+}
+
+void CpuDevice::copyIn(Stream, Address target, const void *source,
+                       int64_t bytes) {
+  memcpy(map(target), source, bytes);
+}
+
+void CpuDevice::copyOut(Stream, void *target, Address source, int64_t bytes) {
+  memcpy(target, map(source), bytes);
 }

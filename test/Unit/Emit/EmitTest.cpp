@@ -8,8 +8,8 @@
 
 #include "heddle/Emit/EmitBinary.h"
 #include "heddle/Emit/LinkKernels.h"
-#include "heddle/runtime/core/KernelImage.h"
 #include "heddle/runtime/core/Loader.h"
+#include "heddle/runtime/devices/cpu/KernelImage.h"
 #include "mlir/Parser/Parser.h"
 #include "test/Runtime/BigramPlan.h"
 #include "test/Unit/Kernels/KernelHarness.h"

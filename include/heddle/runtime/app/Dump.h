@@ -19,7 +19,7 @@ namespace heddle::rt {
 /// Writes what the program's last run left: `loss`, `logits` as [B,T,V],
 /// `grad.<name in the weight files>` of every gradient that the plan keeps, and
 /// every `value.<path>`. All ranks write their parts of one file.
-void writeDump(const std::string &path, const Session &session,
+void writeDump(const std::string &path, Session &session,
                const LoadedProgram &program, io::Peers &peers);
 
 } // namespace heddle::rt

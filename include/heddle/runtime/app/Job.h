@@ -13,7 +13,7 @@
 #include "heddle/runtime/app/Ranks.h"
 #include "heddle/runtime/core/Loader.h"
 #include "heddle/runtime/core/Session.h"
-#include "heddle/runtime/devices/cpu/CpuDevice.h"
+#include "heddle/runtime/devices/cpu/ThreadPool.h"
 
 #include <memory>
 
@@ -32,7 +32,9 @@ public:
   /// Whether this is the rank that speaks to people.
   bool isFirst() const { return others.rank() == 0; }
   Session &session() { return *loaded; }
-  CpuDevice &device() { return *cpu; }
+  Device &device() { return *own; }
+  /// The host's threads.
+  ThreadPool &threadPool() { return *pool; }
 
   /// The program of that kind; throws H0191 when the plan holds none.
   const LoadedProgram &program(const std::string &kind) const;
@@ -40,14 +42,19 @@ public:
 private:
   Ranks &others;
   Binary binary;
-  KernelImage image;
-  std::unique_ptr<CpuDevice> cpu;
+  std::unique_ptr<ThreadPool> pool;
+  std::unique_ptr<Device> own;
+  std::unique_ptr<KernelSet> kernels;
   std::unique_ptr<Session> loaded;
 };
 
 /// Throws H0191: the plan holds no program of that kind.
 [[noreturn]] void failNoProgram(const plan::Plan &plan,
                                 const std::string &kind);
+
+/// The device that `name` (null: unsaid) means, as tests choose it: `cpu`, or
+/// `separate` with a seed behind a colon. Throws H0190 for anything else.
+std::unique_ptr<Device> makeDevice(const char *name, ThreadPool &pool);
 
 /// The threads that a plan runs on when `requested` (0: unsaid) were asked for.
 int64_t chooseThreads(const plan::Plan &plan, int64_t requested);

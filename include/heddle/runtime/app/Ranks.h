@@ -48,13 +48,14 @@ public:
   /// begins with "computing".
   void setActivity(const char *text);
 
+  void use(HostMirror &memory) override;
   int64_t addCollective(const plan::Collective &collective,
                         const CollectiveBuffers &buffers) override;
   int64_t addChannel(const plan::Channel &channel) override;
   void start(int64_t collective) override;
   void wait(int64_t collective) override;
-  void send(int64_t channel, const char *data, int64_t bytes) override;
-  void receive(int64_t channel, char *data, int64_t bytes) override;
+  void send(int64_t channel, Address data, int64_t bytes) override;
+  void receive(int64_t channel, Address data, int64_t bytes) override;
   void flush(int64_t channel, int64_t count) override;
 
   /// Payload that this rank has sent in collectives and messages.

@@ -29,7 +29,7 @@ Part partOf(const Session &session, const plan::Port &port);
 /// The token inputs of a program, as far as this rank's stage has them.
 class TokenInputs {
 public:
-  TokenInputs(const Session &session, const LoadedProgram &program);
+  TokenInputs(Session &session, const LoadedProgram &program);
   /// Fills them with this rank's share of the rows from row `first` on.
   void read(DataFeed &feed, int64_t first) const;
   /// Fills them with `token(index in the whole, which tokens)`.
@@ -38,14 +38,19 @@ public:
       for (const Run &run : port.runs)
         for (int64_t i = 0; i < run.count; ++i)
           port.data[run.local + i] = token(run.whole + i, port.what);
+    store();
   }
 
 private:
   struct Port {
     DataFeed::What what;
-    int32_t *data = nullptr;
+    const Value *value = nullptr;
+    int32_t *data = nullptr; ///< The host's.
     std::vector<Run> runs;
   };
+  void store() const;
+
+  Session &session;
   std::vector<Port> ports;
 };
 
@@ -63,8 +68,10 @@ public:
   /// every rank when the loss is not finite.
   void run(int64_t index, LaunchTime *times = nullptr);
 
-  double loss() const { return *lossPort.as<float>(); }
-  double gradNorm() const { return normPort ? *normPort->as<float>() : 0; }
+  double loss() const { return *job.session().load<float>(lossPort); }
+  double gradNorm() const {
+    return normPort ? *job.session().load<float>(*normPort) : 0;
+  }
   double learningRate(int64_t index) const { return schedule.rate(index + 1); }
 
 private:

@@ -27,14 +27,15 @@ io::CheckpointState resumeFrom(Job &job, const std::string &directory);
 
 /// A value of the plan as a file of all ranks stores it; `value` and `part`, of
 /// which pieces point into the former, are null on ranks that do not hold it.
-io::SharedTensor shareTensor(const std::string &name, plan::DType type,
+io::SharedTensor shareTensor(Session &session, const std::string &name,
+                             plan::DType type,
                              const std::vector<int64_t> &shape,
                              const plan::Placement &placement,
                              const Value *value, const Part *part);
 
 /// The states of all stages as a checkpoint stores them. Pieces point into the
 /// session.
-io::CheckpointContents describeCheckpoint(const Session &session,
+io::CheckpointContents describeCheckpoint(Session &session,
                                           const io::CheckpointState &state);
 
 /// Fills `count` floats with the numbers first.. of a state's random stream:

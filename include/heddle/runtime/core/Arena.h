@@ -31,9 +31,11 @@ public:
   char *data() const { return start; }
   int64_t size() const { return bytes; }
 
-  /// Writes `value` into every byte.
-  void poison(unsigned char value);
+  /// Gives the pages back that lie whole in these bytes: they are zeros then.
+  void discard(int64_t offset, int64_t count) const;
 
+  /// Throws H0292: the bytes cannot be had.
+  [[noreturn]] static void refuse(int64_t bytes, const std::string &owner);
   /// The size of a page of this machine.
   static int64_t pageSize();
 

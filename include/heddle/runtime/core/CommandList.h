@@ -12,7 +12,6 @@
 #include "heddle/PlanFormat/Plan.h"
 #include "heddle/runtime/core/Communication.h"
 #include "heddle/runtime/core/Device.h"
-#include "heddle/runtime/core/KernelImage.h"
 
 #include <cstdint>
 #include <string_view>
@@ -22,9 +21,9 @@ namespace heddle::rt {
 
 /// The two regions that a plan's operands stand in.
 struct Regions {
-  char *persistent = nullptr;
+  Address persistent;
   int64_t persistentBytes = 0;
-  char *arena = nullptr;
+  Address arena;
   int64_t arenaBytes = 0;
 };
 
@@ -32,6 +31,15 @@ struct Regions {
 struct Participant {
   int64_t rank = 0;
   Communication *communication = nullptr; ///< Null: it talks to nobody.
+};
+
+/// What the programs of a plan run on.
+struct Machine {
+  Device &device;
+  const KernelSet &kernels;
+  HostMirror &host; ///< Of the regions.
+  Regions regions;
+  Participant participant;
 };
 
 /// What an entry of a command list is, for timings, traces and errors.
@@ -58,21 +66,21 @@ struct LaunchTime {
 };
 
 /// The flat form of a program for one rank: calls, loops and fragments
-/// unrolled, operands turned into pointers. It is made once; running it
+/// unrolled, operands turned into addresses. It is made once; running it
 /// allocates nothing.
 class CommandList {
 public:
   /// Resolves `program` of `plan`, which must outlive the list. Throws a
   /// UserError (H0385) when an operand leaves its region, a name is unknown,
   /// sequences call each other without end, or ranks are spoken to by a
-  /// `participant` that has no communication.
+  /// participant that has no communication.
   CommandList(const plan::Plan &plan, const plan::Program &program,
-              const KernelImage &image, const Regions &regions,
-              const Participant &participant = {});
+              const Machine &machine);
 
-  /// Runs every entry in order, and returns when all that was sent is on its
-  /// way. With `times`, which then has room for as many, notes when each entry
-  /// began and ended. Throws what the communication throws.
+  /// Submits every entry in order, and returns when all that was sent is on its
+  /// way; the device may still compute. With `times`, which then has room for
+  /// as many, waits for each entry and notes when it began and ended. Throws
+  /// what the communication throws.
   void run(Device &device, LaunchTime *times = nullptr) const;
 
   size_t size() const { return launches.size(); }
@@ -81,18 +89,19 @@ public:
 private:
   friend class Resolver;
   /// An entry that is no launch.
-  struct Message {
+  struct Action {
     plan::Command::Kind kind;
     int64_t number = 0; ///< Of a collective or channel.
-    char *data = nullptr;
-    int64_t bytes = 0; ///< Flush: sends that may be under way.
+    Address data;       ///< What is sent, or written.
+    Address source;     ///< Copy.
+    int64_t bytes = 0;  ///< Flush: sends that may be under way.
   };
-  void communicate(const Message &message) const;
+  void act(Device &device, const Action &action) const;
 
-  /// Every entry; those of `messages` have no function.
+  /// Every entry; those of `actions` have no kernel.
   std::vector<KernelLaunch> launches;
-  std::vector<Message> messages; ///< In the order of their entries.
-  std::vector<int64_t> sending;  ///< The channels that something is sent on.
+  std::vector<Action> actions;  ///< In the order of their entries.
+  std::vector<int64_t> sending; ///< The channels that something is sent on.
   std::vector<LaunchInfo> infos;
   std::vector<void *> refs;
   std::vector<int64_t> scalars;
@@ -102,7 +111,7 @@ private:
 
 /// The address and size of an operand that stands in no sequence's arguments,
 /// such as a port's. Throws H0385 when it leaves its region.
-char *resolvePort(const plan::Port &port, const Regions &regions);
+Address resolvePort(const plan::Port &port, const Regions &regions);
 
 } // namespace heddle::rt
 

@@ -10,6 +10,7 @@
 #define HEDDLE_RUNTIME_CORE_COMMUNICATION_H
 
 #include "heddle/PlanFormat/Plan.h"
+#include "heddle/runtime/core/HostMirror.h"
 
 #include <cstdint>
 
@@ -17,12 +18,12 @@ namespace heddle::rt {
 
 /// The buffers of one collective.
 struct CollectiveBuffers {
-  char *target = nullptr;
-  const char *source = nullptr;
-  char *staging = nullptr; ///< Null when the plan gives it none.
+  Address target;
+  Address source;
+  Address staging;
   int64_t targetBytes = 0;
   int64_t sourceBytes = 0;
-  int64_t stagingBytes = 0;
+  int64_t stagingBytes = 0; ///< 0 when the plan gives it none.
 };
 
 /// One rank's part in a plan's communication. What a plan will ask for is
@@ -32,6 +33,8 @@ class Communication {
 public:
   virtual ~Communication() = default;
 
+  /// All addresses from here on are in this memory.
+  virtual void use(HostMirror &memory) = 0;
   /// Announces a collective on these buffers, which every rank of its group
   /// announces in the same order; the result is its number.
   virtual int64_t addCollective(const plan::Collective &collective,
@@ -44,9 +47,9 @@ public:
   /// Returns when the collective is done that was started last by this number.
   virtual void wait(int64_t collective) = 0;
   /// Begins to send; the bytes must stay as they are until a flush.
-  virtual void send(int64_t channel, const char *data, int64_t bytes) = 0;
+  virtual void send(int64_t channel, Address data, int64_t bytes) = 0;
   /// Returns when the next message of the channel stands at `data`.
-  virtual void receive(int64_t channel, char *data, int64_t bytes) = 0;
+  virtual void receive(int64_t channel, Address data, int64_t bytes) = 0;
   /// Returns when at most `count` sends of the channel are under way.
   virtual void flush(int64_t channel, int64_t count) = 0;
 };

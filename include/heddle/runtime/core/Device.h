@@ -9,36 +9,142 @@
 #ifndef HEDDLE_RUNTIME_CORE_DEVICE_H
 #define HEDDLE_RUNTIME_CORE_DEVICE_H
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <string>
 
 namespace heddle::rt {
 
-/// A compiled kernel, as Plan.h documents it.
-using KernelFunction = void (*)(void *const *refs, const int64_t *scalars,
-                                int64_t thread, int64_t threads, void *scratch);
+/// A place in memory that a device handed out. It is no pointer: what stands
+/// there is reached through the device alone.
+class Address {
+public:
+  Address() = default;
+  explicit Address(uintptr_t bits) : bits(bits) {}
 
-/// One launch with every address resolved.
+  uintptr_t value() const { return bits; }
+  Address operator+(int64_t bytes) const { return Address(bits + bytes); }
+  int64_t operator-(Address other) const { return int64_t(bits - other.bits); }
+  bool operator==(Address other) const { return bits == other.bits; }
+
+private:
+  uintptr_t bits = 0;
+};
+
+/// Where memory is. The host sees what is Host or Pinned; of Pinned memory, a
+/// device copies without a detour.
+enum class MemoryKind { Device, Host, Pinned };
+
+/// Memory to be allocated.
+struct MemoryRequest {
+  MemoryKind kind = MemoryKind::Device;
+  int64_t bytes = 0;    ///< A multiple of the page size.
+  std::string owner;    ///< Names it in the error when it cannot be had.
+  bool guarded = false; ///< Accesses just before and after it fault.
+};
+
+/// Work of one stream is done in the order of its submission. Between the two
+/// streams only events make an order.
+enum class Stream { Compute, Transfer };
+inline constexpr int numStreams = 2;
+
+/// A point in a stream; see Device::record.
+struct Event {
+  int64_t number = -1;
+};
+
+/// A kernel that a device has loaded; what it points to is the device's own.
+using KernelHandle = void (*)();
+
+/// The kernels of a plan, loaded by a device, which must outlive them.
+class KernelSet {
+public:
+  virtual ~KernelSet() = default;
+  /// The kernel of that name, or null.
+  virtual KernelHandle find(const std::string &name) const = 0;
+};
+
+/// One launch. The tables must stay as they are until it is done.
 struct KernelLaunch {
-  KernelFunction function = nullptr;
-  void *const *refs = nullptr;
+  KernelHandle kernel = nullptr;
+  void *const *refs = nullptr; ///< Each from Device::resolve.
   const int64_t *scalars = nullptr;
 };
 
 /// The scratch memory of a program's kernels: thread t has `stride` bytes from
-/// `base + t * stride`.
+/// `base + t * stride`. `base` is from Device::resolve.
 struct Scratch {
   char *base = nullptr;
   int64_t stride = 0;
 };
 
-/// Runs launches one after the other; one implementation per kind of device.
+/// Memory and what computes on it; one implementation per kind of device. All
+/// calls come from one thread. What is submitted to a stream may be done at any
+/// time from then on, and is done when `synchronize` returns.
 class Device {
 public:
   virtual ~Device() = default;
   /// How many threads a launch runs on.
   virtual int64_t threads() const = 0;
-  /// Calls the kernel once on every thread and returns when all are done.
-  virtual void launch(const KernelLaunch &launch, const Scratch &scratch) = 0;
+
+  /// Zeroed memory, from a page on. Throws H0292 when it cannot be had.
+  virtual Address allocate(const MemoryRequest &request) = 0;
+  /// Waits for all streams, then frees what begins at `address`.
+  virtual void release(Address address) = 0;
+
+  /// Loads an image of kernels, which is not kept. Throws H0384 when it is none
+  /// for this device.
+  virtual std::unique_ptr<KernelSet> load(const void *image, size_t bytes) = 0;
+  /// An address as kernels of this device take it. Nobody else may use it.
+  virtual void *resolve(Address address) = 0;
+  /// Where the host sees the memory from `address` on; null where it does not.
+  virtual char *map(Address address) = 0;
+
+  virtual void submit(Stream stream, const KernelLaunch &launch,
+                      const Scratch &scratch) = 0;
+  /// Writes `value` into every byte.
+  virtual void fill(Stream stream, Address target, unsigned char value,
+                    int64_t bytes) = 0;
+  virtual void copy(Stream stream, Address target, Address source,
+                    int64_t bytes) = 0;
+  /// Copies from and to memory of the host, which must stay until it is done.
+  virtual void copyIn(Stream stream, Address target, const void *source,
+                      int64_t bytes) = 0;
+  virtual void copyOut(Stream stream, void *target, Address source,
+                       int64_t bytes) = 0;
+
+  virtual Event makeEvent() = 0;
+  /// The event is, from now on, the point that the stream has come to.
+  virtual void record(Stream stream, Event event) = 0;
+  /// What is submitted to the stream after this waits for the point that the
+  /// event is now; for nothing when it was not recorded.
+  virtual void wait(Stream stream, Event event) = 0;
+  /// Returns when all that was submitted to the stream is done.
+  virtual void synchronize(Stream stream) = 0;
+};
+
+/// Memory of a device that is freed with this object.
+class DeviceMemory {
+public:
+  DeviceMemory() = default;
+  DeviceMemory(Device &device, const MemoryRequest &request)
+      : device(&device), start(device.allocate(request)), bytes(request.bytes) {
+  }
+  DeviceMemory(const DeviceMemory &) = delete;
+  DeviceMemory &operator=(const DeviceMemory &) = delete;
+  ~DeviceMemory() {
+    if (bytes > 0)
+      device->release(start);
+  }
+
+  Address address() const { return start; }
+  int64_t size() const { return bytes; }
+
+private:
+  Device *device = nullptr;
+  Address start;
+  int64_t bytes = 0;
 };
 
 } // namespace heddle::rt

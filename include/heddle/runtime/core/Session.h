@@ -9,7 +9,6 @@
 #ifndef HEDDLE_RUNTIME_CORE_SESSION_H
 #define HEDDLE_RUNTIME_CORE_SESSION_H
 
-#include "heddle/runtime/core/Arena.h"
 #include "heddle/runtime/core/CommandList.h"
 #include "heddle/runtime/core/Part.h"
 
@@ -18,23 +17,21 @@
 
 namespace heddle::rt {
 
-/// A port or state in memory.
+/// A port or state in the device's memory.
 struct Value {
-  char *data = nullptr;
+  Address address;
   plan::DType type = plan::DType::F32;
   std::vector<int64_t> shape;
 
   int64_t numElements() const;
   int64_t numBytes() const { return numElements() * plan::byteSize(type); }
-  template <typename T> T *as() const { return reinterpret_cast<T *>(data); }
 };
 
 /// One program of a session: its ports and its commands.
 class LoadedProgram {
 public:
   LoadedProgram(const plan::Plan &plan, const plan::Program &program,
-                const KernelImage &image, const Regions &regions,
-                const Participant &participant = {});
+                const Machine &machine);
 
   /// The input of that name, or null.
   const Value *input(std::string_view name) const;
@@ -48,6 +45,7 @@ public:
 
 private:
   const plan::Program &source;
+  HostMirror &host;
   std::vector<Value> inputs;
   std::vector<Value> outputs;
   CommandList list;
@@ -58,19 +56,20 @@ void requireThreads(const plan::Plan &plan, int64_t threads);
 
 /// How a session is set up; the defaults are what a compiled binary uses.
 struct SessionOptions {
-  bool guardPages = false; ///< Fault on the pages around both regions.
+  bool guardPages = false; ///< Accesses around both regions fault.
   Participant participant; ///< Which rank of the plan this is.
 };
 
-/// Maps the memory of the plan's selected stage, resolves its programs for one
-/// rank and runs them. The plan, the kernels, the device and the communication
-/// must outlive it.
+/// Allocates the memory of the plan's selected stage, resolves its programs for
+/// one rank and runs them. The plan, the kernels, the device and the
+/// communication must outlive it.
 class Session {
 public:
   /// Throws a UserError: H0292 when the memory cannot be had, H0193 when the
   /// device has more threads than the plan, H0385 when the plan is malformed.
-  Session(const plan::Plan &plan, const KernelImage &image, Device &device,
+  Session(const plan::Plan &plan, const KernelSet &kernels, Device &device,
           const SessionOptions &options = {});
+  ~Session();
 
   /// The program of that kind (train, eval, generate), or null.
   const LoadedProgram *program(std::string_view kind) const;
@@ -82,7 +81,23 @@ public:
   /// What of that state the memory holds.
   const Part &part(size_t index) const { return parts[index]; }
 
-  /// Runs a program once on what its inputs hold. Allocates nothing.
+  /// Where the host writes all of a value, for `store` to bring it to the
+  /// device.
+  template <typename T = char> T *at(const Value &value) const {
+    return reinterpret_cast<T *>(mirror.at(value.address, value.numBytes()));
+  }
+  void store(const Value &value) {
+    mirror.store(value.address, value.numBytes());
+  }
+  /// A value's bytes for the host, as all that was run leaves them.
+  template <typename T = char> T *load(const Value &value) {
+    return reinterpret_cast<T *>(mirror.load(value.address, value.numBytes()));
+  }
+  /// The memory as the host has it.
+  HostMirror &host() { return mirror; }
+
+  /// Runs a program once on what its inputs hold. Allocates nothing. The device
+  /// may still compute when it returns.
   void run(const LoadedProgram &program, LaunchTime *times = nullptr) {
     program.commands().run(device, times);
   }
@@ -92,17 +107,20 @@ public:
   /// The rank's coordinate along `pipe`.
   int64_t stage() const { return source.mesh.coordinate(rank(), {"pipe"}); }
   Device &runsOn() const { return device; }
-  /// Bytes mapped for states and for everything else.
+  /// Bytes allocated for states and for everything else.
   int64_t mappedBytes() const { return persistent.size() + arena.size(); }
   /// Fills the arena with `value`; inputs must be written again after it.
-  void poisonArena(unsigned char value) { arena.poison(value); }
+  void poisonArena(unsigned char value) {
+    device.fill(Stream::Compute, arena.address(), value, arena.size());
+  }
 
 private:
   const plan::Plan &source;
   Device &device;
   Participant participant;
-  Arena persistent;
-  Arena arena;
+  DeviceMemory persistent;
+  DeviceMemory arena;
+  HostMirror mirror;
   std::vector<Value> states;
   std::vector<Part> parts;
   std::deque<LoadedProgram> programs;

@@ -9,22 +9,48 @@
 #ifndef HEDDLE_RUNTIME_DEVICES_CPU_CPUDEVICE_H
 #define HEDDLE_RUNTIME_DEVICES_CPU_CPUDEVICE_H
 
+#include "heddle/runtime/core/Arena.h"
 #include "heddle/runtime/core/Device.h"
 #include "heddle/runtime/devices/cpu/ThreadPool.h"
 
+#include <map>
+
 namespace heddle::rt {
 
-/// Runs every launch on a pool of threads.
+/// The host itself: its memory of every kind is the host's, and work is done,
+/// on all threads of a pool, when its submission returns.
 class CpuDevice : public Device {
 public:
-  explicit CpuDevice(int64_t threads) : pool(threads) {}
-  int64_t threads() const override { return pool.threads(); }
-  void launch(const KernelLaunch &launch, const Scratch &scratch) override;
+  explicit CpuDevice(ThreadPool &pool) : pool(pool) {}
 
-  ThreadPool &threadPool() { return pool; }
+  int64_t threads() const override { return pool.threads(); }
+  Address allocate(const MemoryRequest &request) override;
+  void release(Address address) override { blocks.erase(address.value()); }
+  std::unique_ptr<KernelSet> load(const void *image, size_t bytes) override;
+  void *resolve(Address address) override { return map(address); }
+  char *map(Address address) override {
+    return reinterpret_cast<char *>(address.value());
+  }
+
+  void submit(Stream stream, const KernelLaunch &launch,
+              const Scratch &scratch) override;
+  void fill(Stream stream, Address target, unsigned char value,
+            int64_t bytes) override;
+  void copy(Stream stream, Address target, Address source,
+            int64_t bytes) override;
+  void copyIn(Stream stream, Address target, const void *source,
+              int64_t bytes) override;
+  void copyOut(Stream stream, void *target, Address source,
+               int64_t bytes) override;
+
+  Event makeEvent() override { return {0}; }
+  void record(Stream, Event) override {}
+  void wait(Stream, Event) override {}
+  void synchronize(Stream) override {}
 
 private:
-  ThreadPool pool;
+  ThreadPool &pool;
+  std::map<uintptr_t, Arena> blocks; ///< By where they begin.
 };
 
 } // namespace heddle::rt

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/core/KernelImage.h"
+#include "heddle/runtime/devices/cpu/KernelImage.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
 #include <cstring>

@@ -6,10 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HEDDLE_RUNTIME_CORE_KERNELIMAGE_H
-#define HEDDLE_RUNTIME_CORE_KERNELIMAGE_H
+#ifndef HEDDLE_RUNTIME_DEVICES_CPU_KERNELIMAGE_H
+#define HEDDLE_RUNTIME_DEVICES_CPU_KERNELIMAGE_H
 
-#include "heddle/runtime/core/Device.h"
+#include "heddle/runtime/core/KernelFunction.h"
 
 #include <cstddef>
 #include <string>
@@ -44,4 +44,4 @@ private:
 
 } // namespace heddle::rt
 
-#endif // HEDDLE_RUNTIME_CORE_KERNELIMAGE_H
+#endif // HEDDLE_RUNTIME_DEVICES_CPU_KERNELIMAGE_H

@@ -1,0 +1,208 @@
+//===- SeparateDevice.cpp - Memory out of the host's sight ----------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/devices/separate/SeparateDevice.h"
+#include "heddle/runtime/io/Diagnostic.h"
+
+#include <algorithm>
+#include <cstring>
+#include <sys/mman.h>
+
+using namespace heddle;
+using namespace heddle::rt;
+
+SeparateDevice::SeparateDevice(ThreadPool &pool, uint64_t seed)
+    : cpu(pool), random(seed) {}
+
+SeparateDevice::~SeparateDevice() {
+  while (!blocks.empty())
+    release(Address(blocks.begin()->first));
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+Address SeparateDevice::allocate(const MemoryRequest &request) {
+  if (request.bytes == 0)
+    return {};
+  Block block;
+  block.bytes = Arena(request.bytes, request.owner, request.guarded);
+  void *start = block.bytes.data();
+  if (request.kind == MemoryKind::Device) {
+    start = mmap(nullptr, request.bytes, PROT_NONE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (start == MAP_FAILED)
+      Arena::refuse(request.bytes, request.owner);
+    block.reserved = request.bytes;
+  }
+  Address address(reinterpret_cast<uintptr_t>(start));
+  blocks.emplace(address.value(), std::move(block));
+  return address;
+}
+
+void SeparateDevice::release(Address address) {
+  synchronize(Stream::Compute);
+  synchronize(Stream::Transfer);
+  auto found = blocks.find(address.value());
+  if (found == blocks.end())
+    return;
+  if (found->second.reserved > 0)
+    munmap(reinterpret_cast<void *>(address.value()), found->second.reserved);
+  blocks.erase(found);
+}
+
+const std::pair<const uintptr_t, SeparateDevice::Block> *
+SeparateDevice::blockAt(Address address) const {
+  auto next = blocks.upper_bound(address.value());
+  return next == blocks.begin() ? nullptr : &*std::prev(next);
+}
+
+char *SeparateDevice::bytesAt(Address address, int64_t bytes) const {
+  if (address == Address() && bytes == 0)
+    return nullptr;
+  if (const auto *found = blockAt(address)) {
+    int64_t offset = address - Address(found->first);
+    const Arena &memory = found->second.bytes;
+    if (bytes <= memory.size() - offset)
+      return memory.data() + offset;
+  }
+  fail("H0412", "the device is asked for bytes that it did not hand out",
+       "report this as a bug");
+}
+
+char *SeparateDevice::map(Address address) {
+  const auto *found = blockAt(address);
+  return found && found->second.reserved > 0 ? nullptr : bytesAt(address, 0);
+}
+
+//===----------------------------------------------------------------------===//
+// Work
+//===----------------------------------------------------------------------===//
+
+void SeparateDevice::submit(Stream stream, const KernelLaunch &launch,
+                            const Scratch &scratch) {
+  Work work;
+  work.launch = launch;
+  work.scratch = scratch;
+  add(stream, work);
+}
+
+void SeparateDevice::fill(Stream stream, Address target, unsigned char value,
+                          int64_t bytes) {
+  Work work;
+  work.kind = Work::Kind::Fill;
+  work.target = bytesAt(target, bytes);
+  work.value = value;
+  work.bytes = bytes;
+  add(stream, work);
+}
+
+void SeparateDevice::addCopy(Stream stream, char *target, const char *source,
+                             int64_t bytes) {
+  Work work;
+  work.kind = Work::Kind::Copy;
+  work.target = target;
+  work.source = source;
+  work.bytes = bytes;
+  add(stream, work);
+}
+
+void SeparateDevice::copy(Stream stream, Address target, Address source,
+                          int64_t bytes) {
+  addCopy(stream, bytesAt(target, bytes), bytesAt(source, bytes), bytes);
+}
+
+void SeparateDevice::copyIn(Stream stream, Address target, const void *source,
+                            int64_t bytes) {
+  addCopy(stream, bytesAt(target, bytes), static_cast<const char *>(source),
+          bytes);
+}
+
+void SeparateDevice::copyOut(Stream stream, void *target, Address source,
+                             int64_t bytes) {
+  addCopy(stream, static_cast<char *>(target), bytesAt(source, bytes), bytes);
+}
+
+//===----------------------------------------------------------------------===//
+// Order
+//===----------------------------------------------------------------------===//
+
+Event SeparateDevice::makeEvent() {
+  events.emplace_back();
+  return {int64_t(events.size()) - 1};
+}
+
+void SeparateDevice::record(Stream stream, Event event) {
+  Work work;
+  work.kind = Work::Kind::Record;
+  work.event = event;
+  work.time = ++events[event.number].submitted;
+  add(stream, work);
+}
+
+void SeparateDevice::wait(Stream stream, Event event) {
+  Work work;
+  work.kind = Work::Kind::Wait;
+  work.event = event;
+  work.time = events[event.number].submitted;
+  add(stream, work);
+}
+
+void SeparateDevice::synchronize(Stream stream) {
+  while (!queue(stream).empty())
+    advance();
+}
+
+/// Most work waits; now and then some of it is done early.
+void SeparateDevice::add(Stream stream, const Work &work) {
+  queue(stream).push_back(work);
+  if (random() % 16 == 0)
+    for (uint64_t count = random() % 8; count > 0; --count)
+      advance();
+}
+
+bool SeparateDevice::isReady(const std::deque<Work> &queue) const {
+  if (queue.empty())
+    return false;
+  const Work &work = queue.front();
+  return work.kind != Work::Kind::Wait ||
+         events[work.event.number].done >= work.time;
+}
+
+/// What a stream waits for was submitted before: one of them is always ready
+/// unless nothing is left.
+void SeparateDevice::advance() {
+  size_t first = random() % queues.size();
+  for (size_t i = 0; i < queues.size(); ++i) {
+    std::deque<Work> &chosen = queues[(first + i) % queues.size()];
+    if (!isReady(chosen))
+      continue;
+    Work work = chosen.front();
+    chosen.pop_front();
+    return perform(work);
+  }
+}
+
+void SeparateDevice::perform(const Work &work) {
+  switch (work.kind) {
+  case Work::Kind::Launch:
+    return cpu.submit(Stream::Compute, work.launch, work.scratch);
+  case Work::Kind::Copy:
+    memmove(work.target, work.source, work.bytes);
+    return;
+  case Work::Kind::Fill:
+    memset(work.target, work.value, work.bytes);
+    return;
+  case Work::Kind::Record:
+    events[work.event.number].done = work.time;
+    return;
+  case Work::Kind::Wait:
+    return;
+  }
+}

@@ -1,0 +1,241 @@
+//===- DeviceTest.cpp - What every device must do -------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "BigramPlan.h"
+#include "TestDevice.h"
+#include "heddle/runtime/core/HostMirror.h"
+#include "heddle/runtime/io/Diagnostic.h"
+
+#include <cstring>
+#include <functional>
+#include <numeric>
+#include <set>
+#include <unistd.h>
+
+using namespace heddle;
+using namespace heddle::rt;
+using namespace heddle::test;
+
+static constexpr int64_t page = 4096;
+
+/// What the host reads at an address after all that was submitted.
+static std::vector<char> bytesOf(Device &device, Address address,
+                                 int64_t bytes) {
+  std::vector<char> found(bytes);
+  for (Stream stream : {Stream::Compute, Stream::Transfer})
+    device.synchronize(stream);
+  device.copyOut(Stream::Transfer, found.data(), address, bytes);
+  device.synchronize(Stream::Transfer);
+  return found;
+}
+
+static std::vector<char> counted(int64_t bytes) {
+  std::vector<char> values(bytes);
+  std::iota(values.begin(), values.end(), char(1));
+  return values;
+}
+
+static std::string codeOf(const std::function<void()> &work) {
+  try {
+    work();
+  } catch (const UserError &error) {
+    return error.diagnostic.code;
+  }
+  return "";
+}
+
+/// Whether this process can read the byte; the system looks, so nothing faults.
+static bool isReadable(uintptr_t place) {
+  int ends[2];
+  EXPECT_EQ(pipe(ends), 0);
+  bool read = write(ends[1], reinterpret_cast<const void *>(place), 1) == 1;
+  close(ends[0]);
+  close(ends[1]);
+  return read;
+}
+
+namespace {
+class DeviceTest : public OnEachDevice {
+protected:
+  DeviceTest() : device(GetParam()) {}
+  TestDevice device;
+};
+} // namespace
+
+INSTANTIATE_TEST_SUITE_P(, DeviceTest, eachDevice(), deviceName);
+
+TEST_P(DeviceTest, MemoryIsZeroedAndApart) {
+  DeviceMemory first(*device, {MemoryKind::Device, 3 * page, "test", false});
+  DeviceMemory second(*device, {MemoryKind::Device, page, "test", true});
+  EXPECT_EQ(first.address().value() % page, 0u);
+  EXPECT_EQ(bytesOf(*device, first.address(), 3 * page),
+            std::vector<char>(3 * page));
+  device->fill(Stream::Compute, first.address(), 7, 3 * page);
+  EXPECT_EQ(bytesOf(*device, second.address(), page), std::vector<char>(page));
+}
+
+TEST_P(DeviceTest, GivesNoMoreThanThereIs) {
+  for (MemoryKind kind :
+       {MemoryKind::Device, MemoryKind::Host, MemoryKind::Pinned})
+    EXPECT_EQ(codeOf([&] {
+                DeviceMemory(*device, {kind, int64_t(1) << 50, "test", false});
+              }),
+              "H0292");
+}
+
+TEST_P(DeviceTest, TheHostSeesItsOwnMemory) {
+  for (MemoryKind kind : {MemoryKind::Host, MemoryKind::Pinned}) {
+    DeviceMemory memory(*device, {kind, page, "test", false});
+    char *host = device->map(memory.address());
+    ASSERT_NE(host, nullptr);
+    host[5] = 3;
+    EXPECT_EQ(device->map(memory.address() + 5), host + 5);
+    EXPECT_EQ(bytesOf(*device, memory.address() + 5, 1), std::vector<char>{3});
+  }
+}
+
+TEST_P(DeviceTest, AddressesThatAreNotMappedFault) {
+  DeviceMemory memory(*device, {MemoryKind::Device, page, "test", false});
+  bool isMapped = device->map(memory.address()) != nullptr;
+  EXPECT_EQ(isMapped, GetParam() == 0);
+  EXPECT_EQ(isReadable(memory.address().value()), isMapped);
+}
+
+TEST_P(DeviceTest, CopiesAndFills) {
+  DeviceMemory memory(*device, {MemoryKind::Device, 4 * page, "test", false});
+  // Lengths around those that threads share.
+  for (int64_t bytes : {1, 63, 64, 129, 4097}) {
+    std::vector<char> values = counted(bytes);
+    Address from = memory.address() + 3, to = memory.address() + 2 * page + 1;
+    device->copyIn(Stream::Compute, from, values.data(), bytes);
+    device->copy(Stream::Compute, to, from, bytes);
+    device->fill(Stream::Compute, from, 0xee, bytes);
+    EXPECT_EQ(bytesOf(*device, to, bytes), values) << bytes;
+    EXPECT_EQ(bytesOf(*device, from, bytes),
+              std::vector<char>(bytes, char(0xee)));
+    device->fill(Stream::Compute, memory.address(), 0, 4 * page);
+  }
+}
+
+TEST_P(DeviceTest, LaunchesOnEveryThread) {
+  std::vector<char> image = readBigramKernels();
+  std::unique_ptr<KernelSet> kernels = device->load(image.data(), image.size());
+  image.assign(image.size(), 0); // The image is not kept.
+  EXPECT_EQ(kernels->find("no_such_kernel"), nullptr);
+  DeviceMemory memory(*device, {MemoryKind::Device, page, "test", false});
+  void *refs[] = {device->resolve(memory.address() + 64)};
+  int64_t scalars[] = {70};
+  device->submit(Stream::Compute,
+                 {kernels->find("store_thread"), refs, scalars}, {});
+  std::vector<char> found = bytesOf(*device, memory.address() + 64, 16);
+  const auto *numbers = reinterpret_cast<const int64_t *>(found.data());
+  EXPECT_EQ(numbers[0], 70);
+  EXPECT_EQ(numbers[1], 71);
+}
+
+TEST_P(DeviceTest, RefusesOtherImages) {
+  EXPECT_EQ(codeOf([&] { device->load("x", 1); }), "H0384");
+}
+
+/// Both streams write the same byte; the one that waits writes last.
+TEST_P(DeviceTest, EventsOrderStreams) {
+  DeviceMemory memory(*device, {MemoryKind::Device, page, "test", false});
+  Event event = device->makeEvent();
+  device->wait(Stream::Compute, event); // Never recorded: for nothing.
+  for (int round = 0; round < 50; ++round)
+    for (auto [first, last] : {std::pair(Stream::Compute, Stream::Transfer),
+                               std::pair(Stream::Transfer, Stream::Compute)}) {
+      device->fill(first, memory.address(), 1, 100);
+      device->record(first, event);
+      device->wait(last, event);
+      device->fill(last, memory.address(), 2, 100);
+      device->record(last, event);
+      device->wait(first, event); // Before the next round.
+      device->synchronize(last);
+      ASSERT_EQ(bytesOf(*device, memory.address(), 1), std::vector<char>{2});
+    }
+}
+
+TEST_P(DeviceTest, MirrorsItsMemory) {
+  DeviceMemory small(*device, {MemoryKind::Device, page, "test", false});
+  DeviceMemory empty(*device, {MemoryKind::Device, 0, "test", false});
+  DeviceMemory large(*device, {MemoryKind::Device, 4 * page, "test", false});
+  HostMirror mirror(*device, {&small, &empty, &large});
+  Address place = large.address() + 100;
+  std::vector<char> values = counted(2 * page);
+  memcpy(mirror.at(place, 2 * page), values.data(), 2 * page);
+  mirror.store(place, 2 * page);
+  mirror.release(place, 2 * page);
+  device->copy(Stream::Compute, small.address(), place, page);
+  EXPECT_EQ(memcmp(mirror.load(small.address(), page), values.data(), page), 0);
+  EXPECT_EQ(memcmp(mirror.load(place, 2 * page), values.data(), 2 * page), 0);
+  EXPECT_EQ(mirror.at(empty.address(), 0), nullptr);
+  EXPECT_EQ(codeOf([&] { mirror.at(large.address(), 4 * page + 1); }), "H0412");
+  EXPECT_EQ(codeOf([&] { mirror.at(Address(16), 1); }), "H0412");
+}
+
+TEST_P(DeviceTest, MirrorsWaitForWhatWasSubmitted) {
+  DeviceMemory memory(*device, {MemoryKind::Device, page, "test", false});
+  HostMirror mirror(*device, {&memory});
+  Address place = memory.address() + 10;
+  for (char round = 1; round < 30; ++round) {
+    device->fill(Stream::Compute, place, round, 2);
+    ASSERT_EQ(mirror.load(place, 2)[1], round);
+    device->fill(Stream::Compute, place, 99, 2);
+    device->fill(Stream::Compute, place + 1, round, 1);
+    *mirror.at(place, 1) = 50;
+    mirror.store(place, 1);
+    ASSERT_EQ(mirror.load(place, 2)[0], 50);
+    ASSERT_EQ(mirror.load(place, 2)[1], round);
+  }
+}
+
+/// Without an event two streams have no order: seeds differ in it.
+TEST(SeparateDevice, SeedsChooseTheOrder) {
+  std::set<std::vector<char>> seen;
+  for (int seed = 1; seed <= 8; ++seed) {
+    std::vector<char> last;
+    for (int again = 0; again < 2; ++again) {
+      TestDevice device(seed);
+      DeviceMemory memory(*device, {MemoryKind::Device, page, "test", false});
+      for (int i = 0; i < 16; ++i)
+        for (Stream stream : {Stream::Compute, Stream::Transfer})
+          device->fill(stream, memory.address() + i, 1 + int(stream), 1);
+      std::vector<char> found = bytesOf(*device, memory.address(), 16);
+      EXPECT_TRUE(last.empty() || last == found);
+      last = found;
+    }
+    seen.insert(last);
+  }
+  EXPECT_GT(seen.size(), 4u);
+}
+
+TEST(SeparateDevice, WorkWaitsForItsSynchronization) {
+  TestDevice device(1);
+  DeviceMemory memory(*device, {MemoryKind::Device, page, "test", false});
+  std::vector<char> found(64);
+  for (int64_t i = 0; i < 64; ++i) {
+    device->fill(Stream::Compute, memory.address() + i, 5, 1);
+    device->copyOut(Stream::Transfer, &found[i], memory.address() + i, 1);
+  }
+  device->synchronize(Stream::Transfer);
+  EXPECT_NE(found, std::vector<char>(64, 5));
+}
+
+TEST(SeparateDevice, RefusesWhatItDidNotHandOut) {
+  TestDevice device(1);
+  DeviceMemory memory(*device, {MemoryKind::Device, page, "test", false});
+  auto fill = [&](Address address, int64_t bytes) {
+    return codeOf([&, address, bytes] {
+      device->fill(Stream::Compute, address, 0, bytes);
+    });
+  };
+  EXPECT_EQ(fill(memory.address(), page), "");
+  EXPECT_EQ(fill(memory.address() + 1, page), "H0412");
+  EXPECT_EQ(fill(Address(16), 1), "H0412");
+}
