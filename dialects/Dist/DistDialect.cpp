@@ -68,12 +68,6 @@ TensorShardingAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   return check(unreduced);
 }
 
-llvm::ArrayRef<llvm::StringLiteral> heddle::dist::meshAxes() {
-  static constexpr llvm::StringLiteral axes[] = {"pipe", "data", "seq",
-                                                 "tensor"};
-  return axes;
-}
-
 LogicalResult heddle::dist::verifyAxis(Operation *op, llvm::StringRef axis) {
   if (llvm::is_contained(meshAxes(), axis))
     return success();
@@ -122,6 +116,36 @@ int64_t MeshOp::getAxisSize(llvm::StringRef name) {
     if (axis.getName() == name)
       return axis.getSize();
   return 0;
+}
+
+int64_t MeshOp::getSize(ArrayRef<Attribute> axes) {
+  int64_t size = 1;
+  for (Attribute axis : axes)
+    size *= getAxisSize(llvm::cast<StringAttr>(axis).getValue());
+  return size;
+}
+
+int64_t MeshOp::getSize(AxisRole role) {
+  int64_t size = 1;
+  for (auto axis : getAxes().getAsRange<MeshAxisAttr>())
+    if (roleOf(axis.getName()) == role)
+      size *= axis.getSize();
+  return size;
+}
+
+SmallVector<Attribute>
+MeshOp::getAxesWhere(llvm::function_ref<bool(AxisRole)> wanted) {
+  SmallVector<Attribute> names;
+  for (auto axis : getAxes().getAsRange<MeshAxisAttr>()) {
+    std::optional<AxisRole> role = roleOf(axis.getName());
+    if (axis.getSize() > 1 && role && wanted(*role))
+      names.push_back(StringAttr::get(getContext(), axis.getName()));
+  }
+  return names;
+}
+
+SmallVector<Attribute> MeshOp::getAxesOf(AxisRole role) {
+  return getAxesWhere([&](AxisRole other) { return other == role; });
 }
 
 OpFoldResult ReshardOp::fold(FoldAdaptor) {

@@ -9,6 +9,7 @@
 #ifndef HEDDLE_DIALECTS_DIST_DISTDIALECT_H
 #define HEDDLE_DIALECTS_DIST_DISTDIALECT_H
 
+#include "dialects/Dist/Mesh.h"
 #include "dialects/Dist/ShardingRule.h"
 #include "dialects/Dist/Strategy.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
@@ -23,9 +24,6 @@
 #include "dialects/Dist/DistDialect.h.inc"
 
 namespace heddle::dist {
-
-/// The axes that a mesh has, the most major first.
-llvm::ArrayRef<llvm::StringLiteral> meshAxes();
 
 /// Each of `axes` is one of a mesh's, and is there once. Says why not, about
 /// `op`.

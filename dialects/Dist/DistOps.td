@@ -36,6 +36,16 @@ def Dist_MeshOp : Dist_Op<"mesh", [Symbol]> {
     int64_t getNumRanks();
     /// The size of the axis, or 0 when the mesh has no such axis.
     int64_t getAxisSize(::llvm::StringRef name);
+    /// The number of ranks along these axes.
+    int64_t getSize(::llvm::ArrayRef<::mlir::Attribute> axes);
+    /// The number of ranks that share this out.
+    int64_t getSize(AxisRole role);
+    /// The names of the axes of more than one rank that share this out, the
+    /// most major first.
+    ::llvm::SmallVector<::mlir::Attribute> getAxesOf(AxisRole role);
+    /// Those whose role is wanted.
+    ::llvm::SmallVector<::mlir::Attribute>
+    getAxesWhere(::llvm::function_ref<bool(AxisRole)> wanted);
   }];
 }
 

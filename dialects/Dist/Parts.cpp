@@ -14,11 +14,9 @@ using namespace heddle::dist;
 
 int64_t dist::groupSize(const Strategy &strategy, ArrayAttr axes) {
   int64_t ranks = 1;
-  for (StringRef axis : axes.getAsValueRange<StringAttr>())
-    ranks *= axis == "data"     ? strategy.data
-             : axis == "tensor" ? strategy.tensor
-             : axis == "pipe"   ? strategy.pipe
-                                : strategy.sequence;
+  for (const Axis &axis : axesOf(strategy))
+    if (llvm::is_contained(axes.getAsValueRange<StringAttr>(), axis.name))
+      ranks *= axis.size;
   return ranks;
 }
 

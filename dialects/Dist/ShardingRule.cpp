@@ -54,8 +54,15 @@ int64_t ShardingRule::indexOf(StringRef name) const {
   return -1;
 }
 
-void ShardingRule::setUnits(StringRef name, int64_t size, StringRef units) {
-  Factor &factor = factors[indexOf(name)];
+int64_t ShardingRule::indexOf(FactorRole role) const {
+  for (auto [index, factor] : llvm::enumerate(factors))
+    if (factor.role == role)
+      return index;
+  return -1;
+}
+
+void ShardingRule::setUnits(FactorRole role, int64_t size, StringRef units) {
+  Factor &factor = factors[indexOf(role)];
   factor.size = size;
   factor.units = units;
 }
@@ -69,13 +76,13 @@ bool ShardingRule::keepsFeatures(unsigned operand) const {
          factors[factor].kind == FactorKind::Parallel;
 }
 
-ArrayAttr Split::axesOf(StringRef name) const {
-  int64_t index = rule.indexOf(name);
+ArrayAttr Split::axesOf(FactorRole role) const {
+  int64_t index = rule.indexOf(role);
   return index < 0 || axes[index].empty() ? ArrayAttr() : axes[index];
 }
 
-int64_t Split::partsOf(StringRef name) const {
-  return parts[rule.indexOf(name)];
+int64_t Split::partsOf(FactorRole role) const {
+  return parts[rule.indexOf(role)];
 }
 
 static std::string lettersOf(const ShardingRule &rule, ArrayRef<int64_t> dims) {
@@ -108,6 +115,25 @@ std::string ShardingRule::str() const {
   return text + "}";
 }
 
+static FactorRole roleOf(char letter) {
+  switch (letter) {
+  case 'b':
+    return FactorRole::Rows;
+  case 't':
+    return FactorRole::Tokens;
+  case 'h':
+    return FactorRole::Heads;
+  case 'c':
+  case 'i':
+  case 'o':
+    return FactorRole::Features;
+  case 'v':
+    return FactorRole::Vocabulary;
+  default:
+    return FactorRole::Other;
+  }
+}
+
 ShardingRule heddle::dist::buildRule(Operation *op,
                                      ArrayRef<std::string> operands,
                                      ArrayRef<std::string> results,
@@ -117,8 +143,11 @@ ShardingRule heddle::dist::buildRule(Operation *op,
     for (auto [index, factor] : llvm::enumerate(rule.factors))
       if (factor.name[0] == letter)
         return static_cast<int64_t>(index);
-    rule.factors.push_back(
-        {std::string(1, letter), size, FactorKind::Reduction});
+    rule.factors.push_back({std::string(1, letter),
+                            size,
+                            FactorKind::Reduction,
+                            {},
+                            roleOf(letter)});
     return static_cast<int64_t>(rule.factors.size()) - 1;
   };
   auto dimsOf = [&](Type type, StringRef letters) {

@@ -29,6 +29,16 @@ enum class FactorKind {
   Whole,    ///< It must not be split.
 };
 
+/// What a factor counts, for those who ask for it by what it is.
+enum class FactorRole {
+  Rows,       ///< b: rows of the batch.
+  Tokens,     ///< t: positions of a row.
+  Heads,      ///< h
+  Features,   ///< c, and of products i (read) and o (made).
+  Vocabulary, ///< v
+  Other,
+};
+
 struct Factor {
   std::string name; ///< A short name: b, t, i, o, v ...
   int64_t size =
@@ -38,6 +48,7 @@ struct Factor {
   /// each of its dimensions is made of `size` pieces of equal length. Else
   /// empty.
   std::string units = {};
+  FactorRole role = FactorRole::Other;
 };
 
 /// Whether `factor` can be split into `parts`: units evenly, elements such that
@@ -71,11 +82,13 @@ struct ShardingRule {
 
   /// The index of the factor with this name, or -1.
   int64_t indexOf(llvm::StringRef name) const;
+  /// The index of the first factor of this role, or -1.
+  int64_t indexOf(FactorRole role) const;
   /// Whether a split of the operand's last dimension is one of the first
   /// result's: its features go through the operation.
   bool keepsFeatures(unsigned operand) const;
-  /// Makes the factor `name` count `size` of `units`.
-  void setUnits(llvm::StringRef name, int64_t size, llvm::StringRef units);
+  /// Makes the factor of this role count `size` of `units`.
+  void setUnits(FactorRole role, int64_t size, llvm::StringRef units);
 
   /// Prints as `([b,t,i],[i,o])->([b,t,o]) {b=4, t=64, i=768 reduction, ...}`.
   std::string str() const;
@@ -87,16 +100,17 @@ struct Split {
   llvm::SmallVector<mlir::ArrayAttr> axes; ///< Of each factor.
   llvm::SmallVector<int64_t> parts;        ///< Into how many parts each.
 
-  /// The axes that split the factor `name`; null where nothing does.
-  mlir::ArrayAttr axesOf(llvm::StringRef name) const;
-  /// The parts of the factor `name`, which is there.
-  int64_t partsOf(llvm::StringRef name) const;
+  /// The axes that split the factor of this role; null where nothing does.
+  mlir::ArrayAttr axesOf(FactorRole role) const;
+  /// The parts of the factor of this role, which is there.
+  int64_t partsOf(FactorRole role) const;
 };
 
 /// Builds a rule from letters, one per dimension, as
 /// buildRule(op, {"bti", "io", "o"}, {"bto"}, whole = "t"). Letters that appear
-/// in no result are reductions. Sizes are taken from the types; operands beyond
-/// the list have no dimensions that count.
+/// in no result are reductions; b, t, h, c, i, o and v give a factor its role.
+/// Sizes are taken from the types; operands beyond the list have no dimensions
+/// that count.
 ShardingRule buildRule(mlir::Operation *op,
                        llvm::ArrayRef<std::string> operands,
                        llvm::ArrayRef<std::string> results,

@@ -17,6 +17,7 @@
 using namespace mlir;
 using namespace heddle;
 using namespace heddle::nn;
+using dist::FactorRole;
 using dist::Split;
 
 namespace {
@@ -62,12 +63,13 @@ static int64_t elementsFrom(RankedTensorType type, int64_t dim) {
 /// after those of the ranks before it.
 template <typename OpT>
 static void placeRows(OpT op, const Split &split, Value microBatch) {
-  ArrayAttr axes = split.axesOf("b");
+  ArrayAttr axes = split.axesOf(FactorRole::Rows);
   if (!axes || !microBatch)
     return;
   Numbers numbers(op);
-  Value place = numbers.plus(numbers.times(microBatch, split.partsOf("b")),
-                             numbers.rank(axes));
+  Value place =
+      numbers.plus(numbers.times(microBatch, split.partsOf(FactorRole::Rows)),
+                   numbers.rank(axes));
   op.getMicroBatchMutable().assign(place);
 }
 
@@ -95,23 +97,23 @@ void DropoutOp::localize(const Split &split) {
 //===----------------------------------------------------------------------===//
 
 void RotaryOp::localize(const Split &split) {
-  setHeads(getHeads() / split.partsOf("h"));
+  setHeads(getHeads() / split.partsOf(FactorRole::Heads));
 }
 
 template <typename OpT>
 static void localizeAttention(OpT op, const Split &split) {
-  op.setHeads(op.getHeads() / split.partsOf("h"));
-  op.setKvHeads(op.getKvHeads() / split.partsOf("h"));
+  op.setHeads(op.getHeads() / split.partsOf(FactorRole::Heads));
+  op.setKvHeads(op.getKvHeads() / split.partsOf(FactorRole::Heads));
   if (op.getRng()) {
     placeRows(op, split, op.getMicroBatch());
-    if (ArrayAttr axes = split.axesOf("h")) {
+    if (ArrayAttr axes = split.axesOf(FactorRole::Heads)) {
       op.getPartMutable().assign(Numbers(op).rank(axes));
-      op.setParts(split.partsOf("h"));
+      op.setParts(split.partsOf(FactorRole::Heads));
     }
   }
   op.setRing(false);
-  if (ArrayAttr axes = split.axesOf("t"))
-    makeRing(op, axes, split.partsOf("t"));
+  if (ArrayAttr axes = split.axesOf(FactorRole::Tokens))
+    makeRing(op, axes, split.partsOf(FactorRole::Tokens));
 }
 
 void AttentionOp::localize(const Split &split) {
@@ -123,7 +125,7 @@ void AttentionGradOp::localize(const Split &split) {
 }
 
 void PositionsOp::localize(const Split &split) {
-  ArrayAttr axes = split.axesOf("t");
+  ArrayAttr axes = split.axesOf(FactorRole::Tokens);
   if (!axes)
     return;
   Numbers numbers(*this);
@@ -140,7 +142,7 @@ void PositionsOp::localize(const Split &split) {
 /// vocabulary; null where each rank has the whole.
 static Value firstOf(Operation *op, const Split &split, Value table,
                      int64_t dim) {
-  ArrayAttr axes = split.axesOf("v");
+  ArrayAttr axes = split.axesOf(FactorRole::Vocabulary);
   if (!axes)
     return {};
   Numbers numbers(op);
@@ -164,14 +166,15 @@ void CrossEntropyOp::localize(const Split &split) {
   if (!first)
     return;
   OpBuilder builder(*this);
-  ArrayAttr axes = split.axesOf("v");
-  int64_t vocab = split.rule.factors[split.rule.indexOf("v")].size;
+  ArrayAttr axes = split.axesOf(FactorRole::Vocabulary);
+  int64_t vocab =
+      split.rule.factors[split.rule.indexOf(FactorRole::Vocabulary)].size;
   RankedTensorType rows = tensorOf(getLosses());
   auto part = builder.create<CrossEntropyPartOp>(
       getLoc(), rows, rows, getLogits(), getLabels(), first,
       builder.getI64IntegerAttr(vocab), ArrayAttr());
   SmallVector<int64_t> shape(rows.getShape());
-  shape[0] *= split.partsOf("v");
+  shape[0] *= split.partsOf(FactorRole::Vocabulary);
   auto reason = builder.getStringAttr("nn.cross_entropy");
   Value parts = builder.create<dist::AllGatherOp>(
       getLoc(), rows.clone(shape), part.getLse(), axes,
@@ -192,7 +195,7 @@ void CrossEntropyGradOp::localize(const Split &split) {
   if (!first)
     return;
   getFirstMutable().assign(first);
-  setVocab(split.rule.factors[split.rule.indexOf("v")].size);
+  setVocab(split.rule.factors[split.rule.indexOf(FactorRole::Vocabulary)].size);
 }
 
 //===----------------------------------------------------------------------===//

@@ -18,6 +18,7 @@ using namespace mlir;
 using namespace heddle;
 using namespace heddle::nn;
 using dist::buildRule;
+using dist::FactorRole;
 using dist::ShardingRule;
 
 static int64_t rank(Value value) {
@@ -138,7 +139,8 @@ ShardingRule RmsNormGradWeightOp::getShardingRule() {
 
 /// Makes h count the heads that a rank holds whole.
 static void countHeads(ShardingRule &rule, int64_t heads, int64_t kvHeads) {
-  rule.setUnits("h", kvHeads, heads == kvHeads ? "heads" : "key/value heads");
+  rule.setUnits(FactorRole::Heads, kvHeads,
+                heads == kvHeads ? "heads" : "key/value heads");
 }
 
 /// The segments of a packed operand of attention or of its gradient.
@@ -180,7 +182,7 @@ ShardingRule AttentionGradOp::getShardingRule() {
 
 ShardingRule AttentionJoinOp::getShardingRule() {
   ShardingRule rule = buildRule(*this, {"bth", "bht", "bth", "bht"}, {"bth"});
-  rule.setUnits("h",
+  rule.setUnits(FactorRole::Heads,
                 cast<RankedTensorType>(getLeftLse().getType()).getDimSize(1),
                 "heads");
   return rule;
@@ -195,7 +197,8 @@ ShardingRule LogAddExpOp::getShardingRule() { return elementwise(*this); }
 ShardingRule CrossEntropyOp::getShardingRule() {
   std::string row = rowsOf(getLogits());
   ShardingRule rule = buildRule(*this, {row + "v", row}, {row, row});
-  rule.factors[rule.indexOf("v")].kind = dist::FactorKind::Combined;
+  rule.factors[rule.indexOf(FactorRole::Vocabulary)].kind =
+      dist::FactorKind::Combined;
   return rule;
 }
 ShardingRule CrossEntropyPartOp::getShardingRule() {

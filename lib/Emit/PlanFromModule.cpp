@@ -138,11 +138,10 @@ private:
     plan.mesh = {strategy.pipe, strategy.data, strategy.sequence,
                  strategy.tensor};
     plan.collectives = strategy.collectives;
-    plan.strategy = {{"mesh",
-                      {{"pipe", strategy.pipe},
-                       {"data", strategy.data},
-                       {"seq", strategy.sequence},
-                       {"tensor", strategy.tensor}}},
+    nlohmann::json mesh;
+    for (const dist::Axis &axis : dist::axesOf(strategy))
+      mesh[axis.name.str()] = axis.size;
+    plan.strategy = {{"mesh", mesh},
                      {"zero", strategy.zero},
                      {"schedule", strategy.schedule},
                      {"target", strategy.target}};

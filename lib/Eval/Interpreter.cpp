@@ -85,7 +85,8 @@ Interpreter::create(ModuleOp module, const InterpreterOptions &options) {
   result->weights = sources[0]->getAttrOfType<DictionaryAttr>("weights");
   DenseMap<Operation *, std::shared_ptr<KernelRunner>> kernels;
   for (int64_t number = 0; number < mesh.ranks(); ++number) {
-    Operation *source = sourceOf(sources, mesh.coordinate(number, {"pipe"}));
+    Operation *source = sourceOf(
+        sources, mesh.coordinate(number, {dist::pipelineAxis().str()}));
     if (!source)
       return nullptr;
     auto [entry, isNew] = kernels.try_emplace(source);

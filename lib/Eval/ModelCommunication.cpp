@@ -94,14 +94,15 @@ LogicalResult ModelInterpreter::runReshard(dist::ReshardOp reshard,
                                            const Tensor &input,
                                            Tensors &results) {
   auto isPartial = [](dist::TensorShardingAttr sharding) {
-    return llvm::is_contained(planir::namesOf(sharding.getUnreduced()), "pipe");
+    return llvm::is_contained(planir::namesOf(sharding.getUnreduced()),
+                              dist::pipelineAxis());
   };
   if (!isPartial(reshard.getFrom()) || isPartial(reshard.getTo())) {
     results.push_back(input);
     return success();
   }
   Collective what;
-  what.axes = {"pipe"};
+  what.axes = {dist::pipelineAxis().str()};
   what.shape = input.shape().vec();
   what.wire = wireOf(reshard);
   return exchange(reshard, what, input, results);
@@ -135,7 +136,8 @@ LogicalResult ModelInterpreter::runSlice(dist::SliceOp slice,
   int64_t ranks = rank.mesh().groupSize(planir::namesOf(slice.getAxes()));
   int64_t count = input.numElements();
   Tensor part(slice.getOutput().getType());
-  if (!plan::splits(layout, count, ranks) || part.numElements() * ranks != count)
+  if (!plan::splits(layout, count, ranks) ||
+      part.numElements() * ranks != count)
     return slice.emitError("cannot be cut for ") << ranks << " ranks";
   for (auto [at, element] : llvm::enumerate(elementsOfPart(
            layout, count, ranks, rank.coordinate(slice.getAxes()))))

@@ -76,8 +76,10 @@ void ModelInterpreter::placeInParts(nn::BucketOp bucket) {
   stateValues[bucket.getSymName()] = Tensor(bucket.getType());
   std::vector<std::string> axes =
       planir::namesOf(cast<ArrayAttr>(bucket.getStorage()->getDims()[0]));
-  // This axis split the members already.
-  axes.erase(std::remove(axes.begin(), axes.end(), "tensor"), axes.end());
+  // The others split the members already.
+  llvm::erase_if(axes, [](const std::string &axis) {
+    return !dist::holdsReplicas(StringRef(axis));
+  });
   forEachMember(
       bucket, symbols, [&](nn::StateOp state, int64_t offset, int64_t) {
         flats[state.getSymName()] = bucket.getSymName().str();

@@ -106,6 +106,8 @@ static void buildFuse(OpPassManager &pm, const CompileOptions &options) {
 }
 
 static void buildShard(OpPassManager &pm, const CompileOptions &options) {
+  // Everything below reads axes from the mesh.
+  pm.addPass(createShardMakeMesh());
   // Storage first, values follow from it: what an operation needs split, then
   // what ranks need not hold twice.
   pm.addPass(createShardSplitParameters({options.shardingReasons}));

@@ -79,11 +79,12 @@ public:
   }
 
 private:
-  /// Over replicas: what `tensor` splits are its members.
+  /// Over replicas: what other axes split are its members.
   static bool isSplit(dist::TensorShardingAttr storage) {
     auto axes = cast<ArrayAttr>(storage.getDims()[0]);
-    return llvm::any_of(axes.getAsValueRange<StringAttr>(),
-                        [](StringRef axis) { return axis != "tensor"; });
+    return llvm::any_of(axes.getAsValueRange<StringAttr>(), [](StringRef axis) {
+      return dist::holdsReplicas(axis);
+    });
   }
 
   StringRef roleOf(StringRef state) {

@@ -76,9 +76,8 @@ MemoryMap heddle::memory::layOutStates(nn::ModelOp model,
       SmallVector<Attribute> axes(
           cast<ArrayAttr>(bucket.getStorage()->getDims()[0]).getValue());
       // The axes before split the members already.
-      llvm::erase_if(axes, [](Attribute axis) {
-        return cast<StringAttr>(axis).getValue() == "tensor";
-      });
+      llvm::erase_if(axes,
+                     [](Attribute axis) { return !dist::holdsReplicas(axis); });
       builder.create<planir::FlatOp>(bucket.getLoc(), bucket.getSymName(), type,
                                      begin, *bucket.getElements(),
                                      builder.getArrayAttr(axes));

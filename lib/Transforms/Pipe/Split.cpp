@@ -26,8 +26,8 @@ struct Split : heddle::impl::PipeSplitBase<Split> {
     for (auto model :
          llvm::make_early_inc_range(getOperation().getOps<nn::ModelOp>())) {
       auto mesh = model.lookupSymbol<dist::MeshOp>("mesh");
-      if (mesh && mesh.getAxisSize("pipe") > 1 && !model.getStage() &&
-          failed(split(model, mesh)))
+      if (mesh && mesh.getSize(dist::AxisRole::Pipeline) > 1 &&
+          !model.getStage() && failed(split(model, mesh)))
         return signalPassFailure();
     }
   }
@@ -45,12 +45,13 @@ private:
         plan.way.halves |= action.kind == Action::Kind::BackwardInput;
       }
     }
-    plan.way.ranks = mesh.getAxisSize("pipe");
+    plan.way.ranks = mesh.getSize(dist::AxisRole::Pipeline);
     plan.way.chunks = chunksOf(plan.schedule);
     if (plan.way.halves && (whole || plan.way.chunks > 1))
       return schedule.emitError("H0202: backward passes in halves need all of "
                                 "them so, and one chunk for each stage");
-    plan.replicas = mesh.getAxisSize("data") * mesh.getAxisSize("seq");
+    plan.replicas = mesh.getSize(dist::AxisRole::Data) *
+                    mesh.getSize(dist::AxisRole::Sequence);
     for (auto stage : plan.model.getOps<StageOp>())
       for (Attribute path : stage.getCalls())
         plan.stages[path] = stage.getIndex();

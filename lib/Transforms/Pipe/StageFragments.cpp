@@ -77,7 +77,8 @@ void FragmentWriter::arrive(Value value, const Arrival &arrival) {
   const Way &way = fragments.way;
   int64_t delta = way.rankOf(arrival.from) - way.rankOf(fragment);
   auto received = builder.create<dist::RecvOp>(
-      value.getLoc(), value.getType(), builder.getStringAttr("pipe"),
+      value.getLoc(), value.getType(),
+      builder.getStringAttr(dist::pipelineAxis()),
       builder.getI64IntegerAttr(delta), builder.getStringAttr(arrival.channel));
   if (auto sharding = shard::shardingOf(value, symbols))
     received->setAttr("shardings", builder.getArrayAttr({sharding}));
@@ -101,7 +102,7 @@ void FragmentWriter::depart(Value value) {
     here = builder.create<nn::GetOp>(value.getLoc(), value.getType(),
                                      departure.state, slot);
   builder.create<dist::SendOp>(value.getLoc(), here,
-                               builder.getStringAttr("pipe"),
+                               builder.getStringAttr(dist::pipelineAxis()),
                                builder.getI64IntegerAttr(departure.delta),
                                builder.getStringAttr(departure.channel));
 }

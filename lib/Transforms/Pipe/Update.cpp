@@ -85,7 +85,8 @@ static TensorShardingAttr makeSharding(MLIRContext *context, int64_t rank,
 
 TensorShardingAttr heddle::pipe::sumOverStages(TensorShardingAttr sharding) {
   MLIRContext *context = sharding.getContext();
-  SmallVector<Attribute> axes = {StringAttr::get(context, "pipe")};
+  SmallVector<Attribute> axes = {
+      StringAttr::get(context, dist::pipelineAxis())};
   llvm::append_range(axes, sharding.getUnreduced());
   return TensorShardingAttr::get(context, sharding.getDims(),
                                  ArrayAttr::get(context, axes));
@@ -276,7 +277,7 @@ void heddle::pipe::addUpShared(OpBuilder &builder, nn::ModelOp stage,
   if (!storage)
     storage = makeSharding(builder.getContext(), type.getRank(), {});
   Location loc = state->getLoc();
-  StringAttr axis = builder.getStringAttr("pipe");
+  StringAttr axis = builder.getStringAttr(dist::pipelineAxis());
   StringAttr channel = builder.getStringAttr(sum.state.getValue());
   ArrayAttr shardings = builder.getArrayAttr({storage});
   StringAttr back = builder.getStringAttr(sum.state.getValue() + ".sum");

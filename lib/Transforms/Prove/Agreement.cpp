@@ -49,10 +49,9 @@ static std::vector<std::string> axesOf(const plan::Mesh &people,
                                        const Collective &collective) {
   std::vector<std::string> axes;
   const auto &wanted = collective.what.axes;
-  for (const char *axis : {"pipe", "data", "seq", "tensor"})
-    if (people.size(axis) > 1 &&
-        std::find(wanted.begin(), wanted.end(), axis) != wanted.end())
-      axes.push_back(axis);
+  for (llvm::StringRef axis : dist::meshAxes())
+    if (people.size(axis.str()) > 1 && llvm::is_contained(wanted, axis))
+      axes.push_back(axis.str());
   return axes;
 }
 
@@ -152,8 +151,7 @@ private:
     std::string over;
     bool known = axes.size() == what.axes.size();
     for (const std::string &axis : what.axes) {
-      known &=
-          axis == "pipe" || axis == "data" || axis == "seq" || axis == "tensor";
+      known &= llvm::is_contained(dist::meshAxes(), axis);
       over += (over.empty() ? "" : ", ") + axis;
     }
     int64_t ranks = party.mesh.groupSize(what.axes);

@@ -9,6 +9,7 @@
 #include "Reasons.h"
 #include "Units.h"
 #include "heddle/Transforms/Shard/Passes.h"
+#include "heddle/Transforms/Shard/Shardings.h"
 #include "mlir/Pass/PassManager.h"
 
 using namespace mlir;
@@ -22,11 +23,9 @@ namespace heddle {
 
 namespace {
 
-constexpr StringRef tensor = "tensor";
-
 bool sumsOverTensor(TensorShardingAttr sharding) {
   return llvm::any_of(sharding.getUnreduced(), [](Attribute axis) {
-    return cast<StringAttr>(axis).getValue() == tensor;
+    return dist::roleOf(axis) == dist::AxisRole::Tensor;
   });
 }
 
@@ -105,10 +104,14 @@ struct DeferSums : heddle::impl::ShardDeferSumsBase<DeferSums> {
     for (auto model : getOperation().getOps<nn::ModelOp>()) {
       auto strategy =
           dist::Strategy::fromDictionary(model.getStrategy().getValues());
+      FailureOr<dist::MeshOp> mesh = shard::meshOf(model);
+      if (failed(mesh))
+        return signalPassFailure();
+      shard::ReplicaAxes replicas(*mesh);
+      tensorAxes = replicas.tensorAxes;
       // Without replicas there is nothing that ZeRO splits.
-      bool once = strategy.zero < 2 ||
-                  shard::ReplicaAxes(&getContext(), strategy).ranks == 1;
-      if (strategy.sequenceParallel && strategy.tensor > 1 && once)
+      bool once = strategy.zero < 2 || replicas.ranks == 1;
+      if (strategy.sequenceParallel && !tensorAxes.empty() && once)
         defer(model, strategy);
     }
     reasons.print(llvm::errs());
@@ -148,7 +151,7 @@ private:
       storage = shard::wholeSharding(&getContext(),
                                      cast<RankedTensorType>(type).getRank());
     SmallVector<Attribute> axes(storage.getUnreduced().getValue());
-    axes.push_back(builder.getStringAttr(tensor));
+    llvm::append_range(axes, tensorAxes);
     op->setAttr("storage",
                 TensorShardingAttr::get(&getContext(), storage.getDims(),
                                         builder.getArrayAttr(axes)));
@@ -175,6 +178,7 @@ private:
     });
   }
 
+  SmallVector<Attribute> tensorAxes; ///< Of the mesh.
   shard::Reasons reasons;
 };
 

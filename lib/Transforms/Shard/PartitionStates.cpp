@@ -14,6 +14,7 @@
 #include "Reasons.h"
 #include "Units.h"
 #include "heddle/Transforms/Shard/Passes.h"
+#include "heddle/Transforms/Shard/Shardings.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -35,8 +36,11 @@ struct PartitionStates
     for (auto model : getOperation().getOps<nn::ModelOp>()) {
       auto strategy =
           dist::Strategy::fromDictionary(model.getStrategy().getValues());
-      ReplicaAxes replicas(&getContext(), strategy);
-      if (replicas.ranks > 1 || strategy.tensor > 1)
+      FailureOr<dist::MeshOp> mesh = meshOf(model);
+      if (failed(mesh))
+        return signalPassFailure();
+      ReplicaAxes replicas(*mesh);
+      if (replicas.ranks > 1 || !replicas.tensorAxes.empty())
         partition(model, strategy, replicas);
       if (printReasons)
         noteStates(model, strategy.zero);
@@ -82,9 +86,8 @@ private:
         storage = wholeSharding(&getContext(), type.getRank());
       bool isSplit = llvm::any_of(
           storage.getDims().getAsRange<ArrayAttr>(), [](ArrayAttr axes) {
-            return llvm::any_of(axes, [](Attribute axis) {
-              return cast<StringAttr>(axis).getValue() != "tensor";
-            });
+            return llvm::any_of(
+                axes, [](Attribute axis) { return dist::holdsReplicas(axis); });
           });
       StringRef why = !storage.getUnreduced().empty()
                           ? "each replica has a part of the sum"

@@ -22,7 +22,9 @@ namespace heddle {
 
 namespace {
 
+using dist::AxisRole;
 using dist::FactorKind;
+using dist::FactorRole;
 using dist::TensorShardingAttr;
 using Axes = SmallVector<Attribute>;
 
@@ -120,8 +122,8 @@ public:
   unsigned numReshards = 0;
   /// Whether ranks along `tensor` share the tokens out between products.
   bool sharesTokens = false;
-  /// Whether tables of tokens are split over `tensor`, by rows.
-  bool splitsVocabulary = false;
+  /// The axes that split tables of tokens, by rows.
+  Axes vocabularyAxes;
   /// The axes that split the rows and the tokens of the step's sequences.
   SmallVector<Axes> tokenAxes = SmallVector<Axes>(2);
 
@@ -153,7 +155,7 @@ private:
 
 /// Whether the factor is one of the leading dimensions of activations.
 static bool isRow(const dist::Factor &factor) {
-  return factor.name == "b" || factor.name == "t";
+  return factor.role == FactorRole::Rows || factor.role == FactorRole::Tokens;
 }
 
 Value Propagation::create(Operation *op, Value value, TensorShardingAttr to,
@@ -187,10 +189,10 @@ SmallVector<Axes> Propagation::axesOfFactors(Operation *op,
   };
   // A rank makes the gradient of its own rows of the vocabulary.
   if (auto grad = dyn_cast<nn::EmbeddingGradOp>(op);
-      grad && splitsVocabulary &&
-      !grad.getIds().getDefiningOp<nn::PositionsOp>())
-    give(rule.indexOf("v"), builder.getStringAttr("tensor"), Value(),
-         "a rank makes the gradient of its rows");
+      grad && !grad.getIds().getDefiningOp<nn::PositionsOp>())
+    for (Attribute axis : vocabularyAxes)
+      give(rule.indexOf(FactorRole::Vocabulary), axis, Value(),
+           "a rank makes the gradient of its rows");
   for (bool rows : {false, true})
     for (auto [operand, dims] : llvm::zip(op->getOperands(), rule.operands)) {
       if (dims.empty())
@@ -210,15 +212,16 @@ SmallVector<Axes> Propagation::axesOfFactors(Operation *op,
   // heads in their place (Jacobs et al., arXiv 2309.14509).
   if (op->hasTrait<nn::MixesPositions>())
     for (Attribute axis : cast<ArrayAttr>(of(op->getOperand(0)).getDims()[1]))
-      give(rule.indexOf("h"), axis, Value(), "attention sees whole sequences");
+      give(rule.indexOf(FactorRole::Heads), axis, Value(),
+           "attention sees whole sequences");
   // Ranks that share the tokens out scatter a product's sum over them.
-  int64_t tokens = rule.indexOf("t");
+  int64_t tokens = rule.indexOf(FactorRole::Tokens);
   if (sharesTokens && tokens >= 0 &&
       rule.factors[tokens].kind != FactorKind::Whole && !sumsOfAddends(op))
     for (auto [operand, dims] : llvm::zip(op->getOperands(), rule.operands))
       if (activations.contains(operand) && llvm::is_contained(dims, tokens))
         for (Attribute axis : of(operand).getUnreduced())
-          if (cast<StringAttr>(axis).getValue() == "tensor")
+          if (dist::roleOf(axis) == AxisRole::Tensor)
             give(tokens, axis, Value(), "ranks share the tokens out");
   // Positions have no operands: they are the tokens' of the step.
   if (isa<nn::PositionsOp>(op))
@@ -257,7 +260,7 @@ void Propagation::noteSums(Operation *op, const dist::ShardingRule &rule,
   if (!sums)
     return;
   for (auto [result, dims] : llvm::zip(op->getResults(), rule.results)) {
-    auto tokens = llvm::find(dims, rule.indexOf("t"));
+    auto tokens = llvm::find(dims, rule.indexOf(FactorRole::Tokens));
     activations[result] = tokens == dims.end()
                               ? std::nullopt
                               : std::optional<size_t>(tokens - dims.begin());
@@ -274,7 +277,7 @@ void Propagation::addUpAtBoundary(OpOperand &operand) {
     dims.emplace_back(axes.getValue());
   if (sharesTokens && found->second)
     for (Attribute axis : from.getUnreduced())
-      if (cast<StringAttr>(axis).getValue() == "tensor")
+      if (dist::roleOf(axis) == AxisRole::Tensor)
         dims[*found->second].push_back(axis);
   reshard(operand, make(dims, {}));
 }
@@ -375,7 +378,8 @@ void Propagation::returnTokens(Operation *op, const dist::ShardingRule &rule,
                                ArrayAttr tokens) {
   for (OpResult result : op->getResults()) {
     if (rule.results[result.getResultNumber()].size() != 3 ||
-        rule.factors[rule.results[result.getResultNumber()][1]].name != "t")
+        rule.factors[rule.results[result.getResultNumber()][1]].role !=
+            FactorRole::Tokens)
       continue;
     TensorShardingAttr from = of(result);
     SmallVector<Axes> dims;
@@ -425,7 +429,14 @@ struct Propagate : heddle::impl::ShardPropagateBase<Propagate> {
 
   void runOnOperation() override {
     for (auto model : getOperation().getOps<nn::ModelOp>()) {
-      addMesh(model);
+      FailureOr<dist::MeshOp> found = shard::meshOf(model);
+      if (failed(found))
+        return signalPassFailure();
+      mesh = *found;
+      auto strategy =
+          dist::Strategy::fromDictionary(model.getStrategy().getValues());
+      sequenceParallel =
+          strategy.sequenceParallel && mesh.getSize(dist::AxisRole::Tensor) > 1;
       symbols.emplace(model);
       for (auto step : model.getOps<nn::StepOp>())
         if (failed(shardStep(step)))
@@ -438,50 +449,27 @@ struct Propagate : heddle::impl::ShardPropagateBase<Propagate> {
 private:
   shard::Reasons *noted() { return printReasons ? &reasons : nullptr; }
 
-  void addMesh(nn::ModelOp model) {
-    auto strategy =
-        dist::Strategy::fromDictionary(model.getStrategy().getValues());
-    OpBuilder builder = OpBuilder::atBlockBegin(model.getBodyBlock());
-    SmallVector<Attribute> axes;
-    std::pair<StringRef, int64_t> sizes[] = {{"pipe", strategy.pipe},
-                                             {"data", strategy.data},
-                                             {"seq", strategy.sequence},
-                                             {"tensor", strategy.tensor}};
-    for (auto [name, size] : sizes)
-      axes.push_back(dist::MeshAxisAttr::get(&getContext(), name, size));
-    sequenceParallel = strategy.sequenceParallel && strategy.tensor > 1;
-    if (strategy.context == "ring" && strategy.sequence > 1)
-      model.walk([](Operation *op) {
-        if (auto attention = dyn_cast<nn::AttentionOp>(op))
-          attention.setRing(true);
-        if (auto grad = dyn_cast<nn::AttentionGradOp>(op))
-          grad.setRing(true);
-      });
-    mesh = builder.create<dist::MeshOp>(model.getLoc(), "mesh",
-                                        builder.getArrayAttr(axes));
-  }
-
   LogicalResult shardStep(nn::StepOp step) {
     Propagation propagation(&getContext(), noted());
-    Builder builder(&getContext());
     // Ids and labels: rows, and the tokens of each.
     for (BlockArgument argument : step.getArguments()) {
       int64_t rank = cast<RankedTensorType>(argument.getType()).getRank();
       SmallVector<Axes> dims(rank);
-      auto split = [&](int64_t dim, StringRef axis) {
-        if (mesh.getAxisSize(axis) > 1 && step.getKind() != "generate")
-          dims[dim].push_back(builder.getStringAttr(axis));
+      auto split = [&](int64_t dim, AxisRole role) {
+        if (step.getKind() != "generate")
+          llvm::append_range(dims[dim], mesh.getAxesOf(role));
       };
       if (rank >= 2) {
-        split(rank - 2, "data");
-        split(rank - 1, "seq");
+        split(rank - 2, AxisRole::Data);
+        split(rank - 1, AxisRole::Sequence);
         propagation.tokenAxes = {dims[rank - 2], dims[rank - 1]};
         // Between products, ranks along `tensor` share the tokens out.
-        propagation.splitsVocabulary = mesh.getAxisSize("tensor") > 1;
+        propagation.vocabularyAxes = mesh.getAxesOf(AxisRole::Tensor);
         propagation.sharesTokens =
             sequenceParallel && step.getKind() != "generate";
         if (propagation.sharesTokens)
-          propagation.tokenAxes[1].push_back(builder.getStringAttr("tensor"));
+          llvm::append_range(propagation.tokenAxes[1],
+                             mesh.getAxesOf(AxisRole::Tensor));
       }
       propagation.set(argument, propagation.make(dims, {}));
       if (printReasons)

@@ -12,6 +12,12 @@ using namespace mlir;
 using namespace heddle;
 using dist::TensorShardingAttr;
 
+FailureOr<dist::MeshOp> heddle::shard::meshOf(nn::ModelOp model) {
+  if (auto mesh = model.lookupSymbol<dist::MeshOp>("mesh"))
+    return mesh;
+  return LogicalResult(model.emitError("H0904: there is no mesh"));
+}
+
 TensorShardingAttr heddle::shard::dropFirst(TensorShardingAttr sharding) {
   auto dims = sharding.getDims().getValue().drop_front();
   return TensorShardingAttr::get(sharding.getContext(),

@@ -15,6 +15,7 @@
 #include "Reasons.h"
 #include "Units.h"
 #include "heddle/Transforms/Shard/Passes.h"
+#include "heddle/Transforms/Shard/Shardings.h"
 #include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
@@ -40,10 +41,12 @@ struct SplitParameters
 
   void runOnOperation() override {
     for (auto model : getOperation().getOps<nn::ModelOp>()) {
-      auto strategy =
-          dist::Strategy::fromDictionary(model.getStrategy().getValues());
-      if (strategy.tensor > 1)
-        split(model);
+      FailureOr<dist::MeshOp> mesh = shard::meshOf(model);
+      if (failed(mesh))
+        return signalPassFailure();
+      tensorAxes = mesh->getAxesOf(dist::AxisRole::Tensor);
+      if (!tensorAxes.empty())
+        split(model, *mesh);
       if (printReasons)
         noteParameters(model);
       choices.clear();
@@ -57,7 +60,7 @@ struct SplitParameters
   }
 
 private:
-  void split(nn::ModelOp model) {
+  void split(nn::ModelOp model, dist::MeshOp mesh) {
     symbols.emplace(model);
     // As the steps call them: a product stands before those of its gradients,
     // which find its weight chosen.
@@ -69,7 +72,7 @@ private:
     for (nn::FuncOp function : called)
       function.walk([&](nn::LinearOp linear) { choose(linear); });
     if (choices.empty())
-      warn(model);
+      warn(model, mesh);
     for (auto step : model.getOps<nn::StepOp>())
       step.walk([&](Operation *op) { splitVocabulary(model, op); });
     for (auto step : model.getOps<nn::StepOp>())
@@ -109,11 +112,10 @@ private:
   }
 
   /// Ranks along `tensor` were asked for, and no layer is split over them.
-  void warn(nn::ModelOp model) {
-    auto strategy =
-        dist::Strategy::fromDictionary(model.getStrategy().getValues());
-    auto warning = model.emitWarning("the axis tensor=")
-                   << strategy.tensor
+  void warn(nn::ModelOp model, dist::MeshOp mesh) {
+    auto warning = model.emitWarning("the axis ")
+                   << cast<StringAttr>(tensorAxes.front()).getValue() << "="
+                   << mesh.getSize(dist::AxisRole::Tensor)
                    << " splits no layer, its ranks all compute the same: there "
                       "are no two products with only element-wise operations "
                       "or attention between them";
@@ -183,7 +185,7 @@ private:
     Builder builder(&getContext());
     SmallVector<Attribute> dims(state.getTensorType().getRank(),
                                 builder.getArrayAttr({}));
-    dims[dim] = builder.getStrArrayAttr({"tensor"});
+    dims[dim] = builder.getArrayAttr(tensorAxes);
     state.setStorageAttr(TensorShardingAttr::get(
         &getContext(), builder.getArrayAttr(dims), builder.getArrayAttr({})));
   }
@@ -281,6 +283,7 @@ private:
   DenseMap<Operation *, std::string> rules; ///< Why a state is split.
   llvm::DenseSet<Operation *> decided;      ///< States that a pair splits.
   Operation *blocker = nullptr; ///< What stands behind a product and no other.
+  SmallVector<Attribute> tensorAxes; ///< Of the mesh.
   shard::Reasons reasons;
 };
 

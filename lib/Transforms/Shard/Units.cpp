@@ -20,16 +20,12 @@ using dist::TensorShardingAttr;
 // Shardings
 //===----------------------------------------------------------------------===//
 
-ReplicaAxes::ReplicaAxes(MLIRContext *context, const dist::Strategy &strategy)
-    : context(context) {
-  std::pair<StringRef, int64_t> sizes[] = {{"data", strategy.data},
-                                           {"seq", strategy.sequence}};
-  for (auto [name, size] : sizes)
-    if (size > 1) {
-      axes.push_back(StringAttr::get(context, name));
-      ranks *= size;
-    }
-}
+ReplicaAxes::ReplicaAxes(dist::MeshOp mesh)
+    : context(mesh.getContext()),
+      axes(mesh.getAxesWhere(
+          [](dist::AxisRole role) { return dist::holdsReplicas(role); })),
+      tensorAxes(mesh.getAxesOf(dist::AxisRole::Tensor)),
+      ranks(mesh.getSize(axes)) {}
 
 TensorShardingAttr heddle::shard::wholeSharding(MLIRContext *context,
                                                 int64_t rank) {
@@ -52,7 +48,7 @@ TensorShardingAttr ReplicaAxes::flat(bool tensor, bool split) const {
   Builder builder(context);
   SmallVector<Attribute> names;
   if (tensor)
-    names.push_back(builder.getStringAttr("tensor"));
+    llvm::append_range(names, tensorAxes);
   if (split)
     names.append(axes.begin(), axes.end());
   return TensorShardingAttr::get(

@@ -18,7 +18,7 @@ namespace heddle::shard {
 /// The axes along which ranks hold replicas of the parameters and see different
 /// tokens.
 struct ReplicaAxes {
-  ReplicaAxes(mlir::MLIRContext *context, const dist::Strategy &strategy);
+  explicit ReplicaAxes(dist::MeshOp mesh);
 
   /// A sum to which every replica adds its part.
   dist::TensorShardingAttr partialSum(dist::TensorShardingAttr whole) const;
@@ -28,7 +28,7 @@ struct ReplicaAxes {
   dist::TensorShardingAttr flat(bool tensor, bool split) const;
 
   mlir::MLIRContext *context;
-  llvm::SmallVector<mlir::Attribute> axes;
+  llvm::SmallVector<mlir::Attribute> axes, tensorAxes;
   int64_t ranks = 1; ///< The product of their sizes.
 };
 

@@ -23,11 +23,10 @@ namespace {
 struct Verify : heddle::impl::ShardVerifyBase<Verify> {
   void runOnOperation() override {
     for (auto model : getOperation().getOps<nn::ModelOp>()) {
-      auto mesh = model.lookupSymbol<dist::MeshOp>("mesh");
-      if (!mesh) {
-        model.emitError("H0904: there is no mesh");
+      FailureOr<dist::MeshOp> found = shard::meshOf(model);
+      if (failed(found))
         return signalPassFailure();
-      }
+      dist::MeshOp mesh = *found;
       WalkResult walk = model.walk([&](nn::ShardingRuleOpInterface op) {
         return failed(verify(op, mesh)) ? WalkResult::interrupt()
                                         : WalkResult::advance();
@@ -71,20 +70,19 @@ private:
   LogicalResult verifyMesh(nn::ModelOp model, dist::MeshOp mesh) {
     auto strategy =
         dist::Strategy::fromDictionary(model.getStrategy().getValues());
-    std::pair<StringRef, int64_t> sizes[] = {{"pipe", strategy.pipe},
-                                             {"data", strategy.data},
-                                             {"seq", strategy.sequence},
-                                             {"tensor", strategy.tensor}};
-    bool right = mesh.getAxes().size() == std::size(sizes);
+    SmallVector<dist::Axis> axes = dist::axesOf(strategy);
+    bool right = mesh.getAxes().size() == axes.size();
     for (auto [axis, expected] :
-         llvm::zip(mesh.getAxes().getAsRange<dist::MeshAxisAttr>(), sizes))
+         llvm::zip(mesh.getAxes().getAsRange<dist::MeshAxisAttr>(), axes))
       right &=
-          axis.getName() == expected.first && axis.getSize() == expected.second;
+          axis.getName() == expected.name && axis.getSize() == expected.size;
     if (right)
       return success();
-    return mesh.emitError("H0904: is not the mesh of the strategy: pipe ")
-           << strategy.pipe << ", data " << strategy.data << ", seq "
-           << strategy.sequence << ", tensor " << strategy.tensor;
+    auto error = mesh.emitError("H0904: is not the mesh of the strategy: ");
+    llvm::interleaveComma(axes, error, [&](const dist::Axis &axis) {
+      error << axis.name << " " << axis.size;
+    });
+    return error;
   }
 
   /// Whether an operation may take a partial sum: it adds to it, or passes it

@@ -63,7 +63,7 @@ private:
   TensorShardingAttr withinStage(TensorShardingAttr sharding) {
     SmallVector<Attribute> sums(sharding.getUnreduced().getValue());
     llvm::erase_if(sums, [](Attribute axis) {
-      return cast<StringAttr>(axis).getValue() == "pipe";
+      return dist::roleOf(axis) == dist::AxisRole::Pipeline;
     });
     return TensorShardingAttr::get(none.getContext(), sharding.getDims(),
                                    ArrayAttr::get(none.getContext(), sums));

@@ -64,7 +64,8 @@ private:
   }
 
   int64_t replicas() {
-    return mesh.getAxisSize("data") * mesh.getAxisSize("seq");
+    return mesh.getSize(dist::AxisRole::Data) *
+           mesh.getSize(dist::AxisRole::Sequence);
   }
 
   /// Arguments and results of a function or step.
@@ -170,7 +171,7 @@ private:
     int64_t parts = 1;
     for (auto axis :
          cast<ArrayAttr>(storage.getDims()[0]).getAsRange<StringAttr>())
-      if (axis.getValue() != "tensor")
+      if (dist::holdsReplicas(axis))
         parts *= mesh.getAxisSize(axis);
     elements = nn::paddedElements(elements, replicas());
     if (parts > 1)

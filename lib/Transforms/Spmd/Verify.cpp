@@ -69,10 +69,12 @@ LogicalResult verifyBucket(nn::BucketOp bucket,
   auto axes = cast<ArrayAttr>(dims[0]);
   if (failed(dist::verifyAxes(bucket, axes)))
     return failure();
-  // Members that tensor ranks split are what one of them has.
-  int64_t ranks = dist::groupSize(strategy, axes);
-  if (llvm::is_contained(axes.getAsValueRange<StringAttr>(), "tensor"))
-    ranks /= strategy.tensor;
+  // Members that ranks split which hold no replicas are what one of them has.
+  SmallVector<Attribute> replicas(axes.getValue());
+  llvm::erase_if(replicas,
+                 [](Attribute axis) { return !dist::holdsReplicas(axis); });
+  int64_t ranks =
+      dist::groupSize(strategy, ArrayAttr::get(bucket.getContext(), replicas));
   int64_t elements = *bucket.getElements();
   auto type = cast<RankedTensorType>(bucket.getType());
   if (elements > 0 && type.getNumElements() == (elements - 1) / ranks + 1)

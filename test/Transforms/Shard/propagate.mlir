@@ -1,4 +1,4 @@
-// RUN: heddle-opt %s --split-input-file --shard-propagate --shard-verify | FileCheck %s
+// RUN: heddle-opt %s --split-input-file --shard-make-mesh --shard-propagate --shard-verify | FileCheck %s
 
 // Data parallelism: the rows of the inputs are split, and with them every
 // activation; parameters are whole; a weight's gradient sums over rows, so it

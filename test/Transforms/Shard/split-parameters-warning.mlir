@@ -1,4 +1,4 @@
-// RUN: heddle-opt %s --shard-split-parameters --verify-diagnostics
+// RUN: heddle-opt %s --shard-make-mesh --shard-split-parameters --verify-diagnostics
 
 // An axis that was asked for and splits no layer.
 

@@ -11,6 +11,20 @@
 
 include "mlir/Pass/PassBase.td"
 
+def ShardMakeMesh : Pass<"shard-make-mesh", "::mlir::ModuleOp"> {
+  let summary = "Makes the mesh of the strategy.";
+  let description = [{
+    The passes that follow read axes, and what each shares out, from it. Where
+    the strategy says so, attention is to pass keys and values around the ranks
+    of the axes that share out tokens.
+
+    ```mlir
+    dist.mesh @mesh [#dist.axis<"pipe" = 1>, #dist.axis<"data" = 2>, ...]
+    ```
+  }];
+  let dependentDialects = ["::heddle::dist::DistDialect"];
+}
+
 def ShardSplitParameters : Pass<"shard-split-parameters", "::mlir::ModuleOp"> {
   let summary = "Splits products and the vocabulary over the axis `tensor`.";
   let description = [{
@@ -89,7 +103,7 @@ def ShardDeferSums : Pass<"shard-defer-sums", "::mlir::ModuleOp"> {
 def ShardPropagate : Pass<"shard-propagate", "::mlir::ModuleOp"> {
   let summary = "Gives every value one closed sharding.";
   let description = [{
-    Makes the mesh of the strategy. The rows of a step's inputs are split over its
+    The rows of a step's inputs are split over its
     `data` axis; from there shardings follow each operation's rule: results take
     the axes of their factors, and are partial sums over the axes of factors that
     are summed. Where an operand comes otherwise than a rule can take it, a

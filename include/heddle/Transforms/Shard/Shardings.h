@@ -14,6 +14,9 @@
 
 namespace heddle::shard {
 
+/// The model's mesh; an error where it has none.
+mlir::FailureOr<dist::MeshOp> meshOf(nn::ModelOp model);
+
 /// The sharding of a value in a function or step, as it stands in the model
 /// with those symbols; null where nothing splits it.
 dist::TensorShardingAttr shardingOf(mlir::Value value,

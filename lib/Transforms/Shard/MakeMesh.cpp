@@ -1,0 +1,51 @@
+//===- MakeMesh.cpp - The axes along which ranks are arranged -------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Transforms/Shard/Passes.h"
+
+using namespace mlir;
+using namespace heddle;
+
+namespace heddle {
+#define GEN_PASS_DEF_SHARDMAKEMESH
+#include "include/heddle/Transforms/Shard/Passes.h.inc"
+} // namespace heddle
+
+namespace {
+
+struct MakeMesh : heddle::impl::ShardMakeMeshBase<MakeMesh> {
+  void runOnOperation() override {
+    for (auto model : getOperation().getOps<nn::ModelOp>()) {
+      auto strategy =
+          dist::Strategy::fromDictionary(model.getStrategy().getValues());
+      OpBuilder builder = OpBuilder::atBlockBegin(model.getBodyBlock());
+      SmallVector<Attribute> axes;
+      for (const dist::Axis &axis : dist::axesOf(strategy))
+        axes.push_back(
+            dist::MeshAxisAttr::get(&getContext(), axis.name, axis.size));
+      auto mesh = builder.create<dist::MeshOp>(model.getLoc(), "mesh",
+                                               builder.getArrayAttr(axes));
+      if (strategy.context == "ring" &&
+          mesh.getSize(dist::AxisRole::Sequence) > 1)
+        passAround(model);
+    }
+  }
+
+private:
+  /// Lets attention pass keys and values around a ring of ranks.
+  static void passAround(nn::ModelOp model) {
+    model.walk([](Operation *op) {
+      if (auto attention = dyn_cast<nn::AttentionOp>(op))
+        attention.setRing(true);
+      if (auto grad = dyn_cast<nn::AttentionGradOp>(op))
+        grad.setRing(true);
+    });
+  }
+};
+
+} // namespace
