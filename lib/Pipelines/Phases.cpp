@@ -112,10 +112,12 @@ static void buildShard(OpPassManager &pm, const CompileOptions &options) {
   // what ranks need not hold twice.
   pm.addPass(createShardSplitParameters({options.shardingReasons}));
   pm.addPass(createShardPartitionStates({options.shardingReasons}));
-  pm.addPass(createShardDeferSums({options.shardingReasons}));
+  pm.addPass(createShardDeferGradientReduction({options.shardingReasons}));
   pm.addPass(createShardPropagate({options.shardingReasons}));
+  // Storage is final: the plan is written.
+  pm.addPass(createShardInsertReshards());
   // What is exchanged for whom is known.
-  pm.addPass(createShardSaveExchanged({options.shardingReasons}));
+  pm.addPass(createShardSaveResharded({options.shardingReasons}));
 }
 
 static void buildPipe(OpPassManager &pm) {

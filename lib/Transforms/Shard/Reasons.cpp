@@ -18,12 +18,21 @@ using dist::TensorShardingAttr;
 // Names
 //===----------------------------------------------------------------------===//
 
+/// An operation's name behind the module path of its location.
+static std::string placed(Location loc, const std::string &name) {
+  auto path = loc->findInstanceOf<NameLoc>();
+  return path ? path.getName().str() + " (" + name + ")" : name;
+}
+
 std::string heddle::shard::nameOf(Operation *op) {
   std::string name = op->getName().getStringRef().str();
   if (auto set = dyn_cast<nn::SetOp>(op))
     return name + " " + set.getState().str();
-  auto path = op->getLoc()->findInstanceOf<NameLoc>();
-  return path ? path.getName().str() + " (" + name + ")" : name;
+  return placed(op->getLoc(), name);
+}
+
+std::string heddle::shard::nameOfAddition(Operation *op) {
+  return placed(op->getLoc(), nn::AddOp::getOperationName().str());
 }
 
 /// The text with the numbers of layers, `.3.` or `.3` at the end of a path, as
@@ -206,8 +215,13 @@ void Reasons::addResults(Operation *op, ArrayAttr shardings,
     addResult(op, cast<TensorShardingAttr>(sharding), reason);
 }
 
-void Reasons::addReshard(dist::ReshardOp reshard, const Twine &reason) {
-  add(scopeOf(reshard) + nameOf(reshard.getInput()) + " -> dist.reshard",
-      reshard.getTo(),
-      describeReshard(reshard.getFrom(), reshard.getTo()) + " for " + reason);
+void Reasons::addAddition(Operation *op, TensorShardingAttr sharding) {
+  add(scopeOf(op) + nameOfAddition(op), sharding,
+      "it is added once, to the whole sum");
+}
+
+void Reasons::addReshard(Operation *op, Value value, TensorShardingAttr from,
+                         TensorShardingAttr to, const Twine &reason) {
+  add(scopeOf(op) + nameOf(value) + " -> dist.reshard", to,
+      describeReshard(from, to) + " for " + reason);
 }

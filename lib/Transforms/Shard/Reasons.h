@@ -25,6 +25,8 @@ std::string describeReshard(dist::TensorShardingAttr from,
 
 /// The operation as `h.3.mlp.c_fc (nn.linear)`.
 std::string nameOf(mlir::Operation *op);
+/// As that of an nn.add that stands where the operation is.
+std::string nameOfAddition(mlir::Operation *op);
 
 /// Why a computation's results are split over an axis.
 struct Origin {
@@ -51,10 +53,14 @@ public:
                    dist::TensorShardingAttr sharding, mlir::Value from);
   void addResult(mlir::Operation *op, dist::TensorShardingAttr sharding,
                  const llvm::Twine &reason);
+  /// What is added behind a sum that `op` makes.
+  void addAddition(mlir::Operation *op, dist::TensorShardingAttr sharding);
   void addResults(mlir::Operation *op, mlir::ArrayAttr shardings,
                   const Origins &origins);
-  /// `reason` is what asked for it.
-  void addReshard(dist::ReshardOp reshard, const llvm::Twine &reason);
+  /// A value that is resharded, for or by `op`; `reason` is what asked for it.
+  void addReshard(mlir::Operation *op, mlir::Value value,
+                  dist::TensorShardingAttr from, dist::TensorShardingAttr to,
+                  const llvm::Twine &reason);
 
 private:
   /// The state, or the operation and path, that a value is of.

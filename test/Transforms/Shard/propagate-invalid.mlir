@@ -1,4 +1,4 @@
-// RUN: heddle-opt %s --shard-make-mesh --shard-propagate --verify-diagnostics
+// RUN: heddle-opt %s --shard-make-mesh --shard-propagate --shard-insert-reshards --verify-diagnostics
 
 nn.model @m family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{tensor = 2 : i64}>, config = "{}", weights = {}} {

@@ -1,5 +1,5 @@
-// RUN: heddle-opt %s --split-input-file --shard-make-mesh --shard-split-parameters --shard-propagate --shard-verify | FileCheck %s
-// RUN: sed 's/tensor = 2 :/sequence_parallel = true, tensor = 2 :/' %s | heddle-opt --split-input-file --shard-make-mesh --shard-split-parameters --shard-propagate --shard-verify | FileCheck %s --check-prefix SHARED
+// RUN: heddle-opt %s --split-input-file --shard-make-mesh --shard-split-parameters --shard-propagate --shard-insert-reshards --shard-verify | FileCheck %s
+// RUN: sed 's/tensor = 2 :/sequence_parallel = true, tensor = 2 :/' %s | heddle-opt --split-input-file --shard-make-mesh --shard-split-parameters --shard-propagate --shard-insert-reshards --shard-verify | FileCheck %s --check-prefix SHARED
 
 // A pair of products: columns, then rows, and one sum behind the pair, to which
 // the bias is added once. Tables of tokens are split by rows, those of

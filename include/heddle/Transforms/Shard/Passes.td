@@ -76,15 +76,14 @@ def ShardPartitionStates : Pass<"shard-partition-states", "::mlir::ModuleOp"> {
   ];
 }
 
-def ShardDeferSums : Pass<"shard-defer-sums", "::mlir::ModuleOp"> {
+def ShardDeferGradientReduction : Pass<"shard-defer-gradient-reduction", "::mlir::ModuleOp"> {
   let summary = "Adds gradients of tensor ranks up once a step.";
   let description = [{
     Where ranks along `tensor` share the tokens out, each makes a part of the
     gradients of parameters that all of them have: of norms, biases, positions.
     With `zero` 0 and 1 these gradients stay partial sums over `tensor`, as over
-    the replicas, until the micro-batches are done. Which they are is seen by
-    propagating shardings through a copy of the model; a bucket is deferred when
-    all its members are.
+    the replicas, until the micro-batches are done. Which they are is what the
+    sharding plan says; a bucket is deferred when all its members are.
 
     ```mlir
     nn.bucket @gradients.decay [...] {storage = #dist.sharding<[[]], unreduced ["data", "tensor"]>}
@@ -101,30 +100,48 @@ def ShardDeferSums : Pass<"shard-defer-sums", "::mlir::ModuleOp"> {
 }
 
 def ShardPropagate : Pass<"shard-propagate", "::mlir::ModuleOp"> {
-  let summary = "Gives every value one closed sharding.";
+  let summary = "Plans one closed sharding for every value.";
   let description = [{
-    The rows of a step's inputs are split over its
-    `data` axis; from there shardings follow each operation's rule: results take
-    the axes of their factors, and are partial sums over the axes of factors that
-    are summed. Where an operand comes otherwise than a rule can take it, a
-    `dist.reshard` is put in, with the operation that asked for it. An axis of
-    size 1 splits nothing and is named by no sharding.
+    Changes nothing: it makes the sharding plan, an analysis that other passes
+    ask (`ShardingPlan.h`). The rows of a step's inputs are split over the axes of
+    the mesh that share out rows; from there shardings follow each operation's
+    rule: results take the axes of their factors, and are partial sums over the
+    axes of factors that are summed. A sum of partial sums over the same axes is
+    one too. What goes into a layer or comes out of it is whole, but for the
+    gradients of parameters. An axis of size 1 splits nothing and is named by no
+    sharding.
 
-    ```mlir
-    %y = nn.linear %x, %w {shardings = [#dist.sharding<[["data"], [], []], unreduced []>]}
+    ```
+    block.fwd h.*.mlp.c_fc (nn.linear): tensor on dim 2: tensor with h.*.mlp.c_fc.weight, along o
     ```
   }];
   let options = [
     Option<"printReasons", "print-reasons", "bool", "false",
            "Print the sharding of each value, and what decided it">
   ];
+}
+
+def ShardInsertReshards : Pass<"shard-insert-reshards", "::mlir::ModuleOp"> {
+  let summary = "Writes the sharding plan, and a reshard where it needs one.";
+  let description = [{
+    Every computation says how its results are sharded. Where an operand comes
+    otherwise than the plan needs it, a `dist.reshard` is put in, with the
+    operation that asked for it; what a rank can make by itself is made so in its
+    place. What a partial sum cannot be added to is added behind it.
+
+    ```mlir
+    %y = nn.linear %x, %w {shardings = [#dist.sharding<[[], [], []], unreduced ["tensor"]>]}
+    %s = dist.reshard %y from #dist.sharding<[[], [], []], unreduced ["tensor"]>
+           to #dist.sharding<[[], [], []], unreduced []> for "nn.add"
+    ```
+  }];
   let dependentDialects = ["::heddle::dist::DistDialect"];
   let statistics = [
     Statistic<"numReshards", "reshards", "Reshards that were put in">
   ];
 }
 
-def ShardSaveExchanged : Pass<"shard-save-exchanged", "::mlir::ModuleOp"> {
+def ShardSaveResharded : Pass<"shard-save-resharded", "::mlir::ModuleOp"> {
   let summary = "Saves for the backward pass what was exchanged, as it is then.";
   let description = [{
     Where ranks split a sequence, attention's operands are exchanged for heads of

@@ -1,7 +1,7 @@
-// RUN: heddle-opt %s --shard-save-exchanged --shard-verify | FileCheck %s
-// RUN: heddle-opt %s --shard-save-exchanged=print-reasons 2>&1 >/dev/null | FileCheck %s --check-prefix=WHY
-// WHY: block.bwd argument 1: seq on dim 2: as block.fwd exchanged it (shard-save-exchanged)
-// WHY-NEXT: block.bwd argument 0: seq on dim 2: as block.fwd exchanged it (shard-save-exchanged)
+// RUN: heddle-opt %s --shard-save-resharded --shard-verify | FileCheck %s
+// RUN: heddle-opt %s --shard-save-resharded=print-reasons 2>&1 >/dev/null | FileCheck %s --check-prefix=WHY
+// WHY: block.bwd argument 1: seq on dim 2: as block.fwd exchanged it (shard-save-resharded)
+// WHY-NEXT: block.bwd argument 0: seq on dim 2: as block.fwd exchanged it (shard-save-resharded)
 
 // What the forward function exchanged is saved as it is then: %qkv in the place
 // of what it was before, the output of attention beside what it is behind it,

@@ -1,4 +1,5 @@
-//===- DeferSums.cpp - Gradients are added up once a step -----------------===//
+//===- DeferGradientReduction.cpp - Gradients are added up once a step
+//-----------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -9,15 +10,15 @@
 #include "Reasons.h"
 #include "Units.h"
 #include "heddle/Transforms/Shard/Passes.h"
+#include "heddle/Transforms/Shard/ShardingPlan.h"
 #include "heddle/Transforms/Shard/Shardings.h"
-#include "mlir/Pass/PassManager.h"
 
 using namespace mlir;
 using namespace heddle;
 using dist::TensorShardingAttr;
 
 namespace heddle {
-#define GEN_PASS_DEF_SHARDDEFERSUMS
+#define GEN_PASS_DEF_SHARDDEFERGRADIENTREDUCTION
 #include "include/heddle/Transforms/Shard/Passes.h.inc"
 } // namespace heddle
 
@@ -29,33 +30,20 @@ bool sumsOverTensor(TensorShardingAttr sharding) {
   });
 }
 
-/// A model as propagation makes it while every gradient is stored without a sum
-/// over `tensor`: says which of them are added up over it.
-class Trial {
+/// Says which gradients are added up over `tensor`, while every one is stored
+/// without such a sum.
+class Sums {
 public:
-  explicit Trial(nn::ModelOp model) : module(ModuleOp::create(model.getLoc())) {
-    module->push_back(model->clone());
-  }
-
-  LogicalResult run() {
-    // What is wrong is reported when the model itself is sharded.
-    ScopedDiagnosticHandler quiet(module->getContext(),
-                                  [](Diagnostic &) { return success(); });
-    PassManager passes(module->getContext());
-    passes.addPass(createShardPropagate());
-    if (failed(passes.run(*module)))
-      return failure();
-    nn::ModelOp model = *module->getOps<nn::ModelOp>().begin();
-    symbols.emplace(model);
+  Sums(nn::ModelOp model, const shard::ShardingPlan &plan)
+      : plan(plan), symbols(model) {
     model.walk([&](nn::SetOp set) { sets[set.getState()].push_back(set); });
-    return success();
   }
 
   /// Whether all that is written to the gradient is a sum over `tensor`.
   bool addsUp(StringRef gradient) {
     bool any = false;
     for (nn::SetOp set : sets.lookup(gradient)) {
-      std::optional<bool> sums = addsUp(set.getValue(), {});
+      std::optional<bool> sums = addsUp(set.getValueMutable(), {});
       if (!sums)
         return false;
       any |= *sums;
@@ -64,43 +52,71 @@ public:
   }
 
 private:
-  /// The same of a value in `call`, or in none; false of what a sum starts
-  /// from, nothing where it is added to something else.
+  /// The same of what an operation in `call`, or in none, gets; false of what a
+  /// sum starts from, nothing where it is added to something else.
+  std::optional<bool> addsUp(OpOperand &use, nn::CallOp call) {
+    bool isReduced = sumsOverTensor(plan.of(use.get())) &&
+                     !sumsOverTensor(plan.takenAs(use));
+    return isReduced ? true : addsUp(use.get(), call);
+  }
+
+  std::optional<bool> either(std::optional<bool> left,
+                             std::optional<bool> right) {
+    return left && right ? std::optional(*left || *right) : std::nullopt;
+  }
+
   std::optional<bool> addsUp(Value value, nn::CallOp call) {
     if (auto argument = dyn_cast<BlockArgument>(value))
-      return call ? addsUp(call.getOperand(argument.getArgNumber()), {})
+      return call ? addsUp(call->getOpOperand(argument.getArgNumber()), {})
                   : std::nullopt;
     Operation *op = value.getDefiningOp();
     if (op->hasTrait<nn::Rematerializable>())
       return false;
-    if (auto reshard = dyn_cast<dist::ReshardOp>(op))
-      return sumsOverTensor(reshard.getFrom()) &&
-                     !sumsOverTensor(reshard.getTo())
-                 ? std::optional(true)
-                 : addsUp(reshard.getInput(), call);
-    if (auto add = dyn_cast<nn::AddOp>(op)) {
-      auto left = addsUp(add.getLhs(), call),
-           right = addsUp(add.getRhs(), call);
-      return left && right ? std::optional(*left || *right) : std::nullopt;
+    // What a sum is added to behind the operation that makes it.
+    if (const shard::Sequel *sequel = plan.sequelOf(value);
+        sequel && sequel->init) {
+      auto isReduced = [&](TensorShardingAttr sharding) {
+        return sumsOverTensor(sharding) &&
+               !sumsOverTensor(sequel->need.sharding);
+      };
+      Value init = sequel->init->get();
+      std::optional<bool> sum, start = true;
+      if (isReduced(plan.madeAs(value)))
+        sum = true;
+      if (!isReduced(plan.of(init)))
+        start = addsUp(init, call);
+      return either(sum, start);
     }
+    if (auto reshard = dyn_cast<dist::ReshardOp>(op)) {
+      OpOperand &input = reshard.getInputMutable();
+      bool isReduced = sumsOverTensor(plan.of(input.get())) &&
+                       !sumsOverTensor(reshard.getTo());
+      return isReduced ? true : addsUp(input, call);
+    }
+    if (auto add = dyn_cast<nn::AddOp>(op))
+      return either(addsUp(add.getLhsMutable(), call),
+                    addsUp(add.getRhsMutable(), call));
     if (auto inner = dyn_cast<nn::CallOp>(op); inner && !call) {
-      auto callee = symbols->lookup<nn::FuncOp>(inner.getCallee());
+      auto callee = symbols.lookup<nn::FuncOp>(inner.getCallee());
       unsigned number = cast<OpResult>(value).getResultNumber();
       return addsUp(
-          callee.getBody().front().getTerminator()->getOperand(number), inner);
+          callee.getBody().front().getTerminator()->getOpOperand(number),
+          inner);
     }
     return std::nullopt;
   }
 
-  OwningOpRef<ModuleOp> module;
-  std::optional<SymbolTable> symbols;
+  const shard::ShardingPlan &plan;
+  SymbolTable symbols;
   llvm::StringMap<SmallVector<nn::SetOp>> sets; ///< Of each state.
 };
 
-struct DeferSums : heddle::impl::ShardDeferSumsBase<DeferSums> {
+struct DeferGradientReduction
+    : heddle::impl::ShardDeferGradientReductionBase<DeferGradientReduction> {
   using Base::Base;
 
   void runOnOperation() override {
+    changed = false;
     for (auto model : getOperation().getOps<nn::ModelOp>()) {
       auto strategy =
           dist::Strategy::fromDictionary(model.getStrategy().getValues());
@@ -111,23 +127,26 @@ struct DeferSums : heddle::impl::ShardDeferSumsBase<DeferSums> {
       tensorAxes = replicas.tensorAxes;
       // Without replicas there is nothing that ZeRO splits.
       bool once = strategy.zero < 2 || replicas.ranks == 1;
-      if (strategy.sequenceParallel && !tensorAxes.empty() && once)
-        defer(model, strategy);
+      if (!strategy.sequenceParallel || tensorAxes.empty() || !once)
+        continue;
+      if (!getAnalysis<shard::ShardingPlan>().isComplete())
+        return signalPassFailure();
+      defer(model, strategy);
     }
+    if (!changed)
+      markAllAnalysesPreserved();
     reasons.print(llvm::errs());
   }
 
 private:
   void defer(nn::ModelOp model, const dist::Strategy &strategy) {
-    Trial trial(model);
-    if (failed(trial.run()))
-      return;
+    Sums sums(model, getAnalysis<shard::ShardingPlan>());
     SymbolTable symbols(model);
     for (auto bucket : model.getOps<nn::BucketOp>()) {
       auto members = bucket.getMembers().getAsRange<FlatSymbolRefAttr>();
       bool all = llvm::all_of(members, [&](FlatSymbolRefAttr member) {
         auto state = symbols.lookup<nn::StateOp>(member.getValue());
-        return state.getRole() == "gradient" && trial.addsUp(member.getValue());
+        return state.getRole() == "gradient" && sums.addsUp(member.getValue());
       });
       if (!all)
         continue;
@@ -136,9 +155,11 @@ private:
       keepSum(bucket);
       if (printReasons)
         reasons.add(bucket.getSymName(), *bucket.getStorage(),
-                    "tensor ranks share the tokens out (shard-defer-sums)");
+                    "tensor ranks share the tokens out "
+                    "(shard-defer-gradient-reduction)");
       addUp(model, bucket, strategy);
       ++numDeferred;
+      changed = true;
     }
   }
 
@@ -179,6 +200,7 @@ private:
   }
 
   SmallVector<Attribute> tensorAxes; ///< Of the mesh.
+  bool changed = false;
   shard::Reasons reasons;
 };
 

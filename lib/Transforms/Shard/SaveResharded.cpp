@@ -1,4 +1,4 @@
-//===- SaveExchanged.cpp - Nothing is exchanged a second time -------------===//
+//===- SaveResharded.cpp - Nothing is exchanged a second time -------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -14,7 +14,7 @@ using namespace heddle;
 using dist::TensorShardingAttr;
 
 namespace heddle {
-#define GEN_PASS_DEF_SHARDSAVEEXCHANGED
+#define GEN_PASS_DEF_SHARDSAVERESHARDED
 #include "include/heddle/Transforms/Shard/Passes.h.inc"
 } // namespace heddle
 
@@ -118,7 +118,7 @@ private:
                        Twine(argument.getArgNumber()),
                    reshard.getTo(),
                    "as " + saved->maker.getSymName() + " exchanged it" +
-                       " (shard-save-exchanged)");
+                       " (shard-save-resharded)");
     bool isNeeded = !argument.hasOneUse();
     for (nn::CallOp call : calls[function])
       isNeeded |= !call.getOperand(argument.getArgNumber()).hasOneUse();
@@ -190,7 +190,7 @@ private:
   DenseMap<Operation *, SmallVector<nn::CallOp>> calls; ///< Of each function.
 };
 
-struct SaveExchanged : heddle::impl::ShardSaveExchangedBase<SaveExchanged> {
+struct SaveResharded : heddle::impl::ShardSaveReshardedBase<SaveResharded> {
   using Base::Base;
 
   void runOnOperation() override {

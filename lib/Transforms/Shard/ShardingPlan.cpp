@@ -1,0 +1,519 @@
+//===- ShardingPlan.cpp - How every value is to be split ------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Transforms/Shard/ShardingPlan.h"
+#include "Factors.h"
+#include "Reasons.h"
+#include "Splits.h"
+#include "Units.h"
+#include "heddle/Transforms/Shard/Shardings.h"
+
+using namespace mlir;
+using namespace heddle;
+using namespace heddle::shard;
+using dist::AxisRole;
+using dist::TensorShardingAttr;
+
+//===----------------------------------------------------------------------===//
+// Questions
+//===----------------------------------------------------------------------===//
+
+TensorShardingAttr ShardingPlan::of(Value value) const {
+  if (TensorShardingAttr sharding = shardings.lookup(value))
+    return sharding;
+  auto type = cast<RankedTensorType>(value.getType());
+  return wholeSharding(value.getContext(), type.getRank());
+}
+
+TensorShardingAttr ShardingPlan::madeAs(Value value) const {
+  TensorShardingAttr sharding = made.lookup(value);
+  return sharding ? sharding : of(value);
+}
+
+const Need *ShardingPlan::needOf(OpOperand &operand) const {
+  auto found = needs.find(&operand);
+  return found == needs.end() ? nullptr : &found->second;
+}
+
+TensorShardingAttr ShardingPlan::takenAs(OpOperand &operand) const {
+  const Need *need = needOf(operand);
+  return need ? need->sharding : of(operand.get());
+}
+
+const Sequel *ShardingPlan::sequelOf(Value result) const {
+  auto found = sequels.find(result);
+  return found == sequels.end() ? nullptr : &found->second;
+}
+
+bool heddle::shard::isMadeAnywhere(Value value) {
+  auto ruled = value.getDefiningOp<nn::ShardingRuleOpInterface>();
+  return ruled && ruled->hasTrait<nn::Rematerializable>();
+}
+
+//===----------------------------------------------------------------------===//
+// The plan of a model
+//===----------------------------------------------------------------------===//
+
+namespace heddle::shard {
+
+/// Walks forward through steps, and through functions where they are first
+/// called.
+class PlanBuilder {
+public:
+  PlanBuilder(ShardingPlan &plan, nn::ModelOp model, dist::MeshOp mesh,
+              Reasons *reasons)
+      : plan(plan), mesh(mesh), reasons(reasons), symbols(model),
+        builder(model.getContext()), strategy(dist::Strategy::fromDictionary(
+                                         model.getStrategy().getValues())) {}
+
+  LogicalResult visitStep(nn::StepOp step);
+
+private:
+  TensorShardingAttr of(Value value) const { return plan.of(value); }
+  void set(Value value, TensorShardingAttr sharding) {
+    plan.shardings[value] = sharding;
+  }
+  TensorShardingAttr whole(Value value) {
+    return wholeSharding(builder.getContext(),
+                         cast<RankedTensorType>(value.getType()).getRank());
+  }
+  TensorShardingAttr make(ArrayRef<Axes> dims, ArrayRef<Attribute> unreduced);
+  TensorShardingAttr withoutSums(TensorShardingAttr sharding) {
+    return TensorShardingAttr::get(builder.getContext(), sharding.getDims(),
+                                   builder.getArrayAttr({}));
+  }
+  TensorShardingAttr storageOf(StringRef name);
+
+  /// Plans that the operand be brought into a sharding.
+  void need(OpOperand &operand, TensorShardingAttr to,
+            ArrayRef<int64_t> segments = {});
+  void noteReshard(Value value, Operation *op, const Need &need,
+                   const Twine &user);
+
+  LogicalResult visit(Block &block);
+  LogicalResult visit(Operation &op);
+  LogicalResult visitCompute(nn::ShardingRuleOpInterface op);
+  LogicalResult visitCall(nn::CallOp call);
+  LogicalResult visitCallee(nn::FuncOp callee, nn::CallOp call);
+  void visitSet(nn::SetOp set);
+  void visitPack(nn::PackOp pack);
+  void visitReshard(dist::ReshardOp reshard);
+
+  /// Plans what computations need, but for what is added behind the sums.
+  void needOperands(Operation *op, const dist::ShardingRule &rule,
+                    const Factors &factors);
+  /// Plans that what a sum cannot be added to as it is be added to the whole.
+  void addBehind(OpResult sum, OpOperand &init);
+  /// Behind attention the axes that came to its heads from its tokens go back.
+  void returnTokens(Operation *op, const dist::ShardingRule &rule,
+                    ArrayAttr tokens);
+  /// Adds up what crosses the boundary of a layer, if it is a partial sum over
+  /// anything but rows: only gradients of parameters grow over micro-batches.
+  void addUpAtBoundary(OpOperand &operand);
+  /// What a rank can make any part of enters a layer as its readers there want
+  /// it.
+  void takeSplit(BlockArgument argument);
+  /// Notes that the results are partial sums over other factors than rows.
+  void noteSums(Operation *op, const dist::ShardingRule &rule,
+                const Factors &factors);
+
+  ShardingPlan &plan;
+  dist::MeshOp mesh;
+  Reasons *reasons;
+  SymbolTable symbols;
+  Builder builder;
+  dist::Strategy strategy;
+  Surroundings around; ///< Of the function or step that is visited.
+  /// Partial sums over other factors than rows, and their dimension of tokens.
+  DenseMap<Value, std::optional<size_t>> activations;
+  /// Reshards that reasons speak of, by what is split, how, and where.
+  llvm::DenseSet<std::tuple<Value, Attribute, Block *>> noted;
+};
+
+TensorShardingAttr PlanBuilder::make(ArrayRef<Axes> dims,
+                                     ArrayRef<Attribute> unreduced) {
+  SmallVector<Attribute> lists;
+  for (const Axes &axes : dims)
+    lists.push_back(builder.getArrayAttr(axes));
+  return TensorShardingAttr::get(builder.getContext(),
+                                 builder.getArrayAttr(lists),
+                                 builder.getArrayAttr(unreduced));
+}
+
+/// How a state, or a bucket, is stored.
+TensorShardingAttr PlanBuilder::storageOf(StringRef name) {
+  Operation *state = symbols.lookup(name);
+  if (auto storage = state->getAttrOfType<TensorShardingAttr>("storage"))
+    return storage;
+  auto type = cast<TypeAttr>(state->getAttr("type")).getValue();
+  return wholeSharding(builder.getContext(),
+                       cast<RankedTensorType>(type).getRank());
+}
+
+void PlanBuilder::need(OpOperand &operand, TensorShardingAttr to,
+                       ArrayRef<int64_t> segments) {
+  Need need{to, SmallVector<int64_t>(segments)};
+  if (reasons)
+    noteReshard(operand.get(), operand.getOwner(), need,
+                nameOf(operand.getOwner()));
+  plan.needs[&operand] = std::move(need);
+}
+
+/// Says why there will be a reshard, if this is the first one that is like it.
+void PlanBuilder::noteReshard(Value value, Operation *op, const Need &need,
+                              const Twine &user) {
+  bool isWhole = need.sharding.getUnreduced().empty();
+  if (of(value) == need.sharding || (isWhole && isMadeAnywhere(value)))
+    return;
+  if (const Sequel *sequel = plan.sequelOf(value);
+      sequel && !sequel->init && plan.madeAs(value) == need.sharding &&
+      ArrayRef(sequel->need.segments) == ArrayRef(need.segments))
+    return;
+  if (auto back = value.getDefiningOp<dist::ReshardOp>();
+      back && isWhole && back->getBlock() == op->getBlock() &&
+      of(back.getInput()) == need.sharding && need.segments.empty())
+    return;
+  if (noted.insert({value, need.sharding, op->getBlock()}).second)
+    reasons->addReshard(op, value, of(value), need.sharding, user);
+}
+
+//===----------------------------------------------------------------------===//
+// Computations
+//===----------------------------------------------------------------------===//
+
+void PlanBuilder::needOperands(Operation *op, const dist::ShardingRule &rule,
+                               const Factors &factors) {
+  for (auto [operand, dims] : llvm::zip(op->getOpOperands(), rule.operands)) {
+    if (!isa<RankedTensorType>(operand.get().getType()) ||
+        factors.later.contains(&operand))
+      continue;
+    SmallVector<Axes> needed;
+    for (int64_t factor : dims)
+      needed.push_back(factors.axes[factor]);
+    if (dims.empty())
+      needed.resize(cast<RankedTensorType>(operand.get().getType()).getRank());
+    bool isSum = factors.addsUp || factors.sums.contains(&operand);
+    need(operand,
+         make(needed,
+              isSum ? ArrayRef<Attribute>(factors.unreduced) : std::nullopt),
+         rule.segmentsOfOperand(operand.getOperandNumber(),
+                                std::max<int64_t>(dims.size(), 1) - 1));
+  }
+}
+
+LogicalResult PlanBuilder::visitCompute(nn::ShardingRuleOpInterface op) {
+  dist::ShardingRule rule = op.getShardingRule();
+  FactorFinder finder(plan, around, activations);
+  Factors factors = finder.find(op, rule);
+  ArrayAttr tokens; // What splits the tokens of attention's operand.
+  if (op->hasTrait<nn::MixesPositions>())
+    tokens = cast<ArrayAttr>(of(op->getOperand(0)).getDims()[1]);
+  if (failed(verifySplits(op, rule, factors.axes, mesh)))
+    return failure();
+  needOperands(op, rule, factors);
+  SmallVector<Attribute> results;
+  for (auto [result, dims] : llvm::zip(op->getResults(), rule.results)) {
+    SmallVector<Axes> split;
+    for (int64_t factor : dims)
+      split.push_back(factors.axes[factor]);
+    set(result, make(split, factors.unreduced));
+    results.push_back(of(result));
+  }
+  noteSums(op, rule, factors);
+  if (reasons)
+    reasons->addResults(op, builder.getArrayAttr(results), factors.origins);
+  if (tokens && !tokens.empty())
+    returnTokens(op, rule, tokens);
+  for (size_t number = nn::initsOf(op).size(); number-- > 0;) {
+    nn::Init init = nn::initsOf(op)[number];
+    if (OpOperand &operand = init.operand[0]; factors.later.contains(&operand))
+      addBehind(cast<OpResult>(init.result), operand);
+  }
+  return success();
+}
+
+void PlanBuilder::noteSums(Operation *op, const dist::ShardingRule &rule,
+                           const Factors &factors) {
+  bool sums =
+      factors.addsUp && llvm::any_of(op->getOperands(), [&](Value operand) {
+        return activations.contains(operand);
+      });
+  for (auto [factor, axes] : llvm::zip(rule.factors, factors.axes))
+    sums |= factor.kind == dist::FactorKind::Reduction && !axes.empty() &&
+            !isRow(factor);
+  if (!sums)
+    return;
+  int64_t token = rule.indexOf(dist::FactorRole::Tokens);
+  for (auto [result, dims] : llvm::zip(op->getResults(), rule.results)) {
+    auto tokens = llvm::find(dims, token);
+    activations[result] = tokens == dims.end()
+                              ? std::nullopt
+                              : std::optional<size_t>(tokens - dims.begin());
+  }
+}
+
+void PlanBuilder::addBehind(OpResult sum, OpOperand &init) {
+  // Where what it is added to is a partial sum over some of the axes, the rest
+  // is summed before.
+  TensorShardingAttr from = of(sum), to = withoutSums(from);
+  auto before = of(init.get()).getUnreduced();
+  if (llvm::all_of(before, [&](Attribute axis) {
+        return llvm::is_contained(from.getUnreduced(), axis);
+      }))
+    to = TensorShardingAttr::get(builder.getContext(), to.getDims(), before);
+  if (reasons) {
+    noteReshard(sum, sum.getOwner(), {to, {}}, nameOfAddition(sum.getOwner()));
+    noteReshard(init.get(), sum.getOwner(), {to, {}},
+                nameOfAddition(sum.getOwner()));
+    reasons->addAddition(sum.getOwner(), to);
+  }
+  plan.made[sum] = from;
+  plan.sequels[sum] = {{to, {}}, &init};
+  set(sum, to);
+}
+
+void PlanBuilder::returnTokens(Operation *op, const dist::ShardingRule &rule,
+                               ArrayAttr tokens) {
+  for (OpResult result : op->getResults()) {
+    unsigned number = result.getResultNumber();
+    if (rule.results[number].size() != 3 ||
+        rule.factors[rule.results[number][1]].role != dist::FactorRole::Tokens)
+      continue;
+    TensorShardingAttr from = of(result);
+    SmallVector<Axes> dims;
+    for (auto axes : from.getDims().getAsRange<ArrayAttr>())
+      dims.emplace_back(axes.getValue());
+    dims[1].assign(tokens.begin(), tokens.end());
+    llvm::erase_if(dims[2], [&](Attribute axis) {
+      return llvm::is_contained(tokens, axis);
+    });
+    TensorShardingAttr to = make(dims, {});
+    if (from == to)
+      continue;
+    if (reasons)
+      reasons->addReshard(op, result, from, to, "what follows attention");
+    plan.made[result] = from;
+    plan.sequels[result] = {
+        {to, SmallVector<int64_t>(rule.segmentsOfResult(number, 2))}, nullptr};
+    set(result, to);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Everything else
+//===----------------------------------------------------------------------===//
+
+/// What is written must be as the state is stored. Zeros are a partial sum of
+/// themselves.
+void PlanBuilder::visitSet(nn::SetOp op) {
+  TensorShardingAttr storage = storageOf(op.getState());
+  auto fill = op.getValue().getDefiningOp<nn::FillOp>();
+  if (fill && fill.getValue().isZero()) {
+    set(fill.getOutput(), storage);
+    if (reasons)
+      reasons->addResult(fill, storage, "zeros for " + op.getState());
+  }
+  need(op.getValueMutable(), storage);
+}
+
+/// A flat value is a partial sum where its members are, and split where any of
+/// them is.
+void PlanBuilder::visitPack(nn::PackOp pack) {
+  SmallVector<Axes> split(1);
+  // The axes over which all of them are partial sums.
+  Axes sums;
+  for (Attribute axis : of(pack.getMembers().front()).getUnreduced())
+    if (llvm::all_of(pack.getMembers(), [&](Value member) {
+          return llvm::is_contained(of(member).getUnreduced(), axis);
+        }))
+      sums.push_back(axis);
+  for (OpOperand &member : pack->getOpOperands()) {
+    TensorShardingAttr sharding = of(member.get());
+    need(member,
+         TensorShardingAttr::get(builder.getContext(), sharding.getDims(),
+                                 builder.getArrayAttr(sums)));
+    for (auto axes : sharding.getDims().getAsRange<ArrayAttr>())
+      for (Attribute axis : axes)
+        if (!llvm::is_contained(split[0], axis))
+          split[0].push_back(axis);
+  }
+  set(pack.getFlat(), make(split, sums));
+  if (reasons)
+    reasons->addResult(pack, of(pack.getFlat()), "as its members");
+}
+
+void PlanBuilder::visitReshard(dist::ReshardOp reshard) {
+  set(reshard.getOutput(), reshard.getTo());
+  StringRef reason = reshard.getReason();
+  if (reasons)
+    reasons->addReshard(
+        reshard, reshard.getInput(), of(reshard.getInput()), reshard.getTo(),
+        reason.starts_with("nn.") ? reason.str()
+                                  : ("the unit " + reason).str());
+}
+
+LogicalResult PlanBuilder::visit(Block &block) {
+  for (Operation &op : block)
+    if (failed(visit(op)))
+      return failure();
+  return success();
+}
+
+LogicalResult PlanBuilder::visit(Operation &op) {
+  if (auto ruled = dyn_cast<nn::ShardingRuleOpInterface>(op))
+    return visitCompute(ruled);
+  if (auto call = dyn_cast<nn::CallOp>(op))
+    return visitCall(call);
+  if (auto loop = dyn_cast<nn::MicroBatchesOp>(op))
+    return visit(loop.getBody().front());
+  if (auto slice = dyn_cast<nn::MicroBatchOp>(op))
+    set(slice.getOutput(), dropFirst(of(slice.getInput())));
+  if (auto get = dyn_cast<nn::GetOp>(op))
+    set(get.getValue(), storageOf(get.getState()));
+  if (auto set = dyn_cast<nn::SetOp>(op))
+    visitSet(set);
+  if (auto pack = dyn_cast<nn::PackOp>(op))
+    visitPack(pack);
+  if (auto unpack = dyn_cast<nn::UnpackOp>(op))
+    for (auto [member, sharding] :
+         llvm::zip(unpack.getMembers(),
+                   unpack.getShardingsAttr().getAsRange<TensorShardingAttr>()))
+      set(member, sharding);
+  if (auto reshard = dyn_cast<dist::ReshardOp>(op))
+    visitReshard(reshard);
+  // Every rank keeps its part.
+  if (auto kept = dyn_cast<nn::KeepOp>(op))
+    need(kept.getValueMutable(), withoutSums(of(kept.getValue())));
+  if (isa<nn::ReturnOp>(op))
+    for (OpOperand &operand : op.getOpOperands()) {
+      if (isa<nn::FuncOp>(op.getParentOp()))
+        addUpAtBoundary(operand);
+      if (isa<nn::StepOp>(op.getParentOp()))
+        need(operand, whole(operand.get()));
+    }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Boundaries
+//===----------------------------------------------------------------------===//
+
+LogicalResult PlanBuilder::visitStep(nn::StepOp step) {
+  around = {};
+  bool isSplit = step.getKind() != "generate";
+  // Ids and labels: rows, and the tokens of each.
+  for (BlockArgument argument : step.getArguments()) {
+    int64_t rank = cast<RankedTensorType>(argument.getType()).getRank();
+    SmallVector<Axes> dims(rank);
+    if (rank >= 2 && isSplit) {
+      dims[rank - 2] = mesh.getAxesOf(AxisRole::Data);
+      dims[rank - 1] = mesh.getAxesOf(AxisRole::Sequence);
+    }
+    if (rank >= 2) {
+      around.tokenAxes = {dims[rank - 2], dims[rank - 1]};
+      around.vocabularyAxes = mesh.getAxesOf(AxisRole::Tensor);
+      // Between products, ranks along `tensor` share the tokens out.
+      around.sharesTokens = strategy.sequenceParallel &&
+                            !around.vocabularyAxes.empty() && isSplit;
+      if (around.sharesTokens)
+        llvm::append_range(around.tokenAxes[1], around.vocabularyAxes);
+    }
+    set(argument, make(dims, {}));
+    if (reasons)
+      reasons->addInput(argument, of(argument));
+  }
+  return visit(step.getBody().front());
+}
+
+void PlanBuilder::addUpAtBoundary(OpOperand &operand) {
+  auto found = activations.find(operand.get());
+  if (found == activations.end() || of(operand.get()).getUnreduced().empty())
+    return;
+  TensorShardingAttr from = of(operand.get());
+  SmallVector<Axes> dims;
+  for (auto axes : from.getDims().getAsRange<ArrayAttr>())
+    dims.emplace_back(axes.getValue());
+  if (around.sharesTokens && found->second)
+    for (Attribute axis : from.getUnreduced())
+      if (dist::roleOf(axis) == AxisRole::Tensor)
+        dims[*found->second].push_back(axis);
+  need(operand, make(dims, {}));
+}
+
+void PlanBuilder::takeSplit(BlockArgument argument) {
+  TensorShardingAttr wanted;
+  for (OpOperand &use : argument.getUses()) {
+    const Need *need = plan.needOf(use);
+    if (!need || !need->segments.empty() ||
+        !need->sharding.getUnreduced().empty() ||
+        (wanted && wanted != need->sharding))
+      return;
+    wanted = need->sharding;
+  }
+  if (wanted)
+    set(argument, wanted);
+}
+
+LogicalResult PlanBuilder::visitCallee(nn::FuncOp callee, nn::CallOp call) {
+  for (auto [argument, operand] :
+       llvm::zip(callee.getArguments(), call->getOpOperands()))
+    if (isa<RankedTensorType>(argument.getType())) {
+      set(argument, plan.takenAs(operand));
+      if (reasons)
+        reasons->addArgument(argument, of(argument), operand.get());
+    }
+  Surroundings outside = around;
+  around = {};
+  around.sharesTokens = outside.sharesTokens;
+  if (failed(visit(callee.getBody().front())))
+    return failure();
+  around = outside;
+  for (auto [argument, operand] :
+       llvm::zip(callee.getArguments(), call.getOperands()))
+    if (isMadeAnywhere(operand))
+      takeSplit(argument);
+  return success();
+}
+
+/// The boundary of a layer is one for all its instances: the first call
+/// decides, the others are resharded to it.
+LogicalResult PlanBuilder::visitCall(nn::CallOp call) {
+  auto callee = symbols.lookup<nn::FuncOp>(call.getCallee());
+  for (OpOperand &operand : call->getOpOperands())
+    addUpAtBoundary(operand);
+  if (plan.reached.insert(callee).second && failed(visitCallee(callee, call)))
+    return failure();
+  for (auto [operand, argument] :
+       llvm::zip(call->getOpOperands(), callee.getArguments()))
+    if (isa<RankedTensorType>(argument.getType()))
+      need(operand, of(argument));
+  for (auto [result, operand] :
+       llvm::zip(call.getResults(),
+                 callee.getBody().back().getTerminator()->getOpOperands()))
+    if (isa<RankedTensorType>(result.getType()))
+      set(result, plan.takenAs(operand));
+  return success();
+}
+
+} // namespace heddle::shard
+
+ShardingPlan::ShardingPlan(Operation *module, Reasons *reasons) {
+  for (auto model : cast<ModuleOp>(module).getOps<nn::ModelOp>()) {
+    FailureOr<dist::MeshOp> mesh = meshOf(model);
+    if (failed(mesh)) {
+      complete = false;
+      return;
+    }
+    PlanBuilder builder(*this, model, *mesh, reasons);
+    for (auto step : model.getOps<nn::StepOp>())
+      if (failed(builder.visitStep(step))) {
+        complete = false;
+        return;
+      }
+  }
+}

@@ -1,0 +1,16 @@
+// RUN: heddle-opt %s --shard-make-mesh | FileCheck %s
+
+// Axes from the most major to the most minor. Attention goes around a ring where
+// the strategy says so.
+
+// CHECK: dist.mesh @mesh [#dist.axis<"pipe" = 1>, #dist.axis<"data" = 3>, #dist.axis<"seq" = 2>, #dist.axis<"tensor" = 1>]
+// CHECK: nn.attention {{.*}} ring
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{batch = 3 : i64, context = "ring", data = 3 : i64, sequence = 2 : i64}>,
+    config = "{}", weights = {}} {
+  nn.func @layer(%x: tensor<2x4x12xf32>) -> tensor<2x4x4xf32> {
+    %0, %lse = nn.attention %x {heads = 2 : i64, kv_heads = 2 : i64, scale = 0.5 : f64} : (tensor<2x4x12xf32>) -> (tensor<2x4x4xf32>, tensor<2x2x4xf32>)
+    nn.return %0 : tensor<2x4x4xf32>
+  }
+}
