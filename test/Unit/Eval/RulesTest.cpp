@@ -124,6 +124,22 @@ TEST(Rules, VocabularyIsSummedOrCombined) {
   EXPECT_EQ(kindOf(ruleOf(loss.operation), "t"), FactorKind::Parallel);
 }
 
+TEST(Rules, FactorsHaveRoles) {
+  CaseModule product =
+      parseCase({"", "%x: tensor<2x3x4xf32>, %w: tensor<5x4xf32>",
+                 "nn.linear %x, %w {transposed} : (tensor<2x3x4xf32>, "
+                 "tensor<5x4xf32>) -> tensor<2x3x5xf32>"});
+  ShardingRule rule = ruleOf(product.operation);
+  EXPECT_EQ(rule.indexOf(dist::FactorRole::Rows), rule.indexOf("b"));
+  EXPECT_EQ(rule.indexOf(dist::FactorRole::Tokens), rule.indexOf("t"));
+  EXPECT_EQ(rule.indexOf(dist::FactorRole::Vocabulary), -1);
+  for (StringRef name : {"i", "o"})
+    EXPECT_EQ(rule.factors[rule.indexOf(name)].role,
+              dist::FactorRole::Features);
+  rule.setUnits(dist::FactorRole::Rows, 1, "pairs");
+  EXPECT_EQ(rule.factors[rule.indexOf("b")].units, "pairs");
+}
+
 /// Gradients of parameters are sums over all rows, whichever are split.
 TEST(Rules, GradientsOfParametersAreSumsOverRows) {
   for (const OpCase &opCase : opCases()) {
