@@ -31,12 +31,6 @@ double EmbeddingGradOp::getFlops() { return elements(getGrad()); }
 double PositionsOp::getFlops() { return 0; }
 double AddOp::getFlops() { return elements(getOutput()); }
 double MulOp::getFlops() { return elements(getOutput()); }
-double GeluOp::getFlops() { return 20 * elements(getOutput()); }
-double GeluGradOp::getFlops() { return 28 * elements(getOutput()); }
-double SiluOp::getFlops() { return 16 * elements(getOutput()); }
-double SiluGradOp::getFlops() { return 20 * elements(getOutput()); }
-double ReluOp::getFlops() { return elements(getOutput()); }
-double ReluGradOp::getFlops() { return elements(getOutput()); }
 double CastOp::getFlops() { return 0; }
 double SliceOp::getFlops() { return 0; }
 double ConcatOp::getFlops() { return 0; }

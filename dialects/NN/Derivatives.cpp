@@ -49,9 +49,6 @@ static constexpr llvm::StringLiteral isOptimizer =
     "it belongs to the optimizer, after the last gradient";
 
 HEDDLE_NOT_DIFFERENTIABLE(EmbeddingGradOp, isGradient)
-HEDDLE_NOT_DIFFERENTIABLE(GeluGradOp, isGradient)
-HEDDLE_NOT_DIFFERENTIABLE(SiluGradOp, isGradient)
-HEDDLE_NOT_DIFFERENTIABLE(ReluGradOp, isGradient)
 HEDDLE_NOT_DIFFERENTIABLE(LinearGradWeightOp, isGradient)
 HEDDLE_NOT_DIFFERENTIABLE(SumRowsOp, isGradient)
 HEDDLE_NOT_DIFFERENTIABLE(LayerNormGradInputOp, isGradient)
@@ -97,28 +94,6 @@ void MulOp::buildGradient(OpBuilder &builder, GradientContext &context) {
   };
   contribute(getLhs(), getRhs());
   contribute(getRhs(), getLhs());
-}
-
-void GeluOp::buildGradient(OpBuilder &builder, GradientContext &context) {
-  if (context.isActive(getInput()))
-    context.add(getInput(),
-                builder.create<GeluGradOp>(
-                    getLoc(), context.gradientOf(getOutput()),
-                    context.forward(getInput()), getTanhAttr(), nullptr));
-}
-
-void SiluOp::buildGradient(OpBuilder &builder, GradientContext &context) {
-  if (context.isActive(getInput()))
-    context.add(getInput(), builder.create<SiluGradOp>(
-                                getLoc(), context.gradientOf(getOutput()),
-                                context.forward(getInput()), nullptr));
-}
-
-void ReluOp::buildGradient(OpBuilder &builder, GradientContext &context) {
-  if (context.isActive(getInput()))
-    context.add(getInput(), builder.create<ReluGradOp>(
-                                getLoc(), context.gradientOf(getOutput()),
-                                context.forward(getInput()), nullptr));
 }
 
 void CastOp::buildGradient(OpBuilder &builder, GradientContext &context) {

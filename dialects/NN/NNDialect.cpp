@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/NN/NNDialect.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
 

@@ -37,6 +37,11 @@ double bytesOfOperandsAndResults(mlir::Operation *op);
 /// Elements of a member of a bucket, padding included (NN_BucketOp); of a whole
 /// bucket, so that it has so many equal parts.
 int64_t paddedElements(int64_t elements, int64_t parts = 1);
+/// The operation's name for people: that of its function, or its mnemonic.
+llvm::StringRef labelOf(mlir::Operation *op);
+
+/// The letters of a sharding rule for `count` leading dimensions.
+std::string leadingLetters(int64_t count);
 } // namespace heddle::nn
 
 #include "dialects/NN/NNDialect.h.inc"

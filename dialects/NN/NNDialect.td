@@ -22,7 +22,9 @@ def NN_Dialect : Dialect {
     neural networks with their gradients. Tensors are static; values are pure;
     states are read with `nn.get` and written with `nn.set`.
   }];
-  let dependentDialects = ["::heddle::dist::DistDialect"];
+  let dependentDialects = ["::heddle::dist::DistDialect",
+                           "::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect"];
   let useDefaultAttributePrinterParser = 1;
 }
 
@@ -36,6 +38,14 @@ def NN_InitAttr : AttrDef<NN_Dialect, "Init"> {
   let parameters = (ins StringRefParameter<>:$kind, "::mlir::FloatAttr":$value,
                         "::mlir::FloatAttr":$stddev);
   let assemblyFormat = "`<` $kind `,` $value `,` $stddev `>`";
+  let genVerifyDecl = 1;
+}
+
+def NN_FunctionAttr : AttrDef<NN_Dialect, "Function"> {
+  let mnemonic = "function";
+  let summary = "The name of a scalar function, as #nn.function<gelu_tanh>.";
+  let parameters = (ins StringRefParameter<>:$name);
+  let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
 }
 

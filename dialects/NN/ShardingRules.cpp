@@ -25,17 +25,18 @@ static int64_t rank(Value value) {
   return cast<RankedTensorType>(value.getType()).getRank();
 }
 
-/// The letters of `count` leading dimensions.
-static std::string leading(int64_t count) {
+std::string heddle::nn::leadingLetters(int64_t count) {
   return std::string("btkmnpqr").substr(0, count);
 }
 
-static std::string rowsOf(Value value) { return leading(rank(value) - 1); }
+static std::string rowsOf(Value value) {
+  return leadingLetters(rank(value) - 1);
+}
 static std::string rows(Value value, char last) { return rowsOf(value) + last; }
 
 /// All operands and results have one shape, split alike.
 static ShardingRule elementwise(Operation *op) {
-  std::string letters = leading(rank(op->getResult(0)));
+  std::string letters = leadingLetters(rank(op->getResult(0)));
   SmallVector<std::string> operands;
   for (Value operand : op->getOperands())
     operands.push_back(isa<RankedTensorType>(operand.getType()) &&
@@ -46,40 +47,34 @@ static ShardingRule elementwise(Operation *op) {
 }
 
 ShardingRule EmbeddingOp::getShardingRule() {
-  std::string ids = leading(rank(getIds()));
+  std::string ids = leadingLetters(rank(getIds()));
   return buildRule(*this, {"vc", ids}, {ids + "c"});
 }
 ShardingRule EmbeddingGradOp::getShardingRule() {
-  std::string ids = leading(rank(getIds()));
+  std::string ids = leadingLetters(rank(getIds()));
   return buildRule(*this, {ids + "c", ids, "vc"}, {"vc"});
 }
 ShardingRule PositionsOp::getShardingRule() {
-  return buildRule(*this, {}, {leading(rank(getOutput()))});
+  return buildRule(*this, {}, {leadingLetters(rank(getOutput()))});
 }
 ShardingRule AddOp::getShardingRule() { return elementwise(*this); }
 ShardingRule MulOp::getShardingRule() { return elementwise(*this); }
-ShardingRule GeluOp::getShardingRule() { return elementwise(*this); }
-ShardingRule GeluGradOp::getShardingRule() { return elementwise(*this); }
-ShardingRule SiluOp::getShardingRule() { return elementwise(*this); }
-ShardingRule SiluGradOp::getShardingRule() { return elementwise(*this); }
-ShardingRule ReluOp::getShardingRule() { return elementwise(*this); }
-ShardingRule ReluGradOp::getShardingRule() { return elementwise(*this); }
 ShardingRule CastOp::getShardingRule() {
-  std::string letters = leading(rank(getInput()));
+  std::string letters = leadingLetters(rank(getInput()));
   return buildRule(*this, {letters}, {letters});
 }
 ShardingRule DropoutOp::getShardingRule() {
-  std::string letters = leading(rank(getInput()));
+  std::string letters = leadingLetters(rank(getInput()));
   return buildRule(*this, {letters, "z"}, {letters}, "z");
 }
 // What a rank takes of a dimension, it takes of its own part of the others.
 ShardingRule SliceOp::getShardingRule() {
-  std::string in = leading(rank(getInput())), out = in;
+  std::string in = leadingLetters(rank(getInput())), out = in;
   out[getDim()] = 'y';
   return buildRule(*this, {in}, {out}, std::string(1, in[getDim()]) + "y");
 }
 ShardingRule ConcatOp::getShardingRule() {
-  std::string out = leading(rank(getOutput())), whole(1, out[getDim()]);
+  std::string out = leadingLetters(rank(getOutput())), whole(1, out[getDim()]);
   SmallVector<std::string> operands;
   for (size_t number = 0; number < getInputs().size(); ++number) {
     operands.push_back(out);
@@ -207,7 +202,7 @@ ShardingRule CrossEntropyPartOp::getShardingRule() {
 }
 // The parts of all rows stand one after the other: rows stay together.
 ShardingRule CrossEntropyJoinOp::getShardingRule() {
-  std::string row = leading(rank(getLabels())), rest = row.substr(1);
+  std::string row = leadingLetters(rank(getLabels())), rest = row.substr(1);
   return buildRule(*this, {"z" + rest, row, row}, {row, row}, "bz");
 }
 ShardingRule CrossEntropyGradOp::getShardingRule() {
@@ -215,13 +210,13 @@ ShardingRule CrossEntropyGradOp::getShardingRule() {
   return buildRule(*this, {row + "v", row, row}, {row + "v"});
 }
 ShardingRule SumOp::getShardingRule() {
-  return buildRule(*this, {leading(rank(getInput())), ""}, {""});
+  return buildRule(*this, {leadingLetters(rank(getInput())), ""}, {""});
 }
 ShardingRule TakeRowOp::getShardingRule() {
   return buildRule(*this, {"btc", ""}, {"boc"}, "to");
 }
 ShardingRule FillOp::getShardingRule() {
-  return buildRule(*this, {}, {leading(rank(getOutput()))});
+  return buildRule(*this, {}, {leadingLetters(rank(getOutput()))});
 }
 // A rank sums blocks of its own elements; their sum over blocks and ranks is
 // that of the whole tensor.

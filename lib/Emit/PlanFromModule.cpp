@@ -223,8 +223,8 @@ private:
     kernel.scratchBytes = op.getScratchBytes().value_or(0);
     for (Operation &inner : op.getBody().front())
       if (auto cost = dyn_cast<nn::CostOpInterface>(inner)) {
-        kernel.ops += (kernel.ops.empty() ? "" : " + ") +
-                      inner.getName().stripDialect().str();
+        kernel.ops +=
+            (kernel.ops.empty() ? "" : " + ") + nn::labelOf(&inner).str();
         kernel.flops += cost.getFlops();
         kernel.modelFlops += cost.getModelFlops();
       }

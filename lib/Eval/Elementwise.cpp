@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialects/NN/Scalars.h"
 #include "heddle/Eval/ReferenceOps.h"
 #include "heddle/runtime/core/Philox.h"
 #include <cmath>
@@ -79,27 +80,65 @@ LogicalResult evalPositions(nn::PositionsOp op, const Inputs &in,
 // Functions of one element
 //===----------------------------------------------------------------------===//
 
-const double sqrtTwoOverPi = std::sqrt(2.0 / M_PI);
-constexpr double geluCubic = 0.044715;
-
-double gelu(double x, bool useTanh) {
-  if (useTanh)
-    return 0.5 * x *
-           (1 + std::tanh(sqrtTwoOverPi * (x + geluCubic * x * x * x)));
-  return 0.5 * x * (1 + std::erf(x / M_SQRT2));
-}
-
-double geluDerivative(double x, bool useTanh) {
-  if (useTanh) {
-    double t = std::tanh(sqrtTwoOverPi * (x + geluCubic * x * x * x));
-    double inner = sqrtTwoOverPi * (1 + 3 * geluCubic * x * x);
-    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * inner;
+/// A scalar function, as a list of operations on numbered values: arguments
+/// come first.
+class ScalarProgram {
+public:
+  explicit ScalarProgram(Block &body) : numArguments(body.getNumArguments()) {
+    llvm::DenseMap<Value, unsigned> numbers;
+    auto numbersOf = [&](ValueRange values) {
+      return llvm::map_to_vector(
+          values, [&](Value value) { return numbers.lookup(value); });
+    };
+    for (BlockArgument argument : body.getArguments())
+      numbers[argument] = argument.getArgNumber();
+    for (Operation &op : body.without_terminator()) {
+      lines.push_back(
+          {nn::findScalarOp(&op), &op, numbersOf(op.getOperands())});
+      numbers[op.getResult(0)] = numArguments + lines.size() - 1;
+    }
+    results = numbersOf(body.getTerminator()->getOperands());
   }
-  double density = std::exp(-0.5 * x * x) / std::sqrt(2 * M_PI);
-  return 0.5 * (1 + std::erf(x / M_SQRT2)) + x * density;
-}
 
-double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+  /// The results for arguments that `values` begins with.
+  SmallVector<double> run(SmallVector<double> values) const {
+    SmallVector<double> operands;
+    for (const Line &line : lines) {
+      operands.clear();
+      for (unsigned number : line.operands)
+        operands.push_back(values[number]);
+      values.push_back(line.scalar->evaluate(line.op, operands));
+    }
+    return llvm::map_to_vector(results,
+                               [&](unsigned number) { return values[number]; });
+  }
+
+private:
+  struct Line {
+    const nn::ScalarOp *scalar;
+    Operation *op;
+    SmallVector<unsigned> operands;
+  };
+  size_t numArguments;
+  SmallVector<Line> lines;
+  SmallVector<unsigned> results;
+};
+
+LogicalResult evalMap(nn::MapOp op, const Inputs &in, Outputs &out) {
+  ScalarProgram program(op.getBody().front());
+  int64_t elements = out[op.getOutputs()[0]].numElements();
+  for (int64_t i = 0; i < elements; ++i) {
+    SmallVector<double> arguments;
+    for (Value input : op.getInputs()) {
+      bool isScalar = in[input].numElements() == 1;
+      arguments.push_back(in.floats(input)[isScalar ? 0 : i]);
+    }
+    for (auto [output, value] :
+         llvm::zip(op.getOutputs(), program.run(arguments)))
+      out.floats(output)[i] = value;
+  }
+  return success();
+}
 
 /// Fills the result with `function` of each element of the input.
 template <typename OpT, typename Function>
@@ -131,38 +170,6 @@ LogicalResult evalAdd(nn::AddOp op, const Inputs &in, Outputs &out) {
 LogicalResult evalMul(nn::MulOp op, const Inputs &in, Outputs &out) {
   return mapBinary(op.getLhs(), op.getRhs(), op.getOutput(), in, out,
                    [](double a, double b) { return a * b; });
-}
-
-LogicalResult evalGelu(nn::GeluOp op, const Inputs &in, Outputs &out) {
-  return mapUnary(op, in, out, [&](double x) { return gelu(x, op.getTanh()); });
-}
-
-LogicalResult evalGeluGrad(nn::GeluGradOp op, const Inputs &in, Outputs &out) {
-  return mapBinary(op.getGrad(), op.getInput(), op.getOutput(), in, out,
-                   [&](double grad, double x) {
-                     return grad * geluDerivative(x, op.getTanh());
-                   });
-}
-
-LogicalResult evalSilu(nn::SiluOp op, const Inputs &in, Outputs &out) {
-  return mapUnary(op, in, out, [](double x) { return x * sigmoid(x); });
-}
-
-LogicalResult evalSiluGrad(nn::SiluGradOp op, const Inputs &in, Outputs &out) {
-  return mapBinary(op.getGrad(), op.getInput(), op.getOutput(), in, out,
-                   [](double grad, double x) {
-                     double s = sigmoid(x);
-                     return grad * s * (1 + x * (1 - s));
-                   });
-}
-
-LogicalResult evalRelu(nn::ReluOp op, const Inputs &in, Outputs &out) {
-  return mapUnary(op, in, out, [](double x) { return x > 0 ? x : 0; });
-}
-
-LogicalResult evalReluGrad(nn::ReluGradOp op, const Inputs &in, Outputs &out) {
-  return mapBinary(op.getGrad(), op.getInput(), op.getOutput(), in, out,
-                   [](double grad, double x) { return x > 0 ? grad : 0; });
 }
 
 LogicalResult evalCast(nn::CastOp op, const Inputs &in, Outputs &out) {
@@ -262,13 +269,8 @@ void attachElementwiseEvaluations(MLIRContext &context) {
   attachEvaluation<nn::PositionsOp, evalPositions>(context);
   attachEvaluation<nn::AddOp, evalAdd>(context);
   attachEvaluation<nn::MulOp, evalMul>(context);
-  attachEvaluation<nn::GeluOp, evalGelu>(context);
-  attachEvaluation<nn::GeluGradOp, evalGeluGrad>(context);
-  attachEvaluation<nn::SiluOp, evalSilu>(context);
-  attachEvaluation<nn::SiluGradOp, evalSiluGrad>(context);
-  attachEvaluation<nn::ReluOp, evalRelu>(context);
-  attachEvaluation<nn::ReluGradOp, evalReluGrad>(context);
   attachEvaluation<nn::CastOp, evalCast>(context);
+  attachEvaluation<nn::MapOp, evalMap>(context);
   attachEvaluation<nn::DropoutOp, evalDropout>(context);
   attachEvaluation<nn::SliceOp, evalSlice>(context);
   attachEvaluation<nn::ConcatOp, evalConcat>(context);

@@ -171,15 +171,10 @@ Value Gpt2Builder::attention(Value input, Value weight, Value bias,
 }
 
 Value Gpt2Builder::activation(Value input) {
-  Location loc = writer.at(inBlock("mlp.act"));
-  ArrayAttr none;
-  if (config.activation == "relu")
-    return b.create<nn::ReluOp>(loc, input.getType(), input, none);
-  if (config.activation == "silu")
-    return b.create<nn::SiluOp>(loc, input.getType(), input, none);
-  UnitAttr tanh =
-      config.activation == "gelu_tanh" ? b.getUnitAttr() : UnitAttr();
-  return b.create<nn::GeluOp>(loc, input.getType(), input, tanh, none);
+  return b
+      .create<nn::MapOp>(writer.at(inBlock("mlp.act")), config.activation,
+                         ValueRange(input))
+      .getResult(0);
 }
 
 Value Gpt2Builder::blockBody(const BlockVariant &variant, Block &body,

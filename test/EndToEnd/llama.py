@@ -123,7 +123,7 @@ class Writer:
             product("%o", "%a", "o_proj"), f"%y = nn.add %x, %o : {self.hidden}",
             self.norm("%m", "%y", names["norm_2.weight"]),
             product("%g", "%m", "gate_proj"), product("%u", "%m", "up_proj"),
-            f"%s = nn.silu %g : {inner}", f"%t = nn.mul %s, %u : {inner}",
+            f"%s = nn.map silu(%g) : {inner}", f"%t = nn.mul %s, %u : {inner}",
             product("%d", "%t", "down_proj"), f"%z = nn.add %y, %d : {self.hidden}",
             f"nn.return %z : {self.hidden}"]
         return (f"    nn.func @block({', '.join(arguments)}) -> {self.hidden} {{\n"

@@ -28,7 +28,7 @@ static std::string describe(planir::KernelOp kernel) {
   constexpr size_t longest = 64;
   std::string name;
   for (Operation &op : kernel.getBody().front().without_terminator()) {
-    StringRef next = op.getName().stripDialect();
+    StringRef next = nn::labelOf(&op);
     if (name.size() + next.size() >= longest)
       break;
     if (!name.empty())

@@ -1,4 +1,4 @@
-//===- ElementwiseLowerings.cpp - Activations, casts, dropout -------------===//
+//===- ElementwiseLowerings.cpp - Scalar functions, casts, dropout --------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "LinalgModel.h"
+#include "mlir/IR/IRMapping.h"
 #include <cmath>
 
 using namespace mlir;
@@ -14,7 +15,7 @@ using namespace mlir;
 namespace heddle::codegen {
 
 //===----------------------------------------------------------------------===//
-// Arithmetic and activations
+// Arithmetic and scalar functions
 //===----------------------------------------------------------------------===//
 
 using Args = ValueRange;
@@ -41,96 +42,35 @@ static Values lowerCast(nn::CastOp op, nn::CastOp::Adaptor in,
                 [](ScalarBuilder &, Args x) { return x[0]; })};
 }
 
-static constexpr double geluCubic = 0.044715;
-static const double sqrt2OverPi = std::sqrt(2.0 / M_PI);
-
-/// tanh(sqrt(2 / pi) (x + 0.044715 x^3)).
-static Value geluTanh(ScalarBuilder &s, Value x) {
-  Value square = s.mul(x, x);
-  Value inner =
-      s.add(s.f32(sqrt2OverPi), s.mul(s.f32(sqrt2OverPi * geluCubic), square));
-  return s.create<math::TanhOp>(s.mul(x, inner));
-}
-
-/// erf(x / sqrt(2)).
-static Value geluErf(ScalarBuilder &s, Value x) {
-  return s.create<math::ErfOp>(s.mul(x, s.f32(M_SQRT1_2)));
-}
-
-static Values lowerGelu(nn::GeluOp op, nn::GeluOp::Adaptor in,
-                        LinalgBuilder &b) {
-  bool tanh = op.getTanh();
-  return {
-      b.map(op.getType(), {{in.getInput()}}, [tanh](ScalarBuilder &s, Args x) {
-        Value t = tanh ? geluTanh(s, x[0]) : geluErf(s, x[0]);
-        Value half = s.mul(s.f32(0.5), x[0]);
-        return s.add(half, s.mul(half, t));
-      })};
-}
-
-/// 0.5 (1 + t) + 0.5 x (1 - t^2) u'(x), t = tanh(u(x)).
-static Value geluTanhDerivative(ScalarBuilder &s, Value x) {
-  Value t = geluTanh(s, x);
-  Value slope = s.add(s.f32(sqrt2OverPi),
-                      s.mul(s.f32(3 * sqrt2OverPi * geluCubic), s.mul(x, x)));
-  Value half = s.f32(0.5);
-  Value left = s.add(half, s.mul(half, t));
-  Value sech2 = s.sub(s.f32(1), s.mul(t, t));
-  return s.add(left, s.mul(s.mul(half, x), s.mul(sech2, slope)));
-}
-
-/// 0.5 (1 + erf(x / sqrt(2))) + x exp(-x^2 / 2) / sqrt(2 pi).
-static Value geluErfDerivative(ScalarBuilder &s, Value x) {
-  Value half = s.f32(0.5);
-  Value left = s.add(half, s.mul(half, geluErf(s, x)));
-  Value density = s.exp(s.mul(s.f32(-0.5), s.mul(x, x)));
-  return s.add(left, s.mul(s.mul(x, s.f32(1 / std::sqrt(2 * M_PI))), density));
-}
-
-static Values lowerGeluGrad(nn::GeluGradOp op, nn::GeluGradOp::Adaptor in,
-                            LinalgBuilder &b) {
-  bool tanh = op.getTanh();
-  return {b.map(op.getType(), {{in.getGrad()}, {in.getInput()}},
-                [tanh](ScalarBuilder &s, Args x) {
-                  Value d = tanh ? geluTanhDerivative(s, x[1])
-                                 : geluErfDerivative(s, x[1]);
-                  return s.mul(x[0], d);
-                })};
-}
-
-static Values lowerSilu(nn::SiluOp op, nn::SiluOp::Adaptor in,
-                        LinalgBuilder &b) {
-  return {b.map(op.getType(), {{in.getInput()}}, [](ScalarBuilder &s, Args x) {
-    return s.mul(x[0], s.sigmoid(x[0]));
-  })};
-}
-
-static Values lowerSiluGrad(nn::SiluGradOp op, nn::SiluGradOp::Adaptor in,
-                            LinalgBuilder &b) {
-  return {b.map(op.getType(), {{in.getGrad()}, {in.getInput()}},
-                [](ScalarBuilder &s, Args x) {
-                  Value y = s.sigmoid(x[1]);
-                  Value rest = s.mul(x[1], s.sub(s.f32(1), y));
-                  return s.mul(x[0], s.mul(y, s.add(s.f32(1), rest)));
-                })};
-}
-
-static Values lowerRelu(nn::ReluOp op, nn::ReluOp::Adaptor in,
-                        LinalgBuilder &b) {
-  return {b.map(op.getType(), {{in.getInput()}},
-                [](ScalarBuilder &s, Args x) -> Value {
-                  return s.create<arith::MaximumFOp>(x[0], s.f32(0));
-                })};
-}
-
-static Values lowerReluGrad(nn::ReluGradOp op, nn::ReluGradOp::Adaptor in,
-                            LinalgBuilder &b) {
-  return {b.map(op.getType(), {{in.getGrad()}, {in.getInput()}},
-                [](ScalarBuilder &s, Args x) -> Value {
-                  Value positive = s.create<arith::CmpFOp>(
-                      arith::CmpFPredicate::OGT, x[1], s.f32(0));
-                  return s.create<arith::SelectOp>(positive, x[0], s.f32(0));
-                })};
+/// The body in f32.
+static Values lowerMap(nn::MapOp op, nn::MapOp::Adaptor in, LinalgBuilder &b) {
+  int64_t rank = tensorOf(op.getOutputs()[0]).getRank();
+  SmallVector<Input> inputs;
+  for (Value input : in.getInputs())
+    inputs.push_back(tensorOf(input).getRank() == rank ? Input{input}
+                                                       : scalar(input));
+  Block &body = op.getBody().front();
+  return b.map(
+      op.getResultTypes(), inputs, [&](ScalarBuilder &s, Args x) -> Values {
+        IRMapping values;
+        values.map(body.getArguments(), x);
+        for (Operation &inner : body.without_terminator()) {
+          Value result = inner.getResult(0);
+          if (auto constant = dyn_cast<arith::ConstantOp>(inner)) {
+            auto value = cast<FloatAttr>(constant.getValue());
+            values.map(result, s.f32(value.getValueAsDouble()));
+          } else if (auto logistic = dyn_cast<nn::LogisticOp>(inner)) {
+            values.map(result, s.sigmoid(values.lookup(logistic.getX())));
+          } else {
+            Value copy = s.clone(inner, values)->getResult(0);
+            if (result.getType().isF64())
+              copy.setType(s.getF32Type());
+          }
+        }
+        return llvm::map_to_vector(
+            body.getTerminator()->getOperands(),
+            [&](Value value) { return values.lookup(value); });
+      });
 }
 
 static Values lowerFill(nn::FillOp op, nn::FillOp::Adaptor, LinalgBuilder &b) {
@@ -283,12 +223,7 @@ void attachElementwiseLowerings(MLIRContext *context) {
   attachLinalg<nn::MulOp, lowerMul>(context);
   attachLinalg<nn::AddBiasOp, lowerAddBias>(context);
   attachLinalg<nn::CastOp, lowerCast>(context);
-  attachLinalg<nn::GeluOp, lowerGelu>(context);
-  attachLinalg<nn::GeluGradOp, lowerGeluGrad>(context);
-  attachLinalg<nn::SiluOp, lowerSilu>(context);
-  attachLinalg<nn::SiluGradOp, lowerSiluGrad>(context);
-  attachLinalg<nn::ReluOp, lowerRelu>(context);
-  attachLinalg<nn::ReluGradOp, lowerReluGrad>(context);
+  attachLinalg<nn::MapOp, lowerMap>(context);
   attachLinalg<nn::FillOp, lowerFill>(context);
   attachLinalg<nn::DropoutOp, lowerDropout>(context);
   attachLinalg<nn::SliceOp, lowerSlice>(context);

@@ -112,7 +112,7 @@ private:
     std::string name;
     for (Operation *op : group.ops)
       if (name.size() < 48)
-        name += (name.empty() ? "" : "_") + op->getName().stripDialect().str();
+        name += (name.empty() ? "" : "_") + nn::labelOf(op).str();
     unsigned count = kernels[name]++;
     return count ? name + "_" + std::to_string(count) : name;
   }

@@ -285,6 +285,20 @@ private:
     });
   }
 
+  /// Gives the results of an element-wise operation the shape of its operands.
+  static void takeShape(Operation &op) {
+    for (Value result : op.getResults()) {
+      auto type = cast<RankedTensorType>(result.getType());
+      for (Value operand : op.getOperands()) {
+        auto like = dyn_cast<RankedTensorType>(operand.getType());
+        if (!like || like.getRank() != type.getRank())
+          continue;
+        result.setType(like.clone(type.getElementType()));
+        break;
+      }
+    }
+  }
+
   void localizeCompute(Operation &op, nn::ShardingRuleOpInterface ruled) {
     auto shardings = op.getAttrOfType<ArrayAttr>("shardings");
     op.removeAttr("shardings");
@@ -296,11 +310,7 @@ private:
     // A flat tensor of parts is no part of the flat tensor: each member of it
     // is padded for itself. What is computed of flat tensors is as they are.
     if (op.hasTrait<nn::Elementwise>())
-      for (Value result : op.getResults())
-        result.setType(
-            cast<RankedTensorType>(op.getOperand(0).getType())
-                .clone(
-                    cast<RankedTensorType>(result.getType()).getElementType()));
+      takeShape(op);
     if (auto fill = dyn_cast<nn::FillOp>(op))
       for (Operation *user : fill->getUsers())
         if (auto set = dyn_cast<nn::SetOp>(user))

@@ -5,7 +5,7 @@ nn.model @m family "gpt2" phase "fuse" attributes {
   // expected-error @below {{H0910: cannot be compiled: has the unknown generator "rwos"}}
   plan.kernel @k(%x: tensor<4xf32>) -> tensor<4xf32>
       attributes {generator = "rwos", ties = array<i64: -1>} {
-    %y = nn.relu %x : tensor<4xf32>
+    %y = nn.map relu(%x) : tensor<4xf32>
     plan.yield %y : tensor<4xf32>
   }
 }

@@ -37,12 +37,12 @@ nn.model @m family "gpt2" phase "fuse" attributes {
   }
   plan.kernel @relu(%x: tensor<4x8xf32>) -> tensor<4x8xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %y = nn.relu %x : tensor<4x8xf32>
+    %y = nn.map relu(%x) : tensor<4x8xf32>
     plan.yield %y : tensor<4x8xf32>
   }
   plan.kernel @relu_1(%other: tensor<4x8xf32>) -> tensor<4x8xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %y = nn.relu %other : tensor<4x8xf32>
+    %y = nn.map relu(%other) : tensor<4x8xf32>
     plan.yield %y : tensor<4x8xf32>
   }
   plan.kernel @norm(%x: tensor<4x8xf32>, %w: tensor<8xf32>) -> tensor<4x8xf32>

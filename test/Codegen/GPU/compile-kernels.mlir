@@ -16,7 +16,7 @@
 // CHECK-SAME:   symbol = "relu"
 plan.kernel @relu(%x: tensor<64x64xbf16>) -> tensor<64x64xbf16>
     attributes {generator = "rows", ties = array<i64: -1>} {
-  %y = nn.relu %x : tensor<64x64xbf16>
+  %y = nn.map relu(%x) : tensor<64x64xbf16>
   plan.yield %y : tensor<64x64xbf16>
 }
 

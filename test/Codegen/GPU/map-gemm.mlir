@@ -22,7 +22,7 @@ plan.kernel @linear(%x: tensor<2x50x64xbf16>, %w: tensor<64x96xbf16>, %b: tensor
     attributes {generator = "gemm", ties = array<i64: -1>} {
   %y = nn.linear %x, %w bias %b
       : (tensor<2x50x64xbf16>, tensor<64x96xbf16>, tensor<96xbf16>) -> tensor<2x50x96xbf16>
-  %g = nn.gelu %y {tanh} : tensor<2x50x96xbf16>
+  %g = nn.map gelu_tanh(%y) : tensor<2x50x96xbf16>
   plan.yield %g : tensor<2x50x96xbf16>
 }
 

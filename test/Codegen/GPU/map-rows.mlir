@@ -51,6 +51,6 @@ plan.kernel @norm(%x: tensor<2x768xbf16>, %w: tensor<768xbf16>, %b: tensor<768xb
 // CHECK:         gpu.return
 plan.kernel @gelu(%x: tensor<16xf32>) -> tensor<16xf32>
     attributes {generator = "rows", ties = array<i64: -1>} {
-  %g = nn.gelu %x {tanh} : tensor<16xf32>
+  %g = nn.map gelu_tanh(%x) : tensor<16xf32>
   plan.yield %g : tensor<16xf32>
 }

@@ -9,8 +9,8 @@ nn.func @move(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
   %0 = dist.reshard %x from <[["data"], []], unreduced []> to <[[], []], unreduced []> for "nn.linear" : tensor<8x4xf32>
   // CHECK: dist.reshard %{{.*}} from <{{\[\[}}], []], unreduced ["data", "seq"]> to <{{\[\[}}"data", "seq"], []], unreduced []> for "nn.set" : tensor<8x4xf32>
   %1 = dist.reshard %0 from <[[], []], unreduced ["data", "seq"]> to <[["data", "seq"], []], unreduced []> for "nn.set" : tensor<8x4xf32>
-  // CHECK: nn.relu %{{.*}} {shardings = [#dist.sharding<{{\[\[}}"data"], []], unreduced []>]} : tensor<8x4xf32>
-  %2 = nn.relu %1 {shardings = [#dist.sharding<[["data"], []], unreduced []>]} : tensor<8x4xf32>
+  // CHECK: nn.map relu(%{{.*}}) {shardings = [#dist.sharding<{{\[\[}}"data"], []], unreduced []>]} : tensor<8x4xf32>
+  %2 = nn.map relu(%1) {shardings = [#dist.sharding<[["data"], []], unreduced []>]} : tensor<8x4xf32>
   nn.return %2 : tensor<8x4xf32>
 }
 

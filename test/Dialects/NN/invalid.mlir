@@ -435,8 +435,8 @@ nn.model @m family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"data" = 2>]
   nn.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
-    // expected-error @+1 {{'nn.relu' op has 2 shardings for 1 values}}
-    %0 = nn.relu %x {shardings = [#dist.sharding<[[]], unreduced []>, #dist.sharding<[[]], unreduced []>]} : tensor<4xf32>
+    // expected-error @+1 {{'nn.map' op has 2 shardings for 1 values}}
+    %0 = nn.map relu(%x) {shardings = [#dist.sharding<[[]], unreduced []>, #dist.sharding<[[]], unreduced []>]} : tensor<4xf32>
     nn.return %0 : tensor<4xf32>
   }
 }
@@ -464,4 +464,100 @@ nn.model @m family "gpt2" phase "import" attributes {
 // expected-error @+1 {{'nn.model' op has a config that is no JSON object}}
 nn.model @m family "gpt2" phase "import" attributes {
     strategy = #dist.strategy<{}>, config = "[]", weights = {}} {
+}
+
+// -----
+
+nn.func @f(%x: tensor<4xf32>, %y: tensor<2x4xf32>, %s: tensor<f32>) {
+  // expected-error @+1 {{unknown function "swish"; known are gelu, gelu_tanh, relu, silu, and their derivatives with _grad}}
+  %0 = nn.map swish(%x) : tensor<4xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<4xf32>, %y: tensor<2x4xf32>, %s: tensor<f32>) {
+  // expected-error @+1 {{'nn.map' op takes 'tensor<2x4xf32>'; possible are tensors of the shape of 'tensor<4xf32>' and scalars of rank 0}}
+  %0 = nn.map relu_grad(%x, %y) : (tensor<4xf32>, tensor<2x4xf32>) -> tensor<4xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<4xf32>, %y: tensor<2x4xf32>, %s: tensor<f32>) {
+  // expected-error @+1 {{'nn.map' op takes no tensor of the shape of its results}}
+  %0 = nn.map relu(%s) : (tensor<f32>) -> tensor<4xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<4xf32>, %y: tensor<2x4xf32>, %s: tensor<f32>) {
+  // expected-error @+1 {{'nn.map' op has results of several shapes: 'tensor<4xf32>' and 'tensor<2x4xf32>'}}
+  %0:2 = nn.map (%a = %x) : (tensor<4xf32>) -> (tensor<4xf32>, tensor<2x4xf32>) {
+    nn.return %a, %a : f64, f64
+  }
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<4xf32>, %y: tensor<2x4xf32>, %s: tensor<f32>) {
+  // expected-error @+1 {{'nn.map' op has a body of 'f64' for 2 operands; it needs one f64 for each}}
+  %0 = nn.map relu(%x, %x) : tensor<4xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<4xf32>, %y: tensor<2x4xf32>, %s: tensor<f32>) {
+  %0 = nn.map (%a = %x) : (tensor<4xf32>) -> tensor<4xf32> {
+    // expected-error @+1 {{'nn.return' op returns 'f64', 'f64' from a body for 1 results; it needs one f64 for each}}
+    nn.return %a, %a : f64, f64
+  }
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<4xf32>, %y: tensor<2x4xf32>, %s: tensor<f32>) {
+  %0 = nn.map (%a = %x) : (tensor<4xf32>) -> tensor<4xf32> {
+    // expected-error @+1 {{'math.ceil' op is no scalar operation of nn.map}}
+    %1 = math.ceil %a : f64
+    nn.return %1 : f64
+  }
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<4xf32>, %y: tensor<2x4xf32>, %s: tensor<f32>) {
+  %0 = nn.map (%a = %x) : (tensor<4xf32>) -> tensor<4xf32> {
+    // expected-error @+1 {{'arith.constant' op gives 'f32' in a body of f64}}
+    %1 = arith.constant 1.0 : f32
+    nn.return %a : f64
+  }
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<4xf32>, %y: tensor<2x4xf32>, %s: tensor<f32>) {
+  // expected-error @+1 {{'nn.map' op has another body than the function relu}}
+  %0 = "nn.map"(%x) <{function = #nn.function<relu>}> ({
+  ^bb0(%a: f64):
+    %zero = arith.constant 1.0 : f64
+    %larger = arith.maximumf %a, %zero : f64
+    nn.return %larger : f64
+  }) : (tensor<4xf32>) -> tensor<4xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<4xf32>, %y: tensor<2x4xf32>, %s: tensor<f32>) {
+  %0 = arith.constant 1.0 : f64
+  // expected-error @+1 {{'nn.logistic' op expects parent op 'nn.map'}}
+  %1 = nn.logistic %0 : f64
+  nn.return
 }

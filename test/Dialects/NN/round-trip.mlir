@@ -27,25 +27,46 @@ nn.func @embeddings(%table: tensor<8x4xf32>, %ids: tensor<2x3xi32>,
 
 // CHECK-LABEL: nn.func @elementwise
 nn.func @elementwise(%x: tensor<2x4xbf16>, %g: tensor<2x4xbf16>,
-    %rng: tensor<4xi32>, %layer: index, %micro_batch: index, %part: index) {
+    %scale: tensor<f32>, %rng: tensor<4xi32>, %layer: index,
+    %micro_batch: index, %part: index) {
   // CHECK: nn.add %{{.*}}, %{{.*}} : tensor<2x4xbf16>
   %0 = nn.add %x, %g : tensor<2x4xbf16>
   // CHECK: nn.mul %{{.*}}, %{{.*}} : tensor<2x4xbf16>
   %1 = nn.mul %x, %g : tensor<2x4xbf16>
-  // CHECK: nn.gelu %{{.*}} : tensor<2x4xbf16>
-  %2 = nn.gelu %x : tensor<2x4xbf16>
-  // CHECK: nn.gelu %{{.*}} {tanh} : tensor<2x4xbf16>
-  %3 = nn.gelu %x {tanh} : tensor<2x4xbf16>
-  // CHECK: nn.gelu_grad %{{.*}}, %{{.*}} {tanh} : tensor<2x4xbf16>
-  %4 = nn.gelu_grad %g, %x {tanh} : tensor<2x4xbf16>
-  // CHECK: nn.silu %{{.*}} : tensor<2x4xbf16>
-  %5 = nn.silu %x : tensor<2x4xbf16>
-  // CHECK: nn.silu_grad %{{.*}}, %{{.*}} : tensor<2x4xbf16>
-  %6 = nn.silu_grad %g, %x : tensor<2x4xbf16>
-  // CHECK: nn.relu %{{.*}} : tensor<2x4xbf16>
-  %7 = nn.relu %x : tensor<2x4xbf16>
-  // CHECK: nn.relu_grad %{{.*}}, %{{.*}} : tensor<2x4xbf16>
-  %8 = nn.relu_grad %g, %x : tensor<2x4xbf16>
+  // CHECK: nn.map gelu(%{{.*}}) : tensor<2x4xbf16>
+  %2 = nn.map gelu(%x) : tensor<2x4xbf16>
+  // CHECK: nn.map gelu_tanh(%{{.*}}) : tensor<2x4xbf16>
+  %3 = nn.map gelu_tanh(%x) : tensor<2x4xbf16>
+  // CHECK: nn.map gelu_tanh_grad(%{{.*}}, %{{.*}}) : tensor<2x4xbf16>
+  %4 = nn.map gelu_tanh_grad(%g, %x) : tensor<2x4xbf16>
+  // CHECK: nn.map silu(%{{.*}}) : tensor<2x4xbf16>
+  %5 = nn.map silu(%x) : tensor<2x4xbf16>
+  // CHECK: nn.map silu_grad(%{{.*}}, %{{.*}}) : tensor<2x4xbf16>
+  %6 = nn.map silu_grad(%g, %x) : tensor<2x4xbf16>
+  // CHECK: nn.map relu(%{{.*}}) : tensor<2x4xbf16>
+  %7 = nn.map relu(%x) : tensor<2x4xbf16>
+  // CHECK: nn.map relu_grad(%{{.*}}, %{{.*}}) : tensor<2x4xbf16>
+  %8 = nn.map relu_grad(%g, %x) : tensor<2x4xbf16>
+  // CHECK: nn.map gelu(%{{.*}}) {shardings = []} : (tensor<2x4xbf16>) -> tensor<2x4xf32>
+  %mixed = nn.map gelu(%x) {shardings = []} : (tensor<2x4xbf16>) -> tensor<2x4xf32>
+  // In the generic form the body is there, and the name.
+  // CHECK: nn.map relu(%{{.*}}) : tensor<2x4xbf16>
+  %generic = "nn.map"(%x) <{function = #nn.function<relu>}> ({
+  ^bb0(%a: f64):
+    %zero = arith.constant 0.0 : f64
+    %larger = arith.maximumf %a, %zero : f64
+    nn.return %larger : f64
+  }) : (tensor<2x4xbf16>) -> tensor<2x4xbf16>
+  // CHECK: nn.map (%[[A:.*]] = %{{.*}}, %[[S:.*]] = %{{.*}}) : (tensor<2x4xbf16>, tensor<f32>) -> (tensor<2x4xbf16>, tensor<2x4xf32>) {
+  // CHECK-NEXT: %[[P:.*]] = arith.mulf %[[A]], %[[S]] : f64
+  // CHECK-NEXT: %[[L:.*]] = nn.logistic %[[P]] : f64
+  // CHECK-NEXT: nn.return %[[P]], %[[L]] : f64, f64
+  // CHECK-NEXT: }
+  %two:2 = nn.map (%a = %x, %b = %scale) : (tensor<2x4xbf16>, tensor<f32>) -> (tensor<2x4xbf16>, tensor<2x4xf32>) {
+    %p = arith.mulf %a, %b : f64
+    %l = nn.logistic %p : f64
+    nn.return %p, %l : f64, f64
+  }
   // CHECK: nn.cast %{{.*}} : (tensor<2x4xbf16>) -> tensor<2x4xf32>
   %9 = nn.cast %x : (tensor<2x4xbf16>) -> tensor<2x4xf32>
   // CHECK: nn.dropout %{{.*}} rng %{{.*}} layer %{{.*}} micro_batch %{{.*}} {p = 1.000000e-01 : f64, site = 7 : i32} : (tensor<2x4xbf16>, tensor<4xi32>, index, index) -> tensor<2x4xbf16>

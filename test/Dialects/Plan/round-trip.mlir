@@ -7,7 +7,7 @@ nn.model @values family "gpt2" phase "fuse" attributes {
   // CHECK: plan.kernel @relu(%{{.*}}: tensor<4xf32>) -> tensor<4xf32> attributes {generator = "rows", ties = array<i64: 0>} {
   plan.kernel @relu(%x: tensor<4xf32>) -> tensor<4xf32>
       attributes {generator = "rows", ties = array<i64: 0>} {
-    %0 = nn.relu %x : tensor<4xf32>
+    %0 = nn.map relu(%x) : tensor<4xf32>
     // CHECK: plan.yield %{{.*}} : tensor<4xf32>
     plan.yield %0 : tensor<4xf32>
   }

@@ -8,10 +8,10 @@ nn.model @m family "gpt2" phase "spmd" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   // CHECK-LABEL: nn.func @epilogue
   nn.func @epilogue(%x: tensor<4x8xf32>, %w: tensor<8x8xf32>, %b: tensor<8xf32>) -> tensor<4x8xf32> {
-    // CHECK: %[[Y:.*]] = plan.launch @linear_gelu_add(%{{.*}}, %{{.*}}, %{{.*}}) : (tensor<4x8xf32>, tensor<8x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+    // CHECK: %[[Y:.*]] = plan.launch @linear_gelu_tanh_add(%{{.*}}, %{{.*}}, %{{.*}}) : (tensor<4x8xf32>, tensor<8x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
     // CHECK-NEXT: nn.return %[[Y]]
     %f = nn.linear %x, %w bias %b : (tensor<4x8xf32>, tensor<8x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
-    %g = nn.gelu %f {tanh} : tensor<4x8xf32>
+    %g = nn.map gelu_tanh(%f) : tensor<4x8xf32>
     %y = nn.add %x, %g : tensor<4x8xf32>
     nn.return %y : tensor<4x8xf32>
   }
@@ -24,7 +24,7 @@ nn.model @m family "gpt2" phase "spmd" attributes {
     %f = nn.linear %x, %w : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
     // REMARK: remark: not fused with nn.linear: only element-wise operations can be a product's epilogue
     %n, %r = nn.rms_norm %f, %g {eps = 1.0e-5 : f64} : (tensor<4x8xf32>, tensor<8xf32>) -> (tensor<4x8xf32>, tensor<4xf32>)
-    %y = nn.relu %n : tensor<4x8xf32>
+    %y = nn.map relu(%n) : tensor<4x8xf32>
     nn.return %y : tensor<4x8xf32>
   }
 
@@ -34,11 +34,11 @@ nn.model @m family "gpt2" phase "spmd" attributes {
     // CHECK: %[[A:.*]] = plan.launch @relu(
     // CHECK: %[[B:.*]] = plan.launch @linear_1(%[[A]]
     // CHECK: plan.launch @silu_mul_add(%[[A]], %[[B]])
-    %a = nn.relu %x : tensor<4x8xf32>
+    %a = nn.map relu(%x) : tensor<4x8xf32>
     %b = nn.linear %a, %w : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
-    // REMARK: remark: not fused with nn.relu: a value of the kernel is used in between
-    %c = nn.silu %a : tensor<4x8xf32>
-    // REMARK: remark: not fused with nn.relu: a value of the kernel is used in between
+    // REMARK: remark: not fused with nn.map: a value of the kernel is used in between
+    %c = nn.map silu(%a) : tensor<4x8xf32>
+    // REMARK: remark: not fused with nn.map: a value of the kernel is used in between
     %d = nn.mul %c, %a : tensor<4x8xf32>
     // CHECK-NEXT: nn.return
     %e = nn.add %b, %d : tensor<4x8xf32>
@@ -64,7 +64,7 @@ nn.model @m family "gpt2" phase "spmd" attributes {
     // CHECK: plan.launch @relu_1(
     %losses, %lse = nn.cross_entropy %x, %labels : (tensor<4x8xf32>, tensor<4xi32>) -> (tensor<4xf32>, tensor<4xf32>)
     // REMARK: remark: not fused with nn.cross_entropy: it goes over another shape
-    %y = nn.relu %losses : tensor<4xf32>
+    %y = nn.map relu(%losses) : tensor<4xf32>
     nn.return %y : tensor<4xf32>
   }
 
@@ -75,7 +75,7 @@ nn.model @m family "gpt2" phase "spmd" attributes {
     nn.micro_batches 1 {
     ^bb0(%i: index):
       // CHECK: plan.launch @gelu_cross_entropy_cross_entropy_grad(%{{.*}}, %{{.*}}) : (tensor<4x8xf32>, tensor<4xi32>) -> tensor<4x8xf32>
-      %z = nn.gelu %logits : tensor<4x8xf32>
+      %z = nn.map gelu(%logits) : tensor<4x8xf32>
       %losses, %lse = nn.cross_entropy %z, %labels : (tensor<4x8xf32>, tensor<4xi32>) -> (tensor<4xf32>, tensor<4xf32>)
       %g = nn.cross_entropy_grad %z, %labels, %lse {scale = 1.0 : f64} : (tensor<4x8xf32>, tensor<4xi32>, tensor<4xf32>) -> tensor<4x8xf32>
       nn.keep %g as "g" : tensor<4x8xf32>
@@ -84,9 +84,9 @@ nn.model @m family "gpt2" phase "spmd" attributes {
     nn.return
   }
 
-  // CHECK: plan.kernel @linear_gelu_add({{.*}}) -> tensor<4x8xf32> attributes {generator = "gemm", ties = array<i64: -1>}
+  // CHECK: plan.kernel @linear_gelu_tanh_add({{.*}}) -> tensor<4x8xf32> attributes {generator = "gemm", ties = array<i64: -1>}
   // CHECK-NEXT: nn.linear
-  // CHECK-NEXT: nn.gelu
+  // CHECK-NEXT: nn.map gelu_tanh(
   // CHECK-NEXT: nn.add
   // CHECK-NEXT: plan.yield
   // CHECK: plan.kernel @sum_rows({{.*}} attributes {generator = "columns", ties = array<i64: 1>}

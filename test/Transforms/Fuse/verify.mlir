@@ -5,7 +5,7 @@ nn.model @good family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   plan.kernel @relu(%x: tensor<4xf32>) -> tensor<4xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<4xf32>
+    %0 = nn.map relu(%x) : tensor<4xf32>
     plan.yield %0 : tensor<4xf32>
   }
 }
@@ -16,7 +16,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   nn.step @train(%x: tensor<2x4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
     // expected-error @+1 {{H0907: is in no kernel}}
-    %0 = nn.relu %x : tensor<2x4xf32>
+    %0 = nn.map relu(%x) : tensor<2x4xf32>
     nn.return
   }
 }
@@ -51,10 +51,10 @@ nn.model @m family "gpt2" phase "shard" attributes {
 
 nn.model @m family "gpt2" phase "fuse" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  // expected-error @+1 {{H0907: has the generator "gemm", its body that begins with nn.relu has "rows"}}
+  // expected-error @+1 {{H0907: has the generator "gemm", its body that begins with nn.map has "rows"}}
   plan.kernel @k(%x: tensor<4xf32>) -> tensor<4xf32>
       attributes {generator = "gemm", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<4xf32>
+    %0 = nn.map relu(%x) : tensor<4xf32>
     plan.yield %0 : tensor<4xf32>
   }
 }
@@ -65,9 +65,9 @@ nn.model @m family "gpt2" phase "fuse" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   plan.kernel @k(%x: tensor<4xf32>, %y: tensor<8xf32>) -> (tensor<4xf32>, tensor<8xf32>)
       attributes {generator = "rows", ties = array<i64: -1, -1>} {
-    %0 = nn.relu %x : tensor<4xf32>
+    %0 = nn.map relu(%x) : tensor<4xf32>
     // expected-error @+1 {{H0907: cannot be in this kernel: it goes over another shape}}
-    %1 = nn.relu %y : tensor<8xf32>
+    %1 = nn.map relu(%y) : tensor<8xf32>
     plan.yield %0, %1 : tensor<4xf32>, tensor<8xf32>
   }
 }
@@ -79,7 +79,7 @@ nn.model @m family "gpt2" phase "fuse" attributes {
   plan.kernel @k(%x: tensor<4xf32>) -> tensor<4xf32>
       attributes {generator = "rows", ties = array<i64: 0>} {
     // expected-error @+1 {{H0907: cannot take the place of argument 0 of the kernel}}
-    %0 = nn.relu %x : tensor<4xf32>
+    %0 = nn.map relu(%x) : tensor<4xf32>
     plan.yield %0 : tensor<4xf32>
   }
 }

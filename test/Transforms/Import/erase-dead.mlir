@@ -1,7 +1,7 @@
 // RUN: heddle-opt %s --import-erase-dead | FileCheck %s
 
 // CHECK-LABEL: nn.func @layer
-// CHECK-NEXT: nn.relu
+// CHECK-NEXT: nn.map relu(
 // CHECK-NEXT: nn.return
 // CHECK-LABEL: nn.func @keeping
 // CHECK-NEXT: nn.keep
@@ -13,8 +13,8 @@ nn.model @dead family "gpt2" phase "import" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   nn.state @w role "parameter" : tensor<4xf32>
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
-    %0 = nn.relu %x : tensor<4xf32>
-    %1 = nn.silu %x : tensor<4xf32>
+    %0 = nn.map relu(%x) : tensor<4xf32>
+    %1 = nn.map silu(%x) : tensor<4xf32>
     %2 = nn.add %0, %1 : tensor<4xf32>
     nn.return %0 : tensor<4xf32>
   }

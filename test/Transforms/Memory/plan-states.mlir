@@ -12,7 +12,7 @@ nn.model @m family "gpt2" phase "kernels" attributes {
   nn.bucket @both [@s, @t] : tensor<128xf32>
   plan.kernel @relu(%x: tensor<64xf32>) -> tensor<64xf32> attributes {
       generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<64xf32>
+    %0 = nn.map relu(%x) : tensor<64xf32>
     plan.yield %0 : tensor<64xf32>
   }
   plan.kernel @norm(%x: tensor<128xf32>) -> tensor<f32> attributes {

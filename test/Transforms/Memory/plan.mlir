@@ -35,7 +35,7 @@ nn.model @m family "gpt2" phase "kernels" attributes {
 
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32> attributes {
       generator = "rows", ties = array<i64: -1>, scratch_bytes = 100 : i64} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.kernel @acc(%x: tensor<16xf32>, %s: tensor<16xf32>) -> tensor<16xf32> attributes {

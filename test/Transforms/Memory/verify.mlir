@@ -8,7 +8,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
   plan.state @w at 0 : tensor<1024xf32> {like = {}}
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.sequence @layer(%x: memref<16xf32>, %y: memref<16xf32>) attributes {frame_bytes = 64 : i64} {
@@ -83,7 +83,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
@@ -104,7 +104,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
@@ -124,7 +124,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
@@ -144,7 +144,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
@@ -168,7 +168,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
@@ -189,7 +189,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
@@ -214,7 +214,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.sequence @layer(%x: memref<16xf32>, %y: memref<16xf32>) attributes {frame_bytes = 64 : i64} {
@@ -241,7 +241,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.sequence @layer(%x: memref<16xf32>, %y: memref<16xf32>) attributes {frame_bytes = 64 : i64} {
@@ -293,7 +293,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>,
                   scratch_bytes = 128 : i64} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
 }

@@ -27,7 +27,7 @@ nn.model @mixed family "gpt2" phase "model" attributes {
     strategy = #dist.strategy<{precision = "bf16"}>, config = "{}", weights = {}} {
   nn.func @f(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
     // expected-error @+1 {{H0908: computes in 'f32', the strategy's precision is bf16}}
-    %y = nn.relu %x : tensor<2x4xf32>
+    %y = nn.map relu(%x) : tensor<2x4xf32>
     nn.return %y : tensor<2x4xf32>
   }
 }
@@ -79,9 +79,9 @@ nn.model @writes family "gpt2" phase "model" attributes {
 
 nn.model @backward family "gpt2" phase "model" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  nn.func @f(%g: tensor<2x4xf32>, %x: tensor<2x4xf32>) -> tensor<2x4xf32> {
+  nn.func @f(%g: tensor<2x4xf32>) -> tensor<4xf32> {
     // expected-error @+1 {{H0908: the model phase holds forward functions only}}
-    %d = nn.relu_grad %g, %x : tensor<2x4xf32>
-    nn.return %d : tensor<2x4xf32>
+    %d = nn.sum_rows %g : (tensor<2x4xf32>) -> tensor<4xf32>
+    nn.return %d : tensor<4xf32>
   }
 }

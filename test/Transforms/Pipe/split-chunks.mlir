@@ -10,7 +10,7 @@
 // CHECK: pipe.fragments "F0 F1 F0/1 F1/1 B0/1 B1/1 B0 B1" kinds ["F", "F/1", "B", "B/1"] slots [2, 2, 2, 2] {
 // CHECK: nn.call @layer({{.*}}) path "h.0"
 // CHECK: dist.send {{.*}} to 1 on "pipe" channel "F1"
-// CHECK: nn.relu
+// CHECK: nn.map relu(
 // CHECK: dist.send {{.*}} to 1 on "pipe" channel "F1.1"
 // CHECK: nn.return
 // CHECK: dist.recv from 1 on "pipe" channel "F2.1"
@@ -60,7 +60,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
     ^bb0(%i: index):
       %x = nn.micro_batch %inputs[%i] : tensor<2x4xf32> -> tensor<4xf32>
       %f0 = nn.call @layer(%x) path "h.0" : (tensor<4xf32>) -> tensor<4xf32>
-      %r = nn.relu %f0 : tensor<4xf32>
+      %r = nn.map relu(%f0) : tensor<4xf32>
       %f1 = nn.call @layer(%f0) path "h.1" : (tensor<4xf32>) -> tensor<4xf32>
       %f2 = nn.call @layer(%f1) path "h.2" : (tensor<4xf32>) -> tensor<4xf32>
       %f3 = nn.call @layer(%f2) path "h.3" : (tensor<4xf32>) -> tensor<4xf32>

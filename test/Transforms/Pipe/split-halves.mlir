@@ -8,12 +8,12 @@
 // CHECK-LABEL: nn.model @m.stage0
 // CHECK: nn.func @layer.bwd.input(%[[G:.*]]: tensor<2x8xf32>{{.*}}, %[[W:.*]]: tensor<8x8xf32>{{.*}}) -> (tensor<2x8xf32>, tensor<2x8xf32>)
 // CHECK-SAME: result_shardings = [#{{.*}}, #{{.*}}]
-// CHECK: %[[D:.*]] = nn.relu_grad
+// CHECK: %[[D:.*]] = nn.map relu_grad(
 // CHECK: %[[X:.*]] = nn.linear %[[D]], %{{.*}} transposed
 // CHECK-NOT: nn.linear_grad_weight
 // CHECK: nn.return %[[X]], %[[D]]
 // CHECK: nn.func @layer.bwd.weight(
-// CHECK-NOT: nn.relu_grad
+// CHECK-NOT: nn.map relu_grad(
 // CHECK: nn.linear_grad_weight
 // CHECK: pipe.fragments "F0 F1 I0 W0 I1 W1" kinds ["F", "I", "W"] slots [2, 2, 2] {
 // CHECK: nn.call @layer(
@@ -45,12 +45,12 @@ nn.model @m family "gpt2" phase "shard" attributes {
   nn.func @layer(%x: tensor<2x8xf32>, %w: tensor<8x8xf32>) -> tensor<2x8xf32>
       attributes {arg_shardings = [#v, #v], result_shardings = [#v]} {
     %y = nn.linear %x, %w {shardings = [#v]} : (tensor<2x8xf32>, tensor<8x8xf32>) -> tensor<2x8xf32>
-    %z = nn.relu %y {shardings = [#v]} : tensor<2x8xf32>
+    %z = nn.map relu(%y) {shardings = [#v]} : tensor<2x8xf32>
     nn.return %z : tensor<2x8xf32>
   }
   nn.func @layer.bwd(%x: tensor<2x8xf32>, %g: tensor<2x8xf32>, %w: tensor<8x8xf32>, %sum: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<2x8xf32>)
       attributes {arg_shardings = [#v, #v, #v, #v], result_shardings = [#v, #v]} {
-    %d = nn.relu_grad %g, %g {shardings = [#v]} : tensor<2x8xf32>
+    %d = nn.map relu_grad(%g, %g) {shardings = [#v]} : tensor<2x8xf32>
     %gw = nn.linear_grad_weight %x, %d init %sum {shardings = [#v]} : (tensor<2x8xf32>, tensor<2x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
     %gx = nn.linear %d, %w {transposed, shardings = [#v]} : (tensor<2x8xf32>, tensor<8x8xf32>) -> tensor<2x8xf32>
     nn.return %gw, %gx : tensor<8x8xf32>, tensor<2x8xf32>

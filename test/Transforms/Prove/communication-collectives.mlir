@@ -7,7 +7,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
@@ -36,7 +36,7 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
@@ -68,7 +68,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
@@ -92,7 +92,7 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
@@ -119,7 +119,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
@@ -143,7 +143,7 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
@@ -171,7 +171,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
@@ -195,7 +195,7 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
@@ -222,7 +222,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
@@ -246,7 +246,7 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
@@ -269,7 +269,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
@@ -300,7 +300,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
@@ -327,7 +327,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}

@@ -7,7 +7,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
@@ -31,7 +31,7 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
@@ -58,7 +58,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
@@ -81,7 +81,7 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
@@ -107,7 +107,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
@@ -132,7 +132,7 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
@@ -160,7 +160,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
@@ -183,7 +183,7 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}

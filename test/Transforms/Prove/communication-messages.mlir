@@ -7,7 +7,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
@@ -29,7 +29,7 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
@@ -52,7 +52,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
@@ -72,7 +72,7 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
@@ -97,7 +97,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
@@ -119,7 +119,7 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
@@ -145,7 +145,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
@@ -167,7 +167,7 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
@@ -193,7 +193,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
@@ -229,7 +229,7 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
@@ -267,7 +267,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
@@ -290,7 +290,7 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
@@ -311,7 +311,7 @@ plan.program @p2 family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 2 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
@@ -336,7 +336,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
@@ -359,7 +359,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
@@ -382,7 +382,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
@@ -403,7 +403,7 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}

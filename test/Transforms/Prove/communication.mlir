@@ -8,7 +8,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
@@ -37,7 +37,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
@@ -66,7 +66,7 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
@@ -96,7 +96,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
@@ -131,7 +131,7 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
@@ -168,7 +168,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}

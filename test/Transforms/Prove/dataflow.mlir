@@ -7,7 +7,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.sequence @layer(%x: memref<16xf32>, %y: memref<16xf32>) attributes {frame_bytes = 64 : i64} {
@@ -37,7 +37,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
@@ -58,7 +58,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
@@ -83,7 +83,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
@@ -108,7 +108,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.sequence @layer(%x: memref<16xf32>, %y: memref<16xf32>) attributes {frame_bytes = 64 : i64} {
@@ -139,7 +139,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
@@ -165,7 +165,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
@@ -192,7 +192,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
@@ -213,7 +213,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
@@ -234,7 +234,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     scratch_offset = 512 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @saved at 0 : tensor<2x16xf32> {like = {}}
@@ -266,7 +266,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     scratch_offset = 512 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @saved at 0 : tensor<2x16xf32> {like = {}}
@@ -295,7 +295,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     scratch_offset = 512 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @saved at 0 : tensor<2x16xf32> {like = {}}
@@ -321,7 +321,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     scratch_offset = 512 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @saved at 0 : tensor<2x16xf32> {like = {}}
@@ -357,7 +357,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     scratch_offset = 512 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @saved at 0 : tensor<2x16xf32> {like = {}}
@@ -394,7 +394,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     scratch_offset = 512 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @saved at 0 : tensor<2x16xf32> {like = {}}
@@ -431,7 +431,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     scratch_offset = 512 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @saved at 0 : tensor<2x16xf32> {like = {}}
@@ -468,7 +468,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     scratch_offset = 512 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @saved at 0 : tensor<2x16xf32> {like = {}}
@@ -497,7 +497,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     scratch_offset = 512 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @saved at 0 : tensor<2x16xf32> {like = {}}
@@ -528,7 +528,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     scratch_offset = 512 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @saved at 0 : tensor<2x16xf32> {like = {}}
@@ -558,7 +558,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     scratch_offset = 512 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.relu %x : tensor<16xf32>
+    %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @saved at 0 : tensor<2x16xf32> {like = {}}

@@ -106,8 +106,8 @@ nn.model @kept family "gpt2" phase "train" attributes {
     config = "{}", weights = {}} {
   nn.step @eval(%x: tensor<2x4xf32>) attributes {
       kind = "eval", arg_names = ["x"], result_names = []} {
-    // CHECK: %[[X:.*]] = nn.relu
-    %0 = nn.relu %x : tensor<2x4xf32>
+    // CHECK: %[[X:.*]] = nn.map relu(
+    %0 = nn.map relu(%x) : tensor<2x4xf32>
     // CHECK-NEXT: nn.keep %[[X]] as "x"
     nn.keep %0 as "x" : tensor<2x4xf32>
     // CHECK: %[[WHOLE:.*]] = dist.reshard %{{.*}} from <{{\[\[}}]], unreduced ["data"]> to <{{\[\[}}]], unreduced []> for "nn.keep"

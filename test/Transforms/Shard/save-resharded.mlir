@@ -16,12 +16,12 @@ nn.model @saved family "gpt2" phase "shard" attributes {
   nn.func @block.fwd(%x: tensor<2x4x8xf32>) -> (tensor<2x4x8xf32>, tensor<2x4x8xf32>) attributes {
       arg_shardings = [#dist.sharding<[[], ["seq"], []], unreduced []>],
       result_shardings = [#dist.sharding<[[], ["seq"], []], unreduced []>, #dist.sharding<[[], ["seq"], []], unreduced []>]} {
-    // CHECK: %[[Q:.*]] = nn.relu
-    %q = nn.relu %x {shardings = [#dist.sharding<[[], ["seq"], []], unreduced []>]} : tensor<2x4x8xf32>
+    // CHECK: %[[Q:.*]] = nn.map relu(
+    %q = nn.map relu(%x) {shardings = [#dist.sharding<[[], ["seq"], []], unreduced []>]} : tensor<2x4x8xf32>
     // CHECK: %[[HEADS:.*]] = dist.reshard %[[Q]]
     %heads = dist.reshard %q from <[[], ["seq"], []], unreduced []> to <[[], [], ["seq"]], unreduced []> for "nn.attention" : tensor<2x4x8xf32>
-    // CHECK: %[[OUT:.*]] = nn.gelu
-    %out = nn.gelu %heads {tanh, shardings = [#dist.sharding<[[], [], ["seq"]], unreduced []>]} : tensor<2x4x8xf32>
+    // CHECK: %[[OUT:.*]] = nn.map gelu
+    %out = nn.map gelu(%heads) {shardings = [#dist.sharding<[[], [], ["seq"]], unreduced []>]} : tensor<2x4x8xf32>
     // CHECK: %[[BACK:.*]] = dist.reshard %[[OUT]]
     %back = dist.reshard %out from <[[], [], ["seq"]], unreduced []> to <[[], ["seq"], []], unreduced []> for "nn.attention" : tensor<2x4x8xf32>
     // CHECK: nn.return %[[BACK]], %[[HEADS]], %[[OUT]]
@@ -33,10 +33,10 @@ nn.model @saved family "gpt2" phase "shard" attributes {
       arg_shardings = [#dist.sharding<[[], ["seq"], []], unreduced []>, #dist.sharding<[[], ["seq"], []], unreduced []>],
       result_shardings = [#dist.sharding<[[], [], []], unreduced []>]} {
     // CHECK-NOT: ["seq"]], unreduced []> for
-    // CHECK: nn.gelu_grad %[[QKV]], %[[HEADS]]
+    // CHECK: nn.map gelu_grad(%[[QKV]], %[[HEADS]])
     %0 = dist.reshard %qkv from <[[], ["seq"], []], unreduced []> to <[[], [], ["seq"]], unreduced []> for "nn.attention_grad" : tensor<2x4x8xf32>
     %1 = dist.reshard %out from <[[], ["seq"], []], unreduced []> to <[[], [], ["seq"]], unreduced []> for "nn.attention_grad" : tensor<2x4x8xf32>
-    %2 = nn.gelu_grad %0, %1 {tanh, shardings = [#dist.sharding<[[], [], ["seq"]], unreduced []>]} : tensor<2x4x8xf32>
+    %2 = nn.map gelu_grad(%0, %1) {shardings = [#dist.sharding<[[], [], ["seq"]], unreduced []>]} : tensor<2x4x8xf32>
     // CHECK: dist.reshard %[[OUT]] {{.*}} for "nn.linear"
     %3 = dist.reshard %out from <[[], ["seq"], []], unreduced []> to <[[], [], []], unreduced []> for "nn.linear" : tensor<2x4x8xf32>
     nn.return %3 : tensor<2x4x8xf32>

@@ -16,7 +16,7 @@
 // CHECK: nn.state @proj.bias role "parameter" : tensor<4xf32> {trainable}
 // CHECK: nn.func @mlp
 // CHECK: %[[IN:.*]] = nn.linear %{{.*}} bias %{{.*}} {shardings = [#dist.sharding<{{\[\[}}], [], ["tensor"]], unreduced []>]}
-// CHECK: %[[ACT:.*]] = nn.relu %[[IN]]
+// CHECK: %[[ACT:.*]] = nn.map relu(%[[IN]])
 // CHECK: %[[OUT:.*]] = nn.linear %[[ACT]], %{{[^ ]*}} {shardings = [#dist.sharding<{{\[\[}}], [], []], unreduced ["tensor"]>]}
 // CHECK: %[[SUM:.*]] = dist.reshard %[[OUT]] from <{{.*}}unreduced ["tensor"]> to <{{.*}}unreduced []> for "nn.add_bias"
 // CHECK: nn.add_bias %[[SUM]], %{{.*}}
@@ -32,7 +32,7 @@ nn.model @m family "gpt2" phase "train" attributes {
   nn.state @proj.bias role "parameter" : tensor<4xf32> {trainable}
   nn.func @mlp(%x: tensor<2x3x4xf32>, %fc: tensor<4x16xf32>, %fcb: tensor<16xf32>, %proj: tensor<16x4xf32>, %projb: tensor<4xf32>) -> tensor<2x3x4xf32> {
     %0 = nn.linear %x, %fc bias %fcb : (tensor<2x3x4xf32>, tensor<4x16xf32>, tensor<16xf32>) -> tensor<2x3x16xf32>
-    %1 = nn.relu %0 : tensor<2x3x16xf32>
+    %1 = nn.map relu(%0) : tensor<2x3x16xf32>
     %2 = nn.linear %1, %proj bias %projb : (tensor<2x3x16xf32>, tensor<16x4xf32>, tensor<4xf32>) -> tensor<2x3x4xf32>
     nn.return %2 : tensor<2x3x4xf32>
   }
@@ -87,8 +87,8 @@ nn.model @stored family "gpt2" phase "train" attributes {
   nn.func @layer(%x: tensor<2x3x4xf32>, %a: tensor<16x4xf32>, %b: tensor<16x4xf32>, %c: tensor<4x16xf32>, %d: tensor<4x16xf32>) -> tensor<2x3x4xf32> {
     %0 = nn.linear %x, %a {transposed} : (tensor<2x3x4xf32>, tensor<16x4xf32>) -> tensor<2x3x16xf32>
     %1 = nn.linear %x, %b {transposed} : (tensor<2x3x4xf32>, tensor<16x4xf32>) -> tensor<2x3x16xf32>
-    %2 = nn.silu %0 : tensor<2x3x16xf32>
-    %3 = nn.silu %1 : tensor<2x3x16xf32>
+    %2 = nn.map silu(%0) : tensor<2x3x16xf32>
+    %3 = nn.map silu(%1) : tensor<2x3x16xf32>
     %4 = nn.linear %2, %c {transposed} : (tensor<2x3x16xf32>, tensor<4x16xf32>) -> tensor<2x3x4xf32>
     %5 = nn.linear %3, %d {transposed} : (tensor<2x3x16xf32>, tensor<4x16xf32>) -> tensor<2x3x4xf32>
     %6 = nn.add %4, %5 : tensor<2x3x4xf32>

@@ -12,7 +12,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
   dist.mesh @mesh [#dist.axis<"data" = 2>]
   nn.step @train(%x: tensor<2x4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
     // expected-error @+1 {{H0904: does not say how its results are sharded}}
-    %0 = nn.relu %x : tensor<2x4xf32>
+    %0 = nn.map relu(%x) : tensor<2x4xf32>
     nn.return
   }
 }
@@ -23,8 +23,8 @@ nn.model @m family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"data" = 2>]
   nn.step @train(%x: tensor<2x4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
-    // expected-error @+1 {{'nn.relu' op has 0 shardings for 1 values}}
-    %0 = nn.relu %x {shardings = []} : tensor<2x4xf32>
+    // expected-error @+1 {{'nn.map' op has 0 shardings for 1 values}}
+    %0 = nn.map relu(%x) {shardings = []} : tensor<2x4xf32>
     nn.return
   }
 }
@@ -35,8 +35,8 @@ nn.model @m family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"data" = 2>]
   nn.step @train(%x: tensor<2x4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
-    // expected-error @+1 {{'nn.relu' op has #dist.sharding<[["data"]], unreduced []> for a value of rank 2}}
-    %0 = nn.relu %x {shardings = [#dist.sharding<[["data"]], unreduced []>]} : tensor<2x4xf32>
+    // expected-error @+1 {{'nn.map' op has #dist.sharding<[["data"]], unreduced []> for a value of rank 2}}
+    %0 = nn.map relu(%x) {shardings = [#dist.sharding<[["data"]], unreduced []>]} : tensor<2x4xf32>
     nn.return
   }
 }
@@ -47,8 +47,8 @@ nn.model @m family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"data" = 2>]
   nn.step @train(%x: tensor<2x4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
-    // expected-error @+1 {{'nn.relu' op has unit, not the sharding of a 'tensor<2x4xf32>'}}
-    %0 = nn.relu %x {shardings = [unit]} : tensor<2x4xf32>
+    // expected-error @+1 {{'nn.map' op has unit, not the sharding of a 'tensor<2x4xf32>'}}
+    %0 = nn.map relu(%x) {shardings = [unit]} : tensor<2x4xf32>
     nn.return
   }
 }
@@ -59,8 +59,8 @@ nn.model @m family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"data" = 2>]
   nn.step @train(%x: tensor<2x4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
-    // expected-error @+1 {{'nn.relu' op names the axis "tensor", which the mesh does not have}}
-    %0 = nn.relu %x {shardings = [#dist.sharding<[["data"], ["tensor"]], unreduced []>]} : tensor<2x4xf32>
+    // expected-error @+1 {{'nn.map' op names the axis "tensor", which the mesh does not have}}
+    %0 = nn.map relu(%x) {shardings = [#dist.sharding<[["data"], ["tensor"]], unreduced []>]} : tensor<2x4xf32>
     nn.return
   }
 }
@@ -71,8 +71,8 @@ nn.model @m family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"data" = 2>]
   nn.step @train(%x: tensor<2x4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
-    // expected-error @+1 {{'nn.relu' op names the axis "seq", which the mesh does not have}}
-    %0 = nn.relu %x {shardings = [#dist.sharding<[["data"], []], unreduced ["seq"]>]} : tensor<2x4xf32>
+    // expected-error @+1 {{'nn.map' op names the axis "seq", which the mesh does not have}}
+    %0 = nn.map relu(%x) {shardings = [#dist.sharding<[["data"], []], unreduced ["seq"]>]} : tensor<2x4xf32>
     nn.return
   }
 }
@@ -112,7 +112,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
   nn.step @train(%x: tensor<2x4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
     %0 = nn.sum_rows %x {shardings = [#dist.sharding<[[]], unreduced ["data"]>]} : (tensor<2x4xf32>) -> tensor<4xf32>
     // expected-error @+1 {{H0904: takes a partial sum}}
-    %1 = nn.relu %0 {shardings = [#dist.sharding<[[]], unreduced []>]} : tensor<4xf32>
+    %1 = nn.map relu(%0) {shardings = [#dist.sharding<[[]], unreduced []>]} : tensor<4xf32>
     nn.return
   }
 }
@@ -183,7 +183,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
   dist.mesh @mesh [#dist.axis<"pipe" = 1>, #dist.axis<"data" = 2>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
   nn.step @eval(%x: tensor<4xf32>) attributes {kind = "eval", arg_names = ["x"], result_names = []} {
     // expected-error @+1 {{H0904: has the factor b split over [] and over ["data"]}}
-    %0 = nn.relu %x {shardings = [#dist.sharding<[["data"]], unreduced []>]} : tensor<4xf32>
+    %0 = nn.map relu(%x) {shardings = [#dist.sharding<[["data"]], unreduced []>]} : tensor<4xf32>
     nn.return
   }
 }

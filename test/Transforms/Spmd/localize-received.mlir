@@ -8,7 +8,7 @@
 // CHECK: %[[X:.*]] = dist.recv from -1 on "pipe" channel "F1" : tensor<2x8xf32>
 // CHECK: nn.set @saved[%{{.*}}], %[[X]] : tensor<2x8xf32>
 // CHECK: %[[Y:.*]] = nn.get @saved[%{{.*}}] : tensor<2x8xf32>
-// CHECK: nn.relu %[[Y]] : tensor<2x8xf32>
+// CHECK: nn.map relu(%[[Y]]) : tensor<2x8xf32>
 
 nn.model @m.stage1 family "gpt2" phase "pipe" attributes {
     strategy = #dist.strategy<{batch = 2 : i64, pipe = 2 : i64, data = 2 : i64}>, config = "{}",
@@ -24,7 +24,7 @@ nn.model @m.stage1 family "gpt2" phase "pipe" attributes {
     }, {
     ^bb0(%i: index, %slot: index):
       %x = nn.get @saved[%slot] : tensor<4x8xf32>
-      %y = nn.relu %x {shardings = [#dist.sharding<[["data"], []], unreduced []>]} : tensor<4x8xf32>
+      %y = nn.map relu(%x) {shardings = [#dist.sharding<[["data"], []], unreduced []>]} : tensor<4x8xf32>
       nn.return
     }
     nn.return

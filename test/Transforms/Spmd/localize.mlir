@@ -95,7 +95,7 @@ nn.model @inner family "gpt2" phase "pipe" attributes {
     // CHECK: %[[R:.*]] = dist.rank ["data"] : index
     // CHECK: %[[FIRST:.*]] = arith.muli %[[R]], %{{.*}} : index
     // CHECK: nn.slice %[[X]] dim 1 first %[[FIRST]] : (tensor<4x12xf32>, index) -> tensor<4x6xf32>
-    %0 = dist.reshard %x from <[[], []], unreduced []> to <[[], ["data"]], unreduced []> for "nn.relu" : tensor<4x12xf32>
+    %0 = dist.reshard %x from <[[], []], unreduced []> to <[[], ["data"]], unreduced []> for "nn.map" : tensor<4x12xf32>
     // CHECK: %[[A:.*]] = nn.slice %[[X]] dim 1 first %{{.*}} : (tensor<4x12xf32>, index) -> tensor<4x4xf32>
     // CHECK: %[[B:.*]] = nn.slice %[[X]] dim 1 first %{{.*}} {offset = 8 : i64} : (tensor<4x12xf32>, index) -> tensor<4x2xf32>
     // CHECK: nn.concat %[[A]], %[[B]] dim 1 : (tensor<4x4xf32>, tensor<4x2xf32>) -> tensor<4x6xf32>

@@ -4,7 +4,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   nn.step @train(%x: tensor<2x4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
     // expected-error @+1 {{H0906: a sharding is left}}
-    %0 = nn.relu %x {shardings = [#dist.sharding<[[], []], unreduced []>]} : tensor<2x4xf32>
+    %0 = nn.map relu(%x) {shardings = [#dist.sharding<[[], []], unreduced []>]} : tensor<2x4xf32>
     nn.return
   }
 }

@@ -11,8 +11,8 @@ nn.model @m family "gpt2" phase "model" attributes {
   // CHECK: nn.func @block.bwd(%{{[^ ]*}}: tensor<2x3x4xf32>, %{{[^ ]*}}: tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
   // CHECK-NOT: nn.add
   nn.func @block(%x: tensor<2x3x4xf32>) -> (tensor<2x3x4xf32>, tensor<2x3x4xf32>) {
-    %a = nn.gelu %x {tanh} : tensor<2x3x4xf32>
-    %b = nn.gelu %a {tanh} : tensor<2x3x4xf32>
+    %a = nn.map gelu_tanh(%x) : tensor<2x3x4xf32>
+    %b = nn.map gelu_tanh(%a) : tensor<2x3x4xf32>
     nn.return %a, %b : tensor<2x3x4xf32>, tensor<2x3x4xf32>
   }
   // CHECK: nn.step @train

@@ -43,7 +43,7 @@ nn.model @m family "gpt2" phase "model" attributes {
   // FULL: nn.func @block.fwd({{.*}}) -> tensor<2x3x4xf32> {
   // CHECK: %[[N:.*]], %[[R:.*]] = nn.rms_norm
   // CHECK-NEXT: %[[F:.*]] = nn.linear
-  // CHECK-NEXT: nn.gelu
+  // CHECK-NEXT: nn.map gelu
   // CHECK-NEXT: %[[Y:.*]] = nn.add
   // NONE-NEXT: nn.return %[[Y]], %[[N]], %[[R]], %[[F]]
   // SELECTIVE-NEXT: nn.return %[[Y]], %[[F]]
@@ -53,13 +53,13 @@ nn.model @m family "gpt2" phase "model" attributes {
   // SUMS: nn.func @block.bwd(
   // CHECK-NOT: nn.add
   // NONE-NOT: nn.rms_norm %
-  // NONE-NOT: nn.gelu %
+  // NONE-NOT: nn.map gelu(
   // SELECTIVE: nn.rms_norm %
   // SELECTIVE-NOT: nn.linear %
   // FULL: nn.rms_norm %
   // FULL: nn.linear %
-  // FULL-NOT: nn.gelu %
-  // CHECK: %[[G:.*]] = nn.gelu_grad %{{.*}}, %{{.*}} {tanh}
+  // FULL-NOT: nn.map gelu(
+  // CHECK: %[[G:.*]] = nn.map gelu_tanh_grad(%{{.*}}, %{{.*}})
   // CHECK: %[[L:.*]] = nn.linear %[[G]], %{{.*}} {transposed}
   // CHECK: %[[DW:.*]] = nn.linear_grad_weight %{{[^ ]*}}, %[[G]] : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<4x4xf32>
   // SUMS: nn.linear_grad_weight %{{[^ ]*}}, %{{[^ ]*}} init %{{[^ ]*}} : (tensor<2x3x4xf32>, tensor<2x3x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
@@ -72,7 +72,7 @@ nn.model @m family "gpt2" phase "model" attributes {
   nn.func @block(%x: tensor<2x3x4xf32>, %w: tensor<4x4xf32>, %g: tensor<4xf32>) -> tensor<2x3x4xf32> {
     %n, %r = nn.rms_norm %x, %g {eps = 1.0e-6 : f64} : (tensor<2x3x4xf32>, tensor<4xf32>) -> (tensor<2x3x4xf32>, tensor<2x3xf32>)
     %f = nn.linear %n, %w : (tensor<2x3x4xf32>, tensor<4x4xf32>) -> tensor<2x3x4xf32>
-    %a = nn.gelu %f {tanh} : tensor<2x3x4xf32>
+    %a = nn.map gelu_tanh(%f) : tensor<2x3x4xf32>
     %y = nn.add %x, %a : tensor<2x3x4xf32>
     nn.return %y : tensor<2x3x4xf32>
   }

@@ -18,13 +18,14 @@ using namespace mlir;
 using namespace heddle;
 using namespace heddle::test;
 
-/// Operations of nn that are no computations: what holds, calls, reads, writes
-/// and lays out.
+/// Operations of nn that are no computations of tensors: what holds, calls,
+/// reads, writes and lays out, and scalars in the body of nn.map.
 static bool isStructural(StringRef name) {
   static const llvm::StringSet<> names = {
-      "nn.model",       "nn.state", "nn.bucket", "nn.get",   "nn.set",
-      "nn.func",        "nn.step",  "nn.return", "nn.call",  "nn.micro_batches",
-      "nn.micro_batch", "nn.keep",  "nn.pack",   "nn.unpack"};
+      "nn.model", "nn.state",         "nn.bucket",      "nn.get",
+      "nn.set",   "nn.func",          "nn.step",        "nn.return",
+      "nn.call",  "nn.micro_batches", "nn.micro_batch", "nn.keep",
+      "nn.pack",  "nn.unpack",        "nn.logistic"};
   return names.contains(name);
 }
 

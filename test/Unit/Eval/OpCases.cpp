@@ -40,13 +40,35 @@ static std::vector<OpCase> makeElementwiseCases() {
        "nn.positions first %first : (index) -> tensor<2x3xi32>"},
       {"nn.add", x + ", %y: tensor<2x3x4xf32>", "nn.add %x, %y" + t},
       {"nn.mul", x + ", %y: tensor<2x3x4xf32>", "nn.mul %x, %y" + t},
-      {"nn.gelu", x, "nn.gelu %x" + t},
-      {"nn.gelu", x, "nn.gelu %x {tanh}" + t},
-      {"nn.gelu_grad", gx + x, "nn.gelu_grad %g, %x {tanh}" + t},
-      {"nn.silu", x, "nn.silu %x" + t},
-      {"nn.silu_grad", gx + x, "nn.silu_grad %g, %x" + t},
-      {"nn.relu", x, "nn.relu %x" + t},
-      {"nn.relu_grad", gx + x, "nn.relu_grad %g, %x" + t},
+      {"nn.map", x, "nn.map gelu(%x)" + t},
+      {"nn.map", x, "nn.map gelu_tanh(%x)" + t},
+      {"nn.map", gx + x, "nn.map gelu_tanh_grad(%g, %x)" + t},
+      {"nn.map", x, "nn.map silu(%x)" + t},
+      {"nn.map", gx + x, "nn.map silu_grad(%g, %x)" + t},
+      {"nn.map", x, "nn.map relu(%x)" + t},
+      {"nn.map", gx + x, "nn.map relu_grad(%g, %x)" + t},
+      {"nn.map", "%x: tensor<2x4xf32>, %s: tensor<f32>, %y: tensor<2x4xf32>",
+       "nn.map (%a = %x, %b = %s, %c = %y) : (tensor<2x4xf32>, tensor<f32>, "
+       "tensor<2x4xf32>) -> (tensor<2x4xf32>, tensor<2x4xbf16>) {\n"
+       "%0 = arith.mulf %a, %b : f64\n%1 = math.exp %c : f64\n"
+       "%2 = arith.divf %0, %1 : f64\nnn.return %2, %1 : f64, f64\n}"},
+      // Every scalar operation, each in a term of the sum that is returned.
+      {"nn.map", "%x: tensor<2x4xf32>, %y: tensor<2x4xf32>, %s: tensor<f32>",
+       "nn.map (%a = %x, %b = %y, %c = %s) : (tensor<2x4xf32>, "
+       "tensor<2x4xf32>, tensor<f32>) -> tensor<2x4xf32> {\n"
+       "%0 = math.exp %a : f64\n%1 = math.log %0 : f64\n"
+       "%2 = arith.mulf %1, %b : f64\n%3 = math.sqrt %0 : f64\n"
+       "%4 = math.rsqrt %0 : f64\n%5 = arith.divf %3, %4 : f64\n"
+       "%6 = arith.divf %c, %0 : f64\n%7 = math.tanh %2 : f64\n"
+       "%8 = math.erf %b : f64\n%9 = nn.logistic %6 : f64\n"
+       "%10 = arith.negf %9 : f64\n%11 = math.absf %b : f64\n"
+       "%12 = arith.maximumf %7, %8 : f64\n"
+       "%13 = arith.minimumf %10, %11 : f64\n"
+       "%14 = arith.cmpf olt, %a, %b : f64\n"
+       "%15 = arith.select %14, %5, %12 : f64\n"
+       "%k = arith.constant 0.75 : f64\n%16 = arith.subf %15, %13 : f64\n"
+       "%17 = arith.mulf %k, %11 : f64\n%18 = arith.addf %16, %17 : f64\n"
+       "%19 = arith.mulf %18, %18 : f64\nnn.return %19 : f64\n}"},
       {"nn.cast", x, "nn.cast %x : (tensor<2x3x4xf32>) -> tensor<2x3x4xbf16>"},
       {"nn.dropout", x + ", %rng: tensor<4xi32>, %l: index, %m: index",
        "nn.dropout %x rng %rng layer %l micro_batch %m {p = 0.25 : f64, site = "

@@ -172,7 +172,7 @@ static std::vector<unsigned> keptFeatures(const std::string &arguments,
 TEST(Rules, FeaturesPassThroughWhatComputesThemOneByOne) {
   const std::string x = "%x: tensor<2x3x4xf32>", t = "tensor<2x3x4xf32>";
   using Kept = std::vector<unsigned>;
-  EXPECT_EQ(keptFeatures(x, "nn.relu %x : " + t), Kept({0}));
+  EXPECT_EQ(keptFeatures(x, "nn.map relu(%x) : " + t), Kept({0}));
   EXPECT_EQ(keptFeatures(x + ", %y: " + t, "nn.mul %x, %y : " + t),
             Kept({0, 1}));
   EXPECT_EQ(keptFeatures("%x: tensor<2x3x24xf32>", packedAttention), Kept({0}));

@@ -69,14 +69,14 @@ TEST(Values, Activations) {
   auto run = [&](const std::string &op) {
     return evaluate("%x: tensor<3xf32>", op + " : tensor<3xf32>", inputs);
   };
-  expectNear(run("nn.gelu %x"),
+  expectNear(run("nn.map gelu(%x)"),
              {-0.15865525393145707, 0.34573123063700656, 1.9544997361036416});
-  expectNear(run("nn.gelu %x {tanh}"),
+  expectNear(run("nn.map gelu_tanh(%x)"),
              {-0.15880800939172324, 0.3457140099013077, 1.954597694087775},
              1e-10);
-  expectNear(run("nn.silu %x"),
+  expectNear(run("nn.map silu(%x)"),
              {-0.2689414213699951, 0.3112296656009273, 1.7615941559557646});
-  expectNear(run("nn.relu %x"), {0, 0.5, 2});
+  expectNear(run("nn.map relu(%x)"), {0, 0.5, 2});
 }
 
 TEST(Values, LinearInBothLayouts) {

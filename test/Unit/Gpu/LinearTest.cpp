@@ -62,7 +62,7 @@ TEST_P(GpuLinear, BiasAndGelu) {
                  "%y = nn.linear %x, %w bias %b " +
                      std::string(p.transposed ? "{transposed} " : "") + ": (" +
                      xType + ", " + wType + ", " + bType + ") -> " + yType +
-                     "\n%g = nn.gelu %y {tanh} : " + yType,
+                     "\n%g = nn.map gelu_tanh(%y) : " + yType,
                  "%y, %g");
   Buffer x(p.m * p.k, true), w(p.k * p.n, true), b(p.n, true),
       y(p.m * p.n, true), g(p.m * p.n, true);

@@ -38,14 +38,14 @@ std::string linear() {
       "tensor<256x3072xbf16>",
       "%y = nn.linear %x, %w bias %b : (tensor<256x768xbf16>, "
       "tensor<768x3072xbf16>, tensor<3072xbf16>) -> tensor<256x3072xbf16>\n"
-      "%g = nn.gelu %y {tanh} : tensor<256x3072xbf16>",
+      "%g = nn.map gelu_tanh(%y) : tensor<256x3072xbf16>",
       "%g");
 }
 
 std::string gelu() {
   return kernelText("rows", "%x: tensor<256x3072xbf16>",
                     "tensor<256x3072xbf16>",
-                    "%g = nn.gelu %x {tanh} : tensor<256x3072xbf16>", "%g");
+                    "%g = nn.map gelu_tanh(%x) : tensor<256x3072xbf16>", "%g");
 }
 
 /// The PTX of the only kernel of `text`; checks what every kernel must have.

@@ -48,10 +48,11 @@ TEST(GpuElementwise, AddThenGelu) {
           out(elements.count, isBf16);
       a.fill(1);
       b.fill(2);
-      std::string text = kernelText(
-          "rows", "%a: " + type + ", %b: " + type, type,
-          "%s = nn.add %a, %b : " + type + "\n%g = nn.gelu %s {tanh} : " + type,
-          "%g");
+      std::string text =
+          kernelText("rows", "%a: " + type + ", %b: " + type, type,
+                     "%s = nn.add %a, %b : " + type +
+                         "\n%g = nn.map gelu_tanh(%s) : " + type,
+                     "%g");
       ASSERT_EQ(emulateKernel(text, {&a, &b, &out}), "");
       std::vector<double> expected;
       for (int64_t i = 0; i < elements.count; ++i)
@@ -65,11 +66,30 @@ TEST(GpuElementwise, ErfGelu) {
   Buffer x(120, false), out(120, false);
   x.fill(3);
   std::string text = kernelText("rows", "%x: " + type, type,
-                                "%g = nn.gelu %x : " + type, "%g");
+                                "%g = nn.map gelu(%x) : " + type, "%g");
   ASSERT_EQ(emulateKernel(text, {&x, &out}), "");
   std::vector<double> expected;
   for (int64_t i = 0; i < 120; ++i)
     expected.push_back(0.5 * x.at(i) * (1 + std::erf(x.at(i) / M_SQRT2)));
+  EXPECT_LT(relativeError(out, expected), f32Tolerance);
+}
+
+TEST(GpuElementwise, MapOfAScalar) {
+  std::string type = "tensor<5x24xf32>";
+  Buffer x(120, false), s(1, false), out(120, false);
+  x.fill(3);
+  s.fill(4);
+  std::string text = kernelText(
+      "rows", "%x: " + type + ", %s: tensor<f32>", type,
+      "%g = nn.map (%a = %x, %b = %s) : (" + type + ", tensor<f32>) -> " +
+          type +
+          " {\n%0 = nn.logistic %a : f64\n%1 = arith.mulf %0, %b : f64\n"
+          "%2 = math.absf %1 : f64\nnn.return %2 : f64\n}",
+      "%g");
+  ASSERT_EQ(emulateKernel(text, {&x, &s, &out}), "");
+  std::vector<double> expected;
+  for (int64_t i = 0; i < 120; ++i)
+    expected.push_back(std::fabs(s.at(0) / (1 + std::exp(-x.at(i)))));
   EXPECT_LT(relativeError(out, expected), f32Tolerance);
 }
 

@@ -38,20 +38,53 @@ std::string binary(const std::string &op, const std::string &tie) {
 }
 
 TEST(Elementwise, Unary) {
-  for (const char *op : {"gelu %x", "gelu %x {tanh}", "silu %x", "relu %x"})
+  for (const char *op :
+       {"map gelu(%x)", "map gelu_tanh(%x)", "map silu(%x)", "map relu(%x)"})
     checkAll(unary(op));
 }
 
 TEST(Elementwise, Binary) {
-  for (const char *op :
-       {"add %x, %z", "mul %x, %z", "gelu_grad %x, %z",
-        "gelu_grad %x, %z {tanh}", "silu_grad %x, %z", "relu_grad %x, %z"})
+  for (const char *op : {"add %x, %z", "mul %x, %z", "map gelu_grad(%x, %z)",
+                         "map gelu_tanh_grad(%x, %z)", "map silu_grad(%x, %z)",
+                         "map relu_grad(%x, %z)"})
     checkAll(binary(op, "-1"));
+}
+
+/// Every scalar operation, of two tensors and a scalar.
+TEST(Elementwise, ScalarOperations) {
+  const std::pair<const char *, const char *> bodies[] = {
+      {"arith.addf", "%0 = arith.addf %a, %b : f64"},
+      {"arith.subf", "%0 = arith.subf %a, %b : f64"},
+      {"arith.mulf", "%0 = arith.mulf %a, %b : f64"},
+      {"arith.divf", "%1 = math.exp %b : f64 %0 = arith.divf %a, %1 : f64"},
+      {"arith.negf", "%0 = arith.negf %a : f64"},
+      {"arith.maximumf", "%0 = arith.maximumf %a, %b : f64"},
+      {"arith.minimumf", "%0 = arith.minimumf %a, %s : f64"},
+      {"arith.select", "%1 = arith.cmpf ogt, %a, %b : f64 "
+                       "%0 = arith.select %1, %s, %a : f64"},
+      {"math.absf", "%0 = math.absf %a : f64"},
+      {"math.exp", "%0 = math.exp %a : f64"},
+      {"math.log", "%1 = math.exp %a : f64 %0 = math.log %1 : f64"},
+      {"math.sqrt", "%1 = math.exp %a : f64 %0 = math.sqrt %1 : f64"},
+      {"math.rsqrt", "%1 = math.exp %a : f64 %0 = math.rsqrt %1 : f64"},
+      {"math.tanh", "%0 = math.tanh %a : f64"},
+      {"math.erf", "%0 = math.erf %a : f64"},
+      {"nn.logistic", "%0 = nn.logistic %a : f64"}};
+  for (auto [name, body] : bodies) {
+    SCOPED_TRACE(name);
+    checkAll(
+        std::string("plan.kernel @k(%x: tensor<$Sx$T>, %z: tensor<$Sx$T>, "
+                    "%c: tensor<f32>) -> tensor<$Sx$T> attributes {generator = "
+                    "\"rows\", ties = array<i64: -1>} {\n%y = nn.map (%a = %x, "
+                    "%b = %z, %s = %c) : (tensor<$Sx$T>, tensor<$Sx$T>, "
+                    "tensor<f32>) -> tensor<$Sx$T> {") +
+        body + " nn.return %0 : f64 }\nplan.yield %y : tensor<$Sx$T>\n}\n");
+  }
 }
 
 TEST(Elementwise, InPlace) {
   checkAll(binary("add %x, %z", "0"));
-  checkAll(binary("gelu_grad %x, %z {tanh}", "1"));
+  checkAll(binary("map gelu_tanh_grad(%x, %z)", "1"));
 }
 
 TEST(Elementwise, Casts) {

@@ -62,7 +62,7 @@ TEST(Products, BiasAndGelu) {
     plan.kernel @k(%x: $X, %w: $W, %b: $B) -> ($Y, $Y)
         attributes {generator = "gemm", ties = array<i64: -1, -1>} {
       %f = nn.linear %x, %w bias %b : ($X, $W, $B) -> $Y
-      %g = nn.gelu %f {tanh} : $Y
+      %g = nn.map gelu_tanh(%f) : $Y
       plan.yield %g, %f : $Y, $Y
     })");
 }
@@ -80,12 +80,28 @@ TEST(Products, BiasDropoutAndResidual) {
     })");
 }
 
+TEST(Products, MapOfOthersAndAScalar) {
+  checkSizes(R"(
+    plan.kernel @k(%x: $X, %w: $W, %b: $B, %r: $Y, %s: tensor<f32>) -> ($Y, $Y)
+        attributes {generator = "gemm", ties = array<i64: -1, -1>} {
+      %f = nn.linear %x, %w bias %b : ($X, $W, $B) -> $Y
+      %g:2 = nn.map (%a = %f, %c = %r, %d = %s)
+          : ($Y, $Y, tensor<f32>) -> ($Y, $Y) {
+        %0 = nn.logistic %a : f64
+        %1 = arith.mulf %0, %c : f64
+        %2 = arith.addf %1, %d : f64
+        nn.return %1, %2 : f64, f64
+      }
+      plan.yield %g#0, %g#1 : $Y, $Y
+    })");
+}
+
 TEST(Products, GeluGradient) {
   checkSizes(R"(
     plan.kernel @k(%x: $X, %w: $V, %f: $Y) -> $Y
         attributes {generator = "gemm", ties = array<i64: -1>} {
       %d = nn.linear %x, %w {transposed} : ($X, $V) -> $Y
-      %g = nn.gelu_grad %d, %f {tanh} : $Y
+      %g = nn.map gelu_tanh_grad(%d, %f) : $Y
       plan.yield %g : $Y
     })");
 }

@@ -19,11 +19,11 @@ def ImportEraseDead : Pass<"import-erase-dead", "::mlir::ModuleOp"> {
     has an effect stays: writes of states, `nn.keep`, messages between ranks.
 
     ```mlir
-    %0 = nn.gelu %x {tanh} : tensor<2x64x1024xf32>
-    %1 = nn.relu %x : tensor<2x64x1024xf32>
+    %0 = nn.map gelu_tanh(%x) : tensor<2x64x1024xf32>
+    %1 = nn.map relu(%x) : tensor<2x64x1024xf32>
     nn.return %1 : tensor<2x64x1024xf32>
     // becomes
-    %1 = nn.relu %x : tensor<2x64x1024xf32>
+    %1 = nn.map relu(%x) : tensor<2x64x1024xf32>
     nn.return %1 : tensor<2x64x1024xf32>
     ```
   }];
