@@ -34,14 +34,6 @@ void DistDialect::initialize() {
       >();
 }
 
-LogicalResult StrategyAttr::verify(function_ref<InFlightDiagnostic()> emitError,
-                                   DictionaryAttr values) {
-  std::string wrong = Strategy::verify(values);
-  if (!wrong.empty())
-    return emitError() << wrong;
-  return success();
-}
-
 LogicalResult
 TensorShardingAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                            ArrayAttr dims, ArrayAttr unreduced) {

@@ -32,15 +32,29 @@ class Dist_Attr<string name, string attrMnemonic> : AttrDef<Dist_Dialect, name> 
 def Dist_StrategyAttr : Dist_Attr<"Strategy", "strategy"> {
   let summary = "The choices of the user, from flags, ds_config.json or a search.";
   let description = [{
-    A closed dictionary; see `Strategy.h` for its keys, their types and
-    defaults. Example:
+    The rows of Settings.def, by sections ([settings.md](settings.md) has them
+    all). What is left out has its default; an unknown name, word or value is
+    an error. Example:
 
     ```mlir
-    #dist.strategy<{batch = 4 : i64, micro_batch = 4 : i64, precision = "bf16"}>
+    #dist.strategy<{batch = {global = 4, micro = 2}, precision = bf16,
+                    mesh = {data = 2}, zero = {stage = 2}}>
     ```
   }];
-  let parameters = (ins "::mlir::DictionaryAttr":$values);
-  let assemblyFormat = "`<` $values `>`";
+  let parameters = (ins
+    AttrParameter<"::heddle::dist::Strategy", "the value of every setting",
+                  "const ::heddle::dist::Strategy &">:$value,
+    AttrParameter<"uint64_t", "a bit for each setting that is written">:$written);
+  let builders = [
+    AttrBuilder<(ins "const ::heddle::dist::Strategy &":$value), [{
+      return $_get($_ctxt, value, ::heddle::dist::allWritten());
+    }]>
+  ];
+  let extraClassDeclaration = [{
+    /// Whether the text has the setting with this place in Settings.def.
+    bool isWritten(size_t setting) const { return getWritten() >> setting & 1; }
+  }];
+  let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
 }
 

@@ -7,158 +7,67 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/Dist/Strategy.h"
-#include "mlir/IR/Builders.h"
-#include "llvm/Support/MathExtras.h"
-#include <type_traits>
-
+#include "dialects/Dist/DistDialect.h"
+#include "heddle/runtime/io/Diagnostic.h"
+#include "mlir/IR/DialectImplementation.h"
 #include "nlohmann/json.hpp"
+#include "llvm/Support/MathExtras.h"
 #include <cmath>
 
 using namespace mlir;
+using namespace heddle;
 using namespace heddle::dist;
+using config::Setting;
+using config::SettingValue;
 
-namespace {
-
-/// Calls `visit(key, field)` for every field, in the order of the header: the
-/// one list of keys.
-template <typename StrategyT, typename Fn>
-void visitFields(StrategyT &s, Fn visit) {
-  visit("batch", s.batch);
-  visit("micro_batch", s.microBatch);
-  visit("accumulate", s.accumulate);
-  visit("seq", s.seq);
-  visit("precision", s.precision);
-  visit("threads", s.threads);
-  visit("march", s.march);
-  visit("target", s.target);
-  visit("recompute", s.recompute);
-  visit("schedule", s.schedule);
-  visit("virtual_stages", s.virtualStages);
-  visit("pipeline_layout", s.pipelineLayout);
-  visit("zero", s.zero);
-  visit("sequence_parallel", s.sequenceParallel);
-  visit("context", s.context);
-  visit("collectives", s.collectives);
-  visit("communication_type", s.communicationType);
-  visit("memory_budget", s.memoryBudget);
-  visit("param_persistence_threshold", s.paramPersistenceThreshold);
-  visit("model_persistence_threshold", s.modelPersistenceThreshold);
-  visit("prefetch_bucket_size", s.prefetchBucketSize);
-  visit("max_live_parameters", s.maxLiveParameters);
-  visit("max_reuse_distance", s.maxReuseDistance);
-  visit("data", s.data);
-  visit("tensor", s.tensor);
-  visit("pipe", s.pipe);
-  visit("sequence", s.sequence);
-  visit("optimizer", s.optimizer);
-  visit("lr", s.lr);
-  visit("beta1", s.beta1);
-  visit("beta2", s.beta2);
-  visit("eps", s.eps);
-  visit("weight_decay", s.weightDecay);
-  visit("decoupled", s.decoupled);
-  visit("gradient_clipping", s.gradientClipping);
-  visit("no_decay", s.noDecay);
-  visit("scheduler", s.scheduler);
-  visit("scheduler_params", s.schedulerParams);
-  visit("keep", s.keep);
-}
-
-bool read(Attribute attribute, int64_t &field) {
-  auto value = dyn_cast<IntegerAttr>(attribute);
-  if (!value || !value.getType().isSignlessInteger(64))
+bool config::operator==(const Settings &a, const Settings &b) {
+#define HEDDLE_SETTING(TYPE, MEMBER, ...)                                      \
+  if (a.MEMBER != b.MEMBER)                                                    \
     return false;
-  field = value.getInt();
+#include "heddle/Settings/Settings.def"
   return true;
 }
 
-bool read(Attribute attribute, double &field) {
-  auto value = dyn_cast<FloatAttr>(attribute);
-  if (!value)
-    return false;
-  field = value.getValueAsDouble();
-  return true;
+static llvm::hash_code hashOf(double value) {
+  return llvm::hash_value(llvm::bit_cast<uint64_t>(value));
+}
+static llvm::hash_code hashOf(const std::vector<std::string> &value) {
+  return llvm::hash_combine_range(value.begin(), value.end());
+}
+template <typename T> static llvm::hash_code hashOf(const T &value) {
+  return llvm::hash_combine(value);
 }
 
-bool read(Attribute attribute, bool &field) {
-  auto value = dyn_cast<BoolAttr>(attribute);
-  if (!value)
-    return false;
-  field = value.getValue();
-  return true;
+llvm::hash_code config::hash_value(const Settings &settings) {
+  llvm::hash_code hash(0);
+#define HEDDLE_SETTING(TYPE, MEMBER, ...)                                      \
+  hash = llvm::hash_combine(hash, hashOf(settings.MEMBER));
+#include "heddle/Settings/Settings.def"
+  return hash;
 }
 
-bool read(Attribute attribute, std::string &field) {
-  auto value = dyn_cast<StringAttr>(attribute);
-  if (!value)
-    return false;
-  field = value.getValue().str();
-  return true;
+uint64_t dist::allWritten() {
+  size_t count = config::allSettings().size();
+  assert(count < 64 && "a bit for each setting");
+  return (uint64_t(1) << count) - 1;
 }
 
-bool read(Attribute attribute, std::vector<std::string> &field) {
-  auto values = dyn_cast<ArrayAttr>(attribute);
-  if (!values)
-    return false;
-  field.clear();
-  for (Attribute element : values) {
-    field.emplace_back();
-    if (!read(element, field.back()))
-      return false;
-  }
-  return true;
+//===----------------------------------------------------------------------===//
+// Verification
+//===----------------------------------------------------------------------===//
+
+/// Why the setting's value is not possible, or "".
+static std::string checkRange(const Setting &setting,
+                              const Strategy &strategy) {
+  if (setting.holds(strategy))
+    return "";
+  return "strategy: " + setting.path + " is not " + setting.range.describe();
 }
 
-Attribute write(Builder &builder, int64_t field) {
-  return builder.getI64IntegerAttr(field);
-}
-Attribute write(Builder &builder, double field) {
-  return builder.getF64FloatAttr(field);
-}
-Attribute write(Builder &builder, bool field) {
-  return builder.getBoolAttr(field);
-}
-Attribute write(Builder &builder, const std::string &field) {
-  return builder.getStringAttr(field);
-}
-Attribute write(Builder &builder, const std::vector<std::string> &field) {
-  SmallVector<StringRef> values(field.begin(), field.end());
-  return builder.getStrArrayAttr(values);
-}
-
-const char *typeName(int64_t) { return "an i64 integer"; }
-const char *typeName(double) { return "a float"; }
-const char *typeName(bool) { return "true or false"; }
-const char *typeName(const std::string &) { return "a string"; }
-const char *typeName(const std::vector<std::string> &) {
-  return "a list of strings";
-}
-
-/// The first value that no pass can work with, or "".
-std::string checkRanges(const Strategy &strategy) {
-  std::pair<const char *, int64_t> counts[] = {
-      {"batch", strategy.batch},           {"micro_batch", strategy.microBatch},
-      {"accumulate", strategy.accumulate}, {"seq", strategy.seq},
-      {"threads", strategy.threads},       {"data", strategy.data},
-      {"tensor", strategy.tensor},         {"pipe", strategy.pipe},
-      {"sequence", strategy.sequence}};
-  for (auto [key, value] : counts)
-    if (value < 1)
-      return "strategy: \"" + std::string(key) + "\" is " +
-             std::to_string(value) + "; at least 1";
-  std::pair<const char *, int64_t> amounts[] = {
-      {"memory_budget", strategy.memoryBudget},
-      {"param_persistence_threshold", strategy.paramPersistenceThreshold},
-      {"model_persistence_threshold", strategy.modelPersistenceThreshold},
-      {"prefetch_bucket_size", strategy.prefetchBucketSize},
-      {"max_live_parameters", strategy.maxLiveParameters},
-      {"max_reuse_distance", strategy.maxReuseDistance}};
-  for (auto [key, value] : amounts)
-    if (value < 0)
-      return "strategy: \"" + std::string(key) + "\" is negative";
-  if (strategy.precision != "fp32" && strategy.precision != "bf16")
-    return "strategy: precision \"" + strategy.precision +
-           "\" is not one of fp32, bf16";
+std::string dist::verifyStrategy(const Strategy &strategy) {
+  for (const Setting &setting : config::allSettings())
+    if (std::string wrong = checkRange(setting, strategy); !wrong.empty())
+      return wrong;
   constexpr int64_t mostRanks = 1 << 20;
   int64_t ranks = 1;
   for (int64_t size :
@@ -166,71 +75,204 @@ std::string checkRanges(const Strategy &strategy) {
     if (llvm::MulOverflow(ranks, size, ranks) || ranks > mostRanks)
       return "strategy: the mesh has more than " + std::to_string(mostRanks) +
              " ranks";
-  std::pair<const char *, double> numbers[] = {
-      {"lr", strategy.lr},
-      {"beta1", strategy.beta1},
-      {"beta2", strategy.beta2},
-      {"eps", strategy.eps},
-      {"weight_decay", strategy.weightDecay},
-      {"gradient_clipping", strategy.gradientClipping}};
-  for (auto [key, value] : numbers)
-    if (!std::isfinite(value))
-      return "strategy: \"" + std::string(key) + "\" is no finite number";
   if (!nlohmann::json::accept(strategy.schedulerParams))
-    return "strategy: \"scheduler_params\" is no JSON: " +
-           strategy.schedulerParams;
+    return "strategy: scheduler.params is no JSON: " + strategy.schedulerParams;
   int64_t rows = 0;
   bool overflows =
       llvm::MulOverflow(strategy.microBatch, strategy.accumulate, rows) ||
       llvm::MulOverflow(rows, strategy.data, rows);
   if (!overflows && rows == strategy.batch)
     return "";
-  return "strategy: micro_batch " + std::to_string(strategy.microBatch) +
-         " * accumulate " + std::to_string(strategy.accumulate) + " * data " +
-         std::to_string(strategy.data) + " is not batch " +
-         std::to_string(strategy.batch);
+  return "strategy: batch.micro " + std::to_string(strategy.microBatch) +
+         " * batch.accumulate " + std::to_string(strategy.accumulate) +
+         " * mesh.data " + std::to_string(strategy.data) +
+         " is not batch.global " + std::to_string(strategy.batch);
 }
+
+LogicalResult StrategyAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                   Strategy value, uint64_t written) {
+  std::string wrong = verifyStrategy(value);
+  if (!wrong.empty())
+    return emitError() << wrong;
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Text
+//===----------------------------------------------------------------------===//
+
+static void printValue(const SettingValue &value, AsmPrinter &printer) {
+  if (const auto *integer = std::get_if<int64_t>(&value))
+    printer << *integer;
+  else if (const auto *number = std::get_if<double>(&value))
+    printer.printFloat(APFloat(*number));
+  else if (const auto *truth = std::get_if<bool>(&value))
+    printer << (*truth ? "true" : "false");
+  else if (const auto *text = std::get_if<std::string>(&value))
+    printer.printKeywordOrString(*text);
+  else {
+    printer << "[";
+    llvm::interleaveComma(
+        std::get<std::vector<std::string>>(value), printer.getStream(),
+        [&](const std::string &item) { printer.printKeywordOrString(item); });
+    printer << "]";
+  }
+}
+
+void StrategyAttr::print(AsmPrinter &printer) const {
+  printer << "<{";
+  std::string section;
+  StringRef separator = "";
+  auto leave = [&] { printer << (section.empty() ? "" : "}"); };
+  for (auto [i, setting] : llvm::enumerate(config::allSettings())) {
+    if (!isWritten(i))
+      continue;
+    if (setting.section() != section) {
+      leave();
+      section = setting.section();
+      printer << separator;
+      if (!section.empty())
+        printer << section << " = {";
+    } else {
+      printer << separator;
+    }
+    printer << setting.name() << " = ";
+    printValue(setting.get(getValue()), printer);
+    separator = ", ";
+  }
+  leave();
+  printer << "}>";
+}
+
+namespace {
+
+/// Reads the text of a strategy; says all that is wrong with values.
+class StrategyParser {
+public:
+  explicit StrategyParser(AsmParser &parser) : parser(parser) {}
+  Attribute parse();
+
+private:
+  using Delimiter = AsmParser::Delimiter;
+  ParseResult parseEntry(StringRef section);
+  ParseResult parseSetting(size_t index, SMLoc place);
+  FailureOr<SettingValue> parseValue(const SettingValue &like);
+  ParseResult failUnknown(SMLoc place, const std::string &path);
+
+  AsmParser &parser;
+  Strategy strategy;
+  uint64_t written = 0;
+  bool isWrong = false;
+};
 
 } // namespace
 
-Strategy Strategy::fromDictionary(DictionaryAttr dictionary) {
-  Strategy strategy;
-  visitFields(strategy, [&](StringRef key, auto &field) {
-    if (Attribute value = dictionary.get(key))
-      read(value, field);
-  });
-  return strategy;
+FailureOr<SettingValue> StrategyParser::parseValue(const SettingValue &like) {
+  auto parsed = [&](auto value, auto parse) -> FailureOr<SettingValue> {
+    if (failed(parse(value)))
+      return failure();
+    return SettingValue(value);
+  };
+  if (std::holds_alternative<int64_t>(like))
+    return parsed(int64_t(0),
+                  [&](auto &value) { return parser.parseInteger(value); });
+  if (std::holds_alternative<double>(like)) {
+    FloatAttr number;
+    if (parser.parseAttribute(number, parser.getBuilder().getF64Type()))
+      return failure();
+    return SettingValue(number.getValueAsDouble());
+  }
+  if (std::holds_alternative<bool>(like)) {
+    SMLoc place = parser.getCurrentLocation();
+    StringRef word;
+    if (parser.parseKeyword(&word))
+      return failure();
+    if (word != "true" && word != "false")
+      return parser.emitError(place, "expected true or false");
+    return SettingValue(word == "true");
+  }
+  auto parseText = [&](std::string &text) {
+    return parser.parseKeywordOrString(&text);
+  };
+  if (std::holds_alternative<std::string>(like))
+    return parsed(std::string(), parseText);
+  std::vector<std::string> items;
+  auto parseItem = [&] { return parseText(items.emplace_back()); };
+  if (parser.parseCommaSeparatedList(Delimiter::Square, parseItem))
+    return failure();
+  return SettingValue(items);
 }
 
-DictionaryAttr Strategy::toDictionary(MLIRContext *context) const {
-  Builder builder(context);
-  NamedAttrList list;
-  visitFields(*this, [&](StringRef key, const auto &field) {
-    list.append(key, write(builder, field));
-  });
-  return list.getDictionary(context);
-}
-
-std::string Strategy::verify(DictionaryAttr dictionary) {
-  Strategy strategy;
+ParseResult StrategyParser::parseSetting(size_t index, SMLoc place) {
+  const Setting &setting = config::allSettings()[index];
+  SMLoc valuePlace = parser.getCurrentLocation();
+  FailureOr<SettingValue> value = parseValue(setting.get(strategy));
+  if (failed(value))
+    return failure();
   std::string wrong;
-  size_t known = 0;
-  visitFields(strategy, [&](StringRef key, auto &field) {
-    Attribute value = dictionary.get(key);
-    known += value ? 1 : 0;
-    if (value && wrong.empty() && !read(value, field))
-      wrong = "strategy: \"" + key.str() + "\" must be " + typeName(field);
-  });
-  if (!wrong.empty())
-    return wrong;
-  if (known != dictionary.size())
-    for (NamedAttribute entry : dictionary) {
-      bool found = false;
-      visitFields(strategy, [&](StringRef key, auto &) {
-        found |= key == entry.getName().getValue();
-      });
-      if (!found)
-        return "strategy: unknown key \"" + entry.getName().str() + "\"";
-    }
-  return checkRanges(strategy);
+  if (written >> index & 1)
+    wrong = "strategy: " + setting.path + " is given twice";
+  else if (!setting.set(strategy, *value))
+    wrong = "strategy: " + setting.path + " \"" +
+            std::get<std::string>(*value) + "\" is not " +
+            setting.range.describe();
+  else
+    wrong = checkRange(setting, strategy);
+  written |= uint64_t(1) << index;
+  if (wrong.empty())
+    return success();
+  // The rest is read too.
+  isWrong = true;
+  (void)parser.emitError(valuePlace, wrong);
+  setting.set(strategy, setting.get(Strategy()));
+  return success();
+}
+
+ParseResult StrategyParser::failUnknown(SMLoc place, const std::string &path) {
+  std::string near;
+  std::vector<std::string> known;
+  for (const Setting &setting : config::allSettings()) {
+    known.push_back(setting.path);
+    known.push_back(setting.section());
+    if (setting.key == path || setting.name() == path)
+      near = setting.path;
+  }
+  if (near.empty())
+    near = closestMatch(path, known);
+  return parser.emitError(place, "strategy: there is no setting ")
+         << path << (near.empty() ? "" : "; did you mean " + near + "?");
+}
+
+ParseResult StrategyParser::parseEntry(StringRef section) {
+  SMLoc place = parser.getCurrentLocation();
+  StringRef name;
+  if (parser.parseKeyword(&name) || parser.parseEqual())
+    return failure();
+  std::string path =
+      section.empty() ? name.str() : (section + "." + name).str();
+  bool isSection = false;
+  for (auto [i, setting] : llvm::enumerate(config::allSettings())) {
+    if (setting.path == path)
+      return parseSetting(i, place);
+    isSection |= section.empty() && setting.section() == name;
+  }
+  if (!isSection)
+    return failUnknown(place, path);
+  return parser.parseCommaSeparatedList(Delimiter::Braces,
+                                        [&] { return parseEntry(name); });
+}
+
+Attribute StrategyParser::parse() {
+  SMLoc place = parser.getCurrentLocation();
+  if (parser.parseLess() ||
+      parser.parseCommaSeparatedList(Delimiter::Braces,
+                                     [&] { return parseEntry(""); }) ||
+      parser.parseGreater() || isWrong)
+    return {};
+  return StrategyAttr::getChecked([&] { return parser.emitError(place); },
+                                  parser.getContext(), strategy, written);
+}
+
+Attribute StrategyAttr::parse(AsmParser &parser, Type) {
+  return StrategyParser(parser).parse();
 }

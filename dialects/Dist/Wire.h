@@ -14,18 +14,33 @@
 
 namespace heddle::dist {
 
+/// The type in which is computed.
+inline mlir::FloatType computeType(const Strategy &strategy,
+                                   mlir::Builder builder) {
+  switch (strategy.precision) {
+  case config::Precision::FP32:
+    return builder.getF32Type();
+  case config::Precision::BF16:
+    return builder.getBF16Type();
+  }
+  llvm_unreachable("no such precision");
+}
+
 /// The type in which gradients travel: the compute precision, unless the user
 /// says otherwise.
 inline mlir::FloatType wireType(const Strategy &strategy,
                                 mlir::Builder builder) {
-  llvm::StringRef type = strategy.communicationType.empty()
-                             ? strategy.precision
-                             : strategy.communicationType;
-  if (type == "bf16")
+  switch (strategy.communicationType) {
+  case config::CommunicationType::None:
+    return computeType(strategy, builder);
+  case config::CommunicationType::FP32:
+    return builder.getF32Type();
+  case config::CommunicationType::BF16:
     return builder.getBF16Type();
-  if (type == "fp16")
+  case config::CommunicationType::FP16:
     return builder.getF16Type();
-  return builder.getF32Type();
+  }
+  llvm_unreachable("no such type");
 }
 
 } // namespace heddle::dist

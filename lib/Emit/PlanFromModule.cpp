@@ -66,9 +66,7 @@ class Reader {
 public:
   explicit Reader(ArrayRef<planir::ProgramOp> programs)
       : programs(programs), program(programs.front()),
-        strategy(
-            dist::Strategy::fromDictionary(program.getStrategy().getValues())) {
-  }
+        strategy(program.getStrategy().getValue()) {}
 
   FailureOr<Parts> read() {
     readModel();
@@ -126,25 +124,29 @@ private:
     plan.accumulate = strategy.accumulate;
     plan.seq = strategy.seq;
     plan.threads = strategy.threads;
-    plan.precision = strategy.precision;
-    plan.march = strategy.march;
-    plan.recompute = strategy.recompute;
-    plan.optimizer = {strategy.optimizer, strategy.lr,
-                      strategy.beta1,     strategy.beta2,
-                      strategy.eps,       strategy.weightDecay,
-                      strategy.decoupled, strategy.gradientClipping};
-    plan.scheduler.type = strategy.scheduler;
+    plan.precision = wordOf(strategy.precision);
+    plan.march = wordOf(strategy.march);
+    plan.recompute = wordOf(strategy.recompute);
+    plan.optimizer = {wordOf(strategy.optimizer),
+                      strategy.lr,
+                      strategy.beta1,
+                      strategy.beta2,
+                      strategy.eps,
+                      strategy.weightDecay,
+                      strategy.decoupled,
+                      strategy.gradientClipping};
+    plan.scheduler.type = wordOf(strategy.scheduler);
     plan.scheduler.params = nlohmann::json::parse(strategy.schedulerParams);
     plan.mesh = {strategy.pipe, strategy.data, strategy.sequence,
                  strategy.tensor};
-    plan.collectives = strategy.collectives;
+    plan.collectives = wordOf(strategy.collectives);
     nlohmann::json mesh;
     for (const dist::Axis &axis : dist::axesOf(strategy))
       mesh[axis.name.str()] = axis.size;
     plan.strategy = {{"mesh", mesh},
                      {"zero", strategy.zero},
-                     {"schedule", strategy.schedule},
-                     {"target", strategy.target}};
+                     {"schedule", wordOf(strategy.schedule)},
+                     {"target", wordOf(strategy.target)}};
   }
 
   void readStates() {

@@ -95,8 +95,8 @@ static bool derivedInputs(const dist::Strategy &strategy, uint64_t seed,
                           int64_t update, TensorMap &inputs,
                           Diagnostic &error) {
   double rate = 0;
-  if (!scheduledRate(strategy.scheduler, strategy.schedulerParams, strategy.lr,
-                     update, rate, error))
+  if (!scheduledRate(wordOf(strategy.scheduler), strategy.schedulerParams,
+                     strategy.lr, update, rate, error))
     return false;
   inputs["lr"] = rank0(rate);
   inputs["bias_correction1"] = rank0(1 - std::pow(strategy.beta1, update));

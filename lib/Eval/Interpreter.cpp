@@ -35,8 +35,7 @@ static SmallVector<Operation *> sourcesOf(ModuleOp module) {
 }
 
 static dist::Strategy strategyOf(Operation *source) {
-  return dist::Strategy::fromDictionary(
-      source->getAttrOfType<dist::StrategyAttr>("strategy").getValues());
+  return source->getAttrOfType<dist::StrategyAttr>("strategy").getValue();
 }
 
 plan::Mesh Interpreter::meshOf(ModuleOp module) {

@@ -29,30 +29,6 @@ void heddle::emitUserDiagnostic(MLIRContext &context,
     error.attachNote() << "help: " << diagnostic.help;
 }
 
-dist::Strategy heddle::toStrategy(MLIRContext &context,
-                                  const config::Settings &settings) {
-  Builder builder(&context);
-  SmallVector<NamedAttribute> values;
-  auto toAttribute = [&](const auto &value) -> Attribute {
-    using T = std::decay_t<decltype(value)>;
-    if constexpr (std::is_same_v<T, bool>)
-      return builder.getBoolAttr(value);
-    else if constexpr (std::is_same_v<T, int64_t>)
-      return builder.getI64IntegerAttr(value);
-    else if constexpr (std::is_same_v<T, double>)
-      return builder.getF64FloatAttr(value);
-    else if constexpr (std::is_same_v<T, std::string>)
-      return builder.getStringAttr(value);
-    else
-      return builder.getStrArrayAttr(
-          SmallVector<StringRef>(value.begin(), value.end()));
-  };
-  for (const config::SettingField &field : config::settingFields())
-    values.push_back(builder.getNamedAttr(
-        field.key, std::visit(toAttribute, field.get(settings))));
-  return dist::Strategy::fromDictionary(builder.getDictionaryAttr(values));
-}
-
 OwningOpRef<ModuleOp> heddle::importModel(MLIRContext &context,
                                           const config::ModelSpec &spec,
                                           const dist::Strategy &strategy) {

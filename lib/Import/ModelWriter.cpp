@@ -37,8 +37,8 @@ ModelWriter::ModelWriter(ModuleOp module, const config::ModelSpec &spec,
       "max_positions", builder.getI64IntegerAttr(spec.maxPositions)));
   model = builder.create<nn::ModelOp>(
       at(spec.family), spec.family, spec.family, "import",
-      dist::StrategyAttr::get(context(), strategy.toDictionary(context())),
-      spec.configJson, builder.getDictionaryAttr(weights),
+      dist::StrategyAttr::get(context(), strategy), spec.configJson,
+      builder.getDictionaryAttr(weights),
       /*stage=*/IntegerAttr());
   if (model.getBody().empty())
     model.getBody().emplaceBlock();

@@ -128,24 +128,6 @@ bool SettingFlag::isList() const {
 // The table
 //===----------------------------------------------------------------------===//
 
-template <auto Member> static SettingValue getMember(const Settings &settings) {
-  return toSettingValue(settings.*Member);
-}
-
-template <auto Member>
-static bool setMember(Settings &settings, const SettingValue &value) {
-  return setFromValue(settings.*Member, value);
-}
-
-template <auto Member>
-static SettingField rowOf(const char *key, const char *path,
-                          io::ValueRange range) {
-  SettingField field{
-      key, path, std::move(range), getMember<Member>, setMember<Member>, {},
-      {},  {}};
-  return field;
-}
-
 namespace {
 
 struct Table {
@@ -161,8 +143,9 @@ private:
 };
 
 Table::Table() {
+  auto next = allSettings().begin();
 #define HEDDLE_SETTING(TYPE, MEMBER, DEFAULT, KEY, PATH, RANGE, ...)           \
-  add(rowOf<&Settings::MEMBER>(KEY, PATH, RANGE) __VA_ARGS__);
+  add(SettingField(*next++) __VA_ARGS__);
 #define HEDDLE_FLAG(NAMES, TYPE, GROUP, RANGE, HELP, SHOWN, MERGE)             \
   flags.push_back({NAMES, GROUP, HELP, SHOWN, RANGE, TYPE, MERGE, ""});
 #include "heddle/Settings/Settings.def"
@@ -256,18 +239,20 @@ static std::string rowOfReference(const SettingField &field) {
   std::string fallback = field.whenLeftOut.empty()
                              ? settingToString(Settings(), field)
                              : field.whenLeftOut;
-  return "| `" + field.key + "` | " + listOf(flags) + " | " + listOf(keys) +
-         " | " + values + " | " + fallback + " | " + phases + " | " +
-         field.meaning + " |\n";
+  return "| `" + field.key + "` | `" + field.path + "` | " + listOf(flags) +
+         " | " + listOf(keys) + " | " + values + " | " + fallback + " | " +
+         phases + " | " + field.meaning + " |\n";
 }
 
 std::string config::settingsReference() {
   std::string text =
       "# Settings\n\n"
       "Every setting of `heddle compile`. The key is its name in a strategy "
-      "and in `--explain-config`. The phases are the\nfirst and the last that "
-      "read it: after the first, it can no longer be changed in a dump.\n\n"
-      "| key | flags | keys of ds_config.json | values | default | phases "
+      "`.json` and in `--explain-config`, and the\nattribute its place in "
+      "`#dist.strategy`. The phases are the first and the last that read it: "
+      "after the first, it can no\nlonger be changed in a dump.\n\n"
+      "| key | attribute | flags | keys of ds_config.json | values | default | "
+      "phases "
       "| meaning |\n|---|---|---|---|---|---|---|\n";
   for (const SettingField &field : settingFields())
     text += rowOfReference(field);

@@ -170,13 +170,7 @@ void ResolvedSettings::failAt(const char *code, const std::string &key,
 /// been read.
 static void checkField(const ResolvedSettings &settings,
                        const SettingField &field) {
-  SettingValue value = field.get(settings.values);
-  bool holds = true;
-  if (const auto *integer = std::get_if<int64_t>(&value))
-    holds = field.range.holds(*integer);
-  else if (const auto *number = std::get_if<double>(&value))
-    holds = field.range.holds(*number);
-  if (!holds)
+  if (!field.holds(settings.values))
     settings.failAt("H0110", field.key,
                     field.key + " = " +
                         settingToString(settings.values, field) +

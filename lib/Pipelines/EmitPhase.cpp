@@ -33,15 +33,15 @@ LogicalResult heddle::emitModule(ModuleOp module, const CompileOptions &options,
   if (programs.empty())
     return module.emitError("H0396: holds no plan.program to emit");
   planir::ProgramOp program = programs.front();
-  auto strategy =
-      dist::Strategy::fromDictionary(program.getStrategy().getValues());
-  if (strategy.target != "x86-64")
+  const dist::Strategy &strategy = program.getStrategy().getValue();
+  if (strategy.target != config::Target::X86_64)
     return program.emitError("H0203: a binary can be written for x86-64 only; "
                              "for ")
-           << strategy.target << " use --stop-after kernels";
-  auto target = cpu::CpuTarget::parse(strategy.march);
+           << wordOf(strategy.target) << " use --stop-after kernels";
+  auto target = cpu::CpuTarget::parse(wordOf(strategy.march));
   if (!target)
-    return program.emitError("H0112: unknown --march ") << strategy.march;
+    return program.emitError("H0114: no code can be made for --march ")
+           << wordOf(strategy.march);
 
   FailureOr<emit::Parts> parts = emit::planFromModule(programs);
   if (failed(parts))

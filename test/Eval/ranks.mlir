@@ -10,8 +10,7 @@
 // FOREVER: error[H0371]: rank 0 waits for ever in 'dist.recv' on channel "F0"; rank 1 in 'dist.recv'
 
 nn.model @m family "test" phase "spmd"
-    attributes {strategy = #dist.strategy<{batch = 2 : i64, data = 2 : i64,
-                                           tensor = 2 : i64}>,
+    attributes {strategy = #dist.strategy<{batch = {global = 2}, mesh = {data = 2, tensor = 2}}>,
                 config = "{}", weights = {random = true, seed = 1 : i64}} {
   nn.state @w role "parameter" : tensor<1xf32>
     {whole = tensor<2xf32>, init = #nn.init<"constant", 1.5 : f64, 0.0 : f64>,

@@ -68,8 +68,7 @@ int driver::runCompileJob(const CompileJob &job) {
   DiagnosticPrinter printer(context, job.verbose);
   auto begin = std::chrono::steady_clock::now();
   mlir::OwningOpRef<mlir::ModuleOp> module =
-      job.model ? importModel(context, *job.model,
-                              toStrategy(context, job.settings.values))
+      job.model ? importModel(context, *job.model, job.settings.values)
                 : parseModule(context, job, printer);
   std::chrono::duration<double> seconds =
       std::chrono::steady_clock::now() - begin;
@@ -100,53 +99,60 @@ int driver::runCompileJob(const CompileJob &job) {
 // Strategies from .mlir files
 //===----------------------------------------------------------------------===//
 
-static llvm::json::Value toJson(mlir::Attribute attribute) {
-  if (auto value = llvm::dyn_cast<mlir::BoolAttr>(attribute))
-    return value.getValue();
-  if (auto value = llvm::dyn_cast<mlir::IntegerAttr>(attribute))
-    return value.getInt();
-  if (auto value = llvm::dyn_cast<mlir::FloatAttr>(attribute))
-    return value.getValueAsDouble();
-  if (auto value = llvm::dyn_cast<mlir::StringAttr>(attribute))
-    return value.getValue();
-  llvm::json::Array list;
-  if (auto value = llvm::dyn_cast<mlir::ArrayAttr>(attribute))
-    for (mlir::Attribute element : value)
-      list.push_back(toJson(element));
-  return list;
+static llvm::json::Value toJson(const config::SettingValue &value) {
+  return std::visit(
+      [](const auto &field) -> llvm::json::Value {
+        if constexpr (std::is_same_v<std::decay_t<decltype(field)>,
+                                     std::vector<std::string>>)
+          return llvm::json::Array(field);
+        else
+          return field;
+      },
+      value);
 }
 
-bool driver::strategyFileToJson(const std::string &path, std::string &json,
-                                heddle::Diagnostic &error) {
+std::string
+driver::strategyFileToJson(const std::string &path,
+                           std::vector<heddle::Diagnostic> &errors) {
   auto buffer = llvm::MemoryBuffer::getFile(path);
   if (!buffer) {
-    error = {"H0101", "cannot read " + path, {}, {}, "check the path"};
-    return false;
+    errors.push_back(
+        {"H0101", "cannot read " + path, {}, {}, "check the path"});
+    return "";
   }
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   context.loadDialect<dist::DistDialect>();
-  std::string message;
-  mlir::ScopedDiagnosticHandler handler(&context,
-                                        [&](mlir::Diagnostic &diagnostic) {
-                                          message = diagnostic.str();
-                                          return mlir::success();
-                                        });
+  auto refuse = [&](const std::string &message, heddle::SourceLocation place) {
+    errors.push_back(
+        {"H0102",
+         path + " is not a strategy" + message,
+         std::move(place),
+         {},
+         "write one attribute, as #dist.strategy<{batch = {micro = 4}}>"});
+  };
+  mlir::ScopedDiagnosticHandler handler(
+      &context, [&](mlir::Diagnostic &diagnostic) {
+        heddle::SourceLocation place{path, 1, 1};
+        if (auto at = llvm::dyn_cast<mlir::FileLineColLoc>(
+                mlir::LocationAttr(diagnostic.getLocation())))
+          place = {path, at.getLine(), at.getColumn()};
+        refuse(": " + diagnostic.str(), std::move(place));
+        return mlir::success();
+      });
   auto strategy = llvm::dyn_cast_or_null<dist::StrategyAttr>(
-      mlir::parseAttribute((*buffer)->getBuffer().trim(), &context));
+      mlir::parseAttribute((*buffer)->getBuffer().rtrim(), &context));
   if (!strategy) {
-    error = {"H0102",
-             path + " is not a strategy" +
-                 (message.empty() ? "" : ": " + message),
-             {path, 1, 1},
-             {},
-             "write one attribute, as #dist.strategy<{micro_batch = 4 : i64}>"};
-    return false;
+    if (errors.empty())
+      refuse("", {path, 1, 1});
+    return "";
   }
   llvm::json::Object object;
-  for (mlir::NamedAttribute value : strategy.getValues())
-    object[value.getName().getValue()] = toJson(value.getValue());
+  for (auto [i, setting] : llvm::enumerate(config::allSettings()))
+    if (strategy.isWritten(i))
+      object[setting.key] = toJson(setting.get(strategy.getValue()));
+  std::string json;
   llvm::raw_string_ostream(json) << llvm::json::Value(std::move(object));
-  return true;
+  return json;
 }
 
 int driver::flushCompilerOutput() {

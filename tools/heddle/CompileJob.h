@@ -29,10 +29,10 @@ struct CompileJob {
 /// Runs it; prints diagnostics and returns the exit status. Throws nothing.
 int runCompileJob(const CompileJob &job);
 
-/// The strategy in an .mlir file (one `#dist.strategy` attribute), as JSON.
-/// False after filling `error`.
-bool strategyFileToJson(const std::string &path, std::string &json,
-                        Diagnostic &error);
+/// The strategy in an .mlir file (one `#dist.strategy` attribute), as JSON; all
+/// that is wrong with it is added to `errors`.
+std::string strategyFileToJson(const std::string &path,
+                               std::vector<Diagnostic> &errors);
 
 /// Ends with LLVM's own streams, which would abort the program when a write had
 /// failed. Gives the reason (an errno) for which something of stdout was lost,

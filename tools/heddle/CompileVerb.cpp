@@ -60,9 +60,10 @@ static config::ExplainStyle explainStyle(const CompileFlags &flags) {
 static config::ResolvedSettings resolve(const CompileFlags &flags) {
   std::string text;
   if (endsWith(flags.strategy, ".mlir")) {
-    Diagnostic error;
-    if (!strategyFileToJson(flags.strategy, text, error))
-      throw UserError(error);
+    std::vector<Diagnostic> errors;
+    text = strategyFileToJson(flags.strategy, errors);
+    if (!errors.empty())
+      throw config::ConfigErrors(std::move(errors));
   } else if (!flags.strategy.empty()) {
     text = io::readText(flags.strategy, "H0101");
   }

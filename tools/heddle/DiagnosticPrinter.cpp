@@ -40,7 +40,7 @@ static std::string modulePathOf(mlir::Location location) {
   return name ? name.getName().str() : "";
 }
 
-/// `H0213: text` taken apart; the code is "" when there is none.
+/// `H0130: text` taken apart; the code is "" when there is none.
 static std::pair<std::string, std::string> splitCode(const std::string &text) {
   static const llvm::Regex pattern("^H[0-9]{4}: ");
   if (!pattern.match(text))

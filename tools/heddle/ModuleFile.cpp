@@ -15,12 +15,6 @@
 using namespace heddle;
 using namespace heddle::driver;
 
-/// The phase that uses a setting first: in a module dumped after it, the
-/// setting can no longer be changed.
-static Phase firstPhaseToRead(llvm::StringRef key) {
-  return *parsePhase(config::settingOf(key.str()).firstPhase);
-}
-
 /// What to start from so that `phase` runs.
 static std::string startBefore(Phase phase) {
   if (phase == Phase::Import)
@@ -65,36 +59,37 @@ static mlir::LogicalResult checkPhase(mlir::Operation *root, Phase done,
 static mlir::LogicalResult overrideStrategy(mlir::Operation *root, Phase done,
                                             const CompileJob &job) {
   using Kind = config::Origin::Kind;
-  mlir::MLIRContext *context = root->getContext();
   auto strategy = root->getAttrOfType<dist::StrategyAttr>("strategy");
-  mlir::NamedAttrList values(strategy.getValues());
-  // Defaults may be left out of the text.
-  mlir::DictionaryAttr before =
-      dist::Strategy::fromDictionary(strategy.getValues())
-          .toDictionary(context);
-  mlir::DictionaryAttr chosen =
-      toStrategy(*context, job.settings.values).toDictionary(context);
-  for (const auto &[key, origin] : job.settings.origins) {
+  dist::Strategy merged = strategy.getValue();
+  uint64_t written = strategy.getWritten();
+  for (auto [i, setting] : llvm::enumerate(config::settingFields())) {
+    auto given = job.settings.origins.find(setting.key);
+    if (given == job.settings.origins.end())
+      continue;
+    const config::Origin &origin = given->second;
     bool isGiven = origin.kind == Kind::Flag || origin.kind == Kind::File ||
                    origin.kind == Kind::StrategyFile;
-    if (!isGiven || before.get(key) == chosen.get(key))
+    config::SettingValue chosen = setting.get(job.settings.values);
+    if (!isGiven || setting.get(merged) == chosen)
       continue;
-    Phase first = firstPhaseToRead(key);
+    Phase first = *parsePhase(setting.firstPhase);
     if (first <= done) {
       mlir::InFlightDiagnostic error = root->emitError("H0113: ");
-      error << key << " (" << origin.describe()
+      error << setting.key << " (" << origin.describe()
             << ") cannot be changed after the phase " << phaseName(first)
-            << ": this module has " << before.get(key) << " in it";
+            << ": this module has " << settingToString(merged, setting)
+            << " in it";
       error.attachNote() << "help: leave it out, or start from "
                          << startBefore(first);
       return error;
     }
-    values.set(key, chosen.get(key));
+    setting.set(merged, chosen);
+    written |= uint64_t(1) << i;
   }
-  mlir::DictionaryAttr merged = values.getDictionary(context);
-  if (std::string problem = dist::Strategy::verify(merged); !problem.empty())
+  if (std::string problem = dist::verifyStrategy(merged); !problem.empty())
     return root->emitError("H0113: ") << problem;
-  root->setAttr("strategy", dist::StrategyAttr::get(context, merged));
+  root->setAttr("strategy",
+                dist::StrategyAttr::get(root->getContext(), merged, written));
   return mlir::success();
 }
 

@@ -17,10 +17,6 @@
 
 namespace heddle {
 
-/// The strategy that the settings ask for.
-dist::Strategy toStrategy(mlir::MLIRContext &context,
-                          const config::Settings &settings);
-
 /// The phase `import`: builds the whole-model program in f32 from a model whose
 /// files have been read. What is wrong with the user's choices is reported as
 /// an error whose text begins with its code; the coverage of the weights is

@@ -99,32 +99,28 @@ const std::vector<SettingFlag> &settingFlags();
 //===----------------------------------------------------------------------===//
 
 /// A row of Settings.def; its members' names are those that rows call.
-struct SettingField {
-  std::string key;
-  std::string path; ///< In the strategy attribute.
-  io::ValueRange range;
-  SettingValue (*get)(const Settings &);
-  /// False when a word stands for nothing.
-  bool (*set)(Settings &, const SettingValue &);
+struct SettingField : Setting {
+  explicit SettingField(const Setting &setting) : Setting(setting) {}
+
   /// The phases that read it first and last. After the first it can no longer
   /// be changed in a dump.
   std::string firstPhase, lastPhase;
   std::string meaning;
   /// Why it changes nothing on this mesh, or "".
   const char *(*whyIdle)(const Settings &) = nullptr;
-  std::vector<SettingFlag> flags = {};
-  std::vector<DsKey> keys = {};
+  std::vector<SettingFlag> flags;
+  std::vector<DsKey> keys;
   /// Reads what follows from several keys, after all others were read.
   void (*readAfter)(const io::JsonValue &root, Merger &) = nullptr;
   /// What "auto" means to Hugging Face's Trainer, where it is not the default.
-  std::optional<SettingValue> trainerDefault = std::nullopt;
+  std::optional<SettingValue> trainerDefault;
   /// What it is when nobody gives it, where that is not the default.
   std::string whenLeftOut;
   /// A word that is known and not supported: H0108.
   struct Refused {
     std::string word, why, help;
   };
-  std::optional<Refused> refused = std::nullopt;
+  std::optional<Refused> refused;
 
   SettingField &phases(const char *first, const char *last);
   SettingField &means(const char *text);

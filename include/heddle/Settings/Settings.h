@@ -148,6 +148,25 @@ template <typename T> bool setFromValue(T &field, const SettingValue &value) {
   }
 }
 
+/// A row of Settings.def, as far as values go.
+struct Setting {
+  std::string key;  ///< Its name for users.
+  std::string path; ///< Its place in the strategy attribute.
+  io::ValueRange range;
+  SettingValue (*get)(const Settings &);
+  /// False when a word stands for nothing.
+  bool (*set)(Settings &, const SettingValue &);
+
+  /// The two parts of `path`; the section is "" at the top.
+  std::string section() const;
+  std::string name() const;
+  /// Whether the value is in range.
+  bool holds(const Settings &settings) const;
+};
+
+/// All of them, in the order of Settings.def.
+const std::vector<Setting> &allSettings();
+
 } // namespace heddle::config
 
 #endif // HEDDLE_SETTINGS_SETTINGS_H

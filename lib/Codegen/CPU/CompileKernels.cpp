@@ -95,16 +95,18 @@ void compileAll(ArrayRef<Job *> jobs, const cpu::ObjectCache &cache) {
 
 /// The strategy of a model or of a plan.
 dist::Strategy strategyOf(Operation *root) {
-  return dist::Strategy::fromDictionary(
-      root->getAttrOfType<dist::StrategyAttr>("strategy").getValues());
+  return root->getAttrOfType<dist::StrategyAttr>("strategy").getValue();
 }
 
 /// Kernels for a GPU are made elsewhere, and have no ELF object.
-bool isForCpu(Operation *root) { return strategyOf(root).target == "x86-64"; }
+bool isForCpu(Operation *root) {
+  return strategyOf(root).target == config::Target::X86_64;
+}
 
 /// The target of a root's strategy, or `march` where that is given.
 FailureOr<cpu::CpuTarget> targetOf(Operation *root, StringRef march = "") {
-  std::string name = march.empty() ? strategyOf(root).march : march.str();
+  std::string name =
+      march.empty() ? wordOf(strategyOf(root).march) : march.str();
   if (std::optional<cpu::CpuTarget> target = cpu::CpuTarget::parse(name))
     return *target;
   auto diagnostic = root->emitError("H0114: no code can be made for --march ")

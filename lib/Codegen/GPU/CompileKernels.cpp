@@ -181,9 +181,7 @@ struct GpuCompileKernels : impl::GpuCompileKernelsBase<GpuCompileKernels> {
       return;
     }
     for (auto model : getOperation().getOps<nn::ModelOp>()) {
-      std::string target =
-          dist::Strategy::fromDictionary(model.getStrategy().getValues())
-              .target;
+      StringRef target = wordOf(model.getStrategy().getValue().target);
       if (gpu::isKnownChip(target) &&
           failed(gpu::compileKernelsForGpu(model, target)))
         return signalPassFailure();

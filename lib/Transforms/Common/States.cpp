@@ -54,9 +54,7 @@ class StatesVerifier {
 public:
   StatesVerifier(nn::ModelOp model, StringRef code)
       : model(model), symbols(model), code((code + ": ").str()),
-        precision(
-            dist::Strategy::fromDictionary(model.getStrategy().getValues())
-                .precision) {}
+        precision(wordOf(model.getStrategy().getValue().precision)) {}
 
   LogicalResult run() {
     for (auto bucket : model.getOps<nn::BucketOp>())

@@ -130,8 +130,7 @@ struct Verify : heddle::impl::ImportVerifyBase<Verify> {
 
 private:
   LogicalResult verify(nn::ModelOp model) {
-    auto strategy =
-        dist::Strategy::fromDictionary(model.getStrategy().getValues());
+    const dist::Strategy &strategy = model.getStrategy().getValue();
     llvm::StringSet<> read, programs;
     WalkResult walk = model.walk([&](Operation *op) {
       if (auto get = dyn_cast<nn::GetOp>(op))

@@ -68,8 +68,7 @@ private:
   }
 
   LogicalResult plan(nn::ModelOp model) {
-    auto strategy =
-        dist::Strategy::fromDictionary(model.getStrategy().getValues());
+    const dist::Strategy &strategy = model.getStrategy().getValue();
     planir::ProgramOp program = createProgram(model);
     MemoryMap map = layOutStates(model, program);
     SymbolTable symbols(model);
@@ -82,7 +81,7 @@ private:
       return strategy.memoryBudget == 0 ||
              arenaBytesOf(frame, scratch, strategy) <= room;
     };
-    bool library = strategy.collectives == "library";
+    bool library = strategy.collectives == config::Collectives::Library;
     for (FunctionOpInterface function : inOrder(model, symbols)) {
       std::optional<Storage> storage;
       auto assign = [&] {
@@ -194,7 +193,7 @@ private:
       diagnostic.attachNote()
           << owner.getName().getValue() << ": "
           << text(cast<IntegerAttr>(owner.getValue()).getInt());
-    StringRef help = strategy.recompute == "none"
+    StringRef help = strategy.recompute == config::Recompute::None
                          ? "help: try --recompute selective, or a smaller "
                            "--micro-batch with a larger --accumulate"
                          : "help: try a smaller --micro-batch with a larger "

@@ -63,9 +63,7 @@ private:
       if (sequence.getKind())
         frames = std::max<int64_t>(frames, sequence.getFrameBytes());
     }
-    auto threads =
-        dist::Strategy::fromDictionary(program.getStrategy().getValues())
-            .threads;
+    auto threads = program.getStrategy().getValue().threads;
     int64_t scratchOffset = program.getScratchOffset();
     if (scratchOffset < frames)
       return program.emitError("H0913: scratch begins at ")

@@ -89,8 +89,7 @@ static LogicalResult verifySequence(planir::SequenceOp sequence,
 }
 
 LogicalResult memory::verifyText(planir::ProgramOp program) {
-  auto strategy =
-      dist::Strategy::fromDictionary(program.getStrategy().getValues());
+  const dist::Strategy &strategy = program.getStrategy().getValue();
   for (auto flat : program.getOps<planir::FlatOp>())
     if (failed(verifyFlat(flat, strategy)))
       return failure();

@@ -27,12 +27,11 @@ bool staysF32(OpResult result) {
 struct ApplyPrecision : heddle::impl::ModelApplyPrecisionBase<ApplyPrecision> {
   void runOnOperation() override {
     for (auto model : getOperation().getOps<nn::ModelOp>()) {
-      auto strategy =
-          dist::Strategy::fromDictionary(model.getStrategy().getValues());
-      if (strategy.precision == "fp32")
+      const dist::Strategy &strategy = model.getStrategy().getValue();
+      if (strategy.precision == config::Precision::FP32)
         continue;
       compute = BFloat16Type::get(&getContext());
-      addCopies(model, strategy.precision);
+      addCopies(model, wordOf(strategy.precision));
       SymbolTable symbols(model);
       converted.clear();
       for (auto function : model.getOps<nn::FuncOp>())

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialects/Dist/Wire.h"
 #include "heddle/Transforms/Model/Passes.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -29,8 +30,7 @@ struct Verify : heddle::impl::ModelVerifyBase<Verify> {
 
 private:
   LogicalResult verify(nn::ModelOp model) {
-    auto strategy =
-        dist::Strategy::fromDictionary(model.getStrategy().getValues());
+    const dist::Strategy &strategy = model.getStrategy().getValue();
     llvm::StringSet<> read;
     WalkResult walk = model.walk([&](Operation *op) {
       if (auto get = dyn_cast<nn::GetOp>(op))
@@ -45,14 +45,14 @@ private:
         op->emitError("H0908: the model phase holds forward functions only");
         return WalkResult::interrupt();
       }
-      return failed(verifyPrecision(op, strategy.precision))
-                 ? WalkResult::interrupt()
-                 : WalkResult::advance();
+      return failed(verifyPrecision(op, strategy)) ? WalkResult::interrupt()
+                                                   : WalkResult::advance();
     });
     if (walk.wasInterrupted())
       return failure();
-    StringRef role =
-        strategy.precision == "fp32" ? "parameter" : "compute-copy";
+    StringRef role = strategy.precision == config::Precision::FP32
+                         ? "parameter"
+                         : "compute-copy";
     for (auto state : model.getOps<nn::StateOp>())
       if (state.getRole() == role && !read.contains(state.getSymName()))
         return state.emitError("H0908: no function reads this parameter");
@@ -61,18 +61,20 @@ private:
 
   /// The first result of a computation is its activation, the others are
   /// statistics in f32; a cast may give any type, losses are f32.
-  LogicalResult verifyPrecision(Operation *op, StringRef precision) {
+  LogicalResult verifyPrecision(Operation *op, const dist::Strategy &strategy) {
     auto properties = dyn_cast<nn::PropertiesOpInterface>(op);
     if (!properties || isa<nn::CastOp>(op) || properties.staysF32(0))
       return success();
     Type element =
         cast<RankedTensorType>(op->getResult(0).getType()).getElementType();
-    bool right = !isa<FloatType>(element) ||
-                 (precision == "fp32" ? element.isF32() : element.isBF16());
+    bool right =
+        !isa<FloatType>(element) ||
+        element == dist::computeType(strategy, Builder(op->getContext()));
     if (right)
       return success();
     return op->emitError("H0908: computes in ")
-           << element << ", the strategy's precision is " << precision;
+           << element << ", the strategy's precision is "
+           << wordOf(strategy.precision);
   }
 };
 

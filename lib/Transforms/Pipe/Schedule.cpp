@@ -126,11 +126,10 @@ private:
   }
 
   LogicalResult schedule(nn::ModelOp model, nn::StepOp step) {
-    auto strategy =
-        dist::Strategy::fromDictionary(model.getStrategy().getValues());
+    const dist::Strategy &strategy = model.getStrategy().getValue();
     std::string why;
     auto made =
-        pipe::makeSchedule(strategy.schedule, strategy.pipe,
+        pipe::makeSchedule(wordOf(strategy.schedule), strategy.pipe,
                            strategy.accumulate, strategy.virtualStages, why);
     if (!made)
       return step.emitError("H0111: ") << why;
@@ -150,9 +149,9 @@ private:
     SmallVector<Attribute> lines;
     for (const pipe::Line &line : *made)
       lines.push_back(builder.getStringAttr(pipe::printStage(line)));
-    builder.create<pipe::ScheduleOp>(step.getLoc(), "schedule",
-                                     strategy.schedule, strategy.accumulate,
-                                     builder.getArrayAttr(lines));
+    builder.create<pipe::ScheduleOp>(
+        step.getLoc(), "schedule", wordOf(strategy.schedule),
+        strategy.accumulate, builder.getArrayAttr(lines));
     return success();
   }
 };

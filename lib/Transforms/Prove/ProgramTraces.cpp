@@ -557,8 +557,7 @@ private:
 } // namespace
 
 plan::Mesh heddle::prove::meshOf(planir::ProgramOp program) {
-  auto strategy =
-      dist::Strategy::fromDictionary(program.getStrategy().getValues());
+  const dist::Strategy &strategy = program.getStrategy().getValue();
   return {strategy.pipe, strategy.data, strategy.sequence, strategy.tensor};
 }
 

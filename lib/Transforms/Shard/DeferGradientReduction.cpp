@@ -118,8 +118,7 @@ struct DeferGradientReduction
   void runOnOperation() override {
     changed = false;
     for (auto model : getOperation().getOps<nn::ModelOp>()) {
-      auto strategy =
-          dist::Strategy::fromDictionary(model.getStrategy().getValues());
+      const dist::Strategy &strategy = model.getStrategy().getValue();
       FailureOr<dist::MeshOp> mesh = shard::meshOf(model);
       if (failed(mesh))
         return signalPassFailure();

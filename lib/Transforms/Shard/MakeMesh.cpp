@@ -21,8 +21,7 @@ namespace {
 struct MakeMesh : heddle::impl::ShardMakeMeshBase<MakeMesh> {
   void runOnOperation() override {
     for (auto model : getOperation().getOps<nn::ModelOp>()) {
-      auto strategy =
-          dist::Strategy::fromDictionary(model.getStrategy().getValues());
+      const dist::Strategy &strategy = model.getStrategy().getValue();
       OpBuilder builder = OpBuilder::atBlockBegin(model.getBodyBlock());
       SmallVector<Attribute> axes;
       for (const dist::Axis &axis : dist::axesOf(strategy))
@@ -30,7 +29,7 @@ struct MakeMesh : heddle::impl::ShardMakeMeshBase<MakeMesh> {
             dist::MeshAxisAttr::get(&getContext(), axis.name, axis.size));
       auto mesh = builder.create<dist::MeshOp>(model.getLoc(), "mesh",
                                                builder.getArrayAttr(axes));
-      if (strategy.context == "ring" &&
+      if (strategy.context == config::Context::Ring &&
           mesh.getSize(dist::AxisRole::Sequence) > 1)
         passAround(model);
     }

@@ -34,8 +34,7 @@ struct PartitionStates
 
   void runOnOperation() override {
     for (auto model : getOperation().getOps<nn::ModelOp>()) {
-      auto strategy =
-          dist::Strategy::fromDictionary(model.getStrategy().getValues());
+      const dist::Strategy &strategy = model.getStrategy().getValue();
       FailureOr<dist::MeshOp> mesh = meshOf(model);
       if (failed(mesh))
         return signalPassFailure();

@@ -68,8 +68,7 @@ public:
   PlanBuilder(ShardingPlan &plan, nn::ModelOp model, dist::MeshOp mesh,
               Reasons *reasons)
       : plan(plan), mesh(mesh), reasons(reasons), symbols(model),
-        builder(model.getContext()), strategy(dist::Strategy::fromDictionary(
-                                         model.getStrategy().getValues())) {}
+        builder(model.getContext()), strategy(model.getStrategy().getValue()) {}
 
   LogicalResult visitStep(nn::StepOp step);
 

@@ -169,7 +169,7 @@ nn::BucketOp Units::addBucket(Unit &unit, StringRef what, StringRef suffix,
 void Units::addBuckets(Unit &unit) {
   Builder builder(model.getContext());
   Type f32 = builder.getF32Type();
-  bool copies = strategy.precision != "fp32";
+  bool copies = strategy.precision != config::Precision::FP32;
   auto storage = [&](bool split) { return replicas.flat(unit.tensor, split); };
   // The optimizer reads parameters in f32: with copies for everything else they
   // are part of its state.
@@ -184,8 +184,9 @@ void Units::addBuckets(Unit &unit) {
   unit.expAvgSq = addBucket(unit, "exp_avg_sq", ".exp_avg_sq", f32,
                             storage(strategy.zero >= 1));
   if (copies)
-    unit.copies = addBucket(unit, "copies", "." + strategy.precision,
-                            builder.getBF16Type(), storage(splits));
+    unit.copies =
+        addBucket(unit, "copies", std::string(".") + wordOf(strategy.precision),
+                  builder.getBF16Type(), storage(splits));
 }
 
 Value Units::read(OpBuilder &builder, nn::BucketOp bucket) {

@@ -68,8 +68,7 @@ private:
 
   /// The mesh is that of the strategy.
   LogicalResult verifyMesh(nn::ModelOp model, dist::MeshOp mesh) {
-    auto strategy =
-        dist::Strategy::fromDictionary(model.getStrategy().getValues());
+    const dist::Strategy &strategy = model.getStrategy().getValue();
     SmallVector<dist::Axis> axes = dist::axesOf(strategy);
     bool right = mesh.getAxes().size() == axes.size();
     for (auto [axis, expected] :

@@ -26,8 +26,7 @@ struct Overlap : heddle::impl::SpmdOverlapBase<Overlap> {
 
 private:
   void overlap(nn::ModelOp model) {
-    auto strategy =
-        dist::Strategy::fromDictionary(model.getStrategy().getValues());
+    const dist::Strategy &strategy = model.getStrategy().getValue();
     SmallVector<dist::AllGatherOp> gathers;
     SmallVector<dist::ReduceScatterOp> scatters;
     model.walk([&](Operation *op) {

@@ -128,8 +128,7 @@ struct Verify : heddle::impl::SpmdVerifyBase<Verify> {
 
 private:
   LogicalResult verify(nn::ModelOp model) {
-    auto strategy =
-        dist::Strategy::fromDictionary(model.getStrategy().getValues());
+    const dist::Strategy &strategy = model.getStrategy().getValue();
     WalkResult walk = model.walk([&](Operation *op) {
       bool left = isa<dist::ReshardOp>(op);
       for (StringRef name : shardingAttributes)

@@ -34,8 +34,7 @@ SmallVector<Value> inlineBody(OpBuilder &builder, nn::FuncOp function,
 struct BuildSteps : heddle::impl::TrainBuildStepsBase<BuildSteps> {
   void runOnOperation() override {
     for (auto model : getOperation().getOps<nn::ModelOp>()) {
-      strategy =
-          dist::Strategy::fromDictionary(model.getStrategy().getValues());
+      strategy = model.getStrategy().getValue();
       SmallVector<nn::FuncOp> programs;
       for (auto function : model.getOps<nn::FuncOp>())
         if (function.getProgram())

@@ -111,8 +111,7 @@ private:
   }
 
   LogicalResult differentiate(nn::ModelOp model, nn::StepOp step) {
-    auto strategy =
-        dist::Strategy::fromDictionary(model.getStrategy().getValues());
+    const dist::Strategy &strategy = model.getStrategy().getValue();
     auto loop = *step.getBody().getOps<nn::MicroBatchesOp>().begin();
     Block &body = loop.getBody().front();
     double scale = 1.0 / (static_cast<double>(strategy.batch) * strategy.seq);

@@ -28,8 +28,7 @@ struct Group {
 struct Optimizer : heddle::impl::TrainOptimizerBase<Optimizer> {
   void runOnOperation() override {
     for (auto model : getOperation().getOps<nn::ModelOp>()) {
-      strategy =
-          dist::Strategy::fromDictionary(model.getStrategy().getValues());
+      strategy = model.getStrategy().getValue();
       for (auto step : llvm::make_early_inc_range(model.getOps<nn::StepOp>()))
         if (step.getKind() == "train")
           update(model, step);
@@ -90,9 +89,10 @@ private:
     group.expAvg = addBucket(builder, group, "exp_avg", ".exp_avg", f32);
     group.expAvgSq =
         addBucket(builder, group, "exp_avg_sq", ".exp_avg_sq", f32);
-    if (strategy.precision != "fp32")
+    if (strategy.precision != config::Precision::FP32)
       group.copies = addBucket(builder, group, "copies",
-                               "." + strategy.precision, builder.getBF16Type());
+                               std::string(".") + wordOf(strategy.precision),
+                               builder.getBF16Type());
   }
 
   Value get(OpBuilder &builder, nn::BucketOp bucket) {

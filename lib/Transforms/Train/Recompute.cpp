@@ -21,14 +21,13 @@ namespace {
 struct Recompute : heddle::impl::TrainRecomputeBase<Recompute> {
   void runOnOperation() override {
     for (auto model : getOperation().getOps<nn::ModelOp>()) {
-      auto strategy =
-          dist::Strategy::fromDictionary(model.getStrategy().getValues());
+      const dist::Strategy &strategy = model.getStrategy().getValue();
       WalkResult walk = model.walk([&](nn::CallOp call) {
         auto step = call->getParentOfType<nn::StepOp>();
         if (!step || step.getKind() != "train")
           return WalkResult::advance();
         if (!call.getRecompute())
-          call.setRecompute(strategy.recompute);
+          call.setRecompute(wordOf(strategy.recompute));
         StringRef policy = *call.getRecompute();
         if (policy == "none" || policy == "selective" || policy == "full")
           return WalkResult::advance();

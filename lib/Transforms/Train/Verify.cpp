@@ -40,7 +40,7 @@ private:
         return failure();
     if (failed(verifyStates(model, "H0909")))
       return failure();
-    strategy = dist::Strategy::fromDictionary(model.getStrategy().getValues());
+    strategy = model.getStrategy().getValue();
     symbols.emplace(model);
     llvm::StringSet<> kinds;
     for (auto step : model.getOps<nn::StepOp>()) {

@@ -39,8 +39,8 @@ nn.func @f(%x: tensor<8xf32>) {
 
 // -----
 
-// expected-error @+1 {{strategy: unknown key "batchs"}}
-nn.func @f() attributes {nn.value = #dist.strategy<{batchs = 4 : i64}>} {
+// expected-error @+1 {{strategy: there is no setting batchs; did you mean batch?}}
+nn.func @f() attributes {nn.value = #dist.strategy<{batchs = 4}>} {
   nn.return
 }
 
@@ -53,52 +53,50 @@ nn.func @f() attributes {nn.value = #dist.strategy<{batch = 4 : i32}>} {
 
 // -----
 
-// expected-error @+1 {{strategy: "precision" must be a string}}
-nn.func @f() attributes {nn.value = #dist.strategy<{precision = 16 : i64}>} {
+// expected-error @+1 {{expected valid keyword or string}}
+nn.func @f() attributes {nn.value = #dist.strategy<{precision = 16}>} {
   nn.return
 }
 
 // -----
 
-// expected-error @+1 {{strategy: "lr" must be a float}}
-nn.func @f() attributes {nn.value = #dist.strategy<{lr = 1 : i64}>} {
+// expected-error @+1 {{integer literal not valid for specified type}}
+nn.func @f() attributes {nn.value = #dist.strategy<{optimizer = {lr = 1}}>} {
   nn.return
 }
 
 // -----
 
-// expected-error @+1 {{strategy: "decoupled" must be true or false}}
-nn.func @f() attributes {nn.value = #dist.strategy<{decoupled = 1 : i64}>} {
+// expected-error @+1 {{expected valid keyword}}
+nn.func @f() attributes {nn.value = #dist.strategy<{optimizer = {decoupled = 1}}>} {
   nn.return
 }
 
 // -----
 
-// expected-error @+1 {{strategy: "keep" must be a list of strings}}
+// expected-error @+1 {{expected valid keyword or string}}
 nn.func @f() attributes {nn.value = #dist.strategy<{keep = ["a", 1]}>} {
   nn.return
 }
 
 // -----
 
-// expected-error @+1 {{strategy: micro_batch 2 * accumulate 3 * data 1 is not batch 8}}
-nn.func @f() attributes {nn.value = #dist.strategy<{
-    batch = 8 : i64, micro_batch = 2 : i64, accumulate = 3 : i64}>} {
+// expected-error @+1 {{strategy: batch.micro 2 * batch.accumulate 3 * mesh.data 1 is not batch.global 8}}
+nn.func @f() attributes {nn.value = #dist.strategy<{batch = {global = 8, micro = 2, accumulate = 3}}>} {
   nn.return
 }
 
 // -----
 
-// expected-error @+1 {{strategy: "threads" is 0; at least 1}}
-nn.func @f() attributes {nn.value = #dist.strategy<{threads = 0 : i64}>} {
+// expected-error @+1 {{strategy: threads is not a whole number from 1 to 1024}}
+nn.func @f() attributes {nn.value = #dist.strategy<{threads = 0}>} {
   nn.return
 }
 
 // -----
 
-// expected-error @+1 {{strategy: "accumulate" is -4; at least 1}}
-nn.func @f() attributes {nn.value = #dist.strategy<{
-    accumulate = -4 : i64}>} {
+// expected-error @+1 {{strategy: batch.accumulate is not a whole number from 1 to 65536}}
+nn.func @f() attributes {nn.value = #dist.strategy<{batch = {accumulate = -4}}>} {
   nn.return
 }
 
@@ -112,21 +110,21 @@ nn.func @f() attributes {nn.value = #dist.strategy<{precision = "fp8"}>} {
 // -----
 
 // expected-error @+1 {{strategy: the mesh has more than 1048576 ranks}}
-nn.func @f() attributes {nn.value = #dist.strategy<{data = 4294967296 : i64, tensor = 4294967296 : i64}>} {
+nn.func @f() attributes {nn.value = #dist.strategy<{mesh = {data = 4096, tensor = 4096}}>} {
   nn.return
 }
 
 // -----
 
-// expected-error @+1 {{strategy: "lr" is no finite number}}
-nn.func @f() attributes {nn.value = #dist.strategy<{lr = 0x7FF0000000000000 : f64}>} {
+// expected-error @+1 {{strategy: optimizer.lr is not a number from 0}}
+nn.func @f() attributes {nn.value = #dist.strategy<{optimizer = {lr = 0x7FF0000000000000}}>} {
   nn.return
 }
 
 // -----
 
-// expected-error @+1 {{strategy: "scheduler_params" is no JSON}}
-nn.func @f() attributes {nn.value = #dist.strategy<{scheduler_params = "{"}>} {
+// expected-error @+1 {{strategy: scheduler.params is no JSON}}
+nn.func @f() attributes {nn.value = #dist.strategy<{scheduler = {params = "{"}}>} {
   nn.return
 }
 

@@ -189,9 +189,9 @@ nn.func @optimizer(%p: tensor<128xf32>, %g: tensor<128xf32>, %m: tensor<128xf32>
   nn.return
 }
 
-// CHECK-LABEL: nn.model @model family "gpt2" phase "train" attributes {config = "{}", strategy = #dist.strategy<{batch = 2 : i64, micro_batch = 2 : i64}>, weights = {random = true, seed = 7 : i64}} {
+// CHECK-LABEL: nn.model @model family "gpt2" phase "train" attributes {config = "{}", strategy = #dist.strategy<{batch = {global = 2, micro = 2}}>, weights = {random = true, seed = 7 : i64}} {
 nn.model @model family "gpt2" phase "train" attributes {
-    strategy = #dist.strategy<{batch = 2 : i64, micro_batch = 2 : i64}>,
+    strategy = #dist.strategy<{batch = {global = 2, micro = 2}}>,
     config = "{}", weights = {random = true, seed = 7 : i64}} {
   // CHECK: nn.state @w role "parameter" : tensor<64xf32> {checkpointed, decays, init = #nn.init<"normal", 0.000000e+00 : f64, 2.000000e-02 : f64>, source = "w", source_type = tensor<64xbf16>, storage = #dist.sharding<{{\[\[}}"data"]], unreduced []>, trainable}
   nn.state @w role "parameter" : tensor<64xf32> {trainable, checkpointed, decays,

@@ -1,7 +1,7 @@
 // RUN: heddle-opt %s --import-verify --split-input-file --verify-diagnostics
 
 nn.model @good family "gpt2" phase "import" attributes {
-    strategy = #dist.strategy<{seq = 4 : i64}>, config = "{}", weights = {}} {
+    strategy = #dist.strategy<{batch = {seq = 4}}>, config = "{}", weights = {}} {
   nn.state @w role "parameter" : tensor<8x4xf32> {checkpointed, trainable,
       source = "w", source_type = tensor<8x4xf32>,
       init = #nn.init<"normal", 0.0 : f64, 0.02 : f64>}
@@ -20,7 +20,7 @@ nn.model @good family "gpt2" phase "import" attributes {
 // -----
 
 nn.model @unread family "gpt2" phase "import" attributes {
-    strategy = #dist.strategy<{seq = 4 : i64}>, config = "{}", weights = {}} {
+    strategy = #dist.strategy<{batch = {seq = 4}}>, config = "{}", weights = {}} {
   // expected-error @+1 {{H0396: no function reads this parameter}}
   nn.state @w role "parameter" : tensor<8xf32> {source = "w",
       source_type = tensor<8xf32>, init = #nn.init<"zeros", 0.0 : f64, 0.0 : f64>}
@@ -29,7 +29,7 @@ nn.model @unread family "gpt2" phase "import" attributes {
 // -----
 
 nn.model @homeless family "gpt2" phase "import" attributes {
-    strategy = #dist.strategy<{seq = 4 : i64}>, config = "{}", weights = {}} {
+    strategy = #dist.strategy<{batch = {seq = 4}}>, config = "{}", weights = {}} {
   // expected-error @+1 {{H0396: a parameter needs source, source_type and init}}
   nn.state @w role "parameter" : tensor<8xf32> {source = "w"}
 }
@@ -37,7 +37,7 @@ nn.model @homeless family "gpt2" phase "import" attributes {
 // -----
 
 nn.model @half family "gpt2" phase "import" attributes {
-    strategy = #dist.strategy<{seq = 4 : i64}>, config = "{}", weights = {}} {
+    strategy = #dist.strategy<{batch = {seq = 4}}>, config = "{}", weights = {}} {
   // expected-error @+1 {{H0396: a parameter must be f32}}
   nn.state @w role "parameter" : tensor<8xbf16> {source = "w"}
 }
@@ -45,7 +45,7 @@ nn.model @half family "gpt2" phase "import" attributes {
 // -----
 
 nn.model @later family "gpt2" phase "import" attributes {
-    strategy = #dist.strategy<{seq = 4 : i64}>, config = "{}", weights = {}} {
+    strategy = #dist.strategy<{batch = {seq = 4}}>, config = "{}", weights = {}} {
   // expected-error @+1 {{H0396: the role "gradient" belongs to a later phase}}
   nn.state @w role "gradient" : tensor<8xf32> {parameter = "p"}
   nn.state @p role "parameter" : tensor<8xf32>
@@ -54,7 +54,7 @@ nn.model @later family "gpt2" phase "import" attributes {
 // -----
 
 nn.model @backward family "gpt2" phase "import" attributes {
-    strategy = #dist.strategy<{seq = 4 : i64}>, config = "{}", weights = {}} {
+    strategy = #dist.strategy<{batch = {seq = 4}}>, config = "{}", weights = {}} {
   nn.func @f(%g: tensor<2x4xf32>) -> tensor<4xf32> {
     // expected-error @+1 {{H0396: is no forward operation: it computes a gradient}}
     %d = nn.sum_rows %g : (tensor<2x4xf32>) -> tensor<4xf32>
@@ -65,7 +65,7 @@ nn.model @backward family "gpt2" phase "import" attributes {
 // -----
 
 nn.model @precise family "gpt2" phase "import" attributes {
-    strategy = #dist.strategy<{seq = 4 : i64}>, config = "{}", weights = {}} {
+    strategy = #dist.strategy<{batch = {seq = 4}}>, config = "{}", weights = {}} {
   nn.func @f(%x: tensor<2x4xf32>) -> tensor<2x4xbf16> {
     // expected-error @+1 {{H0396: computes in 'bf16'; precision is applied by the next phase}}
     %y = nn.cast %x : (tensor<2x4xf32>) -> tensor<2x4xbf16>
@@ -77,13 +77,13 @@ nn.model @precise family "gpt2" phase "import" attributes {
 
 // expected-error @+1 {{H0396: no function is marked as a program}}
 nn.model @idle family "gpt2" phase "import" attributes {
-    strategy = #dist.strategy<{seq = 4 : i64}>, config = "{}", weights = {}} {
+    strategy = #dist.strategy<{batch = {seq = 4}}>, config = "{}", weights = {}} {
 }
 
 // -----
 
 nn.model @shapes family "gpt2" phase "import" attributes {
-    strategy = #dist.strategy<{seq = 4 : i64}>, config = "{}", weights = {}} {
+    strategy = #dist.strategy<{batch = {seq = 4}}>, config = "{}", weights = {}} {
   // expected-error @+1 {{H0396: argument 0 of the program "train" must be tensor<1x4xi32> (micro_batch and seq of the strategy), not 'tensor<1x5xi32>'}}
   nn.func @forward(%ids: tensor<1x5xi32>) -> tensor<1x5xi32>
       attributes {program = "train", arg_names = ["ids"],
@@ -95,7 +95,7 @@ nn.model @shapes family "gpt2" phase "import" attributes {
 // -----
 
 nn.model @names family "gpt2" phase "import" attributes {
-    strategy = #dist.strategy<{seq = 4 : i64}>, config = "{}", weights = {}} {
+    strategy = #dist.strategy<{batch = {seq = 4}}>, config = "{}", weights = {}} {
   // expected-error @+1 {{H0396: nothing fills the argument "idz"}}
   nn.func @forward(%ids: tensor<1x4xi32>) -> tensor<1x4xi32>
       attributes {program = "train", arg_names = ["idz"],
@@ -107,7 +107,7 @@ nn.model @names family "gpt2" phase "import" attributes {
 // -----
 
 nn.model @nameless family "gpt2" phase "import" attributes {
-    strategy = #dist.strategy<{seq = 4 : i64}>, config = "{}", weights = {}} {
+    strategy = #dist.strategy<{batch = {seq = 4}}>, config = "{}", weights = {}} {
   // expected-error @+1 {{H0396: a program needs one name for every argument and result}}
   nn.func @forward(%ids: tensor<1x4xi32>) -> tensor<1x4xi32>
       attributes {program = "train", arg_names = ["ids"]} {
@@ -118,7 +118,7 @@ nn.model @nameless family "gpt2" phase "import" attributes {
 // -----
 
 nn.model @serve family "gpt2" phase "import" attributes {
-    strategy = #dist.strategy<{seq = 4 : i64}>, config = "{}", weights = {}} {
+    strategy = #dist.strategy<{batch = {seq = 4}}>, config = "{}", weights = {}} {
   // expected-error @+1 {{H0396: there is no program "serve"}}
   nn.func @forward(%ids: tensor<1x4xi32>) -> tensor<1x4xi32>
       attributes {program = "serve", arg_names = ["ids"], result_names = ["x"]} {
@@ -129,7 +129,7 @@ nn.model @serve family "gpt2" phase "import" attributes {
 // -----
 
 nn.model @lossless family "gpt2" phase "import" attributes {
-    strategy = #dist.strategy<{seq = 4 : i64}>, config = "{}", weights = {}} {
+    strategy = #dist.strategy<{batch = {seq = 4}}>, config = "{}", weights = {}} {
   // expected-error @+1 {{H0396: the program "eval" must have one result "losses", a tensor of f32}}
   nn.func @forward(%ids: tensor<1x4xi32>) -> tensor<1x4xi32>
       attributes {program = "eval", arg_names = ["ids"], result_names = ["losses"]} {

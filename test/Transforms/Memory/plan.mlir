@@ -21,7 +21,7 @@
 // CHECK-SAME: persistent_bytes = 4096 : i64, scratch_bytes_per_thread = 128 : i64,
 // CHECK-SAME: weights = {seed = 1 : i64}}
 nn.model @m family "gpt2" phase "kernels" attributes {
-    strategy = #dist.strategy<{threads = 2 : i64, memory_budget = 0 : i64}>,
+    strategy = #dist.strategy<{threads = 2, memory_budget = 0}>,
     config = "{}", weights = {seed = 1 : i64}} {
   // Members of a bucket stand side by side, each padded to 64 elements, before
   // what is in no bucket.

@@ -2,7 +2,7 @@
 
 // Bytes are used again, and a callee has a frame of its own: nothing is wrong.
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.state @w at 0 : tensor<1024xf32> {like = {}}
@@ -32,7 +32,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 // -----
 
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   // expected-error @+1 {{H0913: bytes [0, 128) are shared with another buffer that is in use at the same command}}
@@ -44,7 +44,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 // -----
 
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   // expected-error @+1 {{H0913: bytes [4032, 4160) leave the persistent region of 4096 bytes}}
@@ -54,7 +54,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 // -----
 
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   // expected-error @+1 {{H0913: offset 32 is not a multiple of 64}}
@@ -64,7 +64,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 // -----
 
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.state @w at 0 : tensor<16xf32> {like = {}}
@@ -78,7 +78,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 // -----
 
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -99,7 +99,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 // -----
 
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -119,7 +119,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 // -----
 
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -139,7 +139,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 // -----
 
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -163,7 +163,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 // -----
 
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -184,7 +184,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 // A slice is its source.
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -209,7 +209,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 // A callee's frame.
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -236,7 +236,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 // -----
 
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -263,7 +263,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 // expected-error @+1 {{H0913: scratch begins at 192, inside the frames of 256 bytes}}
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 192 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
@@ -275,7 +275,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 // expected-error @+1 {{H0913: the arena has 4096 bytes, frames and scratch need 4352}}
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 2048 : i64, owners = {}} {
   plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
@@ -286,7 +286,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 // -----
 
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 64 : i64, owners = {}} {
   // expected-error @+1 {{H0913: needs 128 bytes of scratch, there are 64}}
@@ -301,7 +301,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 // -----
 
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @a(%i: index) attributes {frame_bytes = 0 : i64} {
@@ -319,7 +319,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 // What a collective uses is in use until its wait.
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
@@ -338,7 +338,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 // What is sent is in use until the flush that leaves fewer.
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
@@ -357,7 +357,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 // Without a flush, until the step's end.
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
@@ -403,7 +403,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 // -----
 
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{data = 2 : i64, batch = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {data = 2}, batch = {global = 2}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   // expected-error @+1 {{'plan.state' op has 'tensor<8xf32>', which is no rank's part of 'tensor<24xf32>' split by}}
@@ -414,7 +414,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 // -----
 
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{data = 2 : i64, batch = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {data = 2}, batch = {global = 2}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   // expected-error @+1 {{H0913: is 'tensor<64xf32>' on each of 2 ranks, which is no part of 192 elements}}
@@ -424,7 +424,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 // -----
 
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{data = 2 : i64, batch = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {data = 2}, batch = {global = 2}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   // expected-error @+1 {{'plan.sequence' op splits the port "idz", which is not there}}
@@ -452,7 +452,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 // -----
 
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {

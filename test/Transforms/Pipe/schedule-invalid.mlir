@@ -1,24 +1,14 @@
 // RUN: heddle-opt %s --split-input-file --pipe-schedule --verify-diagnostics
 
-nn.model @m family "gpt2" phase "shard" attributes {
-    strategy = #dist.strategy<{schedule = "zb-v"}>,
-    config = "{}", weights = {}} {
-  nn.func @layer() {
-    nn.return
-  }
-  // expected-error @+1 {{H0111: unknown schedule "zb-v"; known are gpipe, 1f1b, interleaved, zb-h1}}
-  nn.step @train() attributes {kind = "train", arg_names = [], result_names = []} {
-    nn.call @layer() path "h.0" : () -> ()
-    nn.call @layer() path "h.1" : () -> ()
-    nn.call @layer() path "h.2" : () -> ()
-    nn.return
-  }
+// expected-error @+1 {{strategy: pipeline.schedule "zb-v" is not one of gpipe, 1f1b, interleaved, zb-h1}}
+nn.func @f() attributes {nn.value = #dist.strategy<{pipeline = {schedule = "zb-v"}}>} {
+  nn.return
 }
 
 // -----
 
 nn.model @m family "gpt2" phase "shard" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64, virtual_stages = 2 : i64}>,
+    strategy = #dist.strategy<{mesh = {pipe = 2}, pipeline = {virtual_stages = 2}}>,
     config = "{}", weights = {}} {
   nn.func @layer() {
     nn.return
@@ -35,7 +25,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
 // -----
 
 nn.model @m family "gpt2" phase "shard" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64, schedule = "interleaved"}>,
+    strategy = #dist.strategy<{mesh = {pipe = 2}, pipeline = {schedule = interleaved}}>,
     config = "{}", weights = {}} {
   nn.func @layer() {
     nn.return
@@ -52,7 +42,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
 // -----
 
 nn.model @m family "gpt2" phase "shard" attributes {
-    strategy = #dist.strategy<{batch = 3 : i64, accumulate = 3 : i64, pipe = 2 : i64, virtual_stages = 2 : i64, schedule = "interleaved"}>,
+    strategy = #dist.strategy<{batch = {global = 3, accumulate = 3}, mesh = {pipe = 2}, pipeline = {virtual_stages = 2, schedule = interleaved}}>,
     config = "{}", weights = {}} {
   nn.func @layer() {
     nn.return
@@ -69,7 +59,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
 // -----
 
 nn.model @m family "gpt2" phase "shard" attributes {
-    strategy = #dist.strategy<{pipe = 4 : i64}>,
+    strategy = #dist.strategy<{mesh = {pipe = 4}}>,
     config = "{}", weights = {}} {
   nn.func @layer() {
     nn.return
@@ -86,7 +76,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
 // -----
 
 nn.model @m family "gpt2" phase "shard" attributes {
-    strategy = #dist.strategy<{batch = 2 : i64, accumulate = 2 : i64, pipe = 2 : i64, virtual_stages = 2 : i64, schedule = "interleaved"}>,
+    strategy = #dist.strategy<{batch = {global = 2, accumulate = 2}, mesh = {pipe = 2}, pipeline = {virtual_stages = 2, schedule = interleaved}}>,
     config = "{}", weights = {}} {
   nn.func @layer() {
     nn.return
@@ -103,7 +93,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
 // -----
 
 nn.model @m family "gpt2" phase "shard" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64, pipeline_layout = "1,1,1"}>,
+    strategy = #dist.strategy<{mesh = {pipe = 2}, pipeline = {layout = "1,1,1"}}>,
     config = "{}", weights = {}} {
   nn.func @layer() {
     nn.return
@@ -120,7 +110,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
 // -----
 
 nn.model @m family "gpt2" phase "shard" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64, pipeline_layout = "Et*3|tL"}>,
+    strategy = #dist.strategy<{mesh = {pipe = 2}, pipeline = {layout = "Et*3|tL"}}>,
     config = "{}", weights = {}} {
   nn.func @layer() {
     nn.return
@@ -137,7 +127,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
 // -----
 
 nn.model @m family "gpt2" phase "shard" attributes {
-    strategy = #dist.strategy<{pipe = 4 : i64, pipeline_layout = "E|t*2|m|tL"}>,
+    strategy = #dist.strategy<{mesh = {pipe = 4}, pipeline = {layout = "E|t*2|m|tL"}}>,
     config = "{}", weights = {}} {
   nn.func @layer() {
     nn.return

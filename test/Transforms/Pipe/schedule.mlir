@@ -5,8 +5,8 @@
 // RUN: sed 's/pipe = 1/pipe = 2/; s/1f1b/gpipe/' %s | heddle-opt --pipe-schedule --pipe-verify | FileCheck %s --check-prefix=GPIPE
 // RUN: sed 's/pipe = 1/pipe = 2/; s/1f1b/zb-h1/' %s | heddle-opt --pipe-schedule --pipe-verify | FileCheck %s --check-prefix=ZERO
 // RUN: sed 's/pipe = 1/pipe = 2/; s/1f1b/interleaved/; s/virtual_stages = 1/virtual_stages = 2/' %s | heddle-opt --pipe-schedule --pipe-verify | FileCheck %s --check-prefix=INTERLEAVED
-// RUN: sed 's/pipe = 1/pipe = 2/; s/pipeline_layout = ""/pipeline_layout = "3,1"/' %s | heddle-opt --pipe-schedule --pipe-verify | FileCheck %s --check-prefix=USER
-// RUN: sed 's/pipe = 1/pipe = 3/; s/pipeline_layout = ""/pipeline_layout = "E|t*3|tL"/' %s | heddle-opt --pipe-schedule --pipe-verify | FileCheck %s --check-prefix=LAYOUT
+// RUN: sed 's/pipe = 1/pipe = 2/; s/layout = ""/layout = "3,1"/' %s | heddle-opt --pipe-schedule --pipe-verify | FileCheck %s --check-prefix=USER
+// RUN: sed 's/pipe = 1/pipe = 3/; s/layout = ""/layout = "E|t*3|tL"/' %s | heddle-opt --pipe-schedule --pipe-verify | FileCheck %s --check-prefix=LAYOUT
 
 // ONE: pipe.stage @stage0 index 0 calls ["h.0", "h.1", "h.2", "h.3"]
 // ONE: pipe.schedule @schedule kind "1f1b" micro_batches 4 ["F0 B0 F1 B1 F2 B2 F3 B3 O"]
@@ -39,9 +39,7 @@
 // LAYOUT: pipe.stage @stage2 index 2 calls ["h.3"]
 
 nn.model @m family "gpt2" phase "shard" attributes {
-    strategy = #dist.strategy<{batch = 4 : i64, accumulate = 4 : i64,
-                               pipe = 1 : i64, virtual_stages = 1 : i64,
-                               schedule = "1f1b", pipeline_layout = ""}>,
+    strategy = #dist.strategy<{batch = {global = 4, accumulate = 4}, mesh = {pipe = 1}, pipeline = {virtual_stages = 1, schedule = "1f1b", layout = ""}}>,
     config = "{}", weights = {}} {
   nn.func @layer(%x: tensor<2x64xf32>, %w: tensor<64x64xf32>) -> tensor<2x64xf32> {
     %0 = nn.linear %x, %w : (tensor<2x64xf32>, tensor<64x64xf32>) -> tensor<2x64xf32>

@@ -44,7 +44,7 @@
 // CHECK: nn.add
 
 nn.model @m family "gpt2" phase "shard" attributes {
-    strategy = #dist.strategy<{batch = 2 : i64, accumulate = 2 : i64, pipe = 2 : i64, virtual_stages = 2 : i64, schedule = "interleaved"}>,
+    strategy = #dist.strategy<{batch = {global = 2, accumulate = 2}, mesh = {pipe = 2}, pipeline = {virtual_stages = 2, schedule = interleaved}}>,
     config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"pipe" = 2>, #dist.axis<"data" = 1>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {

@@ -34,7 +34,7 @@
 // CHECK: dist.send {{.*}} to -1 on "pipe" channel "B0"
 
 nn.model @m family "gpt2" phase "shard" attributes {
-    strategy = #dist.strategy<{batch = 2 : i64, accumulate = 2 : i64, pipe = 2 : i64, schedule = "zb-h1"}>,
+    strategy = #dist.strategy<{batch = {global = 2, accumulate = 2}, mesh = {pipe = 2}, pipeline = {schedule = "zb-h1"}}>,
     config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"pipe" = 2>, #dist.axis<"data" = 1>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
   nn.state @a role "parameter" : tensor<8x8xf32> {trainable}

@@ -2,7 +2,7 @@
 
 // expected-error @+1 {{H0905: the model has no schedule}}
 nn.model @m family "gpt2" phase "shard" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {}} {
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"pipe" = 2>, #dist.axis<"data" = 1>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
   pipe.stage @stage0 index 0 calls ["h.0"]
   pipe.stage @stage1 index 1 calls ["h.1"]
@@ -14,7 +14,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
 // -----
 
 nn.model @m family "gpt2" phase "shard" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {}} {
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"pipe" = 2>, #dist.axis<"data" = 1>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
   pipe.stage @stage0 index 0 calls ["h.0"]
   pipe.stage @stage1 index 1 calls ["h.1"]
@@ -28,7 +28,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
 // -----
 
 nn.model @m family "gpt2" phase "shard" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {}} {
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"pipe" = 2>, #dist.axis<"data" = 1>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
@@ -47,7 +47,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
 // -----
 
 nn.model @m family "gpt2" phase "shard" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {}} {
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"pipe" = 2>, #dist.axis<"data" = 1>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
@@ -66,7 +66,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
 // -----
 
 nn.model @m family "gpt2" phase "shard" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {}} {
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"pipe" = 2>, #dist.axis<"data" = 1>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
@@ -86,7 +86,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
 
 // Both layers read the parameter, and nobody makes its gradient.
 nn.model @m family "gpt2" phase "shard" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {}} {
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"pipe" = 2>, #dist.axis<"data" = 1>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
   // expected-error @+1 {{H0202: stages 0 and 1 read this parameter, but do not all make its gradient}}
   nn.state @w role "parameter" : tensor<4xf32> {trainable}
@@ -109,7 +109,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
 // Two virtual stages of one rank add to one gradient, of one micro-batch: the
 // second would begin anew.
 nn.model @m family "gpt2" phase "shard" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {}} {
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"pipe" = 2>, #dist.axis<"data" = 1>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
   nn.state @w role "parameter" : tensor<4xf32> {trainable}
   nn.state @w.grad role "gradient" : tensor<4xf32> {parameter = "w"}

@@ -29,7 +29,7 @@
 // CHECK: %[[ALL:.*]] = dist.recv from -1 on "pipe" channel "w.grad.sum"
 // CHECK: nn.set @w.grad, %[[ALL]]
 nn.model @m family "gpt2" phase "shard" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {}} {
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"pipe" = 3>, #dist.axis<"data" = 1>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
   nn.state @w role "parameter" : tensor<4xf32> {trainable}
   nn.state @w.grad role "gradient" : tensor<4xf32> {parameter = "w"}

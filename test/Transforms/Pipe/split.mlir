@@ -105,7 +105,7 @@
 // LAST-SAME: result_names = ["logits"]
 
 nn.model @m family "gpt2" phase "shard" attributes {
-    strategy = #dist.strategy<{batch = 2 : i64, accumulate = 2 : i64, seq = 2 : i64, pipe = 2 : i64}>,
+    strategy = #dist.strategy<{batch = {global = 2, accumulate = 2, seq = 2}, mesh = {pipe = 2}}>,
     config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"pipe" = 2>, #dist.axis<"data" = 1>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
   nn.state @train.loss role "accumulator" : tensor<f32>

@@ -2,7 +2,7 @@
 
 // Nothing is wrong.
 nn.model @m.stage0 family "gpt2" phase "shard" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {}, stage = 0 : i64} {
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}, stage = 0 : i64} {
   nn.state @saved role "saved" : tensor<1x4xf32>
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
@@ -24,7 +24,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
   }
 }
 nn.model @m.stage1 family "gpt2" phase "shard" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {}, stage = 1 : i64} {
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}, stage = 1 : i64} {
   nn.state @saved role "saved" : tensor<1x4xf32>
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
@@ -48,7 +48,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
 
 // expected-error @+1 {{H0905: stands in place 0 of the stages}}
 nn.model @m.stage1 family "gpt2" phase "shard" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {}, stage = 1 : i64} {
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}, stage = 1 : i64} {
   nn.state @saved role "saved" : tensor<1x4xf32>
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
@@ -71,7 +71,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
 // -----
 
 nn.model @m.stage0 family "gpt2" phase "shard" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {}, stage = 0 : i64} {
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}, stage = 0 : i64} {
   nn.state @saved role "saved" : tensor<1x4xf32>
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
@@ -93,7 +93,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
   }
 }
 nn.model @m.stage1 family "gpt2" phase "shard" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {}, stage = 1 : i64} {
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}, stage = 1 : i64} {
   nn.state @saved role "saved" : tensor<1x4xf32>
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
@@ -118,7 +118,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
 
 // expected-error @+1 {{H0905: there is no schedule for 2 stages}}
 nn.model @m.stage0 family "gpt2" phase "shard" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {}, stage = 0 : i64} {
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}, stage = 0 : i64} {
   nn.state @saved role "saved" : tensor<1x4xf32>
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
@@ -139,7 +139,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
   }
 }
 nn.model @m.stage1 family "gpt2" phase "shard" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {}, stage = 1 : i64} {
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}, stage = 1 : i64} {
   nn.state @saved role "saved" : tensor<1x4xf32>
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
@@ -162,7 +162,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
 // -----
 
 nn.model @m.stage0 family "gpt2" phase "shard" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {}, stage = 0 : i64} {
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}, stage = 0 : i64} {
   nn.state @saved role "saved" : tensor<1x4xf32>
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
@@ -184,7 +184,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
   }
 }
 nn.model @m.stage1 family "gpt2" phase "shard" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {}, stage = 1 : i64} {
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}, stage = 1 : i64} {
   nn.state @saved role "saved" : tensor<1x4xf32>
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
@@ -208,7 +208,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
 // -----
 
 nn.model @m.stage0 family "gpt2" phase "shard" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {}, stage = 0 : i64} {
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}, stage = 0 : i64} {
   nn.state @saved role "saved" : tensor<1x4xf32>
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
@@ -231,7 +231,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
   }
 }
 nn.model @m.stage1 family "gpt2" phase "shard" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {}, stage = 1 : i64} {
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}, stage = 1 : i64} {
   nn.state @saved role "saved" : tensor<1x4xf32>
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
@@ -254,7 +254,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
 // -----
 
 nn.model @m.stage0 family "gpt2" phase "shard" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {}, stage = 0 : i64} {
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}, stage = 0 : i64} {
   nn.state @saved role "saved" : tensor<2x4xf32>
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
@@ -277,7 +277,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
   }
 }
 nn.model @m.stage1 family "gpt2" phase "shard" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {}, stage = 1 : i64} {
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}, stage = 1 : i64} {
   nn.state @saved role "saved" : tensor<1x4xf32>
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
@@ -300,7 +300,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
 // -----
 
 nn.model @m.stage0 family "gpt2" phase "shard" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {}, stage = 0 : i64} {
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}, stage = 0 : i64} {
   nn.state @saved role "saved" : tensor<1x4xf32>
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
@@ -323,7 +323,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
   }
 }
 nn.model @m.stage1 family "gpt2" phase "shard" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {}, stage = 1 : i64} {
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}, stage = 1 : i64} {
   nn.state @saved role "saved" : tensor<1x4xf32>
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
@@ -345,7 +345,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
 // -----
 
 nn.model @m.stage0 family "gpt2" phase "shard" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {}, stage = 0 : i64} {
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}, stage = 0 : i64} {
   nn.state @saved role "saved" : tensor<1x4xf32>
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
@@ -364,7 +364,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
   }
 }
 nn.model @m.stage1 family "gpt2" phase "shard" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {}, stage = 1 : i64} {
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}, stage = 1 : i64} {
   nn.state @saved role "saved" : tensor<1x4xf32>
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
@@ -388,7 +388,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
 // -----
 
 nn.model @m.stage0 family "gpt2" phase "shard" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {}, stage = 0 : i64} {
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}, stage = 0 : i64} {
   nn.state @saved role "saved" : tensor<1x4xf32>
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
@@ -411,7 +411,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
   }
 }
 nn.model @m.stage1 family "gpt2" phase "shard" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {}, stage = 1 : i64} {
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}, stage = 1 : i64} {
   nn.state @saved role "saved" : tensor<1x4xf32>
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
@@ -434,7 +434,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
 // -----
 
 nn.model @m.stage0 family "gpt2" phase "shard" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {}, stage = 0 : i64} {
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}, stage = 0 : i64} {
   nn.state @saved role "saved" : tensor<1x4xf32>
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
@@ -457,7 +457,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
   }
 }
 nn.model @m.stage1 family "gpt2" phase "shard" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {}, stage = 1 : i64} {
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}, stage = 1 : i64} {
   nn.state @saved role "saved" : tensor<1x4xf32>
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
@@ -480,7 +480,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
 // -----
 
 nn.model @m.stage0 family "gpt2" phase "shard" attributes {
-    strategy = #dist.strategy<{pipe = 1 : i64}>, config = "{}", weights = {}, stage = 0 : i64} {
+    strategy = #dist.strategy<{mesh = {pipe = 1}}>, config = "{}", weights = {}, stage = 0 : i64} {
   nn.state @saved role "saved" : tensor<2x4xf32>
   pipe.stage @stage0 index 0 calls []
   pipe.schedule @schedule kind "1f1b" micro_batches 2 ["F0 F1 B0 B1 O"]
@@ -504,7 +504,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
 // -----
 
 nn.model @m.stage0 family "gpt2" phase "shard" attributes {
-    strategy = #dist.strategy<{pipe = 1 : i64}>, config = "{}", weights = {}, stage = 0 : i64} {
+    strategy = #dist.strategy<{mesh = {pipe = 1}}>, config = "{}", weights = {}, stage = 0 : i64} {
   pipe.stage @stage0 index 0 calls []
   pipe.schedule @schedule kind "1f1b" micro_batches 2 ["F0 F1 B0 B1 O"]
   nn.step @train(%x: tensor<3x4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {

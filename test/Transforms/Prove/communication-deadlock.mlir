@@ -2,7 +2,7 @@
 
 // Both wait until the other one receives.
 plan.program @p0 family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -26,7 +26,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
 }
 
 plan.program @p1 family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -53,7 +53,7 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
 
 // Both receive first.
 plan.program @p0 family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -76,7 +76,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
 }
 
 plan.program @p1 family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -102,7 +102,7 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
 
 // A collective that one starts after the message that the other sends after it.
 plan.program @p0 family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -127,7 +127,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
 }
 
 plan.program @p1 family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -155,7 +155,7 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
 
 // The same, with two ranks in each stage.
 plan.program @p0 family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64, data = 2 : i64, batch = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {pipe = 2, data = 2}, batch = {global = 2}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -178,7 +178,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
 }
 
 plan.program @p1 family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64, data = 2 : i64, batch = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {pipe = 2, data = 2}, batch = {global = 2}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>

@@ -2,7 +2,7 @@
 
 // Sent and not received.
 plan.program @p0 family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -24,7 +24,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
 }
 
 plan.program @p1 family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -47,7 +47,7 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
 
 // Received and not sent.
 plan.program @p0 family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -67,7 +67,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
 }
 
 plan.program @p1 family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -92,7 +92,7 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
 
 // Another size.
 plan.program @p0 family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -114,7 +114,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
 }
 
 plan.program @p1 family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -140,7 +140,7 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
 
 // Another type.
 plan.program @p0 family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -162,7 +162,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
 }
 
 plan.program @p1 family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -188,7 +188,7 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
 
 // Another micro-batch.
 plan.program @p0 family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -224,7 +224,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
 }
 
 plan.program @p1 family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -262,7 +262,7 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
 
 // One channel to two ranks.
 plan.program @p0 family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{pipe = 3 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {pipe = 3}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -285,7 +285,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
 }
 
 plan.program @p1 family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{pipe = 3 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {pipe = 3}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -306,7 +306,7 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
 }
 
 plan.program @p2 family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{pipe = 3 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {pipe = 3}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 2 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -331,7 +331,7 @@ plan.program @p2 family "gpt2" phase "memory" attributes {
 // A stage is missing.
 // expected-error @+1 {{H0917: is the last of 1 stages, the mesh has 2}}
 plan.program @p0 family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -354,7 +354,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
 
 // expected-error @+1 {{H0917: is the program of stage 1, that of stage 0 is missing}}
 plan.program @p0 family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -377,7 +377,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
 
 // A step program that another stage does not have.
 plan.program @p0 family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -398,7 +398,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
 
 // expected-error @+1 {{H0917: has no step program "train", which another stage has}}
 plan.program @p1 family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>

@@ -2,7 +2,7 @@
 
 // Written while it is summed.
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{data = 2 : i64, batch = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {data = 2}, batch = {global = 2}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -32,7 +32,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 // Read while it is summed.
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{data = 2 : i64, batch = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {data = 2}, batch = {global = 2}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -62,7 +62,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 // Another collective in its staging memory.
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{data = 2 : i64, batch = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {data = 2}, batch = {global = 2}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -95,7 +95,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 // A message that is still on its way.
 plan.program @p0 family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -121,7 +121,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
 }
 
 plan.program @p1 family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -145,7 +145,7 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
 
 // A flush that leaves too many.
 plan.program @p0 family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -182,7 +182,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
 }
 
 plan.program @p1 family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -219,7 +219,7 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
 
 // The part of some rank.
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{data = 2 : i64, batch = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {data = 2}, batch = {global = 2}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -254,7 +254,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 // Nobody waits.
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{data = 2 : i64, batch = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {data = 2}, batch = {global = 2}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -280,7 +280,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 // Nobody waits in a loop.
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{data = 2 : i64, batch = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {data = 2}, batch = {global = 2}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -309,7 +309,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 // A wait outside of the sequence's own commands.
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{data = 2 : i64, batch = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {data = 2}, batch = {global = 2}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>

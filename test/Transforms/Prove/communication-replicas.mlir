@@ -5,7 +5,7 @@
 
 // The parts of a batch are summed.
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{data = 2 : i64, tensor = 2 : i64, batch = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {data = 2, tensor = 2}, batch = {global = 2}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @sum(%x: tensor<16xf32>) -> tensor<f32>
@@ -39,7 +39,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 // Over another axis.
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{data = 2 : i64, tensor = 2 : i64, batch = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {data = 2, tensor = 2}, batch = {global = 2}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @sum(%x: tensor<16xf32>) -> tensor<f32>
@@ -74,7 +74,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 // Each rank has its own part of a parameter, and gets those of the others.
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{data = 2 : i64, tensor = 2 : i64, batch = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {data = 2, tensor = 2}, batch = {global = 2}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @sum(%x: tensor<16xf32>) -> tensor<f32>
@@ -99,7 +99,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 // Those of others than have the parts.
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{data = 2 : i64, tensor = 2 : i64, batch = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {data = 2, tensor = 2}, batch = {global = 2}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @sum(%x: tensor<16xf32>) -> tensor<f32>
@@ -125,7 +125,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 // All stages have the same loss.
 plan.program @p0 family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @sum(%x: tensor<16xf32>) -> tensor<f32>
@@ -155,7 +155,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
   }
 }
 plan.program @p1 family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @sum(%x: tensor<16xf32>) -> tensor<f32>
@@ -189,7 +189,7 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
 
 // The second stage gives another number for it.
 plan.program @p0 family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @sum(%x: tensor<16xf32>) -> tensor<f32>
@@ -219,7 +219,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
   }
 }
 plan.program @p1 family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @sum(%x: tensor<16xf32>) -> tensor<f32>

@@ -3,7 +3,7 @@
 
 // Communication and computation, one beside the other.
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{data = 2 : i64, batch = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {data = 2}, batch = {global = 2}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -32,7 +32,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 // One after the other; messages that are not received at once.
 plan.program @p0 family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -61,7 +61,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
 }
 
 plan.program @p1 family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -91,7 +91,7 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
 
 // A schedule: a flush leaves as many sends as there are other slots.
 plan.program @p0 family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -126,7 +126,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
 }
 
 plan.program @p1 family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{pipe = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -163,7 +163,7 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
 
 // A rank's part of what it gathers.
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{data = 2 : i64, batch = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{mesh = {data = 2}, batch = {global = 2}}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>

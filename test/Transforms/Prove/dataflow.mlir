@@ -2,7 +2,7 @@
 
 // Nothing is wrong.
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -32,7 +32,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 // Read before it is written.
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -53,7 +53,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 // Overwritten by another buffer that stands at the same bytes.
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -78,7 +78,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 // Partly.
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -103,7 +103,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 // A callee's frame stands on a buffer that is still to be read.
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -134,7 +134,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 // A callee that does not write what it is given for its result.
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -160,7 +160,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 // Right in the first iteration, wrong in the second.
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -187,7 +187,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 // -----
 
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -208,7 +208,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 // States hold what earlier steps left.
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -229,7 +229,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 // A packed value is there once all of its parts are: made in place, filled, received.
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 512 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -261,7 +261,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 // A part is missing.
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 512 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -290,7 +290,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 // What is sent was written.
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 512 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -316,7 +316,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 // Slots come round again when their micro-batch is done.
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 512 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -352,7 +352,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 // Too early.
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 512 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -389,7 +389,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 // A slot that is not there.
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 512 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -426,7 +426,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 // A fragment that no region is for.
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 512 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -463,7 +463,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 // A part that the iteration chooses: all of it must be there.
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 512 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -492,7 +492,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 // -----
 
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 512 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -523,7 +523,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 // A number that is not known when the plan is loaded.
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 512 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -553,7 +553,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 // Bytes that are no buffer's.
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 512 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
@@ -579,7 +579,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 // Numbers that no buffer can hold do not wrap around, and come back as others.
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 512 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @train() attributes {frame_bytes = 512 : i64, kind = "train"} {
@@ -598,7 +598,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 // Loops in loops.
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 512 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @long(%x: memref<16xf32>) attributes {frame_bytes = 0 : i64} {
@@ -623,7 +623,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 // A gradient that nothing clears: its bucket is written in part.
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @add(%x: tensor<16xf32>, %y: tensor<16xf32>) -> tensor<16xf32>
@@ -649,7 +649,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 // A parameter that a kernel writes which is no optimizer's.
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @add(%x: tensor<16xf32>, %y: tensor<16xf32>) -> tensor<16xf32>
@@ -671,7 +671,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 // The average of a gradient in the place of what is kept for a micro-batch.
 plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{threads = 2 : i64}>, config = "{}", weights = {},
+    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @add(%x: tensor<16xf32>, %y: tensor<16xf32>) -> tensor<16xf32>

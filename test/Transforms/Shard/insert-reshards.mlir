@@ -6,7 +6,7 @@
 
 // CHECK-LABEL: nn.model @data
 nn.model @data family "gpt2" phase "train" attributes {
-    strategy = #dist.strategy<{batch = 2 : i64, data = 2 : i64}>,
+    strategy = #dist.strategy<{batch = {global = 2}, mesh = {data = 2}}>,
     config = "{}", weights = {}} {
   // CHECK: dist.mesh @mesh [#dist.axis<"pipe" = 1>, #dist.axis<"data" = 2>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
   nn.state @w role "parameter" : tensor<8x4xf32> {trainable}
@@ -59,7 +59,7 @@ nn.model @data family "gpt2" phase "train" attributes {
 
 // CHECK-LABEL: nn.model @sums
 nn.model @sums family "gpt2" phase "train" attributes {
-    strategy = #dist.strategy<{batch = 2 : i64, data = 2 : i64}>,
+    strategy = #dist.strategy<{batch = {global = 2}, mesh = {data = 2}}>,
     config = "{}", weights = {}} {
   nn.state @s role "accumulator" : tensor<4xf32>
   nn.step @train(%x: tensor<2x4xf32>) attributes {
@@ -83,7 +83,7 @@ nn.model @sums family "gpt2" phase "train" attributes {
 
 // CHECK-LABEL: nn.model @one
 nn.model @one family "gpt2" phase "train" attributes {
-    strategy = #dist.strategy<{batch = 2 : i64, micro_batch = 2 : i64}>,
+    strategy = #dist.strategy<{batch = {global = 2, micro = 2}}>,
     config = "{}", weights = {}} {
   // CHECK-NOT: "data"]
   // CHECK-NOT: dist.reshard
@@ -102,7 +102,7 @@ nn.model @one family "gpt2" phase "train" attributes {
 
 // CHECK-LABEL: nn.model @kept
 nn.model @kept family "gpt2" phase "train" attributes {
-    strategy = #dist.strategy<{batch = 2 : i64, data = 2 : i64}>,
+    strategy = #dist.strategy<{batch = {global = 2}, mesh = {data = 2}}>,
     config = "{}", weights = {}} {
   nn.step @eval(%x: tensor<2x4xf32>) attributes {
       kind = "eval", arg_names = ["x"], result_names = []} {
@@ -125,7 +125,7 @@ nn.model @kept family "gpt2" phase "train" attributes {
 
 // CHECK-LABEL: nn.model @further
 nn.model @further family "gpt2" phase "train" attributes {
-    strategy = #dist.strategy<{batch = 2 : i64, micro_batch = 2 : i64, sequence = 2 : i64, tensor = 2 : i64, sequence_parallel = true}>,
+    strategy = #dist.strategy<{batch = {global = 2, micro = 2}, mesh = {seq = 2, tensor = 2}, sequence_parallel = true}>,
     config = "{}", weights = {}} {
   nn.state @w role "parameter" : tensor<8x4xf32>
   nn.step @train(%ids: tensor<2x8xi32>) attributes {
@@ -154,7 +154,7 @@ nn.model @further family "gpt2" phase "train" attributes {
 
 // CHECK-LABEL: nn.model @fills
 nn.model @fills family "gpt2" phase "train" attributes {
-    strategy = #dist.strategy<{batch = 2 : i64, data = 2 : i64}>,
+    strategy = #dist.strategy<{batch = {global = 2}, mesh = {data = 2}}>,
     config = "{}", weights = {}} {
   // CHECK: nn.func @layer
   // CHECK-SAME: arg_shardings = [#dist.sharding<{{\[\[}}"data"], []], unreduced []>, #dist.sharding<{{\[\[}}"data"], []], unreduced []>]

@@ -7,7 +7,7 @@
 // CHECK: nn.attention {{.*}} ring
 
 nn.model @m family "gpt2" phase "train" attributes {
-    strategy = #dist.strategy<{batch = 3 : i64, context = "ring", data = 3 : i64, sequence = 2 : i64}>,
+    strategy = #dist.strategy<{batch = {global = 3}, context = "ring", mesh = {data = 3, seq = 2}}>,
     config = "{}", weights = {}} {
   nn.func @layer(%x: tensor<2x4x12xf32>) -> tensor<2x4x4xf32> {
     %0, %lse = nn.attention %x {heads = 2 : i64, kv_heads = 2 : i64, scale = 0.5 : f64} : (tensor<2x4x12xf32>) -> (tensor<2x4x4xf32>, tensor<2x2x4xf32>)

@@ -1,7 +1,7 @@
 // RUN: heddle-opt %s --shard-make-mesh --shard-propagate --shard-insert-reshards --verify-diagnostics
 
 nn.model @m family "gpt2" phase "train" attributes {
-    strategy = #dist.strategy<{tensor = 2 : i64}>, config = "{}", weights = {}} {
+    strategy = #dist.strategy<{mesh = {tensor = 2}}>, config = "{}", weights = {}} {
   nn.state @qkv role "parameter" : tensor<6x18xf32> {trainable, storage = #dist.sharding<[[], ["tensor"]], unreduced []>}
   nn.step @eval(%x: tensor<2x4x6xf32>) attributes {kind = "eval", arg_names = ["x"], result_names = []} {
     %w = nn.get @qkv : tensor<6x18xf32>

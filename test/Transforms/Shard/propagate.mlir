@@ -17,7 +17,7 @@
 // WHY-NEXT: train nn.linear -> dist.reshard: whole: gathers over data for nn.return
 
 nn.model @m family "gpt2" phase "train" attributes {
-    strategy = #dist.strategy<{batch = 2 : i64, data = 2 : i64, tensor = 2 : i64}>,
+    strategy = #dist.strategy<{batch = {global = 2}, mesh = {data = 2, tensor = 2}}>,
     config = "{}", weights = {}} {
   nn.state @w role "parameter" : tensor<4x4xf32> {storage = #dist.sharding<[["tensor"], []], unreduced []>, trainable}
   nn.func @layer(%x: tensor<2x3x4xf32>, %w: tensor<4x4xf32>) -> tensor<2x3x4xf32> {

@@ -9,7 +9,7 @@
 
 // CHECK-LABEL: nn.model @saved
 nn.model @saved family "gpt2" phase "shard" attributes {
-    strategy = #dist.strategy<{batch = 2 : i64, micro_batch = 2 : i64, sequence = 2 : i64}>, config = "{}", weights = {}} {
+    strategy = #dist.strategy<{batch = {global = 2, micro = 2}, mesh = {seq = 2}}>, config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"pipe" = 1>, #dist.axis<"data" = 1>, #dist.axis<"seq" = 2>, #dist.axis<"tensor" = 1>]
   // CHECK: nn.func @block.fwd
   // CHECK-SAME: result_shardings = [#dist.sharding<{{\[\[}}], ["seq"], []], unreduced []>, #dist.sharding<{{\[\[}}], [], ["seq"]], unreduced []>, #dist.sharding<{{\[\[}}], [], ["seq"]], unreduced []>]

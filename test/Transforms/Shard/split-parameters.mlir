@@ -24,7 +24,7 @@
 // CHECK: %[[E:.*]] = nn.embedding %{{.*}} {shardings = [#dist.sharding<{{\[\[}}], [], []], unreduced ["tensor"]>]}
 
 nn.model @m family "gpt2" phase "train" attributes {
-    strategy = #dist.strategy<{tensor = 2 : i64}>, config = "{}", weights = {}} {
+    strategy = #dist.strategy<{mesh = {tensor = 2}}>, config = "{}", weights = {}} {
   nn.state @wte role "parameter" : tensor<8x4xf32> {trainable}
   nn.state @fc role "parameter" : tensor<4x16xf32> {trainable}
   nn.state @fc.bias role "parameter" : tensor<16xf32> {trainable}
@@ -78,7 +78,7 @@ nn.model @m family "gpt2" phase "train" attributes {
 // SHARED: dist.reshard %{{.*}} from <{{.*}}unreduced ["tensor"]> to <{{\[\[}}], ["tensor"], []], unreduced []> for "nn.call"
 
 nn.model @stored family "gpt2" phase "train" attributes {
-    strategy = #dist.strategy<{tensor = 2 : i64}>, config = "{}", weights = {}} {
+    strategy = #dist.strategy<{mesh = {tensor = 2}}>, config = "{}", weights = {}} {
   nn.state @table role "parameter" : tensor<8x4xf32> {trainable}
   nn.state @a role "parameter" : tensor<16x4xf32> {trainable}
   nn.state @b role "parameter" : tensor<16x4xf32> {trainable}
@@ -117,7 +117,7 @@ nn.model @stored family "gpt2" phase "train" attributes {
 
 // CHECK-LABEL: nn.model @whole
 nn.model @whole family "gpt2" phase "train" attributes {
-    strategy = #dist.strategy<{tensor = 2 : i64}>, config = "{}", weights = {}} {
+    strategy = #dist.strategy<{mesh = {tensor = 2}}>, config = "{}", weights = {}} {
   nn.state @wte role "parameter" : tensor<8x4xf32> {trainable}
   nn.step @train(%ids: tensor<2x3xi32>, %y: tensor<2x3x4xf32>) attributes {kind = "train", arg_names = ["ids", "y"], result_names = []} {
     %wte = nn.get @wte : tensor<8x4xf32>

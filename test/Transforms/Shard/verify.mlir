@@ -144,7 +144,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
 // -----
 
 nn.model @m family "gpt2" phase "shard" attributes {
-    strategy = #dist.strategy<{data = 4 : i64, batch = 4 : i64}>, config = "{}", weights = {}} {
+    strategy = #dist.strategy<{mesh = {data = 4}, batch = {global = 4}}>, config = "{}", weights = {}} {
   // expected-error @+1 {{H0904: is not the mesh of the strategy: pipe 1, data 4, seq 1, tensor 1}}
   dist.mesh @mesh [#dist.axis<"pipe" = 1>, #dist.axis<"data" = 2>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
 }
@@ -153,7 +153,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
 
 // What comes by nn.pack is a partial sum, too.
 nn.model @m family "gpt2" phase "shard" attributes {
-    strategy = #dist.strategy<{data = 2 : i64, batch = 2 : i64}>, config = "{}", weights = {}} {
+    strategy = #dist.strategy<{mesh = {data = 2}, batch = {global = 2}}>, config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"pipe" = 1>, #dist.axis<"data" = 2>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
   nn.step @train(%x: tensor<64xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
     %0 = nn.square_sums %x {shardings = [#dist.sharding<[[]], unreduced ["data"]>]} : (tensor<64xf32>) -> tensor<1xf32>
@@ -167,7 +167,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
 // -----
 
 nn.model @m family "gpt2" phase "shard" attributes {
-    strategy = #dist.strategy<{data = 2 : i64, batch = 2 : i64}>, config = "{}", weights = {}} {
+    strategy = #dist.strategy<{mesh = {data = 2}, batch = {global = 2}}>, config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"pipe" = 1>, #dist.axis<"data" = 2>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
   nn.step @eval(%x: tensor<4xf32>) attributes {kind = "eval", arg_names = ["x"], result_names = []} {
     // expected-error @+1 {{H0904: takes a value that is sharded as #dist.sharding<[[]], unreduced []>; it counts on #dist.sharding<[["data"]], unreduced []>}}
@@ -179,7 +179,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
 // -----
 
 nn.model @m family "gpt2" phase "shard" attributes {
-    strategy = #dist.strategy<{data = 2 : i64, batch = 2 : i64}>, config = "{}", weights = {}} {
+    strategy = #dist.strategy<{mesh = {data = 2}, batch = {global = 2}}>, config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"pipe" = 1>, #dist.axis<"data" = 2>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
   nn.step @eval(%x: tensor<4xf32>) attributes {kind = "eval", arg_names = ["x"], result_names = []} {
     // expected-error @+1 {{H0904: has the factor b split over [] and over ["data"]}}
@@ -191,7 +191,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
 // -----
 
 nn.model @m family "gpt2" phase "shard" attributes {
-    strategy = #dist.strategy<{data = 2 : i64, batch = 2 : i64}>, config = "{}", weights = {}} {
+    strategy = #dist.strategy<{mesh = {data = 2}, batch = {global = 2}}>, config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"pipe" = 1>, #dist.axis<"data" = 2>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
   nn.state @w role "parameter" : tensor<64xf32>
   nn.bucket @parameters [@w] : tensor<128xf32> {storage = #dist.sharding<[["data"]], unreduced []>}
@@ -206,7 +206,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
 // -----
 
 nn.model @m family "gpt2" phase "shard" attributes {
-    strategy = #dist.strategy<{tensor = 2 : i64}>, config = "{}", weights = {}} {
+    strategy = #dist.strategy<{mesh = {tensor = 2}}>, config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"pipe" = 1>, #dist.axis<"data" = 1>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 2>]
   nn.state @w role "parameter" : tensor<4x4xf32> {storage = #dist.sharding<[["tensor"], []], unreduced []>}
   nn.step @train(%x: tensor<2x4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {

@@ -11,7 +11,7 @@
 // CHECK: nn.map relu(%[[Y]]) : tensor<2x8xf32>
 
 nn.model @m.stage1 family "gpt2" phase "pipe" attributes {
-    strategy = #dist.strategy<{batch = 2 : i64, pipe = 2 : i64, data = 2 : i64}>, config = "{}",
+    strategy = #dist.strategy<{batch = {global = 2}, mesh = {pipe = 2, data = 2}}>, config = "{}",
     weights = {}, stage = 1 : i64} {
   dist.mesh @mesh [#dist.axis<"pipe" = 2>, #dist.axis<"data" = 2>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
   nn.state @saved role "saved" : tensor<2x4x8xf32> {storage = #dist.sharding<[[], ["data"], []], unreduced []>}

@@ -5,7 +5,7 @@
 
 // CHECK-LABEL: nn.model @reshards
 nn.model @reshards family "gpt2" phase "pipe" attributes {
-    strategy = #dist.strategy<{batch = 2 : i64, data = 2 : i64}>, config = "{}", weights = {}} {
+    strategy = #dist.strategy<{batch = {global = 2}, mesh = {data = 2}}>, config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"pipe" = 1>, #dist.axis<"data" = 2>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 2>]
   // CHECK: nn.step @train(%[[X:[^:]*]]: tensor<2x8xf32>
   // CHECK-SAME: ports = {x = {sharding = #dist.sharding<{{\[\[}}"data"], []], unreduced []>, whole = tensor<4x8xf32>}}
@@ -34,7 +34,7 @@ nn.model @reshards family "gpt2" phase "pipe" attributes {
 
 // CHECK-LABEL: nn.model @parts
 nn.model @parts family "gpt2" phase "pipe" attributes {
-    strategy = #dist.strategy<{batch = 2 : i64, data = 2 : i64, tensor = 2 : i64}>, config = "{}", weights = {}} {
+    strategy = #dist.strategy<{batch = {global = 2}, mesh = {data = 2, tensor = 2}}>, config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"pipe" = 1>, #dist.axis<"data" = 2>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 2>]
   // CHECK: nn.state @w role "parameter" : tensor<4x6xf32>
   // CHECK-SAME: whole = tensor<7x6xf32>
@@ -62,7 +62,7 @@ nn.model @parts family "gpt2" phase "pipe" attributes {
 
 // CHECK-LABEL: nn.model @bucket
 nn.model @bucket family "gpt2" phase "pipe" attributes {
-    strategy = #dist.strategy<{batch = 2 : i64, data = 2 : i64}>, config = "{}", weights = {}} {
+    strategy = #dist.strategy<{batch = {global = 2}, mesh = {data = 2}}>, config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"pipe" = 1>, #dist.axis<"data" = 2>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
   nn.state @w role "parameter" : tensor<3x5xf32> {trainable}
   nn.state @b role "parameter" : tensor<100xf32> {trainable}
@@ -87,7 +87,7 @@ nn.model @bucket family "gpt2" phase "pipe" attributes {
 
 // CHECK-LABEL: nn.model @inner
 nn.model @inner family "gpt2" phase "pipe" attributes {
-    strategy = #dist.strategy<{batch = 2 : i64, data = 2 : i64}>, config = "{}", weights = {}} {
+    strategy = #dist.strategy<{batch = {global = 2}, mesh = {data = 2}}>, config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"pipe" = 1>, #dist.axis<"data" = 2>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
   // CHECK: nn.step @train(%[[X:[^:]*]]: tensor<4x12xf32>
   nn.step @train(%x: tensor<4x12xf32>) attributes {kind = "train", arg_names = ["x"], result_names = [],
@@ -110,7 +110,7 @@ nn.model @inner family "gpt2" phase "pipe" attributes {
 
 // CHECK-LABEL: nn.model @masks
 nn.model @masks family "gpt2" phase "pipe" attributes {
-    strategy = #dist.strategy<{batch = 2 : i64, data = 2 : i64, sequence = 2 : i64, tensor = 2 : i64}>, config = "{}", weights = {}} {
+    strategy = #dist.strategy<{batch = {global = 2}, mesh = {data = 2, seq = 2, tensor = 2}}>, config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"pipe" = 1>, #dist.axis<"data" = 2>, #dist.axis<"seq" = 2>, #dist.axis<"tensor" = 2>]
   nn.step @train(%x: tensor<4x6x8xf32>, %rng: tensor<4xi32>) attributes {kind = "train", arg_names = ["x", "rng"], result_names = [],
       arg_shardings = [#dist.sharding<[["data"], ["seq"], ["tensor"]], unreduced []>, #dist.sharding<[[]], unreduced []>], result_shardings = []} {
@@ -130,7 +130,7 @@ nn.model @masks family "gpt2" phase "pipe" attributes {
 
 // CHECK-LABEL: nn.model @ring
 nn.model @ring family "gpt2" phase "pipe" attributes {
-    strategy = #dist.strategy<{batch = 1 : i64, sequence = 2 : i64, context = "ring"}>, config = "{}", weights = {}} {
+    strategy = #dist.strategy<{batch = {global = 1}, mesh = {seq = 2}, context = ring}>, config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"pipe" = 1>, #dist.axis<"data" = 1>, #dist.axis<"seq" = 2>, #dist.axis<"tensor" = 1>]
   nn.step @train(%x: tensor<1x4x24xf32>, %g: tensor<1x4x8xf32>) attributes {kind = "train", arg_names = ["x", "g"], result_names = [],
       arg_shardings = [#dist.sharding<[[], ["seq"], []], unreduced []>, #dist.sharding<[[], ["seq"], []], unreduced []>], result_shardings = []} {
@@ -173,7 +173,7 @@ nn.model @ring family "gpt2" phase "pipe" attributes {
 
 // CHECK-LABEL: nn.model @kept
 nn.model @kept family "gpt2" phase "pipe" attributes {
-    strategy = #dist.strategy<{batch = 8 : i64, micro_batch = 2 : i64, accumulate = 2 : i64, data = 2 : i64, tensor = 2 : i64}>, config = "{}", weights = {}} {
+    strategy = #dist.strategy<{batch = {global = 8, micro = 2, accumulate = 2}, mesh = {data = 2, tensor = 2}}>, config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"pipe" = 1>, #dist.axis<"data" = 2>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 2>]
   // CHECK: nn.func @layer(%{{.*}}: tensor<2x4x12xf32>) -> tensor<2x4x12xf32>
   nn.func @layer(%qkv: tensor<4x4x24xf32>) -> tensor<4x4x24xf32> attributes {

@@ -1,7 +1,7 @@
 // RUN: heddle-opt %s --spmd-overlap | FileCheck %s
-// RUN: sed 's/data = 2 : i64}>/data = 2 : i64, prefetch_bucket_size = 127 : i64}>/' %s | heddle-opt --spmd-overlap | FileCheck %s --check-prefix=LATE
-// RUN: sed 's/data = 2 : i64}>/data = 2 : i64, max_live_parameters = 255 : i64}>/' %s | heddle-opt --spmd-overlap | FileCheck %s --check-prefix=LATE
-// RUN: sed 's/data = 2 : i64}>/data = 2 : i64, prefetch_bucket_size = 128 : i64, max_live_parameters = 256 : i64}>/' %s | heddle-opt --spmd-overlap | FileCheck %s
+// RUN: sed 's/mesh = {data = 2}/&, zero = {prefetch_bucket_size = 127}/' %s | heddle-opt --spmd-overlap | FileCheck %s --check-prefix=LATE
+// RUN: sed 's/mesh = {data = 2}/&, zero = {max_live_parameters = 255}/' %s | heddle-opt --spmd-overlap | FileCheck %s --check-prefix=LATE
+// RUN: sed 's/mesh = {data = 2}/&, zero = {prefetch_bucket_size = 128, max_live_parameters = 256}/' %s | heddle-opt --spmd-overlap | FileCheck %s
 
 // Where the limits say so, they are gathered when they are used.
 // LATE: nn.call @layer{{.*}} path "h.0"
@@ -12,7 +12,7 @@
 // a layer's gradients is waited for when the next layer has run.
 
 nn.model @m family "gpt2" phase "spmd" attributes {
-    strategy = #dist.strategy<{batch = 2 : i64, data = 2 : i64}>, config = "{}", weights = {}} {
+    strategy = #dist.strategy<{batch = {global = 2}, mesh = {data = 2}}>, config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"pipe" = 1>, #dist.axis<"data" = 2>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
   nn.state @w0 role "parameter" : tensor<128xf32> {trainable}
   nn.state @w1 role "parameter" : tensor<128xf32> {trainable}

@@ -43,7 +43,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
 // -----
 
 nn.model @m family "gpt2" phase "spmd" attributes {
-    strategy = #dist.strategy<{data = 2 : i64, batch = 2 : i64}>, config = "{}", weights = {}} {
+    strategy = #dist.strategy<{mesh = {data = 2}, batch = {global = 2}}>, config = "{}", weights = {}} {
   nn.func @f(%x: tensor<4xf32>) -> tensor<12xf32> {
     // expected-error @+1 {{H0906: gives 'tensor<12xf32>' from 'tensor<4xf32>' over 2 ranks along ["data"]}}
     %0 = dist.all_gather %x axes ["data"] dim 0 for "x" : tensor<4xf32> -> tensor<12xf32>
@@ -54,7 +54,7 @@ nn.model @m family "gpt2" phase "spmd" attributes {
 // -----
 
 nn.model @m family "gpt2" phase "spmd" attributes {
-    strategy = #dist.strategy<{tensor = 2 : i64}>, config = "{}", weights = {}} {
+    strategy = #dist.strategy<{mesh = {tensor = 2}}>, config = "{}", weights = {}} {
   // expected-error @+1 {{'nn.state' op has 'tensor<8x12xf32>', which is no rank's part of 'tensor<8x24xf32>' split by #dist.sharding<[[], ["tensor"]], unreduced []> with segments array<i64}}
   nn.state @w role "parameter" : tensor<8x12xf32> {
       whole = tensor<8x24xf32>, segments = array<i64: 100, 8, 8>,
@@ -64,7 +64,7 @@ nn.model @m family "gpt2" phase "spmd" attributes {
 // -----
 
 nn.model @m family "gpt2" phase "spmd" attributes {
-    strategy = #dist.strategy<{data = 2 : i64, batch = 2 : i64}>, config = "{}", weights = {}} {
+    strategy = #dist.strategy<{mesh = {data = 2}, batch = {global = 2}}>, config = "{}", weights = {}} {
   // expected-error @+1 {{'nn.step' op does not say how the port "x" is split: it needs whole and sharding}}
   nn.step @train(%x: tensor<2x4xf32>) attributes {kind = "train", arg_names = ["x"],
       result_names = [], ports = {x = {whole = tensor<4x4xf32>}}} {
@@ -94,7 +94,7 @@ nn.model @m family "gpt2" phase "spmd" attributes {
 // The update of a parameter of which each rank updates a part, in a kernel: averages and averages of squares change places.
 
 nn.model @m family "gpt2" phase "fuse" attributes {
-    strategy = #dist.strategy<{data = 2 : i64, batch = 2 : i64}>, config = "{}", weights = {}} {
+    strategy = #dist.strategy<{mesh = {data = 2}, batch = {global = 2}}>, config = "{}", weights = {}} {
   nn.state @w role "parameter" : tensor<8xf32> {trainable}
   nn.state @w.exp_avg role "exp_avg" : tensor<8xf32> {parameter = "w"}
   nn.state @w.exp_avg_sq role "exp_avg_sq" : tensor<8xf32> {parameter = "w"}
@@ -132,7 +132,7 @@ nn.model @m family "gpt2" phase "fuse" attributes {
 // The update of a parameter of which each rank updates a part, in a kernel: right.
 
 nn.model @m family "gpt2" phase "fuse" attributes {
-    strategy = #dist.strategy<{data = 2 : i64, batch = 2 : i64}>, config = "{}", weights = {}} {
+    strategy = #dist.strategy<{mesh = {data = 2}, batch = {global = 2}}>, config = "{}", weights = {}} {
   nn.state @w role "parameter" : tensor<8xf32> {trainable}
   nn.state @w.exp_avg role "exp_avg" : tensor<8xf32> {parameter = "w"}
   nn.state @w.exp_avg_sq role "exp_avg_sq" : tensor<8xf32> {parameter = "w"}
@@ -167,7 +167,7 @@ nn.model @m family "gpt2" phase "fuse" attributes {
 // -----
 
 nn.model @m family "gpt2" phase "spmd" attributes {
-    strategy = #dist.strategy<{data = 2 : i64, batch = 2 : i64}>, config = "{}", weights = {}} {
+    strategy = #dist.strategy<{mesh = {data = 2}, batch = {global = 2}}>, config = "{}", weights = {}} {
   nn.func @f(%x: tensor<4xf32>) -> tensor<8xf32> {
     %0 = dist.all_gather %x axes ["data"] dim 0 for "x" : tensor<4xf32> -> tensor<8xf32>
     // expected-error @+1 {{H0906: waits for what is not pending}}

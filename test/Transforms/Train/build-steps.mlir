@@ -5,8 +5,7 @@
 
 // CHECK-LABEL: nn.model @m
 nn.model @m family "gpt2" phase "model" attributes {
-    strategy = #dist.strategy<{batch = 8 : i64, micro_batch = 2 : i64,
-                               accumulate = 4 : i64, seq = 3 : i64}>,
+    strategy = #dist.strategy<{batch = {global = 8, micro = 2, accumulate = 4, seq = 3}}>,
     config = "{}", weights = {}} {
   // CHECK-DAG: nn.state @train.loss role "accumulator" : tensor<f32>
   // CHECK-DAG: nn.state @eval.loss role "accumulator" : tensor<f32>

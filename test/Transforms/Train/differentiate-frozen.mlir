@@ -9,8 +9,7 @@
 // CHECK-NEXT: nn.step
 // CHECK: nn.set @wte.grad
 nn.model @branch family "gpt2" phase "model" attributes {
-    strategy = #dist.strategy<{batch = 2 : i64, micro_batch = 2 : i64,
-                               accumulate = 1 : i64, seq = 3 : i64}>,
+    strategy = #dist.strategy<{batch = {global = 2, micro = 2, accumulate = 1, seq = 3}}>,
     config = "{}", weights = {}} {
   nn.state @loss role "accumulator" : tensor<f32>
   nn.state @wte role "parameter" : tensor<8x4xf32> {trainable}
@@ -40,8 +39,7 @@ nn.model @branch family "gpt2" phase "model" attributes {
 // -----
 
 nn.model @nothing family "gpt2" phase "model" attributes {
-    strategy = #dist.strategy<{batch = 2 : i64, micro_batch = 2 : i64,
-                               accumulate = 1 : i64, seq = 3 : i64}>,
+    strategy = #dist.strategy<{batch = {global = 2, micro = 2, accumulate = 1, seq = 3}}>,
     config = "{}", weights = {}} {
   nn.state @loss role "accumulator" : tensor<f32>
   // expected-error @+1 {{H0355: the loss depends on no parameter that is trainable}}

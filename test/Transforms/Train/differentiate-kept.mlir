@@ -4,7 +4,7 @@
 
 // CHECK-LABEL: nn.model @m
 nn.model @m family "gpt2" phase "model" attributes {
-    strategy = #dist.strategy<{batch = 2 : i64, micro_batch = 2 : i64, seq = 3 : i64}>,
+    strategy = #dist.strategy<{batch = {global = 2, micro = 2, seq = 3}}>,
     config = "{}", weights = {}} {
   nn.state @loss role "accumulator" : tensor<f32>
   nn.state @w role "parameter" : tensor<8x4xf32> {trainable}

@@ -1,13 +1,13 @@
 // RUN: sed s/POLICY/none/ %s | heddle-opt --train-differentiate | FileCheck %s --check-prefixes=CHECK,NONE
 // RUN: sed s/POLICY/selective/ %s | heddle-opt --train-differentiate | FileCheck %s --check-prefixes=CHECK,SELECTIVE
 // RUN: sed s/POLICY/full/ %s | heddle-opt --train-differentiate | FileCheck %s --check-prefixes=CHECK,FULL
-// RUN: sed 's/POLICY/none/; s/accumulate = 1/accumulate = 2/; s/batch = 2/batch = 4/' %s \
-// RUN:   | sed 's/micro_batch = 4/micro_batch = 2/' | heddle-opt --train-differentiate | FileCheck %s --check-prefix=SUMS
-// RUN: sed 's/POLICY/none/; s/accumulate = 1/accumulate = 1 : i64, precision = "bf16", data = 2/; s/{batch = 2/{batch = 4/' %s \
+// RUN: sed 's/POLICY/none/; s/accumulate = 1/accumulate = 2/; s/global = 2/global = 4/' %s \
+// RUN:   | sed 's/micro = 4/micro = 2/' | heddle-opt --train-differentiate | FileCheck %s --check-prefix=SUMS
+// RUN: sed 's/POLICY/none/; s/{batch = {global = 2/{precision = bf16, mesh = {data = 2}, batch = {global = 4/' %s \
 // RUN:   | heddle-opt --train-differentiate | FileCheck %s --check-prefix=SENT
-// RUN: sed 's/POLICY/none/; s/accumulate = 1/accumulate = 1 : i64, precision = "bf16", data = 2, pipe = 2/; s/{batch = 2/{batch = 4/' %s \
+// RUN: sed 's/POLICY/none/; s/{batch = {global = 2/{precision = bf16, mesh = {data = 2, pipe = 2}, batch = {global = 4/' %s \
 // RUN:   | heddle-opt --train-differentiate | FileCheck %s --check-prefix=KEPT
-// RUN: sed 's/POLICY/none/; s/accumulate = 1/accumulate = 1 : i64, precision = "bf16", communication_type = "fp32", data = 2/; s/{batch = 2/{batch = 4/' %s \
+// RUN: sed 's/POLICY/none/; s/{batch = {global = 2/{precision = bf16, communication = {type = fp32}, mesh = {data = 2}, batch = {global = 4/' %s \
 // RUN:   | heddle-opt --train-differentiate | FileCheck %s --check-prefix=KEPT
 
 // Gradients that nothing is added to are kept as they are sent; others in f32.
@@ -18,8 +18,7 @@
 
 // CHECK-LABEL: nn.model @m
 nn.model @m family "gpt2" phase "model" attributes {
-    strategy = #dist.strategy<{batch = 2 : i64, micro_batch = 2 : i64,
-                               accumulate = 1 : i64, seq = 3 : i64}>,
+    strategy = #dist.strategy<{batch = {global = 2, micro = 2, accumulate = 1, seq = 3}}>,
     config = "{}", weights = {}} {
   nn.state @loss role "accumulator" : tensor<f32>
   // CHECK: nn.state @wte role "parameter"

@@ -1,8 +1,8 @@
 // RUN: heddle-opt %s --train-optimizer | FileCheck %s
 // RUN: sed 's/gradient_clipping = 0.5/gradient_clipping = 0.0/' %s | heddle-opt --train-optimizer | FileCheck %s --check-prefix=UNCLIPPED
 // RUN: sed 's/decoupled = true/decoupled = false/' %s | heddle-opt --train-optimizer | FileCheck %s --check-prefix=COUPLED
-// RUN: sed 's/precision = "fp32"/precision = "bf16"/' %s | heddle-opt --train-optimizer | FileCheck %s --check-prefix=BF16
-// RUN: sed 's/accumulate = 1/accumulate = 2/; s/ batch = 1/ batch = 2/' %s | heddle-opt --train-optimizer | FileCheck %s --check-prefix=SUMS
+// RUN: sed 's/precision = fp32/precision = bf16/' %s | heddle-opt --train-optimizer | FileCheck %s --check-prefix=BF16
+// RUN: sed 's/accumulate = 1/accumulate = 2/; s/global = 1/global = 2/' %s | heddle-opt --train-optimizer | FileCheck %s --check-prefix=SUMS
 
 // UNCLIPPED-NOT: nn.clip_coefficient
 // UNCLIPPED: nn.adamw {{.*}} lr %{{[^ ]*}} bias %{{[^ ]*}}, %{{[^ ]*}} {beta1
@@ -17,10 +17,7 @@
 
 // CHECK-LABEL: nn.model @m
 nn.model @m family "gpt2" phase "model" attributes {
-    strategy = #dist.strategy<{ batch = 1 : i64, accumulate = 1 : i64,
-        precision = "fp32", beta1 = 0.8 : f64, beta2 = 0.9 : f64,
-        eps = 0.125 : f64, weight_decay = 0.25 : f64, decoupled = true,
-        gradient_clipping = 0.5 : f64}>,
+    strategy = #dist.strategy<{batch = {global = 1, accumulate = 1}, precision = fp32, optimizer = {beta1 = 0.8, beta2 = 0.9, eps = 0.125, weight_decay = 0.25, decoupled = true, gradient_clipping = 0.5}}>,
     config = "{}", weights = {}} {
   nn.state @loss role "accumulator" : tensor<f32>
   nn.state @a role "parameter" : tensor<8x4xf32> {trainable, decays}

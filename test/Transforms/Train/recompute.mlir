@@ -3,11 +3,11 @@
 // RUN: sed s/POLICY/full/ %s | heddle-opt --train-recompute | FileCheck %s -DPOLICY=full
 // RUN: sed s/POLICY/some/ %s | not heddle-opt --train-recompute 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 
-// UNKNOWN: error: H0110: unknown recompute policy "some"; known are none, selective, full
+// UNKNOWN: error: strategy: recompute "some" is not one of none, selective, full
 
 // CHECK-LABEL: nn.model @m
 nn.model @m family "gpt2" phase "model" attributes {
-    strategy = #dist.strategy<{recompute = "POLICY"}>, config = "{}", weights = {}} {
+    strategy = #dist.strategy<{recompute = POLICY}>, config = "{}", weights = {}} {
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
   }

@@ -1,4 +1,4 @@
-//===- StrategyTest.cpp - Tests of the strategy dictionary ----------------===//
+//===- StrategyTest.cpp - The strategy attribute --------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,111 +6,126 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "dialects/Dist/Strategy.h"
-#include "mlir/IR/Builders.h"
+#include "dialects/Dist/DistDialect.h"
+#include "mlir/AsmParser/AsmParser.h"
+#include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
-#include "gtest/gtest.h"
+#include <gtest/gtest.h>
 
-using namespace heddle::dist;
 using namespace mlir;
+using namespace heddle;
+using namespace heddle::dist;
+using config::Setting;
+using config::SettingValue;
 
 namespace {
 
-struct StrategyTest : testing::Test {
-  MLIRContext context;
-  Builder builder{&context};
+class StrategyTest : public ::testing::Test {
+protected:
+  StrategyTest() { context.loadDialect<DistDialect>(); }
 
-  DictionaryAttr dictionary(StringRef key, Attribute value) {
-    return builder.getDictionaryAttr(builder.getNamedAttr(key, value));
+  MLIRContext context;
+
+  StrategyAttr parse(const std::string &text) {
+    return dyn_cast_or_null<StrategyAttr>(parseAttribute(text, &context));
   }
-  /// The defaults with one value changed.
-  std::string verifyWith(StringRef key, Attribute value) {
-    NamedAttrList list(Strategy().toDictionary(&context));
-    list.set(key, value);
-    return Strategy::verify(list.getDictionary(&context));
+  static std::string print(Attribute attribute) {
+    std::string text;
+    llvm::raw_string_ostream(text) << attribute;
+    return text;
   }
-  std::string verifyWith(StringRef key, int64_t value) {
-    return verifyWith(key, builder.getI64IntegerAttr(value));
+  /// The errors of a text.
+  std::vector<std::string> errorsOf(const std::string &text) {
+    std::vector<std::string> errors;
+    ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
+      errors.push_back(diagnostic.str());
+      return success();
+    });
+    EXPECT_FALSE(parse(text)) << text;
+    return errors;
   }
 };
+
+/// A value in range that is not the default.
+SettingValue otherThan(const Setting &setting) {
+  SettingValue value = setting.get(Strategy());
+  if (auto *integer = std::get_if<int64_t>(&value))
+    *integer = setting.range.holds(*integer - 1) ? *integer - 1 : *integer + 1;
+  else if (auto *number = std::get_if<double>(&value))
+    *number = *number / 2 + 0.0625;
+  else if (auto *truth = std::get_if<bool>(&value))
+    *truth = !*truth;
+  else if (auto *items = std::get_if<std::vector<std::string>>(&value))
+    *items = {"logits", "h.0", "odd, \"name\""};
+  else if (std::string words = setting.range.describe(); !words.empty())
+    value = words.substr(words.rfind(' ') + 1);
+  else
+    value = std::string("{}  ");
+  return value;
+}
 
 } // namespace
 
 TEST_F(StrategyTest, EmptyMeansDefaults) {
-  DictionaryAttr empty = builder.getDictionaryAttr({});
-  EXPECT_EQ(Strategy::verify(empty), "");
-  EXPECT_EQ(Strategy::fromDictionary(empty).toDictionary(&context),
-            Strategy().toDictionary(&context));
+  StrategyAttr empty = parse("#dist.strategy<{}>");
+  ASSERT_TRUE(empty);
+  EXPECT_TRUE(empty.getValue() == Strategy());
+  EXPECT_EQ(empty.getWritten(), 0u);
+  EXPECT_EQ(print(empty), "#dist.strategy<{}>");
 }
 
-TEST_F(StrategyTest, RoundTripKeepsEveryField) {
-  Strategy strategy;
-  strategy.batch = 24, strategy.microBatch = 2, strategy.accumulate = 3;
-  strategy.data = 4, strategy.tensor = 5, strategy.pipe = 6;
-  strategy.sequence = 7, strategy.seq = 8, strategy.threads = 9;
-  strategy.zero = 3, strategy.memoryBudget = int64_t(1) << 40;
-  strategy.precision = "bf16", strategy.march = "x86-64-v4";
-  strategy.target = "sm_80", strategy.recompute = "selective";
-  strategy.schedule = "gpipe", strategy.optimizer = "Adam";
-  strategy.lr = 0.1, strategy.beta1 = 0.2, strategy.beta2 = 0.3;
-  strategy.eps = 0.4, strategy.weightDecay = 0.5, strategy.decoupled = false;
-  strategy.gradientClipping = 0.6, strategy.noDecay = "bias$";
-  strategy.scheduler = "WarmupLR", strategy.schedulerParams = "{\"a\": 1}";
-  strategy.keep = {"logits", "h.0"};
-  strategy.virtualStages = 2, strategy.pipelineLayout = "3,4";
-  strategy.sequenceParallel = true, strategy.context = "ring";
-  strategy.collectives = "library", strategy.communicationType = "fp16";
-  strategy.paramPersistenceThreshold = 10;
-  strategy.modelPersistenceThreshold = 11, strategy.prefetchBucketSize = 12;
-  strategy.maxLiveParameters = 13, strategy.maxReuseDistance = 14;
-  DictionaryAttr written = strategy.toDictionary(&context);
-  EXPECT_EQ(Strategy::verify(written), "");
-  EXPECT_EQ(Strategy::fromDictionary(written).toDictionary(&context), written);
-  // No field was left at its default, so each was written and read.
-  DictionaryAttr defaults = Strategy().toDictionary(&context);
-  for (NamedAttribute entry : written)
-    EXPECT_NE(entry.getValue(), defaults.get(entry.getName()))
-        << entry.getName().str();
-}
-
-TEST_F(StrategyTest, WrongTypesAndKeys) {
-  EXPECT_EQ(verifyWith("seq", builder.getI32IntegerAttr(4)),
-            "strategy: \"seq\" must be an i64 integer");
-  EXPECT_EQ(verifyWith("lr", builder.getI64IntegerAttr(1)),
-            "strategy: \"lr\" must be a float");
-  EXPECT_EQ(verifyWith("decoupled", builder.getI64IntegerAttr(1)),
-            "strategy: \"decoupled\" must be true or false");
-  EXPECT_EQ(verifyWith("march", builder.getUnitAttr()),
-            "strategy: \"march\" must be a string");
-  EXPECT_EQ(verifyWith("keep", builder.getStringAttr("logits")),
-            "strategy: \"keep\" must be a list of strings");
-  EXPECT_EQ(Strategy::verify(dictionary("seqs", builder.getUnitAttr())),
-            "strategy: unknown key \"seqs\"");
-}
-
-TEST_F(StrategyTest, WrongValues) {
-  for (const char *key : {"batch", "micro_batch", "accumulate", "seq",
-                          "threads", "data", "tensor", "pipe", "sequence"}) {
-    EXPECT_EQ(verifyWith(key, 0),
-              "strategy: \"" + std::string(key) + "\" is 0; at least 1");
-    EXPECT_NE(verifyWith(key, INT64_MIN), "");
+TEST_F(StrategyTest, EverySettingIsWrittenAndRead) {
+  for (auto [i, setting] : llvm::enumerate(config::allSettings())) {
+    SCOPED_TRACE(setting.path);
+    Strategy strategy;
+    ASSERT_TRUE(setting.set(strategy, otherThan(setting)));
+    EXPECT_TRUE(setting.holds(strategy));
+    EXPECT_FALSE(strategy == Strategy());
+    EXPECT_NE(config::hash_value(strategy), config::hash_value(Strategy()));
+    // A batch is a product.
+    strategy.batch = strategy.microBatch * strategy.accumulate * strategy.data;
+    auto attribute = StrategyAttr::get(&context, strategy);
+    EXPECT_TRUE(attribute.isWritten(i));
+    EXPECT_EQ(parse(print(attribute)), attribute) << print(attribute);
   }
-  EXPECT_EQ(verifyWith("memory_budget", -1),
-            "strategy: \"memory_budget\" is negative");
-  EXPECT_EQ(verifyWith("precision", builder.getStringAttr("fp16")),
-            "strategy: precision \"fp16\" is not one of fp32, bf16");
+}
+
+TEST_F(StrategyTest, OnlyWhatIsWrittenIsPrinted) {
+  const std::string text =
+      "#dist.strategy<{precision = fp32, mesh = {tensor = 2, pipe = 1}, "
+      "pipeline = {schedule = \"1f1b\"}}>";
+  StrategyAttr strategy = parse(text);
+  ASSERT_TRUE(strategy);
+  EXPECT_EQ(strategy.getValue().tensor, 2);
+  EXPECT_EQ(print(strategy), text);
+  // Sections may be written in parts.
+  EXPECT_EQ(parse("#dist.strategy<{mesh = {pipe = 1}, mesh = {tensor = 2}, "
+                  "pipeline = {schedule = \"1f1b\"}, precision = \"fp32\"}>"),
+            strategy);
+}
+
+TEST_F(StrategyTest, AllThatIsWrongIsSaid) {
+  EXPECT_EQ(errorsOf("#dist.strategy<{precision = fp8, threads = 0, "
+                     "zero = {stage = 4}, zero = {stage = 1}, seq = 3}>"),
+            (std::vector<std::string>{
+                "strategy: precision \"fp8\" is not one of fp32, bf16",
+                "strategy: threads is not a whole number from 1 to 1024",
+                "strategy: zero.stage is not a whole number from 0 to 3",
+                "strategy: zero.stage is given twice",
+                "strategy: there is no setting seq; did you mean batch.seq?"}));
+  EXPECT_EQ(errorsOf("#dist.strategy<{mesh = {tensr = 2}}>"),
+            (std::vector<std::string>{"strategy: there is no setting "
+                                      "mesh.tensr; did you mean "
+                                      "mesh.tensor?"}));
 }
 
 TEST_F(StrategyTest, BatchIsAProduct) {
   Strategy strategy;
   strategy.batch = 12, strategy.microBatch = 2;
   strategy.accumulate = 3, strategy.data = 2;
-  EXPECT_EQ(Strategy::verify(strategy.toDictionary(&context)), "");
+  EXPECT_EQ(verifyStrategy(strategy), "");
   strategy.data = 1;
-  EXPECT_EQ(Strategy::verify(strategy.toDictionary(&context)),
-            "strategy: micro_batch 2 * accumulate 3 * data 1 is not batch 12");
-  // A product that overflows is no batch, whatever its low bits are.
-  strategy.microBatch = int64_t(1) << 32, strategy.accumulate = int64_t(1)
-                                                                << 32;
-  EXPECT_NE(Strategy::verify(strategy.toDictionary(&context)), "");
+  EXPECT_EQ(verifyStrategy(strategy),
+            "strategy: batch.micro 2 * batch.accumulate 3 * mesh.data 1 is not "
+            "batch.global 12");
 }

@@ -41,21 +41,20 @@ std::string model(const std::string &mesh, const std::string &body) {
 std::string stage(int64_t number, const std::string &body) {
   std::string index = std::to_string(number);
   return "nn.model @m" + index + " family \"test\" phase \"pipe\"" +
-         attributes("pipe = 2 : i64", ", stage = " + index + " : i64") + body +
-         "\n}\n";
+         attributes("mesh = {pipe = 2}", ", stage = " + index + " : i64") +
+         body + "\n}\n";
 }
 
 /// A model over two data ranks whose step takes half of `ids` on each rank and
 /// gives `result` as a value of the whole group.
 std::string step(const std::string &body, const std::string &result,
                  const std::string &type) {
-  return model("batch = 2 : i64, data = 2 : i64", R"(
+  return model("batch = {global = 2}, mesh = {data = 2}", R"(
     nn.step @train(%x: tensor<4xf32>) -> ()" + type + R"()
         attributes {kind = "train", arg_names = ["ids"], result_names = ["out"],
           ports = {ids = {whole = tensor<8xf32>,
                           sharding = #dist.sharding<[["data"]], unreduced []>}}} {
-      )" + body + "\n nn.return " + result + " : " + type +
-                                                      "\n}");
+      )" + body + "\n nn.return " + result + " : " + type + "\n}");
 }
 
 Tensor floats(ArrayRef<int64_t> shape, Values values) {
@@ -193,7 +192,8 @@ TEST(Ranks, PendingValuesComeWithTheWait) {
 
 /// All ranks of a group of four along two axes, in their order.
 TEST(Ranks, GroupsSpanAxes) {
-  Subject subject(model("batch = 2 : i64, data = 2 : i64, tensor = 2 : i64", R"(
+  Subject subject(
+      model("batch = {global = 2}, mesh = {data = 2, tensor = 2}", R"(
     nn.step @train(%x: tensor<1xf32>) -> (tensor<4xf32>, tensor<2xf32>)
         attributes {kind = "train", arg_names = ["ids"],
           result_names = ["all", "out"],
@@ -214,7 +214,7 @@ TEST(Ranks, GroupsSpanAxes) {
 //===----------------------------------------------------------------------===//
 
 TEST(Ranks, StatesAreJoinedFromTheirParts) {
-  Subject subject(model("tensor = 2 : i64", R"(
+  Subject subject(model("mesh = {tensor = 2}", R"(
     nn.state @w role "parameter" : tensor<2x3xf32>
       {whole = tensor<2x5xf32>,
        storage = #dist.sharding<[[], ["tensor"]], unreduced []>}
@@ -240,7 +240,7 @@ TEST(Ranks, StatesAreJoinedFromTheirParts) {
 }
 
 TEST(Ranks, SplitBucketsHoldRunsOfTheirMembers) {
-  Subject subject(model("batch = 2 : i64, data = 2 : i64", R"(
+  Subject subject(model("batch = {global = 2}, mesh = {data = 2}", R"(
     nn.state @a role "parameter" : tensor<70xf32>
     nn.state @b role "parameter" : tensor<2xf32>
     nn.bucket @flat [@a, @b] : tensor<128xf32>
@@ -348,7 +348,8 @@ static std::string pairOf(const std::string &first, const std::string &second) {
   auto text = [](int64_t number, const std::string &body) {
     std::string index = std::to_string(number);
     return "nn.model @m" + index + " family \"test\" phase \"spmd\"" +
-           attributes("pipe = 2 : i64", ", stage = " + index + " : i64") + R"(
+           attributes("mesh = {pipe = 2}", ", stage = " + index + " : i64") +
+           R"(
       nn.step @train() -> tensor<f32>
           attributes {kind = "train", arg_names = [], result_names = ["out"]} {
         %x = nn.fill )" +
@@ -416,7 +417,7 @@ TEST(Ranks, NumbersThatDifferAreReported) {
 /// `ids`, %loss is an output, %buffer and %staging are there.
 static std::string planOf(const std::string &commands) {
   return "plan.program @m family \"test\" phase \"prove\"" +
-         attributes("batch = 2 : i64, data = 2 : i64",
+         attributes("batch = {global = 2}, mesh = {data = 2}",
                     ", persistent_bytes = 4096 : i64, arena_bytes = 4096 : "
                     "i64, scratch_offset = 4096 : i64, "
                     "scratch_bytes_per_thread = 0 : i64, owners = {}") +
