@@ -81,7 +81,12 @@ double CrossEntropyOp::getFlops() { return 10 * elements(getLogits()); }
 double CrossEntropyPartOp::getFlops() { return 10 * elements(getLogits()); }
 double CrossEntropyJoinOp::getFlops() { return 10 * elements(getLses()); }
 double CrossEntropyGradOp::getFlops() { return 10 * elements(getLogits()); }
-double SumOp::getFlops() { return elements(getInput()); }
+double SumOp::getFlops() {
+  return (getWeights() ? 2 : 1) * elements(getInput());
+}
+double CountLabelsOp::getFlops() { return elements(getLabels()); }
+double LossScaleOp::getFlops() { return 1; }
+double TokenWeightsOp::getFlops() { return elements(getOutput()); }
 double TakeRowOp::getFlops() { return 0; }
 double FillOp::getFlops() { return 0; }
 double SquareSumsOp::getFlops() { return 2 * elements(getInput()); }

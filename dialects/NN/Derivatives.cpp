@@ -45,6 +45,8 @@ static constexpr llvm::StringLiteral isRanksPart =
     "it is made for the ranks that share a vocabulary, after differentiation";
 static constexpr llvm::StringLiteral isExchanged =
     "it is made for ranks that split what they compute, after differentiation";
+static constexpr llvm::StringLiteral isOfLabels =
+    "it depends on labels and their weights alone";
 static constexpr llvm::StringLiteral isOptimizer =
     "it belongs to the optimizer, after the last gradient";
 
@@ -64,6 +66,9 @@ HEDDLE_NOT_DIFFERENTIABLE(LogAddExpOp, isExchanged)
 HEDDLE_NOT_DIFFERENTIABLE(SliceOp, isExchanged)
 HEDDLE_NOT_DIFFERENTIABLE(ConcatOp, isExchanged)
 HEDDLE_NOT_DIFFERENTIABLE(FillOp, "it is constant")
+HEDDLE_NOT_DIFFERENTIABLE(CountLabelsOp, isOfLabels)
+HEDDLE_NOT_DIFFERENTIABLE(LossScaleOp, isOfLabels)
+HEDDLE_NOT_DIFFERENTIABLE(TokenWeightsOp, isOfLabels)
 HEDDLE_NOT_DIFFERENTIABLE(SquareSumsOp, isOptimizer)
 HEDDLE_NOT_DIFFERENTIABLE(GlobalNormOp, isOptimizer)
 HEDDLE_NOT_DIFFERENTIABLE(ClipCoefficientOp, isOptimizer)
@@ -253,18 +258,18 @@ void AttentionOp::buildGradient(OpBuilder &builder, GradientContext &context) {
 // The losses are summed with one factor, so that the gradient of each is it.
 void CrossEntropyOp::buildGradient(OpBuilder &builder,
                                    GradientContext &context) {
-  if (context.isActive(getLogits()))
+  Value grad = context.gradientOf(getLosses());
+  if (grad && context.isActive(getLogits()))
     context.add(getLogits(),
                 builder.create<CrossEntropyGradOp>(
                     getLoc(), getLogits().getType(),
                     context.forward(getLogits()), context.forward(getLabels()),
-                    context.forward(getLse()), /*first=*/Value(),
-                    builder.getF64FloatAttr(context.lossScale()),
+                    context.forward(getLse()), grad, /*first=*/Value(),
                     /*vocab=*/IntegerAttr(), nullptr));
 }
 
 llvm::StringRef SumOp::getNotDifferentiableReason() {
-  return "it ends the forward pass: the gradient of each loss is its factor";
+  return "it ends the forward pass: the gradient of each loss is its weight";
 }
 
 llvm::StringRef TakeRowOp::getNotDifferentiableReason() {

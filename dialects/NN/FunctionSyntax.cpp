@@ -40,6 +40,12 @@ ParseResult nn::parseFunctionText(OpAsmParser &parser, OperationState &result,
     if (attributes.get(given))
       return parser.emitError(place)
              << "'" << given << "' is said before the attributes";
+  // What has another type than the operation wants would be left out.
+  std::optional<RegisteredOperationName> operation =
+      result.name.getRegisteredInfo();
+  if (failed(operation->verifyInherentAttrs(
+          attributes, [&] { return parser.emitError(place); })))
+    return failure();
   result.attributes.append(attributes);
   function_interface_impl::addArgAndResultAttrs(
       builder, result, arguments, resultAttrs, argAttrsName, resAttrsName);

@@ -36,8 +36,6 @@ public:
   virtual void setAccumulated(mlir::Value operand, mlir::Value sum) = 0;
   /// The element type of parameters' gradients.
   virtual mlir::Type gradientElement() = 0;
-  /// The factor of the loss: 1 / (tokens of the global batch).
-  virtual double lossScale() = 0;
 };
 
 } // namespace heddle::nn

@@ -282,7 +282,7 @@ void MapOp::buildGradient(OpBuilder &builder, GradientContext &context) {
     if (tensorOf(input).getRank() != domain.getRank())
       grad = builder.create<SumOp>(
           getLoc(), tensorOf(input).clone(builder.getF32Type()), grad,
-          /*init=*/Value(), builder.getF64FloatAttr(1), ArrayAttr());
+          /*weights=*/Value(), /*init=*/Value(), ArrayAttr());
     if (grad.getType() != input.getType())
       grad =
           builder.create<CastOp>(getLoc(), input.getType(), grad, ArrayAttr());

@@ -17,6 +17,7 @@ using namespace heddle;
 using namespace heddle::nn;
 
 #include "dialects/NN/NNDialect.cpp.inc"
+#include "dialects/NN/NNEnums.cpp.inc"
 #include "dialects/NN/NNInterfaces.cpp.inc"
 
 #define GET_ATTRDEF_CLASSES
@@ -31,6 +32,27 @@ void NNDialect::initialize() {
 #define GET_OP_LIST
 #include "dialects/NN/NNOps.cpp.inc"
       >();
+}
+
+StringRef PortAttr::getKey() const {
+  return getName() ? getName().getValue() : stringifyPortRole(getRole());
+}
+
+bool PortAttr::isOfTokens() const {
+  switch (getRole()) {
+  case PortRole::Ids:
+  case PortRole::Labels:
+  case PortRole::LabelWeights:
+  case PortRole::Positions:
+  case PortRole::Segments:
+    return true;
+  default:
+    return false;
+  }
+}
+
+bool PortAttr::isOfBatch() const {
+  return isOfTokens() || getRole() == PortRole::Lengths;
 }
 
 LogicalResult InitAttr::verify(function_ref<InFlightDiagnostic()> emitError,

@@ -45,6 +45,7 @@ std::string leadingLetters(int64_t count);
 } // namespace heddle::nn
 
 #include "dialects/NN/NNDialect.h.inc"
+#include "dialects/NN/NNEnums.h.inc"
 #include "dialects/NN/NNInterfaces.h.inc"
 
 #define GET_ATTRDEF_CLASSES

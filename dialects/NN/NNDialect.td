@@ -11,6 +11,7 @@
 
 include "mlir/IR/OpBase.td"
 include "mlir/IR/AttrTypeBase.td"
+include "dialects/NN/NNEnums.td"
 include "dialects/NN/NNInterfaces.td"
 
 def NN_Dialect : Dialect {
@@ -48,6 +49,44 @@ def NN_FunctionAttr : AttrDef<NN_Dialect, "Function"> {
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
 }
+
+//===----------------------------------------------------------------------===//
+// Programs and their ports
+//===----------------------------------------------------------------------===//
+
+def NN_ProgramKindAttr : EnumAttr<NN_Dialect, NN_ProgramKind, "program"> {
+  let assemblyFormat = "`<` $value `>`";
+}
+
+def NN_PortAttr : AttrDef<NN_Dialect, "Port"> {
+  let mnemonic = "port";
+  let summary = "An argument or a result of a program: what it means.";
+  let description = [{
+    `#nn.port<ids>`, or with a name of its own `#nn.port<value, "h.3.attn">`:
+    the key under which files hold it and messages name it, if that is not the
+    role's.
+  }];
+  let parameters = (ins EnumParameter<NN_PortRole>:$role,
+                        OptionalParameter<"::mlir::StringAttr">:$name);
+  let assemblyFormat = "`<` $role (`,` $name^)? `>`";
+  let builders = [
+    AttrBuilder<(ins "::heddle::nn::PortRole":$role), [{
+      return $_get($_ctxt, role, ::mlir::StringAttr());
+    }]>
+  ];
+  let extraClassDeclaration = [{
+    /// The name under which files hold it and messages name it.
+    ::llvm::StringRef getKey() const;
+    /// Whether it holds a part of the batch, which is split into micro-batches
+    /// and over the ranks that share a batch.
+    bool isOfBatch() const;
+    /// Whether the last dimension of it counts tokens, and the one before rows;
+    /// else what is of the batch has rows alone.
+    bool isOfTokens() const;
+  }];
+}
+
+def NN_PortArrayAttr : TypedArrayAttrBase<NN_PortAttr, "ports of a program">;
 
 class NN_Op<string mnemonic, list<Trait> traits = []>
     : Op<NN_Dialect, mnemonic, traits>;

@@ -21,7 +21,7 @@ RegionKind ModelOp::getRegionKind(unsigned) { return RegionKind::Graph; }
 LogicalResult StateOp::verify() {
   static constexpr StringRef roles[] = {
       "parameter",  "compute-copy", "gradient", "exp_avg",
-      "exp_avg_sq", "accumulator",  "saved"};
+      "exp_avg_sq", "accumulator",  "scalar",   "saved"};
   if (!llvm::is_contained(roles, getRole()))
     return emitOpError("has unknown role \"") << getRole() << "\"";
   auto type = dyn_cast<RankedTensorType>(getType());
@@ -33,8 +33,9 @@ LogicalResult StateOp::verify() {
            << "; known are f32, bf16, f16, i8, i32 and i64";
   if (getRole() == "saved" && type.getRank() == 0)
     return emitOpError("holds no slots: it is of rank 0");
-  bool own = getRole() == "parameter" || getRole() == "accumulator" ||
-             getRole() == "saved";
+  static constexpr StringRef owners[] = {"parameter", "accumulator", "scalar",
+                                         "saved"};
+  bool own = llvm::is_contained(owners, getRole());
   if (own == getParameter().has_value())
     return emitOpError(own ? "names a parameter, but is none of its parts"
                            : "does not name the parameter it belongs to");
@@ -180,12 +181,12 @@ void FuncOp::build(OpBuilder &builder, OperationState &state, StringRef name,
   state.addRegion();
 }
 
-/// `names`, where it is there, must have one entry for each of `types`.
-static LogicalResult verifyNames(Operation *op, std::optional<ArrayAttr> names,
+/// `ports`, where it is there, must have one entry for each value.
+static LogicalResult verifyPorts(Operation *op, std::optional<ArrayAttr> ports,
                                  size_t count, StringRef what) {
-  if (names && names->size() != count)
+  if (ports && ports->size() != count)
     return op->emitOpError("has ") << count << " " << what << "s but "
-                                   << names->size() << " names for them";
+                                   << ports->size() << " ports for them";
   return success();
 }
 
@@ -206,10 +207,10 @@ template <typename OpT> static LogicalResult verifyReturns(OpT op) {
 }
 
 LogicalResult FuncOp::verify() {
-  if (failed(verifyNames(*this, getArgNames(), getArgumentTypes().size(),
+  if (failed(verifyPorts(*this, getInputs(), getArgumentTypes().size(),
                          "argument")) ||
-      failed(verifyNames(*this, getResultNames(), getResultTypes().size(),
-                         "result")))
+      failed(
+          verifyPorts(*this, getOutputs(), getResultTypes().size(), "result")))
     return failure();
   if (auto ties = getTies(); ties && ties->size() != getResultTypes().size())
     return emitOpError("has ties for ")
@@ -224,25 +225,23 @@ ParseResult StepOp::parse(OpAsmParser &parser, OperationState &result) {
 void StepOp::print(OpAsmPrinter &printer) { printFunction(printer, *this); }
 
 void StepOp::build(OpBuilder &builder, OperationState &state, StringRef name,
-                   StringRef kind, FunctionType type, ArrayAttr argNames,
-                   ArrayAttr resultNames) {
+                   ProgramKind kind, FunctionType type, ArrayAttr inputs,
+                   ArrayAttr outputs) {
   state.addAttribute(getSymNameAttrName(state.name),
                      builder.getStringAttr(name));
-  state.addAttribute(getKindAttrName(state.name), builder.getStringAttr(kind));
+  state.addAttribute(getKindAttrName(state.name),
+                     ProgramKindAttr::get(builder.getContext(), kind));
   state.addAttribute(getFunctionTypeAttrName(state.name), TypeAttr::get(type));
-  state.addAttribute(getArgNamesAttrName(state.name), argNames);
-  state.addAttribute(getResultNamesAttrName(state.name), resultNames);
+  state.addAttribute(getInputsAttrName(state.name), inputs);
+  state.addAttribute(getOutputsAttrName(state.name), outputs);
   state.addRegion();
 }
 
 LogicalResult StepOp::verify() {
-  if (getKind() != "train" && getKind() != "eval" && getKind() != "generate")
-    return emitOpError("has unknown kind \"")
-           << getKind() << "\"; known are train, eval, generate";
-  if (failed(verifyNames(*this, getArgNames(), getArgumentTypes().size(),
+  if (failed(verifyPorts(*this, getInputs(), getArgumentTypes().size(),
                          "argument")) ||
-      failed(verifyNames(*this, getResultNames(), getResultTypes().size(),
-                         "result")))
+      failed(
+          verifyPorts(*this, getOutputs(), getResultTypes().size(), "result")))
     return failure();
   return verifyReturns(*this);
 }

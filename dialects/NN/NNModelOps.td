@@ -49,10 +49,11 @@ def NN_StateOp : NN_Op<"state", [Symbol,
   let summary = "A tensor that lives across steps.";
   let description = [{
     Roles: parameter, compute-copy (the parameter in compute precision),
-    gradient, exp_avg, exp_avg_sq, accumulator, saved (values that a pipeline
-    stage keeps from a micro-batch's forward to its backward pass; the first
-    dimension counts slots). All but `parameter`, `accumulator` and `saved` name
-    the parameter they belong to. `source` is the tensor's name in the weight
+    gradient, exp_avg, exp_avg_sq, accumulator, scalar (a number that a step
+    computes before its first micro-batch, for all of them), saved (values that
+    a pipeline stage keeps from a micro-batch's forward to its backward pass; the
+    first dimension counts slots). All but `parameter`, `accumulator`, `scalar`
+    and `saved` name the parameter they belong to. `source` is the tensor's name in the weight
     files, `source_type` its type there. `storage` says how the state is split
     over ranks, and over which axes a gradient is still a partial sum. `segments`
     are the parts of the last dimension that are split each for itself (packed
@@ -179,8 +180,8 @@ def NN_FuncOp : NN_FunctionLike<"func"> {
   let description = [{
     A layer takes its parameters as arguments, so that all its instances share
     one function. Scalars (layer index, micro-batch) have type `index`.
-    `program` marks the forward pass that a step program is made from (train,
-    eval, generate), with the names of its arguments and results.
+    `program` marks the forward pass that a step program is made from, with the
+    ports that its arguments (`inputs`) and results (`outputs`) are.
     `ties` pairs results with arguments that share their memory (-1: none);
     set by the fuse phase.
   }];
@@ -188,9 +189,9 @@ def NN_FuncOp : NN_FunctionLike<"func"> {
                        TypeAttrOf<FunctionType>:$function_type,
                        OptionalAttr<DictArrayAttr>:$arg_attrs,
                        OptionalAttr<DictArrayAttr>:$res_attrs,
-                       OptionalAttr<StrAttr>:$program,
-                       OptionalAttr<StrArrayAttr>:$arg_names,
-                       OptionalAttr<StrArrayAttr>:$result_names,
+                       OptionalAttr<NN_ProgramKindAttr>:$program,
+                       OptionalAttr<NN_PortArrayAttr>:$inputs,
+                       OptionalAttr<NN_PortArrayAttr>:$outputs,
                        OptionalAttr<DenseI64ArrayAttr>:$ties,
                        OptionalAttr<ArrayAttr>:$arg_shardings,
                        OptionalAttr<ArrayAttr>:$result_shardings);
@@ -211,23 +212,30 @@ def NN_FuncOp : NN_FunctionLike<"func"> {
 def NN_StepOp : NN_FunctionLike<"step"> {
   let summary = "A step program: what the binary runs for one verb.";
   let description = [{
-    `kind` is train, eval or generate. Arguments and results are the program's
-    ports; the runtime finds them by name. `ports` is set by the spmd phase: the
-    whole's type and the sharding of the ports that are split over ranks.
+    Arguments and results are the program's ports, which `inputs` and `outputs`
+    declare: the runtime finds them by their roles. `ports` is set by the spmd
+    phase: the whole's type and the sharding of the ports that are split over
+    ranks, by their keys.
+
+    ```mlir
+    nn.step @train(%ids: tensor<2x4x64xi32>) -> tensor<f32>
+        attributes {inputs = [#nn.port<ids>], kind = #nn.program<train>,
+                    outputs = [#nn.port<loss>]} { ... }
+    ```
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$kind,
+  let arguments = (ins SymbolNameAttr:$sym_name, NN_ProgramKindAttr:$kind,
                        TypeAttrOf<FunctionType>:$function_type,
                        OptionalAttr<DictArrayAttr>:$arg_attrs,
                        OptionalAttr<DictArrayAttr>:$res_attrs,
-                       StrArrayAttr:$arg_names, StrArrayAttr:$result_names,
+                       NN_PortArrayAttr:$inputs, NN_PortArrayAttr:$outputs,
                        OptionalAttr<DictionaryAttr>:$ports,
                        OptionalAttr<ArrayAttr>:$arg_shardings,
                        OptionalAttr<ArrayAttr>:$result_shardings);
   let builders = [OpBuilder<(ins "::llvm::StringRef":$name,
-                                 "::llvm::StringRef":$kind,
+                                 "::heddle::nn::ProgramKind":$kind,
                                  "::mlir::FunctionType":$type,
-                                 "::mlir::ArrayAttr":$argNames,
-                                 "::mlir::ArrayAttr":$resultNames)>];
+                                 "::mlir::ArrayAttr":$inputs,
+                                 "::mlir::ArrayAttr":$outputs)>];
   let extraClassDeclaration = [{
     ::mlir::ArrayRef<::mlir::Type> getArgumentTypes() {
       return getFunctionType().getInputs();

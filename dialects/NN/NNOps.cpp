@@ -426,12 +426,41 @@ LogicalResult CrossEntropyGradOp::verify() {
     return failure();
   ArrayRef<int64_t> shape = tensorOf(getLogits()).getShape();
   if (failed(verifyShape(*this, getLabels(), shape.drop_back(), "labels")) ||
-      failed(verifyShape(*this, getLse(), shape.drop_back(), "lse")))
+      failed(verifyShape(*this, getLse(), shape.drop_back(), "lse")) ||
+      failed(verifyShape(*this, getGrad(), shape.drop_back(), "grad")))
     return failure();
   return verifyShape(*this, getOutput(), shape, "output");
 }
 
+/// What is there must have the shape of `like`.
+static LogicalResult verifyAlike(Operation *op, Value value, Value like,
+                                 StringRef what) {
+  return value ? verifyShape(op, value, tensorOf(like).getShape(), what)
+               : success();
+}
+
+LogicalResult CountLabelsOp::verify() {
+  if (failed(verifyAlike(*this, getWeights(), getLabels(), "weights")))
+    return failure();
+  return verifyShape(*this, getOutput(), {}, "output");
+}
+
+LogicalResult LossScaleOp::verify() {
+  if (failed(verifyShape(*this, getCount(), {}, "count")))
+    return failure();
+  return verifyShape(*this, getOutput(), {}, "output");
+}
+
+LogicalResult TokenWeightsOp::verify() {
+  if (failed(verifyShape(*this, getScale(), {}, "scale")) ||
+      failed(verifyAlike(*this, getWeights(), getLabels(), "weights")))
+    return failure();
+  return verifyAlike(*this, getOutput(), getLabels(), "output");
+}
+
 LogicalResult SumOp::verify() {
+  if (failed(verifyAlike(*this, getWeights(), getInput(), "weights")))
+    return failure();
   if (failed(verifyInit(*this, getInit(), getOutput())))
     return failure();
   return verifyShape(*this, getOutput(), {}, "output");
@@ -475,7 +504,8 @@ LogicalResult AdamWOp::verify() {
       {getLr(), "lr"},
       {getBiasCorrection1(), "bias correction 1"},
       {getBiasCorrection2(), "bias correction 2"},
-      {getClip(), "clip"}};
+      {getClip(), "clip"},
+      {getCondition(), "condition"}};
   for (auto [value, what] : scalars)
     if (value && failed(verifyShape(*this, value, {}, what)))
       return failure();

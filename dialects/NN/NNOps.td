@@ -304,107 +304,7 @@ def NN_RmsNormGradWeightOp : NN_NonDifferentiableOp<"rms_norm_grad_weight",
 }
 
 include "dialects/NN/NNAttentionOps.td"
-
-//===----------------------------------------------------------------------===//
-// Loss
-//===----------------------------------------------------------------------===//
-
-def NN_CrossEntropyOp : NN_ComputeOp<"cross_entropy",
-    (ins NN_Float:$logits, NN_Ids:$labels), [NN_Rowwise]> {
-  let summary = "losses[...] = lse[...] - logits[..., label], lse the log-sum-exp.";
-  let description = [{
-    A negative label (-100 in Hugging Face's convention) gives loss 0 and no
-    gradient.
-  }];
-  let results = (outs NN_F32:$losses, NN_F32:$lse);
-  let assemblyFormat = [{
-    $logits `,` $labels attr-dict `:`
-    functional-type(operands, results)
-  }];
-  let hasVerifier = 1;
-  let extraClassDeclaration = !strconcat(
-      NN_Localize.declaration, NN_StaysF32<>.declaration, NN_DomainOfFirst.declaration);
-}
-
-def NN_CrossEntropyGradOp : NN_NonDifferentiableOp<"cross_entropy_grad",
-    (ins NN_Float:$logits, NN_Ids:$labels, NN_F32:$lse, Optional<Index>:$first,
-         F64Attr:$scale, OptionalAttr<I64Attr>:$vocab), [NN_Rowwise]> {
-  let summary = "out[..., v] = scale * (exp(logits[..., v] - lse) - (v == label)).";
-  let description = [{
-    `scale` is the gradient of every loss: 1 / (tokens of the global batch).
-    With `first` these are columns `first` and following of a larger tensor,
-    of which `vocab` exist: those beyond are 0.
-  }];
-  let results = (outs NN_Float:$output);
-  let assemblyFormat = [{
-    $logits `,` $labels `,` $lse (`first` $first^)? attr-dict `:`
-    functional-type(operands, results)
-  }];
-  let hasVerifier = 1;
-  let extraClassDeclaration = !strconcat(
-      NN_Localize.declaration, NN_Ties.declaration);
-}
-
-def NN_CrossEntropyPartOp : NN_NonDifferentiableOp<"cross_entropy_part",
-    (ins NN_Float:$logits, NN_Ids:$labels, Index:$first, I64Attr:$vocab), [NN_Rowwise]> {
-  let summary = "What nn.cross_entropy needs of one part of the vocabulary.";
-  let description = [{
-    The logits are columns `first` and following of a larger tensor, of which
-    `vocab` exist: those beyond are not read. `lse` is the log-sum-exp over the
-    columns of this part, the lowest f32 where there are none; `label_logit` is
-    the label's logit, 0 where the label is negative or in another part.
-  }];
-  let results = (outs NN_F32:$lse, NN_F32:$label_logit);
-  let assemblyFormat = [{
-    $logits `,` $labels `first` $first attr-dict `:`
-    functional-type(operands, results)
-  }];
-  let hasVerifier = 1;
-  let extraClassDeclaration = !strconcat(
-      NN_StaysF32<>.declaration, NN_DomainOfFirst.declaration);
-}
-
-def NN_CrossEntropyJoinOp : NN_NonDifferentiableOp<"cross_entropy_join",
-    (ins NN_F32:$lses, NN_F32:$label_logit, NN_Ids:$labels)> {
-  let summary = "The results of nn.cross_entropy from those of the vocabulary's parts.";
-  let description = [{
-    `lses` has those of the n parts one after the other along the first
-    dimension: [n * B, ...] where `labels` is [B, ...]. `label_logit` is the sum
-    over the parts. lse is the log-sum-exp over the parts, losses = lse -
-    label_logit, 0 where the label is negative.
-  }];
-  let results = (outs NN_F32:$losses, NN_F32:$lse);
-  let assemblyFormat = [{
-    $lses `,` $label_logit `,` $labels attr-dict `:`
-    functional-type(operands, results)
-  }];
-  let hasVerifier = 1;
-  let extraClassDeclaration = NN_StaysF32<>.declaration;
-}
-
-def NN_SumOp : NN_NonDifferentiableOp<"sum",
-    (ins NN_F32:$input, Optional<NN_F32>:$init, F64Attr:$scale), [NN_EndsForward]> {
-  let summary = "out = init + scale * sum of all elements: a rank-0 tensor.";
-  let results = (outs NN_F32:$output);
-  let assemblyFormat = [{
-    $input (`init` $init^)? attr-dict `:`
-    functional-type(operands, results)
-  }];
-  let hasVerifier = 1;
-  let extraClassDeclaration = !strconcat(
-      NN_StaysF32<>.declaration, NN_SumsOntoInit.declaration);
-}
-
-def NN_TakeRowOp : NN_NonDifferentiableOp<"take_row",
-    (ins NN_Float:$input, NN_Ids:$position), [NN_EndsForward]> {
-  let summary = "out[b, 0, c] = x[b, position, c]; `position` is a rank-0 tensor.";
-  let results = (outs NN_Float:$output);
-  let assemblyFormat = [{
-    $input `[` $position `]` attr-dict `:`
-    functional-type(operands, results)
-  }];
-  let hasVerifier = 1;
-}
+include "dialects/NN/NNLossOps.td"
 
 //===----------------------------------------------------------------------===//
 // Optimizer
@@ -469,8 +369,9 @@ def NN_ClipCoefficientOp : NN_NonDifferentiableOp<"clip_coefficient",
 def NN_AdamWOp : NN_NonDifferentiableOp<"adamw",
     (ins NN_F32:$parameter, NN_Float:$grad, NN_F32:$exp_avg, NN_F32:$exp_avg_sq,
          NN_F32:$lr, NN_F32:$bias_correction1, NN_F32:$bias_correction2,
-         Optional<NN_F32>:$clip, F64Attr:$beta1, F64Attr:$beta2, F64Attr:$eps,
-         F64Attr:$weight_decay, UnitAttr:$decoupled), [NN_Elementwise]> {
+         Optional<NN_F32>:$clip, Optional<NN_F32>:$condition, F64Attr:$beta1,
+         F64Attr:$beta2, F64Attr:$eps, F64Attr:$weight_decay,
+         UnitAttr:$decoupled), [NN_Elementwise, AttrSizedOperandSegments]> {
   let summary = "One update of Adam over a flat tensor (Kingma, Ba; Loshchilov, Hutter).";
   let description = [{
     g = clip * grad; without `decoupled` g += weight_decay * p;
@@ -478,12 +379,13 @@ def NN_AdamWOp : NN_NonDifferentiableOp<"adamw",
     with `decoupled` p = p (1 - lr weight_decay);
     p = p - lr / bias_correction1 * m / (sqrt(v) / sqrt(bias_correction2) + eps).
     `copy`, when it is there, is the new parameter in compute precision.
-    lr, the bias corrections (1 - beta^t) and clip are rank-0 tensors.
+    lr, the bias corrections (1 - beta^t), clip and `condition` are rank-0
+    tensors. Where `condition` is 0 parameter and moments stay what they are.
   }];
   let results = (outs NN_F32:$new_parameter, NN_F32:$new_exp_avg,
                       NN_F32:$new_exp_avg_sq, Optional<NN_Float>:$copy);
   let assemblyFormat = [{
-    $parameter `,` $grad `,` $exp_avg `,` $exp_avg_sq `lr` $lr `bias` $bias_correction1 `,` $bias_correction2 (`clip` $clip^)? attr-dict `:`
+    $parameter `,` $grad `,` $exp_avg `,` $exp_avg_sq `lr` $lr `bias` $bias_correction1 `,` $bias_correction2 (`clip` $clip^)? (`if` $condition^)? attr-dict `:`
     functional-type(operands, results)
   }];
   let hasVerifier = 1;

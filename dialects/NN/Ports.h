@@ -1,4 +1,4 @@
-//===- Ports.h - The names of a program's ports -----------------*- C++ -*-===//
+//===- Ports.h - A program's ports ------------------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -9,45 +9,83 @@
 #ifndef HEDDLE_DIALECTS_NN_PORTS_H
 #define HEDDLE_DIALECTS_NN_PORTS_H
 
-#include "mlir/IR/BuiltinTypes.h"
-#include "llvm/ADT/StringRef.h"
-#include "llvm/ADT/StringSwitch.h"
-#include "llvm/ADT/Twine.h"
-#include <string>
+#include "dialects/NN/NNDialect.h"
 
 namespace heddle::nn {
 
 /// The port under which `--dump` writes what nn.keep names.
-inline std::string portOfKept(llvm::StringRef path) {
-  return path == "logits" ? path.str() : ("value." + path).str();
+inline PortAttr portOfKept(KeepOp kept) {
+  mlir::MLIRContext *context = kept.getContext();
+  llvm::StringRef path = kept.getPath();
+  if (path == stringifyPortRole(PortRole::Logits))
+    return PortAttr::get(context, PortRole::Logits);
+  return PortAttr::get(context, PortRole::Value,
+                       mlir::StringAttr::get(context, "value." + path));
 }
 
-/// Whether a port of this name is written before a program runs; all others are
-/// read after it.
-inline bool isInputPort(llvm::StringRef name) {
-  return llvm::StringSwitch<bool>(name)
-      .Cases("ids", "labels", "rng", "position", "lr", "bias_correction1",
-             "bias_correction2", true)
-      .Default(false);
+/// The argument or result of a step that is its port of that role, as a list
+/// of ports has it; null when there is none.
+inline mlir::Value portOf(mlir::ArrayAttr ports, mlir::ValueRange values,
+                          PortRole role) {
+  for (auto [port, value] : llvm::zip(ports.getAsRange<PortAttr>(), values))
+    if (port.getRole() == role)
+      return value;
+  return {};
 }
 
-/// Whether a result of this name is one that somebody reads.
-inline bool isOutputPort(llvm::StringRef name) {
-  return name == "loss" || name == "grad_norm" || name == "logits" ||
-         name.starts_with("value.");
+/// Whether the runtime fills such an input.
+inline bool isFilled(PortAttr port) {
+  switch (port.getRole()) {
+  case PortRole::Position:
+  case PortRole::Rng:
+  case PortRole::LearningRate:
+  case PortRole::BiasCorrection1:
+  case PortRole::BiasCorrection2:
+    return true;
+  default:
+    return port.isOfBatch();
+  }
 }
 
-/// Whether what is written to, or read from, a port of this name has this type.
-/// What is kept has any, as has a port that has no meaning.
-inline bool isTypeOfPort(llvm::StringRef name, mlir::ShapedType type) {
-  if (name == "ids" || name == "labels")
-    return type.getElementType().isInteger(32);
-  if (name == "rng" || name == "position")
-    return type.getElementType().isInteger(32) &&
-           type.getNumElements() == (name == "rng" ? 4 : 1);
-  if (isInputPort(name) || name == "loss" || name == "grad_norm")
-    return type.getElementType().isF32() && type.getNumElements() == 1;
-  return true;
+/// Whether somebody reads such an output.
+inline bool isRead(PortAttr port) {
+  switch (port.getRole()) {
+  case PortRole::Loss:
+  case PortRole::LossWeight:
+  case PortRole::GradNorm:
+  case PortRole::Logits:
+    return true;
+  default: // What is kept.
+    return port.getRole() == PortRole::Value &&
+           port.getKey().starts_with("value.");
+  }
+}
+
+/// Whether what is written to, or read from, a port has this type. What is kept
+/// has any.
+inline bool isTypeOf(PortAttr port, mlir::ShapedType type) {
+  auto is = [&](bool isElement, int64_t elements) {
+    return isElement && type.getNumElements() == elements;
+  };
+  bool isF32 = type.getElementType().isF32();
+  bool isI32 = type.getElementType().isInteger(32);
+  switch (port.getRole()) {
+  case PortRole::LabelWeights:
+    return isF32;
+  case PortRole::Rng:
+    return is(isI32, 4);
+  case PortRole::Position:
+    return is(isI32, 1);
+  case PortRole::LearningRate:
+  case PortRole::BiasCorrection1:
+  case PortRole::BiasCorrection2:
+  case PortRole::Loss:
+  case PortRole::LossWeight:
+  case PortRole::GradNorm:
+    return is(isF32, 1);
+  default:
+    return !port.isOfBatch() || isI32;
+  }
 }
 
 } // namespace heddle::nn

@@ -207,10 +207,31 @@ ShardingRule CrossEntropyJoinOp::getShardingRule() {
 }
 ShardingRule CrossEntropyGradOp::getShardingRule() {
   std::string row = rowsOf(getLogits());
-  return buildRule(*this, {row + "v", row, row}, {row + "v"});
+  return buildRule(*this, {row + "v", row, row, row}, {row + "v"});
 }
 ShardingRule SumOp::getShardingRule() {
-  return buildRule(*this, {leadingLetters(rank(getInput())), ""}, {""});
+  std::string all = leadingLetters(rank(getInput()));
+  SmallVector<std::string> operands = {all};
+  if (getWeights())
+    operands.push_back(all);
+  if (getInit())
+    operands.push_back("");
+  return buildRule(*this, operands, {""});
+}
+ShardingRule CountLabelsOp::getShardingRule() {
+  std::string all = leadingLetters(rank(getLabels()));
+  SmallVector<std::string> operands(getNumOperands(), all);
+  return buildRule(*this, operands, {""});
+}
+ShardingRule LossScaleOp::getShardingRule() {
+  return buildRule(*this, {""}, {""});
+}
+ShardingRule TokenWeightsOp::getShardingRule() {
+  std::string all = leadingLetters(rank(getLabels()));
+  SmallVector<std::string> operands = {all, ""};
+  if (getWeights())
+    operands.push_back(all);
+  return buildRule(*this, operands, {all});
 }
 ShardingRule TakeRowOp::getShardingRule() {
   return buildRule(*this, {"btc", ""}, {"boc"}, "to");
@@ -243,6 +264,6 @@ ShardingRule ClipCoefficientOp::getShardingRule() {
   return buildRule(*this, {""}, {""});
 }
 ShardingRule AdamWOp::getShardingRule() {
-  return buildRule(*this, {"n", "n", "n", "n", "", "", "", ""},
+  return buildRule(*this, {"n", "n", "n", "n", "", "", "", "", ""},
                    {"n", "n", "n", "n"});
 }

@@ -257,6 +257,8 @@ LogicalResult BufferOp::verify() {
   if (first < 0 || last < first)
     return emitOpError("lives in [")
            << first << ", " << last << "], which is no range of commands";
+  if (getInput() && getOutput())
+    return emitOpError("is an input and an output");
   return verifyCount(*this, getOffset(), "offset");
 }
 

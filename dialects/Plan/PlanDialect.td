@@ -12,7 +12,7 @@
 include "mlir/IR/OpBase.td"
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/BuiltinAttributes.td"
-include "mlir/IR/EnumAttr.td"
+include "dialects/Plan/PlanEnums.td"
 include "mlir/IR/RegionKindInterface.td"
 include "mlir/IR/SymbolInterfaces.td"
 include "mlir/Interfaces/FunctionInterfaces.td"
@@ -44,15 +44,6 @@ def Plan_TokenType : TypeDef<Plan_Dialect, "Token"> {
 def Plan_Element : AnyTypeOf<[F32, BF16, F16, I8, I32, I64]>;
 def Plan_Memory : StaticShapeMemRefOf<[Plan_Element]>;
 
-def Plan_CollectiveKind : I32EnumAttr<"CollectiveKind", "what a collective does", [
-    I32EnumAttrCase<"AllReduce", 0, "all_reduce">,
-    I32EnumAttrCase<"ReduceScatter", 1, "reduce_scatter">,
-    I32EnumAttrCase<"AllGather", 2, "all_gather">,
-    I32EnumAttrCase<"AllToAll", 3, "all_to_all">,
-    I32EnumAttrCase<"Rotate", 4, "rotate">]> {
-  let cppNamespace = "::heddle::planir";
-  let genSpecializedAttr = 0;
-}
 def Plan_CollectiveKindAttr
     : EnumAttr<Plan_Dialect, Plan_CollectiveKind, "collective_kind">;
 
@@ -197,13 +188,13 @@ def Plan_SequenceOp : Plan_Op<"sequence", [IsolatedFromAbove, Symbol,
   let summary = "A list of commands over arguments (memrefs, index) and a frame.";
   let description = [{
     `ports` gives, for the ports of a step program that are split over ranks, the
-    type of the whole and the sharding:
+    type of the whole and the sharding, by their keys:
     `{ids = {whole = tensor<1x8x64xi32>, sharding = #dist.sharding<...>}}`.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name,
                        TypeAttrOf<FunctionType>:$function_type,
                        I64Attr:$frame_bytes,
-                       OptionalAttr<StrAttr>:$kind,
+                       OptionalAttr<NN_ProgramKindAttr>:$kind,
                        OptionalAttr<DictionaryAttr>:$ports,
                        OptionalAttr<DictArrayAttr>:$arg_attrs,
                        OptionalAttr<DictArrayAttr>:$res_attrs);
@@ -232,16 +223,24 @@ def Plan_EndOp : Plan_Op<"end", [Terminator]> {
 def Plan_BufferOp : Plan_Op<"buffer"> {
   let summary = "Bytes of the frame: offset, and first and last command that use them.";
   let description = [{
-    `port` names a step program's input or output; such a buffer lives for the
-    whole program. `owner` says what the bytes hold, for the memory map.
+    `input` or `output` says that it is this port of a step program; such a
+    buffer lives for the whole program. `owner` says what the bytes hold, for
+    the memory map.
 
     ```mlir
     %3 = plan.buffer at 4096 live [2, 7] owner "activations" : memref<4x64x768xf32>
     ```
   }];
   let arguments = (ins I64Attr:$offset, I64Attr:$first, I64Attr:$last,
-                       StrAttr:$owner, OptionalAttr<StrAttr>:$port);
+                       StrAttr:$owner, OptionalAttr<NN_PortAttr>:$input,
+                       OptionalAttr<NN_PortAttr>:$output);
   let results = (outs Plan_Memory:$buffer);
+  let extraClassDeclaration = [{
+    /// The port that it is, or null.
+    ::heddle::nn::PortAttr getPort() {
+      return getInputAttr() ? getInputAttr() : getOutputAttr();
+    }
+  }];
   let assemblyFormat = [{
     `at` $offset `live` `[` $first `,` $last `]` `owner` $owner attr-dict `:` type($buffer)
   }];

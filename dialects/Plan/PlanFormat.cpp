@@ -27,6 +27,14 @@ plan::DType heddle::planir::dtypeOf(Type element) {
   llvm::report_fatal_error("no type of the plan format");
 }
 
+plan::ProgramKind heddle::planir::kindOf(nn::ProgramKind kind) {
+  return *plan::parseProgramKind(stringifyProgramKind(kind).str());
+}
+
+plan::PortRole heddle::planir::roleOf(nn::PortRole role) {
+  return *plan::parsePortRole(stringifyPortRole(role).str());
+}
+
 std::vector<std::string> heddle::planir::namesOf(ArrayAttr names) {
   std::vector<std::string> list;
   for (auto name : names.getAsRange<StringAttr>())
@@ -53,7 +61,7 @@ static plan::Collective::Kind kindOf(planir::CollectiveKind kind) {
 
 plan::Collective heddle::planir::collectiveOf(CollectiveOp op) {
   plan::Collective what;
-  what.kind = kindOf(op.getKind());
+  what.kind = ::kindOf(op.getKind());
   what.axes = namesOf(op.getAxes());
   Type element = cast<MemRefType>(op.getSource().getType()).getElementType();
   what.type = dtypeOf(element);

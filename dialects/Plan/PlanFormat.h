@@ -14,6 +14,10 @@
 
 namespace heddle::planir {
 
+/// The kind of a program, and what a port means, as a plan has it.
+plan::ProgramKind kindOf(nn::ProgramKind kind);
+plan::PortRole roleOf(nn::PortRole role);
+
 /// The plan's name of an element type.
 plan::DType dtypeOf(mlir::Type element);
 

@@ -251,25 +251,31 @@ private:
   }
 
   /// The runtime fills the inputs, and reads the outputs.
-  LogicalResult verifyPorts(planir::SequenceOp sequence,
-                            const plan::Program &result) {
-    for (const plan::Port &port : result.inputs)
-      if (!nn::isInputPort(port.name))
-        return sequence.emitError("H0913: nothing fills its input \"")
-               << port.name << "\"";
-    auto gives = [&](StringRef name) {
+  static LogicalResult verifyPort(planir::SequenceOp sequence,
+                                  planir::BufferOp buffer) {
+    nn::PortAttr port = buffer.getPort();
+    if (buffer.getInput() && !nn::isFilled(port))
+      return sequence.emitError("H0913: nothing fills its input \"")
+             << port.getKey() << "\"";
+    if (buffer.getOutput() && !nn::isRead(port))
+      return sequence.emitError("H0913: nothing reads its output \"")
+             << port.getKey() << "\"";
+    return success();
+  }
+
+  static LogicalResult verifyOutputs(planir::SequenceOp sequence,
+                                     const plan::Program &result) {
+    auto gives = [&](plan::PortRole role) {
       return llvm::any_of(result.outputs, [&](const plan::Port &port) {
-        return port.name == name;
+        return port.role == role;
       });
     };
-    for (const plan::Port &port : result.outputs)
-      if (!nn::isOutputPort(port.name))
-        return sequence.emitError("H0913: nothing reads its output \"")
-               << port.name << "\"";
-    if (result.kind != "generate" && !gives("loss"))
+    if (result.kind != plan::ProgramKind::Generate &&
+        !gives(plan::PortRole::Loss))
       return sequence.emitError("H0913: the program of kind \"")
-             << result.kind << "\" gives no loss";
-    if (result.kind == "train" && !gives("grad_norm"))
+             << plan::programName(result.kind) << "\" gives no loss";
+    if (result.kind == plan::ProgramKind::Train &&
+        !gives(plan::PortRole::GradNorm))
       return sequence.emitError("H0913: the program of kind \"train\" gives no "
                                 "norm of the gradients");
     return success();
@@ -280,21 +286,25 @@ private:
       if (!sequence.getKind())
         continue;
       plan::Program result;
-      result.kind = sequence.getKind()->str();
+      result.kind = planir::kindOf(*sequence.getKind());
       result.sequence = sequences.indexOf(sequence.getSymName());
       for (auto buffer : sequence.getBody().getOps<planir::BufferOp>()) {
-        if (!buffer.getPort())
+        nn::PortAttr declared = buffer.getPort();
+        if (!declared)
           continue;
+        if (failed(verifyPort(sequence, buffer)))
+          return failure();
         auto type = cast<MemRefType>(buffer.getBuffer().getType());
-        plan::Port port{buffer.getPort()->str(),
-                        planir::dtypeOf(type.getElementType()), shapeOf(type),
+        plan::Port port{planir::roleOf(declared.getRole()),
+                        declared.getKey().str(),
+                        planir::dtypeOf(type.getElementType()),
+                        shapeOf(type),
                         portPlacement(sequence, buffer),
                         sequences.refOf(buffer.getBuffer())};
-        (sequences.isWritten(buffer.getBuffer()) ? result.outputs
-                                                 : result.inputs)
+        (buffer.getOutput() ? result.outputs : result.inputs)
             .push_back(std::move(port));
       }
-      if (failed(verifyPorts(sequence, result)))
+      if (failed(verifyOutputs(sequence, result)))
         return failure();
       parts.plan.programs.push_back(std::move(result));
     }
@@ -303,12 +313,13 @@ private:
     return success();
   }
 
-  /// A port's sharding is kept on its sequence, under the port's name.
+  /// A port's sharding is kept on its sequence, under the port's key.
   plan::Placement portPlacement(planir::SequenceOp sequence,
                                 planir::BufferOp buffer) {
     auto shardings = sequence.getPortsAttr();
-    auto entry = shardings ? shardings.getAs<DictionaryAttr>(*buffer.getPort())
-                           : DictionaryAttr();
+    auto entry =
+        shardings ? shardings.getAs<DictionaryAttr>(buffer.getPort().getKey())
+                  : DictionaryAttr();
     if (!entry)
       return {};
     plan::Placement placement =

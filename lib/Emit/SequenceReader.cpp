@@ -261,25 +261,6 @@ plan::Ref SequenceReader::refOf(Value buffer) {
   return ref;
 }
 
-bool SequenceReader::isWritten(Value buffer) {
-  for (OpOperand &use : buffer.getUses()) {
-    if (isa<planir::SliceOp, planir::ViewOp>(use.getOwner())) {
-      if (isWritten(use.getOwner()->getResult(0)))
-        return true;
-    } else if (isa<planir::CopyOp, planir::CollectiveOp>(use.getOwner())) {
-      if (use.getOperandNumber() == 0)
-        return true;
-    } else if (isa<planir::RecvOp, planir::FillOp>(use.getOwner())) {
-      return true;
-    } else if (auto launched = dyn_cast<planir::LaunchOp>(use.getOwner())) {
-      auto kernel = symbols.lookup<planir::KernelOp>(launched.getKernel());
-      if (use.getOperandNumber() >= kernel.getArgumentTypes().size())
-        return true;
-    }
-  }
-  return false;
-}
-
 /// How often a schedule's line runs the fragment: `F` is in `F0` and `F12`,
 /// `F/1` in `F0/1`.
 static double runsOf(StringRef line, StringRef kind) {
@@ -306,7 +287,7 @@ void SequenceReader::count(int64_t sequence, double times,
 }
 
 void SequenceReader::countCalls() {
-  const plan::Program *train = plan.findProgram("train");
+  const plan::Program *train = plan.findProgram(plan::ProgramKind::Train);
   if (!train)
     return;
   std::vector<double> launches(plan.kernels.size());
@@ -315,8 +296,9 @@ void SequenceReader::countCalls() {
 }
 
 double SequenceReader::modelFlops(const plan::Program &of) {
-  const plan::Program *forward =
-      of.kind == "train" ? plan.findProgram("eval") : &of;
+  const plan::Program *forward = of.kind == plan::ProgramKind::Train
+                                     ? plan.findProgram(plan::ProgramKind::Eval)
+                                     : &of;
   if (!forward)
     return 0;
   std::vector<double> launches(plan.kernels.size());
@@ -324,6 +306,7 @@ double SequenceReader::modelFlops(const plan::Program &of) {
   double flops = 0;
   for (auto [kernel, times] : llvm::zip(plan.kernels, launches))
     flops += kernel.modelFlops * times;
-  return of.kind == "train" ? 3 * flops * static_cast<double>(plan.accumulate)
-                            : flops;
+  return of.kind == plan::ProgramKind::Train
+             ? 3 * flops * static_cast<double>(plan.accumulate)
+             : flops;
 }

@@ -29,8 +29,6 @@ public:
   void read();
   int64_t indexOf(llvm::StringRef sequence) { return indices.lookup(sequence); }
   plan::Ref refOf(mlir::Value buffer);
-  /// Whether some command writes the buffer before any reads it: an output.
-  bool isWritten(mlir::Value buffer);
   /// Sets how often a training step launches each kernel.
   void countCalls();
   /// The arithmetic of the model itself in one run of the program: products and

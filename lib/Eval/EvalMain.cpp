@@ -69,7 +69,9 @@ static bool checkIds(ModuleOp module, const TensorMap &inputs,
       if (auto size = weights.getAs<IntegerAttr>("vocab_size"))
         words = size.getInt();
   for (const auto &[name, value] : inputs) {
-    if (!words || name.substr(0, name.find('@')) != "ids" ||
+    if (!words ||
+        name.substr(0, name.find('@')) !=
+            stringifyPortRole(nn::PortRole::Ids) ||
         isFloat(value.kind()))
       continue;
     for (int64_t id : value.ints())
@@ -85,26 +87,33 @@ static bool checkIds(ModuleOp module, const TensorMap &inputs,
   return true;
 }
 
+/// The key of the port of that role, where it has no name of its own.
+static std::string keyOf(nn::PortRole role) {
+  return stringifyPortRole(role).str();
+}
+
 static Tensor rank0(double value) {
   return Tensor(ElementKind::F64, {}, std::vector<double>{value});
 }
 
-/// The inputs that follow from the strategy and the number of the update,
-/// counted from 1.
+/// The inputs that follow from the strategy and the numbers of the step and of
+/// its update, counted from 1.
 static bool derivedInputs(const dist::Strategy &strategy, uint64_t seed,
-                          int64_t update, TensorMap &inputs,
+                          int64_t step, int64_t update, TensorMap &inputs,
                           Diagnostic &error) {
   double rate = 0;
   if (!scheduledRate(wordOf(strategy.scheduler), strategy.schedulerParams,
                      strategy.lr, update, rate, error))
     return false;
-  inputs["lr"] = rank0(rate);
-  inputs["bias_correction1"] = rank0(1 - std::pow(strategy.beta1, update));
-  inputs["bias_correction2"] = rank0(1 - std::pow(strategy.beta2, update));
-  inputs["rng"] = Tensor(
+  inputs[keyOf(nn::PortRole::LearningRate)] = rank0(rate);
+  inputs[keyOf(nn::PortRole::BiasCorrection1)] =
+      rank0(1 - std::pow(strategy.beta1, update));
+  inputs[keyOf(nn::PortRole::BiasCorrection2)] =
+      rank0(1 - std::pow(strategy.beta2, update));
+  inputs[keyOf(nn::PortRole::Rng)] = Tensor(
       ElementKind::I32, {4},
       std::vector<int64_t>{static_cast<int64_t>(seed & 0xffffffff),
-                           static_cast<int64_t>(seed >> 32), update - 1, 0});
+                           static_cast<int64_t>(seed >> 32), step - 1, 0});
   return true;
 }
 
@@ -187,18 +196,24 @@ static int runSteps(ModuleOp module, const EvalOptions &options,
                     Interpreter &interpreter) {
   Diagnostic error;
   TensorMap given, outputs, history;
+  nn::ProgramKind program = *nn::symbolizeProgramKind(options.program);
   if (!readInputs(options.inputs, given, error) ||
       !checkIds(module, given, error) ||
       !interpreter.initialize(options.weights, options.seed, error))
     return report(error);
+  int64_t updates = 0;
   for (int64_t step = 1; step <= options.steps; ++step) {
     TensorMap inputs;
     if (!derivedInputs(interpreter.strategy(), options.seed.value_or(0), step,
-                       inputs, error))
+                       updates + 1, inputs, error))
       return report(error);
     addGivenInputs(given, step, inputs);
-    if (failed(interpreter.run(options.program, inputs, outputs)))
+    if (failed(interpreter.run(program, inputs, outputs)))
       return cannotBeExecuted;
+    // Where no label counted nothing was updated.
+    auto weight = outputs.find(keyOf(nn::PortRole::LossWeight));
+    if (weight == outputs.end() || weight->second.floats().front() != 0)
+      ++updates;
     llvm::outs() << "step " << step << "\n";
     for (const auto &[name, value] : outputs) {
       printTensor(name, value);

@@ -130,7 +130,7 @@ bool Interpreter::addRank(std::unique_ptr<RankInterpreter> rank) {
 // Programs
 //===----------------------------------------------------------------------===//
 
-LogicalResult Interpreter::run(StringRef kind, const TensorMap &inputs,
+LogicalResult Interpreter::run(nn::ProgramKind kind, const TensorMap &inputs,
                                TensorMap &outputs) {
   int64_t parts = 1;
   for (auto &rank : ranks)
@@ -155,7 +155,7 @@ static bool isSame(const Tensor &a, const Tensor &b) {
   return x == y || (x != x && y != y);
 }
 
-LogicalResult Interpreter::join(StringRef kind, ArrayRef<TensorMap> given,
+LogicalResult Interpreter::join(nn::ProgramKind kind, ArrayRef<TensorMap> given,
                                 TensorMap &outputs) {
   std::map<std::string, size_t> first;
   for (auto [rank, map] : llvm::enumerate(given))

@@ -95,7 +95,7 @@ LogicalResult evalCrossEntropyGrad(nn::CrossEntropyGradOp op, const Inputs &in,
   const double *logits = in.floats(op.getLogits());
   const double *lses = in.floats(op.getLse());
   double *output = out.floats(op.getOutput());
-  double scale = op.getScale().convertToDouble();
+  const double *grads = in.floats(op.getGrad());
   int64_t width = in[op.getLogits()].columns();
   Columns columns(in.integerOr(op.getFirst(), 0), width,
                   static_cast<int64_t>(op.getVocab().value_or(width)));
@@ -105,7 +105,8 @@ LogicalResult evalCrossEntropyGrad(nn::CrossEntropyGradOp op, const Inputs &in,
     for (int64_t v = 0; v < columns.count; ++v) {
       int64_t index = static_cast<int64_t>(row) * width + v;
       bool isLabel = columns.first + v == label;
-      output[index] = scale * (std::exp(logits[index] - lses[row]) - isLabel);
+      output[index] =
+          grads[row] * (std::exp(logits[index] - lses[row]) - isLabel);
     }
   }
   return success();
@@ -113,11 +114,39 @@ LogicalResult evalCrossEntropyGrad(nn::CrossEntropyGradOp op, const Inputs &in,
 
 LogicalResult evalSum(nn::SumOp op, const Inputs &in, Outputs &out) {
   double sum = 0;
-  for (double value : in[op.getInput()].floats())
-    sum += value;
+  const double *weights = in.findFloats(op.getWeights());
+  for (auto [index, value] : llvm::enumerate(in[op.getInput()].floats()))
+    sum += (weights ? weights[index] : 1) * value;
   const double *init = in.findFloats(op.getInit());
-  *out.floats(op.getOutput()) =
-      (init ? *init : 0) + op.getScale().convertToDouble() * sum;
+  *out.floats(op.getOutput()) = (init ? *init : 0) + sum;
+  return success();
+}
+
+LogicalResult evalCountLabels(nn::CountLabelsOp op, const Inputs &in,
+                              Outputs &out) {
+  double sum = 0;
+  const double *weights = in.findFloats(op.getWeights());
+  for (auto [index, label] : llvm::enumerate(in.ints(op.getLabels())))
+    if (label >= 0)
+      sum += weights ? weights[index] : 1;
+  *out.floats(op.getOutput()) = sum;
+  return success();
+}
+
+LogicalResult evalLossScale(nn::LossScaleOp op, const Inputs &in,
+                            Outputs &out) {
+  double count = in.number(op.getCount());
+  *out.floats(op.getOutput()) = count == 0 ? 0 : 1 / count;
+  return success();
+}
+
+LogicalResult evalTokenWeights(nn::TokenWeightsOp op, const Inputs &in,
+                               Outputs &out) {
+  double scale = in.number(op.getScale());
+  const double *weights = in.findFloats(op.getWeights());
+  double *output = out.floats(op.getOutput());
+  for (auto [index, label] : llvm::enumerate(in.ints(op.getLabels())))
+    output[index] = label < 0 ? 0 : scale * (weights ? weights[index] : 1);
   return success();
 }
 
@@ -145,6 +174,9 @@ void attachLossEvaluations(MLIRContext &context) {
   attachEvaluation<nn::CrossEntropyJoinOp, evalCrossEntropyJoin>(context);
   attachEvaluation<nn::CrossEntropyGradOp, evalCrossEntropyGrad>(context);
   attachEvaluation<nn::SumOp, evalSum>(context);
+  attachEvaluation<nn::CountLabelsOp, evalCountLabels>(context);
+  attachEvaluation<nn::LossScaleOp, evalLossScale>(context);
+  attachEvaluation<nn::TokenWeightsOp, evalTokenWeights>(context);
   attachEvaluation<nn::TakeRowOp, evalTakeRow>(context);
 }
 

@@ -238,7 +238,7 @@ LogicalResult ModelInterpreter::runOperation(Operation *op, Environment &values,
         return success();
       })
       .Case([&](nn::KeepOp op) {
-        keep(nn::portOfKept(op.getPath()), args[0]);
+        keep(nn::portOfKept(op).getKey().str(), args[0]);
         return success();
       })
       .Case([&](planir::LaunchOp launch) {
@@ -335,54 +335,96 @@ LogicalResult ModelInterpreter::runCompiled(planir::KernelOp kernel,
 //===----------------------------------------------------------------------===//
 
 std::optional<ModelInterpreter::Program>
-ModelInterpreter::findProgram(StringRef kind) {
+ModelInterpreter::findProgram(nn::ProgramKind kind) {
   for (auto step : model.getOps<nn::StepOp>())
     if (step.getKind() == kind)
-      return Program{step, planir::namesOf(step.getArgNames()),
-                     planir::namesOf(step.getResultNames()),
+      return Program{step, step.getInputs(), step.getOutputs(),
                      step.getPortsAttr()};
   for (auto function : model.getOps<nn::FuncOp>())
     if (function.getProgram() == kind)
-      return Program{function, planir::namesOf(*function.getArgNames()),
-                     planir::namesOf(*function.getResultNames()), nullptr};
+      return Program{function, *function.getInputs(), *function.getOutputs(),
+                     nullptr};
   return std::nullopt;
 }
 
-int64_t ModelInterpreter::batchParts(StringRef kind, const TensorMap &inputs) {
+int64_t ModelInterpreter::batchParts(nn::ProgramKind kind,
+                                     const TensorMap &inputs) {
   std::optional<Program> program = findProgram(kind);
-  auto found = inputs.find("ids");
-  if (!program || found == inputs.end())
+  if (!program)
     return 1;
-  for (auto [name, type] :
-       llvm::zip(program->inputs, program->function.getArgumentTypes()))
-    if (name == "ids")
-      return found->second.numElements() /
-             wholeType(program->ports, name, cast<ShapedType>(type))
-                 .getNumElements();
+  for (auto [port, type] : llvm::zip(program->inputs.getAsRange<nn::PortAttr>(),
+                                     program->function.getArgumentTypes()))
+    if (std::optional<int64_t> parts =
+            partsOf(port, type, program->ports, inputs))
+      return *parts;
   return 1;
 }
 
-DictionaryAttr ModelInterpreter::portsOf(StringRef kind) {
+DictionaryAttr ModelInterpreter::portsOf(nn::ProgramKind kind) {
   std::optional<Program> program = findProgram(kind);
   return program ? program->ports : DictionaryAttr();
 }
 
-LogicalResult ModelInterpreter::run(StringRef kind, const TensorMap &inputs,
+/// Adds the loss of a program that gives one for each label, and its weight:
+/// what train-build-steps writes, for the part of the batch that there is.
+static void addLoss(ArrayAttr inputs, ArrayRef<Tensor> args,
+                    ArrayRef<Tensor> losses,
+                    SmallVectorImpl<PortValue> &given) {
+  MLIRContext *context = inputs.getContext();
+  SmallVector<const Tensor *> labels, weights;
+  for (auto [port, value] :
+       llvm::zip(inputs.getAsRange<nn::PortAttr>(), args)) {
+    if (port.getRole() == nn::PortRole::Labels)
+      labels.push_back(&value);
+    if (port.getRole() == nn::PortRole::LabelWeights)
+      weights.push_back(&value);
+  }
+  double loss = 0, total = 0;
+  for (auto [number, value] : llvm::enumerate(losses)) {
+    double sum = 0, count = 0;
+    size_t which = std::min<size_t>(number, labels.size() - 1);
+    auto of = [&](ArrayRef<const Tensor *> all) {
+      return all.empty() ? nullptr : all[std::min(which, all.size() - 1)];
+    };
+    const Tensor *label = of(labels), *weight = of(weights);
+    for (auto [index, each] : llvm::enumerate(value.floats())) {
+      bool isIgnored = label && label->ints()[index] < 0;
+      double counts = isIgnored ? 0 : weight ? weight->floats()[index] : 1;
+      sum += counts * each;
+      count += counts;
+    }
+    loss += count == 0 ? 0 : sum / count;
+    if (labels.empty() || which == number)
+      total += count;
+  }
+  auto number = [](double value) {
+    return Tensor(ElementKind::F64, {}, std::vector<double>{value});
+  };
+  auto port = [&](nn::PortRole role) {
+    return nn::PortAttr::get(context, role);
+  };
+  given.push_back({port(nn::PortRole::Loss), number(loss)});
+  given.push_back({port(nn::PortRole::LossWeight), number(total)});
+}
+
+LogicalResult ModelInterpreter::run(nn::ProgramKind kind,
+                                    const TensorMap &inputs,
                                     const BatchPart &batch,
                                     TensorMap &outputs) {
   std::optional<Program> program = findProgram(kind);
   if (!program)
-    return model.emitError("has no program of kind ") << kind;
+    return model.emitError("has no program of kind ")
+           << stringifyProgramKind(kind);
   Tensors args, results;
-  for (auto [name, type] :
-       llvm::zip(program->inputs, program->function.getArgumentTypes())) {
+  for (auto [port, type] : llvm::zip(program->inputs.getAsRange<nn::PortAttr>(),
+                                     program->function.getArgumentTypes())) {
     if (type.isIndex()) {
       args.push_back(Tensor::scalar(batch.part));
       continue;
     }
     FailureOr<Tensor> value =
-        inputOf(program->function, name, cast<ShapedType>(type), program->ports,
-                inputs, batch, rank);
+        inputOf(program->function, port.getKey(), cast<ShapedType>(type),
+                program->ports, inputs, batch, rank);
     if (failed(value))
       return failure();
     args.push_back(round(*value, type));
@@ -390,11 +432,19 @@ LogicalResult ModelInterpreter::run(StringRef kind, const TensorMap &inputs,
   kept.clear();
   if (failed(runCallee(program->function, args, results)))
     return failure();
-  for (auto [name, value] : llvm::zip(program->outputs, results))
-    addOutput(name == "losses" ? "loss" : name,
-              name == "losses" ? meanOf(value) : value, batch.parts, outputs);
+  SmallVector<PortValue> given;
+  SmallVector<Tensor> losses;
+  for (auto [port, value] :
+       llvm::zip(program->outputs.getAsRange<nn::PortAttr>(), results))
+    if (port.getRole() == nn::PortRole::Losses)
+      losses.push_back(value);
+    else
+      given.push_back({port, value});
+  if (!losses.empty())
+    addLoss(program->inputs, args, losses, given);
+  addOutputs(given, batch, outputs);
   for (auto &[name, value] : kept)
-    addOutput(name, value, batch.parts, outputs);
+    addOutput(name, value, outputs);
   return success();
 }
 

@@ -63,8 +63,15 @@ LogicalResult evalAdamW(nn::AdamWOp op, const Inputs &in, Outputs &out) {
   double *newParameter = out.floats(op.getNewParameter());
   double *newExpAvg = out.floats(op.getNewExpAvg());
   double *newExpAvgSq = out.floats(op.getNewExpAvgSq());
+  const double *condition = in.findFloats(op.getCondition());
   int64_t count = in[op.getParameter()].numElements();
   for (int64_t i = 0; i < count; ++i) {
+    if (condition && *condition == 0) {
+      newParameter[i] = parameter[i];
+      newExpAvg[i] = expAvg[i];
+      newExpAvgSq[i] = expAvgSq[i];
+      continue;
+    }
     double p = parameter[i];
     double g = (clip ? *clip : 1) * grad[i];
     if (!op.getDecoupled())

@@ -339,37 +339,38 @@ LogicalResult PlanInterpreter::runSequence(planir::SequenceOp sequence,
 // Programs
 //===----------------------------------------------------------------------===//
 
-planir::SequenceOp PlanInterpreter::findProgram(StringRef kind) {
+planir::SequenceOp PlanInterpreter::findProgram(nn::ProgramKind kind) {
   for (auto sequence : program.getOps<planir::SequenceOp>())
     if (sequence.getKind() == kind)
       return sequence;
   return nullptr;
 }
 
-int64_t PlanInterpreter::batchParts(StringRef kind, const TensorMap &inputs) {
+int64_t PlanInterpreter::batchParts(nn::ProgramKind kind,
+                                    const TensorMap &inputs) {
   planir::SequenceOp sequence = findProgram(kind);
-  auto found = inputs.find("ids");
-  if (!sequence || found == inputs.end())
+  if (!sequence)
     return 1;
   for (auto buffer : sequence.getBody().getOps<planir::BufferOp>())
-    if (buffer.getPort() == "ids")
-      return found->second.numElements() /
-             wholeType(sequence.getPortsAttr(), "ids",
-                       cast<ShapedType>(buffer.getType()))
-                 .getNumElements();
+    if (nn::PortAttr port = buffer.getInputAttr())
+      if (std::optional<int64_t> parts =
+              partsOf(port, buffer.getType(), sequence.getPortsAttr(), inputs))
+        return *parts;
   return 1;
 }
 
-DictionaryAttr PlanInterpreter::portsOf(StringRef kind) {
+DictionaryAttr PlanInterpreter::portsOf(nn::ProgramKind kind) {
   planir::SequenceOp sequence = findProgram(kind);
   return sequence ? sequence.getPortsAttr() : DictionaryAttr();
 }
 
-LogicalResult PlanInterpreter::run(StringRef kind, const TensorMap &inputs,
+LogicalResult PlanInterpreter::run(nn::ProgramKind kind,
+                                   const TensorMap &inputs,
                                    const BatchPart &batch, TensorMap &outputs) {
   planir::SequenceOp sequence = findProgram(kind);
   if (!sequence)
-    return program.emitError("has no program of kind ") << kind;
+    return program.emitError("has no program of kind ")
+           << stringifyProgramKind(kind);
   if (options.poison)
     std::memset(arena.get(), poisonByte, program.getArenaBytes());
   SmallVector<planir::BufferOp> results;
@@ -380,24 +381,26 @@ LogicalResult PlanInterpreter::run(StringRef kind, const TensorMap &inputs,
                            dist::byteSize(buffer.getType()));
     if (!memory)
       return failure();
-    if (!nn::isInputPort(*buffer.getPort())) {
+    if (!buffer.getInput()) {
       results.push_back(buffer);
       continue;
     }
     auto type = cast<ShapedType>(buffer.getType());
     FailureOr<Tensor> value =
-        inputOf(buffer, *buffer.getPort(), type, sequence.getPortsAttr(),
-                inputs, batch, rank);
+        inputOf(buffer, buffer.getPort().getKey(), type,
+                sequence.getPortsAttr(), inputs, batch, rank);
     if (failed(value))
       return failure();
     value->convertTo(*kindOf(type.getElementType())).toBytes(memory);
   }
   if (failed(runSequence(sequence, {}, arena.get())))
     return failure();
-  for (planir::BufferOp port : results)
-    addOutput(port.getPort()->str(),
-              readMemory(port.getType(), arena.get() + port.getOffset()),
-              batch.parts, outputs);
+  SmallVector<PortValue> given;
+  for (planir::BufferOp result : results)
+    given.push_back(
+        {result.getPort(),
+         readMemory(result.getType(), arena.get() + result.getOffset())});
+  addOutputs(given, batch, outputs);
   return success();
 }
 

@@ -24,14 +24,6 @@ Tensor concatenate(const Tensor &first, const Tensor &second) {
   return result;
 }
 
-Tensor meanOf(const Tensor &tensor) {
-  double sum = 0;
-  for (double value : tensor.floats())
-    sum += value;
-  return Tensor(tensor.kind(), {},
-                std::vector<double>{sum / tensor.numElements()});
-}
-
 std::optional<Tensor> partOfInput(const Tensor &value,
                                   llvm::ArrayRef<int64_t> shape, int64_t part,
                                   int64_t parts) {
@@ -55,6 +47,15 @@ ShapedType wholeType(DictionaryAttr ports, llvm::StringRef name,
   DictionaryAttr split = splitOf(ports, name);
   return split ? cast<ShapedType>(split.getAs<TypeAttr>("whole").getValue())
                : type;
+}
+
+std::optional<int64_t> partsOf(nn::PortAttr port, Type type,
+                               DictionaryAttr ports, const TensorMap &inputs) {
+  auto found = inputs.find(port.getKey().str());
+  if (!port.isOfBatch() || found == inputs.end())
+    return std::nullopt;
+  ShapedType whole = wholeType(ports, port.getKey(), cast<ShapedType>(type));
+  return found->second.numElements() / whole.getNumElements();
 }
 
 plan::Placement placementOf(ShapedType whole, dist::TensorShardingAttr sharding,
@@ -133,17 +134,38 @@ FailureOr<bool> addPart(Operation *at, const std::string &name,
   return true;
 }
 
-void addOutput(const std::string &name, const Tensor &value, int64_t parts,
+void addOutput(const std::string &name, const Tensor &value,
                TensorMap &outputs) {
   auto [position, isNew] = outputs.try_emplace(name, value);
-  Tensor &sum = position->second;
-  if (value.rank() > 0) {
-    if (!isNew)
-      sum = concatenate(sum, value);
+  if (isNew)
     return;
+  Tensor &before = position->second;
+  if (value.rank() > 0)
+    before = concatenate(before, value);
+  else
+    before.mutableFloats().front() += value.floats().front();
+}
+
+void addOutputs(ArrayRef<PortValue> given, const BatchPart &batch,
+                TensorMap &outputs) {
+  std::string loss = stringifyPortRole(nn::PortRole::Loss).str();
+  double weight = 1;
+  for (const PortValue &value : given)
+    if (value.port.getRole() == nn::PortRole::LossWeight && batch.parts > 1)
+      weight = value.value.floats().front();
+  for (const PortValue &value : given) {
+    Tensor scaled = value.value;
+    if (value.port.getRole() == nn::PortRole::Loss)
+      scaled.mutableFloats().front() *= weight;
+    addOutput(value.port.getKey().str(), scaled, outputs);
   }
-  double before = isNew ? 0 : sum.floats().front();
-  sum.mutableFloats().front() = before + value.floats().front() / parts;
+  auto sum = outputs.find(loss);
+  if (sum == outputs.end() || batch.parts == 1 || batch.part + 1 < batch.parts)
+    return;
+  auto total = outputs.find(stringifyPortRole(nn::PortRole::LossWeight).str());
+  double count = total == outputs.end() ? static_cast<double>(batch.parts)
+                                        : total->second.floats().front();
+  sum->second.mutableFloats().front() /= count == 0 ? 1 : count;
 }
 
 } // namespace heddle::eval

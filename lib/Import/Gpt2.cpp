@@ -29,6 +29,8 @@ struct BlockVariant {
   }
 };
 
+using Role = nn::PortRole;
+
 /// The random numbers' operands; null when there is no dropout.
 struct Random {
   Value rng, layer, microBatch;
@@ -36,7 +38,7 @@ struct Random {
 
 /// What a program asks of the shared parts.
 struct Program {
-  llvm::StringRef name;
+  nn::ProgramKind kind;
   int64_t batch = 0;
   bool dropout = false;
   bool keeps = false; ///< Honour --keep.
@@ -73,7 +75,7 @@ private:
   void buildGenerate();
 
   /// The block's function, made when it is first asked for.
-  nn::FuncOp block(const BlockVariant &variant, llvm::StringRef program);
+  nn::FuncOp block(const BlockVariant &variant, nn::ProgramKind program);
   /// Fills the body of a block; the kept values by path.
   Value blockBody(const BlockVariant &variant, Block &body,
                   llvm::StringMap<Value> &outputs);
@@ -215,7 +217,7 @@ Value Gpt2Builder::blockBody(const BlockVariant &variant, Block &body,
 }
 
 nn::FuncOp Gpt2Builder::block(const BlockVariant &variant,
-                              llvm::StringRef program) {
+                              nn::ProgramKind program) {
   nn::FuncOp &function = blocks[variant];
   if (function)
     return function;
@@ -233,8 +235,8 @@ nn::FuncOp Gpt2Builder::block(const BlockVariant &variant,
   std::string name = "block";
   if (!variant.kept.empty())
     name += ".keep" + std::to_string(blocks.size());
-  else if (!program.empty())
-    name += "." + program.str();
+  else if (program != nn::ProgramKind::Train)
+    name += "." + stringifyProgramKind(program).str();
   // The results' types are known when the body is there.
   function = writer.beginFunction(name, arguments, {x}, "h.*");
   llvm::StringMap<Value> outputs;
@@ -262,7 +264,7 @@ Value Gpt2Builder::callBlock(Value x, int64_t layer, const Program &program) {
   std::string path = "h." + std::to_string(layer);
   // Ranks share out the rows and tokens of other programs.
   const dist::Strategy &strategy = writer.strategy;
-  bool whole = program.name == "generate" &&
+  bool whole = program.kind == nn::ProgramKind::Generate &&
                strategy.data * strategy.sequence * strategy.tensor > 1;
   BlockVariant variant{program.batch, program.dropout, {}, whole};
   bool keepsOutput = false;
@@ -275,7 +277,7 @@ Value Gpt2Builder::callBlock(Value x, int64_t layer, const Program &program) {
         variant.kept.push_back(inner);
     llvm::sort(variant.kept);
   }
-  nn::FuncOp callee = block(variant, program.name);
+  nn::FuncOp callee = block(variant, program.kind);
   SmallVector<Value> operands = {x};
   for (llvm::StringRef parameter : blockParameters)
     operands.push_back(
@@ -341,24 +343,25 @@ Value Gpt2Builder::head(Value x, const Program &program) {
 }
 
 void Gpt2Builder::buildTrain() {
-  Program program{"", writer.rows(), hasDropout(), true, {}};
+  Program program{
+      nn::ProgramKind::Train, writer.rows(), hasDropout(), true, {}};
   RankedTensorType ids = writer.ints({program.batch, seq});
   RankedTensorType losses = writer.floats({program.batch, seq});
   SmallVector<Type> arguments = {ids, ids};
-  SmallVector<llvm::StringRef> names = {"ids", "labels"};
+  SmallVector<Role> inputs = {Role::Ids, Role::Labels};
   if (program.dropout) {
     arguments.append({writer.rngType(), b.getIndexType()});
-    names.append({"rng", "micro_batch"});
+    inputs.append({Role::Rng, Role::MicroBatch});
   }
   SmallVector<Type> results = {losses};
-  SmallVector<llvm::StringRef> resultNames = {"losses"};
+  SmallVector<Role> outputs = {Role::Losses};
   if (kept.logits) {
     results.push_back(writer.floats({program.batch, seq, config.vocabSize}));
-    resultNames.push_back("logits");
+    outputs.push_back(Role::Logits);
   }
   nn::FuncOp function =
       writer.beginFunction("forward", arguments, results, "gpt2");
-  writer.setProgram(function, "train", names, resultNames);
+  writer.setProgram(function, program.kind, inputs, outputs);
   Block &body = function.getBody().front();
   if (program.dropout)
     program.random = {body.getArgument(2), Value(), body.getArgument(3)};
@@ -373,12 +376,13 @@ void Gpt2Builder::buildTrain() {
 }
 
 void Gpt2Builder::buildEval() {
-  Program program{"eval", writer.rows(), false, false, {}};
+  Program program{nn::ProgramKind::Eval, writer.rows(), false, false, {}};
   RankedTensorType ids = writer.ints({program.batch, seq});
   RankedTensorType losses = writer.floats({program.batch, seq});
   nn::FuncOp function =
       writer.beginFunction("evaluate", {ids, ids}, {losses}, "gpt2");
-  writer.setProgram(function, "eval", {"ids", "labels"}, {"losses"});
+  writer.setProgram(function, program.kind, {Role::Ids, Role::Labels},
+                    {Role::Losses});
   Block &body = function.getBody().front();
   Value logits = head(trunk(body.getArgument(0), program), program);
   auto loss = b.create<nn::CrossEntropyOp>(writer.at("loss"), losses, losses,
@@ -388,12 +392,13 @@ void Gpt2Builder::buildEval() {
 }
 
 void Gpt2Builder::buildGenerate() {
-  Program program{"generate", 1, false, false, {}};
+  Program program{nn::ProgramKind::Generate, 1, false, false, {}};
   RankedTensorType ids = writer.ints({1, seq});
   RankedTensorType logitsType = writer.floats({1, 1, config.vocabSize});
   nn::FuncOp function = writer.beginFunction("generate", {ids, writer.ints({})},
                                              {logitsType}, "gpt2");
-  writer.setProgram(function, "generate", {"ids", "position"}, {"logits"});
+  writer.setProgram(function, program.kind, {Role::Ids, Role::Position},
+                    {Role::Logits});
   Block &body = function.getBody().front();
   Value x = trunk(body.getArgument(0), program);
   // Only the last position's logits are asked for: the head sees one row.

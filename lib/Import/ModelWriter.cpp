@@ -105,8 +105,8 @@ nn::FuncOp ModelWriter::beginFunction(llvm::StringRef name,
   auto function = builder.create<nn::FuncOp>(
       at(path), name, builder.getFunctionType(arguments, results),
       /*arg_attrs=*/ArrayAttr(), /*res_attrs=*/ArrayAttr(),
-      /*program=*/StringAttr(), /*arg_names=*/ArrayAttr(),
-      /*result_names=*/ArrayAttr(), /*ties=*/DenseI64ArrayAttr(),
+      /*program=*/nn::ProgramKindAttr(), /*inputs=*/ArrayAttr(),
+      /*outputs=*/ArrayAttr(), /*ties=*/DenseI64ArrayAttr(),
       /*arg_shardings=*/ArrayAttr(), /*result_shardings=*/ArrayAttr());
   Block &body = function.getBody().emplaceBlock();
   for (Type type : arguments)
@@ -115,12 +115,18 @@ nn::FuncOp ModelWriter::beginFunction(llvm::StringRef name,
   return function;
 }
 
-void ModelWriter::setProgram(nn::FuncOp function, llvm::StringRef program,
-                             ArrayRef<llvm::StringRef> argNames,
-                             ArrayRef<llvm::StringRef> resultNames) {
+void ModelWriter::setProgram(nn::FuncOp function, nn::ProgramKind program,
+                             ArrayRef<nn::PortRole> inputs,
+                             ArrayRef<nn::PortRole> outputs) {
+  auto ports = [&](ArrayRef<nn::PortRole> roles) {
+    return builder.getArrayAttr(
+        llvm::map_to_vector(roles, [&](nn::PortRole role) -> Attribute {
+          return nn::PortAttr::get(context(), role);
+        }));
+  };
   function.setProgram(program);
-  function.setArgNamesAttr(builder.getStrArrayAttr(argNames));
-  function.setResultNamesAttr(builder.getStrArrayAttr(resultNames));
+  function.setInputsAttr(ports(inputs));
+  function.setOutputsAttr(ports(outputs));
 }
 
 uint32_t ModelWriter::siteOf(llvm::StringRef path) {

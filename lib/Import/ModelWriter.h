@@ -48,9 +48,9 @@ public:
                            llvm::ArrayRef<mlir::Type> results,
                            llvm::StringRef path);
   /// Marks a function as the forward pass of a step program.
-  void setProgram(nn::FuncOp function, llvm::StringRef program,
-                  llvm::ArrayRef<llvm::StringRef> argNames,
-                  llvm::ArrayRef<llvm::StringRef> resultNames);
+  void setProgram(nn::FuncOp function, nn::ProgramKind program,
+                  llvm::ArrayRef<nn::PortRole> inputs,
+                  llvm::ArrayRef<nn::PortRole> outputs);
 
   /// The stable number of a random operation, from its path in the layer.
   static uint32_t siteOf(llvm::StringRef path);

@@ -75,14 +75,28 @@ CLI::Option *addCount(CLI::App &verb, const char *name, T &value,
       ->capture_default_str();
 }
 
+/// Batches come from one place.
+void requireBatches(bool hasData, const std::string &inputs) {
+  if (hasData == inputs.empty())
+    return;
+  fail("H0124",
+       hasData ? "--data and --inputs are both given"
+               : "nothing says what the batches are",
+       "give --data FILE for token files, or --inputs FILE.safetensors for "
+       "batches that are spelled out");
+}
+
 void CommandLine::addTrain(CLI::App &app) {
   CLI::App &verb = *app.add_subcommand("train", "Train on token files");
   addFlag(verb, "--data", train.data, io::range::path(),
           "Token file to train on; several, each with a --data of its own, are "
           "mixed by their weights")
       ->type_name("FILE[:WEIGHT]")
-      ->allow_extra_args(false)
-      ->required();
+      ->allow_extra_args(false);
+  addPath(verb, "--inputs", train.inputs,
+          "Batches in place of --data: safetensors with a tensor of N rows for "
+          "each input (ids, labels); step s takes the rows from s * batch on, "
+          "modulo N");
   addCount(verb, "--steps", train.steps,
            "Steps in total, counted from the beginning also with --resume")
       ->required();
@@ -135,6 +149,10 @@ void CommandLine::addTrain(CLI::App &app) {
   addJob(verb, train.job);
   resume->excludes(verb.get_option("--weights"));
   verb.callback([this] {
+    requireBatches(!train.data.empty(), train.inputs);
+    if (!train.inputs.empty() && train.shuffle)
+      fail("H0125", "--shuffle: the rows of --inputs are taken in their order",
+           "leave out --shuffle, or permute the rows in the file");
     if (train.stopWhenNoBetter > 0 && (train.val.empty() || !train.valEvery))
       fail("H0187",
            "--stop-when-no-better: nothing is validated while the run goes on",
@@ -146,12 +164,15 @@ void CommandLine::addTrain(CLI::App &app) {
 void CommandLine::addEval(CLI::App &app) {
   CLI::App &verb =
       *app.add_subcommand("eval", "Mean loss and perplexity on a token file");
-  addPath(verb, "--data", eval.data, "Token file")->required();
+  addPath(verb, "--data", eval.data, "Token file");
+  addPath(verb, "--inputs", eval.inputs,
+          "Batches in place of --data, as for train");
   addCount(verb, "--steps", eval.steps, "Batches, 0: the whole file");
   addPath(verb, "--log", eval.log, "Write a JSON line to this file");
   verb.add_flag("--json", eval.json, "Print one JSON object");
   addJob(verb, eval.job);
   verb.callback([this] {
+    requireBatches(!eval.data.empty(), eval.inputs);
     action = [this](Ranks &ranks) { return runEval(eval, ranks); };
   });
 }

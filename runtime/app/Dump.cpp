@@ -26,6 +26,7 @@ struct DumpWriter {
   void add(const std::string &name, plan::DType type,
            const std::vector<int64_t> &shape, const plan::Placement &placement,
            const Value *value);
+  void addOutput(const plan::Port &port, const Value *value);
 
   Session &session;
   const LoadedProgram &program;
@@ -65,21 +66,22 @@ void DumpWriter::add(const std::string &name, plan::DType type,
                                session.rank());
   tensors.push_back(
       shareTensor(session, name, type, shape, placement, value, part));
-  if (name == "logits" || name.rfind("value.", 0) == 0)
+}
+
+void DumpWriter::addOutput(const plan::Port &port, const Value *value) {
+  bool isNew = known.count(port.name) == 0;
+  add(port.name, port.type, port.shape, port.placement, value);
+  bool isKept =
+      port.role == plan::PortRole::Logits || port.role == plan::PortRole::Value;
+  if (isNew && isKept)
     mergeBatch(tensors.back().shape);
 }
 
 void DumpWriter::addStage(const plan::Stage &stage, bool isHere) {
-  const std::string &kind = program.program().kind;
   for (const plan::Program &each : stage.programs)
-    for (const plan::Port &port : each.outputs) {
-      std::string name = port.name;
-      if (name.rfind("grad.", 0) == 0)
-        name = "grad." + sourceName(stage, name.substr(5));
-      if (each.kind == kind)
-        add(name, port.type, port.shape, port.placement,
-            isHere ? program.output(port.name) : nullptr);
-    }
+    for (size_t i = 0; i < each.outputs.size(); ++i)
+      if (each.kind == program.program().kind)
+        addOutput(each.outputs[i], isHere ? &program.output(i) : nullptr);
   for (size_t i = 0; i < stage.states.size(); ++i) {
     const plan::State &state = stage.states[i];
     if (state.role == "gradient")

@@ -20,7 +20,15 @@ int heddle::rt::runEval(const EvalOptions &options, Ranks &ranks) {
   Job job(options.job, ranks);
   std::unique_ptr<Evaluation> evaluation;
   ranks.together([&] {
-    evaluation = std::make_unique<Evaluation>(job, options.data, options.steps);
+    if (options.inputs.empty())
+      evaluation =
+          std::make_unique<Evaluation>(job, options.data, options.steps);
+    else
+      evaluation = std::make_unique<Evaluation>(
+          job,
+          std::make_unique<InputFile>(options.inputs, job.plan(),
+                                      plan::ProgramKind::Eval),
+          options.steps);
   });
   loadWeights(job, options.job);
   double loss = evaluation->meanLoss();

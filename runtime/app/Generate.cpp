@@ -96,10 +96,10 @@ namespace {
 class Generator {
 public:
   Generator(Job &job, const SamplingOptions &sampling)
-      : job(job), program(job.program("generate")),
-        window(batchOf(job.plan(), "generate").seq),
-        inputs(job.session(), program), logits(program.output("logits")),
-        sampler(sampling) {}
+      : job(job), program(job.program(plan::ProgramKind::Generate)),
+        window(batchOf(job.plan(), plan::ProgramKind::Generate).seq),
+        inputs(job.session(), program),
+        logits(program.output(plan::PortRole::Logits)), sampler(sampling) {}
 
   /// The token after `tokens`, of which the last `window` are seen.
   int32_t next(const std::vector<int32_t> &tokens) {
@@ -108,7 +108,7 @@ public:
     inputs.fill([&](int64_t index, DataFeed::What) {
       return index < seen ? first[index] : 0;
     });
-    if (const Value *position = program.input("position")) {
+    if (const Value *position = program.input(plan::PortRole::Position)) {
       *job.session().at<int32_t>(*position) = int32_t(seen - 1);
       job.session().store(*position);
     }
@@ -129,7 +129,7 @@ private:
   Job &job;
   const LoadedProgram &program;
   int64_t window;
-  TokenInputs inputs;
+  BatchInputs inputs;
   const Value *logits; ///< Null on the stages that do not have it.
   Sampler sampler;
   std::vector<float> values;

@@ -17,7 +17,8 @@ using nlohmann::ordered_json;
 static ordered_json describe(const plan::Plan &plan) {
   ordered_json programs = ordered_json::array();
   for (const plan::Program &program : plan.programs)
-    programs.push_back({{"kind", program.kind}, {"flops", program.flops}});
+    programs.push_back(
+        {{"kind", plan::programName(program.kind)}, {"flops", program.flops}});
   ordered_json owners = ordered_json::object();
   for (const plan::Owner &owner : plan.memory.owners)
     owners[owner.name] = owner.bytes;
@@ -74,7 +75,8 @@ static void print(const plan::Plan &plan) {
                       number(plan.threads) + " threads");
   std::string programs;
   for (const plan::Program &program : plan.programs)
-    programs += (programs.empty() ? "" : ", ") + program.kind;
+    programs += std::string(programs.empty() ? "" : ", ") +
+                plan::programName(program.kind);
   line("programs", programs);
   line("kernels", number(plan.kernels.size()));
   line("memory", formatBytes(plan.memory.peakBytes()) + " (" +

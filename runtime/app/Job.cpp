@@ -62,17 +62,19 @@ Job::Job(const JobOptions &options, Ranks &ranks) : others(ranks) {
   });
 }
 
-const LoadedProgram &Job::program(const std::string &kind) const {
+const LoadedProgram &Job::program(plan::ProgramKind kind) const {
   if (const LoadedProgram *program = loaded->program(kind))
     return *program;
   failNoProgram(plan(), kind);
 }
 
-void heddle::rt::failNoProgram(const plan::Plan &plan,
-                               const std::string &kind) {
+void heddle::rt::failNoProgram(const plan::Plan &plan, plan::ProgramKind kind) {
   std::string held;
   for (const plan::Program &program : plan.programs)
-    held += (held.empty() ? "" : ", ") + program.kind;
-  fail("H0191", "this binary holds no " + kind + " program",
+    held +=
+        std::string(held.empty() ? "" : ", ") + plan::programName(program.kind);
+  fail("H0191",
+       std::string("this binary holds no ") + plan::programName(kind) +
+           " program",
        held.empty() ? "compile it again" : "it holds: " + held);
 }

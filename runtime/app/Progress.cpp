@@ -51,6 +51,9 @@ static std::string describe(const StepReport &report) {
       snprintf(text.data(), text.size(),
                "loss %.4f  lr %.3e  grad norm %.4f  %.0f tok/s", report.loss,
                report.lr, report.gradNorm, report.tokensPerSecond());
+  if (report.skipped)
+    used += snprintf(text.data() + used, text.size() - used,
+                     "  skipped: no label counts");
   if (report.mfu >= 0)
     snprintf(text.data() + used, text.size() - used, "  mfu %.1f%%",
              100 * report.mfu);

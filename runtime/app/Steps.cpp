@@ -16,33 +16,36 @@ using namespace heddle;
 using namespace heddle::rt;
 
 [[noreturn]] static void missingPort(const plan::Program &program,
-                                     const std::string &name) {
+                                     plan::PortRole role) {
   fail("H0385",
-       "the plan is malformed: its " + program.kind + " program has no port '" +
-           name + "'",
+       std::string("the plan is malformed: its ") +
+           plan::programName(program.kind) + " program has no port '" +
+           plan::portRoleName(role) + "'",
        "compile the binary again");
 }
 
 const Value &heddle::rt::requireOutput(const LoadedProgram &program,
-                                       const char *name) {
-  if (const Value *port = program.output(name))
+                                       plan::PortRole role) {
+  if (const Value *port = program.output(role))
     return *port;
-  missingPort(program.program(), name);
+  missingPort(program.program(), role);
 }
 
 Part heddle::rt::partOf(const Session &session, const plan::Port &port) {
   return Part(port.placement, port.shape, session.plan().mesh, session.rank());
 }
 
-BatchShape heddle::rt::batchOf(const plan::Plan &plan,
-                               const std::string &kind) {
+static const std::vector<int64_t> &wholeShape(const plan::Port &port) {
+  return port.placement.whole.empty() ? port.shape : port.placement.whole;
+}
+
+BatchShape heddle::rt::batchOf(const plan::Plan &plan, plan::ProgramKind kind) {
   for (const plan::Program &program : plan.stages.front().programs) {
     if (program.kind != kind)
       continue;
     for (const plan::Port &port : program.inputs) {
-      const std::vector<int64_t> &whole =
-          port.placement.whole.empty() ? port.shape : port.placement.whole;
-      if (port.name != "ids" || whole.empty() || whole.back() < 1)
+      const std::vector<int64_t> &whole = wholeShape(port);
+      if (port.role != plan::PortRole::Ids || whole.empty() || whole.back() < 1)
         continue;
       BatchShape shape;
       shape.vocab = plan.vocabSize;
@@ -52,46 +55,83 @@ BatchShape heddle::rt::batchOf(const plan::Plan &plan,
         shape.rows *= whole[i];
       return shape;
     }
-    missingPort(program, "ids");
+    missingPort(program, plan::PortRole::Ids);
   }
   failNoProgram(plan, kind);
 }
 
-TokenInputs::TokenInputs(Session &session, const LoadedProgram &program)
-    : session(session) {
-  for (const plan::Port &port : program.program().inputs) {
-    if (port.name != "ids" && port.name != "labels")
+BatchInputs::BatchInputs(Session &session, const LoadedProgram &program)
+    : session(session),
+      seq(batchOf(session.plan(), program.program().kind).seq) {
+  const std::vector<plan::Port> &inputs = program.program().inputs;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const plan::Port &port = inputs[i];
+    if (!plan::isOfBatch(port.role))
       continue;
-    if (port.type != plan::DType::I32)
-      missingPort(program.program(), port.name);
-    const Value *value = program.input(port.name);
-    ports.push_back(
-        {port.name == "ids" ? DataFeed::What::Inputs : DataFeed::What::Labels,
-         value, session.at<int32_t>(*value), partOf(session, port).runs()});
+    bool isFloat = port.role == plan::PortRole::LabelWeights;
+    if (port.type != (isFloat ? plan::DType::F32 : plan::DType::I32))
+      missingPort(program.program(), port.role);
+    ports.push_back({port.role, port.name, &program.input(i),
+                     partOf(session, port).runs()});
   }
 }
 
-void TokenInputs::read(DataFeed &feed, int64_t first) const {
+std::optional<DataFeed::What> BatchInputs::tokensOf(plan::PortRole role) {
+  if (role == plan::PortRole::Ids)
+    return DataFeed::What::Inputs;
+  if (role == plan::PortRole::Labels)
+    return DataFeed::What::Labels;
+  return std::nullopt;
+}
+
+void BatchInputs::fillPlain(const Port &port) const {
+  switch (port.role) {
+  case plan::PortRole::LabelWeights:
+    return write<float>(port, [](int64_t) { return 1.0f; });
+  case plan::PortRole::Positions:
+    return write<int32_t>(port, [&](int64_t i) { return int32_t(i % seq); });
+  case plan::PortRole::Lengths:
+    return write<int32_t>(port, [&](int64_t) { return int32_t(seq); });
+  default: // One segment.
+    return write<int32_t>(port, [](int64_t) { return 0; });
+  }
+}
+
+void BatchInputs::read(DataFeed &feed, int64_t first) const {
   for (const Port &port : ports)
-    feed.read(first, port.runs, port.what, port.data);
+    if (std::optional<DataFeed::What> what = tokensOf(port.role))
+      feed.read(first, port.runs, *what, session.at<int32_t>(*port.value));
+    else
+      fillPlain(port);
   store();
 }
 
-void TokenInputs::store() const {
+void BatchInputs::read(const InputFile &file, int64_t first) const {
+  for (const Port &port : ports)
+    if (port.role == plan::PortRole::LabelWeights)
+      file.read(port.name, first, port.runs, session.at<float>(*port.value));
+    else
+      file.read(port.name, first, port.runs, session.at<int32_t>(*port.value));
+  store();
+}
+
+void BatchInputs::store() const {
   for (const Port &port : ports)
     session.store(*port.value);
 }
 
-TrainSteps::TrainSteps(Job &job, uint64_t seed)
-    : job(job), source(job.program("train")),
-      shape(batchOf(job.plan(), "train")),
+TrainSteps::TrainSteps(Job &job, uint64_t seed, int64_t skipped)
+    : job(job), source(job.program(plan::ProgramKind::Train)),
+      shape(batchOf(job.plan(), plan::ProgramKind::Train)),
       schedule(job.plan().scheduler, job.plan().optimizer.lr), seed(seed),
-      inputs(job.session(), source), lossPort(requireOutput(source, "loss")),
-      normPort(source.output("grad_norm")) {}
+      inputs(job.session(), source),
+      lossPort(requireOutput(source, plan::PortRole::Loss)),
+      normPort(source.output(plan::PortRole::GradNorm)),
+      weightPort(source.output(plan::PortRole::LossWeight)), skipped(skipped) {}
 
 void TrainSteps::run(int64_t index, LaunchTime *times) {
   const plan::Optimizer &optimizer = job.plan().optimizer;
-  if (const Value *rng = source.input("rng")) {
+  if (const Value *rng = source.input(plan::PortRole::Rng)) {
     auto *words = job.session().at<uint32_t>(*rng);
     words[0] = uint32_t(seed);
     words[1] = uint32_t(seed >> 32);
@@ -99,13 +139,16 @@ void TrainSteps::run(int64_t index, LaunchTime *times) {
     words[3] = 0;
     job.session().store(*rng);
   }
-  source.setScalar("lr", schedule.rate(index + 1));
-  source.setScalar("bias_correction1",
-                   biasCorrection(optimizer.beta1, index + 1));
-  source.setScalar("bias_correction2",
-                   biasCorrection(optimizer.beta2, index + 1));
+  int64_t update = index - skipped + 1;
+  rate = schedule.rate(update);
+  source.setScalar(plan::PortRole::LearningRate, rate);
+  source.setScalar(plan::PortRole::BiasCorrection1,
+                   biasCorrection(optimizer.beta1, update));
+  source.setScalar(plan::PortRole::BiasCorrection2,
+                   biasCorrection(optimizer.beta2, update));
   job.ranks().beginStep(index + 1);
   job.session().run(source, times);
+  skipped += isSkipped() ? 1 : 0;
   // The loss is of all ranks: they all come here, or none does.
   if (!std::isfinite(loss()))
     job.ranks().together([&] {
@@ -124,24 +167,46 @@ static BatchShape wholeBatch(const plan::Plan &plan, BatchShape part) {
 }
 
 Evaluation::Evaluation(Job &job, const std::string &file, int64_t steps)
-    : job(job), program(job.program("eval")), part(batchOf(job.plan(), "eval")),
-      inputs(job.session(), program), feed(file, wholeBatch(job.plan(), part)) {
-  requireOutput(program, "loss");
-  int64_t batches = feed.batches();
+    : job(job), program(job.program(plan::ProgramKind::Eval)),
+      part(batchOf(job.plan(), plan::ProgramKind::Eval)),
+      inputs(job.session(), program),
+      feed(std::make_unique<DataFeed>(file, wholeBatch(job.plan(), part))) {
+  countRuns(feed->batches(), steps);
+}
+
+Evaluation::Evaluation(Job &job, std::unique_ptr<InputFile> file, int64_t steps)
+    : job(job), program(job.program(plan::ProgramKind::Eval)),
+      part(batchOf(job.plan(), plan::ProgramKind::Eval)),
+      inputs(job.session(), program), given(std::move(file)) {
+  int64_t rows = wholeBatch(job.plan(), part).rows;
+  countRuns(steps > 0 ? steps : std::max<int64_t>(1, given->rows() / rows),
+            steps);
+}
+
+void Evaluation::countRuns(int64_t batches, int64_t steps) {
+  requireOutput(program, plan::PortRole::Loss);
   if (steps > 0)
     batches = std::min(batches, steps);
   runs = batches * (wholeBatch(job.plan(), part).rows / part.rows);
 }
 
 double Evaluation::meanLoss() {
-  const Value &loss = requireOutput(program, "loss");
-  double sum = 0;
+  const Value &loss = requireOutput(program, plan::PortRole::Loss);
+  const Value *weight = program.output(plan::PortRole::LossWeight);
+  double sum = 0, weights = 0;
   for (int64_t run = 0; run < runs; ++run) {
-    job.ranks().together([&] { inputs.read(feed, run * part.rows); });
+    job.ranks().together([&] {
+      if (given)
+        inputs.read(*given, run * part.rows);
+      else
+        inputs.read(*feed, run * part.rows);
+    });
     job.session().run(program);
-    sum += *job.session().load<float>(loss);
+    double counts = weight ? *job.session().load<float>(*weight) : 1;
+    sum += *job.session().load<float>(loss) * counts;
+    weights += counts;
   }
-  return sum / double(runs);
+  return weights == 0 ? 0 : sum / weights;
 }
 
 int64_t Evaluation::tokens() const { return runs * part.rows * part.seq; }

@@ -139,7 +139,7 @@ std::string Trace::write(const plan::Plan &plan) {
       arguments["rank"] = rank;
       arguments["stage"] = stage;
       events.push_back({{"name", launchName(plan, commands.info(i))},
-                        {"cat", program.program().kind},
+                        {"cat", plan::programName(program.program().kind)},
                         {"ph", "X"},
                         {"pid", rank},
                         {"tid", 0},

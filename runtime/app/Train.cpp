@@ -101,7 +101,7 @@ Training::Training(const TrainOptions &options, RunLog &log, Ranks &ranks)
 }
 
 void Training::openFiles() {
-  steps = std::make_unique<TrainSteps>(job, state.seed);
+  steps = std::make_unique<TrainSteps>(job, state.seed, state.skipped);
   if (!options.save.empty())
     io::requireWritable(options.save);
   if (!options.save.empty() && job.isFirst() && !saves)
@@ -197,7 +197,7 @@ StepReport Training::step(int64_t index) {
   const BatchShape &batch = steps->batch();
   ranks.together([&] {
     throwFailure();
-    steps->tokens().read(data.feed(), (index - state.step) * batch.rows);
+    data.read(steps->tokens(), index);
   });
   isSound = false; // Until all of the step is done.
   steps->run(index, trace->beginStep());
@@ -208,7 +208,8 @@ StepReport Training::step(int64_t index) {
   report.step = index + 1;
   report.loss = steps->loss();
   report.gradNorm = steps->gradNorm();
-  report.lr = steps->learningRate(index);
+  report.lr = steps->learningRate();
+  report.skipped = steps->isSkipped();
   report.tokens = batch.rows * batch.seq;
   report.seconds = secondsSince(start);
   if (rate.peakFlopsPerSecond > 0)
@@ -226,6 +227,8 @@ static JsonLine stepLine(const StepReport &report) {
       .add("time_s", report.seconds)
       .add("tokens_per_s", report.tokensPerSecond())
       .add("mfu", report.mfu >= 0 ? report.mfu : NAN);
+  if (report.skipped)
+    line.addRaw("skipped", "true");
   return line;
 }
 
@@ -251,8 +254,9 @@ void Training::save() {
   ranks.setActivity("the save of a checkpoint");
   isSound = false; // What fails here is not tried again.
   io::CheckpointState now = state;
-  now.data = data.feed().state((done - state.step) * steps->batch().rows);
+  now.data = data.stateAfter(done);
   now.step = done;
+  now.skipped = steps->skippedSteps();
   io::CheckpointContents contents = describeCheckpoint(job.session(), now);
   for (const char *name :
        {"tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt",

@@ -16,10 +16,33 @@ using namespace heddle;
 using namespace heddle::rt;
 
 TrainData::TrainData(Job &job, const TrainOptions &options)
-    : job(job), options(options), batch(batchOf(job.plan(), "train")) {
+    : job(job), options(options),
+      batch(batchOf(job.plan(), plan::ProgramKind::Train)) {
   job.ranks().together([&] {
-    source = std::make_unique<DataFeed>(parseData(options.data), batch);
+    if (!options.inputs.empty())
+      given = std::make_unique<InputFile>(options.inputs, job.plan(),
+                                          plan::ProgramKind::Train);
+    else
+      source = std::make_unique<DataFeed>(parseData(options.data), batch);
   });
+}
+
+void TrainData::read(const BatchInputs &inputs, int64_t step) {
+  if (given)
+    inputs.read(*given, step * batch.rows);
+  else
+    inputs.read(*source, (step - first) * batch.rows);
+}
+
+io::DataState TrainData::stateAfter(int64_t steps) {
+  if (source)
+    return source->state((steps - first) * batch.rows);
+  io::DataState state;
+  state.rows = steps * batch.rows;
+  state.tokens = state.rows * batch.seq;
+  state.batch = batch.rows;
+  state.seq = batch.seq;
+  return state;
 }
 
 //===----------------------------------------------------------------------===//
@@ -27,7 +50,7 @@ TrainData::TrainData(Job &job, const TrainOptions &options)
 //===----------------------------------------------------------------------===//
 
 void TrainData::check(const Evaluation *validation) {
-  if (options.dataCheck != "all")
+  if (options.dataCheck != "all" || (given && !validation))
     return;
   auto begin = std::chrono::steady_clock::now();
   int64_t tokens = 0, bytes = 0;
@@ -38,7 +61,7 @@ void TrainData::check(const Evaluation *validation) {
     isWhole &= !digest.empty();
     return digest;
   };
-  for (int64_t i = 0; i < source->numFiles(); ++i)
+  for (int64_t i = 0; source && i < source->numFiles(); ++i)
     source->setDigest(i, look(source->file(i), source->file(i).size()));
   if (validation)
     look(validation->file(), validation->tokens() + 1);
@@ -130,6 +153,9 @@ void TrainData::resumeOld(const io::CheckpointState &state) {
 }
 
 void TrainData::resume(const io::CheckpointState &state, uint64_t seed) {
+  first = state.step;
+  if (given) // Its rows follow from the step's number.
+    return;
   begin(seed);
   // After a signal nothing is read, and what it was is not known.
   if (options.dataPosition == "start" || !isWhole)

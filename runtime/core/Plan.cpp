@@ -34,6 +34,21 @@ const Names commandNames = {"launch", "call",      "loop",       "copy",
 const Names collectiveNames = {"all_reduce", "reduce_scatter", "all_gather",
                                "all_to_all", "rotate"};
 const Names initNames = {"zeros", "constant", "normal"};
+const Names programNames = {"train", "eval", "generate"};
+const Names portRoleNames = {
+    "ids",         "labels",  "label_weights",    "positions",
+    "segments",    "lengths", "position",         "rng",
+    "micro_batch", "lr",      "bias_correction1", "bias_correction2",
+    "losses",      "loss",    "loss_weight",      "grad_norm",
+    "logits",      "value"};
+
+template <typename Enum>
+std::optional<Enum> parseEnum(const Names &names, const std::string &name) {
+  for (size_t i = 0; i < names.size(); ++i)
+    if (name == names[i])
+      return static_cast<Enum>(i);
+  return std::nullopt;
+}
 
 template <typename Enum> json enumToJson(const Names &names, Enum value) {
   return names[static_cast<size_t>(value)];
@@ -42,13 +57,11 @@ template <typename Enum> json enumToJson(const Names &names, Enum value) {
 template <typename Enum>
 void enumFromJson(const json &source, const Names &names, Enum &value) {
   const auto &text = source.get_ref<const std::string &>();
-  for (size_t i = 0; i < names.size(); ++i) {
-    if (text == names[i]) {
-      value = static_cast<Enum>(i);
-      return;
-    }
-  }
-  throw json::other_error::create(501, "unknown name '" + text + "'", &source);
+  std::optional<Enum> known = parseEnum<Enum>(names, text);
+  if (!known)
+    throw json::other_error::create(501, "unknown name '" + text + "'",
+                                    &source);
+  value = *known;
 }
 
 std::string hexadecimal(XXH128_hash_t hash) {
@@ -82,11 +95,26 @@ const char *dtypeName(DType type) {
 }
 
 std::optional<DType> parseDType(const std::string &name) {
-  for (size_t i = 0; i < dtypeNames.size(); ++i)
-    if (name == dtypeNames[i])
-      return static_cast<DType>(i);
-  return std::nullopt;
+  return parseEnum<DType>(dtypeNames, name);
 }
+
+const char *programName(ProgramKind kind) {
+  return programNames[static_cast<size_t>(kind)];
+}
+
+std::optional<ProgramKind> parseProgramKind(const std::string &name) {
+  return parseEnum<ProgramKind>(programNames, name);
+}
+
+const char *portRoleName(PortRole role) {
+  return portRoleNames[static_cast<size_t>(role)];
+}
+
+std::optional<PortRole> parsePortRole(const std::string &name) {
+  return parseEnum<PortRole>(portRoleNames, name);
+}
+
+bool isOfBatch(PortRole role) { return role <= PortRole::Lengths; }
 
 const char *collectiveName(Collective::Kind kind) {
   return collectiveNames[static_cast<size_t>(kind)];
@@ -99,7 +127,7 @@ int64_t State::numElements() const {
   return count;
 }
 
-const Program *Plan::findProgram(const std::string &kind) const {
+const Program *Plan::findProgram(ProgramKind kind) const {
   for (const Program &program : programs)
     if (program.kind == kind)
       return &program;
@@ -172,6 +200,20 @@ void to_json(json &target, const Init::Kind &kind) {
 }
 void from_json(const json &source, Init::Kind &kind) {
   enumFromJson(source, initNames, kind);
+}
+
+void to_json(json &target, const ProgramKind &kind) {
+  target = programName(kind);
+}
+void from_json(const json &source, ProgramKind &kind) {
+  enumFromJson(source, programNames, kind);
+}
+
+void to_json(json &target, const PortRole &role) {
+  target = portRoleName(role);
+}
+void from_json(const json &source, PortRole &role) {
+  enumFromJson(source, portRoleNames, role);
 }
 
 void to_json(json &target, const Command::Kind &kind) {
@@ -273,7 +315,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Placement, whole, split, segments, flatAxes,
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(State, name, role, parameter, type, shape,
                                    placement, offset, trainable, checkpointed,
                                    decays, sourceName, init)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Port, name, type, shape, placement, ref)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Port, role, name, type, shape, placement,
+                                   ref)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Program, kind, sequence, inputs, outputs,
                                    flops)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Scheduler, type, params)

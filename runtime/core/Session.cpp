@@ -39,23 +39,23 @@ LoadedProgram::LoadedProgram(const plan::Plan &plan,
 
 static const Value *findPort(const std::vector<plan::Port> &ports,
                              const std::vector<Value> &values,
-                             std::string_view name) {
+                             plan::PortRole role) {
   for (size_t i = 0; i < ports.size(); ++i)
-    if (ports[i].name == name)
+    if (ports[i].role == role)
       return &values[i];
   return nullptr;
 }
 
-const Value *LoadedProgram::input(std::string_view name) const {
-  return findPort(source.inputs, inputs, name);
+const Value *LoadedProgram::input(plan::PortRole role) const {
+  return findPort(source.inputs, inputs, role);
 }
 
-const Value *LoadedProgram::output(std::string_view name) const {
-  return findPort(source.outputs, outputs, name);
+const Value *LoadedProgram::output(plan::PortRole role) const {
+  return findPort(source.outputs, outputs, role);
 }
 
-void LoadedProgram::setScalar(std::string_view name, double value) const {
-  const Value *port = input(name);
+void LoadedProgram::setScalar(plan::PortRole role, double value) const {
+  const Value *port = input(role);
   if (!port)
     return;
   auto number = static_cast<float>(value);
@@ -108,7 +108,7 @@ Session::~Session() {
   device.synchronize(Stream::Transfer);
 }
 
-const LoadedProgram *Session::program(std::string_view kind) const {
+const LoadedProgram *Session::program(plan::ProgramKind kind) const {
   for (const LoadedProgram &program : programs)
     if (program.program().kind == kind)
       return &program;

@@ -210,6 +210,8 @@ static CheckpointState readState(const std::string &directory) {
   JsonValue json = parseJsonFile(directory + "/" + stateFile, modelJsonCodes);
   CheckpointState state;
   state.step = readCount(json, "step");
+  if (json.find("skipped"))
+    state.skipped = readCount(json, "skipped", state.step);
   state.seed = readSeed(json.at("seed"));
   state.planHash = json.at("plan").asString();
   if (const JsonValue *best = json.find("best_validation"))

@@ -94,7 +94,8 @@ static nlohmann::ordered_json dataToJson(const DataState &data) {
   nlohmann::ordered_json json = {{"rows", data.rows},
                                  {"tokens", data.tokens},
                                  {"batch", data.batch},
-                                 {"seq", data.seq}};
+                                 {"seq", data.seq},
+                                 {"sources", nlohmann::ordered_json::array()}};
   if (data.shuffle)
     json["shuffle"] = std::to_string(*data.shuffle);
   for (const DataSourceState &source : data.sources)
@@ -113,6 +114,7 @@ static nlohmann::ordered_json dataToJson(const DataState &data) {
 static nlohmann::ordered_json stateToJson(const CheckpointState &state) {
   nlohmann::ordered_json json;
   json["step"] = state.step;
+  json["skipped"] = state.skipped;
   // A string: readers that keep numbers as doubles would round it.
   json["seed"] = std::to_string(state.seed);
   if (state.data)

@@ -88,7 +88,8 @@ DRIVER = {
 JOB = {"--weights": Text, "--threads": THREADS, "--join-timeout": JOIN}
 BINARY = {
     "": {"--local_rank": Integer(-1, 2 ** 20 - 1)},
-    "train": {"--data": Text, "--steps": COUNT, "--val": Text, "--val-every": COUNT,
+    "train": {"--data": Text, "--inputs": Text, "--steps": COUNT, "--val": Text,
+              "--val-every": COUNT,
               "--val-steps": COUNT, "--save": Text, "--save-every": COUNT,
               "--keep-last": COUNT, "--resume": Text, "--seed": SEED, "--log": Text,
               "--trace": Text, "--dump": Text,
@@ -96,7 +97,7 @@ BINARY = {
               "--log-tensorboard": Text, "--stop-when-no-better": COUNT,
               "--data-check": Choice("all", "batch"),
               "--data-position": Choice("check", "keep", "start"), **JOB},
-    "eval": {"--data": Text, "--steps": COUNT, "--log": Text, **JOB},
+    "eval": {"--data": Text, "--inputs": Text, "--steps": COUNT, "--log": Text, **JOB},
     "generate": {"--prompt": Text, "--prompt-ids": Text, "--max-new-tokens": COUNT,
                  "--temperature": Number(0), "--top-k": SOME, "--top-p": Number(0, 1),
                  "--seed": SEED, **JOB},

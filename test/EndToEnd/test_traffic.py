@@ -256,8 +256,10 @@ class Prediction:
             self.sent["pipe", "send", "wte"] = table * 4
 
     def add_scalars(self):
-        """The loss, and the sums of squares of which the norm is made."""
+        """The labels that count, the loss, and the sums of squares of which the
+        norm is made."""
         stages = ["pipe"] if self.stages > 1 else []
+        self.add(self.replica_axes, "all_reduce", "nn.loss_scale", 1, 4)
         self.add(stages + self.replica_axes, "all_reduce", "nn.return", 1, 4)
         for split in (False, True):
             blocks = sum(up_to(-(-elements // BLOCK), 64)
@@ -274,7 +276,7 @@ class Prediction:
 
 # What the formulas leave out: sums of scalars, statistics of logits, gradients of
 # norms and biases.
-SMALL = {"nn.return", "nn.global_norm", "nn.cross_entropy"}
+SMALL = {"nn.return", "nn.loss_scale", "nn.global_norm", "nn.cross_entropy"}
 
 
 def closed_form(config, mesh, zero=0, accumulate=1, recompute="none",

@@ -17,12 +17,12 @@ nn.model @m family "test" phase "model"
     attributes {strategy = #dist.strategy<{}>, config = "{}",
                 weights = {random = true, seed = 1 : i64}} {
   nn.func @forward(%ids: tensor<2x2xi32>) -> tensor<2x2xi32>
-      attributes {program = "train", arg_names = ["ids"],
-                  result_names = ["out"]} {
+      attributes {program = #nn.program<train>, inputs = [#nn.port<ids>],
+                  outputs = [#nn.port<value, "out">]} {
     nn.return %ids : tensor<2x2xi32>
   }
   nn.func @evaluate() -> index
-      attributes {program = "eval", arg_names = [], result_names = ["out"]} {
+      attributes {program = #nn.program<eval>, inputs = [], outputs = [#nn.port<value, "out">]} {
     %one = arith.constant 1 : index
     %two = arith.subi %one, %one : index
     nn.return %two : index

@@ -4,6 +4,7 @@
 // CHECK: step 1
 // The table is zeros, as its state has no init: every loss is ln 4.
 // CHECK-NEXT: loss {{ *}}1.38629436
+// CHECK-NEXT: loss_weight 4
 // CHECK-NEXT: value.hidden [2, 2, 3] 0 0 0 0 0 0 0 0 ...
 nn.model @m family "test" phase "model"
     attributes {strategy = #dist.strategy<{}>, config = "{}",
@@ -17,8 +18,8 @@ nn.model @m family "test" phase "model"
   }
   nn.func @forward(%ids: tensor<2x2xi32>, %labels: tensor<2x2xi32>)
       -> tensor<2x2xf32>
-      attributes {program = "train", arg_names = ["ids", "labels"],
-                  result_names = ["losses"]} {
+      attributes {program = #nn.program<train>, inputs = [#nn.port<ids>, #nn.port<labels>],
+                  outputs = [#nn.port<losses>]} {
     %table = nn.get @table : tensor<4x3xf32>
     %x = nn.call @embed(%table, %ids) path "wte"
         : (tensor<4x3xf32>, tensor<2x2xi32>) -> tensor<2x2x3xf32>

@@ -11,7 +11,7 @@ nn.model @m family "test" phase "model"
   nn.state @w role "parameter" : tensor<2xf32> {
       trainable, init = #nn.init<"constant", 3.0e+38 : f64, 0.0 : f64>}
   nn.func @forward() -> tensor<2xf32>
-      attributes {program = "train", arg_names = [], result_names = ["losses"]} {
+      attributes {program = #nn.program<train>, inputs = [], outputs = [#nn.port<losses>]} {
     %x = nn.get @w : tensor<2xf32>
     %losses = nn.add %x, %x : tensor<2xf32>
     nn.return %losses : tensor<2xf32>

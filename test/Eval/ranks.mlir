@@ -18,25 +18,25 @@ nn.model @m family "test" phase "spmd"
   pipe.stage @stage0 index 0 calls []
   pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O"]
   nn.step @train() -> tensor<f32>
-      attributes {kind = "train", arg_names = [], result_names = ["loss"]} {
+      attributes {kind = #nn.program<train>, inputs = [], outputs = [#nn.port<loss>]} {
     %w = nn.get @w : tensor<1xf32>
     %sum = dist.all_reduce %w axes ["data", "tensor"] for "the test"
         : tensor<1xf32> -> tensor<1xf32>
-    %loss = nn.sum %sum {scale = 1.0 : f64} : (tensor<1xf32>) -> tensor<f32>
+    %loss = nn.sum %sum : (tensor<1xf32>) -> tensor<f32>
     nn.return %loss : tensor<f32>
   }
   nn.step @evaluate() -> tensor<f32>
-      attributes {kind = "eval", arg_names = [], result_names = ["loss"]} {
+      attributes {kind = #nn.program<eval>, inputs = [], outputs = [#nn.port<loss>]} {
     %a = nn.fill 1.0 : () -> tensor<1xf32>
     %b = nn.fill 2.0 : () -> tensor<1xf32>
     %flat = nn.pack %a, %b : (tensor<1xf32>, tensor<1xf32>) -> tensor<128xf32>
     %own = dist.slice %flat axes ["tensor"] dim 0 for "the test"
         : tensor<128xf32> -> tensor<64xf32>
-    %loss = nn.sum %own {scale = 1.0 : f64} : (tensor<64xf32>) -> tensor<f32>
+    %loss = nn.sum %own : (tensor<64xf32>) -> tensor<f32>
     nn.return %loss : tensor<f32>
   }
   nn.step @generate() -> tensor<f32>
-      attributes {kind = "generate", arg_names = [], result_names = ["loss"]} {
+      attributes {kind = #nn.program<generate>, inputs = [], outputs = [#nn.port<loss>]} {
     %loss = dist.recv from 1 on "tensor" channel "F0" : tensor<f32>
     nn.return %loss : tensor<f32>
   }

@@ -66,10 +66,11 @@ static Command command(Command::Kind kind, int64_t target,
   return result;
 }
 
-static Port port(const char *name, DType type, std::vector<int64_t> shape,
+static Port port(PortRole role, DType type, std::vector<int64_t> shape,
                  int64_t offset) {
   Port result;
-  result.name = name;
+  result.role = role;
+  result.name = portRoleName(role);
   result.type = type;
   result.shape = std::move(shape);
   int64_t bytes = byteSize(type);
@@ -161,29 +162,31 @@ static void addSequences(Plan &plan) {
 
 static void addPrograms(Plan &plan) {
   using S = BigramShape;
-  Port lossPort = port("loss", DType::F32, {}, lossAt);
+  Port lossPort = port(PortRole::Loss, DType::F32, {}, lossAt);
   plan.programs = {
-      {"train",
+      {ProgramKind::Train,
        0,
-       {port("ids", DType::I32, {S::accumulate, S::microBatch, S::seq}, idsAt),
-        port("labels", DType::I32, {S::accumulate, S::microBatch, S::seq},
-             labelsAt),
-        port("rng", DType::I32, {4}, rngAt), port("lr", DType::F32, {}, lrAt),
-        port("bias_correction1", DType::F32, {}, correction1At),
-        port("bias_correction2", DType::F32, {}, correction2At)},
-       {lossPort, port("grad_norm", DType::F32, {}, normAt)},
+       {port(PortRole::Ids, DType::I32, {S::accumulate, S::microBatch, S::seq},
+             idsAt),
+        port(PortRole::Labels, DType::I32,
+             {S::accumulate, S::microBatch, S::seq}, labelsAt),
+        port(PortRole::Rng, DType::I32, {4}, rngAt),
+        port(PortRole::LearningRate, DType::F32, {}, lrAt),
+        port(PortRole::BiasCorrection1, DType::F32, {}, correction1At),
+        port(PortRole::BiasCorrection2, DType::F32, {}, correction2At)},
+       {lossPort, port(PortRole::GradNorm, DType::F32, {}, normAt)},
        1e6},
-      {"eval",
+      {ProgramKind::Eval,
        2,
-       {port("ids", DType::I32, {S::microBatch, S::seq}, idsAt),
-        port("labels", DType::I32, {S::microBatch, S::seq}, labelsAt)},
+       {port(PortRole::Ids, DType::I32, {S::microBatch, S::seq}, idsAt),
+        port(PortRole::Labels, DType::I32, {S::microBatch, S::seq}, labelsAt)},
        {lossPort},
        0},
-      {"generate",
+      {ProgramKind::Generate,
        3,
-       {port("ids", DType::I32, {1, S::seq}, idsAt),
-        port("position", DType::I32, {}, positionAt)},
-       {port("logits", DType::F32, {S::vocab}, logitsAt)},
+       {port(PortRole::Ids, DType::I32, {1, S::seq}, idsAt),
+        port(PortRole::Position, DType::I32, {}, positionAt)},
+       {port(PortRole::Logits, DType::F32, {S::vocab}, logitsAt)},
        0}};
 }
 

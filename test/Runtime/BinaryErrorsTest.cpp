@@ -33,7 +33,7 @@ static void expectError(const RunResult &result, int exitCode,
 TEST_F(BinaryTest, RefusesWrongUse) {
   std::string model = makeBinary(makeBigramPlan());
   expectError(run(model, {"train", "--dta", "x"}), 2, "H0190");
-  expectError(run(model, {"train", "--steps", "3"}), 2, "H0190");
+  expectError(run(model, {"train", "--steps", "3"}), 2, "H0124");
   expectError(run(model, {}), 2, "H0190");
   expectError(run(model, {"eval", "--data", makeTokens(500), "--threads", "3"}),
               2, "H0193");

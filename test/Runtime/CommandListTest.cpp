@@ -70,7 +70,7 @@ static std::vector<int64_t> runAs(const Plan &plan, int64_t rank,
   SessionOptions options;
   options.participant = {rank, communication};
   Session session(plan, *kernels, *device, options);
-  session.run(*session.program("test"));
+  session.run(*session.program(plan::ProgramKind::Train));
   auto *digits = session.load<int64_t>(*session.state("digits"));
   return {digits, digits + 8};
 }
@@ -147,7 +147,8 @@ TEST(CommandList, EntriesKnowTheirFragment) {
   TestDevice device(0);
   std::unique_ptr<KernelSet> kernels = bigramKernels(*device);
   Session session(plan, *kernels, *device, {});
-  const CommandList &list = session.program("test")->commands();
+  const CommandList &list =
+      session.program(plan::ProgramKind::Train)->commands();
   std::vector<std::string> names;
   for (size_t i = 0; i < list.size(); ++i)
     names.emplace_back(list.info(i).fragment);

@@ -80,6 +80,7 @@ TEST(Plan, KnowsItsTypes) {
 
 TEST(Plan, FindsPrograms) {
   Plan plan = test::makeBigramPlan();
-  EXPECT_EQ(plan.findProgram("eval"), &plan.programs[1]);
-  EXPECT_EQ(plan.findProgram("serve"), nullptr);
+  EXPECT_EQ(plan.findProgram(ProgramKind::Eval), &plan.programs[1]);
+  plan.programs.pop_back();
+  EXPECT_EQ(plan.findProgram(ProgramKind::Generate), nullptr);
 }

@@ -31,7 +31,7 @@ protected:
   std::vector<int64_t> runSmall(const Plan &plan) {
     std::unique_ptr<KernelSet> kernels = bigramKernels(*device);
     Session session(plan, *kernels, *device);
-    session.run(*session.program("test"));
+    session.run(*session.program(plan::ProgramKind::Train));
     auto *digits = session.load<int64_t>(*session.state("digits"));
     return {digits, digits + 8};
   }
@@ -103,11 +103,11 @@ TEST_P(SessionTest, CallsHaveFramesAndArguments) {
   Plan plan = smallPlan({{"main", 512, 0, 0, {first, second}}, callee});
   std::unique_ptr<KernelSet> kernels = bigramKernels(*device);
   Session session(plan, *kernels, *device);
-  session.run(*session.program("test"));
+  session.run(*session.program(plan::ProgramKind::Train));
   auto *digits = session.load<int64_t>(*session.state("digits"));
   EXPECT_EQ(digits[0], 3);
   EXPECT_EQ(digits[1], 4);
-  EXPECT_EQ(session.program("test")->commands().size(), 6u);
+  EXPECT_EQ(session.program(plan::ProgramKind::Train)->commands().size(), 6u);
 }
 
 TEST_P(SessionTest, CallsInALoopSeeItsIndex) {
@@ -183,29 +183,30 @@ struct Bigram {
                   SessionOptions options = {})
       : plan(std::move(source)), device(seed), kernels(bigramKernels(*device)),
         session(plan, *kernels, *device, options) {
-    fill(program("train"));
+    fill(program(ProgramKind::Train));
   }
 
-  const LoadedProgram &program(const char *kind) {
+  const LoadedProgram &program(ProgramKind kind) {
     return *session.program(kind);
   }
 
   void fill(const LoadedProgram &program) {
-    for (const char *name : {"ids", "labels"}) {
-      const Value &port = *program.input(name);
-      int64_t shift = name == std::string("labels");
+    for (PortRole role : {PortRole::Ids, PortRole::Labels}) {
+      const Value &port = *program.input(role);
+      int64_t shift = role == PortRole::Labels;
       for (int64_t i = 0; i < port.numElements(); ++i)
         session.at<int32_t>(port)[i] = int32_t((i + shift) * 37 % 256);
       session.store(port);
     }
-    program.setScalar("lr", 0.1);
-    program.setScalar("bias_correction1", 1 - 0.9);
-    program.setScalar("bias_correction2", 1 - 0.999);
+    program.setScalar(plan::PortRole::LearningRate, 0.1);
+    program.setScalar(plan::PortRole::BiasCorrection1, 1 - 0.9);
+    program.setScalar(plan::PortRole::BiasCorrection2, 1 - 0.999);
   }
 
   float train() {
-    session.run(program("train"));
-    return *session.load<float>(*program("train").output("loss"));
+    session.run(program(ProgramKind::Train));
+    return *session.load<float>(
+        *program(ProgramKind::Train).output(plan::PortRole::Loss));
   }
 
   std::vector<char> table() {
@@ -228,7 +229,8 @@ TEST_P(SessionTest, TrainsTheBigramModel) {
   for (int i = 0; i < 20; ++i)
     last = bigram.train();
   EXPECT_LT(last, 1);
-  const Value &norm = *bigram.program("train").output("grad_norm");
+  const Value &norm = *bigram.program(plan::ProgramKind::Train)
+                           .output(plan::PortRole::GradNorm);
   EXPECT_GT(*bigram.session.load<float>(norm), 0);
 }
 
@@ -241,13 +243,13 @@ TEST_P(SessionTest, IsTheSameBitsOnEveryDevice) {
 
 TEST(Session, StepsAllocateNothing) {
   Bigram bigram(0);
-  const LoadedProgram &program = bigram.program("train");
+  const LoadedProgram &program = bigram.program(plan::ProgramKind::Train);
   std::vector<LaunchTime> times(program.commands().size());
   int64_t before = allocationCount();
   for (int i = 0; i < 10; ++i) {
     bigram.session.run(program);
     bigram.session.run(program, times.data());
-    bigram.session.run(bigram.program("eval"));
+    bigram.session.run(bigram.program(plan::ProgramKind::Eval));
   }
   EXPECT_EQ(allocationCount(), before);
   EXPECT_GT(times[0].end, times[0].begin);
@@ -261,8 +263,9 @@ TEST_P(SessionTest, AllocatesWhatThePlanSays) {
 TEST_P(SessionTest, ReadsNothingThatItDidNotWrite) {
   Bigram clean(GetParam()), poisoned(GetParam());
   poisoned.session.poisonArena(0xff);
-  poisoned.fill(poisoned.program("train"));
-  const Value &rng = *poisoned.program("train").input("rng");
+  poisoned.fill(poisoned.program(plan::ProgramKind::Train));
+  const Value &rng =
+      *poisoned.program(plan::ProgramKind::Train).input(plan::PortRole::Rng);
   memset(poisoned.session.at(rng), 0, rng.numBytes());
   poisoned.session.store(rng);
   EXPECT_EQ(clean.train(), poisoned.train());
@@ -290,15 +293,16 @@ TEST_P(SessionTest, GeneratesFromTheTable) {
   Bigram bigram(GetParam());
   for (int i = 0; i < 30; ++i)
     bigram.train();
-  const LoadedProgram &program = bigram.program("generate");
+  const LoadedProgram &program = bigram.program(plan::ProgramKind::Generate);
   Session &session = bigram.session;
-  const Value &ids = *program.input("ids");
-  const Value &position = *program.input("position");
+  const Value &ids = *program.input(plan::PortRole::Ids);
+  const Value &position = *program.input(plan::PortRole::Position);
   session.load<int32_t>(ids)[3] = 37;
   session.store(ids);
   *session.at<int32_t>(position) = 3;
   session.store(position);
   session.run(program);
-  const float *logits = session.load<float>(*program.output("logits"));
+  const float *logits =
+      session.load<float>(*program.output(plan::PortRole::Logits));
   EXPECT_EQ(std::max_element(logits, logits + 256) - logits, 74);
 }

@@ -64,9 +64,9 @@ static void collect(std::vector<Command> &commands, Collective::Kind kind,
 }
 
 /// What a port of the single plan stands at.
-static int64_t placeOf(const std::vector<Port> &ports, const char *name) {
+static int64_t placeOf(const std::vector<Port> &ports, PortRole role) {
   return std::find_if(ports.begin(), ports.end(),
-                      [&](const Port &port) { return port.name == name; })
+                      [&](const Port &port) { return port.role == role; })
       ->ref.offset;
 }
 
@@ -77,7 +77,7 @@ static int64_t placeOf(const std::vector<Port> &ports, const char *name) {
 /// Halves the rows of the token ports.
 static void splitRows(Program &program) {
   for (Port &port : program.inputs)
-    if (port.name == "ids" || port.name == "labels") {
+    if (port.role == PortRole::Ids || port.role == PortRole::Labels) {
       size_t rows = port.shape.size() - 2;
       port.placement.whole = port.shape;
       port.placement.split.resize(port.shape.size());
@@ -124,10 +124,10 @@ Plan heddle::test::makeShardedPlan() {
   Ref run = at(Space::Persistent, plan.states[0].offset, runElements * 4);
   Ref gradient = at(Space::Persistent, plan.states[3].offset, tableBytes);
   const Program train = plan.programs[0];
-  auto input = [&](const char *name, int64_t bytes) {
-    return at(Space::Frame, placeOf(train.inputs, name), bytes);
+  auto input = [&](PortRole role, int64_t bytes) {
+    return at(Space::Frame, placeOf(train.inputs, role), bytes);
   };
-  Ref loss = at(Space::Frame, placeOf(train.outputs, "loss"), 4);
+  Ref loss = at(Space::Frame, placeOf(train.outputs, PortRole::Loss), 4);
   for (Program &program : plan.programs)
     splitRows(program);
 
@@ -137,34 +137,36 @@ Plan heddle::test::makeShardedPlan() {
   step.push_back(make(Command::Kind::Fill, {gradient}));
   step.push_back(make(Command::Kind::Fill, {loss}));
   for (int64_t batch = 0; batch < BigramShape::accumulate; ++batch) {
-    Ref ids = input("ids", tokens * 2), labels = input("labels", tokens * 2);
+    Ref ids = input(PortRole::Ids, tokens * 2),
+        labels = input(PortRole::Labels, tokens * 2);
     ids.offset += batch * ids.bytes;
     labels.offset += batch * labels.bytes;
-    step.push_back(
-        launch(0, {ids, labels, table, gradient, loss, input("rng", 16)},
-               {{tokens / 2, {}},
-                {tokens * BigramShape::accumulate, {}},
-                {batch, {}},
-                {0, {coordinate("data", tokens / 2)}}}));
+    step.push_back(launch(
+        0, {ids, labels, table, gradient, loss, input(PortRole::Rng, 16)},
+        {{tokens / 2, {}},
+         {tokens * BigramShape::accumulate, {}},
+         {batch, {}},
+         {0, {coordinate("data", tokens / 2)}}}));
   }
   collect(step, Kind::AllReduce, "data", gradient, gradient, staging);
   collect(step, Kind::AllReduce, "data", loss, loss, staging);
-  step.push_back(
-      launch(3,
-             {shardOf(plan.states[0]), shardOf(plan.states[1]),
-              shardOf(plan.states[2]), gradient, input("lr", 4),
-              input("bias_correction1", 4), input("bias_correction2", 4),
-              at(Space::Frame, placeOf(train.outputs, "grad_norm"), 4),
-              shardOf(plan.states[4])},
-             {{0, {coordinate("data", firstPart)}},
-              {firstPart, {coordinate("data", elements - 2 * firstPart)}}}));
+  step.push_back(launch(
+      3,
+      {shardOf(plan.states[0]), shardOf(plan.states[1]),
+       shardOf(plan.states[2]), gradient, input(PortRole::LearningRate, 4),
+       input(PortRole::BiasCorrection1, 4), input(PortRole::BiasCorrection2, 4),
+       at(Space::Frame, placeOf(train.outputs, PortRole::GradNorm), 4),
+       shardOf(plan.states[4])},
+      {{0, {coordinate("data", firstPart)}},
+       {firstPart, {coordinate("data", elements - 2 * firstPart)}}}));
 
   std::vector<Command> eval;
   collect(eval, Kind::AllGather, "data", flat, run, staging);
   eval.push_back(make(Command::Kind::Fill, {loss}));
-  eval.push_back(launch(
-      1, {input("ids", tokens * 2), input("labels", tokens * 2), table, loss},
-      {{tokens / 2, {}}, {tokens, {}}}));
+  eval.push_back(launch(1,
+                        {input(PortRole::Ids, tokens * 2),
+                         input(PortRole::Labels, tokens * 2), table, loss},
+                        {{tokens / 2, {}}, {tokens, {}}}));
   collect(eval, Kind::AllReduce, "data", loss, loss, staging);
 
   std::vector<Command> generate;
@@ -178,7 +180,7 @@ Plan heddle::test::makeShardedPlan() {
   for (size_t i = 0; i < plan.programs.size(); ++i) {
     plan.programs[i].sequence = i;
     for (Port &port : plan.programs[i].inputs)
-      if (plan.programs[i].kind == "generate")
+      if (plan.programs[i].kind == ProgramKind::Generate)
         port.placement = {}; // Every rank sees the whole text.
       else
         break;
@@ -206,16 +208,17 @@ static Command fragments(int64_t sequence) {
 
 /// The first stage has the inputs alone, the second all but them.
 static void dividePorts(Stage &first, Stage &second) {
-  auto isIds = [](const Port &port) { return port.name == "ids"; };
+  auto isIds = [](const Port &port) { return port.role == PortRole::Ids; };
   for (Program &program : first.programs) {
     auto end = std::stable_partition(program.inputs.begin(),
                                      program.inputs.end(), isIds);
     program.inputs.erase(end, program.inputs.end());
     auto &outputs = program.outputs;
-    outputs.erase(
-        std::remove_if(outputs.begin(), outputs.end(),
-                       [](const Port &port) { return port.name == "logits"; }),
-        outputs.end());
+    outputs.erase(std::remove_if(outputs.begin(), outputs.end(),
+                                 [](const Port &port) {
+                                   return port.role == PortRole::Logits;
+                                 }),
+                  outputs.end());
   }
   for (Program &program : second.programs)
     program.inputs.erase(
@@ -231,10 +234,10 @@ Plan heddle::test::makePipelinedPlan() {
   Ref staging = at(Space::Frame, stagingAt, 64);
   const std::vector<Sequence> single = plan.sequences;
   const Program &train = plan.programs[0];
-  int64_t idsAt = placeOf(train.inputs, "ids");
+  int64_t idsAt = placeOf(train.inputs, PortRole::Ids);
   Ref ids = at(Space::Frame, idsAt, tokens * 4);
-  Ref loss = at(Space::Frame, placeOf(train.outputs, "loss"), 4);
-  Ref norm = at(Space::Frame, placeOf(train.outputs, "grad_norm"), 4);
+  Ref loss = at(Space::Frame, placeOf(train.outputs, PortRole::Loss), 4);
+  Ref norm = at(Space::Frame, placeOf(train.outputs, PortRole::GradNorm), 4);
   Ref own = ids; // Of the running micro-batch.
   own.terms = {{Term::Kind::LoopIndex, 0, tokens * 4, {}}};
   auto sum = [&](std::vector<Command> &commands, const Ref &ref) {

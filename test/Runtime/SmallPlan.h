@@ -31,7 +31,7 @@ inline plan::Plan smallPlan(std::vector<plan::Sequence> sequences) {
   }
   plan.sequences = std::move(sequences);
   plan::Program program;
-  program.kind = "test";
+  program.kind = plan::ProgramKind::Train;
   plan.programs = {program};
   plan.memory.persistentBytes = plan.memory.arenaBytes = 4096;
   plan::State state;

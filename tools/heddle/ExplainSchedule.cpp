@@ -35,7 +35,7 @@ static double flopsOf(const plan::Plan &plan, const plan::Stage &stage,
 /// The training program of a stage, or null.
 static const plan::Program *trainingOf(const plan::Stage &stage) {
   for (const plan::Program &program : stage.programs)
-    if (program.kind == "train")
+    if (program.kind == plan::ProgramKind::Train)
       return &program;
   return nullptr;
 }

@@ -31,7 +31,7 @@ static json meshOf(const plan::Mesh &mesh) {
 
 /// The program whose step the figures are about.
 static const plan::Program *mainProgram(const plan::Plan &plan) {
-  if (const plan::Program *train = plan.findProgram("train"))
+  if (const plan::Program *train = plan.findProgram(plan::ProgramKind::Train))
     return train;
   return plan.programs.empty() ? nullptr : &plan.programs.front();
 }
@@ -166,7 +166,8 @@ static void printSummary(const plan::Plan &plan) {
            : plan.weights.directory + ", header " + plan.weights.headerHash}};
   printTable(rows);
   for (const plan::Program &program : plan.programs)
-    printTable({{"program", program.kind, formatFlops(program.flops)}});
+    printTable({{"program", plan::programName(program.kind),
+                 formatFlops(program.flops)}});
 }
 
 static void printPhases(const plan::Plan &plan) {
@@ -262,7 +263,7 @@ static void printCommunication(const plan::Plan &plan, int64_t rank,
 static void printPrograms(const plan::Plan &plan) {
   std::cout << "\nprograms\n";
   for (const plan::Program &program : plan.programs)
-    std::cout << "  " << program.kind << " runs "
+    std::cout << "  " << plan::programName(program.kind) << " runs "
               << plan.sequences.at(program.sequence).name << "\n";
   std::vector<std::vector<std::string>> rows = {
       {"sequence", "frame", "commands"}};

@@ -31,12 +31,12 @@ public:
                                              const InterpreterOptions &options);
 
   /// Runs the program of that kind (train, eval, generate) once. Inputs and
-  /// outputs go by the names of ports. An input may have another shape with as
+  /// outputs go by the keys of ports. An input may have another shape with as
   /// many elements as its port. Where the program's inputs are for one part of
   /// the batch, it runs once for each; the loss is then their mean. Ranks must
   /// agree about every output that is a number; others are the first rank's
   /// where they are not split over ranks.
-  mlir::LogicalResult run(llvm::StringRef kind, const TensorMap &inputs,
+  mlir::LogicalResult run(nn::ProgramKind kind, const TensorMap &inputs,
                           TensorMap &outputs);
 
   /// The states of all ranks, each once.
@@ -56,7 +56,7 @@ private:
   explicit Interpreter(const plan::Mesh &mesh) : world(mesh) {}
   bool addRank(std::unique_ptr<RankInterpreter> rank);
   bool loadParameters(const std::string &directory, Diagnostic &error);
-  mlir::LogicalResult join(llvm::StringRef kind,
+  mlir::LogicalResult join(nn::ProgramKind kind,
                            llvm::ArrayRef<TensorMap> given, TensorMap &outputs);
   const StateInfo &infoOf(const std::string &name) const;
 

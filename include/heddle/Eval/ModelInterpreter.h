@@ -28,10 +28,10 @@ public:
                    std::shared_ptr<KernelRunner> kernels);
 
   mlir::Operation *source() override { return model; }
-  int64_t batchParts(llvm::StringRef kind, const TensorMap &inputs) override;
-  mlir::LogicalResult run(llvm::StringRef kind, const TensorMap &inputs,
+  int64_t batchParts(nn::ProgramKind kind, const TensorMap &inputs) override;
+  mlir::LogicalResult run(nn::ProgramKind kind, const TensorMap &inputs,
                           const BatchPart &batch, TensorMap &outputs) override;
-  mlir::DictionaryAttr portsOf(llvm::StringRef kind) override;
+  mlir::DictionaryAttr portsOf(nn::ProgramKind kind) override;
   Tensor stored(const std::string &name) const override;
   void store(const std::string &name, const Tensor &value) override;
 
@@ -42,10 +42,10 @@ private:
   /// A step program, or before there are any, the function it is made from.
   struct Program {
     mlir::FunctionOpInterface function;
-    std::vector<std::string> inputs, outputs;
+    mlir::ArrayAttr inputs, outputs;
     mlir::DictionaryAttr ports; ///< Of a step whose ports are split.
   };
-  std::optional<Program> findProgram(llvm::StringRef kind);
+  std::optional<Program> findProgram(nn::ProgramKind kind);
 
   mlir::LogicalResult runBlock(mlir::Block &block, llvm::ArrayRef<Tensor> args,
                                Environment &values, Tensors &results);

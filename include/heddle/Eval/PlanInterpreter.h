@@ -27,10 +27,10 @@ public:
          std::shared_ptr<KernelRunner> kernels);
 
   mlir::Operation *source() override { return program; }
-  int64_t batchParts(llvm::StringRef kind, const TensorMap &inputs) override;
-  mlir::LogicalResult run(llvm::StringRef kind, const TensorMap &inputs,
+  int64_t batchParts(nn::ProgramKind kind, const TensorMap &inputs) override;
+  mlir::LogicalResult run(nn::ProgramKind kind, const TensorMap &inputs,
                           const BatchPart &batch, TensorMap &outputs) override;
-  mlir::DictionaryAttr portsOf(llvm::StringRef kind) override;
+  mlir::DictionaryAttr portsOf(nn::ProgramKind kind) override;
   Tensor stored(const std::string &name) const override;
   void store(const std::string &name, const Tensor &value) override;
 
@@ -51,7 +51,7 @@ private:
   /// Where a state is stored, and as what: its own place, or the part of a flat
   /// tensor that it lies in.
   std::pair<mlir::Type, char *> placeOf(llvm::StringRef name) const;
-  planir::SequenceOp findProgram(llvm::StringRef kind);
+  planir::SequenceOp findProgram(nn::ProgramKind kind);
 
   mlir::LogicalResult runSequence(planir::SequenceOp sequence,
                                   llvm::ArrayRef<Operand> args, char *frame);

@@ -17,9 +17,6 @@ namespace heddle::eval {
 /// The rows of `first`, then those of `second`.
 Tensor concatenate(const Tensor &first, const Tensor &second);
 
-/// The mean of all elements, a rank-0 tensor.
-Tensor meanOf(const Tensor &tensor);
-
 /// What a port of this shape gets of `value` in one of `parts` runs: all of it
 /// when it has as many elements, else one of `parts` equal runs of elements;
 /// none when it fits neither way.
@@ -30,6 +27,12 @@ std::optional<Tensor> partOfInput(const Tensor &value,
 /// The type of the whole of a port, by its program's `ports`.
 mlir::ShapedType wholeType(mlir::DictionaryAttr ports, llvm::StringRef name,
                            mlir::ShapedType type);
+
+/// Into how many runs the inputs' batch is split for a port of this type; none
+/// where the inputs do not have it, or it is not of the batch.
+std::optional<int64_t> partsOf(nn::PortAttr port, mlir::Type type,
+                               mlir::DictionaryAttr ports,
+                               const TensorMap &inputs);
 
 /// How the parts of `whole` are placed by a sharding, and by the segments of
 /// the last dimension where there are any.
@@ -45,10 +48,21 @@ mlir::FailureOr<Tensor> inputOf(mlir::Operation *at, llvm::StringRef name,
                                 const TensorMap &inputs, const BatchPart &batch,
                                 const Rank &rank);
 
-/// Adds what one of `parts` runs gave: losses are averaged, other outputs put
-/// one after the other.
-void addOutput(const std::string &name, const Tensor &value, int64_t parts,
+/// Adds what one run gave: numbers are summed, other outputs put one after the
+/// other.
+void addOutput(const std::string &name, const Tensor &value,
                TensorMap &outputs);
+
+/// The value of an output.
+struct PortValue {
+  nn::PortAttr port;
+  Tensor value;
+};
+
+/// Adds what a run on part `batch.part` gave: as addOutput, but that the loss
+/// is in the end the mean of those of all parts by their `loss_weight`.
+void addOutputs(llvm::ArrayRef<PortValue> given, const BatchPart &batch,
+                TensorMap &outputs);
 
 /// Puts a rank's part of the output `name` into the whole of it in `outputs`,
 /// by its program's `ports`; false where it is not split. Reports at `at` what

@@ -65,15 +65,15 @@ public:
   virtual mlir::Operation *source() = 0;
   /// Into how many runs the inputs' batch is split for that kind of program
   /// (train, eval, generate): 1 where it takes none of the batch.
-  virtual int64_t batchParts(llvm::StringRef kind, const TensorMap &inputs) = 0;
+  virtual int64_t batchParts(nn::ProgramKind kind, const TensorMap &inputs) = 0;
   /// Runs that kind of program once, on one part of the batch, and adds what it
   /// gives to `outputs`. Must be called within World::run.
-  virtual mlir::LogicalResult run(llvm::StringRef kind, const TensorMap &inputs,
+  virtual mlir::LogicalResult run(nn::ProgramKind kind, const TensorMap &inputs,
                                   const BatchPart &batch,
                                   TensorMap &outputs) = 0;
 
   /// What that kind of program says of its ports that are split over ranks.
-  virtual mlir::DictionaryAttr portsOf(llvm::StringRef kind) = 0;
+  virtual mlir::DictionaryAttr portsOf(nn::ProgramKind kind) = 0;
 
   const std::vector<StateInfo> &states() const { return stateInfos; }
   /// What this rank stores for a state: its part, or with flat axes its run of

@@ -209,12 +209,42 @@ struct State {
   int64_t numBytes() const { return numElements() * byteSize(type); }
 };
 
-/// A named value that the runtime writes before a step or reads after it. It
-/// lives in the program's frame, outside every command's frame.
+/// What a step program is for.
+enum class ProgramKind { Train, Eval, Generate };
+const char *programName(ProgramKind kind);
+std::optional<ProgramKind> parseProgramKind(const std::string &name);
+
+/// What a port means: as NN_PortRole, where the names stand.
+enum class PortRole {
+  Ids,
+  Labels,
+  LabelWeights,
+  Positions,
+  Segments,
+  Lengths,
+  Position,
+  Rng,
+  MicroBatch,
+  LearningRate,
+  BiasCorrection1,
+  BiasCorrection2,
+  Losses,
+  Loss,
+  LossWeight,
+  GradNorm,
+  Logits,
+  Value
+};
+const char *portRoleName(PortRole role);
+std::optional<PortRole> parsePortRole(const std::string &name);
+/// Whether such an input holds a part of the batch.
+bool isOfBatch(PortRole role);
+
+/// A value that the runtime writes before a step or reads after it. It lives in
+/// the program's frame, outside every command's frame.
 struct Port {
-  std::string name; ///< Inputs: ids, labels, rng, lr, bias_correction1,
-                    ///< bias_correction2, position. Outputs: loss, grad_norm,
-                    ///< logits, value.<path>.
+  PortRole role = PortRole::Value;
+  std::string name; ///< Its key in files and messages.
   DType type = DType::F32;
   std::vector<int64_t> shape; ///< Of this rank's part.
   Placement placement;
@@ -223,7 +253,7 @@ struct Port {
 
 /// One step program: what `train`, `eval` or `generate` runs.
 struct Program {
-  std::string kind; ///< train, eval or generate.
+  ProgramKind kind = ProgramKind::Train;
   int64_t sequence = 0;
   std::vector<Port> inputs;
   std::vector<Port> outputs;
@@ -327,7 +357,7 @@ struct Plan : Stage {
   /// The rest of the strategy, for `explain` (mesh, zero, schedule ...).
   nlohmann::json strategy = nlohmann::json::object();
 
-  const Program *findProgram(const std::string &kind) const;
+  const Program *findProgram(ProgramKind kind) const;
   /// Makes the members of Stage those of `stages[index]`.
   void selectStage(int64_t index);
 };

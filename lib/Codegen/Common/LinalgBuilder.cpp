@@ -201,18 +201,23 @@ Value LinalgBuilder::sumRows(Type type, ArrayRef<int64_t> shape,
   return type == wide ? sum : map(type, {{sum}}, same);
 }
 
-Value LinalgBuilder::sumAll(Value input, Body1 term) {
-  auto type = cast<RankedTensorType>(input.getType());
+Value LinalgBuilder::sumAll(ArrayRef<Input> inputs, Body1 term) {
+  auto type = cast<RankedTensorType>(inputs.front().value.getType());
   auto rank = static_cast<unsigned>(type.getRank());
   auto scalar = RankedTensorType::get({}, builder.getF64Type());
   auto wideTerm = [&](ScalarBuilder &b, ValueRange args) -> Value {
-    Value wide = b.create<arith::ExtFOp>(b.getF64Type(), args[0]);
+    Values wide;
+    for (Value arg : args) {
+      if (isa<FloatType>(arg.getType()))
+        arg = b.create<arith::ExtFOp>(b.getF64Type(), arg);
+      wide.push_back(arg);
+    }
     return term(b, wide);
   };
   if (rank == 0) // One term: no loop that a sum could be carried through.
-    return map(scalar, {{input}}, wideTerm);
+    return map(scalar, inputs, wideTerm);
   AffineMap outMap = AffineMap::get(rank, 0, builder.getContext());
-  return reduce({{input}}, filled(scalar, 0.0), outMap, rank, Combine::Add,
+  return reduce(inputs, filled(scalar, 0.0), outMap, rank, Combine::Add,
                 wideTerm);
 }
 

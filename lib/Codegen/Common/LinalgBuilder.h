@@ -87,8 +87,9 @@ public:
   mlir::Value sumRows(mlir::Type type, llvm::ArrayRef<int64_t> shape,
                       llvm::ArrayRef<Input> inputs, mlir::Value init,
                       Body1 term);
-  /// The sum of `term` over all elements, all in f64: a rank-0 tensor.
-  mlir::Value sumAll(mlir::Value input, Body1 term);
+  /// The sum of `term` over all elements of inputs of one shape, all in f64: a
+  /// rank-0 tensor.
+  mlir::Value sumAll(llvm::ArrayRef<Input> inputs, Body1 term);
 
   mlir::Location loc;
   mlir::OpBuilder &builder;

@@ -158,11 +158,14 @@ static Values lowerCrossEntropyGrad(nn::CrossEntropyGradOp op,
                                     LinalgBuilder &b) {
   auto type = tensorOf(op.getOutput());
   int64_t last = type.getRank() - 1, width = type.getDimSize(last);
-  double scale = op.getScale().convertToDouble();
   PartColumns part = {in.getFirst(), width,
                       static_cast<int64_t>(op.getVocab().value_or(width))};
   return {b.map(
-      op.getType(), {{in.getLogits()}, rows(in.getLabels()), rows(in.getLse())},
+      op.getType(),
+      {{in.getLogits()},
+       rows(in.getLabels()),
+       rows(in.getLse()),
+       rows(in.getGrad())},
       [=](ScalarBuilder &s, Args x) -> Value {
         Value position = s.position(last);
         Value column = s.create<arith::IndexCastOp>(s.getI32Type(),
@@ -172,24 +175,65 @@ static Values lowerCrossEntropyGrad(nn::CrossEntropyGradOp op,
         Value target = s.create<arith::SelectOp>(isLabel, s.f32(1), s.f32(0));
         Value probability = s.exp(s.sub(x[0], x[2]));
         Value weight =
-            s.create<arith::SelectOp>(counts(s, x[1]), s.f32(scale), s.f32(0));
+            s.create<arith::SelectOp>(counts(s, x[1]), x[3], s.f32(0));
         return part.ifExists(s, position,
                              s.mul(weight, s.sub(probability, target)), 0);
       })};
 }
 
 static Values lowerSum(nn::SumOp op, nn::SumOp::Adaptor in, LinalgBuilder &b) {
-  Value sum =
-      b.sumAll(in.getInput(), [](ScalarBuilder &, Args x) { return x[0]; });
-  double scale = op.getScale().convertToDouble();
+  SmallVector<Input> terms = {{in.getInput()}};
+  if (in.getWeights())
+    terms.push_back({in.getWeights()});
+  Value sum = b.sumAll(terms, [](ScalarBuilder &s, Args x) {
+    return x.size() == 2 ? s.mul(x[0], x[1]) : x[0];
+  });
   SmallVector<Input> inputs = {{sum}};
   if (in.getInit())
     inputs.push_back({in.getInit()});
   return {b.map(op.getType(), inputs, [&](ScalarBuilder &s, Args x) -> Value {
-    Value factor = s.create<arith::ConstantOp>(s.getF64FloatAttr(scale));
-    Value scaled = s.mul(x[0], factor);
-    Value result = s.create<arith::TruncFOp>(s.getF32Type(), scaled);
+    Value result = s.create<arith::TruncFOp>(s.getF32Type(), x[0]);
     return x.size() == 2 ? s.add(x[1], result) : result;
+  })};
+}
+
+static Values lowerCountLabels(nn::CountLabelsOp op,
+                               nn::CountLabelsOp::Adaptor in,
+                               LinalgBuilder &b) {
+  SmallVector<Input> terms = {{in.getLabels()}};
+  if (in.getWeights())
+    terms.push_back({in.getWeights()});
+  Value sum = b.sumAll(terms, [](ScalarBuilder &s, Args x) -> Value {
+    auto f64 = [&](double value) -> Value {
+      return s.create<arith::ConstantOp>(s.getF64FloatAttr(value));
+    };
+    Value weight = x.size() == 2 ? x[1] : f64(1);
+    return s.create<arith::SelectOp>(counts(s, x[0]), weight, f64(0));
+  });
+  return {b.map(op.getType(), {{sum}}, [](ScalarBuilder &s, Args x) -> Value {
+    return s.create<arith::TruncFOp>(s.getF32Type(), x[0]);
+  })};
+}
+
+static Values lowerLossScale(nn::LossScaleOp op, nn::LossScaleOp::Adaptor in,
+                             LinalgBuilder &b) {
+  return {b.map(
+      op.getType(), {{in.getCount()}}, [](ScalarBuilder &s, Args x) -> Value {
+        Value any =
+            s.create<arith::CmpFOp>(arith::CmpFPredicate::UNE, x[0], s.f32(0));
+        return s.create<arith::SelectOp>(any, s.div(s.f32(1), x[0]), s.f32(0));
+      })};
+}
+
+static Values lowerTokenWeights(nn::TokenWeightsOp op,
+                                nn::TokenWeightsOp::Adaptor in,
+                                LinalgBuilder &b) {
+  SmallVector<Input> inputs = {{in.getLabels()}, scalar(in.getScale())};
+  if (in.getWeights())
+    inputs.push_back({in.getWeights()});
+  return {b.map(op.getType(), inputs, [](ScalarBuilder &s, Args x) -> Value {
+    Value weight = x.size() == 3 ? s.mul(x[1], x[2]) : x[1];
+    return s.create<arith::SelectOp>(counts(s, x[0]), weight, s.f32(0));
   })};
 }
 
@@ -197,7 +241,7 @@ static Values lowerGlobalNorm(nn::GlobalNormOp op, nn::GlobalNormOp::Adaptor in,
                               LinalgBuilder &b) {
   SmallVector<Input> sums;
   for (Value input : in.getInputs())
-    sums.push_back({b.sumAll(input, [&](ScalarBuilder &s, Args x) {
+    sums.push_back({b.sumAll({{input}}, [&](ScalarBuilder &s, Args x) {
       return op.getSummed() ? x[0] : s.mul(x[0], x[0]);
     })});
   return {b.map(op.getType(), sums, [](ScalarBuilder &s, Args x) -> Value {
@@ -226,6 +270,9 @@ void attachLossLowerings(MLIRContext *context) {
   attachLinalg<nn::CrossEntropyJoinOp, lowerCrossEntropyJoin>(context);
   attachLinalg<nn::CrossEntropyGradOp, lowerCrossEntropyGrad>(context);
   attachLinalg<nn::SumOp, lowerSum, Generator::Reduce>(context);
+  attachLinalg<nn::CountLabelsOp, lowerCountLabels, Generator::Reduce>(context);
+  attachLinalg<nn::LossScaleOp, lowerLossScale>(context);
+  attachLinalg<nn::TokenWeightsOp, lowerTokenWeights>(context);
   nn::SquareSumsOp::attachInterface<
       WholeModel<nn::SquareSumsOp, Generator::BlockSums>>(*context);
   attachLinalg<nn::GlobalNormOp, lowerGlobalNorm, Generator::Reduce>(context);

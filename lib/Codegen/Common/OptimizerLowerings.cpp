@@ -18,7 +18,8 @@ namespace {
 /// The operands of one element's update, as values of the body.
 struct AdamWElement {
   Value parameter, grad, expAvg, expAvgSq;
-  Value lr, correction1, correction2, clip;
+  Value lr, correction1, correction2;
+  Value clip, condition; ///< Null where the operation has none.
 };
 } // namespace
 
@@ -42,7 +43,13 @@ static Values update(ScalarBuilder &s, nn::AdamWOp op, AdamWElement e) {
       s.add(s.div(root, rootCorrection), s.f32(op.getEps().convertToDouble()));
   Value step = s.div(e.lr, e.correction1);
   p = s.sub(p, s.mul(step, s.div(m, denominator)));
-  return {p, m, v};
+  if (!e.condition)
+    return {p, m, v};
+  Value updates =
+      s.create<arith::CmpFOp>(arith::CmpFPredicate::UNE, e.condition, s.f32(0));
+  return {s.create<arith::SelectOp>(updates, p, e.parameter),
+          s.create<arith::SelectOp>(updates, m, e.expAvg),
+          s.create<arith::SelectOp>(updates, v, e.expAvgSq)};
 }
 
 static Values lowerAdamW(nn::AdamWOp op, nn::AdamWOp::Adaptor in,
@@ -54,12 +61,16 @@ static Values lowerAdamW(nn::AdamWOp op, nn::AdamWOp::Adaptor in,
                                scalar(in.getLr()),
                                scalar(in.getBiasCorrection1()),
                                scalar(in.getBiasCorrection2())};
-  if (in.getClip())
-    inputs.push_back(scalar(in.getClip()));
+  for (Value optional : {in.getClip(), in.getCondition()})
+    if (optional)
+      inputs.push_back(scalar(optional));
   return b.map(
       op->getResultTypes(), inputs, [&](ScalarBuilder &s, Args x) -> Values {
-        AdamWElement e = {x[0], x[1], x[2], x[3],
-                          x[4], x[5], x[6], x.size() == 8 ? x[7] : Value()};
+        AdamWElement e = {x[0], x[1], x[2], x[3], x[4], x[5], x[6], {}, {}};
+        if (op.getClip())
+          e.clip = x[7];
+        if (op.getCondition())
+          e.condition = x.back();
         Values results = update(s, op, e);
         if (op.getCopy())
           results.push_back(results[0]);

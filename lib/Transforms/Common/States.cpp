@@ -164,8 +164,8 @@ private:
   LogicalResult verifyGet(nn::GetOp get) {
     for (StringRef state : statesOf(symbols, get.getState())) {
       StringRef role = roleOf(state);
-      bool mustBeWritten =
-          role == "gradient" || role == "accumulator" || role == "saved";
+      bool mustBeWritten = role == "gradient" || role == "accumulator" ||
+                           role == "saved" || role == "scalar";
       if (mustBeWritten && !written.contains(state))
         return get.emitError(code) << "reads the " << role << " @" << state
                                    << " before it is written";

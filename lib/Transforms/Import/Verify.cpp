@@ -59,63 +59,98 @@ static LogicalResult verifyOperation(Operation *op) {
   return success();
 }
 
-/// The rows and tokens that a program's ids must have.
-static LogicalResult verifyIds(nn::FuncOp function, unsigned argument,
+/// The type that a port of the batch must have.
+static RankedTensorType typeOf(nn::PortAttr port, nn::ProgramKind program,
                                const dist::Strategy &strategy) {
-  int64_t rows = function.getProgram() == "generate"
-                     ? 1
-                     : strategy.microBatch * strategy.data;
-  auto type = dyn_cast<RankedTensorType>(function.getArgumentTypes()[argument]);
-  if (type && type.getShape() == ArrayRef<int64_t>{rows, strategy.seq} &&
-      type.getElementType().isInteger(32))
+  SmallVector<int64_t> shape = {program == nn::ProgramKind::Generate
+                                    ? 1
+                                    : strategy.microBatch * strategy.data};
+  if (port.isOfTokens())
+    shape.push_back(strategy.seq);
+  Builder builder(port.getContext());
+  Type element = port.getRole() == nn::PortRole::LabelWeights
+                     ? Type(builder.getF32Type())
+                     : Type(builder.getI32Type());
+  return RankedTensorType::get(shape, element);
+}
+
+static LogicalResult verifyInput(nn::FuncOp function, unsigned argument,
+                                 const dist::Strategy &strategy) {
+  auto port = cast<nn::PortAttr>(function.getInputsAttr()[argument]);
+  switch (port.getRole()) {
+  case nn::PortRole::Rng:
+  case nn::PortRole::MicroBatch:
+  case nn::PortRole::Position:
+    return success();
+  default:
+    break;
+  }
+  if (!port.isOfBatch())
+    return function.emitError(code)
+           << "nothing fills the argument \"" << port.getKey() << "\"";
+  RankedTensorType wanted = typeOf(port, *function.getProgram(), strategy);
+  if (function.getArgumentTypes()[argument] == wanted)
     return success();
   return function.emitError(code)
          << "argument " << argument << " of the program \""
-         << *function.getProgram() << "\" must be tensor<" << rows << "x"
-         << strategy.seq << "xi32> (micro_batch and seq of the strategy), not "
+         << stringifyProgramKind(*function.getProgram()) << "\" must be "
+         << wanted << " (micro_batch and seq of the strategy), not "
          << function.getArgumentTypes()[argument];
 }
 
-/// Training and evaluation sum the result `losses`: f32, one for each token.
+/// The types of a program's ports of that role.
+static SmallVector<RankedTensorType> typesOf(ArrayAttr ports, TypeRange types,
+                                             nn::PortRole role) {
+  SmallVector<RankedTensorType> result;
+  for (auto [port, type] : llvm::zip(ports.getAsRange<nn::PortAttr>(), types))
+    if (port.getRole() == role)
+      result.push_back(dyn_cast<RankedTensorType>(type));
+  return result;
+}
+
+/// Training and evaluation sum the results `losses`: f32, one for each label.
+/// Each has its own labels, or all have the same.
 static LogicalResult verifyLosses(nn::FuncOp function) {
-  unsigned found = 0;
-  for (auto [name, type] :
-       llvm::zip(function.getResultNamesAttr().getAsValueRange<StringAttr>(),
-                 function.getResultTypes()))
-    if (FloatType element = floatElement(type);
-        name == "losses" && element && element.isF32())
-      ++found;
-  if (found == 1)
-    return success();
-  return function.emitError(code)
-         << "the program \"" << *function.getProgram()
-         << "\" must have one result \"losses\", a tensor of f32";
+  StringRef program = stringifyProgramKind(*function.getProgram());
+  auto inputs = [&](nn::PortRole role) {
+    return typesOf(function.getInputsAttr(), function.getArgumentTypes(), role);
+  };
+  auto losses = typesOf(function.getOutputsAttr(), function.getResultTypes(),
+                        nn::PortRole::Losses);
+  auto labels = inputs(nn::PortRole::Labels);
+  size_t weights = inputs(nn::PortRole::LabelWeights).size();
+  if (losses.empty())
+    return function.emitError(code)
+           << "the program \"" << program
+           << "\" must have a result \"losses\", a tensor of f32";
+  if (labels.empty() || (labels.size() > 1 && labels.size() != losses.size()) ||
+      (weights > 1 && weights != labels.size()))
+    return function.emitError(code)
+           << "the program \"" << program << "\" has " << losses.size()
+           << " losses, " << labels.size() << " labels and " << weights
+           << " label_weights: each loss has its own, or all have the same";
+  for (auto [number, type] : llvm::enumerate(losses)) {
+    RankedTensorType of = labels[std::min(number, labels.size() - 1)];
+    auto wanted = of.clone(Float32Type::get(function.getContext()));
+    if (type != wanted)
+      return function.emitError(code)
+             << "the losses of the program \"" << program << "\" must be "
+             << wanted << ", one for each label, not " << type;
+  }
+  return success();
 }
 
 static LogicalResult verifyProgram(nn::FuncOp function,
                                    const dist::Strategy &strategy) {
-  StringRef program = *function.getProgram();
-  if (program != "train" && program != "eval" && program != "generate")
-    return function.emitError(code) << "there is no program \"" << program
-                                    << "\": train, eval or generate";
-  ArrayAttr arguments = function.getArgNamesAttr();
-  ArrayAttr results = function.getResultNamesAttr();
-  if (!arguments || arguments.size() != function.getNumArguments() ||
-      !results || results.size() != function.getNumResults())
+  if (!function.getInputs() || !function.getOutputs())
     return function.emitError(code)
-           << "a program needs one name for every argument and result";
-  for (auto [index, name] :
-       llvm::enumerate(arguments.getAsValueRange<StringAttr>())) {
-    static constexpr StringRef known[] = {"ids", "labels", "rng", "micro_batch",
-                                          "position"};
-    if (!llvm::is_contained(known, name))
-      return function.emitError(code)
-             << "nothing fills the argument \"" << name << "\"";
-    if ((name == "ids" || name == "labels") &&
-        failed(verifyIds(function, index, strategy)))
+           << "a program needs one port for every argument and result";
+  for (unsigned argument = 0; argument < function.getNumArguments(); ++argument)
+    if (failed(verifyInput(function, argument, strategy)))
       return failure();
-  }
-  return program == "generate" ? success() : verifyLosses(function);
+  return function.getProgram() == nn::ProgramKind::Generate
+             ? success()
+             : verifyLosses(function);
 }
 
 namespace {
@@ -131,7 +166,8 @@ struct Verify : heddle::impl::ImportVerifyBase<Verify> {
 private:
   LogicalResult verify(nn::ModelOp model) {
     const dist::Strategy &strategy = model.getStrategy().getValue();
-    llvm::StringSet<> read, programs;
+    llvm::StringSet<> read;
+    llvm::SmallDenseSet<nn::ProgramKind> programs;
     WalkResult walk = model.walk([&](Operation *op) {
       if (auto get = dyn_cast<nn::GetOp>(op))
         read.insert(get.getState());
@@ -149,7 +185,8 @@ private:
         return failure();
       if (!programs.insert(*function.getProgram()).second)
         return function.emitError(code)
-               << "a second program \"" << *function.getProgram() << "\"";
+               << "a second program \""
+               << stringifyProgramKind(*function.getProgram()) << "\"";
     }
     if (programs.empty())
       return model.emitError(code) << "no function is marked as a program";

@@ -107,11 +107,9 @@ Value SequenceEmitter::bufferOf(Root &root) {
     return buffers[&root] = partOf(root, loc);
   OpBuilder::InsertionGuard guard(builder);
   insertAtTop();
-  bool port = root.kind == Root::Kind::Port;
   auto buffer = builder.create<planir::BufferOp>(
       loc, memrefOf(root.type), root.interval.offset, root.interval.first,
-      root.interval.last, ownerOf(root),
-      port ? builder.getStringAttr(root.name) : StringAttr());
+      root.interval.last, ownerOf(root), root.input, root.output);
   lastAtTop = buffer;
   return insertedAtTop[&root] = buffers[&root] = buffer;
 }
@@ -297,7 +295,7 @@ void SequenceEmitter::emitCollective(Operation *op) {
     staging = builder.create<planir::BufferOp>(
         op->getLoc(), MemRefType::get({interval.bytes}, builder.getI8Type()),
         interval.offset, interval.first, interval.last, "communication",
-        StringAttr());
+        nn::PortAttr(), nn::PortAttr());
     lastAtTop = staging.getDefiningOp();
   }
   bool exchange = shape.kind == plan::CollectiveKind::AllToAll;

@@ -110,11 +110,10 @@ void Storage::assignArguments() {
     if (!isa<RankedTensorType>(argument.getType()))
       continue;
     unsigned number = argument.getArgNumber();
+    auto kind = step ? Root::Kind::Port : Root::Kind::Argument;
+    int64_t root = addRoot(kind, argument, number);
     if (step)
-      addRoot(Root::Kind::Port, argument, number,
-              cast<StringAttr>(step.getArgNames()[number]).getValue());
-    else
-      addRoot(Root::Kind::Argument, argument, number);
+      roots[root].input = cast<nn::PortAttr>(step.getInputs()[number]);
   }
 }
 
@@ -424,9 +423,8 @@ void Storage::keep(nn::KeepOp kept) {
   copies.insert({kept, 0});
   Root port = rootOf(kept.getValue());
   port.kind = Root::Kind::Port;
-  // Uniqued by the context, so that the reference stays valid.
-  port.name = StringAttr::get(kept.getContext(), nn::portOfKept(kept.getPath()))
-                  .getValue();
+  port.input = {};
+  port.output = nn::portOfKept(kept);
   port.value = Value();
   if (int64_t count = pipe::microBatchesAt(kept)) {
     SmallVector<int64_t> shape = {count};
@@ -447,19 +445,20 @@ void Storage::forwardReturn(nn::ReturnOp terminator) {
       continue;
     }
     ties.push_back(-1);
-    StringRef name =
-        step ? cast<StringAttr>(step.getResultNames()[number]).getValue() : "";
+    auto output =
+        step ? cast<nn::PortAttr>(step.getOutputs()[number]) : nn::PortAttr();
     auto kind = step ? Root::Kind::Port : Root::Kind::Output;
     if (root.kind == Root::Kind::Frame) {
       root.kind = kind;
       root.index = number;
-      root.name = name;
+      root.output = output;
       continue;
     }
     Root place = root;
     place.kind = kind;
     place.index = number;
-    place.name = name;
+    place.input = {};
+    place.output = output;
     place.value = Value();
     roots.push_back(place);
     copies.insert({terminator, number});

@@ -30,10 +30,11 @@ struct Root {
     Slice,    ///< The part of root `index` that a number chooses.
     Part,     ///< The bytes of root `index` from element `element` on.
     Frame,    ///< In the frame.
-    Port,     ///< In the frame of a step: its input or output `name`.
+    Port,     ///< In the frame of a step: its `input` or `output`.
   } kind = Kind::Frame;
   int64_t index = 0;
   llvm::StringRef name;
+  nn::PortAttr input, output;
   mlir::Value number;   ///< Slice: of a micro-batch or slot, or null:
   mlir::ArrayAttr axes; ///< of this rank along these axes.
   int64_t element = 0;  ///< Part.

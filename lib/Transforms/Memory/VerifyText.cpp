@@ -64,26 +64,28 @@ static LogicalResult verifySequence(planir::SequenceOp sequence,
   });
   if (walk.wasInterrupted())
     return failure();
-  llvm::StringMap<ShapedType> ports;
+  llvm::StringMap<planir::BufferOp> ports;
   for (auto buffer : sequence.getBody().getOps<planir::BufferOp>()) {
-    if (!buffer.getPort())
+    nn::PortAttr port = buffer.getPort();
+    if (!port)
       continue;
     auto type = cast<ShapedType>(buffer.getBuffer().getType());
-    if (!nn::isTypeOfPort(*buffer.getPort(), type))
+    if (!nn::isTypeOf(port, type))
       return buffer.emitError("H0913: is the port \"")
-             << *buffer.getPort() << "\", which is no " << Type(type);
-    if (!ports.try_emplace(*buffer.getPort(), type).second)
+             << port.getKey() << "\", which is no " << Type(type);
+    if (!ports.try_emplace(port.getKey(), buffer).second)
       return buffer.emitError("H0913: is the port \"")
-             << *buffer.getPort() << "\", which another buffer is too";
+             << port.getKey() << "\", which another buffer is too";
   }
   return dist::verifyPorts(
       sequence, sequence.getPortsAttr(),
-      [&](StringRef name) -> std::optional<ShapedType> {
-        auto port = ports.find(name);
-        if (port == ports.end())
+      [&](StringRef key) -> std::optional<ShapedType> {
+        planir::BufferOp buffer = ports.lookup(key);
+        if (!buffer)
           return std::nullopt;
-        bool isKept = name == "logits" || name.starts_with("value.");
-        return isKept ? ShapedType() : port->second;
+        return buffer.getOutput()
+                   ? ShapedType()
+                   : cast<ShapedType>(buffer.getBuffer().getType());
       },
       strategy);
 }
@@ -106,13 +108,10 @@ LogicalResult memory::verifyText(planir::ProgramOp program) {
       return failure();
     if (!sequence.getKind())
       continue;
-    StringRef kind = *sequence.getKind();
-    if (kind != "train" && kind != "eval" && kind != "generate")
-      return sequence.emitError("H0913: has unknown kind \"")
-             << kind << "\"; known are train, eval, generate";
     if (!sequence.getArgumentTypes().empty())
       return sequence.emitError("H0913: is the program of kind \"")
-             << kind << "\", and takes arguments";
+             << stringifyProgramKind(*sequence.getKind())
+             << "\", and takes arguments";
   }
   return success();
 }

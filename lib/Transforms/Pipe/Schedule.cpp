@@ -31,7 +31,8 @@ struct SchedulePass : heddle::impl::PipeScheduleBase<SchedulePass> {
   void runOnOperation() override {
     for (auto model : getOperation().getOps<nn::ModelOp>())
       for (auto step : model.getOps<nn::StepOp>())
-        if (step.getKind() == "train" && failed(schedule(model, step)))
+        if (step.getKind() == nn::ProgramKind::Train &&
+            failed(schedule(model, step)))
           return signalPassFailure();
   }
 

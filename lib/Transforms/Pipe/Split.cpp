@@ -61,7 +61,7 @@ private:
   LogicalResult planStep(ModelPlan &plan, nn::StepOp step) {
     StepPlan &cut = plan.steps.emplace_back();
     cut.step = step;
-    cut.trains = step.getKind() == "train";
+    cut.trains = step.getKind() == nn::ProgramKind::Train;
     Block *body = &step.getBody().front();
     for (auto loop : step.getBody().getOps<nn::MicroBatchesOp>()) {
       cut.loop = loop;

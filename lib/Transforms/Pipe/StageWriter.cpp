@@ -369,8 +369,8 @@ void StageWriter::dropPorts(nn::StepOp step, ArrayRef<unsigned> results) {
       inputs.push_back(argument.getArgNumber());
   }
   block.eraseArguments(unused);
-  step.setArgNamesAttr(pick(step.getArgNames(), inputs));
-  step.setResultNamesAttr(pick(step.getResultNames(), results));
+  step.setInputsAttr(pick(step.getInputs(), inputs));
+  step.setOutputsAttr(pick(step.getOutputs(), results));
   if (auto shardings = step.getArgShardings())
     step.setArgShardingsAttr(pick(*shardings, inputs));
   if (auto shardings = step.getResultShardings())

@@ -218,8 +218,8 @@ Value UpdateWriter::total(Location loc, Value packed, ArrayAttr unreduced) {
   ArrayAttr shardings = builder.getArrayAttr({partial});
   Value sum =
       packed ? builder
-                   .create<nn::SumOp>(loc, type, packed, Value(),
-                                      builder.getF64FloatAttr(1), shardings)
+                   .create<nn::SumOp>(loc, type, packed, /*weights=*/Value(),
+                                      /*init=*/Value(), shardings)
                    .getOutput()
              : builder
                    .create<nn::FillOp>(loc, type, builder.getF64FloatAttr(0),

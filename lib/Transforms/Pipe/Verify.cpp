@@ -81,7 +81,8 @@ private:
     SymbolTable symbols(model);
     for (auto step : model.getOps<nn::StepOp>()) {
       for (auto fragments : step.getBody().getOps<pipe::FragmentsOp>())
-        if (step.getKind() == "train" && failed(verifyLine(fragments)))
+        if (step.getKind() == nn::ProgramKind::Train &&
+            failed(verifyLine(fragments)))
           return failure();
       WalkResult walk = step.walk([&](Operation *op) {
         return failed(verify(model, symbols, step, op))
@@ -252,7 +253,8 @@ struct Verify : heddle::impl::PipeVerifyBase<Verify> {
         continue;
       }
       for (auto step : model.getOps<nn::StepOp>())
-        if (step.getKind() == "train" && failed(verify(model, step)))
+        if (step.getKind() == nn::ProgramKind::Train &&
+            failed(verify(model, step)))
           return signalPassFailure();
     }
     if (!stages.empty() && failed(StagesVerifier(stages).run()))

@@ -21,7 +21,7 @@ namespace heddle {
 
 namespace {
 
-planir::SequenceOp stepOf(planir::ProgramOp program, StringRef kind) {
+planir::SequenceOp stepOf(planir::ProgramOp program, nn::ProgramKind kind) {
   for (auto sequence : program.getOps<planir::SequenceOp>())
     if (sequence.getKind() == kind)
       return sequence;
@@ -37,12 +37,12 @@ struct Communication : heddle::impl::ProveCommunicationBase<Communication> {
       return;
     if (failed(checkStages(programs)))
       return signalPassFailure();
-    llvm::SetVector<StringRef> kinds;
+    llvm::SetVector<nn::ProgramKind> kinds;
     for (planir::ProgramOp program : programs)
       for (auto sequence : program.getOps<planir::SequenceOp>())
         if (sequence.getKind())
           kinds.insert(*sequence.getKind());
-    for (StringRef kind : kinds)
+    for (nn::ProgramKind kind : kinds)
       if (failed(prove(programs, kind)))
         return signalPassFailure();
     markAllAnalysesPreserved();
@@ -64,7 +64,7 @@ private:
   }
 
   LogicalResult prove(MutableArrayRef<planir::ProgramOp> programs,
-                      StringRef kind) {
+                      nn::ProgramKind kind) {
     plan::Mesh mesh = meshOf(programs.front());
     std::vector<ProgramTrace> made;
     int64_t number = everyRank ? mesh.ranks() : mesh.pipe;
@@ -73,7 +73,7 @@ private:
       planir::SequenceOp step = stepOf(program, kind);
       if (!step)
         return program.emitError("H0917: has no step program \"")
-               << kind << "\", which another stage has";
+               << stringifyProgramKind(kind) << "\", which another stage has";
       FailureOr<ProgramTrace> unrolled =
           traceOf(program, step, everyRank ? std::optional(who) : std::nullopt);
       if (failed(unrolled))

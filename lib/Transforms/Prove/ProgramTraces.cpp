@@ -111,7 +111,8 @@ std::vector<State> statesOf(planir::ProgramOp program) {
       state.axes = axesOf(storage);
     if (auto role = like.getAs<StringAttr>("role")) {
       state.hasSlots = role == "saved";
-      state.ofStep = role == "gradient" || role == "accumulator";
+      state.ofStep =
+          role == "gradient" || role == "accumulator" || role == "scalar";
       state.lasts = !state.hasSlots && !state.ofStep;
     }
     if (!op.getFlat()) {
@@ -454,12 +455,13 @@ private:
     trace().buffers.push_back({access.begin, access.begin + access.bytes});
     if (access.space == Space::Arena) {
       Event &event = append(Event::Kind::Fresh, op, scope);
-      auto port = cast<planir::BufferOp>(op).getPort();
-      access.writes = port.has_value();
+      nn::PortAttr port = cast<planir::BufferOp>(op).getPort();
+      access.writes = bool(port);
       event.accesses.push_back(access);
       if (port)
-        trace().ports.push_back(
-            {port->str(), access.buffer, event.origin, axesOfPort(*port)});
+        trace().ports.push_back({planir::roleOf(port.getRole()),
+                                 port.getKey().str(), access.buffer,
+                                 event.origin, axesOfPort(port.getKey())});
     }
     scope.places[value] = whole;
     return success();

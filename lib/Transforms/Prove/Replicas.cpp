@@ -239,7 +239,7 @@ private:
     for (const Access &access : event.accesses)
       for (const Port &port : trace.ports)
         if (access.writes && port.buffer == access.buffer)
-          write(access, {port.axes, port.axes ? 0 : combine(1, port.name)},
+          write(access, {port.axes, combine(combine(1, port.name), port.axes)},
                 memory);
   }
 
@@ -347,7 +347,9 @@ private:
   bool checkPorts(size_t who) {
     const Trace &trace = traces[who];
     for (const Port &port : trace.ports) {
-      if (port.name != "loss" && port.name != "grad_norm")
+      if (port.role != plan::PortRole::Loss &&
+          port.role != plan::PortRole::LossWeight &&
+          port.role != plan::PortRole::GradNorm)
         continue;
       Known known =
           memories[who][int(Space::Arena)].get(trace.buffers[port.buffer]);

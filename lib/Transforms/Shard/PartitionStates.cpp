@@ -58,7 +58,7 @@ private:
       if (state.getRole() == "accumulator")
         state.setStorageAttr(replicas.partialSum(state.getTensorType()));
     for (auto step : llvm::make_early_inc_range(model.getOps<nn::StepOp>()))
-      if (step.getKind() == "train")
+      if (step.getKind() == nn::ProgramKind::Train)
         partition(model, step, strategy, replicas);
   }
 

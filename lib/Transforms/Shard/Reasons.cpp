@@ -58,7 +58,7 @@ std::string Reasons::nameOf(Value value) const {
   if (auto argument = dyn_cast<BlockArgument>(value)) {
     auto step = dyn_cast<nn::StepOp>(argument.getOwner()->getParentOp());
     unsigned number = argument.getArgNumber();
-    return step ? cast<StringAttr>(step.getArgNames()[number]).str()
+    return step ? cast<nn::PortAttr>(step.getInputs()[number]).getKey().str()
                 : "argument " + std::to_string(number);
   }
   Operation *op = value.getDefiningOp();

@@ -404,16 +404,19 @@ LogicalResult PlanBuilder::visit(Operation &op) {
 
 LogicalResult PlanBuilder::visitStep(nn::StepOp step) {
   around = {};
-  bool isSplit = step.getKind() != "generate";
-  // Ids and labels: rows, and the tokens of each.
-  for (BlockArgument argument : step.getArguments()) {
+  bool isSplit = step.getKind() != nn::ProgramKind::Generate;
+  // What is of the batch: rows, and the tokens of each.
+  for (auto [argument, port] : llvm::zip(
+           step.getArguments(), step.getInputs().getAsRange<nn::PortAttr>())) {
     int64_t rank = cast<RankedTensorType>(argument.getType()).getRank();
     SmallVector<Axes> dims(rank);
-    if (rank >= 2 && isSplit) {
+    if (port.isOfBatch() && !port.isOfTokens() && isSplit)
+      dims[rank - 1] = mesh.getAxesOf(AxisRole::Data);
+    if (port.isOfTokens() && isSplit) {
       dims[rank - 2] = mesh.getAxesOf(AxisRole::Data);
       dims[rank - 1] = mesh.getAxesOf(AxisRole::Sequence);
     }
-    if (rank >= 2) {
+    if (port.isOfTokens()) {
       around.tokenAxes = {dims[rank - 2], dims[rank - 1]};
       around.vocabularyAxes = mesh.getAxesOf(AxisRole::Tensor);
       // Between products, ranks along `tensor` share the tokens out.

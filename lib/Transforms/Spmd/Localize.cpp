@@ -89,7 +89,7 @@ private:
   /// the values that are kept.
   void notePorts(nn::StepOp step) {
     NamedAttrList ports;
-    auto note = [&](StringRef name, Type whole, Attribute sharding,
+    auto note = [&](nn::PortAttr which, Type whole, Attribute sharding,
                     ArrayRef<int64_t> segments) {
       if (local(whole, sharding) == whole)
         return;
@@ -98,13 +98,13 @@ private:
       port.append("whole", TypeAttr::get(whole));
       if (!segments.empty())
         port.append("segments", builder.getDenseI64ArrayAttr(segments));
-      ports.append(name, port.getDictionary(model.getContext()));
+      ports.append(which.getKey(), port.getDictionary(model.getContext()));
     };
     if (auto shardings = step.getArgShardings())
-      for (auto [argument, name, sharding] :
+      for (auto [argument, port, sharding] :
            llvm::zip(step.getArguments(),
-                     step.getArgNames().getAsRange<StringAttr>(), *shardings))
-        note(name, argument.getType(), sharding, {});
+                     step.getInputs().getAsRange<nn::PortAttr>(), *shardings))
+        note(port, argument.getType(), sharding, {});
     step.walk([&](nn::KeepOp kept) {
       TensorShardingAttr sharding = shard::shardingOf(kept.getValue(), symbols);
       auto type = cast<RankedTensorType>(kept.getValue().getType());
@@ -117,7 +117,7 @@ private:
         type = type.clone(shape);
         sharding = shard::addFirst(sharding);
       }
-      note(nn::portOfKept(kept.getPath()), type, sharding, segments);
+      note(nn::portOfKept(kept), type, sharding, segments);
     });
     if (!ports.empty())
       step.setPortsAttr(ports.getDictionary(model.getContext()));

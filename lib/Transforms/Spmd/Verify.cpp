@@ -96,15 +96,15 @@ LogicalResult verifyParts(nn::ModelOp model, const dist::Strategy &strategy) {
     if (failed(verifyBucket(bucket, strategy)))
       return failure();
   llvm::StringMap<ShapedType> kept;
-  model.walk([&](nn::KeepOp keep) { kept[nn::portOfKept(keep.getPath())]; });
+  model.walk([&](nn::KeepOp keep) { kept[nn::portOfKept(keep).getKey()]; });
   for (auto step : model.getOps<nn::StepOp>()) {
     llvm::StringMap<ShapedType> ports = kept;
-    for (auto [names, types] :
-         {std::pair(step.getArgNames(), step.getArgumentTypes()),
-          std::pair(step.getResultNames(), step.getResultTypes())})
-      for (auto [name, type] :
-           llvm::zip(names.getAsValueRange<StringAttr>(), types))
-        ports[name] = dyn_cast<ShapedType>(type);
+    for (auto [declared, types] :
+         {std::pair(step.getInputs(), step.getArgumentTypes()),
+          std::pair(step.getOutputs(), step.getResultTypes())})
+      for (auto [port, type] :
+           llvm::zip(declared.getAsRange<nn::PortAttr>(), types))
+        ports[port.getKey()] = dyn_cast<ShapedType>(type);
     if (failed(dist::verifyPorts(
             step, step.getPortsAttr(),
             [&](StringRef name) -> std::optional<ShapedType> {

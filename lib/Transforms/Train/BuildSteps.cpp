@@ -40,10 +40,10 @@ struct BuildSteps : heddle::impl::TrainBuildStepsBase<BuildSteps> {
         if (function.getProgram())
           programs.push_back(function);
       for (nn::FuncOp function : programs) {
-        if (*function.getProgram() == "generate")
+        if (*function.getProgram() == nn::ProgramKind::Generate)
           buildGenerate(function);
-        else
-          buildLoss(model, function);
+        else if (failed(buildLoss(model, function)))
+          return signalPassFailure();
         function.erase();
       }
     }
@@ -54,9 +54,9 @@ private:
   void buildGenerate(nn::FuncOp function) {
     OpBuilder builder(function);
     auto step = builder.create<nn::StepOp>(
-        function.getLoc(), *function.getProgram(), *function.getProgram(),
-        function.getFunctionType(), function.getArgNamesAttr(),
-        function.getResultNamesAttr());
+        function.getLoc(), stringifyProgramKind(*function.getProgram()),
+        *function.getProgram(), function.getFunctionType(),
+        function.getInputsAttr(), function.getOutputsAttr());
     Block *block = builder.createBlock(
         &step.getBody(), {}, function.getArgumentTypes(),
         SmallVector<Location>(function.getNumArguments(), function.getLoc()));
@@ -65,97 +65,210 @@ private:
   }
 
   /// The type of a step's input, from that of one micro-batch.
-  Type wholeType(Type type, StringRef name, int64_t count) {
+  Type wholeType(Type type, nn::PortAttr port, int64_t count) {
     auto tensor = cast<RankedTensorType>(type);
-    if (name == "rng")
+    if (!port.isOfBatch())
       return tensor;
     SmallVector<int64_t> shape = {count};
     llvm::append_range(shape, tensor.getShape());
     return RankedTensorType::get(shape, tensor.getElementType());
   }
 
-  /// The state in which the losses of all micro-batches are summed.
-  StringAttr addLossState(nn::ModelOp model, StringRef program) {
+  /// A state that is a number: `role` accumulator or scalar.
+  StringAttr addNumber(nn::ModelOp model, const Twine &name, StringRef role) {
     OpBuilder builder = OpBuilder::atBlockBegin(model.getBodyBlock());
-    auto type = RankedTensorType::get({}, builder.getF32Type());
-    auto name = builder.getStringAttr(program + ".loss");
-    builder.create<nn::StateOp>(model.getLoc(), name, "accumulator", type);
-    return name;
+    auto symbol = builder.getStringAttr(name);
+    builder.create<nn::StateOp>(model.getLoc(), symbol, role, number());
+    return symbol;
   }
 
-  void buildLoss(nn::ModelOp model, nn::FuncOp function) {
-    StringRef kind = *function.getProgram();
-    int64_t count = kind == "train" ? strategy.accumulate : 1;
+  RankedTensorType number() {
+    return RankedTensorType::get({}, Float32Type::get(&getContext()));
+  }
+
+  nn::PortAttr port(nn::PortRole role) {
+    return nn::PortAttr::get(&getContext(), role);
+  }
+
+  /// The labels that a loss of the program is of, by the numbers of the step's
+  /// inputs, and the state that holds what the sum of it is multiplied by.
+  struct Labels {
+    unsigned labels;
+    std::optional<unsigned> weights;
+    StringAttr scale;
+  };
+
+  /// Of each loss: the labels of that number, or the only ones there are, and
+  /// the weights that go with them.
+  SmallVector<Labels> labelsOf(nn::ModelOp model, nn::StepOp step,
+                               int64_t losses) {
+    SmallVector<unsigned> labels, weights;
+    for (auto [number, input] :
+         llvm::enumerate(step.getInputs().getAsRange<nn::PortAttr>())) {
+      if (input.getRole() == nn::PortRole::Labels)
+        labels.push_back(number);
+      if (input.getRole() == nn::PortRole::LabelWeights)
+        weights.push_back(number);
+    }
+    SmallVector<Labels> result;
+    for (int64_t loss = 0; loss < losses; ++loss) {
+      size_t which = std::min<size_t>(loss, labels.size() - 1);
+      if (which < result.size()) {
+        result.push_back(result[which]);
+        continue;
+      }
+      std::string suffix = which > 0 ? "." + std::to_string(which) : "";
+      std::optional<unsigned> weight;
+      if (!weights.empty())
+        weight = weights[std::min<size_t>(which, weights.size() - 1)];
+      result.push_back(
+          {labels[which], weight,
+           addNumber(model, step.getSymName() + ".scale" + suffix, "scalar")});
+    }
+    return result;
+  }
+
+  /// Counts the labels of the whole step before its first micro-batch. Gives
+  /// how many count in any loss.
+  Value countLabels(OpBuilder &builder, Location loc, ArrayRef<Labels> all,
+                    ValueRange inputs) {
+    Value total;
+    llvm::DenseSet<StringAttr> counted;
+    for (const Labels &of : all) {
+      if (!counted.insert(of.scale).second)
+        continue;
+      Value count = builder.create<nn::CountLabelsOp>(
+          loc, number(), inputs[of.labels],
+          of.weights ? inputs[*of.weights] : Value(), ArrayAttr());
+      Value scale =
+          builder.create<nn::LossScaleOp>(loc, number(), count, ArrayAttr());
+      builder.create<nn::SetOp>(loc, of.scale, scale);
+      total = total ? builder.create<nn::AddOp>(loc, total, count, nullptr)
+                          .getOutput()
+                    : count;
+    }
+    return total;
+  }
+
+  LogicalResult buildLoss(nn::ModelOp model, nn::FuncOp function) {
+    auto has = [](ArrayAttr ports, nn::PortRole role) {
+      return llvm::any_of(
+          ports.getAsRange<nn::PortAttr>(),
+          [&](nn::PortAttr port) { return port.getRole() == role; });
+    };
+    if (!has(function.getInputsAttr(), nn::PortRole::Labels) ||
+        !has(function.getOutputsAttr(), nn::PortRole::Losses))
+      return function.emitError("H0909: has no labels, or no losses of them");
+    nn::ProgramKind kind = *function.getProgram();
+    int64_t count = kind == nn::ProgramKind::Train ? strategy.accumulate : 1;
     Location loc = function.getLoc();
     OpBuilder builder(function);
 
     SmallVector<Type> inputs;
-    SmallVector<Attribute> names;
-    for (auto [type, name] :
+    SmallVector<Attribute> ports;
+    for (auto [type, port] :
          llvm::zip(function.getArgumentTypes(),
-                   function.getArgNamesAttr().getAsRange<StringAttr>())) {
+                   function.getInputsAttr().getAsRange<nn::PortAttr>())) {
       if (type.isIndex())
         continue;
-      inputs.push_back(wholeType(type, name, count));
-      names.push_back(name);
+      inputs.push_back(wholeType(type, port, count));
+      ports.push_back(port);
     }
-    auto lossType = RankedTensorType::get({}, builder.getF32Type());
     auto step = builder.create<nn::StepOp>(
-        loc, kind, kind, builder.getFunctionType(inputs, {lossType}),
-        builder.getArrayAttr(names), builder.getStrArrayAttr({"loss"}));
-    StringAttr loss = addLossState(model, kind);
+        loc, stringifyProgramKind(kind), kind,
+        builder.getFunctionType(inputs, {number(), number()}),
+        builder.getArrayAttr(ports),
+        builder.getArrayAttr(
+            {port(nn::PortRole::Loss), port(nn::PortRole::LossWeight)}));
+    StringAttr loss =
+        addNumber(model, step.getSymName() + ".loss", "accumulator");
+    auto outputs = function.getOutputsAttr().getAsRange<nn::PortAttr>();
+    SmallVector<Labels> labels =
+        labelsOf(model, step, llvm::count_if(outputs, [](nn::PortAttr port) {
+                   return port.getRole() == nn::PortRole::Losses;
+                 }));
 
     Block *body = builder.createBlock(
         &step.getBody(), {}, inputs, SmallVector<Location>(inputs.size(), loc));
+    Value weight = countLabels(builder, loc, labels, body->getArguments());
     Value zero = builder.create<nn::FillOp>(
-        loc, lossType, builder.getF64FloatAttr(0), nullptr);
+        loc, number(), builder.getF64FloatAttr(0), nullptr);
     builder.create<nn::SetOp>(loc, loss, zero);
     auto loop = builder.create<nn::MicroBatchesOp>(loc, count);
-    buildMicroBatch(loop, function, body->getArguments(), loss);
+    buildMicroBatch(loop, function, body->getArguments(), labels, loss);
     builder.setInsertionPointAfter(loop);
-    Value total = builder.create<nn::GetOp>(loc, lossType, loss);
-    builder.create<nn::ReturnOp>(loc, total);
+    Value total = builder.create<nn::GetOp>(loc, number(), loss);
+    builder.create<nn::ReturnOp>(loc, ValueRange{total, weight});
+    return success();
   }
 
-  /// The body of the loop: slices, the forward pass, the sum of its losses.
+  /// The body of the loop: slices, what each token weighs, the forward pass,
+  /// the weighted sum of its losses.
   void buildMicroBatch(nn::MicroBatchesOp loop, nn::FuncOp function,
-                       ValueRange inputs, StringAttr loss) {
+                       ValueRange inputs, ArrayRef<Labels> labels,
+                       StringAttr loss) {
     Location loc = function.getLoc();
     OpBuilder builder(&getContext());
     Block *block = builder.createBlock(&loop.getBody(), {},
                                        {builder.getIndexType()}, {loc});
-    SmallVector<Value> arguments;
-    size_t next = 0;
-    for (auto [type, name] :
+    SmallVector<Value> arguments, parts;
+    for (auto [type, port] :
          llvm::zip(function.getArgumentTypes(),
-                   function.getArgNamesAttr().getAsRange<StringAttr>())) {
-      if (type.isIndex())
+                   function.getInputsAttr().getAsRange<nn::PortAttr>())) {
+      if (type.isIndex()) {
         arguments.push_back(block->getArgument(0));
-      else if (name.getValue() == "rng")
-        arguments.push_back(inputs[next++]);
-      else
-        arguments.push_back(builder.create<nn::MicroBatchOp>(
-            loc, type, inputs[next++], block->getArgument(0)));
-    }
-    auto results = inlineBody(builder, function, arguments);
-    for (auto [result, name] : llvm::zip(
-             results, function.getResultNamesAttr().getAsRange<StringAttr>())) {
-      if (name.getValue() != "losses") {
-        builder.create<nn::KeepOp>(loc, result, name);
         continue;
       }
-      int64_t tokens =
-          cast<RankedTensorType>(result.getType()).getNumElements();
-      if (loop->getParentOfType<nn::StepOp>().getKind() == "train")
-        tokens = strategy.batch * strategy.seq;
-      auto lossType = RankedTensorType::get({}, builder.getF32Type());
-      Value before = builder.create<nn::GetOp>(loc, lossType, loss);
-      Value sum = builder.create<nn::SumOp>(
-          loc, lossType, result, before,
-          builder.getF64FloatAttr(1.0 / static_cast<double>(tokens)), nullptr);
-      builder.create<nn::SetOp>(loc, loss, sum);
+      Value input = inputs[parts.size()];
+      if (port.isOfBatch())
+        input = builder.create<nn::MicroBatchOp>(loc, type, input,
+                                                 block->getArgument(0));
+      parts.push_back(input);
+      arguments.push_back(parts.back());
     }
+    auto results = inlineBody(builder, function, arguments);
+    // Behind the layers, where the loss is, but before what makes it: it keeps
+    // nothing apart that could share a kernel.
+    builder.setInsertionPointToStart(block);
+    for (Operation &op : *block)
+      if (isa<nn::CallOp, nn::MicroBatchOp>(op))
+        builder.setInsertionPointAfter(&op);
+    DenseMap<Attribute, Value> known;
+    SmallVector<Value> weights;
+    for (const Labels &of : labels) {
+      Value &weight = known[of.scale];
+      if (!weight) {
+        auto labelType = cast<RankedTensorType>(parts[of.labels].getType());
+        Value scale = builder.create<nn::GetOp>(loc, number(), of.scale);
+        weight = builder.create<nn::TokenWeightsOp>(
+            loc, labelType.clone(builder.getF32Type()), parts[of.labels], scale,
+            of.weights ? parts[*of.weights] : Value(), ArrayAttr());
+      }
+      weights.push_back(weight);
+    }
+    builder.setInsertionPointToEnd(block);
+    addLosses(builder, function, results, weights, loss);
     builder.create<nn::ReturnOp>(loc, ValueRange());
+  }
+
+  /// Adds the losses among `results` to the state `loss`, and keeps the others.
+  void addLosses(OpBuilder &builder, nn::FuncOp function, ValueRange results,
+                 ValueRange weights, StringAttr loss) {
+    Location loc = function.getLoc();
+    Value sum;
+    size_t next = 0;
+    for (auto [result, port] : llvm::zip(
+             results, function.getOutputsAttr().getAsRange<nn::PortAttr>())) {
+      if (port.getRole() != nn::PortRole::Losses) {
+        builder.create<nn::KeepOp>(loc, result, port.getKey());
+        continue;
+      }
+      if (!sum)
+        sum = builder.create<nn::GetOp>(loc, number(), loss);
+      sum = builder.create<nn::SumOp>(loc, number(), result, weights[next++],
+                                      sum, ArrayAttr());
+    }
+    builder.create<nn::SetOp>(loc, loss, sum);
   }
 
   dist::Strategy strategy;

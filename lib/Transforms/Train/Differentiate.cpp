@@ -14,6 +14,7 @@
 
 #include "Reverse.h"
 #include "dialects/Dist/Wire.h"
+#include "dialects/NN/Ports.h"
 #include "heddle/Transforms/Train/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/StringSet.h"
@@ -33,7 +34,8 @@ struct Differentiate : heddle::impl::TrainDifferentiateBase<Differentiate> {
   void runOnOperation() override {
     for (auto model : getOperation().getOps<nn::ModelOp>()) {
       for (auto step : llvm::make_early_inc_range(model.getOps<nn::StepOp>()))
-        if (step.getKind() == "train" && failed(differentiate(model, step)))
+        if (step.getKind() == nn::ProgramKind::Train &&
+            failed(differentiate(model, step)))
           return signalPassFailure();
       eraseUnused(model);
     }
@@ -110,23 +112,49 @@ private:
     return success();
   }
 
+  /// The sums that make the step's loss, first to last. They go to the end of
+  /// the micro-batch, where they keep nothing apart that could share a kernel.
+  SmallVector<nn::SumOp> moveLosses(nn::StepOp step, Block &body) {
+    SmallVector<nn::SumOp> sums;
+    Value loss =
+        nn::portOf(step.getOutputs(),
+                   step.getBody().front().getTerminator()->getOperands(),
+                   nn::PortRole::Loss);
+    auto read = loss ? loss.getDefiningOp<nn::GetOp>() : nn::GetOp();
+    auto sets = body.getOps<nn::SetOp>();
+    auto set = llvm::find_if(sets, [&](nn::SetOp set) {
+      return read && set.getState() == read.getState();
+    });
+    if (set == sets.end())
+      return sums;
+    SmallVector<Operation *> last = {*set};
+    Value value = (*set).getValue();
+    while (auto sum = value.getDefiningOp<nn::SumOp>()) {
+      if (!sum.getWeights() || !sum.getInit())
+        return {};
+      sums.push_back(sum);
+      last.push_back(sum);
+      value = sum.getInit();
+    }
+    auto before = value.getDefiningOp<nn::GetOp>();
+    if (!before)
+      return {};
+    last.push_back(before);
+    for (Operation *op : llvm::reverse(last))
+      op->moveBefore(body.getTerminator());
+    std::reverse(sums.begin(), sums.end());
+    return sums;
+  }
+
   LogicalResult differentiate(nn::ModelOp model, nn::StepOp step) {
     const dist::Strategy &strategy = model.getStrategy().getValue();
     auto loop = *step.getBody().getOps<nn::MicroBatchesOp>().begin();
     Block &body = loop.getBody().front();
-    double scale = 1.0 / (static_cast<double>(strategy.batch) * strategy.seq);
-
-    // The sum of the losses goes last: it keeps nothing apart that could share
-    // a kernel.
-    for (auto sum : llvm::make_early_inc_range(body.getOps<nn::SumOp>())) {
-      Operation *init = sum.getInit().getDefiningOp();
-      Operation *set = *sum.getOutput().getUsers().begin();
-      for (Operation *op : {init, sum.getOperation(), set})
-        op->moveBefore(body.getTerminator());
-    }
-    auto sum = *body.getOps<nn::SumOp>().begin();
-    OpBuilder builder(sum.getInit().getDefiningOp());
-    FunctionPairs pairs(model, scale, gradientElement(body, strategy));
+    SmallVector<nn::SumOp> losses = moveLosses(step, body);
+    if (losses.empty())
+      return step.emitError("H0909: adds no losses to its loss");
+    OpBuilder builder(losses.front().getInit().getDefiningOp());
+    FunctionPairs pairs(model, gradientElement(body, strategy));
     addGradientStates(model, pairs);
     SymbolTable symbols(model);
     auto keyOf = [&](Value value) -> Reverse::Key {
@@ -141,7 +169,7 @@ private:
     };
     // Ranks that keep parts of the gradients add up what they have reduced.
     bool parts = strategy.zero >= 2 && strategy.data * strategy.sequence > 1;
-    Reverse reverse(builder, pairs, scale, keyOf, readGradient,
+    Reverse reverse(builder, pairs, keyOf, readGradient,
                     /*sums=*/strategy.accumulate > 1 && !parts);
     SmallVector<Value> seeds;
     for (auto get : body.getOps<nn::GetOp>())
@@ -149,6 +177,9 @@ private:
         seeds.push_back(get.getValue());
     reverse.findActive(body, seeds);
     reverse.rewriteCalls(body);
+    for (nn::SumOp sum : losses)
+      if (reverse.isActive(sum.getInput()))
+        reverse.add(sum.getInput(), sum.getWeights());
     SmallVector<Operation *> forward;
     for (Operation &op : body.without_terminator())
       forward.push_back(&op);

@@ -65,9 +65,9 @@ SetVector<Value> chooseSaved(StringRef policy, ArrayRef<Value> uses,
 class PairBuilder {
 public:
   PairBuilder(nn::ModelOp model, const CallKind &kind, FunctionPairs &pairs,
-              double scale, FunctionPair &pair)
-      : kind(kind), pairs(pairs), scale(scale), pair(pair),
-        builder(kind.callee), symbols(model) {}
+              FunctionPair &pair)
+      : kind(kind), pairs(pairs), pair(pair), builder(kind.callee),
+        symbols(model) {}
 
   unsigned build() {
     forward = kind.callee.clone();
@@ -104,7 +104,6 @@ private:
 
   CallKind kind;
   FunctionPairs &pairs;
-  double scale;
   FunctionPair &pair;
   OpBuilder builder;
   SymbolTable symbols;
@@ -137,7 +136,7 @@ void PairBuilder::buildGradients() {
     return parameter ? value.getAsOpaquePointer() : nullptr;
   };
   Reverse reverse(
-      builder, pairs, scale, keyOf,
+      builder, pairs, keyOf,
       [&](Value parameter) { return sums.lookup(parameter); }, kind.sums);
   reverse.findActive(source, seeds);
   reverse.rewriteCalls(source);
@@ -228,5 +227,5 @@ void PairBuilder::pruneArguments() {
 } // namespace
 
 void FunctionPairs::build(const CallKind &kind, FunctionPair &pair) {
-  numSaved += PairBuilder(model, kind, *this, lossScale, pair).build();
+  numSaved += PairBuilder(model, kind, *this, pair).build();
 }

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialects/NN/Ports.h"
 #include "heddle/Transforms/Train/Passes.h"
 
 using namespace mlir;
@@ -30,7 +31,7 @@ struct Optimizer : heddle::impl::TrainOptimizerBase<Optimizer> {
     for (auto model : getOperation().getOps<nn::ModelOp>()) {
       strategy = model.getStrategy().getValue();
       for (auto step : llvm::make_early_inc_range(model.getOps<nn::StepOp>()))
-        if (step.getKind() == "train")
+        if (step.getKind() == nn::ProgramKind::Train)
           update(model, step);
     }
   }
@@ -112,7 +113,7 @@ private:
   }
 
   void updateGroup(OpBuilder &builder, Group &group, ArrayRef<Value> scalars,
-                   Value clip) {
+                   Value clip, Value condition) {
     Location loc = group.values.getLoc();
     Type flat = group.values.getType();
     auto real = [&](double value) { return builder.getF64FloatAttr(value); };
@@ -120,7 +121,7 @@ private:
         loc, flat, flat, flat, group.copies ? group.copies.getType() : Type(),
         get(builder, group.values), get(builder, group.gradients),
         get(builder, group.expAvg), get(builder, group.expAvgSq), scalars[0],
-        scalars[1], scalars[2], clip, real(strategy.beta1),
+        scalars[1], scalars[2], clip, condition, real(strategy.beta1),
         real(strategy.beta2), real(strategy.eps),
         real(group.decays ? strategy.weightDecay : 0.0),
         strategy.decoupled ? builder.getUnitAttr() : UnitAttr(), nullptr);
@@ -139,18 +140,19 @@ private:
     Builder builder(&getContext());
     Block &block = step.getBody().front();
     auto scalar = RankedTensorType::get({}, builder.getF32Type());
-    SmallVector<Attribute> names(step.getArgNames().getValue());
+    SmallVector<Attribute> inputs(step.getInputs().getValue());
     SmallVector<Value> scalars;
-    for (StringRef name : {"lr", "bias_correction1", "bias_correction2"}) {
-      names.push_back(builder.getStringAttr(name));
+    for (auto role : {nn::PortRole::LearningRate, nn::PortRole::BiasCorrection1,
+                      nn::PortRole::BiasCorrection2}) {
+      inputs.push_back(nn::PortAttr::get(&getContext(), role));
       scalars.push_back(block.addArgument(scalar, step.getLoc()));
     }
-    SmallVector<Attribute> results(step.getResultNames().getValue());
-    results.push_back(builder.getStringAttr("grad_norm"));
+    SmallVector<Attribute> outputs(step.getOutputs().getValue());
+    outputs.push_back(nn::PortAttr::get(&getContext(), nn::PortRole::GradNorm));
     auto terminator = cast<nn::ReturnOp>(block.getTerminator());
     terminator.getOperandsMutable().append(norm);
-    step.setArgNamesAttr(builder.getArrayAttr(names));
-    step.setResultNamesAttr(builder.getArrayAttr(results));
+    step.setInputsAttr(builder.getArrayAttr(inputs));
+    step.setOutputsAttr(builder.getArrayAttr(outputs));
     step.setFunctionType(builder.getFunctionType(block.getArgumentTypes(),
                                                  terminator.getOperandTypes()));
     return scalars;
@@ -174,9 +176,14 @@ private:
       clip = builder.create<nn::ClipCoefficientOp>(
           step.getLoc(), scalar, norm,
           builder.getF64FloatAttr(strategy.gradientClipping), nullptr);
+    // Where no label counts nothing is updated.
+    Value condition =
+        nn::portOf(step.getOutputs(),
+                   step.getBody().front().getTerminator()->getOperands(),
+                   nn::PortRole::LossWeight);
     SmallVector<Value> scalars = addPorts(step, norm);
     for (Group &group : groups)
-      updateGroup(builder, group, scalars, clip);
+      updateGroup(builder, group, scalars, clip, condition);
   }
 
   dist::Strategy strategy;

@@ -24,7 +24,7 @@ struct Recompute : heddle::impl::TrainRecomputeBase<Recompute> {
       const dist::Strategy &strategy = model.getStrategy().getValue();
       WalkResult walk = model.walk([&](nn::CallOp call) {
         auto step = call->getParentOfType<nn::StepOp>();
-        if (!step || step.getKind() != "train")
+        if (!step || step.getKind() != nn::ProgramKind::Train)
           return WalkResult::advance();
         if (!call.getRecompute())
           call.setRecompute(wordOf(strategy.recompute));

@@ -82,11 +82,8 @@ void Reverse::run(ArrayRef<Operation *> forward, const IRMapping &where) {
     auto differentiable = dyn_cast<nn::DifferentiableOpInterface>(op);
     if (!differentiable || !differentiable.getNotDifferentiableReason().empty())
       continue;
-    bool wanted =
-        isa<nn::CrossEntropyOp>(op) && active.contains(op->getOperand(0));
-    for (Value result : op->getResults())
-      wanted |= grads.contains(result);
-    if (wanted)
+    if (llvm::any_of(op->getResults(),
+                     [&](Value result) { return grads.contains(result); }))
       differentiable.buildGradient(builder, *this);
   }
 }

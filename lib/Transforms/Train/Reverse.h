@@ -50,8 +50,8 @@ struct CallKind {
 /// Makes the pairs, each once.
 class FunctionPairs {
 public:
-  FunctionPairs(nn::ModelOp model, double lossScale, mlir::Type gradientElement)
-      : gradientElement(gradientElement), model(model), lossScale(lossScale) {}
+  FunctionPairs(nn::ModelOp model, mlir::Type gradientElement)
+      : gradientElement(gradientElement), model(model) {}
   FunctionPair &get(const CallKind &kind);
   /// The type of a parameter's gradient.
   mlir::RankedTensorType gradientType(mlir::Type parameter) const {
@@ -65,7 +65,6 @@ public:
 private:
   void build(const CallKind &kind, FunctionPair &pair);
   nn::ModelOp model;
-  double lossScale;
   std::map<std::string, FunctionPair> pairs;
 };
 
@@ -76,10 +75,10 @@ class Reverse : public nn::GradientContext {
 public:
   using Key = const void *;
   using Sums = llvm::MapVector<Key, mlir::Value>;
-  Reverse(mlir::OpBuilder &builder, FunctionPairs &pairs, double scale,
+  Reverse(mlir::OpBuilder &builder, FunctionPairs &pairs,
           std::function<Key(mlir::Value)> keyOf,
           std::function<mlir::Value(mlir::Value)> initialSum, bool sums)
-      : builder(builder), pairs(pairs), scale(scale), keyOf(std::move(keyOf)),
+      : builder(builder), pairs(pairs), keyOf(std::move(keyOf)),
         initialSum(std::move(initialSum)), sums(sums) {}
 
   /// Marks as active what depends on `seeds` within the block.
@@ -107,7 +106,6 @@ public:
   mlir::Value accumulator(mlir::Value operand) override;
   void setAccumulated(mlir::Value operand, mlir::Value sum) override;
   mlir::Type gradientElement() override { return pairs.gradientElement; }
-  double lossScale() override { return scale; }
 
 private:
   void differentiateCall(nn::CallOp call);
@@ -115,7 +113,6 @@ private:
 
   mlir::OpBuilder &builder;
   FunctionPairs &pairs;
-  double scale;
   std::function<Key(mlir::Value)> keyOf;
   std::function<mlir::Value(mlir::Value)> initialSum;
   bool sums;

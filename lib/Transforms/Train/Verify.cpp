@@ -36,19 +36,21 @@ private:
         return function.emitError(
             "H0909: a program is left that is no step yet");
     for (auto step : model.getOps<nn::StepOp>())
-      if (step.getKind() == "train" && failed(verifyGradients(model, step)))
+      if (step.getKind() == nn::ProgramKind::Train &&
+          failed(verifyGradients(model, step)))
         return failure();
     if (failed(verifyStates(model, "H0909")))
       return failure();
     strategy = model.getStrategy().getValue();
     symbols.emplace(model);
-    llvm::StringSet<> kinds;
+    llvm::SmallDenseSet<nn::ProgramKind> kinds;
     for (auto step : model.getOps<nn::StepOp>()) {
       if (!kinds.insert(step.getKind()).second)
         return step.emitError("H0909: is a second step of the kind \"")
-               << step.getKind() << "\"";
+               << stringifyProgramKind(step.getKind()) << "\"";
       if (failed(verifyPorts(step)) || failed(verifyLoops(step)) ||
-          (step.getKind() == "train" && failed(verifyTraining(model, step))))
+          (step.getKind() == nn::ProgramKind::Train &&
+           failed(verifyTraining(model, step))))
         return failure();
     }
     return success();
@@ -56,24 +58,26 @@ private:
 
   /// The runtime fills these arguments, and wants these results.
   LogicalResult verifyPorts(nn::StepOp step) {
-    llvm::StringSet<> names;
-    for (auto name : step.getArgNames().getAsValueRange<StringAttr>())
-      if (!nn::isInputPort(name) || !names.insert(name).second)
+    llvm::StringSet<> keys;
+    for (auto port : step.getInputs().getAsRange<nn::PortAttr>())
+      if (!nn::isFilled(port) || !keys.insert(port.getKey()).second)
         return step.emitError("H0909: nothing fills the argument \"")
-               << name << "\"";
-    for (auto name : step.getResultNames().getAsValueRange<StringAttr>()) {
-      if (!nn::isOutputPort(name))
+               << port.getKey() << "\"";
+    for (auto port : step.getOutputs().getAsRange<nn::PortAttr>()) {
+      if (!nn::isRead(port))
         return step.emitError("H0909: nothing reads the result \"")
-               << name << "\"";
-      if (!names.insert(name).second)
-        return step.emitError("H0909: has two values named \"") << name << "\"";
+               << port.getKey() << "\"";
+      if (!keys.insert(port.getKey()).second)
+        return step.emitError("H0909: has two values named \"")
+               << port.getKey() << "\"";
     }
     return success();
   }
 
   /// One loop at most, which runs as often as there are micro-batches.
   LogicalResult verifyLoops(nn::StepOp step) {
-    int64_t count = step.getKind() == "train" ? strategy.accumulate : 1;
+    int64_t count =
+        step.getKind() == nn::ProgramKind::Train ? strategy.accumulate : 1;
     SmallVector<nn::MicroBatchesOp> loops;
     step.walk([&](nn::MicroBatchesOp loop) { loops.push_back(loop); });
     for (nn::MicroBatchesOp loop : loops) {
@@ -84,7 +88,7 @@ private:
                << loop.getCount() << " times; there are " << count
                << " micro-batches";
     }
-    if (loops.empty() && step.getKind() != "generate")
+    if (loops.empty() && step.getKind() != nn::ProgramKind::Generate)
       return step.emitError("H0909: has no loop over micro-batches");
     WalkResult walk = step.walk([&](nn::MicroBatchOp slice) {
       if (slice->getParentOp() == loops.front() &&

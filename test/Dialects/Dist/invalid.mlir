@@ -46,7 +46,7 @@ nn.func @f() attributes {nn.value = #dist.strategy<{batchs = 4}>} {
 
 // -----
 
-// expected-error @+1 {{strategy: "batch" must be an i64 integer}}
+// expected-error @+1 {{expected '{'}}
 nn.func @f() attributes {nn.value = #dist.strategy<{batch = 4 : i32}>} {
   nn.return
 }
@@ -60,7 +60,8 @@ nn.func @f() attributes {nn.value = #dist.strategy<{precision = 16}>} {
 
 // -----
 
-// expected-error @+1 {{integer literal not valid for specified type}}
+// expected-error @+2 {{unexpected decimal integer literal for a floating point value}}
+// expected-note @+1 {{add a trailing dot to make the literal a float}}
 nn.func @f() attributes {nn.value = #dist.strategy<{optimizer = {lr = 1}}>} {
   nn.return
 }

@@ -490,7 +490,7 @@ nn.func @f(%x: tensor<2x8xf32>, %y: tensor<2xi32>) {
 
 nn.func @f(%x: tensor<2x8xf32>, %y: tensor<2xi32>, %l: tensor<8xf32>) {
   // expected-error @+1 {{'nn.cross_entropy_grad' op lse has shape [8], expected [2]}}
-  %0 = nn.cross_entropy_grad %x, %y, %l {scale = 1.0 : f64} : (tensor<2x8xf32>, tensor<2xi32>, tensor<8xf32>) -> tensor<2x8xf32>
+  %0 = nn.cross_entropy_grad %x, %y, %l, %l : (tensor<2x8xf32>, tensor<2xi32>, tensor<8xf32>, tensor<8xf32>) -> tensor<2x8xf32>
   nn.return
 }
 
@@ -498,7 +498,7 @@ nn.func @f(%x: tensor<2x8xf32>, %y: tensor<2xi32>, %l: tensor<8xf32>) {
 
 nn.func @f(%x: tensor<2x8xf32>, %y: tensor<2xi32>, %l: tensor<2xf32>) {
   // expected-error @+1 {{'nn.cross_entropy_grad' op output has shape [2, 7], expected [2, 8]}}
-  %0 = nn.cross_entropy_grad %x, %y, %l {scale = 1.0 : f64} : (tensor<2x8xf32>, tensor<2xi32>, tensor<2xf32>) -> tensor<2x7xf32>
+  %0 = nn.cross_entropy_grad %x, %y, %l, %l : (tensor<2x8xf32>, tensor<2xi32>, tensor<2xf32>, tensor<2xf32>) -> tensor<2x7xf32>
   nn.return
 }
 
@@ -506,7 +506,7 @@ nn.func @f(%x: tensor<2x8xf32>, %y: tensor<2xi32>, %l: tensor<2xf32>) {
 
 nn.func @f(%x: tensor<2x8xf32>) {
   // expected-error @+1 {{'nn.sum' op output has shape [1], expected []}}
-  %0 = nn.sum %x {scale = 1.0 : f64} : (tensor<2x8xf32>) -> tensor<1xf32>
+  %0 = nn.sum %x : (tensor<2x8xf32>) -> tensor<1xf32>
   nn.return
 }
 
@@ -514,7 +514,7 @@ nn.func @f(%x: tensor<2x8xf32>) {
 
 nn.func @f(%x: tensor<2x8xf32>, %z: tensor<1xf32>) {
   // expected-error @+1 {{'nn.sum' op init has another type than the output}}
-  %0 = nn.sum %x init %z {scale = 1.0 : f64} : (tensor<2x8xf32>, tensor<1xf32>) -> tensor<f32>
+  %0 = nn.sum %x init %z : (tensor<2x8xf32>, tensor<1xf32>) -> tensor<f32>
   nn.return
 }
 
@@ -754,6 +754,46 @@ nn.func @f(%x: tensor<6x2xf32>, %y: tensor<3x1xf32>, %l: tensor<3x2xi32>) {
 
 nn.func @f(%x: tensor<3x4xf32>, %l: tensor<3xi32>, %s: tensor<3xf32>, %first: index) {
   // expected-error @+1 {{'nn.cross_entropy_grad' op needs all of first and vocab or none}}
-  %0 = nn.cross_entropy_grad %x, %l, %s first %first {scale = 0.5} : (tensor<3x4xf32>, tensor<3xi32>, tensor<3xf32>, index) -> tensor<3x4xf32>
+  %0 = nn.cross_entropy_grad %x, %l, %s, %s first %first : (tensor<3x4xf32>, tensor<3xi32>, tensor<3xf32>, tensor<3xf32>, index) -> tensor<3x4xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<2x8xf32>, %y: tensor<2xi32>, %l: tensor<2xf32>, %d: tensor<8xf32>) {
+  // expected-error @+1 {{'nn.cross_entropy_grad' op grad has shape [8], expected [2]}}
+  %0 = nn.cross_entropy_grad %x, %y, %l, %d : (tensor<2x8xf32>, tensor<2xi32>, tensor<2xf32>, tensor<8xf32>) -> tensor<2x8xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<2x8xf32>, %w: tensor<2xf32>) {
+  // expected-error @+1 {{'nn.sum' op weights has shape [2], expected [2, 8]}}
+  %0 = nn.sum %x weights %w : (tensor<2x8xf32>, tensor<2xf32>) -> tensor<f32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%l: tensor<2xi32>, %w: tensor<3xf32>) {
+  // expected-error @+1 {{'nn.count_labels' op weights has shape [3], expected [2]}}
+  %0 = nn.count_labels %l weights %w : (tensor<2xi32>, tensor<3xf32>) -> tensor<f32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%c: tensor<1xf32>) {
+  // expected-error @+1 {{'nn.loss_scale' op count has shape [1], expected []}}
+  %0 = nn.loss_scale %c : (tensor<1xf32>) -> tensor<f32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%l: tensor<2xi32>, %s: tensor<1xf32>) {
+  // expected-error @+1 {{'nn.token_weights' op scale has shape [1], expected []}}
+  %0 = nn.token_weights %l scale %s : (tensor<2xi32>, tensor<1xf32>) -> tensor<2xf32>
   nn.return
 }

@@ -147,8 +147,8 @@ nn.model @m family "gpt2" phase "train" attributes {
 
 nn.model @m family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  // expected-error @+1 {{'nn.func' op has 1 arguments but 2 names for them}}
-  nn.func @f(%x: index) attributes {arg_names = ["a", "b"]} {
+  // expected-error @+1 {{'nn.func' op has 1 arguments but 2 ports for them}}
+  nn.func @f(%x: index) attributes {inputs = [#nn.port<value, "a">, #nn.port<value, "b">]} {
     nn.return
   }
 }
@@ -157,8 +157,8 @@ nn.model @m family "gpt2" phase "train" attributes {
 
 nn.model @m family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  // expected-error @+1 {{'nn.func' op has 0 results but 1 names for them}}
-  nn.func @f() attributes {result_names = ["a"]} {
+  // expected-error @+1 {{'nn.func' op has 0 results but 1 ports for them}}
+  nn.func @f() attributes {outputs = [#nn.port<value, "a">]} {
     nn.return
   }
 }
@@ -206,15 +206,15 @@ nn.model @m family "gpt2" phase "train" attributes {
 nn.model @m family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   // expected-error @+1 {{'nn.step' op must have a body of one block}}
-  nn.step @s() attributes {kind = "eval", arg_names = [], result_names = []}
+  nn.step @s() attributes {kind = #nn.program<eval>, inputs = [], outputs = []}
 }
 
 // -----
 
 nn.model @m family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  // expected-error @+1 {{'nn.step' op has unknown kind "serve"; known are train, eval, generate}}
-  nn.step @s() attributes {kind = "serve", arg_names = [], result_names = []} {
+  // expected-error @+1 {{attribute 'kind' failed to satisfy constraint: what a step program is for}}
+  nn.step @s() attributes {kind = "serve", inputs = [], outputs = []} {
     nn.return
   }
 }
@@ -223,8 +223,8 @@ nn.model @m family "gpt2" phase "train" attributes {
 
 nn.model @m family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  // expected-error @+1 {{'nn.step' op has 0 arguments but 1 names for them}}
-  nn.step @s() attributes {kind = "eval", arg_names = ["a"], result_names = []} {
+  // expected-error @+1 {{'nn.step' op has 0 arguments but 1 ports for them}}
+  nn.step @s() attributes {kind = #nn.program<eval>, inputs = [#nn.port<value, "a">], outputs = []} {
     nn.return
   }
 }

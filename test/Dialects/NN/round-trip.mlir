@@ -152,20 +152,30 @@ nn.func @loss(%logits: tensor<2x3x8xf32>, %labels: tensor<2x3xi32>,
     %total: tensor<f32>, %position: tensor<i32>, %first: index) {
   // CHECK: %[[LOSSES:.*]], %[[LSE:.*]] = nn.cross_entropy %{{.*}}, %{{.*}} : (tensor<2x3x8xf32>, tensor<2x3xi32>) -> (tensor<2x3xf32>, tensor<2x3xf32>)
   %losses, %lse = nn.cross_entropy %logits, %labels : (tensor<2x3x8xf32>, tensor<2x3xi32>) -> (tensor<2x3xf32>, tensor<2x3xf32>)
-  // CHECK: nn.cross_entropy_grad %{{.*}}, %{{.*}}, %[[LSE]] {scale = 2.500000e-01 : f64} : (tensor<2x3x8xf32>, tensor<2x3xi32>, tensor<2x3xf32>) -> tensor<2x3x8xf32>
-  %0 = nn.cross_entropy_grad %logits, %labels, %lse {scale = 0.25 : f64} : (tensor<2x3x8xf32>, tensor<2x3xi32>, tensor<2x3xf32>) -> tensor<2x3x8xf32>
-  // CHECK: nn.sum %[[LOSSES]] {scale = 2.500000e-01 : f64} : (tensor<2x3xf32>) -> tensor<f32>
-  %1 = nn.sum %losses {scale = 0.25 : f64} : (tensor<2x3xf32>) -> tensor<f32>
-  // CHECK: nn.sum %[[LOSSES]] init %{{.*}} {scale = 2.500000e-01 : f64} : (tensor<2x3xf32>, tensor<f32>) -> tensor<f32>
-  %2 = nn.sum %losses init %total {scale = 0.25 : f64} : (tensor<2x3xf32>, tensor<f32>) -> tensor<f32>
+  // CHECK: %[[COUNT:.*]] = nn.count_labels %{{.*}} : (tensor<2x3xi32>) -> tensor<f32>
+  %count = nn.count_labels %labels : (tensor<2x3xi32>) -> tensor<f32>
+  // CHECK: %[[SCALE:.*]] = nn.loss_scale %[[COUNT]] : (tensor<f32>) -> tensor<f32>
+  %scale = nn.loss_scale %count : (tensor<f32>) -> tensor<f32>
+  // CHECK: %[[WEIGHTS:.*]] = nn.token_weights %{{.*}} scale %[[SCALE]] : (tensor<2x3xi32>, tensor<f32>) -> tensor<2x3xf32>
+  %weights = nn.token_weights %labels scale %scale : (tensor<2x3xi32>, tensor<f32>) -> tensor<2x3xf32>
+  // CHECK: nn.count_labels %{{.*}} weights %[[WEIGHTS]] : (tensor<2x3xi32>, tensor<2x3xf32>) -> tensor<f32>
+  %6 = nn.count_labels %labels weights %weights : (tensor<2x3xi32>, tensor<2x3xf32>) -> tensor<f32>
+  // CHECK: nn.token_weights %{{.*}} scale %[[SCALE]] weights %[[WEIGHTS]] : (tensor<2x3xi32>, tensor<f32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  %7 = nn.token_weights %labels scale %scale weights %weights : (tensor<2x3xi32>, tensor<f32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  // CHECK: nn.cross_entropy_grad %{{.*}}, %{{.*}}, %[[LSE]], %[[WEIGHTS]] : (tensor<2x3x8xf32>, tensor<2x3xi32>, tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3x8xf32>
+  %0 = nn.cross_entropy_grad %logits, %labels, %lse, %weights : (tensor<2x3x8xf32>, tensor<2x3xi32>, tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3x8xf32>
+  // CHECK: nn.sum %[[LOSSES]] : (tensor<2x3xf32>) -> tensor<f32>
+  %1 = nn.sum %losses : (tensor<2x3xf32>) -> tensor<f32>
+  // CHECK: nn.sum %[[LOSSES]] weights %[[WEIGHTS]] init %{{.*}} : (tensor<2x3xf32>, tensor<2x3xf32>, tensor<f32>) -> tensor<f32>
+  %2 = nn.sum %losses weights %weights init %total : (tensor<2x3xf32>, tensor<2x3xf32>, tensor<f32>) -> tensor<f32>
   // CHECK: nn.take_row %{{.*}}[%{{.*}}] : (tensor<2x3x8xf32>, tensor<i32>) -> tensor<2x1x8xf32>
   %3 = nn.take_row %logits[%position] : (tensor<2x3x8xf32>, tensor<i32>) -> tensor<2x1x8xf32>
   // CHECK: %[[PART:.*]], %[[LABEL:.*]] = nn.cross_entropy_part %{{.*}}, %{{.*}} first %{{.*}} {vocab = 15 : i64} : (tensor<2x3x8xf32>, tensor<2x3xi32>, index) -> (tensor<2x3xf32>, tensor<2x3xf32>)
   %part, %label = nn.cross_entropy_part %logits, %labels first %first {vocab = 15} : (tensor<2x3x8xf32>, tensor<2x3xi32>, index) -> (tensor<2x3xf32>, tensor<2x3xf32>)
   // CHECK: nn.cross_entropy_join %[[PART]], %[[LABEL]], %{{.*}} : (tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xi32>) -> (tensor<2x3xf32>, tensor<2x3xf32>)
   %4:2 = nn.cross_entropy_join %part, %label, %labels : (tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xi32>) -> (tensor<2x3xf32>, tensor<2x3xf32>)
-  // CHECK: nn.cross_entropy_grad %{{.*}}, %{{.*}}, %[[LSE]] first %{{.*}} {scale = 2.500000e-01 : f64, vocab = 15 : i64} : (tensor<2x3x8xf32>, tensor<2x3xi32>, tensor<2x3xf32>, index) -> tensor<2x3x8xf32>
-  %5 = nn.cross_entropy_grad %logits, %labels, %lse first %first {scale = 0.25 : f64, vocab = 15} : (tensor<2x3x8xf32>, tensor<2x3xi32>, tensor<2x3xf32>, index) -> tensor<2x3x8xf32>
+  // CHECK: nn.cross_entropy_grad %{{.*}}, %{{.*}}, %[[LSE]], %[[WEIGHTS]] first %{{.*}} {vocab = 15 : i64} : (tensor<2x3x8xf32>, tensor<2x3xi32>, tensor<2x3xf32>, tensor<2x3xf32>, index) -> tensor<2x3x8xf32>
+  %5 = nn.cross_entropy_grad %logits, %labels, %lse, %weights first %first {vocab = 15} : (tensor<2x3x8xf32>, tensor<2x3xi32>, tensor<2x3xf32>, tensor<2x3xf32>, index) -> tensor<2x3x8xf32>
   nn.return
 }
 
@@ -184,8 +194,8 @@ nn.func @optimizer(%p: tensor<128xf32>, %g: tensor<128xf32>, %m: tensor<128xf32>
   %clip = nn.clip_coefficient %norm {max_norm = 1.0 : f64} : (tensor<f32>) -> tensor<f32>
   // CHECK: nn.adamw %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}} lr %{{[^ ]*}} bias %{{[^ ]*}}, %{{[^ ]*}} {beta1 = {{[^}]*}}weight_decay = 0.000000e+00 : f64} : (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>)
   %1:3 = nn.adamw %p, %g, %m, %v lr %lr bias %c1, %c2 {beta1 = 0.9 : f64, beta2 = 0.999 : f64, eps = 1.0e-8 : f64, weight_decay = 0.0 : f64} : (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>)
-  // CHECK: nn.adamw {{.*}} clip %{{[^ ]*}} {{{.*}}decoupled, {{.*}}} : {{.*}} -> (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<128xbf16>)
-  %2:4 = nn.adamw %p, %g, %m, %v lr %lr bias %c1, %c2 clip %clip {beta1 = 0.9 : f64, beta2 = 0.999 : f64, decoupled, eps = 1.0e-8 : f64, weight_decay = 0.1 : f64} : (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<128xbf16>)
+  // CHECK: nn.adamw {{.*}} clip %{{[^ ]*}} if %{{[^ ]*}} {{{.*}}decoupled, {{.*}}} : {{.*}} -> (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<128xbf16>)
+  %2:4 = nn.adamw %p, %g, %m, %v lr %lr bias %c1, %c2 clip %clip if %lr {beta1 = 0.9 : f64, beta2 = 0.999 : f64, decoupled, eps = 1.0e-8 : f64, weight_decay = 0.1 : f64} : (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<128xbf16>)
   nn.return
 }
 
@@ -209,14 +219,14 @@ nn.model @model family "gpt2" phase "train" attributes {
       attributes {ties = array<i64: 0>} {
     nn.return %x : tensor<2x64xf32>
   }
-  // CHECK: nn.func @forward(%{{.*}}: tensor<2x64xf32>) -> tensor<2x64xf32> attributes {arg_names = ["x"], program = "generate", result_names = ["logits"]} {
+  // CHECK: nn.func @forward(%{{.*}}: tensor<2x64xf32>) -> tensor<2x64xf32> attributes {inputs = [#nn.port<value, "x">], outputs = [#nn.port<logits>], program = #nn.program<generate>} {
   nn.func @forward(%x: tensor<2x64xf32>) -> tensor<2x64xf32> attributes {
-      program = "generate", arg_names = ["x"], result_names = ["logits"]} {
+      program = #nn.program<generate>, inputs = [#nn.port<value, "x">], outputs = [#nn.port<logits>]} {
     nn.return %x : tensor<2x64xf32>
   }
-  // CHECK: nn.step @train(%{{.*}}: tensor<3x2x64xf32>) -> tensor<f32> attributes {arg_names = ["x"], kind = "train", result_names = ["loss"]} {
+  // CHECK: nn.step @train(%{{.*}}: tensor<3x2x64xf32>) -> tensor<f32> attributes {inputs = [#nn.port<value, "x">], kind = #nn.program<train>, outputs = [#nn.port<loss>]} {
   nn.step @train(%inputs: tensor<3x2x64xf32>) -> tensor<f32> attributes {
-      kind = "train", arg_names = ["x"], result_names = ["loss"]} {
+      kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = [#nn.port<loss>]} {
     // CHECK: nn.micro_batches 3 {
     // CHECK-NEXT: ^bb0(%[[I:.*]]: index):
     nn.micro_batches 3 {

@@ -9,7 +9,7 @@ plan.program @bytes family "gpt2" phase "memory" attributes {
     owners = {}} {
   plan.state @w at 0 : tensor<8xf32> {like = {}}
   // CHECK: plan.sequence @train
-  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
     // CHECK: %[[X:.*]] = plan.buffer at 0 live[0, 1]
     %x = plan.buffer at 0 live [0, 1] owner "activations" : memref<8xf32>
     // CHECK: %[[Y:.*]] = plan.buffer at 0 live[0, 1]

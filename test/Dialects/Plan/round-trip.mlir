@@ -44,10 +44,10 @@ plan.program @bytes family "gpt2" phase "memory" attributes {
     // CHECK: plan.end
     plan.end
   }
-  // CHECK: plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
-  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
-    // CHECK: %[[IDS:.*]] = plan.buffer at 0 live[0, 3] owner "inputs and outputs" {port = "ids"} : memref<2x8xf32>
-    %ids = plan.buffer at 0 live[0, 3] owner "inputs and outputs" {port = "ids"} : memref<2x8xf32>
+  // CHECK: plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
+    // CHECK: %[[IDS:.*]] = plan.buffer at 0 live[0, 3] owner "inputs and outputs" {input = #nn.port<ids>} : memref<2x8xf32>
+    %ids = plan.buffer at 0 live[0, 3] owner "inputs and outputs" {input = #nn.port<ids>} : memref<2x8xf32>
     // CHECK: plan.buffer at 128 live[1, 2] owner "activations" : memref<8xf32>
     %y = plan.buffer at 128 live [1, 2] owner "activations" : memref<8xf32>
     // CHECK: plan.state_ref @w : memref<8xf32>

@@ -70,14 +70,14 @@ nn.model @m family "gpt2" phase "spmd" attributes {
 
   // The same in a loop of micro-batches; what only the kernel reads is no result.
   // CHECK-LABEL: nn.step @train
-  nn.step @train(%logits: tensor<4x8xf32>, %labels: tensor<4xi32>) attributes {
-      kind = "train", arg_names = ["x", "y"], result_names = []} {
+  nn.step @train(%logits: tensor<4x8xf32>, %labels: tensor<4xi32>, %w: tensor<4xf32>) attributes {
+      kind = #nn.program<train>, inputs = [#nn.port<value, "x">, #nn.port<value, "y">, #nn.port<value, "w">], outputs = []} {
     nn.micro_batches 1 {
     ^bb0(%i: index):
-      // CHECK: plan.launch @gelu_cross_entropy_cross_entropy_grad(%{{.*}}, %{{.*}}) : (tensor<4x8xf32>, tensor<4xi32>) -> tensor<4x8xf32>
+      // CHECK: plan.launch @gelu_cross_entropy_cross_entropy_grad(%{{.*}}, %{{.*}}, %{{.*}}) : (tensor<4x8xf32>, tensor<4xi32>, tensor<4xf32>) -> tensor<4x8xf32>
       %z = nn.map gelu(%logits) : tensor<4x8xf32>
       %losses, %lse = nn.cross_entropy %z, %labels : (tensor<4x8xf32>, tensor<4xi32>) -> (tensor<4xf32>, tensor<4xf32>)
-      %g = nn.cross_entropy_grad %z, %labels, %lse {scale = 1.0 : f64} : (tensor<4x8xf32>, tensor<4xi32>, tensor<4xf32>) -> tensor<4x8xf32>
+      %g = nn.cross_entropy_grad %z, %labels, %lse, %w : (tensor<4x8xf32>, tensor<4xi32>, tensor<4xf32>, tensor<4xf32>) -> tensor<4x8xf32>
       nn.keep %g as "g" : tensor<4x8xf32>
       nn.return
     }

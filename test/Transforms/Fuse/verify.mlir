@@ -14,7 +14,7 @@ nn.model @good family "gpt2" phase "shard" attributes {
 
 nn.model @m family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  nn.step @train(%x: tensor<2x4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
+  nn.step @train(%x: tensor<2x4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     // expected-error @+1 {{H0907: is in no kernel}}
     %0 = nn.map relu(%x) : tensor<2x4xf32>
     nn.return
@@ -36,7 +36,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
 
 nn.model @m family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  nn.step @train() attributes {kind = "train", arg_names = [], result_names = []} {
+  nn.step @train() attributes {kind = #nn.program<train>, inputs = [], outputs = []} {
     nn.micro_batches 1 {
     ^bb0(%i: index):
       // expected-error @+1 {{H0907: is in no kernel}}
@@ -95,7 +95,7 @@ nn.model @m family "gpt2" phase "fuse" attributes {
     %0 = nn.add %x, %y : tensor<4xf32>
     plan.yield %0 : tensor<4xf32>
   }
-  nn.step @train(%y: tensor<4xf32>) attributes {kind = "train", arg_names = ["y"], result_names = []} {
+  nn.step @train(%y: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "y">], outputs = []} {
     %0 = nn.get @s : tensor<4xf32>
     // expected-error @+1 {{H0907: overwrites its operand 0, which is read afterwards}}
     %1 = plan.launch @add(%0, %y) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
@@ -117,7 +117,7 @@ nn.model @m family "gpt2" phase "fuse" attributes {
     plan.yield %0 : tensor<4xf32>
   }
   nn.step @train(%y: tensor<4xf32>) -> tensor<4xf32>
-      attributes {kind = "train", arg_names = ["y"], result_names = ["z"]} {
+      attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "y">], outputs = [#nn.port<value, "z">]} {
     %0 = nn.get @s : tensor<4xf32>
     // expected-error @+1 {{H0907: overwrites its operand 0, of @s, which gets no other value}}
     %1 = plan.launch @add(%0, %y) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>

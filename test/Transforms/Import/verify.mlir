@@ -7,8 +7,8 @@ nn.model @good family "gpt2" phase "import" attributes {
       init = #nn.init<"normal", 0.0 : f64, 0.02 : f64>}
   nn.func @forward(%ids: tensor<1x4xi32>, %labels: tensor<1x4xi32>)
       -> tensor<1x4xf32>
-      attributes {program = "train", arg_names = ["ids", "labels"],
-                  result_names = ["losses"]} {
+      attributes {program = #nn.program<train>, inputs = [#nn.port<ids>, #nn.port<labels>],
+                  outputs = [#nn.port<losses>]} {
     %w = nn.get @w : tensor<8x4xf32>
     %x = nn.embedding %w[%ids] : (tensor<8x4xf32>, tensor<1x4xi32>) -> tensor<1x4x4xf32>
     %y = nn.linear %x, %w {transposed} : (tensor<1x4x4xf32>, tensor<8x4xf32>) -> tensor<1x4x8xf32>
@@ -84,10 +84,10 @@ nn.model @idle family "gpt2" phase "import" attributes {
 
 nn.model @shapes family "gpt2" phase "import" attributes {
     strategy = #dist.strategy<{batch = {seq = 4}}>, config = "{}", weights = {}} {
-  // expected-error @+1 {{H0396: argument 0 of the program "train" must be tensor<1x4xi32> (micro_batch and seq of the strategy), not 'tensor<1x5xi32>'}}
+  // expected-error @+1 {{H0396: argument 0 of the program "train" must be 'tensor<1x4xi32>' (micro_batch and seq of the strategy), not 'tensor<1x5xi32>'}}
   nn.func @forward(%ids: tensor<1x5xi32>) -> tensor<1x5xi32>
-      attributes {program = "train", arg_names = ["ids"],
-                  result_names = ["losses"]} {
+      attributes {program = #nn.program<train>, inputs = [#nn.port<ids>],
+                  outputs = [#nn.port<losses>]} {
     nn.return %ids : tensor<1x5xi32>
   }
 }
@@ -98,8 +98,8 @@ nn.model @names family "gpt2" phase "import" attributes {
     strategy = #dist.strategy<{batch = {seq = 4}}>, config = "{}", weights = {}} {
   // expected-error @+1 {{H0396: nothing fills the argument "idz"}}
   nn.func @forward(%ids: tensor<1x4xi32>) -> tensor<1x4xi32>
-      attributes {program = "train", arg_names = ["idz"],
-                  result_names = ["losses"]} {
+      attributes {program = #nn.program<train>, inputs = [#nn.port<value, "idz">],
+                  outputs = [#nn.port<losses>]} {
     nn.return %ids : tensor<1x4xi32>
   }
 }
@@ -108,9 +108,9 @@ nn.model @names family "gpt2" phase "import" attributes {
 
 nn.model @nameless family "gpt2" phase "import" attributes {
     strategy = #dist.strategy<{batch = {seq = 4}}>, config = "{}", weights = {}} {
-  // expected-error @+1 {{H0396: a program needs one name for every argument and result}}
+  // expected-error @+1 {{H0396: a program needs one port for every argument and result}}
   nn.func @forward(%ids: tensor<1x4xi32>) -> tensor<1x4xi32>
-      attributes {program = "train", arg_names = ["ids"]} {
+      attributes {program = #nn.program<train>, inputs = [#nn.port<ids>]} {
     nn.return %ids : tensor<1x4xi32>
   }
 }
@@ -119,9 +119,9 @@ nn.model @nameless family "gpt2" phase "import" attributes {
 
 nn.model @serve family "gpt2" phase "import" attributes {
     strategy = #dist.strategy<{batch = {seq = 4}}>, config = "{}", weights = {}} {
-  // expected-error @+1 {{H0396: there is no program "serve"}}
+  // expected-error @+2 {{attribute 'program' failed to satisfy constraint: what a step program is for}}
   nn.func @forward(%ids: tensor<1x4xi32>) -> tensor<1x4xi32>
-      attributes {program = "serve", arg_names = ["ids"], result_names = ["x"]} {
+      attributes {program = "serve", inputs = [#nn.port<ids>], outputs = [#nn.port<value, "x">]} {
     nn.return %ids : tensor<1x4xi32>
   }
 }
@@ -130,9 +130,9 @@ nn.model @serve family "gpt2" phase "import" attributes {
 
 nn.model @lossless family "gpt2" phase "import" attributes {
     strategy = #dist.strategy<{batch = {seq = 4}}>, config = "{}", weights = {}} {
-  // expected-error @+1 {{H0396: the program "eval" must have one result "losses", a tensor of f32}}
+  // expected-error @+1 {{H0396: the program "eval" has 1 losses, 0 labels and 0 label_weights: each loss has its own, or all have the same}}
   nn.func @forward(%ids: tensor<1x4xi32>) -> tensor<1x4xi32>
-      attributes {program = "eval", arg_names = ["ids"], result_names = ["losses"]} {
+      attributes {program = #nn.program<eval>, inputs = [#nn.port<ids>], outputs = [#nn.port<losses>]} {
     nn.return %ids : tensor<1x4xi32>
   }
 }

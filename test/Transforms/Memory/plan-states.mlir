@@ -23,14 +23,14 @@ nn.model @m family "gpt2" phase "kernels" attributes {
 
   // Made in its place: nothing reads the old value.
   // CHECK-LABEL: plan.sequence @train
-  // CHECK: %[[X:.*]] = plan.buffer {{.*}} {port = "x"}
-  // CHECK: %[[Y:.*]] = plan.buffer {{.*}} {port = "y"}
+  // CHECK: %[[X:.*]] = plan.buffer {{.*}} {input = #nn.port<value, "x">}
+  // CHECK: %[[Y:.*]] = plan.buffer {{.*}} {output = #nn.port<value, "y">}
   // CHECK: %[[S:.*]] = plan.state_ref @s : memref<64xf32>
   // CHECK-NEXT: plan.launch @relu(%[[X]], %[[S]])
   // CHECK-NEXT: plan.launch @relu(%[[X]], %[[Y]])
   // CHECK-NEXT: plan.end
   nn.step @train(%x: tensor<64xf32>) -> tensor<64xf32> attributes {
-      kind = "train", arg_names = ["x"], result_names = ["y"]} {
+      kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = [#nn.port<value, "y">]} {
     %new = plan.launch @relu(%x) : (tensor<64xf32>) -> tensor<64xf32>
     nn.set @s, %new : tensor<64xf32>
     %y = plan.launch @relu(%x) : (tensor<64xf32>) -> tensor<64xf32>
@@ -39,14 +39,14 @@ nn.model @m family "gpt2" phase "kernels" attributes {
 
   // The old value is used after the set.
   // CHECK-LABEL: plan.sequence @after
-  // CHECK: %[[X:.*]] = plan.buffer {{.*}} {port = "x"}
-  // CHECK: %[[Y:.*]] = plan.buffer {{.*}} {port = "y"}
+  // CHECK: %[[X:.*]] = plan.buffer {{.*}} {input = #nn.port<value, "x">}
+  // CHECK: %[[Y:.*]] = plan.buffer {{.*}} {output = #nn.port<value, "y">}
   // CHECK: %[[OLD:.*]] = plan.buffer at {{.*}} live[0, 2] owner "activations"
   // CHECK: plan.copy %[[OLD]], %[[S:.*]] : memref<64xf32>, memref<64xf32>
   // CHECK-NEXT: plan.launch @relu(%[[X]], %[[S]])
   // CHECK-NEXT: plan.launch @relu(%[[OLD]], %[[Y]])
   nn.step @after(%x: tensor<64xf32>) -> tensor<64xf32> attributes {
-      kind = "train", arg_names = ["x"], result_names = ["y"]} {
+      kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = [#nn.port<value, "y">]} {
     %old = nn.get @s : tensor<64xf32>
     %new = plan.launch @relu(%x) : (tensor<64xf32>) -> tensor<64xf32>
     nn.set @s, %new : tensor<64xf32>
@@ -61,7 +61,7 @@ nn.model @m family "gpt2" phase "kernels" attributes {
   // CHECK: plan.launch @relu(%[[S]], %[[NEW]])
   // CHECK-NEXT: plan.copy %[[S]], %[[NEW]]
   nn.step @self() attributes {
-      kind = "train", arg_names = [], result_names = []} {
+      kind = #nn.program<train>, inputs = [], outputs = []} {
     %old = nn.get @s : tensor<64xf32>
     %new = plan.launch @relu(%old) : (tensor<64xf32>) -> tensor<64xf32>
     nn.set @s, %new : tensor<64xf32>
@@ -74,7 +74,7 @@ nn.model @m family "gpt2" phase "kernels" attributes {
   // CHECK: plan.launch @relu(
   // CHECK: plan.launch @norm(%[[OLD]],
   nn.step @bucket(%x: tensor<64xf32>) -> tensor<f32> attributes {
-      kind = "train", arg_names = ["x"], result_names = ["y"]} {
+      kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = [#nn.port<value, "y">]} {
     %old = nn.get @both : tensor<128xf32>
     %new = plan.launch @relu(%x) : (tensor<64xf32>) -> tensor<64xf32>
     nn.set @t, %new : tensor<64xf32>
@@ -89,7 +89,7 @@ nn.model @m family "gpt2" phase "kernels" attributes {
   // CHECK-NEXT: plan.loop 2
   // CHECK: plan.launch @relu(%[[OLD]],
   nn.step @loop() attributes {
-      kind = "train", arg_names = [], result_names = []} {
+      kind = #nn.program<train>, inputs = [], outputs = []} {
     %old = nn.get @s : tensor<64xf32>
     nn.micro_batches 2 {
     ^bb0(%i: index):

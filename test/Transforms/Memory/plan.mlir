@@ -68,12 +68,12 @@ nn.model @m family "gpt2" phase "kernels" attributes {
     nn.return %d : tensor<16xf32>
   }
 
-  // CHECK: plan.sequence @train() attributes {frame_bytes = [[FRAME:[0-9]+]] : i64, kind = "train"} {
+  // CHECK: plan.sequence @train() attributes {frame_bytes = [[FRAME:[0-9]+]] : i64, kind = #nn.program<train>} {
   nn.step @train(%x: tensor<2x16xf32>) -> tensor<16xf32> attributes {
-      kind = "train", arg_names = ["x"], result_names = ["y"]} {
-    // CHECK-DAG: %[[IN:.*]] = plan.buffer at {{[0-9]+}} live[0, [[END:[0-9]+]]] owner "inputs and outputs" {port = "x"} : memref<2x16xf32>
-    // CHECK-DAG: %[[OUT:.*]] = plan.buffer at {{[0-9]+}} live[0, [[END]]] owner "inputs and outputs" {port = "y"} : memref<16xf32>
-    // CHECK-DAG: %[[KEPT:.*]] = plan.buffer at {{[0-9]+}} live[0, [[END]]] owner "inputs and outputs" {port = "value.h.0"} : memref<2x16xf32>
+      kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = [#nn.port<value, "y">]} {
+    // CHECK-DAG: %[[IN:.*]] = plan.buffer at {{[0-9]+}} live[0, [[END:[0-9]+]]] owner "inputs and outputs" {input = #nn.port<value, "x">} : memref<2x16xf32>
+    // CHECK-DAG: %[[OUT:.*]] = plan.buffer at {{[0-9]+}} live[0, [[END]]] owner "inputs and outputs" {output = #nn.port<value, "y">} : memref<16xf32>
+    // CHECK-DAG: %[[KEPT:.*]] = plan.buffer at {{[0-9]+}} live[0, [[END]]] owner "inputs and outputs" {output = #nn.port<value, "value.h.0">} : memref<2x16xf32>
     // CHECK-DAG: %[[S:.*]] = plan.state_ref @s
     // CHECK-DAG: %[[BOTH:.*]] = plan.state_ref @v : memref<128xf32>
     // CHECK: plan.loop 2 {

@@ -17,8 +17,8 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.launch @relu(%t, %y) : (memref<16xf32>, memref<16xf32>) -> ()
     plan.end
   }
-  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 3] owner "activations" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 3] owner "activations" {output = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 1] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [1, 2] owner "activations" : memref<16xf32>
     %c = plan.buffer at 64 live [2, 3] owner "activations" : memref<16xf32>
@@ -68,7 +68,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.state @w at 0 : tensor<16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
     // expected-error @+1 {{H0913: bytes [0, 8192) leave the persistent region of 4096 bytes}}
     %w = plan.state_ref @w : memref<2048xf32>
     plan.end
@@ -86,9 +86,9 @@ plan.program @p family "gpt2" phase "memory" attributes {
     %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
-  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
     // expected-error @+1 {{H0913: bytes [0, 64) are shared with another buffer that is in use at the same command}}
-    %x = plan.buffer at 0 live [0, 1] owner "activations" {port = "x"} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 1] owner "activations" {output = #nn.port<value, "x">} : memref<16xf32>
     // expected-note @+1 {{the other one}}
     %y = plan.buffer at 0 live [0, 1] owner "activations" : memref<16xf32>
     plan.launch @relu(%x, %y) : (memref<16xf32>, memref<16xf32>) -> ()
@@ -107,8 +107,8 @@ plan.program @p family "gpt2" phase "memory" attributes {
     %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
-  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 1] owner "activations" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 1] owner "activations" {output = #nn.port<value, "x">} : memref<16xf32>
     // expected-error @+1 {{H0913: bytes [224, 288) leave the frame of 256 bytes}}
     %y = plan.buffer at 224 live [0, 1] owner "activations" : memref<16xf32>
     plan.launch @relu(%x, %y) : (memref<16xf32>, memref<16xf32>) -> ()
@@ -127,8 +127,8 @@ plan.program @p family "gpt2" phase "memory" attributes {
     %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
-  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 1] owner "activations" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 1] owner "activations" {output = #nn.port<value, "x">} : memref<16xf32>
     // expected-error @+1 {{H0913: offset 96 is not a multiple of 64}}
     %y = plan.buffer at 96 live [0, 1] owner "activations" : memref<16xf32>
     plan.launch @relu(%x, %y) : (memref<16xf32>, memref<16xf32>) -> ()
@@ -147,8 +147,8 @@ plan.program @p family "gpt2" phase "memory" attributes {
     %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
-  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 3] owner "activations" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 3] owner "activations" {output = #nn.port<value, "x">} : memref<16xf32>
     %y = plan.buffer at 64 live [0, 1] owner "activations" : memref<16xf32>
     %z = plan.buffer at 128 live [1, 1] owner "activations" : memref<16xf32>
     %u = plan.buffer at 192 live [2, 2] owner "activations" : memref<16xf32>
@@ -171,8 +171,8 @@ plan.program @p family "gpt2" phase "memory" attributes {
     %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
-  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 3] owner "activations" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 3] owner "activations" {output = #nn.port<value, "x">} : memref<16xf32>
     %y = plan.buffer at 64 live [1, 1] owner "activations" : memref<16xf32>
     // expected-error @+1 {{H0913: command 0 uses a buffer that is live in [1, 1]}}
     plan.launch @relu(%x, %y) : (memref<16xf32>, memref<16xf32>) -> ()
@@ -192,8 +192,8 @@ plan.program @p family "gpt2" phase "memory" attributes {
     %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
-  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 0] owner "activations" {port = "x"} : memref<2x16xf32>
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 0] owner "activations" {output = #nn.port<value, "x">} : memref<2x16xf32>
     %y = plan.buffer at 128 live [0, 2] owner "activations" : memref<16xf32>
     plan.loop 2 {
     ^bb0(%i: index):
@@ -223,8 +223,8 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.launch @relu(%t, %y) : (memref<16xf32>, memref<16xf32>) -> ()
     plan.end
   }
-  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 1] owner "activations" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 1] owner "activations" {output = #nn.port<value, "x">} : memref<16xf32>
     // expected-error @+1 {{H0913: bytes [64, 128) are shared with another buffer that is in use at the same command}}
     %y = plan.buffer at 64 live [0, 1] owner "activations" : memref<16xf32>
     // expected-note @+1 {{the other one}}
@@ -250,8 +250,8 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.launch @relu(%t, %y) : (memref<16xf32>, memref<16xf32>) -> ()
     plan.end
   }
-  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 1] owner "activations" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 1] owner "activations" {output = #nn.port<value, "x">} : memref<16xf32>
     %y = plan.buffer at 64 live [0, 1] owner "activations" : memref<16xf32>
     // expected-error @+1 {{H0913: bytes [256, 320) leave the frame of 256 bytes}}
     plan.call @layer(%x, %y) frame 256 path "h.0" : memref<16xf32>, memref<16xf32>
@@ -266,7 +266,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 192 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
-  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
     plan.end
   }
 }
@@ -278,7 +278,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 2048 : i64, owners = {}} {
-  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
     plan.end
   }
 }
@@ -322,8 +322,8 @@ plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
-  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 2] owner "activations" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 2] owner "activations" {output = #nn.port<value, "x">} : memref<16xf32>
     %y = plan.buffer at 64 live [0, 2] owner "activations" : memref<16xf32>
     %s = plan.buffer at 128 live [0, 0] owner "communication" : memref<64xi8>
     %t = plan.collective all_reduce axes ["data"] target %y source %x staging %s
@@ -341,7 +341,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
-  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
     %x = plan.buffer at 0 live [0, 1] owner "activations" : memref<16xf32>
     %y = plan.buffer at 64 live [0, 3] owner "activations" : memref<16xf32>
     plan.send %x to 1 on "pipe" channel "F" : memref<16xf32>
@@ -360,7 +360,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
-  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
     %x = plan.buffer at 0 live [0, 0] owner "activations" : memref<16xf32>
     %y = plan.buffer at 64 live [1, 1] owner "activations" : memref<16xf32>
     // expected-error @+1 {{H0913: command 1 uses a buffer that is live in [0, 0]}}
@@ -376,7 +376,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
-  // expected-error @+1 {{H0913: has unknown kind "trian"; known are train, eval, generate}}
+  // expected-error @+1 {{attribute 'kind' failed to satisfy constraint: what a step program is for}}
   plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "trian"} {
     plan.end
   }
@@ -388,7 +388,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
-  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
     %x = plan.buffer at 0 live [0, 0] owner "activations" : memref<16xf32>
     plan.loop 2 {
     ^bb0(%i: index):
@@ -428,9 +428,9 @@ plan.program @p family "gpt2" phase "memory" attributes {
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   // expected-error @+1 {{'plan.sequence' op splits the port "idz", which is not there}}
-  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train",
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>,
       ports = {idz = {whole = tensor<2x8xi32>, sharding = #dist.sharding<[["data"], []], unreduced []>}}} {
-    %x = plan.buffer at 0 live [0, 0] owner "inputs" {port = "ids"} : memref<1x8xi32>
+    %x = plan.buffer at 0 live [0, 0] owner "inputs" {input = #nn.port<ids>} : memref<1x8xi32>
     plan.end
   }
 }
@@ -441,7 +441,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
-  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
     // expected-error @+1 {{H0913: bytes [9223372036854775744, 9223372036854775808) leave the frame of 256 bytes}}
     %x = plan.buffer at 9223372036854775744 live [0, 0] owner "activations" : memref<16xf32>
     plan.fill %x : memref<16xf32>
@@ -455,9 +455,9 @@ plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
-  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
     // expected-error @+1 {{H0913: is the port "lr", which is no 'memref<4xi32>'}}
-    %0 = plan.buffer at 0 live [0, 0] owner "inputs and outputs" {port = "lr"} : memref<4xi32>
+    %0 = plan.buffer at 0 live [0, 0] owner "inputs and outputs" {input = #nn.port<lr>} : memref<4xi32>
     plan.end
   }
 }

@@ -58,7 +58,7 @@ nn.model @copies family "gpt2" phase "model" attributes {
 nn.model @steps family "gpt2" phase "model" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   // expected-error @+1 {{H0908: the model phase holds forward functions only}}
-  nn.step @eval() attributes {kind = "eval", arg_names = [], result_names = []} {
+  nn.step @eval() attributes {kind = #nn.program<eval>, inputs = [], outputs = []} {
     nn.return
   }
 }

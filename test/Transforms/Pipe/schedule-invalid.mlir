@@ -14,7 +14,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
     nn.return
   }
   // expected-error @+1 {{H0111: the schedule 1f1b has 1 virtual stage per rank, not 2; interleaved has several}}
-  nn.step @train() attributes {kind = "train", arg_names = [], result_names = []} {
+  nn.step @train() attributes {kind = #nn.program<train>, inputs = [], outputs = []} {
     nn.call @layer() path "h.0" : () -> ()
     nn.call @layer() path "h.1" : () -> ()
     nn.call @layer() path "h.2" : () -> ()
@@ -31,7 +31,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
     nn.return
   }
   // expected-error @+1 {{H0111: the schedule interleaved needs 2 or more virtual stages per rank; with 1 it is 1f1b}}
-  nn.step @train() attributes {kind = "train", arg_names = [], result_names = []} {
+  nn.step @train() attributes {kind = #nn.program<train>, inputs = [], outputs = []} {
     nn.call @layer() path "h.0" : () -> ()
     nn.call @layer() path "h.1" : () -> ()
     nn.call @layer() path "h.2" : () -> ()
@@ -48,7 +48,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
     nn.return
   }
   // expected-error @+1 {{H0111: the schedule interleaved needs micro-batches in a multiple of the 2 stages: 2 or 4, not 3}}
-  nn.step @train() attributes {kind = "train", arg_names = [], result_names = []} {
+  nn.step @train() attributes {kind = #nn.program<train>, inputs = [], outputs = []} {
     nn.call @layer() path "h.0" : () -> ()
     nn.call @layer() path "h.1" : () -> ()
     nn.call @layer() path "h.2" : () -> ()
@@ -65,7 +65,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
     nn.return
   }
   // expected-error @+1 {{H0119: 4 stages (4 ranks along pipe, 1 for each) for 3 layers; at most 3 are possible}}
-  nn.step @train() attributes {kind = "train", arg_names = [], result_names = []} {
+  nn.step @train() attributes {kind = #nn.program<train>, inputs = [], outputs = []} {
     nn.call @layer() path "h.0" : () -> ()
     nn.call @layer() path "h.1" : () -> ()
     nn.call @layer() path "h.2" : () -> ()
@@ -82,7 +82,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
     nn.return
   }
   // expected-error @+1 {{H0119: 4 stages (2 ranks along pipe, 2 for each) for 3 layers; at most 3 are possible}}
-  nn.step @train() attributes {kind = "train", arg_names = [], result_names = []} {
+  nn.step @train() attributes {kind = #nn.program<train>, inputs = [], outputs = []} {
     nn.call @layer() path "h.0" : () -> ()
     nn.call @layer() path "h.1" : () -> ()
     nn.call @layer() path "h.2" : () -> ()
@@ -99,7 +99,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
     nn.return
   }
   // expected-error @+1 {{H0119: pipeline_layout "1,1,1" has 3 stages, not 2; "1,2" is possible}}
-  nn.step @train() attributes {kind = "train", arg_names = [], result_names = []} {
+  nn.step @train() attributes {kind = #nn.program<train>, inputs = [], outputs = []} {
     nn.call @layer() path "h.0" : () -> ()
     nn.call @layer() path "h.1" : () -> ()
     nn.call @layer() path "h.2" : () -> ()
@@ -116,7 +116,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
     nn.return
   }
   // expected-error @+1 {{H0119: pipeline_layout "Et*3|tL" has 4 layers; the model has 3; "1,2" is possible}}
-  nn.step @train() attributes {kind = "train", arg_names = [], result_names = []} {
+  nn.step @train() attributes {kind = #nn.program<train>, inputs = [], outputs = []} {
     nn.call @layer() path "h.0" : () -> ()
     nn.call @layer() path "h.1" : () -> ()
     nn.call @layer() path "h.2" : () -> ()
@@ -133,7 +133,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
     nn.return
   }
   // expected-error @+1 {{H0119: pipeline_layout "E|t*2|m|tL" has 'm'; E, t, L, |, *, parentheses and commas are possible}}
-  nn.step @train() attributes {kind = "train", arg_names = [], result_names = []} {
+  nn.step @train() attributes {kind = #nn.program<train>, inputs = [], outputs = []} {
     nn.call @layer() path "h.0" : () -> ()
     nn.call @layer() path "h.1" : () -> ()
     nn.call @layer() path "h.2" : () -> ()

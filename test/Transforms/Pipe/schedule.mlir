@@ -50,7 +50,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
     nn.return %0 : tensor<2x64xf32>
   }
   nn.step @train(%x: tensor<2x64xf32>, %w: tensor<64x64xf32>) attributes {
-      kind = "train", arg_names = ["x", "w"], result_names = []} {
+      kind = #nn.program<train>, inputs = [#nn.port<value, "x">, #nn.port<value, "w">], outputs = []} {
     nn.micro_batches 4 {
     ^bb0(%i: index):
       %embedding0 = nn.linear %x, %w : (tensor<2x64xf32>, tensor<64x64xf32>) -> tensor<2x64xf32>

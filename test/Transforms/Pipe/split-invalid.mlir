@@ -6,7 +6,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
   dist.mesh @mesh [#dist.axis<"pipe" = 2>, #dist.axis<"data" = 1>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
   pipe.stage @stage0 index 0 calls ["h.0"]
   pipe.stage @stage1 index 1 calls ["h.1"]
-  nn.step @generate(%x: tensor<4xf32>) -> tensor<4xf32> attributes {kind = "generate", arg_names = ["x"], result_names = ["y"]} {
+  nn.step @generate(%x: tensor<4xf32>) -> tensor<4xf32> attributes {kind = #nn.program<generate>, inputs = [#nn.port<value, "x">], outputs = [#nn.port<value, "y">]} {
     nn.return %x : tensor<4xf32>
   }
 }
@@ -20,7 +20,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
   pipe.stage @stage1 index 1 calls ["h.1"]
   // expected-error @+1 {{H0202: backward passes in halves need all of them so, and one chunk for each stage}}
   pipe.schedule @schedule kind "zb-h1" micro_batches 1 ["F0 I0 W0 O", "F0 B0 O"]
-  nn.step @generate(%x: tensor<4xf32>) -> tensor<4xf32> attributes {kind = "generate", arg_names = ["x"], result_names = ["y"]} {
+  nn.step @generate(%x: tensor<4xf32>) -> tensor<4xf32> attributes {kind = #nn.program<generate>, inputs = [#nn.port<value, "x">], outputs = [#nn.port<value, "y">]} {
     nn.return %x : tensor<4xf32>
   }
 }
@@ -36,7 +36,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
   pipe.stage @stage0 index 0 calls ["h.0"]
   pipe.stage @stage1 index 1 calls ["h.1"]
   pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
-  nn.step @generate(%x: tensor<4xf32>) -> tensor<4xf32> attributes {kind = "generate", arg_names = ["x"], result_names = ["y"]} {
+  nn.step @generate(%x: tensor<4xf32>) -> tensor<4xf32> attributes {kind = #nn.program<generate>, inputs = [#nn.port<value, "x">], outputs = [#nn.port<value, "y">]} {
     %y = nn.call @layer(%x) path "h.0" : (tensor<4xf32>) -> tensor<4xf32>
     // expected-error @+1 {{H0905: is in no stage}}
     %z = nn.call @layer(%y) path "h.2" : (tensor<4xf32>) -> tensor<4xf32>
@@ -55,7 +55,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
   pipe.stage @stage0 index 0 calls ["h.0"]
   pipe.stage @stage1 index 1 calls ["h.1"]
   pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
-  nn.step @generate(%x: tensor<4xf32>) -> tensor<4xf32> attributes {kind = "generate", arg_names = ["x"], result_names = ["y"]} {
+  nn.step @generate(%x: tensor<4xf32>) -> tensor<4xf32> attributes {kind = #nn.program<generate>, inputs = [#nn.port<value, "x">], outputs = [#nn.port<value, "y">]} {
     %y = nn.call @layer(%x) path "h.0" : (tensor<4xf32>) -> tensor<4xf32>
     // expected-error @+1 {{H0202: runs the instance "h.0" once more; a stage runs it once in each fragment}}
     %z = nn.call @layer(%y) path "h.0" : (tensor<4xf32>) -> tensor<4xf32>
@@ -74,7 +74,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
   pipe.stage @stage0 index 0 calls ["h.0"]
   pipe.stage @stage1 index 1 calls ["h.1"]
   pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
-  nn.step @generate(%x: tensor<4xf32>) -> tensor<4xf32> attributes {kind = "generate", arg_names = ["x"], result_names = ["y"]} {
+  nn.step @generate(%x: tensor<4xf32>) -> tensor<4xf32> attributes {kind = #nn.program<generate>, inputs = [#nn.port<value, "x">], outputs = [#nn.port<value, "y">]} {
     %y = nn.call @layer(%x) path "h.1" : (tensor<4xf32>) -> tensor<4xf32>
     // expected-error @+1 {{H0202: stage 0 reads what stage 1 makes later}}
     %z = nn.call @layer(%y) path "h.0" : (tensor<4xf32>) -> tensor<4xf32>
@@ -96,7 +96,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
   pipe.stage @stage0 index 0 calls ["h.0"]
   pipe.stage @stage1 index 1 calls ["h.1"]
   pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
-  nn.step @generate(%x: tensor<4xf32>) -> tensor<4xf32> attributes {kind = "generate", arg_names = ["x"], result_names = ["y"]} {
+  nn.step @generate(%x: tensor<4xf32>) -> tensor<4xf32> attributes {kind = #nn.program<generate>, inputs = [#nn.port<value, "x">], outputs = [#nn.port<value, "y">]} {
     %w = nn.get @w : tensor<4xf32>
     %y = nn.call @layer(%x, %w) path "h.0" : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     %z = nn.call @layer(%y, %w) path "h.1" : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
@@ -121,7 +121,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
   pipe.stage @stage2 index 2 calls ["h.2"]
   pipe.stage @stage3 index 3 calls ["h.3"]
   pipe.schedule @schedule kind "interleaved" micro_batches 1 ["F0 F0/1 B0/1 B0 O", "F0 F0/1 B0/1 B0 O"]
-  nn.step @train(%ids: tensor<1x4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
+  nn.step @train(%ids: tensor<1x4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     nn.micro_batches 1 {
     ^bb0(%i: index):
       %x = nn.micro_batch %ids[%i] : tensor<1x4xf32> -> tensor<4xf32>

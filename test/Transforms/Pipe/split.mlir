@@ -22,9 +22,9 @@
 // CHECK-NOT: pipe.stage
 // CHECK: pipe.schedule @schedule
 
-// CHECK: nn.step @train(%[[IDS:.*]]: tensor<2x1x2xi32>{{.*}}, %{{.*}}: tensor<f32>
-// CHECK-SAME: arg_names = ["ids", "lr", "b1", "b2"]
-// CHECK-SAME: result_names = ["loss", "grad_norm"]
+// CHECK: nn.step @train(%[[IDS:[^:]*]]: tensor<2x1x2xi32>{{.*}}, %{{.*}}: tensor<f32>
+// CHECK-SAME: inputs = [#nn.port<ids>, #nn.port<labels>, #nn.port<lr>, #nn.port<value, "b1">, #nn.port<value, "b2">]
+// CHECK-SAME: outputs = [#nn.port<loss>, #nn.port<grad_norm>]
 // CHECK: nn.fill {{.*}} -> tensor<128xf32>
 // CHECK: pipe.fragments "F0 F1 B0 B1" kinds ["F", "B"] slots [2, 2] {
 // CHECK: ^bb0(%[[I:.*]]: index{{.*}}, %[[SLOT:.*]]: index{{.*}}):
@@ -62,7 +62,7 @@
 
 // The first stage of text being made has no result.
 // CHECK: nn.step @generate(%{{.*}}: tensor<1x2xi32>
-// CHECK-SAME: result_names = []
+// CHECK-SAME: outputs = []
 // CHECK: dist.send {{.*}} to 1 on "pipe" channel "F1" : tensor<1x2x8xf32>
 // CHECK: nn.return{{$| loc}}
 
@@ -72,7 +72,7 @@
 // LAST: nn.bucket @parameters.tied [@e] : tensor<64xf32>
 // LAST: pipe.stage @stage1 index 1 calls ["h.1"]
 // LAST: nn.step @train
-// LAST-SAME: arg_names = ["labels", "lr", "b1", "b2"]
+// LAST-SAME: inputs = [#nn.port<labels>, #nn.port<lr>, #nn.port<value, "b1">, #nn.port<value, "b2">]
 // LAST: pipe.fragments "F0 B0 F1 B1" kinds ["F", "B"] slots [1, 1] {
 // LAST: %[[X:.*]] = dist.recv from -1 on "pipe" channel "F1"
 // LAST: nn.call @layer.fwd(%[[X]]
@@ -101,14 +101,15 @@
 // LAST: nn.set @parameters.tied
 // LAST: nn.step @generate(
 // LAST-SAME: tensor<1x2x4xf32>
-// LAST-SAME: arg_names = []
-// LAST-SAME: result_names = ["logits"]
+// LAST-SAME: inputs = []
+// LAST-SAME: outputs = [#nn.port<logits>]
 
 nn.model @m family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{batch = {global = 2, accumulate = 2, seq = 2}, mesh = {pipe = 2}}>,
     config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"pipe" = 2>, #dist.axis<"data" = 1>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
   nn.state @train.loss role "accumulator" : tensor<f32>
+  nn.state @train.scale role "scalar" : tensor<f32>
   nn.state @e role "parameter" : tensor<4x8xf32> {trainable}
   nn.state @e.grad role "gradient" : tensor<4x8xf32> {parameter = "e"}
   nn.state @e.exp_avg role "exp_avg" : tensor<4x8xf32> {parameter = "e"}
@@ -140,8 +141,11 @@ nn.model @m family "gpt2" phase "shard" attributes {
   pipe.stage @stage1 index 1 calls ["h.1"]
   pipe.schedule @schedule kind "1f1b" micro_batches 2 ["F0 F1 B0 B1 O", "F0 B0 F1 B1 O"]
   nn.step @train(%ids: tensor<2x1x2xi32>, %labels: tensor<2x1x2xi32>, %lr: tensor<f32>, %b1: tensor<f32>, %b2: tensor<f32>) -> (tensor<f32>, tensor<f32>)
-      attributes {kind = "train", arg_names = ["ids", "labels", "lr", "b1", "b2"], result_names = ["loss", "grad_norm"],
+      attributes {kind = #nn.program<train>, inputs = [#nn.port<ids>, #nn.port<labels>, #nn.port<lr>, #nn.port<value, "b1">, #nn.port<value, "b2">], outputs = [#nn.port<loss>, #nn.port<grad_norm>],
                   arg_shardings = [#x, #x, #none, #none, #none], result_shardings = [#none, #none]} {
+    %count = nn.count_labels %labels {shardings = [#none]} : (tensor<2x1x2xi32>) -> tensor<f32>
+    %once = nn.loss_scale %count {shardings = [#none]} : (tensor<f32>) -> tensor<f32>
+    nn.set @train.scale, %once : tensor<f32>
     %zero = nn.fill 0.0 {shardings = [#none]} : () -> tensor<f32>
     nn.set @train.loss, %zero : tensor<f32>
     %clear = nn.fill 0.0 {shardings = [#flat]} : () -> tensor<192xf32>
@@ -158,7 +162,9 @@ nn.model @m family "gpt2" phase "shard" attributes {
       %z = nn.call @layer.fwd(%y, %b) path "h.1" : (tensor<1x2x8xf32>, tensor<8x8xf32>) -> tensor<1x2x8xf32>
       %logits = nn.linear %z, %e {transposed, shardings = [#x]} : (tensor<1x2x8xf32>, tensor<4x8xf32>) -> tensor<1x2x4xf32>
       %losses, %lse = nn.cross_entropy %logits, %wanted {shardings = [#w, #w]} : (tensor<1x2x4xf32>, tensor<1x2xi32>) -> (tensor<1x2xf32>, tensor<1x2xf32>)
-      %g = nn.cross_entropy_grad %logits, %wanted, %lse {scale = 0.25 : f64, shardings = [#x]} : (tensor<1x2x4xf32>, tensor<1x2xi32>, tensor<1x2xf32>) -> tensor<1x2x4xf32>
+      %scale = nn.get @train.scale : tensor<f32>
+      %weights = nn.token_weights %wanted scale %scale {shardings = [#w]} : (tensor<1x2xi32>, tensor<f32>) -> tensor<1x2xf32>
+      %g = nn.cross_entropy_grad %logits, %wanted, %lse, %weights {shardings = [#x]} : (tensor<1x2x4xf32>, tensor<1x2xi32>, tensor<1x2xf32>, tensor<1x2xf32>) -> tensor<1x2x4xf32>
       %gz = nn.linear %g, %e {shardings = [#x]} : (tensor<1x2x4xf32>, tensor<4x8xf32>) -> tensor<1x2x8xf32>
       %ge = nn.get @e.grad : tensor<4x8xf32>
       %head = nn.linear_grad_weight %z, %g init %ge {transposed, shardings = [#w]} : (tensor<1x2x8xf32>, tensor<1x2x4xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
@@ -171,7 +177,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
       %both = nn.embedding_grad %gx[%rows] init %head {shardings = [#w]} : (tensor<1x2x8xf32>, tensor<1x2xi32>, tensor<4x8xf32>) -> tensor<4x8xf32>
       nn.set @e.grad, %both : tensor<4x8xf32>
       %before = nn.get @train.loss : tensor<f32>
-      %mean = nn.sum %losses init %before {scale = 0.25 : f64, shardings = [#none]} : (tensor<1x2xf32>, tensor<f32>) -> tensor<f32>
+      %mean = nn.sum %losses weights %weights init %before {shardings = [#none]} : (tensor<1x2xf32>, tensor<1x2xf32>, tensor<f32>) -> tensor<f32>
       nn.set @train.loss, %mean : tensor<f32>
       nn.return
     }
@@ -190,7 +196,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
     nn.return %loss, %norm : tensor<f32>, tensor<f32>
   }
   nn.step @generate(%ids: tensor<1x2xi32>) -> tensor<1x2x4xf32>
-      attributes {kind = "generate", arg_names = ["ids"], result_names = ["logits"],
+      attributes {kind = #nn.program<generate>, inputs = [#nn.port<ids>], outputs = [#nn.port<logits>],
                   arg_shardings = [#w], result_shardings = [#x]} {
     %e = nn.get @e : tensor<4x8xf32>
     %x = nn.embedding %e[%ids] {shardings = [#x]} : (tensor<4x8xf32>, tensor<1x2xi32>) -> tensor<1x2x8xf32>

@@ -9,7 +9,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
   }
   pipe.stage @stage0 index 0 calls ["h.0"]
   pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
-  nn.step @train(%x: tensor<4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
+  nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
     ^bb0(%i: index, %slot: index):
       nn.set @saved[%slot], %x : tensor<4xf32>
@@ -31,7 +31,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
   }
   pipe.stage @stage1 index 1 calls ["h.1"]
   pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
-  nn.step @train(%x: tensor<4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
+  nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
     ^bb0(%i: index, %slot: index):
       %y = dist.recv from -1 on "pipe" channel "F1" : tensor<4xf32>
@@ -55,7 +55,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
   }
   pipe.stage @stage1 index 1 calls ["h.1"]
   pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
-  nn.step @train(%x: tensor<4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
+  nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
     ^bb0(%i: index, %slot: index):
       %y = dist.recv from -1 on "pipe" channel "F1" : tensor<4xf32>
@@ -78,7 +78,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
   }
   pipe.stage @stage0 index 0 calls ["h.0"]
   pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
-  nn.step @train(%x: tensor<4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
+  nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
     ^bb0(%i: index, %slot: index):
       nn.set @saved[%slot], %x : tensor<4xf32>
@@ -101,7 +101,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
     // expected-error @+1 {{H0905: has "h.0", which another stage has too}}
   pipe.stage @stage1 index 1 calls ["h.0"]
   pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
-  nn.step @train(%x: tensor<4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
+  nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
     ^bb0(%i: index, %slot: index):
       %y = dist.recv from -1 on "pipe" channel "F1" : tensor<4xf32>
@@ -124,7 +124,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
     nn.return %x : tensor<4xf32>
   }
   pipe.stage @stage0 index 0 calls ["h.0"]
-  nn.step @train(%x: tensor<4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
+  nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
     ^bb0(%i: index, %slot: index):
       nn.set @saved[%slot], %x : tensor<4xf32>
@@ -146,7 +146,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
   }
   pipe.stage @stage1 index 1 calls ["h.1"]
   pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
-  nn.step @train(%x: tensor<4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
+  nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
     ^bb0(%i: index, %slot: index):
       %y = dist.recv from -1 on "pipe" channel "F1" : tensor<4xf32>
@@ -169,7 +169,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
   }
   pipe.stage @stage0 index 0 calls ["h.0"]
   pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
-  nn.step @train(%x: tensor<4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
+  nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
     ^bb0(%i: index, %slot: index):
       nn.set @saved[%slot], %x : tensor<4xf32>
@@ -191,7 +191,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
   }
   pipe.stage @stage1 index 1 calls ["h.1"]
   pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
-  nn.step @train(%x: tensor<4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
+  nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     // expected-error @+1 {{H0905: runs "B0 F0", the schedule has "F0 B0"}}
     pipe.fragments "B0 F0" kinds ["F", "B"] slots [1, 1] {
     ^bb0(%i: index, %slot: index):
@@ -215,7 +215,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
   }
   pipe.stage @stage0 index 0 calls ["h.0"]
   pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
-  nn.step @train(%x: tensor<4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
+  nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
     ^bb0(%i: index, %slot: index):
       nn.set @saved[%slot], %x : tensor<4xf32>
@@ -238,7 +238,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
   }
   pipe.stage @stage1 index 1 calls ["h.1"]
   pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
-  nn.step @train(%x: tensor<4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
+  nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
     ^bb0(%i: index, %slot: index):
       %y = dist.recv from -1 on "pipe" channel "F1" : tensor<4xf32>
@@ -261,7 +261,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
   }
   pipe.stage @stage0 index 0 calls ["h.0"]
   pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
-  nn.step @train(%x: tensor<4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
+  nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
     ^bb0(%i: index, %slot: index):
     // expected-error @+1 {{H0905: has slot numbers below 1, the state 2 slots; 1 are needed}}
@@ -284,7 +284,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
   }
   pipe.stage @stage1 index 1 calls ["h.1"]
   pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
-  nn.step @train(%x: tensor<4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
+  nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
     ^bb0(%i: index, %slot: index):
       %y = dist.recv from -1 on "pipe" channel "F1" : tensor<4xf32>
@@ -307,7 +307,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
   }
   pipe.stage @stage0 index 0 calls ["h.0"]
   pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
-  nn.step @train(%x: tensor<4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
+  nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
     ^bb0(%i: index, %slot: index):
       nn.set @saved[%slot], %x : tensor<4xf32>
@@ -330,7 +330,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
   }
   pipe.stage @stage1 index 1 calls ["h.1"]
   pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
-  nn.step @train(%x: tensor<4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
+  nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
     ^bb0(%i: index, %slot: index):
       nn.return
@@ -352,7 +352,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
   }
   pipe.stage @stage0 index 0 calls ["h.0"]
   pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
-  nn.step @train(%x: tensor<4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
+  nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
     ^bb0(%i: index, %slot: index):
       nn.return
@@ -371,7 +371,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
   }
   pipe.stage @stage1 index 1 calls ["h.1"]
   pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
-  nn.step @train(%x: tensor<4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
+  nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
     ^bb0(%i: index, %slot: index):
     // expected-error @+1 {{H0905: awaits what stage 0 does not send}}
@@ -395,7 +395,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
   }
   pipe.stage @stage0 index 0 calls ["h.0"]
   pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
-  nn.step @train(%x: tensor<4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
+  nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
     ^bb0(%i: index, %slot: index):
       nn.set @saved[%slot], %x : tensor<4xf32>
@@ -418,7 +418,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
   }
   pipe.stage @stage1 index 1 calls ["h.1"]
   pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
-  nn.step @train(%x: tensor<4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
+  nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
     ^bb0(%i: index, %slot: index):
       %y = dist.recv from -1 on "pipe" channel "F1" : tensor<8xf32>
@@ -441,7 +441,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
   }
   pipe.stage @stage0 index 0 calls ["h.0"]
   pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
-  nn.step @train(%x: tensor<4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
+  nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
     ^bb0(%i: index, %slot: index):
       nn.set @saved[%slot], %x : tensor<4xf32>
@@ -464,7 +464,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
   }
   pipe.stage @stage1 index 1 calls ["h.1"]
   pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
-  nn.step @train(%x: tensor<4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
+  nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
     ^bb0(%i: index, %slot: index):
       nn.return
@@ -484,7 +484,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
   nn.state @saved role "saved" : tensor<2x4xf32>
   pipe.stage @stage0 index 0 calls []
   pipe.schedule @schedule kind "1f1b" micro_batches 2 ["F0 F1 B0 B1 O"]
-  nn.step @train(%x: tensor<2x4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
+  nn.step @train(%x: tensor<2x4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     pipe.fragments "F0 F1 B0 B1" kinds ["F", "B"] slots [2, 2] {
     ^bb0(%i: index, %slot: index):
       %0 = nn.micro_batch %x[%i] : tensor<2x4xf32> -> tensor<4xf32>
@@ -507,7 +507,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 1}}>, config = "{}", weights = {}, stage = 0 : i64} {
   pipe.stage @stage0 index 0 calls []
   pipe.schedule @schedule kind "1f1b" micro_batches 2 ["F0 F1 B0 B1 O"]
-  nn.step @train(%x: tensor<3x4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
+  nn.step @train(%x: tensor<3x4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     pipe.fragments "F0 F1 B0 B1" kinds ["F", "B"] slots [2, 2] {
     ^bb0(%i: index, %slot: index):
       // expected-error @+1 {{H0905: takes one of 3 micro-batches, its stage runs 2}}

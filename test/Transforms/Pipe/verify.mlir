@@ -3,7 +3,7 @@
 // A step that is not trained has no schedule.
 nn.model @m family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  nn.step @eval() attributes {kind = "eval", arg_names = [], result_names = []} {
+  nn.step @eval() attributes {kind = #nn.program<eval>, inputs = [], outputs = []} {
     nn.return
   }
 }
@@ -13,7 +13,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
 nn.model @m family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   // expected-error @+1 {{H0905: the training step has no schedule}}
-  nn.step @train() attributes {kind = "train", arg_names = [], result_names = []} {
+  nn.step @train() attributes {kind = #nn.program<train>, inputs = [], outputs = []} {
     nn.return
   }
 }
@@ -25,7 +25,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
   pipe.stage @stage0 index 0 calls ["h.0"]
   // expected-error @+1 {{H0905: has 2 lines of 1 chunks for 1 stages}}
   pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
-  nn.step @train() attributes {kind = "train", arg_names = [], result_names = []} {
+  nn.step @train() attributes {kind = #nn.program<train>, inputs = [], outputs = []} {
     nn.return
   }
 }
@@ -36,7 +36,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   pipe.stage @stage0 index 0 calls ["h.0"]
   pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O"]
-  nn.step @train() attributes {kind = "train", arg_names = [], result_names = []} {
+  nn.step @train() attributes {kind = #nn.program<train>, inputs = [], outputs = []} {
     // expected-error @+1 {{H0905: runs 2 micro-batches, the schedule 1}}
     nn.micro_batches 2 {
     ^bb0(%i: index):
@@ -55,7 +55,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
   }
   pipe.stage @stage0 index 0 calls []
   pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O"]
-  nn.step @train() attributes {kind = "train", arg_names = [], result_names = []} {
+  nn.step @train() attributes {kind = #nn.program<train>, inputs = [], outputs = []} {
     // expected-error @+1 {{H0905: is in 0 stages; one is right}}
     nn.call @layer() path "h.0" : () -> ()
     nn.return
@@ -72,7 +72,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
   pipe.stage @stage0 index 0 calls ["h.0"]
   pipe.stage @stage1 index 1 calls ["h.0"]
   pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
-  nn.step @train() attributes {kind = "train", arg_names = [], result_names = []} {
+  nn.step @train() attributes {kind = #nn.program<train>, inputs = [], outputs = []} {
     // expected-error @+1 {{H0905: is in 2 stages; one is right}}
     nn.call @layer() path "h.0" : () -> ()
     nn.return
@@ -87,7 +87,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
   // expected-error @+1 {{H0905: stands in place 1}}
   pipe.stage @stage2 index 2 calls ["h.1"]
   pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
-  nn.step @train() attributes {kind = "train", arg_names = [], result_names = []} {
+  nn.step @train() attributes {kind = #nn.program<train>, inputs = [], outputs = []} {
     nn.return
   }
 }
@@ -99,7 +99,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
   pipe.stage @stage0 index 0 calls ["h.0"]
   // expected-error @+1 {{H0905: has 1 lines of 2 chunks for 1 stages}}
   pipe.schedule @schedule kind "interleaved" micro_batches 1 ["F0 F0/1 B0/1 B0 O"]
-  nn.step @train() attributes {kind = "train", arg_names = [], result_names = []} {
+  nn.step @train() attributes {kind = #nn.program<train>, inputs = [], outputs = []} {
     nn.return
   }
 }

@@ -12,8 +12,8 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %w = plan.state_ref @w : memref<16xf32>
@@ -41,8 +41,8 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %w = plan.state_ref @w : memref<16xf32>
@@ -73,8 +73,8 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -97,8 +97,8 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -124,8 +124,8 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -148,8 +148,8 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -176,8 +176,8 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -200,8 +200,8 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -227,8 +227,8 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -251,8 +251,8 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -274,8 +274,8 @@ plan.program @p family "gpt2" phase "memory" attributes {
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -305,8 +305,8 @@ plan.program @p family "gpt2" phase "memory" attributes {
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -332,8 +332,8 @@ plan.program @p family "gpt2" phase "memory" attributes {
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>

@@ -12,8 +12,8 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -34,8 +34,8 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -57,8 +57,8 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -77,8 +77,8 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -102,8 +102,8 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -124,8 +124,8 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -150,8 +150,8 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -172,8 +172,8 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -198,8 +198,8 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -234,8 +234,8 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -272,8 +272,8 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -295,8 +295,8 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -316,8 +316,8 @@ plan.program @p2 family "gpt2" phase "memory" attributes {
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -341,8 +341,8 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -364,8 +364,8 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -387,8 +387,8 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -408,8 +408,8 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = "eval"} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<eval>} {
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>

@@ -12,8 +12,8 @@ plan.program @p family "gpt2" phase "memory" attributes {
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -42,8 +42,8 @@ plan.program @p family "gpt2" phase "memory" attributes {
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -72,8 +72,8 @@ plan.program @p family "gpt2" phase "memory" attributes {
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -105,8 +105,8 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -131,8 +131,8 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -155,8 +155,8 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -192,8 +192,8 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -229,8 +229,8 @@ plan.program @p family "gpt2" phase "memory" attributes {
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -264,8 +264,8 @@ plan.program @p family "gpt2" phase "memory" attributes {
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -290,8 +290,8 @@ plan.program @p family "gpt2" phase "memory" attributes {
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -319,8 +319,8 @@ plan.program @p family "gpt2" phase "memory" attributes {
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>

@@ -10,7 +10,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @sum(%x: tensor<16xf32>) -> tensor<f32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.sum %x {scale = 1.0} : (tensor<16xf32>) -> tensor<f32>
+    %0 = nn.sum %x : (tensor<16xf32>) -> tensor<f32>
     plan.yield %0 : tensor<f32>
   }
   plan.kernel @floats(%x: tensor<1x16xi32>) -> tensor<16xf32>
@@ -18,10 +18,10 @@ plan.program @p family "gpt2" phase "memory" attributes {
     %0 = nn.fill 0.0 : () -> tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
-  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = "train",
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>,
       ports = {ids = {whole = tensor<2x16xi32>, sharding = #dist.sharding<[["data"], []], unreduced []>}}} {
-    %ids = plan.buffer at 0 live [0, 99] owner "inputs" {port = "ids"} : memref<1x16xi32>
-    %loss = plan.buffer at 64 live [0, 99] owner "inputs" {port = "loss"} : memref<f32>
+    %ids = plan.buffer at 0 live [0, 99] owner "inputs" {input = #nn.port<ids>} : memref<1x16xi32>
+    %loss = plan.buffer at 64 live [0, 99] owner "inputs" {output = #nn.port<loss>} : memref<f32>
     %a = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 192 live [0, 99] owner "activations" : memref<f32>
     %s = plan.buffer at 256 live [0, 99] owner "communication" : memref<128xi8>
@@ -44,7 +44,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @sum(%x: tensor<16xf32>) -> tensor<f32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.sum %x {scale = 1.0} : (tensor<16xf32>) -> tensor<f32>
+    %0 = nn.sum %x : (tensor<16xf32>) -> tensor<f32>
     plan.yield %0 : tensor<f32>
   }
   plan.kernel @floats(%x: tensor<1x16xi32>) -> tensor<16xf32>
@@ -52,11 +52,11 @@ plan.program @p family "gpt2" phase "memory" attributes {
     %0 = nn.fill 0.0 : () -> tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
-  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = "train",
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>,
       ports = {ids = {whole = tensor<2x16xi32>, sharding = #dist.sharding<[["data"], []], unreduced []>}}} {
-    %ids = plan.buffer at 0 live [0, 99] owner "inputs" {port = "ids"} : memref<1x16xi32>
+    %ids = plan.buffer at 0 live [0, 99] owner "inputs" {input = #nn.port<ids>} : memref<1x16xi32>
     // expected-error @+1 {{H0916: the loss may differ between ranks along ["data"]}}
-    %loss = plan.buffer at 64 live [0, 99] owner "inputs" {port = "loss"} : memref<f32>
+    %loss = plan.buffer at 64 live [0, 99] owner "inputs" {output = #nn.port<loss>} : memref<f32>
     %a = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 192 live [0, 99] owner "activations" : memref<f32>
     %s = plan.buffer at 256 live [0, 99] owner "communication" : memref<128xi8>
@@ -79,11 +79,11 @@ plan.program @p family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @sum(%x: tensor<16xf32>) -> tensor<f32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.sum %x {scale = 1.0} : (tensor<16xf32>) -> tensor<f32>
+    %0 = nn.sum %x : (tensor<16xf32>) -> tensor<f32>
     plan.yield %0 : tensor<f32>
   }
   plan.state @w at 0 : tensor<16xf32> {like = {role = "parameter"}}
-  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = "train"} {
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
     %w = plan.state_ref @w : memref<16xf32>
     %s = plan.buffer at 0 live [0, 99] owner "communication" : memref<256xi8>
     %r = plan.rank ["data"] : index
@@ -104,11 +104,11 @@ plan.program @p family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @sum(%x: tensor<16xf32>) -> tensor<f32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.sum %x {scale = 1.0} : (tensor<16xf32>) -> tensor<f32>
+    %0 = nn.sum %x : (tensor<16xf32>) -> tensor<f32>
     plan.yield %0 : tensor<f32>
   }
   plan.state @w at 0 : tensor<16xf32> {like = {role = "parameter"}}
-  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = "train"} {
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
     %w = plan.state_ref @w : memref<16xf32>
     %s = plan.buffer at 0 live [0, 99] owner "communication" : memref<256xi8>
     %r = plan.rank ["data"] : index
@@ -130,15 +130,15 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @sum(%x: tensor<16xf32>) -> tensor<f32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.sum %x {scale = 1.0} : (tensor<16xf32>) -> tensor<f32>
+    %0 = nn.sum %x : (tensor<16xf32>) -> tensor<f32>
     plan.yield %0 : tensor<f32>
   }
   plan.state @a at 0 : tensor<f32> {like = {}}
   plan.state @b at 64 : tensor<f32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = "train"} {
-    %lr = plan.buffer at 0 live [0, 99] owner "inputs" {port = "lr"} : memref<f32>
-    %loss = plan.buffer at 64 live [0, 99] owner "inputs" {port = "loss"} : memref<f32>
-    %norm = plan.buffer at 128 live [0, 99] owner "inputs" {port = "grad_norm"} : memref<f32>
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
+    %lr = plan.buffer at 0 live [0, 99] owner "inputs" {input = #nn.port<lr>} : memref<f32>
+    %loss = plan.buffer at 64 live [0, 99] owner "inputs" {output = #nn.port<loss>} : memref<f32>
+    %norm = plan.buffer at 128 live [0, 99] owner "inputs" {output = #nn.port<grad_norm>} : memref<f32>
     %a = plan.state_ref @a : memref<f32>
     %b = plan.state_ref @b : memref<f32>
     %s = plan.buffer at 256 live [0, 99] owner "communication" : memref<64xi8>
@@ -160,15 +160,15 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @sum(%x: tensor<16xf32>) -> tensor<f32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.sum %x {scale = 1.0} : (tensor<16xf32>) -> tensor<f32>
+    %0 = nn.sum %x : (tensor<16xf32>) -> tensor<f32>
     plan.yield %0 : tensor<f32>
   }
   plan.state @a at 0 : tensor<f32> {like = {}}
   plan.state @b at 64 : tensor<f32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = "train"} {
-    %lr = plan.buffer at 0 live [0, 99] owner "inputs" {port = "lr"} : memref<f32>
-    %loss = plan.buffer at 64 live [0, 99] owner "inputs" {port = "loss"} : memref<f32>
-    %norm = plan.buffer at 128 live [0, 99] owner "inputs" {port = "grad_norm"} : memref<f32>
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
+    %lr = plan.buffer at 0 live [0, 99] owner "inputs" {input = #nn.port<lr>} : memref<f32>
+    %loss = plan.buffer at 64 live [0, 99] owner "inputs" {output = #nn.port<loss>} : memref<f32>
+    %norm = plan.buffer at 128 live [0, 99] owner "inputs" {output = #nn.port<grad_norm>} : memref<f32>
     %a = plan.state_ref @a : memref<f32>
     %b = plan.state_ref @b : memref<f32>
     %s = plan.buffer at 256 live [0, 99] owner "communication" : memref<64xi8>
@@ -194,15 +194,15 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @sum(%x: tensor<16xf32>) -> tensor<f32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.sum %x {scale = 1.0} : (tensor<16xf32>) -> tensor<f32>
+    %0 = nn.sum %x : (tensor<16xf32>) -> tensor<f32>
     plan.yield %0 : tensor<f32>
   }
   plan.state @a at 0 : tensor<f32> {like = {}}
   plan.state @b at 64 : tensor<f32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = "train"} {
-    %lr = plan.buffer at 0 live [0, 99] owner "inputs" {port = "lr"} : memref<f32>
-    %loss = plan.buffer at 64 live [0, 99] owner "inputs" {port = "loss"} : memref<f32>
-    %norm = plan.buffer at 128 live [0, 99] owner "inputs" {port = "grad_norm"} : memref<f32>
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
+    %lr = plan.buffer at 0 live [0, 99] owner "inputs" {input = #nn.port<lr>} : memref<f32>
+    %loss = plan.buffer at 64 live [0, 99] owner "inputs" {output = #nn.port<loss>} : memref<f32>
+    %norm = plan.buffer at 128 live [0, 99] owner "inputs" {output = #nn.port<grad_norm>} : memref<f32>
     %a = plan.state_ref @a : memref<f32>
     %b = plan.state_ref @b : memref<f32>
     %s = plan.buffer at 256 live [0, 99] owner "communication" : memref<64xi8>
@@ -224,16 +224,16 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @sum(%x: tensor<16xf32>) -> tensor<f32>
       attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.sum %x {scale = 1.0} : (tensor<16xf32>) -> tensor<f32>
+    %0 = nn.sum %x : (tensor<16xf32>) -> tensor<f32>
     plan.yield %0 : tensor<f32>
   }
   plan.state @a at 0 : tensor<f32> {like = {}}
   plan.state @b at 64 : tensor<f32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = "train"} {
-    %lr = plan.buffer at 0 live [0, 99] owner "inputs" {port = "lr"} : memref<f32>
+  plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
+    %lr = plan.buffer at 0 live [0, 99] owner "inputs" {input = #nn.port<lr>} : memref<f32>
     // expected-error @+1 {{H0916: the loss may differ between stages}}
-    %loss = plan.buffer at 64 live [0, 99] owner "inputs" {port = "loss"} : memref<f32>
-    %norm = plan.buffer at 128 live [0, 99] owner "inputs" {port = "grad_norm"} : memref<f32>
+    %loss = plan.buffer at 64 live [0, 99] owner "inputs" {output = #nn.port<loss>} : memref<f32>
+    %norm = plan.buffer at 128 live [0, 99] owner "inputs" {output = #nn.port<grad_norm>} : memref<f32>
     %a = plan.state_ref @a : memref<f32>
     %b = plan.state_ref @b : memref<f32>
     %s = plan.buffer at 256 live [0, 99] owner "communication" : memref<64xi8>

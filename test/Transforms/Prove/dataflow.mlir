@@ -16,8 +16,8 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.launch @relu(%t, %y) : (memref<16xf32>, memref<16xf32>) -> ()
     plan.end
   }
-  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 3] owner "activations" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 3] owner "activations" {output = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 1] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [1, 2] owner "activations" : memref<16xf32>
     %c = plan.buffer at 64 live [2, 3] owner "activations" : memref<16xf32>
@@ -40,7 +40,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
-  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
     %a = plan.buffer at 0 live [0, 0] owner "activations" : memref<16xf32>
     %b = plan.buffer at 64 live [0, 0] owner "activations" : memref<16xf32>
     // expected-error @+1 {{H0914: operand 0 is read, but its bytes [0, 64) were not written, or were overwritten by another buffer}}
@@ -61,8 +61,8 @@ plan.program @p family "gpt2" phase "memory" attributes {
     %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
-  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 3] owner "activations" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 3] owner "activations" {output = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 2] owner "activations" : memref<16xf32>
     %b = plan.buffer at 64 live [1, 1] owner "activations" : memref<16xf32>
     %d = plan.buffer at 192 live [2, 2] owner "activations" : memref<16xf32>
@@ -86,8 +86,8 @@ plan.program @p family "gpt2" phase "memory" attributes {
     %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
-  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 3] owner "activations" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 3] owner "activations" {output = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 2] owner "activations" : memref<16xf32>
     %b = plan.buffer at 96 live [1, 1] owner "activations" : memref<16xf32>
     %d = plan.buffer at 192 live [2, 2] owner "activations" : memref<16xf32>
@@ -117,8 +117,8 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.launch @relu(%t, %y) : (memref<16xf32>, memref<16xf32>) -> ()
     plan.end
   }
-  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 2] owner "activations" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 2] owner "activations" {output = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 2] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [1, 1] owner "activations" : memref<16xf32>
     %d = plan.buffer at 192 live [2, 2] owner "activations" : memref<16xf32>
@@ -142,8 +142,8 @@ plan.program @p family "gpt2" phase "memory" attributes {
     %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
-  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 2] owner "activations" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 2] owner "activations" {output = #nn.port<value, "x">} : memref<16xf32>
     %y = plan.buffer at 64 live [0, 2] owner "activations" : memref<16xf32>
     %d = plan.buffer at 128 live [2, 2] owner "activations" : memref<16xf32>
     plan.call @lazy(%x, %y) frame 192 path "h.0" : memref<16xf32>, memref<16xf32>
@@ -168,8 +168,8 @@ plan.program @p family "gpt2" phase "memory" attributes {
     %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
-  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 3] owner "activations" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 3] owner "activations" {output = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 3] owner "activations" : memref<16xf32>
     %b = plan.buffer at 64 live [2, 3] owner "activations" : memref<16xf32>
     %d = plan.buffer at 128 live [2, 3] owner "activations" : memref<16xf32>
@@ -195,7 +195,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
-  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
     %a = plan.buffer at 0 live [0, 0] owner "activations" : memref<16xf32>
     %b = plan.buffer at 64 live [0, 0] owner "activations" : memref<16xf32>
     // expected-error @+1 {{H0914: operand 1 is read, but its bytes [0, 64) were not written, or were overwritten by another buffer}}
@@ -217,7 +217,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @w at 0 : tensor<16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
     %w = plan.state_ref @w : memref<16xf32>
     %a = plan.buffer at 0 live [0, 0] owner "activations" : memref<16xf32>
     plan.launch @relu(%w, %a) : (memref<16xf32>, memref<16xf32>) -> ()
@@ -238,8 +238,8 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @saved at 0 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 512 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 9] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 512 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 9] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %y = plan.buffer at 64 live [0, 9] owner "activations" : memref<16xf32>
     %p = plan.buffer at 128 live [0, 9] owner "activations" : memref<32xf32>
     %s = plan.buffer at 256 live [0, 9] owner "communication" : memref<64xi8>
@@ -270,8 +270,8 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @saved at 0 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 512 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 9] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 512 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 9] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %y = plan.buffer at 64 live [0, 9] owner "activations" : memref<16xf32>
     %p = plan.buffer at 128 live [0, 9] owner "activations" : memref<32xf32>
     %s = plan.buffer at 256 live [0, 9] owner "communication" : memref<64xi8>
@@ -299,8 +299,8 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @saved at 0 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 512 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 9] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 512 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 9] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %y = plan.buffer at 64 live [0, 9] owner "activations" : memref<16xf32>
     %p = plan.buffer at 128 live [0, 9] owner "activations" : memref<32xf32>
     %s = plan.buffer at 256 live [0, 9] owner "communication" : memref<64xi8>
@@ -325,8 +325,8 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @saved at 0 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 512 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 9] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 512 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 9] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %y = plan.buffer at 64 live [0, 9] owner "activations" : memref<16xf32>
     %p = plan.buffer at 128 live [0, 9] owner "activations" : memref<32xf32>
     %s = plan.buffer at 256 live [0, 9] owner "communication" : memref<64xi8>
@@ -361,8 +361,8 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @saved at 0 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 512 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 9] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 512 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 9] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %y = plan.buffer at 64 live [0, 9] owner "activations" : memref<16xf32>
     %p = plan.buffer at 128 live [0, 9] owner "activations" : memref<32xf32>
     %s = plan.buffer at 256 live [0, 9] owner "communication" : memref<64xi8>
@@ -398,8 +398,8 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @saved at 0 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 512 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 9] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 512 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 9] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %y = plan.buffer at 64 live [0, 9] owner "activations" : memref<16xf32>
     %p = plan.buffer at 128 live [0, 9] owner "activations" : memref<32xf32>
     %s = plan.buffer at 256 live [0, 9] owner "communication" : memref<64xi8>
@@ -435,8 +435,8 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @saved at 0 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 512 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 9] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 512 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 9] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %y = plan.buffer at 64 live [0, 9] owner "activations" : memref<16xf32>
     %p = plan.buffer at 128 live [0, 9] owner "activations" : memref<32xf32>
     %s = plan.buffer at 256 live [0, 9] owner "communication" : memref<64xi8>
@@ -472,8 +472,8 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @saved at 0 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 512 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 9] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 512 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 9] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %y = plan.buffer at 64 live [0, 9] owner "activations" : memref<16xf32>
     %p = plan.buffer at 128 live [0, 9] owner "activations" : memref<32xf32>
     %s = plan.buffer at 256 live [0, 9] owner "communication" : memref<64xi8>
@@ -501,8 +501,8 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @saved at 0 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 512 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 9] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 512 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 9] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %y = plan.buffer at 64 live [0, 9] owner "activations" : memref<16xf32>
     %p = plan.buffer at 128 live [0, 9] owner "activations" : memref<32xf32>
     %s = plan.buffer at 256 live [0, 9] owner "communication" : memref<64xi8>
@@ -532,8 +532,8 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @saved at 0 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 512 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 9] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 512 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 9] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %y = plan.buffer at 64 live [0, 9] owner "activations" : memref<16xf32>
     %p = plan.buffer at 128 live [0, 9] owner "activations" : memref<32xf32>
     %s = plan.buffer at 256 live [0, 9] owner "communication" : memref<64xi8>
@@ -562,8 +562,8 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @saved at 0 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 512 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 9] owner "inputs" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 512 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 9] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
     %y = plan.buffer at 64 live [0, 9] owner "activations" : memref<16xf32>
     %p = plan.buffer at 128 live [0, 9] owner "activations" : memref<32xf32>
     %s = plan.buffer at 256 live [0, 9] owner "communication" : memref<64xi8>
@@ -582,7 +582,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 512 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
-  plan.sequence @train() attributes {frame_bytes = 512 : i64, kind = "train"} {
+  plan.sequence @train() attributes {frame_bytes = 512 : i64, kind = #nn.program<train>} {
     %p = plan.buffer at 128 live [0, 9] owner "activations" : memref<2x16xf32>
     %n = arith.constant 4611686018427387904 : index
     %m = arith.constant 4 : index
@@ -612,7 +612,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     }
     plan.end
   }
-  plan.sequence @train() attributes {frame_bytes = 512 : i64, kind = "train"} {
+  plan.sequence @train() attributes {frame_bytes = 512 : i64, kind = #nn.program<train>} {
     %p = plan.buffer at 128 live [0, 9] owner "activations" : memref<16xf32>
     plan.call @long(%p) frame 256 path "h.0" : memref<16xf32>
     plan.end
@@ -633,8 +633,8 @@ plan.program @p family "gpt2" phase "memory" attributes {
   }
   plan.state @v.grad at 0 : tensor<16xf32> {like = {role = "gradient", parameter = "v"}}
   plan.state @w.grad at 64 : tensor<16xf32> {like = {role = "gradient", parameter = "w"}}
-  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 3] owner "activations" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 3] owner "activations" {output = #nn.port<value, "x">} : memref<16xf32>
     %v = plan.state_ref @v.grad : memref<16xf32>
     %w = plan.state_ref @w.grad : memref<16xf32>
     plan.fill %v : memref<16xf32>
@@ -658,8 +658,8 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @w at 64 : tensor<16xf32> {like = {role = "parameter"}}
-  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 3] owner "activations" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 3] owner "activations" {output = #nn.port<value, "x">} : memref<16xf32>
     %w = plan.state_ref @w : memref<16xf32>
     // expected-error @+1 {{H0914: operand 0 is written, which holds @w: the optimizer alone writes that}}
     plan.launch @add(%w, %x) : (memref<16xf32>, memref<16xf32>) -> ()
@@ -680,8 +680,8 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.yield %0 : tensor<16xf32>
   }
   plan.state @w.exp_avg at 64 : tensor<16xf32> {like = {role = "exp_avg", parameter = "w"}}
-  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "train"} {
-    %x = plan.buffer at 0 live [0, 3] owner "activations" {port = "x"} : memref<16xf32>
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 3] owner "activations" {output = #nn.port<value, "x">} : memref<16xf32>
     %w = plan.state_ref @w.exp_avg : memref<1x16xf32>
     plan.fragments "F0" kinds ["F"] slots [1] {
     ^bb0(%i: index, %slot: index):

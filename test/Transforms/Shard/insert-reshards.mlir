@@ -25,7 +25,7 @@ nn.model @data family "gpt2" phase "train" attributes {
   // CHECK-SAME: arg_shardings = [#dist.sharding<{{\[\[}}], ["data"], []], unreduced []>]
   // CHECK-SAME: result_shardings = [#dist.sharding<[], unreduced []>]
   nn.step @train(%ids: tensor<1x2x3xi32>) -> tensor<f32> attributes {
-      kind = "train", arg_names = ["ids"], result_names = ["loss"]} {
+      kind = #nn.program<train>, inputs = [#nn.port<ids>], outputs = [#nn.port<loss>]} {
     nn.micro_batches 1 {
     ^bb0(%i: index):
       %id = nn.micro_batch %ids[%i] : tensor<1x2x3xi32> -> tensor<2x3xi32>
@@ -35,14 +35,14 @@ nn.model @data family "gpt2" phase "train" attributes {
       %y = nn.call @layer(%x, %w) path "h.0" : (tensor<2x3x4xf32>, tensor<8x4xf32>) -> tensor<2x3x8xf32>
       // CHECK: %[[LOSSES:[^ ,]*]], %{{.*}} = nn.cross_entropy {{.*}} {shardings = [#dist.sharding<{{\[\[}}"data"], []], unreduced []>, #dist.sharding<{{\[\[}}"data"], []], unreduced []>]}
       %losses, %lse = nn.cross_entropy %y, %id : (tensor<2x3x8xf32>, tensor<2x3xi32>) -> (tensor<2x3xf32>, tensor<2x3xf32>)
-      %g = nn.cross_entropy_grad %y, %id, %lse {scale = 0.5 : f64} : (tensor<2x3x8xf32>, tensor<2x3xi32>, tensor<2x3xf32>) -> tensor<2x3x8xf32>
+      %g = nn.cross_entropy_grad %y, %id, %lse, %losses : (tensor<2x3x8xf32>, tensor<2x3xi32>, tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3x8xf32>
       // CHECK: %[[PART:.*]] = nn.linear_grad_weight {{.*}} {shardings = [#dist.sharding<{{\[\[}}], []], unreduced ["data"]>], transposed}
       %dw = nn.linear_grad_weight %x, %g {transposed} : (tensor<2x3x4xf32>, tensor<2x3x8xf32>) -> tensor<8x4xf32>
       // CHECK: %[[WHOLE:.*]] = dist.reshard %[[PART]] from <{{\[\[}}], []], unreduced ["data"]> to <{{\[\[}}], []], unreduced []> for "nn.set" : tensor<8x4xf32>
       // CHECK: nn.set @w.grad, %[[WHOLE]]
       nn.set @w.grad, %dw : tensor<8x4xf32>
-      // CHECK: %[[SUM:.*]] = nn.sum %[[LOSSES]] {scale = 1.000000e+00 : f64, shardings = [#dist.sharding<[], unreduced ["data"]>]}
-      %sum = nn.sum %losses {scale = 1.0 : f64} : (tensor<2x3xf32>) -> tensor<f32>
+      // CHECK: %[[SUM:.*]] = nn.sum %[[LOSSES]] {shardings = [#dist.sharding<[], unreduced ["data"]>]}
+      %sum = nn.sum %losses : (tensor<2x3xf32>) -> tensor<f32>
       // CHECK: dist.reshard %[[SUM]] from <[], unreduced ["data"]> to <[], unreduced []> for "nn.set" : tensor<f32>
       nn.set @loss, %sum : tensor<f32>
       nn.return
@@ -63,7 +63,7 @@ nn.model @sums family "gpt2" phase "train" attributes {
     config = "{}", weights = {}} {
   nn.state @s role "accumulator" : tensor<4xf32>
   nn.step @train(%x: tensor<2x4xf32>) attributes {
-      kind = "train", arg_names = ["x"], result_names = []} {
+      kind = #nn.program<train>, inputs = [#nn.port<label_weights, "x">], outputs = []} {
     %zero = nn.fill 0.0 : () -> tensor<4xf32>
     nn.set @s, %zero : tensor<4xf32>
     %old = nn.get @s : tensor<4xf32>
@@ -88,7 +88,7 @@ nn.model @one family "gpt2" phase "train" attributes {
   // CHECK-NOT: "data"]
   // CHECK-NOT: dist.reshard
   nn.step @eval(%x: tensor<2x4xf32>) -> tensor<4xf32> attributes {
-      kind = "eval", arg_names = ["x"], result_names = ["y"]} {
+      kind = #nn.program<eval>, inputs = [#nn.port<label_weights, "x">], outputs = [#nn.port<value, "y">]} {
     // CHECK: nn.sum_rows %{{[^ ]*}} {shardings = [#dist.sharding<{{\[\[}}]], unreduced []>]}
     %y = nn.sum_rows %x : (tensor<2x4xf32>) -> tensor<4xf32>
     nn.return %y : tensor<4xf32>
@@ -105,7 +105,7 @@ nn.model @kept family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{batch = {global = 2}, mesh = {data = 2}}>,
     config = "{}", weights = {}} {
   nn.step @eval(%x: tensor<2x4xf32>) attributes {
-      kind = "eval", arg_names = ["x"], result_names = []} {
+      kind = #nn.program<eval>, inputs = [#nn.port<label_weights, "x">], outputs = []} {
     // CHECK: %[[X:.*]] = nn.map relu(
     %0 = nn.map relu(%x) : tensor<2x4xf32>
     // CHECK-NEXT: nn.keep %[[X]] as "x"
@@ -129,7 +129,7 @@ nn.model @further family "gpt2" phase "train" attributes {
     config = "{}", weights = {}} {
   nn.state @w role "parameter" : tensor<8x4xf32>
   nn.step @train(%ids: tensor<2x8xi32>) attributes {
-      kind = "train", arg_names = ["ids"], result_names = []} {
+      kind = #nn.program<train>, inputs = [#nn.port<ids>], outputs = []} {
     %w = nn.get @w : tensor<8x4xf32>
     // CHECK: %[[X:.*]] = nn.embedding %{{.*}} {shardings = [#dist.sharding<{{\[\[}}], ["seq"], []], unreduced []>]}
     %x = nn.embedding %w[%ids] : (tensor<8x4xf32>, tensor<2x8xi32>) -> tensor<2x8x4xf32>
@@ -164,7 +164,7 @@ nn.model @fills family "gpt2" phase "train" attributes {
     nn.return %0 : tensor<2x4xf32>
   }
   nn.step @eval(%x: tensor<2x4xf32>) attributes {
-      kind = "eval", arg_names = ["x"], result_names = []} {
+      kind = #nn.program<eval>, inputs = [#nn.port<label_weights, "x">], outputs = []} {
     // CHECK: nn.fill 0.000000e+00 {shardings = [#dist.sharding<{{\[\[}}"data"], []], unreduced []>]}
     %z = nn.fill 0.0 : () -> tensor<2x4xf32>
     // CHECK-NOT: dist.reshard

@@ -24,7 +24,7 @@ nn.model @m family "gpt2" phase "train" attributes {
     %0 = nn.linear %x, %w : (tensor<2x3x4xf32>, tensor<4x4xf32>) -> tensor<2x3x4xf32>
     nn.return %0 : tensor<2x3x4xf32>
   }
-  nn.step @train(%x: tensor<2x3x4xf32>) -> tensor<2x3x4xf32> attributes {kind = "train", arg_names = ["x"], result_names = ["y"]} {
+  nn.step @train(%x: tensor<2x3x4xf32>) -> tensor<2x3x4xf32> attributes {kind = #nn.program<train>, inputs = [#nn.port<label_weights, "x">], outputs = [#nn.port<value, "y">]} {
     %w = nn.get @w : tensor<4x4xf32>
     %y = nn.call @layer(%x, %w) path "h.0" : (tensor<2x3x4xf32>, tensor<4x4xf32>) -> tensor<2x3x4xf32>
     nn.return %y : tensor<2x3x4xf32>

@@ -41,7 +41,7 @@ nn.model @saved family "gpt2" phase "shard" attributes {
     %3 = dist.reshard %out from <[[], ["seq"], []], unreduced []> to <[[], [], []], unreduced []> for "nn.linear" : tensor<2x4x8xf32>
     nn.return %3 : tensor<2x4x8xf32>
   }
-  nn.step @train(%x: tensor<2x4x8xf32>) attributes {kind = "train", arg_names = ["x"], result_names = [],
+  nn.step @train(%x: tensor<2x4x8xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = [],
       arg_shardings = [#dist.sharding<[[], ["seq"], []], unreduced []>], result_shardings = []} {
     // CHECK: %[[A:.*]]:3 = nn.call @block.fwd({{.*}}) path "h.0"
     // CHECK: %[[B:.*]]:3 = nn.call @block.fwd(%[[A]]#0) path "h.1"

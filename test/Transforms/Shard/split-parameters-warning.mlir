@@ -12,7 +12,7 @@ nn.model @m family "gpt2" phase "train" attributes {
     %1, %r = nn.rms_norm %0, %n {eps = 1.0e-5 : f64} : (tensor<2x3x4xf32>, tensor<4xf32>) -> (tensor<2x3x4xf32>, tensor<2x3xf32>) loc("h.*.norm")
     nn.return %1 : tensor<2x3x4xf32>
   }
-  nn.step @train(%x: tensor<2x3x4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
+  nn.step @train(%x: tensor<2x3x4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     %a = nn.get @a : tensor<4x4xf32>
     %n = nn.get @n : tensor<4xf32>
     %y = nn.call @layer(%x, %a, %n) path "h.0" : (tensor<2x3x4xf32>, tensor<4x4xf32>, tensor<4xf32>) -> tensor<2x3x4xf32>

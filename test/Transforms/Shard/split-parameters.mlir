@@ -1,5 +1,5 @@
 // RUN: heddle-opt %s --split-input-file --shard-make-mesh --shard-split-parameters --shard-propagate --shard-insert-reshards --shard-verify | FileCheck %s
-// RUN: sed 's/tensor = 2 :/sequence_parallel = true, tensor = 2 :/' %s | heddle-opt --split-input-file --shard-make-mesh --shard-split-parameters --shard-propagate --shard-insert-reshards --shard-verify | FileCheck %s --check-prefix SHARED
+// RUN: sed 's/mesh = {tensor = 2}/mesh = {tensor = 2}, sequence_parallel = true/' %s | heddle-opt --split-input-file --shard-make-mesh --shard-split-parameters --shard-propagate --shard-insert-reshards --shard-verify | FileCheck %s --check-prefix SHARED
 
 // A pair of products: columns, then rows, and one sum behind the pair, to which
 // the bias is added once. Tables of tokens are split by rows, those of
@@ -36,7 +36,7 @@ nn.model @m family "gpt2" phase "train" attributes {
     %2 = nn.linear %1, %proj bias %projb : (tensor<2x3x16xf32>, tensor<16x4xf32>, tensor<4xf32>) -> tensor<2x3x4xf32>
     nn.return %2 : tensor<2x3x4xf32>
   }
-  nn.step @train(%ids: tensor<1x2x3xi32>) attributes {kind = "train", arg_names = ["ids"], result_names = []} {
+  nn.step @train(%ids: tensor<1x2x3xi32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<ids>], outputs = []} {
     nn.micro_batches 1 {
     ^bb0(%i: index):
       %id = nn.micro_batch %ids[%i] : tensor<1x2x3xi32> -> tensor<2x3xi32>
@@ -94,7 +94,7 @@ nn.model @stored family "gpt2" phase "train" attributes {
     %6 = nn.add %4, %5 : tensor<2x3x4xf32>
     nn.return %6 : tensor<2x3x4xf32>
   }
-  nn.step @train(%ids: tensor<1x2x3xi32>) attributes {kind = "train", arg_names = ["ids"], result_names = []} {
+  nn.step @train(%ids: tensor<1x2x3xi32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<ids>], outputs = []} {
     nn.micro_batches 1 {
     ^bb0(%i: index):
       %id = nn.micro_batch %ids[%i] : tensor<1x2x3xi32> -> tensor<2x3xi32>
@@ -119,7 +119,7 @@ nn.model @stored family "gpt2" phase "train" attributes {
 nn.model @whole family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{mesh = {tensor = 2}}>, config = "{}", weights = {}} {
   nn.state @wte role "parameter" : tensor<8x4xf32> {trainable}
-  nn.step @train(%ids: tensor<2x3xi32>, %y: tensor<2x3x4xf32>) attributes {kind = "train", arg_names = ["ids", "y"], result_names = []} {
+  nn.step @train(%ids: tensor<2x3xi32>, %y: tensor<2x3x4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<ids>, #nn.port<value, "y">], outputs = []} {
     %wte = nn.get @wte : tensor<8x4xf32>
     %x = nn.embedding %wte[%ids] : (tensor<8x4xf32>, tensor<2x3xi32>) -> tensor<2x3x4xf32>
     // CHECK: %[[WHOLE:.*]] = dist.reshard %{{.*}} from <{{.*}}unreduced ["tensor"]> to <{{\[\[}}], [], []], unreduced []> for "nn.add"

@@ -9,7 +9,7 @@ nn.model @reshards family "gpt2" phase "pipe" attributes {
   dist.mesh @mesh [#dist.axis<"pipe" = 1>, #dist.axis<"data" = 2>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 2>]
   // CHECK: nn.step @train(%[[X:[^:]*]]: tensor<2x8xf32>
   // CHECK-SAME: ports = {x = {sharding = #dist.sharding<{{\[\[}}"data"], []], unreduced []>, whole = tensor<4x8xf32>}}
-  nn.step @train(%x: tensor<4x8xf32>) attributes {kind = "train", arg_names = ["x"], result_names = [],
+  nn.step @train(%x: tensor<4x8xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = [],
       arg_shardings = [#dist.sharding<[["data"], []], unreduced []>], result_shardings = []} {
     // CHECK: %[[PART:.*]] = nn.sum_rows %[[X]] : (tensor<2x8xf32>) -> tensor<8xf32>
     %0 = nn.sum_rows %x {shardings = [#dist.sharding<[[]], unreduced ["data"]>]} : (tensor<4x8xf32>) -> tensor<8xf32>
@@ -39,7 +39,7 @@ nn.model @parts family "gpt2" phase "pipe" attributes {
   // CHECK: nn.state @w role "parameter" : tensor<4x6xf32>
   // CHECK-SAME: whole = tensor<7x6xf32>
   nn.state @w role "parameter" : tensor<7x6xf32> {storage = #dist.sharding<[["tensor"], []], unreduced []>}
-  nn.step @train(%ids: tensor<4x3xi32>, %rng: tensor<4xi32>) attributes {kind = "train", arg_names = ["ids", "rng"], result_names = [],
+  nn.step @train(%ids: tensor<4x3xi32>, %rng: tensor<4xi32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<ids>, #nn.port<rng>], outputs = [],
       arg_shardings = [#dist.sharding<[["data"], []], unreduced []>, #dist.sharding<[[]], unreduced []>], result_shardings = []} {
     %w = nn.get @w : tensor<7x6xf32>
     // CHECK: %[[T:.*]] = dist.rank ["tensor"] : index
@@ -69,7 +69,7 @@ nn.model @bucket family "gpt2" phase "pipe" attributes {
   // CHECK: nn.bucket @p [@w, @b] : tensor<128xf32>
   // CHECK-SAME: elements = 256
   nn.bucket @p [@w, @b] : tensor<256xf32> {storage = #dist.sharding<[["data"]], unreduced []>}
-  nn.step @train() attributes {kind = "train", arg_names = [], result_names = [], arg_shardings = [], result_shardings = []} {
+  nn.step @train() attributes {kind = #nn.program<train>, inputs = [], outputs = [], arg_shardings = [], result_shardings = []} {
     // CHECK: %[[P:.*]] = nn.get @p : tensor<128xf32>
     %p = nn.get @p : tensor<256xf32>
     // CHECK: %[[ALL:.*]] = dist.all_gather %[[P]] axes ["data"] dim 0 for "h.0" : tensor<128xf32> -> tensor<256xf32>
@@ -90,7 +90,7 @@ nn.model @inner family "gpt2" phase "pipe" attributes {
     strategy = #dist.strategy<{batch = {global = 2}, mesh = {data = 2}}>, config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"pipe" = 1>, #dist.axis<"data" = 2>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
   // CHECK: nn.step @train(%[[X:[^:]*]]: tensor<4x12xf32>
-  nn.step @train(%x: tensor<4x12xf32>) attributes {kind = "train", arg_names = ["x"], result_names = [],
+  nn.step @train(%x: tensor<4x12xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = [],
       arg_shardings = [#dist.sharding<[[], []], unreduced []>], result_shardings = []} {
     // CHECK: %[[R:.*]] = dist.rank ["data"] : index
     // CHECK: %[[FIRST:.*]] = arith.muli %[[R]], %{{.*}} : index
@@ -112,7 +112,7 @@ nn.model @inner family "gpt2" phase "pipe" attributes {
 nn.model @masks family "gpt2" phase "pipe" attributes {
     strategy = #dist.strategy<{batch = {global = 2}, mesh = {data = 2, seq = 2, tensor = 2}}>, config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"pipe" = 1>, #dist.axis<"data" = 2>, #dist.axis<"seq" = 2>, #dist.axis<"tensor" = 2>]
-  nn.step @train(%x: tensor<4x6x8xf32>, %rng: tensor<4xi32>) attributes {kind = "train", arg_names = ["x", "rng"], result_names = [],
+  nn.step @train(%x: tensor<4x6x8xf32>, %rng: tensor<4xi32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">, #nn.port<rng>], outputs = [],
       arg_shardings = [#dist.sharding<[["data"], ["seq"], ["tensor"]], unreduced []>, #dist.sharding<[[]], unreduced []>], result_shardings = []} {
     %i = arith.constant 0 : index
     // CHECK: %[[S:.*]] = dist.rank ["seq"] : index
@@ -132,7 +132,7 @@ nn.model @masks family "gpt2" phase "pipe" attributes {
 nn.model @ring family "gpt2" phase "pipe" attributes {
     strategy = #dist.strategy<{batch = {global = 1}, mesh = {seq = 2}, context = ring}>, config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"pipe" = 1>, #dist.axis<"data" = 1>, #dist.axis<"seq" = 2>, #dist.axis<"tensor" = 1>]
-  nn.step @train(%x: tensor<1x4x24xf32>, %g: tensor<1x4x8xf32>) attributes {kind = "train", arg_names = ["x", "g"], result_names = [],
+  nn.step @train(%x: tensor<1x4x24xf32>, %g: tensor<1x4x8xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">, #nn.port<value, "g">], outputs = [],
       arg_shardings = [#dist.sharding<[[], ["seq"], []], unreduced []>, #dist.sharding<[[], ["seq"], []], unreduced []>], result_shardings = []} {
     // CHECK: %[[R:.*]] = dist.rank ["seq"] : index
     // CHECK: %[[Q:.*]] = nn.slice %[[X:.*]] dim 2 : (tensor<1x2x24xf32>) -> tensor<1x2x8xf32>
@@ -185,7 +185,7 @@ nn.model @kept family "gpt2" phase "pipe" attributes {
   // CHECK: nn.step @train
   // CHECK-SAME: value.h.0.attn.c_attn = {segments = array<i64: 12, 6, 6>, sharding = #dist.sharding<{{\[\[}}], ["data"], [], ["tensor"]], unreduced []>, whole = tensor<2x4x4x24xf32>}
   // CHECK-SAME: x = {
-  nn.step @train(%x: tensor<2x4x4x24xf32>) attributes {kind = "train", arg_names = ["x"], result_names = [],
+  nn.step @train(%x: tensor<2x4x4x24xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = [],
       arg_shardings = [#dist.sharding<[[], ["data"], [], ["tensor"]], unreduced []>], result_shardings = []} {
     nn.micro_batches 2 {
     ^bb0(%i: index):

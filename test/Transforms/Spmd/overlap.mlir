@@ -23,7 +23,7 @@ nn.model @m family "gpt2" phase "spmd" attributes {
     nn.return %0 : tensor<128xf32>
   }
   // CHECK: nn.step @train(%[[X:[^:]*]]:
-  nn.step @train(%x: tensor<128xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
+  nn.step @train(%x: tensor<128xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     // The first has no layer before it.
     // CHECK: %[[F0:.*]] = dist.all_gather %{{.*}} axes ["data"] dim 0 for "h.0" : tensor<64xf32>
     // CHECK: %[[W0:.*]] = nn.unpack %[[F0]]

@@ -2,7 +2,7 @@
 
 nn.model @m family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  nn.step @train(%x: tensor<2x4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
+  nn.step @train(%x: tensor<2x4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     // expected-error @+1 {{H0906: a sharding is left}}
     %0 = nn.map relu(%x) {shardings = [#dist.sharding<[[], []], unreduced []>]} : tensor<2x4xf32>
     nn.return
@@ -13,7 +13,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
 
 nn.model @m family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  nn.step @train(%x: tensor<2x4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
+  nn.step @train(%x: tensor<2x4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     // expected-error @+1 {{H0906: a sharding is left}}
     %0 = dist.reshard %x from <[["data"], []], unreduced []> to <[[], []], unreduced []> for "x" : tensor<2x4xf32>
     nn.return
@@ -35,7 +35,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
 nn.model @m family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   // expected-error @+1 {{H0906: a sharding is left}}
-  nn.step @eval() attributes {kind = "eval", arg_names = [], result_names = [], result_shardings = []} {
+  nn.step @eval() attributes {kind = #nn.program<eval>, inputs = [], outputs = [], result_shardings = []} {
     nn.return
   }
 }
@@ -66,8 +66,8 @@ nn.model @m family "gpt2" phase "spmd" attributes {
 nn.model @m family "gpt2" phase "spmd" attributes {
     strategy = #dist.strategy<{mesh = {data = 2}, batch = {global = 2}}>, config = "{}", weights = {}} {
   // expected-error @+1 {{'nn.step' op does not say how the port "x" is split: it needs whole and sharding}}
-  nn.step @train(%x: tensor<2x4xf32>) attributes {kind = "train", arg_names = ["x"],
-      result_names = [], ports = {x = {whole = tensor<4x4xf32>}}} {
+  nn.step @train(%x: tensor<2x4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">],
+      outputs = [], ports = {x = {whole = tensor<4x4xf32>}}} {
     nn.return
   }
 }
@@ -80,7 +80,7 @@ nn.model @m family "gpt2" phase "spmd" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   nn.state @w role "parameter" : tensor<4xf32>
   nn.state @w.grad role "gradient" : tensor<4xf32> {parameter = "w"}
-  nn.step @train(%x: tensor<2x4xf32>) attributes {kind = "train", arg_names = ["x"], result_names = []} {
+  nn.step @train(%x: tensor<2x4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     // expected-error @+1 {{H0906: reads the gradient @w.grad before it is written}}
     %0 = nn.get @w.grad : tensor<4xf32>
     %1 = nn.sum_rows %x init %0 : (tensor<2x4xf32>, tensor<4xf32>) -> tensor<4xf32>
@@ -106,7 +106,7 @@ nn.model @m family "gpt2" phase "fuse" attributes {
         -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
     plan.yield %0#0, %0#1, %0#2 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
   }
-  nn.step @train(%g: tensor<4xf32>, %s: tensor<f32>) attributes {kind = "train", arg_names = ["x", "y"], result_names = []} {
+  nn.step @train(%g: tensor<4xf32>, %s: tensor<f32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">, #nn.port<value, "y">], outputs = []} {
     %0 = nn.get @w : tensor<8xf32>
     %1 = dist.slice %0 axes ["data"] dim 0 for "nn.adamw" : tensor<8xf32> -> tensor<4xf32>
     %m = nn.get @w.exp_avg : tensor<8xf32>
@@ -144,7 +144,7 @@ nn.model @m family "gpt2" phase "fuse" attributes {
         -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
     plan.yield %0#0, %0#1, %0#2 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
   }
-  nn.step @train(%g: tensor<4xf32>, %s: tensor<f32>) attributes {kind = "train", arg_names = ["x", "y"], result_names = []} {
+  nn.step @train(%g: tensor<4xf32>, %s: tensor<f32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">, #nn.port<value, "y">], outputs = []} {
     %0 = nn.get @w : tensor<8xf32>
     %1 = dist.slice %0 axes ["data"] dim 0 for "nn.adamw" : tensor<8xf32> -> tensor<4xf32>
     %m = nn.get @w.exp_avg : tensor<8xf32>

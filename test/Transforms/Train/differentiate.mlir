@@ -21,6 +21,7 @@ nn.model @m family "gpt2" phase "model" attributes {
     strategy = #dist.strategy<{batch = {global = 2, micro = 2, accumulate = 1, seq = 3}}>,
     config = "{}", weights = {}} {
   nn.state @loss role "accumulator" : tensor<f32>
+  nn.state @scale role "scalar" : tensor<f32>
   // CHECK: nn.state @wte role "parameter"
   // CHECK-NEXT: nn.state @wte.grad role "gradient" : tensor<8x4xf32> {decays, parameter = "wte"}
   nn.state @wte role "parameter" : tensor<8x4xf32> {trainable, decays}
@@ -79,7 +80,7 @@ nn.model @m family "gpt2" phase "model" attributes {
   // CHECK: nn.step @train
   // SUMS: nn.step @train
   nn.step @train(%ids: tensor<1x2x3xi32>) -> tensor<f32> attributes {
-      kind = "train", arg_names = ["ids"], result_names = ["loss"]} {
+      kind = #nn.program<train>, inputs = [#nn.port<ids>], outputs = [#nn.port<loss>]} {
     nn.micro_batches 1 {
     ^bb0(%i: index):
       %id = nn.micro_batch %ids[%i] : tensor<1x2x3xi32> -> tensor<2x3xi32>
@@ -94,11 +95,14 @@ nn.model @m family "gpt2" phase "model" attributes {
       %z = nn.linear %y, %wte {transposed} : (tensor<2x3x4xf32>, tensor<8x4xf32>) -> tensor<2x3x8xf32>
       // CHECK: %[[LOSSES:.*]], %[[LSE:.*]] = nn.cross_entropy
       %losses, %lse = nn.cross_entropy %z, %id : (tensor<2x3x8xf32>, tensor<2x3xi32>) -> (tensor<2x3xf32>, tensor<2x3xf32>)
+      %scale = nn.get @scale : tensor<f32>
+      %weights = nn.token_weights %id scale %scale : (tensor<2x3xi32>, tensor<f32>) -> tensor<2x3xf32>
       %before = nn.get @loss : tensor<f32>
-      %sum = nn.sum %losses init %before {scale = 0.16666666666666666 : f64} : (tensor<2x3xf32>, tensor<f32>) -> tensor<f32>
+      %sum = nn.sum %losses weights %weights init %before : (tensor<2x3xf32>, tensor<2x3xf32>, tensor<f32>) -> tensor<f32>
       nn.set @loss, %sum : tensor<f32>
-      // CHECK: %[[DZ:.*]] = nn.cross_entropy_grad %{{.*}}, %{{.*}}, %[[LSE]] {scale = 0.16666666666666666 : f64}
-      // SUMS: nn.cross_entropy_grad {{.*}} {scale = 0.083333333333333329 : f64}
+      // The gradient of the losses is what each weighs.
+      // CHECK: %[[WEIGHTS:.*]] = nn.token_weights
+      // CHECK: %[[DZ:.*]] = nn.cross_entropy_grad %{{.*}}, %{{.*}}, %[[LSE]], %[[WEIGHTS]]
       // CHECK: nn.linear %[[DZ]], %{{.*}} : (tensor<2x3x8xf32>, tensor<8x4xf32>) -> tensor<2x3x4xf32>
       // The embedding is used twice: its second gradient adds to the first.
       // SUMS: %[[OLD:.*]] = nn.get @wte.grad
@@ -111,7 +115,7 @@ nn.model @m family "gpt2" phase "model" attributes {
       // CHECK: %[[TOTAL:.*]] = nn.embedding_grad %[[BACK]]#0[%{{.*}}] init %[[HEAD]]
       // CHECK: nn.set @wte.grad, %[[TOTAL]]
       // The sum of the losses goes last.
-      // CHECK: nn.sum %[[LOSSES]]
+      // CHECK: nn.sum %[[LOSSES]] weights %[[WEIGHTS]]
       nn.return
     }
     %loss = nn.get @loss : tensor<f32>

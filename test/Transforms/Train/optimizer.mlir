@@ -44,10 +44,10 @@ nn.model @m family "gpt2" phase "model" attributes {
   // BF16: nn.bucket @copies.decay [@a.bf16, @c.bf16] : tensor<128xbf16>
   // BF16: nn.bucket @copies.no_decay [@b.bf16] : tensor<64xbf16>
 
-  // CHECK: nn.step @train(%[[IDS:.*]]: tensor<1xi32>, %[[LR:.*]]: tensor<f32>, %[[C1:.*]]: tensor<f32>, %[[C2:.*]]: tensor<f32>) -> (tensor<f32>, tensor<f32>) attributes {arg_names = ["ids", "lr", "bias_correction1", "bias_correction2"], kind = "train", result_names = ["loss", "grad_norm"]} {
+  // CHECK: nn.step @train(%[[IDS:.*]]: tensor<1xi32>, %[[LR:.*]]: tensor<f32>, %[[C1:.*]]: tensor<f32>, %[[C2:.*]]: tensor<f32>) -> (tensor<f32>, tensor<f32>) attributes {inputs = [#nn.port<ids>, #nn.port<lr>, #nn.port<bias_correction1>, #nn.port<bias_correction2>], kind = #nn.program<train>, outputs = [#nn.port<loss>, #nn.port<grad_norm>]} {
   // CHECK-NOT: nn.fill
   nn.step @train(%ids: tensor<1xi32>) -> tensor<f32> attributes {
-      kind = "train", arg_names = ["ids"], result_names = ["loss"]} {
+      kind = #nn.program<train>, inputs = [#nn.port<ids>], outputs = [#nn.port<loss>]} {
     nn.micro_batches 1 {
     ^bb0(%i: index):
       nn.return

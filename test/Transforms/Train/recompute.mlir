@@ -12,7 +12,7 @@ nn.model @m family "gpt2" phase "model" attributes {
     nn.return %x : tensor<4xf32>
   }
   nn.step @train(%x: tensor<4xf32>) -> tensor<4xf32> attributes {
-      kind = "train", arg_names = ["x"], result_names = ["y"]} {
+      kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = [#nn.port<value, "y">]} {
     // CHECK: nn.call @layer{{.*}} path "h.0" {recompute = "[[POLICY]]"}
     %0 = nn.call @layer(%x) path "h.0" : (tensor<4xf32>) -> tensor<4xf32>
     // What stands at a call is kept.
@@ -21,7 +21,7 @@ nn.model @m family "gpt2" phase "model" attributes {
     nn.return %1 : tensor<4xf32>
   }
   nn.step @eval(%x: tensor<4xf32>) -> tensor<4xf32> attributes {
-      kind = "eval", arg_names = ["x"], result_names = ["y"]} {
+      kind = #nn.program<eval>, inputs = [#nn.port<value, "x">], outputs = [#nn.port<value, "y">]} {
     // CHECK: nn.call @layer{{.*}} path "h.0" :
     %0 = nn.call @layer(%x) path "h.0" : (tensor<4xf32>) -> tensor<4xf32>
     nn.return %0 : tensor<4xf32>

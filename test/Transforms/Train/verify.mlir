@@ -3,7 +3,7 @@
 nn.model @left family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   // expected-error @+1 {{H0909: a program is left that is no step yet}}
-  nn.func @eval() attributes {program = "eval"} {
+  nn.func @eval() attributes {program = #nn.program<eval>} {
     nn.return
   }
 }
@@ -14,7 +14,7 @@ nn.model @untouched family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   // expected-error @+1 {{H0909: trainable, but it gets no gradient: the loss does not depend on it}}
   nn.state @w role "parameter" : tensor<64xf32> {trainable}
-  nn.step @train() attributes {kind = "train", arg_names = [], result_names = []} {
+  nn.step @train() attributes {kind = #nn.program<train>, inputs = [], outputs = []} {
     nn.return
   }
 }
@@ -26,7 +26,7 @@ nn.model @still family "gpt2" phase "train" attributes {
   nn.state @w role "parameter" : tensor<64xf32> {trainable}
   nn.state @w.grad role "gradient" : tensor<64xf32> {parameter = "w"}
   // expected-error @+1 {{H0909: updates no parameter}}
-  nn.step @train(%g: tensor<64xf32>) attributes {kind = "train", arg_names = ["ids"], result_names = []} {
+  nn.step @train(%g: tensor<64xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<ids>], outputs = []} {
     nn.set @w.grad, %g : tensor<64xf32>
     nn.micro_batches 1 {
     ^bb0(%i: index):
@@ -45,7 +45,7 @@ nn.model @twice family "gpt2" phase "train" attributes {
   nn.state @w.grad role "gradient" : tensor<64xf32> {parameter = "w"}
   nn.bucket @one [@w] : tensor<64xf32>
   nn.bucket @two [@w] : tensor<64xf32>
-  nn.step @train(%g: tensor<64xf32>, %s: tensor<f32>) attributes {kind = "train", arg_names = ["g", "lr"], result_names = []} {
+  nn.step @train(%g: tensor<64xf32>, %s: tensor<f32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "g">, #nn.port<lr>], outputs = []} {
     nn.set @w.grad, %g : tensor<64xf32>
     // expected-error @+1 {{H0909: does not read and write the parameters, the averages and the averages of squares of the same states}}
     %p, %m, %v = nn.adamw %g, %g, %g, %g lr %s bias %s, %s {beta1 = 0.9 : f64, beta2 = 0.9 : f64, eps = 0.1 : f64, weight_decay = 0.0 : f64} : (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>)
@@ -64,7 +64,7 @@ nn.model @late family "gpt2" phase "train" attributes {
   nn.state @w.grad role "gradient" : tensor<64xf32> {parameter = "w"}
   nn.bucket @parameters [@w] : tensor<64xf32>
   nn.bucket @gradients [@w.grad] : tensor<64xf32>
-  nn.step @train(%g: tensor<64xf32>, %s: tensor<f32>) attributes {kind = "train", arg_names = ["g", "lr"], result_names = []} {
+  nn.step @train(%g: tensor<64xf32>, %s: tensor<f32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "g">, #nn.port<lr>], outputs = []} {
     // expected-error @+1 {{H0909: reads the gradient @w.grad before it is written}}
     %old = nn.get @gradients : tensor<64xf32>
     %p, %m, %v = nn.adamw %g, %old, %g, %g lr %s bias %s, %s {beta1 = 0.9 : f64, beta2 = 0.9 : f64, eps = 0.1 : f64, weight_decay = 0.0 : f64} : (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>)
@@ -81,7 +81,7 @@ nn.model @doubled family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   nn.state @loss role "accumulator" : tensor<f32>
   nn.state @w role "parameter" : tensor<64xf32>
-  nn.step @eval(%x: tensor<1x64xf32>) attributes {kind = "eval", arg_names = ["ids"], result_names = []} {
+  nn.step @eval(%x: tensor<1x64xf32>) attributes {kind = #nn.program<eval>, inputs = [#nn.port<ids>], outputs = []} {
     %0 = nn.fill 0.0 : () -> tensor<f32>
     // expected-note @+1 {{written here}}
     nn.set @loss, %0 : tensor<f32>
@@ -98,7 +98,7 @@ nn.model @unset family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   nn.state @loss role "accumulator" : tensor<f32>
   nn.state @w role "parameter" : tensor<64xf32>
-  nn.step @eval() -> tensor<f32> attributes {kind = "eval", arg_names = [], result_names = ["loss"]} {
+  nn.step @eval() -> tensor<f32> attributes {kind = #nn.program<eval>, inputs = [], outputs = [#nn.port<loss>]} {
     // expected-error @+1 {{H0909: reads the accumulator @loss before it is written}}
     %0 = nn.get @loss : tensor<f32>
     nn.return %0 : tensor<f32>
@@ -111,7 +111,7 @@ nn.model @overwritten family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   nn.state @loss role "accumulator" : tensor<f32>
   nn.state @w role "parameter" : tensor<64xf32>
-  nn.step @eval() attributes {kind = "eval", arg_names = [], result_names = []} {
+  nn.step @eval() attributes {kind = #nn.program<eval>, inputs = [], outputs = []} {
     %0 = nn.get @w : tensor<64xf32>
     // expected-error @+1 {{H0909: writes what no optimizer computes to the parameter @w}}
     nn.set @w, %0 : tensor<64xf32>
@@ -140,7 +140,7 @@ nn.model @passed_twice family "gpt2" phase "train" attributes {
   nn.func @f(%a: tensor<64xf32>, %b: tensor<64xf32>) -> (tensor<64xf32>, tensor<64xf32>) {
     nn.return %a, %b : tensor<64xf32>, tensor<64xf32>
   }
-  nn.step @eval(%x: tensor<64xf32>) attributes {kind = "eval", arg_names = ["ids"], result_names = []} {
+  nn.step @eval(%x: tensor<64xf32>) attributes {kind = #nn.program<eval>, inputs = [#nn.port<ids>], outputs = []} {
     nn.set @w.grad, %x : tensor<64xf32>
     nn.micro_batches 1 {
     ^bb0(%i: index):
@@ -161,7 +161,7 @@ nn.model @slots family "gpt2" phase "train" attributes {
   nn.state @loss role "accumulator" : tensor<f32>
   nn.state @w role "parameter" : tensor<64xf32>
   nn.state @s role "saved" : tensor<2x64xf32>
-  nn.step @eval(%x: tensor<2x64xf32>) attributes {kind = "eval", arg_names = ["ids"], result_names = []} {
+  nn.step @eval(%x: tensor<2x64xf32>) attributes {kind = #nn.program<eval>, inputs = [#nn.port<ids>], outputs = []} {
     // expected-error @+1 {{H0909: has no slot of @s, which holds one for each}}
     nn.set @s, %x : tensor<2x64xf32>
     nn.return
@@ -174,7 +174,7 @@ nn.model @endless family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   nn.state @loss role "accumulator" : tensor<f32>
   nn.state @w role "parameter" : tensor<64xf32>
-  nn.step @eval(%x: tensor<1x64xf32>) attributes {kind = "eval", arg_names = ["ids"], result_names = []} {
+  nn.step @eval(%x: tensor<1x64xf32>) attributes {kind = #nn.program<eval>, inputs = [#nn.port<ids>], outputs = []} {
     // expected-error @+1 {{H0909: runs 9223372036854775807 times; there are 1 micro-batches}}
     nn.micro_batches 9223372036854775807 {
     ^bb0(%i: index):
@@ -190,7 +190,7 @@ nn.model @beyond family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   nn.state @loss role "accumulator" : tensor<f32>
   nn.state @w role "parameter" : tensor<64xf32>
-  nn.step @eval(%x: tensor<3x64xf32>) attributes {kind = "eval", arg_names = ["ids"], result_names = []} {
+  nn.step @eval(%x: tensor<3x64xf32>) attributes {kind = #nn.program<eval>, inputs = [#nn.port<ids>], outputs = []} {
     nn.micro_batches 1 {
     ^bb0(%i: index):
       %0 = nn.fill 0.0 : () -> tensor<1x64xf32>
@@ -209,7 +209,7 @@ nn.model @unfilled family "gpt2" phase "train" attributes {
   nn.state @loss role "accumulator" : tensor<f32>
   nn.state @w role "parameter" : tensor<64xf32>
   // expected-error @+1 {{H0909: nothing fills the argument "idz"}}
-  nn.step @eval(%x: tensor<1x64xf32>) attributes {kind = "eval", arg_names = ["idz"], result_names = []} {
+  nn.step @eval(%x: tensor<1x64xf32>) attributes {kind = #nn.program<eval>, inputs = [#nn.port<value, "idz">], outputs = []} {
     nn.return
   }
 }

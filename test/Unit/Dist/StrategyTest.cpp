@@ -112,7 +112,7 @@ TEST_F(StrategyTest, AllThatIsWrongIsSaid) {
                 "strategy: threads is not a whole number from 1 to 1024",
                 "strategy: zero.stage is not a whole number from 0 to 3",
                 "strategy: zero.stage is given twice",
-                "strategy: there is no setting seq; did you mean batch.seq?"}));
+                "strategy: there is no setting seq; did you mean mesh.seq?"}));
   EXPECT_EQ(errorsOf("#dist.strategy<{mesh = {tensr = 2}}>"),
             (std::vector<std::string>{"strategy: there is no setting "
                                       "mesh.tensr; did you mean "

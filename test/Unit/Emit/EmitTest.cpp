@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dialects/Plan/PlanFormat.h"
 #include "heddle/Emit/EmitBinary.h"
 #include "heddle/Emit/LinkKernels.h"
 #include "heddle/runtime/core/Loader.h"
@@ -104,6 +105,25 @@ TEST_F(Emit, BinaryIsReadBack) {
   EXPECT_NE(permissions & std::filesystem::perms::owner_exec,
             std::filesystem::perms::none);
   EXPECT_EQ(std::system((file("out") + " --help > /dev/null").c_str()), 0);
+}
+
+TEST(Ports, HaveTheSameRolesInPlans) {
+  mlir::MLIRContext context;
+  context.loadDialect<nn::NNDialect>();
+  for (unsigned i = 0; i <= nn::getMaxEnumValForPortRole(); ++i) {
+    nn::PortRole role = *nn::symbolizePortRole(i);
+    std::string name = stringifyPortRole(role).str();
+    ASSERT_TRUE(plan::parsePortRole(name).has_value()) << name;
+    EXPECT_EQ(plan::portRoleName(planir::roleOf(role)), name);
+    EXPECT_EQ(plan::isOfBatch(planir::roleOf(role)),
+              nn::PortAttr::get(&context, role).isOfBatch())
+        << name;
+  }
+  for (unsigned i = 0; i <= nn::getMaxEnumValForProgramKind(); ++i) {
+    nn::ProgramKind kind = *nn::symbolizeProgramKind(i);
+    EXPECT_EQ(plan::programName(planir::kindOf(kind)),
+              stringifyProgramKind(kind));
+  }
 }
 
 TEST_F(Emit, OutputIsWholeOrNotAtAll) {

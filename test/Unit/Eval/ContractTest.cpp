@@ -103,10 +103,10 @@ class Dependence {
 public:
   Dependence(CaseModule &module, int64_t limit)
       : module(module), inputs(inputsOf(module.function, limit)) {
-    for (auto [argument, name] :
+    for (auto [argument, port] :
          llvm::zip(module.function.getArguments(),
-                   module.function.getArgNamesAttr().getAsRange<StringAttr>()))
-      names[argument] = name.str();
+                   module.function.getInputsAttr().getAsRange<nn::PortAttr>()))
+      names[argument] = port.getKey().str();
     before = runModule(*module.module, inputs);
   }
 
@@ -298,9 +298,9 @@ TEST_P(ContractOf, SumsAreAddedToTheirInits) {
   CaseModule module = parseCase(GetParam());
   ASSERT_TRUE(module.operation);
   SmallVector<nn::Init> inits = nn::initsOf(module.operation);
-  unsigned named = llvm::count_if(
-      module.function.getArgNamesAttr().getAsValueRange<StringAttr>(),
-      [](StringRef name) { return name == "i"; });
+  unsigned named =
+      llvm::count_if(module.function.getInputsAttr().getAsRange<nn::PortAttr>(),
+                     [](nn::PortAttr port) { return port.getKey() == "i"; });
   EXPECT_EQ(inits.size(), named) << "sums start from %i";
   Dependence dependence(module, GetParam().limit);
   for (nn::Init &init : inits) {

@@ -32,9 +32,9 @@ public:
     unsigned position = function.getNumArguments();
     function.insertArgument(position, result.getType(), {}, function.getLoc());
     gradient = function.getArgument(position);
-    SmallVector<Attribute> names(function.getArgNamesAttr().getValue());
-    names.push_back(builder.getStringAttr("gradient"));
-    function.setArgNamesAttr(builder.getArrayAttr(names));
+    SmallVector<Attribute> ports(function.getInputsAttr().getValue());
+    ports.push_back(valuePort(function.getContext(), "gradient"));
+    function.setInputsAttr(builder.getArrayAttr(ports));
   }
 
   Value gradientOf(Value value) override {
@@ -58,7 +58,6 @@ public:
     sums[operand] = sum;
   }
   Type gradientElement() override { return builder.getF32Type(); }
-  double lossScale() override { return 1; }
 
   OpBuilder builder;
   Value result, gradient;
@@ -110,19 +109,15 @@ TEST_P(Derivative, AgreesWithDifferences) {
 
   SmallVector<Value> gradients;
   SmallVector<std::string> names;
-  for (auto [argument, name] :
+  for (auto [argument, port] :
        llvm::zip(backward.function.getArguments(),
-                 backward.function.getArgNamesAttr().getAsRange<StringAttr>()))
+                 backward.function.getInputsAttr().getAsRange<nn::PortAttr>()))
     if (Value gradient = context.sums.lookup(argument)) {
       gradients.push_back(gradient);
-      names.push_back(name.str());
+      names.push_back(port.getKey().str());
     }
   returnValues(backward.function, gradients);
   eval::TensorMap all = inputsOf(backward.function, GetParam().limit);
-  // Losses are summed with one factor: their gradients are 1.
-  if (isa<nn::CrossEntropyOp>(backward.operation))
-    for (double &value : all["gradient"].mutableFloats())
-      value = 1;
   for (auto &[name, value] : inputs)
     all[name] = value;
   eval::TensorMap results = runModule(*backward.module, all);

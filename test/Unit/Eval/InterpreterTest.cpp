@@ -43,7 +43,8 @@ struct Subject {
 
   std::vector<double> run(const TensorMap &inputs, const std::string &output) {
     TensorMap outputs;
-    EXPECT_TRUE(succeeded(interpreter->run("train", inputs, outputs)));
+    EXPECT_TRUE(
+        succeeded(interpreter->run(nn::ProgramKind::Train, inputs, outputs)));
     return outputs.at(output).floats().vec();
   }
 };
@@ -58,7 +59,9 @@ TEST(Interpreter, StatesLiveOnAndMicroBatchesRunInOrder) {
   Subject subject(R"(
     nn.state @sum role "accumulator" : tensor<2xf32>
     nn.step @train(%x: tensor<3x2xf32>) -> tensor<2xf32>
-        attributes {kind = "train", arg_names = ["x"], result_names = ["out"]} {
+        attributes {kind = #nn.program<train>,
+                    inputs = [#nn.port<value, "x">],
+                    outputs = [#nn.port<value, "out">]} {
       nn.micro_batches 3 {
       ^bb0(%i: index):
         %part = nn.micro_batch %x[%i] : tensor<3x2xf32> -> tensor<2xf32>
@@ -87,7 +90,8 @@ TEST(Interpreter, BucketsPadTheirMembers) {
     nn.state @b role "accumulator" : tensor<2xf32>
     nn.bucket @both [@a, @b] : tensor<128xf32>
     nn.step @train() -> tensor<128xf32>
-        attributes {kind = "train", arg_names = [], result_names = ["out"]} {
+        attributes {kind = #nn.program<train>,
+                    inputs = [], outputs = [#nn.port<value, "out">]} {
       %all = nn.get @both : tensor<128xf32>
       %twice = nn.add %all, %all : tensor<128xf32>
       nn.set @both, %twice : tensor<128xf32>
@@ -113,8 +117,9 @@ TEST(Interpreter, LaunchesExecuteTheirKernelsBody) {
       plan.yield %sum : tensor<2xf32>
     }
     nn.step @train(%x: tensor<2xf32>, %y: tensor<2xf32>) -> tensor<2xf32>
-        attributes {kind = "train", arg_names = ["x", "y"],
-                    result_names = ["out"]} {
+        attributes {kind = #nn.program<train>,
+                    inputs = [#nn.port<value, "x">, #nn.port<value, "y">],
+                    outputs = [#nn.port<value, "out">]} {
       %z = plan.launch @square_add(%x, %y)
           : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
       nn.return %z : tensor<2xf32>
@@ -127,7 +132,9 @@ TEST(Interpreter, LaunchesExecuteTheirKernelsBody) {
 
 static const char *thirdAsBf16 = R"(
     nn.step @train(%x: tensor<1xf32>) -> tensor<1xbf16>
-        attributes {kind = "train", arg_names = ["x"], result_names = ["out"]} {
+        attributes {kind = #nn.program<train>,
+                    inputs = [#nn.port<value, "x">],
+                    outputs = [#nn.port<value, "out">]} {
       %y = nn.cast %x : (tensor<1xf32>) -> tensor<1xbf16>
       nn.return %y : tensor<1xbf16>
     })";
@@ -149,11 +156,14 @@ TEST(Interpreter, SaysWhatItCannotDo) {
                                     return success();
                                   });
   TensorMap outputs;
-  EXPECT_TRUE(failed(subject.interpreter->run("train", {}, outputs)));
+  EXPECT_TRUE(
+      failed(subject.interpreter->run(nn::ProgramKind::Train, {}, outputs)));
   EXPECT_EQ(message, "input 'x' is missing");
   TensorMap wrong = {{"x", floats({2}, {1, 2})}};
-  EXPECT_TRUE(failed(subject.interpreter->run("train", wrong, outputs)));
+  EXPECT_TRUE(
+      failed(subject.interpreter->run(nn::ProgramKind::Train, wrong, outputs)));
   EXPECT_EQ(message, "input 'x' does not fit 'tensor<1xf32>'");
-  EXPECT_TRUE(failed(subject.interpreter->run("generate", {}, outputs)));
+  EXPECT_TRUE(
+      failed(subject.interpreter->run(nn::ProgramKind::Generate, {}, outputs)));
   EXPECT_EQ(message, "has no program of kind generate");
 }

@@ -197,14 +197,16 @@ static std::vector<OpCase> makeLossCases() {
       {"nn.cross_entropy", logits,
        "nn.cross_entropy %x, %ids : (tensor<2x3x5xf32>, tensor<2x3xi32>) -> "
        "(tensor<2x3xf32>, tensor<2x3xf32>)"},
-      {"nn.cross_entropy_grad", logits + ", %s: tensor<2x3xf32>",
-       "nn.cross_entropy_grad %x, %ids, %s {scale = 0.5 : f64} : "
-       "(tensor<2x3x5xf32>, tensor<2x3xi32>, tensor<2x3xf32>) -> "
+      {"nn.cross_entropy_grad",
+       logits + ", %s: tensor<2x3xf32>, %d: tensor<2x3xf32>",
+       "nn.cross_entropy_grad %x, %ids, %s, %d : (tensor<2x3x5xf32>, "
+       "tensor<2x3xi32>, tensor<2x3xf32>, tensor<2x3xf32>) -> "
        "tensor<2x3x5xf32>"},
-      {"nn.cross_entropy_grad", logits + ", %s: tensor<2x3xf32>, %first: index",
-       "nn.cross_entropy_grad %x, %ids, %s first %first {scale = 0.5 : f64, "
-       "vocab = 7} : (tensor<2x3x5xf32>, tensor<2x3xi32>, tensor<2x3xf32>, "
-       "index) -> tensor<2x3x5xf32>"},
+      {"nn.cross_entropy_grad",
+       logits + ", %s: tensor<2x3xf32>, %d: tensor<2x3xf32>, %first: index",
+       "nn.cross_entropy_grad %x, %ids, %s, %d first %first {vocab = 7} : "
+       "(tensor<2x3x5xf32>, tensor<2x3xi32>, tensor<2x3xf32>, "
+       "tensor<2x3xf32>, index) -> tensor<2x3x5xf32>"},
       {"nn.cross_entropy_part", logits + ", %first: index",
        "nn.cross_entropy_part %x, %ids first %first {vocab = 7} : "
        "(tensor<2x3x5xf32>, tensor<2x3xi32>, index) -> (tensor<2x3xf32>, "
@@ -215,8 +217,19 @@ static std::vector<OpCase> makeLossCases() {
        "tensor<2x3xf32>, tensor<2x3xi32>) -> (tensor<2x3xf32>, "
        "tensor<2x3xf32>)"},
       {"nn.sum", "%x: tensor<2x3xf32>, %i: tensor<f32>",
-       "nn.sum %x init %i {scale = 0.5 : f64} : (tensor<2x3xf32>, tensor<f32>) "
+       "nn.sum %x init %i : (tensor<2x3xf32>, tensor<f32>) -> tensor<f32>"},
+      {"nn.sum", "%x: tensor<2x3xf32>, %y: tensor<2x3xf32>, %i: tensor<f32>",
+       "nn.sum %x weights %y init %i : (tensor<2x3xf32>, tensor<2x3xf32>, "
+       "tensor<f32>) -> tensor<f32>"},
+      {"nn.count_labels", "%ids: tensor<2x3xi32>, %y: tensor<2x3xf32>",
+       "nn.count_labels %ids weights %y : (tensor<2x3xi32>, tensor<2x3xf32>) "
        "-> tensor<f32>"},
+      {"nn.loss_scale", "%x: tensor<f32>",
+       "nn.loss_scale %x : (tensor<f32>) -> tensor<f32>"},
+      {"nn.token_weights",
+       "%ids: tensor<2x3xi32>, %x: tensor<f32>, %y: tensor<2x3xf32>",
+       "nn.token_weights %ids scale %x weights %y : (tensor<2x3xi32>, "
+       "tensor<f32>, tensor<2x3xf32>) -> tensor<2x3xf32>"},
       {"nn.take_row", "%x: tensor<2x3x4xf32>, %p: tensor<i32>",
        "nn.take_row %x[%p] : (tensor<2x3x4xf32>, tensor<i32>) -> "
        "tensor<2x1x4xf32>",
@@ -270,17 +283,22 @@ MLIRContext &testContext() {
   return *context;
 }
 
-/// The names in `%x: tensor<4xf32>, %y: index`, as `"x", "y"`.
-static std::string argumentNames(llvm::StringRef arguments) {
-  std::string names;
+/// The names in `%x: tensor<4xf32>, %y: index`, as ports.
+static std::string argumentPorts(llvm::StringRef arguments) {
+  std::string ports;
   while (!arguments.empty()) {
     auto [name, rest] = arguments.split(':');
-    names +=
-        (names.empty() ? "\"" : ", \"") + name.split('%').second.str() + "\"";
+    ports += (ports.empty() ? "#nn.port<value, \"" : ", #nn.port<value, \"") +
+             name.split('%').second.str() + "\">";
     size_t next = rest.find('%');
     arguments = next == llvm::StringRef::npos ? "" : rest.substr(next);
   }
-  return names;
+  return ports;
+}
+
+nn::PortAttr valuePort(MLIRContext *context, const Twine &name) {
+  return nn::PortAttr::get(context, nn::PortRole::Value,
+                           StringAttr::get(context, name));
 }
 
 void returnValues(nn::FuncOp function, ValueRange values) {
@@ -289,11 +307,10 @@ void returnValues(nn::FuncOp function, ValueRange values) {
   end->setOperands(values);
   function.setFunctionTypeAttr(TypeAttr::get(
       builder.getFunctionType(function.getArgumentTypes(), values.getTypes())));
-  SmallVector<std::string> names;
+  SmallVector<Attribute> ports;
   for (size_t i = 0; i < values.size(); ++i)
-    names.push_back("r" + std::to_string(i));
-  SmallVector<StringRef> views(names.begin(), names.end());
-  function.setResultNamesAttr(builder.getStrArrayAttr(views));
+    ports.push_back(valuePort(function.getContext(), "r" + Twine(i)));
+  function.setOutputsAttr(builder.getArrayAttr(ports));
 }
 
 CaseModule parseCase(const OpCase &opCase) {
@@ -301,9 +318,10 @@ CaseModule parseCase(const OpCase &opCase) {
       "nn.model @m family \"test\" phase \"model\" attributes {strategy = "
       "#dist.strategy<{}>, config = \"{}\", weights = {random = true, seed = 1 "
       ": i64}} {\n nn.func @f(" +
-      opCase.arguments + ") attributes {program = \"train\", arg_names = [" +
-      argumentNames(opCase.arguments) + "], result_names = []} {\n  " +
-      opCase.body + "\n  nn.return\n }\n}\n";
+      opCase.arguments +
+      ") attributes {program = #nn.program<train>, inputs = [" +
+      argumentPorts(opCase.arguments) + "], outputs = []} {\n  " + opCase.body +
+      "\n  nn.return\n }\n}\n";
   CaseModule result;
   result.module = parseSourceString<ModuleOp>(text, &testContext());
   if (!result.module) {
@@ -326,8 +344,8 @@ static double nextNumber(uint64_t &state) {
 eval::TensorMap inputsOf(nn::FuncOp function, int64_t limit) {
   eval::TensorMap inputs;
   uint64_t state = 12345;
-  for (auto [name, type] :
-       llvm::zip(function.getArgNames()->getAsRange<StringAttr>(),
+  for (auto [port, type] :
+       llvm::zip(function.getInputs()->getAsRange<nn::PortAttr>(),
                  function.getArgumentTypes())) {
     eval::Tensor tensor(type);
     if (!eval::isFloat(tensor.kind()))
@@ -336,7 +354,7 @@ eval::TensorMap inputsOf(nn::FuncOp function, int64_t limit) {
     else
       for (double &value : tensor.mutableFloats())
         value = 2 * nextNumber(state) - 1;
-    inputs[name.str()] = tensor;
+    inputs[port.getKey().str()] = tensor;
   }
   // Second moments, rates and corrections are positive.
   for (const char *name : {"v", "lr", "b", "c", "clip"})
@@ -353,8 +371,8 @@ eval::TensorMap runModule(ModuleOp module, const eval::TensorMap &inputs) {
   eval::TensorMap outputs;
   std::unique_ptr<eval::Interpreter> interpreter =
       eval::Interpreter::create(module, options);
-  EXPECT_TRUE(interpreter &&
-              succeeded(interpreter->run("train", inputs, outputs)));
+  EXPECT_TRUE(interpreter && succeeded(interpreter->run(nn::ProgramKind::Train,
+                                                        inputs, outputs)));
   return outputs;
 }
 

@@ -44,6 +44,9 @@ struct CaseModule {
 };
 CaseModule parseCase(const OpCase &opCase);
 
+/// The port of that name, which is of no role of its own.
+nn::PortAttr valuePort(mlir::MLIRContext *context, const llvm::Twine &name);
+
 /// Makes the function return `values` in place of what it returned.
 void returnValues(nn::FuncOp function, mlir::ValueRange values);
 

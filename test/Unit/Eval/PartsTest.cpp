@@ -82,10 +82,10 @@ TensorMap run(const std::string &arguments, const std::string &body,
   TensorMap outputs;
   if (!module.operation)
     return outputs;
-  auto names = module.function.getArgNamesAttr().getAsRange<StringAttr>();
+  auto ports = module.function.getInputsAttr().getAsRange<nn::PortAttr>();
   llvm::DenseMap<Value, std::string> nameOf;
-  for (auto [argument, name] : llvm::zip(module.function.getArguments(), names))
-    nameOf[argument] = name.str();
+  for (auto [argument, port] : llvm::zip(module.function.getArguments(), ports))
+    nameOf[argument] = port.getKey().str();
   SmallVector<Tensor> operands, results;
   for (Value operand : module.operation->getOperands())
     operands.push_back(inputs.at(nameOf[operand]));
@@ -498,10 +498,11 @@ void checkCrossEntropy(int64_t vocab, int64_t parts) {
   inputs["ids"].mutableInts()[4] = -100;
   TensorMap whole = run(arguments, body, inputs);
   inputs["s"] = whole.at("r1");
+  inputs["d"] = whole.at("r0"); // Any numbers of the same shape.
   Tensor grad =
-      run(arguments + ", %s: " + rows,
-          "nn.cross_entropy_grad %x, %ids, %s {scale = 0.5 : f64} : (" +
-              logits + ", " + ids + ", " + rows + ") -> " + logits,
+      run(arguments + ", %s: " + rows + ", %d: " + rows,
+          "nn.cross_entropy_grad %x, %ids, %s, %d : (" + logits + ", " + ids +
+              ", " + rows + ", " + rows + ") -> " + logits,
           inputs)
           .at("r0");
 
@@ -528,11 +529,11 @@ void checkCrossEntropy(int64_t vocab, int64_t parts) {
       labelLogit.mutableFloats()[row] += results.at("r1").floats()[row];
     }
     Tensor gradients =
-        run(partArguments + ", %s: " + rows + ", %first: index",
-            "nn.cross_entropy_grad %x, %ids, %s first %first {scale = 0.5 : "
-            "f64, " +
-                vocabText + "} : (" + own + ", " + ids + ", " + rows +
-                ", index) -> " + own,
+        run(partArguments + ", %s: " + rows + ", %d: " + rows +
+                ", %first: index",
+            "nn.cross_entropy_grad %x, %ids, %s, %d first %first {" +
+                vocabText + "} : (" + own + ", " + ids + ", " + rows + ", " +
+                rows + ", index) -> " + own,
             mine)
             .at("r0");
     expectEqual(gradients, cut(grad, 2, first, width),

@@ -51,7 +51,9 @@ std::string step(const std::string &body, const std::string &result,
                  const std::string &type) {
   return model("batch = {global = 2}, mesh = {data = 2}", R"(
     nn.step @train(%x: tensor<4xf32>) -> ()" + type + R"()
-        attributes {kind = "train", arg_names = ["ids"], result_names = ["out"],
+        attributes {kind = #nn.program<train>,
+                    inputs = [#nn.port<ids>],
+                    outputs = [#nn.port<value, "out">],
           ports = {ids = {whole = tensor<8xf32>,
                           sharding = #dist.sharding<[["data"]], unreduced []>}}} {
       )" + body + "\n nn.return " + result + " : " + type + "\n}");
@@ -91,7 +93,7 @@ struct Subject {
                                       messages += diagnostic.str() + "\n";
                                       return success();
                                     });
-    return succeeded(interpreter->run("train", inputs, outputs));
+    return succeeded(interpreter->run(nn::ProgramKind::Train, inputs, outputs));
   }
 
   Values run(const TensorMap &inputs, const std::string &output = "out") {
@@ -195,8 +197,8 @@ TEST(Ranks, GroupsSpanAxes) {
   Subject subject(
       model("batch = {global = 2}, mesh = {data = 2, tensor = 2}", R"(
     nn.step @train(%x: tensor<1xf32>) -> (tensor<4xf32>, tensor<2xf32>)
-        attributes {kind = "train", arg_names = ["ids"],
-          result_names = ["all", "out"],
+        attributes {kind = #nn.program<train>, inputs = [#nn.port<ids>],
+          outputs = [#nn.port<value, "all">, #nn.port<value, "out">],
           ports = {ids = {whole = tensor<4xf32>, sharding =
             #dist.sharding<[["tensor", "data"]], unreduced []>}}} {
       %all = dist.all_gather %x axes ["data", "tensor"] dim 0 for "x"
@@ -222,7 +224,8 @@ TEST(Ranks, StatesAreJoinedFromTheirParts) {
       {whole = tensor<6xf32>, segments = array<i64: 2, 4>,
        storage = #dist.sharding<[["tensor"]], unreduced []>}
     nn.step @train() -> tensor<3xf32>
-        attributes {kind = "train", arg_names = [], result_names = ["out"]} {
+        attributes {kind = #nn.program<train>,
+                    inputs = [], outputs = [#nn.port<value, "out">]} {
       %w = nn.get @w : tensor<2x3xf32>
       %twice = nn.add %w, %w : tensor<2x3xf32>
       nn.set @w, %twice : tensor<2x3xf32>
@@ -247,7 +250,8 @@ TEST(Ranks, SplitBucketsHoldRunsOfTheirMembers) {
       {elements = 256 : i64,
        storage = #dist.sharding<[["data"]], unreduced []>}
     nn.step @train() -> tensor<2xf32>
-        attributes {kind = "train", arg_names = [], result_names = ["out"]} {
+        attributes {kind = #nn.program<train>,
+                    inputs = [], outputs = [#nn.port<value, "out">]} {
       %part = nn.get @flat : tensor<128xf32>
       %twice = nn.add %part, %part : tensor<128xf32>
       nn.set @flat, %twice : tensor<128xf32>
@@ -280,8 +284,8 @@ static std::string twoStages(const std::string &secondLine = "F0 F1") {
       nn.state @saved role "saved" : tensor<2x2xf32>
       nn.state @loss role "accumulator" : tensor<2xf32>
       nn.step @train(%x: tensor<2x2xf32>) -> tensor<2xf32>
-          attributes {kind = "train", arg_names = ["ids"],
-                      result_names = ["out"]} {
+          attributes {kind = #nn.program<train>, inputs = [#nn.port<ids>],
+                      outputs = [#nn.port<value, "out">]} {
         %zero = nn.fill 0.0 : () -> tensor<2xf32>
         nn.set @loss, %zero : tensor<2xf32>
         pipe.fragments ")" +
@@ -351,7 +355,8 @@ static std::string pairOf(const std::string &first, const std::string &second) {
            attributes("mesh = {pipe = 2}", ", stage = " + index + " : i64") +
            R"(
       nn.step @train() -> tensor<f32>
-          attributes {kind = "train", arg_names = [], result_names = ["out"]} {
+          attributes {kind = #nn.program<train>,
+                      inputs = [], outputs = [#nn.port<value, "out">]} {
         %x = nn.fill )" +
            index + ".0 : () -> tensor<f32>\n" + body + R"(
         nn.return %x : tensor<f32>
@@ -424,11 +429,11 @@ static std::string planOf(const std::string &commands) {
          R"(
     plan.state @a at 64 : tensor<3xf32> {flat = @flat, like = {role = "parameter"}}
     plan.flat @flat at 0 : tensor<64xf32> of 128 over ["data"]
-    plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = "train",
+    plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>,
         ports = {ids = {whole = tensor<4xf32>,
                         sharding = #dist.sharding<[["data"]], unreduced []>}}} {
-      %x = plan.buffer at 0 live [0, 99] owner "inputs" {port = "ids"} : memref<2xf32>
-      %out = plan.buffer at 64 live [0, 99] owner "outputs" {port = "out"} : memref<4xf32>
+      %x = plan.buffer at 0 live [0, 99] owner "inputs" {input = #nn.port<ids>} : memref<2xf32>
+      %out = plan.buffer at 64 live [0, 99] owner "outputs" {output = #nn.port<value, "out">} : memref<4xf32>
       %buffer = plan.buffer at 128 live [0, 99] owner "activations" : memref<4xf32>
       %staging = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
       %flat = plan.state_ref @flat : memref<64xf32>)" +

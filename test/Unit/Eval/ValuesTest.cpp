@@ -162,15 +162,60 @@ TEST(Values, CrossEntropyOfUniformLogits) {
              {std::log(4.0), 0});
 }
 
+TEST(Values, LabelsThatCount) {
+  TensorMap inputs = {{"ids", ints({3}, {1, -100, 0})},
+                      {"w", floats({3}, {0.5, 8, 2})},
+                      {"s", floats({}, {0.25})},
+                      {"none", ints({1}, {-100})},
+                      {"zero", floats({}, {0})}};
+  expectNear(evaluate("%ids: tensor<3xi32>",
+                      "nn.count_labels %ids : (tensor<3xi32>) -> tensor<f32>",
+                      inputs),
+             {2});
+  expectNear(evaluate("%ids: tensor<3xi32>, %w: tensor<3xf32>",
+                      "nn.count_labels %ids weights %w : (tensor<3xi32>, "
+                      "tensor<3xf32>) -> tensor<f32>",
+                      inputs),
+             {2.5});
+  expectNear(evaluate("%none: tensor<1xi32>",
+                      "nn.count_labels %none : (tensor<1xi32>) -> tensor<f32>",
+                      inputs),
+             {0});
+  expectNear(evaluate("%s: tensor<f32>",
+                      "nn.loss_scale %s : (tensor<f32>) -> tensor<f32>",
+                      inputs),
+             {4});
+  expectNear(evaluate("%zero: tensor<f32>",
+                      "nn.loss_scale %zero : (tensor<f32>) -> tensor<f32>",
+                      inputs),
+             {0});
+  expectNear(evaluate("%ids: tensor<3xi32>, %s: tensor<f32>",
+                      "nn.token_weights %ids scale %s : (tensor<3xi32>, "
+                      "tensor<f32>) -> tensor<3xf32>",
+                      inputs),
+             {0.25, 0, 0.25});
+  expectNear(
+      evaluate("%ids: tensor<3xi32>, %s: tensor<f32>, %w: tensor<3xf32>",
+               "nn.token_weights %ids scale %s weights %w : (tensor<3xi32>, "
+               "tensor<f32>, tensor<3xf32>) -> tensor<3xf32>",
+               inputs),
+      {0.125, 0, 0.5});
+}
+
 TEST(Values, SumsAndNorms) {
   TensorMap inputs = {{"x", floats({2}, {3, 4})},
                       {"y", floats({1}, {12})},
                       {"n", floats({}, {13})}};
   expectNear(evaluate("%x: tensor<2xf32>, %n: tensor<f32>",
-                      "nn.sum %x init %n {scale = 0.5 : f64} : "
-                      "(tensor<2xf32>, tensor<f32>) -> tensor<f32>",
+                      "nn.sum %x init %n : (tensor<2xf32>, tensor<f32>) -> "
+                      "tensor<f32>",
                       inputs),
-             {16.5});
+             {20});
+  expectNear(evaluate("%x: tensor<2xf32>, %w: tensor<2xf32>",
+                      "nn.sum %x weights %w : (tensor<2xf32>, tensor<2xf32>) "
+                      "-> tensor<f32>",
+                      {{"x", floats({2}, {3, 4})}, {"w", floats({2}, {2, 0})}}),
+             {6});
   expectNear(evaluate("%x: tensor<2xf32>, %y: tensor<1xf32>",
                       "nn.global_norm %x, %y : (tensor<2xf32>, tensor<1xf32>) "
                       "-> tensor<f32>",

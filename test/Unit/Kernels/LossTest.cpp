@@ -43,9 +43,9 @@ TEST(Losses, CrossEntropy) {
 
 TEST(Losses, CrossEntropyGrad) {
   checkVocabularies(R"(
-    plan.kernel @k(%x: $X, %l: $L, %lse: $S) -> $X
+    plan.kernel @k(%x: $X, %l: $L, %lse: $S, %d: $S) -> $X
         attributes {generator = "rows", ties = array<i64: 0>} {
-      %g = nn.cross_entropy_grad %x, %l, %lse {scale = 0.125} : ($X, $L, $S) -> $X
+      %g = nn.cross_entropy_grad %x, %l, %lse, %d : ($X, $L, $S, $S) -> $X
       plan.yield %g : $X
     })",
                     2e-6);
@@ -54,10 +54,10 @@ TEST(Losses, CrossEntropyGrad) {
 /// The gradient takes the place of the logits that the losses were read from.
 TEST(Losses, CrossEntropyWithItsGradientInPlace) {
   checkVocabularies(R"(
-    plan.kernel @k(%x: $X, %l: $L) -> ($S, $X)
+    plan.kernel @k(%x: $X, %l: $L, %d: $S) -> ($S, $X)
         attributes {generator = "rows", ties = array<i64: -1, 0>} {
       %loss, %lse = nn.cross_entropy %x, %l : ($X, $L) -> ($S, $S)
-      %g = nn.cross_entropy_grad %x, %l, %lse {scale = 0.125} : ($X, $L, $S) -> $X
+      %g = nn.cross_entropy_grad %x, %l, %lse, %d : ($X, $L, $S, $S) -> $X
       plan.yield %loss, %g : $S, $X
     })",
                     2e-6);
@@ -118,10 +118,10 @@ TEST(Losses, CrossEntropyJoin) {
 
 TEST(Losses, CrossEntropyGradOfPart) {
   checkParts(R"(
-    plan.kernel @k(%x: $X, %l: $L, %lse: $S, %first: index) -> $X
+    plan.kernel @k(%x: $X, %l: $L, %lse: $S, %d: $S, %first: index) -> $X
         attributes {generator = "rows", ties = array<i64: 0>} {
-      %g = nn.cross_entropy_grad %x, %l, %lse first %first
-          {scale = 0.125, vocab = $V} : ($X, $L, $S, index) -> $X
+      %g = nn.cross_entropy_grad %x, %l, %lse, %d first %first
+          {vocab = $V} : ($X, $L, $S, $S, index) -> $X
       plan.yield %g : $X
     })");
 }
@@ -176,11 +176,76 @@ TEST(Sums, Sum) {
   const char *text = R"(
     plan.kernel @k(%x: tensor<$Sxf32>, %i: tensor<f32>) -> tensor<f32>
         attributes {generator = "reduce", ties = array<i64: 1>} {
-      %y = nn.sum %x init %i {scale = 0.25} : (tensor<$Sxf32>, tensor<f32>) -> tensor<f32>
+      %y = nn.sum %x init %i : (tensor<$Sxf32>, tensor<f32>) -> tensor<f32>
       plan.yield %y : tensor<f32>
     })";
   for (const char *shape : {"1x1", "3x7", "4x129"})
     KernelCheck{instantiate(text, {{"S", shape}})}.run();
+}
+
+TEST(Sums, WeightedSum) {
+  const char *text = R"(
+    plan.kernel @k(%x: tensor<$Sxf32>, %w: tensor<$Sxf32>, %i: tensor<f32>) -> tensor<f32>
+        attributes {generator = "reduce", ties = array<i64: 2>} {
+      %y = nn.sum %x weights %w init %i
+          : (tensor<$Sxf32>, tensor<$Sxf32>, tensor<f32>) -> tensor<f32>
+      plan.yield %y : tensor<f32>
+    })";
+  for (const char *shape : {"1x1", "3x7", "4x129"})
+    KernelCheck{instantiate(text, {{"S", shape}})}.run();
+}
+
+/// Runs kernels on labels of which some are negative.
+void checkLabels(const char *text) {
+  for (const char *shape : {"1x1", "2x3x7", "4x129"}) {
+    KernelCheck check{instantiate(text, {{"S", shape}})};
+    check.least = -1;
+    check.limit = 3;
+    check.run();
+  }
+}
+
+TEST(Sums, CountLabels) {
+  checkLabels(R"(
+    plan.kernel @k(%l: tensor<$Sxi32>) -> tensor<f32>
+        attributes {generator = "reduce", ties = array<i64: -1>} {
+      %y = nn.count_labels %l : (tensor<$Sxi32>) -> tensor<f32>
+      plan.yield %y : tensor<f32>
+    })");
+  checkLabels(R"(
+    plan.kernel @k(%l: tensor<$Sxi32>, %w: tensor<$Sxf32>) -> tensor<f32>
+        attributes {generator = "reduce", ties = array<i64: -1>} {
+      %y = nn.count_labels %l weights %w : (tensor<$Sxi32>, tensor<$Sxf32>) -> tensor<f32>
+      plan.yield %y : tensor<f32>
+    })");
+}
+
+TEST(Losses, LossScale) {
+  for (const char *count : {"", " {test.positive}"})
+    KernelCheck{instantiate(R"(
+    plan.kernel @k(%c: tensor<f32>$P) -> tensor<f32>
+        attributes {generator = "rows", ties = array<i64: -1>} {
+      %y = nn.loss_scale %c : (tensor<f32>) -> tensor<f32>
+      plan.yield %y : tensor<f32>
+    })",
+                            {{"P", count}})}
+        .run();
+}
+
+TEST(Losses, TokenWeights) {
+  checkLabels(R"(
+    plan.kernel @k(%l: tensor<$Sxi32>, %s: tensor<f32>) -> tensor<$Sxf32>
+        attributes {generator = "rows", ties = array<i64: -1>} {
+      %y = nn.token_weights %l scale %s : (tensor<$Sxi32>, tensor<f32>) -> tensor<$Sxf32>
+      plan.yield %y : tensor<$Sxf32>
+    })");
+  checkLabels(R"(
+    plan.kernel @k(%l: tensor<$Sxi32>, %s: tensor<f32>, %w: tensor<$Sxf32>) -> tensor<$Sxf32>
+        attributes {generator = "rows", ties = array<i64: -1>} {
+      %y = nn.token_weights %l scale %s weights %w
+          : (tensor<$Sxi32>, tensor<f32>, tensor<$Sxf32>) -> tensor<$Sxf32>
+      plan.yield %y : tensor<$Sxf32>
+    })");
 }
 
 TEST(Sums, GlobalNormAndClip) {

@@ -62,7 +62,7 @@ PlanTraces heddle::test::compileTraces(const std::string &flags, int layers) {
     planir::ProgramOp program =
         programs[traces.mesh.coordinate(rank, {"pipe"})];
     for (auto sequence : program.getOps<planir::SequenceOp>())
-      if (sequence.getKind() == "train")
+      if (sequence.getKind() == nn::ProgramKind::Train)
         traces.ranks.push_back(
             prove::unroll(prove::traceOf(program, sequence, rank)->trace));
   }

@@ -44,8 +44,8 @@ def ImportVerify : Pass<"import-verify", "::mlir::ModuleOp"> {
     ```mlir
     nn.func @forward(%ids: tensor<4x64xi32>, %labels: tensor<4x64xi32>)
         -> tensor<4x64xf32>
-        attributes {program = "train", arg_names = ["ids", "labels"],
-                    result_names = ["losses"]}
+        attributes {program = #nn.program<train>, inputs = [#nn.port<ids>, #nn.port<labels>],
+                    outputs = [#nn.port<losses>]}
     ```
   }];
 }

@@ -50,6 +50,7 @@ struct State {
 
 /// A buffer that the runtime writes before a step, or reads after it.
 struct Port {
+  plan::PortRole role = plan::PortRole::Value;
   std::string name;
   int32_t buffer = -1; ///< In Trace::buffers.
   int32_t origin = -1; ///< In Trace::names.

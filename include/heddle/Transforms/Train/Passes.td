@@ -15,15 +15,19 @@ def TrainBuildSteps : Pass<"train-build-steps", "::mlir::ModuleOp"> {
   let summary = "Makes a step program from every function marked as a program.";
   let description = [{
     The forward pass moves into an `nn.step`. A training step runs it once for
-    each micro-batch; its losses are summed, over all micro-batches, with the
-    factor 1 / (tokens of the global batch), in the state `loss`.
+    each micro-batch. Before the first one the labels of the whole step are
+    counted. The losses of all micro-batches are summed in the state `loss`, each
+    with the weight of its label, divided by that count. The step returns the
+    loss and `loss_weight`, the count.
 
     ```mlir
     nn.func @forward(%ids: tensor<4x64xi32>, %labels: tensor<4x64xi32>)
-        -> tensor<4x64xf32> attributes {program = "train", ...}
+        -> tensor<4x64xf32> attributes {program = #nn.program<train>, ...}
     // becomes
     nn.step @train(%ids: tensor<2x4x64xi32>, %labels: tensor<2x4x64xi32>)
-        -> tensor<f32> attributes {kind = "train", ...} {
+        -> (tensor<f32>, tensor<f32>)
+        attributes {kind = #nn.program<train>, ...} {
+      %count = nn.count_labels %labels : ...
       nn.micro_batches 2 { ^bb0(%i: index): ... }
     ```
   }];

@@ -37,7 +37,7 @@ public:
   ThreadPool &threadPool() { return *pool; }
 
   /// The program of that kind; throws H0191 when the plan holds none.
-  const LoadedProgram &program(const std::string &kind) const;
+  const LoadedProgram &program(plan::ProgramKind kind) const;
 
 private:
   Ranks &others;
@@ -49,8 +49,7 @@ private:
 };
 
 /// Throws H0191: the plan holds no program of that kind.
-[[noreturn]] void failNoProgram(const plan::Plan &plan,
-                                const std::string &kind);
+[[noreturn]] void failNoProgram(const plan::Plan &plan, plan::ProgramKind kind);
 
 /// The device that `name` (null: unsaid) means, as tests choose it: `cpu`, or
 /// `separate` with a seed behind a colon. Throws H0190 for anything else.

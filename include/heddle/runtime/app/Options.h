@@ -29,6 +29,7 @@ struct JobOptions {
 struct TrainOptions {
   JobOptions job;
   std::vector<std::string> data; ///< FILE or FILE:WEIGHT.
+  std::string inputs;            ///< Batches in place of `data`.
   std::string val;
   std::string dataCheck = "all";      ///< all, batch
   std::string dataPosition = "check"; ///< check, keep, start
@@ -50,7 +51,8 @@ struct TrainOptions {
 struct EvalOptions {
   JobOptions job;
   std::string data;
-  int64_t steps = 0; ///< Batches; 0: the whole file.
+  std::string inputs; ///< Batches in place of `data`.
+  int64_t steps = 0;  ///< Batches; 0: the whole file.
   std::string log;
   bool json = false;
 };

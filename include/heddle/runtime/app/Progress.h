@@ -25,7 +25,8 @@ struct StepReport {
   double lr = 0;
   int64_t tokens = 0;
   double seconds = 0;
-  double mfu = -1; ///< Share of the measured peak; negative: not known.
+  bool skipped = false; ///< No label counted: nothing was updated.
+  double mfu = -1;      ///< Share of the measured peak; negative: not known.
 
   double tokensPerSecond() const {
     return seconds > 0 ? double(tokens) / seconds : 0;

@@ -30,7 +30,11 @@ public:
   /// said, or the data is another than it read.
   void resume(const io::CheckpointState &state, uint64_t seed);
 
-  DataFeed &feed() { return *source; }
+  /// Fills the inputs of step `step`, counted from 0.
+  void read(const BatchInputs &inputs, int64_t step);
+  /// Where the run stands that has done `steps` steps, those before a resume
+  /// included.
+  io::DataState stateAfter(int64_t steps);
   /// What a person should know of it, a line each.
   const std::vector<std::string> &remarks() const { return lines; }
 
@@ -41,7 +45,9 @@ private:
   Job &job;
   const TrainOptions &options;
   BatchShape batch;
-  std::unique_ptr<DataFeed> source;
+  std::unique_ptr<DataFeed> source; ///< Or `given`.
+  std::unique_ptr<InputFile> given;
+  int64_t first = 0; ///< The step with which this run begins.
   std::vector<std::string> lines;
   bool isWhole = true; ///< No signal came while tokens were looked at.
 };

@@ -33,12 +33,15 @@ public:
   LoadedProgram(const plan::Plan &plan, const plan::Program &program,
                 const Machine &machine);
 
-  /// The input of that name, or null.
-  const Value *input(std::string_view name) const;
-  /// The output of that name, or null.
-  const Value *output(std::string_view name) const;
+  /// The first input of that role, or null.
+  const Value *input(plan::PortRole role) const;
+  /// The first output of that role, or null.
+  const Value *output(plan::PortRole role) const;
+  /// The memory of `program().inputs[index]` and `program().outputs[index]`.
+  const Value &input(size_t index) const { return inputs[index]; }
+  const Value &output(size_t index) const { return outputs[index]; }
   /// Writes one float into a scalar input; nothing when there is none such.
-  void setScalar(std::string_view name, double value) const;
+  void setScalar(plan::PortRole role, double value) const;
 
   const plan::Program &program() const { return source; }
   const CommandList &commands() const { return list; }
@@ -71,8 +74,8 @@ public:
           const SessionOptions &options = {});
   ~Session();
 
-  /// The program of that kind (train, eval, generate), or null.
-  const LoadedProgram *program(std::string_view kind) const;
+  /// The program of that kind, or null.
+  const LoadedProgram *program(plan::ProgramKind kind) const;
   /// The state of that name, or null.
   const Value *state(std::string_view name) const;
   /// The memory of `plan().states[index]`; of a member of a flat tensor, this

@@ -61,6 +61,9 @@ struct BestValidation {
 /// What training needs besides tensors to go on.
 struct CheckpointState {
   int64_t step = 0; ///< Steps done.
+  /// Those of them that updated nothing: no label counted. None in the
+  /// checkpoints of older versions.
+  int64_t skipped = 0;
   uint64_t seed = 0;
   /// Nothing in the checkpoints of older versions: they have `dataSteps`, the
   /// steps that were read from the beginning, and whether with --shuffle.

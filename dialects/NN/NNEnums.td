@@ -1,0 +1,53 @@
+//===- NNEnums.td - Programs and ports -------------------*- tablegen -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+// Apart from the dialect: each dialect's header has its own enumerations alone.
+
+#ifndef HEDDLE_DIALECTS_NN_ENUMS
+#define HEDDLE_DIALECTS_NN_ENUMS
+
+include "mlir/IR/EnumAttr.td"
+
+class NN_Enum<string name, string summary, list<I32EnumAttrCase> cases>
+    : I32EnumAttr<name, summary, cases> {
+  let cppNamespace = "::heddle::nn";
+  let genSpecializedAttr = 0;
+}
+
+def NN_ProgramKind : NN_Enum<"ProgramKind", "what a step program is for", [
+    I32EnumAttrCase<"Train", 0, "train">,
+    I32EnumAttrCase<"Eval", 1, "eval">,
+    I32EnumAttrCase<"Generate", 2, "generate">]>;
+
+// The names are keys of files (`--inputs`, `--dump`).
+def NN_PortRole : NN_Enum<"PortRole", "what a port means", [
+    // Of each token of the batch: [rows, tokens].
+    I32EnumAttrCase<"Ids", 0, "ids">,
+    I32EnumAttrCase<"Labels", 1, "labels">,
+    I32EnumAttrCase<"LabelWeights", 2, "label_weights">,
+    I32EnumAttrCase<"Positions", 3, "positions">,
+    I32EnumAttrCase<"Segments", 4, "segments">,
+    // Of each row of the batch: [rows].
+    I32EnumAttrCase<"Lengths", 5, "lengths">,
+    // What the runtime computes.
+    I32EnumAttrCase<"Position", 6, "position">,
+    I32EnumAttrCase<"Rng", 7, "rng">,
+    I32EnumAttrCase<"MicroBatch", 8, "micro_batch">,
+    I32EnumAttrCase<"LearningRate", 9, "lr">,
+    I32EnumAttrCase<"BiasCorrection1", 10, "bias_correction1">,
+    I32EnumAttrCase<"BiasCorrection2", 11, "bias_correction2">,
+    // What a program gives.
+    I32EnumAttrCase<"Losses", 12, "losses">,
+    I32EnumAttrCase<"Loss", 13, "loss">,
+    I32EnumAttrCase<"LossWeight", 14, "loss_weight">,
+    I32EnumAttrCase<"GradNorm", 15, "grad_norm">,
+    I32EnumAttrCase<"Logits", 16, "logits">,
+    // Any other.
+    I32EnumAttrCase<"Value", 17, "value">]>;
+
+#endif // HEDDLE_DIALECTS_NN_ENUMS

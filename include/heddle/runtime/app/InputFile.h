@@ -1,0 +1,64 @@
+//===- InputFile.h - Batches that a file spells out -------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_APP_INPUTFILE_H
+#define HEDDLE_RUNTIME_APP_INPUTFILE_H
+
+#include "heddle/PlanFormat/Plan.h"
+#include "heddle/runtime/core/Part.h"
+#include "heddle/runtime/io/Safetensors.h"
+
+namespace heddle::rt {
+
+/// The file of `--inputs`: a tensor of N rows for each input of the batch that
+/// a program declares.
+class InputFile {
+public:
+  /// Opens the file and looks at every value. Throws H0366 for a tensor that is
+  /// missing or that no input takes, H0367 for another type or shape, H0369 for
+  /// a value that the model does not have.
+  InputFile(const std::string &path, const plan::Plan &plan,
+            plan::ProgramKind kind);
+
+  int64_t rows() const { return numRows; }
+  /// Copies those runs of the input of that name from the row `first` on, which
+  /// counts modulo the rows of the file.
+  template <typename Element>
+  void read(const std::string &name, int64_t first,
+            const std::vector<Run> &runs, Element *target) const {
+    const Tensor &tensor = tensors.at(name);
+    for (const Run &run : runs)
+      for (int64_t i = 0; i < run.count; ++i) {
+        int64_t row = (first + (run.whole + i) / tensor.width) % numRows;
+        int64_t at = row * tensor.width + (run.whole + i) % tensor.width;
+        target[run.local + i] = valueAt(tensor, at, Element());
+      }
+  }
+
+private:
+  struct Tensor {
+    int64_t width = 1; ///< Elements of a row.
+    std::vector<int32_t> ints;
+    std::vector<float> floats;
+  };
+  static int32_t valueAt(const Tensor &tensor, int64_t at, int32_t) {
+    return tensor.ints[at];
+  }
+  static float valueAt(const Tensor &tensor, int64_t at, float) {
+    return tensor.floats[at];
+  }
+  void add(const io::WeightSet &file, const plan::Plan &plan,
+           const plan::Port &port);
+
+  int64_t numRows = 0;
+  std::map<std::string, Tensor> tensors;
+};
+
+} // namespace heddle::rt
+
+#endif // HEDDLE_RUNTIME_APP_INPUTFILE_H
