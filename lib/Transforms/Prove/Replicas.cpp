@@ -306,11 +306,13 @@ public:
   }
 
 private:
-  /// Of axes that have several ranks of one stage.
+  /// Of axes that have several ranks of one stage. Between the halves of a
+  /// backward pass (zb-h1) slots hold sums that are partial over tensor, and
+  /// what is known of a slot only grows: with stages nothing is said of tensor.
   Axes split(Axes axes) const {
     Axes those = 0;
-    for (const char *name : {"data", "seq", "tensor"})
-      if (mesh.size(name) > 1)
+    for (const std::string name : {"data", "seq", "tensor"})
+      if (mesh.size(name) > 1 && (mesh.pipe == 1 || name != "tensor"))
         those |= axisBits({name});
     return axes & those;
   }
