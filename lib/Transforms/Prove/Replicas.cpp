@@ -158,8 +158,7 @@ public:
       if (isNew) {
         Memories after = *known[state];
         isRepeated = run.iteration >= 0;
-        for (const Event &event : trace.bodies[run.body])
-          execute(event, after);
+        executeBody(trace.bodies[run.body], after);
         next->second = intern(std::move(after));
       }
       state = next->second;
@@ -170,28 +169,62 @@ public:
 private:
   static constexpr Axes pipeAxis = 1;
 
-  /// All that an access may touch. Iterations and slots have all of a buffer.
+  /// Whether an access is to the slot of the run's own micro-batch alone.
+  static bool isInOwnSlot(const Access &access) {
+    return access.perSlot != 0 && access.perIteration == 0;
+  }
+
+  /// All that an access may touch: of its own slot, as if that were the first,
+  /// else of the buffer that iterations, slots and ranks choose from.
   static Range rangeOf(const Access &access) {
+    if (isInOwnSlot(access))
+      return {access.begin, access.begin + access.spread + access.bytes};
     bool chosen = access.varies() || access.rankTerm != 0;
     return chosen ? access.choices
                   : Range{access.begin, access.begin + access.bytes};
   }
 
-  static Known read(const Access &access, const Memories &memory) {
-    Known known = memory[int(access.space)].get(rangeOf(access));
+  /// Where the bytes of an access are known.
+  Memory &memoryOf(const Access &access, Memories &memory) {
+    return isInOwnSlot(access) ? ownSlots : memory[int(access.space)];
+  }
+
+  Known read(const Access &access, Memories &memory) {
+    Known known = memoryOf(access, memory).get(rangeOf(access));
     known.axes |= access.rankAxes;
     return known;
   }
 
-  void write(const Access &access, Known known, Memories &memory) const {
-    Memory &space = memory[int(access.space)];
+  void write(const Access &access, Known known, Memories &memory) {
+    Memory &space = memoryOf(access, memory);
     // What iterations make would be new in each of them.
     if (isRepeated)
       known.same = 0;
-    if (access.varies() || access.rankTerm != 0)
+    if (access.perIteration != 0 || access.rankTerm != 0)
       space.blend(rangeOf(access), known.axes | access.rankAxes);
     else
       space.set(rangeOf(access), known);
+  }
+
+  /// A run writes its own slot anew, often as a partial sum first. Others see
+  /// what it leaves there, without knowing in which slot.
+  void executeBody(const Body &body, Memories &memory) {
+    auto forEachInOwnSlot = [&](auto visit) {
+      for (const Event &event : body)
+        for (const Access &access : event.accesses)
+          if (isInOwnSlot(access))
+            visit(access, memory[int(access.space)]);
+    };
+    ownSlots = {};
+    forEachInOwnSlot([&](const Access &access, const Memory &slots) {
+      ownSlots.set(rangeOf(access), {slots.get(access.choices).axes});
+    });
+    for (const Event &event : body)
+      execute(event, memory);
+    forEachInOwnSlot([&](const Access &access, Memory &slots) {
+      if (access.writes)
+        slots.blend(access.choices, ownSlots.get(rangeOf(access)).axes);
+    });
   }
 
   void execute(const Event &event, Memories &memory) {
@@ -235,7 +268,7 @@ private:
             memory);
   }
 
-  void input(const Event &event, Memories &memory) const {
+  void input(const Event &event, Memories &memory) {
     for (const Access &access : event.accesses)
       for (const Port &port : trace.ports)
         if (access.writes && port.buffer == access.buffer)
@@ -279,6 +312,8 @@ private:
   Exchange &exchange;
   /// Of each collective that stages run together: its number among these.
   std::vector<int64_t> sharedNumber;
+  /// Of the run under way: what is in its own slots, at the first ones' places.
+  Memory ownSlots;
   bool isRepeated = false;
 };
 
@@ -306,13 +341,11 @@ public:
   }
 
 private:
-  /// Of axes that have several ranks of one stage. Between the halves of a
-  /// backward pass (zb-h1) slots hold sums that are partial over tensor, and
-  /// what is known of a slot only grows: with stages nothing is said of tensor.
+  /// Of axes that have several ranks of one stage.
   Axes split(Axes axes) const {
     Axes those = 0;
     for (const std::string name : {"data", "seq", "tensor"})
-      if (mesh.size(name) > 1 && (mesh.pipe == 1 || name != "tensor"))
+      if (mesh.size(name) > 1)
         those |= axisBits({name});
     return axes & those;
   }

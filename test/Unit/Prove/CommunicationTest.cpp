@@ -164,6 +164,45 @@ TEST(Communication, SlotsHoldTheirOwnMicroBatch) {
                          "what micro-batch 0 left in that slot");
 }
 
+TEST(Communication, ASlotIsWhatItsLastWriterMadeOfIt) {
+  // A partial sum over tensor, which is added up where it lies, or is not.
+  auto write = [](bool isReduced) {
+    constexpr int64_t slots = 2;
+    TraceWriter writer;
+    int32_t saved = writer.state(0, 64 * slots), w = writer.state(64 * slots);
+    int32_t x = writer.buffer(0), staging = writer.buffer(64);
+    writer.trace.states = {{{0, 64 * slots}, "saved", false, false, true},
+                           {{64 * slots, 64 * slots + 64}, "w", true}};
+    writer.input(x);
+    writer.trace.bodies.resize(3);
+    writer.body = 1;
+    writer.launch({x}, {saved});
+    writer.trace.bodies[1].back().rankAxes = prove::axisBits({"tensor"});
+    if (isReduced)
+      writer.wait(
+          writer.start(Kind::AllReduce, {"tensor"}, saved, saved, staging));
+    writer.body = 2;
+    writer.launch({saved}, {w});
+    for (int64_t body : {1, 2})
+      for (Event &event : writer.trace.bodies[body])
+        for (prove::Access &access : event.accesses)
+          if (access.buffer == saved) {
+            access.bytes = access.perSlot = 64;
+            access.inSlot = true;
+            access.choices = {0, 64 * slots};
+          }
+    for (auto [body, microBatch] : {std::pair{1, 0}, {1, 1}, {2, 0}, {2, 1}})
+      writer.trace.runs.push_back({body, microBatch, microBatch % slots});
+    return std::vector<prove::Trace>{writer.trace};
+  };
+  plan::Mesh mesh{1, 1, 1, 2};
+  EXPECT_FALSE(prove::checkReplicas(mesh, write(true)));
+  auto fault = prove::checkReplicas(mesh, write(false));
+  ASSERT_TRUE(fault);
+  EXPECT_EQ(fault->text, "may leave other bytes of @w on each of the ranks "
+                         "along [\"tensor\"]");
+}
+
 //===----------------------------------------------------------------------===//
 // Size
 //===----------------------------------------------------------------------===//
