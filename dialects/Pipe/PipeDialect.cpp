@@ -8,6 +8,7 @@
 
 #include "dialects/Pipe/PipeDialect.h"
 #include "dialects/NN/NNDialect.h"
+#include "dialects/Pipe/Fragments.h"
 #include "dialects/Pipe/Schedule.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringSet.h"
@@ -52,32 +53,37 @@ LogicalResult ScheduleOp::verify() {
   return success();
 }
 
-LogicalResult FragmentsOp::verify() {
-  if (getKinds().size() != getBodies().size() ||
-      getSlots().size() != getBodies().size())
-    return emitOpError("has ")
-           << getBodies().size() << " regions, " << getKinds().size()
-           << " kinds and " << getSlots().size() << " numbers of slots";
-  for (auto [body, slots] : llvm::zip(getBodies(), getSlots())) {
-    if (slots < 1)
-      return emitOpError("has ") << slots << " slots; at least 1";
-    Block &block = body.front();
-    if (block.getNumArguments() != 2 ||
-        !llvm::all_of(block.getArgumentTypes(),
+LogicalResult heddle::pipe::verifyFragments(Operation *op, StringRef line,
+                                            ArrayAttr kinds,
+                                            ArrayRef<int64_t> slots) {
+  if (kinds.size() != op->getNumRegions() || slots.size() != kinds.size())
+    return op->emitOpError("has ")
+           << op->getNumRegions() << " regions, " << kinds.size()
+           << " kinds and " << slots.size() << " numbers of slots";
+  for (auto [body, number] : llvm::zip(op->getRegions(), slots)) {
+    if (number < 1)
+      return op->emitOpError("has ") << number << " slots; at least 1";
+    if (body.getNumArguments() != 2 ||
+        !llvm::all_of(body.getArgumentTypes(),
                       [](Type type) { return type.isIndex(); }))
-      return emitOpError("needs two arguments of type index in every region");
+      return op->emitOpError(
+          "needs two arguments of type index in every region");
   }
-  llvm::StringSet<> kinds;
-  for (StringRef kind : getKinds().getAsValueRange<StringAttr>())
-    if (!kinds.insert(kind).second)
-      return emitOpError("has two regions for ") << kind;
-  auto line = parseStage(getLine());
-  if (!line)
-    return emitOpError("cannot read the line \"") << getLine() << "\"";
-  for (const Action &action : *line)
-    if (!kinds.contains(action.name()))
-      return emitOpError("has no region for ") << action.str();
+  llvm::StringSet<> names;
+  for (StringRef kind : kinds.getAsValueRange<StringAttr>())
+    if (!names.insert(kind).second)
+      return op->emitOpError("has two regions for ") << kind;
+  auto read = parseStage(line);
+  if (!read)
+    return op->emitOpError("cannot read the line \"") << line << "\"";
+  for (const Action &action : *read)
+    if (!names.contains(action.name()))
+      return op->emitOpError("has no region for ") << action.str();
   return success();
+}
+
+LogicalResult FragmentsOp::verify() {
+  return verifyFragments(*this, getLine(), getKinds(), getSlots());
 }
 
 int64_t heddle::pipe::microBatchesAt(Operation *op) {

@@ -8,6 +8,7 @@
 
 #include "dialects/Plan/PlanDialect.h"
 #include "dialects/NN/FunctionSyntax.h"
+#include "dialects/Pipe/Fragments.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "nlohmann/json.hpp"
 #include "llvm/ADT/TypeSwitch.h"
@@ -363,20 +364,7 @@ LogicalResult LoopOp::verify() {
 }
 
 LogicalResult FragmentsOp::verify() {
-  if (getKinds().size() != getBodies().size() ||
-      getSlots().size() != getBodies().size())
-    return emitOpError("has ")
-           << getBodies().size() << " regions, " << getKinds().size()
-           << " kinds and " << getSlots().size() << " numbers of slots";
-  for (auto [body, slots] : llvm::zip(getBodies(), getSlots())) {
-    if (slots < 1)
-      return emitOpError("has ") << slots << " slots; at least 1";
-    if (body.getNumArguments() != 2 ||
-        !llvm::all_of(body.getArgumentTypes(),
-                      [](Type type) { return type.isIndex(); }))
-      return emitOpError("needs two arguments of type index in every region");
-  }
-  return success();
+  return pipe::verifyFragments(*this, getLine(), getKinds(), getSlots());
 }
 
 LogicalResult CopyOp::verify() {

@@ -529,6 +529,36 @@ plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.sequence @s() attributes {frame_bytes = 0 : i64} {
+    // expected-error @+1 {{'plan.fragments' op cannot read the line "F0 C0"}}
+    plan.fragments "F0 C0" kinds ["F"] slots [1] {
+    ^bb0(%i: index, %slot: index):
+    }
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.sequence @s() attributes {frame_bytes = 0 : i64} {
+    // expected-error @+1 {{'plan.fragments' op has no region for B0}}
+    plan.fragments "F0 B0" kinds ["F"] slots [1] {
+    ^bb0(%i: index, %slot: index):
+    }
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   // expected-error @+1 {{'plan.kernel' op ties two results to argument 0}}
   plan.kernel @k(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>)
       attributes {generator = "rows", ties = array<i64: 0, 0>} {
