@@ -184,6 +184,8 @@ private:
     for (Operation &op : body.without_terminator())
       forward.push_back(&op);
     reverse.run(forward, IRMapping());
+    if (pairs.failed)
+      return failure();
     for (auto &[key, sum] : reverse.allSums()) {
       auto state = cast<nn::StateOp>(
           const_cast<Operation *>(static_cast<const Operation *>(key)));

@@ -80,12 +80,33 @@ void Reverse::run(ArrayRef<Operation *> forward, const IRMapping &where) {
       continue;
     }
     auto differentiable = dyn_cast<nn::DifferentiableOpInterface>(op);
-    if (!differentiable || !differentiable.getNotDifferentiableReason().empty())
+    if (!differentiable || llvm::none_of(op->getResults(), [&](Value result) {
+          return grads.contains(result);
+        }))
       continue;
-    if (llvm::any_of(op->getResults(),
-                     [&](Value result) { return grads.contains(result); }))
+    if (checkDerivative(differentiable))
       differentiable.buildGradient(builder, *this);
+    else
+      pairs.failed = true;
   }
+}
+
+/// An operation's derivative is that of its first result. The others are
+/// statistics, such as the mean of a norm, which its gradient reads.
+bool Reverse::checkDerivative(nn::DifferentiableOpInterface op) {
+  for (OpResult result : op->getResults().drop_front())
+    if (grads.contains(result)) {
+      op->emitError("H0354: the loss depends on its result #")
+          << result.getResultNumber()
+          << ", and only the first has a derivative";
+      return false;
+    }
+  StringRef reason = op.getNotDifferentiableReason();
+  if (reason.empty())
+    return true;
+  op->emitError("H0354: the loss depends on it, and it has no derivative: ")
+      << reason;
+  return false;
 }
 
 void Reverse::add(Value operand, Value gradient) {

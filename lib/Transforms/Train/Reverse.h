@@ -61,6 +61,8 @@ public:
   const mlir::Type gradientElement;
   /// Values that all forward functions together save.
   unsigned numSaved = 0;
+  /// A gradient was asked for that no operation gives; the error was reported.
+  bool failed = false;
 
 private:
   void build(const CallKind &kind, FunctionPair &pair);
@@ -109,6 +111,7 @@ public:
 
 private:
   void differentiateCall(nn::CallOp call);
+  bool checkDerivative(nn::DifferentiableOpInterface op);
   mlir::Value zeros(mlir::Location loc, mlir::Type type);
 
   mlir::OpBuilder &builder;
