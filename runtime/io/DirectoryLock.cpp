@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <fstream>
 #include <sstream>
+#include <sys/stat.h>
 #include <unistd.h>
 
 using namespace heddle;
@@ -91,7 +92,12 @@ static Holder readHolder(int handle) {
 
 /// Opens and locks the file; -1 when it was removed meanwhile.
 static int tryToLock(const std::string &directory, const std::string &path) {
-  int handle = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  struct stat status;
+  if (lstat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode))
+    fail("H0402", path + " is no regular file",
+         "remove it: a run makes this file, and removes it when it ends");
+  int handle =
+      ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (handle < 0)
     failToWrite(path, errno);
   int reason = lockFile(handle);

@@ -311,6 +311,13 @@ TEST(Checkpoint, OneProcessSavesIntoADirectory) {
     claimSaves(out);
     EXPECT_FALSE(pathExists(lock));
   }
+  // What no run has made: it is not written to, and not waited for.
+  directory.write("other", "whose?");
+  std::filesystem::create_symlink(directory / "other", lock);
+  Diagnostic link = diagnosticOf([&] { claimSaves(out); });
+  EXPECT_EQ(link.message, lock + " is no regular file");
+  EXPECT_EQ(slurp(directory / "other"), "whose?");
+  std::filesystem::remove(lock);
   pid_t child = fork();
   if (child == 0) {
     std::unique_ptr<DirectoryLock> its = claimSaves(out);
