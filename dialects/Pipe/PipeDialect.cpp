@@ -29,11 +29,9 @@ void PipeDialect::initialize() {
 }
 
 LogicalResult ScheduleOp::verify() {
-  // As many as fit a stage's line: the check needs memory for each of them.
-  constexpr uint64_t most = 1 << 20;
-  if (getMicroBatches() < 1 || getMicroBatches() > most)
+  if (getMicroBatches() < 1 || getMicroBatches() > mostMicroBatches)
     return emitOpError("has ") << getMicroBatches() << " micro-batches; 1 to "
-                               << most << " are possible";
+                               << mostMicroBatches << " are possible";
   if (getStages().empty())
     return emitOpError("has no stages");
   // All stages have the same one: read and checked once, with the first.

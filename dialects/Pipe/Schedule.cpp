@@ -43,7 +43,8 @@ static std::optional<Action> parseAction(llvm::StringRef word) {
   Action action{static_cast<Kind>(letter)};
   auto [batch, chunk] = word.drop_front().split('/');
   uint32_t number = 0;
-  if (word.ends_with("/") || batch.getAsInteger(10, number))
+  if (word.ends_with("/") || batch.getAsInteger(10, number) ||
+      number >= mostMicroBatches)
     return std::nullopt;
   action.microBatch = number;
   if (!chunk.empty()) {

@@ -52,6 +52,9 @@ using Line = std::vector<Action>;
 /// For each stage, its fragments in order.
 using Schedule = std::vector<Line>;
 
+/// As many micro-batches as a step may have: checks need memory for each.
+constexpr uint32_t mostMicroBatches = 1 << 20;
+
 /// Reads one stage's line; nothing when it is not a schedule.
 std::optional<Line> parseStage(llvm::StringRef text);
 /// The text that `parseStage` reads.

@@ -51,14 +51,9 @@ LogicalResult RankInterpreter::runFragments(
   auto slots = fragments->getAttrOfType<DenseI64ArrayAttr>("slots");
   std::vector<std::string> kinds =
       planir::namesOf(fragments->getAttrOfType<ArrayAttr>("kinds"));
-  std::optional<pipe::Line> line = pipe::parseStage(text);
-  if (!line)
-    return fragments->emitError("cannot read the line ") << text;
-  for (const pipe::Action &action : *line) {
+  pipe::Line line = *pipe::parseStage(text);
+  for (const pipe::Action &action : line) {
     size_t kind = llvm::find(kinds, action.name()) - kinds.begin();
-    if (kind >= fragments->getNumRegions() ||
-        kind >= static_cast<size_t>(slots.size()))
-      return fragments->emitError("has no region for ") << action.str();
     if (failed(run(fragments->getRegion(kind).front(), action.microBatch,
                    action.microBatch % slots[kind])))
       return failure();

@@ -9,12 +9,12 @@
 #include "ProgramTraces.h"
 #include "dialects/Dist/Strategy.h"
 #include "dialects/NN/NNDialect.h"
+#include "dialects/Pipe/Schedule.h"
 #include "heddle/runtime/core/Traffic.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/Support/MathExtras.h"
 #include <map>
-#include <sstream>
 
 using namespace mlir;
 using namespace heddle;
@@ -244,17 +244,11 @@ private:
         return failure();
       kinds[kind.str()] = {*body, slots};
     }
-    std::istringstream line(fragments.getLine().str());
-    for (std::string word; line >> word;) {
-      auto [kind, microBatch] = rt::parseFragment(word);
-      auto found = kinds.find(kind);
-      // As pipe.schedule has it.
-      constexpr int64_t most = 1 << 20;
-      if (microBatch < 0 || microBatch >= most || found == kinds.end())
-        return fragments.emitError("H0905: its schedule has a fragment \"")
-               << word << "\"";
-      auto [body, slots] = found->second;
-      trace().runs.push_back({body, microBatch, microBatch % slots});
+    pipe::Line line = *pipe::parseStage(fragments.getLine());
+    for (const pipe::Action &action : line) {
+      auto [body, slots] = kinds.at(action.name());
+      trace().runs.push_back(
+          {body, action.microBatch, action.microBatch % slots});
     }
     return success();
   }

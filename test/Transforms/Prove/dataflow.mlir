@@ -424,43 +424,6 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 // -----
 
-// A fragment that no region is for.
-plan.program @p family "gpt2" phase "memory" attributes {
-    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
-    scratch_offset = 512 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
-  plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
-    %0 = nn.map relu(%x) : tensor<16xf32>
-    plan.yield %0 : tensor<16xf32>
-  }
-  plan.state @saved at 0 : tensor<2x16xf32> {like = {}}
-  plan.sequence @train() attributes {frame_bytes = 512 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 9] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
-    %y = plan.buffer at 64 live [0, 9] owner "activations" : memref<16xf32>
-    %p = plan.buffer at 128 live [0, 9] owner "activations" : memref<32xf32>
-    %s = plan.buffer at 256 live [0, 9] owner "communication" : memref<64xi8>
-    %first = plan.view %p[0] : memref<32xf32> -> memref<16xf32>
-    %second = plan.view %p[16] : memref<32xf32> -> memref<16xf32>
-    %saved = plan.state_ref @saved : memref<2x16xf32>
-    // expected-error @+1 {{H0905: its schedule has a fragment "W1"}}
-    plan.fragments "F0 B0 F1 W1" kinds ["F", "B"] slots [2, 2] {
-    ^bb0(%i: index, %slot: index):
-      %0 = plan.slice %saved[%slot] : memref<2x16xf32> -> memref<16xf32>
-      plan.launch @relu(%x, %0) : (memref<16xf32>, memref<16xf32>) -> ()
-      plan.end
-    }, {
-    ^bb0(%i: index, %slot: index):
-      %0 = plan.slice %saved[%slot] : memref<2x16xf32> -> memref<16xf32>
-      plan.launch @relu(%0, %y) : (memref<16xf32>, memref<16xf32>) -> ()
-      plan.end
-    }
-    plan.end
-  }
-}
-
-// -----
-
 // A part that the iteration chooses: all of it must be there.
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},

@@ -115,7 +115,7 @@ TEST(Schedule, TextRoundTrip) {
   EXPECT_EQ((*parseStage("W12/3"))[0].name(), "W/3");
   for (const char *wrong :
        {"F", "X0", "F0 b0", "F0x", "O1", "F-", "F-1", "F0/", "F0/x", "F/1",
-        "F0/1/2", "F0/-1", "O/1", "F99999999999999999999"})
+        "F0/1/2", "F0/-1", "O/1", "F1048576", "F99999999999999999999"})
     EXPECT_FALSE(parseStage(wrong)) << wrong;
 }
 
