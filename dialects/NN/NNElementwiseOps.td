@@ -56,9 +56,10 @@ def NN_LogisticOp : NN_Op<"logistic", [Pure, SameOperandsAndResultType,
   let assemblyFormat = "$x attr-dict `:` type($y)";
 }
 
-class NN_BinaryOp<string mnemonic, string what>
+class NN_BinaryOp<string mnemonic, string what, list<Trait> traits = []>
     : NN_ComputeOp<mnemonic, (ins NN_Float:$lhs, NN_Float:$rhs),
-                   [SameOperandsAndResultType, NN_Elementwise]> {
+                   !listconcat([SameOperandsAndResultType, NN_Elementwise],
+                               traits)> {
   let summary = what;
   let results = (outs NN_Float:$output);
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($output)";
@@ -67,9 +68,11 @@ class NN_BinaryOp<string mnemonic, string what>
 def NN_AddOp : NN_BinaryOp<"add", "out = lhs + rhs, of equal shapes"> {
   let extraClassDeclaration = NN_Ties.declaration;
 }
-def NN_MulOp : NN_BinaryOp<"mul", "out = lhs * rhs, of equal shapes">;
+def NN_MulOp : NN_BinaryOp<"mul", "out = lhs * rhs, of equal shapes",
+                           [NN_Multilinear]>;
 
-def NN_CastOp : NN_ComputeOp<"cast", (ins NN_Float:$input), [NN_Elementwise]> {
+def NN_CastOp : NN_ComputeOp<"cast", (ins NN_Float:$input),
+                             [NN_Elementwise, NN_Multilinear]> {
   let summary = "Changes the element type; to bf16 and f16 rounds to nearest even.";
   let results = (outs NN_Float:$output);
   let assemblyFormat = [{

@@ -32,6 +32,10 @@ def NN_Elementwise : TraitList<[NN_Trait<"Elementwise">, NN_Rowwise]>;
 /// A token's part of the result depends on other tokens of its sequence.
 def NN_MixesPositions : NN_Trait<"MixesPositions">;
 
+/// The result is linear in each operand while the others stay what they are:
+/// where one is a partial sum, so is the result.
+def NN_Multilinear : NN_Trait<"Multilinear">;
+
 /// It is there without being computed, so that it is made anew wherever it is
 /// needed: neither kept nor sent.
 def NN_Rematerializable : NN_Trait<"Rematerializable">;

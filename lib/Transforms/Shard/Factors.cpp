@@ -105,6 +105,28 @@ void FactorFinder::chooseInits() {
   }
 }
 
+/// What is linear in a partial sum is one, too.
+void FactorFinder::keepSums() {
+  OpOperand *sum = nullptr;
+  for (OpOperand &operand : op->getOpOperands()) {
+    if (plan.of(operand.get()).getUnreduced().empty())
+      continue;
+    if (sum)
+      return;
+    sum = &operand;
+  }
+  if (!sum)
+    return;
+  auto over = plan.of(sum->get()).getUnreduced().getValue();
+  for (const Axes &axes : factors.axes)
+    if (llvm::any_of(over, [&](Attribute axis) {
+          return llvm::is_contained(axes, axis);
+        }))
+      return;
+  factors.sums.insert(sum);
+  llvm::append_range(factors.unreduced, over);
+}
+
 Factors FactorFinder::find(Operation *of, const dist::ShardingRule &ruleOf) {
   op = of;
   rule = &ruleOf;
@@ -126,5 +148,7 @@ Factors FactorFinder::find(Operation *of, const dist::ShardingRule &ruleOf) {
   if (factors.addsUp)
     llvm::append_range(factors.unreduced,
                        plan.of(op->getOperand(0)).getUnreduced());
+  if (op->hasTrait<nn::Multilinear>())
+    keepSums();
   return std::move(factors);
 }

@@ -38,8 +38,8 @@ struct Factors {
   Axes unreduced;               ///< Over which the results are partial sums.
   Origins origins;
   bool addsUp = false; ///< It adds partial sums to one.
-  /// Inits that the partial sums are added to as they are, and those that are
-  /// added to the whole sums.
+  /// Inits that the partial sums are added to as they are, or the operand that
+  /// the results are linear in; and inits that are added to the whole sums.
   llvm::SmallDenseSet<mlir::OpOperand *> sums, later;
 };
 
@@ -61,6 +61,7 @@ private:
   void giveRoles();
   void split();
   void chooseInits();
+  void keepSums();
 
   const ShardingPlan &plan;
   const Surroundings &around;

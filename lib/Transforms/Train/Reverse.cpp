@@ -92,10 +92,11 @@ void Reverse::run(ArrayRef<Operation *> forward, const IRMapping &where) {
 }
 
 /// An operation's derivative is that of its first result. The others are
-/// statistics, such as the mean of a norm, which its gradient reads.
+/// statistics, such as the mean of a norm, which its gradient reads; but for
+/// what is computed element by element.
 bool Reverse::checkDerivative(nn::DifferentiableOpInterface op) {
   for (OpResult result : op->getResults().drop_front())
-    if (grads.contains(result)) {
+    if (grads.contains(result) && !op->hasTrait<nn::Elementwise>()) {
       op->emitError("H0354: the loss depends on its result #")
           << result.getResultNumber()
           << ", and only the first has a derivative";
@@ -109,11 +110,30 @@ bool Reverse::checkDerivative(nn::DifferentiableOpInterface op) {
   return false;
 }
 
+/// A value as one of another element type; itself where it is one.
+static Value castTo(OpBuilder &builder, Value value, Type type) {
+  if (value.getType() == type)
+    return value;
+  return builder.create<nn::CastOp>(value.getLoc(), type, value,
+                                    /*shardings=*/nullptr);
+}
+
 void Reverse::add(Value operand, Value gradient) {
+  auto plus = [&](Value sum, Value more) -> Value {
+    if (!sum)
+      return more;
+    return builder.create<nn::AddOp>(gradient.getLoc(), sum, more,
+                                     /*shardings=*/nullptr);
+  };
+  // A parameter that an operation without sums of its own reads.
+  if (Key key = keyOf(operand)) {
+    Value more =
+        castTo(builder, gradient, pairs.gradientType(operand.getType()));
+    totals[key] = plus(accumulator(operand), more);
+    return;
+  }
   Value &sum = grads[operand];
-  sum = sum ? builder.create<nn::AddOp>(gradient.getLoc(), sum, gradient,
-                                        /*shardings=*/nullptr)
-            : gradient;
+  sum = plus(sum, gradient);
 }
 
 Value Reverse::accumulator(Value operand) {
@@ -131,10 +151,7 @@ void Reverse::setAccumulated(Value operand, Value sum) {
     return;
   }
   // A weight that is itself computed: its gradient goes on, in its own type.
-  if (sum.getType() != operand.getType())
-    sum = builder.create<nn::CastOp>(sum.getLoc(), operand.getType(), sum,
-                                     /*shardings=*/nullptr);
-  add(operand, sum);
+  add(operand, castTo(builder, sum, operand.getType()));
 }
 
 Value Reverse::zeros(Location loc, Type type) {

@@ -149,6 +149,30 @@ nn.model @further family "gpt2" phase "train" attributes {
 
 // -----
 
+// What is linear in a partial sum is one, too: gradients of what a weight is
+// computed of are added up with the others.
+
+// CHECK-LABEL: nn.model @linear
+nn.model @linear family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{batch = {global = 2}, mesh = {data = 2}}>,
+    config = "{}", weights = {}} {
+  nn.state @a role "parameter" : tensor<4x4xf32> {trainable}
+  nn.state @a.grad role "gradient" : tensor<4x4xf32> {parameter = "a", storage = #dist.sharding<[[], []], unreduced ["data"]>}
+  nn.step @train(%x: tensor<2x3x4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<label_weights, "x">], outputs = []} {
+    %a = nn.get @a : tensor<4x4xf32>
+    // CHECK: nn.linear_grad_weight {{.*}}unreduced ["data"]
+    %g = nn.linear_grad_weight %x, %x : (tensor<2x3x4xf32>, tensor<2x3x4xf32>) -> tensor<4x4xf32>
+    // CHECK-NOT: dist.reshard
+    // CHECK: nn.mul {{.*}}unreduced ["data"]
+    %d = nn.mul %a, %g : tensor<4x4xf32>
+    // CHECK-NOT: dist.reshard
+    nn.set @a.grad, %d : tensor<4x4xf32>
+    nn.return
+  }
+}
+
+// -----
+
 // A tensor of one value is made in parts, as its reader wants it, also where
 // that is in a layer.
 

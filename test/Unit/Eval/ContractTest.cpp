@@ -134,6 +134,19 @@ public:
     return results;
   }
 
+  /// Whether the results double as the operand does.
+  bool doubles(Value operand) {
+    eval::TensorMap doubled = inputs;
+    for (double &element : doubled[names[operand]].mutableFloats())
+      element *= 2;
+    eval::TensorMap after = runModule(*module.module, doubled);
+    for (auto &[name, tensor] : before)
+      for (int64_t i = 0; i < tensor.numElements(); ++i)
+        if (after.at(name).floats()[i] != 2 * tensor.floats()[i])
+          return false;
+    return true;
+  }
+
 private:
   eval::TensorMap move(Value operand, int64_t element) {
     eval::TensorMap moved = inputs;
@@ -236,6 +249,17 @@ TEST_P(ContractOf, RowwiseReadsItsOwnRows) {
       dependsOnly(module, GetParam().limit, hasRows,
                   [&](RankedTensorType from, int64_t i, RankedTensorType to,
                       int64_t j) { return rowOf(from, i) == rowOf(to, j); }));
+}
+
+/// What is linear doubles with each of its operands.
+TEST_P(ContractOf, MultilinearDoublesWithEachOperand) {
+  CaseModule module = parseCase(GetParam());
+  ASSERT_TRUE(module.operation);
+  if (!module.operation->hasTrait<nn::Multilinear>())
+    return;
+  Dependence dependence(module, GetParam().limit);
+  for (Value operand : module.operation->getOperands())
+    EXPECT_TRUE(dependence.doubles(operand));
 }
 
 /// [B, T, C] to [B, T, C]: whether a token's features depend on another's.
