@@ -189,23 +189,53 @@ SourceLocation config::locationOf(const io::JsonValue &config,
   return value ? value->location() : config.location();
 }
 
-int64_t config::readSize(const io::JsonValue &config, const std::string &key,
-                         int64_t fallback, int64_t maximum) {
-  int64_t value = config.integerOr(key, fallback);
+Dim config::operator*(int factor, const Dim &dim) {
+  return {factor * dim.value, std::to_string(factor) + " " + dim.text};
+}
+
+Dim Config::size(const std::string &key, int64_t fallback,
+                 int64_t maximum) const {
+  int64_t value = json.integerOr(key, fallback);
   if (value < 1 || value > maximum)
     fail("H0392", "\"" + key + "\" is " + std::to_string(value),
          "give a number from 1 to " + std::to_string(maximum),
-         locationOf(config, key));
-  return value;
+         locationOf(json, key));
+  return {value, key};
 }
 
-double config::readNumber(const io::JsonValue &config, const std::string &key,
-                          double fallback, double minimum, double maximum) {
-  double value = config.numberOr(key, fallback);
+double Config::number(const std::string &key, double fallback, double minimum,
+                      double maximum) const {
+  double value = json.numberOr(key, fallback);
   if (!(value >= minimum && value <= maximum))
     fail("H0392", "\"" + key + "\" is " + nlohmann::json(value).dump(),
          "give a number from " + nlohmann::json(minimum).dump() + " to " +
              nlohmann::json(maximum).dump(),
-         locationOf(config, key));
+         locationOf(json, key));
   return value;
+}
+
+std::string Config::activation(const std::string &key,
+                               const std::string &fallback) const {
+  static const std::vector<std::pair<const char *, const char *>> known = {
+      {"gelu_new", "gelu_tanh"},  {"gelu_pytorch_tanh", "gelu_tanh"},
+      {"gelu_fast", "gelu_tanh"}, {"gelu", "gelu"},
+      {"gelu_python", "gelu"},    {"relu", "relu"},
+      {"silu", "silu"},           {"swish", "silu"}};
+  std::string name = json.stringOr(key, fallback), all;
+  for (const auto &[theirs, ours] : known) {
+    if (name == theirs)
+      return ours;
+    all += (all.empty() ? "" : ", ") + std::string(theirs);
+  }
+  json.at(key).fail("H0391", key + " \"" + name + "\" is not supported",
+                    "use one of " + all);
+}
+
+void Config::requireDivides(const Dim &part, const Dim &whole) const {
+  if (whole % part != 0)
+    fail("H0392",
+         part.text + " = " + std::to_string(part) + " does not divide " +
+             whole.text + " = " + std::to_string(whole),
+         "choose an " + part.text + " that divides " + std::to_string(whole),
+         locationOf(json, part.text));
 }

@@ -1,22 +1,27 @@
-//===- Family.h - How one model family is read ------------------*- C++ -*-===//
+//===- Family.h - What a model family says of itself ------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A family says how its config.json is read, which parameters a model of it
-// has, and which tensors of its files are no parameters. Registered in
-// ModelSpec.cpp.
+// A family is one file in Families/: a table of the keys of config.json with
+// verdicts, a table of weights, and one forward function. Everything else is
+// derived: docs/adding-a-family.md.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_LIB_IMPORT_FAMILY_H
 #define HEDDLE_LIB_IMPORT_FAMILY_H
 
+#include "Modules.h"
 #include "heddle/Import/ModelSpec.h"
 #include "heddle/runtime/io/Json.h"
 
 namespace heddle::config {
+
+//===----------------------------------------------------------------------===//
+// Keys of config.json
+//===----------------------------------------------------------------------===//
 
 /// What becomes of a key of config.json.
 enum class ConfigVerdict {
@@ -40,36 +45,113 @@ const std::vector<ConfigKey> &commonConfigKeys();
 void judgeConfigKeys(const io::JsonValue &config,
                      const std::vector<ConfigKey> &familyKeys, ModelSpec &spec);
 
-/// The integer at `key`; throws H0392 unless it is in [1, `maximum`].
-int64_t readSize(const io::JsonValue &config, const std::string &key,
-                 int64_t fallback, int64_t maximum);
+/// A size, and what messages call it: its key in config.json.
+struct Dim {
+  int64_t value = 0;
+  std::string text;
+  operator int64_t() const { return value; }
+};
+Dim operator*(int factor, const Dim &dim);
 
-/// The number at `key`; throws H0392 unless it is in [`minimum`, `maximum`].
-double readNumber(const io::JsonValue &config, const std::string &key,
-                  double fallback, double minimum, double maximum);
+/// config.json as a family reads it; null counts as absent. All throw H0391 or
+/// H0392, with the place, for a value that is not possible.
+class Config {
+public:
+  // Limits such that no number of elements overflows.
+  static constexpr int64_t maxWidth = 1 << 20, maxRows = 1 << 28,
+                           maxLayers = 10000;
+
+  explicit Config(const io::JsonValue &json) : json(json) {}
+
+  /// In [1, maximum].
+  Dim size(const std::string &key, int64_t fallback,
+           int64_t maximum = maxWidth) const;
+  double number(const std::string &key, double fallback, double minimum,
+                double maximum) const;
+  /// A probability of dropout: less than 1.
+  double dropout(const std::string &key, double fallback) const {
+    return number(key, fallback, 0, 0.999999);
+  }
+  bool flag(const std::string &key, bool fallback) const {
+    return json.boolOr(key, fallback);
+  }
+  /// The activation's name in nn.map; `fallback` is Hugging Face's.
+  std::string activation(const std::string &key,
+                         const std::string &fallback) const;
+  /// Throws H0392 unless `part` divides `whole`.
+  void requireDivides(const Dim &part, const Dim &whole) const;
+
+  const io::JsonValue &json;
+};
 
 /// The place of `key` in `config`, or of the whole when it is absent.
 SourceLocation locationOf(const io::JsonValue &config, const std::string &key);
 
-class Family {
-public:
-  virtual ~Family() = default;
-  /// The `model_type` of config.json.
-  virtual const char *name() const = 0;
-  /// Reads config.json: fills the architecture, its limits, and `parameters`
-  /// but for their sources.
-  virtual void readConfig(const io::JsonValue &config,
-                          ModelSpec &spec) const = 0;
-  /// The prefix that Hugging Face gives the parameters of the base model.
-  virtual const char *prefix() const = 0;
-  /// True when `name` is a parameter beside the base model: without prefix.
-  virtual bool isHeadParameter(const std::string &name) const = 0;
-  /// Why a tensor that is no parameter is ignored; "" when it must not be.
-  virtual std::string ignoreReason(const std::string &name,
-                                   const ModelSpec &spec) const = 0;
+//===----------------------------------------------------------------------===//
+// Weights
+//===----------------------------------------------------------------------===//
+
+/// A row of the table of weights: a parameter, or with `*` in its name one of
+/// each layer; rows that follow each other with `*` are those of one layer.
+struct Weight {
+  std::string name; ///< In the files too, maybe behind the family's prefix.
+  std::vector<Dim> shape;
+  InitSpec init;
+  /// Parts of the last dimension that ranks split each for itself.
+  std::vector<int64_t> segments = {};
+  /// A matrix that is stored [out, in].
+  bool outIn = false;
 };
 
-/// GPT-2 (Radford et al., 2019) in Hugging Face's layout.
+/// Whether `name` is the pattern, in which `*` stands for a number.
+bool matchesPattern(const std::string &name, const std::string &pattern);
+
+//===----------------------------------------------------------------------===//
+// Families
+//===----------------------------------------------------------------------===//
+
+/// A model of a family, as its config.json describes it.
+class FamilyModel {
+public:
+  virtual ~FamilyModel() = default;
+  virtual std::vector<Weight> weights() const = 0;
+  /// Builds the pass from the ids to the logits, and returns these.
+  virtual Tensor forward(Modules &m) const = 0;
+
+  Dim vocab, positions, embed, layers;
+  bool tied = false; ///< The head's weight is that of the embedding.
+
+protected:
+  FamilyModel(Dim vocab, Dim positions, Dim embed, Dim layers)
+      : vocab(std::move(vocab)), positions(std::move(positions)),
+        embed(std::move(embed)), layers(std::move(layers)) {}
+};
+
+struct Family {
+  const char *name;   ///< The `model_type` of config.json.
+  const char *prefix; ///< What Hugging Face puts before all but the head.
+  std::vector<ConfigKey> keys;
+  /// Tensors that are no parameters, by pattern, and why.
+  std::vector<std::pair<const char *, const char *>> ignored;
+  std::shared_ptr<const FamilyModel> (*read)(const Config &config);
+
+  /// The parameter's name in the files.
+  std::string sourceName(const std::string &parameter) const {
+    return isHead(parameter) ? parameter : prefix + parameter;
+  }
+  /// Whether it stands beside the base model, without prefix.
+  static bool isHead(const std::string &parameter) {
+    return parameter == "lm_head.weight";
+  }
+};
+
+/// `Family::read` of a class.
+template <typename Model>
+std::shared_ptr<const FamilyModel> readAs(const Config &config) {
+  return std::make_shared<Model>(config);
+}
+
+// The files in Families/; ModelSpec.cpp lists them.
 const Family &gpt2Family();
 
 } // namespace heddle::config

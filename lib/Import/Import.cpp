@@ -7,9 +7,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Import/Import.h"
-#include "ModelWriter.h"
+#include "Family.h"
+#include "ForwardBuilder.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Verifier.h"
+#include "llvm/ADT/StringSwitch.h"
 
 using namespace heddle;
 using namespace mlir;
@@ -29,20 +31,70 @@ void heddle::emitUserDiagnostic(MLIRContext &context,
     error.attachNote() << "help: " << diagnostic.help;
 }
 
+/// Where the values come from, and what the runtime asks of the data.
+static DictionaryAttr describeWeights(Builder &builder,
+                                      const config::ModelSpec &spec) {
+  SmallVector<NamedAttribute> weights;
+  auto add = [&](llvm::StringRef name, Attribute value) {
+    weights.push_back(builder.getNamedAttr(name, value));
+  };
+  if (spec.random) {
+    add("random", builder.getBoolAttr(true));
+    add("seed", builder.getI64IntegerAttr(int64_t(spec.seed)));
+  } else {
+    add("directory", builder.getStringAttr(spec.directory));
+    add("hash", builder.getStringAttr(spec.headerHash));
+  }
+  add("vocab_size", builder.getI64IntegerAttr(spec.vocabSize));
+  add("max_positions", builder.getI64IntegerAttr(spec.maxPositions));
+  return builder.getDictionaryAttr(weights);
+}
+
+/// Of a weight file's types those that a parameter can be read from.
+static Type elementTypeOf(Builder &builder, llvm::StringRef dtype) {
+  return llvm::StringSwitch<Type>(dtype)
+      .Case("F32", builder.getF32Type())
+      .Case("BF16", builder.getBF16Type())
+      .Case("F16", builder.getF16Type());
+}
+
+static void addStates(OpBuilder &builder, const config::ModelSpec &spec) {
+  for (const config::ParameterSpec &parameter : spec.parameters) {
+    auto type = RankedTensorType::get(parameter.shape, builder.getF32Type());
+    auto state = builder.create<nn::StateOp>(
+        NameLoc::get(builder.getStringAttr(parameter.name)), parameter.name,
+        "parameter", type);
+    state.setTrainable(true);
+    state.setCheckpointed(true);
+    state.setDecays(parameter.decays);
+    state.setSource(parameter.sourceName);
+    state.setSourceType(
+        type.clone(elementTypeOf(builder, parameter.sourceType)));
+    state.setInitAttr(
+        nn::InitAttr::get(builder.getContext(), parameter.init.kind,
+                          builder.getF64FloatAttr(parameter.init.value),
+                          builder.getF64FloatAttr(parameter.init.stddev)));
+    if (!parameter.segments.empty())
+      state.setSegments(parameter.segments);
+  }
+}
+
 OwningOpRef<ModuleOp> heddle::importModel(MLIRContext &context,
                                           const config::ModelSpec &spec,
                                           const dist::Strategy &strategy) {
   context.loadDialect<nn::NNDialect, dist::DistDialect, arith::ArithDialect>();
   Location place = FileLineColLoc::get(&context, spec.configFile, 1, 1);
   OwningOpRef<ModuleOp> module = ModuleOp::create(place);
-  ModelWriter writer(*module, spec, strategy);
-  const auto *gpt2 = std::get_if<config::Gpt2Config>(&spec.architecture);
-  if (!gpt2) {
-    emitError(place) << "H0915: the family " << spec.family
-                     << " has a reader and no builder";
-    return {};
-  }
-  if (!buildGpt2(writer, *gpt2) || failed(verify(*module)))
+  auto builder = OpBuilder::atBlockEnd(module->getBody());
+  auto model = builder.create<nn::ModelOp>(
+      NameLoc::get(builder.getStringAttr(spec.family)), spec.family,
+      spec.family, "import", dist::StrategyAttr::get(&context, strategy),
+      spec.configJson, describeWeights(builder, spec),
+      /*stage=*/IntegerAttr());
+  builder.setInsertionPointToEnd(&model.getBody().emplaceBlock());
+  addStates(builder, spec);
+  ForwardBuilder(model, spec).build();
+  if (failed(verify(*module)))
     return {};
   emitRemark(place) << config::coverageReport(spec);
   return module;

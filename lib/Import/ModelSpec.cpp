@@ -19,7 +19,7 @@ using namespace heddle::config;
 
 namespace fs = std::filesystem;
 
-/// All families, by the `model_type` of config.json.
+/// All families.
 static const std::vector<const Family *> &families() {
   static const std::vector<const Family *> all = {&gpt2Family()};
   return all;
@@ -30,9 +30,9 @@ static const Family &findFamily(const io::JsonValue &config) {
   const std::string &name = type.asString();
   std::string known;
   for (const Family *family : families()) {
-    if (name == family->name())
+    if (name == family->name)
       return *family;
-    known += (known.empty() ? "" : ", ") + std::string(family->name());
+    known += (known.empty() ? "" : ", ") + std::string(family->name);
   }
   type.fail("H0390", "unknown model family \"" + name + "\"",
             "the families that are known: " + known);
@@ -52,8 +52,7 @@ static std::pair<std::string, bool> findConfig(const std::string &path) {
 static bool matchesNoDecay(const std::regex &pattern, const std::string &name,
                            const Family &family) {
   return std::regex_search(name, pattern) ||
-         (!family.isHeadParameter(name) &&
-          std::regex_search(family.prefix() + name, pattern));
+         std::regex_search(family.sourceName(name), pattern);
 }
 
 static void applyNoDecay(const std::string &expression, const Family &family,
@@ -80,7 +79,7 @@ static void applyNoDecay(const std::string &expression, const Family &family,
 static const io::TensorInfo &findSource(const ParameterSpec &parameter,
                                         const Family &family,
                                         const io::WeightSet &weights) {
-  std::string prefixed = family.prefix() + parameter.name;
+  std::string prefixed = family.sourceName(parameter.name);
   for (const std::string &name : {prefixed, parameter.name})
     if (const io::TensorInfo *info = weights.find(name))
       return *info;
@@ -89,11 +88,9 @@ static const io::TensorInfo &findSource(const ParameterSpec &parameter,
     names.push_back(info.name);
   bool hasPrefix =
       std::any_of(names.begin(), names.end(), [&](const std::string &name) {
-        return name.rfind(family.prefix(), 0) == 0;
+        return name.rfind(family.prefix, 0) == 0;
       });
-  std::string wanted = hasPrefix && !family.isHeadParameter(parameter.name)
-                           ? prefixed
-                           : parameter.name;
+  std::string wanted = hasPrefix ? prefixed : parameter.name;
   std::string near = closestMatch(wanted, names);
   fail("H0335", "the tensor \"" + wanted + "\" is missing in the weights",
        near.empty() ? "save the model again, whole; or use --init random with "
@@ -131,12 +128,35 @@ static void checkType(const io::TensorInfo &info) {
        "save it as F32, BF16 or F16", {info.file, 0, 0});
 }
 
+bool config::matchesPattern(const std::string &name,
+                            const std::string &pattern) {
+  size_t star = pattern.find('*');
+  if (star == std::string::npos)
+    return name == pattern;
+  size_t end = name.find_first_not_of("0123456789", star);
+  return name.compare(0, star, pattern, 0, star) == 0 && end > star &&
+         end != std::string::npos &&
+         name.substr(end) == pattern.substr(star + 1);
+}
+
+/// Why a tensor that is no parameter is ignored; "" when it must not be.
+static std::string ignoreReason(const std::string &name, const Family &family,
+                                const ModelSpec &spec) {
+  for (const auto &[pattern, reason] : family.ignored)
+    if (matchesPattern(name, pattern))
+      return reason;
+  // Untied, it would be a parameter and not come here.
+  if (Family::isHead(name) && spec.model->tied)
+    return "tie_word_embeddings: the head is " + spec.parameters.front().name;
+  return "";
+}
+
 static void checkUnused(const io::TensorInfo &info, const Family &family,
                         ModelSpec &spec) {
-  std::string name = info.name, prefix = family.prefix();
+  std::string name = info.name, prefix = family.prefix;
   if (name.rfind(prefix, 0) == 0)
     name = name.substr(prefix.size());
-  std::string reason = family.ignoreReason(name, spec);
+  std::string reason = ignoreReason(name, family, spec);
   if (reason.empty())
     fail("H0395",
          "the tensor \"" + info.name + "\" is no parameter of this " +
@@ -166,10 +186,67 @@ static void coverWeights(const Family &family, const io::WeightSet &weights,
 /// Without weights: the names under which Hugging Face would save them.
 static void nameSources(const Family &family, ModelSpec &spec) {
   for (ParameterSpec &parameter : spec.parameters) {
-    bool isHead = family.isHeadParameter(parameter.name);
-    parameter.sourceName = (isHead ? "" : family.prefix()) + parameter.name;
+    parameter.sourceName = family.sourceName(parameter.name);
     parameter.sourceType = "F32";
   }
+}
+
+//===----------------------------------------------------------------------===//
+// The table of weights
+//===----------------------------------------------------------------------===//
+
+/// As `[n_embd, 3 n_embd]`.
+static std::string reasonOf(const std::vector<Dim> &shape) {
+  std::string text;
+  for (const Dim &dim : shape)
+    text += (text.empty() ? "[" : ", ") + dim.text;
+  return text + "]";
+}
+
+static ParameterSpec parameterFrom(const Weight &weight, std::string name) {
+  ParameterSpec parameter;
+  parameter.name = std::move(name);
+  parameter.shape.assign(weight.shape.begin(), weight.shape.end());
+  parameter.init = weight.init;
+  parameter.shapeReason = reasonOf(weight.shape);
+  parameter.segments = weight.segments;
+  parameter.outIn = weight.outIn;
+  return parameter;
+}
+
+/// Fills the parameters but for their sources: rows with a `*` once a layer.
+static void addParameters(const std::vector<Weight> &table, int64_t layers,
+                          ModelSpec &spec) {
+  for (size_t begin = 0; begin < table.size();) {
+    size_t end = begin;
+    while (end < table.size() && table[end].name.find('*') != std::string::npos)
+      ++end;
+    for (int64_t layer = 0; layer < layers && end > begin; ++layer)
+      for (size_t i = begin; i < end; ++i) {
+        std::string name = table[i].name;
+        name.replace(name.find('*'), 1, std::to_string(layer));
+        spec.parameters.push_back(parameterFrom(table[i], std::move(name)));
+      }
+    if (end == begin)
+      spec.parameters.push_back(parameterFrom(table[end++], table[begin].name));
+    begin = end;
+  }
+}
+
+/// Reads what the family makes of config.json.
+static void readFamily(const Family &family, const io::JsonValue &config,
+                       ModelSpec &spec) {
+  spec.family = family.name;
+  judgeConfigKeys(config, family.keys, spec);
+  spec.model = family.read(Config(config));
+  const FamilyModel &model = *spec.model;
+  spec.vocabSize = model.vocab;
+  spec.maxPositions = model.positions;
+  spec.layers = model.layers;
+  spec.width = model.embed;
+  spec.positionsKey = model.positions.text;
+  spec.positionsLocation = locationOf(config, spec.positionsKey);
+  addParameters(model.weights(), model.layers, spec);
 }
 
 //===----------------------------------------------------------------------===//
@@ -186,12 +263,11 @@ ModelSpec config::readModelSpec(const ModelRequest &request) {
   io::JsonValue config = io::parseJsonFile(configFile, io::modelJsonCodes);
   const Family &family = findFamily(config);
   ModelSpec spec;
-  spec.family = family.name();
   spec.configFile = configFile;
   spec.configJson = config.toJson().dump();
   spec.random = request.random;
   spec.seed = request.seed;
-  family.readConfig(config, spec);
+  readFamily(family, config, spec);
   applyNoDecay(request.noDecay, family, spec);
   if (request.random) {
     nameSources(family, spec);

@@ -14,23 +14,11 @@ using namespace heddle::config;
 
 namespace {
 
-int64_t layersOf(const ModelSpec &spec) {
-  return std::visit(
-      [](const auto &shape) -> int64_t {
-        using T = std::decay_t<decltype(shape)>;
-        if constexpr (std::is_same_v<T, std::monostate>)
-          return 1;
-        else
-          return shape.layers;
-      },
-      spec.architecture);
-}
-
 /// The checks of one mesh and model.
 class ParallelCheck {
 public:
   ParallelCheck(ResolvedSettings &settings, const ModelSpec &spec)
-      : settings(settings), values(settings.values), layers(layersOf(spec)) {}
+      : settings(settings), values(settings.values), layers(spec.layers) {}
   void settleSchedule();
   void checkStages() const;
   void checkTokens() const;
@@ -148,10 +136,9 @@ void ParallelCheck::checkTokens() const {
 }
 
 void config::fillFromModel(ResolvedSettings &settings, const ModelSpec &spec) {
-  const auto *shape = std::get_if<Gpt2Config>(&spec.architecture);
-  if (!shape || settings.values.zero != 3)
+  if (settings.values.zero != 3)
     return;
-  int64_t width = shape->embed;
+  int64_t width = spec.width;
   auto fill = [&](const char *key, int64_t Settings::*member, int64_t value) {
     bool isOpen =
         std::any_of(settings.unfilled.begin(), settings.unfilled.end(),

@@ -146,7 +146,9 @@ static void buildMemory(OpPassManager &pm) { pm.addPass(createMemoryPlan()); }
 void heddle::buildPhase(Phase phase, OpPassManager &pm,
                         const CompileOptions &options) {
   switch (phase) {
-  case Phase::Import: // The importer has run.
+  case Phase::Import: // The importer has written the forward function.
+    pm.addPass(createImportDerivePrograms());
+    break;
   case Phase::Prove:  // Nothing is made, all is checked.
   case Phase::Emit:
     break;

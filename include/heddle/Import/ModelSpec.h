@@ -14,6 +14,7 @@
 #define HEDDLE_IMPORT_MODELSPEC_H
 
 #include "heddle/Import/Settings.h"
+#include <memory>
 
 namespace heddle::config {
 
@@ -36,6 +37,7 @@ struct ParameterSpec {
   /// Parts of the last dimension that ranks split each for itself; none when it
   /// is one piece.
   std::vector<int64_t> segments;
+  bool outIn = false; ///< A matrix that is stored [out, in].
 };
 
 /// A tensor of the weight files that is not used, and why.
@@ -44,17 +46,7 @@ struct IgnoredTensor {
   std::string reason;
 };
 
-/// The shape of a GPT-2 model.
-struct Gpt2Config {
-  int64_t vocabSize = 50257, positions = 1024;
-  int64_t embed = 768, layers = 12, heads = 12, inner = 3072;
-  std::string activation = "gelu_tanh"; ///< gelu_tanh, gelu, relu, silu
-  double layerNormEps = 1e-5;
-  double residDropout = 0.1, embedDropout = 0.1, attnDropout = 0.1;
-  double initializerRange = 0.02;
-  bool scaleAttention = true;
-  bool tied = true;
-};
+class FamilyModel;
 
 /// A model as import reads it.
 struct ModelSpec {
@@ -62,7 +54,8 @@ struct ModelSpec {
   std::string configFile;
   std::string configJson; ///< config.json, on one line.
   std::vector<ExplainRow> configRows;
-  std::variant<std::monostate, Gpt2Config> architecture;
+  std::shared_ptr<const FamilyModel> model; ///< Its forward function.
+  int64_t layers = 1, width = 0;
   int64_t vocabSize = 0, maxPositions = 0;
   std::string positionsKey; ///< The key that says `maxPositions`.
   SourceLocation positionsLocation;

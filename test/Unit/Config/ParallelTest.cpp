@@ -19,9 +19,7 @@ namespace {
 class ParallelTest : public ConfigTest {
 protected:
   ParallelTest() {
-    Gpt2Config shape;
-    shape.layers = 4;
-    spec.architecture = shape;
+    spec.layers = 4;
     flags["--seq"] = "64";
   }
   ResolvedSettings settle(const std::string &json = "{}") {

@@ -32,6 +32,31 @@ def ImportEraseDead : Pass<"import-erase-dead", "::mlir::ModuleOp"> {
   ];
 }
 
+def ImportDerivePrograms : Pass<"import-derive-programs", "::mlir::ModuleOp"> {
+  let summary = "Makes the programs of a model from its forward function.";
+  let description = [{
+    The forward function has ports and is no program: it is written for one row
+    of some number of tokens, and gives their logits. Training, evaluation and
+    generation are made from it and the layers it calls, with the rows and
+    tokens of the strategy. Evaluation and generation have no dropout;
+    generation computes the logits of one token. `nn.keep` in a forward function
+    or a layer offers a value: it stays where `--keep` asks for it.
+
+    ```mlir
+    nn.func @forward(%ids: tensor<1x8xi32>) -> tensor<1x8x97xf32>
+        attributes {inputs = [#nn.port<ids>], outputs = [#nn.port<logits>]}
+    // becomes, with 4 rows of 64 tokens
+    nn.func @forward(%ids: tensor<4x64xi32>, %labels: tensor<4x64xi32>)
+        -> tensor<4x64xf32>
+        attributes {program = #nn.program<train>, inputs = [#nn.port<ids>, #nn.port<labels>],
+                    outputs = [#nn.port<losses>]}
+    nn.func @evaluate(...) attributes {program = #nn.program<eval>, ...}
+    nn.func @generate(...) attributes {program = #nn.program<generate>, ...}
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
 def ImportVerify : Pass<"import-verify", "::mlir::ModuleOp"> {
   let summary = "Checks what the import phase promises.";
   let description = [{

@@ -1,0 +1,297 @@
+//===- ForwardBuilder.cpp - Modules as nn operations ----------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ForwardBuilder.h"
+#include "Family.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "llvm/Support/xxhash.h"
+
+using namespace heddle;
+using namespace mlir;
+using config::Tensor;
+
+static Tensor wrap(Value value) { return {value.getAsOpaquePointer()}; }
+
+static Value unwrap(Tensor tensor) {
+  return Value::getFromOpaquePointer(tensor.value);
+}
+
+/// The stable number of a random operation, from its path in the layer.
+static int32_t siteOf(llvm::StringRef path) {
+  return static_cast<int32_t>(llvm::xxh3_64bits(path));
+}
+
+ForwardBuilder::ForwardBuilder(nn::ModelOp model, const config::ModelSpec &spec)
+    : model(model), spec(spec), builder(model.getContext()),
+      tokens(spec.maxPositions) {
+  for (const config::ParameterSpec &parameter : spec.parameters)
+    parameters[parameter.name] = &parameter;
+}
+
+//===----------------------------------------------------------------------===//
+// Functions
+//===----------------------------------------------------------------------===//
+
+RankedTensorType ForwardBuilder::floats(ArrayRef<int64_t> shape) {
+  return RankedTensorType::get(shape, builder.getF32Type());
+}
+
+RankedTensorType ForwardBuilder::ints(ArrayRef<int64_t> shape) {
+  return RankedTensorType::get(shape, builder.getI32Type());
+}
+
+RankedTensorType ForwardBuilder::hidden(int64_t width) {
+  return floats({1, tokens, width});
+}
+
+std::string ForwardBuilder::fullPath(const std::string &path) const {
+  if (!layer)
+    return path;
+  return layer->name + ".*" + (path.empty() ? "" : ".") + path;
+}
+
+Location ForwardBuilder::at(llvm::StringRef path) {
+  return NameLoc::get(builder.getStringAttr(fullPath(path.str())));
+}
+
+Value ForwardBuilder::indexConstant(int64_t value, llvm::StringRef path) {
+  return builder.create<arith::ConstantIndexOp>(at(path), value);
+}
+
+nn::FuncOp ForwardBuilder::beginFunction(llvm::StringRef name,
+                                         llvm::StringRef path,
+                                         ArrayRef<Type> arguments) {
+  builder.setInsertionPointToEnd(model.getBodyBlock());
+  auto place = NameLoc::get(builder.getStringAttr(path));
+  auto function = builder.create<nn::FuncOp>(
+      place, name, builder.getFunctionType(arguments, {}),
+      /*arg_attrs=*/ArrayAttr(), /*res_attrs=*/ArrayAttr(),
+      /*program=*/nn::ProgramKindAttr(), /*inputs=*/ArrayAttr(),
+      /*outputs=*/ArrayAttr(), /*ties=*/DenseI64ArrayAttr(),
+      /*arg_shardings=*/ArrayAttr(), /*result_shardings=*/ArrayAttr());
+  Block &body = function.getBody().emplaceBlock();
+  for (Type type : arguments)
+    body.addArgument(type, place);
+  builder.setInsertionPointToEnd(&body);
+  return function;
+}
+
+void ForwardBuilder::endFunction(nn::FuncOp function, Tensor result) {
+  Value value = use(result);
+  builder.create<nn::ReturnOp>(function.getLoc(), value);
+  function.setFunctionType(builder.getFunctionType(
+      function.getBody().getArgumentTypes(), value.getType()));
+}
+
+Value ForwardBuilder::use(Value value) {
+  if (!layer || value.getParentRegion() == &layer->function.getBody())
+    return value;
+  Value &argument = layer->outer[value];
+  if (!argument)
+    argument = layer->function.getBody().addArgument(value.getType(),
+                                                     layer->function.getLoc());
+  return argument;
+}
+
+Value ForwardBuilder::use(Tensor tensor) { return use(unwrap(tensor)); }
+
+Value ForwardBuilder::parameter(const std::string &path) {
+  if (layer)
+    return layer->parameters.lookup(path);
+  const config::ParameterSpec *found = parameters.lookup(path);
+  llvm::StringRef module = llvm::StringRef(path).rsplit('.').first;
+  return found
+             ? builder.create<nn::GetOp>(at(module), floats(found->shape), path)
+             : Value();
+}
+
+Value ForwardBuilder::input(nn::PortRole role, Type type) {
+  for (auto &[known, value] : inputs)
+    if (known == role)
+      return value;
+  Value value = forward.getBody().addArgument(type, forward.getLoc());
+  inputs.push_back({role, value});
+  return value;
+}
+
+void ForwardBuilder::build() {
+  forward = beginFunction("forward", spec.family, {});
+  endFunction(forward, spec.model->forward(*this));
+  auto port = [&](nn::PortRole role) -> Attribute {
+    return nn::PortAttr::get(builder.getContext(), role);
+  };
+  forward.setInputsAttr(builder.getArrayAttr(llvm::map_to_vector(
+      inputs, [&](const auto &input) { return port(input.first); })));
+  forward.setOutputsAttr(builder.getArrayAttr(port(nn::PortRole::Logits)));
+}
+
+Tensor ForwardBuilder::layers(const std::string &name, int64_t count, Tensor x,
+                              const std::function<Tensor(Tensor)> &body) {
+  OpBuilder::InsertPoint outside = builder.saveInsertionPoint();
+  SmallVector<Type> types = {unwrap(x).getType()};
+  SmallVector<std::string> paths;
+  std::string first = name + ".0.";
+  for (const config::ParameterSpec &parameter : spec.parameters)
+    if (llvm::StringRef path = parameter.name; path.consume_front(first)) {
+      types.push_back(floats(parameter.shape));
+      paths.push_back(path.str());
+    }
+  Layer made;
+  made.function = beginFunction("block", name + ".*", types);
+  made.name = name;
+  for (auto [i, path] : llvm::enumerate(paths))
+    made.parameters[path] = made.function.getArgument(1 + i);
+  layer = std::move(made);
+  endFunction(layer->function, body(wrap(layer->function.getArgument(0))));
+  made = std::move(*layer);
+  layer.reset();
+  builder.restoreInsertionPoint(outside);
+  for (int64_t number = 0; number < count; ++number) {
+    std::string path = name + "." + std::to_string(number);
+    SmallVector<Value> operands = {unwrap(x)};
+    for (auto [i, inner] : llvm::enumerate(paths))
+      operands.push_back(builder.create<nn::GetOp>(
+          at(path + "." + inner), types[1 + i], path + "." + inner));
+    for (auto &[value, argument] : made.outer)
+      operands.push_back(value);
+    if (made.index)
+      operands.insert(operands.begin() +
+                          cast<BlockArgument>(made.index).getArgNumber(),
+                      indexConstant(number, path));
+    auto call = builder.create<nn::CallOp>(
+        at(path), made.function.getResultTypes(), made.function.getSymName(),
+        operands, path, /*recompute=*/StringAttr(), /*arg_attrs=*/ArrayAttr(),
+        /*res_attrs=*/ArrayAttr());
+    x = wrap(call.getResult(0));
+  }
+  return x;
+}
+
+//===----------------------------------------------------------------------===//
+// Modules
+//===----------------------------------------------------------------------===//
+
+Tensor ForwardBuilder::output(Tensor x, const std::string &path) {
+  builder.create<nn::KeepOp>(at(path), use(x), path);
+  return x;
+}
+
+Tensor ForwardBuilder::ids() {
+  return wrap(input(nn::PortRole::Ids, ints({1, tokens})));
+}
+
+Tensor ForwardBuilder::positions(const std::string &path) {
+  return wrap(builder.create<nn::PositionsOp>(
+      at(path), ints({1, tokens}), /*first=*/Value(),
+      builder.getI64IntegerAttr(0), /*shardings=*/ArrayAttr()));
+}
+
+Tensor ForwardBuilder::embedding(Tensor ids, const std::string &path) {
+  Value table = parameter(path + ".weight");
+  int64_t width = cast<RankedTensorType>(table.getType()).getDimSize(1);
+  Value made = builder.create<nn::EmbeddingOp>(at(path), hidden(width), table,
+                                               use(ids), /*first=*/Value(),
+                                               /*shardings=*/ArrayAttr());
+  return output(wrap(made), path);
+}
+
+Tensor ForwardBuilder::linear(Tensor x, Value weight, Value bias, bool outIn,
+                              const std::string &path) {
+  auto type = cast<RankedTensorType>(weight.getType());
+  return wrap(builder.create<nn::LinearOp>(
+      at(path), hidden(type.getDimSize(outIn ? 0 : 1)), use(x), weight, bias,
+      outIn ? builder.getUnitAttr() : UnitAttr(), /*shardings=*/ArrayAttr()));
+}
+
+Tensor ForwardBuilder::linear(Tensor x, const std::string &path) {
+  std::string first = layer ? layer->name + ".0." : "";
+  bool outIn = parameters.lookup(first + path + ".weight")->outIn;
+  Value weight = parameter(path + ".weight"), bias = parameter(path + ".bias");
+  return output(linear(x, weight, bias, outIn, path), path);
+}
+
+Tensor ForwardBuilder::head(Tensor x, const std::string &weight,
+                            const std::string &path) {
+  const config::ParameterSpec *table = parameters.lookup(weight + ".weight");
+  Value read =
+      builder.create<nn::GetOp>(at(path), floats(table->shape), table->name);
+  return linear(x, read, Value(), /*outIn=*/true, path);
+}
+
+Tensor ForwardBuilder::layerNorm(Tensor x, double eps,
+                                 const std::string &path) {
+  Value weight = parameter(path + ".weight"), bias = parameter(path + ".bias");
+  Value input = use(x);
+  auto type = cast<RankedTensorType>(input.getType());
+  Type statistics = floats(type.getShape().drop_back());
+  auto made = builder.create<nn::LayerNormOp>(
+      at(path), type, statistics, statistics, input, weight, bias,
+      builder.getF64FloatAttr(eps), /*shardings=*/ArrayAttr());
+  return output(wrap(made.getOutput()), path);
+}
+
+Tensor ForwardBuilder::activation(Tensor x, const std::string &function,
+                                  const std::string &path) {
+  auto made = builder.create<nn::MapOp>(at(path), function, ValueRange(use(x)));
+  return output(wrap(made.getResult(0)), path);
+}
+
+ForwardBuilder::Random ForwardBuilder::random(const std::string &path) {
+  Value rng = input(nn::PortRole::Rng, ints({4}));
+  Value microBatch = input(nn::PortRole::MicroBatch, builder.getIndexType());
+  if (!layer)
+    return {rng, indexConstant(0, path), microBatch};
+  // The arguments of a layer stand in this order.
+  rng = use(rng);
+  if (!layer->index)
+    layer->index = layer->function.getBody().addArgument(
+        builder.getIndexType(), layer->function.getLoc());
+  return {rng, layer->index, use(microBatch)};
+}
+
+Tensor ForwardBuilder::dropout(Tensor x, double p, const std::string &path) {
+  if (p == 0)
+    return x;
+  Random given = random(path);
+  Value input = use(x);
+  return wrap(builder.create<nn::DropoutOp>(
+      at(path), input.getType(), input, given.rng, given.layer,
+      given.microBatch, /*part=*/ValueRange(), builder.getF64FloatAttr(p),
+      builder.getI32IntegerAttr(siteOf(path)),
+      /*parts=*/DenseI64ArrayAttr(), /*inner=*/DenseI64ArrayAttr(),
+      /*shardings=*/ArrayAttr()));
+}
+
+Tensor ForwardBuilder::attention(const std::vector<Tensor> &qkv,
+                                 const config::AttentionShape &shape,
+                                 const std::string &path) {
+  auto operands = llvm::map_to_vector(qkv, [&](Tensor x) { return use(x); });
+  int64_t width = cast<RankedTensorType>(operands[0].getType()).getDimSize(2);
+  if (operands.size() == 1)
+    width = width / (shape.heads + 2 * shape.kvHeads) * shape.heads;
+  bool drops = shape.dropout > 0;
+  Random given = drops ? random(path) : Random();
+  auto made = builder.create<nn::AttentionOp>(
+      at(path), hidden(width), floats({1, shape.heads, tokens}), operands,
+      given.rng, given.layer, given.microBatch, /*part=*/Value(),
+      /*place=*/Value(), /*turn=*/Value(),
+      builder.getI64IntegerAttr(shape.heads),
+      builder.getI64IntegerAttr(shape.kvHeads),
+      builder.getF64FloatAttr(shape.scale), /*causal=*/builder.getUnitAttr(),
+      builder.getF64FloatAttr(shape.dropout),
+      builder.getI32IntegerAttr(drops ? siteOf(shape.dropoutPath) : 0),
+      /*parts=*/IntegerAttr(), /*places=*/IntegerAttr(), /*ring=*/UnitAttr(),
+      /*shardings=*/ArrayAttr());
+  return wrap(made.getOutput());
+}
+
+Tensor ForwardBuilder::add(Tensor x, Tensor y, const std::string &path) {
+  Value left = use(x), right = use(y);
+  return wrap(builder.create<nn::AddOp>(at(path), left.getType(), left, right,
+                                        /*shardings=*/ArrayAttr()));
+}

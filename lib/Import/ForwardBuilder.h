@@ -1,0 +1,102 @@
+//===- ForwardBuilder.h - Modules as nn operations --------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_LIB_IMPORT_FORWARDBUILDER_H
+#define HEDDLE_LIB_IMPORT_FORWARDBUILDER_H
+
+#include "Modules.h"
+#include "dialects/NN/NNDialect.h"
+#include "heddle/Import/ModelSpec.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace heddle {
+
+/// Builds a family's forward function, and those of its layers, for one row of
+/// as many tokens as the model has positions: the pass import-derive-programs
+/// makes programs of it.
+class ForwardBuilder final : public config::Modules {
+public:
+  ForwardBuilder(nn::ModelOp model, const config::ModelSpec &spec);
+  void build();
+
+  config::Tensor ids() override;
+  config::Tensor positions(const std::string &path) override;
+  config::Tensor embedding(config::Tensor ids,
+                           const std::string &path) override;
+  config::Tensor linear(config::Tensor x, const std::string &path) override;
+  config::Tensor layerNorm(config::Tensor x, double eps,
+                           const std::string &path) override;
+  config::Tensor activation(config::Tensor x, const std::string &function,
+                            const std::string &path) override;
+  config::Tensor attention(const std::vector<config::Tensor> &qkv,
+                           const config::AttentionShape &shape,
+                           const std::string &path) override;
+  config::Tensor dropout(config::Tensor x, double p,
+                         const std::string &path) override;
+  config::Tensor add(config::Tensor x, config::Tensor y,
+                     const std::string &path) override;
+  config::Tensor head(config::Tensor x, const std::string &weight,
+                      const std::string &path) override;
+  config::Tensor output(config::Tensor x, const std::string &path) override;
+  config::Tensor
+  layers(const std::string &name, int64_t count, config::Tensor x,
+         const std::function<config::Tensor(config::Tensor)> &body) override;
+
+private:
+  /// The function of a layer while its body is built.
+  struct Layer {
+    nn::FuncOp function;
+    std::string name;                        ///< As `h`.
+    llvm::StringMap<mlir::Value> parameters; ///< By path within the layer.
+    /// Values of the forward function, and the arguments that they become.
+    llvm::MapVector<mlir::Value, mlir::Value> outer;
+    mlir::Value index; ///< The layer's number.
+  };
+  /// The operands of what is random.
+  struct Random {
+    mlir::Value rng, layer, microBatch;
+  };
+
+  nn::FuncOp beginFunction(llvm::StringRef name, llvm::StringRef path,
+                           llvm::ArrayRef<mlir::Type> arguments);
+  void endFunction(nn::FuncOp function, config::Tensor result);
+  /// A value where the builder stands: an argument of the layer for one of the
+  /// forward function.
+  mlir::Value use(mlir::Value value);
+  mlir::Value use(config::Tensor tensor);
+  /// A parameter at a path, or null when the model has none there.
+  mlir::Value parameter(const std::string &path);
+  Random random(const std::string &path);
+  /// The model's argument of that role, made when it is first asked for.
+  mlir::Value input(nn::PortRole role, mlir::Type type);
+  mlir::Value indexConstant(int64_t value, llvm::StringRef path);
+  config::Tensor linear(config::Tensor x, mlir::Value weight, mlir::Value bias,
+                        bool outIn, const std::string &path);
+
+  mlir::RankedTensorType floats(llvm::ArrayRef<int64_t> shape);
+  mlir::RankedTensorType ints(llvm::ArrayRef<int64_t> shape);
+  /// [1, tokens, width].
+  mlir::RankedTensorType hidden(int64_t width);
+  /// The path in the model; `*` stands for the number of a layer.
+  std::string fullPath(const std::string &path) const;
+  mlir::Location at(llvm::StringRef path);
+
+  nn::ModelOp model;
+  const config::ModelSpec &spec;
+  mlir::OpBuilder builder;
+  int64_t tokens;
+  nn::FuncOp forward;
+  std::vector<std::pair<nn::PortRole, mlir::Value>> inputs;
+  std::optional<Layer> layer;
+  llvm::StringMap<const config::ParameterSpec *> parameters;
+};
+
+} // namespace heddle
+
+#endif // HEDDLE_LIB_IMPORT_FORWARDBUILDER_H

@@ -1,0 +1,76 @@
+//===- Modules.h - What forward functions are composed of -------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The modules of models. Each finds its parameters in the family's table of
+// weights, under its path: `linear(x, "mlp.c_fc")` has the weight
+// `mlp.c_fc.weight` and, where the table has one, the bias `mlp.c_fc.bias`. A
+// path in a layer is that within the layer. What a module gives can be kept
+// under its path (`--keep`). Rows, tokens, programs and ranks are nobody's
+// business here.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_LIB_IMPORT_MODULES_H
+#define HEDDLE_LIB_IMPORT_MODULES_H
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace heddle::config {
+
+/// A value of the forward function: [rows, tokens, features].
+struct Tensor {
+  const void *value = nullptr; ///< The builder's.
+};
+
+/// Heads of attention, and where its dropout stands.
+struct AttentionShape {
+  int64_t heads = 1, kvHeads = 1;
+  double scale = 1;
+  double dropout = 0;
+  std::string dropoutPath = {}; ///< Numbers the random stream.
+};
+
+class Modules {
+public:
+  virtual ~Modules() = default;
+
+  /// The ids of the tokens.
+  virtual Tensor ids() = 0;
+  /// The numbers of the tokens in their row.
+  virtual Tensor positions(const std::string &path) = 0;
+  /// The rows of the table at `path`.
+  virtual Tensor embedding(Tensor ids, const std::string &path) = 0;
+  virtual Tensor linear(Tensor x, const std::string &path) = 0;
+  virtual Tensor layerNorm(Tensor x, double eps, const std::string &path) = 0;
+  /// An activation by its name in nn.map.
+  virtual Tensor activation(Tensor x, const std::string &function,
+                            const std::string &path) = 0;
+  /// Causal, from q, k and v: three values, or one with them side by side.
+  virtual Tensor attention(const std::vector<Tensor> &qkv,
+                           const AttentionShape &shape,
+                           const std::string &path) = 0;
+  /// `x` where `p` is 0.
+  virtual Tensor dropout(Tensor x, double p, const std::string &path) = 0;
+  /// The sum; `path` names a module that adds.
+  virtual Tensor add(Tensor x, Tensor y, const std::string &path = "") = 0;
+  /// The logits: a linear without bias at `path`, with the weight of `weight`.
+  virtual Tensor head(Tensor x, const std::string &weight,
+                      const std::string &path) = 0;
+  /// Names what a module made of other modules gives.
+  virtual Tensor output(Tensor x, const std::string &path) = 0;
+
+  /// `count` layers with the paths `name`.0, `name`.1, ..., one after the
+  /// other; `body` is called once for all of them.
+  virtual Tensor layers(const std::string &name, int64_t count, Tensor x,
+                        const std::function<Tensor(Tensor)> &body) = 0;
+};
+
+} // namespace heddle::config
+
+#endif // HEDDLE_LIB_IMPORT_MODULES_H

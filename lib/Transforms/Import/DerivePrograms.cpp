@@ -1,0 +1,486 @@
+//===- DerivePrograms.cpp - Makes the programs of a forward function ------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The forward function and its layers are copied for each program, with the
+// program's rows and tokens in place of theirs: types follow from operands
+// through the rules of the operations, which say what dimensions are one
+// factor. Programs whose layers come out alike share them.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ForwardFunction.h"
+#include "KeptPaths.h"
+#include "heddle/Transforms/Import/Passes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/IRMapping.h"
+#include <list>
+
+using namespace mlir;
+using namespace heddle;
+using dist::FactorRole;
+using nn::PortRole;
+
+namespace heddle {
+#define GEN_PASS_DEF_IMPORTDERIVEPROGRAMS
+#include "include/heddle/Transforms/Import/Passes.h.inc"
+} // namespace heddle
+
+namespace {
+
+/// What a program makes of the forward function.
+struct Program {
+  nn::ProgramKind kind;
+  int64_t rows, tokens;
+  bool dropout;
+  bool keeps; ///< Honours --keep.
+};
+
+/// Which copy of a layer a call takes: calls that agree share one.
+struct Variant {
+  nn::FuncOp layer;
+  SmallVector<Type> arguments;
+  bool dropout = false;
+  std::vector<std::string> kept; ///< Paths within the layer.
+  bool whole = false;            ///< No rank has a part of the tokens.
+  bool operator==(const Variant &other) const {
+    return layer == other.layer && arguments == other.arguments &&
+           dropout == other.dropout && kept == other.kept &&
+           whole == other.whole;
+  }
+};
+
+/// A layer as a program calls it.
+struct Instance {
+  Variant variant;
+  nn::FuncOp function;
+  SmallVector<unsigned> arguments; ///< Those of the layer that are left.
+};
+
+class Deriver {
+public:
+  Deriver(nn::ModelOp model, nn::FuncOp forward)
+      : model(model), forward(forward),
+        strategy(model.getStrategy().getValue()), builder(model.getContext()),
+        kept(forward) {}
+
+  LogicalResult run();
+
+private:
+  void build(const Program &program);
+  nn::FuncOp begin(const Program &program, IRMapping &values, Value &labels,
+                   Value &position);
+  nn::FuncOp beginFunction(nn::FuncOp like, StringRef name,
+                           ArrayRef<Type> arguments, ArrayRef<Location> places);
+  Value loss(nn::FuncOp function, Value logits, Value labels);
+
+  Operation *copy(Operation &op, IRMapping &values, const Program &program);
+  void copyCall(nn::CallOp call, IRMapping &values, const Program &program);
+  /// The copy of a layer for a call, made when it is first asked for.
+  Instance &instance(const Variant &variant, const Program &program);
+  /// Makes `values` have the last token's row of a value.
+  void takeRow(Value value, IRMapping &values, IRMapping &rows, Value position);
+
+  nn::ModelOp model;
+  nn::FuncOp forward;
+  const dist::Strategy strategy;
+  OpBuilder builder;
+  KeptPaths kept;
+  Head head;
+  llvm::StringMap<nn::FuncOp> layers;
+  std::list<Instance> instances;
+  llvm::StringSet<> names;
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Operations
+//===----------------------------------------------------------------------===//
+
+/// Gives the results of a copy the sizes that its operands have: those of `op`
+/// but for the dimensions of the same factor.
+static void inferTypes(Operation &op, Operation *copied,
+                       const Program &program) {
+  auto ruled = dyn_cast<nn::ShardingRuleOpInterface>(op);
+  if (!ruled)
+    return;
+  dist::ShardingRule rule = ruled.getShardingRule();
+  SmallVector<std::optional<int64_t>> sizes(rule.factors.size());
+  for (auto [dims, before, after] : llvm::zip(
+           rule.operands, op.getOperandTypes(), copied->getOperandTypes()))
+    if (before != after)
+      for (auto [factor, old, size] :
+           llvm::zip(dims, cast<RankedTensorType>(before).getShape(),
+                     cast<RankedTensorType>(after).getShape()))
+        if (old != size)
+          sizes[factor] = size;
+  // Positions come from nowhere.
+  if (op.getNumOperands() == 0) {
+    for (auto [factor, size] : llvm::zip(rule.factors, sizes))
+      size = factor.role == FactorRole::Rows     ? program.rows
+             : factor.role == FactorRole::Tokens ? program.tokens
+                                                 : factor.size;
+  }
+  for (auto [dims, result, before] :
+       llvm::zip(rule.results, copied->getResults(), op.getResultTypes())) {
+    auto type = cast<RankedTensorType>(before);
+    SmallVector<int64_t> shape(type.getShape());
+    for (auto [factor, size] : llvm::zip(dims, shape))
+      size = sizes[factor].value_or(size);
+    result.setType(type.clone(shape));
+  }
+}
+
+Operation *Deriver::copy(Operation &op, IRMapping &values,
+                         const Program &program) {
+  if (auto dropout = dyn_cast<nn::DropoutOp>(op); dropout && !program.dropout) {
+    values.map(dropout.getOutput(), values.lookup(dropout.getInput()));
+    return nullptr;
+  }
+  Operation *copied = builder.clone(op, values);
+  inferTypes(op, copied, program);
+  if (auto attention = dyn_cast<nn::AttentionOp>(copied);
+      attention && !program.dropout) {
+    attention.getRngMutable().clear();
+    attention.getLayerMutable().clear();
+    attention.getMicroBatchMutable().clear();
+    attention.setP(APFloat(0.0));
+    attention.setSite(0);
+  }
+  return copied;
+}
+
+//===----------------------------------------------------------------------===//
+// Layers
+//===----------------------------------------------------------------------===//
+
+nn::FuncOp Deriver::beginFunction(nn::FuncOp like, StringRef name,
+                                  ArrayRef<Type> arguments,
+                                  ArrayRef<Location> places) {
+  std::string unique = name.str();
+  for (unsigned i = 2; !names.insert(unique).second; ++i)
+    unique = (name + "." + Twine(i)).str();
+  builder.setInsertionPointToEnd(model.getBodyBlock());
+  auto function = builder.create<nn::FuncOp>(
+      like.getLoc(), unique, builder.getFunctionType(arguments, {}),
+      /*arg_attrs=*/ArrayAttr(), /*res_attrs=*/ArrayAttr(),
+      /*program=*/nn::ProgramKindAttr(), /*inputs=*/ArrayAttr(),
+      /*outputs=*/ArrayAttr(), /*ties=*/DenseI64ArrayAttr(),
+      /*arg_shardings=*/ArrayAttr(), /*result_shardings=*/ArrayAttr());
+  Block &body = function.getBody().emplaceBlock();
+  body.addArguments(arguments, places);
+  builder.setInsertionPointToEnd(&body);
+  return function;
+}
+
+/// Erases what dropout alone has used: arguments of the copy, and constants.
+static SmallVector<unsigned> eraseUnused(nn::FuncOp layer, nn::FuncOp copied) {
+  Block &body = copied.getBody().front();
+  for (Operation &op : llvm::make_early_inc_range(body))
+    if (isa<arith::ConstantOp>(op) && op.use_empty())
+      op.erase();
+  SmallVector<unsigned> left;
+  BitVector unused(body.getNumArguments());
+  for (BlockArgument argument : layer.getBody().getArguments()) {
+    unsigned number = argument.getArgNumber();
+    if (!argument.use_empty() && body.getArgument(number).use_empty())
+      unused.set(number);
+    else
+      left.push_back(number);
+  }
+  body.eraseArguments(unused);
+  return left;
+}
+
+/// The type that a function has after its body.
+static void settleType(nn::FuncOp function) {
+  Block &body = function.getBody().front();
+  function.setFunctionType(
+      FunctionType::get(function.getContext(), body.getArgumentTypes(),
+                        body.getTerminator()->getOperandTypes()));
+}
+
+Instance &Deriver::instance(const Variant &variant, const Program &program) {
+  for (Instance &known : instances)
+    if (known.variant == variant)
+      return known;
+  OpBuilder::InsertionGuard guard(builder);
+  Instance &made = instances.emplace_back();
+  made.variant = variant;
+  nn::FuncOp layer = variant.layer;
+  std::string name = layer.getSymName().str();
+  if (!variant.kept.empty())
+    name += ".keep" + std::to_string(instances.size());
+  else if (program.kind != nn::ProgramKind::Train)
+    name += "." + stringifyProgramKind(program.kind).str();
+  Block &from = layer.getBody().front();
+  made.function =
+      beginFunction(layer, name, variant.arguments,
+                    llvm::map_to_vector(from.getArguments(), [](Value value) {
+                      return value.getLoc();
+                    }));
+  IRMapping values;
+  values.map(from.getArguments(), made.function.getArguments());
+  llvm::StringMap<Value> offered;
+  for (Operation &op : from.without_terminator())
+    if (auto keep = dyn_cast<nn::KeepOp>(op))
+      offered[keep.getPath()] = values.lookup(keep.getValue());
+    else if (auto call = dyn_cast<nn::CallOp>(op))
+      copyCall(call, values, program);
+    else
+      copy(op, values, program);
+  auto results =
+      llvm::map_to_vector(from.getTerminator()->getOperands(),
+                          [&](Value value) { return values.lookup(value); });
+  for (const std::string &path : variant.kept)
+    results.push_back(offered.lookup(path));
+  builder.create<nn::ReturnOp>(from.getTerminator()->getLoc(), results);
+  made.arguments = eraseUnused(layer, made.function);
+  settleType(made.function);
+  return made;
+}
+
+void Deriver::copyCall(nn::CallOp call, IRMapping &values,
+                       const Program &program) {
+  StringRef path = call.getPath();
+  Variant variant;
+  variant.layer = layers.lookup(call.getCallee());
+  SmallVector<Value> operands;
+  for (Value operand : call.getOperands()) {
+    // Null where it is random and the program is not.
+    operands.push_back(values.lookupOrNull(operand));
+    variant.arguments.push_back(
+        (operands.back() ? operands.back() : operand).getType());
+  }
+  variant.dropout = program.dropout;
+  bool isForward = call->getParentOp() == forward;
+  if (program.keeps && isForward)
+    variant.kept = kept.within(path);
+  // Ranks share out the rows and tokens of other programs.
+  variant.whole = program.kind == nn::ProgramKind::Generate &&
+                  strategy.data * strategy.sequence * strategy.tensor > 1;
+  Instance &callee = instance(variant, program);
+  auto copied = builder.create<nn::CallOp>(
+      call.getLoc(), callee.function.getResultTypes(),
+      callee.function.getSymName(),
+      llvm::map_to_vector(callee.arguments,
+                          [&](unsigned i) { return operands[i]; }),
+      path, /*recompute=*/StringAttr(), /*arg_attrs=*/ArrayAttr(),
+      /*res_attrs=*/ArrayAttr());
+  for (auto [before, after] : llvm::zip(call.getResults(), copied.getResults()))
+    values.map(before, after);
+  auto keep = [&](Value value, std::string name) {
+    auto place = NameLoc::get(builder.getStringAttr(name));
+    builder.create<nn::KeepOp>(place, value, name);
+  };
+  for (auto [index, inner] : llvm::enumerate(variant.kept))
+    keep(copied.getResult(call.getNumResults() + index),
+         (path + "." + inner).str());
+  if (program.keeps && isForward && kept.contains(path))
+    keep(copied.getResult(0), path.str());
+}
+
+//===----------------------------------------------------------------------===//
+// Programs
+//===----------------------------------------------------------------------===//
+
+void Deriver::takeRow(Value value, IRMapping &values, IRMapping &rows,
+                      Value position) {
+  Value whole = values.lookup(value);
+  auto type = cast<RankedTensorType>(whole.getType());
+  SmallVector<int64_t> shape(type.getShape());
+  shape[1] = 1;
+  rows.map(value, builder.create<nn::TakeRowOp>(
+                      logitsOf(forward).getLoc(), type.clone(shape), whole,
+                      position, /*shardings=*/ArrayAttr()));
+}
+
+/// The function of a program, with its ports; `values` has the arguments.
+nn::FuncOp Deriver::begin(const Program &program, IRMapping &values,
+                          Value &labels, Value &position) {
+  bool generates = program.kind == nn::ProgramKind::Generate;
+  StringRef name = program.kind == nn::ProgramKind::Train ? "forward"
+                   : generates                            ? "generate"
+                                                          : "evaluate";
+  SmallVector<Type> types;
+  SmallVector<Attribute> ports;
+  SmallVector<Value> given; // Null for what the forward function does not have.
+  auto add = [&](Value value, Type type, nn::PortAttr port) {
+    given.push_back(value);
+    types.push_back(type);
+    ports.push_back(port);
+  };
+  auto portOf = [&](PortRole role) {
+    return nn::PortAttr::get(builder.getContext(), role);
+  };
+  for (auto [argument, attribute] :
+       llvm::zip(forward.getArguments(), *forward.getInputs())) {
+    auto port = cast<nn::PortAttr>(attribute);
+    Type type = argument.getType();
+    if (port.isOfBatch()) {
+      auto tensor = cast<RankedTensorType>(type);
+      SmallVector<int64_t> shape = {program.rows};
+      if (port.isOfTokens())
+        shape.push_back(program.tokens);
+      type = tensor.clone(shape);
+    } else if (!program.dropout) {
+      continue; // Random numbers, and what micro-batch they are for.
+    }
+    add(argument, type, port);
+    if (port.getRole() == PortRole::Ids && !generates)
+      add({}, type, portOf(PortRole::Labels));
+  }
+  if (generates)
+    add({}, RankedTensorType::get({}, builder.getI32Type()),
+        portOf(PortRole::Position));
+  SmallVector<Location> places(types.size(), forward.getLoc());
+  nn::FuncOp function = beginFunction(forward, name, types, places);
+  function.setProgram(program.kind);
+  function.setInputsAttr(builder.getArrayAttr(ports));
+  for (auto [value, argument, port] :
+       llvm::zip(given, function.getArguments(), ports)) {
+    PortRole role = cast<nn::PortAttr>(port).getRole();
+    if (value)
+      values.map(value, argument);
+    else
+      (role == PortRole::Labels ? labels : position) = argument;
+  }
+  return function;
+}
+
+Value Deriver::loss(nn::FuncOp function, Value logits, Value labels) {
+  auto type = cast<RankedTensorType>(logits.getType());
+  auto losses = type.clone(type.getShape().drop_back());
+  auto place = NameLoc::get(builder.getStringAttr("loss"));
+  return builder
+      .create<nn::CrossEntropyOp>(place, losses, losses, logits, labels,
+                                  /*shardings=*/ArrayAttr())
+      .getLosses();
+}
+
+void Deriver::build(const Program &program) {
+  bool generates = program.kind == nn::ProgramKind::Generate;
+  IRMapping values, rows;
+  Value labels, position;
+  nn::FuncOp function = begin(program, values, labels, position);
+  auto takeRows = [&](ValueRange made) {
+    for (Value value : made)
+      if (generates && head.inputs.contains(value))
+        takeRow(value, values, rows, position);
+  };
+  takeRows(forward.getArguments());
+  for (Operation &op : forward.getBody().front().without_terminator()) {
+    bool ofOneToken = generates && head.operations.contains(&op);
+    if (auto keep = dyn_cast<nn::KeepOp>(op)) {
+      if (program.keeps && kept.contains(keep.getPath()))
+        copy(op, values, program);
+    } else if (auto call = dyn_cast<nn::CallOp>(op)) {
+      copyCall(call, values, program);
+    } else if (ofOneToken) {
+      // Its operands are of one token, where they are of tokens at all.
+      IRMapping mixed = values;
+      for (Value operand : op.getOperands())
+        if (Value row = rows.lookupOrNull(operand))
+          mixed.map(operand, row);
+      Operation *copied = copy(op, mixed, program);
+      rows.map(op.getResults(), copied->getResults());
+    } else {
+      copy(op, values, program);
+    }
+    takeRows(op.getResults());
+  }
+  Value logits = logitsOf(forward);
+  Location place = NameLoc::get(builder.getStringAttr("loss"));
+  SmallVector<Value> results;
+  SmallVector<PortRole> roles;
+  if (generates) {
+    results = {rows.lookup(logits)};
+    roles = {PortRole::Logits};
+    place = logits.getLoc();
+  } else {
+    results = {loss(function, values.lookup(logits), labels)};
+    roles = {PortRole::Losses};
+    if (program.keeps && kept.keepsLogits()) {
+      results.push_back(values.lookup(logits));
+      roles.push_back(PortRole::Logits);
+    }
+  }
+  builder.create<nn::ReturnOp>(place, results);
+  for (Operation &op : llvm::make_early_inc_range(function.getBody().front()))
+    if (isa<arith::ConstantOp>(op) && op.use_empty())
+      op.erase();
+  function.setOutputsAttr(builder.getArrayAttr(
+      llvm::map_to_vector(roles, [&](PortRole role) -> Attribute {
+        return nn::PortAttr::get(builder.getContext(), role);
+      })));
+  settleType(function);
+}
+
+LogicalResult Deriver::run() {
+  if (failed(kept.choose(strategy.keep)))
+    return failure();
+  bool canGenerate = generates(forward);
+  head = findHead(forward);
+  bool drops = model
+                   .walk([](Operation *op) {
+                     return dropsOut(op) ? WalkResult::interrupt()
+                                         : WalkResult::advance();
+                   })
+                   .wasInterrupted();
+  for (auto function : llvm::make_early_inc_range(model.getOps<nn::FuncOp>())) {
+    layers[function.getSymName()] = function;
+    function->remove();
+  }
+  int64_t rows = strategy.microBatch * strategy.data;
+  using Kind = nn::ProgramKind;
+  build({Kind::Train, rows, strategy.seq, drops, true});
+  build({Kind::Eval, rows, strategy.seq, false, false});
+  if (canGenerate)
+    build({Kind::Generate, 1, strategy.seq, false, false});
+  for (auto &layer : layers)
+    layer.second->erase();
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// The pass
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+struct DerivePrograms : heddle::impl::ImportDeriveProgramsBase<DerivePrograms> {
+  void runOnOperation() override {
+    for (auto model : getOperation().getOps<nn::ModelOp>())
+      if (failed(derive(model)))
+        return signalPassFailure();
+  }
+
+private:
+  /// A forward function is one with ports that is no program yet.
+  LogicalResult derive(nn::ModelOp model) {
+    nn::FuncOp forward, program;
+    for (auto function : model.getOps<nn::FuncOp>()) {
+      if (function.getProgram())
+        program = function;
+      if (!function.getInputs() || function.getProgram())
+        continue;
+      if (forward)
+        return function.emitError(
+            "H0358: a second forward function; give one of them no ports");
+      forward = function;
+    }
+    if (!forward)
+      return success();
+    if (program)
+      return program.emitError("H0358: programs are derived from the forward "
+                               "function; leave this one out");
+    if (failed(verifyForward(forward)))
+      return failure();
+    return Deriver(model, forward).run();
+  }
+};
+
+} // namespace
