@@ -8,7 +8,9 @@
 
 #include "dialects/NN/NNDialect.h"
 #include "dialects/NN/Scalars.h"
+#include "mlir/IR/Matchers.h"
 #include "mlir/IR/OpImplementation.h"
+#include <cmath>
 
 using namespace mlir;
 using namespace heddle;
@@ -211,6 +213,11 @@ LogicalResult MapOp::verifyRegions() {
     if (op.getNumResults() != 1 || !isScalar(op.getResult(0).getType()))
       return op.emitOpError("gives ")
              << op.getResultTypes() << " in a body of f64";
+    // Code computes in f32.
+    FloatAttr constant;
+    if (matchPattern(&op, m_Constant(&constant)) &&
+        !std::isfinite(static_cast<float>(constant.getValueAsDouble())))
+      return op.emitOpError("is no finite number in f32");
   }
   auto function = getFunction();
   if (!function)

@@ -134,8 +134,24 @@ LogicalResult GetOp::verifySymbolUses(SymbolTableCollection &tables) {
 }
 
 LogicalResult SetOp::verifySymbolUses(SymbolTableCollection &tables) {
-  return verifyStateUse(*this, getStateAttr(), getValue().getType(),
-                        bool(getSlot()), tables);
+  if (failed(verifyStateUse(*this, getStateAttr(), getValue().getType(),
+                            bool(getSlot()), tables)))
+    return failure();
+  auto fill = getValue().getDefiningOp<FillOp>();
+  if (!fill || fill.getValue().isZero())
+    return success();
+  // Every rank would begin with it, and so would padding.
+  auto model = (*this)->getParentOfType<ModelOp>();
+  Operation *symbol = tables.lookupSymbolIn(model, getStateAttr());
+  if (auto bucket = dyn_cast<BucketOp>(symbol))
+    symbol = tables.lookupSymbolIn(
+        model, cast<FlatSymbolRefAttr>(bucket.getMembers()[0]));
+  auto state = dyn_cast_or_null<StateOp>(symbol);
+  if (!state || state.getRole() != "gradient")
+    return success();
+  return emitOpError("begins the gradient ")
+         << getStateAttr() << " with " << fill.getValueAttr()
+         << "; gradients begin with 0";
 }
 
 /// Members begin at multiples of 64 elements and fit the flat tensor.

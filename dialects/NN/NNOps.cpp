@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/NN/NNDialect.h"
+#include <cmath>
 
 using namespace mlir;
 using namespace heddle::nn;
@@ -326,6 +327,11 @@ static LogicalResult verifyAttention(OpT op, Value output, Value lse) {
                            {out.getDimSize(0), out.getDimSize(1), width},
                            "operand")))
       return failure();
+  // Scores are f32, in every precision.
+  double scale = op.getScale().convertToDouble(), most = 1e30;
+  if (!(std::abs(scale) <= most))
+    return op.emitOpError("has scale ")
+           << scale << "; its magnitude is at most " << most;
   double p = op.getP().convertToDouble();
   if (!(p >= 0 && p < 1))
     return op.emitOpError("has probability ") << p << "; it must be in [0, 1)";

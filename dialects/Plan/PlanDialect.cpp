@@ -117,9 +117,24 @@ LogicalResult FlatOp::verify() {
 
 LogicalResult StateRefOp::verifySymbolUses(SymbolTableCollection &tables) {
   Operation *state = tables.lookupNearestSymbolFrom(*this, getStateAttr());
-  if (isa_and_nonnull<StateOp, FlatOp>(state))
+  if (!isa_and_nonnull<StateOp, FlatOp>(state))
+    return emitOpError("refers to unknown state ") << getStateAttr();
+  auto one = dyn_cast<StateOp>(state);
+  if (one && one.getFlat())
+    return emitOpError("refers to ")
+           << getStateAttr() << ", of which a rank has what its part of "
+           << one.getFlatAttr() << " has: refer to that";
+  // The state, or a run of states that begins with it.
+  auto stored = cast<RankedTensorType>(one ? one.getType()
+                                           : cast<FlatOp>(state).getType());
+  auto type = cast<MemRefType>(getResult().getType());
+  bool isRun =
+      type.getRank() == 1 && type.getNumElements() >= stored.getNumElements();
+  if (type.getElementType() == stored.getElementType() &&
+      (isRun || type.getShape() == stored.getShape()))
     return success();
-  return emitOpError("refers to unknown state ") << getStateAttr();
+  return emitOpError("has type ")
+         << type << ", and " << getStateAttr() << " has type " << stored;
 }
 
 //===----------------------------------------------------------------------===//

@@ -80,7 +80,14 @@ private:
       if (use.getOwner() == op && use.getOperandNumber() == number)
         continue;
       Operation *here = block->findAncestorOpInBlock(*use.getOwner());
-      if (here && here != op && here->isBeforeInBlock(op))
+      bool isBefore = here && here != op && here->isBeforeInBlock(op);
+      if (auto set = dyn_cast<nn::SetOp>(use.getOwner()); set && isBefore) {
+        auto error = refuse(op, number)
+                     << "which " << set.getStateAttr() << " holds";
+        error.attachNote(set.getLoc()) << "it is written there here";
+        return error;
+      }
+      if (isBefore)
         continue;
       auto error = refuse(op, number) << "which is read afterwards";
       error.attachNote(use.getOwner()->getLoc()) << "it is read here";

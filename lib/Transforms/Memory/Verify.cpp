@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Packing.h"
 #include "VerifyText.h"
 #include "heddle/Transforms/Memory/Passes.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -65,6 +66,10 @@ private:
     }
     auto threads = program.getStrategy().getValue().threads;
     int64_t scratchOffset = program.getScratchOffset();
+    if (scratchOffset % memory::alignment)
+      return program.emitError("H0913: scratch begins at ")
+             << scratchOffset << ", which is no multiple of "
+             << memory::alignment;
     if (scratchOffset < frames)
       return program.emitError("H0913: scratch begins at ")
              << scratchOffset << ", inside the frames of " << frames

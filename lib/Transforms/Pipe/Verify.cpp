@@ -66,7 +66,23 @@ public:
   }
 
 private:
+  /// What is said of the whole model is said alike by all stages.
+  LogicalResult verifyAttributes(nn::ModelOp model) {
+    nn::ModelOp head = models.front();
+    for (NamedAttribute attribute : head->getAttrs()) {
+      StringAttr name = attribute.getName();
+      if (name != model.getSymNameAttrName() &&
+          name != model.getStageAttrName() &&
+          model->getAttr(name) != attribute.getValue())
+        return model.emitError("H0905: has another ")
+               << name << " than the first stage";
+    }
+    return success();
+  }
+
   LogicalResult verifyModel(nn::ModelOp model) {
+    if (failed(verifyAttributes(model)))
+      return failure();
     auto schedule = model.lookupSymbol<pipe::ScheduleOp>("schedule");
     if (!schedule || schedule.getStages().size() != models.size())
       return model.emitError("H0905: there is no schedule for ")

@@ -33,9 +33,13 @@ struct Verify : heddle::impl::ShardVerifyBase<Verify> {
       });
       if (walk.wasInterrupted())
         return signalPassFailure();
-      walk = model.walk([&](dist::ReshardOp reshard) {
-        return failed(verifySums(reshard)) ? WalkResult::interrupt()
-                                           : WalkResult::advance();
+      walk = model.walk([&](Operation *op) {
+        auto reshard = dyn_cast<dist::ReshardOp>(op);
+        auto fill = dyn_cast<nn::FillOp>(op);
+        return (reshard && failed(verifySums(reshard))) ||
+                       (fill && failed(verifyFill(fill)))
+                   ? WalkResult::interrupt()
+                   : WalkResult::advance();
       });
       if (walk.wasInterrupted())
         return signalPassFailure();
@@ -55,6 +59,15 @@ private:
     if (!shardings || shardings.size() != op->getNumResults())
       return op->emitError("H0904: does not say how its results are sharded");
     return verifyUsers(op);
+  }
+
+  /// Zeros are a partial sum of zeros; others would be added by every rank.
+  LogicalResult verifyFill(nn::FillOp fill) {
+    auto sharding = cast<dist::TensorShardingAttr>(fill.getShardingsAttr()[0]);
+    if (fill.getValue().isZero() || sharding.getUnreduced().empty())
+      return success();
+    return fill.emitError("H0904: is a partial sum over ")
+           << sharding.getUnreduced() << ": every rank would add its value";
   }
 
   /// No value becomes a partial sum: every rank would add it.

@@ -797,3 +797,37 @@ nn.func @f(%l: tensor<2xi32>, %s: tensor<1xf32>) {
   %0 = nn.token_weights %l scale %s : (tensor<2xi32>, tensor<1xf32>) -> tensor<2xf32>
   nn.return
 }
+
+// -----
+
+nn.func @f(%q: tensor<1x4x24xf32>) {
+  // expected-error @+1 {{'nn.attention' op has scale 1.000000e+31; its magnitude is at most 1.000000e+30}}
+  %0:2 = nn.attention %q {heads = 2 : i64, kv_heads = 2 : i64, scale = 1.0e+31 : f64} : (tensor<1x4x24xf32>) -> (tensor<1x4x8xf32>, tensor<1x2x4xf32>)
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<4xf32>) {
+  %0 = nn.map (%a = %x) : (tensor<4xf32>) -> tensor<4xf32> {
+    // expected-error @+1 {{'arith.constant' op is no finite number in f32}}
+    %1 = arith.constant 1.0e+39 : f64
+    %2 = arith.mulf %a, %1 : f64
+    nn.return %2 : f64
+  }
+  nn.return
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.state @w role "parameter" : tensor<4xf32> {trainable}
+  nn.state @w.grad role "gradient" : tensor<4xf32> {parameter = "w"}
+  nn.step @train() attributes {kind = #nn.program<train>, inputs = [], outputs = []} {
+    %0 = nn.fill 5.000000e-01 : () -> tensor<4xf32>
+    // expected-error @+1 {{'nn.set' op begins the gradient @w.grad with 5.000000e-01 : f64; gradients begin with 0}}
+    nn.set @w.grad, %0 : tensor<4xf32>
+    nn.return
+  }
+}

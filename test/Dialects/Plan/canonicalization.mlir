@@ -18,7 +18,7 @@ plan.program @bytes family "gpt2" phase "memory" attributes {
     // CHECK-NOT: plan.state_ref
     %w = plan.state_ref @w : memref<8xf32>
     %same = plan.state_ref @w : memref<8xf32>
-    %unused = plan.state_ref @w : memref<4xf32>
+    %unused = plan.state_ref @w : memref<8xf32>
     // CHECK: plan.copy %[[X]], %[[W]]
     plan.copy %x, %w : memref<8xf32>, memref<8xf32>
     // CHECK-NEXT: plan.copy %[[Y]], %[[W]]

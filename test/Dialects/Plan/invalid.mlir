@@ -263,6 +263,49 @@ plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.state @w at 0 : tensor<8xi8> {like = {}}
+  plan.sequence @s(%x: memref<2x8xf32>, %i: index) attributes {frame_bytes = 256 : i64} {
+    // expected-error @+1 {{'plan.state_ref' op has type 'memref<8xf32>', and @w has type 'tensor<8xi8>'}}
+    %0 = plan.state_ref @w : memref<8xf32>
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.state @w at 0 : tensor<16xf32> {like = {}}
+  plan.sequence @s(%x: memref<2x8xf32>, %i: index) attributes {frame_bytes = 256 : i64} {
+    // expected-error @+1 {{'plan.state_ref' op has type 'memref<8xf32>', and @w has type 'tensor<16xf32>'}}
+    %0 = plan.state_ref @w : memref<8xf32>
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.flat @f at 0 : tensor<64xf32> of 128 over ["data"]
+  plan.state @w at 64 : tensor<8xf32> {like = {}, flat = @f}
+  plan.sequence @s(%x: memref<2x8xf32>, %i: index) attributes {frame_bytes = 256 : i64} {
+    // expected-error @+1 {{'plan.state_ref' op refers to @w, of which a rank has what its part of @f has: refer to that}}
+    %0 = plan.state_ref @w : memref<8xf32>
+    plan.end
+  }
+}
+
+// -----
+
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @s(%x: memref<2x8xf32>, %i: index) attributes {frame_bytes = 256 : i64} {
     // expected-error @+1 {{'plan.buffer' op lives in [3, 2], which is no range of commands}}
     %0 = plan.buffer at 0 live [3, 2] owner "x" : memref<8xf32>

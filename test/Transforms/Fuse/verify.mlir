@@ -141,3 +141,53 @@ nn.model @m family "gpt2" phase "fuse" attributes {
     nn.return
   }
 }
+
+// -----
+
+// What a state holds is not overwritten.
+nn.model @m family "gpt2" phase "fuse" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.state @s role "accumulator" : tensor<4xf32>
+  nn.state @t role "accumulator" : tensor<4xf32>
+  plan.kernel @add(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32>
+      attributes {generator = "rows", ties = array<i64: 0>} {
+    %0 = nn.add %x, %y : tensor<4xf32>
+    plan.yield %0 : tensor<4xf32>
+  }
+  plan.kernel @relu(%x: tensor<4xf32>) -> tensor<4xf32>
+      attributes {generator = "rows", ties = array<i64: -1>} {
+    %0 = nn.map relu(%x) : tensor<4xf32>
+    plan.yield %0 : tensor<4xf32>
+  }
+  nn.step @train(%y: tensor<4xf32>) attributes {
+      kind = #nn.program<train>, inputs = [#nn.port<value, "y">], outputs = []} {
+    %0 = plan.launch @relu(%y) : (tensor<4xf32>) -> tensor<4xf32>
+    // expected-note @+1 {{it is written there here}}
+    nn.set @s, %0 : tensor<4xf32>
+    // expected-error @+1 {{H0907: overwrites its operand 0, which @s holds}}
+    %1 = plan.launch @add(%0, %y) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    nn.set @t, %1 : tensor<4xf32>
+    nn.return
+  }
+}
+
+// -----
+
+// Gradients begin with 0, padding and all.
+nn.model @m family "gpt2" phase "fuse" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.state @w role "parameter" : tensor<4xf32> {trainable}
+  nn.state @w.grad role "gradient" : tensor<4xf32> {parameter = "w"}
+  nn.bucket @gradients [@w.grad] : tensor<64xf32>
+  plan.kernel @fill() -> tensor<64xf32>
+      attributes {generator = "rows", ties = array<i64: -1>} {
+    // expected-error @+1 {{H0907: begins the gradient @gradients with -1.000000e+00 : f64; gradients begin with 0}}
+    %0 = nn.fill -1.0 : () -> tensor<64xf32>
+    plan.yield %0 : tensor<64xf32>
+  }
+  nn.step @train() attributes {kind = #nn.program<train>, inputs = [], outputs = []} {
+    %0 = plan.launch @fill() : () -> tensor<64xf32>
+    nn.set @gradients, %0 : tensor<64xf32>
+    nn.return
+  }
+}

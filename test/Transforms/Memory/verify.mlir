@@ -273,6 +273,18 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 // -----
 
+// expected-error @+1 {{H0913: scratch begins at 257, which is no multiple of 64}}
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
+    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    scratch_offset = 257 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
+    plan.end
+  }
+}
+
+// -----
+
 // expected-error @+1 {{H0913: the arena has 4096 bytes, frames and scratch need 4352}}
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},

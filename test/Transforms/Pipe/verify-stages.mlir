@@ -520,3 +520,50 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
     nn.return
   }
 }
+
+// -----
+
+// The stages are of one model.
+nn.model @m.stage0 family "gpt2" phase "shard" attributes {
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}, stage = 0 : i64} {
+  nn.state @saved role "saved" : tensor<1x4xf32>
+  nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
+    nn.return %x : tensor<4xf32>
+  }
+  pipe.stage @stage0 index 0 calls ["h.0"]
+  pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
+  nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
+    pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
+    ^bb0(%i: index, %slot: index):
+      nn.set @saved[%slot], %x : tensor<4xf32>
+      %y = nn.call @layer(%x) path "h.0" : (tensor<4xf32>) -> tensor<4xf32>
+      dist.send %y to 1 on "pipe" channel "F1" : tensor<4xf32>
+      nn.return
+    }, {
+    ^bb0(%i: index, %slot: index):
+      nn.return
+    }
+    nn.return
+  }
+}
+// expected-error @+1 {{H0905: has another "weights" than the first stage}}
+nn.model @m.stage1 family "gpt2" phase "shard" attributes {
+    strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {seed = 1 : i64}, stage = 1 : i64} {
+  nn.state @saved role "saved" : tensor<1x4xf32>
+  nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
+    nn.return %x : tensor<4xf32>
+  }
+  pipe.stage @stage1 index 1 calls ["h.1"]
+  pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
+  nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
+    pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
+    ^bb0(%i: index, %slot: index):
+      %y = dist.recv from -1 on "pipe" channel "F1" : tensor<4xf32>
+      nn.return
+    }, {
+    ^bb0(%i: index, %slot: index):
+      nn.return
+    }
+    nn.return
+  }
+}

@@ -218,3 +218,16 @@ nn.model @m family "gpt2" phase "shard" attributes {
     nn.return
   }
 }
+
+// -----
+
+nn.model @m family "gpt2" phase "shard" attributes {
+    strategy = #dist.strategy<{mesh = {tensor = 2}}>, config = "{}", weights = {}} {
+  dist.mesh @mesh [#dist.axis<"pipe" = 1>, #dist.axis<"data" = 1>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 2>]
+  nn.step @train() attributes {kind = #nn.program<train>, inputs = [], outputs = []} {
+    %0 = nn.fill 0.0 {shardings = [#dist.sharding<[], unreduced ["tensor"]>]} : () -> tensor<f32>
+    // expected-error @+1 {{H0904: is a partial sum over ["tensor"]: every rank would add its value}}
+    %1 = nn.fill 1.0 {shardings = [#dist.sharding<[], unreduced ["tensor"]>]} : () -> tensor<f32>
+    nn.return
+  }
+}
