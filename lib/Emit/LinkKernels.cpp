@@ -8,9 +8,14 @@
 
 #include "heddle/Emit/LinkKernels.h"
 #include "lld/Common/Driver.h"
-#include "llvm/Support/FileSystem.h"
+#include "llvm/BinaryFormat/Magic.h"
+#include "llvm/Object/ArchiveWriter.h"
+#include "llvm/Support/Errno.h"
 #include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/Path.h"
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <thread>
+#include <unistd.h>
 
 using namespace llvm;
 
@@ -19,79 +24,99 @@ LLD_HAS_DRIVER(elf)
 namespace heddle::emit {
 
 namespace {
-/// A directory that goes away with all its files.
-class TemporaryDirectory {
+/// A descriptor of this process, which the linker finds by a name.
+class Descriptor {
 public:
-  static Expected<TemporaryDirectory> create() {
-    TemporaryDirectory directory;
-    if (std::error_code error =
-            sys::fs::createUniqueDirectory("heddle-link", directory.path))
-      return createStringError(error, "no directory for temporary files: " +
-                                          error.message());
-    return directory;
+  explicit Descriptor(int number) : number(number) {}
+  Descriptor(Descriptor &&other) : number(std::exchange(other.number, -1)) {}
+  ~Descriptor() { close(); }
+  void close() {
+    if (number >= 0)
+      ::close(std::exchange(number, -1));
   }
-  TemporaryDirectory(TemporaryDirectory &&other) : path(other.path) {
-    other.path.clear();
-  }
-  ~TemporaryDirectory() {
-    if (!path.empty())
-      sys::fs::remove_directories(path);
-  }
-  std::string file(const Twine &name) const {
-    SmallString<128> full(path);
-    sys::path::append(full, name);
-    return full.str().str();
-  }
+  int get() const { return number; }
+  std::string name() const { return "/proc/self/fd/" + std::to_string(number); }
 
 private:
-  TemporaryDirectory() = default;
-  SmallString<128> path;
+  int number;
 };
 
-Error writeFile(const std::string &path, StringRef bytes) {
-  std::error_code error;
-  raw_fd_ostream stream(path, error);
-  if (!error) {
-    stream << bytes;
-    stream.close();
-    error = stream.error();
-    stream.clear_error();
+Error systemError(const char *what) {
+  std::error_code error(errno, std::generic_category());
+  return createStringError(error, Twine(what) + ": " + error.message());
+}
+
+/// The objects as one archive in memory: no disk can be full or read-only, and
+/// their number is not that of open files.
+Expected<Descriptor> inMemory(ArrayRef<std::string> objects) {
+  std::vector<std::string> names;
+  for (size_t index = 0; index < objects.size(); ++index)
+    names.push_back(std::to_string(index) + ".o");
+  std::vector<NewArchiveMember> members;
+  for (auto [object, name] : zip(objects, names)) {
+    // The linker ends the process over what is none in an archive.
+    if (identify_magic(object) != file_magic::elf_relocatable)
+      return createStringError(inconvertibleErrorCode(),
+                               name + " is no relocatable object");
+    members.emplace_back(MemoryBufferRef(object, name));
   }
-  if (error)
-    return createStringError(error, path + ": " + error.message());
-  return Error::success();
+  auto archive = writeArchiveToBuffer(members, SymtabWritingMode::NoSymtab,
+                                      object::Archive::K_GNU,
+                                      /*Deterministic=*/true, /*Thin=*/false);
+  if (!archive)
+    return archive.takeError();
+  Descriptor file(memfd_create("kernels.a", MFD_CLOEXEC));
+  if (file.get() < 0)
+    return systemError("no file in memory");
+  StringRef rest = (*archive)->getBuffer();
+  while (!rest.empty()) {
+    ssize_t written = sys::RetryAfterSignal(-1, ::write, file.get(),
+                                            rest.data(), rest.size());
+    if (written < 0)
+      return systemError("no memory for the objects");
+    rest = rest.drop_front(written);
+  }
+  return file;
+}
+
+/// Reads a pipe to its end.
+std::string readAll(int descriptor) {
+  std::string bytes;
+  std::vector<char> part(1 << 16);
+  ssize_t count;
+  while ((count = sys::RetryAfterSignal(-1, ::read, descriptor, part.data(),
+                                        part.size())) > 0)
+    bytes.append(part.data(), count);
+  return bytes;
 }
 } // namespace
 
 Expected<std::string> linkKernels(ArrayRef<std::string> objects) {
-  Expected<TemporaryDirectory> directory = TemporaryDirectory::create();
-  if (!directory)
-    return directory.takeError();
-  std::string output = directory->file("kernels.so");
-  std::vector<std::string> inputs;
-  for (auto [index, object] : enumerate(objects)) {
-    inputs.push_back(directory->file(Twine(index) + ".o"));
-    if (Error error = writeFile(inputs.back(), object))
-      return error;
-  }
+  Expected<Descriptor> input = inMemory(objects);
+  if (!input)
+    return input.takeError();
+  // What is no regular file the linker writes in one go, without mapping it.
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    return systemError("no pipe");
+  Descriptor from(ends[0]), to(ends[1]);
+  std::string image, inputName = input->name(), outputName = to.name();
+  std::thread reader([&] { image = readAll(from.get()); });
   // Calls among kernels are direct; nothing of the file system gets in.
-  std::vector<const char *> arguments = {
-      "ld.lld",          "-shared", "-Bsymbolic",  "--strip-all",
-      "--build-id=none", "-o",      output.c_str()};
-  for (const std::string &input : inputs)
-    arguments.push_back(input.c_str());
+  const char *arguments[] = {
+      "ld.lld",           "-shared",         "-Bsymbolic",
+      "--strip-all",      "--build-id=none", "-o",
+      outputName.c_str(), "--whole-archive", inputName.c_str()};
   std::string messages;
   raw_string_ostream stream(messages);
   lld::Result result =
       lld::lldMain(arguments, stream, stream, {{lld::Gnu, &lld::elf::link}});
+  to.close();
+  reader.join();
   if (result.retCode != 0)
     return createStringError(inconvertibleErrorCode(),
                              StringRef(messages).trim());
-  auto image = MemoryBuffer::getFile(output, /*IsText=*/false,
-                                     /*RequiresNullTerminator=*/false);
-  if (!image)
-    return createStringError(image.getError(), "the linker wrote nothing");
-  return (*image)->getBuffer().str();
+  return image;
 }
 
 } // namespace heddle::emit

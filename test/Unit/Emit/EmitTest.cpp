@@ -78,6 +78,16 @@ TEST_F(Emit, LinkingIsReproducible) {
   EXPECT_EQ(*first, *second);
 }
 
+TEST_F(Emit, LinkingNeedsNoDisk) {
+  cpu::CompiledKernel relu = compileUnary("relu");
+  const char *before = std::getenv("TMPDIR");
+  std::string kept = before ? before : "";
+  setenv("TMPDIR", file("missing").c_str(), 1);
+  auto image = emit::linkKernels({relu.object});
+  before ? setenv("TMPDIR", kept.c_str(), 1) : unsetenv("TMPDIR");
+  ASSERT_TRUE(bool(image)) << llvm::toString(image.takeError());
+}
+
 TEST_F(Emit, DamagedObjectsAreRefused) {
   auto image = emit::linkKernels({std::string("not an object")});
   EXPECT_FALSE(bool(image));
