@@ -110,6 +110,8 @@ void Training::openFiles() {
       std::make_unique<Trace>(options.trace, steps->program(), ranks.rank());
   if (!job.isFirst())
     return;
+  if (!options.dump.empty())
+    io::requireShared(options.dump, ranks);
   bool goesOn = !options.resume.empty();
   if (!options.log.empty())
     log.open(options.log, goesOn);

@@ -32,7 +32,8 @@ void io::failToWrite(const std::string &path, int error) {
          "free some space, or write to another file system");
   if (error == ENAMETOOLONG)
     fail("H0184", "the name of an output is too long: " + path,
-         "choose a name of at most " + std::to_string(NAME_MAX) + " bytes");
+         "choose a name of at most " + std::to_string(NAME_MAX) +
+             " bytes, and a path of less than " + std::to_string(PATH_MAX));
   fail("H0402", "cannot write " + path + ": " + reason,
        "choose a directory that you may write to");
 }

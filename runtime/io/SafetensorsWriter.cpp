@@ -107,6 +107,13 @@ static void writePieces(SharedFile &file, int64_t begin,
   file.commit();
 }
 
+void io::requireShared(const std::string &path, Peers &peers) {
+  if (peers.size() > 1 && isDevice(path))
+    fail("H0185", "several ranks write one file, but " + path + " is none",
+         "name a file");
+  requireWritableOutput(path);
+}
+
 void io::writeShared(const std::string &path, std::vector<SharedTensor> tensors,
                      Peers &peers) {
   sortTensors(tensors);
@@ -117,9 +124,7 @@ void io::writeShared(const std::string &path, std::vector<SharedTensor> tensors,
   peers.together([&] {
     if (peers.rank() != 0)
       return;
-    if (peers.size() > 1 && isDevice(path))
-      fail("H0185", "several ranks write one file, but " + path + " is none",
-           "name a file");
+    requireShared(path, peers);
     int64_t bytes = header.size();
     for (const SharedTensor &tensor : tensors)
       bytes += bytesOf(tensor);

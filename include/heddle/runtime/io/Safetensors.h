@@ -132,6 +132,8 @@ WrittenFile writeSafetensors(
 /// is on the disk, whole; what fails on one rank fails on all.
 void writeShared(const std::string &path, std::vector<SharedTensor> tensors,
                  Peers &peers);
+/// Throws when no such file can be made there, before there is what to write.
+void requireShared(const std::string &path, Peers &peers);
 
 /// The first of `count` elements of a float type that is infinite or no number;
 /// -1 when there is none. At the speed of memory; they may be unaligned.
