@@ -119,6 +119,10 @@ static void checkUse(const CompileFlags &flags, bool isModule) {
   if (flags.explainAll && !flags.explain)
     fail("H0113", "--all says what --explain-config shows",
          "add --explain-config");
+  if (!flags.output.empty() && !flags.stopAfter.empty() &&
+      flags.stopAfter != names.back())
+    std::cerr << "warning: -o has no effect: --stop-after " << flags.stopAfter
+              << " makes no binary\n";
   if (flags.output.empty() && flags.stopAfter.empty() && !flags.explain)
     fail("H0113", "there is no output", "add -o BINARY, or --stop-after PHASE");
 }
@@ -157,9 +161,9 @@ readClusterFile(const CompileFlags &flags, CompileJob &job) {
 /// What will be written to must take it, before work is done.
 static void checkOutputs(const CompileFlags &flags) {
   std::error_code ignored;
-  if (fs::is_directory(flags.output, ignored))
+  if (fs::is_directory(flags.output, ignored) || endsWith(flags.output, "/"))
     fail("H0113", "-o " + flags.output + " is a directory",
-         "name a file, as -o " + flags.output + "/model");
+         "name a file, as -o " + (fs::path(flags.output) / "model").string());
   if (!flags.output.empty())
     io::requireWritableOutput(flags.output);
   if (!flags.dumpPhases.empty())

@@ -39,6 +39,9 @@ static std::string suggestionFor(const CLI::App &verb,
     begin = message.find_last_of(' ') + 1;
   std::string word = message.substr(begin);
   word = word.substr(0, word.find_first_of(" =,"));
+  // It is no word that nothing takes: one that is missing, or too much.
+  if (std::find(known.begin(), known.end(), word) != known.end())
+    return "";
   return closestMatch(word, known);
 }
 
