@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "KernelReference.h"
+#include "dialects/NN/Scalars.h"
+#include "llvm/ADT/StringRef.h"
 #include <gtest/gtest.h>
 
 using namespace heddle::test;
@@ -37,17 +39,24 @@ std::string binary(const std::string &op, const std::string &tie) {
          " : tensor<$Sx$T>\n  plan.yield %y : tensor<$Sx$T>\n}\n";
 }
 
+/// All that `nn.map NAME(%x)` may name.
+std::vector<std::string> functionNames() {
+  llvm::SmallVector<llvm::StringRef> names;
+  std::string list = heddle::nn::functionNames();
+  llvm::StringRef(list).split(names, ", ");
+  return {names.begin(), names.end()};
+}
+
 TEST(Elementwise, Unary) {
-  for (const char *op :
-       {"map gelu(%x)", "map gelu_tanh(%x)", "map silu(%x)", "map relu(%x)"})
-    checkAll(unary(op));
+  for (const std::string &name : functionNames())
+    checkAll(unary("map " + name + "(%x)"));
 }
 
 TEST(Elementwise, Binary) {
-  for (const char *op : {"add %x, %z", "mul %x, %z", "map gelu_grad(%x, %z)",
-                         "map gelu_tanh_grad(%x, %z)", "map silu_grad(%x, %z)",
-                         "map relu_grad(%x, %z)"})
+  for (const char *op : {"add %x, %z", "mul %x, %z"})
     checkAll(binary(op, "-1"));
+  for (const std::string &name : functionNames())
+    checkAll(binary("map " + name + "_grad(%x, %z)", "-1"));
 }
 
 /// Every scalar operation, of two tensors and a scalar.
