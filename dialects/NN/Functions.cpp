@@ -60,6 +60,16 @@ static const NamedFunction functions[] = {
      [](Scalars &s, ValueRange x) -> Value {
        return s.create<arith::MaximumFOp>(x[0], s.real(0));
      }},
+    {"relu_squared", 1,
+     [](Scalars &s, ValueRange x) {
+       Value relu = s.create<arith::MaximumFOp>(x[0], s.real(0));
+       return s.mul(relu, relu);
+     }},
+    {"quick_gelu", 1,
+     [](Scalars &s, ValueRange x) {
+       Value logistic = s.create<LogisticOp>(s.mul(s.real(1.702), x[0]));
+       return s.mul(x[0], logistic);
+     }},
     {"silu", 1,
      [](Scalars &s, ValueRange x) {
        return s.mul(x[0], s.create<LogisticOp>(x[0]).getResult());

@@ -217,10 +217,16 @@ double Config::number(const std::string &key, double fallback, double minimum,
 std::string Config::activation(const std::string &key,
                                const std::string &fallback) const {
   static const std::vector<std::pair<const char *, const char *>> known = {
-      {"gelu_new", "gelu_tanh"},  {"gelu_pytorch_tanh", "gelu_tanh"},
-      {"gelu_fast", "gelu_tanh"}, {"gelu", "gelu"},
-      {"gelu_python", "gelu"},    {"relu", "relu"},
-      {"silu", "silu"},           {"swish", "silu"}};
+      {"gelu_new", "gelu_tanh"},
+      {"gelu_pytorch_tanh", "gelu_tanh"},
+      {"gelu_fast", "gelu_tanh"},
+      {"gelu", "gelu"},
+      {"gelu_python", "gelu"},
+      {"relu", "relu"},
+      {"silu", "silu"},
+      {"swish", "silu"},
+      {"quick_gelu", "quick_gelu"},
+      {"relu2", "relu_squared"}};
   std::string name = json.stringOr(key, fallback), all;
   for (const auto &[theirs, ours] : known) {
     if (name == theirs)

@@ -18,6 +18,8 @@ ACTIVATIONS = {
         (2 / np.pi) ** 0.5 * (x + 0.044715 * x ** 3))),
     "gelu": F.gelu,
     "relu": F.relu,
+    "relu2": lambda x: F.relu(x) ** 2,
+    "quick_gelu": lambda x: x * torch.sigmoid(1.702 * x),
 }
 
 

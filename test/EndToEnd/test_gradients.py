@@ -73,8 +73,10 @@ class Gradients(h.HeddleTest):
     def test_width_of_gpt2(self):
         self.check(2, 64, vocab=1000, embed=768, heads=12, layers=1)
 
-    def test_exact_gelu(self):
-        self.check(2, 8, activation_function="gelu")
+    def test_activations(self):
+        for name in ("gelu", "quick_gelu", "relu2"):
+            with self.subTest(name):
+                self.check(2, 8, activation_function=name, name=name)
 
     def test_micro_batches(self):
         self.check(6, 8, flags=("--micro-batch", 2))

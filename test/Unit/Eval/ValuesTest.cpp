@@ -77,6 +77,9 @@ TEST(Values, Activations) {
   expectNear(run("nn.map silu(%x)"),
              {-0.2689414213699951, 0.3112296656009273, 1.7615941559557646});
   expectNear(run("nn.map relu(%x)"), {0, 0.5, 2});
+  expectNear(run("nn.map relu_squared(%x)"), {0, 0.25, 4});
+  expectNear(run("nn.map quick_gelu(%x)"),
+             {-0.1542042340671787, 0.35038843660638014, 1.9356586231442083});
 }
 
 TEST(Values, LinearInBothLayouts) {
