@@ -35,6 +35,9 @@ except ImportError:
 
 needs_torch = unittest.skipUnless(HAS_TORCH, "PyTorch is not installed")
 
+LONG = os.environ.get("HEDDLE_TEST_LONG") == "1"
+long_only = unittest.skipUnless(LONG, "takes long: HEDDLE_TEST_LONG=1")
+
 MPIRUN = next(filter(shutil.which, ["mpirun.openmpi", "mpirun.mpich"]), None)
 needs_mpi = unittest.skipUnless(MPIRUN, "no MPI is installed")
 
@@ -256,16 +259,18 @@ def relative(actual, expected, floor=0.0):
     return difference / max(np.linalg.norm(expected.ravel()), floor, 1e-300)
 
 
-def find_python(*modules):
-    """A Python that has the modules, or None."""
-    candidates = [os.environ.get("HEDDLE_TEST_PYTHON"), sys.executable,
-                  shutil.which("python3"), "/usr/bin/python3"]
-    for candidate in filter(None, candidates):
-        check = subprocess.run([candidate, "-c", "import " + ", ".join(modules)],
-                               capture_output=True)
-        if check.returncode == 0:
-            return candidate
-    return None
+def oracle_python():
+    """A Python with the packages of test/Oracles/requirements.txt; the first call
+    makes an environment for it beside the build."""
+    folder = os.path.join(BUILD, "oracles")
+    python = os.path.join(folder, "bin", "python")
+    if not os.path.exists(os.path.join(folder, "complete")):
+        here = os.path.dirname(os.path.abspath(__file__))
+        packages = os.path.join(here, "..", "Oracles", "requirements.txt")
+        run([sys.executable, "-m", "venv", "--clear", folder])
+        run([python, "-m", "pip", "install", "--quiet", "-r", packages])
+        open(os.path.join(folder, "complete"), "w").close()
+    return python
 
 
 class HeddleTest(unittest.TestCase):

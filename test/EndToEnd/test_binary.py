@@ -97,8 +97,7 @@ class CompileTime(h.HeddleTest):
                                   "--batch", 2, "--seq", 8) for layers in (4, 64))
         self.assertLessEqual(many, 1.5 * few, f"4 layers {few:.2f} s, 64 {many:.2f} s")
 
-    @unittest.skipUnless(os.environ.get("HEDDLE_TEST_LONG") == "1",
-                         "measures the machine: --long")
+    @h.long_only
     def test_gpt2_compiles_in_three_seconds(self):
         config = h.gpt2_config(vocab=50257, positions=1024, embed=768, layers=12,
                                heads=12)

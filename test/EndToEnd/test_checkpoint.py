@@ -35,15 +35,12 @@ if target:
 """
 
 
+@h.long_only
 class Transformers(h.HeddleTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.python = h.find_python("torch", "transformers")
-
-    def setUp(self):
-        if not self.python:
-            self.skipTest("no Python here has transformers")
+        cls.python = h.oracle_python()
 
     def forward(self, folder, windows, target=""):
         tokens = self.path("tokens.json")

@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+# Against records of Hugging Face's transformers.
+#
+# Part of the Heddle project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Every record of test/Oracles: the logits and gradients of the first step, losses
+and norms of 20 steps, and what is saved at the end, on one rank and on a mesh.
+HEDDLE_TEST_LONG=1 takes more meshes, and has the records made again with the
+packages of test/Oracles/requirements.txt."""
+
+import glob
+import json
+import os
+import subprocess
+import sys
+import unittest
+
+import numpy as np
+
+import heddle_test as h
+
+ORACLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "Oracles")
+sys.path.insert(0, ORACLES)
+import models  # noqa: E402
+
+TOLERANCE = 1e-5
+# Gradients that are zero in theory, as those of keys' biases.
+FLOOR = 1e-3
+
+def meshes(config):
+    """Those that the model can be split over."""
+    found = [dict(data=2, zero=3)]
+    heads = config.get("num_key_value_heads") or config.get("n_head")
+    layers = config.get("num_hidden_layers") or config.get("n_layer")
+    if h.LONG:
+        found += [dict(tensor=ranks) for ranks in (2, 3) if heads % ranks == 0]
+        found += [dict(pipe=2, zero=1, data=2)] * (layers >= 2)
+    return found
+
+
+def records():
+    found = {}
+    for path in sorted(glob.glob(os.path.join(ORACLES, "models", "*.json"))):
+        with open(path) as file:
+            found[os.path.basename(path)[:-len(".json")]] = json.load(file)
+    return found
+
+
+class Recorded(h.HeddleTest):
+    def assert_like(self, tensors, expected, prefix, floor):
+        for name, (norm, product) in expected.items():
+            value = tensors[prefix + name]
+            actual = models.summary(name, value)
+            scale = max(norm, floor)
+            for got, wanted in zip(actual, (norm, product)):
+                self.assertLessEqual(abs(got - wanted), TOLERANCE * scale, name)
+
+    def assert_steps(self, steps, record):
+        for key in ("loss", "grad_norm"):
+            np.testing.assert_allclose([step[key] for step in steps], record[key],
+                                       rtol=TOLERANCE, err_msg=key)
+
+    def make(self, name, record):
+        folder, data = self.path(name), self.path(name + ".bin")
+        weights = {each: models.weight(each, shape)
+                   for each, shape in record["weights"].items()}
+        os.makedirs(folder, exist_ok=True)
+        with open(os.path.join(folder, "config.json"), "w") as file:
+            json.dump(record["config"], file)
+        h.write_safetensors(os.path.join(folder, "model.safetensors"), weights)
+        h.write_tokens(data, models.tokens(record["config"]["vocab_size"]))
+        return folder, data
+
+    def flags(self, **mesh):
+        zero, ranks = mesh.pop("zero", 0), int(np.prod(list(mesh.values()) or [1]))
+        names = ",".join(f"{axis}={size}" for axis, size in mesh.items())
+        accumulate = 2 if "pipe" in mesh else 1
+        flags = ["--batch", models.ROWS, "--seq", models.SEQ, "--zero", zero,
+                 "--accumulate", accumulate]
+        return ranks, flags + (["--mesh", names] if names else [])
+
+    def settings(self):
+        adamw = models.ADAMW
+        return h.ds_config(lr=adamw["lr"], eps=adamw["eps"], clip=models.CLIP,
+                           decay=adamw["weight_decay"])
+
+    def check(self, name, record):
+        folder, data = self.make(name, record)
+        _, flags = self.flags()
+        binary = self.compile(folder, *flags, "--keep", "logits,grads",
+                              config=self.settings(), output=name + "-job")
+        dump, saved = self.path(name + ".safetensors"), self.path(name + "-saved")
+        self.train(binary, data, 1, "--dump", dump)
+        first = h.read_safetensors(dump)
+        self.assert_like(first, {"logits": record["logits"]}, "", 0)
+        self.assert_like(first, record["gradients"], "grad.",
+                         FLOOR * record["grad_norm"][0])
+        steps = self.train(binary, data, models.STEPS, "--save", saved)
+        self.assert_steps(steps, record)
+        tensors = h.read_saved(saved)
+        self.assertEqual({each: list(value.shape) for each, value in tensors.items()},
+                         record["weights"])
+        self.assert_like(tensors, record["final"], "", 0)
+        self.check_generated(binary, saved, record)
+        for mesh in meshes(record["config"]):
+            ranks, flags = self.flags(**mesh)
+            binary = self.compile(folder, *flags, config=self.settings(),
+                                  output=name + "-mesh")
+            self.assert_steps(self.train(binary, data, models.STEPS, ranks=ranks),
+                              record)
+
+    def check_generated(self, binary, saved, record):
+        prompt = ",".join(map(str, record["generated"][:models.PROMPT]))
+        text = h.run([binary, "generate", "--weights", saved, "--prompt-ids", prompt,
+                      "--max-new-tokens", models.GENERATED, "--temperature",
+                      0]).stdout
+        tokens = [int(word) for word in text.replace(",", " ").split()]
+        self.assertEqual(tokens[-models.GENERATED:],
+                         record["generated"][models.PROMPT:])
+
+    def test_every_record(self):
+        for name, record in records().items():
+            with self.subTest(name):
+                self.check(name, record)
+
+    @h.long_only
+    def test_records_are_what_the_packages_compute(self):
+        python = h.oracle_python()
+        io = os.path.join(ORACLES, "..", "Runtime", "Io")
+        text = os.path.join(ORACLES, "..", "..", "LICENSE")
+        for command in ([os.path.join(ORACLES, "record.py"), "--check"],
+                        [os.path.join(io, "safetensors_conformance.py"), "--check"],
+                        [os.path.join(io, "tokenizer_conformance.py"), "--check",
+                         text]):
+            result = subprocess.run([python, *command], capture_output=True, text=True)
+            self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

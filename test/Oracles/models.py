@@ -1,0 +1,64 @@
+# Small models with their weights and tokens, the same everywhere.
+#
+# Part of the Heddle project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The models that record.py has Hugging Face's transformers compute. Weights and
+tokens are functions of names and places in integers, which every numpy and every
+machine makes alike: a record holds none of them.
+
+Sizes are no powers of two, vocabularies are prime."""
+
+import zlib
+
+import numpy as np
+
+ROWS, SEQ, STEPS = 4, 11, 20
+ADAMW = dict(lr=2e-3, betas=(0.9, 0.999), eps=1e-5, weight_decay=0.01)
+CLIP = 1.0
+PROMPT, GENERATED = 4, 6
+
+GPT2 = dict(model_type="gpt2", vocab_size=97, n_positions=13, n_embd=30, n_layer=2,
+            n_head=3, n_inner=None, activation_function="gelu_new",
+            layer_norm_epsilon=1e-5, initializer_range=0.02, resid_pdrop=0.0,
+            embd_pdrop=0.0, attn_pdrop=0.0, tie_word_embeddings=True)
+
+CONFIGS = {
+    "gpt2": GPT2,
+    "gpt2-untied": dict(GPT2, tie_word_embeddings=False, n_inner=77, n_layer=1,
+                        activation_function="gelu"),
+}
+
+
+def uniform(name, count):
+    """Numbers in [-0.5, 0.5) with 24 bits: splitmix64 of the name and the place."""
+    with np.errstate(over="ignore"):
+        z = (np.arange(1, count + 1, dtype=np.uint64)
+             + np.uint64(zlib.crc32(name.encode()) << 24))
+        z *= np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        z ^= z >> np.uint64(31)
+    return (z >> np.uint64(40)).astype(np.float64) / 2 ** 24 - 0.5
+
+
+def weight(name, shape):
+    """The first value of a parameter: norms near 1, biases no zeros."""
+    value = uniform(name, int(np.prod(shape))).reshape(shape)
+    is_norm = len(shape) == 1 and name.endswith("weight")
+    return (1 + 0.4 * value if is_norm else 0.3 * value).astype(np.float32)
+
+
+def tokens(vocab):
+    """Tokens that say something of the next: a model learns of them."""
+    drawn = uniform("tokens", ROWS * SEQ * STEPS + 1) + 0.5
+    common = (drawn ** 3 * vocab).astype(np.int64)
+    follows = (np.roll(common, 1) * 3 + 1) % vocab
+    return np.where(uniform("follows", len(common)) < 0, common, follows)
+
+
+def summary(name, value):
+    """What a record keeps of a tensor: its norm, and its product with a direction
+    that depends on the name."""
+    flat = np.asarray(value, np.float64).reshape(-1)
+    return [float(np.linalg.norm(flat)), float(flat @ uniform("of " + name, flat.size))]

@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+# Records what Hugging Face's transformers compute.
+#
+# Part of the Heddle project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""record.py [--check] [NAME ...]
+
+Trains the models of models.py with transformers and PyTorch, in double precision,
+and writes models/NAME.json for each: its configuration, the shapes of its parameters, and
+of the first step the logits and gradients, of all steps the loss and the norm of
+the gradients, the parameters at the end, and what these write. With --check compares them with the
+files. Needs the packages of requirements.txt; test/EndToEnd/test_recorded.py, which
+compares Heddle with the records, needs none of them."""
+
+import argparse
+import json
+import os
+import sys
+
+import models
+import numpy as np
+import torch
+import transformers
+
+FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "models")
+
+
+def build(config):
+    """The model in float64 with its weights of models.py, and their shapes."""
+    settings = transformers.AutoConfig.for_model(**config)
+    settings._attn_implementation = "eager"
+    model = transformers.AutoModelForCausalLM.from_config(settings).double().train()
+    shapes = {}
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            shapes[name] = list(parameter.shape)
+            parameter.copy_(torch.tensor(models.weight(name, shapes[name])))
+    # Kept in float32 by the constructor: positions turn by float64 here.
+    for module in model.modules():
+        if hasattr(module, "inv_freq"):
+            inverse, module.attention_scaling = module.rope_init_fn(
+                settings, torch.device("cpu"))
+            module.inv_freq = inverse
+    return model, shapes
+
+
+def train(config):
+    model, shapes = build(config)
+    tokens = models.tokens(config["vocab_size"])
+    optimizer = torch.optim.AdamW(model.parameters(), **models.ADAMW)
+    record = {"config": config, "weights": shapes, "loss": [], "grad_norm": []}
+    for step in range(models.STEPS):
+        first = step * models.ROWS * models.SEQ
+        windows = np.stack([tokens[first + row * models.SEQ:][:models.SEQ + 1]
+                            for row in range(models.ROWS)])
+        logits = model(torch.tensor(windows[:, :-1])).logits
+        loss = torch.nn.functional.cross_entropy(
+            logits.flatten(0, 1), torch.tensor(windows[:, 1:]).flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        if step == 0:
+            record["logits"] = models.summary("logits", logits.detach())
+            record["gradients"] = {name: models.summary(name, parameter.grad)
+                                   for name, parameter in model.named_parameters()}
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), models.CLIP)
+        optimizer.step()
+        record["loss"].append(loss.item())
+        record["grad_norm"].append(norm.item())
+    record["final"] = {name: models.summary(name, parameter.detach())
+                       for name, parameter in model.named_parameters()}
+    record["generated"] = generate(model.eval(), tokens[:models.PROMPT])
+    return rounded(record)
+
+
+def generate(model, prompt):
+    """The tokens of the largest logits, one after the other."""
+    ids = [int(token) for token in prompt]
+    for _ in range(models.GENERATED):
+        with torch.no_grad():
+            logits = model(torch.tensor([ids])).logits[0, -1]
+        largest, second = logits.topk(2).values
+        assert largest - second > 1e-4, "rounding would choose"
+        ids.append(logits.argmax().item())
+    return ids
+
+
+def rounded(value):
+    """With 10 digits: more than float32 can be compared to."""
+    if isinstance(value, float):
+        return float(f"{value:.10g}")
+    if isinstance(value, list):
+        return [rounded(each) for each in value]
+    if isinstance(value, dict):
+        return {key: rounded(each) for key, each in value.items()}
+    return value
+
+
+def differences(old, new, path=""):
+    """The paths of numbers that differ by more than 1e-7 of the largest beside
+    them, and of everything else that differs."""
+    if isinstance(old, dict) and isinstance(new, dict) and old.keys() == new.keys():
+        return [found for key in old
+                for found in differences(old[key], new[key], f"{path}/{key}")]
+    if isinstance(old, list) and isinstance(new, list) and all(
+            isinstance(each, float) for each in old + new) and len(old) == len(new):
+        largest = max(map(abs, old), default=0)
+        return [path] if np.abs(np.subtract(old, new)).max() > 1e-7 * largest else []
+    return [] if old == new else [path]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("names", nargs="*", default=list(models.CONFIGS))
+    arguments = parser.parse_args()
+    os.makedirs(FOLDER, exist_ok=True)
+    wrong = []
+    for name in arguments.names:
+        record = train(models.CONFIGS[name])
+        path = os.path.join(FOLDER, name + ".json")
+        if arguments.check:
+            with open(path) as file:
+                wrong += differences(json.load(file), record, name)
+            continue
+        with open(path, "w") as file:
+            json.dump(record, file, indent=0)
+            file.write("\n")
+        print(f"{name}: loss {record['loss'][0]:.6f} to {record['loss'][-1]:.6f}")
+    for path in wrong:
+        print("differs: " + path)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
