@@ -10,6 +10,7 @@
 #include "heddle/runtime/app/Steps.h"
 #include "heddle/runtime/app/Weights.h"
 #include "heddle/runtime/io/Diagnostic.h"
+#include "heddle/runtime/io/File.h"
 
 #include <cmath>
 
@@ -20,6 +21,8 @@ int heddle::rt::runEval(const EvalOptions &options, Ranks &ranks) {
   Job job(options.job, ranks);
   std::unique_ptr<Evaluation> evaluation;
   ranks.together([&] {
+    io::requireApart({{"--data", options.data}, {"--inputs", options.inputs}},
+                     {{"--log", options.log}});
     if (options.inputs.empty())
       evaluation =
           std::make_unique<Evaluation>(job, options.data, options.steps);

@@ -52,6 +52,7 @@ private:
   void save();
   void saveBeforeEnd();
   void record(const JsonLine &line);
+  void requireOwnFiles();
   void throwFailure();
   std::string peakBytes();
   int finish();
@@ -84,6 +85,7 @@ Training::Training(const TrainOptions &options, RunLog &log, Ranks &ranks)
   // Whatever can be wrong with the user's files is found before the first
   // step, and before anything is written.
   ranks.together([&] {
+    requireOwnFiles();
     if (!options.val.empty())
       validation =
           std::make_unique<Evaluation>(job, options.val, options.valSteps);
@@ -98,6 +100,21 @@ Training::Training(const TrainOptions &options, RunLog &log, Ranks &ranks)
   rate = measureJobRate(job, steps->program());
   progress = std::make_unique<Progress>(
       job.isFirst() ? options.progress : "none", state.step, options.steps);
+}
+
+/// No output is a file that is read.
+void Training::requireOwnFiles() {
+  std::vector<io::NamedFile> inputs = {
+      {"--inputs", options.inputs},
+      {"--val", options.val},
+      {"--weights", options.job.weights.empty() ? job.plan().weights.directory
+                                                : options.job.weights}};
+  for (const DataChoice &choice : parseData(options.data))
+    inputs.push_back({"--data", choice.path});
+  io::requireApart(inputs, {{"--log", options.log},
+                            {"--log-csv", options.logCsv},
+                            {"--trace", options.trace},
+                            {"--dump", options.dump}});
 }
 
 void Training::openFiles() {

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "heddle/runtime/io/File.h"
 #include "heddle/runtime/io/TokenFile.h"
 #include "heddle/runtime/io/Tokenizer.h"
 #include <algorithm>
@@ -203,6 +204,12 @@ PrepareResult io::prepareTokens(const PrepareOptions &options) {
          options.output + " is no file, so that none can be beside it for the "
                           "tokens of --val-fraction",
          "name a file with -o, or leave out --val-fraction");
+  if (split)
+    result.valFile = valName(options.output);
+  std::vector<NamedFile> inputs;
+  for (const std::string &input : options.inputs)
+    inputs.push_back({"the text", input});
+  requireApart(inputs, {{"-o", options.output}, {"-o", result.valFile}});
   TokenWriter out(options.output, result.vocab);
   for (const std::string &input : options.inputs)
     encodeFile(input, *tokenizer, out);
@@ -212,7 +219,6 @@ PrepareResult io::prepareTokens(const PrepareOptions &options) {
   }
   out.complete();
   TokenFile all = TokenFile::open(out.temporaryPath());
-  result.valFile = valName(options.output);
   result.valTokens =
       std::llround(static_cast<double>(all.size()) * options.valFraction);
   int64_t cut = all.size() - result.valTokens;

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
+#include <map>
 #include <sys/stat.h>
 #include <unistd.h>
 #define XXH_INLINE_ALL
@@ -360,4 +361,51 @@ void io::requireWritableOutput(const std::string &path) {
   std::string parent = fs::path(target).parent_path().string();
   makeDirectories(parent.empty() ? "." : parent);
   PendingOutput probe(path);
+}
+
+/// What two names of one regular file have in common, be it there or not; ""
+/// for what is none.
+static std::string identityOf(const std::string &path) {
+  struct stat status;
+  if (path.empty())
+    return "";
+  if (stat(path.c_str(), &status) == 0)
+    return S_ISREG(status.st_mode) ? std::to_string(status.st_dev) + ":" +
+                                         std::to_string(status.st_ino)
+                                   : "";
+  std::error_code error;
+  std::string whole = fs::weakly_canonical(fs::absolute(path, error), error);
+  return error ? "" : whole;
+}
+
+/// Whether a file of this name, beside others, is a part of a model.
+static bool isOfModel(const fs::path &path) {
+  std::string name = path.filename().string();
+  return path.extension() == ".safetensors" || name == "config.json" ||
+         name == "tokenizer.json" || name == "model.safetensors.index.json";
+}
+
+void io::requireApart(const std::vector<NamedFile> &inputs,
+                      const std::vector<NamedFile> &outputs) {
+  std::map<std::string, std::string> known; // What says so, by identity.
+  for (const auto &[flag, path] : inputs) {
+    std::string reason = " would be written over what is read: " + flag + " ";
+    known.insert({identityOf(path), reason + path});
+    std::error_code error;
+    for (fs::directory_iterator it(path, error), end; !error && it != end;
+         it.increment(error))
+      if (isOfModel(it->path()))
+        known.insert({identityOf(it->path().string()), reason + path});
+  }
+  known.erase("");
+  for (const auto &[flag, path] : outputs) {
+    std::string identity = identityOf(path);
+    if (identity.empty())
+      continue;
+    std::string reason = " is the same file as " + flag + " ";
+    auto [place, isNew] = known.insert({identity, reason + path});
+    if (!isNew)
+      fail("H0160", flag + " " + path + place->second,
+           "name another file with " + flag);
+  }
 }

@@ -164,6 +164,11 @@ static void checkOutputs(const CompileFlags &flags) {
   if (fs::is_directory(flags.output, ignored) || endsWith(flags.output, "/"))
     fail("H0113", "-o " + flags.output + " is a directory",
          "name a file, as -o " + (fs::path(flags.output) / "model").string());
+  io::requireApart({{"MODEL", flags.model},
+                    {"--config", flags.dsConfig},
+                    {"--strategy", flags.strategy},
+                    {"--cluster", flags.cluster}},
+                   {{"-o", flags.output}});
   if (!flags.output.empty())
     io::requireWritableOutput(flags.output);
   if (!flags.dumpPhases.empty())

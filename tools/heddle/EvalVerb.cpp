@@ -8,6 +8,7 @@
 
 #include "EvalJob.h"
 #include "Verbs.h"
+#include "heddle/runtime/io/File.h"
 
 using namespace heddle;
 using namespace heddle::driver;
@@ -47,6 +48,12 @@ void driver::addEvalVerb(CLI::App &app, Action &action) {
   verb->add_flag("--ranks", options->ranks,
                  "Simulate all ranks of a module that is made for several");
   verb->callback([options, &action] {
-    action = [options] { return runEvalJob(*options); };
+    action = [options] {
+      io::requireApart({{"FILE", options->file},
+                        {"--inputs", options->inputs},
+                        {"--weights", options->weights}},
+                       {{"-o", options->output}});
+      return runEvalJob(*options);
+    };
   });
 }

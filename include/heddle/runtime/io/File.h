@@ -139,6 +139,14 @@ void makeDirectories(const std::string &path);
 void requireWritable(const std::string &directory);
 /// The same for an output; nothing is written to a device.
 void requireWritableOutput(const std::string &path);
+/// A file that a flag names; for an input also the directory of a model.
+struct NamedFile {
+  std::string flag, path;
+};
+/// Throws H0160 when an output is one of the inputs, which would be lost, or
+/// two outputs are one file. What is no regular file may be named twice.
+void requireApart(const std::vector<NamedFile> &inputs,
+                  const std::vector<NamedFile> &outputs);
 /// Whether there is something at the path; false also when it cannot be seen.
 bool pathExists(const std::string &path);
 /// The names in a directory, sorted; throws `code` when it cannot be read.
