@@ -448,23 +448,28 @@ bool JsonTreeBuilder::parse_error(size_t position, const std::string &,
   cursor.skipToToken();
   bool bracketNext =
       !cursor.atEnd() && (cursor.peek() == '}' || cursor.peek() == ']');
+  auto says = [&](const char *part) {
+    return message.find(part) != std::string::npos;
+  };
   std::string help = "mend the syntax here";
-  if (cursor.atEnd())
+  if (says("ill-formed UTF-8"))
+    help = "save the file as UTF-8";
+  else if (cursor.atEnd())
     help = "the text ends too early: close what is open";
   else if (bracketNext)
     help = "remove the comma before this bracket";
-  else if (message.find("expected ',' or") != std::string::npos ||
-           message.find("expected '}'") != std::string::npos ||
-           message.find("expected ']'") != std::string::npos)
-    help = "is a comma missing before this?";
   else if (source->codes.isHandWritten && cursor.peek() == '/')
     help = "the comment has no end: add */";
+  else if (says("expected ',' or") || says("expected '}'") ||
+           says("expected ']'"))
+    help = "is a comma missing before this?";
   else if (cursor.peek() == '/' || cursor.peek() == '#')
     help = "remove the comment: JSON has none";
   else if (cursor.peek() == '\'')
     help = "write strings in double quotation marks";
-  else if (message.find("expected string literal") != std::string::npos)
-    help = "put the key in double quotation marks";
+  else if (says("expected string literal"))
+    help = says("unexpected ','") ? "remove the comma before this"
+                                  : "put the key in double quotation marks";
   if (message.find("invalid string") != std::string::npos && position > 0)
     cursor.skipTo(position - 1);
   fail(source->codes.syntax, "not valid JSON: " + message, help);

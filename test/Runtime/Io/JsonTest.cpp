@@ -117,7 +117,10 @@ TEST(Json, SyntaxErrorsPointAtTheCulprit) {
       {"{\"a\": 1e999}", "1:7", "mend the syntax here"},
       {"{\"a\": NaN}", "1:7", "mend the syntax here"},
       {"{\"a\": \"x\ny\"}", "1:9", "mend the syntax here"},
-      {"{\"a\": \"\xFF\"}", "1:8", "mend the syntax here"},
+      {"{\"a\": \"\xFF\"}", "1:8", "save the file as UTF-8"},
+      {"{\"\xFF\": 1}", "1:3", "save the file as UTF-8"},
+      {"{\"a\": 1 /* why", "1:9", "the comment has no end: add */"},
+      {"{, \"a\": 1}", "1:4", "remove the comma before this"},
   };
   for (const auto &test : cases) {
     Diagnostic diagnostic = diagnosticOf([&] { parse(test.text); });
