@@ -40,7 +40,7 @@ static SettingValue valueFromText(const SettingField &field,
   if (std::holds_alternative<int64_t>(like))
     return int64_t(std::stoll(text));
   if (std::holds_alternative<double>(like))
-    return std::stod(text);
+    return std::strtod(text.c_str(), nullptr);
   if (std::holds_alternative<bool>(like))
     return true;
   if (std::holds_alternative<std::string>(like))
@@ -133,7 +133,9 @@ parseBetas(const std::string &text) {
   const io::ValueRange &range = settingOf("beta1").range;
   if (parts.size() != 2 || !range.take(parts[0]) || !range.take(parts[1]))
     return std::nullopt;
-  return std::make_pair(std::stod(parts[0]), std::stod(parts[1]));
+  // Not std::stod, which throws over what is nearly 0.
+  return std::make_pair(std::strtod(parts[0].c_str(), nullptr),
+                        std::strtod(parts[1].c_str(), nullptr));
 }
 
 io::ValueRange config::betasRange() {
