@@ -279,7 +279,7 @@ int heddle::rt::runApp(int argc, char **argv) {
       io::flushStandardOutput();
       return status;
     } catch (const CLI::ParseError &error) {
-      fail("H0190", error.what(), "see " + std::string(argv[0]) + " --help");
+      throw UserError(io::describeUsage(app, error, "H0190", "H0190"));
     }
     return runAction(line.action, line.joinSeconds);
   } catch (const UserError &error) {

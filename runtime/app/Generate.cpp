@@ -200,6 +200,7 @@ int heddle::rt::runGenerate(const GenerateOptions &options, Ranks &ranks) {
   std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
   if (job.isFirst()) {
     printf("\n");
+    fflush(stdout); // Before the next line, also where both go to one file.
     fprintf(stderr, "%lld tokens in %.2f s, %.1f tokens/s\n",
             static_cast<long long>(made), time.count(), made / time.count());
   }

@@ -15,62 +15,6 @@
 using namespace heddle;
 using namespace heddle::driver;
 
-/// The verb that was being read when an error occurred.
-static const CLI::App *chosenVerb(const CLI::App &app) {
-  const CLI::App *verb = &app;
-  while (!verb->get_subcommands().empty())
-    verb = verb->get_subcommands().front();
-  return verb;
-}
-
-/// The flag or verb nearest to a word that nothing takes.
-static std::string suggestionFor(const CLI::App &verb,
-                                 const std::string &message) {
-  std::vector<std::string> known;
-  for (const CLI::Option *option : verb.get_options())
-    for (const std::string &name : option->get_lnames())
-      known.push_back("--" + name);
-  for (const CLI::App *inner :
-       verb.get_subcommands([](const CLI::App *) { return true; }))
-    known.push_back(inner->get_name());
-  // A flag among the words, or else the last of them.
-  size_t begin = message.find("--");
-  if (begin == std::string::npos)
-    begin = message.find_last_of(' ') + 1;
-  std::string word = message.substr(begin);
-  word = word.substr(0, word.find_first_of(" =,"));
-  // It is no word that nothing takes: one that is missing, or too much.
-  if (std::find(known.begin(), known.end(), word) != known.end())
-    return "";
-  return closestMatch(word, known);
-}
-
-/// The verb with the names of those around it, as `heddle data prepare`.
-static std::string nameOf(const CLI::App &verb) {
-  return (verb.get_parent() ? nameOf(*verb.get_parent()) + " " : "") +
-         verb.get_name();
-}
-
-/// `firstWord` is what stands where a verb should.
-static int reportUsage(const CLI::App &app, const CLI::ParseError &error,
-                       const std::string &firstWord) {
-  const CLI::App *verb = chosenVerb(app);
-  Diagnostic diagnostic;
-  diagnostic.code = "H0113";
-  diagnostic.message = error.what();
-  if (verb == &app && !firstWord.empty() && firstWord[0] != '-')
-    diagnostic.message = "there is no verb " + firstWord;
-  std::string near;
-  if (dynamic_cast<const CLI::ValidationError *>(&error))
-    diagnostic.code = "H0114";
-  else
-    near = suggestionFor(*verb, diagnostic.message);
-  diagnostic.help = (near.empty() ? "" : "did you mean " + near + "? ") +
-                    ("see " + nameOf(*verb) + " --help");
-  std::cerr << diagnostic.format();
-  return diagnostic.exitCode();
-}
-
 /// How many words are read here: those after the BINARY of `heddle run` are
 /// its own. All flags of `heddle run` take a value.
 static size_t countOwnWords(const std::vector<std::string> &words) {
@@ -108,7 +52,9 @@ static int runVerb(int argc, char **argv) {
   } catch (const CLI::ParseError &error) {
     if (error.get_exit_code() == 0)
       return app.exit(error);
-    return reportUsage(app, error, argc > 1 ? argv[1] : "");
+    Diagnostic wrong = io::describeUsage(app, error, "H0113", "H0114");
+    std::cerr << wrong.format();
+    return wrong.exitCode();
   } catch (const config::ConfigErrors &errors) {
     for (const Diagnostic &error : errors.all)
       std::cerr << error.format();

@@ -13,6 +13,7 @@
 #ifndef HEDDLE_RUNTIME_IO_FLAGS_H
 #define HEDDLE_RUNTIME_IO_FLAGS_H
 
+#include "heddle/runtime/io/Diagnostic.h"
 #include "heddle/runtime/io/ValueRange.h"
 #include <CLI/CLI.hpp>
 
@@ -47,6 +48,12 @@ wordsForParser(const std::vector<std::string> &words, size_t end) {
   }
   return result;
 }
+
+/// What is wrong with a command line: `rangeCode` for a value that is out of
+/// its flag's range, else `code`, with the name that an unknown word is nearest
+/// to.
+Diagnostic describeUsage(const CLI::App &app, const CLI::ParseError &error,
+                         const std::string &code, const std::string &rangeCode);
 
 } // namespace heddle::io
 
