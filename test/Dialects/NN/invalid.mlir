@@ -469,7 +469,7 @@ nn.model @m family "gpt2" phase "import" attributes {
 // -----
 
 nn.func @f(%x: tensor<4xf32>, %y: tensor<2x4xf32>, %s: tensor<f32>) {
-  // expected-error @+1 {{unknown function "swish"; known are gelu, gelu_tanh, relu, silu, and their derivatives with _grad}}
+  // expected-error @+1 {{unknown function "swish"; known are gelu, gelu_tanh, relu, relu_squared, quick_gelu, silu, and their derivatives with _grad}}
   %0 = nn.map swish(%x) : tensor<4xf32>
   nn.return
 }
