@@ -265,7 +265,7 @@ void CrossEntropyOp::buildGradient(OpBuilder &builder,
                     getLoc(), getLogits().getType(),
                     context.forward(getLogits()), context.forward(getLabels()),
                     context.forward(getLse()), grad, /*first=*/Value(),
-                    /*vocab=*/IntegerAttr(), nullptr));
+                    /*vocab=*/IntegerAttr(), getSmoothingAttr(), nullptr));
 }
 
 llvm::StringRef SumOp::getNotDifferentiableReason() {

@@ -12,11 +12,14 @@
 #define HEDDLE_DIALECTS_NN_LOSS_OPS
 
 def NN_CrossEntropyOp : NN_ComputeOp<"cross_entropy",
-    (ins NN_Float:$logits, NN_Ids:$labels), [NN_Rowwise]> {
+    (ins NN_Float:$logits, NN_Ids:$labels,
+         DefaultValuedAttr<F64Attr, "0.0">:$smoothing), [NN_Rowwise]> {
   let summary = "losses[...] = lse[...] - logits[..., label], lse the log-sum-exp.";
   let description = [{
     A negative label (-100 in Hugging Face's convention) gives loss 0 and no
-    gradient.
+    gradient. `smoothing` is the share of a label that all columns have alike
+    (Szegedy et al., arXiv 1512.00567, 7): in the label's logit's place stands
+    (1 - smoothing) logits[..., label] + smoothing mean(logits[..., :]).
   }];
   let results = (outs NN_F32:$losses, NN_F32:$lse);
   let assemblyFormat = [{
@@ -30,10 +33,13 @@ def NN_CrossEntropyOp : NN_ComputeOp<"cross_entropy",
 
 def NN_CrossEntropyGradOp : NN_NonDifferentiableOp<"cross_entropy_grad",
     (ins NN_Float:$logits, NN_Ids:$labels, NN_F32:$lse, NN_F32:$grad,
-         Optional<Index>:$first, OptionalAttr<I64Attr>:$vocab), [NN_Rowwise]> {
+         Optional<Index>:$first, OptionalAttr<I64Attr>:$vocab,
+         DefaultValuedAttr<F64Attr, "0.0">:$smoothing), [NN_Rowwise]> {
   let summary = "out[..., v] = grad[...] * (exp(logits[..., v] - lse) - (v == label)).";
   let description = [{
     `grad` is the gradient of the losses. Where a label is negative out is 0.
+    With `smoothing` (1 - smoothing) (v == label) + smoothing / vocab stands in
+    the place of v == label.
     With `first` these are columns `first` and following of a larger tensor,
     of which `vocab` exist: those beyond are 0.
   }];
@@ -48,13 +54,15 @@ def NN_CrossEntropyGradOp : NN_NonDifferentiableOp<"cross_entropy_grad",
 }
 
 def NN_CrossEntropyPartOp : NN_NonDifferentiableOp<"cross_entropy_part",
-    (ins NN_Float:$logits, NN_Ids:$labels, Index:$first, I64Attr:$vocab), [NN_Rowwise]> {
+    (ins NN_Float:$logits, NN_Ids:$labels, Index:$first, I64Attr:$vocab,
+         DefaultValuedAttr<F64Attr, "0.0">:$smoothing), [NN_Rowwise]> {
   let summary = "What nn.cross_entropy needs of one part of the vocabulary.";
   let description = [{
     The logits are columns `first` and following of a larger tensor, of which
     `vocab` exist: those beyond are not read. `lse` is the log-sum-exp over the
     columns of this part, the lowest f32 where there are none; `label_logit` is
-    the label's logit, 0 where the label is negative or in another part.
+    the label's logit, 0 where the label is negative or in another part; with
+    `smoothing` (1 - smoothing) of it and smoothing / vocab of each logit here.
   }];
   let results = (outs NN_F32:$lse, NN_F32:$label_logit);
   let assemblyFormat = [{

@@ -388,7 +388,16 @@ LogicalResult AttentionJoinOp::verify() {
 // Loss and optimizer
 //===----------------------------------------------------------------------===//
 
+static LogicalResult verifySmoothing(Operation *op, const APFloat &smoothing) {
+  double share = smoothing.convertToDouble();
+  if (share >= 0 && share < 1)
+    return success();
+  return op->emitOpError("has smoothing ") << share << "; it must be in [0, 1)";
+}
+
 LogicalResult CrossEntropyOp::verify() {
+  if (failed(verifySmoothing(*this, getSmoothing())))
+    return failure();
   if (failed(verifyRows(*this, getLogits(), "logits")))
     return failure();
   ArrayRef<int64_t> rows = tensorOf(getLogits()).getShape().drop_back();
@@ -399,6 +408,8 @@ LogicalResult CrossEntropyOp::verify() {
 }
 
 LogicalResult CrossEntropyPartOp::verify() {
+  if (failed(verifySmoothing(*this, getSmoothing())))
+    return failure();
   if (tensorOf(getLogits()).getRank() < 2)
     return emitOpError("needs logits of rank 2 or more, got ")
            << getLogits().getType();
@@ -426,7 +437,8 @@ LogicalResult CrossEntropyJoinOp::verify() {
 }
 
 LogicalResult CrossEntropyGradOp::verify() {
-  if (failed(verifyRows(*this, getLogits(), "logits")) ||
+  if (failed(verifySmoothing(*this, getSmoothing())) ||
+      failed(verifyRows(*this, getLogits(), "logits")) ||
       failed(
           verifyPart(*this, getFirst(), {getVocabAttr()}, "first and vocab")))
     return failure();

@@ -172,7 +172,7 @@ void CrossEntropyOp::localize(const Split &split) {
   RankedTensorType rows = tensorOf(getLosses());
   auto part = builder.create<CrossEntropyPartOp>(
       getLoc(), rows, rows, getLogits(), getLabels(), first,
-      builder.getI64IntegerAttr(vocab), ArrayAttr());
+      builder.getI64IntegerAttr(vocab), getSmoothingAttr(), ArrayAttr());
   SmallVector<int64_t> shape(rows.getShape());
   shape[0] *= split.partsOf(FactorRole::Vocabulary);
   auto reason = builder.getStringAttr("nn.cross_entropy");

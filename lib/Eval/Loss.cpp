@@ -9,6 +9,7 @@
 #include "heddle/Eval/ReferenceOps.h"
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 using namespace mlir;
 
@@ -27,18 +28,28 @@ double logSumExp(llvm::ArrayRef<double> scores) {
   return scores.empty() ? largest : largest + std::log(sum);
 }
 
+/// The sum of the logits that are there, for each of `vocab`.
+double share(llvm::ArrayRef<double> scores, int64_t vocab) {
+  return std::accumulate(scores.begin(), scores.end(), 0.0) / double(vocab);
+}
+
 LogicalResult evalCrossEntropy(nn::CrossEntropyOp op, const Inputs &in,
                                Outputs &out) {
   const Tensor &logits = in[op.getLogits()];
   double *losses = out.floats(op.getLosses());
   double *lses = out.floats(op.getLse());
   int64_t vocab = logits.columns();
+  double smoothing = op.getSmoothing().convertToDouble();
   for (auto [row, label] : llvm::enumerate(in.ints(op.getLabels()))) {
     if (label >= vocab)
       return op.emitError("label ") << label << " is not below " << vocab;
     llvm::ArrayRef<double> scores = logits.floats().slice(row * vocab, vocab);
     lses[row] = logSumExp(scores);
-    losses[row] = label < 0 ? 0 : lses[row] - scores[label];
+    if (label < 0)
+      continue;
+    double logit = scores[label];
+    losses[row] =
+        lses[row] - logit - smoothing * (share(scores, vocab) - logit);
   }
   return success();
 }
@@ -60,6 +71,7 @@ LogicalResult evalCrossEntropyPart(nn::CrossEntropyPartOp op, const Inputs &in,
   double *labelLogits = out.floats(op.getLabelLogit());
   int64_t width = logits.columns(), vocab = op.getVocab();
   Columns columns(in.integer(op.getFirst()), width, vocab);
+  double smoothing = op.getSmoothing().convertToDouble();
   for (auto [row, label] : llvm::enumerate(in.ints(op.getLabels()))) {
     if (label >= vocab)
       return op.emitError("label ") << label << " is not below " << vocab;
@@ -67,8 +79,10 @@ LogicalResult evalCrossEntropyPart(nn::CrossEntropyPartOp op, const Inputs &in,
         logits.floats().slice(row * width, columns.count);
     lses[row] = logSumExp(scores);
     int64_t column = label - columns.first;
+    if (label >= 0)
+      labelLogits[row] = smoothing * share(scores, vocab);
     if (label >= 0 && column >= 0 && column < columns.count)
-      labelLogits[row] = scores[column];
+      labelLogits[row] += (1 - smoothing) * scores[column];
   }
   return success();
 }
@@ -97,16 +111,18 @@ LogicalResult evalCrossEntropyGrad(nn::CrossEntropyGradOp op, const Inputs &in,
   double *output = out.floats(op.getOutput());
   const double *grads = in.floats(op.getGrad());
   int64_t width = in[op.getLogits()].columns();
-  Columns columns(in.integerOr(op.getFirst(), 0), width,
-                  static_cast<int64_t>(op.getVocab().value_or(width)));
+  auto vocab = static_cast<int64_t>(op.getVocab().value_or(width));
+  Columns columns(in.integerOr(op.getFirst(), 0), width, vocab);
+  double smoothing = op.getSmoothing().convertToDouble();
   for (auto [row, label] : llvm::enumerate(in.ints(op.getLabels()))) {
     if (label < 0)
       continue;
     for (int64_t v = 0; v < columns.count; ++v) {
       int64_t index = static_cast<int64_t>(row) * width + v;
       bool isLabel = columns.first + v == label;
+      double target = (1 - smoothing) * isLabel + smoothing / double(vocab);
       output[index] =
-          grads[row] * (std::exp(logits[index] - lses[row]) - isLabel);
+          grads[row] * (std::exp(logits[index] - lses[row]) - target);
     }
   }
   return success();

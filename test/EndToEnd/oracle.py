@@ -26,8 +26,9 @@ ACTIVATIONS = {
 class Gpt2:
     """Weights by their Hugging Face names, and the functions of the model."""
 
-    def __init__(self, config, weights, dtype=torch.float64):
+    def __init__(self, config, weights, dtype=torch.float64, label_smoothing=0.0):
         self.config = config
+        self.label_smoothing = label_smoothing
         self.weights = {name: torch.tensor(value, dtype=dtype, requires_grad=True)
                         for name, value in weights.items()}
 
@@ -75,7 +76,8 @@ class Gpt2:
         """The mean over all label tokens, and the logits."""
         logits = self.logits(ids)
         labels = torch.as_tensor(labels).reshape(-1)
-        return F.cross_entropy(logits.flatten(0, 1), labels), logits
+        return F.cross_entropy(logits.flatten(0, 1), labels,
+                               label_smoothing=self.label_smoothing), logits
 
     def gradients(self, ids, labels):
         """Loss, logits, and every gradient by name, as numpy arrays."""

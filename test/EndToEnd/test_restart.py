@@ -26,6 +26,7 @@ CHANGES = {
     "precision": (MESH, "bf16"), "recompute": (MESH, "full"),
     "optimizer": (MESH, "Adam"), "beta1": (MESH, 0.5), "beta2": (MESH, 0.5),
     "eps": (MESH, 0.5), "weight_decay": (MESH, 0.5), "decoupled": (MESH, False),
+    "label_smoothing": (MESH, 0.5),
     "gradient_clipping": (MESH, 0.5), "pipe": (MESH, 2), "zero": (RANKS, 2),
     "communication_type": (RANKS, "bf16"), "sequence_parallel": (RANKS, True),
     "context": ({**MESH, "sequence": 2}, "ring"),

@@ -80,6 +80,29 @@ class Training(h.HeddleTest):
                                  clip=0, decay=0)
         np.testing.assert_allclose(ours, theirs, rtol=EXACT)
 
+    @h.needs_torch
+    def test_label_smoothing(self):
+        import oracle
+
+        # A vocabulary that two ranks cannot share evenly.
+        model, data, config, weights, tokens = self.prepare(vocab=101)
+        batches = [h.batch(tokens, step, ROWS, SEQ) for step in range(6)]
+        theirs, norms = oracle.train(oracle.Gpt2(config, weights, label_smoothing=0.2),
+                                     batches, [RATE] * 6, CLIP)
+        settings = h.ds_config(lr=RATE, clip=CLIP)
+        plain = self.build(model, config=settings, output="plain")
+        for mesh in ([], ["--mesh", "tensor=2"]):
+            binary = self.build(model, "--label-smoothing", 0.2, *mesh, config=settings)
+            steps = self.train(binary, data, 6, ranks=2 if mesh else 1)
+            for key, expected in (("loss", theirs), ("grad_norm", norms)):
+                np.testing.assert_allclose([step[key] for step in steps], expected,
+                                           rtol=1e-5)
+        # The loss of `eval` is not smoothed.
+        losses = [json.loads(h.run([job, "eval", "--data", data, "--json",
+                                    "--weights", model]).stdout.splitlines()[-1])["loss"]
+                  for job in (plain, self.build(model, "--label-smoothing", 0.2))]
+        self.assertEqual(losses[0], losses[1])
+
     def test_bf16_follows_fp32(self):
         model, data, *_ = self.prepare()
         exact = self.losses(self.build(model), data)

@@ -21,34 +21,6 @@ static Value counts(ScalarBuilder &s, Value label) {
   return s.create<arith::CmpIOp>(arith::CmpIPredicate::sge, label, s.i32(0));
 }
 
-static Values lowerCrossEntropy(nn::CrossEntropyOp op,
-                                nn::CrossEntropyOp::Adaptor in,
-                                LinalgBuilder &b) {
-  ArrayRef<int64_t> shape = tensorOf(op.getLogits()).getShape();
-  int64_t rank = shape.size();
-  Value maximum = b.reduceLast(shape, {{in.getLogits()}}, Combine::Maximum,
-                               [](ScalarBuilder &, Args x) { return x[0]; });
-  Value sum = b.reduceLast(
-      shape, {{in.getLogits()}, rows(maximum)}, Combine::Add,
-      [](ScalarBuilder &s, Args x) { return s.exp(s.sub(x[0], x[1])); });
-  Value lse = b.map(op.getLse().getType(), {{sum}, {maximum}},
-                    [](ScalarBuilder &s, Args x) -> Value {
-                      return s.add(s.create<math::LogOp>(x[0]), x[1]);
-                    });
-  Value losses = b.map(
-      op.getLosses().getType(), {{lse}, {in.getLabels()}},
-      [&](ScalarBuilder &s, Args x) -> Value {
-        Value label = s.create<arith::MaxSIOp>(x[1], s.i32(0));
-        Values at;
-        for (int64_t dim = 0; dim + 1 < rank; ++dim)
-          at.push_back(s.position(dim));
-        at.push_back(s.create<arith::IndexCastOp>(s.getIndexType(), label));
-        Value loss = s.sub(x[0], s.extract(in.getLogits(), at));
-        return s.create<arith::SelectOp>(counts(s, x[1]), loss, s.f32(0));
-      });
-  return {losses, lse};
-}
-
 namespace {
 /// The columns of a larger tensor of logits that one rank has.
 struct PartColumns {
@@ -70,6 +42,63 @@ struct PartColumns {
   }
 };
 } // namespace
+
+/// The sum of a row's logits, where smoothing asks for it: as an input.
+static SmallVector<Input> sumForSmoothing(double smoothing,
+                                          ArrayRef<int64_t> shape, Value logits,
+                                          const PartColumns &part,
+                                          LinalgBuilder &b) {
+  if (smoothing == 0)
+    return {};
+  int64_t last = shape.size() - 1;
+  return {{b.reduceLast(shape, {{logits}}, Combine::Add,
+                        [&](ScalarBuilder &s, Args x) {
+                          return part.ifExists(s, s.position(last), x[0], 0);
+                        })}};
+}
+
+/// (1 - smoothing) logit + smoothing / vocab * sum of the row's.
+static Value smooth(ScalarBuilder &s, double smoothing, int64_t vocab,
+                    Value logit, Args sum) {
+  if (sum.empty())
+    return logit;
+  return s.add(s.mul(s.f32(1 - smoothing), logit),
+               s.mul(s.f32(smoothing / double(vocab)), sum[0]));
+}
+
+static Values lowerCrossEntropy(nn::CrossEntropyOp op,
+                                nn::CrossEntropyOp::Adaptor in,
+                                LinalgBuilder &b) {
+  ArrayRef<int64_t> shape = tensorOf(op.getLogits()).getShape();
+  int64_t rank = shape.size();
+  Value maximum = b.reduceLast(shape, {{in.getLogits()}}, Combine::Maximum,
+                               [](ScalarBuilder &, Args x) { return x[0]; });
+  Value sum = b.reduceLast(
+      shape, {{in.getLogits()}, rows(maximum)}, Combine::Add,
+      [](ScalarBuilder &s, Args x) { return s.exp(s.sub(x[0], x[1])); });
+  Value lse = b.map(op.getLse().getType(), {{sum}, {maximum}},
+                    [](ScalarBuilder &s, Args x) -> Value {
+                      return s.add(s.create<math::LogOp>(x[0]), x[1]);
+                    });
+  double smoothing = op.getSmoothing().convertToDouble();
+  int64_t vocab = shape.back();
+  SmallVector<Input> inputs = {{lse}, {in.getLabels()}};
+  llvm::append_range(inputs, sumForSmoothing(smoothing, shape, in.getLogits(),
+                                             {Value(), vocab, vocab}, b));
+  Value losses = b.map(
+      op.getLosses().getType(), inputs, [&](ScalarBuilder &s, Args x) -> Value {
+        Value label = s.create<arith::MaxSIOp>(x[1], s.i32(0));
+        Values at;
+        for (int64_t dim = 0; dim + 1 < rank; ++dim)
+          at.push_back(s.position(dim));
+        at.push_back(s.create<arith::IndexCastOp>(s.getIndexType(), label));
+        Value loss =
+            s.sub(x[0], smooth(s, smoothing, vocab,
+                               s.extract(in.getLogits(), at), x.drop_front(2)));
+        return s.create<arith::SelectOp>(counts(s, x[1]), loss, s.f32(0));
+      });
+  return {losses, lse};
+}
 
 /// The log-sum-exp over the columns that exist; the lowest f32 of none.
 static Value partLse(Value logits, Type type, const PartColumns &part,
@@ -104,8 +133,13 @@ static Values lowerCrossEntropyPart(nn::CrossEntropyPartOp op,
                       tensorOf(op.getLogits()).getDimSize(rank - 1),
                       static_cast<int64_t>(op.getVocab())};
   Value lse = partLse(in.getLogits(), op.getLse().getType(), part, b);
+  double smoothing = op.getSmoothing().convertToDouble();
+  SmallVector<Input> inputs = {{in.getLabels()}};
+  llvm::append_range(
+      inputs, sumForSmoothing(smoothing, tensorOf(op.getLogits()).getShape(),
+                              in.getLogits(), part, b));
   Value labelLogit = b.map(
-      op.getLabelLogit().getType(), {{in.getLabels()}},
+      op.getLabelLogit().getType(), inputs,
       [&](ScalarBuilder &s, Args x) -> Value {
         Value label = s.create<arith::IndexCastOp>(s.getIndexType(), x[0]);
         Value column = s.create<arith::SubIOp>(label, in.getFirst());
@@ -116,8 +150,12 @@ static Values lowerCrossEntropyPart(nn::CrossEntropyPartOp op,
         for (int64_t dim = 0; dim + 1 < rank; ++dim)
           at.push_back(s.position(dim));
         at.push_back(s.create<arith::SelectOp>(isHere, column, s.index(0)));
-        Value logit = s.extract(in.getLogits(), at);
-        return s.create<arith::SelectOp>(isHere, logit, s.f32(0));
+        Value logit = s.create<arith::SelectOp>(
+            isHere, s.extract(in.getLogits(), at), s.f32(0));
+        if (smoothing == 0)
+          return logit;
+        Value share = smooth(s, smoothing, part.vocab, logit, x.drop_front());
+        return s.create<arith::SelectOp>(counts(s, x[0]), share, s.f32(0));
       });
   return {lse, labelLogit};
 }
@@ -160,6 +198,8 @@ static Values lowerCrossEntropyGrad(nn::CrossEntropyGradOp op,
   int64_t last = type.getRank() - 1, width = type.getDimSize(last);
   PartColumns part = {in.getFirst(), width,
                       static_cast<int64_t>(op.getVocab().value_or(width))};
+  double smoothing = op.getSmoothing().convertToDouble();
+  double share = smoothing / double(part.vocab);
   return {b.map(
       op.getType(),
       {{in.getLogits()},
@@ -172,7 +212,8 @@ static Values lowerCrossEntropyGrad(nn::CrossEntropyGradOp op,
                                                     part.inWhole(s, position));
         Value isLabel =
             s.create<arith::CmpIOp>(arith::CmpIPredicate::eq, column, x[1]);
-        Value target = s.create<arith::SelectOp>(isLabel, s.f32(1), s.f32(0));
+        Value target = s.create<arith::SelectOp>(
+            isLabel, s.f32(1 - smoothing + share), s.f32(share));
         Value probability = s.exp(s.sub(x[0], x[2]));
         Value weight =
             s.create<arith::SelectOp>(counts(s, x[1]), x[3], s.f32(0));

@@ -352,11 +352,16 @@ nn::FuncOp Deriver::begin(const Program &program, IRMapping &values,
 }
 
 Value Deriver::loss(nn::FuncOp function, Value logits, Value labels) {
+  // Other programs say what the model's own loss is.
+  double smoothing = function.getProgram() == nn::ProgramKind::Train
+                         ? strategy.labelSmoothing
+                         : 0;
   auto type = cast<RankedTensorType>(logits.getType());
   auto losses = type.clone(type.getShape().drop_back());
   auto place = NameLoc::get(builder.getStringAttr("loss"));
   return builder
       .create<nn::CrossEntropyOp>(place, losses, losses, logits, labels,
+                                  builder.getF64FloatAttr(smoothing),
                                   /*shardings=*/ArrayAttr())
       .getLosses();
 }

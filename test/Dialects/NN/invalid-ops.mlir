@@ -831,3 +831,11 @@ nn.model @m family "gpt2" phase "train" attributes {
     nn.return
   }
 }
+
+// -----
+
+nn.func @f(%x: tensor<2x5xf32>, %l: tensor<2xi32>) {
+  // expected-error @+1 {{'nn.cross_entropy' op has smoothing 1.000000e+00; it must be in [0, 1)}}
+  %0:2 = nn.cross_entropy %x, %l {smoothing = 1.0 : f64} : (tensor<2x5xf32>, tensor<2xi32>) -> (tensor<2xf32>, tensor<2xf32>)
+  nn.return
+}

@@ -197,6 +197,10 @@ static std::vector<OpCase> makeLossCases() {
       {"nn.cross_entropy", logits,
        "nn.cross_entropy %x, %ids : (tensor<2x3x5xf32>, tensor<2x3xi32>) -> "
        "(tensor<2x3xf32>, tensor<2x3xf32>)"},
+      {"nn.cross_entropy", logits,
+       "nn.cross_entropy %x, %ids {smoothing = 0.25 : f64} : "
+       "(tensor<2x3x5xf32>, tensor<2x3xi32>) -> "
+       "(tensor<2x3xf32>, tensor<2x3xf32>)"},
       {"nn.cross_entropy_grad",
        logits + ", %s: tensor<2x3xf32>, %d: tensor<2x3xf32>",
        "nn.cross_entropy_grad %x, %ids, %s, %d : (tensor<2x3x5xf32>, "

@@ -485,30 +485,32 @@ TEST(Parts, EmbeddingAddsUpToTheWhole) {
 
 /// Cross-entropy over `vocab` columns in parts of `width`, the last ones padded
 /// with numbers that must not matter.
-void checkCrossEntropy(int64_t vocab, int64_t parts) {
+void checkCrossEntropy(int64_t vocab, int64_t parts,
+                       const std::string &smoothing = "0.0") {
   SCOPED_TRACE(std::to_string(vocab) + " columns in " + std::to_string(parts));
+  std::string share = "smoothing = " + smoothing + " : f64";
   int64_t width = (vocab + parts - 1) / parts;
   std::string rows = "tensor<2x3xf32>", ids = "tensor<2x3xi32>";
   std::string logits = shapeText({2, 3, vocab}, "f32");
   std::string own = shapeText({2, 3, width}, "f32");
   std::string arguments = "%x: " + logits + ", %ids: " + ids;
-  std::string body = "nn.cross_entropy %x, %ids : (" + logits + ", " + ids +
-                     ") -> (" + rows + ", " + rows + ")";
+  std::string body = "nn.cross_entropy %x, %ids {" + share + "} : (" + logits +
+                     ", " + ids + ") -> (" + rows + ", " + rows + ")";
   TensorMap inputs = inputsFor(arguments, body, vocab);
   inputs["ids"].mutableInts()[4] = -100;
   TensorMap whole = run(arguments, body, inputs);
   inputs["s"] = whole.at("r1");
   inputs["d"] = whole.at("r0"); // Any numbers of the same shape.
-  Tensor grad =
-      run(arguments + ", %s: " + rows + ", %d: " + rows,
-          "nn.cross_entropy_grad %x, %ids, %s, %d : (" + logits + ", " + ids +
-              ", " + rows + ", " + rows + ") -> " + logits,
-          inputs)
-          .at("r0");
+  Tensor grad = run(arguments + ", %s: " + rows + ", %d: " + rows,
+                    "nn.cross_entropy_grad %x, %ids, %s, %d {" + share +
+                        "} : (" + logits + ", " + ids + ", " + rows + ", " +
+                        rows + ") -> " + logits,
+                    inputs)
+                    .at("r0");
 
   Tensor lses(ElementKind::F32, {parts * 2, 3});
   Tensor labelLogit(ElementKind::F32, {2, 3});
-  std::string vocabText = "vocab = " + std::to_string(vocab);
+  std::string vocabText = "vocab = " + std::to_string(vocab) + ", " + share;
   for (int64_t part = 0; part < parts; ++part) {
     TensorMap mine = inputs;
     int64_t first = part * width;
@@ -556,6 +558,7 @@ TEST(Parts, CrossEntropyByColumns) {
   // The last part has no column.
   checkCrossEntropy(5, 4);
   checkCrossEntropy(6, 4);
+  checkCrossEntropy(7, 3, "0.25");
 }
 
 TEST(Parts, PositionsBeginWhereThePartBegins) {

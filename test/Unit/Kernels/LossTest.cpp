@@ -32,13 +32,15 @@ void checkVocabularies(const std::string &text, double tolerance) {
 }
 
 TEST(Losses, CrossEntropy) {
-  checkVocabularies(R"(
+  for (const char *attributes : {"", "{smoothing = 0.3 : f64}"})
+    checkVocabularies(std::string(R"(
     plan.kernel @k(%x: $X, %l: $L) -> ($S, $S)
         attributes {generator = "rows", ties = array<i64: -1, -1>} {
-      %loss, %lse = nn.cross_entropy %x, %l : ($X, $L) -> ($S, $S)
+      %loss, %lse = nn.cross_entropy %x, %l )") +
+                          attributes + R"( : ($X, $L) -> ($S, $S)
       plan.yield %loss, %lse : $S, $S
     })",
-                    2e-6);
+                      2e-6);
 }
 
 TEST(Losses, CrossEntropyGrad) {
@@ -53,14 +55,17 @@ TEST(Losses, CrossEntropyGrad) {
 
 /// The gradient takes the place of the logits that the losses were read from.
 TEST(Losses, CrossEntropyWithItsGradientInPlace) {
-  checkVocabularies(R"(
+  for (std::string attributes : {"", "{smoothing = 0.3 : f64}"})
+    checkVocabularies(R"(
     plan.kernel @k(%x: $X, %l: $L, %d: $S) -> ($S, $X)
         attributes {generator = "rows", ties = array<i64: -1, 0>} {
-      %loss, %lse = nn.cross_entropy %x, %l : ($X, $L) -> ($S, $S)
-      %g = nn.cross_entropy_grad %x, %l, %lse, %d : ($X, $L, $S, $S) -> $X
+      %loss, %lse = nn.cross_entropy %x, %l )" +
+                          attributes + R"( : ($X, $L) -> ($S, $S)
+      %g = nn.cross_entropy_grad %x, %l, %lse, %d )" +
+                          attributes + R"( : ($X, $L, $S, $S) -> $X
       plan.yield %loss, %g : $S, $X
     })",
-                    2e-6);
+                      2e-6);
 }
 
 /// Runs on parts of vocabularies: all of one, its last columns, a part that
@@ -91,11 +96,12 @@ void checkParts(const std::string &text) {
 }
 
 TEST(Losses, CrossEntropyPart) {
-  checkParts(R"(
+  for (std::string smoothing : {"", ", smoothing = 0.3 : f64"})
+    checkParts(R"(
     plan.kernel @k(%x: $X, %l: $L, %first: index) -> ($S, $S)
         attributes {generator = "rows", ties = array<i64: -1, -1>} {
-      %lse, %label = nn.cross_entropy_part %x, %l first %first {vocab = $V}
-          : ($X, $L, index) -> ($S, $S)
+      %lse, %label = nn.cross_entropy_part %x, %l first %first {vocab = $V)" +
+               smoothing + R"(} : ($X, $L, index) -> ($S, $S)
       plan.yield %lse, %label : $S, $S
     })");
 }
@@ -117,11 +123,14 @@ TEST(Losses, CrossEntropyJoin) {
 }
 
 TEST(Losses, CrossEntropyGradOfPart) {
-  checkParts(R"(
+  for (std::string smoothing : {"", ", smoothing = 0.3 : f64"})
+    checkParts(R"(
     plan.kernel @k(%x: $X, %l: $L, %lse: $S, %d: $S, %first: index) -> $X
         attributes {generator = "rows", ties = array<i64: 0>} {
       %g = nn.cross_entropy_grad %x, %l, %lse, %d first %first
-          {vocab = $V} : ($X, $L, $S, $S, index) -> $X
+          {vocab = $V)" +
+               smoothing +
+               R"(} : ($X, $L, $S, $S, index) -> $X
       plan.yield %g : $X
     })");
 }
