@@ -10,6 +10,7 @@
 #include "EmitPhase.h"
 #include "dialects/Plan/PlanDialect.h"
 #include "heddle/Emit/WriteBinary.h"
+#include "heddle/Transforms/Common/Programs.h"
 #include "heddle/Transforms/Import/Passes.h"
 #include "mlir/IR/Verifier.h"
 #include "llvm/Support/FileSystem.h"
@@ -58,6 +59,20 @@ static LogicalResult finishPhase(ModuleOp module, Phase phase,
   return writeDump(module, phase, options.dumpPhases);
 }
 
+static LogicalResult verifyAllPorts(ModuleOp module) {
+  WalkResult walk = module.walk<WalkOrder::PreOrder>([](Operation *op) {
+    bool isWrong = false;
+    if (auto step = dyn_cast<nn::StepOp>(op))
+      isWrong = failed(verifyPorts(step, "H0909"));
+    else if (auto sequence = dyn_cast<planir::SequenceOp>(op))
+      isWrong = failed(verifyPorts(sequence, "H0913"));
+    else
+      return WalkResult::advance();
+    return isWrong ? WalkResult::interrupt() : WalkResult::skip();
+  });
+  return failure(walk.wasInterrupted());
+}
+
 LogicalResult heddle::takeIn(ModuleOp module, Phase phase) {
   PassManager pm(module.getContext(), ModuleOp::getOperationName());
   pm.addPass(createImportEraseDead());
@@ -73,7 +88,8 @@ LogicalResult heddle::takeIn(ModuleOp module, Phase phase) {
     if (each >= first && each <= last)
       buildPhaseVerifier(each, pm);
   pm.enableVerifier(false);
-  return pm.run(module);
+  return success(succeeded(pm.run(module)) &&
+                 succeeded(verifyAllPorts(module)));
 }
 
 LogicalResult heddle::compile(ModuleOp module, const CompileOptions &options) {

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "heddle/Transforms/Common/Programs.h"
 #include "heddle/Transforms/Import/Passes.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
@@ -30,6 +31,9 @@ struct EraseDead : heddle::impl::ImportEraseDeadBase<EraseDead> {
         op->erase();
         ++numErased;
       }
+    for (auto model : getOperation().getOps<nn::ModelOp>())
+      if (!model.getOps<nn::StepOp>().empty())
+        eraseUncalled(model);
   }
 
 private:

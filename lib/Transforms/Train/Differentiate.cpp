@@ -15,9 +15,9 @@
 #include "Reverse.h"
 #include "dialects/Dist/Wire.h"
 #include "dialects/NN/Ports.h"
+#include "heddle/Transforms/Common/Programs.h"
 #include "heddle/Transforms/Train/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -37,7 +37,8 @@ struct Differentiate : heddle::impl::TrainDifferentiateBase<Differentiate> {
         if (step.getKind() == nn::ProgramKind::Train &&
             failed(differentiate(model, step)))
           return signalPassFailure();
-      eraseUnused(model);
+      // Those that only the undifferentiated program called.
+      eraseUncalled(model);
     }
   }
 
@@ -201,21 +202,6 @@ private:
     }
     numSaved += pairs.numSaved;
     return freezeOthers(model, step, reverse.allSums());
-  }
-
-  /// Functions that only the undifferentiated program called.
-  void eraseUnused(nn::ModelOp model) {
-    for (bool changed = true; changed;) {
-      changed = false;
-      llvm::StringSet<> called;
-      model.walk([&](nn::CallOp call) { called.insert(call.getCallee()); });
-      for (auto function :
-           llvm::make_early_inc_range(model.getOps<nn::FuncOp>()))
-        if (!called.contains(function.getSymName())) {
-          function.erase();
-          changed = true;
-        }
-    }
   }
 };
 

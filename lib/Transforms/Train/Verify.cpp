@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/NN/Ports.h"
+#include "heddle/Transforms/Common/Programs.h"
 #include "heddle/Transforms/Common/States.h"
 #include "heddle/Transforms/Train/Passes.h"
 #include "llvm/ADT/StringSet.h"
@@ -48,28 +49,10 @@ private:
       if (!kinds.insert(step.getKind()).second)
         return step.emitError("H0909: is a second step of the kind \"")
                << stringifyProgramKind(step.getKind()) << "\"";
-      if (failed(verifyPorts(step)) || failed(verifyLoops(step)) ||
+      if (failed(verifyPorts(step, "H0909")) || failed(verifyLoops(step)) ||
           (step.getKind() == nn::ProgramKind::Train &&
            failed(verifyTraining(model, step))))
         return failure();
-    }
-    return success();
-  }
-
-  /// The runtime fills these arguments, and wants these results.
-  LogicalResult verifyPorts(nn::StepOp step) {
-    llvm::StringSet<> keys;
-    for (auto port : step.getInputs().getAsRange<nn::PortAttr>())
-      if (!nn::isFilled(port) || !keys.insert(port.getKey()).second)
-        return step.emitError("H0909: nothing fills the argument \"")
-               << port.getKey() << "\"";
-    for (auto port : step.getOutputs().getAsRange<nn::PortAttr>()) {
-      if (!nn::isRead(port))
-        return step.emitError("H0909: nothing reads the result \"")
-               << port.getKey() << "\"";
-      if (!keys.insert(port.getKey()).second)
-        return step.emitError("H0909: has two values named \"")
-               << port.getKey() << "\"";
     }
     return success();
   }

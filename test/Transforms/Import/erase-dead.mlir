@@ -32,3 +32,28 @@ nn.model @dead family "gpt2" phase "import" attributes {
     nn.return %3 : tensor<4xf32>
   }
 }
+
+// Where programs are steps, what none of them calls is erased, and what only
+// that called.
+// CHECK-LABEL: nn.model @uncalled
+// CHECK-NEXT: nn.func @called
+// CHECK-NOT: nn.func
+// CHECK: nn.step @generate
+nn.model @uncalled family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.func @inner(%x: tensor<4xf32>) -> tensor<4xf32> {
+    nn.return %x : tensor<4xf32>
+  }
+  nn.func @outer(%x: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = nn.call @inner(%x) path "i" : (tensor<4xf32>) -> tensor<4xf32>
+    nn.return %0 : tensor<4xf32>
+  }
+  nn.func @called(%x: tensor<4xf32>) -> tensor<4xf32> {
+    nn.return %x : tensor<4xf32>
+  }
+  nn.step @generate(%x: tensor<4xf32>) -> tensor<4xf32> attributes {
+      kind = #nn.program<generate>, inputs = [#nn.port<ids>], outputs = [#nn.port<logits>]} {
+    %0 = nn.call @called(%x) path "c" : (tensor<4xf32>) -> tensor<4xf32>
+    nn.return %0 : tensor<4xf32>
+  }
+}

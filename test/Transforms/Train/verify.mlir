@@ -208,7 +208,7 @@ nn.model @unfilled family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   nn.state @loss role "accumulator" : tensor<f32>
   nn.state @w role "parameter" : tensor<64xf32>
-  // expected-error @+1 {{H0909: nothing fills the argument "idz"}}
+  // expected-error @+1 {{H0909: nothing fills the input "idz"}}
   nn.step @eval(%x: tensor<1x64xf32>) attributes {kind = #nn.program<eval>, inputs = [#nn.port<value, "idz">], outputs = []} {
     nn.return
   }

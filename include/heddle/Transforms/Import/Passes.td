@@ -17,6 +17,7 @@ def ImportEraseDead : Pass<"import-erase-dead", "::mlir::ModuleOp"> {
     Runs on a module that is handed in, before anything else: an edit often
     leaves a branch that leads nowhere, and no later phase counts on one. What
     has an effect stays: writes of states, `nn.keep`, messages between ranks.
+    From the phase train on, functions that no step calls are erased too.
 
     ```mlir
     %0 = nn.map gelu_tanh(%x) : tensor<2x64x1024xf32>
