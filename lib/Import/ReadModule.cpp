@@ -13,9 +13,11 @@
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/SourceMgr.h"
 
 using namespace mlir;
+using namespace heddle;
 
 /// The location with `place` in it; the first module path stays the first.
 static Location withPlace(Location location, Location place) {
@@ -82,6 +84,40 @@ private:
   bool wrong = false;
 };
 
+/// Whether a value's name, which begins at `place`, has more digits after it in
+/// `%a#1` than results can be numbered with.
+static bool isNumberedTooHigh(llvm::StringRef text, size_t place) {
+  constexpr size_t mostDigits = 6;
+  auto isInName = [](char c) {
+    return llvm::isAlnum(c) || llvm::StringRef("_$.-").contains(c);
+  };
+  llvm::StringRef rest = text.substr(place + 1).drop_while(isInName);
+  return rest.consume_front("#") &&
+         rest.take_while(llvm::isDigit).size() > mostDigits;
+}
+
+std::optional<ParserHazard> heddle::findHazard(llvm::StringRef text) {
+  constexpr int64_t mostDepth = 200;
+  int64_t depth = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    char c = text[i];
+    if (c == '"') {
+      for (++i; i < text.size() && text[i] != '"' && text[i] != '\n'; ++i)
+        i += text[i] == '\\';
+    } else if (c == '/' && text.substr(i, 2) == "//") {
+      i = std::min(text.find('\n', i), text.size());
+    } else if (llvm::StringRef("([{<").contains(c)) {
+      if (++depth > mostDepth)
+        return ParserHazard{i, "nested more than 200 levels deep"};
+    } else if (llvm::StringRef(")]}>").contains(c) && depth > 0) {
+      depth -= !(c == '>' && text[i - 1] == '-');
+    } else if (c == '%' && isNumberedTooHigh(text, i)) {
+      return ParserHazard{i, "no operation has so many results"};
+    }
+  }
+  return std::nullopt;
+}
+
 OwningOpRef<ModuleOp> heddle::readModule(MLIRContext &context,
                                          llvm::StringRef file) {
   Location start = FileLineColLoc::get(&context, file, 1, 1);
@@ -92,6 +128,14 @@ OwningOpRef<ModuleOp> heddle::readModule(MLIRContext &context,
   }
   llvm::SourceMgr sources;
   unsigned id = sources.AddNewSourceBuffer(std::move(*buffer), llvm::SMLoc());
+  llvm::StringRef text = sources.getMemoryBuffer(id)->getBuffer();
+  if (std::optional<ParserHazard> hazard = findHazard(text)) {
+    auto [line, column] = sources.getLineAndColumn(
+        llvm::SMLoc::getFromPointer(text.data() + hazard->place), id);
+    emitError(FileLineColLoc::get(&context, file, line, column))
+        << "H0396: " << hazard->reason;
+    return {};
+  }
   // Verified once the places are known.
   ParserConfig config(&context, /*verifyAfterParse=*/false);
   AsmParserState state;

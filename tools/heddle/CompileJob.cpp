@@ -13,6 +13,7 @@
 #include "ModuleFile.h"
 #include "dialects/Dist/DistDialect.h"
 #include "heddle/Import/Import.h"
+#include "heddle/Import/ReadModule.h"
 #include "heddle/Pipelines/Compile.h"
 #include "mlir/AsmParser/AsmParser.h"
 #include "llvm/Support/FileSystem.h"
@@ -130,6 +131,10 @@ driver::strategyFileToJson(const std::string &path,
          {},
          "write one attribute, as #dist.strategy<{batch = {micro = 4}}>"});
   };
+  if (auto hazard = findHazard((*buffer)->getBuffer())) {
+    refuse(std::string(": ") + hazard->reason, {path, 1, 1});
+    return "";
+  }
   mlir::ScopedDiagnosticHandler handler(
       &context, [&](mlir::Diagnostic &diagnostic) {
         heddle::SourceLocation place{path, 1, 1};

@@ -11,8 +11,17 @@
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
+#include <optional>
 
 namespace heddle {
+
+/// What MLIR's parser must not be given: it calls itself for each bracket in
+/// another, and makes as many values as a number of a result says.
+struct ParserHazard {
+  size_t place;       ///< In the text.
+  const char *reason; ///< In words, for the user.
+};
+std::optional<ParserHazard> findHazard(llvm::StringRef text);
 
 /// Reads and verifies a module. The location of every operation names its place
 /// in the file, beside the module path that a dump has there, so that whatever
