@@ -21,7 +21,8 @@ bool heddle::dist::hasByteSize(Type type) {
 }
 
 bool heddle::dist::isStorable(Type element) {
-  return element.isF32() || element.isBF16() || element.isF16() ||
+  return element.isF64() || element.isF32() || element.isBF16() ||
+         element.isF16() ||
          element.isSignlessInteger(8) || element.isSignlessInteger(32) ||
          element.isSignlessInteger(64);
 }

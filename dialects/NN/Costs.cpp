@@ -97,4 +97,4 @@ double GlobalNormOp::getFlops() {
   return flops;
 }
 double ClipCoefficientOp::getFlops() { return 3; }
-double AdamWOp::getFlops() { return 14 * elements(getParameter()); }
+double AdvancePowerOp::getFlops() { return 2; }

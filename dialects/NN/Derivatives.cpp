@@ -72,7 +72,8 @@ HEDDLE_NOT_DIFFERENTIABLE(TokenWeightsOp, isOfLabels)
 HEDDLE_NOT_DIFFERENTIABLE(SquareSumsOp, isOptimizer)
 HEDDLE_NOT_DIFFERENTIABLE(GlobalNormOp, isOptimizer)
 HEDDLE_NOT_DIFFERENTIABLE(ClipCoefficientOp, isOptimizer)
-HEDDLE_NOT_DIFFERENTIABLE(AdamWOp, isOptimizer)
+HEDDLE_NOT_DIFFERENTIABLE(UpdateOp, isOptimizer)
+HEDDLE_NOT_DIFFERENTIABLE(AdvancePowerOp, isOptimizer)
 #undef HEDDLE_NOT_DIFFERENTIABLE
 
 /// Positions depend on nothing.

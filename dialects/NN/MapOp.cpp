@@ -58,6 +58,8 @@ void MapOp::build(OpBuilder &builder, OperationState &state, StringRef function,
 }
 
 StringRef heddle::nn::labelOf(Operation *op) {
+  if (auto update = dyn_cast<UpdateOp>(op))
+    return update.getRule();
   auto map = dyn_cast<MapOp>(op);
   return map && map.getFunction() ? map.getFunction()->getName()
                                   : op->getName().stripDialect();
@@ -189,23 +191,21 @@ LogicalResult MapOp::verify() {
 /// A real number, or a condition.
 static bool isScalar(Type type) { return type.isF64() || type.isInteger(1); }
 
-LogicalResult MapOp::verifyRegions() {
-  Block &body = getBody().front();
+LogicalResult heddle::nn::verifyScalarBody(Operation *op, Block &body,
+                                           size_t arguments, size_t results) {
   auto end = body.empty() ? ReturnOp() : dyn_cast<ReturnOp>(body.back());
   if (!end)
-    return emitOpError("must end in nn.return");
+    return op->emitOpError("must end in nn.return");
   auto allReal = [](TypeRange types) {
     return llvm::all_of(types, [](Type type) { return type.isF64(); });
   };
-  if (body.getNumArguments() != getNumOperands() ||
-      !allReal(body.getArgumentTypes()))
-    return emitOpError("has a body of ")
-           << body.getArgumentTypes() << " for " << getNumOperands()
+  if (body.getNumArguments() != arguments || !allReal(body.getArgumentTypes()))
+    return op->emitOpError("has a body of ")
+           << body.getArgumentTypes() << " for " << arguments
            << " operands; it needs one f64 for each";
-  if (end.getNumOperands() != getNumResults() ||
-      !allReal(end.getOperandTypes()))
+  if (end.getNumOperands() != results || !allReal(end.getOperandTypes()))
     return end.emitOpError("returns ")
-           << end.getOperandTypes() << " from a body for " << getNumResults()
+           << end.getOperandTypes() << " from a body for " << results
            << " results; it needs one f64 for each";
   for (Operation &op : body.without_terminator()) {
     if (!findScalarOp(&op))
@@ -219,6 +219,13 @@ LogicalResult MapOp::verifyRegions() {
         !std::isfinite(static_cast<float>(constant.getValueAsDouble())))
       return op.emitOpError("is no finite number in f32");
   }
+  return success();
+}
+
+LogicalResult MapOp::verifyRegions() {
+  Block &body = getBody().front();
+  if (failed(verifyScalarBody(*this, body, getNumOperands(), getNumResults())))
+    return failure();
   auto function = getFunction();
   if (!function)
     return success();

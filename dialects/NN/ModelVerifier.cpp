@@ -151,8 +151,8 @@ static LogicalResult verifyTypes(Operation *op) {
       if (tensor && !(tensor.hasStaticShape() &&
                       dist::isStorable(tensor.getElementType())))
         return op->emitOpError("has a value of type ")
-               << type << "; tensors have static shapes, and elements of f32, "
-               << "bf16, f16, i8, i32 or i64";
+               << type << "; tensors have static shapes, and elements of f64, "
+               << "f32, bf16, f16, i8, i32 or i64";
     }
     return success();
   };

@@ -58,9 +58,10 @@ bool PortAttr::isOfBatch() const {
 LogicalResult InitAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                StringRef kind, FloatAttr value,
                                FloatAttr stddev) {
-  if (kind != "zeros" && kind != "constant" && kind != "normal")
+  static constexpr StringRef kinds[] = {"zeros", "constant", "normal", "power"};
+  if (!llvm::is_contained(kinds, kind))
     return emitError() << "unknown initialisation \"" << kind
-                       << "\"; known are zeros, constant, normal";
+                       << "\"; known are zeros, constant, normal, power";
   for (FloatAttr number : {value, stddev})
     if (!number.getValue().isFinite())
       return emitError() << "initialises with " << number

@@ -37,6 +37,9 @@ double bytesOfOperandsAndResults(mlir::Operation *op);
 /// Elements of a member of a bucket, padding included (NN_BucketOp); of a whole
 /// bucket, so that it has so many equal parts.
 int64_t paddedElements(int64_t elements, int64_t parts = 1);
+/// The sizes of the segments of an nn.segment_sums or nn.scale_segments: of the
+/// members of its bucket, with their padding.
+llvm::SmallVector<int64_t> segmentsOf(mlir::Operation *op);
 /// The operation's name for people: that of its function, or its mnemonic.
 llvm::StringRef labelOf(mlir::Operation *op);
 

@@ -33,8 +33,9 @@ def NN_InitAttr : AttrDef<NN_Dialect, "Init"> {
   let mnemonic = "init";
   let summary = "How a state gets its first value when no weights are loaded.";
   let description = [{
-    `kind` is zeros, constant (every element is `value`) or normal (mean
-    `value`, standard deviation `stddev`).
+    `kind` is zeros, constant (every element is `value`), normal (mean `value`,
+    standard deviation `stddev`) or power (`value` to the number of updates that
+    have been made).
   }];
   let parameters = (ins StringRefParameter<>:$kind, "::mlir::FloatAttr":$value,
                         "::mlir::FloatAttr":$stddev);

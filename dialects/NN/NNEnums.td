@@ -39,15 +39,13 @@ def NN_PortRole : NN_Enum<"PortRole", "what a port means", [
     I32EnumAttrCase<"Rng", 7, "rng">,
     I32EnumAttrCase<"MicroBatch", 8, "micro_batch">,
     I32EnumAttrCase<"LearningRate", 9, "lr">,
-    I32EnumAttrCase<"BiasCorrection1", 10, "bias_correction1">,
-    I32EnumAttrCase<"BiasCorrection2", 11, "bias_correction2">,
     // What a program gives.
-    I32EnumAttrCase<"Losses", 12, "losses">,
-    I32EnumAttrCase<"Loss", 13, "loss">,
-    I32EnumAttrCase<"LossWeight", 14, "loss_weight">,
-    I32EnumAttrCase<"GradNorm", 15, "grad_norm">,
-    I32EnumAttrCase<"Logits", 16, "logits">,
+    I32EnumAttrCase<"Losses", 10, "losses">,
+    I32EnumAttrCase<"Loss", 11, "loss">,
+    I32EnumAttrCase<"LossWeight", 12, "loss_weight">,
+    I32EnumAttrCase<"GradNorm", 13, "grad_norm">,
+    I32EnumAttrCase<"Logits", 14, "logits">,
     // Any other.
-    I32EnumAttrCase<"Value", 17, "value">]>;
+    I32EnumAttrCase<"Value", 15, "value">]>;
 
 #endif // HEDDLE_DIALECTS_NN_ENUMS

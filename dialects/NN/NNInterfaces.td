@@ -43,6 +43,10 @@ def NN_Rematerializable : NN_Trait<"Rematerializable">;
 /// It stands at the end of a forward pass, though it has no derivative.
 def NN_EndsForward : NN_Trait<"EndsForward">;
 
+/// It computes what parameters or states of the optimizer hold next: nothing
+/// else may write these.
+def NN_Updates : NN_Trait<"Updates">;
+
 def NN_PropertiesOp : OpInterface<"PropertiesOpInterface"> {
   let cppNamespace = "::heddle::nn";
   let description = [{

@@ -19,9 +19,9 @@ using namespace heddle::nn;
 RegionKind ModelOp::getRegionKind(unsigned) { return RegionKind::Graph; }
 
 LogicalResult StateOp::verify() {
-  static constexpr StringRef roles[] = {
-      "parameter",  "compute-copy", "gradient", "exp_avg",
-      "exp_avg_sq", "accumulator",  "scalar",   "saved"};
+  static constexpr StringRef roles[] = {"parameter", "compute-copy", "gradient",
+                                        "optimizer", "accumulator",  "scalar",
+                                        "saved"};
   if (!llvm::is_contained(roles, getRole()))
     return emitOpError("has unknown role \"") << getRole() << "\"";
   auto type = dyn_cast<RankedTensorType>(getType());
@@ -30,16 +30,27 @@ LogicalResult StateOp::verify() {
   if (!dist::isStorable(type.getElementType()))
     return emitOpError("has elements of type ")
            << type.getElementType()
-           << "; known are f32, bf16, f16, i8, i32 and i64";
+           << "; known are f64, f32, bf16, f16, i8, i32 and i64";
   if (getRole() == "saved" && type.getRank() == 0)
     return emitOpError("holds no slots: it is of rank 0");
   static constexpr StringRef owners[] = {"parameter", "accumulator", "scalar",
                                          "saved"};
   bool own = llvm::is_contained(owners, getRole());
-  if (own == getParameter().has_value())
+  if (getRole() == "optimizer" && !getParameter() && type.getRank() > 0)
+    return emitOpError("is kept for all parameters, but is no number: it has "
+                       "type ")
+           << type;
+  if (getRole() != "optimizer" && own == getParameter().has_value())
     return emitOpError(own ? "names a parameter, but is none of its parts"
                            : "does not name the parameter it belongs to");
   return success();
+}
+
+StringRef StateOp::getQuantity() {
+  StringRef name = getSymName();
+  if (getParameter() && name.consume_front(*getParameter()))
+    name.consume_front(".");
+  return name;
 }
 
 LogicalResult StateOp::verifySymbolUses(SymbolTableCollection &tables) {
@@ -60,8 +71,8 @@ LogicalResult StateOp::verifySymbolUses(SymbolTableCollection &tables) {
 LogicalResult BucketOp::verify() {
   auto type = dyn_cast<RankedTensorType>(getType());
   if (!type || type.getRank() != 1 || !dist::isStorable(type.getElementType()))
-    return emitOpError("needs a tensor type of rank 1, of f32, bf16, f16, i8, "
-                       "i32 or i64, got ")
+    return emitOpError("needs a tensor type of rank 1, of f64, f32, bf16, "
+                       "f16, i8, i32 or i64, got ")
            << getType();
   if (getMembers().empty())
     return emitOpError("has no members");

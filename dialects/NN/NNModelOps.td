@@ -49,12 +49,14 @@ def NN_StateOp : NN_Op<"state", [Symbol,
   let summary = "A tensor that lives across steps.";
   let description = [{
     Roles: parameter, compute-copy (the parameter in compute precision),
-    gradient, exp_avg, exp_avg_sq, accumulator, scalar (a number that a step
+    gradient, optimizer (what the optimizer keeps: of a parameter, or one number
+    for all), accumulator, scalar (a number that a step
     computes before its first micro-batch, for all of them), saved (values that
     a pipeline stage keeps from a micro-batch's forward to its backward pass; the
-    first dimension counts slots). All but `parameter`, `accumulator`, `scalar`
-    and `saved` name the parameter they belong to. `source` is the tensor's name in the weight
-    files, `source_type` its type there. `storage` says how the state is split
+    first dimension counts slots). A copy and a gradient name the parameter they
+    belong to, and so does what the optimizer keeps of a parameter: its own name
+    is the parameter's with what it is, as `h.0.ln_1.weight.exp_avg`. `source` is
+    the tensor's name in the weight files, `source_type` its type there. `storage` says how the state is split
     over ranks, and over which axes a gradient is still a partial sum. `segments`
     are the parts of the last dimension that are split each for itself (packed
     q, k and v). `whole` is the type of the whole tensor where `type` is a rank's
@@ -91,6 +93,8 @@ def NN_StateOp : NN_Op<"state", [Symbol,
     ::mlir::RankedTensorType getTensorType() {
       return ::llvm::cast<::mlir::RankedTensorType>(getType());
     }
+    /// What the optimizer calls it: its name without that of its parameter.
+    ::llvm::StringRef getQuantity();
   }];
 }
 

@@ -506,24 +506,11 @@ LogicalResult ClipCoefficientOp::verify() {
   return verifyShape(*this, getOutput(), {}, "output");
 }
 
-LogicalResult AdamWOp::verify() {
-  ArrayRef<int64_t> shape = tensorOf(getParameter()).getShape();
-  std::pair<Value, StringRef> alike[] = {{getGrad(), "grad"},
-                                         {getExpAvg(), "exp_avg"},
-                                         {getExpAvgSq(), "exp_avg_sq"},
-                                         {getNewParameter(), "new parameter"},
-                                         {getNewExpAvg(), "new exp_avg"},
-                                         {getNewExpAvgSq(), "new exp_avg_sq"},
-                                         {getCopy(), "copy"}};
-  for (auto [value, what] : alike)
-    if (value && failed(verifyShape(*this, value, shape, what)))
-      return failure();
-  std::pair<Value, StringRef> scalars[] = {
-      {getLr(), "lr"},
-      {getBiasCorrection1(), "bias correction 1"},
-      {getBiasCorrection2(), "bias correction 2"},
-      {getClip(), "clip"},
-      {getCondition(), "condition"}};
+LogicalResult AdvancePowerOp::verify() {
+  std::pair<Value, StringRef> scalars[] = {{getPower(), "power"},
+                                           {getCondition(), "condition"},
+                                           {getNext(), "next"},
+                                           {getCorrection(), "correction"}};
   for (auto [value, what] : scalars)
     if (value && failed(verifyShape(*this, value, {}, what)))
       return failure();

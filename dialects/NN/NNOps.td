@@ -18,6 +18,7 @@ include "mlir/Interfaces/InferTypeOpInterface.td"
 
 def NN_Float : StaticShapeTensorOf<[F32, BF16, F16]>;
 def NN_F32 : StaticShapeTensorOf<[F32]>;
+def NN_F64 : StaticShapeTensorOf<[F64]>;
 def NN_Ids : StaticShapeTensorOf<[I32]>;
 def NN_Rng : StaticShapeTensorOf<[I32]>;
 def NN_Any : StaticShapeTensorOf<[F32, BF16, F16, I32]>;
@@ -366,31 +367,77 @@ def NN_ClipCoefficientOp : NN_NonDifferentiableOp<"clip_coefficient",
   let extraClassDeclaration = NN_StaysF32<>.declaration;
 }
 
-def NN_AdamWOp : NN_NonDifferentiableOp<"adamw",
-    (ins NN_F32:$parameter, NN_Float:$grad, NN_F32:$exp_avg, NN_F32:$exp_avg_sq,
-         NN_F32:$lr, NN_F32:$bias_correction1, NN_F32:$bias_correction2,
-         Optional<NN_F32>:$clip, Optional<NN_F32>:$condition, F64Attr:$beta1,
-         F64Attr:$beta2, F64Attr:$eps, F64Attr:$weight_decay,
-         UnitAttr:$decoupled), [NN_Elementwise, AttrSizedOperandSegments]> {
-  let summary = "One update of Adam over a flat tensor (Kingma, Ba; Loshchilov, Hutter).";
+include "dialects/NN/NNSegmentOps.td"
+
+def NN_UpdateOp : NN_NonDifferentiableOp<"update",
+    (ins StrAttr:$rule, NN_F32:$parameter, NN_Float:$gradient,
+         Variadic<NN_F32>:$states, Variadic<NN_F32>:$inputs,
+         Optional<NN_F32>:$condition),
+    [NN_Elementwise, NN_Updates, AttrSizedOperandSegments,
+     IsolatedFromAbove]> {
+  let summary = "One update of parameters and of the optimizer's states, element by element.";
   let description = [{
-    g = clip * grad; without `decoupled` g += weight_decay * p;
-    m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2;
-    with `decoupled` p = p (1 - lr weight_decay);
-    p = p - lr / bias_correction1 * m / (sqrt(v) / sqrt(bias_correction2) + eps).
-    `copy`, when it is there, is the new parameter in compute precision.
-    lr, the bias corrections (1 - beta^t), clip and `condition` are rank-0
-    tensors. Where `condition` is 0 parameter and moments stay what they are.
+    The body computes one element of the new parameter and of each new state
+    from those of the parameter, the gradient, the states and the inputs, in this
+    order. It is written as that of nn.map. Inputs are tensors of the parameter's
+    shape, and tensors of rank 0, which all elements read: the learning rate,
+    what the gradient is multiplied by. `rule` says whose rule it is, for people.
+
+    The results are the new parameter and the new states, which take the place
+    of the old ones; one more is the new parameter in compute precision. Where
+    `condition`, of rank 0, is 0 parameter and states stay what they are.
+
+    ```mlir
+    %p1, %m1 = nn.update "momentum" %p, %g states(%m) with(%lr) : (...) -> (...) {
+    ^bb0(%a: f64, %b: f64, %c: f64, %d: f64):
+      %0 = arith.addf %c, %b : f64
+      %1 = arith.mulf %d, %0 : f64
+      %2 = arith.subf %a, %1 : f64
+      nn.return %2, %0 : f64, f64
+    }
+    ```
   }];
-  let results = (outs NN_F32:$new_parameter, NN_F32:$new_exp_avg,
-                      NN_F32:$new_exp_avg_sq, Optional<NN_Float>:$copy);
+  let results = (outs Variadic<NN_Float>:$outputs);
+  let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
-    $parameter `,` $grad `,` $exp_avg `,` $exp_avg_sq `lr` $lr `bias` $bias_correction1 `,` $bias_correction2 (`clip` $clip^)? (`if` $condition^)? attr-dict `:`
+    $rule $parameter `,` $gradient (`states` `(` $states^ `)`)?
+    (`with` `(` $inputs^ `)`)? (`if` $condition^)? attr-dict `:`
+    functional-type(operands, results) $body
+  }];
+  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
+  let extraClassDeclaration = !strconcat([{
+    ::mlir::Value getNewParameter() { return getOutputs()[0]; }
+    ::mlir::ValueRange getNewStates() {
+      return getOutputs().slice(1, getStates().size());
+    }
+    /// The new parameter in compute precision; null where there is none.
+    ::mlir::Value getCopy() {
+      size_t others = 1 + getStates().size();
+      return getOutputs().size() > others ? getOutputs()[others]
+                                          : ::mlir::Value();
+    }
+  }], NN_StaysF32<"result <= getStates().size()">.declaration,
+      NN_Ties.declaration);
+}
+
+def NN_AdvancePowerOp : NN_NonDifferentiableOp<"advance_power",
+    (ins NN_F64:$power, Optional<NN_F32>:$condition, F64Attr:$factor),
+    [NN_Updates]> {
+  let summary = "The next power of a factor, and what it lacks of 1.";
+  let description = [{
+    next = factor * power, and power where `condition` is 0; correction =
+    1 - next, rounded to f32: an average that began with zeros is divided by it.
+    All are of rank 0.
+  }];
+  let results = (outs NN_F64:$next, NN_F32:$correction);
+  let assemblyFormat = [{
+    $power `by` $factor (`if` $condition^)? attr-dict `:`
     functional-type(operands, results)
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = !strconcat(
-      NN_StaysF32<"result < 3">.declaration, NN_Ties.declaration);
+      NN_StaysF32<>.declaration, NN_Ties.declaration);
 }
 
 #endif // HEDDLE_DIALECTS_NN_OPS

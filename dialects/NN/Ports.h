@@ -39,8 +39,6 @@ inline bool isFilled(PortAttr port) {
   case PortRole::Position:
   case PortRole::Rng:
   case PortRole::LearningRate:
-  case PortRole::BiasCorrection1:
-  case PortRole::BiasCorrection2:
     return true;
   default:
     return port.isOfBatch();
@@ -77,8 +75,6 @@ inline bool isTypeOf(PortAttr port, mlir::ShapedType type) {
   case PortRole::Position:
     return is(isI32, 1);
   case PortRole::LearningRate:
-  case PortRole::BiasCorrection1:
-  case PortRole::BiasCorrection2:
   case PortRole::Loss:
   case PortRole::LossWeight:
   case PortRole::GradNorm:

@@ -42,8 +42,11 @@ SmallVector<Tie> CrossEntropyGradOp::getTies() {
   return {{getOutput(), getLogits(), Tie::Worth::OfComputed}};
 }
 
-SmallVector<Tie> AdamWOp::getTies() {
-  return {{getNewParameter(), getParameter()},
-          {getNewExpAvg(), getExpAvg()},
-          {getNewExpAvgSq(), getExpAvgSq()}};
+SmallVector<Tie> UpdateOp::getTies() {
+  SmallVector<Tie> ties = {{getNewParameter(), getParameter()}};
+  for (auto [next, state] : llvm::zip(getNewStates(), getStates()))
+    ties.push_back({next, state});
+  return ties;
 }
+
+SmallVector<Tie> AdvancePowerOp::getTies() { return {{getNext(), getPower()}}; }

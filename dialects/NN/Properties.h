@@ -28,6 +28,8 @@ class Rematerializable
     : public mlir::OpTrait::TraitBase<OpT, Rematerializable> {};
 template <typename OpT>
 class EndsForward : public mlir::OpTrait::TraitBase<OpT, EndsForward> {};
+template <typename OpT>
+class Updates : public mlir::OpTrait::TraitBase<OpT, Updates> {};
 
 /// What a sum is added to, and the result.
 struct Init {

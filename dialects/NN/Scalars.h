@@ -60,6 +60,11 @@ const ScalarOp *findScalarOp(mlir::Operation *op);
 /// Arithmetic of one element.
 double flopsOf(mlir::Block &function);
 
+/// Checks the body of an operation that computes so many results of so many
+/// arguments, element by element.
+mlir::LogicalResult verifyScalarBody(mlir::Operation *op, mlir::Block &body,
+                                     size_t arguments, size_t results);
+
 /// Builds in `gradient` the derivative of a scalar function. Its arguments are
 /// the gradients of the results that are `seeded`, then the arguments of
 /// `function` that it reads, whose numbers are returned. It returns the

@@ -263,7 +263,6 @@ ShardingRule GlobalNormOp::getShardingRule() {
 ShardingRule ClipCoefficientOp::getShardingRule() {
   return buildRule(*this, {""}, {""});
 }
-ShardingRule AdamWOp::getShardingRule() {
-  return buildRule(*this, {"n", "n", "n", "n", "", "", "", "", ""},
-                   {"n", "n", "n", "n"});
+ShardingRule AdvancePowerOp::getShardingRule() {
+  return buildRule(*this, {"", ""}, {"", ""});
 }

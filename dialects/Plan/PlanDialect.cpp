@@ -77,7 +77,7 @@ LogicalResult StateOp::verify() {
   if (!dist::isStorable(type.getElementType()))
     return emitOpError("has elements of type ")
            << type.getElementType()
-           << "; known are f32, bf16, f16, i8, i32 and i64";
+           << "; known are f64, f32, bf16, f16, i8, i32 and i64";
   return verifyCount(*this, getOffset(), "offset");
 }
 
@@ -182,7 +182,7 @@ LogicalResult KernelOp::verify() {
     if (!type.isIndex() && !(isa<RankedTensorType>(type) &&
                              dist::isStorable(getElementTypeOrSelf(type))))
       return emitOpError("takes or gives ")
-             << type << "; tensors of f32, bf16, f16, i8, i32 and i64 and "
+             << type << "; tensors of f64, f32, bf16, f16, i8, i32 and i64 and "
              << "numbers of type index are possible";
   llvm::SmallDenseSet<int64_t> tied;
   for (int64_t tie : getTies())

@@ -41,7 +41,7 @@ def Plan_TokenType : TypeDef<Plan_Dialect, "Token"> {
 }
 
 /// What memory holds: a type of the plan format.
-def Plan_Element : AnyTypeOf<[F32, BF16, F16, I8, I32, I64]>;
+def Plan_Element : AnyTypeOf<[F64, F32, BF16, F16, I8, I32, I64]>;
 def Plan_Memory : StaticShapeMemRefOf<[Plan_Element]>;
 
 def Plan_CollectiveKindAttr

@@ -12,6 +12,8 @@ using namespace mlir;
 using namespace heddle;
 
 plan::DType heddle::planir::dtypeOf(Type element) {
+  if (element.isF64())
+    return plan::DType::F64;
   if (element.isF32())
     return plan::DType::F32;
   if (element.isBF16())

@@ -59,6 +59,8 @@ plan::Init initOf(nn::InitAttr attribute) {
     init.kind = plan::Init::Kind::Constant;
   if (attribute.getKind() == "normal")
     init.kind = plan::Init::Kind::Normal;
+  if (attribute.getKind() == "power")
+    init.kind = plan::Init::Kind::Power;
   return init;
 }
 

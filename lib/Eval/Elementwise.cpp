@@ -8,6 +8,7 @@
 
 #include "dialects/NN/Scalars.h"
 #include "heddle/Eval/ReferenceOps.h"
+#include "heddle/Eval/ScalarProgram.h"
 #include "heddle/runtime/core/Philox.h"
 #include <cmath>
 
@@ -79,50 +80,6 @@ LogicalResult evalPositions(nn::PositionsOp op, const Inputs &in,
 //===----------------------------------------------------------------------===//
 // Functions of one element
 //===----------------------------------------------------------------------===//
-
-/// A scalar function, as a list of operations on numbered values: arguments
-/// come first.
-class ScalarProgram {
-public:
-  explicit ScalarProgram(Block &body) : numArguments(body.getNumArguments()) {
-    llvm::DenseMap<Value, unsigned> numbers;
-    auto numbersOf = [&](ValueRange values) {
-      return llvm::map_to_vector(
-          values, [&](Value value) { return numbers.lookup(value); });
-    };
-    for (BlockArgument argument : body.getArguments())
-      numbers[argument] = argument.getArgNumber();
-    for (Operation &op : body.without_terminator()) {
-      lines.push_back(
-          {nn::findScalarOp(&op), &op, numbersOf(op.getOperands())});
-      numbers[op.getResult(0)] = numArguments + lines.size() - 1;
-    }
-    results = numbersOf(body.getTerminator()->getOperands());
-  }
-
-  /// The results for arguments that `values` begins with.
-  SmallVector<double> run(SmallVector<double> values) const {
-    SmallVector<double> operands;
-    for (const Line &line : lines) {
-      operands.clear();
-      for (unsigned number : line.operands)
-        operands.push_back(values[number]);
-      values.push_back(line.scalar->evaluate(line.op, operands));
-    }
-    return llvm::map_to_vector(results,
-                               [&](unsigned number) { return values[number]; });
-  }
-
-private:
-  struct Line {
-    const nn::ScalarOp *scalar;
-    Operation *op;
-    SmallVector<unsigned> operands;
-  };
-  size_t numArguments;
-  SmallVector<Line> lines;
-  SmallVector<unsigned> results;
-};
 
 LogicalResult evalMap(nn::MapOp op, const Inputs &in, Outputs &out) {
   ScalarProgram program(op.getBody().front());

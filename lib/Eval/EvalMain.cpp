@@ -106,10 +106,6 @@ static bool derivedInputs(const dist::Strategy &strategy, uint64_t seed,
                      strategy.lr, update, rate, error))
     return false;
   inputs[keyOf(nn::PortRole::LearningRate)] = rank0(rate);
-  inputs[keyOf(nn::PortRole::BiasCorrection1)] =
-      rank0(1 - std::pow(strategy.beta1, update));
-  inputs[keyOf(nn::PortRole::BiasCorrection2)] =
-      rank0(1 - std::pow(strategy.beta2, update));
   inputs[keyOf(nn::PortRole::Rng)] = Tensor(
       ElementKind::I32, {4},
       std::vector<int64_t>{static_cast<int64_t>(seed & 0xffffffff),

@@ -88,6 +88,7 @@ std::vector<float> eval::initialValues(const std::string &kind, double value,
   plan::Init init;
   init.kind = kind == "normal"     ? plan::Init::Kind::Normal
               : kind == "constant" ? plan::Init::Kind::Constant
+              : kind == "power"    ? plan::Init::Kind::Power
                                    : plan::Init::Kind::Zeros;
   init.value = value;
   init.stddev = stddev;

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Eval/ReferenceOps.h"
+#include "heddle/Eval/ScalarProgram.h"
 #include <cmath>
 
 using namespace mlir;
@@ -47,47 +48,76 @@ LogicalResult evalClipCoefficient(nn::ClipCoefficientOp op, const Inputs &in,
   return success();
 }
 
-LogicalResult evalAdamW(nn::AdamWOp op, const Inputs &in, Outputs &out) {
-  const double *parameter = in.floats(op.getParameter());
-  const double *grad = in.floats(op.getGrad());
-  const double *expAvg = in.floats(op.getExpAvg());
-  const double *expAvgSq = in.floats(op.getExpAvgSq());
-  const double *clip = in.findFloats(op.getClip());
-  double lr = in.number(op.getLr());
-  double correction1 = in.number(op.getBiasCorrection1());
-  double correction2 = in.number(op.getBiasCorrection2());
-  double beta1 = op.getBeta1().convertToDouble();
-  double beta2 = op.getBeta2().convertToDouble();
-  double eps = op.getEps().convertToDouble();
-  double decay = op.getWeightDecay().convertToDouble();
-  double *newParameter = out.floats(op.getNewParameter());
-  double *newExpAvg = out.floats(op.getNewExpAvg());
-  double *newExpAvgSq = out.floats(op.getNewExpAvgSq());
+LogicalResult evalUpdate(nn::UpdateOp op, const Inputs &in, Outputs &out) {
   const double *condition = in.findFloats(op.getCondition());
+  bool updates = !condition || *condition != 0;
+  ScalarProgram program(op.getBody().front());
+  unsigned numArguments = op.getBody().getNumArguments();
+  SmallVector<const double *> old = {in.floats(op.getParameter())};
+  for (Value state : op.getStates())
+    old.push_back(in.floats(state));
   int64_t count = in[op.getParameter()].numElements();
   for (int64_t i = 0; i < count; ++i) {
-    if (condition && *condition == 0) {
-      newParameter[i] = parameter[i];
-      newExpAvg[i] = expAvg[i];
-      newExpAvgSq[i] = expAvgSq[i];
-      continue;
-    }
-    double p = parameter[i];
-    double g = (clip ? *clip : 1) * grad[i];
-    if (!op.getDecoupled())
-      g += decay * p;
-    double m = beta1 * expAvg[i] + (1 - beta1) * g;
-    double v = beta2 * expAvgSq[i] + (1 - beta2) * g * g;
-    if (op.getDecoupled())
-      p *= 1 - lr * decay;
-    newParameter[i] = p - lr / correction1 * m /
-                              (std::sqrt(v) / std::sqrt(correction2) + eps);
-    newExpAvg[i] = m;
-    newExpAvgSq[i] = v;
+    SmallVector<double> arguments, results;
+    for (Value operand : op->getOperands().take_front(numArguments))
+      arguments.push_back(in.floats(operand)[in[operand].rank() ? i : 0]);
+    if (updates)
+      results = program.run(arguments);
+    else
+      for (const double *values : old)
+        results.push_back(values[i]);
+    if (op.getCopy())
+      results.push_back(results[0]);
+    for (auto [output, value] : llvm::zip(op.getOutputs(), results))
+      out.floats(output)[i] = value;
   }
-  if (Value copy = op.getCopy())
-    llvm::copy(out[op.getNewParameter()].floats(),
-               out[copy].mutableFloats().begin());
+  return success();
+}
+
+LogicalResult evalAdvancePower(nn::AdvancePowerOp op, const Inputs &in,
+                               Outputs &out) {
+  const double *condition = in.findFloats(op.getCondition());
+  double next = in.number(op.getPower());
+  if (!condition || *condition != 0)
+    next *= op.getFactor().convertToDouble();
+  *out.floats(op.getNext()) = next;
+  *out.floats(op.getCorrection()) = 1 - next;
+  return success();
+}
+
+/// Calls `body` with each element of a run of a flat tensor that is in a
+/// segment, and the segment's number.
+template <typename OpT>
+void forSegments(OpT op, const Inputs &in,
+                 llvm::function_ref<void(int64_t, int64_t)> body) {
+  int64_t begin = -in.integerOr(op.getFirst(), 0);
+  int64_t length = in[op.getInput()].numElements();
+  for (auto [segment, size] : llvm::enumerate(nn::segmentsOf(op))) {
+    for (int64_t i = std::max<int64_t>(begin, 0);
+         i < std::min(begin + size, length); ++i)
+      body(i, static_cast<int64_t>(segment));
+    begin += size;
+  }
+}
+
+LogicalResult evalSegmentSums(nn::SegmentSumsOp op, const Inputs &in,
+                              Outputs &out) {
+  const double *input = in.floats(op.getInput());
+  double *sums = out.floats(op.getOutput());
+  forSegments(op, in, [&](int64_t i, int64_t segment) {
+    sums[segment] += input[i] * input[i];
+  });
+  return success();
+}
+
+LogicalResult evalScaleSegments(nn::ScaleSegmentsOp op, const Inputs &in,
+                                Outputs &out) {
+  const double *input = in.floats(op.getInput());
+  const double *factors = in.floats(op.getFactors());
+  double *output = out.floats(op.getOutput());
+  forSegments(op, in, [&](int64_t i, int64_t segment) {
+    output[i] = input[i] * factors[segment];
+  });
   return success();
 }
 
@@ -98,7 +128,10 @@ void attachOptimizerEvaluations(MLIRContext &context) {
   attachEvaluation<nn::SquareSumsOp, evalSquareSums>(context);
   attachEvaluation<nn::GlobalNormOp, evalGlobalNorm>(context);
   attachEvaluation<nn::ClipCoefficientOp, evalClipCoefficient>(context);
-  attachEvaluation<nn::AdamWOp, evalAdamW>(context);
+  attachEvaluation<nn::UpdateOp, evalUpdate>(context);
+  attachEvaluation<nn::AdvancePowerOp, evalAdvancePower>(context);
+  attachEvaluation<nn::SegmentSumsOp, evalSegmentSums>(context);
+  attachEvaluation<nn::ScaleSegmentsOp, evalScaleSegments>(context);
 }
 
 } // namespace heddle::eval

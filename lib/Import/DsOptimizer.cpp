@@ -55,28 +55,36 @@ void config::readBetas(const SettingField &field, const io::JsonValue &betas,
   merger.give("beta2", pair[1].asNumber(), fileOrigin(pair[1]));
 }
 
+/// DeepSpeed compares names without case.
+static std::string lowered(std::string name) {
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return std::tolower(c); });
+  return name;
+}
+
+static Optimizer readOptimizer(const io::JsonValue &type) {
+  const auto &words = Words<Optimizer>::all;
+  for (const char *word : words)
+    if (lowered(word) == lowered(type.asString()))
+      return *parseWord<Optimizer>(word);
+  checkType(type, "optimizer", {words.begin(), words.end()},
+            {"Adagrad", "Lamb", "Lion", "OneBitAdam", "ZeroOneAdam", "OneBitLamb", "MuAdam",
+             "MuAdamW", "MuSGD", "Muon", "SGD"});
+  return {};
+}
+
 void config::mergeOptimizer(const io::JsonValue &root, Merger &merger) {
   const io::JsonValue *section = root.find("optimizer");
   if (!section)
     return;
   const io::JsonValue &type = section->at("type");
-  // DeepSpeed compares names without case.
-  std::string lower = type.asString();
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](unsigned char c) { return std::tolower(c); });
-  if (lower != "adam" && lower != "adamw")
-    checkType(type, "optimizer", {"Adam", "AdamW"},
-              {"Adagrad", "Lamb", "OneBitAdam", "ZeroOneAdam", "OneBitLamb",
-               "MuAdam", "MuAdamW", "MuSGD", "Lion", "Muon", "SGD"});
+  Optimizer optimizer = readOptimizer(type);
   const io::JsonValue *params = section->findNonNull("params");
-  bool isAdamW = lower == "adamw";
-  const io::JsonValue *mode = findGiven(params, "adam_w_mode");
-  bool decoupled = isAdamW || !mode || mode->asBool();
-  merger.give("optimizer",
-              toSettingValue(isAdamW ? Optimizer::AdamW : Optimizer::Adam),
-              fileOrigin(type));
-  merger.give("decoupled", decoupled,
-              fileOrigin(mode && !isAdamW ? *mode : type));
+  const io::JsonValue *mode =
+      optimizer == Optimizer::Adam ? findGiven(params, "adam_w_mode") : nullptr;
+  bool decoupled = !mode || mode->asBool();
+  merger.give("optimizer", toSettingValue(optimizer), fileOrigin(type));
+  merger.give("decoupled", decoupled, fileOrigin(mode ? *mode : type));
   merger.mark(type.path(), "applied",
               decoupled ? "weight decay apart from the gradient"
                         : "weight decay as a part of the gradient");
@@ -85,7 +93,8 @@ void config::mergeOptimizer(const io::JsonValue &root, Merger &merger) {
   // Left out, weight decay is 0 in DeepSpeed's Adam and torch.optim.Adam, and
   // 0.01 in torch.optim.AdamW.
   const io::JsonValue *torch = findGiven(params, "torch_adam");
-  bool isTorchAdamW = torch && torch->asBool() && decoupled;
+  bool isAdam = optimizer == Optimizer::Adam || optimizer == Optimizer::AdamW;
+  bool isTorchAdamW = torch && torch->asBool() && isAdam && decoupled;
   merger.give("weight_decay", isTorchAdamW ? 0.01 : 0.0,
               {Origin::Kind::Derived,
                isTorchAdamW ? "torch.optim.AdamW's default"

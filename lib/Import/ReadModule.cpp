@@ -60,9 +60,9 @@ private:
     constexpr int64_t most = int64_t(1) << 38;
     Type element = type.getElementType();
     bool known = isa<RankedTensorType, MemRefType>(type) &&
-                 (element.isF32() || element.isBF16() || element.isF16() ||
-                  element.isInteger(8) || element.isInteger(32) ||
-                  element.isInteger(64));
+                 (element.isF64() || element.isF32() || element.isBF16() ||
+                  element.isF16() || element.isInteger(8) ||
+                  element.isInteger(32) || element.isInteger(64));
     if (auto buffer = dyn_cast<MemRefType>(type))
       known &= buffer.getLayout().isIdentity() && !buffer.getMemorySpace();
     if (auto tensor = dyn_cast<RankedTensorType>(type))
@@ -76,7 +76,7 @@ private:
     wrong = true;
     at->emitError("H0396: has the type ")
         << type << "; possible are static shapes of at most " << most
-        << " elements of type f32, bf16, f16, i8, i32 or i64";
+        << " elements of type f64, f32, bf16, f16, i8, i32 or i64";
   }
 
   AttrTypeWalker walker;

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "SettingReaders.h"
+#include "heddle/Settings/ParameterGroup.h"
 #include <algorithm>
 #include <set>
 
@@ -23,14 +24,20 @@ static Origin flagOrigin(const SettingFlag &flag) {
   fail("H0114", flag.name() + ": \"" + value + "\" is not possible", help);
 }
 
-static std::vector<std::string> splitAtCommas(const std::string &text) {
+static std::vector<std::string> splitAt(const char *separators,
+                                        const std::string &text) {
   std::vector<std::string> parts;
   for (size_t begin = 0; begin <= text.size();) {
-    size_t end = std::min(text.find(',', begin), text.size());
+    size_t end = std::min(text.find_first_of(separators, begin), text.size());
     parts.push_back(text.substr(begin, end - begin));
     begin = end + 1;
   }
   return parts;
+}
+
+/// A list; a flag that is given several times has a line for each.
+static std::vector<std::string> splitAtCommas(const std::string &text) {
+  return splitAt(",\n", text);
 }
 
 /// The value that a flag's text, which is in the flag's range, stands for.
@@ -151,6 +158,20 @@ void config::mergeBetas(const SettingFlag &flag, const std::string &text,
     failFlag(flag, text, "give " + flag.range.describe());
   merger.give("beta1", betas->first, flagOrigin(flag));
   merger.give("beta2", betas->second, flagOrigin(flag));
+}
+
+void config::mergeGroups(const SettingFlag &flag, const std::string &text,
+                         Merger &merger) {
+  std::vector<std::string> groups = splitAt("\n", text);
+  for (const std::string &group : groups) {
+    std::string wrong;
+    if (!parseGroup(group, wrong))
+      fail("H0140",
+           flag.name() + ": \"" + group + "\" cannot be read: " + wrong,
+           "as in --group 'bias:lr=0.1,weight_decay=0', or --group "
+           "'wte:frozen'");
+  }
+  merger.give(flag.key, groups, flagOrigin(flag));
 }
 
 //===----------------------------------------------------------------------===//

@@ -38,6 +38,9 @@ void mergeBetas(const SettingFlag &flag, const std::string &text,
 /// What `mergeScheduleFlags` reads.
 void mergeNothing(const SettingFlag &flag, const std::string &text,
                   Merger &merger);
+/// `REGEX:frozen` and the like, one a line.
+void mergeGroups(const SettingFlag &flag, const std::string &text,
+                 Merger &merger);
 /// Two numbers that are betas.
 io::ValueRange betasRange();
 

@@ -89,6 +89,7 @@ static void buildModel(OpPassManager &pm) {
 
 static void buildTrain(OpPassManager &pm) {
   // Steps first: differentiation works on the body of a micro-batch.
+  pm.addPass(createTrainFreezeParameters());
   pm.addPass(createTrainBuildSteps());
   // The policy must stand at the calls before forward functions are made.
   pm.addPass(createTrainRecompute());

@@ -127,6 +127,10 @@ void CommandLine::addTrain(CLI::App &app) {
   CLI::Option *resume = addPath(
       verb, "--resume", train.resume,
       "Go on from this checkpoint, or the latest of a --save directory", "DIR");
+  verb.add_flag("--reset-optimizer", train.resetOptimizer,
+                "With --resume: begin with the optimizer's first values, as "
+                "after a change of the optimizer")
+      ->needs(resume);
   addFlag(verb, "--seed", train.seed, io::range::seed(),
           "Seed of dropout and --shuffle (default: the compile seed, or the "
           "resumed run's)");

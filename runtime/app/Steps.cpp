@@ -130,7 +130,6 @@ TrainSteps::TrainSteps(Job &job, uint64_t seed, int64_t skipped)
       weightPort(source.output(plan::PortRole::LossWeight)), skipped(skipped) {}
 
 void TrainSteps::run(int64_t index, LaunchTime *times) {
-  const plan::Optimizer &optimizer = job.plan().optimizer;
   if (const Value *rng = source.input(plan::PortRole::Rng)) {
     auto *words = job.session().at<uint32_t>(*rng);
     words[0] = uint32_t(seed);
@@ -142,10 +141,6 @@ void TrainSteps::run(int64_t index, LaunchTime *times) {
   int64_t update = index - skipped + 1;
   rate = schedule.rate(update);
   source.setScalar(plan::PortRole::LearningRate, rate);
-  source.setScalar(plan::PortRole::BiasCorrection1,
-                   biasCorrection(optimizer.beta1, update));
-  source.setScalar(plan::PortRole::BiasCorrection2,
-                   biasCorrection(optimizer.beta2, update));
   job.ranks().beginStep(index + 1);
   job.session().run(source, times);
   skipped += isSkipped() ? 1 : 0;

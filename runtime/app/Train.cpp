@@ -146,7 +146,7 @@ void Training::resumeOrLoad() {
                                           ? job.plan().weights.directory
                                           : options.job.weights);
   } else {
-    state = resumeFrom(job, options.resume);
+    state = resumeFrom(job, options.resume, options.resetOptimizer);
     modelDirectory = io::resolveCheckpoint(options.resume);
   }
   if (options.seed)

@@ -77,7 +77,9 @@ void heddle::rt::initialValues(const Init &init, const std::string &name,
                init.stddev);
   else
     std::fill_n(values, count,
-                init.kind == Init::Kind::Constant ? float(init.value) : 0.0f);
+                init.kind == Init::Kind::Constant ? float(init.value)
+                : init.kind == Init::Kind::Power  ? 1.0f // To the power of 0.
+                                                  : 0.0f);
 }
 
 //===----------------------------------------------------------------------===//
@@ -349,12 +351,47 @@ static std::string checkpointName(const plan::Stage &stage,
   if (isParameter(state))
     return state.sourceName;
   int64_t parameter = findState(stage, "parameter", state.parameter);
-  return state.role + "." +
-         (parameter < 0 ? state.name : stage.states[parameter].sourceName);
+  if (parameter < 0)
+    return state.name;
+  // Behind the parameter's name stands what the optimizer calls it.
+  return state.name.substr(state.parameter.size() + 1) + "." +
+         stage.states[parameter].sourceName;
+}
+
+/// Gives a state that is a power the value that it has after so many updates:
+/// checkpoints of older versions do not hold it.
+static void raisePower(Job &job, size_t index, int64_t updates) {
+  const State &state = job.plan().states[index];
+  double value = std::pow(state.init.value, double(updates));
+  FillWork work;
+  std::atomic<int64_t> bad{1};
+  work.source = reinterpret_cast<const uint8_t *>(&value);
+  work.sourceType = plan::dtypeName(plan::DType::F64);
+  work.bad = &bad;
+  fillState(job, index, std::move(work));
+}
+
+/// Reads what the optimizer keeps, and other states that are saved.
+static void resumeState(Job &job, size_t index,
+                        const io::Checkpoint &checkpoint) {
+  const plan::Plan &plan = job.plan();
+  const State &state = plan.states[index];
+  std::string name = checkpointName(plan, state);
+  if (const io::TensorInfo *tensor = checkpoint.optimizer.find(name))
+    return readState(job, index, checkpoint.optimizer, *tensor);
+  if (state.init.kind == Init::Kind::Power)
+    return raisePower(job, index,
+                      checkpoint.state.step - checkpoint.state.skipped);
+  fail("H0335",
+       "the checkpoint " + checkpoint.path + " has no state '" + name +
+           "', which the optimizer " + plan.optimizer.type + " keeps",
+       "pass --reset-optimizer to begin with its first values, or compile with "
+       "the optimizer that the checkpoint is of");
 }
 
 io::CheckpointState heddle::rt::resumeFrom(Job &job,
-                                           const std::string &directory) {
+                                           const std::string &directory,
+                                           bool resetOptimizer) {
   io::Checkpoint checkpoint = io::openCheckpoint(directory, job.ranks());
   job.ranks().together([&] {
     readParameters(job, checkpoint.model);
@@ -363,8 +400,10 @@ io::CheckpointState heddle::rt::resumeFrom(Job &job,
       const State &state = plan.states[i];
       if (isParameter(state) || !state.checkpointed)
         continue;
-      readState(job, i, checkpoint.optimizer,
-                checkpoint.optimizer.at(checkpointName(plan, state)));
+      if (!resetOptimizer)
+        resumeState(job, i, checkpoint);
+      else if (state.init.kind != Init::Kind::Zeros)
+        initialize(job, i, state);
     }
   });
   return checkpoint.state;

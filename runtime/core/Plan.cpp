@@ -25,7 +25,7 @@ namespace {
 /// The names of an enumeration's values, in the order of its declaration.
 using Names = std::vector<const char *>;
 
-const Names dtypeNames = {"F32", "BF16", "F16", "I32", "I64", "U8"};
+const Names dtypeNames = {"F32", "BF16", "F16", "I32", "I64", "U8", "F64"};
 const Names spaceNames = {"persistent", "frame", "arg"};
 const Names termNames = {"arg", "loop-index", "slot", "coordinate"};
 const Names commandNames = {"launch", "call",      "loop",       "copy",
@@ -33,14 +33,13 @@ const Names commandNames = {"launch", "call",      "loop",       "copy",
                             "send",   "receive",   "flush"};
 const Names collectiveNames = {"all_reduce", "reduce_scatter", "all_gather",
                                "all_to_all", "rotate"};
-const Names initNames = {"zeros", "constant", "normal"};
+const Names initNames = {"zeros", "constant", "normal", "power"};
 const Names programNames = {"train", "eval", "generate"};
 const Names portRoleNames = {
-    "ids",         "labels",  "label_weights",    "positions",
-    "segments",    "lengths", "position",         "rng",
-    "micro_batch", "lr",      "bias_correction1", "bias_correction2",
-    "losses",      "loss",    "loss_weight",      "grad_norm",
-    "logits",      "value"};
+    "ids",         "labels",    "label_weights", "positions",
+    "segments",    "lengths",   "position",      "rng",
+    "micro_batch", "lr",        "losses",        "loss",
+    "loss_weight", "grad_norm", "logits",        "value"};
 
 template <typename Enum>
 std::optional<Enum> parseEnum(const Names &names, const std::string &name) {
@@ -82,6 +81,7 @@ int64_t byteSize(DType type) {
   case DType::BF16:
   case DType::F16:
     return 2;
+  case DType::F64:
   case DType::I64:
     return 8;
   case DType::U8:

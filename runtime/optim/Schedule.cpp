@@ -165,7 +165,3 @@ double Schedule::rangeTest(int64_t update) const {
     intervals = std::floor(intervals);
   return minimum * (1 + stepRate * intervals);
 }
-
-double heddle::rt::biasCorrection(double beta, int64_t update) {
-  return 1 - std::pow(beta, double(update));
-}

@@ -41,6 +41,7 @@ CHANGES = {
     "lr": (MESH, 0.5), "scheduler": (MESH, "WarmupLR"),
     "scheduler_params": ({**MESH, "scheduler": "WarmupLR"},
                          json.dumps({"warmup_num_steps": 3})),
+    "group": (MESH, ["wte:frozen"]),
 }
 # Plans that cannot be had as far as a binary.
 UNFINISHED = {"target", "context", "virtual_stages"}

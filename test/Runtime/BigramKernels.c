@@ -139,6 +139,17 @@ void bigram_adam(void *const *refs, const int64_t *scalars, int64_t thread,
   }
 }
 
+/// refs: beta1^t, beta2^t, 1-beta1^t, 1-beta2^t; the powers are multiplied once
+/// more first.
+void bigram_powers(void *const *refs, const int64_t *scalars, int64_t thread,
+                   int64_t threads, void *scratch) {
+  double *power1 = refs[0], *power2 = refs[1];
+  if (thread == 0) {
+    *(float *)refs[2] = (float)(1 - (*power1 *= 0.9));
+    *(float *)refs[3] = (float)(1 - (*power2 *= 0.999));
+  }
+}
+
 /// Writes `scalars[0] + thread` into the thread's entry of refs[0].
 void store_thread(void *const *refs, const int64_t *scalars, int64_t thread,
                   int64_t threads, void *scratch) {

@@ -39,7 +39,9 @@ enum : int64_t {
   expAvgSqAt = 2 * tableBytes,
   gradientAt = 3 * tableBytes,
   copyAt = 4 * tableBytes,
-  persistentEnd = 4 * tableBytes + tableBytes / 2,
+  power1At = copyAt + tableBytes / 2,
+  power2At = power1At + 64,
+  persistentEnd = power1At + 4096,
 };
 
 static Ref ref(Space space, int64_t offset, int64_t bytes, int64_t stride = 0) {
@@ -80,10 +82,12 @@ static Port port(PortRole role, DType type, std::vector<int64_t> shape,
   return result;
 }
 
-static State state(const char *role, int64_t offset, DType type = DType::F32) {
+static State state(const char *role, int64_t offset, DType type = DType::F32,
+                   const char *quantity = "x") {
   State result;
-  result.name =
-      std::string(role) == "parameter" ? "table" : std::string(role) + ".table";
+  result.name = std::string(role) == "parameter"
+                    ? "table"
+                    : std::string("table.") + quantity;
   result.role = role;
   result.type = type;
   result.shape = {BigramShape::vocab, BigramShape::vocab};
@@ -95,11 +99,22 @@ static State state(const char *role, int64_t offset, DType type = DType::F32) {
   } else {
     result.parameter = "table";
   }
-  result.checkpointed = result.role == "exp_avg" || result.role == "exp_avg_sq";
+  result.checkpointed = result.role == "optimizer";
   return result;
 }
 
-enum : int64_t { backward, loss, logits, adam };
+static State power(const char *name, int64_t offset, double factor) {
+  State result;
+  result.name = name;
+  result.role = "optimizer";
+  result.type = DType::F64;
+  result.offset = offset;
+  result.checkpointed = true;
+  result.init = {Init::Kind::Power, factor, 0};
+  return result;
+}
+
+enum : int64_t { backward, loss, logits, adam, powers };
 
 static void addSequences(Plan &plan) {
   constexpr Space persistent = Space::Persistent, frame = Space::Frame;
@@ -120,6 +135,9 @@ static void addSequences(Plan &plan) {
        0,
        {command(Command::Kind::Fill, 0, {gradient}),
         command(Command::Kind::Fill, 0, {ref(frame, lossAt, 4)}), loop,
+        command(launch, powers,
+                {ref(persistent, power1At, 8), ref(persistent, power2At, 8),
+                 ref(frame, correction1At, 4), ref(frame, correction2At, 4)}),
         command(
             launch, adam,
             {table, ref(persistent, expAvgAt, tableBytes),
@@ -171,9 +189,7 @@ static void addPrograms(Plan &plan) {
         port(PortRole::Labels, DType::I32,
              {S::accumulate, S::microBatch, S::seq}, labelsAt),
         port(PortRole::Rng, DType::I32, {4}, rngAt),
-        port(PortRole::LearningRate, DType::F32, {}, lrAt),
-        port(PortRole::BiasCorrection1, DType::F32, {}, correction1At),
-        port(PortRole::BiasCorrection2, DType::F32, {}, correction2At)},
+        port(PortRole::LearningRate, DType::F32, {}, lrAt)},
        {lossPort, port(PortRole::GradNorm, DType::F32, {}, normAt)},
        1e6},
       {ProgramKind::Eval,
@@ -209,12 +225,16 @@ Plan heddle::test::makeBigramPlan() {
   plan.weights.random = true;
   plan.weights.seed = 7;
   plan.optimizer.lr = 0.05;
-  plan.states = {state("parameter", tableAt), state("exp_avg", expAvgAt),
-                 state("exp_avg_sq", expAvgSqAt), state("gradient", gradientAt),
-                 state("compute-copy", copyAt, DType::BF16)};
+  plan.states = {state("parameter", tableAt),
+                 state("optimizer", expAvgAt, DType::F32, "exp_avg"),
+                 state("optimizer", expAvgSqAt, DType::F32, "exp_avg_sq"),
+                 state("gradient", gradientAt, DType::F32, "grad"),
+                 state("compute-copy", copyAt, DType::BF16, "bf16"),
+                 power("beta1_power", power1At, 0.9),
+                 power("beta2_power", power2At, 0.999)};
   int64_t scratchBytes = BigramShape::vocab * 4;
-  for (const char *name :
-       {"bigram_backward", "bigram_loss", "bigram_logits", "bigram_adam"}) {
+  for (const char *name : {"bigram_backward", "bigram_loss", "bigram_logits",
+                           "bigram_adam", "bigram_powers"}) {
     Kernel kernel;
     kernel.name = name;
     kernel.scratchBytes = scratchBytes;

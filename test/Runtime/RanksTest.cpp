@@ -199,7 +199,7 @@ TEST_F(RanksTest, SaveWhatOneRankSaves) {
       JobOptions options;
       options.binary = binary;
       Job job(options, each);
-      io::CheckpointState state = resumeFrom(job, inDirectory("a"));
+      io::CheckpointState state = resumeFrom(job, inDirectory("a"), false);
       EXPECT_EQ(state.step, 3);
       io::saveCheckpoint(inDirectory("b"),
                          describeCheckpoint(job.session(), state), each);
@@ -386,7 +386,7 @@ TEST_F(RanksTest, AFailedSaveLeavesTheLastOne) {
     JobOptions options;
     options.binary = sharded;
     Job job(options, ranks);
-    io::CheckpointState state = resumeFrom(job, inDirectory("out"));
+    io::CheckpointState state = resumeFrom(job, inDirectory("out"), false);
     state.step = 2;
     io::CheckpointContents contents = describeCheckpoint(job.session(), state);
     if (ranks.rank() == 1)

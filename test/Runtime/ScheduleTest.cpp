@@ -111,8 +111,3 @@ TEST(Schedule, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(failure("WarmupDecayLR", json::object()).code, "H0194");
   EXPECT_EQ(failure("WarmupLR", {{"warmup_num_steps", "five"}}).code, "H0194");
 }
-
-TEST(Schedule, BiasCorrectionIsInDouble) {
-  EXPECT_DOUBLE_EQ(biasCorrection(0.9, 1), 1 - 0.9);
-  EXPECT_DOUBLE_EQ(biasCorrection(0.999, 1000), 1 - std::pow(0.999, 1000));
-}

@@ -87,17 +87,18 @@ static void splitRows(Program &program) {
     }
 }
 
-/// Lays the states out anew; the gradient stays whole on every rank.
+/// Lays the states out anew; the gradient and numbers stay whole on every rank.
 static void placeStates(Plan &plan) {
   int64_t offset = 0;
   for (State &state : plan.states) {
     state.offset = offset;
-    if (state.role != "gradient") {
+    bool isNumber = state.shape.empty(), isWhole = state.role == "gradient";
+    if (!isNumber && !isWhole) {
       state.placement.flatAxes = {"data"};
       state.placement.flatFirst = flatFirst;
       state.placement.flatElements = flatElements;
     }
-    int64_t count = state.role == "gradient" ? elements : runElements;
+    int64_t count = isNumber ? 1 : isWhole ? elements : runElements;
     offset += (count * byteSize(state.type) + 4095) / 4096 * 4096;
   }
   plan.memory.persistentBytes = offset;
@@ -150,15 +151,19 @@ Plan heddle::test::makeShardedPlan() {
   }
   collect(step, Kind::AllReduce, "data", gradient, gradient, staging);
   collect(step, Kind::AllReduce, "data", loss, loss, staging);
-  step.push_back(launch(
-      3,
-      {shardOf(plan.states[0]), shardOf(plan.states[1]),
-       shardOf(plan.states[2]), gradient, input(PortRole::LearningRate, 4),
-       input(PortRole::BiasCorrection1, 4), input(PortRole::BiasCorrection2, 4),
-       at(Space::Frame, placeOf(train.outputs, PortRole::GradNorm), 4),
-       shardOf(plan.states[4])},
-      {{0, {coordinate("data", firstPart)}},
-       {firstPart, {coordinate("data", elements - 2 * firstPart)}}}));
+  Command powers = plan.sequences[0].commands[3];
+  powers.refs[0].offset = plan.states[5].offset;
+  powers.refs[1].offset = plan.states[6].offset;
+  step.push_back(powers);
+  step.push_back(
+      launch(3,
+             {shardOf(plan.states[0]), shardOf(plan.states[1]),
+              shardOf(plan.states[2]), gradient,
+              input(PortRole::LearningRate, 4), powers.refs[2], powers.refs[3],
+              at(Space::Frame, placeOf(train.outputs, PortRole::GradNorm), 4),
+              shardOf(plan.states[4])},
+             {{0, {coordinate("data", firstPart)}},
+              {firstPart, {coordinate("data", elements - 2 * firstPart)}}}));
 
   std::vector<Command> eval;
   collect(eval, Kind::AllGather, "data", flat, run, staging);

@@ -235,7 +235,7 @@ static void addSettings(CLI::App &verb, const char *group,
         io::addFlag(verb, flag.names, text, flag.range, flag.help);
     option->type_name(flag.type)->default_str(flag.shown);
     if (flag.isList())
-      option->join(',');
+      option->join('\n');
   }
 }
 

@@ -29,7 +29,7 @@ inline constexpr const char *planSectionName = ".heddle.plan";
 inline constexpr const char *kernelSectionName = ".heddle.kernels";
 
 /// Element types, named as safetensors names them in `dtypeName`.
-enum class DType { F32, BF16, F16, I32, I64, U8 };
+enum class DType { F32, BF16, F16, I32, I64, U8, F64 };
 int64_t byteSize(DType type);
 const char *dtypeName(DType type);
 std::optional<DType> parseDType(const std::string &name);
@@ -167,8 +167,10 @@ struct Kernel {
 
 /// How a state gets its first value when no weights are loaded.
 struct Init {
-  enum class Kind { Zeros, Constant, Normal } kind = Kind::Zeros;
-  double value = 0;  ///< Constant: the value; Normal: the mean.
+  enum class Kind { Zeros, Constant, Normal, Power } kind = Kind::Zeros;
+  /// Constant: the value; Normal: the mean; Power: what is raised to the number
+  /// of updates so far.
+  double value = 0;
   double stddev = 0; ///< Normal.
 };
 
@@ -192,8 +194,8 @@ struct Placement {
 /// A tensor that lives across steps: parameter, moment, gradient, ...
 struct State {
   std::string name;      ///< Module path, as `h.0.attn.c_attn.weight`.
-  std::string role;      ///< parameter, compute-copy, gradient, exp_avg,
-                         ///< exp_avg_sq, accumulator
+  std::string role;      ///< parameter, compute-copy, gradient, optimizer,
+                         ///< accumulator
   std::string parameter; ///< For the others: the parameter they belong to.
   DType type = DType::F32;
   std::vector<int64_t> shape; ///< Of this rank's part (but for flat axes).
@@ -226,8 +228,6 @@ enum class PortRole {
   Rng,
   MicroBatch,
   LearningRate,
-  BiasCorrection1,
-  BiasCorrection2,
   Losses,
   Loss,
   LossWeight,

@@ -94,6 +94,7 @@ static LogicalResult generate(KernelEmitter &k) {
                            .Case("columns", emitColumnsKernel)
                            .Case("reduce", emitReduceKernel)
                            .Case("block_sums", emitBlockSumsKernel)
+                           .Case("segments", emitSegmentsKernel)
                            .Case("scatter", emitScatterKernel)
                            .Case("gemm", emitGemmKernel)
                            .Case("attention", emitAttentionKernel)
@@ -101,8 +102,9 @@ static LogicalResult generate(KernelEmitter &k) {
   if (!generator)
     return k.kernel.emitError("has the unknown generator \"")
            << k.kernel.getGenerator()
-           << "\"; known are rows, columns, reduce, block_sums, scatter, gemm, "
-              "attention";
+           << "\"; known are rows, columns, reduce, block_sums, segments, "
+              "scatter, "
+              "gemm, attention";
   return generator(k);
 }
 

@@ -70,6 +70,8 @@ mlir::LogicalResult emitRowsKernel(KernelEmitter &k);
 mlir::LogicalResult emitColumnsKernel(KernelEmitter &k);
 mlir::LogicalResult emitReduceKernel(KernelEmitter &k);
 mlir::LogicalResult emitBlockSumsKernel(KernelEmitter &k);
+/// Sums, or factors, of the members of a flat tensor.
+mlir::LogicalResult emitSegmentsKernel(KernelEmitter &k);
 mlir::LogicalResult emitScatterKernel(KernelEmitter &k);
 mlir::LogicalResult emitGemmKernel(KernelEmitter &k);
 mlir::LogicalResult emitAttentionKernel(KernelEmitter &k);

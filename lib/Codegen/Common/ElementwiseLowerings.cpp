@@ -42,35 +42,36 @@ static Values lowerCast(nn::CastOp op, nn::CastOp::Adaptor in,
                 [](ScalarBuilder &, Args x) { return x[0]; })};
 }
 
-/// The body in f32.
+Values runScalars(ScalarBuilder &s, Block &body, ValueRange arguments) {
+  IRMapping values;
+  values.map(body.getArguments(), arguments);
+  for (Operation &inner : body.without_terminator()) {
+    Value result = inner.getResult(0);
+    if (auto constant = dyn_cast<arith::ConstantOp>(inner)) {
+      auto value = cast<FloatAttr>(constant.getValue());
+      values.map(result, s.f32(value.getValueAsDouble()));
+    } else if (auto logistic = dyn_cast<nn::LogisticOp>(inner)) {
+      values.map(result, s.sigmoid(values.lookup(logistic.getX())));
+    } else {
+      Value copy = s.clone(inner, values)->getResult(0);
+      if (result.getType().isF64())
+        copy.setType(s.getF32Type());
+    }
+  }
+  return llvm::map_to_vector(body.getTerminator()->getOperands(),
+                             [&](Value value) { return values.lookup(value); });
+}
+
 static Values lowerMap(nn::MapOp op, nn::MapOp::Adaptor in, LinalgBuilder &b) {
   int64_t rank = tensorOf(op.getOutputs()[0]).getRank();
   SmallVector<Input> inputs;
   for (Value input : in.getInputs())
     inputs.push_back(tensorOf(input).getRank() == rank ? Input{input}
                                                        : scalar(input));
-  Block &body = op.getBody().front();
-  return b.map(
-      op.getResultTypes(), inputs, [&](ScalarBuilder &s, Args x) -> Values {
-        IRMapping values;
-        values.map(body.getArguments(), x);
-        for (Operation &inner : body.without_terminator()) {
-          Value result = inner.getResult(0);
-          if (auto constant = dyn_cast<arith::ConstantOp>(inner)) {
-            auto value = cast<FloatAttr>(constant.getValue());
-            values.map(result, s.f32(value.getValueAsDouble()));
-          } else if (auto logistic = dyn_cast<nn::LogisticOp>(inner)) {
-            values.map(result, s.sigmoid(values.lookup(logistic.getX())));
-          } else {
-            Value copy = s.clone(inner, values)->getResult(0);
-            if (result.getType().isF64())
-              copy.setType(s.getF32Type());
-          }
-        }
-        return llvm::map_to_vector(
-            body.getTerminator()->getOperands(),
-            [&](Value value) { return values.lookup(value); });
-      });
+  return b.map(op.getResultTypes(), inputs,
+               [&](ScalarBuilder &s, Args x) -> Values {
+                 return runScalars(s, op.getBody().front(), x);
+               });
 }
 
 static Values lowerFill(nn::FillOp op, nn::FillOp::Adaptor, LinalgBuilder &b) {

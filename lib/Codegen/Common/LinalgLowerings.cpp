@@ -26,6 +26,8 @@ StringRef nameOf(Generator generator) {
     return "scatter";
   case Generator::BlockSums:
     return "block_sums";
+  case Generator::Segments:
+    return "segments";
   case Generator::Gemm:
     return "gemm";
   case Generator::Attention:
@@ -35,8 +37,9 @@ StringRef nameOf(Generator generator) {
 }
 
 bool keepsWhole(StringRef generator) {
-  for (Generator whole : {Generator::Scatter, Generator::BlockSums,
-                          Generator::Gemm, Generator::Attention})
+  for (Generator whole :
+       {Generator::Scatter, Generator::BlockSums, Generator::Segments,
+        Generator::Gemm, Generator::Attention})
     if (generator == nameOf(whole))
       return true;
   return false;

@@ -22,6 +22,7 @@ enum class Generator {
   Reduce,
   Scatter,
   BlockSums,
+  Segments,
   Gemm,
   Attention
 };
@@ -75,6 +76,10 @@ template <typename OpT, LowerFn<OpT> lower,
 void attachLinalg(mlir::MLIRContext *context) {
   OpT::template attachInterface<LinalgModel<OpT, lower, generator>>(*context);
 }
+
+/// What a body of nn.map computes of `arguments`, in f32.
+Values runScalars(ScalarBuilder &s, mlir::Block &body,
+                  mlir::ValueRange arguments);
 
 void attachElementwiseLowerings(mlir::MLIRContext *context);
 void attachEmbeddingLowerings(mlir::MLIRContext *context);

@@ -1,4 +1,4 @@
-//===- OptimizerLowerings.cpp - AdamW -------------------------------------===//
+//===- OptimizerLowerings.cpp - Updates of parameters ---------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -14,72 +14,62 @@ namespace heddle::codegen {
 
 using Args = ValueRange;
 
-namespace {
-/// The operands of one element's update, as values of the body.
-struct AdamWElement {
-  Value parameter, grad, expAvg, expAvgSq;
-  Value lr, correction1, correction2;
-  Value clip, condition; ///< Null where the operation has none.
-};
-} // namespace
-
-/// New parameter and moments.
-static Values update(ScalarBuilder &s, nn::AdamWOp op, AdamWElement e) {
-  double beta1 = op.getBeta1().convertToDouble();
-  double beta2 = op.getBeta2().convertToDouble();
-  double decay = op.getWeightDecay().convertToDouble();
-  Value g = e.clip ? s.mul(e.grad, e.clip) : e.grad;
-  Value p = e.parameter;
-  if (decay != 0 && !op.getDecoupled())
-    g = s.add(g, s.mul(s.f32(decay), p));
-  Value m = s.add(s.mul(s.f32(beta1), e.expAvg), s.mul(s.f32(1 - beta1), g));
-  Value v = s.add(s.mul(s.f32(beta2), e.expAvgSq),
-                  s.mul(s.f32(1 - beta2), s.mul(g, g)));
-  if (decay != 0 && op.getDecoupled())
-    p = s.mul(p, s.sub(s.f32(1), s.mul(e.lr, s.f32(decay))));
-  Value rootCorrection = s.create<math::SqrtOp>(e.correction2);
-  Value root = s.create<math::SqrtOp>(v);
-  Value denominator =
-      s.add(s.div(root, rootCorrection), s.f32(op.getEps().convertToDouble()));
-  Value step = s.div(e.lr, e.correction1);
-  p = s.sub(p, s.mul(step, s.div(m, denominator)));
-  if (!e.condition)
-    return {p, m, v};
-  Value updates =
-      s.create<arith::CmpFOp>(arith::CmpFPredicate::UNE, e.condition, s.f32(0));
-  return {s.create<arith::SelectOp>(updates, p, e.parameter),
-          s.create<arith::SelectOp>(updates, m, e.expAvg),
-          s.create<arith::SelectOp>(updates, v, e.expAvgSq)};
+/// Whether an update or a part of it happens, in f32.
+static Value holds(ScalarBuilder &s, Value condition) {
+  return s.create<arith::CmpFOp>(arith::CmpFPredicate::UNE, condition,
+                                 s.f32(0));
 }
 
-static Values lowerAdamW(nn::AdamWOp op, nn::AdamWOp::Adaptor in,
-                         LinalgBuilder &b) {
-  SmallVector<Input> inputs = {{in.getParameter()},
-                               {in.getGrad()},
-                               {in.getExpAvg()},
-                               {in.getExpAvgSq()},
-                               scalar(in.getLr()),
-                               scalar(in.getBiasCorrection1()),
-                               scalar(in.getBiasCorrection2())};
-  for (Value optional : {in.getClip(), in.getCondition()})
-    if (optional)
-      inputs.push_back(scalar(optional));
+static Values lowerUpdate(nn::UpdateOp op, nn::UpdateOp::Adaptor in,
+                          LinalgBuilder &b) {
+  int64_t rank = tensorOf(op.getParameter()).getRank();
+  SmallVector<Input> inputs;
+  for (Value operand : in.getOperands())
+    inputs.push_back(tensorOf(operand).getRank() == rank ? Input{operand}
+                                                         : scalar(operand));
+  Block &body = op.getBody().front();
+  return b.map(op.getResultTypes(), inputs,
+               [&](ScalarBuilder &s, Args x) -> Values {
+                 Values results =
+                     runScalars(s, body, x.take_front(body.getNumArguments()));
+                 if (op.getCondition()) {
+                   Value updates = holds(s, x.back());
+                   // The parameter, and the states behind the gradient.
+                   for (auto [number, result] : llvm::enumerate(results))
+                     result = s.create<arith::SelectOp>(
+                         updates, result, x[number ? number + 1 : 0]);
+                 }
+                 if (op.getCopy())
+                   results.push_back(results[0]);
+                 return results;
+               });
+}
+
+static Values lowerAdvancePower(nn::AdvancePowerOp op,
+                                nn::AdvancePowerOp::Adaptor in,
+                                LinalgBuilder &b) {
+  SmallVector<Input> inputs = {{in.getPower()}};
+  if (in.getCondition())
+    inputs.push_back({in.getCondition()});
   return b.map(
-      op->getResultTypes(), inputs, [&](ScalarBuilder &s, Args x) -> Values {
-        AdamWElement e = {x[0], x[1], x[2], x[3], x[4], x[5], x[6], {}, {}};
-        if (op.getClip())
-          e.clip = x[7];
-        if (op.getCondition())
-          e.condition = x.back();
-        Values results = update(s, op, e);
-        if (op.getCopy())
-          results.push_back(results[0]);
-        return results;
+      op.getResultTypes(), inputs, [&](ScalarBuilder &s, Args x) -> Values {
+        auto f64 = [&](double value) -> Value {
+          return s.create<arith::ConstantOp>(s.getF64FloatAttr(value));
+        };
+        Value next = s.mul(x[0], f64(op.getFactor().convertToDouble()));
+        if (in.getCondition())
+          next = s.create<arith::SelectOp>(holds(s, x[1]), next, x[0]);
+        return {next, s.sub(f64(1), next)};
       });
 }
 
 void attachOptimizerLowerings(MLIRContext *context) {
-  attachLinalg<nn::AdamWOp, lowerAdamW>(context);
+  attachLinalg<nn::UpdateOp, lowerUpdate>(context);
+  attachLinalg<nn::AdvancePowerOp, lowerAdvancePower>(context);
+  nn::SegmentSumsOp::attachInterface<
+      WholeModel<nn::SegmentSumsOp, Generator::Segments>>(*context);
+  nn::ScaleSegmentsOp::attachInterface<
+      WholeModel<nn::ScaleSegmentsOp, Generator::Segments>>(*context);
 }
 
 } // namespace heddle::codegen

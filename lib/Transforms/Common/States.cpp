@@ -40,14 +40,16 @@ static Operation *makerOf(Value value) {
 
 namespace {
 
-/// What an update reads and writes: the optimizer's operation, or the launch of
-/// a kernel that has it.
+/// What an update reads and writes: the operation, or the launch of a kernel
+/// that has it.
 struct Update {
   Operation *op = nullptr;
   /// Null: made inside of the kernel.
-  Value parameter, gradient, average, squares;
+  Value parameter, gradient;
+  SmallVector<Value> states;
   /// Null: not there.
-  Value newParameter, newAverage, newSquares, copy;
+  Value newParameter, copy;
+  SmallVector<Value> newStates;
 };
 
 class StatesVerifier {
@@ -99,10 +101,16 @@ private:
   LogicalResult verifyName(nn::StateOp state) {
     if (!state.getParameter())
       return success();
-    std::string suffix = state.getRole() == "gradient" ? "grad"
-                         : state.getRole() == "compute-copy"
-                             ? precision
-                             : state.getRole().str();
+    if (state.getRole() == "optimizer") {
+      if (state.getSymName() ==
+          (*state.getParameter() + "." + state.getQuantity()).str())
+        return success();
+      return state.emitError(code)
+             << "is kept of @" << *state.getParameter()
+             << " by the optimizer and has to have that name, with a point and "
+                "what it is behind it";
+    }
+    std::string suffix = state.getRole() == "gradient" ? "grad" : precision;
     std::string name = (*state.getParameter() + "." + suffix).str();
     if (state.getSymName() == name)
       return success();
@@ -183,11 +191,10 @@ private:
                    succeeded(verifySlot(get, get.getState(), get.getSlot())));
   }
 
-  /// Averages are the optimizer's, and sums take the place of gradients and of
-  /// other sums alone.
+  /// What the optimizer keeps is read by it alone, and sums take the place of
+  /// gradients and of other sums alone.
   LogicalResult verifyUsers(nn::GetOp get, Value value) {
     StringRef role = roleOf(statesOf(symbols, get.getState()).front());
-    bool isAverage = role == "exp_avg" || role == "exp_avg_sq";
     bool isSum = role == "gradient" || role == "accumulator";
     for (OpOperand &use : value.getUses()) {
       Operation *user = use.getOwner();
@@ -196,10 +203,11 @@ private:
           return failure();
         continue;
       }
-      if (isAverage && !updateOf(user))
+      bool isOfUpdate =
+          isOptimizers(user) || isa<nn::StepOp>(user->getParentOp());
+      if (role == "optimizer" && !isOfUpdate)
         return user->emitError(code)
-               << "reads the " << role << " of @" << get.getState()
-               << ", which is the optimizer's";
+               << "reads @" << get.getState() << ", which is the optimizer's";
       for (auto &[range, result] : nn::initsOf(user))
         if (!isSum && range[0].get() == value)
           return user->emitError(code) << "would take the place of the " << role
@@ -238,90 +246,115 @@ private:
                                   "itself";
   }
 
-  static Update updateOf(nn::AdamWOp op) {
-    return {op,
-            op.getParameter(),
-            op.getGrad(),
-            op.getExpAvg(),
-            op.getExpAvgSq(),
-            op.getNewParameter(),
-            op.getNewExpAvg(),
-            op.getNewExpAvgSq(),
-            op.getCopy()};
-  }
-
-  std::optional<Update> updateOf(Operation *op) {
-    if (auto update = dyn_cast_or_null<nn::AdamWOp>(op))
-      return updateOf(update);
+  /// The body of the kernel that an operation launches; null for others.
+  Block *kernelOf(Operation *op) {
     auto launch = dyn_cast_or_null<planir::LaunchOp>(op);
     auto kernel = launch ? symbols.lookup<planir::KernelOp>(launch.getKernel())
                          : planir::KernelOp();
-    if (!kernel)
+    return kernel ? &kernel.getBody().front() : nullptr;
+  }
+
+  /// Whether it computes what the optimizer writes.
+  bool isOptimizers(Operation *op) {
+    auto updates = [](Operation &op) { return op.hasTrait<nn::Updates>(); };
+    Block *kernel = kernelOf(op);
+    return op && (updates(*op) || (kernel && llvm::any_of(*kernel, updates)));
+  }
+
+  static Update updateOf(nn::UpdateOp op) {
+    return {op,
+            op.getParameter(),
+            op.getGradient(),
+            SmallVector<Value>(op.getStates()),
+            op.getNewParameter(),
+            op.getCopy(),
+            SmallVector<Value>(op.getNewStates())};
+  }
+
+  std::optional<Update> updateOf(Operation *op) {
+    if (auto update = dyn_cast_or_null<nn::UpdateOp>(op))
+      return updateOf(update);
+    Block *body = kernelOf(op);
+    if (!body || body->getOps<nn::UpdateOp>().empty())
       return std::nullopt;
-    Block &body = kernel.getBody().front();
-    auto updates = body.getOps<nn::AdamWOp>();
-    if (updates.empty())
-      return std::nullopt;
-    Update update = updateOf(*updates.begin());
-    update.op = launch;
-    for (Value *in : {&update.parameter, &update.gradient, &update.average,
-                      &update.squares}) {
-      auto argument = dyn_cast<BlockArgument>(*in);
-      *in = argument ? launch.getOperand(argument.getArgNumber()) : Value();
-    }
-    for (Value *out : {&update.newParameter, &update.newAverage,
-                       &update.newSquares, &update.copy}) {
-      auto yielded = body.getTerminator()->getOperands();
-      auto place = llvm::find(yielded, *out);
-      *out = place == yielded.end()
-                 ? Value()
-                 : launch->getResult(place - yielded.begin());
-    }
+    Update update = updateOf(*body->getOps<nn::UpdateOp>().begin());
+    update.op = op;
+    auto outside = [&](Value &value) {
+      auto argument = dyn_cast<BlockArgument>(value);
+      value = argument ? op->getOperand(argument.getArgNumber()) : Value();
+    };
+    auto yielded = [&](Value &value) {
+      auto results = body->getTerminator()->getOperands();
+      auto place = llvm::find(results, value);
+      value = place == results.end() ? Value()
+                                     : op->getResult(place - results.begin());
+    };
+    outside(update.parameter);
+    outside(update.gradient);
+    llvm::for_each(update.states, outside);
+    yielded(update.newParameter);
+    yielded(update.copy);
+    llvm::for_each(update.newStates, yielded);
     return update;
   }
 
   LogicalResult verifySet(nn::SetOp set) {
-    std::optional<Update> update = updateOf(makerOf(set.getValue()));
+    Operation *maker = makerOf(set.getValue());
     for (StringRef state : statesOf(symbols, set.getState())) {
       StringRef role = roleOf(state);
-      bool isOptimizers = role == "parameter" || role == "compute-copy" ||
-                          role == "exp_avg" || role == "exp_avg_sq";
-      if (isOptimizers != update.has_value())
+      bool wanted =
+          role == "parameter" || role == "compute-copy" || role == "optimizer";
+      if (wanted != isOptimizers(maker))
         return set.emitError(code)
-               << (update ? "writes what the optimizer computes to the "
-                          : "writes what no optimizer computes to the ")
+               << (wanted ? "writes what no optimizer computes to the "
+                          : "writes what the optimizer computes to the ")
                << role << " @" << state;
     }
+    std::optional<Update> update = updateOf(maker);
     if (update && failed(verifyUpdate(*update)))
       return failure();
+    bool isRead = maker && llvm::any_of(maker->getOperands(), [&](Value from) {
+                    auto get = dyn_cast_or_null<nn::GetOp>(makerOf(from));
+                    return get && get.getState() == set.getState();
+                  });
+    if (!update && isOptimizers(maker) && !isRead)
+      return set.emitError(code) << "writes to @" << set.getState()
+                                 << " what is computed of something else";
     return success(succeeded(verifyWhole(set, set.getState())) &&
                    succeeded(verifySlot(set, set.getState(), set.getSlot())));
   }
 
-  /// The parameters whose states of this role a value is read from, or is
-  /// written to; empty when it is not.
-  SmallVector<StringRef> parametersOf(StringRef name, StringRef role) {
+  /// The parameters that the states belong to which a value is read from, or is
+  /// written to; nothing when they are not all of this kind: a role, or what
+  /// the optimizer calls it.
+  SmallVector<StringRef> parametersOf(StringRef name, StringRef kind) {
     SmallVector<StringRef> parameters;
     for (StringRef state : statesOf(symbols, name)) {
-      if (roleOf(state) != role)
+      if (kindOf(state) != kind)
         return {};
       parameters.push_back(parameterOf(state));
     }
     return parameters;
   }
-  SmallVector<StringRef> parametersRead(Value value, StringRef role) {
-    auto get = dyn_cast_or_null<nn::GetOp>(makerOf(value));
-    return get ? parametersOf(get.getState(), role) : SmallVector<StringRef>();
+  StringRef kindOf(StringRef state) {
+    StringRef role = roleOf(state);
+    return role == "optimizer"
+               ? symbols.lookup<nn::StateOp>(state).getQuantity()
+               : role;
   }
-  SmallVector<StringRef> parametersWritten(Value value, StringRef role) {
+  SmallVector<StringRef> parametersRead(Value value, StringRef kind) {
+    auto get = dyn_cast_or_null<nn::GetOp>(makerOf(value));
+    return get ? parametersOf(get.getState(), kind) : SmallVector<StringRef>();
+  }
+  SmallVector<StringRef> parametersWritten(Value value, StringRef kind) {
     SmallVector<StringRef> parameters;
     if (!value)
       return parameters;
     for (Operation *user : value.getUsers()) {
       auto set = dyn_cast<nn::SetOp>(user);
       SmallVector<StringRef> more =
-          set                ? parametersOf(set.getState(), role)
-          : isExchange(user) ? parametersWritten(user->getResult(0), role)
+          set                ? parametersOf(set.getState(), kind)
+          : isExchange(user) ? parametersWritten(user->getResult(0), kind)
                              : SmallVector<StringRef>();
       llvm::append_range(parameters, more);
     }
@@ -334,20 +367,24 @@ private:
       return success();
     SmallVector<StringRef> parameters =
         parametersRead(update.parameter, "parameter");
-    auto moments = [&](Value before, Value after, StringRef role) {
-      return parametersRead(before, role) == parameters &&
-             parametersWritten(after, role) == parameters;
+    auto isRewritten = [&](Value before, Value after, StringRef kind) {
+      return parametersRead(before, kind) == parameters &&
+             parametersWritten(after, kind) == parameters;
     };
-    bool right = !parameters.empty() &&
-                 moments(update.parameter, update.newParameter, "parameter") &&
-                 moments(update.average, update.newAverage, "exp_avg") &&
-                 moments(update.squares, update.newSquares, "exp_avg_sq") &&
-                 (!update.copy ||
-                  parametersWritten(update.copy, "compute-copy") == parameters);
+    bool right =
+        !parameters.empty() &&
+        isRewritten(update.parameter, update.newParameter, "parameter") &&
+        (!update.copy ||
+         parametersWritten(update.copy, "compute-copy") == parameters);
+    for (auto [before, after] : llvm::zip(update.states, update.newStates)) {
+      auto get = dyn_cast_or_null<nn::GetOp>(makerOf(before));
+      right &= get && isRewritten(before, after,
+                                  kindOf(statesOf(symbols, get.getState())[0]));
+    }
     if (!right)
       return update.op->emitError(code)
-             << "does not read and write the parameters, the averages and the "
-                "averages of squares of the same states, in one order";
+             << "does not read and write parameters, and what the optimizer "
+                "keeps of the same ones, in one order";
     // Until parts of it are exchanged.
     SmallVector<StringRef> gradients =
         parametersRead(update.gradient, "gradient");

@@ -22,7 +22,7 @@ static StringRef ownerOfRole(StringRef role) {
     return "gradients";
   if (role == "saved")
     return "activations of micro-batches under way";
-  if (role == "exp_avg" || role == "exp_avg_sq")
+  if (role == "optimizer")
     return "optimizer";
   return "accumulators";
 }

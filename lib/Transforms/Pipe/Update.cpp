@@ -128,53 +128,67 @@ void UpdateWriter::write(Operation &op) {
     builder.clone(op, mapping);
 }
 
-/// Whether the result is as long as the bucket that an operation works on.
-static bool isAsLong(Value result, Type flat) {
-  auto type = dyn_cast<RankedTensorType>(result.getType());
-  return type && type.getShape() == cast<RankedTensorType>(flat).getShape();
+static void rename(Operation *copy, nn::BucketOp bucket) {
+  if (auto set = dyn_cast<nn::SetOp>(copy))
+    set.setState(bucket.getSymName());
+  if (auto get = dyn_cast<nn::GetOp>(copy))
+    get.setState(bucket.getSymName());
+}
+
+/// The shape of the result of what was copied: that of the operand which was as
+/// long as the result before, or what follows from the first one.
+static SmallVector<int64_t> shapeOfResult(Operation *op, Operation *copy,
+                                          Value old) {
+  auto shapeOf = [](Value value) {
+    return cast<RankedTensorType>(value.getType()).getShape();
+  };
+  if (isa<nn::SquareSumsOp>(copy)) {
+    int64_t size = nn::SquareSumsOp::blockSize;
+    return {(shapeOf(copy->getOperand(0))[0] + size - 1) / size};
+  }
+  if (isa<nn::SegmentSumsOp>(copy))
+    return {static_cast<int64_t>(nn::segmentsOf(copy).size())};
+  for (auto [before, now] : llvm::zip(op->getOperands(), copy->getOperands()))
+    if (shapeOf(before) == shapeOf(old))
+      return llvm::to_vector(shapeOf(now));
+  return llvm::to_vector(shapeOf(old));
 }
 
 void UpdateWriter::writeFlat(Operation &op, const StageBucket *bucket) {
   // Nothing, where the stage has no part of the bucket.
   for (Value result : op.getResults())
     flats[result] = {};
+  auto segments = op.getAttrOfType<FlatSymbolRefAttr>("bucket");
+  if (segments)
+    bucket = &buckets.find(segments.getValue())->second;
   for (int number : {0, 1}) {
     bool squares = isa<nn::SquareSumsOp>(op);
     if ((bucket && !(*bucket)[number]) || (squares && number == 1))
       continue;
     IRMapping here = mapping;
-    Type before, now; // Of the flat value.
     bool missing = false;
     for (Value operand : op.getOperands())
       if (auto flat = flats.find(operand); flat != flats.end()) {
         Value mine = flat->second[number];
         missing |= !mine;
-        if (!mine)
-          continue;
-        here.map(operand, mine);
-        before = operand.getType();
-        now = mine.getType();
+        if (mine)
+          here.map(operand, mine);
       }
     if (missing)
       continue;
     Operation *copy = builder.clone(op, here);
-    if (auto set = dyn_cast<nn::SetOp>(copy))
-      set.setState((*bucket)[number].getSymName());
-    if (auto get = dyn_cast<nn::GetOp>(copy))
-      get.setState((*bucket)[number].getSymName());
-    if (bucket && op.getNumResults() == 1) {
-      before = op.getResult(0).getType();
-      now = (*bucket)[number].getType();
-    }
+    if (segments)
+      copy->setAttr("bucket",
+                    FlatSymbolRefAttr::get((*bucket)[number].getSymNameAttr()));
+    else if (bucket)
+      rename(copy, (*bucket)[number]);
     for (auto [old, result] : llvm::zip(op.getResults(), copy->getResults())) {
       auto type = cast<RankedTensorType>(result.getType());
-      int64_t elements = cast<RankedTensorType>(now).getNumElements();
-      int64_t size = nn::SquareSumsOp::blockSize;
-      if (squares)
-        elements = (elements + size - 1) / size;
-      if (squares || isAsLong(old, before))
-        result.setType(
-            RankedTensorType::get({elements}, type.getElementType()));
+      bool isRead = bucket && !segments; // Or what the bucket is filled with.
+      result.setType(isRead ? type.clone(cast<RankedTensorType>(
+                                             (*bucket)[number].getType())
+                                             .getShape())
+                            : type.clone(shapeOfResult(&op, copy, old)));
       if (squares)
         mapping.map(old, result);
       else

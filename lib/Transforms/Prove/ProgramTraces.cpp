@@ -363,7 +363,9 @@ private:
     auto kernel = symbols.lookup<planir::KernelOp>(launch.getKernel());
     unsigned inputs = kernel.getArgumentTypes().size();
     Event &event = append(Event::Kind::Launch, *launch, scope);
-    event.updates = !kernel.getBody().getOps<nn::AdamWOp>().empty();
+    event.updates = llvm::any_of(kernel.getBody().front(), [](Operation &op) {
+      return op.hasTrait<nn::Updates>();
+    });
     auto [code, isNew] = kernels.try_emplace(kernel, trace().kernels.size());
     if (isNew)
       trace().kernels.push_back(

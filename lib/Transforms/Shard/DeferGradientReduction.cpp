@@ -192,7 +192,7 @@ private:
                                         builder.getArrayAttr({}));
       auto sum = builder.create<dist::ReshardOp>(
           get.getLoc(), bucket.getType(), get.getValue(), from, to,
-          builder.getStringAttr("nn.adamw"), shard::wireOf(strategy, builder),
+          builder.getStringAttr("nn.update"), shard::wireOf(strategy, builder),
           DenseI64ArrayAttr());
       get.getValue().replaceAllUsesExcept(sum.getOutput(), sum);
     });

@@ -8,6 +8,8 @@
 
 #include "Units.h"
 #include "dialects/Dist/Wire.h"
+#include "heddle/Transforms/Common/States.h"
+#include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -78,8 +80,8 @@ Units::Units(nn::ModelOp model, nn::StepOp step, const dist::Strategy &strategy,
   });
   if (strategy.zero == 3)
     choosePersistent();
-  SmallVector<nn::AdamWOp> updates(step.getBody().getOps<nn::AdamWOp>());
-  for (nn::AdamWOp update : updates)
+  SmallVector<nn::UpdateOp> updates(step.getBody().getOps<nn::UpdateOp>());
+  for (nn::UpdateOp update : updates)
     collect(update);
   for (Unit &unit : units)
     unit.elements = nn::paddedElements(unit.elements, replicas.ranks);
@@ -111,7 +113,12 @@ void Units::choosePersistent() {
   }
 }
 
-std::string Units::unitOf(nn::StateOp parameter) {
+/// What the optimizer's pass calls the parameters that it updates so.
+static StringRef groupOf(nn::BucketOp bucket) {
+  return bucket.getSymName().split('.').second;
+}
+
+std::string Units::unitOf(nn::StateOp parameter, StringRef group) {
   std::string name;
   if (strategy.zero >= 2) {
     StringRef module = parameter.getSymName().rsplit('.').first;
@@ -122,19 +129,19 @@ std::string Units::unitOf(nn::StateOp parameter) {
     if (holds)
       name += (name.empty() ? "" : ".") + what.str();
   };
-  add(name.empty() && parameter.getDecays(), "decay");
-  add(!parameter.getDecays(), "no_decay");
+  // Most have weight decay, and no group.
+  add(name.empty() || group != "decay", group);
   add(isTensorSplit(parameter), "tensor");
   add(persistent.contains(parameter), "persistent");
   return name;
 }
 
-void Units::collect(nn::AdamWOp update) {
+void Units::collect(nn::UpdateOp update) {
   auto get = update.getParameter().getDefiningOp<nn::GetOp>();
   auto bucket = symbols.lookup<nn::BucketOp>(get.getState());
   for (auto member : bucket.getMembers().getAsRange<FlatSymbolRefAttr>()) {
     auto parameter = symbols.lookup<nn::StateOp>(member.getValue());
-    std::string name = unitOf(parameter);
+    std::string name = unitOf(parameter, groupOf(bucket));
     auto found = llvm::find_if(
         units, [&](const Unit &unit) { return unit.name == name; });
     if (found == units.end()) {
@@ -166,6 +173,13 @@ nn::BucketOp Units::addBucket(Unit &unit, StringRef what, StringRef suffix,
   return bucket;
 }
 
+/// What the optimizer calls the states that a value is read from.
+StringRef Units::quantityOf(Value value) {
+  auto get = value.getDefiningOp<nn::GetOp>();
+  StringRef state = statesOf(symbols, get.getState()).front();
+  return symbols.lookup<nn::StateOp>(state).getQuantity();
+}
+
 void Units::addBuckets(Unit &unit) {
   Builder builder(model.getContext());
   Type f32 = builder.getF32Type();
@@ -177,12 +191,13 @@ void Units::addBuckets(Unit &unit) {
   unit.values = addBucket(unit, "parameters", "", f32,
                           storage(copies ? strategy.zero >= 1 : splits));
   unit.gradients = addBucket(
-      unit, "gradients", ".grad", getElementTypeOrSelf(unit.update.getGrad()),
+      unit, "gradients", ".grad",
+      getElementTypeOrSelf(unit.update.getGradient()),
       strategy.zero >= 2 ? storage(true) : replicas.partialSum(storage(false)));
-  unit.expAvg =
-      addBucket(unit, "exp_avg", ".exp_avg", f32, storage(strategy.zero >= 1));
-  unit.expAvgSq = addBucket(unit, "exp_avg_sq", ".exp_avg_sq", f32,
-                            storage(strategy.zero >= 1));
+  for (Value state : unit.update.getStates())
+    unit.states.push_back(addBucket(unit, quantityOf(state),
+                                    ("." + quantityOf(state)).str(), f32,
+                                    storage(strategy.zero >= 1)));
   if (copies)
     unit.copies =
         addBucket(unit, "copies", std::string(".") + wordOf(strategy.precision),
@@ -231,7 +246,7 @@ void Units::replaceNorm(nn::GlobalNormOp norm) {
       unit.gradient = reshard(builder, unit.gradient, from, whole, "--keep");
       from = whole;
     }
-    unit.gradient = reshard(builder, unit.gradient, from, to, "nn.adamw");
+    unit.gradient = reshard(builder, unit.gradient, from, to, "nn.update");
     int64_t blocks = (unit.elements + nn::SquareSumsOp::blockSize - 1) /
                      nn::SquareSumsOp::blockSize;
     sums[unit.tensor].push_back(builder.create<nn::SquareSumsOp>(
@@ -254,26 +269,85 @@ void Units::replaceNorm(nn::GlobalNormOp norm) {
   norm.setSummed(true);
 }
 
+namespace {
+
+/// Copies what is computed of the buckets of a group so that it is computed of
+/// those of a unit.
+class UnitCopier {
+public:
+  UnitCopier(OpBuilder &builder, Unit &unit) : builder(builder), unit(unit) {}
+
+  /// `value` is the unit's `mine`.
+  void map(Value value, Value mine) { mapping.map(value, mine); }
+
+  /// What stands for the value; itself where it is computed of no bucket.
+  Value copy(Value value) {
+    if (Value known = mapping.lookupOrNull(value))
+      return known;
+    Operation *op = value.getDefiningOp();
+    if (!op || !isOfBucket(op))
+      return value;
+    return write(op)->getResult(cast<OpResult>(value).getResultNumber());
+  }
+
+  Operation *write(Operation *op) {
+    for (Value operand : op->getOperands())
+      mapping.map(operand, copy(operand));
+    Operation *mine = builder.clone(*op, mapping);
+    if (mine->hasAttr("bucket"))
+      mine->setAttr("bucket",
+                    FlatSymbolRefAttr::get(unit.values.getSymNameAttr()));
+    for (auto [old, result] : llvm::zip(op->getResults(), mine->getResults()))
+      setShape(op, old, result);
+    return mine;
+  }
+
+private:
+  static ArrayRef<int64_t> shapeOf(Value value) {
+    return cast<RankedTensorType>(value.getType()).getShape();
+  }
+
+  /// A result is as long as an operand is, or has one number for each
+  /// parameter.
+  void setShape(Operation *op, Value old, Value result) {
+    auto type = cast<RankedTensorType>(result.getType());
+    for (Value operand : op->getOperands())
+      if (shapeOf(operand) == shapeOf(old)) {
+        result.setType(type.clone(shapeOf(mapping.lookup(operand))));
+        return;
+      }
+    result.setType(type.clone({static_cast<int64_t>(unit.parameters.size())}));
+  }
+
+  bool isOfBucket(Operation *op) {
+    return llvm::any_of(op->getOperands(), [&](Value operand) {
+      Operation *maker = operand.getDefiningOp();
+      return mapping.contains(operand) ? mapping.lookup(operand) != operand
+                                       : maker && isOfBucket(maker);
+    });
+  }
+
+  OpBuilder &builder;
+  Unit &unit;
+  IRMapping mapping;
+};
+
+} // namespace
+
 void Units::replaceUpdate(Unit &unit) {
   OpBuilder builder(unit.update);
-  Type flat = unit.values.getType();
-  auto adamw = cast<nn::AdamWOp>(builder.clone(*unit.update));
-  Value reads[] = {read(builder, unit.values), unit.gradient,
-                   read(builder, unit.expAvg), read(builder, unit.expAvgSq)};
-  for (auto [number, value] : llvm::enumerate(reads))
-    adamw->setOperand(number, value);
-  for (Value result : adamw.getResults())
-    result.setType(result == adamw.getCopy() ? unit.copies.getType() : flat);
-  adamw->moveAfter(reads[3].getDefiningOp());
-  builder.setInsertionPointAfter(adamw);
-  auto write = [&](nn::BucketOp bucket, Value value) {
-    builder.create<nn::SetOp>(adamw.getLoc(), bucket.getSymName(), value);
-  };
-  write(unit.values, adamw.getNewParameter());
-  write(unit.expAvg, adamw.getNewExpAvg());
-  write(unit.expAvgSq, adamw.getNewExpAvgSq());
+  UnitCopier copier(builder, unit);
+  copier.map(unit.update.getParameter(), read(builder, unit.values));
+  copier.map(unit.update.getGradient(), unit.gradient);
+  for (auto [state, bucket] : llvm::zip(unit.update.getStates(), unit.states))
+    copier.map(state, read(builder, bucket));
+  auto update = cast<nn::UpdateOp>(copier.write(unit.update));
+  SmallVector<nn::BucketOp> written = {unit.values};
+  llvm::append_range(written, unit.states);
   if (unit.copies)
-    write(unit.copies, adamw.getCopy());
+    written.push_back(unit.copies);
+  for (auto [bucket, value] : llvm::zip(written, update.getOutputs()))
+    builder.create<nn::SetOp>(update.getLoc(), bucket.getSymName(), value);
 }
 
 void Units::replaceUpdates() {
@@ -302,6 +376,11 @@ void Units::replaceUpdates() {
     replaceNorm(norm);
   for (Unit &unit : units)
     replaceUpdate(unit);
+  for (Operation &op : step.getBody().front())
+    if (llvm::any_of(op.getOperands(), [&](Value operand) {
+          return dead.contains(operand.getDefiningOp());
+        }))
+      dead.insert(&op);
   for (Operation *op : llvm::reverse(dead)) {
     op->dropAllUses();
     op->erase();

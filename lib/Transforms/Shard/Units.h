@@ -51,8 +51,9 @@ struct Unit {
   bool tensor = false;   ///< Its members are split over the axis `tensor`.
   bool persists = false; ///< With zero 3: its members are whole on every rank.
   int64_t elements = 0;  ///< With padding to equal parts for all replicas.
-  nn::AdamWOp update;    ///< The one that this unit's is made after.
-  nn::BucketOp values, gradients, expAvg, expAvgSq, copies;
+  nn::UpdateOp update;   ///< The one that this unit's is made after.
+  nn::BucketOp values, gradients, copies;
+  llvm::SmallVector<nn::BucketOp> states; ///< The optimizer's.
   mlir::Value gradient; ///< Reduced, as the optimizer reads it.
 };
 
@@ -77,12 +78,13 @@ public:
   std::deque<Unit> &all() { return units; }
 
 private:
-  void collect(nn::AdamWOp update);
+  void collect(nn::UpdateOp update);
   void choosePersistent();
-  std::string unitOf(nn::StateOp parameter);
+  std::string unitOf(nn::StateOp parameter, llvm::StringRef group);
   nn::BucketOp addBucket(Unit &unit, llvm::StringRef what,
                          llvm::StringRef suffix, mlir::Type element,
                          dist::TensorShardingAttr storage);
+  llvm::StringRef quantityOf(mlir::Value value);
   void addBuckets(Unit &unit);
   mlir::Value read(mlir::OpBuilder &builder, nn::BucketOp bucket);
   mlir::Value reshard(mlir::OpBuilder &builder, mlir::Value value,

@@ -6,8 +6,11 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Optimizers/Optimizers.h"
+#include "ParameterGroups.h"
 #include "dialects/NN/Ports.h"
 #include "heddle/Transforms/Train/Passes.h"
+#include <map>
 
 using namespace mlir;
 using namespace heddle;
@@ -21,15 +24,26 @@ namespace {
 
 /// The parameters that are updated alike, and the buckets of their parts.
 struct Group {
+  std::string name;
+  double weightDecay = 0;
+  double rate = 1; ///< What the learning rate is multiplied by.
   SmallVector<nn::StateOp> parameters;
-  bool decays = false;
-  nn::BucketOp values, gradients, expAvg, expAvgSq, copies;
+  nn::BucketOp values, gradients, copies;
+  SmallVector<nn::BucketOp> states; ///< Of the optimizer.
+};
+
+/// What every element of an update reads.
+struct StepScalars {
+  Value lr;
+  SmallVector<Value> corrections;
+  Value clip, condition; ///< Null: none.
 };
 
 struct Optimizer : heddle::impl::TrainOptimizerBase<Optimizer> {
   void runOnOperation() override {
     for (auto model : getOperation().getOps<nn::ModelOp>()) {
       strategy = model.getStrategy().getValue();
+      optimizer = train::optimizerOf(strategy);
       for (auto step : llvm::make_early_inc_range(model.getOps<nn::StepOp>()))
         if (step.getKind() == nn::ProgramKind::Train)
           update(model, step);
@@ -37,26 +51,52 @@ struct Optimizer : heddle::impl::TrainOptimizerBase<Optimizer> {
   }
 
 private:
-  SmallVector<Group> groupParameters(nn::ModelOp model) {
-    Group decaying, others;
-    decaying.decays = true;
-    for (auto state : model.getOps<nn::StateOp>())
-      if (state.getRole() == "parameter" && state.getTrainable())
-        (state.getDecays() ? decaying : others).parameters.push_back(state);
-    SmallVector<Group> groups;
-    for (Group *group : {&decaying, &others})
-      if (!group->parameters.empty())
-        groups.push_back(*group);
-    return groups;
+  /// The group that a parameter is of, and how it is updated.
+  Group groupOf(const train::ParameterGroups &groups, nn::StateOp parameter) {
+    Group group;
+    group.name = parameter.getDecays() ? "decay" : "no_decay";
+    group.weightDecay = parameter.getDecays() ? strategy.weightDecay : 0.0;
+    std::optional<size_t> number = groups.of(parameter);
+    if (!number)
+      return group;
+    const config::ParameterGroup &own = groups[*number];
+    group.name = "group" + std::to_string(*number) + "." + group.name;
+    if (own.weightDecay) {
+      group.name = "group" + std::to_string(*number);
+      group.weightDecay = *own.weightDecay;
+    }
+    if (own.lr)
+      group.rate = *own.lr;
+    return group;
   }
 
-  /// Adds the moments of a parameter.
-  void addMoment(OpBuilder &builder, nn::StateOp parameter, StringRef role) {
-    auto moment = builder.create<nn::StateOp>(
-        parameter.getLoc(), (parameter.getSymName() + "." + role).str(), role,
-        parameter.getType(), parameter.getSymName());
-    moment.setCheckpointed(true);
-    moment.setDecays(parameter.getDecays());
+  /// Those with weight decay, those without, and the strategy's groups.
+  SmallVector<Group> groupParameters(nn::ModelOp model) {
+    train::ParameterGroups known(model);
+    std::map<std::string, Group> groups;
+    for (auto state : model.getOps<nn::StateOp>())
+      if (state.getRole() == "parameter" && state.getTrainable()) {
+        Group group = groupOf(known, state);
+        groups.try_emplace(group.name, group)
+            .first->second.parameters.push_back(state);
+      }
+    SmallVector<Group> sorted;
+    for (auto &[name, group] : groups)
+      sorted.push_back(std::move(group));
+    llvm::stable_sort(sorted, [](const Group &a, const Group &b) {
+      return StringRef(a.name).starts_with("group") <
+             StringRef(b.name).starts_with("group");
+    });
+    return sorted;
+  }
+
+  /// Adds what the optimizer keeps of a parameter.
+  void addState(OpBuilder &builder, nn::StateOp parameter, StringRef quantity) {
+    auto state = builder.create<nn::StateOp>(
+        parameter.getLoc(), (parameter.getSymName() + "." + quantity).str(),
+        "optimizer", parameter.getType(), parameter.getSymName());
+    state.setCheckpointed(true);
+    state.setDecays(parameter.getDecays());
   }
 
   nn::BucketOp addBucket(OpBuilder &builder, Group &group, StringRef what,
@@ -69,17 +109,17 @@ private:
       elements +=
           nn::paddedElements(parameter.getTensorType().getNumElements());
     }
-    std::string name = (what + (group.decays ? ".decay" : ".no_decay")).str();
     return builder.create<nn::BucketOp>(
-        group.parameters.front().getLoc(), name, builder.getArrayAttr(members),
+        group.parameters.front().getLoc(), (what + "." + group.name).str(),
+        builder.getArrayAttr(members),
         RankedTensorType::get({elements}, element));
   }
 
   void addBuckets(nn::StepOp step, Group &group) {
     OpBuilder builder(step);
     for (nn::StateOp parameter : group.parameters)
-      for (StringRef role : {"exp_avg", "exp_avg_sq"})
-        addMoment(builder, parameter, role);
+      for (StringRef quantity : optimizer.states)
+        addState(builder, parameter, quantity);
     Type f32 = builder.getF32Type();
     auto model = step->getParentOfType<nn::ModelOp>();
     auto gradient = model.lookupSymbol<nn::StateOp>(
@@ -87,9 +127,9 @@ private:
     group.values = addBucket(builder, group, "parameters", "", f32);
     group.gradients = addBucket(builder, group, "gradients", ".grad",
                                 gradient.getTensorType().getElementType());
-    group.expAvg = addBucket(builder, group, "exp_avg", ".exp_avg", f32);
-    group.expAvgSq =
-        addBucket(builder, group, "exp_avg_sq", ".exp_avg_sq", f32);
+    for (StringRef quantity : optimizer.states)
+      group.states.push_back(
+          addBucket(builder, group, quantity, ("." + quantity).str(), f32));
     if (strategy.precision != config::Precision::FP32)
       group.copies = addBucket(builder, group, "copies",
                                std::string(".") + wordOf(strategy.precision),
@@ -112,41 +152,146 @@ private:
                               zero);
   }
 
-  void updateGroup(OpBuilder &builder, Group &group, ArrayRef<Value> scalars,
-                   Value clip, Value condition) {
-    Location loc = group.values.getLoc();
-    Type flat = group.values.getType();
-    auto real = [&](double value) { return builder.getF64FloatAttr(value); };
-    auto adamw = builder.create<nn::AdamWOp>(
-        loc, flat, flat, flat, group.copies ? group.copies.getType() : Type(),
-        get(builder, group.values), get(builder, group.gradients),
-        get(builder, group.expAvg), get(builder, group.expAvgSq), scalars[0],
-        scalars[1], scalars[2], clip, condition, real(strategy.beta1),
-        real(strategy.beta2), real(strategy.eps),
-        real(group.decays ? strategy.weightDecay : 0.0),
-        strategy.decoupled ? builder.getUnitAttr() : UnitAttr(), nullptr);
-    auto set = [&](nn::BucketOp bucket, Value value) {
-      builder.create<nn::SetOp>(loc, bucket.getSymName(), value);
-    };
-    set(group.values, adamw.getNewParameter());
-    set(group.expAvg, adamw.getNewExpAvg());
-    set(group.expAvgSq, adamw.getNewExpAvgSq());
-    if (group.copies)
-      set(group.copies, adamw.getCopy());
+  /// Multiplies the optimizer's powers once more. Returns what they lack of 1.
+  SmallVector<Value> advancePowers(OpBuilder &builder, nn::StepOp step,
+                                   Value condition) {
+    OpBuilder states(step);
+    auto type = RankedTensorType::get({}, builder.getF64Type());
+    auto f32 = RankedTensorType::get({}, builder.getF32Type());
+    Location loc = step.getLoc();
+    SmallVector<Value> corrections;
+    for (const train::Power &power : optimizer.powers) {
+      auto factor = builder.getF64FloatAttr(power.factor);
+      auto state =
+          states.create<nn::StateOp>(loc, power.quantity, "optimizer", type);
+      state.setCheckpointed(true);
+      state.setInitAttr(nn::InitAttr::get(&getContext(), "power", factor,
+                                          builder.getF64FloatAttr(0)));
+      Value now = builder.create<nn::GetOp>(loc, type, power.quantity);
+      auto next = builder.create<nn::AdvancePowerOp>(
+          loc, type, f32, now, condition, factor, nullptr);
+      builder.create<nn::SetOp>(loc, power.quantity, next.getNext());
+      corrections.push_back(next.getCorrection());
+    }
+    return corrections;
   }
 
-  /// Adds the run-time scalars to the step's inputs, grad_norm to its results.
-  SmallVector<Value> addPorts(nn::StepOp step, Value norm) {
+  void updateGroup(OpBuilder &builder, Group &group,
+                   const StepScalars &scalars) {
+    Location loc = group.values.getLoc();
+    Value parameter = get(builder, group.values);
+    Value gradient = get(builder, group.gradients);
+    SmallVector<Value> states, inputs = {scalars.lr};
+    SmallVector<Type> types(1 + group.states.size(), group.values.getType());
+    for (nn::BucketOp bucket : group.states)
+      states.push_back(get(builder, bucket));
+    llvm::append_range(inputs, scalars.corrections);
+    if (scalars.clip)
+      inputs.push_back(scalars.clip);
+    if (optimizer.direction)
+      inputs.push_back(
+          scaled(builder, group, parameter, gradient, states, inputs));
+    if (group.copies)
+      types.push_back(group.copies.getType());
+    auto update = builder.create<nn::UpdateOp>(
+        loc, types, optimizer.rule, parameter, gradient, states, inputs,
+        scalars.condition, nullptr);
+    buildBody(update.getBody(), scalars, group.rate,
+              [&](nn::Scalars &s, auto &element) {
+                return optimizer.update(s, element, strategy,
+                                        group.weightDecay);
+              });
+    SmallVector<nn::BucketOp> buckets = {group.values};
+    llvm::append_range(buckets, group.states);
+    if (group.copies)
+      buckets.push_back(group.copies);
+    for (auto [bucket, value] : llvm::zip(buckets, update.getOutputs()))
+      builder.create<nn::SetOp>(loc, bucket.getSymName(), value);
+  }
+
+  /// The direction of an update, times the factor of each parameter.
+  Value scaled(OpBuilder &builder, Group &group, Value parameter,
+               Value gradient, ValueRange states, ValueRange inputs) {
+    Location loc = group.values.getLoc();
+    SmallVector<Value> operands = {parameter, gradient};
+    llvm::append_range(operands, states);
+    llvm::append_range(operands, inputs);
+    StepScalars scalars;
+    auto direction = builder.create<nn::MapOp>(
+        loc, parameter.getType(), operands, nn::FunctionAttr(), ArrayAttr());
+    scalars.corrections.resize(optimizer.powers.size());
+    if (inputs.size() > 1 + optimizer.powers.size())
+      scalars.clip = inputs.back();
+    buildBody(
+        direction.getBody(), scalars, group.rate,
+        [&](nn::Scalars &s, auto &element) -> SmallVector<Value> {
+          return {optimizer.direction(s, element, strategy, group.weightDecay)};
+        });
+    auto perParameter = RankedTensorType::get(
+        {static_cast<int64_t>(group.parameters.size())}, builder.getF32Type());
+    auto bucket = FlatSymbolRefAttr::get(group.values.getSymNameAttr());
+    auto sums = [&](Value flat) -> Value {
+      return builder.create<nn::SegmentSumsOp>(loc, perParameter, flat, Value(),
+                                               bucket, nullptr, ArrayAttr());
+    };
+    Value squares[] = {sums(parameter), sums(direction.getOutputs()[0])};
+    auto factors = builder.create<nn::MapOp>(loc, perParameter, squares,
+                                             nn::FunctionAttr(), ArrayAttr());
+    Block &block = factors.getBody().emplaceBlock();
+    nn::Scalars s(loc, &getContext());
+    s.setInsertionPointToEnd(&block);
+    Value ofParameter = block.addArgument(s.getF64Type(), loc);
+    Value ofDirection = block.addArgument(s.getF64Type(), loc);
+    s.create<nn::ReturnOp>(
+        optimizer.factor(s, ofParameter, ofDirection, strategy));
+    return builder.create<nn::ScaleSegmentsOp>(
+        loc, parameter.getType(), direction.getOutputs()[0],
+        factors.getOutputs()[0], Value(), bucket, nullptr, ArrayAttr());
+  }
+
+  using ElementBody =
+      function_ref<SmallVector<Value>(nn::Scalars &, const train::Element &)>;
+
+  /// Writes the body of an operation on the parameter, the gradient, the states
+  /// and the scalars; an update also has what is scaled for each parameter.
+  void buildBody(Region &region, const StepScalars &scalars, double rate,
+                 ElementBody body) {
+    Operation *op = region.getParentOp();
+    Block &block = region.emplaceBlock();
+    nn::Scalars s(op->getLoc(), &getContext());
+    s.setInsertionPointToEnd(&block);
+    auto add = [&]() -> Value {
+      return block.addArgument(s.getF64Type(), s.getLoc());
+    };
+    train::Element element;
+    element.parameter = add();
+    element.gradient = add();
+    SmallVector<Value> states, corrections;
+    for (size_t i = 0; i < optimizer.states.size(); ++i)
+      states.push_back(add());
+    element.states = states;
+    element.lr = add();
+    if (rate != 1)
+      element.lr = s.mul(element.lr, s.real(rate));
+    for (size_t i = 0; i < scalars.corrections.size(); ++i)
+      corrections.push_back(add());
+    element.corrections = corrections;
+    if (scalars.clip)
+      element.gradient = s.mul(element.gradient, add());
+    if (optimizer.direction && isa<nn::UpdateOp>(op))
+      element.scaled = add();
+    s.create<nn::ReturnOp>(body(s, element));
+  }
+
+  /// Adds the learning rate to the step's inputs, grad_norm to its results.
+  Value addPorts(nn::StepOp step, Value norm) {
     Builder builder(&getContext());
     Block &block = step.getBody().front();
-    auto scalar = RankedTensorType::get({}, builder.getF32Type());
     SmallVector<Attribute> inputs(step.getInputs().getValue());
-    SmallVector<Value> scalars;
-    for (auto role : {nn::PortRole::LearningRate, nn::PortRole::BiasCorrection1,
-                      nn::PortRole::BiasCorrection2}) {
-      inputs.push_back(nn::PortAttr::get(&getContext(), role));
-      scalars.push_back(block.addArgument(scalar, step.getLoc()));
-    }
+    inputs.push_back(
+        nn::PortAttr::get(&getContext(), nn::PortRole::LearningRate));
+    Value lr = block.addArgument(
+        RankedTensorType::get({}, builder.getF32Type()), step.getLoc());
     SmallVector<Attribute> outputs(step.getOutputs().getValue());
     outputs.push_back(nn::PortAttr::get(&getContext(), nn::PortRole::GradNorm));
     auto terminator = cast<nn::ReturnOp>(block.getTerminator());
@@ -155,7 +300,7 @@ private:
     step.setOutputsAttr(builder.getArrayAttr(outputs));
     step.setFunctionType(builder.getFunctionType(block.getArgumentTypes(),
                                                  terminator.getOperandTypes()));
-    return scalars;
+    return lr;
   }
 
   void update(nn::ModelOp model, nn::StepOp step) {
@@ -171,22 +316,24 @@ private:
     auto scalar = RankedTensorType::get({}, builder.getF32Type());
     Value norm = builder.create<nn::GlobalNormOp>(
         step.getLoc(), scalar, gradients, /*summed=*/false, nullptr);
-    Value clip;
+    StepScalars scalars;
     if (strategy.gradientClipping > 0)
-      clip = builder.create<nn::ClipCoefficientOp>(
+      scalars.clip = builder.create<nn::ClipCoefficientOp>(
           step.getLoc(), scalar, norm,
           builder.getF64FloatAttr(strategy.gradientClipping), nullptr);
     // Where no label counts nothing is updated.
-    Value condition =
+    scalars.condition =
         nn::portOf(step.getOutputs(),
                    step.getBody().front().getTerminator()->getOperands(),
                    nn::PortRole::LossWeight);
-    SmallVector<Value> scalars = addPorts(step, norm);
+    scalars.lr = addPorts(step, norm);
+    scalars.corrections = advancePowers(builder, step, scalars.condition);
     for (Group &group : groups)
-      updateGroup(builder, group, scalars, clip, condition);
+      updateGroup(builder, group, scalars);
   }
 
   dist::Strategy strategy;
+  train::Optimizer optimizer;
 };
 
 } // namespace

@@ -101,7 +101,7 @@ private:
   /// Gradients are computed in the loop; the buckets that the optimizer reads
   /// are there for it alone.
   LogicalResult verifyTraining(nn::ModelOp model, nn::StepOp step) {
-    if (step.getBody().getOps<nn::AdamWOp>().empty())
+    if (step.getBody().getOps<nn::UpdateOp>().empty())
       return step.emitError("H0909: updates no parameter");
     auto loop = *step.getBody().getOps<nn::MicroBatchesOp>().begin();
     WalkResult sets = step.walk([&](nn::SetOp set) {
@@ -156,13 +156,14 @@ private:
     auto get = dyn_cast<nn::GetOp>(op);
     if (get && symbols->lookup<nn::BucketOp>(get.getState()))
       for (Operation *user : get->getUsers())
-        if (!isa<nn::AdamWOp, nn::GlobalNormOp>(user) ||
+        if (!isa<nn::UpdateOp, nn::GlobalNormOp, nn::MapOp, nn::SegmentSumsOp>(
+                user) ||
             user->getParentOp() != step)
           return user->emitError("H0909: reads the bucket @")
                  << get.getState() << ", which is the optimizer's";
     auto set = dyn_cast<nn::SetOp>(op);
     if (set && symbols->lookup<nn::BucketOp>(set.getState()) &&
-        !set.getValue().getDefiningOp<nn::AdamWOp>() &&
+        !set.getValue().getDefiningOp<nn::UpdateOp>() &&
         !set.getValue().getDefiningOp<nn::FillOp>())
       return set.emitError("H0909: writes the bucket @")
              << set.getState() << ", which is the optimizer's";

@@ -577,24 +577,96 @@ nn.func @f(%x: tensor<2xf32>) {
 // -----
 
 nn.func @f(%p: tensor<64xf32>, %g: tensor<32xf32>, %s: tensor<f32>) {
-  // expected-error @+1 {{'nn.adamw' op grad has shape [32], expected [64]}}
-  %0:3 = nn.adamw %p, %g, %p, %p lr %s bias %s, %s {beta1 = 0.9 : f64, beta2 = 0.999 : f64, eps = 1.0e-8 : f64, weight_decay = 0.0 : f64} : (tensor<64xf32>, tensor<32xf32>, tensor<64xf32>, tensor<64xf32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>)
+  // expected-error @+1 {{'nn.update' op has a gradient of type 'tensor<32xf32>', the parameter has 'tensor<64xf32>'}}
+  %0:3 = nn.update "adamw" %p, %g states(%p, %p) with(%s, %s, %s) : (tensor<64xf32>, tensor<32xf32>, tensor<64xf32>, tensor<64xf32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>) { ^bb0(%a_: f64, %b_: f64, %c_: f64, %d_: f64, %e_: f64, %f_: f64, %g_: f64): nn.return %a_, %c_, %d_ : f64, f64, f64 }
   nn.return
 }
 
 // -----
 
 nn.func @f(%p: tensor<64xf32>, %g: tensor<32xf32>, %s: tensor<f32>) {
-  // expected-error @+1 {{'nn.adamw' op copy has shape [32], expected [64]}}
-  %0:4 = nn.adamw %p, %p, %p, %p lr %s bias %s, %s {beta1 = 0.9 : f64, beta2 = 0.999 : f64, eps = 1.0e-8 : f64, weight_decay = 0.0 : f64} : (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<32xbf16>)
+  // expected-error @+1 {{'nn.update' op has a result of type 'tensor<32xbf16>', the parameter has 'tensor<64xf32>'}}
+  %0:4 = nn.update "adamw" %p, %p states(%p, %p) with(%s, %s, %s) : (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<32xbf16>) { ^bb0(%a_: f64, %b_: f64, %c_: f64, %d_: f64, %e_: f64, %f_: f64, %g_: f64): nn.return %a_, %c_, %d_ : f64, f64, f64 }
   nn.return
 }
 
 // -----
 
 nn.func @f(%p: tensor<64xf32>, %g: tensor<32xf32>, %s: tensor<f32>) {
-  // expected-error @+1 {{'nn.adamw' op lr has shape [32], expected []}}
-  %0:3 = nn.adamw %p, %p, %p, %p lr %g bias %s, %s {beta1 = 0.9 : f64, beta2 = 0.999 : f64, eps = 1.0e-8 : f64, weight_decay = 0.0 : f64} : (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<32xf32>, tensor<f32>, tensor<f32>) -> (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>)
+  // expected-error @+1 {{'nn.update' op has an input that is no number of type 'tensor<32xf32>', the parameter has 'tensor<64xf32>'}}
+  %0:3 = nn.update "adamw" %p, %p states(%p, %p) with(%g, %s, %s) : (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<32xf32>, tensor<f32>, tensor<f32>) -> (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>) { ^bb0(%a_: f64, %b_: f64, %c_: f64, %d_: f64, %e_: f64, %f_: f64, %g_: f64): nn.return %a_, %c_, %d_ : f64, f64, f64 }
+  nn.return
+}
+
+// -----
+
+nn.func @f(%p: tensor<64xf32>, %s: tensor<f32>) {
+  // expected-error @+1 {{'nn.update' op has a condition of type 'tensor<64xf32>', which is no number}}
+  %0 = nn.update "none" %p, %p if %p : (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32> { ^bb0(%a_: f64, %b_: f64): nn.return %a_ : f64 }
+  nn.return
+}
+
+// -----
+
+nn.func @f(%p: tensor<64xf32>) {
+  // expected-error @+1 {{'nn.update' op has 3 results; 1 are the new parameter and states, and one more may be the copy}}
+  %0:3 = nn.update "none" %p, %p : (tensor<64xf32>, tensor<64xf32>) -> (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>) { ^bb0(%a_: f64, %b_: f64): nn.return %a_ : f64 }
+  nn.return
+}
+
+// -----
+
+nn.func @f(%p: tensor<64xf32>) {
+  // expected-error @+1 {{'nn.update' op result #0 must be f32, as parameters and states are, got 'tensor<64xbf16>'}}
+  %0 = nn.update "none" %p, %p : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xbf16> { ^bb0(%a_: f64, %b_: f64): nn.return %a_ : f64 }
+  nn.return
+}
+
+// -----
+
+nn.func @f(%p: tensor<64xf32>, %s: tensor<f32>) {
+  // expected-error @+1 {{'nn.update' op has a body of 'f64', 'f64' for 3 operands; it needs one f64 for each}}
+  %0 = nn.update "none" %p, %p with(%s) : (tensor<64xf32>, tensor<64xf32>, tensor<f32>) -> tensor<64xf32> { ^bb0(%a_: f64, %b_: f64): nn.return %a_ : f64 }
+  nn.return
+}
+
+// -----
+
+nn.func @f(%p: tensor<128xf32>) {
+  // expected-error @+1 {{'nn.segment_sums' op needs a bucket, or the sizes of segments}}
+  %0 = nn.segment_sums %p : (tensor<128xf32>) -> tensor<2xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%p: tensor<128xf32>) {
+  // expected-error @+1 {{'nn.segment_sums' op has a segment of 63 elements, which is no multiple of 64}}
+  %0 = nn.segment_sums %p {segments = array<i64: 63>} : (tensor<128xf32>) -> tensor<1xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%p: tensor<128xf32>) {
+  // expected-error @+1 {{'nn.segment_sums' op has segments of 192 elements in 'tensor<128xf32>'}}
+  %0 = nn.segment_sums %p {segments = array<i64: 64, 128>} : (tensor<128xf32>) -> tensor<2xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%p: tensor<128xf32>) {
+  // expected-error @+1 {{'nn.segment_sums' op has 1 segments, and numbers of type 'tensor<2xf32>' for them}}
+  %0 = nn.segment_sums %p {segments = array<i64: 128>} : (tensor<128xf32>) -> tensor<2xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%p: tensor<2xf64>) {
+  // expected-error @+1 {{'nn.advance_power' op power has shape [2], expected []}}
+  %0:2 = nn.advance_power %p by 0.9 : (tensor<2xf64>) -> (tensor<f64>, tensor<f32>)
   nn.return
 }
 

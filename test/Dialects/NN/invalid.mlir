@@ -2,7 +2,7 @@
 
 nn.model @m family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  // expected-error @+1 {{'nn.state' op has elements of type 'i4'; known are f32, bf16, f16, i8, i32 and i64}}
+  // expected-error @+1 {{'nn.state' op has elements of type 'i4'; known are f64, f32, bf16, f16, i8, i32 and i64}}
   nn.state @s role "parameter" : tensor<4xi4>
 }
 
@@ -10,7 +10,7 @@ nn.model @m family "gpt2" phase "train" attributes {
 
 nn.model @m family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  // expected-error @+1 {{'nn.func' op has a value of type 'tensor<8xi1>'; tensors have static shapes, and elements of f32, bf16, f16, i8, i32 or i64}}
+  // expected-error @+1 {{'nn.func' op has a value of type 'tensor<8xi1>'; tensors have static shapes, and elements of f64, f32, bf16, f16, i8, i32 or i64}}
   nn.func @f(%x: tensor<8xi1>) -> tensor<8xi1> {
     nn.return %x : tensor<8xi1>
   }
@@ -53,7 +53,15 @@ nn.model @m family "gpt2" phase "train" attributes {
 nn.model @m family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   // expected-error @+1 {{'nn.state' op does not name the parameter it belongs to}}
-  nn.state @s role "exp_avg" : tensor<4xf32>
+  nn.state @s role "gradient" : tensor<4xf32>
+}
+
+// -----
+
+nn.model @m family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  // expected-error @+1 {{'nn.state' op is kept for all parameters, but is no number: it has type 'tensor<4xf32>'}}
+  nn.state @s role "optimizer" : tensor<4xf32>
 }
 
 // -----
@@ -69,7 +77,7 @@ nn.model @m family "gpt2" phase "train" attributes {
 nn.model @m family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   nn.state @s role "parameter" : tensor<4xf32>
-  // expected-error @+1 {{'nn.bucket' op needs a tensor type of rank 1, of f32, bf16, f16, i8, i32 or i64, got 'tensor<8x8xf32>'}}
+  // expected-error @+1 {{'nn.bucket' op needs a tensor type of rank 1, of f64, f32, bf16, f16, i8, i32 or i64, got 'tensor<8x8xf32>'}}
   nn.bucket @b [@s] : tensor<8x8xf32>
 }
 
@@ -366,7 +374,7 @@ nn.model @m family "gpt2" phase "train" attributes {
 nn.model @m family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   // expected-error @+1 {{'nn.state' op belongs to "w", which is no parameter}}
-  nn.state @s role "exp_avg" : tensor<4xf32> {parameter = "w"}
+  nn.state @s role "optimizer" : tensor<4xf32> {parameter = "w"}
 }
 
 // -----
@@ -375,7 +383,7 @@ nn.model @m family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   nn.state @w role "parameter" : tensor<8xf32>
   // expected-error @+1 {{'nn.state' op has type 'tensor<4xf32>', its parameter 'tensor<8xf32>'}}
-  nn.state @s role "exp_avg" : tensor<4xf32> {parameter = "w"}
+  nn.state @s role "optimizer" : tensor<4xf32> {parameter = "w"}
 }
 
 // -----

@@ -181,7 +181,8 @@ nn.func @loss(%logits: tensor<2x3x8xf32>, %labels: tensor<2x3xi32>,
 
 // CHECK-LABEL: nn.func @optimizer
 nn.func @optimizer(%p: tensor<128xf32>, %g: tensor<128xf32>, %m: tensor<128xf32>,
-    %v: tensor<128xf32>, %lr: tensor<f32>, %c1: tensor<f32>, %c2: tensor<f32>) {
+    %v: tensor<128xf32>, %lr: tensor<f32>, %c1: tensor<f32>, %c2: tensor<f32>,
+    %power: tensor<f64>, %i: index) {
   // CHECK: nn.fill 0.000000e+00 : () -> tensor<128xf32>
   %zero = nn.fill 0.0 : () -> tensor<128xf32>
   // CHECK: %[[SUMS:.*]] = nn.square_sums %{{.*}} : (tensor<128xf32>) -> tensor<1xf32>
@@ -192,10 +193,20 @@ nn.func @optimizer(%p: tensor<128xf32>, %g: tensor<128xf32>, %m: tensor<128xf32>
   %norm = nn.global_norm %sums {summed} : (tensor<1xf32>) -> tensor<f32>
   // CHECK: nn.clip_coefficient %[[NORM]] {max_norm = 1.000000e+00 : f64} : (tensor<f32>) -> tensor<f32>
   %clip = nn.clip_coefficient %norm {max_norm = 1.0 : f64} : (tensor<f32>) -> tensor<f32>
-  // CHECK: nn.adamw %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}} lr %{{[^ ]*}} bias %{{[^ ]*}}, %{{[^ ]*}} {beta1 = {{[^}]*}}weight_decay = 0.000000e+00 : f64} : (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>)
-  %1:3 = nn.adamw %p, %g, %m, %v lr %lr bias %c1, %c2 {beta1 = 0.9 : f64, beta2 = 0.999 : f64, eps = 1.0e-8 : f64, weight_decay = 0.0 : f64} : (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>)
-  // CHECK: nn.adamw {{.*}} clip %{{[^ ]*}} if %{{[^ ]*}} {{{.*}}decoupled, {{.*}}} : {{.*}} -> (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<128xbf16>)
-  %2:4 = nn.adamw %p, %g, %m, %v lr %lr bias %c1, %c2 clip %clip if %lr {beta1 = 0.9 : f64, beta2 = 0.999 : f64, decoupled, eps = 1.0e-8 : f64, weight_decay = 0.1 : f64} : (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<128xbf16>)
+  // CHECK: nn.update "adamw" %{{[^ ]*}}, %{{[^ ]*}} states(%{{[^ ]*}}, %{{[^ ]*}}) with(%{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}}) : (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>) {
+  // CHECK-NEXT: ^bb0(%[[A:[^:]*]]: f64, %{{[^:]*}}: f64, %[[C:[^:]*]]: f64, %[[D:[^:]*]]: f64, %{{.*}}: f64):
+  // CHECK-NEXT: nn.return %[[A]], %[[C]], %[[D]] : f64, f64, f64
+  %1:3 = nn.update "adamw" %p, %g states(%m, %v) with(%lr, %c1, %c2) : (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>) { ^bb0(%a_: f64, %b_: f64, %c_: f64, %d_: f64, %e_: f64, %f_: f64, %g_: f64): nn.return %a_, %c_, %d_ : f64, f64, f64 }
+  // CHECK: nn.update "adamw" {{.*}}, %{{[^ ]*}}) if %{{[^ ]*}} : {{.*}} -> (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<128xbf16>) {
+  %2:4 = nn.update "adamw" %p, %g states(%m, %v) with(%lr, %c1, %c2, %clip) if %lr : (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<128xbf16>) { ^bb0(%a_: f64, %b_: f64, %c_: f64, %d_: f64, %e_: f64, %f_: f64, %g_: f64, %h_: f64): nn.return %a_, %c_, %d_ : f64, f64, f64 }
+  // CHECK: nn.update "none" %{{[^ ]*}}, %{{[^ ]*}} : (tensor<128xf32>, tensor<128xf32>) -> tensor<128xf32> {
+  %3 = nn.update "none" %p, %g : (tensor<128xf32>, tensor<128xf32>) -> tensor<128xf32> { ^bb0(%a_: f64, %b_: f64): nn.return %a_ : f64 }
+  // CHECK: nn.segment_sums %{{[^ ]*}} {segments = array<i64: 64, 64>} : (tensor<128xf32>) -> tensor<2xf32>
+  %5 = nn.segment_sums %p {segments = array<i64: 64, 64>} : (tensor<128xf32>) -> tensor<2xf32>
+  // CHECK: nn.scale_segments %{{[^ ]*}} by %{{[^ ]*}} first %{{[^ ]*}} {segments = array<i64: 64, 192>} : (tensor<128xf32>, tensor<2xf32>, index) -> tensor<128xf32>
+  %6 = nn.scale_segments %p by %5 first %i {segments = array<i64: 64, 192>} : (tensor<128xf32>, tensor<2xf32>, index) -> tensor<128xf32>
+  // CHECK: nn.advance_power %{{[^ ]*}} by 9.000000e-01 if %{{[^ ]*}} : (tensor<f64>, tensor<f32>) -> (tensor<f64>, tensor<f32>)
+  %4:2 = nn.advance_power %power by 0.9 if %lr : (tensor<f64>, tensor<f32>) -> (tensor<f64>, tensor<f32>)
   nn.return
 }
 

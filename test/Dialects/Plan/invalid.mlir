@@ -4,8 +4,8 @@ plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
-  // expected-error @+1 {{'plan.state' op has elements of type 'f64'; known are f32, bf16, f16, i8, i32 and i64}}
-  plan.state @s at 0 : tensor<4xf64> {like = {}}
+  // expected-error @+1 {{'plan.state' op has elements of type 'i4'; known are f64, f32, bf16, f16, i8, i32 and i64}}
+  plan.state @s at 0 : tensor<4xi4> {like = {}}
 }
 
 // -----
@@ -346,7 +346,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @s(%x: memref<2x8xf32>, %i: index) attributes {frame_bytes = 256 : i64} {
-    // expected-error @+1 {{'plan.buffer' op result #0 must be statically shaped memref of 32-bit float or bfloat16 type or 16-bit float or 8-bit signless integer or 32-bit signless integer or 64-bit signless integer values, but got 'memref<?xf32>'}}
+    // expected-error @+1 {{'plan.buffer' op result #0 must be statically shaped memref of 64-bit float or 32-bit float or bfloat16 type or 16-bit float or 8-bit signless integer or 32-bit signless integer or 64-bit signless integer values, but got 'memref<?xf32>'}}
     %0 = plan.buffer at 0 live [0, 2] owner "x" : memref<?xf32>
     plan.end
   }

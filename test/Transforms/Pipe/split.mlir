@@ -56,7 +56,7 @@
 // CHECK: %[[MINE:.*]] = nn.sum %[[PACKED]] {{.*}}unreduced ["pipe"]
 // CHECK: %[[ALL:.*]] = dist.reshard %[[MINE]] from <[], unreduced ["pipe"]> to <[], unreduced []>
 // CHECK: %[[NORM:.*]] = nn.global_norm %[[ALL]] {{.*}}summed
-// CHECK: nn.adamw {{.*}} -> (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>)
+// CHECK: nn.update "adamw" {{.*}} -> (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>)
 // CHECK: %[[MEAN:.*]] = dist.reshard %[[LOSS]] from <[], unreduced ["pipe"]> to <[], unreduced []> for "nn.return"
 // CHECK: nn.return %[[MEAN]], %[[NORM]]
 
@@ -96,8 +96,8 @@
 // The copy of the embedding is updated, and not counted.
 // LAST-COUNT-1: nn.square_sums
 // LAST-NOT: nn.square_sums
-// LAST: nn.adamw
-// LAST: nn.adamw
+// LAST: nn.update
+// LAST: nn.update
 // LAST: nn.set @parameters.tied
 // LAST: nn.step @generate(
 // LAST-SAME: tensor<1x2x4xf32>
@@ -112,16 +112,16 @@ nn.model @m family "gpt2" phase "shard" attributes {
   nn.state @train.scale role "scalar" : tensor<f32>
   nn.state @e role "parameter" : tensor<4x8xf32> {trainable}
   nn.state @e.grad role "gradient" : tensor<4x8xf32> {parameter = "e"}
-  nn.state @e.exp_avg role "exp_avg" : tensor<4x8xf32> {parameter = "e"}
-  nn.state @e.exp_avg_sq role "exp_avg_sq" : tensor<4x8xf32> {parameter = "e"}
+  nn.state @e.exp_avg role "optimizer" : tensor<4x8xf32> {parameter = "e"}
+  nn.state @e.exp_avg_sq role "optimizer" : tensor<4x8xf32> {parameter = "e"}
   nn.state @a role "parameter" : tensor<8x8xf32> {trainable}
   nn.state @a.grad role "gradient" : tensor<8x8xf32> {parameter = "a"}
-  nn.state @a.exp_avg role "exp_avg" : tensor<8x8xf32> {parameter = "a"}
-  nn.state @a.exp_avg_sq role "exp_avg_sq" : tensor<8x8xf32> {parameter = "a"}
+  nn.state @a.exp_avg role "optimizer" : tensor<8x8xf32> {parameter = "a"}
+  nn.state @a.exp_avg_sq role "optimizer" : tensor<8x8xf32> {parameter = "a"}
   nn.state @b role "parameter" : tensor<8x8xf32> {trainable}
   nn.state @b.grad role "gradient" : tensor<8x8xf32> {parameter = "b"}
-  nn.state @b.exp_avg role "exp_avg" : tensor<8x8xf32> {parameter = "b"}
-  nn.state @b.exp_avg_sq role "exp_avg_sq" : tensor<8x8xf32> {parameter = "b"}
+  nn.state @b.exp_avg role "optimizer" : tensor<8x8xf32> {parameter = "b"}
+  nn.state @b.exp_avg_sq role "optimizer" : tensor<8x8xf32> {parameter = "b"}
   nn.bucket @parameters [@e, @a, @b] : tensor<192xf32>
   nn.bucket @gradients [@e.grad, @a.grad, @b.grad] : tensor<192xf32>
   nn.bucket @exp_avg [@e.exp_avg, @a.exp_avg, @b.exp_avg] : tensor<192xf32>
@@ -187,9 +187,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
     %p = nn.get @parameters : tensor<192xf32>
     %m = nn.get @exp_avg : tensor<192xf32>
     %v = nn.get @exp_avg_sq : tensor<192xf32>
-    %newp, %newm, %newv = nn.adamw %p, %gradients, %m, %v lr %lr bias %b1, %b2
-        {beta1 = 0.9 : f64, beta2 = 0.99 : f64, eps = 1.0e-8 : f64, weight_decay = 0.0 : f64, shardings = [#flat, #flat, #flat]}
-        : (tensor<192xf32>, tensor<192xf32>, tensor<192xf32>, tensor<192xf32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<192xf32>, tensor<192xf32>, tensor<192xf32>)
+    %newp, %newm, %newv = nn.update "adamw" %p, %gradients states(%m, %v) with(%lr, %b1, %b2) {shardings = [#flat, #flat, #flat]} : (tensor<192xf32>, tensor<192xf32>, tensor<192xf32>, tensor<192xf32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<192xf32>, tensor<192xf32>, tensor<192xf32>) { ^bb0(%a_: f64, %b_: f64, %c_: f64, %d_: f64, %e_: f64, %f_: f64, %g_: f64): nn.return %a_, %c_, %d_ : f64, f64, f64 }
     nn.set @parameters, %newp : tensor<192xf32>
     nn.set @exp_avg, %newm : tensor<192xf32>
     nn.set @exp_avg_sq, %newv : tensor<192xf32>

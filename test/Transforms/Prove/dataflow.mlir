@@ -642,7 +642,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     %0 = nn.add %x, %y : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
-  plan.state @w.exp_avg at 64 : tensor<1x16xf32> {like = {role = "exp_avg", parameter = "w"}}
+  plan.state @w.exp_avg at 64 : tensor<1x16xf32> {like = {role = "optimizer", parameter = "w"}}
   plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
     %x = plan.buffer at 0 live [0, 3] owner "activations" {output = #nn.port<value, "x">} : memref<16xf32>
     %w = plan.state_ref @w.exp_avg : memref<1x16xf32>

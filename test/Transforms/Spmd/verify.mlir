@@ -96,24 +96,22 @@ nn.model @m family "gpt2" phase "spmd" attributes {
 nn.model @m family "gpt2" phase "fuse" attributes {
     strategy = #dist.strategy<{mesh = {data = 2}, batch = {global = 2}}>, config = "{}", weights = {}} {
   nn.state @w role "parameter" : tensor<8xf32> {trainable}
-  nn.state @w.exp_avg role "exp_avg" : tensor<8xf32> {parameter = "w"}
-  nn.state @w.exp_avg_sq role "exp_avg_sq" : tensor<8xf32> {parameter = "w"}
+  nn.state @w.exp_avg role "optimizer" : tensor<8xf32> {parameter = "w"}
+  nn.state @w.exp_avg_sq role "optimizer" : tensor<8xf32> {parameter = "w"}
   plan.kernel @adamw(%p: tensor<4xf32>, %g: tensor<4xf32>, %m: tensor<4xf32>, %v: tensor<4xf32>, %s: tensor<f32>)
       -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
       attributes {generator = "optimizer", ties = array<i64: 0, 2, 3>} {
-    %0:3 = nn.adamw %p, %g, %m, %v lr %s bias %s, %s {beta1 = 0.9, beta2 = 0.9, eps = 1.0e-8, weight_decay = 0.0}
-        : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>, tensor<f32>, tensor<f32>)
-        -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
+    %0:3 = nn.update "adamw" %p, %g states(%m, %v) with(%s, %s, %s) : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) { ^bb0(%a_: f64, %b_: f64, %c_: f64, %d_: f64, %e_: f64, %f_: f64, %g_: f64): nn.return %a_, %c_, %d_ : f64, f64, f64 }
     plan.yield %0#0, %0#1, %0#2 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
   }
   nn.step @train(%g: tensor<4xf32>, %s: tensor<f32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">, #nn.port<value, "y">], outputs = []} {
     %0 = nn.get @w : tensor<8xf32>
-    %1 = dist.slice %0 axes ["data"] dim 0 for "nn.adamw" : tensor<8xf32> -> tensor<4xf32>
+    %1 = dist.slice %0 axes ["data"] dim 0 for "nn.update" : tensor<8xf32> -> tensor<4xf32>
     %m = nn.get @w.exp_avg : tensor<8xf32>
-    %2 = dist.slice %m axes ["data"] dim 0 for "nn.adamw" : tensor<8xf32> -> tensor<4xf32>
+    %2 = dist.slice %m axes ["data"] dim 0 for "nn.update" : tensor<8xf32> -> tensor<4xf32>
     %v = nn.get @w.exp_avg_sq : tensor<8xf32>
-    %3 = dist.slice %v axes ["data"] dim 0 for "nn.adamw" : tensor<8xf32> -> tensor<4xf32>
-    // expected-error @+1 {{H0906: does not read and write the parameters, the averages and the averages of squares of the same states, in one order}}
+    %3 = dist.slice %v axes ["data"] dim 0 for "nn.update" : tensor<8xf32> -> tensor<4xf32>
+    // expected-error @+1 {{H0906: does not read and write parameters, and what the optimizer keeps of the same ones, in one order}}
     %4:3 = plan.launch @adamw(%1, %g, %2, %3, %s)
         : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>)
         -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
@@ -134,23 +132,21 @@ nn.model @m family "gpt2" phase "fuse" attributes {
 nn.model @m family "gpt2" phase "fuse" attributes {
     strategy = #dist.strategy<{mesh = {data = 2}, batch = {global = 2}}>, config = "{}", weights = {}} {
   nn.state @w role "parameter" : tensor<8xf32> {trainable}
-  nn.state @w.exp_avg role "exp_avg" : tensor<8xf32> {parameter = "w"}
-  nn.state @w.exp_avg_sq role "exp_avg_sq" : tensor<8xf32> {parameter = "w"}
+  nn.state @w.exp_avg role "optimizer" : tensor<8xf32> {parameter = "w"}
+  nn.state @w.exp_avg_sq role "optimizer" : tensor<8xf32> {parameter = "w"}
   plan.kernel @adamw(%p: tensor<4xf32>, %g: tensor<4xf32>, %m: tensor<4xf32>, %v: tensor<4xf32>, %s: tensor<f32>)
       -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
       attributes {generator = "optimizer", ties = array<i64: 0, 2, 3>} {
-    %0:3 = nn.adamw %p, %g, %m, %v lr %s bias %s, %s {beta1 = 0.9, beta2 = 0.9, eps = 1.0e-8, weight_decay = 0.0}
-        : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>, tensor<f32>, tensor<f32>)
-        -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
+    %0:3 = nn.update "adamw" %p, %g states(%m, %v) with(%s, %s, %s) : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) { ^bb0(%a_: f64, %b_: f64, %c_: f64, %d_: f64, %e_: f64, %f_: f64, %g_: f64): nn.return %a_, %c_, %d_ : f64, f64, f64 }
     plan.yield %0#0, %0#1, %0#2 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
   }
   nn.step @train(%g: tensor<4xf32>, %s: tensor<f32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">, #nn.port<value, "y">], outputs = []} {
     %0 = nn.get @w : tensor<8xf32>
-    %1 = dist.slice %0 axes ["data"] dim 0 for "nn.adamw" : tensor<8xf32> -> tensor<4xf32>
+    %1 = dist.slice %0 axes ["data"] dim 0 for "nn.update" : tensor<8xf32> -> tensor<4xf32>
     %m = nn.get @w.exp_avg : tensor<8xf32>
-    %2 = dist.slice %m axes ["data"] dim 0 for "nn.adamw" : tensor<8xf32> -> tensor<4xf32>
+    %2 = dist.slice %m axes ["data"] dim 0 for "nn.update" : tensor<8xf32> -> tensor<4xf32>
     %v = nn.get @w.exp_avg_sq : tensor<8xf32>
-    %3 = dist.slice %v axes ["data"] dim 0 for "nn.adamw" : tensor<8xf32> -> tensor<4xf32>
+    %3 = dist.slice %v axes ["data"] dim 0 for "nn.update" : tensor<8xf32> -> tensor<4xf32>
     %4:3 = plan.launch @adamw(%1, %g, %2, %3, %s)
         : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>)
         -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)

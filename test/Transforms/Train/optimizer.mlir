@@ -4,9 +4,30 @@
 // RUN: sed 's/precision = fp32/precision = bf16/' %s | heddle-opt --train-optimizer | FileCheck %s --check-prefix=BF16
 // RUN: sed 's/accumulate = 1/accumulate = 2/; s/global = 1/global = 2/' %s | heddle-opt --train-optimizer | FileCheck %s --check-prefix=SUMS
 
+// RUN: sed 's/optimizer = {beta1/optimizer = {group = ["^a$:lr=0.5", "b:weight_decay=0.75"], beta1/' %s | heddle-opt --train-optimizer | FileCheck %s --check-prefix=GROUPS
+
+// A group has a bucket and constants of its own.
+// GROUPS: nn.bucket @parameters.decay [@c]
+// GROUPS: nn.bucket @parameters.group0.decay [@a]
+// GROUPS: nn.bucket @parameters.group1 [@b]
+// GROUPS: nn.update "adamw" {{.*}} : (tensor<64xf32>
+// GROUPS-NOT: 5.000000e-01 : f64
+// GROUPS: nn.update "adamw"
+// GROUPS-NEXT: ^bb0
+// GROUPS-NEXT: %[[RATE:.*]] = arith.constant 5.000000e-01 : f64
+// GROUPS-NEXT: arith.mulf %{{.*}}, %[[RATE]] : f64
+// GROUPS: nn.update "adamw"
+// GROUPS: arith.constant 7.500000e-01 : f64
+
 // UNCLIPPED-NOT: nn.clip_coefficient
-// UNCLIPPED: nn.adamw {{.*}} lr %{{[^ ]*}} bias %{{[^ ]*}}, %{{[^ ]*}} {beta1
-// COUPLED-NOT: decoupled,
+// UNCLIPPED: nn.update "adamw" {{.*}} with(%{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}}) :
+// With the decay a part of the gradient: g + decay * p.
+// COUPLED: nn.update "adamw"
+// COUPLED-NEXT: ^bb0(%[[P:.*]]: f64, %[[G:.*]]: f64, %{{.*}}: f64, %{{.*}}: f64, %{{.*}}: f64, %{{.*}}: f64, %{{.*}}: f64, %[[CLIP:.*]]: f64):
+// COUPLED-NEXT: %[[CLIPPED:.*]] = arith.mulf %[[G]], %[[CLIP]] : f64
+// COUPLED-NEXT: %[[DECAY:.*]] = arith.constant 2.500000e-01 : f64
+// COUPLED-NEXT: %[[PULL:.*]] = arith.mulf %[[DECAY]], %[[P]] : f64
+// COUPLED-NEXT: arith.addf %[[CLIPPED]], %[[PULL]] : f64
 
 // With several micro-batches gradients are sums: they start from zero.
 // SUMS: %[[ZERO:.*]] = nn.fill 0.000000e+00 : () -> tensor<128xf32>
@@ -29,11 +50,11 @@ nn.model @m family "gpt2" phase "model" attributes {
   nn.state @a.bf16 role "compute-copy" : tensor<8x4xbf16> {parameter = "a"}
   nn.state @b.bf16 role "compute-copy" : tensor<4xbf16> {parameter = "b"}
   nn.state @c.bf16 role "compute-copy" : tensor<5xbf16> {parameter = "c"}
-  // A frozen parameter is in no bucket and has no moments.
+  // A frozen parameter is in no bucket, and the optimizer keeps nothing of it.
   nn.state @frozen role "parameter" : tensor<64xf32>
   // CHECK-NOT: @frozen.exp_avg
-  // CHECK: nn.state @a.exp_avg role "exp_avg" : tensor<8x4xf32> {checkpointed, decays, parameter = "a"}
-  // CHECK: nn.state @a.exp_avg_sq role "exp_avg_sq" : tensor<8x4xf32> {checkpointed, decays, parameter = "a"}
+  // CHECK: nn.state @a.exp_avg role "optimizer" : tensor<8x4xf32> {checkpointed, decays, parameter = "a"}
+  // CHECK: nn.state @a.exp_avg_sq role "optimizer" : tensor<8x4xf32> {checkpointed, decays, parameter = "a"}
   // CHECK-NOT: @frozen
   // Members are padded to 64 elements.
   // CHECK: nn.bucket @parameters.decay [@a, @c] : tensor<128xf32>
@@ -44,7 +65,9 @@ nn.model @m family "gpt2" phase "model" attributes {
   // BF16: nn.bucket @copies.decay [@a.bf16, @c.bf16] : tensor<128xbf16>
   // BF16: nn.bucket @copies.no_decay [@b.bf16] : tensor<64xbf16>
 
-  // CHECK: nn.step @train(%[[IDS:.*]]: tensor<1xi32>, %[[LR:.*]]: tensor<f32>, %[[C1:.*]]: tensor<f32>, %[[C2:.*]]: tensor<f32>) -> (tensor<f32>, tensor<f32>) attributes {inputs = [#nn.port<ids>, #nn.port<lr>, #nn.port<bias_correction1>, #nn.port<bias_correction2>], kind = #nn.program<train>, outputs = [#nn.port<loss>, #nn.port<grad_norm>]} {
+  // CHECK: nn.state @beta1_power role "optimizer" : tensor<f64> {checkpointed, init = #nn.init<"power", 8.000000e-01 : f64, 0.000000e+00 : f64>}
+  // CHECK: nn.state @beta2_power role "optimizer" : tensor<f64> {checkpointed, init = #nn.init<"power", 9.000000e-01 : f64, 0.000000e+00 : f64>}
+  // CHECK: nn.step @train(%[[IDS:.*]]: tensor<1xi32>, %[[LR:.*]]: tensor<f32>) -> (tensor<f32>, tensor<f32>) attributes {inputs = [#nn.port<ids>, #nn.port<lr>], kind = #nn.program<train>, outputs = [#nn.port<loss>, #nn.port<grad_norm>]} {
   // CHECK-NOT: nn.fill
   nn.step @train(%ids: tensor<1xi32>) -> tensor<f32> attributes {
       kind = #nn.program<train>, inputs = [#nn.port<ids>], outputs = [#nn.port<loss>]} {
@@ -57,13 +80,25 @@ nn.model @m family "gpt2" phase "model" attributes {
     // One norm over all gradients; one clip; one update for each bucket.
     // CHECK: %[[NORM:.*]] = nn.global_norm %{{.*}}, %{{.*}} : (tensor<128xf32>, tensor<64xf32>) -> tensor<f32>
     // CHECK: %[[CLIP:.*]] = nn.clip_coefficient %[[NORM]] {max_norm = 5.000000e-01 : f64}
-    // CHECK: %[[P:.*]], %[[M:.*]], %[[V:.*]] = nn.adamw {{.*}} lr %[[LR]] bias %[[C1]], %[[C2]] clip %[[CLIP]] {beta1 = 8.000000e-01 : f64, beta2 = 9.000000e-01 : f64, decoupled, eps = 1.250000e-01 : f64, weight_decay = 2.500000e-01 : f64} : (tensor<128xf32>,
-    // CHECK: nn.set @parameters.decay, %[[P]]
-    // CHECK: nn.set @exp_avg.decay, %[[M]]
-    // CHECK: nn.set @exp_avg_sq.decay, %[[V]]
-    // BF16: %{{.*}}, %{{.*}}, %{{.*}}, %[[COPY:.*]] = nn.adamw {{.*}} -> (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<128xbf16>)
-    // BF16: nn.set @copies.decay, %[[COPY]]
-    // CHECK: nn.adamw {{.*}} weight_decay = 0.000000e+00 : f64} : (tensor<64xf32>,
+    // The powers of the betas are states.
+    // CHECK: %[[POWER:.*]] = nn.get @beta1_power : tensor<f64>
+    // CHECK: %[[NEXT:.*]], %[[C1:.*]] = nn.advance_power %[[POWER]] by 8.000000e-01 : (tensor<f64>) -> (tensor<f64>, tensor<f32>)
+    // CHECK: nn.set @beta1_power, %[[NEXT]]
+    // CHECK: %{{.*}}, %[[C2:.*]] = nn.advance_power %{{.*}} by 9.000000e-01 :
+    // CHECK: nn.set @beta2_power
+    // CHECK: %[[NEW:.*]]:3 = nn.update "adamw" %{{.*}} states(%{{.*}}, %{{.*}}) with(%[[LR]], %[[C1]], %[[C2]], %[[CLIP]]) : (tensor<128xf32>,
+    // CHECK: arith.constant 2.500000e-01 : f64
+    // CHECK: math.sqrt
+    // CHECK: arith.constant 1.250000e-01 : f64
+    // CHECK: nn.return %{{.*}}, %{{.*}}, %{{.*}} : f64, f64, f64
+    // CHECK: nn.set @parameters.decay, %[[NEW]]#0
+    // CHECK: nn.set @exp_avg.decay, %[[NEW]]#1
+    // CHECK: nn.set @exp_avg_sq.decay, %[[NEW]]#2
+    // BF16: %[[NEW:.*]]:4 = nn.update "adamw" {{.*}} -> (tensor<128xf32>, tensor<128xf32>, tensor<128xf32>, tensor<128xbf16>)
+    // BF16: nn.set @copies.decay, %[[NEW]]#3
+    // Without weight decay there is no arithmetic for it.
+    // CHECK: nn.update "adamw" {{.*}} : (tensor<64xf32>,
+    // CHECK-NOT: arith.constant 2.500000e-01 : f64
     // CHECK: nn.return %[[LOSS]], %[[NORM]]
     nn.return %loss : tensor<f32>
   }

@@ -47,8 +47,8 @@ nn.model @twice family "gpt2" phase "train" attributes {
   nn.bucket @two [@w] : tensor<64xf32>
   nn.step @train(%g: tensor<64xf32>, %s: tensor<f32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "g">, #nn.port<lr>], outputs = []} {
     nn.set @w.grad, %g : tensor<64xf32>
-    // expected-error @+1 {{H0909: does not read and write the parameters, the averages and the averages of squares of the same states}}
-    %p, %m, %v = nn.adamw %g, %g, %g, %g lr %s bias %s, %s {beta1 = 0.9 : f64, beta2 = 0.9 : f64, eps = 0.1 : f64, weight_decay = 0.0 : f64} : (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>)
+    // expected-error @+1 {{H0909: does not read and write parameters, and what the optimizer keeps of the same ones}}
+    %p, %m, %v = nn.update "adamw" %g, %g states(%g, %g) with(%s, %s, %s) : (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>) { ^bb0(%a_: f64, %b_: f64, %c_: f64, %d_: f64, %e_: f64, %f_: f64, %g_: f64): nn.return %a_, %c_, %d_ : f64, f64, f64 }
     nn.set @one, %p : tensor<64xf32>
     nn.set @two, %p : tensor<64xf32>
     nn.return
@@ -67,7 +67,7 @@ nn.model @late family "gpt2" phase "train" attributes {
   nn.step @train(%g: tensor<64xf32>, %s: tensor<f32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "g">, #nn.port<lr>], outputs = []} {
     // expected-error @+1 {{H0909: reads the gradient @w.grad before it is written}}
     %old = nn.get @gradients : tensor<64xf32>
-    %p, %m, %v = nn.adamw %g, %old, %g, %g lr %s bias %s, %s {beta1 = 0.9 : f64, beta2 = 0.9 : f64, eps = 0.1 : f64, weight_decay = 0.0 : f64} : (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>)
+    %p, %m, %v = nn.update "adamw" %g, %old states(%g, %g) with(%s, %s, %s) : (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<64xf32>, tensor<64xf32>, tensor<64xf32>) { ^bb0(%a_: f64, %b_: f64, %c_: f64, %d_: f64, %e_: f64, %f_: f64, %g_: f64): nn.return %a_, %c_, %d_ : f64, f64, f64 }
     nn.set @parameters, %p : tensor<64xf32>
     nn.set @w.grad, %g : tensor<64xf32>
     nn.return

@@ -246,15 +246,25 @@ static std::vector<OpCase> makeLossCases() {
       {"nn.clip_coefficient", "%x: tensor<f32>",
        "nn.clip_coefficient %x {max_norm = 0.25 : f64} : (tensor<f32>) -> "
        "tensor<f32>"},
-      {"nn.adamw",
-       "%p: tensor<3xf32>, %g: tensor<3xf32>, %m: tensor<3xf32>, %v: "
-       "tensor<3xf32>, %lr: tensor<f32>, %b: tensor<f32>, %c: tensor<f32>, "
-       "%clip: tensor<f32>",
-       "nn.adamw %p, %g, %m, %v lr %lr bias %b, %c clip %clip {beta1 = 0.9 : "
-       "f64, beta2 = 0.99 : f64, eps = 1.0e-8 : f64, weight_decay = 0.1 : f64, "
-       "decoupled} : (tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, "
-       "tensor<3xf32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>) -> "
-       "(tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xbf16>)"},
+      {"nn.update",
+       "%p: tensor<3xf32>, %g: tensor<3xf32>, %m: tensor<3xf32>, %lr: "
+       "tensor<f32>, %if: tensor<f32>",
+       "nn.update \"momentum\" %p, %g states(%m) with(%lr) if %if : "
+       "(tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<f32>, "
+       "tensor<f32>) "
+       "-> (tensor<3xf32>, tensor<3xf32>, tensor<3xbf16>) { ^bb0(%a: f64, %b: "
+       "f64, %c: f64, %d: f64): %0 = arith.addf %b, %c : f64 %1 = arith.mulf "
+       "%d, %0 : f64 %2 = arith.subf %a, %1 : f64 nn.return %2, %0 : f64, f64 "
+       "}"},
+      {"nn.segment_sums", "%x: tensor<128xf32>, %first: index",
+       "nn.segment_sums %x first %first {segments = array<i64: 64, 64, 128>} : "
+       "(tensor<128xf32>, index) -> tensor<3xf32>"},
+      {"nn.scale_segments", "%x: tensor<128xf32>, %f: tensor<2xf32>",
+       "nn.scale_segments %x by %f {segments = array<i64: 64, 64>} : "
+       "(tensor<128xf32>, tensor<2xf32>) -> tensor<128xf32>"},
+      {"nn.advance_power", "%p: tensor<f64>, %if: tensor<f32>",
+       "nn.advance_power %p by 0.9 if %if : (tensor<f64>, tensor<f32>) -> "
+       "(tensor<f64>, tensor<f32>)"},
   };
 }
 

@@ -240,23 +240,71 @@ TEST(Values, SumsAndNorms) {
              {1 / (13 + 1e-6)});
 }
 
-// The first step of Adam moves by lr, whatever the gradient's size.
-TEST(Values, FirstStepOfAdamW) {
-  TensorMap inputs = {
-      {"p", floats({2}, {1, -2})},  {"g", floats({2}, {1e-3, -50})},
-      {"z", floats({2}, {0, 0})},   {"lr", floats({}, {0.1})},
-      {"b", floats({}, {1 - 0.9})}, {"c", floats({}, {1 - 0.99})}};
-  std::string body =
-      "nn.adamw %p, %g, %z, %z lr %lr bias %b, %c {beta1 = 0.9 : f64, beta2 = "
-      "0.99 : f64, eps = 0.0 : f64, weight_decay = 0.5 : f64, decoupled} : "
-      "(tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, "
-      "tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<2xf32>, "
-      "tensor<2xf32>, tensor<2xf32>)";
+// p - lr g, and g is the new state; nothing changes where the condition is 0.
+TEST(Values, Update) {
+  for (double condition : {2.0, 0.0}) {
+    TensorMap inputs = {{"p", floats({2}, {1, -2})},
+                        {"g", floats({2}, {1, -50})},
+                        {"m", floats({2}, {3, 4})},
+                        {"lr", floats({}, {0.1})},
+                        {"if", floats({}, {condition})}};
+    std::string body =
+        "nn.update \"sgd\" %p, %g states(%m) with(%lr) if %if : "
+        "(tensor<2xf32>, "
+        "tensor<2xf32>, tensor<2xf32>, tensor<f32>, tensor<f32>) -> "
+        "(tensor<2xf32>, tensor<2xf32>, tensor<2xf32>) { ^bb0(%a: f64, %b: "
+        "f64, "
+        "%c: f64, %d: f64): %0 = arith.mulf %b, %d : f64 %1 = arith.subf %a, "
+        "%0 "
+        ": f64 nn.return %1, %b : f64, f64 }";
+    std::string arguments =
+        "%p: tensor<2xf32>, %g: tensor<2xf32>, %m: tensor<2xf32>, %lr: "
+        "tensor<f32>, %if: tensor<f32>";
+    std::vector<double> next = {0.9, 3}, state = {1, -50};
+    if (condition == 0) {
+      next = {1, -2};
+      state = {3, 4};
+    }
+    expectNear(evaluate(arguments, body, inputs), next);
+    expectNear(evaluate(arguments, body, inputs, "r1"), state);
+    expectNear(evaluate(arguments, body, inputs, "r2"), next);
+  }
+}
+
+TEST(Values, AdvancePower) {
+  for (double condition : {1.0, 0.0}) {
+    TensorMap inputs = {{"p", floats({}, {0.81})},
+                        {"if", floats({}, {condition})}};
+    std::string body = "nn.advance_power %p by 0.9 if %if : (tensor<f64>, "
+                       "tensor<f32>) -> (tensor<f64>, tensor<f32>)";
+    std::string arguments = "%p: tensor<f64>, %if: tensor<f32>";
+    double next = condition != 0 ? 0.729 : 0.81;
+    expectNear(evaluate(arguments, body, inputs), {next});
+    expectNear(evaluate(arguments, body, inputs, "r1"), {1 - next});
+  }
+}
+
+// Of segments of 64, 128 and 64 elements a run that ends in the second one: an
+// index argument is 0 here.
+TEST(Values, Segments) {
+  TensorMap inputs = {{"x", floats({128}, std::vector<double>(128, 2))},
+                      {"f", floats({3}, {5, 3, 7})}};
   std::string arguments =
-      "%p: tensor<2xf32>, %g: tensor<2xf32>, %z: tensor<2xf32>, %lr: "
-      "tensor<f32>, %b: tensor<f32>, %c: tensor<f32>";
-  expectNear(evaluate(arguments, body, inputs), {0.95 - 0.1, -1.9 + 0.1});
-  expectNear(evaluate(arguments, body, inputs, "r1"), {1e-4, -5});
+      "%x: tensor<128xf32>, %f: tensor<3xf32>, %first: index";
+  expectNear(
+      evaluate(arguments,
+               "nn.segment_sums %x first %first {segments = array<i64: "
+               "64, 128, 64>} : (tensor<128xf32>, index) -> tensor<3xf32>",
+               inputs),
+      {64 * 4, 64 * 4, 0});
+  std::vector<double> scaled(64, 10);
+  scaled.resize(128, 6);
+  expectNear(evaluate(arguments,
+                      "nn.scale_segments %x by %f first %first {segments = "
+                      "array<i64: 64, 128, 64>} : (tensor<128xf32>, "
+                      "tensor<3xf32>, index) -> tensor<128xf32>",
+                      inputs),
+             scaled);
 }
 
 TEST(Values, DropoutKeepsItsShareAndScalesIt) {

@@ -350,7 +350,8 @@ TEST(Elementwise, TakeRow) {
     }
 }
 
-TEST(Elementwise, AdamW) {
+// One pass over flat memory, in place, with what an element of Adam needs.
+TEST(Elementwise, Update) {
   const char *text = R"(
     plan.kernel @k(%p: tensor<$Nxf32>, %g: tensor<$Nx$G>, %m: tensor<$Nxf32>,
                    %v: tensor<$Nxf32> {test.positive}, %lr: tensor<f32> {test.positive},
@@ -358,21 +359,103 @@ TEST(Elementwise, AdamW) {
                    %clip: tensor<f32> {test.positive})
         -> (tensor<$Nxf32>, tensor<$Nxf32>, tensor<$Nxf32>, tensor<$Nxbf16>)
         attributes {generator = "rows", ties = array<i64: 0, 2, 3, -1>} {
-      %p1, %m1, %v1, %c = nn.adamw %p, %g, %m, %v lr %lr bias %b1, %b2 clip %clip
-          {beta1 = 0.9, beta2 = 0.999, eps = 1.0e-8, weight_decay = 0.1 $D}
+      %p1, %m1, %v1, %c = nn.update "adamw" %p, %g states(%m, %v) with(%lr, %b1, %b2, %clip) $IF
           : (tensor<$Nxf32>, tensor<$Nx$G>, tensor<$Nxf32>, tensor<$Nxf32>,
-             tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>)
-          -> (tensor<$Nxf32>, tensor<$Nxf32>, tensor<$Nxf32>, tensor<$Nxbf16>)
+             tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32> $T)
+          -> (tensor<$Nxf32>, tensor<$Nxf32>, tensor<$Nxf32>, tensor<$Nxbf16>) {
+      ^bb0(%a: f64, %b: f64, %c: f64, %d: f64, %e: f64, %f: f64, %h: f64, %i: f64):
+        %clipped = arith.mulf %b, %i : f64
+        %beta = arith.constant 0.9 : f64
+        %old = arith.mulf %beta, %c : f64
+        %rest = arith.constant 0.1 : f64
+        %add = arith.mulf %rest, %clipped : f64
+        %avg = arith.addf %old, %add : f64
+        %square = arith.mulf %clipped, %clipped : f64
+        %sq = arith.addf %d, %square : f64
+        %root = math.sqrt %sq : f64
+        %corrected = math.sqrt %h : f64
+        %quotient = arith.divf %root, %corrected : f64
+        %eps = arith.constant 1.0e-8 : f64
+        %denominator = arith.addf %quotient, %eps : f64
+        %step = arith.divf %e, %f : f64
+        %direction = arith.divf %avg, %denominator : f64
+        %move = arith.mulf %step, %direction : f64
+        %next = arith.subf %a, %move : f64
+        nn.return %next, %avg, %sq : f64, f64, f64
+      }
       plan.yield %p1, %m1, %v1, %c
           : tensor<$Nxf32>, tensor<$Nxf32>, tensor<$Nxf32>, tensor<$Nxbf16>
     })";
   for (const char *size : {"1", "64", "1000"})
-    for (const char *decoupled : {"", ", decoupled"})
+    for (bool isConditional : {false, true})
       for (const char *gradient : {"f32", "bf16"})
         KernelCheck{
-            instantiate(text, {{"N", size}, {"D", decoupled}, {"G", gradient}}),
+            instantiate(text, {{"N", size},
+                               {"IF", isConditional ? "if %lr" : ""},
+                               {"T", isConditional ? ", tensor<f32>" : ""},
+                               {"G", gradient}}),
             1e-5}
             .run();
+}
+
+TEST(Elementwise, UpdateThatIsSkipped) {
+  KernelCheck{R"(
+    plan.kernel @k(%p: tensor<100xf32>, %g: tensor<100xf32>, %m: tensor<100xf32>)
+        -> (tensor<100xf32>, tensor<100xf32>, tensor<100xbf16>)
+        attributes {generator = "rows", ties = array<i64: -1, -1, -1>} {
+      %no = nn.fill 0.0 : () -> tensor<f32>
+      %p1, %m1, %c = nn.update "sum" %p, %g states(%m) if %no
+          : (tensor<100xf32>, tensor<100xf32>, tensor<100xf32>, tensor<f32>)
+          -> (tensor<100xf32>, tensor<100xf32>, tensor<100xbf16>) {
+      ^bb0(%a: f64, %b: f64, %c: f64):
+        %0 = arith.addf %a, %b : f64
+        nn.return %0, %b : f64, f64
+      }
+      plan.yield %p1, %m1, %c
+          : tensor<100xf32>, tensor<100xf32>, tensor<100xbf16>
+    })"}
+      .run();
+}
+
+TEST(Elementwise, AdvancePower) {
+  KernelCheck{R"(
+    plan.kernel @k(%p: tensor<f64>, %if: tensor<f32>)
+        -> (tensor<f64>, tensor<f32>, tensor<f64>, tensor<f32>)
+        attributes {generator = "rows", ties = array<i64: -1, -1, -1, -1>} {
+      %no = nn.fill 0.0 : () -> tensor<f32>
+      %0:2 = nn.advance_power %p by 0.999 if %if
+          : (tensor<f64>, tensor<f32>) -> (tensor<f64>, tensor<f32>)
+      %1:2 = nn.advance_power %p by 0.999 if %no
+          : (tensor<f64>, tensor<f32>) -> (tensor<f64>, tensor<f32>)
+      plan.yield %0#0, %0#1, %1#0, %1#1
+          : tensor<f64>, tensor<f32>, tensor<f64>, tensor<f32>
+    })"}
+      .run();
+}
+
+// Segments of which the run has none, parts and all; and what is behind them.
+TEST(Elementwise, Segments) {
+  const char *sums = R"(
+    plan.kernel @k(%x: tensor<448xf32>, %i: index) -> tensor<4xf32>
+        attributes {generator = "segments", ties = array<i64: -1>} {
+      %y = nn.segment_sums %x first %i {segments = array<i64: 64, 128, 64, 256>}
+          : (tensor<448xf32>, index) -> tensor<4xf32>
+      plan.yield %y : tensor<4xf32>
+    })";
+  const char *scaled = R"(
+    plan.kernel @k(%x: tensor<448xf32>, %f: tensor<4xf32>, %i: index)
+        -> tensor<448xf32>
+        attributes {generator = "segments", ties = array<i64: 0>} {
+      %y = nn.scale_segments %x by %f first %i {segments = array<i64: 64, 128, 64, 256>}
+          : (tensor<448xf32>, tensor<4xf32>, index) -> tensor<448xf32>
+      plan.yield %y : tensor<448xf32>
+    })";
+  for (const char *text : {sums, scaled})
+    for (int64_t first : {0, 64, 128, 320, 4096}) {
+      KernelCheck check{text};
+      check.scalars = {first};
+      check.run();
+    }
 }
 
 TEST(Elementwise, Fill) {

@@ -27,7 +27,8 @@ void registerLinalgLowerings(mlir::DialectRegistry &registry);
 mlir::LogicalResult lowerBodyToLinalg(mlir::Block &body);
 
 /// Whether kernels of this generator read the nn operation itself, so that
-/// there is no linalg form: gemm, attention, scatter, block_sums.
+/// there is no linalg form: gemm, attention, scatter, block_sums,
+/// segments.
 bool keepsWhole(llvm::StringRef generator);
 
 } // namespace heddle::codegen

@@ -63,7 +63,7 @@ def ShardPartitionStates : Pass<"shard-partition-states", "::mlir::ModuleOp"> {
     ```mlir
     %g = nn.get @gradients.decay : tensor<512xf32>
     %s = dist.reshard %g from #dist.sharding<[[]], unreduced ["data"]>
-           to #dist.sharding<[["data"]], unreduced []> for "nn.adamw" : tensor<512xf32>
+           to #dist.sharding<[["data"]], unreduced []> for "nn.update" : tensor<512xf32>
     ```
   }];
   let options = [

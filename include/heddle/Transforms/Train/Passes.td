@@ -34,6 +34,22 @@ def TrainBuildSteps : Pass<"train-build-steps", "::mlir::ModuleOp"> {
   let dependentDialects = ["::heddle::nn::NNDialect"];
 }
 
+def TrainFreezeParameters : Pass<"train-freeze-parameters", "::mlir::ModuleOp"> {
+  let summary = "Trains nothing that a group of the strategy freezes.";
+  let description = [{
+    A parameter is of the first group (`--group`) whose pattern is found in its
+    name, in the model or in the weight files. One of a frozen group is not
+    trainable any more: it gets no gradient, and the optimizer keeps nothing of
+    it. A group that cannot be read, or matches no parameter, is an error.
+
+    ```mlir
+    nn.state @wte.weight role "parameter" : tensor<97x32xf32> {trainable, ...}
+    // becomes, with --group 'wte:frozen'
+    nn.state @wte.weight role "parameter" : tensor<97x32xf32> {...}
+    ```
+  }];
+}
+
 def TrainRecompute : Pass<"train-recompute", "::mlir::ModuleOp"> {
   let summary = "Writes the strategy's recomputation policy at every call.";
   let description = [{
@@ -72,8 +88,10 @@ def TrainDifferentiate : Pass<"train-differentiate", "::mlir::ModuleOp"> {
 def TrainOptimizer : Pass<"train-optimizer", "::mlir::ModuleOp"> {
   let summary = "Clips the gradients and updates the parameters.";
   let description = [{
-    Parameters stand in two buckets, with and without weight decay; so do their
-    gradients, moments and compute copies. One `nn.adamw` a bucket updates them.
+    Parameters that are updated alike stand in one bucket: with weight decay,
+    without, and those of each group of the strategy. So do their gradients, what
+    the optimizer keeps of them, and compute copies. One `nn.update` a bucket
+    updates them, by the optimizer's rule (lib/Transforms/Train/Optimizers).
     The step also returns `grad_norm`, the norm before clipping.
   }];
   let dependentDialects = ["::heddle::nn::NNDialect"];

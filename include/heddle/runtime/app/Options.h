@@ -41,6 +41,7 @@ struct TrainOptions {
   int64_t saveEvery = 0; ///< 0: only after the last step.
   int64_t keepLast = 0;  ///< 0: keep every checkpoint.
   std::string resume;
+  bool resetOptimizer = false; ///< Of the checkpoint take the rest alone.
   std::optional<uint64_t> seed;
   bool shuffle = false;
   std::string log, logCsv, logTensorBoard, trace, dump;

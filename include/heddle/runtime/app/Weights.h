@@ -22,8 +22,11 @@ namespace heddle::rt {
 void loadWeights(Job &job, const JobOptions &options);
 
 /// Takes parameters and optimizer state from a checkpoint; what remains to be
-/// set up is returned.
-io::CheckpointState resumeFrom(Job &job, const std::string &directory);
+/// set up is returned. With `resetOptimizer` the optimizer's states get their
+/// first values. Throws H0335 where the checkpoint has not what this optimizer
+/// keeps.
+io::CheckpointState resumeFrom(Job &job, const std::string &directory,
+                               bool resetOptimizer);
 
 /// A value of the plan as a file of all ranks stores it; `value` and `part`, of
 /// which pieces point into the former, are null on ranks that do not hold it.

@@ -54,9 +54,6 @@ private:
   bool staircase = false;
 };
 
-/// 1 - beta^update, computed in double.
-double biasCorrection(double beta, int64_t update);
-
 } // namespace heddle::rt
 
 #endif // HEDDLE_RUNTIME_OPTIM_SCHEDULE_H

@@ -1,0 +1,64 @@
+//===- ScalarProgram.h - Bodies of nn.map and nn.update ---------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_EVAL_SCALARPROGRAM_H
+#define HEDDLE_EVAL_SCALARPROGRAM_H
+
+#include "dialects/NN/Scalars.h"
+#include "llvm/ADT/DenseMap.h"
+
+namespace heddle::eval {
+
+/// A scalar function, as a list of operations on numbered values: arguments
+/// come first.
+class ScalarProgram {
+public:
+  explicit ScalarProgram(mlir::Block &body)
+      : numArguments(body.getNumArguments()) {
+    llvm::DenseMap<mlir::Value, unsigned> numbers;
+    auto numbersOf = [&](mlir::ValueRange values) {
+      return llvm::map_to_vector(
+          values, [&](mlir::Value value) { return numbers.lookup(value); });
+    };
+    for (mlir::BlockArgument argument : body.getArguments())
+      numbers[argument] = argument.getArgNumber();
+    for (mlir::Operation &op : body.without_terminator()) {
+      lines.push_back(
+          {nn::findScalarOp(&op), &op, numbersOf(op.getOperands())});
+      numbers[op.getResult(0)] = numArguments + lines.size() - 1;
+    }
+    results = numbersOf(body.getTerminator()->getOperands());
+  }
+
+  /// The results for arguments that `values` begins with.
+  llvm::SmallVector<double> run(llvm::SmallVector<double> values) const {
+    llvm::SmallVector<double> operands;
+    for (const Line &line : lines) {
+      operands.clear();
+      for (unsigned number : line.operands)
+        operands.push_back(values[number]);
+      values.push_back(line.scalar->evaluate(line.op, operands));
+    }
+    return llvm::map_to_vector(results,
+                               [&](unsigned number) { return values[number]; });
+  }
+
+private:
+  struct Line {
+    const nn::ScalarOp *scalar;
+    mlir::Operation *op;
+    llvm::SmallVector<unsigned> operands;
+  };
+  size_t numArguments;
+  llvm::SmallVector<Line> lines;
+  llvm::SmallVector<unsigned> results;
+};
+
+} // namespace heddle::eval
+
+#endif // HEDDLE_EVAL_SCALARPROGRAM_H

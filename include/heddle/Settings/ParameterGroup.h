@@ -1,0 +1,32 @@
+//===- ParameterGroup.h - Parameters with their own rates -------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_SETTINGS_PARAMETERGROUP_H
+#define HEDDLE_SETTINGS_PARAMETERGROUP_H
+
+#include <optional>
+#include <string>
+
+namespace heddle::config {
+
+/// What `--group` says of the parameters whose names match.
+struct ParameterGroup {
+  std::string pattern; ///< A regular expression, matched anywhere in a name.
+  bool frozen = false;
+  /// What the schedule's rate is multiplied by; the weight decay.
+  std::optional<double> lr, weightDecay;
+};
+
+/// Reads `REGEX:frozen` or `REGEX:lr=X,weight_decay=Y`. Where it is neither,
+/// nothing, and `wrong` says why.
+std::optional<ParameterGroup> parseGroup(const std::string &text,
+                                         std::string &wrong);
+
+} // namespace heddle::config
+
+#endif // HEDDLE_SETTINGS_PARAMETERGROUP_H

@@ -1,0 +1,40 @@
+//===- FreezeParameters.cpp - Parameters that are not trained -------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ParameterGroups.h"
+#include "heddle/Transforms/Train/Passes.h"
+
+using namespace mlir;
+using namespace heddle;
+
+namespace heddle {
+#define GEN_PASS_DEF_TRAINFREEZEPARAMETERS
+#include "include/heddle/Transforms/Train/Passes.h.inc"
+} // namespace heddle
+
+namespace {
+
+struct FreezeParameters
+    : heddle::impl::TrainFreezeParametersBase<FreezeParameters> {
+  void runOnOperation() override {
+    for (auto model : getOperation().getOps<nn::ModelOp>()) {
+      train::ParameterGroups groups(model);
+      if (failed(groups.verify()))
+        return signalPassFailure();
+      for (auto state : model.getOps<nn::StateOp>()) {
+        if (state.getRole() != "parameter")
+          continue;
+        std::optional<size_t> group = groups.of(state);
+        if (group && groups[*group].frozen)
+          state.setTrainable(false);
+      }
+    }
+  }
+};
+
+} // namespace

@@ -1,0 +1,20 @@
+//===- Optimizers.cpp - The optimizers that there are ---------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Optimizers.h"
+
+using namespace heddle;
+
+train::Optimizer train::optimizerOf(const dist::Strategy &strategy) {
+  switch (strategy.optimizer) {
+  case config::Optimizer::AdamW:
+  case config::Optimizer::Adam:
+    return adamW(strategy);
+  }
+  llvm_unreachable("all optimizers handled");
+}

@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+# Part of the Heddle project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Optimizers and parameter groups: 50 steps against code that is written here
+from the papers, with every stage of ZeRO and on meshes; checkpoints."""
+
+import os
+import re
+import unittest
+
+import numpy as np
+
+import heddle_test as h
+
+LONG = os.environ.get("HEDDLE_TEST_LONG") == "1"
+ROWS, SEQ, VOCAB, STEPS, CLIP, DECAY = 8, 16, 97, 50, 0.8, 0.1
+MODEL = dict(vocab=VOCAB, positions=SEQ, embed=32, layers=2, heads=4)
+
+# Of each: what a step makes of a parameter, its gradient and its state, with the
+# number of the step counted from 1; the rate, the betas, eps.
+RATES = {"AdamW": 3e-3}
+BETAS = {"AdamW": (0.9, 0.999)}
+EPS = {"AdamW": 1e-5}
+
+
+def adamw(p, g, state, step, rate, decay):
+    (beta1, beta2), eps = BETAS["AdamW"], EPS["AdamW"]
+    m = state["m"] = beta1 * state.get("m", 0) + (1 - beta1) * g
+    v = state["v"] = beta2 * state.get("v", 0) + (1 - beta2) * g * g
+    direction = m / (1 - beta1 ** step) / (np.sqrt(v / (1 - beta2 ** step)) + eps)
+    return p * (1 - rate * decay) - rate * direction
+
+
+UPDATES = {"AdamW": adamw}
+
+MESHES = [("one", 1, []),
+          ("zero0", 2, ["--mesh", "data=2", "--zero", 0]),
+          ("zero1", 2, ["--mesh", "data=2", "--zero", 1]),
+          ("zero2", 2, ["--mesh", "data=2", "--zero", 2, "--accumulate", 2]),
+          ("zero3", 2, ["--mesh", "data=2", "--zero", 3]),
+          ("tensor", 2, ["--mesh", "tensor=2"]),
+          ("pipe", 2, ["--mesh", "pipe=2", "--accumulate", 2])]
+LONG_MESHES = [("tensor-zero1", 4, ["--mesh", "data=2,tensor=2", "--zero", 1]),
+               ("pipe-zero2", 4, ["--mesh", "pipe=2,data=2", "--zero", 2,
+                                  "--accumulate", 2]),
+               ("seq-zero3", 2, ["--mesh", "seq=2", "--zero", 3])]
+
+
+def config_of(name, **params):
+    given = {"lr": RATES[name], "betas": BETAS[name], "eps": EPS[name],
+             "weight_decay": DECAY, **params}
+    return {"optimizer": {"type": name, "params": given}, "gradient_clipping": CLIP}
+
+
+def reference(name, config, weights, tokens, group=lambda name: (1.0, DECAY)):
+    """Losses, weights and states of the oracle's model in double precision. `group`
+    gives what a parameter's rate is multiplied by and its decay, or None for one
+    that is not trained."""
+    import oracle
+    import torch
+
+    model = oracle.Gpt2(config, weights)
+    trained = {key: group(key) for key in weights if group(key) is not None}
+    states, losses = {key: {} for key in weights}, []
+    for step in range(STEPS):
+        loss, _, grads = model.gradients(*h.batch(tokens, step, ROWS, SEQ))
+        losses.append(loss)
+        norm = np.sqrt(sum((grads[key] ** 2).sum() for key in trained))
+        clip = min(1.0, CLIP / (norm + 1e-6))
+        for key, (factor, decay) in trained.items():
+            value = UPDATES[name](model.weights[key].detach().numpy(),
+                                  grads[key] * clip, states[key], step + 1,
+                                  RATES[name] * factor, decay)
+            model.weights[key] = torch.tensor(value, requires_grad=True)
+    return np.array(losses), model.arrays(), states
+
+
+class Base(h.HeddleTest):
+    def prepare(self):
+        self.model, self.config, self.weights = self.make_model(**MODEL)
+        self.data, self.tokens = self.make_tokens(ROWS * SEQ * STEPS + 1, VOCAB)
+
+    def build(self, name, *flags, output="job", **params):
+        return self.compile(self.model, "--batch", ROWS, "--seq", SEQ, "--threads", 1,
+                            *flags, output=output, config=config_of(name, **params))
+
+    def losses(self, binary, *flags, steps=STEPS, ranks=1):
+        return np.array([step["loss"] for step in self.train(
+            binary, self.data, steps, *flags, ranks=ranks)])
+
+    def states_of(self, folder):
+        with open(os.path.join(folder, "latest")) as file:
+            latest = os.path.join(folder, file.read().strip())
+        return h.read_safetensors(os.path.join(latest, "heddle",
+                                               "optimizer.safetensors"))
+
+
+class Groups(Base):
+    GROUPS = [r"ln_[12]\.:lr=0.3,weight_decay=0", "wpe:frozen", "mlp:lr=2"]
+
+    @staticmethod
+    def group(name):
+        if re.search(r"ln_[12]\.", name):
+            return 0.3, 0.0
+        if "wpe" in name:
+            return None
+        return (2.0 if "mlp" in name else 1.0), DECAY
+
+    def flags(self):
+        return [word for text in self.GROUPS for word in ("--group", text)]
+
+    @h.needs_torch
+    def test_groups_follow_the_reference(self):
+        self.prepare()
+        expected, weights, _ = reference("AdamW", self.config, self.weights, self.tokens,
+                                         self.group)
+        for mesh, ranks, flags in MESHES:
+            if (ranks > 1 and not h.MPIRUN) or (
+                    mesh not in ("one", "zero3", "pipe") and not LONG):
+                continue
+            with self.subTest(mesh):
+                folder = self.path("s-" + mesh)
+                binary = self.build("AdamW", *flags, *self.flags(), output=mesh)
+                found = self.losses(binary, "--save", folder, ranks=ranks)
+                np.testing.assert_allclose(found, expected, rtol=1e-5)
+                saved = h.read_saved(folder)
+                for key, value in weights.items():
+                    np.testing.assert_allclose(saved["transformer." + key], value,
+                                               atol=3e-5, err_msg=key)
+                np.testing.assert_array_equal(saved["transformer.wpe.weight"],
+                                              self.weights["wpe.weight"])
+                kept = self.states_of(folder)
+                self.assertFalse([key for key in kept if "wpe" in key])
+                self.assertTrue([key for key in kept if "wte" in key])
+
+    def test_what_is_no_group(self):
+        self.prepare()
+        for group, code, words in [
+                ("wte:lrr=1", "H0140", 'unknown key "lrr"'),
+                ("wte:lr=x", "H0140", '"x" is no value of lr'),
+                ("wte", "H0140", "no pattern before a colon"),
+                ("(:frozen", "H0141", "no regular expression"),
+                ("nothing:frozen", "H0142", '"nothing" matches no parameter')]:
+            with self.subTest(group):
+                with self.assertRaises(h.Failed) as failed:
+                    self.build("AdamW", "--group", group)
+                text = str(failed.exception)
+                self.assertIn(f"error[{code}]", text)
+                self.assertIn(words, text)
+                self.assertIn("help:", text)
+
+
+if __name__ == "__main__":
+    unittest.main()
