@@ -68,7 +68,7 @@ static Optimizer readOptimizer(const io::JsonValue &type) {
     if (lowered(word) == lowered(type.asString()))
       return *parseWord<Optimizer>(word);
   checkType(type, "optimizer", {words.begin(), words.end()},
-            {"Adagrad", "Lamb", "Lion", "OneBitAdam", "ZeroOneAdam", "OneBitLamb", "MuAdam",
+            {"Adagrad", "OneBitAdam", "ZeroOneAdam", "OneBitLamb", "MuAdam",
              "MuAdamW", "MuSGD", "Muon", "SGD"});
   return {};
 }
@@ -100,6 +100,12 @@ void config::mergeOptimizer(const io::JsonValue &root, Merger &merger) {
                isTorchAdamW ? "torch.optim.AdamW's default"
                             : "DeepSpeed's default for the optimizer",
                {}});
+}
+
+void config::mergeOptimizerDefaults(Merger &merger) {
+  if (merger.result.values.optimizer == Optimizer::Lion &&
+      !merger.isGiven("beta2"))
+    merger.give("beta2", 0.99, {Origin::Kind::Derived, "Lion's default", {}});
 }
 
 //===----------------------------------------------------------------------===//

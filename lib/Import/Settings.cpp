@@ -136,6 +136,7 @@ ResolvedSettings config::mergeSettings(const Flags &flags,
   merger.fillMicroBatch();
   if (!merger.isBatchUnsure)
     merger.problems.attempt([&] { resolveBatch(merger); });
+  mergeOptimizerDefaults(merger);
   merger.fillOpen();
   mergeScheduleFlags(merger);
   if (!merger.isGiven("threads"))

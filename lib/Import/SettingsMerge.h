@@ -105,6 +105,8 @@ void mergeStrategy(const std::string &name, const std::string &text,
                    Merger &merger);
 /// A ds_config.json, by its path or in base64.
 void mergeDsConfig(const std::string &config, Merger &merger);
+/// What an optimizer has another default for, where nobody gave it.
+void mergeOptimizerDefaults(Merger &merger);
 /// The flags --lr, --warmup-steps and --train-steps, in the schedule that the
 /// other sources gave, or one of their own. Throws H0123 for a schedule that
 /// has no such parameter.

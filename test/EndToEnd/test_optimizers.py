@@ -19,9 +19,32 @@ MODEL = dict(vocab=VOCAB, positions=SEQ, embed=32, layers=2, heads=4)
 
 # Of each: what a step makes of a parameter, its gradient and its state, with the
 # number of the step counted from 1; the rate, the betas, eps.
-RATES = {"AdamW": 3e-3}
-BETAS = {"AdamW": (0.9, 0.999)}
-EPS = {"AdamW": 1e-5}
+RATES = {"Lion": 3e-4, "Lamb": 1e-2, "AdamW": 3e-3}
+BETAS = {"Lion": (0.9, 0.99), "Lamb": (0.9, 0.999), "AdamW": (0.9, 0.999)}
+EPS = {"Lion": 1e-8, "Lamb": 1e-6, "AdamW": 1e-5}
+
+
+def lion(p, g, state, step, rate, decay):
+    """Chen et al., arXiv 2302.06675, algorithm 2."""
+    beta1, beta2 = BETAS["Lion"]
+    m = state.get("momentum", 0)
+    update = np.sign(beta1 * m + (1 - beta1) * g)
+    state["momentum"] = beta2 * m + (1 - beta2) * g
+    return p - rate * (update + decay * p)
+
+
+def lamb(p, g, state, step, rate, decay):
+    """You et al., arXiv 1904.00962, with the bias correction in the step and the
+    trust ratio held to limits, as DeepSpeed's FusedLamb."""
+    (beta1, beta2), eps = BETAS["Lamb"], EPS["Lamb"]
+    m = state["m"] = beta1 * state.get("m", 0) + (1 - beta1) * g
+    v = state["v"] = beta2 * state.get("v", 0) + (1 - beta2) * g * g
+    update = m / (np.sqrt(v) + eps) + decay * p
+    norms = np.linalg.norm(p), np.linalg.norm(update)
+    ratio = min(10.0, max(0.01, norms[0] / norms[1])) if min(norms) > 0 else 1.0
+    state.setdefault("ratios", []).append(ratio)
+    rate *= np.sqrt(1 - beta2 ** step) / (1 - beta1 ** step)
+    return p - rate * ratio * update
 
 
 def adamw(p, g, state, step, rate, decay):
@@ -32,7 +55,7 @@ def adamw(p, g, state, step, rate, decay):
     return p * (1 - rate * decay) - rate * direction
 
 
-UPDATES = {"AdamW": adamw}
+UPDATES = {"Lion": lion, "Lamb": lamb, "AdamW": adamw}
 
 MESHES = [("one", 1, []),
           ("zero0", 2, ["--mesh", "data=2", "--zero", 0]),
@@ -94,6 +117,106 @@ class Base(h.HeddleTest):
             latest = os.path.join(folder, file.read().strip())
         return h.read_safetensors(os.path.join(latest, "heddle",
                                                "optimizer.safetensors"))
+
+
+class Optimizers(Base):
+    def check_meshes(self, name):
+        self.prepare()
+        expected, weights, states = reference(name, self.config, self.weights,
+                                              self.tokens)
+        self.assertLess(expected[-1], expected[0])
+        for mesh, ranks, flags in MESHES + (LONG_MESHES if LONG else []):
+            if ranks > 1 and not h.MPIRUN:
+                continue
+            with self.subTest(mesh):
+                folder = self.path("s-" + mesh)
+                binary = self.build(name, *flags, output=mesh)
+                found = self.losses(binary, "--save", folder, ranks=ranks)
+                np.testing.assert_allclose(found, expected, rtol=1e-5)
+                saved = h.read_saved(folder)
+                for key, value in weights.items():
+                    found = saved["transformer." + key]
+                    if key.endswith("c_attn.bias"):
+                        # The keys' has no gradient: softmax takes a shift away.
+                        found, value = (np.delete(x.reshape(3, -1), 1, 0)
+                                        for x in (found, value))
+                    self.assertLess(np.abs(found - value).mean(), 1e-5, key)
+        return states
+
+    @h.needs_torch
+    def test_lion(self):
+        self.check_meshes("Lion")
+
+    @h.needs_torch
+    def test_lamb(self):
+        states = self.check_meshes("Lamb")
+        # The trust ratio matters, and its limit does.
+        ratios = np.array([state["ratios"] for state in states.values()])
+        self.assertGreater(ratios.max(), 2 * ratios.min())
+
+    @h.needs_torch
+    def test_lamb_limits(self):
+        self.prepare()
+        found = self.losses(self.build("Lamb", max_coeff=0.5, min_coeff=0.4))
+        expected, _, _ = reference("Lamb", self.config, self.weights, self.tokens)
+        self.assertFalse(np.allclose(found, expected, rtol=1e-4))
+
+    @h.needs_torch
+    def test_bf16(self):
+        self.prepare()
+        for name in ("Lion", "Lamb"):
+            expected, _, _ = reference(name, self.config, self.weights, self.tokens)
+            one = self.losses(self.build(name, "--precision", "bf16"))
+            np.testing.assert_allclose(one, expected, rtol=2e-2)
+            if not h.MPIRUN:
+                continue
+            split = self.build(name, "--precision", "bf16", "--mesh", "data=2",
+                               "--zero", 3, "--communication-data-type", "fp32",
+                               output="split")
+            np.testing.assert_allclose(self.losses(split, ranks=2), expected, rtol=2e-2)
+
+    def test_resume_goes_on(self):
+        self.prepare()
+        for name in ("Lion", "Lamb", "AdamW"):
+            with self.subTest(name):
+                binary = self.build(name)
+                whole = self.losses(binary, steps=20)
+                self.losses(binary, "--save", self.path("s-" + name), steps=10)
+                rest = self.losses(binary, "--resume", self.path("s-" + name), steps=20)
+                np.testing.assert_array_equal(rest[-10:], whole[10:])
+
+    def test_another_optimizer_names_what_is_missing(self):
+        self.prepare()
+        folder = self.path("saved")
+        self.losses(self.build("AdamW"), "--save", folder, steps=3)
+        self.assertEqual(float(self.states_of(folder)["beta1_power"]), 0.9 * 0.9 * 0.9)
+        binary = self.build("Lion")
+        with self.assertRaises(h.Failed) as failed:
+            self.losses(binary, "--resume", folder, steps=5)
+        text = str(failed.exception)
+        self.assertIn("H0335", text)
+        self.assertIn("momentum.", text)
+        self.assertIn("--reset-optimizer", text)
+        steps = self.losses(binary, "--resume", folder, "--reset-optimizer", steps=5)
+        self.assertTrue(np.isfinite(steps).all())
+
+    def test_the_first_values_again(self):
+        self.prepare()
+        binary = self.build("AdamW")
+        folder = self.path("saved")
+        self.losses(binary, "--save", folder, steps=3)
+        reset = self.losses(binary, "--resume", folder, "--reset-optimizer", steps=6)
+        kept = self.losses(binary, "--resume", folder, steps=6)
+        self.assertEqual(reset[-3], kept[-3])
+        self.assertNotEqual(reset[-1], kept[-1])
+
+    def test_the_flag_wins(self):
+        self.prepare()
+        flag = self.build("AdamW", "--optimizer", "Lion", "--betas", "0.9,0.99",
+                          lr=RATES["Lion"], eps=1e-8, output="flag")
+        key = self.build("Lion", output="key")
+        np.testing.assert_array_equal(self.losses(flag, steps=5),
+                                      self.losses(key, steps=5))
 
 
 class Groups(Base):

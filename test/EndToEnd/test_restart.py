@@ -41,6 +41,8 @@ CHANGES = {
     "lr": (MESH, 0.5), "scheduler": (MESH, "WarmupLR"),
     "scheduler_params": ({**MESH, "scheduler": "WarmupLR"},
                          json.dumps({"warmup_num_steps": 3})),
+    "min_coeff": ({**MESH, "optimizer": "Lamb"}, 0.5),
+    "max_coeff": ({**MESH, "optimizer": "Lamb"}, 0.5),
     "group": (MESH, ["wte:frozen"]),
 }
 # Plans that cannot be had as far as a binary.

@@ -72,9 +72,9 @@ template <> struct Words<CommunicationType> {
   static constexpr std::array all = {"", "fp32", "bf16", "fp16"};
 };
 
-enum class Optimizer { AdamW, Adam };
+enum class Optimizer { AdamW, Adam, Lion, Lamb };
 template <> struct Words<Optimizer> {
-  static constexpr std::array all = {"AdamW", "Adam"};
+  static constexpr std::array all = {"AdamW", "Adam", "Lion", "Lamb"};
 };
 
 /// Schedules of the learning rate, by DeepSpeed's names.

@@ -4,7 +4,23 @@
 // RUN: sed 's/precision = fp32/precision = bf16/' %s | heddle-opt --train-optimizer | FileCheck %s --check-prefix=BF16
 // RUN: sed 's/accumulate = 1/accumulate = 2/; s/global = 1/global = 2/' %s | heddle-opt --train-optimizer | FileCheck %s --check-prefix=SUMS
 
+// RUN: sed 's/optimizer = {beta1/optimizer = {type = Lion, beta1/' %s | heddle-opt --train-optimizer | FileCheck %s --check-prefix=LION
+// RUN: sed 's/optimizer = {beta1/optimizer = {type = Lamb, beta1/' %s | heddle-opt --train-optimizer | FileCheck %s --check-prefix=LAMB
 // RUN: sed 's/optimizer = {beta1/optimizer = {group = ["^a$:lr=0.5", "b:weight_decay=0.75"], beta1/' %s | heddle-opt --train-optimizer | FileCheck %s --check-prefix=GROUPS
+
+// One state, and no powers.
+// LION: nn.state @a.momentum role "optimizer" : tensor<8x4xf32>
+// LION-NOT: advance_power
+// LION: nn.update "lion" %{{.*}} states(%{{[^,]*}}) with(%{{[^,]*}}, %{{[^,]*}}) :
+
+// Norms of parameters give factors, by which the update is scaled.
+// LAMB: %[[P:.*]] = nn.get @parameters.decay
+// LAMB: %[[U:.*]] = nn.map
+// LAMB: %[[SP:.*]] = nn.segment_sums %[[P]] of @parameters.decay : (tensor<128xf32>) -> tensor<2xf32>
+// LAMB: %[[SU:.*]] = nn.segment_sums %[[U]] of @parameters.decay : (tensor<128xf32>) -> tensor<2xf32>
+// LAMB: %[[F:.*]] = nn.map (%{{.*}} = %[[SP]], %{{.*}} = %[[SU]])
+// LAMB: %[[SCALED:.*]] = nn.scale_segments %[[U]] by %[[F]] of @parameters.decay
+// LAMB: nn.update "lamb" %[[P]], {{.*}}, %[[SCALED]])
 
 // A group has a bucket and constants of its own.
 // GROUPS: nn.bucket @parameters.decay [@c]

@@ -15,6 +15,10 @@ train::Optimizer train::optimizerOf(const dist::Strategy &strategy) {
   case config::Optimizer::AdamW:
   case config::Optimizer::Adam:
     return adamW(strategy);
+  case config::Optimizer::Lion:
+    return lion(strategy);
+  case config::Optimizer::Lamb:
+    return lamb(strategy);
   }
   llvm_unreachable("all optimizers handled");
 }

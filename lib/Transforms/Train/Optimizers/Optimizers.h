@@ -61,6 +61,8 @@ struct Optimizer {
 Optimizer optimizerOf(const dist::Strategy &strategy);
 
 Optimizer adamW(const dist::Strategy &strategy);
+Optimizer lamb(const dist::Strategy &strategy);
+Optimizer lion(const dist::Strategy &strategy);
 
 } // namespace heddle::train
 
