@@ -26,14 +26,15 @@ write_dialect(dist dialects/Dist/DistOps.td)
 write_dialect(pipe dialects/Pipe/PipeDialect.td)
 write_dialect(plan dialects/Plan/PlanDialect.td)
 
-tblgen(text dialects/NN/NNInterfaces.td -gen-op-interface-docs)
-file(WRITE ${OUT}/interfaces.md "${note}${text}")
+tblgen(nn dialects/NN/NNInterfaces.td -gen-op-interface-docs)
+tblgen(plan dialects/Plan/PlanInterfaces.td -gen-op-interface-docs)
+file(WRITE ${OUT}/interfaces.md "${note}${nn}${plan}")
 
 # The passes in the order of the phases.
 set(passes "${note}# Passes\n")
 foreach(folder Transforms/Import Transforms/Model Transforms/Train
         Transforms/Shard Transforms/Pipe Transforms/Spmd Transforms/Fuse
-        Codegen/GPU Codegen/CPU Transforms/Memory Transforms/Prove)
+        Codegen/Common Codegen/GPU Codegen/CPU Transforms/Memory Transforms/Prove)
   tblgen(text include/heddle/${folder}/Passes.td -gen-pass-doc)
   string(APPEND passes "\n## lib/${folder}\n\n${text}")
 endforeach()

@@ -1,4 +1,4 @@
-//===- NNEnums.td - Programs and ports -------------------*- tablegen -*-===//
+//===- NNEnums.td - Programs, ports, kernels ---------------*- tablegen -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -24,6 +24,11 @@ def NN_ProgramKind : NN_Enum<"ProgramKind", "what a step program is for", [
     I32EnumAttrCase<"Eval", 1, "eval">,
     I32EnumAttrCase<"Generate", 2, "generate">]>;
 
+def NN_RotaryRamp : NN_Enum<"RotaryRamp", "which rates of nn.rotary are stretched", [
+    I32EnumAttrCase<"All", 0, "all">,
+    I32EnumAttrCase<"Pairs", 1, "pairs">,
+    I32EnumAttrCase<"Rates", 2, "rates">]>;
+
 // The names are keys of files (`--inputs`, `--dump`).
 def NN_PortRole : NN_Enum<"PortRole", "what a port means", [
     // Of each token of the batch: [rows, tokens].
@@ -47,5 +52,16 @@ def NN_PortRole : NN_Enum<"PortRole", "what a port means", [
     I32EnumAttrCase<"Logits", 14, "logits">,
     // Any other.
     I32EnumAttrCase<"Value", 15, "value">]>;
+
+// `Rows` takes what is element-wise or a reduction over the last dimension.
+def NN_Generator : NN_Enum<"Generator", "what makes a kernel's code", [
+    I32EnumAttrCase<"Rows", 0, "rows">,
+    I32EnumAttrCase<"Columns", 1, "columns">,
+    I32EnumAttrCase<"Reduce", 2, "reduce">,
+    I32EnumAttrCase<"Scatter", 3, "scatter">,
+    I32EnumAttrCase<"BlockSums", 4, "block_sums">,
+    I32EnumAttrCase<"Gemm", 5, "gemm">,
+    I32EnumAttrCase<"Attention", 6, "attention">,
+    I32EnumAttrCase<"Segments", 7, "segments">]>;
 
 #endif // HEDDLE_DIALECTS_NN_ENUMS

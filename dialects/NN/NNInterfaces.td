@@ -177,10 +177,10 @@ def NN_LinalgLoweringOp : OpInterface<"LinalgLoweringOpInterface"> {
   }];
   let methods = [
     InterfaceMethod<[{
-        The name of the kernel generator that takes this operation whole
-        (gemm, attention, ...); empty when `lowerToLinalg` gives its body.
+        What makes the code of a kernel that begins with this operation. Some
+        generators take it whole; for the others `lowerToLinalg` gives its body.
       }],
-      "::llvm::StringRef", "getKernelGenerator", (ins)>,
+      "::heddle::nn::Generator", "getGenerator", (ins)>,
     InterfaceMethod<[{
         Builds linalg operations that compute the results from `operands`.
       }],

@@ -12,6 +12,7 @@
 #include "mlir/IR/DialectImplementation.h"
 #include "nlohmann/json.hpp"
 #include "llvm/ADT/TypeSwitch.h"
+#include <numeric>
 
 using namespace mlir;
 using namespace heddle;
@@ -25,6 +26,8 @@ using namespace heddle::planir;
 
 #define GET_TYPEDEF_CLASSES
 #include "dialects/Plan/PlanTypes.cpp.inc"
+
+#include "dialects/Plan/PlanInterfaces.cpp.inc"
 
 #define GET_OP_CLASSES
 #include "dialects/Plan/PlanOps.cpp.inc"
@@ -45,6 +48,44 @@ void PlanDialect::initialize() {
 }
 
 //===----------------------------------------------------------------------===//
+// Bytes of each kind of memory
+//===----------------------------------------------------------------------===//
+
+int64_t BytesAttr::total() const {
+  return std::accumulate(getCounts().begin(), getCounts().end(), int64_t(0));
+}
+
+Attribute BytesAttr::parse(AsmParser &parser, Type) {
+  SmallVector<int64_t> counts(std::size(memoryKinds));
+  auto parseCount = [&]() -> ParseResult {
+    StringRef name;
+    llvm::SMLoc loc = parser.getCurrentLocation();
+    if (parser.parseKeyword(&name))
+      return failure();
+    std::optional<MemoryKind> kind = symbolizeMemoryKind(name);
+    if (!kind)
+      return parser.emitError(loc, "unknown kind of memory '")
+             << name << "'; known are device, host, pinned and file";
+    return parser.parseInteger(counts[static_cast<unsigned>(*kind)]);
+  };
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::LessGreater,
+                                     parseCount))
+    return {};
+  return get(parser.getContext(), counts);
+}
+
+void BytesAttr::print(AsmPrinter &printer) const {
+  printer << "<";
+  llvm::interleaveComma(
+      llvm::make_filter_range(memoryKinds,
+                              [&](MemoryKind kind) { return of(kind) != 0; }),
+      printer, [&](MemoryKind kind) {
+        printer << stringifyMemoryKind(kind) << " " << of(kind);
+      });
+  printer << ">";
+}
+
+//===----------------------------------------------------------------------===//
 // Programs and states
 //===----------------------------------------------------------------------===//
 
@@ -59,11 +100,24 @@ static LogicalResult verifyCount(Operation *op, uint64_t value,
          << " is negative: " << static_cast<int64_t>(value);
 }
 
+/// What a program has of each kind of memory; no machine has 2^60 bytes.
+static LogicalResult verifyBytes(Operation *op, BytesAttr bytes,
+                                 StringRef what) {
+  for (MemoryKind kind : memoryKinds) {
+    if (failed(verifyCount(op, bytes.of(kind), what)))
+      return failure();
+    if (bytes.of(kind) > int64_t(1) << 60)
+      return op->emitOpError(what)
+             << " is more than any machine has: " << bytes.of(kind);
+  }
+  return success();
+}
+
 LogicalResult ProgramOp::verify() {
   if (!nlohmann::json::accept(getConfig()))
     return emitOpError("has a config that is no JSON");
-  if (failed(verifyCount(*this, getPersistentBytes(), "persistent_bytes")) ||
-      failed(verifyCount(*this, getArenaBytes(), "arena_bytes")) ||
+  if (failed(verifyBytes(*this, getPersistentBytes(), "persistent_bytes")) ||
+      failed(verifyBytes(*this, getArenaBytes(), "arena_bytes")) ||
       failed(verifyCount(*this, getScratchOffset(), "scratch_offset")))
     return failure();
   return verifyCount(*this, getScratchBytesPerThread(),
@@ -150,13 +204,13 @@ void KernelOp::print(OpAsmPrinter &printer) {
 }
 
 void KernelOp::build(OpBuilder &builder, OperationState &state, StringRef name,
-                     FunctionType type, StringRef generator,
+                     FunctionType type, nn::Generator generator,
                      ArrayRef<int64_t> ties) {
   state.addAttribute(getSymNameAttrName(state.name),
                      builder.getStringAttr(name));
   state.addAttribute(getFunctionTypeAttrName(state.name), TypeAttr::get(type));
   state.addAttribute(getGeneratorAttrName(state.name),
-                     builder.getStringAttr(generator));
+                     GeneratorAttr::get(builder.getContext(), generator));
   state.addAttribute(getTiesAttrName(state.name),
                      builder.getDenseI64ArrayAttr(ties));
   state.addRegion();
@@ -382,7 +436,29 @@ LogicalResult FragmentsOp::verify() {
   return pipe::verifyFragments(*this, getLine(), getKinds(), getSlots());
 }
 
+/// Kernels alone are of one stream: others may copy and wait.
+static LogicalResult verifyStream(Operation *op, Stream stream) {
+  if (stream != Stream::Communication)
+    return success();
+  return op->emitOpError("is on the stream communication, which runs "
+                         "collectives and messages alone; use compute or copy");
+}
+
+LogicalResult FillOp::verify() { return verifyStream(*this, getStream()); }
+LogicalResult RecordOp::verify() { return verifyStream(*this, getStream()); }
+
+LogicalResult WaitOp::verify() {
+  if (getStream() != Stream::Compute &&
+      getToken().getDefiningOp<CollectiveOp>())
+    return emitOpError("lets the stream ")
+           << stringifyStream(getStream())
+           << " wait for a collective; compute alone can";
+  return verifyStream(*this, getStream());
+}
+
 LogicalResult CopyOp::verify() {
+  if (failed(verifyStream(*this, getStream())))
+    return failure();
   auto target = cast<MemRefType>(getTarget().getType());
   auto source = cast<MemRefType>(getSource().getType());
   if (target.getElementType() == source.getElementType() &&
@@ -399,4 +475,63 @@ LogicalResult CallOp::verifySymbolUses(SymbolTableCollection &tables) {
   if (TypeRange(sequence.getArgumentTypes()) != getOperandTypes())
     return emitOpError("does not fit the arguments of ") << getSequenceAttr();
   return success();
+}
+
+//===----------------------------------------------------------------------===//
+// What commands do
+//===----------------------------------------------------------------------===//
+
+/// One access of the bytes of an operand.
+static Access accessOf(Operation *op, unsigned operand, bool writes) {
+  return {operand, writes, dist::byteSize(op->getOperand(operand).getType())};
+}
+
+SmallVector<Access> LaunchOp::getAccesses(const SymbolTable &symbols) {
+  auto kernel = symbols.lookup<KernelOp>(getKernel());
+  unsigned inputs = kernel.getArgumentTypes().size();
+  SmallVector<Access> accesses;
+  for (unsigned number = 0; number < getNumOperands(); ++number) {
+    if (getOperand(number).getType().isIndex())
+      continue;
+    if (number < inputs)
+      accesses.push_back(accessOf(*this, number, /*writes=*/false));
+    if (number >= inputs || llvm::is_contained(kernel.getTies(), number))
+      accesses.push_back(accessOf(*this, number, /*writes=*/true));
+  }
+  return accesses;
+}
+
+SmallVector<Access> CopyOp::getAccesses(const SymbolTable &) {
+  return {accessOf(*this, 1, /*writes=*/false),
+          accessOf(*this, 0, /*writes=*/true)};
+}
+Stream CopyOp::getOwnStream() { return getStream(); }
+
+SmallVector<Access> FillOp::getAccesses(const SymbolTable &) {
+  return {accessOf(*this, 0, /*writes=*/true)};
+}
+Stream FillOp::getOwnStream() { return getStream(); }
+
+Stream RecordOp::getOwnStream() { return getStream(); }
+Value RecordOp::getSignal() { return getToken(); }
+
+Stream WaitOp::getOwnStream() { return getStream(); }
+Value WaitOp::getAwaited() { return getToken(); }
+
+SmallVector<Access> CollectiveOp::getAccesses(const SymbolTable &) {
+  return {accessOf(*this, 1, /*writes=*/false),
+          accessOf(*this, 0, /*writes=*/true),
+          accessOf(*this, 2, /*writes=*/true)};
+}
+Stream CollectiveOp::getOwnStream() { return Stream::Communication; }
+Value CollectiveOp::getSignal() { return getToken(); }
+
+SmallVector<Access> SendOp::getAccesses(const SymbolTable &) {
+  return {accessOf(*this, 0, /*writes=*/false)};
+}
+Stream SendOp::getOwnStream() { return Stream::Communication; }
+StringRef SendOp::getSendingChannel() { return getChannel(); }
+
+SmallVector<Access> RecvOp::getAccesses(const SymbolTable &) {
+  return {accessOf(*this, 0, /*writes=*/true)};
 }

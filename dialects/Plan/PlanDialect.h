@@ -14,6 +14,23 @@
 #include "dialects/Plan/PlanDialect.h.inc"
 #include "dialects/Plan/PlanEnums.h.inc"
 
+namespace heddle::planir {
+
+/// What a command does to the bytes of one operand.
+struct Access {
+  unsigned operand = 0;
+  bool writes = false;
+  int64_t bytes = 0;
+};
+
+/// Every kind of memory, in the order of plan.bytes.
+inline constexpr MemoryKind memoryKinds[] = {
+    MemoryKind::Device, MemoryKind::Host, MemoryKind::Pinned, MemoryKind::File};
+
+} // namespace heddle::planir
+
+#include "dialects/Plan/PlanInterfaces.h.inc"
+
 #define GET_ATTRDEF_CLASSES
 #include "dialects/Plan/PlanAttrs.h.inc"
 

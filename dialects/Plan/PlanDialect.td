@@ -19,6 +19,7 @@ include "mlir/Interfaces/FunctionInterfaces.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 include "dialects/NN/NNDialect.td"
 include "dialects/Dist/DistDialect.td"
+include "dialects/Plan/PlanInterfaces.td"
 
 def Plan_Dialect : Dialect {
   let name = "plan";
@@ -37,7 +38,7 @@ def Plan_Dialect : Dialect {
 
 def Plan_TokenType : TypeDef<Plan_Dialect, "Token"> {
   let mnemonic = "token";
-  let summary = "A communication that was started and not waited for.";
+  let summary = "A point of a stream, or a communication that was started.";
 }
 
 /// What memory holds: a type of the plan format.
@@ -46,6 +47,54 @@ def Plan_Memory : StaticShapeMemRefOf<[Plan_Element]>;
 
 def Plan_CollectiveKindAttr
     : EnumAttr<Plan_Dialect, Plan_CollectiveKind, "collective_kind">;
+
+def Plan_GeneratorAttr : EnumAttr<Plan_Dialect, NN_Generator, "generator"> {
+  let cppNamespace = "::heddle::planir";
+  let assemblyFormat = "`<` $value `>`";
+}
+
+def Plan_MemoryAttr : EnumAttr<Plan_Dialect, Plan_MemoryKind, "memory"> {
+  let summary = "Where bytes are.";
+  let description = [{
+    `device` is where kernels compute. The host sees `host` and `pinned`; of
+    pinned memory the device copies without a detour. `file` is a file that
+    stands in for memory. Kernels and communication use memory of the device
+    alone; plan.copy and plan.fill reach every kind.
+  }];
+}
+
+def Plan_StreamAttr : EnumAttr<Plan_Dialect, Plan_Stream, "stream"> {
+  let summary = "What runs beside other streams.";
+  let description = [{
+    A stream does its commands in the order of the text. `compute` runs kernels.
+    `communication` runs collectives and messages: each begins when `compute` has
+    come to it. `copy` copies and fills beside both; it waits for nothing but
+    tokens.
+  }];
+}
+
+def Plan_BytesAttr : AttrDef<Plan_Dialect, "Bytes"> {
+  let mnemonic = "bytes";
+  let summary = "How many bytes of each kind of memory.";
+  let description = [{
+    As `#plan.bytes<device 8192, pinned 4096>`; what is not named has none.
+  }];
+  let parameters = (ins ArrayRefParameter<"int64_t">:$counts);
+  let hasCustomAssemblyFormat = 1;
+  let builders = [
+    AttrBuilder<(ins "int64_t":$device), [{
+      return $_get($_ctxt, ::llvm::ArrayRef<int64_t>{device, 0, 0, 0});
+    }]>
+  ];
+  let extraClassDeclaration = [{
+    /// Those of one kind.
+    int64_t of(::heddle::planir::MemoryKind kind) const {
+      return getCounts()[static_cast<unsigned>(kind)];
+    }
+    /// Those of all kinds.
+    int64_t total() const;
+  }];
+}
 
 class Plan_Op<string mnemonic, list<Trait> traits = []>
     : Op<Plan_Dialect, mnemonic, traits>;
@@ -57,7 +106,7 @@ def Plan_KernelOp : Plan_Op<"kernel", [IsolatedFromAbove, Symbol,
     The body computes on tensors and ends in `plan.yield`. `ties[i]` is the
     argument whose memory result i takes over, or -1. `generator` names what
     makes its code: rows (element-wise chains and reductions over the last
-    dimension), gemm, attention, ... From the kernels phase on `symbol` names
+    dimension), gemm, attention, ... (`#plan.generator<gemm>`). From the kernels phase on `symbol` names
     the function in the object `object`, `scratch_bytes` what each thread needs,
     and `hash` is that of the kernel and the target.
     Arguments of the compiled function: the tensor arguments in order, then the
@@ -65,7 +114,7 @@ def Plan_KernelOp : Plan_Op<"kernel", [IsolatedFromAbove, Symbol,
   }];
   let arguments = (ins SymbolNameAttr:$sym_name,
                        TypeAttrOf<FunctionType>:$function_type,
-                       StrAttr:$generator,
+                       Plan_GeneratorAttr:$generator,
                        DenseI64ArrayAttr:$ties,
                        OptionalAttr<DictArrayAttr>:$arg_attrs,
                        OptionalAttr<DictArrayAttr>:$res_attrs,
@@ -78,7 +127,7 @@ def Plan_KernelOp : Plan_Op<"kernel", [IsolatedFromAbove, Symbol,
   let hasVerifier = 1;
   let builders = [OpBuilder<(ins "::llvm::StringRef":$name,
                                  "::mlir::FunctionType":$type,
-                                 "::llvm::StringRef":$generator,
+                                 "::heddle::nn::Generator":$generator,
                                  "::llvm::ArrayRef<int64_t>":$ties)>];
   let extraClassDeclaration = [{
     ::mlir::ArrayRef<::mlir::Type> getArgumentTypes() {
@@ -110,12 +159,14 @@ def Plan_ObjectOp : Plan_Op<"object", [Symbol]> {
 }
 
 def Plan_LaunchOp : Plan_Op<"launch", [
-    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>,
+    DeclareOpInterfaceMethods<Plan_CommandOp, ["getAccesses"]>]> {
   let summary = "Runs a kernel on every thread of the pool.";
   let description = [{
     Value form: `%y = plan.launch @k(%x, %w) : (tensor...) -> tensor...`.
     Buffer form: `plan.launch @k(%x, %w, %y) : (memref...) -> ()`, the operands
-    in the order of the compiled function, scalars included in place.
+    in the order of the compiled function, scalars included in place. Kernels run
+    on the stream `compute` alone: they share the scratch memory of its threads.
   }];
   let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<AnyType>:$operands,
                        OptionalAttr<StrAttr>:$path);
@@ -136,12 +187,14 @@ def Plan_ProgramOp : Plan_Op<"program", [
   let summary = "A whole plan: memory, kernels, sequences, step programs.";
   let description = [{
     Takes the place of `nn.model` at the memory phase and keeps its attributes.
-    Sizes are in bytes, rounded up to pages. `owners` says who has how many.
+    Sizes are in bytes, rounded up to pages, for each kind of memory. `owners`
+    says who has how many.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$family,
                        StrAttr:$phase, Dist_StrategyAttr:$strategy,
                        StrAttr:$config, DictionaryAttr:$weights,
-                       I64Attr:$persistent_bytes, I64Attr:$arena_bytes,
+                       Plan_BytesAttr:$persistent_bytes,
+                       Plan_BytesAttr:$arena_bytes,
                        I64Attr:$scratch_offset, I64Attr:$scratch_bytes_per_thread,
                        DictionaryAttr:$owners, OptionalAttr<I64Attr>:$stage);
   let regions = (region SizedRegion<1>:$body);
@@ -154,18 +207,25 @@ def Plan_ProgramOp : Plan_Op<"program", [
   let hasVerifier = 1;
 }
 
+/// Where something stands; the device's memory unless it is said.
+def Plan_InMemory
+    : DefaultValuedAttr<Plan_MemoryAttr, "::heddle::planir::MemoryKind::Device">;
+
 def Plan_StateOp : Plan_Op<"state", [
     Symbol, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
-  let summary = "A state with its place in the persistent region.";
+  let summary = "A state with its place in the persistent region of its memory.";
   let description = [{
     `like` keeps every attribute of the nn.state. A member of a bucket that is
     split over ranks has no place of its own: `flat` names the bucket, and
     `offset` is its first element in the flat tensor.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttr:$type,
-                       I64Attr:$offset, DictionaryAttr:$like,
+                       I64Attr:$offset, Plan_InMemory:$memory,
+                       DictionaryAttr:$like,
                        OptionalAttr<FlatSymbolRefAttr>:$flat);
-  let assemblyFormat = "$sym_name `at` $offset `:` $type attr-dict";
+  let assemblyFormat = [{
+    $sym_name `at` $offset (`in` $memory^)? `:` $type attr-dict
+  }];
   let hasVerifier = 1;
 }
 
@@ -176,9 +236,10 @@ def Plan_FlatOp : Plan_Op<"flat", [Symbol]> {
     split it.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttr:$type,
-                       I64Attr:$offset, I64Attr:$elements, StrArrayAttr:$axes);
+                       I64Attr:$offset, Plan_InMemory:$memory,
+                       I64Attr:$elements, StrArrayAttr:$axes);
   let assemblyFormat = [{
-    $sym_name `at` $offset `:` $type `of` $elements `over` $axes attr-dict
+    $sym_name `at` $offset (`in` $memory^)? `:` $type `of` $elements `over` $axes attr-dict
   }];
   let hasVerifier = 1;
 }
@@ -225,14 +286,16 @@ def Plan_BufferOp : Plan_Op<"buffer"> {
   let description = [{
     `input` or `output` says that it is this port of a step program; such a
     buffer lives for the whole program. `owner` says what the bytes hold, for
-    the memory map.
+    the memory map. In memory that is not the device's, only a step program has a
+    frame: all of that memory's arena.
 
     ```mlir
     %3 = plan.buffer at 4096 live [2, 7] owner "activations" : memref<4x64x768xf32>
+    %4 = plan.buffer at 0 in pinned live [3, 5] owner "activations" : memref<64xf32>
     ```
   }];
-  let arguments = (ins I64Attr:$offset, I64Attr:$first, I64Attr:$last,
-                       StrAttr:$owner, OptionalAttr<NN_PortAttr>:$input,
+  let arguments = (ins I64Attr:$offset, Plan_InMemory:$memory,
+                       I64Attr:$first, I64Attr:$last, StrAttr:$owner, OptionalAttr<NN_PortAttr>:$input,
                        OptionalAttr<NN_PortAttr>:$output);
   let results = (outs Plan_Memory:$buffer);
   let extraClassDeclaration = [{
@@ -242,7 +305,7 @@ def Plan_BufferOp : Plan_Op<"buffer"> {
     }
   }];
   let assemblyFormat = [{
-    `at` $offset `live` `[` $first `,` $last `]` `owner` $owner attr-dict `:` type($buffer)
+    `at` $offset (`in` $memory^)? `live` `[` $first `,` $last `]` `owner` $owner attr-dict `:` type($buffer)
   }];
   let hasVerifier = 1;
 }
@@ -288,7 +351,8 @@ def Plan_RankOp : Plan_Op<"rank", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Plan_CallOp : Plan_Op<"call", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+def Plan_CallOp : Plan_Op<"call", [
+    Plan_CommandOp, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "Runs a sequence; its frame stands at `frame_offset` in the caller's.";
   let arguments = (ins FlatSymbolRefAttr:$sequence, Variadic<AnyType>:$operands,
                        I64Attr:$frame_offset, StrAttr:$path);
@@ -297,7 +361,8 @@ def Plan_CallOp : Plan_Op<"call", [DeclareOpInterfaceMethods<SymbolUserOpInterfa
   }];
 }
 
-def Plan_LoopOp : Plan_Op<"loop", [SingleBlock, NoTerminator]> {
+def Plan_LoopOp : Plan_Op<"loop", [Plan_CommandOp, SingleBlock,
+                                   NoTerminator]> {
   let summary = "Runs its body `count` times; the argument is the iteration.";
   let arguments = (ins I64Attr:$count);
   let regions = (region SizedRegion<1>:$body);
@@ -305,24 +370,60 @@ def Plan_LoopOp : Plan_Op<"loop", [SingleBlock, NoTerminator]> {
   let hasVerifier = 1;
 }
 
-def Plan_CopyOp : Plan_Op<"copy"> {
+/// The stream of a command that may be of several; `compute` unless it is said.
+def Plan_OnStream
+    : DefaultValuedAttr<Plan_StreamAttr, "::heddle::planir::Stream::Compute">;
+
+def Plan_CopyOp : Plan_Op<"copy", [
+    DeclareOpInterfaceMethods<Plan_CommandOp, ["getAccesses", "getOwnStream"]>]> {
   let summary = "Copies the bytes of `source` to `target`.";
-  let arguments = (ins Plan_Memory:$target, Plan_Memory:$source);
-  let assemblyFormat = "$target `,` $source attr-dict `:` type($target) `,` type($source)";
+  let description = [{
+    The only command, with plan.fill, that reaches memory of every kind. On the
+    stream `copy` it runs beside kernels:
+
+    ```mlir
+    %ready = plan.record compute
+    plan.wait %ready on copy
+    plan.copy %kept, %x on copy : memref<64xf32>, memref<64xf32>
+    %copied = plan.record copy
+    plan.launch @next(...)
+    plan.wait %copied
+    ```
+  }];
+  let arguments = (ins Plan_Memory:$target, Plan_Memory:$source,
+                       Plan_OnStream:$stream);
+  let assemblyFormat = [{
+    $target `,` $source (`on` $stream^)? attr-dict `:` type($target) `,` type($source)
+  }];
   let hasVerifier = 1;
 }
 
-def Plan_FillOp : Plan_Op<"fill"> {
+def Plan_FillOp : Plan_Op<"fill", [
+    DeclareOpInterfaceMethods<Plan_CommandOp, ["getAccesses", "getOwnStream"]>]> {
   let summary = "Writes zeros.";
-  let arguments = (ins Plan_Memory:$target);
-  let assemblyFormat = "$target attr-dict `:` type($target)";
+  let arguments = (ins Plan_Memory:$target, Plan_OnStream:$stream);
+  let assemblyFormat = [{
+    $target (`on` $stream^)? attr-dict `:` type($target)
+  }];
+  let hasVerifier = 1;
+}
+
+def Plan_RecordOp : Plan_Op<"record", [
+    DeclareOpInterfaceMethods<Plan_CommandOp, ["getOwnStream", "getSignal"]>]> {
+  let summary = "Gives a token of the point that a stream has come to.";
+  let arguments = (ins Plan_StreamAttr:$stream);
+  let results = (outs Plan_TokenType:$token);
+  let assemblyFormat = "$stream attr-dict";
+  let hasVerifier = 1;
 }
 
 //===----------------------------------------------------------------------===//
 // Communication
 //===----------------------------------------------------------------------===//
 
-def Plan_CollectiveOp : Plan_Op<"collective"> {
+def Plan_CollectiveOp : Plan_Op<"collective", [
+    DeclareOpInterfaceMethods<Plan_CommandOp,
+                              ["getAccesses", "getOwnStream", "getSignal"]>]> {
   let summary = "Starts a collective of the ranks along some axes.";
   let description = [{
     The target may be, or hold, the source. Seen as [outer, parts, inner], the larger buffer of
@@ -355,13 +456,20 @@ def Plan_CollectiveOp : Plan_Op<"collective"> {
   let hasVerifier = 1;
 }
 
-def Plan_WaitOp : Plan_Op<"wait"> {
-  let summary = "Waits until a communication is done.";
-  let arguments = (ins Plan_TokenType:$token);
-  let assemblyFormat = "$token attr-dict";
+def Plan_WaitOp : Plan_Op<"wait", [
+    DeclareOpInterfaceMethods<Plan_CommandOp, ["getOwnStream", "getAwaited"]>]> {
+  let summary = "Lets a stream wait for a communication or a point of another.";
+  let description = [{
+    For a collective, the stream `compute` alone can wait, and does so once.
+  }];
+  let arguments = (ins Plan_TokenType:$token, Plan_OnStream:$stream);
+  let assemblyFormat = "$token (`on` $stream^)? attr-dict";
+  let hasVerifier = 1;
 }
 
-def Plan_SendOp : Plan_Op<"send"> {
+def Plan_SendOp : Plan_Op<"send", [
+    DeclareOpInterfaceMethods<Plan_CommandOp, ["getAccesses", "getOwnStream",
+                                               "getSendingChannel"]>]> {
   let summary = "Sends a buffer to the rank `delta` further along an axis.";
   let description = [{
     The buffer must not be written before the plan.flush of the channel that
@@ -375,7 +483,8 @@ def Plan_SendOp : Plan_Op<"send"> {
   let hasVerifier = 1;
 }
 
-def Plan_RecvOp : Plan_Op<"recv"> {
+def Plan_RecvOp : Plan_Op<"recv", [
+    DeclareOpInterfaceMethods<Plan_CommandOp, ["getAccesses"]>]> {
   let summary = "Waits for what the rank `delta` further along an axis sends.";
   let arguments = (ins Plan_Memory:$buffer, StrAttr:$axis,
                        I64Attr:$delta, StrAttr:$channel);
@@ -385,14 +494,14 @@ def Plan_RecvOp : Plan_Op<"recv"> {
   let hasVerifier = 1;
 }
 
-def Plan_FlushOp : Plan_Op<"flush"> {
+def Plan_FlushOp : Plan_Op<"flush", [Plan_CommandOp]> {
   let summary = "Waits until at most `left` sends of a channel are under way.";
   let arguments = (ins StrAttr:$channel, I64Attr:$left);
   let assemblyFormat = "`channel` $channel `left` $left attr-dict";
   let hasVerifier = 1;
 }
 
-def Plan_FragmentsOp : Plan_Op<"fragments"> {
+def Plan_FragmentsOp : Plan_Op<"fragments", [Plan_CommandOp]> {
   let summary = "Runs one stage's fragments in the order of its schedule.";
   let description = [{ As pipe.fragments, whose attributes it keeps. }];
   let arguments = (ins StrAttr:$line, StrArrayAttr:$kinds,

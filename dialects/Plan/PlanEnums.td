@@ -1,4 +1,4 @@
-//===- PlanEnums.td - Kinds of commands ------------------*- tablegen -*-===//
+//===- PlanEnums.td - Commands and memory -----------------*- tablegen -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -11,14 +11,28 @@
 
 include "mlir/IR/EnumAttr.td"
 
-def Plan_CollectiveKind : I32EnumAttr<"CollectiveKind", "what a collective does", [
+class Plan_Enum<string name, string summary, list<I32EnumAttrCase> cases>
+    : I32EnumAttr<name, summary, cases> {
+  let cppNamespace = "::heddle::planir";
+  let genSpecializedAttr = 0;
+}
+
+def Plan_CollectiveKind : Plan_Enum<"CollectiveKind", "what a collective does", [
     I32EnumAttrCase<"AllReduce", 0, "all_reduce">,
     I32EnumAttrCase<"ReduceScatter", 1, "reduce_scatter">,
     I32EnumAttrCase<"AllGather", 2, "all_gather">,
     I32EnumAttrCase<"AllToAll", 3, "all_to_all">,
-    I32EnumAttrCase<"Rotate", 4, "rotate">]> {
-  let cppNamespace = "::heddle::planir";
-  let genSpecializedAttr = 0;
-}
+    I32EnumAttrCase<"Rotate", 4, "rotate">]>;
+
+def Plan_MemoryKind : Plan_Enum<"MemoryKind", "where bytes are", [
+    I32EnumAttrCase<"Device", 0, "device">,
+    I32EnumAttrCase<"Host", 1, "host">,
+    I32EnumAttrCase<"Pinned", 2, "pinned">,
+    I32EnumAttrCase<"File", 3, "file">]>;
+
+def Plan_Stream : Plan_Enum<"Stream", "what runs beside other streams", [
+    I32EnumAttrCase<"Compute", 0, "compute">,
+    I32EnumAttrCase<"Communication", 1, "communication">,
+    I32EnumAttrCase<"Copy", 2, "copy">]>;
 
 #endif // HEDDLE_DIALECTS_PLAN_ENUMS

@@ -37,6 +37,32 @@ plan::PortRole heddle::planir::roleOf(nn::PortRole role) {
   return *plan::parsePortRole(stringifyPortRole(role).str());
 }
 
+plan::MemoryKind heddle::planir::memoryOf(MemoryKind kind) {
+  switch (kind) {
+  case MemoryKind::Device:
+    return plan::MemoryKind::Device;
+  case MemoryKind::Host:
+    return plan::MemoryKind::Host;
+  case MemoryKind::Pinned:
+    return plan::MemoryKind::Pinned;
+  case MemoryKind::File:
+    return plan::MemoryKind::File;
+  }
+  llvm_unreachable("no kind of memory");
+}
+
+plan::Stream heddle::planir::streamOf(Stream stream) {
+  switch (stream) {
+  case Stream::Compute:
+    return plan::Stream::Compute;
+  case Stream::Communication:
+    return plan::Stream::Communication;
+  case Stream::Copy:
+    return plan::Stream::Copy;
+  }
+  llvm_unreachable("no stream");
+}
+
 std::vector<std::string> heddle::planir::namesOf(ArrayAttr names) {
   std::vector<std::string> list;
   for (auto name : names.getAsRange<StringAttr>())

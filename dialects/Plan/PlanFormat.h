@@ -18,6 +18,10 @@ namespace heddle::planir {
 plan::ProgramKind kindOf(nn::ProgramKind kind);
 plan::PortRole roleOf(nn::PortRole role);
 
+/// A kind of memory and a stream, as a plan has them.
+plan::MemoryKind memoryOf(MemoryKind kind);
+plan::Stream streamOf(Stream stream);
+
 /// The plan's name of an element type.
 plan::DType dtypeOf(mlir::Type element);
 

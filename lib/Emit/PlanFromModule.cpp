@@ -155,7 +155,8 @@ private:
     llvm::StringMap<planir::FlatOp> flats;
     for (auto flat : program.getOps<planir::FlatOp>()) {
       flats[flat.getSymName()] = flat;
-      places[flat.getSymName()] = flat.getOffset();
+      places[flat.getSymName()] = {planir::memoryOf(flat.getMemory()),
+                                   flat.getOffset()};
     }
     for (auto op : program.getOps<planir::StateOp>()) {
       plan::State state;
@@ -167,6 +168,7 @@ private:
       state.type = planir::dtypeOf(type.getElementType());
       state.shape = shapeOf(type);
       state.offset = op.getOffset();
+      state.memory = planir::memoryOf(op.getMemory());
       state.trainable = like.contains("trainable");
       state.checkpointed = like.contains("checkpointed");
       state.decays = like.contains("decays");
@@ -185,8 +187,9 @@ private:
         state.placement.flatFirst = op.getOffset();
         state.placement.flatElements = flat.getElements();
         state.offset = flat.getOffset();
+        state.memory = planir::memoryOf(flat.getMemory());
       } else {
-        places[op.getSymName()] = op.getOffset();
+        places[op.getSymName()] = {state.memory, op.getOffset()};
       }
       if (state.role == "parameter" && counted.insert(state.name).second)
         parts.plan.parameters += elementsOf(state);
@@ -243,8 +246,11 @@ private:
 
   void readMemory() {
     plan::Memory &memory = parts.plan.memory;
-    memory.persistentBytes = program.getPersistentBytes();
-    memory.arenaBytes = program.getArenaBytes();
+    for (planir::MemoryKind kind : planir::memoryKinds) {
+      plan::MemoryKind same = planir::memoryOf(kind);
+      memory.persistentBytes[same] = program.getPersistentBytes().of(kind);
+      memory.arenaBytes[same] = program.getArenaBytes().of(kind);
+    }
     memory.scratchOffset = program.getScratchOffset();
     memory.scratchBytesPerThread = program.getScratchBytesPerThread();
     for (NamedAttribute owner : program.getOwners())
@@ -336,8 +342,9 @@ private:
   planir::ProgramOp program;            ///< The one that is being read.
   dist::Strategy strategy;
   Parts parts;
-  llvm::StringMap<int64_t> kernelIndex, places; ///< Of the stage.
-  llvm::StringMap<int64_t> bySymbol;            ///< Kernels of all stages.
+  llvm::StringMap<int64_t> kernelIndex; ///< Of the stage.
+  StatePlaces places;                   ///< Of the stage.
+  llvm::StringMap<int64_t> bySymbol;    ///< Kernels of all stages.
   llvm::StringSet<> objects, counted;
 };
 

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "SequenceReader.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -33,41 +34,46 @@ void SequenceReader::read() {
 
 void SequenceReader::readBlock(Block &block, plan::Sequence &sequence) {
   for (Operation &op : block) {
-    if (auto launched = dyn_cast<planir::LaunchOp>(op))
-      sequence.commands.push_back(launch(launched));
-    if (auto called = dyn_cast<planir::CallOp>(op))
-      sequence.commands.push_back(call(called));
-    if (auto looped = dyn_cast<planir::LoopOp>(op))
-      sequence.commands.push_back(loop(looped, sequence));
-    if (auto copied = dyn_cast<planir::CopyOp>(op))
-      sequence.commands.push_back(command(
-          plan::Command::Kind::Copy, {copied.getTarget(), copied.getSource()}));
-    if (auto filled = dyn_cast<planir::FillOp>(op))
-      sequence.commands.push_back(
-          command(plan::Command::Kind::Fill, {filled.getTarget()}));
-    if (auto ran = dyn_cast<planir::FragmentsOp>(op))
-      sequence.commands.push_back(fragments(ran, sequence));
-    if (auto started = dyn_cast<planir::CollectiveOp>(op)) {
-      tokens[started.getToken()] = sequence.commands.size();
-      sequence.commands.push_back(collective(started));
-    }
-    if (auto waited = dyn_cast<planir::WaitOp>(op)) {
-      plan::Command wait = command(plan::Command::Kind::Wait, {});
-      wait.target = tokens.lookup(waited.getToken());
-      sequence.commands.push_back(std::move(wait));
-    }
-    if (auto sent = dyn_cast<planir::SendOp>(op))
-      sequence.commands.push_back(message(plan::Command::Kind::Send, sent));
-    if (auto received = dyn_cast<planir::RecvOp>(op))
-      sequence.commands.push_back(
-          message(plan::Command::Kind::Receive, received));
-    if (auto flushed = dyn_cast<planir::FlushOp>(op)) {
-      plan::Command flush = command(plan::Command::Kind::Flush, {});
-      flush.channel = plan::Channel{"", 0, flushed.getChannel().str()};
-      flush.count = flushed.getLeft();
-      sequence.commands.push_back(std::move(flush));
-    }
+    auto described = dyn_cast<planir::CommandOpInterface>(op);
+    if (!described)
+      continue;
+    plan::Command command = read(op, sequence);
+    command.stream = planir::streamOf(described.getOwnStream());
+    if (Value token = described.getSignal())
+      tokens[token] = sequence.commands.size();
+    sequence.commands.push_back(std::move(command));
   }
+}
+
+plan::Command SequenceReader::read(Operation &op,
+                                   const plan::Sequence &sequence) {
+  using Kind = plan::Command::Kind;
+  return llvm::TypeSwitch<Operation *, plan::Command>(&op)
+      .Case([&](planir::LaunchOp op) { return launch(op); })
+      .Case([&](planir::CallOp op) { return call(op); })
+      .Case([&](planir::LoopOp op) { return loop(op, sequence); })
+      .Case([&](planir::FragmentsOp op) { return fragments(op, sequence); })
+      .Case([&](planir::CopyOp op) {
+        return command(Kind::Copy, {op.getTarget(), op.getSource()});
+      })
+      .Case([&](planir::FillOp op) {
+        return command(Kind::Fill, {op.getTarget()});
+      })
+      .Case([&](planir::CollectiveOp op) { return collective(op); })
+      .Case([&](planir::RecordOp) { return command(Kind::Record, {}); })
+      .Case([&](planir::WaitOp op) {
+        plan::Command wait = command(Kind::Wait, {});
+        wait.target = tokens.lookup(op.getToken());
+        return wait;
+      })
+      .Case([&](planir::SendOp op) { return message(Kind::Send, op); })
+      .Case([&](planir::RecvOp op) { return message(Kind::Receive, op); })
+      .Case([&](planir::FlushOp op) {
+        plan::Command flush = command(Kind::Flush, {});
+        flush.channel = plan::Channel{"", 0, op.getChannel().str()};
+        flush.count = op.getLeft();
+        return flush;
+      });
 }
 
 plan::Command SequenceReader::command(plan::Command::Kind kind,
@@ -249,10 +255,11 @@ plan::Ref SequenceReader::refOf(Value buffer) {
     ref.offset += view.getElement() * dist::byteSize(type.getElementType());
   } else if (auto frame = buffer.getDefiningOp<planir::BufferOp>()) {
     ref.space = plan::Space::Frame;
+    ref.memory = planir::memoryOf(frame.getMemory());
     ref.offset = frame.getOffset();
   } else if (auto state = buffer.getDefiningOp<planir::StateRefOp>()) {
     ref.space = plan::Space::Persistent;
-    ref.offset = places.lookup(state.getState());
+    std::tie(ref.memory, ref.offset) = places.lookup(state.getState());
   } else {
     ref.space = plan::Space::Arg;
     ref.index = numberOf(cast<BlockArgument>(buffer));

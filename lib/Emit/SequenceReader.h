@@ -17,12 +17,15 @@
 
 namespace heddle::emit {
 
+/// Where states stand: the memory, and the byte in its persistent region.
+using StatePlaces = llvm::StringMap<std::pair<plan::MemoryKind, int64_t>>;
+
 /// Turns every plan.sequence, and every region in one, into a plan::Sequence.
 class SequenceReader {
 public:
   SequenceReader(planir::ProgramOp program, plan::Plan &plan,
                  const llvm::StringMap<int64_t> &kernels,
-                 const llvm::StringMap<int64_t> &places)
+                 const StatePlaces &places)
       : program(program), symbols(program), plan(plan), kernels(kernels),
         places(places) {}
 
@@ -37,6 +40,7 @@ public:
 
 private:
   void readBlock(mlir::Block &block, plan::Sequence &sequence);
+  plan::Command read(mlir::Operation &op, const plan::Sequence &sequence);
   plan::Command launch(planir::LaunchOp op);
   plan::Command call(planir::CallOp op);
   plan::Command loop(planir::LoopOp op, const plan::Sequence &outer);
@@ -55,7 +59,7 @@ private:
   mlir::SymbolTable symbols; ///< Of the program.
   plan::Plan &plan;
   const llvm::StringMap<int64_t> &kernels;
-  const llvm::StringMap<int64_t> &places; ///< Of states, in persistent bytes.
+  const StatePlaces &places;
   llvm::DenseMap<mlir::Value, int64_t> tokens;
   llvm::StringMap<int64_t> indices;
 };

@@ -75,7 +75,6 @@ LogicalResult PlanInterpreter::runCommunication(Operation *op,
       .Case([&](planir::CollectiveOp collective) {
         return runCollective(collective, values);
       })
-      .Case([&](planir::WaitOp wait) { return runWait(wait, values); })
       .Case([&](planir::SendOp send) {
         // Read when it is received: as late as the bytes must be unchanged.
         Type type = send.getBuffer().getType();

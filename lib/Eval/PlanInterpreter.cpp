@@ -59,16 +59,16 @@ PlanInterpreter::PlanInterpreter(planir::ProgramOp program, const Rank &rank,
       kernels(std::move(kernels)) {}
 
 bool PlanInterpreter::mapStates() {
-  auto isInside = [&](Operation *op, int64_t begin, Type type) {
-    int64_t end = begin + dist::byteSize(type);
-    if (begin >= 0 && end <= static_cast<int64_t>(program.getPersistentBytes()))
+  auto isInside = [&](auto op) {
+    int64_t begin = op.getOffset(), end = begin + dist::byteSize(op.getType());
+    int64_t size = program.getPersistentBytes().of(op.getMemory());
+    if (begin >= 0 && end <= size)
       return true;
-    op->emitError("leaves the persistent region of ")
-        << program.getPersistentBytes() << " bytes";
+    op->emitError("leaves the persistent region of ") << size << " bytes";
     return false;
   };
   for (auto op : program.getOps<planir::FlatOp>())
-    if (!isInside(op, op.getOffset(), op.getType()))
+    if (!isInside(op))
       return false;
   for (auto op : program.getOps<planir::StateOp>()) {
     StateInfo info = describe(op);
@@ -81,7 +81,7 @@ bool PlanInterpreter::mapStates() {
       info.placement.flatAxes = planir::namesOf(flat.getAxes());
       info.placement.flatFirst = op.getOffset();
       info.placement.flatElements = flat.getElements();
-    } else if (!isInside(op, op.getOffset(), op.getType())) {
+    } else if (!isInside(op)) {
       return false;
     }
     stateInfos.push_back(std::move(info));
@@ -90,13 +90,21 @@ bool PlanInterpreter::mapStates() {
 }
 
 bool PlanInterpreter::mapMemory() {
-  Diagnostic error;
-  persistent = mapGuarded(program.getPersistentBytes(), error);
-  arena = mapGuarded(program.getArenaBytes(), error);
-  if (persistent && arena)
-    return true;
-  program.emitError("cannot have its memory: ") << error.message;
-  return false;
+  auto map = [&](std::shared_ptr<char> &memory, int64_t bytes) {
+    if (bytes == 0)
+      return true;
+    Diagnostic error;
+    memory = mapGuarded(bytes, error);
+    if (!memory)
+      program.emitError("cannot have its memory: ") << error.message;
+    return bool(memory);
+  };
+  for (planir::MemoryKind kind : planir::memoryKinds)
+    if (!map(persistent[planir::memoryOf(kind)],
+             program.getPersistentBytes().of(kind)) ||
+        !map(arena[planir::memoryOf(kind)], program.getArenaBytes().of(kind)))
+      return false;
+  return true;
 }
 
 std::unique_ptr<PlanInterpreter>
@@ -109,7 +117,7 @@ PlanInterpreter::create(planir::ProgramOp program, const Rank &rank,
     return nullptr;
   int64_t scratchEnd = program.getScratchOffset() +
                        options.threads * program.getScratchBytesPerThread();
-  if (scratchEnd > static_cast<int64_t>(program.getArenaBytes())) {
+  if (scratchEnd > program.getArenaBytes().of(planir::MemoryKind::Device)) {
     program.emitError("has no scratch memory for ")
         << options.threads << " threads";
     return nullptr;
@@ -127,10 +135,7 @@ PlanInterpreter::create(planir::ProgramOp program, const Rank &rank,
 void PlanInterpreter::findLifetimes(planir::SequenceOp sequence) {
   SmallVector<Operation *> commands;
   sequence.walk<WalkOrder::PreOrder>([&](Operation *op) {
-    if (isa<planir::LaunchOp, planir::CallOp, planir::CopyOp, planir::FillOp,
-            planir::LoopOp, planir::FragmentsOp, planir::CollectiveOp,
-            planir::WaitOp, planir::SendOp, planir::RecvOp, planir::FlushOp>(
-            op))
+    if (isa<planir::CommandOpInterface>(op))
       commands.push_back(op);
   });
   for (auto buffer : sequence.getBody().getOps<planir::BufferOp>()) {
@@ -143,21 +148,21 @@ void PlanInterpreter::findLifetimes(planir::SequenceOp sequence) {
 
 void PlanInterpreter::poison(ArrayRef<planir::BufferOp> buffers, char *frame) {
   for (planir::BufferOp buffer : buffers)
-    std::memset(frame + buffer.getOffset(), poisonByte,
+    std::memset(frameOf(buffer, frame) + buffer.getOffset(), poisonByte,
                 dist::byteSize(buffer.getType()));
 }
 
 void PlanInterpreter::poisonScratch() {
-  std::memset(arena.get() + program.getScratchOffset(), poisonByte,
+  std::memset(deviceArena() + program.getScratchOffset(), poisonByte,
               program.getScratchBytesPerThread() * options.threads);
 }
 
 std::pair<Type, char *> PlanInterpreter::placeOf(StringRef name) const {
   auto state = symbols.lookup<planir::StateOp>(name);
   if (!state.getFlat())
-    return {state.getType(), persistent.get() + state.getOffset()};
+    return {state.getType(), inPersistent(state)};
   auto flat = symbols.lookup<planir::FlatOp>(*state.getFlat());
-  return {flat.getType(), persistent.get() + flat.getOffset()};
+  return {flat.getType(), inPersistent(flat)};
 }
 
 Tensor PlanInterpreter::stored(const std::string &name) const {
@@ -175,14 +180,26 @@ void PlanInterpreter::store(const std::string &name, const Tensor &value) {
 // Commands
 //===----------------------------------------------------------------------===//
 
-char *PlanInterpreter::inFrame(Operation *op, char *frame, int64_t offset,
-                               int64_t bytes) {
+char *PlanInterpreter::frameOf(planir::BufferOp buffer, char *frame) const {
+  return buffer.getMemory() == planir::MemoryKind::Device
+             ? frame
+             : arena[planir::memoryOf(buffer.getMemory())].get();
+}
+
+char *PlanInterpreter::inFrame(Operation *op, planir::MemoryKind memory,
+                               char *frame, int64_t offset, int64_t bytes) {
   char *begin = frame + offset;
-  char *end = arena.get() + program.getArenaBytes();
-  if (begin >= arena.get() && begin + bytes <= end)
+  char *first = arena[planir::memoryOf(memory)].get();
+  int64_t size = program.getArenaBytes().of(memory);
+  if (begin >= first && begin + bytes <= first + size)
     return begin;
-  op->emitError("leaves the arena of ") << program.getArenaBytes() << " bytes";
+  op->emitError("leaves the arena of ") << size << " bytes";
   return nullptr;
+}
+
+char *PlanInterpreter::placeOf(planir::BufferOp buffer, char *frame) {
+  return inFrame(buffer, buffer.getMemory(), frameOf(buffer, frame),
+                 buffer.getOffset(), dist::byteSize(buffer.getType()));
 }
 
 LogicalResult PlanInterpreter::runLaunch(planir::LaunchOp launch,
@@ -202,8 +219,30 @@ LogicalResult PlanInterpreter::runLaunch(planir::LaunchOp launch,
       scalars.push_back(value.scalar);
   }
   return kernels->launch(kernel, refs, scalars,
-                         arena.get() + program.getScratchOffset(),
+                         deviceArena() + program.getScratchOffset(),
                          program.getScratchBytesPerThread());
+}
+
+//===----------------------------------------------------------------------===//
+// The stream that copies
+//===----------------------------------------------------------------------===//
+
+/// What the stream `copy` does it does as late as it may: bytes that somebody
+/// reads or gives away too early differ then.
+LogicalResult PlanInterpreter::runOn(planir::Stream stream,
+                                     std::function<void()> work) {
+  if (stream == planir::Stream::Copy)
+    copies.push_back(std::move(work));
+  else
+    work();
+  return success();
+}
+
+void PlanInterpreter::finishCopies(int64_t count) {
+  for (; copied < count && !copies.empty(); ++copied) {
+    copies.front()();
+    copies.pop_front();
+  }
 }
 
 LogicalResult PlanInterpreter::runLoop(planir::LoopOp loop, char *frame,
@@ -222,8 +261,8 @@ LogicalResult PlanInterpreter::runCall(planir::CallOp call, char *frame,
   auto sequence = symbols.lookup<planir::SequenceOp>(call.getSequence());
   if (!sequence)
     return call.emitError("unknown sequence @") << call.getSequence();
-  char *inner =
-      inFrame(call, frame, call.getFrameOffset(), sequence.getFrameBytes());
+  char *inner = inFrame(call, planir::MemoryKind::Device, frame,
+                        call.getFrameOffset(), sequence.getFrameBytes());
   if (!inner)
     return failure();
   Operands args;
@@ -237,17 +276,18 @@ LogicalResult PlanInterpreter::runPlace(Operation *op, char *frame,
   auto addressOf = [&](Value buffer) { return values.lookup(buffer).address; };
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
       .Case([&](planir::BufferOp buffer) {
-        char *address = inFrame(buffer, frame, buffer.getOffset(),
-                                dist::byteSize(buffer.getType()));
+        char *address = placeOf(buffer, frame);
         values[buffer.getBuffer()] = Operand{address, 0};
         return success(address != nullptr);
       })
       .Case([&](planir::StateRefOp ref) -> LogicalResult {
         Operation *state = symbols.lookup(ref.getState());
-        if (!isa_and_nonnull<planir::StateOp, planir::FlatOp>(state))
+        if (auto flat = dyn_cast_or_null<planir::FlatOp>(state))
+          values[ref.getBuffer()] = Operand{inPersistent(flat), 0};
+        else if (auto own = dyn_cast_or_null<planir::StateOp>(state))
+          values[ref.getBuffer()] = Operand{inPersistent(own), 0};
+        else
           return ref.emitError("unknown state @") << ref.getState();
-        int64_t offset = state->getAttrOfType<IntegerAttr>("offset").getInt();
-        values[ref.getBuffer()] = Operand{persistent.get() + offset, 0};
         return success();
       })
       .Case([&](planir::SliceOp slice) {
@@ -266,14 +306,18 @@ LogicalResult PlanInterpreter::runPlace(Operation *op, char *frame,
         return success();
       })
       .Case([&](planir::CopyOp copy) {
-        std::memmove(addressOf(copy.getTarget()), addressOf(copy.getSource()),
-                     dist::byteSize(copy.getTarget().getType()));
-        return success();
+        int64_t bytes = dist::byteSize(copy.getTarget().getType());
+        return runOn(copy.getStream(), [=, target = addressOf(copy.getTarget()),
+                                        source = addressOf(copy.getSource())] {
+          std::memmove(target, source, bytes);
+        });
       })
       .Case([&](planir::FillOp fill) {
-        std::memset(addressOf(fill.getTarget()), 0,
-                    dist::byteSize(fill.getTarget().getType()));
-        return success();
+        int64_t bytes = dist::byteSize(fill.getTarget().getType());
+        return runOn(fill.getStream(),
+                     [=, target = addressOf(fill.getTarget())] {
+                       std::memset(target, 0, bytes);
+                     });
       })
       .Default([&](Operation *other) {
         return other->emitError("the interpreter does not know '")
@@ -300,8 +344,20 @@ LogicalResult PlanInterpreter::runCommand(Operation *op, char *frame,
             });
       })
       .Case([&](planir::LaunchOp launch) { return runLaunch(launch, values); })
-      .Case<planir::CollectiveOp, planir::WaitOp, planir::SendOp,
-            planir::RecvOp, planir::FlushOp>([&](Operation *communication) {
+      .Case([&](planir::RecordOp record) {
+        values[record.getToken()] =
+            Operand{nullptr, copied + int64_t(copies.size())};
+        return success();
+      })
+      .Case([&](planir::WaitOp wait) {
+        if (!wait.getToken().getDefiningOp<planir::RecordOp>())
+          return runWait(wait, values);
+        if (wait.getStream() == planir::Stream::Compute)
+          finishCopies(numberOf(wait.getToken()));
+        return success();
+      })
+      .Case<planir::CollectiveOp, planir::SendOp, planir::RecvOp,
+            planir::FlushOp>([&](Operation *communication) {
         return runCommunication(communication, values);
       })
       .Case([&](planir::EndOp) { return success(); })
@@ -372,13 +428,14 @@ LogicalResult PlanInterpreter::run(nn::ProgramKind kind,
     return program.emitError("has no program of kind ")
            << stringifyProgramKind(kind);
   if (options.poison)
-    std::memset(arena.get(), poisonByte, program.getArenaBytes());
+    for (planir::MemoryKind kind : planir::memoryKinds)
+      if (int64_t bytes = program.getArenaBytes().of(kind))
+        std::memset(arena[planir::memoryOf(kind)].get(), poisonByte, bytes);
   SmallVector<planir::BufferOp> results;
   for (auto buffer : sequence.getBody().getOps<planir::BufferOp>()) {
     if (!buffer.getPort())
       continue;
-    char *memory = inFrame(buffer, arena.get(), buffer.getOffset(),
-                           dist::byteSize(buffer.getType()));
+    char *memory = placeOf(buffer, deviceArena());
     if (!memory)
       return failure();
     if (!buffer.getInput()) {
@@ -393,13 +450,14 @@ LogicalResult PlanInterpreter::run(nn::ProgramKind kind,
       return failure();
     value->convertTo(*kindOf(type.getElementType())).toBytes(memory);
   }
-  if (failed(runSequence(sequence, {}, arena.get())))
+  if (failed(runSequence(sequence, {}, deviceArena())))
     return failure();
+  finishCopies(copied + static_cast<int64_t>(copies.size()));
   SmallVector<PortValue> given;
   for (planir::BufferOp result : results)
     given.push_back(
         {result.getPort(),
-         readMemory(result.getType(), arena.get() + result.getOffset())});
+         readMemory(result.getType(), placeOf(result, deviceArena()))});
   addOutputs(given, batch, outputs);
   return success();
 }

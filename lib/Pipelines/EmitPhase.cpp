@@ -8,7 +8,7 @@
 
 #include "EmitPhase.h"
 #include "dialects/Plan/PlanDialect.h"
-#include "heddle/Codegen/CPU/CpuTarget.h"
+#include "heddle/Codegen/Common/Target.h"
 #include "heddle/Emit/EmitBinary.h"
 #include "heddle/Emit/PlanFromModule.h"
 #include "heddle/PlanFormat/Format.h"
@@ -33,22 +33,20 @@ LogicalResult heddle::emitModule(ModuleOp module, const CompileOptions &options,
   if (programs.empty())
     return module.emitError("H0396: holds no plan.program to emit");
   planir::ProgramOp program = programs.front();
-  const dist::Strategy &strategy = program.getStrategy().getValue();
-  if (strategy.target != config::Target::X86_64)
-    return program.emitError("H0203: a binary can be written for x86-64 only; "
-                             "for ")
-           << wordOf(strategy.target) << " use --stop-after kernels";
-  auto target = cpu::CpuTarget::parse(wordOf(strategy.march));
-  if (!target)
-    return program.emitError("H0114: no code can be made for --march ")
-           << wordOf(strategy.march);
+  FailureOr<const codegen::Target *> target = codegen::findTarget(program);
+  if (failed(target))
+    return failure();
+  FailureOr<std::vector<std::string>> features =
+      (*target)->requirementsOf(program);
+  if (failed(features))
+    return failure();
 
   FailureOr<emit::Parts> parts = emit::planFromModule(programs);
   if (failed(parts))
     return failure();
   plan::Plan &plan = parts->plan;
   plan.version = HEDDLE_VERSION;
-  plan.features = target->required;
+  plan.features = *features;
   plan.phases = phases;
   if (!options.cluster.empty())
     plan.strategy["cluster"] = nlohmann::json::parse(options.cluster);

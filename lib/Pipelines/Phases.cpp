@@ -6,8 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/Codegen/CPU/Passes.h"
-#include "heddle/Codegen/GPU/Passes.h"
+#include "heddle/Codegen/Common/Passes.h"
 #include "heddle/Pipelines/Compile.h"
 #include "heddle/Transforms/Fuse/Passes.h"
 #include "heddle/Transforms/Import/Passes.h"
@@ -135,8 +134,6 @@ static void buildSpmd(OpPassManager &pm) {
 }
 
 static void buildKernels(OpPassManager &pm, const CompileOptions &options) {
-  // Each looks at the strategy's target and leaves the other's kernels alone.
-  pm.addPass(createGpuCompileKernels());
   KernelsCompileOptions kernels;
   kernels.cache = options.cache;
   pm.addPass(createKernelsCompile(kernels));
@@ -150,7 +147,7 @@ void heddle::buildPhase(Phase phase, OpPassManager &pm,
   case Phase::Import: // The importer has written the forward function.
     pm.addPass(createImportDerivePrograms());
     break;
-  case Phase::Prove:  // Nothing is made, all is checked.
+  case Phase::Prove: // Nothing is made, all is checked.
   case Phase::Emit:
     break;
   case Phase::Model:

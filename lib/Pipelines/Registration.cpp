@@ -7,9 +7,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/Pipe/PipeDialect.h"
+#include "heddle/Codegen/CPU/CpuBackEnd.h"
 #include "heddle/Codegen/CPU/KernelCompiler.h"
 #include "heddle/Codegen/CPU/Passes.h"
 #include "heddle/Codegen/Common/LinalgLowerings.h"
+#include "heddle/Codegen/Common/Passes.h"
+#include "heddle/Codegen/GPU/GpuBackEnd.h"
 #include "heddle/Codegen/GPU/Kernels.h"
 #include "heddle/Codegen/GPU/Passes.h"
 #include "heddle/Eval/ReferenceEvaluations.h"
@@ -36,6 +39,9 @@ void heddle::registerAllDialects(DialectRegistry &registry) {
   codegen::registerLinalgLowerings(registry);
   cpu::registerKernelCompiler(registry);
   gpu::registerGpuCodegen(registry);
+  codegen::registerTarget(cpu::createBackEnd());
+  for (config::Target chip : {config::Target::SM_80, config::Target::SM_90})
+    codegen::registerTarget(gpu::createBackEnd(chip));
   eval::registerReferenceEvaluations(registry);
 }
 
@@ -49,6 +55,7 @@ void heddle::registerAllPasses() {
   registerProvePasses();
   registerShardPasses();
   registerSpmdPasses();
+  registerCodegenPasses();
   registerCpuPasses();
   registerGpuMapKernels();
   registerGpuLowerToNvvm();

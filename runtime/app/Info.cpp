@@ -45,9 +45,10 @@ static ordered_json describe(const plan::Plan &plan) {
           {"kernels", plan.kernels.size()},
           {"programs", programs},
           {"memory",
-           {{"arena", plan.memory.arenaBytes},
-            {"persistent", plan.memory.persistentBytes},
+           {{"arena", plan.memory.arenaBytes.total()},
+            {"persistent", plan.memory.persistentBytes.total()},
             {"peak", plan.memory.peakBytes()},
+            {"kinds", plan::kindsOf(plan.memory)},
             {"owners", owners}}}};
 }
 
@@ -80,8 +81,13 @@ static void print(const plan::Plan &plan) {
   line("programs", programs);
   line("kernels", number(plan.kernels.size()));
   line("memory", formatBytes(plan.memory.peakBytes()) + " (" +
-                     formatBytes(plan.memory.persistentBytes) + " states, " +
-                     formatBytes(plan.memory.arenaBytes) + " arena)");
+                     formatBytes(plan.memory.persistentBytes.total()) +
+                     " states, " + formatBytes(plan.memory.arenaBytes.total()) +
+                     " arena)");
+  for (plan::MemoryKind kind : plan::memoryKinds)
+    if (kind != plan::MemoryKind::Device && plan.memory.peakBytes(kind) > 0)
+      line("", formatBytes(plan.memory.peakBytes(kind)) + "  in " +
+                   plan::memoryName(kind) + " memory");
   for (const plan::Owner &owner : plan.memory.owners)
     line("", formatBytes(owner.bytes) + "  " + owner.name);
   line("plan", plan.hash + ", version " + plan.version);

@@ -39,8 +39,12 @@ std::string heddle::rt::launchName(const plan::Plan &plan,
     return "fill";
   case Kind::Collective:
     return describe(command);
+  case Kind::Record:
+    return std::string("record ") + plan::streamName(command.stream);
   case Kind::Wait:
-    return "wait " + describe(*info.awaited);
+    return "wait " + (info.awaited->kind == Kind::Record
+                          ? plan::streamName(info.awaited->stream)
+                          : describe(*info.awaited));
   case Kind::Send:
     return "send " + command.channel->name;
   case Kind::Receive:
@@ -64,6 +68,8 @@ static const char *kindName(plan::Command::Kind kind) {
     return "fill";
   case Kind::Collective:
     return "collective";
+  case Kind::Record:
+    return "record";
   case Kind::Wait:
     return "wait";
   case Kind::Send:
@@ -81,7 +87,8 @@ static const char *kindName(plan::Command::Kind kind) {
 static nlohmann::json argumentsOf(const plan::Plan &plan,
                                   const LaunchInfo &info) {
   nlohmann::json arguments = {{"path", info.path()},
-                              {"command", kindName(info.command->kind)}};
+                              {"command", kindName(info.command->kind)},
+                              {"stream", streamName(info.command->stream)}};
   if (info.kernel() >= 0) {
     const plan::Kernel &kernel = plan.kernels[info.kernel()];
     arguments["ops"] = kernel.ops;

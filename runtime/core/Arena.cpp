@@ -10,7 +10,10 @@
 #include "heddle/runtime/io/Diagnostic.h"
 
 #include <cassert>
+#include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include <utility>
@@ -35,7 +38,7 @@ static uint64_t physicalBytes() {
 
 int64_t Arena::pageSize() { return sysconf(_SC_PAGESIZE); }
 
-Arena::Arena(int64_t bytes, const std::string &owner, bool guarded)
+Arena::Arena(int64_t bytes, const std::string &owner, bool guarded, bool inFile)
     : bytes(bytes) {
   if (bytes == 0)
     return;
@@ -44,7 +47,7 @@ Arena::Arena(int64_t bytes, const std::string &owner, bool guarded)
                  "the plan's size for " + owner +
                      " is not a whole number of pages",
                  "compile the binary again");
-  if (uint64_t(bytes) > physicalBytes())
+  if (!inFile && uint64_t(bytes) > physicalBytes())
     refuse(bytes, owner);
 
   size_t guard = guarded ? pageSize() : 0;
@@ -67,13 +70,31 @@ Arena::Arena(int64_t bytes, const std::string &owner, bool guarded)
     munmap(reinterpret_cast<void *>(end), low + reserved - end);
 
   start = reinterpret_cast<char *>(first);
-  if (mprotect(start, bytes, PROT_READ | PROT_WRITE) != 0) {
+  bool isThere =
+      inFile ? mapFile() : mprotect(start, bytes, PROT_READ | PROT_WRITE) == 0;
+  if (!isThere) {
     release();
     refuse(bytes, owner);
   }
   // Fewer misses of the address cache; a refusal changes nothing else.
-  if (size_t(bytes) >= hugePageBytes)
+  if (!inFile && size_t(bytes) >= hugePageBytes)
     madvise(start, bytes, MADV_HUGEPAGE);
+}
+
+bool Arena::mapFile() {
+  const char *directory = getenv("TMPDIR");
+  int file = open(directory && *directory ? directory : "/tmp",
+                  O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  if (file < 0)
+    return false;
+  // All of it at once: a full disk is told now, not by a signal later.
+  bool isThere = fallocate(file, 0, 0, bytes) == 0 ||
+                 (errno == EOPNOTSUPP && ftruncate(file, bytes) == 0);
+  bool isMapped =
+      isThere && mmap(start, bytes, PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_FIXED, file, 0) != MAP_FAILED;
+  close(file);
+  return isMapped;
 }
 
 Arena::Arena(Arena &&other) noexcept { *this = std::move(other); }

@@ -27,12 +27,12 @@ using plan::Term;
 }
 
 /// The address of `offset` in a region, if `bytes` from there stay inside.
-static Address inside(Address region, int64_t regionBytes, int64_t offset,
-                      int64_t bytes, const std::string &what) {
-  if (offset < 0 || bytes < 0 || offset > regionBytes ||
-      bytes > regionBytes - offset)
+static Address inside(const Region &region, int64_t offset, int64_t bytes,
+                      const std::string &what) {
+  if (offset < 0 || bytes < 0 || offset > region.bytes ||
+      bytes > region.bytes - offset)
     malformed(what + " reaches outside of its region");
-  return region + offset;
+  return region.begin + offset;
 }
 
 namespace heddle::rt {
@@ -54,10 +54,16 @@ public:
   void resolve(const plan::Program &program, int64_t threads);
 
 private:
-  /// Where a sequence runs. Arguments are offsets too, so that what is reached
-  /// through them can be checked.
+  /// An operand's place, as an offset, so that what is reached through it can
+  /// be checked.
+  struct Place {
+    Space space = Space::Frame;
+    plan::MemoryKind memory = plan::MemoryKind::Device;
+    int64_t offset = 0;
+  };
+  /// Where a sequence runs.
   struct Context {
-    std::vector<std::pair<Space, int64_t>> args;
+    std::vector<Place> args;
     std::vector<int64_t> scalars;
     int64_t frame = 0;
     int64_t loopIndex = 0;
@@ -69,14 +75,14 @@ private:
   void enter(const Command &command, const Context &context, int64_t target);
   void enterLoop(const Command &command, Context context);
   void enterFragments(const Command &command, Context context);
-  std::pair<Space, int64_t> locate(const Ref &ref,
-                                   const Context &context) const;
+  Place locate(const Ref &ref, const Context &context) const;
   int64_t sum(int64_t constant, const std::vector<Term> &terms,
               const Context &context) const;
   Address address(const Ref &ref, const Context &context) const;
   void appendLaunch(const Command &command, const Context &context);
   void appendMove(const Command &command, const Context &context);
   int64_t appendCollective(const Command &command, const Context &context);
+  int64_t appendRecord(const Command &command);
   void appendWait(const Command &command, const plan::Sequence &sequence,
                   const std::vector<int64_t> &tokens);
   void appendTransfer(const Command &command, const Context &context);
@@ -108,7 +114,7 @@ void Resolver::resolve(const plan::Program &program, int64_t threads) {
   const plan::Memory &memory = plan.memory;
   list.scratch.stride = memory.scratchBytesPerThread;
   list.scratch.base = static_cast<char *>(device.resolve(
-      inside(regions.arena, regions.arenaBytes, memory.scratchOffset,
+      inside(regions.arena[plan::MemoryKind::Device], memory.scratchOffset,
              memory.scratchBytesPerThread * threads, "scratch memory")));
 }
 
@@ -121,9 +127,9 @@ void Resolver::walk(int64_t number, const Context &context) {
   if (int64_t(context.args.size()) < sequence.numArgs ||
       int64_t(context.scalars.size()) < sequence.numScalarArgs)
     malformed("a call of '" + sequence.name + "' lacks arguments");
-  inside(regions.arena, regions.arenaBytes, context.frame, sequence.frameBytes,
-         "the frame of '" + sequence.name + "'");
-  // What each command has started, where that is a collective.
+  inside(regions.arena[plan::MemoryKind::Device], context.frame,
+         sequence.frameBytes, "the frame of '" + sequence.name + "'");
+  // What each command gives to wait for, where it does.
   std::vector<int64_t> tokens;
   for (size_t i = 0; i < sequence.commands.size(); ++i) {
     const Command &command = sequence.commands[i];
@@ -147,6 +153,10 @@ void Resolver::walk(int64_t number, const Context &context) {
     case Command::Kind::Collective:
       tokens.resize(sequence.commands.size(), -1);
       tokens[i] = appendCollective(command, context);
+      break;
+    case Command::Kind::Record:
+      tokens.resize(sequence.commands.size(), -1);
+      tokens[i] = appendRecord(command);
       break;
     case Command::Kind::Wait:
       appendWait(command, sequence, tokens);
@@ -210,27 +220,27 @@ void Resolver::enterFragments(const Command &command, Context context) {
 // Operands
 //===----------------------------------------------------------------------===//
 
-std::pair<Space, int64_t> Resolver::locate(const Ref &ref,
-                                           const Context &context) const {
+Resolver::Place Resolver::locate(const Ref &ref, const Context &context) const {
   int64_t offset = sum(ref.offset, ref.terms, context);
   if (ref.space == Space::Persistent)
-    return {Space::Persistent, offset};
-  if (ref.space == Space::Frame)
-    return {Space::Frame, context.frame + offset};
+    return {Space::Persistent, ref.memory, offset};
+  if (ref.space == Space::Frame) {
+    bool isDevice = ref.memory == plan::MemoryKind::Device;
+    return {Space::Frame, ref.memory, (isDevice ? context.frame : 0) + offset};
+  }
   if (ref.index < 0 || ref.index >= int64_t(context.args.size()))
     malformed("an operand names argument " + std::to_string(ref.index) +
               " of " + std::to_string(context.args.size()));
-  auto [space, base] = context.args[ref.index];
-  return {space, base + offset};
+  Place place = context.args[ref.index];
+  place.offset += offset;
+  return place;
 }
 
 Address Resolver::address(const Ref &ref, const Context &context) const {
-  auto [space, offset] = locate(ref, context);
-  if (space == Space::Persistent)
-    return inside(regions.persistent, regions.persistentBytes, offset,
-                  ref.bytes, "an operand");
-  return inside(regions.arena, regions.arenaBytes, offset, ref.bytes,
-                "an operand");
+  Place place = locate(ref, context);
+  bool lasts = place.space == Space::Persistent;
+  return inside((lasts ? regions.persistent : regions.arena)[place.memory],
+                place.offset, ref.bytes, "an operand");
 }
 
 int64_t Resolver::sum(int64_t constant, const std::vector<Term> &terms,
@@ -294,6 +304,7 @@ void Resolver::append(const Command &command, CommandList::Action action,
                       const Command *awaited) {
   starts.emplace_back(list.refs.size(), list.scalars.size());
   action.kind = command.kind;
+  action.stream = command.stream;
   list.actions.push_back(action);
   list.launches.push_back({});
   list.infos.push_back({&command, awaited, running});
@@ -326,15 +337,24 @@ int64_t Resolver::appendCollective(const Command &command,
   return action.number;
 }
 
+int64_t Resolver::appendRecord(const Command &command) {
+  CommandList::Action action;
+  action.number = device.makeEvent().number;
+  append(command, action);
+  return action.number;
+}
+
 void Resolver::appendWait(const Command &command,
                           const plan::Sequence &sequence,
                           const std::vector<int64_t> &tokens) {
   if (command.target < 0 || command.target >= int64_t(tokens.size()) ||
       tokens[command.target] < 0)
     malformed("'" + sequence.name + "' waits for what it did not start");
+  const Command &awaited = sequence.commands[command.target];
   CommandList::Action action;
   action.number = tokens[command.target];
-  append(command, action, &sequence.commands[command.target]);
+  action.isPoint = awaited.kind == Command::Kind::Record;
+  append(command, action, &awaited);
 }
 
 void Resolver::appendTransfer(const Command &command, const Context &context) {
@@ -378,13 +398,16 @@ static int64_t now() {
 void CommandList::act(Device &device, const Action &action) const {
   switch (action.kind) {
   case Command::Kind::Copy:
-    return device.copy(Stream::Compute, action.data, action.source,
-                       action.bytes);
+    return device.copy(action.stream, action.data, action.source, action.bytes);
   case Command::Kind::Fill:
-    return device.fill(Stream::Compute, action.data, 0, action.bytes);
+    return device.fill(action.stream, action.data, 0, action.bytes);
+  case Command::Kind::Record:
+    return device.record(action.stream, {action.number});
   case Command::Kind::Collective:
     return communication->start(action.number);
   case Command::Kind::Wait:
+    if (action.isPoint)
+      return device.wait(action.stream, {action.number});
     return communication->wait(action.number);
   case Command::Kind::Send:
     return communication->send(action.number, action.data, action.bytes);
@@ -407,7 +430,7 @@ void CommandList::run(Device &device, LaunchTime *times) const {
     else
       act(device, *action++);
     if (times) {
-      device.synchronize(Stream::Compute);
+      device.synchronize();
       times[i].end = now();
     }
   }
@@ -421,11 +444,9 @@ Address heddle::rt::resolvePort(const plan::Port &port,
   for (int64_t extent : port.shape)
     bytes *= extent;
   const Ref &ref = port.ref;
-  if (ref.space == Space::Persistent)
-    return inside(regions.persistent, regions.persistentBytes, ref.offset,
-                  bytes, "port '" + port.name + "'");
-  if (ref.space == Space::Frame)
-    return inside(regions.arena, regions.arenaBytes, ref.offset, bytes,
-                  "port '" + port.name + "'");
-  malformed("port '" + port.name + "' is an argument");
+  if (ref.space == Space::Arg)
+    malformed("port '" + port.name + "' is an argument");
+  bool lasts = ref.space == Space::Persistent;
+  return inside((lasts ? regions.persistent : regions.arena)[ref.memory],
+                ref.offset, bytes, "port '" + port.name + "'");
 }

@@ -11,30 +11,29 @@
 
 using namespace heddle::rt;
 
-HostMirror::HostMirror(Device &device,
-                       const std::vector<const DeviceMemory *> &memory)
+HostMirror::HostMirror(Device &device, const std::vector<Region> &memory)
     : device(device), computed(device.makeEvent()) {
-  for (const DeviceMemory *part : memory) {
-    if (part->size() == 0)
+  for (const Region &part : memory) {
+    if (part.bytes == 0)
       continue;
-    Region region;
-    region.begin = part->address();
-    region.bytes = part->size();
-    region.host = device.map(region.begin);
-    if (!region.host) {
-      region.pages = Arena(region.bytes, "the host's copy of device memory");
-      region.host = region.pages.data();
+    Mirrored mirrored;
+    mirrored.region = part;
+    mirrored.host = device.map(part.begin);
+    if (!mirrored.host) {
+      mirrored.pages = Arena(part.bytes, "the host's copy of device memory");
+      mirrored.host = mirrored.pages.data();
     }
-    regions.push_back(std::move(region));
+    all.push_back(std::move(mirrored));
   }
 }
 
-const HostMirror::Region &HostMirror::find(Address address,
-                                           int64_t bytes) const {
-  for (const Region &region : regions) {
+const HostMirror::Mirrored &HostMirror::find(Address address,
+                                             int64_t bytes) const {
+  for (const Mirrored &mirrored : all) {
+    const Region &region = mirrored.region;
     int64_t offset = address - region.begin;
     if (offset >= 0 && offset < region.bytes && bytes <= region.bytes - offset)
-      return region;
+      return mirrored;
   }
   fail("H0412", "the host looks for bytes where its device has none",
        "report this as a bug");
@@ -43,13 +42,13 @@ const HostMirror::Region &HostMirror::find(Address address,
 char *HostMirror::at(Address address, int64_t bytes) const {
   if (bytes == 0)
     return nullptr;
-  const Region &region = find(address, bytes);
-  return region.host + (address - region.begin);
+  const Mirrored &found = find(address, bytes);
+  return found.host + (address - found.region.begin);
 }
 
 void HostMirror::awaitComputation() {
   device.record(Stream::Compute, computed);
-  device.wait(Stream::Transfer, computed);
+  device.wait(Stream::Communication, computed);
 }
 
 char *HostMirror::load(Address address, int64_t bytes) {
@@ -59,8 +58,8 @@ char *HostMirror::load(Address address, int64_t bytes) {
     return host;
   }
   awaitComputation();
-  device.copyOut(Stream::Transfer, host, address, bytes);
-  device.synchronize(Stream::Transfer);
+  device.copyOut(Stream::Communication, host, address, bytes);
+  device.synchronize(Stream::Communication);
   return host;
 }
 
@@ -68,13 +67,13 @@ void HostMirror::store(Address address, int64_t bytes) {
   if (bytes == 0 || !copies(address, bytes))
     return;
   awaitComputation();
-  device.copyIn(Stream::Transfer, address, at(address, bytes), bytes);
-  device.synchronize(Stream::Transfer);
+  device.copyIn(Stream::Communication, address, at(address, bytes), bytes);
+  device.synchronize(Stream::Communication);
 }
 
 void HostMirror::release(Address address, int64_t bytes) {
   if (bytes == 0 || !copies(address, bytes))
     return;
-  const Region &region = find(address, bytes);
-  region.pages.discard(address - region.begin, bytes);
+  const Mirrored &found = find(address, bytes);
+  found.pages.discard(address - found.region.begin, bytes);
 }

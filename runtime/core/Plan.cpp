@@ -29,8 +29,10 @@ const Names dtypeNames = {"F32", "BF16", "F16", "I32", "I64", "U8", "F64"};
 const Names spaceNames = {"persistent", "frame", "arg"};
 const Names termNames = {"arg", "loop-index", "slot", "coordinate"};
 const Names commandNames = {"launch", "call",      "loop",       "copy",
-                            "fill",   "fragments", "collective", "wait",
-                            "send",   "receive",   "flush"};
+                            "fill",   "fragments", "collective", "record",
+                            "wait",   "send",      "receive",    "flush"};
+const Names memoryNames = {"device", "host", "pinned", "file"};
+const Names streamNames = {"compute", "communication", "copy"};
 const Names collectiveNames = {"all_reduce", "reduce_scatter", "all_gather",
                                "all_to_all", "rotate"};
 const Names initNames = {"zeros", "constant", "normal", "power"};
@@ -96,6 +98,23 @@ const char *dtypeName(DType type) {
 
 std::optional<DType> parseDType(const std::string &name) {
   return parseEnum<DType>(dtypeNames, name);
+}
+
+const char *memoryName(MemoryKind kind) {
+  return memoryNames[static_cast<size_t>(kind)];
+}
+
+const char *streamName(Stream stream) {
+  return streamNames[static_cast<size_t>(stream)];
+}
+
+json kindsOf(const Memory &memory) {
+  json kinds = json::object();
+  for (MemoryKind kind : memoryKinds)
+    if (memory.peakBytes(kind) > 0)
+      kinds[memoryName(kind)] = {{"arena", memory.arenaBytes[kind]},
+                                 {"persistent", memory.persistentBytes[kind]}};
+  return kinds;
 }
 
 const char *programName(ProgramKind kind) {
@@ -230,6 +249,35 @@ void from_json(const json &source, Collective::Kind &kind) {
   enumFromJson(source, collectiveNames, kind);
 }
 
+void to_json(json &target, const MemoryKind &kind) {
+  target = memoryName(kind);
+}
+void from_json(const json &source, MemoryKind &kind) {
+  enumFromJson(source, memoryNames, kind);
+}
+
+void to_json(json &target, const Stream &stream) {
+  target = streamName(stream);
+}
+void from_json(const json &source, Stream &stream) {
+  enumFromJson(source, streamNames, stream);
+}
+
+/// As `{"device": 8192}`: what is not named has none.
+void to_json(json &target, const PerMemory<int64_t> &bytes) {
+  target = json::object();
+  for (MemoryKind kind : memoryKinds)
+    if (bytes[kind] != 0)
+      target[memoryName(kind)] = bytes[kind];
+}
+void from_json(const json &source, PerMemory<int64_t> &bytes) {
+  for (const auto &[name, count] : source.items()) {
+    MemoryKind kind;
+    enumFromJson(json(name), memoryNames, kind);
+    count.get_to(bytes[kind]);
+  }
+}
+
 void to_json(json &target, const Term &term) {
   target = json::array(
       {enumToJson(termNames, term.kind), term.value, term.factor, term.axes});
@@ -244,8 +292,12 @@ void from_json(const json &source, Term &term) {
 void to_json(json &target, const Ref &ref) {
   target = json::array(
       {enumToJson(spaceNames, ref.space), ref.index, ref.offset, ref.bytes});
-  if (!ref.terms.empty())
+  // What most operands do not need stands at the end.
+  bool isElsewhere = ref.memory != MemoryKind::Device;
+  if (!ref.terms.empty() || isElsewhere)
     target.push_back(ref.terms);
+  if (isElsewhere)
+    target.push_back(ref.memory);
 }
 void from_json(const json &source, Ref &ref) {
   enumFromJson(source.at(0), spaceNames, ref.space);
@@ -254,6 +306,8 @@ void from_json(const json &source, Ref &ref) {
   source.at(3).get_to(ref.bytes);
   if (source.size() > 4)
     source.at(4).get_to(ref.terms);
+  if (source.size() > 5)
+    source.at(5).get_to(ref.memory);
 }
 
 void to_json(json &target, const Scalar &scalar) {
@@ -278,6 +332,8 @@ void to_json(json &target, const Command &command) {
             {"frameOffset", command.frameOffset},
             {"count", command.count},
             {"path", command.path}};
+  if (command.stream != Stream::Compute)
+    target["stream"] = command.stream;
   if (command.collective)
     target["collective"] = *command.collective;
   if (command.channel)
@@ -295,6 +351,8 @@ void from_json(const json &source, Command &command) {
   source.at("frameOffset").get_to(command.frameOffset);
   source.at("count").get_to(command.count);
   source.at("path").get_to(command.path);
+  if (source.contains("stream"))
+    source.at("stream").get_to(command.stream);
   if (source.contains("collective"))
     command.collective = source.at("collective").get<Collective>();
   if (source.contains("channel"))
@@ -313,8 +371,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Init, kind, value, stddev)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Placement, whole, split, segments, flatAxes,
                                    flatFirst, flatElements)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(State, name, role, parameter, type, shape,
-                                   placement, offset, trainable, checkpointed,
-                                   decays, sourceName, init)
+                                   placement, offset, memory, trainable,
+                                   checkpointed, decays, sourceName, init)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Port, role, name, type, shape, placement,
                                    ref)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Program, kind, sequence, inputs, outputs,

@@ -72,19 +72,26 @@ void heddle::rt::requireThreads(const plan::Plan &plan, int64_t threads) {
              ", or compile with --threads " + std::to_string(threads));
 }
 
+static std::vector<Region> mirroredOf(const PlanMemory &persistent,
+                                      const PlanMemory &arena) {
+  std::vector<Region> all;
+  for (const PlanMemory *memory : {&persistent, &arena})
+    for (const Region &region : memory->regions().values)
+      all.push_back(region);
+  return all;
+}
+
 Session::Session(const plan::Plan &plan, const KernelSet &kernels,
                  Device &device, const SessionOptions &options)
     : source(plan), device(device), participant(options.participant),
-      persistent(device, {MemoryKind::Device, plan.memory.persistentBytes,
-                          "states", options.guardPages}),
-      arena(device, {MemoryKind::Device, plan.memory.arenaBytes, "the arena",
-                     options.guardPages}),
-      mirror(device, {&persistent, &arena}) {
+      persistent(device, plan.memory.persistentBytes, "states",
+                 options.guardPages),
+      arena(device, plan.memory.arenaBytes, "the arena", options.guardPages),
+      mirror(device, mirroredOf(persistent, arena)) {
   requireThreads(plan, device.threads());
   if (participant.communication)
     participant.communication->use(mirror);
-  Regions regions = {persistent.address(), persistent.size(), arena.address(),
-                     arena.size()};
+  Regions regions = {persistent.regions(), arena.regions()};
   Machine machine = {device, kernels, mirror, regions, participant};
   for (const plan::State &state : plan.states) {
     plan::Port place;
@@ -95,6 +102,7 @@ Session::Session(const plan::Plan &plan, const KernelSet &kernels,
                       ? state.shape
                       : std::vector<int64_t>{parts.back().localElements()};
     place.ref.space = plan::Space::Persistent;
+    place.ref.memory = state.memory;
     place.ref.offset = state.offset;
     states.push_back({resolvePort(place, regions), state.type, place.shape});
   }
@@ -103,10 +111,7 @@ Session::Session(const plan::Plan &plan, const KernelSet &kernels,
 }
 
 /// What was submitted reads the tables of the programs.
-Session::~Session() {
-  device.synchronize(Stream::Compute);
-  device.synchronize(Stream::Transfer);
-}
+Session::~Session() { device.synchronize(); }
 
 const LoadedProgram *Session::program(plan::ProgramKind kind) const {
   for (const LoadedProgram &program : programs)

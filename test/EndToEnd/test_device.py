@@ -9,12 +9,66 @@ there must give the bits that it gives on the CPU."""
 
 import json
 import os
+import re
 import tempfile
 import unittest
 
 import heddle_test as h
 
 ROWS, SEQ, STEPS = 4, 16, 4
+COMMAND = re.compile(r"^ +(?:%\w+ = )?plan\.(?:launch|call|loop|fragments|copy|fill|"
+                     r"collective|record|wait|send|recv|flush)\b")
+LIVE = re.compile(r"live\[(\d+), (\d+)\]")
+
+
+def copies_beside(lines):
+    """A sequence whose copies run on the stream `copy`, between points that
+    order them; lifetimes count the new commands."""
+    first, last, out, count, copies = [], [], [], 0, 0
+    for line in lines:
+        out.append(line)
+        if not COMMAND.match(line):
+            continue
+        first.append(count)
+        if " plan.copy " in line:
+            copies += 1
+            out[-1:] = [f"      %ready{copies} = plan.record compute",
+                        f"      plan.wait %ready{copies} on copy",
+                        line.replace(" : ", " on copy : ", 1),
+                        f"      %copied{copies} = plan.record copy",
+                        f"      plan.wait %copied{copies}"]
+            count += 4
+        last.append(count)
+        count += 1
+    first.append(count)
+    last.append(count)
+
+    def lives(match):
+        return f"live[{first[int(match[1])]}, {last[int(match[2])]}]"
+    return [LIVE.sub(lives, line) for line in out], copies
+
+
+def kept_aside(text):
+    """The plan with its copies beside, and what training keeps in pinned
+    memory."""
+    port = re.compile(r"(plan\.buffer at) \d+ (live\[.*output = #nn\.port<logits>)")
+    lines, out, total, kept = text.split("\n"), [], 0, 0
+    while lines:
+        if not lines[0].lstrip().startswith("plan.sequence"):
+            out.append(lines.pop(0))
+            continue
+        indent = len(lines[0]) - len(lines[0].lstrip())
+        end = next(n for n, line in enumerate(lines)
+                   if n and line[:indent + 1] == " " * indent + "}")
+        body, copies = copies_beside(lines[:end])
+        if "#nn.program<train>" in body[0]:
+            kept += sum(bool(port.search(line)) for line in body)
+            body = [port.sub(r"\1 0 in pinned \2", line) for line in body]
+        out, lines, total = out + body, lines[end:], total + copies
+    text = "\n".join(out)
+    text, sizes = re.subn(r"(arena_bytes = #plan\.bytes<device \d+)",
+                          r"\1, pinned 1048576", text)
+    return text, total, kept, sizes
 
 
 class Device(h.HeddleTest):
@@ -70,6 +124,38 @@ class Device(h.HeddleTest):
     def test_one_rank(self):
         self.prepare("--accumulate", 2, "--keep", "logits")
         self.check("separate", "separate:7")
+
+    def test_copies_of_another_stream(self):
+        dumps = self.path("dumps")
+        self.prepare("--keep", "logits", "--dump-phases", dumps)
+        self.ranks = 1
+        expected = self.outcome("cpu")
+        with open(os.path.join(dumps, "prove.mlir")) as file:
+            text, copies, kept, sizes = kept_aside(file.read())
+        self.assertGreater(copies, 1)
+        self.assertGreater(kept, 0)
+        self.assertEqual(sizes, 1)
+        edited = self.path("edited.mlir")
+        with open(edited, "w") as file:
+            file.write(text)
+        self.binary = self.path("beside")
+        h.run([h.HEDDLE, "compile", edited, "--start-from", "prove", "-o",
+               self.binary])
+        explained = h.run([h.HEDDLE, "explain", self.binary]).stdout
+        self.assertRegex(explained, r"copy +\d+ cop")
+        self.assertIn("= peak in pinned", explained)
+        for device in ("cpu", "separate:1", "separate:2", "separate:3"):
+            found = self.outcome(device)
+            for name, value in expected.items():
+                self.assertTrue(found[name] == value, f"{name} on {device}")
+        # Without the point before it, a copy reads too early: refused.
+        wrong = re.sub(r"\n *plan\.wait %ready\d+ on copy", "", text, count=1)
+        self.assertNotEqual(wrong, text)
+        with open(edited, "w") as file:
+            file.write(wrong)
+        found = h.run([h.HEDDLE, "compile", edited, "--start-from", "prove", "-o",
+                       self.binary], status=3)
+        self.assertIn("is on the stream copy, which waits for nothing", found.stderr)
 
     @h.needs_mpi
     def test_data_ranks_with_split_states(self):

@@ -90,8 +90,9 @@ class Memory(h.HeddleTest):
 
     def test_arena_one_page_short(self):
         _, file = self.prepare()
-        edited = self.edit(file, r"arena_bytes = (\d+)",
-                           lambda match: f"arena_bytes = {int(match[1]) - PAGE}")
+        edited = self.edit(file, r"arena_bytes = #plan.bytes<device (\d+)",
+                           lambda match: f"arena_bytes = #plan.bytes<device "
+                           f"{int(match[1]) - PAGE}")
         self.refuse(edited)
         with self.assertRaises(h.Failed):
             self.evaluate(edited)

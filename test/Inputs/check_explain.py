@@ -19,7 +19,9 @@ for phase in plan["phases"]:
 for kernel in plan["kernels"]:
     assert set(kernel) == {"name", "ops", "flops", "bytes", "calls"}, kernel
 memory = plan["memory"]
-assert set(memory) == {"arena", "persistent", "peak", "owners"}, memory
+assert set(memory) == {"arena", "persistent", "peak", "owners", "kinds"}, memory
+assert set(memory["kinds"]) == {"device"}, memory
+assert sum(memory["kinds"]["device"].values()) == memory["peak"]
 assert memory["arena"] + memory["persistent"] == memory["peak"]
 assert sum(memory["owners"].values()) == memory["peak"]
 # Width 16, inner width 64, vocabulary 97, 4 rows of 32 tokens: two for each

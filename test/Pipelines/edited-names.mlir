@@ -6,7 +6,7 @@
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @one() attributes {frame_bytes = 64 : i64} {
 // CHECK: error[H03{{70|96}}]: use of undeclared SSA value name

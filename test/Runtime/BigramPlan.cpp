@@ -242,10 +242,10 @@ Plan heddle::test::makeBigramPlan() {
   }
   addSequences(plan);
   addPrograms(plan);
-  plan.memory.persistentBytes = persistentEnd;
+  plan.memory.persistentBytes[plan::MemoryKind::Device] = persistentEnd;
   plan.memory.scratchOffset = scratchAt;
   plan.memory.scratchBytesPerThread = scratchBytes;
-  plan.memory.arenaBytes = 8192;
+  plan.memory.arenaBytes[plan::MemoryKind::Device] = 8192;
   plan.memory.owners = {{"states", persistentEnd}, {"arena", 8192}};
   plan.phases = {{"import", 0.01}};
   return plan;

@@ -58,7 +58,7 @@ TEST_F(BinaryTest, RefusesCpusThatLackFeatures) {
 
 TEST_F(BinaryTest, RefusesMemoryThatIsNotThere) {
   plan::Plan plan = makeBigramPlan();
-  plan.memory.arenaBytes = int64_t(1) << 50;
+  plan.memory.arenaBytes[plan::MemoryKind::Device] = int64_t(1) << 50;
   expectError(run(makeBinary(plan), {"eval", "--data", makeTokens(500)}), 4,
               "H0292");
 }

@@ -62,10 +62,12 @@ static Term term(Term::Kind kind, int64_t factor,
   return {kind, 0, factor, std::move(axes)};
 }
 
-/// Runs the small plan as one rank; its eight numbers.
+/// Runs the small plan as one rank on the device of that seed; its eight
+/// numbers.
 static std::vector<int64_t> runAs(const Plan &plan, int64_t rank,
-                                  Communication *communication = nullptr) {
-  TestDevice device(0);
+                                  Communication *communication = nullptr,
+                                  int seed = 0) {
+  TestDevice device(seed);
   std::unique_ptr<KernelSet> kernels = bigramKernels(*device);
   SessionOptions options;
   options.participant = {rank, communication};
@@ -83,6 +85,49 @@ static std::string failureOf(const Plan &plan,
     return error.diagnostic.code;
   }
   return "";
+}
+
+/// A copy to memory of that kind runs beside a launch that overwrites what it
+/// reads; with `waits`, before it.
+static Plan copyBeside(plan::MemoryKind memory, bool waits) {
+  Ref digits = at(Space::Persistent, 0, 16), aside = at(Space::Frame, 64, 16);
+  aside.memory = memory;
+  Ref kept = at(Space::Persistent, 16, 16);
+  Command ready = make(Kind::Record, 0, {}), copied = ready;
+  Command begins = make(Kind::Wait, 1, {}), ends = make(Kind::Wait, 4, {});
+  Command copy = make(Kind::Copy, 0, {aside, digits});
+  for (Command *command : {&copied, &begins, &copy})
+    command->stream = plan::Stream::Copy;
+  if (!waits) // For what is done already.
+    begins = ends = make(Kind::Wait, 1, {});
+  Plan plan = smallPlan(
+      {{"main",
+        0,
+        0,
+        0,
+        {make(Kind::Launch, 0, {digits}, {number(70)}), ready, begins, copy,
+         copied, ends, make(Kind::Launch, 0, {digits}, {number(10)}),
+         make(Kind::Copy, 0, {kept, aside})}}});
+  plan.memory.arenaBytes[memory] = 4096;
+  return plan;
+}
+
+TEST(CommandList, StreamsAndKindsOfMemory) {
+  const std::vector<int64_t> expected = {10, 11, 70, 71, 0, 0, 0, 0};
+  for (plan::MemoryKind memory : plan::memoryKinds) {
+    int differ = 0;
+    for (int seed = 0; seed < 12; ++seed) {
+      EXPECT_EQ(runAs(copyBeside(memory, true), 0, nullptr, seed), expected)
+          << memoryName(memory) << " " << seed;
+      differ += runAs(copyBeside(memory, false), 0, nullptr, seed) != expected;
+    }
+    // The CPU does everything at once; elsewhere the waits were needed.
+    EXPECT_GT(differ, 2) << memoryName(memory);
+    EXPECT_EQ(runAs(copyBeside(memory, false), 0), expected);
+  }
+  Plan none = copyBeside(plan::MemoryKind::Pinned, true);
+  none.memory.arenaBytes[plan::MemoryKind::Pinned] = 0;
+  EXPECT_EQ(failureOf(none), "H0385");
 }
 
 TEST(CommandList, TermsAddUp) {

@@ -27,10 +27,10 @@ static constexpr int64_t page = 4096;
 static std::vector<char> bytesOf(Device &device, Address address,
                                  int64_t bytes) {
   std::vector<char> found(bytes);
-  for (Stream stream : {Stream::Compute, Stream::Transfer})
+  for (Stream stream : plan::streams)
     device.synchronize(stream);
-  device.copyOut(Stream::Transfer, found.data(), address, bytes);
-  device.synchronize(Stream::Transfer);
+  device.copyOut(Stream::Communication, found.data(), address, bytes);
+  device.synchronize(Stream::Communication);
   return found;
 }
 
@@ -80,8 +80,7 @@ TEST_P(DeviceTest, MemoryIsZeroedAndApart) {
 }
 
 TEST_P(DeviceTest, GivesNoMoreThanThereIs) {
-  for (MemoryKind kind :
-       {MemoryKind::Device, MemoryKind::Host, MemoryKind::Pinned})
+  for (MemoryKind kind : plan::memoryKinds)
     EXPECT_EQ(codeOf([&] {
                 DeviceMemory(*device, {kind, int64_t(1) << 50, "test", false});
               }),
@@ -96,6 +95,18 @@ TEST_P(DeviceTest, TheHostSeesItsOwnMemory) {
     host[5] = 3;
     EXPECT_EQ(device->map(memory.address() + 5), host + 5);
     EXPECT_EQ(bytesOf(*device, memory.address() + 5, 1), std::vector<char>{3});
+  }
+}
+
+TEST_P(DeviceTest, EveryKindHoldsBytes) {
+  for (MemoryKind kind : plan::memoryKinds) {
+    DeviceMemory memory(*device, {kind, 2 * page, "test", true});
+    EXPECT_EQ(bytesOf(*device, memory.address(), 2 * page),
+              std::vector<char>(2 * page));
+    std::vector<char> values = counted(page);
+    device->copyIn(Stream::Copy, memory.address() + page, values.data(), page);
+    device->copy(Stream::Copy, memory.address(), memory.address() + page, page);
+    EXPECT_EQ(bytesOf(*device, memory.address(), page), values);
   }
 }
 
@@ -148,8 +159,9 @@ TEST_P(DeviceTest, EventsOrderStreams) {
   Event event = device->makeEvent();
   device->wait(Stream::Compute, event); // Never recorded: for nothing.
   for (int round = 0; round < 50; ++round)
-    for (auto [first, last] : {std::pair(Stream::Compute, Stream::Transfer),
-                               std::pair(Stream::Transfer, Stream::Compute)}) {
+    for (auto [first, last] :
+         {std::pair(Stream::Compute, Stream::Communication),
+          std::pair(Stream::Communication, Stream::Compute)}) {
       device->fill(first, memory.address(), 1, 100);
       device->record(first, event);
       device->wait(last, event);
@@ -165,7 +177,7 @@ TEST_P(DeviceTest, MirrorsItsMemory) {
   DeviceMemory small(*device, {MemoryKind::Device, page, "test", false});
   DeviceMemory empty(*device, {MemoryKind::Device, 0, "test", false});
   DeviceMemory large(*device, {MemoryKind::Device, 4 * page, "test", false});
-  HostMirror mirror(*device, {&small, &empty, &large});
+  HostMirror mirror(*device, {small.region(), empty.region(), large.region()});
   Address place = large.address() + 100;
   std::vector<char> values = counted(2 * page);
   memcpy(mirror.at(place, 2 * page), values.data(), 2 * page);
@@ -181,7 +193,7 @@ TEST_P(DeviceTest, MirrorsItsMemory) {
 
 TEST_P(DeviceTest, MirrorsWaitForWhatWasSubmitted) {
   DeviceMemory memory(*device, {MemoryKind::Device, page, "test", false});
-  HostMirror mirror(*device, {&memory});
+  HostMirror mirror(*device, {memory.region()});
   Address place = memory.address() + 10;
   for (char round = 1; round < 30; ++round) {
     device->fill(Stream::Compute, place, round, 2);
@@ -204,7 +216,7 @@ TEST(SeparateDevice, SeedsChooseTheOrder) {
       TestDevice device(seed);
       DeviceMemory memory(*device, {MemoryKind::Device, page, "test", false});
       for (int i = 0; i < 16; ++i)
-        for (Stream stream : {Stream::Compute, Stream::Transfer})
+        for (Stream stream : plan::streams)
           device->fill(stream, memory.address() + i, 1 + int(stream), 1);
       std::vector<char> found = bytesOf(*device, memory.address(), 16);
       EXPECT_TRUE(last.empty() || last == found);
@@ -221,9 +233,9 @@ TEST(SeparateDevice, WorkWaitsForItsSynchronization) {
   std::vector<char> found(64);
   for (int64_t i = 0; i < 64; ++i) {
     device->fill(Stream::Compute, memory.address() + i, 5, 1);
-    device->copyOut(Stream::Transfer, &found[i], memory.address() + i, 1);
+    device->copyOut(Stream::Communication, &found[i], memory.address() + i, 1);
   }
-  device->synchronize(Stream::Transfer);
+  device->synchronize(Stream::Communication);
   EXPECT_NE(found, std::vector<char>(64, 5));
 }
 

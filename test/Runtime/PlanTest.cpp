@@ -35,6 +35,29 @@ TEST(Plan, KeepsEverythingThroughJson) {
   EXPECT_EQ(launch.scalars[2].terms.at(0).kind, Term::Kind::LoopIndex);
 }
 
+TEST(Plan, KeepsMemoryAndStreams) {
+  Plan plan = test::makeBigramPlan();
+  plan.memory.arenaBytes[MemoryKind::Pinned] = 8192;
+  plan.states[1].memory = MemoryKind::Host;
+  Command &fill = plan.sequences[0].commands[0];
+  fill.stream = Stream::Copy;
+  fill.refs[0].memory = MemoryKind::File;
+  plan.sequences[0].commands.push_back({});
+  plan.sequences[0].commands.back().kind = Command::Kind::Record;
+  Plan again = json::parse(json(plan).dump()).get<Plan>();
+  EXPECT_EQ(json(again).dump(), json(plan).dump());
+  EXPECT_EQ(again.memory.arenaBytes[MemoryKind::Pinned], 8192);
+  EXPECT_EQ(again.memory.arenaBytes[MemoryKind::Host], 0);
+  EXPECT_EQ(again.memory.peakBytes(), plan.memory.peakBytes());
+  EXPECT_EQ(again.memory.peakBytes(MemoryKind::Pinned), 8192);
+  EXPECT_EQ(again.states[1].memory, MemoryKind::Host);
+  const Command &filled = again.sequences[0].commands[0];
+  EXPECT_EQ(filled.stream, Stream::Copy);
+  EXPECT_EQ(filled.refs[0].memory, MemoryKind::File);
+  EXPECT_EQ(filled.refs[0].terms.size(), fill.refs[0].terms.size());
+  EXPECT_EQ(again.sequences[0].commands.back().kind, Command::Kind::Record);
+}
+
 TEST(Plan, HashIsOfTheMeaning) {
   Plan plan = test::makeBigramPlan();
   std::string hash = computeHash(plan);

@@ -283,7 +283,7 @@ TEST_P(SessionTest, RunsBetweenGuardPages) {
 
 TEST_P(SessionTest, AnArenaOnePageShortFails) {
   Plan plan = makeBigramPlan();
-  plan.memory.arenaBytes -= Arena::pageSize();
+  plan.memory.arenaBytes[plan::MemoryKind::Device] -= Arena::pageSize();
   try {
     Bigram bigram(GetParam(), plan);
     FAIL();

@@ -101,7 +101,7 @@ static void placeStates(Plan &plan) {
     int64_t count = isNumber ? 1 : isWhole ? elements : runElements;
     offset += (count * byteSize(state.type) + 4095) / 4096 * 4096;
   }
-  plan.memory.persistentBytes = offset;
+  plan.memory.persistentBytes[plan::MemoryKind::Device] = offset;
 }
 
 /// The table's elements that the rank stores.
@@ -116,9 +116,10 @@ Plan heddle::test::makeShardedPlan() {
   plan.mesh.data = 2;
   placeStates(plan);
   // Behind what the single plan has: the whole flat tensor, and staging memory.
-  int64_t flatAt = plan.memory.arenaBytes;
+  int64_t flatAt = plan.memory.arenaBytes[plan::MemoryKind::Device];
   int64_t stagingAt = (flatAt + flatElements * 4 + 63) / 64 * 64;
-  plan.memory.arenaBytes = (stagingAt + tableBytes / 2 + 4095) / 4096 * 4096;
+  plan.memory.arenaBytes[plan::MemoryKind::Device] =
+      (stagingAt + tableBytes / 2 + 4095) / 4096 * 4096;
   Ref flat = at(Space::Frame, flatAt, flatElements * 4);
   Ref table = at(Space::Frame, flatAt + flatFirst * 4, tableBytes);
   Ref staging = at(Space::Frame, stagingAt, tableBytes / 2);
@@ -234,8 +235,8 @@ static void dividePorts(Stage &first, Stage &second) {
 Plan heddle::test::makePipelinedPlan() {
   Plan plan = makeBigramPlan();
   plan.mesh.pipe = 2;
-  int64_t stagingAt = plan.memory.arenaBytes;
-  plan.memory.arenaBytes += 4096;
+  int64_t stagingAt = plan.memory.arenaBytes[plan::MemoryKind::Device];
+  plan.memory.arenaBytes[plan::MemoryKind::Device] += 4096;
   Ref staging = at(Space::Frame, stagingAt, 64);
   const std::vector<Sequence> single = plan.sequences;
   const Program &train = plan.programs[0];
@@ -251,7 +252,7 @@ Plan heddle::test::makePipelinedPlan() {
 
   Stage first = plan, second = plan;
   first.states.clear();
-  first.memory.persistentBytes = 0;
+  first.memory.persistentBytes[plan::MemoryKind::Device] = 0;
   dividePorts(first, second);
   std::vector<Command> step = {make(Command::Kind::Fill, {loss}),
                                make(Command::Kind::Fill, {norm}), fragments(1)};

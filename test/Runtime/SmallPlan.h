@@ -33,7 +33,8 @@ inline plan::Plan smallPlan(std::vector<plan::Sequence> sequences) {
   plan::Program program;
   program.kind = plan::ProgramKind::Train;
   plan.programs = {program};
-  plan.memory.persistentBytes = plan.memory.arenaBytes = 4096;
+  plan.memory.persistentBytes[plan::MemoryKind::Device] =
+      plan.memory.arenaBytes[plan::MemoryKind::Device] = 4096;
   plan::State state;
   state.name = "digits";
   state.type = plan::DType::I64;

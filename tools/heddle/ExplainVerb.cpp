@@ -17,6 +17,7 @@
 #include "heddle/runtime/io/Diagnostic.h"
 #include <algorithm>
 #include <iostream>
+#include <utility>
 
 using namespace heddle;
 using namespace heddle::driver;
@@ -116,9 +117,10 @@ static json explainJson(const plan::Plan &plan, int64_t rank,
               {"phases", phases},
               {"kernels", kernels},
               {"memory",
-               {{"arena", plan.memory.arenaBytes},
-                {"persistent", plan.memory.persistentBytes},
+               {{"arena", plan.memory.arenaBytes.total()},
+                {"persistent", plan.memory.persistentBytes.total()},
                 {"peak", plan.memory.peakBytes()},
+                {"kinds", plan::kindsOf(plan.memory)},
                 {"owners", owners}}},
               {"communication", communicationJson(plan, rank, cost)},
               {"flops_per_step", flopsPerStep(plan)}};
@@ -207,14 +209,22 @@ static void printMemory(const plan::Plan &plan) {
   };
   for (const plan::Owner &owner : plan.memory.owners)
     add(owner.name, owner.bytes);
-  add("= persistent", plan.memory.persistentBytes);
-  add("+ arena", plan.memory.arenaBytes);
-  add("= peak", plan.memory.peakBytes());
+  for (plan::MemoryKind kind : plan::memoryKinds) {
+    if (plan.memory.peakBytes(kind) == 0)
+      continue;
+    std::string of = kind == plan::MemoryKind::Device
+                         ? ""
+                         : " in " + std::string(plan::memoryName(kind));
+    add("= persistent" + of, plan.memory.persistentBytes[kind]);
+    add("+ arena" + of, plan.memory.arenaBytes[kind]);
+    add("= peak" + of, plan.memory.peakBytes(kind));
+  }
   printTable(rows);
 }
 
-/// The commands of a sequence by kind, as `12 launches, 2 calls`.
-static std::string countCommands(const plan::Sequence &sequence) {
+/// What a stream does in a sequence, by kind: `12 launches, 2 calls`.
+static std::string countCommands(const plan::Sequence &sequence,
+                                 plan::Stream stream) {
   using Kind = plan::Command::Kind;
   static const std::vector<std::pair<Kind, const char *>> kinds = {
       {Kind::Launch, "launches"},
@@ -224,17 +234,22 @@ static std::string countCommands(const plan::Sequence &sequence) {
       {Kind::Fill, "fills"},
       {Kind::Fragments, "schedules"},
       {Kind::Collective, "collectives"},
+      {Kind::Record, "records"},
+      {Kind::Wait, "waits"},
       {Kind::Send, "sends"},
-      {Kind::Receive, "receives"}};
+      {Kind::Receive, "receives"},
+      {Kind::Flush, "flushes"}};
   std::string text;
   for (const auto &[kind, name] : kinds) {
-    int64_t count = std::count_if(
-        sequence.commands.begin(), sequence.commands.end(),
-        [kind = kind](const plan::Command &c) { return c.kind == kind; });
+    int64_t count =
+        std::count_if(sequence.commands.begin(), sequence.commands.end(),
+                      [&, kind = kind](const plan::Command &command) {
+                        return command.kind == kind && command.stream == stream;
+                      });
     if (count > 0)
       text += (text.empty() ? "" : ", ") + std::to_string(count) + " " + name;
   }
-  return text.empty() ? "nothing" : text;
+  return text;
 }
 
 static void printCommunication(const plan::Plan &plan, int64_t rank,
@@ -266,10 +281,17 @@ static void printPrograms(const plan::Plan &plan) {
     std::cout << "  " << plan::programName(program.kind) << " runs "
               << plan.sequences.at(program.sequence).name << "\n";
   std::vector<std::vector<std::string>> rows = {
-      {"sequence", "frame", "commands"}};
-  for (const plan::Sequence &sequence : plan.sequences)
-    rows.push_back({sequence.name, plan::formatBytes(sequence.frameBytes),
-                    countCommands(sequence)});
+      {"sequence", "frame", "stream", "commands"}};
+  for (const plan::Sequence &sequence : plan.sequences) {
+    std::string name = sequence.name;
+    std::string frame = plan::formatBytes(sequence.frameBytes);
+    for (plan::Stream stream : plan::streams)
+      if (std::string text = countCommands(sequence, stream); !text.empty())
+        rows.push_back({std::exchange(name, ""), std::exchange(frame, ""),
+                        plan::streamName(stream), text});
+    if (!name.empty())
+      rows.push_back({name, frame, "", "nothing"});
+  }
   printTable(rows);
 }
 

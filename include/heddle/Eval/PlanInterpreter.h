@@ -12,6 +12,8 @@
 #include "heddle/Eval/KernelRunner.h"
 #include "heddle/Eval/RankInterpreter.h"
 #include "llvm/ADT/DenseMap.h"
+#include <deque>
+#include <functional>
 
 namespace heddle::eval {
 
@@ -75,9 +77,24 @@ private:
                                     Environment &values);
   mlir::LogicalResult runWait(planir::WaitOp wait, const Environment &values);
   /// The memory of `bytes` at `offset` of the frame; null, with an error at
-  /// `op`, when it leaves the arena.
-  char *inFrame(mlir::Operation *op, char *frame, int64_t offset,
-                int64_t bytes);
+  /// `op`, when it leaves the arena of that memory.
+  char *inFrame(mlir::Operation *op, planir::MemoryKind memory, char *frame,
+                int64_t offset, int64_t bytes);
+  /// The bytes of a buffer, checked alike; `frame` is the sequence's.
+  char *placeOf(planir::BufferOp buffer, char *frame);
+  /// The frame of the buffer's memory.
+  char *frameOf(planir::BufferOp buffer, char *frame) const;
+  char *deviceArena() const { return arena[plan::MemoryKind::Device].get(); }
+  /// The bytes of a state or of a flat tensor.
+  template <typename StateOp> char *inPersistent(StateOp state) const {
+    return persistent[planir::memoryOf(state.getMemory())].get() +
+           state.getOffset();
+  }
+
+  /// Does the work, or notes it for `finishCopies`.
+  mlir::LogicalResult runOn(planir::Stream stream, std::function<void()> work);
+  /// Does what is left of the first `count` works of the stream `copy`.
+  void finishCopies(int64_t count);
 
   /// Which buffers begin and end to live at a command.
   struct Lifetimes {
@@ -96,7 +113,10 @@ private:
   planir::ProgramOp program;
   mlir::SymbolTable symbols;
   std::shared_ptr<KernelRunner> kernels;
-  std::shared_ptr<char> persistent, arena; ///< Between pages that fault.
+  /// Of each kind of memory, between pages that fault.
+  plan::PerMemory<std::shared_ptr<char>> persistent, arena;
+  std::deque<std::function<void()>> copies; ///< Of the stream `copy`, to do.
+  int64_t copied = 0;                       ///< What was done of it.
   llvm::DenseMap<mlir::Operation *, Lifetimes> lifetimes; ///< By command.
   llvm::DenseMap<int64_t, Pending> pending; ///< By what is waited for.
 };

@@ -15,6 +15,8 @@
 #ifndef HEDDLE_PLANFORMAT_PLAN_H
 #define HEDDLE_PLANFORMAT_PLAN_H
 
+#include "heddle/PlanFormat/Memory.h"
+
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -37,7 +39,8 @@ std::optional<DType> parseDType(const std::string &name);
 /// The memory that a `Ref` counts from.
 enum class Space {
   Persistent, ///< States: one allocation that lives as long as the process.
-  Frame,      ///< The running sequence's own frame in the arena.
+  Frame,      ///< The running sequence's own frame in the arena; in memory that
+              ///< is not the device's, the arena itself.
   Arg,        ///< An argument of the running sequence: `index` says which.
 };
 
@@ -100,9 +103,10 @@ struct Term {
 /// to it, in bytes.
 struct Ref {
   Space space = Space::Frame;
-  int64_t index = 0;  ///< Only for Space::Arg.
-  int64_t offset = 0; ///< In bytes.
-  int64_t bytes = 0;  ///< Bytes reachable through this operand.
+  MemoryKind memory = MemoryKind::Device; ///< Not for Space::Arg.
+  int64_t index = 0;                      ///< Only for Space::Arg.
+  int64_t offset = 0;                     ///< In bytes.
+  int64_t bytes = 0; ///< Bytes reachable through this operand.
   std::vector<Term> terms;
 };
 
@@ -122,13 +126,15 @@ struct Command {
     Fill,       ///< refs[0] <- zero, refs[0].bytes bytes.
     Fragments,  ///< Run `fragments` in the order of `line`, in the same frame.
     Collective, ///< Start `collective`: refs are target, source, staging.
-    Wait,       ///< Wait for the collective that is command `target` of this
-                ///< sequence.
-    Send,       ///< Send refs[0] along `channel`.
-    Receive,    ///< Wait for refs[0] along `channel`.
-    Flush, ///< Wait until at most `count` sends are under way on the channel
-           ///< of that name; at a step's end none is.
+    Record,     ///< Note the point that `stream` has come to.
+    Wait,    ///< Let `stream` wait for the collective, or for the point, that
+             ///< is command `target` of this sequence.
+    Send,    ///< Send refs[0] along `channel`.
+    Receive, ///< Wait for refs[0] along `channel`.
+    Flush,   ///< Wait until at most `count` sends are under way on the channel
+             ///< of that name; at a step's end none is.
   } kind = Kind::Launch;
+  Stream stream = Stream::Compute; ///< That does it.
   int64_t target = 0;
   std::vector<Ref> refs;
   std::vector<Scalar> scalars;
@@ -202,6 +208,7 @@ struct State {
   Placement placement;
   int64_t offset = 0; ///< In the persistent region, in bytes; with flat axes,
                       ///< where this rank's run of the flat tensor begins.
+  MemoryKind memory = MemoryKind::Device;
   bool trainable = false;
   bool checkpointed = false;
   bool decays = false;    ///< Weight decay applies.
@@ -280,13 +287,22 @@ struct Owner {
 };
 
 struct Memory {
-  int64_t persistentBytes = 0; ///< Rounded up to pages, as it is mapped.
-  int64_t arenaBytes = 0;      ///< Rounded up to pages, as it is mapped.
-  int64_t peakBytes() const { return persistentBytes + arenaBytes; }
-  int64_t scratchOffset = 0; ///< Of the per-thread scratch in the arena.
+  PerMemory<int64_t> persistentBytes; ///< Rounded up to pages, as it is mapped.
+  PerMemory<int64_t> arenaBytes;      ///< Rounded up to pages, as it is mapped.
+  int64_t peakBytes(MemoryKind kind) const {
+    return persistentBytes[kind] + arenaBytes[kind];
+  }
+  /// Of all kinds together.
+  int64_t peakBytes() const {
+    return persistentBytes.total() + arenaBytes.total();
+  }
+  int64_t scratchOffset = 0; ///< Of the threads' scratch in the device's arena.
   int64_t scratchBytesPerThread = 0;
   std::vector<Owner> owners; ///< Sums to peakBytes().
 };
+
+/// As `{"device": {"arena": 8192, "persistent": 4096}}`, for tools.
+nlohmann::json kindsOf(const Memory &memory);
 
 struct PhaseTime {
   std::string name;

@@ -7,8 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "ObjectCache.h"
+#include "heddle/Codegen/CPU/CpuBackEnd.h"
 #include "heddle/Codegen/CPU/Passes.h"
-#include "llvm/Object/ELFObjectFile.h"
 #include "llvm/Support/Base64.h"
 #include <atomic>
 #include <deque>
@@ -18,8 +18,7 @@ using namespace mlir;
 using namespace heddle;
 
 namespace heddle {
-#define GEN_PASS_DEF_KERNELSCOMPILE
-#define GEN_PASS_DEF_KERNELSVERIFY
+#define GEN_PASS_DEF_CPUCOMPILEKERNELS
 #include "include/heddle/Codegen/CPU/Passes.h.inc"
 } // namespace heddle
 
@@ -93,38 +92,15 @@ void compileAll(ArrayRef<Job *> jobs, const cpu::ObjectCache &cache) {
     thread.join();
 }
 
-/// The strategy of a model or of a plan.
-dist::Strategy strategyOf(Operation *root) {
-  return root->getAttrOfType<dist::StrategyAttr>("strategy").getValue();
-}
-
-/// Kernels for a GPU are made elsewhere, and have no ELF object.
-bool isForCpu(Operation *root) {
-  return strategyOf(root).target == config::Target::X86_64;
-}
-
-/// The target of a root's strategy, or `march` where that is given.
-FailureOr<cpu::CpuTarget> targetOf(Operation *root, StringRef march = "") {
-  std::string name =
-      march.empty() ? wordOf(strategyOf(root).march) : march.str();
-  if (std::optional<cpu::CpuTarget> target = cpu::CpuTarget::parse(name))
-    return *target;
-  auto diagnostic = root->emitError("H0114: no code can be made for --march ")
-                    << name << "; known are ";
-  llvm::interleaveComma(cpu::CpuTarget::names(), diagnostic);
-  return diagnostic;
-}
-
-struct KernelsCompile : heddle::impl::KernelsCompileBase<KernelsCompile> {
+struct CpuCompileKernels
+    : heddle::impl::CpuCompileKernelsBase<CpuCompileKernels> {
   using Base::Base;
 
   void runOnOperation() override {
     // All models at once: the stages of a pipeline have most kernels in common.
     std::deque<Job> jobs;
     for (auto model : getOperation().getOps<nn::ModelOp>()) {
-      if (!isForCpu(model))
-        continue;
-      FailureOr<cpu::CpuTarget> target = targetOf(model, march);
+      FailureOr<cpu::CpuTarget> target = cpu::machineOf(model, march);
       if (failed(target))
         return signalPassFailure();
       deduplicate(model, *target, jobs);
@@ -195,107 +171,6 @@ private:
     kernel.setHash(compiled.source.hash);
     kernel.setScratchBytes(compiled.result->scratchBytes);
   }
-};
-
-//===----------------------------------------------------------------------===//
-// Checking
-//===----------------------------------------------------------------------===//
-
-struct KernelsVerify : heddle::impl::KernelsVerifyBase<KernelsVerify> {
-  using Base::Base;
-
-  void runOnOperation() override {
-    checked.clear();
-    for (Operation &root : getOperation().getOps())
-      if (isa<nn::ModelOp, planir::ProgramOp>(root) && isForCpu(&root) &&
-          failed(checkAll(root)))
-        return signalPassFailure();
-    markAllAnalysesPreserved();
-  }
-
-private:
-  LogicalResult checkAll(Operation &root) {
-    FailureOr<cpu::CpuTarget> target = targetOf(&root);
-    if (failed(target))
-      return failure();
-    SymbolTable symbols(&root);
-    for (auto kernel : root.getRegion(0).getOps<planir::KernelOp>())
-      if (failed(check(symbols, kernel, *target)))
-        return failure();
-    return success();
-  }
-
-  LogicalResult check(const SymbolTable &symbols, planir::KernelOp kernel,
-                      const cpu::CpuTarget &target) {
-    if (!kernel.getObject() || !kernel.getSymbol() ||
-        !kernel.getScratchBytes() || !kernel.getHash())
-      return kernel.emitError("H0397: is not compiled");
-    auto object = symbols.lookup<planir::ObjectOp>(*kernel.getObject());
-    if (!object)
-      return kernel.emitError("H0397: names the object @")
-             << *kernel.getObject() << ", which is not there";
-    if (cpu::sourceOf(kernel, target).hash != *kernel.getHash()) {
-      auto error =
-          kernel.emitError("H0397: is not the kernel that its code was "
-                           "compiled from, or not for this target");
-      error.attachNote()
-          << "help: compile it again: edit the dump of the phase "
-             "fuse, and --start-from fuse";
-      return error;
-    }
-    // Pipeline stages have most objects in common.
-    auto what = std::make_tuple(object.getDataAttr(), object.getHashAttr(),
-                                kernel.getSymbolAttr(), kernel.getHashAttr(),
-                                kernel.getScratchBytesAttr());
-    if (!checked.insert(what).second)
-      return success();
-    std::vector<char> bytes;
-    if (llvm::Error error = llvm::decodeBase64(object.getData(), bytes))
-      return object.emitError("H0397: is not base64: ")
-             << llvm::toString(std::move(error));
-    cpu::CompiledKernel code{kernel.getSymbol()->str(),
-                             static_cast<int64_t>(*kernel.getScratchBytes()),
-                             std::string(bytes.begin(), bytes.end())};
-    if (object.getHash() != cpu::sealOf(code, *kernel.getHash()))
-      return object.emitError("H0397: @")
-             << object.getSymName() << " is not the code that was compiled for "
-             << "@" << kernel.getSymName() << ": its hash differs";
-    auto file = llvm::object::ObjectFile::createELFObjectFile(
-        {code.object, object.getSymName()});
-    if (!file)
-      return object.emitError("H0397: is no ELF object: ")
-             << llvm::toString(file.takeError());
-    return checkSymbols(kernel, **file);
-  }
-
-  LogicalResult checkSymbols(planir::KernelOp kernel,
-                             const llvm::object::ObjectFile &file) {
-    bool defined = false;
-    for (const llvm::object::SymbolRef &symbol : file.symbols()) {
-      llvm::Expected<StringRef> name = symbol.getName();
-      llvm::Expected<uint32_t> flags = symbol.getFlags();
-      if (!name || !flags) {
-        llvm::consumeError(name.takeError());
-        llvm::consumeError(flags.takeError());
-        return kernel.emitError("H0397: its object has damaged symbols");
-      }
-      bool undefined = *flags & llvm::object::SymbolRef::SF_Undefined;
-      // LLVM makes calls of loops that copy and fill; the runtime has these.
-      bool known = llvm::is_contained({"memcpy", "memmove", "memset"}, *name);
-      if (undefined && !known && !name->empty())
-        return kernel.emitError("H0397: its object calls ")
-               << *name << ", which no kernel may";
-      defined |= !undefined && *name == *kernel.getSymbol();
-    }
-    if (!defined)
-      return kernel.emitError("H0397: its object does not define ")
-             << *kernel.getSymbol();
-    return success();
-  }
-
-  llvm::DenseSet<
-      std::tuple<Attribute, Attribute, Attribute, Attribute, Attribute>>
-      checked;
 };
 
 } // namespace

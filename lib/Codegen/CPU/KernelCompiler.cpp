@@ -10,6 +10,7 @@
 #include "KernelEmitter.h"
 #include "heddle/Codegen/CPU/CompileObject.h"
 #include "heddle/Codegen/Common/LinalgLowerings.h"
+#include "heddle/Codegen/Common/Target.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/ADT/StringExtras.h"
@@ -53,22 +54,8 @@ std::string sealOf(const CompiledKernel &kernel, StringRef sourceHash) {
 }
 
 KernelSource sourceOf(planir::KernelOp kernel, const CpuTarget &target) {
-  auto clone = OwningOpRef<planir::KernelOp>(kernel.clone());
-  clone->setSymName("kernel");
-  clone->removeObjectAttr();
-  clone->removeSymbolAttr();
-  clone->removeHashAttr();
-  clone->removeScratchBytesAttr();
-  clone->removeArgAttrsAttr();
-  clone->removeResAttrsAttr();
-  for (Operation &op : clone->getBody().front())
-    op.removeAttr("shardings");
   KernelSource source;
-  llvm::raw_string_ostream stream(source.text);
-  OpPrintingFlags flags;
-  flags.printGenericOpForm().useLocalScope();
-  clone->getOperation()->print(stream, flags);
-  stream.flush();
+  source.text = codegen::textOf(kernel);
   std::string hashed = source.text + "\n" + target.cpu + "\n" + target.tune +
                        "\n" + target.features + "\n" +
                        std::to_string(target.vectorBits);
@@ -88,24 +75,25 @@ void registerKernelCompiler(DialectRegistry &registry) {
 }
 
 static LogicalResult generate(KernelEmitter &k) {
-  using Generate = LogicalResult (*)(KernelEmitter &);
-  Generate generator = llvm::StringSwitch<Generate>(k.kernel.getGenerator())
-                           .Case("rows", emitRowsKernel)
-                           .Case("columns", emitColumnsKernel)
-                           .Case("reduce", emitReduceKernel)
-                           .Case("block_sums", emitBlockSumsKernel)
-                           .Case("segments", emitSegmentsKernel)
-                           .Case("scatter", emitScatterKernel)
-                           .Case("gemm", emitGemmKernel)
-                           .Case("attention", emitAttentionKernel)
-                           .Default(nullptr);
-  if (!generator)
-    return k.kernel.emitError("has the unknown generator \"")
-           << k.kernel.getGenerator()
-           << "\"; known are rows, columns, reduce, block_sums, segments, "
-              "scatter, "
-              "gemm, attention";
-  return generator(k);
+  switch (k.kernel.getGenerator()) {
+  case nn::Generator::Rows:
+    return emitRowsKernel(k);
+  case nn::Generator::Columns:
+    return emitColumnsKernel(k);
+  case nn::Generator::Reduce:
+    return emitReduceKernel(k);
+  case nn::Generator::Scatter:
+    return emitScatterKernel(k);
+  case nn::Generator::BlockSums:
+    return emitBlockSumsKernel(k);
+  case nn::Generator::Segments:
+    return emitSegmentsKernel(k);
+  case nn::Generator::Gemm:
+    return emitGemmKernel(k);
+  case nn::Generator::Attention:
+    return emitAttentionKernel(k);
+  }
+  llvm_unreachable("all generators handled");
 }
 
 FailureOr<int64_t> emitKernelFunction(planir::KernelOp kernel, StringRef symbol,

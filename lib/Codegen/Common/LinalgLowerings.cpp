@@ -14,35 +14,22 @@ using namespace mlir;
 
 namespace heddle::codegen {
 
-StringRef nameOf(Generator generator) {
+/// Whether kernels of this generator read the nn operation itself, so that
+/// there is no linalg form.
+static bool keepsWhole(Generator generator) {
   switch (generator) {
   case Generator::Rows:
-    return "";
   case Generator::Columns:
-    return "columns";
   case Generator::Reduce:
-    return "reduce";
+    return false;
   case Generator::Scatter:
-    return "scatter";
   case Generator::BlockSums:
-    return "block_sums";
   case Generator::Segments:
-    return "segments";
   case Generator::Gemm:
-    return "gemm";
   case Generator::Attention:
-    return "attention";
+    return true;
   }
   llvm_unreachable("all generators handled");
-}
-
-bool keepsWhole(StringRef generator) {
-  for (Generator whole :
-       {Generator::Scatter, Generator::BlockSums, Generator::Segments,
-        Generator::Gemm, Generator::Attention})
-    if (generator == nameOf(whole))
-      return true;
-  return false;
 }
 
 void registerLinalgLowerings(DialectRegistry &registry) {
@@ -68,7 +55,7 @@ void registerLinalgLowerings(DialectRegistry &registry) {
 LogicalResult lowerBodyToLinalg(Block &body) {
   for (Operation &op : llvm::make_early_inc_range(body)) {
     auto lowering = dyn_cast<nn::LinalgLoweringOpInterface>(op);
-    if (!lowering || keepsWhole(lowering.getKernelGenerator()))
+    if (!lowering || keepsWhole(lowering.getGenerator()))
       continue;
     OpBuilder builder(&op);
     SmallVector<Value> results;

@@ -14,21 +14,7 @@
 
 namespace heddle::codegen {
 
-/// The kernel generators that an operation can ask for. `Rows` takes whatever
-/// is element-wise or a reduction over the last dimension.
-enum class Generator {
-  Rows,
-  Columns,
-  Reduce,
-  Scatter,
-  BlockSums,
-  Segments,
-  Gemm,
-  Attention
-};
-
-/// The name in `plan.kernel`; empty for Rows.
-llvm::StringRef nameOf(Generator generator);
+using nn::Generator;
 
 /// Lowers `op`, whose operands are now `in`.
 template <typename OpT>
@@ -38,9 +24,7 @@ using LowerFn = Values (*)(OpT op, typename OpT::Adaptor in, LinalgBuilder &b);
 template <typename OpT, LowerFn<OpT> lower, Generator generator>
 struct LinalgModel : nn::LinalgLoweringOpInterface::ExternalModel<
                          LinalgModel<OpT, lower, generator>, OpT> {
-  llvm::StringRef getKernelGenerator(mlir::Operation *) const {
-    return nameOf(generator);
-  }
+  Generator getGenerator(mlir::Operation *) const { return generator; }
 
   mlir::LogicalResult
   lowerToLinalg(mlir::Operation *op, mlir::OpBuilder &builder,
@@ -59,15 +43,13 @@ template <typename OpT, Generator generator>
 struct WholeModel
     : nn::LinalgLoweringOpInterface::ExternalModel<WholeModel<OpT, generator>,
                                                    OpT> {
-  llvm::StringRef getKernelGenerator(mlir::Operation *) const {
-    return nameOf(generator);
-  }
+  Generator getGenerator(mlir::Operation *) const { return generator; }
 
   mlir::LogicalResult
   lowerToLinalg(mlir::Operation *op, mlir::OpBuilder &, mlir::ValueRange,
                 llvm::SmallVectorImpl<mlir::Value> &) const {
     return op->emitError("has no linalg form: the generator \"")
-           << nameOf(generator) << "\" takes it whole";
+           << nn::stringifyGenerator(generator) << "\" takes it whole";
   }
 };
 

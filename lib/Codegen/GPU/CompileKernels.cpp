@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "dialects/Dist/Strategy.h"
+#include "heddle/Codegen/Common/Target.h"
 #include "heddle/Codegen/GPU/Kernels.h"
 #include "heddle/Codegen/GPU/Passes.h"
 #include "mlir/IR/DialectRegistry.h"
@@ -41,16 +41,6 @@ private:
   llvm::StringMap<Compiled> byBody;
 };
 } // namespace
-
-/// The text of a kernel without its name and locations.
-static std::string bodyText(planir::KernelOp kernel) {
-  OwningOpRef<planir::KernelOp> copy(kernel.clone());
-  copy->setSymName("kernel");
-  std::string text;
-  llvm::raw_string_ostream stream(text);
-  copy->print(stream);
-  return text;
-}
 
 FailureOr<Compiled> KernelCompiler::compileMapped(planir::KernelOp kernel,
                                                   mlir::gpu::GPUModuleOp module,
@@ -91,7 +81,7 @@ FailureOr<Compiled> KernelCompiler::compileMapped(planir::KernelOp kernel,
 FailureOr<KernelReport> KernelCompiler::compile(planir::KernelOp kernel) {
   KernelReport report;
   report.name = kernel.getSymName().str();
-  Compiled &compiled = byBody[bodyText(kernel)];
+  Compiled &compiled = byBody[codegen::textOf(kernel)];
   if (!compiled.object) {
     OwningOpRef<ModuleOp> scratch(ModuleOp::create(kernel.getLoc()));
     auto builder = OpBuilder::atBlockEnd(scratch->getBody());
@@ -181,7 +171,7 @@ struct GpuCompileKernels : impl::GpuCompileKernelsBase<GpuCompileKernels> {
       return;
     }
     for (auto model : getOperation().getOps<nn::ModelOp>()) {
-      StringRef target = wordOf(model.getStrategy().getValue().target);
+      StringRef target = wordOf(codegen::strategyOf(model).target);
       if (gpu::isKnownChip(target) &&
           failed(gpu::compileKernelsForGpu(model, target)))
         return signalPassFailure();

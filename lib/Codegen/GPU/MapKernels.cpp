@@ -8,6 +8,7 @@
 
 #include "KernelFrame.h"
 #include "heddle/Codegen/Common/LinalgLowerings.h"
+#include "heddle/Codegen/GPU/GpuBackEnd.h"
 #include "heddle/Codegen/GPU/Kernels.h"
 #include "heddle/Codegen/GPU/Passes.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
@@ -46,15 +47,15 @@ FailureOr<mlir::gpu::GPUFuncOp> mapKernel(planir::KernelOp kernel,
                                           mlir::gpu::GPUModuleOp module,
                                           std::string &reason) {
   OwningOpRef<planir::KernelOp> copy(kernel.clone());
-  StringRef generator = kernel.getGenerator();
-  if (generator != "rows" && generator != "gemm") {
-    reason = "\"" + generator.str() + "\" kernels";
+  nn::Generator generator = kernel.getGenerator();
+  if (!supports(generator)) {
+    reason = "\"" + stringifyGenerator(generator).str() + "\" kernels";
     return mlir::gpu::GPUFuncOp();
   }
   if (failed(codegen::lowerBodyToLinalg(copy->getBody().front())))
     return failure();
-  Mapped mapped =
-      generator == "rows" ? mapRows(*copy, module) : mapGemm(*copy, module);
+  bool isProduct = generator == nn::Generator::Gemm;
+  Mapped mapped = isProduct ? mapGemm(*copy, module) : mapRows(*copy, module);
   if (!mapped.func) {
     reason = mapped.reason;
     return mapped.func;

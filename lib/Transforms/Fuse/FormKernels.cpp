@@ -24,7 +24,7 @@ namespace {
 
 /// Operations that one launch will do, in order.
 struct Group {
-  std::string generator;
+  nn::Generator generator = nn::Generator::Rows;
   SmallVector<Operation *> ops;
   ArrayRef<int64_t> domain;
   bool contains(Operation *op) const { return llvm::is_contained(ops, op); }
@@ -89,15 +89,15 @@ private:
     groups.clear();
     owner.clear();
     for (Operation &op : block) {
-      std::string generator = generatorOf(&op);
-      if (generator.empty())
+      std::optional<nn::Generator> generator = generatorOf(&op);
+      if (!generator)
         continue;
       Group *group = op.hasTrait<nn::Rowwise>() ? findGroup(&op) : nullptr;
       if (group) {
         ++numFused;
       } else {
         group = &groups.emplace_back();
-        group->generator = generator;
+        group->generator = *generator;
         group->domain = cast<nn::PropertiesOpInterface>(op).getDomain();
       }
       group->ops.push_back(&op);

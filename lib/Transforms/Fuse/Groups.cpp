@@ -31,21 +31,21 @@ DenseMap<Value, Value> fuse::tiesOf(Operation *op) {
   return ties;
 }
 
-std::string fuse::generatorOf(Operation *op) {
-  auto lowering = dyn_cast<nn::LinalgLoweringOpInterface>(op);
-  if (!lowering)
-    return "";
-  StringRef generator = lowering.getKernelGenerator();
-  return generator.empty() ? "rows" : generator.str();
+std::optional<nn::Generator> fuse::generatorOf(Operation *op) {
+  if (auto lowering = dyn_cast<nn::LinalgLoweringOpInterface>(op))
+    return lowering.getGenerator();
+  return std::nullopt;
 }
 
-std::string fuse::refusal(Operation *op, StringRef generator,
+std::string fuse::refusal(Operation *op, nn::Generator generator,
                           ArrayRef<int64_t> domain) {
-  if (generator != "gemm" && generator != "rows")
-    return "its kernel (" + generator.str() + ") takes no further operation";
+  bool isProduct = generator == nn::Generator::Gemm;
+  if (!isProduct && generator != nn::Generator::Rows)
+    return "its kernel (" + stringifyGenerator(generator).str() +
+           ") takes no further operation";
   if (!op->hasTrait<nn::Rowwise>() ||
-      (generator == "gemm" && !op->hasTrait<nn::Elementwise>()))
-    return generator == "gemm"
+      (isProduct && !op->hasTrait<nn::Elementwise>()))
+    return isProduct
                ? "only element-wise operations can be a product's epilogue"
                : "it does not go row by row";
   return cast<nn::PropertiesOpInterface>(op).getDomain() == domain

@@ -15,12 +15,12 @@
 namespace heddle::fuse {
 
 /// Which generator makes the code of a kernel that begins with the operation;
-/// empty: it is none that a kernel holds.
-std::string generatorOf(mlir::Operation *op);
+/// none: a kernel holds no such operation.
+std::optional<nn::Generator> generatorOf(mlir::Operation *op);
 
 /// Why `op` may not stand in a kernel of that generator and domain behind the
 /// first operation, or "".
-std::string refusal(mlir::Operation *op, llvm::StringRef generator,
+std::string refusal(mlir::Operation *op, nn::Generator generator,
                     llvm::ArrayRef<int64_t> domain);
 
 /// Which result takes the place of which operand, where that is worth it (see

@@ -34,18 +34,19 @@ bool mayTie(Operation *op, Value result, Value argument) {
 LogicalResult verifyKernel(planir::KernelOp kernel) {
   Block &body = kernel.getBody().front();
   Operation &first = body.front();
-  std::string generator = fuse::generatorOf(&first);
-  if (generator.empty())
+  std::optional<nn::Generator> generator = fuse::generatorOf(&first);
+  if (!generator)
     return kernel.emitError("H0907: begins with ")
            << first.getName() << ", which makes no kernel";
-  if (generator != kernel.getGenerator())
+  if (*generator != kernel.getGenerator())
     return kernel.emitError("H0907: has the generator \"")
-           << kernel.getGenerator() << "\", its body that begins with "
-           << first.getName() << " has \"" << generator << "\"";
+           << stringifyGenerator(kernel.getGenerator())
+           << "\", its body that begins with " << first.getName() << " has \""
+           << stringifyGenerator(*generator) << "\"";
   for (Operation &op :
        llvm::make_range(std::next(body.begin()), std::prev(body.end()))) {
     std::string why = fuse::refusal(
-        &op, generator, cast<nn::PropertiesOpInterface>(first).getDomain());
+        &op, *generator, cast<nn::PropertiesOpInterface>(first).getDomain());
     if (!why.empty())
       return op.emitError("H0907: cannot be in this kernel: ") << why;
   }

@@ -108,8 +108,9 @@ Value SequenceEmitter::bufferOf(Root &root) {
   OpBuilder::InsertionGuard guard(builder);
   insertAtTop();
   auto buffer = builder.create<planir::BufferOp>(
-      loc, memrefOf(root.type), root.interval.offset, root.interval.first,
-      root.interval.last, ownerOf(root), root.input, root.output);
+      loc, memrefOf(root.type), root.interval.offset,
+      planir::MemoryKind::Device, root.interval.first, root.interval.last,
+      ownerOf(root), root.input, root.output);
   lastAtTop = buffer;
   return insertedAtTop[&root] = buffers[&root] = buffer;
 }
@@ -294,8 +295,8 @@ void SequenceEmitter::emitCollective(Operation *op) {
     insertAtTop();
     staging = builder.create<planir::BufferOp>(
         op->getLoc(), MemRefType::get({interval.bytes}, builder.getI8Type()),
-        interval.offset, interval.first, interval.last, "communication",
-        nn::PortAttr(), nn::PortAttr());
+        interval.offset, planir::MemoryKind::Device, interval.first,
+        interval.last, "communication", nn::PortAttr(), nn::PortAttr());
     lastAtTop = staging.getDefiningOp();
   }
   bool exchange = shape.kind == plan::CollectiveKind::AllToAll;

@@ -44,7 +44,7 @@ MemoryMap heddle::memory::layOutStates(nn::ModelOp model,
     like.erase("type");
     builder.create<planir::StateOp>(
         state.getLoc(), state.getSymName(), state.getType(), offset,
-        like.getDictionary(builder.getContext()),
+        planir::MemoryKind::Device, like.getDictionary(builder.getContext()),
         flat.empty() ? FlatSymbolRefAttr()
                      : FlatSymbolRefAttr::get(builder.getContext(), flat));
   };
@@ -79,7 +79,8 @@ MemoryMap heddle::memory::layOutStates(nn::ModelOp model,
       llvm::erase_if(axes,
                      [](Attribute axis) { return !dist::holdsReplicas(axis); });
       builder.create<planir::FlatOp>(bucket.getLoc(), bucket.getSymName(), type,
-                                     begin, *bucket.getElements(),
+                                     begin, planir::MemoryKind::Device,
+                                     *bucket.getElements(),
                                      builder.getArrayAttr(axes));
     }
     // A bucket may be padded to equal parts.

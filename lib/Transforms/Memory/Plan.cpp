@@ -58,10 +58,11 @@ private:
   planir::ProgramOp createProgram(nn::ModelOp model) {
     OpBuilder builder(model);
     IntegerAttr zero = builder.getI64IntegerAttr(0);
+    auto none = planir::BytesAttr::get(model.getContext(), 0);
     auto program = builder.create<planir::ProgramOp>(
         model.getLoc(), model.getSymNameAttr(), model.getFamilyAttr(),
         model.getPhaseAttr(), model.getStrategy(), model.getConfigAttr(),
-        model.getWeights(), zero, zero, zero, zero,
+        model.getWeights(), none, none, zero, zero,
         builder.getDictionaryAttr({}), model.getStageAttr());
     program.getBody().emplaceBlock();
     return program;
@@ -158,8 +159,10 @@ private:
     int64_t scratchBytes = scratch * strategy.threads;
     int64_t arenaBytes = arenaBytesOf(arena, scratch, strategy);
     int64_t persistent = alignTo(map.persistentBytes, pageBytes);
-    program.setPersistentBytes(persistent);
-    program.setArenaBytes(arenaBytes - shrink * pageBytes);
+    program.setPersistentBytesAttr(
+        planir::BytesAttr::get(&getContext(), persistent));
+    program.setArenaBytesAttr(
+        planir::BytesAttr::get(&getContext(), arenaBytes - shrink * pageBytes));
     program.setScratchOffset(offset);
     program.setScratchBytesPerThread(scratch);
     int64_t owned = scratchBytes;
@@ -179,7 +182,9 @@ private:
 
   LogicalResult checkBudget(planir::ProgramOp program,
                             const dist::Strategy &strategy) {
-    int64_t total = program.getPersistentBytes() + program.getArenaBytes();
+    constexpr auto device = planir::MemoryKind::Device;
+    int64_t total = program.getPersistentBytes().of(device) +
+                    program.getArenaBytes().of(device);
     if (strategy.memoryBudget == 0 || total <= strategy.memoryBudget)
       return success();
     auto text = [](int64_t bytes) {

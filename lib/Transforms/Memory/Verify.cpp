@@ -11,14 +11,16 @@
 //===----------------------------------------------------------------------===//
 
 #include "Packing.h"
+#include "Spans.h"
 #include "VerifyText.h"
+#include "dialects/Plan/PlanFormat.h"
 #include "heddle/Transforms/Memory/Passes.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "llvm/ADT/StringMap.h"
-#include <deque>
 
 using namespace mlir;
 using namespace heddle;
+
+using planir::MemoryKind;
 
 namespace heddle {
 #define GEN_PASS_DEF_MEMORYVERIFY
@@ -74,7 +76,8 @@ private:
       return program.emitError("H0913: scratch begins at ")
              << scratchOffset << ", inside the frames of " << frames
              << " bytes";
-    int64_t arena = program.getArenaBytes(), scratch = 0;
+    int64_t arena = program.getArenaBytes().of(MemoryKind::Device);
+    int64_t scratch = 0;
     if (llvm::MulOverflow<int64_t>(program.getScratchBytesPerThread(), threads,
                                    scratch) ||
         scratchOffset > arena || scratch > arena - scratchOffset)
@@ -88,11 +91,9 @@ private:
   LogicalResult verifyStateRefs(const SymbolTable &symbols,
                                 planir::ProgramOp program) {
     WalkResult walk = program.walk([&](planir::StateRefOp reference) {
-      auto begin = symbols.lookup(reference.getState())
-                       ->getAttrOfType<IntegerAttr>("offset")
-                       .getInt();
+      auto [memory, begin] = memory::placeOf(symbols, reference);
       int64_t bytes = dist::byteSize(reference.getBuffer().getType());
-      int64_t size = program.getPersistentBytes();
+      int64_t size = program.getPersistentBytes().of(memory);
       if (bytes <= size && begin <= size - bytes)
         return WalkResult::advance();
       reference.emitError("H0913: bytes [")
@@ -136,16 +137,23 @@ private:
   }
 
   LogicalResult verifyStates(planir::ProgramOp program) {
-    SmallVector<Region> regions;
-    for (auto state : program.getOps<planir::StateOp>())
-      if (!state.getFlat())
-        regions.push_back({state, static_cast<int64_t>(state.getOffset()),
-                           dist::byteSize(state.getType()), 0, 0});
-    for (auto flat : program.getOps<planir::FlatOp>())
-      regions.push_back({flat, static_cast<int64_t>(flat.getOffset()),
-                         dist::byteSize(flat.getType()), 0, 0});
-    return verifyRegions(regions, program.getPersistentBytes(),
-                         "the persistent region");
+    for (MemoryKind kind : planir::memoryKinds) {
+      SmallVector<Region> regions;
+      auto add = [&](auto op) {
+        if (op.getMemory() == kind)
+          regions.push_back({op, static_cast<int64_t>(op.getOffset()),
+                             dist::byteSize(op.getType()), 0, 0});
+      };
+      for (auto state : program.getOps<planir::StateOp>())
+        if (!state.getFlat())
+          add(state);
+      for (auto flat : program.getOps<planir::FlatOp>())
+        add(flat);
+      if (failed(verifyRegions(regions, program.getPersistentBytes().of(kind),
+                               "the persistent region")))
+        return failure();
+    }
+    return success();
   }
 
   /// Regions lie inside, are aligned, and do not overlap while in use.
@@ -181,81 +189,64 @@ private:
 
   LogicalResult verifySequence(const SymbolTable &symbols,
                                planir::SequenceOp sequence) {
-    SmallVector<Region> regions;
+    plan::PerMemory<SmallVector<Region>> regions;
     Lives lives;
     for (auto buffer : sequence.getBody().getOps<planir::BufferOp>()) {
       int64_t first = buffer.getFirst(), last = buffer.getLast();
-      regions.push_back({buffer, static_cast<int64_t>(buffer.getOffset()),
-                         dist::byteSize(buffer.getBuffer().getType()), first,
-                         last});
+      regions[planir::memoryOf(buffer.getMemory())].push_back(
+          {buffer, static_cast<int64_t>(buffer.getOffset()),
+           dist::byteSize(buffer.getBuffer().getType()), first, last});
       lives[buffer.getBuffer()] = {first, last};
     }
-    int64_t command = 0;
-    Sent sent;
-    WalkResult walk = sequence.walk<WalkOrder::PreOrder>([&](Operation *op) {
-      if (!isa<planir::LaunchOp, planir::CallOp, planir::CopyOp, planir::FillOp,
-               planir::LoopOp, planir::FragmentsOp, planir::CollectiveOp,
-               planir::WaitOp, planir::SendOp, planir::RecvOp, planir::FlushOp>(
-              op))
-        return WalkResult::advance();
-      int64_t here = command++;
+    memory::SpanFinder finder;
+    if (failed(finder.run(sequence)))
+      return failure();
+    for (const auto &[op, span] : finder.all()) {
       if (auto call = dyn_cast<planir::CallOp>(op)) {
         auto callee = symbols.lookup<planir::SequenceOp>(call.getSequence());
-        regions.push_back({op, static_cast<int64_t>(call.getFrameOffset()),
-                           static_cast<int64_t>(callee.getFrameBytes()), here,
-                           here});
+        regions[plan::MemoryKind::Device].push_back(
+            {op, static_cast<int64_t>(call.getFrameOffset()),
+             static_cast<int64_t>(callee.getFrameBytes()), span.number,
+             span.number});
       }
-      bool fits = succeeded(verifyUses(op, op, here, lives)) &&
-                  succeeded(verifyEnd(op, here, sent, lives));
-      return fits ? WalkResult::advance() : WalkResult::interrupt();
-    });
-    if (walk.wasInterrupted())
-      return failure();
-    // A step ends when all that was sent is received.
-    for (auto &channel : sent)
-      for (planir::SendOp send : channel.second)
-        if (failed(verifyUses(send, send, command - 1, lives)))
-          return failure();
-    return verifyRegions(regions, sequence.getFrameBytes(), "the frame");
-  }
-
-  /// First and last command of each buffer.
-  using Lives = DenseMap<Value, std::pair<int64_t, int64_t>>;
-  /// What was sent on each channel and not flushed, the oldest first.
-  using Sent = llvm::StringMap<std::deque<planir::SendOp>>;
-
-  /// What a wait or a flush ends has used its buffers until then.
-  LogicalResult verifyEnd(Operation *op, int64_t here, Sent &sent,
-                          Lives &lives) {
-    if (auto wait = dyn_cast<planir::WaitOp>(op))
-      if (Operation *start = wait.getToken().getDefiningOp())
-        return verifyUses(op, start, here, lives);
-    if (auto send = dyn_cast<planir::SendOp>(op))
-      sent[send.getChannel()].push_back(send);
-    if (auto flush = dyn_cast<planir::FlushOp>(op)) {
-      auto &sends = sent[flush.getChannel()];
-      for (; sends.size() > flush.getLeft(); sends.pop_front())
-        if (failed(verifyUses(op, sends.front(), here, lives)))
-          return failure();
+      if (failed(verifyUses(op, span, lives)))
+        return failure();
+    }
+    // In other memory a step has all of the arena for a frame.
+    auto program = cast<planir::ProgramOp>(sequence->getParentOp());
+    for (MemoryKind kind : planir::memoryKinds) {
+      int64_t size = kind == MemoryKind::Device
+                         ? static_cast<int64_t>(sequence.getFrameBytes())
+                         : program.getArenaBytes().of(kind);
+      if (failed(verifyRegions(regions[planir::memoryOf(kind)], size,
+                               "the frame")))
+        return failure();
     }
     return success();
   }
 
-  /// The operands of `user` are live at command `here`, which is `op`.
-  LogicalResult verifyUses(Operation *op, Operation *user, int64_t here,
+  /// First and last command of each buffer.
+  using Lives = DenseMap<Value, std::pair<int64_t, int64_t>>;
+
+  /// The operands of a command are live as long as it may run.
+  LogicalResult verifyUses(Operation *op, const memory::Span &span,
                            Lives &lives) {
-    for (Value operand : user->getOperands()) {
-      while (isa_and_nonnull<planir::SliceOp, planir::ViewOp>(
-          operand.getDefiningOp()))
-        operand = operand.getDefiningOp()->getOperand(0);
-      auto found = lives.find(operand);
+    for (Value operand : op->getOperands()) {
+      auto found = lives.find(memory::rootOf(operand));
       if (found == lives.end())
         continue;
       auto [first, last] = found->second;
-      if (here < first || here > last)
-        return op->emitError("H0913: command ")
-               << here << " uses a buffer that is live in [" << first << ", "
-               << last << "]";
+      if (span.first >= first && span.number <= last && span.last <= last)
+        continue;
+      bool tooEarly = span.first < first || span.number > last;
+      auto diagnostic = (tooEarly ? op : span.end)->emitError("H0913: command ")
+                        << (tooEarly ? span.number : span.last)
+                        << " uses a buffer that is live in [" << first << ", "
+                        << last << "]";
+      if (tooEarly && span.first < span.number)
+        diagnostic.attachNote()
+            << "it may run as soon as command " << span.first << " is done";
+      return diagnostic;
     }
     return success();
   }

@@ -43,11 +43,8 @@ static LogicalResult verifyFlat(planir::FlatOp flat,
 
 /// What may stand in a sequence.
 static bool isKnown(Operation *op) {
-  return isa<planir::BufferOp, planir::StateRefOp, planir::SliceOp,
-             planir::ViewOp, planir::RankOp, planir::LaunchOp, planir::CallOp,
-             planir::LoopOp, planir::FragmentsOp, planir::CopyOp,
-             planir::FillOp, planir::CollectiveOp, planir::WaitOp,
-             planir::SendOp, planir::RecvOp, planir::FlushOp, planir::EndOp,
+  return isa<planir::CommandOpInterface, planir::BufferOp, planir::StateRefOp,
+             planir::SliceOp, planir::ViewOp, planir::RankOp, planir::EndOp,
              arith::AddIOp, arith::MulIOp>(op) ||
          (isa<arith::ConstantOp>(op) && op->getResult(0).getType().isIndex());
 }
@@ -90,6 +87,59 @@ static LogicalResult verifySequence(planir::SequenceOp sequence,
       strategy);
 }
 
+Value memory::rootOf(Value buffer) {
+  while (
+      isa_and_nonnull<planir::SliceOp, planir::ViewOp>(buffer.getDefiningOp()))
+    buffer = buffer.getDefiningOp()->getOperand(0);
+  return buffer;
+}
+
+std::pair<planir::MemoryKind, int64_t>
+memory::placeOf(const SymbolTable &symbols, planir::StateRefOp reference) {
+  Operation *state = symbols.lookup(reference.getState());
+  if (auto flat = dyn_cast<planir::FlatOp>(state))
+    return {flat.getMemory(), flat.getOffset()};
+  auto own = cast<planir::StateOp>(state);
+  return {own.getMemory(), own.getOffset()};
+}
+
+/// Kernels, calls and communication use memory of the device; copies reach all.
+static LogicalResult verifyMemory(const SymbolTable &symbols,
+                                  planir::SequenceOp sequence) {
+  constexpr auto device = planir::MemoryKind::Device;
+  auto memoryOf = [&](Value operand) {
+    Operation *root = memory::rootOf(operand).getDefiningOp();
+    if (auto buffer = dyn_cast_or_null<planir::BufferOp>(root))
+      return buffer.getMemory();
+    if (auto state = dyn_cast_or_null<planir::StateRefOp>(root))
+      return memory::placeOf(symbols, state).first;
+    return device;
+  };
+  WalkResult walk = sequence.walk([&](Operation *op) {
+    auto buffer = dyn_cast<planir::BufferOp>(op);
+    if (buffer && buffer.getMemory() != device && !sequence.getKind()) {
+      op->emitError("H0925: stands in ")
+          << stringifyMemoryKind(buffer.getMemory())
+          << " memory, where only a step program has a frame";
+      return WalkResult::interrupt();
+    }
+    if (!isa<planir::CommandOpInterface>(op) ||
+        isa<planir::CopyOp, planir::FillOp>(op))
+      return WalkResult::advance();
+    for (Value operand : op->getOperands())
+      if (planir::MemoryKind kind = memoryOf(operand); kind != device) {
+        auto diagnostic = op->emitError("H0925: uses ")
+                          << stringifyMemoryKind(kind)
+                          << " memory, which plan.copy and plan.fill alone "
+                             "reach";
+        diagnostic.attachNote() << "help: copy it to a buffer of the device";
+        return WalkResult::interrupt();
+      }
+    return WalkResult::advance();
+  });
+  return failure(walk.wasInterrupted());
+}
+
 LogicalResult memory::verifyText(planir::ProgramOp program) {
   const dist::Strategy &strategy = program.getStrategy().getValue();
   for (auto flat : program.getOps<planir::FlatOp>())
@@ -103,8 +153,10 @@ LogicalResult memory::verifyText(planir::ProgramOp program) {
       return program.emitError("H0913: its owner ")
              << owner.getName() << " has " << owner.getValue()
              << ", which is no number of bytes";
+  SymbolTable symbols(program);
   for (auto sequence : program.getOps<planir::SequenceOp>()) {
-    if (failed(verifySequence(sequence, strategy)))
+    if (failed(verifySequence(sequence, strategy)) ||
+        failed(verifyMemory(symbols, sequence)))
       return failure();
     if (!sequence.getKind())
       continue;

@@ -13,8 +13,16 @@
 
 namespace heddle::memory {
 
+/// The buffer, state or argument that a slice or view is of.
+mlir::Value rootOf(mlir::Value buffer);
+
+/// Where a state or flat tensor stands.
+std::pair<planir::MemoryKind, int64_t> placeOf(const mlir::SymbolTable &symbols,
+                                               planir::StateRefOp reference);
+
 /// Checks what needs no knowledge of bytes: states and ports are parts of their
-/// wholes, sequences hold commands alone, there is one program of a kind.
+/// wholes, sequences hold commands alone, there is one program of a kind, and
+/// commands can reach the memory that they use.
 mlir::LogicalResult verifyText(planir::ProgramOp program);
 
 } // namespace heddle::memory

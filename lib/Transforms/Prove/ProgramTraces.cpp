@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ProgramTraces.h"
+#include "ProgramStates.h"
 #include "dialects/Dist/Strategy.h"
 #include "dialects/NN/NNDialect.h"
 #include "dialects/Pipe/Schedule.h"
@@ -82,57 +83,6 @@ Axes axesOf(const RankTerm &ofRank) {
   return axes;
 }
 
-/// Those that split a tensor, or along which it is a sum yet to be made.
-Axes axesOf(dist::TensorShardingAttr sharding) {
-  Axes axes = prove::axisBits(planir::namesOf(sharding.getUnreduced()));
-  for (auto names : sharding.getDims().getAsRange<ArrayAttr>())
-    axes |= prove::axisBits(planir::namesOf(names));
-  return axes;
-}
-
-/// What the persistent region holds, by the first byte.
-std::vector<State> statesOf(planir::ProgramOp program) {
-  std::vector<State> states;
-  llvm::StringMap<State> flats;
-  for (auto flat : program.getOps<planir::FlatOp>()) {
-    int64_t begin = flat.getOffset();
-    State &state = flats[flat.getSymName()];
-    state.range = {begin, begin + dist::byteSize(flat.getType())};
-    state.name = flat.getSymName().str();
-    state.axes = prove::axisBits(planir::namesOf(flat.getAxes()));
-  }
-  for (auto op : program.getOps<planir::StateOp>()) {
-    int64_t begin = op.getOffset();
-    State state;
-    state.range = {begin, begin + dist::byteSize(op.getType())};
-    state.name = op.getSymName().str();
-    DictionaryAttr like = op.getLike();
-    if (auto storage = like.getAs<dist::TensorShardingAttr>("storage"))
-      state.axes = axesOf(storage);
-    if (auto role = like.getAs<StringAttr>("role")) {
-      state.hasSlots = role == "saved";
-      state.ofStep =
-          role == "gradient" || role == "accumulator" || role == "scalar";
-      state.lasts = !state.hasSlots && !state.ofStep;
-    }
-    if (!op.getFlat()) {
-      states.push_back(std::move(state));
-      continue;
-    }
-    // Its bytes are somewhere in the flat tensor's.
-    State &flat = flats[*op.getFlat()];
-    flat.axes |= state.axes;
-    flat.lasts |= state.lasts;
-    flat.ofStep |= state.ofStep;
-  }
-  for (auto &flat : flats)
-    states.push_back(flat.second);
-  llvm::sort(states, [](const State &a, const State &b) {
-    return a.range.begin < b.range.begin;
-  });
-  return states;
-}
-
 /// Values of one activation of a sequence.
 struct Scope {
   DenseMap<Value, Place> places;
@@ -168,10 +118,7 @@ private:
   void numberCommands(planir::SequenceOp sequence) {
     int64_t number = 0;
     sequence.walk<WalkOrder::PreOrder>([&](Operation *op) {
-      if (!isa<planir::LaunchOp, planir::CallOp, planir::CopyOp, planir::FillOp,
-               planir::LoopOp, planir::FragmentsOp, planir::CollectiveOp,
-               planir::WaitOp, planir::SendOp, planir::RecvOp, planir::FlushOp>(
-              op))
+      if (!isa<planir::CommandOpInterface>(op))
         return;
       names[op] = op->getName().getStringRef().str() + ", command " +
                   std::to_string(number++) + " of @" +
@@ -317,17 +264,18 @@ private:
       result.origins.push_back(&op);
     }
     event.origin = origin->second;
+    if (auto command = dyn_cast<planir::CommandOpInterface>(op)) {
+      if (command.getOwnStream() == planir::Stream::Copy)
+        event.stream = plan::Stream::Copy;
+      for (const planir::Access &used : command.getAccesses(symbols)) {
+        Access access = scope.places.lookup(op.getOperand(used.operand)).access;
+        access.writes = used.writes;
+        access.operand = used.operand;
+        event.accesses.push_back(access);
+      }
+    }
     body.push_back(std::move(event));
     return body.back();
-  }
-
-  /// Notes that the command's operand is read or written.
-  void touch(Event &event, Operation &op, unsigned operand, bool writes,
-             const Scope &scope) {
-    Access access = scope.places.lookup(op.getOperand(operand)).access;
-    access.writes = writes;
-    access.operand = operand;
-    event.accesses.push_back(access);
   }
 
   void command(Operation &op, Scope &scope) {
@@ -335,16 +283,17 @@ private:
       return launched(launch, scope);
     if (auto started = dyn_cast<planir::CollectiveOp>(op))
       return start(started, scope);
-    if (isa<planir::CopyOp>(op)) {
-      Event &event = append(Event::Kind::Copy, op, scope);
-      touch(event, op, 1, false, scope);
-      touch(event, op, 0, true, scope);
-    }
+    if (isa<planir::CopyOp>(op))
+      append(Event::Kind::Copy, op, scope);
     if (isa<planir::FillOp>(op))
-      touch(append(Event::Kind::Fill, op, scope), op, 0, true, scope);
+      append(Event::Kind::Fill, op, scope);
+    if (auto record = dyn_cast<planir::RecordOp>(op))
+      append(Event::Kind::Record, op, scope).token =
+          scope.tokens[record.getToken()] = trace().tokens++;
     if (auto wait = dyn_cast<planir::WaitOp>(op)) {
+      bool joins = wait.getToken().getDefiningOp<planir::RecordOp>();
       auto token = scope.tokens.find(wait.getToken());
-      append(Event::Kind::Wait, op, scope).token =
+      append(joins ? Event::Kind::Join : Event::Kind::Wait, op, scope).token =
           token == scope.tokens.end() ? -1 : token->second;
     }
     if (auto sent = dyn_cast<planir::SendOp>(op))
@@ -361,7 +310,6 @@ private:
 
   void launched(planir::LaunchOp launch, const Scope &scope) {
     auto kernel = symbols.lookup<planir::KernelOp>(launch.getKernel());
-    unsigned inputs = kernel.getArgumentTypes().size();
     Event &event = append(Event::Kind::Launch, *launch, scope);
     event.updates = llvm::any_of(kernel.getBody().front(), [](Operation &op) {
       return op.hasTrait<nn::Updates>();
@@ -371,17 +319,9 @@ private:
       trace().kernels.push_back(
           kernel.getHash().value_or(kernel.getSymName()).str());
     event.kernel = code->second;
-    for (unsigned number = 0; number < launch.getNumOperands(); ++number) {
-      Value operand = launch.getOperand(number);
-      if (operand.getType().isIndex()) {
+    for (Value operand : launch.getOperands())
+      if (operand.getType().isIndex())
         event.rankAxes |= axesOf(scope.numbers.lookup(operand).ofRank);
-        continue;
-      }
-      if (number < inputs)
-        touch(event, *launch, number, false, scope);
-      if (number >= inputs || llvm::is_contained(kernel.getTies(), number))
-        touch(event, *launch, number, true, scope);
-    }
   }
 
   void start(planir::CollectiveOp op, Scope &scope) {
@@ -400,9 +340,6 @@ private:
     event.number = trace().collectives.size();
     trace().collectives.push_back(std::move(collective));
     event.token = scope.tokens[op.getToken()] = trace().tokens++;
-    touch(event, *op, 1, false, scope);
-    touch(event, *op, 0, true, scope);
-    touch(event, *op, 2, true, scope);
   }
 
   template <typename MessageOp>
@@ -415,7 +352,6 @@ private:
           op.getChannel().str()},
          dist::byteSize(type),
          planir::dtypeOf(cast<MemRefType>(type).getElementType())});
-    touch(event, *op, 0, kind == Event::Kind::Receive, scope);
   }
 
   //===--------------------------------------------------------------------===//
@@ -440,13 +376,16 @@ private:
     Access &access = whole.access;
     access.bytes = dist::byteSize(value.getType());
     access.buffer = trace().buffers.size();
-    if (auto state = dyn_cast<planir::StateRefOp>(op)) {
+    if (auto ref = dyn_cast<planir::StateRefOp>(op)) {
       access.space = Space::Persistent;
-      access.begin = symbols.lookup(state.getState())
-                         ->getAttrOfType<IntegerAttr>("offset")
-                         .getInt();
+      access.begin = firstOf(symbols, ref.getState());
     } else {
-      access.begin = scope.frame + cast<planir::BufferOp>(op).getOffset();
+      auto buffer = cast<planir::BufferOp>(op);
+      bool onDevice = buffer.getMemory() == planir::MemoryKind::Device;
+      access.begin =
+          onDevice ? scope.frame + buffer.getOffset()
+                   : firstOf(program.getArenaBytes(), buffer.getMemory()) +
+                         buffer.getOffset();
     }
     trace().buffers.push_back({access.begin, access.begin + access.bytes});
     if (access.space == Space::Arena) {
@@ -497,7 +436,8 @@ private:
 
   Axes axesOfPort(StringRef port) {
     auto split = ports ? ports.getAs<DictionaryAttr>(port) : DictionaryAttr();
-    return split ? axesOf(split.getAs<dist::TensorShardingAttr>("sharding"))
+    return split ? prove::axesOf(
+                       split.getAs<dist::TensorShardingAttr>("sharding"))
                  : 0;
   }
 

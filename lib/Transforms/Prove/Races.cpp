@@ -1,4 +1,4 @@
-//===- Races.cpp - Nothing touches what a communication uses --------------===//
+//===- Races.cpp - Nothing touches what something beside it uses ----------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -8,6 +8,7 @@
 
 #include "heddle/Transforms/Prove/Traces.h"
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <map>
 #include <set>
@@ -69,14 +70,20 @@ public:
   }
 
   /// The operation that uses bytes in a way that the use must not meet, or -1.
-  int64_t find(Space space, const Use &use) const {
+  /// Those that `isBefore` holds of do not count.
+  template <typename IsBefore>
+  int64_t find(Space space, const Use &use, IsBefore isBefore) const {
     const Entries &list = entries[int(space)];
     Range range = use.everywhere();
     for (auto entry = list.lower_bound(range.begin - longest[int(space)]);
          entry != list.end() && entry->first < range.end; ++entry)
-      if (entry->second.use.conflicts(use))
+      if (entry->second.use.conflicts(use) &&
+          !isBefore(entry->second.operation))
         return entry->second.operation;
     return -1;
+  }
+  int64_t find(Space space, const Use &use) const {
+    return find(space, use, [](int64_t) { return false; });
   }
 
 private:
@@ -173,8 +180,12 @@ class Races {
 public:
   explicit Races(const Trace &trace)
       : trace(trace), tokens(trace.tokens, notStarted) {
-    for (const Body &body : trace.bodies)
+    for (const Body &body : trace.bodies) {
       stretches.push_back(stretchesOf(body));
+      copies |= std::any_of(body.begin(), body.end(), [](const Event &event) {
+        return event.stream == plan::Stream::Copy;
+      });
+    }
   }
 
   std::optional<Fault> run() {
@@ -183,7 +194,7 @@ public:
       const Body &body = trace.bodies[run.body];
       for (const Stretch &stretch : stretches[run.body]) {
         bool isKnown = !stretch.isSealed || wasRun[run.body];
-        if (!stretch.isOpen && isKnown && !mayConflict(stretch, run))
+        if (!copies && !stretch.isOpen && isKnown && !mayConflict(stretch, run))
           continue;
         for (size_t index = stretch.first; index < stretch.last; ++index)
           if (!check(body[index], run) || !communicate(body[index], run))
@@ -194,18 +205,31 @@ public:
     for (int64_t operation : tokens)
       if (operation >= 0)
         return neverWaited(operation);
+    if (!ofStream[copy].empty())
+      return neverWaited(ofStream[copy].front());
     return std::nullopt;
   }
 
 private:
   static constexpr int64_t notStarted = -1, done = -2;
 
-  /// A communication that was started.
+  /// A communication that was started, or a command that a stream may not know
+  /// to be done.
   struct Operation {
     const Event *event;
     Run run;
     std::vector<Busy::Handle> uses;
+    int stream = -1;    ///< -1: it communicates, beside all streams.
+    int64_t number = 0; ///< Among those of its stream.
   };
+
+  /// The streams that commands without communication are of, and how many of
+  /// the commands of each are done, as a stream knows.
+  static constexpr int compute = 0, copy = 1;
+  using Clock = std::array<int64_t, 2>;
+  static int streamOf(const Event &event) {
+    return event.stream == plan::Stream::Copy ? copy : compute;
+  }
 
   bool meets(Space space, const std::vector<Range> &ranges, bool writes) const {
     if (busy.empty(space))
@@ -243,7 +267,9 @@ private:
       if (access.bytes == 0)
         continue;
       Use use(access, run);
-      int64_t found = busy.find(access.space, use);
+      int64_t found = busy.find(access.space, use, [&](int64_t operation) {
+        return isBefore(operations[operation], streamOf(event));
+      });
       if (found < 0)
         continue;
       const Operation &other = operations[found];
@@ -261,7 +287,23 @@ private:
     return true;
   }
 
+  /// Whether all that the stream does from now on happens after it.
+  bool isBefore(const Operation &operation, int stream) const {
+    return operation.stream == stream ||
+           (operation.stream >= 0 &&
+            operation.number < known[stream][operation.stream]);
+  }
+
   bool communicate(const Event &event, const Run &run) {
+    if (event.kind == Event::Kind::Join)
+      return join(event, run);
+    if (event.kind == Event::Kind::Record)
+      points[event.token] = clockOf(streamOf(event));
+    bool endsItself =
+        !event.isCommunication() || event.kind == Event::Kind::Receive;
+    if (copies && endsItself && !event.accesses.empty() &&
+        event.kind != Event::Kind::Fresh)
+      follow(begin(event, run), streamOf(event));
     if (event.kind == Event::Kind::Start) {
       int64_t &token = tokens[event.token];
       if (token >= 0) {
@@ -287,7 +329,7 @@ private:
 
   int64_t begin(const Event &event, const Run &run) {
     int64_t number = operations.size();
-    operations.push_back({&event, run, {}});
+    operations.push_back({&event, run, {}, -1, 0});
     for (const Access &access : event.accesses)
       if (access.bytes > 0)
         operations.back().uses.push_back(
@@ -295,7 +337,49 @@ private:
     return number;
   }
 
+  /// What a stream knows to be done, with all that it did itself.
+  Clock clockOf(int stream) const {
+    Clock clock = known[stream];
+    clock[stream] = issued[stream];
+    return clock;
+  }
+
+  /// The operation is of the stream from here on.
+  void follow(int64_t operation, int stream) {
+    operations[operation].stream = stream;
+    operations[operation].number = issued[stream]++;
+    ofStream[stream].push_back(operation);
+  }
+
+  bool join(const Event &event, const Run &run) {
+    auto point = points.find(event.token);
+    if (point == points.end()) {
+      fault = notBefore(event, run);
+      return false;
+    }
+    int stream = streamOf(event);
+    for (int other : {compute, copy}) {
+      int64_t &count = known[stream][other];
+      count = std::max(count, point->second[other]);
+      // What the only other stream knows to be done is in nobody's way.
+      auto &list = ofStream[other];
+      for (; other != stream && !list.empty() &&
+             operations[list.front()].number < count;
+           list.pop_front())
+        release(list.front());
+    }
+    return true;
+  }
+
+  /// A communication is done: `compute` knows, and `copy` once it waits for it.
   void finish(int64_t operation) {
+    if (copies)
+      follow(operation, compute);
+    else
+      release(operation);
+  }
+
+  void release(int64_t operation) {
     for (const Busy::Handle &use : operations[operation].uses)
       busy.erase(use);
     operations[operation].uses.clear();
@@ -304,17 +388,20 @@ private:
   bool wait(const Event &event, const Run &run) {
     int64_t *token = event.token >= 0 ? &tokens[event.token] : nullptr;
     if (!token || *token == notStarted) {
-      fault = Fault{Fault::Kind::Waits,
-                    trace.describe(event, run) +
-                        " waits for what was not started before it in its "
-                        "sequence",
-                    {{0, event.origin}}};
+      fault = notBefore(event, run);
       return false;
     }
     if (*token != done)
       finish(*token);
     *token = done;
     return true;
+  }
+
+  Fault notBefore(const Event &event, const Run &run) const {
+    return {Fault::Kind::Waits,
+            trace.describe(event, run) +
+                " waits for what was not started before it in its sequence",
+            {{0, event.origin}}};
   }
 
   Fault neverWaited(int64_t operation) const {
@@ -332,6 +419,11 @@ private:
   std::map<std::string, std::deque<int64_t>> sends; ///< Not flushed, oldest
                                                     ///< first.
   Busy busy;
+  bool copies = false; ///< Something is on the stream `copy`.
+  Clock issued = {0, 0};
+  std::array<Clock, 2> known = {}; ///< Of each stream.
+  std::deque<int64_t> ofStream[2]; ///< Operations that hold their uses.
+  std::map<int32_t, Clock> points; ///< By token.
   std::optional<Fault> fault;
 };
 

@@ -84,7 +84,7 @@ Trace heddle::prove::unroll(const Trace &trace) {
         access.begin = Trace::beginOf(access, run);
         access.perIteration = access.perSlot = 0;
       }
-      if (event.kind == Event::Kind::Start)
+      if (event.kind == Event::Kind::Start || event.kind == Event::Kind::Record)
         tokens[event.token] = flat.tokens++;
       if (event.token >= 0)
         event.token = tokens[event.token];

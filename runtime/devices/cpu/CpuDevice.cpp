@@ -72,7 +72,8 @@ void runFill(const void *context, int64_t thread, int64_t threads) {
 Address CpuDevice::allocate(const MemoryRequest &request) {
   if (request.bytes == 0)
     return {};
-  Arena arena(request.bytes, request.owner, request.guarded);
+  Arena arena(request.bytes, request.owner, request.guarded,
+              request.kind == MemoryKind::File);
   Address address(reinterpret_cast<uintptr_t>(arena.data()));
   blocks.emplace(address.value(), std::move(arena));
   return address;

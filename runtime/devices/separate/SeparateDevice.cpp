@@ -32,9 +32,10 @@ Address SeparateDevice::allocate(const MemoryRequest &request) {
   if (request.bytes == 0)
     return {};
   Block block;
-  block.bytes = Arena(request.bytes, request.owner, request.guarded);
+  bool inFile = request.kind == MemoryKind::File;
+  block.bytes = Arena(request.bytes, request.owner, request.guarded, inFile);
   void *start = block.bytes.data();
-  if (request.kind == MemoryKind::Device) {
+  if (request.kind == MemoryKind::Device || inFile) {
     start = mmap(nullptr, request.bytes, PROT_NONE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (start == MAP_FAILED)
@@ -47,8 +48,7 @@ Address SeparateDevice::allocate(const MemoryRequest &request) {
 }
 
 void SeparateDevice::release(Address address) {
-  synchronize(Stream::Compute);
-  synchronize(Stream::Transfer);
+  synchronize();
   auto found = blocks.find(address.value());
   if (found == blocks.end())
     return;

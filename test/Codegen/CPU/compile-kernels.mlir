@@ -1,12 +1,12 @@
-// RUN: heddle-opt %s -kernels-compile -kernels-verify | FileCheck %s
-// RUN: heddle-opt %s -kernels-compile=march=x86-64-v3 | FileCheck %s
+// RUN: heddle-opt %s -cpu-compile-kernels -kernels-verify | FileCheck %s
+// RUN: heddle-opt %s -cpu-compile-kernels=march=x86-64-v3 | FileCheck %s
 // The cache gives what the compiler gave, and damaged files do no harm.
-// RUN: rm -rf %t && heddle-opt %s -kernels-compile -o %t.mlir
-// RUN: heddle-opt %s -kernels-compile=cache=%t -o %t.cold && diff %t.mlir %t.cold
+// RUN: rm -rf %t && heddle-opt %s -cpu-compile-kernels -o %t.mlir
+// RUN: heddle-opt %s -cpu-compile-kernels=cache=%t -o %t.cold && diff %t.mlir %t.cold
 // RUN: ls %t | FileCheck %s --check-prefix=FILES
-// RUN: heddle-opt %s -kernels-compile=cache=%t -o %t.warm && diff %t.mlir %t.warm
+// RUN: heddle-opt %s -cpu-compile-kernels=cache=%t -o %t.warm && diff %t.mlir %t.warm
 // RUN: for f in %t/*; do echo damaged > $f; done
-// RUN: heddle-opt %s -kernels-compile=cache=%t -o %t.damaged && diff %t.mlir %t.damaged
+// RUN: heddle-opt %s -cpu-compile-kernels=cache=%t -o %t.damaged && diff %t.mlir %t.damaged
 
 // FILES:     {{^[0-9a-f]+-.*}}.o
 // FILES:     {{^[0-9a-f]+-.*}}.o
@@ -36,17 +36,17 @@ nn.model @m family "gpt2" phase "fuse" attributes {
     nn.return %c : tensor<4x8xf32>
   }
   plan.kernel @relu(%x: tensor<4x8xf32>) -> tensor<4x8xf32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %y = nn.map relu(%x) : tensor<4x8xf32>
     plan.yield %y : tensor<4x8xf32>
   }
   plan.kernel @relu_1(%other: tensor<4x8xf32>) -> tensor<4x8xf32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %y = nn.map relu(%other) : tensor<4x8xf32>
     plan.yield %y : tensor<4x8xf32>
   }
   plan.kernel @norm(%x: tensor<4x8xf32>, %w: tensor<8xf32>) -> tensor<4x8xf32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %y, %r = nn.rms_norm %x, %w {eps = 1.0e-5}
         : (tensor<4x8xf32>, tensor<8xf32>) -> (tensor<4x8xf32>, tensor<4xf32>)
     plan.yield %y : tensor<4x8xf32>

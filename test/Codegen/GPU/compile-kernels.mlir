@@ -15,7 +15,7 @@
 // CHECK-SAME:   object = @relu_ptx
 // CHECK-SAME:   symbol = "relu"
 plan.kernel @relu(%x: tensor<64x64xbf16>) -> tensor<64x64xbf16>
-    attributes {generator = "rows", ties = array<i64: -1>} {
+    attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
   %y = nn.map relu(%x) : tensor<64x64xbf16>
   plan.yield %y : tensor<64x64xbf16>
 }
@@ -23,7 +23,7 @@ plan.kernel @relu(%x: tensor<64x64xbf16>) -> tensor<64x64xbf16>
 // CHECK:      plan.kernel @columns
 // CHECK-NOT:    object
 plan.kernel @columns(%x: tensor<4x8xf32>) -> tensor<8xf32>
-    attributes {generator = "columns", ties = array<i64: -1>} {
+    attributes {generator = #plan.generator<columns>, ties = array<i64: -1>} {
   %s = nn.sum_rows %x : (tensor<4x8xf32>) -> tensor<8xf32>
   plan.yield %s : tensor<8xf32>
 }

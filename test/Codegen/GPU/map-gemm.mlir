@@ -19,7 +19,7 @@
 // CHECK:         vector.store {{.*}} vector<2xbf16>
 plan.kernel @linear(%x: tensor<2x50x64xbf16>, %w: tensor<64x96xbf16>, %b: tensor<96xbf16>)
     -> tensor<2x50x96xbf16>
-    attributes {generator = "gemm", ties = array<i64: -1>} {
+    attributes {generator = #plan.generator<gemm>, ties = array<i64: -1>} {
   %y = nn.linear %x, %w bias %b
       : (tensor<2x50x64xbf16>, tensor<64x96xbf16>, tensor<96xbf16>) -> tensor<2x50x96xbf16>
   %g = nn.map gelu_tanh(%y) : tensor<2x50x96xbf16>
@@ -34,7 +34,7 @@ plan.kernel @linear(%x: tensor<2x50x64xbf16>, %w: tensor<64x96xbf16>, %b: tensor
 // CHECK-NOT:     transpose = true
 // CHECK:         memref.store {{.*}} : memref<7x9xbf16>
 plan.kernel @odd(%x: tensor<7x5xbf16>, %w: tensor<9x5xbf16>) -> tensor<7x9xbf16>
-    attributes {generator = "gemm", ties = array<i64: -1>} {
+    attributes {generator = #plan.generator<gemm>, ties = array<i64: -1>} {
   %y = nn.linear %x, %w {transposed} : (tensor<7x5xbf16>, tensor<9x5xbf16>) -> tensor<7x9xbf16>
   plan.yield %y : tensor<7x9xbf16>
 }

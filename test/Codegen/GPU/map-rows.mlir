@@ -9,7 +9,7 @@
 // CHECK:         vector.store %{{.*}} : memref<320xbf16>, vector<8xbf16>
 // CHECK-NOT:     gpu.barrier
 plan.kernel @add(%a: tensor<5x64xbf16>, %b: tensor<5x64xbf16>) -> tensor<5x64xbf16>
-    attributes {generator = "rows", ties = array<i64: -1>} {
+    attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
   %s = nn.add %a, %b : tensor<5x64xbf16>
   plan.yield %s : tensor<5x64xbf16>
 }
@@ -19,7 +19,7 @@ plan.kernel @add(%a: tensor<5x64xbf16>, %b: tensor<5x64xbf16>) -> tensor<5x64xbf
 // CHECK-SAME:    %[[A:.*]]: memref<8xf32>, %{{.*}}: memref<8xf32>) kernel
 // CHECK:         vector.store %{{.*}}, %[[A]]
 plan.kernel @tied(%a: tensor<8xf32>, %b: tensor<8xf32>) -> tensor<8xf32>
-    attributes {generator = "rows", ties = array<i64: 0>} {
+    attributes {generator = #plan.generator<rows>, ties = array<i64: 0>} {
   %s = nn.add %a, %b : tensor<8xf32>
   plan.yield %s : tensor<8xf32>
 }
@@ -39,7 +39,7 @@ plan.kernel @tied(%a: tensor<8xf32>, %b: tensor<8xf32>) -> tensor<8xf32>
 // CHECK:         memref.store %{{.*}} : memref<2xf32>
 plan.kernel @norm(%x: tensor<2x768xbf16>, %w: tensor<768xbf16>, %b: tensor<768xbf16>)
     -> (tensor<2x768xbf16>, tensor<2xf32>, tensor<2xf32>)
-    attributes {generator = "rows", ties = array<i64: -1, -1, -1>} {
+    attributes {generator = #plan.generator<rows>, ties = array<i64: -1, -1, -1>} {
   %y, %m, %s = nn.layer_norm %x, %w, %b {eps = 1.0e-5 : f64}
       : (tensor<2x768xbf16>, tensor<768xbf16>, tensor<768xbf16>)
       -> (tensor<2x768xbf16>, tensor<2xf32>, tensor<2xf32>)
@@ -50,7 +50,7 @@ plan.kernel @norm(%x: tensor<2x768xbf16>, %w: tensor<768xbf16>, %b: tensor<768xb
 // CHECK-NOT:     math.tanh
 // CHECK:         gpu.return
 plan.kernel @gelu(%x: tensor<16xf32>) -> tensor<16xf32>
-    attributes {generator = "rows", ties = array<i64: -1>} {
+    attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
   %g = nn.map gelu_tanh(%x) : tensor<16xf32>
   plan.yield %g : tensor<16xf32>
 }

@@ -4,7 +4,7 @@
 
 // expected-remark @+1 {{no GPU generator for "columns" kernels yet}}
 plan.kernel @columns(%x: tensor<4x8xf32>) -> tensor<8xf32>
-    attributes {generator = "columns", ties = array<i64: -1>} {
+    attributes {generator = #plan.generator<columns>, ties = array<i64: -1>} {
   %s = nn.sum_rows %x : (tensor<4x8xf32>) -> tensor<8xf32>
   plan.yield %s : tensor<8xf32>
 }
@@ -13,7 +13,7 @@ plan.kernel @columns(%x: tensor<4x8xf32>) -> tensor<8xf32>
 
 // expected-remark @+1 {{no GPU generator for nn.linear whose operands are not bf16 yet}}
 plan.kernel @wide(%x: tensor<4x8xf32>, %w: tensor<8x8xf32>) -> tensor<4x8xf32>
-    attributes {generator = "gemm", ties = array<i64: -1>} {
+    attributes {generator = #plan.generator<gemm>, ties = array<i64: -1>} {
   %y = nn.linear %x, %w : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
   plan.yield %y : tensor<4x8xf32>
 }
@@ -22,7 +22,7 @@ plan.kernel @wide(%x: tensor<4x8xf32>, %w: tensor<8x8xf32>) -> tensor<4x8xf32>
 
 // expected-remark @+1 {{no GPU generator for nn.linear_grad_weight yet}}
 plan.kernel @weights(%x: tensor<4x8xbf16>, %g: tensor<4x8xbf16>) -> tensor<8x8xf32>
-    attributes {generator = "gemm", ties = array<i64: -1>} {
+    attributes {generator = #plan.generator<gemm>, ties = array<i64: -1>} {
   %y = nn.linear_grad_weight %x, %g : (tensor<4x8xbf16>, tensor<4x8xbf16>) -> tensor<8x8xf32>
   plan.yield %y : tensor<8x8xf32>
 }

@@ -4,7 +4,7 @@
 // buffers, and commands stay, in their order.
 plan.program @bytes family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64,
     owners = {}} {
   plan.state @w at 0 : tensor<8xf32> {like = {}}

@@ -2,7 +2,7 @@
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   // expected-error @+1 {{'plan.state' op has elements of type 'i4'; known are f64, f32, bf16, f16, i8, i32 and i64}}
   plan.state @s at 0 : tensor<4xi4> {like = {}}
@@ -12,11 +12,11 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   // expected-error @+1 {{'plan.kernel' op takes or gives 'tensor<8xi4>'}}
   plan.kernel @k(%x: tensor<8xi4>) -> tensor<8xi4>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     plan.yield %x : tensor<8xi4>
   }
 }
@@ -25,7 +25,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @s(%x: memref<8xf32>, %t: memref<0xi8>) attributes {frame_bytes = 0 : i64} {
     // expected-error @+2 {{expected ::heddle::planir::CollectiveKind to be one of: all_reduce, reduce_scatter, all_gather, all_to_all, rotate}}
@@ -39,7 +39,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @s() attributes {frame_bytes = 64 : i64} {
     // expected-error @+1 {{'plan.buffer' op result #0 must be statically shaped memref of}}
@@ -52,11 +52,11 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   // expected-error @+1 {{'plan.kernel' op has ties for 0 results of 1}}
   plan.kernel @k(%x: tensor<8xf32>) -> tensor<8xf32>
-      attributes {generator = "rows", ties = array<i64>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64>} {
     plan.yield %x : tensor<8xf32>
   }
 }
@@ -65,11 +65,11 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   // expected-error @+1 {{'plan.kernel' op ties result 0 to argument 1 of 1}}
   plan.kernel @k(%x: tensor<8xf32>) -> tensor<8xf32>
-      attributes {generator = "rows", ties = array<i64: 1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: 1>} {
     plan.yield %x : tensor<8xf32>
   }
 }
@@ -78,11 +78,11 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   // expected-error @+1 {{'plan.kernel' op ties result 0 to argument -2 of 1}}
   plan.kernel @k(%x: tensor<8xf32>) -> tensor<8xf32>
-      attributes {generator = "rows", ties = array<i64: -2>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -2>} {
     plan.yield %x : tensor<8xf32>
   }
 }
@@ -91,11 +91,11 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   // expected-error @+1 {{'plan.kernel' op ties result 0 of type 'tensor<4xf32>' to an argument of type 'tensor<8xf32>'}}
   plan.kernel @k(%x: tensor<8xf32>) -> tensor<4xf32>
-      attributes {generator = "rows", ties = array<i64: 0>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: 0>} {
     %y = nn.fill 0.0 : () -> tensor<4xf32>
     plan.yield %y : tensor<4xf32>
   }
@@ -105,11 +105,11 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   // expected-error @+1 {{'plan.kernel' op must yield values of types 'tensor<8xf32>'}}
   plan.kernel @k(%x: tensor<8xf32>) -> tensor<8xf32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     plan.yield
   }
 }
@@ -118,7 +118,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   // expected-error @+1 {{'plan.yield' op expects parent op 'plan.kernel'}}
   plan.yield
@@ -128,7 +128,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @s(%x: memref<2x8xf32>, %i: index) attributes {frame_bytes = 256 : i64} {
     // expected-error @+1 {{'plan.launch' op launches unknown kernel @none}}
@@ -141,10 +141,10 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @k(%x: tensor<8xf32>) -> tensor<8xf32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     plan.yield %x : tensor<8xf32>
   }
   plan.sequence @s(%x: memref<8xf32>, %i: index) attributes {frame_bytes = 256 : i64} {
@@ -158,10 +158,10 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @k(%x: tensor<8xf32>) -> tensor<8xf32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     plan.yield %x : tensor<8xf32>
   }
   plan.sequence @s(%x: memref<8xf32>, %i: index) attributes {frame_bytes = 256 : i64} {
@@ -175,10 +175,10 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @k(%x: tensor<8xf32>) -> tensor<8xf32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     plan.yield %x : tensor<8xf32>
   }
   plan.sequence @s(%x: memref<4xf32>) attributes {frame_bytes = 256 : i64} {
@@ -193,7 +193,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 // expected-error @+1 {{'plan.program' op persistent_bytes is negative: -64}}
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = -64 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device -64>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
 }
 
@@ -202,7 +202,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 // expected-error @+1 {{'plan.program' op arena_bytes is negative: -64}}
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = -64 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device -64>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
 }
 
@@ -211,7 +211,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 // expected-error @+1 {{'plan.program' op scratch_offset is negative: -64}}
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = -64 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
 }
 
@@ -220,7 +220,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 // expected-error @+1 {{'plan.program' op scratch_bytes_per_thread is negative: -64}}
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = -64 : i64, owners = {}} {
 }
 
@@ -228,7 +228,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   // expected-error @+1 {{'plan.state' op needs a static tensor type, got 'memref<8xf32>'}}
   plan.state @w at 0 : memref<8xf32> {like = {}}
@@ -238,7 +238,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   // expected-error @+1 {{'plan.state' op offset is negative: -64}}
   plan.state @w at -64 : tensor<8xf32> {like = {}}
@@ -248,7 +248,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @s(%x: memref<2x8xf32>, %i: index) attributes {frame_bytes = 256 : i64} {
     // expected-error @+1 {{'plan.state_ref' op refers to unknown state @w}}
@@ -261,7 +261,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.state @w at 0 : tensor<8xi8> {like = {}}
   plan.sequence @s(%x: memref<2x8xf32>, %i: index) attributes {frame_bytes = 256 : i64} {
@@ -275,7 +275,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.sequence @s(%x: memref<2x8xf32>, %i: index) attributes {frame_bytes = 256 : i64} {
@@ -289,7 +289,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.flat @f at 0 : tensor<64xf32> of 128 over ["data"]
   plan.state @w at 64 : tensor<8xf32> {like = {}, flat = @f}
@@ -304,7 +304,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @s(%x: memref<2x8xf32>, %i: index) attributes {frame_bytes = 256 : i64} {
     // expected-error @+1 {{'plan.buffer' op lives in [3, 2], which is no range of commands}}
@@ -317,7 +317,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @s(%x: memref<2x8xf32>, %i: index) attributes {frame_bytes = 256 : i64} {
     // expected-error @+1 {{'plan.buffer' op lives in [-1, 2], which is no range of commands}}
@@ -330,7 +330,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @s(%x: memref<2x8xf32>, %i: index) attributes {frame_bytes = 256 : i64} {
     // expected-error @+1 {{'plan.buffer' op offset is negative: -64}}
@@ -343,7 +343,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @s(%x: memref<2x8xf32>, %i: index) attributes {frame_bytes = 256 : i64} {
     // expected-error @+1 {{'plan.buffer' op result #0 must be statically shaped memref of 64-bit float or 32-bit float or bfloat16 type or 16-bit float or 8-bit signless integer or 32-bit signless integer or 64-bit signless integer values, but got 'memref<?xf32>'}}
@@ -356,7 +356,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @s(%x: memref<2x8xf32>, %i: index) attributes {frame_bytes = 256 : i64} {
     // expected-error @+1 {{'plan.slice' op gives 'memref<4xf32>', but a slice of 'memref<2x8xf32>' along its first dimension has its other dimensions}}
@@ -369,7 +369,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @s(%x: memref<2x8xf32>, %i: index) attributes {frame_bytes = 256 : i64} {
     // expected-error @+1 {{'plan.loop' op runs 0 times; 1 to 1048576 are possible}}
@@ -384,7 +384,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @s(%x: memref<2x8xf32>, %i: index) attributes {frame_bytes = 256 : i64} {
     // expected-error @+1 {{'plan.loop' op needs one argument of type index}}
@@ -399,7 +399,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @s(%x: memref<2x8xf32>, %y: memref<8xf32>) attributes {frame_bytes = 256 : i64} {
     // expected-error @+1 {{'plan.copy' op copies 'memref<2x8xf32>' to 'memref<8xf32>'}}
@@ -412,7 +412,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @s(%x: memref<2x8xf32>, %i: index) attributes {frame_bytes = 256 : i64} {
     // expected-error @+1 {{'plan.call' op runs unknown sequence @t}}
@@ -425,7 +425,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @t() attributes {frame_bytes = 0 : i64} {
     plan.end
@@ -441,7 +441,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   // expected-error @+1 {{'plan.sequence' op must end in plan.end}}
   plan.sequence @s() attributes {frame_bytes = 0 : i64} {
@@ -453,7 +453,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   // expected-error @+1 {{'plan.sequence' op must end in plan.end}}
   plan.sequence @s() attributes {frame_bytes = 0 : i64}
@@ -463,7 +463,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   // expected-error @+1 {{'plan.sequence' op frame_bytes is negative: -1}}
   plan.sequence @s() attributes {frame_bytes = -1 : i64} {
@@ -475,7 +475,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @s() attributes {frame_bytes = 0 : i64} {
     // expected-error @+1 {{'plan.loop' op runs 9223372036854775807 times; 1 to 1048576 are possible}}
@@ -490,7 +490,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @s(%x: memref<8xf32>, %t: memref<0xi8>) attributes {frame_bytes = 0 : i64} {
     // expected-error @+1 {{'plan.collective' op names the axis "expert", which the mesh does not have; axes are pipe, data, seq, tensor}}
@@ -504,7 +504,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @s(%x: memref<8xf32>, %y: memref<4xf32>, %t: memref<0xi8>) attributes {frame_bytes = 0 : i64} {
     // expected-error @+1 {{'plan.collective' op has segments that leave out 2 elements of 8}}
@@ -518,7 +518,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @s(%x: memref<8xf32>) attributes {frame_bytes = 0 : i64} {
     // expected-error @+1 {{'plan.send' op names the axis "x", which the mesh does not have; axes are pipe, data, seq, tensor}}
@@ -531,7 +531,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @s() attributes {frame_bytes = 0 : i64} {
     // expected-error @+1 {{'plan.rank' op names the axis "data" twice}}
@@ -544,7 +544,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.flat @f at 0 : tensor<64xf32> of 128 over ["data"]
   // expected-error @+1 {{'plan.state' op of type 'tensor<64xf32>' at element 65 does not lie in @f, which has 128 elements of 'f32'}}
@@ -555,7 +555,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @s() attributes {frame_bytes = 0 : i64} {
     // expected-error @+1 {{'plan.fragments' op has 1 regions, 2 kinds and 1 numbers of slots}}
@@ -570,7 +570,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @s() attributes {frame_bytes = 0 : i64} {
     // expected-error @+1 {{'plan.fragments' op cannot read the line "F0 C0"}}
@@ -585,7 +585,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @s() attributes {frame_bytes = 0 : i64} {
     // expected-error @+1 {{'plan.fragments' op has no region for B0}}
@@ -600,11 +600,11 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   // expected-error @+1 {{'plan.kernel' op ties two results to argument 0}}
   plan.kernel @k(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>)
-      attributes {generator = "rows", ties = array<i64: 0, 0>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: 0, 0>} {
     plan.yield %x, %x : tensor<8xf32>, tensor<8xf32>
   }
 }
@@ -614,6 +614,6 @@ plan.program @p family "gpt2" phase "memory" attributes {
 // expected-error @+1 {{'plan.program' op has a config that is no JSON}}
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
 }

@@ -4,9 +4,9 @@
 // CHECK-LABEL: nn.model @values
 nn.model @values family "gpt2" phase "fuse" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  // CHECK: plan.kernel @relu(%{{.*}}: tensor<4xf32>) -> tensor<4xf32> attributes {generator = "rows", ties = array<i64: 0>} {
+  // CHECK: plan.kernel @relu(%{{.*}}: tensor<4xf32>) -> tensor<4xf32> attributes {generator = #plan.generator<rows>, ties = array<i64: 0>} {
   plan.kernel @relu(%x: tensor<4xf32>) -> tensor<4xf32>
-      attributes {generator = "rows", ties = array<i64: 0>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: 0>} {
     %0 = nn.map relu(%x) : tensor<4xf32>
     // CHECK: plan.yield %{{.*}} : tensor<4xf32>
     plan.yield %0 : tensor<4xf32>
@@ -19,19 +19,19 @@ nn.model @values family "gpt2" phase "fuse" attributes {
 }
 
 // The buffer form: a whole program.
-// CHECK: plan.program @bytes family "gpt2" phase "memory" attributes {arena_bytes = 4096 : i64, config = "{}", owners = {activations = 128 : i64}, persistent_bytes = 4096 : i64, scratch_bytes_per_thread = 64 : i64, scratch_offset = 256 : i64, strategy = #dist.strategy<{}>, weights = {}} {
+// CHECK: plan.program @bytes family "gpt2" phase "memory" attributes {arena_bytes = #plan.bytes<device 4096>, config = "{}", owners = {activations = 128 : i64}, persistent_bytes = #plan.bytes<device 4096>, scratch_bytes_per_thread = 64 : i64, scratch_offset = 256 : i64, strategy = #dist.strategy<{}>, weights = {}} {
 plan.program @bytes family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 64 : i64,
     owners = {activations = 128 : i64}} {
   // CHECK: plan.state @w at 64 : tensor<8xf32> {like = {role = "parameter"}}
   plan.state @w at 64 : tensor<8xf32> {like = {role = "parameter"}}
   // CHECK: plan.object @object "f0VMRg=="
   plan.object @object "f0VMRg=="
-  // CHECK: plan.kernel @add(%{{.*}}: tensor<8xf32>, %{{.*}}: index) -> tensor<8xf32> attributes {generator = "rows", hash = "abc", object = @object, scratch_bytes = 64 : i64, symbol = "add_8", ties = array<i64: -1>} {
+  // CHECK: plan.kernel @add(%{{.*}}: tensor<8xf32>, %{{.*}}: index) -> tensor<8xf32> attributes {generator = #plan.generator<rows>, hash = "abc", object = @object, scratch_bytes = 64 : i64, symbol = "add_8", ties = array<i64: -1>} {
   plan.kernel @add(%x: tensor<8xf32>, %i: index) -> tensor<8xf32> attributes {
-      generator = "rows", ties = array<i64: -1>, object = @object,
+      generator = #plan.generator<rows>, ties = array<i64: -1>, object = @object,
       symbol = "add_8", hash = "abc", scratch_bytes = 64 : i64} {
     %0 = nn.add %x, %x : tensor<8xf32>
     plan.yield %0 : tensor<8xf32>
@@ -66,6 +66,38 @@ plan.program @bytes family "gpt2" phase "memory" attributes {
       // CHECK: plan.copy %{{.*}}, %{{.*}} : memref<8xf32>, memref<8xf32>
       plan.copy %w, %y : memref<8xf32>, memref<8xf32>
     }
+    plan.end
+  }
+}
+
+// Memory of four kinds, and two streams that tokens put in an order.
+// CHECK: plan.program @streams {{.*}} attributes {arena_bytes = #plan.bytes<device 4096, pinned 8192>, {{.*}}persistent_bytes = #plan.bytes<host 4096, file 64>,
+plan.program @streams family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {},
+    persistent_bytes = #plan.bytes<file 64, host 4096, device 0>,
+    arena_bytes = #plan.bytes<device 4096, pinned 8192>,
+    scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  // CHECK: plan.state @w at 0 in host : tensor<8xf32> {like = {}}
+  plan.state @w at 0 in host : tensor<8xf32> {like = {}}
+  // CHECK: plan.flat @f at 0 in file : tensor<8xf32> of 16 over ["data"]
+  plan.flat @f at 0 in file : tensor<8xf32> of 16 over ["data"]
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
+    // CHECK: plan.buffer at 0 live[0, 5] owner "activations" : memref<8xf32>
+    %x = plan.buffer at 0 in device live [0, 5] owner "activations" : memref<8xf32>
+    // CHECK: plan.buffer at 64 in pinned live[1, 5] owner "activations" : memref<8xf32>
+    %p = plan.buffer at 64 in pinned live [1, 5] owner "activations" : memref<8xf32>
+    // CHECK: plan.fill %{{.*}} : memref<8xf32>
+    plan.fill %x : memref<8xf32>
+    // CHECK: %[[READY:.*]] = plan.record compute
+    %ready = plan.record compute
+    // CHECK: plan.wait %[[READY]] on copy
+    plan.wait %ready on copy
+    // CHECK: plan.copy %{{.*}}, %{{.*}} on copy : memref<8xf32>, memref<8xf32>
+    plan.copy %p, %x on copy : memref<8xf32>, memref<8xf32>
+    // CHECK: %[[COPIED:.*]] = plan.record copy
+    %copied = plan.record copy
+    // CHECK: plan.wait %[[COPIED]]{{$}}
+    plan.wait %copied on compute
     plan.end
   }
 }

@@ -84,11 +84,11 @@ nn.model @m family "gpt2" phase "spmd" attributes {
     nn.return
   }
 
-  // CHECK: plan.kernel @linear_gelu_tanh_add({{.*}}) -> tensor<4x8xf32> attributes {generator = "gemm", ties = array<i64: -1>}
+  // CHECK: plan.kernel @linear_gelu_tanh_add({{.*}}) -> tensor<4x8xf32> attributes {generator = #plan.generator<gemm>, ties = array<i64: -1>}
   // CHECK-NEXT: nn.linear
   // CHECK-NEXT: nn.map gelu_tanh(
   // CHECK-NEXT: nn.add
   // CHECK-NEXT: plan.yield
-  // CHECK: plan.kernel @sum_rows({{.*}} attributes {generator = "columns", ties = array<i64: 1>}
-  // CHECK: plan.kernel @sum_rows_1({{.*}} attributes {generator = "columns", ties = array<i64: -1>}
+  // CHECK: plan.kernel @sum_rows({{.*}} attributes {generator = #plan.generator<columns>, ties = array<i64: 1>}
+  // CHECK: plan.kernel @sum_rows_1({{.*}} attributes {generator = #plan.generator<columns>, ties = array<i64: -1>}
 }

@@ -4,7 +4,7 @@
 nn.model @good family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   plan.kernel @relu(%x: tensor<4xf32>) -> tensor<4xf32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %0 = nn.map relu(%x) : tensor<4xf32>
     plan.yield %0 : tensor<4xf32>
   }
@@ -53,7 +53,7 @@ nn.model @m family "gpt2" phase "fuse" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   // expected-error @+1 {{H0907: has the generator "gemm", its body that begins with nn.map has "rows"}}
   plan.kernel @k(%x: tensor<4xf32>) -> tensor<4xf32>
-      attributes {generator = "gemm", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<gemm>, ties = array<i64: -1>} {
     %0 = nn.map relu(%x) : tensor<4xf32>
     plan.yield %0 : tensor<4xf32>
   }
@@ -64,7 +64,7 @@ nn.model @m family "gpt2" phase "fuse" attributes {
 nn.model @m family "gpt2" phase "fuse" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   plan.kernel @k(%x: tensor<4xf32>, %y: tensor<8xf32>) -> (tensor<4xf32>, tensor<8xf32>)
-      attributes {generator = "rows", ties = array<i64: -1, -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1, -1>} {
     %0 = nn.map relu(%x) : tensor<4xf32>
     // expected-error @+1 {{H0907: cannot be in this kernel: it goes over another shape}}
     %1 = nn.map relu(%y) : tensor<8xf32>
@@ -77,7 +77,7 @@ nn.model @m family "gpt2" phase "fuse" attributes {
 nn.model @m family "gpt2" phase "fuse" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   plan.kernel @k(%x: tensor<4xf32>) -> tensor<4xf32>
-      attributes {generator = "rows", ties = array<i64: 0>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: 0>} {
     // expected-error @+1 {{H0907: cannot take the place of argument 0 of the kernel}}
     %0 = nn.map relu(%x) : tensor<4xf32>
     plan.yield %0 : tensor<4xf32>
@@ -91,7 +91,7 @@ nn.model @m family "gpt2" phase "fuse" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   nn.state @s role "accumulator" : tensor<4xf32> {init = #nn.init<"zeros", 0.0 : f64, 0.0 : f64>}
   plan.kernel @add(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32>
-      attributes {generator = "rows", ties = array<i64: 0>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: 0>} {
     %0 = nn.add %x, %y : tensor<4xf32>
     plan.yield %0 : tensor<4xf32>
   }
@@ -112,7 +112,7 @@ nn.model @m family "gpt2" phase "fuse" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   nn.state @s role "accumulator" : tensor<4xf32> {init = #nn.init<"zeros", 0.0 : f64, 0.0 : f64>}
   plan.kernel @add(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32>
-      attributes {generator = "rows", ties = array<i64: 0>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: 0>} {
     %0 = nn.add %x, %y : tensor<4xf32>
     plan.yield %0 : tensor<4xf32>
   }
@@ -131,7 +131,7 @@ nn.model @m family "gpt2" phase "fuse" attributes {
 nn.model @m family "gpt2" phase "fuse" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   plan.kernel @add(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32>
-      attributes {generator = "rows", ties = array<i64: 0>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: 0>} {
     %0 = nn.add %x, %y : tensor<4xf32>
     plan.yield %0 : tensor<4xf32>
   }
@@ -150,12 +150,12 @@ nn.model @m family "gpt2" phase "fuse" attributes {
   nn.state @s role "accumulator" : tensor<4xf32>
   nn.state @t role "accumulator" : tensor<4xf32>
   plan.kernel @add(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32>
-      attributes {generator = "rows", ties = array<i64: 0>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: 0>} {
     %0 = nn.add %x, %y : tensor<4xf32>
     plan.yield %0 : tensor<4xf32>
   }
   plan.kernel @relu(%x: tensor<4xf32>) -> tensor<4xf32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %0 = nn.map relu(%x) : tensor<4xf32>
     plan.yield %0 : tensor<4xf32>
   }
@@ -180,7 +180,7 @@ nn.model @m family "gpt2" phase "fuse" attributes {
   nn.state @w.grad role "gradient" : tensor<4xf32> {parameter = "w"}
   nn.bucket @gradients [@w.grad] : tensor<64xf32>
   plan.kernel @fill() -> tensor<64xf32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     // expected-error @+1 {{H0907: begins the gradient @gradients with -1.000000e+00 : f64; gradients begin with 0}}
     %0 = nn.fill -1.0 : () -> tensor<64xf32>
     plan.yield %0 : tensor<64xf32>

@@ -11,12 +11,12 @@ nn.model @m family "gpt2" phase "kernels" attributes {
   nn.state @t role "accumulator" : tensor<64xf32>
   nn.bucket @both [@s, @t] : tensor<128xf32>
   plan.kernel @relu(%x: tensor<64xf32>) -> tensor<64xf32> attributes {
-      generator = "rows", ties = array<i64: -1>} {
+      generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %0 = nn.map relu(%x) : tensor<64xf32>
     plan.yield %0 : tensor<64xf32>
   }
   plan.kernel @norm(%x: tensor<128xf32>) -> tensor<f32> attributes {
-      generator = "reduce", ties = array<i64: -1>} {
+      generator = #plan.generator<reduce>, ties = array<i64: -1>} {
     %0 = nn.global_norm %x : (tensor<128xf32>) -> tensor<f32>
     plan.yield %0 : tensor<f32>
   }

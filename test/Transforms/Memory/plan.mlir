@@ -14,11 +14,11 @@
 // BUDGET: note: parameters: 512 B (512 bytes)
 // BUDGET: note: help: try --recompute selective, or a smaller --micro-batch with a larger --accumulate
 
-// CHECK: plan.program @m family "gpt2" phase "kernels" attributes {arena_bytes = 4096 : i64,
+// CHECK: plan.program @m family "gpt2" phase "kernels" attributes {arena_bytes = #plan.bytes<device 4096>,
 // CHECK-SAME: owners = {accumulators = 256 : i64, activations = 64 : i64,
 // CHECK-SAME: parameters = 512 : i64
 // CHECK-SAME: "scratch of threads" = 256 : i64
-// CHECK-SAME: persistent_bytes = 4096 : i64, scratch_bytes_per_thread = 128 : i64,
+// CHECK-SAME: persistent_bytes = #plan.bytes<device 4096>, scratch_bytes_per_thread = 128 : i64,
 // CHECK-SAME: weights = {seed = 1 : i64}}
 nn.model @m family "gpt2" phase "kernels" attributes {
     strategy = #dist.strategy<{threads = 2, memory_budget = 0}>,
@@ -34,17 +34,17 @@ nn.model @m family "gpt2" phase "kernels" attributes {
   nn.bucket @both [@v, @w] : tensor<128xf32>
 
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32> attributes {
-      generator = "rows", ties = array<i64: -1>, scratch_bytes = 100 : i64} {
+      generator = #plan.generator<rows>, ties = array<i64: -1>, scratch_bytes = 100 : i64} {
     %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.kernel @acc(%x: tensor<16xf32>, %s: tensor<16xf32>) -> tensor<16xf32> attributes {
-      generator = "rows", ties = array<i64: 1>} {
+      generator = #plan.generator<rows>, ties = array<i64: 1>} {
     %0 = nn.add %x, %s : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
   plan.kernel @norm(%x: tensor<128xf32>) -> tensor<f32> attributes {
-      generator = "reduce", ties = array<i64: -1>} {
+      generator = #plan.generator<reduce>, ties = array<i64: -1>} {
     %0 = nn.global_norm %x : (tensor<128xf32>) -> tensor<f32>
     plan.yield %0 : tensor<f32>
   }

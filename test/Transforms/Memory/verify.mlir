@@ -3,11 +3,11 @@
 // Bytes are used again, and a callee has a frame of its own: nothing is wrong.
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.state @w at 0 : tensor<1024xf32> {like = {}}
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
@@ -33,7 +33,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   // expected-error @+1 {{H0913: bytes [0, 128) are shared with another buffer that is in use at the same command}}
   plan.state @v at 0 : tensor<32xf32> {like = {}}
@@ -45,7 +45,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   // expected-error @+1 {{H0913: bytes [4032, 4160) leave the persistent region of 4096 bytes}}
   plan.state @v at 4032 : tensor<32xf32> {like = {}}
@@ -55,7 +55,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   // expected-error @+1 {{H0913: offset 32 is not a multiple of 64}}
   plan.state @v at 32 : tensor<32xf32> {like = {}}
@@ -65,7 +65,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
@@ -79,10 +79,10 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
@@ -100,10 +100,10 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
@@ -120,10 +120,10 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
@@ -140,10 +140,10 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
@@ -164,10 +164,10 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
@@ -185,10 +185,10 @@ plan.program @p family "gpt2" phase "memory" attributes {
 // A slice is its source.
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
@@ -210,10 +210,10 @@ plan.program @p family "gpt2" phase "memory" attributes {
 // A callee's frame.
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
@@ -237,10 +237,10 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
@@ -264,7 +264,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 // expected-error @+1 {{H0913: scratch begins at 192, inside the frames of 256 bytes}}
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 192 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
     plan.end
@@ -276,7 +276,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 // expected-error @+1 {{H0913: scratch begins at 257, which is no multiple of 64}}
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 257 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
     plan.end
@@ -288,7 +288,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 // expected-error @+1 {{H0913: the arena has 4096 bytes, frames and scratch need 4352}}
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 2048 : i64, owners = {}} {
   plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
     plan.end
@@ -299,11 +299,11 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 64 : i64, owners = {}} {
   // expected-error @+1 {{H0913: needs 128 bytes of scratch, there are 64}}
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
-      attributes {generator = "rows", ties = array<i64: -1>,
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>,
                   scratch_bytes = 128 : i64} {
     %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
@@ -314,7 +314,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @a(%i: index) attributes {frame_bytes = 0 : i64} {
     plan.call @b(%i) frame 0 path "b" : index
@@ -332,7 +332,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 // What a collective uses is in use until its wait.
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
     %x = plan.buffer at 0 live [0, 2] owner "activations" {output = #nn.port<value, "x">} : memref<16xf32>
@@ -351,7 +351,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 // What is sent is in use until the flush that leaves fewer.
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
     %x = plan.buffer at 0 live [0, 1] owner "activations" : memref<16xf32>
@@ -370,7 +370,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 // Without a flush, until the step's end.
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
     %x = plan.buffer at 0 live [0, 0] owner "activations" : memref<16xf32>
@@ -386,7 +386,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   // expected-error @+1 {{attribute 'kind' failed to satisfy constraint: what a step program is for}}
   plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = "trian"} {
@@ -398,7 +398,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
     %x = plan.buffer at 0 live [0, 0] owner "activations" : memref<16xf32>
@@ -416,7 +416,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{mesh = {data = 2}, batch = {global = 2}}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   // expected-error @+1 {{'plan.state' op has 'tensor<8xf32>', which is no rank's part of 'tensor<24xf32>' split by}}
   plan.state @w at 0 : tensor<8xf32> {like = {
@@ -427,7 +427,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{mesh = {data = 2}, batch = {global = 2}}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   // expected-error @+1 {{H0913: is 'tensor<64xf32>' on each of 2 ranks, which is no part of 192 elements}}
   plan.flat @f at 0 : tensor<64xf32> of 192 over ["data"]
@@ -437,7 +437,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{mesh = {data = 2}, batch = {global = 2}}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   // expected-error @+1 {{'plan.sequence' op splits the port "idz", which is not there}}
   plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>,
@@ -451,7 +451,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
     // expected-error @+1 {{H0913: bytes [9223372036854775744, 9223372036854775808) leave the frame of 256 bytes}}
@@ -465,7 +465,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
 
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
     // expected-error @+1 {{H0913: is the port "lr", which is no 'memref<4xi32>'}}

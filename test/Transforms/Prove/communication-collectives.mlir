@@ -3,10 +3,10 @@
 // Another order.
 plan.program @p0 family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
@@ -32,10 +32,10 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
 
 plan.program @p1 family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
@@ -64,10 +64,10 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
 // Another operation.
 plan.program @p0 family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
@@ -88,10 +88,10 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
 
 plan.program @p1 family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
@@ -115,10 +115,10 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
 // Another size.
 plan.program @p0 family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
@@ -139,10 +139,10 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
 
 plan.program @p1 family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
@@ -167,10 +167,10 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
 // Another type on the wire.
 plan.program @p0 family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
@@ -191,10 +191,10 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
 
 plan.program @p1 family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
@@ -218,10 +218,10 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
 // Only one stage runs it.
 plan.program @p0 family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
@@ -242,10 +242,10 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
 
 plan.program @p1 family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
@@ -265,10 +265,10 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
 // Buffers that do not fit the number of ranks.
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{mesh = {data = 4}, batch = {global = 4}}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
@@ -296,10 +296,10 @@ plan.program @p family "gpt2" phase "memory" attributes {
 // An axis that is none.
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{mesh = {data = 2}, batch = {global = 2}}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
@@ -323,10 +323,10 @@ plan.program @p family "gpt2" phase "memory" attributes {
 // Too little staging memory.
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{mesh = {data = 2}, batch = {global = 2}}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }

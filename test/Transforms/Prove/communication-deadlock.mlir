@@ -3,10 +3,10 @@
 // Both wait until the other one receives.
 plan.program @p0 family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
@@ -27,10 +27,10 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
 
 plan.program @p1 family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
@@ -54,10 +54,10 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
 // Both receive first.
 plan.program @p0 family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
@@ -77,10 +77,10 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
 
 plan.program @p1 family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
@@ -103,10 +103,10 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
 // A collective that one starts after the message that the other sends after it.
 plan.program @p0 family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
@@ -128,10 +128,10 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
 
 plan.program @p1 family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
@@ -156,10 +156,10 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
 // The same, with two ranks in each stage.
 plan.program @p0 family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2, data = 2}, batch = {global = 2}}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
@@ -179,10 +179,10 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
 
 plan.program @p1 family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2, data = 2}, batch = {global = 2}}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }

@@ -6,15 +6,15 @@
 // The parts of a batch are summed.
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{mesh = {data = 2, tensor = 2}, batch = {global = 2}}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @sum(%x: tensor<16xf32>) -> tensor<f32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %0 = nn.sum %x : (tensor<16xf32>) -> tensor<f32>
     plan.yield %0 : tensor<f32>
   }
   plan.kernel @floats(%x: tensor<1x16xi32>) -> tensor<16xf32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %0 = nn.fill 0.0 : () -> tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
@@ -40,15 +40,15 @@ plan.program @p family "gpt2" phase "memory" attributes {
 // Over another axis.
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{mesh = {data = 2, tensor = 2}, batch = {global = 2}}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @sum(%x: tensor<16xf32>) -> tensor<f32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %0 = nn.sum %x : (tensor<16xf32>) -> tensor<f32>
     plan.yield %0 : tensor<f32>
   }
   plan.kernel @floats(%x: tensor<1x16xi32>) -> tensor<16xf32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %0 = nn.fill 0.0 : () -> tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
@@ -75,10 +75,10 @@ plan.program @p family "gpt2" phase "memory" attributes {
 // Each rank has its own part of a parameter, and gets those of the others.
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{mesh = {data = 2, tensor = 2}, batch = {global = 2}}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @sum(%x: tensor<16xf32>) -> tensor<f32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %0 = nn.sum %x : (tensor<16xf32>) -> tensor<f32>
     plan.yield %0 : tensor<f32>
   }
@@ -100,10 +100,10 @@ plan.program @p family "gpt2" phase "memory" attributes {
 // Those of others than have the parts.
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{mesh = {data = 2, tensor = 2}, batch = {global = 2}}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @sum(%x: tensor<16xf32>) -> tensor<f32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %0 = nn.sum %x : (tensor<16xf32>) -> tensor<f32>
     plan.yield %0 : tensor<f32>
   }
@@ -126,10 +126,10 @@ plan.program @p family "gpt2" phase "memory" attributes {
 // All stages have the same loss.
 plan.program @p0 family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @sum(%x: tensor<16xf32>) -> tensor<f32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %0 = nn.sum %x : (tensor<16xf32>) -> tensor<f32>
     plan.yield %0 : tensor<f32>
   }
@@ -156,10 +156,10 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
 }
 plan.program @p1 family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @sum(%x: tensor<16xf32>) -> tensor<f32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %0 = nn.sum %x : (tensor<16xf32>) -> tensor<f32>
     plan.yield %0 : tensor<f32>
   }
@@ -190,10 +190,10 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
 // The second stage gives another number for it.
 plan.program @p0 family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @sum(%x: tensor<16xf32>) -> tensor<f32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %0 = nn.sum %x : (tensor<16xf32>) -> tensor<f32>
     plan.yield %0 : tensor<f32>
   }
@@ -220,10 +220,10 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
 }
 plan.program @p1 family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @sum(%x: tensor<16xf32>) -> tensor<f32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %0 = nn.sum %x : (tensor<16xf32>) -> tensor<f32>
     plan.yield %0 : tensor<f32>
   }

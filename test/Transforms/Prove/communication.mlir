@@ -4,10 +4,10 @@
 // Communication and computation, one beside the other.
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{mesh = {data = 2}, batch = {global = 2}}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
@@ -33,10 +33,10 @@ plan.program @p family "gpt2" phase "memory" attributes {
 // One after the other; messages that are not received at once.
 plan.program @p0 family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
@@ -62,10 +62,10 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
 
 plan.program @p1 family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
@@ -92,10 +92,10 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
 // A schedule: a flush leaves as many sends as there are other slots.
 plan.program @p0 family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 0 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
@@ -127,10 +127,10 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
 
 plan.program @p1 family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}, stage = 1 : i64} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
@@ -164,10 +164,10 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
 // A rank's part of what it gathers.
 plan.program @p family "gpt2" phase "memory" attributes {
     strategy = #dist.strategy<{mesh = {data = 2}, batch = {global = 2}}>, config = "{}", weights = {},
-    persistent_bytes = 4096 : i64, arena_bytes = 4096 : i64,
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 1024 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
-      attributes {generator = "rows", ties = array<i64: -1>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
     %0 = nn.map relu(%x) : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }

@@ -100,7 +100,7 @@ nn.model @m family "gpt2" phase "fuse" attributes {
   nn.state @w.exp_avg_sq role "optimizer" : tensor<8xf32> {parameter = "w"}
   plan.kernel @adamw(%p: tensor<4xf32>, %g: tensor<4xf32>, %m: tensor<4xf32>, %v: tensor<4xf32>, %s: tensor<f32>)
       -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
-      attributes {generator = "optimizer", ties = array<i64: 0, 2, 3>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: 0, 2, 3>} {
     %0:3 = nn.update "adamw" %p, %g states(%m, %v) with(%s, %s, %s) : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) { ^bb0(%a_: f64, %b_: f64, %c_: f64, %d_: f64, %e_: f64, %f_: f64, %g_: f64): nn.return %a_, %c_, %d_ : f64, f64, f64 }
     plan.yield %0#0, %0#1, %0#2 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
   }
@@ -136,7 +136,7 @@ nn.model @m family "gpt2" phase "fuse" attributes {
   nn.state @w.exp_avg_sq role "optimizer" : tensor<8xf32> {parameter = "w"}
   plan.kernel @adamw(%p: tensor<4xf32>, %g: tensor<4xf32>, %m: tensor<4xf32>, %v: tensor<4xf32>, %s: tensor<f32>)
       -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
-      attributes {generator = "optimizer", ties = array<i64: 0, 2, 3>} {
+      attributes {generator = #plan.generator<rows>, ties = array<i64: 0, 2, 3>} {
     %0:3 = nn.update "adamw" %p, %g states(%m, %v) with(%s, %s, %s) : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) { ^bb0(%a_: f64, %b_: f64, %c_: f64, %d_: f64, %e_: f64, %f_: f64, %g_: f64): nn.return %a_, %c_, %d_ : f64, f64, f64 }
     plan.yield %0#0, %0#1, %0#2 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
   }

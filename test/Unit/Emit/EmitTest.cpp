@@ -30,7 +30,8 @@ namespace {
 cpu::CompiledKernel compileUnary(const std::string &op) {
   std::string text =
       "plan.kernel @k(%x: tensor<64xf32>) -> tensor<64xf32> attributes "
-      "{generator = \"rows\", ties = array<i64: -1>} { %y = nn.map " +
+      "{generator = #plan.generator<rows>, ties = array<i64: -1>} { %y = "
+      "nn.map " +
       op + "(%x) : tensor<64xf32> plan.yield %y : tensor<64xf32> }";
   mlir::DialectRegistry registry;
   cpu::registerKernelCompiler(registry);

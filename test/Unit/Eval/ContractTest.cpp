@@ -233,7 +233,7 @@ TEST_P(ContractOf, RowwiseReadsItsOwnRows) {
   if (!module.operation->hasTrait<nn::Rowwise>())
     return;
   auto lowering = cast<nn::LinalgLoweringOpInterface>(module.operation);
-  EXPECT_EQ(lowering.getKernelGenerator(), "");
+  EXPECT_EQ(lowering.getGenerator(), nn::Generator::Rows);
   ArrayRef<int64_t> domain =
       cast<nn::PropertiesOpInterface>(module.operation).getDomain();
   ArrayRef<int64_t> rows = domain.drop_back();
@@ -289,10 +289,11 @@ TEST_P(ContractOf, WhatComputesNothingIsMadeAnew) {
   auto cost = cast<nn::CostOpInterface>(module.operation);
   EXPECT_LE(cost.getModelFlops(), cost.getFlops());
   // What has a generator of its own for products has the model's FLOPs.
-  StringRef generator = cast<nn::LinalgLoweringOpInterface>(module.operation)
-                            .getKernelGenerator();
+  nn::Generator generator =
+      cast<nn::LinalgLoweringOpInterface>(module.operation).getGenerator();
   EXPECT_EQ(cost.getModelFlops() > 0,
-            generator == "gemm" || generator == "attention");
+            generator == nn::Generator::Gemm ||
+                generator == nn::Generator::Attention);
 }
 
 /// A result stays f32 where the operation takes no other type for it.

@@ -111,7 +111,7 @@ TEST(Interpreter, LaunchesExecuteTheirKernelsBody) {
   Subject subject(R"(
     plan.kernel @square_add(%x: tensor<2xf32>, %y: tensor<2xf32>)
         -> tensor<2xf32>
-        attributes {generator = "rows", ties = array<i64: 1>} {
+        attributes {generator = #plan.generator<rows>, ties = array<i64: 1>} {
       %square = nn.mul %x, %x : tensor<2xf32>
       %sum = nn.add %square, %y : tensor<2xf32>
       plan.yield %sum : tensor<2xf32>

@@ -423,8 +423,9 @@ TEST(Ranks, NumbersThatDifferAreReported) {
 static std::string planOf(const std::string &commands) {
   return "plan.program @m family \"test\" phase \"prove\"" +
          attributes("batch = {global = 2}, mesh = {data = 2}",
-                    ", persistent_bytes = 4096 : i64, arena_bytes = 4096 : "
-                    "i64, scratch_offset = 4096 : i64, "
+                    ", persistent_bytes = #plan.bytes<device 4096>, "
+                    "arena_bytes = #plan.bytes<device 4096>, "
+                    "scratch_offset = 4096 : i64, "
                     "scratch_bytes_per_thread = 0 : i64, owners = {}") +
          R"(
     plan.state @a at 64 : tensor<3xf32> {flat = @flat, like = {role = "parameter"}}

@@ -58,8 +58,8 @@ std::string kernelText(const std::string &generator,
   for (int64_t i = 0; i < count; ++i)
     ties += i ? ", -1" : "-1";
   return "plan.kernel @kernel(" + arguments + ") -> (" + results +
-         ") attributes {generator = \"" + generator +
-         "\", ties = array<i64: " + ties + ">} {\n" + body + "\nplan.yield " +
+         ") attributes {generator = #plan.generator<" + generator +
+         ">, ties = array<i64: " + ties + ">} {\n" + body + "\nplan.yield " +
          yielded + " : " + results + "\n}\n";
 }
 

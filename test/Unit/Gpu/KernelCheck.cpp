@@ -34,7 +34,7 @@ void KernelCheck::run() const {
   auto func = gpu::mapKernel(kernel, target, reason);
   ASSERT_TRUE(succeeded(func)) << text;
   // Products are mapped in bf16 only, which the same test also runs.
-  if (!*func && kernel.getGenerator() == "gemm")
+  if (!*func && kernel.getGenerator() == nn::Generator::Gemm)
     return;
   if (!*func)
     GTEST_SKIP() << "no GPU generator for " << reason << " yet";

@@ -96,7 +96,8 @@ TEST(GpuElementwise, MapOfAScalar) {
 TEST(GpuElementwise, TiedResultTakesThePlaceOfItsArgument) {
   std::string text =
       "plan.kernel @kernel(%a: tensor<100xf32>, %b: tensor<100xf32>) -> "
-      "(tensor<100xf32>) attributes {generator = \"rows\", ties = array<i64: "
+      "(tensor<100xf32>) attributes {generator = #plan.generator<rows>, ties = "
+      "array<i64: "
       "0>} {\n%s = nn.add %a, %b : tensor<100xf32>\nplan.yield %s : "
       "tensor<100xf32>\n}\n";
   Buffer a(100, false), b(100, false);

@@ -25,14 +25,14 @@ struct Texts {
 
 const Texts packed = {
     R"(plan.kernel @k(%x: tensor<2x5x24xf32>) -> (tensor<2x5x8xf32>, tensor<2x2x5xf32>)
-        attributes {generator = "attention", ties = array<i64: -1, -1>} {
+        attributes {generator = #plan.generator<attention>, ties = array<i64: -1, -1>} {
       %y, %lse = nn.attention %x {heads = 2, kv_heads = 2, scale = 0.5, causal}
           : (tensor<2x5x24xf32>) -> (tensor<2x5x8xf32>, tensor<2x2x5xf32>)
       plan.yield %y, %lse : tensor<2x5x8xf32>, tensor<2x2x5xf32>
     })",
     R"(plan.kernel @k(%g: tensor<2x5x8xf32>, %x: tensor<2x5x24xf32>,
                       %y: tensor<2x5x8xf32>, %lse: tensor<2x2x5xf32>) -> tensor<2x5x24xf32>
-        attributes {generator = "attention", ties = array<i64: -1>} {
+        attributes {generator = #plan.generator<attention>, ties = array<i64: -1>} {
       %d = nn.attention_grad %g, %x forward %y lse %lse
           {heads = 2, kv_heads = 2, scale = 0.5, causal}
           : (tensor<2x5x8xf32>, tensor<2x5x24xf32>, tensor<2x5x8xf32>, tensor<2x2x5xf32>)
@@ -43,7 +43,7 @@ const Texts packed = {
 const Texts apart = {
     R"(plan.kernel @k(%q: tensor<2x5x8xf32>, %k: tensor<2x5x4xf32>, %v: tensor<2x5x4xf32>)
         -> (tensor<2x5x8xf32>, tensor<2x2x5xf32>)
-        attributes {generator = "attention", ties = array<i64: -1, -1>} {
+        attributes {generator = #plan.generator<attention>, ties = array<i64: -1, -1>} {
       %y, %lse = nn.attention %q, %k, %v {heads = 2, kv_heads = 1, scale = 0.5}
           : (tensor<2x5x8xf32>, tensor<2x5x4xf32>, tensor<2x5x4xf32>)
           -> (tensor<2x5x8xf32>, tensor<2x2x5xf32>)
@@ -52,7 +52,7 @@ const Texts apart = {
     R"(plan.kernel @k(%g: tensor<2x5x8xf32>, %q: tensor<2x5x8xf32>, %k: tensor<2x5x4xf32>,
                       %v: tensor<2x5x4xf32>, %y: tensor<2x5x8xf32>, %lse: tensor<2x2x5xf32>)
         -> (tensor<2x5x8xf32>, tensor<2x5x4xf32>, tensor<2x5x4xf32>)
-        attributes {generator = "attention", ties = array<i64: -1, -1, -1>} {
+        attributes {generator = #plan.generator<attention>, ties = array<i64: -1, -1, -1>} {
       %d:3 = nn.attention_grad %g, %q, %k, %v forward %y lse %lse
           {heads = 2, kv_heads = 1, scale = 0.5}
           : (tensor<2x5x8xf32>, tensor<2x5x8xf32>, tensor<2x5x4xf32>, tensor<2x5x4xf32>,
@@ -78,7 +78,7 @@ std::array<std::string, 2> inTurn(const std::string &rest) {
   std::string results = "(tensor<2x$Tx8xf32>, tensor<2x2x$Txf32>)";
   std::string forward =
       "plan.kernel @k(" + inputs + scalars + " -> " + results +
-      R"( attributes {generator = "attention", ties = array<i64: -1, -1>} {
+      R"( attributes {generator = #plan.generator<attention>, ties = array<i64: -1, -1>} {
       %y, %lse = nn.attention %q, %k, %v)" +
       at + types + random + ") -> " + results +
       "\n plan.yield %y, %lse : tensor<2x$Tx8xf32>, tensor<2x2x$Txf32> }";
@@ -86,7 +86,7 @@ std::array<std::string, 2> inTurn(const std::string &rest) {
       "plan.kernel @k(%g: tensor<2x$Tx8xf32>, " + inputs +
       ", %y: tensor<2x$Tx8xf32>, %lse: tensor<2x2x$Txf32>" + scalars + " -> (" +
       types +
-      R"() attributes {generator = "attention", ties = array<i64: -1, -1, -1>} {
+      R"() attributes {generator = #plan.generator<attention>, ties = array<i64: -1, -1, -1>} {
       %d:3 = nn.attention_grad %g, %q, %k, %v forward %y lse %lse)" +
       at + "tensor<2x$Tx8xf32>, " + types +
       ", tensor<2x$Tx8xf32>, tensor<2x2x$Txf32>" + random + ") -> (" + types +

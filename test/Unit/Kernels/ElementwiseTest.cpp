@@ -28,13 +28,15 @@ void checkAll(const std::string &text, double tolerance = 2e-6) {
 
 std::string unary(const std::string &op) {
   return "plan.kernel @k(%x: tensor<$Sx$T>) -> tensor<$Sx$T> attributes {"
-         "generator = \"rows\", ties = array<i64: -1>} {\n  %y = nn." +
+         "generator = #plan.generator<rows>, ties = array<i64: -1>} {\n  %y = "
+         "nn." +
          op + " : tensor<$Sx$T>\n  plan.yield %y : tensor<$Sx$T>\n}\n";
 }
 
 std::string binary(const std::string &op, const std::string &tie) {
   return "plan.kernel @k(%x: tensor<$Sx$T>, %z: tensor<$Sx$T>) -> "
-         "tensor<$Sx$T> attributes {generator = \"rows\", ties = array<i64: " +
+         "tensor<$Sx$T> attributes {generator = #plan.generator<rows>, ties = "
+         "array<i64: " +
          tie + ">} {\n  %y = nn." + op +
          " : tensor<$Sx$T>\n  plan.yield %y : tensor<$Sx$T>\n}\n";
 }
@@ -84,7 +86,8 @@ TEST(Elementwise, ScalarOperations) {
     checkAll(
         std::string("plan.kernel @k(%x: tensor<$Sx$T>, %z: tensor<$Sx$T>, "
                     "%c: tensor<f32>) -> tensor<$Sx$T> attributes {generator = "
-                    "\"rows\", ties = array<i64: -1>} {\n%y = nn.map (%a = %x, "
+                    "#plan.generator<rows>, ties = array<i64: -1>} {\n%y = "
+                    "nn.map (%a = %x, "
                     "%b = %z, %s = %c) : (tensor<$Sx$T>, tensor<$Sx$T>, "
                     "tensor<f32>) -> tensor<$Sx$T> {") +
         body + " nn.return %0 : f64 }\nplan.yield %y : tensor<$Sx$T>\n}\n");
@@ -99,7 +102,7 @@ TEST(Elementwise, InPlace) {
 TEST(Elementwise, Casts) {
   const char *text = R"(
     plan.kernel @k(%x: tensor<$Sx$A>) -> tensor<$Sx$B>
-        attributes {generator = "rows", ties = array<i64: -1>} {
+        attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
       %y = nn.cast %x : (tensor<$Sx$A>) -> tensor<$Sx$B>
       plan.yield %y : tensor<$Sx$B>
     })";
@@ -118,7 +121,7 @@ TEST(Elementwise, Dropout) {
     plan.kernel @k(%x: tensor<$Sx$T>, %r: tensor<$Sx$T>, %rng: tensor<4xi32>,
                    %layer: index, %micro: index)
         -> (tensor<$Sx$T>, tensor<$Sx$T>)
-        attributes {generator = "rows", ties = array<i64: -1, -1>} {
+        attributes {generator = #plan.generator<rows>, ties = array<i64: -1, -1>} {
       %y = nn.dropout %x rng %rng layer %layer micro_batch %micro
           {p = 0.25, site = 77 : i32}
           : (tensor<$Sx$T>, tensor<4xi32>, index, index) -> tensor<$Sx$T>
@@ -141,7 +144,7 @@ TEST(Elementwise, DropoutOfPart) {
   const char *text = R"(
     plan.kernel @k(%x: tensor<$Sx$T>, %rng: tensor<4xi32>, %layer: index,
                    %micro: index, %part: index) -> tensor<$Sx$T>
-        attributes {generator = "rows", ties = array<i64: -1>} {
+        attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
       %y = nn.dropout %x rng %rng layer %layer micro_batch %micro part %part
           {p = 0.25, site = 77 : i32, parts = array<i64: 3>, inner = array<i64: $I>}
           : (tensor<$Sx$T>, tensor<4xi32>, index, index, index) -> tensor<$Sx$T>
@@ -166,7 +169,7 @@ TEST(Elementwise, DropoutOfPartOfTwoDimensions) {
   const char *text = R"(
     plan.kernel @k(%x: tensor<$Sx$T>, %rng: tensor<4xi32>, %layer: index,
                    %micro: index, %a: index, %b: index) -> tensor<$Sx$T>
-        attributes {generator = "rows", ties = array<i64: -1>} {
+        attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
       %y = nn.dropout %x rng %rng layer %layer micro_batch %micro part %a, %b
           {p = 0.25, site = 77 : i32, parts = array<i64: 3, 4>, inner = array<i64: $I>}
           : (tensor<$Sx$T>, tensor<4xi32>, index, index, index, index) -> tensor<$Sx$T>
@@ -188,14 +191,14 @@ TEST(Elementwise, DropoutOfPartOfTwoDimensions) {
 TEST(Elementwise, Slices) {
   const char *moved = R"(
     plan.kernel @k(%x: tensor<2x7x$Cx$T>, %first: index) -> tensor<2x3x$Cx$T>
-        attributes {generator = "rows", ties = array<i64: -1>} {
+        attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
       %y = nn.slice %x dim 1 first %first {offset = 1}
           : (tensor<2x7x$Cx$T>, index) -> tensor<2x3x$Cx$T>
       plan.yield %y : tensor<2x3x$Cx$T>
     })";
   const char *fixed = R"(
     plan.kernel @k(%x: tensor<2x7x$Cx$T>) -> tensor<2x4x$Cx$T>
-        attributes {generator = "rows", ties = array<i64: -1>} {
+        attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
       %y = nn.slice %x dim 1 {offset = 2}
           : (tensor<2x7x$Cx$T>) -> tensor<2x4x$Cx$T>
       plan.yield %y : tensor<2x4x$Cx$T>
@@ -215,7 +218,7 @@ TEST(Elementwise, Concat) {
   const char *text = R"(
     plan.kernel @k(%x: tensor<2x3x16x$T>, %y: tensor<2x3x$Cx$T>,
                    %z: tensor<2x3x5x$T>) -> tensor<2x3x$Sx$T>
-        attributes {generator = "rows", ties = array<i64: -1>} {
+        attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
       %c = nn.concat %x, %y, %z dim 2
           : (tensor<2x3x16x$T>, tensor<2x3x$Cx$T>, tensor<2x3x5x$T>)
           -> tensor<2x3x$Sx$T>
@@ -232,7 +235,7 @@ TEST(Elementwise, AttentionJoin) {
     plan.kernel @k(%x: tensor<2x3x$Cx$T>, %s: tensor<2x4x3xf32>,
                    %y: tensor<2x3x$Cx$T>, %t: tensor<2x4x3xf32>)
         -> tensor<2x3x$Cx$T>
-        attributes {generator = "rows", ties = array<i64: -1>} {
+        attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
       %o = nn.attention_join %x, %s, %y, %t
           : (tensor<2x3x$Cx$T>, tensor<2x4x3xf32>, tensor<2x3x$Cx$T>,
              tensor<2x4x3xf32>) -> tensor<2x3x$Cx$T>
@@ -247,7 +250,7 @@ TEST(Elementwise, LogAddExp) {
   KernelCheck{R"(
     plan.kernel @k(%s: tensor<2x4x37xf32>, %t: tensor<2x4x37xf32>)
         -> tensor<2x4x37xf32>
-        attributes {generator = "rows", ties = array<i64: 0>} {
+        attributes {generator = #plan.generator<rows>, ties = array<i64: 0>} {
       %lse = nn.log_add_exp %s, %t
           : (tensor<2x4x37xf32>, tensor<2x4x37xf32>) -> tensor<2x4x37xf32>
       plan.yield %lse : tensor<2x4x37xf32>
@@ -258,7 +261,7 @@ TEST(Elementwise, LogAddExp) {
 TEST(Elementwise, AddBias) {
   const char *text = R"(
     plan.kernel @k(%x: tensor<2x3x$Cx$T>, %b: tensor<$Cx$T>) -> tensor<2x3x$Cx$T>
-        attributes {generator = "rows", ties = array<i64: -1>} {
+        attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
       %y = nn.add_bias %x, %b
           : (tensor<2x3x$Cx$T>, tensor<$Cx$T>) -> tensor<2x3x$Cx$T>
       plan.yield %y : tensor<2x3x$Cx$T>
@@ -272,13 +275,20 @@ TEST(Elementwise, Rotary) {
   const char *text = R"(
     plan.kernel @k(%x: tensor<2x3x$Cx$T>, %p: tensor<2x3xi32>)
         -> tensor<2x3x$Cx$T>
-        attributes {generator = "rows", ties = array<i64: -1>} {
+        attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
       %y = nn.rotary %x at %p {heads = 2, dims = $D, theta = 10000.0 $I}
           : (tensor<2x3x$Cx$T>, tensor<2x3xi32>) -> tensor<2x3x$Cx$T>
       plan.yield %y : tensor<2x3x$Cx$T>
     })";
   for (const char *type : types)
-    for (const char *inverse : {"", ", inverse"})
+    for (const char *inverse :
+         {"", ", inverse",
+          ", scaling = #nn.rotary_scaling<all, factor = 4.0 : f64, low = 0.0 : "
+          "f64, high = 0.0 : f64, magnitude = 1.0 : f64>",
+          ", inverse, scaling = #nn.rotary_scaling<pairs, factor = 4.0 : f64, "
+          "low = 0.5 : f64, high = 2.0 : f64, magnitude = 1.2 : f64>",
+          ", scaling = #nn.rotary_scaling<rates, factor = 8.0 : f64, low = "
+          "0.001 : f64, high = 0.2 : f64, magnitude = 1.0 : f64>"})
       for (auto [columns, dims] : {std::pair{"64", "32"}, {"20", "6"}}) {
         KernelCheck check{
             instantiate(
@@ -294,7 +304,7 @@ TEST(Elementwise, Embedding) {
   const char *text = R"(
     plan.kernel @k(%w: tensor<50x$Cx$T>, %p: tensor<9x$Cx$T>, %ids: tensor<2x3xi32>)
         -> tensor<2x3x$Cx$T>
-        attributes {generator = "rows", ties = array<i64: -1>} {
+        attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
       %a = nn.embedding %w[%ids]
           : (tensor<50x$Cx$T>, tensor<2x3xi32>) -> tensor<2x3x$Cx$T>
       %at = nn.positions {offset = 2} : () -> tensor<2x3xi32>
@@ -315,7 +325,7 @@ TEST(Elementwise, PartsOfEmbeddings) {
   const char *text = R"(
     plan.kernel @k(%w: tensor<20x$Cx$T>, %p: tensor<9x$Cx$T>, %ids: tensor<2x3xi32>,
                    %row: index, %first: index) -> tensor<2x3x$Cx$T>
-        attributes {generator = "rows", ties = array<i64: -1>} {
+        attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
       %a = nn.embedding %w[%ids] first %row
           : (tensor<20x$Cx$T>, tensor<2x3xi32>, index) -> tensor<2x3x$Cx$T>
       %at = nn.positions first %first : (index) -> tensor<2x3xi32>
@@ -337,7 +347,7 @@ TEST(Elementwise, PartsOfEmbeddings) {
 TEST(Elementwise, TakeRow) {
   const char *text = R"(
     plan.kernel @k(%x: tensor<2x6x$Cx$T>, %at: tensor<i32>) -> tensor<2x1x$Cx$T>
-        attributes {generator = "rows", ties = array<i64: -1>} {
+        attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
       %y = nn.take_row %x[%at]
           : (tensor<2x6x$Cx$T>, tensor<i32>) -> tensor<2x1x$Cx$T>
       plan.yield %y : tensor<2x1x$Cx$T>
@@ -358,7 +368,7 @@ TEST(Elementwise, Update) {
                    %b1: tensor<f32> {test.positive}, %b2: tensor<f32> {test.positive},
                    %clip: tensor<f32> {test.positive})
         -> (tensor<$Nxf32>, tensor<$Nxf32>, tensor<$Nxf32>, tensor<$Nxbf16>)
-        attributes {generator = "rows", ties = array<i64: 0, 2, 3, -1>} {
+        attributes {generator = #plan.generator<rows>, ties = array<i64: 0, 2, 3, -1>} {
       %p1, %m1, %v1, %c = nn.update "adamw" %p, %g states(%m, %v) with(%lr, %b1, %b2, %clip) $IF
           : (tensor<$Nxf32>, tensor<$Nx$G>, tensor<$Nxf32>, tensor<$Nxf32>,
              tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32> $T)
@@ -402,7 +412,7 @@ TEST(Elementwise, UpdateThatIsSkipped) {
   KernelCheck{R"(
     plan.kernel @k(%p: tensor<100xf32>, %g: tensor<100xf32>, %m: tensor<100xf32>)
         -> (tensor<100xf32>, tensor<100xf32>, tensor<100xbf16>)
-        attributes {generator = "rows", ties = array<i64: -1, -1, -1>} {
+        attributes {generator = #plan.generator<rows>, ties = array<i64: -1, -1, -1>} {
       %no = nn.fill 0.0 : () -> tensor<f32>
       %p1, %m1, %c = nn.update "sum" %p, %g states(%m) if %no
           : (tensor<100xf32>, tensor<100xf32>, tensor<100xf32>, tensor<f32>)
@@ -421,7 +431,7 @@ TEST(Elementwise, AdvancePower) {
   KernelCheck{R"(
     plan.kernel @k(%p: tensor<f64>, %if: tensor<f32>)
         -> (tensor<f64>, tensor<f32>, tensor<f64>, tensor<f32>)
-        attributes {generator = "rows", ties = array<i64: -1, -1, -1, -1>} {
+        attributes {generator = #plan.generator<rows>, ties = array<i64: -1, -1, -1, -1>} {
       %no = nn.fill 0.0 : () -> tensor<f32>
       %0:2 = nn.advance_power %p by 0.999 if %if
           : (tensor<f64>, tensor<f32>) -> (tensor<f64>, tensor<f32>)
@@ -437,7 +447,7 @@ TEST(Elementwise, AdvancePower) {
 TEST(Elementwise, Segments) {
   const char *sums = R"(
     plan.kernel @k(%x: tensor<448xf32>, %i: index) -> tensor<4xf32>
-        attributes {generator = "segments", ties = array<i64: -1>} {
+        attributes {generator = #plan.generator<segments>, ties = array<i64: -1>} {
       %y = nn.segment_sums %x first %i {segments = array<i64: 64, 128, 64, 256>}
           : (tensor<448xf32>, index) -> tensor<4xf32>
       plan.yield %y : tensor<4xf32>
@@ -445,7 +455,7 @@ TEST(Elementwise, Segments) {
   const char *scaled = R"(
     plan.kernel @k(%x: tensor<448xf32>, %f: tensor<4xf32>, %i: index)
         -> tensor<448xf32>
-        attributes {generator = "segments", ties = array<i64: 0>} {
+        attributes {generator = #plan.generator<segments>, ties = array<i64: 0>} {
       %y = nn.scale_segments %x by %f first %i {segments = array<i64: 64, 128, 64, 256>}
           : (tensor<448xf32>, tensor<4xf32>, index) -> tensor<448xf32>
       plan.yield %y : tensor<448xf32>
@@ -461,7 +471,7 @@ TEST(Elementwise, Segments) {
 TEST(Elementwise, Fill) {
   const char *text = R"(
     plan.kernel @k() -> tensor<5x9x$T>
-        attributes {generator = "rows", ties = array<i64: -1>} {
+        attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
       %y = nn.fill 0.5 : () -> tensor<5x9x$T>
       plan.yield %y : tensor<5x9x$T>
     })";

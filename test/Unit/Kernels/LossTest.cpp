@@ -35,7 +35,7 @@ TEST(Losses, CrossEntropy) {
   for (const char *attributes : {"", "{smoothing = 0.3 : f64}"})
     checkVocabularies(std::string(R"(
     plan.kernel @k(%x: $X, %l: $L) -> ($S, $S)
-        attributes {generator = "rows", ties = array<i64: -1, -1>} {
+        attributes {generator = #plan.generator<rows>, ties = array<i64: -1, -1>} {
       %loss, %lse = nn.cross_entropy %x, %l )") +
                           attributes + R"( : ($X, $L) -> ($S, $S)
       plan.yield %loss, %lse : $S, $S
@@ -46,7 +46,7 @@ TEST(Losses, CrossEntropy) {
 TEST(Losses, CrossEntropyGrad) {
   checkVocabularies(R"(
     plan.kernel @k(%x: $X, %l: $L, %lse: $S, %d: $S) -> $X
-        attributes {generator = "rows", ties = array<i64: 0>} {
+        attributes {generator = #plan.generator<rows>, ties = array<i64: 0>} {
       %g = nn.cross_entropy_grad %x, %l, %lse, %d : ($X, $L, $S, $S) -> $X
       plan.yield %g : $X
     })",
@@ -58,7 +58,7 @@ TEST(Losses, CrossEntropyWithItsGradientInPlace) {
   for (std::string attributes : {"", "{smoothing = 0.3 : f64}"})
     checkVocabularies(R"(
     plan.kernel @k(%x: $X, %l: $L, %d: $S) -> ($S, $X)
-        attributes {generator = "rows", ties = array<i64: -1, 0>} {
+        attributes {generator = #plan.generator<rows>, ties = array<i64: -1, 0>} {
       %loss, %lse = nn.cross_entropy %x, %l )" +
                           attributes + R"( : ($X, $L) -> ($S, $S)
       %g = nn.cross_entropy_grad %x, %l, %lse, %d )" +
@@ -99,7 +99,7 @@ TEST(Losses, CrossEntropyPart) {
   for (std::string smoothing : {"", ", smoothing = 0.3 : f64"})
     checkParts(R"(
     plan.kernel @k(%x: $X, %l: $L, %first: index) -> ($S, $S)
-        attributes {generator = "rows", ties = array<i64: -1, -1>} {
+        attributes {generator = #plan.generator<rows>, ties = array<i64: -1, -1>} {
       %lse, %label = nn.cross_entropy_part %x, %l first %first {vocab = $V)" +
                smoothing + R"(} : ($X, $L, index) -> ($S, $S)
       plan.yield %lse, %label : $S, $S
@@ -111,7 +111,7 @@ TEST(Losses, CrossEntropyJoin) {
     KernelCheck check{instantiate(
         R"(
     plan.kernel @k(%x: tensor<$Px3xf32>, %y: $S, %l: tensor<2x3xi32>) -> ($S, $S)
-        attributes {generator = "rows", ties = array<i64: -1, -1>} {
+        attributes {generator = #plan.generator<rows>, ties = array<i64: -1, -1>} {
       %loss, %lse = nn.cross_entropy_join %x, %y, %l
           : (tensor<$Px3xf32>, $S, tensor<2x3xi32>) -> ($S, $S)
       plan.yield %loss, %lse : $S, $S
@@ -126,7 +126,7 @@ TEST(Losses, CrossEntropyGradOfPart) {
   for (std::string smoothing : {"", ", smoothing = 0.3 : f64"})
     checkParts(R"(
     plan.kernel @k(%x: $X, %l: $L, %lse: $S, %d: $S, %first: index) -> $X
-        attributes {generator = "rows", ties = array<i64: 0>} {
+        attributes {generator = #plan.generator<rows>, ties = array<i64: 0>} {
       %g = nn.cross_entropy_grad %x, %l, %lse, %d first %first
           {vocab = $V)" +
                smoothing +
@@ -138,7 +138,7 @@ TEST(Losses, CrossEntropyGradOfPart) {
 TEST(Tables, EmbeddingGradOfPart) {
   const char *text = R"(
     plan.kernel @k(%g: tensor<2x5x$Cx$T>, %ids: tensor<2x5xi32>, %first: index)
-        -> tensor<4x$Cxf32> attributes {generator = "scatter", ties = array<i64: -1>} {
+        -> tensor<4x$Cxf32> attributes {generator = #plan.generator<scatter>, ties = array<i64: -1>} {
       %y = nn.embedding_grad %g[%ids] first %first
           : (tensor<2x5x$Cx$T>, tensor<2x5xi32>, index) -> tensor<4x$Cxf32>
       plan.yield %y : tensor<4x$Cxf32>
@@ -156,14 +156,14 @@ TEST(Tables, EmbeddingGradOfPart) {
 TEST(Tables, EmbeddingGrad) {
   const char *const texts[] = {R"(
     plan.kernel @k(%g: tensor<2x5x$Cx$T>, %ids: tensor<2x5xi32>, %i: tensor<9x$Cx$G>)
-        -> tensor<9x$Cx$G> attributes {generator = "scatter", ties = array<i64: $TIE>} {
+        -> tensor<9x$Cx$G> attributes {generator = #plan.generator<scatter>, ties = array<i64: $TIE>} {
       %y = nn.embedding_grad %g[%ids] init %i
           : (tensor<2x5x$Cx$T>, tensor<2x5xi32>, tensor<9x$Cx$G>) -> tensor<9x$Cx$G>
       plan.yield %y : tensor<9x$Cx$G>
     })",
                                R"(
     plan.kernel @k(%g: tensor<2x5x$Cx$T>, %ids: tensor<2x5xi32>)
-        -> tensor<9x$Cx$G> attributes {generator = "scatter", ties = array<i64: -1>} {
+        -> tensor<9x$Cx$G> attributes {generator = #plan.generator<scatter>, ties = array<i64: -1>} {
       %y = nn.embedding_grad %g[%ids]
           : (tensor<2x5x$Cx$T>, tensor<2x5xi32>) -> tensor<9x$Cx$G>
       plan.yield %y : tensor<9x$Cx$G>
@@ -184,7 +184,7 @@ TEST(Tables, EmbeddingGrad) {
 TEST(Sums, Sum) {
   const char *text = R"(
     plan.kernel @k(%x: tensor<$Sxf32>, %i: tensor<f32>) -> tensor<f32>
-        attributes {generator = "reduce", ties = array<i64: 1>} {
+        attributes {generator = #plan.generator<reduce>, ties = array<i64: 1>} {
       %y = nn.sum %x init %i : (tensor<$Sxf32>, tensor<f32>) -> tensor<f32>
       plan.yield %y : tensor<f32>
     })";
@@ -195,7 +195,7 @@ TEST(Sums, Sum) {
 TEST(Sums, WeightedSum) {
   const char *text = R"(
     plan.kernel @k(%x: tensor<$Sxf32>, %w: tensor<$Sxf32>, %i: tensor<f32>) -> tensor<f32>
-        attributes {generator = "reduce", ties = array<i64: 2>} {
+        attributes {generator = #plan.generator<reduce>, ties = array<i64: 2>} {
       %y = nn.sum %x weights %w init %i
           : (tensor<$Sxf32>, tensor<$Sxf32>, tensor<f32>) -> tensor<f32>
       plan.yield %y : tensor<f32>
@@ -217,13 +217,13 @@ void checkLabels(const char *text) {
 TEST(Sums, CountLabels) {
   checkLabels(R"(
     plan.kernel @k(%l: tensor<$Sxi32>) -> tensor<f32>
-        attributes {generator = "reduce", ties = array<i64: -1>} {
+        attributes {generator = #plan.generator<reduce>, ties = array<i64: -1>} {
       %y = nn.count_labels %l : (tensor<$Sxi32>) -> tensor<f32>
       plan.yield %y : tensor<f32>
     })");
   checkLabels(R"(
     plan.kernel @k(%l: tensor<$Sxi32>, %w: tensor<$Sxf32>) -> tensor<f32>
-        attributes {generator = "reduce", ties = array<i64: -1>} {
+        attributes {generator = #plan.generator<reduce>, ties = array<i64: -1>} {
       %y = nn.count_labels %l weights %w : (tensor<$Sxi32>, tensor<$Sxf32>) -> tensor<f32>
       plan.yield %y : tensor<f32>
     })");
@@ -233,7 +233,7 @@ TEST(Losses, LossScale) {
   for (const char *count : {"", " {test.positive}"})
     KernelCheck{instantiate(R"(
     plan.kernel @k(%c: tensor<f32>$P) -> tensor<f32>
-        attributes {generator = "rows", ties = array<i64: -1>} {
+        attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
       %y = nn.loss_scale %c : (tensor<f32>) -> tensor<f32>
       plan.yield %y : tensor<f32>
     })",
@@ -244,13 +244,13 @@ TEST(Losses, LossScale) {
 TEST(Losses, TokenWeights) {
   checkLabels(R"(
     plan.kernel @k(%l: tensor<$Sxi32>, %s: tensor<f32>) -> tensor<$Sxf32>
-        attributes {generator = "rows", ties = array<i64: -1>} {
+        attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
       %y = nn.token_weights %l scale %s : (tensor<$Sxi32>, tensor<f32>) -> tensor<$Sxf32>
       plan.yield %y : tensor<$Sxf32>
     })");
   checkLabels(R"(
     plan.kernel @k(%l: tensor<$Sxi32>, %s: tensor<f32>, %w: tensor<$Sxf32>) -> tensor<$Sxf32>
-        attributes {generator = "rows", ties = array<i64: -1>} {
+        attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
       %y = nn.token_weights %l scale %s weights %w
           : (tensor<$Sxi32>, tensor<f32>, tensor<$Sxf32>) -> tensor<$Sxf32>
       plan.yield %y : tensor<$Sxf32>
@@ -260,14 +260,14 @@ TEST(Losses, TokenWeights) {
 TEST(Sums, GlobalNormAndClip) {
   KernelCheck{R"(
     plan.kernel @k(%a: tensor<1000xf32>, %b: tensor<3x7xf32>) -> tensor<f32>
-        attributes {generator = "reduce", ties = array<i64: -1>} {
+        attributes {generator = #plan.generator<reduce>, ties = array<i64: -1>} {
       %y = nn.global_norm %a, %b : (tensor<1000xf32>, tensor<3x7xf32>) -> tensor<f32>
       plan.yield %y : tensor<f32>
     })"}
       .run();
   KernelCheck{R"(
     plan.kernel @k(%a: tensor<5xf32> {test.positive}) -> tensor<f32>
-        attributes {generator = "reduce", ties = array<i64: -1>} {
+        attributes {generator = #plan.generator<reduce>, ties = array<i64: -1>} {
       %y = nn.global_norm %a {summed} : (tensor<5xf32>) -> tensor<f32>
       plan.yield %y : tensor<f32>
     })"}
@@ -277,7 +277,7 @@ TEST(Sums, GlobalNormAndClip) {
     for (const char *type : types)
       KernelCheck{instantiate(R"(
       plan.kernel @k(%a: tensor<$Nx$T>) -> tensor<$Bxf32>
-          attributes {generator = "block_sums", ties = array<i64: -1>} {
+          attributes {generator = #plan.generator<block_sums>, ties = array<i64: -1>} {
         %y = nn.square_sums %a : (tensor<$Nx$T>) -> tensor<$Bxf32>
         plan.yield %y : tensor<$Bxf32>
       })",
@@ -285,7 +285,7 @@ TEST(Sums, GlobalNormAndClip) {
           .run();
   KernelCheck{R"(
     plan.kernel @k(%a: tensor<f32> {test.positive}) -> tensor<f32>
-        attributes {generator = "rows", ties = array<i64: -1>} {
+        attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
       %y = nn.clip_coefficient %a {max_norm = 1.5} : (tensor<f32>) -> tensor<f32>
       plan.yield %y : tensor<f32>
     })"}

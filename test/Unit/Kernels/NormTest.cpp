@@ -45,7 +45,7 @@ void checkGradients(const std::string &text) {
 TEST(Norms, LayerNorm) {
   checkAll(R"(
     plan.kernel @k(%x: $X, %w: $W, %b: $W) -> ($X, $S, $S)
-        attributes {generator = "rows", ties = array<i64: -1, -1, -1>} {
+        attributes {generator = #plan.generator<rows>, ties = array<i64: -1, -1, -1>} {
       %y, %m, %r = nn.layer_norm %x, %w, %b {eps = 1.0e-5}
           : ($X, $W, $W) -> ($X, $S, $S)
       plan.yield %y, %m, %r : $X, $S, $S
@@ -57,7 +57,7 @@ TEST(Norms, LayerNorm) {
 TEST(Norms, ResidualAndLayerNorm) {
   checkAll(R"(
     plan.kernel @k(%x: $X, %res: $X, %w: $W, %b: $W) -> ($X, $X, $S, $S)
-        attributes {generator = "rows", ties = array<i64: 1, -1, -1, -1>} {
+        attributes {generator = #plan.generator<rows>, ties = array<i64: 1, -1, -1, -1>} {
       %s = nn.add %x, %res : $X
       %y, %m, %r = nn.layer_norm %s, %w, %b {eps = 1.0e-5}
           : ($X, $W, $W) -> ($X, $S, $S)
@@ -70,7 +70,7 @@ TEST(Norms, DropoutResidualAndLayerNorm) {
   std::string text = R"(
     plan.kernel @k(%x: $X, %res: $X, %w: $W, %b: $W, %rng: tensor<4xi32>,
                    %layer: index, %micro: index) -> ($X, $X, $S, $S)
-        attributes {generator = "rows", ties = array<i64: -1, -1, -1, -1>} {
+        attributes {generator = #plan.generator<rows>, ties = array<i64: -1, -1, -1, -1>} {
       %d = nn.dropout %x rng %rng layer %layer micro_batch %micro
           {p = 0.1, site = 5 : i32} : ($X, tensor<4xi32>, index, index) -> $X
       %s = nn.add %d, %res : $X
@@ -93,7 +93,7 @@ TEST(Norms, DropoutResidualAndLayerNorm) {
 TEST(Norms, LayerNormGradInput) {
   checkAll(R"(
     plan.kernel @k(%g: $X, %x: $X, %w: $W, %m: $S, %r: $S {test.positive}, %o: $X)
-        -> $X attributes {generator = "rows", ties = array<i64: -1>} {
+        -> $X attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
       %d = nn.layer_norm_grad_input %g, %x, %w, %m, %r
           : ($X, $X, $W, $S, $S) -> $X
       %y = nn.add %d, %o : $X
@@ -105,14 +105,14 @@ TEST(Norms, LayerNormGradInput) {
 TEST(Norms, LayerNormGradWeight) {
   checkGradients(R"(
     plan.kernel @k(%g: $X, %x: $X, %m: $S, %r: $S {test.positive}, %wi: $F, %bi: $F)
-        -> ($F, $F) attributes {generator = "columns", ties = array<i64: 4, 5>} {
+        -> ($F, $F) attributes {generator = #plan.generator<columns>, ties = array<i64: 4, 5>} {
       %w, %b = nn.layer_norm_grad_weight %g, %x, %m, %r weight_init %wi bias_init %bi
           : ($X, $X, $S, $S, $F, $F) -> ($F, $F)
       plan.yield %w, %b : $F, $F
     })");
   checkGradients(R"(
     plan.kernel @k(%g: $X, %x: $X, %m: $S, %r: $S {test.positive})
-        -> ($F, $F) attributes {generator = "columns", ties = array<i64: -1, -1>} {
+        -> ($F, $F) attributes {generator = #plan.generator<columns>, ties = array<i64: -1, -1>} {
       %w, %b = nn.layer_norm_grad_weight %g, %x, %m, %r : ($X, $X, $S, $S) -> ($F, $F)
       plan.yield %w, %b : $F, $F
     })");
@@ -121,14 +121,14 @@ TEST(Norms, LayerNormGradWeight) {
 TEST(Norms, SumRows) {
   checkGradients(R"(
     plan.kernel @k(%x: $X, %i: $F) -> $F
-        attributes {generator = "columns", ties = array<i64: -1>} {
+        attributes {generator = #plan.generator<columns>, ties = array<i64: -1>} {
       %y = nn.sum_rows %x init %i : ($X, $F) -> $F
       plan.yield %y : $F
     })");
   // More rows than one block of the summation, and several wide steps.
   checkAll(instantiate(R"(
     plan.kernel @k(%x: tensor<3x67x200x$T>) -> tensor<200xf32>
-        attributes {generator = "columns", ties = array<i64: -1>} {
+        attributes {generator = #plan.generator<columns>, ties = array<i64: -1>} {
       %y = nn.sum_rows %x : (tensor<3x67x200x$T>) -> tensor<200xf32>
       plan.yield %y : tensor<200xf32>
     })",
@@ -138,7 +138,7 @@ TEST(Norms, SumRows) {
 TEST(Norms, RmsNorm) {
   checkAll(R"(
     plan.kernel @k(%x: $X, %w: $W) -> ($X, $S)
-        attributes {generator = "rows", ties = array<i64: -1, -1>} {
+        attributes {generator = #plan.generator<rows>, ties = array<i64: -1, -1>} {
       %y, %r = nn.rms_norm %x, %w {eps = 1.0e-5} : ($X, $W) -> ($X, $S)
       plan.yield %y, %r : $X, $S
     })");
@@ -147,14 +147,14 @@ TEST(Norms, RmsNorm) {
 TEST(Norms, RmsNormGradients) {
   checkAll(R"(
     plan.kernel @k(%g: $X, %x: $X, %w: $W, %r: $S {test.positive}) -> $X
-        attributes {generator = "rows", ties = array<i64: 0>} {
+        attributes {generator = #plan.generator<rows>, ties = array<i64: 0>} {
       %y = nn.rms_norm_grad_input %g, %x, %w, %r : ($X, $X, $W, $S) -> $X
       plan.yield %y : $X
     })",
            2e-5);
   checkGradients(R"(
     plan.kernel @k(%g: $X, %x: $X, %r: $S {test.positive}, %i: $F) -> $F
-        attributes {generator = "columns", ties = array<i64: 3>} {
+        attributes {generator = #plan.generator<columns>, ties = array<i64: 3>} {
       %y = nn.rms_norm_grad_weight %g, %x, %r init %i : ($X, $X, $S, $F) -> $F
       plan.yield %y : $F
     })");

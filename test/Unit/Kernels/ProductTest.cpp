@@ -45,13 +45,13 @@ void checkSizes(const std::string &text, const char *gradient = "f32") {
 TEST(Products, Plain) {
   checkSizes(R"(
     plan.kernel @k(%x: $X, %w: $W) -> $Y
-        attributes {generator = "gemm", ties = array<i64: -1>} {
+        attributes {generator = #plan.generator<gemm>, ties = array<i64: -1>} {
       %y = nn.linear %x, %w : ($X, $W) -> $Y
       plan.yield %y : $Y
     })");
   checkSizes(R"(
     plan.kernel @k(%x: $X, %w: $V) -> $Y
-        attributes {generator = "gemm", ties = array<i64: -1>} {
+        attributes {generator = #plan.generator<gemm>, ties = array<i64: -1>} {
       %y = nn.linear %x, %w {transposed} : ($X, $V) -> $Y
       plan.yield %y : $Y
     })");
@@ -60,7 +60,7 @@ TEST(Products, Plain) {
 TEST(Products, BiasAndGelu) {
   checkSizes(R"(
     plan.kernel @k(%x: $X, %w: $W, %b: $B) -> ($Y, $Y)
-        attributes {generator = "gemm", ties = array<i64: -1, -1>} {
+        attributes {generator = #plan.generator<gemm>, ties = array<i64: -1, -1>} {
       %f = nn.linear %x, %w bias %b : ($X, $W, $B) -> $Y
       %g = nn.map gelu_tanh(%f) : $Y
       plan.yield %g, %f : $Y, $Y
@@ -71,7 +71,7 @@ TEST(Products, BiasDropoutAndResidual) {
   checkSizes(R"(
     plan.kernel @k(%x: $X, %w: $W, %b: $B, %r: $Y, %rng: tensor<4xi32>,
                    %layer: index, %micro: index) -> $Y
-        attributes {generator = "gemm", ties = array<i64: 3>} {
+        attributes {generator = #plan.generator<gemm>, ties = array<i64: 3>} {
       %f = nn.linear %x, %w bias %b : ($X, $W, $B) -> $Y
       %d = nn.dropout %f rng %rng layer %layer micro_batch %micro
           {p = 0.5, site = 9 : i32} : ($Y, tensor<4xi32>, index, index) -> $Y
@@ -83,7 +83,7 @@ TEST(Products, BiasDropoutAndResidual) {
 TEST(Products, MapOfOthersAndAScalar) {
   checkSizes(R"(
     plan.kernel @k(%x: $X, %w: $W, %b: $B, %r: $Y, %s: tensor<f32>) -> ($Y, $Y)
-        attributes {generator = "gemm", ties = array<i64: -1, -1>} {
+        attributes {generator = #plan.generator<gemm>, ties = array<i64: -1, -1>} {
       %f = nn.linear %x, %w bias %b : ($X, $W, $B) -> $Y
       %g:2 = nn.map (%a = %f, %c = %r, %d = %s)
           : ($Y, $Y, tensor<f32>) -> ($Y, $Y) {
@@ -99,7 +99,7 @@ TEST(Products, MapOfOthersAndAScalar) {
 TEST(Products, GeluGradient) {
   checkSizes(R"(
     plan.kernel @k(%x: $X, %w: $V, %f: $Y) -> $Y
-        attributes {generator = "gemm", ties = array<i64: -1>} {
+        attributes {generator = #plan.generator<gemm>, ties = array<i64: -1>} {
       %d = nn.linear %x, %w {transposed} : ($X, $V) -> $Y
       %g = nn.map gelu_tanh_grad(%d, %f) : $Y
       plan.yield %g : $Y
@@ -111,7 +111,7 @@ TEST(Products, GradWeight) {
     for (const char *tie : {"-1", "2"})
       checkSizes(instantiate(R"(
     plan.kernel @k(%x: $X, %g: $Y, %i: $F) -> $F
-        attributes {generator = "gemm", ties = array<i64: $TIE>} {
+        attributes {generator = #plan.generator<gemm>, ties = array<i64: $TIE>} {
       %d = nn.linear_grad_weight %x, %g init %i : ($X, $Y, $F) -> $F
       plan.yield %d : $F
     })",
@@ -119,7 +119,7 @@ TEST(Products, GradWeight) {
                  gradient);
     checkSizes(R"(
     plan.kernel @k(%x: $X, %g: $Y) -> $G
-        attributes {generator = "gemm", ties = array<i64: -1>} {
+        attributes {generator = #plan.generator<gemm>, ties = array<i64: -1>} {
       %d = nn.linear_grad_weight %x, %g {transposed} : ($X, $Y) -> $G
       plan.yield %d : $G
     })",
@@ -130,7 +130,7 @@ TEST(Products, GradWeight) {
 TEST(Products, Attention) {
   const char *text = R"(
     plan.kernel @k(%x: tensor<2x5x24x$T>) -> ($RESULTS)
-        attributes {generator = "attention", ties = array<i64: $TIES>} {
+        attributes {generator = #plan.generator<attention>, ties = array<i64: $TIES>} {
       %y, %lse = nn.attention %x {heads = 2, kv_heads = 2, scale = 0.5, causal}
           : (tensor<2x5x24x$T>) -> (tensor<2x5x8x$T>, tensor<2x2x5xf32>)
       plan.yield $YIELDS : $RESULTS

@@ -21,7 +21,7 @@ namespace {
 TEST(Rounding, ToBf16) {
   const char *text = R"(
     plan.kernel @k(%x: tensor<8xf32>) -> tensor<8xbf16>
-        attributes {generator = "rows", ties = array<i64: -1>} {
+        attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
       %y = nn.cast %x : (tensor<8xf32>) -> tensor<8xbf16>
       plan.yield %y : tensor<8xbf16>
     })";

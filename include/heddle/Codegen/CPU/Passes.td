@@ -11,7 +11,7 @@
 
 include "mlir/Pass/PassBase.td"
 
-def KernelsCompile : Pass<"kernels-compile", "::mlir::ModuleOp"> {
+def CpuCompileKernels : Pass<"cpu-compile-kernels", "::mlir::ModuleOp"> {
   let summary = "Compiles every distinct plan.kernel to an x86-64 object.";
   let description = [{
     Kernels whose bodies are equal (names, module paths and shardings aside)
@@ -22,12 +22,12 @@ def KernelsCompile : Pass<"kernels-compile", "::mlir::ModuleOp"> {
 
     ```mlir
     plan.kernel @add(%a: tensor<64xf32>, %b: tensor<64xf32>) -> tensor<64xf32>
-        attributes {generator = "rows", ties = array<i64: -1>} { ... }
+        attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} { ... }
     ```
     becomes
     ```mlir
     plan.kernel @add(%a: tensor<64xf32>, %b: tensor<64xf32>) -> tensor<64xf32>
-        attributes {generator = "rows", hash = "5d0...", object = @add.o,
+        attributes {generator = #plan.generator<rows>, hash = "5d0...", object = @add.o,
                     scratch_bytes = 0 : i64, symbol = "k_add_5d01cf3a8ab2",
                     ties = array<i64: -1>} { ... }
     plan.object @add.o "f0VMRgIBAQ..." {hash = "81c..."}
@@ -45,15 +45,6 @@ def KernelsCompile : Pass<"kernels-compile", "::mlir::ModuleOp"> {
     Statistic<"numShared", "shared", "Kernels that were equal to another">
   ];
   let dependentDialects = ["::heddle::planir::PlanDialect"];
-}
-
-def KernelsVerify : Pass<"kernels-verify", "::mlir::ModuleOp"> {
-  let summary = "Checks what the kernels phase promises.";
-  let description = [{
-    Every kernel is what its code was compiled from, for this target; it names an
-    object that is there, is the code that was compiled, defines the kernel's
-    symbol, and needs nothing from outside but memcpy, memmove and memset.
-  }];
 }
 
 #endif // HEDDLE_CODEGEN_CPU_PASSES

@@ -23,13 +23,8 @@ namespace heddle::codegen {
 void registerLinalgLowerings(mlir::DialectRegistry &registry);
 
 /// Replaces the nn operations of a kernel's body by linalg on tensors. Those
-/// whose generator takes them whole (`keepsWhole`) stay as they are.
+/// whose generator takes them whole stay as they are.
 mlir::LogicalResult lowerBodyToLinalg(mlir::Block &body);
-
-/// Whether kernels of this generator read the nn operation itself, so that
-/// there is no linalg form: gemm, attention, scatter, block_sums,
-/// segments.
-bool keepsWhole(llvm::StringRef generator);
 
 } // namespace heddle::codegen
 

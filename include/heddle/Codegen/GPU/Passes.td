@@ -22,7 +22,7 @@ def GpuMapKernels : Pass<"gpu-map-kernels", "::mlir::ModuleOp"> {
 
     ```mlir
     plan.kernel @add(%a: tensor<64xf32>, %b: tensor<64xf32>) -> tensor<64xf32>
-        attributes {generator = "rows", ties = array<i64: -1>} { ... }
+        attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} { ... }
     ```
     becomes
     ```mlir
@@ -94,13 +94,13 @@ def GpuCompileKernels : Pass<"gpu-compile-kernels", "::mlir::ModuleOp"> {
     ptxas is installed, or which generator is missing. Needs no CUDA.
 
     ```mlir
-    plan.kernel @gelu(...) attributes {generator = "rows", ...} { ... }
+    plan.kernel @gelu(...) attributes {generator = #plan.generator<rows>, ...} { ... }
     ```
     becomes
     ```mlir
     plan.object @gelu_ptx "..." {block = array<i64: 256, 1, 1>, chip = "sm_90",
                                  format = "ptx", grid = array<i64: 384, 1, 1>}
-    plan.kernel @gelu(...) attributes {generator = "rows", object = @gelu_ptx,
+    plan.kernel @gelu(...) attributes {generator = #plan.generator<rows>, object = @gelu_ptx,
                                        symbol = "gelu", ...} { ... }
     ```
   }];

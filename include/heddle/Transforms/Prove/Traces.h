@@ -22,6 +22,8 @@
 
 namespace heddle::prove {
 
+/// The memory that lasts, and that of a step; in each, the kinds of memory
+/// stand one behind the other, the device's first.
 enum class Space : uint8_t { Persistent, Arena };
 
 /// Bytes [begin, end).
@@ -101,15 +103,19 @@ struct Event {
     Launch,
     Copy,
     Fill,
-    Fresh, ///< A buffer holds nothing yet, or (writes) an input.
-    Start, ///< Of collective `number`.
+    Fresh,  ///< A buffer holds nothing yet, or (writes) an input.
+    Record, ///< Of the point that `stream` has come to.
+    Join,   ///< `stream` waits for the point that was recorded.
+    Start,  ///< Of collective `number`.
     Wait,
     Send,    ///< Of message `number`.
     Receive, ///< Blocks until message `number` is there.
     Flush ///< Blocks until at most `left` sends of the channel are under way.
   } kind = Kind::Launch;
+  /// That does it. Communication begins, and is waited for, on `Compute`.
+  plan::Stream stream = plan::Stream::Compute;
   int32_t number = -1; ///< In Trace::collectives or Trace::messages.
-  int32_t token = -1;  ///< Start, Wait.
+  int32_t token = -1;  ///< Record, Join, Start, Wait.
   int32_t origin = -1; ///< In Trace::names.
   int32_t path = -1;   ///< In Trace::paths.
   int64_t left = 0;
@@ -171,7 +177,7 @@ struct Fault {
   enum class Kind {
     Extent,      ///< An operand leaves its buffer.
     Flow,        ///< Bytes are read that nobody wrote, or another buffer.
-    Race,        ///< Bytes are used while a communication uses them.
+    Race,        ///< Bytes are used while something beside it uses them.
     Waits,       ///< A communication is not waited for, or not started.
     Collectives, ///< Members of a group do not run the same collectives.
     Messages,    ///< What is sent is not what is received.
@@ -199,6 +205,8 @@ std::optional<Fault> checkFlow(const Trace &trace, int64_t *executed = nullptr);
 /// bytes that one reads: a collective is under way from its start to its wait,
 /// a message from its send to the flush that leaves fewer. Every collective is
 /// waited for before the step ends, by a wait that comes after its start.
+/// Commands of two streams, too, touch the same bytes, one of them writing,
+/// only where a record and a join let one of them happen before the other.
 std::optional<Fault> checkRaces(const Trace &trace);
 
 /// The ranks talk about the same things, and none waits for ever. `traces` are

@@ -15,15 +15,17 @@
 
 namespace heddle::rt {
 
-/// An anonymous mapping of exactly the bytes that a plan asks for, zeroed, and
-/// aligned to a huge page when it is longer than one.
+/// A mapping of exactly the bytes that a plan asks for, zeroed, and aligned to
+/// a huge page when it is longer than one.
 class Arena {
 public:
   Arena() = default;
   /// Maps `bytes`, a multiple of the page size. `owner` names the region in the
   /// error when it cannot be had. With `guarded`, the page before it and the
-  /// page after it fault.
-  Arena(int64_t bytes, const std::string &owner, bool guarded = false);
+  /// page after it fault. With `inFile`, a file without a name holds the bytes,
+  /// in the directory that TMPDIR names or in /tmp.
+  Arena(int64_t bytes, const std::string &owner, bool guarded = false,
+        bool inFile = false);
   Arena(Arena &&other) noexcept;
   Arena &operator=(Arena &&other) noexcept;
   ~Arena();
@@ -41,6 +43,8 @@ public:
 
 private:
   void release();
+  /// Whether a new file stands behind the bytes now.
+  bool mapFile();
 
   char *start = nullptr;
   int64_t bytes = 0;

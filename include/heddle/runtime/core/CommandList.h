@@ -19,12 +19,10 @@
 
 namespace heddle::rt {
 
-/// The two regions that a plan's operands stand in.
+/// The regions that a plan's operands stand in.
 struct Regions {
-  Address persistent;
-  int64_t persistentBytes = 0;
-  Address arena;
-  int64_t arenaBytes = 0;
+  plan::PerMemory<Region> persistent;
+  plan::PerMemory<Region> arena;
 };
 
 /// Which rank a command list is for, and how that rank talks to the others.
@@ -45,7 +43,7 @@ struct Machine {
 /// What an entry of a command list is, for timings, traces and errors.
 struct LaunchInfo {
   const plan::Command *command = nullptr; ///< The plan owns it.
-  /// The collective that a wait is for.
+  /// What a wait is for: a collective, or a record.
   const plan::Command *awaited = nullptr;
   /// The pipeline fragment that it is of, as the schedule writes it (`F3/1`);
   /// empty outside of fragments. The plan owns it.
@@ -91,10 +89,12 @@ private:
   /// An entry that is no launch.
   struct Action {
     plan::Command::Kind kind;
-    int64_t number = 0; ///< Of a collective or channel.
-    Address data;       ///< What is sent, or written.
-    Address source;     ///< Copy.
-    int64_t bytes = 0;  ///< Flush: sends that may be under way.
+    Stream stream = Stream::Compute;
+    int64_t number = 0;   ///< Of a collective, channel or event.
+    Address data;         ///< What is sent, or written.
+    Address source;       ///< Copy.
+    bool isPoint = false; ///< Wait: for an event.
+    int64_t bytes = 0;    ///< Flush: sends that may be under way.
   };
   void act(Device &device, const Action &action) const;
 

@@ -9,9 +9,12 @@
 #ifndef HEDDLE_RUNTIME_CORE_DEVICE_H
 #define HEDDLE_RUNTIME_CORE_DEVICE_H
 
+#include "heddle/PlanFormat/Memory.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace heddle::rt {
@@ -32,9 +35,9 @@ private:
   uintptr_t bits = 0;
 };
 
-/// Where memory is. The host sees what is Host or Pinned; of Pinned memory, a
-/// device copies without a detour.
-enum class MemoryKind { Device, Host, Pinned };
+using plan::MemoryKind;
+using plan::Stream;
+inline constexpr size_t numStreams = std::size(plan::streams);
 
 /// Memory to be allocated.
 struct MemoryRequest {
@@ -43,11 +46,6 @@ struct MemoryRequest {
   std::string owner;    ///< Names it in the error when it cannot be had.
   bool guarded = false; ///< Accesses just before and after it fault.
 };
-
-/// Work of one stream is done in the order of its submission. Between the two
-/// streams only events make an order.
-enum class Stream { Compute, Transfer };
-inline constexpr int numStreams = 2;
 
 /// A point in a stream; see Device::record.
 struct Event {
@@ -122,6 +120,17 @@ public:
   virtual void wait(Stream stream, Event event) = 0;
   /// Returns when all that was submitted to the stream is done.
   virtual void synchronize(Stream stream) = 0;
+  /// The same for all streams.
+  void synchronize() {
+    for (Stream stream : plan::streams)
+      synchronize(stream);
+  }
+};
+
+/// Bytes of a device that stand together.
+struct Region {
+  Address begin;
+  int64_t bytes = 0;
 };
 
 /// Memory of a device that is freed with this object.
@@ -140,11 +149,27 @@ public:
 
   Address address() const { return start; }
   int64_t size() const { return bytes; }
+  Region region() const { return {start, bytes}; }
 
 private:
   Device *device = nullptr;
   Address start;
   int64_t bytes = 0;
+};
+
+/// What a plan asks for of each kind of memory, freed with this object.
+class PlanMemory {
+public:
+  PlanMemory(Device &device, const plan::PerMemory<int64_t> &bytes,
+             const std::string &owner, bool guarded);
+
+  const plan::PerMemory<Region> &regions() const { return all; }
+  /// Of all kinds together.
+  int64_t bytes() const;
+
+private:
+  std::array<std::optional<DeviceMemory>, std::size(plan::memoryKinds)> owned;
+  plan::PerMemory<Region> all;
 };
 
 } // namespace heddle::rt

@@ -23,7 +23,7 @@ namespace heddle::rt {
 class HostMirror {
 public:
   /// Mirrors memory of `device`, which must outlive it.
-  HostMirror(Device &device, const std::vector<const DeviceMemory *> &memory);
+  HostMirror(Device &device, const std::vector<Region> &memory);
 
   /// Where these bytes stand, for what the host writes all of; nothing is
   /// copied. Throws H0412 when they are not in the memory.
@@ -38,13 +38,12 @@ public:
   void release(Address address, int64_t bytes);
 
 private:
-  struct Region {
-    Address begin;
-    int64_t bytes = 0;
+  struct Mirrored {
+    Region region;
     char *host = nullptr;
     Arena pages; ///< Empty where the host sees the memory.
   };
-  const Region &find(Address address, int64_t bytes) const;
+  const Mirrored &find(Address address, int64_t bytes) const;
   bool copies(Address address, int64_t bytes) const {
     return find(address, bytes).pages.size() > 0;
   }
@@ -52,7 +51,7 @@ private:
 
   Device &device;
   Event computed;
-  std::vector<Region> regions;
+  std::vector<Mirrored> all;
 };
 
 } // namespace heddle::rt

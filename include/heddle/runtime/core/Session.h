@@ -111,18 +111,21 @@ public:
   int64_t stage() const { return source.mesh.coordinate(rank(), {"pipe"}); }
   Device &runsOn() const { return device; }
   /// Bytes allocated for states and for everything else.
-  int64_t mappedBytes() const { return persistent.size() + arena.size(); }
+  int64_t mappedBytes() const { return persistent.bytes() + arena.bytes(); }
   /// Fills the arena with `value`; inputs must be written again after it.
   void poisonArena(unsigned char value) {
-    device.fill(Stream::Compute, arena.address(), value, arena.size());
+    device.synchronize();
+    for (const Region &region : arena.regions().values)
+      device.fill(Stream::Compute, region.begin, value, region.bytes);
+    device.synchronize(Stream::Compute);
   }
 
 private:
   const plan::Plan &source;
   Device &device;
   Participant participant;
-  DeviceMemory persistent;
-  DeviceMemory arena;
+  PlanMemory persistent;
+  PlanMemory arena;
   HostMirror mirror;
   std::vector<Value> states;
   std::vector<Part> parts;

@@ -17,8 +17,9 @@
 
 namespace heddle::rt {
 
-/// The host itself: its memory of every kind is the host's, and work is done,
-/// on all threads of a pool, when its submission returns.
+/// The host itself: its memory of every kind is the host's (what is File, in
+/// pages of a file), and work is done, on all threads of a pool, when its
+/// submission returns.
 class CpuDevice : public Device {
 public:
   explicit CpuDevice(ThreadPool &pool) : pool(pool) {}
@@ -47,6 +48,7 @@ public:
   void record(Stream, Event) override {}
   void wait(Stream, Event) override {}
   void synchronize(Stream) override {}
+  using Device::synchronize;
 
 private:
   ThreadPool &pool;

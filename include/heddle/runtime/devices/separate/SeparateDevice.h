@@ -22,7 +22,7 @@ namespace heddle::rt {
 /// A device for tests, which computes on the host's cores as CpuDevice does,
 /// but keeps apart what a GPU keeps apart. Whoever follows one of its addresses
 /// faults: the bytes stand elsewhere. Submitted work waits until somebody
-/// synchronizes, and the two streams take turns in an order that a seed
+/// synchronizes, and the streams take turns in an order that a seed
 /// chooses, so that a missing copy or event changes the results.
 class SeparateDevice : public Device {
 public:
@@ -53,6 +53,7 @@ public:
   void record(Stream stream, Event event) override;
   void wait(Stream stream, Event event) override;
   void synchronize(Stream stream) override;
+  using Device::synchronize;
 
 private:
   /// What was allocated at one address.

@@ -1,0 +1,79 @@
+//===- Target.h - A back end: what makes code of kernels --------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_CODEGEN_COMMON_TARGET_H
+#define HEDDLE_CODEGEN_COMMON_TARGET_H
+
+#include "dialects/Dist/Strategy.h"
+#include "dialects/Plan/PlanDialect.h"
+#include "mlir/Pass/PassManager.h"
+
+namespace heddle::codegen {
+
+/// How a launch of a kernel is spread: blocks, and threads of a block.
+struct LaunchGeometry {
+  llvm::SmallVector<int64_t, 3> grid, block;
+};
+
+/// How kernels are to be compiled.
+struct TargetOptions {
+  std::string cache; ///< A directory of compiled kernels; empty or off: none.
+};
+
+/// A back end. Strategies name it; `findTarget` finds it.
+class Target {
+public:
+  virtual ~Target() = default;
+
+  /// The word of the setting `target` that means it.
+  virtual config::Target name() const = 0;
+  /// Whether it makes code of such kernels. A kernel that it has no generator
+  /// for stays without an object, which is a remark.
+  virtual bool supports(nn::Generator generator) const = 0;
+  /// Everything that its passes need in a context.
+  virtual void registerDialects(mlir::DialectRegistry &registry) const = 0;
+  /// Adds the passes that give every kernel of a module's models its object.
+  virtual void buildPipeline(mlir::OpPassManager &pm,
+                             const TargetOptions &options) const = 0;
+  /// Checks that the kernels of models or plans have the code that they name,
+  /// and that it is this target's. Reports H0397.
+  virtual mlir::LogicalResult
+  verify(llvm::ArrayRef<mlir::Operation *> roots) const = 0;
+  /// How a kernel is launched; its object is `object`.
+  virtual LaunchGeometry geometryOf(planir::KernelOp kernel,
+                                    planir::ObjectOp object) const = 0;
+  /// What a machine must have to run a binary of this plan, as the runtime's
+  /// CPU check names it. Fails with an error (H0203) when none can be written.
+  virtual mlir::FailureOr<std::vector<std::string>>
+  requirementsOf(planir::ProgramOp program) const = 0;
+};
+
+/// Adds a target; one that has the name of another takes its place.
+void registerTarget(std::unique_ptr<Target> target);
+
+/// All that were registered, in the order of their names in the setting.
+llvm::ArrayRef<const Target *> allTargets();
+
+/// The target of a model's or plan's strategy. Reports H0245 when there is none
+/// in this build.
+mlir::FailureOr<const Target *> findTarget(mlir::Operation *root);
+
+/// The strategy of a model or of a plan.
+dist::Strategy strategyOf(mlir::Operation *root);
+
+/// The object of a kernel, where it names one that is there.
+planir::ObjectOp objectOf(const mlir::SymbolTable &symbols,
+                          planir::KernelOp kernel);
+
+/// A kernel as MLIR in the generic form, without names, paths, shardings and
+/// what was compiled: kernels of equal text have the same code.
+std::string textOf(planir::KernelOp kernel);
+
+} // namespace heddle::codegen
+
+#endif // HEDDLE_CODEGEN_COMMON_TARGET_H

@@ -1,0 +1,24 @@
+//===- GpuBackEnd.h - NVIDIA GPUs as targets --------------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_CODEGEN_GPU_GPUBACKEND_H
+#define HEDDLE_CODEGEN_GPU_GPUBACKEND_H
+
+#include "heddle/Codegen/Common/Target.h"
+
+namespace heddle::gpu {
+
+/// Whether there is a generator for such kernels.
+bool supports(nn::Generator generator);
+
+/// The back end for one chip.
+std::unique_ptr<codegen::Target> createBackEnd(config::Target chip);
+
+} // namespace heddle::gpu
+
+#endif // HEDDLE_CODEGEN_GPU_GPUBACKEND_H

@@ -1,0 +1,51 @@
+//===- Memory.h - Where bytes are, and what runs beside what ----*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_PLANFORMAT_MEMORY_H
+#define HEDDLE_PLANFORMAT_MEMORY_H
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+
+namespace heddle::plan {
+
+/// Where bytes are. Kernels and communication use what is Device. The host sees
+/// what is Host or Pinned; of Pinned memory a device copies without a detour.
+/// A file stands in for memory that is File.
+enum class MemoryKind { Device, Host, Pinned, File };
+inline constexpr MemoryKind memoryKinds[] = {
+    MemoryKind::Device, MemoryKind::Host, MemoryKind::Pinned, MemoryKind::File};
+const char *memoryName(MemoryKind kind);
+
+/// Work of one stream is done in the order of its submission. Between streams
+/// only events make an order.
+enum class Stream { Compute, Communication, Copy };
+inline constexpr Stream streams[] = {Stream::Compute, Stream::Communication,
+                                     Stream::Copy};
+const char *streamName(Stream stream);
+
+/// Something for each kind of memory.
+template <typename T> struct PerMemory {
+  std::array<T, std::size(memoryKinds)> values{};
+
+  T &operator[](MemoryKind kind) { return values[size_t(kind)]; }
+  const T &operator[](MemoryKind kind) const { return values[size_t(kind)]; }
+  /// Of all kinds together.
+  T total() const {
+    T sum{};
+    for (const T &value : values)
+      sum += value;
+    return sum;
+  }
+};
+
+} // namespace heddle::plan
+
+#endif // HEDDLE_PLANFORMAT_MEMORY_H

@@ -1,0 +1,162 @@
+//===- CpuBackEnd.cpp - x86-64 as a target --------------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Codegen/CPU/CpuBackEnd.h"
+#include "heddle/Codegen/CPU/KernelCompiler.h"
+#include "heddle/Codegen/CPU/Passes.h"
+#include "llvm/Object/ELFObjectFile.h"
+#include "llvm/Support/Base64.h"
+
+using namespace mlir;
+using namespace heddle;
+
+FailureOr<cpu::CpuTarget> cpu::machineOf(Operation *root, StringRef march) {
+  std::string name =
+      march.empty() ? wordOf(codegen::strategyOf(root).march) : march.str();
+  if (std::optional<cpu::CpuTarget> target = cpu::CpuTarget::parse(name))
+    return *target;
+  auto diagnostic = root->emitError("H0114: no code can be made for --march ")
+                    << name << "; known are ";
+  llvm::interleaveComma(cpu::CpuTarget::names(), diagnostic);
+  return diagnostic;
+}
+
+namespace {
+
+/// Checks the objects of models or plans.
+class Checker {
+public:
+  LogicalResult checkAll(Operation *root) {
+    FailureOr<cpu::CpuTarget> target = cpu::machineOf(root);
+    if (failed(target))
+      return failure();
+    SymbolTable symbols(root);
+    for (auto kernel : root->getRegion(0).getOps<planir::KernelOp>())
+      if (failed(check(symbols, kernel, *target)))
+        return failure();
+    return success();
+  }
+
+private:
+  LogicalResult check(const SymbolTable &symbols, planir::KernelOp kernel,
+                      const cpu::CpuTarget &target) {
+    if (!kernel.getObject() || !kernel.getSymbol() ||
+        !kernel.getScratchBytes() || !kernel.getHash())
+      return kernel.emitError("H0397: is not compiled");
+    planir::ObjectOp object = codegen::objectOf(symbols, kernel);
+    if (!object)
+      return kernel.emitError("H0397: names the object @")
+             << *kernel.getObject() << ", which is not there";
+    if (cpu::sourceOf(kernel, target).hash != *kernel.getHash()) {
+      auto error =
+          kernel.emitError("H0397: is not the kernel that its code was "
+                           "compiled from, or not for this target");
+      error.attachNote()
+          << "help: compile it again: edit the dump of the phase "
+             "fuse, and --start-from fuse";
+      return error;
+    }
+    // Pipeline stages have most objects in common.
+    auto what = std::make_tuple(object.getDataAttr(), object.getHashAttr(),
+                                kernel.getSymbolAttr(), kernel.getHashAttr(),
+                                kernel.getScratchBytesAttr());
+    if (!checked.insert(what).second)
+      return success();
+    std::vector<char> bytes;
+    if (llvm::Error error = llvm::decodeBase64(object.getData(), bytes))
+      return object.emitError("H0397: is not base64: ")
+             << llvm::toString(std::move(error));
+    cpu::CompiledKernel code{kernel.getSymbol()->str(),
+                             static_cast<int64_t>(*kernel.getScratchBytes()),
+                             std::string(bytes.begin(), bytes.end())};
+    if (object.getHash() != cpu::sealOf(code, *kernel.getHash()))
+      return object.emitError("H0397: @")
+             << object.getSymName() << " is not the code that was compiled for "
+             << "@" << kernel.getSymName() << ": its hash differs";
+    auto file = llvm::object::ObjectFile::createELFObjectFile(
+        {code.object, object.getSymName()});
+    if (!file)
+      return object.emitError("H0397: is no ELF object: ")
+             << llvm::toString(file.takeError());
+    return checkSymbols(kernel, **file);
+  }
+
+  LogicalResult checkSymbols(planir::KernelOp kernel,
+                             const llvm::object::ObjectFile &file) {
+    bool defined = false;
+    for (const llvm::object::SymbolRef &symbol : file.symbols()) {
+      llvm::Expected<StringRef> name = symbol.getName();
+      llvm::Expected<uint32_t> flags = symbol.getFlags();
+      if (!name || !flags) {
+        llvm::consumeError(name.takeError());
+        llvm::consumeError(flags.takeError());
+        return kernel.emitError("H0397: its object has damaged symbols");
+      }
+      bool undefined = *flags & llvm::object::SymbolRef::SF_Undefined;
+      // LLVM makes calls of loops that copy and fill; the runtime has these.
+      bool known = llvm::is_contained({"memcpy", "memmove", "memset"}, *name);
+      if (undefined && !known && !name->empty())
+        return kernel.emitError("H0397: its object calls ")
+               << *name << ", which no kernel may";
+      defined |= !undefined && *name == *kernel.getSymbol();
+    }
+    if (!defined)
+      return kernel.emitError("H0397: its object does not define ")
+             << *kernel.getSymbol();
+    return success();
+  }
+
+  llvm::DenseSet<
+      std::tuple<Attribute, Attribute, Attribute, Attribute, Attribute>>
+      checked;
+};
+
+class BackEnd : public codegen::Target {
+public:
+  config::Target name() const override { return config::Target::X86_64; }
+  bool supports(nn::Generator) const override { return true; }
+
+  void registerDialects(DialectRegistry &registry) const override {
+    registry.insert<planir::PlanDialect>();
+  }
+
+  void buildPipeline(OpPassManager &pm,
+                     const codegen::TargetOptions &options) const override {
+    CpuCompileKernelsOptions kernels;
+    kernels.cache = options.cache;
+    pm.addPass(createCpuCompileKernels(kernels));
+  }
+
+  LogicalResult verify(ArrayRef<Operation *> roots) const override {
+    Checker checker;
+    for (Operation *root : roots)
+      if (failed(checker.checkAll(root)))
+        return failure();
+    return success();
+  }
+
+  /// Every thread of the pool calls the kernel once.
+  codegen::LaunchGeometry geometryOf(planir::KernelOp kernel,
+                                     planir::ObjectOp) const override {
+    return {{1}, {codegen::strategyOf(kernel->getParentOp()).threads}};
+  }
+
+  FailureOr<std::vector<std::string>>
+  requirementsOf(planir::ProgramOp program) const override {
+    FailureOr<cpu::CpuTarget> machine = cpu::machineOf(program);
+    if (failed(machine))
+      return failure();
+    return machine->required;
+  }
+};
+
+} // namespace
+
+std::unique_ptr<codegen::Target> cpu::createBackEnd() {
+  return std::make_unique<BackEnd>();
+}

@@ -1,0 +1,86 @@
+//===- Target.cpp - The targets of this build -----------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Codegen/Common/Target.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "mlir/IR/SymbolTable.h"
+
+using namespace mlir;
+using namespace heddle;
+using namespace heddle::codegen;
+
+namespace {
+struct Registry {
+  std::vector<std::unique_ptr<Target>> owned;
+  std::vector<const Target *> inOrder;
+};
+} // namespace
+
+static Registry &registry() {
+  static Registry all;
+  return all;
+}
+
+void codegen::registerTarget(std::unique_ptr<Target> target) {
+  Registry &all = registry();
+  llvm::erase_if(all.owned, [&](const std::unique_ptr<Target> &other) {
+    return other->name() == target->name();
+  });
+  all.owned.push_back(std::move(target));
+  llvm::sort(all.owned, [](const auto &a, const auto &b) {
+    return a->name() < b->name();
+  });
+  all.inOrder.clear();
+  for (const std::unique_ptr<Target> &one : all.owned)
+    all.inOrder.push_back(one.get());
+}
+
+ArrayRef<const Target *> codegen::allTargets() { return registry().inOrder; }
+
+dist::Strategy codegen::strategyOf(Operation *root) {
+  return root->getAttrOfType<dist::StrategyAttr>("strategy").getValue();
+}
+
+FailureOr<const Target *> codegen::findTarget(Operation *root) {
+  config::Target name = strategyOf(root).target;
+  for (const Target *target : allTargets())
+    if (target->name() == name)
+      return target;
+  auto diagnostic = root->emitError("H0245: this build has no back end for ")
+                    << wordOf(name) << "; it has ";
+  llvm::interleaveComma(allTargets(), diagnostic, [&](const Target *target) {
+    diagnostic << wordOf(target->name());
+  });
+  return diagnostic;
+}
+
+std::string codegen::textOf(planir::KernelOp kernel) {
+  OwningOpRef<planir::KernelOp> clone(kernel.clone());
+  clone->setSymName("kernel");
+  clone->removeObjectAttr();
+  clone->removeSymbolAttr();
+  clone->removeHashAttr();
+  clone->removeScratchBytesAttr();
+  clone->removeArgAttrsAttr();
+  clone->removeResAttrsAttr();
+  for (Operation &op : clone->getBody().front())
+    op.removeAttr("shardings");
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  OpPrintingFlags flags;
+  flags.printGenericOpForm().useLocalScope();
+  clone->getOperation()->print(stream, flags);
+  return text;
+}
+
+planir::ObjectOp codegen::objectOf(const SymbolTable &symbols,
+                                   planir::KernelOp kernel) {
+  return kernel.getObject()
+             ? symbols.lookup<planir::ObjectOp>(*kernel.getObject())
+             : planir::ObjectOp();
+}

@@ -1,0 +1,112 @@
+//===- GpuBackEnd.cpp - NVIDIA GPUs as targets ----------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Codegen/GPU/GpuBackEnd.h"
+#include "heddle/Codegen/GPU/Kernels.h"
+#include "heddle/Codegen/GPU/Passes.h"
+
+using namespace mlir;
+using namespace heddle;
+
+bool heddle::gpu::supports(nn::Generator generator) {
+  switch (generator) {
+  case nn::Generator::Rows:
+  case nn::Generator::Gemm:
+    return true;
+  case nn::Generator::Columns:
+  case nn::Generator::Reduce:
+  case nn::Generator::Scatter:
+  case nn::Generator::BlockSums:
+  case nn::Generator::Attention:
+  case nn::Generator::Segments:
+    return false;
+  }
+  llvm_unreachable("all generators handled");
+}
+
+namespace {
+
+class BackEnd : public codegen::Target {
+public:
+  explicit BackEnd(config::Target chip) : chip(chip) {}
+
+  config::Target name() const override { return chip; }
+  bool supports(nn::Generator generator) const override {
+    return heddle::gpu::supports(generator);
+  }
+  void registerDialects(DialectRegistry &registry) const override {
+    heddle::gpu::registerGpuCodegen(registry);
+  }
+  void buildPipeline(OpPassManager &pm,
+                     const codegen::TargetOptions &) const override {
+    pm.addPass(createGpuCompileKernels());
+  }
+
+  LogicalResult verify(ArrayRef<Operation *> roots) const override {
+    for (Operation *root : roots) {
+      SymbolTable symbols(root);
+      for (auto kernel : root->getRegion(0).getOps<planir::KernelOp>())
+        if (kernel.getObject() &&
+            failed(verify(kernel, codegen::objectOf(symbols, kernel))))
+          return failure();
+    }
+    return success();
+  }
+
+  codegen::LaunchGeometry geometryOf(planir::KernelOp,
+                                     planir::ObjectOp object) const override {
+    auto sizes = [&](StringRef name) {
+      auto list = object->getAttrOfType<DenseI64ArrayAttr>(name);
+      return list ? SmallVector<int64_t, 3>(list.asArrayRef())
+                  : SmallVector<int64_t, 3>();
+    };
+    return {sizes("grid"), sizes("block")};
+  }
+
+  FailureOr<std::vector<std::string>>
+  requirementsOf(planir::ProgramOp program) const override {
+    return program.emitError("H0203: a binary can be written for x86-64 only; "
+                             "for ")
+           << wordOf(chip) << " use --stop-after kernels";
+  }
+
+private:
+  LogicalResult verify(planir::KernelOp kernel, planir::ObjectOp object) const {
+    if (!object)
+      return kernel.emitError("H0397: names the object @")
+             << *kernel.getObject() << ", which is not there";
+    auto is = [&](StringRef name, StringRef value) {
+      auto text = object->getAttrOfType<StringAttr>(name);
+      return text && text.getValue() == value;
+    };
+    if (!is("format", "ptx") || !is("chip", wordOf(chip)))
+      return object.emitError("H0397: is no PTX for ") << wordOf(chip);
+    std::string entry =
+        (".entry " + kernel.getSymbol().value_or("") + "(").str();
+    if (!object.getData().contains(entry))
+      return kernel.emitError("H0397: its object does not define ")
+             << kernel.getSymbol().value_or("its function");
+    codegen::LaunchGeometry launch = geometryOf(kernel, object);
+    for (ArrayRef<int64_t> sizes :
+         {ArrayRef(launch.grid), ArrayRef(launch.block)})
+      if (sizes.size() != 3 ||
+          llvm::any_of(sizes, [](int64_t size) { return size < 1; }))
+        return object.emitError("H0397: has no launch of three sizes each for "
+                                "its grid and block");
+    return success();
+  }
+
+  config::Target chip;
+};
+
+} // namespace
+
+std::unique_ptr<codegen::Target>
+heddle::gpu::createBackEnd(config::Target chip) {
+  return std::make_unique<BackEnd>(chip);
+}

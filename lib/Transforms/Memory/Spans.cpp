@@ -1,0 +1,107 @@
+//===- Spans.cpp - When the commands of a sequence may run ----------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Spans.h"
+
+using namespace mlir;
+using namespace heddle;
+using namespace heddle::memory;
+
+using planir::Stream;
+
+LogicalResult SpanFinder::run(planir::SequenceOp sequence) {
+  if (failed(walk(sequence.getBody().front())))
+    return failure();
+  // A sequence ends when all that was sent is received.
+  for (auto &channel : sent)
+    for (Operation *send : channel.second)
+      endAt(send, send, next - 1);
+  return success();
+}
+
+LogicalResult SpanFinder::walk(Block &block) {
+  Copies copies;
+  for (Operation &op : block)
+    if (auto command = dyn_cast<planir::CommandOpInterface>(op))
+      if (failed(walk(command, copies)))
+        return failure();
+  if (copies.open.empty())
+    return success();
+  auto diagnostic = copies.open.front()->emitError(
+      "H0924: is on the stream copy, and compute does not wait for it before "
+      "its block ends");
+  diagnostic.attachNote() << "help: put %t = plan.record copy and plan.wait %t "
+                             "behind it";
+  return diagnostic;
+}
+
+void SpanFinder::endAt(Operation *op, Operation *end, int64_t here) {
+  spans[op].last = here;
+  spans[op].end = end;
+}
+
+LogicalResult SpanFinder::walk(planir::CommandOpInterface command,
+                               Copies &copies) {
+  int64_t here = next++;
+  Operation *op = command;
+  spans[op] = {here, here, here, op};
+  Stream stream = command.getOwnStream();
+  if (isa<planir::RecordOp>(op)) {
+    points[command.getSignal()] = {stream, here, copies.issued};
+  } else if (auto waiting = dyn_cast<planir::WaitOp>(op)) {
+    return wait(waiting, here, copies);
+  } else if (stream == Stream::Copy) {
+    if (copies.begin < 0) {
+      auto diagnostic = op->emitError(
+          "H0924: is on the stream copy, which waits for nothing of this "
+          "block before it");
+      diagnostic.attachNote() << "help: put %t = plan.record compute and "
+                                 "plan.wait %t on copy before it";
+      return diagnostic;
+    }
+    spans[op].first = copies.begin;
+    ++copies.issued;
+    copies.open.push_back(op);
+  }
+  if (StringRef channel = command.getSendingChannel(); !channel.empty())
+    sent[channel].push_back(op);
+  if (auto flush = dyn_cast<planir::FlushOp>(op))
+    for (auto &sends = sent[flush.getChannel()]; sends.size() > flush.getLeft();
+         sends.pop_front())
+      endAt(sends.front(), op, here);
+  for (Region &region : op->getRegions())
+    if (failed(walk(region.front())))
+      return failure();
+  return success();
+}
+
+LogicalResult SpanFinder::wait(planir::WaitOp op, int64_t here,
+                               Copies &copies) {
+  Operation *start = op.getToken().getDefiningOp();
+  auto found = points.find(op.getToken());
+  if (found == points.end()) {
+    if (start && spans.count(start))
+      endAt(start, op, here);
+    return success();
+  }
+  if (start->getBlock() != op->getBlock())
+    return op.emitError("H0924: waits for a point of another block");
+  const Point &point = found->second;
+  if (op.getStream() == point.stream)
+    return success();
+  if (op.getStream() == Stream::Copy) {
+    copies.begin = std::max(copies.begin, point.number);
+    return success();
+  }
+  while (!copies.open.empty() &&
+         copies.issued - copies.open.size() < point.copies) {
+    endAt(copies.open.front(), op, here);
+    copies.open.pop_front();
+  }
+  return success();
+}

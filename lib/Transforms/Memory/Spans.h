@@ -1,0 +1,66 @@
+//===- Spans.h - When the commands of a sequence may run --------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_LIB_TRANSFORMS_MEMORY_SPANS_H
+#define HEDDLE_LIB_TRANSFORMS_MEMORY_SPANS_H
+
+#include "dialects/Plan/PlanDialect.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringMap.h"
+#include <deque>
+
+namespace heddle::memory {
+
+/// The commands of the stream `compute`, by number, beside which a command may
+/// run: it begins when those before `first` are done, and is done at `last`.
+struct Span {
+  int64_t number = 0; ///< Of the command itself.
+  int64_t first = 0, last = 0;
+  mlir::Operation *end = nullptr; ///< The command `last`.
+};
+
+/// Follows the streams of a sequence. What `compute` does has the span of its
+/// own number. A collective lasts until it is waited for, a send until a flush
+/// says that it is gone. What `copy` does begins at the last point of `compute`
+/// that it waits for, and lasts until `compute` waits for it.
+class SpanFinder {
+public:
+  /// Fails, with an error (H0924), when work of the stream `copy` begins or
+  /// ends without an order in its block.
+  mlir::LogicalResult run(planir::SequenceOp sequence);
+
+  const llvm::MapVector<mlir::Operation *, Span> &all() const { return spans; }
+
+private:
+  /// A point that a token stands for.
+  struct Point {
+    planir::Stream stream = planir::Stream::Compute;
+    int64_t number = 0; ///< Of the record.
+    size_t copies = 0;  ///< Commands of `copy` in the block before it.
+  };
+  /// What the stream `copy` does in a block, which it begins and ends itself.
+  struct Copies {
+    int64_t begin = -1; ///< The point of `compute` that it waited for, or -1.
+    size_t issued = 0;
+    std::deque<mlir::Operation *> open; ///< `compute` did not wait for these.
+  };
+  mlir::LogicalResult walk(mlir::Block &block);
+  mlir::LogicalResult walk(planir::CommandOpInterface command, Copies &copies);
+  mlir::LogicalResult wait(planir::WaitOp op, int64_t here, Copies &copies);
+  void endAt(mlir::Operation *op, mlir::Operation *end, int64_t here);
+
+  int64_t next = 0;
+  llvm::MapVector<mlir::Operation *, Span> spans; ///< In the text's order.
+  llvm::DenseMap<mlir::Value, Point> points;
+  /// What was sent on each channel and not flushed, the oldest first.
+  llvm::StringMap<std::deque<mlir::Operation *>> sent;
+};
+
+} // namespace heddle::memory
+
+#endif // HEDDLE_LIB_TRANSFORMS_MEMORY_SPANS_H

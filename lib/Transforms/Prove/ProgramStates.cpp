@@ -1,0 +1,88 @@
+//===- ProgramStates.cpp - What the persistent regions hold ---------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ProgramStates.h"
+#include "mlir/IR/BuiltinTypes.h"
+
+using namespace mlir;
+using namespace heddle;
+using namespace heddle::prove;
+
+Axes heddle::prove::axesOf(dist::TensorShardingAttr sharding) {
+  Axes axes = prove::axisBits(planir::namesOf(sharding.getUnreduced()));
+  for (auto names : sharding.getDims().getAsRange<ArrayAttr>())
+    axes |= prove::axisBits(planir::namesOf(names));
+  return axes;
+}
+
+int64_t heddle::prove::firstOf(planir::BytesAttr bytes,
+                               planir::MemoryKind memory) {
+  int64_t first = 0;
+  for (planir::MemoryKind before : planir::memoryKinds) {
+    if (before == memory)
+      break;
+    first += bytes.of(before);
+  }
+  return first;
+}
+
+/// The first byte of a state or flat tensor.
+template <typename StateOp> static int64_t beginOf(StateOp state) {
+  auto program = cast<planir::ProgramOp>(state->getParentOp());
+  return firstOf(program.getPersistentBytes(), state.getMemory()) +
+         static_cast<int64_t>(state.getOffset());
+}
+
+int64_t heddle::prove::firstOf(const SymbolTable &symbols, StringRef state) {
+  Operation *op = symbols.lookup(state);
+  if (auto flat = dyn_cast<planir::FlatOp>(op))
+    return beginOf(flat);
+  return beginOf(cast<planir::StateOp>(op));
+}
+
+std::vector<State> heddle::prove::statesOf(planir::ProgramOp program) {
+  std::vector<State> states;
+  llvm::StringMap<State> flats;
+  for (auto flat : program.getOps<planir::FlatOp>()) {
+    int64_t begin = beginOf(flat);
+    State &state = flats[flat.getSymName()];
+    state.range = {begin, begin + dist::byteSize(flat.getType())};
+    state.name = flat.getSymName().str();
+    state.axes = prove::axisBits(planir::namesOf(flat.getAxes()));
+  }
+  for (auto op : program.getOps<planir::StateOp>()) {
+    int64_t begin = beginOf(op);
+    State state;
+    state.range = {begin, begin + dist::byteSize(op.getType())};
+    state.name = op.getSymName().str();
+    DictionaryAttr like = op.getLike();
+    if (auto storage = like.getAs<dist::TensorShardingAttr>("storage"))
+      state.axes = axesOf(storage);
+    if (auto role = like.getAs<StringAttr>("role")) {
+      state.hasSlots = role == "saved";
+      state.ofStep =
+          role == "gradient" || role == "accumulator" || role == "scalar";
+      state.lasts = !state.hasSlots && !state.ofStep;
+    }
+    if (!op.getFlat()) {
+      states.push_back(std::move(state));
+      continue;
+    }
+    // Its bytes are somewhere in the flat tensor's.
+    State &flat = flats[*op.getFlat()];
+    flat.axes |= state.axes;
+    flat.lasts |= state.lasts;
+    flat.ofStep |= state.ofStep;
+  }
+  for (auto &flat : flats)
+    states.push_back(flat.second);
+  llvm::sort(states, [](const State &a, const State &b) {
+    return a.range.begin < b.range.begin;
+  });
+  return states;
+}

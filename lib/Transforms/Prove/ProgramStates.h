@@ -1,0 +1,32 @@
+//===- ProgramStates.h - What the persistent regions hold -------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_LIB_TRANSFORMS_PROVE_PROGRAMSTATES_H
+#define HEDDLE_LIB_TRANSFORMS_PROVE_PROGRAMSTATES_H
+
+#include "dialects/Plan/PlanFormat.h"
+#include "heddle/Transforms/Prove/Traces.h"
+
+namespace heddle::prove {
+
+/// The axes that split a tensor, or along which it is a sum yet to be made.
+Axes axesOf(dist::TensorShardingAttr sharding);
+
+/// Where a kind of memory begins in a Space, in which the kinds stand one
+/// behind the other.
+int64_t firstOf(planir::BytesAttr bytes, planir::MemoryKind memory);
+
+/// The first byte of a state or flat tensor, in Space::Persistent.
+int64_t firstOf(const mlir::SymbolTable &symbols, llvm::StringRef state);
+
+/// What the persistent regions hold, by the first byte.
+std::vector<State> statesOf(planir::ProgramOp program);
+
+} // namespace heddle::prove
+
+#endif // HEDDLE_LIB_TRANSFORMS_PROVE_PROGRAMSTATES_H

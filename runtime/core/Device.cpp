@@ -1,0 +1,28 @@
+//===- Device.cpp - Memory of a plan on a device --------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/core/Device.h"
+
+using namespace heddle;
+using namespace heddle::rt;
+
+PlanMemory::PlanMemory(Device &device, const plan::PerMemory<int64_t> &bytes,
+                       const std::string &owner, bool guarded) {
+  for (MemoryKind kind : plan::memoryKinds) {
+    std::optional<DeviceMemory> &memory = owned[size_t(kind)];
+    memory.emplace(device, MemoryRequest{kind, bytes[kind], owner, guarded});
+    all[kind] = memory->region();
+  }
+}
+
+int64_t PlanMemory::bytes() const {
+  int64_t bytes = 0;
+  for (const Region &region : all.values)
+    bytes += region.bytes;
+  return bytes;
+}
