@@ -229,7 +229,8 @@ void RotaryOp::buildGradient(OpBuilder &builder, GradientContext &context) {
                               getLoc(), getInput().getType(),
                               context.gradientOf(getOutput()),
                               context.forward(getPositions()), getHeadsAttr(),
-                              getDimsAttr(), getThetaAttr(), inverse, nullptr));
+                              getDimsAttr(), getThetaAttr(), getScalingAttr(),
+                              inverse, nullptr));
 }
 
 void AttentionOp::buildGradient(OpBuilder &builder, GradientContext &context) {

@@ -13,13 +13,15 @@
 
 def NN_RotaryOp : NN_ComputeOp<"rotary",
     (ins NN_Float:$input, NN_Ids:$positions, I64Attr:$heads, I64Attr:$dims,
-         F64Attr:$theta, UnitAttr:$inverse)> {
+         F64Attr:$theta, OptionalAttr<NN_RotaryScalingAttr>:$scaling,
+         UnitAttr:$inverse)> {
   let summary = "Rotary position embedding, half-split, on the first `dims` of each head.";
   let description = [{
     x is [B, T, heads * D]. For i < dims / 2 the pair (x[i], x[i + dims / 2]) of
     each head is turned by the angle position * theta^(-2 i / dims), with
     `inverse` by its negative: which is the gradient (Su et al.,
-    arXiv 2104.09864, in the order of the Hugging Face layouts).
+    arXiv 2104.09864, in the order of the Hugging Face layouts). `scaling`
+    changes the rates theta^(-2 i / dims), and the size of the result.
   }];
   let results = (outs NN_Float:$output);
   let assemblyFormat = [{
@@ -27,7 +29,12 @@ def NN_RotaryOp : NN_ComputeOp<"rotary",
     functional-type(operands, results)
   }];
   let hasVerifier = 1;
-  let extraClassDeclaration = NN_Localize.declaration;
+  let extraClassDeclaration = !strconcat([{
+    /// The angle of a pair from one position to the next.
+    double getRate(int64_t pair);
+    /// What is turned is multiplied by it.
+    double getMagnitude();
+  }], NN_Localize.declaration);
 }
 
 def NN_AttentionOp : NN_ComputeOp<"attention",

@@ -69,6 +69,22 @@ LogicalResult InitAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
+LogicalResult
+RotaryScalingAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                          RotaryRamp ramp, FloatAttr factor, FloatAttr low,
+                          FloatAttr high, FloatAttr magnitude) {
+  for (FloatAttr number : {factor, low, high, magnitude})
+    if (!number.getType().isF64() || !number.getValue().isFinite())
+      return emitError() << "scales by " << number
+                         << ", which is no finite f64";
+  if (factor.getValueAsDouble() <= 0)
+    return emitError() << "divides rates by " << factor;
+  if (ramp != RotaryRamp::All &&
+      low.getValueAsDouble() >= high.getValueAsDouble())
+    return emitError() << "has a ramp from " << low << " to " << high;
+  return success();
+}
+
 double heddle::nn::bytesOfOperandsAndResults(Operation *op) {
   double bytes = 0;
   auto add = [&](Type type) {

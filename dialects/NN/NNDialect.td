@@ -43,11 +43,72 @@ def NN_InitAttr : AttrDef<NN_Dialect, "Init"> {
   let genVerifyDecl = 1;
 }
 
+def NN_SourceAttr : AttrDef<NN_Dialect, "Source"> {
+  let mnemonic = "source";
+  let summary = "How a state is made of tensors of the weight files.";
+  let description = [{
+    An expression over tensors with their names and types in the files. Saving
+    inverts it: a checkpoint has the tensors that it names.
+
+    ```mlir
+    #nn.source<"ln_f.weight" : tensor<768xbf16>>
+    #nn.source<concat(1, transpose("q.weight" : tensor<64x64xf32>),
+                         transpose("k.weight" : tensor<32x64xf32>))>
+    ```
+
+    | expression | value |
+    |---|---|
+    | `transpose(x)` | of a matrix |
+    | `permute([2, 0, 1], x)` | dimension i is dimension `order[i]` of x |
+    | `reshape([4, 8, 32], x)` | the elements in the same order; x is of one tensor |
+    | `slice(dim, first, size, x)` | x is a tensor, or a slice of one |
+    | `concat(dim, x, y, ...)` | side by side |
+    | `stack(dim, x, y, ...)` | side by side along a new dimension |
+  }];
+  let parameters = (ins "::heddle::weights::Source::Kind":$kind,
+                        "::mlir::StringAttr":$name,
+                        "::mlir::RankedTensorType":$type,
+                        ArrayRefParameter<"int64_t">:$numbers,
+                        ArrayRefParameter<"::heddle::nn::SourceAttr">:$parts);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// The attribute of an expression.
+    static SourceAttr get(::mlir::MLIRContext *context,
+                          const ::heddle::weights::Source &source);
+    ::heddle::weights::Source toSource() const;
+    /// As the runtime reads and writes it.
+    ::heddle::weights::Layout getLayout() const;
+  }];
+}
+
 def NN_FunctionAttr : AttrDef<NN_Dialect, "Function"> {
   let mnemonic = "function";
   let summary = "The name of a scalar function, as #nn.function<gelu_tanh>.";
   let parameters = (ins StringRefParameter<>:$name);
   let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+}
+
+def NN_RotaryScalingAttr : AttrDef<NN_Dialect, "RotaryScaling"> {
+  let mnemonic = "rotary_scaling";
+  let summary = "How rotary positions are stretched for longer sequences.";
+  let description = [{
+    The rate f of a pair becomes s f + (1 - s) f / `factor`, and what is turned
+    is multiplied by `magnitude`. The share s that stays is 0 with `all`
+    (linear); with `pairs` it falls from 1 at pair `low` to 0 at pair `high`
+    (yarn); with `rates` it rises from 0 at the rate `low` to 1 at the rate
+    `high`, in radians a token (llama3).
+
+    ```mlir
+    #nn.rotary_scaling<all, factor = 4.0 : f64, low = 0.0 : f64, high = 0.0 : f64, magnitude = 1.0 : f64>
+    ```
+  }];
+  let parameters = (ins EnumParameter<NN_RotaryRamp>:$ramp,
+                        "::mlir::FloatAttr":$factor, "::mlir::FloatAttr":$low,
+                        "::mlir::FloatAttr":$high,
+                        "::mlir::FloatAttr":$magnitude);
+  let assemblyFormat = "`<` $ramp `,` struct($factor, $low, $high, $magnitude) `>`";
   let genVerifyDecl = 1;
 }
 

@@ -55,8 +55,9 @@ def NN_StateOp : NN_Op<"state", [Symbol,
     a pipeline stage keeps from a micro-batch's forward to its backward pass; the
     first dimension counts slots). A copy and a gradient name the parameter they
     belong to, and so does what the optimizer keeps of a parameter: its own name
-    is the parameter's with what it is, as `h.0.ln_1.weight.exp_avg`. `source` is
-    the tensor's name in the weight files, `source_type` its type there. `storage` says how the state is split
+    is the parameter's with what it is, as `h.0.ln_1.weight.exp_avg`. `source`
+    says of which tensors of the weight files it is made, and so what a
+    checkpoint holds. `storage` says how the state is split
     over ranks, and over which axes a gradient is still a partial sum. `segments`
     are the parts of the last dimension that are split each for itself (packed
     q, k and v). `whole` is the type of the whole tensor where `type` is a rank's
@@ -64,15 +65,14 @@ def NN_StateOp : NN_Op<"state", [Symbol,
 
     ```mlir
     nn.state @ln_f.weight role "parameter" : tensor<768xf32>
-      {checkpointed, source = "ln_f.weight", trainable, ...}
+      {checkpointed, source = #nn.source<"ln_f.weight" : tensor<768xf32>>, trainable, ...}
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$role, TypeAttr:$type,
                        OptionalAttr<StrAttr>:$parameter,
                        UnitAttr:$trainable, UnitAttr:$checkpointed,
                        UnitAttr:$decays,
-                       OptionalAttr<StrAttr>:$source,
-                       OptionalAttr<TypeAttr>:$source_type,
+                       OptionalAttr<NN_SourceAttr>:$source,
                        OptionalAttr<NN_InitAttr>:$init,
                        OptionalAttr<Dist_TensorShardingAttr>:$storage,
                        OptionalAttr<DenseI64ArrayAttr>:$segments,

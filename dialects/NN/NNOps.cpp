@@ -285,6 +285,33 @@ LogicalResult RmsNormGradWeightOp::verify() {
 // Attention
 //===----------------------------------------------------------------------===//
 
+double RotaryOp::getRate(int64_t pair) {
+  double rate = std::pow(getTheta().convertToDouble(),
+                         -2.0 * double(pair) / double(getDims()));
+  auto scaling = getScalingAttr();
+  if (!scaling)
+    return rate;
+  double low = scaling.getLow().getValueAsDouble();
+  double high = scaling.getHigh().getValueAsDouble();
+  double stays = 0;
+  switch (scaling.getRamp()) {
+  case RotaryRamp::All:
+    break;
+  case RotaryRamp::Pairs:
+    stays = 1 - std::clamp((double(pair) - low) / (high - low), 0.0, 1.0);
+    break;
+  case RotaryRamp::Rates:
+    stays = std::clamp((rate - low) / (high - low), 0.0, 1.0);
+    break;
+  }
+  return rate * (stays + (1 - stays) / scaling.getFactor().getValueAsDouble());
+}
+
+double RotaryOp::getMagnitude() {
+  auto scaling = getScalingAttr();
+  return scaling ? scaling.getMagnitude().getValueAsDouble() : 1.0;
+}
+
 LogicalResult RotaryOp::verify() {
   auto input = tensorOf(getInput());
   int64_t heads = getHeads(), dims = getDims();

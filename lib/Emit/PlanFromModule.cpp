@@ -172,7 +172,8 @@ private:
       state.trainable = like.contains("trainable");
       state.checkpointed = like.contains("checkpointed");
       state.decays = like.contains("decays");
-      state.sourceName = stringOr(like, "source");
+      if (auto source = like.getAs<nn::SourceAttr>("source"))
+        state.sources = source.getLayout().pieces;
       state.init = initOf(like.getAs<nn::InitAttr>("init"));
       auto whole = like.getAs<TypeAttr>("whole");
       state.placement =

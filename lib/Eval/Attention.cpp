@@ -262,18 +262,19 @@ LogicalResult evalRotary(nn::RotaryOp op, const Inputs &in, Outputs &out) {
   llvm::ArrayRef<int64_t> positions = in.ints(op.getPositions());
   int64_t heads = op.getHeads(), dims = op.getDims();
   int64_t headDim = output.columns() / heads;
-  double theta = op.getTheta().convertToDouble();
+  double magnitude = op.getMagnitude();
   for (int64_t row = 0; row < output.rows(); ++row)
     for (int64_t head = 0; head < heads; ++head)
       for (int64_t i = 0; i < dims / 2; ++i) {
-        double angle = positions[row % positions.size()] *
-                       std::pow(theta, -2.0 * i / dims);
+        double angle = positions[row % positions.size()] * op.getRate(i);
         if (op.getInverse())
           angle = -angle;
+        double cosine = magnitude * std::cos(angle);
+        double sine = magnitude * std::sin(angle);
         int64_t first = (row * heads + head) * headDim + i;
         int64_t second = first + dims / 2;
-        y[first] = x[first] * std::cos(angle) - x[second] * std::sin(angle);
-        y[second] = x[second] * std::cos(angle) + x[first] * std::sin(angle);
+        y[first] = x[first] * cosine - x[second] * sine;
+        y[second] = x[second] * cosine + x[first] * sine;
       }
   return success();
 }

@@ -8,6 +8,7 @@
 
 #include "heddle/Eval/Files.h"
 
+#include "heddle/runtime/app/Sources.h"
 #include "heddle/runtime/app/Weights.h"
 #include "heddle/runtime/core/Arena.h"
 #include "heddle/runtime/optim/Schedule.h"
@@ -64,20 +65,20 @@ bool eval::writeTensors(const std::string &path,
 }
 
 bool eval::readParameters(const std::string &directory,
-                          const std::vector<std::string> &names,
+                          const std::vector<std::vector<plan::Piece>> &sources,
                           std::vector<HostTensor> &tensors, Diagnostic &error) {
   return guarded(error, [&] {
     io::WeightSet set = io::openWeights(directory);
-    for (const std::string &name : names) {
-      const io::TensorInfo &info = rt::findTensor(set, name);
-      HostTensor tensor{name, "F64", info.shape, {}};
-      tensor.bytes.resize(info.numElements() * sizeof(double));
-      set.read(info, tensor.dtype, tensor.bytes.data());
-      int64_t bad = io::firstNonFinite(tensor.bytes.data(), tensor.dtype,
-                                       info.numElements());
+    for (size_t i = 0; i < sources.size(); ++i) {
+      rt::SourceReader reader(set, sources[i], tensors[i].name);
+      tensors[i].dtype = "F64";
+      int64_t count = 1;
+      for (int64_t extent : tensors[i].shape)
+        count *= extent;
+      tensors[i].bytes.resize(count * sizeof(double));
+      int64_t bad = reader.read(0, count, "F64", tensors[i].bytes.data());
       if (bad >= 0)
-        io::failNonFinite(info, tensor.dtype, bad);
-      tensors.push_back(std::move(tensor));
+        reader.failNonFinite("F64", bad);
     }
   });
 }

@@ -12,6 +12,7 @@
 #include "heddle/Eval/ModelInterpreter.h"
 #include "heddle/Eval/PlanInterpreter.h"
 #include "heddle/Eval/PortBatch.h"
+#include "heddle/runtime/core/Pieces.h"
 #include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
@@ -220,27 +221,20 @@ void Interpreter::setState(const std::string &name, const Tensor &value) {
 
 bool Interpreter::loadParameters(const std::string &directory,
                                  Diagnostic &error) {
-  std::vector<std::string> names;
-  std::vector<const StateInfo *> parameters;
+  std::vector<std::vector<plan::Piece>> sources;
+  std::vector<HostTensor> tensors;
   for (const StateInfo &info : stateInfos)
     if (info.role == "parameter") {
-      names.push_back(info.source.empty() ? info.name : info.source);
-      parameters.push_back(&info);
+      sources.push_back(info.sources);
+      if (sources.back().empty())
+        sources.back() = {rt::wholeTensor(info.name, info.wholeShape())};
+      tensors.push_back({info.name, "", info.wholeShape(), {}});
     }
-  std::vector<HostTensor> tensors;
-  if (!readParameters(directory, names, tensors, error))
+  if (!readParameters(directory, sources, tensors, error))
     return false;
-  for (auto [info, tensor] : llvm::zip(parameters, tensors)) {
-    if (tensor.shape != info->wholeShape()) {
-      error.code = "H0387";
-      error.message = "tensor '" + tensor.name + "' in " + directory +
-                      " has not the shape of the state " + info->name;
-      error.help = "name the weights of the model that was compiled";
-      return false;
-    }
-    setState(info->name, Tensor::fromBytes(ElementKind::F64, tensor.shape,
-                                           tensor.bytes.data()));
-  }
+  for (const HostTensor &tensor : tensors)
+    setState(tensor.name, Tensor::fromBytes(ElementKind::F64, tensor.shape,
+                                            tensor.bytes.data()));
   return true;
 }
 

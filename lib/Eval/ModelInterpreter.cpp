@@ -45,7 +45,8 @@ static StateInfo describe(nn::StateOp op) {
   info.name = op.getSymName().str();
   info.role = op.getRole().str();
   info.parameter = op.getParameter().value_or("").str();
-  info.source = op.getSource().value_or("").str();
+  if (nn::SourceAttr source = op.getSourceAttr())
+    info.sources = source.getLayout().pieces;
   info.kind = *kindOf(op.getTensorType().getElementType());
   info.shape = op.getTensorType().getShape().vec();
   info.setInit(op.getInitAttr());

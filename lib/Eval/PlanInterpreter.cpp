@@ -39,7 +39,8 @@ static StateInfo describe(planir::StateOp op) {
   info.name = op.getSymName().str();
   info.role = text("role");
   info.parameter = text("parameter");
-  info.source = text("source");
+  if (auto source = like.getAs<nn::SourceAttr>("source"))
+    info.sources = source.getLayout().pieces;
   info.kind = *kindOf(type.getElementType());
   info.shape = type.getShape().vec();
   info.setInit(like.getAs<nn::InitAttr>("init"));

@@ -94,13 +94,16 @@ SourceLocation locationOf(const io::JsonValue &config, const std::string &key);
 /// A row of the table of weights: a parameter, or with `*` in its name one of
 /// each layer; rows that follow each other with `*` are those of one layer.
 struct Weight {
-  std::string name; ///< In the files too, maybe behind the family's prefix.
+  std::string name;
   std::vector<Dim> shape;
   InitSpec init;
   /// Parts of the last dimension that ranks split each for itself.
   std::vector<int64_t> segments = {};
   /// A matrix that is stored [out, in].
   bool outIn = false;
+  /// The tensors that it is made of, as the family's prefix may stand before;
+  /// absent: one of the same name.
+  std::optional<weights::Source> source = {};
 };
 
 /// Whether `name` is the pattern, in which `*` stands for a number.

@@ -11,7 +11,6 @@
 #include "ForwardBuilder.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Verifier.h"
-#include "llvm/ADT/StringSwitch.h"
 
 using namespace heddle;
 using namespace mlir;
@@ -50,14 +49,6 @@ static DictionaryAttr describeWeights(Builder &builder,
   return builder.getDictionaryAttr(weights);
 }
 
-/// Of a weight file's types those that a parameter can be read from.
-static Type elementTypeOf(Builder &builder, llvm::StringRef dtype) {
-  return llvm::StringSwitch<Type>(dtype)
-      .Case("F32", builder.getF32Type())
-      .Case("BF16", builder.getBF16Type())
-      .Case("F16", builder.getF16Type());
-}
-
 static void addStates(OpBuilder &builder, const config::ModelSpec &spec) {
   for (const config::ParameterSpec &parameter : spec.parameters) {
     auto type = RankedTensorType::get(parameter.shape, builder.getF32Type());
@@ -67,9 +58,8 @@ static void addStates(OpBuilder &builder, const config::ModelSpec &spec) {
     state.setTrainable(true);
     state.setCheckpointed(true);
     state.setDecays(parameter.decays);
-    state.setSource(parameter.sourceName);
-    state.setSourceType(
-        type.clone(elementTypeOf(builder, parameter.sourceType)));
+    state.setSourceAttr(
+        nn::SourceAttr::get(builder.getContext(), parameter.source));
     state.setInitAttr(
         nn::InitAttr::get(builder.getContext(), parameter.init.kind,
                           builder.getF64FloatAttr(parameter.init.value),

@@ -75,12 +75,13 @@ static void applyNoDecay(const std::string &expression, const Family &family,
 // Coverage: every parameter filled, every tensor used or ignored
 //===----------------------------------------------------------------------===//
 
-/// The tensor that fills the parameter; throws H0335 when there is none.
-static const io::TensorInfo &findSource(const ParameterSpec &parameter,
+/// The tensor with that name, maybe behind the prefix; throws H0335 when there
+/// is none.
+static const io::TensorInfo &findSource(const std::string &plain,
                                         const Family &family,
                                         const io::WeightSet &weights) {
-  std::string prefixed = family.sourceName(parameter.name);
-  for (const std::string &name : {prefixed, parameter.name})
+  std::string prefixed = family.sourceName(plain);
+  for (const std::string &name : {prefixed, plain})
     if (const io::TensorInfo *info = weights.find(name))
       return *info;
   std::vector<std::string> names;
@@ -90,7 +91,7 @@ static const io::TensorInfo &findSource(const ParameterSpec &parameter,
       std::any_of(names.begin(), names.end(), [&](const std::string &name) {
         return name.rfind(family.prefix, 0) == 0;
       });
-  std::string wanted = hasPrefix ? prefixed : parameter.name;
+  std::string wanted = hasPrefix ? prefixed : plain;
   std::string near = closestMatch(wanted, names);
   fail("H0335", "the tensor \"" + wanted + "\" is missing in the weights",
        near.empty() ? "save the model again, whole; or use --init random with "
@@ -100,18 +101,18 @@ static const io::TensorInfo &findSource(const ParameterSpec &parameter,
 }
 
 static void checkShape(const ParameterSpec &parameter,
+                       const std::vector<int64_t> &wanted,
                        const io::TensorInfo &info, const ModelSpec &spec) {
-  if (info.shape == parameter.shape)
+  if (info.shape == wanted)
     return;
   std::string help = "use the config.json that was saved with these weights";
-  std::vector<int64_t> turned(parameter.shape.rbegin(), parameter.shape.rend());
+  std::vector<int64_t> turned(wanted.rbegin(), wanted.rend());
   if (info.shape == turned)
-    help = "the tensor is transposed: save it as " +
-           io::shapeToString(parameter.shape);
+    help = "the tensor is transposed: save it as " + io::shapeToString(wanted);
   Diagnostic error{"H0393",
                    "the tensor \"" + info.name + "\" has the shape " +
                        io::shapeToString(info.shape) + ", not " +
-                       io::shapeToString(parameter.shape),
+                       io::shapeToString(wanted),
                    {info.file, 0, 0},
                    {parameter.shapeReason + " in " + spec.configFile},
                    help};
@@ -171,12 +172,14 @@ static void coverWeights(const Family &family, const io::WeightSet &weights,
                          ModelSpec &spec) {
   std::set<std::string> used;
   for (ParameterSpec &parameter : spec.parameters) {
-    const io::TensorInfo &info = findSource(parameter, family, weights);
-    checkShape(parameter, info, spec);
-    checkType(info);
-    parameter.sourceName = info.name;
-    parameter.sourceType = info.dtype;
-    used.insert(info.name);
+    weights::forEachTensor(parameter.source, [&](weights::Source &tensor) {
+      const io::TensorInfo &info = findSource(tensor.name, family, weights);
+      checkShape(parameter, tensor.numbers, info, spec);
+      checkType(info);
+      tensor.name = info.name;
+      tensor.type = info.dtype;
+      used.insert(info.name);
+    });
   }
   for (const io::TensorInfo &info : weights.tensors())
     if (!used.count(info.name))
@@ -186,8 +189,9 @@ static void coverWeights(const Family &family, const io::WeightSet &weights,
 /// Without weights: the names under which Hugging Face would save them.
 static void nameSources(const Family &family, ModelSpec &spec) {
   for (ParameterSpec &parameter : spec.parameters) {
-    parameter.sourceName = family.sourceName(parameter.name);
-    parameter.sourceType = "F32";
+    weights::forEachTensor(parameter.source, [&](weights::Source &tensor) {
+      tensor.name = family.sourceName(tensor.name);
+    });
   }
 }
 
@@ -203,14 +207,26 @@ static std::string reasonOf(const std::vector<Dim> &shape) {
   return text + "]";
 }
 
-static ParameterSpec parameterFrom(const Weight &weight, std::string name) {
+/// The row's parameter, of that layer where it has a `*`.
+static ParameterSpec parameterFrom(const Weight &weight, int64_t layer) {
+  auto ofLayer = [&](std::string name) {
+    size_t star = name.find('*');
+    return star == std::string::npos
+               ? name
+               : name.replace(star, 1, std::to_string(layer));
+  };
   ParameterSpec parameter;
-  parameter.name = std::move(name);
+  parameter.name = ofLayer(weight.name);
   parameter.shape.assign(weight.shape.begin(), weight.shape.end());
   parameter.init = weight.init;
   parameter.shapeReason = reasonOf(weight.shape);
   parameter.segments = weight.segments;
   parameter.outIn = weight.outIn;
+  parameter.source =
+      weight.source.value_or(weights::tensor(weight.name, parameter.shape));
+  weights::forEachTensor(parameter.source, [&](weights::Source &tensor) {
+    tensor.name = ofLayer(tensor.name);
+  });
   return parameter;
 }
 
@@ -222,13 +238,10 @@ static void addParameters(const std::vector<Weight> &table, int64_t layers,
     while (end < table.size() && table[end].name.find('*') != std::string::npos)
       ++end;
     for (int64_t layer = 0; layer < layers && end > begin; ++layer)
-      for (size_t i = begin; i < end; ++i) {
-        std::string name = table[i].name;
-        name.replace(name.find('*'), 1, std::to_string(layer));
-        spec.parameters.push_back(parameterFrom(table[i], std::move(name)));
-      }
+      for (size_t i = begin; i < end; ++i)
+        spec.parameters.push_back(parameterFrom(table[i], layer));
     if (end == begin)
-      spec.parameters.push_back(parameterFrom(table[end++], table[begin].name));
+      spec.parameters.push_back(parameterFrom(table[end++], 0));
     begin = end;
   }
 }

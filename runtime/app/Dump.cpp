@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/Dump.h"
+#include "heddle/runtime/app/Sources.h"
 #include "heddle/runtime/app/Weights.h"
 
 #include <deque>
@@ -31,20 +32,12 @@ struct DumpWriter {
   Session &session;
   const LoadedProgram &program;
   std::vector<io::SharedTensor> tensors;
+  SharedStates gradients{session};
   std::set<std::string> known;
   std::deque<Part> parts; ///< Tensors point to them.
 };
 
 } // namespace
-
-/// The name in the weight files of the parameter `name`.
-static std::string sourceName(const plan::Stage &stage,
-                              const std::string &name) {
-  for (const plan::State &state : stage.states)
-    if (state.role == "parameter" && state.name == name)
-      return state.sourceName;
-  return name;
-}
 
 /// Micro-batches and their rows are the rows of the batch, in order.
 static void mergeBatch(std::vector<int64_t> &shape) {
@@ -85,8 +78,9 @@ void DumpWriter::addStage(const plan::Stage &stage, bool isHere) {
   for (size_t i = 0; i < stage.states.size(); ++i) {
     const plan::State &state = stage.states[i];
     if (state.role == "gradient")
-      add("grad." + sourceName(stage, state.parameter), state.type, state.shape,
-          state.placement, isHere ? &session.state(i) : nullptr);
+      gradients.add("grad.", state.parameter, sourcesOf(stage, state),
+                    state.type, isHere ? &session.state(i) : nullptr,
+                    isHere ? &session.part(i) : nullptr);
   }
 }
 
@@ -96,5 +90,7 @@ void heddle::rt::writeDump(const std::string &path, Session &session,
   const std::vector<plan::Stage> &stages = session.plan().stages;
   for (size_t i = 0; i < stages.size(); ++i)
     writer.addStage(stages[i], int64_t(i) == session.stage());
+  for (io::SharedTensor &tensor : writer.gradients.take())
+    writer.tensors.push_back(std::move(tensor));
   io::writeShared(path, std::move(writer.tensors), peers);
 }

@@ -7,13 +7,14 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/Weights.h"
+#include "heddle/runtime/app/Sources.h"
 #include "heddle/runtime/core/Philox.h"
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cmath>
-#include <set>
+#include <limits>
 
 using namespace heddle;
 using namespace heddle::rt;
@@ -36,6 +37,17 @@ static int64_t findState(const plan::Stage &stage, const std::string &role,
       return i;
   }
   return -1;
+}
+
+std::vector<plan::Piece> heddle::rt::sourcesOf(const plan::Stage &stage,
+                                               const State &state) {
+  int64_t parameter =
+      isParameter(state) ? -1 : findState(stage, "parameter", state.parameter);
+  const State &owner = parameter < 0 ? state : stage.states[parameter];
+  if (!owner.sources.empty())
+    return owner.sources;
+  const std::vector<int64_t> &whole = owner.placement.whole;
+  return {wholeTensor(owner.name, whole.empty() ? owner.shape : whole)};
 }
 
 //===----------------------------------------------------------------------===//
@@ -83,43 +95,21 @@ void heddle::rt::initialValues(const Init &init, const std::string &name,
 }
 
 //===----------------------------------------------------------------------===//
-// Weights
-//===----------------------------------------------------------------------===//
-
-const io::TensorInfo &heddle::rt::findTensor(const io::WeightSet &weights,
-                                             const std::string &name) {
-  if (const io::TensorInfo *found = weights.find(name))
-    return *found;
-  size_t dot = name.find('.');
-  if (dot != std::string::npos)
-    if (const io::TensorInfo *found = weights.find(name.substr(dot + 1)))
-      return *found;
-  for (const io::TensorInfo &tensor : weights.tensors()) {
-    size_t prefix = tensor.name.find('.');
-    if (prefix != std::string::npos &&
-        tensor.name.compare(prefix + 1, std::string::npos, name) == 0)
-      return tensor;
-  }
-  return weights.at(name);
-}
-
-//===----------------------------------------------------------------------===//
 // States
 //===----------------------------------------------------------------------===//
 
 namespace {
 
-/// Fills the elements of a state that this rank stores, from a tensor of a file
+/// Fills the elements of a state that this rank stores, from tensors of files
 /// or from the first value of a state.
 struct FillWork {
   std::vector<Run> runs;
   int64_t count = 0; ///< Elements of all runs.
   char *target = nullptr;
   std::string type;
-  const uint8_t *source = nullptr; ///< The whole tensor's bytes, or null.
-  std::string sourceType;
-  /// The first element of the whole tensor that was read and is not finite;
-  /// with a source.
+  const SourceReader *source = nullptr; ///< Or null.
+  /// The first element of the whole state that was read and is not finite; with
+  /// a source.
   std::atomic<int64_t> *bad = nullptr;
   const State *first = nullptr; ///< Whose first value, without a source.
   uint64_t seed = 0;
@@ -134,17 +124,10 @@ struct FillWork {
 void FillWork::fill(Run run) const {
   if (!source)
     return fillRandom(run);
-  constexpr int64_t most = int64_t(1) << 16; // They are in the cache then.
-  int64_t from = io::dtypeBits(sourceType) / 8, to = io::dtypeBits(type) / 8;
-  for (int64_t done = 0; done < run.count; done += most) {
-    int64_t count = std::min(most, run.count - done);
-    char *here = target + (run.local + done) * to;
-    io::convertElements(source + (run.whole + done) * from, sourceType, here,
-                        type, count);
-    int64_t found = io::firstNonFinite(here, type, count);
-    if (found >= 0)
-      return note(run.whole + done + found);
-  }
+  int64_t found = source->read(run.whole, run.count, type,
+                               target + run.local * io::dtypeBits(type) / 8);
+  if (found >= 0)
+    note(found);
 }
 
 void FillWork::note(int64_t element) const {
@@ -181,18 +164,6 @@ static void fillShare(const void *context, int64_t thread, int64_t threads) {
   }
 }
 
-/// The runs as far as they go on in the rank's memory, wherever in the whole.
-static std::vector<Run> localRuns(const std::vector<Run> &runs) {
-  std::vector<Run> merged;
-  for (const Run &run : runs)
-    if (!merged.empty() &&
-        merged.back().local + merged.back().count == run.local)
-      merged.back().count += run.count;
-    else
-      merged.push_back(run);
-  return merged;
-}
-
 static void fillState(Job &job, size_t index, FillWork work) {
   const State &state = job.plan().states[index];
   work.runs = job.session().part(index).runs();
@@ -209,28 +180,23 @@ static void fillState(Job &job, size_t index, FillWork work) {
   session.host().release(value.address, value.numBytes());
 }
 
-/// Reads a state from a tensor that must have its whole shape.
+/// Reads a state from the tensors of `weights` that it is made of, whose names
+/// there begin with `prefix`.
 static void readState(Job &job, size_t index, const io::WeightSet &weights,
-                      const io::TensorInfo &tensor) {
+                      const std::string &prefix = "") {
   const State &state = job.plan().states[index];
-  const std::vector<int64_t> &shape = job.session().part(index).wholeShape();
-  if (tensor.shape != shape)
-    fail("H0387",
-         "tensor '" + tensor.name + "' in " + tensor.file + " has shape " +
-             io::shapeToString(tensor.shape) + ", the plan needs " +
-             io::shapeToString(shape) + " for " + state.name,
-         "use weights of the model that was compiled, or compile again for "
-         "these");
-  FillWork work;
-  work.source = weights.data(tensor);
-  work.sourceType = tensor.dtype;
+  SourceReader reader(weights, sourcesOf(job.plan(), state), state.name,
+                      prefix);
   std::string type = plan::dtypeName(state.type);
-  weights.requireConvertible(tensor, type);
-  std::atomic<int64_t> bad{tensor.numElements()};
+  reader.requireConvertible(type);
+  FillWork work;
+  work.source = &reader;
+  constexpr int64_t none = std::numeric_limits<int64_t>::max();
+  std::atomic<int64_t> bad{none};
   work.bad = &bad;
   fillState(job, index, std::move(work));
-  if (bad < tensor.numElements())
-    io::failNonFinite(tensor, type, bad);
+  if (bad < none)
+    reader.failNonFinite(type, bad);
 }
 
 /// Gives a state the first value that `source` has: itself, or the parameter it
@@ -267,8 +233,7 @@ static void readParameters(Job &job, const io::WeightSet &weights) {
   for (size_t i = 0; i < plan.states.size(); ++i) {
     const State &state = plan.states[i];
     if (isParameter(state) || state.role == "compute-copy")
-      readState(job, i, weights,
-                findTensor(weights, parameterOf(plan, state).sourceName));
+      readState(job, i, weights);
   }
 }
 
@@ -345,30 +310,25 @@ io::SharedTensor heddle::rt::shareTensor(Session &session,
 // Checkpoints
 //===----------------------------------------------------------------------===//
 
-/// The name of a state's tensor in a checkpoint.
-static std::string checkpointName(const plan::Stage &stage,
-                                  const State &state) {
-  if (isParameter(state))
-    return state.sourceName;
-  int64_t parameter = findState(stage, "parameter", state.parameter);
-  if (parameter < 0)
-    return state.name;
-  // Behind the parameter's name stands what the optimizer calls it.
-  return state.name.substr(state.parameter.size() + 1) + "." +
-         stage.states[parameter].sourceName;
+/// What stands before the names of a state's tensors in a checkpoint: what the
+/// optimizer calls it, which stands behind the parameter's name in its own.
+static std::string checkpointPrefix(const State &state) {
+  if (isParameter(state) || state.parameter.empty())
+    return "";
+  return state.name.substr(state.parameter.size() + 1) + ".";
 }
 
 /// Gives a state that is a power the value that it has after so many updates:
 /// checkpoints of older versions do not hold it.
 static void raisePower(Job &job, size_t index, int64_t updates) {
   const State &state = job.plan().states[index];
-  double value = std::pow(state.init.value, double(updates));
-  FillWork work;
-  std::atomic<int64_t> bad{1};
-  work.source = reinterpret_cast<const uint8_t *>(&value);
-  work.sourceType = plan::dtypeName(plan::DType::F64);
-  work.bad = &bad;
-  fillState(job, index, std::move(work));
+  double power = std::pow(state.init.value, double(updates));
+  Session &session = job.session();
+  const Value &value = session.state(index);
+  io::convertElements(&power, "F64", session.at(value),
+                      plan::dtypeName(state.type), 1);
+  session.host().store(value.address, value.numBytes());
+  session.host().release(value.address, value.numBytes());
 }
 
 /// Reads what the optimizer keeps, and other states that are saved.
@@ -376,9 +336,10 @@ static void resumeState(Job &job, size_t index,
                         const io::Checkpoint &checkpoint) {
   const plan::Plan &plan = job.plan();
   const State &state = plan.states[index];
-  std::string name = checkpointName(plan, state);
-  if (const io::TensorInfo *tensor = checkpoint.optimizer.find(name))
-    return readState(job, index, checkpoint.optimizer, *tensor);
+  std::string prefix = checkpointPrefix(state);
+  std::string name = prefix + sourcesOf(plan, state).front().tensor;
+  if (checkpoint.optimizer.find(name))
+    return readState(job, index, checkpoint.optimizer, prefix);
   if (state.init.kind == Init::Kind::Power)
     return raisePower(job, index,
                       checkpoint.state.step - checkpoint.state.skipped);
@@ -416,23 +377,22 @@ heddle::rt::describeCheckpoint(Session &session,
   io::CheckpointContents contents;
   contents.config = plan.modelConfig;
   contents.state = state;
-  // A tensor that several stages hold is the first one's.
-  std::set<std::string> known;
+  // A state that several stages hold is the first one's.
+  SharedStates model(session), optimizer(session);
   for (size_t number = 0; number < plan.stages.size(); ++number) {
     const plan::Stage &stage = plan.stages[number];
     for (size_t i = 0; i < stage.states.size(); ++i) {
       const State &source = stage.states[i];
-      std::string name = checkpointName(stage, source);
-      if ((!isParameter(source) && !source.checkpointed) ||
-          !known.insert(source.role + " " + name).second)
+      if (!isParameter(source) && !source.checkpointed)
         continue;
       bool isHere = int64_t(number) == session.stage();
-      (isParameter(source) ? contents.model : contents.optimizer)
-          .push_back(shareTensor(session, name, source.type, source.shape,
-                                 source.placement,
-                                 isHere ? &session.state(i) : nullptr,
-                                 isHere ? &session.part(i) : nullptr));
+      (isParameter(source) ? model : optimizer)
+          .add(checkpointPrefix(source), source.name, sourcesOf(stage, source),
+               source.type, isHere ? &session.state(i) : nullptr,
+               isHere ? &session.part(i) : nullptr);
     }
   }
+  contents.model = model.take();
+  contents.optimizer = optimizer.take();
   return contents;
 }

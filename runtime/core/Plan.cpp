@@ -370,9 +370,11 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Kernel, name, ops, hash, flops, modelFlops,
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Init, kind, value, stddev)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Placement, whole, split, segments, flatAxes,
                                    flatFirst, flatElements)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Piece::Loop, extent, state, tensor)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Piece, tensor, shape, loops, state, first)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(State, name, role, parameter, type, shape,
                                    placement, offset, memory, trainable,
-                                   checkpointed, decays, sourceName, init)
+                                   checkpointed, decays, sources, init)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Port, role, name, type, shape, placement,
                                    ref)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Program, kind, sequence, inputs, outputs,

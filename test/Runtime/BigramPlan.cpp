@@ -94,7 +94,7 @@ static State state(const char *role, int64_t offset, DType type = DType::F32,
   result.offset = offset;
   if (result.role == "parameter") {
     result.trainable = true;
-    result.sourceName = "table.weight";
+    result.sources = {rt::wholeTensor("table.weight", result.shape)};
     result.init = {Init::Kind::Normal, 0, 0.02};
   } else {
     result.parameter = "table";

@@ -38,10 +38,10 @@ bool readTensors(const std::string &path, std::vector<HostTensor> &tensors,
 bool writeTensors(const std::string &path,
                   const std::vector<HostTensor> &tensors, Diagnostic &error);
 
-/// Reads parameters, by their names in the weight files, as F64. `directory` is
-/// whatever `--weights` takes.
+/// Reads parameters, whose shapes are given, from where they stand in the
+/// weight files, as F64. `directory` is whatever `--weights` takes.
 bool readParameters(const std::string &directory,
-                    const std::vector<std::string> &names,
+                    const std::vector<std::vector<plan::Piece>> &sources,
                     std::vector<HostTensor> &tensors, Diagnostic &error);
 
 /// The first value of a state, as the runtime makes it. `kind` is zeros,

@@ -34,7 +34,8 @@ struct InterpreterOptions {
 
 /// What is known of a state, at every phase.
 struct StateInfo {
-  std::string name, role, parameter, source;
+  std::string name, role, parameter;
+  std::vector<plan::Piece> sources; ///< Parameters: in the weight files.
   ElementKind kind = ElementKind::F32;
   std::vector<int64_t> shape; ///< Of the rank's part, but for flat axes.
   plan::Placement placement;  ///< Of the part in the whole.

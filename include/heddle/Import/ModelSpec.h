@@ -14,6 +14,7 @@
 #define HEDDLE_IMPORT_MODELSPEC_H
 
 #include "heddle/Import/Settings.h"
+#include "heddle/Weights/Source.h"
 #include <memory>
 
 namespace heddle::config {
@@ -25,14 +26,13 @@ struct InitSpec {
   double stddev = 0;
 };
 
-/// A parameter, and the tensor that fills it.
+/// A parameter, and the tensors that fill it.
 struct ParameterSpec {
   std::string name; ///< Hugging Face's, without the prefix of the base model.
   std::vector<int64_t> shape;
   InitSpec init;
   std::string shapeReason; ///< As `[n_embd, 3 n_embd]`, for messages.
-  std::string sourceName;  ///< In the weight files.
-  std::string sourceType;  ///< In the weight files, as `F32`.
+  weights::Source source;  ///< In the weight files.
   bool decays = true;
   /// Parts of the last dimension that ranks split each for itself; none when it
   /// is one piece.

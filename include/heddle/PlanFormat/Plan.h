@@ -16,6 +16,7 @@
 #define HEDDLE_PLANFORMAT_PLAN_H
 
 #include "heddle/PlanFormat/Memory.h"
+#include "heddle/PlanFormat/Piece.h"
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -212,7 +213,9 @@ struct State {
   bool trainable = false;
   bool checkpointed = false;
   bool decays = false;    ///< Weight decay applies.
-  std::string sourceName; ///< The tensor's name in the weight files.
+  /// Parameters: where their elements stand in the weight files, and so in
+  /// checkpoints, also of the states that belong to them.
+  std::vector<Piece> sources;
   Init init;
   int64_t numElements() const;
   int64_t numBytes() const { return numElements() * byteSize(type); }

@@ -60,6 +60,34 @@ static Values lowerTakeRow(nn::TakeRowOp op, nn::TakeRowOp::Adaptor in,
       })};
 }
 
+/// A number from 0 to 1: where `x` stands between `low` and `high`.
+static Value ramp(ScalarBuilder &s, Value x, double low, double high) {
+  Value share = s.mul(s.sub(x, s.f32(low)), s.f32(1 / (high - low)));
+  share = s.create<arith::MaximumFOp>(share, s.f32(0));
+  return s.create<arith::MinimumFOp>(share, s.f32(1));
+}
+
+/// As RotaryOp::getRate, of the rate without scaling.
+static Value scaleRate(ScalarBuilder &s, nn::RotaryScalingAttr scaling,
+                       Value rate, Value pair) {
+  double slower = 1 / scaling.getFactor().getValueAsDouble();
+  double low = scaling.getLow().getValueAsDouble();
+  double high = scaling.getHigh().getValueAsDouble();
+  switch (scaling.getRamp()) {
+  case nn::RotaryRamp::All:
+    return s.mul(rate, s.f32(slower));
+  case nn::RotaryRamp::Pairs: {
+    Value falls = s.mul(ramp(s, pair, low, high), s.f32(slower - 1));
+    return s.mul(rate, s.add(s.f32(1), falls));
+  }
+  case nn::RotaryRamp::Rates: {
+    Value rises = s.mul(ramp(s, rate, low, high), s.f32(1 - slower));
+    return s.mul(rate, s.add(s.f32(slower), rises));
+  }
+  }
+  llvm_unreachable("every ramp is there");
+}
+
 /// Turns the pair that element `column` of a head belongs to.
 static Value turn(ScalarBuilder &s, nn::RotaryOp op, Value x, Value partner,
                   Value isFirst, Value pair, Value position) {
@@ -68,9 +96,17 @@ static Value turn(ScalarBuilder &s, nn::RotaryOp op, Value x, Value partner,
   Value pairF = s.create<arith::SIToFPOp>(s.getF32Type(), pair32);
   Value positionF = s.create<arith::SIToFPOp>(s.getF32Type(), position);
   Value frequency = s.exp(s.mul(pairF, s.f32(-2 * logTheta / op.getDims())));
+  auto scaling = op.getScalingAttr();
+  if (scaling)
+    frequency = scaleRate(s, scaling, frequency, pairF);
   Value angle = s.mul(positionF, frequency);
   Value cosine = s.create<math::CosOp>(angle);
   Value sine = s.create<math::SinOp>(angle);
+  if (scaling) {
+    Value magnitude = s.f32(op.getMagnitude());
+    cosine = s.mul(cosine, magnitude);
+    sine = s.mul(sine, magnitude);
+  }
   if (op.getInverse())
     sine = s.create<arith::NegFOp>(sine);
   // The first of a pair loses what the second gains.

@@ -34,12 +34,31 @@ static LogicalResult verifyState(nn::StateOp state,
            << "\" belongs to a later phase; only parameters may stand here";
   if (!state.getTensorType().getElementType().isF32())
     return state.emitError(code) << "a parameter must be f32";
-  if (!state.getSource() || !state.getSourceType() || !state.getInit())
-    return state.emitError(code)
-           << "a parameter needs source, source_type and init";
+  if (!state.getSource() || !state.getInit())
+    return state.emitError(code) << "a parameter needs source and init";
   if (!read.contains(state.getSymName()))
     return state.emitError(code) << "no function reads this parameter";
   return success();
+}
+
+/// The sources of all states together: each element of a tensor of the weight
+/// files is in one of them, so that checkpoints can be written.
+static LogicalResult verifyCoverage(nn::ModelOp model) {
+  weights::Coverage coverage;
+  std::string name, error;
+  for (auto state : model.getOps<nn::StateOp>())
+    if (!coverage.add(state.getSymName().str(),
+                      state.getSourceAttr().getLayout(), error)) {
+      InFlightDiagnostic wrong = state.emitError("H0357: ") << error;
+      wrong.attachNote() << "help: read each part of a tensor into one state";
+      return wrong;
+    }
+  if (coverage.isWhole(name, error))
+    return success();
+  InFlightDiagnostic wrong =
+      model.lookupSymbol(name)->emitError("H0357: ") << error;
+  wrong.attachNote() << "help: give the rest of it a state, or a slice of one";
+  return wrong;
 }
 
 /// Only forward operations, and these in f32.
@@ -178,6 +197,8 @@ private:
     for (auto state : model.getOps<nn::StateOp>())
       if (failed(verifyState(state, read)))
         return failure();
+    if (failed(verifyCoverage(model)))
+      return failure();
     for (auto function : model.getOps<nn::FuncOp>()) {
       if (!function.getProgram())
         continue;

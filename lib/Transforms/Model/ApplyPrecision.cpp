@@ -65,7 +65,6 @@ private:
       copy.setCheckpointed(false);
       copy.removeInitAttr();
       copy.removeSourceAttr();
-      copy.removeSourceTypeAttr();
       ++numCopies;
     }
     model.walk([&](nn::GetOp get) {

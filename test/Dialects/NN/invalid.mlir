@@ -569,3 +569,35 @@ nn.func @f(%x: tensor<4xf32>, %y: tensor<2x4xf32>, %s: tensor<f32>) {
   %1 = nn.logistic %0 : f64
   nn.return
 }
+
+// -----
+
+nn.model @m family "x" phase "import" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  // expected-error @+1 {{H0356: its source has the shape [4, 3], its type is 'tensor<3x4xf32>'}}
+  nn.state @a role "parameter" : tensor<3x4xf32> {source = #nn.source<transpose("a" : tensor<3x4xf32>)>}
+}
+
+// -----
+
+nn.model @m family "x" phase "import" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  // expected-error @+1 {{H0356: the source does not fit: [3, 4] and [3, 5] do not fit together along dimension 0}}
+  nn.state @a role "parameter" : tensor<6x4xf32> {source = #nn.source<concat(0, "a" : tensor<3x4xf32>, "b" : tensor<3x5xf32>)>}
+}
+
+// -----
+
+nn.model @m family "x" phase "import" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  // expected-error @+1 {{unknown expression "turn"; known are transpose, permute, reshape, slice, concat, stack}}
+  nn.state @a role "parameter" : tensor<4x3xf32> {source = #nn.source<turn("a" : tensor<3x4xf32>)>}
+}
+
+// -----
+
+nn.func @f(%q: tensor<1x4x16xf32>, %p: tensor<1x4xi32>) {
+  // expected-error @+1 {{has a ramp from 2.000000e+00 : f64 to 1.000000e+00 : f64}}
+  %r = nn.rotary %q at %p {heads = 2 : i64, dims = 8 : i64, theta = 1.0e4 : f64, scaling = #nn.rotary_scaling<pairs, factor = 8.0 : f64, low = 2.0 : f64, high = 1.0 : f64, magnitude = 1.0 : f64>} : (tensor<1x4x16xf32>, tensor<1x4xi32>) -> tensor<1x4x16xf32>
+  nn.return
+}

@@ -132,6 +132,8 @@ nn.func @attention(%qkv: tensor<1x4x24xf32>, %q: tensor<1x4x16xf32>,
   %0 = nn.rotary %q at %positions {heads = 2 : i64, dims = 4 : i64, theta = 1.0e4 : f64} : (tensor<1x4x16xf32>, tensor<1x4xi32>) -> tensor<1x4x16xf32>
   // CHECK: nn.rotary %{{.*}} at %{{.*}} {dims = 8 : i64, heads = 2 : i64, inverse, theta = 1.000000e+04 : f64}
   %1 = nn.rotary %q at %positions {heads = 2 : i64, dims = 8 : i64, theta = 1.0e4 : f64, inverse} : (tensor<1x4x16xf32>, tensor<1x4xi32>) -> tensor<1x4x16xf32>
+  // CHECK: nn.rotary {{.*}}scaling = #nn.rotary_scaling<rates, factor = 8.000000e+00 : f64, low = 1.000000e-01 : f64, high = 4.000000e-01 : f64, magnitude = 1.000000e+00 : f64>
+  %r = nn.rotary %q at %positions {heads = 2 : i64, dims = 8 : i64, theta = 1.0e4 : f64, scaling = #nn.rotary_scaling<rates, factor = 8.0 : f64, low = 0.1 : f64, high = 0.4 : f64, magnitude = 1.0 : f64>} : (tensor<1x4x16xf32>, tensor<1x4xi32>) -> tensor<1x4x16xf32>
   // CHECK: %[[OUT:.*]], %[[LSE:.*]] = nn.attention %{{[^ ]*}} {causal, heads = 2 : i64, kv_heads = 2 : i64, {{.*}}scale = 5.000000e-01 : f64} : (tensor<1x4x24xf32>) -> (tensor<1x4x8xf32>, tensor<1x2x4xf32>)
   %out, %lse = nn.attention %qkv {heads = 2 : i64, kv_heads = 2 : i64, scale = 0.5 : f64, causal} : (tensor<1x4x24xf32>) -> (tensor<1x4x8xf32>, tensor<1x2x4xf32>)
   // CHECK: nn.attention %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}} rng %{{[^ ]*}} layer %{{[^ ]*}} micro_batch %{{[^ ]*}} {heads = 4 : i64, kv_heads = 2 : i64, {{.*}}p = 1.000000e-01 : f64, scale = 5.000000e-01 : f64, site = 3 : i32} : (tensor<1x4x16xf32>, tensor<1x4x8xf32>, tensor<1x4x8xf32>, tensor<4xi32>, index, index) -> (tensor<1x4x16xf32>, tensor<1x4x4xf32>)
@@ -214,9 +216,9 @@ nn.func @optimizer(%p: tensor<128xf32>, %g: tensor<128xf32>, %m: tensor<128xf32>
 nn.model @model family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{batch = {global = 2, micro = 2}}>,
     config = "{}", weights = {random = true, seed = 7 : i64}} {
-  // CHECK: nn.state @w role "parameter" : tensor<64xf32> {checkpointed, decays, init = #nn.init<"normal", 0.000000e+00 : f64, 2.000000e-02 : f64>, source = "w", source_type = tensor<64xbf16>, storage = #dist.sharding<{{\[\[}}"data"]], unreduced []>, trainable}
+  // CHECK: nn.state @w role "parameter" : tensor<64xf32> {checkpointed, decays, init = #nn.init<"normal", 0.000000e+00 : f64, 2.000000e-02 : f64>, source = #nn.source<"w" : tensor<64xbf16>>, storage = #dist.sharding<{{\[\[}}"data"]], unreduced []>, trainable}
   nn.state @w role "parameter" : tensor<64xf32> {trainable, checkpointed, decays,
-      source = "w", source_type = tensor<64xbf16>,
+      source = #nn.source<"w" : tensor<64xbf16>>,
       init = #nn.init<"normal", 0.0 : f64, 0.02 : f64>,
       storage = #dist.sharding<[["data"]], unreduced []>}
   // CHECK: nn.state @w.grad role "gradient" : tensor<64xf32> {parameter = "w"}
@@ -258,4 +260,16 @@ nn.model @model family "gpt2" phase "train" attributes {
     %loss = nn.get @loss : tensor<f32>
     nn.return %loss : tensor<f32>
   }
+}
+
+// How states are made of tensors of files.
+// CHECK-LABEL: nn.model @sources
+nn.model @sources family "x" phase "import" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  // CHECK: nn.state @a {{.*}}source = #nn.source<"a" : tensor<3x4xbf16>>
+  nn.state @a role "parameter" : tensor<3x4xf32> {source = #nn.source<"a" : tensor<3x4xbf16>>}
+  // CHECK: nn.state @b {{.*}}source = #nn.source<concat(1, transpose("q" : tensor<4x3xf32>), slice(1, 2, 5, "kv" : tensor<3x9xf32>))>
+  nn.state @b role "parameter" : tensor<3x9xf32> {source = #nn.source<concat(1, transpose("q" : tensor<4x3xf32>), slice(1, 2, 5, "kv" : tensor<3x9xf32>))>}
+  // CHECK: nn.state @c {{.*}}source = #nn.source<stack(0, permute([1, 2, 0], reshape([4, 2, 3], "x" : tensor<24xf32>)), "y" : tensor<2x3x4xf16>)>
+  nn.state @c role "parameter" : tensor<2x2x3x4xf32> {source = #nn.source<stack(0, permute([1, 2, 0], reshape([4, 2, 3], "x" : tensor<24xf32>)), "y" : tensor<2x3x4xf16>)>}
 }

@@ -156,6 +156,37 @@ TEST(Values, RotaryTurnsPairs) {
       {std::cos(angle), std::sin(angle)});
 }
 
+TEST(Values, RotaryScaling) {
+  // The rates 1, 0.1 and 0.01 at position 2, of pairs (1, 0).
+  auto turned = [](const std::string &scaling) {
+    return evaluate("%x: tensor<1x1x6xf32>, %p: tensor<1x1xi32>",
+                    "nn.rotary %x at %p {heads = 1 : i64, dims = 6 : i64, "
+                    "theta = 1000.0 : f64, scaling = #nn.rotary_scaling<" +
+                        scaling +
+                        " : f64>} : (tensor<1x1x6xf32>, tensor<1x1xi32>) -> "
+                        "tensor<1x1x6xf32>",
+                    {{"x", floats({1, 1, 6}, {1, 1, 1, 0, 0, 0})},
+                     {"p", ints({1, 1}, {2})}});
+  };
+  auto expected = [](double a, double b, double c, double magnitude) {
+    std::vector<double> values;
+    for (double rate : {a, b, c})
+      values.push_back(magnitude * std::cos(2 * rate));
+    for (double rate : {a, b, c})
+      values.push_back(magnitude * std::sin(2 * rate));
+    return values;
+  };
+  expectNear(turned("all, factor = 4.0 : f64, low = 0.0 : f64, high = 0.0 : "
+                    "f64, magnitude = 1.5"),
+             expected(0.25, 0.025, 0.0025, 1.5));
+  expectNear(turned("pairs, factor = 4.0 : f64, low = 0.0 : f64, high = 2.0 : "
+                    "f64, magnitude = 1.0"),
+             expected(1, 0.1 * (0.5 + 0.5 / 4), 0.0025, 1));
+  expectNear(turned("rates, factor = 4.0 : f64, low = 0.05 : f64, high = 0.25 "
+                    ": f64, magnitude = 1.0"),
+             expected(1, 0.1 * (0.25 + 0.75 / 4), 0.0025, 1));
+}
+
 TEST(Values, CrossEntropyOfUniformLogits) {
   expectNear(evaluate("%x: tensor<2x4xf32>, %ids: tensor<2xi32>",
                       "nn.cross_entropy %x, %ids : (tensor<2x4xf32>, "

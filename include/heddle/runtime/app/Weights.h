@@ -52,11 +52,10 @@ void fillNormal(float *values, int64_t first, int64_t count, uint64_t seed,
 void initialValues(const plan::Init &init, const std::string &name,
                    uint64_t seed, int64_t first, int64_t count, float *values);
 
-/// The tensor of a parameter. Hugging Face's files of one model differ in
-/// whether names begin with that of the base model (`transformer.`). Throws
-/// H0335 when there is none such.
-const io::TensorInfo &findTensor(const io::WeightSet &weights,
-                                 const std::string &name);
+/// Where a state stands in weight files and checkpoints: as the parameter that
+/// it belongs to; one that belongs to none is a tensor of its own name.
+std::vector<plan::Piece> sourcesOf(const plan::Stage &stage,
+                                   const plan::State &state);
 
 } // namespace heddle::rt
 

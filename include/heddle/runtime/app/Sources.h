@@ -1,0 +1,79 @@
+//===- Sources.h - States in the tensors of files ---------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_APP_SOURCES_H
+#define HEDDLE_RUNTIME_APP_SOURCES_H
+
+#include "heddle/runtime/core/Pieces.h"
+#include "heddle/runtime/core/Session.h"
+#include "heddle/runtime/io/Safetensors.h"
+#include <map>
+#include <set>
+
+namespace heddle::rt {
+
+/// Reads a state from the tensors that it is made of.
+class SourceReader {
+public:
+  /// The tensors are looked up under their names behind `prefix`; without one,
+  /// as Hugging Face's files of one model differ in whether names begin with
+  /// that of the base model (`transformer.`). Throws H0335 for a tensor that is
+  /// missing, H0387 for one of another shape.
+  SourceReader(const io::WeightSet &weights,
+               const std::vector<plan::Piece> &pieces, const std::string &state,
+               const std::string &prefix = "");
+
+  /// Throws H0336 when some tensor cannot be read as `type`.
+  void requireConvertible(const std::string &type) const;
+  /// Reads the elements first .. first + count of the state. The first of them
+  /// that is not finite, or -1.
+  int64_t read(int64_t first, int64_t count, const std::string &type,
+               void *target) const;
+  /// Throws H0307 for an element of the state.
+  [[noreturn]] void failNonFinite(const std::string &type,
+                                  int64_t element) const;
+
+private:
+  struct Tensor {
+    const io::TensorInfo *info = nullptr;
+    const uint8_t *data = nullptr;
+  };
+  const Tensor &tensorOf(const PieceRun &run) const {
+    return tensors[run.piece - pieces.data()];
+  }
+  std::vector<plan::Piece> pieces;
+  std::vector<Tensor> tensors; ///< Of each piece.
+};
+
+/// Gathers the tensors that states are saved as.
+class SharedStates {
+public:
+  explicit SharedStates(Session &session) : session(session) {}
+
+  /// Adds a state, under the names of its tensors behind `prefix`; but once for
+  /// each `prefix` and `name`. `value` and `part`, which must outlive the
+  /// tensors, are null on ranks that do not hold it.
+  void add(const std::string &prefix, const std::string &name,
+           const std::vector<plan::Piece> &pieces, plan::DType type,
+           const Value *value, const Part *part);
+
+  std::vector<io::SharedTensor> take() { return std::move(tensors); }
+
+private:
+  Session &session;
+  std::vector<io::SharedTensor> tensors;
+  std::map<std::string, size_t> numbers; ///< Of the tensors, by name.
+  std::set<std::string> known;
+};
+
+/// The runs as far as they go on in the rank's memory, wherever in the whole.
+std::vector<Run> localRuns(const std::vector<Run> &runs);
+
+} // namespace heddle::rt
+
+#endif // HEDDLE_RUNTIME_APP_SOURCES_H

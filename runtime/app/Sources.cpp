@@ -1,0 +1,217 @@
+//===- Sources.cpp - States in the tensors of files -----------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/app/Sources.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace heddle;
+using namespace heddle::rt;
+
+/// Elements that are moved at a time: they are in the cache then.
+static constexpr int64_t blockElements = int64_t(1) << 16;
+
+//===----------------------------------------------------------------------===//
+// Reading
+//===----------------------------------------------------------------------===//
+
+static const io::TensorInfo &findTensor(const io::WeightSet &weights,
+                                        const std::string &name) {
+  if (const io::TensorInfo *found = weights.find(name))
+    return *found;
+  size_t dot = name.find('.');
+  if (dot != std::string::npos)
+    if (const io::TensorInfo *found = weights.find(name.substr(dot + 1)))
+      return *found;
+  for (const io::TensorInfo &tensor : weights.tensors()) {
+    size_t prefix = tensor.name.find('.');
+    if (prefix != std::string::npos &&
+        tensor.name.compare(prefix + 1, std::string::npos, name) == 0)
+      return tensor;
+  }
+  return weights.at(name);
+}
+
+SourceReader::SourceReader(const io::WeightSet &weights,
+                           const std::vector<plan::Piece> &pieces,
+                           const std::string &state, const std::string &prefix)
+    : pieces(pieces) {
+  checkPieces(pieces);
+  for (const plan::Piece &piece : pieces) {
+    const io::TensorInfo &info = prefix.empty()
+                                     ? findTensor(weights, piece.tensor)
+                                     : weights.at(prefix + piece.tensor);
+    if (info.shape != piece.shape)
+      fail("H0387",
+           "tensor '" + info.name + "' in " + info.file + " has shape " +
+               io::shapeToString(info.shape) + ", the plan needs " +
+               io::shapeToString(piece.shape) + " for " + state,
+           "use weights of the model that was compiled, or compile again for "
+           "these");
+    tensors.push_back({&info, weights.data(info)});
+  }
+}
+
+void SourceReader::requireConvertible(const std::string &type) const {
+  for (const Tensor &tensor : tensors)
+    io::WeightSet::requireConvertible(*tensor.info, type);
+}
+
+/// Copies elements that stand `stride` apart.
+static void gather(const uint8_t *from, int64_t width, int64_t stride,
+                   int64_t count, uint8_t *to) {
+  for (int64_t i = 0; i < count; ++i)
+    std::memcpy(to + i * width, from + i * stride * width, width);
+}
+
+int64_t SourceReader::read(int64_t first, int64_t count,
+                           const std::string &type, void *target) const {
+  int64_t to = io::dtypeBits(type) / 8, bad = -1;
+  std::vector<uint8_t> gathered;
+  forEachRun(pieces, first, count, [&](const PieceRun &run) {
+    const Tensor &tensor = tensorOf(run);
+    const std::string &dtype = tensor.info->dtype;
+    int64_t from = io::dtypeBits(dtype) / 8;
+    for (int64_t done = 0; done < run.count && bad < 0; done += blockElements) {
+      int64_t part = std::min(blockElements, run.count - done);
+      const uint8_t *source =
+          tensor.data + (run.tensor + done * run.stride) * from;
+      if (run.stride != 1) {
+        gathered.resize(part * from);
+        gather(source, from, run.stride, part, gathered.data());
+        source = gathered.data();
+      }
+      int64_t element = run.state + done;
+      char *here = static_cast<char *>(target) + (element - first) * to;
+      io::convertElements(source, dtype, here, type, part);
+      int64_t found = io::firstNonFinite(here, type, part);
+      if (found >= 0)
+        bad = element + found;
+    }
+  });
+  return bad;
+}
+
+void SourceReader::failNonFinite(const std::string &type,
+                                 int64_t element) const {
+  forEachRun(pieces, element, 1, [&](const PieceRun &run) {
+    io::failNonFinite(*tensorOf(run).info, type, run.tensor);
+  });
+  std::abort(); // Every element is in some run.
+}
+
+//===----------------------------------------------------------------------===//
+// Writing
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Hands the elements of one tensor on, in large pieces: those that stand apart
+/// in it are gathered, and those that then follow each other are one piece.
+class TensorWriter {
+public:
+  TensorWriter(int64_t width, const io::SharedTensor::Sink &sink)
+      : width(width), sink(sink) {}
+
+  void write(const PieceRun &run, const char *data) {
+    if (run.stride == 1 && run.count > 1) {
+      sink(run.tensor * width, data, run.count * width);
+      return;
+    }
+    for (int64_t i = 0; i < run.count; ++i)
+      waiting.push_back({run.tensor + i * run.stride, data + i * width});
+    if (int64_t(waiting.size()) >= blockElements)
+      flush();
+  }
+
+  void flush() {
+    std::sort(waiting.begin(), waiting.end());
+    for (size_t i = 0; i < waiting.size();) {
+      int64_t first = waiting[i].first, count = 0;
+      gathered.clear();
+      for (; i < waiting.size() && waiting[i].first == first + count;
+           ++i, ++count)
+        gathered.insert(gathered.end(), waiting[i].second,
+                        waiting[i].second + width);
+      sink(first * width, gathered.data(), count * width);
+    }
+    waiting.clear();
+  }
+
+private:
+  int64_t width;
+  const io::SharedTensor::Sink &sink;
+  std::vector<std::pair<int64_t, const char *>> waiting;
+  std::vector<char> gathered;
+};
+
+} // namespace
+
+std::vector<Run> heddle::rt::localRuns(const std::vector<Run> &runs) {
+  std::vector<Run> merged;
+  for (const Run &run : runs)
+    if (!merged.empty() &&
+        merged.back().local + merged.back().count == run.local)
+      merged.back().count += run.count;
+    else
+      merged.push_back(run);
+  return merged;
+}
+
+/// Writes what this rank holds of one tensor's elements of a state.
+static void writeTensor(Session &session, const Value &value, const Part &part,
+                        const std::vector<plan::Piece> &pieces,
+                        const std::string &tensor,
+                        const io::SharedTensor::Sink &sink) {
+  int64_t width = plan::byteSize(value.type);
+  std::vector<Run> runs = part.runs();
+  Address begin = value.address;
+  for (const Run &held : localRuns(runs))
+    session.host().load(begin + held.local * width, held.count * width);
+  TensorWriter writer(width, sink);
+  for (const Run &run : runs)
+    forEachRun(pieces, run.whole, run.count, [&](const PieceRun &each) {
+      if (each.piece->tensor == tensor)
+        writer.write(each, session.at(value) +
+                               (run.local + each.state - run.whole) * width);
+    });
+  writer.flush();
+  session.host().release(begin, value.numBytes());
+}
+
+void SharedStates::add(const std::string &prefix, const std::string &name,
+                       const std::vector<plan::Piece> &pieces, plan::DType type,
+                       const Value *value, const Part *part) {
+  if (!known.insert(prefix + name).second)
+    return;
+  checkPieces(pieces);
+  std::set<std::string> ofThisState;
+  for (const plan::Piece &piece : pieces) {
+    if (!ofThisState.insert(piece.tensor).second)
+      continue;
+    auto [entry, isNew] =
+        numbers.try_emplace(prefix + piece.tensor, tensors.size());
+    if (isNew) {
+      io::SharedTensor &tensor = tensors.emplace_back();
+      tensor.name = prefix + piece.tensor;
+      tensor.dtype = plan::dtypeName(type);
+      tensor.shape = piece.shape;
+    }
+    if (!value || !part->isFirstReplica())
+      continue;
+    // Other states may be parts of the same tensor.
+    auto &write = tensors[entry->second].pieces;
+    write = [&session = session, value, part, pieces, others = write,
+             tensor = piece.tensor](const io::SharedTensor::Sink &sink) {
+      if (others)
+        others(sink);
+      writeTensor(session, *value, *part, pieces, tensor, sink);
+    };
+  }
+}

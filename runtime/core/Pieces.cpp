@@ -1,0 +1,91 @@
+//===- Pieces.cpp - A state's elements in the tensors of files ------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/core/Pieces.h"
+#include "heddle/runtime/io/Diagnostic.h"
+
+#include <algorithm>
+
+using namespace heddle;
+using namespace heddle::rt;
+using plan::Piece;
+
+[[noreturn]] static void malformed() {
+  fail("H0385",
+       "the plan is malformed: a state's elements are not in its tensors",
+       "compile the binary again");
+}
+
+/// The run of the piece that begins at an element of the state; of count 0 when
+/// the piece does not have it.
+static PieceRun runFrom(const Piece &piece, int64_t element) {
+  PieceRun run{&piece, element, piece.first, 1, 0};
+  int64_t rest = element - piece.state;
+  if (rest < 0)
+    return run;
+  int64_t left = 1; // Iterations of the innermost loop, if that is dense.
+  for (const Piece::Loop &loop : piece.loops) {
+    int64_t index = rest / loop.state;
+    if (index >= loop.extent)
+      return run;
+    rest -= index * loop.state;
+    run.tensor += index * loop.tensor;
+    bool isDense = loop.state == 1;
+    left = isDense ? loop.extent - index : 1;
+    run.stride = isDense ? loop.tensor : 1;
+  }
+  run.count = rest == 0 ? left : 0;
+  return run;
+}
+
+void heddle::rt::forEachRun(
+    const std::vector<Piece> &pieces, int64_t first, int64_t count,
+    const std::function<void(const PieceRun &)> &visit) {
+  size_t last = 0; // What follows is often of the same piece.
+  for (int64_t element = first, end = first + count; element < end;) {
+    PieceRun run;
+    for (size_t tried = 0; tried < pieces.size() && run.count == 0; ++tried) {
+      size_t index = (last + tried) % pieces.size();
+      run = runFrom(pieces[index], element);
+      if (run.count > 0)
+        last = index;
+    }
+    if (run.count == 0)
+      malformed();
+    run.count = std::min(run.count, end - element);
+    visit(run);
+    element += run.count;
+  }
+}
+
+plan::Piece heddle::rt::wholeTensor(const std::string &tensor,
+                                    const std::vector<int64_t> &shape) {
+  Piece piece;
+  piece.tensor = tensor;
+  piece.shape = shape;
+  int64_t elements = 1;
+  for (int64_t extent : shape)
+    elements *= extent;
+  piece.loops.push_back({elements, 1, 1});
+  return piece;
+}
+
+void heddle::rt::checkPieces(const std::vector<Piece> &pieces) {
+  for (const Piece &piece : pieces) {
+    int64_t elements = 1, last = piece.first;
+    for (int64_t extent : piece.shape)
+      elements *= extent;
+    for (const Piece::Loop &loop : piece.loops) {
+      if (loop.extent < 1 || loop.state < 1 || loop.tensor < 1)
+        malformed();
+      last += (loop.extent - 1) * loop.tensor;
+    }
+    if (piece.first < 0 || piece.state < 0 || last >= elements)
+      malformed();
+  }
+}
