@@ -193,6 +193,10 @@ Dim config::operator*(int factor, const Dim &dim) {
   return {factor * dim.value, std::to_string(factor) + " " + dim.text};
 }
 
+Dim config::operator*(const Dim &left, const Dim &right) {
+  return {left.value * right.value, left.text + " " + right.text};
+}
+
 Dim Config::size(const std::string &key, int64_t fallback,
                  int64_t maximum) const {
   int64_t value = json.integerOr(key, fallback);

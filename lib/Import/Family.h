@@ -52,6 +52,7 @@ struct Dim {
   operator int64_t() const { return value; }
 };
 Dim operator*(int factor, const Dim &dim);
+Dim operator*(const Dim &left, const Dim &right);
 
 /// config.json as a family reads it; null counts as absent. All throw H0391 or
 /// H0392, with the place, for a value that is not possible.
@@ -78,6 +79,9 @@ public:
   /// The activation's name in nn.map; `fallback` is Hugging Face's.
   std::string activation(const std::string &key,
                          const std::string &fallback) const;
+  /// Rotary positions of heads of `dims` features, with the scaling of
+  /// `rope_scaling`.
+  Rotary rotary(const Dim &dims, const Dim &positions) const;
   /// Throws H0392 unless `part` divides `whole`.
   void requireDivides(const Dim &part, const Dim &whole) const;
 
@@ -156,6 +160,7 @@ std::shared_ptr<const FamilyModel> readAs(const Config &config) {
 
 // The files in Families/; ModelSpec.cpp lists them.
 const Family &gpt2Family();
+const Family &llamaFamily();
 
 } // namespace heddle::config
 

@@ -235,6 +235,43 @@ Tensor ForwardBuilder::layerNorm(Tensor x, double eps,
   return output(wrap(made.getOutput()), path);
 }
 
+Tensor ForwardBuilder::rmsNorm(Tensor x, double eps, const std::string &path) {
+  Value weight = parameter(path + ".weight"), input = use(x);
+  auto type = cast<RankedTensorType>(input.getType());
+  auto made = builder.create<nn::RmsNormOp>(
+      at(path), type, floats(type.getShape().drop_back()), input, weight,
+      builder.getF64FloatAttr(eps), /*shardings=*/ArrayAttr());
+  return output(wrap(made.getOutput()), path);
+}
+
+Tensor ForwardBuilder::rotary(Tensor x, Tensor positions, int64_t heads,
+                              const config::Rotary &rotary,
+                              const std::string &path) {
+  using Ramp = config::Rotary::Ramp;
+  auto number = [&](double value) { return builder.getF64FloatAttr(value); };
+  nn::RotaryScalingAttr scaling;
+  if (rotary.ramp != Ramp::None) {
+    nn::RotaryRamp ramp = rotary.ramp == Ramp::All     ? nn::RotaryRamp::All
+                          : rotary.ramp == Ramp::Pairs ? nn::RotaryRamp::Pairs
+                                                       : nn::RotaryRamp::Rates;
+    scaling = nn::RotaryScalingAttr::get(
+        builder.getContext(), ramp, number(rotary.factor), number(rotary.low),
+        number(rotary.high), number(rotary.magnitude));
+  }
+  Value input = use(x);
+  return wrap(builder.create<nn::RotaryOp>(
+      at(path), input.getType(), input, use(positions),
+      builder.getI64IntegerAttr(heads), builder.getI64IntegerAttr(rotary.dims),
+      number(rotary.theta), scaling, /*inverse=*/UnitAttr(),
+      /*shardings=*/ArrayAttr()));
+}
+
+Tensor ForwardBuilder::multiply(Tensor x, Tensor y, const std::string &path) {
+  Value left = use(x), right = use(y);
+  return wrap(builder.create<nn::MulOp>(at(path), left.getType(), left, right,
+                                        /*shardings=*/ArrayAttr()));
+}
+
 Tensor ForwardBuilder::activation(Tensor x, const std::string &function,
                                   const std::string &path) {
   auto made = builder.create<nn::MapOp>(at(path), function, ValueRange(use(x)));

@@ -32,6 +32,13 @@ public:
   config::Tensor linear(config::Tensor x, const std::string &path) override;
   config::Tensor layerNorm(config::Tensor x, double eps,
                            const std::string &path) override;
+  config::Tensor rmsNorm(config::Tensor x, double eps,
+                         const std::string &path) override;
+  config::Tensor rotary(config::Tensor x, config::Tensor positions,
+                        int64_t heads, const config::Rotary &rotary,
+                        const std::string &path) override;
+  config::Tensor multiply(config::Tensor x, config::Tensor y,
+                          const std::string &path) override;
   config::Tensor activation(config::Tensor x, const std::string &function,
                             const std::string &path) override;
   config::Tensor attention(const std::vector<config::Tensor> &qkv,

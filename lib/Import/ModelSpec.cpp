@@ -21,7 +21,8 @@ namespace fs = std::filesystem;
 
 /// All families.
 static const std::vector<const Family *> &families() {
-  static const std::vector<const Family *> all = {&gpt2Family()};
+  static const std::vector<const Family *> all = {
+      &gpt2Family(), &llamaFamily()};
   return all;
 }
 

@@ -36,6 +36,15 @@ struct AttentionShape {
   std::string dropoutPath = {}; ///< Numbers the random stream.
 };
 
+/// Rotary positions, as nn.rotary has them.
+struct Rotary {
+  enum class Ramp { None, All, Pairs, Rates };
+  int64_t dims = 0; ///< Of each head.
+  double theta = 10000;
+  Ramp ramp = Ramp::None; ///< None: not scaled.
+  double factor = 1, low = 0, high = 0, magnitude = 1;
+};
+
 class Modules {
 public:
   virtual ~Modules() = default;
@@ -48,6 +57,10 @@ public:
   virtual Tensor embedding(Tensor ids, const std::string &path) = 0;
   virtual Tensor linear(Tensor x, const std::string &path) = 0;
   virtual Tensor layerNorm(Tensor x, double eps, const std::string &path) = 0;
+  virtual Tensor rmsNorm(Tensor x, double eps, const std::string &path) = 0;
+  /// Turns the heads side by side in `x`; `path` is of the attention.
+  virtual Tensor rotary(Tensor x, Tensor positions, int64_t heads,
+                        const Rotary &rotary, const std::string &path) = 0;
   /// An activation by its name in nn.map.
   virtual Tensor activation(Tensor x, const std::string &function,
                             const std::string &path) = 0;
@@ -59,6 +72,10 @@ public:
   virtual Tensor dropout(Tensor x, double p, const std::string &path) = 0;
   /// The sum; `path` names a module that adds.
   virtual Tensor add(Tensor x, Tensor y, const std::string &path = "") = 0;
+  virtual Tensor multiply(Tensor x, Tensor y, const std::string &path) = 0;
+  /// function(gate_proj(x)) * up_proj(x), and down_proj of that.
+  Tensor gatedMlp(Tensor x, const std::string &function,
+                  const std::string &path);
   /// The logits: a linear without bias at `path`, with the weight of `weight`.
   virtual Tensor head(Tensor x, const std::string &weight,
                       const std::string &path) = 0;

@@ -1,0 +1,148 @@
+//===- Llama.cpp - LLaMA --------------------------------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Llama.h"
+#include <cmath>
+
+using namespace heddle;
+using namespace heddle::config;
+
+/// How long a sequence may be: attention sees the whole of it.
+static Dim positionsOf(const Config &c, const LlamaVariant &variant) {
+  Dim positions =
+      c.size("max_position_embeddings", variant.positions, Config::maxRows);
+  if (variant.window == 0 || variant.window >= positions)
+    return positions;
+  return {variant.window, "sliding_window"};
+}
+
+static Dim headDimOf(const Config &c, const Dim &embed, const Dim &heads) {
+  if (c.json.findNonNull("head_dim"))
+    return c.size("head_dim", 1);
+  c.requireDivides(heads, embed);
+  return {embed / heads, "head_dim"};
+}
+
+Llama::Llama(const Config &c, const LlamaVariant &variant)
+    : FamilyModel(c.size("vocab_size", variant.vocab, Config::maxRows),
+                  positionsOf(c, variant), c.size("hidden_size", 4096),
+                  c.size("num_hidden_layers", 32, Config::maxLayers)),
+      heads(c.size("num_attention_heads", 32)),
+      kvHeads(c.size("num_key_value_heads",
+                     variant.kvHeads ? variant.kvHeads : int64_t(heads))),
+      headDim(headDimOf(c, embed, heads)),
+      inner(c.size("intermediate_size", variant.inner, 4 * Config::maxWidth)),
+      act(c.activation("hidden_act", "silu")),
+      eps(c.number("rms_norm_eps", 1e-6, 0, 1)),
+      attnDropout(c.dropout("attention_dropout", 0)),
+      deviation(c.number("initializer_range", 0.02, 0, 1000)),
+      rotary(c.rotary(headDim, c.size("max_position_embeddings",
+                                      variant.positions, Config::maxRows))),
+      variant(variant) {
+  tied = c.flag("tie_word_embeddings", false);
+  c.requireDivides(kvHeads, heads);
+}
+
+Llama::Llama(const Config &c)
+    : Llama(c, [&] {
+        LlamaVariant variant;
+        variant.qkvBias = variant.outBias = c.flag("attention_bias", false);
+        variant.mlpBias = c.flag("mlp_bias", false);
+        return variant;
+      }()) {}
+
+std::vector<Weight> Llama::weights() const {
+  const InitSpec normal = {"normal", 0, deviation}, ones = {"constant", 1, 0},
+                 zeros = {"zeros", 0, 0};
+  std::vector<Weight> table = {{"embed_tokens.weight", {vocab, embed}, normal}};
+  auto norm = [&](const char *path) {
+    table.push_back({std::string(path) + ".weight", {embed}, ones});
+  };
+  auto linear = [&](const std::string &path, Dim out, Dim in, bool bias) {
+    std::string name = "layers.*." + path;
+    table.push_back({name + ".weight", {out, in}, normal, {}, /*outIn=*/true});
+    if (bias)
+      table.push_back({name + ".bias", {out}, zeros});
+  };
+  Dim queries = heads * headDim, keys = kvHeads * headDim;
+  norm("layers.*.input_layernorm");
+  linear("self_attn.q_proj", queries, embed, variant.qkvBias);
+  linear("self_attn.k_proj", keys, embed, variant.qkvBias);
+  linear("self_attn.v_proj", keys, embed, variant.qkvBias);
+  linear("self_attn.o_proj", embed, queries, variant.outBias);
+  norm("layers.*.post_attention_layernorm");
+  linear("mlp.gate_proj", inner, embed, variant.mlpBias);
+  linear("mlp.up_proj", inner, embed, variant.mlpBias);
+  linear("mlp.down_proj", embed, inner, variant.mlpBias);
+  norm("norm");
+  if (!tied)
+    table.push_back({"lm_head.weight", {vocab, embed}, normal});
+  return table;
+}
+
+Tensor Llama::block(Modules &m, Tensor x, Tensor positions) const {
+  Tensor y = m.rmsNorm(x, eps, "input_layernorm");
+  Tensor q = m.rotary(m.linear(y, "self_attn.q_proj"), positions, heads, rotary,
+                      "self_attn");
+  Tensor k = m.rotary(m.linear(y, "self_attn.k_proj"), positions, kvHeads,
+                      rotary, "self_attn");
+  Tensor v = m.linear(y, "self_attn.v_proj");
+  AttentionShape shape = {heads, kvHeads, 1 / std::sqrt(double(headDim)),
+                          attnDropout, "self_attn.attention_dropout"};
+  y = m.linear(m.attention({q, k, v}, shape, "self_attn"), "self_attn.o_proj");
+  x = m.add(x, m.output(y, "self_attn"));
+  y = m.rmsNorm(x, eps, "post_attention_layernorm");
+  return m.add(x, m.gatedMlp(y, act, "mlp"));
+}
+
+Tensor Llama::forward(Modules &m) const {
+  Tensor x = m.embedding(m.ids(), "embed_tokens");
+  Tensor positions = m.positions("rotary_emb");
+  x = m.layers("layers", layers, x,
+               [&](Tensor y) { return block(m, y, positions); });
+  x = m.rmsNorm(x, eps, "norm");
+  return m.head(x, tied ? "embed_tokens" : "lm_head", "lm_head");
+}
+
+std::vector<ConfigKey> config::llamaKeys(std::vector<ConfigKey> more) {
+  using V = ConfigVerdict;
+  std::vector<ConfigKey> keys = {
+      {"vocab_size", V::Applied, ""},
+      {"hidden_size", V::Applied, ""},
+      {"intermediate_size", V::Applied, ""},
+      {"num_hidden_layers", V::Applied, ""},
+      {"num_attention_heads", V::Applied, ""},
+      {"num_key_value_heads", V::Applied, "null: num_attention_heads"},
+      {"head_dim", V::Applied, "null: hidden_size / num_attention_heads"},
+      {"hidden_act", V::Applied, ""},
+      {"max_position_embeddings", V::Applied, ""},
+      {"initializer_range", V::Applied, "used with --init random"},
+      {"rms_norm_eps", V::Applied, ""},
+      {"rope_theta", V::Applied, ""},
+      {"rope_scaling", V::Applied, ""},
+      {"rope_parameters", V::Applied, ""},
+      {"attention_dropout", V::Applied, ""},
+      {"tie_word_embeddings", V::Applied, ""},
+      {"pretraining_tp", V::Meaningless, "a way to compute the same products"}};
+  keys.insert(keys.end(), more.begin(), more.end());
+  return keys;
+}
+
+std::vector<std::pair<const char *, const char *>> config::llamaIgnored() {
+  return {{"layers.*.self_attn.rotary_emb.inv_freq",
+           "the rates of rotary positions, which follow from config.json"}};
+}
+
+const Family &config::llamaFamily() {
+  using V = ConfigVerdict;
+  static const Family family = {"llama", "model.",
+                                llamaKeys({{"attention_bias", V::Applied, ""},
+                                           {"mlp_bias", V::Applied, ""}}),
+                                llamaIgnored(), readAs<Llama>};
+  return family;
+}

@@ -1,0 +1,19 @@
+//===- Modules.cpp - Modules made of modules ------------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Modules.h"
+
+using namespace heddle::config;
+
+Tensor Modules::gatedMlp(Tensor x, const std::string &function,
+                         const std::string &path) {
+  Tensor gate = linear(x, path + ".gate_proj");
+  gate = activation(gate, function, path + ".act_fn");
+  Tensor inner = multiply(gate, linear(x, path + ".up_proj"), path);
+  return output(linear(inner, path + ".down_proj"), path);
+}

@@ -1,0 +1,149 @@
+//===- RotaryConfig.cpp - How rotary positions are scaled -----------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Family.h"
+#include <algorithm>
+#include <cmath>
+
+using namespace heddle;
+using namespace heddle::config;
+
+namespace {
+
+/// The object `rope_scaling`, or `rope_parameters` of newer files.
+class RotaryReader {
+public:
+  RotaryReader(const io::JsonValue &object, const Dim &positions,
+               Rotary &rotary)
+      : object(object), positions(positions), rotary(rotary) {}
+
+  void read() {
+    object.members(); // It is an object.
+    rotary.theta = number("rope_theta", rotary.theta);
+    std::string type =
+        object.stringOr("rope_type", object.stringOr("type", "default"));
+    allowed = {"rope_type", "type", "rope_theta"};
+    if (type == "linear")
+      readLinear();
+    else if (type == "llama3")
+      readLlama3();
+    else if (type == "yarn")
+      readYarn();
+    else if (type != "default")
+      typeValue().fail("H0391",
+                       "rotary scaling \"" + type + "\" is not supported",
+                       "use one of default, linear, llama3, yarn");
+    checkKeys(type);
+  }
+
+private:
+  void readLinear() {
+    rotary.ramp = Rotary::Ramp::All;
+    rotary.factor = number("factor");
+  }
+
+  // Rates that turn often in the original length stay; see Meta's LLaMA 3.1.
+  void readLlama3() {
+    rotary.ramp = Rotary::Ramp::Rates;
+    rotary.factor = number("factor");
+    double turn = 2 * M_PI / number("original_max_position_embeddings");
+    rotary.low = number("low_freq_factor") * turn;
+    rotary.high = number("high_freq_factor") * turn;
+    if (rotary.low >= rotary.high)
+      object.at("high_freq_factor")
+          .fail("H0392", "\"high_freq_factor\" is not over low_freq_factor",
+                "give a larger number");
+  }
+
+  // Peng et al., 2023, arXiv 2309.00071, as Hugging Face computes it.
+  void readYarn() {
+    rotary.ramp = Rotary::Ramp::Pairs;
+    double original =
+        number("original_max_position_embeddings", double(positions));
+    rotary.factor = number("factor", double(positions) / original);
+    double pairs = double(rotary.dims);
+    // The pair that turns so often in the original length.
+    auto pairOf = [&](double turns) {
+      return pairs * std::log(original / (turns * 2 * M_PI)) /
+             (2 * std::log(rotary.theta));
+    };
+    rotary.low = pairOf(number("beta_fast", 32));
+    rotary.high = pairOf(number("beta_slow", 1));
+    allowed.push_back("truncate");
+    if (object.boolOr("truncate", true)) {
+      rotary.low = std::floor(rotary.low);
+      rotary.high = std::ceil(rotary.high);
+    }
+    rotary.low = std::max(rotary.low, 0.0);
+    rotary.high = std::min(rotary.high, pairs - 1);
+    if (rotary.low >= rotary.high)
+      rotary.high = rotary.low + 0.001;
+    auto magnitude = [&](double weight) {
+      double factor = rotary.factor;
+      return factor <= 1 ? 1 : 0.1 * weight * std::log(factor) + 1;
+    };
+    double weight = number("mscale", 0), all = number("mscale_all_dim", 0);
+    rotary.magnitude = weight > 0 && all > 0
+                           ? magnitude(weight) / magnitude(all)
+                           : magnitude(1);
+    rotary.magnitude = number("attention_factor", rotary.magnitude);
+  }
+
+  /// A positive number; without a fallback it must be there.
+  double number(const char *key, std::optional<double> fallback = {}) {
+    allowed.push_back(key);
+    const io::JsonValue *value = object.findNonNull(key);
+    if (!value && fallback)
+      return *fallback;
+    double given = object.at(key).asNumber();
+    if (!(given > 0 && given < 1e12))
+      object.at(key).fail("H0392",
+                          "\"" + std::string(key) + "\" is not positive",
+                          "give a number over 0");
+    return given;
+  }
+
+  const io::JsonValue &typeValue() const {
+    const io::JsonValue *value = object.findNonNull("rope_type");
+    return value ? *value : object.at("type");
+  }
+
+  void checkKeys(const std::string &type) const {
+    for (const io::JsonMember &member : object.members())
+      if (std::find(allowed.begin(), allowed.end(), member.key) ==
+              allowed.end() &&
+          !member.value.isNull())
+        fail("H0391",
+             "unknown key \"" + member.key + "\" of rotary scaling \"" + type +
+                 "\"",
+             "remove it: what it would change is not known",
+             member.keyLocation());
+  }
+
+  const io::JsonValue &object;
+  const Dim &positions;
+  Rotary &rotary;
+  std::vector<std::string> allowed;
+};
+
+} // namespace
+
+Rotary Config::rotary(const Dim &dims, const Dim &positions) const {
+  if (dims % 2 != 0)
+    fail("H0392",
+         "the heads have " + std::to_string(dims) +
+             " features, and rotary positions turn pairs of them",
+         "choose a head_dim that is even", locationOf(json, dims.text));
+  Rotary rotary;
+  rotary.dims = dims;
+  rotary.theta = number("rope_theta", 10000, 1e-9, 1e12);
+  for (const char *key : {"rope_scaling", "rope_parameters"})
+    if (const io::JsonValue *object = json.findNonNull(key))
+      RotaryReader(*object, positions, rotary).read();
+  return rotary;
+}
