@@ -161,6 +161,7 @@ std::shared_ptr<const FamilyModel> readAs(const Config &config) {
 // The files in Families/; ModelSpec.cpp lists them.
 const Family &gpt2Family();
 const Family &llamaFamily();
+const Family &mistralFamily();
 
 } // namespace heddle::config
 

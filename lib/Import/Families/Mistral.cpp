@@ -1,0 +1,46 @@
+//===- Mistral.cpp - Mistral ----------------------------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// LLaMA's layers with a window of attention (Jiang et al., 2023). A sequence
+// within the window sees all of itself; longer ones are refused.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Llama.h"
+
+using namespace heddle;
+using namespace heddle::config;
+
+namespace {
+
+class Mistral final : public Llama {
+public:
+  explicit Mistral(const Config &c) : Llama(c, variantOf(c)) {}
+
+private:
+  static LlamaVariant variantOf(const Config &c) {
+    LlamaVariant variant;
+    variant.inner = 14336;
+    variant.kvHeads = 8;
+    variant.positions = 4096 * 32;
+    // Absent it is 4096; null says that there is none.
+    const io::JsonValue *window = c.json.find("sliding_window");
+    if (!window || !window->isNull())
+      variant.window = c.size("sliding_window", 4096, Config::maxRows);
+    return variant;
+  }
+};
+
+} // namespace
+
+const Family &config::mistralFamily() {
+  using V = ConfigVerdict;
+  static const Family family = {
+      "mistral", "model.",
+      llamaKeys({{"sliding_window", V::Applied, "the longest sequence"}}),
+      llamaIgnored(), readAs<Mistral>};
+  return family;
+}
