@@ -162,6 +162,7 @@ std::shared_ptr<const FamilyModel> readAs(const Config &config) {
 const Family &gpt2Family();
 const Family &llamaFamily();
 const Family &mistralFamily();
+const Family &qwen2Family();
 
 } // namespace heddle::config
 

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 /// All families.
 static const std::vector<const Family *> &families() {
   static const std::vector<const Family *> all = {
-      &gpt2Family(), &llamaFamily(), &mistralFamily()};
+      &gpt2Family(), &llamaFamily(), &mistralFamily(), &qwen2Family()};
   return all;
 }
 
