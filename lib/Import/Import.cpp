@@ -49,24 +49,45 @@ static DictionaryAttr describeWeights(Builder &builder,
   return builder.getDictionaryAttr(weights);
 }
 
-static void addStates(OpBuilder &builder, const config::ModelSpec &spec) {
-  for (const config::ParameterSpec &parameter : spec.parameters) {
-    auto type = RankedTensorType::get(parameter.shape, builder.getF32Type());
-    auto state = builder.create<nn::StateOp>(
-        NameLoc::get(builder.getStringAttr(parameter.name)), parameter.name,
-        "parameter", type);
-    state.setTrainable(true);
-    state.setCheckpointed(true);
-    state.setDecays(parameter.decays);
-    state.setSourceAttr(
-        nn::SourceAttr::get(builder.getContext(), parameter.source));
+/// Says what is known of a parameter, but for its type.
+static void setParameter(nn::StateOp state,
+                         const config::ParameterSpec &parameter) {
+  Builder builder(state.getContext());
+  state.setTrainable(true);
+  state.setCheckpointed(true);
+  state.setDecays(parameter.decays);
+  state.setSourceAttr(
+      nn::SourceAttr::get(builder.getContext(), parameter.source));
+  if (!state.getInit())
     state.setInitAttr(
         nn::InitAttr::get(builder.getContext(), parameter.init.kind,
                           builder.getF64FloatAttr(parameter.init.value),
                           builder.getF64FloatAttr(parameter.init.stddev)));
-    if (!parameter.segments.empty())
-      state.setSegments(parameter.segments);
+  if (!parameter.segments.empty())
+    state.setSegments(parameter.segments);
+}
+
+static void addStates(OpBuilder &builder, const config::ModelSpec &spec) {
+  for (const config::ParameterSpec &parameter : spec.parameters) {
+    auto type = RankedTensorType::get(parameter.shape, builder.getF32Type());
+    setParameter(builder.create<nn::StateOp>(
+                     NameLoc::get(builder.getStringAttr(parameter.name)),
+                     parameter.name, "parameter", type),
+                 parameter);
   }
+}
+
+void heddle::completeForward(nn::ModelOp model, const config::ModelSpec &spec,
+                             const dist::Strategy &strategy) {
+  Builder builder(model.getContext());
+  model.setPhase("import");
+  model.setStrategyAttr(dist::StrategyAttr::get(model.getContext(), strategy));
+  model.setConfig(spec.configJson);
+  model.setWeightsAttr(describeWeights(builder, spec));
+  SymbolTable symbols(model);
+  for (const config::ParameterSpec &parameter : spec.parameters)
+    setParameter(symbols.lookup<nn::StateOp>(parameter.name), parameter);
+  emitRemark(model.getLoc()) << config::coverageReport(spec);
 }
 
 OwningOpRef<ModuleOp> heddle::importModel(MLIRContext &context,

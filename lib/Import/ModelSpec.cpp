@@ -148,7 +148,7 @@ static std::string ignoreReason(const std::string &name, const Family &family,
     if (matchesPattern(name, pattern))
       return reason;
   // Untied, it would be a parameter and not come here.
-  if (Family::isHead(name) && spec.model->tied)
+  if (Family::isHead(name) && spec.model && spec.model->tied)
     return "tie_word_embeddings: the head is " + spec.parameters.front().name;
   return "";
 }
@@ -292,6 +292,22 @@ ModelSpec config::readModelSpec(const ModelRequest &request) {
   spec.headerHash = weights.headerHash();
   coverWeights(family, weights, spec);
   return spec;
+}
+
+void config::findWeights(const ModelRequest &request, ModelSpec &spec) {
+  std::string path = io::resolveModel(request.path);
+  auto [configFile, isDirectory] = findConfig(path);
+  if (!isDirectory)
+    fail("H0331", "--weights " + request.path + " is no directory",
+         "name the directory with config.json and the weights");
+  spec.configJson =
+      io::parseJsonFile(configFile, io::modelJsonCodes).toJson().dump();
+  spec.directory = fs::absolute(path).lexically_normal().string();
+  const Family plain = {spec.family.c_str(), "", {}, {}, nullptr};
+  applyNoDecay(request.noDecay, plain, spec);
+  io::WeightSet weights = io::openWeights(path);
+  spec.headerHash = weights.headerHash();
+  coverWeights(plain, weights, spec);
 }
 
 void config::checkShapes(const ModelSpec &spec, int64_t microBatch,

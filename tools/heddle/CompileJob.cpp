@@ -10,6 +10,7 @@
 
 #include "CompileJob.h"
 #include "DiagnosticPrinter.h"
+#include "ForwardFile.h"
 #include "ModuleFile.h"
 #include "dialects/Dist/DistDialect.h"
 #include "heddle/Import/Import.h"
@@ -61,6 +62,17 @@ parseModule(mlir::MLIRContext &context, const CompileJob &job,
   return module;
 }
 
+/// The module that the job begins with; null after an error.
+static mlir::OwningOpRef<mlir::ModuleOp>
+makeModule(mlir::MLIRContext &context, const CompileJob &job,
+           DiagnosticPrinter &printer) {
+  if (!job.model)
+    return parseModule(context, job, printer);
+  return job.module.empty()
+             ? importModel(context, *job.model, job.settings.values)
+             : readForwardFile(context, job);
+}
+
 int driver::runCompileJob(const CompileJob &job) {
   mlir::DialectRegistry registry;
   registerAllDialects(registry);
@@ -68,9 +80,7 @@ int driver::runCompileJob(const CompileJob &job) {
   context.printOpOnDiagnostic(job.verbose);
   DiagnosticPrinter printer(context, job.verbose);
   auto begin = std::chrono::steady_clock::now();
-  mlir::OwningOpRef<mlir::ModuleOp> module =
-      job.model ? importModel(context, *job.model, job.settings.values)
-                : parseModule(context, job, printer);
+  mlir::OwningOpRef<mlir::ModuleOp> module = makeModule(context, job, printer);
   std::chrono::duration<double> seconds =
       std::chrono::steady_clock::now() - begin;
   if (!module)

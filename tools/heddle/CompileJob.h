@@ -17,9 +17,10 @@ namespace heddle::driver {
 /// A compilation whose input files and flags have been read and checked.
 struct CompileJob {
   config::ResolvedSettings settings;
-  /// The model that was read, or nothing when `module` names an .mlir file.
+  /// The model that was read, or nothing when `module` names a dump.
   std::optional<config::ModelSpec> model;
-  std::string module;
+  std::string module; ///< An .mlir file: a dump, or with `model` its forward
+                      ///< function.
   std::string output, dumpPhases, stopAfter, startFrom;
   std::string cache;   ///< A directory, or "" for none.
   std::string cluster; ///< JSON, or "" for none.
@@ -28,6 +29,11 @@ struct CompileJob {
 
 /// Runs it; prints diagnostics and returns the exit status. Throws nothing.
 int runCompileJob(const CompileJob &job);
+
+/// What a forward function in an .mlir file says of its model; nothing after an
+/// error, which was printed.
+std::optional<config::ModelSpec> readForwardSpec(const std::string &path,
+                                                 int &exitCode);
 
 /// The strategy in an .mlir file (one `#dist.strategy` attribute), as JSON; all
 /// that is wrong with it is added to `errors`.

@@ -25,7 +25,7 @@ namespace {
 
 /// The command line of `heddle compile`.
 struct CompileFlags {
-  std::string model, dsConfig, strategy, cluster, output, init;
+  std::string model, weights, dsConfig, strategy, cluster, output, init;
   std::optional<uint64_t> seed;
   std::string cache, dumpPhases, stopAfter, startFrom;
   bool explain = false, explainAll = false, timing = false, verbose = false;
@@ -95,13 +95,20 @@ static void checkUse(const CompileFlags &flags, bool isModule) {
   if (!flags.init.empty() && flags.init != "random")
     fail("H0113", "--init: \"" + flags.init + "\" is not possible",
          "use --init random, or leave it out to load the weights");
+  bool isForward = isModule && !flags.weights.empty();
+  if (!isModule && !flags.weights.empty())
+    fail("H0113", "--weights is for a forward function (.mlir)",
+         "give the directory itself: heddle compile " + flags.weights);
+  if (isForward && !flags.startFrom.empty())
+    fail("H0113", "--start-from is for a dump, not for a forward function",
+         "leave out --start-from");
   if (isModule && !flags.init.empty())
     fail("H0113", "--init: a module says itself where its weights are",
          "leave out --init");
   if (isModule && flags.seed)
     fail("H0113", "--seed: a module says itself what its seed is",
          "leave out --seed, or edit `seed` in the module");
-  if (isModule && !flags.cluster.empty())
+  if (isModule && !isForward && !flags.cluster.empty())
     fail("H0113", "--cluster: a module says itself what its mesh is",
          "leave out --cluster");
   if (!isModule && !flags.startFrom.empty())
@@ -127,14 +134,24 @@ static void checkUse(const CompileFlags &flags, bool isModule) {
     fail("H0113", "there is no output", "add -o BINARY, or --stop-after PHASE");
 }
 
-/// Reads the model, and fills in what only it can say.
-static void readModel(const CompileFlags &flags, CompileJob &job) {
+/// Reads the model, and fills in what only it can say. The exit status of an
+/// error that was printed, or 0.
+static int readModel(const CompileFlags &flags, CompileJob &job) {
   config::ModelRequest request;
-  request.path = flags.model;
+  request.path = flags.weights.empty() ? flags.model : flags.weights;
   request.random = flags.init == "random";
   request.seed = flags.seed.value_or(0);
   request.noDecay = job.settings.values.noDecay;
-  job.model = config::readModelSpec(request);
+  if (flags.weights.empty()) {
+    job.model = config::readModelSpec(request);
+  } else {
+    int exitCode = 0;
+    job.module = flags.model;
+    job.model = readForwardSpec(flags.model, exitCode);
+    if (!job.model)
+      return exitCode;
+    config::findWeights(request, *job.model);
+  }
   if (!job.settings.origins.count("seq")) {
     job.settings.values.seq = job.model->maxPositions;
     job.settings.setOrigin("seq", {config::Origin::Kind::Model, "", {}});
@@ -143,6 +160,7 @@ static void readModel(const CompileFlags &flags, CompileJob &job) {
                       job.settings.values.seq);
   config::settleParallel(job.settings, *job.model);
   config::fillFromModel(job.settings, *job.model);
+  return 0;
 }
 
 /// Checks the mesh against the cluster file; its rows, when there is one.
@@ -180,10 +198,11 @@ static int compileModel(const CompileFlags &flags) {
   checkUse(flags, isModule);
   CompileJob job;
   job.settings = resolve(flags);
-  if (isModule)
+  bool isDump = isModule && flags.weights.empty();
+  if (isDump)
     job.module = flags.model;
-  else
-    readModel(flags, job);
+  else if (int exitCode = readModel(flags, job))
+    return exitCode;
   std::string unfilled = config::warnOfAuto(job.settings);
   if (!unfilled.empty())
     std::cerr << "warning: " << unfilled << "\n";
@@ -206,7 +225,7 @@ static int compileModel(const CompileFlags &flags) {
   job.dumpPhases = flags.dumpPhases;
   job.stopAfter = flags.stopAfter;
   job.startFrom =
-      isModule && flags.startFrom.empty() ? "import" : flags.startFrom;
+      isDump && flags.startFrom.empty() ? "import" : flags.startFrom;
   job.cache = flags.cache == "off" ? "" : flags.cache;
   job.timing = flags.timing;
   job.verbose = flags.verbose;
@@ -250,6 +269,10 @@ static void addModelFlags(CLI::App &verb, CompileFlags &flags) {
   io::addFlag(verb, "--strategy", flags.strategy, io::range::path(),
               "A strategy, .json or .mlir; wins over --config")
       ->default_str("none");
+  io::addFlag(verb, "--weights", flags.weights, io::range::path(),
+              "Where the weights of a forward function (.mlir) are, and the "
+              "config.json to save with them")
+      ->default_str("none");
   io::addFlag(verb, "--init", flags.init, io::range::text(),
               "random: initialise the weights instead of loading them")
       ->default_str("load");
@@ -287,8 +310,8 @@ void driver::addCompileVerb(CLI::App &app, Action &action) {
   auto flags = std::make_shared<CompileFlags>();
   flags->cache = defaultCache();
   io::addFlag(*verb, "MODEL", flags->model, io::range::path(),
-              "A Hugging Face directory, a config file (.json), or a "
-              "module (.mlir)")
+              "A Hugging Face directory, a config file (.json), a "
+              "dump (.mlir), or a forward function (.mlir)")
       ->required()
       ->default_str("");
   addModelFlags(*verb, *flags);

@@ -17,7 +17,7 @@ using namespace heddle;
 using namespace heddle::driver;
 
 DiagnosticPrinter::DiagnosticPrinter(mlir::MLIRContext &context, bool verbose)
-    : engine(context.getDiagEngine()), verbose(verbose) {
+    : context(context), engine(context.getDiagEngine()), verbose(verbose) {
   handler = engine.registerHandler([this](mlir::Diagnostic &diagnostic) {
     print(diagnostic);
     return mlir::success();
@@ -65,6 +65,29 @@ static std::string describe(mlir::Diagnostic &note) {
   return text;
 }
 
+/// What to edit in a text that MLIR does not take.
+static std::string helpForText(mlir::MLIRContext &context,
+                               const std::string &message) {
+  llvm::SmallVector<llvm::StringRef> found;
+  if (llvm::Regex("op '([^']*)' is unknown").match(message, &found)) {
+    std::vector<std::string> names;
+    for (mlir::RegisteredOperationName name : context.getRegisteredOperations())
+      names.push_back(name.getStringRef().str());
+    std::string near = closestMatch(found[1].str(), names);
+    return near.empty() ? "use an operation of docs/reference/nn.md"
+                        : "did you mean " + near + "?";
+  }
+  if (llvm::Regex("to be one of: (.*)$").match(message, &found))
+    return "use one of " + found[1].str();
+  if (llvm::Regex("different type than prior uses: ('.*') vs ('.*')$")
+          .match(message, &found))
+    return "write " + found[2].str() + " here, or " + found[1].str() +
+           " where the value is made";
+  if (llvm::StringRef(message).ends_with("ports for them"))
+    return "declare one for each, as inputs = [#nn.port<ids>]";
+  return "write it as docs/reference/nn.md says";
+}
+
 void DiagnosticPrinter::print(mlir::Diagnostic &diagnostic) {
   auto [code, message] = splitCode(diagnostic.str());
   if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Remark ||
@@ -90,6 +113,8 @@ void DiagnosticPrinter::print(mlir::Diagnostic &diagnostic) {
     else
       error.notes.push_back(describe(note));
   }
+  if (error.help.empty() && (error.code == "H0396" || error.code == "H0356"))
+    error.help = helpForText(context, message);
   if (isUsersModule && isAboutModule(error)) {
     error.code = "H0354";
     error.help = "take back what was edited there; if nothing was, this is a "

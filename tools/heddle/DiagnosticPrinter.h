@@ -10,6 +10,7 @@
 #define HEDDLE_TOOLS_HEDDLE_DIAGNOSTICPRINTER_H
 
 #include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/MLIRContext.h"
 #include <string>
 
 namespace heddle::driver {
@@ -35,6 +36,7 @@ public:
 
 private:
   void print(mlir::Diagnostic &diagnostic);
+  mlir::MLIRContext &context;
   mlir::DiagnosticEngine &engine;
   bool verbose;
   uint64_t handler = 0;

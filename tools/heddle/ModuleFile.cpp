@@ -108,6 +108,12 @@ UserModule driver::readUserModule(mlir::MLIRContext &context,
   llvm::StringRef name =
       root->getAttrOfType<mlir::StringAttr>("phase").getValue();
   std::optional<Phase> done = parsePhase(name);
+  if (name == "forward") {
+    mlir::InFlightDiagnostic error =
+        root->emitError("H0113: this is a forward function, without weights");
+    error.attachNote() << "help: add --weights DIR";
+    return read;
+  }
   if (!done) {
     root->emitError("H0396: there is no phase \"") << name << "\"";
     return read;

@@ -10,6 +10,7 @@
 #define HEDDLE_IMPORT_IMPORT_H
 
 #include "dialects/Dist/Strategy.h"
+#include "dialects/NN/NNDialect.h"
 #include "heddle/Import/ModelSpec.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
@@ -24,6 +25,11 @@ namespace heddle {
 mlir::OwningOpRef<mlir::ModuleOp> importModel(mlir::MLIRContext &context,
                                               const config::ModelSpec &spec,
                                               const dist::Strategy &strategy);
+
+/// Gives a model whose forward function the user wrote its strategy and its
+/// weights, as they were found in files.
+void completeForward(nn::ModelOp model, const config::ModelSpec &spec,
+                     const dist::Strategy &strategy);
 
 /// Reports a user's error through MLIR's diagnostics: the text is
 /// `CODE: message`, notes are attached, the help as a note `help: ...`.

@@ -80,6 +80,10 @@ struct ModelRequest {
 /// with a parameter. Throws UserError.
 ModelSpec readModelSpec(const ModelRequest &request);
 
+/// Finds the weights of a model whose parameters are known: `request.path` says
+/// where they, and the config.json to save with them, are. Throws UserError.
+void findWeights(const ModelRequest &request, ModelSpec &spec);
+
 /// Throws H0116 when `seq` is more than the positions of the model, and H0110
 /// when the logits of a micro-batch would not be addressable.
 void checkShapes(const ModelSpec &spec, int64_t microBatch, int64_t seq);

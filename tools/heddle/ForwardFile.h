@@ -1,0 +1,26 @@
+//===- ForwardFile.h - An architecture that the user wrote ------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_TOOLS_HEDDLE_FORWARDFILE_H
+#define HEDDLE_TOOLS_HEDDLE_FORWARDFILE_H
+
+#include "CompileJob.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+namespace heddle::driver {
+
+/// Parses the job's .mlir file, whose model has a forward function and no
+/// programs, and gives it the weights and settings of the job. Null after an
+/// error.
+mlir::OwningOpRef<mlir::ModuleOp> readForwardFile(mlir::MLIRContext &context,
+                                                  const CompileJob &job);
+
+} // namespace heddle::driver
+
+#endif // HEDDLE_TOOLS_HEDDLE_FORWARDFILE_H
