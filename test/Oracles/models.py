@@ -23,10 +23,28 @@ GPT2 = dict(model_type="gpt2", vocab_size=97, n_positions=13, n_embd=30, n_layer
             layer_norm_epsilon=1e-5, initializer_range=0.02, resid_pdrop=0.0,
             embd_pdrop=0.0, attn_pdrop=0.0, tie_word_embeddings=True)
 
+LLAMA = dict(model_type="llama", vocab_size=97, hidden_size=30, intermediate_size=37,
+             num_hidden_layers=2, num_attention_heads=3, num_key_value_heads=1,
+             head_dim=10, hidden_act="silu", max_position_embeddings=64,
+             initializer_range=0.02, rms_norm_eps=1e-5, rope_theta=50.0,
+             tie_word_embeddings=False)
+LLAMA3 = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0,
+              high_freq_factor=4.0, original_max_position_embeddings=16)
+YARN = dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=16)
+
 CONFIGS = {
     "gpt2": GPT2,
     "gpt2-untied": dict(GPT2, tie_word_embeddings=False, n_inner=77, n_layer=1,
                         activation_function="gelu"),
+    "llama": LLAMA,
+    "llama-llama3": dict(LLAMA, rope_scaling=LLAMA3, num_attention_heads=4,
+                         num_key_value_heads=2, head_dim=6, tie_word_embeddings=True,
+                         attention_bias=True, mlp_bias=True),
+    "llama-linear": dict(LLAMA, num_hidden_layers=1,
+                         rope_scaling=dict(rope_type="linear", factor=3.0)),
+    "mistral": dict(LLAMA, model_type="mistral", sliding_window=12),
+    "qwen2": dict(LLAMA, model_type="qwen2", hidden_size=40, num_attention_heads=4,
+                  num_key_value_heads=2, rope_scaling=YARN, tie_word_embeddings=True),
 }
 
 
