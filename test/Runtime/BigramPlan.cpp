@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "BigramPlan.h"
+#include "heddle/runtime/core/Pieces.h"
 
 #include <fstream>
 #include <iterator>

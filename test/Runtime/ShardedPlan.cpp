@@ -30,7 +30,7 @@ static Term coordinate(const char *axis, int64_t factor) {
 
 static Ref at(Space space, int64_t offset, int64_t bytes,
               std::vector<Term> terms = {}) {
-  return {space, 0, offset, bytes, std::move(terms)};
+  return {space, MemoryKind::Device, 0, offset, bytes, std::move(terms)};
 }
 
 static Command make(Command::Kind kind, std::vector<Ref> refs) {

@@ -23,8 +23,13 @@ ParameterGroups::ParameterGroups(nn::ModelOp model) : model(model) {
 
 bool ParameterGroups::matches(size_t number, nn::StateOp parameter) const {
   llvm::Regex regex(groups[number].pattern);
-  return regex.match(parameter.getSymName()) ||
-         (parameter.getSource() && regex.match(*parameter.getSource()));
+  if (regex.match(parameter.getSymName()))
+    return true;
+  nn::SourceAttr source = parameter.getSourceAttr();
+  return source && llvm::all_of(source.getLayout().pieces,
+                                [&](const plan::Piece &piece) {
+                                  return regex.match(piece.tensor);
+                                });
 }
 
 std::optional<size_t> ParameterGroups::of(nn::StateOp parameter) const {

@@ -10,8 +10,8 @@ nn.model @m family "gpt2" phase "model" attributes {
   nn.state @a role "parameter" : tensor<4xf32> {trainable}
   // CHECK: nn.state @ab role "parameter" : tensor<4xf32>{{$}}
   nn.state @ab role "parameter" : tensor<4xf32> {trainable}
-  // CHECK: nn.state @c role "parameter" : tensor<4xf32> {source = "transformer.wpe"}
-  nn.state @c role "parameter" : tensor<4xf32> {trainable, source = "transformer.wpe"}
+  // CHECK: nn.state @c role "parameter" : tensor<4xf32> {source = #nn.source<"transformer.wpe" : tensor<4xf32>>}
+  nn.state @c role "parameter" : tensor<4xf32> {trainable, source = #nn.source<"transformer.wpe" : tensor<4xf32>>}
   // CHECK: nn.state @d role "parameter" : tensor<4xf32> {trainable}
   nn.state @d role "parameter" : tensor<4xf32> {trainable}
 }
