@@ -8,6 +8,7 @@
 
 #include "dialects/NN/FunctionSyntax.h"
 #include "dialects/NN/NNDialect.h"
+#include "dialects/NN/Sources.h"
 
 using namespace mlir;
 using namespace heddle::nn;
@@ -31,13 +32,9 @@ LogicalResult StateOp::verify() {
     return emitOpError("has elements of type ")
            << type.getElementType()
            << "; known are f64, f32, bf16, f16, i8, i32 and i64";
-  if (SourceAttr source = getSourceAttr()) {
-    std::vector<int64_t> shape = source.getLayout().shape;
-    auto whole = cast<RankedTensorType>(getWhole().value_or(type));
-    if (whole.getShape() != ArrayRef<int64_t>(shape))
-      return emitError("H0356: its source has the shape [")
-             << shape << "], its type is " << whole;
-  }
+  if (failed(verifySource(*this, getSourceAttr(),
+                          cast<RankedTensorType>(getWhole().value_or(type)))))
+    return failure();
   if (getRole() == "saved" && type.getRank() == 0)
     return emitOpError("holds no slots: it is of rank 0");
   static constexpr StringRef owners[] = {"parameter", "accumulator", "scalar",

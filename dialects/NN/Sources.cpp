@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "dialects/NN/NNDialect.h"
+#include "dialects/NN/Sources.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/StringSwitch.h"
 
@@ -194,4 +194,15 @@ void SourceAttr::print(AsmPrinter &printer) const {
   printer << "<";
   printSource(printer, *this);
   printer << ">";
+}
+
+LogicalResult heddle::nn::verifySource(Operation *state, SourceAttr source,
+                                       RankedTensorType whole) {
+  if (!source)
+    return success();
+  std::vector<int64_t> shape = source.getLayout().shape;
+  if (whole.getShape() == ArrayRef<int64_t>(shape))
+    return success();
+  return state->emitError("H0356: its source has the shape [")
+         << shape << "], its type is " << whole;
 }

@@ -8,6 +8,7 @@
 
 #include "dialects/Plan/PlanDialect.h"
 #include "dialects/NN/FunctionSyntax.h"
+#include "dialects/NN/Sources.h"
 #include "dialects/Pipe/Fragments.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "nlohmann/json.hpp"
@@ -132,6 +133,11 @@ LogicalResult StateOp::verify() {
     return emitOpError("has elements of type ")
            << type.getElementType()
            << "; known are f64, f32, bf16, f16, i8, i32 and i64";
+  auto whole = getLike().getAs<TypeAttr>("whole");
+  if (failed(nn::verifySource(*this, getLike().getAs<nn::SourceAttr>("source"),
+                              whole ? cast<RankedTensorType>(whole.getValue())
+                                    : type)))
+    return failure();
   return verifyCount(*this, getOffset(), "offset");
 }
 

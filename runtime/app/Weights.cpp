@@ -336,15 +336,17 @@ static void resumeState(Job &job, size_t index,
                         const io::Checkpoint &checkpoint) {
   const plan::Plan &plan = job.plan();
   const State &state = plan.states[index];
-  std::string prefix = checkpointPrefix(state);
-  std::string name = prefix + sourcesOf(plan, state).front().tensor;
-  if (checkpoint.optimizer.find(name))
+  std::string prefix = checkpointPrefix(state), missing;
+  for (const plan::Piece &piece : sourcesOf(plan, state))
+    if (!checkpoint.optimizer.find(prefix + piece.tensor))
+      missing = prefix + piece.tensor;
+  if (missing.empty())
     return readState(job, index, checkpoint.optimizer, prefix);
   if (state.init.kind == Init::Kind::Power)
     return raisePower(job, index,
                       checkpoint.state.step - checkpoint.state.skipped);
   fail("H0335",
-       "the checkpoint " + checkpoint.path + " has no state '" + name +
+       "the checkpoint " + checkpoint.path + " has no state '" + missing +
            "', which the optimizer " + plan.optimizer.type + " keeps",
        "pass --reset-optimizer to begin with its first values, or compile with "
        "the optimizer that the checkpoint is of");

@@ -136,7 +136,7 @@ class Architecture(h.HeddleTest):
         self.assertEqual(found["value.blocks.1.attention"].shape, (2, 16, 32))
         self.assertEqual(found["grad.blocks.0.v.weight"].shape, (16, 32))
 
-    def refused(self, before, after, status, *flags, weights=None):
+    def refused(self, before, after, status, seq=16, weights=None):
         """What is printed when the text is edited."""
         with open(TEXT) as file:
             text = file.read()
@@ -145,8 +145,7 @@ class Architecture(h.HeddleTest):
         with open(edited, "w") as file:
             file.write(text.replace(before, after, 1))
         command = [h.HEDDLE, "compile", edited, "--weights",
-                   weights or self.weights_path, "--seq", 16, "--stop-after", "import",
-                   *flags]
+                   weights or self.weights_path, "--seq", seq, "--stop-after", "import"]
         return h.run(command, status=status).stderr
 
     def assert_error(self, text, code, message, place=True):
@@ -190,9 +189,9 @@ class Architecture(h.HeddleTest):
         self.assert_error(text, "H0396", "1 arguments but 0 ports")
         text = self.refused("#nn.port<ids>", "#nn.port<labels>", 3)
         self.assert_error(text, "H0358", "labels")
-        text = self.refused("#dist.strategy<{}>", "#dist.strategy<{mesh = {data = 2}}>", 2)
+        text = self.refused("#dist.strategy<{}>", "#dist.strategy<{precision = bf16}>", 2)
         self.assert_error(text, "H0113", "said by flags")
-        text = self.refused("// A decoder", "// A decoder", 2, "--seq", 1024)
+        text = self.refused("// A decoder", "// A decoder", 2, seq=1024)
         self.assert_error(text, "H0116", "max_positions = 512")
 
     def test_its_place_on_the_command_line(self):

@@ -64,6 +64,7 @@ THREADS = Integer(1, 1024)
 DRIVER = {
     "compile": {
         "--output": Text, "--config": Text, "--strategy": Text, "--cluster": Text,
+        "--weights": Text,
         "--init": Text, "--seed": SEED, "--mesh": Text, "--betas": Betas,
         "--warmup-steps": COUNT, "--train-steps": SOME,
         # Their values are words, but which is seen where all sources meet.

@@ -42,6 +42,7 @@ TEST(Plan, KeepsMemoryAndStreams) {
   Command &fill = plan.sequences[0].commands[0];
   fill.stream = Stream::Copy;
   fill.refs[0].memory = MemoryKind::File;
+  size_t terms = fill.refs[0].terms.size();
   plan.sequences[0].commands.push_back({});
   plan.sequences[0].commands.back().kind = Command::Kind::Record;
   Plan again = json::parse(json(plan).dump()).get<Plan>();
@@ -54,7 +55,7 @@ TEST(Plan, KeepsMemoryAndStreams) {
   const Command &filled = again.sequences[0].commands[0];
   EXPECT_EQ(filled.stream, Stream::Copy);
   EXPECT_EQ(filled.refs[0].memory, MemoryKind::File);
-  EXPECT_EQ(filled.refs[0].terms.size(), fill.refs[0].terms.size());
+  EXPECT_EQ(filled.refs[0].terms.size(), terms);
   EXPECT_EQ(again.sequences[0].commands.back().kind, Command::Kind::Record);
 }
 

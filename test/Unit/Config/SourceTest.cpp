@@ -154,6 +154,7 @@ TEST(Source, EachExpressionMeansWhatItSays) {
   expectMeaning(permute({2, 0, 1}, tensor("d", {2, 3, 4})));
   expectMeaning(permute({1, 2, 0}, tensor("d", {2, 3, 4})));
   expectMeaning(reshape({2, 6}, a));
+  expectMeaning(reshape({12}, transpose(a)));
   expectMeaning(slice(0, 1, 2, a));
   expectMeaning(slice(1, 1, 2, slice(0, 1, 2, a)));
   expectMeaning(concat(1, {a, b}));
@@ -185,8 +186,8 @@ TEST(Source, WhatDoesNotFitIsNamed) {
   EXPECT_EQ(errorOf(concat(0, {a, tensor("b", {3, 3})})),
             "[3, 4] and [3, 3] do not fit together along dimension 0");
   EXPECT_EQ(errorOf(reshape({5, 2}, a)), "[3, 4] cannot be reshaped to [5, 2]");
-  EXPECT_EQ(errorOf(reshape({12}, transpose(a))),
-            "[4, 3] cannot be reshaped to [12]");
+  EXPECT_EQ(errorOf(reshape({5}, transpose(a))),
+            "[4, 3] cannot be reshaped to [5]");
   EXPECT_EQ(errorOf(slice(1, 3, 2, a)), "a slice of 2 from 3 is not in 4");
   EXPECT_EQ(errorOf(slice(2, 0, 1, a)), "there is no dimension 2 of 2");
   EXPECT_EQ(errorOf(permute({0, 0}, a)),
