@@ -1,4 +1,4 @@
-//===- Optimizer.cpp - Norm, clipping, AdamW --------------------*- C++ -*-===//
+//===- Optimizer.cpp - Norm, clipping, updates ------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.

@@ -185,15 +185,21 @@ private:
     constexpr auto device = planir::MemoryKind::Device;
     int64_t total = program.getPersistentBytes().of(device) +
                     program.getArenaBytes().of(device);
-    if (strategy.memoryBudget == 0 || total <= strategy.memoryBudget)
+    // No rank has more, and proofs count no further.
+    constexpr int64_t most = int64_t(1) << 42;
+    bool hasBudget = strategy.memoryBudget > 0 && strategy.memoryBudget < most;
+    int64_t budget = hasBudget ? strategy.memoryBudget : most;
+    if (total <= budget)
       return success();
     auto text = [](int64_t bytes) {
       return plan::formatBytes(bytes) + " (" + std::to_string(bytes) +
              " bytes)";
     };
     InFlightDiagnostic diagnostic = program.emitError("H0201: the plan needs ")
-                                    << text(total) << ", the budget is "
-                                    << text(strategy.memoryBudget);
+                                    << text(total)
+                                    << (hasBudget ? ", the budget is "
+                                                  : ", a rank has at most ")
+                                    << text(budget);
     for (NamedAttribute owner : program.getOwners())
       diagnostic.attachNote()
           << owner.getName().getValue() << ": "
