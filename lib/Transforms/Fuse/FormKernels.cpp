@@ -9,6 +9,7 @@
 #include "Groups.h"
 #include "heddle/Transforms/Fuse/Passes.h"
 #include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/StringSet.h"
 #include <deque>
 
 using namespace mlir;
@@ -36,6 +37,9 @@ struct FormKernels : heddle::impl::FuseFormKernelsBase<FormKernels> {
   void runOnOperation() override {
     for (auto model : getOperation().getOps<nn::ModelOp>()) {
       kernels.clear();
+      symbols.clear();
+      for (auto symbol : model.getOps<SymbolOpInterface>())
+        symbols.insert(symbol.getName());
       SmallVector<Block *> blocks;
       model.walk([&](Operation *op) {
         if (isa<nn::FuncOp, nn::StepOp, nn::MicroBatchesOp, pipe::FragmentsOp>(
@@ -108,13 +112,17 @@ private:
     return success();
   }
 
+  /// What a kernel does, and a number where that is a symbol already.
   std::string nameFor(nn::ModelOp model, const Group &group) {
-    std::string name;
+    std::string name, unique;
     for (Operation *op : group.ops)
       if (name.size() < 48)
         name += (name.empty() ? "" : "_") + nn::labelOf(op).str();
-    unsigned count = kernels[name]++;
-    return count ? name + "_" + std::to_string(count) : name;
+    do {
+      unsigned count = kernels[name]++;
+      unique = count ? name + "_" + std::to_string(count) : name;
+    } while (symbols.contains(unique));
+    return unique;
   }
 
   /// Makes the kernel of a group, and a launch where its last operation stood.
@@ -196,6 +204,7 @@ private:
   std::deque<Group> groups;
   DenseMap<Operation *, Group *> owner;
   llvm::StringMap<unsigned> kernels;
+  llvm::StringSet<> symbols; ///< Of the model, but for kernels.
 };
 
 } // namespace
