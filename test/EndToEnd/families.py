@@ -11,6 +11,8 @@ import math
 
 import numpy as np
 
+import heddle_test as h
+
 
 def config(family="llama", **changes):
     made = {"model_type": family, "vocab_size": 97, "hidden_size": 32,
@@ -126,16 +128,10 @@ def rotary_rates(c):
 
 # --- the oracle -------------------------------------------------------------
 
-class Decoder:
+class Decoder(h.Parameters):
     def __init__(self, c, weights):
-        import torch
-        self.torch, self.c = torch, c
-        self.weights = {name: torch.tensor(value, dtype=torch.float64,
-                                           requires_grad=True)
-                        for name, value in weights.items()}
-
-    def parameters(self):
-        return list(self.weights.values())
+        super().__init__(weights)
+        self.c = c
 
     def linear(self, x, name):
         y = x @ self.weights[name + ".weight"].T

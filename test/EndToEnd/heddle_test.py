@@ -196,6 +196,20 @@ def warmup_rates(lr, warmup, steps):
     return [lr * min(1.0, max(0, step - 1) / warmup) for step in range(steps)]
 
 
+class Parameters:
+    """The weights of an oracle, by name, in PyTorch's float64."""
+
+    def __init__(self, weights):
+        import torch
+        self.torch = torch
+        self.weights = {name: torch.tensor(value, dtype=torch.float64,
+                                           requires_grad=True)
+                        for name, value in weights.items()}
+
+    def parameters(self):
+        return list(self.weights.values())
+
+
 # --- running ----------------------------------------------------------------
 
 class Failed(AssertionError):

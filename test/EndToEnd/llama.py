@@ -11,6 +11,8 @@ import re
 
 import numpy as np
 
+import heddle_test as h
+
 CONFIG = dict(vocab=97, embed=32, layers=2, heads=4, kv_heads=2, inner=48,
               theta=10000.0, eps=1e-5)
 
@@ -192,18 +194,12 @@ def write(frame, directory, c, rows, seq, transposed=True):
 
 # --- the oracle -------------------------------------------------------------
 
-class Llama:
+class Llama(h.Parameters):
     """The model in PyTorch, in the interface of `oracle.Gpt2`."""
 
     def __init__(self, c, weights, transposed=True):
-        import torch
-        self.torch, self.c, self.transposed = torch, c, transposed
-        self.weights = {name: torch.tensor(value, dtype=torch.float64,
-                                           requires_grad=True)
-                        for name, value in weights.items()}
-
-    def parameters(self):
-        return list(self.weights.values())
+        super().__init__(weights)
+        self.c, self.transposed = c, transposed
 
     def linear(self, x, name):
         weight = self.weights[name + ".weight"]

@@ -23,18 +23,8 @@ EXAMPLE = os.path.join(h.ROOT, "examples", "parallel-block")
 TEXT = os.path.join(EXAMPLE, "arch.mlir")
 
 
-class Oracle:
+class Oracle(h.Parameters):
     """The example in PyTorch, in the interface of `oracle.Gpt2`."""
-
-    def __init__(self, weights):
-        import torch
-        self.torch = torch
-        self.weights = {name: torch.tensor(value, dtype=torch.float64,
-                                           requires_grad=True)
-                        for name, value in weights.items()}
-
-    def parameters(self):
-        return list(self.weights.values())
 
     def norm(self, x, weight):
         return x * (x.pow(2).mean(-1, keepdim=True) + 1e-5).rsqrt() * weight
