@@ -185,6 +185,10 @@ Tensor ForwardBuilder::ids() {
   return wrap(input(nn::PortRole::Ids, ints({1, tokens})));
 }
 
+Tensor ForwardBuilder::lengths() {
+  return wrap(input(nn::PortRole::Lengths, ints({1})));
+}
+
 Tensor ForwardBuilder::positions(const std::string &path) {
   return wrap(builder.create<nn::PositionsOp>(
       at(path), ints({1, tokens}), /*first=*/Value(),
@@ -319,7 +323,8 @@ Tensor ForwardBuilder::attention(const std::vector<Tensor> &qkv,
       /*place=*/Value(), /*turn=*/Value(),
       builder.getI64IntegerAttr(shape.heads),
       builder.getI64IntegerAttr(shape.kvHeads),
-      builder.getF64FloatAttr(shape.scale), /*causal=*/builder.getUnitAttr(),
+      builder.getF64FloatAttr(shape.scale),
+      shape.causal ? builder.getUnitAttr() : UnitAttr(),
       builder.getF64FloatAttr(shape.dropout),
       builder.getI32IntegerAttr(drops ? siteOf(shape.dropoutPath) : 0),
       /*parts=*/IntegerAttr(), /*places=*/IntegerAttr(), /*ring=*/UnitAttr(),

@@ -26,6 +26,7 @@ public:
   void build();
 
   config::Tensor ids() override;
+  config::Tensor lengths() override;
   config::Tensor positions(const std::string &path) override;
   config::Tensor embedding(config::Tensor ids,
                            const std::string &path) override;

@@ -28,12 +28,13 @@ struct Tensor {
   const void *value = nullptr; ///< The builder's.
 };
 
-/// Heads of attention, and where its dropout stands.
+/// Heads of attention, what they see, and where its dropout stands.
 struct AttentionShape {
   int64_t heads = 1, kvHeads = 1;
   double scale = 1;
   double dropout = 0;
   std::string dropoutPath = {}; ///< Numbers the random stream.
+  bool causal = true;           ///< Keys after the query do not exist for it.
 };
 
 /// Rotary positions, as nn.rotary has them.
@@ -51,6 +52,8 @@ public:
 
   /// The ids of the tokens.
   virtual Tensor ids() = 0;
+  /// How many tokens each row has; those after them are padding.
+  virtual Tensor lengths() = 0;
   /// The numbers of the tokens in their row.
   virtual Tensor positions(const std::string &path) = 0;
   /// The rows of the table at `path`.
@@ -64,7 +67,7 @@ public:
   /// An activation by its name in nn.map.
   virtual Tensor activation(Tensor x, const std::string &function,
                             const std::string &path) = 0;
-  /// Causal, from q, k and v: three values, or one with them side by side.
+  /// From q, k and v: three values, or one with them side by side.
   virtual Tensor attention(const std::vector<Tensor> &qkv,
                            const AttentionShape &shape,
                            const std::string &path) = 0;
