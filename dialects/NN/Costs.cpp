@@ -56,24 +56,25 @@ double RmsNormGradWeightOp::getFlops() { return 3 * elements(getInput()); }
 double RotaryOp::getFlops() { return 3 * elements(getInput()); }
 
 /// Two products over the pairs (query, key); a causal mask leaves half of them.
-static double attentionFlops(Value output, bool causal) {
+/// Lengths are not known here: rows count as whole.
+static double attentionFlops(Value output, MaskAttr mask) {
   auto type = cast<RankedTensorType>(output.getType());
   double keys = static_cast<double>(type.getDimSize(1));
-  if (causal)
+  if (mask.isCausal())
     keys = (keys + 1) / 2;
   return 4 * elements(output) * keys;
 }
 
 double AttentionOp::getFlops() { return getModelFlops(); }
 double AttentionOp::getModelFlops() {
-  return attentionFlops(getOutput(), getCausal());
+  return attentionFlops(getOutput(), getMask());
 }
 double AttentionGradOp::getFlops() {
-  return 2.5 * attentionFlops(getForward(), getCausal());
+  return 2.5 * attentionFlops(getForward(), getMask());
 }
 // The scores are computed again: the model's are four products of the five.
 double AttentionGradOp::getModelFlops() {
-  return 2 * attentionFlops(getForward(), getCausal());
+  return 2 * attentionFlops(getForward(), getMask());
 }
 double AttentionJoinOp::getFlops() { return 10 * elements(getOutput()); }
 double LogAddExpOp::getFlops() { return 10 * elements(getOutput()); }

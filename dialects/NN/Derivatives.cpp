@@ -242,12 +242,12 @@ void AttentionOp::buildGradient(OpBuilder &builder, GradientContext &context) {
   auto grads = builder.create<AttentionGradOp>(
       getLoc(), getQkv().getTypes(), context.gradientOf(getOutput()), qkv,
       context.forward(getOutput()), context.forward(getLse()),
-      forwardOrNone(context, getRng()), forwardOrNone(context, getLayer()),
+      forwardOrNone(context, getLengths()), forwardOrNone(context, getRng()),
+      forwardOrNone(context, getLayer()),
       forwardOrNone(context, getMicroBatch()),
       forwardOrNone(context, getPart()), forwardOrNone(context, getPlace()),
-      forwardOrNone(context, getTurn()), getHeadsAttr(), getKvHeadsAttr(),
-      getScaleAttr(), getCausalAttr(), getPAttr(), getSiteAttr(),
-      getPartsAttr(), getPlacesAttr(), getRingAttr(), nullptr);
+      forwardOrNone(context, getTurn()), getHeads(), getMask(),
+      getDropoutAttr(), getPlacementAttr(), nullptr);
   for (auto [operand, grad] : llvm::zip(getQkv(), grads.getOutputs()))
     if (context.isActive(operand))
       context.add(operand, grad);

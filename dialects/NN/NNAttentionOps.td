@@ -37,66 +37,139 @@ def NN_RotaryOp : NN_ComputeOp<"rotary",
   }], NN_Localize.declaration);
 }
 
-def NN_AttentionOp : NN_ComputeOp<"attention",
-    (ins Variadic<NN_Float>:$qkv, Optional<NN_Rng>:$rng, Optional<Index>:$layer,
-         Optional<Index>:$micro_batch, Optional<Index>:$part,
-         Optional<Index>:$place, Optional<Index>:$turn, I64Attr:$heads,
-         I64Attr:$kv_heads, F64Attr:$scale, UnitAttr:$causal,
-         DefaultValuedAttr<F64Attr, "0.0">:$p, DefaultValuedAttr<I32Attr, "0">:$site,
-         OptionalAttr<I64Attr>:$parts, OptionalAttr<I64Attr>:$places,
-         UnitAttr:$ring),
-    [AttrSizedOperandSegments, NN_MixesPositions]> {
-  let summary = "softmax(scale q k^T) v, by heads.";
-  let description = [{
-    Either one operand [B, T, (heads + 2 kv_heads) * D], q, k and v side by side
-    along the last dimension, or three: q [B, T, heads * D], k and v
-    [B, T, kv_heads * D]. Query head h reads key/value head
-    h / (heads / kv_heads). `lse` [B, heads, T] f32 is the logarithm of the sum
-    of exponentials of the scaled scores. With p > 0 the probabilities are
-    dropped out as nn.dropout does, over the tensor [B, heads, T, T]; with
-    `part` these are heads part * heads and following of parts * heads.
+//===----------------------------------------------------------------------===//
+// Attention
+//===----------------------------------------------------------------------===//
 
-    With `place` the sequence is cut into `places` parts of T positions. The
-    queries are part `place`, keys and values part (place - turn) mod places.
-    A query that sees none of these keys gets zeros, and as lse the lowest f32.
-    `ring` lets ranks split the sequence; keys and values then go around.
+def NN_HeadsAttr : AttrDef<NN_Dialect, "Heads"> {
+  let mnemonic = "heads";
+  let summary = "The heads of attention, and what scores are multiplied by.";
+  let description = [{
+    `kv` is the number of heads of keys and values, where it is not that of the
+    queries: query head h reads key/value head h / (heads / kv).
+
+    ```mlir
+    #nn.heads<12, scale = 0.125>
+    #nn.heads<12, kv = 4, scale = 0.125>
+    ```
   }];
-  let results = (outs NN_Float:$output, NN_F32:$lse);
-  let assemblyFormat = [{
-    $qkv (`rng` $rng^ `layer` $layer `micro_batch` $micro_batch)?
+  let parameters = (ins "int64_t":$count, "int64_t":$kv, APFloatParameter<"">:$scale);
+  let builders = [AttrBuilder<(ins "int64_t":$count, "int64_t":$kv, "double":$scale), [{
+    return $_get($_ctxt, count, kv, ::llvm::APFloat(scale));
+  }]>];
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// What one of so many ranks has of them.
+    HeadsAttr splitBetween(int64_t ranks) const;
+  }];
+}
+
+def NN_MaskAttr : AttrDef<NN_Dialect, "Mask"> {
+  let mnemonic = "mask";
+  let summary = "Which keys a query sees: with `causal` those up to its own position.";
+  let parameters = (ins EnumParameter<NN_MaskKind>:$kind);
+  let assemblyFormat = "`<` $kind `>`";
+  let extraClassDeclaration = [{
+    bool isCausal() const { return getKind() == MaskKind::Causal; }
+  }];
+}
+
+def NN_DropoutAttr : AttrDef<NN_Dialect, "Dropout"> {
+  let mnemonic = "dropout";
+  let summary = "Zeroes with probability `p`, by the stream of random numbers `site`.";
+  let description = [{
+    ```mlir
+    #nn.dropout<0.1, site = 3>
+    ```
+  }];
+  let parameters = (ins APFloatParameter<"">:$p, "int32_t":$site);
+  let builders = [AttrBuilder<(ins "double":$p, "int32_t":$site), [{
+    return $_get($_ctxt, ::llvm::APFloat(p), site);
+  }]>];
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+}
+
+def NN_PlacementAttr : AttrDef<NN_Dialect, "Placement"> {
+  let mnemonic = "placement";
+  let summary = "Into how many parts ranks cut attention.";
+  let description = [{
+    The heads are those of one of `parts` parts, the queries of one of `places`;
+    both are 1 where they are not written. `ring` lets ranks split the sequence,
+    before that is done: keys and values then go around.
+
+    ```mlir
+    #nn.placement<parts = 2, places = 4>
+    #nn.placement<ring = true>
+    ```
+  }];
+  let parameters = (ins DefaultValuedParameter<"int64_t", "1">:$parts,
+                        DefaultValuedParameter<"int64_t", "1">:$places,
+                        DefaultValuedParameter<"bool", "false">:$ring);
+  let assemblyFormat = "`<` struct($parts, $places, $ring) `>`";
+  let genVerifyDecl = 1;
+}
+
+/// What attention and its gradient are told besides their tensors.
+defvar NN_AttentionContext = (ins Optional<NN_Ids>:$lengths, Optional<NN_Rng>:$rng,
+    Optional<Index>:$layer, Optional<Index>:$micro_batch, Optional<Index>:$part,
+    Optional<Index>:$place, Optional<Index>:$turn, NN_HeadsAttr:$heads,
+    NN_MaskAttr:$mask, OptionalAttr<NN_DropoutAttr>:$dropout,
+    OptionalAttr<NN_PlacementAttr>:$placement);
+defvar NN_AttentionContextFormat = [{
+    (`lengths` $lengths^)? (`rng` $rng^ `layer` $layer `micro_batch` $micro_batch)?
     (`part` $part^)? (`place` $place^ `turn` $turn)? attr-dict `:`
     functional-type(operands, results)
+}];
+
+def NN_AttentionOp : NN_ComputeOp<"attention",
+    !con((ins Variadic<NN_Float>:$qkv), NN_AttentionContext),
+    [AttrSizedOperandSegments, NN_MixesPositions, NN_AttentionLike]> {
+  let summary = "softmax(scale q k^T) v, by heads.";
+  let description = [{
+    Either one operand [B, T, (heads + 2 kv) * D], q, k and v side by side along
+    the last dimension, or three: q [B, T, heads * D], k and v [B, T, kv * D].
+    `lse` [B, heads, T] f32 is the logarithm of the sum of exponentials of the
+    scaled scores.
+
+    ```mlir
+    %y, %lse = nn.attention %x lengths %n {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<full>}
+        : (tensor<2x6x24xf32>, tensor<2xi32>) -> (tensor<2x6x8xf32>, tensor<2x2x6xf32>)
+    ```
+
+    With `lengths` [B] the keys of row b from position lengths[b] on do not
+    exist, whatever they hold. Queries there see the others. A query that sees
+    no key gets zeros, and as lse the lowest f32.
+
+    With `dropout` the probabilities are dropped out as nn.dropout does, over the
+    tensor [B, heads, T, T]; with `part` these are heads part * heads and
+    following of parts * heads.
+
+    With `place` the sequence is cut into `places` parts of T positions. The
+    queries are part `place`, keys and values part (place - turn) mod places;
+    `lengths` are of the whole sequence.
   }];
+  let results = (outs NN_Float:$output, NN_F32:$lse);
+  let assemblyFormat = !strconcat("$qkv ", NN_AttentionContextFormat);
   let hasVerifier = 1;
-  let extraClassDeclaration = !strconcat([{
-    /// The size of one head.
-    int64_t getHeadDim();
-  }], NN_Localize.declaration,NN_StaysF32<"result > 0">.declaration,NN_ModelFlops.declaration);
+  let extraClassDeclaration = !strconcat(NN_Localize.declaration, NN_StaysF32<"result > 0">.declaration, NN_ModelFlops.declaration);
 }
 
 def NN_AttentionGradOp : NN_NonDifferentiableOp<"attention_grad",
-    (ins NN_Float:$grad, Variadic<NN_Float>:$qkv, NN_Float:$forward, NN_F32:$lse,
-         Optional<NN_Rng>:$rng, Optional<Index>:$layer,
-         Optional<Index>:$micro_batch, Optional<Index>:$part,
-         Optional<Index>:$place, Optional<Index>:$turn, I64Attr:$heads,
-         I64Attr:$kv_heads, F64Attr:$scale, UnitAttr:$causal,
-         DefaultValuedAttr<F64Attr, "0.0">:$p, DefaultValuedAttr<I32Attr, "0">:$site,
-         OptionalAttr<I64Attr>:$parts, OptionalAttr<I64Attr>:$places,
-         UnitAttr:$ring),
-    [AttrSizedOperandSegments, NN_MixesPositions]> {
+    !con((ins NN_Float:$grad, Variadic<NN_Float>:$qkv, NN_Float:$forward, NN_F32:$lse),
+         NN_AttentionContext),
+    [AttrSizedOperandSegments, NN_MixesPositions, NN_AttentionLike]> {
   let summary = "Gradients of attention, one for each operand of `qkv`.";
   let description = [{
     The scores are computed again from q, k and `lse` (Dao et al.,
-    arXiv 2205.14135, algorithm 4); `forward` is the output of attention. With
-    `place` these are the gradients that one part of the keys makes: `forward`
-    and `lse` are those over all keys.
+    arXiv 2205.14135, algorithm 4); `forward` is the output of attention. Keys
+    and values that do not exist have the gradient zero. With `place` these are
+    the gradients that one part of the keys makes: `forward` and `lse` are those
+    over all keys.
   }];
   let results = (outs Variadic<NN_Float>:$outputs);
-  let assemblyFormat = [{
-    $grad `,` $qkv `forward` $forward `lse` $lse (`rng` $rng^ `layer` $layer `micro_batch` $micro_batch)?
-    (`part` $part^)? (`place` $place^ `turn` $turn)? attr-dict `:`
-    functional-type(operands, results)
-  }];
+  let assemblyFormat = !strconcat("$grad `,` $qkv `forward` $forward `lse` $lse ", NN_AttentionContextFormat);
   let hasVerifier = 1;
   let extraClassDeclaration = !strconcat(NN_Localize.declaration, NN_ModelFlops.declaration);
 }
@@ -107,7 +180,7 @@ def NN_AttentionJoinOp : NN_NonDifferentiableOp<"attention_join",
   let description = [{
     output = exp(left_lse - lse) left + exp(right_lse - lse) right, head by head,
     with lse = log(exp(left_lse) + exp(right_lse)), which nn.log_add_exp gives.
-    The query sees a key of one part at least.
+    A query that sees no key of either part has zeros and the lowest f32.
   }];
   let results = (outs NN_Float:$output);
   let assemblyFormat = [{

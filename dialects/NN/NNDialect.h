@@ -50,10 +50,11 @@ std::string leadingLetters(int64_t count);
 
 #include "dialects/NN/NNDialect.h.inc"
 #include "dialects/NN/NNEnums.h.inc"
-#include "dialects/NN/NNInterfaces.h.inc"
 
 #define GET_ATTRDEF_CLASSES
 #include "dialects/NN/NNAttrs.h.inc"
+
+#include "dialects/NN/NNInterfaces.h.inc"
 
 #define GET_OP_CLASSES
 #include "dialects/NN/NNOps.h.inc"

@@ -29,6 +29,10 @@ def NN_RotaryRamp : NN_Enum<"RotaryRamp", "which rates of nn.rotary are stretche
     I32EnumAttrCase<"Pairs", 1, "pairs">,
     I32EnumAttrCase<"Rates", 2, "rates">]>;
 
+def NN_MaskKind : NN_Enum<"MaskKind", "which keys a query of attention sees", [
+    I32EnumAttrCase<"Full", 0, "full">,
+    I32EnumAttrCase<"Causal", 1, "causal">]>;
+
 // The names are keys of files (`--inputs`, `--dump`).
 def NN_PortRole : NN_Enum<"PortRole", "what a port means", [
     // Of each token of the batch: [rows, tokens].

@@ -83,6 +83,52 @@ def NN_PropertiesOp : OpInterface<"PropertiesOpInterface"> {
   ];
 }
 
+def NN_AttentionLike : OpInterface<"AttentionOpInterface"> {
+  let cppNamespace = "::heddle::nn";
+  let description = [{ What nn.attention and its gradient have in common. }];
+  let methods = [
+    InterfaceMethod<"q, k and v: three, or one with them side by side.",
+      "::mlir::OperandRange", "getQkv", (ins)>,
+    InterfaceMethod<"Of each row, or null.", "::mlir::Value", "getLengths", (ins)>,
+    InterfaceMethod<"Seed and step, or null.", "::mlir::Value", "getRng", (ins)>,
+    InterfaceMethod<"Null without `rng`.", "::mlir::Value", "getLayer", (ins)>,
+    InterfaceMethod<"Null without `rng`.", "::mlir::Value", "getMicroBatch", (ins)>,
+    InterfaceMethod<"Which part of the heads, or null.", "::mlir::Value", "getPart", (ins)>,
+    InterfaceMethod<"Which part of the queries, or null.", "::mlir::Value", "getPlace", (ins)>,
+    InterfaceMethod<"Null without `place`.", "::mlir::Value", "getTurn", (ins)>,
+    InterfaceMethod<"Heads and scale.", "::heddle::nn::HeadsAttr", "getHeads", (ins)>,
+    InterfaceMethod<"What queries see.", "::heddle::nn::MaskAttr", "getMask", (ins)>,
+    InterfaceMethod<"Null without dropout.", "::heddle::nn::DropoutAttr", "getDropoutAttr", (ins)>,
+    InterfaceMethod<"Null where the operation is whole.",
+      "::heddle::nn::PlacementAttr", "getPlacementAttr", (ins)>,
+    InterfaceMethod<"", "void", "setPlacementAttr", (ins "::heddle::nn::PlacementAttr":$placement)>,
+  ];
+  let extraSharedClassDeclaration = [{
+    /// Whether one tensor has q, k and v.
+    bool isPacked() { return $_op.getQkv().size() == 1; }
+    /// The features of one head.
+    int64_t getHeadDim() {
+      auto first = ::llvm::cast<::mlir::RankedTensorType>(
+          $_op.getQkv()[0].getType());
+      int64_t count = $_op.getHeads().getCount();
+      return first.getDimSize(2) /
+             ($_op.isPacked() ? count + 2 * $_op.getHeads().getKv() : count);
+    }
+    /// The features of q, k and v.
+    ::llvm::SmallVector<int64_t> getWidths() {
+      int64_t kv = $_op.getHeads().getKv() * $_op.getHeadDim();
+      return {$_op.getHeads().getCount() * $_op.getHeadDim(), kv, kv};
+    }
+    /// Parts of the heads, and of the sequence.
+    int64_t getParts() {
+      return $_op.getPlacementAttr() ? $_op.getPlacementAttr().getParts() : 1;
+    }
+    int64_t getPlaces() {
+      return $_op.getPlacementAttr() ? $_op.getPlacementAttr().getPlaces() : 1;
+    }
+  }];
+}
+
 //===----------------------------------------------------------------------===//
 // What it does
 //===----------------------------------------------------------------------===//

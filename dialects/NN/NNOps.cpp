@@ -329,60 +329,56 @@ LogicalResult RotaryOp::verify() {
   return verifyShape(*this, getOutput(), input.getShape(), "output");
 }
 
-/// Shape rules that attention shares with its gradient.
-template <typename OpT>
-static LogicalResult verifyAttention(OpT op, Value output, Value lse) {
-  int64_t heads = op.getHeads(), kvHeads = op.getKvHeads();
-  if (heads < 1 || kvHeads < 1 || heads % kvHeads)
-    return op.emitOpError("has ")
-           << heads << " heads and " << kvHeads
-           << " key/value heads; the first must be a multiple of the second";
+/// Operands that come together with an attribute, or not at all.
+static LogicalResult verifyTogether(Operation *op, ValueRange operands,
+                                    bool isGiven, StringRef what) {
+  for (Value operand : operands)
+    if (static_cast<bool>(operand) != isGiven)
+      return op->emitOpError("needs all of ") << what << " or none";
+  return success();
+}
+
+/// Rules that attention shares with its gradient.
+static LogicalResult verifyAttention(AttentionOpInterface op, Value output,
+                                     Value lse) {
+  int64_t heads = op.getHeads().getCount(), kv = op.getHeads().getKv();
   auto out = tensorOf(output);
   if (out.getRank() != 3 || out.getDimSize(2) % heads)
-    return op.emitOpError("output ")
+    return op->emitOpError("output ")
            << out << " is not [B, T, heads * D] with " << heads << " heads";
   int64_t headDim = out.getDimSize(2) / heads;
-  SmallVector<int64_t> widths = {heads * headDim, kvHeads * headDim,
-                                 kvHeads * headDim};
+  SmallVector<int64_t> widths = {heads * headDim, kv * headDim, kv * headDim};
   if (op.getQkv().size() == 1)
-    widths = {(heads + 2 * kvHeads) * headDim};
+    widths = {(heads + 2 * kv) * headDim};
   if (op.getQkv().size() != widths.size())
-    return op.emitOpError("takes q, k, v as one operand or three, got ")
+    return op->emitOpError("takes q, k, v as one operand or three, got ")
            << op.getQkv().size();
   for (auto [value, width] : llvm::zip(op.getQkv(), widths))
     if (failed(verifyShape(op, value,
                            {out.getDimSize(0), out.getDimSize(1), width},
                            "operand")))
       return failure();
-  // Scores are f32, in every precision.
-  double scale = op.getScale().convertToDouble(), most = 1e30;
-  if (!(std::abs(scale) <= most))
-    return op.emitOpError("has scale ")
-           << scale << "; its magnitude is at most " << most;
-  double p = op.getP().convertToDouble();
-  if (!(p >= 0 && p < 1))
-    return op.emitOpError("has probability ") << p << "; it must be in [0, 1)";
-  if (p > 0 && !op.getRng())
-    return op.emitOpError("drops out without random numbers (rng)");
+  if (op.getLengths() &&
+      failed(verifyShape(op, op.getLengths(), {out.getDimSize(0)}, "lengths")))
+    return failure();
   if (op.getRng() && failed(verifyShape(op, op.getRng(), {4}, "rng")))
     return failure();
-  if (failed(verifyPart(op, op.getPart(), {op.getPartsAttr()},
-                        "part and parts")) ||
-      failed(verifyPart(op, op.getPlace(), {op.getPlacesAttr()},
-                        "place and places")))
+  if (failed(verifyTogether(op,
+                            {op.getRng(), op.getLayer(), op.getMicroBatch()},
+                            op.getDropoutAttr() != nullptr,
+                            "rng, layer, micro_batch and dropout")) ||
+      failed(verifyTogether(op, op.getPart(), op.getParts() > 1,
+                            "part and parts above 1")) ||
+      failed(verifyTogether(op, {op.getPlace(), op.getTurn()},
+                            op.getPlaces() > 1,
+                            "place, turn and places above 1")))
     return failure();
-  if (static_cast<bool>(op.getPlace()) != static_cast<bool>(op.getTurn()))
-    return op.emitOpError("needs both of place and turn or none");
   return verifyShape(op, lse, {out.getDimSize(0), heads, out.getDimSize(1)},
                      "lse");
 }
 
 LogicalResult AttentionOp::verify() {
   return verifyAttention(*this, getOutput(), getLse());
-}
-
-int64_t AttentionOp::getHeadDim() {
-  return tensorOf(getOutput()).getDimSize(2) / getHeads();
 }
 
 LogicalResult AttentionGradOp::verify() {

@@ -102,16 +102,17 @@ void RotaryOp::localize(const Split &split) {
 
 template <typename OpT>
 static void localizeAttention(OpT op, const Split &split) {
-  op.setHeads(op.getHeads() / split.partsOf(FactorRole::Heads));
-  op.setKvHeads(op.getKvHeads() / split.partsOf(FactorRole::Heads));
+  int64_t parts = split.partsOf(FactorRole::Heads);
+  op.setHeadsAttr(op.getHeads().splitBetween(parts));
+  op.removePlacementAttr();
   if (op.getRng()) {
     placeRows(op, split, op.getMicroBatch());
     if (ArrayAttr axes = split.axesOf(FactorRole::Heads)) {
       op.getPartMutable().assign(Numbers(op).rank(axes));
-      op.setParts(split.partsOf(FactorRole::Heads));
+      op.setPlacementAttr(PlacementAttr::get(op.getContext(), parts,
+                                             /*places=*/1, /*ring=*/false));
     }
   }
-  op.setRing(false);
   if (ArrayAttr axes = split.axesOf(FactorRole::Tokens))
     makeRing(op, axes, split.partsOf(FactorRole::Tokens));
 }

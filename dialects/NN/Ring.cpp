@@ -30,22 +30,26 @@ public:
   Location loc() { return op->getLoc(); }
 
   /// q, k and v, taken apart where they are packed.
-  template <typename OpT> SmallVector<Value> separate(OpT attention) {
-    if (attention.getQkv().size() == 3)
+  SmallVector<Value> separate(nn::AttentionOpInterface attention) {
+    if (!attention.isPacked())
       return attention.getQkv();
     Value packed = attention.getQkv()[0];
     auto type = cast<RankedTensorType>(packed.getType());
-    int64_t heads = attention.getHeads(), kvHeads = attention.getKvHeads();
-    int64_t headDim = type.getDimSize(2) / (heads + 2 * kvHeads), offset = 0;
+    int64_t offset = 0;
     SmallVector<Value> parts;
-    for (int64_t count : {heads, kvHeads, kvHeads}) {
-      auto part =
-          type.clone({type.getDimSize(0), type.getDimSize(1), count * headDim});
+    for (int64_t width : attention.getWidths()) {
+      auto part = type.clone({type.getDimSize(0), type.getDimSize(1), width});
       parts.push_back(builder.create<nn::SliceOp>(
           loc(), part, packed, Value(), /*dim=*/2, offset, ArrayAttr()));
-      offset += count * headDim;
+      offset += width;
     }
     return parts;
+  }
+
+  /// The same heads, in one place of the ring.
+  nn::PlacementAttr placement(nn::AttentionOpInterface attention) {
+    return nn::PlacementAttr::get(builder.getContext(), attention.getParts(),
+                                  places, /*ring=*/false);
   }
 
   /// Starts to give `value` to the next rank; what comes is there after `wait`.
@@ -75,7 +79,6 @@ public:
 void heddle::nn::makeRing(nn::AttentionOp op, ArrayAttr axes, int64_t places) {
   Ring ring(op, axes, places);
   OpBuilder &b = ring.builder;
-  IntegerAttr count = b.getI64IntegerAttr(places);
   SmallVector<Value> qkv = ring.separate(op);
   Value output, lse;
   for (int64_t turn = 0; turn < places; ++turn) {
@@ -84,10 +87,9 @@ void heddle::nn::makeRing(nn::AttentionOp op, ArrayAttr axes, int64_t places) {
       coming = {ring.rotate(qkv[1]), ring.rotate(qkv[2])};
     auto part = b.create<nn::AttentionOp>(
         op.getLoc(), op.getOutput().getType(), op.getLse().getType(), qkv,
-        op.getRng(), op.getLayer(), op.getMicroBatch(), op.getPart(),
-        ring.place, ring.turn(turn), op.getHeadsAttr(), op.getKvHeadsAttr(),
-        op.getScaleAttr(), op.getCausalAttr(), op.getPAttr(), op.getSiteAttr(),
-        op.getPartsAttr(), count, UnitAttr(), ArrayAttr());
+        op.getLengths(), op.getRng(), op.getLayer(), op.getMicroBatch(),
+        op.getPart(), ring.place, ring.turn(turn), op.getHeads(), op.getMask(),
+        op.getDropoutAttr(), ring.placement(op), ArrayAttr());
     if (turn == 0) {
       output = part.getOutput();
       lse = part.getLse();
@@ -112,7 +114,6 @@ void heddle::nn::makeRing(nn::AttentionGradOp op, ArrayAttr axes,
   Ring ring(op, axes, places);
   OpBuilder &b = ring.builder;
   Location loc = op.getLoc();
-  IntegerAttr count = b.getI64IntegerAttr(places);
   SmallVector<Value> qkv = ring.separate(op);
   SmallVector<Value> sums, travelling;
   for (int64_t turn = 0; turn < places; ++turn) {
@@ -121,10 +122,9 @@ void heddle::nn::makeRing(nn::AttentionGradOp op, ArrayAttr axes,
       coming = {ring.rotate(qkv[1]), ring.rotate(qkv[2])};
     auto part = b.create<nn::AttentionGradOp>(
         loc, ValueRange(qkv).getTypes(), op.getGrad(), qkv, op.getForward(),
-        op.getLse(), op.getRng(), op.getLayer(), op.getMicroBatch(),
-        op.getPart(), ring.place, ring.turn(turn), op.getHeadsAttr(),
-        op.getKvHeadsAttr(), op.getScaleAttr(), op.getCausalAttr(),
-        op.getPAttr(), op.getSiteAttr(), op.getPartsAttr(), count, UnitAttr(),
+        op.getLse(), op.getLengths(), op.getRng(), op.getLayer(),
+        op.getMicroBatch(), op.getPart(), ring.place, ring.turn(turn),
+        op.getHeads(), op.getMask(), op.getDropoutAttr(), ring.placement(op),
         ArrayAttr());
     // Those of keys and values have come meanwhile.
     if (turn > 0)

@@ -138,39 +138,45 @@ static void countHeads(ShardingRule &rule, int64_t heads, int64_t kvHeads) {
                 heads == kvHeads ? "heads" : "key/value heads");
 }
 
-/// The segments of a packed operand of attention or of its gradient.
-template <typename OpT> static SmallVector<int64_t> packedSegments(OpT op) {
-  int64_t heads = op.getHeads(), kvHeads = op.getKvHeads();
-  auto type = cast<RankedTensorType>(op.getQkv()[0].getType());
-  int64_t headDim = type.getDimSize(2) / (heads + 2 * kvHeads);
-  return {heads * headDim, kvHeads * headDim, kvHeads * headDim};
-}
-
 ShardingRule RotaryOp::getShardingRule() {
   ShardingRule rule = buildRule(*this, {"bth", "bt"}, {"bth"});
   countHeads(rule, getHeads(), getHeads());
   return rule;
 }
+/// The letters of the operands behind the tensors of attention.
+static void addContext(AttentionOpInterface op,
+                       SmallVectorImpl<std::string> &operands) {
+  if (op.getLengths())
+    operands.push_back("b");
+  operands.push_back("z");
+}
+
+/// Whole sequences, unless keys and values go around.
+static StringRef wholeOf(AttentionOpInterface op) {
+  auto placement = op.getPlacementAttr();
+  return placement && placement.getRing() ? "z" : "tz";
+}
+
 ShardingRule AttentionOp::getShardingRule() {
   SmallVector<std::string> operands(getQkv().size(), "bth");
-  operands.push_back("z");
+  addContext(*this, operands);
   ShardingRule rule =
-      buildRule(*this, operands, {"bth", "bht"}, getRing() ? "z" : "tz");
-  countHeads(rule, getHeads(), getKvHeads());
-  if (getQkv().size() == 1)
-    rule.operandSegments.push_back({0, 2, packedSegments(*this)});
+      buildRule(*this, operands, {"bth", "bht"}, wholeOf(*this));
+  countHeads(rule, getHeads().getCount(), getHeads().getKv());
+  if (isPacked())
+    rule.operandSegments.push_back({0, 2, getWidths()});
   return rule;
 }
 ShardingRule AttentionGradOp::getShardingRule() {
   SmallVector<std::string> results(getQkv().size(), "bth");
   SmallVector<std::string> operands(1 + getQkv().size(), "bth");
-  operands.append({"bth", "bht", "z"});
-  ShardingRule rule =
-      buildRule(*this, operands, results, getRing() ? "z" : "tz");
-  countHeads(rule, getHeads(), getKvHeads());
-  if (getQkv().size() == 1) {
-    rule.operandSegments.push_back({1, 2, packedSegments(*this)});
-    rule.resultSegments.push_back({0, 2, packedSegments(*this)});
+  operands.append({"bth", "bht"});
+  addContext(*this, operands);
+  ShardingRule rule = buildRule(*this, operands, results, wholeOf(*this));
+  countHeads(rule, getHeads().getCount(), getHeads().getKv());
+  if (isPacked()) {
+    rule.operandSegments.push_back({1, 2, getWidths()});
+    rule.resultSegments.push_back({0, 2, getWidths()});
   }
   return rule;
 }

@@ -45,7 +45,7 @@ nn.model @parallel family "parallel" phase "forward" attributes {
   nn.func @block(%x: tensor<1x16x32xf32>, %qkv: tensor<32x64xf32>, %norm: tensor<32xf32>, %after: tensor<32xf32>, %out: tensor<32x32xf32>, %up: tensor<64x32xf32>, %down: tensor<32x64xf32>) -> tensor<1x16x32xf32> {
     %n, %n_rms = nn.rms_norm %x, %norm {eps = 1.0e-5 : f64} : (tensor<1x16x32xf32>, tensor<32xf32>) -> (tensor<1x16x32xf32>, tensor<1x16xf32>)
     %p = nn.linear %n, %qkv : (tensor<1x16x32xf32>, tensor<32x64xf32>) -> tensor<1x16x64xf32>
-    %a, %lse = nn.attention %p {causal, heads = 4 : i64, kv_heads = 2 : i64, scale = 0.3535533905932738 : f64} : (tensor<1x16x64xf32>) -> (tensor<1x16x32xf32>, tensor<1x4x16xf32>)
+    %a, %lse = nn.attention %p {heads = #nn.heads<4, kv = 2, scale = 0.3535533905932738>, mask = #nn.mask<causal>} : (tensor<1x16x64xf32>) -> (tensor<1x16x32xf32>, tensor<1x4x16xf32>)
     %o = nn.linear %a, %out {transposed} : (tensor<1x16x32xf32>, tensor<32x32xf32>) -> tensor<1x16x32xf32>
     %m, %m_rms = nn.rms_norm %o, %after {eps = 1.0e-5 : f64} : (tensor<1x16x32xf32>, tensor<32xf32>) -> (tensor<1x16x32xf32>, tensor<1x16xf32>)
     nn.keep %m as "attention" : tensor<1x16x32xf32>

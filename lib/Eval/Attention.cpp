@@ -47,19 +47,21 @@ struct AttentionShape {
   int64_t batch, length, heads, kvHeads, headDim;
   double scale;
   bool causal;
+  llvm::ArrayRef<int64_t> lengths; ///< Of the rows; empty where all are whole.
   HeadView q, k, v;
   /// Of the whole sequence, and where queries and keys begin in it.
   int64_t wholeLength, firstQuery = 0, firstKey = 0;
   /// Over [B, heads, T, T] of whole sequences; none without dropout.
   std::optional<DropoutMask> mask;
 
-  template <typename OpT> AttentionShape(OpT op, const Inputs &in);
+  AttentionShape(nn::AttentionOpInterface op, const Inputs &in);
 
   /// The number of keys that a query sees.
-  int64_t visible(int64_t query) const {
-    if (!causal)
-      return length;
-    return std::clamp<int64_t>(firstQuery + query + 1 - firstKey, 0, length);
+  int64_t visible(int64_t b, int64_t query) const {
+    int64_t end = lengths.empty() ? wholeLength : lengths[b];
+    if (causal)
+      end = std::min(end, firstQuery + query + 1);
+    return std::clamp<int64_t>(end - firstKey, 0, length);
   }
   int64_t kvHead(int64_t head) const { return head / (heads / kvHeads); }
   /// The scaled score of a query and a key.
@@ -78,21 +80,21 @@ struct AttentionShape {
   }
 };
 
-template <typename OpT>
-AttentionShape::AttentionShape(OpT op, const Inputs &in)
-    : scale(op.getScale().convertToDouble()), causal(op.getCausal()) {
-  heads = op.getHeads();
-  kvHeads = op.getKvHeads();
-  bool packed = op.getQkv().size() == 1;
+AttentionShape::AttentionShape(nn::AttentionOpInterface op, const Inputs &in)
+    : heads(op.getHeads().getCount()), kvHeads(op.getHeads().getKv()),
+      headDim(op.getHeadDim()),
+      scale(op.getHeads().getScale().convertToDouble()),
+      causal(op.getMask().isCausal()) {
+  if (op.getLengths())
+    lengths = in.ints(op.getLengths());
+  bool packed = op.isPacked();
   const Tensor &first = in[op.getQkv()[0]];
   batch = first.shape()[0];
   length = first.shape()[1];
-  headDim = first.columns() / (packed ? heads + 2 * kvHeads : heads);
-  wholeLength = length;
+  int64_t places = op.getPlaces();
+  wholeLength = length * places;
   if (op.getPlace()) {
-    auto places = static_cast<int64_t>(*op.getPlaces());
     int64_t place = in.integer(op.getPlace()), turn = in.integer(op.getTurn());
-    wholeLength *= places;
     firstQuery = place * length;
     firstKey = (place + places - turn) % places * length;
   }
@@ -103,17 +105,15 @@ AttentionShape::AttentionShape(OpT op, const Inputs &in)
     *views[i] = {operand.floats().data(), nullptr, length, operand.columns(),
                  packed ? offsets[i] : 0, headDim};
   }
-  double p = op.getP().convertToDouble();
   int64_t ofHeads = heads * wholeLength * wholeLength;
-  if (p > 0)
-    mask.emplace(in.ints(op.getRng()), static_cast<uint32_t>(op.getSite()),
-                 in.integer(op.getLayer()),
-                 DropoutPlace{in.integer(op.getMicroBatch()),
-                              batch * ofHeads,
-                              {{in.integerOr(op.getPart(), 0),
-                                static_cast<int64_t>(op.getParts().value_or(1)),
-                                ofHeads}}},
-                 p);
+  if (nn::DropoutAttr dropout = op.getDropoutAttr())
+    mask.emplace(
+        in.ints(op.getRng()), static_cast<uint32_t>(dropout.getSite()),
+        in.integer(op.getLayer()),
+        DropoutPlace{in.integer(op.getMicroBatch()),
+                     batch * ofHeads,
+                     {{in.integerOr(op.getPart(), 0), op.getParts(), ofHeads}}},
+        dropout.getP().convertToDouble());
 }
 
 LogicalResult evalAttention(nn::AttentionOp op, const Inputs &in,
@@ -128,7 +128,7 @@ LogicalResult evalAttention(nn::AttentionOp op, const Inputs &in,
   for (int64_t b = 0; b < shape.batch; ++b)
     for (int64_t head = 0; head < shape.heads; ++head)
       for (int64_t query = 0; query < shape.length; ++query) {
-        int64_t keys = shape.visible(query);
+        int64_t keys = shape.visible(b, query);
         double largest = -INFINITY, sum = 0;
         for (int64_t key = 0; key < keys; ++key) {
           scores[key] = shape.score(b, head, query, key);
@@ -156,7 +156,7 @@ LogicalResult evalAttention(nn::AttentionOp op, const Inputs &in,
 void addQueryGradients(const AttentionShape &shape, int64_t b, int64_t head,
                        int64_t query, double lse, const double *grad,
                        const double *forward) {
-  int64_t keys = shape.visible(query), kv = shape.kvHead(head);
+  int64_t keys = shape.visible(b, query), kv = shape.kvHead(head);
   std::vector<double> probabilities(keys), gradients(keys);
   // The gradient of softmax: ds = p * (dp - sum over keys of p * dp). The sum,
   // over keys that are not here, too, is output * gradient.
@@ -195,8 +195,7 @@ LogicalResult evalAttentionGrad(nn::AttentionGradOp op, const Inputs &in,
   AttentionShape shape(op, in);
   HeadView *views[] = {&shape.q, &shape.k, &shape.v};
   for (auto [index, view] : llvm::enumerate(views))
-    view->write =
-        out.floats(op.getOutputs()[op.getQkv().size() == 1 ? 0 : index]);
+    view->write = out.floats(op.getOutputs()[op.isPacked() ? 0 : index]);
   const double *lses = in.floats(op.getLse());
   const double *grad = in.floats(op.getGrad());
   const double *forward = in.floats(op.getForward());

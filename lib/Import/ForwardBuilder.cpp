@@ -310,25 +310,27 @@ Tensor ForwardBuilder::dropout(Tensor x, double p, const std::string &path) {
 
 Tensor ForwardBuilder::attention(const std::vector<Tensor> &qkv,
                                  const config::AttentionShape &shape,
-                                 const std::string &path) {
+                                 const std::string &path, Tensor lengths) {
   auto operands = llvm::map_to_vector(qkv, [&](Tensor x) { return use(x); });
   int64_t width = cast<RankedTensorType>(operands[0].getType()).getDimSize(2);
   if (operands.size() == 1)
     width = width / (shape.heads + 2 * shape.kvHeads) * shape.heads;
-  bool drops = shape.dropout > 0;
-  Random given = drops ? random(path) : Random();
+  MLIRContext *context = builder.getContext();
+  Random given;
+  nn::DropoutAttr dropout;
+  if (shape.dropout > 0) {
+    given = random(path);
+    dropout =
+        nn::DropoutAttr::get(context, shape.dropout, siteOf(shape.dropoutPath));
+  }
   auto made = builder.create<nn::AttentionOp>(
       at(path), hidden(width), floats({1, shape.heads, tokens}), operands,
-      given.rng, given.layer, given.microBatch, /*part=*/Value(),
-      /*place=*/Value(), /*turn=*/Value(),
-      builder.getI64IntegerAttr(shape.heads),
-      builder.getI64IntegerAttr(shape.kvHeads),
-      builder.getF64FloatAttr(shape.scale),
-      shape.causal ? builder.getUnitAttr() : UnitAttr(),
-      builder.getF64FloatAttr(shape.dropout),
-      builder.getI32IntegerAttr(drops ? siteOf(shape.dropoutPath) : 0),
-      /*parts=*/IntegerAttr(), /*places=*/IntegerAttr(), /*ring=*/UnitAttr(),
-      /*shardings=*/ArrayAttr());
+      lengths.value ? use(lengths) : Value(), given.rng, given.layer,
+      given.microBatch, /*part=*/Value(), /*place=*/Value(), /*turn=*/Value(),
+      nn::HeadsAttr::get(context, shape.heads, shape.kvHeads, shape.scale),
+      nn::MaskAttr::get(context, shape.causal ? nn::MaskKind::Causal
+                                              : nn::MaskKind::Full),
+      dropout, /*placement=*/nn::PlacementAttr(), /*shardings=*/ArrayAttr());
   return wrap(made.getOutput());
 }
 

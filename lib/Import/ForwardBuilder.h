@@ -44,7 +44,8 @@ public:
                             const std::string &path) override;
   config::Tensor attention(const std::vector<config::Tensor> &qkv,
                            const config::AttentionShape &shape,
-                           const std::string &path) override;
+                           const std::string &path,
+                           config::Tensor lengths) override;
   config::Tensor dropout(config::Tensor x, double p,
                          const std::string &path) override;
   config::Tensor add(config::Tensor x, config::Tensor y,

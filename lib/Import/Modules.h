@@ -67,10 +67,11 @@ public:
   /// An activation by its name in nn.map.
   virtual Tensor activation(Tensor x, const std::string &function,
                             const std::string &path) = 0;
-  /// From q, k and v: three values, or one with them side by side.
+  /// From q, k and v: three values, or one with them side by side. With
+  /// `lengths`, no token sees those behind the end of its row.
   virtual Tensor attention(const std::vector<Tensor> &qkv,
-                           const AttentionShape &shape,
-                           const std::string &path) = 0;
+                           const AttentionShape &shape, const std::string &path,
+                           Tensor lengths = {}) = 0;
   /// `x` where `p` is 0.
   virtual Tensor dropout(Tensor x, double p, const std::string &path) = 0;
   /// The sum; `path` names a module that adds.

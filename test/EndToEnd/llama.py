@@ -119,8 +119,8 @@ class Writer:
             product("%q", "%n", "q_proj"), product("%k", "%n", "k_proj"),
             product("%v", "%n", "v_proj"), self.rotary("%qr", "%q", c["heads"]),
             self.rotary("%kr", "%k", c["kv_heads"]),
-            f"%a, %lse = nn.attention %qr, %kr, %v {{causal, heads = {c['heads']} : "
-            f"i64, kv_heads = {c['kv_heads']} : i64, scale = {size ** -0.5:e} : f64}} "
+            f"%a, %lse = nn.attention %qr, %kr, %v {{heads = #nn.heads<{c['heads']}, "
+            f"kv = {c['kv_heads']}, scale = {size ** -0.5:e}>, mask = #nn.mask<causal>}} "
             f": ({self.hidden}, {kv}, {kv}) -> ({self.hidden}, {lse})",
             product("%o", "%a", "o_proj"), f"%y = nn.add %x, %o : {self.hidden}",
             self.norm("%m", "%y", names["norm_2.weight"]),

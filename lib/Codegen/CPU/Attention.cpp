@@ -55,7 +55,7 @@ public:
                  const AttentionBlocking &blocking, Value scratch);
 
   void emit(ValueRange qkv, Value output, Value lse,
-            const AttentionRandom &random, const AttentionPlace &place,
+            const AttentionRandom &random, const AttentionKeys &present,
             Value thread, Value threads);
 
 private:
@@ -97,7 +97,7 @@ ForwardEmitter::ForwardEmitter(LoopBuilder &b, const AttentionSpec &spec,
 
 void ForwardEmitter::emit(ValueRange qkv, Value output, Value lse,
                           const AttentionRandom &random,
-                          const AttentionPlace &place, Value thread,
+                          const AttentionKeys &present, Value thread,
                           Value threads) {
   auto heads = splitHeads(qkv);
   q = heads[0];
@@ -105,7 +105,7 @@ void ForwardEmitter::emit(ValueRange qkv, Value output, Value lse,
   v = heads[2];
   out = queryHeads(output);
   lsePointer = b.pointerTo(lse);
-  preparePlace(place);
+  prepareKeys(present);
   if (spec.p > 0)
     prepareRandom(random);
 
@@ -129,6 +129,7 @@ void ForwardEmitter::emit(ValueRange qkv, Value output, Value lse,
     Value head = b.sub(pair, b.mul(batch, spec.heads));
     Value kvHead = b.div(head, spec.heads / spec.kvHeads);
     Value kvPair = b.add(b.mul(batch, spec.kvHeads), kvHead);
+    beginRow(batch);
     Value isPacked = b.equal(kvPair, packed[0]);
     b.ifThen(b.equal(isPacked,
                      b.create<arith::ConstantOp>(b.builder.getBoolAttr(false))),
@@ -139,19 +140,17 @@ void ForwardEmitter::emit(ValueRange qkv, Value output, Value lse,
 }
 
 void ForwardEmitter::packKeysAndValues(Value batch, Value kvHead) {
-  Value zero = b.constant(0), rows = b.constant(spec.seq);
-  packRows(rowPointer(k, batch, kvHead, zero), k.row, rows, blocking.keys,
-           keys);
-  packRows(rowPointer(v, batch, kvHead, zero), v.row, rows, blocking.keys,
-           values);
-  pairRows(values, blocking.keys, pairedValues);
+  Value zero = b.constant(0), total = paddedKeys();
+  packRows(rowPointer(k, batch, kvHead, zero), k.row, keyCount, total, keys);
+  packRows(rowPointer(v, batch, kvHead, zero), v.row, keyCount, total, values);
+  pairRows(values, total, pairedValues);
 }
 
 void ForwardEmitter::queryBlock(Value batch, Value head, Value firstQuery) {
   Value rows =
       minimum(b.sub(b.constant(spec.seq), firstQuery), blocking.queries());
   packRows(rowPointer(q, batch, head, firstQuery), q.row, rows,
-           blocking.queries(), queries);
+           b.constant(blocking.queries()), queries);
   transposeQueries(queries, queryFactor(), queriesTransposed);
   double lowest = std::numeric_limits<float>::lowest();
   fill(maximum, 1, lowest);
@@ -295,7 +294,7 @@ void ForwardEmitter::finish(Value batch, Value head, Value firstQuery,
         Value mask = b.mask(b.sub(rows, column), blocking.lanes);
         Value inverse =
             b.create<arith::DivFOp>(splat(1.0 / (1.0 - spec.p)), sum);
-        if (spec.places > 1) {
+        if (mayBeBlind()) {
           Value seesAny = b.create<arith::CmpFOp>(arith::CmpFPredicate::OGT,
                                                   sum, splat(0.0));
           double lowest = std::numeric_limits<float>::lowest();
@@ -327,14 +326,14 @@ LogicalResult emitAttention(OpBuilder &builder, Location loc,
                             const AttentionSpec &spec, const CpuTarget &target,
                             ValueRange qkv, Value output, Value lse,
                             const AttentionRandom &random,
-                            const AttentionPlace &place, Value scratch,
+                            const AttentionKeys &keys, Value scratch,
                             Value thread, Value threads) {
-  if (!isValidAttention(spec, qkv.size(), random, place))
+  if (!isValidAttention(spec, qkv.size(), random, keys))
     return failure();
   LoopBuilder b(builder, loc);
   AttentionBlocking blocking(spec, target, forwardKeyBlock);
   ForwardEmitter emitter(b, spec, blocking, b.pointerTo(scratch));
-  emitter.emit(qkv, output, lse, random, place, b.toI64(thread),
+  emitter.emit(qkv, output, lse, random, keys, b.toI64(thread),
                b.toI64(threads));
   return success();
 }

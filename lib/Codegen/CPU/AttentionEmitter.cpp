@@ -58,13 +58,13 @@ AttentionBlocking::AttentionBlocking(const AttentionSpec &spec,
 
 bool isValidAttention(const AttentionSpec &spec, size_t operands,
                       const AttentionRandom &random,
-                      const AttentionPlace &place) {
+                      const AttentionKeys &keys) {
   bool sizes = spec.batch > 0 && spec.seq > 0 && spec.kvHeads > 0 &&
                spec.heads > 0 && spec.heads % spec.kvHeads == 0 &&
                spec.headDim > 0;
   bool dropout = spec.p == 0 || (spec.p > 0 && spec.p < 1 && random.rng &&
                                  random.layer && random.microBatch);
-  bool places = spec.places == 1 || (place.place && place.turn);
+  bool places = spec.places == 1 || (keys.place && keys.turn);
   Type type = spec.elementType;
   return sizes && dropout && places && type &&
          (type.isF32() || type.isBF16()) && operands == (spec.packed ? 1 : 3);
@@ -247,8 +247,9 @@ Value AttentionEmitter::maximum(Value a, Value bound) {
 void AttentionEmitter::forKeyBlocks(Value firstQuery,
                                     function_ref<void(const KeyRange &)> body) {
   int64_t unit = blocking.keyUnit;
-  Value full = b.constant(spec.seq / unit * unit);
-  Value end = b.constant(blocking.keys);
+  Value full = lengths ? b.mul(b.div(keyCount, unit), unit)
+                       : b.constant(spec.seq / unit * unit);
+  Value end = paddedKeys();
   Value zero = b.constant(0);
   if (spec.causal) {
     Value all = b.add(ahead(firstQuery), 1);
@@ -267,13 +268,33 @@ void AttentionEmitter::forKeyBlocks(Value firstQuery,
   });
 }
 
-void AttentionEmitter::preparePlace(const AttentionPlace &place) {
+void AttentionEmitter::prepareKeys(const AttentionKeys &keys) {
+  if (keys.lengths)
+    lengths = b.pointerTo(keys.lengths);
   if (spec.places == 1)
     return;
-  Value mine = b.toI64(place.place), turn = b.toI64(place.turn);
+  Value mine = b.toI64(keys.place), turn = b.toI64(keys.turn);
   Value theirs = b.rem(b.sub(b.add(mine, spec.places), turn), spec.places);
   queriesFrom = b.mul(mine, spec.seq);
   keysFrom = b.mul(theirs, spec.seq);
+}
+
+void AttentionEmitter::beginRow(Value batch) {
+  keyCount = b.constant(spec.seq);
+  if (!lengths)
+    return;
+  Type i32 = b.builder.getI32Type();
+  Value length = b.create<arith::ExtSIOp>(
+      b.builder.getI64Type(), b.load(i32, b.advance(lengths, i32, batch), 4));
+  if (keysFrom)
+    length = b.sub(length, keysFrom);
+  keyCount = minimum(maximum(length, b.constant(0)), spec.seq);
+}
+
+Value AttentionEmitter::paddedKeys() {
+  if (!lengths)
+    return b.constant(blocking.keys);
+  return b.mul(b.ceilDiv(keyCount, blocking.keyUnit), blocking.keyUnit);
 }
 
 Value AttentionEmitter::ahead(Value query) {
@@ -294,10 +315,11 @@ Value AttentionEmitter::seen(Value query, Value key) {
     Value lane = b.create<arith::ConstantOp>(
         DenseElementsAttr::get(type, ArrayRef<int32_t>(iota)));
     last = b.add(narrow(ahead(query)), lane);
-    if (queriesFrom) // Keys that are all before have an end, too.
-      last = b.create<arith::MinSIOp>(last, narrow(b.constant(spec.seq - 1)));
+    if (mayBeBlind()) // Keys that are all before have an end, too.
+      last = b.create<arith::MinSIOp>(last,
+                                      narrow(b.sub(keyCount, b.constant(1))));
   } else {
-    last = narrow(b.constant(spec.seq - 1));
+    last = narrow(b.sub(keyCount, b.constant(1)));
   }
   return b.create<arith::CmpIOp>(arith::CmpIPredicate::sle, narrow(key), last);
 }

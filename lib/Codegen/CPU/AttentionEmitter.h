@@ -112,13 +112,13 @@ protected:
   /// between rows, to the first rows of the natural panel `to`, and makes the
   /// others, up to `total`, zero.
   void packRows(mlir::Value source, int64_t stride, mlir::Value rows,
-                int64_t total, const Panel &to);
+                mlir::Value total, const Panel &to);
   /// Loads or stores vector `vector` of a row of a head.
   mlir::Value loadHead(mlir::Value row, int64_t vector);
   void storeHead(mlir::Value value, mlir::Value row, int64_t vector);
   /// Makes the paired panel `to` of `rows` rows of the natural panel `from`.
   /// With f32 there is nothing to do.
-  void pairRows(const Panel &from, int64_t rows, const Panel &to);
+  void pairRows(const Panel &from, mlir::Value rows, const Panel &to);
   /// `to` = the transposition of `from`, a natural panel of queries, with f32
   /// times `factor`.
   void transposeQueries(const Panel &from, double factor, const Panel &to);
@@ -170,8 +170,14 @@ protected:
   double queryFactor() const;
   mlir::Value scaleScore(mlir::Value product);
 
-  /// Where queries and keys begin in the whole sequence.
-  void preparePlace(const AttentionPlace &place);
+  /// Where queries and keys begin in the whole sequence, and where lengths are.
+  void prepareKeys(const AttentionKeys &keys);
+  /// Begins with a row of the batch: finds how many of its keys exist.
+  void beginRow(mlir::Value batch);
+  /// Whether a query may see none of the keys.
+  bool mayBeBlind() const { return queriesFrom || lengths; }
+  /// The keys of the row up to a multiple of `AttentionBlocking::keyUnit`.
+  mlir::Value paddedKeys();
   void prepareRandom(const AttentionRandom &random);
   int64_t wholeSeq() const { return spec.seq * spec.places; }
   /// The index of the first probability of a head in the whole tensor.
@@ -189,6 +195,7 @@ protected:
   mlir::Value scratch;
   mlir::FloatType f32;
   mlir::VectorType vectorType; ///< f32 lanes.
+  mlir::Value keyCount;        ///< Of the row that has begun.
 
 private:
   mlir::Value naturalAt(const Panel &panel, int64_t row, int64_t vector);
@@ -205,12 +212,12 @@ private:
   mlir::VectorType wideType; ///< i64, half as many lanes.
   mlir::Value roundKeys[10][2], step, stream, firstRandom;
   mlir::Value queriesFrom, keysFrom; ///< Null where the sequence is whole.
+  mlir::Value lengths;               ///< Null where all rows are whole.
 };
 
 /// Whether `spec`, with this many operands, is one that can be emitted.
 bool isValidAttention(const AttentionSpec &spec, size_t operands,
-                      const AttentionRandom &random,
-                      const AttentionPlace &place);
+                      const AttentionRandom &random, const AttentionKeys &keys);
 
 } // namespace heddle::cpu
 

@@ -13,23 +13,24 @@ using namespace mlir;
 
 namespace heddle::cpu {
 
-/// nn.attention and its gradient share their attributes.
-template <typename OpT>
-static AttentionSpec specOf(OpT op, RankedTensorType output) {
+static AttentionSpec specOf(nn::AttentionOpInterface op) {
+  auto operand = cast<RankedTensorType>(op.getQkv()[0].getType());
   AttentionSpec spec;
-  spec.batch = output.getDimSize(0);
-  spec.seq = output.getDimSize(1);
-  spec.heads = op.getHeads();
-  spec.kvHeads = op.getKvHeads();
-  spec.headDim = output.getDimSize(2) / spec.heads;
-  spec.scale = op.getScale().convertToDouble();
-  spec.causal = op.getCausal();
-  spec.p = op.getP().convertToDouble();
-  spec.site = op.getSite();
-  spec.parts = op.getParts().value_or(1);
-  spec.places = op.getPlaces().value_or(1);
-  spec.elementType = output.getElementType();
-  spec.packed = op.getQkv().size() == 1;
+  spec.batch = operand.getDimSize(0);
+  spec.seq = operand.getDimSize(1);
+  spec.heads = op.getHeads().getCount();
+  spec.kvHeads = op.getHeads().getKv();
+  spec.headDim = op.getHeadDim();
+  spec.scale = op.getHeads().getScale().convertToDouble();
+  spec.causal = op.getMask().isCausal();
+  if (nn::DropoutAttr dropout = op.getDropoutAttr()) {
+    spec.p = dropout.getP().convertToDouble();
+    spec.site = dropout.getSite();
+  }
+  spec.parts = op.getParts();
+  spec.places = op.getPlaces();
+  spec.elementType = operand.getElementType();
+  spec.packed = op.isPacked();
   return spec;
 }
 
@@ -43,7 +44,7 @@ public:
   LogicalResult emitGradient(nn::AttentionGradOp op);
 
 private:
-  template <typename OpT> AttentionRandom randomOf(OpT op) {
+  AttentionRandom randomOf(nn::AttentionOpInterface op) {
     if (!op.getRng())
       return {};
     return {k.pointerOf(op.getRng()), k.evaluator.scalarOf(op.getLayer()),
@@ -51,11 +52,15 @@ private:
             op.getPart() ? k.evaluator.scalarOf(op.getPart()) : Value()};
   }
 
-  template <typename OpT> AttentionPlace placeOf(OpT op) {
-    if (!op.getPlace())
-      return {};
-    return {k.evaluator.scalarOf(op.getPlace()),
-            k.evaluator.scalarOf(op.getTurn())};
+  AttentionKeys keysOf(nn::AttentionOpInterface op) {
+    AttentionKeys keys;
+    if (op.getLengths())
+      keys.lengths = k.pointerOf(op.getLengths());
+    if (op.getPlace()) {
+      keys.place = k.evaluator.scalarOf(op.getPlace());
+      keys.turn = k.evaluator.scalarOf(op.getTurn());
+    }
+    return keys;
   }
 
   SmallVector<Value> pointersOf(ValueRange values) {
@@ -78,8 +83,7 @@ private:
 } // namespace
 
 LogicalResult AttentionFusion::emitForward(nn::AttentionOp op) {
-  AttentionSpec spec =
-      specOf(op, cast<RankedTensorType>(op.getOutput().getType()));
+  AttentionSpec spec = specOf(op);
   Value output = resultPointer(op.getOutput());
   Value lse = resultPointer(op.getLse());
   if (!output)
@@ -96,12 +100,11 @@ LogicalResult AttentionFusion::emitForward(nn::AttentionOp op) {
   }
   return emitAttention(k.b.builder, k.b.loc, spec, k.target,
                        pointersOf(op.getQkv()), output, lse, randomOf(op),
-                       placeOf(op), k.scratch, k.thread, k.threads);
+                       keysOf(op), k.scratch, k.thread, k.threads);
 }
 
 LogicalResult AttentionFusion::emitGradient(nn::AttentionGradOp op) {
-  AttentionSpec spec =
-      specOf(op, cast<RankedTensorType>(op.getForward().getType()));
+  AttentionSpec spec = specOf(op);
   SmallVector<Value> grads;
   for (Value output : op.getOutputs()) {
     grads.push_back(resultPointer(output));
@@ -113,7 +116,7 @@ LogicalResult AttentionFusion::emitGradient(nn::AttentionGradOp op) {
                            k.pointerOf(op.getGrad()), pointersOf(op.getQkv()),
                            k.pointerOf(op.getForward()),
                            k.pointerOf(op.getLse()), grads, randomOf(op),
-                           placeOf(op), k.scratch, k.thread, k.threads);
+                           keysOf(op), k.scratch, k.thread, k.threads);
 }
 
 LogicalResult emitAttentionKernel(KernelEmitter &k) {

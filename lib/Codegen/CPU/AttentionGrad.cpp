@@ -75,7 +75,7 @@ public:
               const AttentionBlocking &blocking, Value scratch);
 
   void emit(const GradOperands &operands, const AttentionRandom &random,
-            const AttentionPlace &place, Value thread, Value threads);
+            const AttentionKeys &present, Value thread, Value threads);
 
 private:
   void keyHead(Value batch, Value kvHead);
@@ -130,14 +130,14 @@ GradEmitter::GradEmitter(LoopBuilder &b, const AttentionSpec &spec,
 
 void GradEmitter::emit(const GradOperands &operands,
                        const AttentionRandom &random,
-                       const AttentionPlace &place, Value thread,
+                       const AttentionKeys &present, Value thread,
                        Value threads) {
   qkv = splitHeads(operands.qkv);
   gradQkv = splitHeads(operands.gradQkv);
   grad = queryHeads(operands.grad);
   out = queryHeads(operands.output);
   lsePointer = b.pointerTo(operands.lse);
-  preparePlace(place);
+  prepareKeys(present);
   if (spec.p > 0)
     prepareRandom(random);
 
@@ -151,12 +151,13 @@ void GradEmitter::emit(const GradOperands &operands,
 }
 
 void GradEmitter::keyHead(Value batch, Value kvHead) {
-  Value zero = b.constant(0), rows = b.constant(spec.seq);
-  packRows(rowPointer(qkv[1], batch, kvHead, zero), qkv[1].row, rows,
-           blocking.keys, keys);
-  packRows(rowPointer(qkv[2], batch, kvHead, zero), qkv[2].row, rows,
-           blocking.keys, values);
-  pairRows(keys, blocking.keys, pairedKeys);
+  beginRow(batch);
+  Value zero = b.constant(0), rows = b.constant(spec.seq), total = paddedKeys();
+  packRows(rowPointer(qkv[1], batch, kvHead, zero), qkv[1].row, keyCount, total,
+           keys);
+  packRows(rowPointer(qkv[2], batch, kvHead, zero), qkv[2].row, keyCount, total,
+           values);
+  pairRows(keys, total, pairedKeys);
   fill(gradKeys, blocking.keys, 0.0);
   fill(gradValues, blocking.keys, 0.0);
 
@@ -201,13 +202,14 @@ void GradEmitter::queryBlock(Value batch, Value head, Value firstQuery) {
 
 void GradEmitter::loadQueries(Value batch, Value head, Value firstQuery,
                               Value rows) {
-  packRows(rowPointer(qkv[0], batch, head, firstQuery), qkv[0].row, rows,
-           blocking.queries(), queries);
-  pairRows(queries, blocking.queries(), pairedQueries);
+  Value count = b.constant(blocking.queries());
+  packRows(rowPointer(qkv[0], batch, head, firstQuery), qkv[0].row, rows, count,
+           queries);
+  pairRows(queries, count, pairedQueries);
   transposeQueries(queries, queryFactor(), queriesTransposed);
-  packRows(rowPointer(grad, batch, head, firstQuery), grad.row, rows,
-           blocking.queries(), gradOutput);
-  pairRows(gradOutput, blocking.queries(), pairedGradOutput);
+  packRows(rowPointer(grad, batch, head, firstQuery), grad.row, rows, count,
+           gradOutput);
+  pairRows(gradOutput, count, pairedGradOutput);
   transposeQueries(gradOutput, 1.0, gradOutputTransposed);
 }
 
@@ -365,16 +367,16 @@ LogicalResult
 emitAttentionGrad(OpBuilder &builder, Location loc, const AttentionSpec &spec,
                   const CpuTarget &target, Value grad, ValueRange qkv,
                   Value output, Value lse, ValueRange gradQkv,
-                  const AttentionRandom &random, const AttentionPlace &place,
+                  const AttentionRandom &random, const AttentionKeys &keys,
                   Value scratch, Value thread, Value threads) {
-  if (!isValidAttention(spec, qkv.size(), random, place) ||
+  if (!isValidAttention(spec, qkv.size(), random, keys) ||
       gradQkv.size() != qkv.size())
     return failure();
   LoopBuilder b(builder, loc);
   AttentionBlocking blocking(spec, target, gradKeyBlock);
   GradEmitter emitter(b, spec, blocking, b.pointerTo(scratch));
-  emitter.emit({grad, output, lse, qkv, gradQkv}, random, place,
-               b.toI64(thread), b.toI64(threads));
+  emitter.emit({grad, output, lse, qkv, gradQkv}, random, keys, b.toI64(thread),
+               b.toI64(threads));
   return success();
 }
 

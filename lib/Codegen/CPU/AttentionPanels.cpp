@@ -75,12 +75,12 @@ void AttentionEmitter::storePaired(Value even, Value odd, Value pointer) {
   storeVector(b.create<LLVM::BitcastOp>(vectorType, words), pointer);
 }
 
-void AttentionEmitter::pairRows(const Panel &from, int64_t rows,
+void AttentionEmitter::pairRows(const Panel &from, Value rows,
                                 const Panel &to) {
   if (blocking.pairs == 1)
     return;
   Type type = vectorType.clone(spec.elementType);
-  b.forLoop(b.constant(0), b.constant(rows / 2), 1, [&](Value pair) {
+  b.forLoop(b.constant(0), pairsOf(rows), 1, [&](Value pair) {
     Panel source = rowsFrom(from, b.mul(pair, 2)), target = rowsFrom(to, pair);
     for (int64_t v = 0; v < blocking.headVectors; ++v) {
       auto load = [&](int64_t row) {
@@ -105,7 +105,7 @@ Value AttentionEmitter::splat(double value) {
 }
 
 void AttentionEmitter::packRows(Value source, int64_t stride, Value rows,
-                                int64_t total, const Panel &to) {
+                                Value total, const Panel &to) {
   auto forRows = [&](Value begin, Value end,
                      function_ref<Value(Value, int64_t)> get) {
     b.forLoop(begin, end, 1, [&](Value row) {
@@ -118,7 +118,7 @@ void AttentionEmitter::packRows(Value source, int64_t stride, Value rows,
     Value from = b.advance(source, spec.elementType, b.mul(row, stride));
     return loadHead(from, v);
   });
-  forRows(rows, b.constant(total), [&](Value, int64_t) { return splat(0.0); });
+  forRows(rows, total, [&](Value, int64_t) { return splat(0.0); });
 }
 
 void AttentionEmitter::transposeQueries(const Panel &from, double factor,

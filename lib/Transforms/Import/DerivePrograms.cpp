@@ -147,8 +147,7 @@ Operation *Deriver::copy(Operation &op, IRMapping &values,
     attention.getRngMutable().clear();
     attention.getLayerMutable().clear();
     attention.getMicroBatchMutable().clear();
-    attention.setP(APFloat(0.0));
-    attention.setSite(0);
+    attention.removeDropoutAttr();
   }
   return copied;
 }

@@ -121,8 +121,8 @@ bool heddle::generates(nn::FuncOp forward) {
       return false;
   auto model = forward->getParentOfType<nn::ModelOp>();
   WalkResult walk = model.walk([](nn::AttentionOp attention) {
-    return attention.getCausal() ? WalkResult::advance()
-                                 : WalkResult::interrupt();
+    return attention.getMask().isCausal() ? WalkResult::advance()
+                                          : WalkResult::interrupt();
   });
   return !walk.wasInterrupted();
 }

@@ -38,12 +38,9 @@ struct MakeMesh : heddle::impl::ShardMakeMeshBase<MakeMesh> {
 private:
   /// Lets attention pass keys and values around a ring of ranks.
   static void passAround(nn::ModelOp model) {
-    model.walk([](Operation *op) {
-      if (auto attention = dyn_cast<nn::AttentionOp>(op))
-        attention.setRing(true);
-      if (auto grad = dyn_cast<nn::AttentionGradOp>(op))
-        grad.setRing(true);
-    });
+    auto ring = nn::PlacementAttr::get(model.getContext(), /*parts=*/1,
+                                       /*places=*/1, /*ring=*/true);
+    model.walk([&](nn::AttentionOpInterface op) { op.setPlacementAttr(ring); });
   }
 };
 

@@ -369,16 +369,16 @@ nn.func @f(%x: tensor<1x4x16xf32>, %p: tensor<4xi32>) {
 // -----
 
 nn.func @f(%q: tensor<1x4x24xf32>) {
-  // expected-error @+1 {{'nn.attention' op has 3 heads and 2 key/value heads; the first must be a multiple of the second}}
-  %0:2 = nn.attention %q {heads = 3 : i64, kv_heads = 2 : i64, scale = 0.5 : f64} : (tensor<1x4x24xf32>) -> (tensor<1x4x8xf32>, tensor<1x2x4xf32>)
+  // expected-error @+1 {{has 3 heads and 2 key/value heads; the first must be a multiple of the second}}
+  %0:2 = nn.attention %q {heads = #nn.heads<3, kv = 2, scale = 0.5>, mask = #nn.mask<full>} : (tensor<1x4x24xf32>) -> (tensor<1x4x8xf32>, tensor<1x2x4xf32>)
   nn.return
 }
 
 // -----
 
 nn.func @f(%q: tensor<1x4x24xf32>) {
-  // expected-error @+1 {{'nn.attention' op has 0 heads and 0 key/value heads; the first must be a multiple of the second}}
-  %0:2 = nn.attention %q {heads = 0 : i64, kv_heads = 0 : i64, scale = 0.5 : f64} : (tensor<1x4x24xf32>) -> (tensor<1x4x8xf32>, tensor<1x2x4xf32>)
+  // expected-error @+1 {{has 0 heads and 0 key/value heads; the first must be a multiple of the second}}
+  %0:2 = nn.attention %q {heads = #nn.heads<0, scale = 0.5>, mask = #nn.mask<full>} : (tensor<1x4x24xf32>) -> (tensor<1x4x8xf32>, tensor<1x2x4xf32>)
   nn.return
 }
 
@@ -386,7 +386,7 @@ nn.func @f(%q: tensor<1x4x24xf32>) {
 
 nn.func @f(%q: tensor<1x4x24xf32>) {
   // expected-error @+1 {{'nn.attention' op output 'tensor<4x8xf32>' is not [B, T, heads * D] with 2 heads}}
-  %0:2 = nn.attention %q {heads = 2 : i64, kv_heads = 2 : i64, scale = 0.5 : f64} : (tensor<1x4x24xf32>) -> (tensor<4x8xf32>, tensor<1x2x4xf32>)
+  %0:2 = nn.attention %q {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<full>} : (tensor<1x4x24xf32>) -> (tensor<4x8xf32>, tensor<1x2x4xf32>)
   nn.return
 }
 
@@ -394,7 +394,7 @@ nn.func @f(%q: tensor<1x4x24xf32>) {
 
 nn.func @f(%q: tensor<1x4x24xf32>) {
   // expected-error @+1 {{'nn.attention' op output 'tensor<1x4x7xf32>' is not [B, T, heads * D] with 2 heads}}
-  %0:2 = nn.attention %q {heads = 2 : i64, kv_heads = 2 : i64, scale = 0.5 : f64} : (tensor<1x4x24xf32>) -> (tensor<1x4x7xf32>, tensor<1x2x4xf32>)
+  %0:2 = nn.attention %q {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<full>} : (tensor<1x4x24xf32>) -> (tensor<1x4x7xf32>, tensor<1x2x4xf32>)
   nn.return
 }
 
@@ -402,7 +402,7 @@ nn.func @f(%q: tensor<1x4x24xf32>) {
 
 nn.func @f(%q: tensor<1x4x24xf32>) {
   // expected-error @+1 {{'nn.attention' op takes q, k, v as one operand or three, got 2}}
-  %0:2 = nn.attention %q, %q {heads = 2 : i64, kv_heads = 2 : i64, scale = 0.5 : f64} : (tensor<1x4x24xf32>, tensor<1x4x24xf32>) -> (tensor<1x4x8xf32>, tensor<1x2x4xf32>)
+  %0:2 = nn.attention %q, %q {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<full>} : (tensor<1x4x24xf32>, tensor<1x4x24xf32>) -> (tensor<1x4x8xf32>, tensor<1x2x4xf32>)
   nn.return
 }
 
@@ -410,7 +410,7 @@ nn.func @f(%q: tensor<1x4x24xf32>) {
 
 nn.func @f(%q: tensor<1x4x20xf32>) {
   // expected-error @+1 {{'nn.attention' op operand has shape [1, 4, 20], expected [1, 4, 24]}}
-  %0:2 = nn.attention %q {heads = 2 : i64, kv_heads = 2 : i64, scale = 0.5 : f64} : (tensor<1x4x20xf32>) -> (tensor<1x4x8xf32>, tensor<1x2x4xf32>)
+  %0:2 = nn.attention %q {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<full>} : (tensor<1x4x20xf32>) -> (tensor<1x4x8xf32>, tensor<1x2x4xf32>)
   nn.return
 }
 
@@ -418,23 +418,39 @@ nn.func @f(%q: tensor<1x4x20xf32>) {
 
 nn.func @f(%q: tensor<1x4x24xf32>) {
   // expected-error @+1 {{'nn.attention' op lse has shape [1, 4, 2], expected [1, 2, 4]}}
-  %0:2 = nn.attention %q {heads = 2 : i64, kv_heads = 2 : i64, scale = 0.5 : f64} : (tensor<1x4x24xf32>) -> (tensor<1x4x8xf32>, tensor<1x4x2xf32>)
+  %0:2 = nn.attention %q {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<full>} : (tensor<1x4x24xf32>) -> (tensor<1x4x8xf32>, tensor<1x4x2xf32>)
   nn.return
 }
 
 // -----
 
 nn.func @f(%q: tensor<1x4x24xf32>) {
-  // expected-error @+1 {{'nn.attention' op drops out without random numbers (rng)}}
-  %0:2 = nn.attention %q {heads = 2 : i64, kv_heads = 2 : i64, scale = 0.5 : f64, p = 0.5 : f64} : (tensor<1x4x24xf32>) -> (tensor<1x4x8xf32>, tensor<1x2x4xf32>)
+  // expected-error @+1 {{'nn.attention' op needs all of rng, layer, micro_batch and dropout or none}}
+  %0:2 = nn.attention %q {dropout = #nn.dropout<0.5, site = 0>, heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<full>} : (tensor<1x4x24xf32>) -> (tensor<1x4x8xf32>, tensor<1x2x4xf32>)
   nn.return
 }
 
 // -----
 
 nn.func @f(%q: tensor<1x4x24xf32>) {
-  // expected-error @+1 {{'nn.attention' op has probability -5.000000e-01; it must be in [0, 1)}}
-  %0:2 = nn.attention %q {heads = 2 : i64, kv_heads = 2 : i64, scale = 0.5 : f64, p = -0.5 : f64} : (tensor<1x4x24xf32>) -> (tensor<1x4x8xf32>, tensor<1x2x4xf32>)
+  // expected-error @+1 {{has probability -5.000000e-01; it must be in [0, 1)}}
+  %0:2 = nn.attention %q {dropout = #nn.dropout<-0.5, site = 0>, heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<full>} : (tensor<1x4x24xf32>) -> (tensor<1x4x8xf32>, tensor<1x2x4xf32>)
+  nn.return
+}
+
+// -----
+
+nn.func @f(%q: tensor<1x4x24xf32>, %n: tensor<2xi32>) {
+  // expected-error @+1 {{'nn.attention' op lengths has shape [2], expected [1]}}
+  %0:2 = nn.attention %q lengths %n {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<full>} : (tensor<1x4x24xf32>, tensor<2xi32>) -> (tensor<1x4x8xf32>, tensor<1x2x4xf32>)
+  nn.return
+}
+
+// -----
+
+nn.func @f(%q: tensor<1x4x24xf32>) {
+  // expected-error @+1 {{cuts heads into 0 parts and the sequence into 1; the least is 1}}
+  %0:2 = nn.attention %q {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<full>, placement = #nn.placement<parts = 0>} : (tensor<1x4x24xf32>) -> (tensor<1x4x8xf32>, tensor<1x2x4xf32>)
   nn.return
 }
 
@@ -442,7 +458,7 @@ nn.func @f(%q: tensor<1x4x24xf32>) {
 
 nn.func @f(%g: tensor<1x4x8xf32>, %q: tensor<1x4x24xf32>, %l: tensor<1x2x4xf32>) {
   // expected-error @+1 {{'nn.attention_grad' op gives 'tensor<1x4x8xf32>', one for each of 'tensor<1x4x24xf32>' is expected}}
-  %0 = nn.attention_grad %g, %q forward %g lse %l {heads = 2 : i64, kv_heads = 2 : i64, scale = 0.5 : f64} : (tensor<1x4x8xf32>, tensor<1x4x24xf32>, tensor<1x4x8xf32>, tensor<1x2x4xf32>) -> tensor<1x4x8xf32>
+  %0 = nn.attention_grad %g, %q forward %g lse %l {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<full>} : (tensor<1x4x8xf32>, tensor<1x4x24xf32>, tensor<1x4x8xf32>, tensor<1x2x4xf32>) -> tensor<1x4x8xf32>
   nn.return
 }
 
@@ -450,7 +466,7 @@ nn.func @f(%g: tensor<1x4x8xf32>, %q: tensor<1x4x24xf32>, %l: tensor<1x2x4xf32>)
 
 nn.func @f(%g: tensor<1x4x8xf32>, %q: tensor<1x4x24xf32>, %l: tensor<1x2x4xf32>, %h: tensor<1x4x8xbf16>) {
   // expected-error @+1 {{'nn.attention_grad' op grad and forward differ in type}}
-  %0 = nn.attention_grad %h, %q forward %g lse %l {heads = 2 : i64, kv_heads = 2 : i64, scale = 0.5 : f64} : (tensor<1x4x8xbf16>, tensor<1x4x24xf32>, tensor<1x4x8xf32>, tensor<1x2x4xf32>) -> tensor<1x4x24xf32>
+  %0 = nn.attention_grad %h, %q forward %g lse %l {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<full>} : (tensor<1x4x8xbf16>, tensor<1x4x24xf32>, tensor<1x4x8xf32>, tensor<1x2x4xf32>) -> tensor<1x4x24xf32>
   nn.return
 }
 
@@ -729,8 +745,8 @@ nn.func @f(%x: tensor<2x4xf32>, %y: tensor<2x3xf32>) {
 // -----
 
 nn.func @f(%x: tensor<1x4x24xf32>, %i: index) {
-  // expected-error @+1 {{'nn.attention' op needs all of place and places or none}}
-  %0:2 = nn.attention %x place %i turn %i {heads = 2, kv_heads = 2, scale = 0.5} : (tensor<1x4x24xf32>, index, index) -> (tensor<1x4x8xf32>, tensor<1x2x4xf32>)
+  // expected-error @+1 {{'nn.attention' op needs all of place, turn and places above 1 or none}}
+  %0:2 = nn.attention %x place %i turn %i {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<full>} : (tensor<1x4x24xf32>, index, index) -> (tensor<1x4x8xf32>, tensor<1x2x4xf32>)
   nn.return
 }
 
@@ -753,8 +769,8 @@ nn.func @f(%x: tensor<1x4x8xf32>, %y: tensor<1x4x6xf32>, %s: tensor<1x2x4xf32>) 
 // -----
 
 nn.func @f(%x: tensor<1x4x24xf32>) {
-  // expected-error @+1 {{'nn.attention' op needs all of part and parts or none}}
-  %0:2 = nn.attention %x {heads = 2, kv_heads = 2, scale = 0.5, parts = 2} : (tensor<1x4x24xf32>) -> (tensor<1x4x8xf32>, tensor<1x2x4xf32>)
+  // expected-error @+1 {{'nn.attention' op needs all of part and parts above 1 or none}}
+  %0:2 = nn.attention %x {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<full>, placement = #nn.placement<parts = 2>} : (tensor<1x4x24xf32>) -> (tensor<1x4x8xf32>, tensor<1x2x4xf32>)
   nn.return
 }
 
@@ -873,8 +889,8 @@ nn.func @f(%l: tensor<2xi32>, %s: tensor<1xf32>) {
 // -----
 
 nn.func @f(%q: tensor<1x4x24xf32>) {
-  // expected-error @+1 {{'nn.attention' op has scale 1.000000e+31; its magnitude is at most 1.000000e+30}}
-  %0:2 = nn.attention %q {heads = 2 : i64, kv_heads = 2 : i64, scale = 1.0e+31 : f64} : (tensor<1x4x24xf32>) -> (tensor<1x4x8xf32>, tensor<1x2x4xf32>)
+  // expected-error @+1 {{has scale 1.000000e+31; its magnitude is at most 1.000000e+30}}
+  %0:2 = nn.attention %q {heads = #nn.heads<2, scale = 1.0e+31>, mask = #nn.mask<full>} : (tensor<1x4x24xf32>) -> (tensor<1x4x8xf32>, tensor<1x2x4xf32>)
   nn.return
 }
 

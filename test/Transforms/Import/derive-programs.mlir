@@ -24,7 +24,7 @@
 // CHECK: nn.call @block.eval(%{{[0-9]+}}) path "h.0" : (tensor<6x4x8xf32>) -> tensor<6x4x8xf32>
 // CHECK: nn.func @block.eval(%{{.*}}: tensor<6x4x8xf32>)
 // CHECK-NOT: nn.dropout
-// CHECK: nn.attention %{{.*}}, %{{.*}}, %{{.*}} {causal, heads = 2 : i64
+// CHECK: nn.attention %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}} {heads = #nn.heads<2, scale = 5.000000e-01>, mask = #nn.mask<causal>}
 // CHECK: nn.func @generate(%{{.*}}: tensor<1x4xi32>, %[[AT:.*]]: tensor<i32>) -> tensor<1x1x9xf32>
 // CHECK: %[[Z:.*]] = nn.call @block.generate(%{{.*}}) path "h.1"
 // CHECK-NEXT: %[[ROW:.*]] = nn.take_row %[[Z]][%[[AT]]] : {{.*}} -> tensor<1x1x8xf32>
@@ -37,7 +37,7 @@ nn.model @small family "small" phase "import" attributes {
   nn.state @p role "parameter" : tensor<16x8xf32>
   nn.state @n role "parameter" : tensor<8xf32>
   nn.func @block(%x: tensor<1x16x8xf32>, %rng: tensor<4xi32>, %layer: index, %mb: index) -> tensor<1x16x8xf32> {
-    %a, %lse = nn.attention %x, %x, %x rng %rng layer %layer micro_batch %mb {causal, heads = 2 : i64, kv_heads = 2 : i64, scale = 0.5 : f64, p = 0.1 : f64, site = 3 : i32} : (tensor<1x16x8xf32>, tensor<1x16x8xf32>, tensor<1x16x8xf32>, tensor<4xi32>, index, index) -> (tensor<1x16x8xf32>, tensor<1x2x16xf32>)
+    %a, %lse = nn.attention %x, %x, %x rng %rng layer %layer micro_batch %mb {dropout = #nn.dropout<0.1, site = 3>, heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<causal>} : (tensor<1x16x8xf32>, tensor<1x16x8xf32>, tensor<1x16x8xf32>, tensor<4xi32>, index, index) -> (tensor<1x16x8xf32>, tensor<1x2x16xf32>)
     %g = nn.map silu(%a) : tensor<1x16x8xf32>
     nn.keep %g as "act" : tensor<1x16x8xf32>
     %d = nn.dropout %g rng %rng layer %layer micro_batch %mb {p = 0.1 : f64, site = 4 : i32} : (tensor<1x16x8xf32>, tensor<4xi32>, index, index) -> tensor<1x16x8xf32>
@@ -76,7 +76,7 @@ nn.model @both family "both" phase "import" attributes {
       attributes {inputs = [#nn.port<ids>], outputs = [#nn.port<logits>]} {
     %w = nn.get @w : tensor<9x8xf32>
     %x = nn.embedding %w[%ids] : (tensor<9x8xf32>, tensor<1x3xi32>) -> tensor<1x3x8xf32>
-    %a, %lse = nn.attention %x, %x, %x {heads = 2 : i64, kv_heads = 2 : i64, scale = 0.5 : f64} : (tensor<1x3x8xf32>, tensor<1x3x8xf32>, tensor<1x3x8xf32>) -> (tensor<1x3x8xf32>, tensor<1x2x3xf32>)
+    %a, %lse = nn.attention %x, %x, %x {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<full>} : (tensor<1x3x8xf32>, tensor<1x3x8xf32>, tensor<1x3x8xf32>) -> (tensor<1x3x8xf32>, tensor<1x2x3xf32>)
     %l = nn.linear %a, %w {transposed} : (tensor<1x3x8xf32>, tensor<9x8xf32>) -> tensor<1x3x9xf32>
     nn.return %l : tensor<1x3x9xf32>
   }

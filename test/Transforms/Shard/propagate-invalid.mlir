@@ -8,7 +8,7 @@ nn.model @m family "gpt2" phase "train" attributes {
     %0 = nn.linear %x, %w : (tensor<2x4x6xf32>, tensor<6x18xf32>) -> tensor<2x4x18xf32>
     // expected-error @+2 {{H0130: tensor=2 cannot split 3 heads of nn.attention}}
     // expected-note @+1 {{help: let tensor be 1 or 3}}
-    %1, %lse = nn.attention %0 {heads = 3 : i64, kv_heads = 3 : i64, scale = 1.0 : f64, causal} : (tensor<2x4x18xf32>) -> (tensor<2x4x6xf32>, tensor<2x3x4xf32>)
+    %1, %lse = nn.attention %0 {heads = #nn.heads<3, scale = 1.0>, mask = #nn.mask<causal>} : (tensor<2x4x18xf32>) -> (tensor<2x4x6xf32>, tensor<2x3x4xf32>)
     nn.return
   }
 }

@@ -141,13 +141,13 @@ nn.model @ring family "gpt2" phase "pipe" attributes {
     // CHECK: %[[NEXTK:.*]] = dist.rotate %[[K]] axes ["seq"] for "nn.attention" {pending}
     // CHECK: %[[NEXTV:.*]] = dist.rotate %[[V]] axes ["seq"] for "nn.attention" {pending}
     // CHECK: %[[C0:.*]] = arith.constant 0 : index
-    // CHECK: %[[Y0:.*]], %[[S0:.*]] = nn.attention %[[Q]], %[[K]], %[[V]] place %[[R]] turn %[[C0]] {causal, heads = 2 : i64, kv_heads = 2 : i64, places = 2 : i64
+    // CHECK: %[[Y0:.*]], %[[S0:.*]] = nn.attention %[[Q]], %[[K]], %[[V]] place %[[R]] turn %[[C0]] {heads = #nn.heads<2, scale = 5.000000e-01>, mask = #nn.mask<causal>, placement = #nn.placement<places = 2>}
     // CHECK: %[[K1:.*]] = dist.wait %[[NEXTK]]
     // CHECK: %[[V1:.*]] = dist.wait %[[NEXTV]]
     // CHECK: %[[Y1:.*]], %[[S1:.*]] = nn.attention %[[Q]], %[[K1]], %[[V1]] place %[[R]] turn
     // CHECK: %[[Y:.*]] = nn.attention_join %[[Y0]], %[[S0]], %[[Y1]], %[[S1]]
     // CHECK: %[[S:.*]] = nn.log_add_exp %[[S0]], %[[S1]]
-    %y, %lse = nn.attention %x {heads = 2 : i64, kv_heads = 2 : i64, scale = 0.5 : f64, causal, ring,
+    %y, %lse = nn.attention %x {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<causal>, placement = #nn.placement<ring = true>,
         shardings = [#dist.sharding<[[], ["seq"], []], unreduced []>, #dist.sharding<[[], [], ["seq"]], unreduced []>]}
         : (tensor<1x4x24xf32>) -> (tensor<1x4x8xf32>, tensor<1x2x4xf32>)
     // CHECK: %[[D0:.*]]:3 = nn.attention_grad {{.*}} forward %[[Y]] lse %[[S]] place
@@ -159,7 +159,7 @@ nn.model @ring family "gpt2" phase "pipe" attributes {
     // CHECK: %[[HOME:.*]] = dist.rotate %[[SUM]]
     // CHECK: %[[DKEYS:.*]] = dist.wait %[[HOME]]
     // CHECK: nn.concat %[[DQ]], %[[DKEYS]], %{{.*}} dim 2 : (tensor<1x2x8xf32>, tensor<1x2x8xf32>, tensor<1x2x8xf32>) -> tensor<1x2x24xf32>
-    %d = nn.attention_grad %g, %x forward %y lse %lse {heads = 2 : i64, kv_heads = 2 : i64, scale = 0.5 : f64, causal, ring,
+    %d = nn.attention_grad %g, %x forward %y lse %lse {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<causal>, placement = #nn.placement<ring = true>,
         shardings = [#dist.sharding<[[], ["seq"], []], unreduced []>]}
         : (tensor<1x4x8xf32>, tensor<1x4x24xf32>, tensor<1x4x8xf32>, tensor<1x2x4xf32>) -> tensor<1x4x24xf32>
     nn.return
@@ -179,7 +179,7 @@ nn.model @kept family "gpt2" phase "pipe" attributes {
   nn.func @layer(%qkv: tensor<4x4x24xf32>) -> tensor<4x4x24xf32> attributes {
       arg_shardings = [#dist.sharding<[["data"], [], ["tensor"]], unreduced []>],
       result_shardings = [#dist.sharding<[["data"], [], ["tensor"]], unreduced []>]} {
-    %0, %1 = nn.attention %qkv {causal, heads = 4 : i64, kv_heads = 2 : i64, p = 0.0 : f64, scale = 1.0 : f64, shardings = [#dist.sharding<[["data"], [], ["tensor"]], unreduced []>, #dist.sharding<[["data"], ["tensor"], []], unreduced []>], site = 0 : i32} : (tensor<4x4x24xf32>) -> (tensor<4x4x12xf32>, tensor<4x4x4xf32>)
+    %0, %1 = nn.attention %qkv {heads = #nn.heads<4, kv = 2, scale = 1.0>, mask = #nn.mask<causal>, shardings = [#dist.sharding<[["data"], [], ["tensor"]], unreduced []>, #dist.sharding<[["data"], ["tensor"], []], unreduced []>]} : (tensor<4x4x24xf32>) -> (tensor<4x4x12xf32>, tensor<4x4x4xf32>)
     nn.return %qkv : tensor<4x4x24xf32>
   }
   // CHECK: nn.step @train

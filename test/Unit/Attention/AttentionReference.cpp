@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 namespace heddle::test {
 
@@ -73,7 +74,12 @@ std::vector<double> ReferenceAttention::probabilities(int64_t batch,
                                                       int64_t query,
                                                       double &lse) const {
   int64_t seen = spec.causal ? query + 1 : spec.seq;
+  if (!lengths.empty())
+    seen = std::min<int64_t>(seen, lengths[batch]);
+  lse = std::numeric_limits<float>::lowest();
   std::vector<double> row(seen);
+  if (row.empty())
+    return row;
   for (int64_t key = 0; key < seen; ++key)
     row[key] = spec.scale * dot(&q[queryAt(batch, head, query)],
                                 &k[keyAt(batch, head, key)], spec.headDim);

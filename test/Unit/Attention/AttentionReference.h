@@ -27,6 +27,7 @@ struct ReferenceAttention {
   cpu::AttentionSpec spec;
   ReferenceRandom random;
   std::vector<double> q, k, v;
+  std::vector<int32_t> lengths; ///< Of the rows; empty where all are whole.
   std::vector<double> output, lse;
 
   /// Makes `output` and `lse`.
@@ -39,7 +40,8 @@ struct ReferenceAttention {
   Gradients backward(const std::vector<double> &grad) const;
 
 private:
-  /// The softmax of one row of scores, and the row's lse.
+  /// The softmax of one row of scores, of the keys that the query sees, and the
+  /// row's lse.
   std::vector<double> probabilities(int64_t batch, int64_t head, int64_t query,
                                     double &lse) const;
   /// What dropout multiplies a probability by.

@@ -29,7 +29,14 @@ struct Case {
   double p = 0;
   double scale = 0; ///< 0: 1 / sqrt(headDim).
   double tolerance = 3e-6;
-  int64_t parts = 1, part = 0; ///< Of the heads.
+  int64_t parts = 1, part = 0;       ///< Of the heads.
+  std::vector<int32_t> lengths = {}; ///< Of the rows; empty: all are whole.
+
+  /// Whether a key or value of the reference exists.
+  bool exists(int64_t index) const {
+    int64_t row = index / (kvHeads * headDim);
+    return lengths.empty() || row % seq < lengths[row / seq];
+  }
 };
 
 std::string describe(const Case &test) {
@@ -39,7 +46,8 @@ std::string describe(const Case &test) {
       " D" + std::to_string(test.headDim);
   return text + (test.causal ? " causal" : "") +
          (test.packed ? " packed" : "") + (test.isBf16 ? " bf16" : " f32") +
-         (test.p > 0 ? " p=" + std::to_string(test.p) : "");
+         (test.p > 0 ? " p=" + std::to_string(test.p) : "") +
+         (test.lengths.empty() ? "" : " lengths");
 }
 
 /// A tensor of f32 or bf16 that begins as NaN everywhere.
@@ -175,6 +183,8 @@ void AttentionTest::check(const Case &test) {
   SCOPED_TRACE(describe(test));
   ReferenceAttention reference;
   reference.spec = makeSpec(test);
+  reference.lengths = test.lengths;
+  bool hasLengths = !test.lengths.empty();
   ReferenceRandom &random = reference.random;
   random.part = test.part;
   std::mt19937 engine(11);
@@ -185,7 +195,9 @@ void AttentionTest::check(const Case &test) {
   for (int part = 0; part < 3; ++part)
     for (int64_t i = 0; i < inputs.size(part); ++i) {
       auto [tensor, index] = inputs.locate(part, i);
-      tensor->set(index, draw(engine));
+      // What does not exist may hold anything.
+      if (part == 0 || test.exists(i))
+        tensor->set(index, draw(engine));
       parts[part]->push_back(tensor->get(index));
     }
   Tensor grad(inputs.size(0), test.isBf16);
@@ -198,11 +210,16 @@ void AttentionTest::check(const Case &test) {
   auto expected = reference.backward(gradValues);
 
   AttentionRunner forward(*context, reference.spec, target,
-                          AttentionRunner::Pass::Forward);
+                          AttentionRunner::Pass::Forward, hasLengths);
   AttentionRunner backward(*context, reference.spec, target,
-                           AttentionRunner::Pass::Gradient);
+                           AttentionRunner::Pass::Gradient, hasLengths);
   std::array<int64_t, 3> scalars = {random.layer, random.microBatch,
                                     random.part};
+  auto appendRest = [&](std::vector<void *> &arguments) {
+    if (test.p > 0)
+      arguments.push_back(random.rng);
+    arguments.push_back(reference.lengths.data());
+  };
   std::optional<Tensor> firstOutput, firstLse;
   std::optional<PackedTensors> firstGradients;
   for (int64_t threads : {1, 2, 3}) {
@@ -210,7 +227,8 @@ void AttentionTest::check(const Case &test) {
     Tensor lse(reference.lse.size(), false);
     std::vector<void *> arguments;
     inputs.appendTo(arguments);
-    arguments.insert(arguments.end(), {output.data(), lse.data(), random.rng});
+    arguments.insert(arguments.end(), {output.data(), lse.data()});
+    appendRest(arguments);
     forward.runAll(arguments, scalars, threads);
 
     PackedTensors gradients(test);
@@ -218,7 +236,7 @@ void AttentionTest::check(const Case &test) {
     inputs.appendTo(arguments);
     arguments.insert(arguments.end(), {output.data(), lse.data()});
     gradients.appendTo(arguments);
-    arguments.push_back(random.rng);
+    appendRest(arguments);
     backward.runAll(arguments, scalars, threads);
 
     if (threads == 1) {
@@ -234,15 +252,24 @@ void AttentionTest::check(const Case &test) {
   double tolerance = test.isBf16 ? 1e-2 : test.tolerance;
   expectClose("output", reference.output, tolerance,
               [&](int64_t i) { return firstOutput->get(i); });
-  expectClose("lse", reference.lse, 1e-6,
-              [&](int64_t i) { return firstLse->get(i); });
+  // A row of no keys has the lowest number, exactly.
+  double lowest = std::numeric_limits<float>::lowest();
+  std::vector<double> lses = reference.lse;
+  std::replace(lses.begin(), lses.end(), lowest, 0.0);
+  expectClose("lse", lses, 1e-6, [&](int64_t i) {
+    bool isBlind = reference.lse[i] == lowest;
+    return firstLse->get(i) - (isBlind ? lowest : 0);
+  });
   const std::vector<double> *results[3] = {&expected.q, &expected.k,
                                            &expected.v};
   static constexpr const char *names[3] = {"dq", "dk", "dv"};
   for (int part = 0; part < 3; ++part)
     expectClose(names[part], *results[part], tolerance, [&](int64_t i) {
       auto [tensor, index] = firstGradients->locate(part, i);
-      return tensor->get(index);
+      double value = tensor->get(index);
+      EXPECT_TRUE(part == 0 || test.exists(i) || value == 0)
+          << names[part] << " of a key that does not exist";
+      return value;
     });
 }
 
@@ -292,6 +319,70 @@ TEST_P(AttentionTest, DropoutOfPartsOfTheHeads) {
     test.parts = 3;
     test.part = 2;
     check(test);
+  }
+}
+
+TEST_P(AttentionTest, Lengths) {
+  auto checkLengths = [&](Case test, std::vector<int32_t> lengths) {
+    test.batch = lengths.size();
+    test.lengths = std::move(lengths);
+    check(test);
+  };
+  for (bool causal : {false, true}) {
+    for (int64_t headDim : {5, 20, 48})
+      checkLengths({0, 70, 1, 1, headDim, causal}, {0, 1, 70, 33});
+    checkLengths({0, 300, 4, 2, 16, causal, /*packed=*/false},
+                 {300, 121, 0, 299});
+    checkLengths({0, 1, 2, 2, 8, causal}, {0, 1});
+    checkLengths({0, 65, 4, 1, 33, causal, true, /*isBf16=*/true},
+                 {64, 0, 7, 65});
+    checkLengths({0, 130, 2, 2, 16, causal, true, false, /*p=*/0.25},
+                 {0, 13, 130, 66});
+    checkLengths({0, 66, 2, 2, 24, causal, false, true, /*p=*/0.25}, {65, 2});
+  }
+}
+
+/// Rows that are whole by their lengths have the bits of whole rows.
+TEST_P(AttentionTest, WholeLengthsChangeNothing) {
+  for (bool causal : {false, true}) {
+    Case test = {2, 150, 2, 1, 24, causal};
+    AttentionSpec spec = makeSpec(test);
+    PackedTensors inputs(test);
+    std::mt19937 engine(3);
+    std::normal_distribution<float> draw;
+    for (int part = 0; part < 3; ++part)
+      for (int64_t i = 0; i < inputs.size(part); ++i) {
+        auto [tensor, index] = inputs.locate(part, i);
+        tensor->set(index, draw(engine));
+      }
+    std::vector<int32_t> lengths(test.batch, test.seq);
+    std::vector<std::vector<char>> results;
+    for (bool hasLengths : {false, true}) {
+      Tensor output(inputs.size(0), false);
+      Tensor lse(test.batch * test.heads * test.seq, false);
+      PackedTensors gradients(test);
+      std::vector<void *> arguments;
+      inputs.appendTo(arguments);
+      arguments.insert(arguments.end(),
+                       {output.data(), lse.data(), lengths.data()});
+      AttentionRunner(*context, spec, target, AttentionRunner::Pass::Forward,
+                      hasLengths)
+          .runAll(arguments, {}, 1);
+      arguments = {output.data()};
+      inputs.appendTo(arguments);
+      arguments.insert(arguments.end(), {output.data(), lse.data()});
+      gradients.appendTo(arguments);
+      arguments.push_back(lengths.data());
+      AttentionRunner(*context, spec, target, AttentionRunner::Pass::Gradient,
+                      hasLengths)
+          .runAll(arguments, {}, 1);
+      std::vector<char> bytes = output.bytes;
+      bytes.insert(bytes.end(), lse.bytes.begin(), lse.bytes.end());
+      for (const Tensor &tensor : gradients.tensors)
+        bytes.insert(bytes.end(), tensor.bytes.begin(), tensor.bytes.end());
+      results.push_back(std::move(bytes));
+    }
+    EXPECT_TRUE(results[0] == results[1]);
   }
 }
 

@@ -143,27 +143,28 @@ static std::vector<OpCase> makeAttentionCases() {
   const std::string tq = "tensor<2x3x8xf32>", tk = "tensor<2x3x4xf32>";
   const std::string lse = "tensor<2x4x3xf32>";
   const std::string attributes =
-      "heads = 4 : i64, kv_heads = 2 : i64, scale = 0.7 : f64, causal";
+      "heads = #nn.heads<4, kv = 2, scale = 0.7>, mask = #nn.mask<causal>";
+  const std::string dropout = ", dropout = #nn.dropout<0.3, site = 5>";
   const std::string random = ", %rng: tensor<4xi32>, %l: index, %m: index";
   return {
       {"nn.attention", "%x: tensor<2x3x12xf32>",
-       "nn.attention %x {heads = 2 : i64, kv_heads = 2 : i64, scale = 0.5 : "
-       "f64, causal} : (tensor<2x3x12xf32>) -> (tensor<2x3x4xf32>, "
+       "nn.attention %x {heads = #nn.heads<2, scale = 0.5>, mask = "
+       "#nn.mask<causal>} : (tensor<2x3x12xf32>) -> (tensor<2x3x4xf32>, "
        "tensor<2x2x3xf32>)"},
       {"nn.attention", "%q: " + tq + ", %k: " + tk + ", %v: " + tk + random,
        "nn.attention %q, %k, %v rng %rng layer %l micro_batch %m {" +
-           attributes + ", p = 0.3 : f64, site = 5 : i32} : (" + tq + ", " +
-           tk + ", " + tk + ", tensor<4xi32>, index, index) -> (" + tq + ", " +
-           lse + ")"},
+           attributes + dropout + "} : (" + tq + ", " + tk + ", " + tk +
+           ", tensor<4xi32>, index, index) -> (" + tq + ", " + lse + ")"},
       {"nn.attention",
        "%q: " + tq + ", %k: " + tk + ", %v: " + tk + random + ", %part: index",
        "nn.attention %q, %k, %v rng %rng layer %l micro_batch %m part %part {" +
-           attributes + ", p = 0.3 : f64, site = 5 : i32, parts = 5} : (" + tq +
-           ", " + tk + ", " + tk + ", tensor<4xi32>, index, index, index) -> " +
-           "(" + tq + ", " + lse + ")"},
+           attributes + dropout +
+           ", placement = #nn.placement<parts = 5>} : (" + tq + ", " + tk +
+           ", " + tk + ", tensor<4xi32>, index, index, index) -> " + "(" + tq +
+           ", " + lse + ")"},
       {"nn.attention", "%q: " + tq + ", %k: " + tk + ", %v: " + tk,
-       "nn.attention %q, %k, %v {heads = 4 : i64, kv_heads = 2 : i64, scale = "
-       "0.7 : f64} : (" +
+       "nn.attention %q, %k, %v {heads = #nn.heads<4, kv = 2, scale = 0.7>, "
+       "mask = #nn.mask<full>} : (" +
            tq + ", " + tk + ", " + tk + ") -> (" + tq + ", " + lse + ")"},
       {"nn.attention_grad",
        "%g: " + tq + ", %q: " + tq + ", %k: " + tk + ", %v: " + tk +
@@ -175,8 +176,14 @@ static std::vector<OpCase> makeAttentionCases() {
        "%q: " + tq + ", %k: " + tk + ", %v: " + tk +
            ", %place: index, %turn: index",
        "nn.attention %q, %k, %v place %place turn %turn {" + attributes +
-           ", places = 4} : (" + tq + ", " + tk + ", " + tk +
-           ", index, index) -> (" + tq + ", " + lse + ")",
+           ", placement = #nn.placement<places = 4>} : (" + tq + ", " + tk +
+           ", " + tk + ", index, index) -> (" + tq + ", " + lse + ")",
+       4},
+      {"nn.attention",
+       "%q: " + tq + ", %k: " + tk + ", %v: " + tk + ", %n: tensor<2xi32>",
+       "nn.attention %q, %k, %v lengths %n {" + attributes + "} : (" + tq +
+           ", " + tk + ", " + tk + ", tensor<2xi32>) -> (" + tq + ", " + lse +
+           ")",
        4},
       {"nn.attention_join",
        "%x: " + tq + ", %s: " + lse + ", %y: " + tq + ", %t: " + lse,

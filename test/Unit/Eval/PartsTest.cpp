@@ -246,21 +246,30 @@ struct AttentionText {
     return text;
   }
   std::string random() const {
-    return " rng %rng layer %l micro_batch %m part %part {heads = " +
-           std::to_string(heads) + ", kv_heads = " + std::to_string(kvHeads) +
-           ", scale = 0.7 : f64, causal, p = 0.3 : f64, site = 5 : i32, parts "
-           "= " +
-           std::to_string(parts) + "} : (";
+    std::string text = " rng %rng layer %l micro_batch %m", placement;
+    if (parts > 1) {
+      text += " part %part";
+      placement =
+          ", placement = #nn.placement<parts = " + std::to_string(parts) + ">";
+    }
+    return text + " {heads = #nn.heads<" + std::to_string(heads) +
+           ", kv = " + std::to_string(kvHeads) +
+           ", scale = 0.7>, mask = #nn.mask<causal>, dropout = "
+           "#nn.dropout<0.3, site = 5>" +
+           placement + "} : (";
+  }
+  std::string randomTypes() const {
+    return std::string(", tensor<4xi32>, index, index") +
+           (parts > 1 ? ", index" : "");
   }
   std::string forward() const {
-    return "nn.attention " + qkv() + random() + qkvTypes() +
-           ", tensor<4xi32>, index, index, index) -> (" + type(heads) + ", " +
-           lse() + ")";
+    return "nn.attention " + qkv() + random() + qkvTypes() + randomTypes() +
+           ") -> (" + type(heads) + ", " + lse() + ")";
   }
   std::string gradient() const {
     return "nn.attention_grad %g, " + qkv() + " forward %f lse %s" + random() +
            type(heads) + ", " + qkvTypes() + ", " + type(heads) + ", " + lse() +
-           ", tensor<4xi32>, index, index, index) -> (" + qkvTypes() + ")";
+           randomTypes() + ") -> (" + qkvTypes() + ")";
   }
   SmallVector<int64_t> segments() const {
     return {heads * headDim, kvHeads * headDim, kvHeads * headDim};
@@ -313,23 +322,30 @@ TEST(Parts, AttentionByHeads) {
 
 /// Attention of all keys, or of the part that one rank of a ring has in a turn:
 /// arguments and operation.
-std::pair<std::string, std::string> turnText(bool causal, int64_t length,
-                                             int64_t places, bool gradient) {
+std::pair<std::string, std::string> turnText(bool causal, bool hasLengths,
+                                             int64_t length, int64_t places,
+                                             bool gradient) {
   std::string q = shapeText({2, length, 12}, "f32");
   std::string k = shapeText({2, length, 6}, "f32");
   std::string lse = shapeText({2, 4, length}, "f32");
   std::string random = ", tensor<4xi32>, index, index";
   std::string arguments = "%q: " + q + ", %k: " + k + ", %v: " + k +
                           ", %rng: tensor<4xi32>, %l: index, %m: index";
-  std::string rest = " rng %rng layer %l micro_batch %m";
-  std::string attributes = "heads = 4, kv_heads = 2, scale = 0.7 : f64, p = "
-                           "0.3 : f64, site = 5 : i32";
-  attributes += causal ? ", causal" : "";
+  if (hasLengths) {
+    random = ", tensor<2xi32>" + random;
+    arguments += ", %n: tensor<2xi32>";
+  }
+  std::string rest = hasLengths ? " lengths %n" : "";
+  rest += " rng %rng layer %l micro_batch %m";
+  std::string attributes = "heads = #nn.heads<4, kv = 2, scale = 0.7>, "
+                           "dropout = #nn.dropout<0.3, site = 5>, mask = ";
+  attributes += causal ? "#nn.mask<causal>" : "#nn.mask<full>";
   if (places > 1) {
     arguments += ", %place: index, %turn: index";
     random += ", index, index";
     rest += " place %place turn %turn";
-    attributes += ", places = " + std::to_string(places);
+    attributes +=
+        ", placement = #nn.placement<places = " + std::to_string(places) + ">";
   }
   rest += " {" + attributes + "} : (";
   std::string qkv = q + ", " + k + ", " + k;
@@ -363,19 +379,23 @@ TensorMap join(const TensorMap &left, const TensorMap &right) {
 }
 
 /// Keys that go around a ring: outputs are joined, gradients add up.
-void checkRing(bool causal, int64_t places) {
+void checkRing(bool causal, int64_t places, ArrayRef<int64_t> lengths = {}) {
   const int64_t seq = 6, local = seq / places;
-  auto [arguments, body] = turnText(causal, seq, 1, false);
-  auto [gradArguments, gradBody] = turnText(causal, seq, 1, true);
+  bool hasLengths = !lengths.empty();
+  auto [arguments, body] = turnText(causal, hasLengths, seq, 1, false);
+  auto [gradArguments, gradBody] = turnText(causal, hasLengths, seq, 1, true);
   TensorMap inputs = inputsFor(gradArguments, gradBody, 1000);
   inputs["m"] = Tensor::scalar(2);
+  if (hasLengths)
+    llvm::copy(lengths, inputs.at("n").mutableInts().begin());
   TensorMap forward = run(arguments, body, inputs);
   inputs["f"] = forward.at("r0");
   inputs["s"] = forward.at("r1");
   TensorMap grads = run(gradArguments, gradBody, inputs);
-  auto [partArguments, partBody] = turnText(causal, local, places, false);
+  auto [partArguments, partBody] =
+      turnText(causal, hasLengths, local, places, false);
   auto [partGradArguments, partGradBody] =
-      turnText(causal, local, places, true);
+      turnText(causal, hasLengths, local, places, true);
   std::vector<TensorMap> sums(places);
   for (int64_t place = 0; place < places; ++place) {
     TensorMap joined;
@@ -415,6 +435,9 @@ TEST(Parts, AttentionInTurns) {
     checkRing(causal, 2);
     checkRing(causal, 3);
     checkRing(causal, 6);
+    checkRing(causal, 2, {0, 4});
+    checkRing(causal, 3, {1, 6});
+    checkRing(causal, 6, {3, 5});
   }
 }
 

@@ -20,8 +20,9 @@ using dist::ShardingRule;
 namespace {
 
 const char *const packedAttention =
-    "nn.attention %x {heads = 4 : i64, kv_heads = 2 : i64, scale = 0.5 : f64} "
-    ": (tensor<2x3x24xf32>) -> (tensor<2x3x12xf32>, tensor<2x4x3xf32>)";
+    "nn.attention %x {heads = #nn.heads<4, kv = 2, scale = 0.5>, mask = "
+    "#nn.mask<full>} : (tensor<2x3x24xf32>) -> (tensor<2x3x12xf32>, "
+    "tensor<2x4x3xf32>)";
 
 ShardingRule ruleOf(Operation *op) {
   return cast<nn::ShardingRuleOpInterface>(op).getShardingRule();
@@ -92,8 +93,8 @@ TEST(Rules, LocalAttentionHasFewerHeads) {
   auto attention = cast<nn::AttentionOp>(module.operation);
   ShardingRule rule = attention.getShardingRule();
   localize(attention, rule, "h", 2);
-  EXPECT_EQ(attention.getHeads(), 2u);
-  EXPECT_EQ(attention.getKvHeads(), 1u);
+  EXPECT_EQ(attention.getHeads().getCount(), 2);
+  EXPECT_EQ(attention.getHeads().getKv(), 1);
 }
 
 TEST(Rules, LocalSquareSumsHaveTheBlocksOfTheirElements) {

@@ -134,8 +134,8 @@ TEST(Values, RmsNorm) {
 // One head of size 1: scores are products of numbers.
 TEST(Values, CausalAttention) {
   std::string body =
-      "nn.attention %x {heads = 1 : i64, kv_heads = 1 : i64, scale = 1.0 : "
-      "f64, causal} : (tensor<1x2x3xf32>) -> (tensor<1x2x1xf32>, "
+      "nn.attention %x {heads = #nn.heads<1, scale = 1.0>, mask = "
+      "#nn.mask<causal>} : (tensor<1x2x3xf32>) -> (tensor<1x2x1xf32>, "
       "tensor<1x1x2xf32>)";
   TensorMap inputs = {{"x", floats({1, 2, 3}, {1, 2, 10, 0.5, 4, 20})}};
   double a = std::exp(0.5 * 2), b = std::exp(0.5 * 4);

@@ -26,7 +26,7 @@ struct Texts {
 const Texts packed = {
     R"(plan.kernel @k(%x: tensor<2x5x24xf32>) -> (tensor<2x5x8xf32>, tensor<2x2x5xf32>)
         attributes {generator = #plan.generator<attention>, ties = array<i64: -1, -1>} {
-      %y, %lse = nn.attention %x {heads = 2, kv_heads = 2, scale = 0.5, causal}
+      %y, %lse = nn.attention %x {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<causal>}
           : (tensor<2x5x24xf32>) -> (tensor<2x5x8xf32>, tensor<2x2x5xf32>)
       plan.yield %y, %lse : tensor<2x5x8xf32>, tensor<2x2x5xf32>
     })",
@@ -34,7 +34,7 @@ const Texts packed = {
                       %y: tensor<2x5x8xf32>, %lse: tensor<2x2x5xf32>) -> tensor<2x5x24xf32>
         attributes {generator = #plan.generator<attention>, ties = array<i64: -1>} {
       %d = nn.attention_grad %g, %x forward %y lse %lse
-          {heads = 2, kv_heads = 2, scale = 0.5, causal}
+          {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<causal>}
           : (tensor<2x5x8xf32>, tensor<2x5x24xf32>, tensor<2x5x8xf32>, tensor<2x2x5xf32>)
           -> tensor<2x5x24xf32>
       plan.yield %d : tensor<2x5x24xf32>
@@ -44,7 +44,7 @@ const Texts apart = {
     R"(plan.kernel @k(%q: tensor<2x5x8xf32>, %k: tensor<2x5x4xf32>, %v: tensor<2x5x4xf32>)
         -> (tensor<2x5x8xf32>, tensor<2x2x5xf32>)
         attributes {generator = #plan.generator<attention>, ties = array<i64: -1, -1>} {
-      %y, %lse = nn.attention %q, %k, %v {heads = 2, kv_heads = 1, scale = 0.5}
+      %y, %lse = nn.attention %q, %k, %v {heads = #nn.heads<2, kv = 1, scale = 0.5>, mask = #nn.mask<full>}
           : (tensor<2x5x8xf32>, tensor<2x5x4xf32>, tensor<2x5x4xf32>)
           -> (tensor<2x5x8xf32>, tensor<2x2x5xf32>)
       plan.yield %y, %lse : tensor<2x5x8xf32>, tensor<2x2x5xf32>
@@ -54,7 +54,7 @@ const Texts apart = {
         -> (tensor<2x5x8xf32>, tensor<2x5x4xf32>, tensor<2x5x4xf32>)
         attributes {generator = #plan.generator<attention>, ties = array<i64: -1, -1, -1>} {
       %d:3 = nn.attention_grad %g, %q, %k, %v forward %y lse %lse
-          {heads = 2, kv_heads = 1, scale = 0.5}
+          {heads = #nn.heads<2, kv = 1, scale = 0.5>, mask = #nn.mask<full>}
           : (tensor<2x5x8xf32>, tensor<2x5x8xf32>, tensor<2x5x4xf32>, tensor<2x5x4xf32>,
              tensor<2x5x8xf32>, tensor<2x2x5xf32>)
           -> (tensor<2x5x8xf32>, tensor<2x5x4xf32>, tensor<2x5x4xf32>)
@@ -63,15 +63,20 @@ const Texts apart = {
 
 /// One part of the keys, as a ring of ranks meets it: seen by all queries, by
 /// some, by none.
-std::array<std::string, 2> inTurn(const std::string &rest) {
+std::array<std::string, 2> inTurn(const std::string &rest, bool hasLengths) {
+  std::string lengths = hasLengths ? " lengths %n" : "";
   std::string types = "tensor<2x$Tx8xf32>, tensor<2x$Tx4xf32>, "
                       "tensor<2x$Tx4xf32>",
-              random = ", tensor<4xi32>, index, index, index, index";
+              random = std::string(hasLengths ? ", tensor<2xi32>" : "") +
+                       ", tensor<4xi32>, index, index, index, index";
   std::string at =
+      lengths +
       " rng %rng layer %l micro_batch %m place %p turn %t {heads = "
-      "2, kv_heads = 1, scale = 0.5, places = 3" +
+      "#nn.heads<2, kv = 1, scale = 0.5>, placement = #nn.placement<places = "
+      "3>, dropout = #nn.dropout<" +
       rest + "} : (";
-  std::string scalars = ", %rng: tensor<4xi32>, %l: index, %m: index, %p: "
+  std::string scalars = std::string(hasLengths ? ", %n: tensor<2xi32>" : "") +
+                        ", %rng: tensor<4xi32>, %l: index, %m: index, %p: "
                         "index, %t: index)";
   std::string inputs =
       "%q: tensor<2x$Tx8xf32>, %k: tensor<2x$Tx4xf32>, %v: tensor<2x$Tx4xf32>";
@@ -94,23 +99,37 @@ std::array<std::string, 2> inTurn(const std::string &rest) {
   return {forward, gradient};
 }
 
-TEST(AttentionKernels, InTurns) {
-  for (const char *rest :
-       {", causal", "", ", causal, p = 0.25, site = 7 : i32"})
-    // Keys of the same place, of one before, and of one behind.
-    for (auto [length, place, turn] :
-         {std::tuple<const char *, int64_t, int64_t>{"1", 1, 0},
-          {"8", 2, 1},
-          {"20", 1, 2},
-          {"70", 1, 0},
-          {"70", 2, 1}})
-      for (const std::string &text : inTurn(rest)) {
+/// A length of a part, place and turn.
+using Turn = std::tuple<const char *, int64_t, int64_t>;
+
+void checkInTurns(ArrayRef<const char *> rests, ArrayRef<Turn> turns,
+                  bool hasLengths) {
+  for (const char *rest : rests)
+    for (auto [length, place, turn] : turns)
+      for (const std::string &text : inTurn(rest, hasLengths)) {
         KernelCheck check{instantiate(text, {{"T", length}}), 1e-5};
         check.scalars = {11, 3, place, turn};
-        check.least = -2000000000;
-        check.limit = 2000000000;
+        // Lengths are of all three places.
+        check.least = hasLengths ? 0 : -2000000000;
+        check.limit = hasLengths ? 3 * std::stoll(length) + 1 : 2000000000;
         check.run();
       }
+}
+
+TEST(AttentionKernels, InTurns) {
+  // Keys of the same place, of one before, and of one behind.
+  checkInTurns(
+      {"0.0, site = 0>, mask = #nn.mask<causal>",
+       "0.0, site = 0>, mask = #nn.mask<full>",
+       "0.25, site = 7>, mask = #nn.mask<causal>"},
+      {{"1", 1, 0}, {"8", 2, 1}, {"20", 1, 2}, {"70", 1, 0}, {"70", 2, 1}},
+      /*hasLengths=*/false);
+}
+
+TEST(AttentionKernels, LengthsInTurns) {
+  checkInTurns({"0.0, site = 0>, mask = #nn.mask<full>",
+                "0.25, site = 7>, mask = #nn.mask<causal>"},
+               {{"20", 1, 2}, {"70", 1, 0}, {"70", 2, 1}}, /*hasLengths=*/true);
 }
 
 // The gradient is defined by the forward pass that it is given, whatever that

@@ -131,7 +131,7 @@ TEST(Products, Attention) {
   const char *text = R"(
     plan.kernel @k(%x: tensor<2x5x24x$T>) -> ($RESULTS)
         attributes {generator = #plan.generator<attention>, ties = array<i64: $TIES>} {
-      %y, %lse = nn.attention %x {heads = 2, kv_heads = 2, scale = 0.5, causal}
+      %y, %lse = nn.attention %x {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<causal>}
           : (tensor<2x5x24x$T>) -> (tensor<2x5x8x$T>, tensor<2x2x5xf32>)
       plan.yield $YIELDS : $RESULTS
     })";

@@ -27,7 +27,8 @@ struct AttentionRunner::Loaded {
 static LogicalResult emitBody(OpBuilder &builder, Location loc,
                               const cpu::AttentionSpec &spec,
                               const cpu::CpuTarget &target,
-                              AttentionRunner::Pass pass, Block &entry) {
+                              AttentionRunner::Pass pass, bool hasLengths,
+                              Block &entry) {
   Type pointer = LLVM::LLVMPointerType::get(builder.getContext());
   auto load = [&](Type type, Value base, int32_t index) -> Value {
     Value address = builder.create<LLVM::GEPOp>(loc, pointer, type, base,
@@ -47,35 +48,40 @@ static LogicalResult emitBody(OpBuilder &builder, Location loc,
     }
     return tensors;
   };
-  auto random = [&] {
-    cpu::AttentionRandom random;
+  cpu::AttentionRandom random;
+  cpu::AttentionKeys keys;
+  auto takeRest = [&] {
     auto scalar = [&](int32_t index) {
       return load(builder.getI64Type(), entry.getArgument(1), index);
     };
     if (spec.p > 0)
       random = {take(1)[0], scalar(0), scalar(1),
                 spec.parts > 1 ? scalar(2) : Value()};
-    return random;
+    if (hasLengths)
+      keys.lengths = take(1)[0];
   };
   Value thread = entry.getArgument(2), threads = entry.getArgument(3);
   Value scratch = entry.getArgument(4);
   int operands = spec.packed ? 1 : 3;
   if (pass == AttentionRunner::Pass::Forward) {
     auto qkv = take(operands), results = take(2);
+    takeRest();
     return cpu::emitAttention(builder, loc, spec, target, qkv, results[0],
-                              results[1], random(), {}, scratch, thread,
+                              results[1], random, keys, scratch, thread,
                               threads);
   }
   auto grad = take(1), qkv = take(operands), forward = take(2);
   auto results = take(operands);
+  takeRest();
   return cpu::emitAttentionGrad(builder, loc, spec, target, grad[0], qkv,
-                                forward[0], forward[1], results, random(), {},
+                                forward[0], forward[1], results, random, keys,
                                 scratch, thread, threads);
 }
 
 AttentionRunner::AttentionRunner(MLIRContext &context,
                                  const cpu::AttentionSpec &spec,
-                                 const cpu::CpuTarget &target, Pass pass)
+                                 const cpu::CpuTarget &target, Pass pass,
+                                 bool hasLengths)
     : loaded(std::make_unique<Loaded>()),
       scratchSize(pass == Pass::Forward
                       ? cpu::attentionScratchBytes(spec, target)
@@ -93,7 +99,7 @@ AttentionRunner::AttentionRunner(MLIRContext &context,
       builder.getFunctionType({pointer, pointer, i64, i64, pointer}, {}));
   Block *body = function.addEntryBlock();
   builder.setInsertionPointToStart(body);
-  if (failed(emitBody(builder, loc, spec, target, pass, *body)))
+  if (failed(emitBody(builder, loc, spec, target, pass, hasLengths, *body)))
     exitOnError(
         llvm::createStringError(llvm::inconvertibleErrorCode(), "refused"));
   builder.create<func::ReturnOp>(loc);

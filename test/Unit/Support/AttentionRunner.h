@@ -26,14 +26,15 @@ public:
 
   /// Exits with a message when the attention cannot be compiled.
   AttentionRunner(mlir::MLIRContext &context, const cpu::AttentionSpec &spec,
-                  const cpu::CpuTarget &target, Pass pass);
+                  const cpu::CpuTarget &target, Pass pass,
+                  bool hasLengths = false);
   ~AttentionRunner();
 
   /// Runs the part of one thread with a scratch of its own. `tensors` are, for
   /// the forward pass, q, k, v (or the packed one), output and lse; for the
   /// gradient, the output's gradient, q, k, v, output, lse and the gradients of
-  /// q, k, v; with dropout, last, seed and step. `scalars` are layer,
-  /// micro-batch and part.
+  /// q, k, v; with dropout, behind them, seed and step; with lengths, last,
+  /// these. `scalars` are layer, micro-batch and part.
   void run(const std::vector<void *> &tensors,
            const std::array<int64_t, 3> &scalars, int64_t thread,
            int64_t threads, void *scratch) const;

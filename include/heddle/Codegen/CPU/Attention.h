@@ -41,11 +41,15 @@ struct AttentionSpec {
   bool packed = false;
 };
 
-/// Which part of the sequence the queries are, and how many parts before that,
-/// around the end, keys and values are (index or i64; null where the sequence
-/// is whole). Needed when `AttentionSpec::places` > 1.
-struct AttentionPlace {
-  mlir::Value place, turn;
+/// Which keys there are.
+struct AttentionKeys {
+  /// The i32 tensor of how many tokens of each row exist, in the whole
+  /// sequence; null where all do.
+  mlir::Value lengths = {};
+  /// Which part of the sequence the queries are, and how many parts before
+  /// that, around the end, keys and values are (index or i64; null where the
+  /// sequence is whole). Needed when `AttentionSpec::places` > 1.
+  mlir::Value place = {}, turn = {};
 };
 
 /// Where random numbers come from: the i32 tensor of seed and step, and the
@@ -70,7 +74,7 @@ mlir::LogicalResult
 emitAttention(mlir::OpBuilder &builder, mlir::Location loc,
               const AttentionSpec &spec, const CpuTarget &target,
               mlir::ValueRange qkv, mlir::Value output, mlir::Value lse,
-              const AttentionRandom &random, const AttentionPlace &place,
+              const AttentionRandom &random, const AttentionKeys &keys,
               mlir::Value scratch, mlir::Value thread, mlir::Value threads);
 
 /// Emits the gradient: of the packed tensor, or of q, k and v, as `qkv` is.
@@ -80,7 +84,7 @@ emitAttentionGrad(mlir::OpBuilder &builder, mlir::Location loc,
                   const AttentionSpec &spec, const CpuTarget &target,
                   mlir::Value grad, mlir::ValueRange qkv, mlir::Value output,
                   mlir::Value lse, mlir::ValueRange gradQkv,
-                  const AttentionRandom &random, const AttentionPlace &place,
+                  const AttentionRandom &random, const AttentionKeys &keys,
                   mlir::Value scratch, mlir::Value thread, mlir::Value threads);
 
 } // namespace heddle::cpu

@@ -1,0 +1,109 @@
+//===- AttentionAttrs.cpp - Heads, dropout and placement of attention -----===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/NN/NNDialect.h"
+
+using namespace mlir;
+using namespace heddle::nn;
+
+/// `keyword = `
+static ParseResult parseKey(AsmParser &parser, StringRef keyword) {
+  return failure(parser.parseKeyword(keyword) || parser.parseEqual());
+}
+
+//===----------------------------------------------------------------------===//
+// Heads
+//===----------------------------------------------------------------------===//
+
+Attribute HeadsAttr::parse(AsmParser &parser, Type) {
+  SMLoc place = parser.getCurrentLocation();
+  int64_t count = 0, kv = 0;
+  double scale = 0;
+  if (parser.parseLess() || parser.parseInteger(count) || parser.parseComma())
+    return {};
+  kv = count;
+  if (succeeded(parser.parseOptionalKeyword("kv")) &&
+      (parser.parseEqual() || parser.parseInteger(kv) || parser.parseComma()))
+    return {};
+  if (parseKey(parser, "scale") || parser.parseFloat(scale) ||
+      parser.parseGreater())
+    return {};
+  return parser.getChecked<HeadsAttr>(place, parser.getContext(), count, kv,
+                                      scale);
+}
+
+void HeadsAttr::print(AsmPrinter &printer) const {
+  printer << "<" << getCount();
+  if (getKv() != getCount())
+    printer << ", kv = " << getKv();
+  printer << ", scale = ";
+  printer.printFloat(getScale());
+  printer << ">";
+}
+
+LogicalResult HeadsAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                int64_t count, int64_t kv, APFloat scale) {
+  if (count < 1 || kv < 1 || count % kv)
+    return emitError() << "has " << count << " heads and " << kv
+                       << " key/value heads; the first must be a multiple of "
+                          "the second";
+  // Scores are f32, in every precision.
+  constexpr double most = 1e30;
+  double factor = scale.convertToDouble();
+  if (!(std::abs(factor) <= most))
+    return emitError() << "has scale " << factor
+                       << "; its magnitude is at most " << most;
+  return success();
+}
+
+HeadsAttr HeadsAttr::splitBetween(int64_t ranks) const {
+  return get(getContext(), getCount() / ranks, getKv() / ranks, getScale());
+}
+
+//===----------------------------------------------------------------------===//
+// Dropout
+//===----------------------------------------------------------------------===//
+
+Attribute DropoutAttr::parse(AsmParser &parser, Type) {
+  SMLoc place = parser.getCurrentLocation();
+  double p = 0;
+  int32_t site = 0;
+  if (parser.parseLess() || parser.parseFloat(p) || parser.parseComma() ||
+      parseKey(parser, "site") || parser.parseInteger(site) ||
+      parser.parseGreater())
+    return {};
+  return parser.getChecked<DropoutAttr>(place, parser.getContext(), p, site);
+}
+
+void DropoutAttr::print(AsmPrinter &printer) const {
+  printer << "<";
+  printer.printFloat(getP());
+  printer << ", site = " << getSite() << ">";
+}
+
+LogicalResult DropoutAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                  APFloat p, int32_t) {
+  double share = p.convertToDouble();
+  if (share >= 0 && share < 1)
+    return success();
+  return emitError() << "has probability " << share << "; it must be in [0, 1)";
+}
+
+//===----------------------------------------------------------------------===//
+// Placement
+//===----------------------------------------------------------------------===//
+
+LogicalResult
+PlacementAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                      int64_t parts, int64_t places, bool) {
+  if (parts < 1 || places < 1)
+    return emitError() << "cuts heads into " << parts
+                       << " parts and the sequence into " << places
+                       << "; the least is 1";
+  return success();
+}
