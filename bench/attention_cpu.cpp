@@ -9,7 +9,10 @@
 // scores are not counted as work; the gradient counts as five products, the
 // forward pass as two.
 //
-//   heddle-bench-attention [f32|bf16] [THREADS] [BATCH SEQ HEADS DIM CAUSAL P]
+//   heddle-bench-attention [f32|bf16] [THREADS] [BATCH SEQ HEADS DIM CAUSAL P
+//                          [LENGTH]]
+//
+// With LENGTH, attention is told that each row has so many tokens.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,6 +27,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <random>
 #include <thread>
 #include <vector>
@@ -38,6 +42,7 @@ struct Shape {
   int64_t batch, seq, heads, dim;
   bool causal;
   double p;
+  std::optional<int32_t> length = {}; ///< Of every row.
 };
 
 double secondsSince(Clock::time_point start) {
@@ -177,26 +182,38 @@ void Bench::run(const Shape &shape) {
     spec.elementType = mlir::BFloat16Type::get(context.get());
   else
     spec.elementType = mlir::Float32Type::get(context.get());
+  bool hasLengths = shape.length.has_value();
   AttentionRunner forward(*context, spec, target,
-                          AttentionRunner::Pass::Forward);
+                          AttentionRunner::Pass::Forward, hasLengths);
   AttentionRunner backward(*context, spec, target,
-                           AttentionRunner::Pass::Gradient);
+                           AttentionRunner::Pass::Gradient, hasLengths);
 
   int64_t size = shape.batch * shape.seq * shape.heads * shape.dim;
   Buffer qkv(3 * size, isBf16), out(size, isBf16), grad(size, isBf16);
   Buffer gradQkv(3 * size, isBf16);
   Buffer lse(shape.batch * shape.heads * shape.seq, false), rng(4, false);
-  double seen = shape.causal ? (shape.seq + 1) / 2.0 : shape.seq;
+  std::vector<int32_t> lengths(shape.batch, shape.length.value_or(shape.seq));
+  double seen = 0; // Keys, by a query.
+  for (int64_t query = 0; query < shape.seq; ++query)
+    seen +=
+        std::min<int64_t>(lengths[0], shape.causal ? query + 1 : shape.seq) /
+        double(shape.seq);
   double product = 2.0 * size * seen;
   std::printf(
       "%s B%lld T%lld H%lld D%lld %s p=%.2g:", isBf16 ? "bf16" : "f32",
       static_cast<long long>(shape.batch), static_cast<long long>(shape.seq),
       static_cast<long long>(shape.heads), static_cast<long long>(shape.dim),
       shape.causal ? "causal" : "full", shape.p);
-  report("forward", forward, {qkv.data, out.data, lse.data, rng.data},
+  auto withRest = [&](std::vector<void *> tensors) {
+    if (shape.p > 0)
+      tensors.push_back(rng.data);
+    tensors.push_back(lengths.data());
+    return tensors;
+  };
+  report("forward", forward, withRest({qkv.data, out.data, lse.data}),
          2 * product);
   report("gradient", backward,
-         {grad.data, qkv.data, out.data, lse.data, gradQkv.data, rng.data},
+         withRest({grad.data, qkv.data, out.data, lse.data, gradQkv.data}),
          5 * product);
   std::printf(" compile %.0f + %.0f ms\n", forward.compileSeconds() * 1e3,
               backward.compileSeconds() * 1e3);
@@ -209,8 +226,11 @@ int main(int argc, char **argv) {
   Bench bench(isBf16, argc > 2 ? std::atoi(argv[2]) : 1);
   if (argc > 8) {
     auto number = [&](int at) { return std::atoll(argv[at]); };
-    bench.run({number(3), number(4), number(5), number(6), number(7) != 0,
-               std::atof(argv[8])});
+    Shape shape = {number(3), number(4),      number(5),
+                   number(6), number(7) != 0, std::atof(argv[8])};
+    if (argc > 9)
+      shape.length = int32_t(std::clamp<int64_t>(number(9), 0, shape.seq));
+    bench.run(shape);
     return 0;
   }
   for (const Shape &shape :
