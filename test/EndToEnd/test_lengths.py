@@ -130,6 +130,28 @@ class Lengths(h.HeddleTest):
         steps = self.train_inputs(self.build("--precision", "bf16"))
         np.testing.assert_allclose([s["loss"] for s in steps], losses, rtol=2e-2)
 
+    def test_every_phase(self):
+        """The reference interpreter, on dumps of the phases."""
+        self.prepare(heads=2, kv=1, size=5, dropout=0.25)
+        file, result = self.path("eval-inputs.safetensors"), self.path("eval.safetensors")
+        h.write_safetensors(file, {f"{name}@1": value[:ROWS]
+                                   for name, value in self.inputs.items()})
+        for mesh in ("pipe=1", "pipe=2", "seq=2"):
+            dumps = self.path("dumps-" + mesh)
+            binary = self.build("--mesh", mesh, "--context", "ring", "--dump-phases", dumps)
+            if mesh == "pipe=1":
+                expected = self.train_inputs(binary, "--seed", 0, steps=1)[0]
+            for phase in ("model", "train", "spmd", "fuse", "prove"):
+                split = mesh != "pipe=1" and phase not in ("model", "train")
+                ranks = ["--ranks"] if split else []
+                with self.subTest(mesh=mesh, phase=phase):
+                    h.run([h.HEDDLE, "eval", os.path.join(dumps, phase + ".mlir"),
+                           "--inputs", file, "--steps", 1, "--output", result, *ranks])
+                    found = h.read_safetensors(result)
+                    for key in ("loss", "grad_norm"):
+                        if key == "loss" or phase != "model":
+                            self.assert_close(found[key + "@1"], expected[key], 1e-5, key)
+
     def test_the_padding_changes_nothing(self):
         """What no key is made of may be anything: here, other ids, whose labels do
         not count."""

@@ -84,6 +84,33 @@ nn.model @both family "both" phase "import" attributes {
 
 // -----
 
+// Lengths are of the program's rows, and reach each layer.
+// CHECK-LABEL: nn.model @padded
+// CHECK: nn.func @forward(%[[IDS:.*]]: tensor<6x4xi32>, %{{.*}}: tensor<6x4xi32>, %[[N:.*]]: tensor<6xi32>) -> tensor<6x4xf32>
+// CHECK-SAME: inputs = [#nn.port<ids>, #nn.port<labels>, #nn.port<lengths>]
+// CHECK: nn.call @block(%{{[0-9]+}}, %[[N]]) path "h.0" : (tensor<6x4x8xf32>, tensor<6xi32>) -> tensor<6x4x8xf32>
+// CHECK: nn.func @block(%{{.*}}: tensor<6x4x8xf32>, %[[N:.*]]: tensor<6xi32>)
+// CHECK: nn.attention %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}} lengths %[[N]] {heads = #nn.heads<2, scale
+// CHECK-NOT: @generate
+nn.model @padded family "padded" phase "import" attributes {
+    strategy = #dist.strategy<{batch = {global = 6, micro = 6, seq = 4}}>, config = "{}", weights = {}} {
+  nn.state @w role "parameter" : tensor<9x8xf32>
+  nn.func @block(%x: tensor<1x3x8xf32>, %n: tensor<1xi32>) -> tensor<1x3x8xf32> {
+    %a, %lse = nn.attention %x, %x, %x lengths %n {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<causal>} : (tensor<1x3x8xf32>, tensor<1x3x8xf32>, tensor<1x3x8xf32>, tensor<1xi32>) -> (tensor<1x3x8xf32>, tensor<1x2x3xf32>)
+    nn.return %a : tensor<1x3x8xf32>
+  }
+  nn.func @model(%ids: tensor<1x3xi32>, %n: tensor<1xi32>) -> tensor<1x3x9xf32>
+      attributes {inputs = [#nn.port<ids>, #nn.port<lengths>], outputs = [#nn.port<logits>]} {
+    %w = nn.get @w : tensor<9x8xf32>
+    %x = nn.embedding %w[%ids] : (tensor<9x8xf32>, tensor<1x3xi32>) -> tensor<1x3x8xf32>
+    %a = nn.call @block(%x, %n) path "h.0" : (tensor<1x3x8xf32>, tensor<1xi32>) -> tensor<1x3x8xf32>
+    %l = nn.linear %a, %w {transposed} : (tensor<1x3x8xf32>, tensor<9x8xf32>) -> tensor<1x3x9xf32>
+    nn.return %l : tensor<1x3x9xf32>
+  }
+}
+
+// -----
+
 nn.model @two_rows family "x" phase "import" attributes {
     strategy = #dist.strategy<{batch = {seq = 4}}>, config = "{}", weights = {}} {
   nn.state @w role "parameter" : tensor<9x8xf32>

@@ -168,6 +168,32 @@ nn.model @ring family "gpt2" phase "pipe" attributes {
 
 // -----
 
+// Lengths are of the whole sequence: all places have them, and the parts of the
+// heads.
+
+// CHECK-LABEL: nn.model @padded
+nn.model @padded family "own" phase "pipe" attributes {
+    strategy = #dist.strategy<{batch = {global = 2}, mesh = {data = 2, seq = 2, tensor = 2}, context = ring}>, config = "{}", weights = {}} {
+  dist.mesh @mesh [#dist.axis<"pipe" = 1>, #dist.axis<"data" = 2>, #dist.axis<"seq" = 2>, #dist.axis<"tensor" = 2>]
+  // CHECK: nn.step @train(%{{.*}}: tensor<1x2x8xf32>, %[[N:.*]]: tensor<1xi32>)
+  nn.step @train(%x: tensor<2x4x16xf32>, %n: tensor<2xi32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">, #nn.port<lengths>], outputs = [],
+      arg_shardings = [#dist.sharding<[["data"], ["seq"], ["tensor"]], unreduced []>, #dist.sharding<[["data"]], unreduced []>], result_shardings = []} {
+    // CHECK: %[[Y0:.*]], %[[S0:.*]] = nn.attention {{.*}} lengths %[[N]] place %{{.*}} turn %{{.*}} {heads = #nn.heads<1, scale = 5.000000e-01>, mask = #nn.mask<full>, placement = #nn.placement<places = 2>} : (tensor<1x2x8xf32>, tensor<1x2x8xf32>, tensor<1x2x8xf32>, tensor<1xi32>, index, index)
+    // CHECK: nn.attention {{.*}} lengths %[[N]] place
+    %y, %lse = nn.attention %x, %x, %x lengths %n {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<full>, placement = #nn.placement<ring = true>,
+        shardings = [#dist.sharding<[["data"], ["seq"], ["tensor"]], unreduced []>, #dist.sharding<[["data"], ["tensor"], ["seq"]], unreduced []>]}
+        : (tensor<2x4x16xf32>, tensor<2x4x16xf32>, tensor<2x4x16xf32>, tensor<2xi32>) -> (tensor<2x4x16xf32>, tensor<2x2x4xf32>)
+    // CHECK: nn.attention_grad {{.*}} lengths %[[N]] place
+    // CHECK: nn.attention_grad {{.*}} lengths %[[N]] place
+    %d:3 = nn.attention_grad %y, %x, %x, %x forward %y lse %lse lengths %n {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<full>, placement = #nn.placement<ring = true>,
+        shardings = [#dist.sharding<[["data"], ["seq"], ["tensor"]], unreduced []>, #dist.sharding<[["data"], ["seq"], ["tensor"]], unreduced []>, #dist.sharding<[["data"], ["seq"], ["tensor"]], unreduced []>]}
+        : (tensor<2x4x16xf32>, tensor<2x4x16xf32>, tensor<2x4x16xf32>, tensor<2x4x16xf32>, tensor<2x4x16xf32>, tensor<2x2x4xf32>, tensor<2xi32>) -> (tensor<2x4x16xf32>, tensor<2x4x16xf32>, tensor<2x4x16xf32>)
+    nn.return
+  }
+}
+
+// -----
+
 // A rank keeps its part of a value, of each micro-batch; the program says where
 // that lies in the whole. Of heads that are packed, each segment is split.
 

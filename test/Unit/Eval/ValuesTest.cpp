@@ -145,6 +145,31 @@ TEST(Values, CausalAttention) {
              {2, std::log(a + b)});
 }
 
+// Two rows of the same numbers: one of two tokens, one of none. The padding is
+// no number.
+TEST(Values, AttentionOfRowsOfUnequalLengths) {
+  std::string arguments = "%x: tensor<2x3x3xf32>, %n: tensor<2xi32>";
+  std::string body =
+      "nn.attention %x lengths %n {heads = #nn.heads<1, scale = 1.0>, mask = "
+      "#nn.mask<full>} : (tensor<2x3x3xf32>, tensor<2xi32>) -> "
+      "(tensor<2x3x1xf32>, tensor<2x1x3xf32>)";
+  double none = std::numeric_limits<double>::quiet_NaN();
+  double lowest = std::numeric_limits<float>::lowest();
+  Tensor lengths(ElementKind::I32, {2});
+  lengths.mutableInts()[0] = 2;
+  TensorMap inputs = {
+      {"x", floats({2, 3, 3}, {1, 2, 10, 0.5, 4, 20, 0, none, none, 1, 2, 10,
+                               0.5, 4, 20, 0, none, none})},
+      {"n", lengths}};
+  double a = std::exp(2), b = std::exp(4), c = std::exp(1), d = std::exp(2);
+  expectNear(
+      evaluate(arguments, body, inputs),
+      {(10 * a + 20 * b) / (a + b), (10 * c + 20 * d) / (c + d), 15, 0, 0, 0});
+  expectNear(
+      evaluate(arguments, body, inputs, "r1"),
+      {std::log(a + b), std::log(c + d), std::log(2), lowest, lowest, lowest});
+}
+
 TEST(Values, RotaryTurnsPairs) {
   double angle = 3;
   expectNear(
