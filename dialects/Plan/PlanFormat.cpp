@@ -30,11 +30,11 @@ plan::DType heddle::planir::dtypeOf(Type element) {
 }
 
 plan::ProgramKind heddle::planir::kindOf(nn::ProgramKind kind) {
-  return *plan::parseProgramKind(stringifyProgramKind(kind).str());
+  return *plan::parseName<plan::ProgramKind>(stringifyProgramKind(kind).str());
 }
 
 plan::PortRole heddle::planir::roleOf(nn::PortRole role) {
-  return *plan::parsePortRole(stringifyPortRole(role).str());
+  return *plan::parseName<plan::PortRole>(stringifyPortRole(role).str());
 }
 
 plan::MemoryKind heddle::planir::memoryOf(MemoryKind kind) {

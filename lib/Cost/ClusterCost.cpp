@@ -52,14 +52,14 @@ double ClusterCost::secondsOf(const std::vector<std::string> &axes,
          double(bytes) / link->bytesPerSecond;
 }
 
-double ClusterCost::secondsOf(const Command &command) const {
-  const plan::Collective &collective = *command.collective;
+double ClusterCost::secondsOf(const plan::command::Collective &start) const {
+  const plan::Collective &collective = start.collective;
   int64_t ranks = plan.mesh.groupSize(collective.axes);
   if (ranks == 1)
     return 0;
-  plan::CollectiveShape shape = rt::shapeOf(
-      collective, ranks, command.refs.at(0).bytes, command.refs.at(1).bytes);
-  return secondsOf(collective.axes, plan::collectiveName(collective.kind), 1,
+  plan::CollectiveShape shape =
+      rt::shapeOf(collective, ranks, start.target.bytes, start.source.bytes);
+  return secondsOf(collective.axes, plan::nameOf(collective.kind), 1,
                    plan::bytesSent(shape, 0));
 }
 
@@ -68,42 +68,36 @@ void ClusterCost::run(const plan::Stage &stage, int64_t sequence,
   const std::vector<Command> &commands = stage.sequences.at(sequence).commands;
   std::vector<double> ends(commands.size());
   for (size_t i = 0; i < commands.size(); ++i) {
-    const Command &command = commands[i];
-    switch (command.kind) {
-    case Command::Kind::Launch:
-      clock.now += plan.kernels.at(command.target).flops / cluster.flops;
-      break;
-    case Command::Kind::Call:
-      run(stage, command.target, clock);
-      break;
-    case Command::Kind::Loop:
-      for (int64_t turn = 0; turn < command.count; ++turn)
-        run(stage, command.target, clock);
-      break;
-    case Command::Kind::Fragments: {
-      std::istringstream words(command.line);
+    auto runFragments = [&](const plan::command::Fragments &all) {
+      std::istringstream words(all.line);
       for (std::string word; words >> word;)
-        for (const plan::Fragment &fragment : command.fragments)
-          if (fragment.kind == rt::parseFragment(word).first)
+        for (const plan::Fragment &fragment : all.fragments)
+          if (fragment.kind == plan::parseFragment(word).first)
             run(stage, fragment.sequence, clock);
-      break;
-    }
-    case Command::Kind::Collective: {
-      double time = secondsOf(command);
+    };
+    auto start = [&](const plan::command::Collective &collective) {
+      double time = secondsOf(collective);
       clock.free = std::max(clock.free, clock.now) + time;
       clock.collectives += time;
       ends[i] = clock.free;
-      break;
-    }
-    case Command::Kind::Wait: {
-      double wait = std::max(0.0, ends.at(command.target) - clock.now);
-      clock.exposed += wait;
-      clock.now += wait;
-      break;
-    }
-    default:
-      break;
-    }
+    };
+    auto wait = [&](const plan::command::Wait &wait) {
+      double time = std::max(0.0, ends.at(wait.command) - clock.now);
+      clock.exposed += time;
+      clock.now += time;
+    };
+    commands[i].visit(
+        [&](const plan::command::Launch &launch) {
+          clock.now += plan.kernels.at(launch.kernel).flops / cluster.flops;
+        },
+        [&](const plan::command::Call &call) {
+          run(stage, call.sequence, clock);
+        },
+        [&](const plan::command::Loop &loop) {
+          for (int64_t turn = 0; turn < loop.count; ++turn)
+            run(stage, loop.sequence, clock);
+        },
+        runFragments, start, wait, [](const auto &) {});
   }
 }
 
@@ -117,8 +111,8 @@ SequenceTime ClusterCost::timeOf(const plan::Stage &stage,
 double ClusterCost::transferSeconds(const plan::Sequence &sequence) const {
   double longest = 0;
   for (const Command &command : sequence.commands)
-    if (command.kind == Command::Kind::Send)
-      longest = std::max(longest, secondsOf({command.channel->axis}, "send", 1,
-                                            command.refs.at(0).bytes));
+    if (const auto *send = command.as<plan::command::Send>())
+      longest = std::max(longest, secondsOf({send->channel.axis}, send->name, 1,
+                                            send->data.bytes));
   return longest;
 }

@@ -282,7 +282,7 @@ private:
     if (result.kind != plan::ProgramKind::Generate &&
         !gives(plan::PortRole::Loss))
       return sequence.emitError("H0913: the program of kind \"")
-             << plan::programName(result.kind) << "\" gives no loss";
+             << plan::nameOf(result.kind) << "\" gives no loss";
     if (result.kind == plan::ProgramKind::Train &&
         !gives(plan::PortRole::GradNorm))
       return sequence.emitError("H0913: the program of kind \"train\" gives no "

@@ -47,60 +47,46 @@ void SequenceReader::readBlock(Block &block, plan::Sequence &sequence) {
 
 plan::Command SequenceReader::read(Operation &op,
                                    const plan::Sequence &sequence) {
-  using Kind = plan::Command::Kind;
+  namespace command = plan::command;
   return llvm::TypeSwitch<Operation *, plan::Command>(&op)
       .Case([&](planir::LaunchOp op) { return launch(op); })
       .Case([&](planir::CallOp op) { return call(op); })
       .Case([&](planir::LoopOp op) { return loop(op, sequence); })
       .Case([&](planir::FragmentsOp op) { return fragments(op, sequence); })
       .Case([&](planir::CopyOp op) {
-        return command(Kind::Copy, {op.getTarget(), op.getSource()});
+        return plan::Command{
+            command::Copy{refOf(op.getTarget()), refOf(op.getSource())}};
       })
       .Case([&](planir::FillOp op) {
-        return command(Kind::Fill, {op.getTarget()});
+        return plan::Command{command::Fill{refOf(op.getTarget())}};
       })
       .Case([&](planir::CollectiveOp op) { return collective(op); })
-      .Case([&](planir::RecordOp) { return command(Kind::Record, {}); })
+      .Case([&](planir::RecordOp) { return plan::Command{command::Record()}; })
       .Case([&](planir::WaitOp op) {
-        plan::Command wait = command(Kind::Wait, {});
-        wait.target = tokens.lookup(op.getToken());
-        return wait;
+        return plan::Command{command::Wait{tokens.lookup(op.getToken())}};
       })
-      .Case([&](planir::SendOp op) { return message(Kind::Send, op); })
-      .Case([&](planir::RecvOp op) { return message(Kind::Receive, op); })
+      .Case([&](planir::SendOp op) { return message<command::Send>(op); })
+      .Case([&](planir::RecvOp op) { return message<command::Receive>(op); })
       .Case([&](planir::FlushOp op) {
-        plan::Command flush = command(Kind::Flush, {});
-        flush.channel = plan::Channel{"", 0, op.getChannel().str()};
-        flush.count = op.getLeft();
-        return flush;
+        return plan::Command{
+            command::Flush{op.getChannel().str(), int64_t(op.getLeft())}};
       });
 }
 
-plan::Command SequenceReader::command(plan::Command::Kind kind,
-                                      ValueRange buffers) {
-  plan::Command command;
-  command.kind = kind;
-  for (Value buffer : buffers)
-    command.refs.push_back(refOf(buffer));
-  return command;
-}
-
 plan::Command SequenceReader::collective(planir::CollectiveOp op) {
-  plan::Command started =
-      command(plan::Command::Kind::Collective,
-              {op.getTarget(), op.getSource(), op.getStaging()});
-  started.collective = planir::collectiveOf(op);
+  plan::Command started{
+      plan::command::Collective{planir::collectiveOf(op), refOf(op.getTarget()),
+                                refOf(op.getSource()), refOf(op.getStaging())}};
   started.path = op.getReason().str();
   return started;
 }
 
-template <typename MessageOp>
-plan::Command SequenceReader::message(plan::Command::Kind kind, MessageOp op) {
-  plan::Command result = command(kind, {op.getBuffer()});
-  result.channel =
-      plan::Channel{op.getAxis().str(), static_cast<int64_t>(op.getDelta()),
-                    op.getChannel().str()};
-  result.path = op.getChannel().str();
+template <typename Message, typename MessageOp>
+plan::Command SequenceReader::message(MessageOp op) {
+  plan::Channel channel{op.getAxis().str(), int64_t(op.getDelta()),
+                        op.getChannel().str()};
+  plan::Command result{Message{channel, refOf(op.getBuffer())}};
+  result.path = channel.name;
   return result;
 }
 
@@ -116,21 +102,21 @@ static std::string pathOf(Location loc) {
 }
 
 plan::Command SequenceReader::launch(planir::LaunchOp op) {
-  plan::Command command;
-  command.kind = plan::Command::Kind::Launch;
-  command.target = kernels.lookup(op.getKernel());
+  plan::command::Launch launch;
+  launch.kernel = kernels.lookup(op.getKernel());
+  addOperands(op.getOperands(), launch);
+  plan::Command command{std::move(launch)};
   command.path = op.getPath() ? op.getPath()->str() : pathOf(op.getLoc());
-  addOperands(op.getOperands(), command);
   return command;
 }
 
 plan::Command SequenceReader::call(planir::CallOp op) {
-  plan::Command command;
-  command.kind = plan::Command::Kind::Call;
-  command.target = indexOf(op.getSequence());
-  command.frameOffset = op.getFrameOffset();
+  plan::command::Call call;
+  call.sequence = indexOf(op.getSequence());
+  call.frameOffset = op.getFrameOffset();
+  addOperands(op.getOperands(), call);
+  plan::Command command{std::move(call)};
   command.path = op.getPath().str();
-  addOperands(op.getOperands(), command);
   return command;
 }
 
@@ -149,48 +135,48 @@ int64_t SequenceReader::readBody(Block &block, const plan::Sequence &outer,
 }
 
 /// Hands the arguments of the outer sequence on.
-static void passArguments(const plan::Sequence &outer, plan::Command &command) {
+static void passArguments(const plan::Sequence &outer,
+                          plan::command::Operands &to) {
   for (int64_t index = 0; index < outer.numArgs; ++index) {
     plan::Ref ref;
     ref.space = plan::Space::Arg;
     ref.index = index;
-    command.refs.push_back(ref);
+    to.refs.push_back(ref);
   }
   for (int64_t index = 0; index < outer.numScalarArgs; ++index)
-    command.scalars.push_back(
+    to.scalars.push_back(
         {0, {plan::Term{plan::Term::Kind::Arg, index, 1, {}}}});
 }
 
 plan::Command SequenceReader::loop(planir::LoopOp op,
                                    const plan::Sequence &outer) {
-  plan::Command command;
-  command.kind = plan::Command::Kind::Loop;
-  command.count = op.getCount();
-  command.target = readBody(op.getBody().front(), outer, "loop");
-  passArguments(outer, command);
-  return command;
+  plan::command::Loop loop;
+  loop.count = op.getCount();
+  loop.sequence = readBody(op.getBody().front(), outer, "loop");
+  passArguments(outer, loop);
+  return {std::move(loop)};
 }
 
 plan::Command SequenceReader::fragments(planir::FragmentsOp op,
                                         const plan::Sequence &outer) {
-  plan::Command command;
-  command.kind = plan::Command::Kind::Fragments;
-  command.line = op.getLine().str();
+  plan::command::Fragments all;
+  all.line = op.getLine().str();
   for (auto [body, kind, slots] :
        llvm::zip(op.getBodies(), op.getKinds().getAsRange<StringAttr>(),
                  op.getSlots()))
-    command.fragments.push_back(
+    all.fragments.push_back(
         {kind.str(), readBody(body.front(), outer, kind.getValue()), slots});
-  passArguments(outer, command);
-  return command;
+  passArguments(outer, all);
+  return {std::move(all)};
 }
 
-void SequenceReader::addOperands(ValueRange operands, plan::Command &command) {
+void SequenceReader::addOperands(ValueRange operands,
+                                 plan::command::Operands &to) {
   for (Value operand : operands) {
     if (operand.getType().isIndex())
-      command.scalars.push_back(scalarOf(operand));
+      to.scalars.push_back(scalarOf(operand));
     else
-      command.refs.push_back(refOf(operand));
+      to.refs.push_back(refOf(operand));
   }
 }
 
@@ -268,28 +254,13 @@ plan::Ref SequenceReader::refOf(Value buffer) {
   return ref;
 }
 
-/// How often a schedule's line runs the fragment: `F` is in `F0` and `F12`,
-/// `F/1` in `F0/1`.
-static double runsOf(StringRef line, StringRef kind) {
-  auto [letter, chunk] = kind.split('/');
-  double runs = 0;
-  for (StringRef action : llvm::split(line, ' '))
-    runs += action.starts_with(letter) && action.split('/').second == chunk;
-  return runs;
-}
-
 void SequenceReader::count(int64_t sequence, double times,
                            std::vector<double> &launches) {
   for (const plan::Command &command : plan.sequences[sequence].commands) {
-    if (command.kind == plan::Command::Kind::Launch)
-      launches[command.target] += times;
-    if (command.kind == plan::Command::Kind::Call)
-      count(command.target, times, launches);
-    if (command.kind == plan::Command::Kind::Loop)
-      count(command.target, times * command.count, launches);
-    for (const plan::Fragment &fragment : command.fragments)
-      count(fragment.sequence, times * runsOf(command.line, fragment.kind),
-            launches);
+    if (const auto *launch = command.as<plan::command::Launch>())
+      launches[launch->kernel] += times;
+    for (plan::SequenceRuns runs : runsOf(command))
+      count(runs.sequence, times * static_cast<double>(runs.times), launches);
   }
 }
 

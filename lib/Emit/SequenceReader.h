@@ -46,12 +46,11 @@ private:
   plan::Command loop(planir::LoopOp op, const plan::Sequence &outer);
   plan::Command fragments(planir::FragmentsOp op, const plan::Sequence &outer);
   plan::Command collective(planir::CollectiveOp op);
-  template <typename MessageOp>
-  plan::Command message(plan::Command::Kind kind, MessageOp op);
-  plan::Command command(plan::Command::Kind kind, mlir::ValueRange buffers);
+  template <typename Message, typename MessageOp>
+  plan::Command message(MessageOp op);
   int64_t readBody(mlir::Block &block, const plan::Sequence &outer,
                    llvm::StringRef suffix);
-  void addOperands(mlir::ValueRange operands, plan::Command &command);
+  void addOperands(mlir::ValueRange operands, plan::command::Operands &to);
   plan::Scalar scalarOf(mlir::Value value);
   void count(int64_t sequence, double times, std::vector<double> &launches);
 

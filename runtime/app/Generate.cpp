@@ -120,9 +120,8 @@ private:
   int32_t sample() {
     int64_t vocab = std::min(job.plan().vocabSize, logits->numElements());
     values.resize(vocab);
-    io::convertElements(job.session().load(*logits),
-                        plan::dtypeName(logits->type), values.data(), "F32",
-                        vocab);
+    io::convertElements(job.session().load(*logits), plan::nameOf(logits->type),
+                        values.data(), "F32", vocab);
     return sampler.next(values.data(), vocab);
   }
 

@@ -18,7 +18,7 @@ static ordered_json describe(const plan::Plan &plan) {
   ordered_json programs = ordered_json::array();
   for (const plan::Program &program : plan.programs)
     programs.push_back(
-        {{"kind", plan::programName(program.kind)}, {"flops", program.flops}});
+        {{"kind", plan::nameOf(program.kind)}, {"flops", program.flops}});
   ordered_json owners = ordered_json::object();
   for (const plan::Owner &owner : plan.memory.owners)
     owners[owner.name] = owner.bytes;
@@ -76,8 +76,8 @@ static void print(const plan::Plan &plan) {
                       number(plan.threads) + " threads");
   std::string programs;
   for (const plan::Program &program : plan.programs)
-    programs += std::string(programs.empty() ? "" : ", ") +
-                plan::programName(program.kind);
+    programs +=
+        std::string(programs.empty() ? "" : ", ") + plan::nameOf(program.kind);
   line("programs", programs);
   line("kernels", number(plan.kernels.size()));
   line("memory", formatBytes(plan.memory.peakBytes()) + " (" +
@@ -87,7 +87,7 @@ static void print(const plan::Plan &plan) {
   for (plan::MemoryKind kind : plan::memoryKinds)
     if (kind != plan::MemoryKind::Device && plan.memory.peakBytes(kind) > 0)
       line("", formatBytes(plan.memory.peakBytes(kind)) + "  in " +
-                   plan::memoryName(kind) + " memory");
+                   plan::nameOf(kind) + " memory");
   for (const plan::Owner &owner : plan.memory.owners)
     line("", formatBytes(owner.bytes) + "  " + owner.name);
   line("plan", plan.hash + ", version " + plan.version);

@@ -49,7 +49,7 @@ InputFile::InputFile(const std::string &path, const plan::Plan &plan,
                      plan::ProgramKind kind) {
   std::vector<plan::Port> ports = portsOf(plan, kind);
   io::WeightSet file = io::openSafetensors(path);
-  std::string help = std::string("the program ") + plan::programName(kind) +
+  std::string help = std::string("the program ") + plan::nameOf(kind) +
                      " takes " + namesOf(ports);
   for (const plan::Port &port : ports)
     if (!file.find(port.name))

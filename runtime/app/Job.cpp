@@ -71,10 +71,8 @@ const LoadedProgram &Job::program(plan::ProgramKind kind) const {
 void heddle::rt::failNoProgram(const plan::Plan &plan, plan::ProgramKind kind) {
   std::string held;
   for (const plan::Program &program : plan.programs)
-    held +=
-        std::string(held.empty() ? "" : ", ") + plan::programName(program.kind);
+    held += std::string(held.empty() ? "" : ", ") + plan::nameOf(program.kind);
   fail("H0191",
-       std::string("this binary holds no ") + plan::programName(kind) +
-           " program",
+       std::string("this binary holds no ") + plan::nameOf(kind) + " program",
        held.empty() ? "compile it again" : "it holds: " + held);
 }

@@ -168,12 +168,18 @@ void Ranks::prepare(const plan::Plan &plan, bool spareCore) {
   std::set<Axes> groups;
   for (const plan::Stage &stage : plan.stages)
     for (const plan::Sequence &sequence : stage.sequences)
-      for (const plan::Command &command : sequence.commands) {
-        if (command.collective)
-          groups.insert(command.collective->axes);
-        if (command.channel)
-          joined->channels.emplace(command.channel->name, 0);
-      }
+      for (const plan::Command &command : sequence.commands)
+        command.visit(
+            [&](const plan::command::Collective &start) {
+              groups.insert(start.collective.axes);
+            },
+            [&](const plan::command::Send &send) {
+              joined->channels.emplace(send.channel.name, 0);
+            },
+            [&](const plan::command::Receive &receive) {
+              joined->channels.emplace(receive.channel.name, 0);
+            },
+            [](const auto &) {});
   int next = 0;
   for (auto &[name, number] : joined->channels)
     number = next++;
@@ -222,8 +228,8 @@ int64_t Ranks::addCollective(const plan::Collective &collective,
   operation.call.destination = memory.at(buffers.target, buffers.targetBytes);
   operation.call.source = memory.at(buffers.source, buffers.sourceBytes);
   operation.call.staging = memory.at(buffers.staging, buffers.stagingBytes);
-  operation.text = std::string(plan::collectiveName(collective.kind)) +
-                   " over " + group.name;
+  operation.text =
+      std::string(plan::nameOf(collective.kind)) + " over " + group.name;
   return int64_t(joined->operations.size()) - 1;
 }
 

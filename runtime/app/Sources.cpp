@@ -200,7 +200,7 @@ void SharedStates::add(const std::string &prefix, const std::string &name,
     if (isNew) {
       io::SharedTensor &tensor = tensors.emplace_back();
       tensor.name = prefix + piece.tensor;
-      tensor.dtype = plan::dtypeName(type);
+      tensor.dtype = plan::nameOf(type);
       tensor.shape = piece.shape;
     }
     if (!value || !part->isFirstReplica())

@@ -18,9 +18,8 @@ using namespace heddle::rt;
 [[noreturn]] static void missingPort(const plan::Program &program,
                                      plan::PortRole role) {
   fail("H0385",
-       std::string("the plan is malformed: its ") +
-           plan::programName(program.kind) + " program has no port '" +
-           plan::portRoleName(role) + "'",
+       std::string("the plan is malformed: its ") + plan::nameOf(program.kind) +
+           " program has no port '" + plan::nameOf(role) + "'",
        "compile the binary again");
 }
 

@@ -7,7 +7,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/Trace.h"
-#include "heddle/runtime/core/Traffic.h"
 #include "heddle/runtime/io/File.h"
 
 #include <nlohmann/json.hpp>
@@ -18,77 +17,46 @@ using namespace heddle::rt;
 /// A viewer shows some steps well, and all of a long run not at all.
 static constexpr size_t maxSteps = 8;
 
-/// A collective as `all_reduce data,seq for optimizer`.
+/// A collective as `all_reduce data,seq for optimizer`, or the stream whose
+/// point is noted.
 static std::string describe(const plan::Command &command) {
-  std::string text = plan::collectiveName(command.collective->kind);
-  for (size_t i = 0; i < command.collective->axes.size(); ++i)
-    text += (i == 0 ? " " : ",") + command.collective->axes[i];
+  const auto *start = command.as<plan::command::Collective>();
+  if (!start)
+    return plan::nameOf(command.stream);
+  std::string text = plan::nameOf(start->collective.kind);
+  for (size_t i = 0; i < start->collective.axes.size(); ++i)
+    text += (i == 0 ? " " : ",") + start->collective.axes[i];
   return command.path.empty() ? text : text + " for " + command.path;
 }
 
 std::string heddle::rt::launchName(const plan::Plan &plan,
                                    const LaunchInfo &info) {
-  using Kind = plan::Command::Kind;
-  const plan::Command &command = *info.command;
-  switch (command.kind) {
-  case Kind::Launch:
-    return plan.kernels[command.target].name;
-  case Kind::Copy:
-    return "copy";
-  case Kind::Fill:
-    return "fill";
-  case Kind::Collective:
-    return describe(command);
-  case Kind::Record:
-    return std::string("record ") + plan::streamName(command.stream);
-  case Kind::Wait:
-    return "wait " + (info.awaited->kind == Kind::Record
-                          ? plan::streamName(info.awaited->stream)
-                          : describe(*info.awaited));
-  case Kind::Send:
-    return "send " + command.channel->name;
-  case Kind::Receive:
-    return "receive " + command.channel->name;
-  case Kind::Flush:
-    return "flush " + command.channel->name;
-  default:
-    return "";
-  }
-}
-
-/// The command as viewers and `heddle explain --trace` tell them apart.
-static const char *kindName(plan::Command::Kind kind) {
-  using Kind = plan::Command::Kind;
-  switch (kind) {
-  case Kind::Launch:
-    return "launch";
-  case Kind::Copy:
-    return "copy";
-  case Kind::Fill:
-    return "fill";
-  case Kind::Collective:
-    return "collective";
-  case Kind::Record:
-    return "record";
-  case Kind::Wait:
-    return "wait";
-  case Kind::Send:
-    return "send";
-  case Kind::Receive:
-    return "receive";
-  case Kind::Flush:
-    return "flush";
-  default:
-    return "";
-  }
+  using namespace plan;
+  const Command &command = *info.command;
+  std::string name = command.name();
+  return command.visit(
+      [&](const command::Launch &launch) {
+        return plan.kernels[launch.kernel].name;
+      },
+      [&](const command::Collective &) { return describe(command); },
+      [&](const command::Record &) { return name + " " + describe(command); },
+      [&](const command::Wait &) {
+        return name + " " + describe(*info.awaited);
+      },
+      [&](const command::Send &send) { return name + " " + send.channel.name; },
+      [&](const command::Receive &receive) {
+        return name + " " + receive.channel.name;
+      },
+      [&](const command::Flush &flush) { return name + " " + flush.channel; },
+      [&](const auto &) { return name; });
 }
 
 /// What is known of an entry beside its name and times.
 static nlohmann::json argumentsOf(const plan::Plan &plan,
                                   const LaunchInfo &info) {
   nlohmann::json arguments = {{"path", info.path()},
-                              {"command", kindName(info.command->kind)},
-                              {"stream", streamName(info.command->stream)}};
+                              {"command", info.command->name()},
+                              {"stream", plan::nameOf(info.command->stream)}};
   if (info.kernel() >= 0) {
     const plan::Kernel &kernel = plan.kernels[info.kernel()];
     arguments["ops"] = kernel.ops;
@@ -96,7 +64,7 @@ static nlohmann::json argumentsOf(const plan::Plan &plan,
     arguments["bytes"] = kernel.bytes;
   }
   if (!info.fragment.empty()) {
-    auto [kind, microBatch] = parseFragment(std::string(info.fragment));
+    auto [kind, microBatch] = plan::parseFragment(std::string(info.fragment));
     size_t slash = kind.find('/');
     arguments["fragment"] = info.fragment;
     arguments["kind"] = kind.substr(0, slash);
@@ -146,7 +114,7 @@ std::string Trace::write(const plan::Plan &plan) {
       arguments["rank"] = rank;
       arguments["stage"] = stage;
       events.push_back({{"name", launchName(plan, commands.info(i))},
-                        {"cat", plan::programName(program.program().kind)},
+                        {"cat", plan::nameOf(program.program().kind)},
                         {"ph", "X"},
                         {"pid", rank},
                         {"tid", 0},

@@ -172,7 +172,7 @@ static void fillState(Job &job, size_t index, FillWork work) {
   Session &session = job.session();
   const Value &value = session.state(index);
   work.target = session.at(value);
-  work.type = plan::dtypeName(state.type);
+  work.type = plan::nameOf(state.type);
   job.threadPool().run(fillShare, &work);
   int64_t width = plan::byteSize(state.type);
   for (const Run &run : localRuns(work.runs))
@@ -187,7 +187,7 @@ static void readState(Job &job, size_t index, const io::WeightSet &weights,
   const State &state = job.plan().states[index];
   SourceReader reader(weights, sourcesOf(job.plan(), state), state.name,
                       prefix);
-  std::string type = plan::dtypeName(state.type);
+  std::string type = plan::nameOf(state.type);
   reader.requireConvertible(type);
   FillWork work;
   work.source = &reader;
@@ -203,7 +203,7 @@ static void readState(Job &job, size_t index, const io::WeightSet &weights,
 /// is a copy of.
 static void initialize(Job &job, size_t index, const State &source) {
   const State &state = job.plan().states[index];
-  if (!io::convertElements(nullptr, "F32", nullptr, plan::dtypeName(state.type),
+  if (!io::convertElements(nullptr, "F32", nullptr, plan::nameOf(state.type),
                            0))
     fail("H0385",
          "state '" + state.name + "' has a first value but its type holds none",
@@ -288,7 +288,7 @@ io::SharedTensor heddle::rt::shareTensor(Session &session,
                                          const Value *value, const Part *part) {
   io::SharedTensor tensor;
   tensor.name = name;
-  tensor.dtype = plan::dtypeName(type);
+  tensor.dtype = plan::nameOf(type);
   tensor.shape = placement.whole.empty() ? shape : placement.whole;
   if (value && part->isFirstReplica())
     tensor.pieces = [&session, value,
@@ -326,7 +326,7 @@ static void raisePower(Job &job, size_t index, int64_t updates) {
   Session &session = job.session();
   const Value &value = session.state(index);
   io::convertElements(&power, "F64", session.at(value),
-                      plan::dtypeName(state.type), 1);
+                      plan::nameOf(state.type), 1);
   session.host().store(value.address, value.numBytes());
   session.host().release(value.address, value.numBytes());
 }

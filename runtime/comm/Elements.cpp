@@ -30,7 +30,7 @@ template <typename Function> static void visit(DType type, Function function) {
     return function(io::F16());
   default:
     fail("H0921", std::string("a collective cannot sum or convert ") +
-                      plan::dtypeName(type));
+                      plan::nameOf(type));
   }
 }
 

@@ -7,7 +7,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/core/CommandList.h"
-#include "heddle/runtime/core/Traffic.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
 #include <algorithm>
@@ -71,24 +70,39 @@ private:
     int depth = 0;
   };
 
+  /// A command, and where it stands.
+  struct Here {
+    const Command &command;
+    const plan::Sequence &sequence;
+    const Context &context;
+    size_t index;
+    /// What each command of the sequence gives to wait for: the number of a
+    /// collective or an event, or -1.
+    std::vector<int64_t> &tokens;
+  };
+
   void walk(int64_t number, const Context &context);
-  void enter(const Command &command, const Context &context, int64_t target);
-  void enterLoop(const Command &command, Context context);
-  void enterFragments(const Command &command, Context context);
+  void enter(const plan::command::Entry &entry, const Context &context,
+             int64_t sequence);
   Place locate(const Ref &ref, const Context &context) const;
   int64_t sum(int64_t constant, const std::vector<Term> &terms,
               const Context &context) const;
   Address address(const Ref &ref, const Context &context) const;
-  void appendLaunch(const Command &command, const Context &context);
-  void appendMove(const Command &command, const Context &context);
-  int64_t appendCollective(const Command &command, const Context &context);
-  int64_t appendRecord(const Command &command);
-  void appendWait(const Command &command, const plan::Sequence &sequence,
-                  const std::vector<int64_t> &tokens);
-  void appendTransfer(const Command &command, const Context &context);
-  void appendFlush(const Command &command);
-  void append(const Command &command, CommandList::Action action,
+  void add(const plan::command::Launch &launch, const Here &here);
+  void add(const plan::command::Call &call, const Here &here);
+  void add(const plan::command::Loop &loop, const Here &here);
+  void add(const plan::command::Fragments &fragments, const Here &here);
+  void add(const plan::command::Copy &copy, const Here &here);
+  void add(const plan::command::Fill &fill, const Here &here);
+  void add(const plan::command::Collective &collective, const Here &here);
+  void add(const plan::command::Record &record, const Here &here);
+  void add(const plan::command::Wait &wait, const Here &here);
+  void add(const plan::command::Send &send, const Here &here);
+  void add(const plan::command::Receive &receive, const Here &here);
+  void add(const plan::command::Flush &flush, const Here &here);
+  void append(const Command &command, const CommandList::Action &action,
               const Command *awaited = nullptr);
+  void setToken(const Here &here, int64_t number) const;
   Communication &communication(const Command &command) const;
 
   const plan::Plan &plan;
@@ -129,89 +143,60 @@ void Resolver::walk(int64_t number, const Context &context) {
     malformed("a call of '" + sequence.name + "' lacks arguments");
   inside(regions.arena[plan::MemoryKind::Device], context.frame,
          sequence.frameBytes, "the frame of '" + sequence.name + "'");
-  // What each command gives to wait for, where it does.
   std::vector<int64_t> tokens;
   for (size_t i = 0; i < sequence.commands.size(); ++i) {
     const Command &command = sequence.commands[i];
-    switch (command.kind) {
-    case Command::Kind::Launch:
-      appendLaunch(command, context);
-      break;
-    case Command::Kind::Copy:
-    case Command::Kind::Fill:
-      appendMove(command, context);
-      break;
-    case Command::Kind::Call:
-      enter(command, context, command.target);
-      break;
-    case Command::Kind::Loop:
-      enterLoop(command, context);
-      break;
-    case Command::Kind::Fragments:
-      enterFragments(command, context);
-      break;
-    case Command::Kind::Collective:
-      tokens.resize(sequence.commands.size(), -1);
-      tokens[i] = appendCollective(command, context);
-      break;
-    case Command::Kind::Record:
-      tokens.resize(sequence.commands.size(), -1);
-      tokens[i] = appendRecord(command);
-      break;
-    case Command::Kind::Wait:
-      appendWait(command, sequence, tokens);
-      break;
-    case Command::Kind::Send:
-    case Command::Kind::Receive:
-      appendTransfer(command, context);
-      break;
-    case Command::Kind::Flush:
-      appendFlush(command);
-      break;
-    }
+    Here here = {command, sequence, context, i, tokens};
+    command.visit([&](const auto &what) { add(what, here); });
   }
 }
 
-/// Runs `target` on the command's operands as the context sees them.
-void Resolver::enter(const Command &command, const Context &context,
-                     int64_t target) {
+/// Runs the sequence on the entry's operands as the context sees them.
+void Resolver::enter(const plan::command::Entry &entry, const Context &context,
+                     int64_t sequence) {
   Context inner;
-  for (const Ref &ref : command.refs)
+  for (const Ref &ref : entry.refs)
     inner.args.push_back(locate(ref, context));
-  for (const plan::Scalar &value : command.scalars)
+  for (const plan::Scalar &value : entry.scalars)
     inner.scalars.push_back(sum(value.constant, value.terms, context));
-  inner.frame = context.frame + command.frameOffset;
+  inner.frame = context.frame + entry.frameOffset;
   inner.loopIndex = context.loopIndex;
   inner.slot = context.slot;
   inner.depth = context.depth + 1;
-  walk(target, inner);
+  walk(sequence, inner);
 }
 
-void Resolver::enterLoop(const Command &command, Context context) {
-  for (context.loopIndex = 0; context.loopIndex < command.count;
+void Resolver::add(const plan::command::Call &call, const Here &here) {
+  enter(call, here.context, call.sequence);
+}
+
+void Resolver::add(const plan::command::Loop &loop, const Here &here) {
+  Context context = here.context;
+  for (context.loopIndex = 0; context.loopIndex < loop.count;
        ++context.loopIndex)
-    enter(command, context, command.target);
+    enter(loop, context, loop.sequence);
 }
 
-void Resolver::enterFragments(const Command &command, Context context) {
-  for (std::string_view rest = command.line; !rest.empty();) {
+void Resolver::add(const plan::command::Fragments &all, const Here &here) {
+  Context context = here.context;
+  for (std::string_view rest = all.line; !rest.empty();) {
     std::string word(rest.substr(0, rest.find(' ')));
     running = rest.substr(0, word.size());
     rest.remove_prefix(std::min(rest.size(), word.size() + 1));
     if (word.empty())
       continue;
-    auto [kind, microBatch] = parseFragment(word);
+    auto [kind, microBatch] = plan::parseFragment(word);
     auto isMeant = [&, &kind = kind](const plan::Fragment &fragment) {
       return fragment.kind == kind;
     };
-    auto fragment = std::find_if(command.fragments.begin(),
-                                 command.fragments.end(), isMeant);
-    if (microBatch < 0 || fragment == command.fragments.end() ||
+    auto fragment =
+        std::find_if(all.fragments.begin(), all.fragments.end(), isMeant);
+    if (microBatch < 0 || fragment == all.fragments.end() ||
         fragment->slots < 1)
       malformed("its schedule has a fragment '" + word + "'");
     context.loopIndex = microBatch;
     context.slot = microBatch % fragment->slots;
-    enter(command, context, fragment->sequence);
+    enter(all, context, fragment->sequence);
   }
   running = {};
 }
@@ -272,42 +257,33 @@ int64_t Resolver::sum(int64_t constant, const std::vector<Term> &terms,
 // Entries
 //===----------------------------------------------------------------------===//
 
-void Resolver::appendLaunch(const Command &command, const Context &context) {
-  if (command.target < 0 || command.target >= int64_t(kernels.size()))
-    malformed("there is no kernel " + std::to_string(command.target));
+void Resolver::add(const plan::command::Launch &launch, const Here &here) {
+  if (launch.kernel < 0 || launch.kernel >= int64_t(kernels.size()))
+    malformed("there is no kernel " + std::to_string(launch.kernel));
   // Kernels that only other stages launch may need more than is here.
-  const plan::Kernel &kernel = plan.kernels[command.target];
+  const plan::Kernel &kernel = plan.kernels[launch.kernel];
   if (kernel.scratchBytes > plan.memory.scratchBytesPerThread)
     malformed("kernel '" + kernel.name + "' has too little scratch memory");
   starts.emplace_back(list.refs.size(), list.scalars.size());
-  for (const plan::Scalar &value : command.scalars)
-    list.scalars.push_back(sum(value.constant, value.terms, context));
-  for (const Ref &ref : command.refs)
-    list.refs.push_back(device.resolve(address(ref, context)));
-  list.launches.push_back({kernels[command.target], nullptr, nullptr});
-  list.infos.push_back({&command, nullptr, running});
+  for (const plan::Scalar &value : launch.scalars)
+    list.scalars.push_back(sum(value.constant, value.terms, here.context));
+  for (const Ref &ref : launch.refs)
+    list.refs.push_back(device.resolve(address(ref, here.context)));
+  list.launches.push_back({kernels[launch.kernel], nullptr, nullptr});
+  list.infos.push_back({&here.command, nullptr, running});
 }
 
-void Resolver::appendMove(const Command &command, const Context &context) {
-  bool isCopy = command.kind == Command::Kind::Copy;
-  if (command.refs.size() != (isCopy ? 2 : 1) ||
-      command.refs[0].bytes != command.refs.back().bytes)
-    malformed("a copy or fill has the wrong operands");
-  CommandList::Action action;
-  action.data = address(command.refs[0], context);
-  action.source = address(command.refs.back(), context);
-  action.bytes = command.refs[0].bytes;
-  append(command, action);
-}
-
-void Resolver::append(const Command &command, CommandList::Action action,
+void Resolver::append(const Command &command, const CommandList::Action &action,
                       const Command *awaited) {
   starts.emplace_back(list.refs.size(), list.scalars.size());
-  action.kind = command.kind;
-  action.stream = command.stream;
   list.actions.push_back(action);
   list.launches.push_back({});
   list.infos.push_back({&command, awaited, running});
+}
+
+void Resolver::setToken(const Here &here, int64_t number) const {
+  here.tokens.resize(here.sequence.commands.size(), -1);
+  here.tokens[here.index] = number;
 }
 
 Communication &Resolver::communication(const Command &command) const {
@@ -317,71 +293,74 @@ Communication &Resolver::communication(const Command &command) const {
   return *participant.communication;
 }
 
-int64_t Resolver::appendCollective(const Command &command,
-                                   const Context &context) {
-  if (!command.collective || command.refs.size() < 2 || command.refs.size() > 3)
-    malformed("a collective has the wrong operands");
+void Resolver::add(const plan::command::Copy &copy, const Here &here) {
+  if (copy.target.bytes != copy.source.bytes)
+    malformed("a copy has the wrong operands");
+  append(here.command, CommandList::Copy{here.command.stream,
+                                         address(copy.target, here.context),
+                                         address(copy.source, here.context),
+                                         copy.target.bytes});
+}
+
+void Resolver::add(const plan::command::Fill &fill, const Here &here) {
+  append(here.command, CommandList::Fill{here.command.stream,
+                                         address(fill.target, here.context),
+                                         fill.target.bytes});
+}
+
+void Resolver::add(const plan::command::Collective &start, const Here &here) {
   CollectiveBuffers buffers;
-  buffers.target = address(command.refs[0], context);
-  buffers.targetBytes = command.refs[0].bytes;
-  buffers.source = address(command.refs[1], context);
-  buffers.sourceBytes = command.refs[1].bytes;
-  if (command.refs.size() > 2) {
-    buffers.staging = address(command.refs[2], context);
-    buffers.stagingBytes = command.refs[2].bytes;
-  }
-  CommandList::Action action;
-  action.number =
-      communication(command).addCollective(*command.collective, buffers);
-  append(command, action);
-  return action.number;
+  buffers.target = address(start.target, here.context);
+  buffers.targetBytes = start.target.bytes;
+  buffers.source = address(start.source, here.context);
+  buffers.sourceBytes = start.source.bytes;
+  buffers.staging = address(start.staging, here.context);
+  buffers.stagingBytes = start.staging.bytes;
+  int64_t number =
+      communication(here.command).addCollective(start.collective, buffers);
+  append(here.command, CommandList::Start{number});
+  setToken(here, number);
 }
 
-int64_t Resolver::appendRecord(const Command &command) {
-  CommandList::Action action;
-  action.number = device.makeEvent().number;
-  append(command, action);
-  return action.number;
+void Resolver::add(const plan::command::Record &, const Here &here) {
+  Event event = device.makeEvent();
+  append(here.command, CommandList::Record{here.command.stream, event});
+  setToken(here, event.number);
 }
 
-void Resolver::appendWait(const Command &command,
-                          const plan::Sequence &sequence,
-                          const std::vector<int64_t> &tokens) {
-  if (command.target < 0 || command.target >= int64_t(tokens.size()) ||
-      tokens[command.target] < 0)
-    malformed("'" + sequence.name + "' waits for what it did not start");
-  const Command &awaited = sequence.commands[command.target];
-  CommandList::Action action;
-  action.number = tokens[command.target];
-  action.isPoint = awaited.kind == Command::Kind::Record;
-  append(command, action, &awaited);
+void Resolver::add(const plan::command::Wait &wait, const Here &here) {
+  if (wait.command < 0 || wait.command >= int64_t(here.tokens.size()) ||
+      here.tokens[wait.command] < 0)
+    malformed("'" + here.sequence.name + "' waits for what it did not start");
+  const Command &awaited = here.sequence.commands[wait.command];
+  int64_t number = here.tokens[wait.command];
+  CommandList::Action action = CommandList::WaitForCollective{number};
+  if (awaited.as<plan::command::Record>())
+    action = CommandList::WaitForEvent{here.command.stream, {number}};
+  append(here.command, action, &awaited);
 }
 
-void Resolver::appendTransfer(const Command &command, const Context &context) {
-  if (!command.channel || command.refs.size() != 1)
-    malformed("a send or receive has the wrong operands");
-  CommandList::Action action;
-  action.number = communication(command).addChannel(*command.channel);
-  action.data = address(command.refs[0], context);
-  action.bytes = command.refs[0].bytes;
-  append(command, action);
-  if (command.kind == Command::Kind::Send &&
-      sending.emplace(command.channel->name, action.number).second)
-    list.sending.push_back(action.number);
+void Resolver::add(const plan::command::Send &send, const Here &here) {
+  int64_t channel = communication(here.command).addChannel(send.channel);
+  append(here.command,
+         CommandList::Send{channel, address(send.data, here.context),
+                           send.data.bytes});
+  if (sending.emplace(send.channel.name, channel).second)
+    list.sending.push_back(channel);
 }
 
-/// A flush names its channel alone. Before the first send of a step there is
-/// nothing to wait for.
-void Resolver::appendFlush(const Command &command) {
-  if (!command.channel || !command.refs.empty())
-    malformed("a flush has the wrong operands");
-  auto channel = sending.find(command.channel->name);
-  if (channel == sending.end())
-    return;
-  CommandList::Action action;
-  action.number = channel->second;
-  action.bytes = command.count;
-  append(command, action);
+void Resolver::add(const plan::command::Receive &receive, const Here &here) {
+  int64_t channel = communication(here.command).addChannel(receive.channel);
+  append(here.command,
+         CommandList::Receive{channel, address(receive.data, here.context),
+                              receive.data.bytes});
+}
+
+/// Before the first send of a step there is nothing to wait for.
+void Resolver::add(const plan::command::Flush &flush, const Here &here) {
+  auto channel = sending.find(flush.channel);
+  if (channel != sending.end())
+    append(here.command, CommandList::Flush{channel->second, flush.left});
 }
 
 } // namespace heddle::rt
@@ -396,28 +375,35 @@ static int64_t now() {
 }
 
 void CommandList::act(Device &device, const Action &action) const {
-  switch (action.kind) {
-  case Command::Kind::Copy:
-    return device.copy(action.stream, action.data, action.source, action.bytes);
-  case Command::Kind::Fill:
-    return device.fill(action.stream, action.data, 0, action.bytes);
-  case Command::Kind::Record:
-    return device.record(action.stream, {action.number});
-  case Command::Kind::Collective:
-    return communication->start(action.number);
-  case Command::Kind::Wait:
-    if (action.isPoint)
-      return device.wait(action.stream, {action.number});
-    return communication->wait(action.number);
-  case Command::Kind::Send:
-    return communication->send(action.number, action.data, action.bytes);
-  case Command::Kind::Receive:
-    return communication->receive(action.number, action.data, action.bytes);
-  case Command::Kind::Flush:
-    return communication->flush(action.number, action.bytes);
-  default:
-    return;
-  }
+  std::visit(
+      plan::Overloads{
+          [&](const Copy &copy) {
+            device.copy(copy.stream, copy.target, copy.source, copy.bytes);
+          },
+          [&](const Fill &fill) {
+            device.fill(fill.stream, fill.target, 0, fill.bytes);
+          },
+          [&](const Record &record) {
+            device.record(record.stream, record.event);
+          },
+          [&](const WaitForEvent &wait) {
+            device.wait(wait.stream, wait.event);
+          },
+          [&](const Start &start) { communication->start(start.collective); },
+          [&](const WaitForCollective &wait) {
+            communication->wait(wait.collective);
+          },
+          [&](const Send &send) {
+            communication->send(send.channel, send.data, send.bytes);
+          },
+          [&](const Receive &receive) {
+            communication->receive(receive.channel, receive.data,
+                                   receive.bytes);
+          },
+          [&](const Flush &flush) {
+            communication->flush(flush.channel, flush.left);
+          }},
+      action);
 }
 
 void CommandList::run(Device &device, LaunchTime *times) const {

@@ -82,10 +82,23 @@ std::optional<std::vector<char>> SectionReader::find(const std::string &name) {
 
 } // namespace
 
+/// Plans from before there were formats have none.
+static void checkFormat(const nlohmann::json &plan, const std::string &origin) {
+  int64_t format = plan.value("format", int64_t(1));
+  if (format != plan::formatVersion)
+    fail("H0383",
+         "the plan in " + origin + " has format " + std::to_string(format) +
+             "; this program reads format " +
+             std::to_string(plan::formatVersion),
+         "compile the binary again, or use the heddle that made it");
+}
+
 plan::Plan rt::parsePlan(const std::string &text, const std::string &origin) {
   plan::Plan plan;
   try {
-    nlohmann::json::parse(text).get_to(plan);
+    nlohmann::json source = nlohmann::json::parse(text);
+    checkFormat(source, origin);
+    source.get_to(plan);
   } catch (const nlohmann::json::parse_error &error) {
     fail("H0382", origin + " is damaged: its plan is not JSON", recompile);
   } catch (const nlohmann::json::exception &error) {

@@ -8,27 +8,13 @@
 
 #include "heddle/runtime/core/Traffic.h"
 
-#include <charconv>
 #include <map>
-#include <sstream>
 #include <tuple>
 
 using namespace heddle;
 using namespace heddle::rt;
 
 using plan::Command;
-
-std::pair<std::string, int64_t>
-heddle::rt::parseFragment(const std::string &word) {
-  size_t digits =
-      std::min(word.find_first_not_of("0123456789", 1), word.size());
-  int64_t microBatch = -1;
-  const char *first = word.data() + 1, *last = word.data() + digits;
-  auto [end, error] = std::from_chars(first, last, microBatch);
-  if (word.empty() || error != std::errc() || end != last)
-    microBatch = -1;
-  return {word.substr(0, 1) + word.substr(digits), microBatch};
-}
 
 plan::CollectiveShape heddle::rt::shapeOf(const plan::Collective &collective,
                                           int64_t ranks, int64_t targetBytes,
@@ -67,7 +53,8 @@ public:
 
 private:
   void countCommand(const Command &command, int64_t times, int depth);
-  void addCollective(const Command &command, int64_t times);
+  void addCollective(const Command &command,
+                     const plan::command::Collective &start, int64_t times);
   void add(const Command &command, const std::string &axes,
            const std::string &kind, plan::DType wire, int64_t times,
            int64_t bytes);
@@ -90,49 +77,39 @@ void TrafficCounter::add(const Command &command, const std::string &axes,
   line.bytesSent += times * bytes;
 }
 
-void TrafficCounter::addCollective(const Command &command, int64_t times) {
-  const plan::Collective &collective = *command.collective;
+void TrafficCounter::addCollective(const Command &command,
+                                   const plan::command::Collective &start,
+                                   int64_t times) {
+  const plan::Collective &collective = start.collective;
   int64_t ranks = plan.mesh.groupSize(collective.axes);
   if (ranks == 1)
     return;
   std::string axes;
   for (const std::string &axis : collective.axes)
     axes += (axes.empty() ? "" : ",") + axis;
-  plan::CollectiveShape shape = shapeOf(
-      collective, ranks, command.refs.at(0).bytes, command.refs.at(1).bytes);
-  add(command, axes, plan::collectiveName(collective.kind), collective.wire,
-      times,
+  plan::CollectiveShape shape =
+      shapeOf(collective, ranks, start.target.bytes, start.source.bytes);
+  add(command, axes, plan::nameOf(collective.kind), collective.wire, times,
       plan::bytesSent(shape, plan.mesh.coordinate(rank, collective.axes)));
 }
 
 void TrafficCounter::countCommand(const Command &command, int64_t times,
                                   int depth) {
-  switch (command.kind) {
-  case Command::Kind::Call:
-    return count(command.target, times, depth + 1);
-  case Command::Kind::Loop:
-    return count(command.target, times * command.count, depth + 1);
-  case Command::Kind::Fragments: {
-    std::map<std::string, int64_t> runs;
-    std::istringstream words(command.line);
-    for (std::string word; words >> word;)
-      ++runs[parseFragment(word).first];
-    for (const plan::Fragment &fragment : command.fragments)
-      if (int64_t often = runs[fragment.kind])
-        count(fragment.sequence, times * often, depth + 1);
-    return;
-  }
-  case Command::Kind::Collective:
-    return addCollective(command, times);
-  case Command::Kind::Send:
-    return add(command, command.channel->axis, "send", plan::DType::U8, times,
-               command.refs.at(0).bytes);
-  case Command::Kind::Receive:
-    return add(command, command.channel->axis, "receive", plan::DType::U8,
-               times, 0);
-  default:
-    return;
-  }
+  for (plan::SequenceRuns runs : runsOf(command))
+    count(runs.sequence, times * runs.times, depth + 1);
+  command.visit(
+      [&](const plan::command::Collective &start) {
+        addCollective(command, start, times);
+      },
+      [&](const plan::command::Send &send) {
+        add(command, send.channel.axis, send.name, plan::DType::U8, times,
+            send.data.bytes);
+      },
+      [&](const plan::command::Receive &receive) {
+        add(command, receive.channel.axis, receive.name, plan::DType::U8, times,
+            0);
+      },
+      [](const auto &) {});
 }
 
 void TrafficCounter::count(int64_t number, int64_t times, int depth) {

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "BigramPlan.h"
+#include "Commands.h"
 #include "heddle/runtime/core/Pieces.h"
 
 #include <fstream>
@@ -57,23 +58,24 @@ static Ref ref(Space space, int64_t offset, int64_t bytes, int64_t stride = 0) {
 
 static Scalar constant(int64_t value) { return {value, {}}; }
 
-static Command command(Command::Kind kind, int64_t target,
-                       std::vector<Ref> refs, std::vector<Scalar> scalars = {},
-                       std::string path = "table") {
-  Command result;
-  result.kind = kind;
-  result.target = target;
-  result.refs = std::move(refs);
-  result.scalars = std::move(scalars);
-  result.path = std::move(path);
-  return result;
+/// Of the only module there is.
+static Command ofTable(Command command) {
+  command.path = "table";
+  return command;
 }
+
+static Command launch(int64_t kernel, std::vector<Ref> refs,
+                      std::vector<Scalar> scalars = {}) {
+  return ofTable(test::launch(kernel, std::move(refs), std::move(scalars)));
+}
+
+static Command zero(const Ref &target) { return ofTable(test::fill(target)); }
 
 static Port port(PortRole role, DType type, std::vector<int64_t> shape,
                  int64_t offset) {
   Port result;
   result.role = role;
-  result.name = portRoleName(role);
+  result.name = nameOf(role);
   result.type = type;
   result.shape = std::move(shape);
   int64_t bytes = byteSize(type);
@@ -120,27 +122,25 @@ enum : int64_t { backward, loss, logits, adam, powers };
 static void addSequences(Plan &plan) {
   constexpr Space persistent = Space::Persistent, frame = Space::Frame;
   constexpr int64_t tokens = BigramShape::microBatch * BigramShape::seq;
-  constexpr auto launch = Command::Kind::Launch;
   Ref table = ref(persistent, tableAt, tableBytes);
   Ref gradient = ref(persistent, gradientAt, tableBytes);
-  Command loop = command(Command::Kind::Loop, 1,
+  Command loop =
+      ofTable(test::loop(1, BigramShape::accumulate,
                          {ref(frame, idsAt, tokens * 4, tokens * 4),
                           ref(frame, labelsAt, tokens * 4, tokens * 4),
-                          ref(frame, lossAt, 4), ref(frame, rngAt, 16)});
-  loop.frameOffset = frameEnd;
-  loop.count = BigramShape::accumulate;
+                          ref(frame, lossAt, 4), ref(frame, rngAt, 16)},
+                         {}, frameEnd));
   plan.sequences = {
       {"train",
        scratchAt,
        0,
        0,
-       {command(Command::Kind::Fill, 0, {gradient}),
-        command(Command::Kind::Fill, 0, {ref(frame, lossAt, 4)}), loop,
-        command(launch, powers,
-                {ref(persistent, power1At, 8), ref(persistent, power2At, 8),
-                 ref(frame, correction1At, 4), ref(frame, correction2At, 4)}),
-        command(
-            launch, adam,
+       {zero(gradient), zero(ref(frame, lossAt, 4)), loop,
+        launch(powers,
+               {ref(persistent, power1At, 8), ref(persistent, power2At, 8),
+                ref(frame, correction1At, 4), ref(frame, correction2At, 4)}),
+        launch(
+            adam,
             {table, ref(persistent, expAvgAt, tableBytes),
              ref(persistent, expAvgSqAt, tableBytes), gradient,
              ref(frame, lrAt, 4), ref(frame, correction1At, 4),
@@ -151,32 +151,29 @@ static void addSequences(Plan &plan) {
        0,
        4,
        0,
-       {command(launch, backward,
-                {ref(Space::Arg, 0, tokens * 4), ref(Space::Arg, 1, tokens * 4),
-                 table, gradient, ref(Space::Arg, 2, 4),
-                 ref(Space::Arg, 3, 16)},
-                {constant(tokens),
-                 constant(tokens * BigramShape::accumulate),
-                 {0, {{Term::Kind::LoopIndex, 0, 1, {}}}},
-                 constant(0)})}},
+       {launch(backward,
+               {ref(Space::Arg, 0, tokens * 4), ref(Space::Arg, 1, tokens * 4),
+                table, gradient, ref(Space::Arg, 2, 4), ref(Space::Arg, 3, 16)},
+               {constant(tokens),
+                constant(tokens * BigramShape::accumulate),
+                {0, {{Term::Kind::LoopIndex, 0, 1, {}}}},
+                constant(0)})}},
       {"eval",
        scratchAt,
        0,
        0,
-       {command(Command::Kind::Fill, 0, {ref(frame, lossAt, 4)}),
-        command(launch, loss,
-                {ref(frame, idsAt, tokens * 4),
-                 ref(frame, labelsAt, tokens * 4), table,
-                 ref(frame, lossAt, 4)},
-                {constant(tokens), constant(tokens)})}},
+       {zero(ref(frame, lossAt, 4)),
+        launch(loss,
+               {ref(frame, idsAt, tokens * 4), ref(frame, labelsAt, tokens * 4),
+                table, ref(frame, lossAt, 4)},
+               {constant(tokens), constant(tokens)})}},
       {"generate",
        scratchAt,
        0,
        0,
-       {command(launch, logits,
-                {ref(frame, idsAt, BigramShape::seq * 4),
-                 ref(frame, positionAt, 4), table,
-                 ref(frame, logitsAt, BigramShape::vocab * 4)})}}};
+       {launch(logits, {ref(frame, idsAt, BigramShape::seq * 4),
+                        ref(frame, positionAt, 4), table,
+                        ref(frame, logitsAt, BigramShape::vocab * 4)})}}};
 }
 
 static void addPrograms(Plan &plan) {

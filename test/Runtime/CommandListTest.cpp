@@ -26,7 +26,7 @@ public:
   void use(HostMirror &) override {}
   int64_t addCollective(const Collective &collective,
                         const CollectiveBuffers &buffers) override {
-    announced.push_back(std::string(collectiveName(collective.kind)) + " " +
+    announced.push_back(std::string(nameOf(collective.kind)) + " " +
                         std::to_string(buffers.targetBytes) + " " +
                         std::to_string(buffers.stagingBytes));
     return int64_t(announced.size()) - 1;
@@ -93,21 +93,19 @@ static Plan copyBeside(plan::MemoryKind memory, bool waits) {
   Ref digits = at(Space::Persistent, 0, 16), aside = at(Space::Frame, 64, 16);
   aside.memory = memory;
   Ref kept = at(Space::Persistent, 16, 16);
-  Command ready = make(Kind::Record, 0, {}), copied = ready;
-  Command begins = make(Kind::Wait, 1, {}), ends = make(Kind::Wait, 4, {});
-  Command copy = make(Kind::Copy, 0, {aside, digits});
-  for (Command *command : {&copied, &begins, &copy})
+  Command ready = record(), copied = ready;
+  Command begins = waitFor(1), ends = waitFor(4), away = copy(aside, digits);
+  for (Command *command : {&copied, &begins, &away})
     command->stream = plan::Stream::Copy;
   if (!waits) // For what is done already.
-    begins = ends = make(Kind::Wait, 1, {});
+    begins = ends = waitFor(1);
   Plan plan = smallPlan(
       {{"main",
         0,
         0,
         0,
-        {make(Kind::Launch, 0, {digits}, {number(70)}), ready, begins, copy,
-         copied, ends, make(Kind::Launch, 0, {digits}, {number(10)}),
-         make(Kind::Copy, 0, {kept, aside})}}});
+        {launch(0, {digits}, {number(70)}), ready, begins, away, copied, ends,
+         launch(0, {digits}, {number(10)}), copy(kept, aside)}}});
   plan.memory.arenaBytes[memory] = 4096;
   return plan;
 }
@@ -118,11 +116,11 @@ TEST(CommandList, StreamsAndKindsOfMemory) {
     int differ = 0;
     for (int seed = 0; seed < 12; ++seed) {
       EXPECT_EQ(runAs(copyBeside(memory, true), 0, nullptr, seed), expected)
-          << memoryName(memory) << " " << seed;
+          << nameOf(memory) << " " << seed;
       differ += runAs(copyBeside(memory, false), 0, nullptr, seed) != expected;
     }
     // The CPU does everything at once; elsewhere the waits were needed.
-    EXPECT_GT(differ, 2) << memoryName(memory);
+    EXPECT_GT(differ, 2) << nameOf(memory);
     EXPECT_EQ(runAs(copyBeside(memory, false), 0), expected);
   }
   Plan none = copyBeside(plan::MemoryKind::Pinned, true);
@@ -132,12 +130,14 @@ TEST(CommandList, StreamsAndKindsOfMemory) {
 
 TEST(CommandList, TermsAddUp) {
   // digits[data * 2 + tensor] <- seq + 10 * pipe.
-  Command store = make(Kind::Launch, 1, {at(Space::Persistent, 0, 8)});
-  store.refs[0].terms = {term(Term::Kind::Coordinate, 16, {"data"}),
-                         term(Term::Kind::Coordinate, 8, {"tensor"})};
-  store.scalars = {{1,
-                    {term(Term::Kind::Coordinate, 1, {"seq"}),
-                     term(Term::Kind::Coordinate, 3, {"pipe", "data"})}}};
+  Ref digit = at(Space::Persistent, 0, 8);
+  digit.terms = {term(Term::Kind::Coordinate, 16, {"data"}),
+                 term(Term::Kind::Coordinate, 8, {"tensor"})};
+  Command store =
+      launch(1, {digit},
+             {{1,
+               {term(Term::Kind::Coordinate, 1, {"seq"}),
+                term(Term::Kind::Coordinate, 3, {"pipe", "data"})}}});
   Plan plan = smallPlan({{"main", 0, 0, 0, {store}}});
   plan.mesh = {1, 2, 2, 2};
   for (int64_t rank = 0; rank < 8; ++rank) {
@@ -152,42 +152,37 @@ TEST(CommandList, FragmentsRunInTheOrderOfTheirLine) {
   // F appends its micro-batch to digits[slot], B/1 to digits[4 + slot].
   Ref slot = at(Space::Arg, 0, 8);
   slot.terms = {term(Term::Kind::Slot, 8)};
-  Command append = make(Kind::Launch, 1, {slot}, {loopIndex});
-  Command backward = append;
-  backward.refs[0].offset = 32;
-  Command fragments = make(Kind::Fragments, 0, {at(Space::Persistent, 0, 64)});
-  fragments.line = "F0 F1 B0/1 F2 B1/1 F3 B2/1 B3/1";
-  fragments.fragments = {{"F", 1, 2}, {"B/1", 2, 3}};
-  Plan plan = smallPlan({{"main", 0, 0, 0, {fragments}},
+  Command append = launch(1, {slot}, {loopIndex});
+  slot.offset = 32;
+  Command backward = launch(1, {slot}, {loopIndex});
+  Command schedule =
+      fragments("F0 F1 B0/1 F2 B1/1 F3 B2/1 B3/1", {{"F", 1, 2}, {"B/1", 2, 3}},
+                {at(Space::Persistent, 0, 64)});
+  Plan plan = smallPlan({{"main", 0, 0, 0, {schedule}},
                          {"forward", 0, 1, 0, {append}},
                          {"backward", 0, 1, 0, {backward}}});
   EXPECT_EQ(runAs(plan, 0), (std::vector<int64_t>{2, 13, 0, 0, 3, 1, 2, 0}));
   for (const char *line : {"F0 X1", "F", "F-1", "B0"}) {
-    plan.sequences[0].commands[0].line = line;
+    plan.sequences[0].commands[0].as<command::Fragments>()->line = line;
     EXPECT_EQ(failureOf(plan), "H0385") << line;
   }
 }
 
 TEST(CommandList, CallsHandSlotsOn) {
-  Command fragments = make(Kind::Fragments, 0, {});
-  fragments.line = "F3 F4";
-  fragments.fragments = {{"F", 1, 4}};
-  Command append =
-      make(Kind::Launch, 1, {at(Space::Persistent, 0, 8)},
-           {{0, {term(Term::Kind::Slot, 2), term(Term::Kind::LoopIndex, 1)}}});
-  Plan plan = smallPlan({{"main", 0, 0, 0, {fragments}},
-                         {"forward", 0, 0, 0, {make(Kind::Call, 2, {})}},
+  Command append = launch(
+      1, {at(Space::Persistent, 0, 8)},
+      {{0, {term(Term::Kind::Slot, 2), term(Term::Kind::LoopIndex, 1)}}});
+  Plan plan = smallPlan({{"main", 0, 0, 0, {fragments("F3 F4", {{"F", 1, 4}})}},
+                         {"forward", 0, 0, 0, {call(2)}},
                          {"callee", 0, 0, 0, {append}}});
   EXPECT_EQ(runAs(plan, 0)[0], 94); // 3 + 2 * 3, then 4 + 2 * 0.
 }
 
 TEST(CommandList, EntriesKnowTheirFragment) {
-  Command append = make(Kind::Launch, 1, {at(Space::Persistent, 0, 8)}, {{}});
-  Command fragments = make(Kind::Fragments, 0, {});
-  fragments.line = "F0 F1  B0/1";
-  fragments.fragments = {{"F", 1, 1}, {"B/1", 2, 1}};
-  Plan plan = smallPlan({{"main", 0, 0, 0, {append, fragments, append}},
-                         {"forward", 0, 0, 0, {make(Kind::Call, 2, {})}},
+  Command append = launch(1, {at(Space::Persistent, 0, 8)}, {{}});
+  Command schedule = fragments("F0 F1  B0/1", {{"F", 1, 1}, {"B/1", 2, 1}});
+  Plan plan = smallPlan({{"main", 0, 0, 0, {append, schedule, append}},
+                         {"forward", 0, 0, 0, {call(2)}},
                          {"backward", 0, 0, 0, {append, append}}});
   TestDevice device(0);
   std::unique_ptr<KernelSet> kernels = bigramKernels(*device);
@@ -203,15 +198,11 @@ TEST(CommandList, EntriesKnowTheirFragment) {
 
 /// A loop that starts a collective in each round, and waits for it.
 static Plan collectivePlan() {
-  Command collective =
-      make(Kind::Collective, 0,
-           {at(Space::Persistent, 0, 32), at(Space::Persistent, 32, 32),
-            at(Space::Frame, 0, 64)});
-  collective.collective = Collective();
-  collective.collective->kind = Collective::Kind::ReduceScatter;
-  Command wait = make(Kind::Wait, 0, {});
-  return smallPlan({{"main", 64, 0, 0, {make(Kind::Loop, 1, {}, {}, 2)}},
-                    {"body", 64, 0, 0, {collective, wait}}});
+  Command start = collective(
+      Collective::Kind::ReduceScatter, {}, at(Space::Persistent, 0, 32),
+      at(Space::Persistent, 32, 32), at(Space::Frame, 0, 64));
+  return smallPlan({{"main", 64, 0, 0, {loop(1, 2)}},
+                    {"body", 64, 0, 0, {start, waitFor(0)}}});
 }
 
 TEST(CommandList, WaitsForItsOwnRound) {
@@ -225,22 +216,15 @@ TEST(CommandList, WaitsForItsOwnRound) {
 }
 
 TEST(CommandList, SendsAreGoneAtTheEndOfAStep) {
-  auto transfer = [](Kind kind, int64_t delta, const char *name) {
-    Command command = make(kind, 0, {at(Space::Persistent, 0, 16)});
-    command.channel = Channel{"pipe", delta, name};
-    return command;
-  };
-  Command flush = make(Kind::Flush, 0, {}, {}, 1);
-  flush.channel = Channel{"", 0, "F"};
+  Ref data = at(Space::Persistent, 0, 16);
   Recorder recorder;
   // Before the first send there is nothing to wait for.
   runAs(smallPlan({{"main",
                     0,
                     0,
                     0,
-                    {flush, transfer(Kind::Receive, -1, "F"),
-                     transfer(Kind::Send, 1, "F"), flush,
-                     transfer(Kind::Send, 1, "F")}}}),
+                    {flush(1), receive(-1, data), send(1, data), flush(1),
+                     send(1, data)}}}),
         0, &recorder);
   EXPECT_EQ(recorder.events, (std::vector<std::string>{
                                  "receive 200 16", "send 100 16", "flush 100 1",
@@ -251,15 +235,9 @@ TEST(CommandList, RefusesMalformedCommunication) {
   Recorder recorder;
   Plan plan = collectivePlan();
   EXPECT_EQ(failureOf(plan), "H0385"); // There is nobody to talk to.
-  plan.sequences[1].commands[1].target = 1;
+  plan.sequences[1].commands[1] = waitFor(1);
   EXPECT_EQ(failureOf(plan, &recorder), "H0385");
-  plan = collectivePlan();
-  plan.sequences[1].commands[0].refs.resize(1);
-  EXPECT_EQ(failureOf(plan, &recorder), "H0385");
-  Command send = make(Kind::Send, 0, {});
-  EXPECT_EQ(failureOf(smallPlan({{"main", 0, 0, 0, {send}}}), &recorder),
-            "H0385");
-  Command flush = make(Kind::Flush, 0, {at(Space::Persistent, 0, 8)});
-  EXPECT_EQ(failureOf(smallPlan({{"main", 0, 0, 0, {flush}}}), &recorder),
+  Command outside = send(1, at(Space::Persistent, 4096, 8));
+  EXPECT_EQ(failureOf(smallPlan({{"main", 0, 0, 0, {outside}}}), &recorder),
             "H0385");
 }

@@ -41,6 +41,25 @@ TEST(Loader, FindsDamage) {
   EXPECT_EQ(codeOf(text.substr(0, text.size() / 2)), "H0382");
 }
 
+TEST(Loader, RefusesAnotherFormat) {
+  for (int64_t format : {int64_t(1), plan::formatVersion + 1}) {
+    json other = goodPlan();
+    other["format"] = format;
+    if (format == 1)
+      other.erase("format"); // As plans were before they had one.
+    try {
+      parsePlan(other.dump(), "old");
+      FAIL();
+    } catch (const UserError &error) {
+      EXPECT_EQ(error.diagnostic.code, "H0383");
+      EXPECT_EQ(error.diagnostic.message,
+                "the plan in old has format " + std::to_string(format) +
+                    "; this program reads format " +
+                    std::to_string(plan::formatVersion));
+    }
+  }
+}
+
 TEST(Loader, FindsAnotherVersion) {
   json missing = goodPlan();
   missing["stages"][0].erase("memory");

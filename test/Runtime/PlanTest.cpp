@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "BigramPlan.h"
+#include "Commands.h"
 
 #include <gtest/gtest.h>
 
@@ -27,12 +28,13 @@ TEST(Plan, KeepsEverythingThroughJson) {
   EXPECT_EQ(again.optimizer.lr, plan.optimizer.lr);
   EXPECT_EQ(again.states[4].type, DType::BF16);
   EXPECT_EQ(again.states[0].init.stddev, 0.02);
-  const Command &loop = again.sequences[0].commands[2];
-  EXPECT_EQ(loop.kind, Command::Kind::Loop);
-  EXPECT_EQ(loop.refs[0].terms.at(0).factor, 128);
-  const Command &launch = again.sequences[1].commands[0];
-  EXPECT_EQ(launch.refs[1].space, Space::Arg);
-  EXPECT_EQ(launch.scalars[2].terms.at(0).kind, Term::Kind::LoopIndex);
+  const auto *loop = again.sequences[0].commands[2].as<command::Loop>();
+  ASSERT_TRUE(loop);
+  EXPECT_EQ(loop->refs[0].terms.at(0).factor, 128);
+  const auto *launch = again.sequences[1].commands[0].as<command::Launch>();
+  ASSERT_TRUE(launch);
+  EXPECT_EQ(launch->refs[1].space, Space::Arg);
+  EXPECT_EQ(launch->scalars[2].terms.at(0).kind, Term::Kind::LoopIndex);
 }
 
 TEST(Plan, KeepsMemoryAndStreams) {
@@ -41,10 +43,7 @@ TEST(Plan, KeepsMemoryAndStreams) {
   plan.states[1].memory = MemoryKind::Host;
   Command &fill = plan.sequences[0].commands[0];
   fill.stream = Stream::Copy;
-  fill.refs[0].memory = MemoryKind::File;
-  size_t terms = fill.refs[0].terms.size();
-  plan.sequences[0].commands.push_back({});
-  plan.sequences[0].commands.back().kind = Command::Kind::Record;
+  fill.as<command::Fill>()->target.memory = MemoryKind::File;
   Plan again = json::parse(json(plan).dump()).get<Plan>();
   EXPECT_EQ(json(again).dump(), json(plan).dump());
   EXPECT_EQ(again.memory.arenaBytes[MemoryKind::Pinned], 8192);
@@ -54,9 +53,83 @@ TEST(Plan, KeepsMemoryAndStreams) {
   EXPECT_EQ(again.states[1].memory, MemoryKind::Host);
   const Command &filled = again.sequences[0].commands[0];
   EXPECT_EQ(filled.stream, Stream::Copy);
-  EXPECT_EQ(filled.refs[0].memory, MemoryKind::File);
-  EXPECT_EQ(filled.refs[0].terms.size(), terms);
-  EXPECT_EQ(again.sequences[0].commands.back().kind, Command::Kind::Record);
+  EXPECT_EQ(filled.as<command::Fill>()->target.memory, MemoryKind::File);
+  EXPECT_TRUE(filled.as<command::Fill>()->target.terms.empty());
+}
+
+/// Every kind there is, each field with a value of its own.
+static std::vector<Command> eachCommand() {
+  Ref one = {Space::Persistent, MemoryKind::Device, 0, 1, 2, {}};
+  Ref two = {Space::Arg, MemoryKind::Device, 3, 4, 5, {}};
+  Ref three = {Space::Frame,
+               MemoryKind::Pinned,
+               0,
+               6,
+               7,
+               {{Term::Kind::Slot, 8, 9, {}}}};
+  Collective gather;
+  gather.kind = Collective::Kind::AllGather;
+  gather.axes = {"data", "seq"};
+  gather.segments = {10, 11};
+  Channel channel = {"pipe", -12, "B"};
+  std::vector<Command> commands = {
+      test::launch(13, {one, two}, {{14, {}}}),
+      test::call(15, {one}, {{16, {}}}, 17),
+      test::loop(18, 19, {two}, {}, 20),
+      test::fragments("F0 B0", {{"F", 21, 22}, {"B", 23, 24}}, {three}),
+      test::copy(one, three),
+      test::fill(three),
+      {command::Collective{gather, one, two, three}},
+      test::record(),
+      test::waitFor(25),
+      {command::Send{channel, one}},
+      {command::Receive{channel, three}},
+      {command::Flush{"B", 26}}};
+  for (size_t i = 0; i < commands.size(); ++i) {
+    commands[i].path = "h." + std::to_string(i);
+    commands[i].stream = streams[i % 3];
+  }
+  return commands;
+}
+
+TEST(Plan, KeepsEveryCommand) {
+  Plan plan;
+  plan.sequences = {{"main", 0, 0, 0, eachCommand()}};
+  ASSERT_EQ(plan.sequences[0].commands.size(),
+            std::variant_size_v<Command::What>);
+  Plan again = json::parse(json(plan).dump()).get<Plan>();
+  EXPECT_EQ(json(again).dump(), json(plan).dump());
+  for (size_t kind = 0; kind < std::variant_size_v<Command::What>; ++kind) {
+    const Command &command = again.sequences[0].commands[kind];
+    EXPECT_EQ(command.what.index(), kind);
+    EXPECT_EQ(command.path, "h." + std::to_string(kind));
+    EXPECT_EQ(command.stream, streams[kind % 3]);
+  }
+  const auto &all = again.sequences[0].commands;
+  EXPECT_EQ(all[2].as<command::Loop>()->count, 19);
+  EXPECT_EQ(all[2].as<command::Loop>()->frameOffset, 20);
+  EXPECT_EQ(all[3].as<command::Fragments>()->fragments[1].slots, 24);
+  EXPECT_EQ(all[6].as<command::Collective>()->staging.memory,
+            MemoryKind::Pinned);
+  EXPECT_EQ(all[9].as<command::Send>()->channel.delta, -12);
+  EXPECT_EQ(all[11].as<command::Flush>()->left, 26);
+  EXPECT_EQ(json(plan)["stages"][0]["sequences"][0]["commands"][11],
+            (json{{"kind", "flush"},
+                  {"path", "h.11"},
+                  {"stream", "copy"},
+                  {"channel", "B"},
+                  {"left", 26}}));
+}
+
+TEST(Plan, CommandsRunSequences) {
+  std::vector<Command> all = eachCommand();
+  all[3].as<command::Fragments>()->line = "F0 F1 F2 X0";
+  std::vector<std::pair<int64_t, int64_t>> runs;
+  for (const Command &command : all)
+    for (SequenceRuns of : runsOf(command))
+      runs.push_back({of.sequence, of.times});
+  EXPECT_EQ(runs, (std::vector<std::pair<int64_t, int64_t>>{
+                      {15, 1}, {18, 19}, {21, 3}}));
 }
 
 TEST(Plan, HashIsOfTheMeaning) {
@@ -67,7 +140,7 @@ TEST(Plan, HashIsOfTheMeaning) {
   plan.phases = {{"import", 99}, {"emit", 1}};
   EXPECT_EQ(computeHash(plan), hash);
   EXPECT_EQ(computeHash(json::parse(json(plan).dump()).get<Plan>()), hash);
-  plan.sequences[1].commands[0].refs[0].offset += 64;
+  plan.sequences[1].commands[0].as<command::Launch>()->refs[0].offset += 64;
   EXPECT_NE(computeHash(plan), hash);
 }
 
@@ -84,6 +157,9 @@ TEST(Plan, MissingAndUnknownThrow) {
   json unknown = source;
   unknown["stages"][0]["sequences"][0]["commands"][0]["kind"] = "jump";
   EXPECT_THROW(unknown.get<Plan>(), json::exception);
+  json operand = source;
+  operand["stages"][0]["sequences"][0]["commands"][0].erase("target");
+  EXPECT_THROW(operand.get<Plan>(), json::exception);
   json typed = source;
   typed["batch"] = "four";
   EXPECT_THROW(typed.get<Plan>(), json::exception);
@@ -92,8 +168,8 @@ TEST(Plan, MissingAndUnknownThrow) {
 TEST(Plan, KnowsItsTypes) {
   for (DType type :
        {DType::F32, DType::BF16, DType::F16, DType::I32, DType::I64, DType::U8})
-    EXPECT_EQ(parseDType(dtypeName(type)), type);
-  EXPECT_EQ(parseDType("F8"), std::nullopt);
+    EXPECT_EQ(parseName<DType>(nameOf(type)), type);
+  EXPECT_EQ(parseName<DType>("F8"), std::nullopt);
   EXPECT_EQ(byteSize(DType::BF16), 2);
   EXPECT_EQ(byteSize(DType::I64), 8);
   State state;

@@ -52,12 +52,12 @@ protected:
 INSTANTIATE_TEST_SUITE_P(, SessionTest, eachDevice(), deviceName);
 
 TEST_P(SessionTest, LaunchesOnEveryThread) {
-  Plan plan = smallPlan({{"main",
-                          0,
-                          0,
-                          0,
-                          {make(Kind::Launch, 0, {at(Space::Persistent, 0, 16)},
-                                {number(70)})}}});
+  Plan plan =
+      smallPlan({{"main",
+                  0,
+                  0,
+                  0,
+                  {launch(0, {at(Space::Persistent, 0, 16)}, {number(70)})}}});
   std::vector<int64_t> digits = runSmall(plan);
   EXPECT_EQ(digits[0], 70);
   EXPECT_EQ(digits[1], 71);
@@ -66,40 +66,33 @@ TEST_P(SessionTest, LaunchesOnEveryThread) {
 TEST_P(SessionTest, LoopsAdvanceTheirOperands) {
   // Three rounds over digits[0..2], each appending its number twice: once
   // through the argument, once through a stride of the body's own.
-  Plan plan =
-      smallPlan({{"main",
-                  0,
-                  0,
-                  0,
-                  {make(Kind::Loop, 1, {at(Space::Persistent, 0, 8, 8)},
-                        {number(5)}, 3)}},
-                 {"body",
-                  0,
-                  1,
-                  1,
-                  {make(Kind::Launch, 1, {at(Space::Arg, 0, 8)}, {loopIndex}),
-                   make(Kind::Launch, 1, {at(Space::Arg, 0, 8)}, {argument(0)}),
-                   make(Kind::Launch, 1, {at(Space::Persistent, 24, 8, 8)},
-                        {loopIndex})}}});
+  Plan plan = smallPlan(
+      {{"main",
+        0,
+        0,
+        0,
+        {loop(1, 3, {at(Space::Persistent, 0, 8, 8)}, {number(5)})}},
+       {"body",
+        0,
+        1,
+        1,
+        {launch(1, {at(Space::Arg, 0, 8)}, {loopIndex}),
+         launch(1, {at(Space::Arg, 0, 8)}, {argument(0)}),
+         launch(1, {at(Space::Persistent, 24, 8, 8)}, {loopIndex})}}});
   EXPECT_EQ(runSmall(plan), (std::vector<int64_t>{5, 15, 25, 0, 1, 2, 0, 0}));
 }
 
 TEST_P(SessionTest, CallsHaveFramesAndArguments) {
   // Two calls of one sequence, which keeps a number in its own frame.
-  Sequence callee = {
-      "callee",
-      64,
-      1,
-      1,
-      {make(Kind::Fill, 0, {at(Space::Frame, 0, 8)}),
-       make(Kind::Launch, 1, {at(Space::Frame, 0, 8)}, {argument(0)}),
-       make(Kind::Copy, 0, {at(Space::Arg, 0, 8), at(Space::Frame, 0, 8)})}};
-  Command first =
-      make(Kind::Call, 1, {at(Space::Persistent, 0, 8)}, {number(3)});
-  first.frameOffset = 128;
-  Command second =
-      make(Kind::Call, 1, {at(Space::Persistent, 8, 8)}, {number(4)});
-  second.frameOffset = 256;
+  Sequence callee = {"callee",
+                     64,
+                     1,
+                     1,
+                     {fill(at(Space::Frame, 0, 8)),
+                      launch(1, {at(Space::Frame, 0, 8)}, {argument(0)}),
+                      copy(at(Space::Arg, 0, 8), at(Space::Frame, 0, 8))}};
+  Command first = call(1, {at(Space::Persistent, 0, 8)}, {number(3)}, 128);
+  Command second = call(1, {at(Space::Persistent, 8, 8)}, {number(4)}, 256);
   Plan plan = smallPlan({{"main", 512, 0, 0, {first, second}}, callee});
   std::unique_ptr<KernelSet> kernels = bigramKernels(*device);
   Session session(plan, *kernels, *device);
@@ -112,24 +105,15 @@ TEST_P(SessionTest, CallsHaveFramesAndArguments) {
 
 TEST_P(SessionTest, CallsInALoopSeeItsIndex) {
   Plan plan = smallPlan(
-      {{"main", 0, 0, 0, {make(Kind::Loop, 1, {}, {}, 3)}},
-       {"body",
-        0,
-        0,
-        0,
-        {make(Kind::Call, 2, {at(Space::Persistent, 0, 8, 16)})}},
-       {"callee",
-        0,
-        1,
-        0,
-        {make(Kind::Launch, 1, {at(Space::Arg, 0, 8)}, {loopIndex})}}});
+      {{"main", 0, 0, 0, {loop(1, 3)}},
+       {"body", 0, 0, 0, {call(2, {at(Space::Persistent, 0, 8, 16)})}},
+       {"callee", 0, 1, 0, {launch(1, {at(Space::Arg, 0, 8)}, {loopIndex})}}});
   EXPECT_EQ(runSmall(plan), (std::vector<int64_t>{0, 0, 1, 0, 2, 0, 0, 0}));
 }
 
 TEST_P(SessionTest, RefusesOperandsOutsideTheirRegion) {
   auto withRef = [](Ref ref) {
-    return smallPlan(
-        {{"main", 0, 0, 0, {make(Kind::Launch, 1, {ref}, {number(1)})}}});
+    return smallPlan({{"main", 0, 0, 0, {launch(1, {ref}, {number(1)})}}});
   };
   EXPECT_EQ(failureOf(withRef(at(Space::Persistent, 4088, 8))), "");
   EXPECT_EQ(failureOf(withRef(at(Space::Persistent, 4089, 8))), "H0385");
@@ -142,11 +126,11 @@ TEST_P(SessionTest, RefusesMalformedSequences) {
   auto withCommand = [](Command command) {
     return smallPlan({{"main", 0, 0, 0, {std::move(command)}}});
   };
-  EXPECT_EQ(failureOf(withCommand(make(Kind::Launch, 9, {}))), "H0385");
-  EXPECT_EQ(failureOf(withCommand(make(Kind::Call, 9, {}))), "H0385");
-  EXPECT_EQ(failureOf(withCommand(make(Kind::Call, 0, {}))), "H0385");
-  EXPECT_EQ(failureOf(withCommand(make(Kind::Copy, 0, {}))), "H0385");
-  Plan unknown = withCommand(make(Kind::Launch, 0, {}));
+  EXPECT_EQ(failureOf(withCommand(launch(9, {}))), "H0385");
+  EXPECT_EQ(failureOf(withCommand(call(9, {}))), "H0385");
+  EXPECT_EQ(failureOf(withCommand(call(0, {}))), "H0385");
+  EXPECT_EQ(failureOf(withCommand(copy(at(Space::Frame, 0, 8), {}))), "H0385");
+  Plan unknown = withCommand(launch(0, {}));
   unknown.kernels[0].name = "no_such_kernel";
   EXPECT_EQ(failureOf(unknown), "H0385");
   Plan frames = smallPlan({{"main", 8192, 0, 0, {}}});
@@ -154,12 +138,12 @@ TEST_P(SessionTest, RefusesMalformedSequences) {
 }
 
 TEST_P(SessionTest, HoldsOnlyWhatItLaunchesToItsScratch) {
-  Plan plan = smallPlan(
-      {{"main",
-        0,
-        0,
-        0,
-        {make(Kind::Launch, 1, {at(Space::Persistent, 0, 8)}, {number(1)})}}});
+  Plan plan =
+      smallPlan({{"main",
+                  0,
+                  0,
+                  0,
+                  {launch(1, {at(Space::Persistent, 0, 8)}, {number(1)})}}});
   plan.memory.scratchBytesPerThread = 64;
   plan.kernels[0].scratchBytes = 128; // Another stage's, with scratch for it.
   EXPECT_EQ(failureOf(plan), "");

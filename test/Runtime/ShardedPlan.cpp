@@ -8,6 +8,7 @@
 
 #include "ShardedPlan.h"
 #include "BigramPlan.h"
+#include "Commands.h"
 
 #include <algorithm>
 
@@ -33,32 +34,13 @@ static Ref at(Space space, int64_t offset, int64_t bytes,
   return {space, MemoryKind::Device, 0, offset, bytes, std::move(terms)};
 }
 
-static Command make(Command::Kind kind, std::vector<Ref> refs) {
-  Command command;
-  command.kind = kind;
-  command.refs = std::move(refs);
-  return command;
-}
-
-static Command launch(int64_t kernel, std::vector<Ref> refs,
-                      std::vector<Scalar> scalars) {
-  Command command = make(Command::Kind::Launch, std::move(refs));
-  command.target = kernel;
-  command.scalars = std::move(scalars);
-  return command;
-}
-
 /// A collective along `axis`, and the wait for it, which follows.
 static void collect(std::vector<Command> &commands, Collective::Kind kind,
                     const char *axis, const Ref &target, const Ref &source,
                     const Ref &staging) {
-  Command command = make(Command::Kind::Collective, {target, source, staging});
-  command.collective = Collective();
-  command.collective->kind = kind;
-  command.collective->axes = {axis};
+  Command command = test::collective(kind, {axis}, target, source, staging);
   command.path = "table";
-  Command wait = make(Command::Kind::Wait, {});
-  wait.target = commands.size();
+  Command wait = test::waitFor(commands.size());
   commands.push_back(std::move(command));
   commands.push_back(std::move(wait));
 }
@@ -136,14 +118,14 @@ Plan heddle::test::makeShardedPlan() {
   using Kind = Collective::Kind;
   std::vector<Command> step;
   collect(step, Kind::AllGather, "data", flat, run, staging);
-  step.push_back(make(Command::Kind::Fill, {gradient}));
-  step.push_back(make(Command::Kind::Fill, {loss}));
+  step.push_back(test::fill(gradient));
+  step.push_back(test::fill(loss));
   for (int64_t batch = 0; batch < BigramShape::accumulate; ++batch) {
     Ref ids = input(PortRole::Ids, tokens * 2),
         labels = input(PortRole::Labels, tokens * 2);
     ids.offset += batch * ids.bytes;
     labels.offset += batch * labels.bytes;
-    step.push_back(launch(
+    step.push_back(test::launch(
         0, {ids, labels, table, gradient, loss, input(PortRole::Rng, 16)},
         {{tokens / 2, {}},
          {tokens * BigramShape::accumulate, {}},
@@ -153,32 +135,34 @@ Plan heddle::test::makeShardedPlan() {
   collect(step, Kind::AllReduce, "data", gradient, gradient, staging);
   collect(step, Kind::AllReduce, "data", loss, loss, staging);
   Command powers = plan.sequences[0].commands[3];
-  powers.refs[0].offset = plan.states[5].offset;
-  powers.refs[1].offset = plan.states[6].offset;
+  std::vector<Ref> &numbers = powers.as<command::Launch>()->refs;
+  numbers[0].offset = plan.states[5].offset;
+  numbers[1].offset = plan.states[6].offset;
   step.push_back(powers);
-  step.push_back(
-      launch(3,
-             {shardOf(plan.states[0]), shardOf(plan.states[1]),
-              shardOf(plan.states[2]), gradient,
-              input(PortRole::LearningRate, 4), powers.refs[2], powers.refs[3],
-              at(Space::Frame, placeOf(train.outputs, PortRole::GradNorm), 4),
-              shardOf(plan.states[4])},
-             {{0, {coordinate("data", firstPart)}},
-              {firstPart, {coordinate("data", elements - 2 * firstPart)}}}));
+  step.push_back(test::launch(
+      3,
+      {shardOf(plan.states[0]), shardOf(plan.states[1]),
+       shardOf(plan.states[2]), gradient, input(PortRole::LearningRate, 4),
+       numbers[2], numbers[3],
+       at(Space::Frame, placeOf(train.outputs, PortRole::GradNorm), 4),
+       shardOf(plan.states[4])},
+      {{0, {coordinate("data", firstPart)}},
+       {firstPart, {coordinate("data", elements - 2 * firstPart)}}}));
 
   std::vector<Command> eval;
   collect(eval, Kind::AllGather, "data", flat, run, staging);
-  eval.push_back(make(Command::Kind::Fill, {loss}));
-  eval.push_back(launch(1,
-                        {input(PortRole::Ids, tokens * 2),
-                         input(PortRole::Labels, tokens * 2), table, loss},
-                        {{tokens / 2, {}}, {tokens, {}}}));
+  eval.push_back(test::fill(loss));
+  eval.push_back(
+      test::launch(1,
+                   {input(PortRole::Ids, tokens * 2),
+                    input(PortRole::Labels, tokens * 2), table, loss},
+                   {{tokens / 2, {}}, {tokens, {}}}));
   collect(eval, Kind::AllReduce, "data", loss, loss, staging);
 
   std::vector<Command> generate;
   collect(generate, Kind::AllGather, "data", flat, run, staging);
   Command logits = plan.sequences[3].commands[0];
-  logits.refs[2] = table;
+  logits.as<command::Launch>()->refs[2] = table;
   generate.push_back(logits);
   plan.sequences = {{"train", 0, 0, 0, step},
                     {"eval", 0, 0, 0, eval},
@@ -199,17 +183,8 @@ Plan heddle::test::makeShardedPlan() {
 // Pipeline
 //===----------------------------------------------------------------------===//
 
-static Command transfer(Command::Kind kind, const Ref &ref, int64_t delta) {
-  Command command = make(kind, {ref});
-  command.channel = Channel{"pipe", delta, "F"};
-  return command;
-}
-
-static Command fragments(int64_t sequence) {
-  Command command = make(Command::Kind::Fragments, {});
-  command.line = "F0 F1";
-  command.fragments = {{"F", sequence, 1}};
-  return command;
+static Command schedule(int64_t sequence) {
+  return test::fragments("F0 F1", {{"F", sequence, 1}});
 }
 
 /// The first stage has the inputs alone, the second all but them.
@@ -254,38 +229,33 @@ Plan heddle::test::makePipelinedPlan() {
   first.states.clear();
   first.memory.persistentBytes[plan::MemoryKind::Device] = 0;
   dividePorts(first, second);
-  std::vector<Command> step = {make(Command::Kind::Fill, {loss}),
-                               make(Command::Kind::Fill, {norm}), fragments(1)};
+  std::vector<Command> step = {test::fill(loss), test::fill(norm), schedule(1)};
   sum(step, loss);
   sum(step, norm);
-  std::vector<Command> eval = {make(Command::Kind::Fill, {loss}),
-                               transfer(Command::Kind::Send, ids, 1)};
+  std::vector<Command> eval = {test::fill(loss), test::send(1, ids)};
   sum(eval, loss);
-  Command flush = make(Command::Kind::Flush, {});
-  flush.channel = Channel{"", 0, "F"};
-  first.sequences = {
-      {"train", 0, 0, 0, step},
-      {"forward", 0, 0, 0, {transfer(Command::Kind::Send, own, 1), flush}},
-      {"eval", 0, 0, 0, eval},
-      {"generate", 0, 0, 0, {transfer(Command::Kind::Send, ids, 1)}}};
+  first.sequences = {{"train", 0, 0, 0, step},
+                     {"forward", 0, 0, 0, {test::send(1, own), test::flush(0)}},
+                     {"eval", 0, 0, 0, eval},
+                     {"generate", 0, 0, 0, {test::send(1, ids)}}};
 
   // The loop over micro-batches becomes the fragments, with its arguments.
   step = single[0].commands;
-  Command backward = fragments(1);
-  backward.refs = step[2].refs;
-  backward.frameOffset = step[2].frameOffset;
+  Command backward = schedule(1);
+  static_cast<command::Entry &>(*backward.as<command::Fragments>()) =
+      *step[2].as<command::Loop>();
   step[2] = backward;
   sum(step, loss);
   sum(step, norm);
   Sequence forward = single[1];
   Ref argument = at(Space::Arg, 0, tokens * 4);
   forward.commands.insert(forward.commands.begin(),
-                          transfer(Command::Kind::Receive, argument, -1));
+                          test::receive(-1, argument));
   eval = single[2].commands;
-  eval.insert(eval.begin(), transfer(Command::Kind::Receive, ids, -1));
+  eval.insert(eval.begin(), test::receive(-1, ids));
   sum(eval, loss);
   std::vector<Command> generate = single[3].commands;
-  generate.insert(generate.begin(), transfer(Command::Kind::Receive, ids, -1));
+  generate.insert(generate.begin(), test::receive(-1, ids));
   second.sequences = {{"train", 0, 0, 0, step},
                       forward,
                       {"eval", 0, 0, 0, eval},

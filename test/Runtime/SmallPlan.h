@@ -10,6 +10,7 @@
 #define HEDDLE_TEST_RUNTIME_SMALLPLAN_H
 
 #include "BigramPlan.h"
+#include "Commands.h"
 #include "heddle/runtime/core/Device.h"
 
 namespace heddle::test {
@@ -54,20 +55,6 @@ inline plan::Ref at(plan::Space space, int64_t place, int64_t bytes,
   return ref;
 }
 
-inline plan::Command make(plan::Command::Kind kind, int64_t target,
-                          std::vector<plan::Ref> refs,
-                          std::vector<plan::Scalar> scalars = {},
-                          int64_t count = 0) {
-  plan::Command command;
-  command.kind = kind;
-  command.target = target;
-  command.refs = std::move(refs);
-  command.scalars = std::move(scalars);
-  command.count = count;
-  return command;
-}
-
-using Kind = plan::Command::Kind;
 inline const plan::Scalar loopIndex = {
     0, {{plan::Term::Kind::LoopIndex, 0, 1, {}}}};
 inline plan::Scalar number(int64_t value) { return {value, {}}; }

@@ -7,58 +7,33 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/core/Traffic.h"
+#include "Commands.h"
 
 #include <gtest/gtest.h>
 
 using namespace heddle;
 using namespace heddle::plan;
 using namespace heddle::rt;
-
-static Command make(Command::Kind kind, int64_t target, int64_t count = 0) {
-  Command command;
-  command.kind = kind;
-  command.target = target;
-  command.count = count;
-  return command;
-}
-
-static Command collective(Collective::Kind kind, std::vector<std::string> axes,
-                          int64_t targetBytes, int64_t sourceBytes) {
-  Command command = make(Command::Kind::Collective, 0);
-  command.collective = Collective();
-  command.collective->kind = kind;
-  command.collective->axes = std::move(axes);
-  command.refs.resize(3);
-  command.refs[0].bytes = targetBytes;
-  command.refs[1].bytes = sourceBytes;
-  return command;
-}
+using namespace heddle::test;
 
 TEST(Traffic, CountsLoopsAndFragments) {
-  Command fragments = make(Command::Kind::Fragments, 0);
-  fragments.line = "F0 F1 F2 B0/1 B1/1";
-  fragments.fragments = {{"F", 2, 1}, {"B/1", 3, 2}};
-  Command send = make(Command::Kind::Send, 0);
-  send.refs.resize(1);
-  send.refs[0].bytes = 100;
-  send.channel = Channel{"pipe", 1, "F"};
-  Command receive = send;
-  receive.kind = Command::Kind::Receive;
+  Command schedule =
+      fragments("F0 F1 F2 B0/1 B1/1", {{"F", 2, 1}, {"B/1", 3, 2}});
   using Kind = Collective::Kind;
   Plan plan;
   plan.mesh.data = 4;
   plan.mesh.pipe = 2;
   plan.sequences = {
-      {"main", 0, 0, 0, {make(Command::Kind::Loop, 1, 3), fragments}},
+      {"main", 0, 0, 0, {loop(1, 3), schedule}},
       {"body",
        0,
        0,
        0,
-       {collective(Kind::AllGather, {"data"}, 64, 16),
-        collective(Kind::AllReduce, {"data", "pipe"}, 64, 64),
-        collective(Kind::AllReduce, {"tensor"}, 64, 64)}},
-      {"forward", 0, 0, 0, {send}},
-      {"backward", 0, 0, 0, {receive}}};
+       {collective(Kind::AllGather, {"data"}, bytes(64), bytes(16)),
+        collective(Kind::AllReduce, {"data", "pipe"}, bytes(64), bytes(64)),
+        collective(Kind::AllReduce, {"tensor"}, bytes(64), bytes(64))}},
+      {"forward", 0, 0, 0, {send(1, bytes(100))}},
+      {"backward", 0, 0, 0, {receive(1, bytes(100))}}};
   Program program;
   std::vector<TrafficLine> lines = countTraffic(plan, program, 1);
   ASSERT_EQ(lines.size(), 4u); // A group of one sends nothing.
@@ -80,9 +55,9 @@ TEST(Traffic, TellsReasonsApart) {
   Plan plan;
   plan.mesh.data = 2;
   std::vector<Command> commands = {
-      collective(Kind::AllGather, {"data"}, 64, 32),
-      collective(Kind::AllGather, {"data"}, 64, 32),
-      collective(Kind::AllReduce, {"data"}, 64, 64)};
+      collective(Kind::AllGather, {"data"}, bytes(64), bytes(32)),
+      collective(Kind::AllGather, {"data"}, bytes(64), bytes(32)),
+      collective(Kind::AllReduce, {"data"}, bytes(64), bytes(64))};
   commands[0].path = "h.0";
   commands[1].path = "h.1";
   plan.sequences = {{"main", 0, 0, 0, commands}};

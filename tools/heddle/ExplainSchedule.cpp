@@ -19,15 +19,12 @@ using nlohmann::json;
 /// Floating-point operations of one run of a sequence.
 static double flopsOf(const plan::Plan &plan, const plan::Stage &stage,
                       int64_t number) {
-  using Kind = plan::Command::Kind;
   double flops = 0;
   for (const plan::Command &command : stage.sequences.at(number).commands) {
-    if (command.kind == Kind::Launch)
-      flops += plan.kernels.at(command.target).flops;
-    else if (command.kind == Kind::Call)
-      flops += flopsOf(plan, stage, command.target);
-    else if (command.kind == Kind::Loop)
-      flops += double(command.count) * flopsOf(plan, stage, command.target);
+    if (const auto *launch = command.as<plan::command::Launch>())
+      flops += plan.kernels.at(launch->kernel).flops;
+    for (plan::SequenceRuns runs : runsOf(command))
+      flops += double(runs.times) * flopsOf(plan, stage, runs.sequence);
   }
   return flops;
 }
@@ -49,11 +46,12 @@ static std::optional<StageLine> lineOf(const plan::Plan &plan,
     return std::nullopt;
   for (const plan::Command &command :
        stage.sequences.at(program->sequence).commands) {
-    if (command.kind != plan::Command::Kind::Fragments)
+    const auto *all = command.as<plan::command::Fragments>();
+    if (!all)
       continue;
     StageLine line;
-    line.line = command.line;
-    for (const plan::Fragment &fragment : command.fragments) {
+    line.line = all->line;
+    for (const plan::Fragment &fragment : all->fragments) {
       line.times[fragment.kind] =
           cost ? cost->timeOf(stage, fragment.sequence).seconds
                : flopsOf(plan, stage, fragment.sequence);

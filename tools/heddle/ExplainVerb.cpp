@@ -17,6 +17,7 @@
 #include "heddle/runtime/io/Diagnostic.h"
 #include <algorithm>
 #include <iostream>
+#include <map>
 #include <utility>
 
 using namespace heddle;
@@ -80,7 +81,7 @@ static json communicationJson(const plan::Plan &plan, int64_t rank,
                                                {"calls", line.calls},
                                                {"bytes_sent", line.bytesSent}});
       if (line.kind != "send" && line.kind != "receive")
-        reason["type"] = plan::dtypeName(line.wire);
+        reason["type"] = plan::nameOf(line.wire);
     }
     communication.push_back({{"axis", sum.axes},
                              {"kind", sum.kind},
@@ -168,8 +169,8 @@ static void printSummary(const plan::Plan &plan) {
            : plan.weights.directory + ", header " + plan.weights.headerHash}};
   printTable(rows);
   for (const plan::Program &program : plan.programs)
-    printTable({{"program", plan::programName(program.kind),
-                 formatFlops(program.flops)}});
+    printTable(
+        {{"program", plan::nameOf(program.kind), formatFlops(program.flops)}});
 }
 
 static void printPhases(const plan::Plan &plan) {
@@ -214,7 +215,7 @@ static void printMemory(const plan::Plan &plan) {
       continue;
     std::string of = kind == plan::MemoryKind::Device
                          ? ""
-                         : " in " + std::string(plan::memoryName(kind));
+                         : " in " + std::string(plan::nameOf(kind));
     add("= persistent" + of, plan.memory.persistentBytes[kind]);
     add("+ arena" + of, plan.memory.arenaBytes[kind]);
     add("= peak" + of, plan.memory.peakBytes(kind));
@@ -222,33 +223,37 @@ static void printMemory(const plan::Plan &plan) {
   printTable(rows);
 }
 
+/// More than one of its kind.
+static const char *pluralOf(const plan::Command &command) {
+  using namespace plan::command;
+  return command.visit([](const Launch &) { return "launches"; },
+                       [](const Call &) { return "calls"; },
+                       [](const Loop &) { return "loops"; },
+                       [](const Copy &) { return "copies"; },
+                       [](const Fill &) { return "fills"; },
+                       [](const Fragments &) { return "schedules"; },
+                       [](const Collective &) { return "collectives"; },
+                       [](const Record &) { return "records"; },
+                       [](const Wait &) { return "waits"; },
+                       [](const Send &) { return "sends"; },
+                       [](const Receive &) { return "receives"; },
+                       [](const Flush &) { return "flushes"; });
+}
+
 /// What a stream does in a sequence, by kind: `12 launches, 2 calls`.
 static std::string countCommands(const plan::Sequence &sequence,
                                  plan::Stream stream) {
-  using Kind = plan::Command::Kind;
-  static const std::vector<std::pair<Kind, const char *>> kinds = {
-      {Kind::Launch, "launches"},
-      {Kind::Call, "calls"},
-      {Kind::Loop, "loops"},
-      {Kind::Copy, "copies"},
-      {Kind::Fill, "fills"},
-      {Kind::Fragments, "schedules"},
-      {Kind::Collective, "collectives"},
-      {Kind::Record, "records"},
-      {Kind::Wait, "waits"},
-      {Kind::Send, "sends"},
-      {Kind::Receive, "receives"},
-      {Kind::Flush, "flushes"}};
+  std::map<size_t, std::pair<int64_t, const char *>> kinds;
+  for (const plan::Command &command : sequence.commands)
+    if (command.stream == stream) {
+      auto &[count, name] = kinds[command.what.index()];
+      count += 1;
+      name = pluralOf(command);
+    }
   std::string text;
-  for (const auto &[kind, name] : kinds) {
-    int64_t count =
-        std::count_if(sequence.commands.begin(), sequence.commands.end(),
-                      [&, kind = kind](const plan::Command &command) {
-                        return command.kind == kind && command.stream == stream;
-                      });
-    if (count > 0)
-      text += (text.empty() ? "" : ", ") + std::to_string(count) + " " + name;
-  }
+  for (const auto &[kind, entry] : kinds)
+    text += (text.empty() ? "" : ", ") + std::to_string(entry.first) + " " +
+            entry.second;
   return text;
 }
 
@@ -278,7 +283,7 @@ static void printCommunication(const plan::Plan &plan, int64_t rank,
 static void printPrograms(const plan::Plan &plan) {
   std::cout << "\nprograms\n";
   for (const plan::Program &program : plan.programs)
-    std::cout << "  " << plan::programName(program.kind) << " runs "
+    std::cout << "  " << plan::nameOf(program.kind) << " runs "
               << plan.sequences.at(program.sequence).name << "\n";
   std::vector<std::vector<std::string>> rows = {
       {"sequence", "frame", "stream", "commands"}};
@@ -288,7 +293,7 @@ static void printPrograms(const plan::Plan &plan) {
     for (plan::Stream stream : plan::streams)
       if (std::string text = countCommands(sequence, stream); !text.empty())
         rows.push_back({std::exchange(name, ""), std::exchange(frame, ""),
-                        plan::streamName(stream), text});
+                        plan::nameOf(stream), text});
     if (!name.empty())
       rows.push_back({name, frame, "", "nothing"});
   }

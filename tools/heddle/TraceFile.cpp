@@ -65,7 +65,7 @@ static void addStep(const std::vector<const json *> &events, Samples &samples) {
   samples.transfers.push_back(transfers);
   samples.line.clear();
   for (const Fragment &fragment : fragments) {
-    samples.fragments[rt::parseFragment(fragment.word).first].push_back(
+    samples.fragments[plan::parseFragment(fragment.word).first].push_back(
         fragment.end - fragment.begin - fragment.waits);
     samples.line += (samples.line.empty() ? "" : " ") + fragment.word;
   }

@@ -70,7 +70,7 @@ public:
 private:
   struct Clock;
   void run(const plan::Stage &stage, int64_t sequence, Clock &clock) const;
-  double secondsOf(const plan::Command &command) const;
+  double secondsOf(const plan::command::Collective &start) const;
 
   const plan::Plan &plan;
   const Cluster &cluster;

@@ -13,14 +13,13 @@
 #ifndef HEDDLE_PLANFORMAT_COLLECTIVE_H
 #define HEDDLE_PLANFORMAT_COLLECTIVE_H
 
-#include "heddle/PlanFormat/Plan.h"
+#include "heddle/PlanFormat/Command.h"
 
 #include <algorithm>
 
 namespace heddle::plan {
 
-using CollectiveKind = Collective::Kind;
-inline constexpr int numCollectiveKinds = 5;
+inline constexpr int numCollectiveKinds = enumNames<CollectiveKind>.size();
 
 /// How a buffer that is split among n ranks holds its parts: `outer` rows, each
 /// a list of segments, each segment n equal runs, one for each rank. A rank's

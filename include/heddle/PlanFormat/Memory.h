@@ -9,8 +9,8 @@
 #ifndef HEDDLE_PLANFORMAT_MEMORY_H
 #define HEDDLE_PLANFORMAT_MEMORY_H
 
-#include <array>
-#include <cstddef>
+#include "heddle/PlanFormat/Names.h"
+
 #include <cstdint>
 #include <iterator>
 
@@ -22,14 +22,18 @@ namespace heddle::plan {
 enum class MemoryKind { Device, Host, Pinned, File };
 inline constexpr MemoryKind memoryKinds[] = {
     MemoryKind::Device, MemoryKind::Host, MemoryKind::Pinned, MemoryKind::File};
-const char *memoryName(MemoryKind kind);
+template <>
+inline constexpr std::array enumNames<MemoryKind> = {"device", "host", "pinned",
+                                                     "file"};
 
 /// Work of one stream is done in the order of its submission. Between streams
 /// only events make an order.
 enum class Stream { Compute, Communication, Copy };
 inline constexpr Stream streams[] = {Stream::Compute, Stream::Communication,
                                      Stream::Copy};
-const char *streamName(Stream stream);
+template <>
+inline constexpr std::array enumNames<Stream> = {"compute", "communication",
+                                                 "copy"};
 
 /// Something for each kind of memory.
 template <typename T> struct PerMemory {

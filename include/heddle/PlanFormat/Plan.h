@@ -15,14 +15,12 @@
 #ifndef HEDDLE_PLANFORMAT_PLAN_H
 #define HEDDLE_PLANFORMAT_PLAN_H
 
-#include "heddle/PlanFormat/Memory.h"
+#include "heddle/PlanFormat/Command.h"
 #include "heddle/PlanFormat/Piece.h"
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
 namespace heddle::plan {
@@ -31,131 +29,9 @@ namespace heddle::plan {
 inline constexpr const char *planSectionName = ".heddle.plan";
 inline constexpr const char *kernelSectionName = ".heddle.kernels";
 
-/// Element types, named as safetensors names them in `dtypeName`.
-enum class DType { F32, BF16, F16, I32, I64, U8, F64 };
-int64_t byteSize(DType type);
-const char *dtypeName(DType type);
-std::optional<DType> parseDType(const std::string &name);
-
-/// The memory that a `Ref` counts from.
-enum class Space {
-  Persistent, ///< States: one allocation that lives as long as the process.
-  Frame,      ///< The running sequence's own frame in the arena; in memory that
-              ///< is not the device's, the arena itself.
-  Arg,        ///< An argument of the running sequence: `index` says which.
-};
-
-/// What a collective does; see Collective.h for the algorithms.
-struct Collective {
-  enum class Kind { AllReduce, ReduceScatter, AllGather, AllToAll, Rotate };
-  Kind kind = Kind::AllReduce;
-  std::vector<std::string> axes; ///< The group: ranks along these axes.
-  DType type = DType::F32;
-  DType wire = DType::F32; ///< What travels.
-  /// The split buffer is [outer, parts, inner], for each of `segments` apart
-  /// (elements of each, over all parts; empty: one). all_to_all gathers so, and
-  /// splits [splitOuter, parts, ...] in `splitSegments`.
-  int64_t outer = 1;
-  int64_t splitOuter = 1;
-  std::vector<int64_t> segments;
-  std::vector<int64_t> splitSegments;
-
-  bool operator==(const Collective &other) const {
-    return std::tie(kind, axes, type, wire, outer, splitOuter, segments,
-                    splitSegments) ==
-           std::tie(other.kind, other.axes, other.type, other.wire, other.outer,
-                    other.splitOuter, other.segments, other.splitSegments);
-  }
-};
-
-/// As `all_reduce`.
-const char *collectiveName(Collective::Kind kind);
-
-/// Messages to or from the rank `delta` further along `axis`, around its end.
-/// Those of one channel between two ranks arrive in the order of their sending.
-struct Channel {
-  std::string axis;
-  int64_t delta = 0;
-  std::string name;
-};
-
-/// One kind of fragment of a pipeline stage.
-struct Fragment {
-  std::string kind;     ///< As `F`, `B`, `F/1`.
-  int64_t sequence = 0; ///< What it runs.
-  int64_t slots = 1;    ///< Its slot is micro-batch mod slots.
-};
-
-/// A number that is known when the plan is loaded, times a factor.
-struct Term {
-  enum class Kind {
-    Arg,        ///< An integer argument of the sequence: `value` says which.
-    LoopIndex,  ///< The iteration of the innermost enclosing loop, or the
-                ///< micro-batch of the running fragment.
-    Slot,       ///< The slot of the running fragment.
-    Coordinate, ///< This rank's number among those along `axes`.
-  } kind = Kind::LoopIndex;
-  int64_t value = 0;
-  int64_t factor = 1;
-  std::vector<std::string> axes;
-};
-
-/// The address of a command's operand: a base, a byte offset, and what is added
-/// to it, in bytes.
-struct Ref {
-  Space space = Space::Frame;
-  MemoryKind memory = MemoryKind::Device; ///< Not for Space::Arg.
-  int64_t index = 0;                      ///< Only for Space::Arg.
-  int64_t offset = 0;                     ///< In bytes.
-  int64_t bytes = 0; ///< Bytes reachable through this operand.
-  std::vector<Term> terms;
-};
-
-/// A launch's integer operand: the sum of a constant and terms.
-struct Scalar {
-  int64_t constant = 0;
-  std::vector<Term> terms;
-};
-
-struct Command {
-  enum class Kind {
-    Launch,     ///< Run kernel `target` on every thread of the pool.
-    Call,       ///< Run sequence `target`; its frame stands at `frameOffset`.
-    Loop,       ///< Run sequence `target` `count` times in the same frame; its
-                ///< loop index is 0..count-1.
-    Copy,       ///< refs[0] <- refs[1], refs[0].bytes bytes.
-    Fill,       ///< refs[0] <- zero, refs[0].bytes bytes.
-    Fragments,  ///< Run `fragments` in the order of `line`, in the same frame.
-    Collective, ///< Start `collective`: refs are target, source, staging.
-    Record,     ///< Note the point that `stream` has come to.
-    Wait,    ///< Let `stream` wait for the collective, or for the point, that
-             ///< is command `target` of this sequence.
-    Send,    ///< Send refs[0] along `channel`.
-    Receive, ///< Wait for refs[0] along `channel`.
-    Flush,   ///< Wait until at most `count` sends are under way on the channel
-             ///< of that name; at a step's end none is.
-  } kind = Kind::Launch;
-  Stream stream = Stream::Compute; ///< That does it.
-  int64_t target = 0;
-  std::vector<Ref> refs;
-  std::vector<Scalar> scalars;
-  int64_t frameOffset = 0; ///< Call, Loop, Fragments: in the caller's frame.
-  int64_t count = 0;       ///< Loop, Flush.
-  std::string path;        ///< Module path, as `h.3`, for traces and errors.
-  std::optional<Collective> collective;
-  std::optional<Channel> channel;
-  std::vector<Fragment> fragments;
-  std::string line; ///< As the schedule writes it: `F0 F1 B0 B1`.
-};
-
-/// A list of commands over arguments and a frame. Layers share one sequence.
-struct Sequence {
-  std::string name;
-  int64_t frameBytes = 0; ///< Its own values and the frames of its callees.
-  int64_t numArgs = 0;
-  int64_t numScalarArgs = 0;
-  std::vector<Command> commands;
-};
+/// Of the JSON: raised with every change of what stands there. A reader takes
+/// its own format alone; binaries bring their reader along.
+inline constexpr int64_t formatVersion = 2;
 
 /// A compiled kernel:
 ///   void symbol(void *const *refs, const int64_t *scalars,
@@ -180,6 +56,9 @@ struct Init {
   double value = 0;
   double stddev = 0; ///< Normal.
 };
+template <>
+inline constexpr std::array enumNames<Init::Kind> = {"zeros", "constant",
+                                                     "normal", "power"};
 
 /// How a rank's part lies in a whole tensor.
 struct Placement {
@@ -212,7 +91,7 @@ struct State {
   MemoryKind memory = MemoryKind::Device;
   bool trainable = false;
   bool checkpointed = false;
-  bool decays = false;    ///< Weight decay applies.
+  bool decays = false; ///< Weight decay applies.
   /// Parameters: where their elements stand in the weight files, and so in
   /// checkpoints, also of the states that belong to them.
   std::vector<Piece> sources;
@@ -223,10 +102,11 @@ struct State {
 
 /// What a step program is for.
 enum class ProgramKind { Train, Eval, Generate };
-const char *programName(ProgramKind kind);
-std::optional<ProgramKind> parseProgramKind(const std::string &name);
+template <>
+inline constexpr std::array enumNames<ProgramKind> = {"train", "eval",
+                                                      "generate"};
 
-/// What a port means: as NN_PortRole, where the names stand.
+/// What a port means: as NN_PortRole.
 enum class PortRole {
   Ids,
   Labels,
@@ -245,8 +125,12 @@ enum class PortRole {
   Logits,
   Value
 };
-const char *portRoleName(PortRole role);
-std::optional<PortRole> parsePortRole(const std::string &name);
+template <>
+inline constexpr std::array enumNames<PortRole> = {
+    "ids",         "labels",    "label_weights", "positions",
+    "segments",    "lengths",   "position",      "rng",
+    "micro_batch", "lr",        "losses",        "loss",
+    "loss_weight", "grad_norm", "logits",        "value"};
 /// Whether such an input holds a part of the batch.
 bool isOfBatch(PortRole role);
 

@@ -307,7 +307,7 @@ void SequenceEmitter::emitCollective(Operation *op) {
   };
   Value token = builder.create<planir::CollectiveOp>(
       op->getLoc(), planir::TokenType::get(builder.getContext()),
-      *planir::symbolizeCollectiveKind(plan::collectiveName(shape.kind)),
+      *planir::symbolizeCollectiveKind(plan::nameOf(shape.kind)),
       op->getAttrOfType<ArrayAttr>("axes"), valueFor(op->getResult(0)),
       valueFor(op->getOperand(0)), staging, layout.outer,
       exchange ? builder.getI64IntegerAttr(shape.layout.outer) : IntegerAttr(),

@@ -297,10 +297,10 @@ private:
       if (!same || in.bytes != out.bytes || in.type != out.type)
         return refuse(Fault::Kind::Messages,
                       number + " is " + std::to_string(in.bytes) +
-                          " bytes of " + plan::dtypeName(in.type) + " at " +
+                          " bytes of " + plan::nameOf(in.type) + " at " +
                           describe(channel.from, sent[i]) + ", and " +
                           std::to_string(out.bytes) + " bytes of " +
-                          plan::dtypeName(out.type) + " at " +
+                          plan::nameOf(out.type) + " at " +
                           describe(channel.to, received[i]),
                       {{channel.from, sent[i].event->origin},
                        {channel.to, received[i].event->origin}});

@@ -167,7 +167,7 @@ static std::string describe(const CollectiveShape &shape) {
                                       "all_gather", "all_to_all", "rotate"};
   std::ostringstream text;
   text << kinds[static_cast<int>(shape.kind)] << " of " << shape.count << " "
-       << plan::dtypeName(shape.type) << " over " << plan::dtypeName(shape.wire)
+       << plan::nameOf(shape.type) << " over " << plan::nameOf(shape.wire)
        << ", rows " << shape.layout.outer << "/" << shape.concat.outer
        << ", segments " << shape.layout.segments.size() << "/"
        << shape.concat.segments.size();

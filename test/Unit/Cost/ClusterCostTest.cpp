@@ -7,10 +7,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Cost/ClusterCost.h"
+#include "test/Runtime/Commands.h"
 #include <gtest/gtest.h>
 
 using namespace heddle;
 using namespace heddle::cost;
+using namespace heddle::test;
 using plan::Command;
 
 /// 4 nodes of 4 ranks: 100 bytes a second and 1 s inside, 10 and 5 between;
@@ -24,32 +26,12 @@ static Cluster cluster() {
   return cluster;
 }
 
-static Command launch() { return Command(); }
+static Command work() { return launch(0, {}); }
 
 /// An all-reduce of f32 that every rank begins.
-static Command allReduce(const std::string &axis, int64_t bytes) {
-  Command command;
-  command.kind = Command::Kind::Collective;
-  command.collective.emplace();
-  command.collective->axes = {axis};
-  command.refs.resize(2);
-  command.refs[0].bytes = command.refs[1].bytes = bytes;
-  return command;
-}
-
-static Command waitFor(int64_t target) {
-  Command command;
-  command.kind = Command::Kind::Wait;
-  command.target = target;
-  return command;
-}
-
-static Command call(Command::Kind kind, int64_t target, int64_t count = 0) {
-  Command command;
-  command.kind = kind;
-  command.target = target;
-  command.count = count;
-  return command;
+static Command allReduce(int64_t count) {
+  return collective(plan::CollectiveKind::AllReduce, {"tensor"}, bytes(count),
+                    bytes(count));
 }
 
 /// A plan with one kernel of 20 operations: 10 s.
@@ -99,13 +81,12 @@ TEST(ClusterCost, Exchanges) {
 // An all-reduce of 400 bytes among 4 ranks of a node: each sends 600, 6 rounds.
 TEST(ClusterCost, WhatIsComputedHidesCollectives) {
   Cluster nodes = cluster();
-  plan::Plan plan =
-      planOf({1, 1, 1, 4},
-             {{allReduce("tensor", 400), waitFor(0)},
-              {allReduce("tensor", 400), launch(), waitFor(0)},
-              {allReduce("tensor", 400), launch(), launch(),
-               allReduce("tensor", 400), waitFor(3), waitFor(0)},
-              {call(Command::Kind::Call, 0), call(Command::Kind::Loop, 1, 3)}});
+  plan::Plan plan = planOf(
+      {1, 1, 1, 4},
+      {{allReduce(400), waitFor(0)},
+       {allReduce(400), work(), waitFor(0)},
+       {allReduce(400), work(), work(), allReduce(400), waitFor(3), waitFor(0)},
+       {call(0), loop(1, 3)}});
   ClusterCost cost(plan, nodes);
   ASSERT_TRUE(cost.hasTimes());
   SequenceTime bare = cost.timeOf(plan, 0);
@@ -126,16 +107,10 @@ TEST(ClusterCost, WhatIsComputedHidesCollectives) {
 
 TEST(ClusterCost, FragmentsAndTransfers) {
   Cluster nodes = cluster();
-  Command send;
-  send.kind = Command::Kind::Send;
-  send.channel = plan::Channel{"pipe", 1, "F"};
-  send.refs.resize(1);
-  send.refs[0].bytes = 50;
-  Command fragments = call(Command::Kind::Fragments, 0);
-  fragments.line = "F0 F1 B0 B1";
-  fragments.fragments = {{"F", 1, 2}, {"B", 2, 2}};
-  plan::Plan plan = planOf(
-      {4, 1, 1, 4}, {{fragments}, {launch(), send}, {launch(), launch()}});
+  Command schedule = fragments("F0 F1 B0 B1", {{"F", 1, 2}, {"B", 2, 2}});
+  plan::Plan plan =
+      planOf({4, 1, 1, 4},
+             {{schedule}, {work(), send(1, bytes(50))}, {work(), work()}});
   ClusterCost cost(plan, nodes);
   EXPECT_DOUBLE_EQ(cost.timeOf(plan, 0).seconds, 2 * 10 + 2 * 20);
   EXPECT_DOUBLE_EQ(cost.transferSeconds(plan.sequences[1]), 5 + 5);

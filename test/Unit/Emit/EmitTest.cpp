@@ -124,16 +124,15 @@ TEST(Ports, HaveTheSameRolesInPlans) {
   for (unsigned i = 0; i <= nn::getMaxEnumValForPortRole(); ++i) {
     nn::PortRole role = *nn::symbolizePortRole(i);
     std::string name = stringifyPortRole(role).str();
-    ASSERT_TRUE(plan::parsePortRole(name).has_value()) << name;
-    EXPECT_EQ(plan::portRoleName(planir::roleOf(role)), name);
+    ASSERT_TRUE(plan::parseName<plan::PortRole>(name).has_value()) << name;
+    EXPECT_EQ(plan::nameOf(planir::roleOf(role)), name);
     EXPECT_EQ(plan::isOfBatch(planir::roleOf(role)),
               nn::PortAttr::get(&context, role).isOfBatch())
         << name;
   }
   for (unsigned i = 0; i <= nn::getMaxEnumValForProgramKind(); ++i) {
     nn::ProgramKind kind = *nn::symbolizeProgramKind(i);
-    EXPECT_EQ(plan::programName(planir::kindOf(kind)),
-              stringifyProgramKind(kind));
+    EXPECT_EQ(plan::nameOf(planir::kindOf(kind)), stringifyProgramKind(kind));
   }
 }
 

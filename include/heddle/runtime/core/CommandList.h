@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 namespace heddle::rt {
@@ -50,7 +51,8 @@ struct LaunchInfo {
   std::string_view fragment;
   /// The kernel's number in the plan; -1 when the entry is no kernel's launch.
   int64_t kernel() const {
-    return command->kind == plan::Command::Kind::Launch ? command->target : -1;
+    const auto *launch = command->as<plan::command::Launch>();
+    return launch ? launch->kernel : -1;
   }
   const std::string &path() const {
     return awaited ? awaited->path : command->path;
@@ -86,16 +88,47 @@ public:
 
 private:
   friend class Resolver;
-  /// An entry that is no launch.
-  struct Action {
-    plan::Command::Kind kind;
-    Stream stream = Stream::Compute;
-    int64_t number = 0;   ///< Of a collective, channel or event.
-    Address data;         ///< What is sent, or written.
-    Address source;       ///< Copy.
-    bool isPoint = false; ///< Wait: for an event.
-    int64_t bytes = 0;    ///< Flush: sends that may be under way.
+  struct Copy {
+    Stream stream;
+    Address target, source;
+    int64_t bytes;
   };
+  struct Fill {
+    Stream stream;
+    Address target;
+    int64_t bytes;
+  };
+  struct Record {
+    Stream stream;
+    Event event;
+  };
+  struct WaitForEvent {
+    Stream stream;
+    Event event;
+  };
+  struct Start {
+    int64_t collective;
+  };
+  struct WaitForCollective {
+    int64_t collective;
+  };
+  struct Send {
+    int64_t channel;
+    Address data;
+    int64_t bytes;
+  };
+  struct Receive {
+    int64_t channel;
+    Address data;
+    int64_t bytes;
+  };
+  struct Flush {
+    int64_t channel;
+    int64_t left;
+  };
+  /// An entry that is no launch.
+  using Action = std::variant<Copy, Fill, Record, WaitForEvent, Start,
+                              WaitForCollective, Send, Receive, Flush>;
   void act(Device &device, const Action &action) const;
 
   /// Every entry; those of `actions` have no kernel.

@@ -10,6 +10,7 @@
 #define HEDDLE_RUNTIME_CORE_TRAFFIC_H
 
 #include "heddle/PlanFormat/Collective.h"
+#include "heddle/PlanFormat/Plan.h"
 
 namespace heddle::rt {
 
@@ -38,10 +39,6 @@ std::vector<TrafficLine> countTraffic(const plan::Plan &plan,
 
 /// The lines with the same axes and kind joined to one, its reason empty.
 std::vector<TrafficLine> sumByKind(const std::vector<TrafficLine> &lines);
-
-/// The words of a fragment: `F12` is micro-batch 12 of kind `F`, `B3/1`
-/// micro-batch 3 of kind `B/1`; a micro-batch of -1: it is no such word.
-std::pair<std::string, int64_t> parseFragment(const std::string &word);
 
 } // namespace heddle::rt
 

@@ -1,0 +1,193 @@
+//===- Command.cpp - The JSON form of commands ----------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A command is an object with the name of its kind and its fields. Operands,
+// which are many, are arrays.
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/PlanFormat/Command.h"
+
+#include <charconv>
+#include <map>
+#include <sstream>
+
+using nlohmann::json;
+
+namespace heddle::plan {
+
+void throwUnknown(const json &source, const std::string &name) {
+  throw json::other_error::create(501, "unknown name '" + name + "'", &source);
+}
+
+int64_t byteSize(DType type) {
+  switch (type) {
+  case DType::F32:
+  case DType::I32:
+    return 4;
+  case DType::BF16:
+  case DType::F16:
+    return 2;
+  case DType::F64:
+  case DType::I64:
+    return 8;
+  case DType::U8:
+    return 1;
+  }
+  return 0;
+}
+
+std::pair<std::string, int64_t> parseFragment(const std::string &word) {
+  size_t digits =
+      std::min(word.find_first_not_of("0123456789", 1), word.size());
+  int64_t microBatch = -1;
+  const char *first = word.data() + 1, *last = word.data() + digits;
+  auto [end, error] = std::from_chars(first, last, microBatch);
+  if (word.empty() || error != std::errc() || end != last)
+    microBatch = -1;
+  return {word.substr(0, 1) + word.substr(digits), microBatch};
+}
+
+static std::vector<SequenceRuns> runsOf(const command::Fragments &all) {
+  std::map<std::string, int64_t> times;
+  std::istringstream words(all.line);
+  for (std::string word; words >> word;)
+    ++times[parseFragment(word).first];
+  std::vector<SequenceRuns> runs;
+  for (const Fragment &fragment : all.fragments)
+    if (int64_t often = times[fragment.kind])
+      runs.push_back({fragment.sequence, often});
+  return runs;
+}
+
+std::vector<SequenceRuns> runsOf(const Command &command) {
+  using Runs = std::vector<SequenceRuns>;
+  return command.visit(
+      [](const command::Call &call) {
+        return Runs{{call.sequence, 1}};
+      },
+      [](const command::Loop &loop) {
+        return Runs{{loop.sequence, loop.count}};
+      },
+      [](const command::Fragments &all) { return runsOf(all); },
+      [](const auto &) { return Runs(); });
+}
+
+void to_json(json &target, const Term &term) {
+  target = json::array({term.kind, term.value, term.factor, term.axes});
+}
+void from_json(const json &source, Term &term) {
+  source.at(0).get_to(term.kind);
+  source.at(1).get_to(term.value);
+  source.at(2).get_to(term.factor);
+  source.at(3).get_to(term.axes);
+}
+
+void to_json(json &target, const Ref &ref) {
+  target = json::array({ref.space, ref.index, ref.offset, ref.bytes});
+  // What most operands do not need stands at the end.
+  bool isElsewhere = ref.memory != MemoryKind::Device;
+  if (!ref.terms.empty() || isElsewhere)
+    target.push_back(ref.terms);
+  if (isElsewhere)
+    target.push_back(ref.memory);
+}
+void from_json(const json &source, Ref &ref) {
+  source.at(0).get_to(ref.space);
+  source.at(1).get_to(ref.index);
+  source.at(2).get_to(ref.offset);
+  source.at(3).get_to(ref.bytes);
+  if (source.size() > 4)
+    source.at(4).get_to(ref.terms);
+  if (source.size() > 5)
+    source.at(5).get_to(ref.memory);
+}
+
+void to_json(json &target, const Scalar &scalar) {
+  target = json::array({scalar.constant, scalar.terms});
+}
+void from_json(const json &source, Scalar &scalar) {
+  source.at(0).get_to(scalar.constant);
+  source.at(1).get_to(scalar.terms);
+}
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Collective, kind, axes, type, wire, outer,
+                                   splitOuter, segments, splitSegments)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Channel, axis, delta, name)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Fragment, kind, sequence, slots)
+
+namespace command {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Launch, kernel, refs, scalars)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Call, sequence, frameOffset, refs, scalars)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Loop, sequence, count, frameOffset, refs,
+                                   scalars)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Fragments, fragments, line, frameOffset,
+                                   refs, scalars)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Copy, target, source)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Fill, target)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Collective, collective, target, source,
+                                   staging)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Wait, command)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Send, channel, data)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Receive, channel, data)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Flush, channel, left)
+
+static void to_json(json &target, const Record &) { target = json::object(); }
+static void from_json(const json &, Record &) {}
+
+} // namespace command
+
+static void to_json(json &target, const Command &command) {
+  command.visit([&](const auto &what) { target = what; });
+  target["kind"] = command.name();
+  target["path"] = command.path;
+  // Most commands are of one stream.
+  if (command.stream != Stream::Compute)
+    target["stream"] = command.stream;
+}
+
+/// Reads the one of the kinds that has that name.
+template <size_t... Kinds>
+static bool readWhat(const json &source, const std::string &name,
+                     Command::What &what, std::index_sequence<Kinds...>) {
+  auto read = [&](auto kind) {
+    if (name != kind.name)
+      return false;
+    source.get_to(kind);
+    what = std::move(kind);
+    return true;
+  };
+  return (read(std::variant_alternative_t<Kinds, Command::What>()) || ...);
+}
+
+static void from_json(const json &source, Command &command) {
+  const auto &name = source.at("kind").get_ref<const std::string &>();
+  constexpr size_t kinds = std::variant_size_v<Command::What>;
+  if (!readWhat(source, name, command.what, std::make_index_sequence<kinds>()))
+    throwUnknown(source, name);
+  source.at("path").get_to(command.path);
+  if (source.contains("stream"))
+    source.at("stream").get_to(command.stream);
+}
+
+/// As the macro above defines it, for other files.
+void to_json(json &target, const Sequence &sequence) {
+  target = {{"name", sequence.name},
+            {"frameBytes", sequence.frameBytes},
+            {"numArgs", sequence.numArgs},
+            {"numScalarArgs", sequence.numScalarArgs},
+            {"commands", sequence.commands}};
+}
+void from_json(const json &source, Sequence &sequence) {
+  source.at("name").get_to(sequence.name);
+  source.at("frameBytes").get_to(sequence.frameBytes);
+  source.at("numArgs").get_to(sequence.numArgs);
+  source.at("numScalarArgs").get_to(sequence.numScalarArgs);
+  source.at("commands").get_to(sequence.commands);
+}
+
+} // namespace heddle::plan
