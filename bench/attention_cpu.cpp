@@ -10,9 +10,10 @@
 // forward pass as two.
 //
 //   heddle-bench-attention [f32|bf16] [THREADS] [BATCH SEQ HEADS DIM CAUSAL P
-//                          [LENGTH]]
+//                          [LENGTH...]]
 //
-// With LENGTH, attention is told that each row has so many tokens.
+// With LENGTHs, attention is told how many tokens rows have: row after row
+// takes the next one, around the end.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,7 +28,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <optional>
 #include <random>
 #include <thread>
 #include <vector>
@@ -42,7 +42,7 @@ struct Shape {
   int64_t batch, seq, heads, dim;
   bool causal;
   double p;
-  std::optional<int32_t> length = {}; ///< Of every row.
+  std::vector<int32_t> lengths = {}; ///< Rows take them by turns.
 };
 
 double secondsSince(Clock::time_point start) {
@@ -182,7 +182,7 @@ void Bench::run(const Shape &shape) {
     spec.elementType = mlir::BFloat16Type::get(context.get());
   else
     spec.elementType = mlir::Float32Type::get(context.get());
-  bool hasLengths = shape.length.has_value();
+  bool hasLengths = !shape.lengths.empty();
   AttentionRunner forward(*context, spec, target,
                           AttentionRunner::Pass::Forward, hasLengths);
   AttentionRunner backward(*context, spec, target,
@@ -192,12 +192,16 @@ void Bench::run(const Shape &shape) {
   Buffer qkv(3 * size, isBf16), out(size, isBf16), grad(size, isBf16);
   Buffer gradQkv(3 * size, isBf16);
   Buffer lse(shape.batch * shape.heads * shape.seq, false), rng(4, false);
-  std::vector<int32_t> lengths(shape.batch, shape.length.value_or(shape.seq));
+  std::vector<int32_t> lengths(shape.batch, shape.seq);
   double seen = 0; // Keys, by a query.
-  for (int64_t query = 0; query < shape.seq; ++query)
-    seen +=
-        std::min<int64_t>(lengths[0], shape.causal ? query + 1 : shape.seq) /
-        double(shape.seq);
+  for (int64_t row = 0; row < shape.batch; ++row) {
+    if (hasLengths)
+      lengths[row] = shape.lengths[row % shape.lengths.size()];
+    for (int64_t query = 0; query < shape.seq; ++query)
+      seen += std::min<int64_t>(lengths[row],
+                                shape.causal ? query + 1 : shape.seq) /
+              double(shape.seq * shape.batch);
+  }
   double product = 2.0 * size * seen;
   std::printf(
       "%s B%lld T%lld H%lld D%lld %s p=%.2g:", isBf16 ? "bf16" : "f32",
@@ -228,8 +232,8 @@ int main(int argc, char **argv) {
     auto number = [&](int at) { return std::atoll(argv[at]); };
     Shape shape = {number(3), number(4),      number(5),
                    number(6), number(7) != 0, std::atof(argv[8])};
-    if (argc > 9)
-      shape.length = int32_t(std::clamp<int64_t>(number(9), 0, shape.seq));
+    for (int at = 9; at < argc; ++at)
+      shape.lengths.push_back(std::clamp<int64_t>(number(at), 0, shape.seq));
     bench.run(shape);
     return 0;
   }

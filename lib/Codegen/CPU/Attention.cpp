@@ -112,9 +112,7 @@ void ForwardEmitter::emit(ValueRange qkv, Value output, Value lse,
   // The unit of work is a block of queries of one head; a thread has adjacent
   // ones, and packs keys and values when it meets another head of them.
   int64_t blocks = blocking.queryBlocks;
-  Value items = b.constant(spec.batch * spec.heads * blocks);
-  Value begin = b.div(b.mul(items, thread), threads);
-  Value end = b.div(b.mul(items, b.add(thread, 1)), threads);
+  auto [begin, end] = share(thread, threads, spec.heads * blocks);
   Value none = b.constant(-1);
   b.forLoop(begin, end, 1, none, [&](Value item, ValueRange packed) -> Values {
     Value pair = b.div(item, blocks);

@@ -279,16 +279,15 @@ void AttentionEmitter::prepareKeys(const AttentionKeys &keys) {
   keysFrom = b.mul(theirs, spec.seq);
 }
 
-void AttentionEmitter::beginRow(Value batch) {
-  keyCount = b.constant(spec.seq);
+Value AttentionEmitter::keysOfRow(Value batch) {
   if (!lengths)
-    return;
+    return b.constant(spec.seq);
   Type i32 = b.builder.getI32Type();
   Value length = b.create<arith::ExtSIOp>(
       b.builder.getI64Type(), b.load(i32, b.advance(lengths, i32, batch), 4));
   if (keysFrom)
     length = b.sub(length, keysFrom);
-  keyCount = minimum(maximum(length, b.constant(0)), spec.seq);
+  return minimum(maximum(length, b.constant(0)), spec.seq);
 }
 
 Value AttentionEmitter::paddedKeys() {
@@ -322,6 +321,51 @@ Value AttentionEmitter::seen(Value query, Value key) {
     last = narrow(b.sub(keyCount, b.constant(1)));
   }
   return b.create<arith::CmpIOp>(arith::CmpIPredicate::sle, narrow(key), last);
+}
+
+//===----------------------------------------------------------------------===//
+// Work of threads
+//===----------------------------------------------------------------------===//
+
+Value AttentionEmitter::costOfRow(Value batch) {
+  Value keys = keysOfRow(batch);
+  // A query costs as much as some keys before it has met any.
+  constexpr int64_t queryCost = 16;
+  Value pairs = b.mul(keys, spec.seq);
+  if (spec.causal && !queriesFrom) // The first queries see fewer.
+    pairs = b.sub(pairs, b.div(b.mul(keys, keys), 2));
+  return b.add(pairs, queryCost * spec.seq);
+}
+
+std::pair<Value, Value> AttentionEmitter::share(Value thread, Value threads,
+                                                int64_t itemsOfRow) {
+  Value next = b.add(thread, 1);
+  if (!lengths) {
+    Value items = b.constant(spec.batch * itemsOfRow);
+    return {b.div(b.mul(items, thread), threads),
+            b.div(b.mul(items, next), threads)};
+  }
+  Value zero = b.constant(0), batch = b.constant(spec.batch);
+  Value total =
+      b.forLoop(zero, batch, 1, zero, [&](Value row, ValueRange sum) -> Values {
+        return {b.add(sum[0], costOfRow(row))};
+      })[0];
+  // Items of the rows before the wanted cost is reached, and of the row where
+  // that is; none of those behind it.
+  auto itemsOf = [&](Value wanted) {
+    return b.forLoop(
+        zero, batch, 1, {wanted, zero},
+        [&](Value row, ValueRange state) -> Values {
+          Value rest = state[0], cost = costOfRow(row);
+          Value part = b.div(b.mul(rest, itemsOfRow), cost);
+          Value isWhole = b.less(cost, b.add(rest, 1));
+          return {
+              b.select(isWhole, b.sub(rest, cost), zero),
+              b.add(state[1], b.select(isWhole, b.constant(itemsOfRow), part))};
+        })[1];
+  };
+  return {itemsOf(b.div(b.mul(total, thread), threads)),
+          itemsOf(b.div(b.mul(total, next), threads))};
 }
 
 //===----------------------------------------------------------------------===//

@@ -172,8 +172,14 @@ protected:
 
   /// Where queries and keys begin in the whole sequence, and where lengths are.
   void prepareKeys(const AttentionKeys &keys);
-  /// Begins with a row of the batch: finds how many of its keys exist.
-  void beginRow(mlir::Value batch);
+  /// How many of the keys that are here exist in a row of the batch.
+  mlir::Value keysOfRow(mlir::Value batch);
+  /// Begins with a row of the batch.
+  void beginRow(mlir::Value batch) { keyCount = keysOfRow(batch); }
+  /// The items of work from the first that is a thread's to the first that is
+  /// the next one's, of so many in each row of the batch: about equal work.
+  std::pair<mlir::Value, mlir::Value>
+  share(mlir::Value thread, mlir::Value threads, int64_t itemsOfRow);
   /// Whether a query may see none of the keys.
   bool mayBeBlind() const { return queriesFrom || lengths; }
   /// The keys of the row up to a multiple of `AttentionBlocking::keyUnit`.
@@ -206,6 +212,8 @@ private:
   };
   PhiloxState philox(mlir::Value block);
   mlir::Value indexVector(mlir::Value first, int64_t parity);
+  /// What a row costs, in pairs of queries and keys.
+  mlir::Value costOfRow(mlir::Value batch);
   /// How far the query is behind the first key that is here.
   mlir::Value ahead(mlir::Value query);
 

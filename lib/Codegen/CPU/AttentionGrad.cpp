@@ -141,9 +141,7 @@ void GradEmitter::emit(const GradOperands &operands,
   if (spec.p > 0)
     prepareRandom(random);
 
-  Value items = b.constant(spec.batch * spec.kvHeads);
-  Value begin = b.div(b.mul(items, thread), threads);
-  Value end = b.div(b.mul(items, b.add(thread, 1)), threads);
+  auto [begin, end] = share(thread, threads, spec.kvHeads);
   b.forLoop(begin, end, 1, [&](Value item) {
     Value batch = b.div(item, spec.kvHeads);
     keyHead(batch, b.sub(item, b.mul(batch, spec.kvHeads)));

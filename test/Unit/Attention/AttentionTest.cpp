@@ -386,6 +386,38 @@ TEST_P(AttentionTest, WholeLengthsChangeNothing) {
   }
 }
 
+/// Threads share out what the lengths leave: the first of two does not come to
+/// the end of a long row before short ones.
+TEST_P(AttentionTest, ThreadsShareTheKeysThatExist) {
+  Case test = {4, 130, 4, 4, 16, /*causal=*/false};
+  AttentionSpec spec = makeSpec(test);
+  std::vector<int32_t> lengths = {130, 0, 1, 2};
+  PackedTensors inputs(test), gradients(test);
+  for (Tensor &tensor : inputs.tensors)
+    std::fill(tensor.bytes.begin(), tensor.bytes.end(), 0);
+  Tensor output(inputs.size(0), false);
+  Tensor lse(test.batch * test.heads * test.seq, false);
+  auto runFirst = [&](const AttentionRunner &runner,
+                      const std::vector<void *> &arguments) {
+    size_t bytes = (runner.scratchBytes() + 63) / 64 * 64;
+    std::unique_ptr<void, decltype(&std::free)> scratch(
+        std::aligned_alloc(64, bytes), &std::free);
+    runner.run(arguments, {}, /*thread=*/0, /*threads=*/2, scratch.get());
+  };
+  runFirst(
+      {*context, spec, target, AttentionRunner::Pass::Forward, true},
+      {inputs.tensors[0].data(), output.data(), lse.data(), lengths.data()});
+  int64_t ofRow = test.heads * test.seq;
+  EXPECT_FALSE(std::isnan(lse.get(ofRow / 2)));
+  EXPECT_TRUE(std::isnan(lse.get(ofRow - 1)));
+  runFirst({*context, spec, target, AttentionRunner::Pass::Gradient, true},
+           {inputs.tensors[0].data(), inputs.tensors[0].data(), output.data(),
+            lse.data(), gradients.tensors[0].data(), lengths.data()});
+  EXPECT_FALSE(std::isnan(gradients.tensors[0].get(0)));
+  EXPECT_TRUE(
+      std::isnan(gradients.tensors[0].get(test.heads * test.headDim - 1)));
+}
+
 /// Scores of some hundreds have an error of 1e-5, and so have their powers.
 TEST_P(AttentionTest, LargeScoresDoNotOverflow) {
   Case test = {1, 150, 2, 2, 64};
