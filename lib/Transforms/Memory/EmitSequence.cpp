@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "EmitSequence.h"
+#include "Collectives.h"
 #include "Layout.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -24,11 +25,12 @@ MemRefType heddle::memory::memrefOf(RankedTensorType type) {
 
 SequenceEmitter::SequenceEmitter(FunctionOpInterface function,
                                  const SymbolTable &symbols, Storage &storage,
-                                 planir::ProgramOp program)
+                                 planir::ProgramOp program, bool library)
     : function(function), symbols(symbols), storage(storage), program(program),
-      builder(OpBuilder::atBlockEnd(program.getBodyBlock())) {}
+      library(library), builder(OpBuilder::atBlockEnd(program.getBodyBlock())) {
+}
 
-void SequenceEmitter::emit() {
+planir::SequenceOp SequenceEmitter::emit() {
   auto step = dyn_cast<nn::StepOp>(function.getOperation());
   SmallVector<Type> inputs;
   if (!step) {
@@ -42,7 +44,7 @@ void SequenceEmitter::emit() {
   }
   sequence = builder.create<planir::SequenceOp>(
       function.getLoc(), function.getName(),
-      builder.getFunctionType(inputs, {}), storage.frameBytes);
+      builder.getFunctionType(inputs, {}), /*frameBytes=*/0);
   if (step) {
     sequence.setKindAttr(step.getKindAttr());
     sequence.setPortsAttr(step.getPortsAttr());
@@ -72,6 +74,7 @@ void SequenceEmitter::emit() {
   }
   builder.setInsertionPoint(end);
   emitBlock(function.getFunctionBody().front());
+  return sequence;
 }
 
 /// Buffers and states stand at the top, in the order of their first use.
@@ -108,9 +111,8 @@ Value SequenceEmitter::bufferOf(Root &root) {
   OpBuilder::InsertionGuard guard(builder);
   insertAtTop();
   auto buffer = builder.create<planir::BufferOp>(
-      loc, memrefOf(root.type), root.interval.offset,
-      planir::MemoryKind::Device, root.interval.first, root.interval.last,
-      ownerOf(root), root.input, root.output);
+      loc, memrefOf(root.type), /*offset=*/0, planir::MemoryKind::Device,
+      /*first=*/0, /*last=*/0, ownerOf(root), root.input, root.output);
   lastAtTop = buffer;
   return insertedAtTop[&root] = buffers[&root] = buffer;
 }
@@ -236,8 +238,7 @@ void SequenceEmitter::emitCall(nn::CallOp call) {
     if (tie < 0)
       operands.push_back(valueFor(result));
   builder.create<planir::CallOp>(call.getLoc(), call.getCallee(), operands,
-                                 storage.callFrame(call).offset,
-                                 call.getPath());
+                                 /*frameOffset=*/0, call.getPath());
 }
 
 /// Fills the region of a loop, or of a kind of fragment.
@@ -288,15 +289,15 @@ void SequenceEmitter::emitFragments(pipe::FragmentsOp fragments) {
 
 void SequenceEmitter::emitCollective(Operation *op) {
   plan::CollectiveShape shape = shapeOf(op, symbols);
-  Interval &interval = storage.stagingOf(op);
+  int64_t bytes = plan::stagingBytes(shape, library);
   Value staging;
   {
     OpBuilder::InsertionGuard guard(builder);
     insertAtTop();
     staging = builder.create<planir::BufferOp>(
-        op->getLoc(), MemRefType::get({interval.bytes}, builder.getI8Type()),
-        interval.offset, planir::MemoryKind::Device, interval.first,
-        interval.last, "communication", nn::PortAttr(), nn::PortAttr());
+        op->getLoc(), MemRefType::get({bytes}, builder.getI8Type()),
+        /*offset=*/0, planir::MemoryKind::Device, /*first=*/0, /*last=*/0,
+        "communication", nn::PortAttr(), nn::PortAttr());
     lastAtTop = staging.getDefiningOp();
   }
   bool exchange = shape.kind == plan::CollectiveKind::AllToAll;
@@ -305,7 +306,7 @@ void SequenceEmitter::emitCollective(Operation *op) {
     return segments.empty() ? DenseI64ArrayAttr()
                             : builder.getDenseI64ArrayAttr(segments);
   };
-  Value token = builder.create<planir::CollectiveOp>(
+  auto start = builder.create<planir::CollectiveOp>(
       op->getLoc(), planir::TokenType::get(builder.getContext()),
       *planir::symbolizeCollectiveKind(plan::nameOf(shape.kind)),
       op->getAttrOfType<ArrayAttr>("axes"), valueFor(op->getResult(0)),
@@ -314,10 +315,11 @@ void SequenceEmitter::emitCollective(Operation *op) {
       exchange ? list(shape.layout.segments) : DenseI64ArrayAttr(),
       list(layout.segments), op->getAttrOfType<TypeAttr>("wire"),
       op->getAttrOfType<StringAttr>("reason").getValue());
+  started[op] = start;
   if (op->hasAttr("pending"))
-    tokens[op->getResult(0)] = token;
+    tokens[op->getResult(0)] = start.getToken();
   else
-    builder.create<planir::WaitOp>(op->getLoc(), token);
+    builder.create<planir::WaitOp>(op->getLoc(), start.getToken());
 }
 
 void SequenceEmitter::emitSend(dist::SendOp send) {

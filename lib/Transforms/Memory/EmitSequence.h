@@ -16,14 +16,17 @@ namespace heddle::memory {
 
 /// Makes the plan.sequence of a function or step, whose storage is decided.
 /// Its arguments: those of the function, then the places of the results that
-/// take over no argument's.
+/// take over no argument's. Its buffers have no places yet (Frame.h).
 class SequenceEmitter {
 public:
+  /// `library`: an MPI library's collectives may be used.
   SequenceEmitter(mlir::FunctionOpInterface function,
                   const mlir::SymbolTable &symbols, Storage &storage,
-                  planir::ProgramOp program);
-  void emit();
+                  planir::ProgramOp program, bool library);
+  planir::SequenceOp emit();
   int64_t numCopies = 0;
+  /// The command that each collective became.
+  llvm::MapVector<mlir::Operation *, planir::CollectiveOp> started;
 
 private:
   void emitBlock(mlir::Block &block);
@@ -51,6 +54,7 @@ private:
   const mlir::SymbolTable &symbols; ///< Of the model.
   Storage &storage;
   planir::ProgramOp program;
+  bool library;
   mlir::OpBuilder builder;
   planir::SequenceOp sequence;
   mlir::Operation *lastAtTop = nullptr;

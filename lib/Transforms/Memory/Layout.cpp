@@ -98,30 +98,3 @@ StringRef heddle::memory::ownerOf(const Root &root) {
     return "inputs and outputs";
   return "activations";
 }
-
-Peak heddle::memory::peakOf(Storage &storage) {
-  SmallVector<std::pair<Interval, StringRef>> buffers;
-  for (Root &root : storage.all())
-    if (root.kind == Root::Kind::Frame || root.kind == Root::Kind::Port)
-      buffers.push_back({root.interval, ownerOf(root)});
-  for (auto &[call, frame] : storage.callFrames())
-    buffers.push_back({frame, "working memory of layers"});
-  for (auto &[collective, bytes] : storage.allStaging())
-    buffers.push_back({bytes, "communication"});
-  int64_t most = -1;
-  Peak peak;
-  for (auto &[at, unused] : buffers) {
-    std::map<std::string, int64_t> here;
-    int64_t total = 0;
-    for (auto &[interval, owner] : buffers)
-      if (interval.first <= at.first && at.first <= interval.last) {
-        here[owner.str()] += alignTo(interval.bytes, alignment);
-        total += alignTo(interval.bytes, alignment);
-      }
-    if (total > most) {
-      most = total;
-      peak = {at.first, here};
-    }
-  }
-  return peak;
-}

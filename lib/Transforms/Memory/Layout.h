@@ -26,13 +26,6 @@ struct MemoryMap {
 /// a multiple of 64 elements; then the others.
 MemoryMap layOutStates(nn::ModelOp model, planir::ProgramOp program);
 
-/// What is live of a step's frame at the command where most of it is.
-struct Peak {
-  int64_t command = 0;
-  std::map<std::string, int64_t> owners;
-};
-Peak peakOf(Storage &storage);
-
 /// What a buffer holds, for the memory map.
 llvm::StringRef ownerOf(const Root &root);
 

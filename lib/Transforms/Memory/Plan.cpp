@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "EmitSequence.h"
+#include "Frame.h"
 #include "Layout.h"
 #include "heddle/PlanFormat/Format.h"
 #include "heddle/Transforms/Memory/Passes.h"
@@ -84,23 +85,27 @@ private:
     };
     bool library = strategy.collectives == config::Collectives::Library;
     for (FunctionOpInterface function : inOrder(model, symbols)) {
-      std::optional<Storage> storage;
-      auto assign = [&] {
-        storage.emplace(function, symbols, library, frameOf);
-      };
-      assign();
       bool isStep = isa<nn::StepOp>(function.getOperation());
-      while (isStep && !fits(storage->frameBytes) && delayGathers(*storage))
-        assign();
-      if (auto layer = dyn_cast<nn::FuncOp>(function.getOperation()))
-        layer.setTies(storage->ties);
-      frames[function.getName()] = storage->frameBytes;
-      SequenceEmitter emitter(function, symbols, *storage, program);
-      emitter.emit();
-      numCopies += emitter.numCopies;
-      if (isStep && storage->frameBytes >= arena) {
-        arena = storage->frameBytes;
-        map.arenaOwners = peakOf(*storage).owners;
+      while (true) {
+        Storage storage(function, symbols);
+        SequenceEmitter emitter(function, symbols, storage, program, library);
+        planir::SequenceOp sequence = emitter.emit();
+        Frame frame;
+        if (failed(frame.plan(sequence, frameOf)))
+          return failure();
+        if (isStep && !fits(frame.numBytes()) && delayGathers(emitter, frame)) {
+          sequence.erase();
+          continue;
+        }
+        if (auto layer = dyn_cast<nn::FuncOp>(function.getOperation()))
+          layer.setTies(storage.ties);
+        frames[function.getName()] = frame.numBytes();
+        numCopies += emitter.numCopies;
+        if (isStep && frame.numBytes() >= arena) {
+          arena = frame.numBytes();
+          map.arenaOwners = frame.peak().owners;
+        }
+        break;
       }
     }
     moveKernels(model, program);
@@ -111,17 +116,17 @@ private:
 
   /// Where more is live than the budget has room for, what is gathered ahead
   /// there is gathered when it is used. Whether anything was.
-  bool delayGathers(Storage &storage) {
-    int64_t peak = peakOf(storage).command;
+  bool delayGathers(const SequenceEmitter &emitter, const Frame &frame) {
+    int64_t peak = frame.peak().command;
     SmallVector<std::pair<dist::AllGatherOp, dist::WaitOp>> ahead;
-    for (auto &[op, unused] : storage.allStaging()) {
+    for (auto [op, start] : emitter.started) {
       auto gather = dyn_cast<dist::AllGatherOp>(op);
       if (!gather || !gather.getPending())
         continue;
       auto wait = cast<dist::WaitOp>(*gather.getOutput().getUsers().begin());
-      bool isAhead = gather->getNextNode() != wait &&
-                     storage.positionOf(gather) <= peak &&
-                     peak < storage.positionOf(wait);
+      const planir::Span &span = frame.spanOf(start);
+      bool isAhead = gather->getNextNode() != wait && span.first <= peak &&
+                     peak < span.last;
       if (isAhead)
         ahead.push_back({gather, wait});
     }
@@ -195,11 +200,11 @@ private:
       return plan::formatBytes(bytes) + " (" + std::to_string(bytes) +
              " bytes)";
     };
-    InFlightDiagnostic diagnostic = program.emitError("H0201: the plan needs ")
-                                    << text(total)
-                                    << (hasBudget ? ", the budget is "
-                                                  : ", a rank has at most ")
-                                    << text(budget);
+    InFlightDiagnostic diagnostic =
+        program.emitError("H0201: the plan needs ")
+        << text(total)
+        << (hasBudget ? ", the budget is " : ", a rank has at most ")
+        << text(budget);
     for (NamedAttribute owner : program.getOwners())
       diagnostic.attachNote()
           << owner.getName().getValue() << ": "

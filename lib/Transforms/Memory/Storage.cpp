@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Storage.h"
+#include "Collectives.h"
 #include "dialects/NN/Ports.h"
 
 using namespace mlir;
@@ -19,72 +20,13 @@ MutableArrayRef<Region> heddle::memory::bodiesOf(Operation *op) {
   return {};
 }
 
-bool heddle::memory::isCollective(Operation *op) {
-  return isa<dist::AllReduceOp, dist::ReduceScatterOp, dist::AllGatherOp,
-             dist::AllToAllOp, dist::RotateOp>(op);
-}
-
-plan::PartLayout
-heddle::memory::layoutOf(RankedTensorType type, int64_t dim,
-                         std::optional<ArrayRef<int64_t>> segments) {
-  plan::PartLayout layout;
-  int64_t inner = 1;
-  for (int64_t i = 0; i < type.getRank(); ++i)
-    (i < dim ? layout.outer : inner) *= i == dim ? 1 : type.getDimSize(i);
-  if (segments)
-    for (int64_t extent : *segments)
-      layout.segments.push_back(extent * inner);
-  return layout;
-}
-
-plan::CollectiveShape heddle::memory::shapeOf(Operation *op,
-                                              const SymbolTable &symbols) {
-  auto in = cast<RankedTensorType>(op->getOperand(0).getType());
-  auto out = cast<RankedTensorType>(op->getResult(0).getType());
-  plan::CollectiveShape shape;
-  shape.type = shape.wire = planir::dtypeOf(in.getElementType());
-  if (auto wire = op->getAttrOfType<TypeAttr>("wire"))
-    shape.wire = planir::dtypeOf(wire.getValue());
-  auto mesh = symbols.lookup<dist::MeshOp>("mesh");
-  for (auto axis :
-       op->getAttrOfType<ArrayAttr>("axes").getAsRange<StringAttr>())
-    shape.ranks *= mesh ? mesh.getAxisSize(axis) : 1;
-  shape.count = std::max(in.getNumElements(), out.getNumElements());
-  std::optional<ArrayRef<int64_t>> segments;
-  if (auto list = op->getAttrOfType<DenseI64ArrayAttr>("segments"))
-    segments = list.asArrayRef();
-  if (auto scatter = dyn_cast<dist::ReduceScatterOp>(op)) {
-    shape.kind = plan::CollectiveKind::ReduceScatter;
-    shape.layout = layoutOf(in, scatter.getDim(), segments);
-  } else if (auto gather = dyn_cast<dist::AllGatherOp>(op)) {
-    shape.kind = plan::CollectiveKind::AllGather;
-    shape.layout = layoutOf(out, gather.getDim(), segments);
-  } else if (isa<dist::RotateOp>(op)) {
-    shape.kind = plan::CollectiveKind::Rotate;
-  } else if (auto exchange = dyn_cast<dist::AllToAllOp>(op)) {
-    shape.kind = plan::CollectiveKind::AllToAll;
-    // The segments belong to the dimension of the features, the last one.
-    bool splitsLast =
-        static_cast<int64_t>(exchange.getSplitDim()) == in.getRank() - 1;
-    shape.layout = layoutOf(in, exchange.getSplitDim(),
-                            splitsLast ? segments : std::nullopt);
-    shape.concat = layoutOf(out, exchange.getConcatDim(),
-                            splitsLast ? std::nullopt : segments);
-  }
-  return shape;
-}
-
-Storage::Storage(FunctionOpInterface function, const SymbolTable &symbols,
-                 bool library, function_ref<int64_t(StringRef)> frameOf)
-    : function(function), symbols(symbols), library(library) {
+Storage::Storage(FunctionOpInterface function, const SymbolTable &symbols)
+    : function(function), symbols(symbols) {
   Block &body = function.getFunctionBody().front();
   findAccesses();
   assignArguments();
   assign(body);
   forward(body);
-  number(body);
-  findLifetimes(frameOf);
-  packFrame();
 }
 
 int64_t Storage::addRoot(Root::Kind kind, Value value, int64_t index,
@@ -95,7 +37,6 @@ int64_t Storage::addRoot(Root::Kind kind, Value value, int64_t index,
   root.name = name;
   root.value = value;
   root.type = cast<RankedTensorType>(value.getType());
-  root.interval.bytes = dist::byteSize(root.type);
   roots.push_back(root);
   return rootIndex[value] = roots.size() - 1;
 }
@@ -431,7 +372,6 @@ void Storage::keep(nn::KeepOp kept) {
     llvm::append_range(shape, port.type.getShape());
     port.type = RankedTensorType::get(shape, port.type.getElementType());
   }
-  port.interval.bytes = dist::byteSize(port.type);
   roots.push_back(port);
   ports[{kept, 0}] = roots.size() - 1;
 }
@@ -464,126 +404,4 @@ void Storage::forwardReturn(nn::ReturnOp terminator) {
     copies.insert({terminator, number});
     ports[{terminator, number}] = roots.size() - 1;
   }
-}
-
-//===----------------------------------------------------------------------===//
-// Lifetimes
-//===----------------------------------------------------------------------===//
-
-/// How many commands the operation becomes, without those of its regions.
-int64_t Storage::commandsOf(Operation *op) {
-  if (isa<planir::LaunchOp, nn::CallOp, nn::MicroBatchesOp, pipe::FragmentsOp,
-          dist::RecvOp, dist::WaitOp>(op))
-    return 1;
-  if (isCollective(op)) // The start, and the wait unless that comes later.
-    return op->hasAttr("pending") ? 1 : 2;
-  if (auto send = dyn_cast<dist::SendOp>(op))
-    return isSentFromSlot(send) ? 1 : 2;
-  int64_t count = 0;
-  if (auto pack = dyn_cast<nn::PackOp>(op))
-    count += gapsOf(pack).size();
-  bool many = isa<nn::PackOp>(op) ||
-              (isa<nn::ReturnOp>(op) && op->getParentOp() == function);
-  for (unsigned number = 0; number < (many ? op->getNumOperands() : 1);
-       ++number)
-    count += copies.contains({op, number});
-  return count;
-}
-
-void Storage::number(Block &block) {
-  for (Operation &op : block) {
-    positions[&op] = commands;
-    commands += commandsOf(&op);
-    for (Region &body : bodiesOf(&op)) {
-      // A fragment first makes sure that the slots it sends from are free.
-      for (auto send : body.getOps<dist::SendOp>())
-        commands += isSentFromSlot(send);
-      number(body.front());
-    }
-    if (!bodiesOf(&op).empty())
-      loopEnds[&op] = commands - 1;
-  }
-}
-
-/// Extends the lifetime of the value's bytes to the user: to the end of a loop
-/// that the user is in and the value is not.
-void Storage::use(Value value, Operation *user) {
-  if (!isa<RankedTensorType>(value.getType()))
-    return;
-  Root *root = &rootOf(value);
-  while (root->kind == Root::Kind::Slice || root->kind == Root::Kind::Part)
-    root = &roots[root->index];
-  if (root->kind != Root::Kind::Frame)
-    return;
-  Operation *definition = root->value.getDefiningOp();
-  int64_t position = positions.lookup(user);
-  root->interval.first = std::min(root->interval.first, position);
-  position += std::max<int64_t>(commandsOf(user) - 1, 0);
-  if (isa<nn::ReturnOp>(user))
-    position = commands;
-  for (Operation *loop = user->getParentOp(); loop && loop != function;
-       loop = loop->getParentOp())
-    if (!loop->isProperAncestor(definition))
-      position = std::max(position, loopEnds.lookup(loop));
-  root->interval.last = std::max(root->interval.last, position);
-}
-
-void Storage::findLifetimes(function_ref<int64_t(StringRef)> frameOf) {
-  for (Root &root : roots) {
-    if (root.kind == Root::Kind::Frame)
-      root.interval.first = root.interval.last =
-          positions.lookup(root.value.getDefiningOp());
-    if (root.kind == Root::Kind::Port) {
-      root.interval.first = 0;
-      root.interval.last = commands;
-    }
-  }
-  function->walk([&](Operation *op) {
-    if (auto call = dyn_cast<nn::CallOp>(op)) {
-      Interval &frame = frames[op];
-      frame.bytes = frameOf(call.getCallee());
-      frame.first = frame.last = positions.lookup(op);
-    }
-    // What a command writes is in use at the command, too: a part of a packed
-    // value is written before that is there as a whole.
-    if (isa<planir::LaunchOp, nn::CallOp, dist::RecvOp>(op) || isCollective(op))
-      for (Value result : op->getResults())
-        use(result, op);
-    bool reads = isa<planir::LaunchOp, nn::CallOp, nn::ReturnOp, nn::PackOp,
-                     dist::SendOp, dist::WaitOp>(op) ||
-                 isCollective(op) || copies.contains({op, 0});
-    if (reads)
-      for (Value operand : op->getOperands())
-        use(operand, op);
-    if (auto pack = dyn_cast<nn::PackOp>(op))
-      use(pack.getFlat(), op);
-    Operation *start = op;
-    if (auto wait = dyn_cast<dist::WaitOp>(op)) {
-      start = wait.getInput().getDefiningOp();
-      use(start->getOperand(0), op);
-    }
-    if (isCollective(start)) {
-      Interval &bytes = staging[start];
-      bytes.bytes = plan::stagingBytes(shapeOf(start, symbols), library);
-      bytes.first = positions.lookup(start);
-      bytes.last = positions.lookup(op) + commandsOf(op) - 1;
-    }
-  });
-}
-
-void Storage::packFrame() {
-  SmallVector<Interval *> places;
-  for (Root &root : roots)
-    if (root.kind == Root::Kind::Frame || root.kind == Root::Kind::Port)
-      places.push_back(&root.interval);
-  for (auto &[call, frame] : frames)
-    places.push_back(&frame);
-  for (auto &[collective, bytes] : staging)
-    places.push_back(&bytes);
-  SmallVector<Interval> intervals;
-  for (Interval *place : places)
-    intervals.push_back(*place);
-  frameBytes = pack(intervals);
-  for (auto [place, packed] : llvm::zip(places, intervals))
-    *place = packed;
 }

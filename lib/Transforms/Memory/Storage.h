@@ -9,10 +9,8 @@
 #ifndef HEDDLE_LIB_TRANSFORMS_MEMORY_STORAGE_H
 #define HEDDLE_LIB_TRANSFORMS_MEMORY_STORAGE_H
 
-#include "Packing.h"
 #include "dialects/Pipe/PipeDialect.h"
-#include "dialects/Plan/PlanFormat.h"
-#include "heddle/PlanFormat/Collective.h"
+#include "dialects/Plan/PlanDialect.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/MapVector.h"
@@ -40,18 +38,14 @@ struct Root {
   int64_t element = 0;  ///< Part.
   mlir::RankedTensorType type;
   mlir::Value value; ///< The first value that lives there.
-  Interval interval; ///< Frame and Port.
 };
 
-/// Decides where each value of a function or step lives, and when its frame's
-/// bytes are in use. The function's body is launches, calls, reads and writes
-/// of states; callees are done before their callers.
+/// Decides which values of a function or step live in the same bytes. The
+/// function's body is launches, calls, reads and writes of states; callees are
+/// done before their callers.
 class Storage {
 public:
-  /// `frameOf` gives the size of a callee's frame. `library`: an MPI library's
-  /// collectives may be used.
-  Storage(mlir::FunctionOpInterface function, const mlir::SymbolTable &symbols,
-          bool library, llvm::function_ref<int64_t(llvm::StringRef)> frameOf);
+  Storage(mlir::FunctionOpInterface function, const mlir::SymbolTable &symbols);
 
   /// The root of a tensor value.
   Root &rootOf(mlir::Value value) { return roots[rootIndex.lookup(value)]; }
@@ -69,14 +63,6 @@ public:
   Root &portOf(mlir::Operation *op, unsigned index = 0) {
     return roots[ports.lookup({op, index})];
   }
-  /// The number of the command that the operation becomes.
-  int64_t positionOf(mlir::Operation *op) { return positions.lookup(op); }
-  /// The frame of a callee: where it stands in this frame.
-  Interval &callFrame(mlir::Operation *call) { return frames[call]; }
-  llvm::MapVector<mlir::Operation *, Interval> &callFrames() { return frames; }
-  /// What a collective needs for values on their way.
-  Interval &stagingOf(mlir::Operation *op) { return staging[op]; }
-  llvm::MapVector<mlir::Operation *, Interval> &allStaging() { return staging; }
   /// The bytes between the members of a packed value, and behind them: first
   /// element and number of elements of each gap.
   static llvm::SmallVector<std::pair<int64_t, int64_t>> gapsOf(nn::PackOp pack);
@@ -85,7 +71,6 @@ public:
   bool isSentFromSlot(dist::SendOp send);
   /// For each result of a function, the argument whose place it takes, or -1.
   llvm::SmallVector<int64_t> ties;
-  int64_t frameBytes = 0;
 
 private:
   using Place = std::pair<mlir::Operation *, unsigned>;
@@ -103,7 +88,6 @@ private:
   void assignCollective(mlir::Operation *op);
   bool isLastRead(mlir::Operation *reader, mlir::Value value);
   void forwardPack(nn::PackOp pack);
-  int64_t commandsOf(mlir::Operation *op);
   void assign(mlir::Block &block);
   void assignResults(mlir::Operation *op, llvm::ArrayRef<int64_t> tied);
   void forward(mlir::Block &block);
@@ -117,14 +101,9 @@ private:
   llvm::ArrayRef<llvm::StringRef> statesOf(llvm::StringRef name);
   void findAccesses();
   bool readLater(nn::SetOp set, mlir::Operation *definition);
-  void number(mlir::Block &block);
-  void findLifetimes(llvm::function_ref<int64_t(llvm::StringRef)> frameOf);
-  void use(mlir::Value value, mlir::Operation *user);
-  void packFrame();
 
   mlir::FunctionOpInterface function;
   const mlir::SymbolTable &symbols; ///< Of the model.
-  bool library;
   llvm::SmallVector<Root> roots;
   llvm::DenseMap<mlir::Value, int64_t> rootIndex;
   llvm::StringMap<llvm::SmallVector<llvm::StringRef>> members;
@@ -132,26 +111,11 @@ private:
   llvm::StringMap<llvm::SmallVector<nn::SetOp>> writes;
   llvm::DenseSet<Place> copies;
   llvm::DenseMap<Place, int64_t> ports;
-  llvm::DenseMap<mlir::Operation *, int64_t> positions;
-  llvm::DenseMap<mlir::Operation *, int64_t> loopEnds;
-  llvm::MapVector<mlir::Operation *, Interval> frames, staging;
   llvm::StringMap<int64_t> stateRoots;
-  int64_t commands = 0;
 };
 
 /// The regions whose operations run when `op` does: loops and fragments.
 llvm::MutableArrayRef<mlir::Region> bodiesOf(mlir::Operation *op);
-
-/// How the dimension `dim` of a buffer of that type is split among ranks.
-plan::PartLayout layoutOf(mlir::RankedTensorType type, int64_t dim,
-                          std::optional<llvm::ArrayRef<int64_t>> segments);
-
-/// What a collective of the dist dialect does.
-plan::CollectiveShape shapeOf(mlir::Operation *op,
-                              const mlir::SymbolTable &symbols);
-
-/// Whether the operation is a collective of the dist dialect.
-bool isCollective(mlir::Operation *op);
 
 } // namespace heddle::memory
 

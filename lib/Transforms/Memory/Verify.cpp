@@ -4,15 +4,14 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-//===----------------------------------------------------------------------===//
-
-// Shares no code with the planner: it reads the plan's text, nothing else.
+// Reads the plan's text, nothing else. It shares with the planner what happens
+// before what (dialects/Plan/Lifetimes.h).
 //
 //===----------------------------------------------------------------------===//
 
 #include "Packing.h"
-#include "Spans.h"
 #include "VerifyText.h"
+#include "dialects/Plan/Lifetimes.h"
 #include "dialects/Plan/PlanFormat.h"
 #include "heddle/Transforms/Memory/Passes.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -190,18 +189,16 @@ private:
   LogicalResult verifySequence(const SymbolTable &symbols,
                                planir::SequenceOp sequence) {
     plan::PerMemory<SmallVector<Region>> regions;
-    Lives lives;
-    for (auto buffer : sequence.getBody().getOps<planir::BufferOp>()) {
-      int64_t first = buffer.getFirst(), last = buffer.getLast();
+    for (auto buffer : sequence.getBody().getOps<planir::BufferOp>())
       regions[planir::memoryOf(buffer.getMemory())].push_back(
           {buffer, static_cast<int64_t>(buffer.getOffset()),
-           dist::byteSize(buffer.getBuffer().getType()), first, last});
-      lives[buffer.getBuffer()] = {first, last};
-    }
-    memory::SpanFinder finder;
-    if (failed(finder.run(sequence)))
+           dist::byteSize(buffer.getBuffer().getType()),
+           static_cast<int64_t>(buffer.getFirst()),
+           static_cast<int64_t>(buffer.getLast())});
+    planir::Lifetimes lifetimes;
+    if (failed(lifetimes.find(sequence)))
       return failure();
-    for (const auto &[op, span] : finder.all()) {
+    for (const auto &[op, span] : lifetimes.all())
       if (auto call = dyn_cast<planir::CallOp>(op)) {
         auto callee = symbols.lookup<planir::SequenceOp>(call.getSequence());
         regions[plan::MemoryKind::Device].push_back(
@@ -209,9 +206,10 @@ private:
              static_cast<int64_t>(callee.getFrameBytes()), span.number,
              span.number});
       }
-      if (failed(verifyUses(op, span, lives)))
-        return failure();
-    }
+    for (const auto &[buffer, uses] : lifetimes.uses())
+      for (const planir::Span &use : uses)
+        if (failed(verifyUse(buffer.getDefiningOp<planir::BufferOp>(), use)))
+          return failure();
     // In other memory a step has all of the arena for a frame.
     auto program = cast<planir::ProgramOp>(sequence->getParentOp());
     for (MemoryKind kind : planir::memoryKinds) {
@@ -225,30 +223,23 @@ private:
     return success();
   }
 
-  /// First and last command of each buffer.
-  using Lives = DenseMap<Value, std::pair<int64_t, int64_t>>;
-
-  /// The operands of a command are live as long as it may run.
-  LogicalResult verifyUses(Operation *op, const memory::Span &span,
-                           Lives &lives) {
-    for (Value operand : op->getOperands()) {
-      auto found = lives.find(memory::rootOf(operand));
-      if (found == lives.end())
-        continue;
-      auto [first, last] = found->second;
-      if (span.first >= first && span.number <= last && span.last <= last)
-        continue;
-      bool tooEarly = span.first < first || span.number > last;
-      auto diagnostic = (tooEarly ? op : span.end)->emitError("H0913: command ")
-                        << (tooEarly ? span.number : span.last)
-                        << " uses a buffer that is live in [" << first << ", "
-                        << last << "]";
-      if (tooEarly && span.first < span.number)
-        diagnostic.attachNote()
-            << "it may run as soon as command " << span.first << " is done";
-      return diagnostic;
-    }
-    return success();
+  /// What a command uses is live as long as it may run.
+  LogicalResult verifyUse(planir::BufferOp buffer, const planir::Span &use) {
+    int64_t first = buffer.getFirst(), last = buffer.getLast();
+    if (use.first >= first && use.number <= last && use.last <= last)
+      return success();
+    bool tooEarly = use.first < first || use.number > last;
+    auto diagnostic =
+        (tooEarly ? use.op : use.end)->emitError("H0913: command ")
+        << (tooEarly ? use.number : use.last)
+        << " uses a buffer that is live in [" << first << ", " << last << "]";
+    if (tooEarly && use.first < use.number)
+      diagnostic.attachNote()
+          << "it may run as soon as command " << use.first << " is done";
+    if (use.op->getNumRegions() > 0)
+      diagnostic.attachNote() << "its commands run again, with what they and "
+                                 "those around them left there";
+    return diagnostic;
   }
 };
 

@@ -9,6 +9,7 @@
 #include "VerifyText.h"
 #include "dialects/Dist/Parts.h"
 #include "dialects/NN/Ports.h"
+#include "dialects/Plan/Lifetimes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -87,13 +88,6 @@ static LogicalResult verifySequence(planir::SequenceOp sequence,
       strategy);
 }
 
-Value memory::rootOf(Value buffer) {
-  while (
-      isa_and_nonnull<planir::SliceOp, planir::ViewOp>(buffer.getDefiningOp()))
-    buffer = buffer.getDefiningOp()->getOperand(0);
-  return buffer;
-}
-
 std::pair<planir::MemoryKind, int64_t>
 memory::placeOf(const SymbolTable &symbols, planir::StateRefOp reference) {
   Operation *state = symbols.lookup(reference.getState());
@@ -108,7 +102,7 @@ static LogicalResult verifyMemory(const SymbolTable &symbols,
                                   planir::SequenceOp sequence) {
   constexpr auto device = planir::MemoryKind::Device;
   auto memoryOf = [&](Value operand) {
-    Operation *root = memory::rootOf(operand).getDefiningOp();
+    Operation *root = planir::rootOf(operand).getDefiningOp();
     if (auto buffer = dyn_cast_or_null<planir::BufferOp>(root))
       return buffer.getMemory();
     if (auto state = dyn_cast_or_null<planir::StateRefOp>(root))

@@ -13,9 +13,6 @@
 
 namespace heddle::memory {
 
-/// The buffer, state or argument that a slice or view is of.
-mlir::Value rootOf(mlir::Value buffer);
-
 /// Where a state or flat tensor stands.
 std::pair<planir::MemoryKind, int64_t> placeOf(const mlir::SymbolTable &symbols,
                                                planir::StateRefOp reference);

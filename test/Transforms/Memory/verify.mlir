@@ -473,3 +473,50 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.end
   }
 }
+
+// -----
+
+// The second run of the loop reads %x again: %z may not take its bytes.
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
+    scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 2] owner "activations" : memref<16xf32>
+    %y = plan.buffer at 64 live [2, 2] owner "activations" : memref<16xf32>
+    %z = plan.buffer at 0 live [3, 3] owner "activations" : memref<16xf32>
+    plan.fill %x : memref<16xf32>
+    // expected-error @+2 {{H0913: command 3 uses a buffer that is live in [0, 2]}}
+    // expected-note @+1 {{its commands run again, with what they and those around them left there}}
+    plan.loop 2 {
+    ^bb0(%i: index):
+      plan.copy %y, %x : memref<16xf32>, memref<16xf32>
+      plan.fill %z : memref<16xf32>
+    }
+    plan.end
+  }
+}
+
+// -----
+
+// What a loop uses alone may share its bytes with what comes before and after,
+// and with what the same run of the loop uses then.
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
+    scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 0] owner "activations" : memref<16xf32>
+    %y = plan.buffer at 0 live [2, 3] owner "activations" : memref<16xf32>
+    %z = plan.buffer at 64 live [3, 4] owner "activations" : memref<16xf32>
+    %w = plan.buffer at 0 live [4, 4] owner "activations" : memref<16xf32>
+    plan.fill %x : memref<16xf32>
+    plan.loop 2 {
+    ^bb0(%i: index):
+      plan.fill %y : memref<16xf32>
+      plan.copy %z, %y : memref<16xf32>, memref<16xf32>
+      plan.copy %w, %z : memref<16xf32>, memref<16xf32>
+    }
+    plan.end
+  }
+}

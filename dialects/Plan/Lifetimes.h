@@ -1,40 +1,57 @@
-//===- Spans.h - When the commands of a sequence may run --------*- C++ -*-===//
+//===- Lifetimes.h - What happens before what in a sequence -----*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
+// Buffers may share bytes only where all uses of one happen before the first of
+// the other. The planner packs by this, and the verifier checks by it; the
+// proof (lib/Transforms/Prove/Races.cpp) goes through every run by itself.
+//
 //===----------------------------------------------------------------------===//
 
-#ifndef HEDDLE_LIB_TRANSFORMS_MEMORY_SPANS_H
-#define HEDDLE_LIB_TRANSFORMS_MEMORY_SPANS_H
+#ifndef HEDDLE_DIALECTS_PLAN_LIFETIMES_H
+#define HEDDLE_DIALECTS_PLAN_LIFETIMES_H
 
 #include "dialects/Plan/PlanDialect.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringMap.h"
 #include <deque>
 
-namespace heddle::memory {
+namespace heddle::planir {
 
 /// The commands of the stream `compute`, by number, beside which a command may
 /// run: it begins when those before `first` are done, and is done at `last`.
 struct Span {
+  mlir::Operation *op = nullptr;
   int64_t number = 0; ///< Of the command itself.
   int64_t first = 0, last = 0;
   mlir::Operation *end = nullptr; ///< The command `last`.
 };
 
-/// Follows the streams of a sequence. What `compute` does has the span of its
-/// own number. A collective lasts until it is waited for, a send until a flush
-/// says that it is gone. What `copy` does begins at the last point of `compute`
-/// that it waits for, and lasts until `compute` waits for it.
-class SpanFinder {
+/// The buffer, state or argument that a slice or view is of.
+mlir::Value rootOf(mlir::Value buffer);
+
+/// Follows the streams of a sequence by what its commands say of themselves.
+/// What `compute` does has the span of its own number. A collective lasts until
+/// it is waited for, a send until a flush says that it is gone. What `copy`
+/// does begins at the last point of `compute` that it waits for, and lasts
+/// until `compute` waits for it.
+class Lifetimes {
 public:
   /// Fails, with an error (H0924), when work of the stream `copy` begins or
   /// ends without an order in its block.
-  mlir::LogicalResult run(planir::SequenceOp sequence);
+  mlir::LogicalResult find(SequenceOp sequence);
 
+  /// Every command with its span, in the order of the text.
   const llvm::MapVector<mlir::Operation *, Span> &all() const { return spans; }
+  /// How many commands there are, those in regions too.
+  int64_t numCommands() const { return next; }
+
+  /// When each buffer of the frame that has uses is in use. What a region that
+  /// runs again uses alone is in use in one run of it, as every run makes its
+  /// values anew; what others use too stays until the last run is done.
+  llvm::MapVector<mlir::Value, llvm::SmallVector<Span>> uses() const;
 
 private:
   /// A point that a token stands for.
@@ -54,13 +71,17 @@ private:
   mlir::LogicalResult wait(planir::WaitOp op, int64_t here, Copies &copies);
   void endAt(mlir::Operation *op, mlir::Operation *end, int64_t here);
 
+  Span useIn(mlir::Block *block, mlir::Operation *user) const;
+
   int64_t next = 0;
-  llvm::MapVector<mlir::Operation *, Span> spans; ///< In the text's order.
+  llvm::MapVector<mlir::Operation *, Span> spans;
+  /// The last command of each that has regions.
+  llvm::DenseMap<mlir::Operation *, int64_t> ends;
   llvm::DenseMap<mlir::Value, Point> points;
   /// What was sent on each channel and not flushed, the oldest first.
   llvm::StringMap<std::deque<mlir::Operation *>> sent;
 };
 
-} // namespace heddle::memory
+} // namespace heddle::planir
 
-#endif // HEDDLE_LIB_TRANSFORMS_MEMORY_SPANS_H
+#endif // HEDDLE_DIALECTS_PLAN_LIFETIMES_H

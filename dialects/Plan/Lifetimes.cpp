@@ -1,4 +1,4 @@
-//===- Spans.cpp - When the commands of a sequence may run ----------------===//
+//===- Lifetimes.cpp - What happens before what in a sequence -------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -6,15 +6,19 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Spans.h"
+#include "dialects/Plan/Lifetimes.h"
 
 using namespace mlir;
 using namespace heddle;
-using namespace heddle::memory;
+using namespace heddle::planir;
 
-using planir::Stream;
+Value heddle::planir::rootOf(Value buffer) {
+  while (isa_and_nonnull<SliceOp, ViewOp>(buffer.getDefiningOp()))
+    buffer = buffer.getDefiningOp()->getOperand(0);
+  return buffer;
+}
 
-LogicalResult SpanFinder::run(planir::SequenceOp sequence) {
+LogicalResult Lifetimes::find(SequenceOp sequence) {
   if (failed(walk(sequence.getBody().front())))
     return failure();
   // A sequence ends when all that was sent is received.
@@ -24,10 +28,10 @@ LogicalResult SpanFinder::run(planir::SequenceOp sequence) {
   return success();
 }
 
-LogicalResult SpanFinder::walk(Block &block) {
+LogicalResult Lifetimes::walk(Block &block) {
   Copies copies;
   for (Operation &op : block)
-    if (auto command = dyn_cast<planir::CommandOpInterface>(op))
+    if (auto command = dyn_cast<CommandOpInterface>(op))
       if (failed(walk(command, copies)))
         return failure();
   if (copies.open.empty())
@@ -40,20 +44,19 @@ LogicalResult SpanFinder::walk(Block &block) {
   return diagnostic;
 }
 
-void SpanFinder::endAt(Operation *op, Operation *end, int64_t here) {
+void Lifetimes::endAt(Operation *op, Operation *end, int64_t here) {
   spans[op].last = here;
   spans[op].end = end;
 }
 
-LogicalResult SpanFinder::walk(planir::CommandOpInterface command,
-                               Copies &copies) {
+LogicalResult Lifetimes::walk(CommandOpInterface command, Copies &copies) {
   int64_t here = next++;
   Operation *op = command;
-  spans[op] = {here, here, here, op};
+  spans[op] = {op, here, here, here, op};
   Stream stream = command.getOwnStream();
-  if (isa<planir::RecordOp>(op)) {
+  if (isa<RecordOp>(op)) {
     points[command.getSignal()] = {stream, here, copies.issued};
-  } else if (auto waiting = dyn_cast<planir::WaitOp>(op)) {
+  } else if (auto waiting = dyn_cast<WaitOp>(op)) {
     return wait(waiting, here, copies);
   } else if (stream == Stream::Copy) {
     if (copies.begin < 0) {
@@ -70,18 +73,19 @@ LogicalResult SpanFinder::walk(planir::CommandOpInterface command,
   }
   if (StringRef channel = command.getSendingChannel(); !channel.empty())
     sent[channel].push_back(op);
-  if (auto flush = dyn_cast<planir::FlushOp>(op))
+  if (auto flush = dyn_cast<FlushOp>(op))
     for (auto &sends = sent[flush.getChannel()]; sends.size() > flush.getLeft();
          sends.pop_front())
       endAt(sends.front(), op, here);
   for (Region &region : op->getRegions())
     if (failed(walk(region.front())))
       return failure();
+  if (op->getNumRegions() > 0)
+    ends[op] = next - 1;
   return success();
 }
 
-LogicalResult SpanFinder::wait(planir::WaitOp op, int64_t here,
-                               Copies &copies) {
+LogicalResult Lifetimes::wait(WaitOp op, int64_t here, Copies &copies) {
   Operation *start = op.getToken().getDefiningOp();
   auto found = points.find(op.getToken());
   if (found == points.end()) {
@@ -104,4 +108,37 @@ LogicalResult SpanFinder::wait(planir::WaitOp op, int64_t here,
     copies.open.pop_front();
   }
   return success();
+}
+
+/// The innermost block in which all of the operations are, each maybe inside
+/// of another.
+static Block *commonBlock(ArrayRef<Operation *> ops) {
+  Block *block = ops.front()->getBlock();
+  for (Operation *op : ops)
+    while (!block->findAncestorOpInBlock(*op))
+      block = block->getParentOp()->getBlock();
+  return block;
+}
+
+Span Lifetimes::useIn(Block *block, Operation *user) const {
+  Operation *here = block->findAncestorOpInBlock(*user);
+  const Span &span = spans.find(here)->second;
+  return here == user
+             ? span
+             : Span{here, span.number, span.first, ends.lookup(here), here};
+}
+
+llvm::MapVector<Value, SmallVector<Span>> Lifetimes::uses() const {
+  llvm::MapVector<Value, SmallVector<Operation *>> users;
+  for (const auto &[op, span] : spans)
+    for (Value operand : op->getOperands())
+      if (Value root = rootOf(operand); root.getDefiningOp<BufferOp>())
+        users[root].push_back(op);
+  llvm::MapVector<Value, SmallVector<Span>> uses;
+  for (const auto &[buffer, ops] : users) {
+    Block *block = commonBlock(ops);
+    for (Operation *op : ops)
+      uses[buffer].push_back(useIn(block, op));
+  }
+  return uses;
 }

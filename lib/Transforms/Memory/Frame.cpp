@@ -1,0 +1,85 @@
+//===- Frame.cpp - The bytes of a sequence --------------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Frame.h"
+
+using namespace mlir;
+using namespace heddle;
+using namespace heddle::memory;
+
+static bool isStaging(planir::BufferOp buffer) {
+  return buffer.getOwner() == "communication";
+}
+
+void Frame::add(Operation *op, StringRef owner, Interval interval) {
+  parts.push_back({op, owner});
+  intervals.push_back(interval);
+}
+
+LogicalResult Frame::plan(planir::SequenceOp sequence,
+                          function_ref<int64_t(StringRef)> frameOf) {
+  if (failed(lifetimes.find(sequence)))
+    return failure();
+  auto uses = lifetimes.uses();
+  auto addBuffer = [&](planir::BufferOp buffer) {
+    Interval interval;
+    interval.bytes = dist::byteSize(buffer.getBuffer().getType());
+    interval.first = lifetimes.numCommands();
+    for (const planir::Span &use : uses.lookup(buffer.getBuffer())) {
+      interval.first = std::min(interval.first, use.first);
+      interval.last = std::max(interval.last, use.last);
+    }
+    if (buffer.getPort())
+      std::tie(interval.first, interval.last) =
+          std::make_pair(int64_t(0), lifetimes.numCommands());
+    add(buffer, buffer.getOwner(), interval);
+  };
+  for (auto buffer : sequence.getBody().getOps<planir::BufferOp>())
+    if (!isStaging(buffer))
+      addBuffer(buffer);
+  for (const auto &[op, span] : lifetimes.all())
+    if (auto call = dyn_cast<planir::CallOp>(op))
+      add(op, "working memory of layers",
+          {frameOf(call.getSequence()), span.first, span.last, 0});
+  for (auto buffer : sequence.getBody().getOps<planir::BufferOp>())
+    if (isStaging(buffer))
+      addBuffer(buffer);
+
+  bytes = pack(intervals);
+  sequence.setFrameBytes(bytes);
+  for (auto [part, interval] : llvm::zip(parts, intervals)) {
+    if (auto call = dyn_cast<planir::CallOp>(part.op)) {
+      call.setFrameOffset(interval.offset);
+      continue;
+    }
+    auto buffer = cast<planir::BufferOp>(part.op);
+    buffer.setOffset(interval.offset);
+    buffer.setFirst(interval.first);
+    buffer.setLast(interval.last);
+  }
+  return success();
+}
+
+Peak Frame::peak() const {
+  int64_t most = -1;
+  Peak peak;
+  for (const Interval &at : intervals) {
+    std::map<std::string, int64_t> here;
+    int64_t total = 0;
+    for (auto [part, interval] : llvm::zip(parts, intervals))
+      if (interval.first <= at.first && at.first <= interval.last) {
+        here[part.owner.str()] += alignTo(interval.bytes, alignment);
+        total += alignTo(interval.bytes, alignment);
+      }
+    if (total > most) {
+      most = total;
+      peak = {at.first, here};
+    }
+  }
+  return peak;
+}
