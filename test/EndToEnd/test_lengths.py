@@ -23,7 +23,8 @@ MESHES = [("one", 1, []),
           ("ulysses", 2, ["--mesh", "seq=2", "--context", "ulysses"]),
           ("tensor", 2, ["--mesh", "tensor=2"]),
           ("pipe", 2, ["--mesh", "pipe=2", "--accumulate", 2]),
-          ("mixed", 4, ["--mesh", "pipe=2,data=2", "--zero", 1, "--accumulate", 2]),
+          ("mixed", 4, ["--mesh", "pipe=2,data=2", "--zero", 1, "--accumulate", 2,
+                       "--schedule", "zb-h1"]),
           ("both", 4, ["--mesh", "seq=2,tensor=2", "--context", "ring"])]
 
 
