@@ -130,13 +130,13 @@ void DropoutOp::buildGradient(OpBuilder &builder, GradientContext &context) {
 
 void EmbeddingOp::buildGradient(OpBuilder &builder, GradientContext &context) {
   if (context.isActive(getTable()))
-    context.setAccumulated(getTable(),
-                           builder.create<EmbeddingGradOp>(
-                               getLoc(), gradientType(context, getTable()),
-                               context.gradientOf(getOutput()),
-                               context.forward(getIds()),
-                               context.accumulator(getTable()),
-                               forwardOrNone(context, getFirst()), nullptr));
+    context.setAccumulated(
+        getTable(),
+        builder.create<EmbeddingGradOp>(
+            getLoc(), gradientType(context, getTable()),
+            context.gradientOf(getOutput()), context.forward(getIds()),
+            context.accumulator(getTable()), forwardOrNone(context, getFirst()),
+            getPaddingAttr(), nullptr));
 }
 
 /// Hands over the gradient of a bias: the sum over rows of `grad`.

@@ -97,11 +97,14 @@ def NN_Ties {
 //===----------------------------------------------------------------------===//
 
 def NN_EmbeddingOp : NN_ComputeOp<"embedding",
-    (ins NN_Float:$table, NN_Ids:$ids, Optional<Index>:$first), [NN_Rowwise]> {
+    (ins NN_Float:$table, NN_Ids:$ids, Optional<Index>:$first,
+         OptionalAttr<I64Attr>:$padding), [NN_Rowwise]> {
   let summary = "out[..., c] = table[ids[...], c]";
   let description = [{
     With `first` the table is a part of a larger one, from row `first` on: ids
     of other parts give zeros, so that the sum over the parts is the whole.
+    Where the id is `padding` the table gets no gradient, as with `padding_idx`
+    of PyTorch's embedding.
   }];
   let results = (outs NN_Float:$output);
   let assemblyFormat = [{
@@ -114,12 +117,14 @@ def NN_EmbeddingOp : NN_ComputeOp<"embedding",
 
 def NN_EmbeddingGradOp : NN_NonDifferentiableOp<"embedding_grad",
     (ins NN_Float:$grad, NN_Ids:$ids, Optional<NN_Float>:$init,
-         Optional<Index>:$first), [AttrSizedOperandSegments]> {
+         Optional<Index>:$first, OptionalAttr<I64Attr>:$padding),
+    [AttrSizedOperandSegments]> {
   let summary = "out[v, c] = init[v, c] + sum over ids[...] == v of grad[..., c]";
   let description = [{
     The order of the sum is that of the ids: row-major. `init` missing: zero.
     With `first` the output is a part of a larger table, from row `first` on:
-    ids of other parts add nothing. Summed in f32, rounded once.
+    ids of other parts add nothing, and neither does the id `padding`. Summed
+    in f32, rounded once.
   }];
   let results = (outs NN_Float:$output);
   let assemblyFormat = [{

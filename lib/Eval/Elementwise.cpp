@@ -59,8 +59,10 @@ LogicalResult evalEmbeddingGrad(nn::EmbeddingGradOp op, const Inputs &in,
   int64_t columns = out[op.getOutput()].columns();
   int64_t rows = out[op.getOutput()].rows();
   double *output = out.floats(op.getOutput());
+  auto ids = in.ints(op.getIds());
   forRowsOfTable(op, rows, in, [&](int64_t position, int64_t row) {
-    for (int64_t c = 0; row >= 0 && c < columns; ++c)
+    bool adds = row >= 0 && op.getPadding() != ids[position];
+    for (int64_t c = 0; adds && c < columns; ++c)
       output[row * columns + c] += grad[position * columns + c];
   });
   return success();

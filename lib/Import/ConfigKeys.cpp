@@ -57,6 +57,7 @@ const std::vector<ConfigKey> &config::commonConfigKeys() {
       {"bos_token_id", V::Meaningless, tokens},
       {"eos_token_id", V::Meaningless, tokens},
       {"pad_token_id", V::Meaningless, tokens},
+      {"cls_token_id", V::Meaningless, tokens},
       {"sep_token_id", V::Meaningless, tokens},
       {"unk_token_id", V::Meaningless, tokens},
       {"decoder_start_token_id", V::Meaningless, tokens},
@@ -239,6 +240,27 @@ std::string Config::activation(const std::string &key,
   }
   json.at(key).fail("H0391", key + " \"" + name + "\" is not supported",
                     "use one of " + all);
+}
+
+std::optional<int64_t> Config::token(const std::string &key, int64_t fallback,
+                                     int64_t vocab) const {
+  const io::JsonValue *value = json.find(key);
+  if (value && value->isNull())
+    return std::nullopt;
+  int64_t id = json.integerOr(key, fallback);
+  if (value && (id < 0 || id >= vocab))
+    fail("H0392", "\"" + key + "\" is " + std::to_string(id),
+         "give null, or a number from 0 to " + std::to_string(vocab - 1),
+         value->location());
+  return id < vocab ? std::optional(id) : std::nullopt;
+}
+
+void Config::requireWord(const std::string &key,
+                         const std::string &value) const {
+  std::string given = json.stringOr(key, value);
+  if (given != value)
+    json.at(key).fail("H0391", key + " \"" + given + "\" is not supported",
+                      "use a model with \"" + value + "\"");
 }
 
 void Config::requireDivides(const Dim &part, const Dim &whole) const {

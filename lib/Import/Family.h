@@ -79,6 +79,12 @@ public:
   /// The activation's name in nn.map; `fallback` is Hugging Face's.
   std::string activation(const std::string &key,
                          const std::string &fallback) const;
+  /// A token below `vocab`, or none: null says that there is none, as in
+  /// Hugging Face's configurations.
+  std::optional<int64_t> token(const std::string &key, int64_t fallback,
+                               int64_t vocab) const;
+  /// Throws H0391 unless the key is absent or has that value.
+  void requireWord(const std::string &key, const std::string &value) const;
   /// Rotary positions of heads of `dims` features, with the scaling of
   /// `rope_scaling`.
   Rotary rotary(const Dim &dims, const Dim &positions) const;
@@ -141,14 +147,16 @@ struct Family {
   /// Tensors that are no parameters, by pattern, and why.
   std::vector<std::pair<const char *, const char *>> ignored;
   std::shared_ptr<const FamilyModel> (*read)(const Config &config);
+  /// The head's own weight; up to the first dot, what all names begin with that
+  /// stand beside the base model, without prefix.
+  const char *head = "lm_head.weight";
+  /// Ends of names, and what they are in old files.
+  std::vector<std::pair<const char *, const char *>> renamed = {};
 
   /// The parameter's name in the files.
   std::string sourceName(const std::string &parameter) const {
-    return isHead(parameter) ? parameter : prefix + parameter;
-  }
-  /// Whether it stands beside the base model, without prefix.
-  static bool isHead(const std::string &parameter) {
-    return parameter == "lm_head.weight";
+    std::string beside(head, std::string_view(head).find('.') + 1);
+    return parameter.rfind(beside, 0) == 0 ? parameter : prefix + parameter;
   }
 };
 

@@ -185,6 +185,10 @@ Tensor ForwardBuilder::ids() {
   return wrap(input(nn::PortRole::Ids, ints({1, tokens})));
 }
 
+Tensor ForwardBuilder::segments() {
+  return wrap(input(nn::PortRole::Segments, ints({1, tokens})));
+}
+
 Tensor ForwardBuilder::lengths() {
   return wrap(input(nn::PortRole::Lengths, ints({1})));
 }
@@ -195,12 +199,15 @@ Tensor ForwardBuilder::positions(const std::string &path) {
       builder.getI64IntegerAttr(0), /*shardings=*/ArrayAttr()));
 }
 
-Tensor ForwardBuilder::embedding(Tensor ids, const std::string &path) {
+Tensor ForwardBuilder::embedding(Tensor ids, const std::string &path,
+                                 std::optional<int64_t> padding) {
   Value table = parameter(path + ".weight");
   int64_t width = cast<RankedTensorType>(table.getType()).getDimSize(1);
-  Value made = builder.create<nn::EmbeddingOp>(at(path), hidden(width), table,
-                                               use(ids), /*first=*/Value(),
-                                               /*shardings=*/ArrayAttr());
+  auto paddingAttr =
+      padding ? builder.getI64IntegerAttr(*padding) : IntegerAttr();
+  Value made = builder.create<nn::EmbeddingOp>(
+      at(path), hidden(width), table, use(ids), /*first=*/Value(), paddingAttr,
+      /*shardings=*/ArrayAttr());
   return output(wrap(made), path);
 }
 
@@ -224,7 +231,7 @@ Tensor ForwardBuilder::head(Tensor x, const std::string &weight,
   const config::ParameterSpec *table = parameters.lookup(weight + ".weight");
   Value read =
       builder.create<nn::GetOp>(at(path), floats(table->shape), table->name);
-  return linear(x, read, Value(), /*outIn=*/true, path);
+  return linear(x, read, parameter(path + ".bias"), /*outIn=*/true, path);
 }
 
 Tensor ForwardBuilder::layerNorm(Tensor x, double eps,

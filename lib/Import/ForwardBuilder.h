@@ -26,10 +26,11 @@ public:
   void build();
 
   config::Tensor ids() override;
+  config::Tensor segments() override;
   config::Tensor lengths() override;
   config::Tensor positions(const std::string &path) override;
-  config::Tensor embedding(config::Tensor ids,
-                           const std::string &path) override;
+  config::Tensor embedding(config::Tensor ids, const std::string &path,
+                           std::optional<int64_t> padding) override;
   config::Tensor linear(config::Tensor x, const std::string &path) override;
   config::Tensor layerNorm(config::Tensor x, double eps,
                            const std::string &path) override;

@@ -76,13 +76,28 @@ static void applyNoDecay(const std::string &expression, const Family &family,
 // Coverage: every parameter filled, every tensor used or ignored
 //===----------------------------------------------------------------------===//
 
-/// The tensor with that name, maybe behind the prefix; throws H0335 when there
-/// is none.
+/// The names that the files may have for one: behind the prefix or not, and
+/// those of old files.
+static std::vector<std::string> namesOf(const std::string &plain,
+                                        const Family &family) {
+  std::vector<std::string> names = {family.sourceName(plain), plain};
+  for (const auto &[now, before] : family.renamed) {
+    std::string end = now;
+    if (plain.size() < end.size() ||
+        plain.compare(plain.size() - end.size(), end.size(), end) != 0)
+      continue;
+    for (size_t i = 0; i < 2; ++i)
+      names.push_back(names[i].substr(0, names[i].size() - end.size()) +
+                      before);
+  }
+  return names;
+}
+
+/// The tensor with one of the names; throws H0335 when there is none.
 static const io::TensorInfo &findSource(const std::string &plain,
                                         const Family &family,
                                         const io::WeightSet &weights) {
-  std::string prefixed = family.sourceName(plain);
-  for (const std::string &name : {prefixed, plain})
+  for (const std::string &name : namesOf(plain, family))
     if (const io::TensorInfo *info = weights.find(name))
       return *info;
   std::vector<std::string> names;
@@ -92,7 +107,7 @@ static const io::TensorInfo &findSource(const std::string &plain,
       std::any_of(names.begin(), names.end(), [&](const std::string &name) {
         return name.rfind(family.prefix, 0) == 0;
       });
-  std::string wanted = hasPrefix ? prefixed : plain;
+  std::string wanted = hasPrefix ? family.sourceName(plain) : plain;
   std::string near = closestMatch(wanted, names);
   fail("H0335", "the tensor \"" + wanted + "\" is missing in the weights",
        near.empty() ? "save the model again, whole; or use --init random with "
@@ -148,7 +163,7 @@ static std::string ignoreReason(const std::string &name, const Family &family,
     if (matchesPattern(name, pattern))
       return reason;
   // Untied, it would be a parameter and not come here.
-  if (Family::isHead(name) && spec.model && spec.model->tied)
+  if (name == family.head && spec.model && spec.model->tied)
     return "tie_word_embeddings: the head is " + spec.parameters.front().name;
   return "";
 }

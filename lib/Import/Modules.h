@@ -18,6 +18,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -52,12 +53,16 @@ public:
 
   /// The ids of the tokens.
   virtual Tensor ids() = 0;
+  /// Which of the texts of its row each token belongs to, from 0 on.
+  virtual Tensor segments() = 0;
   /// How many tokens each row has; those after them are padding.
   virtual Tensor lengths() = 0;
   /// The numbers of the tokens in their row.
   virtual Tensor positions(const std::string &path) = 0;
-  /// The rows of the table at `path`.
-  virtual Tensor embedding(Tensor ids, const std::string &path) = 0;
+  /// The rows of the table at `path`. That of `padding` gets no gradient of
+  /// them.
+  virtual Tensor embedding(Tensor ids, const std::string &path,
+                           std::optional<int64_t> padding = {}) = 0;
   virtual Tensor linear(Tensor x, const std::string &path) = 0;
   virtual Tensor layerNorm(Tensor x, double eps, const std::string &path) = 0;
   virtual Tensor rmsNorm(Tensor x, double eps, const std::string &path) = 0;
@@ -80,7 +85,8 @@ public:
   /// function(gate_proj(x)) * up_proj(x), and down_proj of that.
   Tensor gatedMlp(Tensor x, const std::string &function,
                   const std::string &path);
-  /// The logits: a linear without bias at `path`, with the weight of `weight`.
+  /// The logits: a linear with the weight of `weight` and, where the table has
+  /// one, the bias of `path`.
   virtual Tensor head(Tensor x, const std::string &weight,
                       const std::string &path) = 0;
   /// Names what a module made of other modules gives.

@@ -72,14 +72,17 @@ void ScatterGenerator::forIds(llvm::function_ref<void(Value, Value)> body) {
     TensorEvaluator::Scope scope(ev);
     Value id =
         ev.evaluate(op.getIds(), ev.splitRow(position, ids.getShape())).value;
-    Value row = b.create<arith::ExtSIOp>(b.builder.getI64Type(), id);
-    if (op.getFirst())
-      row = b.sub(row, ev.scalarOf(op.getFirst()));
+    id = b.create<arith::ExtSIOp>(b.builder.getI64Type(), id);
+    Value row = op.getFirst() ? b.sub(id, ev.scalarOf(op.getFirst())) : id;
     // Rows before the first become large unsigned numbers. What is no row adds
     // to none.
-    b.ifThen(b.create<arith::CmpIOp>(arith::CmpIPredicate::ult, row,
-                                     b.constant(tableRows)),
-             [&] { body(position, row); });
+    Value adds = b.create<arith::CmpIOp>(arith::CmpIPredicate::ult, row,
+                                         b.constant(tableRows));
+    if (std::optional<int64_t> padding = op.getPadding())
+      adds = b.create<arith::AndIOp>(
+          adds, b.create<arith::CmpIOp>(arith::CmpIPredicate::ne, id,
+                                        b.constant(*padding)));
+    b.ifThen(adds, [&] { body(position, row); });
   });
 }
 

@@ -190,9 +190,9 @@ private:
         &getContext(), builder.getArrayAttr(dims), builder.getArrayAttr({})));
   }
 
-  /// The parameter that a state is, or is a copy of.
+  /// The parameter that a state, if the value is one, is or is a copy of.
   nn::StateOp parameterOf(nn::ModelOp model, Value value) {
-    auto get = value.getDefiningOp<nn::GetOp>();
+    auto get = value ? value.getDefiningOp<nn::GetOp>() : nn::GetOp();
     auto state =
         get ? symbols->lookup<nn::StateOp>(get.getState()) : nn::StateOp();
     if (state && state.getParameter())
@@ -200,7 +200,7 @@ private:
     return state;
   }
 
-  /// The table of token embeddings, and the head's weight, by rows.
+  /// The table of token embeddings, and the head's weight and bias, by rows.
   void splitVocabulary(nn::ModelOp model, Operation *op) {
     Value table;
     int64_t rows = 0;
@@ -216,6 +216,8 @@ private:
       if (isHead) {
         table = linear.getWeight();
         rows = dimOf(linear, /*columns=*/true);
+        if (nn::StateOp bias = parameterOf(model, linear.getBias()))
+          setStorage(bias, 0, "rows of the vocabulary");
       }
     }
     if (!table)

@@ -16,6 +16,8 @@ nn.func @embeddings(%table: tensor<8x4xf32>, %ids: tensor<2x3xi32>,
   %4 = nn.positions {offset = 5 : i64} : () -> tensor<2x3xi32>
   // CHECK: nn.embedding %{{.*}}[%{{.*}}] first %{{.*}} : (tensor<8x4xf32>, tensor<2x3xi32>, index) -> tensor<2x3x4xf32>
   %5 = nn.embedding %table[%ids] first %first : (tensor<8x4xf32>, tensor<2x3xi32>, index) -> tensor<2x3x4xf32>
+  // CHECK: nn.embedding_grad %{{.*}}[%{{.*}}] {padding = 3 : i64} : (tensor<2x3x4xf32>, tensor<2x3xi32>) -> tensor<8x4xf32>
+  %padded = nn.embedding_grad %grad[%ids] {padding = 3 : i64} : (tensor<2x3x4xf32>, tensor<2x3xi32>) -> tensor<8x4xf32>
   // CHECK: nn.embedding_grad %{{.*}}[%{{.*}}] first %{{[^ ]*}} : (tensor<2x3x4xf32>, tensor<2x3xi32>, index) -> tensor<8x4xf32>
   %6 = nn.embedding_grad %grad[%ids] first %first : (tensor<2x3x4xf32>, tensor<2x3xi32>, index) -> tensor<8x4xf32>
   // CHECK: nn.embedding_grad %{{.*}}[%{{.*}}] init %{{[^ ]*}} first %{{[^ ]*}} : (tensor<2x3x4xf32>, tensor<2x3xi32>, tensor<8x4xf32>, index) -> tensor<8x4xf32>

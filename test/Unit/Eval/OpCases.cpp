@@ -35,6 +35,9 @@ static std::vector<OpCase> makeElementwiseCases() {
       {"nn.embedding_grad", gx + "%ids: tensor<2x3xi32>, %first: index",
        "nn.embedding_grad %g[%ids] first %first : (tensor<2x3x4xf32>, "
        "tensor<2x3xi32>, index) -> tensor<2x4xf32>"},
+      {"nn.embedding_grad", gx + "%ids: tensor<2x3xi32>, %first: index",
+       "nn.embedding_grad %g[%ids] first %first {padding = 2 : i64} : "
+       "(tensor<2x3x4xf32>, tensor<2x3xi32>, index) -> tensor<2x4xf32>"},
       {"nn.positions", "", "nn.positions {offset = 2} : () -> tensor<2x3xi32>"},
       {"nn.positions", "%first: index",
        "nn.positions first %first : (index) -> tensor<2x3xi32>"},

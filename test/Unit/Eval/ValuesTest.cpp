@@ -63,6 +63,15 @@ TEST(Values, EmbeddingGradAddsRepeatedIds) {
              {3, 4, 0, 0, 6, 8});
 }
 
+TEST(Values, EmbeddingGradLeavesPaddingOut) {
+  expectNear(evaluate("%g: tensor<1x3x2xf32>, %ids: tensor<1x3xi32>",
+                      "nn.embedding_grad %g[%ids] {padding = 2 : i64} : "
+                      "(tensor<1x3x2xf32>, tensor<1x3xi32>) -> tensor<3x2xf32>",
+                      {{"g", floats({1, 3, 2}, {1, 2, 3, 4, 5, 6})},
+                       {"ids", ints({1, 3}, {2, 0, 2})}}),
+             {3, 4, 0, 0, 0, 0});
+}
+
 // Values of scipy.special.erf and tanh to 16 digits.
 TEST(Values, Activations) {
   TensorMap inputs = {{"x", floats({3}, {-1, 0.5, 2})}};

@@ -153,6 +153,24 @@ TEST(Tables, EmbeddingGradOfPart) {
       }
 }
 
+TEST(Tables, EmbeddingGradWithoutPadding) {
+  const char *text = R"(
+    plan.kernel @k(%g: tensor<2x5x7x$T>, %ids: tensor<2x5xi32>, %first: index)
+        -> tensor<4x7xf32> attributes {generator = #plan.generator<scatter>, ties = array<i64: -1>} {
+      %y = nn.embedding_grad %g[%ids] first %first {padding = $P : i64}
+          : (tensor<2x5x7x$T>, tensor<2x5xi32>, index) -> tensor<4x7xf32>
+      plan.yield %y : tensor<4x7xf32>
+    })";
+  for (const char *type : types)
+    for (const char *padding : {"0", "3", "5"})
+      for (int64_t first : {0, 4}) {
+        KernelCheck check{instantiate(text, {{"P", padding}, {"T", type}})};
+        check.limit = 6;
+        check.scalars = {first};
+        check.run();
+      }
+}
+
 TEST(Tables, EmbeddingGrad) {
   const char *const texts[] = {R"(
     plan.kernel @k(%g: tensor<2x5x$Cx$T>, %ids: tensor<2x5xi32>, %i: tensor<9x$Cx$G>)
