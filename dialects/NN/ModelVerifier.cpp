@@ -164,6 +164,11 @@ static LogicalResult verifyTypes(Operation *op) {
 }
 
 LogicalResult ModelOp::verifyRegions() {
+  Attribute objective = getWeights().get("objective");
+  if (objective && !isa<ObjectiveAttr>(objective))
+    return emitOpError("has weights whose objective is ")
+           << objective << "; it must be #nn.objective<causal> or "
+           << "#nn.objective<mlm>";
   llvm::Expected<llvm::json::Value> config = llvm::json::parse(getConfig());
   if (!config)
     return emitOpError("has a config that is no JSON: ")

@@ -120,6 +120,16 @@ def NN_ProgramKindAttr : EnumAttr<NN_Dialect, NN_ProgramKind, "program"> {
   let assemblyFormat = "`<` $value `>`";
 }
 
+def NN_ObjectiveAttr : EnumAttr<NN_Dialect, NN_Objective, "objective"> {
+  let summary = "What the labels of a batch are: the next tokens, or masked ones.";
+  let description = [{
+    `#nn.objective<mlm>`, under the key `objective` of a model's `weights`: some
+    tokens of a batch are masked, and they are the labels at their places.
+    `causal`, and without it: the label of a token is the one that follows.
+  }];
+  let assemblyFormat = "`<` $value `>`";
+}
+
 def NN_PortAttr : AttrDef<NN_Dialect, "Port"> {
   let mnemonic = "port";
   let summary = "An argument or a result of a program: what it means.";

@@ -24,6 +24,11 @@ def NN_ProgramKind : NN_Enum<"ProgramKind", "what a step program is for", [
     I32EnumAttrCase<"Eval", 1, "eval">,
     I32EnumAttrCase<"Generate", 2, "generate">]>;
 
+// The names are those of `--objective`.
+def NN_Objective : NN_Enum<"Objective", "what the labels of a batch of tokens are", [
+    I32EnumAttrCase<"NextToken", 0, "causal">,
+    I32EnumAttrCase<"MaskedToken", 1, "mlm">]>;
+
 def NN_RotaryRamp : NN_Enum<"RotaryRamp", "which rates of nn.rotary are stretched", [
     I32EnumAttrCase<"All", 0, "all">,
     I32EnumAttrCase<"Pairs", 1, "pairs">,

@@ -28,6 +28,10 @@ def NN_ModelOp : NN_Op<"model", [
     only carried along), `strategy` what the user chose, `phase` the last phase
     that is done, `weights` where the weights are:
     `{random = true, seed = 7 : i64}` or `{directory = "...", hash = "..."}`.
+    It also has what the runtime asks of the data: `vocab_size`,
+    `max_positions`, the `objective` if it is not `#nn.objective<causal>`, and
+    as far as they are known `segments` (how many there are), `mask_token` and
+    `special_tokens`, which are never masked.
     `stage` is set from the pipe phase on, when each stage is a model.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$family,

@@ -37,6 +37,10 @@ plan::PortRole heddle::planir::roleOf(nn::PortRole role) {
   return *plan::parseName<plan::PortRole>(stringifyPortRole(role).str());
 }
 
+plan::Objective heddle::planir::objectiveOf(nn::Objective objective) {
+  return *plan::parseName<plan::Objective>(stringifyObjective(objective).str());
+}
+
 plan::MemoryKind heddle::planir::memoryOf(MemoryKind kind) {
   switch (kind) {
   case MemoryKind::Device:

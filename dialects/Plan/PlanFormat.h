@@ -17,6 +17,7 @@ namespace heddle::planir {
 /// The kind of a program, and what a port means, as a plan has it.
 plan::ProgramKind kindOf(nn::ProgramKind kind);
 plan::PortRole roleOf(nn::PortRole role);
+plan::Objective objectiveOf(nn::Objective objective);
 
 /// A kind of memory and a stream, as a plan has them.
 plan::MemoryKind memoryOf(MemoryKind kind);

@@ -117,6 +117,14 @@ private:
       plan.vocabSize = size.getInt();
     if (auto positions = weights.getAs<IntegerAttr>("max_positions"))
       plan.maxPositions = positions.getInt();
+    if (auto segments = weights.getAs<IntegerAttr>("segments"))
+      plan.segments = segments.getInt();
+    if (auto objective = weights.getAs<nn::ObjectiveAttr>("objective"))
+      plan.objective = planir::objectiveOf(objective.getValue());
+    if (auto mask = weights.getAs<IntegerAttr>("mask_token"))
+      plan.maskToken = mask.getInt();
+    if (auto special = weights.getAs<DenseI64ArrayAttr>("special_tokens"))
+      plan.specialTokens = special.asArrayRef().vec();
   }
 
   void readStrategy() {

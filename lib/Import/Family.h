@@ -150,6 +150,7 @@ struct Family {
   /// The head's own weight; up to the first dot, what all names begin with that
   /// stand beside the base model, without prefix.
   const char *head = "lm_head.weight";
+  plan::Objective objective = plan::Objective::NextToken;
   /// Ends of names, and what they are in old files.
   std::vector<std::pair<const char *, const char *>> renamed = {};
 
@@ -165,6 +166,11 @@ template <typename Model>
 std::shared_ptr<const FamilyModel> readAs(const Config &config) {
   return std::make_shared<Model>(config);
 }
+
+/// Reads what config.json and the tokenizer's files in `directory` say of
+/// tokens that mean no text, for a model of masked tokens. "": no files.
+void findSpecialTokens(const io::JsonValue &config,
+                       const std::string &directory, ModelSpec &spec);
 
 // The files in Families/; ModelSpec.cpp lists them.
 const Family &gpt2Family();

@@ -30,8 +30,27 @@ void heddle::emitUserDiagnostic(MLIRContext &context,
     error.attachNote() << "help: " << diagnostic.help;
 }
 
+/// How many segments a row may have: the rows of the table that their numbers
+/// choose from; 0 when nothing says it.
+static int64_t segmentsOf(nn::ModelOp model) {
+  for (auto function : model.getOps<nn::FuncOp>()) {
+    if (!function.getInputs())
+      continue;
+    for (auto [argument, port] :
+         llvm::zip(function.getArguments(), *function.getInputs())) {
+      if (cast<nn::PortAttr>(port).getRole() != nn::PortRole::Segments)
+        continue;
+      for (Operation *user : argument.getUsers())
+        if (auto embedding = dyn_cast<nn::EmbeddingOp>(user))
+          return cast<RankedTensorType>(embedding.getTable().getType())
+              .getDimSize(0);
+    }
+  }
+  return 0;
+}
+
 /// Where the values come from, and what the runtime asks of the data.
-static DictionaryAttr describeWeights(Builder &builder,
+static DictionaryAttr describeWeights(Builder &builder, nn::ModelOp model,
                                       const config::ModelSpec &spec) {
   SmallVector<NamedAttribute> weights;
   auto add = [&](llvm::StringRef name, Attribute value) {
@@ -46,6 +65,15 @@ static DictionaryAttr describeWeights(Builder &builder,
   }
   add("vocab_size", builder.getI64IntegerAttr(spec.vocabSize));
   add("max_positions", builder.getI64IntegerAttr(spec.maxPositions));
+  if (int64_t segments = segmentsOf(model))
+    add("segments", builder.getI64IntegerAttr(segments));
+  if (spec.objective == plan::Objective::MaskedToken)
+    add("objective", nn::ObjectiveAttr::get(builder.getContext(),
+                                            nn::Objective::MaskedToken));
+  if (spec.tokens.mask)
+    add("mask_token", builder.getI64IntegerAttr(*spec.tokens.mask));
+  if (!spec.tokens.all.empty())
+    add("special_tokens", builder.getDenseI64ArrayAttr(spec.tokens.all));
   return builder.getDictionaryAttr(weights);
 }
 
@@ -83,7 +111,7 @@ void heddle::completeForward(nn::ModelOp model, const config::ModelSpec &spec,
   model.setPhase("import");
   model.setStrategyAttr(dist::StrategyAttr::get(model.getContext(), strategy));
   model.setConfig(spec.configJson);
-  model.setWeightsAttr(describeWeights(builder, spec));
+  model.setWeightsAttr(describeWeights(builder, model, spec));
   SymbolTable symbols(model);
   for (const config::ParameterSpec &parameter : spec.parameters)
     setParameter(symbols.lookup<nn::StateOp>(parameter.name), parameter);
@@ -100,11 +128,12 @@ OwningOpRef<ModuleOp> heddle::importModel(MLIRContext &context,
   auto model = builder.create<nn::ModelOp>(
       NameLoc::get(builder.getStringAttr(spec.family)), spec.family,
       spec.family, "import", dist::StrategyAttr::get(&context, strategy),
-      spec.configJson, describeWeights(builder, spec),
+      spec.configJson, builder.getDictionaryAttr({}),
       /*stage=*/IntegerAttr());
   builder.setInsertionPointToEnd(&model.getBody().emplaceBlock());
   addStates(builder, spec);
   ForwardBuilder(model, spec).build();
+  model.setWeightsAttr(describeWeights(builder, model, spec));
   if (failed(verify(*module)))
     return {};
   emitRemark(place) << config::coverageReport(spec);

@@ -271,6 +271,7 @@ static void readFamily(const Family &family, const io::JsonValue &config,
   const FamilyModel &model = *spec.model;
   spec.vocabSize = model.vocab;
   spec.maxPositions = model.positions;
+  spec.objective = family.objective;
   spec.layers = model.layers;
   spec.width = model.embed;
   spec.positionsKey = model.positions.text;
@@ -297,6 +298,7 @@ ModelSpec config::readModelSpec(const ModelRequest &request) {
   spec.random = request.random;
   spec.seed = request.seed;
   readFamily(family, config, spec);
+  findSpecialTokens(config, isDirectory ? path : "", spec);
   applyNoDecay(request.noDecay, family, spec);
   if (request.random) {
     nameSources(family, spec);
@@ -315,8 +317,9 @@ void config::findWeights(const ModelRequest &request, ModelSpec &spec) {
   if (!isDirectory)
     fail("H0331", "--weights " + request.path + " is no directory",
          "name the directory with config.json and the weights");
-  spec.configJson =
-      io::parseJsonFile(configFile, io::modelJsonCodes).toJson().dump();
+  io::JsonValue config = io::parseJsonFile(configFile, io::modelJsonCodes);
+  spec.configJson = config.toJson().dump();
+  findSpecialTokens(config, path, spec);
   spec.directory = fs::absolute(path).lexically_normal().string();
   const Family plain = {spec.family.c_str(), "", {}, {}, nullptr};
   applyNoDecay(request.noDecay, plain, spec);

@@ -39,6 +39,7 @@ private:
   void addBench(CLI::App &app);
   void addInfo(CLI::App &app);
   void addJob(CLI::App &verb, JobOptions &job);
+  void addMask(CLI::App &verb, MaskOptions &mask);
   void addJoin(CLI::App &verb);
 };
 
@@ -75,8 +76,23 @@ CLI::Option *addCount(CLI::App &verb, const char *name, T &value,
       ->capture_default_str();
 }
 
-/// Batches come from one place.
-void requireBatches(bool hasData, const std::string &inputs) {
+void CommandLine::addMask(CLI::App &verb, MaskOptions &mask) {
+  addFlag(verb, "--mask-probability", mask.probability,
+          ValueRange::numbers(0, 1),
+          "For models of masked tokens: how likely it is that a token of "
+          "--data becomes a label (default: 0.15)");
+  addFlag(verb, "--mask-token", mask.token, io::range::count(0),
+          "For models of masked tokens: the token that stands for a masked one "
+          "(default: the tokenizer's)");
+}
+
+/// Batches come from one place, and from --inputs with their labels.
+void requireBatches(bool hasData, const std::string &inputs,
+                    const MaskOptions &mask, bool validates = false) {
+  bool masks = mask.probability || mask.token;
+  if (masks && !hasData && !inputs.empty() && !validates)
+    fail("H0164", "--inputs has the labels itself: no token of it is masked",
+         "leave out --mask-probability and --mask-token");
   if (hasData == inputs.empty())
     return;
   fail("H0124",
@@ -132,10 +148,11 @@ void CommandLine::addTrain(CLI::App &app) {
                 "after a change of the optimizer")
       ->needs(resume);
   addFlag(verb, "--seed", train.seed, io::range::seed(),
-          "Seed of dropout and --shuffle (default: the compile seed, or the "
-          "resumed run's)");
+          "Seed of dropout, masks and --shuffle (default: the compile seed, or "
+          "the resumed run's)");
   verb.add_flag("--shuffle", train.shuffle,
                 "Permute the rows of every pass over the data");
+  addMask(verb, train.mask);
   addPath(verb, "--log", train.log, "Write JSON lines to this file");
   addPath(verb, "--log-csv", train.logCsv,
           "Write steps and validations to this file as CSV");
@@ -153,7 +170,8 @@ void CommandLine::addTrain(CLI::App &app) {
   addJob(verb, train.job);
   resume->excludes(verb.get_option("--weights"));
   verb.callback([this] {
-    requireBatches(!train.data.empty(), train.inputs);
+    requireBatches(!train.data.empty(), train.inputs, train.mask,
+                   !train.val.empty());
     if (!train.inputs.empty() && train.shuffle)
       fail("H0125", "--shuffle: the rows of --inputs are taken in their order",
            "leave out --shuffle, or permute the rows in the file");
@@ -171,12 +189,13 @@ void CommandLine::addEval(CLI::App &app) {
   addPath(verb, "--data", eval.data, "Token file");
   addPath(verb, "--inputs", eval.inputs,
           "Batches in place of --data, as for train");
+  addMask(verb, eval.mask);
   addCount(verb, "--steps", eval.steps, "Batches, 0: the whole file");
   addPath(verb, "--log", eval.log, "Write a JSON line to this file");
   verb.add_flag("--json", eval.json, "Print one JSON object");
   addJob(verb, eval.job);
   verb.callback([this] {
-    requireBatches(!eval.data.empty(), eval.inputs);
+    requireBatches(!eval.data.empty(), eval.inputs, eval.mask);
     action = [this](Ranks &ranks) { return runEval(eval, ranks); };
   });
 }

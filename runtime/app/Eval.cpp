@@ -24,8 +24,8 @@ int heddle::rt::runEval(const EvalOptions &options, Ranks &ranks) {
     io::requireApart({{"--data", options.data}, {"--inputs", options.inputs}},
                      {{"--log", options.log}});
     if (options.inputs.empty())
-      evaluation =
-          std::make_unique<Evaluation>(job, options.data, options.steps);
+      evaluation = std::make_unique<Evaluation>(job, options.data,
+                                                options.steps, options.mask);
     else
       evaluation = std::make_unique<Evaluation>(
           job,

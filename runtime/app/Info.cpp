@@ -28,6 +28,7 @@ static ordered_json describe(const plan::Plan &plan) {
           {"parameters", plan.parameters},
           {"vocab", plan.vocabSize},
           {"positions", plan.maxPositions},
+          {"objective", plan::nameOf(plan.objective)},
           {"batch", plan.batch},
           {"micro_batch", plan.microBatch},
           {"accumulate", plan.accumulate},
@@ -61,6 +62,10 @@ static void print(const plan::Plan &plan) {
   line("model", plan.family + ", " + number(plan.parameters) +
                     " parameters, vocabulary " + number(plan.vocabSize) +
                     ", positions " + number(plan.maxPositions));
+  if (plan.objective == plan::Objective::MaskedToken)
+    line("predicts",
+         "masked tokens; the mask is " +
+             (plan.maskToken < 0 ? "not known" : number(plan.maskToken)));
   line("batch", number(plan.batch) + " rows x " + number(plan.seq) +
                     " tokens (micro-batch " + number(plan.microBatch) +
                     ", accumulate " + number(plan.accumulate) + ")");

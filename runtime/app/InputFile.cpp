@@ -76,6 +76,10 @@ static std::pair<int64_t, int64_t> rangeOf(PortRole role,
     return {0, plan.maxPositions - 1};
   case PortRole::Lengths:
     return {0, plan.seq};
+  case PortRole::Segments:
+    if (plan.segments > 0)
+      return {0, plan.segments - 1};
+    [[fallthrough]];
   default:
     return {0, std::numeric_limits<int32_t>::max()};
   }

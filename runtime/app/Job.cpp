@@ -72,7 +72,13 @@ void heddle::rt::failNoProgram(const plan::Plan &plan, plan::ProgramKind kind) {
   std::string held;
   for (const plan::Program &program : plan.programs)
     held += std::string(held.empty() ? "" : ", ") + plan::nameOf(program.kind);
+  bool isMasked = plan.objective == plan::Objective::MaskedToken;
+  std::string unable =
+      isMasked && kind == plan::ProgramKind::Generate
+          ? "; a model of masked tokens sees what follows, so it cannot "
+            "continue a text"
+          : "";
   fail("H0191",
        std::string("this binary holds no ") + plan::nameOf(kind) + " program",
-       held.empty() ? "compile it again" : "it holds: " + held);
+       held.empty() ? "compile it again" : "it holds: " + held + unable);
 }

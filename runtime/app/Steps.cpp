@@ -96,12 +96,32 @@ void BatchInputs::fillPlain(const Port &port) const {
   }
 }
 
-void BatchInputs::read(DataFeed &feed, int64_t first) const {
-  for (const Port &port : ports)
-    if (std::optional<DataFeed::What> what = tokensOf(port.role))
-      feed.read(first, port.runs, *what, session.at<int32_t>(*port.value));
-    else
+void BatchInputs::mask(const Port &port, DataFeed::What what,
+                       const Masking &masking, const MaskPlace &begin) const {
+  auto *tokens = session.at<int32_t>(*port.value);
+  MaskPlace place = begin;
+  for (const Run &run : port.runs)
+    for (int64_t i = 0; i < run.count; ++i) {
+      place.index = begin.index + uint64_t(run.whole + i);
+      int32_t &token = tokens[run.local + i];
+      token = masking.at(place, token, what);
+    }
+}
+
+void BatchInputs::read(DataFeed &feed, int64_t first, const Masking *masking,
+                       const MaskPlace &begin) const {
+  for (const Port &port : ports) {
+    std::optional<DataFeed::What> what = tokensOf(port.role);
+    if (!what) {
       fillPlain(port);
+      continue;
+    }
+    // Masked tokens are labels where they stand.
+    feed.read(first, port.runs, masking ? DataFeed::What::Inputs : *what,
+              session.at<int32_t>(*port.value));
+    if (masking)
+      mask(port, *what, *masking, begin);
+  }
   store();
 }
 
@@ -160,11 +180,13 @@ static BatchShape wholeBatch(const plan::Plan &plan, BatchShape part) {
   return part;
 }
 
-Evaluation::Evaluation(Job &job, const std::string &file, int64_t steps)
+Evaluation::Evaluation(Job &job, const std::string &file, int64_t steps,
+                       const MaskOptions &mask)
     : job(job), program(job.program(plan::ProgramKind::Eval)),
       part(batchOf(job.plan(), plan::ProgramKind::Eval)),
       inputs(job.session(), program),
-      feed(std::make_unique<DataFeed>(file, wholeBatch(job.plan(), part))) {
+      feed(std::make_unique<DataFeed>(file, wholeBatch(job.plan(), part))),
+      masking(Masking::of(job.plan(), mask)) {
   countRuns(feed->batches(), steps);
 }
 
@@ -193,7 +215,11 @@ double Evaluation::meanLoss() {
       if (given)
         inputs.read(*given, run * part.rows);
       else
-        inputs.read(*feed, run * part.rows);
+        // Counted from the beginning of the file, so that all evaluations mask
+        // the same tokens of it.
+        inputs.read(
+            *feed, run * part.rows, masking ? &*masking : nullptr,
+            {0, uint64_t(run * part.rows * part.seq), 0, Masking::evaluation});
     });
     job.session().run(program);
     double counts = weight ? *job.session().load<float>(*weight) : 1;

@@ -87,8 +87,8 @@ Training::Training(const TrainOptions &options, RunLog &log, Ranks &ranks)
   ranks.together([&] {
     requireOwnFiles();
     if (!options.val.empty())
-      validation =
-          std::make_unique<Evaluation>(job, options.val, options.valSteps);
+      validation = std::make_unique<Evaluation>(job, options.val,
+                                                options.valSteps, options.mask);
     // Where another run saves, this one does not begin to load.
     if (io::pathExists(options.save) && job.isFirst())
       saves = io::claimSaves(options.save);
@@ -278,8 +278,8 @@ void Training::save() {
   now.skipped = steps->skippedSteps();
   io::CheckpointContents contents = describeCheckpoint(job.session(), now);
   for (const char *name :
-       {"tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt",
-        "special_tokens_map.json", "generation_config.json"})
+       {"tokenizer.json", "tokenizer_config.json", "vocab.json", "vocab.txt",
+        "merges.txt", "special_tokens_map.json", "generation_config.json"})
     if (!modelDirectory.empty())
       contents.copies.push_back(modelDirectory + "/" + name);
   std::string path =

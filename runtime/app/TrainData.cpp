@@ -19,11 +19,13 @@ TrainData::TrainData(Job &job, const TrainOptions &options)
     : job(job), options(options),
       batch(batchOf(job.plan(), plan::ProgramKind::Train)) {
   job.ranks().together([&] {
-    if (!options.inputs.empty())
+    if (!options.inputs.empty()) {
       given = std::make_unique<InputFile>(options.inputs, job.plan(),
                                           plan::ProgramKind::Train);
-    else
+    } else {
+      masking = Masking::of(job.plan(), options.mask);
       source = std::make_unique<DataFeed>(parseData(options.data), batch);
+    }
   });
 }
 
@@ -31,7 +33,9 @@ void TrainData::read(const BatchInputs &inputs, int64_t step) {
   if (given)
     inputs.read(*given, step * batch.rows);
   else
-    inputs.read(*source, (step - first) * batch.rows);
+    inputs.read(*source, (step - first) * batch.rows,
+                masking ? &*masking : nullptr,
+                {seed, 0, uint32_t(step), Masking::training});
 }
 
 io::DataState TrainData::stateAfter(int64_t steps) {
@@ -78,7 +82,8 @@ void TrainData::check(const Evaluation *validation) {
 // Where it begins
 //===----------------------------------------------------------------------===//
 
-void TrainData::begin(uint64_t seed) {
+void TrainData::begin(uint64_t newSeed) {
+  seed = newSeed;
   if (options.shuffle)
     source->shuffle(seed);
 }
@@ -152,11 +157,11 @@ void TrainData::resumeOld(const io::CheckpointState &state) {
                     std::to_string(batch.seq) + " tokens");
 }
 
-void TrainData::resume(const io::CheckpointState &state, uint64_t seed) {
+void TrainData::resume(const io::CheckpointState &state, uint64_t newSeed) {
   first = state.step;
   if (given) // Its rows follow from the step's number.
     return;
-  begin(seed);
+  begin(newSeed);
   // After a signal nothing is read, and what it was is not known.
   if (options.dataPosition == "start" || !isWhole)
     return;

@@ -159,6 +159,10 @@ static void visitFields(PlanType &plan, Visitor visit) {
   visit("modelConfig", plan.modelConfig);
   visit("vocabSize", plan.vocabSize);
   visit("maxPositions", plan.maxPositions);
+  visit("segments", plan.segments);
+  visit("objective", plan.objective);
+  visit("maskToken", plan.maskToken);
+  visit("specialTokens", plan.specialTokens);
   visit("parameters", plan.parameters);
   visit("batch", plan.batch);
   visit("microBatch", plan.microBatch);

@@ -80,6 +80,9 @@ static config::ModelSpec describe(nn::ModelOp model, const std::string &path) {
     spec.maxPositions = most.getInt();
     spec.positionsKey = "max_positions";
   }
+  auto objective = model.getWeights().getAs<nn::ObjectiveAttr>("objective");
+  if (objective && objective.getValue() == nn::Objective::MaskedToken)
+    spec.objective = plan::Objective::MaskedToken;
   if (auto place = model.getLoc()->findInstanceOf<mlir::FileLineColLoc>())
     spec.positionsLocation = {path, int64_t(place.getLine()),
                               int64_t(place.getColumn())};

@@ -14,6 +14,7 @@
 #define HEDDLE_IMPORT_MODELSPEC_H
 
 #include "heddle/Import/Settings.h"
+#include "heddle/PlanFormat/Plan.h"
 #include "heddle/Weights/Source.h"
 #include <memory>
 
@@ -48,6 +49,12 @@ struct IgnoredTensor {
 
 class FamilyModel;
 
+/// Tokens that mean no text.
+struct SpecialTokens {
+  std::optional<int64_t> mask;
+  std::vector<int64_t> all; ///< In ascending order.
+};
+
 /// A model as import reads it.
 struct ModelSpec {
   std::string family; ///< The `model_type` of config.json.
@@ -57,6 +64,9 @@ struct ModelSpec {
   std::shared_ptr<const FamilyModel> model; ///< Its forward function.
   int64_t layers = 1, width = 0;
   int64_t vocabSize = 0, maxPositions = 0;
+  plan::Objective objective = plan::Objective::NextToken;
+  /// What the tokenizer's files say of tokens; only for masked ones.
+  SpecialTokens tokens;
   std::string positionsKey; ///< The key that says `maxPositions`.
   SourceLocation positionsLocation;
 

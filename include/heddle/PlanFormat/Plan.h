@@ -31,7 +31,7 @@ inline constexpr const char *kernelSectionName = ".heddle.kernels";
 
 /// Of the JSON: raised with every change of what stands there. A reader takes
 /// its own format alone; binaries bring their reader along.
-inline constexpr int64_t formatVersion = 2;
+inline constexpr int64_t formatVersion = 3;
 
 /// A compiled kernel:
 ///   void symbol(void *const *refs, const int64_t *scalars,
@@ -133,6 +133,14 @@ inline constexpr std::array enumNames<PortRole> = {
     "loss_weight", "grad_norm", "logits",        "value"};
 /// Whether such an input holds a part of the batch.
 bool isOfBatch(PortRole role);
+
+/// What the labels of a batch of tokens are: as NN_Objective.
+enum class Objective {
+  NextToken,   ///< Each token's is the one that follows.
+  MaskedToken, ///< Some are masked, and are the labels at their places.
+};
+template <>
+inline constexpr std::array enumNames<Objective> = {"causal", "mlm"};
 
 /// A value that the runtime writes before a step or reads after it. It lives in
 /// the program's frame, outside every command's frame.
@@ -239,6 +247,10 @@ struct Plan : Stage {
   std::string family;
   nlohmann::json modelConfig; ///< config.json as it was read.
   int64_t vocabSize = 0, maxPositions = 0;
+  int64_t segments = 0; ///< How many a row may have; 0: not known.
+  Objective objective = Objective::NextToken;
+  int64_t maskToken = -1;             ///< -1: not known.
+  std::vector<int64_t> specialTokens; ///< That are known; never masked.
   int64_t parameters = 0;
   int64_t batch = 0, microBatch = 0, accumulate = 1, seq = 0;
   int64_t threads = 1; ///< At most so many may be used when it runs.

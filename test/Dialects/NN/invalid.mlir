@@ -8,6 +8,13 @@ nn.model @m family "gpt2" phase "train" attributes {
 
 // -----
 
+// expected-error @+1 {{'nn.model' op has weights whose objective is "mlm"; it must be #nn.objective<causal> or #nn.objective<mlm>}}
+nn.model @m family "bert" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {objective = "mlm"}} {
+}
+
+// -----
+
 nn.model @m family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   // expected-error @+1 {{'nn.func' op has a value of type 'tensor<8xi1>'; tensors have static shapes, and elements of f64, f32, bf16, f16, i8, i32 or i64}}

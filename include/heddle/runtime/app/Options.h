@@ -25,11 +25,18 @@ struct JobOptions {
   std::string weights;                   ///< Empty: those of the plan.
 };
 
+/// How tokens are masked, for a model that predicts those.
+struct MaskOptions {
+  std::optional<double> probability;
+  std::optional<int64_t> token; ///< Absent: what the plan says.
+};
+
 /// `train`.
 struct TrainOptions {
   JobOptions job;
   std::vector<std::string> data; ///< FILE or FILE:WEIGHT.
   std::string inputs;            ///< Batches in place of `data`.
+  MaskOptions mask;
   std::string val;
   std::string dataCheck = "all";      ///< all, batch
   std::string dataPosition = "check"; ///< check, keep, start
@@ -53,6 +60,7 @@ struct EvalOptions {
   JobOptions job;
   std::string data;
   std::string inputs; ///< Batches in place of `data`.
+  MaskOptions mask;
   int64_t steps = 0;  ///< Batches; 0: the whole file.
   std::string log;
   bool json = false;

@@ -12,6 +12,7 @@
 #include "heddle/runtime/app/DataFeed.h"
 #include "heddle/runtime/app/InputFile.h"
 #include "heddle/runtime/app/Job.h"
+#include "heddle/runtime/app/Masking.h"
 #include "heddle/runtime/optim/Schedule.h"
 
 namespace heddle::rt {
@@ -32,8 +33,10 @@ Part partOf(const Session &session, const plan::Port &port);
 class BatchInputs {
 public:
   BatchInputs(Session &session, const LoadedProgram &program);
-  /// Fills them with this rank's share of the rows from row `first` on.
-  void read(DataFeed &feed, int64_t first) const;
+  /// Fills them with this rank's share of the rows from row `first` on. With
+  /// `masking` tokens are masked: the first of the batch stands at `begin`.
+  void read(DataFeed &feed, int64_t first, const Masking *masking = nullptr,
+            const MaskPlace &begin = {}) const;
   void read(const InputFile &file, int64_t first) const;
   /// Fills ids and labels with `token(index in the whole, which tokens)`.
   template <typename Function> void fill(Function token) const {
@@ -53,6 +56,8 @@ private:
     std::vector<Run> runs;
   };
   static std::optional<DataFeed::What> tokensOf(plan::PortRole role);
+  void mask(const Port &port, DataFeed::What what, const Masking &masking,
+            const MaskPlace &begin) const;
   /// What a row of a token file says of the other inputs.
   void fillPlain(const Port &port) const;
   template <typename Element, typename Function>
@@ -114,8 +119,9 @@ private:
 class Evaluation {
 public:
   /// `steps` is the number of batches, 0: all. Throws H0191 when the plan has
-  /// no eval program.
-  Evaluation(Job &job, const std::string &file, int64_t steps);
+  /// no eval program, or what Masking::of throws.
+  Evaluation(Job &job, const std::string &file, int64_t steps,
+             const MaskOptions &mask);
   /// The same for the batches of `--inputs`; without `steps` those that the
   /// rows of the file fill, at least one.
   Evaluation(Job &job, std::unique_ptr<InputFile> file, int64_t steps);
@@ -131,6 +137,7 @@ private:
   BatchShape part; ///< What one run of the program takes.
   BatchInputs inputs;
   std::unique_ptr<DataFeed> feed; ///< Or `given`.
+  std::optional<Masking> masking; ///< Of `feed`.
   std::unique_ptr<InputFile> given;
   int64_t runs = 0;
 };

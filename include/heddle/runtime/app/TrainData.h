@@ -47,6 +47,8 @@ private:
   BatchShape batch;
   std::unique_ptr<DataFeed> source; ///< Or `given`.
   std::unique_ptr<InputFile> given;
+  std::optional<Masking> masking; ///< Of `source`.
+  uint64_t seed = 0;              ///< Of masks and the shuffle.
   int64_t first = 0; ///< The step with which this run begins.
   std::vector<std::string> lines;
   bool isWhole = true; ///< No signal came while tokens were looked at.

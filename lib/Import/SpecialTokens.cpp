@@ -1,0 +1,130 @@
+//===- SpecialTokens.cpp - Tokens that mean no text -----------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What the files beside a model say of the tokens that masking knows: the mask
+// itself, and those that are never masked.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Family.h"
+#include "heddle/runtime/io/File.h"
+#include <filesystem>
+#include <map>
+#include <set>
+#include <sstream>
+
+using namespace heddle;
+using namespace heddle::config;
+
+namespace {
+
+class Finder {
+public:
+  explicit Finder(std::string directory) : directory(std::move(directory)) {}
+
+  SpecialTokens find(const io::JsonValue &config, int64_t vocab);
+
+private:
+  std::optional<io::JsonValue> parse(const std::string &name) const;
+  void readNames();
+  void readTokenizer();
+  void readVocabulary();
+
+  std::string directory;
+  /// The texts of the tokens that Hugging Face's classes of BERT presume, or
+  /// that files name.
+  std::map<std::string, std::string> names = {{"mask_token", "[MASK]"},
+                                              {"cls_token", "[CLS]"},
+                                              {"sep_token", "[SEP]"},
+                                              {"pad_token", "[PAD]"},
+                                              {"unk_token", "[UNK]"}};
+  std::map<std::string, int64_t> ids; ///< Of special tokens, by text.
+};
+
+} // namespace
+
+std::optional<io::JsonValue> Finder::parse(const std::string &name) const {
+  std::string path = directory + "/" + name;
+  if (directory.empty() || !io::pathExists(path))
+    return std::nullopt;
+  return io::parseJsonFile(path, io::modelJsonCodes);
+}
+
+void Finder::readNames() {
+  for (const char *file :
+       {"special_tokens_map.json", "tokenizer_config.json"}) {
+    std::optional<io::JsonValue> root = parse(file);
+    for (auto &[name, text] : names) {
+      const io::JsonValue *token = root ? root->findNonNull(name) : nullptr;
+      if (token && token->isObject())
+        token = token->findNonNull("content");
+      if (token && token->isString())
+        text = token->asString();
+    }
+  }
+}
+
+void Finder::readTokenizer() {
+  std::optional<io::JsonValue> root = parse("tokenizer.json");
+  const io::JsonValue *tokens =
+      root ? root->findNonNull("added_tokens") : nullptr;
+  if (!tokens)
+    return;
+  for (const io::JsonValue &token : tokens->elements())
+    if (token.boolOr("special", false))
+      ids[token.at("content").asString()] = token.at("id").asInteger();
+}
+
+/// The words of vocab.txt, one a line from 0 on.
+void Finder::readVocabulary() {
+  std::string path = directory + "/vocab.txt";
+  if (directory.empty() || !ids.empty() || !io::pathExists(path))
+    return;
+  std::set<std::string> wanted;
+  for (const auto &[name, text] : names)
+    wanted.insert(text);
+  std::istringstream lines(io::readText(path, "H0301"));
+  std::string word;
+  for (int64_t id = 0; std::getline(lines, word); ++id) {
+    if (!word.empty() && word.back() == '\r')
+      word.pop_back();
+    if (wanted.count(word))
+      ids.emplace(word, id);
+  }
+}
+
+SpecialTokens Finder::find(const io::JsonValue &config, int64_t vocab) {
+  readNames();
+  readTokenizer();
+  readVocabulary();
+  SpecialTokens tokens;
+  std::set<int64_t> all;
+  for (const auto &[text, id] : ids)
+    all.insert(id);
+  if (auto mask = ids.find(names["mask_token"]); mask != ids.end())
+    tokens.mask = mask->second;
+  for (const char *kind : {"mask", "cls", "sep", "pad", "unk", "bos", "eos"}) {
+    const io::JsonValue *id =
+        config.findNonNull(std::string(kind) + "_token_id");
+    if (!id || id->kind() != io::JsonValue::Kind::Integer)
+      continue;
+    all.insert(id->asInteger());
+    if (kind == std::string("mask"))
+      tokens.mask = id->asInteger();
+  }
+  for (int64_t id : all)
+    if (id >= 0 && id < vocab)
+      tokens.all.push_back(id);
+  if (tokens.mask && (*tokens.mask < 0 || *tokens.mask >= vocab))
+    tokens.mask.reset();
+  return tokens;
+}
+
+void config::findSpecialTokens(const io::JsonValue &config,
+                               const std::string &directory, ModelSpec &spec) {
+  if (spec.objective == plan::Objective::MaskedToken)
+    spec.tokens = Finder(directory).find(config, spec.vocabSize);
+}

@@ -1,0 +1,79 @@
+//===- Masking.cpp - Tokens to predict from those around them -------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/app/Masking.h"
+#include "heddle/runtime/core/Philox.h"
+#include "heddle/runtime/io/Diagnostic.h"
+
+using namespace heddle;
+using namespace heddle::rt;
+
+/// What Hugging Face's collator masks.
+static constexpr double usualProbability = 0.15;
+
+/// The flag that was given, or "".
+static std::string givenFlag(const MaskOptions &options) {
+  return options.probability ? "--mask-probability"
+         : options.token     ? "--mask-token"
+                             : "";
+}
+
+std::optional<Masking> Masking::of(const plan::Plan &plan,
+                                   const MaskOptions &options) {
+  if (plan.objective != plan::Objective::MaskedToken) {
+    if (std::string flag = givenFlag(options); !flag.empty())
+      fail("H0161",
+           flag + ": this model predicts the next token, none is masked",
+           "leave out " + flag +
+               "; a model of masked tokens is one of the "
+               "family bert");
+    return std::nullopt;
+  }
+  int64_t mask = options.token.value_or(plan.maskToken);
+  std::string most = std::to_string(plan.vocabSize - 1);
+  if (mask < 0)
+    fail("H0162",
+         "nothing says which token is the mask: the model had neither "
+         "mask_token_id in config.json nor a tokenizer when it was compiled",
+         "give it: --mask-token N, a number from 0 to " + most);
+  if (mask >= plan.vocabSize)
+    fail("H0163",
+         "--mask-token " + std::to_string(mask) +
+             " is not in the vocabulary of " + std::to_string(plan.vocabSize),
+         "give a number from 0 to " + most);
+  Masking masking;
+  masking.probability = options.probability.value_or(usualProbability);
+  masking.vocab = plan.vocabSize;
+  masking.mask = int32_t(mask);
+  std::vector<int64_t> special = plan.specialTokens;
+  special.push_back(mask);
+  masking.isSpecial.resize(plan.vocabSize);
+  for (int64_t token : special)
+    if (token >= 0 && token < plan.vocabSize)
+      masking.isSpecial[token] = true;
+  return masking;
+}
+
+/// Whether a random word is below that share of all words.
+static bool isBelow(uint32_t word, double share) {
+  return double(word) < share * 4294967296.0;
+}
+
+int32_t Masking::at(const MaskPlace &place, int32_t token,
+                    DataFeed::What what) const {
+  constexpr int32_t noLabel = -100;
+  PhiloxWords words = philox(place.seed, place.index, place.step, place.site);
+  bool chosen = !isSpecial[token] && isBelow(words[0], probability);
+  if (what == DataFeed::What::Labels)
+    return chosen ? token : noLabel;
+  if (!chosen || !isBelow(words[1], 0.9))
+    return token;
+  if (isBelow(words[1], 0.8))
+    return mask;
+  return int32_t(uint64_t(words[2]) * uint64_t(vocab) >> 32);
+}
