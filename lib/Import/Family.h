@@ -173,6 +173,7 @@ void findSpecialTokens(const io::JsonValue &config,
                        const std::string &directory, ModelSpec &spec);
 
 // The files in Families/; ModelSpec.cpp lists them.
+const Family &bertFamily();
 const Family &gpt2Family();
 const Family &llamaFamily();
 const Family &mistralFamily();

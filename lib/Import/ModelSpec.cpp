@@ -22,7 +22,8 @@ namespace fs = std::filesystem;
 /// All families.
 static const std::vector<const Family *> &families() {
   static const std::vector<const Family *> all = {
-      &gpt2Family(), &llamaFamily(), &mistralFamily(), &qwen2Family()};
+      &gpt2Family(), &llamaFamily(), &mistralFamily(), &qwen2Family(),
+      &bertFamily()};
   return all;
 }
 

@@ -324,11 +324,13 @@ class HeddleTest(unittest.TestCase):
         return self.path(output)
 
     def train(self, binary, data, steps, *flags, name="run", ranks=1):
-        """Trains; gives the steps of the log."""
+        """Trains on a token file, or on batches that are spelled out in a
+        .safetensors; gives the steps of the log."""
         log = self.path(name + ".jsonl")
         if os.path.exists(log):
             os.remove(log)
-        run_ranks(ranks, [binary, "train", "--data", data, "--steps", steps, "--log",
+        batches = "--inputs" if str(data).endswith(".safetensors") else "--data"
+        run_ranks(ranks, [binary, "train", batches, data, "--steps", steps, "--log",
                           log, "--progress", "none", *flags])
         return read_log(log)
 

@@ -32,7 +32,16 @@ LLAMA3 = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0,
               high_freq_factor=4.0, original_max_position_embeddings=16)
 YARN = dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=16)
 
+BERT = dict(model_type="bert", vocab_size=97, hidden_size=30, num_hidden_layers=2,
+            num_attention_heads=3, intermediate_size=37, hidden_act="gelu",
+            hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+            max_position_embeddings=13, type_vocab_size=2, initializer_range=0.02,
+            layer_norm_eps=1e-12, pad_token_id=0, tie_word_embeddings=True)
+
 CONFIGS = {
+    "bert": BERT,
+    "bert-untied": dict(BERT, tie_word_embeddings=False, num_hidden_layers=1,
+                        hidden_act="gelu_new", type_vocab_size=3, pad_token_id=None),
     "gpt2": GPT2,
     "gpt2-untied": dict(GPT2, tie_word_embeddings=False, n_inner=77, n_layer=1,
                         activation_function="gelu"),
@@ -73,6 +82,29 @@ def tokens(vocab):
     common = (drawn ** 3 * vocab).astype(np.int64)
     follows = (np.roll(common, 1) * 3 + 1) % vocab
     return np.where(uniform("follows", len(common)) < 0, common, follows)
+
+
+def masked_rows(config):
+    """The batches of an encoder, one after the other, as --inputs has them: rows of
+    unequal lengths, of which a fifth of the tokens is masked and has a label."""
+    vocab, rows = config["vocab_size"], ROWS * STEPS
+    text = tokens(vocab)[:rows * SEQ].reshape(rows, SEQ)
+    lengths = 1 + ((uniform("lengths", rows) + 0.5) * SEQ).astype(np.int64)
+    places = np.arange(SEQ)
+    is_masked = uniform("masked", rows * SEQ).reshape(rows, SEQ) < -0.3
+    is_masked[:, 0] |= ~is_masked.any(axis=1)
+    is_masked &= places < lengths[:, None]
+    ids = np.where(is_masked, vocab - 1, text)
+    segments = places * config["type_vocab_size"] // lengths[:, None]
+    segments = np.minimum(segments, config["type_vocab_size"] - 1)
+    return {"ids": np.where(places < lengths[:, None], ids, 0),
+            "labels": np.where(is_masked, text, -100),
+            "segments": segments, "lengths": lengths}
+
+
+def seen(lengths):
+    """1 for the tokens of rows of these lengths, 0 for padding."""
+    return (np.arange(SEQ) < np.asarray(lengths)[:, None]).astype(np.int64)
 
 
 def summary(name, value):

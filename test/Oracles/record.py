@@ -30,7 +30,9 @@ def build(config):
     """The model in float64 with its weights of models.py, and their shapes."""
     settings = transformers.AutoConfig.for_model(**config)
     settings._attn_implementation = "eager"
-    model = transformers.AutoModelForCausalLM.from_config(settings).double().train()
+    kind = (transformers.AutoModelForMaskedLM if config["model_type"] == "bert"
+            else transformers.AutoModelForCausalLM)
+    model = kind.from_config(settings).double().train()
     shapes = {}
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -45,18 +47,37 @@ def build(config):
     return model, shapes
 
 
+def causal_batch(model, tokens, step):
+    """The logits and the labels of a step of tokens that follow each other."""
+    first = step * models.ROWS * models.SEQ
+    windows = np.stack([tokens[first + row * models.SEQ:][:models.SEQ + 1]
+                        for row in range(models.ROWS)])
+    return model(torch.tensor(windows[:, :-1])).logits, windows[:, 1:]
+
+
+def masked_batch(model, rows, step):
+    """The same of a step of masked rows. What a padded token sees is no number of
+    the model's: its logits are left out."""
+    part = {name: torch.tensor(value[step * models.ROWS:][:models.ROWS])
+            for name, value in rows.items()}
+    seen = torch.tensor(models.seen(part["lengths"]))
+    logits = model(part["ids"], attention_mask=seen,
+                   token_type_ids=part["segments"]).logits
+    return logits * seen[..., None], part["labels"].numpy()
+
+
 def train(config):
     model, shapes = build(config)
+    is_masked = config["model_type"] == "bert"
     tokens = models.tokens(config["vocab_size"])
+    rows = models.masked_rows(config) if is_masked else None
     optimizer = torch.optim.AdamW(model.parameters(), **models.ADAMW)
     record = {"config": config, "weights": shapes, "loss": [], "grad_norm": []}
     for step in range(models.STEPS):
-        first = step * models.ROWS * models.SEQ
-        windows = np.stack([tokens[first + row * models.SEQ:][:models.SEQ + 1]
-                            for row in range(models.ROWS)])
-        logits = model(torch.tensor(windows[:, :-1])).logits
+        logits, labels = (masked_batch(model, rows, step) if is_masked
+                          else causal_batch(model, tokens, step))
         loss = torch.nn.functional.cross_entropy(
-            logits.flatten(0, 1), torch.tensor(windows[:, 1:]).flatten())
+            logits.flatten(0, 1), torch.tensor(labels).flatten())
         optimizer.zero_grad()
         loss.backward()
         if step == 0:
@@ -69,7 +90,8 @@ def train(config):
         record["grad_norm"].append(norm.item())
     record["final"] = {name: models.summary(name, parameter.detach())
                        for name, parameter in model.named_parameters()}
-    record["generated"] = generate(model.eval(), tokens[:models.PROMPT])
+    if not is_masked:
+        record["generated"] = generate(model.eval(), tokens[:models.PROMPT])
     return rounded(record)
 
 
