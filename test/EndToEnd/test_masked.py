@@ -12,6 +12,7 @@ import unittest
 
 import numpy as np
 
+import encoder
 import heddle_test as h
 
 ROWS, SEQ, STEPS, VOCAB, SEED = 4, 16, 6, 61, 7
@@ -130,6 +131,22 @@ class Masked(h.HeddleTest):
         expected = self.losses(binary, rows, seed=seed)
         self.assertEqual(self.losses(binary, self.data, "--mask-token", MASK, seed=seed),
                          expected)
+
+    def test_an_architecture_of_the_users_own(self):
+        c = encoder.model(vocab=VOCAB)
+        directory, text = self.path("own"), self.path("own.mlir")
+        h.write_model(directory, {}, encoder.random_weights(c), prefix="")
+        os.replace(os.path.join(self.model, "vocab.txt"),
+                   os.path.join(directory, "vocab.txt"))
+        with open(text, "w") as file:
+            file.write(encoder.text(c).replace(
+                "weights = {", "weights = {objective = #nn.objective<mlm>, "))
+        binary = self.compile(text, "--weights", directory, "--batch", ROWS, "--seq", SEQ)
+        path = self.spelled(in_training)
+        rows = h.read_safetensors(path)
+        h.write_safetensors(path, {name: rows[name] for name in rows
+                                   if name != "segments"})
+        self.assertEqual(self.losses(binary, self.data), self.losses(binary, path))
 
     def test_evaluations_are_equal(self):
         binary = self.build()

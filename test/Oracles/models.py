@@ -102,11 +102,6 @@ def masked_rows(config):
             "segments": segments, "lengths": lengths}
 
 
-def seen(lengths):
-    """1 for the tokens of rows of these lengths, 0 for padding."""
-    return (np.arange(SEQ) < np.asarray(lengths)[:, None]).astype(np.int64)
-
-
 def summary(name, value):
     """What a record keeps of a tensor: its norm, and its product with a direction
     that depends on the name."""

@@ -56,14 +56,13 @@ def causal_batch(model, tokens, step):
 
 
 def masked_batch(model, rows, step):
-    """The same of a step of masked rows. What a padded token sees is no number of
-    the model's: its logits are left out."""
+    """The same of a step of masked rows."""
     part = {name: torch.tensor(value[step * models.ROWS:][:models.ROWS])
             for name, value in rows.items()}
-    seen = torch.tensor(models.seen(part["lengths"]))
-    logits = model(part["ids"], attention_mask=seen,
+    seen = torch.arange(models.SEQ) < part["lengths"][:, None]
+    logits = model(part["ids"], attention_mask=seen.long(),
                    token_type_ids=part["segments"]).logits
-    return logits * seen[..., None], part["labels"].numpy()
+    return logits, part["labels"].numpy()
 
 
 def train(config):
