@@ -142,6 +142,24 @@ static void alignVectors(Operation *root) {
   });
 }
 
+/// Copies that fill up with zeros, by their intrinsics: translating
+/// nvvm.cp.async drops the size of what is there.
+static void keepSourceSizes(Operation *root) {
+  root->walk([](NVVM::CpAsyncOp op) {
+    if (!op.getCpSize())
+      return;
+    OpBuilder builder(op);
+    StringRef cache = stringifyEnum(op.getModifier());
+    std::string name = ("llvm.nvvm.cp.async." + cache + ".shared.global." +
+                        Twine(op.getSize()) + ".s")
+                           .str();
+    builder.create<LLVM::CallIntrinsicOp>(
+        op.getLoc(), TypeRange(), builder.getStringAttr(name),
+        ValueRange{op.getDst(), op.getSrc(), op.getCpSize()});
+    op.erase();
+  });
+}
+
 /// One conversion for all dialects, so that no type is converted twice.
 static LogicalResult convert(mlir::gpu::GPUModuleOp module) {
   MLIRContext *context = module.getContext();
@@ -196,6 +214,7 @@ struct GpuLowerToNvvm : impl::GpuLowerToNvvmBase<GpuLowerToNvvm> {
         failed(runPipeline(last, module)))
       return signalPassFailure();
     alignVectors(module);
+    keepSourceSizes(module);
   }
 };
 } // namespace

@@ -3,17 +3,21 @@
 // Shared memory is aligned for ldmatrix, square roots are instructions, vectors
 // are aligned to their size.
 // CHECK:       llvm.mlir.global internal @__wg_k_0() {addr_space = 3 : i32, alignment = 16 : i64}
-// CHECK-LABEL: llvm.func @k(%{{.*}}: !llvm.ptr, %{{.*}}: i64)
+// CHECK-LABEL: llvm.func @k(%{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: i64)
 // CHECK-SAME:    nvvm.kernel
 // CHECK-SAME:    nvvm.maxntid = array<i32: 32, 1, 1>
 // CHECK:         llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr -> vector<4xf32>
 // CHECK:         llvm.intr.sqrt
+// A copy of fewer elements than its target takes keeps their number.
+// CHECK:         nvvm.cp.async.shared.global %{{.*}}, %{{.*}}, 16, cache =  cg
+// CHECK:         llvm.trunc %{{.*}} : i64 to i32
+// CHECK:         llvm.call_intrinsic "llvm.nvvm.cp.async.cg.shared.global.16.s"(%{{.*}}, %{{.*}}, %{{.*}}) : (!llvm.ptr<3>, !llvm.ptr<1>, i32) -> ()
 // CHECK:         nvvm.barrier0
 // CHECK:         nvvm.ldmatrix
 // CHECK:         llvm.call_intrinsic "llvm.nvvm.mma.m16n8k16.row.col.bf16"
 // CHECK-SAME:      (i32, i32, i32, i32, i32, i32, f32, f32, f32, f32) -> !llvm.struct<(f32, f32, f32, f32)>
 gpu.module @m {
-  gpu.func @k(%out: memref<64xf32>, %at: index)
+  gpu.func @k(%out: memref<64xf32>, %in: memref<64xbf16>, %at: index)
       workgroup(%s: memref<16x24xbf16, #gpu.address_space<workgroup>> {llvm.align = 16 : i64})
       kernel attributes {known_block_size = array<i32: 32, 1, 1>} {
     %t = gpu.thread_id x
@@ -21,6 +25,10 @@ gpu.module @m {
     %v = vector.load %out[%at] : memref<64xf32>, vector<4xf32>
     %first = vector.extract %v[0] : f32 from vector<4xf32>
     %root = math.sqrt %first : f32
+    %whole = nvgpu.device_async_copy %in[%at], %s[%t, %c0], 8 {bypassL1}
+        : memref<64xbf16> to memref<16x24xbf16, #gpu.address_space<workgroup>>
+    %part = nvgpu.device_async_copy %in[%at], %s[%t, %c0], 8, %at {bypassL1}
+        : memref<64xbf16> to memref<16x24xbf16, #gpu.address_space<workgroup>>
     gpu.barrier
     %a = nvgpu.ldmatrix %s[%t, %c0] {numTiles = 4 : i32, transpose = false}
         : memref<16x24xbf16, #gpu.address_space<workgroup>> -> vector<4x2xbf16>
