@@ -6,7 +6,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/Codegen/GPU/Passes.h"
 #include "heddle/Pipelines/Compile.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 
@@ -14,8 +13,6 @@ int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   heddle::registerAllDialects(registry);
   heddle::registerAllPasses();
-  // Only here: the product does not link the emulator of GPU kernels.
-  heddle::registerGpuLowerToEmulation();
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "Heddle's pass driver\n", registry));
 }

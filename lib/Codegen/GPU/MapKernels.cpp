@@ -35,8 +35,7 @@ namespace heddle {
 
 namespace gpu {
 
-/// Replaces exp, tanh, erf ... by polynomials: the same code for PTX, which has
-/// no math library, and for the emulation.
+/// Replaces exp, tanh, erf ... by polynomials: PTX has no math library.
 static LogicalResult expandMath(mlir::gpu::GPUFuncOp func) {
   RewritePatternSet patterns(func.getContext());
   populateMathPolynomialApproximationPatterns(patterns);

@@ -7,7 +7,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "GpuKernel.h"
-#include "heddle/Codegen/CPU/CompileObject.h"
 #include "heddle/Codegen/GPU/Emulation.h"
 #include "mlir/Parser/Parser.h"
 #include "gtest/gtest.h"
@@ -33,7 +32,6 @@ MLIRContext &gpuContext() {
   static MLIRContext *context = [] {
     DialectRegistry registry;
     gpu::registerGpuCodegen(registry);
-    cpu::registerCpuCodegen(registry);
     auto *result = new MLIRContext(registry, MLIRContext::Threading::DISABLED);
     result->loadAllAvailableDialects();
     return result;
@@ -105,7 +103,8 @@ bool Buffer::isFenceIntact() const {
 static std::string emulate(mlir::gpu::GPUFuncOp func,
                            const std::vector<Buffer *> &buffers,
                            const std::vector<int64_t> &scalars) {
-  auto kernel = gpu::EmulatedKernel::load(func);
+  constexpr const char *chip = "sm_90";
+  auto kernel = gpu::EmulatedKernel::load(func, chip);
   if (!kernel)
     return llvm::toString(kernel.takeError());
   std::vector<void *> refs;
@@ -135,16 +134,6 @@ std::string emulateKernel(const std::string &text,
   if (failed(module->verify()))
     return "the mapped function is wrong";
   return emulate(*func, buffers, scalars);
-}
-
-std::string emulateFunction(const std::string &text,
-                            std::vector<Buffer *> buffers) {
-  OwningOpRef<ModuleOp> module = parseModule(text);
-  if (!module)
-    return "the test's function does not parse";
-  auto gpuModule = *module->getOps<mlir::gpu::GPUModuleOp>().begin();
-  return emulate(*gpuModule.getOps<mlir::gpu::GPUFuncOp>().begin(), buffers,
-                 {});
 }
 
 double relativeError(const Buffer &got, const std::vector<double> &expected) {

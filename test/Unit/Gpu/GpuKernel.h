@@ -54,10 +54,6 @@ std::string emulateKernel(const std::string &text,
                           std::vector<Buffer *> buffers,
                           std::vector<int64_t> scalars = {});
 
-/// Runs the only gpu.func of `text` in the emulator.
-std::string emulateFunction(const std::string &text,
-                            std::vector<Buffer *> buffers);
-
 /// The norm of got - expected over the norm of expected.
 double relativeError(const Buffer &got, const std::vector<double> &expected);
 

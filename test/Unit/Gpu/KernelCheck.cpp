@@ -7,7 +7,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "../Kernels/KernelReference.h"
-#include "heddle/Codegen/CPU/CompileObject.h"
 #include "heddle/Codegen/GPU/Emulation.h"
 #include "heddle/Codegen/GPU/Kernels.h"
 #include "mlir/Parser/Parser.h"
@@ -23,7 +22,6 @@ using eval::Tensor;
 void KernelCheck::run() const {
   DialectRegistry registry;
   gpu::registerGpuCodegen(registry);
-  cpu::registerCpuCodegen(registry);
   std::unique_ptr<MLIRContext> context = createKernelContext(registry);
   auto module = parseSourceString<ModuleOp>(text, context.get());
   ASSERT_TRUE(module) << text;
@@ -39,7 +37,7 @@ void KernelCheck::run() const {
   if (!*func)
     GTEST_SKIP() << "no GPU generator for " << reason << " yet";
   ASSERT_TRUE(succeeded(module->verify())) << text;
-  auto loaded = gpu::EmulatedKernel::load(*func);
+  auto loaded = gpu::EmulatedKernel::load(*func, "sm_80");
   ASSERT_TRUE(static_cast<bool>(loaded))
       << llvm::toString(loaded.takeError()) << text;
   std::vector<Tensor> arguments = randomArguments(kernel, *this);

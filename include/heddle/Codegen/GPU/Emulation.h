@@ -4,56 +4,41 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The same gpu.func that becomes PTX is lowered to x86-64, each GPU thread a
-// fiber of heddle::rt::emulator.
+// A gpu.func becomes PTX as for a GPU, and that text runs in the machine of
+// heddle::rt::emulator.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_CODEGEN_GPU_EMULATION_H
 #define HEDDLE_CODEGEN_GPU_EMULATION_H
 
-#include "heddle/runtime/devices/emulator/Emulator.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "heddle/runtime/devices/emulator/Machine.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "llvm/Support/Error.h"
 #include <memory>
 
-namespace llvm::orc {
-class LLJIT;
-} // namespace llvm::orc
-
 namespace heddle::gpu {
 
-/// A gpu.func as a function of one thread.
-struct EmulatedFunc {
-  /// `(refs: !llvm.ptr, scalars: !llvm.ptr)`: addresses of the buffers, values
-  /// of the index arguments.
-  mlir::func::FuncOp func;
-  int64_t workgroupBytes = 0;
-  std::vector<std::string> sites; ///< What stands at each numbered place.
-};
-
-/// Writes the function of `source` into `target`.
-mlir::FailureOr<EmulatedFunc> lowerToEmulation(mlir::gpu::GPUFuncOp source,
-                                               mlir::ModuleOp target);
-
-/// A kernel loaded into this process.
+/// A kernel's PTX, ready to run.
 class EmulatedKernel {
 public:
-  /// Lowers, compiles and loads `source`, which states its grid and block.
+  /// Compiles `source`, which states its grid and block, for `chip`.
   static llvm::Expected<std::unique_ptr<EmulatedKernel>>
-  load(mlir::gpu::GPUFuncOp source);
-  ~EmulatedKernel();
+  load(mlir::gpu::GPUFuncOp source, llvm::StringRef chip);
 
-  /// Runs the whole grid; returns what went wrong, or an empty string.
+  /// Runs the whole grid; returns what went wrong, or an empty string. `refs`
+  /// are the addresses of the buffers, which nothing beyond their types' sizes
+  /// may touch.
   std::string run(llvm::ArrayRef<void *> refs,
                   llvm::ArrayRef<int64_t> scalars = {}) const;
 
 private:
-  EmulatedKernel();
+  EmulatedKernel() = default;
 
-  std::unique_ptr<llvm::orc::LLJIT> jit;
+  std::unique_ptr<rt::emulator::Module> module;
   rt::emulator::Launch launch;
+  /// Bytes of each argument's buffer; none for a scalar.
+  std::vector<std::optional<int64_t>> arguments;
 };
 
 } // namespace heddle::gpu

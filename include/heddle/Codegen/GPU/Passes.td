@@ -67,25 +67,6 @@ def GpuLowerToNvvm : Pass<"gpu-lower-to-nvvm", "::mlir::gpu::GPUModuleOp"> {
                            "::mlir::cf::ControlFlowDialect"];
 }
 
-def GpuLowerToEmulation : Pass<"gpu-lower-to-emulation", "::mlir::ModuleOp"> {
-  let summary = "Turns every gpu.func into a function that one fiber executes.";
-  let description = [{
-    What the threads of a block or a warp do together becomes a call of the
-    emulator (runtime/devices/emulator); accesses of workgroup memory are
-    announced to it. The functions stand in the module, the gpu.modules go.
-
-    ```mlir
-    gpu.barrier
-    ```
-    becomes
-    ```mlir
-    func.call @heddle_emu_barrier(%site) : (i64) -> ()
-    ```
-  }];
-  let dependentDialects = ["::mlir::LLVM::LLVMDialect",
-                           "::mlir::func::FuncDialect"];
-}
-
 def GpuCompileKernels : Pass<"gpu-compile-kernels", "::mlir::ModuleOp"> {
   let summary = "Compiles every plan.kernel that has a mapping to PTX.";
   let description = [{

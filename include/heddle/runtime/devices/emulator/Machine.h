@@ -1,0 +1,139 @@
+//===- Machine.h - GPU kernels without a GPU --------------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Parses the text of PTX and executes it on the cores of the host: what a
+// driver would be given is what runs. A warp is executed at a time, on vectors
+// of 32 lanes. What the machine does not know is an error that names the line;
+// so is what a GPU would leave undefined.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_DEVICES_EMULATOR_MACHINE_H
+#define HEDDLE_RUNTIME_DEVICES_EMULATOR_MACHINE_H
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace heddle::rt::emulator {
+
+/// Lanes of a warp.
+constexpr int64_t warpSize = 32;
+
+/// Sizes or coordinates along x, y and z.
+struct Dim3 {
+  int64_t x = 1, y = 1, z = 1;
+
+  int64_t count() const { return x * y * z; }
+};
+
+enum class Checks {
+  Light, ///< Addresses, alignment, barriers, limits.
+  Full   ///< Also races in shared memory and reads of what nobody wrote.
+};
+
+/// How the machine works.
+struct Options {
+  Checks checks = Checks::Full;
+  bool counts = false;      ///< Fill `Counters`.
+  uint64_t approximate = 0; ///< How approximate functions err.
+  unsigned threads = 0;     ///< Of the host; 0: one a core.
+
+  /// As HEDDLE_EMULATE_CHECK (full or light) and HEDDLE_EMULATE_APPROX (a
+  /// number) say.
+  static Options fromEnvironment();
+};
+
+/// What a chip can take.
+struct Limits {
+  int64_t sharedBytes = 0; ///< Of a block, with what the launch asks for.
+  int64_t registers = 255; ///< Of a thread.
+  int64_t threads = 1024;  ///< Of a block.
+
+  /// Of sm_80 and sm_90; others are refused when a module is loaded.
+  static Limits of(std::string_view chip);
+};
+
+/// Device memory in allocations: whatever lies outside is no address.
+class GlobalMemory {
+public:
+  struct Allocation {
+    uint64_t address = 0;
+    uint64_t bytes = 0;
+    char *host = nullptr;
+    std::string name;
+  };
+
+  /// Makes `bytes` at `host` known as `address` on the device.
+  void add(std::string name, uint64_t address, void *host, uint64_t bytes);
+  /// The same, at the address that the memory has on the host.
+  void add(std::string name, void *host, uint64_t bytes) {
+    add(std::move(name), reinterpret_cast<uint64_t>(host), host, bytes);
+  }
+
+  /// The allocation that holds all of [first, end), or null.
+  const Allocation *find(uint64_t first, uint64_t end) const;
+  /// Says in words where `address` lies.
+  std::string describe(uint64_t address) const;
+
+private:
+  std::vector<Allocation> allocations; ///< By address.
+};
+
+/// Kinds of instructions.
+enum class Class { Integer, Float, Move, Memory, Control, Tensor, Warp, Async };
+constexpr int numClasses = 8;
+const char *nameOf(Class kind);
+
+/// What a launch did, counted exactly.
+struct Counters {
+  uint64_t instructions[numClasses] = {}; ///< Of warps.
+  uint64_t tensorOperations = 0;          ///< Multiplications and additions.
+  uint64_t globalRequests = 0, globalSectors = 0, globalBytes = 0;
+  uint64_t sharedWavefronts = 0; ///< Passes over the banks.
+  uint64_t idealWavefronts = 0;  ///< If no two lanes met in a bank.
+
+  Counters &operator+=(const Counters &other);
+};
+
+/// One launch.
+struct Launch {
+  std::string kernel;
+  Dim3 grid, block;
+  int64_t sharedBytes = 0; ///< Beyond what the kernel declares.
+  /// The values of the kernel's parameters, each of the size it declares.
+  std::vector<const void *> arguments;
+};
+
+struct ModuleImage;
+
+/// A text of PTX, ready to run.
+class Module {
+public:
+  /// Null, and what is wrong with which line in `error`.
+  static std::unique_ptr<Module> load(std::string_view text,
+                                      std::string &error);
+  ~Module();
+
+  std::vector<std::string> kernels() const;
+
+  /// Runs every block of a launch; returns what went wrong, or an empty
+  /// string. Adds to `counters`.
+  std::string run(const Launch &launch, const GlobalMemory &memory,
+                  const Options &options, Counters *counters = nullptr) const;
+
+private:
+  Module();
+
+  std::unique_ptr<ModuleImage> image;
+};
+
+} // namespace heddle::rt::emulator
+
+#endif // HEDDLE_RUNTIME_DEVICES_EMULATOR_MACHINE_H

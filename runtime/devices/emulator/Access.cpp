@@ -1,0 +1,232 @@
+//===- Access.cpp - Addresses of a warp's lanes ---------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/devices/emulator/Access.h"
+#include "runtime/devices/emulator/Lanes.h"
+
+#include <algorithm>
+
+namespace heddle::rt::emulator {
+
+static std::string hex(uint64_t value) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "0x%llx",
+                static_cast<unsigned long long>(value));
+  return text;
+}
+
+Access::Access(const Warp &warp, const Op &op, int row) {
+  auto offset = static_cast<uint64_t>(op.imm);
+  if (op.flags & IsNarrowAddress) {
+    const uint32_t *base = warp.row<uint32_t>(op, row);
+    for (int i = 0; i < warpSize; ++i)
+      addresses[i] = uint32_t(base[i] + offset);
+  } else {
+    const uint64_t *base = warp.row<uint64_t>(op, row);
+    for (int i = 0; i < warpSize; ++i)
+      addresses[i] = base[i] + offset;
+  }
+  if (warp.mask == allLanes)
+    return;
+  // Lanes that do not take part must not be seen: they copy another.
+  uint64_t some = addresses[__builtin_ctz(warp.mask)];
+  for (int i = 0; i < warpSize; ++i)
+    addresses[i] = warp.mask >> i & 1 ? addresses[i] : some;
+}
+
+void Access::resolveGlobal(Warp &warp, int64_t bytes) {
+  uint64_t least = addresses[0], most = addresses[0];
+  for (int i = 1; i < warpSize; ++i) {
+    least = std::min(least, addresses[i]);
+    most = std::max(most, addresses[i]);
+  }
+  auto &last = warp.worker->lastAllocation[warp.current];
+  bool isKnown = last && least >= last->address &&
+                 most + bytes <= last->address + last->bytes;
+  if (!isKnown)
+    if (auto *found = warp.worker->memory->find(least, most + bytes)) {
+      last = found;
+      isKnown = true;
+    }
+  if (isKnown) {
+    for (int i = 0; i < warpSize; ++i)
+      host[i] = last->host + (addresses[i] - last->address);
+    return;
+  }
+  for (int i = 0; i < warpSize; ++i) {
+    uint64_t at = addresses[i];
+    const auto *found = warp.worker->memory->find(at, at + bytes);
+    if (!found)
+      warp.fail("access of " + std::to_string(bytes) + " bytes at " + hex(at) +
+                    ", " + warp.worker->memory->describe(at),
+                uint32_t(1) << i & warp.mask);
+    host[i] = found->host + (at - found->address);
+  }
+}
+
+/// Shared memory, which starts at address `first`.
+void Access::resolveWindow(Warp &warp, int64_t bytes, char *base,
+                           uint64_t first, uint64_t size, const char *what) {
+  for (int i = 0; i < warpSize; ++i) {
+    uint64_t offset = addresses[i] - first;
+    if (offset > size || offset + bytes > size)
+      warp.fail("access of " + std::to_string(bytes) + " bytes at " +
+                    hex(addresses[i]) + ", outside of " + what + ": byte " +
+                    std::to_string(static_cast<int64_t>(offset)) + " of " +
+                    std::to_string(size),
+                uint32_t(1) << i & warp.mask);
+    host[i] = base + offset;
+  }
+}
+
+void Access::resolveLocal(Warp &warp, int64_t bytes) {
+  Block &block = *warp.block;
+  resolveWindow(warp, bytes, nullptr, 0, block.localBytes, "local memory");
+  for (int i = 0; i < warpSize; ++i)
+    host[i] =
+        block.local.data() + warp.thread(i) * block.localBytes + addresses[i];
+}
+
+void Access::resolve(Warp &warp, Space space, int64_t bytes) {
+  uint64_t bits = 0, notDense = warp.mask != allLanes;
+  for (int i = 0; i < warpSize; ++i) {
+    bits |= addresses[i];
+    notDense |= addresses[i] ^ (addresses[0] + i * bytes);
+  }
+  isDense = !notDense;
+  if (bits & (bytes - 1)) {
+    for (int i = 0; i < warpSize; ++i)
+      if (addresses[i] & (bytes - 1))
+        warp.fail("access of " + std::to_string(bytes) + " bytes at " +
+                      hex(addresses[i]) + ", which is not aligned to " +
+                      std::to_string(bytes),
+                  uint32_t(1) << i & warp.mask);
+  }
+  if (space == Space::Generic) {
+    // All lanes of an access are in one space: compilers know no others.
+    uint64_t window = addresses[0] & ~(windowBytes - 1);
+    space = window == sharedWindow  ? Space::Shared
+            : window == localWindow ? Space::Local
+                                    : Space::Global;
+    if (space != Space::Global)
+      for (uint64_t &address : addresses)
+        address -= window;
+  }
+  isShared = space == Space::Shared;
+  if (isShared) {
+    SharedMemory &shared = warp.block->shared;
+    resolveWindow(warp, bytes, shared.data(), sharedBase, shared.size(),
+                  "shared memory");
+  } else if (space == Space::Local) {
+    isDense = false;
+    resolveLocal(warp, bytes);
+  } else {
+    resolveGlobal(warp, bytes);
+  }
+}
+
+void Access::noteRead(Warp &warp, int64_t bytes) const {
+  if (!isShared || warp.worker->options->checks == Checks::Light)
+    return;
+  forLanes(warp.mask, [&](int lane) {
+    std::string wrong = warp.block->shared.read(addresses[lane] - sharedBase,
+                                                bytes, warp.thread(lane));
+    if (!wrong.empty())
+      warp.fail(wrong, uint32_t(1) << lane);
+  });
+}
+
+void Access::noteWrite(Warp &warp, int lane, int64_t bytes,
+                       const char *values) const {
+  if (!isShared || warp.worker->options->checks == Checks::Light)
+    return;
+  std::string wrong = warp.block->shared.write(
+      addresses[lane] - sharedBase, bytes, warp.thread(lane), values);
+  if (!wrong.empty())
+    warp.fail(wrong, uint32_t(1) << lane);
+}
+
+//===----------------------------------------------------------------------===//
+// Counts
+//===----------------------------------------------------------------------===//
+
+uint64_t countSectors(const uint64_t *addresses, uint32_t mask) {
+  uint64_t sectors[warpSize];
+  int count = 0;
+  forLanes(mask, [&](int lane) { sectors[count++] = addresses[lane] / 32; });
+  std::sort(sectors, sectors + count);
+  return static_cast<uint64_t>(std::unique(sectors, sectors + count) - sectors);
+}
+
+Wavefronts countWavefronts(const uint64_t *addresses, uint32_t mask,
+                           int64_t bytes) {
+  // A pass serves all lanes for up to 4 bytes, half of them for 8, a quarter
+  // for 16.
+  int lanes = bytes <= 4 ? 32 : bytes == 8 ? 16 : 8;
+  Wavefronts result;
+  for (int first = 0; first < warpSize; first += lanes) {
+    std::vector<uint64_t> words;
+    for (int lane = first; lane < first + lanes; ++lane)
+      if (mask >> lane & 1)
+        for (int64_t word = 0; word < std::max<int64_t>(bytes / 4, 1); ++word)
+          words.push_back(addresses[lane] / 4 + word);
+    if (words.empty())
+      continue;
+    std::sort(words.begin(), words.end());
+    words.erase(std::unique(words.begin(), words.end()), words.end());
+    uint64_t inBank[32] = {}, most = 0;
+    for (uint64_t word : words)
+      most = std::max(most, ++inBank[word % 32]);
+    result.actual += most;
+    result.ideal += 1;
+  }
+  return result;
+}
+
+void countRequest(Warp &warp, const Access &access, int64_t bytes) {
+  if (!warp.worker->options->counts)
+    return;
+  Counters &counters = warp.worker->counters;
+  if (access.isShared) {
+    Wavefronts wavefronts = countWavefronts(access.addresses, warp.mask, bytes);
+    counters.sharedWavefronts += wavefronts.actual;
+    counters.idealWavefronts += wavefronts.ideal;
+    return;
+  }
+  ++counters.globalRequests;
+  counters.globalSectors += countSectors(access.addresses, warp.mask);
+  counters.globalBytes += uint64_t(__builtin_popcount(warp.mask)) * bytes;
+}
+
+//===----------------------------------------------------------------------===//
+// Modifiers
+//===----------------------------------------------------------------------===//
+
+Space takeSpace(Decode &d) {
+  switch (d.takeOneOf({"global", "const", "shared", "shared::cta", "local"})) {
+  case 0:
+  case 1:
+    return Space::Global;
+  case 2:
+  case 3:
+    return Space::Shared;
+  case 4:
+    return Space::Local;
+  default:
+    return Space::Generic;
+  }
+}
+
+uint32_t addressFlags(Decode &d, Space space, int bits) {
+  if (bits != 64 &&
+      (bits != 32 || space == Space::Generic || space == Space::Global))
+    d.fail("an address of " + std::to_string(bits) + " bits");
+  return static_cast<uint32_t>(space) | (bits == 32 ? IsNarrowAddress : 0);
+}
+
+} // namespace heddle::rt::emulator

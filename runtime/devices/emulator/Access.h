@@ -1,0 +1,69 @@
+//===- Access.h - Addresses of a warp's lanes -------------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_DEVICES_EMULATOR_ACCESS_H
+#define HEDDLE_RUNTIME_DEVICES_EMULATOR_ACCESS_H
+
+#include "runtime/devices/emulator/Decode.h"
+#include "runtime/devices/emulator/Warp.h"
+
+namespace heddle::rt::emulator {
+
+enum class Space { Generic, Global, Shared, Local };
+
+/// What an op of memory keeps in Op::flags, beside its own flags from bit 8.
+enum AccessFlags { SpaceMask = 3, IsNarrowAddress = 4 };
+
+/// Addresses of lanes, checked, and where they are on the host.
+struct Access {
+  uint64_t addresses[warpSize];
+  char *host[warpSize];
+  /// All lanes take part, and their memory is contiguous.
+  bool isDense = false;
+
+  /// The addresses of `op`, whose row is `row`.
+  Access(const Warp &warp, const Op &op, int row);
+  /// Checks that lanes of the mask may access `bytes` each, and resolves
+  /// them. Does not note the access of shared memory.
+  void resolve(Warp &warp, Space space, int64_t bytes);
+  /// Notes in shared memory's shadow that lanes read, or write `values`.
+  void noteRead(Warp &warp, int64_t bytes) const;
+  void noteWrite(Warp &warp, int lane, int64_t bytes, const char *values) const;
+
+  /// After `resolve`: all lanes are in shared memory.
+  bool isShared = false;
+
+private:
+  void resolveGlobal(Warp &warp, int64_t bytes);
+  void resolveWindow(Warp &warp, int64_t bytes, char *base, uint64_t first,
+                     uint64_t size, const char *what);
+  void resolveLocal(Warp &warp, int64_t bytes);
+};
+
+/// Takes the modifiers of space and address of an instruction's operand.
+/// Returns the space.
+Space takeSpace(Decode &d);
+/// The flags of an address row of `bits`.
+uint32_t addressFlags(Decode &d, Space space, int bits);
+
+/// Distinct sectors of 32 bytes that lanes of `mask` touch. A lane's bytes are
+/// aligned and at most 16, so they lie in one sector.
+uint64_t countSectors(const uint64_t *addresses, uint32_t mask);
+/// Passes over the 32 banks of shared memory for one request: as it is, and if
+/// no two lanes met in a bank.
+struct Wavefronts {
+  uint64_t actual = 0, ideal = 0;
+};
+Wavefronts countWavefronts(const uint64_t *addresses, uint32_t mask,
+                           int64_t bytes);
+/// Counts a request of `bytes` a lane, if that is asked for.
+void countRequest(Warp &warp, const Access &access, int64_t bytes);
+
+} // namespace heddle::rt::emulator
+
+#endif // HEDDLE_RUNTIME_DEVICES_EMULATOR_ACCESS_H

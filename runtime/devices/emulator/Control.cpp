@@ -1,0 +1,145 @@
+//===- Control.cpp - Branches, exits and barriers -------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/devices/emulator/Decode.h"
+#include "runtime/devices/emulator/Lanes.h"
+
+#include <algorithm>
+
+namespace heddle::rt::emulator {
+
+namespace {
+void branch(Warp &warp, const Op &op) {
+  warp.branch(static_cast<int32_t>(op.imm), op.reconverge);
+}
+
+void decodeBranch(Decode &d) {
+  d.take("uni");
+  d.expectOperands(1);
+  d.op.imm = d.label(0);
+  d.op.endsBlock = true;
+  d.op.run = branch;
+}
+
+void decodeExit(Decode &d) {
+  d.take("uni");
+  d.expectOperands(0);
+  d.op.imm = noPc;
+  d.op.endsBlock = true;
+  d.op.run = [](Warp &warp, const Op &) { warp.exitLanes(); };
+}
+
+enum BarrierFlags { HasThreads = 1, Arrives = 2 };
+
+/// The value that all lanes have.
+int64_t uniform(Warp &warp, const Op &op, int row) {
+  const uint32_t *values = warp.row<uint32_t>(op, row);
+  uint32_t value = values[__builtin_ctz(warp.mask)];
+  forLanes(warp.mask, [&](int lane) {
+    if (values[lane] != value)
+      warp.fail("lanes of a warp differ in the operand of a barrier",
+                uint32_t(1) << lane);
+  });
+  return value;
+}
+
+void barrier(Warp &warp, const Op &op) {
+  if (!warp.converge(warp.live))
+    return;
+  if (warp.mask != warp.live)
+    warp.fail("divergent barrier: only " +
+                  std::to_string(__builtin_popcount(warp.mask)) +
+                  " lanes of the warp are here",
+              warp.mask);
+  warp.barrier = uniform(warp, op, 0);
+  if (warp.barrier > 15)
+    warp.fail("there are 16 barriers, no number " +
+                  std::to_string(warp.barrier),
+              warp.mask);
+  warp.barrierThreads = op.flags & HasThreads ? uniform(warp, op, 1) : 0;
+  if (warp.barrierThreads % warpSize)
+    warp.fail("a barrier of " + std::to_string(warp.barrierThreads) +
+                  " threads, no whole warps",
+              warp.mask);
+  warp.countsOnly = op.flags & Arrives;
+  warp.state = Warp::AtBarrier;
+}
+
+/// bar.warp.sync mask
+void meetLanes(Warp &warp, const Op &op) {
+  uint32_t wanted = warp.row<uint32_t>(op, 0)[__builtin_ctz(warp.mask)];
+  if (!warp.converge(wanted))
+    return;
+  if (uint32_t missing = wanted & warp.live & ~warp.mask)
+    warp.fail("divergent barrier: " + describeThreads(warp, missing) +
+                  " have not come",
+              warp.mask);
+  warp.block->shared.joinLanes(warp.index);
+}
+
+void decodeBarrier(Decode &d) {
+  if (d.take("warp")) {
+    if (!d.take("sync"))
+      d.failUnknown();
+    d.expectOperands(1);
+    d.use(0, b32Type);
+    d.op.run = meetLanes;
+    return;
+  }
+  d.take("cta");
+  int kind = d.takeOneOf({"sync", "arrive"});
+  d.take("aligned");
+  if (kind < 0)
+    d.failUnknown();
+  d.expectOperands(1 + kind, 2);
+  d.use(0, u32Type);
+  if (d.numOperands() == 2) {
+    d.use(1, u32Type);
+    d.op.flags |= HasThreads;
+  }
+  if (kind == 1)
+    d.op.flags |= Arrives;
+  d.op.run = barrier;
+}
+
+/// Memory is always in order here.
+void decodeFence(Decode &d) {
+  d.takeOneOf({"sc", "acq_rel"});
+  if (d.takeOneOf({"cta", "gl", "sys", "gpu", "cluster"}) < 0)
+    d.failUnknown();
+  d.expectOperands(0);
+  d.op.run = [](Warp &, const Op &) {};
+}
+
+void decodeTrap(Decode &d) {
+  d.expectOperands(0);
+  d.op.run = [](Warp &warp, const Op &) {
+    warp.fail("the kernel stops itself", warp.mask);
+  };
+}
+
+void decodeSleep(Decode &d) {
+  d.type();
+  d.expectOperands(1);
+  d.use(0, u32Type);
+  d.op.run = [](Warp &, const Op &) {};
+}
+} // namespace
+
+const Opcode controlOpcodes[] = {{"bra", Class::Control, decodeBranch},
+                                 {"ret", Class::Control, decodeExit},
+                                 {"exit", Class::Control, decodeExit},
+                                 {"bar", Class::Control, decodeBarrier},
+                                 {"barrier", Class::Control, decodeBarrier},
+                                 {"membar", Class::Control, decodeFence},
+                                 {"fence", Class::Control, decodeFence},
+                                 {"trap", Class::Control, decodeTrap},
+                                 {"nanosleep", Class::Control, decodeSleep},
+                                 {nullptr, Class::Control, nullptr}};
+
+} // namespace heddle::rt::emulator

@@ -1,0 +1,142 @@
+//===- SharedMemory.cpp - Shared memory that sees races -------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/devices/emulator/SharedMemory.h"
+
+#include <algorithm>
+
+namespace heddle::rt::emulator {
+
+void SharedMemory::reset(int64_t size, int warps, bool shadowed) {
+  // A pattern that is a NaN in every float: reads of what nobody wrote show.
+  bytes.assign(size, static_cast<char>(0xff));
+  isShadowed = shadowed;
+  // Times go on from block to block, so that shadows need no clearing.
+  uint32_t latest = start;
+  for (uint32_t time : clocks)
+    latest = std::max(latest, time);
+  numWarps = warps;
+  if (!shadowed)
+    return;
+  constexpr uint32_t nearEnd = 0xf0000000;
+  if (shadows.size() != static_cast<size_t>(size) || latest > nearEnd) {
+    shadows.assign(size, Shadow());
+    latest = 0;
+  }
+  start = latest + 2;
+  // Of others a warp knows what was before the block; it is at `start` itself.
+  clocks.assign(size_t(warps) * warps, start - 1);
+  for (int warp = 0; warp < warps; ++warp)
+    clock(warp, warp) = start;
+}
+
+std::string SharedMemory::race(const char *what, int thread, const char *with,
+                               int other, int64_t offset) const {
+  return std::string(what) + " by thread " + std::to_string(thread) +
+         " races with a " + with + " by thread " + std::to_string(other) +
+         " at byte " + std::to_string(offset) + " of shared memory";
+}
+
+std::string SharedMemory::read(int64_t offset, int64_t size, int thread) {
+  if (!isShadowed)
+    return {};
+  for (int64_t at = offset; at < offset + size; ++at) {
+    Shadow &shadow = shadows[at];
+    if (shadow.writeTime < start)
+      return "read of byte " + std::to_string(at) +
+             " of shared memory, which nobody has written";
+    if (shadow.isPending)
+      return "read of byte " + std::to_string(at) +
+             " of shared memory before the wait for the asynchronous copy of "
+             "thread " +
+             std::to_string(shadow.writer);
+    if (!isBefore(shadow.writer, shadow.writeTime, thread))
+      return race("read", thread, "write", shadow.writer, at);
+    // Of readers at one time the first is kept.
+    bool isKept = shadow.readTime >= start && shadow.reader != thread &&
+                  !isBefore(shadow.reader, shadow.readTime, thread);
+    if (isKept) {
+      shadow.hasOthers = true;
+      continue;
+    }
+    uint32_t now = clock(thread / 32, thread / 32);
+    if (shadow.reader != thread || shadow.readTime != now)
+      shadow.hasOthers = false;
+    shadow.reader = static_cast<uint16_t>(thread);
+    shadow.readTime = now;
+  }
+  return {};
+}
+
+std::string SharedMemory::write(int64_t offset, int64_t size, int thread,
+                                const char *values) {
+  if (!isShadowed)
+    return {};
+  uint32_t now = clock(thread / 32, thread / 32);
+  for (int64_t at = offset; at < offset + size; ++at) {
+    Shadow &shadow = shadows[at];
+    bool isWritten = shadow.writeTime >= start;
+    bool isSame =
+        values && !shadow.isPending && bytes[at] == values[at - offset];
+    if (isWritten && !isSame &&
+        (shadow.isPending ||
+         !isBefore(shadow.writer, shadow.writeTime, thread)))
+      return race("write", thread,
+                  shadow.isPending ? "copy under way" : "write", shadow.writer,
+                  at);
+    bool isRead = shadow.readTime >= start;
+    if (isRead && !isBefore(shadow.reader, shadow.readTime, thread))
+      return race("write", thread, "read", shadow.reader, at);
+    if (isRead && shadow.hasOthers && shadow.reader == thread &&
+        shadow.readTime == now)
+      return "write by thread " + std::to_string(thread) +
+             " races with reads of several threads at byte " +
+             std::to_string(at) + " of shared memory";
+    shadow.writer = static_cast<uint16_t>(thread);
+    shadow.writeTime = now;
+    shadow.isPending = false;
+  }
+  return {};
+}
+
+std::string SharedMemory::beginCopy(int64_t offset, int64_t size, int thread) {
+  // The old bytes are gone at once, the new ones come with the wait.
+  std::fill_n(bytes.begin() + offset, size, static_cast<char>(0xff));
+  std::string wrong = write(offset, size, thread);
+  if (wrong.empty() && isShadowed)
+    for (int64_t at = offset; at < offset + size; ++at)
+      shadows[at].isPending = true;
+  return wrong;
+}
+
+void SharedMemory::endCopy(int64_t offset, int64_t size, int thread) {
+  if (!isShadowed)
+    return;
+  for (int64_t at = offset; at < offset + size; ++at) {
+    shadows[at].isPending = false;
+    shadows[at].writeTime = clock(thread / 32, thread / 32);
+  }
+}
+
+void SharedMemory::join(uint32_t mask) {
+  if (!isShadowed)
+    return;
+  std::vector<uint32_t> latest(numWarps);
+  for (int warp = 0; warp < numWarps; ++warp)
+    if (mask >> warp & 1)
+      for (int of = 0; of < numWarps; ++of)
+        latest[of] = std::max(latest[of], clock(warp, of));
+  for (int warp = 0; warp < numWarps; ++warp) {
+    if (!(mask >> warp & 1))
+      continue;
+    std::copy(latest.begin(), latest.end(), &clock(warp, 0));
+    ++clock(warp, warp);
+  }
+}
+
+} // namespace heddle::rt::emulator

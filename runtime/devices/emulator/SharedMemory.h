@@ -1,0 +1,79 @@
+//===- SharedMemory.h - Shared memory that sees races -----------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_DEVICES_EMULATOR_SHAREDMEMORY_H
+#define HEDDLE_RUNTIME_DEVICES_EMULATOR_SHAREDMEMORY_H
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace heddle::rt::emulator {
+
+/// The shared memory of a block. With full checks, every byte has a shadow:
+/// who wrote and who read it last, in the time of their warp. A warp's time
+/// goes on at its barriers; what a warp knows of another's time, it knows from
+/// a barrier that both passed.
+class SharedMemory {
+public:
+  /// A new block of `bytes` and so many warps starts.
+  void reset(int64_t bytes, int numWarps, bool isShadowed);
+
+  char *data() { return bytes.data(); }
+  int64_t size() const { return static_cast<int64_t>(bytes.size()); }
+
+  /// Notes an access of a thread, and returns what is wrong with it, or "".
+  std::string read(int64_t offset, int64_t size, int thread);
+  /// Two writes of the same `values` (if given) are no race.
+  std::string write(int64_t offset, int64_t size, int thread,
+                    const char *values = nullptr);
+  /// An asynchronous copy was issued: until it is waited for, nobody may touch
+  /// the bytes.
+  std::string beginCopy(int64_t offset, int64_t size, int thread);
+  void endCopy(int64_t offset, int64_t size, int thread);
+
+  /// Warps of `mask` have met at a barrier.
+  void join(uint32_t mask);
+  /// The lanes of a warp have met.
+  void joinLanes(int warp) {
+    if (isShadowed)
+      ++clock(warp, warp);
+  }
+
+private:
+  /// Times are those of the accessing warp; 0 for never.
+  struct Shadow {
+    uint32_t writeTime = 0, readTime = 0;
+    uint16_t writer = 0, reader = 0;
+    bool isPending = false; ///< Of an asynchronous copy.
+    bool hasOthers = false; ///< Read by others at that time too.
+  };
+
+  uint32_t &clock(int warp, int of) { return clocks[warp * numWarps + of]; }
+  /// Whether what `thread` did at `time` came before what `self` does now.
+  bool isBefore(int thread, uint32_t time, int self) {
+    if (thread == self || time < start)
+      return true;
+    int warp = self / 32, other = thread / 32;
+    return warp == other ? time < clock(warp, warp)
+                         : time <= clock(warp, other);
+  }
+  std::string race(const char *what, int thread, const char *with, int other,
+                   int64_t offset) const;
+
+  std::vector<char> bytes;
+  std::vector<Shadow> shadows;
+  std::vector<uint32_t> clocks; ///< What each warp knows of each.
+  int numWarps = 0;
+  bool isShadowed = false;
+  uint32_t start = 1; ///< The time at which the block began.
+};
+
+} // namespace heddle::rt::emulator
+
+#endif // HEDDLE_RUNTIME_DEVICES_EMULATOR_SHAREDMEMORY_H

@@ -1,0 +1,252 @@
+//===- ControlTest.cpp - Paths and barriers of the PTX machine ------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "PtxRun.h"
+#include "gtest/gtest.h"
+
+using namespace heddle::test;
+
+namespace {
+
+bool has(const std::string &text, const std::string &part) {
+  return text.find(part) != std::string::npos;
+}
+
+/// Every thread writes %r1 to its place.
+const std::string writeOut = "mad.wide.u32 %rd10, %r0, 4, %rd0;\n"
+                             "st.global.u32 [%rd10], %r1;\n";
+
+std::vector<uint32_t> results(const std::string &body, int64_t threads = 32) {
+  PtxRun run;
+  run.text = kernel(1, body + writeOut);
+  run.block = {threads, 1, 1};
+  std::vector<uint32_t> out(threads);
+  EXPECT_EQ(run.run(out), "");
+  return out;
+}
+
+TEST(PtxControl, LoopsOfDifferentLengths) {
+  // The sum of 1..tid, with a nested branch on each turn.
+  auto out = results(R"(
+    mov.u32 %r1, 0; mov.u32 %r2, 0;
+  loop:
+    setp.ge.u32 %p1, %r2, %r0;
+    @%p1 bra done;
+    add.u32 %r2, %r2, 1;
+    and.b32 %r3, %r2, 1;
+    setp.eq.u32 %p2, %r3, 0;
+    @%p2 bra even;
+    add.u32 %r1, %r1, %r2;
+    bra.uni loop;
+  even:
+    add.u32 %r1, %r1, %r2;
+    bra.uni loop;
+  done:
+)");
+  for (uint32_t i = 0; i < 32; ++i)
+    EXPECT_EQ(out[i], i * (i + 1) / 2);
+}
+
+/// After the branches all lanes are together again: a shuffle proves it.
+TEST(PtxControl, PathsMeetAtThePostDominator) {
+  auto out = results(R"(
+    setp.lt.u32 %p1, %r0, 7;
+    @%p1 bra small;
+    mul.lo.u32 %r1, %r0, 3;
+    setp.lt.u32 %p2, %r0, 20;
+    @%p2 bra join;
+    add.u32 %r1, %r1, 1000;
+    bra.uni join;
+  small:
+    mov.u32 %r1, %r0;
+  join:
+    shfl.sync.bfly.b32 %r1, %r1, 16, 31, -1;
+)");
+  for (uint32_t i = 0; i < 32; ++i) {
+    uint32_t from = i ^ 16;
+    EXPECT_EQ(out[i], from < 7 ? from : from < 20 ? 3 * from : 3 * from + 1000);
+  }
+}
+
+TEST(PtxControl, PredicatedOpsKeepOtherLanes) {
+  auto out = results(R"(
+    mov.u32 %r1, 5;
+    setp.gt.u32 %p1, %r0, 10;
+    @%p1 mov.u32 %r1, 7;
+    @!%p1 add.u32 %r1, %r1, 1;
+)");
+  for (uint32_t i = 0; i < 32; ++i)
+    EXPECT_EQ(out[i], i > 10 ? 7u : 6u);
+}
+
+/// Some lanes leave before a barrier that the others reach; the last warp of a
+/// block may be partial.
+TEST(PtxControl, EarlyExit) {
+  PtxRun run;
+  run.text = kernel(1, R"(
+    setp.eq.u32 %p1, %r0, 3;
+    @%p1 bra out;
+    bar.sync 0;
+    mov.u32 %r1, 9;
+)" + writeOut + "out:\n");
+  run.block = {48, 1, 1};
+  std::vector<uint32_t> out(48);
+  ASSERT_EQ(run.run(out), "");
+  for (uint32_t i = 0; i < 48; ++i)
+    EXPECT_EQ(out[i], i == 3 ? 0u : 9u);
+}
+
+TEST(PtxControl, BarrierOrdersAccesses) {
+  PtxRun run;
+  run.text = kernel(1, R"(
+    mov.u32 %r5, memory;
+    mad.lo.u32 %r6, %r0, 4, %r5;
+    st.shared.u32 [%r6], %r0;
+    bar.sync 0;
+    sub.u32 %r7, 63, %r0;
+    mad.lo.u32 %r8, %r7, 4, %r5;
+    ld.shared.u32 %r1, [%r8];
+)" + writeOut,
+                    256);
+  run.block = {64, 1, 1};
+  std::vector<uint32_t> out(64);
+  ASSERT_EQ(run.run(out), "");
+  for (uint32_t i = 0; i < 64; ++i)
+    EXPECT_EQ(out[i], 63 - i);
+  // Without it, the machine says which threads race, where.
+  run.text.replace(run.text.find("bar.sync 0;"), 11, "");
+  std::string fault = run.run(out);
+  EXPECT_TRUE(has(fault, "which nobody has written")) << fault;
+}
+
+std::string barrierFault(const std::string &body, int64_t threads = 64) {
+  PtxRun run;
+  run.text = kernel(0, body, 256);
+  run.block = {threads, 1, 1};
+  return run.run();
+}
+
+TEST(PtxControl, BarriersThatNotAllReach) {
+  std::string fault = barrierFault(R"(
+    setp.lt.u32 %p1, %r0, 32;
+    @%p1 bar.sync 0;
+)");
+  EXPECT_TRUE(has(fault, "divergent barrier: 32 of 64 threads wait at barrier "
+                         "0, thread 32 has returned"))
+      << fault;
+  fault = barrierFault(R"(
+    setp.lt.u32 %p1, %r0, 5;
+    @%p1 bra join;
+    bar.sync 0;
+  join:
+    add.u32 %r1, %r0, 1;
+)");
+  EXPECT_TRUE(has(fault, "divergent barrier: only 27 lanes of the warp"))
+      << fault;
+  EXPECT_TRUE(has(fault, "threads 5-31")) << fault;
+  // Two barriers of one number in two branches are one barrier of two warps.
+  EXPECT_EQ(barrierFault(R"(
+    setp.lt.u32 %p1, %r0, 32;
+    @%p1 bra first;
+    bar.sync 0;
+    ret;
+  first:
+    bar.sync 0;
+)"),
+            "");
+  fault = barrierFault("setp.lt.u32 %p1, %r0, 32; selp.u32 %r1, 1, 2, %p1;\n"
+                       "bar.sync %r1;");
+  EXPECT_TRUE(has(fault, "32 of 64 threads wait at barrier 1")) << fault;
+  EXPECT_EQ(barrierFault("bar.sync 16;"),
+            "kernel k, line 10, bar.sync: there are 16 barriers, no number 16; "
+            "block (0, 0, 0), threads 0-31");
+}
+
+/// A producer that arrives and a consumer that waits, by a named barrier.
+TEST(PtxControl, NamedBarriers) {
+  std::string body = R"(
+    mov.u32 %r5, memory;
+    and.b32 %r3, %r0, 31;
+    mad.lo.u32 %r6, %r3, 4, %r5;
+    setp.lt.u32 %p1, %r0, 32;
+    @%p1 bra produce;
+    bar.sync 3, 64;
+    ld.shared.u32 %r1, [%r6];
+    bra.uni join;
+  produce:
+    st.shared.u32 [%r6], %r0;
+    bar.arrive 3, 64;
+    mov.u32 %r1, 77;
+  join:
+)" + writeOut;
+  PtxRun run;
+  run.text = kernel(1, body, 128);
+  run.block = {64, 1, 1};
+  std::vector<uint32_t> out(64);
+  ASSERT_EQ(run.run(out), "");
+  for (uint32_t i = 0; i < 64; ++i)
+    EXPECT_EQ(out[i], i < 32 ? 77 : i - 32);
+  // Waiting for fewer threads orders nothing between the warps.
+  size_t at = run.text.find("bar.sync 3, 64");
+  run.text.replace(at, 14, "bar.sync 3, 32");
+  run.text.replace(run.text.find("bar.arrive 3, 64"), 16, "bar.arrive 3, 32");
+  std::string fault = run.run(out);
+  EXPECT_TRUE(has(fault, "races with a write")) << fault;
+}
+
+TEST(PtxControl, RacesOfSharedMemory) {
+  const std::string base = "mov.u32 %r5, memory;\n"
+                           "mad.lo.u32 %r6, %r0, 4, %r5;\n"
+                           "st.shared.u32 [%r6], %r0;\nbar.sync 0;\n";
+  EXPECT_EQ(barrierFault(base + "ld.shared.u32 %r1, [%r5];"), "");
+  std::string fault = barrierFault(base + "st.shared.u32 [%r5], %r0;");
+  EXPECT_TRUE(has(fault, "st.shared.u32: write by thread 33 races with a write "
+                         "by thread 32 at byte 0 of shared memory"))
+      << fault;
+  // All write the same: no race.
+  EXPECT_EQ(barrierFault(base + "st.shared.u32 [%r5], 4;"), "");
+  // A write after others have read.
+  std::string reads = base + "ld.shared.u32 %r1, [%r5];\n";
+  std::string writes = "setp.eq.u32 %p1, %r0, 0;\n@%p1 st.shared.u32 [%r5], 9;";
+  fault = barrierFault(reads + writes, 32);
+  EXPECT_TRUE(has(fault, "races with reads of several threads")) << fault;
+  EXPECT_EQ(barrierFault(reads + "bar.sync 0;\n" + writes), "");
+  // Lanes of one warp are ordered by bar.warp.sync alone.
+  std::string neighbour = "xor.b32 %r7, %r0, 1;\nmad.lo.u32 %r7, %r7, 4, %r5;\n"
+                          "ld.shared.u32 %r1, [%r7];";
+  std::string start = "mov.u32 %r5, memory;\nmad.lo.u32 %r6, %r0, 4, %r5;\n"
+                      "st.shared.u32 [%r6], %r0;\n";
+  fault = barrierFault(start + neighbour);
+  EXPECT_TRUE(has(fault, "nobody has written") || has(fault, "races")) << fault;
+  EXPECT_EQ(barrierFault(start + "bar.warp.sync -1;\n" + neighbour), "");
+}
+
+TEST(PtxControl, SpecialRegisters) {
+  PtxRun run;
+  run.text = kernel(1, R"(
+    mov.u32 %r2, %tid.y; mov.u32 %r3, %ntid.x; mad.lo.u32 %r4, %r2, %r3, %r0;
+    mov.u32 %r5, %ctaid.x; mov.u32 %r6, %ctaid.y; mov.u32 %r7, %nctaid.x;
+    mad.lo.u32 %r8, %r6, %r7, %r5;
+    mov.u32 %r9, %laneid; mov.u32 %r10, %warpid; mov.u32 %r11, %lanemask_lt;
+    mad.lo.u32 %r12, %r8, 64, %r4;
+    mad.wide.u32 %rd1, %r12, 16, %rd0;
+    st.global.v4.u32 [%rd1], {%r8, %r9, %r10, %r11};
+)");
+  run.block = {16, 4, 1};
+  run.grid = {3, 2, 1};
+  std::vector<uint32_t> out(4 * 64 * 6);
+  ASSERT_EQ(run.run(out), "");
+  for (uint32_t i = 0; i < 64 * 6; ++i) {
+    EXPECT_EQ(out[4 * i], i / 64);
+    EXPECT_EQ(out[4 * i + 1], i % 32);
+    EXPECT_EQ(out[4 * i + 2], i % 64 / 32);
+    EXPECT_EQ(out[4 * i + 3], (1u << i % 32) - 1);
+  }
+}
+
+} // namespace
