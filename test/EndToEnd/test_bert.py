@@ -30,6 +30,9 @@ if h.LONG:
     MESHES += [dict(mesh={"tensor": 2}, sequence_parallel=shares, accumulate=2)
                for shares in (False, True)]
     MESHES += [dict(mesh={"seq": 2}, context=context) for context in ("ulysses", "ring")]
+    # More ranks than segments: each has all of them.
+    MESHES += [dict(mesh={"tensor": 4}, sequence_parallel=shares)
+               for shares in (False, True)]
     MESHES += [dict(mesh={"pipe": 2}, accumulate=4),
                dict(mesh={"data": 2, "pipe": 2}, accumulate=2, schedule="zb-h1", zero=2),
                dict(mesh={"seq": 2, "tensor": 2}, context="ring"),

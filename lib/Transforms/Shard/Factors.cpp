@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Factors.h"
+#include "Splits.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -75,7 +76,7 @@ void FactorFinder::split() {
   factors.origins.clear();
   // A rank makes the gradient of its own rows of the vocabulary.
   if (auto grad = dyn_cast<nn::EmbeddingGradOp>(op);
-      grad && !grad.getIds().getDefiningOp<nn::PositionsOp>())
+      grad && splitsTable(*rule, grad.getIds(), around.vocabularyRanks))
     for (Attribute axis : around.vocabularyAxes)
       give(rule->indexOf(FactorRole::Vocabulary), axis, Value(),
            "a rank makes the gradient of its rows");

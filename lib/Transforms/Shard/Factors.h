@@ -28,6 +28,7 @@ struct Surroundings {
   bool sharesTokens = false;
   /// The axes that split tables of tokens, by rows.
   Axes vocabularyAxes;
+  int64_t vocabularyRanks = 1; ///< Along them.
   /// The axes that split the rows and the tokens of the step's sequences.
   llvm::SmallVector<Axes> tokenAxes = llvm::SmallVector<Axes>(2);
 };

@@ -419,6 +419,7 @@ LogicalResult PlanBuilder::visitStep(nn::StepOp step) {
     if (port.isOfTokens()) {
       around.tokenAxes = {dims[rank - 2], dims[rank - 1]};
       around.vocabularyAxes = mesh.getAxesOf(AxisRole::Tensor);
+      around.vocabularyRanks = mesh.getSize(AxisRole::Tensor);
       // Between products, ranks along `tensor` share the tokens out.
       around.sharesTokens = strategy.sequenceParallel &&
                             !around.vocabularyAxes.empty() && isSplit;

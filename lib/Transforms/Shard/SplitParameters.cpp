@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Reasons.h"
+#include "Splits.h"
 #include "Units.h"
 #include "heddle/Transforms/Shard/Passes.h"
 #include "heddle/Transforms/Shard/Shardings.h"
@@ -45,6 +46,7 @@ struct SplitParameters
       if (failed(mesh))
         return signalPassFailure();
       tensorAxes = mesh->getAxesOf(dist::AxisRole::Tensor);
+      tensorRanks = mesh->getSize(dist::AxisRole::Tensor);
       if (!tensorAxes.empty())
         split(model, *mesh);
       if (printReasons)
@@ -205,8 +207,8 @@ private:
     Value table;
     int64_t rows = 0;
     if (auto embedding = dyn_cast<nn::EmbeddingOp>(op)) {
-      // Positions are few, and every rank has all of them.
-      if (!embedding.getIds().getDefiningOp<nn::PositionsOp>())
+      if (shard::splitsTable(embedding.getShardingRule(), embedding.getIds(),
+                             tensorRanks))
         table = embedding.getTable();
     } else if (auto linear = dyn_cast<nn::LinearOp>(op)) {
       bool isHead =
@@ -286,6 +288,7 @@ private:
   llvm::DenseSet<Operation *> decided;      ///< States that a pair splits.
   Operation *blocker = nullptr; ///< What stands behind a product and no other.
   SmallVector<Attribute> tensorAxes; ///< Of the mesh.
+  int64_t tensorRanks = 1;           ///< Along them.
   shard::Reasons reasons;
 };
 

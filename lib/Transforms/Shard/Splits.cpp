@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Splits.h"
+#include "dialects/NN/NNDialect.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -39,6 +40,13 @@ static LogicalResult refuse(Operation *op, const dist::Factor &factor,
   error.attachNote() << "help: let " << names << " be "
                      << possibleSplits(factor);
   return error;
+}
+
+bool shard::splitsTable(const dist::ShardingRule &rule, Value ids,
+                        int64_t ranks) {
+  int64_t rows = rule.indexOf(dist::FactorRole::Vocabulary);
+  return !ids.getDefiningOp<nn::PositionsOp>() &&
+         dist::canSplit(rule.factors[rows], ranks);
 }
 
 LogicalResult shard::verifySplits(Operation *op, const dist::ShardingRule &rule,

@@ -21,6 +21,12 @@ verifySplits(mlir::Operation *op, const dist::ShardingRule &rule,
              llvm::ArrayRef<llvm::SmallVector<mlir::Attribute>> factors,
              dist::MeshOp mesh);
 
+/// Whether so many ranks share out the rows of the table that `ids` choose
+/// from, in an embedding or its gradient. Positions are few, and every rank has
+/// all of them; so it has of segments, of which there may be less than ranks.
+bool splitsTable(const dist::ShardingRule &rule, mlir::Value ids,
+                 int64_t ranks);
+
 } // namespace heddle::shard
 
 #endif // HEDDLE_LIB_TRANSFORMS_SHARD_SPLITS_H

@@ -128,3 +128,33 @@ nn.model @whole family "gpt2" phase "train" attributes {
     nn.return
   }
 }
+
+// -----
+
+// A table that has fewer rows than there are ranks is whole on each. The bias of
+// the head is split as its weight is.
+
+// CHECK-LABEL: nn.model @head
+// CHECK: nn.state @kinds role "parameter" : tensor<1x4xf32> {trainable}
+// CHECK: nn.state @wte role "parameter" : tensor<8x4xf32>
+// CHECK-SAME: storage = #dist.sharding<{{\[\[}}"tensor"], []], unreduced []>
+// CHECK: nn.state @bias role "parameter" : tensor<8xf32>
+// CHECK-SAME: storage = #dist.sharding<{{\[\[}}"tensor"]], unreduced []>
+// CHECK: nn.linear {{.*}} bias %{{.*}} {shardings = [#dist.sharding<{{\[\[}}], [], ["tensor"]], unreduced []>], transposed}
+// CHECK: nn.embedding_grad {{.*}} {shardings = [#dist.sharding<{{\[\[}}], []], unreduced []>]}
+nn.model @head family "bert" phase "train" attributes {
+    strategy = #dist.strategy<{mesh = {tensor = 2}}>, config = "{}", weights = {}} {
+  nn.state @kinds role "parameter" : tensor<1x4xf32> {trainable}
+  nn.state @wte role "parameter" : tensor<8x4xf32> {trainable}
+  nn.state @bias role "parameter" : tensor<8xf32> {trainable}
+  nn.step @train(%segments: tensor<2x3xi32>, %labels: tensor<2x3xi32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<segments>, #nn.port<labels>], outputs = []} {
+    %kinds = nn.get @kinds : tensor<1x4xf32>
+    %x = nn.embedding %kinds[%segments] : (tensor<1x4xf32>, tensor<2x3xi32>) -> tensor<2x3x4xf32>
+    %wte = nn.get @wte : tensor<8x4xf32>
+    %bias = nn.get @bias : tensor<8xf32>
+    %logits = nn.linear %x, %wte bias %bias {transposed} : (tensor<2x3x4xf32>, tensor<8x4xf32>, tensor<8xf32>) -> tensor<2x3x8xf32>
+    %losses, %lse = nn.cross_entropy %logits, %labels : (tensor<2x3x8xf32>, tensor<2x3xi32>) -> (tensor<2x3xf32>, tensor<2x3xf32>)
+    %grad = nn.embedding_grad %x[%segments] : (tensor<2x3x4xf32>, tensor<2x3xi32>) -> tensor<1x4xf32>
+    nn.return
+  }
+}
