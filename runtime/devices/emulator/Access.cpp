@@ -39,12 +39,20 @@ Access::Access(const Warp &warp, const Op &op, int row) {
     addresses[i] = warp.mask >> i & 1 ? addresses[i] : some;
 }
 
-void Access::resolveGlobal(Warp &warp, int64_t bytes) {
+/// The least and the largest address.
+static std::pair<uint64_t, uint64_t> extremes(const uint64_t *addresses) {
   uint64_t least = addresses[0], most = addresses[0];
   for (int i = 1; i < warpSize; ++i) {
     least = std::min(least, addresses[i]);
     most = std::max(most, addresses[i]);
   }
+  return {least, most};
+}
+
+void Access::resolveGlobal(Warp &warp, int64_t bytes) {
+  auto [least, most] = isDense
+                           ? std::pair(addresses[0], addresses[warpSize - 1])
+                           : extremes(addresses);
   auto &last = warp.worker->lastAllocation[warp.current];
   bool isKnown = last && least >= last->address &&
                  most + bytes <= last->address + last->bytes;
@@ -54,7 +62,8 @@ void Access::resolveGlobal(Warp &warp, int64_t bytes) {
       isKnown = true;
     }
   if (isKnown) {
-    for (int i = 0; i < warpSize; ++i)
+    int count = isDense ? 1 : warpSize;
+    for (int i = 0; i < count; ++i)
       host[i] = last->host + (addresses[i] - last->address);
     return;
   }
@@ -67,11 +76,21 @@ void Access::resolveGlobal(Warp &warp, int64_t bytes) {
                 uint32_t(1) << i & warp.mask);
     host[i] = found->host + (at - found->address);
   }
+  isDense = false; // Neighbours on the device, not on the host.
 }
 
-/// Shared memory, which starts at address `first`.
+/// Shared or local memory, which starts at address `first`.
 void Access::resolveWindow(Warp &warp, int64_t bytes, char *base,
                            uint64_t first, uint64_t size, const char *what) {
+  uint64_t outside = 0;
+  for (int i = 0; i < warpSize; ++i) {
+    uint64_t offset = addresses[i] - first;
+    // The sign is set when it is below, or its end beyond.
+    outside |= offset | (size - bytes - offset);
+    host[i] = base + offset;
+  }
+  if (!(outside >> 63) && static_cast<int64_t>(size) >= bytes)
+    return;
   for (int i = 0; i < warpSize; ++i) {
     uint64_t offset = addresses[i] - first;
     if (offset > size || offset + bytes > size)
@@ -80,7 +99,6 @@ void Access::resolveWindow(Warp &warp, int64_t bytes, char *base,
                     std::to_string(static_cast<int64_t>(offset)) + " of " +
                     std::to_string(size),
                 uint32_t(1) << i & warp.mask);
-    host[i] = base + offset;
   }
 }
 
@@ -128,6 +146,13 @@ void Access::resolve(Warp &warp, Space space, int64_t bytes) {
   } else {
     resolveGlobal(warp, bytes);
   }
+}
+
+void Access::resolveAll(Warp &warp, Space space, int64_t bytes) {
+  resolve(warp, space, bytes);
+  if (isDense && !isShared)
+    for (int i = 1; i < warpSize; ++i)
+      host[i] = host[0] + i * bytes;
 }
 
 void Access::noteRead(Warp &warp, int64_t bytes) const {

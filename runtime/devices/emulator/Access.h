@@ -22,7 +22,7 @@ enum AccessFlags { SpaceMask = 3, IsNarrowAddress = 4 };
 /// Addresses of lanes, checked, and where they are on the host.
 struct Access {
   uint64_t addresses[warpSize];
-  char *host[warpSize];
+  char *host[warpSize]; ///< Of the first lane alone when dense in global.
   /// All lanes take part, and their memory is contiguous.
   bool isDense = false;
 
@@ -31,6 +31,8 @@ struct Access {
   /// Checks that lanes of the mask may access `bytes` each, and resolves
   /// them. Does not note the access of shared memory.
   void resolve(Warp &warp, Space space, int64_t bytes);
+  /// The same, and `host` holds all lanes.
+  void resolveAll(Warp &warp, Space space, int64_t bytes);
   /// Notes in shared memory's shadow that lanes read, or write `values`.
   void noteRead(Warp &warp, int64_t bytes) const;
   void noteWrite(Warp &warp, int lane, int64_t bytes, const char *values) const;

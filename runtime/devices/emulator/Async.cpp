@@ -30,7 +30,7 @@ Access resolveSide(Warp &warp, const Op &op, int row, int64_t offset,
   side.imm = offset;
   side.flags = isNarrow ? IsNarrowAddress : 0;
   Access access(warp, side, row);
-  access.resolve(warp, space, bytes);
+  access.resolveAll(warp, space, bytes);
   return access;
 }
 

@@ -100,7 +100,7 @@ template <class T, class F> T update(char *place, T a, T b) {
 /// Rows: [result], address, a, [b].
 template <class T, class F> void atomic(Warp &warp, const Op &op) {
   Access access(warp, op, op.results);
-  access.resolve(warp, static_cast<Space>(op.flags & SpaceMask), sizeof(T));
+  access.resolveAll(warp, static_cast<Space>(op.flags & SpaceMask), sizeof(T));
   countRequest(warp, access, sizeof(T));
   const T *a = warp.row<T>(op, op.results + 1);
   const T *b = op.operands > 2 ? warp.row<T>(op, op.results + 2) : a;

@@ -5,7 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Results are computed for all lanes and stored for those of the mask: loops
-// that compilers turn into vectors, whatever a register aliases.
+// that compilers turn into vectors.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,9 +31,24 @@ template <class T> void store(T *to, const T *values, uint32_t mask) {
       to[lane] = values[lane];
 }
 
+/// Before a loop over lanes whose turns do not depend on each other, though
+/// compilers cannot see it: a row aliases another only as a whole.
+#ifdef __clang__
+#define HEDDLE_LANES _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define HEDDLE_LANES _Pragma("GCC ivdep")
+#endif
+
 /// to[lane] = f(lane)
 template <class T, class F> void eachLane(const Warp &warp, T *to, F f) {
+  if (warp.mask == allLanes) {
+    HEDDLE_LANES
+    for (int lane = 0; lane < warpSize; ++lane)
+      to[lane] = static_cast<T>(f(lane));
+    return;
+  }
   alignas(64) T values[warpSize];
+  HEDDLE_LANES
   for (int lane = 0; lane < warpSize; ++lane)
     values[lane] = static_cast<T>(f(lane));
   store(to, values, warp.mask);
@@ -42,6 +57,7 @@ template <class T, class F> void eachLane(const Warp &warp, T *to, F f) {
 /// The lanes for which f(lane) holds.
 template <class F> uint32_t lanesWhere(F f) {
   alignas(32) uint8_t bytes[warpSize];
+  HEDDLE_LANES
   for (int lane = 0; lane < warpSize; ++lane)
     bytes[lane] = f(lane) ? 0xff : 0;
   return static_cast<uint32_t>(_mm256_movemask_epi8(

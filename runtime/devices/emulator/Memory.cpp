@@ -26,12 +26,14 @@ template <class T, class R, int N> void load(Warp &warp, const Op &op) {
   access.noteRead(warp, bytes);
   countRequest(warp, access, bytes);
   if (access.isDense) {
-    const char *from = access.host[0];
-    for (int k = 0; k < N; ++k) {
-      R *row = warp.row<R>(op, k);
-      for (int i = 0; i < warpSize; ++i)
-        row[i] = static_cast<R>(read<T>(from + i * bytes + k * sizeof(T)));
-    }
+    const auto *from = reinterpret_cast<const T *>(access.host[0]);
+    R *rows[N];
+    for (int k = 0; k < N; ++k)
+      rows[k] = warp.row<R>(op, k);
+    HEDDLE_LANES
+    for (int i = 0; i < warpSize; ++i)
+      for (int k = 0; k < N; ++k)
+        rows[k][i] = static_cast<R>(from[i * N + k]);
     return;
   }
   // All values are read before a register is written: the address may be one.
@@ -52,11 +54,11 @@ template <class T, class R, int N> void storeTo(Warp &warp, const Op &op) {
   for (int k = 0; k < N; ++k)
     rows[k] = warp.row<R>(op, 1 + k);
   if (access.isDense && !access.isShared) {
-    T values[warpSize * N];
+    auto *to = reinterpret_cast<T *>(access.host[0]);
+    HEDDLE_LANES
     for (int i = 0; i < warpSize; ++i)
       for (int k = 0; k < N; ++k)
-        values[i * N + k] = static_cast<T>(rows[k][i]);
-    std::memcpy(access.host[0], values, sizeof(values));
+        to[i * N + k] = static_cast<T>(rows[k][i]);
     return;
   }
   forLanes(warp.mask, [&](int i) {

@@ -24,8 +24,9 @@ void SharedMemory::reset(int64_t size, int warps, bool shadowed) {
   if (!shadowed)
     return;
   constexpr uint32_t nearEnd = 0xf0000000;
-  if (shadows.size() != static_cast<size_t>(size) || latest > nearEnd) {
-    shadows.assign(size, Shadow());
+  if (parts.size() != static_cast<size_t>(size) || latest > nearEnd) {
+    words.assign((size + wordBytes - 1) / wordBytes, Shadow());
+    parts.assign(size, Shadow());
     latest = 0;
   }
   start = latest + 2;
@@ -42,85 +43,118 @@ std::string SharedMemory::race(const char *what, int thread, const char *with,
          " at byte " + std::to_string(offset) + " of shared memory";
 }
 
+template <class F>
+std::string SharedMemory::each(int64_t offset, int64_t size, F f) {
+  for (int64_t at = offset; at < offset + size;) {
+    int64_t start = at / wordBytes * wordBytes;
+    Shadow &word = words[at / wordBytes];
+    bool isWhole = at == start && offset + size >= start + wordBytes;
+    if (isWhole && !word.isSplit) {
+      if (std::string wrong = f(word, at, wordBytes); !wrong.empty())
+        return wrong;
+      at += wordBytes;
+      continue;
+    }
+    if (!word.isSplit) {
+      int64_t end = std::min<int64_t>(start + wordBytes, parts.size());
+      std::fill(parts.begin() + start, parts.begin() + end, word);
+      word.isSplit = true;
+    }
+    if (std::string wrong = f(parts[at], at, 1); !wrong.empty())
+      return wrong;
+    ++at;
+  }
+  return {};
+}
+
+std::string SharedMemory::readShadow(Shadow &shadow, int64_t at, int thread) {
+  if (shadow.writeTime < start)
+    return "read of byte " + std::to_string(at) +
+           " of shared memory, which nobody has written";
+  if (shadow.isPending)
+    return "read of byte " + std::to_string(at) +
+           " of shared memory before the wait for the asynchronous copy of "
+           "thread " +
+           std::to_string(shadow.writer);
+  if (!isBefore(shadow.writer, shadow.writeTime, thread))
+    return race("read", thread, "write", shadow.writer, at);
+  // Of readers at one time the first is kept.
+  bool isKept = shadow.readTime >= start && shadow.reader != thread &&
+                !isBefore(shadow.reader, shadow.readTime, thread);
+  if (isKept) {
+    shadow.hasOthers = true;
+    return {};
+  }
+  uint32_t now = clock(thread / 32, thread / 32);
+  if (shadow.reader != thread || shadow.readTime != now)
+    shadow.hasOthers = false;
+  shadow.reader = static_cast<uint16_t>(thread);
+  shadow.readTime = now;
+  return {};
+}
+
+std::string SharedMemory::writeShadow(Shadow &shadow, int64_t at, int thread,
+                                      bool isSame) {
+  uint32_t now = clock(thread / 32, thread / 32);
+  bool isWritten = shadow.writeTime >= start;
+  if (isWritten && shadow.isPending)
+    return race("write", thread, "copy under way", shadow.writer, at);
+  if (isWritten && !isSame &&
+      !isBefore(shadow.writer, shadow.writeTime, thread))
+    return race("write", thread, "write", shadow.writer, at);
+  bool isRead = shadow.readTime >= start;
+  if (isRead && !isBefore(shadow.reader, shadow.readTime, thread))
+    return race("write", thread, "read", shadow.reader, at);
+  if (isRead && shadow.hasOthers && shadow.reader == thread &&
+      shadow.readTime == now)
+    return "write by thread " + std::to_string(thread) +
+           " races with reads of several threads at byte " +
+           std::to_string(at) + " of shared memory";
+  shadow.writer = static_cast<uint16_t>(thread);
+  shadow.writeTime = now;
+  return {};
+}
+
 std::string SharedMemory::read(int64_t offset, int64_t size, int thread) {
   if (!isShadowed)
     return {};
-  for (int64_t at = offset; at < offset + size; ++at) {
-    Shadow &shadow = shadows[at];
-    if (shadow.writeTime < start)
-      return "read of byte " + std::to_string(at) +
-             " of shared memory, which nobody has written";
-    if (shadow.isPending)
-      return "read of byte " + std::to_string(at) +
-             " of shared memory before the wait for the asynchronous copy of "
-             "thread " +
-             std::to_string(shadow.writer);
-    if (!isBefore(shadow.writer, shadow.writeTime, thread))
-      return race("read", thread, "write", shadow.writer, at);
-    // Of readers at one time the first is kept.
-    bool isKept = shadow.readTime >= start && shadow.reader != thread &&
-                  !isBefore(shadow.reader, shadow.readTime, thread);
-    if (isKept) {
-      shadow.hasOthers = true;
-      continue;
-    }
-    uint32_t now = clock(thread / 32, thread / 32);
-    if (shadow.reader != thread || shadow.readTime != now)
-      shadow.hasOthers = false;
-    shadow.reader = static_cast<uint16_t>(thread);
-    shadow.readTime = now;
-  }
-  return {};
+  return each(offset, size, [&](Shadow &shadow, int64_t at, int64_t) {
+    return readShadow(shadow, at, thread);
+  });
 }
 
 std::string SharedMemory::write(int64_t offset, int64_t size, int thread,
                                 const char *values) {
   if (!isShadowed)
     return {};
-  uint32_t now = clock(thread / 32, thread / 32);
-  for (int64_t at = offset; at < offset + size; ++at) {
-    Shadow &shadow = shadows[at];
-    bool isWritten = shadow.writeTime >= start;
-    bool isSame =
-        values && !shadow.isPending && bytes[at] == values[at - offset];
-    if (isWritten && !isSame &&
-        (shadow.isPending ||
-         !isBefore(shadow.writer, shadow.writeTime, thread)))
-      return race("write", thread,
-                  shadow.isPending ? "copy under way" : "write", shadow.writer,
-                  at);
-    bool isRead = shadow.readTime >= start;
-    if (isRead && !isBefore(shadow.reader, shadow.readTime, thread))
-      return race("write", thread, "read", shadow.reader, at);
-    if (isRead && shadow.hasOthers && shadow.reader == thread &&
-        shadow.readTime == now)
-      return "write by thread " + std::to_string(thread) +
-             " races with reads of several threads at byte " +
-             std::to_string(at) + " of shared memory";
-    shadow.writer = static_cast<uint16_t>(thread);
-    shadow.writeTime = now;
-    shadow.isPending = false;
-  }
-  return {};
+  return each(offset, size, [&](Shadow &shadow, int64_t at, int64_t count) {
+    bool isSame = values && std::equal(values + (at - offset),
+                                       values + (at - offset) + count,
+                                       bytes.begin() + at);
+    return writeShadow(shadow, at, thread, isSame);
+  });
 }
 
 std::string SharedMemory::beginCopy(int64_t offset, int64_t size, int thread) {
   // The old bytes are gone at once, the new ones come with the wait.
   std::fill_n(bytes.begin() + offset, size, static_cast<char>(0xff));
-  std::string wrong = write(offset, size, thread);
-  if (wrong.empty() && isShadowed)
-    for (int64_t at = offset; at < offset + size; ++at)
-      shadows[at].isPending = true;
-  return wrong;
+  if (!isShadowed)
+    return {};
+  return each(offset, size, [&](Shadow &shadow, int64_t at, int64_t) {
+    std::string wrong = writeShadow(shadow, at, thread, /*isSame=*/false);
+    shadow.isPending = true;
+    return wrong;
+  });
 }
 
 void SharedMemory::endCopy(int64_t offset, int64_t size, int thread) {
   if (!isShadowed)
     return;
-  for (int64_t at = offset; at < offset + size; ++at) {
-    shadows[at].isPending = false;
-    shadows[at].writeTime = clock(thread / 32, thread / 32);
-  }
+  each(offset, size, [&](Shadow &shadow, int64_t, int64_t) {
+    shadow.isPending = false;
+    shadow.writeTime = clock(thread / 32, thread / 32);
+    return std::string();
+  });
 }
 
 void SharedMemory::join(uint32_t mask) {

@@ -52,7 +52,15 @@ private:
     uint16_t writer = 0, reader = 0;
     bool isPending = false; ///< Of an asynchronous copy.
     bool hasOthers = false; ///< Read by others at that time too.
+    bool isSplit = false;   ///< Of a word: its bytes have their own.
   };
+  static constexpr int64_t wordBytes = 4;
+
+  /// Calls f(shadow, offset, bytes) for the words, or bytes of words, of a
+  /// range, until it returns something.
+  template <class F> std::string each(int64_t offset, int64_t size, F f);
+  std::string readShadow(Shadow &shadow, int64_t at, int thread);
+  std::string writeShadow(Shadow &shadow, int64_t at, int thread, bool isSame);
 
   uint32_t &clock(int warp, int of) { return clocks[warp * numWarps + of]; }
   /// Whether what `thread` did at `time` came before what `self` does now.
@@ -67,8 +75,8 @@ private:
                    int64_t offset) const;
 
   std::vector<char> bytes;
-  std::vector<Shadow> shadows;
-  std::vector<uint32_t> clocks; ///< What each warp knows of each.
+  std::vector<Shadow> words, parts; ///< Of words of four bytes, and of bytes.
+  std::vector<uint32_t> clocks;     ///< What each warp knows of each.
   int numWarps = 0;
   bool isShadowed = false;
   uint32_t start = 1; ///< The time at which the block began.

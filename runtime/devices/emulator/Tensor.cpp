@@ -50,24 +50,40 @@ Access rowsOfTiles(Warp &warp, const Op &op, int tiles, int row) {
   return access;
 }
 
+/// A tile whose rows become its columns.
+void transpose(__m128i (&rows)[8]) {
+  __m128i pairs[8], fours[8];
+  for (int i = 0; i < 4; ++i) {
+    pairs[i] = _mm_unpacklo_epi16(rows[2 * i], rows[2 * i + 1]);
+    pairs[4 + i] = _mm_unpackhi_epi16(rows[2 * i], rows[2 * i + 1]);
+  }
+  for (int half = 0; half < 2; ++half)
+    for (int i = 0; i < 2; ++i) {
+      const __m128i *from = pairs + 4 * half + 2 * i;
+      fours[4 * half + i] = _mm_unpacklo_epi32(from[0], from[1]);
+      fours[4 * half + 2 + i] = _mm_unpackhi_epi32(from[0], from[1]);
+    }
+  for (int i = 0; i < 4; ++i) {
+    rows[2 * i] = _mm_unpacklo_epi64(fours[2 * i], fours[2 * i + 1]);
+    rows[2 * i + 1] = _mm_unpackhi_epi64(fours[2 * i], fours[2 * i + 1]);
+  }
+}
+
 void loadMatrix(Warp &warp, const Op &op) {
   if (!meetAll(warp))
     return;
   int tiles = op.results;
   Access access = rowsOfTiles(warp, op, tiles, tiles);
   access.noteRead(warp, 16);
-  uint16_t values[32][8];
-  for (int lane = 0; lane < 8 * tiles; ++lane)
-    std::memcpy(values[lane], access.host[lane], 16);
   for (int tile = 0; tile < tiles; ++tile) {
-    uint32_t *to = warp.row<uint32_t>(op, tile);
-    const auto *rows = values + 8 * tile;
-    for (int lane = 0; lane < warpSize; ++lane) {
-      int g = lane / 4, t = lane % 4 * 2;
-      to[lane] = op.flags & Transposed
-                     ? rows[t][g] | uint32_t(rows[t + 1][g]) << 16
-                     : rows[g][t] | uint32_t(rows[g][t + 1]) << 16;
-    }
+    __m128i rows[8];
+    for (int i = 0; i < 8; ++i)
+      rows[i] = _mm_loadu_si128(
+          reinterpret_cast<const __m128i *>(access.host[8 * tile + i]));
+    if (op.flags & Transposed)
+      transpose(rows);
+    // Four lanes hold a row, two numbers each.
+    std::memcpy(warp.row<uint32_t>(op, tile), rows, sizeof(rows));
   }
 }
 
