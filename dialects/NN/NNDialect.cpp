@@ -56,12 +56,7 @@ bool PortAttr::isOfBatch() const {
 }
 
 LogicalResult InitAttr::verify(function_ref<InFlightDiagnostic()> emitError,
-                               StringRef kind, FloatAttr value,
-                               FloatAttr stddev) {
-  static constexpr StringRef kinds[] = {"zeros", "constant", "normal", "power"};
-  if (!llvm::is_contained(kinds, kind))
-    return emitError() << "unknown initialisation \"" << kind
-                       << "\"; known are zeros, constant, normal, power";
+                               InitKind, FloatAttr value, FloatAttr stddev) {
   for (FloatAttr number : {value, stddev})
     if (!number.getValue().isFinite())
       return emitError() << "initialises with " << number

@@ -27,6 +27,8 @@
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+#include "dialects/NN/NNEnums.h.inc"
+
 namespace heddle::eval {
 class Tensor;
 }
@@ -44,12 +46,15 @@ llvm::SmallVector<int64_t> segmentsOf(mlir::Operation *op);
 /// The operation's name for people: that of its function, or its mnemonic.
 llvm::StringRef labelOf(mlir::Operation *op);
 
+/// Whether a step makes it anew, before it reads it; others last from one step
+/// to the next.
+bool isMadeInStep(StateRole role);
+
 /// The letters of a sharding rule for `count` leading dimensions.
 std::string leadingLetters(int64_t count);
 } // namespace heddle::nn
 
 #include "dialects/NN/NNDialect.h.inc"
-#include "dialects/NN/NNEnums.h.inc"
 
 #define GET_ATTRDEF_CLASSES
 #include "dialects/NN/NNAttrs.h.inc"

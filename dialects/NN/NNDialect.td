@@ -29,6 +29,8 @@ def NN_Dialect : Dialect {
   let useDefaultAttributePrinterParser = 1;
 }
 
+def NN_StateRoleAttr : EnumAttr<NN_Dialect, NN_StateRole, "role">;
+
 def NN_InitAttr : AttrDef<NN_Dialect, "Init"> {
   let mnemonic = "init";
   let summary = "How a state gets its first value when no weights are loaded.";
@@ -37,7 +39,7 @@ def NN_InitAttr : AttrDef<NN_Dialect, "Init"> {
     standard deviation `stddev`) or power (`value` to the number of updates that
     have been made).
   }];
-  let parameters = (ins StringRefParameter<>:$kind, "::mlir::FloatAttr":$value,
+  let parameters = (ins EnumParameter<NN_InitKind>:$kind, "::mlir::FloatAttr":$value,
                         "::mlir::FloatAttr":$stddev);
   let assemblyFormat = "`<` $kind `,` $value `,` $stddev `>`";
   let genVerifyDecl = 1;

@@ -38,6 +38,21 @@ def NN_MaskKind : NN_Enum<"MaskKind", "which keys a query of attention sees", [
     I32EnumAttrCase<"Full", 0, "full">,
     I32EnumAttrCase<"Causal", 1, "causal">]>;
 
+def NN_StateRole : NN_Enum<"StateRole", "what a state is to its model", [
+    I32EnumAttrCase<"Parameter", 0, "parameter">,
+    I32EnumAttrCase<"ComputeCopy", 1, "compute_copy">,
+    I32EnumAttrCase<"Gradient", 2, "gradient">,
+    I32EnumAttrCase<"Optimizer", 3, "optimizer">,
+    I32EnumAttrCase<"Accumulator", 4, "accumulator">,
+    I32EnumAttrCase<"Scalar", 5, "scalar">,
+    I32EnumAttrCase<"Saved", 6, "saved">]>;
+
+def NN_InitKind : NN_Enum<"InitKind", "how a state gets its first value", [
+    I32EnumAttrCase<"Zeros", 0, "zeros">,
+    I32EnumAttrCase<"Constant", 1, "constant">,
+    I32EnumAttrCase<"Normal", 2, "normal">,
+    I32EnumAttrCase<"Power", 3, "power">]>;
+
 // The names are keys of files (`--inputs`, `--dump`).
 def NN_PortRole : NN_Enum<"PortRole", "what a port means", [
     // Of each token of the batch: [rows, tokens].

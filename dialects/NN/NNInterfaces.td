@@ -61,10 +61,10 @@ def NN_PropertiesOp : OpInterface<"PropertiesOpInterface"> {
       "bool", "staysF32", (ins "unsigned":$result),
       /*methodBody=*/"", /*defaultImplementation=*/"return false;">,
     InterfaceMethod<[{
-        What the sums that the operation makes are added to: the operand, where
-        it is there, and the result.
+        The sums that the operation makes: what each is added to, an operand
+        that need not be there, and the result.
       }],
-      "::llvm::SmallVector<::heddle::nn::Init>", "getInits", (ins),
+      "::llvm::SmallVector<::heddle::nn::Init>", "getSums", (ins),
       /*methodBody=*/"", /*defaultImplementation=*/"return {};">,
     InterfaceMethod<[{
         Which result may take the place of which operand. By default sums take
@@ -72,7 +72,7 @@ def NN_PropertiesOp : OpInterface<"PropertiesOpInterface"> {
       }],
       "::llvm::SmallVector<::heddle::nn::Tie>", "getTies", (ins),
       /*methodBody=*/"", /*defaultImplementation=*/[{
-        return ::heddle::nn::tiesOfInits($_op.getInits());
+        return ::heddle::nn::tiesOfInits($_op);
       }]>,
     InterfaceMethod<"The shape whose rows a row-wise operation goes over.",
       "::llvm::ArrayRef<int64_t>", "getDomain", (ins),

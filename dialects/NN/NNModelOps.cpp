@@ -19,12 +19,22 @@ using namespace heddle::nn;
 
 RegionKind ModelOp::getRegionKind(unsigned) { return RegionKind::Graph; }
 
+bool heddle::nn::isMadeInStep(StateRole role) {
+  switch (role) {
+  case StateRole::Gradient:
+  case StateRole::Accumulator:
+  case StateRole::Scalar:
+  case StateRole::Saved:
+    return true;
+  case StateRole::Parameter:
+  case StateRole::ComputeCopy:
+  case StateRole::Optimizer:
+    return false;
+  }
+  llvm_unreachable("a role that is not known");
+}
+
 LogicalResult StateOp::verify() {
-  static constexpr StringRef roles[] = {"parameter", "compute-copy", "gradient",
-                                        "optimizer", "accumulator",  "scalar",
-                                        "saved"};
-  if (!llvm::is_contained(roles, getRole()))
-    return emitOpError("has unknown role \"") << getRole() << "\"";
   auto type = dyn_cast<RankedTensorType>(getType());
   if (!type || !type.hasStaticShape())
     return emitOpError("needs a static tensor type, got ") << getType();
@@ -35,16 +45,18 @@ LogicalResult StateOp::verify() {
   if (failed(verifySource(*this, getSourceAttr(),
                           cast<RankedTensorType>(getWhole().value_or(type)))))
     return failure();
-  if (getRole() == "saved" && type.getRank() == 0)
+  if (getRole() == StateRole::Saved && type.getRank() == 0)
     return emitOpError("holds no slots: it is of rank 0");
-  static constexpr StringRef owners[] = {"parameter", "accumulator", "scalar",
-                                         "saved"};
+  static constexpr StateRole owners[] = {StateRole::Parameter,
+                                         StateRole::Accumulator,
+                                         StateRole::Scalar, StateRole::Saved};
   bool own = llvm::is_contained(owners, getRole());
-  if (getRole() == "optimizer" && !getParameter() && type.getRank() > 0)
+  if (getRole() == StateRole::Optimizer && !getParameter() &&
+      type.getRank() > 0)
     return emitOpError("is kept for all parameters, but is no number: it has "
                        "type ")
            << type;
-  if (getRole() != "optimizer" && own == getParameter().has_value())
+  if (getRole() != StateRole::Optimizer && own == getParameter().has_value())
     return emitOpError(own ? "names a parameter, but is none of its parts"
                            : "does not name the parameter it belongs to");
   return success();
@@ -63,7 +75,7 @@ LogicalResult StateOp::verifySymbolUses(SymbolTableCollection &tables) {
     return success();
   auto parameter = dyn_cast_or_null<StateOp>(
       tables.lookupSymbolIn(model, getParameterAttr()));
-  if (!parameter || parameter.getRole() != "parameter")
+  if (!parameter || parameter.getRole() != StateRole::Parameter)
     return emitOpError("belongs to \"")
            << *getParameter() << "\", which is no parameter";
   if (parameter.getTensorType().getShape() != getTensorType().getShape())
@@ -149,24 +161,8 @@ LogicalResult GetOp::verifySymbolUses(SymbolTableCollection &tables) {
 }
 
 LogicalResult SetOp::verifySymbolUses(SymbolTableCollection &tables) {
-  if (failed(verifyStateUse(*this, getStateAttr(), getValue().getType(),
-                            bool(getSlot()), tables)))
-    return failure();
-  auto fill = getValue().getDefiningOp<FillOp>();
-  if (!fill || fill.getValue().isZero())
-    return success();
-  // Every rank would begin with it, and so would padding.
-  auto model = (*this)->getParentOfType<ModelOp>();
-  Operation *symbol = tables.lookupSymbolIn(model, getStateAttr());
-  if (auto bucket = dyn_cast<BucketOp>(symbol))
-    symbol = tables.lookupSymbolIn(
-        model, cast<FlatSymbolRefAttr>(bucket.getMembers()[0]));
-  auto state = dyn_cast_or_null<StateOp>(symbol);
-  if (!state || state.getRole() != "gradient")
-    return success();
-  return emitOpError("begins the gradient ")
-         << getStateAttr() << " with " << fill.getValueAttr()
-         << "; gradients begin with 0";
+  return verifyStateUse(*this, getStateAttr(), getValue().getType(),
+                        bool(getSlot()), tables);
 }
 
 /// Members begin at multiples of 64 elements and fit the flat tensor.

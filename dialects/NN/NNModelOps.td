@@ -52,7 +52,7 @@ def NN_StateOp : NN_Op<"state", [Symbol,
                                  DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "A tensor that lives across steps.";
   let description = [{
-    Roles: parameter, compute-copy (the parameter in compute precision),
+    Roles: parameter, compute_copy (the parameter in compute precision),
     gradient, optimizer (what the optimizer keeps: of a parameter, or one number
     for all), accumulator, scalar (a number that a step
     computes before its first micro-batch, for all of them), saved (values that
@@ -68,11 +68,11 @@ def NN_StateOp : NN_Op<"state", [Symbol,
     part of it, from the spmd phase on.
 
     ```mlir
-    nn.state @ln_f.weight role "parameter" : tensor<768xf32>
+    nn.state @ln_f.weight role parameter : tensor<768xf32>
       {checkpointed, source = #nn.source<"ln_f.weight" : tensor<768xf32>>, trainable, ...}
     ```
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$role, TypeAttr:$type,
+  let arguments = (ins SymbolNameAttr:$sym_name, NN_StateRoleAttr:$role, TypeAttr:$type,
                        OptionalAttr<StrAttr>:$parameter,
                        UnitAttr:$trainable, UnitAttr:$checkpointed,
                        UnitAttr:$decays,
@@ -82,11 +82,11 @@ def NN_StateOp : NN_Op<"state", [Symbol,
                        OptionalAttr<DenseI64ArrayAttr>:$segments,
                        OptionalAttr<TypeAttr>:$whole);
   let builders = [OpBuilder<(ins "::llvm::StringRef":$name,
-                                 "::llvm::StringRef":$role,
+                                 "::heddle::nn::StateRole":$role,
                                  "::mlir::Type":$type,
                                  CArg<"::llvm::StringRef", "{}">:$parameter), [{
     $_state.addAttribute(getSymNameAttrName($_state.name), $_builder.getStringAttr(name));
-    $_state.addAttribute(getRoleAttrName($_state.name), $_builder.getStringAttr(role));
+    $_state.addAttribute(getRoleAttrName($_state.name), StateRoleAttr::get($_builder.getContext(), role));
     $_state.addAttribute(getTypeAttrName($_state.name), ::mlir::TypeAttr::get(type));
     if (!parameter.empty())
       $_state.addAttribute(getParameterAttrName($_state.name), $_builder.getStringAttr(parameter));

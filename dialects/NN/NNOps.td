@@ -63,11 +63,11 @@ class NN_StaysF32<string condition = "true"> {
                        "; }\n";
 }
 
-/// What an operation declares that adds its sum to the operand `init`.
+/// What an operation declares that can add its sum to the operand `init`.
 def NN_SumsOntoInit {
   string declaration = [{
-    ::llvm::SmallVector<::heddle::nn::Init> getInits() {
-      return ::heddle::nn::presentInits({{getInitMutable(), getOutput()}});
+    ::llvm::SmallVector<::heddle::nn::Init> getSums() {
+      return {{getInitMutable(), getOutput()}};
     }
   }];
 }
@@ -266,9 +266,9 @@ def NN_LayerNormGradWeightOp : NN_NonDifferentiableOp<"layer_norm_grad_weight",
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    ::llvm::SmallVector<::heddle::nn::Init> getInits() {
-      return ::heddle::nn::presentInits({{getWeightInitMutable(), getWeightGrad()},
-                                         {getBiasInitMutable(), getBiasGrad()}});
+    ::llvm::SmallVector<::heddle::nn::Init> getSums() {
+      return {{getWeightInitMutable(), getWeightGrad()},
+              {getBiasInitMutable(), getBiasGrad()}};
     }
   }];
 }

@@ -11,22 +11,20 @@
 using namespace mlir;
 using namespace heddle::nn;
 
-SmallVector<Init> heddle::nn::presentInits(ArrayRef<Init> inits) {
-  SmallVector<Init> present;
-  for (const Init &init : inits)
-    if (init.operand.size() > 0)
-      present.push_back(init);
-  return present;
+SmallVector<Init> heddle::nn::sumsOf(Operation *op) {
+  auto properties = dyn_cast<PropertiesOpInterface>(op);
+  return properties ? properties.getSums() : SmallVector<Init>();
 }
 
 SmallVector<Init> heddle::nn::initsOf(Operation *op) {
-  auto properties = dyn_cast<PropertiesOpInterface>(op);
-  return properties ? properties.getInits() : SmallVector<Init>();
+  SmallVector<Init> inits = sumsOf(op);
+  llvm::erase_if(inits, [](const Init &init) { return init.operand.empty(); });
+  return inits;
 }
 
-SmallVector<Tie> heddle::nn::tiesOfInits(ArrayRef<Init> inits) {
+SmallVector<Tie> heddle::nn::tiesOfInits(Operation *op) {
   SmallVector<Tie> ties;
-  for (Init init : inits)
+  for (Init init : initsOf(op))
     ties.push_back({init.result, init.operand[0].get()});
   return ties;
 }

@@ -31,16 +31,15 @@ class EndsForward : public mlir::OpTrait::TraitBase<OpT, EndsForward> {};
 template <typename OpT>
 class Updates : public mlir::OpTrait::TraitBase<OpT, Updates> {};
 
-/// What a sum is added to, and the result.
+/// What a sum is added to, where that is there, and the result.
 struct Init {
   mlir::MutableOperandRange operand;
   mlir::Value result;
 };
 
-/// Those of `inits` whose operand is there.
-llvm::SmallVector<Init> presentInits(llvm::ArrayRef<Init> inits);
-
-/// The inits of any operation; none of one that makes no sums.
+/// The sums of any operation, with and without an init.
+llvm::SmallVector<Init> sumsOf(mlir::Operation *op);
+/// Those that are added to something.
 llvm::SmallVector<Init> initsOf(mlir::Operation *op);
 
 /// A result that may take the place of an operand.
@@ -55,7 +54,7 @@ struct Tie {
   Worth worth = Worth::Always;
 };
 
-llvm::SmallVector<Tie> tiesOfInits(llvm::ArrayRef<Init> inits);
+llvm::SmallVector<Tie> tiesOfInits(mlir::Operation *op);
 
 } // namespace heddle::nn
 

@@ -41,6 +41,24 @@ plan::Objective heddle::planir::objectiveOf(nn::Objective objective) {
   return *plan::parseName<plan::Objective>(stringifyObjective(objective).str());
 }
 
+plan::StateRole heddle::planir::roleOf(nn::StateRole role) {
+  return *plan::parseName<plan::StateRole>(stringifyStateRole(role).str());
+}
+
+std::optional<nn::StateRole> heddle::planir::roleOf(StateOp state) {
+  auto role = state.getLike().getAs<nn::StateRoleAttr>("role");
+  return role ? std::optional(role.getValue()) : std::nullopt;
+}
+
+plan::Init heddle::planir::initOf(nn::InitAttr init) {
+  if (!init)
+    return {};
+  return {*plan::parseName<plan::Init::Kind>(
+              stringifyInitKind(init.getKind()).str()),
+          init.getValue().getValueAsDouble(),
+          init.getStddev().getValueAsDouble()};
+}
+
 plan::MemoryKind heddle::planir::memoryOf(MemoryKind kind) {
   switch (kind) {
   case MemoryKind::Device:

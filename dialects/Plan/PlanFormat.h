@@ -18,6 +18,11 @@ namespace heddle::planir {
 plan::ProgramKind kindOf(nn::ProgramKind kind);
 plan::PortRole roleOf(nn::PortRole role);
 plan::Objective objectiveOf(nn::Objective objective);
+plan::StateRole roleOf(nn::StateRole role);
+/// What the state is to its model; nothing where it does not say.
+std::optional<nn::StateRole> roleOf(StateOp state);
+/// How a state gets its first value; null: zeros.
+plan::Init initOf(nn::InitAttr init);
 
 /// A kind of memory and a stream, as a plan has them.
 plan::MemoryKind memoryOf(MemoryKind kind);

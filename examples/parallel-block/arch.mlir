@@ -6,40 +6,40 @@
 nn.model @parallel family "parallel" phase "forward" attributes {
     strategy = #dist.strategy<{}>, config = "{}",
     weights = {max_positions = 512 : i64}} {
-  nn.state @embed role "parameter" : tensor<256x32xf32> {
+  nn.state @embed role parameter : tensor<256x32xf32> {
       source = #nn.source<"embed.weight" : tensor<256x32xf32>>}
   // The files hold q, k and v apart, [out, in]; and both norms in one tensor.
-  nn.state @blocks.0.qkv role "parameter" : tensor<32x64xf32> {
+  nn.state @blocks.0.qkv role parameter : tensor<32x64xf32> {
       segments = array<i64: 32, 16, 16>,
       source = #nn.source<concat(1, transpose("blocks.0.q.weight" : tensor<32x32xf32>),
                                     transpose("blocks.0.k.weight" : tensor<16x32xf32>),
                                     transpose("blocks.0.v.weight" : tensor<16x32xf32>))>}
-  nn.state @blocks.0.norm role "parameter" : tensor<32xf32> {
+  nn.state @blocks.0.norm role parameter : tensor<32xf32> {
       source = #nn.source<reshape([32], slice(0, 0, 1, "blocks.0.norms" : tensor<2x32xf32>))>}
-  nn.state @blocks.0.after role "parameter" : tensor<32xf32> {
+  nn.state @blocks.0.after role parameter : tensor<32xf32> {
       source = #nn.source<reshape([32], slice(0, 1, 1, "blocks.0.norms" : tensor<2x32xf32>))>}
-  nn.state @blocks.0.out role "parameter" : tensor<32x32xf32> {
+  nn.state @blocks.0.out role parameter : tensor<32x32xf32> {
       source = #nn.source<"blocks.0.out.weight" : tensor<32x32xf32>>}
-  nn.state @blocks.0.up role "parameter" : tensor<64x32xf32> {
+  nn.state @blocks.0.up role parameter : tensor<64x32xf32> {
       source = #nn.source<"blocks.0.up.weight" : tensor<64x32xf32>>}
-  nn.state @blocks.0.down role "parameter" : tensor<32x64xf32> {
+  nn.state @blocks.0.down role parameter : tensor<32x64xf32> {
       source = #nn.source<"blocks.0.down.weight" : tensor<32x64xf32>>}
-  nn.state @blocks.1.qkv role "parameter" : tensor<32x64xf32> {
+  nn.state @blocks.1.qkv role parameter : tensor<32x64xf32> {
       segments = array<i64: 32, 16, 16>,
       source = #nn.source<concat(1, transpose("blocks.1.q.weight" : tensor<32x32xf32>),
                                     transpose("blocks.1.k.weight" : tensor<16x32xf32>),
                                     transpose("blocks.1.v.weight" : tensor<16x32xf32>))>}
-  nn.state @blocks.1.norm role "parameter" : tensor<32xf32> {
+  nn.state @blocks.1.norm role parameter : tensor<32xf32> {
       source = #nn.source<reshape([32], slice(0, 0, 1, "blocks.1.norms" : tensor<2x32xf32>))>}
-  nn.state @blocks.1.after role "parameter" : tensor<32xf32> {
+  nn.state @blocks.1.after role parameter : tensor<32xf32> {
       source = #nn.source<reshape([32], slice(0, 1, 1, "blocks.1.norms" : tensor<2x32xf32>))>}
-  nn.state @blocks.1.out role "parameter" : tensor<32x32xf32> {
+  nn.state @blocks.1.out role parameter : tensor<32x32xf32> {
       source = #nn.source<"blocks.1.out.weight" : tensor<32x32xf32>>}
-  nn.state @blocks.1.up role "parameter" : tensor<64x32xf32> {
+  nn.state @blocks.1.up role parameter : tensor<64x32xf32> {
       source = #nn.source<"blocks.1.up.weight" : tensor<64x32xf32>>}
-  nn.state @blocks.1.down role "parameter" : tensor<32x64xf32> {
+  nn.state @blocks.1.down role parameter : tensor<32x64xf32> {
       source = #nn.source<"blocks.1.down.weight" : tensor<32x64xf32>>}
-  nn.state @last role "parameter" : tensor<32xf32> {
+  nn.state @last role parameter : tensor<32xf32> {
       source = #nn.source<"last.weight" : tensor<32xf32>>}
 
   nn.func @block(%x: tensor<1x16x32xf32>, %qkv: tensor<32x64xf32>, %norm: tensor<32xf32>, %after: tensor<32xf32>, %out: tensor<32x32xf32>, %up: tensor<64x32xf32>, %down: tensor<32x64xf32>) -> tensor<1x16x32xf32> {

@@ -49,21 +49,6 @@ int64_t elementsOf(const plan::State &state) {
   return count;
 }
 
-plan::Init initOf(nn::InitAttr attribute) {
-  plan::Init init;
-  if (!attribute)
-    return init;
-  init.value = attribute.getValue().getValueAsDouble();
-  init.stddev = attribute.getStddev().getValueAsDouble();
-  if (attribute.getKind() == "constant")
-    init.kind = plan::Init::Kind::Constant;
-  if (attribute.getKind() == "normal")
-    init.kind = plan::Init::Kind::Normal;
-  if (attribute.getKind() == "power")
-    init.kind = plan::Init::Kind::Power;
-  return init;
-}
-
 class Reader {
 public:
   explicit Reader(ArrayRef<planir::ProgramOp> programs)
@@ -89,8 +74,7 @@ private:
     static_cast<plan::Stage &>(parts.plan) = plan::Stage();
     places.clear();
     kernelIndex.clear();
-    readStates();
-    if (failed(readKernels()))
+    if (failed(readStates()) || failed(readKernels()))
       return failure();
     readMemory();
     SequenceReader sequences(program, parts.plan, kernelIndex, places);
@@ -159,7 +143,7 @@ private:
                      {"target", wordOf(strategy.target)}};
   }
 
-  void readStates() {
+  LogicalResult readStates() {
     llvm::StringMap<planir::FlatOp> flats;
     for (auto flat : program.getOps<planir::FlatOp>()) {
       flats[flat.getSymName()] = flat;
@@ -170,7 +154,10 @@ private:
       plan::State state;
       DictionaryAttr like = op.getLike();
       state.name = op.getSymName().str();
-      state.role = stringOr(like, "role");
+      std::optional<nn::StateRole> role = planir::roleOf(op);
+      if (!role)
+        return op.emitError("H0913: does not say its role");
+      state.role = planir::roleOf(*role);
       state.parameter = stringOr(like, "parameter");
       auto type = cast<RankedTensorType>(op.getType());
       state.type = planir::dtypeOf(type.getElementType());
@@ -182,7 +169,7 @@ private:
       state.decays = like.contains("decays");
       if (auto source = like.getAs<nn::SourceAttr>("source"))
         state.sources = source.getLayout().pieces;
-      state.init = initOf(like.getAs<nn::InitAttr>("init"));
+      state.init = planir::initOf(like.getAs<nn::InitAttr>("init"));
       auto whole = like.getAs<TypeAttr>("whole");
       state.placement =
           placementOf(whole ? whole.getValue() : op.getType(),
@@ -200,10 +187,12 @@ private:
       } else {
         places[op.getSymName()] = {state.memory, op.getOffset()};
       }
-      if (state.role == "parameter" && counted.insert(state.name).second)
+      if (state.role == plan::StateRole::Parameter &&
+          counted.insert(state.name).second)
         parts.plan.parameters += elementsOf(state);
       parts.plan.states.push_back(std::move(state));
     }
+    return success();
   }
 
   /// Kernels with the same code are one.

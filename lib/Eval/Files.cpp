@@ -83,16 +83,9 @@ bool eval::readParameters(const std::string &directory,
   });
 }
 
-std::vector<float> eval::initialValues(const std::string &kind, double value,
-                                       double stddev, const std::string &name,
-                                       uint64_t seed, int64_t count) {
-  plan::Init init;
-  init.kind = kind == "normal"     ? plan::Init::Kind::Normal
-              : kind == "constant" ? plan::Init::Kind::Constant
-              : kind == "power"    ? plan::Init::Kind::Power
-                                   : plan::Init::Kind::Zeros;
-  init.value = value;
-  init.stddev = stddev;
+std::vector<float> eval::initialValues(const plan::Init &init,
+                                       const std::string &name, uint64_t seed,
+                                       int64_t count) {
   std::vector<float> values(count);
   rt::initialValues(init, name, seed, 0, count, values.data());
   return values;

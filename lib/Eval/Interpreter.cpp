@@ -224,7 +224,7 @@ bool Interpreter::loadParameters(const std::string &directory,
   std::vector<std::vector<plan::Piece>> sources;
   std::vector<HostTensor> tensors;
   for (const StateInfo &info : stateInfos)
-    if (info.role == "parameter") {
+    if (info.role == nn::StateRole::Parameter) {
       sources.push_back(info.sources);
       if (sources.back().empty())
         sources.back() = {rt::wholeTensor(info.name, info.wholeShape())};
@@ -242,8 +242,7 @@ bool Interpreter::loadParameters(const std::string &directory,
 static Tensor firstValue(const StateInfo &info, uint64_t seed) {
   Tensor value(ElementKind::F64, info.wholeShape());
   std::vector<float> floats =
-      initialValues(info.initKind, info.initValue, info.initStddev, info.name,
-                    seed, value.numElements());
+      initialValues(info.init, info.name, seed, value.numElements());
   llvm::copy(floats, value.mutableFloats().begin());
   return value;
 }
@@ -262,7 +261,7 @@ bool Interpreter::initialize(const std::string &weightsDirectory,
   if (!directory.empty() && !loadParameters(directory, error))
     return false;
   for (const StateInfo &info : stateInfos)
-    if (info.role == "compute-copy")
+    if (info.role == nn::StateRole::ComputeCopy)
       setState(info.name, state(info.parameter));
   return true;
 }

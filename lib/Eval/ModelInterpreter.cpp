@@ -43,13 +43,13 @@ static void forEachMember(nn::BucketOp bucket, const SymbolTable &symbols,
 static StateInfo describe(nn::StateOp op) {
   StateInfo info;
   info.name = op.getSymName().str();
-  info.role = op.getRole().str();
+  info.role = op.getRole();
   info.parameter = op.getParameter().value_or("").str();
   if (nn::SourceAttr source = op.getSourceAttr())
     info.sources = source.getLayout().pieces;
   info.kind = *kindOf(op.getTensorType().getElementType());
   info.shape = op.getTensorType().getShape().vec();
-  info.setInit(op.getInitAttr());
+  info.init = planir::initOf(op.getInitAttr());
   // Before the spmd phase every type is that of the whole.
   if (op.getWhole() && op.getStorage()) {
     info.placement = placementOf(cast<ShapedType>(*op.getWhole()),

@@ -37,13 +37,13 @@ static StateInfo describe(planir::StateOp op) {
   };
   auto type = cast<ShapedType>(op.getType());
   info.name = op.getSymName().str();
-  info.role = text("role");
+  info.role = planir::roleOf(op);
   info.parameter = text("parameter");
   if (auto source = like.getAs<nn::SourceAttr>("source"))
     info.sources = source.getLayout().pieces;
   info.kind = *kindOf(type.getElementType());
   info.shape = type.getShape().vec();
-  info.setInit(like.getAs<nn::InitAttr>("init"));
+  info.init = planir::initOf(like.getAs<nn::InitAttr>("init"));
   auto whole = like.getAs<TypeAttr>("whole");
   auto storage = like.getAs<dist::TensorShardingAttr>("storage");
   if (whole && storage) {

@@ -17,14 +17,6 @@ using namespace mlir;
 
 namespace heddle::eval {
 
-void StateInfo::setInit(nn::InitAttr init) {
-  if (!init)
-    return;
-  initKind = init.getKind().str();
-  initValue = init.getValue().getValueAsDouble();
-  initStddev = init.getStddev().getValueAsDouble();
-}
-
 std::optional<int64_t>
 RankInterpreter::number(Operation *op,
                         llvm::function_ref<int64_t(Value)> valueOf) const {

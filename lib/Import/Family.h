@@ -106,7 +106,7 @@ SourceLocation locationOf(const io::JsonValue &config, const std::string &key);
 struct Weight {
   std::string name;
   std::vector<Dim> shape;
-  InitSpec init;
+  Init init;
   /// Parts of the last dimension that ranks split each for itself.
   std::vector<int64_t> segments = {};
   /// A matrix that is stored [out, in].

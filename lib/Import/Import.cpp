@@ -87,10 +87,11 @@ static void setParameter(nn::StateOp state,
   state.setSourceAttr(
       nn::SourceAttr::get(builder.getContext(), parameter.source));
   if (!state.getInit())
-    state.setInitAttr(
-        nn::InitAttr::get(builder.getContext(), parameter.init.kind,
-                          builder.getF64FloatAttr(parameter.init.value),
-                          builder.getF64FloatAttr(parameter.init.stddev)));
+    state.setInitAttr(nn::InitAttr::get(
+        builder.getContext(),
+        *nn::symbolizeInitKind(plan::nameOf(parameter.init.kind)),
+        builder.getF64FloatAttr(parameter.init.value),
+        builder.getF64FloatAttr(parameter.init.stddev)));
   if (!parameter.segments.empty())
     state.setSegments(parameter.segments);
 }
@@ -100,7 +101,7 @@ static void addStates(OpBuilder &builder, const config::ModelSpec &spec) {
     auto type = RankedTensorType::get(parameter.shape, builder.getF32Type());
     setParameter(builder.create<nn::StateOp>(
                      NameLoc::get(builder.getStringAttr(parameter.name)),
-                     parameter.name, "parameter", type),
+                     parameter.name, nn::StateRole::Parameter, type),
                  parameter);
   }
 }

@@ -108,6 +108,8 @@ static void buildFuse(OpPassManager &pm, const CompileOptions &options) {
 static void buildShard(OpPassManager &pm, const CompileOptions &options) {
   // Everything below reads axes from the mesh.
   pm.addPass(createShardMakeMesh());
+  pm.addPass(createShardNarrowGradients());
+  pm.addPass(createShardSeparateSums());
   // Storage first, values follow from it: what an operation needs split, then
   // what ranks need not hold twice.
   pm.addPass(createShardSplitParameters({options.shardingReasons}));

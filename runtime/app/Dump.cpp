@@ -77,7 +77,7 @@ void DumpWriter::addStage(const plan::Stage &stage, bool isHere) {
         addOutput(each.outputs[i], isHere ? &program.output(i) : nullptr);
   for (size_t i = 0; i < stage.states.size(); ++i) {
     const plan::State &state = stage.states[i];
-    if (state.role == "gradient")
+    if (state.role == plan::StateRole::Gradient)
       gradients.add("grad.", state.parameter, sourcesOf(stage, state),
                     state.type, isHere ? &session.state(i) : nullptr,
                     isHere ? &session.part(i) : nullptr);

@@ -21,13 +21,14 @@ using namespace heddle::rt;
 
 using plan::Init;
 using plan::State;
+using plan::StateRole;
 
 static bool isParameter(const State &state) {
-  return state.role == "parameter";
+  return state.role == StateRole::Parameter;
 }
 
 /// The state of `role` that belongs to `parameter`, or -1.
-static int64_t findState(const plan::Stage &stage, const std::string &role,
+static int64_t findState(const plan::Stage &stage, StateRole role,
                          const std::string &parameter) {
   for (size_t i = 0; i < stage.states.size(); ++i) {
     const State &state = stage.states[i];
@@ -42,7 +43,9 @@ static int64_t findState(const plan::Stage &stage, const std::string &role,
 std::vector<plan::Piece> heddle::rt::sourcesOf(const plan::Stage &stage,
                                                const State &state) {
   int64_t parameter =
-      isParameter(state) ? -1 : findState(stage, "parameter", state.parameter);
+      isParameter(state)
+          ? -1
+          : findState(stage, StateRole::Parameter, state.parameter);
   const State &owner = parameter < 0 ? state : stage.states[parameter];
   if (!owner.sources.empty())
     return owner.sources;
@@ -218,7 +221,7 @@ static void initialize(Job &job, size_t index, const State &source) {
 static const State &parameterOf(const plan::Plan &plan, const State &state) {
   if (isParameter(state))
     return state;
-  int64_t found = findState(plan, "parameter", state.parameter);
+  int64_t found = findState(plan, StateRole::Parameter, state.parameter);
   if (found < 0)
     fail("H0385",
          "the plan's compute copy '" + state.name + "' is of no parameter",
@@ -232,7 +235,7 @@ static void readParameters(Job &job, const io::WeightSet &weights) {
   const plan::Plan &plan = job.plan();
   for (size_t i = 0; i < plan.states.size(); ++i) {
     const State &state = plan.states[i];
-    if (isParameter(state) || state.role == "compute-copy")
+    if (isParameter(state) || state.role == StateRole::ComputeCopy)
       readState(job, i, weights);
   }
 }
@@ -241,7 +244,7 @@ static void makeParameters(Job &job) {
   const plan::Plan &plan = job.plan();
   for (size_t i = 0; i < plan.states.size(); ++i) {
     const State &state = plan.states[i];
-    if (isParameter(state) || state.role == "compute-copy")
+    if (isParameter(state) || state.role == StateRole::ComputeCopy)
       initialize(job, i, parameterOf(plan, state));
   }
 }
@@ -269,7 +272,7 @@ void heddle::rt::loadWeights(Job &job, const JobOptions &options) {
       makeParameters(job);
     for (size_t i = 0; i < plan.states.size(); ++i) {
       const State &state = plan.states[i];
-      if (!isParameter(state) && state.role != "compute-copy" &&
+      if (!isParameter(state) && state.role != StateRole::ComputeCopy &&
           state.init.kind != Init::Kind::Zeros)
         initialize(job, i, state);
     }

@@ -130,7 +130,7 @@ def text(c):
         segments = ""
         if name.endswith("qkv"):
             segments = f" {{segments = array<i64: {q}, {kv}, {kv}>}}"
-        states += f'  nn.state @{name} role "parameter" : {tensor(*shape)}{segments}\n'
+        states += f'  nn.state @{name} role parameter : {tensor(*shape)}{segments}\n'
     return ('nn.model @encoder family "encoder" phase "forward" attributes {\n'
             '    strategy = #dist.strategy<{}>, config = "{}",\n'
             f"    weights = {{max_positions = {c['positions']} : i64}}}} {{\n"

@@ -10,7 +10,7 @@
 // UNKNOWN: error[H0371]: the interpreter does not know 'arith.subi'
 // UNKNOWN-NEXT: --> {{.*}}errors.mlir:[[@LINE+16]]:12
 // PROGRAM: error[H0371]: has no program of kind generate
-// FILE: error[H0370]
+// FILE: error[H0396]
 // PRECISION: error[H0196]: unknown precision 'f8'
 
 nn.model @m family "test" phase "model"

@@ -9,7 +9,7 @@
 nn.model @m family "test" phase "model"
     attributes {strategy = #dist.strategy<{}>, config = "{}",
                 weights = {random = true, seed = 1 : i64}} {
-  nn.state @table role "parameter" : tensor<4x3xf32> {trainable}
+  nn.state @table role parameter : tensor<4x3xf32> {trainable}
   nn.func @embed(%table: tensor<4x3xf32>, %ids: tensor<2x2xi32>)
       -> tensor<2x2x3xf32> {
     %x = nn.embedding %table[%ids] : (tensor<4x3xf32>, tensor<2x2xi32>)

@@ -8,8 +8,8 @@
 nn.model @m family "test" phase "model"
     attributes {strategy = #dist.strategy<{}>, config = "{}",
                 weights = {random = true, seed = 1 : i64}} {
-  nn.state @w role "parameter" : tensor<2xf32> {
-      trainable, init = #nn.init<"constant", 3.0e+38 : f64, 0.0 : f64>}
+  nn.state @w role parameter : tensor<2xf32> {
+      trainable, init = #nn.init<constant, 3.0e+38 : f64, 0.0 : f64>}
   nn.func @forward() -> tensor<2xf32>
       attributes {program = #nn.program<train>, inputs = [], outputs = [#nn.port<losses>]} {
     %x = nn.get @w : tensor<2xf32>

@@ -12,8 +12,8 @@
 nn.model @m family "test" phase "spmd"
     attributes {strategy = #dist.strategy<{batch = {global = 2}, mesh = {data = 2, tensor = 2}}>,
                 config = "{}", weights = {random = true, seed = 1 : i64}} {
-  nn.state @w role "parameter" : tensor<1xf32>
-    {whole = tensor<2xf32>, init = #nn.init<"constant", 1.5 : f64, 0.0 : f64>,
+  nn.state @w role parameter : tensor<1xf32>
+    {whole = tensor<2xf32>, init = #nn.init<constant, 1.5 : f64, 0.0 : f64>,
      storage = #dist.sharding<[["data"]], unreduced []>}
   pipe.stage @stage0 index 0 calls []
   pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O"]

@@ -85,31 +85,30 @@ static Port port(PortRole role, DType type, std::vector<int64_t> shape,
   return result;
 }
 
-static State state(const char *role, int64_t offset, DType type = DType::F32,
+static State state(StateRole role, int64_t offset, DType type = DType::F32,
                    const char *quantity = "x") {
   State result;
-  result.name = std::string(role) == "parameter"
-                    ? "table"
-                    : std::string("table.") + quantity;
+  result.name =
+      role == StateRole::Parameter ? "table" : std::string("table.") + quantity;
   result.role = role;
   result.type = type;
   result.shape = {BigramShape::vocab, BigramShape::vocab};
   result.offset = offset;
-  if (result.role == "parameter") {
+  if (role == StateRole::Parameter) {
     result.trainable = true;
     result.sources = {rt::wholeTensor("table.weight", result.shape)};
     result.init = {Init::Kind::Normal, 0, 0.02};
   } else {
     result.parameter = "table";
   }
-  result.checkpointed = result.role == "optimizer";
+  result.checkpointed = role == StateRole::Optimizer;
   return result;
 }
 
 static State power(const char *name, int64_t offset, double factor) {
   State result;
   result.name = name;
-  result.role = "optimizer";
+  result.role = StateRole::Optimizer;
   result.type = DType::F64;
   result.offset = offset;
   result.checkpointed = true;
@@ -223,13 +222,14 @@ Plan heddle::test::makeBigramPlan() {
   plan.weights.random = true;
   plan.weights.seed = 7;
   plan.optimizer.lr = 0.05;
-  plan.states = {state("parameter", tableAt),
-                 state("optimizer", expAvgAt, DType::F32, "exp_avg"),
-                 state("optimizer", expAvgSqAt, DType::F32, "exp_avg_sq"),
-                 state("gradient", gradientAt, DType::F32, "grad"),
-                 state("compute-copy", copyAt, DType::BF16, "bf16"),
-                 power("beta1_power", power1At, 0.9),
-                 power("beta2_power", power2At, 0.999)};
+  plan.states = {
+      state(StateRole::Parameter, tableAt),
+      state(StateRole::Optimizer, expAvgAt, DType::F32, "exp_avg"),
+      state(StateRole::Optimizer, expAvgSqAt, DType::F32, "exp_avg_sq"),
+      state(StateRole::Gradient, gradientAt, DType::F32, "grad"),
+      state(StateRole::ComputeCopy, copyAt, DType::BF16, "bf16"),
+      power("beta1_power", power1At, 0.9),
+      power("beta2_power", power2At, 0.999)};
   int64_t scratchBytes = BigramShape::vocab * 4;
   for (const char *name : {"bigram_backward", "bigram_loss", "bigram_logits",
                            "bigram_adam", "bigram_powers"}) {

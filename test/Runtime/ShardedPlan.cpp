@@ -74,7 +74,8 @@ static void placeStates(Plan &plan) {
   int64_t offset = 0;
   for (State &state : plan.states) {
     state.offset = offset;
-    bool isNumber = state.shape.empty(), isWhole = state.role == "gradient";
+    bool isNumber = state.shape.empty(),
+         isWhole = state.role == StateRole::Gradient;
     if (!isNumber && !isWhole) {
       state.placement.flatAxes = {"data"};
       state.placement.flatFirst = flatFirst;

@@ -49,15 +49,11 @@ static void printModule(mlir::ModuleOp module) {
   llvm::outs() << "\n";
 }
 
-/// As readModuleFile; errors without a code are about the file.
 static mlir::OwningOpRef<mlir::ModuleOp>
 parseModule(mlir::MLIRContext &context, const CompileJob &job,
             DiagnosticPrinter &printer) {
-  std::string code = std::exchange(printer.defaultCode, "H0396");
-  printer.endsProcess = true;
-  mlir::OwningOpRef<mlir::ModuleOp> module = readModuleFile(context, job);
-  printer.endsProcess = false;
-  printer.defaultCode = code;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  printer.parse([&] { module = readModuleFile(context, job); });
   printer.isUsersModule = true;
   return module;
 }

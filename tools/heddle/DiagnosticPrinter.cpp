@@ -12,6 +12,7 @@
 #include "llvm/Support/Regex.h"
 #include "llvm/Support/raw_ostream.h"
 #include <cstdlib>
+#include <utility>
 
 using namespace heddle;
 using namespace heddle::driver;
@@ -25,6 +26,14 @@ DiagnosticPrinter::DiagnosticPrinter(mlir::MLIRContext &context, bool verbose)
 }
 
 DiagnosticPrinter::~DiagnosticPrinter() { engine.eraseHandler(handler); }
+
+void DiagnosticPrinter::parse(llvm::function_ref<void()> read) {
+  std::string code = std::exchange(defaultCode, "H0396");
+  endsProcess = true;
+  read();
+  endsProcess = false;
+  defaultCode = code;
+}
 
 /// Where the diagnostic points to in a file.
 static SourceLocation toSourceLocation(mlir::Location location) {

@@ -27,14 +27,17 @@ public:
   /// Whether the module is the user's: that it breaks what a phase promises is
   /// then no fault of the phase.
   bool isUsersModule = false;
-  /// Whether the process ends with the first error, once it is printed: while
-  /// MLIR's parser runs, which may write to freed memory when it gives up in a
-  /// region of which a value is used outside.
-  bool endsProcess = false;
   /// 0 when there was no error.
   int exitCode = 0;
 
+  /// Reads a file by `read`: errors without a code are about the file, and the
+  /// process ends with the first one, once it is printed. MLIR's parser may
+  /// write to freed memory when it gives up in a region of which a value is
+  /// used outside.
+  void parse(llvm::function_ref<void()> read);
+
 private:
+  bool endsProcess = false;
   void print(mlir::Diagnostic &diagnostic);
   mlir::MLIRContext &context;
   mlir::DiagnosticEngine &engine;

@@ -20,10 +20,8 @@ int driver::runEvalJob(const eval::EvalOptions &options) {
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
   context.printOpOnDiagnostic(false);
   DiagnosticPrinter printer(context, /*verbose=*/false);
-  printer.defaultCode = "H0370";
-  printer.endsProcess = true;
-  UserModule read = readUserModule(context, options.file);
-  printer.endsProcess = false;
+  UserModule read;
+  printer.parse([&] { read = readUserModule(context, options.file); });
   printer.isUsersModule = true;
   if (!read.module)
     return printer.exitCode;

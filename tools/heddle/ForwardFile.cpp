@@ -41,17 +41,6 @@ static nn::ModelOp findModel(mlir::ModuleOp module) {
   return model;
 }
 
-static mlir::OwningOpRef<mlir::ModuleOp>
-parseForward(mlir::MLIRContext &context, const std::string &path,
-             DiagnosticPrinter &printer) {
-  std::string code = std::exchange(printer.defaultCode, "H0396");
-  printer.endsProcess = true;
-  mlir::OwningOpRef<mlir::ModuleOp> module = readModule(context, path);
-  printer.endsProcess = false;
-  printer.defaultCode = code;
-  return module;
-}
-
 /// What the text says of the model, before anything is known of its weights.
 static config::ModelSpec describe(nn::ModelOp model, const std::string &path) {
   config::ModelSpec spec;
@@ -105,8 +94,8 @@ driver::readForwardSpec(const std::string &path, int &exitCode) {
   mlir::MLIRContext context(registry);
   context.printOpOnDiagnostic(false);
   DiagnosticPrinter printer(context, /*verbose=*/false);
-  mlir::OwningOpRef<mlir::ModuleOp> module =
-      parseForward(context, path, printer);
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  printer.parse([&] { module = readModule(context, path); });
   nn::ModelOp model = module ? findModel(*module) : nn::ModelOp();
   exitCode = printer.exitCode;
   if (!model)

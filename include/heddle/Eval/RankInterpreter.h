@@ -34,16 +34,13 @@ struct InterpreterOptions {
 
 /// What is known of a state, at every phase.
 struct StateInfo {
-  std::string name, role, parameter;
+  std::string name, parameter;
+  std::optional<nn::StateRole> role; ///< None: an edited plan says none.
   std::vector<plan::Piece> sources; ///< Parameters: in the weight files.
   ElementKind kind = ElementKind::F32;
   std::vector<int64_t> shape; ///< Of the rank's part, but for flat axes.
   plan::Placement placement;  ///< Of the part in the whole.
-  std::string initKind = "zeros";
-  double initValue = 0, initStddev = 0;
-
-  /// Takes how the first value is made; null: zeros.
-  void setInit(nn::InitAttr init);
+  plan::Init init;
   const std::vector<int64_t> &wholeShape() const {
     return placement.whole.empty() ? shape : placement.whole;
   }

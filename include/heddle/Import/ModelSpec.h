@@ -20,18 +20,13 @@
 
 namespace heddle::config {
 
-/// How a parameter gets its first value when no weights are loaded.
-struct InitSpec {
-  std::string kind = "zeros"; ///< zeros, constant or normal.
-  double value = 0;           ///< The constant, or the mean.
-  double stddev = 0;
-};
+using plan::Init;
 
 /// A parameter, and the tensors that fill it.
 struct ParameterSpec {
   std::string name; ///< Hugging Face's, without the prefix of the base model.
   std::vector<int64_t> shape;
-  InitSpec init;
+  Init init;               ///< Its first value when no weights are loaded.
   std::string shapeReason; ///< As `[n_embd, 3 n_embd]`, for messages.
   weights::Source source;  ///< In the weight files.
   bool decays = true;

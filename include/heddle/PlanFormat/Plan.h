@@ -77,11 +77,25 @@ struct Placement {
   int64_t flatElements = 0;
 };
 
+/// What a state is to its model: as NN_StateRole.
+enum class StateRole {
+  Parameter,
+  ComputeCopy,
+  Gradient,
+  Optimizer,
+  Accumulator,
+  Scalar,
+  Saved
+};
+template <>
+inline constexpr std::array enumNames<StateRole> = {
+    "parameter",   "compute_copy", "gradient", "optimizer",
+    "accumulator", "scalar",       "saved"};
+
 /// A tensor that lives across steps: parameter, moment, gradient, ...
 struct State {
-  std::string name;      ///< Module path, as `h.0.attn.c_attn.weight`.
-  std::string role;      ///< parameter, compute-copy, gradient, optimizer,
-                         ///< accumulator
+  std::string name; ///< Module path, as `h.0.attn.c_attn.weight`.
+  StateRole role = StateRole::Parameter;
   std::string parameter; ///< For the others: the parameter they belong to.
   DType type = DType::F32;
   std::vector<int64_t> shape; ///< Of this rank's part (but for flat axes).

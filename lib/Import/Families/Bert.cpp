@@ -54,8 +54,8 @@ private:
 };
 
 std::vector<Weight> Bert::weights() const {
-  const InitSpec normal = {"normal", 0, deviation}, ones = {"constant", 1, 0},
-                 zeros = {"zeros", 0, 0};
+  const Init normal = {Init::Kind::Normal, 0, deviation},
+             ones = {Init::Kind::Constant, 1, 0}, zeros = {};
   std::vector<Weight> table;
   auto rows = [&](const std::string &path, Dim count) {
     table.push_back({path + ".weight", {count, embed}, normal});

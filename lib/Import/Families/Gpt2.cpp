@@ -50,11 +50,11 @@ private:
 };
 
 std::vector<Weight> Gpt2::weights() const {
-  const InitSpec normal = {"normal", 0, deviation};
+  const Init normal = {Init::Kind::Normal, 0, deviation};
   // Residual projections start smaller: two of them add up in every layer.
-  const InitSpec residual = {"normal", 0,
-                             deviation / std::sqrt(2.0 * double(layers))};
-  const InitSpec ones = {"constant", 1, 0}, zeros = {"zeros", 0, 0};
+  const Init residual = {Init::Kind::Normal, 0,
+                         deviation / std::sqrt(2.0 * double(layers))};
+  const Init ones = {Init::Kind::Constant, 1, 0}, zeros = {};
   const Dim &c = embed;
   std::vector<Weight> table = {
       {"wte.weight", {vocab, c}, normal},

@@ -57,8 +57,8 @@ Llama::Llama(const Config &c)
       }()) {}
 
 std::vector<Weight> Llama::weights() const {
-  const InitSpec normal = {"normal", 0, deviation}, ones = {"constant", 1, 0},
-                 zeros = {"zeros", 0, 0};
+  const Init normal = {Init::Kind::Normal, 0, deviation},
+             ones = {Init::Kind::Constant, 1, 0}, zeros = {};
   std::vector<Weight> table = {{"embed_tokens.weight", {vocab, embed}, normal}};
   auto norm = [&](const char *path) {
     table.push_back({std::string(path) + ".weight", {embed}, ones});

@@ -87,7 +87,7 @@ private:
     });
   }
 
-  StringRef roleOf(StringRef state) {
+  nn::StateRole roleOf(StringRef state) {
     return symbols.lookup<nn::StateOp>(state).getRole();
   }
 
@@ -101,7 +101,7 @@ private:
   LogicalResult verifyName(nn::StateOp state) {
     if (!state.getParameter())
       return success();
-    if (state.getRole() == "optimizer") {
+    if (state.getRole() == nn::StateRole::Optimizer) {
       if (state.getSymName() ==
           (*state.getParameter() + "." + state.getQuantity()).str())
         return success();
@@ -110,13 +110,14 @@ private:
              << " by the optimizer and has to have that name, with a point and "
                 "what it is behind it";
     }
-    std::string suffix = state.getRole() == "gradient" ? "grad" : precision;
+    std::string suffix =
+        state.getRole() == nn::StateRole::Gradient ? "grad" : precision;
     std::string name = (*state.getParameter() + "." + suffix).str();
     if (state.getSymName() == name)
       return success();
     return state.emitError(code)
-           << "is the " << state.getRole() << " of @" << *state.getParameter()
-           << " and has to be named @" << name;
+           << "is the " << nn::stringifyStateRole(state.getRole()) << " of @"
+           << *state.getParameter() << " and has to be named @" << name;
   }
 
   /// Operations in the order in which they run.
@@ -162,7 +163,7 @@ private:
 
   LogicalResult verifySlot(Operation *op, StringRef name, Value slot) {
     auto state = symbols.lookup<nn::StateOp>(name);
-    if (bool(slot) == (state && state.getRole() == "saved"))
+    if (bool(slot) == (state && state.getRole() == nn::StateRole::Saved))
       return success();
     return op->emitError(code)
            << (slot ? "has a slot of @" : "has no slot of @") << name
@@ -171,18 +172,18 @@ private:
 
   LogicalResult verifyGet(nn::GetOp get) {
     for (StringRef state : statesOf(symbols, get.getState())) {
-      StringRef role = roleOf(state);
-      bool mustBeWritten = role == "gradient" || role == "accumulator" ||
-                           role == "saved" || role == "scalar";
+      nn::StateRole role = roleOf(state);
+      bool mustBeWritten = nn::isMadeInStep(role);
       if (mustBeWritten && !written.contains(state))
-        return get.emitError(code) << "reads the " << role << " @" << state
-                                   << " before it is written";
+        return get.emitError(code)
+               << "reads the " << nn::stringifyStateRole(role) << " @" << state
+               << " before it is written";
     }
     if (failed(verifyUsers(get, get.getValue())))
       return failure();
     auto state = symbols.lookup<nn::StateOp>(get.getState());
     bool ofMicroBatch = !isa<nn::StepOp>(get->getParentOp());
-    if (state && state.getRole() == "gradient" && ofMicroBatch &&
+    if (state && state.getRole() == nn::StateRole::Gradient && ofMicroBatch &&
         !isAddedTo(get))
       return get.emitError(code) << "reads the gradient @" << get.getState()
                                  << " for something else than to add to it, "
@@ -194,8 +195,9 @@ private:
   /// What the optimizer keeps is read by it alone, and sums take the place of
   /// gradients and of other sums alone.
   LogicalResult verifyUsers(nn::GetOp get, Value value) {
-    StringRef role = roleOf(statesOf(symbols, get.getState()).front());
-    bool isSum = role == "gradient" || role == "accumulator";
+    nn::StateRole role = roleOf(statesOf(symbols, get.getState()).front());
+    bool isSum =
+        role == nn::StateRole::Gradient || role == nn::StateRole::Accumulator;
     for (OpOperand &use : value.getUses()) {
       Operation *user = use.getOwner();
       if (isExchange(user)) {
@@ -205,13 +207,14 @@ private:
       }
       bool isOfUpdate =
           isOptimizers(user) || isa<nn::StepOp>(user->getParentOp());
-      if (role == "optimizer" && !isOfUpdate)
+      if (role == nn::StateRole::Optimizer && !isOfUpdate)
         return user->emitError(code)
                << "reads @" << get.getState() << ", which is the optimizer's";
       for (auto &[range, result] : nn::initsOf(user))
         if (!isSum && range[0].get() == value)
-          return user->emitError(code) << "would take the place of the " << role
-                                       << " @" << get.getState();
+          return user->emitError(code)
+                 << "would take the place of the "
+                 << nn::stringifyStateRole(role) << " @" << get.getState();
     }
     return success();
   }
@@ -301,14 +304,13 @@ private:
   LogicalResult verifySet(nn::SetOp set) {
     Operation *maker = makerOf(set.getValue());
     for (StringRef state : statesOf(symbols, set.getState())) {
-      StringRef role = roleOf(state);
-      bool wanted =
-          role == "parameter" || role == "compute-copy" || role == "optimizer";
+      nn::StateRole role = roleOf(state);
+      bool wanted = !nn::isMadeInStep(role);
       if (wanted != isOptimizers(maker))
         return set.emitError(code)
                << (wanted ? "writes what no optimizer computes to the "
                           : "writes what the optimizer computes to the ")
-               << role << " @" << state;
+               << nn::stringifyStateRole(role) << " @" << state;
     }
     std::optional<Update> update = updateOf(maker);
     if (update && failed(verifyUpdate(*update)))
@@ -337,10 +339,10 @@ private:
     return parameters;
   }
   StringRef kindOf(StringRef state) {
-    StringRef role = roleOf(state);
-    return role == "optimizer"
+    nn::StateRole role = roleOf(state);
+    return role == nn::StateRole::Optimizer
                ? symbols.lookup<nn::StateOp>(state).getQuantity()
-               : role;
+               : nn::stringifyStateRole(role);
   }
   SmallVector<StringRef> parametersRead(Value value, StringRef kind) {
     auto get = dyn_cast_or_null<nn::GetOp>(makerOf(value));
@@ -365,17 +367,20 @@ private:
   LogicalResult verifyUpdate(const Update &update) {
     if (!updates.insert(update.op).second)
       return success();
+    StringRef parameter = nn::stringifyStateRole(nn::StateRole::Parameter);
     SmallVector<StringRef> parameters =
-        parametersRead(update.parameter, "parameter");
+        parametersRead(update.parameter, parameter);
     auto isRewritten = [&](Value before, Value after, StringRef kind) {
       return parametersRead(before, kind) == parameters &&
              parametersWritten(after, kind) == parameters;
     };
     bool right =
         !parameters.empty() &&
-        isRewritten(update.parameter, update.newParameter, "parameter") &&
+        isRewritten(update.parameter, update.newParameter, parameter) &&
         (!update.copy ||
-         parametersWritten(update.copy, "compute-copy") == parameters);
+         parametersWritten(
+             update.copy, nn::stringifyStateRole(nn::StateRole::ComputeCopy)) ==
+             parameters);
     for (auto [before, after] : llvm::zip(update.states, update.newStates)) {
       auto get = dyn_cast_or_null<nn::GetOp>(makerOf(before));
       right &= get && isRewritten(before, after,
@@ -386,8 +391,8 @@ private:
              << "does not read and write parameters, and what the optimizer "
                 "keeps of the same ones, in one order";
     // Until parts of it are exchanged.
-    SmallVector<StringRef> gradients =
-        parametersRead(update.gradient, "gradient");
+    SmallVector<StringRef> gradients = parametersRead(
+        update.gradient, nn::stringifyStateRole(nn::StateRole::Gradient));
     if (!gradients.empty() && gradients != parameters)
       return update.op->emitError(code)
              << "reads the gradients of other parameters than it updates";
@@ -398,7 +403,7 @@ private:
 
   LogicalResult verifyUpdates() {
     for (auto state : model.getOps<nn::StateOp>()) {
-      if (state.getRole() != "parameter")
+      if (state.getRole() != nn::StateRole::Parameter)
         continue;
       int times = updated.lookup(state.getSymName());
       if (times != int(state.getTrainable()))
@@ -420,6 +425,37 @@ private:
 
 } // namespace
 
+/// The operation that makes a value, in a kernel too.
+static Operation *computationOf(Value value, const SymbolTable &symbols) {
+  auto launch = value.getDefiningOp<planir::LaunchOp>();
+  auto kernel = launch ? symbols.lookup<planir::KernelOp>(launch.getKernel())
+                       : planir::KernelOp();
+  if (!kernel)
+    return value.getDefiningOp();
+  unsigned number = cast<OpResult>(value).getResultNumber();
+  Operation *end = kernel.getBody().front().getTerminator();
+  return end->getOperand(number).getDefiningOp();
+}
+
+LogicalResult heddle::verifyGradientsBegin(nn::ModelOp model, StringRef code) {
+  SymbolTable symbols(model);
+  WalkResult walk = model.walk([&](nn::SetOp set) {
+    auto fill =
+        dyn_cast_or_null<nn::FillOp>(computationOf(set.getValue(), symbols));
+    StringRef first = statesOf(symbols, set.getState()).front();
+    if (!fill || fill.getValue().isZero() ||
+        symbols.lookup<nn::StateOp>(first).getRole() != nn::StateRole::Gradient)
+      return WalkResult::advance();
+    fill.emitError(code + ": begins the gradient ")
+        << set.getStateAttr() << " with " << fill.getValueAttr()
+        << "; gradients begin with 0";
+    return WalkResult::interrupt();
+  });
+  return failure(walk.wasInterrupted());
+}
+
 LogicalResult heddle::verifyStates(nn::ModelOp model, StringRef code) {
+  if (failed(verifyGradientsBegin(model, code)))
+    return failure();
   return StatesVerifier(model, code).run();
 }

@@ -71,32 +71,8 @@ struct Verify : heddle::impl::FuseVerifyBase<Verify> {
   }
 
 private:
-  /// As nn.set holds it before there are kernels: gradients begin with 0.
-  LogicalResult verifyBegin(nn::SetOp set, const SymbolTable &symbols) {
-    auto launch = set.getValue().getDefiningOp<planir::LaunchOp>();
-    auto kernel = launch ? symbols.lookup<planir::KernelOp>(launch.getKernel())
-                         : planir::KernelOp();
-    if (!kernel)
-      return success();
-    unsigned number = cast<OpResult>(set.getValue()).getResultNumber();
-    Operation *end = kernel.getBody().front().getTerminator();
-    auto fill = end->getOperand(number).getDefiningOp<nn::FillOp>();
-    StringRef first = statesOf(symbols, set.getState()).front();
-    if (!fill || fill.getValue().isZero() ||
-        symbols.lookup<nn::StateOp>(first).getRole() != "gradient")
-      return success();
-    return fill.emitError("H0907: begins the gradient ")
-           << set.getStateAttr() << " with " << fill.getValueAttr()
-           << "; gradients begin with 0";
-  }
-
   LogicalResult verify(nn::ModelOp model) {
-    SymbolTable symbols(model);
-    WalkResult sets = model.walk([&](nn::SetOp set) {
-      return failed(verifyBegin(set, symbols)) ? WalkResult::interrupt()
-                                               : WalkResult::advance();
-    });
-    if (sets.wasInterrupted())
+    if (failed(verifyGradientsBegin(model, "H0907")))
       return failure();
     WalkResult walk = model.walk<WalkOrder::PreOrder>([&](Operation *op) {
       if (auto kernel = dyn_cast<planir::KernelOp>(op))

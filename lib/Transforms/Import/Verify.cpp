@@ -28,10 +28,10 @@ static FloatType floatElement(Type type) {
 
 static LogicalResult verifyState(nn::StateOp state,
                                  const llvm::StringSet<> &read) {
-  if (state.getRole() != "parameter")
+  if (state.getRole() != nn::StateRole::Parameter)
     return state.emitError(code)
-           << "the role \"" << state.getRole()
-           << "\" belongs to a later phase; only parameters may stand here";
+           << "the role " << nn::stringifyStateRole(state.getRole())
+           << " belongs to a later phase; only parameters may stand here";
   if (!state.getTensorType().getElementType().isF32())
     return state.emitError(code) << "a parameter must be f32";
   if (!state.getSource() || !state.getInit())
@@ -55,8 +55,8 @@ static LogicalResult verifyCoverage(nn::ModelOp model) {
     }
   if (coverage.isWhole(name, error))
     return success();
-  InFlightDiagnostic wrong =
-      model.lookupSymbol(name)->emitError("H0357: ") << error;
+  InFlightDiagnostic wrong = model.lookupSymbol(name)->emitError("H0357: ")
+                             << error;
   wrong.attachNote() << "help: give the rest of it a state, or a slice of one";
   return wrong;
 }

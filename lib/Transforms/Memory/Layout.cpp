@@ -13,18 +13,23 @@ using namespace mlir;
 using namespace heddle;
 using namespace heddle::memory;
 
-static StringRef ownerOfRole(StringRef role) {
-  if (role == "parameter")
+static StringRef ownerOfRole(nn::StateRole role) {
+  switch (role) {
+  case nn::StateRole::Parameter:
     return "parameters";
-  if (role == "compute-copy")
+  case nn::StateRole::ComputeCopy:
     return "parameters in compute precision";
-  if (role == "gradient")
+  case nn::StateRole::Gradient:
     return "gradients";
-  if (role == "saved")
+  case nn::StateRole::Saved:
     return "activations of micro-batches under way";
-  if (role == "optimizer")
+  case nn::StateRole::Optimizer:
     return "optimizer";
-  return "accumulators";
+  case nn::StateRole::Accumulator:
+  case nn::StateRole::Scalar:
+    return "accumulators";
+  }
+  llvm_unreachable("a role that is not known");
 }
 
 static int64_t paddedBytes(RankedTensorType type) {
@@ -48,7 +53,7 @@ MemoryMap heddle::memory::layOutStates(nn::ModelOp model,
         flat.empty() ? FlatSymbolRefAttr()
                      : FlatSymbolRefAttr::get(builder.getContext(), flat));
   };
-  auto own = [&](StringRef role, int64_t bytes) {
+  auto own = [&](nn::StateRole role, int64_t bytes) {
     map.owners[ownerOfRole(role).str()] += bytes;
     map.persistentBytes += bytes;
   };

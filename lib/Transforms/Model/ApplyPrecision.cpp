@@ -52,14 +52,14 @@ private:
     OpBuilder builder(&getContext());
     llvm::StringMap<std::string> copies;
     for (auto state : llvm::make_early_inc_range(model.getOps<nn::StateOp>())) {
-      if (state.getRole() != "parameter")
+      if (state.getRole() != nn::StateRole::Parameter)
         continue;
       std::string name = (state.getSymName() + "." + precision).str();
       copies[state.getSymName()] = name;
       builder.setInsertionPointAfter(state);
       auto copy = cast<nn::StateOp>(builder.clone(*state));
       copy.setSymName(name);
-      copy.setRole("compute-copy");
+      copy.setRole(nn::StateRole::ComputeCopy);
       copy.setType(lowered(state.getType()));
       copy.setParameterAttr(builder.getStringAttr(state.getSymName()));
       copy.setCheckpointed(false);

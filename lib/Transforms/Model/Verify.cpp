@@ -50,9 +50,9 @@ private:
     });
     if (walk.wasInterrupted())
       return failure();
-    StringRef role = strategy.precision == config::Precision::FP32
-                         ? "parameter"
-                         : "compute-copy";
+    nn::StateRole role = strategy.precision == config::Precision::FP32
+                             ? nn::StateRole::Parameter
+                             : nn::StateRole::ComputeCopy;
     for (auto state : model.getOps<nn::StateOp>())
       if (state.getRole() == role && !read.contains(state.getSymName()))
         return state.emitError("H0908: no function reads this parameter");

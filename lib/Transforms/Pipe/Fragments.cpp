@@ -224,8 +224,9 @@ static std::string parameterOf(nn::SetOp set, const SymbolTable &symbols) {
     symbol = symbols.lookup(
         cast<FlatSymbolRefAttr>(bucket.getMembers()[0]).getValue());
   auto state = dyn_cast<nn::StateOp>(symbol);
-  return state && state.getRole() == "gradient" ? state.getParameter()->str()
-                                                : "";
+  return state && state.getRole() == nn::StateRole::Gradient
+             ? state.getParameter()->str()
+             : "";
 }
 
 LogicalResult Fragments::addPassedSum(OpOperand &operand) {

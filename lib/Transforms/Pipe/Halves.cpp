@@ -57,7 +57,7 @@ bool BackwardSplitter::isGradient(Value value) {
     if (auto bucket = dyn_cast<nn::BucketOp>(state))
       state = symbols.lookup(
           cast<FlatSymbolRefAttr>(bucket.getMembers()[0]).getValue());
-    return cast<nn::StateOp>(state).getRole() == "gradient";
+    return cast<nn::StateOp>(state).getRole() == nn::StateRole::Gradient;
   });
 }
 

@@ -82,7 +82,7 @@ private:
                             ArrayRef<StageWriter> stages) {
     nn::ModelOp model = plan.model;
     for (auto state : model.getOps<nn::StateOp>()) {
-      if (state.getRole() != "parameter" || !state.getTrainable())
+      if (state.getRole() != nn::StateRole::Parameter || !state.getTrainable())
         continue;
       SmallVector<int64_t> users;
       for (auto [rank, stage] : llvm::enumerate(stages))

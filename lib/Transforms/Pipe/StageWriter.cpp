@@ -59,7 +59,7 @@ void StageWriter::addSlots(const StepPlan &step) {
     SmallVector<int64_t> shape = {slots[plan.way.chunkOf(fragment)]};
     llvm::append_range(shape, type.getShape());
     auto state = builder.create<nn::StateOp>(
-        value.getLoc(), departure.state, "saved",
+        value.getLoc(), departure.state, nn::StateRole::Saved,
         RankedTensorType::get(shape, type.getElementType()));
     ++numSaved;
     if (auto sharding = shard::shardingOf(value, plan.symbols))
@@ -190,7 +190,7 @@ static SmallVector<nn::StateOp> statesOf(const SymbolTable &symbols,
 
 /// Whether the state is a parameter, or belongs to one.
 static bool isOfParameter(nn::StateOp state) {
-  return state.getParameter() || state.getRole() == "parameter";
+  return state.getParameter() || state.getRole() == nn::StateRole::Parameter;
 }
 
 void StageWriter::findParameters() {
@@ -266,7 +266,7 @@ void StageWriter::dropUnused() {
 void StageWriter::sumAccumulators() {
   ArrayAttr none = ArrayAttr::get(stage.getContext(), {});
   for (auto state : stage.getOps<nn::StateOp>()) {
-    if (state.getRole() != "accumulator")
+    if (state.getRole() != nn::StateRole::Accumulator)
       continue;
     SmallVector<Attribute> dims(state.getTensorType().getRank(), none);
     TensorShardingAttr storage = state.getStorageAttr();
@@ -331,7 +331,7 @@ void StageWriter::sumResults(nn::StepOp step) {
                        : operand.get().getDefiningOp<nn::GetOp>();
     auto state =
         get ? symbols.lookup<nn::StateOp>(get.getState()) : nn::StateOp();
-    if (!state || state.getRole() != "accumulator")
+    if (!state || state.getRole() != nn::StateRole::Accumulator)
       continue;
     TensorShardingAttr storage = *state.getStorage();
     if (reshard) {

@@ -63,10 +63,9 @@ std::vector<State> heddle::prove::statesOf(planir::ProgramOp program) {
     DictionaryAttr like = op.getLike();
     if (auto storage = like.getAs<dist::TensorShardingAttr>("storage"))
       state.axes = axesOf(storage);
-    if (auto role = like.getAs<StringAttr>("role")) {
-      state.hasSlots = role == "saved";
-      state.ofStep =
-          role == "gradient" || role == "accumulator" || role == "scalar";
+    if (auto role = planir::roleOf(op)) {
+      state.hasSlots = *role == nn::StateRole::Saved;
+      state.ofStep = !state.hasSlots && nn::isMadeInStep(*role);
       state.lasts = !state.hasSlots && !state.ofStep;
     }
     if (!op.getFlat()) {

@@ -145,7 +145,8 @@ private:
       auto members = bucket.getMembers().getAsRange<FlatSymbolRefAttr>();
       bool all = llvm::all_of(members, [&](FlatSymbolRefAttr member) {
         auto state = symbols.lookup<nn::StateOp>(member.getValue());
-        return state.getRole() == "gradient" && sums.addsUp(member.getValue());
+        return state.getRole() == nn::StateRole::Gradient &&
+               sums.addsUp(member.getValue());
       });
       if (!all)
         continue;

@@ -55,7 +55,7 @@ private:
     if (replicas.ranks == 1)
       strategy.zero = 0;
     for (auto state : model.getOps<nn::StateOp>())
-      if (state.getRole() == "accumulator")
+      if (state.getRole() == nn::StateRole::Accumulator)
         state.setStorageAttr(replicas.partialSum(state.getTensorType()));
     for (auto step : llvm::make_early_inc_range(model.getOps<nn::StepOp>()))
       if (step.getKind() == nn::ProgramKind::Train)
@@ -101,7 +101,7 @@ private:
         members.insert(member.getAttr());
     for (Operation &op : *model.getBodyBlock()) {
       auto state = dyn_cast<nn::StateOp>(op);
-      if (state && state.getRole() != "parameter" &&
+      if (state && state.getRole() != nn::StateRole::Parameter &&
           !members.contains(state.getSymNameAttr()))
         note(state, state.getTensorType(),
              state.getParameter() ? "as its parameter" : "every rank has it");

@@ -88,7 +88,7 @@ private:
   /// Says of every parameter how it is split, and why.
   void noteParameters(nn::ModelOp model) {
     for (auto state : model.getOps<nn::StateOp>()) {
-      if (state.getRole() != "parameter")
+      if (state.getRole() != nn::StateRole::Parameter)
         continue;
       std::string reason = rules.lookup(state);
       if (reason.empty())

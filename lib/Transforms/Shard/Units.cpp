@@ -99,7 +99,7 @@ void Units::choosePersistent() {
   SmallVector<std::pair<int64_t, nn::StateOp>> small;
   for (auto state : model.getOps<nn::StateOp>()) {
     int64_t size = state.getTensorType().getNumElements();
-    if (state.getRole() == "parameter" &&
+    if (state.getRole() == nn::StateRole::Parameter &&
         size < strategy.paramPersistenceThreshold)
       small.push_back({size, state});
   }

@@ -75,7 +75,8 @@ private:
   }
 
   /// A state that is a number: `role` accumulator or scalar.
-  StringAttr addNumber(nn::ModelOp model, const Twine &name, StringRef role) {
+  StringAttr addNumber(nn::ModelOp model, const Twine &name,
+                       nn::StateRole role) {
     OpBuilder builder = OpBuilder::atBlockBegin(model.getBodyBlock());
     auto symbol = builder.getStringAttr(name);
     builder.create<nn::StateOp>(model.getLoc(), symbol, role, number());
@@ -121,9 +122,9 @@ private:
       std::optional<unsigned> weight;
       if (!weights.empty())
         weight = weights[std::min<size_t>(which, weights.size() - 1)];
-      result.push_back(
-          {labels[which], weight,
-           addNumber(model, step.getSymName() + ".scale" + suffix, "scalar")});
+      result.push_back({labels[which], weight,
+                        addNumber(model, step.getSymName() + ".scale" + suffix,
+                                  nn::StateRole::Scalar)});
     }
     return result;
   }
@@ -180,8 +181,8 @@ private:
         builder.getArrayAttr(ports),
         builder.getArrayAttr(
             {port(nn::PortRole::Loss), port(nn::PortRole::LossWeight)}));
-    StringAttr loss =
-        addNumber(model, step.getSymName() + ".loss", "accumulator");
+    StringAttr loss = addNumber(model, step.getSymName() + ".loss",
+                                nn::StateRole::Accumulator);
     auto outputs = function.getOutputsAttr().getAsRange<nn::PortAttr>();
     SmallVector<Labels> labels =
         labelsOf(model, step, llvm::count_if(outputs, [](nn::PortAttr port) {

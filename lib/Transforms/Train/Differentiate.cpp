@@ -13,7 +13,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "Reverse.h"
-#include "dialects/Dist/Wire.h"
 #include "dialects/NN/Ports.h"
 #include "heddle/Transforms/Common/Programs.h"
 #include "heddle/Transforms/Train/Passes.h"
@@ -48,9 +47,10 @@ private:
     auto get = value.getDefiningOp<nn::GetOp>();
     auto state =
         get ? symbols.lookup<nn::StateOp>(get.getState()) : nn::StateOp();
-    if (state && state.getRole() == "compute-copy")
+    if (state && state.getRole() == nn::StateRole::ComputeCopy)
       state = symbols.lookup<nn::StateOp>(*state.getParameter());
-    if (!state || state.getRole() != "parameter" || !state.getTrainable())
+    if (!state || state.getRole() != nn::StateRole::Parameter ||
+        !state.getTrainable())
       return {};
     return state;
   }
@@ -59,34 +59,14 @@ private:
     return (parameter.getSymName() + ".grad").str();
   }
 
-  /// What gradients are kept in: f32, in which they are added up. If there is
-  /// nothing to add to, as in a step of one micro-batch, the type in which they
-  /// are sent to other replicas: no rank has more precise ones in the end.
-  Type gradientElement(Block &body, const dist::Strategy &strategy) {
-    Type sent = dist::wireType(strategy, Builder(&getContext()));
-    bool sends = strategy.data * strategy.sequence > 1 && sent.isBF16();
-    llvm::StringMap<unsigned> uses;
-    unsigned most = 0; // Of one parameter.
-    for (auto get : body.getOps<nn::GetOp>()) {
-      auto users = get->getUsers();
-      unsigned &count = uses[get.getState()];
-      count += std::distance(users.begin(), users.end());
-      most = std::max(most, count);
-    }
-    // Embeddings that are tied to the head have two uses.
-    if (sends && strategy.accumulate == 1 && strategy.pipe == 1 && most <= 2)
-      return sent;
-    return Float32Type::get(&getContext());
-  }
-
   void addGradientStates(nn::ModelOp model, const FunctionPairs &pairs) {
     OpBuilder builder(&getContext());
     for (auto state : llvm::make_early_inc_range(model.getOps<nn::StateOp>())) {
-      if (state.getRole() != "parameter" || !state.getTrainable())
+      if (state.getRole() != nn::StateRole::Parameter || !state.getTrainable())
         continue;
       builder.setInsertionPointAfter(state);
       auto gradient = builder.create<nn::StateOp>(
-          state.getLoc(), gradientName(state), "gradient",
+          state.getLoc(), gradientName(state), nn::StateRole::Gradient,
           pairs.gradientType(state.getType()), state.getSymName());
       gradient.setDecays(state.getDecays());
     }
@@ -99,8 +79,8 @@ private:
     SymbolTable symbols(model);
     SmallVector<nn::StateOp> states(model.getOps<nn::StateOp>());
     for (nn::StateOp state : states) {
-      if (state.getRole() != "parameter" || !state.getTrainable() ||
-          sums.contains(state.getOperation()))
+      if (state.getRole() != nn::StateRole::Parameter ||
+          !state.getTrainable() || sums.contains(state.getOperation()))
         continue;
       state.emitWarning("the loss does not depend on @")
           << state.getSymName() << ": it is not trained";
@@ -155,7 +135,7 @@ private:
     if (losses.empty())
       return step.emitError("H0909: adds no losses to its loss");
     OpBuilder builder(losses.front().getInit().getDefiningOp());
-    FunctionPairs pairs(model, gradientElement(body, strategy));
+    FunctionPairs pairs(model, Float32Type::get(&getContext()));
     addGradientStates(model, pairs);
     SymbolTable symbols(model);
     auto keyOf = [&](Value value) -> Reverse::Key {
@@ -168,10 +148,8 @@ private:
                                        pairs.gradientType(state.getType()),
                                        gradientName(state));
     };
-    // Ranks that keep parts of the gradients add up what they have reduced.
-    bool parts = strategy.zero >= 2 && strategy.data * strategy.sequence > 1;
     Reverse reverse(builder, pairs, keyOf, readGradient,
-                    /*sums=*/strategy.accumulate > 1 && !parts);
+                    /*sums=*/strategy.accumulate > 1);
     SmallVector<Value> seeds;
     for (auto get : body.getOps<nn::GetOp>())
       if (keyOf(get.getValue()))
@@ -191,14 +169,7 @@ private:
       auto state = cast<nn::StateOp>(
           const_cast<Operation *>(static_cast<const Operation *>(key)));
       builder.setInsertionPointAfterValue(sum);
-      Value total = sum;
-      if (strategy.accumulate > 1 && parts) {
-        Value before = builder.create<nn::GetOp>(sum.getLoc(), sum.getType(),
-                                                 gradientName(state));
-        total = builder.create<nn::AddOp>(sum.getLoc(), sum.getType(), before,
-                                          sum, ArrayAttr());
-      }
-      builder.create<nn::SetOp>(sum.getLoc(), gradientName(state), total);
+      builder.create<nn::SetOp>(sum.getLoc(), gradientName(state), sum);
     }
     numSaved += pairs.numSaved;
     return freezeOthers(model, step, reverse.allSums());

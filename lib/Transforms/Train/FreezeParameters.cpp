@@ -27,7 +27,7 @@ struct FreezeParameters
       if (failed(groups.verify()))
         return signalPassFailure();
       for (auto state : model.getOps<nn::StateOp>()) {
-        if (state.getRole() != "parameter")
+        if (state.getRole() != nn::StateRole::Parameter)
           continue;
         std::optional<size_t> group = groups.of(state);
         if (group && groups[*group].frozen)

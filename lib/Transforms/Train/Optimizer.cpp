@@ -75,7 +75,7 @@ private:
     train::ParameterGroups known(model);
     std::map<std::string, Group> groups;
     for (auto state : model.getOps<nn::StateOp>())
-      if (state.getRole() == "parameter" && state.getTrainable()) {
+      if (state.getRole() == nn::StateRole::Parameter && state.getTrainable()) {
         Group group = groupOf(known, state);
         groups.try_emplace(group.name, group)
             .first->second.parameters.push_back(state);
@@ -94,7 +94,7 @@ private:
   void addState(OpBuilder &builder, nn::StateOp parameter, StringRef quantity) {
     auto state = builder.create<nn::StateOp>(
         parameter.getLoc(), (parameter.getSymName() + "." + quantity).str(),
-        "optimizer", parameter.getType(), parameter.getSymName());
+        nn::StateRole::Optimizer, parameter.getType(), parameter.getSymName());
     state.setCheckpointed(true);
     state.setDecays(parameter.getDecays());
   }
@@ -162,11 +162,11 @@ private:
     SmallVector<Value> corrections;
     for (const train::Power &power : optimizer.powers) {
       auto factor = builder.getF64FloatAttr(power.factor);
-      auto state =
-          states.create<nn::StateOp>(loc, power.quantity, "optimizer", type);
+      auto state = states.create<nn::StateOp>(loc, power.quantity,
+                                              nn::StateRole::Optimizer, type);
       state.setCheckpointed(true);
-      state.setInitAttr(nn::InitAttr::get(&getContext(), "power", factor,
-                                          builder.getF64FloatAttr(0)));
+      state.setInitAttr(nn::InitAttr::get(&getContext(), nn::InitKind::Power,
+                                          factor, builder.getF64FloatAttr(0)));
       Value now = builder.create<nn::GetOp>(loc, type, power.quantity);
       auto next = builder.create<nn::AdvancePowerOp>(
           loc, type, f32, now, condition, factor, nullptr);

@@ -26,10 +26,10 @@ bool ParameterGroups::matches(size_t number, nn::StateOp parameter) const {
   if (regex.match(parameter.getSymName()))
     return true;
   nn::SourceAttr source = parameter.getSourceAttr();
-  return source && llvm::all_of(source.getLayout().pieces,
-                                [&](const plan::Piece &piece) {
-                                  return regex.match(piece.tensor);
-                                });
+  return source &&
+         llvm::all_of(source.getLayout().pieces, [&](const plan::Piece &piece) {
+           return regex.match(piece.tensor);
+         });
 }
 
 std::optional<size_t> ParameterGroups::of(nn::StateOp parameter) const {
@@ -54,7 +54,7 @@ LogicalResult ParameterGroups::verify() {
   }
   SmallVector<nn::StateOp> parameters;
   for (auto state : model.getOps<nn::StateOp>())
-    if (state.getRole() == "parameter")
+    if (state.getRole() == nn::StateRole::Parameter)
       parameters.push_back(state);
   for (auto [number, group] : llvm::enumerate(groups)) {
     std::string wrong;

@@ -91,7 +91,7 @@ private:
         written.insert(set.getState());
     });
     for (auto state : model.getOps<nn::StateOp>())
-      if (state.getRole() == "parameter" && state.getTrainable() &&
+      if (state.getRole() == nn::StateRole::Parameter && state.getTrainable() &&
           !written.contains((state.getSymName() + ".grad").str()))
         return state.emitError("H0909: trainable, but it gets no gradient: the "
                                "loss does not depend on it");
@@ -106,7 +106,7 @@ private:
     auto loop = *step.getBody().getOps<nn::MicroBatchesOp>().begin();
     WalkResult sets = step.walk([&](nn::SetOp set) {
       auto state = symbols->lookup<nn::StateOp>(set.getState());
-      if (!state || state.getRole() != "gradient")
+      if (!state || state.getRole() != nn::StateRole::Gradient)
         return WalkResult::advance();
       Operation *definition = set.getValue().getDefiningOp();
       if (!definition || definition->getBlock() != &loop.getBody().front() ||
@@ -115,8 +115,7 @@ private:
             "H0909: writes a gradient that no operation of the loop computes");
         return WalkResult::interrupt();
       }
-      return failed(verifyAdded(set)) ? WalkResult::interrupt()
-                                      : WalkResult::advance();
+      return WalkResult::advance();
     });
     if (sets.wasInterrupted())
       return failure();
@@ -130,20 +129,6 @@ private:
                                              : WalkResult::advance();
     });
     return failure(walk.wasInterrupted());
-  }
-
-  /// Ranks that keep parts of gradients add to what they have themselves.
-  LogicalResult verifyAdded(nn::SetOp set) {
-    bool parts = strategy.zero >= 2 && strategy.data * strategy.sequence > 1;
-    if (!parts || strategy.accumulate == 1)
-      return success();
-    auto add = set.getValue().getDefiningOp<nn::AddOp>();
-    auto before = add ? add.getLhs().getDefiningOp<nn::GetOp>() : nn::GetOp();
-    if (before && before.getState() == set.getState() && add->hasOneUse() &&
-        before->hasOneUse() && add.getRhs().getDefiningOp())
-      return success();
-    return set.emitError("H0909: does not add to the gradient of the "
-                         "micro-batches before");
   }
 
   LogicalResult verifyBuckets(nn::StepOp step, Operation *op) {

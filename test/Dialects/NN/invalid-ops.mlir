@@ -908,20 +908,6 @@ nn.func @f(%x: tensor<4xf32>) {
 
 // -----
 
-nn.model @m family "gpt2" phase "train" attributes {
-    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  nn.state @w role "parameter" : tensor<4xf32> {trainable}
-  nn.state @w.grad role "gradient" : tensor<4xf32> {parameter = "w"}
-  nn.step @train() attributes {kind = #nn.program<train>, inputs = [], outputs = []} {
-    %0 = nn.fill 5.000000e-01 : () -> tensor<4xf32>
-    // expected-error @+1 {{'nn.set' op begins the gradient @w.grad with 5.000000e-01 : f64; gradients begin with 0}}
-    nn.set @w.grad, %0 : tensor<4xf32>
-    nn.return
-  }
-}
-
-// -----
-
 nn.func @f(%x: tensor<2x5xf32>, %l: tensor<2xi32>) {
   // expected-error @+1 {{'nn.cross_entropy' op has smoothing 1.000000e+00; it must be in [0, 1)}}
   %0:2 = nn.cross_entropy %x, %l {smoothing = 1.0 : f64} : (tensor<2x5xf32>, tensor<2xi32>) -> (tensor<2xf32>, tensor<2xf32>)

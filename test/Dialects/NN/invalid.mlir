@@ -3,7 +3,7 @@
 nn.model @m family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   // expected-error @+1 {{'nn.state' op has elements of type 'i4'; known are f64, f32, bf16, f16, i8, i32 and i64}}
-  nn.state @s role "parameter" : tensor<4xi4>
+  nn.state @s role parameter : tensor<4xi4>
 }
 
 // -----
@@ -27,8 +27,9 @@ nn.model @m family "gpt2" phase "train" attributes {
 
 nn.model @m family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  // expected-error @+1 {{'nn.state' op has unknown role "momentum"}}
-  nn.state @s role "momentum" : tensor<4xf32>
+  // expected-error @+2 {{failed to parse NN_StateRoleAttr}}
+  // expected-error @+1 {{expected ::heddle::nn::StateRole to be one of: parameter, compute_copy, gradient, optimizer, accumulator, scalar, saved}}
+  nn.state @s role momentum : tensor<4xf32>
 }
 
 // -----
@@ -36,7 +37,7 @@ nn.model @m family "gpt2" phase "train" attributes {
 nn.model @m family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   // expected-error @+1 {{'nn.state' op needs a static tensor type, got 'tensor<?xf32>'}}
-  nn.state @s role "parameter" : tensor<?xf32>
+  nn.state @s role parameter : tensor<?xf32>
 }
 
 // -----
@@ -44,7 +45,7 @@ nn.model @m family "gpt2" phase "train" attributes {
 nn.model @m family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   // expected-error @+1 {{'nn.state' op needs a static tensor type, got 'f32'}}
-  nn.state @s role "parameter" : f32
+  nn.state @s role parameter : f32
 }
 
 // -----
@@ -52,7 +53,7 @@ nn.model @m family "gpt2" phase "train" attributes {
 nn.model @m family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   // expected-error @+1 {{'nn.state' op names a parameter, but is none of its parts}}
-  nn.state @s role "parameter" : tensor<4xf32> {parameter = "w"}
+  nn.state @s role parameter : tensor<4xf32> {parameter = "w"}
 }
 
 // -----
@@ -60,7 +61,7 @@ nn.model @m family "gpt2" phase "train" attributes {
 nn.model @m family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   // expected-error @+1 {{'nn.state' op does not name the parameter it belongs to}}
-  nn.state @s role "gradient" : tensor<4xf32>
+  nn.state @s role gradient : tensor<4xf32>
 }
 
 // -----
@@ -68,22 +69,23 @@ nn.model @m family "gpt2" phase "train" attributes {
 nn.model @m family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   // expected-error @+1 {{'nn.state' op is kept for all parameters, but is no number: it has type 'tensor<4xf32>'}}
-  nn.state @s role "optimizer" : tensor<4xf32>
+  nn.state @s role optimizer : tensor<4xf32>
 }
 
 // -----
 
 nn.model @m family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  // expected-error @+1 {{unknown initialisation "uniform"; known are zeros, constant, normal}}
-  nn.state @s role "parameter" : tensor<4xf32> {init = #nn.init<"uniform", 0.0 : f64, 1.0 : f64>}
+  // expected-error @+2 {{failed to parse NN_InitAttr}}
+  // expected-error @+1 {{expected ::heddle::nn::InitKind to be one of: zeros, constant, normal, power}}
+  nn.state @s role parameter : tensor<4xf32> {init = #nn.init<uniform, 0.0 : f64, 1.0 : f64>}
 }
 
 // -----
 
 nn.model @m family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  nn.state @s role "parameter" : tensor<4xf32>
+  nn.state @s role parameter : tensor<4xf32>
   // expected-error @+1 {{'nn.bucket' op needs a tensor type of rank 1, of f64, f32, bf16, f16, i8, i32 or i64, got 'tensor<8x8xf32>'}}
   nn.bucket @b [@s] : tensor<8x8xf32>
 }
@@ -108,7 +110,7 @@ nn.model @m family "gpt2" phase "train" attributes {
 
 nn.model @m family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  nn.state @s role "parameter" : tensor<4xf32>
+  nn.state @s role parameter : tensor<4xf32>
   // expected-error @+1 {{'nn.bucket' op member @s has element type 'f32', the bucket 'bf16'}}
   nn.bucket @b [@s] : tensor<64xbf16>
 }
@@ -117,7 +119,7 @@ nn.model @m family "gpt2" phase "train" attributes {
 
 nn.model @m family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  nn.state @s role "parameter" : tensor<4xf32>
+  nn.state @s role parameter : tensor<4xf32>
   // expected-error @+1 {{'nn.bucket' op has 4 elements, its members with padding 64}}
   nn.bucket @b [@s] : tensor<4xf32>
 }
@@ -126,7 +128,7 @@ nn.model @m family "gpt2" phase "train" attributes {
 
 nn.model @m family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  nn.state @s role "parameter" : tensor<4xf32>
+  nn.state @s role parameter : tensor<4xf32>
   nn.func @f() {
     // expected-error @+1 {{'nn.get' op refers to unknown state @t}}
     %0 = nn.get @t : tensor<4xf32>
@@ -138,7 +140,7 @@ nn.model @m family "gpt2" phase "train" attributes {
 
 nn.model @m family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  nn.state @s role "parameter" : tensor<4xf32>
+  nn.state @s role parameter : tensor<4xf32>
   nn.func @f() {
     // expected-error @+1 {{'nn.get' op has type 'tensor<5xf32>' but state @s has type 'tensor<4xf32>'}}
     %0 = nn.get @s : tensor<5xf32>
@@ -150,7 +152,7 @@ nn.model @m family "gpt2" phase "train" attributes {
 
 nn.model @m family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  nn.state @s role "parameter" : tensor<4xf32>
+  nn.state @s role parameter : tensor<4xf32>
   nn.func @f(%x: tensor<5xf32>) {
     // expected-error @+1 {{'nn.set' op has type 'tensor<5xf32>' but state @s has type 'tensor<4xf32>'}}
     nn.set @s, %x : tensor<5xf32>
@@ -381,16 +383,16 @@ nn.model @m family "gpt2" phase "train" attributes {
 nn.model @m family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   // expected-error @+1 {{'nn.state' op belongs to "w", which is no parameter}}
-  nn.state @s role "optimizer" : tensor<4xf32> {parameter = "w"}
+  nn.state @s role optimizer : tensor<4xf32> {parameter = "w"}
 }
 
 // -----
 
 nn.model @m family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  nn.state @w role "parameter" : tensor<8xf32>
+  nn.state @w role parameter : tensor<8xf32>
   // expected-error @+1 {{'nn.state' op has type 'tensor<4xf32>', its parameter 'tensor<8xf32>'}}
-  nn.state @s role "optimizer" : tensor<4xf32> {parameter = "w"}
+  nn.state @s role optimizer : tensor<4xf32> {parameter = "w"}
 }
 
 // -----
@@ -398,14 +400,14 @@ nn.model @m family "gpt2" phase "train" attributes {
 nn.model @m family "gpt2" phase "pipe" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   // expected-error @+1 {{'nn.state' op holds no slots: it is of rank 0}}
-  nn.state @s role "saved" : tensor<f32>
+  nn.state @s role saved : tensor<f32>
 }
 
 // -----
 
 nn.model @m family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  nn.state @w role "parameter" : tensor<4xf32>
+  nn.state @w role parameter : tensor<4xf32>
   // expected-error @+1 {{'nn.bucket' op has the member @w twice}}
   nn.bucket @b [@w, @w] : tensor<128xf32>
 }
@@ -417,7 +419,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"data" = 2>]
   // expected-error @+1 {{'nn.state' op names the axis "date", which the mesh does not have}}
-  nn.state @s role "accumulator" : tensor<f32> {storage = #dist.sharding<[], unreduced ["date"]>}
+  nn.state @s role accumulator : tensor<f32> {storage = #dist.sharding<[], unreduced ["date"]>}
 }
 
 // -----
@@ -582,7 +584,7 @@ nn.func @f(%x: tensor<4xf32>, %y: tensor<2x4xf32>, %s: tensor<f32>) {
 nn.model @m family "x" phase "import" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   // expected-error @+1 {{H0356: its source has the shape [4, 3], its type is 'tensor<3x4xf32>'}}
-  nn.state @a role "parameter" : tensor<3x4xf32> {source = #nn.source<transpose("a" : tensor<3x4xf32>)>}
+  nn.state @a role parameter : tensor<3x4xf32> {source = #nn.source<transpose("a" : tensor<3x4xf32>)>}
 }
 
 // -----
@@ -590,7 +592,7 @@ nn.model @m family "x" phase "import" attributes {
 nn.model @m family "x" phase "import" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   // expected-error @+1 {{H0356: the source does not fit: [3, 4] and [3, 5] do not fit together along dimension 0}}
-  nn.state @a role "parameter" : tensor<6x4xf32> {source = #nn.source<concat(0, "a" : tensor<3x4xf32>, "b" : tensor<3x5xf32>)>}
+  nn.state @a role parameter : tensor<6x4xf32> {source = #nn.source<concat(0, "a" : tensor<3x4xf32>, "b" : tensor<3x5xf32>)>}
 }
 
 // -----
@@ -598,7 +600,7 @@ nn.model @m family "x" phase "import" attributes {
 nn.model @m family "x" phase "import" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   // expected-error @+1 {{unknown expression "turn"; known are transpose, permute, reshape, slice, concat, stack}}
-  nn.state @a role "parameter" : tensor<4x3xf32> {source = #nn.source<turn("a" : tensor<3x4xf32>)>}
+  nn.state @a role parameter : tensor<4x3xf32> {source = #nn.source<turn("a" : tensor<3x4xf32>)>}
 }
 
 // -----

@@ -223,15 +223,15 @@ nn.func @optimizer(%p: tensor<128xf32>, %g: tensor<128xf32>, %m: tensor<128xf32>
 nn.model @model family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{batch = {global = 2, micro = 2}}>,
     config = "{}", weights = {random = true, seed = 7 : i64}} {
-  // CHECK: nn.state @w role "parameter" : tensor<64xf32> {checkpointed, decays, init = #nn.init<"normal", 0.000000e+00 : f64, 2.000000e-02 : f64>, source = #nn.source<"w" : tensor<64xbf16>>, storage = #dist.sharding<{{\[\[}}"data"]], unreduced []>, trainable}
-  nn.state @w role "parameter" : tensor<64xf32> {trainable, checkpointed, decays,
+  // CHECK: nn.state @w role parameter : tensor<64xf32> {checkpointed, decays, init = #nn.init<normal, 0.000000e+00 : f64, 2.000000e-02 : f64>, source = #nn.source<"w" : tensor<64xbf16>>, storage = #dist.sharding<{{\[\[}}"data"]], unreduced []>, trainable}
+  nn.state @w role parameter : tensor<64xf32> {trainable, checkpointed, decays,
       source = #nn.source<"w" : tensor<64xbf16>>,
-      init = #nn.init<"normal", 0.0 : f64, 0.02 : f64>,
+      init = #nn.init<normal, 0.0 : f64, 0.02 : f64>,
       storage = #dist.sharding<[["data"]], unreduced []>}
-  // CHECK: nn.state @w.grad role "gradient" : tensor<64xf32> {parameter = "w"}
-  nn.state @w.grad role "gradient" : tensor<64xf32> {parameter = "w"}
-  // CHECK: nn.state @loss role "accumulator" : tensor<f32>
-  nn.state @loss role "accumulator" : tensor<f32>
+  // CHECK: nn.state @w.grad role gradient : tensor<64xf32> {parameter = "w"}
+  nn.state @w.grad role gradient : tensor<64xf32> {parameter = "w"}
+  // CHECK: nn.state @loss role accumulator : tensor<f32>
+  nn.state @loss role accumulator : tensor<f32>
   // CHECK: nn.bucket @all [@w, @w.grad] : tensor<128xf32>
   nn.bucket @all [@w, @w.grad] : tensor<128xf32>
   // CHECK: nn.func @layer(%{{.*}}: tensor<2x64xf32>, %{{.*}}: index) -> tensor<2x64xf32> attributes {ties = array<i64: 0>} {
@@ -274,9 +274,9 @@ nn.model @model family "gpt2" phase "train" attributes {
 nn.model @sources family "x" phase "import" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   // CHECK: nn.state @a {{.*}}source = #nn.source<"a" : tensor<3x4xbf16>>
-  nn.state @a role "parameter" : tensor<3x4xf32> {source = #nn.source<"a" : tensor<3x4xbf16>>}
+  nn.state @a role parameter : tensor<3x4xf32> {source = #nn.source<"a" : tensor<3x4xbf16>>}
   // CHECK: nn.state @b {{.*}}source = #nn.source<concat(1, transpose("q" : tensor<4x3xf32>), slice(1, 2, 5, "kv" : tensor<3x9xf32>))>
-  nn.state @b role "parameter" : tensor<3x9xf32> {source = #nn.source<concat(1, transpose("q" : tensor<4x3xf32>), slice(1, 2, 5, "kv" : tensor<3x9xf32>))>}
+  nn.state @b role parameter : tensor<3x9xf32> {source = #nn.source<concat(1, transpose("q" : tensor<4x3xf32>), slice(1, 2, 5, "kv" : tensor<3x9xf32>))>}
   // CHECK: nn.state @c {{.*}}source = #nn.source<stack(0, permute([1, 2, 0], reshape([4, 2, 3], "x" : tensor<24xf32>)), "y" : tensor<2x3x4xf16>)>
-  nn.state @c role "parameter" : tensor<2x2x3x4xf32> {source = #nn.source<stack(0, permute([1, 2, 0], reshape([4, 2, 3], "x" : tensor<24xf32>)), "y" : tensor<2x3x4xf16>)>}
+  nn.state @c role parameter : tensor<2x2x3x4xf32> {source = #nn.source<stack(0, permute([1, 2, 0], reshape([4, 2, 3], "x" : tensor<24xf32>)), "y" : tensor<2x3x4xf16>)>}
 }

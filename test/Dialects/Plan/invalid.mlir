@@ -625,5 +625,5 @@ plan.program @p family "gpt2" phase "memory" attributes {
     persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 0 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
   // expected-error @+1 {{H0356: its source has the shape [4], its type is 'tensor<8xf32>'}}
-  plan.state @w at 0 : tensor<8xf32> {like = {role = "parameter", source = #nn.source<"w" : tensor<4xf32>>}}
+  plan.state @w at 0 : tensor<8xf32> {like = {role = #nn<role parameter>, source = #nn.source<"w" : tensor<4xf32>>}}
 }

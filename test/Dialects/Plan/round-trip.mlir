@@ -25,8 +25,8 @@ plan.program @bytes family "gpt2" phase "memory" attributes {
     persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
     scratch_offset = 256 : i64, scratch_bytes_per_thread = 64 : i64,
     owners = {activations = 128 : i64}} {
-  // CHECK: plan.state @w at 64 : tensor<8xf32> {like = {role = "parameter"}}
-  plan.state @w at 64 : tensor<8xf32> {like = {role = "parameter"}}
+  // CHECK: plan.state @w at 64 : tensor<8xf32> {like = {role = #nn<role parameter>}}
+  plan.state @w at 64 : tensor<8xf32> {like = {role = #nn<role parameter>}}
   // CHECK: plan.object @object "f0VMRg=="
   plan.object @object "f0VMRg=="
   // CHECK: plan.kernel @add(%{{.*}}: tensor<8xf32>, %{{.*}}: index) -> tensor<8xf32> attributes {generator = #plan.generator<rows>, hash = "abc", object = @object, scratch_bytes = 64 : i64, symbol = "add_8", ties = array<i64: -1>} {

@@ -9,7 +9,7 @@
 // CHECK: plan.kernel @relu_2(
 nn.model @m family "gpt2" phase "spmd" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  nn.state @relu role "accumulator" : tensor<4xf32>
+  nn.state @relu role accumulator : tensor<4xf32>
   nn.step @train(%x: tensor<4xf32>) attributes {
       kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     %0 = nn.map relu(%x) : tensor<4xf32>

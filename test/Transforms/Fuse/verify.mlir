@@ -89,7 +89,7 @@ nn.model @m family "gpt2" phase "fuse" attributes {
 // A sum in the place of what it adds to: the old value is read again.
 nn.model @m family "gpt2" phase "fuse" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  nn.state @s role "accumulator" : tensor<4xf32> {init = #nn.init<"zeros", 0.0 : f64, 0.0 : f64>}
+  nn.state @s role accumulator : tensor<4xf32> {init = #nn.init<zeros, 0.0 : f64, 0.0 : f64>}
   plan.kernel @add(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32>
       attributes {generator = #plan.generator<rows>, ties = array<i64: 0>} {
     %0 = nn.add %x, %y : tensor<4xf32>
@@ -110,7 +110,7 @@ nn.model @m family "gpt2" phase "fuse" attributes {
 // The sum does not go where its operand came from.
 nn.model @m family "gpt2" phase "fuse" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  nn.state @s role "accumulator" : tensor<4xf32> {init = #nn.init<"zeros", 0.0 : f64, 0.0 : f64>}
+  nn.state @s role accumulator : tensor<4xf32> {init = #nn.init<zeros, 0.0 : f64, 0.0 : f64>}
   plan.kernel @add(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32>
       attributes {generator = #plan.generator<rows>, ties = array<i64: 0>} {
     %0 = nn.add %x, %y : tensor<4xf32>
@@ -147,8 +147,8 @@ nn.model @m family "gpt2" phase "fuse" attributes {
 // What a state holds is not overwritten.
 nn.model @m family "gpt2" phase "fuse" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  nn.state @s role "accumulator" : tensor<4xf32>
-  nn.state @t role "accumulator" : tensor<4xf32>
+  nn.state @s role accumulator : tensor<4xf32>
+  nn.state @t role accumulator : tensor<4xf32>
   plan.kernel @add(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32>
       attributes {generator = #plan.generator<rows>, ties = array<i64: 0>} {
     %0 = nn.add %x, %y : tensor<4xf32>
@@ -176,8 +176,8 @@ nn.model @m family "gpt2" phase "fuse" attributes {
 // Gradients begin with 0, padding and all.
 nn.model @m family "gpt2" phase "fuse" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  nn.state @w role "parameter" : tensor<4xf32> {trainable}
-  nn.state @w.grad role "gradient" : tensor<4xf32> {parameter = "w"}
+  nn.state @w role parameter : tensor<4xf32> {trainable}
+  nn.state @w.grad role gradient : tensor<4xf32> {parameter = "w"}
   nn.bucket @gradients [@w.grad] : tensor<64xf32>
   plan.kernel @fill() -> tensor<64xf32>
       attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {

@@ -33,9 +33,9 @@
 nn.model @small family "small" phase "import" attributes {
     strategy = #dist.strategy<{batch = {global = 6, micro = 3, seq = 4}, keep = ["logits", "h.1", "small.h.1.act"], mesh = {data = 2}}>,
     config = "{}", weights = {}} {
-  nn.state @w role "parameter" : tensor<9x8xf32>
-  nn.state @p role "parameter" : tensor<16x8xf32>
-  nn.state @n role "parameter" : tensor<8xf32>
+  nn.state @w role parameter : tensor<9x8xf32>
+  nn.state @p role parameter : tensor<16x8xf32>
+  nn.state @n role parameter : tensor<8xf32>
   nn.func @block(%x: tensor<1x16x8xf32>, %rng: tensor<4xi32>, %layer: index, %mb: index) -> tensor<1x16x8xf32> {
     %a, %lse = nn.attention %x, %x, %x rng %rng layer %layer micro_batch %mb {dropout = #nn.dropout<0.1, site = 3>, heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<causal>} : (tensor<1x16x8xf32>, tensor<1x16x8xf32>, tensor<1x16x8xf32>, tensor<4xi32>, index, index) -> (tensor<1x16x8xf32>, tensor<1x2x16xf32>)
     %g = nn.map silu(%a) : tensor<1x16x8xf32>
@@ -71,7 +71,7 @@ nn.model @small family "small" phase "import" attributes {
 // CHECK-NOT: @generate
 nn.model @both family "both" phase "import" attributes {
     strategy = #dist.strategy<{batch = {global = 2, micro = 2, seq = 4}}>, config = "{}", weights = {}} {
-  nn.state @w role "parameter" : tensor<9x8xf32>
+  nn.state @w role parameter : tensor<9x8xf32>
   nn.func @model(%ids: tensor<1x3xi32>) -> tensor<1x3x9xf32>
       attributes {inputs = [#nn.port<ids>], outputs = [#nn.port<logits>]} {
     %w = nn.get @w : tensor<9x8xf32>
@@ -94,7 +94,7 @@ nn.model @both family "both" phase "import" attributes {
 // CHECK-NOT: @generate
 nn.model @padded family "padded" phase "import" attributes {
     strategy = #dist.strategy<{batch = {global = 6, micro = 6, seq = 4}}>, config = "{}", weights = {}} {
-  nn.state @w role "parameter" : tensor<9x8xf32>
+  nn.state @w role parameter : tensor<9x8xf32>
   nn.func @block(%x: tensor<1x3x8xf32>, %n: tensor<1xi32>) -> tensor<1x3x8xf32> {
     %a, %lse = nn.attention %x, %x, %x lengths %n {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<causal>} : (tensor<1x3x8xf32>, tensor<1x3x8xf32>, tensor<1x3x8xf32>, tensor<1xi32>) -> (tensor<1x3x8xf32>, tensor<1x2x3xf32>)
     nn.return %a : tensor<1x3x8xf32>
@@ -113,7 +113,7 @@ nn.model @padded family "padded" phase "import" attributes {
 
 nn.model @two_rows family "x" phase "import" attributes {
     strategy = #dist.strategy<{batch = {seq = 4}}>, config = "{}", weights = {}} {
-  nn.state @w role "parameter" : tensor<9x8xf32>
+  nn.state @w role parameter : tensor<9x8xf32>
   // expected-error @+2 {{H0358: the forward function has an argument "ids" that is not of one row of the logits' tokens}}
   // expected-note @+1 {{help: write it as tensor<1x3x...>}}
   nn.func @model(%ids: tensor<2x3xi32>) -> tensor<2x3x9xf32>
@@ -129,7 +129,7 @@ nn.model @two_rows family "x" phase "import" attributes {
 
 nn.model @hidden family "x" phase "import" attributes {
     strategy = #dist.strategy<{batch = {seq = 4}}>, config = "{}", weights = {}} {
-  nn.state @w role "parameter" : tensor<9x8xf32>
+  nn.state @w role parameter : tensor<9x8xf32>
   // expected-error @+2 {{H0358: the forward function must give the logits alone}}
   // expected-note @+1 {{help: return them}}
   nn.func @model(%ids: tensor<1x3xi32>) -> tensor<1x3x8xf32>

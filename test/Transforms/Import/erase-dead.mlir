@@ -11,7 +11,7 @@
 // CHECK-NEXT: nn.return %[[Y]]
 nn.model @dead family "gpt2" phase "import" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  nn.state @w role "parameter" : tensor<4xf32>
+  nn.state @w role parameter : tensor<4xf32>
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
     %0 = nn.map relu(%x) : tensor<4xf32>
     %1 = nn.map silu(%x) : tensor<4xf32>

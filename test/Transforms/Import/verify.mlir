@@ -2,9 +2,9 @@
 
 nn.model @good family "gpt2" phase "import" attributes {
     strategy = #dist.strategy<{batch = {seq = 4}}>, config = "{}", weights = {}} {
-  nn.state @w role "parameter" : tensor<8x4xf32> {checkpointed, trainable,
+  nn.state @w role parameter : tensor<8x4xf32> {checkpointed, trainable,
       source = #nn.source<"w" : tensor<8x4xf32>>,
-      init = #nn.init<"normal", 0.0 : f64, 0.02 : f64>}
+      init = #nn.init<normal, 0.0 : f64, 0.02 : f64>}
   nn.func @forward(%ids: tensor<1x4xi32>, %labels: tensor<1x4xi32>)
       -> tensor<1x4xf32>
       attributes {program = #nn.program<train>, inputs = [#nn.port<ids>, #nn.port<labels>],
@@ -22,7 +22,7 @@ nn.model @good family "gpt2" phase "import" attributes {
 nn.model @unread family "gpt2" phase "import" attributes {
     strategy = #dist.strategy<{batch = {seq = 4}}>, config = "{}", weights = {}} {
   // expected-error @+1 {{H0396: no function reads this parameter}}
-  nn.state @w role "parameter" : tensor<8xf32> {source = #nn.source<"w" : tensor<8xf32>>, init = #nn.init<"zeros", 0.0 : f64, 0.0 : f64>}
+  nn.state @w role parameter : tensor<8xf32> {source = #nn.source<"w" : tensor<8xf32>>, init = #nn.init<zeros, 0.0 : f64, 0.0 : f64>}
 }
 
 // -----
@@ -30,7 +30,7 @@ nn.model @unread family "gpt2" phase "import" attributes {
 nn.model @homeless family "gpt2" phase "import" attributes {
     strategy = #dist.strategy<{batch = {seq = 4}}>, config = "{}", weights = {}} {
   // expected-error @+1 {{H0396: a parameter needs source and init}}
-  nn.state @w role "parameter" : tensor<8xf32> {source = #nn.source<"w" : tensor<8xf32>>}
+  nn.state @w role parameter : tensor<8xf32> {source = #nn.source<"w" : tensor<8xf32>>}
 }
 
 // -----
@@ -38,16 +38,16 @@ nn.model @homeless family "gpt2" phase "import" attributes {
 nn.model @half family "gpt2" phase "import" attributes {
     strategy = #dist.strategy<{batch = {seq = 4}}>, config = "{}", weights = {}} {
   // expected-error @+1 {{H0396: a parameter must be f32}}
-  nn.state @w role "parameter" : tensor<8xbf16> {source = #nn.source<"w" : tensor<8xf32>>}
+  nn.state @w role parameter : tensor<8xbf16> {source = #nn.source<"w" : tensor<8xf32>>}
 }
 
 // -----
 
 nn.model @later family "gpt2" phase "import" attributes {
     strategy = #dist.strategy<{batch = {seq = 4}}>, config = "{}", weights = {}} {
-  // expected-error @+1 {{H0396: the role "gradient" belongs to a later phase}}
-  nn.state @w role "gradient" : tensor<8xf32> {parameter = "p"}
-  nn.state @p role "parameter" : tensor<8xf32>
+  // expected-error @+1 {{H0396: the role gradient belongs to a later phase}}
+  nn.state @w role gradient : tensor<8xf32> {parameter = "p"}
+  nn.state @p role parameter : tensor<8xf32>
 }
 
 // -----
@@ -140,12 +140,12 @@ nn.model @lossless family "gpt2" phase "import" attributes {
 
 nn.model @twice family "gpt2" phase "import" attributes {
     strategy = #dist.strategy<{batch = {seq = 4}}>, config = "{}", weights = {}} {
-  nn.state @a role "parameter" : tensor<2x4xf32> {source = #nn.source<slice(0, 0, 2, "x" : tensor<3x4xf32>)>,
-      init = #nn.init<"zeros", 0.0 : f64, 0.0 : f64>}
+  nn.state @a role parameter : tensor<2x4xf32> {source = #nn.source<slice(0, 0, 2, "x" : tensor<3x4xf32>)>,
+      init = #nn.init<zeros, 0.0 : f64, 0.0 : f64>}
   // expected-error @+2 {{H0357: the tensor "x" is in a too}}
   // expected-note @+1 {{help: read each part of a tensor into one state}}
-  nn.state @b role "parameter" : tensor<2x4xf32> {source = #nn.source<slice(0, 1, 2, "x" : tensor<3x4xf32>)>,
-      init = #nn.init<"zeros", 0.0 : f64, 0.0 : f64>}
+  nn.state @b role parameter : tensor<2x4xf32> {source = #nn.source<slice(0, 1, 2, "x" : tensor<3x4xf32>)>,
+      init = #nn.init<zeros, 0.0 : f64, 0.0 : f64>}
   nn.func @layer() -> (tensor<2x4xf32>, tensor<2x4xf32>) {
     %a = nn.get @a : tensor<2x4xf32>
     %b = nn.get @b : tensor<2x4xf32>
@@ -159,8 +159,8 @@ nn.model @half_read family "gpt2" phase "import" attributes {
     strategy = #dist.strategy<{batch = {seq = 4}}>, config = "{}", weights = {}} {
   // expected-error @+2 {{H0357: of the 12 elements of the tensor "x" 8 are in some state}}
   // expected-note @+1 {{help: give the rest of it a state, or a slice of one}}
-  nn.state @a role "parameter" : tensor<2x4xf32> {source = #nn.source<slice(0, 0, 2, "x" : tensor<3x4xf32>)>,
-      init = #nn.init<"zeros", 0.0 : f64, 0.0 : f64>}
+  nn.state @a role parameter : tensor<2x4xf32> {source = #nn.source<slice(0, 0, 2, "x" : tensor<3x4xf32>)>,
+      init = #nn.init<zeros, 0.0 : f64, 0.0 : f64>}
   nn.func @layer() -> tensor<2x4xf32> {
     %a = nn.get @a : tensor<2x4xf32>
     nn.return %a : tensor<2x4xf32>

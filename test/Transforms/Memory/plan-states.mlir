@@ -1,14 +1,14 @@
 // RUN: heddle-opt %s --memory-plan --memory-verify | FileCheck %s
 
 // Steps find what others left in these states, as in those of no role.
-// RUN: heddle-opt %s --memory-plan | sed 's/role = "accumulator"/any/' | heddle-opt --prove-dataflow
+// RUN: heddle-opt %s --memory-plan | sed 's/role = #nn<role accumulator>/any/' | heddle-opt --prove-dataflow
 
 // A value that is read from a state stays what it was when the state is written.
 
 nn.model @m family "gpt2" phase "kernels" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  nn.state @s role "accumulator" : tensor<64xf32>
-  nn.state @t role "accumulator" : tensor<64xf32>
+  nn.state @s role accumulator : tensor<64xf32>
+  nn.state @t role accumulator : tensor<64xf32>
   nn.bucket @both [@s, @t] : tensor<128xf32>
   plan.kernel @relu(%x: tensor<64xf32>) -> tensor<64xf32> attributes {
       generator = #plan.generator<rows>, ties = array<i64: -1>} {

@@ -1,7 +1,7 @@
 // RUN: heddle-opt %s --memory-plan --memory-verify | FileCheck %s
 
 // Steps find what others left in these states, as in those of no role.
-// RUN: heddle-opt %s --memory-plan | sed 's/role = "accumulator"/any/' | heddle-opt --prove-dataflow
+// RUN: heddle-opt %s --memory-plan | sed 's/role = #nn<role accumulator>/any/' | heddle-opt --prove-dataflow
 // RUN: not heddle-opt %s --memory-plan=shrink-pages=1 --memory-verify 2>&1 | FileCheck %s --check-prefix=SHORT
 // RUN: sed 's/memory_budget = 0/memory_budget = 8191/' %s | not heddle-opt --memory-plan 2>&1 | FileCheck %s --check-prefix=BUDGET
 // RUN: sed 's/memory_budget = 0/memory_budget = 8192/' %s | heddle-opt --memory-plan --memory-verify | FileCheck %s
@@ -25,12 +25,12 @@ nn.model @m family "gpt2" phase "kernels" attributes {
     config = "{}", weights = {seed = 1 : i64}} {
   // Members of a bucket stand side by side, each padded to 64 elements, before
   // what is in no bucket.
-  // CHECK-NEXT: plan.state @v at 0 : tensor<16xf32> {like = {role = "parameter", trainable}}
+  // CHECK-NEXT: plan.state @v at 0 : tensor<16xf32> {like = {role = #nn<role parameter>, trainable}}
   // CHECK-NEXT: plan.state @w at 256 : tensor<16xf32>
-  // CHECK-NEXT: plan.state @s at 512 : tensor<16xf32> {like = {role = "accumulator"}}
-  nn.state @s role "accumulator" : tensor<16xf32>
-  nn.state @w role "parameter" : tensor<16xf32>
-  nn.state @v role "parameter" : tensor<16xf32> {trainable}
+  // CHECK-NEXT: plan.state @s at 512 : tensor<16xf32> {like = {role = #nn<role accumulator>}}
+  nn.state @s role accumulator : tensor<16xf32>
+  nn.state @w role parameter : tensor<16xf32>
+  nn.state @v role parameter : tensor<16xf32> {trainable}
   nn.bucket @both [@v, @w] : tensor<128xf32>
 
   plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32> attributes {

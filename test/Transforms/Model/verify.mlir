@@ -37,16 +37,16 @@ nn.model @mixed family "gpt2" phase "model" attributes {
 nn.model @unread family "gpt2" phase "model" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   // expected-error @+1 {{H0908: no function reads this parameter}}
-  nn.state @w role "parameter" : tensor<4x8xf32>
+  nn.state @w role parameter : tensor<4x8xf32>
 }
 
 // -----
 
 nn.model @copies family "gpt2" phase "model" attributes {
     strategy = #dist.strategy<{precision = "bf16"}>, config = "{}", weights = {}} {
-  nn.state @w role "parameter" : tensor<8xf32>
+  nn.state @w role parameter : tensor<8xf32>
   // expected-error @+1 {{H0908: no function reads this parameter}}
-  nn.state @w.bf16 role "compute-copy" : tensor<8xbf16> {parameter = "w"}
+  nn.state @w.bf16 role compute_copy : tensor<8xbf16> {parameter = "w"}
   nn.func @f() -> tensor<8xf32> {
     %w = nn.get @w : tensor<8xf32>
     nn.return %w : tensor<8xf32>
@@ -67,7 +67,7 @@ nn.model @steps family "gpt2" phase "model" attributes {
 
 nn.model @writes family "gpt2" phase "model" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  nn.state @s role "accumulator" : tensor<8xf32>
+  nn.state @s role accumulator : tensor<8xf32>
   nn.func @f(%x: tensor<8xf32>) {
     // expected-error @+1 {{H0908: the model phase holds forward functions only}}
     nn.set @s, %x : tensor<8xf32>

@@ -37,10 +37,10 @@ nn.model @m family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{batch = {global = 2, accumulate = 2}, mesh = {pipe = 2}, pipeline = {schedule = "zb-h1"}}>,
     config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"pipe" = 2>, #dist.axis<"data" = 1>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
-  nn.state @a role "parameter" : tensor<8x8xf32> {trainable}
-  nn.state @a.grad role "gradient" : tensor<8x8xf32> {parameter = "a"}
-  nn.state @b role "parameter" : tensor<8x8xf32> {trainable}
-  nn.state @b.grad role "gradient" : tensor<8x8xf32> {parameter = "b"}
+  nn.state @a role parameter : tensor<8x8xf32> {trainable}
+  nn.state @a.grad role gradient : tensor<8x8xf32> {parameter = "a"}
+  nn.state @b role parameter : tensor<8x8xf32> {trainable}
+  nn.state @b.grad role gradient : tensor<8x8xf32> {parameter = "b"}
   nn.bucket @gradients [@a.grad, @b.grad] : tensor<128xf32>
   nn.func @layer(%x: tensor<2x8xf32>, %w: tensor<8x8xf32>) -> tensor<2x8xf32>
       attributes {arg_shardings = [#v, #v], result_shardings = [#v]} {

@@ -89,7 +89,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"pipe" = 2>, #dist.axis<"data" = 1>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
   // expected-error @+1 {{H0202: stages 0 and 1 read this parameter, but do not all make its gradient}}
-  nn.state @w role "parameter" : tensor<4xf32> {trainable}
+  nn.state @w role parameter : tensor<4xf32> {trainable}
   nn.func @layer(%x: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
   }
@@ -111,8 +111,8 @@ nn.model @m family "gpt2" phase "shard" attributes {
 nn.model @m family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"pipe" = 2>, #dist.axis<"data" = 1>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
-  nn.state @w role "parameter" : tensor<4xf32> {trainable}
-  nn.state @w.grad role "gradient" : tensor<4xf32> {parameter = "w"}
+  nn.state @w role parameter : tensor<4xf32> {trainable}
+  nn.state @w.grad role gradient : tensor<4xf32> {parameter = "w"}
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
   }

@@ -31,8 +31,8 @@
 nn.model @m family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"pipe" = 3>, #dist.axis<"data" = 1>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
-  nn.state @w role "parameter" : tensor<4xf32> {trainable}
-  nn.state @w.grad role "gradient" : tensor<4xf32> {parameter = "w"}
+  nn.state @w role parameter : tensor<4xf32> {trainable}
+  nn.state @w.grad role gradient : tensor<4xf32> {parameter = "w"}
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
   }

@@ -12,11 +12,11 @@
 // CHECK-LABEL: nn.model @m.stage0
 // CHECK-SAME: stage = 0
 // CHECK: dist.mesh @mesh
-// CHECK: nn.state @e role "parameter"
-// CHECK: nn.state @a role "parameter"
+// CHECK: nn.state @e role parameter
+// CHECK: nn.state @a role parameter
 // What the backward pass reads is kept for both micro-batches under way.
 // CHECK-NOT: nn.state @b
-// CHECK-DAG: nn.state @[[GIVEN:saved.0.[0-9]]] role "saved" : tensor<2x1x2x8xf32> {storage = #dist.sharding<{{\[\[\], \[\], \[\], \[\]\]}}, unreduced []>}
+// CHECK-DAG: nn.state @[[GIVEN:saved.0.[0-9]]] role saved : tensor<2x1x2x8xf32> {storage = #dist.sharding<{{\[\[\], \[\], \[\], \[\]\]}}, unreduced []>}
 // CHECK: nn.bucket @parameters [@e, @a] : tensor<128xf32>
 // CHECK: pipe.stage @stage0 index 0 calls ["h.0"]
 // CHECK-NOT: pipe.stage
@@ -108,20 +108,20 @@ nn.model @m family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{batch = {global = 2, accumulate = 2, seq = 2}, mesh = {pipe = 2}}>,
     config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"pipe" = 2>, #dist.axis<"data" = 1>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
-  nn.state @train.loss role "accumulator" : tensor<f32>
-  nn.state @train.scale role "scalar" : tensor<f32>
-  nn.state @e role "parameter" : tensor<4x8xf32> {trainable}
-  nn.state @e.grad role "gradient" : tensor<4x8xf32> {parameter = "e"}
-  nn.state @e.exp_avg role "optimizer" : tensor<4x8xf32> {parameter = "e"}
-  nn.state @e.exp_avg_sq role "optimizer" : tensor<4x8xf32> {parameter = "e"}
-  nn.state @a role "parameter" : tensor<8x8xf32> {trainable}
-  nn.state @a.grad role "gradient" : tensor<8x8xf32> {parameter = "a"}
-  nn.state @a.exp_avg role "optimizer" : tensor<8x8xf32> {parameter = "a"}
-  nn.state @a.exp_avg_sq role "optimizer" : tensor<8x8xf32> {parameter = "a"}
-  nn.state @b role "parameter" : tensor<8x8xf32> {trainable}
-  nn.state @b.grad role "gradient" : tensor<8x8xf32> {parameter = "b"}
-  nn.state @b.exp_avg role "optimizer" : tensor<8x8xf32> {parameter = "b"}
-  nn.state @b.exp_avg_sq role "optimizer" : tensor<8x8xf32> {parameter = "b"}
+  nn.state @train.loss role accumulator : tensor<f32>
+  nn.state @train.scale role scalar : tensor<f32>
+  nn.state @e role parameter : tensor<4x8xf32> {trainable}
+  nn.state @e.grad role gradient : tensor<4x8xf32> {parameter = "e"}
+  nn.state @e.exp_avg role optimizer : tensor<4x8xf32> {parameter = "e"}
+  nn.state @e.exp_avg_sq role optimizer : tensor<4x8xf32> {parameter = "e"}
+  nn.state @a role parameter : tensor<8x8xf32> {trainable}
+  nn.state @a.grad role gradient : tensor<8x8xf32> {parameter = "a"}
+  nn.state @a.exp_avg role optimizer : tensor<8x8xf32> {parameter = "a"}
+  nn.state @a.exp_avg_sq role optimizer : tensor<8x8xf32> {parameter = "a"}
+  nn.state @b role parameter : tensor<8x8xf32> {trainable}
+  nn.state @b.grad role gradient : tensor<8x8xf32> {parameter = "b"}
+  nn.state @b.exp_avg role optimizer : tensor<8x8xf32> {parameter = "b"}
+  nn.state @b.exp_avg_sq role optimizer : tensor<8x8xf32> {parameter = "b"}
   nn.bucket @parameters [@e, @a, @b] : tensor<192xf32>
   nn.bucket @gradients [@e.grad, @a.grad, @b.grad] : tensor<192xf32>
   nn.bucket @exp_avg [@e.exp_avg, @a.exp_avg, @b.exp_avg] : tensor<192xf32>

@@ -3,7 +3,7 @@
 // Nothing is wrong.
 nn.model @m.stage0 family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}, stage = 0 : i64} {
-  nn.state @saved role "saved" : tensor<1x4xf32>
+  nn.state @saved role saved : tensor<1x4xf32>
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
   }
@@ -25,7 +25,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
 }
 nn.model @m.stage1 family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}, stage = 1 : i64} {
-  nn.state @saved role "saved" : tensor<1x4xf32>
+  nn.state @saved role saved : tensor<1x4xf32>
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
   }
@@ -49,7 +49,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
 // expected-error @+1 {{H0905: stands in place 0 of the stages}}
 nn.model @m.stage1 family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}, stage = 1 : i64} {
-  nn.state @saved role "saved" : tensor<1x4xf32>
+  nn.state @saved role saved : tensor<1x4xf32>
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
   }
@@ -72,7 +72,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
 
 nn.model @m.stage0 family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}, stage = 0 : i64} {
-  nn.state @saved role "saved" : tensor<1x4xf32>
+  nn.state @saved role saved : tensor<1x4xf32>
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
   }
@@ -94,7 +94,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
 }
 nn.model @m.stage1 family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}, stage = 1 : i64} {
-  nn.state @saved role "saved" : tensor<1x4xf32>
+  nn.state @saved role saved : tensor<1x4xf32>
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
   }
@@ -119,7 +119,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
 // expected-error @+1 {{H0905: there is no schedule for 2 stages}}
 nn.model @m.stage0 family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}, stage = 0 : i64} {
-  nn.state @saved role "saved" : tensor<1x4xf32>
+  nn.state @saved role saved : tensor<1x4xf32>
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
   }
@@ -140,7 +140,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
 }
 nn.model @m.stage1 family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}, stage = 1 : i64} {
-  nn.state @saved role "saved" : tensor<1x4xf32>
+  nn.state @saved role saved : tensor<1x4xf32>
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
   }
@@ -163,7 +163,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
 
 nn.model @m.stage0 family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}, stage = 0 : i64} {
-  nn.state @saved role "saved" : tensor<1x4xf32>
+  nn.state @saved role saved : tensor<1x4xf32>
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
   }
@@ -185,7 +185,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
 }
 nn.model @m.stage1 family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}, stage = 1 : i64} {
-  nn.state @saved role "saved" : tensor<1x4xf32>
+  nn.state @saved role saved : tensor<1x4xf32>
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
   }
@@ -209,7 +209,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
 
 nn.model @m.stage0 family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}, stage = 0 : i64} {
-  nn.state @saved role "saved" : tensor<1x4xf32>
+  nn.state @saved role saved : tensor<1x4xf32>
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
   }
@@ -232,7 +232,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
 }
 nn.model @m.stage1 family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}, stage = 1 : i64} {
-  nn.state @saved role "saved" : tensor<1x4xf32>
+  nn.state @saved role saved : tensor<1x4xf32>
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
   }
@@ -255,7 +255,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
 
 nn.model @m.stage0 family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}, stage = 0 : i64} {
-  nn.state @saved role "saved" : tensor<2x4xf32>
+  nn.state @saved role saved : tensor<2x4xf32>
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
   }
@@ -278,7 +278,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
 }
 nn.model @m.stage1 family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}, stage = 1 : i64} {
-  nn.state @saved role "saved" : tensor<1x4xf32>
+  nn.state @saved role saved : tensor<1x4xf32>
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
   }
@@ -301,7 +301,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
 
 nn.model @m.stage0 family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}, stage = 0 : i64} {
-  nn.state @saved role "saved" : tensor<1x4xf32>
+  nn.state @saved role saved : tensor<1x4xf32>
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
   }
@@ -324,7 +324,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
 }
 nn.model @m.stage1 family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}, stage = 1 : i64} {
-  nn.state @saved role "saved" : tensor<1x4xf32>
+  nn.state @saved role saved : tensor<1x4xf32>
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
   }
@@ -346,7 +346,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
 
 nn.model @m.stage0 family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}, stage = 0 : i64} {
-  nn.state @saved role "saved" : tensor<1x4xf32>
+  nn.state @saved role saved : tensor<1x4xf32>
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
   }
@@ -365,7 +365,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
 }
 nn.model @m.stage1 family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}, stage = 1 : i64} {
-  nn.state @saved role "saved" : tensor<1x4xf32>
+  nn.state @saved role saved : tensor<1x4xf32>
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
   }
@@ -389,7 +389,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
 
 nn.model @m.stage0 family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}, stage = 0 : i64} {
-  nn.state @saved role "saved" : tensor<1x4xf32>
+  nn.state @saved role saved : tensor<1x4xf32>
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
   }
@@ -412,7 +412,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
 }
 nn.model @m.stage1 family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}, stage = 1 : i64} {
-  nn.state @saved role "saved" : tensor<1x4xf32>
+  nn.state @saved role saved : tensor<1x4xf32>
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
   }
@@ -435,7 +435,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
 
 nn.model @m.stage0 family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}, stage = 0 : i64} {
-  nn.state @saved role "saved" : tensor<1x4xf32>
+  nn.state @saved role saved : tensor<1x4xf32>
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
   }
@@ -458,7 +458,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
 }
 nn.model @m.stage1 family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}, stage = 1 : i64} {
-  nn.state @saved role "saved" : tensor<1x4xf32>
+  nn.state @saved role saved : tensor<1x4xf32>
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
   }
@@ -481,7 +481,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
 
 nn.model @m.stage0 family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 1}}>, config = "{}", weights = {}, stage = 0 : i64} {
-  nn.state @saved role "saved" : tensor<2x4xf32>
+  nn.state @saved role saved : tensor<2x4xf32>
   pipe.stage @stage0 index 0 calls []
   pipe.schedule @schedule kind "1f1b" micro_batches 2 ["F0 F1 B0 B1 O"]
   nn.step @train(%x: tensor<2x4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
@@ -526,7 +526,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
 // The stages are of one model.
 nn.model @m.stage0 family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {}, stage = 0 : i64} {
-  nn.state @saved role "saved" : tensor<1x4xf32>
+  nn.state @saved role saved : tensor<1x4xf32>
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
   }
@@ -549,7 +549,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
 // expected-error @+1 {{H0905: has another "weights" than the first stage}}
 nn.model @m.stage1 family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 2}}>, config = "{}", weights = {seed = 1 : i64}, stage = 1 : i64} {
-  nn.state @saved role "saved" : tensor<1x4xf32>
+  nn.state @saved role saved : tensor<1x4xf32>
   nn.func @layer(%x: tensor<4xf32>) -> tensor<4xf32> {
     nn.return %x : tensor<4xf32>
   }

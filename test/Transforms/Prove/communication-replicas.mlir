@@ -82,7 +82,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     %0 = nn.sum %x : (tensor<16xf32>) -> tensor<f32>
     plan.yield %0 : tensor<f32>
   }
-  plan.state @w at 0 : tensor<16xf32> {like = {role = "parameter"}}
+  plan.state @w at 0 : tensor<16xf32> {like = {role = #nn<role parameter>}}
   plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
     %w = plan.state_ref @w : memref<16xf32>
     %s = plan.buffer at 0 live [0, 99] owner "communication" : memref<256xi8>
@@ -107,7 +107,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     %0 = nn.sum %x : (tensor<16xf32>) -> tensor<f32>
     plan.yield %0 : tensor<f32>
   }
-  plan.state @w at 0 : tensor<16xf32> {like = {role = "parameter"}}
+  plan.state @w at 0 : tensor<16xf32> {like = {role = #nn<role parameter>}}
   plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
     %w = plan.state_ref @w : memref<16xf32>
     %s = plan.buffer at 0 live [0, 99] owner "communication" : memref<256xi8>

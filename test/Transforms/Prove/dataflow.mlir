@@ -594,8 +594,8 @@ plan.program @p family "gpt2" phase "memory" attributes {
     %0 = nn.add %x, %y : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
-  plan.state @v.grad at 0 : tensor<16xf32> {like = {role = "gradient", parameter = "v"}}
-  plan.state @w.grad at 64 : tensor<16xf32> {like = {role = "gradient", parameter = "w"}}
+  plan.state @v.grad at 0 : tensor<16xf32> {like = {role = #nn<role gradient>, parameter = "v"}}
+  plan.state @w.grad at 64 : tensor<16xf32> {like = {role = #nn<role gradient>, parameter = "w"}}
   plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
     %x = plan.buffer at 0 live [0, 3] owner "activations" {output = #nn.port<value, "x">} : memref<16xf32>
     %v = plan.state_ref @v.grad : memref<16xf32>
@@ -620,7 +620,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     %0 = nn.add %x, %y : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
-  plan.state @w at 64 : tensor<16xf32> {like = {role = "parameter"}}
+  plan.state @w at 64 : tensor<16xf32> {like = {role = #nn<role parameter>}}
   plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
     %x = plan.buffer at 0 live [0, 3] owner "activations" {output = #nn.port<value, "x">} : memref<16xf32>
     %w = plan.state_ref @w : memref<16xf32>
@@ -642,7 +642,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     %0 = nn.add %x, %y : tensor<16xf32>
     plan.yield %0 : tensor<16xf32>
   }
-  plan.state @w.exp_avg at 64 : tensor<1x16xf32> {like = {role = "optimizer", parameter = "w"}}
+  plan.state @w.exp_avg at 64 : tensor<1x16xf32> {like = {role = #nn<role optimizer>, parameter = "w"}}
   plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
     %x = plan.buffer at 0 live [0, 3] owner "activations" {output = #nn.port<value, "x">} : memref<16xf32>
     %w = plan.state_ref @w.exp_avg : memref<1x16xf32>

@@ -9,9 +9,9 @@ nn.model @data family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{batch = {global = 2}, mesh = {data = 2}}>,
     config = "{}", weights = {}} {
   // CHECK: dist.mesh @mesh [#dist.axis<"pipe" = 1>, #dist.axis<"data" = 2>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
-  nn.state @w role "parameter" : tensor<8x4xf32> {trainable}
-  nn.state @w.grad role "gradient" : tensor<8x4xf32> {parameter = "w"}
-  nn.state @loss role "accumulator" : tensor<f32>
+  nn.state @w role parameter : tensor<8x4xf32> {trainable}
+  nn.state @w.grad role gradient : tensor<8x4xf32> {parameter = "w"}
+  nn.state @loss role accumulator : tensor<f32>
   // The first call decides a layer's boundary.
   // CHECK: nn.func @layer
   // CHECK-SAME: arg_shardings = [#dist.sharding<{{\[\[}}"data"], [], []], unreduced []>, #dist.sharding<{{\[\[}}], []], unreduced []>]
@@ -61,7 +61,7 @@ nn.model @data family "gpt2" phase "train" attributes {
 nn.model @sums family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{batch = {global = 2}, mesh = {data = 2}}>,
     config = "{}", weights = {}} {
-  nn.state @s role "accumulator" : tensor<4xf32>
+  nn.state @s role accumulator : tensor<4xf32>
   nn.step @train(%x: tensor<2x4xf32>) attributes {
       kind = #nn.program<train>, inputs = [#nn.port<label_weights, "x">], outputs = []} {
     %zero = nn.fill 0.0 : () -> tensor<4xf32>
@@ -127,7 +127,7 @@ nn.model @kept family "gpt2" phase "train" attributes {
 nn.model @further family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{batch = {global = 2, micro = 2}, mesh = {seq = 2, tensor = 2}, sequence_parallel = true}>,
     config = "{}", weights = {}} {
-  nn.state @w role "parameter" : tensor<8x4xf32>
+  nn.state @w role parameter : tensor<8x4xf32>
   nn.step @train(%ids: tensor<2x8xi32>) attributes {
       kind = #nn.program<train>, inputs = [#nn.port<ids>], outputs = []} {
     %w = nn.get @w : tensor<8x4xf32>
@@ -156,8 +156,8 @@ nn.model @further family "gpt2" phase "train" attributes {
 nn.model @linear family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{batch = {global = 2}, mesh = {data = 2}}>,
     config = "{}", weights = {}} {
-  nn.state @a role "parameter" : tensor<4x4xf32> {trainable}
-  nn.state @a.grad role "gradient" : tensor<4x4xf32> {parameter = "a", storage = #dist.sharding<[[], []], unreduced ["data"]>}
+  nn.state @a role parameter : tensor<4x4xf32> {trainable}
+  nn.state @a.grad role gradient : tensor<4x4xf32> {parameter = "a", storage = #dist.sharding<[[], []], unreduced ["data"]>}
   nn.step @train(%x: tensor<2x3x4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<label_weights, "x">], outputs = []} {
     %a = nn.get @a : tensor<4x4xf32>
     // CHECK: nn.linear_grad_weight {{.*}}unreduced ["data"]

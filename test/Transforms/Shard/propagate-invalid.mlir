@@ -2,7 +2,7 @@
 
 nn.model @m family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{mesh = {tensor = 2}}>, config = "{}", weights = {}} {
-  nn.state @qkv role "parameter" : tensor<6x18xf32> {trainable, storage = #dist.sharding<[[], ["tensor"]], unreduced []>}
+  nn.state @qkv role parameter : tensor<6x18xf32> {trainable, storage = #dist.sharding<[[], ["tensor"]], unreduced []>}
   nn.step @eval(%x: tensor<2x4x6xf32>) attributes {kind = #nn.program<eval>, inputs = [#nn.port<value, "x">], outputs = []} {
     %w = nn.get @qkv : tensor<6x18xf32>
     %0 = nn.linear %x, %w : (tensor<2x4x6xf32>, tensor<6x18xf32>) -> tensor<2x4x18xf32>

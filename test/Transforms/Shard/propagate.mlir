@@ -19,7 +19,7 @@
 nn.model @m family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{batch = {global = 2}, mesh = {data = 2, tensor = 2}}>,
     config = "{}", weights = {}} {
-  nn.state @w role "parameter" : tensor<4x4xf32> {storage = #dist.sharding<[["tensor"], []], unreduced []>, trainable}
+  nn.state @w role parameter : tensor<4x4xf32> {storage = #dist.sharding<[["tensor"], []], unreduced []>, trainable}
   nn.func @layer(%x: tensor<2x3x4xf32>, %w: tensor<4x4xf32>) -> tensor<2x3x4xf32> {
     %0 = nn.linear %x, %w : (tensor<2x3x4xf32>, tensor<4x4xf32>) -> tensor<2x3x4xf32>
     nn.return %0 : tensor<2x3x4xf32>

@@ -5,15 +5,15 @@
 // the bias is added once. Tables of tokens are split by rows, those of
 // positions are whole.
 
-// CHECK: nn.state @wte role "parameter" : tensor<8x4xf32>
+// CHECK: nn.state @wte role parameter : tensor<8x4xf32>
 // CHECK-SAME: storage = #dist.sharding<{{\[\[}}"tensor"], []], unreduced []>
-// CHECK: nn.state @fc role "parameter" : tensor<4x16xf32>
+// CHECK: nn.state @fc role parameter : tensor<4x16xf32>
 // CHECK-SAME: storage = #dist.sharding<{{\[\[}}], ["tensor"]], unreduced []>
-// CHECK: nn.state @fc.bias role "parameter" : tensor<16xf32>
+// CHECK: nn.state @fc.bias role parameter : tensor<16xf32>
 // CHECK-SAME: storage = #dist.sharding<{{\[\[}}"tensor"]], unreduced []>
-// CHECK: nn.state @proj role "parameter" : tensor<16x4xf32>
+// CHECK: nn.state @proj role parameter : tensor<16x4xf32>
 // CHECK-SAME: storage = #dist.sharding<{{\[\[}}"tensor"], []], unreduced []>
-// CHECK: nn.state @proj.bias role "parameter" : tensor<4xf32> {trainable}
+// CHECK: nn.state @proj.bias role parameter : tensor<4xf32> {trainable}
 // CHECK: nn.func @mlp
 // CHECK: %[[IN:.*]] = nn.linear %{{.*}} bias %{{.*}} {shardings = [#dist.sharding<{{\[\[}}], [], ["tensor"]], unreduced []>]}
 // CHECK: %[[ACT:.*]] = nn.map relu(%[[IN]])
@@ -25,11 +25,11 @@
 
 nn.model @m family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{mesh = {tensor = 2}}>, config = "{}", weights = {}} {
-  nn.state @wte role "parameter" : tensor<8x4xf32> {trainable}
-  nn.state @fc role "parameter" : tensor<4x16xf32> {trainable}
-  nn.state @fc.bias role "parameter" : tensor<16xf32> {trainable}
-  nn.state @proj role "parameter" : tensor<16x4xf32> {trainable}
-  nn.state @proj.bias role "parameter" : tensor<4xf32> {trainable}
+  nn.state @wte role parameter : tensor<8x4xf32> {trainable}
+  nn.state @fc role parameter : tensor<4x16xf32> {trainable}
+  nn.state @fc.bias role parameter : tensor<16xf32> {trainable}
+  nn.state @proj role parameter : tensor<16x4xf32> {trainable}
+  nn.state @proj.bias role parameter : tensor<4xf32> {trainable}
   nn.func @mlp(%x: tensor<2x3x4xf32>, %fc: tensor<4x16xf32>, %fcb: tensor<16xf32>, %proj: tensor<16x4xf32>, %projb: tensor<4xf32>) -> tensor<2x3x4xf32> {
     %0 = nn.linear %x, %fc bias %fcb : (tensor<2x3x4xf32>, tensor<4x16xf32>, tensor<16xf32>) -> tensor<2x3x16xf32>
     %1 = nn.map relu(%0) : tensor<2x3x16xf32>
@@ -60,9 +60,9 @@ nn.model @m family "gpt2" phase "train" attributes {
 // tokens out each keeps its tokens of the sum.
 
 // CHECK-LABEL: nn.model @stored
-// CHECK: nn.state @a role "parameter" : tensor<16x4xf32>
+// CHECK: nn.state @a role parameter : tensor<16x4xf32>
 // CHECK-SAME: storage = #dist.sharding<{{\[\[}}"tensor"], []], unreduced []>
-// CHECK: nn.state @c role "parameter" : tensor<4x16xf32>
+// CHECK: nn.state @c role parameter : tensor<4x16xf32>
 // CHECK-SAME: storage = #dist.sharding<{{\[\[}}], ["tensor"]], unreduced []>
 // CHECK: nn.func @layer
 // CHECK-NOT: dist.reshard
@@ -79,11 +79,11 @@ nn.model @m family "gpt2" phase "train" attributes {
 
 nn.model @stored family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{mesh = {tensor = 2}}>, config = "{}", weights = {}} {
-  nn.state @table role "parameter" : tensor<8x4xf32> {trainable}
-  nn.state @a role "parameter" : tensor<16x4xf32> {trainable}
-  nn.state @b role "parameter" : tensor<16x4xf32> {trainable}
-  nn.state @c role "parameter" : tensor<4x16xf32> {trainable}
-  nn.state @d role "parameter" : tensor<4x16xf32> {trainable}
+  nn.state @table role parameter : tensor<8x4xf32> {trainable}
+  nn.state @a role parameter : tensor<16x4xf32> {trainable}
+  nn.state @b role parameter : tensor<16x4xf32> {trainable}
+  nn.state @c role parameter : tensor<4x16xf32> {trainable}
+  nn.state @d role parameter : tensor<4x16xf32> {trainable}
   nn.func @layer(%x: tensor<2x3x4xf32>, %a: tensor<16x4xf32>, %b: tensor<16x4xf32>, %c: tensor<4x16xf32>, %d: tensor<4x16xf32>) -> tensor<2x3x4xf32> {
     %0 = nn.linear %x, %a {transposed} : (tensor<2x3x4xf32>, tensor<16x4xf32>) -> tensor<2x3x16xf32>
     %1 = nn.linear %x, %b {transposed} : (tensor<2x3x4xf32>, tensor<16x4xf32>) -> tensor<2x3x16xf32>
@@ -118,7 +118,7 @@ nn.model @stored family "gpt2" phase "train" attributes {
 // CHECK-LABEL: nn.model @whole
 nn.model @whole family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{mesh = {tensor = 2}}>, config = "{}", weights = {}} {
-  nn.state @wte role "parameter" : tensor<8x4xf32> {trainable}
+  nn.state @wte role parameter : tensor<8x4xf32> {trainable}
   nn.step @train(%ids: tensor<2x3xi32>, %y: tensor<2x3x4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<ids>, #nn.port<value, "y">], outputs = []} {
     %wte = nn.get @wte : tensor<8x4xf32>
     %x = nn.embedding %wte[%ids] : (tensor<8x4xf32>, tensor<2x3xi32>) -> tensor<2x3x4xf32>
@@ -135,18 +135,18 @@ nn.model @whole family "gpt2" phase "train" attributes {
 // the head is split as its weight is.
 
 // CHECK-LABEL: nn.model @head
-// CHECK: nn.state @kinds role "parameter" : tensor<1x4xf32> {trainable}
-// CHECK: nn.state @wte role "parameter" : tensor<8x4xf32>
+// CHECK: nn.state @kinds role parameter : tensor<1x4xf32> {trainable}
+// CHECK: nn.state @wte role parameter : tensor<8x4xf32>
 // CHECK-SAME: storage = #dist.sharding<{{\[\[}}"tensor"], []], unreduced []>
-// CHECK: nn.state @bias role "parameter" : tensor<8xf32>
+// CHECK: nn.state @bias role parameter : tensor<8xf32>
 // CHECK-SAME: storage = #dist.sharding<{{\[\[}}"tensor"]], unreduced []>
 // CHECK: nn.linear {{.*}} bias %{{.*}} {shardings = [#dist.sharding<{{\[\[}}], [], ["tensor"]], unreduced []>], transposed}
 // CHECK: nn.embedding_grad {{.*}} {shardings = [#dist.sharding<{{\[\[}}], []], unreduced []>]}
 nn.model @head family "bert" phase "train" attributes {
     strategy = #dist.strategy<{mesh = {tensor = 2}}>, config = "{}", weights = {}} {
-  nn.state @kinds role "parameter" : tensor<1x4xf32> {trainable}
-  nn.state @wte role "parameter" : tensor<8x4xf32> {trainable}
-  nn.state @bias role "parameter" : tensor<8xf32> {trainable}
+  nn.state @kinds role parameter : tensor<1x4xf32> {trainable}
+  nn.state @wte role parameter : tensor<8x4xf32> {trainable}
+  nn.state @bias role parameter : tensor<8xf32> {trainable}
   nn.step @train(%segments: tensor<2x3xi32>, %labels: tensor<2x3xi32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<segments>, #nn.port<labels>], outputs = []} {
     %kinds = nn.get @kinds : tensor<1x4xf32>
     %x = nn.embedding %kinds[%segments] : (tensor<1x4xf32>, tensor<2x3xi32>) -> tensor<2x3x4xf32>

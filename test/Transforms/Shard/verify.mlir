@@ -82,7 +82,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
 nn.model @m family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"data" = 2>]
-  nn.state @s role "accumulator" : tensor<4xf32>
+  nn.state @s role accumulator : tensor<4xf32>
   nn.step @train(%x: tensor<2x4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     %0 = nn.sum_rows %x {shardings = [#dist.sharding<[[]], unreduced ["data"]>]} : (tensor<2x4xf32>) -> tensor<4xf32>
     // expected-error @+1 {{H0904: takes a partial sum}}
@@ -193,7 +193,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
 nn.model @m family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{mesh = {data = 2}, batch = {global = 2}}>, config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"pipe" = 1>, #dist.axis<"data" = 2>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
-  nn.state @w role "parameter" : tensor<64xf32>
+  nn.state @w role parameter : tensor<64xf32>
   nn.bucket @parameters [@w] : tensor<128xf32> {storage = #dist.sharding<[["data"]], unreduced []>}
   nn.step @eval() attributes {kind = #nn.program<eval>, inputs = [], outputs = []} {
     // expected-error @+1 {{H0904: @w is split over ranks as a part of its bucket}}
@@ -208,7 +208,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
 nn.model @m family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{mesh = {tensor = 2}}>, config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"pipe" = 1>, #dist.axis<"data" = 1>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 2>]
-  nn.state @w role "parameter" : tensor<4x4xf32> {storage = #dist.sharding<[["tensor"], []], unreduced []>}
+  nn.state @w role parameter : tensor<4x4xf32> {storage = #dist.sharding<[["tensor"], []], unreduced []>}
   nn.step @train(%x: tensor<2x4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     %w = nn.get @w : tensor<4x4xf32>
     %p = dist.reshard %x from <[[], []], unreduced []> to <[[], ["tensor"]], unreduced []> for "nn.linear" : tensor<2x4xf32>

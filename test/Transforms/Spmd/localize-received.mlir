@@ -3,7 +3,7 @@
 // What another stage sends is a part of the whole, as the sharding says; a slot
 // of a state is split as the state is.
 
-// CHECK: nn.state @saved role "saved" : tensor<2x2x8xf32>
+// CHECK: nn.state @saved role saved : tensor<2x2x8xf32>
 // CHECK-SAME: whole = tensor<2x4x8xf32>
 // CHECK: %[[X:.*]] = dist.recv from -1 on "pipe" channel "F1" : tensor<2x8xf32>
 // CHECK: nn.set @saved[%{{.*}}], %[[X]] : tensor<2x8xf32>
@@ -14,7 +14,7 @@ nn.model @m.stage1 family "gpt2" phase "pipe" attributes {
     strategy = #dist.strategy<{batch = {global = 2}, mesh = {pipe = 2, data = 2}}>, config = "{}",
     weights = {}, stage = 1 : i64} {
   dist.mesh @mesh [#dist.axis<"pipe" = 2>, #dist.axis<"data" = 2>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
-  nn.state @saved role "saved" : tensor<2x4x8xf32> {storage = #dist.sharding<[[], ["data"], []], unreduced []>}
+  nn.state @saved role saved : tensor<2x4x8xf32> {storage = #dist.sharding<[[], ["data"], []], unreduced []>}
   nn.step @train() attributes {kind = #nn.program<train>, inputs = [], outputs = []} {
     pipe.fragments "F0 B0" kinds ["F", "B"] slots [2, 2] {
     ^bb0(%i: index, %slot: index):

@@ -36,9 +36,9 @@ nn.model @reshards family "gpt2" phase "pipe" attributes {
 nn.model @parts family "gpt2" phase "pipe" attributes {
     strategy = #dist.strategy<{batch = {global = 2}, mesh = {data = 2, tensor = 2}}>, config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"pipe" = 1>, #dist.axis<"data" = 2>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 2>]
-  // CHECK: nn.state @w role "parameter" : tensor<4x6xf32>
+  // CHECK: nn.state @w role parameter : tensor<4x6xf32>
   // CHECK-SAME: whole = tensor<7x6xf32>
-  nn.state @w role "parameter" : tensor<7x6xf32> {storage = #dist.sharding<[["tensor"], []], unreduced []>}
+  nn.state @w role parameter : tensor<7x6xf32> {storage = #dist.sharding<[["tensor"], []], unreduced []>}
   nn.step @train(%ids: tensor<4x3xi32>, %rng: tensor<4xi32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<ids>, #nn.port<rng>], outputs = [],
       arg_shardings = [#dist.sharding<[["data"], []], unreduced []>, #dist.sharding<[[]], unreduced []>], result_shardings = []} {
     %w = nn.get @w : tensor<7x6xf32>
@@ -64,8 +64,8 @@ nn.model @parts family "gpt2" phase "pipe" attributes {
 nn.model @bucket family "gpt2" phase "pipe" attributes {
     strategy = #dist.strategy<{batch = {global = 2}, mesh = {data = 2}}>, config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"pipe" = 1>, #dist.axis<"data" = 2>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
-  nn.state @w role "parameter" : tensor<3x5xf32> {trainable}
-  nn.state @b role "parameter" : tensor<100xf32> {trainable}
+  nn.state @w role parameter : tensor<3x5xf32> {trainable}
+  nn.state @b role parameter : tensor<100xf32> {trainable}
   // CHECK: nn.bucket @p [@w, @b] : tensor<128xf32>
   // CHECK-SAME: elements = 256
   nn.bucket @p [@w, @b] : tensor<256xf32> {storage = #dist.sharding<[["data"]], unreduced []>}

@@ -14,8 +14,8 @@
 nn.model @m family "gpt2" phase "spmd" attributes {
     strategy = #dist.strategy<{batch = {global = 2}, mesh = {data = 2}}>, config = "{}", weights = {}} {
   dist.mesh @mesh [#dist.axis<"pipe" = 1>, #dist.axis<"data" = 2>, #dist.axis<"seq" = 1>, #dist.axis<"tensor" = 1>]
-  nn.state @w0 role "parameter" : tensor<128xf32> {trainable}
-  nn.state @w1 role "parameter" : tensor<128xf32> {trainable}
+  nn.state @w0 role parameter : tensor<128xf32> {trainable}
+  nn.state @w1 role parameter : tensor<128xf32> {trainable}
   nn.bucket @u0 [@w0] : tensor<64xf32> {storage = #dist.sharding<[["data"]], unreduced []>, elements = 128 : i64}
   nn.bucket @u1 [@w1] : tensor<64xf32> {storage = #dist.sharding<[["data"]], unreduced []>, elements = 128 : i64}
   nn.func @layer(%x: tensor<128xf32>, %w: tensor<128xf32>) -> tensor<128xf32> {

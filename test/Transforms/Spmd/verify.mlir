@@ -56,7 +56,7 @@ nn.model @m family "gpt2" phase "spmd" attributes {
 nn.model @m family "gpt2" phase "spmd" attributes {
     strategy = #dist.strategy<{mesh = {tensor = 2}}>, config = "{}", weights = {}} {
   // expected-error @+1 {{'nn.state' op has 'tensor<8x12xf32>', which is no rank's part of 'tensor<8x24xf32>' split by #dist.sharding<[[], ["tensor"]], unreduced []> with segments array<i64}}
-  nn.state @w role "parameter" : tensor<8x12xf32> {
+  nn.state @w role parameter : tensor<8x12xf32> {
       whole = tensor<8x24xf32>, segments = array<i64: 100, 8, 8>,
       storage = #dist.sharding<[[], ["tensor"]], unreduced []>}
 }
@@ -78,8 +78,8 @@ nn.model @m family "gpt2" phase "spmd" attributes {
 
 nn.model @m family "gpt2" phase "spmd" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  nn.state @w role "parameter" : tensor<4xf32>
-  nn.state @w.grad role "gradient" : tensor<4xf32> {parameter = "w"}
+  nn.state @w role parameter : tensor<4xf32>
+  nn.state @w.grad role gradient : tensor<4xf32> {parameter = "w"}
   nn.step @train(%x: tensor<2x4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     // expected-error @+1 {{H0906: reads the gradient @w.grad before it is written}}
     %0 = nn.get @w.grad : tensor<4xf32>
@@ -95,9 +95,9 @@ nn.model @m family "gpt2" phase "spmd" attributes {
 
 nn.model @m family "gpt2" phase "fuse" attributes {
     strategy = #dist.strategy<{mesh = {data = 2}, batch = {global = 2}}>, config = "{}", weights = {}} {
-  nn.state @w role "parameter" : tensor<8xf32> {trainable}
-  nn.state @w.exp_avg role "optimizer" : tensor<8xf32> {parameter = "w"}
-  nn.state @w.exp_avg_sq role "optimizer" : tensor<8xf32> {parameter = "w"}
+  nn.state @w role parameter : tensor<8xf32> {trainable}
+  nn.state @w.exp_avg role optimizer : tensor<8xf32> {parameter = "w"}
+  nn.state @w.exp_avg_sq role optimizer : tensor<8xf32> {parameter = "w"}
   plan.kernel @adamw(%p: tensor<4xf32>, %g: tensor<4xf32>, %m: tensor<4xf32>, %v: tensor<4xf32>, %s: tensor<f32>)
       -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
       attributes {generator = #plan.generator<rows>, ties = array<i64: 0, 2, 3>} {
@@ -131,9 +131,9 @@ nn.model @m family "gpt2" phase "fuse" attributes {
 
 nn.model @m family "gpt2" phase "fuse" attributes {
     strategy = #dist.strategy<{mesh = {data = 2}, batch = {global = 2}}>, config = "{}", weights = {}} {
-  nn.state @w role "parameter" : tensor<8xf32> {trainable}
-  nn.state @w.exp_avg role "optimizer" : tensor<8xf32> {parameter = "w"}
-  nn.state @w.exp_avg_sq role "optimizer" : tensor<8xf32> {parameter = "w"}
+  nn.state @w role parameter : tensor<8xf32> {trainable}
+  nn.state @w.exp_avg role optimizer : tensor<8xf32> {parameter = "w"}
+  nn.state @w.exp_avg_sq role optimizer : tensor<8xf32> {parameter = "w"}
   plan.kernel @adamw(%p: tensor<4xf32>, %g: tensor<4xf32>, %m: tensor<4xf32>, %v: tensor<4xf32>, %s: tensor<f32>)
       -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>)
       attributes {generator = #plan.generator<rows>, ties = array<i64: 0, 2, 3>} {

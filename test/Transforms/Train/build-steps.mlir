@@ -7,10 +7,10 @@
 nn.model @m family "gpt2" phase "model" attributes {
     strategy = #dist.strategy<{batch = {global = 8, micro = 2, accumulate = 4, seq = 3}}>,
     config = "{}", weights = {}} {
-  // CHECK-DAG: nn.state @train.loss role "accumulator" : tensor<f32>
-  // CHECK-DAG: nn.state @eval.loss role "accumulator" : tensor<f32>
-  // CHECK-DAG: nn.state @train.scale role "scalar" : tensor<f32>
-  nn.state @w role "parameter" : tensor<8x4xf32> {trainable}
+  // CHECK-DAG: nn.state @train.loss role accumulator : tensor<f32>
+  // CHECK-DAG: nn.state @eval.loss role accumulator : tensor<f32>
+  // CHECK-DAG: nn.state @train.scale role scalar : tensor<f32>
+  nn.state @w role parameter : tensor<8x4xf32> {trainable}
 
   // CHECK: nn.step @train(%[[IDS:.*]]: tensor<4x2x3xi32>, %[[RNG:.*]]: tensor<4xi32>, %[[LABELS:.*]]: tensor<4x2x3xi32>) -> (tensor<f32>, tensor<f32>) attributes {inputs = [#nn.port<ids>, #nn.port<rng>, #nn.port<labels>], kind = #nn.program<train>, outputs = [#nn.port<loss>, #nn.port<loss_weight>]} {
   // CHECK-NEXT: %[[COUNT:.*]] = nn.count_labels %[[LABELS]] : (tensor<4x2x3xi32>) -> tensor<f32>

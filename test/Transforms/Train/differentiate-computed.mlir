@@ -32,12 +32,12 @@
 nn.model @m family "gpt2" phase "model" attributes {
     strategy = #dist.strategy<{batch = {global = 2, micro = 2, accumulate = 1, seq = 3}}>,
     config = "{}", weights = {}} {
-  nn.state @loss role "accumulator" : tensor<f32>
-  nn.state @scale role "scalar" : tensor<f32>
-  nn.state @wte role "parameter" : tensor<8x4xf32> {trainable}
-  nn.state @a role "parameter" : tensor<4x4xf32> {trainable}
-  nn.state @b role "parameter" : tensor<4x4xf32> {trainable}
-  nn.state @c role "parameter" : tensor<4x8xf32> {trainable}
+  nn.state @loss role accumulator : tensor<f32>
+  nn.state @scale role scalar : tensor<f32>
+  nn.state @wte role parameter : tensor<8x4xf32> {trainable}
+  nn.state @a role parameter : tensor<4x4xf32> {trainable}
+  nn.state @b role parameter : tensor<4x4xf32> {trainable}
+  nn.state @c role parameter : tensor<4x8xf32> {trainable}
   nn.func @block(%x: tensor<2x3x4xf32>, %a: tensor<4x4xf32>, %b: tensor<4x4xf32>) -> tensor<2x3x4xf32> {
     %w = nn.mul %a, %b : tensor<4x4xf32>
     %f = nn.linear %x, %w : (tensor<2x3x4xf32>, tensor<4x4xf32>) -> tensor<2x3x4xf32>

@@ -3,19 +3,19 @@
 // A parameter that the loss does not depend on, as behind a dead branch, is not
 // trained: it has no gradient, and no optimizer will find it.
 // CHECK-LABEL: nn.model @branch
-// CHECK: nn.state @wte role "parameter" : tensor<8x4xf32> {trainable}
+// CHECK: nn.state @wte role parameter : tensor<8x4xf32> {trainable}
 // CHECK-NEXT: nn.state @wte.grad
-// CHECK-NEXT: nn.state @wpe role "parameter" : tensor<8x4xf32>{{$}}
+// CHECK-NEXT: nn.state @wpe role parameter : tensor<8x4xf32>{{$}}
 // CHECK-NEXT: nn.step
 // CHECK: nn.set @wte.grad
 nn.model @branch family "gpt2" phase "model" attributes {
     strategy = #dist.strategy<{batch = {global = 2, micro = 2, accumulate = 1, seq = 3}}>,
     config = "{}", weights = {}} {
-  nn.state @loss role "accumulator" : tensor<f32>
-  nn.state @scale role "scalar" : tensor<f32>
-  nn.state @wte role "parameter" : tensor<8x4xf32> {trainable}
+  nn.state @loss role accumulator : tensor<f32>
+  nn.state @scale role scalar : tensor<f32>
+  nn.state @wte role parameter : tensor<8x4xf32> {trainable}
   // expected-warning @+1 {{the loss does not depend on @wpe: it is not trained}}
-  nn.state @wpe role "parameter" : tensor<8x4xf32> {trainable}
+  nn.state @wpe role parameter : tensor<8x4xf32> {trainable}
   nn.step @train(%ids: tensor<1x2x3xi32>) -> tensor<f32> attributes {
       kind = #nn.program<train>, inputs = [#nn.port<ids>], outputs = [#nn.port<loss>]} {
     nn.micro_batches 1 {
@@ -44,8 +44,8 @@ nn.model @branch family "gpt2" phase "model" attributes {
 nn.model @nothing family "gpt2" phase "model" attributes {
     strategy = #dist.strategy<{batch = {global = 2, micro = 2, accumulate = 1, seq = 3}}>,
     config = "{}", weights = {}} {
-  nn.state @loss role "accumulator" : tensor<f32>
-  nn.state @scale role "scalar" : tensor<f32>
+  nn.state @loss role accumulator : tensor<f32>
+  nn.state @scale role scalar : tensor<f32>
   // expected-error @+1 {{H0355: the loss depends on no parameter that is trainable}}
   nn.step @train(%z: tensor<1x2x3x8xf32>, %ids: tensor<1x2x3xi32>) -> tensor<f32> attributes {
       kind = #nn.program<train>, inputs = [#nn.port<value, "z">, #nn.port<ids>], outputs = [#nn.port<loss>]} {

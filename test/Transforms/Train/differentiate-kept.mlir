@@ -6,9 +6,9 @@
 nn.model @m family "gpt2" phase "model" attributes {
     strategy = #dist.strategy<{batch = {global = 2, micro = 2, seq = 3}}>,
     config = "{}", weights = {}} {
-  nn.state @loss role "accumulator" : tensor<f32>
-  nn.state @scale role "scalar" : tensor<f32>
-  nn.state @w role "parameter" : tensor<8x4xf32> {trainable}
+  nn.state @loss role accumulator : tensor<f32>
+  nn.state @scale role scalar : tensor<f32>
+  nn.state @w role parameter : tensor<8x4xf32> {trainable}
   // CHECK: nn.func @block.bwd(%{{[^ ]*}}: tensor<2x3x4xf32>, %{{[^ ]*}}: tensor<2x3x4xf32>) -> tensor<2x3x4xf32>
   // CHECK-NOT: nn.add
   nn.func @block(%x: tensor<2x3x4xf32>) -> (tensor<2x3x4xf32>, tensor<2x3x4xf32>) {

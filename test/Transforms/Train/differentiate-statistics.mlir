@@ -5,11 +5,11 @@
 nn.model @mean family "gpt2" phase "model" attributes {
     strategy = #dist.strategy<{batch = {global = 2, micro = 2, accumulate = 1, seq = 3}}>,
     config = "{}", weights = {}} {
-  nn.state @loss role "accumulator" : tensor<f32>
-  nn.state @scale role "scalar" : tensor<f32>
-  nn.state @wte role "parameter" : tensor<8x4xf32> {trainable}
-  nn.state @ln.weight role "parameter" : tensor<4xf32> {trainable}
-  nn.state @ln.bias role "parameter" : tensor<4xf32> {trainable}
+  nn.state @loss role accumulator : tensor<f32>
+  nn.state @scale role scalar : tensor<f32>
+  nn.state @wte role parameter : tensor<8x4xf32> {trainable}
+  nn.state @ln.weight role parameter : tensor<4xf32> {trainable}
+  nn.state @ln.bias role parameter : tensor<4xf32> {trainable}
   nn.step @train(%ids: tensor<1x2x3xi32>) -> tensor<f32> attributes {
       kind = #nn.program<train>, inputs = [#nn.port<ids>], outputs = [#nn.port<loss>]} {
     nn.micro_batches 1 {
@@ -39,9 +39,9 @@ nn.model @mean family "gpt2" phase "model" attributes {
 nn.model @layer family "gpt2" phase "model" attributes {
     strategy = #dist.strategy<{batch = {global = 2, micro = 2, accumulate = 1, seq = 3}}>,
     config = "{}", weights = {}} {
-  nn.state @loss role "accumulator" : tensor<f32>
-  nn.state @scale role "scalar" : tensor<f32>
-  nn.state @wte role "parameter" : tensor<8x4xf32> {trainable}
+  nn.state @loss role accumulator : tensor<f32>
+  nn.state @scale role scalar : tensor<f32>
+  nn.state @wte role parameter : tensor<8x4xf32> {trainable}
   nn.func @head(%x: tensor<2x3x4xf32>, %wte: tensor<8x4xf32>, %id: tensor<2x3xi32>) -> tensor<2x3xf32> {
     %z = nn.linear %x, %wte {transposed} : (tensor<2x3x4xf32>, tensor<8x4xf32>) -> tensor<2x3x8xf32>
     // expected-error @+1 {{H0354: the loss depends on its result #1, and only the first has a derivative}}
@@ -74,9 +74,9 @@ nn.model @layer family "gpt2" phase "model" attributes {
 nn.model @both family "gpt2" phase "model" attributes {
     strategy = #dist.strategy<{batch = {global = 2, micro = 2, accumulate = 1, seq = 3}}>,
     config = "{}", weights = {}} {
-  nn.state @loss role "accumulator" : tensor<f32>
-  nn.state @scale role "scalar" : tensor<f32>
-  nn.state @wte role "parameter" : tensor<8x4xf32> {trainable}
+  nn.state @loss role accumulator : tensor<f32>
+  nn.state @scale role scalar : tensor<f32>
+  nn.state @wte role parameter : tensor<8x4xf32> {trainable}
   nn.step @train(%ids: tensor<1x2x3xi32>) -> tensor<f32> attributes {
       kind = #nn.program<train>, inputs = [#nn.port<ids>], outputs = [#nn.port<loss>]} {
     nn.micro_batches 1 {

@@ -9,7 +9,7 @@
 // RUN: sed 's/optimizer = {beta1/optimizer = {group = ["^a$:lr=0.5", "b:weight_decay=0.75"], beta1/' %s | heddle-opt --train-optimizer | FileCheck %s --check-prefix=GROUPS
 
 // One state, and no powers.
-// LION: nn.state @a.momentum role "optimizer" : tensor<8x4xf32>
+// LION: nn.state @a.momentum role optimizer : tensor<8x4xf32>
 // LION-NOT: advance_power
 // LION: nn.update "lion" %{{.*}} states(%{{[^,]*}}) with(%{{[^,]*}}, %{{[^,]*}}) :
 
@@ -56,21 +56,21 @@
 nn.model @m family "gpt2" phase "model" attributes {
     strategy = #dist.strategy<{batch = {global = 1, accumulate = 1}, precision = fp32, optimizer = {beta1 = 0.8, beta2 = 0.9, eps = 0.125, weight_decay = 0.25, decoupled = true, gradient_clipping = 0.5}}>,
     config = "{}", weights = {}} {
-  nn.state @loss role "accumulator" : tensor<f32>
-  nn.state @a role "parameter" : tensor<8x4xf32> {trainable, decays}
-  nn.state @a.grad role "gradient" : tensor<8x4xf32> {parameter = "a"}
-  nn.state @b role "parameter" : tensor<4xf32> {trainable}
-  nn.state @b.grad role "gradient" : tensor<4xf32> {parameter = "b"}
-  nn.state @c role "parameter" : tensor<5xf32> {trainable, decays}
-  nn.state @c.grad role "gradient" : tensor<5xf32> {parameter = "c"}
-  nn.state @a.bf16 role "compute-copy" : tensor<8x4xbf16> {parameter = "a"}
-  nn.state @b.bf16 role "compute-copy" : tensor<4xbf16> {parameter = "b"}
-  nn.state @c.bf16 role "compute-copy" : tensor<5xbf16> {parameter = "c"}
+  nn.state @loss role accumulator : tensor<f32>
+  nn.state @a role parameter : tensor<8x4xf32> {trainable, decays}
+  nn.state @a.grad role gradient : tensor<8x4xf32> {parameter = "a"}
+  nn.state @b role parameter : tensor<4xf32> {trainable}
+  nn.state @b.grad role gradient : tensor<4xf32> {parameter = "b"}
+  nn.state @c role parameter : tensor<5xf32> {trainable, decays}
+  nn.state @c.grad role gradient : tensor<5xf32> {parameter = "c"}
+  nn.state @a.bf16 role compute_copy : tensor<8x4xbf16> {parameter = "a"}
+  nn.state @b.bf16 role compute_copy : tensor<4xbf16> {parameter = "b"}
+  nn.state @c.bf16 role compute_copy : tensor<5xbf16> {parameter = "c"}
   // A frozen parameter is in no bucket, and the optimizer keeps nothing of it.
-  nn.state @frozen role "parameter" : tensor<64xf32>
+  nn.state @frozen role parameter : tensor<64xf32>
   // CHECK-NOT: @frozen.exp_avg
-  // CHECK: nn.state @a.exp_avg role "optimizer" : tensor<8x4xf32> {checkpointed, decays, parameter = "a"}
-  // CHECK: nn.state @a.exp_avg_sq role "optimizer" : tensor<8x4xf32> {checkpointed, decays, parameter = "a"}
+  // CHECK: nn.state @a.exp_avg role optimizer : tensor<8x4xf32> {checkpointed, decays, parameter = "a"}
+  // CHECK: nn.state @a.exp_avg_sq role optimizer : tensor<8x4xf32> {checkpointed, decays, parameter = "a"}
   // CHECK-NOT: @frozen
   // Members are padded to 64 elements.
   // CHECK: nn.bucket @parameters.decay [@a, @c] : tensor<128xf32>
@@ -81,8 +81,8 @@ nn.model @m family "gpt2" phase "model" attributes {
   // BF16: nn.bucket @copies.decay [@a.bf16, @c.bf16] : tensor<128xbf16>
   // BF16: nn.bucket @copies.no_decay [@b.bf16] : tensor<64xbf16>
 
-  // CHECK: nn.state @beta1_power role "optimizer" : tensor<f64> {checkpointed, init = #nn.init<"power", 8.000000e-01 : f64, 0.000000e+00 : f64>}
-  // CHECK: nn.state @beta2_power role "optimizer" : tensor<f64> {checkpointed, init = #nn.init<"power", 9.000000e-01 : f64, 0.000000e+00 : f64>}
+  // CHECK: nn.state @beta1_power role optimizer : tensor<f64> {checkpointed, init = #nn.init<power, 8.000000e-01 : f64, 0.000000e+00 : f64>}
+  // CHECK: nn.state @beta2_power role optimizer : tensor<f64> {checkpointed, init = #nn.init<power, 9.000000e-01 : f64, 0.000000e+00 : f64>}
   // CHECK: nn.step @train(%[[IDS:.*]]: tensor<1xi32>, %[[LR:.*]]: tensor<f32>) -> (tensor<f32>, tensor<f32>) attributes {inputs = [#nn.port<ids>, #nn.port<lr>], kind = #nn.program<train>, outputs = [#nn.port<loss>, #nn.port<grad_norm>]} {
   // CHECK-NOT: nn.fill
   nn.step @train(%ids: tensor<1xi32>) -> tensor<f32> attributes {

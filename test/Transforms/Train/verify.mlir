@@ -13,7 +13,7 @@ nn.model @left family "gpt2" phase "train" attributes {
 nn.model @untouched family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   // expected-error @+1 {{H0909: trainable, but it gets no gradient: the loss does not depend on it}}
-  nn.state @w role "parameter" : tensor<64xf32> {trainable}
+  nn.state @w role parameter : tensor<64xf32> {trainable}
   nn.step @train() attributes {kind = #nn.program<train>, inputs = [], outputs = []} {
     nn.return
   }
@@ -23,8 +23,8 @@ nn.model @untouched family "gpt2" phase "train" attributes {
 
 nn.model @still family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  nn.state @w role "parameter" : tensor<64xf32> {trainable}
-  nn.state @w.grad role "gradient" : tensor<64xf32> {parameter = "w"}
+  nn.state @w role parameter : tensor<64xf32> {trainable}
+  nn.state @w.grad role gradient : tensor<64xf32> {parameter = "w"}
   // expected-error @+1 {{H0909: updates no parameter}}
   nn.step @train(%g: tensor<64xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<ids>], outputs = []} {
     nn.set @w.grad, %g : tensor<64xf32>
@@ -41,8 +41,8 @@ nn.model @still family "gpt2" phase "train" attributes {
 // An update that is none of what it reads.
 nn.model @twice family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  nn.state @w role "parameter" : tensor<64xf32> {trainable}
-  nn.state @w.grad role "gradient" : tensor<64xf32> {parameter = "w"}
+  nn.state @w role parameter : tensor<64xf32> {trainable}
+  nn.state @w.grad role gradient : tensor<64xf32> {parameter = "w"}
   nn.bucket @one [@w] : tensor<64xf32>
   nn.bucket @two [@w] : tensor<64xf32>
   nn.step @train(%g: tensor<64xf32>, %s: tensor<f32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "g">, #nn.port<lr>], outputs = []} {
@@ -60,8 +60,8 @@ nn.model @twice family "gpt2" phase "train" attributes {
 // The gradient comes after the update.
 nn.model @late family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  nn.state @w role "parameter" : tensor<64xf32> {trainable}
-  nn.state @w.grad role "gradient" : tensor<64xf32> {parameter = "w"}
+  nn.state @w role parameter : tensor<64xf32> {trainable}
+  nn.state @w.grad role gradient : tensor<64xf32> {parameter = "w"}
   nn.bucket @parameters [@w] : tensor<64xf32>
   nn.bucket @gradients [@w.grad] : tensor<64xf32>
   nn.step @train(%g: tensor<64xf32>, %s: tensor<f32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "g">, #nn.port<lr>], outputs = []} {
@@ -79,8 +79,8 @@ nn.model @late family "gpt2" phase "train" attributes {
 // A set that is written twice.
 nn.model @doubled family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  nn.state @loss role "accumulator" : tensor<f32>
-  nn.state @w role "parameter" : tensor<64xf32>
+  nn.state @loss role accumulator : tensor<f32>
+  nn.state @w role parameter : tensor<64xf32>
   nn.step @eval(%x: tensor<1x64xf32>) attributes {kind = #nn.program<eval>, inputs = [#nn.port<ids>], outputs = []} {
     %0 = nn.fill 0.0 : () -> tensor<f32>
     // expected-note @+1 {{written here}}
@@ -96,8 +96,8 @@ nn.model @doubled family "gpt2" phase "train" attributes {
 // Sums are read after they were set to zero.
 nn.model @unset family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  nn.state @loss role "accumulator" : tensor<f32>
-  nn.state @w role "parameter" : tensor<64xf32>
+  nn.state @loss role accumulator : tensor<f32>
+  nn.state @w role parameter : tensor<64xf32>
   nn.step @eval() -> tensor<f32> attributes {kind = #nn.program<eval>, inputs = [], outputs = [#nn.port<loss>]} {
     // expected-error @+1 {{H0909: reads the accumulator @loss before it is written}}
     %0 = nn.get @loss : tensor<f32>
@@ -109,8 +109,8 @@ nn.model @unset family "gpt2" phase "train" attributes {
 
 nn.model @overwritten family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  nn.state @loss role "accumulator" : tensor<f32>
-  nn.state @w role "parameter" : tensor<64xf32>
+  nn.state @loss role accumulator : tensor<f32>
+  nn.state @w role parameter : tensor<64xf32>
   nn.step @eval() attributes {kind = #nn.program<eval>, inputs = [], outputs = []} {
     %0 = nn.get @w : tensor<64xf32>
     // expected-error @+1 {{H0909: writes what no optimizer computes to the parameter @w}}
@@ -123,10 +123,24 @@ nn.model @overwritten family "gpt2" phase "train" attributes {
 
 nn.model @renamed family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  nn.state @loss role "accumulator" : tensor<f32>
-  nn.state @w role "parameter" : tensor<64xf32>
+  nn.state @loss role accumulator : tensor<f32>
+  nn.state @w role parameter : tensor<64xf32>
   // expected-error @+1 {{H0909: is the gradient of @w and has to be named @w.grad}}
-  nn.state @g role "gradient" : tensor<64xf32> {parameter = "w"}
+  nn.state @g role gradient : tensor<64xf32> {parameter = "w"}
+}
+
+// -----
+
+nn.model @filled family "gpt2" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.state @w role parameter : tensor<4xf32>
+  nn.state @w.grad role gradient : tensor<4xf32> {parameter = "w"}
+  nn.step @train() attributes {kind = #nn.program<train>, inputs = [], outputs = []} {
+    // expected-error @+1 {{H0909: begins the gradient @w.grad with 5.000000e-01 : f64; gradients begin with 0}}
+    %0 = nn.fill 5.000000e-01 : () -> tensor<4xf32>
+    nn.set @w.grad, %0 : tensor<4xf32>
+    nn.return
+  }
 }
 
 // -----
@@ -134,9 +148,9 @@ nn.model @renamed family "gpt2" phase "train" attributes {
 // One gradient passed twice to a block, which adds to both.
 nn.model @passed_twice family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  nn.state @loss role "accumulator" : tensor<f32>
-  nn.state @w role "parameter" : tensor<64xf32>
-  nn.state @w.grad role "gradient" : tensor<64xf32> {parameter = "w"}
+  nn.state @loss role accumulator : tensor<f32>
+  nn.state @w role parameter : tensor<64xf32>
+  nn.state @w.grad role gradient : tensor<64xf32> {parameter = "w"}
   nn.func @f(%a: tensor<64xf32>, %b: tensor<64xf32>) -> (tensor<64xf32>, tensor<64xf32>) {
     nn.return %a, %b : tensor<64xf32>, tensor<64xf32>
   }
@@ -158,9 +172,9 @@ nn.model @passed_twice family "gpt2" phase "train" attributes {
 
 nn.model @slots family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  nn.state @loss role "accumulator" : tensor<f32>
-  nn.state @w role "parameter" : tensor<64xf32>
-  nn.state @s role "saved" : tensor<2x64xf32>
+  nn.state @loss role accumulator : tensor<f32>
+  nn.state @w role parameter : tensor<64xf32>
+  nn.state @s role saved : tensor<2x64xf32>
   nn.step @eval(%x: tensor<2x64xf32>) attributes {kind = #nn.program<eval>, inputs = [#nn.port<ids>], outputs = []} {
     // expected-error @+1 {{H0909: has no slot of @s, which holds one for each}}
     nn.set @s, %x : tensor<2x64xf32>
@@ -172,8 +186,8 @@ nn.model @slots family "gpt2" phase "train" attributes {
 
 nn.model @endless family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  nn.state @loss role "accumulator" : tensor<f32>
-  nn.state @w role "parameter" : tensor<64xf32>
+  nn.state @loss role accumulator : tensor<f32>
+  nn.state @w role parameter : tensor<64xf32>
   nn.step @eval(%x: tensor<1x64xf32>) attributes {kind = #nn.program<eval>, inputs = [#nn.port<ids>], outputs = []} {
     // expected-error @+1 {{H0909: runs 9223372036854775807 times; there are 1 micro-batches}}
     nn.micro_batches 9223372036854775807 {
@@ -188,8 +202,8 @@ nn.model @endless family "gpt2" phase "train" attributes {
 
 nn.model @beyond family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  nn.state @loss role "accumulator" : tensor<f32>
-  nn.state @w role "parameter" : tensor<64xf32>
+  nn.state @loss role accumulator : tensor<f32>
+  nn.state @w role parameter : tensor<64xf32>
   nn.step @eval(%x: tensor<3x64xf32>) attributes {kind = #nn.program<eval>, inputs = [#nn.port<ids>], outputs = []} {
     nn.micro_batches 1 {
     ^bb0(%i: index):
@@ -206,8 +220,8 @@ nn.model @beyond family "gpt2" phase "train" attributes {
 
 nn.model @unfilled family "gpt2" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
-  nn.state @loss role "accumulator" : tensor<f32>
-  nn.state @w role "parameter" : tensor<64xf32>
+  nn.state @loss role accumulator : tensor<f32>
+  nn.state @w role parameter : tensor<64xf32>
   // expected-error @+1 {{H0909: nothing fills the input "idz"}}
   nn.step @eval(%x: tensor<1x64xf32>) attributes {kind = #nn.program<eval>, inputs = [#nn.port<value, "idz">], outputs = []} {
     nn.return

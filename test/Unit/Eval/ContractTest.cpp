@@ -350,7 +350,7 @@ TEST_P(ContractOf, TiesAreOfOneSize) {
         llvm::is_contained(module.operation->getOperands(), tie.operand));
     EXPECT_EQ(tie.result.getType(), tie.operand.getType());
   }
-  for (const nn::Init &init : properties.getInits())
+  for (const nn::Init &init : nn::initsOf(module.operation))
     EXPECT_TRUE(llvm::any_of(
         ties, [&](const nn::Tie &tie) { return tie.result == init.result; }));
 }

@@ -57,7 +57,7 @@ Tensor floats(ArrayRef<int64_t> shape, std::vector<double> values) {
 
 TEST(Interpreter, StatesLiveOnAndMicroBatchesRunInOrder) {
   Subject subject(R"(
-    nn.state @sum role "accumulator" : tensor<2xf32>
+    nn.state @sum role accumulator : tensor<2xf32>
     nn.step @train(%x: tensor<3x2xf32>) -> tensor<2xf32>
         attributes {kind = #nn.program<train>,
                     inputs = [#nn.port<value, "x">],
@@ -86,8 +86,8 @@ TEST(Interpreter, StatesLiveOnAndMicroBatchesRunInOrder) {
 
 TEST(Interpreter, BucketsPadTheirMembers) {
   Subject subject(R"(
-    nn.state @a role "accumulator" : tensor<3xf32>
-    nn.state @b role "accumulator" : tensor<2xf32>
+    nn.state @a role accumulator : tensor<3xf32>
+    nn.state @b role accumulator : tensor<2xf32>
     nn.bucket @both [@a, @b] : tensor<128xf32>
     nn.step @train() -> tensor<128xf32>
         attributes {kind = #nn.program<train>,

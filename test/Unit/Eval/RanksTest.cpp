@@ -217,10 +217,10 @@ TEST(Ranks, GroupsSpanAxes) {
 
 TEST(Ranks, StatesAreJoinedFromTheirParts) {
   Subject subject(model("mesh = {tensor = 2}", R"(
-    nn.state @w role "parameter" : tensor<2x3xf32>
+    nn.state @w role parameter : tensor<2x3xf32>
       {whole = tensor<2x5xf32>,
        storage = #dist.sharding<[[], ["tensor"]], unreduced []>}
-    nn.state @q role "parameter" : tensor<3xf32>
+    nn.state @q role parameter : tensor<3xf32>
       {whole = tensor<6xf32>, segments = array<i64: 2, 4>,
        storage = #dist.sharding<[["tensor"]], unreduced []>}
     nn.step @train() -> tensor<3xf32>
@@ -244,8 +244,8 @@ TEST(Ranks, StatesAreJoinedFromTheirParts) {
 
 TEST(Ranks, SplitBucketsHoldRunsOfTheirMembers) {
   Subject subject(model("batch = {global = 2}, mesh = {data = 2}", R"(
-    nn.state @a role "parameter" : tensor<70xf32>
-    nn.state @b role "parameter" : tensor<2xf32>
+    nn.state @a role parameter : tensor<70xf32>
+    nn.state @b role parameter : tensor<2xf32>
     nn.bucket @flat [@a, @b] : tensor<128xf32>
       {elements = 256 : i64,
        storage = #dist.sharding<[["data"]], unreduced []>}
@@ -281,8 +281,8 @@ TEST(Ranks, SplitBucketsHoldRunsOfTheirMembers) {
 static std::string twoStages(const std::string &secondLine = "F0 F1") {
   auto text = [](const std::string &body, const std::string &line) {
     return R"(
-      nn.state @saved role "saved" : tensor<2x2xf32>
-      nn.state @loss role "accumulator" : tensor<2xf32>
+      nn.state @saved role saved : tensor<2x2xf32>
+      nn.state @loss role accumulator : tensor<2xf32>
       nn.step @train(%x: tensor<2x2xf32>) -> tensor<2xf32>
           attributes {kind = #nn.program<train>, inputs = [#nn.port<ids>],
                       outputs = [#nn.port<value, "out">]} {
@@ -338,8 +338,7 @@ TEST(Ranks, AMissingStageIsReported) {
   });
   testContext().getOrLoadDialect<pipe::PipeDialect>();
   auto module = parseSourceString<ModuleOp>(
-      stage(1, "nn.state @a role \"parameter\" : tensor<2xf32>"),
-      &testContext());
+      stage(1, "nn.state @a role parameter : tensor<2xf32>"), &testContext());
   EXPECT_FALSE(eval::Interpreter::create(*module, {}));
 }
 
@@ -428,7 +427,7 @@ static std::string planOf(const std::string &commands) {
                     "scratch_offset = 4096 : i64, "
                     "scratch_bytes_per_thread = 0 : i64, owners = {}") +
          R"(
-    plan.state @a at 64 : tensor<3xf32> {flat = @flat, like = {role = "parameter"}}
+    plan.state @a at 64 : tensor<3xf32> {flat = @flat, like = {role = #nn<role parameter>}}
     plan.flat @flat at 0 : tensor<64xf32> of 128 over ["data"]
     plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>,
         ports = {ids = {whole = tensor<4xf32>,

@@ -24,9 +24,15 @@ llvm::SmallVector<llvm::StringRef> statesOf(const mlir::SymbolTable &symbols,
 /// what belongs to a parameter has the name by which passes find it; gradients,
 /// sums and saved values are written before they are read; nothing is written
 /// over unread; parameters and their moments are written by the optimizer,
-/// which updates each trainable one once, and reads what belongs to it. Errors
+/// which updates each trainable one once, and reads what belongs to it; as
+/// verifyGradientsBegin. Errors
 /// begin with `code`.
 mlir::LogicalResult verifyStates(nn::ModelOp model, llvm::StringRef code);
+
+/// Checks that a gradient that is filled, also by a kernel, begins with 0:
+/// every rank would add another value to the sum. Errors begin with `code`.
+mlir::LogicalResult verifyGradientsBegin(nn::ModelOp model,
+                                         llvm::StringRef code);
 
 } // namespace heddle
 

@@ -25,6 +25,47 @@ def ShardMakeMesh : Pass<"shard-make-mesh", "::mlir::ModuleOp"> {
   let dependentDialects = ["::heddle::dist::DistDialect"];
 }
 
+def ShardNarrowGradients : Pass<"shard-narrow-gradients", "::mlir::ModuleOp"> {
+  let summary = "Keeps gradients in the type in which they travel.";
+  let description = [{
+    Where replicas add up gradients in bf16, a step of one micro-batch has nothing
+    to add to them before: they are made in bf16 and kept so. The optimizer reads
+    what it would have read, as no rank has a more precise sum in the end. Where
+    a gradient is the sum of more than two values, or stages send to each other,
+    all stay f32.
+
+    ```mlir
+    nn.state @ln_f.weight.grad role gradient : tensor<768xbf16> {parameter = "ln_f.weight"}
+    %g = nn.linear_grad_weight %x, %dy : (...) -> tensor<768x3072xbf16>
+    ```
+  }];
+  let dependentDialects = ["::heddle::dist::DistDialect"];
+  let statistics = [
+    Statistic<"numModels", "models", "Models whose gradients became narrower">
+  ];
+}
+
+def ShardSeparateSums : Pass<"shard-separate-sums", "::mlir::ModuleOp"> {
+  let summary = "Adds to the gradients of the micro-batches before apart.";
+  let description = [{
+    From `zero` 2 on a rank keeps its part of the gradients, and adds to that part
+    what it has got of the others. So the products of a micro-batch add to
+    nothing, and the sum over micro-batches is an operation of its own, behind
+    which `shard-partition-states` puts the exchange.
+
+    ```mlir
+    %sum = nn.linear_grad_weight %x, %dy : (...) -> tensor<768x3072xf32>
+    %before = nn.get @h.0.mlp.c_fc.weight.grad : tensor<768x3072xf32>
+    %after = nn.add %before, %sum : tensor<768x3072xf32>
+    nn.set @h.0.mlp.c_fc.weight.grad, %after : tensor<768x3072xf32>
+    ```
+  }];
+  let dependentDialects = ["::heddle::dist::DistDialect"];
+  let statistics = [
+    Statistic<"numSeparated", "separated", "Gradients that are added to apart">
+  ];
+}
+
 def ShardSplitParameters : Pass<"shard-split-parameters", "::mlir::ModuleOp"> {
   let summary = "Splits products and the vocabulary over the axis `tensor`.";
   let description = [{
@@ -36,7 +77,7 @@ def ShardSplitParameters : Pass<"shard-split-parameters", "::mlir::ModuleOp"> {
     that is split by rows becomes an operation of its own, behind the sum.
 
     ```mlir
-    nn.state @h.0.mlp.c_fc.weight role "parameter" : tensor<64x256xf32>
+    nn.state @h.0.mlp.c_fc.weight role parameter : tensor<64x256xf32>
       {storage = #dist.sharding<[[], ["tensor"]], unreduced []>, trainable}
     ```
   }];

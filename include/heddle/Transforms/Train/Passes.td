@@ -43,9 +43,9 @@ def TrainFreezeParameters : Pass<"train-freeze-parameters", "::mlir::ModuleOp"> 
     it. A group that cannot be read, or matches no parameter, is an error.
 
     ```mlir
-    nn.state @wte.weight role "parameter" : tensor<97x32xf32> {trainable, ...}
+    nn.state @wte.weight role parameter : tensor<97x32xf32> {trainable, ...}
     // becomes, with --group 'wte:frozen'
-    nn.state @wte.weight role "parameter" : tensor<97x32xf32> {...}
+    nn.state @wte.weight role parameter : tensor<97x32xf32> {...}
     ```
   }];
 }

@@ -1,0 +1,178 @@
+//===- SeparateSums.cpp - Takes sums over micro-batches out of products ---===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Units.h"
+#include "heddle/Transforms/Common/Programs.h"
+#include "heddle/Transforms/Shard/Passes.h"
+#include "heddle/Transforms/Shard/Shardings.h"
+#include <map>
+
+using namespace mlir;
+using namespace heddle;
+
+namespace heddle {
+#define GEN_PASS_DEF_SHARDSEPARATESUMS
+#include "include/heddle/Transforms/Shard/Passes.h.inc"
+} // namespace heddle
+
+namespace {
+
+/// Computes sums without what they are added to.
+class Separator {
+public:
+  explicit Separator(nn::ModelOp model) : model(model), symbols(model) {}
+
+  /// Takes `starts`, from which sums start, out of the computation; false,
+  /// with an error, where one is used for something else.
+  LogicalResult separate(ArrayRef<Value> starts);
+  /// Erases functions that are called no more; those in their place take their
+  /// names.
+  void finish();
+
+private:
+  LogicalResult separate(OpOperand &use);
+  FailureOr<nn::FuncOp> without(nn::FuncOp function,
+                                const SmallVector<unsigned> &arguments);
+
+  nn::ModelOp model;
+  SymbolTable symbols;
+  std::map<std::pair<std::string, SmallVector<unsigned>>, nn::FuncOp> made;
+};
+
+} // namespace
+
+LogicalResult Separator::separate(ArrayRef<Value> starts) {
+  llvm::MapVector<Operation *, SmallVector<unsigned>> calls;
+  for (Value start : starts)
+    for (OpOperand &use : llvm::make_early_inc_range(start.getUses())) {
+      if (isa<nn::CallOp>(use.getOwner()))
+        calls[use.getOwner()].push_back(use.getOperandNumber());
+      else if (failed(separate(use)))
+        return failure();
+    }
+  for (auto &[op, numbers] : calls) {
+    llvm::sort(numbers);
+    auto call = cast<nn::CallOp>(op);
+    auto callee = symbols.lookup<nn::FuncOp>(call.getCallee());
+    FailureOr<nn::FuncOp> function = without(callee, numbers);
+    if (failed(function))
+      return failure();
+    call.setCallee(function->getSymName());
+    for (unsigned number : llvm::reverse(numbers))
+      call->eraseOperand(number);
+  }
+  return success();
+}
+
+/// Of an operation other than a call.
+LogicalResult Separator::separate(OpOperand &use) {
+  Operation *op = use.getOwner();
+  if (auto add = dyn_cast<nn::AddOp>(op)) {
+    add.replaceAllUsesWith(use.getOperandNumber() == 0 ? add.getRhs()
+                                                       : add.getLhs());
+    add.erase();
+    return success();
+  }
+  for (nn::Init &init : nn::initsOf(op))
+    if (&init.operand[0] == &use) {
+      init.operand.clear();
+      return success();
+    }
+  return op->emitError("H0904: reads a gradient for something else than to add "
+                       "to it");
+}
+
+/// The function without these arguments, from which sums start.
+FailureOr<nn::FuncOp>
+Separator::without(nn::FuncOp function,
+                   const SmallVector<unsigned> &arguments) {
+  auto [known, isNew] =
+      made.try_emplace({function.getSymName().str(), arguments});
+  if (!isNew)
+    return known->second;
+  nn::FuncOp copy = known->second = function.clone();
+  symbols.insert(copy, function->getIterator());
+  Block &body = copy.getBody().front();
+  BitVector erased(body.getNumArguments());
+  SmallVector<Value> starts;
+  for (unsigned argument : arguments) {
+    erased.set(argument);
+    starts.push_back(body.getArgument(argument));
+  }
+  if (failed(separate(starts)))
+    return failure();
+  body.eraseArguments(erased);
+  copy.setFunctionType(FunctionType::get(
+      copy.getContext(), body.getArgumentTypes(), copy.getResultTypes()));
+  return copy;
+}
+
+void Separator::finish() {
+  eraseUncalled(model);
+  SymbolTable left(model);
+  for (auto &[key, function] : made)
+    if (!left.lookup(key.first))
+      (void)left.rename(function, key.first);
+}
+
+namespace {
+
+struct SeparateSums : heddle::impl::ShardSeparateSumsBase<SeparateSums> {
+  void runOnOperation() override {
+    for (auto model : getOperation().getOps<nn::ModelOp>()) {
+      const dist::Strategy &strategy = model.getStrategy().getValue();
+      FailureOr<dist::MeshOp> mesh = shard::meshOf(model);
+      if (failed(mesh))
+        return signalPassFailure();
+      if (strategy.zero < 2 || strategy.accumulate == 1 ||
+          shard::ReplicaAxes(*mesh).ranks == 1)
+        continue;
+      for (auto step : model.getOps<nn::StepOp>())
+        if (step.getKind() == nn::ProgramKind::Train &&
+            failed(separate(model, step)))
+          return signalPassFailure();
+    }
+  }
+
+private:
+  LogicalResult separate(nn::ModelOp model, nn::StepOp step) {
+    SymbolTable symbols(model);
+    SmallVector<nn::GetOp> gets;
+    SmallVector<nn::SetOp> sets;
+    auto isGradient = [&](StringRef name) {
+      auto state = symbols.lookup<nn::StateOp>(name);
+      return state && state.getRole() == nn::StateRole::Gradient;
+    };
+    for (auto loop : step.getBody().getOps<nn::MicroBatchesOp>()) {
+      for (auto get : loop.getBody().getOps<nn::GetOp>())
+        if (isGradient(get.getState()))
+          gets.push_back(get);
+      for (auto set : loop.getBody().getOps<nn::SetOp>())
+        if (isGradient(set.getState()))
+          sets.push_back(set);
+    }
+    SmallVector<Value> starts(gets.begin(), gets.end());
+    Separator separator(model);
+    if (failed(separator.separate(starts)))
+      return failure();
+    separator.finish();
+    llvm::for_each(gets, [](nn::GetOp get) { get.erase(); });
+    for (nn::SetOp set : sets) {
+      OpBuilder builder(set);
+      Value sum = set.getValue();
+      Value before = builder.create<nn::GetOp>(set.getLoc(), sum.getType(),
+                                               set.getState());
+      set.getValueMutable().assign(builder.create<nn::AddOp>(
+          set.getLoc(), before, sum, /*shardings=*/nullptr));
+      ++numSeparated;
+    }
+    return success();
+  }
+};
+
+} // namespace
