@@ -57,11 +57,9 @@ void shuffle(Warp &warp, const Op &op) {
     valid |= uint32_t(isInside) << lane;
     if (!isInside)
       from = lane;
-    if (!(warp.mask >> from & 1))
-      warp.fail("incomplete operation of a warp: reads lane " +
-                    std::to_string(from) + ", which does not take part",
-                uint32_t(1) << lane);
-    values[lane] = value[from];
+    // What a lane holds that takes no part is not defined: a NaN.
+    bool isHere = warp.mask >> from & 1;
+    values[lane] = isHere ? value[from] : ~uint32_t(0);
   });
   store(warp.row<uint32_t>(op, 0), values, warp.mask);
   if (op.results > 1)

@@ -1,0 +1,190 @@
+# What other compilers write, in the machine for PTX.
+#
+# Part of the Heddle project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Texts of compilers that are proven on GPUs judge the machine: if it computes
+what numpy computes, and finds no fault, then instructions mean in it what they
+mean on a GPU. Kernels of Triton's need HEDDLE_TEST_LONG=1, which installs it;
+CUDA's need nvcc."""
+
+import json
+import os
+import shutil
+import unittest
+
+import numpy as np
+
+import heddle_test as h
+
+RUNNER = os.path.join(h.BUILD, "bin", "HeddleRunPtx")
+NVCC = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def to_bf16(values):
+    bits = np.asarray(values, np.float32).view(np.uint32)
+    return ((bits + 0x7fff + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+
+
+def from_bf16(bits):
+    return (bits.astype(np.uint32) << 16).view(np.float32)
+
+
+# How numbers of a type are made and read, and the error of a rounding to it.
+TYPES = {"bf16": (to_bf16, from_bf16, 4e-3),
+         "fp16": (lambda v: np.asarray(v, np.float16), lambda v: v.astype(np.float32), 1e-3),
+         "fp32": (lambda v: np.asarray(v, np.float32), lambda v: v, 1e-6)}
+
+
+class PtxTest(h.HeddleTest):
+    def launch(self, text, kernel, grid, threads, arguments, shared=0):
+        """Runs a kernel; arrays are read and written, ints are i32, floats f32."""
+        words, arrays = [], []
+        for i, value in enumerate(arguments):
+            if isinstance(value, np.ndarray):
+                path = self.path(f"buffer{i}")
+                value.tofile(path)
+                words.append("buffer:" + path)
+                arrays.append((path, value))
+            else:
+                words.append(("i32:" if isinstance(value, int) else "f32:") + str(value))
+        grid = ",".join(str(size) for size in (tuple(grid) + (1, 1))[:3])
+        h.run([RUNNER, text, kernel, grid, f"{threads},1,1", str(shared)] + words)
+        for path, value in arrays:
+            value[...] = np.fromfile(path, value.dtype).reshape(value.shape)
+
+    def near(self, actual, expected, bound):
+        self.assertLess(h.relative(actual, expected), bound)
+
+
+@h.long_only
+class TritonTest(PtxTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.texts = os.path.join(cls.folder, "texts")
+        os.mkdir(cls.texts)
+        h.run([h.oracle_python(), os.path.join(HERE, "ptx_kernels.py"), cls.texts])
+        with open(os.path.join(cls.texts, "launches.json")) as file:
+            cls.launches = json.load(file)
+        cls.random = np.random.default_rng(1)
+
+    def triton(self, name, grid, arguments):
+        launch = self.launches[name]
+        self.launch(os.path.join(self.texts, name + ".ptx"), launch["kernel"], grid,
+                    launch["threads"], arguments, launch["shared"])
+
+    def draw(self, kind, *shape):
+        return TYPES[kind][0](self.random.standard_normal(shape))
+
+    def test_product(self):
+        m, n, k = 200, 144, 112
+        for kind, (_, read, bound) in TYPES.items():
+            a, b = self.draw(kind, m, k), self.draw(kind, k, n)
+            c = np.zeros((m, n), a.dtype)
+            self.triton("product_" + kind, (2, 2), [a, b, c, m, n, k, k, n, n])
+            # f32 is multiplied as tf32.
+            self.near(read(c), read(a).astype(float) @ read(b), max(bound, 1e-3))
+
+    def test_softmax(self):
+        for kind in ("bf16", "fp32"):
+            _, read, bound = TYPES[kind]
+            x = self.draw(kind, 7, 1000)
+            y = np.zeros_like(x)
+            self.triton("softmax_" + kind, (7,), [x, y, 1000, 1000])
+            e = np.exp(read(x).astype(float))
+            self.near(read(y), e / e.sum(1, keepdims=True), bound)
+
+    def test_layer_norm(self):
+        n, stride = 1003, 1008
+        for kind in ("bf16", "fp32"):
+            _, read, bound = TYPES[kind]
+            x, w, b = (self.draw(kind, *shape) for shape in [(5, stride), (stride,), (stride,)])
+            y = np.zeros_like(x)
+            self.triton("layer_norm_" + kind, (5,), [x, w, b, y, n, stride, 1e-5])
+            v = read(x)[:, :n].astype(float)
+            v = (v - v.mean(1, keepdims=True)) / np.sqrt(v.var(1, keepdims=True) + 1e-5)
+            self.near(read(y)[:, :n], v * read(w)[:n] + read(b)[:n], bound)
+
+    def test_attention(self):
+        heads, n, d = 3, 200, 64
+        for kind in ("bf16", "fp16"):
+            _, read, bound = TYPES[kind]
+            q, k, v = (self.draw(kind, heads, n, d) for _ in range(3))
+            out = np.zeros_like(q)
+            self.triton("attention_" + kind, (4, heads), [q, k, v, out, n, 0.125])
+            score = np.einsum("hid,hjd->hij", read(q).astype(float), read(k)) / 8
+            weight = np.exp(np.where(np.tril(np.ones((n, n), bool)), score, -np.inf))
+            self.near(read(out), weight / weight.sum(-1, keepdims=True) @ read(v), bound)
+
+    def test_functions(self):
+        n = 3001
+        x = (self.random.standard_normal(n) * 4000).astype(np.float32)
+        x[:1500] /= 1000
+        y, total = np.zeros(n, np.float32), np.zeros(1, np.float32)
+        self.triton("functions", (6,), [x, y, total, n])
+        v = x.astype(float)
+        expected = v / (1 + np.exp(-np.clip(v, -700, None))) + np.sin(v) * np.cos(v)
+        expected += np.log(np.abs(v) + 1)
+        self.near(y, expected, 1e-6)
+        self.near(total, expected.sum(), 1e-5)
+
+
+@unittest.skipUnless(NVCC, "nvcc is not installed")
+class CudaTest(PtxTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.text = os.path.join(cls.folder, "kernels.ptx")
+        h.run([NVCC, "-arch=sm_80", "-ptx", os.path.join(HERE, "ptx_kernels.cu"), "-o", cls.text])
+        cls.random = np.random.default_rng(2)
+
+    def cuda(self, kernel, blocks, arguments):
+        self.launch(self.text, kernel, (blocks,), 256, arguments)
+
+    def test_reduce(self):
+        x = self.random.standard_normal(5000).astype(np.float32)
+        out, seen = np.zeros(1, np.float32), np.zeros(1, np.int32)
+        self.cuda("reduce", 3, [x, out, seen, 5000, 2, 0.5])
+        weights = np.arange(5000) % 4 + 1
+        self.near(out, (x.astype(float) * weights / 2).sum(), 1e-5)
+        self.assertIn(seen[0], (9, 11, 13))
+
+    def test_functions(self):
+        import math
+        x = (self.random.standard_normal(777) * 3).astype(np.float32)
+        y = np.zeros_like(x)
+        self.cuda("functions", 4, [x, y, 777])
+        self.near(y, [math.exp(v) + math.sin(v) * math.log(abs(v) + 1) + math.tanh(v) + math.erf(v)
+                      + abs(v) ** 1.5 + 1 / math.sqrt(v * v + 1) for v in x.astype(float)], 1e-6)
+
+    def test_halves(self):
+        x = self.random.standard_normal(2 * 300).astype(np.float16)
+        b = to_bf16(self.random.standard_normal(2 * 300))
+        y, z = np.zeros_like(x), np.zeros_like(b)
+        self.cuda("halves", 2, [x, b, y, z, 300])
+        v, w = x.astype(float), from_bf16(b).astype(float)
+        np.testing.assert_array_equal(y, (v * v + np.maximum(v, 0.25)).astype(np.float16))
+        self.near(from_bf16(z), w * w + w, 4e-3)
+
+    def test_integers(self):
+        x = self.random.integers(0, 2 ** 64, 500, dtype=np.uint64)
+        y = np.zeros_like(x)
+        self.cuda("integers", 2, [x, y, 500])
+
+        def model(v):
+            low, high = v % 2 ** 32, v >> 32
+            byte = lambda at: v >> 8 * at & 255
+            bits = f"{low:032b}"
+            shuffled = byte(0) | byte(4) << 8 | byte(1) << 16 | byte(5) << 24
+            return (v // (low | 1) + v % 97 + (v * v >> 64) + bin(v).count("1")
+                    + (32 - low.bit_length()) + int(bits[::-1], 2)
+                    + ((v << 5) >> 32) % 2 ** 32 + shuffled
+                    + (bits[::-1].find("1") + 1)) % 2 ** 64
+
+        self.assertEqual([int(v) for v in y], [model(int(v)) for v in x])
+
+
+if __name__ == "__main__":
+    unittest.main()
