@@ -242,17 +242,20 @@ std::string Config::activation(const std::string &key,
                     "use one of " + all);
 }
 
-std::optional<int64_t> Config::token(const std::string &key, int64_t fallback,
-                                     int64_t vocab) const {
-  const io::JsonValue *value = json.find(key);
-  if (value && value->isNull())
+std::optional<int64_t> Config::padding(int64_t vocab,
+                                       std::optional<int64_t> fallback) const {
+  const io::JsonValue *value = json.find("pad_token_id");
+  if (!value)
+    return fallback && *fallback < vocab ? fallback : std::nullopt;
+  if (value->isNull())
     return std::nullopt;
-  int64_t id = json.integerOr(key, fallback);
-  if (value && (id < 0 || id >= vocab))
-    fail("H0392", "\"" + key + "\" is " + std::to_string(id),
+  int64_t id = value->asInteger();
+  if (id < -vocab || id >= vocab)
+    fail("H0392", "\"pad_token_id\" is " + std::to_string(id),
          "give null, or a number from 0 to " + std::to_string(vocab - 1),
          value->location());
-  return id < vocab ? std::optional(id) : std::nullopt;
+  // As PyTorch counts.
+  return id < 0 ? id + vocab : id;
 }
 
 void Config::requireWord(const std::string &key,

@@ -79,10 +79,10 @@ public:
   /// The activation's name in nn.map; `fallback` is Hugging Face's.
   std::string activation(const std::string &key,
                          const std::string &fallback) const;
-  /// A token below `vocab`, or none: null says that there is none, as in
-  /// Hugging Face's configurations.
-  std::optional<int64_t> token(const std::string &key, int64_t fallback,
-                               int64_t vocab) const;
+  /// The token `pad_token_id` of that many, whose row of the embedding gets no
+  /// gradient in Hugging Face's models; null says that there is none.
+  std::optional<int64_t> padding(int64_t vocab,
+                                 std::optional<int64_t> fallback = {}) const;
   /// Throws H0391 unless the key is absent or has that value.
   void requireWord(const std::string &key, const std::string &value) const;
   /// Rotary positions of heads of `dims` features, with the scaling of

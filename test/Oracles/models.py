@@ -51,7 +51,7 @@ CONFIGS = {
                          attention_bias=True, mlp_bias=True),
     "llama-linear": dict(LLAMA, num_hidden_layers=1,
                          rope_scaling=dict(rope_type="linear", factor=3.0)),
-    "mistral": dict(LLAMA, model_type="mistral", sliding_window=12),
+    "mistral": dict(LLAMA, model_type="mistral", sliding_window=12, pad_token_id=1),
     "qwen2": dict(LLAMA, model_type="qwen2", hidden_size=40, num_attention_heads=4,
                   num_key_value_heads=2, rope_scaling=YARN, tie_word_embeddings=True),
 }

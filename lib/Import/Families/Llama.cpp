@@ -43,7 +43,7 @@ Llama::Llama(const Config &c, const LlamaVariant &variant)
       deviation(c.number("initializer_range", 0.02, 0, 1000)),
       rotary(c.rotary(headDim, c.size("max_position_embeddings",
                                       variant.positions, Config::maxRows))),
-      variant(variant) {
+      padding(c.padding(vocab)), variant(variant) {
   tied = c.flag("tie_word_embeddings", false);
   c.requireDivides(kvHeads, heads);
 }
@@ -101,7 +101,7 @@ Tensor Llama::block(Modules &m, Tensor x, Tensor positions) const {
 }
 
 Tensor Llama::forward(Modules &m) const {
-  Tensor x = m.embedding(m.ids(), "embed_tokens");
+  Tensor x = m.embedding(m.ids(), "embed_tokens", padding);
   Tensor positions = m.positions("rotary_emb");
   x = m.layers("layers", layers, x,
                [&](Tensor y) { return block(m, y, positions); });
@@ -128,6 +128,8 @@ std::vector<ConfigKey> config::llamaKeys(std::vector<ConfigKey> more) {
       {"rope_parameters", V::Applied, ""},
       {"attention_dropout", V::Applied, ""},
       {"tie_word_embeddings", V::Applied, ""},
+      {"pad_token_id", V::Applied,
+       "its row of the embedding gets a gradient of a tied head alone"},
       {"pretraining_tp", V::Meaningless, "a way to compute the same products"}};
   keys.insert(keys.end(), more.begin(), more.end());
   return keys;

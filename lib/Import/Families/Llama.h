@@ -39,6 +39,7 @@ private:
   std::string act;
   double eps, attnDropout, deviation;
   Rotary rotary;
+  std::optional<int64_t> padding;
   LlamaVariant variant;
 };
 
