@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/Dist/DistDialect.h"
+#include "heddle/PlanFormat/Mesh.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/StringSet.h"
@@ -61,7 +62,7 @@ TensorShardingAttr::verify(function_ref<InFlightDiagnostic()> emitError,
 }
 
 LogicalResult heddle::dist::verifyAxis(Operation *op, llvm::StringRef axis) {
-  if (llvm::is_contained(meshAxes(), axis))
+  if (roleOf(axis))
     return success();
   auto error = op->emitOpError("names the axis \"")
                << axis << "\", which the mesh does not have; axes are ";
@@ -80,6 +81,16 @@ LogicalResult heddle::dist::verifyAxes(Operation *op, ArrayAttr axes) {
   return success();
 }
 
+/// The axes with the arithmetic that the runtime has.
+static heddle::plan::Mesh listOf(MeshOp mesh) {
+  heddle::plan::Mesh list;
+  for (auto axis : mesh.getAxes().getAsRange<MeshAxisAttr>())
+    list.axes.push_back({axis.getName().str(), axis.getSize(),
+                         roleOf(axis.getName()).value_or(AxisRole::Data),
+                         axis.getWhole() ? axis.getWhole().str() : ""});
+  return list;
+}
+
 LogicalResult MeshOp::verify() {
   llvm::StringSet<> seen;
   for (Attribute attribute : getAxes()) {
@@ -93,44 +104,37 @@ LogicalResult MeshOp::verify() {
     if (!seen.insert(axis.getName()).second)
       return emitOpError("axis \"") << axis.getName() << "\" is named twice";
   }
-  return success();
+  std::string problem = listOf(*this).problem();
+  return problem.empty() ? success() : emitOpError("is none: ") << problem;
 }
 
-int64_t MeshOp::getNumRanks() {
-  int64_t ranks = 1;
-  for (auto axis : getAxes().getAsRange<MeshAxisAttr>())
-    ranks *= axis.getSize();
-  return ranks;
-}
+int64_t MeshOp::getNumRanks() { return listOf(*this).ranks(); }
 
 int64_t MeshOp::getAxisSize(llvm::StringRef name) {
-  for (auto axis : getAxes().getAsRange<MeshAxisAttr>())
-    if (axis.getName() == name)
-      return axis.getSize();
-  return 0;
+  plan::Mesh list = listOf(*this);
+  return list.roleOf(name.str()) ? list.size(name.str()) : 0;
 }
 
 int64_t MeshOp::getSize(ArrayRef<Attribute> axes) {
-  int64_t size = 1;
+  heddle::plan::AxisNames names;
   for (Attribute axis : axes)
-    size *= getAxisSize(llvm::cast<StringAttr>(axis).getValue());
-  return size;
+    names.push_back(llvm::cast<StringAttr>(axis).str());
+  return listOf(*this).groupSize(names);
 }
 
-int64_t MeshOp::getSize(AxisRole role) {
-  int64_t size = 1;
-  for (auto axis : getAxes().getAsRange<MeshAxisAttr>())
-    if (roleOf(axis.getName()) == role)
-      size *= axis.getSize();
-  return size;
-}
+int64_t MeshOp::getSize(AxisRole role) { return listOf(*this).size(role); }
 
 SmallVector<Attribute>
 MeshOp::getAxesWhere(llvm::function_ref<bool(AxisRole)> wanted) {
+  auto isWanted = [&](llvm::StringRef axis) {
+    std::optional<AxisRole> role = roleOf(axis);
+    return role && wanted(*role);
+  };
   SmallVector<Attribute> names;
   for (auto axis : getAxes().getAsRange<MeshAxisAttr>()) {
-    std::optional<AxisRole> role = roleOf(axis.getName());
-    if (axis.getSize() > 1 && role && wanted(*role))
+    // The whole axis is named in place of both.
+    bool isInWhole = axis.getWhole() && isWanted(axis.getWhole());
+    if (axis.getSize() > 1 && isWanted(axis.getName()) && !isInWhole)
       names.push_back(StringAttr::get(getContext(), axis.getName()));
   }
   return names;

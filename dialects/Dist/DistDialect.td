@@ -60,8 +60,21 @@ def Dist_StrategyAttr : Dist_Attr<"Strategy", "strategy"> {
 
 def Dist_MeshAxisAttr : Dist_Attr<"MeshAxis", "axis"> {
   let summary = "One axis of a mesh.";
-  let parameters = (ins StringRefParameter<>:$name, "int64_t":$size);
-  let assemblyFormat = "`<` $name `=` $size `>`";
+  let description = [{
+    A factor of another axis numbers the ranks of that axis anew: the number along
+    the factor is the minor part of that along the whole axis.
+
+    ```mlir
+    #dist.axis<"data" = 8>
+    #dist.axis<"expert" = 4, factor of "data">
+    ```
+  }];
+  let parameters = (ins StringRefParameter<>:$name, "int64_t":$size,
+                        OptionalParameter<"::mlir::StringAttr">:$whole);
+  let builders = [AttrBuilder<(ins "::llvm::StringRef":$name, "int64_t":$size), [{
+    return $_get($_ctxt, name, size, ::mlir::StringAttr());
+  }]>];
+  let assemblyFormat = "`<` $name `=` $size (`,` `factor` `of` $whole^)? `>`";
 }
 
 def Dist_TensorShardingAttr : Dist_Attr<"TensorSharding", "sharding"> {

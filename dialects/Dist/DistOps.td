@@ -22,7 +22,7 @@ def Dist_MeshOp : Dist_Op<"mesh", [Symbol]> {
   let summary = "Names the axes along which the ranks are arranged.";
   let description = [{
     Rank = ((pipe * D + data) * S + seq) * T + tensor: the axes are listed major
-    to minor.
+    to minor. A factor of another axis stands behind that, and adds no ranks.
 
     ```mlir
     dist.mesh @pod [#dist.axis<"pipe" = 1>, #dist.axis<"data" = 1>]
@@ -32,11 +32,11 @@ def Dist_MeshOp : Dist_Op<"mesh", [Symbol]> {
   let assemblyFormat = "$sym_name $axes attr-dict";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// The number of ranks: the product of the sizes of the axes.
+    /// The number of ranks: the product of the sizes of whole axes.
     int64_t getNumRanks();
     /// The size of the axis, or 0 when the mesh has no such axis.
     int64_t getAxisSize(::llvm::StringRef name);
-    /// The number of ranks along these axes.
+    /// The number of ranks along these axes; one with its factor is the axis.
     int64_t getSize(::llvm::ArrayRef<::mlir::Attribute> axes);
     /// The number of ranks that share this out.
     int64_t getSize(AxisRole role);

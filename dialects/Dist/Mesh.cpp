@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/Dist/Mesh.h"
+#include "heddle/PlanFormat/Mesh.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
@@ -18,6 +19,7 @@ struct KnownAxis {
   StringRef name;
   AxisRole role;
   int64_t Strategy::*size;
+  StringRef factorOf = {};
 };
 
 /// The most major first.
@@ -32,8 +34,16 @@ constexpr KnownAxis knownAxes[] = {
 SmallVector<Axis> heddle::dist::axesOf(const Strategy &strategy) {
   SmallVector<Axis> axes;
   for (const KnownAxis &axis : knownAxes)
-    axes.push_back({axis.name, strategy.*axis.size, axis.role});
+    axes.push_back({axis.name, strategy.*axis.size, axis.role, axis.factorOf});
   return axes;
+}
+
+heddle::plan::Mesh heddle::dist::meshOf(const Strategy &strategy) {
+  plan::Mesh mesh;
+  for (const Axis &axis : axesOf(strategy))
+    mesh.axes.push_back(
+        {axis.name.str(), axis.size, axis.role, axis.factorOf.str()});
+  return mesh;
 }
 
 ArrayRef<StringRef> heddle::dist::meshAxes() {
@@ -43,14 +53,24 @@ ArrayRef<StringRef> heddle::dist::meshAxes() {
 }
 
 std::optional<AxisRole> heddle::dist::roleOf(StringRef name) {
+  auto [whole, factor] = name.split('/');
+  if (!factor.empty() && wholeOf(factor) != whole)
+    return std::nullopt;
   for (const KnownAxis &axis : knownAxes)
-    if (axis.name == name)
+    if (axis.name == whole)
       return axis.role;
   return std::nullopt;
 }
 
 std::optional<AxisRole> heddle::dist::roleOf(Attribute axis) {
   return roleOf(cast<StringAttr>(axis).getValue());
+}
+
+StringRef heddle::dist::wholeOf(StringRef name) {
+  for (const KnownAxis &axis : knownAxes)
+    if (axis.name == name)
+      return axis.factorOf;
+  return "";
 }
 
 bool heddle::dist::holdsReplicas(AxisRole role) {

@@ -7,17 +7,17 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/Dist/Parts.h"
+#include "heddle/PlanFormat/Mesh.h"
 
 using namespace mlir;
 using namespace heddle;
 using namespace heddle::dist;
 
 int64_t dist::groupSize(const Strategy &strategy, ArrayAttr axes) {
-  int64_t ranks = 1;
-  for (const Axis &axis : axesOf(strategy))
-    if (llvm::is_contained(axes.getAsValueRange<StringAttr>(), axis.name))
-      ranks *= axis.size;
-  return ranks;
+  plan::AxisNames names;
+  for (StringRef axis : axes.getAsValueRange<StringAttr>())
+    names.push_back(axis.str());
+  return meshOf(strategy).groupSize(names);
 }
 
 /// What a rank has of a dimension, or -1 when the segments do not make it up.

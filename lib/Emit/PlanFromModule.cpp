@@ -131,12 +131,11 @@ private:
                       strategy.gradientClipping};
     plan.scheduler.type = wordOf(strategy.scheduler);
     plan.scheduler.params = nlohmann::json::parse(strategy.schedulerParams);
-    plan.mesh = {strategy.pipe, strategy.data, strategy.sequence,
-                 strategy.tensor};
+    plan.mesh = dist::meshOf(strategy);
     plan.collectives = wordOf(strategy.collectives);
     nlohmann::json mesh;
-    for (const dist::Axis &axis : dist::axesOf(strategy))
-      mesh[axis.name.str()] = axis.size;
+    for (const plan::Mesh::Axis &axis : plan.mesh.axes)
+      mesh[axis.name] = axis.size;
     plan.strategy = {{"mesh", mesh},
                      {"zero", strategy.zero},
                      {"schedule", wordOf(strategy.schedule)},

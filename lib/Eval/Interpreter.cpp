@@ -48,11 +48,14 @@ plan::Mesh Interpreter::meshOf(ModuleOp module) {
   bool isLocal = llvm::StringSwitch<bool>(phase)
                      .Cases("import", "model", "train", "shard", "pipe", false)
                      .Default(true);
-  dist::Strategy strategy = strategyOf(sources[0]);
+  mesh = dist::meshOf(strategyOf(sources[0]));
   if (isLocal)
-    mesh = {strategy.pipe, strategy.data, strategy.sequence, strategy.tensor};
-  else
-    mesh.pipe = sources.size();
+    return mesh;
+  // A rank of each stage does what all of the stage do.
+  mesh = mesh.along(dist::AxisRole::Pipeline);
+  for (plan::Mesh::Axis &axis : mesh.axes)
+    if (axis.role == dist::AxisRole::Pipeline)
+      axis.size = sources.size();
   return mesh;
 }
 
@@ -85,8 +88,7 @@ Interpreter::create(ModuleOp module, const InterpreterOptions &options) {
   result->weights = sources[0]->getAttrOfType<DictionaryAttr>("weights");
   DenseMap<Operation *, std::shared_ptr<KernelRunner>> kernels;
   for (int64_t number = 0; number < mesh.ranks(); ++number) {
-    Operation *source = sourceOf(
-        sources, mesh.coordinate(number, {dist::pipelineAxis().str()}));
+    Operation *source = sourceOf(sources, mesh.stageOf(number));
     if (!source)
       return nullptr;
     auto [entry, isNew] = kernels.try_emplace(source);

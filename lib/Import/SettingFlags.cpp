@@ -91,10 +91,10 @@ static int64_t parseAxisSize(const SettingFlag &flag, const std::string &mesh,
 
 void config::mergeMesh(const SettingFlag &flag, const std::string &mesh,
                        Merger &merger) {
-  static const std::map<std::string, const char *> axes = {{"data", "data"},
-                                                           {"tensor", "tensor"},
-                                                           {"pipe", "pipe"},
-                                                           {"seq", "sequence"}};
+  std::map<std::string, std::string> axes; // The setting of each.
+  for (const Setting &setting : allSettings())
+    if (setting.section() == "mesh")
+      axes[setting.name()] = setting.key;
   std::set<std::string> seen;
   for (const std::string &part : splitAtCommas(mesh)) {
     size_t equals = part.find('=');

@@ -48,7 +48,7 @@ Job::Job(const JobOptions &options, Ranks &ranks) : others(ranks) {
   int64_t threads = chooseThreads(plan(), options.threads);
   ranks.join(plan(), availableThreads() > threads);
   ranks.together([&] {
-    binary.plan.selectStage(plan().mesh.coordinate(ranks.rank(), {"pipe"}));
+    binary.plan.selectStage(plan().mesh.stageOf(ranks.rank()));
     // Before any thread is made: they inherit what the system grants here.
     requireThreads(plan(), threads);
     requireCpuFeatures(plan().features, plan().march);

@@ -104,7 +104,7 @@ std::string Trace::write(const plan::Plan &plan) {
     return path;
   const CommandList &commands = program.commands();
   json events = json::array();
-  int64_t stage = plan.mesh.coordinate(rank, {"pipe"});
+  int64_t stage = plan.mesh.stageOf(rank);
   int64_t origin = steps.empty() ? 0 : times.front().begin;
   for (size_t s = 0; s < steps.size(); ++s) {
     const LaunchTime *of = times.data() + s * commands.size();

@@ -13,14 +13,16 @@
 using namespace heddle;
 using namespace heddle::rt;
 
-static constexpr const char *axisNames[] = {"tensor", "seq", "data", "pipe"};
-
 std::string rt::formatMesh(const plan::Mesh &mesh) {
   std::string text;
-  for (const char *axis : {"data", "seq", "tensor", "pipe"})
-    if (int64_t size = mesh.size(axis); size > 1)
-      text += (text.empty() ? "" : ",") + std::string(axis) + "=" +
-              std::to_string(size);
+  auto add = [&](bool stages) {
+    for (const plan::Mesh::Axis &axis : mesh.axes)
+      if (axis.size > 1 && (axis.role == plan::AxisRole::Pipeline) == stages)
+        text += (text.empty() ? "" : ",") + axis.name + "=" +
+                std::to_string(axis.size);
+  };
+  add(/*stages=*/false);
+  add(/*stages=*/true);
   return text.empty() ? "one rank" : text;
 }
 
@@ -28,13 +30,15 @@ Communicator rt::makeCommunicator(const plan::Mesh &mesh,
                                   const std::vector<std::string> &axes,
                                   int rank) {
   Communicator result;
+  const plan::AxisNames atoms = mesh.atoms();
   for (const std::string &axis : axes) {
-    int bit = 0;
-    while (bit < 4 && axis != axisNames[bit])
-      ++bit;
-    if (bit == 4 || (result.id >> bit & 1))
+    int own = 0;
+    for (size_t i = 0; i < atoms.size(); ++i)
+      if (mesh.covers({axis}, atoms[i]))
+        own |= 1 << (atoms.size() - 1 - i);
+    if (own == 0 || (result.id & own) || (result.id | own) >= numGroupIds)
       fail("H0922", "a plan's collective runs along \"" + axis + "\"");
-    result.id |= 1 << bit;
+    result.id |= own;
     result.name += (result.name.empty() ? "" : ",") + axis;
   }
   for (int64_t each : mesh.group(rank, axes))

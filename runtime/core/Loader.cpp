@@ -107,9 +107,10 @@ plan::Plan rt::parsePlan(const std::string &text, const std::string &origin) {
              " is not one of this version: " + error.what(),
          recompile);
   }
-  const plan::Mesh &mesh = plan.mesh;
-  if (std::min({mesh.pipe, mesh.data, mesh.seq, mesh.tensor}) < 1 ||
-      mesh.pipe != int64_t(plan.stages.size()))
+  if (std::string problem = plan.mesh.problem(); !problem.empty())
+    fail("H0383", "the mesh of the plan in " + origin + " is none: " + problem,
+         recompile);
+  if (plan.mesh.stages() != int64_t(plan.stages.size()))
     fail("H0383",
          "the plan in " + origin + " has " +
              std::to_string(plan.stages.size()) +

@@ -77,10 +77,11 @@ Part::Part(const plan::Placement &placement, const std::vector<int64_t> &shape,
     end = begin + stored;
   }
 
-  for (const char *axis : {"data", "seq", "tensor"}) {
-    auto splits = [axis](const Axes &axes) {
-      return std::find(axes.begin(), axes.end(), axis) != axes.end();
-    };
+  for (const std::string &axis : mesh.atoms()) {
+    // Stages hold different states.
+    if (mesh.roleOf(axis) == plan::AxisRole::Pipeline)
+      continue;
+    auto splits = [&](const Axes &axes) { return mesh.covers(axes, axis); };
     bool replicates =
         !splits(placement.flatAxes) &&
         std::none_of(placement.split.begin(), placement.split.end(), splits);

@@ -60,58 +60,6 @@ void Plan::selectStage(int64_t index) {
   static_cast<Stage &>(*this) = stages.at(index);
 }
 
-int64_t Mesh::size(const std::string &axis) const {
-  return axis == "pipe"     ? pipe
-         : axis == "data"   ? data
-         : axis == "seq"    ? seq
-         : axis == "tensor" ? tensor
-                            : 1;
-}
-
-int64_t Mesh::groupSize(const std::vector<std::string> &axes) const {
-  int64_t ranks = 1;
-  for (const std::string &axis : axes)
-    ranks *= size(axis);
-  return ranks;
-}
-
-/// How far apart two ranks are that are neighbours along the axis.
-static int64_t strideOf(const Mesh &mesh, const std::string &axis) {
-  int64_t stride = 1;
-  for (const char *minor : {"tensor", "seq", "data", "pipe"}) {
-    if (axis == minor)
-      break;
-    stride *= mesh.size(minor);
-  }
-  return stride;
-}
-
-int64_t Mesh::coordinate(int64_t rank,
-                         const std::vector<std::string> &axes) const {
-  int64_t number = 0;
-  for (const std::string &axis : axes)
-    number = number * size(axis) + rank / strideOf(*this, axis) % size(axis);
-  return number;
-}
-
-int64_t Mesh::member(int64_t rank, const std::vector<std::string> &axes,
-                     int64_t index) const {
-  for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {
-    int64_t stride = strideOf(*this, *axis), extent = size(*axis);
-    rank += (index % extent - rank / stride % extent) * stride;
-    index /= extent;
-  }
-  return rank;
-}
-
-std::vector<int64_t> Mesh::group(int64_t rank,
-                                 const std::vector<std::string> &axes) const {
-  std::vector<int64_t> ranks;
-  for (int64_t index = 0; index < groupSize(axes); ++index)
-    ranks.push_back(member(rank, axes, index));
-  return ranks;
-}
-
 /// As `{"device": 8192}`: what is not named has none.
 void to_json(json &target, const PerMemory<int64_t> &bytes) {
   target = json::object();
@@ -144,7 +92,6 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Optimizer, type, lr, beta1, beta2, eps,
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Owner, name, bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Memory, persistentBytes, arenaBytes,
                                    scratchOffset, scratchBytesPerThread, owners)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Mesh, pipe, data, seq, tensor)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Stage, states, sequences, programs, memory,
                                    kernelCalls)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PhaseTime, name, seconds)

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Meshes.h"
 #include "SmallPlan.h"
 #include "TestDevice.h"
 #include "heddle/runtime/core/Session.h"
@@ -139,7 +140,7 @@ TEST(CommandList, TermsAddUp) {
                {term(Term::Kind::Coordinate, 1, {"seq"}),
                 term(Term::Kind::Coordinate, 3, {"pipe", "data"})}}});
   Plan plan = smallPlan({{"main", 0, 0, 0, {store}}});
-  plan.mesh = {1, 2, 2, 2};
+  plan.mesh = meshOf(1, 2, 2, 2);
   for (int64_t rank = 0; rank < 8; ++rank) {
     int64_t data = rank / 4, seq = rank / 2 % 2, tensor = rank % 2;
     std::vector<int64_t> expected(8);

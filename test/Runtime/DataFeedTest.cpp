@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/DataFeed.h"
+#include "Meshes.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
 #include <cstdlib>
@@ -81,8 +82,7 @@ TEST(DataFeed, PartsAreRowsAndColumnsOfTheWhole) {
   // two, of which sequence rank 0 of 2 holds the first two columns.
   BatchShape wide = {8, 4, 100};
   DataFeed feed(countingFile(40), wide);
-  plan::Mesh mesh;
-  mesh.data = mesh.seq = 2;
+  plan::Mesh mesh = test::meshOf(1, 2, 2);
   plan::Placement placement;
   placement.whole = {2, 4, 4};
   placement.split = {{}, {"data"}, {"seq"}};

@@ -8,6 +8,7 @@
 
 #include "heddle/runtime/core/Loader.h"
 #include "BigramPlan.h"
+#include "Meshes.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
 #include <gtest/gtest.h>
@@ -68,8 +69,13 @@ TEST(Loader, FindsAnotherVersion) {
   unknown["stages"][0]["states"][0]["type"] = "F8";
   EXPECT_EQ(codeOf(unknown.dump()), "H0383");
   json stages = goodPlan();
-  stages["mesh"]["pipe"] = 2;
+  stages["mesh"] = test::meshOf(2, 1);
   EXPECT_EQ(codeOf(stages.dump()), "H0383");
+  json factor = goodPlan();
+  plan::Mesh mesh = test::meshOf(1, 3);
+  mesh.axes.push_back({"expert", 2, plan::AxisRole::Data, "data"});
+  factor["mesh"] = mesh;
+  EXPECT_EQ(codeOf(factor.dump()), "H0383");
 }
 
 TEST(Loader, RefusesFilesWithoutAPlan) {

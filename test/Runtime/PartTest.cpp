@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/core/Part.h"
+#include "Meshes.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
 #include <gtest/gtest.h>
@@ -116,9 +117,7 @@ static void check(const Placement &placement, const Mesh &mesh) {
 
 TEST(Part, MapsEveryElement) {
   using Axes = std::vector<std::string>;
-  Mesh mesh;
-  mesh.pipe = mesh.data = mesh.seq = 2;
-  mesh.tensor = 3;
+  Mesh mesh = test::meshOf(2, 2, 2, 3);
   const std::vector<Axes> choices = {{}, {"tensor"}, {"data", "seq"}, {"seq"}};
   for (const Axes &rows : choices)
     for (const Axes &columns : choices) {
@@ -139,9 +138,7 @@ TEST(Part, MapsEveryElement) {
 }
 
 TEST(Part, MapsMembersOfFlatTensors) {
-  Mesh mesh;
-  mesh.data = 3;
-  mesh.seq = mesh.tensor = 2;
+  Mesh mesh = test::meshOf(1, 3, 2, 2);
   for (int64_t first : {0, 3, 64, 100})
     for (int64_t elements : {130, 200}) {
       Placement placement;
@@ -156,9 +153,27 @@ TEST(Part, MapsMembersOfFlatTensors) {
     }
 }
 
+// What a factor splits, the rest of its axis replicates.
+TEST(Part, MapsPartsAlongFactors) {
+  Mesh mesh = test::meshOf(2, 4, 1, 2);
+  mesh.axes.push_back({"expert", 2, AxisRole::Data, "data"});
+  using Axes = std::vector<std::string>;
+  for (const Axes &rows : {Axes{"expert"}, Axes{"data/expert"}, Axes{"data"},
+                           Axes{"data/expert", "expert"}, Axes{}}) {
+    Placement placement;
+    placement.whole = {7, 3};
+    placement.split = {rows, {"tensor"}};
+    check(placement, mesh);
+    placement.split = {{}, {"tensor"}};
+    placement.flatAxes = rows;
+    placement.flatFirst = 5;
+    placement.flatElements = 60;
+    check(placement, mesh);
+  }
+}
+
 TEST(Part, IsOneRunWhereItCanBe) {
-  Mesh mesh;
-  mesh.tensor = 2;
+  Mesh mesh = test::meshOf(1, 1, 1, 2);
   Placement placement;
   Part whole(placement, {3, 4}, mesh, 1);
   ASSERT_EQ(whole.runs().size(), 1u);
@@ -174,8 +189,7 @@ TEST(Part, IsOneRunWhereItCanBe) {
 }
 
 TEST(Part, RefusesPartsThatAreNone) {
-  Mesh mesh;
-  mesh.tensor = 2;
+  Mesh mesh = test::meshOf(1, 1, 1, 2);
   Placement placement;
   placement.whole = {4, 6};
   placement.split = {{"tensor"}, {}};

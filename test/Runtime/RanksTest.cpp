@@ -8,6 +8,7 @@
 
 #include "BigramPlan.h"
 #include "BinaryRun.h"
+#include "Meshes.h"
 #include "ShardedPlan.h"
 #include "heddle/runtime/app/Weights.h"
 #include "heddle/runtime/comm/World.h"
@@ -117,7 +118,7 @@ TEST_F(RanksTest, TrainAsOneRankDoes) {
 /// two segments of odd sizes each: both ranks have padding. It cannot train.
 static plan::Plan makeColumnPlan() {
   plan::Plan plan = makeBigramPlan();
-  plan.mesh.tensor = 2;
+  plan.mesh = test::meshOf(1, 1, 1, 2);
   for (plan::State &state : plan.states) {
     state.placement.whole = state.shape;
     state.placement.split = {{}, {"tensor"}};

@@ -9,6 +9,7 @@
 #include "ShardedPlan.h"
 #include "BigramPlan.h"
 #include "Commands.h"
+#include "Meshes.h"
 
 #include <algorithm>
 
@@ -96,7 +97,7 @@ static Ref shardOf(const State &state) {
 
 Plan heddle::test::makeShardedPlan() {
   Plan plan = makeBigramPlan();
-  plan.mesh.data = 2;
+  plan.mesh = test::meshOf(1, 2);
   placeStates(plan);
   // Behind what the single plan has: the whole flat tensor, and staging memory.
   int64_t flatAt = plan.memory.arenaBytes[plan::MemoryKind::Device];
@@ -210,7 +211,7 @@ static void dividePorts(Stage &first, Stage &second) {
 
 Plan heddle::test::makePipelinedPlan() {
   Plan plan = makeBigramPlan();
-  plan.mesh.pipe = 2;
+  plan.mesh = test::meshOf(2, 1);
   int64_t stagingAt = plan.memory.arenaBytes[plan::MemoryKind::Device];
   plan.memory.arenaBytes[plan::MemoryKind::Device] += 4096;
   Ref staging = at(Space::Frame, stagingAt, 64);

@@ -8,6 +8,7 @@
 
 #include "heddle/runtime/core/Traffic.h"
 #include "Commands.h"
+#include "Meshes.h"
 
 #include <gtest/gtest.h>
 
@@ -21,8 +22,7 @@ TEST(Traffic, CountsLoopsAndFragments) {
       fragments("F0 F1 F2 B0/1 B1/1", {{"F", 2, 1}, {"B/1", 3, 2}});
   using Kind = Collective::Kind;
   Plan plan;
-  plan.mesh.data = 4;
-  plan.mesh.pipe = 2;
+  plan.mesh = meshOf(2, 4);
   plan.sequences = {
       {"main", 0, 0, 0, {loop(1, 3), schedule}},
       {"body",
@@ -53,7 +53,7 @@ TEST(Traffic, CountsLoopsAndFragments) {
 TEST(Traffic, TellsReasonsApart) {
   using Kind = Collective::Kind;
   Plan plan;
-  plan.mesh.data = 2;
+  plan.mesh = meshOf(1, 2);
   std::vector<Command> commands = {
       collective(Kind::AllGather, {"data"}, bytes(64), bytes(32)),
       collective(Kind::AllGather, {"data"}, bytes(64), bytes(32)),

@@ -18,8 +18,6 @@ using namespace heddle;
 using namespace heddle::driver;
 using nlohmann::json;
 
-static constexpr const char *axisNames[] = {"pipe", "data", "seq", "tensor"};
-
 std::optional<cost::Cluster> driver::clusterOf(const plan::Plan &plan,
                                                const std::string &file) {
   if (file.empty() && !plan.strategy.contains("cluster"))
@@ -51,10 +49,11 @@ static int64_t nodesOf(const plan::Plan &plan, const cost::Cluster &cluster) {
 
 json driver::clusterJson(const plan::Plan &plan, const cost::Cluster &cluster) {
   json links = json::object(), nodes = json::array();
-  for (const char *axis : axisNames)
-    if (plan.mesh.size(axis) > 1)
-      links[axis] =
-          cluster.isInside(plan.mesh, {axis}) ? "intra_node" : "inter_node";
+  for (const plan::Mesh::Axis &axis : plan.mesh.axes)
+    if (axis.size > 1)
+      links[axis.name] = cluster.isInside(plan.mesh, {axis.name})
+                             ? "intra_node"
+                             : "inter_node";
   for (int64_t node = 0; node < nodesOf(plan, cluster); ++node)
     nodes.push_back(
         {node * cluster.ranksPerNode,
@@ -70,13 +69,13 @@ void driver::printCluster(const plan::Plan &plan,
             << ": hostfile lines HOST slots=" << cluster.ranksPerNode << ")\n";
   std::vector<TableRow> rows = {
       {"axis", "ranks", "bandwidth", "latency", "link"}};
-  for (const char *axis : axisNames) {
-    if (plan.mesh.size(axis) == 1)
+  for (const plan::Mesh::Axis &axis : plan.mesh.axes) {
+    if (axis.size == 1)
       continue;
-    bool inside = cluster.isInside(plan.mesh, {axis});
+    bool inside = cluster.isInside(plan.mesh, {axis.name});
     const auto &link = inside ? cluster.intraNode : cluster.interNode;
     rows.push_back(
-        {axis, std::to_string(plan.mesh.size(axis)),
+        {axis.name, std::to_string(axis.size),
          link ? plan::formatBytes(int64_t(link->bytesPerSecond)) + "/s" : "",
          link ? formatSeconds(link->latency) : "",
          inside ? "inside a node" : "between nodes"});
@@ -93,8 +92,7 @@ void driver::printCluster(const plan::Plan &plan,
              (from == to ? "" : " to " + std::to_string(to));
     };
     rows.push_back({std::to_string(node), range(first, last),
-                    range(plan.mesh.coordinate(first, {"pipe"}),
-                          plan.mesh.coordinate(last, {"pipe"}))});
+                    range(plan.mesh.stageOf(first), plan.mesh.stageOf(last))});
   }
   if (shown < all)
     rows.push_back({"...", "", "and so on, " + std::to_string(all) + " nodes"});

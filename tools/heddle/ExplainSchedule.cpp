@@ -75,7 +75,7 @@ StepSchedule::StepSchedule(const plan::Plan &plan, const std::string &trace,
   from = "trace";
   for (const MeasuredStage &stage : readTraces(trace, plan)) {
     exposed.push_back({stage.collectives, stage.transfers});
-    if (plan.mesh.pipe > 1)
+    if (plan.mesh.stages() > 1)
       stages.push_back(stage.line);
   }
   table = replayLines(stages);

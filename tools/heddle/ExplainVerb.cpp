@@ -25,10 +25,10 @@ using namespace heddle::driver;
 using nlohmann::json;
 
 static json meshOf(const plan::Mesh &mesh) {
-  return {{"pipe", mesh.pipe},
-          {"data", mesh.data},
-          {"seq", mesh.seq},
-          {"tensor", mesh.tensor}};
+  json sizes = json::object();
+  for (const plan::Mesh::Axis &axis : mesh.axes)
+    sizes[axis.name] = axis.size;
+  return sizes;
 }
 
 /// The program whose step the figures are about.
@@ -58,7 +58,7 @@ static double flopsPerStep(const plan::Plan &plan) {
   for (const plan::Stage &stage : plan.stages)
     for (const plan::Program &same : stage.programs)
       if (same.kind == program->kind)
-        flops += same.flops * double(plan.mesh.ranks() / plan.mesh.pipe);
+        flops += same.flops * double(plan.mesh.ranks() / plan.mesh.stages());
   return flops;
 }
 
@@ -114,7 +114,7 @@ static json explainJson(const plan::Plan &plan, int64_t rank,
               {"mesh", meshOf(plan.mesh)},
               {"ranks", plan.mesh.ranks()},
               {"rank", rank},
-              {"stage", plan.mesh.coordinate(rank, {"pipe"})},
+              {"stage", plan.mesh.stageOf(rank)},
               {"phases", phases},
               {"kernels", kernels},
               {"memory",
@@ -139,10 +139,9 @@ static std::string meshText(const plan::Mesh &mesh) {
     return "1 rank";
   std::string text = std::to_string(mesh.ranks()) + " ranks:";
   const char *separator = " ";
-  for (const char *axis : {"pipe", "data", "seq", "tensor"})
-    if (mesh.size(axis) > 1) {
-      text +=
-          separator + std::string(axis) + " " + std::to_string(mesh.size(axis));
+  for (const plan::Mesh::Axis &axis : mesh.axes)
+    if (axis.size > 1) {
+      text += separator + axis.name + " " + std::to_string(axis.size);
       separator = ", ";
     }
   return text;
@@ -320,7 +319,7 @@ static int explain(const ExplainFlags &flags) {
              std::to_string(ranks) + " rank(s)",
          ranks == 1 ? "use --rank 0"
                     : "use --rank 0 to --rank " + std::to_string(ranks - 1));
-  plan.selectStage(plan.mesh.coordinate(rank, {"pipe"}));
+  plan.selectStage(plan.mesh.stageOf(rank));
   std::optional<cost::Cluster> cluster = clusterOf(plan, flags.cluster);
   std::optional<cost::ClusterCost> cost;
   if (cluster)

@@ -47,8 +47,8 @@ static std::optional<plan::Mesh> meshOf(const std::string &binary) {
 
 /// Warns of the first group along `axis` with ranks on two hosts: they speak
 /// with each other in every layer. `group` ranks in a row hold whole groups.
-static void warnOfGroups(const plan::Mesh &mesh, const std::string &axis,
-                         int64_t group, const std::vector<Placement> &ranks) {
+static void warnOfGroup(const plan::Mesh &mesh, const std::string &axis,
+                        int64_t group, const std::vector<Placement> &ranks) {
   for (int64_t rank = 0; rank < int64_t(ranks.size()); ++rank) {
     int64_t first = mesh.member(rank, {axis}, 0);
     if (ranks[first].host == ranks[rank].host)
@@ -58,6 +58,18 @@ static void warnOfGroups(const plan::Mesh &mesh, const std::string &axis,
               << ranks[rank].host << "; with slots in multiples of " << group
               << " a group is on one host\n";
     return;
+  }
+}
+
+/// Of axes that share out a layer's work on the same rows.
+static void warnOfGroups(const plan::Mesh &mesh,
+                         const std::vector<Placement> &ranks) {
+  int64_t group = 1;
+  for (auto axis = mesh.axes.rbegin(); axis != mesh.axes.rend(); ++axis) {
+    group *= axis->size;
+    if (axis->role == plan::AxisRole::Tensor ||
+        axis->role == plan::AxisRole::Sequence)
+      warnOfGroup(mesh, axis->name, group, ranks);
   }
 }
 
@@ -102,10 +114,8 @@ static int runBinary(const RunFlags &flags) {
   }
   filterHosts(flags.include, flags.exclude, hosts);
   request.ranks = placeRanks(hosts, ranks);
-  if (mesh) {
-    warnOfGroups(*mesh, "tensor", mesh->tensor, request.ranks);
-    warnOfGroups(*mesh, "seq", mesh->seq * mesh->tensor, request.ranks);
-  }
+  if (mesh)
+    warnOfGroups(*mesh, request.ranks);
   if (request.ranks.size() == 1 && isThisMachine(request.ranks.front().host))
     become(request.command);
   std::istringstream words(flags.ssh);

@@ -93,10 +93,9 @@ static void addFile(const std::string &path, const plan::Plan &plan,
 
 std::vector<MeasuredStage> driver::readTraces(const std::string &path,
                                               const plan::Plan &plan) {
-  std::vector<Samples> samples(plan.mesh.pipe);
+  std::vector<Samples> samples(plan.mesh.stages());
   for (int64_t rank = 0; rank < plan.mesh.ranks(); ++rank)
-    addFile(io::fileOfRank(path, rank), plan,
-            samples[plan.mesh.coordinate(rank, {"pipe"})]);
+    addFile(io::fileOfRank(path, rank), plan, samples[plan.mesh.stageOf(rank)]);
   std::vector<MeasuredStage> stages;
   constexpr double second = 1e6;
   for (const Samples &of : samples) {

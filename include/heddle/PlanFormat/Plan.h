@@ -16,6 +16,7 @@
 #define HEDDLE_PLANFORMAT_PLAN_H
 
 #include "heddle/PlanFormat/Command.h"
+#include "heddle/PlanFormat/Mesh.h"
 #include "heddle/PlanFormat/Piece.h"
 
 #include <cstdint>
@@ -31,7 +32,7 @@ inline constexpr const char *kernelSectionName = ".heddle.kernels";
 
 /// Of the JSON: raised with every change of what stands there. A reader takes
 /// its own format alone; binaries bring their reader along.
-inline constexpr int64_t formatVersion = 3;
+inline constexpr int64_t formatVersion = 4;
 
 /// A compiled kernel:
 ///   void symbol(void *const *refs, const int64_t *scalars,
@@ -224,24 +225,6 @@ struct Weights {
   uint64_t seed = 0;
   std::string directory;  ///< Absolute.
   std::string headerHash; ///< Of the safetensors headers, hexadecimal.
-};
-
-/// How the ranks are arranged: rank = ((pipe D + data) S + seq) T + tensor.
-struct Mesh {
-  int64_t pipe = 1, data = 1, seq = 1, tensor = 1;
-  int64_t ranks() const { return pipe * data * seq * tensor; }
-  /// The size of the axis of that name; 1 for a name that is none.
-  int64_t size(const std::string &axis) const;
-  int64_t groupSize(const std::vector<std::string> &axes) const;
-  /// The number of `rank` among those that differ from it along `axes` alone,
-  /// counted major to minor.
-  int64_t coordinate(int64_t rank, const std::vector<std::string> &axes) const;
-  /// Those ranks, in that order.
-  std::vector<int64_t> group(int64_t rank,
-                             const std::vector<std::string> &axes) const;
-  /// The rank that has number `index` in that group.
-  int64_t member(int64_t rank, const std::vector<std::string> &axes,
-                 int64_t index) const;
 };
 
 /// What the ranks of one pipeline stage have in common.

@@ -19,7 +19,7 @@ Party::Party(const plan::Mesh &mesh, const std::vector<Trace> &traces)
     : mesh(mesh), people(mesh), traces(traces) {
   byStage = static_cast<int64_t>(traces.size()) != mesh.ranks();
   if (byStage)
-    people = {mesh.pipe, 1, 1, 1};
+    people = mesh.along(plan::AxisRole::Pipeline);
   for (const Trace &trace : traces) {
     auto &bodies = events.emplace_back();
     for (const Body &body : trace.bodies) {
@@ -49,9 +49,9 @@ static std::vector<std::string> axesOf(const plan::Mesh &people,
                                        const Collective &collective) {
   std::vector<std::string> axes;
   const auto &wanted = collective.what.axes;
-  for (llvm::StringRef axis : dist::meshAxes())
-    if (people.size(axis.str()) > 1 && llvm::is_contained(wanted, axis))
-      axes.push_back(axis.str());
+  for (const std::string &axis : people.atoms())
+    if (people.size(axis) > 1 && people.covers(wanted, axis))
+      axes.push_back(axis);
   return axes;
 }
 
@@ -151,7 +151,7 @@ private:
     std::string over;
     bool known = axes.size() == what.axes.size();
     for (const std::string &axis : what.axes) {
-      known &= llvm::is_contained(dist::meshAxes(), axis);
+      known &= dist::roleOf(axis).has_value();
       over += (over.empty() ? "" : ", ") + axis;
     }
     int64_t ranks = party.mesh.groupSize(what.axes);

@@ -57,9 +57,9 @@ private:
         return program.emitError("H0917: is the program of stage ")
                << program.getStage().value_or(0) << ", that of stage " << stage
                << " is missing";
-    if (mesh.pipe != static_cast<int64_t>(programs.size()))
+    if (mesh.stages() != static_cast<int64_t>(programs.size()))
       return programs.back().emitError("H0917: is the last of ")
-             << programs.size() << " stages, the mesh has " << mesh.pipe;
+             << programs.size() << " stages, the mesh has " << mesh.stages();
     return success();
   }
 
@@ -67,9 +67,9 @@ private:
                       nn::ProgramKind kind) {
     plan::Mesh mesh = meshOf(programs.front());
     std::vector<ProgramTrace> made;
-    int64_t number = everyRank ? mesh.ranks() : mesh.pipe;
+    int64_t number = everyRank ? mesh.ranks() : mesh.stages();
     for (int64_t who = 0; who < number; ++who) {
-      planir::ProgramOp program = programs[who * mesh.pipe / number];
+      planir::ProgramOp program = programs[who * mesh.stages() / number];
       planir::SequenceOp step = stepOf(program, kind);
       if (!step)
         return program.emitError("H0917: has no step program \"")

@@ -447,7 +447,7 @@ private:
   coordinates(const std::vector<std::string> &axes) {
     if (rank)
       return {mesh.coordinate(*rank, axes), mesh.coordinate(*rank, axes)};
-    int64_t perStage = mesh.ranks() / mesh.pipe;
+    int64_t perStage = mesh.ranks() / mesh.stages();
     int64_t first = trace().stage * perStage;
     return {mesh.coordinate(first, axes),
             mesh.coordinate(first + perStage - 1, axes)};
@@ -495,8 +495,7 @@ private:
 } // namespace
 
 plan::Mesh heddle::prove::meshOf(planir::ProgramOp program) {
-  const dist::Strategy &strategy = program.getStrategy().getValue();
-  return {strategy.pipe, strategy.data, strategy.sequence, strategy.tensor};
+  return dist::meshOf(program.getStrategy().getValue());
 }
 
 SmallVector<planir::ProgramOp> heddle::prove::programsOf(ModuleOp module) {

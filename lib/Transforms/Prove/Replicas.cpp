@@ -300,8 +300,9 @@ private:
   std::string keyOf(const Event &event, bool sends) const {
     const plan::Channel &channel = trace.messages[event.number].channel;
     int64_t peer = trace.stage;
-    if (channel.axis == "pipe")
-      peer = (peer + channel.delta % mesh.pipe + mesh.pipe) % mesh.pipe;
+    int64_t stages = mesh.stages();
+    if (mesh.roleOf(channel.axis) == plan::AxisRole::Pipeline)
+      peer = (peer + channel.delta % stages + stages) % stages;
     int64_t from = sends ? trace.stage : peer, to = sends ? peer : trace.stage;
     return "message " + std::to_string(from) + " " + std::to_string(to) + " " +
            channel.name;
@@ -344,8 +345,8 @@ private:
   /// Of axes that have several ranks of one stage.
   Axes split(Axes axes) const {
     Axes those = 0;
-    for (const std::string name : {"data", "seq", "tensor"})
-      if (mesh.size(name) > 1)
+    for (const std::string &name : mesh.atoms())
+      if (mesh.size(name) > 1 && mesh.roleOf(name) != plan::AxisRole::Pipeline)
         those |= axisBits({name});
     return axes & those;
   }
@@ -392,7 +393,7 @@ private:
         return refuse("the " + port.name + " may differ between ranks along [" +
                           textOf(more) + "]",
                       who, port.origin);
-      if (mesh.pipe == 1)
+      if (mesh.stages() == 1)
         continue;
       auto [first, isNew] = sameOfPort.try_emplace(port.name, known.same);
       if (known.same == 0 || known.same != first->second)
@@ -416,7 +417,7 @@ std::optional<Fault>
 heddle::prove::checkReplicas(const plan::Mesh &mesh,
                              const std::vector<Trace> &traces) {
   // Where a rank's own places are known, they are no longer the ranks'.
-  if (static_cast<int64_t>(traces.size()) != mesh.pipe)
+  if (static_cast<int64_t>(traces.size()) != mesh.stages())
     return std::nullopt;
   return Replicas(mesh, traces).check();
 }

@@ -7,27 +7,37 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Transforms/Prove/Traces.h"
+#include "dialects/Dist/Mesh.h"
+#include "llvm/ADT/STLExtras.h"
 #include <algorithm>
 #include <iterator>
 
 using namespace heddle;
 using namespace heddle::prove;
 
-static constexpr const char *axisNames[] = {"pipe", "data", "seq", "tensor"};
+/// Whether the axis is among these, or what is left of it beside its factor,
+/// or, of a factor, the whole.
+static bool isAmong(llvm::StringRef axis,
+                    const std::vector<std::string> &names) {
+  llvm::StringRef whole = dist::wholeOf(axis);
+  return llvm::any_of(names, [&](llvm::StringRef name) {
+    return name.split('/').first == axis || (!whole.empty() && name == whole);
+  });
+}
 
 Axes heddle::prove::axisBits(const std::vector<std::string> &names) {
   Axes axes = 0;
-  for (size_t bit = 0; bit < std::size(axisNames); ++bit)
-    if (std::find(names.begin(), names.end(), axisNames[bit]) != names.end())
+  for (auto [bit, axis] : llvm::enumerate(dist::meshAxes()))
+    if (isAmong(axis, names))
       axes |= 1 << bit;
   return axes;
 }
 
 std::string heddle::prove::textOf(Axes axes) {
   std::string text;
-  for (size_t bit = 0; bit < std::size(axisNames); ++bit)
+  for (auto [bit, axis] : llvm::enumerate(dist::meshAxes()))
     if (axes >> bit & 1)
-      text += std::string(text.empty() ? "\"" : ", \"") + axisNames[bit] + "\"";
+      text += (text.empty() ? "\"" : ", \"") + axis.str() + "\"";
   return text;
 }
 

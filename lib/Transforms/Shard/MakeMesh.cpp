@@ -25,8 +25,10 @@ struct MakeMesh : heddle::impl::ShardMakeMeshBase<MakeMesh> {
       OpBuilder builder = OpBuilder::atBlockBegin(model.getBodyBlock());
       SmallVector<Attribute> axes;
       for (const dist::Axis &axis : dist::axesOf(strategy))
-        axes.push_back(
-            dist::MeshAxisAttr::get(&getContext(), axis.name, axis.size));
+        axes.push_back(dist::MeshAxisAttr::get(
+            &getContext(), axis.name, axis.size,
+            axis.factorOf.empty() ? StringAttr()
+                                  : builder.getStringAttr(axis.factorOf)));
       auto mesh = builder.create<dist::MeshOp>(model.getLoc(), "mesh",
                                                builder.getArrayAttr(axes));
       if (strategy.context == config::Context::Ring &&

@@ -85,9 +85,11 @@ private:
     SmallVector<dist::Axis> axes = dist::axesOf(strategy);
     bool right = mesh.getAxes().size() == axes.size();
     for (auto [axis, expected] :
-         llvm::zip(mesh.getAxes().getAsRange<dist::MeshAxisAttr>(), axes))
-      right &=
-          axis.getName() == expected.name && axis.getSize() == expected.size;
+         llvm::zip(mesh.getAxes().getAsRange<dist::MeshAxisAttr>(), axes)) {
+      StringRef whole = axis.getWhole() ? axis.getWhole().getValue() : "";
+      right &= axis.getName() == expected.name &&
+               axis.getSize() == expected.size && whole == expected.factorOf;
+    }
     if (right)
       return success();
     auto error = mesh.emitError("H0904: is not the mesh of the strategy: ");

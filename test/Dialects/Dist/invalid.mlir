@@ -15,6 +15,11 @@ dist.mesh @pod [#dist.axis<"data" = 2>, #dist.axis<"data" = 4>]
 
 // -----
 
+// expected-error @+1 {{'dist.mesh' op is none: its axis expert is no factor of data}}
+dist.mesh @pod [#dist.axis<"data" = 6>, #dist.axis<"expert" = 4, factor of "data">]
+
+// -----
+
 nn.func @f(%x: tensor<8xf32>) {
   // expected-error @+1 {{axis "data" is used twice in one sharding}}
   %0 = dist.reshard %x from <[["data"]], unreduced ["data"]> to <[[]], unreduced []> for "x" : tensor<8xf32>

@@ -3,6 +3,9 @@
 // CHECK: dist.mesh @pod [#dist.axis<"pipe" = 2>, #dist.axis<"data" = 4>]
 dist.mesh @pod [#dist.axis<"pipe" = 2>, #dist.axis<"data" = 4>]
 
+// CHECK: dist.mesh @experts [#dist.axis<"data" = 4>, #dist.axis<"expert" = 2, factor of "data">]
+dist.mesh @experts [#dist.axis<"data" = 4>, #dist.axis<"expert" = 2, factor of "data">]
+
 // CHECK-LABEL: nn.func @move
 nn.func @move(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
   // CHECK: dist.reshard %{{.*}} from <{{\[\[}}"data"], []], unreduced []> to <{{\[\[}}], []], unreduced []> for "nn.linear" : tensor<8x4xf32>

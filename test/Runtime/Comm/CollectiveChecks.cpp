@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "test/Runtime/Comm/CollectiveChecks.h"
+#include "../Meshes.h"
 
 #include "heddle/runtime/comm/Executor.h"
 #include "heddle/runtime/io/Float.h"
@@ -359,8 +360,7 @@ static std::string checkInPlace(Collectives &collectives,
 
 /// All ranks in one group: those along data.
 static Communicator worldGroup(const Transport &transport) {
-  plan::Mesh mesh;
-  mesh.data = transport.size();
+  plan::Mesh mesh = test::meshOf(1, transport.size());
   return makeCommunicator(mesh, {"data"}, transport.rank());
 }
 

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "../Meshes.h"
 #include "test/Runtime/AllocationCount.h"
 #include "test/Runtime/Comm/CollectiveChecks.h"
 #include "test/Runtime/Comm/JobRun.h"
@@ -63,9 +64,7 @@ TEST_P(Threads, SameBitsOnEachRankAndInEachRun) {
 INSTANTIATE_TEST_SUITE_P(Comm, Threads, testing::Range(1, 6));
 
 TEST(Groups, OfEachRank) {
-  plan::Mesh mesh;
-  mesh.pipe = mesh.data = 2;
-  mesh.tensor = 3;
+  plan::Mesh mesh = meshOf(2, 2, 1, 3);
   for (bool threaded : {false, true})
     for (const std::string &problem : onThreads(12, [&](Transport &transport) {
            return checkGroups(transport, mesh, threaded);
@@ -138,8 +137,7 @@ TEST(Collectives, AllocateNothing) {
   if (allocationCount() < 0)
     GTEST_SKIP() << "allocations cannot be counted";
   NullTransport transport;
-  plan::Mesh mesh;
-  mesh.data = 3;
+  plan::Mesh mesh = meshOf(1, 3);
   Communicator group = makeCommunicator(mesh, {"data"}, 0);
   Collectives collectives(transport);
   for (const plan::CollectiveShape &shape : collectiveShapes(3)) {
@@ -153,8 +151,7 @@ TEST(Collectives, AllocateNothing) {
 
 TEST(Collectives, RefuseWhatNoPlanMayHold) {
   NullTransport transport;
-  plan::Mesh mesh;
-  mesh.data = 3;
+  plan::Mesh mesh = meshOf(1, 3);
   Communicator group = makeCommunicator(mesh, {"data"}, 0);
   Collectives collectives(transport);
   uint64_t buffer[64] = {};
@@ -196,10 +193,7 @@ TEST(Transport, RefusesAMessageOfAnotherSize) {
 }
 
 TEST(Communicator, OfARank) {
-  plan::Mesh mesh;
-  mesh.pipe = 2;
-  mesh.data = 3;
-  mesh.tensor = 4;
+  plan::Mesh mesh = meshOf(2, 3, 1, 4);
   EXPECT_EQ(formatMesh(mesh), "data=3,tensor=4,pipe=2");
   // Rank 17 = ((1*3 + 1)*1 + 0)*4 + 1.
   Communicator tensor = makeCommunicator(mesh, {"tensor"}, 17);
@@ -211,6 +205,16 @@ TEST(Communicator, OfARank) {
   EXPECT_EQ(both.position, 3);
   EXPECT_EQ(both.id, 9);
   EXPECT_EQ(both.name, "tensor,pipe");
+  mesh.axes.push_back({"expert", 3, plan::AxisRole::Data, "data"});
+  mesh.axes.push_back({"half", 2, plan::AxisRole::Tensor, "tensor"});
+  Communicator whole = makeCommunicator(mesh, {"data"}, 17);
+  EXPECT_EQ(whole.id, 0b11000); // pipe, data, expert, seq, tensor, half.
+  EXPECT_EQ(makeCommunicator(mesh, {"expert"}, 17).id, 0b01000);
+  EXPECT_EQ(makeCommunicator(mesh, {"tensor/half"}, 17).id, 0b00010);
+  EXPECT_EQ(makeCommunicator(mesh, {"tensor/half"}, 17).ranks,
+            (std::vector<int>{17, 19}));
+  EXPECT_THROW(makeCommunicator(mesh, {"data", "expert"}, 17), UserError);
+  EXPECT_THROW(makeCommunicator(mesh, {"depth"}, 17), UserError);
   Communicator alone = makeCommunicator(mesh, {"seq"}, 17);
   EXPECT_EQ(alone.ranks, std::vector<int>{17});
 }

@@ -11,6 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "../Meshes.h"
 #include "heddle/runtime/comm/Executor.h"
 #include "heddle/runtime/comm/World.h"
 #include "test/Runtime/Comm/CollectiveChecks.h"
@@ -30,9 +31,9 @@ using Arguments = std::vector<std::string>;
 
 /// From four numbers: pipe, data, seq, tensor.
 static plan::Mesh meshFrom(const Arguments &arguments, size_t first) {
-  plan::Mesh mesh;
-  for (int64_t *size : {&mesh.pipe, &mesh.data, &mesh.seq, &mesh.tensor})
-    *size = std::stoi(arguments.at(first++));
+  plan::Mesh mesh = test::meshOf(1, 1);
+  for (plan::Mesh::Axis &axis : mesh.axes)
+    axis.size = std::stoi(arguments.at(first++));
   return mesh;
 }
 
@@ -68,8 +69,7 @@ static int showLaunch(World &world) {
 static int beat(World &world, double seconds, int64_t count, bool busy) {
   world.startHeartbeat();
   say("PID " + std::to_string(world.rank()) + " " + std::to_string(getpid()));
-  plan::Mesh mesh;
-  mesh.data = world.size();
+  plan::Mesh mesh = test::meshOf(1, world.size());
   Communicator group = makeCommunicator(mesh, {"data"}, world.rank());
   Collectives collectives(world.transport());
   plan::CollectiveShape shape;

@@ -8,6 +8,7 @@
 
 #include "heddle/Cost/ClusterCost.h"
 #include "test/Runtime/Commands.h"
+#include "test/Runtime/Meshes.h"
 #include <gtest/gtest.h>
 
 using namespace heddle;
@@ -48,7 +49,7 @@ static plan::Plan planOf(const plan::Mesh &mesh,
 
 // rank = ((pipe D + data) S + seq) T + tensor, four in a row on a node.
 TEST(ClusterCost, AxesOnNodes) {
-  plan::Mesh mesh{2, 2, 2, 2};
+  plan::Mesh mesh = meshOf(2, 2, 2, 2);
   Cluster nodes = cluster();
   EXPECT_TRUE(nodes.isInside(mesh, {"tensor"}));
   EXPECT_TRUE(nodes.isInside(mesh, {"seq"}));
@@ -63,7 +64,7 @@ TEST(ClusterCost, AxesOnNodes) {
 }
 
 TEST(ClusterCost, Exchanges) {
-  plan::Plan plan = planOf({2, 2, 1, 4}, {});
+  plan::Plan plan = planOf(meshOf(2, 2, 1, 4), {});
   Cluster nodes = cluster();
   ClusterCost cost(plan, nodes);
   // Among 4 ranks 3 rounds, of an all-reduce 6.
@@ -82,7 +83,7 @@ TEST(ClusterCost, Exchanges) {
 TEST(ClusterCost, WhatIsComputedHidesCollectives) {
   Cluster nodes = cluster();
   plan::Plan plan = planOf(
-      {1, 1, 1, 4},
+      meshOf(1, 1, 1, 4),
       {{allReduce(400), waitFor(0)},
        {allReduce(400), work(), waitFor(0)},
        {allReduce(400), work(), work(), allReduce(400), waitFor(3), waitFor(0)},
@@ -109,7 +110,7 @@ TEST(ClusterCost, FragmentsAndTransfers) {
   Cluster nodes = cluster();
   Command schedule = fragments("F0 F1 B0 B1", {{"F", 1, 2}, {"B", 2, 2}});
   plan::Plan plan =
-      planOf({4, 1, 1, 4},
+      planOf(meshOf(4, 1, 1, 4),
              {{schedule}, {work(), send(1, bytes(50))}, {work(), work()}});
   ClusterCost cost(plan, nodes);
   EXPECT_DOUBLE_EQ(cost.timeOf(plan, 0).seconds, 2 * 10 + 2 * 20);

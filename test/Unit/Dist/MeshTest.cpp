@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "heddle/PlanFormat/Mesh.h"
 #include "dialects/Dist/DistDialect.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -59,6 +60,39 @@ TEST(Mesh, AnAxisOfOneRankSharesNothingOut) {
       mesh.getAxesWhere([](AxisRole role) { return holdsReplicas(role); });
   EXPECT_EQ(replicas, SmallVector<Attribute>({builder.getStringAttr("data")}));
   EXPECT_EQ(mesh.getSize(replicas), 3);
+}
+
+TEST(Mesh, AFactorAddsNoRanks) {
+  MLIRContext context;
+  context.loadDialect<DistDialect>();
+  OpBuilder builder(&context);
+  OwningOpRef<ModuleOp> module = ModuleOp::create(builder.getUnknownLoc());
+  builder.setInsertionPointToStart(module->getBody());
+  auto name = [&](StringRef text) { return builder.getStringAttr(text); };
+  SmallVector<Attribute> axes = {
+      MeshAxisAttr::get(&context, "data", 6),
+      MeshAxisAttr::get(&context, "expert", 3, name("data")),
+      MeshAxisAttr::get(&context, "tensor", 2)};
+  auto mesh = builder.create<MeshOp>(builder.getUnknownLoc(), "mesh",
+                                     builder.getArrayAttr(axes));
+  EXPECT_EQ(mesh.getNumRanks(), 12);
+  EXPECT_EQ(mesh.getAxisSize("expert"), 3);
+  EXPECT_EQ(mesh.getAxisSize("data/expert"), 2);
+  EXPECT_EQ(mesh.getAxisSize("depth"), 0);
+  EXPECT_EQ(mesh.getSize({name("expert"), name("tensor")}), 6);
+  EXPECT_EQ(mesh.getSize({name("data/expert"), name("expert")}), 6);
+  EXPECT_EQ(mesh.getSize({name("data"), name("expert")}), 6);
+}
+
+TEST(Mesh, AStrategysListIsThePlans) {
+  Strategy strategy;
+  strategy.data = 3;
+  strategy.pipe = 2;
+  heddle::plan::Mesh mesh = meshOf(strategy);
+  ASSERT_EQ(mesh.axes.size(), meshAxes().size());
+  EXPECT_EQ(mesh.problem(), "");
+  EXPECT_EQ(mesh.ranks(), 6);
+  EXPECT_EQ(mesh.stages(), 2);
 }
 
 } // namespace

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "test/Runtime/Meshes.h"
 #include "test/Unit/Prove/HandTraces.h"
 #include "test/Unit/Prove/TraceExecution.h"
 #include <chrono>
@@ -41,7 +42,7 @@ TEST(Communication, OtherOrdersOnTwoGroups) {
     writer.wait(second);
     square.push_back(writer.trace);
   }
-  plan::Mesh mesh{1, 2, 1, 2};
+  plan::Mesh mesh = test::meshOf(1, 2, 1, 2);
   auto fault = prove::checkAll(mesh, square);
   ASSERT_TRUE(fault);
   EXPECT_EQ(fault->kind, Fault::Kind::Deadlock);
@@ -70,7 +71,7 @@ TEST(Communication, QueuesAreNamed) {
       writer.send(x, "F");
     traces.push_back(writer.trace);
   }
-  plan::Mesh mesh{2, 1, 1, 1};
+  plan::Mesh mesh = test::meshOf(2, 1);
   auto fault = prove::checkAll(mesh, traces);
   ASSERT_TRUE(fault);
   EXPECT_EQ(fault->kind, Fault::Kind::Deadlock);
@@ -117,7 +118,7 @@ TEST(Communication, AMessageToItself) {
   writer.message(Event::Kind::Send, x, "ring", 1, "data");
   writer.message(Event::Kind::Receive, a, "ring", -1, "data");
   writer.flush("ring");
-  plan::Mesh mesh{1, 8, 1, 1};
+  plan::Mesh mesh = test::meshOf(1, 8);
   EXPECT_FALSE(prove::checkAll(mesh, {writer.trace}));
   std::swap(writer.trace.bodies[0][2], writer.trace.bodies[0][3]);
   auto fault = prove::checkAll(mesh, {writer.trace});
@@ -195,7 +196,7 @@ TEST(Communication, ASlotIsWhatItsLastWriterMadeOfIt) {
       writer.trace.runs.push_back({body, microBatch, microBatch % slots});
     return std::vector<prove::Trace>{writer.trace};
   };
-  plan::Mesh mesh{1, 1, 1, 2};
+  plan::Mesh mesh = test::meshOf(1, 1, 1, 2);
   EXPECT_FALSE(prove::checkReplicas(mesh, write(true)));
   auto fault = prove::checkReplicas(mesh, write(false));
   ASSERT_TRUE(fault);
@@ -276,7 +277,7 @@ TEST(Communication, LargeMeshesCostWhatTheirStagesCost) {
   for (int64_t stage = 0; stage < stages; ++stage)
     traces.push_back(writeStage(stage, stages, microBatches, 120));
   auto begin = std::chrono::steady_clock::now();
-  auto fault = prove::checkAll({stages, 16, 1, 8}, traces);
+  auto fault = prove::checkAll(test::meshOf(stages, 16, 1, 8), traces);
   std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
   ASSERT_FALSE(fault) << fault->text;
   RecordProperty("seconds", std::to_string(time.count()));
@@ -284,7 +285,7 @@ TEST(Communication, LargeMeshesCostWhatTheirStagesCost) {
   // A slot too few: found at the first micro-batch that comes back to it.
   for (prove::Run &run : traces[3].runs)
     run.slot = run.iteration % (stages - 4);
-  fault = prove::checkAll({stages, 16, 1, 8}, traces);
+  fault = prove::checkAll(test::meshOf(stages, 16, 1, 8), traces);
   ASSERT_TRUE(fault);
   EXPECT_EQ(fault->kind, Fault::Kind::Flow);
 }

@@ -37,7 +37,7 @@ namespace heddle::rt {
 /// Bytes of payload that this rank sent.
 struct Traffic {
   /// By Communicator::id and plan::CollectiveKind.
-  std::atomic<int64_t> collectives[16][plan::numCollectiveKinds] = {};
+  std::atomic<int64_t> collectives[numGroupIds][plan::numCollectiveKinds] = {};
   std::atomic<int64_t> pointToPoint = 0;
 };
 

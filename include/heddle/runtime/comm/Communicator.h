@@ -13,9 +13,12 @@
 
 namespace heddle::rt {
 
+/// Communicator::id is less: a mesh has up to 6 atoms.
+inline constexpr int numGroupIds = 64;
+
 /// The ranks that differ from one rank along some axes only.
 struct Communicator {
-  int id = 0;             ///< Bit 3: along pipe, 2: data, 1: seq, 0: tensor.
+  int id = 0; ///< A bit for each of the mesh's atoms, the most minor first.
   std::string name;       ///< As "data,seq".
   std::vector<int> ranks; ///< World ranks, the first axis major.
   int position = 0;       ///< Of the own rank in `ranks`.

@@ -107,8 +107,8 @@ public:
 
   const plan::Plan &plan() const { return source; }
   int64_t rank() const { return participant.rank; }
-  /// The rank's coordinate along `pipe`.
-  int64_t stage() const { return source.mesh.coordinate(rank(), {"pipe"}); }
+  /// The pipeline stage of the rank.
+  int64_t stage() const { return source.mesh.stageOf(rank()); }
   Device &runsOn() const { return device; }
   /// Bytes allocated for states and for everything else.
   int64_t mappedBytes() const { return persistent.bytes() + arena.bytes(); }
