@@ -35,16 +35,9 @@ bool heddle::nn::isMadeInStep(StateRole role) {
 }
 
 LogicalResult StateOp::verify() {
-  auto type = dyn_cast<RankedTensorType>(getType());
-  if (!type || !type.hasStaticShape())
-    return emitOpError("needs a static tensor type, got ") << getType();
-  if (!dist::isStorable(type.getElementType()))
-    return emitOpError("has elements of type ")
-           << type.getElementType()
-           << "; known are f64, f32, bf16, f16, i8, i32 and i64";
-  if (failed(verifySource(*this, getSourceAttr(),
-                          cast<RankedTensorType>(getWhole().value_or(type)))))
+  if (failed(verifyStored(*this, getType(), getSourceAttr(), getWholeAttr())))
     return failure();
+  RankedTensorType type = getTensorType();
   if (getRole() == StateRole::Saved && type.getRank() == 0)
     return emitOpError("holds no slots: it is of rank 0");
   static constexpr StateRole owners[] = {StateRole::Parameter,

@@ -196,13 +196,21 @@ void SourceAttr::print(AsmPrinter &printer) const {
   printer << ">";
 }
 
-LogicalResult heddle::nn::verifySource(Operation *state, SourceAttr source,
-                                       RankedTensorType whole) {
+LogicalResult heddle::nn::verifyStored(Operation *state, Type type,
+                                       SourceAttr source, TypeAttr whole) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor || !tensor.hasStaticShape())
+    return state->emitOpError("needs a static tensor type, got ") << type;
+  if (!dist::isStorable(tensor.getElementType()))
+    return state->emitOpError("has elements of type ")
+           << tensor.getElementType()
+           << "; known are f64, f32, bf16, f16, i8, i32 and i64";
   if (!source)
     return success();
+  auto all = whole ? cast<RankedTensorType>(whole.getValue()) : tensor;
   std::vector<int64_t> shape = source.getLayout().shape;
-  if (whole.getShape() == ArrayRef<int64_t>(shape))
+  if (all.getShape() == ArrayRef<int64_t>(shape))
     return success();
   return state->emitError("H0356: its source has the shape [")
-         << shape << "], its type is " << whole;
+         << shape << "], its type is " << all;
 }

@@ -13,10 +13,11 @@
 
 namespace heddle::nn {
 
-/// Whether a state of the type `whole`, over all ranks, can be made of `source`;
-/// null fits any.
-mlir::LogicalResult verifySource(mlir::Operation *state, SourceAttr source,
-                                 mlir::RankedTensorType whole);
+/// Checks that `type` is one that a state may have, and that a state of it can
+/// be made of `source`, which may be null. `whole` is the type over all ranks;
+/// null: the same.
+mlir::LogicalResult verifyStored(mlir::Operation *state, mlir::Type type,
+                                 SourceAttr source, mlir::TypeAttr whole);
 
 } // namespace heddle::nn
 

@@ -126,17 +126,9 @@ LogicalResult ProgramOp::verify() {
 }
 
 LogicalResult StateOp::verify() {
-  auto type = dyn_cast<RankedTensorType>(getType());
-  if (!type || !type.hasStaticShape())
-    return emitOpError("needs a static tensor type, got ") << getType();
-  if (!dist::isStorable(type.getElementType()))
-    return emitOpError("has elements of type ")
-           << type.getElementType()
-           << "; known are f64, f32, bf16, f16, i8, i32 and i64";
-  auto whole = getLike().getAs<TypeAttr>("whole");
-  if (failed(nn::verifySource(*this, getLike().getAs<nn::SourceAttr>("source"),
-                              whole ? cast<RankedTensorType>(whole.getValue())
-                                    : type)))
+  if (failed(nn::verifyStored(*this, getType(),
+                              getLike().getAs<nn::SourceAttr>("source"),
+                              getLike().getAs<TypeAttr>("whole"))))
     return failure();
   return verifyCount(*this, getOffset(), "offset");
 }
