@@ -166,6 +166,15 @@ void Access::noteRead(Warp &warp, int64_t bytes) const {
   });
 }
 
+void Access::noteAtomic(Warp &warp, int lane, int64_t bytes) const {
+  if (!isShared || warp.worker->options->checks == Checks::Light)
+    return;
+  std::string wrong = warp.block->shared.atomic(addresses[lane] - sharedBase,
+                                                bytes, warp.thread(lane));
+  if (!wrong.empty())
+    warp.fail(wrong, uint32_t(1) << lane);
+}
+
 void Access::noteWrite(Warp &warp, int lane, int64_t bytes,
                        const char *values) const {
   if (!isShared || warp.worker->options->checks == Checks::Light)

@@ -35,6 +35,7 @@ struct Access {
   void resolveAll(Warp &warp, Space space, int64_t bytes);
   /// Notes in shared memory's shadow that lanes read, or write `values`.
   void noteRead(Warp &warp, int64_t bytes) const;
+  void noteAtomic(Warp &warp, int lane, int64_t bytes) const;
   void noteWrite(Warp &warp, int lane, int64_t bytes, const char *values) const;
 
   /// After `resolve`: all lanes are in shared memory.

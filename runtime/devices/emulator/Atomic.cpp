@@ -106,6 +106,7 @@ template <class T, class F> void atomic(Warp &warp, const Op &op) {
   const T *b = op.operands > 2 ? warp.row<T>(op, op.results + 2) : a;
   T values[warpSize];
   forLanes(warp.mask, [&](int lane) {
+    access.noteAtomic(warp, lane, sizeof(T));
     values[lane] = update<T, F>(access.host[lane], a[lane], b[lane]);
   });
   if (op.results)

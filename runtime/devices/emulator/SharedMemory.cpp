@@ -39,7 +39,7 @@ void SharedMemory::reset(int64_t size, int warps, bool shadowed) {
 std::string SharedMemory::race(const char *what, int thread, const char *with,
                                int other, int64_t offset) const {
   return std::string(what) + " by thread " + std::to_string(thread) +
-         " races with a " + with + " by thread " + std::to_string(other) +
+         " races with " + with + " by thread " + std::to_string(other) +
          " at byte " + std::to_string(offset) + " of shared memory";
 }
 
@@ -67,7 +67,8 @@ std::string SharedMemory::each(int64_t offset, int64_t size, F f) {
   return {};
 }
 
-std::string SharedMemory::readShadow(Shadow &shadow, int64_t at, int thread) {
+std::string SharedMemory::checkContents(const Shadow &shadow,
+                                        int64_t at) const {
   if (shadow.writeTime < start)
     return "read of byte " + std::to_string(at) +
            " of shared memory, which nobody has written";
@@ -76,8 +77,16 @@ std::string SharedMemory::readShadow(Shadow &shadow, int64_t at, int thread) {
            " of shared memory before the wait for the asynchronous copy of "
            "thread " +
            std::to_string(shadow.writer);
+  return {};
+}
+
+std::string SharedMemory::readShadow(Shadow &shadow, int64_t at, int thread) {
+  if (std::string wrong = checkContents(shadow, at); !wrong.empty())
+    return wrong;
   if (!isBefore(shadow.writer, shadow.writeTime, thread))
-    return race("read", thread, "write", shadow.writer, at);
+    return race("read", thread, "a write", shadow.writer, at);
+  if (!isBefore(shadow.atomicThread, shadow.atomicTime, thread))
+    return race("read", thread, "an atomic operation", shadow.atomicThread, at);
   // Of readers at one time the first is kept.
   bool isKept = shadow.readTime >= start && shadow.reader != thread &&
                 !isBefore(shadow.reader, shadow.readTime, thread);
@@ -98,13 +107,16 @@ std::string SharedMemory::writeShadow(Shadow &shadow, int64_t at, int thread,
   uint32_t now = clock(thread / 32, thread / 32);
   bool isWritten = shadow.writeTime >= start;
   if (isWritten && shadow.isPending)
-    return race("write", thread, "copy under way", shadow.writer, at);
+    return race("write", thread, "a copy under way", shadow.writer, at);
   if (isWritten && !isSame &&
       !isBefore(shadow.writer, shadow.writeTime, thread))
-    return race("write", thread, "write", shadow.writer, at);
+    return race("write", thread, "a write", shadow.writer, at);
+  if (!isBefore(shadow.atomicThread, shadow.atomicTime, thread))
+    return race("write", thread, "an atomic operation", shadow.atomicThread,
+                at);
   bool isRead = shadow.readTime >= start;
   if (isRead && !isBefore(shadow.reader, shadow.readTime, thread))
-    return race("write", thread, "read", shadow.reader, at);
+    return race("write", thread, "a read", shadow.reader, at);
   if (isRead && shadow.hasOthers && shadow.reader == thread &&
       shadow.readTime == now)
     return "write by thread " + std::to_string(thread) +
@@ -132,6 +144,23 @@ std::string SharedMemory::write(int64_t offset, int64_t size, int thread,
                                        values + (at - offset) + count,
                                        bytes.begin() + at);
     return writeShadow(shadow, at, thread, isSame);
+  });
+}
+
+std::string SharedMemory::atomic(int64_t offset, int64_t size, int thread) {
+  if (!isShadowed)
+    return {};
+  return each(offset, size, [&](Shadow &shadow, int64_t at, int64_t) {
+    if (std::string wrong = checkContents(shadow, at); !wrong.empty())
+      return wrong;
+    if (!isBefore(shadow.writer, shadow.writeTime, thread))
+      return race("atomic operation", thread, "a write", shadow.writer, at);
+    if (shadow.readTime >= start &&
+        !isBefore(shadow.reader, shadow.readTime, thread))
+      return race("atomic operation", thread, "a read", shadow.reader, at);
+    shadow.atomicThread = static_cast<uint16_t>(thread);
+    shadow.atomicTime = clock(thread / 32, thread / 32);
+    return std::string();
   });
 }
 

@@ -32,6 +32,8 @@ public:
   /// Two writes of the same `values` (if given) are no race.
   std::string write(int64_t offset, int64_t size, int thread,
                     const char *values = nullptr);
+  /// Atomic operations are in order among themselves.
+  std::string atomic(int64_t offset, int64_t size, int thread);
   /// An asynchronous copy was issued: until it is waited for, nobody may touch
   /// the bytes.
   std::string beginCopy(int64_t offset, int64_t size, int thread);
@@ -48,8 +50,8 @@ public:
 private:
   /// Times are those of the accessing warp; 0 for never.
   struct Shadow {
-    uint32_t writeTime = 0, readTime = 0;
-    uint16_t writer = 0, reader = 0;
+    uint32_t writeTime = 0, readTime = 0, atomicTime = 0;
+    uint16_t writer = 0, reader = 0, atomicThread = 0;
     bool isPending = false; ///< Of an asynchronous copy.
     bool hasOthers = false; ///< Read by others at that time too.
     bool isSplit = false;   ///< Of a word: its bytes have their own.
@@ -60,6 +62,8 @@ private:
   /// range, until it returns something.
   template <class F> std::string each(int64_t offset, int64_t size, F f);
   std::string readShadow(Shadow &shadow, int64_t at, int thread);
+  /// What is wrong with the bytes for any reader, or "".
+  std::string checkContents(const Shadow &shadow, int64_t at) const;
   std::string writeShadow(Shadow &shadow, int64_t at, int thread, bool isSame);
 
   uint32_t &clock(int warp, int of) { return clocks[warp * numWarps + of]; }

@@ -154,6 +154,8 @@ TEST(PtxMemory, Atomics) {
     red.global.add.u64 [%rd0+24], 4294967297;
     red.global.add.noftz.bf16x2 [%rd0+32], 1065353216;
     mov.u32 %r9, memory; mov.u32 %r10, 0;
+    st.shared.u32 [%r9], %r10;
+    bar.sync 0;
     atom.shared.exch.b32 %r4, [%r9], %r0;
 )",
                     16);
@@ -171,6 +173,31 @@ TEST(PtxMemory, Atomics) {
   EXPECT_EQ(out[7], 320u);
   EXPECT_EQ(out[8] & 0xffff, 0u);
   EXPECT_EQ(out[8] >> 16, 0x4380u); // 256: bf16 adds 1 to it no more.
+}
+
+/// Atomic operations race with others, but not with each other.
+TEST(PtxMemory, AtomicsOfSharedMemory) {
+  std::string start = "setp.eq.u32 %p1, %r0, 0;\n"
+                      "@%p1 st.shared.u32 [memory], 5;\n";
+  std::string add = "mov.u32 %r5, memory;\n"
+                    "red.shared.add.u32 [%r5], 2;\n";
+  std::string read = "ld.shared.u32 %r1, [memory];\n"
+                     "st.global.u32 [%rd0], %r1;\n";
+  std::string sync = "bar.sync 0;\n";
+  PtxRun run;
+  run.block = {64, 1, 1};
+  auto with = [&](const std::string &body) {
+    run.text = kernel(1, body, 16);
+    std::vector<uint32_t> out(1);
+    std::string text = run.run(out);
+    return text.empty() ? std::to_string(out[0]) : text;
+  };
+  EXPECT_EQ(with(start + sync + add + sync + read), "133");
+  EXPECT_TRUE(has(with(add), "which nobody has written"));
+  EXPECT_TRUE(has(with(start + add), "races with a write by thread 0"));
+  EXPECT_TRUE(
+      has(with(start + sync + add + read), "races with an atomic operation"));
+  EXPECT_TRUE(has(with(start + sync + read + add), "races with a read"));
 }
 
 //===----------------------------------------------------------------------===//

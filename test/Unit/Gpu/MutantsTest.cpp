@@ -1,0 +1,170 @@
+//===- MutantsTest.cpp - Broken kernels are noticed -----------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Every barrier, wait, commit and copy of a kernel's PTX is left out once, and
+// every wait made to wait for less. The machine has to report a fault, unless
+// the kernel computes the same bits without it: none may be silently wrong.
+//
+//===----------------------------------------------------------------------===//
+
+#include "GpuKernel.h"
+#include "heddle/runtime/devices/emulator/Machine.h"
+#include "gtest/gtest.h"
+
+#include <sstream>
+
+using namespace heddle;
+using namespace heddle::test;
+namespace emu = heddle::rt::emulator;
+
+namespace {
+
+/// A kernel's text, its launch, and the bytes of its buffers.
+struct Kernel {
+  std::string name, ptx;
+  emu::Dim3 grid, block;
+  std::vector<std::vector<char>> buffers;
+
+  /// Runs a variant of the text on the buffers; returns what went wrong.
+  std::string run(const std::string &text,
+                  std::vector<std::vector<char>> &results) const {
+    std::string error;
+    auto module = emu::Module::load(text, error);
+    if (!module)
+      return error;
+    results = buffers;
+    emu::GlobalMemory memory;
+    emu::Launch launch;
+    launch.kernel = "kernel";
+    launch.grid = grid;
+    launch.block = block;
+    std::vector<void *> pointers;
+    for (std::vector<char> &buffer : results) {
+      memory.add("buffer", buffer.data(), buffer.size());
+      pointers.push_back(buffer.data());
+    }
+    for (void *&pointer : pointers)
+      launch.arguments.push_back(&pointer);
+    return module->run(launch, memory, emu::Options());
+  }
+};
+
+/// Compiles the only kernel of `text`. Its buffers hold small numbers of bf16.
+Kernel compile(const std::string &name, const std::string &text,
+               const std::vector<int64_t> &bytes, const char *chip) {
+  Kernel kernel;
+  kernel.name = name + " " + chip;
+  auto module = parseModule(text);
+  auto reports = gpu::compileKernelsForGpu(*module, chip);
+  EXPECT_TRUE(succeeded(reports));
+  auto object = *module->getOps<planir::ObjectOp>().begin();
+  kernel.ptx = object.getData().str();
+  auto sizes = [&](llvm::StringRef name) {
+    auto list = object->getAttrOfType<mlir::DenseI64ArrayAttr>(name);
+    return emu::Dim3{list[0], list[1], list[2]};
+  };
+  kernel.grid = sizes("grid");
+  kernel.block = sizes("block");
+  for (int64_t size : bytes) {
+    std::vector<char> buffer(size);
+    for (int64_t i = 0; i < size; ++i)
+      buffer[i] = static_cast<char>(i % 2 ? 0x3f : (i * 37 + size) % 251);
+    kernel.buffers.push_back(std::move(buffer));
+  }
+  return kernel;
+}
+
+std::string join(const std::vector<std::string> &lines) {
+  std::string text;
+  for (const std::string &line : lines)
+    text += line + "\n";
+  return text;
+}
+
+/// The texts that differ from a kernel's by one line.
+std::vector<std::pair<std::string, std::string>>
+mutantsOf(const std::string &ptx) {
+  std::vector<std::string> lines;
+  std::istringstream stream(ptx);
+  for (std::string line; std::getline(stream, line);)
+    lines.push_back(line);
+  std::vector<std::pair<std::string, std::string>> mutants;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    std::string line = lines[i];
+    auto has = [&](const char *part) { return line.find(part) != line.npos; };
+    if (!has("bar.sync") && !has("cp.async"))
+      continue;
+    lines[i] = "";
+    mutants.emplace_back("without line " + std::to_string(i + 1) + line,
+                         join(lines));
+    if (size_t at = line.find("wait_group"); at != line.npos) {
+      int pending = std::stoi(line.substr(at + 10));
+      lines[i] = "cp.async.wait_group " + std::to_string(pending + 1) + ";";
+      mutants.emplace_back("line " + std::to_string(i + 1) + " as" + lines[i],
+                           join(lines));
+    }
+    lines[i] = line;
+  }
+  return mutants;
+}
+
+void check(const Kernel &kernel, size_t leastNoticed) {
+  SCOPED_TRACE(kernel.name);
+  std::vector<std::vector<char>> expected, results;
+  ASSERT_EQ(kernel.run(kernel.ptx, expected), "");
+  EXPECT_NE(expected, kernel.buffers);
+  size_t noticed = 0;
+  for (const auto &[what, text] : mutantsOf(kernel.ptx)) {
+    std::string fault = kernel.run(text, results);
+    if (fault.empty())
+      EXPECT_EQ(results, expected) << what << " is silently wrong";
+    else
+      ++noticed;
+  }
+  EXPECT_GE(noticed, leastNoticed);
+}
+
+std::string linear(const std::string &x, const std::string &w,
+                   const std::string &y, bool transposed) {
+  return kernelText("gemm", "%x: " + x + ", %w: " + w, y,
+                    std::string("%y = nn.linear %x, %w ") +
+                        (transposed ? "{transposed} " : "") + ": (" + x + ", " +
+                        w + ") -> " + y,
+                    "%y");
+}
+
+class GpuMutants : public testing::TestWithParam<const char *> {};
+
+TEST_P(GpuMutants, Products) {
+  // Three turns of the loop over k; edges in every dimension.
+  std::string x = "tensor<70x104xbf16>", y = "tensor<70x72xbf16>";
+  check(compile("io", linear(x, "tensor<104x72xbf16>", y, false),
+                {70 * 104 * 2, 104 * 72 * 2, 70 * 72 * 2}, GetParam()),
+        13);
+  check(compile("oi", linear(x, "tensor<72x104xbf16>", y, true),
+                {70 * 104 * 2, 104 * 72 * 2, 70 * 72 * 2}, GetParam()),
+        13);
+}
+
+TEST_P(GpuMutants, LayerNorm) {
+  std::string types = "tensor<3x1600xbf16>, tensor<3xf32>, tensor<3xf32>";
+  std::string in = "tensor<3x1600xbf16>, tensor<1600xbf16>, tensor<1600xbf16>";
+  check(compile("layer norm",
+                kernelText("rows",
+                           "%x: tensor<3x1600xbf16>, %w: tensor<1600xbf16>, "
+                           "%b: tensor<1600xbf16>",
+                           types,
+                           "%y, %m, %s = nn.layer_norm %x, %w, %b {eps = "
+                           "1.0e-5 : f64} : (" +
+                               in + ") -> (" + types + ")",
+                           "%y, %m, %s"),
+                {9600, 3200, 3200, 9600, 12, 12}, GetParam()),
+        2);
+}
+
+INSTANTIATE_TEST_SUITE_P(Chips, GpuMutants, testing::Values("sm_80", "sm_90"));
+
+} // namespace
