@@ -10,6 +10,7 @@ CUDA's need nvcc."""
 
 import json
 import os
+import re
 import shutil
 import unittest
 
@@ -56,6 +57,29 @@ class PtxTest(h.HeddleTest):
 
     def near(self, actual, expected, bound):
         self.assertLess(h.relative(actual, expected), bound)
+
+
+class OwnTest(PtxTest):
+    def test_every_text_is_known(self):
+        """The machine knows all that kernels of a training step consist of."""
+        model, _, _ = self.make_model(dropout=0.1)
+        cases = [("fp32", "sm_80"), ("bf16", "sm_90")]
+        if h.LONG:
+            cases += [("fp32", "sm_90"), ("bf16", "sm_80")]
+        for precision, chip in cases:
+            dumps = self.path(precision + chip)
+            h.run([h.HEDDLE, "compile", model, "--batch", "2", "--seq", "16", "--precision",
+                   precision, "--target", chip, "--stop-after", "kernels", "--dump-phases", dumps])
+            with open(os.path.join(dumps, "kernels.mlir")) as file:
+                found = re.findall(r'plan\.object @(\S+) "((?:[^"\\]|\\.)*)"', file.read())
+            self.assertGreater(len(found), 15)
+            for name, text in found:
+                path = self.path(name + ".ptx")
+                with open(path, "w") as file:
+                    # MLIR writes a byte as two digits of base 16.
+                    file.write(re.sub(r"\\([0-9A-F]{2})",
+                                      lambda byte: chr(int(byte[1], 16)), text))
+                self.assertTrue(h.run([RUNNER, path]).stdout, name)
 
 
 @h.long_only

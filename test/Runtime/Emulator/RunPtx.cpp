@@ -6,6 +6,8 @@
 //
 // usage: HeddleRunPtx FILE KERNEL GX,GY,GZ BX,BY,BZ SHARED_BYTES ARGUMENT...
 //
+// With a file alone: reads it, and prints the names of its kernels.
+//
 // An argument is i32:NUMBER, i64:NUMBER, f32:NUMBER, or buffer:PATH, a file
 // whose bytes the kernel gets and that takes those it leaves; a buffer may be
 // longer than the kernel touches. For tests of other compilers' texts.
@@ -85,7 +87,7 @@ private:
 } // namespace
 
 int main(int argc, char **argv) try {
-  if (argc < 6)
+  if (argc != 2 && argc < 6)
     throw std::runtime_error("usage: HeddleRunPtx FILE KERNEL GRID BLOCK "
                              "SHARED_BYTES ARGUMENT...");
   std::vector<char> text = readFile(argv[1]);
@@ -93,6 +95,11 @@ int main(int argc, char **argv) try {
   auto module = Module::load({text.data(), text.size()}, error);
   if (!module)
     throw std::runtime_error(error);
+  if (argc == 2) {
+    for (const std::string &name : module->kernels())
+      std::cout << name << "\n";
+    return 0;
+  }
   Launch launch;
   launch.kernel = argv[2];
   launch.grid = parseSizes(argv[3]);
