@@ -8,6 +8,7 @@
 
 #include "dialects/NN/NNDialect.h"
 #include "dialects/NN/Scalars.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/OpImplementation.h"
 #include <cmath>
@@ -55,6 +56,61 @@ void MapOp::build(OpBuilder &builder, OperationState &state, StringRef function,
                      FunctionAttr::get(builder.getContext(), function));
   for (size_t i = 0; i < body.front().getTerminator()->getNumOperands(); ++i)
     state.addTypes(inputs[0].getType());
+}
+
+namespace {
+
+/// How a scalar depends on one argument of a body.
+enum class Dependence { None, Zero, Linear, Other };
+
+bool isLinear(Dependence dependence) {
+  return dependence == Dependence::Linear || dependence == Dependence::Zero;
+}
+
+bool isNone(Dependence dependence) {
+  return dependence == Dependence::None || dependence == Dependence::Zero;
+}
+
+} // namespace
+
+/// How the result depends on it, of an operation whose operands depend on it
+/// so.
+static Dependence dependenceOf(Operation &op, ArrayRef<Dependence> operands) {
+  if (matchPattern(&op, m_AnyZeroFloat()))
+    return Dependence::Zero;
+  if (llvm::all_of(operands, isNone))
+    return Dependence::None;
+  bool right = false;
+  if (isa<arith::AddFOp, arith::SubFOp, arith::NegFOp>(op))
+    right = llvm::all_of(operands, isLinear);
+  else if (isa<arith::MulFOp>(op))
+    right = isNone(operands[0]) ? isLinear(operands[1])
+                                : isLinear(operands[0]) && isNone(operands[1]);
+  else if (isa<arith::DivFOp>(op))
+    right = isLinear(operands[0]) && isNone(operands[1]);
+  else if (isa<arith::SelectOp>(op))
+    right =
+        isNone(operands[0]) && isLinear(operands[1]) && isLinear(operands[2]);
+  return right ? Dependence::Linear : Dependence::Other;
+}
+
+bool MapOp::isLinearIn(OpOperand &operand) {
+  Block &body = getBody().front();
+  DenseMap<Value, Dependence> known;
+  for (BlockArgument argument : body.getArguments())
+    known[argument] = argument.getArgNumber() == operand.getOperandNumber()
+                          ? Dependence::Linear
+                          : Dependence::None;
+  for (Operation &op : body.without_terminator()) {
+    SmallVector<Dependence> operands;
+    for (Value value : op.getOperands())
+      operands.push_back(known.lookup(value));
+    for (Value result : op.getResults())
+      known[result] = dependenceOf(op, operands);
+  }
+  return llvm::all_of(body.getTerminator()->getOperands(), [&](Value result) {
+    return isLinear(known.lookup(result));
+  });
 }
 
 StringRef heddle::nn::labelOf(Operation *op) {

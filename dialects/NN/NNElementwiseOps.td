@@ -46,6 +46,9 @@ def NN_MapOp : NN_ComputeOp<"map",
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
   let hasRegionVerifier = 1;
+  let extraClassDeclaration = [{
+    bool isLinearIn(::mlir::OpOperand &operand);
+  }];
 }
 
 def NN_LogisticOp : NN_Op<"logistic", [Pure, SameOperandsAndResultType,
@@ -68,12 +71,14 @@ class NN_BinaryOp<string mnemonic, string what, list<Trait> traits = []>
 def NN_AddOp : NN_BinaryOp<"add", "out = lhs + rhs, of equal shapes"> {
   let extraClassDeclaration = NN_Ties.declaration;
 }
-def NN_MulOp : NN_BinaryOp<"mul", "out = lhs * rhs, of equal shapes",
-                           [NN_Multilinear]>;
+def NN_MulOp : NN_BinaryOp<"mul", "out = lhs * rhs, of equal shapes"> {
+  let extraClassDeclaration = NN_LinearInEach.declaration;
+}
 
 def NN_CastOp : NN_ComputeOp<"cast", (ins NN_Float:$input),
-                             [NN_Elementwise, NN_Multilinear]> {
+                             [NN_Elementwise]> {
   let summary = "Changes the element type; to bf16 and f16 rounds to nearest even.";
+  let extraClassDeclaration = NN_LinearInEach.declaration;
   let results = (outs NN_Float:$output);
   let assemblyFormat = [{
     $input attr-dict `:`

@@ -32,10 +32,6 @@ def NN_Elementwise : TraitList<[NN_Trait<"Elementwise">, NN_Rowwise]>;
 /// A token's part of the result depends on other tokens of its sequence.
 def NN_MixesPositions : NN_Trait<"MixesPositions">;
 
-/// The result is linear in each operand while the others stay what they are:
-/// where one is a partial sum, so is the result.
-def NN_Multilinear : NN_Trait<"Multilinear">;
-
 /// It is there without being computed, so that it is made anew wherever it is
 /// needed: neither kept nor sent.
 def NN_Rematerializable : NN_Trait<"Rematerializable">;
@@ -59,6 +55,12 @@ def NN_PropertiesOp : OpInterface<"PropertiesOpInterface"> {
         statistics, states of the optimizer.
       }],
       "bool", "staysF32", (ins "unsigned":$result),
+      /*methodBody=*/"", /*defaultImplementation=*/"return false;">,
+    InterfaceMethod<[{
+        Whether the results are linear in an operand while the others stay what
+        they are: where that is a partial sum, so are they.
+      }],
+      "bool", "isLinearIn", (ins "::mlir::OpOperand &":$operand),
       /*methodBody=*/"", /*defaultImplementation=*/"return false;">,
     InterfaceMethod<[{
         The sums that the operation makes: what each is added to, an operand

@@ -63,6 +63,11 @@ class NN_StaysF32<string condition = "true"> {
                        "; }\n";
 }
 
+/// What an operation declares that is linear in each operand.
+def NN_LinearInEach {
+  string declaration = "bool isLinearIn(::mlir::OpOperand &) { return true; }\n";
+}
+
 /// What an operation declares that can add its sum to the operand `init`.
 def NN_SumsOntoInit {
   string declaration = [{

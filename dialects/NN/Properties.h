@@ -22,8 +22,6 @@ class Rowwise : public mlir::OpTrait::TraitBase<OpT, Rowwise> {};
 template <typename OpT>
 class MixesPositions : public mlir::OpTrait::TraitBase<OpT, MixesPositions> {};
 template <typename OpT>
-class Multilinear : public mlir::OpTrait::TraitBase<OpT, Multilinear> {};
-template <typename OpT>
 class Rematerializable
     : public mlir::OpTrait::TraitBase<OpT, Rematerializable> {};
 template <typename OpT>

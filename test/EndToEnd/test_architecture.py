@@ -126,6 +126,46 @@ class Architecture(h.HeddleTest):
         self.assertEqual(found["value.blocks.1.attention"].shape, (2, 16, 32))
         self.assertEqual(found["grad.blocks.0.v.weight"].shape, (16, 32))
 
+    @h.needs_mpi
+    def test_a_weight_that_is_computed(self):
+        """Norms by 1 + w, with w less by 1. The gradient of w comes through a
+        function of replicas' partial sums."""
+        with open(TEXT) as file:
+            text = file.read()
+        text = text.replace("    %n, %n_rms = nn.rms_norm %x, %norm ", """
+    %scale = nn.map (%w = %norm) : (tensor<32xf32>) -> tensor<32xf32> {
+      %one = arith.constant 1.0 : f64
+      %sum = arith.addf %w, %one : f64
+      nn.return %sum : f64
+    }
+    %n, %n_rms = nn.rms_norm %x, %scale """)
+        edited, less = self.path("computed.mlir"), self.path("less")
+        with open(edited, "w") as file:
+            file.write(text)
+        shutil.copytree(self.weights_path, less)
+        weights = {name: np.array(value) for name, value in self.weights.items()}
+        for layer in range(2):
+            weights[f"blocks.{layer}.norms"][0] -= 1
+        h.write_safetensors(os.path.join(less, "model.safetensors"), weights)
+        data, _ = self.make_tokens(BATCH * SEQ * STEPS + 1, 256)
+
+        def steps_of(text, weights, plan):
+            # w and 1 + w would not decay alike.
+            binary = self.compile(text, "--weights", weights, *flags_of(**plan),
+                                  config=h.ds_config(lr=3e-3, decay=0.0, eps=1e-5))
+            return self.train(binary, data, STEPS, ranks=ranks_of(plan["mesh"]))
+
+        wanted = steps_of(TEXT, self.weights_path, dict(mesh={}))
+        for plan in (dict(mesh={}), dict(mesh={"data": 2}),
+                     dict(mesh={"data": 2}, zero=1, accumulate=2),
+                     dict(mesh={"data": 2, "tensor": 2}, zero=3)):
+            with self.subTest(**plan):
+                steps = steps_of(edited, less, plan)
+                for key in ("loss", "grad_norm"):
+                    np.testing.assert_allclose([step[key] for step in steps],
+                                               [step[key] for step in wanted],
+                                               rtol=1e-5, err_msg=key)
+
     def refused(self, before, after, status, seq=16, weights=None):
         """What is printed when the text is edited."""
         with open(TEXT) as file:

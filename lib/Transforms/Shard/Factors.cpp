@@ -124,6 +124,9 @@ void FactorFinder::keepSums() {
           return llvm::is_contained(axes, axis);
         }))
       return;
+  auto properties = dyn_cast<nn::PropertiesOpInterface>(op);
+  if (!properties || !properties.isLinearIn(*sum))
+    return;
   factors.sums.insert(sum);
   llvm::append_range(factors.unreduced, over);
 }
@@ -149,7 +152,6 @@ Factors FactorFinder::find(Operation *of, const dist::ShardingRule &ruleOf) {
   if (factors.addsUp)
     llvm::append_range(factors.unreduced,
                        plan.of(op->getOperand(0)).getUnreduced());
-  if (op->hasTrait<nn::Multilinear>())
-    keepSums();
+  keepSums();
   return std::move(factors);
 }

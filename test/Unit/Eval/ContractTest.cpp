@@ -251,15 +251,15 @@ TEST_P(ContractOf, RowwiseReadsItsOwnRows) {
                       int64_t j) { return rowOf(from, i) == rowOf(to, j); }));
 }
 
-/// What is linear doubles with each of its operands.
-TEST_P(ContractOf, MultilinearDoublesWithEachOperand) {
+/// What is linear in an operand doubles with it.
+TEST_P(ContractOf, DoublesWithWhatItIsLinearIn) {
   CaseModule module = parseCase(GetParam());
   ASSERT_TRUE(module.operation);
-  if (!module.operation->hasTrait<nn::Multilinear>())
-    return;
+  auto properties = cast<nn::PropertiesOpInterface>(module.operation);
   Dependence dependence(module, GetParam().limit);
-  for (Value operand : module.operation->getOperands())
-    EXPECT_TRUE(dependence.doubles(operand));
+  for (OpOperand &operand : module.operation->getOpOperands())
+    if (properties.isLinearIn(operand))
+      EXPECT_TRUE(dependence.doubles(operand.get()));
 }
 
 /// [B, T, C] to [B, T, C]: whether a token's features depend on another's.
