@@ -299,6 +299,7 @@ ModelSpec config::readModelSpec(const ModelRequest &request) {
   spec.random = request.random;
   spec.seed = request.seed;
   readFamily(family, config, spec);
+  spec.objective = request.objective.value_or(spec.objective);
   findSpecialTokens(config, isDirectory ? path : "", spec);
   applyNoDecay(request.noDecay, family, spec);
   if (request.random) {
@@ -320,6 +321,7 @@ void config::findWeights(const ModelRequest &request, ModelSpec &spec) {
          "name the directory with config.json and the weights");
   io::JsonValue config = io::parseJsonFile(configFile, io::modelJsonCodes);
   spec.configJson = config.toJson().dump();
+  spec.objective = request.objective.value_or(spec.objective);
   findSpecialTokens(config, path, spec);
   spec.directory = fs::absolute(path).lexically_normal().string();
   const Family plain = {spec.family.c_str(), "", {}, {}, nullptr};

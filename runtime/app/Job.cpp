@@ -74,10 +74,10 @@ void heddle::rt::failNoProgram(const plan::Plan &plan, plan::ProgramKind kind) {
     held += std::string(held.empty() ? "" : ", ") + plan::nameOf(program.kind);
   bool isMasked = plan.objective == plan::Objective::MaskedToken;
   std::string unable =
-      isMasked && kind == plan::ProgramKind::Generate
-          ? "; a model of masked tokens sees what follows, so it cannot "
-            "continue a text"
-          : "";
+      kind != plan::ProgramKind::Generate ? ""
+      : isMasked ? "; a model of masked tokens cannot continue a text"
+                 : "; a model continues a text if it reads nothing but ids and "
+                   "its attention is causal";
   fail("H0191",
        std::string("this binary holds no ") + plan::nameOf(kind) + " program",
        held.empty() ? "compile it again" : "it holds: " + held + unable);

@@ -29,11 +29,12 @@ std::optional<Masking> Masking::of(const plan::Plan &plan,
     if (std::string flag = givenFlag(options); !flag.empty())
       fail("H0161",
            flag + ": this model predicts the next token, none is masked",
-           "leave out " + flag +
-               "; a model of masked tokens is one of the "
-               "family bert");
+           "leave out " + flag + ", or compile with --objective mlm");
     return std::nullopt;
   }
+  if (options.probability == 0.0)
+    fail("H0165", "--mask-probability 0 masks no token: nothing has a label",
+         "give more than 0, or leave it out for 0.15");
   int64_t mask = options.token.value_or(plan.maskToken);
   std::string most = std::to_string(plan.vocabSize - 1);
   if (mask < 0)

@@ -120,6 +120,12 @@ class Masked(h.HeddleTest):
         first = self.losses(binary, self.data, *half, "--save", saved, steps=3)
         log = self.train(binary, self.data, STEPS, *half, "--resume", saved)
         self.assertEqual(first + [step["loss"] for step in log], expected)
+        # Another probability holds from the resumed step on.
+        rows = self.spelled(lambda step: in_training(step, share=0.5 if step < 3 else 0.2))
+        expected = self.losses(binary, rows)
+        log = self.train(binary, self.data, STEPS, "--mask-probability", 0.2, "--resume",
+                         saved)
+        self.assertEqual(first + [step["loss"] for step in log], expected)
 
     def test_config_names_tokens_where_no_tokenizer_does(self):
         bare, seed = self.path("bare.json"), SEED + 2 ** 40
@@ -141,12 +147,59 @@ class Masked(h.HeddleTest):
         with open(text, "w") as file:
             file.write(encoder.text(c).replace(
                 "weights = {", "weights = {objective = #nn.objective<mlm>, "))
-        binary = self.compile(text, "--weights", directory, "--batch", ROWS, "--seq", SEQ)
+        plain = self.path("plain.mlir")
+        with open(plain, "w") as file:
+            file.write(encoder.text(c))
+        flags = ["--weights", directory, "--batch", ROWS, "--seq", SEQ]
+        binary = self.compile(text, *flags)
+        chosen = self.compile(plain, *flags, "--objective", "mlm", output="chosen")
         path = self.spelled(in_training)
         rows = h.read_safetensors(path)
         h.write_safetensors(path, {name: rows[name] for name in rows
                                    if name != "segments"})
-        self.assertEqual(self.losses(binary, self.data), self.losses(binary, path))
+        expected = self.losses(binary, path)
+        self.assertEqual(self.losses(binary, self.data), expected)
+        self.assertEqual(self.losses(chosen, self.data), expected)
+        # The flag wins over the module.
+        causal = self.compile(text, *flags, "--objective", "causal", output="causal")
+        h.run([causal, "train", "--data", self.data, "--steps", 1])
+        result = h.run([causal, "eval", "--data", self.data, "--mask-token", MASK],
+                       status=2)
+        self.assertIn("error[H0161]", result.stderr)
+
+    def test_another_objective_than_the_familys(self):
+        gpt2, _, _ = self.make_model("gpt2", vocab=VOCAB, positions=SEQ, embed=24,
+                                     heads=2)
+        os.link(os.path.join(self.model, "vocab.txt"), os.path.join(gpt2, "vocab.txt"))
+        masked = self.compile(gpt2, "--batch", ROWS, "--seq", SEQ, "--objective", "mlm",
+                              output="masked")
+        path = self.spelled(in_training)
+        rows = h.read_safetensors(path)
+        for name in ("segments", "lengths"):
+            del rows[name]
+        h.write_safetensors(path, rows)
+        self.assertEqual(self.losses(masked, self.data), self.losses(masked, path))
+        text = h.run([masked, "generate", "--prompt-ids", "1,2"], status=2).stderr
+        self.assertIn("error[H0191]", text)
+        self.assertIn("masked tokens", text)
+
+        model = ["--init", "random", "--batch", ROWS, "--seq", SEQ, "--objective",
+                 "causal", "--cache", self.path("cache"), "-o", self.path("causal")]
+        text = h.run([h.HEDDLE, "compile", self.model, *model]).stderr
+        self.assertIn("warning: --objective causal: attention sees what follows", text)
+        batches = [h.batch(self.tokens, step, ROWS, SEQ) for step in range(STEPS)]
+        ids, labels = (np.concatenate(part).astype(np.int64) for part in zip(*batches))
+        h.write_safetensors(path, {"ids": ids, "labels": labels,
+                                   "segments": np.zeros_like(ids),
+                                   "lengths": np.full(len(ids), SEQ)})
+        causal = self.path("causal")
+        self.assertEqual(self.losses(causal, self.data), self.losses(causal, path))
+        text = h.run([causal, "train", "--data", self.data, "--steps", 1,
+                      "--mask-token", MASK], status=2).stderr
+        self.assertIn("error[H0161]", text)
+        self.assertIn("--objective mlm", text)
+        text = h.run([causal, "generate", "--prompt-ids", "1,2"], status=2).stderr
+        self.assertIn("its attention is causal", text)
 
     def test_evaluations_are_equal(self):
         binary = self.build()
@@ -204,6 +257,8 @@ class Masked(h.HeddleTest):
         h.run([unknown, *train, "--data", self.data, "--mask-token", MASK])
         h.run([unknown, *train, "--inputs", rows])
         refuse("H0163", binary, *train, "--data", self.data, "--mask-token", VOCAB)
+        for verb in (train, ["eval"]):
+            refuse("H0165", binary, *verb, "--data", self.data, "--mask-probability", 0)
         refuse("H0164", binary, *train, "--inputs", rows, "--mask-probability", 0.2)
         text = refuse("H0191", binary, "generate", "--prompt-ids", "1,2")
         self.assertIn("masked tokens", text)

@@ -43,7 +43,7 @@ CHANGES = {
                          json.dumps({"warmup_num_steps": 3})),
     "min_coeff": ({**MESH, "optimizer": "Lamb"}, 0.5),
     "max_coeff": ({**MESH, "optimizer": "Lamb"}, 0.5),
-    "group": (MESH, ["wte:frozen"]),
+    "group": (MESH, ["wte:frozen"]), "objective": (MESH, "mlm"),
 }
 # Plans that cannot be had as far as a binary.
 UNFINISHED = {"target", "context", "virtual_stages"}

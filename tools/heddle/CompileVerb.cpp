@@ -142,6 +142,8 @@ static int readModel(const CompileFlags &flags, CompileJob &job) {
   request.random = flags.init == "random";
   request.seed = flags.seed.value_or(0);
   request.noDecay = job.settings.values.noDecay;
+  request.objective = plan::parseName<plan::Objective>(
+      config::wordOf(job.settings.values.objective));
   if (flags.weights.empty()) {
     job.model = config::readModelSpec(request);
   } else {

@@ -79,6 +79,8 @@ struct ModelRequest {
   bool random = false;
   uint64_t seed = 0;
   std::string noDecay; ///< Regular expression over parameter names.
+  /// In place of what the family or the module says.
+  std::optional<plan::Objective> objective;
 };
 
 /// Reads config.json and the headers of the weights, and matches every tensor

@@ -92,6 +92,12 @@ template <> struct Words<Scheduler> {
       "OneCycle", "LRRangeTest"};
 };
 
+/// What the labels of a batch are; OfModel: as the family or the module says.
+enum class Objective { OfModel, Causal, MaskedToken };
+template <> struct Words<Objective> {
+  static constexpr std::array all = {"", "causal", "mlm"};
+};
+
 /// The word for an enum's value.
 template <typename E> const char *wordOf(E value) {
   return Words<E>::all[static_cast<size_t>(value)];

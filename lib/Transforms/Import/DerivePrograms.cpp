@@ -427,6 +427,9 @@ LogicalResult Deriver::run() {
   if (failed(kept.choose(strategy.keep)))
     return failure();
   bool canGenerate = generates(forward);
+  if (strategy.objective == config::Objective::Causal && seesWhatFollows(model))
+    model.emitWarning("--objective causal: attention sees what follows a "
+                      "token, its label too, so the loss says little");
   head = findHead(forward);
   bool drops = model
                    .walk([](Operation *op) {

@@ -120,9 +120,18 @@ bool heddle::generates(nn::FuncOp forward) {
     if (port.isOfBatch() && port.getRole() != PortRole::Ids)
       return false;
   auto model = forward->getParentOfType<nn::ModelOp>();
+  return !predictsMasked(model) && !seesWhatFollows(model);
+}
+
+bool heddle::predictsMasked(nn::ModelOp model) {
+  auto objective = model.getWeights().getAs<nn::ObjectiveAttr>("objective");
+  return objective && objective.getValue() == nn::Objective::MaskedToken;
+}
+
+bool heddle::seesWhatFollows(nn::ModelOp model) {
   WalkResult walk = model.walk([](nn::AttentionOp attention) {
     return attention.getMask().isCausal() ? WalkResult::advance()
                                           : WalkResult::interrupt();
   });
-  return !walk.wasInterrupted();
+  return walk.wasInterrupted();
 }

@@ -27,6 +27,12 @@ bool dropsOut(mlir::Operation *op);
 /// computed from those before it, and from nothing that only data has.
 bool generates(nn::FuncOp forward);
 
+/// Whether labels are those of masked tokens.
+bool predictsMasked(nn::ModelOp model);
+
+/// Whether a token's attention sees tokens after it.
+bool seesWhatFollows(nn::ModelOp model);
+
 /// The operations at the end of a forward function that compute the logits of a
 /// token from values of that token, so that one token's are enough where only
 /// its logits are asked for.

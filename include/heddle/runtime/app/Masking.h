@@ -37,8 +37,9 @@ public:
   static constexpr uint32_t training = 0x6d61736b, evaluation = 0x6576616c;
 
   /// What `options` say for this plan; nothing when its labels are the next
-  /// tokens. Throws H0161 for options that such a plan does not take, H0162
-  /// when nothing says what the mask is, H0163 for one that is no token.
+  /// tokens. Throws H0161 for options that such a plan does not take, H0165
+  /// for a probability of 0, H0162 when nothing says what the mask is, H0163
+  /// for one that is no token.
   static std::optional<Masking> of(const plan::Plan &plan,
                                    const MaskOptions &options);
 
