@@ -56,7 +56,10 @@ bool PortAttr::isOfBatch() const {
 }
 
 LogicalResult InitAttr::verify(function_ref<InFlightDiagnostic()> emitError,
-                               InitKind, FloatAttr value, FloatAttr stddev) {
+                               InitKind, FloatAttr value, FloatAttr stddev,
+                               int64_t zeroRow) {
+  if (zeroRow < -1)
+    return emitError() << "initialises row " << zeroRow << " with zeros";
   for (FloatAttr number : {value, stddev})
     if (!number.getValue().isFinite())
       return emitError() << "initialises with " << number

@@ -37,11 +37,17 @@ def NN_InitAttr : AttrDef<NN_Dialect, "Init"> {
   let description = [{
     `kind` is zeros, constant (every element is `value`), normal (mean `value`,
     standard deviation `stddev`) or power (`value` to the number of updates that
-    have been made).
+    have been made). The row `zero_row` is zero, as that of a padding token in
+    a table of embeddings.
+
+    ```mlir
+    #nn.init<normal, 0.000000e+00 : f64, 2.000000e-02 : f64, zero_row = 3>
+    ```
   }];
   let parameters = (ins EnumParameter<NN_InitKind>:$kind, "::mlir::FloatAttr":$value,
-                        "::mlir::FloatAttr":$stddev);
-  let assemblyFormat = "`<` $kind `,` $value `,` $stddev `>`";
+                        "::mlir::FloatAttr":$stddev,
+                        DefaultValuedParameter<"int64_t", "-1">:$zeroRow);
+  let assemblyFormat = "`<` $kind `,` $value `,` $stddev (`,` `zero_row` `=` $zeroRow^)? `>`";
   let genVerifyDecl = 1;
 }
 

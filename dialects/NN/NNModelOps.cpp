@@ -38,6 +38,12 @@ LogicalResult StateOp::verify() {
   if (failed(verifyStored(*this, getType(), getSourceAttr(), getWholeAttr())))
     return failure();
   RankedTensorType type = getTensorType();
+  InitAttr init = getInitAttr();
+  auto whole = cast<RankedTensorType>(getWhole().value_or(type));
+  if (init && init.getZeroRow() >= 0 &&
+      (whole.getRank() == 0 || init.getZeroRow() >= whole.getDimSize(0)))
+    return emitOpError("initialises row ")
+           << init.getZeroRow() << " of " << whole << " with zeros";
   if (getRole() == StateRole::Saved && type.getRank() == 0)
     return emitOpError("holds no slots: it is of rank 0");
   static constexpr StateRole owners[] = {StateRole::Parameter,

@@ -56,7 +56,7 @@ plan::Init heddle::planir::initOf(nn::InitAttr init) {
   return {*plan::parseName<plan::Init::Kind>(
               stringifyInitKind(init.getKind()).str()),
           init.getValue().getValueAsDouble(),
-          init.getStddev().getValueAsDouble()};
+          init.getStddev().getValueAsDouble(), init.getZeroRow()};
 }
 
 plan::MemoryKind heddle::planir::memoryOf(MemoryKind kind) {

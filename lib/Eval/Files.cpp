@@ -84,10 +84,11 @@ bool eval::readParameters(const std::string &directory,
 }
 
 std::vector<float> eval::initialValues(const plan::Init &init,
-                                       const std::string &name, uint64_t seed,
-                                       int64_t count) {
+                                       const std::string &name,
+                                       const std::vector<int64_t> &whole,
+                                       uint64_t seed, int64_t count) {
   std::vector<float> values(count);
-  rt::initialValues(init, name, seed, 0, count, values.data());
+  rt::initialValues(init, name, whole, seed, 0, count, values.data());
   return values;
 }
 

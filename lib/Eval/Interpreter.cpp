@@ -243,8 +243,8 @@ bool Interpreter::loadParameters(const std::string &directory,
 /// The state's first value where no weights are loaded.
 static Tensor firstValue(const StateInfo &info, uint64_t seed) {
   Tensor value(ElementKind::F64, info.wholeShape());
-  std::vector<float> floats =
-      initialValues(info.init, info.name, seed, value.numElements());
+  std::vector<float> floats = initialValues(
+      info.init, info.name, info.wholeShape(), seed, value.numElements());
   llvm::copy(floats, value.mutableFloats().begin());
   return value;
 }

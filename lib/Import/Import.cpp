@@ -91,7 +91,8 @@ static void setParameter(nn::StateOp state,
         builder.getContext(),
         *nn::symbolizeInitKind(plan::nameOf(parameter.init.kind)),
         builder.getF64FloatAttr(parameter.init.value),
-        builder.getF64FloatAttr(parameter.init.stddev)));
+        builder.getF64FloatAttr(parameter.init.stddev),
+        parameter.init.zeroRow));
   if (!parameter.segments.empty())
     state.setSegments(parameter.segments);
 }

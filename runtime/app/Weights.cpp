@@ -84,9 +84,21 @@ void heddle::rt::fillNormal(float *values, int64_t first, int64_t count,
   }
 }
 
+/// Makes the part of a row that is among the elements first .. first + count
+/// zero.
+static void zeroRow(int64_t row, const std::vector<int64_t> &whole,
+                    int64_t first, int64_t count, float *values) {
+  int64_t width = 1;
+  for (size_t i = 1; i < whole.size(); ++i)
+    width *= whole[i];
+  int64_t begin = std::clamp<int64_t>(row * width - first, 0, count);
+  int64_t end = std::clamp<int64_t>((row + 1) * width - first, 0, count);
+  std::fill(values + begin, values + end, 0.0f);
+}
+
 void heddle::rt::initialValues(const Init &init, const std::string &name,
-                               uint64_t seed, int64_t first, int64_t count,
-                               float *values) {
+                               const std::vector<int64_t> &whole, uint64_t seed,
+                               int64_t first, int64_t count, float *values) {
   if (init.kind == Init::Kind::Normal)
     fillNormal(values, first, count, seed, streamOf(name), init.value,
                init.stddev);
@@ -95,6 +107,8 @@ void heddle::rt::initialValues(const Init &init, const std::string &name,
                 init.kind == Init::Kind::Constant ? float(init.value)
                 : init.kind == Init::Kind::Power  ? 1.0f // To the power of 0.
                                                   : 0.0f);
+  if (init.zeroRow >= 0)
+    zeroRow(init.zeroRow, whole, first, count, values);
 }
 
 //===----------------------------------------------------------------------===//
@@ -143,10 +157,12 @@ void FillWork::fillRandom(Run run) const {
   constexpr int64_t most = 4096;
   std::array<float, most> values;
   int64_t width = io::dtypeBits(type) / 8;
+  const std::vector<int64_t> &whole = first->placement.whole;
   for (int64_t done = 0; done < run.count; done += most) {
     int64_t count = std::min(most, run.count - done);
-    initialValues(first->init, first->name, seed, run.whole + done, count,
-                  values.data());
+    initialValues(first->init, first->name,
+                  whole.empty() ? first->shape : whole, seed, run.whole + done,
+                  count, values.data());
     io::convertElements(values.data(), "F32",
                         target + (run.local + done) * width, type, count);
   }

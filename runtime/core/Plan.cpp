@@ -74,7 +74,7 @@ void from_json(const json &source, PerMemory<int64_t> &bytes) {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Kernel, name, ops, hash, flops, modelFlops,
                                    bytes, scratchBytes)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Init, kind, value, stddev)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Init, kind, value, stddev, zeroRow)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Placement, whole, split, segments, flatAxes,
                                    flatFirst, flatElements)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Piece::Loop, extent, state, tensor)

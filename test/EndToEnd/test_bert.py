@@ -199,6 +199,38 @@ class Bert(h.HeddleTest):
         np.testing.assert_array_equal(values["value.encoder.layer.1.attention"],
                                       values["value.encoder.layer.1.attention.output"])
 
+    def test_the_row_of_padding_begins_as_zeros(self):
+        model, pad = self.path("bare.json"), 71
+        with open(model, "w") as file:
+            json.dump(dict(CONFIG, pad_token_id=pad, hidden_dropout_prob=0.0,
+                           attention_probs_dropout_prob=0.0), file)
+        rows = make_inputs()
+        rows["ids"][:, ::3] = pad
+        h.write_safetensors(self.rows, rows)
+        first, saved = {}, self.path("saved")
+        for mesh in [{}] + [{"tensor": 2}] * bool(h.MPIRUN):
+            shutil.rmtree(saved, ignore_errors=True)
+            binary = self.compile(model, *flags_of(mesh=mesh), "--init", "random",
+                                  "--seed", 5, "--precision", "bf16", "--lr", 0,
+                                  "--weight-decay", 0)
+            self.train(binary, self.rows, 1, "--save", saved, ranks=ranks_of(mesh))
+            first[tuple(mesh)] = h.read_saved(saved)
+            table = first[tuple(mesh)]["bert.embeddings.word_embeddings.weight"]
+            self.assertEqual(np.flatnonzero(~table.any(axis=1)).tolist(), [pad])
+            if mesh:
+                continue
+
+            # The copy in bf16 has the same numbers as one that is loaded.
+            def evaluate(*weights):
+                return json.loads(h.run([binary, "eval", "--inputs", self.rows,
+                                         "--json", *weights]).stdout)["loss"]
+
+            self.assertEqual(evaluate(), evaluate(
+                "--weights", os.path.join(saved, "step-000001")))
+        for weights in first.values():
+            for name, value in first[()].items():
+                np.testing.assert_array_equal(weights[name], value, name)
+
     @h.long_only
     def test_checkpoints_in_transformers_and_back(self):
         for tied in (True, False):

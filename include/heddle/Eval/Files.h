@@ -44,10 +44,11 @@ bool readParameters(const std::string &directory,
                     const std::vector<std::vector<plan::Piece>> &sources,
                     std::vector<HostTensor> &tensors, Diagnostic &error);
 
-/// The first value of a state, as the runtime makes it.
+/// The first value of a state of the shape `whole`, as the runtime makes it.
 std::vector<float> initialValues(const plan::Init &init,
-                                 const std::string &name, uint64_t seed,
-                                 int64_t count);
+                                 const std::string &name,
+                                 const std::vector<int64_t> &whole,
+                                 uint64_t seed, int64_t count);
 
 /// The learning rate of update `update`, counted from 1. `params` is JSON.
 bool scheduledRate(const std::string &type, const std::string &params,

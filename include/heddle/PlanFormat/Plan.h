@@ -56,6 +56,7 @@ struct Init {
   /// of updates so far.
   double value = 0;
   double stddev = 0; ///< Normal.
+  int64_t zeroRow = -1; ///< Of the whole tensor: zero whatever the kind.
 };
 template <>
 inline constexpr std::array enumNames<Init::Kind> = {"zeros", "constant",

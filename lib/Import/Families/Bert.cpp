@@ -59,6 +59,8 @@ std::vector<Weight> Bert::weights() const {
   auto rows = [&](const std::string &path, Dim count) {
     table.push_back({path + ".weight", {count, embed}, normal});
   };
+  Init words = normal;
+  words.zeroRow = padding.value_or(-1);
   auto norm = [&](const std::string &path) {
     table.push_back({path + ".weight", {embed}, ones});
     table.push_back({path + ".bias", {embed}, zeros});
@@ -67,7 +69,7 @@ std::vector<Weight> Bert::weights() const {
     table.push_back({path + ".weight", {out, in}, normal, {}, /*outIn=*/true});
     table.push_back({path + ".bias", {out}, zeros});
   };
-  rows("embeddings.word_embeddings", vocab);
+  table.push_back({"embeddings.word_embeddings.weight", {vocab, embed}, words});
   rows("embeddings.position_embeddings", positions);
   rows("embeddings.token_type_embeddings", segments);
   norm("embeddings.LayerNorm");

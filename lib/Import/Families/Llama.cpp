@@ -59,7 +59,9 @@ Llama::Llama(const Config &c)
 std::vector<Weight> Llama::weights() const {
   const Init normal = {Init::Kind::Normal, 0, deviation},
              ones = {Init::Kind::Constant, 1, 0}, zeros = {};
-  std::vector<Weight> table = {{"embed_tokens.weight", {vocab, embed}, normal}};
+  Init words = normal;
+  words.zeroRow = padding.value_or(-1);
+  std::vector<Weight> table = {{"embed_tokens.weight", {vocab, embed}, words}};
   auto norm = [&](const char *path) {
     table.push_back({std::string(path) + ".weight", {embed}, ones});
   };

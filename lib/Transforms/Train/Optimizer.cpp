@@ -166,7 +166,8 @@ private:
                                               nn::StateRole::Optimizer, type);
       state.setCheckpointed(true);
       state.setInitAttr(nn::InitAttr::get(&getContext(), nn::InitKind::Power,
-                                          factor, builder.getF64FloatAttr(0)));
+                                          factor, builder.getF64FloatAttr(0),
+                                          /*zeroRow=*/-1));
       Value now = builder.create<nn::GetOp>(loc, type, power.quantity);
       auto next = builder.create<nn::AdvancePowerOp>(
           loc, type, f32, now, condition, factor, nullptr);
