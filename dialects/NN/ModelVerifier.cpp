@@ -163,12 +163,92 @@ static LogicalResult verifyTypes(Operation *op) {
   return verify(op->getResultTypes());
 }
 
+/// What the runtime asks of the data.
+static LogicalResult verifyWeights(ModelOp model) {
+  DictionaryAttr weights = model.getWeights();
+  for (StringRef key : {"vocab_size", "max_positions", "segments"}) {
+    Attribute value = weights.get(key);
+    auto count = dyn_cast_if_present<IntegerAttr>(value);
+    if (value && !(count && count.getInt() > 0))
+      return model.emitOpError("has weights whose ")
+             << key << " is " << value << "; it must be 1 : i64 or more";
+  }
+  auto vocab = weights.getAs<IntegerAttr>("vocab_size");
+  Attribute token = weights.get("mask_token");
+  auto mask = dyn_cast_if_present<IntegerAttr>(token);
+  if (token && !(mask && mask.getInt() >= 0 &&
+                 (!vocab || mask.getInt() < vocab.getInt())))
+    return model.emitOpError("has weights whose mask_token is ")
+           << token << "; it must be a number from 0 : i64 to below vocab_size";
+  Attribute special = weights.get("special_tokens");
+  if (special && !isa<DenseI64ArrayAttr>(special))
+    return model.emitOpError("has weights whose special_tokens are ")
+           << special << "; they must be written as array<i64: 0, 1>";
+  return success();
+}
+
+/// How many values the data may have for a port; 0 when nothing says it.
+static int64_t countOf(PortRole role, DictionaryAttr weights) {
+  StringRef key = role == PortRole::Ids         ? "vocab_size"
+                  : role == PortRole::Segments  ? "segments"
+                  : role == PortRole::Positions ? "max_positions"
+                                                : "";
+  auto count = weights.getAs<IntegerAttr>(key);
+  return count ? count.getInt() : 0;
+}
+
+/// A table has a row for each number that the data may have.
+static LogicalResult verifyTables(FuncOp function, DictionaryAttr weights) {
+  if (!function.getInputs())
+    return success();
+  for (auto [argument, port] :
+       llvm::zip(function.getArguments(),
+                 function.getInputs()->getAsRange<PortAttr>()))
+    for (Operation *user : argument.getUsers()) {
+      auto embedding = dyn_cast<EmbeddingOp>(user);
+      if (!embedding || embedding.getFirst())
+        continue;
+      int64_t rows = embedding.getTable().getType().getDimSize(0);
+      int64_t count = countOf(port.getRole(), weights);
+      if (count > rows)
+        return embedding.emitOpError("has a table of ")
+               << rows << " rows, but there may be " << count << " "
+               << stringifyPortRole(port.getRole())
+               << ", as the weights of the model say";
+    }
+  return success();
+}
+
+/// Whether the row of the padding is one of the table's; a part of a table may
+/// be without it.
+static LogicalResult verifyPadding(Operation *op) {
+  auto embedding = dyn_cast<EmbeddingOp>(op);
+  if (!embedding || !embedding.getPadding() || embedding.getFirst())
+    return success();
+  int64_t rows = embedding.getTable().getType().getDimSize(0);
+  int64_t padding = *embedding.getPadding();
+  if (padding >= 0 && padding < rows)
+    return success();
+  return embedding.emitOpError("has the padding ")
+         << padding << " in a table of " << rows << " rows";
+}
+
 LogicalResult ModelOp::verifyRegions() {
+  if (failed(verifyWeights(*this)))
+    return failure();
   Attribute objective = getWeights().get("objective");
   if (objective && !isa<ObjectiveAttr>(objective))
     return emitOpError("has weights whose objective is ")
            << objective << "; it must be #nn.objective<causal> or "
            << "#nn.objective<mlm>";
+  StringRef ours =
+      stringifyObjective(objective ? cast<ObjectiveAttr>(objective).getValue()
+                                   : Objective::NextToken);
+  StringRef chosen = config::wordOf(getStrategy().getValue().objective);
+  if (!chosen.empty() && chosen != ours)
+    return emitOpError("has a strategy whose objective is ")
+           << chosen << ", but weights whose objective is " << ours
+           << "; write the same in both";
   llvm::Expected<llvm::json::Value> config = llvm::json::parse(getConfig());
   if (!config)
     return emitOpError("has a config that is no JSON: ")
@@ -177,8 +257,14 @@ LogicalResult ModelOp::verifyRegions() {
     return emitOpError("has a config that is no JSON object");
   ShardingVerifier shardings(*this);
   WalkResult walk = getBody().walk([&](Operation *op) {
-    bool holds = succeeded(verifyTypes(op)) && succeeded(shardings.verify(op));
+    bool holds = succeeded(verifyTypes(op)) && succeeded(verifyPadding(op)) &&
+                 succeeded(shardings.verify(op));
     return holds ? WalkResult::advance() : WalkResult::interrupt();
   });
-  return failure(walk.wasInterrupted() || failed(verifyCalls(*this)));
+  if (walk.wasInterrupted() || failed(verifyCalls(*this)))
+    return failure();
+  for (auto function : getOps<FuncOp>())
+    if (failed(verifyTables(function, getWeights())))
+      return failure();
+  return success();
 }

@@ -96,6 +96,15 @@ void Finder::readVocabulary() {
   }
 }
 
+/// The `mask_token_id` of config.json.
+static int64_t maskOf(const io::JsonValue &value, int64_t vocab) {
+  int64_t id = value.asInteger();
+  if (id < 0 || id >= vocab)
+    value.fail("H0392", "\"mask_token_id\" is " + std::to_string(id),
+               "give null, or a number from 0 to " + std::to_string(vocab - 1));
+  return id;
+}
+
 SpecialTokens Finder::find(const io::JsonValue &config, int64_t vocab) {
   readNames();
   readTokenizer();
@@ -109,16 +118,22 @@ SpecialTokens Finder::find(const io::JsonValue &config, int64_t vocab) {
   for (const char *kind : {"mask", "cls", "sep", "pad", "unk", "bos", "eos"}) {
     const io::JsonValue *id =
         config.findNonNull(std::string(kind) + "_token_id");
-    if (!id || id->kind() != io::JsonValue::Kind::Integer)
+    if (!id)
       continue;
-    all.insert(id->asInteger());
     if (kind == std::string("mask"))
-      tokens.mask = id->asInteger();
+      tokens.mask = maskOf(*id, vocab);
+    // A model may have several ends of a text.
+    if (!id->isArray())
+      all.insert(id->asInteger());
+    else
+      for (const io::JsonValue &one : id->elements())
+        all.insert(one.asInteger());
   }
+  // A tokenizer may know more tokens than the model has rows for.
   for (int64_t id : all)
     if (id >= 0 && id < vocab)
       tokens.all.push_back(id);
-  if (tokens.mask && (*tokens.mask < 0 || *tokens.mask >= vocab))
+  if (tokens.mask && *tokens.mask >= vocab)
     tokens.mask.reset();
   return tokens;
 }

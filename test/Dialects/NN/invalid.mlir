@@ -8,6 +8,65 @@ nn.model @m family "gpt2" phase "train" attributes {
 
 // -----
 
+// expected-error @+1 {{'nn.model' op has a strategy whose objective is mlm, but weights whose objective is causal; write the same in both}}
+nn.model @m family "bert" phase "train" attributes {
+    strategy = #dist.strategy<{loss = {objective = mlm}}>, config = "{}", weights = {}} {
+}
+
+// -----
+
+// expected-error @+1 {{'nn.model' op has weights whose vocab_size is -1 : i64; it must be 1 : i64 or more}}
+nn.model @m family "bert" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {vocab_size = -1 : i64}} {
+}
+
+// -----
+
+// expected-error @+1 {{'nn.model' op has weights whose mask_token is 8 : i64; it must be a number from 0 : i64 to below vocab_size}}
+nn.model @m family "bert" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {mask_token = 8 : i64, vocab_size = 8 : i64}} {
+}
+
+// -----
+
+// expected-error @+1 {{'nn.model' op has weights whose special_tokens are "a"; they must be written as array<i64: 0, 1>}}
+nn.model @m family "bert" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {special_tokens = "a"}} {
+}
+
+// -----
+
+nn.model @m family "bert" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {segments = 3 : i64}} {
+  nn.func @f(%table: tensor<2x4xf32>, %segments: tensor<1x8xi32>) -> tensor<1x8x4xf32>
+      attributes {inputs = [#nn.port<positions>, #nn.port<segments>]} {
+    // expected-error @+1 {{'nn.embedding' op has a table of 2 rows, but there may be 3 segments, as the weights of the model say}}
+    %0 = nn.embedding %table[%segments] : (tensor<2x4xf32>, tensor<1x8xi32>) -> tensor<1x8x4xf32>
+    nn.return %0 : tensor<1x8x4xf32>
+  }
+}
+
+// -----
+
+nn.model @m family "bert" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  nn.func @f(%table: tensor<2x4xf32>, %ids: tensor<1x8xi32>) -> tensor<1x8x4xf32> {
+    // expected-error @+1 {{'nn.embedding' op has the padding 2 in a table of 2 rows}}
+    %0 = nn.embedding %table[%ids] {padding = 2 : i64} : (tensor<2x4xf32>, tensor<1x8xi32>) -> tensor<1x8x4xf32>
+    nn.return %0 : tensor<1x8x4xf32>
+  }
+}
+
+// -----
+
+nn.model @m family "bert" phase "train" attributes {
+    strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
+  // expected-error @+1 {{'nn.state' op initialises row 3 of 'tensor<3x4xf32>' with zeros}}
+  nn.state @a role parameter : tensor<3x4xf32> {init = #nn.init<normal, 0.0 : f64, 1.0 : f64, zero_row = 3>}
+}
+
+// -----
+
 // expected-error @+1 {{'nn.model' op has weights whose objective is "mlm"; it must be #nn.objective<causal> or #nn.objective<mlm>}}
 nn.model @m family "bert" phase "train" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {objective = "mlm"}} {
