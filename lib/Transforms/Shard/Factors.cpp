@@ -110,7 +110,9 @@ void FactorFinder::chooseInits() {
 void FactorFinder::keepSums() {
   OpOperand *sum = nullptr;
   for (OpOperand &operand : op->getOpOperands()) {
-    if (plan.of(operand.get()).getUnreduced().empty())
+    // Random numbers and indices have no sharding.
+    if (!isa<RankedTensorType>(operand.get().getType()) ||
+        plan.of(operand.get()).getUnreduced().empty())
       continue;
     if (sum)
       return;
