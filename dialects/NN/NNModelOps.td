@@ -91,7 +91,7 @@ def NN_StateOp : NN_Op<"state", [Symbol,
     if (!parameter.empty())
       $_state.addAttribute(getParameterAttrName($_state.name), $_builder.getStringAttr(parameter));
   }]>];
-  let assemblyFormat = "$sym_name `role` $role `:` $type attr-dict";
+  let assemblyFormat = "$sym_name `role` `` $role `:` $type attr-dict";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     ::mlir::RankedTensorType getTensorType() {
