@@ -21,10 +21,9 @@ static RankedTensorType tensorOf(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
 
-/// The type of a parameter's gradient: its shape.
-static RankedTensorType gradientType(GradientContext &context,
-                                     Value parameter) {
-  return tensorOf(parameter).clone(context.gradientElement());
+RankedTensorType heddle::nn::gradientType(Type parameter) {
+  return cast<RankedTensorType>(parameter).clone(
+      Float32Type::get(parameter.getContext()));
 }
 
 /// The forward value of an operand that may be missing.
@@ -133,7 +132,7 @@ void EmbeddingOp::buildGradient(OpBuilder &builder, GradientContext &context) {
     context.setAccumulated(
         getTable(),
         builder.create<EmbeddingGradOp>(
-            getLoc(), gradientType(context, getTable()),
+            getLoc(), gradientType(getTable().getType()),
             context.gradientOf(getOutput()), context.forward(getIds()),
             context.accumulator(getTable()), forwardOrNone(context, getFirst()),
             getPaddingAttr(), nullptr));
@@ -143,7 +142,7 @@ void EmbeddingOp::buildGradient(OpBuilder &builder, GradientContext &context) {
 static void addBiasGradient(OpBuilder &builder, GradientContext &context,
                             Location loc, Value bias, Value grad) {
   context.setAccumulated(
-      bias, builder.create<SumRowsOp>(loc, gradientType(context, bias), grad,
+      bias, builder.create<SumRowsOp>(loc, gradientType(bias.getType()), grad,
                                       context.accumulator(bias), nullptr));
 }
 
@@ -168,7 +167,7 @@ void LinearOp::buildGradient(OpBuilder &builder, GradientContext &context) {
   if (context.isActive(getWeight()))
     context.setAccumulated(getWeight(),
                            builder.create<LinearGradWeightOp>(
-                               getLoc(), gradientType(context, getWeight()),
+                               getLoc(), gradientType(getWeight().getType()),
                                context.forward(getInput()), grad,
                                context.accumulator(getWeight()),
                                getTransposedAttr(), nullptr));
@@ -186,8 +185,8 @@ void LayerNormOp::buildGradient(OpBuilder &builder, GradientContext &context) {
   Value mean = context.forward(getMean()), rstd = context.forward(getRstd());
   if (context.isActive(getWeight()) || context.isActive(getBias())) {
     auto sums = builder.create<LayerNormGradWeightOp>(
-        getLoc(), gradientType(context, getWeight()),
-        gradientType(context, getBias()), grad, input, mean, rstd,
+        getLoc(), gradientType(getWeight().getType()),
+        gradientType(getBias().getType()), grad, input, mean, rstd,
         context.accumulator(getWeight()), context.accumulator(getBias()),
         nullptr);
     context.setAccumulated(getWeight(), sums.getWeightGrad());
@@ -207,7 +206,7 @@ void RmsNormOp::buildGradient(OpBuilder &builder, GradientContext &context) {
   if (context.isActive(getWeight()))
     context.setAccumulated(getWeight(),
                            builder.create<RmsNormGradWeightOp>(
-                               getLoc(), gradientType(context, getWeight()),
+                               getLoc(), gradientType(getWeight().getType()),
                                grad, input, rstd,
                                context.accumulator(getWeight()), nullptr));
   if (context.isActive(getInput()))

@@ -34,9 +34,10 @@ public:
   /// when it is the first. The sum is handed back by `setAccumulated`.
   virtual mlir::Value accumulator(mlir::Value operand) = 0;
   virtual void setAccumulated(mlir::Value operand, mlir::Value sum) = 0;
-  /// The element type of parameters' gradients.
-  virtual mlir::Type gradientElement() = 0;
 };
+
+/// The type of a parameter's gradient: its shape in f32, in which sums are made.
+mlir::RankedTensorType gradientType(mlir::Type parameter);
 
 } // namespace heddle::nn
 

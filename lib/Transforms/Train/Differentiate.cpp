@@ -59,7 +59,7 @@ private:
     return (parameter.getSymName() + ".grad").str();
   }
 
-  void addGradientStates(nn::ModelOp model, const FunctionPairs &pairs) {
+  void addGradientStates(nn::ModelOp model) {
     OpBuilder builder(&getContext());
     for (auto state : llvm::make_early_inc_range(model.getOps<nn::StateOp>())) {
       if (state.getRole() != nn::StateRole::Parameter || !state.getTrainable())
@@ -67,7 +67,7 @@ private:
       builder.setInsertionPointAfter(state);
       auto gradient = builder.create<nn::StateOp>(
           state.getLoc(), gradientName(state), nn::StateRole::Gradient,
-          pairs.gradientType(state.getType()), state.getSymName());
+          nn::gradientType(state.getType()), state.getSymName());
       gradient.setDecays(state.getDecays());
     }
   }
@@ -135,8 +135,8 @@ private:
     if (losses.empty())
       return step.emitError("H0909: adds no losses to its loss");
     OpBuilder builder(losses.front().getInit().getDefiningOp());
-    FunctionPairs pairs(model, Float32Type::get(&getContext()));
-    addGradientStates(model, pairs);
+    FunctionPairs pairs(model);
+    addGradientStates(model);
     SymbolTable symbols(model);
     auto keyOf = [&](Value value) -> Reverse::Key {
       nn::StateOp state = parameterOf(symbols, value);
@@ -145,7 +145,7 @@ private:
     auto readGradient = [&](Value parameter) -> Value {
       nn::StateOp state = parameterOf(symbols, parameter);
       return builder.create<nn::GetOp>(parameter.getLoc(),
-                                       pairs.gradientType(state.getType()),
+                                       nn::gradientType(state.getType()),
                                        gradientName(state));
     };
     Reverse reverse(builder, pairs, keyOf, readGradient,

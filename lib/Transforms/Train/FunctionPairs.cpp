@@ -126,7 +126,7 @@ void PairBuilder::buildGradients() {
     if (kind.active[index])
       seeds.push_back(argument);
     if (kind.sums && kind.parameter[index] && kind.active[index])
-      sums[argument] = addArgument(pairs.gradientType(argument.getType()),
+      sums[argument] = addArgument(nn::gradientType(argument.getType()),
                                    {Kind::Sum, unsigned(index)});
   }
   auto keyOf = [&](Value value) -> Reverse::Key {

@@ -127,8 +127,7 @@ void Reverse::add(Value operand, Value gradient) {
   };
   // A parameter that an operation without sums of its own reads.
   if (Key key = keyOf(operand)) {
-    Value more =
-        castTo(builder, gradient, pairs.gradientType(operand.getType()));
+    Value more = castTo(builder, gradient, nn::gradientType(operand.getType()));
     totals[key] = plus(accumulator(operand), more);
     return;
   }
@@ -187,7 +186,7 @@ void Reverse::differentiateCall(nn::CallOp call) {
       Value sum = accumulator(parameter);
       operands.push_back(
           sum ? sum
-              : zeros(call.getLoc(), pairs.gradientType(parameter.getType())));
+              : zeros(call.getLoc(), nn::gradientType(parameter.getType())));
       break;
     }
     }

@@ -50,15 +50,9 @@ struct CallKind {
 /// Makes the pairs, each once.
 class FunctionPairs {
 public:
-  FunctionPairs(nn::ModelOp model, mlir::Type gradientElement)
-      : gradientElement(gradientElement), model(model) {}
+  explicit FunctionPairs(nn::ModelOp model) : model(model) {}
   FunctionPair &get(const CallKind &kind);
-  /// The type of a parameter's gradient.
-  mlir::RankedTensorType gradientType(mlir::Type parameter) const {
-    return llvm::cast<mlir::RankedTensorType>(parameter).clone(gradientElement);
-  }
 
-  const mlir::Type gradientElement;
   /// Values that all forward functions together save.
   unsigned numSaved = 0;
   /// A gradient was asked for that no operation gives; the error was reported.
@@ -107,7 +101,6 @@ public:
   void add(mlir::Value operand, mlir::Value gradient) override;
   mlir::Value accumulator(mlir::Value operand) override;
   void setAccumulated(mlir::Value operand, mlir::Value sum) override;
-  mlir::Type gradientElement() override { return pairs.gradientElement; }
 
 private:
   void differentiateCall(nn::CallOp call);

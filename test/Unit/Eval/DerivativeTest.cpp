@@ -57,7 +57,6 @@ public:
   void setAccumulated(Value operand, Value sum) override {
     sums[operand] = sum;
   }
-  Type gradientElement() override { return builder.getF32Type(); }
 
   OpBuilder builder;
   Value result, gradient;
