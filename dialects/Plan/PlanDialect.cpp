@@ -86,6 +86,20 @@ void BytesAttr::print(AsmPrinter &printer) const {
   printer << ">";
 }
 
+LogicalResult
+GridLaunchAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringRef,
+                       ArrayRef<int64_t> grid, ArrayRef<int64_t> block,
+                       int64_t shared) {
+  for (ArrayRef<int64_t> sizes : {grid, block})
+    if (sizes.size() != 3 ||
+        llvm::any_of(sizes, [](int64_t size) { return size < 1; }))
+      return emitError() << "a launch has three sizes of 1 or more each for "
+                            "its grid and block";
+  if (shared < 0)
+    return emitError() << "shared memory of " << shared << " bytes";
+  return success();
+}
+
 //===----------------------------------------------------------------------===//
 // Programs and states
 //===----------------------------------------------------------------------===//

@@ -96,6 +96,27 @@ def Plan_BytesAttr : AttrDef<Plan_Dialect, "Bytes"> {
   }];
 }
 
+def Plan_GridLaunchAttr : AttrDef<Plan_Dialect, "GridLaunch"> {
+  let mnemonic = "grid_launch";
+  let summary = "One launch of a function over a grid of blocks of threads.";
+  let description = [{
+    As `#plan.grid_launch<"gelu", grid = [384, 1, 1], block = [256, 1, 1]>`.
+    `shared` is what a block needs of shared memory beyond what the function
+    declares, in bytes.
+  }];
+  let parameters = (ins StringRefParameter<"The function.">:$symbol,
+                        ArrayRefParameter<"int64_t">:$grid,
+                        ArrayRefParameter<"int64_t">:$block,
+                        DefaultValuedParameter<"int64_t", "0">:$shared);
+  let assemblyFormat = [{
+    `<` $symbol `,` `grid` `=` `[` $grid `]` `,` `block` `=` `[` $block `]`
+    (`,` `shared` `=` $shared^)? `>`
+  }];
+  let genVerifyDecl = 1;
+}
+def Plan_GridLaunches
+    : TypedArrayAttrBase<Plan_GridLaunchAttr, "launches over grids">;
+
 class Plan_Op<string mnemonic, list<Trait> traits = []>
     : Op<Plan_Dialect, mnemonic, traits>;
 
@@ -107,10 +128,18 @@ def Plan_KernelOp : Plan_Op<"kernel", [IsolatedFromAbove, Symbol,
     argument whose memory result i takes over, or -1. `generator` names what
     makes its code: rows (element-wise chains and reductions over the last
     dimension), gemm, attention, ... (`#plan.generator<gemm>`). From the kernels phase on `symbol` names
-    the function in the object `object`, `scratch_bytes` what each thread needs,
-    and `hash` is that of the kernel and the target.
-    Arguments of the compiled function: the tensor arguments in order, then the
-    results that are not tied; scalars (index) apart, in order.
+    the function in the object `object`, and `hash` is that of the kernel and
+    the target.
+
+    For a CPU every thread of the pool calls the function, and `scratch_bytes` is
+    what each of them needs. Its arguments are the tensor arguments in order,
+    then the results that are not tied; scalars (index) apart, in order.
+
+    For a GPU `launches` names the functions that are launched one after the
+    other, and `scratch_bytes` is what they share. Each takes the addresses of
+    the tensor arguments in order, then of the results that are not tied, then
+    the address of the scratch memory (only if there is some), then the scalars
+    as 64-bit integers.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name,
                        TypeAttrOf<FunctionType>:$function_type,
@@ -121,7 +150,8 @@ def Plan_KernelOp : Plan_Op<"kernel", [IsolatedFromAbove, Symbol,
                        OptionalAttr<FlatSymbolRefAttr>:$object,
                        OptionalAttr<StrAttr>:$symbol,
                        OptionalAttr<StrAttr>:$hash,
-                       OptionalAttr<I64Attr>:$scratch_bytes);
+                       OptionalAttr<I64Attr>:$scratch_bytes,
+                       OptionalAttr<Plan_GridLaunches>:$launches);
   let regions = (region AnyRegion:$body);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
@@ -148,8 +178,9 @@ def Plan_YieldOp : Plan_Op<"yield", [Pure, Terminator, HasParent<"KernelOp">]> {
 }
 
 def Plan_ObjectOp : Plan_Op<"object", [Symbol]> {
-  let summary = "Compiled code: a relocatable ELF object as base64 text.";
+  let summary = "Compiled code: what the target of the kernels makes.";
   let description = [{
+    For a CPU a relocatable ELF object as base64 text, for a GPU the text of PTX.
     `hash` is that of the code, of its symbol and scratch memory, and of the
     kernel that it was made from. Who reads a dump checks it before the code runs.
   }];

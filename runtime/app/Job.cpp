@@ -54,7 +54,8 @@ Job::Job(const JobOptions &options, Ranks &ranks) : others(ranks) {
     requireCpuFeatures(plan().features, plan().march);
     pool = std::make_unique<ThreadPool>(threads);
     own = makeDevice(std::getenv("HEDDLE_DEVICE"), *pool);
-    kernels = own->load(binary.kernels.data(), binary.kernels.size());
+    kernels =
+        own->load(binary.kernels.data(), binary.kernels.size(), plan().kernels);
     binary.kernels = {};
     SessionOptions session;
     session.participant = {ranks.rank(), &ranks};

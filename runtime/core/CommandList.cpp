@@ -269,7 +269,9 @@ void Resolver::add(const plan::command::Launch &launch, const Here &here) {
     list.scalars.push_back(sum(value.constant, value.terms, here.context));
   for (const Ref &ref : launch.refs)
     list.refs.push_back(device.resolve(address(ref, here.context)));
-  list.launches.push_back({kernels[launch.kernel], nullptr, nullptr});
+  list.launches.push_back({kernels[launch.kernel], nullptr, nullptr,
+                           int64_t(launch.refs.size()),
+                           int64_t(launch.scalars.size())});
   list.infos.push_back({&here.command, nullptr, running});
 }
 

@@ -135,7 +135,8 @@ TEST_P(DeviceTest, CopiesAndFills) {
 
 TEST_P(DeviceTest, LaunchesOnEveryThread) {
   std::vector<char> image = readBigramKernels();
-  std::unique_ptr<KernelSet> kernels = device->load(image.data(), image.size());
+  std::unique_ptr<KernelSet> kernels =
+      device->load(image.data(), image.size(), {});
   image.assign(image.size(), 0); // The image is not kept.
   EXPECT_EQ(kernels->find("no_such_kernel"), nullptr);
   DeviceMemory memory(*device, {MemoryKind::Device, page, "test", false});
@@ -150,7 +151,7 @@ TEST_P(DeviceTest, LaunchesOnEveryThread) {
 }
 
 TEST_P(DeviceTest, RefusesOtherImages) {
-  EXPECT_EQ(codeOf([&] { device->load("x", 1); }), "H0384");
+  EXPECT_EQ(codeOf([&] { device->load("x", 1, {}); }), "H0384");
 }
 
 /// Both streams write the same byte; the one that waits writes last.

@@ -17,7 +17,7 @@ namespace heddle::test {
 
 inline std::unique_ptr<rt::KernelSet> bigramKernels(rt::Device &device) {
   std::vector<char> bytes = readBigramKernels();
-  return device.load(bytes.data(), bytes.size());
+  return device.load(bytes.data(), bytes.size(), {});
 }
 
 /// A plan of one program over a page of states and a page of arena, for

@@ -7,8 +7,9 @@
 // What the compiler hands to the runtime: every byte of memory, every command
 // of every step program, and what is needed to read data, weights and
 // checkpoints. It is stored as JSON in the section `.heddle.plan` of the
-// binary; the kernels stand beside it in `.heddle.kernels`, as the image of an
-// ELF shared object. No LLVM header may be included here.
+// binary; the kernels stand beside it in `.heddle.kernels`: for a CPU the image
+// of an ELF shared object, for a GPU a PtxImage. No LLVM header may be included
+// here.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,13 +33,25 @@ inline constexpr const char *kernelSectionName = ".heddle.kernels";
 
 /// Of the JSON: raised with every change of what stands there. A reader takes
 /// its own format alone; binaries bring their reader along.
-inline constexpr int64_t formatVersion = 4;
+inline constexpr int64_t formatVersion = 5;
 
-/// A compiled kernel:
+/// A launch of a GPU's function over a grid of blocks of threads.
+struct GridLaunch {
+  std::string symbol;
+  std::array<int64_t, 3> grid = {1, 1, 1};
+  std::array<int64_t, 3> block = {1, 1, 1};
+  int64_t sharedBytes = 0; ///< Of a block, beyond what the function declares.
+};
+
+/// A compiled kernel. For CPUs:
 ///   void symbol(void *const *refs, const int64_t *scalars,
 ///               int64_t thread, int64_t threads, void *scratch);
 /// `scratch` is `scratchBytes` long for each thread, 64-byte aligned, and taken
 /// from the arena. Every thread of the pool calls it once per launch.
+///
+/// For GPUs: the functions of `launches`, launched one after the other. Each
+/// takes the addresses of `refs`, then that of `scratchBytes` bytes (if there
+/// are some), 256-byte aligned, then the scalars as 64-bit integers.
 struct Kernel {
   std::string name;      ///< Also its symbol.
   std::string ops;       ///< The operations it computes, for people.
@@ -47,6 +60,8 @@ struct Kernel {
   double modelFlops = 0; ///< Those of products and attention.
   double bytes = 0;      ///< Read and written per launch.
   int64_t scratchBytes = 0;
+  std::vector<GridLaunch> launches;
+  int64_t text = 0; ///< Which one of a PtxImage holds the functions.
 };
 
 /// How a state gets its first value when no weights are loaded.
@@ -55,7 +70,7 @@ struct Init {
   /// Constant: the value; Normal: the mean; Power: what is raised to the number
   /// of updates so far.
   double value = 0;
-  double stddev = 0; ///< Normal.
+  double stddev = 0;    ///< Normal.
   int64_t zeroRow = -1; ///< Of the whole tensor: zero whatever the kind.
 };
 template <>

@@ -140,12 +140,6 @@ public:
     return success();
   }
 
-  /// Every thread of the pool calls the kernel once.
-  codegen::LaunchGeometry geometryOf(planir::KernelOp kernel,
-                                     planir::ObjectOp) const override {
-    return {{1}, {codegen::strategyOf(kernel->getParentOp()).threads}};
-  }
-
   FailureOr<std::vector<std::string>>
   requirementsOf(planir::ProgramOp program) const override {
     FailureOr<cpu::CpuTarget> machine = cpu::machineOf(program);

@@ -22,7 +22,8 @@ namespace {
 /// A compiled kernel that others of the same body share.
 struct Compiled {
   planir::ObjectOp object;
-  std::string symbol;
+  ArrayAttr launches;
+  int64_t scratchBytes = 0;
   std::optional<Resources> resources;
 };
 
@@ -35,34 +36,37 @@ public:
 private:
   FailureOr<Compiled> compileMapped(planir::KernelOp kernel,
                                     mlir::gpu::GPUModuleOp module,
-                                    mlir::gpu::GPUFuncOp func);
+                                    const MappedKernel &mapped);
 
   std::string chip, ptxas;
   llvm::StringMap<Compiled> byBody;
 };
 } // namespace
 
+static Attribute launchOf(const MappedLaunch &mapped) {
+  auto wide = [](std::optional<ArrayRef<int32_t>> sizes) {
+    return SmallVector<int64_t>(sizes->begin(), sizes->end());
+  };
+  mlir::gpu::GPUFuncOp func = mapped.func;
+  return planir::GridLaunchAttr::get(
+      func.getContext(), func.getName(), wide(func.getKnownGridSize()),
+      wide(func.getKnownBlockSize()), mapped.sharedBytes);
+}
+
 FailureOr<Compiled> KernelCompiler::compileMapped(planir::KernelOp kernel,
                                                   mlir::gpu::GPUModuleOp module,
-                                                  mlir::gpu::GPUFuncOp func) {
+                                                  const MappedKernel &mapped) {
   OpBuilder builder(kernel);
-  auto wide = [&](std::optional<ArrayRef<int32_t>> sizes) {
-    return builder.getDenseI64ArrayAttr(
-        SmallVector<int64_t>(sizes->begin(), sizes->end()));
-  };
-  // Lowering replaces the function, which knows the launch.
-  NamedAttribute grid =
-      builder.getNamedAttr("grid", wide(func.getKnownGridSize()));
-  NamedAttribute block =
-      builder.getNamedAttr("block", wide(func.getKnownBlockSize()));
-  std::string symbol = func.getName().str();
+  Compiled result;
+  // Lowering replaces the functions, which know their launches.
+  result.launches = builder.getArrayAttr(
+      llvm::to_vector(llvm::map_range(mapped.launches, launchOf)));
+  result.scratchBytes = mapped.scratchBytes;
   if (failed(lowerToNvvm(module)))
     return failure();
   llvm::Expected<std::string> ptx = emitPtx(module, chip);
   if (!ptx)
     return kernel.emitError() << llvm::toString(ptx.takeError());
-  Compiled result;
-  result.symbol = symbol;
   if (!ptxas.empty()) {
     llvm::Expected<Resources> resources = assemblePtx(ptxas, *ptx, chip);
     if (!resources)
@@ -70,11 +74,8 @@ FailureOr<Compiled> KernelCompiler::compileMapped(planir::KernelOp kernel,
     result.resources = *resources;
   }
   result.object = builder.create<planir::ObjectOp>(
-      kernel.getLoc(), symbol + "_ptx", *ptx, /*hash=*/StringAttr());
-  result.object->setDiscardableAttr("format", builder.getStringAttr("ptx"));
-  result.object->setDiscardableAttr("chip", builder.getStringAttr(chip));
-  result.object->setDiscardableAttr(grid.getName(), grid.getValue());
-  result.object->setDiscardableAttr(block.getName(), block.getValue());
+      kernel.getLoc(), (kernel.getSymName() + "_ptx").str(), *ptx,
+      /*hash=*/StringAttr());
   return result;
 }
 
@@ -87,24 +88,26 @@ FailureOr<KernelReport> KernelCompiler::compile(planir::KernelOp kernel) {
     auto builder = OpBuilder::atBlockEnd(scratch->getBody());
     auto module = builder.create<mlir::gpu::GPUModuleOp>(kernel.getLoc(),
                                                          kernel.getSymName());
-    FailureOr<mlir::gpu::GPUFuncOp> func =
-        mapKernel(kernel, module, report.reason);
-    if (failed(func))
+    FailureOr<MappedKernel> mapped = mapKernel(kernel, module);
+    if (failed(mapped))
       return failure();
-    if (!*func) {
+    if (!*mapped) {
+      report.reason = mapped->reason;
       kernel.emitRemark("no GPU generator for ")
           << report.reason << " yet: @" << report.name;
       return report;
     }
-    FailureOr<Compiled> result = compileMapped(kernel, module, *func);
+    FailureOr<Compiled> result = compileMapped(kernel, module, *mapped);
     if (failed(result))
       return failure();
     compiled = *result;
   }
   kernel.setObjectAttr(
       FlatSymbolRefAttr::get(compiled.object.getSymNameAttr()));
-  kernel.setSymbol(compiled.symbol);
-  kernel.setScratchBytes(0);
+  kernel.setSymbol(
+      cast<planir::GridLaunchAttr>(compiled.launches[0]).getSymbol());
+  kernel.setLaunchesAttr(compiled.launches);
+  kernel.setScratchBytes(compiled.scratchBytes);
   auto remark = kernel.emitRemark("PTX for ") << chip << ": @" << report.name;
   if (compiled.resources)
     remark << ", " << compiled.resources->registers << " registers, "

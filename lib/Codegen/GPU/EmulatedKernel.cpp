@@ -7,7 +7,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Codegen/GPU/Emulation.h"
-#include "heddle/Codegen/GPU/Kernels.h"
 #include "mlir/IR/OwningOpRef.h"
 
 using namespace llvm;
@@ -18,15 +17,17 @@ static rt::emulator::Dim3 toDim3(ArrayRef<int32_t> sizes) {
   return {sizes[0], sizes[1], sizes[2]};
 }
 
-/// The PTX of a function, which stays as it is.
-static Expected<std::string> compileToPtx(mlir::gpu::GPUFuncOp source,
+/// The PTX of the functions, which stay as they are.
+static Expected<std::string> compileToPtx(const MappedKernel &source,
                                           StringRef chip) {
+  mlir::gpu::GPUFuncOp first = source.launches.front().func;
   mlir::OwningOpRef<mlir::ModuleOp> scratch(
-      mlir::ModuleOp::create(source.getLoc()));
+      mlir::ModuleOp::create(first.getLoc()));
   auto builder = mlir::OpBuilder::atBlockEnd(scratch->getBody());
-  auto module = builder.create<mlir::gpu::GPUModuleOp>(source.getLoc(), "gpu");
+  auto module = builder.create<mlir::gpu::GPUModuleOp>(first.getLoc(), "gpu");
   builder.setInsertionPointToStart(module.getBody());
-  builder.clone(*source);
+  for (const MappedLaunch &launch : source.launches)
+    builder.clone(*launch.func);
   if (failed(lowerToNvvm(module)))
     return createStringError(inconvertibleErrorCode(),
                              "a kernel cannot be lowered to nvvm");
@@ -34,11 +35,7 @@ static Expected<std::string> compileToPtx(mlir::gpu::GPUFuncOp source,
 }
 
 Expected<std::unique_ptr<EmulatedKernel>>
-EmulatedKernel::load(mlir::gpu::GPUFuncOp source, StringRef chip) {
-  auto grid = source.getKnownGridSize(), block = source.getKnownBlockSize();
-  if (!grid || !block)
-    return createStringError(inconvertibleErrorCode(),
-                             "a kernel does not state its grid and block");
+EmulatedKernel::load(const MappedKernel &source, StringRef chip) {
   Expected<std::string> ptx = compileToPtx(source, chip);
   if (!ptx)
     return ptx.takeError();
@@ -47,10 +44,17 @@ EmulatedKernel::load(mlir::gpu::GPUFuncOp source, StringRef chip) {
   kernel->module = rt::emulator::Module::load(*ptx, error);
   if (!kernel->module)
     return createStringError(inconvertibleErrorCode(), error + " of\n" + *ptx);
-  kernel->launch.kernel = source.getName().str();
-  kernel->launch.grid = toDim3(*grid);
-  kernel->launch.block = toDim3(*block);
-  for (mlir::Type type : source.getArgumentTypes()) {
+  for (MappedLaunch mapped : source.launches) {
+    rt::emulator::Launch launch;
+    launch.kernel = mapped.func.getName().str();
+    launch.grid = toDim3(*mapped.func.getKnownGridSize());
+    launch.block = toDim3(*mapped.func.getKnownBlockSize());
+    launch.sharedBytes = mapped.sharedBytes;
+    kernel->launches.push_back(std::move(launch));
+  }
+  kernel->scratchBytes = source.scratchBytes;
+  mlir::gpu::GPUFuncOp first = source.launches.front().func;
+  for (mlir::Type type : first.getArgumentTypes()) {
     std::optional<int64_t> bytes;
     if (auto memref = dyn_cast<mlir::MemRefType>(type))
       bytes = dist::byteSize(memref);
@@ -61,20 +65,32 @@ EmulatedKernel::load(mlir::gpu::GPUFuncOp source, StringRef chip) {
 
 std::string EmulatedKernel::run(ArrayRef<void *> refs,
                                 ArrayRef<int64_t> scalars) const {
-  rt::emulator::Launch call = launch;
+  // Numbers that were not written there before are NaN.
+  std::vector<uint64_t> scratch(divideCeil(scratchBytes, sizeof(uint64_t)),
+                                ~uint64_t(0));
+  std::vector<void *> addresses(refs);
+  if (scratchBytes > 0)
+    addresses.push_back(scratch.data());
   rt::emulator::GlobalMemory memory;
-  const void *const *ref = refs.begin();
+  std::vector<const void *> values;
+  void *const *address = addresses.data();
   const int64_t *scalar = scalars.begin();
   for (const std::optional<int64_t> &bytes : arguments) {
     if (!bytes) {
-      call.arguments.push_back(scalar++);
+      values.push_back(scalar++);
       continue;
     }
-    std::string name = "argument " + std::to_string(call.arguments.size());
-    memory.add(name, const_cast<void *>(*ref), *bytes);
-    call.arguments.push_back(ref++);
+    memory.add("argument " + std::to_string(values.size()), *address, *bytes);
+    values.push_back(address++);
   }
-  return module->run(call, memory, rt::emulator::Options::fromEnvironment());
+  for (rt::emulator::Launch launch : launches) {
+    launch.arguments = values;
+    std::string fault =
+        module->run(launch, memory, rt::emulator::Options::fromEnvironment());
+    if (!fault.empty())
+      return fault;
+  }
+  return "";
 }
 
 } // namespace heddle::gpu

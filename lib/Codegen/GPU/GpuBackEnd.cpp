@@ -58,16 +58,6 @@ public:
     return success();
   }
 
-  codegen::LaunchGeometry geometryOf(planir::KernelOp,
-                                     planir::ObjectOp object) const override {
-    auto sizes = [&](StringRef name) {
-      auto list = object->getAttrOfType<DenseI64ArrayAttr>(name);
-      return list ? SmallVector<int64_t, 3>(list.asArrayRef())
-                  : SmallVector<int64_t, 3>();
-    };
-    return {sizes("grid"), sizes("block")};
-  }
-
   FailureOr<std::vector<std::string>>
   requirementsOf(planir::ProgramOp program) const override {
     return program.emitError("H0203: a binary can be written for x86-64 only; "
@@ -80,24 +70,17 @@ private:
     if (!object)
       return kernel.emitError("H0397: names the object @")
              << *kernel.getObject() << ", which is not there";
-    auto is = [&](StringRef name, StringRef value) {
-      auto text = object->getAttrOfType<StringAttr>(name);
-      return text && text.getValue() == value;
-    };
-    if (!is("format", "ptx") || !is("chip", wordOf(chip)))
+    if (!object.getData().contains(
+            (Twine(".target ") + wordOf(chip) + "\n").str()))
       return object.emitError("H0397: is no PTX for ") << wordOf(chip);
-    std::string entry =
-        (".entry " + kernel.getSymbol().value_or("") + "(").str();
-    if (!object.getData().contains(entry))
-      return kernel.emitError("H0397: its object does not define ")
-             << kernel.getSymbol().value_or("its function");
-    codegen::LaunchGeometry launch = geometryOf(kernel, object);
-    for (ArrayRef<int64_t> sizes :
-         {ArrayRef(launch.grid), ArrayRef(launch.block)})
-      if (sizes.size() != 3 ||
-          llvm::any_of(sizes, [](int64_t size) { return size < 1; }))
-        return object.emitError("H0397: has no launch of three sizes each for "
-                                "its grid and block");
+    if (!kernel.getLaunches() || kernel.getLaunches()->empty())
+      return kernel.emitError("H0397: does not say how it is launched");
+    for (auto launch :
+         kernel.getLaunches()->getAsRange<planir::GridLaunchAttr>())
+      if (!object.getData().contains(
+              (".entry " + launch.getSymbol() + "(").str()))
+        return kernel.emitError("H0397: its object does not define ")
+               << launch.getSymbol();
     return success();
   }
 

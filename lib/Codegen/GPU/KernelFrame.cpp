@@ -24,26 +24,30 @@ static MemRefType bufferType(Type type, bool flat) {
 }
 
 KernelFrame::KernelFrame(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module,
-                         bool flat)
+                         const FrameOptions &options)
     : loc(kernel.getLoc()), builder(OpBuilder::atBlockEnd(module.getBody())),
       emitter(builder, loc), kernel(kernel),
       yield(cast<planir::YieldOp>(kernel.getBody().back().back())) {
   SmallVector<Type> buffers, scalars;
   for (Type type : kernel.getArgumentTypes())
     if (isa<RankedTensorType>(type))
-      buffers.push_back(bufferType(type, flat));
+      buffers.push_back(bufferType(type, options.flat));
     else
       scalars.push_back(type);
   for (auto [tie, type] : llvm::zip(kernel.getTies(), kernel.getResultTypes()))
     if (tie < 0)
-      buffers.push_back(bufferType(type, flat));
+      buffers.push_back(bufferType(type, options.flat));
+  if (options.scratchBytes > 0)
+    buffers.push_back(
+        MemRefType::get({options.scratchBytes}, builder.getI8Type()));
   SmallVector<Type> types(buffers);
   types.append(scalars);
   // A module's block ends in a terminator that stays last.
   if (module.getBody()->mightHaveTerminator())
     builder.setInsertionPoint(module.getBody()->getTerminator());
   func = builder.create<mlir::gpu::GPUFuncOp>(
-      loc, kernel.getSymName(), builder.getFunctionType(types, {}));
+      loc, (kernel.getSymName() + options.suffix).str(),
+      builder.getFunctionType(types, {}));
   func->setAttr(mlir::gpu::GPUDialect::getKernelFuncAttrName(),
                 builder.getUnitAttr());
   builder.setInsertionPointToStart(&func.getBody().front());
@@ -64,6 +68,8 @@ KernelFrame::KernelFrame(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module,
   for (int64_t tie : kernel.getTies())
     outputs.push_back(tie < 0 ? *buffer++
                               : arguments[kernel.getBody().getArgument(tie)]);
+  if (options.scratchBytes > 0)
+    scratchBuffer = *buffer++;
 }
 
 Value KernelFrame::argumentBuffer(Value argument) const {
@@ -93,12 +99,21 @@ Value KernelFrame::addWorkgroup(ArrayRef<int64_t> shape, Type element) {
   return buffer;
 }
 
-void KernelFrame::finish(ArrayRef<int64_t> grid, int64_t threads) {
+Value KernelFrame::scratch(int64_t offset, ArrayRef<int64_t> shape,
+                           Type element) {
+  return builder.create<memref::ViewOp>(loc, MemRefType::get(shape, element),
+                                        scratchBuffer, constant(offset),
+                                        ValueRange());
+}
+
+void KernelFrame::finish(ArrayRef<int64_t> grid, int64_t threads,
+                         int64_t sharedBytes) {
   SmallVector<int32_t> sizes(grid.begin(), grid.end());
   sizes.resize(3, 1);
   func.setKnownGridSizeAttr(builder.getDenseI32ArrayAttr(sizes));
   func.setKnownBlockSizeAttr(
       builder.getDenseI32ArrayAttr({static_cast<int32_t>(threads), 1, 1}));
+  mapped = {func, sharedBytes};
 }
 
 void KernelFrame::store(ArrayRef<Value> elements, Value buffer,

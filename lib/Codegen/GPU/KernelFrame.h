@@ -10,7 +10,7 @@
 #define HEDDLE_LIB_CODEGEN_GPU_KERNELFRAME_H
 
 #include "ElementEmitter.h"
-#include "dialects/Plan/PlanDialect.h"
+#include "heddle/Codegen/GPU/Kernels.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include <memory>
@@ -22,15 +22,25 @@ constexpr int64_t warpSize = 32;
 /// Bytes of the widest access of one thread.
 constexpr int64_t accessBytes = 16;
 
-/// A kernel being written. Its gpu.func takes the tensor arguments of the
-/// plan.kernel as memrefs, then its results that are not tied, then its index
-/// arguments.
+/// How a function of a kernel is written.
+struct FrameOptions {
+  bool flat = false; ///< Every buffer has one dimension.
+  /// Of the kernel's scratch memory; 0: the function does not take it. All
+  /// functions of a kernel agree.
+  int64_t scratchBytes = 0;
+  std::string
+      suffix; ///< To the kernel's name, for all functions but the first.
+};
+
+/// A function of a kernel being written. It takes the tensor arguments of the
+/// plan.kernel as memrefs, then its results that are not tied, then the scratch
+/// memory, then its index arguments.
 class KernelFrame {
 public:
   /// Starts the function inside `module`. The body of `kernel` is linalg on
-  /// tensors (lowerBodyToLinalg). With `flat` every buffer has one dimension.
+  /// tensors (lowerBodyToLinalg).
   KernelFrame(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module,
-              bool flat);
+              const FrameOptions &options);
 
   /// Emits the body's scalar operations; why it cannot is in `reason`.
   mlir::LogicalResult emitScalars();
@@ -44,8 +54,13 @@ public:
 
   /// Workgroup memory, aligned to 16 bytes.
   mlir::Value addWorkgroup(llvm::ArrayRef<int64_t> shape, mlir::Type element);
+  /// A part of the scratch memory, `offset` bytes behind its begin.
+  mlir::Value scratch(int64_t offset, llvm::ArrayRef<int64_t> shape,
+                      mlir::Type element);
   /// Writes the return and records the launch.
-  void finish(llvm::ArrayRef<int64_t> grid, int64_t threads);
+  void finish(llvm::ArrayRef<int64_t> grid, int64_t threads,
+              int64_t sharedBytes = 0);
+  const MappedLaunch &launch() const { return mapped; }
 
   /// Stores elements at `indices`, whose last one is the chunk's first column,
   /// as one vector; a single element as a scalar.
@@ -78,22 +93,16 @@ private:
   planir::YieldOp yield;
   llvm::DenseMap<mlir::Value, mlir::Value> arguments;
   llvm::SmallVector<mlir::Value> outputs;
-};
-
-/// The outcome of a mapping: the function, or why there is none.
-struct Mapped {
-  mlir::gpu::GPUFuncOp func;
-  std::string reason;
-
-  static Mapped no(llvm::StringRef reason) { return {{}, reason.str()}; }
+  mlir::Value scratchBuffer;
+  MappedLaunch mapped;
 };
 
 /// Maps chains of element-wise operations and reductions over the last
 /// dimension: rows to blocks, the last dimension to threads.
-Mapped mapRows(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module);
+MappedKernel mapRows(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module);
 /// Maps a bf16 nn.linear and the element-wise operations after it to a
 /// tensor-core matrix product.
-Mapped mapGemm(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module);
+MappedKernel mapGemm(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module);
 
 } // namespace heddle::gpu
 

@@ -62,7 +62,7 @@ public:
   GemmMapper(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module)
       : kernel(kernel), module(module) {}
 
-  Mapped run();
+  MappedKernel run();
 
 private:
   LogicalResult match();
@@ -444,11 +444,11 @@ LogicalResult GemmMapper::storeChunk(Chunk chunk, Value row,
   return success();
 }
 
-Mapped GemmMapper::run() {
+MappedKernel GemmMapper::run() {
   if (failed(match()))
-    return Mapped::no(reason);
+    return MappedKernel::no(reason);
   chooseTiling();
-  frame = std::make_unique<KernelFrame>(kernel, module, /*flat=*/false);
+  frame = std::make_unique<KernelFrame>(kernel, module, FrameOptions());
   left = makePanel(linear.getInput(), m, tiling.m, tiling.k);
   right = linear.getTransposed()
               ? makePanel(linear.getWeight(), n, tiling.n, tiling.k)
@@ -456,15 +456,15 @@ Mapped GemmMapper::run() {
   emitThreadIndices();
   if (failed(frame->emitScalars()) || failed(emitEpilogue(emitProduct()))) {
     frame->func.erase();
-    return Mapped::no(reason.empty() ? frame->emitter.reason() : reason);
+    return MappedKernel::no(reason.empty() ? frame->emitter.reason() : reason);
   }
   frame->finish({static_cast<int64_t>(llvm::divideCeil(n, tiling.n)),
                  static_cast<int64_t>(llvm::divideCeil(m, tiling.m))},
                 tiling.threads());
-  return {frame->func, ""};
+  return {{frame->launch()}};
 }
 
-Mapped mapGemm(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module) {
+MappedKernel mapGemm(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module) {
   return GemmMapper(kernel, module).run();
 }
 

@@ -42,29 +42,26 @@ static LogicalResult expandMath(mlir::gpu::GPUFuncOp func) {
   return applyPatternsAndFoldGreedily(func, std::move(patterns));
 }
 
-FailureOr<mlir::gpu::GPUFuncOp> mapKernel(planir::KernelOp kernel,
-                                          mlir::gpu::GPUModuleOp module,
-                                          std::string &reason) {
+FailureOr<MappedKernel> mapKernel(planir::KernelOp kernel,
+                                  mlir::gpu::GPUModuleOp module) {
   OwningOpRef<planir::KernelOp> copy(kernel.clone());
   nn::Generator generator = kernel.getGenerator();
-  if (!supports(generator)) {
-    reason = "\"" + stringifyGenerator(generator).str() + "\" kernels";
-    return mlir::gpu::GPUFuncOp();
-  }
+  if (!supports(generator))
+    return MappedKernel::no("\"" + stringifyGenerator(generator).str() +
+                            "\" kernels");
   if (failed(codegen::lowerBodyToLinalg(copy->getBody().front())))
     return failure();
   bool isProduct = generator == nn::Generator::Gemm;
-  Mapped mapped = isProduct ? mapGemm(*copy, module) : mapRows(*copy, module);
-  if (!mapped.func) {
-    reason = mapped.reason;
-    return mapped.func;
-  }
-  if (failed(expandMath(mapped.func)))
-    return failure();
+  MappedKernel mapped =
+      isProduct ? mapGemm(*copy, module) : mapRows(*copy, module);
   IRRewriter rewriter(kernel.getContext());
-  DominanceInfo dominance(mapped.func);
-  eliminateCommonSubExpressions(rewriter, dominance, mapped.func);
-  return mapped.func;
+  for (const MappedLaunch &launch : mapped.launches) {
+    if (failed(expandMath(launch.func)))
+      return failure();
+    DominanceInfo dominance(launch.func);
+    eliminateCommonSubExpressions(rewriter, dominance, launch.func);
+  }
+  return mapped;
 }
 
 } // namespace gpu
@@ -79,19 +76,17 @@ struct GpuMapKernels : impl::GpuMapKernelsBase<GpuMapKernels> {
     for (planir::KernelOp kernel : kernels) {
       auto module = builder.create<mlir::gpu::GPUModuleOp>(
           kernel.getLoc(), (kernel.getSymName() + "_gpu").str());
-      std::string reason;
-      FailureOr<mlir::gpu::GPUFuncOp> func =
-          gpu::mapKernel(kernel, module, reason);
-      if (failed(func))
+      FailureOr<gpu::MappedKernel> mapped = gpu::mapKernel(kernel, module);
+      if (failed(mapped))
         return signalPassFailure();
-      if (*func) {
+      if (*mapped) {
         ++numMapped;
         continue;
       }
       ++numUnmapped;
       module.erase();
       kernel.emitRemark("no GPU generator for ")
-          << reason << " yet: @" << kernel.getSymName();
+          << mapped->reason << " yet: @" << kernel.getSymName();
     }
   }
 };

@@ -40,7 +40,7 @@ public:
   RowMapper(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module)
       : kernel(kernel), body(kernel.getBody().front()), module(module) {}
 
-  Mapped run();
+  MappedKernel run();
 
 private:
   bool isFlat();
@@ -468,22 +468,22 @@ LogicalResult RowMapper::emitResults() {
   return success();
 }
 
-Mapped RowMapper::run() {
+MappedKernel RowMapper::run() {
   if (failed(findReductions()) || failed(findShape()) || failed(checkTies()))
-    return Mapped::no(reason);
+    return MappedKernel::no(reason);
   bool flat = isFlat();
   if (!flat && shape.empty())
-    return Mapped::no("a result of rank 0 that is not element-wise");
-  frame = std::make_unique<KernelFrame>(kernel, module, flat);
+    return MappedKernel::no("a result of rank 0 that is not element-wise");
+  frame = std::make_unique<KernelFrame>(kernel, module, FrameOptions{flat});
   thread = frame->threadId();
   if (failed(frame->emitScalars()) || failed(flat ? emitFlat() : emitRows())) {
     frame->func.erase();
-    return Mapped::no(reason.empty() ? frame->emitter.reason() : reason);
+    return MappedKernel::no(reason.empty() ? frame->emitter.reason() : reason);
   }
-  return {frame->func, ""};
+  return {{frame->launch()}};
 }
 
-Mapped mapRows(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module) {
+MappedKernel mapRows(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module) {
   return RowMapper(kernel, module).run();
 }
 

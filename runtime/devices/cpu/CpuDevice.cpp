@@ -79,7 +79,8 @@ Address CpuDevice::allocate(const MemoryRequest &request) {
   return address;
 }
 
-std::unique_ptr<KernelSet> CpuDevice::load(const void *image, size_t bytes) {
+std::unique_ptr<KernelSet> CpuDevice::load(const void *image, size_t bytes,
+                                           const std::vector<plan::Kernel> &) {
   return std::make_unique<CpuKernels>(image, bytes);
 }
 

@@ -10,8 +10,8 @@
 // CHECK:      plan.object @relu_ptx
 // CHECK-SAME:   .target [[CHIP]]
 // CHECK-SAME:   ld.global.v4
-// CHECK-SAME:   block = array<i64: 256, 1, 1>, chip = "[[CHIP]]", format = "ptx", grid = array<i64: 2, 1, 1>
 // CHECK:      plan.kernel @relu
+// CHECK-SAME:   launches = [#plan.grid_launch<"relu", grid = [2, 1, 1], block = [256, 1, 1]>]
 // CHECK-SAME:   object = @relu_ptx
 // CHECK-SAME:   symbol = "relu"
 plan.kernel @relu(%x: tensor<64x64xbf16>) -> tensor<64x64xbf16>

@@ -100,11 +100,11 @@ bool Buffer::isFenceIntact() const {
   return true;
 }
 
-static std::string emulate(mlir::gpu::GPUFuncOp func,
+static std::string emulate(const gpu::MappedKernel &mapped,
                            const std::vector<Buffer *> &buffers,
                            const std::vector<int64_t> &scalars) {
   constexpr const char *chip = "sm_90";
-  auto kernel = gpu::EmulatedKernel::load(func, chip);
+  auto kernel = gpu::EmulatedKernel::load(mapped, chip);
   if (!kernel)
     return llvm::toString(kernel.takeError());
   std::vector<void *> refs;
@@ -125,15 +125,14 @@ std::string emulateKernel(const std::string &text,
   auto kernel = *module->getOps<planir::KernelOp>().begin();
   auto builder = OpBuilder::atBlockEnd(module->getBody());
   auto target = builder.create<mlir::gpu::GPUModuleOp>(kernel.getLoc(), "gpu");
-  std::string reason;
-  auto func = gpu::mapKernel(kernel, target, reason);
-  if (failed(func))
+  auto mapped = gpu::mapKernel(kernel, target);
+  if (failed(mapped))
     return "the mapping fails";
-  if (!*func)
-    return "there is no mapping: " + reason;
+  if (!*mapped)
+    return "there is no mapping: " + mapped->reason;
   if (failed(module->verify()))
     return "the mapped function is wrong";
-  return emulate(*func, buffers, scalars);
+  return emulate(*mapped, buffers, scalars);
 }
 
 double relativeError(const Buffer &got, const std::vector<double> &expected) {

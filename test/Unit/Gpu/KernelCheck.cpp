@@ -28,16 +28,15 @@ void KernelCheck::run() const {
   auto kernel = *module->getOps<planir::KernelOp>().begin();
   auto builder = OpBuilder::atBlockEnd(module->getBody());
   auto target = builder.create<mlir::gpu::GPUModuleOp>(kernel.getLoc(), "gpu");
-  std::string reason;
-  auto func = gpu::mapKernel(kernel, target, reason);
-  ASSERT_TRUE(succeeded(func)) << text;
+  auto mapped = gpu::mapKernel(kernel, target);
+  ASSERT_TRUE(succeeded(mapped)) << text;
   // Products are mapped in bf16 only, which the same test also runs.
-  if (!*func && kernel.getGenerator() == nn::Generator::Gemm)
+  if (!*mapped && kernel.getGenerator() == nn::Generator::Gemm)
     return;
-  if (!*func)
-    GTEST_SKIP() << "no GPU generator for " << reason << " yet";
+  if (!*mapped)
+    GTEST_SKIP() << "no GPU generator for " << mapped->reason << " yet";
   ASSERT_TRUE(succeeded(module->verify())) << text;
-  auto loaded = gpu::EmulatedKernel::load(*func, "sm_80");
+  auto loaded = gpu::EmulatedKernel::load(*mapped, "sm_80");
   ASSERT_TRUE(static_cast<bool>(loaded))
       << llvm::toString(loaded.takeError()) << text;
   std::vector<Tensor> arguments = randomArguments(kernel, *this);

@@ -62,12 +62,13 @@ Kernel compile(const std::string &name, const std::string &text,
   EXPECT_TRUE(succeeded(reports));
   auto object = *module->getOps<planir::ObjectOp>().begin();
   kernel.ptx = object.getData().str();
-  auto sizes = [&](llvm::StringRef name) {
-    auto list = object->getAttrOfType<mlir::DenseI64ArrayAttr>(name);
+  auto sizes = [](llvm::ArrayRef<int64_t> list) {
     return emu::Dim3{list[0], list[1], list[2]};
   };
-  kernel.grid = sizes("grid");
-  kernel.block = sizes("block");
+  auto launches = (*module->getOps<planir::KernelOp>().begin()).getLaunches();
+  auto launch = mlir::cast<planir::GridLaunchAttr>((*launches)[0]);
+  kernel.grid = sizes(launch.getGrid());
+  kernel.block = sizes(launch.getBlock());
   for (int64_t size : bytes) {
     std::vector<char> buffer(size);
     for (int64_t i = 0; i < size; ++i)

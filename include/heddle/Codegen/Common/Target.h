@@ -15,11 +15,6 @@
 
 namespace heddle::codegen {
 
-/// How a launch of a kernel is spread: blocks, and threads of a block.
-struct LaunchGeometry {
-  llvm::SmallVector<int64_t, 3> grid, block;
-};
-
 /// How kernels are to be compiled.
 struct TargetOptions {
   std::string cache; ///< A directory of compiled kernels; empty or off: none.
@@ -44,9 +39,6 @@ public:
   /// and that it is this target's. Reports H0397.
   virtual mlir::LogicalResult
   verify(llvm::ArrayRef<mlir::Operation *> roots) const = 0;
-  /// How a kernel is launched; its object is `object`.
-  virtual LaunchGeometry geometryOf(planir::KernelOp kernel,
-                                    planir::ObjectOp object) const = 0;
   /// What a machine must have to run a binary of this plan, as the runtime's
   /// CPU check names it. Fails with an error (H0203) when none can be written.
   virtual mlir::FailureOr<std::vector<std::string>>

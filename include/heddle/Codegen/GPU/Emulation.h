@@ -12,6 +12,7 @@
 #ifndef HEDDLE_CODEGEN_GPU_EMULATION_H
 #define HEDDLE_CODEGEN_GPU_EMULATION_H
 
+#include "heddle/Codegen/GPU/Kernels.h"
 #include "heddle/runtime/devices/emulator/Machine.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "llvm/Support/Error.h"
@@ -22,11 +23,11 @@ namespace heddle::gpu {
 /// A kernel's PTX, ready to run.
 class EmulatedKernel {
 public:
-  /// Compiles `source`, which states its grid and block, for `chip`.
+  /// Compiles the functions of `source` for `chip`.
   static llvm::Expected<std::unique_ptr<EmulatedKernel>>
-  load(mlir::gpu::GPUFuncOp source, llvm::StringRef chip);
+  load(const MappedKernel &source, llvm::StringRef chip);
 
-  /// Runs the whole grid; returns what went wrong, or an empty string. `refs`
+  /// Runs all launches; returns what went wrong, or an empty string. `refs`
   /// are the addresses of the buffers, which nothing beyond their types' sizes
   /// may touch.
   std::string run(llvm::ArrayRef<void *> refs,
@@ -36,7 +37,8 @@ private:
   EmulatedKernel() = default;
 
   std::unique_ptr<rt::emulator::Module> module;
-  rt::emulator::Launch launch;
+  std::vector<rt::emulator::Launch> launches;
+  int64_t scratchBytes = 0;
   /// Bytes of each argument's buffer; none for a scalar.
   std::vector<std::optional<int64_t>> arguments;
 };

@@ -30,12 +30,31 @@ void registerGpuCodegen(mlir::DialectRegistry &registry);
 /// Whether code can be made for `chip`: sm_80 or sm_90.
 bool isKnownChip(llvm::StringRef chip);
 
-/// Writes the gpu.func of `kernel` into `module`. `kernel` is left alone. When
-/// there is no mapping the result is null and `reason` says which part has
-/// none; an emitted diagnostic means that the kernel is wrong.
-mlir::FailureOr<mlir::gpu::GPUFuncOp> mapKernel(planir::KernelOp kernel,
-                                                mlir::gpu::GPUModuleOp module,
-                                                std::string &reason);
+/// A function that is launched once, on the grid and blocks that it states.
+struct MappedLaunch {
+  mlir::gpu::GPUFuncOp func;
+  int64_t sharedBytes = 0; ///< Of a block, beyond what the function declares.
+};
+
+/// What became of a kernel: the functions that are launched one after the
+/// other, each with all of the kernel's arguments, or why there are none.
+struct MappedKernel {
+  llvm::SmallVector<MappedLaunch, 2> launches;
+  /// Memory that the launches share; what stands there before is undefined.
+  int64_t scratchBytes = 0;
+  std::string reason;
+
+  explicit operator bool() const { return !launches.empty(); }
+  static MappedKernel no(llvm::StringRef reason) {
+    return {{}, 0, reason.str()};
+  }
+};
+
+/// Writes the functions of `kernel` into `module`. `kernel` is left alone. When
+/// there is no mapping the result says which part has none; an emitted
+/// diagnostic means that the kernel is wrong.
+mlir::FailureOr<MappedKernel> mapKernel(planir::KernelOp kernel,
+                                        mlir::gpu::GPUModuleOp module);
 
 /// Lowers a mapped module in place to nvvm and llvm.
 mlir::LogicalResult lowerToNvvm(mlir::gpu::GPUModuleOp module);
@@ -67,11 +86,11 @@ struct KernelReport {
 };
 
 /// Compiles every plan.kernel inside `root` to PTX for `chip`. A kernel that is
-/// mapped gets a plan.object beside it with the PTX as its text, `format`
-/// "ptx", and the launch: `chip`, `grid`, `block`; kernels of equal bodies
-/// share one. Others get the remark "no GPU generator for ... yet" and stay
-/// without an object; a warning names them all. Where ptxas is found every
-/// object is assembled, and what ptxas refuses is an error.
+/// mapped gets a plan.object beside it with the PTX as its text, and its
+/// launches; kernels of equal bodies share one. Others get the remark "no GPU
+/// generator for ... yet" and stay without an object; a warning names them all.
+/// Where ptxas is found every object is assembled, and what ptxas refuses is an
+/// error.
 mlir::FailureOr<std::vector<KernelReport>>
 compileKernelsForGpu(mlir::Operation *root, llvm::StringRef chip);
 

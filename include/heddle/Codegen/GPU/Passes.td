@@ -79,10 +79,10 @@ def GpuCompileKernels : Pass<"gpu-compile-kernels", "::mlir::ModuleOp"> {
     ```
     becomes
     ```mlir
-    plan.object @gelu_ptx "..." {block = array<i64: 256, 1, 1>, chip = "sm_90",
-                                 format = "ptx", grid = array<i64: 384, 1, 1>}
-    plan.kernel @gelu(...) attributes {generator = #plan.generator<rows>, object = @gelu_ptx,
-                                       symbol = "gelu", ...} { ... }
+    plan.object @gelu_ptx "..."
+    plan.kernel @gelu(...) attributes {
+        generator = #plan.generator<rows>, object = @gelu_ptx, symbol = "gelu",
+        launches = [#plan.grid_launch<"gelu", grid = [384, 1, 1], block = [256, 1, 1]>], ...} { ... }
     ```
   }];
   let options = [

@@ -9,7 +9,7 @@
 #ifndef HEDDLE_RUNTIME_CORE_DEVICE_H
 #define HEDDLE_RUNTIME_CORE_DEVICE_H
 
-#include "heddle/PlanFormat/Memory.h"
+#include "heddle/PlanFormat/Plan.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -68,10 +68,12 @@ struct KernelLaunch {
   KernelHandle kernel = nullptr;
   void *const *refs = nullptr; ///< Each from Device::resolve.
   const int64_t *scalars = nullptr;
+  int64_t numRefs = 0, numScalars = 0;
 };
 
 /// The scratch memory of a program's kernels: thread t has `stride` bytes from
-/// `base + t * stride`. `base` is from Device::resolve.
+/// `base + t * stride`; on a GPU a launch has all. `base` is from
+/// Device::resolve.
 struct Scratch {
   char *base = nullptr;
   int64_t stride = 0;
@@ -91,9 +93,11 @@ public:
   /// Waits for all streams, then frees what begins at `address`.
   virtual void release(Address address) = 0;
 
-  /// Loads an image of kernels, which is not kept. Throws H0384 when it is none
-  /// for this device.
-  virtual std::unique_ptr<KernelSet> load(const void *image, size_t bytes) = 0;
+  /// Loads the code of a plan's kernels, which is not kept. Throws H0384 when
+  /// it is none for this device.
+  virtual std::unique_ptr<KernelSet>
+  load(const void *image, size_t bytes,
+       const std::vector<plan::Kernel> &kernels) = 0;
   /// An address as kernels of this device take it. Nobody else may use it.
   virtual void *resolve(Address address) = 0;
   /// Where the host sees the memory from `address` on; null where it does not.

@@ -27,7 +27,8 @@ public:
   int64_t threads() const override { return pool.threads(); }
   Address allocate(const MemoryRequest &request) override;
   void release(Address address) override { blocks.erase(address.value()); }
-  std::unique_ptr<KernelSet> load(const void *image, size_t bytes) override;
+  std::unique_ptr<KernelSet> load(const void *image, size_t bytes,
+                                  const std::vector<plan::Kernel> &) override;
   void *resolve(Address address) override { return map(address); }
   char *map(Address address) override {
     return reinterpret_cast<char *>(address.value());

@@ -32,8 +32,10 @@ public:
   int64_t threads() const override { return cpu.threads(); }
   Address allocate(const MemoryRequest &request) override;
   void release(Address address) override;
-  std::unique_ptr<KernelSet> load(const void *image, size_t bytes) override {
-    return cpu.load(image, bytes);
+  std::unique_ptr<KernelSet>
+  load(const void *image, size_t bytes,
+       const std::vector<plan::Kernel> &kernels) override {
+    return cpu.load(image, bytes, kernels);
   }
   void *resolve(Address address) override { return bytesAt(address, 0); }
   char *map(Address address) override;
