@@ -160,6 +160,17 @@ static void keepSourceSizes(Operation *root) {
   });
 }
 
+/// The memory whose size the launch states has no size and no definition here:
+/// upstream's lowering defines it, and ptxas gives that one byte.
+static void declareDynamicMemory(Operation *root) {
+  root->walk([](LLVM::GlobalOp global) {
+    auto type = dyn_cast<LLVM::LLVMArrayType>(global.getType());
+    if (type && type.getNumElements() == 0 &&
+        global.getAddrSpace() == NVVM::kSharedMemorySpace)
+      global.setLinkage(LLVM::Linkage::External);
+  });
+}
+
 /// One conversion for all dialects, so that no type is converted twice.
 static LogicalResult convert(mlir::gpu::GPUModuleOp module) {
   MLIRContext *context = module.getContext();
@@ -215,6 +226,7 @@ struct GpuLowerToNvvm : impl::GpuLowerToNvvmBase<GpuLowerToNvvm> {
       return signalPassFailure();
     alignVectors(module);
     keepSourceSizes(module);
+    declareDynamicMemory(module);
   }
 };
 } // namespace

@@ -43,3 +43,18 @@ gpu.module @m {
     gpu.return
   }
 }
+
+// Memory of the launch is declared, not defined.
+// CHECK:       llvm.mlir.global external @__dynamic_shmem__0() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<0 x i8>
+// CHECK-LABEL: llvm.func @dynamic(
+gpu.module @n {
+  gpu.func @dynamic(%out: memref<32xf32>) kernel {
+    %t = gpu.thread_id x
+    %bytes = gpu.dynamic_shared_memory : memref<?xi8, #gpu.address_space<workgroup>>
+    %c0 = arith.constant 0 : index
+    %s = memref.view %bytes[%c0][] : memref<?xi8, #gpu.address_space<workgroup>> to memref<32xf32, #gpu.address_space<workgroup>>
+    %v = memref.load %s[%t] : memref<32xf32, #gpu.address_space<workgroup>>
+    memref.store %v, %out[%t] : memref<32xf32>
+    gpu.return
+  }
+}
