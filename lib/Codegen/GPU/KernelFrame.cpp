@@ -23,6 +23,20 @@ static MemRefType bufferType(Type type, bool flat) {
   return MemRefType::get(tensor.getShape(), tensor.getElementType());
 }
 
+int64_t widestChunk(planir::KernelOp kernel, int64_t columns) {
+  int64_t smallest = accessBytes;
+  auto consider = [&](Type type) {
+    if (auto tensor = dyn_cast<RankedTensorType>(type))
+      smallest = std::min(smallest, dist::byteSize(tensor.getElementType()));
+  };
+  llvm::for_each(kernel.getArgumentTypes(), consider);
+  llvm::for_each(kernel.getResultTypes(), consider);
+  int64_t result = accessBytes / smallest;
+  while (columns % result)
+    result /= 2;
+  return result;
+}
+
 KernelFrame::KernelFrame(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module,
                          const FrameOptions &options)
     : loc(kernel.getLoc()), builder(OpBuilder::atBlockEnd(module.getBody())),

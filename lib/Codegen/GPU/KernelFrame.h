@@ -97,6 +97,17 @@ private:
   MappedLaunch mapped;
 };
 
+/// The most elements that fill one access of the smallest type of `kernel`'s
+/// tensors, and that divide `columns` where there are some.
+int64_t widestChunk(planir::KernelOp kernel, int64_t columns = 0);
+
+/// Maps sums over rows: columns to threads, rows to threads and blocks.
+MappedKernel mapColumns(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module);
+/// Maps sums of all elements to one number each.
+MappedKernel mapReduce(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module);
+/// Maps nn.square_sums.
+MappedKernel mapBlockSums(planir::KernelOp kernel,
+                          mlir::gpu::GPUModuleOp module);
 /// Maps chains of element-wise operations and reductions over the last
 /// dimension: rows to blocks, the last dimension to threads.
 MappedKernel mapRows(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module);

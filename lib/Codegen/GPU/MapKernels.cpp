@@ -42,6 +42,27 @@ static LogicalResult expandMath(mlir::gpu::GPUFuncOp func) {
   return applyPatternsAndFoldGreedily(func, std::move(patterns));
 }
 
+static MappedKernel mapBody(planir::KernelOp kernel,
+                            mlir::gpu::GPUModuleOp module) {
+  switch (kernel.getGenerator()) {
+  case nn::Generator::Rows:
+    return mapRows(kernel, module);
+  case nn::Generator::Columns:
+    return mapColumns(kernel, module);
+  case nn::Generator::Reduce:
+    return mapReduce(kernel, module);
+  case nn::Generator::BlockSums:
+    return mapBlockSums(kernel, module);
+  case nn::Generator::Gemm:
+    return mapGemm(kernel, module);
+  case nn::Generator::Scatter:
+  case nn::Generator::Attention:
+  case nn::Generator::Segments:
+    break;
+  }
+  llvm_unreachable("all supported generators handled");
+}
+
 FailureOr<MappedKernel> mapKernel(planir::KernelOp kernel,
                                   mlir::gpu::GPUModuleOp module) {
   OwningOpRef<planir::KernelOp> copy(kernel.clone());
@@ -51,9 +72,7 @@ FailureOr<MappedKernel> mapKernel(planir::KernelOp kernel,
                             "\" kernels");
   if (failed(codegen::lowerBodyToLinalg(copy->getBody().front())))
     return failure();
-  bool isProduct = generator == nn::Generator::Gemm;
-  MappedKernel mapped =
-      isProduct ? mapGemm(*copy, module) : mapRows(*copy, module);
+  MappedKernel mapped = mapBody(*copy, module);
   IRRewriter rewriter(kernel.getContext());
   for (const MappedLaunch &launch : mapped.launches) {
     if (failed(expandMath(launch.func)))

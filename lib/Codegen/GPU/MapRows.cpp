@@ -12,7 +12,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "KernelFrame.h"
+#include "BlockReduce.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -46,15 +46,12 @@ private:
   bool isFlat();
   LogicalResult findReductions();
   LogicalResult findShape();
-  int64_t widestChunk(int64_t columns);
   LogicalResult emitFlat();
   LogicalResult emitRows();
   LogicalResult emitRow(Value row);
   LogicalResult emitReduction(const Reduction &reduction, unsigned slot);
   FailureOr<Value> partial(const Reduction &reduction);
   Value combine(const Reduction &reduction, Value a, Value b);
-  Value acrossLanes(const Reduction &reduction, Value value);
-  Value acrossWarps(const Reduction &reduction, Value value, unsigned slot);
   LogicalResult checkTies();
   bool isRowResult(unsigned i);
   FailureOr<SmallVector<Value>> rowResults();
@@ -191,21 +188,6 @@ LogicalResult RowMapper::checkTies() {
   return success();
 }
 
-/// The most columns that divide a row and fill one access of the smallest type.
-int64_t RowMapper::widestChunk(int64_t columns) {
-  int64_t smallest = accessBytes;
-  auto consider = [&](Type type) {
-    if (auto tensor = dyn_cast<RankedTensorType>(type))
-      smallest = std::min(smallest, dist::byteSize(tensor.getElementType()));
-  };
-  llvm::for_each(kernel.getArgumentTypes(), consider);
-  llvm::for_each(kernel.getResultTypes(), consider);
-  int64_t result = accessBytes / smallest;
-  while (columns % result)
-    result /= 2;
-  return result;
-}
-
 scf::ForOp RowMapper::columnLoop(ValueRange inits) {
   KernelFrame &f = *frame;
   return f.builder.create<scf::ForOp>(f.loc, f.mul(thread, width),
@@ -222,7 +204,7 @@ LogicalResult RowMapper::emitFlat() {
       tensorOf(body.getTerminator()->getOperand(0)).getNumElements();
   threads = maxThreads;
   // The widest chunk of any size: what it leaves over is done one by one.
-  width = widestChunk(/*columns=*/accessBytes);
+  width = widestChunk(kernel);
   KernelFrame &f = *frame;
   OpBuilder &b = f.builder;
   int64_t whole = elements / width * width;
@@ -291,7 +273,7 @@ LogicalResult RowMapper::emitRows() {
   int64_t rows = 1;
   for (int64_t size : ArrayRef<int64_t>(shape).drop_back())
     rows *= size;
-  width = widestChunk(columns);
+  width = widestChunk(kernel, columns);
   threads = std::min<int64_t>(
       llvm::alignTo(llvm::divideCeil(columns, width), warpSize), maxThreads);
   KernelFrame &f = *frame;
@@ -327,9 +309,9 @@ LogicalResult RowMapper::emitReduction(const Reduction &reduction,
   FailureOr<Value> value = partial(reduction);
   if (failed(value))
     return failure();
-  Value total = acrossLanes(reduction, *value);
-  if (threads > warpSize)
-    total = acrossWarps(reduction, total, slot);
+  Value total =
+      acrossBlock(f, *value, threads, slots.empty() ? Value() : slots[slot],
+                  [&](Value a, Value b) { return combine(reduction, a, b); });
   linalg::GenericOp op = reduction.op;
   FailureOr<Value> initial = f.emitter.element(op.getDpsInits()[0], rowIndices);
   if (failed(initial))
@@ -373,41 +355,6 @@ Value RowMapper::combine(const Reduction &reduction, Value a, Value b) {
   mapping.map(reduction.combiner->getOperand(0), a);
   mapping.map(reduction.combiner->getOperand(1), b);
   return frame->builder.clone(*reduction.combiner, mapping)->getResult(0);
-}
-
-/// Every lane of a warp gets what they all combine to.
-Value RowMapper::acrossLanes(const Reduction &reduction, Value value) {
-  KernelFrame &f = *frame;
-  for (int64_t offset = warpSize / 2; offset; offset /= 2) {
-    auto other = f.builder.create<mlir::gpu::ShuffleOp>(
-        f.loc, value, offset, warpSize, mlir::gpu::ShuffleMode::XOR);
-    value = combine(reduction, value, other.getShuffleResult());
-  }
-  return value;
-}
-
-/// Every thread of the block gets what its warps combine to, in their order.
-Value RowMapper::acrossWarps(const Reduction &reduction, Value value,
-                             unsigned slot) {
-  KernelFrame &f = *frame;
-  OpBuilder &b = f.builder;
-  Value isFirst =
-      f.compare(arith::CmpIPredicate::eq, f.rem(thread, warpSize), 0);
-  auto write = b.create<scf::IfOp>(f.loc, isFirst);
-  {
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(write.thenBlock());
-    b.create<memref::StoreOp>(f.loc, value, slots[slot],
-                              ValueRange(f.div(thread, warpSize)));
-  }
-  b.create<mlir::gpu::BarrierOp>(f.loc);
-  Value total;
-  for (int64_t warp = 0; warp < threads / warpSize; ++warp) {
-    Value part = b.create<memref::LoadOp>(f.loc, slots[slot],
-                                          ValueRange(f.constant(warp)));
-    total = total ? combine(reduction, total, part) : part;
-  }
-  return total;
 }
 
 /// The results of one value per row, in registers of every thread.

@@ -26,12 +26,17 @@ std::string findPtxas() {
   return {};
 }
 
-/// The number that the first group of `pattern` matches; 0 when there is none.
-static int64_t number(StringRef text, StringRef pattern) {
+/// The largest number that the first group of `pattern` matches, of all
+/// functions; 0 when there is none.
+static int64_t largest(StringRef text, StringRef pattern) {
   SmallVector<StringRef> groups;
   int64_t result = 0;
-  if (Regex(pattern).match(text, &groups))
-    groups[1].getAsInteger(10, result);
+  for (Regex regex(pattern); regex.match(text, &groups);
+       text = text.drop_front(groups[0].end() - text.begin())) {
+    int64_t number = 0;
+    groups[1].getAsInteger(10, number);
+    result = std::max(result, number);
+  }
   return result;
 }
 
@@ -77,9 +82,9 @@ Expected<Resources> assemblePtx(StringRef ptxas, StringRef ptx,
   if (status != 0)
     return createStringError(inconvertibleErrorCode(),
                              "ptxas refuses a kernel: " + text + message);
-  return Resources{number(text, "Used ([0-9]+) registers"),
-                   number(text, "([0-9]+) bytes smem"),
-                   number(text, "([0-9]+) bytes spill stores")};
+  return Resources{largest(text, "Used ([0-9]+) registers"),
+                   largest(text, "([0-9]+) bytes smem"),
+                   largest(text, "([0-9]+) bytes spill stores")};
 }
 
 } // namespace heddle::gpu

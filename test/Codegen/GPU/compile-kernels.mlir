@@ -4,8 +4,8 @@
 // RUN: FileCheck %s --check-prefix=REMARK -DCHIP=sm_90 --input-file=%t.90
 
 // REMARK: remark: PTX for [[CHIP]]: @relu
-// REMARK: remark: no GPU generator for "columns" kernels yet: @columns
-// REMARK: warning: code for [[CHIP]] was made for 1 of 2 kernels; no GPU generator yet for columns
+// REMARK: remark: no GPU generator for results of different shapes yet: @shapes
+// REMARK: warning: code for [[CHIP]] was made for 2 of 3 kernels; no GPU generator yet for shapes
 
 // CHECK:      plan.object @relu_ptx
 // CHECK-SAME:   .target [[CHIP]]
@@ -20,10 +20,25 @@ plan.kernel @relu(%x: tensor<64x64xbf16>) -> tensor<64x64xbf16>
   plan.yield %y : tensor<64x64xbf16>
 }
 
+// Two launches that share scratch memory.
+// CHECK:      plan.object @columns_ptx
+// CHECK-SAME:   .entry columns(
+// CHECK-SAME:   .entry columns_sum(
 // CHECK:      plan.kernel @columns
-// CHECK-NOT:    object
-plan.kernel @columns(%x: tensor<4x8xf32>) -> tensor<8xf32>
+// CHECK-SAME:   launches = [#plan.grid_launch<"columns", grid = [1, 16, 1], block = [256, 1, 1]>,
+// CHECK-SAME:     #plan.grid_launch<"columns_sum", grid = [2, 1, 1], block = [256, 1, 1]>]
+// CHECK-SAME:   scratch_bytes = 4096
+plan.kernel @columns(%x: tensor<4096x64xbf16>) -> tensor<64xf32>
     attributes {generator = #plan.generator<columns>, ties = array<i64: -1>} {
-  %s = nn.sum_rows %x : (tensor<4x8xf32>) -> tensor<8xf32>
-  plan.yield %s : tensor<8xf32>
+  %s = nn.sum_rows %x : (tensor<4096x64xbf16>) -> tensor<64xf32>
+  plan.yield %s : tensor<64xf32>
+}
+
+// CHECK:      plan.kernel @shapes
+// CHECK-NOT:    object
+plan.kernel @shapes(%x: tensor<4x8xf32>, %y: tensor<5x8xf32>) -> (tensor<4x8xf32>, tensor<5x8xf32>)
+    attributes {generator = #plan.generator<rows>, ties = array<i64: -1, -1>} {
+  %a = nn.map relu(%x) : tensor<4x8xf32>
+  %b = nn.map relu(%y) : tensor<5x8xf32>
+  plan.yield %a, %b : tensor<4x8xf32>, tensor<5x8xf32>
 }

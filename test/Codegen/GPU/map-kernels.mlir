@@ -2,11 +2,12 @@
 
 // CHECK-NOT: gpu.func
 
-// expected-remark @+1 {{no GPU generator for "columns" kernels yet}}
-plan.kernel @columns(%x: tensor<4x8xf32>) -> tensor<8xf32>
-    attributes {generator = #plan.generator<columns>, ties = array<i64: -1>} {
-  %s = nn.sum_rows %x : (tensor<4x8xf32>) -> tensor<8xf32>
-  plan.yield %s : tensor<8xf32>
+// expected-remark @+1 {{no GPU generator for results of different shapes yet}}
+plan.kernel @shapes(%x: tensor<4x8xf32>, %y: tensor<5x8xf32>) -> (tensor<4x8xf32>, tensor<5x8xf32>)
+    attributes {generator = #plan.generator<rows>, ties = array<i64: -1, -1>} {
+  %a = nn.map relu(%x) : tensor<4x8xf32>
+  %b = nn.map relu(%y) : tensor<5x8xf32>
+  plan.yield %a, %b : tensor<4x8xf32>, tensor<5x8xf32>
 }
 
 // -----

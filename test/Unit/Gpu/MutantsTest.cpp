@@ -22,11 +22,12 @@ namespace emu = heddle::rt::emulator;
 
 namespace {
 
-/// A kernel's text, its launch, and the bytes of its buffers.
+/// A kernel's text, its launches, and the bytes of its buffers.
 struct Kernel {
   std::string name, ptx;
-  emu::Dim3 grid, block;
+  std::vector<emu::Launch> launches;
   std::vector<std::vector<char>> buffers;
+  int64_t scratchBytes = 0;
 
   /// Runs a variant of the text on the buffers; returns what went wrong.
   std::string run(const std::string &text,
@@ -37,22 +38,30 @@ struct Kernel {
       return error;
     results = buffers;
     emu::GlobalMemory memory;
-    emu::Launch launch;
-    launch.kernel = "kernel";
-    launch.grid = grid;
-    launch.block = block;
+    // What was not written before is NaN.
+    std::vector<char> scratch(scratchBytes, '\xff');
     std::vector<void *> pointers;
-    for (std::vector<char> &buffer : results) {
+    auto add = [&](std::vector<char> &buffer) {
       memory.add("buffer", buffer.data(), buffer.size());
       pointers.push_back(buffer.data());
+    };
+    for (std::vector<char> &buffer : results)
+      add(buffer);
+    if (scratchBytes)
+      add(scratch);
+    for (emu::Launch launch : launches) {
+      for (void *&pointer : pointers)
+        launch.arguments.push_back(&pointer);
+      std::string fault = module->run(launch, memory, emu::Options());
+      if (!fault.empty())
+        return fault;
     }
-    for (void *&pointer : pointers)
-      launch.arguments.push_back(&pointer);
-    return module->run(launch, memory, emu::Options());
+    return "";
   }
 };
 
-/// Compiles the only kernel of `text`. Its buffers hold small numbers of bf16.
+/// Compiles the only kernel of `text`. Its buffers hold small numbers, of bf16
+/// and of f32.
 Kernel compile(const std::string &name, const std::string &text,
                const std::vector<int64_t> &bytes, const char *chip) {
   Kernel kernel;
@@ -65,10 +74,16 @@ Kernel compile(const std::string &name, const std::string &text,
   auto sizes = [](llvm::ArrayRef<int64_t> list) {
     return emu::Dim3{list[0], list[1], list[2]};
   };
-  auto launches = (*module->getOps<planir::KernelOp>().begin()).getLaunches();
-  auto launch = mlir::cast<planir::GridLaunchAttr>((*launches)[0]);
-  kernel.grid = sizes(launch.getGrid());
-  kernel.block = sizes(launch.getBlock());
+  auto mapped = *module->getOps<planir::KernelOp>().begin();
+  kernel.scratchBytes = mapped.getScratchBytes().value_or(0);
+  for (auto grid : mapped.getLaunches()->getAsRange<planir::GridLaunchAttr>()) {
+    emu::Launch launch;
+    launch.kernel = grid.getSymbol().str();
+    launch.grid = sizes(grid.getGrid());
+    launch.block = sizes(grid.getBlock());
+    launch.sharedBytes = grid.getShared();
+    kernel.launches.push_back(launch);
+  }
   for (int64_t size : bytes) {
     std::vector<char> buffer(size);
     for (int64_t i = 0; i < size; ++i)
@@ -164,6 +179,30 @@ TEST_P(GpuMutants, LayerNorm) {
                            "%y, %m, %s"),
                 {9600, 3200, 3200, 9600, 12, 12}, GetParam()),
         2);
+}
+
+/// Sums of f32, of several blocks.
+TEST_P(GpuMutants, Sums) {
+  std::string rows = "tensor<259x40xf32>", sums = "tensor<40xf32>";
+  check(compile("columns",
+                kernelText("columns", "%x: " + rows, sums,
+                           "%y = nn.sum_rows %x : (" + rows + ") -> " + sums,
+                           "%y"),
+                {259 * 40 * 4, 40 * 4}, GetParam()),
+        2);
+  std::string many = "tensor<9001xf32>", one = "tensor<f32>";
+  check(compile("reduce",
+                kernelText("reduce", "%x: " + many, one,
+                           "%y = nn.sum %x : (" + many + ") -> " + one, "%y"),
+                {9001 * 4, 4}, GetParam()),
+        2);
+  std::string two = "tensor<2xf32>", most = "tensor<66001xf32>";
+  check(compile("block sums",
+                kernelText("block_sums", "%x: " + most, two,
+                           "%y = nn.square_sums %x : (" + most + ") -> " + two,
+                           "%y"),
+                {66001 * 4, 8}, GetParam()),
+        1);
 }
 
 INSTANTIATE_TEST_SUITE_P(Chips, GpuMutants, testing::Values("sm_80", "sm_90"));

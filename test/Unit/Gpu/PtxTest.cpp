@@ -109,9 +109,12 @@ TEST(GpuCompile, EqualKernelsShareOneObject) {
 }
 
 TEST(GpuCompile, UnmappedKernelsAreListed) {
-  auto module = parseModule(kernelText(
-      "columns", "%x: tensor<4x8xf32>", "tensor<8xf32>",
-      "%s = nn.sum_rows %x : (tensor<4x8xf32>) -> tensor<8xf32>", "%s"));
+  auto module =
+      parseModule(kernelText("rows", "%x: tensor<4x8xf32>, %y: tensor<5x8xf32>",
+                             "tensor<4x8xf32>, tensor<5x8xf32>",
+                             "%a = nn.map relu(%x) : tensor<4x8xf32>\n"
+                             "%b = nn.map relu(%y) : tensor<5x8xf32>",
+                             "%a, %b"));
   ASSERT_TRUE(module);
   std::string messages;
   mlir::ScopedDiagnosticHandler handler(&gpuContext(),
@@ -122,11 +125,27 @@ TEST(GpuCompile, UnmappedKernelsAreListed) {
   auto reports = gpu::compileKernelsForGpu(*module, "sm_90");
   ASSERT_TRUE(succeeded(reports));
   EXPECT_EQ(messages,
-            "no GPU generator for \"columns\" kernels yet: @kernel\n"
+            "no GPU generator for results of different shapes yet: @kernel\n"
             "code for sm_90 was made for 0 of 1 kernels; no GPU generator yet "
             "for kernel\n");
   EXPECT_NE(reports->front().reason, "");
   EXPECT_TRUE(module->getOps<planir::ObjectOp>().empty());
+}
+
+/// Of several functions, the registers and memory of that which has most: the
+/// first keeps sums of 256 columns in shared memory, the second of 32.
+TEST(GpuCompile, ResourcesOfTheLargestFunction) {
+  if (gpu::findPtxas().empty())
+    GTEST_SKIP() << "ptxas is not installed";
+  std::string rows = "tensor<4096x512xbf16>", sums = "tensor<512xf32>";
+  auto module = parseModule(
+      kernelText("columns", "%x: " + rows, sums,
+                 "%s = nn.sum_rows %x : (" + rows + ") -> " + sums, "%s"));
+  ASSERT_TRUE(module);
+  auto reports = gpu::compileKernelsForGpu(*module, "sm_90");
+  ASSERT_TRUE(succeeded(reports));
+  EXPECT_EQ(reports->front().resources->sharedBytes, 8 * 256 * 4);
+  EXPECT_EQ(reports->front().resources->spillBytes, 0);
 }
 
 TEST(GpuCompile, RefusedPtxIsAnError) {

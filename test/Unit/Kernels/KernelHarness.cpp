@@ -83,14 +83,6 @@ void LoadedKernel::runParallel(const std::vector<void *> &refs,
 
 using eval::Tensor;
 
-static void expectSameBits(const Tensor &actual, const Tensor &expected,
-                           const std::string &what) {
-  if (eval::isFloat(expected.kind()))
-    EXPECT_TRUE(actual.floats() == expected.floats()) << what;
-  else
-    EXPECT_TRUE(actual.ints() == expected.ints()) << what;
-}
-
 /// For AVX-512 and for AVX2, each with one thread and with more, some with
 /// nothing to do. The number of threads changes no bit.
 void KernelCheck::run() const {

@@ -113,6 +113,14 @@ void expectNear(const Tensor &actual, const Tensor &expected, double tolerance,
   }
 }
 
+void expectSameBits(const Tensor &actual, const Tensor &expected,
+                    const std::string &what) {
+  if (eval::isFloat(expected.kind()))
+    EXPECT_TRUE(actual.floats() == expected.floats()) << what;
+  else
+    EXPECT_TRUE(actual.ints() == expected.ints()) << what;
+}
+
 std::vector<Tensor> execute(planir::KernelOp kernel, ArrayRef<Tensor> arguments,
                             RunKernel run) {
   constexpr uint8_t poison = 0xff; // A NaN in every float type.

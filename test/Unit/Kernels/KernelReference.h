@@ -62,6 +62,10 @@ std::vector<eval::Tensor> execute(planir::KernelOp kernel,
 void expectNear(const eval::Tensor &actual, const eval::Tensor &expected,
                 double tolerance, const std::string &what);
 
+/// Expects equal elements.
+void expectSameBits(const eval::Tensor &actual, const eval::Tensor &expected,
+                    const std::string &what);
+
 } // namespace heddle::test
 
 #endif // HEDDLE_TEST_UNIT_KERNELS_KERNELREFERENCE_H

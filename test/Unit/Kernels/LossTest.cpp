@@ -28,6 +28,10 @@ void checkVocabularies(const std::string &text, double tolerance) {
       check.least = -1;
       check.limit = std::stoi(vocabulary);
       check.run();
+      // No label counts.
+      check.least = -100;
+      check.limit = -99;
+      check.run();
     }
 }
 
@@ -224,10 +228,14 @@ TEST(Sums, WeightedSum) {
 
 /// Runs kernels on labels of which some are negative.
 void checkLabels(const char *text) {
-  for (const char *shape : {"1x1", "2x3x7", "4x129"}) {
+  for (auto [shape, least] : {std::pair{"1x1", -1},
+                              {"2x3x7", -1},
+                              {"4x129", -1},
+                              {"5x2003", -1},
+                              {"4x129", -100}}) {
     KernelCheck check{instantiate(text, {{"S", shape}})};
-    check.least = -1;
-    check.limit = 3;
+    check.least = least;
+    check.limit = least == -1 ? 3 : -99;
     check.run();
   }
 }
@@ -287,6 +295,14 @@ TEST(Sums, GlobalNormAndClip) {
     plan.kernel @k(%a: tensor<5xf32> {test.positive}) -> tensor<f32>
         attributes {generator = #plan.generator<reduce>, ties = array<i64: -1>} {
       %y = nn.global_norm %a {summed} : (tensor<5xf32>) -> tensor<f32>
+      plan.yield %y : tensor<f32>
+    })"}
+      .run();
+  // Two sums of several blocks of a GPU, of which one has fewer.
+  KernelCheck{R"(
+    plan.kernel @k(%a: tensor<20011xf32>, %b: tensor<97x101xbf16>) -> tensor<f32>
+        attributes {generator = #plan.generator<reduce>, ties = array<i64: -1>} {
+      %y = nn.global_norm %a, %b : (tensor<20011xf32>, tensor<97x101xbf16>) -> tensor<f32>
       plan.yield %y : tensor<f32>
     })"}
       .run();

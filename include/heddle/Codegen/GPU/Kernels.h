@@ -63,7 +63,7 @@ mlir::LogicalResult lowerToNvvm(mlir::gpu::GPUModuleOp module);
 llvm::Expected<std::string> emitPtx(mlir::gpu::GPUModuleOp module,
                                     llvm::StringRef chip);
 
-/// What ptxas says of a kernel.
+/// What ptxas says of a kernel: of the function that needs most.
 struct Resources {
   int64_t registers = 0;   ///< Of one thread.
   int64_t sharedBytes = 0; ///< Of one block.

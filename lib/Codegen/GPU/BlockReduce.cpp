@@ -1,0 +1,118 @@
+//===- BlockReduce.cpp - Values combined over a block's threads -----------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "BlockReduce.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+
+namespace heddle::gpu {
+
+/// The value of the lane whose number differs by `offset`. Shuffles move 32
+/// bits.
+static Value exchange(KernelFrame &f, Value value, int64_t offset) {
+  OpBuilder &b = f.builder;
+  auto shuffle = [&](Value part) -> Value {
+    return b
+        .create<mlir::gpu::ShuffleOp>(f.loc, part, offset, warpSize,
+                                      mlir::gpu::ShuffleMode::XOR)
+        .getShuffleResult();
+  };
+  if (!value.getType().isF64())
+    return shuffle(value);
+  Type i32 = b.getI32Type(), i64 = b.getI64Type();
+  Value bits = b.create<arith::BitcastOp>(f.loc, i64, value);
+  Value width = b.create<arith::ConstantIntOp>(f.loc, 32, i64);
+  Value low = b.create<arith::TruncIOp>(f.loc, i32, bits);
+  Value high = b.create<arith::TruncIOp>(
+      f.loc, i32, b.create<arith::ShRUIOp>(f.loc, bits, width));
+  low = b.create<arith::ExtUIOp>(f.loc, i64, shuffle(low));
+  high = b.create<arith::ExtUIOp>(f.loc, i64, shuffle(high));
+  high = b.create<arith::ShLIOp>(f.loc, high, width);
+  bits = b.create<arith::OrIOp>(f.loc, low, high);
+  return b.create<arith::BitcastOp>(f.loc, value.getType(), bits);
+}
+
+Value acrossBlock(KernelFrame &f, Value value, int64_t threads, Value slots,
+                  Combine combine) {
+  OpBuilder &b = f.builder;
+  for (int64_t offset = warpSize / 2; offset; offset /= 2)
+    value = combine(value, exchange(f, value, offset));
+  if (threads <= warpSize)
+    return value;
+  Value thread = f.threadId();
+  Value isFirst =
+      f.compare(arith::CmpIPredicate::eq, f.rem(thread, warpSize), 0);
+  auto write = b.create<scf::IfOp>(f.loc, isFirst);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(write.thenBlock());
+    b.create<memref::StoreOp>(f.loc, value, slots,
+                              ValueRange(f.div(thread, warpSize)));
+  }
+  b.create<mlir::gpu::BarrierOp>(f.loc);
+  Value total;
+  for (int64_t warp = 0; warp < threads / warpSize; ++warp) {
+    Value part =
+        b.create<memref::LoadOp>(f.loc, slots, ValueRange(f.constant(warp)));
+    total = total ? combine(total, part) : part;
+  }
+  return total;
+}
+
+Value addFloats(KernelFrame &f, Value a, Value b) {
+  return f.builder.create<arith::AddFOp>(f.loc, a, b);
+}
+
+FailureOr<SmallVector<Value>> forChunks(KernelFrame &f, Value begin, Value end,
+                                        bool isWhole, const Walk &walk,
+                                        ValueRange inits, ChunkBody body) {
+  OpBuilder &b = f.builder;
+  Value thread = f.threadId();
+  auto run = [&](Chunk chunk, ValueRange carried) -> LogicalResult {
+    f.emitter.enterScope(chunk);
+    FailureOr<SmallVector<Value>> next = body(chunk, carried);
+    f.emitter.enterScope();
+    if (failed(next))
+      return failure();
+    b.create<scf::YieldOp>(f.loc, *next);
+    return success();
+  };
+  Value wholeEnd = end;
+  if (!isWhole) {
+    Value count = b.create<arith::SubIOp>(f.loc, end, begin);
+    wholeEnd = f.add(begin, f.mul(f.div(count, walk.width), walk.width));
+  }
+  auto loop = b.create<scf::ForOp>(
+      f.loc, f.add(begin, f.mul(thread, walk.width)), wholeEnd,
+      f.constant(walk.threads * walk.width), inits);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    if (failed(run(f.chunk(loop.getInductionVar(), walk.width),
+                   loop.getRegionIterArgs())))
+      return failure();
+  }
+  if (isWhole)
+    return SmallVector<Value>(loop.getResults());
+  Value at = f.add(wholeEnd, thread);
+  auto rest = b.create<scf::IfOp>(
+      f.loc, inits.getTypes(),
+      b.create<arith::CmpIOp>(f.loc, arith::CmpIPredicate::ult, at, end),
+      /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(rest.thenBlock());
+  if (failed(run(f.chunk(at, 1), loop.getResults())))
+    return failure();
+  b.setInsertionPointToStart(rest.elseBlock());
+  b.create<scf::YieldOp>(f.loc, loop.getResults());
+  return SmallVector<Value>(rest.getResults());
+}
+
+} // namespace heddle::gpu

@@ -1,0 +1,48 @@
+//===- BlockReduce.h - Values combined over a block's threads ---*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_LIB_CODEGEN_GPU_BLOCKREDUCE_H
+#define HEDDLE_LIB_CODEGEN_GPU_BLOCKREDUCE_H
+
+#include "KernelFrame.h"
+
+namespace heddle::gpu {
+
+/// Emits what two values combine to.
+using Combine = llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)>;
+
+/// Every thread of a block gets what the f32 or f64 values of all combine to,
+/// in an order that is always the same: by shuffles within a warp, and through
+/// `slots` (workgroup memory of one element for each warp) between warps. A
+/// block of one warp needs no slots.
+mlir::Value acrossBlock(KernelFrame &f, mlir::Value value, int64_t threads,
+                        mlir::Value slots, Combine combine);
+
+/// The sum of two values.
+mlir::Value addFloats(KernelFrame &f, mlir::Value a, mlir::Value b);
+
+/// How a block goes over elements.
+struct Walk {
+  int64_t width = 1;   ///< Elements that a thread handles together.
+  int64_t threads = 0; ///< Of the block.
+};
+
+using ChunkBody =
+    llvm::function_ref<mlir::FailureOr<llvm::SmallVector<mlir::Value>>(
+        const Chunk &chunk, mlir::ValueRange carried)>;
+
+/// Carries values through the elements from `begin` to `end` of flat tensors,
+/// as one block: chunk by chunk, what is left one by one. `begin` is a multiple
+/// of the width, and so is `end` when `isWhole`.
+mlir::FailureOr<llvm::SmallVector<mlir::Value>>
+forChunks(KernelFrame &f, mlir::Value begin, mlir::Value end, bool isWhole,
+          const Walk &walk, mlir::ValueRange inits, ChunkBody body);
+
+} // namespace heddle::gpu
+
+#endif // HEDDLE_LIB_CODEGEN_GPU_BLOCKREDUCE_H

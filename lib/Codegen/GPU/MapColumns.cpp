@@ -1,0 +1,313 @@
+//===- MapColumns.cpp - Sums over rows ------------------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A block owns some columns: threads beside each other take adjacent ones, and
+// those below each other every n-th row. Their sums meet in workgroup memory.
+// Where the columns do not fill the chip, blocks share the rows, and a second
+// launch adds up what each of them summed. Every order is fixed by the sizes.
+//
+//===----------------------------------------------------------------------===//
+
+#include "BlockReduce.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+
+namespace heddle::gpu {
+
+namespace {
+using linalg::GenericOp;
+
+constexpr int64_t threads = 256;
+/// Rows that a thread sums at least, where blocks share them.
+constexpr int64_t leastRows = 8;
+/// Blocks that fill any chip.
+constexpr int64_t manyBlocks = 512;
+/// Shares of the rows at most: the second launch reads them all.
+constexpr int64_t maxShares = 64;
+
+/// How a launch's blocks divide the columns and the rows.
+struct Tile {
+  Tile(int64_t columns, int64_t width)
+      : width(width),
+        across(std::min<int64_t>(
+            warpSize, llvm::PowerOf2Ceil(llvm::divideCeil(columns, width)))),
+        below(threads / across),
+        columnBlocks(llvm::divideCeil(columns, size())) {}
+
+  int64_t size() const { return across * width; } ///< Columns of a block.
+
+  int64_t width;  ///< Columns of a thread.
+  int64_t across; ///< Threads beside each other.
+  int64_t below;  ///< Threads below each other.
+  int64_t columnBlocks;
+};
+
+class ColumnMapper {
+public:
+  ColumnMapper(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module)
+      : kernel(kernel), module(module) {}
+
+  MappedKernel run();
+
+private:
+  using Terms = llvm::function_ref<FailureOr<SmallVector<Value>>(
+      Value row, const Chunk &chunk, ValueRange running)>;
+  using Finish =
+      llvm::function_ref<LogicalResult(Value column, ArrayRef<Value> sums)>;
+
+  LogicalResult findReductions();
+  LogicalResult launch(StringRef suffix, const Tile &tile, int64_t blocksBelow,
+                       llvm::function_ref<LogicalResult(KernelFrame &)> body);
+  /// Sums rows `begin` to `end` of this block's columns, and does `finish` once
+  /// for each of them.
+  LogicalResult sumTile(KernelFrame &f, const Tile &tile, Value begin,
+                        Value end, Terms terms, Finish finish);
+  SmallVector<Value> sumRows(KernelFrame &f, const Tile &tile, Value begin,
+                             Value end, const Chunk &chunk, Terms terms);
+  LogicalResult emitRows(KernelFrame &f);
+  LogicalResult emitSumOfShares(KernelFrame &f);
+  LogicalResult emitResults(KernelFrame &f, Value column, ArrayRef<Value> sums);
+  Value sharesOf(KernelFrame &f, size_t reduction) {
+    int64_t bytes = shares * columns * static_cast<int64_t>(sizeof(float));
+    return f.scratch(static_cast<int64_t>(reduction) * bytes, {shares, columns},
+                     f.builder.getF32Type());
+  }
+  int64_t scratchBytes() {
+    return shares == 1 ? 0
+                       : reductions.size() * shares * columns * sizeof(float);
+  }
+  LogicalResult fail(const Twine &why);
+
+  planir::KernelOp kernel;
+  mlir::gpu::GPUModuleOp module;
+  SmallVector<GenericOp> reductions;
+  SmallVector<int64_t> rowDims;
+  int64_t rows = 1, columns = 0, shares = 1;
+  SmallVector<MappedLaunch, 2> launches;
+  std::string reason;
+};
+} // namespace
+
+LogicalResult ColumnMapper::fail(const Twine &why) {
+  if (reason.empty())
+    reason = why.str();
+  return failure();
+}
+
+LogicalResult ColumnMapper::findReductions() {
+  for (auto op : kernel.getBody().front().getOps<GenericOp>()) {
+    if (!op.getNumReductionLoops())
+      continue;
+    SmallVector<int64_t> loops = op.getStaticLoopRanges();
+    unsigned last = op.getNumLoops() - 1;
+    Operation *sum =
+        op.getBody()->getTerminator()->getOperand(0).getDefiningOp();
+    if (op.getNumReductionLoops() != last ||
+        op.getIteratorTypesArray()[last] != utils::IteratorType::parallel ||
+        !isa_and_nonnull<arith::AddFOp>(sum) ||
+        !getElementTypeOrSelf(op.getResult(0)).isF32())
+      return fail("a reduction to something other than sums over rows in f32");
+    ArrayRef<int64_t> dims = ArrayRef(loops).drop_back();
+    if (!reductions.empty() &&
+        (columns != loops[last] || dims != ArrayRef(rowDims)))
+      return fail("sums over rows of different shapes");
+    columns = loops[last];
+    rowDims.assign(dims.begin(), dims.end());
+    reductions.push_back(op);
+  }
+  if (reductions.empty())
+    return fail("no sum over rows");
+  for (int64_t dim : rowDims)
+    rows *= dim;
+  for (Value value : kernel.getBody().front().getTerminator()->getOperands())
+    if (cast<RankedTensorType>(value.getType()).getShape() != ArrayRef(columns))
+      return fail("a result that is no sum over rows");
+  return success();
+}
+
+/// The sums of a thread's rows: reduction by reduction, column by column.
+SmallVector<Value> ColumnMapper::sumRows(KernelFrame &f, const Tile &tile,
+                                         Value begin, Value end,
+                                         const Chunk &chunk, Terms terms) {
+  OpBuilder &b = f.builder;
+  Value zero = b.create<arith::ConstantOp>(f.loc, b.getF32FloatAttr(0));
+  SmallVector<Value> zeros(reductions.size() * tile.width, zero);
+  auto loop =
+      b.create<scf::ForOp>(f.loc, begin, end, f.constant(tile.below), zeros);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  f.emitter.enterScope(chunk);
+  FailureOr<SmallVector<Value>> next =
+      terms(loop.getInductionVar(), chunk, loop.getRegionIterArgs());
+  f.emitter.enterScope();
+  if (failed(next))
+    return {};
+  b.create<scf::YieldOp>(f.loc, *next);
+  return SmallVector<Value>(loop.getResults());
+}
+
+LogicalResult ColumnMapper::sumTile(KernelFrame &f, const Tile &tile,
+                                    Value begin, Value end, Terms terms,
+                                    Finish finish) {
+  OpBuilder &b = f.builder;
+  Type f32 = b.getF32Type();
+  Value sums = f.addWorkgroup(
+      {static_cast<int64_t>(reductions.size()), tile.below, tile.size()}, f32);
+  Value thread = f.threadId();
+  Value below = f.div(thread, tile.across);
+  Value inTile = f.mul(f.rem(thread, tile.across), tile.width);
+  Value first = f.mul(f.blockId(mlir::gpu::Dimension::x), tile.size());
+  Value column = f.add(first, inTile);
+  // Threads beyond the last column have no rows.
+  Value exists = f.compare(arith::CmpIPredicate::ult, column, columns);
+  Value last = b.create<arith::SelectOp>(f.loc, exists, end, f.constant(0));
+  SmallVector<Value> own = sumRows(f, tile, f.add(begin, below), last,
+                                   f.chunk(column, tile.width), terms);
+  if (own.empty())
+    return fail(f.emitter.reason());
+  for (size_t i = 0; i < reductions.size(); ++i)
+    f.store(ArrayRef(own).slice(i * tile.width, tile.width), sums,
+            {f.constant(i), below, inTile});
+  b.create<mlir::gpu::BarrierOp>(f.loc);
+  Value mine = f.add(first, thread);
+  auto once = b.create<scf::IfOp>(
+      f.loc,
+      b.create<arith::AndIOp>(
+          f.loc, f.compare(arith::CmpIPredicate::ult, thread, tile.size()),
+          f.compare(arith::CmpIPredicate::ult, mine, columns)));
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(once.thenBlock());
+  SmallVector<Value> totals;
+  for (size_t i = 0; i < reductions.size(); ++i) {
+    Value total;
+    for (int64_t row = 0; row < tile.below; ++row) {
+      Value part = b.create<memref::LoadOp>(
+          f.loc, sums, ValueRange{f.constant(i), f.constant(row), thread});
+      total = total ? addFloats(f, total, part) : part;
+    }
+    totals.push_back(total);
+  }
+  return finish(mine, totals);
+}
+
+/// The results of one column.
+LogicalResult ColumnMapper::emitResults(KernelFrame &f, Value column,
+                                        ArrayRef<Value> sums) {
+  f.emitter.enterScope();
+  for (auto [op, sum] : llvm::zip(reductions, sums)) {
+    FailureOr<Value> initial = f.emitter.element(op.getDpsInits()[0], column);
+    if (failed(initial))
+      return fail(f.emitter.reason());
+    Value total = addFloats(f, *initial, sum);
+    f.emitter.bind(op.getResult(0),
+                   [total](ElementEmitter::Indices) { return total; });
+  }
+  SmallVector<Value> values;
+  for (unsigned i = 0; i < f.numOutputs(); ++i) {
+    FailureOr<Value> value = f.emitter.element(f.yielded(i), column);
+    if (failed(value))
+      return fail(f.emitter.reason());
+    values.push_back(*value);
+  }
+  for (auto [i, value] : llvm::enumerate(values))
+    f.store(value, f.outputBuffer(i), column);
+  return success();
+}
+
+/// Sums this block's share of the rows.
+LogicalResult ColumnMapper::emitRows(KernelFrame &f) {
+  OpBuilder &b = f.builder;
+  Tile tile(columns, widestChunk(kernel, columns));
+  Value share = f.blockId(mlir::gpu::Dimension::y);
+  Value begin = f.constant(0), end = f.constant(rows);
+  if (shares > 1) {
+    int64_t count = llvm::divideCeil(rows, shares);
+    begin = f.mul(share, count);
+    end = b.create<arith::MinUIOp>(f.loc, f.add(begin, count), end);
+  }
+  auto terms = [&](Value row, const Chunk &chunk,
+                   ValueRange running) -> FailureOr<SmallVector<Value>> {
+    SmallVector<Value> indices = f.delinearize(row, rowDims), next;
+    indices.push_back({});
+    for (auto [i, op] : llvm::enumerate(reductions))
+      for (auto [j, column] : llvm::enumerate(chunk.columns)) {
+        indices.back() = column;
+        auto sum = f.emitter.payload(op, indices, running[i * tile.width + j]);
+        if (failed(sum))
+          return failure();
+        next.push_back(sum->front());
+      }
+    return next;
+  };
+  return sumTile(f, tile, begin, end, terms,
+                 [&](Value column, ArrayRef<Value> sums) -> LogicalResult {
+                   if (shares == 1)
+                     return emitResults(f, column, sums);
+                   for (auto [i, sum] : llvm::enumerate(sums))
+                     f.store(sum, sharesOf(f, i), {share, column});
+                   return success();
+                 });
+}
+
+/// Adds up what the blocks of the first launch summed.
+LogicalResult ColumnMapper::emitSumOfShares(KernelFrame &f) {
+  SmallVector<Value> buffers;
+  for (size_t i = 0; i < reductions.size(); ++i)
+    buffers.push_back(sharesOf(f, i));
+  auto terms = [&](Value row, const Chunk &chunk, ValueRange running) {
+    SmallVector<Value> next;
+    for (auto [buffer, sum] : llvm::zip(buffers, running))
+      next.push_back(
+          addFloats(f, sum,
+                    f.builder.create<memref::LoadOp>(
+                        f.loc, buffer, ValueRange{row, chunk.base})));
+    return FailureOr<SmallVector<Value>>(next);
+  };
+  return sumTile(f, Tile(columns, 1), f.constant(0), f.constant(shares), terms,
+                 [&](Value column, ArrayRef<Value> sums) {
+                   return emitResults(f, column, sums);
+                 });
+}
+
+LogicalResult
+ColumnMapper::launch(StringRef suffix, const Tile &tile, int64_t blocksBelow,
+                     llvm::function_ref<LogicalResult(KernelFrame &)> body) {
+  FrameOptions options;
+  options.scratchBytes = scratchBytes();
+  options.suffix = suffix.str();
+  KernelFrame frame(kernel, module, options);
+  if (failed(frame.emitScalars()))
+    return fail(frame.emitter.reason());
+  if (failed(body(frame)))
+    return failure();
+  frame.finish({tile.columnBlocks, blocksBelow}, threads);
+  launches.push_back(frame.launch());
+  return success();
+}
+
+MappedKernel ColumnMapper::run() {
+  if (failed(findReductions()))
+    return MappedKernel::no(reason);
+  Tile tile(columns, widestChunk(kernel, columns));
+  shares = std::clamp<int64_t>(
+      std::min(rows / (tile.below * leastRows), manyBlocks / tile.columnBlocks),
+      1, maxShares);
+  auto first = [&](KernelFrame &f) { return emitRows(f); };
+  auto second = [&](KernelFrame &f) { return emitSumOfShares(f); };
+  if (failed(launch("", tile, shares, first)) ||
+      (shares > 1 && failed(launch("_sum", Tile(columns, 1), 1, second))))
+    return MappedKernel::no(reason);
+  return {launches, scratchBytes(), ""};
+}
+
+MappedKernel mapColumns(planir::KernelOp kernel,
+                        mlir::gpu::GPUModuleOp module) {
+  return ColumnMapper(kernel, module).run();
+}
+
+} // namespace heddle::gpu

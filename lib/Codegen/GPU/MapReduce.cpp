@@ -1,0 +1,307 @@
+//===- MapReduce.cpp - Sums of all elements -------------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Sums in f64. Short ones are made by one block. Long ones take two launches:
+// each block of the first sums a part, which depends on nothing but the size;
+// the second adds up the parts.
+//
+//===----------------------------------------------------------------------===//
+
+#include "BlockReduce.h"
+#include "dialects/NN/NNDialect.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+
+namespace heddle::gpu {
+
+namespace {
+using linalg::GenericOp;
+
+constexpr int64_t threads = 256;
+/// Elements that a block sums at least, where there are several blocks.
+constexpr int64_t leastPart = 8192;
+/// Parts at most: the second launch reads one or a few per thread.
+constexpr int64_t maxParts = 512;
+
+class ReduceMapper {
+public:
+  ReduceMapper(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module)
+      : kernel(kernel), module(module), width(widestChunk(kernel)) {}
+
+  MappedKernel run();
+
+private:
+  LogicalResult findReductions();
+  /// Writes one launch: `body` makes what it does.
+  LogicalResult launch(StringRef suffix, int64_t blocks,
+                       llvm::function_ref<LogicalResult(KernelFrame &)> body);
+  /// The sum of the terms of `op` in the part of this block, of `parts`.
+  FailureOr<Value> sumTerms(KernelFrame &f, GenericOp op, Value slots);
+  LogicalResult emitParts(KernelFrame &f);
+  LogicalResult emitAll(KernelFrame &f);
+  LogicalResult emitSumOfParts(KernelFrame &f);
+  LogicalResult emitResults(KernelFrame &f, ArrayRef<Value> sums);
+  SmallVector<Value> addSlots(KernelFrame &f);
+  /// Where the parts of a sum stand between two launches.
+  Value partsOf(KernelFrame &f, size_t reduction) {
+    int64_t bytes = parts * static_cast<int64_t>(sizeof(double));
+    return f.scratch(static_cast<int64_t>(reduction) * bytes, {parts},
+                     f.builder.getF64Type());
+  }
+  int64_t scratchBytes() {
+    return parts == 1 ? 0 : reductions.size() * parts * sizeof(double);
+  }
+  LogicalResult fail(const Twine &why);
+  int64_t sizeOf(GenericOp op) {
+    int64_t size = 1;
+    for (int64_t extent : op.getStaticLoopRanges())
+      size *= extent;
+    return size;
+  }
+
+  planir::KernelOp kernel;
+  mlir::gpu::GPUModuleOp module;
+  int64_t width, parts = 1;
+  SmallVector<GenericOp> reductions;
+  SmallVector<MappedLaunch, 2> launches;
+  std::string reason;
+};
+} // namespace
+
+LogicalResult ReduceMapper::fail(const Twine &why) {
+  if (reason.empty())
+    reason = why.str();
+  return failure();
+}
+
+LogicalResult ReduceMapper::findReductions() {
+  int64_t largest = 0;
+  for (auto op : kernel.getBody().front().getOps<GenericOp>()) {
+    if (!op.getNumReductionLoops())
+      continue;
+    auto sum = op.getBody()
+                   ->getTerminator()
+                   ->getOperand(0)
+                   .getDefiningOp<arith::AddFOp>();
+    if (op.getNumParallelLoops() || !sum ||
+        !getElementTypeOrSelf(op.getResult(0)).isF64())
+      return fail("a reduction to something other than a sum in f64");
+    reductions.push_back(op);
+    largest = std::max(largest, sizeOf(op));
+  }
+  parts =
+      std::clamp<int64_t>(llvm::divideCeil(largest, leastPart), 1, maxParts);
+  return success();
+}
+
+/// One element of workgroup memory for each warp, for each sum.
+SmallVector<Value> ReduceMapper::addSlots(KernelFrame &f) {
+  SmallVector<Value> slots;
+  for (size_t i = 0; i < reductions.size(); ++i)
+    slots.push_back(
+        f.addWorkgroup({threads / warpSize}, f.builder.getF64Type()));
+  return slots;
+}
+
+FailureOr<Value> ReduceMapper::sumTerms(KernelFrame &f, GenericOp op,
+                                        Value slots) {
+  OpBuilder &b = f.builder;
+  int64_t size = sizeOf(op);
+  int64_t part = llvm::alignTo(llvm::divideCeil(size, parts), threads * width);
+  Value begin = f.constant(0), end = f.constant(size);
+  if (parts > 1) {
+    Value block = f.blockId(mlir::gpu::Dimension::x);
+    begin = b.create<arith::MinUIOp>(f.loc, f.mul(block, part), end);
+    end = b.create<arith::MinUIOp>(f.loc, f.mul(f.add(block, 1), part), end);
+  }
+  Value zero = b.create<arith::ConstantOp>(f.loc, b.getF64FloatAttr(0));
+  FailureOr<SmallVector<Value>> sums =
+      forChunks(f, begin, end, size % width == 0, {width, threads}, zero,
+                [&](const Chunk &chunk,
+                    ValueRange carried) -> FailureOr<SmallVector<Value>> {
+                  SmallVector<Value> running(carried);
+                  for (Value element : chunk.columns) {
+                    auto next = f.emitter.payload(op, element, running);
+                    if (failed(next))
+                      return failure();
+                    running = *next;
+                  }
+                  return running;
+                });
+  if (failed(sums))
+    return fail(f.emitter.reason());
+  return acrossBlock(f, sums->front(), threads, slots,
+                     [&](Value x, Value y) { return addFloats(f, x, y); });
+}
+
+/// The results, from the sums that every thread has.
+LogicalResult ReduceMapper::emitResults(KernelFrame &f, ArrayRef<Value> sums) {
+  OpBuilder &b = f.builder;
+  auto once = b.create<scf::IfOp>(
+      f.loc, f.compare(arith::CmpIPredicate::eq, f.threadId(), 0));
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(once.thenBlock());
+  for (auto [op, sum] : llvm::zip(reductions, sums)) {
+    FailureOr<Value> initial = f.emitter.element(op.getDpsInits()[0], {});
+    if (failed(initial))
+      return fail(f.emitter.reason());
+    Value total = addFloats(f, *initial, sum);
+    f.emitter.bind(op.getResult(0),
+                   [total](ElementEmitter::Indices) { return total; });
+  }
+  // A result may take the place of what another one reads.
+  SmallVector<Value> values;
+  for (unsigned i = 0; i < f.numOutputs(); ++i) {
+    FailureOr<Value> value = f.emitter.element(f.yielded(i), {});
+    if (failed(value))
+      return fail(f.emitter.reason());
+    values.push_back(*value);
+  }
+  for (auto [i, value] : llvm::enumerate(values))
+    f.store(value, f.outputBuffer(i), {});
+  return success();
+}
+
+LogicalResult ReduceMapper::emitAll(KernelFrame &f) {
+  SmallVector<Value> slots = addSlots(f), sums;
+  for (auto [op, slot] : llvm::zip(reductions, slots)) {
+    FailureOr<Value> sum = sumTerms(f, op, slot);
+    if (failed(sum))
+      return failure();
+    sums.push_back(*sum);
+  }
+  return emitResults(f, sums);
+}
+
+LogicalResult ReduceMapper::emitParts(KernelFrame &f) {
+  OpBuilder &b = f.builder;
+  SmallVector<Value> slots = addSlots(f);
+  Value isFirst = f.compare(arith::CmpIPredicate::eq, f.threadId(), 0);
+  Value block = f.blockId(mlir::gpu::Dimension::x);
+  for (auto [number, op] : llvm::enumerate(reductions)) {
+    FailureOr<Value> sum = sumTerms(f, op, slots[number]);
+    if (failed(sum))
+      return failure();
+    auto once = b.create<scf::IfOp>(f.loc, isFirst);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(once.thenBlock());
+    f.store(*sum, partsOf(f, number), block);
+  }
+  return success();
+}
+
+LogicalResult ReduceMapper::emitSumOfParts(KernelFrame &f) {
+  OpBuilder &b = f.builder;
+  SmallVector<Value> slots = addSlots(f), sums;
+  Value zero = b.create<arith::ConstantOp>(f.loc, b.getF64FloatAttr(0));
+  for (auto [number, slot] : llvm::enumerate(slots)) {
+    Value buffer = partsOf(f, number);
+    auto sum = forChunks(
+        f, f.constant(0), f.constant(parts), /*isWhole=*/true, {1, threads},
+        zero, [&](const Chunk &chunk, ValueRange carried) {
+          Value part =
+              b.create<memref::LoadOp>(f.loc, buffer, ValueRange(chunk.base));
+          return FailureOr<SmallVector<Value>>(
+              {addFloats(f, carried[0], part)});
+        });
+    sums.push_back(
+        acrossBlock(f, sum->front(), threads, slot,
+                    [&](Value x, Value y) { return addFloats(f, x, y); }));
+  }
+  return emitResults(f, sums);
+}
+
+LogicalResult
+ReduceMapper::launch(StringRef suffix, int64_t blocks,
+                     llvm::function_ref<LogicalResult(KernelFrame &)> body) {
+  FrameOptions options;
+  options.flat = true;
+  options.scratchBytes = scratchBytes();
+  options.suffix = suffix.str();
+  KernelFrame frame(kernel, module, options);
+  if (failed(frame.emitScalars()))
+    return fail(frame.emitter.reason());
+  if (failed(body(frame)))
+    return failure();
+  frame.finish({blocks}, threads);
+  launches.push_back(frame.launch());
+  return success();
+}
+
+MappedKernel ReduceMapper::run() {
+  if (failed(findReductions()))
+    return MappedKernel::no(reason);
+  auto all = [&](KernelFrame &f) { return emitAll(f); };
+  auto first = [&](KernelFrame &f) { return emitParts(f); };
+  auto second = [&](KernelFrame &f) { return emitSumOfParts(f); };
+  bool hasFailed = parts == 1 ? failed(launch("", 1, all))
+                              : failed(launch("", parts, first)) ||
+                                    failed(launch("_sum", 1, second));
+  if (hasFailed)
+    return MappedKernel::no(reason);
+  return {launches, scratchBytes(), ""};
+}
+
+MappedKernel mapReduce(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module) {
+  return ReduceMapper(kernel, module).run();
+}
+
+//===----------------------------------------------------------------------===//
+// Sums of blocks
+//===----------------------------------------------------------------------===//
+
+/// One block of threads for each block of elements.
+MappedKernel mapBlockSums(planir::KernelOp kernel,
+                          mlir::gpu::GPUModuleOp module) {
+  auto op = dyn_cast<nn::SquareSumsOp>(kernel.getBody().front().front());
+  if (!op)
+    return MappedKernel::no("sums of something other than squares");
+  constexpr int64_t blockSize = nn::SquareSumsOp::blockSize;
+  int64_t size =
+      cast<RankedTensorType>(op.getInput().getType()).getNumElements();
+  int64_t width = widestChunk(kernel),
+          blocks = llvm::divideCeil(size, blockSize);
+  FrameOptions options;
+  options.flat = true;
+  KernelFrame f(kernel, module, options);
+  OpBuilder &b = f.builder;
+  Value slots = f.addWorkgroup({threads / warpSize}, b.getF64Type());
+  Value block = f.blockId(mlir::gpu::Dimension::x);
+  Value begin = f.mul(block, blockSize);
+  Value end = b.create<arith::MinUIOp>(f.loc, f.add(begin, blockSize),
+                                       f.constant(size));
+  Value zero = b.create<arith::ConstantOp>(f.loc, b.getF64FloatAttr(0));
+  FailureOr<SmallVector<Value>> sums = forChunks(
+      f, begin, end, size % width == 0, {width, threads}, zero,
+      [&](const Chunk &chunk,
+          ValueRange carried) -> FailureOr<SmallVector<Value>> {
+        Value sum = carried[0];
+        for (Value at : chunk.columns) {
+          FailureOr<Value> x = f.emitter.element(op.getInput(), at);
+          if (failed(x))
+            return failure();
+          Value wide = b.create<arith::ExtFOp>(f.loc, b.getF64Type(), *x);
+          sum = addFloats(f, sum, b.create<arith::MulFOp>(f.loc, wide, wide));
+        }
+        return SmallVector<Value>{sum};
+      });
+  if (failed(sums))
+    return MappedKernel::no(f.emitter.reason());
+  Value total =
+      acrossBlock(f, sums->front(), threads, slots,
+                  [&](Value x, Value y) { return addFloats(f, x, y); });
+  auto once = b.create<scf::IfOp>(
+      f.loc, f.compare(arith::CmpIPredicate::eq, f.threadId(), 0));
+  b.setInsertionPointToStart(once.thenBlock());
+  f.store(Value(b.create<arith::TruncFOp>(f.loc, b.getF32Type(), total)),
+          f.outputBuffer(0), block);
+  f.finish({blocks}, threads);
+  return {{f.launch()}, 0, ""};
+}
+
+} // namespace heddle::gpu
