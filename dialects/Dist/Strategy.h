@@ -26,6 +26,12 @@ using Strategy = config::Settings;
 /// The bits of a strategy that has every setting written.
 uint64_t allWritten();
 
+/// How many users a launch has that each need a kernel's scratch memory: the
+/// threads of a CPU; a GPU's launch has it as a whole.
+inline int64_t scratchUsers(const Strategy &strategy) {
+  return config::isGpu(strategy.target) ? 1 : strategy.threads;
+}
+
 /// The first thing wrong with the strategy, or "".
 std::string verifyStrategy(const Strategy &strategy);
 

@@ -8,7 +8,6 @@
 
 #include "SequenceReader.h"
 #include "dialects/NN/Ports.h"
-#include "llvm/Support/Base64.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -119,6 +118,7 @@ private:
     plan.seq = strategy.seq;
     plan.threads = strategy.threads;
     plan.precision = wordOf(strategy.precision);
+    plan.target = wordOf(strategy.target);
     plan.march = wordOf(strategy.march);
     plan.recompute = wordOf(strategy.recompute);
     plan.optimizer = {wordOf(strategy.optimizer),
@@ -209,15 +209,22 @@ private:
       if (!object)
         return op.emitError("H0911: its object ")
                << *op.getObject() << " is not there";
-      if (!objects.insert(object.getData()).second)
-        continue;
-      std::vector<char> bytes;
-      if (llvm::Error error = llvm::decodeBase64(object.getData(), bytes))
-        return object.emitError("H0397: is not base64: ")
-               << llvm::toString(std::move(error));
-      parts.objects.emplace_back(bytes.begin(), bytes.end());
+      auto [text, isNewText] =
+          objects.try_emplace(object.getData(), parts.objects.size());
+      parts.plan.kernels.back().text = text->second;
+      if (isNewText)
+        parts.objects.push_back(object);
     }
     return success();
+  }
+
+  static plan::GridLaunch launchFrom(planir::GridLaunchAttr attribute) {
+    plan::GridLaunch launch;
+    launch.symbol = attribute.getSymbol().str();
+    llvm::copy(attribute.getGrid(), launch.grid.begin());
+    llvm::copy(attribute.getBlock(), launch.block.begin());
+    launch.sharedBytes = attribute.getShared();
+    return launch;
   }
 
   plan::Kernel kernelFrom(planir::KernelOp op) {
@@ -225,6 +232,9 @@ private:
     kernel.name = op.getSymbol()->str();
     kernel.hash = op.getHash().value_or("").str();
     kernel.scratchBytes = op.getScratchBytes().value_or(0);
+    if (auto launches = op.getLaunches())
+      for (auto launch : launches->getAsRange<planir::GridLaunchAttr>())
+        kernel.launches.push_back(launchFrom(launch));
     for (Operation &inner : op.getBody().front())
       if (auto cost = dyn_cast<nn::CostOpInterface>(inner)) {
         kernel.ops +=
@@ -342,7 +352,8 @@ private:
   llvm::StringMap<int64_t> kernelIndex; ///< Of the stage.
   StatePlaces places;                   ///< Of the stage.
   llvm::StringMap<int64_t> bySymbol;    ///< Kernels of all stages.
-  llvm::StringSet<> objects, counted;
+  llvm::StringMap<int64_t> objects;     ///< By their code.
+  llvm::StringSet<> counted;
 };
 
 } // namespace

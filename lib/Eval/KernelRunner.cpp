@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Eval/KernelRunner.h"
+#include "PtxRunner.h"
 #include "heddle/runtime/core/KernelFunction.h"
 
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
@@ -30,11 +31,27 @@ HostBuffer::HostBuffer(int64_t bytes) {
   std::memset(memory.get(), 0, size);
 }
 
-KernelRunner::KernelRunner(int64_t threads,
-                           std::unique_ptr<llvm::orc::LLJIT> loader)
-    : numThreads(threads), loader(std::move(loader)) {}
+namespace {
+/// Objects for this CPU.
+class ObjectRunner : public KernelRunner {
+public:
+  static std::unique_ptr<ObjectRunner> create(Operation *symbolTable,
+                                              int64_t threads);
 
-KernelRunner::~KernelRunner() = default;
+  /// Calls the kernel once for each thread, one after the other: threads do not
+  /// wait for each other in a kernel, so that the result is that of threads at
+  /// once.
+  LogicalResult launch(planir::KernelOp kernel, ArrayRef<void *> refs,
+                       ArrayRef<int64_t> scalars, char *scratch,
+                       int64_t stride) override;
+
+private:
+  ObjectRunner(int64_t threads, std::unique_ptr<llvm::orc::LLJIT> loader)
+      : KernelRunner(threads), loader(std::move(loader)) {}
+
+  std::unique_ptr<llvm::orc::LLJIT> loader;
+};
+} // namespace
 
 static llvm::Error addObject(llvm::orc::LLJIT &loader,
                              planir::ObjectOp object) {
@@ -45,7 +62,7 @@ static llvm::Error addObject(llvm::orc::LLJIT &loader,
       StringRef(bytes.data(), bytes.size()), object.getSymName()));
 }
 
-std::unique_ptr<KernelRunner> KernelRunner::create(Operation *symbolTable,
+std::unique_ptr<ObjectRunner> ObjectRunner::create(Operation *symbolTable,
                                                    int64_t threads) {
   llvm::InitializeNativeTarget();
   llvm::InitializeNativeTargetAsmPrinter();
@@ -64,20 +81,11 @@ std::unique_ptr<KernelRunner> KernelRunner::create(Operation *symbolTable,
       return nullptr;
     }
   }
-  return std::unique_ptr<KernelRunner>(
-      new KernelRunner(threads, std::move(*loader)));
+  return std::unique_ptr<ObjectRunner>(
+      new ObjectRunner(threads, std::move(*loader)));
 }
 
-LogicalResult KernelRunner::launch(planir::KernelOp kernel,
-                                   ArrayRef<void *> refs,
-                                   ArrayRef<int64_t> scalars) {
-  int64_t stride =
-      std::max(alignUp(kernel.getScratchBytes().value_or(0)), alignment);
-  HostBuffer scratch(stride * numThreads);
-  return launch(kernel, refs, scalars, scratch.data(), stride);
-}
-
-LogicalResult KernelRunner::launch(planir::KernelOp kernel,
+LogicalResult ObjectRunner::launch(planir::KernelOp kernel,
                                    ArrayRef<void *> refs,
                                    ArrayRef<int64_t> scalars, char *scratch,
                                    int64_t stride) {
@@ -88,10 +96,27 @@ LogicalResult KernelRunner::launch(planir::KernelOp kernel,
     return kernel.emitError("cannot be loaded: ")
            << llvm::toString(address.takeError());
   auto function = address->toPtr<rt::KernelFunction>();
-  for (int64_t thread = 0; thread < numThreads; ++thread)
-    function(refs.data(), scalars.data(), thread, numThreads,
+  for (int64_t thread = 0; thread < scratchUsers(); ++thread)
+    function(refs.data(), scalars.data(), thread, scratchUsers(),
              scratch + thread * stride);
   return success();
+}
+
+std::unique_ptr<KernelRunner> KernelRunner::create(Operation *symbolTable,
+                                                   int64_t threads) {
+  auto strategy = symbolTable->getAttrOfType<dist::StrategyAttr>("strategy");
+  if (strategy && config::isGpu(strategy.getValue().target))
+    return PtxRunner::create(symbolTable);
+  return ObjectRunner::create(symbolTable, threads);
+}
+
+LogicalResult KernelRunner::launch(planir::KernelOp kernel,
+                                   ArrayRef<void *> refs,
+                                   ArrayRef<int64_t> scalars) {
+  int64_t stride =
+      std::max(alignUp(kernel.getScratchBytes().value_or(0)), alignment);
+  HostBuffer scratch(stride * users);
+  return launch(kernel, refs, scalars, scratch.data(), stride);
 }
 
 } // namespace heddle::eval

@@ -116,8 +116,7 @@ PlanInterpreter::create(planir::ProgramOp program, const Rank &rank,
       new PlanInterpreter(program, rank, options, std::move(kernels)));
   if (!result->mapStates() || !result->mapMemory())
     return nullptr;
-  int64_t scratchEnd = program.getScratchOffset() +
-                       options.threads * program.getScratchBytesPerThread();
+  int64_t scratchEnd = program.getScratchOffset() + result->scratchBytes();
   if (scratchEnd > program.getArenaBytes().of(planir::MemoryKind::Device)) {
     program.emitError("has no scratch memory for ")
         << options.threads << " threads";
@@ -153,9 +152,14 @@ void PlanInterpreter::poison(ArrayRef<planir::BufferOp> buffers, char *frame) {
                 dist::byteSize(buffer.getType()));
 }
 
+int64_t PlanInterpreter::scratchBytes() {
+  int64_t users = kernels ? kernels->scratchUsers() : options.threads;
+  return users * program.getScratchBytesPerThread();
+}
+
 void PlanInterpreter::poisonScratch() {
   std::memset(deviceArena() + program.getScratchOffset(), poisonByte,
-              program.getScratchBytesPerThread() * options.threads);
+              scratchBytes());
 }
 
 std::pair<Type, char *> PlanInterpreter::placeOf(StringRef name) const {

@@ -9,8 +9,8 @@
 #include "EmitPhase.h"
 #include "dialects/Plan/PlanDialect.h"
 #include "heddle/Codegen/Common/Target.h"
-#include "heddle/Emit/EmitBinary.h"
 #include "heddle/Emit/PlanFromModule.h"
+#include "heddle/Emit/WriteBinary.h"
 #include "heddle/PlanFormat/Format.h"
 
 using namespace mlir;
@@ -36,22 +36,27 @@ LogicalResult heddle::emitModule(ModuleOp module, const CompileOptions &options,
   FailureOr<const codegen::Target *> target = codegen::findTarget(program);
   if (failed(target))
     return failure();
+  FailureOr<plan::DeviceKind> device = (*target)->deviceOf(program);
   FailureOr<std::vector<std::string>> features =
       (*target)->requirementsOf(program);
-  if (failed(features))
+  if (failed(device) || failed(features))
     return failure();
 
   FailureOr<emit::Parts> parts = emit::planFromModule(programs);
   if (failed(parts))
     return failure();
+  FailureOr<std::string> image = (*target)->imageOf(parts->objects);
+  if (failed(image))
+    return failure();
   plan::Plan &plan = parts->plan;
   plan.version = HEDDLE_VERSION;
+  plan.device = *device;
   plan.features = *features;
   plan.phases = phases;
   if (!options.cluster.empty())
     plan.strategy["cluster"] = nlohmann::json::parse(options.cluster);
-  auto wrong = emit::emitBinary(plan, parts->objects, options.runtimePath,
-                                options.output);
+  auto wrong =
+      emit::writeBinary(plan, *image, options.runtimePath, options.output);
   if (!wrong) {
     llvm::errs() << options.output << ": " << plan.parameters << " parameters, "
                  << plan.kernels.size() << " kernels, "

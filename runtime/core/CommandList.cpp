@@ -50,7 +50,7 @@ public:
     }
   }
 
-  void resolve(const plan::Program &program, int64_t threads);
+  void resolve(const plan::Program &program);
 
 private:
   /// An operand's place, as an offset, so that what is reached through it can
@@ -117,7 +117,7 @@ private:
   std::string_view running; ///< The fragment, where it is in one.
 };
 
-void Resolver::resolve(const plan::Program &program, int64_t threads) {
+void Resolver::resolve(const plan::Program &program) {
   list.communication = participant.communication;
   walk(program.sequence, Context());
   // The tables have stopped growing: their addresses hold from here on.
@@ -127,9 +127,9 @@ void Resolver::resolve(const plan::Program &program, int64_t threads) {
   }
   const plan::Memory &memory = plan.memory;
   list.scratch.stride = memory.scratchBytesPerThread;
-  list.scratch.base = static_cast<char *>(device.resolve(
-      inside(regions.arena[plan::MemoryKind::Device], memory.scratchOffset,
-             memory.scratchBytesPerThread * threads, "scratch memory")));
+  list.scratch.base = static_cast<char *>(device.resolve(inside(
+      regions.arena[plan::MemoryKind::Device], memory.scratchOffset,
+      memory.scratchBytesPerThread * plan.scratchUsers(), "scratch memory")));
 }
 
 void Resolver::walk(int64_t number, const Context &context) {
@@ -369,7 +369,7 @@ void Resolver::add(const plan::command::Flush &flush, const Here &here) {
 
 CommandList::CommandList(const plan::Plan &plan, const plan::Program &program,
                          const Machine &machine) {
-  Resolver(plan, machine, *this).resolve(program, plan.threads);
+  Resolver(plan, machine, *this).resolve(program);
 }
 
 static int64_t now() {

@@ -118,6 +118,8 @@ static void visitFields(PlanType &plan, Visitor visit) {
   visit("seq", plan.seq);
   visit("threads", plan.threads);
   visit("precision", plan.precision);
+  visit("device", plan.device);
+  visit("target", plan.target);
   visit("march", plan.march);
   visit("features", plan.features);
   visit("recompute", plan.recompute);

@@ -14,7 +14,8 @@ using namespace heddle;
 using nlohmann::json;
 
 std::string plan::writePtxImage(const PtxImage &image) {
-  return json{{"format", "ptx"}, {"texts", image.texts}}.dump();
+  return json{{"format", "ptx"}, {"texts", image.texts}}.dump(
+      -1, ' ', false, json::error_handler_t::replace);
 }
 
 std::optional<plan::PtxImage> plan::readPtxImage(std::string_view bytes) {

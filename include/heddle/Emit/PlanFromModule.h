@@ -11,7 +11,6 @@
 
 #include "dialects/Plan/PlanDialect.h"
 #include "heddle/PlanFormat/Plan.h"
-#include <string>
 #include <vector>
 
 namespace heddle::emit {
@@ -19,11 +18,12 @@ namespace heddle::emit {
 /// What a binary is made of.
 struct Parts {
   plan::Plan plan;
-  std::vector<std::string> objects; ///< Relocatable ELF files.
+  std::vector<planir::ObjectOp> objects; ///< The code of the kernels.
 };
 
 /// Reads the programs of all pipeline stages, in buffer form, in order. The
-/// plan's hash, version, CPU features and phases are left to the caller. Fails,
+/// plan's hash, version, device, CPU features and phases are left to the
+/// caller. Fails,
 /// with a diagnostic, on a module that the verifiers of the memory phase would
 /// refuse.
 mlir::FailureOr<Parts>

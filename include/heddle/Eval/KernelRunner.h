@@ -12,11 +12,6 @@
 #include "dialects/Plan/PlanDialect.h"
 #include <cstdlib>
 #include <memory>
-#include <string>
-
-namespace llvm::orc {
-class LLJIT;
-} // namespace llvm::orc
 
 namespace heddle::eval {
 
@@ -37,28 +32,29 @@ private:
 class KernelRunner {
 public:
   /// Loads the objects of a model or plan; null, with an error reported, when
-  /// that fails.
+  /// that fails. Those for a CPU run here as they are, on `threads` threads;
+  /// those for a GPU in the machine that executes PTX.
   static std::unique_ptr<KernelRunner> create(mlir::Operation *symbolTable,
                                               int64_t threads);
-  ~KernelRunner();
+  virtual ~KernelRunner() = default;
 
-  /// Calls the kernel once for each thread, one after the other: threads do not
-  /// wait for each other in a kernel, so that the result is that of threads at
-  /// once. Scratch memory is the kernel's own.
+  /// Runs the kernel. Its scratch memory has `stride` bytes for each of
+  /// `scratchUsers`.
+  virtual mlir::LogicalResult launch(planir::KernelOp kernel,
+                                     llvm::ArrayRef<void *> refs,
+                                     llvm::ArrayRef<int64_t> scalars,
+                                     char *scratch, int64_t stride) = 0;
+  /// The same with scratch memory that is made for it.
   mlir::LogicalResult launch(planir::KernelOp kernel,
                              llvm::ArrayRef<void *> refs,
                              llvm::ArrayRef<int64_t> scalars);
-  /// The same with scratch memory of `stride` bytes for each thread.
-  mlir::LogicalResult launch(planir::KernelOp kernel,
-                             llvm::ArrayRef<void *> refs,
-                             llvm::ArrayRef<int64_t> scalars, char *scratch,
-                             int64_t stride);
+  int64_t scratchUsers() const { return users; }
+
+protected:
+  explicit KernelRunner(int64_t users) : users(users) {}
 
 private:
-  KernelRunner(int64_t threads, std::unique_ptr<llvm::orc::LLJIT> loader);
-
-  int64_t numThreads;
-  std::unique_ptr<llvm::orc::LLJIT> loader;
+  int64_t users;
 };
 
 } // namespace heddle::eval

@@ -102,6 +102,7 @@ private:
   };
   void findLifetimes(planir::SequenceOp sequence);
   void poison(llvm::ArrayRef<planir::BufferOp> buffers, char *frame);
+  int64_t scratchBytes();
   void poisonScratch();
 
   /// A collective under way.

@@ -206,6 +206,10 @@ struct Optimizer {
   double gradientClipping = 0; ///< 0: off.
 };
 
+/// What runs a plan's kernels.
+enum class DeviceKind { Cpu, Cuda };
+template <> inline constexpr std::array enumNames<DeviceKind> = {"cpu", "cuda"};
+
 /// Who owns how many bytes.
 struct Owner {
   std::string name; ///< parameters, gradients, optimizer, activations, ...
@@ -222,9 +226,9 @@ struct Memory {
   int64_t peakBytes() const {
     return persistentBytes.total() + arenaBytes.total();
   }
-  int64_t scratchOffset = 0; ///< Of the threads' scratch in the device's arena.
-  int64_t scratchBytesPerThread = 0;
-  std::vector<Owner> owners; ///< Sums to peakBytes().
+  int64_t scratchOffset = 0;         ///< Of the scratch in the device's arena.
+  int64_t scratchBytesPerThread = 0; ///< On a GPU: of a launch.
+  std::vector<Owner> owners;         ///< Sums to peakBytes().
 };
 
 /// As `{"device": {"arena": 8192, "persistent": 4096}}`, for tools.
@@ -268,7 +272,9 @@ struct Plan : Stage {
   int64_t batch = 0, microBatch = 0, accumulate = 1, seq = 0;
   int64_t threads = 1; ///< At most so many may be used when it runs.
   std::string precision;
-  std::string march;                 ///< The name the user gave.
+  DeviceKind device = DeviceKind::Cpu;
+  std::string target = "x86-64"; ///< What the kernels are for; a GPU's chip.
+  std::string march;             ///< Of CPUs; the name the user gave.
   std::vector<std::string> features; ///< CPU features that must be there.
   std::string recompute;
   Weights weights;
@@ -286,6 +292,10 @@ struct Plan : Stage {
   nlohmann::json strategy = nlohmann::json::object();
 
   const Program *findProgram(ProgramKind kind) const;
+  /// How many parts the scratch memory has: a GPU's launch has it as a whole.
+  int64_t scratchUsers() const {
+    return device == DeviceKind::Cpu ? threads : 1;
+  }
   /// Makes the members of Stage those of `stages[index]`.
   void selectStage(int64_t index);
 };

@@ -37,6 +37,7 @@ enum class Target { X86_64, SM_80, SM_90 };
 template <> struct Words<Target> {
   static constexpr std::array all = {"x86-64", "sm_80", "sm_90"};
 };
+constexpr bool isGpu(Target target) { return target != Target::X86_64; }
 
 /// Instructions of an x86-64 processor.
 enum class March { Native, V3, V4, AMX };

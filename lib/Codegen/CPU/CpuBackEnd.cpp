@@ -9,6 +9,7 @@
 #include "heddle/Codegen/CPU/CpuBackEnd.h"
 #include "heddle/Codegen/CPU/KernelCompiler.h"
 #include "heddle/Codegen/CPU/Passes.h"
+#include "heddle/Emit/LinkKernels.h"
 #include "llvm/Object/ELFObjectFile.h"
 #include "llvm/Support/Base64.h"
 
@@ -138,6 +139,29 @@ public:
       if (failed(checker.checkAll(root)))
         return failure();
     return success();
+  }
+
+  FailureOr<plan::DeviceKind> deviceOf(planir::ProgramOp) const override {
+    return plan::DeviceKind::Cpu;
+  }
+
+  FailureOr<std::string>
+  imageOf(ArrayRef<planir::ObjectOp> objects) const override {
+    std::vector<std::string> files;
+    for (planir::ObjectOp object : objects) {
+      std::vector<char> bytes;
+      if (llvm::Error error = llvm::decodeBase64(object.getData(), bytes))
+        return object.emitError("H0397: is not base64: ")
+               << llvm::toString(std::move(error));
+      files.emplace_back(bytes.begin(), bytes.end());
+    }
+    llvm::Expected<std::string> image = emit::linkKernels(files);
+    if (!image) {
+      planir::ObjectOp first = objects.front();
+      return first.emitError("H0911: the kernels cannot be linked: ")
+             << llvm::toString(image.takeError());
+    }
+    return *image;
   }
 
   FailureOr<std::vector<std::string>>

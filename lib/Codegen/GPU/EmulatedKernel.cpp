@@ -39,10 +39,11 @@ EmulatedKernel::load(const MappedKernel &source, StringRef chip) {
   Expected<std::string> ptx = compileToPtx(source, chip);
   if (!ptx)
     return ptx.takeError();
-  std::unique_ptr<EmulatedKernel> kernel(new EmulatedKernel());
+  std::unique_ptr<EmulatedKernel> result(new EmulatedKernel());
+  eval::PtxKernel &kernel = result->kernel;
   std::string error;
-  kernel->module = rt::emulator::Module::load(*ptx, error);
-  if (!kernel->module)
+  kernel.module = rt::emulator::Module::load(*ptx, error);
+  if (!kernel.module)
     return createStringError(inconvertibleErrorCode(), error + " of\n" + *ptx);
   for (MappedLaunch mapped : source.launches) {
     rt::emulator::Launch launch;
@@ -50,47 +51,17 @@ EmulatedKernel::load(const MappedKernel &source, StringRef chip) {
     launch.grid = toDim3(*mapped.func.getKnownGridSize());
     launch.block = toDim3(*mapped.func.getKnownBlockSize());
     launch.sharedBytes = mapped.sharedBytes;
-    kernel->launches.push_back(std::move(launch));
+    kernel.launches.push_back(std::move(launch));
   }
-  kernel->scratchBytes = source.scratchBytes;
+  kernel.scratchBytes = source.scratchBytes;
   mlir::gpu::GPUFuncOp first = source.launches.front().func;
   for (mlir::Type type : first.getArgumentTypes()) {
     std::optional<int64_t> bytes;
     if (auto memref = dyn_cast<mlir::MemRefType>(type))
       bytes = dist::byteSize(memref);
-    kernel->arguments.push_back(bytes);
+    kernel.arguments.push_back(bytes);
   }
-  return kernel;
-}
-
-std::string EmulatedKernel::run(ArrayRef<void *> refs,
-                                ArrayRef<int64_t> scalars) const {
-  // Numbers that were not written there before are NaN.
-  std::vector<uint64_t> scratch(divideCeil(scratchBytes, sizeof(uint64_t)),
-                                ~uint64_t(0));
-  std::vector<void *> addresses(refs);
-  if (scratchBytes > 0)
-    addresses.push_back(scratch.data());
-  rt::emulator::GlobalMemory memory;
-  std::vector<const void *> values;
-  void *const *address = addresses.data();
-  const int64_t *scalar = scalars.begin();
-  for (const std::optional<int64_t> &bytes : arguments) {
-    if (!bytes) {
-      values.push_back(scalar++);
-      continue;
-    }
-    memory.add("argument " + std::to_string(values.size()), *address, *bytes);
-    values.push_back(address++);
-  }
-  for (rt::emulator::Launch launch : launches) {
-    launch.arguments = values;
-    std::string fault =
-        module->run(launch, memory, rt::emulator::Options::fromEnvironment());
-    if (!fault.empty())
-      return fault;
-  }
-  return "";
+  return result;
 }
 
 } // namespace heddle::gpu

@@ -9,6 +9,7 @@
 #include "heddle/Codegen/GPU/GpuBackEnd.h"
 #include "heddle/Codegen/GPU/Kernels.h"
 #include "heddle/Codegen/GPU/Passes.h"
+#include "heddle/PlanFormat/PtxImage.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -58,11 +59,32 @@ public:
     return success();
   }
 
+  FailureOr<plan::DeviceKind>
+  deviceOf(planir::ProgramOp program) const override {
+    for (auto kernel : program.getOps<planir::KernelOp>())
+      if (!kernel.getObject()) {
+        auto error = program.emitError("H0203: no binary can be written: there "
+                                       "is no code for ")
+                     << wordOf(chip) << " of the kernel @"
+                     << kernel.getSymName();
+        error.attachNote() << "help: --target x86-64, or --stop-after kernels";
+        return error;
+      }
+    return plan::DeviceKind::Cuda;
+  }
+
+  /// The host's part of a binary runs on any x86-64.
   FailureOr<std::vector<std::string>>
-  requirementsOf(planir::ProgramOp program) const override {
-    return program.emitError("H0203: a binary can be written for x86-64 only; "
-                             "for ")
-           << wordOf(chip) << " use --stop-after kernels";
+  requirementsOf(planir::ProgramOp) const override {
+    return std::vector<std::string>();
+  }
+
+  FailureOr<std::string>
+  imageOf(ArrayRef<planir::ObjectOp> objects) const override {
+    plan::PtxImage image;
+    for (planir::ObjectOp object : objects)
+      image.texts.push_back(object.getData().str());
+    return plan::writePtxImage(image);
   }
 
 private:

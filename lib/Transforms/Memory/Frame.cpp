@@ -50,7 +50,9 @@ LogicalResult Frame::plan(planir::SequenceOp sequence,
     if (isStaging(buffer))
       addBuffer(buffer);
 
-  bytes = pack(intervals);
+  alignment = alignmentFor(
+      sequence->getParentOfType<planir::ProgramOp>().getStrategy().getValue());
+  bytes = pack(intervals, alignment);
   sequence.setFrameBytes(bytes);
   for (auto [part, interval] : llvm::zip(parts, intervals)) {
     if (auto call = dyn_cast<planir::CallOp>(part.op)) {

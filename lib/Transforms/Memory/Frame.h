@@ -53,6 +53,7 @@ private:
   llvm::SmallVector<Part> parts;
   llvm::SmallVector<Interval> intervals; ///< Of each part.
   int64_t bytes = 0;
+  int64_t alignment = 0;
 };
 
 } // namespace heddle::memory

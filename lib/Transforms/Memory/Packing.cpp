@@ -16,7 +16,8 @@ static bool liveTogether(const Interval &a, const Interval &b) {
   return a.first <= b.last && b.first <= a.last;
 }
 
-int64_t heddle::memory::pack(llvm::MutableArrayRef<Interval> intervals) {
+int64_t heddle::memory::pack(llvm::MutableArrayRef<Interval> intervals,
+                             int64_t alignment) {
   llvm::SmallVector<Interval *> order;
   for (Interval &interval : intervals)
     order.push_back(&interval);
@@ -48,7 +49,8 @@ int64_t heddle::memory::pack(llvm::MutableArrayRef<Interval> intervals) {
   return size;
 }
 
-int64_t heddle::memory::lowerBound(llvm::ArrayRef<Interval> intervals) {
+int64_t heddle::memory::lowerBound(llvm::ArrayRef<Interval> intervals,
+                                   int64_t alignment) {
   std::map<int64_t, int64_t> changes;
   for (const Interval &interval : intervals) {
     int64_t bytes = alignTo(interval.bytes, alignment);

@@ -9,14 +9,18 @@
 #ifndef HEDDLE_LIB_TRANSFORMS_MEMORY_PACKING_H
 #define HEDDLE_LIB_TRANSFORMS_MEMORY_PACKING_H
 
+#include "dialects/Dist/Strategy.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
 #include <cstdint>
 
 namespace heddle::memory {
 
-/// Every buffer begins at a multiple of a cache line.
-inline constexpr int64_t alignment = 64;
+/// Every buffer begins at a multiple of this: of a CPU's cache line, of what a
+/// GPU's driver gives.
+inline int64_t alignmentFor(const dist::Strategy &strategy) {
+  return config::isGpu(strategy.target) ? 256 : 64;
+}
 /// What mmap gives.
 inline constexpr int64_t pageBytes = 4096;
 
@@ -31,13 +35,14 @@ struct Interval {
   int64_t offset = 0; ///< The result.
 };
 
-/// Gives every interval an offset so that no two that are live together
-/// overlap; returns the size of the whole. Greedy by size, each at the lowest
-/// place that is free (Pisarchyk and Lee, arXiv 2001.03288, section 5).
-int64_t pack(llvm::MutableArrayRef<Interval> intervals);
+/// Gives every interval an offset, a multiple of `alignment`, so that no two
+/// that are live together overlap; returns the size of the whole. Greedy by
+/// size, each at the lowest place that is free (Pisarchyk and Lee, arXiv
+/// 2001.03288, section 5).
+int64_t pack(llvm::MutableArrayRef<Interval> intervals, int64_t alignment);
 
 /// The most bytes that are live at one command: no packing can be smaller.
-int64_t lowerBound(llvm::ArrayRef<Interval> intervals);
+int64_t lowerBound(llvm::ArrayRef<Interval> intervals, int64_t alignment);
 
 } // namespace heddle::memory
 

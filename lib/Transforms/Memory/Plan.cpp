@@ -76,7 +76,7 @@ private:
     SymbolTable symbols(model);
     llvm::StringMap<int64_t> frames;
     auto frameOf = [&](StringRef name) { return frames.lookup(name); };
-    int64_t arena = 0, scratch = scratchOf(model);
+    int64_t arena = 0, scratch = scratchOf(model, alignmentFor(strategy));
     int64_t room =
         strategy.memoryBudget - alignTo(map.persistentBytes, pageBytes);
     auto fits = [&](int64_t frame) {
@@ -136,8 +136,8 @@ private:
     return !ahead.empty();
   }
 
-  /// The most scratch of a thread.
-  int64_t scratchOf(nn::ModelOp model) {
+  /// The most scratch of a thread, or of a launch.
+  int64_t scratchOf(nn::ModelOp model, int64_t alignment) {
     int64_t scratch = 0;
     for (auto kernel : model.getOps<planir::KernelOp>())
       scratch =
@@ -154,14 +154,15 @@ private:
 
   static int64_t arenaBytesOf(int64_t frame, int64_t scratch,
                               const dist::Strategy &strategy) {
-    return alignTo(alignTo(frame, alignment) + scratch * strategy.threads,
+    return alignTo(alignTo(frame, alignmentFor(strategy)) +
+                       scratch * dist::scratchUsers(strategy),
                    pageBytes);
   }
 
   void finish(planir::ProgramOp program, MemoryMap &map, int64_t arena,
               int64_t scratch, const dist::Strategy &strategy) {
-    int64_t offset = alignTo(arena, alignment);
-    int64_t scratchBytes = scratch * strategy.threads;
+    int64_t offset = alignTo(arena, alignmentFor(strategy));
+    int64_t scratchBytes = scratch * dist::scratchUsers(strategy);
     int64_t arenaBytes = arenaBytesOf(arena, scratch, strategy);
     int64_t persistent = alignTo(map.persistentBytes, pageBytes);
     program.setPersistentBytesAttr(
@@ -175,7 +176,9 @@ private:
       map.owners[owner] += bytes;
       owned += bytes;
     }
-    map.owners["scratch of threads"] = scratchBytes;
+    map.owners[config::isGpu(strategy.target) ? "scratch of kernels"
+                                              : "scratch of threads"] =
+        scratchBytes;
     map.owners["not used at the peak"] = arenaBytes - owned;
     map.owners["padding to pages"] = persistent - map.persistentBytes;
     Builder builder(&getContext());

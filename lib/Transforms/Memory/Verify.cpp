@@ -65,19 +65,20 @@ private:
       if (sequence.getKind())
         frames = std::max<int64_t>(frames, sequence.getFrameBytes());
     }
-    auto threads = program.getStrategy().getValue().threads;
+    const dist::Strategy &strategy = program.getStrategy().getValue();
+    int64_t users = dist::scratchUsers(strategy);
+    int64_t alignment = memory::alignmentFor(strategy);
     int64_t scratchOffset = program.getScratchOffset();
-    if (scratchOffset % memory::alignment)
+    if (scratchOffset % alignment)
       return program.emitError("H0913: scratch begins at ")
-             << scratchOffset << ", which is no multiple of "
-             << memory::alignment;
+             << scratchOffset << ", which is no multiple of " << alignment;
     if (scratchOffset < frames)
       return program.emitError("H0913: scratch begins at ")
              << scratchOffset << ", inside the frames of " << frames
              << " bytes";
     int64_t arena = program.getArenaBytes().of(MemoryKind::Device);
     int64_t scratch = 0;
-    if (llvm::MulOverflow<int64_t>(program.getScratchBytesPerThread(), threads,
+    if (llvm::MulOverflow<int64_t>(program.getScratchBytesPerThread(), users,
                                    scratch) ||
         scratchOffset > arena || scratch > arena - scratchOffset)
       return program.emitError("H0913: the arena has ")

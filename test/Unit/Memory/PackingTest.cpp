@@ -13,6 +13,8 @@
 
 using namespace heddle::memory;
 
+static constexpr int64_t alignment = 64;
+
 static std::vector<Interval> randomIntervals(unsigned seed) {
   std::mt19937 random(seed);
   std::vector<Interval> intervals(1 + random() % 60);
@@ -42,14 +44,14 @@ static void expectApart(const std::vector<Interval> &intervals, int64_t size) {
 
 TEST(Packing, NothingNeedsNothing) {
   std::vector<Interval> none;
-  EXPECT_EQ(pack(none), 0);
-  EXPECT_EQ(lowerBound(none), 0);
+  EXPECT_EQ(pack(none, alignment), 0);
+  EXPECT_EQ(lowerBound(none, alignment), 0);
 }
 
 TEST(Packing, BytesAreUsedAgain) {
   // The second begins after the first has ended; the third lives with both.
   std::vector<Interval> intervals = {{1000, 0, 1}, {900, 2, 3}, {100, 1, 2}};
-  EXPECT_EQ(pack(intervals), 1024 + 128);
+  EXPECT_EQ(pack(intervals, alignment), 1024 + 128);
   EXPECT_EQ(intervals[0].offset, intervals[1].offset);
   EXPECT_EQ(intervals[2].offset, 1024);
 }
@@ -57,7 +59,7 @@ TEST(Packing, BytesAreUsedAgain) {
 TEST(Packing, LastCommandIsIncluded) {
   // A launch reads one and writes the other: they must be apart.
   std::vector<Interval> intervals = {{64, 0, 1}, {64, 1, 2}};
-  EXPECT_EQ(pack(intervals), 128);
+  EXPECT_EQ(pack(intervals, alignment), 128);
   EXPECT_NE(intervals[0].offset, intervals[1].offset);
 }
 
@@ -65,7 +67,7 @@ TEST(Packing, FillsGaps) {
   // A small one fits into the hole between two that live on.
   std::vector<Interval> intervals = {
       {640, 0, 9}, {576, 0, 1}, {512, 0, 9}, {64, 2, 9}};
-  int64_t size = pack(intervals);
+  int64_t size = pack(intervals, alignment);
   expectApart(intervals, size);
   EXPECT_EQ(size, 640 + 576 + 512);
   EXPECT_EQ(intervals[3].offset, 640);
@@ -75,11 +77,11 @@ TEST(Packing, RandomLifetimes) {
   int64_t bound = 0, packed = 0;
   for (unsigned seed = 0; seed < 200; ++seed) {
     std::vector<Interval> intervals = randomIntervals(seed);
-    int64_t size = pack(intervals);
+    int64_t size = pack(intervals, alignment);
     expectApart(intervals, size);
-    EXPECT_GE(size, lowerBound(intervals));
+    EXPECT_GE(size, lowerBound(intervals, alignment));
     packed += size;
-    bound += lowerBound(intervals);
+    bound += lowerBound(intervals, alignment);
   }
   // What greedy packing loses on such lifetimes is a few per cent.
   EXPECT_LE(packed, bound * 1.1);
@@ -89,7 +91,7 @@ TEST(Packing, IsDeterministic) {
   for (unsigned seed = 0; seed < 20; ++seed) {
     std::vector<Interval> first = randomIntervals(seed);
     std::vector<Interval> second = randomIntervals(seed);
-    EXPECT_EQ(pack(first), pack(second));
+    EXPECT_EQ(pack(first, alignment), pack(second, alignment));
     for (size_t i = 0; i < first.size(); ++i)
       EXPECT_EQ(first[i].offset, second[i].offset);
   }
@@ -106,6 +108,6 @@ TEST(Packing, LowerBoundIsTheMostThatIsLive) {
           live += alignTo(interval.bytes, alignment);
       most = std::max(most, live);
     }
-    EXPECT_EQ(lowerBound(intervals), most);
+    EXPECT_EQ(lowerBound(intervals, alignment), most);
   }
 }

@@ -11,6 +11,7 @@
 
 #include "dialects/Dist/Strategy.h"
 #include "dialects/Plan/PlanDialect.h"
+#include "heddle/PlanFormat/Plan.h"
 #include "mlir/Pass/PassManager.h"
 
 namespace heddle::codegen {
@@ -39,10 +40,18 @@ public:
   /// and that it is this target's. Reports H0397.
   virtual mlir::LogicalResult
   verify(llvm::ArrayRef<mlir::Operation *> roots) const = 0;
-  /// What a machine must have to run a binary of this plan, as the runtime's
-  /// CPU check names it. Fails with an error (H0203) when none can be written.
+  /// What runs the kernels; none (with an error, H0203) when no binary can be
+  /// written.
+  virtual mlir::FailureOr<plan::DeviceKind>
+  deviceOf(planir::ProgramOp program) const = 0;
+  /// What the machine's CPU must have to run a binary of this plan, as the
+  /// runtime's CPU check names it.
   virtual mlir::FailureOr<std::vector<std::string>>
   requirementsOf(planir::ProgramOp program) const = 0;
+  /// The code of kernels as a binary carries it. `plan::Kernel::text` is a
+  /// number in the list. Reports H0397 or H0911.
+  virtual mlir::FailureOr<std::string>
+  imageOf(llvm::ArrayRef<planir::ObjectOp> objects) const = 0;
 };
 
 /// Adds a target; one that has the name of another takes its place.

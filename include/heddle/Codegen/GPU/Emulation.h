@@ -13,7 +13,7 @@
 #define HEDDLE_CODEGEN_GPU_EMULATION_H
 
 #include "heddle/Codegen/GPU/Kernels.h"
-#include "heddle/runtime/devices/emulator/Machine.h"
+#include "heddle/Eval/PtxKernel.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "llvm/Support/Error.h"
 #include <memory>
@@ -31,16 +31,14 @@ public:
   /// are the addresses of the buffers, which nothing beyond their types' sizes
   /// may touch.
   std::string run(llvm::ArrayRef<void *> refs,
-                  llvm::ArrayRef<int64_t> scalars = {}) const;
+                  llvm::ArrayRef<int64_t> scalars = {}) const {
+    return kernel.run(refs, scalars);
+  }
 
 private:
   EmulatedKernel() = default;
 
-  std::unique_ptr<rt::emulator::Module> module;
-  std::vector<rt::emulator::Launch> launches;
-  int64_t scratchBytes = 0;
-  /// Bytes of each argument's buffer; none for a scalar.
-  std::vector<std::optional<int64_t>> arguments;
+  eval::PtxKernel kernel;
 };
 
 } // namespace heddle::gpu
