@@ -14,9 +14,8 @@ using namespace mlir;
 
 namespace heddle::gpu {
 
-/// The value of the lane whose number differs by `offset`. Shuffles move 32
-/// bits.
-static Value exchange(KernelFrame &f, Value value, int64_t offset) {
+// Shuffles move 32 bits.
+Value exchange(KernelFrame &f, Value value, int64_t offset) {
   OpBuilder &b = f.builder;
   auto shuffle = [&](Value part) -> Value {
     return b
@@ -81,7 +80,9 @@ FailureOr<SmallVector<Value>> forChunks(KernelFrame &f, Value begin, Value end,
     f.emitter.enterScope();
     if (failed(next))
       return failure();
-    b.create<scf::YieldOp>(f.loc, *next);
+    // Where nothing is carried, the end of a region stands there already.
+    if (!next->empty())
+      b.create<scf::YieldOp>(f.loc, *next);
     return success();
   };
   Value wholeEnd = end;
@@ -105,11 +106,13 @@ FailureOr<SmallVector<Value>> forChunks(KernelFrame &f, Value begin, Value end,
   auto rest = b.create<scf::IfOp>(
       f.loc, inits.getTypes(),
       b.create<arith::CmpIOp>(f.loc, arith::CmpIPredicate::ult, at, end),
-      /*withElseRegion=*/true);
+      /*withElseRegion=*/!inits.empty());
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(rest.thenBlock());
   if (failed(run(f.chunk(at, 1), loop.getResults())))
     return failure();
+  if (inits.empty())
+    return SmallVector<Value>();
   b.setInsertionPointToStart(rest.elseBlock());
   b.create<scf::YieldOp>(f.loc, loop.getResults());
   return SmallVector<Value>(rest.getResults());

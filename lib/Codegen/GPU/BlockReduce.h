@@ -16,6 +16,10 @@ namespace heddle::gpu {
 /// Emits what two values combine to.
 using Combine = llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)>;
 
+/// The value, of f32, f64 or i32, that the lane has whose number differs in the
+/// bit `offset`.
+mlir::Value exchange(KernelFrame &f, mlir::Value value, int64_t offset);
+
 /// Every thread of a block gets what the f32 or f64 values of all combine to,
 /// in an order that is always the same: by shuffles within a warp, and through
 /// `slots` (workgroup memory of one element for each warp) between warps. A

@@ -19,10 +19,10 @@ bool heddle::gpu::supports(nn::Generator generator) {
   case nn::Generator::Rows:
   case nn::Generator::Columns:
   case nn::Generator::Reduce:
+  case nn::Generator::Scatter:
   case nn::Generator::BlockSums:
   case nn::Generator::Gemm:
     return true;
-  case nn::Generator::Scatter:
   case nn::Generator::Attention:
   case nn::Generator::Segments:
     return false;

@@ -73,6 +73,7 @@ KernelFrame::KernelFrame(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module,
   auto scalar = buffer + buffers.size();
   for (BlockArgument argument : kernel.getBody().getArguments()) {
     if (!isa<RankedTensorType>(argument.getType())) {
+      scalarArguments[argument] = *scalar;
       emitter.bindScalar(argument, *scalar++);
       continue;
     }

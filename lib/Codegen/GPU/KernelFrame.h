@@ -51,6 +51,10 @@ public:
   unsigned numOutputs() const { return yield->getNumOperands(); }
   /// The memory of an argument of the kernel; null for other values.
   mlir::Value argumentBuffer(mlir::Value argument) const;
+  /// The value of an index argument of the kernel.
+  mlir::Value argumentScalar(mlir::Value argument) const {
+    return scalarArguments.lookup(argument);
+  }
 
   /// Workgroup memory, aligned to 16 bytes.
   mlir::Value addWorkgroup(llvm::ArrayRef<int64_t> shape, mlir::Type element);
@@ -91,7 +95,7 @@ public:
 private:
   planir::KernelOp kernel;
   planir::YieldOp yield;
-  llvm::DenseMap<mlir::Value, mlir::Value> arguments;
+  llvm::DenseMap<mlir::Value, mlir::Value> arguments, scalarArguments;
   llvm::SmallVector<mlir::Value> outputs;
   mlir::Value scratchBuffer;
   MappedLaunch mapped;
@@ -108,6 +112,8 @@ MappedKernel mapReduce(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module);
 /// Maps nn.square_sums.
 MappedKernel mapBlockSums(planir::KernelOp kernel,
                           mlir::gpu::GPUModuleOp module);
+/// Maps nn.embedding_grad: positions sorted by row, rows to blocks.
+MappedKernel mapScatter(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module);
 /// Maps chains of element-wise operations and reductions over the last
 /// dimension: rows to blocks, the last dimension to threads.
 MappedKernel mapRows(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module);

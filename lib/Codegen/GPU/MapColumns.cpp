@@ -11,7 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "BlockReduce.h"
+#include "ColumnSums.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -21,31 +21,14 @@ namespace heddle::gpu {
 
 namespace {
 using linalg::GenericOp;
+using Tile = ColumnTile;
 
-constexpr int64_t threads = 256;
 /// Rows that a thread sums at least, where blocks share them.
 constexpr int64_t leastRows = 8;
 /// Blocks that fill any chip.
 constexpr int64_t manyBlocks = 512;
 /// Shares of the rows at most: the second launch reads them all.
 constexpr int64_t maxShares = 64;
-
-/// How a launch's blocks divide the columns and the rows.
-struct Tile {
-  Tile(int64_t columns, int64_t width)
-      : width(width),
-        across(std::min<int64_t>(
-            warpSize, llvm::PowerOf2Ceil(llvm::divideCeil(columns, width)))),
-        below(threads / across),
-        columnBlocks(llvm::divideCeil(columns, size())) {}
-
-  int64_t size() const { return across * width; } ///< Columns of a block.
-
-  int64_t width;  ///< Columns of a thread.
-  int64_t across; ///< Threads beside each other.
-  int64_t below;  ///< Threads below each other.
-  int64_t columnBlocks;
-};
 
 class ColumnMapper {
 public:
@@ -55,20 +38,9 @@ public:
   MappedKernel run();
 
 private:
-  using Terms = llvm::function_ref<FailureOr<SmallVector<Value>>(
-      Value row, const Chunk &chunk, ValueRange running)>;
-  using Finish =
-      llvm::function_ref<LogicalResult(Value column, ArrayRef<Value> sums)>;
-
   LogicalResult findReductions();
   LogicalResult launch(StringRef suffix, const Tile &tile, int64_t blocksBelow,
                        llvm::function_ref<LogicalResult(KernelFrame &)> body);
-  /// Sums rows `begin` to `end` of this block's columns, and does `finish` once
-  /// for each of them.
-  LogicalResult sumTile(KernelFrame &f, const Tile &tile, Value begin,
-                        Value end, Terms terms, Finish finish);
-  SmallVector<Value> sumRows(KernelFrame &f, const Tile &tile, Value begin,
-                             Value end, const Chunk &chunk, Terms terms);
   LogicalResult emitRows(KernelFrame &f);
   LogicalResult emitSumOfShares(KernelFrame &f);
   LogicalResult emitResults(KernelFrame &f, Value column, ArrayRef<Value> sums);
@@ -130,71 +102,6 @@ LogicalResult ColumnMapper::findReductions() {
   return success();
 }
 
-/// The sums of a thread's rows: reduction by reduction, column by column.
-SmallVector<Value> ColumnMapper::sumRows(KernelFrame &f, const Tile &tile,
-                                         Value begin, Value end,
-                                         const Chunk &chunk, Terms terms) {
-  OpBuilder &b = f.builder;
-  Value zero = b.create<arith::ConstantOp>(f.loc, b.getF32FloatAttr(0));
-  SmallVector<Value> zeros(reductions.size() * tile.width, zero);
-  auto loop =
-      b.create<scf::ForOp>(f.loc, begin, end, f.constant(tile.below), zeros);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(loop.getBody());
-  f.emitter.enterScope(chunk);
-  FailureOr<SmallVector<Value>> next =
-      terms(loop.getInductionVar(), chunk, loop.getRegionIterArgs());
-  f.emitter.enterScope();
-  if (failed(next))
-    return {};
-  b.create<scf::YieldOp>(f.loc, *next);
-  return SmallVector<Value>(loop.getResults());
-}
-
-LogicalResult ColumnMapper::sumTile(KernelFrame &f, const Tile &tile,
-                                    Value begin, Value end, Terms terms,
-                                    Finish finish) {
-  OpBuilder &b = f.builder;
-  Type f32 = b.getF32Type();
-  Value sums = f.addWorkgroup(
-      {static_cast<int64_t>(reductions.size()), tile.below, tile.size()}, f32);
-  Value thread = f.threadId();
-  Value below = f.div(thread, tile.across);
-  Value inTile = f.mul(f.rem(thread, tile.across), tile.width);
-  Value first = f.mul(f.blockId(mlir::gpu::Dimension::x), tile.size());
-  Value column = f.add(first, inTile);
-  // Threads beyond the last column have no rows.
-  Value exists = f.compare(arith::CmpIPredicate::ult, column, columns);
-  Value last = b.create<arith::SelectOp>(f.loc, exists, end, f.constant(0));
-  SmallVector<Value> own = sumRows(f, tile, f.add(begin, below), last,
-                                   f.chunk(column, tile.width), terms);
-  if (own.empty())
-    return fail(f.emitter.reason());
-  for (size_t i = 0; i < reductions.size(); ++i)
-    f.store(ArrayRef(own).slice(i * tile.width, tile.width), sums,
-            {f.constant(i), below, inTile});
-  b.create<mlir::gpu::BarrierOp>(f.loc);
-  Value mine = f.add(first, thread);
-  auto once = b.create<scf::IfOp>(
-      f.loc,
-      b.create<arith::AndIOp>(
-          f.loc, f.compare(arith::CmpIPredicate::ult, thread, tile.size()),
-          f.compare(arith::CmpIPredicate::ult, mine, columns)));
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(once.thenBlock());
-  SmallVector<Value> totals;
-  for (size_t i = 0; i < reductions.size(); ++i) {
-    Value total;
-    for (int64_t row = 0; row < tile.below; ++row) {
-      Value part = b.create<memref::LoadOp>(
-          f.loc, sums, ValueRange{f.constant(i), f.constant(row), thread});
-      total = total ? addFloats(f, total, part) : part;
-    }
-    totals.push_back(total);
-  }
-  return finish(mine, totals);
-}
-
 /// The results of one column.
 LogicalResult ColumnMapper::emitResults(KernelFrame &f, Value column,
                                         ArrayRef<Value> sums) {
@@ -238,20 +145,23 @@ LogicalResult ColumnMapper::emitRows(KernelFrame &f) {
       for (auto [j, column] : llvm::enumerate(chunk.columns)) {
         indices.back() = column;
         auto sum = f.emitter.payload(op, indices, running[i * tile.width + j]);
-        if (failed(sum))
+        if (failed(sum)) {
+          reason = f.emitter.reason();
           return failure();
+        }
         next.push_back(sum->front());
       }
     return next;
   };
-  return sumTile(f, tile, begin, end, terms,
-                 [&](Value column, ArrayRef<Value> sums) -> LogicalResult {
-                   if (shares == 1)
-                     return emitResults(f, column, sums);
-                   for (auto [i, sum] : llvm::enumerate(sums))
-                     f.store(sum, sharesOf(f, i), {share, column});
-                   return success();
-                 });
+  return sumColumns(f, tile, {f.blockId(mlir::gpu::Dimension::x), begin, end},
+                    reductions.size(), terms,
+                    [&](Value column, ArrayRef<Value> sums) -> LogicalResult {
+                      if (shares == 1)
+                        return emitResults(f, column, sums);
+                      for (auto [i, sum] : llvm::enumerate(sums))
+                        f.store(sum, sharesOf(f, i), {share, column});
+                      return success();
+                    });
 }
 
 /// Adds up what the blocks of the first launch summed.
@@ -268,10 +178,12 @@ LogicalResult ColumnMapper::emitSumOfShares(KernelFrame &f) {
                         f.loc, buffer, ValueRange{row, chunk.base})));
     return FailureOr<SmallVector<Value>>(next);
   };
-  return sumTile(f, Tile(columns, 1), f.constant(0), f.constant(shares), terms,
-                 [&](Value column, ArrayRef<Value> sums) {
-                   return emitResults(f, column, sums);
-                 });
+  return sumColumns(
+      f, Tile(columns, 1),
+      {f.blockId(mlir::gpu::Dimension::x), f.constant(0), f.constant(shares)},
+      reductions.size(), terms, [&](Value column, ArrayRef<Value> sums) {
+        return emitResults(f, column, sums);
+      });
 }
 
 LogicalResult
@@ -285,7 +197,7 @@ ColumnMapper::launch(StringRef suffix, const Tile &tile, int64_t blocksBelow,
     return fail(frame.emitter.reason());
   if (failed(body(frame)))
     return failure();
-  frame.finish({tile.columnBlocks, blocksBelow}, threads);
+  frame.finish({tile.blocks, blocksBelow}, Tile::threads);
   launches.push_back(frame.launch());
   return success();
 }
@@ -295,8 +207,8 @@ MappedKernel ColumnMapper::run() {
     return MappedKernel::no(reason);
   Tile tile(columns, widestChunk(kernel, columns));
   shares = std::clamp<int64_t>(
-      std::min(rows / (tile.below * leastRows), manyBlocks / tile.columnBlocks),
-      1, maxShares);
+      std::min(rows / (tile.below * leastRows), manyBlocks / tile.blocks), 1,
+      maxShares);
   auto first = [&](KernelFrame &f) { return emitRows(f); };
   auto second = [&](KernelFrame &f) { return emitSumOfShares(f); };
   if (failed(launch("", tile, shares, first)) ||

@@ -56,6 +56,7 @@ static MappedKernel mapBody(planir::KernelOp kernel,
   case nn::Generator::Gemm:
     return mapGemm(kernel, module);
   case nn::Generator::Scatter:
+    return mapScatter(kernel, module);
   case nn::Generator::Attention:
   case nn::Generator::Segments:
     break;

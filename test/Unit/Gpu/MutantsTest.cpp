@@ -14,6 +14,7 @@
 #include "heddle/runtime/devices/emulator/Machine.h"
 #include "gtest/gtest.h"
 
+#include <cstring>
 #include <sstream>
 
 using namespace heddle;
@@ -203,6 +204,23 @@ TEST_P(GpuMutants, Sums) {
                            "%y"),
                 {66001 * 4, 8}, GetParam()),
         1);
+}
+
+TEST_P(GpuMutants, EmbeddingGrad) {
+  std::string grad = "tensor<300x40xf32>", table = "tensor<7x40xf32>";
+  std::string types = grad + ", tensor<300xi32>";
+  Kernel kernel = compile(
+      "embedding grad",
+      kernelText("scatter", "%g: " + grad + ", %ids: tensor<300xi32>", table,
+                 "%y = nn.embedding_grad %g[%ids] : (" + types + ") -> " +
+                     table,
+                 "%y"),
+      {300 * 40 * 4, 300 * 4, 7 * 40 * 4}, GetParam());
+  for (int32_t i = 0; i < 300; ++i) {
+    int32_t id = i * i % 9;
+    std::memcpy(&kernel.buffers[1][i * sizeof(id)], &id, sizeof(id));
+  }
+  check(kernel, 3);
 }
 
 INSTANTIATE_TEST_SUITE_P(Chips, GpuMutants, testing::Values("sm_80", "sm_90"));

@@ -203,6 +203,28 @@ TEST(Tables, EmbeddingGrad) {
           }
 }
 
+/// Some ids often, some never, some beyond the table; more positions than a GPU
+/// sorts at once, and more columns than one of its blocks has.
+TEST(Tables, EmbeddingGradOfManyPositions) {
+  const char *text = R"(
+    plan.kernel @k(%g: tensor<7x83x$Cx$T>, %ids: tensor<7x83xi32>, %i: tensor<$Rx$Cxf32>)
+        -> tensor<$Rx$Cxf32> attributes {generator = #plan.generator<scatter>, ties = array<i64: $TIE>} {
+      %y = nn.embedding_grad %g[%ids] init %i {padding = 5 : i64}
+          : (tensor<7x83x$Cx$T>, tensor<7x83xi32>, tensor<$Rx$Cxf32>) -> tensor<$Rx$Cxf32>
+      plan.yield %y : tensor<$Rx$Cxf32>
+    })";
+  for (auto [type, columns, rows] : {std::tuple{"f32", "300", "2"},
+                                     {"bf16", "5", "1009"},
+                                     {"bf16", "264", "101"}})
+    for (const char *tie : {"-1", "2"}) {
+      KernelCheck check{instantiate(
+          text, {{"TIE", tie}, {"C", columns}, {"R", rows}, {"T", type}})};
+      check.least = -1;
+      check.limit = 120;
+      check.run();
+    }
+}
+
 TEST(Sums, Sum) {
   const char *text = R"(
     plan.kernel @k(%x: tensor<$Sxf32>, %i: tensor<f32>) -> tensor<f32>

@@ -1,0 +1,82 @@
+//===- ColumnSums.cpp - Columns summed by a block of threads --------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ColumnSums.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+
+namespace heddle::gpu {
+
+/// The sums of this thread's rows: every `tile.below`-th one.
+static FailureOr<SmallVector<Value>>
+sumRows(KernelFrame &f, const ColumnTile &tile, Value begin, Value end,
+        size_t count, const Chunk &chunk, ColumnTerms terms) {
+  OpBuilder &b = f.builder;
+  Value zero = b.create<arith::ConstantOp>(f.loc, b.getF32FloatAttr(0));
+  SmallVector<Value> zeros(count * tile.width, zero);
+  auto loop =
+      b.create<scf::ForOp>(f.loc, begin, end, f.constant(tile.below), zeros);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  f.emitter.enterScope(chunk);
+  FailureOr<SmallVector<Value>> next =
+      terms(loop.getInductionVar(), chunk, loop.getRegionIterArgs());
+  f.emitter.enterScope();
+  if (failed(next))
+    return failure();
+  b.create<scf::YieldOp>(f.loc, *next);
+  return SmallVector<Value>(loop.getResults());
+}
+
+LogicalResult sumColumns(KernelFrame &f, const ColumnTile &tile,
+                         const ColumnWork &work, size_t count,
+                         ColumnTerms terms, ColumnResults results) {
+  OpBuilder &b = f.builder;
+  Value sums = f.addWorkgroup(
+      {static_cast<int64_t>(count), tile.below, tile.size()}, b.getF32Type());
+  Value thread = f.threadId();
+  Value below = f.div(thread, tile.across);
+  Value inTile = f.mul(f.rem(thread, tile.across), tile.width);
+  Value first = f.mul(work.block, tile.size());
+  Value column = f.add(first, inTile);
+  // Threads beyond the last column have no rows.
+  Value exists = f.compare(arith::CmpIPredicate::ult, column, tile.columns);
+  Value end = b.create<arith::SelectOp>(f.loc, exists, work.end, f.constant(0));
+  FailureOr<SmallVector<Value>> own =
+      sumRows(f, tile, f.add(work.begin, below), end, count,
+              f.chunk(column, tile.width), terms);
+  if (failed(own))
+    return failure();
+  for (size_t i = 0; i < count; ++i)
+    f.store(ArrayRef(*own).slice(i * tile.width, tile.width), sums,
+            {f.constant(i), below, inTile});
+  b.create<mlir::gpu::BarrierOp>(f.loc);
+  Value mine = f.add(first, thread);
+  Value isInTile = f.compare(arith::CmpIPredicate::ult, thread, tile.size());
+  Value isColumn = f.compare(arith::CmpIPredicate::ult, mine, tile.columns);
+  auto once = b.create<scf::IfOp>(
+      f.loc, b.create<arith::AndIOp>(f.loc, isInTile, isColumn));
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(once.thenBlock());
+  f.emitter.enterScope();
+  SmallVector<Value> totals;
+  for (size_t i = 0; i < count; ++i) {
+    Value total;
+    for (int64_t row = 0; row < tile.below; ++row) {
+      Value part = b.create<memref::LoadOp>(
+          f.loc, sums, ValueRange{f.constant(i), f.constant(row), thread});
+      total = total ? addFloats(f, total, part) : part;
+    }
+    totals.push_back(total);
+  }
+  return results(mine, totals);
+}
+
+} // namespace heddle::gpu

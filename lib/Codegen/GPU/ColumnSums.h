@@ -1,0 +1,60 @@
+//===- ColumnSums.h - Columns summed by a block of threads ------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_LIB_CODEGEN_GPU_COLUMNSUMS_H
+#define HEDDLE_LIB_CODEGEN_GPU_COLUMNSUMS_H
+
+#include "BlockReduce.h"
+
+namespace heddle::gpu {
+
+/// How blocks of threads divide columns: some threads stand beside each other,
+/// for adjacent columns, the others below them, for other rows.
+struct ColumnTile {
+  static constexpr int64_t threads = 256;
+
+  ColumnTile(int64_t columns, int64_t width)
+      : columns(columns), width(width),
+        across(std::min<int64_t>(
+            warpSize, llvm::PowerOf2Ceil(llvm::divideCeil(columns, width)))),
+        below(threads / across), blocks(llvm::divideCeil(columns, size())) {}
+
+  int64_t size() const { return across * width; } ///< Columns of a block.
+
+  int64_t columns;
+  int64_t width;  ///< Columns of a thread.
+  int64_t across; ///< Threads beside each other.
+  int64_t below;  ///< Threads below each other.
+  int64_t blocks; ///< That have all columns.
+};
+
+/// What a block sums.
+struct ColumnWork {
+  mlir::Value block;      ///< Which columns: less than the tile's blocks.
+  mlir::Value begin, end; ///< The rows.
+};
+
+/// Emits what `running`, the sums so far, become with the terms of a row: sum
+/// by sum, column by column.
+using ColumnTerms =
+    llvm::function_ref<mlir::FailureOr<llvm::SmallVector<mlir::Value>>(
+        mlir::Value row, const Chunk &chunk, mlir::ValueRange running)>;
+/// Emits what is done with the sums of one column.
+using ColumnResults = llvm::function_ref<mlir::LogicalResult(
+    mlir::Value column, llvm::ArrayRef<mlir::Value> sums)>;
+
+/// Makes `count` sums in f32 over rows, for each column of the block, in an
+/// order that the number of rows alone decides. All threads of the block come
+/// here; one for each column does `results`.
+mlir::LogicalResult sumColumns(KernelFrame &f, const ColumnTile &tile,
+                               const ColumnWork &work, size_t count,
+                               ColumnTerms terms, ColumnResults results);
+
+} // namespace heddle::gpu
+
+#endif // HEDDLE_LIB_CODEGEN_GPU_COLUMNSUMS_H
