@@ -271,7 +271,8 @@ void Resolver::add(const plan::command::Launch &launch, const Here &here) {
     list.refs.push_back(device.resolve(address(ref, here.context)));
   list.launches.push_back({kernels[launch.kernel], nullptr, nullptr,
                            int64_t(launch.refs.size()),
-                           int64_t(launch.scalars.size())});
+                           int64_t(launch.scalars.size()),
+                           &here.command.path});
   list.infos.push_back({&here.command, nullptr, running});
 }
 

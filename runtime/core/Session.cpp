@@ -81,9 +81,15 @@ static std::vector<Region> mirroredOf(const PlanMemory &persistent,
   return all;
 }
 
+/// The device, which has the memory for the plan.
+static Device &withMemoryFor(const plan::Plan &plan, Device &device) {
+  device.requireMemory(plan.memory);
+  return device;
+}
+
 Session::Session(const plan::Plan &plan, const KernelSet &kernels,
                  Device &device, const SessionOptions &options)
-    : source(plan), device(device), participant(options.participant),
+    : source(plan), device(withMemoryFor(plan, device)), participant(options.participant),
       persistent(device, plan.memory.persistentBytes, "states",
                  options.guardPages),
       arena(device, plan.memory.arenaBytes, "the arena", options.guardPages),

@@ -85,6 +85,7 @@ DRIVER = {
     "run": {"--hostfile": Text, "--include": Text, "--exclude": Text, "--ssh": Text,
             "--master-addr": Text, "--master-port": Integer(1, 65535),
             "--join-timeout": JOIN},
+    "emulate": {"--chip": Choice("sm_80", "sm_90"), "--devices": Integer(1, 1024)},
 }
 JOB = {"--weights": Text, "--threads": THREADS, "--join-timeout": JOIN}
 BINARY = {

@@ -10,7 +10,13 @@
 //===----------------------------------------------------------------------===//
 
 #include <stdint.h>
-#include <string.h>
+
+/// A GPU has kernels that call these: BigramKernelsGpu.c.
+#ifdef __NVPTX__
+#define EXPORTED static
+#else
+#define EXPORTED
+#endif
 
 enum { vocab = 256 };
 
@@ -57,8 +63,8 @@ static float tokenLoss(const float *row, int32_t label, float *scratch) {
 /// refs: ids, labels, table, gradient, loss, rng; scalars: tokens of the
 /// micro-batch, tokens of the batch, number of the micro-batch, the first
 /// token's number in it.
-void bigram_backward(void *const *refs, const int64_t *scalars, int64_t thread,
-                     int64_t threads, void *scratch) {
+EXPORTED void bigram_backward(void *const *refs, const int64_t *scalars,
+                              int64_t thread, int64_t threads, void *scratch) {
   if (thread != 0)
     return;
   const int32_t *ids = refs[0], *labels = refs[1];
@@ -81,8 +87,8 @@ void bigram_backward(void *const *refs, const int64_t *scalars, int64_t thread,
 }
 
 /// refs: ids, labels, table, loss; scalars: tokens, tokens of all ranks.
-void bigram_loss(void *const *refs, const int64_t *scalars, int64_t thread,
-                 int64_t threads, void *scratch) {
+EXPORTED void bigram_loss(void *const *refs, const int64_t *scalars,
+                          int64_t thread, int64_t threads, void *scratch) {
   if (thread != 0)
     return;
   const int32_t *ids = refs[0], *labels = refs[1];
@@ -93,24 +99,29 @@ void bigram_loss(void *const *refs, const int64_t *scalars, int64_t thread,
 }
 
 /// refs: ids, position, table, logits.
-void bigram_logits(void *const *refs, const int64_t *scalars, int64_t thread,
-                   int64_t threads, void *scratch) {
+EXPORTED void bigram_logits(void *const *refs, const int64_t *scalars,
+                            int64_t thread, int64_t threads, void *scratch) {
   const int32_t *ids = refs[0], *position = refs[1];
   const float *table = refs[2];
   if (thread == threads - 1)
-    memcpy(refs[3], table + ids[*position] * vocab, vocab * sizeof(float));
+    __builtin_memcpy(refs[3], table + ids[*position] * vocab,
+                     vocab * sizeof(float));
 }
 
 static float squareRoot(float x) {
+#ifdef __NVPTX__
+  return __nvvm_sqrt_rn_f(x);
+#else
   __asm__("sqrtss %0, %0" : "+x"(x));
   return x;
+#endif
 }
 
 /// refs: table, exp_avg, exp_avg_sq, gradient, lr, 1-beta1^t, 1-beta2^t, norm,
 /// bf16 copy; all but the gradient have elements of the table from the first
 /// on, which is scalars[0], scalars[1] of them.
-void bigram_adam(void *const *refs, const int64_t *scalars, int64_t thread,
-                 int64_t threads, void *scratch) {
+EXPORTED void bigram_adam(void *const *refs, const int64_t *scalars,
+                          int64_t thread, int64_t threads, void *scratch) {
   float *table = refs[0], *m = refs[1], *v = refs[2], *norm = refs[7];
   uint16_t *copy = refs[8];
   const float *gradient = refs[3];
@@ -141,8 +152,8 @@ void bigram_adam(void *const *refs, const int64_t *scalars, int64_t thread,
 
 /// refs: beta1^t, beta2^t, 1-beta1^t, 1-beta2^t; the powers are multiplied once
 /// more first.
-void bigram_powers(void *const *refs, const int64_t *scalars, int64_t thread,
-                   int64_t threads, void *scratch) {
+EXPORTED void bigram_powers(void *const *refs, const int64_t *scalars,
+                            int64_t thread, int64_t threads, void *scratch) {
   double *power1 = refs[0], *power2 = refs[1];
   if (thread == 0) {
     *(float *)refs[2] = (float)(1 - (*power1 *= 0.9));
@@ -151,18 +162,19 @@ void bigram_powers(void *const *refs, const int64_t *scalars, int64_t thread,
 }
 
 /// Writes `scalars[0] + thread` into the thread's entry of refs[0].
-void store_thread(void *const *refs, const int64_t *scalars, int64_t thread,
-                  int64_t threads, void *scratch) {
+EXPORTED void store_thread(void *const *refs, const int64_t *scalars,
+                           int64_t thread, int64_t threads, void *scratch) {
   ((int64_t *)refs[0])[thread] = scalars[0] + thread;
 }
 
 /// refs[0] <- refs[0] * 10 + scalars[0], on the first thread.
-void append_digit(void *const *refs, const int64_t *scalars, int64_t thread,
-                  int64_t threads, void *scratch) {
+EXPORTED void append_digit(void *const *refs, const int64_t *scalars,
+                           int64_t thread, int64_t threads, void *scratch) {
   if (thread == 0)
     *(int64_t *)refs[0] = *(int64_t *)refs[0] * 10 + scalars[0];
 }
 
+#ifndef __NVPTX__
 static void (*const table_of_functions[])(void *const *, const int64_t *,
                                           int64_t, int64_t, void *) = {
     store_thread, append_digit};
@@ -172,3 +184,4 @@ void indirect(void *const *refs, const int64_t *scalars, int64_t thread,
               int64_t threads, void *scratch) {
   table_of_functions[scalars[1]](refs, scalars, thread, threads, scratch);
 }
+#endif

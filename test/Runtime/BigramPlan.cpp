@@ -8,6 +8,7 @@
 
 #include "BigramPlan.h"
 #include "Commands.h"
+#include "heddle/PlanFormat/PtxImage.h"
 #include "heddle/runtime/core/Pieces.h"
 
 #include <fstream>
@@ -256,4 +257,33 @@ std::vector<char> heddle::test::readFile(const std::string &path) {
 
 std::vector<char> heddle::test::readBigramKernels() {
   return readFile(HEDDLE_TEST_KERNELS);
+}
+
+std::vector<char> heddle::test::readBigramPtx() {
+  std::vector<char> text = readFile(HEDDLE_TEST_PTX);
+  std::string image = plan::writePtxImage({{{text.begin(), text.end()}}});
+  return {image.begin(), image.end()};
+}
+
+std::vector<Kernel> heddle::test::listBigramPtx() {
+  std::vector<Kernel> all;
+  auto add = [&](const std::string &name, const char *symbol, int64_t threads,
+                 bool hasScratch) {
+    Kernel kernel;
+    kernel.name = name;
+    kernel.scratchBytes = hasScratch ? BigramShape::vocab * 4 : 0;
+    GridLaunch launch;
+    launch.symbol = symbol;
+    launch.block = {threads, 1, 1};
+    kernel.launches = {launch};
+    all.push_back(kernel);
+  };
+  add("bigram_backward", "gpu_backward", 1, true);
+  add("bigram_loss", "gpu_loss", 1, true);
+  add("bigram_logits", "gpu_logits", 1, true);
+  add("bigram_adam", "gpu_adam", 256, true);
+  add("bigram_powers", "gpu_powers", 1, true);
+  add("store_thread", "gpu_store_thread", 2, false);
+  add("append_digit", "gpu_append_digit", 2, false);
+  return all;
 }

@@ -26,6 +26,10 @@ plan::Plan makeBigramPlan();
 /// The bytes of the shared object that holds the kernels.
 std::vector<char> readBigramKernels();
 
+/// The same kernels for a GPU: a PtxImage, and how each is launched.
+std::vector<char> readBigramPtx();
+std::vector<plan::Kernel> listBigramPtx();
+
 /// The bytes of a file.
 std::vector<char> readFile(const std::string &path);
 

@@ -69,7 +69,7 @@ static std::vector<int64_t> runAs(const Plan &plan, int64_t rank,
                                   Communication *communication = nullptr,
                                   int seed = 0) {
   TestDevice device(seed);
-  std::unique_ptr<KernelSet> kernels = bigramKernels(*device);
+  std::unique_ptr<KernelSet> kernels = device.bigramKernels();
   SessionOptions options;
   options.participant = {rank, communication};
   Session session(plan, *kernels, *device, options);
@@ -186,7 +186,7 @@ TEST(CommandList, EntriesKnowTheirFragment) {
                          {"forward", 0, 0, 0, {call(2)}},
                          {"backward", 0, 0, 0, {append, append}}});
   TestDevice device(0);
-  std::unique_ptr<KernelSet> kernels = bigramKernels(*device);
+  std::unique_ptr<KernelSet> kernels = device.bigramKernels();
   Session session(plan, *kernels, *device, {});
   const CommandList &list =
       session.program(plan::ProgramKind::Train)->commands();

@@ -29,7 +29,7 @@ protected:
 
   /// Runs the small plan and returns its eight numbers.
   std::vector<int64_t> runSmall(const Plan &plan) {
-    std::unique_ptr<KernelSet> kernels = bigramKernels(*device);
+    std::unique_ptr<KernelSet> kernels = device.bigramKernels();
     Session session(plan, *kernels, *device);
     session.run(*session.program(plan::ProgramKind::Train));
     auto *digits = session.load<int64_t>(*session.state("digits"));
@@ -49,7 +49,11 @@ protected:
 };
 } // namespace
 
-INSTANTIATE_TEST_SUITE_P(, SessionTest, eachDevice(), deviceName);
+// Of the emulated GPUs, which are slow, the two that differ most.
+INSTANTIATE_TEST_SUITE_P(, SessionTest,
+                         testing::Values(0, 1, 2, 3, int(cudaLate),
+                                         int(cudaSeed)),
+                         deviceName);
 
 TEST_P(SessionTest, LaunchesOnEveryThread) {
   Plan plan =
@@ -94,7 +98,7 @@ TEST_P(SessionTest, CallsHaveFramesAndArguments) {
   Command first = call(1, {at(Space::Persistent, 0, 8)}, {number(3)}, 128);
   Command second = call(1, {at(Space::Persistent, 8, 8)}, {number(4)}, 256);
   Plan plan = smallPlan({{"main", 512, 0, 0, {first, second}}, callee});
-  std::unique_ptr<KernelSet> kernels = bigramKernels(*device);
+  std::unique_ptr<KernelSet> kernels = device.bigramKernels();
   Session session(plan, *kernels, *device);
   session.run(*session.program(plan::ProgramKind::Train));
   auto *digits = session.load<int64_t>(*session.state("digits"));
@@ -155,8 +159,8 @@ TEST_P(SessionTest, HoldsOnlyWhatItLaunchesToItsScratch) {
 
 TEST_P(SessionTest, RefusesMoreThreadsThanPlanned) {
   Plan plan = smallPlan({{"main", 0, 0, 0, {}}});
-  plan.threads = 1;
-  EXPECT_EQ(failureOf(plan), "H0193");
+  plan.threads = 1; // On a GPU that is all a launch has of the host.
+  EXPECT_EQ(failureOf(plan), device->threads() > 1 ? "H0193" : "");
 }
 
 namespace {
@@ -165,7 +169,7 @@ namespace {
 struct Bigram {
   explicit Bigram(int seed, Plan source = makeBigramPlan(),
                   SessionOptions options = {})
-      : plan(std::move(source)), device(seed), kernels(bigramKernels(*device)),
+      : plan(std::move(source)), device(seed), kernels(device.bigramKernels()),
         session(plan, *kernels, *device, options) {
     fill(program(ProgramKind::Train));
     for (const char *power : {"beta1_power", "beta2_power"}) {

@@ -11,14 +11,8 @@
 
 #include "BigramPlan.h"
 #include "Commands.h"
-#include "heddle/runtime/core/Device.h"
 
 namespace heddle::test {
-
-inline std::unique_ptr<rt::KernelSet> bigramKernels(rt::Device &device) {
-  std::vector<char> bytes = readBigramKernels();
-  return device.load(bytes.data(), bytes.size(), {});
-}
 
 /// A plan of one program over a page of states and a page of arena, for
 /// sequences written by hand.

@@ -9,19 +9,55 @@
 #ifndef HEDDLE_TEST_RUNTIME_TESTDEVICE_H
 #define HEDDLE_TEST_RUNTIME_TESTDEVICE_H
 
+#include "BigramPlan.h"
 #include "heddle/runtime/devices/cpu/CpuDevice.h"
+#include "heddle/runtime/devices/cuda/CudaDevice.h"
 #include "heddle/runtime/devices/separate/SeparateDevice.h"
 
+#include <cstdlib>
 #include <gtest/gtest.h>
+#include <optional>
 
 namespace heddle::test {
 
-/// A device with the threads that it runs on. Seed 0 is the CPU; any other that
-/// of a SeparateDevice.
+/// A variable of the environment, until this object goes.
+class Variable {
+public:
+  Variable(const char *name, const std::string &value) : name(name) {
+    if (const char *old = getenv(name))
+      before = old;
+    setenv(name, value.c_str(), /*overwrite=*/1);
+  }
+  Variable(const Variable &) = delete;
+  Variable &operator=(const Variable &) = delete;
+  ~Variable() {
+    if (before)
+      setenv(name, before->c_str(), /*overwrite=*/1);
+    else
+      unsetenv(name);
+  }
+
+private:
+  const char *name;
+  std::optional<std::string> before;
+};
+
+/// Of a TestDevice: 0 is the CPU, then come three that are separate.
+enum DeviceSeed { cudaLate = 4, cudaEarly, cudaSeed, numDevices };
+
+/// A device with the threads that it runs on. Seed 0 is the CPU; a DeviceSeed
+/// an emulated GPU that orders its work in that way; any other that of a
+/// SeparateDevice.
 class TestDevice {
 public:
-  explicit TestDevice(int seed, int64_t threads = 2) : pool(threads) {
-    if (seed == 0)
+  explicit TestDevice(int seed, int64_t threads = 2)
+      : isGpu(seed >= cudaLate && seed < numDevices), pool(threads) {
+    if (isGpu) {
+      Variable order("HEDDLE_EMULATE", seed == cudaLate    ? "late"
+                                       : seed == cudaEarly ? "early"
+                                                           : "seed:1");
+      device = rt::makeCudaDevice();
+    } else if (seed == 0)
       device = std::make_unique<rt::CpuDevice>(pool);
     else
       device = std::make_unique<rt::SeparateDevice>(pool, seed);
@@ -29,16 +65,33 @@ public:
   rt::Device &operator*() const { return *device; }
   rt::Device *operator->() const { return device.get(); }
 
+  /// The kernels of the bigram model, and where they stand.
+  std::vector<char> bigramImage() const {
+    return isGpu ? readBigramPtx() : readBigramKernels();
+  }
+  std::vector<plan::Kernel> bigramList() const {
+    return isGpu ? listBigramPtx() : std::vector<plan::Kernel>();
+  }
+  std::unique_ptr<rt::KernelSet> bigramKernels() const {
+    std::vector<char> image = bigramImage();
+    return device->load(image.data(), image.size(), bigramList());
+  }
+
 private:
+  bool isGpu;
   rt::ThreadPool pool;
   std::unique_ptr<rt::Device> device;
 };
 
 /// Tests that each device passes; GetParam() is the seed.
 using OnEachDevice = testing::TestWithParam<int>;
-inline auto eachDevice() { return testing::Range(0, 4); }
+inline auto eachDevice() { return testing::Range(0, int(numDevices)); }
 inline std::string deviceName(const testing::TestParamInfo<int> &info) {
-  return info.param == 0 ? "cpu" : "separate" + std::to_string(info.param);
+  return info.param == 0           ? "cpu"
+         : info.param == cudaLate  ? "cudaLate"
+         : info.param == cudaEarly ? "cudaEarly"
+         : info.param == cudaSeed  ? "cudaSeed"
+                                   : "separate" + std::to_string(info.param);
 }
 
 } // namespace heddle::test

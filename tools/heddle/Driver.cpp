@@ -15,10 +15,11 @@
 using namespace heddle;
 using namespace heddle::driver;
 
-/// How many words are read here: those after the BINARY of `heddle run` are
-/// its own. All flags of `heddle run` take a value.
+/// How many words are read here: those after the BINARY of `heddle run` and the
+/// COMMAND of `heddle emulate` are its own. All flags of these verbs take a
+/// value.
 static size_t countOwnWords(const std::vector<std::string> &words) {
-  if (words.empty() || words.front() != "run")
+  if (words.empty() || (words.front() != "run" && words.front() != "emulate"))
     return words.size();
   for (size_t i = 1; i < words.size(); ++i) {
     if (words[i].empty() || words[i][0] != '-' || words[i] == "--")
@@ -45,6 +46,7 @@ static int runVerb(int argc, char **argv) {
   addDataVerb(app, action);
   addCheckpointVerb(app, action);
   addRunVerb(app, action);
+  addEmulateVerb(app, action);
   try {
     std::vector<std::string> words(argv + 1, argv + argc);
     app.parse(io::wordsForParser(words, countOwnWords(words)));

@@ -26,6 +26,7 @@ void addEvalVerb(CLI::App &app, Action &action);
 void addDataVerb(CLI::App &app, Action &action);
 void addCheckpointVerb(CLI::App &app, Action &action);
 void addRunVerb(CLI::App &app, Action &action);
+void addEmulateVerb(CLI::App &app, Action &action);
 
 /// Reads the command line and runs the verb: the driver's main.
 int runDriver(int argc, char **argv);

@@ -36,6 +36,26 @@ std::vector<std::string> Module::kernels() const {
   return names;
 }
 
+const std::string &Module::version() const { return image->syntax.version; }
+const std::string &Module::target() const { return image->syntax.target; }
+
+std::optional<KernelInfo> Module::info(const std::string &kernel) const {
+  auto found = image->programs.find(kernel);
+  if (found == image->programs.end())
+    return std::nullopt;
+  const Program &program = found->second;
+  KernelInfo info;
+  for (const Parameter &parameter : program.parameters)
+    info.parameterBytes.push_back(parameter.bytes);
+  info.sharedBytes = program.sharedBytes;
+  info.localBytes = program.localBytes;
+  info.registers = program.registersPerThread;
+  int64_t stated =
+      program.maxThreads[0] * program.maxThreads[1] * program.maxThreads[2];
+  info.maxThreads = stated ? stated : image->limits.threads;
+  return info;
+}
+
 /// Makes memory for the variables outside of functions.
 static std::map<std::string, uint64_t> placeVariables(ModuleImage &image) {
   std::map<std::string, uint64_t> addresses;

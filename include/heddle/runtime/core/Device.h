@@ -69,6 +69,7 @@ struct KernelLaunch {
   void *const *refs = nullptr; ///< Each from Device::resolve.
   const int64_t *scalars = nullptr;
   int64_t numRefs = 0, numScalars = 0;
+  const std::string *path = nullptr; ///< The module's, for messages.
 };
 
 /// The scratch memory of a program's kernels: thread t has `stride` bytes from
@@ -88,7 +89,11 @@ public:
   /// How many threads a launch runs on.
   virtual int64_t threads() const = 0;
 
-  /// Zeroed memory, from a page on. Throws H0292 when it cannot be had.
+  /// Throws when a plan cannot have that memory, before any of it is allocated.
+  /// Devices that can only try do nothing.
+  virtual void requireMemory(const plan::Memory &memory) {}
+  /// Zeroed memory, from a page on (on a GPU from a multiple of 256 on). Throws
+  /// H0292 when it cannot be had.
   virtual Address allocate(const MemoryRequest &request) = 0;
   /// Waits for all streams, then frees what begins at `address`.
   virtual void release(Address address) = 0;

@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -111,6 +112,15 @@ struct Launch {
   std::vector<const void *> arguments;
 };
 
+/// What a launch has to know of a kernel.
+struct KernelInfo {
+  std::vector<int64_t> parameterBytes; ///< Of each parameter.
+  int64_t sharedBytes = 0;             ///< Without what a launch adds.
+  int64_t localBytes = 0;              ///< Of a thread.
+  int64_t registers = 0;               ///< Live at once at most.
+  int64_t maxThreads = 0;              ///< Of a block.
+};
+
 struct ModuleImage;
 
 /// A text of PTX, ready to run.
@@ -122,6 +132,11 @@ public:
   ~Module();
 
   std::vector<std::string> kernels() const;
+  /// None when there is no kernel of that name.
+  std::optional<KernelInfo> info(const std::string &kernel) const;
+  /// As "8.0" and "sm_90".
+  const std::string &version() const;
+  const std::string &target() const;
 
   /// Runs every block of a launch; returns what went wrong, or an empty
   /// string. Adds to `counters`.

@@ -1,0 +1,39 @@
+//===- CudaDevice.h - Kernels on an NVIDIA GPU ------------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_DEVICES_CUDA_CUDADEVICE_H
+#define HEDDLE_RUNTIME_DEVICES_CUDA_CUDADEVICE_H
+
+#include "heddle/runtime/core/Device.h"
+
+namespace heddle::rt {
+
+/// The lowest CUDA that a driver must be for, as the driver says it: 12.0.
+inline constexpr int lowestCudaDriver = 12000;
+
+struct CudaOptions {
+  /// Which of the machine's ranks this is: it takes the GPU of that number, or
+  /// the only one.
+  int64_t localRank = 0;
+  /// Waits for each launch, so that a fault names its kernel.
+  bool sync = false;
+};
+
+/// A GPU, reached through the driver alone, which is looked for now: nothing of
+/// CUDA is linked. Memory that is Device lies on the GPU, out of the host's
+/// sight and at multiples of 256; what is Host or File is the host's, and what
+/// is Pinned the driver's.
+///
+/// Throws H0280 without a driver, H0281 when that is too old, H0282 without a
+/// GPU for this rank. `load` throws H0283 when the code is for newer GPUs, and
+/// H0384 when it is none. Work throws H0434 to H0436.
+std::unique_ptr<Device> makeCudaDevice(const CudaOptions &options = {});
+
+} // namespace heddle::rt
+
+#endif // HEDDLE_RUNTIME_DEVICES_CUDA_CUDADEVICE_H

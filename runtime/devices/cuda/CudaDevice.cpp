@@ -1,0 +1,370 @@
+//===- CudaDevice.cpp - Kernels on an NVIDIA GPU --------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/devices/cuda/CudaDevice.h"
+#include "heddle/PlanFormat/Format.h"
+#include "heddle/runtime/core/Arena.h"
+#include "heddle/runtime/io/Diagnostic.h"
+#include "runtime/devices/cuda/Kernels.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+using namespace heddle;
+using namespace heddle::rt;
+using namespace heddle::rt::cuda;
+
+namespace {
+
+class CudaDevice : public Device {
+public:
+  explicit CudaDevice(const CudaOptions &options);
+  ~CudaDevice() override;
+
+  int64_t threads() const override { return 1; }
+  void requireMemory(const plan::Memory &memory) override;
+  Address allocate(const MemoryRequest &request) override;
+  void release(Address address) override;
+  std::unique_ptr<KernelSet>
+  load(const void *image, size_t bytes,
+       const std::vector<plan::Kernel> &kernels) override;
+  void *resolve(Address address) override;
+  char *map(Address address) override;
+
+  void submit(Stream stream, const KernelLaunch &launch,
+              const Scratch &scratch) override;
+  void fill(Stream stream, Address target, unsigned char value,
+            int64_t bytes) override;
+  void copy(Stream stream, Address target, Address source,
+            int64_t bytes) override;
+  void copyIn(Stream stream, Address target, const void *source,
+              int64_t bytes) override;
+  void copyOut(Stream stream, void *target, Address source,
+               int64_t bytes) override;
+
+  Event makeEvent() override;
+  void record(Stream stream, Event event) override;
+  void wait(Stream stream, Event event) override;
+  void synchronize(Stream stream) override;
+  using Device::synchronize;
+
+private:
+  /// What was allocated at one address.
+  struct Block {
+    MemoryKind kind = MemoryKind::Device;
+    int64_t bytes = 0;
+    Arena pages; ///< Of what is Host or File.
+  };
+  /// A copy or fill (without a source) of memory of the host.
+  struct HostWork {
+    char *target;
+    const char *source;
+    unsigned char value;
+    size_t bytes;
+  };
+
+  void open(const CudaOptions &options);
+  void close();
+  StreamHandle &of(Stream stream) { return streams[size_t(stream)]; }
+  /// The block that holds these bytes. Throws H0412 when none does.
+  const Block &find(Address address, int64_t bytes) const;
+  bool isOnGpu(Address address, int64_t bytes) const {
+    return find(address, bytes).kind == MemoryKind::Device;
+  }
+  void onHost(Stream stream, const HostWork &work);
+
+  const Driver &driver;
+  bool sync;
+  DeviceNumber number = 0;
+  GpuModel gpu;
+  Context context = nullptr;
+  std::array<StreamHandle, numStreams> streams = {};
+  std::vector<EventHandle> events;
+  std::map<uintptr_t, Block> blocks; ///< By the address handed out.
+  std::vector<void *> arguments;     ///< Of the launch that is submitted.
+};
+
+char *pointer(Address address) {
+  return reinterpret_cast<char *>(address.value());
+}
+
+} // namespace
+
+std::unique_ptr<Device> heddle::rt::makeCudaDevice(const CudaOptions &options) {
+  return std::make_unique<CudaDevice>(options);
+}
+
+//===----------------------------------------------------------------------===//
+// Beginning and end
+//===----------------------------------------------------------------------===//
+
+CudaDevice::CudaDevice(const CudaOptions &options)
+    : driver(Driver::get()), sync(options.sync) {
+  try {
+    open(options);
+  } catch (...) {
+    close();
+    throw;
+  }
+}
+
+void CudaDevice::open(const CudaOptions &options) {
+  int count = 0;
+  check(driver.deviceCount(&count), "counting GPUs");
+  // A launcher may show each rank its own GPU alone.
+  int64_t ordinal = count == 1 ? 0 : options.localRank;
+  if (ordinal >= count)
+    fail("H0282",
+         "rank " + std::to_string(ordinal) + " of this machine has no GPU: " +
+             "there are " + std::to_string(count),
+         "start at most as many ranks on a machine as it has GPUs");
+  check(driver.device(&number, int(ordinal)), "the choice of a GPU");
+  char name[256] = {};
+  check(driver.deviceName(name, sizeof name - 1, number), "its name");
+  gpu.name = name;
+  check(driver.deviceAttribute(&gpu.major, ComputeMajor, number), "its model");
+  check(driver.deviceAttribute(&gpu.minor, ComputeMinor, number), "its model");
+  check(driver.retainContext(&context, number), "opening the GPU");
+  check(driver.setContext(context), "opening the GPU");
+  for (StreamHandle &stream : streams)
+    check(driver.makeStream(&stream, streamNonBlocking), "making a stream");
+}
+
+CudaDevice::~CudaDevice() { close(); }
+
+/// After a fault every call fails, which changes nothing any more.
+void CudaDevice::close() {
+  for (StreamHandle stream : streams)
+    if (stream) {
+      driver.finishStream(stream);
+      driver.destroyStream(stream);
+    }
+  for (EventHandle event : events)
+    driver.destroyEvent(event);
+  for (const auto &[address, block] : blocks) {
+    if (block.kind == MemoryKind::Device)
+      driver.release(address);
+    else if (block.kind == MemoryKind::Pinned)
+      driver.releaseHost(pointer(Address(address)));
+  }
+  if (context)
+    driver.releaseContext(number);
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+void CudaDevice::requireMemory(const plan::Memory &memory) {
+  int64_t needed = memory.peakBytes(MemoryKind::Device);
+  size_t free = 0, total = 0;
+  check(driver.memoryInfo(&free, &total), "asking for free memory");
+  if (needed <= int64_t(free))
+    return;
+  fail("H0284",
+       "the plan needs " + plan::formatBytes(needed) + " (" +
+           std::to_string(needed) + " bytes) of the GPU's memory; of the " +
+           plan::formatBytes(int64_t(total)) + " of this " + gpu.name + ", " +
+           plan::formatBytes(int64_t(free)) + " (" + std::to_string(free) +
+           " bytes) are free",
+       "end other programs on this GPU, or compile with a smaller --batch or "
+       "--micro-batch, or with --recompute full");
+}
+
+Address CudaDevice::allocate(const MemoryRequest &request) {
+  if (request.bytes == 0)
+    return {};
+  Block block;
+  block.kind = request.kind;
+  block.bytes = request.bytes;
+  DevicePointer start = 0;
+  if (request.kind == MemoryKind::Device) {
+    Result result = driver.allocate(&start, request.bytes);
+    if (result == OutOfMemory)
+      Arena::refuse(request.bytes, request.owner);
+    check(result, "an allocation");
+    check(driver.fill(start, 0, request.bytes, of(Stream::Compute)),
+          "zeroing memory");
+    synchronize(Stream::Compute);
+  } else if (request.kind == MemoryKind::Pinned) {
+    void *place = nullptr;
+    Result result =
+        driver.allocateHost(&place, request.bytes, hostAllocPortable);
+    if (result == OutOfMemory)
+      Arena::refuse(request.bytes, request.owner);
+    check(result, "an allocation of pinned memory");
+    memset(place, 0, request.bytes);
+    start = reinterpret_cast<uintptr_t>(place);
+  } else {
+    block.pages = Arena(request.bytes, request.owner, request.guarded,
+                        request.kind == MemoryKind::File);
+    start = reinterpret_cast<uintptr_t>(block.pages.data());
+  }
+  blocks.emplace(start, std::move(block));
+  return Address(start);
+}
+
+void CudaDevice::release(Address address) {
+  // It may be called while an error is thrown: failures are not thrown again.
+  for (StreamHandle stream : streams)
+    driver.finishStream(stream);
+  auto found = blocks.find(address.value());
+  if (found == blocks.end())
+    return;
+  if (found->second.kind == MemoryKind::Device)
+    driver.release(address.value());
+  else if (found->second.kind == MemoryKind::Pinned)
+    driver.releaseHost(pointer(address));
+  blocks.erase(found);
+}
+
+const CudaDevice::Block &CudaDevice::find(Address address,
+                                          int64_t bytes) const {
+  auto after = blocks.upper_bound(address.value());
+  if (after != blocks.begin()) {
+    const auto &[start, block] = *--after;
+    int64_t offset = address - Address(start);
+    if (offset <= block.bytes && bytes <= block.bytes - offset)
+      return block;
+  }
+  fail("H0412", "the device is asked for bytes that it did not hand out",
+       "report this as a bug");
+}
+
+void *CudaDevice::resolve(Address address) { return pointer(address); }
+
+char *CudaDevice::map(Address address) {
+  return isOnGpu(address, 0) ? nullptr : pointer(address);
+}
+
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+std::unique_ptr<KernelSet>
+CudaDevice::load(const void *image, size_t bytes,
+                 const std::vector<plan::Kernel> &kernels) {
+  std::string_view text(static_cast<const char *>(image), bytes);
+  auto loaded = std::make_unique<LoadedKernels>(driver, gpu, text, kernels);
+  return loaded;
+}
+
+void CudaDevice::submit(Stream stream, const KernelLaunch &launch,
+                        const Scratch &scratch) {
+  const auto &kernel = *reinterpret_cast<const LoadedKernel *>(
+      reinterpret_cast<uintptr_t>(launch.kernel));
+  // The driver reads the arguments now.
+  arguments.clear();
+  auto take = [&](const void *value) {
+    arguments.push_back(const_cast<void *>(value));
+  };
+  for (int64_t i = 0; i < launch.numRefs; ++i)
+    take(&launch.refs[i]);
+  if (kernel.hasScratch)
+    take(&scratch.base);
+  for (int64_t i = 0; i < launch.numScalars; ++i)
+    take(&launch.scalars[i]);
+  for (const LoadedKernel::Launch &one : kernel.launches) {
+    const auto &[grid, block] = std::pair(one.grid, one.block);
+    Result result = driver.launch(one.function, grid[0], grid[1], grid[2],
+                                  block[0], block[1], block[2], one.sharedBytes,
+                                  of(stream), arguments.data(), nullptr);
+    if (result == Success && sync)
+      result = driver.finishStream(of(stream));
+    if (result != Success)
+      check(result,
+            "the launch of '" + kernel.name + "'" +
+                (launch.path && !launch.path->empty() ? " for " + *launch.path
+                                                      : ""));
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Fills and copies
+//===----------------------------------------------------------------------===//
+
+/// The driver's own fills and copies are for memory of the GPU.
+void CudaDevice::onHost(Stream stream, const HostWork &work) {
+  auto run = [](void *data) {
+    std::unique_ptr<HostWork> work(static_cast<HostWork *>(data));
+    if (work->source)
+      memmove(work->target, work->source, work->bytes);
+    else
+      memset(work->target, work->value, work->bytes);
+  };
+  auto kept = std::make_unique<HostWork>(work);
+  check(driver.launchHost(of(stream), run, kept.get()), "work of the host");
+  kept.release();
+}
+
+void CudaDevice::fill(Stream stream, Address target, unsigned char value,
+                      int64_t bytes) {
+  if (bytes == 0)
+    return;
+  if (!isOnGpu(target, bytes))
+    return onHost(stream, {pointer(target), nullptr, value, size_t(bytes)});
+  check(driver.fill(target.value(), value, bytes, of(stream)), "a fill");
+}
+
+void CudaDevice::copy(Stream stream, Address target, Address source,
+                      int64_t bytes) {
+  if (bytes == 0)
+    return;
+  if (!isOnGpu(source, bytes))
+    return copyIn(stream, target, pointer(source), bytes);
+  if (!isOnGpu(target, bytes))
+    return copyOut(stream, pointer(target), source, bytes);
+  check(driver.copy(target.value(), source.value(), bytes, of(stream)),
+        "a copy");
+}
+
+void CudaDevice::copyIn(Stream stream, Address target, const void *source,
+                        int64_t bytes) {
+  if (bytes == 0)
+    return;
+  if (!isOnGpu(target, bytes))
+    return onHost(stream, {pointer(target), static_cast<const char *>(source),
+                           0, size_t(bytes)});
+  check(driver.copyIn(target.value(), source, bytes, of(stream)), "a copy");
+}
+
+void CudaDevice::copyOut(Stream stream, void *target, Address source,
+                         int64_t bytes) {
+  if (bytes == 0)
+    return;
+  if (!isOnGpu(source, bytes))
+    return onHost(stream, {static_cast<char *>(target), pointer(source), 0,
+                           size_t(bytes)});
+  check(driver.copyOut(target, source.value(), bytes, of(stream)), "a copy");
+}
+
+//===----------------------------------------------------------------------===//
+// Order
+//===----------------------------------------------------------------------===//
+
+Event CudaDevice::makeEvent() {
+  EventHandle event = nullptr;
+  check(driver.makeEvent(&event, eventDisableTiming), "making an event");
+  events.push_back(event);
+  return {int64_t(events.size()) - 1};
+}
+
+void CudaDevice::record(Stream stream, Event event) {
+  check(driver.record(events[event.number], of(stream)), "recording an event");
+}
+
+void CudaDevice::wait(Stream stream, Event event) {
+  check(driver.streamWait(of(stream), events[event.number], 0),
+        "a wait for an event");
+}
+
+void CudaDevice::synchronize(Stream stream) {
+  check(driver.finishStream(of(stream)),
+        std::string("the end of the stream ") + plan::nameOf(stream));
+}

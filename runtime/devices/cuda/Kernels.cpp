@@ -1,0 +1,122 @@
+//===- Kernels.cpp - Kernels that a GPU has loaded ------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/devices/cuda/Kernels.h"
+#include "heddle/PlanFormat/PtxImage.h"
+#include "heddle/runtime/io/Diagnostic.h"
+
+#include <cstdlib>
+
+using namespace heddle;
+using namespace heddle::rt;
+using namespace heddle::rt::cuda;
+
+[[noreturn]] static void failKernels(const std::string &what) {
+  fail("H0384", "the kernels cannot be loaded: " + what,
+       "compile the binary again");
+}
+
+/// What stands behind a directive of PTX, as "sm_90" behind ".target".
+static std::string directive(const std::string &text, const char *name) {
+  size_t at = text.find(name);
+  if (at == std::string::npos)
+    return "";
+  size_t first = text.find_first_not_of(" \t", at + std::string(name).size());
+  size_t end = text.find_first_of(" \t\r\n,", first);
+  return first == std::string::npos ? "" : text.substr(first, end - first);
+}
+
+LoadedKernels::LoadedKernels(const Driver &driver, const GpuModel &gpu,
+                             std::string_view image,
+                             const std::vector<plan::Kernel> &all)
+    : driver(driver) {
+  std::optional<plan::PtxImage> texts = plan::readPtxImage(image);
+  if (!texts)
+    failKernels("the binary holds no code for a GPU");
+  try {
+    for (const std::string &text : texts->texts)
+      modules.push_back(load(gpu, text));
+    for (const plan::Kernel &kernel : all)
+      add(kernel);
+  } catch (...) {
+    for (Module module : modules)
+      driver.unloadModule(module);
+    throw;
+  }
+}
+
+LoadedKernels::~LoadedKernels() {
+  for (Module module : modules)
+    driver.unloadModule(module);
+}
+
+Module LoadedKernels::load(const GpuModel &gpu, const std::string &text) {
+  // As sm_90, or sm_90a, which runs on 9.0 alone.
+  std::string target = directive(text, ".target");
+  int chip = target.size() > 3 ? std::atoi(target.c_str() + 3) : 0;
+  int here = gpu.major * 10 + gpu.minor;
+  bool isOfOne = !target.empty() && target.back() == 'a';
+  if (chip > here || (isOfOne && chip != here))
+    fail("H0283",
+         "the kernels are for " + target + ", and this GPU (" + gpu.name +
+             ") is sm_" + std::to_string(here),
+         "compile the binary with --target sm_80, for GPUs from there on, or "
+         "run it on another GPU");
+  char log[4096] = {};
+  JitOption names[] = {JitErrorLog, JitErrorLogBytes};
+  void *values[] = {log, reinterpret_cast<void *>(sizeof log - 1)};
+  Module module = nullptr;
+  Result result = driver.loadModule(&module, text.c_str(), 2, names, values);
+  if (result == UnsupportedPtxVersion)
+    fail("H0281",
+         "NVIDIA's driver is too old: it does not know version " +
+             directive(text, ".version") + " of PTX",
+         "install a newer driver");
+  if (result != Success)
+    failKernels(driver.describe(result) + (*log ? ":\n" : "") + log);
+  return module;
+}
+
+void LoadedKernels::add(const plan::Kernel &kernel) {
+  if (kernel.launches.empty())
+    return;
+  if (kernel.text < 0 || kernel.text >= int64_t(modules.size()))
+    failKernels("there is no text for '" + kernel.name + "'");
+  LoadedKernel loaded;
+  loaded.name = kernel.name;
+  loaded.hasScratch = kernel.scratchBytes > 0;
+  for (const plan::GridLaunch &launch : kernel.launches) {
+    LoadedKernel::Launch made;
+    for (int i = 0; i < 3; ++i) {
+      made.grid[i] = unsigned(launch.grid[i]);
+      made.block[i] = unsigned(launch.block[i]);
+    }
+    made.sharedBytes = unsigned(launch.sharedBytes);
+    if (driver.findFunction(&made.function, modules[kernel.text],
+                            launch.symbol.c_str()) != Success)
+      failKernels("there is no function '" + launch.symbol + "' for '" +
+                  kernel.name + "'");
+    // Beyond 48 KiB it has to be asked for.
+    if (launch.sharedBytes > 0 &&
+        driver.setFunction(made.function, FunctionMaxDynamicShared,
+                           int(launch.sharedBytes)) != Success)
+      failKernels("'" + kernel.name + "' takes " +
+                  std::to_string(launch.sharedBytes) +
+                  " bytes of shared memory, more than this GPU has");
+    loaded.launches.push_back(made);
+  }
+  kernels[kernel.name] = std::move(loaded);
+}
+
+KernelHandle LoadedKernels::find(const std::string &name) const {
+  auto found = kernels.find(name);
+  if (found == kernels.end())
+    return nullptr;
+  return reinterpret_cast<KernelHandle>(
+      reinterpret_cast<uintptr_t>(&found->second));
+}

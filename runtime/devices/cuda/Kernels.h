@@ -1,0 +1,62 @@
+//===- Kernels.h - Kernels that a GPU has loaded ----------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_DEVICES_CUDA_KERNELS_H
+#define HEDDLE_RUNTIME_DEVICES_CUDA_KERNELS_H
+
+#include "heddle/runtime/core/Device.h"
+#include "runtime/devices/cuda/Driver.h"
+
+#include <map>
+
+namespace heddle::rt::cuda {
+
+/// What a KernelHandle of this device points to.
+struct LoadedKernel {
+  struct Launch {
+    Function function = nullptr;
+    std::array<unsigned, 3> grid, block;
+    unsigned sharedBytes = 0;
+  };
+  std::string name;
+  bool hasScratch = false;
+  std::vector<Launch> launches;
+};
+
+/// The GPU that the code must be for.
+struct GpuModel {
+  std::string name;
+  int major = 0, minor = 0;
+};
+
+/// The kernels of a plan as modules of the current context.
+class LoadedKernels : public KernelSet {
+public:
+  /// Throws H0283 when the code is for newer GPUs, H0281 when the driver does
+  /// not know its version of PTX, H0384 when it is none.
+  LoadedKernels(const Driver &driver, const GpuModel &gpu,
+                std::string_view image,
+                const std::vector<plan::Kernel> &kernels);
+  LoadedKernels(const LoadedKernels &) = delete;
+  LoadedKernels &operator=(const LoadedKernels &) = delete;
+  ~LoadedKernels() override;
+
+  KernelHandle find(const std::string &name) const override;
+
+private:
+  Module load(const GpuModel &gpu, const std::string &text);
+  void add(const plan::Kernel &kernel);
+
+  const Driver &driver;
+  std::vector<Module> modules;
+  std::map<std::string, LoadedKernel> kernels;
+};
+
+} // namespace heddle::rt::cuda
+
+#endif // HEDDLE_RUNTIME_DEVICES_CUDA_KERNELS_H

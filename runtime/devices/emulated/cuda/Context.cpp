@@ -1,0 +1,73 @@
+//===- Context.cpp - An emulated GPU in use -------------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/devices/emulated/cuda/Context.h"
+
+#include <cstdio>
+#include <new>
+
+using namespace heddle::rt;
+using namespace heddle::rt::cuda;
+
+thread_local ContextData *cuda::current = nullptr;
+
+DriverState &DriverState::get() {
+  // Never destroyed: a program may call the driver while it ends.
+  static auto *state = new DriverState();
+  return *state;
+}
+
+void cuda::complain(const std::string &message) {
+  std::fprintf(stderr, "heddle emulate: %s\n", message.c_str());
+}
+
+Result cuda::inDriver(const std::function<Result(DriverState &)> &work) {
+  DriverState &state = DriverState::get();
+  std::lock_guard<std::mutex> lock(state.mutex);
+  if (!state.isReady)
+    return NotInitialized;
+  try {
+    return work(state);
+  } catch (const std::bad_alloc &) {
+    return OutOfMemory;
+  }
+}
+
+Result cuda::inContext(const std::function<Result(ContextData &)> &work) {
+  return inDriver([&](DriverState &state) {
+    ContextData *context = current;
+    if (!context)
+      return InvalidContext;
+    // It may have been destroyed.
+    bool isAlive = false;
+    for (const auto &[device, other] : state.contexts)
+      isAlive |= other.get() == context;
+    if (!isAlive)
+      return ContextIsDestroyed;
+    if (context->fault != Success)
+      return context->fault;
+    try {
+      return work(*context);
+    } catch (const Fault &fault) {
+      complain(fault.message);
+      context->timeline.abandon();
+      return context->fault = fault.code;
+    }
+  });
+}
+
+Result
+cuda::inStream(StreamHandle stream,
+               const std::function<Result(ContextData &, StreamData &)> &work) {
+  return inContext([&](ContextData &context) {
+    if (!stream)
+      return work(context, context.timeline.defaultStream());
+    return context.streams.count(stream) ? work(context, *stream)
+                                         : InvalidHandle;
+  });
+}

@@ -1,0 +1,81 @@
+//===- Context.h - An emulated GPU in use -----------------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_DEVICES_EMULATED_CUDA_CONTEXT_H
+#define HEDDLE_RUNTIME_DEVICES_EMULATED_CUDA_CONTEXT_H
+
+#include "runtime/devices/emulated/cuda/Memory.h"
+#include "runtime/devices/emulated/cuda/Timeline.h"
+
+#include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+
+namespace heddle::rt::cuda {
+
+/// A CUmodule.
+struct ModuleData {
+  std::unique_ptr<emulator::Module> code;
+  std::map<std::string, std::unique_ptr<FunctionData>> functions;
+};
+
+/// A CUfunction.
+struct FunctionData {
+  const emulator::Module *code = nullptr;
+  std::string name;
+  emulator::KernelInfo info;
+  int maxDynamicShared = 0;
+};
+
+/// A CUcontext: the primary one of a device.
+struct ContextData {
+  ContextData(DeviceNumber device, const Settings &given)
+      : device(device), settings(given), memory(settings), timeline(settings) {}
+
+  DeviceNumber device;
+  int users = 0;
+  const Settings settings;
+  Memory memory;
+  Timeline timeline;
+  /// Handles of what was made and not destroyed yet.
+  std::set<StreamHandle> streams;
+  std::map<EventHandle, std::unique_ptr<EventData>> events;
+  std::map<Module, std::unique_ptr<ModuleData>> modules;
+  std::set<Function> functions;
+  int64_t launches = 0;
+  Result fault = Success; ///< Once it is another, every call returns it.
+};
+
+/// The driver in this process. Calls take turns.
+struct DriverState {
+  std::mutex mutex;
+  bool isReady = false;
+  Settings settings;
+  std::map<DeviceNumber, std::unique_ptr<ContextData>> contexts;
+
+  static DriverState &get();
+};
+
+/// Does the work of a call that needs no context.
+Result inDriver(const std::function<Result(DriverState &)> &work);
+/// Does the work of a call on the current context of this thread.
+Result inContext(const std::function<Result(ContextData &)> &work);
+/// The same for one with a stream, which may be null: the default stream.
+Result inStream(StreamHandle stream,
+                const std::function<Result(ContextData &, StreamData &)> &work);
+
+/// The current context of this thread.
+extern thread_local ContextData *current;
+
+/// Tells the user of something on stderr.
+void complain(const std::string &message);
+
+} // namespace heddle::rt::cuda
+
+#endif // HEDDLE_RUNTIME_DEVICES_EMULATED_CUDA_CONTEXT_H

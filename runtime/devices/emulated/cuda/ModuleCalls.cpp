@@ -1,0 +1,217 @@
+//===- ModuleCalls.cpp - The emulated driver: modules and launches --------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/devices/emulated/cuda/Calls.h"
+#include "runtime/devices/emulated/cuda/Context.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace heddle::rt;
+using namespace heddle::rt::cuda;
+
+//===----------------------------------------------------------------------===//
+// Modules
+//===----------------------------------------------------------------------===//
+
+/// What is wrong with a text for this driver and GPU, or Success.
+static Result checkTarget(const ContextData &context,
+                          const emulator::Module &code) {
+  // The version of PTX that came with the driver's CUDA.
+  double newest = context.settings.driverVersion() >= 12000 ? 8.0 : 7.4;
+  if (std::strtod(code.version().c_str(), nullptr) > newest)
+    return UnsupportedPtxVersion;
+  const Chip &chip = *context.settings.chip;
+  int made = std::atoi(code.target().c_str() + std::strlen("sm_"));
+  int here = chip.major * 10 + chip.minor;
+  bool isOfOne = code.target().back() == 'a';
+  return made > here || (isOfOne && made != here) ? NoBinaryForGpu : Success;
+}
+
+static Result load(Module *module, const char *text, std::string &error) {
+  return inContext([&](ContextData &context) {
+    auto made = std::make_unique<ModuleData>();
+    made->code = emulator::Module::load(text, error);
+    if (!made->code)
+      return InvalidPtx;
+    if (Result wrong = checkTarget(context, *made->code); wrong != Success)
+      return wrong;
+    for (const std::string &name : made->code->kernels()) {
+      auto function = std::make_unique<FunctionData>();
+      function->code = made->code.get();
+      function->name = name;
+      function->info = *made->code->info(name);
+      constexpr int64_t unasked = 48 * 1024;
+      function->maxDynamicShared =
+          int(std::max<int64_t>(unasked - function->info.sharedBytes, 0));
+      context.functions.insert(function.get());
+      made->functions[name] = std::move(function);
+    }
+    *module = made.get();
+    context.modules[*module] = std::move(made);
+    return Success;
+  });
+}
+
+Result cuda::cuModuleLoadData(Module *module, const void *image) {
+  std::string error;
+  Result result = load(module, static_cast<const char *>(image), error);
+  if (!error.empty())
+    complain(error);
+  return result;
+}
+
+Result cuda::cuModuleLoadDataEx(Module *module, const void *image,
+                                unsigned options, JitOption *names,
+                                void **values) {
+  char *log = nullptr;
+  size_t logBytes = 0;
+  for (unsigned i = 0; i < options; ++i) {
+    if (names[i] == JitErrorLog)
+      log = static_cast<char *>(values[i]);
+    else if (names[i] == JitErrorLogBytes)
+      logBytes = reinterpret_cast<size_t>(values[i]);
+    else
+      return NotSupported;
+  }
+  std::string error;
+  Result result = load(module, static_cast<const char *>(image), error);
+  if (log && logBytes > 0)
+    std::snprintf(log, logBytes, "%s", error.c_str());
+  return result;
+}
+
+Result cuda::cuModuleUnload(Module module) {
+  return inContext([&](ContextData &context) {
+    auto found = context.modules.find(module);
+    if (found == context.modules.end())
+      return InvalidHandle;
+    context.timeline.finish();
+    for (const auto &[name, function] : found->second->functions)
+      context.functions.erase(function.get());
+    context.modules.erase(found);
+    return Success;
+  });
+}
+
+Result cuda::cuModuleGetFunction(Function *function, Module module,
+                                 const char *name) {
+  return inContext([&](ContextData &context) {
+    auto found = context.modules.find(module);
+    if (found == context.modules.end())
+      return InvalidHandle;
+    auto named = found->second->functions.find(name);
+    if (named == found->second->functions.end())
+      return NotFound;
+    *function = named->second.get();
+    return Success;
+  });
+}
+
+Result cuda::cuFuncSetAttribute(Function function, FunctionAttribute attribute,
+                                int value) {
+  return inContext([&](ContextData &context) {
+    if (!context.functions.count(function))
+      return InvalidHandle;
+    int64_t most =
+        context.settings.chip->sharedPerBlock - function->info.sharedBytes;
+    if (attribute != FunctionMaxDynamicShared || value < 0 || value > most)
+      return InvalidValue;
+    function->maxDynamicShared = value;
+    return Success;
+  });
+}
+
+Result cuda::cuFuncGetAttribute(int *value, FunctionAttribute attribute,
+                                Function function) {
+  return inContext([&](ContextData &context) {
+    if (!context.functions.count(function))
+      return InvalidHandle;
+    const emulator::KernelInfo &info = function->info;
+    const std::pair<FunctionAttribute, int64_t> values[] = {
+        {FunctionMaxThreads, info.maxThreads},
+        {FunctionSharedBytes, info.sharedBytes},
+        {FunctionLocalBytes, info.localBytes},
+        {FunctionRegisters, info.registers},
+        {FunctionMaxDynamicShared, function->maxDynamicShared}};
+    for (auto [known, number] : values)
+      if (known == attribute) {
+        *value = int(number);
+        return Success;
+      }
+    return InvalidValue;
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Launches
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// A launch with the values of its parameters.
+struct Launched {
+  const emulator::Module *code = nullptr;
+  emulator::Launch launch;
+  std::vector<std::vector<char>> values;
+  int64_t number = 0; ///< Of all launches of the context.
+};
+} // namespace
+
+/// The faults that the environment asks for.
+static void loseDevice(const Settings &settings, int64_t launch) {
+  if (settings.faultAt != launch)
+    return;
+  throw Fault{settings.isFaultEcc ? EccUncorrectable : DeviceUnavailable,
+              "launch " + std::to_string(launch) +
+                  " fails, as HEDDLE_EMULATE_FAULT says"};
+}
+
+static void runLaunch(ContextData &context, const Launched &launched) {
+  loseDevice(context.settings, launched.number);
+  emulator::Launch launch = launched.launch;
+  for (const std::vector<char> &value : launched.values)
+    launch.arguments.push_back(value.data());
+  std::string wrong = launched.code->run(launch, context.memory.global(),
+                                         context.settings.machine);
+  if (!wrong.empty())
+    throw Fault{wrong.find("access of") == std::string::npos ? LaunchFailed
+                                                             : IllegalAddress,
+                wrong};
+}
+
+Result cuda::cuLaunchKernel(Function function, unsigned gridX, unsigned gridY,
+                            unsigned gridZ, unsigned blockX, unsigned blockY,
+                            unsigned blockZ, unsigned sharedBytes,
+                            StreamHandle handle, void **arguments,
+                            void **extra) {
+  return inStream(handle, [&](ContextData &context, StreamData &stream) {
+    if (!context.functions.count(function))
+      return InvalidHandle;
+    uint64_t threads = uint64_t(blockX) * blockY * blockZ;
+    if (extra || gridX == 0 || gridY == 0 || gridZ == 0 || threads == 0 ||
+        gridX > INT32_MAX || gridY > 65535 || gridZ > 65535 || blockZ > 64 ||
+        threads > uint64_t(function->info.maxThreads) ||
+        sharedBytes > unsigned(function->maxDynamicShared))
+      return InvalidValue;
+    Launched launched;
+    launched.code = function->code;
+    launched.launch.kernel = function->name;
+    launched.launch.grid = {gridX, gridY, gridZ};
+    launched.launch.block = {blockX, blockY, blockZ};
+    launched.launch.sharedBytes = sharedBytes;
+    launched.number = context.launches++;
+    const std::vector<int64_t> &sizes = function->info.parameterBytes;
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      const char *value = static_cast<const char *>(arguments[i]);
+      launched.values.emplace_back(value, value + sizes[i]);
+    }
+    context.timeline.submit(
+        stream, [&context, launched] { runLaunch(context, launched); });
+    return Success;
+  });
+}

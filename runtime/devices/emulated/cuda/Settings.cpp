@@ -1,0 +1,103 @@
+//===- Settings.cpp - What the emulated GPUs are like ---------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/devices/emulated/cuda/Settings.h"
+
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+
+using namespace heddle::rt;
+using namespace heddle::rt::cuda;
+
+static const Chip chips[] = {
+    {"sm_80", "Emulated A100 (sm_80)", 8, 0, 108, 167936, 166912, 41943040,
+     int64_t(40) << 30, 1410000, 1215000, 5120},
+    {"sm_90", "Emulated H100 (sm_90)", 9, 0, 132, 233472, 232448, 52428800,
+     int64_t(80) << 30, 1980000, 2619000, 5120}};
+
+/// The number that `text` is, or -1.
+static int64_t numberIn(std::string_view text) {
+  int64_t value = -1;
+  const char *end = text.data() + text.size();
+  auto [stop, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc() && stop == end ? value : -1;
+}
+
+static void readOrder(std::string_view text, Settings &settings) {
+  using Order = Settings::Order;
+  if (text == "late")
+    settings.order = Order::Late;
+  else if (text == "early")
+    settings.order = Order::Early;
+  else if (text.substr(0, 5) == "seed:" && numberIn(text.substr(5)) >= 0) {
+    settings.order = Order::Seed;
+    settings.seed = uint64_t(numberIn(text.substr(5)));
+  } else
+    throw "HEDDLE_EMULATE is early, late or seed:NUMBER, not '" +
+        std::string(text) + "'";
+}
+
+static void readFault(std::string_view text, Settings &settings) {
+  std::string_view kind = text.substr(0, text.find(':'));
+  bool hasNumber = kind.size() < text.size();
+  int64_t number = hasNumber ? numberIn(text.substr(kind.size() + 1)) : -1;
+  if (kind == "old-driver" && !hasNumber)
+    settings.isDriverOld = true;
+  else if (kind == "no-device" && !hasNumber)
+    settings.devices = 0;
+  else if (kind == "little-memory" && number >= 0)
+    settings.freeBytes = number;
+  else if ((kind == "lost-device" || kind == "ecc") && number >= 0) {
+    settings.faultAt = number;
+    settings.isFaultEcc = kind == "ecc";
+  } else
+    throw "HEDDLE_EMULATE_FAULT is old-driver, no-device, little-memory:BYTES, "
+          "lost-device:LAUNCH or ecc:LAUNCH, not '" +
+        std::string(text) + "'";
+}
+
+/// One for each rank that a launcher has started on this machine.
+static int devicesForRanks() {
+  for (const char *name :
+       {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "LOCAL_WORLD_SIZE"})
+    if (const char *size = std::getenv(name))
+      if (int64_t ranks = numberIn(size); ranks > 0)
+        return int(ranks);
+  return 1;
+}
+
+Settings Settings::fromEnvironment() {
+  Settings settings;
+  auto variable = [](const char *name, std::string_view missing) {
+    const char *value = std::getenv(name);
+    return value ? std::string_view(value) : missing;
+  };
+  std::string_view target = variable("HEDDLE_EMULATE_CHIP", "sm_90");
+  for (const Chip &chip : chips)
+    if (target == chip.target)
+      settings.chip = &chip;
+  if (!settings.chip)
+    throw "HEDDLE_EMULATE_CHIP is sm_80 or sm_90, not '" + std::string(target) +
+        "'";
+  settings.devices = devicesForRanks();
+  std::string_view devices = variable("HEDDLE_EMULATE_DEVICES", "");
+  if (!devices.empty()) {
+    int64_t number = numberIn(devices);
+    if (number < 1 || number > 1024)
+      throw "HEDDLE_EMULATE_DEVICES is a number from 1 to 1024, not '" +
+          std::string(devices) + "'";
+    settings.devices = int(number);
+  }
+  readOrder(variable("HEDDLE_EMULATE", "late"), settings);
+  std::string_view fault = variable("HEDDLE_EMULATE_FAULT", "");
+  if (!fault.empty())
+    readFault(fault, settings);
+  settings.machine = emulator::Options::fromEnvironment();
+  return settings;
+}

@@ -1,0 +1,58 @@
+//===- Settings.h - What the emulated GPUs are like -------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_DEVICES_EMULATED_CUDA_SETTINGS_H
+#define HEDDLE_RUNTIME_DEVICES_EMULATED_CUDA_SETTINGS_H
+
+#include "heddle/runtime/devices/emulator/Machine.h"
+
+#include <string>
+
+namespace heddle::rt::cuda {
+
+/// A GPU's attributes, as its maker states them.
+struct Chip {
+  const char *target; ///< As "sm_90".
+  const char *name;
+  int major, minor;
+  int multiprocessors;
+  int sharedPerMultiprocessor, sharedPerBlock; ///< The most, when asked for.
+  int64_t l2Bytes, memoryBytes;
+  int clock, memoryClock; ///< In kHz.
+  int busBits;
+};
+
+/// What HEDDLE_EMULATE_CHIP, _DEVICES, _CHECK, _APPROX, _FAULT and
+/// HEDDLE_EMULATE say.
+struct Settings {
+  enum class Order {
+    Late,  ///< Work is done when somebody waits for it.
+    Early, ///< Work is done when it is submitted.
+    Seed   ///< In an order that the seed chooses.
+  };
+  const Chip *chip = nullptr;
+  int devices = 1;
+  Order order = Order::Late;
+  uint64_t seed = 0;
+  emulator::Options machine;
+
+  /// What is wrong with the machine, for tests.
+  bool isDriverOld = false;
+  int64_t freeBytes = -1;  ///< -1: what the chip has.
+  int64_t faultAt = -1;    ///< The launch that loses the GPU, from 0 on.
+  bool isFaultEcc = false; ///< It is an error of the GPU's memory.
+
+  /// Throws a std::string that says which of them makes no sense.
+  static Settings fromEnvironment();
+  /// The version of CUDA that the driver is for.
+  int driverVersion() const { return isDriverOld ? 11040 : 12000; }
+};
+
+} // namespace heddle::rt::cuda
+
+#endif // HEDDLE_RUNTIME_DEVICES_EMULATED_CUDA_SETTINGS_H

@@ -1,0 +1,139 @@
+//===- Timeline.cpp - In which order streams do their work ----------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/devices/emulated/cuda/Timeline.h"
+
+#include <algorithm>
+
+using namespace heddle::rt::cuda;
+
+static void join(Clock &clock, const Clock &other) {
+  clock.resize(std::max(clock.size(), other.size()));
+  for (size_t i = 0; i < other.size(); ++i)
+    clock[i] = std::max(clock[i], other[i]);
+}
+
+Timeline::Timeline(const Settings &settings)
+    : settings(settings), random(settings.seed) {
+  makeStream(/*isBlocking=*/true);
+}
+
+StreamData &Timeline::makeStream(bool isBlocking) {
+  auto stream = std::make_unique<StreamData>();
+  stream->number = streams.size();
+  stream->isBlocking = isBlocking;
+  stream->clock.resize(streams.size() + 1);
+  streams.push_back(std::move(stream));
+  return *streams.back();
+}
+
+void Timeline::submit(StreamData &stream, std::function<void()> run) {
+  join(stream.clock, seen);
+  if (stream.number == 0) {
+    for (const auto &other : streams)
+      if (other->isBlocking)
+        join(stream.clock, other->clock);
+  } else if (stream.isBlocking) {
+    join(stream.clock, defaultStream().clock);
+  }
+  stream.clock[stream.number] = ++stream.submitted;
+  stream.queue.push_back({std::move(run), stream.clock});
+  if (settings.order == Settings::Order::Early)
+    execute(stream);
+  // Most work waits; now and then some of it is done early.
+  else if (settings.order == Settings::Order::Seed && random() % 16 == 0)
+    for (uint64_t count = random() % 8; count > 0; --count)
+      advance();
+}
+
+void Timeline::record(StreamData &stream, EventData &event) const {
+  event.point = stream.clock;
+}
+
+void Timeline::wait(StreamData &stream, const EventData &event) {
+  join(stream.clock, event.point);
+}
+
+bool Timeline::isDone(const Clock &point) const {
+  for (size_t i = 0; i < point.size(); ++i)
+    if (streams[i]->done < point[i])
+      return false;
+  return true;
+}
+
+bool Timeline::query(const Clock &point) {
+  if (!isDone(point))
+    return false;
+  join(seen, point);
+  return true;
+}
+
+void Timeline::finish() {
+  Clock all;
+  for (const auto &stream : streams)
+    join(all, stream->clock);
+  finish(all);
+}
+
+void Timeline::finish(const Clock &given) {
+  Clock point = given; // Streams may have gone when it returns.
+  for (size_t i = 0; i < point.size(); ++i)
+    while (streams[i]->done < point[i]) {
+      if (settings.order == Settings::Order::Seed)
+        advance();
+      else
+        execute(leading(*streams[i]));
+    }
+  join(seen, point);
+}
+
+bool Timeline::isReady(const StreamData &stream) const {
+  if (stream.queue.empty())
+    return false;
+  const Clock &after = stream.queue.front().after;
+  for (size_t i = 0; i < after.size(); ++i)
+    if (i != stream.number && streams[i]->done < after[i])
+      return false;
+  return true;
+}
+
+/// What a command waits for was submitted before it, so this comes to an end.
+StreamData &Timeline::leading(StreamData &stream) {
+  StreamData *found = &stream;
+  while (!isReady(*found)) {
+    const Clock &after = found->queue.front().after;
+    size_t i = 0;
+    while (i == found->number || streams[i]->done >= after[i])
+      ++i;
+    found = streams[i].get();
+  }
+  return *found;
+}
+
+void Timeline::advance() {
+  size_t first = random() % streams.size();
+  for (size_t i = 0; i < streams.size(); ++i) {
+    StreamData &chosen = *streams[(first + i) % streams.size()];
+    if (isReady(chosen))
+      return execute(chosen);
+  }
+}
+
+void Timeline::execute(StreamData &stream) {
+  Command command = std::move(stream.queue.front());
+  stream.queue.pop_front();
+  ++stream.done;
+  command.run();
+}
+
+void Timeline::abandon() {
+  for (const auto &stream : streams) {
+    stream->done = stream->submitted;
+    stream->queue.clear();
+  }
+}

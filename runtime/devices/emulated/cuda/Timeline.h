@@ -1,0 +1,97 @@
+//===- Timeline.h - In which order streams do their work --------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_DEVICES_EMULATED_CUDA_TIMELINE_H
+#define HEDDLE_RUNTIME_DEVICES_EMULATED_CUDA_TIMELINE_H
+
+#include "runtime/devices/cuda/CudaApi.h"
+#include "runtime/devices/emulated/cuda/Settings.h"
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <random>
+#include <vector>
+
+namespace heddle::rt::cuda {
+
+/// For each stream, by its number, how many of its commands are known to be
+/// done at some point.
+using Clock = std::vector<uint64_t>;
+
+/// What was submitted to a stream.
+struct Command {
+  std::function<void()> run; ///< Throws a Fault.
+  Clock after;               ///< All of this comes before it.
+};
+
+/// What an asynchronous command did wrong.
+struct Fault {
+  Result code;
+  std::string message;
+};
+
+/// A CUstream.
+struct StreamData {
+  size_t number = 0;
+  bool isBlocking = false; ///< Has an order with the default stream.
+  std::deque<Command> queue;
+  uint64_t submitted = 0, done = 0;
+  Clock clock; ///< Of what was submitted last.
+};
+
+/// A CUevent.
+struct EventData {
+  Clock point; ///< Empty when it was never recorded.
+};
+
+/// The streams of a context. A stream does its commands in the order of their
+/// submission, and each after what its events and the host have waited for.
+/// Within that, the settings choose.
+class Timeline {
+public:
+  explicit Timeline(const Settings &settings);
+
+  StreamData &defaultStream() { return *streams.front(); }
+  StreamData &makeStream(bool isBlocking);
+
+  void submit(StreamData &stream, std::function<void()> run);
+  void record(StreamData &stream, EventData &event) const;
+  void wait(StreamData &stream, const EventData &event);
+
+  /// Works until the host may go on; what it has seen done comes before all
+  /// that it submits later.
+  void finish(StreamData &stream) { finish(stream.clock); }
+  void finish(const EventData &event) { finish(event.point); }
+  void finish();
+  bool isDone(const Clock &point) const;
+  /// The same, seen by the host.
+  bool query(const Clock &point);
+
+  /// Forgets what is not done yet, after a fault.
+  void abandon();
+
+private:
+  void finish(const Clock &point);
+  bool isReady(const StreamData &stream) const;
+  /// A stream whose next command has to be done before this one's next, and
+  /// can be.
+  StreamData &leading(StreamData &stream);
+  /// Does the next command of a stream that the seed chooses.
+  void advance();
+  void execute(StreamData &stream);
+
+  const Settings &settings;
+  std::mt19937_64 random;
+  std::vector<std::unique_ptr<StreamData>> streams; ///< By their numbers.
+  Clock seen;                                       ///< By the host.
+};
+
+} // namespace heddle::rt::cuda
+
+#endif // HEDDLE_RUNTIME_DEVICES_EMULATED_CUDA_TIMELINE_H

@@ -1,0 +1,95 @@
+//===- EmulateVerb.cpp - heddle emulate -----------------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Becomes a command for which libraries that stand in for NVIDIA's come first:
+// its GPU binaries run on machines without a GPU.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Verbs.h"
+#include "heddle/runtime/io/Diagnostic.h"
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <unistd.h>
+
+using namespace heddle;
+using namespace heddle::driver;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct EmulateFlags {
+  std::string chip = "sm_90";
+  int64_t devices = 0; ///< 0: one for each rank.
+  std::vector<std::string> command;
+};
+
+} // namespace
+
+/// The folder of the libraries: beside this program, in a build tree as where
+/// it is installed.
+static fs::path findLibraries() {
+  std::error_code error;
+  fs::path self = fs::read_symlink("/proc/self/exe", error);
+  fs::path folder =
+      self.parent_path().parent_path() / "lib" / "heddle" / "emulated";
+  if (!fs::exists(folder / "libcuda.so.1", error))
+    fail("H0170",
+         "there is no emulated driver: " + (folder / "libcuda.so.1").string() +
+             " is not there",
+         "install Heddle with its folder lib/heddle/emulated, or build the "
+         "target HeddleEmulatedCuda");
+  return folder;
+}
+
+static void setVariable(const char *name, const std::string &value) {
+  setenv(name, value.c_str(), /*overwrite=*/1);
+}
+
+[[noreturn]] static int runCommand(const EmulateFlags &flags) {
+  std::string path = findLibraries();
+  const char *before = std::getenv("LD_LIBRARY_PATH");
+  if (before && *before)
+    path += std::string(":") + before;
+  setVariable("LD_LIBRARY_PATH", path);
+  setVariable("HEDDLE_EMULATE_CHIP", flags.chip);
+  if (flags.devices > 0)
+    setVariable("HEDDLE_EMULATE_DEVICES", std::to_string(flags.devices));
+  // A `--` before the command is only for the eye.
+  bool isMarked = flags.command.front() == "--";
+  std::vector<char *> words;
+  for (size_t i = isMarked; i < flags.command.size(); ++i)
+    words.push_back(const_cast<char *>(flags.command[i].c_str()));
+  if (words.empty())
+    fail("H0113", "heddle emulate: there is no command",
+         "give one behind --, as heddle emulate -- ./gpt2 info");
+  words.push_back(nullptr);
+  execvp(words[0], words.data());
+  fail("H0425",
+       std::string(words[0]) + " cannot be started: " + std::strerror(errno),
+       "give a program or its path, as ./gpt2");
+}
+
+void driver::addEmulateVerb(CLI::App &app, Action &action) {
+  auto flags = std::make_shared<EmulateFlags>();
+  CLI::App *verb = app.add_subcommand(
+      "emulate", "Run a command whose GPU binaries find emulated GPUs");
+  verb->positionals_at_end();
+  io::addFlag(*verb, "--chip", flags->chip,
+              io::ValueRange::choices({"sm_80", "sm_90"}),
+              "What the GPUs are like");
+  io::addFlag(*verb, "--devices", flags->devices,
+              io::ValueRange::integers(1, 1024), "How many GPUs there are")
+      ->default_str("one for each rank");
+  verb->add_option("COMMAND", flags->command,
+                   "A command with its arguments, as ./gpt2 train --steps 3")
+      ->required()
+      ->default_str("");
+  verb->callback(
+      [flags, &action] { action = [flags] { return runCommand(*flags); }; });
+}
