@@ -13,6 +13,8 @@
 #include "heddle/Codegen/GPU/Passes.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Math/Transforms/Passes.h"
@@ -42,8 +44,8 @@ static LogicalResult expandMath(mlir::gpu::GPUFuncOp func) {
   return applyPatternsAndFoldGreedily(func, std::move(patterns));
 }
 
-static MappedKernel mapBody(planir::KernelOp kernel,
-                            mlir::gpu::GPUModuleOp module) {
+static FailureOr<MappedKernel> mapBody(planir::KernelOp kernel,
+                                       mlir::gpu::GPUModuleOp module) {
   switch (kernel.getGenerator()) {
   case nn::Generator::Rows:
     return mapRows(kernel, module);
@@ -73,9 +75,11 @@ FailureOr<MappedKernel> mapKernel(planir::KernelOp kernel,
                             "\" kernels");
   if (failed(codegen::lowerBodyToLinalg(copy->getBody().front())))
     return failure();
-  MappedKernel mapped = mapBody(*copy, module);
+  FailureOr<MappedKernel> mapped = mapBody(*copy, module);
+  if (failed(mapped))
+    return failure();
   IRRewriter rewriter(kernel.getContext());
-  for (const MappedLaunch &launch : mapped.launches) {
+  for (const MappedLaunch &launch : mapped->launches) {
     if (failed(expandMath(launch.func)))
       return failure();
     DominanceInfo dominance(launch.func);

@@ -1,22 +1,27 @@
 // RUN: heddle-opt %s -gpu-map-kernels | FileCheck %s
 
-// Aligned: asynchronous copies of 16 bytes into two stages, padded rows; the
-// weight [in, out] is transposed on its way to the registers.
+// Aligned: asynchronous copies of 16 bytes into the launch's shared memory; the
+// weight [in, out] is transposed on its way to the registers. The sums go
+// through shared memory, and eight columns are computed and stored at a time.
 // CHECK-LABEL: gpu.func @linear(
-// CHECK-SAME:    workgroup(%{{.*}} : memref<2x64x40xbf16, #gpu.address_space<workgroup>> {llvm.align = 16 : i64},
-// CHECK-SAME:    %{{.*}} : memref<2x32x72xbf16, #gpu.address_space<workgroup>> {llvm.align = 16 : i64}) kernel
 // CHECK-SAME:    known_block_size = array<i32: 128, 1, 1>
 // CHECK-SAME:    known_grid_size = array<i32: 2, 2, 1>
-// CHECK:         nvgpu.device_async_copy
-// CHECK:         nvgpu.device_async_create_group
+// CHECK:         gpu.dynamic_shared_memory
+// CHECK:         llvm.call_intrinsic "llvm.nvvm.cp.async.cg.shared.global.16.s"
+// CHECK:         nvvm.cp.async.commit.group
 // CHECK:         scf.for
-// CHECK:         nvgpu.device_async_wait
+// CHECK:         nvvm.cp.async.wait.group 2
+// CHECK-NEXT:    gpu.barrier
+// CHECK:         nvvm.ldmatrix {{.*}} {layout = #nvvm.mma_layout<row>, num = 4 : i32}
+// CHECK:         nvvm.ldmatrix {{.*}} {layout = #nvvm.mma_layout<col>, num = 4 : i32}
+// CHECK:         llvm.call_intrinsic "llvm.nvvm.mma.m16n8k16.row.col.bf16"
+// CHECK-SAME:      (i32, i32, i32, i32, i32, i32, f32, f32, f32, f32) -> !llvm.struct<(f32, f32, f32, f32)>
 // CHECK:         gpu.barrier
-// CHECK:         nvgpu.ldmatrix {{.*}} {numTiles = 4 : i32, transpose = false}
-// CHECK:         nvgpu.ldmatrix {{.*}} {numTiles = 4 : i32, transpose = true}
-// CHECK:         nvgpu.mma.sync({{.*}}) {mmaShape = [16, 8, 16]}
-// CHECK-SAME:      (vector<4x2xbf16>, vector<2x2xbf16>, vector<2x2xf32>) -> vector<2x2xf32>
-// CHECK:         vector.store {{.*}} vector<2xbf16>
+// CHECK:         llvm.store {{.*}} {alignment = 8 : i64} : vector<2xf32>, !llvm.ptr<3>
+// CHECK:         gpu.barrier
+// CHECK:         scf.for
+// CHECK:         llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xf32>
+// CHECK:         vector.store {{.*}} vector<8xbf16>
 plan.kernel @linear(%x: tensor<2x50x64xbf16>, %w: tensor<64x96xbf16>, %b: tensor<96xbf16>)
     -> tensor<2x50x96xbf16>
     attributes {generator = #plan.generator<gemm>, ties = array<i64: -1>} {
@@ -26,15 +31,48 @@ plan.kernel @linear(%x: tensor<2x50x64xbf16>, %w: tensor<64x96xbf16>, %b: tensor
   plan.yield %g : tensor<2x50x96xbf16>
 }
 
-// Nothing divides by eight: elements are copied one by one, zeros outside. The
-// weight [out, in] is read as it stands.
+// Rows of an odd number of bf16 cannot be copied asynchronously: elements go
+// through registers, zeros outside. The weight [out, in] is read as it stands.
 // CHECK-LABEL: gpu.func @odd(
-// CHECK-NOT:     nvgpu.device_async_copy
-// CHECK:         vector.store {{.*}} memref<2x64x40xbf16, #gpu.address_space<workgroup>>, vector<8xbf16>
-// CHECK-NOT:     transpose = true
+// CHECK-NOT:     cp.async.cg
+// CHECK:         llvm.load {{.*}} {alignment = 2 : i64} : !llvm.ptr<1> -> bf16
+// CHECK:         llvm.store {{.*}} {alignment = 2 : i64} : bf16, !llvm.ptr<3>
+// CHECK-NOT:     mma_layout<col>
 // CHECK:         memref.store {{.*}} : memref<7x9xbf16>
 plan.kernel @odd(%x: tensor<7x5xbf16>, %w: tensor<9x5xbf16>) -> tensor<7x9xbf16>
     attributes {generator = #plan.generator<gemm>, ties = array<i64: -1>} {
   %y = nn.linear %x, %w {transposed} : (tensor<7x5xbf16>, tensor<9x5xbf16>) -> tensor<7x9xbf16>
   plan.yield %y : tensor<7x9xbf16>
+}
+
+// A gradient of a weight is added to where it stands, in f32. Both operands are
+// stored along their outer dimension.
+// CHECK-LABEL: gpu.func @grad_weight(
+// CHECK-SAME:      %[[X:.*]]: memref<10x12xbf16>, %[[G:.*]]: memref<10x6xbf16>, %[[SUM:.*]]: memref<12x6xf32>) kernel
+// CHECK:         cp.async.ca.shared.global.8.s
+// CHECK:         cp.async.ca.shared.global.4.s
+// CHECK-NOT:     mma_layout<row>
+// CHECK:         vector.load %[[SUM]]
+// CHECK:         vector.store %{{.*}}, %[[SUM]]{{.*}} vector<2xf32>
+plan.kernel @grad_weight(%x: tensor<10x12xbf16>, %g: tensor<10x6xbf16>, %d: tensor<12x6xf32>)
+    -> tensor<12x6xf32>
+    attributes {generator = #plan.generator<gemm>, ties = array<i64: 2>} {
+  %sum = nn.linear_grad_weight %x, %g init %d
+      : (tensor<10x12xbf16>, tensor<10x6xbf16>, tensor<12x6xf32>) -> tensor<12x6xf32>
+  plan.yield %sum : tensor<12x6xf32>
+}
+
+// f32 is multiplied in f32. The left operand is transposed on its way to shared
+// memory, four bytes at a time.
+// CHECK-LABEL: gpu.func @single(
+// CHECK-SAME:    known_block_size = array<i32: 256, 1, 1>
+// CHECK:         cp.async.ca.shared.global.4.s
+// CHECK:         cp.async.cg.shared.global.16.s
+// CHECK-NOT:     mma
+// CHECK:         llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xf32>
+// CHECK:         llvm.intr.fma
+plan.kernel @single(%x: tensor<7x8xf32>, %w: tensor<8x4xf32>) -> tensor<7x4xf32>
+    attributes {generator = #plan.generator<gemm>, ties = array<i64: -1>} {
+  %y = nn.linear %x, %w : (tensor<7x8xf32>, tensor<8x4xf32>) -> tensor<7x4xf32>
+  plan.yield %y : tensor<7x4xf32>
 }

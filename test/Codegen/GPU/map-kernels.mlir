@@ -12,18 +12,9 @@ plan.kernel @shapes(%x: tensor<4x8xf32>, %y: tensor<5x8xf32>) -> (tensor<4x8xf32
 
 // -----
 
-// expected-remark @+1 {{no GPU generator for nn.linear whose operands are not bf16 yet}}
-plan.kernel @wide(%x: tensor<4x8xf32>, %w: tensor<8x8xf32>) -> tensor<4x8xf32>
+// expected-error @+1 {{holds no matrix product; its generator is not "gemm"}}
+plan.kernel @no_product(%x: tensor<4x8xf32>) -> tensor<4x8xf32>
     attributes {generator = #plan.generator<gemm>, ties = array<i64: -1>} {
-  %y = nn.linear %x, %w : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  %y = nn.map relu(%x) : tensor<4x8xf32>
   plan.yield %y : tensor<4x8xf32>
-}
-
-// -----
-
-// expected-remark @+1 {{no GPU generator for nn.linear_grad_weight yet}}
-plan.kernel @weights(%x: tensor<4x8xbf16>, %g: tensor<4x8xbf16>) -> tensor<8x8xf32>
-    attributes {generator = #plan.generator<gemm>, ties = array<i64: -1>} {
-  %y = nn.linear_grad_weight %x, %g : (tensor<4x8xbf16>, tensor<4x8xbf16>) -> tensor<8x8xf32>
-  plan.yield %y : tensor<8x8xf32>
 }

@@ -1,4 +1,4 @@
-//===- LinearTest.cpp - The tensor-core product in the emulator -----------===//
+//===- LinearTest.cpp - Matrix products in the emulator -------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -25,17 +25,21 @@ double gelu(double x) {
 struct Product {
   int64_t m, n, k;
   bool transposed;
+  bool isBf16 = true;
+
+  const char *type() const { return isBf16 ? "bf16" : "f32"; }
 };
 
 void PrintTo(const Product &p, std::ostream *os) {
-  *os << p.m << "x" << p.n << "x" << p.k << (p.transposed ? " oi" : " io");
+  *os << p.m << "x" << p.n << "x" << p.k << (p.transposed ? " oi " : " io ")
+      << p.type();
 }
 
 class GpuLinear : public testing::TestWithParam<Product> {};
 
-std::string bf16(int64_t rows, int64_t columns) {
+std::string matrix(int64_t rows, int64_t columns, const std::string &type) {
   return "tensor<" + std::to_string(rows) + "x" + std::to_string(columns) +
-         "xbf16>";
+         "x" + type + ">";
 }
 
 /// x w in double.
@@ -52,9 +56,11 @@ std::vector<double> multiply(const Product &p, const Buffer &x,
 
 TEST_P(GpuLinear, BiasAndGelu) {
   Product p = GetParam();
-  std::string xType = bf16(p.m, p.k), yType = bf16(p.m, p.n);
-  std::string wType = p.transposed ? bf16(p.n, p.k) : bf16(p.k, p.n);
-  std::string bType = "tensor<" + std::to_string(p.n) + "xbf16>";
+  std::string xType = matrix(p.m, p.k, p.type());
+  std::string yType = matrix(p.m, p.n, p.type());
+  std::string wType =
+      p.transposed ? matrix(p.n, p.k, p.type()) : matrix(p.k, p.n, p.type());
+  std::string bType = "tensor<" + std::to_string(p.n) + "x" + p.type() + ">";
   // Both the product and the activation are results, as in training.
   std::string text =
       kernelText("gemm", "%x: " + xType + ", %w: " + wType + ", %b: " + bType,
@@ -64,8 +70,8 @@ TEST_P(GpuLinear, BiasAndGelu) {
                      xType + ", " + wType + ", " + bType + ") -> " + yType +
                      "\n%g = nn.map gelu_tanh(%y) : " + yType,
                  "%y, %g");
-  Buffer x(p.m * p.k, true), w(p.k * p.n, true), b(p.n, true),
-      y(p.m * p.n, true), g(p.m * p.n, true);
+  Buffer x(p.m * p.k, p.isBf16), w(p.k * p.n, p.isBf16), b(p.n, p.isBf16),
+      y(p.m * p.n, p.isBf16), g(p.m * p.n, p.isBf16);
   x.fill(1);
   w.fill(2);
   b.fill(3);
@@ -75,8 +81,9 @@ TEST_P(GpuLinear, BiasAndGelu) {
     expected[i] += b.at(i % p.n);
     activated.push_back(gelu(expected[i]));
   }
-  EXPECT_LT(relativeError(y, expected), tolerance);
-  EXPECT_LT(relativeError(g, activated), tolerance);
+  double most = p.isBf16 ? tolerance : 1e-6;
+  EXPECT_LT(relativeError(y, expected), most);
+  EXPECT_LT(relativeError(g, activated), most);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -84,11 +91,47 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Product{64, 64, 64, false}, Product{64, 64, 64, true},
                     // Edges in every dimension, still in aligned vectors.
                     Product{70, 72, 40, false}, Product{70, 72, 40, true},
+                    // More steps along k than stages.
+                    Product{33, 40, 264, false}, Product{33, 40, 264, true},
                     // Nothing divides: element by element.
                     Product{37, 51, 29, false}, Product{37, 51, 29, true},
                     // One operand aligned, the other not.
                     Product{65, 50, 24, false}, Product{33, 66, 30, true},
-                    Product{1, 1, 1, false}, Product{1, 130, 17, true}));
+                    Product{1, 1, 1, false}, Product{1, 130, 17, true},
+                    Product{70, 72, 40, false, false},
+                    Product{37, 51, 129, false, false},
+                    Product{66, 50, 67, true, false},
+                    Product{1, 1, 1, true, false}));
+
+/// What is computed of a product's rows is the gradient of its weight.
+TEST_P(GpuLinear, GradWeight) {
+  Product p = GetParam();
+  std::string xType = matrix(p.k, p.m, p.type());
+  std::string gType = matrix(p.k, p.n, p.type());
+  std::string sumType = matrix(p.m, p.n, "f32");
+  // Both orders of the operands, which are stored along their columns.
+  std::string text = kernelText(
+      "gemm", "%x: " + xType + ", %g: " + gType + ", %i: " + sumType, sumType,
+      "%d = nn.linear_grad_weight " +
+          std::string(p.transposed ? "%g, %x" : "%x, %g") + " init %i " +
+          (p.transposed ? "{transposed} " : "") + ": (" +
+          (p.transposed ? gType + ", " + xType : xType + ", " + gType) + ", " +
+          sumType + ") -> " + sumType,
+      "%d");
+  Buffer x(p.k * p.m, p.isBf16), g(p.k * p.n, p.isBf16), init(p.m * p.n, false),
+      sum(p.m * p.n, false);
+  x.fill(4);
+  g.fill(5);
+  init.fill(6);
+  ASSERT_EQ(emulateKernel(text, {&x, &g, &init, &sum}), "");
+  std::vector<double> expected(p.m * p.n);
+  for (int64_t i = 0; i < p.m * p.n; ++i) {
+    expected[i] = init.at(i);
+    for (int64_t k = 0; k < p.k; ++k)
+      expected[i] += x.at(k * p.m + i / p.n) * g.at(k * p.n + i % p.n);
+  }
+  EXPECT_LT(relativeError(sum, expected), 1e-6);
+}
 
 /// Leading dimensions, a residual of the same shape, a result in f32.
 TEST(GpuLinearEpilogue, ResidualOfThreeDimensions) {
@@ -113,20 +156,43 @@ TEST(GpuLinearEpilogue, ResidualOfThreeDimensions) {
   EXPECT_LT(relativeError(s, expected), 1e-6);
 }
 
-/// Enough blocks for the larger tiling.
-TEST(GpuLinearEpilogue, LargeTiles) {
-  Product p = {1409, 1416, 40, false};
-  std::string xType = bf16(p.m, p.k), wType = bf16(p.k, p.n),
-              yType = bf16(p.m, p.n);
-  std::string text = kernelText(
-      "gemm", "%x: " + xType + ", %w: " + wType, yType,
-      "%y = nn.linear %x, %w : (" + xType + ", " + wType + ") -> " + yType,
-      "%y");
-  Buffer x(p.m * p.k, true), w(p.k * p.n, true), y(p.m * p.n, true);
+/// bf16 and f32 in one product: f32 it is.
+TEST(GpuLinearEpilogue, MixedTypes) {
+  Product p = {5, 70, 33, true};
+  std::string text =
+      kernelText("gemm", "%x: tensor<5x33xf32>, %w: tensor<70x33xbf16>",
+                 "tensor<5x70xf32>",
+                 "%y = nn.linear %x, %w {transposed} : (tensor<5x33xf32>, "
+                 "tensor<70x33xbf16>) -> tensor<5x70xf32>",
+                 "%y");
+  Buffer x(p.m * p.k, false), w(p.k * p.n, true), y(p.m * p.n, false);
   x.fill(7);
   w.fill(8);
   ASSERT_EQ(emulateKernel(text, {&x, &w, &y}), "");
-  EXPECT_LT(relativeError(y, multiply(p, x, w)), tolerance);
+  EXPECT_LT(relativeError(y, multiply(p, x, w)), 1e-6);
+}
+
+/// Enough blocks for the larger tilings.
+TEST(GpuLinearEpilogue, LargeTiles) {
+  for (Product p :
+       {Product{1409, 1416, 40, false}, Product{1409, 1414, 19, true, false}}) {
+    std::string xType = matrix(p.m, p.k, p.type());
+    std::string wType =
+        p.transposed ? matrix(p.n, p.k, p.type()) : matrix(p.k, p.n, p.type());
+    std::string yType = matrix(p.m, p.n, p.type());
+    std::string text =
+        kernelText("gemm", "%x: " + xType + ", %w: " + wType, yType,
+                   std::string("%y = nn.linear %x, %w ") +
+                       (p.transposed ? "{transposed} " : "") + ": (" + xType +
+                       ", " + wType + ") -> " + yType,
+                   "%y");
+    Buffer x(p.m * p.k, p.isBf16), w(p.k * p.n, p.isBf16),
+        y(p.m * p.n, p.isBf16);
+    x.fill(7);
+    w.fill(8);
+    ASSERT_EQ(emulateKernel(text, {&x, &w, &y}), "");
+    EXPECT_LT(relativeError(y, multiply(p, x, w)), p.isBf16 ? tolerance : 1e-6);
+  }
 }
 
 } // namespace

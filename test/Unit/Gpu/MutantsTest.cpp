@@ -164,6 +164,11 @@ TEST_P(GpuMutants, Products) {
   check(compile("oi", linear(x, "tensor<72x104xbf16>", y, true),
                 {70 * 104 * 2, 104 * 72 * 2, 70 * 72 * 2}, GetParam()),
         13);
+  std::string single = "tensor<37x41xf32>";
+  check(compile("f32",
+                linear(single, "tensor<41x40xf32>", "tensor<37x40xf32>", false),
+                {37 * 41 * 4, 41 * 40 * 4, 37 * 40 * 4}, GetParam()),
+        13);
 }
 
 TEST_P(GpuMutants, LayerNorm) {

@@ -18,8 +18,11 @@ const char *const types[] = {"f32", "bf16"};
 struct Sizes {
   const char *rows, *in, *out;
 };
-const Sizes sizes[] = {
-    {"1x1", "1", "1"}, {"2x3", "7", "33"}, {"2x17", "40", "70"}};
+// Rows of one element, of an odd number of them, and of numbers that 2, 4 and 8
+// divide; several tiles and several steps along k.
+const Sizes sizes[] = {{"1x1", "1", "1"},    {"2x3", "7", "33"},
+                       {"2x17", "40", "70"}, {"1x5", "66", "36"},
+                       {"3x3", "20", "18"},  {"2x37", "136", "72"}};
 
 void checkSizes(const std::string &text, const char *gradient = "f32") {
   for (Sizes size : sizes)

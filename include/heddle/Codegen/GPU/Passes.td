@@ -14,8 +14,8 @@ include "mlir/Pass/PassBase.td"
 def GpuMapKernels : Pass<"gpu-map-kernels", "::mlir::ModuleOp"> {
   let summary = "Writes a gpu.func for every plan.kernel that has a mapping.";
   let description = [{
-    Rows go to blocks and the last dimension to threads; a bf16 nn.linear goes
-    to tensor cores. The function has the kernel's name, stands in a
+    Rows go to blocks and the last dimension to threads; a product of bf16 goes
+    to tensor cores, one of f32 to FMA. The function has the kernel's name, stands in a
     `gpu.module` of its own at the end of the module, and carries the sizes of
     its grid and its blocks; the plan.kernel stays. Kernels without a mapping
     get a remark.
@@ -38,8 +38,9 @@ def GpuMapKernels : Pass<"gpu-map-kernels", "::mlir::ModuleOp"> {
   let dependentDialects = [
     "::mlir::affine::AffineDialect", "::mlir::arith::ArithDialect",
     "::mlir::gpu::GPUDialect", "::mlir::linalg::LinalgDialect",
-    "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect",
-    "::mlir::nvgpu::NVGPUDialect", "::mlir::scf::SCFDialect",
+    "::mlir::LLVM::LLVMDialect", "::mlir::math::MathDialect",
+    "::mlir::memref::MemRefDialect", "::mlir::nvgpu::NVGPUDialect",
+    "::mlir::NVVM::NVVMDialect", "::mlir::scf::SCFDialect",
     "::mlir::tensor::TensorDialect", "::mlir::ub::UBDialect",
     "::mlir::vector::VectorDialect"
   ];

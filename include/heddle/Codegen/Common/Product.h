@@ -1,0 +1,41 @@
+//===- Product.h - The matrix product of a kernel ---------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_CODEGEN_COMMON_PRODUCT_H
+#define HEDDLE_CODEGEN_COMMON_PRODUCT_H
+
+#include "dialects/Plan/PlanDialect.h"
+
+namespace heddle::codegen {
+
+/// The product of a kernel of generator gemm: [m, k] by [k, n], summed in f32.
+/// What else the body holds is computed from its elements.
+struct Product {
+  mlir::Operation *op = nullptr; ///< nn.linear or nn.linear_grad_weight.
+  mlir::Value a, b;              ///< Arguments of the kernel.
+  bool transA = false;           ///< A is stored [k, m], otherwise [m, k].
+  bool transB = false;           ///< B is stored [n, k], otherwise [k, n].
+  /// Added to the sums before they are rounded: a bias or an initial value.
+  mlir::Value addend;
+  bool addendIsRow = false; ///< The addend is a bias: it has columns only.
+  int64_t m = 0, n = 0, k = 0;
+
+  mlir::Value result() const { return op->getResult(0); }
+  /// The sizes of the result's dimensions but the last, which together are m.
+  llvm::ArrayRef<int64_t> rowDims() const {
+    auto type = mlir::cast<mlir::RankedTensorType>(result().getType());
+    return type.getShape().drop_back();
+  }
+};
+
+/// Finds the product in the kernel's body; reports a kernel that is none.
+mlir::FailureOr<Product> describeProduct(planir::KernelOp kernel);
+
+} // namespace heddle::codegen
+
+#endif // HEDDLE_CODEGEN_COMMON_PRODUCT_H

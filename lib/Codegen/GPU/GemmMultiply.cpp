@@ -1,0 +1,190 @@
+//===- GemmMultiply.cpp - The product of two tiles ------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "GemmTiles.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+
+using namespace mlir;
+
+namespace heddle::gpu {
+
+Multiplier::Multiplier(ThreadCode &c, const Tiling &tiling,
+                       const TileShape &left, const TileShape &right)
+    : c(c), tiling(tiling), left(left), right(right) {
+  Value thread = c.threadId();
+  lane = c.rem(thread, warpSize);
+  Value warp = c.div(thread, warpSize);
+  warpRow = c.mul(c.rem(warp, tiling.warpsM), tiling.warpM());
+  warpColumn = c.mul(c.div(warp, tiling.warpsM), tiling.warpN());
+}
+
+int64_t Multiplier::numSums() const {
+  return tiling.warpM() * tiling.warpN() / warpSize;
+}
+
+void Multiplier::multiply(Value leftTile, Value rightTile,
+                          MutableArrayRef<Value> sums) {
+  if (tiling.tensorCores)
+    multiplyMma(leftTile, rightTile, sums);
+  else
+    multiplyFma(leftTile, rightTile, sums);
+}
+
+//===----------------------------------------------------------------------===//
+// Tensor cores
+//===----------------------------------------------------------------------===//
+
+/// Four matrices of 8 x 8; each lane gives a row's address.
+SmallVector<Value> Multiplier::loadMatrices(Value pointer, bool transpose) {
+  SmallVector<Type> words(4, c.builder.getI32Type());
+  auto type = LLVM::LLVMStructType::getLiteral(c.builder.getContext(), words);
+  auto layout = transpose ? NVVM::MMALayout::col : NVVM::MMALayout::row;
+  return c.members(c.builder.create<NVVM::LdMatrixOp>(c.loc, type, pointer,
+                                                      /*num=*/4, layout));
+}
+
+/// A 16 x 16 tile of the left operand. The four matrices are rows 0-7 and 8-15
+/// of columns 0-7, then of columns 8-15.
+SmallVector<Value> Multiplier::leftFragment(Value tile, int64_t index,
+                                            int64_t k) {
+  Value matrix = c.div(lane, 8), inMatrix = c.rem(lane, 8);
+  TilePlace place = {c.add(warpRow, c.mul(c.rem(matrix, 2), 8)),
+                     c.mul(c.div(matrix, 2), 8), index * mmaM, k};
+  Value &rows = left.kContiguous ? place.outer : place.k;
+  rows = c.add(rows, inMatrix);
+  return loadMatrices(tileAddress(c, left, tile, place), !left.kContiguous);
+}
+
+/// Two 16 x 8 tiles of the right operand, one after the other.
+SmallVector<Value> Multiplier::rightFragments(Value tile, int64_t pair,
+                                              int64_t k) {
+  Value matrix = c.div(lane, 8), inMatrix = c.rem(lane, 8);
+  TilePlace place = {c.add(warpColumn, c.mul(c.div(matrix, 2), 8)),
+                     c.mul(c.rem(matrix, 2), 8), pair * 2 * mmaN, k};
+  Value &rows = right.kContiguous ? place.outer : place.k;
+  rows = c.add(rows, inMatrix);
+  return loadMatrices(tileAddress(c, right, tile, place), !right.kContiguous);
+}
+
+void Multiplier::multiplyMma(Value leftTile, Value rightTile,
+                             MutableArrayRef<Value> sums) {
+  int64_t tilesM = tiling.warpM() / mmaM, tilesN = tiling.warpN() / mmaN;
+  SmallVector<Type> floats(4, c.builder.getF32Type());
+  auto type = LLVM::LLVMStructType::getLiteral(c.builder.getContext(), floats);
+  for (int64_t k = 0; k < tiling.k; k += mmaK) {
+    SmallVector<SmallVector<Value>> leftTiles, rightPairs;
+    for (int64_t tile = 0; tile < tilesM; ++tile)
+      leftTiles.push_back(leftFragment(leftTile, tile, k));
+    for (int64_t pair = 0; pair < tilesN / 2; ++pair)
+      rightPairs.push_back(rightFragments(rightTile, pair, k));
+    for (int64_t row = 0; row < tilesM; ++row)
+      for (int64_t column = 0; column < tilesN; ++column) {
+        auto sum = sums.slice((row * tilesN + column) * 4, 4);
+        SmallVector<Value> operands(leftTiles[row]);
+        llvm::append_range(
+            operands,
+            ArrayRef(rightPairs[column / 2]).slice(column % 2 * 2, 2));
+        llvm::append_range(operands, sum);
+        // By its intrinsic: nvvm.mma.sync wants bf16 in vectors of f16, which
+        // the intrinsic does not take.
+        Value next =
+            c.call("llvm.nvvm.mma.m16n8k16.row.col.bf16", type, operands);
+        llvm::copy(c.members(next), sum.begin());
+      }
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// FMA
+//===----------------------------------------------------------------------===//
+
+/// Groups of four adjacent elements at `k`, from `outer` on.
+SmallVector<Value> Multiplier::loadGroups(const TileShape &shape, Value tile,
+                                          Value outer, int64_t groups,
+                                          int64_t groupStep, int64_t k) {
+  SmallVector<Value> values;
+  for (int64_t group = 0; group < groups; ++group) {
+    Value pointer = tileAddress(c, shape, tile,
+                                {outer, c.constant(0), group * groupStep, k});
+    llvm::append_range(values, c.elements(c.loadVector(c.builder.getF32Type(),
+                                                       fmaGroup, pointer)));
+  }
+  return values;
+}
+
+/// The lanes of a warp are 4 x 8.
+void Multiplier::multiplyFma(Value leftTile, Value rightTile,
+                             MutableArrayRef<Value> sums) {
+  Value row = c.add(warpRow, c.mul(c.div(lane, 8), fmaGroup));
+  Value column = c.add(warpColumn, c.mul(c.rem(lane, 8), fmaGroup));
+  for (int64_t k = 0; k < tiling.k; ++k) {
+    SmallVector<Value> a = loadGroups(left, leftTile, row, groupsM(), fmaM, k);
+    SmallVector<Value> b =
+        loadGroups(right, rightTile, column, groupsN(), fmaN, k);
+    for (auto [i, x] : llvm::enumerate(a))
+      for (auto [j, y] : llvm::enumerate(b)) {
+        Value &sum = sums[i * b.size() + j];
+        sum = c.builder.create<LLVM::FMAOp>(c.loc, x, y, sum);
+      }
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Where sums stand
+//===----------------------------------------------------------------------===//
+
+using SumBody = llvm::function_ref<void(Value, Value, ArrayRef<Value>)>;
+
+void Multiplier::forSums(ArrayRef<Value> sums, SumBody body) {
+  if (tiling.tensorCores) {
+    int64_t tilesM = tiling.warpM() / mmaM, tilesN = tiling.warpN() / mmaN;
+    Value row = c.add(warpRow, c.div(lane, 4));
+    Value column = c.add(warpColumn, c.mul(c.rem(lane, 4), 2));
+    for (int64_t i = 0; i < tilesM; ++i)
+      for (int64_t j = 0; j < tilesN; ++j)
+        for (int64_t half = 0; half < 2; ++half)
+          body(c.add(row, i * mmaM + half * 8), c.add(column, j * mmaN),
+               sums.slice((i * tilesN + j) * 4 + half * 2, 2));
+    return;
+  }
+  Value row = c.add(warpRow, c.mul(c.div(lane, 8), fmaGroup));
+  Value column = c.add(warpColumn, c.mul(c.rem(lane, 8), fmaGroup));
+  int64_t columns = groupsN() * fmaGroup;
+  for (int64_t i = 0; i < groupsM() * fmaGroup; ++i)
+    for (int64_t j = 0; j < groupsN(); ++j)
+      body(c.add(row, i / fmaGroup * fmaM + i % fmaGroup),
+           c.add(column, j * fmaN),
+           sums.slice(i * columns + j * fmaGroup, fmaGroup));
+}
+
+/// Units of four sums are permuted so that both accesses meet all banks: by
+/// rows, and by the lanes of a fragment.
+Value SumTile::pointer(Value row, Value column) {
+  Value unit = c.div(column, 4);
+  unit = c.exclusiveOr(unit, c.rem(c.div(unit, 8), 2));
+  unit = c.exclusiveOr(unit, c.mul(c.rem(row, 4), 2));
+  Value offset = c.add(c.mul(row, tiling.n * 4),
+                       c.add(c.mul(unit, 16), c.mul(c.rem(column, 4), 4)));
+  return c.at(memory, offset);
+}
+
+void SumTile::put(Value row, Value column, ArrayRef<Value> values) {
+  c.storeVector(values, pointer(row, column));
+}
+
+SmallVector<Value> SumTile::get(Value row, Value column, int64_t width) {
+  SmallVector<Value> sums;
+  for (int64_t i = 0; i < width; i += 4)
+    llvm::append_range(
+        sums, c.elements(c.loadVector(c.builder.getF32Type(),
+                                      std::min<int64_t>(width, 4),
+                                      pointer(row, c.add(column, i)))));
+  return sums;
+}
+
+} // namespace heddle::gpu

@@ -1,0 +1,176 @@
+//===- GemmTiles.h - Tiles of a matrix product ------------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A block computes one tile of the result. Tiles of both operands stand in a
+// ring of stages in shared memory: while the warps multiply one, the next are
+// under way (cp.async). The parts:
+//
+//   TileCopy     moves tiles of one operand from global to shared memory
+//   Multiplier   multiplies a stage: mma.sync in bf16, FMA in f32
+//   SumTile      brings the sums, through shared memory, into rows
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_LIB_CODEGEN_GPU_GEMMTILES_H
+#define HEDDLE_LIB_CODEGEN_GPU_GEMMTILES_H
+
+#include "KernelFrame.h"
+#include "ThreadCode.h"
+#include "heddle/Codegen/Common/Product.h"
+
+namespace heddle::gpu {
+
+/// The shape of one mma.sync.
+constexpr int64_t mmaM = 16, mmaN = 8, mmaK = 16;
+/// What a warp multiplies by FMA at a time: a group of 4 x 4 sums each lane.
+constexpr int64_t fmaGroup = 4, fmaM = 4 * fmaGroup, fmaN = 8 * fmaGroup;
+
+/// How a product is divided.
+struct Tiling {
+  int64_t m, n, k;          ///< A block's tile, and the step along k.
+  int64_t warpsM, warpsN;   ///< How the warps divide the tile.
+  int64_t stages;           ///< Of the ring.
+  bool tensorCores = false; ///< bf16 operands on mma.sync.
+  int64_t parts = 1;        ///< Of k, each summed by blocks of its own.
+  int64_t partK = 0;        ///< The length of a part.
+
+  int64_t threads() const { return warpsM * warpsN * warpSize; }
+  int64_t warpM() const { return m / warpsM; }
+  int64_t warpN() const { return n / warpsN; }
+  /// Of an element in shared memory.
+  int64_t elementBytes() const { return tensorCores ? 2 : 4; }
+  int64_t stageBytes() const { return (m + n) * k * elementBytes(); }
+  int64_t sharedBytes() const {
+    return std::max(stages * stageBytes(), m * n * 4);
+  }
+  int64_t steps() const { return llvm::divideCeil(partK, k); }
+};
+
+/// The tiling for a product.
+Tiling chooseTiling(const codegen::Product &product);
+
+/// One operand's tiles. "Outer" is the dimension that is not k.
+struct TileShape {
+  mlir::Type stored;        ///< Element type in global memory.
+  bool kContiguous;         ///< Stored rows run along k.
+  int64_t outer, k;         ///< Sizes of the whole operand.
+  int64_t tileOuter, tileK; ///< Of a tile.
+  bool tensorCores;         ///< Holds bf16 for ldmatrix; f32 otherwise.
+
+  int64_t elementBytes() const { return tensorCores ? 2 : 4; }
+  int64_t storedBytes() const { return stored.isBF16() ? 2 : 4; }
+  int64_t stride() const { return kContiguous ? k : outer; }
+  int64_t tileBytes() const { return tileOuter * tileK * elementBytes(); }
+  /// Whether rows in shared memory run along k: as stored for ldmatrix, which
+  /// transposes on the way to registers; FMA reads vectors along "outer".
+  bool rowsAlongK() const { return tensorCores && kContiguous; }
+  int64_t rowBytes() const {
+    return (rowsAlongK() ? tileK : tileOuter) * elementBytes();
+  }
+};
+
+/// Coordinates within a tile: some of the thread, moved by constants.
+struct TilePlace {
+  mlir::Value outer, k;
+  int64_t outerMoved = 0, kMoved = 0;
+};
+
+/// The address of an element in the tile at `tile`, in shared memory. Units of
+/// 16 bytes are permuted within a row, so that what a warp accesses together
+/// lies in different banks. Places that differ by constants share their
+/// arithmetic where the permutation allows.
+mlir::Value tileAddress(ThreadCode &c, const TileShape &shape, mlir::Value tile,
+                        const TilePlace &place);
+
+/// Copies tiles of one operand, each thread its part.
+class TileCopy {
+public:
+  /// For the tile rows from `firstOuter` on, the first at k = `firstK`.
+  /// `checksK`: some tile reaches beyond the end of k.
+  TileCopy(ThreadCode &c, const TileShape &shape, int64_t threads,
+           mlir::Value global, mlir::Value firstOuter, mlir::Value firstK,
+           bool checksK);
+
+  /// Where this thread reads in the first tile; each next is `step` bytes on.
+  mlir::Value begin() const { return first; }
+  int64_t step() const;
+  /// Starts a tile's copies to `target`. `left`: elements along k until the
+  /// end, from this tile on.
+  void start(mlir::Value source, mlir::Value left, mlir::Value target);
+
+private:
+  TilePlace place(int64_t access) const;
+  mlir::Value isInside(const TilePlace &place, mlir::Value left);
+  void copyElement(mlir::Value source, mlir::Value inside, mlir::Value target);
+
+  ThreadCode &c;
+  TileShape shape;
+  int64_t threads;
+  int64_t width;     ///< Elements of an access.
+  bool asynchronous; ///< Else elements go through registers.
+  bool checksK;
+  mlir::Value thread, firstOuter, first, safe;
+};
+
+/// The sums of this thread and where they stand in the block's tile.
+class Multiplier {
+public:
+  Multiplier(ThreadCode &c, const Tiling &tiling, const TileShape &left,
+             const TileShape &right);
+
+  int64_t numSums() const;
+  /// Adds the product of the tiles at `leftTile` and `rightTile`.
+  void multiply(mlir::Value leftTile, mlir::Value rightTile,
+                llvm::MutableArrayRef<mlir::Value> sums);
+  /// Calls `body` with adjacent sums and the place of the first in the tile.
+  void forSums(llvm::ArrayRef<mlir::Value> sums,
+               llvm::function_ref<void(mlir::Value row, mlir::Value column,
+                                       llvm::ArrayRef<mlir::Value> values)>
+                   body);
+
+private:
+  using Values = llvm::SmallVector<mlir::Value>;
+  void multiplyMma(mlir::Value leftTile, mlir::Value rightTile,
+                   llvm::MutableArrayRef<mlir::Value> sums);
+  void multiplyFma(mlir::Value leftTile, mlir::Value rightTile,
+                   llvm::MutableArrayRef<mlir::Value> sums);
+  Values loadMatrices(mlir::Value pointer, bool transpose);
+  Values leftFragment(mlir::Value tile, int64_t index, int64_t k);
+  Values rightFragments(mlir::Value tile, int64_t pair, int64_t k);
+  Values loadGroups(const TileShape &shape, mlir::Value tile, mlir::Value outer,
+                    int64_t groups, int64_t groupStep, int64_t k);
+  int64_t groupsM() const { return tiling.warpM() / fmaM; }
+  int64_t groupsN() const { return tiling.warpN() / fmaN; }
+
+  ThreadCode &c;
+  const Tiling &tiling;
+  TileShape left, right;
+  mlir::Value lane, warpRow, warpColumn;
+};
+
+/// A tile of f32 sums in shared memory.
+class SumTile {
+public:
+  SumTile(ThreadCode &c, const Tiling &tiling, mlir::Value memory)
+      : c(c), tiling(tiling), memory(memory) {}
+
+  void put(mlir::Value row, mlir::Value column,
+           llvm::ArrayRef<mlir::Value> values);
+  /// `width` adjacent sums: 1, 2, 4 or 8.
+  llvm::SmallVector<mlir::Value> get(mlir::Value row, mlir::Value column,
+                                     int64_t width);
+
+private:
+  mlir::Value pointer(mlir::Value row, mlir::Value column);
+
+  ThreadCode &c;
+  const Tiling &tiling;
+  mlir::Value memory;
+};
+
+} // namespace heddle::gpu
+
+#endif // HEDDLE_LIB_CODEGEN_GPU_GEMMTILES_H
