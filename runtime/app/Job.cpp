@@ -7,8 +7,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/Job.h"
+#include "heddle/runtime/comm/Launcher.h"
 #include "heddle/runtime/devices/cpu/CpuDevice.h"
 #include "heddle/runtime/devices/cpu/CpuFeatures.h"
+#include "heddle/runtime/devices/cuda/CudaDevice.h"
 #include "heddle/runtime/devices/separate/SeparateDevice.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
@@ -28,6 +30,8 @@ std::unique_ptr<Device> heddle::rt::makeDevice(const char *name,
   std::string_view text = name ? name : "cpu", separate = "separate";
   if (text == "cpu")
     return std::make_unique<CpuDevice>(pool);
+  if (text == "cuda")
+    return makeCudaDevice({detectLaunch().localRank});
   uint64_t seed = 0;
   std::string_view rest = text.substr(std::min(text.size(), separate.size()));
   if (text.substr(0, separate.size()) == separate) {
@@ -40,7 +44,7 @@ std::unique_ptr<Device> heddle::rt::makeDevice(const char *name,
       return std::make_unique<SeparateDevice>(pool, seed);
   }
   fail("H0190", "HEDDLE_DEVICE=" + std::string(text) + " names no device",
-       "set it to cpu, separate or separate:SEED, or not at all");
+       "set it to cpu, cuda, separate or separate:SEED, or not at all");
 }
 
 Job::Job(const JobOptions &options, Ranks &ranks) : others(ranks) {

@@ -57,16 +57,18 @@ private:
 
 static constexpr int mostRanks = 1 << 20;
 
-/// Rank and size from two variables.
+/// Ranks and size from three variables; the local rank's may be missing.
 static void readRank(const Environment &environment, Launch &launch,
-                     const char *rank, const char *size) {
+                     const char *rank, const char *size,
+                     const char *localRank) {
   launch.size = environment.number(size, 1, mostRanks);
   launch.rank = environment.number(rank, 0, launch.size - 1);
+  launch.localRank = environment.number(localRank, 0, launch.size - 1, 0);
 }
 
 static void readMaster(const Environment &environment, Launch &launch) {
   launch.kind = Launch::Kind::Tcp;
-  readRank(environment, launch, "RANK", "WORLD_SIZE");
+  readRank(environment, launch, "RANK", "WORLD_SIZE", "LOCAL_RANK");
   launch.address = environment.text("MASTER_ADDR");
   launch.port = environment.number("MASTER_PORT", 1, 65535, 29500);
   launch.job = environment.text("TORCHELASTIC_RUN_ID");
@@ -89,7 +91,7 @@ static void readSlurm(const Environment &environment, Launch &launch) {
   const char *size = environment.has("SLURM_STEP_NUM_TASKS")
                          ? "SLURM_STEP_NUM_TASKS"
                          : "SLURM_NTASKS";
-  readRank(environment, launch, "SLURM_PROCID", size);
+  readRank(environment, launch, "SLURM_PROCID", size, "SLURM_LOCALID");
   launch.kind = environment.has("PMIX_RANK")  ? Launch::Kind::OpenMpi
                 : environment.has("PMI_RANK") ? Launch::Kind::Mpich
                                               : Launch::Kind::Tcp;
@@ -116,12 +118,12 @@ rt::detectLaunch(const std::function<const char *(const char *)> &variable) {
     launch.kind = Launch::Kind::OpenMpi;
     launch.launcher = "mpirun of Open MPI";
     readRank(environment, launch, "OMPI_COMM_WORLD_RANK",
-             "OMPI_COMM_WORLD_SIZE");
+             "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK");
   } else if (environment.has("PMI_RANK") && environment.has("PMI_SIZE") &&
              !environment.has("SLURM_STEP_ID")) {
     launch.kind = Launch::Kind::Mpich;
     launch.launcher = "mpirun of MPICH";
-    readRank(environment, launch, "PMI_RANK", "PMI_SIZE");
+    readRank(environment, launch, "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID");
   } else if (hasMaster) {
     launch.launcher = "RANK and WORLD_SIZE";
     readMaster(environment, launch);

@@ -172,6 +172,23 @@ class Device(h.HeddleTest):
         self.prepare("--mesh", "pipe=2", "--accumulate", 4)
         self.check("separate:3", ranks=2)
 
+    def test_gpu_without_its_driver_or_code(self):
+        self.prepare()
+        command = [self.binary, "bench", "--steps", 1]
+        gpu = dict(os.environ, HEDDLE_DEVICE="cuda")
+        # A file that is no library hides a driver that may be installed.
+        open(self.path("libcuda.so.1"), "w").close()
+        for code, status, run in (
+                ("H0280", 4, dict(command=command, env=dict(
+                    gpu, LD_LIBRARY_PATH=self.folder))),
+                ("H0282", 4, dict(command=[h.HEDDLE, "emulate", "--", *command],
+                                  env=dict(gpu, HEDDLE_EMULATE_FAULT="no-device"))),
+                # The code is a CPU's.
+                ("H0384", 3, dict(command=[h.HEDDLE, "emulate", "--", *command],
+                                  env=gpu))):
+            with self.subTest(code=code):
+                self.assertIn(code, h.run(status=status, **run).stderr)
+
     def test_unknown_device(self):
         self.prepare()
         for name in ("gpu", "separate:x", "separate:1:2", ""):

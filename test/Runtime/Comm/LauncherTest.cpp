@@ -55,6 +55,34 @@ TEST(Launcher, Mpirun) {
   EXPECT_EQ(mpich.size, 3);
 }
 
+TEST(Launcher, SaysTheRankOnThisMachine) {
+  EXPECT_EQ(detectIn({{"OMPI_COMM_WORLD_RANK", "5"},
+                      {"OMPI_COMM_WORLD_SIZE", "8"},
+                      {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}})
+                .localRank,
+            1);
+  EXPECT_EQ(
+      detectIn({{"PMI_RANK", "5"}, {"PMI_SIZE", "8"}, {"MPI_LOCALRANKID", "2"}})
+          .localRank,
+      2);
+  EXPECT_EQ(detectIn({{"RANK", "5"},
+                      {"WORLD_SIZE", "8"},
+                      {"MASTER_ADDR", "h"},
+                      {"LOCAL_RANK", "3"}})
+                .localRank,
+            3);
+  EXPECT_EQ(detectIn({{"SLURM_STEP_ID", "0"},
+                      {"SLURM_PROCID", "5"},
+                      {"SLURM_NTASKS", "8"},
+                      {"SLURM_LOCALID", "4"}})
+                .localRank,
+            4);
+  EXPECT_EQ(detectIn({{"PMI_RANK", "1"}, {"PMI_SIZE", "3"}}).localRank, 0);
+  EXPECT_EQ(
+      codeIn({{"PMI_RANK", "1"}, {"PMI_SIZE", "3"}, {"MPI_LOCALRANKID", "x"}}),
+      "H0224");
+}
+
 TEST(Launcher, Torchrun) {
   Variables variables = {{"RANK", "1"},
                          {"WORLD_SIZE", "2"},

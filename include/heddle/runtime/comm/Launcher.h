@@ -26,6 +26,7 @@ struct Launch {
   std::string launcher = "none"; ///< As "torchrun", for messages.
   int rank = 0;
   int size = 1;
+  int localRank = 0; ///< Among the ranks on this machine.
   std::string address;
   int port = 0;
   std::string job; ///< Tells jobs apart that meet at the same place.
