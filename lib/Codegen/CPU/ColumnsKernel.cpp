@@ -148,7 +148,7 @@ LogicalResult ColumnsGenerator::emit() {
         ev.setMask({});
       });
     });
-  return failure(ev.hasFailed());
+  return k.finish();
 }
 
 LogicalResult emitColumnsKernel(KernelEmitter &k) {

@@ -97,7 +97,7 @@ LogicalResult GemmFusion::emit() {
                       k.pointerOf(product.b), k.results[0], k.scratch, k.thread,
                       k.threads, plain ? EpilogueFn() : EpilogueFn(epilogue))))
     return k.kernel.emitError("holds a product that cannot be generated");
-  return failure(ev.hasFailed());
+  return k.finish();
 }
 
 LogicalResult emitGemmKernel(KernelEmitter &k) {

@@ -91,21 +91,11 @@ SmallVector<Value> KernelEmitter::forColumns(int64_t extent, unsigned copies,
   return carried;
 }
 
-llvm::SetVector<Operation *> genericsBehind(ValueRange values) {
-  llvm::SetVector<Operation *> found;
-  std::function<void(Value)> visit = [&](Value value) {
-    Operation *op = value.getDefiningOp();
-    if (!op || !isa<linalg::GenericOp>(op) || found.contains(op))
-      return;
-    for (Value operand : op->getOperands())
-      visit(operand);
-    op->getRegion(0).walk(
-        [&](tensor::ExtractOp extract) { visit(extract.getTensor()); });
-    found.insert(op);
-  };
-  for (Value value : values)
-    visit(value);
-  return found;
+LogicalResult KernelEmitter::finish() {
+  const auto &failed = evaluator.failure();
+  if (!failed)
+    return success();
+  return failed->op->emitError("x86-64 code generation: ") << failed->reason;
 }
 
 } // namespace heddle::cpu

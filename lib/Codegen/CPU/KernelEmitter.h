@@ -58,12 +58,12 @@ struct KernelEmitter {
   /// Loads the operands of the function: `refs` and `scalars` of the ABI.
   void bindArguments(mlir::Value refs, mlir::Value scalarArgs);
 
+  /// The end of a generator: reports what could not be made into code.
+  mlir::LogicalResult finish();
+
 private:
   llvm::DenseMap<mlir::Value, mlir::Value> pointers;
 };
-
-/// Every linalg.generic that `values` depend on, operands first.
-llvm::SetVector<mlir::Operation *> genericsBehind(mlir::ValueRange values);
 
 /// The generators. Each reports what it cannot do on the kernel.
 mlir::LogicalResult emitRowsKernel(KernelEmitter &k);

@@ -71,7 +71,7 @@ LogicalResult emitBlockSumsKernel(KernelEmitter &k) {
         b.less(b.constant(full), end), b.less(begin, b.constant(full + 1)));
     b.ifThen(ownsRest, [&] { emitBlockSum(k, op, b.constant(full), rest); });
   }
-  return failure(k.evaluator.hasFailed());
+  return k.finish();
 }
 
 /// One thread makes the sums, which are short: long ones are made in two
@@ -112,7 +112,7 @@ LogicalResult emitReduceKernel(KernelEmitter &k) {
          llvm::zip(k.yields(), k.results, elements))
       ev.store(yield, pointer, {}, element);
   });
-  return failure(ev.hasFailed());
+  return k.finish();
 }
 
 } // namespace heddle::cpu

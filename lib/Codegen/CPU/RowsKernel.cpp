@@ -361,7 +361,7 @@ void RowsGenerator::emitRow(Value row) {
 LogicalResult RowsGenerator::emit() {
   if (isFlat()) {
     emitFlat();
-    return failure(ev.hasFailed());
+    return k.finish();
   }
   if (failed(planRows()))
     return failure();
@@ -372,7 +372,7 @@ LogicalResult RowsGenerator::emit() {
     rows *= dim;
   auto [begin, end] = k.share(rows);
   b.forLoop(begin, end, 1, [&](Value row) { emitRow(row); });
-  return failure(ev.hasFailed());
+  return k.finish();
 }
 
 LogicalResult emitRowsKernel(KernelEmitter &k) {

@@ -181,7 +181,7 @@ LogicalResult ScatterGenerator::emit() {
                 writeRow(row, first[0], last);
               return SmallVector<Value>{last};
             });
-  return failure(ev.hasFailed());
+  return k.finish();
 }
 
 LogicalResult emitScatterKernel(KernelEmitter &k) {

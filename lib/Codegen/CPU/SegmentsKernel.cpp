@@ -161,7 +161,7 @@ LogicalResult emitSegmentsKernel(KernelEmitter &k) {
   else
     return k.kernel.emitError("holds nothing of segments; its generator is not "
                               "\"segments\"");
-  return failure(k.evaluator.hasFailed());
+  return k.finish();
 }
 
 } // namespace heddle::cpu

@@ -1,4 +1,5 @@
-//===- TensorEvaluator.cpp - Elements of tensor programs, on demand -------===//
+//===- TensorEvaluator.cpp - Elements of tensors behind pointers
+//-----------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -12,42 +13,9 @@ using namespace mlir;
 
 namespace heddle::cpu {
 
-static bool hasLanes(const Point &at) {
-  return llvm::any_of(
-      at, [](const Coordinate &c) { return c.kind != Coordinate::Uniform; });
-}
-
-//===----------------------------------------------------------------------===//
-// What is known
-//===----------------------------------------------------------------------===//
-
 void TensorEvaluator::setMemory(Value tensor, Value pointer, bool oneRow) {
-  memories[tensor] = {pointer, oneRow};
-}
-
-void TensorEvaluator::setScalar(Value scalar, Value value) {
-  scalars[scalar] = value;
-}
-
-TensorEvaluator::Key TensorEvaluator::keyOf(Value tensor, const Point &at) {
-  Key key;
-  key.first = tensor.getAsOpaquePointer();
-  for (const Coordinate &c : at)
-    key.second.push_back({c.value.getAsOpaquePointer(), c.kind});
-  return key;
-}
-
-const Element *TensorEvaluator::find(const Key &key) const {
-  for (const auto &scope : llvm::reverse(scopes)) {
-    auto it = scope.find(key);
-    if (it != scope.end())
-      return &it->second;
-  }
-  return nullptr;
-}
-
-void TensorEvaluator::define(Value tensor, const Point &at, Element element) {
-  scopes.back()[keyOf(tensor, at)] = element;
+  bind(tensor,
+       [=](const Point &at) { return load(tensor, pointer, oneRow, at); });
 }
 
 Point TensorEvaluator::splitRow(Value row, ArrayRef<int64_t> dims) {
@@ -67,161 +35,101 @@ Point TensorEvaluator::splitRow(Value row, ArrayRef<int64_t> dims) {
   return point;
 }
 
-Element TensorEvaluator::fail(Operation *op, Type type, StringRef message) {
-  if (!failed)
-    op->emitError("x86-64 code generation: ") << message;
-  failed = true;
-  return {b.create<arith::ConstantOp>(b.builder.getZeroAttr(type))};
+Value TensorEvaluator::linearize(Value outer, int64_t size, Value inner) {
+  auto known = linearized.find(
+      {outer.getAsOpaquePointer(), size, inner.getAsOpaquePointer()});
+  if (known != linearized.end())
+    return known->second;
+  return b.add(b.mul(outer, size), inner);
 }
 
-//===----------------------------------------------------------------------===//
-// Tensors
-//===----------------------------------------------------------------------===//
-
-Element TensorEvaluator::evaluate(Value tensor, const Point &at) {
-  Key key = keyOf(tensor, at);
-  if (const Element *known = find(key))
-    return *known;
-  auto memory = memories.find(tensor);
-  if (memory != memories.end()) {
-    Element element = load(tensor, memory->second, at);
-    define(tensor, at, element);
-    return element;
+TensorEvaluator::Offset
+TensorEvaluator::offsetOf(RankedTensorType type, const Point &at, bool oneRow) {
+  ArrayRef<int64_t> shape = type.getShape();
+  Point point = at;
+  if (oneRow) {
+    shape = shape.take_back();
+    point.assign(1, at.back());
+  } else if (isFlat()) {
+    shape = {};
   }
-  Type type = getElementTypeOrSelf(tensor);
-  Operation *op = tensor.getDefiningOp();
-  if (!op)
-    return fail(tensor.getParentBlock()->getParentOp(), type,
-                "an argument has no memory");
-  if (auto fill = dyn_cast<linalg::FillOp>(op)) {
-    Locals none;
-    return lookupScalar(fill.getInputs()[0], none);
-  }
-  auto generic = dyn_cast<linalg::GenericOp>(op);
-  if (!generic || generic.getNumReductionLoops())
-    return fail(op, type, "its result is asked for before it is known");
-  return evaluateGeneric(generic, cast<OpResult>(tensor).getResultNumber(), at);
-}
-
-Value TensorEvaluator::evaluateVector(Value tensor, const Point &at) {
-  return toVector(evaluate(tensor, at));
-}
-
-Point TensorEvaluator::iterationOf(linalg::GenericOp op, unsigned result,
-                                   const Point &at) {
-  if (flat)
-    return at;
-  Point iteration(op.getNumLoops());
-  AffineMap map = op.getIndexingMapMatchingResult(op->getResult(result));
-  for (auto [expr, coordinate] : llvm::zip(map.getResults(), at))
-    iteration[cast<AffineDimExpr>(expr).getPosition()] = coordinate;
-  return iteration;
-}
-
-Point TensorEvaluator::operandPoint(AffineMap map, const Point &iteration) {
-  if (flat)
-    return map.getNumResults() ? iteration : Point();
-  Point point;
-  for (AffineExpr expr : map.getResults())
-    point.push_back(iteration[cast<AffineDimExpr>(expr).getPosition()]);
-  return point;
-}
-
-void TensorEvaluator::bindInputs(linalg::GenericOp op, const Point &iteration,
-                                 Locals &locals) {
-  for (OpOperand *input : op.getDpsInputOperands()) {
-    BlockArgument arg = op.getMatchingBlockArgument(input);
-    if (arg.use_empty())
-      continue;
-    locals[arg] =
-        evaluate(input->get(),
-                 operandPoint(op.getMatchingIndexingMap(input), iteration));
-  }
-}
-
-Element TensorEvaluator::evaluateGeneric(linalg::GenericOp op, unsigned result,
-                                         const Point &at) {
-  Point iteration = iterationOf(op, result, at);
-  Locals locals;
-  bindInputs(op, iteration, locals);
-  runBody(op, iteration, locals);
-  Operation *yield = op.getBody()->getTerminator();
-  for (auto [value, operand] : llvm::zip(op.getResults(), yield->getOperands()))
-    define(value, at, lookupScalar(operand, locals));
-  return lookupScalar(yield->getOperand(result), locals);
-}
-
-Value TensorEvaluator::accumulate(linalg::GenericOp reduction,
-                                  const Point &iteration, Value accumulator) {
-  Locals locals;
-  bindInputs(reduction, iteration, locals);
-  locals[reduction.getRegionOutputArgs()[0]] = {
-      accumulator, isa<VectorType>(accumulator.getType()) ? Element::Vector
-                                                          : Element::Uniform};
-  runBody(reduction, iteration, locals);
-  Element next =
-      lookupScalar(reduction.getBody()->getTerminator()->getOperand(0), locals);
-  return isa<VectorType>(accumulator.getType()) ? toVector(next) : next.value;
-}
-
-//===----------------------------------------------------------------------===//
-// Hoisting
-//===----------------------------------------------------------------------===//
-
-void TensorEvaluator::hoistExtracts(linalg::GenericOp op) {
-  op.getBody()->walk([&](tensor::ExtractOp extract) {
-    auto memory = memories.find(extract.getTensor());
-    Point at;
-    for (Value index : extract.getIndices()) {
-      auto constant = index.getDefiningOp<arith::ConstantIndexOp>();
-      if (!constant)
-        return;
-      at.push_back({b.constant(constant.value())});
+  Offset offset;
+  int64_t stride = 1;
+  auto addLanes = [&](const Coordinate &c) {
+    if (c.kind == Coordinate::Consecutive) {
+      offset.laneStride += stride;
+      return;
     }
-    if (memory != memories.end())
-      scopes.back()[{extract.getOperation(), {}}] =
-          load(extract.getTensor(), memory->second, at);
-  });
-}
-
-static bool dependsOnReduction(Value value) {
-  auto op = value.getDefiningOp<linalg::GenericOp>();
-  return op && (op.getNumReductionLoops() ||
-                llvm::any_of(op->getOperands(), dependsOnReduction));
-}
-
-void TensorEvaluator::hoistConstants(Value tensor) {
-  auto op = tensor.getDefiningOp<linalg::GenericOp>();
-  if (!op || memories.count(tensor) || find(keyOf(tensor, {})))
-    return;
-  hoistExtracts(op);
-  for (OpOperand *input : op.getDpsInputOperands()) {
-    bool constant = op.getMatchingIndexingMap(input).getNumResults() == 0;
-    if (constant && !dependsOnReduction(input->get()))
-      evaluate(input->get(), {});
-    else
-      hoistConstants(input->get());
+    Value scaled = c.value;
+    if (stride != 1)
+      scaled = b.create<arith::MulIOp>(scaled, broadcast(b.constant(stride)));
+    offset.scattered =
+        offset.scattered ? b.add(offset.scattered, scaled) : scaled;
+  };
+  for (int64_t dim = point.size() - 1; dim >= 0; --dim) {
+    if (point[dim].kind != Coordinate::Uniform)
+      addLanes(point[dim]);
+    if (dim > 0)
+      stride *= shape[dim];
   }
-}
-
-void TensorEvaluator::hoist(Value tensor, const Point &at) {
-  if (find(keyOf(tensor, at)) || memories.count(tensor))
-    return;
-  auto op = tensor.getDefiningOp<linalg::GenericOp>();
-  if (op && !op.getNumReductionLoops())
-    hoistInputs(op,
-                iterationOf(op, cast<OpResult>(tensor).getResultNumber(), at));
-}
-
-void TensorEvaluator::hoistInputs(linalg::GenericOp op,
-                                  const Point &iteration) {
-  for (OpOperand *input : op.getDpsInputOperands()) {
-    Point point = operandPoint(op.getMatchingIndexingMap(input), iteration);
-    if (hasLanes(point))
-      hoist(input->get(), point);
-    else if (!op.getMatchingBlockArgument(input).use_empty())
-      evaluate(input->get(), point);
+  for (auto [dim, c] : llvm::enumerate(point)) {
+    Value value = c.value;
+    if (c.kind == Coordinate::Scattered)
+      value = b.constant(0);
+    offset.base =
+        offset.base ? linearize(offset.base, shape[dim], value) : value;
   }
+  if (!offset.base)
+    offset.base = b.constant(0);
+  return offset;
+}
+
+Element TensorEvaluator::gather(Type type, Value pointer, Value offsets) {
+  auto pointers = LLVM::getFixedVectorType(pointer.getType(),
+                                           static_cast<unsigned>(laneCount()));
+  Value addresses = b.create<LLVM::GEPOp>(pointers, type, pointer,
+                                          ArrayRef<LLVM::GEPArg>(offsets));
+  Value all = mask ? mask
+                   : b.create<arith::ConstantOp>(DenseElementsAttr::get(
+                         vectorType(b.builder.getI1Type()), true));
+  VectorType result = vectorType(type);
+  Value zero = b.zeros(result);
+  return {b.create<LLVM::masked_gather>(result, addresses, all,
+                                        ValueRange(zero), dist::byteSize(type)),
+          Element::Vector};
+}
+
+Element TensorEvaluator::load(Value tensor, Value begin, bool oneRow,
+                              const Point &at) {
+  auto tensorType = cast<RankedTensorType>(tensor.getType());
+  Type type = tensorType.getElementType();
+  Offset offset = offsetOf(tensorType, at, oneRow);
+  Value pointer = b.advance(begin, type, offset.base);
+  if (!offset.scattered && offset.laneStride == 0)
+    return {b.load(type, pointer, dist::byteSize(type))};
+  if (!offset.scattered && offset.laneStride == 1)
+    return {b.load(vectorType(type), pointer, dist::byteSize(type), mask),
+            Element::Vector};
+  Value offsets = offset.scattered;
+  if (offset.laneStride) {
+    Value numbers =
+        b.create<arith::MulIOp>(laneNumbers(b.builder.getI64Type()),
+                                broadcast(b.constant(offset.laneStride)));
+    offsets = offsets ? b.add(offsets, numbers) : numbers;
+  }
+  return gather(type, pointer, offsets);
+}
+
+void TensorEvaluator::store(Value tensor, Value pointer, const Point &at,
+                            Element element) {
+  auto tensorType = cast<RankedTensorType>(tensor.getType());
+  Type type = tensorType.getElementType();
+  Offset offset = offsetOf(tensorType, at, /*oneRow=*/false);
+  Value address = b.advance(pointer, type, offset.base);
+  if (codegen::hasLanes(at))
+    b.store(toVector(element), address, dist::byteSize(type), mask);
+  else
+    b.store(element.value, address, dist::byteSize(type));
 }
 
 } // namespace heddle::cpu

@@ -1,30 +1,26 @@
-//===- ElementEmitter.h - Single elements of linalg on tensors --*- C++ -*-===//
+//===- ElementEmitter.h - Elements of tensors behind memrefs ----*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Both mappings, rows and matrix products, fuse the same way: whoever needs an
-// element of a tensor emits the scalar code of its producers right there. What
-// is read (kernel arguments, row statistics, an accumulator) is bound to
-// a reader; everything between is element-wise and is inlined.
+// All mappings fuse the same way: whoever needs an element of a tensor emits
+// the code of its producers right there (codegen::ElementEvaluator). What is
+// read (kernel arguments, row statistics, an accumulator) is bound to a reader
+// or to a buffer; everything between is element-wise and is inlined.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef HEDDLE_LIB_CODEGEN_GPU_ELEMENTEMITTER_H
 #define HEDDLE_LIB_CODEGEN_GPU_ELEMENTEMITTER_H
 
-#include "mlir/Dialect/Linalg/IR/Linalg.h"
-#include "mlir/IR/Builders.h"
-#include "mlir/IR/IRMapping.h"
-#include "llvm/ADT/DenseMap.h"
-#include <functional>
+#include "heddle/Codegen/Common/ElementEvaluator.h"
 
 namespace heddle::gpu {
 
 /// Adjacent columns that one thread handles together: the values `columns[i]`
-/// are `base` + i. Buffers whose last index is such a column are accessed by
-/// vectors of `columns.size()` elements.
+/// are `base` + i, and `base` is a multiple of their number. Buffers whose last
+/// index is such a column are accessed by vectors of `columns.size()` elements.
 struct Chunk {
   mlir::Value base;
   llvm::SmallVector<mlir::Value> columns;
@@ -33,64 +29,81 @@ struct Chunk {
 };
 
 /// Emits elements of the tensors of one kernel's body at the insertion point
-/// of a builder.
+/// of a builder: one element, or those of the chunk as a vector.
 class ElementEmitter {
 public:
   using Indices = llvm::ArrayRef<mlir::Value>;
-  /// Emits the element of a bound tensor at some indices.
+  /// Emits the element of a bound tensor at some indices; null if it is not
+  /// there.
   using Reader = std::function<mlir::Value(Indices)>;
 
   ElementEmitter(mlir::OpBuilder &builder, mlir::Location loc)
-      : builder(builder), loc(loc) {}
+      : builder(builder), loc(loc),
+        evaluator(builder, loc, builder.getIndexType(), /*lanes=*/1) {}
 
   /// Elements of `tensor` come from `reader`.
   void bind(mlir::Value tensor, Reader reader);
   /// Elements of `tensor` are loaded from `buffer`, by vectors within a chunk.
   void bindBuffer(mlir::Value tensor, mlir::Value buffer);
   /// The body's scalar `from` is `to` in the code that is emitted.
-  void bindScalar(mlir::Value from, mlir::Value to) { scalars.map(from, to); }
+  void bindScalar(mlir::Value from, mlir::Value to) {
+    evaluator.setScalar(from, to);
+  }
+  /// Every tensor has one index, which counts its elements.
+  void setFlat() { evaluator.setFlat(); }
 
   /// Emits an operation of the body outside of any tensor and binds what it
   /// gives.
-  mlir::LogicalResult scalar(mlir::Operation &op) {
-    return cloneScalar(op, {}, scalars);
-  }
+  mlir::LogicalResult scalar(mlir::Operation &op);
 
   /// Emits an element of `tensor`, or says in `reason` why it cannot.
   mlir::FailureOr<mlir::Value> element(mlir::Value tensor, Indices indices);
+  /// Emits the elements of `tensor` at `leading` and each column of the chunk:
+  /// a vector, or a scalar if the chunk has one column.
+  mlir::FailureOr<mlir::Value> elements(mlir::Value tensor, Indices leading);
   /// Emits the payload of one iteration of `op` with these values of its
   /// outputs; returns the yielded values.
   mlir::FailureOr<llvm::SmallVector<mlir::Value>>
   payload(mlir::linalg::GenericOp op, Indices indices,
           llvm::ArrayRef<mlir::Value> outputs);
+  /// Emits what a reduction over columns combines at `leading` and each column
+  /// of the chunk: a vector, or a scalar if the chunk has one column.
+  mlir::FailureOr<mlir::Value> terms(mlir::linalg::GenericOp reduction,
+                                     Indices leading);
 
   /// Starts a scope: values emitted before a region was left, or in a loop
   /// body, are not used after it.
   void enterScope(Chunk newChunk = {});
 
   /// Why the last request failed.
-  const std::string &reason() const { return failureReason; }
+  std::string reason() const {
+    return evaluator.failure() ? evaluator.failure()->reason : "";
+  }
 
 private:
-  mlir::FailureOr<mlir::Value> compute(mlir::Value tensor, Indices indices);
-  mlir::FailureOr<mlir::Value> genericElement(mlir::linalg::GenericOp op,
-                                              unsigned result, Indices indices);
-  mlir::Value loadBuffer(mlir::Value buffer, Indices indices);
-  mlir::LogicalResult cloneScalar(mlir::Operation &op, Indices indices,
-                                  mlir::IRMapping &mapping);
-  llvm::SmallVector<mlir::Value> apply(mlir::AffineMap map, Indices indices);
-  mlir::LogicalResult fail(const llvm::Twine &why);
+  using Point = codegen::Point;
+  using Element = codegen::Element;
 
-  using Key = std::pair<mlir::Value, llvm::SmallVector<mlir::Value>>;
+  Point pointOf(Indices indices) const;
+  Point chunkPoint(Indices leading) const;
+  Element readLanes(const Reader &reader, const Point &at);
+  Element load(mlir::Value buffer, const Point &at);
+  mlir::Value loadElement(mlir::Value buffer, Indices indices);
+  mlir::Value loadChunk(mlir::Value buffer, Indices start);
+  bool startsChunk(mlir::Value column) const;
+  bool holdsChunks(mlir::Value buffer) const;
+  /// `element` as a vector in a chunk of several columns, as a scalar in
+  /// others.
+  mlir::Value ofChunk(Element element);
+  /// `value`, unless something failed.
+  mlir::FailureOr<mlir::Value> checked(mlir::Value value) const;
 
   mlir::OpBuilder &builder;
   mlir::Location loc;
-  llvm::DenseMap<mlir::Value, Reader> readers;
-  mlir::IRMapping scalars;
+  codegen::ElementEvaluator evaluator;
   Chunk chunk;
-  std::vector<std::pair<Key, mlir::Value>> elements;
-  std::vector<std::pair<Key, mlir::Value>> vectors;
-  std::string failureReason;
+  /// (buffer, start) and the vector that was loaded there.
+  std::map<std::vector<void *>, mlir::Value> vectors;
 };
 
 } // namespace heddle::gpu

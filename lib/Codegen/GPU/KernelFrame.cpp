@@ -69,6 +69,8 @@ KernelFrame::KernelFrame(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module,
   builder.create<mlir::gpu::ReturnOp>(loc);
   builder.setInsertionPointToStart(&func.getBody().front());
 
+  if (options.flat)
+    emitter.setFlat();
   auto buffer = func.getArguments().begin();
   auto scalar = buffer + buffers.size();
   for (BlockArgument argument : kernel.getBody().getArguments()) {
@@ -135,15 +137,16 @@ void KernelFrame::store(ArrayRef<Value> elements, Value buffer,
                         ArrayRef<Value> indices) {
   auto type = cast<MemRefType>(buffer.getType());
   ArrayRef<Value> at = type.getRank() ? indices : ArrayRef<Value>();
-  if (elements.size() == 1) {
-    builder.create<memref::StoreOp>(loc, elements[0], buffer, at);
-    return;
+  Value value = elements[0];
+  if (elements.size() > 1) {
+    auto vectorType = VectorType::get({static_cast<int64_t>(elements.size())},
+                                      type.getElementType());
+    value = builder.create<vector::FromElementsOp>(loc, vectorType, elements);
   }
-  auto vectorType = VectorType::get({static_cast<int64_t>(elements.size())},
-                                    type.getElementType());
-  Value vector =
-      builder.create<vector::FromElementsOp>(loc, vectorType, elements);
-  builder.create<vector::StoreOp>(loc, vector, buffer, at);
+  if (isa<VectorType>(value.getType()))
+    builder.create<vector::StoreOp>(loc, value, buffer, at);
+  else
+    builder.create<memref::StoreOp>(loc, value, buffer, at);
 }
 
 //===----------------------------------------------------------------------===//

@@ -67,7 +67,7 @@ public:
   const MappedLaunch &launch() const { return mapped; }
 
   /// Stores elements at `indices`, whose last one is the chunk's first column,
-  /// as one vector; a single element as a scalar.
+  /// as one vector; a single element as what it is, a scalar or a vector.
   void store(llvm::ArrayRef<mlir::Value> elements, mlir::Value buffer,
              llvm::ArrayRef<mlir::Value> indices);
 

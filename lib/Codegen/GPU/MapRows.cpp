@@ -16,6 +16,7 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 
@@ -52,6 +53,7 @@ private:
   LogicalResult emitReduction(const Reduction &reduction, unsigned slot);
   FailureOr<Value> partial(const Reduction &reduction);
   Value combine(const Reduction &reduction, Value a, Value b);
+  Value combineElements(const Reduction &reduction, Value terms);
   LogicalResult checkTies();
   bool isRowResult(unsigned i);
   FailureOr<SmallVector<Value>> rowResults();
@@ -237,28 +239,24 @@ LogicalResult RowMapper::emitFlat() {
 LogicalResult RowMapper::emitElements(Chunk chunk, ArrayRef<Value> leading) {
   KernelFrame &f = *frame;
   f.emitter.enterScope(chunk);
-  SmallVector<SmallVector<Value>> elements(f.numOutputs());
+  SmallVector<Value> elements(f.numOutputs());
   auto isFull = [&](unsigned i) {
     return shape.empty() ||
            tensorOf(f.yielded(i)).getShape() == ArrayRef<int64_t>(shape);
   };
   // Everything is read before anything is written: results may lie on inputs.
   for (unsigned i = 0; i < f.numOutputs(); ++i) {
-    for (Value column : chunk.columns) {
-      if (!isFull(i))
-        break;
-      SmallVector<Value> indices(leading);
-      indices.push_back(column);
-      FailureOr<Value> value = f.emitter.element(f.yielded(i), indices);
-      if (failed(value))
-        return fail(f.emitter.reason());
-      elements[i].push_back(*value);
-    }
+    if (!isFull(i))
+      continue;
+    FailureOr<Value> value = f.emitter.elements(f.yielded(i), leading);
+    if (failed(value))
+      return fail(f.emitter.reason());
+    elements[i] = *value;
   }
   SmallVector<Value> start(leading);
   start.push_back(chunk.base);
   for (unsigned i = 0; i < f.numOutputs(); ++i)
-    if (!elements[i].empty())
+    if (elements[i])
       f.store(elements[i], f.outputBuffer(i), start);
   f.emitter.enterScope();
   return success();
@@ -333,21 +331,29 @@ FailureOr<Value> RowMapper::partial(const Reduction &reduction) {
   scf::ForOp loop = columnLoop(neutral);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(loop.getBody());
-  Chunk chunk = f.chunk(loop.getInductionVar(), width);
-  f.emitter.enterScope(chunk);
-  Value running = loop.getRegionIterArgs()[0];
-  for (Value column : chunk.columns) {
-    SmallVector<Value> indices(rowIndices);
-    indices.push_back(column);
-    FailureOr<SmallVector<Value>> next =
-        f.emitter.payload(reduction.op, indices, running);
-    if (failed(next))
-      return fail(f.emitter.reason());
-    running = next->front();
-  }
-  b.create<scf::YieldOp>(f.loc, running);
+  f.emitter.enterScope(f.chunk(loop.getInductionVar(), width));
+  FailureOr<Value> terms = f.emitter.terms(reduction.op, rowIndices);
+  if (failed(terms))
+    return fail(f.emitter.reason());
+  b.create<scf::YieldOp>(f.loc, combine(reduction, loop.getRegionIterArgs()[0],
+                                        combineElements(reduction, *terms)));
   f.emitter.enterScope();
   return loop.getResult(0);
+}
+
+/// The elements of a vector combined in halves, so that few wait for others; a
+/// scalar as it is.
+Value RowMapper::combineElements(const Reduction &reduction, Value terms) {
+  if (!isa<VectorType>(terms.getType()))
+    return terms;
+  KernelFrame &f = *frame;
+  SmallVector<Value> parts;
+  for (int64_t i = 0; i < width; ++i)
+    parts.push_back(f.builder.create<vector::ExtractOp>(f.loc, terms, i));
+  for (size_t half = parts.size() / 2; half; half /= 2)
+    for (size_t i = 0; i < half; ++i)
+      parts[i] = combine(reduction, parts[i], parts[i + half]);
+  return parts.front();
 }
 
 Value RowMapper::combine(const Reduction &reduction, Value a, Value b) {
