@@ -118,4 +118,17 @@ FailureOr<SmallVector<Value>> forChunks(KernelFrame &f, Value begin, Value end,
   return SmallVector<Value>(rest.getResults());
 }
 
+FailureOr<SmallVector<Value>> sumSquares(KernelFrame &f, Value input,
+                                         const Chunk &chunk, Value running) {
+  OpBuilder &b = f.builder;
+  for (Value at : chunk.columns) {
+    FailureOr<Value> x = f.emitter.element(input, at);
+    if (failed(x))
+      return failure();
+    Value wide = b.create<arith::ExtFOp>(f.loc, b.getF64Type(), *x);
+    running = addFloats(f, running, b.create<arith::MulFOp>(f.loc, wide, wide));
+  }
+  return SmallVector<Value>{running};
+}
+
 } // namespace heddle::gpu

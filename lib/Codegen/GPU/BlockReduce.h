@@ -47,6 +47,12 @@ mlir::FailureOr<llvm::SmallVector<mlir::Value>>
 forChunks(KernelFrame &f, mlir::Value begin, mlir::Value end, bool isWhole,
           const Walk &walk, mlir::ValueRange inits, ChunkBody body);
 
+/// `running`, in f64, plus the squares of a chunk of the flat tensor `input`.
+mlir::FailureOr<llvm::SmallVector<mlir::Value>> sumSquares(KernelFrame &f,
+                                                           mlir::Value input,
+                                                           const Chunk &chunk,
+                                                           mlir::Value running);
+
 } // namespace heddle::gpu
 
 #endif // HEDDLE_LIB_CODEGEN_GPU_BLOCKREDUCE_H

@@ -17,17 +17,16 @@ static rt::emulator::Dim3 toDim3(ArrayRef<int32_t> sizes) {
   return {sizes[0], sizes[1], sizes[2]};
 }
 
-/// The PTX of the functions, which stay as they are.
+/// The PTX of the functions' module, which stays as it is.
 static Expected<std::string> compileToPtx(const MappedKernel &source,
                                           StringRef chip) {
   mlir::gpu::GPUFuncOp first = source.launches.front().func;
   mlir::OwningOpRef<mlir::ModuleOp> scratch(
       mlir::ModuleOp::create(first.getLoc()));
   auto builder = mlir::OpBuilder::atBlockEnd(scratch->getBody());
-  auto module = builder.create<mlir::gpu::GPUModuleOp>(first.getLoc(), "gpu");
-  builder.setInsertionPointToStart(module.getBody());
-  for (const MappedLaunch &launch : source.launches)
-    builder.clone(*launch.func);
+  // With its tables.
+  auto module = cast<mlir::gpu::GPUModuleOp>(
+      builder.clone(*first->getParentOfType<mlir::gpu::GPUModuleOp>()));
   if (failed(lowerToNvvm(module)))
     return createStringError(inconvertibleErrorCode(),
                              "a kernel cannot be lowered to nvvm");

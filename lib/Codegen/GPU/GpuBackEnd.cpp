@@ -21,10 +21,10 @@ bool heddle::gpu::supports(nn::Generator generator) {
   case nn::Generator::Reduce:
   case nn::Generator::Scatter:
   case nn::Generator::BlockSums:
+  case nn::Generator::Segments:
   case nn::Generator::Gemm:
     return true;
   case nn::Generator::Attention:
-  case nn::Generator::Segments:
     return false;
   }
   llvm_unreachable("all generators handled");

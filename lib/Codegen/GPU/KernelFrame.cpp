@@ -47,7 +47,7 @@ KernelFrame::KernelFrame(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module,
     if (isa<RankedTensorType>(type))
       buffers.push_back(bufferType(type, options.flat));
     else
-      scalars.push_back(type);
+      scalars.push_back(builder.getI64Type());
   for (auto [tie, type] : llvm::zip(kernel.getTies(), kernel.getResultTypes()))
     if (tie < 0)
       buffers.push_back(bufferType(type, options.flat));
@@ -76,7 +76,8 @@ KernelFrame::KernelFrame(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module,
   for (BlockArgument argument : kernel.getBody().getArguments()) {
     if (!isa<RankedTensorType>(argument.getType())) {
       scalarArguments[argument] = *scalar;
-      emitter.bindScalar(argument, *scalar++);
+      emitter.bindScalar(argument, builder.create<arith::IndexCastOp>(
+                                       loc, builder.getIndexType(), *scalar++));
       continue;
     }
     arguments[argument] = *buffer;

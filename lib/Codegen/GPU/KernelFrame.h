@@ -34,7 +34,7 @@ struct FrameOptions {
 
 /// A function of a kernel being written. It takes the tensor arguments of the
 /// plan.kernel as memrefs, then its results that are not tied, then the scratch
-/// memory, then its index arguments.
+/// memory, then its index arguments, as i64.
 class KernelFrame {
 public:
   /// Starts the function inside `module`. The body of `kernel` is linalg on
@@ -51,7 +51,7 @@ public:
   unsigned numOutputs() const { return yield->getNumOperands(); }
   /// The memory of an argument of the kernel; null for other values.
   mlir::Value argumentBuffer(mlir::Value argument) const;
-  /// The value of an index argument of the kernel.
+  /// The value of an index argument of the kernel, as an i64.
   mlir::Value argumentScalar(mlir::Value argument) const {
     return scalarArguments.lookup(argument);
   }
@@ -114,6 +114,9 @@ MappedKernel mapBlockSums(planir::KernelOp kernel,
                           mlir::gpu::GPUModuleOp module);
 /// Maps nn.embedding_grad: positions sorted by row, rows to blocks.
 MappedKernel mapScatter(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module);
+/// Maps sums and factors of segments of flat tensors.
+MappedKernel mapSegments(planir::KernelOp kernel,
+                         mlir::gpu::GPUModuleOp module);
 /// Maps chains of element-wise operations and reductions over the last
 /// dimension: rows to blocks, the last dimension to threads.
 MappedKernel mapRows(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module);

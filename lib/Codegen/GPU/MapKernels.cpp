@@ -59,8 +59,9 @@ static FailureOr<MappedKernel> mapBody(planir::KernelOp kernel,
     return mapGemm(kernel, module);
   case nn::Generator::Scatter:
     return mapScatter(kernel, module);
-  case nn::Generator::Attention:
   case nn::Generator::Segments:
+    return mapSegments(kernel, module);
+  case nn::Generator::Attention:
     break;
   }
   llvm_unreachable("all supported generators handled");

@@ -276,20 +276,11 @@ MappedKernel mapBlockSums(planir::KernelOp kernel,
   Value end = b.create<arith::MinUIOp>(f.loc, f.add(begin, blockSize),
                                        f.constant(size));
   Value zero = b.create<arith::ConstantOp>(f.loc, b.getF64FloatAttr(0));
-  FailureOr<SmallVector<Value>> sums = forChunks(
-      f, begin, end, size % width == 0, {width, threads}, zero,
-      [&](const Chunk &chunk,
-          ValueRange carried) -> FailureOr<SmallVector<Value>> {
-        Value sum = carried[0];
-        for (Value at : chunk.columns) {
-          FailureOr<Value> x = f.emitter.element(op.getInput(), at);
-          if (failed(x))
-            return failure();
-          Value wide = b.create<arith::ExtFOp>(f.loc, b.getF64Type(), *x);
-          sum = addFloats(f, sum, b.create<arith::MulFOp>(f.loc, wide, wide));
-        }
-        return SmallVector<Value>{sum};
-      });
+  FailureOr<SmallVector<Value>> sums =
+      forChunks(f, begin, end, size % width == 0, {width, threads}, zero,
+                [&](const Chunk &chunk, ValueRange carried) {
+                  return sumSquares(f, op.getInput(), chunk, carried[0]);
+                });
   if (failed(sums))
     return MappedKernel::no(f.emitter.reason());
   Value total =

@@ -98,8 +98,10 @@ FailureOr<Value> ScatterMapper::rowOf(KernelFrame &f, Value position) {
     return failure();
   Value row = *id, none = integer(f, table.getDimSize(0));
   if (op.getFirst())
-    row = b.create<arith::SubIOp>(f.loc, row,
-                                  toInt(f, f.argumentScalar(op.getFirst())));
+    row = b.create<arith::SubIOp>(
+        f.loc, row,
+        b.create<arith::TruncIOp>(f.loc, b.getI32Type(),
+                                  f.argumentScalar(op.getFirst())));
   // Rows before the first become large unsigned numbers.
   Value adds =
       b.create<arith::CmpIOp>(f.loc, arith::CmpIPredicate::ult, row, none);

@@ -202,6 +202,15 @@ TEST_P(GpuMutants, Sums) {
                            "%y = nn.sum %x : (" + many + ") -> " + one, "%y"),
                 {9001 * 4, 4}, GetParam()),
         2);
+  std::string parts = "tensor<3xf32>", run = "tensor<66048xf32>";
+  check(compile("segments",
+                kernelText("segments", "%x: " + run, parts,
+                           "%y = nn.segment_sums %x {segments = array<i64: "
+                           "128, 65792, 128>} : (" +
+                               run + ") -> " + parts,
+                           "%y"),
+                {66048 * 4, 12}, GetParam()),
+        1);
   std::string two = "tensor<2xf32>", most = "tensor<66001xf32>";
   check(compile("block sums",
                 kernelText("block_sums", "%x: " + most, two,

@@ -1,0 +1,290 @@
+//===- MapSegments.cpp - Sums and factors of segments ---------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A kernel has a run of a flat tensor whose segments begin and end at multiples
+// of 64 elements: in such units, places fit 32 bits. Where segments begin
+// stands in a table in constant memory. Sums take two launches: a block for
+// each piece of a segment, then a warp for each segment.
+//
+//===----------------------------------------------------------------------===//
+
+#include "BlockReduce.h"
+#include "dialects/NN/NNDialect.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+
+namespace heddle::gpu {
+
+namespace {
+constexpr int64_t unit = 64;
+constexpr int64_t threads = 256;
+/// Of a piece that one block sums, in units.
+constexpr int64_t pieceUnits = 1024;
+/// Elements that a block scales, as accesses of a thread.
+constexpr int64_t accessesToScale = 8;
+
+class SegmentMapper {
+public:
+  SegmentMapper(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module,
+                Operation *op, Value input, Value first)
+      : kernel(kernel), module(module), input(input), first(first),
+        length(cast<RankedTensorType>(input.getType()).getNumElements()),
+        width(widestChunk(kernel)) {
+    begins.push_back(0);
+    pieces.push_back(0);
+    for (int64_t size : nn::segmentsOf(op)) {
+      begins.push_back(begins.back() + static_cast<int32_t>(size / unit));
+      pieces.push_back(pieces.back() + static_cast<int32_t>(llvm::divideCeil(
+                                           size, unit * pieceUnits)));
+    }
+  }
+
+  MappedKernel mapSums();
+  MappedKernel mapScaled(Value factors);
+
+private:
+  using Stage = llvm::function_ref<LogicalResult(KernelFrame &)>;
+
+  LogicalResult emitPieces(KernelFrame &f);
+  LogicalResult emitSums(KernelFrame &f);
+  LogicalResult emitScaled(KernelFrame &f, Value factors);
+  LogicalResult launch(StringRef suffix, int64_t blocks, int64_t blockThreads,
+                       Stage body);
+
+  /// Numbers in constant memory.
+  Value table(KernelFrame &f, StringRef name, ArrayRef<int32_t> numbers);
+  Value at(KernelFrame &f, Value table, Value index) {
+    return f.builder.create<memref::LoadOp>(f.loc, table, ValueRange(index));
+  }
+  /// The last entry of the table that is no larger than `key`.
+  Value search(KernelFrame &f, Value table, int64_t last, Value key);
+  /// The unit at which the run begins.
+  Value firstUnit(KernelFrame &f);
+  Value pieceSums(KernelFrame &f) {
+    return f.scratch(0, {pieces.back()}, f.builder.getF64Type());
+  }
+  Value integer(KernelFrame &f, int64_t value) {
+    return f.builder.create<arith::ConstantIntOp>(f.loc, value, 32);
+  }
+  int64_t count() const { return static_cast<int64_t>(begins.size()) - 1; }
+
+  planir::KernelOp kernel;
+  mlir::gpu::GPUModuleOp module;
+  Value input, first;
+  int64_t length, width;
+  int64_t scratchBytes = 0;
+  /// Of each segment, and the end of the last: its first unit, and the number
+  /// of its first piece.
+  SmallVector<int32_t> begins, pieces;
+  SmallVector<MappedLaunch, 2> launches;
+  std::string reason;
+};
+} // namespace
+
+Value SegmentMapper::table(KernelFrame &f, StringRef name,
+                           ArrayRef<int32_t> numbers) {
+  OpBuilder &b = f.builder;
+  auto size = static_cast<int64_t>(numbers.size());
+  auto space = mlir::gpu::AddressSpaceAttr::get(
+      b.getContext(), mlir::gpu::AddressSpace::Global);
+  auto type = MemRefType::get({size}, b.getI32Type(),
+                              MemRefLayoutAttrInterface(), space);
+  std::string symbol = (kernel.getSymName() + "_" + name).str();
+  if (!module.lookupSymbol(symbol)) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(module.getBody());
+    b.create<memref::GlobalOp>(f.loc, symbol, b.getStringAttr("private"), type,
+                               b.getI32TensorAttr(numbers), /*constant=*/true,
+                               /*alignment=*/IntegerAttr());
+  }
+  return b.create<memref::GetGlobalOp>(f.loc, type, symbol);
+}
+
+Value SegmentMapper::search(KernelFrame &f, Value table, int64_t last,
+                            Value key) {
+  OpBuilder &b = f.builder;
+  Value found = f.constant(0), end = f.constant(last);
+  for (auto step = static_cast<int64_t>(llvm::PowerOf2Ceil(last + 1) / 2); step;
+       step /= 2) {
+    Value next = f.add(found, step);
+    Value entry = at(f, table, b.create<arith::MinUIOp>(f.loc, next, end));
+    Value isBefore =
+        b.create<arith::CmpIOp>(f.loc, arith::CmpIPredicate::sle, entry, key);
+    Value exists =
+        b.create<arith::CmpIOp>(f.loc, arith::CmpIPredicate::ule, next, end);
+    found = b.create<arith::SelectOp>(
+        f.loc, b.create<arith::AndIOp>(f.loc, isBefore, exists), next, found);
+  }
+  return found;
+}
+
+Value SegmentMapper::firstUnit(KernelFrame &f) {
+  if (!first)
+    return integer(f, 0);
+  OpBuilder &b = f.builder;
+  Value units =
+      b.create<arith::DivUIOp>(f.loc, f.argumentScalar(first),
+                               b.create<arith::ConstantIntOp>(f.loc, unit, 64));
+  return b.create<arith::TruncIOp>(f.loc, b.getI32Type(), units);
+}
+
+/// The sum of squares of one piece, of what the run has of it.
+LogicalResult SegmentMapper::emitPieces(KernelFrame &f) {
+  OpBuilder &b = f.builder;
+  Type i32 = b.getI32Type();
+  Value slots = f.addWorkgroup({threads / warpSize}, b.getF64Type());
+  Value firstPieces = table(f, "pieces", pieces);
+  Value firstUnits = table(f, "begins", begins);
+  Value block = f.blockId(mlir::gpu::Dimension::x);
+  Value number = b.create<arith::IndexCastOp>(f.loc, i32, block);
+  Value segment = search(f, firstPieces, count(), number);
+  Value inSegment =
+      b.create<arith::SubIOp>(f.loc, number, at(f, firstPieces, segment));
+  Value begin = b.create<arith::AddIOp>(
+      f.loc, at(f, firstUnits, segment),
+      b.create<arith::MulIOp>(f.loc, inSegment, integer(f, pieceUnits)));
+  Value end = b.create<arith::MinSIOp>(
+      f.loc, b.create<arith::AddIOp>(f.loc, begin, integer(f, pieceUnits)),
+      at(f, firstUnits, f.add(segment, 1)));
+  auto inRun = [&](Value place) {
+    place = b.create<arith::SubIOp>(f.loc, place, firstUnit(f));
+    place = b.create<arith::MaxSIOp>(f.loc, place, integer(f, 0));
+    place = b.create<arith::MinSIOp>(f.loc, place, integer(f, length / unit));
+    return f.mul(b.create<arith::IndexCastOp>(f.loc, b.getIndexType(), place),
+                 unit);
+  };
+  Value zero = b.create<arith::ConstantOp>(f.loc, b.getF64FloatAttr(0));
+  FailureOr<SmallVector<Value>> sums =
+      forChunks(f, inRun(begin), inRun(end), /*isWhole=*/true, {width, threads},
+                zero, [&](const Chunk &chunk, ValueRange carried) {
+                  return sumSquares(f, input, chunk, carried[0]);
+                });
+  if (failed(sums))
+    return failure();
+  Value total =
+      acrossBlock(f, sums->front(), threads, slots,
+                  [&](Value x, Value y) { return addFloats(f, x, y); });
+  auto once = b.create<scf::IfOp>(
+      f.loc, f.compare(arith::CmpIPredicate::eq, f.threadId(), 0));
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(once.thenBlock());
+  f.store(total, pieceSums(f), block);
+  return success();
+}
+
+/// The sum of the pieces of one segment, by a warp.
+LogicalResult SegmentMapper::emitSums(KernelFrame &f) {
+  OpBuilder &b = f.builder;
+  Value firstPieces = table(f, "pieces", pieces), sums = pieceSums(f);
+  Value segment = f.blockId(mlir::gpu::Dimension::x);
+  auto bound = [&](Value of) -> Value {
+    return b.create<arith::IndexCastOp>(f.loc, b.getIndexType(),
+                                        at(f, firstPieces, of));
+  };
+  Value zero = b.create<arith::ConstantOp>(f.loc, b.getF64FloatAttr(0));
+  auto total = forChunks(
+      f, bound(segment), bound(f.add(segment, 1)), /*isWhole=*/true,
+      {1, warpSize}, zero, [&](const Chunk &chunk, ValueRange carried) {
+        return FailureOr<SmallVector<Value>>(
+            {addFloats(f, carried[0], at(f, sums, chunk.base))});
+      });
+  Value sum = acrossBlock(f, total->front(), warpSize, {},
+                          [&](Value x, Value y) { return addFloats(f, x, y); });
+  auto once = b.create<scf::IfOp>(
+      f.loc, f.compare(arith::CmpIPredicate::eq, f.threadId(), 0));
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(once.thenBlock());
+  f.store(Value(b.create<arith::TruncFOp>(f.loc, b.getF32Type(), sum)),
+          f.outputBuffer(0), segment);
+  return success();
+}
+
+LogicalResult SegmentMapper::emitScaled(KernelFrame &f, Value factors) {
+  OpBuilder &b = f.builder;
+  Type i32 = b.getI32Type();
+  Value firstUnits = table(f, "begins", begins);
+  Value zero = b.create<arith::ConstantOp>(f.loc, b.getF32FloatAttr(0));
+  int64_t part = threads * width * accessesToScale;
+  Value begin = f.mul(f.blockId(mlir::gpu::Dimension::x), part);
+  Value end =
+      b.create<arith::MinUIOp>(f.loc, f.add(begin, part), f.constant(length));
+  return forChunks(
+      f, begin, end, /*isWhole=*/true, {width, threads}, {},
+      [&](const Chunk &chunk, ValueRange) -> FailureOr<SmallVector<Value>> {
+        Value place = b.create<arith::AddIOp>(
+            f.loc, firstUnit(f),
+            b.create<arith::IndexCastOp>(f.loc, i32, f.div(chunk.base, unit)));
+        Value segment = search(f, firstUnits, count(), place);
+        Value exists = f.compare(arith::CmpIPredicate::ult, segment, count());
+        Value last = f.constant(count() - 1);
+        FailureOr<Value> factor = f.emitter.element(
+            factors, {b.create<arith::MinUIOp>(f.loc, segment, last)});
+        if (failed(factor))
+          return failure();
+        SmallVector<Value> scaled;
+        for (Value column : chunk.columns) {
+          FailureOr<Value> x = f.emitter.element(input, column);
+          if (failed(x))
+            return failure();
+          Value product = b.create<arith::MulFOp>(f.loc, *x, *factor);
+          scaled.push_back(
+              b.create<arith::SelectOp>(f.loc, exists, product, zero));
+        }
+        f.store(scaled, f.outputBuffer(0), chunk.base);
+        return SmallVector<Value>();
+      });
+}
+
+LogicalResult SegmentMapper::launch(StringRef suffix, int64_t blocks,
+                                    int64_t blockThreads, Stage body) {
+  FrameOptions options;
+  options.flat = true;
+  options.scratchBytes = scratchBytes;
+  options.suffix = suffix.str();
+  KernelFrame frame(kernel, module, options);
+  if (failed(frame.emitScalars()) || failed(body(frame))) {
+    reason = frame.emitter.reason();
+    return failure();
+  }
+  frame.finish({blocks}, blockThreads);
+  launches.push_back(frame.launch());
+  return success();
+}
+
+MappedKernel SegmentMapper::mapSums() {
+  scratchBytes = pieces.back() * static_cast<int64_t>(sizeof(double));
+  if (failed(launch("", pieces.back(), threads,
+                    [&](KernelFrame &f) { return emitPieces(f); })) ||
+      failed(launch("_sum", count(), warpSize,
+                    [&](KernelFrame &f) { return emitSums(f); })))
+    return MappedKernel::no(reason);
+  return {launches, scratchBytes, ""};
+}
+
+MappedKernel SegmentMapper::mapScaled(Value factors) {
+  int64_t part = threads * width * accessesToScale;
+  if (failed(launch("", llvm::divideCeil(length, part), threads,
+                    [&](KernelFrame &f) { return emitScaled(f, factors); })))
+    return MappedKernel::no(reason);
+  return {launches, 0, ""};
+}
+
+MappedKernel mapSegments(planir::KernelOp kernel,
+                         mlir::gpu::GPUModuleOp module) {
+  Operation *op = &kernel.getBody().front().front();
+  if (auto sums = dyn_cast<nn::SegmentSumsOp>(op))
+    return SegmentMapper(kernel, module, op, sums.getInput(), sums.getFirst())
+        .mapSums();
+  if (auto scaled = dyn_cast<nn::ScaleSegmentsOp>(op))
+    return SegmentMapper(kernel, module, op, scaled.getInput(),
+                         scaled.getFirst())
+        .mapScaled(scaled.getFactors());
+  return MappedKernel::no("something other than sums and factors of segments");
+}
+
+} // namespace heddle::gpu
