@@ -88,7 +88,7 @@ FailureOr<KernelReport> KernelCompiler::compile(planir::KernelOp kernel) {
     auto builder = OpBuilder::atBlockEnd(scratch->getBody());
     auto module = builder.create<mlir::gpu::GPUModuleOp>(kernel.getLoc(),
                                                          kernel.getSymName());
-    FailureOr<MappedKernel> mapped = mapKernel(kernel, module);
+    FailureOr<MappedKernel> mapped = mapKernel(kernel, module, *findChip(chip));
     if (failed(mapped))
       return failure();
     if (!*mapped) {
@@ -135,7 +135,7 @@ static void summarize(Operation *root, ArrayRef<KernelReport> reports,
 
 FailureOr<std::vector<KernelReport>> compileKernelsForGpu(Operation *root,
                                                           StringRef chip) {
-  if (!isKnownChip(chip))
+  if (!findChip(chip))
     return root->emitError("no GPU code can be made for ")
            << chip << "; sm_80 and sm_90 are known";
   SmallVector<planir::KernelOp> kernels;
@@ -175,7 +175,7 @@ struct GpuCompileKernels : impl::GpuCompileKernelsBase<GpuCompileKernels> {
     }
     for (auto model : getOperation().getOps<nn::ModelOp>()) {
       StringRef target = wordOf(codegen::strategyOf(model).target);
-      if (gpu::isKnownChip(target) &&
+      if (gpu::findChip(target) &&
           failed(gpu::compileKernelsForGpu(model, target)))
         return signalPassFailure();
     }

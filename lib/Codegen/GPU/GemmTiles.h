@@ -49,8 +49,8 @@ struct Tiling {
   int64_t steps() const { return llvm::divideCeil(partK, k); }
 };
 
-/// The tiling for a product.
-Tiling chooseTiling(const codegen::Product &product);
+/// The tiling for a product that should take the least time on `chip`.
+Tiling chooseTiling(const codegen::Product &product, const Chip &chip);
 
 /// One operand's tiles. "Outer" is the dimension that is not k.
 struct TileShape {

@@ -13,28 +13,75 @@ using namespace mlir;
 namespace heddle::gpu {
 
 namespace {
-constexpr Tiling largeMma = {128, 128, 32, 2, 2, 4, true};
-constexpr Tiling smallMma = {64, 64, 32, 2, 2, 4, true};
-constexpr Tiling largeFma = {128, 128, 8, 4, 2, 3, false};
-constexpr Tiling smallFma = {64, 64, 16, 4, 2, 3, false};
-/// With fewer blocks than this a large chip is not filled: smaller tiles.
-constexpr int64_t fewBlocks = 128;
+/// A tiling, and how fast a multiprocessor multiplies in it compared to the
+/// fastest.
+struct Candidate {
+  Tiling tiling;
+  double rate;
+};
+constexpr Candidate mmaTilings[] = {{{128, 128, 32, 2, 2, 4, true}, 1},
+                                    {{64, 64, 32, 2, 2, 4, true}, 0.5}};
+constexpr Candidate fmaTilings[] = {{{128, 128, 8, 4, 2, 3, false}, 1},
+                                    {{64, 64, 16, 4, 2, 3, false}, 0.6}};
+
+/// What costs time beside the multiplications, in multiplications that a
+/// multiprocessor could have done meanwhile.
+struct Costs {
+  double partialSum; ///< Writing a sum of a part and reading it again.
+  double launch;     ///< The second launch, which adds the parts.
+};
+constexpr Costs mmaCosts = {800, 2e6}, fmaCosts = {80, 2e5};
+/// Filling the ring and storing the results, as steps along k.
+constexpr double blockOverhead = 128;
+/// A part is not shorter.
+constexpr int64_t leastPart = 256;
+constexpr int64_t mostScratch = int64_t(64) << 20;
 } // namespace
 
-Tiling chooseTiling(const codegen::Product &product) {
+/// The time in multiplications of one multiprocessor.
+static double timeOf(const Candidate &candidate,
+                     const codegen::Product &product, const Chip &chip,
+                     const Costs &costs) {
+  const Tiling &tiling = candidate.tiling;
+  int64_t blocks = llvm::divideCeil(product.m, tiling.m) *
+                   llvm::divideCeil(product.n, tiling.n) * tiling.parts;
+  double perBlock =
+      tiling.m * tiling.n * (tiling.partK + blockOverhead) / candidate.rate;
+  double time = llvm::divideCeil(blocks, chip.multiprocessors) * perBlock;
+  if (tiling.parts > 1)
+    time += costs.launch + costs.partialSum * product.m * product.n *
+                               tiling.parts / chip.multiprocessors;
+  return time;
+}
+
+Tiling chooseTiling(const codegen::Product &product, const Chip &chip) {
   auto isBf16 = [](Value value) {
     return getElementTypeOrSelf(value.getType()).isBF16();
   };
   bool tensorCores = isBf16(product.a) && isBf16(product.b);
-  Tiling tiling = tensorCores ? largeMma : largeFma;
-  auto blocks = [&] {
-    return llvm::divideCeil(product.m, tiling.m) *
-           llvm::divideCeil(product.n, tiling.n);
-  };
-  if (blocks() < fewBlocks)
-    tiling = tensorCores ? smallMma : smallFma;
-  tiling.partK = product.k;
-  return tiling;
+  const Costs &costs = tensorCores ? mmaCosts : fmaCosts;
+  std::optional<Tiling> best;
+  double least = 0;
+  for (Candidate candidate :
+       tensorCores ? ArrayRef(mmaTilings) : ArrayRef(fmaTilings))
+    for (int64_t parts = 1; parts <= 16; ++parts) {
+      Tiling &tiling = candidate.tiling;
+      tiling.partK = product.k;
+      if (parts > 1)
+        tiling.partK =
+            llvm::alignTo(llvm::divideCeil(product.k, parts), tiling.k);
+      tiling.parts = llvm::divideCeil(product.k, tiling.partK);
+      if (tiling.parts > 1 &&
+          (tiling.partK < leastPart ||
+           tiling.parts * product.m * product.n * 4 > mostScratch))
+        break;
+      double time = timeOf(candidate, product, chip, costs);
+      if (!best || time < least) {
+        best = tiling;
+        least = time;
+      }
+    }
+  return *best;
 }
 
 } // namespace heddle::gpu

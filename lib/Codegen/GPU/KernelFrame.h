@@ -123,7 +123,8 @@ MappedKernel mapRows(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module);
 /// Maps a matrix product and the element-wise operations after it: bf16 to
 /// tensor cores, f32 to FMA. Reports a kernel that holds no such product.
 mlir::FailureOr<MappedKernel> mapGemm(planir::KernelOp kernel,
-                                      mlir::gpu::GPUModuleOp module);
+                                      mlir::gpu::GPUModuleOp module,
+                                      const Chip &chip);
 
 } // namespace heddle::gpu
 

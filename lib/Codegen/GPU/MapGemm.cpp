@@ -24,9 +24,9 @@ namespace {
 class GemmMapper {
 public:
   GemmMapper(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module,
-             const codegen::Product &product)
+             const codegen::Product &product, const Chip &chip)
       : kernel(kernel), module(module), product(product),
-        tiling(chooseTiling(product)) {}
+        tiling(chooseTiling(product, chip)) {}
 
   MappedKernel run();
 
@@ -374,11 +374,12 @@ MappedKernel GemmMapper::run() {
 }
 
 FailureOr<MappedKernel> mapGemm(planir::KernelOp kernel,
-                                mlir::gpu::GPUModuleOp module) {
+                                mlir::gpu::GPUModuleOp module,
+                                const Chip &chip) {
   FailureOr<codegen::Product> product = codegen::describeProduct(kernel);
   if (failed(product))
     return failure();
-  return GemmMapper(kernel, module, *product).run();
+  return GemmMapper(kernel, module, *product, chip).run();
 }
 
 } // namespace heddle::gpu

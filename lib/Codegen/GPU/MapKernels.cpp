@@ -45,7 +45,8 @@ static LogicalResult expandMath(mlir::gpu::GPUFuncOp func) {
 }
 
 static FailureOr<MappedKernel> mapBody(planir::KernelOp kernel,
-                                       mlir::gpu::GPUModuleOp module) {
+                                       mlir::gpu::GPUModuleOp module,
+                                       const Chip &chip) {
   switch (kernel.getGenerator()) {
   case nn::Generator::Rows:
     return mapRows(kernel, module);
@@ -56,7 +57,7 @@ static FailureOr<MappedKernel> mapBody(planir::KernelOp kernel,
   case nn::Generator::BlockSums:
     return mapBlockSums(kernel, module);
   case nn::Generator::Gemm:
-    return mapGemm(kernel, module);
+    return mapGemm(kernel, module, chip);
   case nn::Generator::Scatter:
     return mapScatter(kernel, module);
   case nn::Generator::Segments:
@@ -68,7 +69,8 @@ static FailureOr<MappedKernel> mapBody(planir::KernelOp kernel,
 }
 
 FailureOr<MappedKernel> mapKernel(planir::KernelOp kernel,
-                                  mlir::gpu::GPUModuleOp module) {
+                                  mlir::gpu::GPUModuleOp module,
+                                  const Chip &chip) {
   OwningOpRef<planir::KernelOp> copy(kernel.clone());
   nn::Generator generator = kernel.getGenerator();
   if (!supports(generator))
@@ -76,7 +78,7 @@ FailureOr<MappedKernel> mapKernel(planir::KernelOp kernel,
                             "\" kernels");
   if (failed(codegen::lowerBodyToLinalg(copy->getBody().front())))
     return failure();
-  FailureOr<MappedKernel> mapped = mapBody(*copy, module);
+  FailureOr<MappedKernel> mapped = mapBody(*copy, module, chip);
   if (failed(mapped))
     return failure();
   IRRewriter rewriter(kernel.getContext());
@@ -93,7 +95,14 @@ FailureOr<MappedKernel> mapKernel(planir::KernelOp kernel,
 
 namespace {
 struct GpuMapKernels : impl::GpuMapKernelsBase<GpuMapKernels> {
+  using Base::Base;
+
   void runOnOperation() override {
+    const gpu::Chip *known = gpu::findChip(chip);
+    if (!known) {
+      getOperation().emitError("no GPU code can be made for ") << chip;
+      return signalPassFailure();
+    }
     auto builder = OpBuilder::atBlockEnd(getOperation().getBody());
     SmallVector<planir::KernelOp> kernels;
     getOperation().walk(
@@ -101,7 +110,8 @@ struct GpuMapKernels : impl::GpuMapKernelsBase<GpuMapKernels> {
     for (planir::KernelOp kernel : kernels) {
       auto module = builder.create<mlir::gpu::GPUModuleOp>(
           kernel.getLoc(), (kernel.getSymName() + "_gpu").str());
-      FailureOr<gpu::MappedKernel> mapped = gpu::mapKernel(kernel, module);
+      FailureOr<gpu::MappedKernel> mapped =
+          gpu::mapKernel(kernel, module, *known);
       if (failed(mapped))
         return signalPassFailure();
       if (*mapped) {

@@ -33,7 +33,13 @@ constexpr const char *triple = "nvptx64-nvidia-cuda";
 constexpr const char *ptxVersion = "+ptx80";
 } // namespace
 
-bool isKnownChip(StringRef chip) { return chip == "sm_80" || chip == "sm_90"; }
+const Chip *findChip(StringRef name) {
+  // The multiprocessors of an A100 and of an H100.
+  static constexpr Chip chips[] = {{"sm_80", 108}, {"sm_90", 132}};
+  const auto *found =
+      llvm::find_if(chips, [&](const Chip &chip) { return chip.name == name; });
+  return found == std::end(chips) ? nullptr : found;
+}
 
 static Expected<std::unique_ptr<TargetMachine>>
 createTargetMachine(StringRef chip) {

@@ -1,4 +1,7 @@
 // RUN: heddle-opt %s -gpu-map-kernels | FileCheck %s
+// RUN: heddle-opt %s -gpu-map-kernels=chip=sm_90 | FileCheck %s
+// RUN: not heddle-opt %s -gpu-map-kernels=chip=sm_10 2>&1 | FileCheck %s --check-prefix=CHIP
+// CHIP: error: no GPU code can be made for sm_10
 
 // Aligned: asynchronous copies of 16 bytes into the launch's shared memory; the
 // weight [in, out] is transposed on its way to the registers. The sums go
@@ -75,4 +78,21 @@ plan.kernel @single(%x: tensor<7x8xf32>, %w: tensor<8x4xf32>) -> tensor<7x4xf32>
     attributes {generator = #plan.generator<gemm>, ties = array<i64: -1>} {
   %y = nn.linear %x, %w : (tensor<7x8xf32>, tensor<8x4xf32>) -> tensor<7x4xf32>
   plan.yield %y : tensor<7x4xf32>
+}
+
+// Few tiles and a long k: blocks along z sum parts of it, and a second launch
+// adds them in order and computes the results.
+// CHECK-LABEL: gpu.func @parts(
+// CHECK-SAME:    %[[Y:.*]]: memref<16x24xbf16>, %[[SCRATCH:.*]]: memref<{{.*}}xi8>) kernel
+// CHECK-SAME:    known_grid_size = array<i32: 1, 1, [[PARTS:[0-9]+]]>
+// CHECK:         gpu.block_id  z
+// CHECK-NOT:     vector.store
+// CHECK-LABEL: gpu.func @parts_sum(
+// CHECK-SAME:    known_grid_size = array<i32: 1, 1, 1>
+// CHECK-NOT:     gpu.barrier
+// CHECK:         vector.store {{.*}} vector<8xbf16>
+plan.kernel @parts(%x: tensor<16x4096xbf16>, %w: tensor<4096x24xbf16>) -> tensor<16x24xbf16>
+    attributes {generator = #plan.generator<gemm>, ties = array<i64: -1>} {
+  %y = nn.linear %x, %w : (tensor<16x4096xbf16>, tensor<4096x24xbf16>) -> tensor<16x24xbf16>
+  plan.yield %y : tensor<16x24xbf16>
 }

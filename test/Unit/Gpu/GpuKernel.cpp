@@ -100,10 +100,11 @@ bool Buffer::isFenceIntact() const {
   return true;
 }
 
+static constexpr const char *chip = "sm_90";
+
 static std::string emulate(const gpu::MappedKernel &mapped,
                            const std::vector<Buffer *> &buffers,
                            const std::vector<int64_t> &scalars) {
-  constexpr const char *chip = "sm_90";
   auto kernel = gpu::EmulatedKernel::load(mapped, chip);
   if (!kernel)
     return llvm::toString(kernel.takeError());
@@ -125,7 +126,7 @@ std::string emulateKernel(const std::string &text,
   auto kernel = *module->getOps<planir::KernelOp>().begin();
   auto builder = OpBuilder::atBlockEnd(module->getBody());
   auto target = builder.create<mlir::gpu::GPUModuleOp>(kernel.getLoc(), "gpu");
-  auto mapped = gpu::mapKernel(kernel, target);
+  auto mapped = gpu::mapKernel(kernel, target, *gpu::findChip(chip));
   if (failed(mapped))
     return "the mapping fails";
   if (!*mapped)

@@ -20,6 +20,7 @@ using eval::Tensor;
 
 /// The tests of CPU kernels, on the same kernels mapped to a GPU.
 void KernelCheck::run() const {
+  constexpr const char *chip = "sm_80";
   DialectRegistry registry;
   gpu::registerGpuCodegen(registry);
   std::unique_ptr<MLIRContext> context = createKernelContext(registry);
@@ -28,13 +29,13 @@ void KernelCheck::run() const {
   auto kernel = *module->getOps<planir::KernelOp>().begin();
   auto builder = OpBuilder::atBlockEnd(module->getBody());
   auto target = builder.create<mlir::gpu::GPUModuleOp>(kernel.getLoc(), "gpu");
-  auto mapped = gpu::mapKernel(kernel, target);
+  auto mapped = gpu::mapKernel(kernel, target, *gpu::findChip(chip));
   ASSERT_TRUE(succeeded(mapped)) << text;
   if (!gpu::supports(kernel.getGenerator()))
     GTEST_SKIP() << "no GPU generator for " << mapped->reason << " yet";
   ASSERT_TRUE(*mapped) << mapped->reason << text;
   ASSERT_TRUE(succeeded(module->verify())) << text;
-  auto loaded = gpu::EmulatedKernel::load(*mapped, "sm_80");
+  auto loaded = gpu::EmulatedKernel::load(*mapped, chip);
   ASSERT_TRUE(static_cast<bool>(loaded))
       << llvm::toString(loaded.takeError()) << text;
   std::vector<Tensor> arguments = randomArguments(kernel, *this);

@@ -93,6 +93,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Product{70, 72, 40, false}, Product{70, 72, 40, true},
                     // More steps along k than stages.
                     Product{33, 40, 264, false}, Product{33, 40, 264, true},
+                    // Few tiles and a long k, which is summed in parts.
+                    Product{33, 40, 1040, false}, Product{5, 31, 1031, true},
+                    Product{33, 40, 1031, false, false},
                     // Nothing divides: element by element.
                     Product{37, 51, 29, false}, Product{37, 51, 29, true},
                     // One operand aligned, the other not.

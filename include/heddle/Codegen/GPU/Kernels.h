@@ -27,8 +27,14 @@ namespace heddle::gpu {
 /// uses.
 void registerGpuCodegen(mlir::DialectRegistry &registry);
 
-/// Whether code can be made for `chip`: sm_80 or sm_90.
-bool isKnownChip(llvm::StringRef chip);
+/// A GPU that code can be made for, as the mapping of kernels sees it.
+struct Chip {
+  llvm::StringRef name;
+  int64_t multiprocessors;
+};
+
+/// sm_80 or sm_90; null for others.
+const Chip *findChip(llvm::StringRef name);
 
 /// A function that is launched once, on the grid and blocks that it states.
 struct MappedLaunch {
@@ -50,11 +56,12 @@ struct MappedKernel {
   }
 };
 
-/// Writes the functions of `kernel` into `module`. `kernel` is left alone. When
-/// there is no mapping the result says which part has none; an emitted
-/// diagnostic means that the kernel is wrong.
+/// Writes the functions of `kernel` for `chip` into `module`. `kernel` is left
+/// alone. When there is no mapping the result says which part has none; an
+/// emitted diagnostic means that the kernel is wrong.
 mlir::FailureOr<MappedKernel> mapKernel(planir::KernelOp kernel,
-                                        mlir::gpu::GPUModuleOp module);
+                                        mlir::gpu::GPUModuleOp module,
+                                        const Chip &chip);
 
 /// Lowers a mapped module in place to nvvm and llvm.
 mlir::LogicalResult lowerToNvvm(mlir::gpu::GPUModuleOp module);

@@ -44,6 +44,10 @@ def GpuMapKernels : Pass<"gpu-map-kernels", "::mlir::ModuleOp"> {
     "::mlir::tensor::TensorDialect", "::mlir::ub::UBDialect",
     "::mlir::vector::VectorDialect"
   ];
+  let options = [
+    Option<"chip", "chip", "std::string", "\"sm_80\"",
+           "sm_80 or sm_90, which decides how kernels are divided">
+  ];
   let statistics = [
     Statistic<"numMapped", "mapped", "Kernels that got a gpu.func">,
     Statistic<"numUnmapped", "unmapped", "Kernels that have no mapping yet">

@@ -1,0 +1,118 @@
+//===- ProductCountsTest.cpp - What a product costs its warps -------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// One block of products of GPT-2 124M runs in the machine, which counts. What
+// a longer k adds is the main loop.
+//
+//===----------------------------------------------------------------------===//
+
+#include "GpuKernel.h"
+#include "heddle/runtime/devices/emulator/Machine.h"
+#include "llvm/Support/MathExtras.h"
+#include "gtest/gtest.h"
+#include <numeric>
+
+using namespace heddle;
+using namespace heddle::test;
+namespace emu = heddle::rt::emulator;
+
+namespace {
+
+struct Shape {
+  const char *name;
+  int64_t m, n;
+  const char *a, *b; ///< Types, with $K for k.
+  const char *body;
+  const char *result;
+};
+
+void PrintTo(const Shape &shape, std::ostream *os) { *os << shape.name; }
+
+std::string withK(std::string text, int64_t k) {
+  for (size_t at; (at = text.find("$K")) != std::string::npos;)
+    text.replace(at, 2, std::to_string(k));
+  return text;
+}
+
+/// What the first block does.
+emu::Counters countBlock(const Shape &shape, int64_t k) {
+  std::string a = withK(shape.a, k), b = withK(shape.b, k);
+  auto module = parseModule(kernelText(
+      "gemm", "%a: " + a + ", %b: " + b, shape.result,
+      std::string(shape.body) + " : (" + a + ", " + b + ") -> " + shape.result,
+      "%y"));
+  EXPECT_TRUE(succeeded(gpu::compileKernelsForGpu(*module, "sm_90")));
+  auto object = *module->getOps<planir::ObjectOp>().begin();
+  auto kernel = *module->getOps<planir::KernelOp>().begin();
+  std::string error;
+  auto image = emu::Module::load(object.getData().str(), error);
+  EXPECT_TRUE(image) << error;
+  auto grid = mlir::cast<planir::GridLaunchAttr>((*kernel.getLaunches())[0]);
+  emu::Launch launch;
+  launch.kernel = grid.getSymbol().str();
+  launch.block = {grid.getBlock()[0], 1, 1};
+  launch.sharedBytes = grid.getShared();
+  int64_t bytes[] = {shape.m * k * 2, shape.n * k * 2, shape.m * shape.n * 4};
+  std::vector<std::vector<char>> buffers;
+  std::vector<void *> pointers;
+  emu::GlobalMemory memory;
+  for (int64_t size : bytes) {
+    // Aligned as on a GPU.
+    constexpr uint64_t alignment = 256;
+    buffers.emplace_back(size + alignment);
+    auto address = reinterpret_cast<uint64_t>(buffers.back().data());
+    pointers.push_back(
+        reinterpret_cast<void *>(llvm::alignTo(address, alignment)));
+    memory.add("buffer", pointers.back(), size);
+  }
+  for (void *&pointer : pointers)
+    launch.arguments.push_back(&pointer);
+  emu::Options options;
+  options.checks = emu::Checks::Light;
+  options.counts = true;
+  emu::Counters counters;
+  EXPECT_EQ(image->run(launch, memory, options, &counters), "");
+  return counters;
+}
+
+uint64_t sumOf(const emu::Counters &counters) {
+  return std::accumulate(std::begin(counters.instructions),
+                         std::end(counters.instructions), uint64_t(0));
+}
+
+class GpuProductCounts : public testing::TestWithParam<Shape> {};
+
+TEST_P(GpuProductCounts, OfOneBlock) {
+  emu::Counters some = countBlock(GetParam(), 512);
+  emu::Counters more = countBlock(GetParam(), 1024);
+  // 2 x 16 x 8 x 16 operations each.
+  double products = (more.tensorOperations - some.tensorOperations) / 4096.0;
+  double others = sumOf(more) - sumOf(some) - products;
+  EXPECT_LE(others / products, 1.2);
+  EXPECT_LE(more.sharedWavefronts, 1.05 * more.idealWavefronts);
+  // The loop reads every sector of the operands' tiles once.
+  EXPECT_EQ((more.globalSectors - some.globalSectors) * 32,
+            more.globalBytes - some.globalBytes);
+  RecordProperty("others", std::to_string(others / products));
+  RecordProperty("conflicts", std::to_string(double(more.sharedWavefronts) /
+                                             more.idealWavefronts));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, GpuProductCounts,
+    testing::Values(Shape{"forward", 4096, 3072, "tensor<4096x$Kxbf16>",
+                          "tensor<$Kx3072xbf16>", "%y = nn.linear %a, %b",
+                          "tensor<4096x3072xbf16>"},
+                    Shape{"input", 4096, 3072, "tensor<4096x$Kxbf16>",
+                          "tensor<3072x$Kxbf16>",
+                          "%y = nn.linear %a, %b {transposed}",
+                          "tensor<4096x3072xbf16>"},
+                    Shape{"weight", 3072, 3072, "tensor<$Kx3072xbf16>",
+                          "tensor<$Kx3072xbf16>",
+                          "%y = nn.linear_grad_weight %a, %b",
+                          "tensor<3072x3072xf32>"}));
+
+} // namespace
