@@ -191,21 +191,213 @@ TEST(CudaDevice, SaysThatAGpuIsLost) {
 
 /// Streams without an event between them: the order is the emulation's.
 TEST(CudaDevice, WorkWaitsForNobodyUnlessItMust) {
+  Variable check("HEDDLE_EMULATE_CHECK", "light"); // Which lets races pass.
   auto found = [](const char *order) {
     Variable chosen("HEDDLE_EMULATE", order);
     std::unique_ptr<Device> device = makeCudaDevice();
     DeviceMemory memory(*device, {MemoryKind::Device, page, "test", false});
-    std::string order64(64, '.');
+    std::string seen(64, '.');
     for (int i = 0; i < 64; ++i) {
       device->fill(Stream::Compute, memory.address() + i, 'x', 1);
-      device->copyOut(Stream::Copy, &order64[i], memory.address() + i, 1);
+      device->copyOut(Stream::Copy, &seen[i], memory.address() + i, 1);
     }
     device->synchronize(Stream::Copy);
     device->synchronize();
-    return order64;
+    return seen;
   };
   EXPECT_EQ(found("early"), std::string(64, 'x'));
   EXPECT_EQ(found("late"), std::string(64, '\0'));
   EXPECT_EQ(found("seed:1"), found("seed:1"));
   EXPECT_NE(found("seed:1"), found("seed:2"));
+}
+
+//===----------------------------------------------------------------------===//
+// Commands without an order
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Streams at work on one page, in every order of the emulation.
+class Race : public testing::TestWithParam<const char *> {
+protected:
+  Race() : order("HEDDLE_EMULATE", GetParam()) { open(); }
+
+  void open() {
+    kernels = nullptr;
+    device = nullptr;
+    device = makeCudaDevice();
+    kernels = loadStore(*device, storeText);
+    start = device->allocate({MemoryKind::Device, page, "test", false});
+    event = device->makeEvent();
+  }
+  void fill(Stream stream, int64_t first, int64_t bytes) {
+    device->fill(stream, start + first, 1, bytes);
+  }
+  void read(Stream stream, int64_t first, int64_t bytes, char *to) {
+    device->copyOut(stream, to, start + first, bytes);
+  }
+  void store(int64_t first) {
+    launchStore(*device, *kernels, (start + first).value());
+  }
+  /// What the second stream does from here on comes after what the first did.
+  void orderBetween(Stream first, Stream second) {
+    device->record(first, event);
+    device->wait(second, event);
+  }
+  /// What the emulation says of work without an order; "" when all has one.
+  std::string messageOf(const std::function<void()> &work) {
+    testing::internal::CaptureStderr();
+    std::string error = errorOf([&] {
+      work();
+      device->synchronize();
+    });
+    std::string message = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(error.empty(), message.empty()) << error << message;
+    return message;
+  }
+
+  Variable order;
+  std::unique_ptr<Device> device;
+  std::unique_ptr<KernelSet> kernels;
+  Address start;
+  Event event;
+};
+constexpr Stream one = Stream::Compute, two = Stream::Copy,
+                 three = Stream::Communication;
+} // namespace
+
+INSTANTIATE_TEST_SUITE_P(, Race, testing::Values("late", "early", "seed:3"),
+                         [](const auto &info) {
+                           return std::string(info.param, 4);
+                         });
+
+TEST_P(Race, BetweenFills) {
+  std::string message = messageOf([&] {
+    fill(one, 100, 10);
+    fill(two, 109, 5);
+  });
+  EXPECT_TRUE(contains(message, "a fill of 10 bytes")) << message;
+  EXPECT_TRUE(contains(message, "a fill of 5 bytes")) << message;
+}
+
+TEST_P(Race, NotBetweenNeighbours) {
+  EXPECT_EQ(messageOf([&] {
+              fill(one, 100, 10);
+              fill(two, 110, 5);
+              fill(three, 99, 1);
+              store(128);
+            }),
+            "");
+}
+
+TEST_P(Race, BetweenAKernelAndACopy) {
+  char found[8];
+  std::string message = messageOf([&] {
+    store(64);
+    read(two, 71, 1, found);
+  });
+  EXPECT_TRUE(contains(message, "kernel store (launch 0)")) << message;
+  EXPECT_TRUE(contains(message, "a copy of 1 bytes")) << message;
+}
+
+TEST_P(Race, NotBetweenReaders) {
+  char found[16];
+  EXPECT_EQ(messageOf([&] {
+              fill(one, 0, 100);
+              orderBetween(one, two);
+              orderBetween(one, three);
+              read(two, 0, 8, found);
+              read(three, 4, 8, found + 8);
+            }),
+            "");
+}
+
+TEST_P(Race, NoReaderIsForgotten) {
+  char found[16];
+  EXPECT_NE(messageOf([&] {
+              fill(one, 0, 100);
+              orderBetween(one, two);
+              orderBetween(one, three);
+              read(two, 0, 8, found);
+              read(three, 0, 8, found + 8);
+              orderBetween(three, one);
+              fill(one, 7, 1); // The second stream may still read.
+            }),
+            "");
+}
+
+TEST_P(Race, EventsMakeAnOrderOverSeveralStreams) {
+  EXPECT_EQ(messageOf([&] {
+              store(8);
+              orderBetween(one, two);
+              fill(two, 0, 4);
+              orderBetween(two, three);
+              fill(three, 8, 8);
+              orderBetween(three, one);
+              store(8);
+            }),
+            "");
+}
+
+TEST_P(Race, AnEventIsAPointOfAStream) {
+  EXPECT_NE(messageOf([&] {
+              device->record(one, event);
+              fill(one, 0, 4);
+              device->wait(two, event);
+              fill(two, 0, 4);
+            }),
+            "");
+}
+
+TEST_P(Race, TheHostMakesAnOrder) {
+  EXPECT_EQ(messageOf([&] {
+              fill(one, 0, 100);
+              device->synchronize(one);
+              fill(two, 0, 100);
+              device->synchronize(two);
+              store(0);
+            }),
+            "");
+}
+
+TEST_P(Race, InPinnedMemory) {
+  Address pinned = device->allocate({MemoryKind::Pinned, page, "test", false});
+  EXPECT_NE(messageOf([&] {
+              device->copy(one, pinned + 8, start, 8);
+              device->copy(two, start + 64, pinned + 12, 1);
+            }),
+            "");
+}
+
+TEST_P(Race, LightChecksLetItPass) {
+  Variable check("HEDDLE_EMULATE_CHECK", "light");
+  open();
+  EXPECT_EQ(messageOf([&] {
+              fill(one, 100, 10);
+              fill(two, 100, 10);
+            }),
+            "");
+}
+
+/// What is over for all is forgotten, and nothing else.
+TEST_P(Race, LongRunsAreChecked) {
+  EXPECT_EQ(messageOf([&] {
+              for (int round = 0; round < 3; ++round) {
+                for (int64_t i = 0; i < page / 2; ++i)
+                  fill(one, 2 * i, 1);
+                orderBetween(one, two);
+                for (int64_t i = 0; i < page / 2; ++i)
+                  fill(two, 2 * i, 1);
+                orderBetween(two, one);
+                if (round == 1)
+                  device->synchronize();
+              }
+            }),
+            "");
+  EXPECT_NE(messageOf([&] {
+              fill(three, 6, 1);
+              for (int64_t i = 0; i < page / 2; ++i)
+                fill(two, 2 * i + 1, 1);
+              fill(one, 6, 1);
+            }),
+            "");
 }

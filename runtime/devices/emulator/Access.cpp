@@ -136,6 +136,7 @@ void Access::resolve(Warp &warp, Space space, int64_t bytes) {
         address -= window;
   }
   isShared = space == Space::Shared;
+  isGlobal = space == Space::Global;
   if (isShared) {
     SharedMemory &shared = warp.block->shared;
     resolveWindow(warp, bytes, shared.data(), sharedBase, shared.size(),
@@ -220,6 +221,19 @@ Wavefronts countWavefronts(const uint64_t *addresses, uint32_t mask,
     result.ideal += 1;
   }
   return result;
+}
+
+void noteTouched(Warp &warp, const Access &access, int64_t bytes,
+                 bool isWrite) {
+  TouchRecorder *touched = warp.worker->touched.get();
+  if (!touched || !access.isGlobal)
+    return;
+  const uint64_t *at = access.addresses;
+  if (access.isDense)
+    return touched->add(warp.current, at[0], at[0] + warpSize * bytes, isWrite);
+  forLanes(warp.mask, [&](int lane) {
+    touched->add(warp.current, at[lane], at[lane] + bytes, isWrite);
+  });
 }
 
 void countRequest(Warp &warp, const Access &access, int64_t bytes) {

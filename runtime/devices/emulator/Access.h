@@ -38,8 +38,8 @@ struct Access {
   void noteAtomic(Warp &warp, int lane, int64_t bytes) const;
   void noteWrite(Warp &warp, int lane, int64_t bytes, const char *values) const;
 
-  /// After `resolve`: all lanes are in shared memory.
-  bool isShared = false;
+  /// After `resolve`: all lanes are in that memory.
+  bool isShared = false, isGlobal = false;
 
 private:
   void resolveGlobal(Warp &warp, int64_t bytes);
@@ -64,6 +64,8 @@ struct Wavefronts {
 };
 Wavefronts countWavefronts(const uint64_t *addresses, uint32_t mask,
                            int64_t bytes);
+/// Notes which bytes of global memory lanes read or write, if somebody asks.
+void noteTouched(Warp &warp, const Access &access, int64_t bytes, bool isWrite);
 /// Counts a request of `bytes` a lane, if that is asked for.
 void countRequest(Warp &warp, const Access &access, int64_t bytes);
 

@@ -244,7 +244,7 @@ public:
                   launch.arguments[i], program.parameters[i].bytes);
   }
 
-  std::string run(Counters *counters);
+  std::string run(Counters *counters, Touched *touched);
 
 private:
   void work(Worker &worker);
@@ -262,6 +262,7 @@ private:
   std::atomic<int64_t> firstFault; ///< The least block with a fault.
   std::mutex mutex;
   std::string message;
+  bool records = false; ///< What is touched.
   Counters total;
 };
 } // namespace
@@ -274,6 +275,8 @@ void LaunchRunner::prepare(Worker &worker, std::vector<uint64_t> &registers) {
   worker.memory = &memory;
   worker.parameters = parameters.data();
   worker.options = &options;
+  if (records)
+    worker.touched = std::make_unique<TouchRecorder>(program.ops.size());
   worker.executed.resize(program.ops.size());
   worker.lastAllocation.resize(program.ops.size());
   block.numThreads = launch.block.count();
@@ -374,7 +377,8 @@ void LaunchRunner::work(Worker &worker) {
   total += worker.counters;
 }
 
-std::string LaunchRunner::run(Counters *counters) {
+std::string LaunchRunner::run(Counters *counters, Touched *touched) {
+  records = touched != nullptr;
   unsigned cores = std::max(std::thread::hardware_concurrency(), 1u);
   int64_t count = std::min<int64_t>(options.threads ? options.threads : cores,
                                     launch.grid.count());
@@ -387,11 +391,15 @@ std::string LaunchRunner::run(Counters *counters) {
     thread.join();
   if (counters)
     *counters += total;
+  for (const Worker &worker : workers)
+    if (records)
+      worker.touched->finish(*touched);
   return message;
 }
 
 std::string Module::run(const Launch &launch, const GlobalMemory &memory,
-                        const Options &options, Counters *counters) const {
+                        const Options &options, Counters *counters,
+                        Touched *touched) const {
   auto found = image->programs.find(launch.kernel);
   if (found == image->programs.end())
     return "no kernel '" + launch.kernel + "'";
@@ -406,7 +414,8 @@ std::string Module::run(const Launch &launch, const GlobalMemory &memory,
     all.add(variable->name, start, reinterpret_cast<void *>(start),
             variable->bytes);
   }
-  return LaunchRunner(*image, program, launch, all, options).run(counters);
+  return LaunchRunner(*image, program, launch, all, options)
+      .run(counters, touched);
 }
 
 } // namespace heddle::rt::emulator

@@ -24,6 +24,7 @@ template <class T, class R, int N> void load(Warp &warp, const Op &op) {
   constexpr int64_t bytes = sizeof(T) * N;
   access.resolve(warp, static_cast<Space>(op.flags & SpaceMask), bytes);
   access.noteRead(warp, bytes);
+  noteTouched(warp, access, bytes, /*isWrite=*/false);
   countRequest(warp, access, bytes);
   if (access.isDense) {
     const auto *from = reinterpret_cast<const T *>(access.host[0]);
@@ -49,6 +50,7 @@ template <class T, class R, int N> void storeTo(Warp &warp, const Op &op) {
   Access access(warp, op, 0);
   constexpr int64_t bytes = sizeof(T) * N;
   access.resolve(warp, static_cast<Space>(op.flags & SpaceMask), bytes);
+  noteTouched(warp, access, bytes, /*isWrite=*/true);
   countRequest(warp, access, bytes);
   const R *rows[N];
   for (int k = 0; k < N; ++k)

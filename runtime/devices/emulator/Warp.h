@@ -11,6 +11,7 @@
 
 #include "runtime/devices/emulator/Program.h"
 #include "runtime/devices/emulator/SharedMemory.h"
+#include "runtime/devices/emulator/TouchRecorder.h"
 
 #include <string>
 #include <vector>
@@ -121,7 +122,8 @@ struct Worker {
   const char *parameters = nullptr;
   const Options *options = nullptr;
   Counters counters;
-  std::vector<uint64_t> executed; ///< By op.
+  std::unique_ptr<TouchRecorder> touched; ///< Null: nobody asks.
+  std::vector<uint64_t> executed;         ///< By op.
   /// Where each op last found its memory.
   std::vector<const GlobalMemory::Allocation *> lastAllocation;
   Block block;

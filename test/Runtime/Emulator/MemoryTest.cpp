@@ -19,6 +19,46 @@ bool has(const std::string &text, const std::string &part) {
   return text.find(part) != std::string::npos;
 }
 
+/// Ranges from an address on, as "[0, 4) [8, 12)".
+std::string describe(const std::vector<heddle::rt::emulator::ByteRange> &ranges,
+                     const void *start) {
+  std::string text;
+  auto base = reinterpret_cast<uint64_t>(start);
+  for (const auto &range : ranges)
+    text += "[" + std::to_string(range.first - base) + ", " +
+            std::to_string(range.end - base) + ") ";
+  return text;
+}
+
+TEST(PtxMemory, TellsWhatIsTouched) {
+  PtxRun run;
+  run.grid = {2, 1, 1};
+  // Rows of 4 bytes, one in two of 8; thread 5 of each block adds to its own;
+  // shared memory and what no lane of a guard touches do not count.
+  run.text = kernel(2, R"(
+    mov.u32 %r1, %ctaid.x; shl.b32 %r2, %r1, 5; add.u32 %r2, %r2, %r0;
+    mad.wide.u32 %rd2, %r2, 4, %rd0; mad.wide.u32 %rd3, %r2, 8, %rd0;
+    ld.global.u32 %r3, [%rd2];
+    setp.lt.u32 %p1, %r0, 3; @%p1 ld.global.u16 %h1, [%rd3+1024];
+    setp.eq.u32 %p2, %r0, 99; @%p2 st.global.u32 [%rd1], %r3;
+    mul.wide.u32 %rd4, %r1, 64; add.u64 %rd4, %rd4, %rd1;
+    setp.eq.u32 %p3, %r0, 5;
+    @%p3 atom.global.add.u32 %r4, [%rd4+512], 1;
+    st.global.u8 [%rd4+1024], %r3;
+    mov.u32 %r5, memory; st.shared.u32 [%r5], 1;
+    cp.async.ca.shared.global [%r5], [%rd0+2048], 8; cp.async.wait_all;
+)",
+                    16);
+  std::vector<uint8_t> in(4096), out(4096);
+  run.options.checks = heddle::rt::emulator::Checks::Light;
+  ASSERT_EQ(run.run(in, out), "");
+  EXPECT_EQ(describe(run.touched.reads, in.data()),
+            "[0, 256) [1024, 1026) [1032, 1034) [1040, 1042) [1280, 1282) "
+            "[1288, 1290) [1296, 1298) [2048, 2056) ");
+  EXPECT_EQ(describe(run.touched.writes, out.data()),
+            "[512, 516) [576, 580) [1024, 1025) [1088, 1089) ");
+}
+
 TEST(PtxMemory, VectorsAndWidths) {
   PtxRun run;
   run.text = kernel(2, R"(

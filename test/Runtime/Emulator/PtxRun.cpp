@@ -40,7 +40,8 @@ std::string PtxRun::execute() {
   for (uint64_t &pointer : pointers)
     launch.arguments.push_back(&pointer);
   counters = Counters();
-  return module->run(launch, memory, options, &counters);
+  touched = Touched();
+  return module->run(launch, memory, options, &counters, &touched);
 }
 
 std::string kernel(int parameters, const std::string &body,

@@ -24,6 +24,7 @@ using rt::emulator::GlobalMemory;
 using rt::emulator::Launch;
 using rt::emulator::Module;
 using rt::emulator::Options;
+using rt::emulator::Touched;
 
 /// A text with version and target.
 std::string ptx(const std::string &text, const std::string &chip = "sm_80");
@@ -38,6 +39,7 @@ struct PtxRun {
   int64_t sharedBytes = 0;
   Options options;
   Counters counters;
+  Touched touched;
 
   /// Returns what went wrong, or "".
   template <class... T> std::string run(std::vector<T> &...buffers) {

@@ -104,7 +104,12 @@ static Result copyBetween(DevicePointer target, Side targetSide,
     const char *from = placeOf(context, source, bytes, sourceSide);
     if (!to || !from)
       return InvalidValue;
-    context.timeline.submit(stream, [=] { std::memmove(to, from, bytes); });
+    Command command;
+    command.name = "a copy of " + std::to_string(bytes) + " bytes";
+    command.memory.reads = {{source, source + bytes}};
+    command.memory.writes = {{target, target + bytes}};
+    command.run = [=](emulator::Touched &) { std::memmove(to, from, bytes); };
+    context.timeline.submit(stream, std::move(command));
     return Success;
   });
 }
@@ -143,7 +148,11 @@ Result cuda::cuMemsetD8Async(DevicePointer target, unsigned char value,
     char *to = placeOf(context, target, bytes, Side::Gpu);
     if (!to)
       return InvalidValue;
-    context.timeline.submit(stream, [=] { std::memset(to, value, bytes); });
+    Command command;
+    command.name = "a fill of " + std::to_string(bytes) + " bytes";
+    command.memory.writes = {{target, target + bytes}};
+    command.run = [=](emulator::Touched &) { std::memset(to, value, bytes); };
+    context.timeline.submit(stream, std::move(command));
     return Success;
   });
 }

@@ -171,13 +171,15 @@ static void loseDevice(const Settings &settings, int64_t launch) {
                   " fails, as HEDDLE_EMULATE_FAULT says"};
 }
 
-static void runLaunch(ContextData &context, const Launched &launched) {
+static void runLaunch(ContextData &context, const Launched &launched,
+                      emulator::Touched &touched) {
   loseDevice(context.settings, launched.number);
   emulator::Launch launch = launched.launch;
   for (const std::vector<char> &value : launched.values)
     launch.arguments.push_back(value.data());
-  std::string wrong = launched.code->run(launch, context.memory.global(),
-                                         context.settings.machine);
+  std::string wrong = launched.code->run(
+      launch, context.memory.global(), context.settings.machine,
+      /*counters=*/nullptr, context.timeline.isChecked() ? &touched : nullptr);
   if (!wrong.empty())
     throw Fault{wrong.find("access of") == std::string::npos ? LaunchFailed
                                                              : IllegalAddress,
@@ -210,8 +212,13 @@ Result cuda::cuLaunchKernel(Function function, unsigned gridX, unsigned gridY,
       const char *value = static_cast<const char *>(arguments[i]);
       launched.values.emplace_back(value, value + sizes[i]);
     }
-    context.timeline.submit(
-        stream, [&context, launched] { runLaunch(context, launched); });
+    Command command;
+    command.name = "kernel " + function->name + " (launch " +
+                   std::to_string(launched.number) + ")";
+    command.run = [&context, launched](emulator::Touched &touched) {
+      runLaunch(context, launched, touched);
+    };
+    context.timeline.submit(stream, std::move(command));
     return Success;
   });
 }

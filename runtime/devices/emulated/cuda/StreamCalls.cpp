@@ -45,7 +45,10 @@ Result cuda::cuStreamQuery(StreamHandle handle) {
 Result cuda::cuLaunchHostFunc(StreamHandle handle, HostFunction function,
                               void *data) {
   return inStream(handle, [&](ContextData &context, StreamData &stream) {
-    context.timeline.submit(stream, [=] { function(data); });
+    Command command;
+    command.name = "a function of the host"; // What it touches is not known.
+    command.run = [=](emulator::Touched &) { function(data); };
+    context.timeline.submit(stream, std::move(command));
     return Success;
   });
 }

@@ -32,7 +32,7 @@ StreamData &Timeline::makeStream(bool isBlocking) {
   return *streams.back();
 }
 
-void Timeline::submit(StreamData &stream, std::function<void()> run) {
+void Timeline::submit(StreamData &stream, Command command) {
   join(stream.clock, seen);
   if (stream.number == 0) {
     for (const auto &other : streams)
@@ -42,7 +42,8 @@ void Timeline::submit(StreamData &stream, std::function<void()> run) {
     join(stream.clock, defaultStream().clock);
   }
   stream.clock[stream.number] = ++stream.submitted;
-  stream.queue.push_back({std::move(run), stream.clock});
+  command.clock = stream.clock;
+  stream.queue.push_back(std::move(command));
   if (settings.order == Settings::Order::Early)
     execute(stream);
   // Most work waits; now and then some of it is done early.
@@ -95,9 +96,9 @@ void Timeline::finish(const Clock &given) {
 bool Timeline::isReady(const StreamData &stream) const {
   if (stream.queue.empty())
     return false;
-  const Clock &after = stream.queue.front().after;
-  for (size_t i = 0; i < after.size(); ++i)
-    if (i != stream.number && streams[i]->done < after[i])
+  const Clock &clock = stream.queue.front().clock;
+  for (size_t i = 0; i < clock.size(); ++i)
+    if (i != stream.number && streams[i]->done < clock[i])
       return false;
   return true;
 }
@@ -106,9 +107,9 @@ bool Timeline::isReady(const StreamData &stream) const {
 StreamData &Timeline::leading(StreamData &stream) {
   StreamData *found = &stream;
   while (!isReady(*found)) {
-    const Clock &after = found->queue.front().after;
+    const Clock &clock = found->queue.front().clock;
     size_t i = 0;
-    while (i == found->number || streams[i]->done >= after[i])
+    while (i == found->number || streams[i]->done >= clock[i])
       ++i;
     found = streams[i].get();
   }
@@ -128,7 +129,25 @@ void Timeline::execute(StreamData &stream) {
   Command command = std::move(stream.queue.front());
   stream.queue.pop_front();
   ++stream.done;
-  command.run();
+  command.run(command.memory);
+  if (!isChecked())
+    return;
+  ledger.add(command, stream.number);
+  if (ledger.isLong())
+    ledger.forgetBefore(floor());
+}
+
+Clock Timeline::floor() const {
+  Clock least = seen;
+  least.resize(streams.size());
+  for (const auto &stream : streams)
+    if (!stream->queue.empty()) {
+      Clock clock = stream->queue.front().clock;
+      clock.resize(streams.size());
+      for (size_t i = 0; i < least.size(); ++i)
+        least[i] = std::min(least[i], clock[i]);
+    }
+  return least;
 }
 
 void Timeline::abandon() {
@@ -136,4 +155,5 @@ void Timeline::abandon() {
     stream->done = stream->submitted;
     stream->queue.clear();
   }
+  ledger.clear();
 }

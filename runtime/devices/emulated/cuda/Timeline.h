@@ -9,32 +9,15 @@
 #ifndef HEDDLE_RUNTIME_DEVICES_EMULATED_CUDA_TIMELINE_H
 #define HEDDLE_RUNTIME_DEVICES_EMULATED_CUDA_TIMELINE_H
 
-#include "runtime/devices/cuda/CudaApi.h"
+#include "runtime/devices/emulated/cuda/Ledger.h"
 #include "runtime/devices/emulated/cuda/Settings.h"
 
 #include <deque>
-#include <functional>
 #include <memory>
 #include <random>
 #include <vector>
 
 namespace heddle::rt::cuda {
-
-/// For each stream, by its number, how many of its commands are known to be
-/// done at some point.
-using Clock = std::vector<uint64_t>;
-
-/// What was submitted to a stream.
-struct Command {
-  std::function<void()> run; ///< Throws a Fault.
-  Clock after;               ///< All of this comes before it.
-};
-
-/// What an asynchronous command did wrong.
-struct Fault {
-  Result code;
-  std::string message;
-};
 
 /// A CUstream.
 struct StreamData {
@@ -60,7 +43,7 @@ public:
   StreamData &defaultStream() { return *streams.front(); }
   StreamData &makeStream(bool isBlocking);
 
-  void submit(StreamData &stream, std::function<void()> run);
+  void submit(StreamData &stream, Command command);
   void record(StreamData &stream, EventData &event) const;
   void wait(StreamData &stream, const EventData &event);
 
@@ -75,6 +58,10 @@ public:
 
   /// Forgets what is not done yet, after a fault.
   void abandon();
+  /// Whether commands are held against each other.
+  bool isChecked() const {
+    return settings.machine.checks == emulator::Checks::Full;
+  }
 
 private:
   void finish(const Clock &point);
@@ -85,11 +72,14 @@ private:
   /// Does the next command of a stream that the seed chooses.
   void advance();
   void execute(StreamData &stream);
+  /// What comes before all that is not done yet, or will be submitted.
+  Clock floor() const;
 
   const Settings &settings;
   std::mt19937_64 random;
   std::vector<std::unique_ptr<StreamData>> streams; ///< By their numbers.
   Clock seen;                                       ///< By the host.
+  Ledger ledger;
 };
 
 } // namespace heddle::rt::cuda

@@ -103,6 +103,17 @@ struct Counters {
   Counters &operator+=(const Counters &other);
 };
 
+/// Bytes of global memory, from one address to before another.
+struct ByteRange {
+  uint64_t first = 0, end = 0;
+};
+
+/// What a launch read and wrote in global memory; atomic operations write. In
+/// order, without ranges that meet.
+struct Touched {
+  std::vector<ByteRange> reads, writes;
+};
+
 /// One launch.
 struct Launch {
   std::string kernel;
@@ -139,9 +150,10 @@ public:
   const std::string &target() const;
 
   /// Runs every block of a launch; returns what went wrong, or an empty
-  /// string. Adds to `counters`.
+  /// string. Adds to `counters` and `touched`.
   std::string run(const Launch &launch, const GlobalMemory &memory,
-                  const Options &options, Counters *counters = nullptr) const;
+                  const Options &options, Counters *counters = nullptr,
+                  Touched *touched = nullptr) const;
 
 private:
   Module();

@@ -1,0 +1,43 @@
+//===- Clock.h - What comes before what -------------------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_DEVICES_EMULATED_CUDA_CLOCK_H
+#define HEDDLE_RUNTIME_DEVICES_EMULATED_CUDA_CLOCK_H
+
+#include "heddle/runtime/devices/emulator/Machine.h"
+#include "runtime/devices/cuda/CudaApi.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace heddle::rt::cuda {
+
+/// For each stream, by its number, how many of its commands are known to be
+/// done at some point.
+using Clock = std::vector<uint64_t>;
+
+/// What an asynchronous command did wrong.
+struct Fault {
+  Result code;
+  std::string message;
+};
+
+/// What was submitted to a stream.
+struct Command {
+  std::string name;         ///< As "a copy of 12 bytes".
+  emulator::Touched memory; ///< What it reads and writes, if it is known.
+  /// Does it, and may add to `memory`. Throws a Fault.
+  std::function<void(emulator::Touched &memory)> run;
+  /// It, and all that comes before it.
+  Clock clock;
+};
+
+} // namespace heddle::rt::cuda
+
+#endif // HEDDLE_RUNTIME_DEVICES_EMULATED_CUDA_CLOCK_H
