@@ -13,27 +13,6 @@ using namespace mlir;
 
 namespace heddle::cpu {
 
-static AttentionSpec specOf(nn::AttentionOpInterface op) {
-  auto operand = cast<RankedTensorType>(op.getQkv()[0].getType());
-  AttentionSpec spec;
-  spec.batch = operand.getDimSize(0);
-  spec.seq = operand.getDimSize(1);
-  spec.heads = op.getHeads().getCount();
-  spec.kvHeads = op.getHeads().getKv();
-  spec.headDim = op.getHeadDim();
-  spec.scale = op.getHeads().getScale().convertToDouble();
-  spec.causal = op.getMask().isCausal();
-  if (nn::DropoutAttr dropout = op.getDropoutAttr()) {
-    spec.p = dropout.getP().convertToDouble();
-    spec.site = dropout.getSite();
-  }
-  spec.parts = op.getParts();
-  spec.places = op.getPlaces();
-  spec.elementType = operand.getElementType();
-  spec.packed = op.isPacked();
-  return spec;
-}
-
 namespace {
 /// Where the kernel's values stand in memory.
 class AttentionFusion {
@@ -83,7 +62,7 @@ private:
 } // namespace
 
 LogicalResult AttentionFusion::emitForward(nn::AttentionOp op) {
-  AttentionSpec spec = specOf(op);
+  AttentionSpec spec(op);
   Value output = resultPointer(op.getOutput());
   Value lse = resultPointer(op.getLse());
   if (!output)
@@ -104,7 +83,7 @@ LogicalResult AttentionFusion::emitForward(nn::AttentionOp op) {
 }
 
 LogicalResult AttentionFusion::emitGradient(nn::AttentionGradOp op) {
-  AttentionSpec spec = specOf(op);
+  AttentionSpec spec(op);
   SmallVector<Value> grads;
   for (Value output : op.getOutputs()) {
     grads.push_back(resultPointer(output));

@@ -14,22 +14,6 @@
 using namespace mlir;
 using namespace heddle;
 
-bool heddle::gpu::supports(nn::Generator generator) {
-  switch (generator) {
-  case nn::Generator::Rows:
-  case nn::Generator::Columns:
-  case nn::Generator::Reduce:
-  case nn::Generator::Scatter:
-  case nn::Generator::BlockSums:
-  case nn::Generator::Segments:
-  case nn::Generator::Gemm:
-    return true;
-  case nn::Generator::Attention:
-    return false;
-  }
-  llvm_unreachable("all generators handled");
-}
-
 namespace {
 
 class BackEnd : public codegen::Target {
@@ -37,9 +21,7 @@ public:
   explicit BackEnd(config::Target chip) : chip(chip) {}
 
   config::Target name() const override { return chip; }
-  bool supports(nn::Generator generator) const override {
-    return heddle::gpu::supports(generator);
-  }
+  bool supports(nn::Generator) const override { return true; }
   void registerDialects(DialectRegistry &registry) const override {
     heddle::gpu::registerGpuCodegen(registry);
   }

@@ -125,6 +125,9 @@ MappedKernel mapRows(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module);
 mlir::FailureOr<MappedKernel> mapGemm(planir::KernelOp kernel,
                                       mlir::gpu::GPUModuleOp module,
                                       const Chip &chip);
+/// Maps nn.attention, or its gradient, to blocks of queries or keys.
+MappedKernel mapAttention(planir::KernelOp kernel,
+                          mlir::gpu::GPUModuleOp module);
 
 } // namespace heddle::gpu
 

@@ -8,7 +8,6 @@
 
 #include "KernelFrame.h"
 #include "heddle/Codegen/Common/LinalgLowerings.h"
-#include "heddle/Codegen/GPU/GpuBackEnd.h"
 #include "heddle/Codegen/GPU/Kernels.h"
 #include "heddle/Codegen/GPU/Passes.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
@@ -63,19 +62,15 @@ static FailureOr<MappedKernel> mapBody(planir::KernelOp kernel,
   case nn::Generator::Segments:
     return mapSegments(kernel, module);
   case nn::Generator::Attention:
-    break;
+    return mapAttention(kernel, module);
   }
-  llvm_unreachable("all supported generators handled");
+  llvm_unreachable("all generators handled");
 }
 
 FailureOr<MappedKernel> mapKernel(planir::KernelOp kernel,
                                   mlir::gpu::GPUModuleOp module,
                                   const Chip &chip) {
   OwningOpRef<planir::KernelOp> copy(kernel.clone());
-  nn::Generator generator = kernel.getGenerator();
-  if (!supports(generator))
-    return MappedKernel::no("\"" + stringifyGenerator(generator).str() +
-                            "\" kernels");
   if (failed(codegen::lowerBodyToLinalg(copy->getBody().front())))
     return failure();
   FailureOr<MappedKernel> mapped = mapBody(*copy, module, chip);

@@ -31,8 +31,6 @@ void KernelCheck::run() const {
   auto target = builder.create<mlir::gpu::GPUModuleOp>(kernel.getLoc(), "gpu");
   auto mapped = gpu::mapKernel(kernel, target, *gpu::findChip(chip));
   ASSERT_TRUE(succeeded(mapped)) << text;
-  if (!gpu::supports(kernel.getGenerator()))
-    GTEST_SKIP() << "no GPU generator for " << mapped->reason << " yet";
   ASSERT_TRUE(*mapped) << mapped->reason << text;
   ASSERT_TRUE(succeeded(module->verify())) << text;
   auto loaded = gpu::EmulatedKernel::load(*mapped, chip);

@@ -8,9 +8,7 @@
 
 // The numbers themselves are tested at length in test/Unit/Attention.
 
-#include "KernelHarness.h"
 #include "KernelReference.h"
-#include "mlir/Parser/Parser.h"
 #include <gtest/gtest.h>
 
 using namespace mlir;
@@ -30,8 +28,8 @@ const Texts packed = {
           : (tensor<2x5x24xf32>) -> (tensor<2x5x8xf32>, tensor<2x2x5xf32>)
       plan.yield %y, %lse : tensor<2x5x8xf32>, tensor<2x2x5xf32>
     })",
-    R"(plan.kernel @k(%g: tensor<2x5x8xf32>, %x: tensor<2x5x24xf32>,
-                      %y: tensor<2x5x8xf32>, %lse: tensor<2x2x5xf32>) -> tensor<2x5x24xf32>
+    R"(plan.kernel @k(%g: tensor<2x5x8xf32>, %y: tensor<2x5x8xf32>,
+                      %lse: tensor<2x2x5xf32>, %x: tensor<2x5x24xf32>) -> tensor<2x5x24xf32>
         attributes {generator = #plan.generator<attention>, ties = array<i64: -1>} {
       %d = nn.attention_grad %g, %x forward %y lse %lse
           {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<causal>}
@@ -49,8 +47,8 @@ const Texts apart = {
           -> (tensor<2x5x8xf32>, tensor<2x2x5xf32>)
       plan.yield %y, %lse : tensor<2x5x8xf32>, tensor<2x2x5xf32>
     })",
-    R"(plan.kernel @k(%g: tensor<2x5x8xf32>, %q: tensor<2x5x8xf32>, %k: tensor<2x5x4xf32>,
-                      %v: tensor<2x5x4xf32>, %y: tensor<2x5x8xf32>, %lse: tensor<2x2x5xf32>)
+    R"(plan.kernel @k(%g: tensor<2x5x8xf32>, %y: tensor<2x5x8xf32>, %lse: tensor<2x2x5xf32>,
+                      %q: tensor<2x5x8xf32>, %k: tensor<2x5x4xf32>, %v: tensor<2x5x4xf32>)
         -> (tensor<2x5x8xf32>, tensor<2x5x4xf32>, tensor<2x5x4xf32>)
         attributes {generator = #plan.generator<attention>, ties = array<i64: -1, -1, -1>} {
       %d:3 = nn.attention_grad %g, %q, %k, %v forward %y lse %lse
@@ -132,43 +130,17 @@ TEST(AttentionKernels, LengthsInTurns) {
                {{"20", 1, 2}, {"70", 1, 0}, {"70", 2, 1}}, /*hasLengths=*/true);
 }
 
+void checkGradient(const Texts &texts) {
+  KernelCheck check{texts.gradient, 1e-5};
+  check.forward = texts.forward;
+  check.run();
+}
+
 // The gradient is defined by the forward pass that it is given, whatever that
 // was: another mask of dropout, for one, than its own.
 TEST(AttentionKernels, AnyForwardPass) {
   for (const Texts *texts : {&packed, &apart})
     KernelCheck{texts->gradient, 1e-5}.run();
-}
-
-void checkGradient(const Texts &texts) {
-  DialectRegistry registry;
-  cpu::registerKernelCompiler(registry);
-  auto context = createKernelContext(registry);
-  auto forwardModule =
-      parseSourceString<ModuleOp>(texts.forward, context.get());
-  auto gradientModule =
-      parseSourceString<ModuleOp>(texts.gradient, context.get());
-  ASSERT_TRUE(forwardModule && gradientModule);
-  auto forward = *forwardModule->getOps<planir::KernelOp>().begin();
-  auto gradient = *gradientModule->getOps<planir::KernelOp>().begin();
-
-  // The output's gradient, q, k, v, then what the forward pass makes of them.
-  std::vector<eval::Tensor> arguments =
-      randomArguments(gradient, {texts.gradient});
-  size_t inputs = forward.getArgumentTypes().size();
-  std::vector<eval::Tensor> results =
-      evaluate(forward, ArrayRef(arguments).slice(1, inputs));
-  std::copy(results.begin(), results.end(), arguments.begin() + 1 + inputs);
-
-  std::vector<eval::Tensor> expected = evaluate(gradient, arguments);
-  LoadedKernel loaded(gradient, *cpu::CpuTarget::parse("native"));
-  for (int64_t threads : {1, 2, 5}) {
-    std::vector<eval::Tensor> actual =
-        execute(gradient, arguments, [&](const std::vector<void *> &refs) {
-          loaded.run(refs, {}, threads);
-        });
-    for (size_t i = 0; i < expected.size(); ++i)
-      expectNear(actual[i], expected[i], 1e-5, "gradient " + std::to_string(i));
-  }
 }
 
 TEST(AttentionKernels, PackedGradient) { checkGradient(packed); }

@@ -8,6 +8,7 @@
 
 #include "KernelReference.h"
 #include "heddle/Eval/ReferenceOps.h"
+#include "mlir/Parser/Parser.h"
 #include <cmath>
 #include <gtest/gtest.h>
 #include <random>
@@ -87,6 +88,14 @@ std::vector<Tensor> randomArguments(planir::KernelOp kernel,
         value = integer(engine);
     tensors.push_back(tensor.convertTo(tensor.kind()));
   }
+  if (check.forward.empty())
+    return tensors;
+  auto module = parseSourceString<ModuleOp>(check.forward, kernel.getContext());
+  auto forward = *module->getOps<planir::KernelOp>().begin();
+  std::vector<Tensor> results = evaluate(
+      forward,
+      ArrayRef(tensors).drop_front(1 + forward.getResultTypes().size()));
+  std::move(results.begin(), results.end(), tensors.begin() + 1);
   return tensors;
 }
 

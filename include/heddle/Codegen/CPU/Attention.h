@@ -18,28 +18,11 @@
 #define HEDDLE_CODEGEN_CPU_ATTENTION_H
 
 #include "heddle/Codegen/CPU/CpuTarget.h"
-#include "mlir/IR/Builders.h"
+#include "heddle/Codegen/Common/Attention.h"
 
 namespace heddle::cpu {
 
-/// One attention, with the meaning of nn.attention. All sizes are static.
-struct AttentionSpec {
-  int64_t batch = 0, seq = 0;
-  int64_t heads = 0;   ///< Of the queries; a multiple of `kvHeads`.
-  int64_t kvHeads = 0; ///< Of keys and values.
-  int64_t headDim = 0;
-  double scale = 1.0;
-  bool causal = false;
-  double p = 0.0;     ///< Probabilities are dropped with this probability.
-  int64_t parts = 1;  ///< These are the heads of one of so many parts.
-  int64_t places = 1; ///< These are the queries of one of so many parts.
-  int32_t site = 0;   ///< The stream of random numbers.
-  /// f32 or bf16: of q, k, v, the output and all their gradients.
-  mlir::Type elementType;
-  /// One tensor [batch, seq, (heads + 2 kvHeads) * headDim] holds q, k and v;
-  /// otherwise there are three of [batch, seq, heads * headDim].
-  bool packed = false;
-};
+using codegen::AttentionSpec;
 
 /// Which keys there are.
 struct AttentionKeys {

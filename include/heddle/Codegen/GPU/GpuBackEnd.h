@@ -13,9 +13,6 @@
 
 namespace heddle::gpu {
 
-/// Whether there is a generator for such kernels.
-bool supports(nn::Generator generator);
-
 /// The back end for one chip.
 std::unique_ptr<codegen::Target> createBackEnd(config::Target chip);
 

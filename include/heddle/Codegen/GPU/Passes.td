@@ -15,7 +15,8 @@ def GpuMapKernels : Pass<"gpu-map-kernels", "::mlir::ModuleOp"> {
   let summary = "Writes a gpu.func for every plan.kernel that has a mapping.";
   let description = [{
     Rows go to blocks and the last dimension to threads; a product of bf16 goes
-    to tensor cores, one of f32 to FMA. The function has the kernel's name, stands in a
+    to tensor cores, one of f32 to FMA; queries or keys of attention go to
+    warps. The function has the kernel's name, stands in a
     `gpu.module` of its own at the end of the module, and carries the sizes of
     its grid and its blocks; the plan.kernel stays. Kernels without a mapping
     get a remark.

@@ -1,0 +1,460 @@
+//===- AttentionMapper.cpp - Parts shared by attention's mappings ---------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "AttentionMapper.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/NVGPU/IR/NVGPUDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include <limits>
+
+using namespace mlir;
+
+namespace heddle::gpu {
+
+namespace {
+constexpr int64_t maxWarps = 4;
+constexpr int64_t maxColumns = 64;
+/// Of workgroup memory: every chip has so much for one block.
+constexpr int64_t maxSharedBytes = 160 * 1024;
+/// Registers of a thread for what `Needs` counts.
+constexpr int64_t maxRegisters = 160;
+/// Copies of a thread that are not in a loop.
+constexpr int64_t maxUnrolled = 8;
+} // namespace
+
+/// Of indices of the kernel's tensors.
+static Type indexType(planir::KernelOp kernel) {
+  auto isLarge = [](Type type) {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    return tensor &&
+           tensor.getNumElements() > std::numeric_limits<int32_t>::max();
+  };
+  bool needs64 = llvm::any_of(kernel.getArgumentTypes(), isLarge) ||
+                 llvm::any_of(kernel.getResultTypes(), isLarge);
+  return IntegerType::get(kernel.getContext(), needs64 ? 64 : 32);
+}
+
+AttentionMapper::AttentionMapper(planir::KernelOp kernel,
+                                 mlir::gpu::GPUModuleOp module,
+                                 nn::AttentionOpInterface op,
+                                 const FrameOptions &options)
+    : op(op), spec(op), f(kernel, module, options),
+      i32(f.builder, f.loc, f.builder.getI32Type()),
+      wide(f.builder, f.loc, indexType(kernel)),
+      tiles(WarpTiles::create(f, spec.elementType, spec.headDim)),
+      visible(spec, i32,
+              op.getPlace() ? f.argumentScalar(op.getPlace()) : Value(),
+              op.getTurn() ? f.argumentScalar(op.getTurn()) : Value()) {}
+
+int64_t AttentionMapper::sharedBytesFor(const Needs &needs) const {
+  int64_t rowBytes = tiles->pitch() * dist::byteSize(spec.elementType);
+  int64_t columnBytes = needs.columnTensors * rowBytes +
+                        needs.numbers * static_cast<int64_t>(sizeof(float));
+  return needs.rowTensors * rowsOfBlock() * rowBytes +
+         2 * columns * columnBytes;
+}
+
+void AttentionMapper::chooseBlocks(const Needs &needs) {
+  warps = std::min<int64_t>(maxWarps, llvm::divideCeil(spec.seq, warpRows));
+  int64_t most = spec.elementType.isF32() ? maxColumns / 2 : maxColumns;
+  columns = std::min<int64_t>(most, llvm::alignTo(spec.seq, warpColumns));
+  // Of a tile, a thread has a 32nd of 16 rows.
+  auto registers = [&] {
+    return (needs.sums * tiles->width() + needs.products * columns) / 2;
+  };
+  while (columns > warpColumns &&
+         (registers() > maxRegisters || sharedBytesFor(needs) > maxSharedBytes))
+    columns = llvm::alignTo(columns / 2, warpColumns);
+  while (warps > 1 && sharedBytesFor(needs) > maxSharedBytes)
+    warps = llvm::divideCeil(warps, 2);
+  // bf16 of left factors are half as large.
+  int64_t fragments = needs.rowTensors * tiles->width() / 4;
+  keepsLeft = registers() + fragments <= maxRegisters;
+
+  thread = i32.from(f.threadId());
+  warp = i32.div(thread, warpSize);
+  batch = i32.from(f.blockId(mlir::gpu::Dimension::z));
+  headOfBlock = i32.from(f.blockId(mlir::gpu::Dimension::y));
+  // The last rows first: with a causal mask those of queries see most keys.
+  Value block = i32.sub(i32.constant(rowBlocks() - 1),
+                        i32.from(f.blockId(mlir::gpu::Dimension::x)));
+  firstRow = i32.mul(block, rowsOfBlock());
+  firstOfWarp = i32.add(firstRow, i32.mul(warp, warpRows));
+  sharedMemory = f.builder.create<mlir::gpu::DynamicSharedMemoryOp>(
+      f.loc, MemRefType::get({ShapedType::kDynamic}, f.builder.getI8Type(),
+                             MemRefLayoutAttrInterface(),
+                             mlir::gpu::AddressSpaceAttr::get(
+                                 f.builder.getContext(),
+                                 mlir::gpu::AddressSpace::Workgroup)));
+  Value length;
+  if (op.getLengths())
+    length = f.builder.create<memref::LoadOp>(
+        f.loc, f.argumentBuffer(op.getLengths()), i32.toIndex(batch));
+  visible.beginRow(length);
+}
+
+int64_t AttentionMapper::rowBlocks() const {
+  return llvm::divideCeil(spec.seq, rowsOfBlock());
+}
+
+MappedLaunch AttentionMapper::finish(int64_t heads) {
+  f.finish({rowBlocks(), heads, spec.batch}, warps * warpSize, sharedBytes);
+  return f.launch();
+}
+
+//===----------------------------------------------------------------------===//
+// Tensors
+//===----------------------------------------------------------------------===//
+
+std::array<Heads, 3> AttentionMapper::splitHeads(ValueRange memories) const {
+  std::array<Heads, 3> heads;
+  for (auto [i, place] : llvm::enumerate(spec.placesOfHeads()))
+    heads[i] = {memories[spec.packed ? 0 : i], place.offset, place.row};
+  return heads;
+}
+
+Heads AttentionMapper::queryHeads(Value memory) const {
+  return {memory, 0, spec.heads * spec.headDim};
+}
+
+SmallVector<Value> AttentionMapper::buffersOf(ValueRange arguments) const {
+  return llvm::map_to_vector(
+      arguments, [&](Value value) { return f.argumentBuffer(value); });
+}
+
+Value AttentionMapper::bufferOf(Value result) const {
+  for (unsigned i = 0; i < f.numOutputs(); ++i)
+    if (f.yielded(i) == result)
+      return f.outputBuffer(i);
+  return {};
+}
+
+Value AttentionMapper::indexOf(const Heads &heads, Value head, Value row,
+                               Value column) {
+  Value position = i32.add(i32.mul(batch, spec.seq), row);
+  Value inRow =
+      i32.add(i32.add(i32.mul(head, spec.headDim), column), heads.offset);
+  return wide.toIndex(
+      wide.add(wide.mul(wide.from(position), heads.row), wide.from(inRow)));
+}
+
+Value AttentionMapper::numberIndex(Value head, Value query) {
+  Value row = i32.add(i32.mul(batch, spec.heads), head);
+  return i32.toIndex(i32.add(i32.mul(row, spec.seq), query));
+}
+
+Value AttentionMapper::loadNumber(Value memory, Value index) {
+  return f.builder.create<memref::LoadOp>(f.loc, memory, index);
+}
+
+//===----------------------------------------------------------------------===//
+// Global to workgroup memory
+//===----------------------------------------------------------------------===//
+
+Value AttentionMapper::allocate(ArrayRef<int64_t> shape, Type type) {
+  auto space = cast<MemRefType>(sharedMemory.getType()).getMemorySpace();
+  auto memory =
+      MemRefType::get(shape, type, MemRefLayoutAttrInterface(), space);
+  Value view = f.builder.create<memref::ViewOp>(
+      f.loc, memory, sharedMemory, f.constant(sharedBytes), ValueRange());
+  sharedBytes += llvm::alignTo(dist::byteSize(memory), accessBytes);
+  return view;
+}
+
+Value AttentionMapper::allocateRows(int64_t count) {
+  return allocate({count, tiles->pitch()}, spec.elementType);
+}
+
+Value AttentionMapper::allocateNumbers(int64_t count) {
+  return allocate({count}, f.builder.getF32Type());
+}
+
+/// The widest access that every head begins and ends with.
+static int64_t accessWidth(const codegen::AttentionSpec &spec) {
+  int64_t width = accessBytes / dist::byteSize(spec.elementType);
+  while (spec.headDim % width)
+    width /= 2;
+  return width;
+}
+
+void AttentionMapper::copyRows(const SharedRows &to, int64_t count,
+                               const Heads &from, Value head, Value first,
+                               Value limit) {
+  int64_t width = accessWidth(spec), threads = warps * warpSize;
+  int64_t accesses = count * tiles->width() / width;
+  auto copy = [&](Value access, bool isWhole) {
+    auto emit = [&] {
+      copyAccess(to, from, head, first, limit, access, width);
+    };
+    if (isWhole)
+      emit();
+    else
+      ifThen(i32.less(access, accesses), emit);
+  };
+  if (accesses <= maxUnrolled * threads) {
+    for (int64_t base = 0; base < accesses; base += threads)
+      copy(i32.add(thread, base), base + threads <= accesses);
+    return;
+  }
+  f.builder.create<scf::ForOp>(
+      f.loc, i32.constant(0), i32.constant(accesses), i32.constant(threads),
+      ValueRange(), [&](OpBuilder &b, Location loc, Value base, ValueRange) {
+        copy(i32.add(thread, base), accesses % threads == 0);
+        b.create<scf::YieldOp>(loc);
+      });
+}
+
+static Value unsignedLess(KernelFrame &f, Value a, Value b) {
+  return f.builder.create<arith::CmpIOp>(f.loc, arith::CmpIPredicate::ult, a,
+                                         b);
+}
+
+/// Access number `access` of a copy, which `width` elements are.
+void AttentionMapper::copyAccess(const SharedRows &to, const Heads &from,
+                                 Value head, Value first, Value limit,
+                                 Value access, int64_t width) {
+  OpBuilder &b = f.builder;
+  int64_t perRow = tiles->width() / width;
+  Value inTile = i32.div(access, perRow);
+  Value column = i32.mul(i32.rem(access, perRow), width);
+  Value row = i32.add(first, inTile);
+  Value isIn = unsignedLess(f, row, limit);
+  if (tiles->width() != spec.headDim)
+    isIn = b.create<arith::AndIOp>(f.loc, isIn, i32.less(column, spec.headDim));
+  Value zero = i32.constant(0);
+  Value source = indexOf(from, head, i32.select(isIn, row, zero),
+                         i32.select(isIn, column, zero));
+  Value target[] = {i32.toIndex(i32.add(to.firstRow, inTile)),
+                    i32.toIndex(column)};
+  constexpr int64_t leastAsync = 4;
+  if (width * dist::byteSize(spec.elementType) < leastAsync) {
+    Value element = loadNumber(from.memory, source);
+    Value nothing =
+        b.create<arith::ConstantOp>(f.loc, b.getZeroAttr(spec.elementType));
+    element = b.create<arith::SelectOp>(f.loc, isIn, element, nothing);
+    b.create<memref::StoreOp>(f.loc, element, to.memory, target);
+    return;
+  }
+  Value count =
+      b.create<arith::SelectOp>(f.loc, isIn, f.constant(width), f.constant(0));
+  bool isWide = width * dist::byteSize(spec.elementType) == accessBytes;
+  b.create<nvgpu::DeviceAsyncCopyOp>(
+      f.loc, nvgpu::DeviceAsyncTokenType::get(b.getContext()), to.memory,
+      target, from.memory, source, b.getIndexAttr(width), count,
+      isWide ? b.getUnitAttr() : UnitAttr());
+}
+
+void AttentionMapper::copyNumbers(Value to, Value at, int64_t count, Value from,
+                                  Value head, Value first) {
+  OpBuilder &b = f.builder;
+  int64_t threads = warps * warpSize;
+  for (int64_t base = 0; base < count; base += threads) {
+    Value number = i32.add(thread, base);
+    auto copy = [&] {
+      Value query = i32.add(first, number);
+      Value isIn = unsignedLess(f, query, i32.constant(spec.seq));
+      Value source =
+          numberIndex(head, i32.select(isIn, query, i32.constant(0)));
+      Value size =
+          b.create<arith::SelectOp>(f.loc, isIn, f.constant(1), f.constant(0));
+      b.create<nvgpu::DeviceAsyncCopyOp>(
+          f.loc, nvgpu::DeviceAsyncTokenType::get(b.getContext()), to,
+          i32.toIndex(i32.add(at, number)), from, source, b.getIndexAttr(1),
+          size, UnitAttr());
+    };
+    if (base + threads <= count)
+      copy();
+    else
+      ifThen(i32.less(number, count), copy);
+  }
+}
+
+void AttentionMapper::commitCopies() {
+  f.builder.create<nvgpu::DeviceAsyncCreateGroupOp>(
+      f.loc, nvgpu::DeviceAsyncTokenType::get(f.builder.getContext()),
+      ValueRange());
+}
+
+void AttentionMapper::waitForCopies(int64_t pending) {
+  f.builder.create<LLVM::CallIntrinsicOp>(
+      f.loc, TypeRange(),
+      f.builder.getStringAttr("llvm.nvvm.cp.async.wait.group"),
+      ValueRange{i32.constant(pending)});
+  f.builder.create<mlir::gpu::BarrierOp>(f.loc);
+}
+
+void AttentionMapper::beginColumns(Value begin, Copy copy) {
+  copy(begin, i32.constant(0));
+  commitCopies();
+}
+
+AttentionMapper::Values AttentionMapper::forColumns(Value begin, Value end,
+                                                    Values init, Copy copy,
+                                                    Compute compute) {
+  init.push_back(i32.constant(0));
+  auto loop = f.builder.create<scf::ForOp>(
+      f.loc, begin, end, i32.constant(columns), init,
+      [&](OpBuilder &b, Location loc, Value first, ValueRange carried) {
+        Value stage = carried.back();
+        Value other = i32.sub(i32.constant(1), stage);
+        // These columns are there for all threads, and none still reads the
+        // other stage.
+        waitForCopies(0);
+        copy(i32.add(first, columns), other);
+        commitCopies();
+        Values next = compute(first, stage, carried.drop_back());
+        next.push_back(other);
+        b.create<scf::YieldOp>(loc, next);
+      });
+  // The last copy is of columns behind the end.
+  waitForCopies(0);
+  return Values(loop.getResults().drop_back());
+}
+
+SharedRows AttentionMapper::columnsOf(Value memory, Value stage) {
+  return {memory, i32.mul(stage, columns)};
+}
+
+//===----------------------------------------------------------------------===//
+// Scores
+//===----------------------------------------------------------------------===//
+
+void AttentionMapper::ifThen(Value condition, function_ref<void()> body) {
+  f.builder.create<scf::IfOp>(f.loc, condition,
+                              [&](OpBuilder &b, Location loc) {
+                                body();
+                                b.create<scf::YieldOp>(loc);
+                              });
+}
+
+void AttentionMapper::hide(WarpTile &tile, Value first, Value isFull,
+                           ArrayRef<Value> bounds, bool below) {
+  auto masked = f.builder.create<scf::IfOp>(
+      f.loc, isFull,
+      [&](OpBuilder &b, Location loc) {
+        b.create<scf::YieldOp>(loc, tile.elements);
+      },
+      [&](OpBuilder &b, Location loc) {
+        Value hidden = constant(-std::numeric_limits<float>::infinity());
+        Value start = i32.add(first, tiles->firstColumn());
+        WarpTile result = tile;
+        for (int64_t i = 0; i < tile.rows; ++i) {
+          Value bound = i32.sub(bounds[i], start);
+          for (int64_t j = 0; j < tile.columns; ++j) {
+            Value isBelow =
+                i32.less(i32.constant(tiles->columnOffset(j)), bound);
+            result.at(i, j) = below
+                                  ? i32.select(isBelow, tile.at(i, j), hidden)
+                                  : i32.select(isBelow, hidden, tile.at(i, j));
+          }
+        }
+        b.create<scf::YieldOp>(loc, result.elements);
+      });
+  tile.elements.assign(masked.getResults().begin(), masked.getResults().end());
+}
+
+Value AttentionMapper::constant(double value) {
+  return f.builder.create<arith::ConstantOp>(
+      f.loc, f.builder.getF32FloatAttr(static_cast<float>(value)));
+}
+
+Value AttentionMapper::mulF(Value a, Value b) {
+  return f.builder.create<arith::MulFOp>(f.loc, a, b);
+}
+
+Value AttentionMapper::addF(Value a, Value b) {
+  return f.builder.create<arith::AddFOp>(f.loc, a, b);
+}
+
+Value AttentionMapper::subF(Value a, Value b) {
+  return f.builder.create<arith::SubFOp>(f.loc, a, b);
+}
+
+Value AttentionMapper::exp2(Value t) {
+  OpBuilder &b = f.builder;
+  if (spec.elementType.isBF16()) // What is made of it is rounded to bf16.
+    return b
+        .create<LLVM::CallIntrinsicOp>(
+            f.loc, t.getType(), b.getStringAttr("llvm.nvvm.ex2.approx.ftz.f"),
+            ValueRange{t})
+        .getResult(0);
+  // Adding 1.5 * 2^23 rounds t to an integer, which is then in the low bits:
+  // 2^t = 2^integer * 2^fraction. The polynomial is the minimax one of the
+  // relative error on [-1/2, 1/2] (2e-9) that is exact at 0.
+  static constexpr double coefficients[] = {0.0001535336192110231,
+                                            0.00133988744102247,
+                                            0.00961843735759111,
+                                            0.05550332471138068,
+                                            0.2402264791363001,
+                                            0.6931472028550579,
+                                            1.0};
+  Value shifter = constant(0x1.8p23);
+  Value shifted = addF(t, shifter);
+  Value fraction = subF(t, subF(shifted, shifter));
+  Value power = constant(coefficients[0]);
+  for (double coefficient : llvm::drop_begin(coefficients))
+    power =
+        b.create<math::FmaOp>(f.loc, power, fraction, constant(coefficient));
+  Value exponent = b.create<arith::ShLIOp>(
+      f.loc, b.create<arith::BitcastOp>(f.loc, i32.getType(), shifted),
+      i32.constant(23));
+  Value bits = i32.add(b.create<arith::BitcastOp>(f.loc, i32.getType(), power),
+                       exponent);
+  Value result = b.create<arith::BitcastOp>(f.loc, t.getType(), bits);
+  Value tiny = b.create<arith::CmpFOp>(f.loc, arith::CmpFPredicate::OLT, t,
+                                       constant(-125.0));
+  return i32.select(tiny, constant(0.0), result);
+}
+
+//===----------------------------------------------------------------------===//
+// Results
+//===----------------------------------------------------------------------===//
+
+void AttentionMapper::storeRows(const WarpTile &sums, ArrayRef<Value> factors,
+                                const Heads &to, Value head) {
+  for (int64_t i = 0; i < sums.rows; ++i) {
+    Value row = i32.add(firstOfWarp, tiles->row(i));
+    ifThen(i32.less(row, spec.seq), [&] {
+      for (int64_t j = 0; j < sums.columns; j += tiles->chunk())
+        storeChunk(sums, i, j, factors[i], to, head, row);
+    });
+  }
+}
+
+/// The adjacent elements from column `j` of row `i` on.
+void AttentionMapper::storeChunk(const WarpTile &sums, int64_t i, int64_t j,
+                                 Value factor, const Heads &to, Value head,
+                                 Value row) {
+  int64_t chunk = tiles->chunk();
+  Values elements;
+  for (int64_t c = 0; c < chunk; ++c) {
+    Value value = mulF(sums.at(i, j + c), factor);
+    if (!spec.elementType.isF32())
+      value = f.builder.create<arith::TruncFOp>(f.loc, spec.elementType, value);
+    elements.push_back(value);
+  }
+  Value column = i32.add(tiles->firstSumColumn(), tiles->sumColumnOffset(j));
+  int64_t unit = spec.headDim % chunk == 0 ? chunk : 1;
+  int64_t mostBehind = tiles->lanesOfRow() * chunk;
+  for (int64_t c = 0; c < chunk; c += unit) {
+    Value at = i32.add(column, c);
+    auto store = [&] {
+      f.store(ArrayRef(elements).slice(c, unit), to.memory,
+              indexOf(to, head, row, at));
+    };
+    if (tiles->sumColumnOffset(j) + mostBehind <= spec.headDim)
+      store();
+    else
+      ifThen(i32.less(at, spec.headDim), store);
+  }
+}
+
+} // namespace heddle::gpu

@@ -1,0 +1,166 @@
+//===- AttentionRandom.cpp - Random numbers of attention's dropout --------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Philox4x32-10 (Salmon et al., SC11) over the tensor [B, H, T, T], as
+// nn.dropout draws it. Where every four keys share a block of four words, each
+// block is drawn by one lane.
+//
+//===----------------------------------------------------------------------===//
+
+#include "AttentionMapper.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include <cmath>
+
+using namespace mlir;
+
+namespace heddle::gpu {
+
+void AttentionMapper::prepareRandom(Value head) {
+  OpBuilder &b = f.builder;
+  codegen::IntBuilder i64(b, f.loc, b.getI64Type());
+  Value rng = f.argumentBuffer(op.getRng());
+  auto word = [&](int64_t index) -> Value {
+    return b.create<memref::LoadOp>(f.loc, rng, f.constant(index));
+  };
+  constexpr uint32_t weyl0 = 0x9E3779B9, weyl1 = 0xBB67AE85;
+  constexpr uint32_t rounds = 10;
+  Value key0 = word(0), key1 = word(1);
+  roundKeys.clear();
+  for (uint32_t round = 0; round < rounds; ++round)
+    roundKeys.emplace_back(i32.add(key0, static_cast<int32_t>(round * weyl0)),
+                           i32.add(key1, static_cast<int32_t>(round * weyl1)));
+  step = word(2);
+  auto scalar = [&](Value argument) { return f.argumentScalar(argument); };
+  stream = i32.add(
+      i32.mul(i32.from(scalar(op.getLayer())), static_cast<int32_t>(weyl0)),
+      spec.site);
+  // In the whole tensor [B, parts, H, T, T] of the global batch.
+  int64_t ofHead = spec.wholeSeq() * spec.wholeSeq();
+  Value position = i64.mul(i64.from(scalar(op.getMicroBatch())), spec.batch);
+  position = i64.mul(i64.add(position, i64.from(batch)), spec.parts);
+  if (op.getPart())
+    position = i64.add(position, i64.from(scalar(op.getPart())));
+  position = i64.add(i64.mul(position, spec.heads), i64.from(head));
+  firstRandom = i64.mul(position, ofHead);
+  if (visible.firstQuery()) {
+    Value queries = i64.mul(i64.from(visible.firstQuery()), spec.wholeSeq());
+    firstRandom =
+        i64.add(i64.add(firstRandom, queries), i64.from(visible.firstKey()));
+  }
+}
+
+/// The four words of a block (i64).
+AttentionMapper::Values AttentionMapper::philox(Value block) {
+  OpBuilder &b = f.builder;
+  codegen::IntBuilder i64(b, f.loc, b.getI64Type());
+  Value multiplier0 = i32.constant(static_cast<int32_t>(0xD2511F53));
+  Value multiplier1 = i32.constant(static_cast<int32_t>(0xCD9E8D57));
+  Value high = b.create<arith::ShRUIOp>(f.loc, block, i64.constant(32));
+  Values counter = {i32.from(block), i32.from(high), step, stream};
+  auto mix = [&](Value x, Value y, Value key) {
+    Value both = b.create<arith::XOrIOp>(f.loc, x, y);
+    return b.create<arith::XOrIOp>(f.loc, both, key).getResult();
+  };
+  for (auto [key0, key1] : roundKeys) {
+    auto first =
+        b.create<arith::MulUIExtendedOp>(f.loc, counter[0], multiplier0);
+    auto second =
+        b.create<arith::MulUIExtendedOp>(f.loc, counter[2], multiplier1);
+    counter = {mix(second.getHigh(), counter[1], key0), second.getLow(),
+               mix(first.getHigh(), counter[3], key1), first.getLow()};
+  }
+  return counter;
+}
+
+/// Whether an element with this word is kept.
+Value AttentionMapper::kept(Value word) {
+  auto threshold = static_cast<uint32_t>(std::floor(std::ldexp(spec.p, 32)));
+  return f.builder.create<arith::CmpIOp>(
+      f.loc, arith::CmpIPredicate::uge, word,
+      i32.constant(static_cast<int32_t>(threshold)));
+}
+
+AttentionMapper::Values AttentionMapper::keep(const WarpTile &tile, Value row,
+                                              Value column,
+                                              bool keysAreColumns) {
+  // Rows of keys begin with a block of words, wherever they begin.
+  return spec.seq % 4 == 0 ? keepShared(tile, row, column, keysAreColumns)
+                           : keepApart(tile, row, column, keysAreColumns);
+}
+
+AttentionMapper::Values AttentionMapper::keepShared(const WarpTile &tile,
+                                                    Value row, Value column,
+                                                    bool keysAreColumns) {
+  OpBuilder &b = f.builder;
+  codegen::IntBuilder i64(b, f.loc, b.getI64Type());
+  RandomShares shares = tiles->randomShares(keysAreColumns);
+  Value firstBlock = i64.div(firstRandom, 4);
+  Value drawnRow = i32.add(row, shares.row);
+  Value drawnColumn = i32.add(column, shares.column);
+  // A lane's answers: four bits for each step.
+  Value bits = i32.constant(0);
+  int64_t steps = tile.columns * tiles->lanesOfRow() / 8;
+  for (int64_t t = 0; t < steps; ++t) {
+    Value other = i32.add(drawnColumn, 8 * t);
+    Value query = keysAreColumns ? drawnRow : other;
+    Value key = keysAreColumns ? other : drawnRow;
+    Value block = i64.add(
+        i64.add(firstBlock, i64.mul(i64.from(query), spec.wholeSeq() / 4)),
+        i64.from(i32.div(key, 4)));
+    for (auto [number, word] : llvm::enumerate(philox(block))) {
+      auto bit = static_cast<int32_t>(uint32_t(1) << (4 * t + number));
+      Value mine = i32.select(kept(word), i32.constant(bit), i32.constant(0));
+      bits = b.create<arith::OrIOp>(f.loc, bits, mine);
+    }
+  }
+  Values answers;
+  for (Value lane : shares.lanes)
+    answers.push_back(b.create<arith::ShRUIOp>(
+        f.loc, tiles->shuffle(bits, lane), shares.key));
+  Values result;
+  for (int64_t i = 0; i < tile.rows; ++i)
+    for (int64_t j = 0; j < tile.columns; ++j) {
+      RandomShares::Place place = shares.place(i, j);
+      auto bit = static_cast<int32_t>(uint32_t(1)
+                                      << (4 * place.step + place.keyOffset));
+      Value mine = b.create<arith::AndIOp>(f.loc, answers[place.source],
+                                           i32.constant(bit));
+      result.push_back(b.create<arith::CmpIOp>(f.loc, arith::CmpIPredicate::ne,
+                                               mine, i32.constant(0)));
+    }
+  return result;
+}
+
+AttentionMapper::Values AttentionMapper::keepApart(const WarpTile &tile,
+                                                   Value row, Value column,
+                                                   bool keysAreColumns) {
+  OpBuilder &b = f.builder;
+  codegen::IntBuilder i64(b, f.loc, b.getI64Type());
+  Values result;
+  for (int64_t i = 0; i < tile.rows; ++i)
+    for (int64_t j = 0; j < tile.columns; ++j) {
+      Value atRow = i32.add(row, tiles->row(i));
+      Value atColumn = i32.add(i32.add(column, tiles->firstColumn()),
+                               tiles->columnOffset(j));
+      Value query = keysAreColumns ? atRow : atColumn;
+      Value key = keysAreColumns ? atColumn : atRow;
+      Value index = i64.add(
+          i64.add(firstRandom, i64.mul(i64.from(query), spec.wholeSeq())),
+          i64.from(key));
+      Values words = philox(i64.div(index, 4));
+      Value number = i32.rem(i32.from(index), 4);
+      Value word = words[0];
+      for (int64_t other = 1; other < 4; ++other) {
+        Value isOther = b.create<arith::CmpIOp>(f.loc, arith::CmpIPredicate::eq,
+                                                number, i32.constant(other));
+        word = i32.select(isOther, words[other], word);
+      }
+      result.push_back(kept(word));
+    }
+  return result;
+}
+
+} // namespace heddle::gpu

@@ -1,0 +1,238 @@
+//===- MapAttention.cpp - The forward pass of attention -------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A block has queries of one head, and meets one block of keys after the other
+// (Dao et al., arXiv 2205.14135):
+//
+//   S = Q K^T scale log2(e)         in units of log 2
+//   m' = max(m, row maxima of S), a = 2^(m - m')
+//   P = 2^(S - m'), l = a l + row sums of P
+//   O = a O + P V
+//
+// and at the end output = O / l, lse = m ln(2) + ln(l).
+//
+//===----------------------------------------------------------------------===//
+
+#include "AttentionMapper.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include <cmath>
+#include <limits>
+
+using namespace mlir;
+
+namespace heddle::gpu {
+
+namespace {
+class ForwardMapper : public AttentionMapper {
+public:
+  ForwardMapper(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module,
+                nn::AttentionOp op, const FrameOptions &options)
+      : AttentionMapper(kernel, module, op, options), forward(op),
+        qkv(splitHeads(buffersOf(op.getQkv()))) {}
+
+  MappedLaunch emit();
+
+private:
+  /// What a warp knows of its queries.
+  struct State {
+    Values maxima, sums; ///< Of a row; sums of what the thread has of it.
+    WarpTile output;
+
+    Values flat() const;
+    void assign(ValueRange values);
+  };
+
+  void copyColumns(Value first, Value stage);
+  void addColumns(const LeftRows &queries, Value first, Value stage,
+                  State &state);
+  WarpTile probabilities(WarpTile scores, State &state);
+  void store(const State &state);
+  Value largest(Value a, Value b) {
+    return f.builder.create<arith::MaxNumFOp>(f.loc, a, b);
+  }
+
+  nn::AttentionOp forward;
+  std::array<Heads, 3> qkv;
+  Value kvHead, keys, values;
+  Values ends; ///< Of the keys that the thread's queries see.
+};
+} // namespace
+
+AttentionMapper::Values ForwardMapper::State::flat() const {
+  Values all(maxima);
+  all.append(sums);
+  all.append(output.elements);
+  return all;
+}
+
+void ForwardMapper::State::assign(ValueRange values) {
+  size_t rows = output.rows;
+  auto range = [&](size_t from, size_t count) {
+    ValueRange part = values.slice(from, count);
+    return Values(part.begin(), part.end());
+  };
+  maxima = range(0, rows);
+  sums = range(rows, rows);
+  output.elements = range(2 * rows, values.size() - 2 * rows);
+}
+
+MappedLaunch ForwardMapper::emit() {
+  chooseBlocks({/*rowTensors=*/1, /*columnTensors=*/2, /*numbers=*/0,
+                /*sums=*/1, /*products=*/1});
+  kvHead = i32.div(headOfBlock, spec.heads / spec.kvHeads);
+  Value queryTile = allocateRows(rowsOfBlock());
+  keys = allocateRows(2 * columns);
+  values = allocateRows(2 * columns);
+  if (spec.p > 0)
+    prepareRandom(headOfBlock);
+
+  Value zero = i32.constant(0);
+  copyRows({queryTile, zero}, rowsOfBlock(), qkv[0], headOfBlock, firstRow,
+           i32.constant(spec.seq));
+  commitCopies();
+  auto copy = [&](Value first, Value stage) { copyColumns(first, stage); };
+  beginColumns(zero, copy);
+  waitForCopies(1);
+  LeftRows queries =
+      tiles->left({queryTile, i32.mul(warp, warpRows)}, keepsLeft);
+
+  State state;
+  state.output = tiles->zeroSums();
+  state.maxima.assign(state.output.rows,
+                      constant(std::numeric_limits<float>::lowest()));
+  state.sums.assign(state.output.rows, constant(0.0));
+  for (int64_t i = 0; i < state.output.rows; ++i)
+    ends.push_back(visible.endOf(i32.add(firstOfWarp, tiles->row(i))));
+  Value end = visible.endOfSome(firstRow, rowsOfBlock());
+  state.assign(forColumns(zero, end, state.flat(), copy,
+                          [&](Value first, Value stage, ValueRange carried) {
+                            state.assign(carried);
+                            addColumns(queries, first, stage, state);
+                            return state.flat();
+                          }));
+  store(state);
+  return finish(spec.heads);
+}
+
+void ForwardMapper::copyColumns(Value first, Value stage) {
+  copyRows(columnsOf(keys, stage), columns, qkv[1], kvHead, first,
+           visible.count());
+  copyRows(columnsOf(values, stage), columns, qkv[2], kvHead, first,
+           visible.count());
+}
+
+void ForwardMapper::addColumns(const LeftRows &queries, Value first,
+                               Value stage, State &state) {
+  WarpTile scores = tiles->multiply(queries, columnsOf(keys, stage), columns);
+  for (Value &score : scores.elements)
+    score = mulF(score, constant(spec.scoreFactor()));
+  Value isFull = i32.less(i32.add(first, columns - 1), visible.endOf(firstRow));
+  hide(scores, first, isFull, ends, /*below=*/true);
+  WarpTile weights = probabilities(scores, state);
+  if (spec.p > 0) {
+    Values kept = keep(weights, firstOfWarp, first, /*keysAreColumns=*/true);
+    for (auto [weight, isKept] : llvm::zip(weights.elements, kept))
+      weight = i32.select(isKept, weight, constant(0.0));
+  }
+  tiles->accumulate(state.output, weights, columnsOf(values, stage));
+}
+
+/// Makes probabilities of scores, relative to the new maxima, and brings the
+/// sums up to date.
+WarpTile ForwardMapper::probabilities(WarpTile scores, State &state) {
+  for (int64_t i = 0; i < scores.rows; ++i) {
+    Value most = scores.at(i, 0);
+    for (int64_t j = 1; j < scores.columns; ++j)
+      most = largest(most, scores.at(i, j));
+    most =
+        tiles->acrossRow(most, [&](Value a, Value b) { return largest(a, b); });
+    most = largest(most, state.maxima[i]);
+    Value factor = exp2(subF(state.maxima[i], most));
+    state.maxima[i] = most;
+    Value sum;
+    for (int64_t j = 0; j < scores.columns; ++j) {
+      Value &score = scores.at(i, j);
+      score = exp2(subF(score, most));
+      sum = sum ? addF(sum, score) : score;
+    }
+    state.sums[i] = addF(mulF(state.sums[i], factor), sum);
+    for (int64_t j = 0; j < state.output.columns; ++j)
+      state.output.at(i, j) = mulF(state.output.at(i, j), factor);
+  }
+  return scores;
+}
+
+void ForwardMapper::store(const State &state) {
+  OpBuilder &b = f.builder;
+  Value lse = bufferOf(forward.getLse());
+  Values factors;
+  for (int64_t i = 0; i < state.output.rows; ++i) {
+    Value sum = tiles->acrossRow(state.sums[i],
+                                 [&](Value a, Value b) { return addF(a, b); });
+    Value seesAny = b.create<arith::CmpFOp>(f.loc, arith::CmpFPredicate::OGT,
+                                            sum, constant(0.0));
+    Value factor =
+        b.create<arith::DivFOp>(f.loc, constant(1.0 / (1.0 - spec.p)), sum);
+    if (visible.mayBeBlind())
+      factor = i32.select(seesAny, factor, constant(0.0));
+    factors.push_back(factor);
+    if (!lse)
+      continue;
+    Value result = addF(mulF(state.maxima[i], constant(M_LN2)),
+                        b.create<math::LogOp>(f.loc, sum));
+    if (visible.mayBeBlind())
+      result = i32.select(seesAny, result,
+                          constant(std::numeric_limits<float>::lowest()));
+    Value row = i32.add(firstOfWarp, tiles->row(i));
+    Value isFirst = b.create<arith::AndIOp>(
+        f.loc, i32.less(row, spec.seq),
+        i32.less(tiles->firstSumColumn(), tiles->chunk()));
+    ifThen(isFirst, [&] {
+      b.create<memref::StoreOp>(f.loc, result, lse,
+                                numberIndex(headOfBlock, row));
+    });
+  }
+  storeRows(state.output, factors, queryHeads(bufferOf(forward.getOutput())),
+            headOfBlock);
+}
+
+static MappedKernel mapForward(planir::KernelOp kernel,
+                               mlir::gpu::GPUModuleOp module,
+                               nn::AttentionOp op) {
+  FrameOptions options;
+  options.flat = true;
+  MappedKernel mapped;
+  mapped.launches.push_back(ForwardMapper(kernel, module, op, options).emit());
+  return mapped;
+}
+
+MappedKernel mapAttention(planir::KernelOp kernel,
+                          mlir::gpu::GPUModuleOp module) {
+  Block &body = kernel.getBody().front();
+  auto op = dyn_cast<nn::AttentionOpInterface>(body.front());
+  if (!op || op->getNextNode() != body.getTerminator())
+    return MappedKernel::no("attention with other operations");
+  constexpr int64_t widestHead = 256;
+  if (op.getHeadDim() > widestHead)
+    return MappedKernel::no("attention of heads wider than 256");
+  // Blocks and launches read all arguments after others have written.
+  if (llvm::any_of(kernel.getTies(), [](int64_t tie) { return tie >= 0; }))
+    return MappedKernel::no("attention in place");
+  auto isYielded = [&](Value result) {
+    return llvm::is_contained(body.getTerminator()->getOperands(), result);
+  };
+  auto forward = dyn_cast<nn::AttentionOp>(*op);
+  // Evaluation has no use for the forward pass's second result.
+  if (forward ? !isYielded(forward.getOutput())
+              : !llvm::all_of(op->getResults(), isYielded))
+    return MappedKernel::no("attention whose results are not all yielded");
+  return forward
+             ? mapForward(kernel, module, forward)
+             : mapAttentionGrad(kernel, module, cast<nn::AttentionGradOp>(*op));
+}
+
+} // namespace heddle::gpu

@@ -1,0 +1,333 @@
+//===- MapAttentionGrad.cpp - The gradient of attention -------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Two launches compute the probabilities again: the blocks of one have queries
+// and meet keys, those of the other have keys and meet queries. So every sum
+// belongs to one block, and has one order.
+//
+//   P  = 2^(Q K^T scale log2(e) - lse log2(e))
+//   dP = dO V^T
+//   dS = P (M dP - delta),  delta = row sums of O dO
+//   first:  dQ = dS K scale
+//   second: dV = (M P)^T dO,  dK = dS^T Q scale
+//
+// M is 1 without dropout. The first launch keeps delta for the second.
+//
+//===----------------------------------------------------------------------===//
+
+#include "AttentionMapper.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include <cmath>
+
+using namespace mlir;
+
+namespace heddle::gpu {
+
+namespace {
+/// What both launches have in common.
+class GradMapper : public AttentionMapper {
+public:
+  GradMapper(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module,
+             nn::AttentionGradOp op, const FrameOptions &options)
+      : AttentionMapper(kernel, module, op, options), gradient(op),
+        qkv(splitHeads(buffersOf(op.getQkv()))),
+        gradOutput(queryHeads(f.argumentBuffer(op.getGrad()))),
+        lse(f.argumentBuffer(op.getLse())) {
+    SmallVector<Value> results;
+    for (Value result : op.getOutputs())
+      results.push_back(bufferOf(result));
+    gradQkv = splitHeads(results);
+    auto type = cast<RankedTensorType>(op.getLse().getType());
+    delta = f.scratch(0, {type.getNumElements()}, f.builder.getF32Type());
+  }
+
+protected:
+  /// From scores and from the products of output gradients and values: M P in
+  /// `weights`, dS in `scores`. `lse` and `delta` are those of an element.
+  using OfElement = function_ref<Value(int64_t i, int64_t j)>;
+  void gradScores(WarpTile &weights, WarpTile &scores, Value first,
+                  Value isFull, ArrayRef<Value> bounds, bool keysAreColumns,
+                  OfElement lse, OfElement delta);
+  /// The exponent of 2 that lse stands for.
+  Value inLog2(Value lse) { return mulF(lse, constant(M_LOG2E)); }
+
+  nn::AttentionGradOp gradient;
+  std::array<Heads, 3> qkv, gradQkv;
+  Heads gradOutput;
+  Value lse, delta;
+};
+
+/// dQ, and delta.
+class QueriesMapper : public GradMapper {
+public:
+  using GradMapper::GradMapper;
+  MappedLaunch emit();
+
+private:
+  Value deltaOf(Value row);
+
+  Value keys, values;
+};
+
+/// dK and dV.
+class KeysMapper : public GradMapper {
+public:
+  using GradMapper::GradMapper;
+  MappedLaunch emit();
+
+private:
+  Values queriesOf(Value head, Values sums);
+  void addQueries(Value first, Value stage, WarpTile &gradKeys,
+                  WarpTile &gradValues);
+
+  Value queries, grads, lses, deltas;
+  LeftRows keys, values;
+  Values firsts; ///< Of the queries that see the thread's keys.
+};
+} // namespace
+
+void GradMapper::gradScores(WarpTile &weights, WarpTile &scores, Value first,
+                            Value isFull, ArrayRef<Value> bounds,
+                            bool keysAreColumns, OfElement lse,
+                            OfElement delta) {
+  for (int64_t i = 0; i < weights.rows; ++i)
+    for (int64_t j = 0; j < weights.columns; ++j)
+      weights.at(i, j) =
+          subF(mulF(weights.at(i, j), constant(spec.scoreFactor())), lse(i, j));
+  hide(weights, first, isFull, bounds, /*below=*/keysAreColumns);
+  Values kept;
+  if (spec.p > 0)
+    kept = keep(weights, firstOfWarp, first, keysAreColumns);
+  for (int64_t i = 0; i < weights.rows; ++i)
+    for (int64_t j = 0; j < weights.columns; ++j) {
+      Value &weight = weights.at(i, j), &score = scores.at(i, j);
+      Value probability = exp2(weight);
+      weight = probability;
+      if (spec.p > 0) {
+        Value factor =
+            i32.select(kept[i * weights.columns + j],
+                       constant(1.0 / (1.0 - spec.p)), constant(0.0));
+        score = mulF(score, factor);
+        weight = mulF(weight, factor);
+      }
+      score = mulF(probability, subF(score, delta(i, j)));
+    }
+}
+
+MappedLaunch QueriesMapper::emit() {
+  chooseBlocks({/*rowTensors=*/2, /*columnTensors=*/2, /*numbers=*/0,
+                /*sums=*/1, /*products=*/2});
+  Value kvHead = i32.div(headOfBlock, spec.heads / spec.kvHeads);
+  Value queryTile = allocateRows(rowsOfBlock());
+  Value gradTile = allocateRows(rowsOfBlock());
+  keys = allocateRows(2 * columns);
+  values = allocateRows(2 * columns);
+  if (spec.p > 0)
+    prepareRandom(headOfBlock);
+
+  Value zero = i32.constant(0), all = i32.constant(spec.seq);
+  copyRows({queryTile, zero}, rowsOfBlock(), qkv[0], headOfBlock, firstRow,
+           all);
+  copyRows({gradTile, zero}, rowsOfBlock(), gradOutput, headOfBlock, firstRow,
+           all);
+  commitCopies();
+  auto copy = [&](Value first, Value stage) {
+    copyRows(columnsOf(keys, stage), columns, qkv[1], kvHead, first,
+             visible.count());
+    copyRows(columnsOf(values, stage), columns, qkv[2], kvHead, first,
+             visible.count());
+  };
+  beginColumns(zero, copy);
+
+  Values ends, lses, deltas;
+  for (int64_t i = 0; i < tiles->rowsOfThread(); ++i) {
+    // Rows behind the last one are as that, and are not stored.
+    Value row = i32.min(i32.add(firstOfWarp, tiles->row(i)), spec.seq - 1);
+    ends.push_back(visible.endOf(row));
+    lses.push_back(inLog2(loadNumber(lse, numberIndex(headOfBlock, row))));
+    deltas.push_back(deltaOf(row));
+  }
+  waitForCopies(1);
+  Value warpRow = i32.mul(warp, warpRows);
+  LeftRows queries = tiles->left({queryTile, warpRow}, keepsLeft);
+  LeftRows grads = tiles->left({gradTile, warpRow}, keepsLeft);
+  WarpTile sums = tiles->zeroSums();
+  sums.elements = forColumns(
+      zero, visible.endOfSome(firstRow, rowsOfBlock()), sums.elements, copy,
+      [&](Value first, Value stage, ValueRange carried) {
+        sums.elements.assign(carried.begin(), carried.end());
+        SharedRows keyRows = columnsOf(keys, stage);
+        WarpTile weights = tiles->multiply(queries, keyRows, columns);
+        WarpTile scores =
+            tiles->multiply(grads, columnsOf(values, stage), columns);
+        Value isFull =
+            i32.less(i32.add(first, columns - 1), visible.endOf(firstRow));
+        gradScores(
+            weights, scores, first, isFull, ends, /*keysAreColumns=*/true,
+            [&](int64_t i, int64_t) { return lses[i]; },
+            [&](int64_t i, int64_t) { return deltas[i]; });
+        tiles->accumulate(sums, scores, keyRows);
+        return sums.elements;
+      });
+  Values factors(sums.rows, constant(spec.scale));
+  storeRows(sums, factors, gradQkv[0], headOfBlock);
+  return finish(spec.heads);
+}
+
+/// The sum of a row of O dO, of which each lane of the row adds a part; kept in
+/// scratch memory.
+Value QueriesMapper::deltaOf(Value row) {
+  OpBuilder &b = f.builder;
+  Heads output = queryHeads(f.argumentBuffer(gradient.getForward()));
+  int64_t width = tiles->chunk(), lanes = tiles->lanesOfRow();
+  while (spec.headDim % width)
+    width /= 2;
+  auto load = [&](const Heads &heads, Value column) {
+    Value index = indexOf(heads, headOfBlock, row, column);
+    auto type = VectorType::get({width}, spec.elementType);
+    Value vector = b.create<vector::LoadOp>(f.loc, type, heads.memory, index);
+    auto wideType = VectorType::get({width}, b.getF32Type());
+    return type == wideType
+               ? vector
+               : b.create<arith::ExtFOp>(f.loc, wideType, vector).getResult();
+  };
+  Value laneOfRow = i32.div(tiles->firstSumColumn(), tiles->chunk());
+  auto loop = b.create<scf::ForOp>(
+      f.loc, i32.mul(laneOfRow, width), i32.constant(spec.headDim),
+      i32.constant(lanes * width), ValueRange{constant(0.0)},
+      [&](OpBuilder &, Location, Value column, ValueRange carried) {
+        Value left = load(output, column), right = load(gradOutput, column);
+        Value sum = carried[0];
+        for (int64_t i = 0; i < width; ++i)
+          sum = b.create<math::FmaOp>(
+              f.loc, b.create<vector::ExtractOp>(f.loc, left, i),
+              b.create<vector::ExtractOp>(f.loc, right, i), sum);
+        b.create<scf::YieldOp>(f.loc, sum);
+      });
+  Value sum = tiles->acrossRow(loop.getResult(0),
+                               [&](Value a, Value b) { return addF(a, b); });
+  // The lanes of a row store the same.
+  b.create<memref::StoreOp>(f.loc, sum, delta, numberIndex(headOfBlock, row));
+  return sum;
+}
+
+MappedLaunch KeysMapper::emit() {
+  chooseBlocks({/*rowTensors=*/2, /*columnTensors=*/2, /*numbers=*/2,
+                /*sums=*/2, /*products=*/2});
+  Value keyTile = allocateRows(rowsOfBlock());
+  Value valueTile = allocateRows(rowsOfBlock());
+  queries = allocateRows(2 * columns);
+  grads = allocateRows(2 * columns);
+  lses = allocateNumbers(2 * columns);
+  deltas = allocateNumbers(2 * columns);
+
+  Value zero = i32.constant(0);
+  copyRows({keyTile, zero}, rowsOfBlock(), qkv[1], headOfBlock, firstRow,
+           visible.count());
+  copyRows({valueTile, zero}, rowsOfBlock(), qkv[2], headOfBlock, firstRow,
+           visible.count());
+  commitCopies();
+  waitForCopies(0);
+  Value warpRow = i32.mul(warp, warpRows);
+  keys = tiles->left({keyTile, warpRow}, keepsLeft);
+  values = tiles->left({valueTile, warpRow}, keepsLeft);
+  for (int64_t i = 0; i < tiles->rowsOfThread(); ++i)
+    firsts.push_back(visible.firstSeeing(i32.add(firstOfWarp, tiles->row(i))));
+
+  WarpTile gradKeys = tiles->zeroSums(), gradValues = gradKeys;
+  Values sums(gradKeys.elements);
+  sums.append(gradValues.elements);
+  int64_t group = spec.heads / spec.kvHeads;
+  auto loop = f.builder.create<scf::ForOp>(
+      f.loc, i32.constant(0), i32.constant(group), i32.constant(1), sums,
+      [&](OpBuilder &b, Location loc, Value member, ValueRange carried) {
+        Value head = i32.add(i32.mul(headOfBlock, group), member);
+        b.create<scf::YieldOp>(
+            loc, queriesOf(head, Values(carried.begin(), carried.end())));
+      });
+  size_t count = gradKeys.elements.size();
+  ValueRange results = loop.getResults();
+  gradKeys.elements = Values(results.take_front(count));
+  gradValues.elements = Values(results.drop_front(count));
+  Values scales(gradKeys.rows, constant(spec.scale));
+  storeRows(gradKeys, scales, gradQkv[1], headOfBlock);
+  Values ones(gradKeys.rows, constant(1.0));
+  storeRows(gradValues, ones, gradQkv[2], headOfBlock);
+  return finish(spec.kvHeads);
+}
+
+/// Adds what the queries of one head give.
+AttentionMapper::Values KeysMapper::queriesOf(Value head, Values sums) {
+  if (spec.p > 0)
+    prepareRandom(head);
+  Value all = i32.constant(spec.seq);
+  auto copy = [&](Value first, Value stage) {
+    copyRows(columnsOf(queries, stage), columns, qkv[0], head, first, all);
+    copyRows(columnsOf(grads, stage), columns, gradOutput, head, first, all);
+    Value at = i32.mul(stage, columns);
+    copyNumbers(lses, at, columns, lse, head, first);
+    copyNumbers(deltas, at, columns, delta, head, first);
+  };
+  // None of the keys behind the first is seen by earlier queries.
+  Value begin = i32.floorTo(visible.firstSeeing(firstRow), columns);
+  beginColumns(begin, copy);
+  size_t count = sums.size() / 2;
+  return forColumns(begin, all, sums, copy,
+                    [&](Value first, Value stage, ValueRange carried) {
+                      WarpTile gradKeys = tiles->zeroSums(),
+                               gradValues = gradKeys;
+                      gradKeys.elements = Values(carried.take_front(count));
+                      gradValues.elements = Values(carried.drop_front(count));
+                      addQueries(first, stage, gradKeys, gradValues);
+                      Values next(gradKeys.elements);
+                      next.append(gradValues.elements);
+                      return next;
+                    });
+}
+
+void KeysMapper::addQueries(Value first, Value stage, WarpTile &gradKeys,
+                            WarpTile &gradValues) {
+  SharedRows queryRows = columnsOf(queries, stage);
+  SharedRows gradRows = columnsOf(grads, stage);
+  WarpTile weights = tiles->multiply(keys, queryRows, columns);
+  WarpTile scores = tiles->multiply(values, gradRows, columns);
+  Value start = i32.add(i32.mul(stage, columns), tiles->firstColumn());
+  Values lsesHere, deltasHere;
+  for (int64_t j = 0; j < weights.columns; ++j) {
+    Value at = i32.toIndex(i32.add(start, tiles->columnOffset(j)));
+    lsesHere.push_back(inLog2(loadNumber(lses, at)));
+    deltasHere.push_back(loadNumber(deltas, at));
+  }
+  // The last key is seen by the fewest.
+  Value lastKey = i32.min(i32.add(firstRow, rowsOfBlock() - 1), spec.seq - 1);
+  Value isFull = i32.less(visible.firstSeeing(lastKey), i32.add(first, 1));
+  gradScores(
+      weights, scores, first, isFull, firsts, /*keysAreColumns=*/false,
+      [&](int64_t, int64_t j) { return lsesHere[j]; },
+      [&](int64_t, int64_t j) { return deltasHere[j]; });
+  tiles->accumulate(gradValues, weights, gradRows);
+  tiles->accumulate(gradKeys, scores, queryRows);
+}
+
+MappedKernel mapAttentionGrad(planir::KernelOp kernel,
+                              mlir::gpu::GPUModuleOp module,
+                              nn::AttentionGradOp op) {
+  MappedKernel mapped;
+  mapped.scratchBytes =
+      dist::byteSize(cast<RankedTensorType>(op.getLse().getType()));
+  FrameOptions options;
+  options.flat = true;
+  options.scratchBytes = mapped.scratchBytes;
+  mapped.launches.push_back(QueriesMapper(kernel, module, op, options).emit());
+  options.suffix = "_keys";
+  mapped.launches.push_back(KeysMapper(kernel, module, op, options).emit());
+  return mapped;
+}
+
+} // namespace heddle::gpu

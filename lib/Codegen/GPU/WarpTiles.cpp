@@ -1,0 +1,371 @@
+//===- WarpTiles.cpp - Small products of one warp -------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "WarpTiles.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/NVGPU/IR/NVGPUDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+
+namespace heddle::gpu {
+
+WarpTiles::WarpTiles(KernelFrame &frame, Type element, int64_t rows,
+                     int64_t lanes, int64_t padded)
+    : f(frame), i32(f.builder, f.loc, f.builder.getI32Type()), element(element),
+      threadRows(rows), rowLanes(lanes), paddedWidth(padded) {
+  lane = i32.rem(i32.from(f.threadId()), warpSize);
+}
+
+Value WarpTiles::constant(double value) {
+  return f.builder.create<arith::ConstantOp>(
+      f.loc, f.builder.getF32FloatAttr(static_cast<float>(value)));
+}
+
+Value WarpTiles::at(const SharedRows &rows, Value row, Value column,
+                    Type type) {
+  Value indices[] = {i32.toIndex(i32.add(rows.firstRow, row)),
+                     i32.toIndex(column)};
+  return f.builder.create<vector::LoadOp>(f.loc, cast<VectorType>(type),
+                                          rows.memory, indices);
+}
+
+WarpTile WarpTiles::zeroSums() {
+  WarpTile sums{threadRows, paddedWidth / rowLanes, {}};
+  sums.elements.assign(sums.rows * sums.columns, constant(0.0));
+  return sums;
+}
+
+Value WarpTiles::acrossRow(Value value, Combine combine) {
+  for (int64_t offset = 1; offset < rowLanes; offset *= 2) {
+    auto other = f.builder.create<mlir::gpu::ShuffleOp>(
+        f.loc, value, offset, warpSize, mlir::gpu::ShuffleMode::XOR);
+    value = combine(value, other.getShuffleResult());
+  }
+  return value;
+}
+
+Value WarpTiles::shuffle(Value value, Value lane) {
+  return f.builder
+      .create<mlir::gpu::ShuffleOp>(f.loc, value, lane, i32.constant(warpSize),
+                                    mlir::gpu::ShuffleMode::IDX)
+      .getShuffleResult();
+}
+
+//===----------------------------------------------------------------------===//
+// Tensor cores
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// bf16: mma.sync m16n8k16. A thread has rows lane / 4 and the one eight below
+/// it, and of every eight columns the two from 2 (lane mod 4) on.
+class MmaTiles : public WarpTiles {
+public:
+  MmaTiles(KernelFrame &frame, Type element, int64_t width)
+      : WarpTiles(frame, element, /*rows=*/2, /*lanes=*/4,
+                  llvm::alignTo(width, warpColumns)) {}
+
+  Value row(int64_t i) override { return i32.add(i32.div(lane, 4), 8 * i); }
+  Value firstColumn() override { return i32.mul(i32.rem(lane, 4), 2); }
+  int64_t columnOffset(int64_t j) override { return j / 2 * 8 + j % 2; }
+  Value firstSumColumn() override { return firstColumn(); }
+  int64_t sumColumnOffset(int64_t j) override { return columnOffset(j); }
+  int64_t chunk() const override { return 2; }
+  RandomShares randomShares(bool keysAreColumns) override;
+  LeftRows left(const SharedRows &rows, bool keep) override;
+  WarpTile multiply(const LeftRows &left, const SharedRows &right,
+                    int64_t columns) override;
+  void accumulate(WarpTile &sums, const WarpTile &weights,
+                  const SharedRows &right) override;
+
+private:
+  static constexpr int64_t depth = 16;
+
+  Value loadMatrices(const SharedRows &rows, Value row, Value column,
+                     bool transpose);
+  Value leftFragment(const SharedRows &rows, int64_t first);
+  Value leftFragment(const WarpTile &tile, int64_t first);
+  Value half(Value fragments, int64_t first);
+  Value fragmentsOf(ArrayRef<Value> rows);
+  void multiplyAdd(Value left, Value right, WarpTile &sums, int64_t tile);
+};
+
+/// f32: a thread has rows lane / 8, four below it and so on, and of every eight
+/// columns the one lane mod 8; of sums four adjacent ones of every 32.
+class FmaTiles : public WarpTiles {
+public:
+  FmaTiles(KernelFrame &frame, Type element, int64_t width)
+      : WarpTiles(frame, element, /*rows=*/4, /*lanes=*/8,
+                  llvm::alignTo(width, 32)),
+        depth(llvm::alignTo(width, 4)) {}
+
+  Value row(int64_t i) override { return i32.add(i32.div(lane, 8), 4 * i); }
+  Value firstColumn() override { return i32.rem(lane, 8); }
+  int64_t columnOffset(int64_t j) override { return 8 * j; }
+  Value firstSumColumn() override { return i32.mul(i32.rem(lane, 8), 4); }
+  int64_t sumColumnOffset(int64_t j) override { return j / 4 * 32 + j % 4; }
+  int64_t chunk() const override { return 4; }
+  RandomShares randomShares(bool keysAreColumns) override;
+  LeftRows left(const SharedRows &rows, bool) override { return {rows, {}}; }
+  WarpTile multiply(const LeftRows &left, const SharedRows &right,
+                    int64_t columns) override;
+  void accumulate(WarpTile &sums, const WarpTile &weights,
+                  const SharedRows &right) override;
+
+private:
+  SmallVector<Value> four(const SharedRows &rows, Value row, Value column);
+
+  int64_t depth;
+};
+} // namespace
+
+RandomShares MmaTiles::randomShares(bool keysAreColumns) {
+  RandomShares shares;
+  if (keysAreColumns) {
+    // Two lanes have the four keys: each draws one of the two rows.
+    Value mine = i32.rem(lane, 2), first = i32.sub(lane, mine);
+    shares.row = i32.add(i32.div(lane, 4), i32.mul(mine, 8));
+    shares.column = i32.mul(i32.div(i32.rem(lane, 4), 2), 4);
+    shares.lanes = {first, i32.add(first, 1)};
+    shares.place = [](int64_t i, int64_t j) -> RandomShares::Place {
+      return {i, j / 2, j % 2};
+    };
+    shares.key = i32.mul(mine, 2);
+    return shares;
+  }
+  // Four lanes have the four keys: each draws one of the two rows of one of the
+  // two columns.
+  Value mine = i32.rem(i32.div(lane, 4), 4);
+  Value first = i32.sub(lane, i32.mul(mine, 4));
+  shares.row =
+      i32.add(i32.mul(i32.div(lane, 16), 4), i32.mul(i32.div(mine, 2), 8));
+  shares.column = i32.add(firstColumn(), i32.rem(mine, 2));
+  for (int64_t source = 0; source < 4; ++source)
+    shares.lanes.push_back(i32.add(first, 4 * source));
+  shares.place = [](int64_t i, int64_t j) -> RandomShares::Place {
+    return {2 * i + j % 2, j / 2, 0};
+  };
+  shares.key = mine;
+  return shares;
+}
+
+/// Four 8 x 8 matrices, whose rows the lanes' addresses are: lane i is row
+/// i mod 8 of matrix i / 8.
+Value MmaTiles::loadMatrices(const SharedRows &rows, Value row, Value column,
+                             bool transpose) {
+  auto type = VectorType::get({4, 2}, element);
+  Value at[] = {i32.toIndex(i32.add(rows.firstRow, row)), i32.toIndex(column)};
+  return f.builder.create<nvgpu::LdMatrixOp>(f.loc, type, rows.memory,
+                                             ValueRange(at), transpose, 4);
+}
+
+/// Columns `first` to `first` + 15. The matrices are rows 0-7 and 8-15 of the
+/// first eight columns, then of the others.
+Value MmaTiles::leftFragment(const SharedRows &rows, int64_t first) {
+  Value column = i32.add(i32.mul(i32.div(lane, 16), 8), first);
+  return loadMatrices(rows, i32.rem(lane, 16), column, /*transpose=*/false);
+}
+
+LeftRows MmaTiles::left(const SharedRows &rows, bool keep) {
+  LeftRows result{rows, {}};
+  for (int64_t k = 0; keep && k < width(); k += depth)
+    result.fragments.push_back(leftFragment(rows, k));
+  return result;
+}
+
+Value MmaTiles::fragmentsOf(ArrayRef<Value> rows) {
+  auto type = VectorType::get({static_cast<int64_t>(rows.size()), 2}, element);
+  Value result =
+      f.builder.create<arith::ConstantOp>(f.loc, f.builder.getZeroAttr(type));
+  for (auto [index, row] : llvm::enumerate(rows))
+    result = f.builder.create<vector::InsertOp>(f.loc, row, result,
+                                                static_cast<int64_t>(index));
+  return result;
+}
+
+/// Sixteen columns of a tile in registers, rounded: what a thread has of sums
+/// is what it needs of a left factor.
+Value MmaTiles::leftFragment(const WarpTile &tile, int64_t first) {
+  SmallVector<Value> rows;
+  auto pairType = VectorType::get({2}, element);
+  for (int64_t j : {first / 4, first / 4 + 2})
+    for (int64_t i : {0, 1}) {
+      // The second operand is the lower half.
+      auto call = f.builder.create<LLVM::CallIntrinsicOp>(
+          f.loc, pairType, f.builder.getStringAttr("llvm.nvvm.ff2bf16x2.rn"),
+          ValueRange{tile.at(i, j + 1), tile.at(i, j)});
+      rows.push_back(call.getResult(0));
+    }
+  return fragmentsOf(rows);
+}
+
+/// One of the two right factors in four matrices.
+Value MmaTiles::half(Value fragments, int64_t first) {
+  Value rows[] = {
+      f.builder.create<vector::ExtractOp>(f.loc, fragments, first),
+      f.builder.create<vector::ExtractOp>(f.loc, fragments, first + 1)};
+  return fragmentsOf(rows);
+}
+
+/// Adds to columns 8 tile to 8 tile + 7 of the sums.
+void MmaTiles::multiplyAdd(Value left, Value right, WarpTile &sums,
+                           int64_t tile) {
+  OpBuilder &b = f.builder;
+  auto type = VectorType::get({2, 2}, b.getF32Type());
+  Value sum = b.create<arith::ConstantOp>(f.loc, b.getZeroAttr(type));
+  for (int64_t i : {0, 1})
+    for (int64_t j : {0, 1})
+      sum = b.create<vector::InsertOp>(f.loc, sums.at(i, 2 * tile + j), sum,
+                                       ArrayRef<int64_t>{i, j});
+  sum = b.create<nvgpu::MmaSyncOp>(f.loc, left, right, sum,
+                                   ArrayRef<int64_t>{16, 8, depth});
+  for (int64_t i : {0, 1})
+    for (int64_t j : {0, 1})
+      sums.at(i, 2 * tile + j) =
+          b.create<vector::ExtractOp>(f.loc, sum, ArrayRef<int64_t>{i, j});
+}
+
+WarpTile MmaTiles::multiply(const LeftRows &left, const SharedRows &right,
+                            int64_t columns) {
+  WarpTile sums{2, columns / 4, {}};
+  sums.elements.assign(sums.rows * sums.columns, constant(0.0));
+  // The matrices are rows 0-7 of the depth's first and second half, then rows
+  // 8-15 of them.
+  Value row = i32.add(i32.rem(lane, 8), i32.mul(i32.div(lane, 16), 8));
+  Value column = i32.mul(i32.rem(i32.div(lane, 8), 2), 8);
+  for (int64_t k = 0; k < width(); k += depth) {
+    Value leftPart = left.fragments.empty() ? leftFragment(left.rows, k)
+                                            : left.fragments[k / depth];
+    for (int64_t first = 0; first < columns; first += 16) {
+      Value both = loadMatrices(right, i32.add(row, first), i32.add(column, k),
+                                /*transpose=*/false);
+      multiplyAdd(leftPart, half(both, 0), sums, first / 8);
+      multiplyAdd(leftPart, half(both, 2), sums, first / 8 + 1);
+    }
+  }
+  return sums;
+}
+
+void MmaTiles::accumulate(WarpTile &sums, const WarpTile &weights,
+                          const SharedRows &right) {
+  // The matrices are rows 0-7 and 8-15 of eight columns, then of the next
+  // eight; they are transposed on the way.
+  Value row = i32.rem(lane, 16);
+  Value column = i32.mul(i32.div(lane, 16), 8);
+  for (int64_t k = 0; k < weights.columns * 4; k += depth) {
+    Value left = leftFragment(weights, k);
+    for (int64_t first = 0; first < width(); first += 16) {
+      Value both = loadMatrices(right, i32.add(row, k), i32.add(column, first),
+                                /*transpose=*/true);
+      multiplyAdd(left, half(both, 0), sums, first / 8);
+      multiplyAdd(left, half(both, 2), sums, first / 8 + 1);
+    }
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Element by element
+//===----------------------------------------------------------------------===//
+
+RandomShares FmaTiles::randomShares(bool keysAreColumns) {
+  RandomShares shares;
+  shares.place = [](int64_t i, int64_t j) -> RandomShares::Place {
+    return {i, j, 0};
+  };
+  // Four lanes have the four keys: each draws one of the four rows.
+  if (keysAreColumns) {
+    Value mine = i32.rem(lane, 4), first = i32.sub(lane, mine);
+    shares.row = i32.add(i32.div(lane, 8), i32.mul(mine, 4));
+    shares.column = i32.mul(i32.div(i32.rem(lane, 8), 4), 4);
+    for (int64_t source = 0; source < 4; ++source)
+      shares.lanes.push_back(i32.add(first, source));
+    shares.key = mine;
+    return shares;
+  }
+  Value mine = i32.div(lane, 8), first = i32.rem(lane, 8);
+  shares.row = i32.mul(mine, 4);
+  shares.column = first;
+  for (int64_t source = 0; source < 4; ++source)
+    shares.lanes.push_back(i32.add(first, 8 * source));
+  shares.key = mine;
+  return shares;
+}
+
+SmallVector<Value> FmaTiles::four(const SharedRows &rows, Value row,
+                                  Value column) {
+  Value vector = at(rows, row, column, VectorType::get({4}, element));
+  SmallVector<Value> elements;
+  for (int64_t i = 0; i < 4; ++i)
+    elements.push_back(f.builder.create<vector::ExtractOp>(f.loc, vector, i));
+  return elements;
+}
+
+WarpTile FmaTiles::multiply(const LeftRows &left, const SharedRows &right,
+                            int64_t columns) {
+  OpBuilder &b = f.builder;
+  WarpTile sums{4, columns / 8, {}};
+  sums.elements.assign(sums.rows * sums.columns, constant(0.0));
+  auto loop = b.create<scf::ForOp>(
+      f.loc, i32.constant(0), i32.constant(depth), i32.constant(4),
+      sums.elements, [&](OpBuilder &, Location, Value k, ValueRange carried) {
+        sums.elements.assign(carried.begin(), carried.end());
+        SmallVector<SmallVector<Value>> rows;
+        for (int64_t i = 0; i < sums.rows; ++i)
+          rows.push_back(four(left.rows, row(i), k));
+        for (int64_t j = 0; j < sums.columns; ++j) {
+          Value at = i32.add(firstColumn(), columnOffset(j));
+          SmallVector<Value> column = four(right, at, k);
+          for (int64_t i = 0; i < sums.rows; ++i)
+            for (int64_t part = 0; part < 4; ++part)
+              sums.at(i, j) = b.create<math::FmaOp>(
+                  f.loc, rows[i][part], column[part], sums.at(i, j));
+        }
+        b.create<scf::YieldOp>(f.loc, sums.elements);
+      });
+  sums.elements.assign(loop.getResults().begin(), loop.getResults().end());
+  return sums;
+}
+
+void FmaTiles::accumulate(WarpTile &sums, const WarpTile &weights,
+                          const SharedRows &right) {
+  OpBuilder &b = f.builder;
+  Value firstOfRow = i32.sub(lane, i32.rem(lane, 8));
+  auto loop = b.create<scf::ForOp>(
+      f.loc, i32.constant(0), i32.constant(8), i32.constant(1), sums.elements,
+      [&](OpBuilder &, Location, Value part, ValueRange carried) {
+        sums.elements.assign(carried.begin(), carried.end());
+        Value holder = i32.add(firstOfRow, part);
+        for (int64_t k = 0; k < weights.columns; ++k) {
+          SmallVector<Value> factors;
+          for (int64_t i = 0; i < sums.rows; ++i)
+            factors.push_back(shuffle(weights.at(i, k), holder));
+          Value row = i32.add(part, columnOffset(k));
+          for (int64_t j = 0; j < sums.columns; j += 4) {
+            Value column = i32.add(firstSumColumn(), sumColumnOffset(j));
+            SmallVector<Value> values = four(right, row, column);
+            for (int64_t i = 0; i < sums.rows; ++i)
+              for (int64_t c = 0; c < 4; ++c)
+                sums.at(i, j + c) = b.create<math::FmaOp>(
+                    f.loc, factors[i], values[c], sums.at(i, j + c));
+          }
+        }
+        b.create<scf::YieldOp>(f.loc, sums.elements);
+      });
+  sums.elements.assign(loop.getResults().begin(), loop.getResults().end());
+}
+
+std::unique_ptr<WarpTiles> WarpTiles::create(KernelFrame &frame, Type element,
+                                             int64_t width) {
+  if (element.isBF16())
+    return std::make_unique<MmaTiles>(frame, element, width);
+  return std::make_unique<FmaTiles>(frame, element, width);
+}
+
+} // namespace heddle::gpu
