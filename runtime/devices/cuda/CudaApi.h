@@ -53,6 +53,11 @@ enum Result : int {
   NotSupported = 801,
   SystemNotReady = 802,
   SystemDriverMismatch = 803,
+  CaptureUnsupported = 900,
+  CaptureUnmatched = 903,
+  CaptureUnjoined = 904,
+  CaptureIsolation = 905,
+  CapturedEvent = 907,
   Unknown = 999,
 };
 
@@ -99,6 +104,9 @@ enum ProcAddressResult : int {
   ProcAddressTooNew = 2
 };
 
+/// CUstreamCaptureMode.
+enum CaptureMode : int { CaptureThreadLocal = 1 };
+
 /// Flags of cuStreamCreate, cuEventCreate and cuMemHostAlloc.
 constexpr unsigned streamNonBlocking = 1;
 constexpr unsigned eventDisableTiming = 2;
@@ -111,6 +119,8 @@ using Module = struct ModuleData *;
 using Function = struct FunctionData *;
 using StreamHandle = struct StreamData *;
 using EventHandle = struct EventData *;
+using Graph = struct GraphData *;
+using GraphExec = struct GraphExecData *;
 using HostFunction = void (*)(void *); ///< CUhostFn.
 /// CUuuid.
 struct Uuid {
@@ -152,6 +162,12 @@ struct Uuid {
   CALL(setFunction, cuFuncSetAttribute, (Function function, FunctionAttribute attribute, int value)) \
   CALL(launch, cuLaunchKernel, (Function function, unsigned gridX, unsigned gridY, unsigned gridZ, unsigned blockX, unsigned blockY, unsigned blockZ, unsigned sharedBytes, StreamHandle stream, void **arguments, void **extra)) \
   CALL(launchHost, cuLaunchHostFunc, (StreamHandle stream, HostFunction function, void *data)) \
+  CALL(beginCapture, cuStreamBeginCapture_v2, (StreamHandle stream, CaptureMode mode)) \
+  CALL(endCapture, cuStreamEndCapture, (StreamHandle stream, Graph *graph))    \
+  CALL(instantiate, cuGraphInstantiateWithFlags, (GraphExec *exec, Graph graph, uint64_t flags)) \
+  CALL(launchGraph, cuGraphLaunch, (GraphExec exec, StreamHandle stream))      \
+  CALL(destroyGraph, cuGraphDestroy, (Graph graph))                            \
+  CALL(destroyExec, cuGraphExecDestroy, (GraphExec exec))                      \
   CALL(errorName, cuGetErrorName, (Result error, const char **name))           \
   CALL(errorText, cuGetErrorString, (Result error, const char **text))
 

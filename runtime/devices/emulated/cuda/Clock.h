@@ -22,6 +22,15 @@ namespace heddle::rt::cuda {
 /// done at some point.
 using Clock = std::vector<uint64_t>;
 
+/// What both know.
+inline void join(Clock &clock, const Clock &other) {
+  if (clock.size() < other.size())
+    clock.resize(other.size());
+  for (size_t i = 0; i < other.size(); ++i)
+    if (clock[i] < other[i])
+      clock[i] = other[i];
+}
+
 /// What an asynchronous command did wrong.
 struct Fault {
   Result code;

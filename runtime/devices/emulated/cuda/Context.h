@@ -9,6 +9,7 @@
 #ifndef HEDDLE_RUNTIME_DEVICES_EMULATED_CUDA_CONTEXT_H
 #define HEDDLE_RUNTIME_DEVICES_EMULATED_CUDA_CONTEXT_H
 
+#include "runtime/devices/emulated/cuda/Graph.h"
 #include "runtime/devices/emulated/cuda/Memory.h"
 #include "runtime/devices/emulated/cuda/Timeline.h"
 
@@ -48,8 +49,22 @@ struct ContextData {
   std::map<EventHandle, std::unique_ptr<EventData>> events;
   std::map<Module, std::unique_ptr<ModuleData>> modules;
   std::set<Function> functions;
-  int64_t launches = 0;
+  std::map<Graph, std::unique_ptr<GraphData>> graphs;
+  std::map<GraphExec, std::unique_ptr<GraphExecData>> execs;
+  std::unique_ptr<Capture> capture;
+  int64_t submitted = 0, launches = 0; ///< Kernels, and those that ran.
   Result fault = Success; ///< Once it is another, every call returns it.
+
+  bool captures(const StreamData &stream) const {
+    return capture && capture->captures(const_cast<StreamHandle>(&stream));
+  }
+  /// Gives a command to a stream, or to the capture that the stream is in.
+  void submit(StreamData &stream, Command command) {
+    if (captures(stream))
+      capture->add(&stream, std::move(command));
+    else
+      timeline.submit(stream, std::move(command));
+  }
 };
 
 /// The driver in this process. Calls take turns.

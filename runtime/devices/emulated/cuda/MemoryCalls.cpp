@@ -109,7 +109,7 @@ static Result copyBetween(DevicePointer target, Side targetSide,
     command.memory.reads = {{source, source + bytes}};
     command.memory.writes = {{target, target + bytes}};
     command.run = [=](emulator::Touched &) { std::memmove(to, from, bytes); };
-    context.timeline.submit(stream, std::move(command));
+    context.submit(stream, std::move(command));
     return Success;
   });
 }
@@ -152,7 +152,7 @@ Result cuda::cuMemsetD8Async(DevicePointer target, unsigned char value,
     command.name = "a fill of " + std::to_string(bytes) + " bytes";
     command.memory.writes = {{target, target + bytes}};
     command.run = [=](emulator::Touched &) { std::memset(to, value, bytes); };
-    context.timeline.submit(stream, std::move(command));
+    context.submit(stream, std::move(command));
     return Success;
   });
 }

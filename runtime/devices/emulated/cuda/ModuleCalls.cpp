@@ -158,7 +158,6 @@ struct Launched {
   const emulator::Module *code = nullptr;
   emulator::Launch launch;
   std::vector<std::vector<char>> values;
-  int64_t number = 0; ///< Of all launches of the context.
 };
 } // namespace
 
@@ -173,7 +172,7 @@ static void loseDevice(const Settings &settings, int64_t launch) {
 
 static void runLaunch(ContextData &context, const Launched &launched,
                       emulator::Touched &touched) {
-  loseDevice(context.settings, launched.number);
+  loseDevice(context.settings, context.launches++);
   emulator::Launch launch = launched.launch;
   for (const std::vector<char> &value : launched.values)
     launch.arguments.push_back(value.data());
@@ -206,7 +205,6 @@ Result cuda::cuLaunchKernel(Function function, unsigned gridX, unsigned gridY,
     launched.launch.grid = {gridX, gridY, gridZ};
     launched.launch.block = {blockX, blockY, blockZ};
     launched.launch.sharedBytes = sharedBytes;
-    launched.number = context.launches++;
     const std::vector<int64_t> &sizes = function->info.parameterBytes;
     for (size_t i = 0; i < sizes.size(); ++i) {
       const char *value = static_cast<const char *>(arguments[i]);
@@ -214,11 +212,11 @@ Result cuda::cuLaunchKernel(Function function, unsigned gridX, unsigned gridY,
     }
     Command command;
     command.name = "kernel " + function->name + " (launch " +
-                   std::to_string(launched.number) + ")";
+                   std::to_string(context.submitted++) + ")";
     command.run = [&context, launched](emulator::Touched &touched) {
       runLaunch(context, launched, touched);
     };
-    context.timeline.submit(stream, std::move(command));
+    context.submit(stream, std::move(command));
     return Success;
   });
 }

@@ -31,6 +31,8 @@ Result cuda::cuStreamDestroy_v2(StreamHandle stream) {
 
 Result cuda::cuStreamSynchronize(StreamHandle handle) {
   return inStream(handle, [](ContextData &context, StreamData &stream) {
+    if (context.captures(stream))
+      return CaptureUnsupported;
     context.timeline.finish(stream);
     return Success;
   });
@@ -38,6 +40,8 @@ Result cuda::cuStreamSynchronize(StreamHandle handle) {
 
 Result cuda::cuStreamQuery(StreamHandle handle) {
   return inStream(handle, [](ContextData &context, StreamData &stream) {
+    if (context.captures(stream))
+      return CaptureUnsupported;
     return context.timeline.query(stream.clock) ? Success : NotReady;
   });
 }
@@ -48,7 +52,7 @@ Result cuda::cuLaunchHostFunc(StreamHandle handle, HostFunction function,
     Command command;
     command.name = "a function of the host"; // What it touches is not known.
     command.run = [=](emulator::Touched &) { function(data); };
-    context.timeline.submit(stream, std::move(command));
+    context.submit(stream, std::move(command));
     return Success;
   });
 }
@@ -78,6 +82,13 @@ Result cuda::cuEventRecord(EventHandle event, StreamHandle handle) {
   return inStream(handle, [&](ContextData &context, StreamData &stream) {
     if (!context.events.count(event))
       return InvalidHandle;
+    event->isCaptured = context.captures(stream);
+    if (event->isCaptured) {
+      context.capture->record(&stream, event);
+      return Success;
+    }
+    if (context.capture)
+      context.capture->forget(event);
     context.timeline.record(stream, *event);
     return Success;
   });
@@ -90,6 +101,14 @@ Result cuda::cuStreamWaitEvent(StreamHandle handle, EventHandle event,
       return InvalidValue;
     if (!context.events.count(event))
       return InvalidHandle;
+    if (context.capture && context.capture->captures(event)) {
+      context.capture->wait(&stream, event);
+      return Success;
+    }
+    if (context.captures(stream))
+      return CaptureIsolation;
+    if (event->isCaptured)
+      return CapturedEvent;
     context.timeline.wait(stream, *event);
     return Success;
   });
@@ -99,6 +118,8 @@ Result cuda::cuEventSynchronize(EventHandle event) {
   return inContext([&](ContextData &context) {
     if (!context.events.count(event))
       return InvalidHandle;
+    if (event->isCaptured)
+      return CapturedEvent;
     context.timeline.finish(*event);
     return Success;
   });
@@ -108,6 +129,75 @@ Result cuda::cuEventQuery(EventHandle event) {
   return inContext([&](ContextData &context) {
     if (!context.events.count(event))
       return InvalidHandle;
+    if (event->isCaptured)
+      return CapturedEvent;
     return context.timeline.query(event->point) ? Success : NotReady;
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Graphs
+//===----------------------------------------------------------------------===//
+
+/// One capture at a time.
+Result cuda::cuStreamBeginCapture_v2(StreamHandle handle, CaptureMode mode) {
+  return inStream(handle, [&](ContextData &context, StreamData &stream) {
+    if (mode != CaptureThreadLocal || context.capture)
+      return NotSupported;
+    if (!handle)
+      return CaptureUnsupported;
+    context.capture = std::make_unique<Capture>(&stream);
+    return Success;
+  });
+}
+
+Result cuda::cuStreamEndCapture(StreamHandle handle, Graph *graph) {
+  return inStream(handle, [&](ContextData &context, StreamData &stream) {
+    *graph = nullptr;
+    if (!context.capture || context.capture->begunOn() != &stream)
+      return CaptureUnmatched;
+    std::unique_ptr<Capture> ended = std::move(context.capture);
+    if (!ended->isJoined())
+      return CaptureUnjoined;
+    auto made = std::make_unique<GraphData>(ended->take());
+    *graph = made.get();
+    context.graphs[*graph] = std::move(made);
+    return Success;
+  });
+}
+
+Result cuda::cuGraphInstantiateWithFlags(GraphExec *exec, Graph graph,
+                                         uint64_t flags) {
+  return inContext([&](ContextData &context) {
+    if (flags != 0 || !context.graphs.count(graph))
+      return InvalidValue;
+    auto made = std::make_unique<GraphExecData>(*graph, context.timeline);
+    *exec = made.get();
+    context.execs[*exec] = std::move(made);
+    return Success;
+  });
+}
+
+Result cuda::cuGraphLaunch(GraphExec exec, StreamHandle handle) {
+  return inStream(handle, [&](ContextData &context, StreamData &stream) {
+    if (!context.execs.count(exec))
+      return InvalidValue;
+    if (context.captures(stream))
+      return NotSupported;
+    exec->launch(context.timeline, stream);
+    return Success;
+  });
+}
+
+Result cuda::cuGraphDestroy(Graph graph) {
+  return inContext([&](ContextData &context) {
+    return context.graphs.erase(graph) ? Success : InvalidValue;
+  });
+}
+
+/// What was launched is still done.
+Result cuda::cuGraphExecDestroy(GraphExec exec) {
+  return inContext([&](ContextData &context) {
+    return context.execs.erase(exec) ? Success : InvalidValue;
   });
 }

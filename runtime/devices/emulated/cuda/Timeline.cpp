@@ -12,12 +12,6 @@
 
 using namespace heddle::rt::cuda;
 
-static void join(Clock &clock, const Clock &other) {
-  clock.resize(std::max(clock.size(), other.size()));
-  for (size_t i = 0; i < other.size(); ++i)
-    clock[i] = std::max(clock[i], other[i]);
-}
-
 Timeline::Timeline(const Settings &settings)
     : settings(settings), random(settings.seed) {
   makeStream(/*isBlocking=*/true);

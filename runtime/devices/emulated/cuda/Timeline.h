@@ -30,7 +30,8 @@ struct StreamData {
 
 /// A CUevent.
 struct EventData {
-  Clock point; ///< Empty when it was never recorded.
+  Clock point;             ///< Empty when it was never recorded.
+  bool isCaptured = false; ///< It was last recorded in a graph.
 };
 
 /// The streams of a context. A stream does its commands in the order of their

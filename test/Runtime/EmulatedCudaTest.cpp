@@ -1,0 +1,391 @@
+//===- EmulatedCudaTest.cpp - The emulated driver by itself ---------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "TestDevice.h"
+#include "runtime/devices/emulated/cuda/Calls.h"
+
+#include <cstring>
+
+using namespace heddle::rt::cuda;
+using namespace heddle::test;
+
+static const char *const addText = R"(.version 7.0
+.target sm_80
+.address_size 64
+.visible .entry add(.param .u64 to, .param .u64 value) {
+  .reg .b64 %rd<4>;
+  ld.param.u64 %rd1, [to];
+  ld.param.u64 %rd2, [value];
+  ld.global.u64 %rd3, [%rd1];
+  add.u64 %rd3, %rd3, %rd2;
+  st.global.u64 [%rd1], %rd3;
+  ret;
+}
+)";
+
+namespace {
+/// A context on the first device, current in this thread.
+class EmulatedCuda : public testing::Test {
+protected:
+  EmulatedCuda() {
+    EXPECT_EQ(cuInit(0), Success);
+    EXPECT_EQ(cuDevicePrimaryCtxRetain(&context, 0), Success);
+    EXPECT_EQ(cuCtxSetCurrent(context), Success);
+  }
+  ~EmulatedCuda() override { cuDevicePrimaryCtxRelease_v2(0); }
+
+  /// Zeroed memory.
+  DevicePointer memory(size_t bytes) {
+    DevicePointer address = 0;
+    EXPECT_EQ(cuMemAlloc_v2(&address, bytes), Success);
+    EXPECT_EQ(cuMemsetD8Async(address, 0, bytes, nullptr), Success);
+    EXPECT_EQ(cuCtxSynchronize(), Success);
+    return address;
+  }
+  StreamHandle stream(unsigned flags = streamNonBlocking) {
+    StreamHandle made = nullptr;
+    EXPECT_EQ(cuStreamCreate(&made, flags), Success);
+    return made;
+  }
+  EventHandle event() {
+    EventHandle made = nullptr;
+    EXPECT_EQ(cuEventCreate(&made, eventDisableTiming), Success);
+    return made;
+  }
+  Function addFunction() {
+    Module module = nullptr;
+    EXPECT_EQ(cuModuleLoadData(&module, addText), Success);
+    Function function = nullptr;
+    EXPECT_EQ(cuModuleGetFunction(&function, module, "add"), Success);
+    return function;
+  }
+  /// *to += value.
+  Result add(Function function, DevicePointer to, uint64_t value,
+             StreamHandle stream, unsigned threads = 1, unsigned shared = 0) {
+    void *arguments[] = {&to, &value};
+    return cuLaunchKernel(function, 1, 1, 1, threads, 1, 1, shared, stream,
+                          arguments, nullptr);
+  }
+  uint64_t numberAt(DevicePointer address) {
+    uint64_t found = 0;
+    EXPECT_EQ(cuCtxSynchronize(), Success);
+    EXPECT_EQ(cuMemcpyDtoHAsync_v2(&found, address, 8, nullptr), Success);
+    EXPECT_EQ(cuCtxSynchronize(), Success);
+    return found;
+  }
+
+  Context context = nullptr;
+};
+} // namespace
+
+TEST_F(EmulatedCuda, SaysWhatItIs) {
+  int version = 0, count = 0, value = 0;
+  EXPECT_EQ(cuDriverGetVersion(&version), Success);
+  EXPECT_EQ(version, 12000);
+  EXPECT_EQ(cuDeviceGetCount(&count), Success);
+  EXPECT_EQ(count, 1);
+  DeviceNumber device = -1;
+  EXPECT_EQ(cuDeviceGet(&device, 0), Success);
+  EXPECT_EQ(cuDeviceGet(&device, 1), InvalidDevice);
+  EXPECT_EQ(cuDeviceGetAttribute(&value, MaxSharedPerBlockOptin, 0), Success);
+  EXPECT_EQ(value, 227 * 1024);
+  EXPECT_EQ(cuDeviceGetAttribute(&value, DeviceAttribute(9999), 0),
+            InvalidValue);
+  EXPECT_EQ(cuDeviceGetAttribute(&value, WarpSize, 1), InvalidDevice);
+  size_t bytes = 0;
+  EXPECT_EQ(cuDeviceTotalMem_v2(&bytes, 0), Success);
+  EXPECT_EQ(bytes, size_t(80) << 30);
+  Uuid uuid;
+  EXPECT_EQ(cuDeviceGetUuid_v2(&uuid, 0), Success);
+  Context now = nullptr;
+  EXPECT_EQ(cuCtxGetCurrent(&now), Success);
+  EXPECT_EQ(now, context);
+}
+
+TEST_F(EmulatedCuda, HasOneDeviceForEachRank) {
+  Variable ranks("OMPI_COMM_WORLD_LOCAL_SIZE", "3");
+  EXPECT_EQ(cuInit(0), Success);
+  int count = 0;
+  EXPECT_EQ(cuDeviceGetCount(&count), Success);
+  EXPECT_EQ(count, 3);
+}
+
+TEST_F(EmulatedCuda, NamesErrors) {
+  const char *text = nullptr;
+  EXPECT_EQ(cuGetErrorName(IllegalAddress, &text), Success);
+  EXPECT_STREQ(text, "CUDA_ERROR_ILLEGAL_ADDRESS");
+  EXPECT_EQ(cuGetErrorString(OutOfMemory, &text), Success);
+  EXPECT_STREQ(text, "out of memory");
+  EXPECT_EQ(cuGetErrorName(Result(12345), &text), InvalidValue);
+}
+
+TEST_F(EmulatedCuda, FindsItsFunctionsByName) {
+  void *found = nullptr;
+  ProcAddressResult result;
+  EXPECT_EQ(cuGetProcAddress_v2("cuMemAlloc", &found, 12000, 0, &result),
+            Success);
+  EXPECT_EQ(found, reinterpret_cast<void *>(&cuMemAlloc_v2));
+  EXPECT_EQ(cuGetProcAddress_v2("cuInit", &found, 11040, 0, nullptr), Success);
+  EXPECT_EQ(found, reinterpret_cast<void *>(&cuInit));
+  EXPECT_EQ(cuGetProcAddress_v2("cuMem", &found, 12000, 0, &result), NotFound);
+  EXPECT_EQ(result, ProcAddressNotFound);
+  EXPECT_EQ(cuGetProcAddress_v2("cuInit", &found, 13000, 0, &result), NotFound);
+  EXPECT_EQ(result, ProcAddressTooNew);
+}
+
+TEST_F(EmulatedCuda, NeedsAContext) {
+  size_t free = 0, total = 0;
+  EXPECT_EQ(cuCtxSetCurrent(nullptr), Success);
+  EXPECT_EQ(cuMemGetInfo_v2(&free, &total), InvalidContext);
+  EXPECT_EQ(cuCtxSetCurrent(context), Success);
+  EXPECT_EQ(cuDevicePrimaryCtxRelease_v2(0), Success);
+  EXPECT_EQ(cuMemGetInfo_v2(&free, &total), ContextIsDestroyed);
+  EXPECT_EQ(cuDevicePrimaryCtxRetain(&context, 0), Success);
+}
+
+TEST_F(EmulatedCuda, RefusesSettingsThatMakeNoSense) {
+  for (auto [name, value] : {std::pair("HEDDLE_EMULATE", "never"),
+                             {"HEDDLE_EMULATE", "seed:x"},
+                             {"HEDDLE_EMULATE_CHIP", "sm_70"},
+                             {"HEDDLE_EMULATE_DEVICES", "0"},
+                             {"HEDDLE_EMULATE_FAULT", "ecc"},
+                             {"HEDDLE_EMULATE_FAULT", "no-device:1"}}) {
+    Variable variable(name, value);
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(cuInit(0), Unknown) << value;
+    std::string message = testing::internal::GetCapturedStderr();
+    EXPECT_NE(message.find(name), std::string::npos) << message;
+  }
+  EXPECT_EQ(cuInit(0), Success);
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+TEST_F(EmulatedCuda, CountsMemory) {
+  size_t before = 0, during = 0, after = 0, total = 0;
+  EXPECT_EQ(cuMemGetInfo_v2(&before, &total), Success);
+  DevicePointer first = memory(1000), second = memory(24);
+  EXPECT_EQ(cuMemGetInfo_v2(&during, &total), Success);
+  EXPECT_EQ(before - during, 1024u);
+  EXPECT_EQ(first % 512, 256u); // Aligned to 256, and no better.
+  EXPECT_EQ(cuMemFree_v2(first), Success);
+  EXPECT_EQ(cuMemFree_v2(first), InvalidValue);
+  EXPECT_EQ(cuMemFree_v2(second + 8), InvalidValue);
+  EXPECT_EQ(cuMemFreeHost(reinterpret_cast<void *>(second)), InvalidValue);
+  EXPECT_EQ(cuMemFree_v2(second), Success);
+  EXPECT_EQ(cuMemGetInfo_v2(&after, &total), Success);
+  EXPECT_EQ(after, before);
+  EXPECT_EQ(cuMemAlloc_v2(&first, 0), InvalidValue);
+  EXPECT_EQ(cuMemAlloc_v2(&first, size_t(1) << 60), OutOfMemory);
+}
+
+TEST_F(EmulatedCuda, FreshMemoryIsNaN) {
+  DevicePointer address = 0;
+  ASSERT_EQ(cuMemAlloc_v2(&address, 8), Success);
+  EXPECT_EQ(numberAt(address), ~uint64_t(0));
+}
+
+TEST_F(EmulatedCuda, KnowsWhereMemoryIs) {
+  void *place = nullptr;
+  ASSERT_EQ(cuMemHostAlloc(&place, 64, hostAllocPortable), Success);
+  auto pinned = reinterpret_cast<DevicePointer>(place);
+  DevicePointer address = memory(64);
+  unsigned type = 0;
+  EXPECT_EQ(cuPointerGetAttribute(&type, PointerMemoryType, address + 63),
+            Success);
+  EXPECT_EQ(type, unsigned(DeviceMemoryType));
+  EXPECT_EQ(cuPointerGetAttribute(&type, PointerMemoryType, pinned), Success);
+  EXPECT_EQ(type, unsigned(HostMemory));
+  auto elsewhere = reinterpret_cast<DevicePointer>(&type);
+  EXPECT_EQ(cuPointerGetAttribute(&type, PointerMemoryType, elsewhere),
+            InvalidValue);
+  // Kernels and copies reach pinned memory at the host's address.
+  uint64_t number = 5;
+  std::memcpy(place, &number, 8);
+  EXPECT_EQ(add(addFunction(), pinned, 6, nullptr), Success);
+  EXPECT_EQ(cuMemcpyAsync(address, pinned, 8, nullptr), Success);
+  EXPECT_EQ(numberAt(address), 11u);
+  EXPECT_EQ(cuMemFreeHost(place), Success);
+}
+
+TEST_F(EmulatedCuda, RefusesCopiesOutsideOfMemory) {
+  DevicePointer address = memory(64);
+  char host[128] = {};
+  auto *wrong = reinterpret_cast<char *>(address);
+  EXPECT_EQ(cuMemcpyHtoDAsync_v2(address, host, 64, nullptr), Success);
+  EXPECT_EQ(cuMemcpyHtoDAsync_v2(address, host, 65, nullptr), InvalidValue);
+  EXPECT_EQ(cuMemcpyHtoDAsync_v2(address, wrong, 8, nullptr), InvalidValue);
+  EXPECT_EQ(cuMemcpyDtoHAsync_v2(wrong, address, 8, nullptr), InvalidValue);
+  EXPECT_EQ(cuMemcpyDtoHAsync_v2(host, address + 60, 8, nullptr), InvalidValue);
+  EXPECT_EQ(cuMemcpyDtoDAsync_v2(address, address + 63, 2, nullptr),
+            InvalidValue);
+  EXPECT_EQ(cuMemsetD8Async(address - 1, 0, 1, nullptr), InvalidValue);
+  EXPECT_EQ(cuMemsetD8Async(address, 0, 0, nullptr), Success);
+}
+
+//===----------------------------------------------------------------------===//
+// Streams
+//===----------------------------------------------------------------------===//
+
+TEST_F(EmulatedCuda, WorkIsNotDoneUntilSomebodyWaits) {
+  StreamHandle work = stream();
+  EventHandle done = event();
+  EXPECT_EQ(cuStreamQuery(work), Success);
+  EXPECT_EQ(cuEventQuery(done), Success); // Never recorded.
+  EXPECT_EQ(cuMemsetD8Async(memory(8), 1, 8, work), Success);
+  EXPECT_EQ(cuEventRecord(done, work), Success);
+  EXPECT_EQ(cuStreamQuery(work), NotReady);
+  EXPECT_EQ(cuEventQuery(done), NotReady);
+  EXPECT_EQ(cuEventSynchronize(done), Success);
+  EXPECT_EQ(cuEventQuery(done), Success);
+  EXPECT_EQ(cuStreamQuery(work), Success);
+}
+
+TEST_F(EmulatedCuda, TheDefaultStreamOrdersThoseThatBlock) {
+  DevicePointer address = memory(8);
+  StreamHandle first = stream(0), second = stream(0);
+  Function function = addFunction();
+  EXPECT_EQ(add(function, address, 1, first), Success);
+  EXPECT_EQ(add(function, address, 1, nullptr), Success);
+  EXPECT_EQ(add(function, address, 1, second), Success);
+  EXPECT_EQ(numberAt(address), 3u);
+  EXPECT_EQ(add(function, address, 1, first), Success);
+  EXPECT_EQ(add(function, address, 1, stream()), Success);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(cuCtxSynchronize(), LaunchFailed);
+  EXPECT_EQ(cuCtxSynchronize(), LaunchFailed); // From now on.
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("kernel add"),
+            std::string::npos);
+}
+
+TEST_F(EmulatedCuda, HandlesMustBeThoseOfWhatIsThere) {
+  StreamHandle gone = stream();
+  EventHandle past = event();
+  DevicePointer address = memory(8);
+  EXPECT_EQ(cuMemsetD8Async(address, 1, 8, gone), Success);
+  EXPECT_EQ(cuStreamDestroy_v2(gone), Success);
+  EXPECT_EQ(cuEventDestroy_v2(past), Success);
+  EXPECT_EQ(cuStreamDestroy_v2(gone), InvalidHandle);
+  EXPECT_EQ(cuStreamSynchronize(gone), InvalidHandle);
+  EXPECT_EQ(cuEventRecord(past, nullptr), InvalidHandle);
+  EXPECT_EQ(cuStreamWaitEvent(nullptr, past, 0), InvalidHandle);
+  EXPECT_EQ(cuEventSynchronize(past), InvalidHandle);
+  EXPECT_EQ(numberAt(address), 0x0101010101010101u); // It was still done.
+}
+
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+TEST_F(EmulatedCuda, RefusesLaunchesThatTheGpuCannotDo) {
+  Function function = addFunction();
+  DevicePointer address = memory(8);
+  EXPECT_EQ(add(function, address, 1, nullptr, 1024), Success);
+  EXPECT_EQ(add(function, address, 1, nullptr, 1025), InvalidValue);
+  EXPECT_EQ(add(function, address, 1, nullptr, 0), InvalidValue);
+  EXPECT_EQ(add(function, address, 1, nullptr, 1, 48 * 1024 + 1), InvalidValue);
+  EXPECT_EQ(cuFuncSetAttribute(function, FunctionMaxDynamicShared, 200 * 1024),
+            Success);
+  EXPECT_EQ(add(function, address, 1, nullptr, 1, 48 * 1024 + 1), Success);
+  EXPECT_EQ(cuFuncSetAttribute(function, FunctionMaxDynamicShared, 228 * 1024),
+            InvalidValue);
+  int value = 0;
+  EXPECT_EQ(cuFuncGetAttribute(&value, FunctionMaxThreads, function), Success);
+  EXPECT_EQ(value, 1024);
+}
+
+TEST_F(EmulatedCuda, ModulesGoWithTheirFunctions) {
+  Module module = nullptr;
+  Function function = nullptr;
+  ASSERT_EQ(cuModuleLoadData(&module, addText), Success);
+  EXPECT_EQ(cuModuleGetFunction(&function, module, "sub"), NotFound);
+  ASSERT_EQ(cuModuleGetFunction(&function, module, "add"), Success);
+  EXPECT_EQ(cuModuleUnload(module), Success);
+  EXPECT_EQ(add(function, memory(8), 1, nullptr), InvalidHandle);
+  EXPECT_EQ(cuModuleUnload(module), InvalidHandle);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(cuModuleLoadData(&module, "this is no text"), InvalidPtx);
+  EXPECT_NE(testing::internal::GetCapturedStderr(), "");
+}
+
+//===----------------------------------------------------------------------===//
+// Graphs
+//===----------------------------------------------------------------------===//
+
+TEST_F(EmulatedCuda, GraphsRepeatWhatWasCaptured) {
+  DevicePointer address = memory(16);
+  Function function = addFunction();
+  StreamHandle first = stream(), second = stream();
+  EventHandle fork = event(), join = event();
+  ASSERT_EQ(cuStreamBeginCapture_v2(first, CaptureThreadLocal), Success);
+  EXPECT_EQ(add(function, address, 1, first), Success);
+  EXPECT_EQ(cuEventRecord(fork, first), Success);
+  EXPECT_EQ(cuStreamWaitEvent(second, fork, 0), Success);
+  EXPECT_EQ(cuMemcpyDtoDAsync_v2(address + 8, address, 8, second), Success);
+  EXPECT_EQ(cuStreamSynchronize(second), CaptureUnsupported);
+  EXPECT_EQ(cuEventRecord(join, second), Success);
+  EXPECT_EQ(cuStreamWaitEvent(first, join, 0), Success);
+  EXPECT_EQ(add(function, address, 10, first), Success);
+  Graph graph = nullptr;
+  EXPECT_EQ(cuStreamEndCapture(second, &graph), CaptureUnmatched);
+  ASSERT_EQ(cuStreamEndCapture(first, &graph), Success);
+  EXPECT_EQ(numberAt(address), 0u); // Nothing was done.
+  EXPECT_EQ(cuStreamWaitEvent(first, join, 0), CapturedEvent);
+
+  GraphExec exec = nullptr;
+  ASSERT_EQ(cuGraphInstantiateWithFlags(&exec, graph, 0), Success);
+  EXPECT_EQ(cuGraphDestroy(graph), Success);
+  EXPECT_EQ(cuGraphDestroy(graph), InvalidValue);
+  for (int i = 0; i < 3; ++i)
+    EXPECT_EQ(cuGraphLaunch(exec, first), Success);
+  EXPECT_EQ(add(function, address, 100, first), Success); // Comes after it.
+  EXPECT_EQ(numberAt(address + 8), 23u);
+  EXPECT_EQ(numberAt(address), 133u);
+  EXPECT_EQ(cuGraphExecDestroy(exec), Success);
+  EXPECT_EQ(cuGraphLaunch(exec, first), InvalidValue);
+}
+
+TEST_F(EmulatedCuda, CapturesMustBeWhole) {
+  DevicePointer address = memory(16);
+  StreamHandle first = stream(), second = stream();
+  EventHandle before = event(), fork = event();
+  EXPECT_EQ(cuEventRecord(before, second), Success);
+  ASSERT_EQ(cuStreamBeginCapture_v2(first, CaptureThreadLocal), Success);
+  // What was recorded outside is nothing that a graph can wait for.
+  EXPECT_EQ(cuStreamWaitEvent(first, before, 0), CaptureIsolation);
+  EXPECT_EQ(cuEventRecord(fork, first), Success);
+  EXPECT_EQ(cuStreamWaitEvent(second, fork, 0), Success);
+  EXPECT_EQ(cuMemsetD8Async(address, 0, 8, second), Success);
+  Graph graph = nullptr;
+  EXPECT_EQ(cuStreamEndCapture(first, &graph), CaptureUnjoined);
+  EXPECT_EQ(graph, nullptr);
+}
+
+TEST_F(EmulatedCuda, FindsRacesInGraphs) {
+  DevicePointer address = memory(16);
+  StreamHandle first = stream(), second = stream();
+  EventHandle fork = event(), join = event();
+  ASSERT_EQ(cuStreamBeginCapture_v2(first, CaptureThreadLocal), Success);
+  EXPECT_EQ(cuEventRecord(fork, first), Success);
+  EXPECT_EQ(cuStreamWaitEvent(second, fork, 0), Success);
+  EXPECT_EQ(cuMemsetD8Async(address, 0, 8, second), Success);
+  EXPECT_EQ(cuMemsetD8Async(address + 4, 1, 8, first), Success);
+  EXPECT_EQ(cuEventRecord(join, second), Success);
+  EXPECT_EQ(cuStreamWaitEvent(first, join, 0), Success);
+  Graph graph = nullptr;
+  GraphExec exec = nullptr;
+  ASSERT_EQ(cuStreamEndCapture(first, &graph), Success);
+  ASSERT_EQ(cuGraphInstantiateWithFlags(&exec, graph, 0), Success);
+  ASSERT_EQ(cuGraphLaunch(exec, first), Success);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(cuStreamSynchronize(first), LaunchFailed);
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("a fill of 8 bytes"),
+            std::string::npos);
+}
