@@ -44,7 +44,7 @@ std::string instantiate(
 }
 
 std::vector<Tensor> evaluate(planir::KernelOp kernel,
-                             ArrayRef<Tensor> arguments) {
+                             ArrayRef<Tensor> arguments, bool isRounded) {
   llvm::DenseMap<Value, Tensor> values;
   for (auto [argument, tensor] :
        llvm::zip(kernel.getBody().getArguments(), arguments))
@@ -57,8 +57,9 @@ std::vector<Tensor> evaluate(planir::KernelOp kernel,
     if (failed(evaluation.evaluate(operands, results)))
       exit(1);
     for (auto [value, result] : llvm::zip(op.getResults(), results))
-      values[value] = result.convertTo(
-          *eval::kindOf(getElementTypeOrSelf(value.getType())));
+      values[value] = isRounded ? result.convertTo(*eval::kindOf(
+                                      getElementTypeOrSelf(value.getType())))
+                                : result;
   }
   std::vector<Tensor> yielded;
   for (Value value : kernel.getBody().front().getTerminator()->getOperands())

@@ -44,9 +44,10 @@ struct KernelCheck {
   void run() const;
 };
 
-/// Runs the body by reference, each value rounded to its type.
+/// Runs the body by reference, each value rounded to its type, or none.
 std::vector<eval::Tensor> evaluate(planir::KernelOp kernel,
-                                   llvm::ArrayRef<eval::Tensor> arguments);
+                                   llvm::ArrayRef<eval::Tensor> arguments,
+                                   bool isRounded = true);
 
 /// The random arguments of a check.
 std::vector<eval::Tensor> randomArguments(planir::KernelOp kernel,

@@ -1,0 +1,56 @@
+//===- KernelCheck.cpp - Kernel tests on the CPU --------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "KernelHarness.h"
+#include "KernelReference.h"
+#include "mlir/Parser/Parser.h"
+#include <gtest/gtest.h>
+
+using namespace mlir;
+
+namespace heddle::test {
+
+using eval::Tensor;
+
+/// For AVX-512 and for AVX2, each with one thread and with more, some with
+/// nothing to do. The number of threads changes no bit.
+void KernelCheck::run() const {
+  DialectRegistry registry;
+  cpu::registerKernelCompiler(registry);
+  std::unique_ptr<MLIRContext> context = createKernelContext(registry);
+  auto module = parseSourceString<ModuleOp>(text, context.get());
+  ASSERT_TRUE(module) << text;
+  auto kernel = *module->getOps<planir::KernelOp>().begin();
+  std::vector<Tensor> arguments = randomArguments(kernel, *this);
+  std::vector<Tensor> expected = evaluate(kernel, arguments);
+  for (std::string march : {"native", "x86-64-v3"}) {
+    LoadedKernel loaded(kernel, *cpu::CpuTarget::parse(march));
+    auto runOn = [&](int64_t threads) {
+      return execute(kernel, arguments, [&](const std::vector<void *> &refs) {
+        if (threads == 2)
+          loaded.runParallel(refs, scalars, threads);
+        else
+          loaded.run(refs, scalars, threads);
+      });
+    };
+    std::vector<Tensor> alone = runOn(1);
+    for (size_t i = 0; i < expected.size(); ++i)
+      expectNear(alone[i], expected[i], tolerance,
+                 march + ", result " + std::to_string(i) + " of\n" + text);
+    for (int64_t threads : {2, 3, 17}) {
+      std::vector<Tensor> shared = runOn(threads);
+      for (size_t i = 0; i < expected.size(); ++i)
+        expectSameBits(shared[i], alone[i],
+                       march + ", " + std::to_string(threads) +
+                           " threads, result " + std::to_string(i) + " of\n" +
+                           text);
+    }
+  }
+}
+
+} // namespace heddle::test
