@@ -110,25 +110,46 @@ static Values philox(ScalarBuilder &s, Values counter, Value key0, Value key1) {
   return counter;
 }
 
-/// The index, in the whole tensor of the global batch, of this iteration.
+/// The index, in the whole tensor of the global batch, of this iteration. It
+/// may need 64 bits where those within the tensor need 32.
 static Value globalElement(ScalarBuilder &s, nn::DropoutOp op,
                            nn::DropoutOp::Adaptor in) {
   auto type = tensorOf(op.getOutput());
-  Value element = in.getMicroBatch();
+  auto wide = [&](Value index) -> Value {
+    return s.create<arith::IndexCastOp>(s.getI64Type(), index);
+  };
+  Value element = wide(in.getMicroBatch()), within;
+  int64_t numWithin = 1;
   auto step = [&](int64_t size, Value position) {
-    element = s.create<arith::MulIOp>(element, s.index(size));
-    element = s.create<arith::AddIOp>(element, position);
+    element = s.create<arith::MulIOp>(element, s.i64(size));
+    element = s.create<arith::AddIOp>(element, wide(position));
+  };
+  auto stepWithin = [&] {
+    if (within)
+      step(numWithin, within);
+    within = {};
+    numWithin = 1;
   };
   // A part is the number of a piece, before the dimension that is split.
   size_t part = 0;
   int64_t left = type.getNumElements();
   for (auto [dim, size] : llvm::enumerate(type.getShape())) {
-    for (; part < in.getPart().size() && left == (*op.getInner())[part]; ++part)
+    for (; part < in.getPart().size() && left == (*op.getInner())[part];
+         ++part) {
+      stepWithin();
       step((*op.getParts())[part], in.getPart()[part]);
-    step(size, s.position(dim));
+    }
+    Value position = s.position(dim);
+    if (within) {
+      within = s.create<arith::MulIOp>(within, s.index(size));
+      position = s.create<arith::AddIOp>(within, position);
+    }
+    within = position;
+    numWithin *= size;
     left /= size;
   }
-  return s.create<arith::IndexCastOp>(s.getI64Type(), element);
+  stepWithin();
+  return element;
 }
 
 /// The random word of element `element`.

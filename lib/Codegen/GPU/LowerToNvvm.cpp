@@ -31,6 +31,7 @@
 #include "mlir/Dialect/Vector/Transforms/LoweringPatterns.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
+#include <limits>
 
 using namespace mlir;
 
@@ -172,11 +173,30 @@ static void declareDynamicMemory(Operation *root) {
   });
 }
 
+/// Bits of an index: 32 where the number of any element, and what a loop over
+/// them reaches beyond the last, fits, and no address is taken as an index.
+static unsigned indexBits(mlir::gpu::GPUModuleOp module) {
+  constexpr int64_t beyond = int64_t(1) << 26;
+  constexpr int64_t most = std::numeric_limits<int32_t>::max() - beyond;
+  bool fits = !module
+                   .walk([](memref::ExtractAlignedPointerAsIndexOp) {
+                     return WalkResult::interrupt();
+                   })
+                   .wasInterrupted();
+  module.walk([&](mlir::gpu::GPUFuncOp func) {
+    for (Type type : func.getArgumentTypes())
+      if (auto buffer = dyn_cast<MemRefType>(type))
+        fits &= buffer.getNumElements() <= most;
+  });
+  return fits ? 32 : 64;
+}
+
 /// One conversion for all dialects, so that no type is converted twice.
 static LogicalResult convert(mlir::gpu::GPUModuleOp module) {
   MLIRContext *context = module.getContext();
   LowerToLLVMOptions options(context);
   options.useBarePtrCallConv = true;
+  options.overrideIndexBitwidth(indexBits(module));
   LLVMTypeConverter converter(context, options);
   populateGpuMemorySpaceAttributeConversions(
       converter, [](mlir::gpu::AddressSpace space) -> unsigned {

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "KernelFrame.h"
+#include "LanePatterns.h"
 #include "heddle/Codegen/Common/LinalgLowerings.h"
 #include "heddle/Codegen/GPU/Kernels.h"
 #include "heddle/Codegen/GPU/Passes.h"
@@ -36,10 +37,12 @@ namespace heddle {
 
 namespace gpu {
 
-/// Replaces exp, tanh, erf ... by polynomials: PTX has no math library.
-static LogicalResult expandMath(mlir::gpu::GPUFuncOp func) {
+/// Replaces exp, tanh, erf ... by polynomials, as PTX has no math library, and
+/// simplifies.
+static LogicalResult simplify(mlir::gpu::GPUFuncOp func) {
   RewritePatternSet patterns(func.getContext());
   populateMathPolynomialApproximationPatterns(patterns);
+  populateLanePatterns(patterns);
   return applyPatternsAndFoldGreedily(func, std::move(patterns));
 }
 
@@ -78,7 +81,7 @@ FailureOr<MappedKernel> mapKernel(planir::KernelOp kernel,
     return failure();
   IRRewriter rewriter(kernel.getContext());
   for (const MappedLaunch &launch : mapped->launches) {
-    if (failed(expandMath(launch.func)))
+    if (failed(simplify(launch.func)))
       return failure();
     DominanceInfo dominance(launch.func);
     eliminateCommonSubExpressions(rewriter, dominance, launch.func);

@@ -3,14 +3,13 @@
 // Shared memory is aligned for ldmatrix, square roots are instructions, vectors
 // are aligned to their size.
 // CHECK:       llvm.mlir.global internal @__wg_k_0() {addr_space = 3 : i32, alignment = 16 : i64}
-// CHECK-LABEL: llvm.func @k(%{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: i64)
+// CHECK-LABEL: llvm.func @k(%{{.*}}: !llvm.ptr, %{{.*}}: !llvm.ptr, %{{.*}}: i32)
 // CHECK-SAME:    nvvm.kernel
 // CHECK-SAME:    nvvm.maxntid = array<i32: 32, 1, 1>
 // CHECK:         llvm.load %{{.*}} {alignment = 16 : i64} : !llvm.ptr -> vector<4xf32>
 // CHECK:         llvm.intr.sqrt
 // A copy of fewer elements than its target takes keeps their number.
 // CHECK:         nvvm.cp.async.shared.global %{{.*}}, %{{.*}}, 16, cache =  cg
-// CHECK:         llvm.trunc %{{.*}} : i64 to i32
 // CHECK:         llvm.call_intrinsic "llvm.nvvm.cp.async.cg.shared.global.16.s"(%{{.*}}, %{{.*}}, %{{.*}}) : (!llvm.ptr<3>, !llvm.ptr<1>, i32) -> ()
 // CHECK:         nvvm.barrier0
 // CHECK:         nvvm.ldmatrix
@@ -55,6 +54,18 @@ gpu.module @n {
     %s = memref.view %bytes[%c0][] : memref<?xi8, #gpu.address_space<workgroup>> to memref<32xf32, #gpu.address_space<workgroup>>
     %v = memref.load %s[%t] : memref<32xf32, #gpu.address_space<workgroup>>
     memref.store %v, %out[%t] : memref<32xf32>
+    gpu.return
+  }
+}
+
+// An index has 32 bits, unless a buffer has more elements.
+// CHECK-LABEL: llvm.func @large(
+// CHECK-SAME:    %[[AT:[a-z0-9]+]]: i64)
+// CHECK:         llvm.getelementptr %{{.*}}[%[[AT]]] : (!llvm.ptr, i64)
+gpu.module @l {
+  gpu.func @large(%out: memref<2147483648xi8>, %at: index) kernel {
+    %c = arith.constant 1 : i8
+    memref.store %c, %out[%at] : memref<2147483648xi8>
     gpu.return
   }
 }

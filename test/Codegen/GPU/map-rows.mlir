@@ -54,3 +54,25 @@ plan.kernel @gelu(%x: tensor<16xf32>) -> tensor<16xf32>
   %g = nn.map gelu_tanh(%x) : tensor<16xf32>
   plan.yield %g : tensor<16xf32>
 }
+
+// Random numbers come in blocks of four elements: a chunk of eight needs two,
+// and the word of each element in its block is known.
+// CHECK-LABEL: gpu.func @dropout(
+// CHECK-DAG:     arith.constant dense<[0, 0, 0, 0, 1, 1, 1, 1]> : vector<8xi64>
+// CHECK-DAG:     arith.constant dense<[true, false, false, false, true, false, false, false]> : vector<8xi1>
+plan.kernel @dropout(%x: tensor<2x6x64xbf16>, %rng: tensor<4xi32>, %layer: index, %mb: index) -> tensor<2x6x64xbf16>
+    attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
+  %d = nn.dropout %x rng %rng layer %layer micro_batch %mb {p = 2.500000e-01 : f64, site = 7 : i32}
+      : (tensor<2x6x64xbf16>, tensor<4xi32>, index, index) -> tensor<2x6x64xbf16>
+  plan.yield %d : tensor<2x6x64xbf16>
+}
+
+// An odd length is no multiple of the chunk: each element has a block.
+// CHECK-LABEL: gpu.func @odd_dropout(
+// CHECK-NOT:     dense<[0, 0, 0, 0, 1, 1, 1, 1]>
+plan.kernel @odd_dropout(%x: tensor<2x6x65xbf16>, %rng: tensor<4xi32>, %layer: index, %mb: index) -> tensor<2x6x65xbf16>
+    attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
+  %d = nn.dropout %x rng %rng layer %layer micro_batch %mb {p = 2.500000e-01 : f64, site = 7 : i32}
+      : (tensor<2x6x65xbf16>, tensor<4xi32>, index, index) -> tensor<2x6x65xbf16>
+  plan.yield %d : tensor<2x6x65xbf16>
+}

@@ -1,0 +1,24 @@
+//===- LanePatterns.h - What adjacent lanes have in common ------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_LIB_CODEGEN_GPU_LANEPATTERNS_H
+#define HEDDLE_LIB_CODEGEN_GPU_LANEPATTERNS_H
+
+namespace mlir {
+class RewritePatternSet;
+} // namespace mlir
+
+namespace heddle::gpu {
+
+/// Shifts and masks of lanes beside each other, whose first is a multiple of a
+/// power of two.
+void populateLanePatterns(mlir::RewritePatternSet &patterns);
+
+} // namespace heddle::gpu
+
+#endif // HEDDLE_LIB_CODEGEN_GPU_LANEPATTERNS_H
