@@ -14,6 +14,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "GemmTiles.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
@@ -42,6 +43,9 @@ private:
   TileShape tileShape(Value operand, bool kContiguous, int64_t outer,
                       int64_t tileOuter) const;
   LogicalResult startFrame(StringRef suffix);
+  int64_t tilesM() const { return llvm::divideCeil(product.m, tiling.m); }
+  int64_t tilesN() const { return llvm::divideCeil(product.n, tiling.n); }
+  void placeBlock();
   LogicalResult emitProduct();
   SmallVector<Value> emitSteps(Multiplier &multiplier);
   void startCopies(Value target, Value left, ArrayRef<Value> sources);
@@ -87,6 +91,24 @@ LogicalResult GemmMapper::startFrame(StringRef suffix) {
   frame = std::make_unique<KernelFrame>(kernel, module, options);
   code = std::make_unique<ThreadCode>(frame->builder, frame->loc);
   return frame->emitScalars();
+}
+
+/// Which tile this block computes. Blocks that run at the same time share rows
+/// and columns, so that the second-level cache serves most reads: they go
+/// through bands of a few tiles of rows, column by column.
+void GemmMapper::placeBlock() {
+  ThreadCode &c = *code;
+  int64_t band = std::min<int64_t>(8, tilesM());
+  Value block = c.blockId(mlir::gpu::Dimension::x);
+  Value firstTile = c.mul(c.div(block, band * tilesN()), band);
+  Value inBand = c.rem(block, band * tilesN());
+  Value height = c.constant(band);
+  if (tilesM() % band) {
+    Value left = c.sub(c.constant(tilesM()), firstTile);
+    height = c.create<arith::MinSIOp>(left, height);
+  }
+  firstRow = c.mul(c.add(firstTile, c.rem(inBand, height)), tiling.m);
+  firstColumn = c.mul(c.div(inBand, height), tiling.n);
 }
 
 /// Starts the copies of both tiles of a step.
@@ -159,8 +181,7 @@ LogicalResult GemmMapper::emitProduct() {
     return failure();
   ThreadCode &c = *code;
   memory = c.sharedMemory();
-  firstRow = c.mul(c.blockId(mlir::gpu::Dimension::y), tiling.m);
-  firstColumn = c.mul(c.blockId(mlir::gpu::Dimension::x), tiling.n);
+  placeBlock();
   Value firstK = c.constant(0);
   if (tiling.parts > 1) {
     part = c.blockId(mlir::gpu::Dimension::z);
@@ -189,10 +210,11 @@ LogicalResult GemmMapper::emitProduct() {
   c.barrier();
   if (failed(emitTile(tile)))
     return failure();
-  frame->finish({static_cast<int64_t>(llvm::divideCeil(product.n, tiling.n)),
-                 static_cast<int64_t>(llvm::divideCeil(product.m, tiling.m)),
-                 tiling.parts},
-                tiling.threads(), tiling.sharedBytes());
+  frame->finish({tilesM() * tilesN(), 1, tiling.parts}, tiling.threads(),
+                tiling.sharedBytes());
+  // Two blocks hide each other's waits: registers have to allow both.
+  frame->func->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
+                       c.builder.getI32IntegerAttr(2));
   launches.push_back(frame->launch());
   return success();
 }

@@ -42,12 +42,14 @@ Value ThreadCode::mul(Value a, int64_t b) {
   return create<arith::MulIOp>(a, factor);
 }
 
-Value ThreadCode::div(Value a, int64_t b) {
-  return create<arith::DivUIOp>(a, constant(b));
-}
+Value ThreadCode::div(Value a, Value b) { return create<arith::DivUIOp>(a, b); }
+
+Value ThreadCode::div(Value a, int64_t b) { return div(a, constant(b)); }
+
+Value ThreadCode::rem(Value a, Value b) { return create<arith::RemUIOp>(a, b); }
 
 Value ThreadCode::rem(Value a, int64_t b) {
-  return b == 1 ? constant(0) : create<arith::RemUIOp>(a, constant(b));
+  return b == 1 ? constant(0) : rem(a, constant(b));
 }
 
 Value ThreadCode::exclusiveOr(Value a, Value b) {

@@ -37,7 +37,9 @@ public:
   mlir::Value add(mlir::Value a, int64_t b);
   mlir::Value sub(mlir::Value a, mlir::Value b);
   mlir::Value mul(mlir::Value a, int64_t b);
+  mlir::Value div(mlir::Value a, mlir::Value b);
   mlir::Value div(mlir::Value a, int64_t b);
+  mlir::Value rem(mlir::Value a, mlir::Value b);
   mlir::Value rem(mlir::Value a, int64_t b);
   mlir::Value exclusiveOr(mlir::Value a, mlir::Value b);
   /// a < b as signed numbers.

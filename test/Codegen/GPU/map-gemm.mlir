@@ -8,7 +8,8 @@
 // through shared memory, and eight columns are computed and stored at a time.
 // CHECK-LABEL: gpu.func @linear(
 // CHECK-SAME:    known_block_size = array<i32: 128, 1, 1>
-// CHECK-SAME:    known_grid_size = array<i32: 2, 2, 1>
+// CHECK-SAME:    known_grid_size = array<i32: 4, 1, 1>
+// CHECK-SAME:    nvvm.minctasm = 2 : i32
 // CHECK:         gpu.dynamic_shared_memory
 // CHECK:         llvm.call_intrinsic "llvm.nvvm.cp.async.cg.shared.global.16.s"
 // CHECK:         nvvm.cp.async.commit.group
