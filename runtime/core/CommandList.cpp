@@ -271,8 +271,7 @@ void Resolver::add(const plan::command::Launch &launch, const Here &here) {
     list.refs.push_back(device.resolve(address(ref, here.context)));
   list.launches.push_back({kernels[launch.kernel], nullptr, nullptr,
                            int64_t(launch.refs.size()),
-                           int64_t(launch.scalars.size()),
-                           &here.command.path});
+                           int64_t(launch.scalars.size()), &here.command.path});
   list.infos.push_back({&here.command, nullptr, running});
 }
 
@@ -371,6 +370,7 @@ void Resolver::add(const plan::command::Flush &flush, const Here &here) {
 CommandList::CommandList(const plan::Plan &plan, const plan::Program &program,
                          const Machine &machine) {
   Resolver(plan, machine, *this).resolve(program);
+  capture(machine.device);
 }
 
 static int64_t now() {
@@ -409,9 +409,36 @@ void CommandList::act(Device &device, const Action &action) const {
       action);
 }
 
-void CommandList::run(Device &device, LaunchTime *times) const {
-  const Action *action = actions.data();
-  for (size_t i = 0; i < launches.size(); ++i) {
+bool CommandList::isOfDevice(const Action &action) {
+  return std::holds_alternative<Copy>(action) ||
+         std::holds_alternative<Fill>(action) ||
+         std::holds_alternative<Record>(action) ||
+         std::holds_alternative<WaitForEvent>(action);
+}
+
+void CommandList::capture(Device &device) {
+  size_t action = 0;
+  auto takesHost = [&](size_t entry) {
+    return !launches[entry].kernel && !isOfDevice(actions[action]);
+  };
+  for (size_t i = 0; i < launches.size();) {
+    Part part;
+    part.first = i;
+    part.firstAction = action;
+    bool ofHost = takesHost(i);
+    while (i < launches.size() && takesHost(i) == ofHost)
+      action += !launches[i++].kernel;
+    part.end = i;
+    if (!ofHost)
+      part.work = device.capture([&] { submit(device, part, nullptr); });
+    parts.push_back(part);
+  }
+}
+
+void CommandList::submit(Device &device, const Part &part,
+                         LaunchTime *times) const {
+  const Action *action = actions.data() + part.firstAction;
+  for (size_t i = part.first; i < part.end; ++i) {
     if (times)
       times[i].begin = now();
     if (launches[i].kernel)
@@ -423,6 +450,14 @@ void CommandList::run(Device &device, LaunchTime *times) const {
       times[i].end = now();
     }
   }
+}
+
+void CommandList::run(Device &device, LaunchTime *times) const {
+  for (const Part &part : parts)
+    if (part.work && !times)
+      device.repeat(*part.work);
+    else
+      submit(device, part, times);
   for (int64_t channel : sending)
     communication->flush(channel, 0);
 }

@@ -116,8 +116,14 @@ Session::Session(const plan::Plan &plan, const KernelSet &kernels,
     programs.emplace_back(plan, program, machine);
 }
 
-/// What was submitted reads the tables of the programs.
-Session::~Session() { device.synchronize(); }
+/// What was submitted reads the tables of the programs. After a fault there is
+/// nothing to wait for, and who used the device was told of it.
+Session::~Session() {
+  try {
+    device.synchronize();
+  } catch (const UserError &) {
+  }
+}
 
 const LoadedProgram *Session::program(plan::ProgramKind kind) const {
   for (const LoadedProgram &program : programs)

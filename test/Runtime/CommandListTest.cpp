@@ -79,9 +79,10 @@ static std::vector<int64_t> runAs(const Plan &plan, int64_t rank,
 }
 
 static std::string failureOf(const Plan &plan,
-                             Communication *communication = nullptr) {
+                             Communication *communication = nullptr,
+                             int seed = 0) {
   try {
-    runAs(plan, 0, communication);
+    runAs(plan, 0, communication, seed);
   } catch (const UserError &error) {
     return error.diagnostic.code;
   }
@@ -123,6 +124,11 @@ TEST(CommandList, StreamsAndKindsOfMemory) {
     // The CPU does everything at once; elsewhere the waits were needed.
     EXPECT_GT(differ, 2) << nameOf(memory);
     EXPECT_EQ(runAs(copyBeside(memory, false), 0), expected);
+    // The emulated GPU finds that they are missing.
+    for (int seed : {cudaLate, cudaEarly, cudaSeed}) {
+      EXPECT_EQ(runAs(copyBeside(memory, true), 0, nullptr, seed), expected);
+      EXPECT_EQ(failureOf(copyBeside(memory, false), nullptr, seed), "H0434");
+    }
   }
   Plan none = copyBeside(plan::MemoryKind::Pinned, true);
   none.memory.arenaBytes[plan::MemoryKind::Pinned] = 0;

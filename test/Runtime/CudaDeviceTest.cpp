@@ -359,6 +359,43 @@ TEST_P(Race, TheHostMakesAnOrder) {
             "");
 }
 
+TEST_P(Race, GraphsComeBetweenWhatIsBeforeAndAfter) {
+  EXPECT_EQ(messageOf([&] {
+              std::optional<CapturedWork> work = device->capture([&] {
+                fill(one, 0, 8);
+                fill(two, 8, 8);
+                device->wait(one, event); // Not of the graph: for nothing.
+              });
+              for (int i = 0; i < 2; ++i) {
+                fill(three, 0, 16);
+                device->repeat(*work);
+                fill(i ? one : two, 0, 16);
+                orderBetween(i ? one : two, three);
+              }
+            }),
+            "");
+}
+
+TEST_P(Race, InGraphs) {
+  EXPECT_NE(messageOf([&] {
+              std::optional<CapturedWork> work = device->capture([&] {
+                fill(one, 0, 8);
+                fill(two, 4, 8);
+              });
+              device->repeat(*work);
+            }),
+            "");
+}
+
+TEST_P(Race, AFailedCaptureIsNoGraph) {
+  EXPECT_THROW(device->capture([&] {
+    fill(two, 0, 8);
+    device->fill(one, Address(16), 0, 1);
+  }),
+               UserError);
+  EXPECT_EQ(messageOf([&] { fill(one, 0, 8); }), "");
+}
+
 TEST_P(Race, InPinnedMemory) {
   Address pinned = device->allocate({MemoryKind::Pinned, page, "test", false});
   EXPECT_NE(messageOf([&] {

@@ -174,6 +174,53 @@ TEST_P(DeviceTest, EventsOrderStreams) {
     }
 }
 
+/// Two streams and three kinds of memory; devices that capture nothing do it
+/// twice.
+TEST_P(DeviceTest, RepeatsWhatItHasCaptured) {
+  std::unique_ptr<KernelSet> kernels = device.bigramKernels();
+  DeviceMemory memory(*device, {MemoryKind::Device, page, "test", false});
+  DeviceMemory pinned(*device, {MemoryKind::Pinned, page, "test", false});
+  DeviceMemory host(*device, {MemoryKind::Host, page, "test", false});
+  Event half = device->makeEvent(), kept = device->makeEvent(),
+        done = device->makeEvent();
+  void *refs[] = {device->resolve(memory.address() + 64)};
+  int64_t digits[] = {3, 4};
+  auto append = [&](int64_t *digit) {
+    device->submit(Stream::Compute,
+                   {kernels->find("append_digit"), refs, digit, 1, 1}, {});
+  };
+  auto submit = [&] {
+    append(&digits[0]);
+    device->record(Stream::Compute, half);
+    device->wait(Stream::Copy, half);
+    device->copy(Stream::Copy, pinned.address(), memory.address() + 64, 8);
+    device->copy(Stream::Copy, host.address(), pinned.address(), 8);
+    device->fill(Stream::Copy, host.address() + 8, 7, 1);
+    device->record(Stream::Copy, kept);
+    device->wait(Stream::Compute, kept);
+    append(&digits[1]);
+    device->record(Stream::Compute, done);
+  };
+  std::optional<CapturedWork> work = device->capture(submit);
+  EXPECT_EQ(work.has_value(), GetParam() == cudaLate || GetParam() == cudaSeed);
+  auto number = [&](Address address) {
+    int64_t found = 0;
+    memcpy(&found, bytesOf(*device, address, 8).data(), 8);
+    return found;
+  };
+  EXPECT_EQ(number(memory.address() + 64), 0);
+  for (int64_t before : {0, 34, 3434}) {
+    work ? device->repeat(*work) : submit();
+    device->wait(Stream::Communication, done);
+    int64_t found = 0;
+    device->copyOut(Stream::Communication, &found, memory.address() + 64, 8);
+    device->synchronize(Stream::Communication);
+    EXPECT_EQ(found, before * 100 + 34);
+    EXPECT_EQ(number(host.address()), before * 10 + 3);
+    EXPECT_EQ(bytesOf(*device, host.address() + 8, 1), std::vector<char>{7});
+  }
+}
+
 TEST_P(DeviceTest, MirrorsItsMemory) {
   DeviceMemory small(*device, {MemoryKind::Device, page, "test", false});
   DeviceMemory empty(*device, {MemoryKind::Device, 0, "test", false});

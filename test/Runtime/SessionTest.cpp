@@ -49,11 +49,7 @@ protected:
 };
 } // namespace
 
-// Of the emulated GPUs, which are slow, the two that differ most.
-INSTANTIATE_TEST_SUITE_P(, SessionTest,
-                         testing::Values(0, 1, 2, 3, int(cudaLate),
-                                         int(cudaSeed)),
-                         deviceName);
+INSTANTIATE_TEST_SUITE_P(, SessionTest, eachDevice(), deviceName);
 
 TEST_P(SessionTest, LaunchesOnEveryThread) {
   Plan plan =

@@ -46,8 +46,8 @@ private:
 enum DeviceSeed { cudaLate = 1000, cudaEarly, cudaSeed };
 
 /// A device with the threads that it runs on. Seed 0 is the CPU; a DeviceSeed
-/// an emulated GPU that orders its work in that way; any other that of a
-/// SeparateDevice.
+/// an emulated GPU that orders its work in that way, early without graphs; any
+/// other that of a SeparateDevice.
 class TestDevice {
 public:
   explicit TestDevice(int seed, int64_t threads = 2)
@@ -56,7 +56,9 @@ public:
       Variable order("HEDDLE_EMULATE", seed == cudaLate    ? "late"
                                        : seed == cudaEarly ? "early"
                                                            : "seed:1");
-      device = rt::makeCudaDevice();
+      rt::CudaOptions options;
+      options.graphs = seed != cudaEarly;
+      device = rt::makeCudaDevice(options);
     } else if (seed == 0)
       device = std::make_unique<rt::CpuDevice>(pool);
     else

@@ -160,6 +160,7 @@ struct Uuid {
   CALL(unloadModule, cuModuleUnload, (Module module))                          \
   CALL(findFunction, cuModuleGetFunction, (Function *function, Module module, const char *name)) \
   CALL(setFunction, cuFuncSetAttribute, (Function function, FunctionAttribute attribute, int value)) \
+  CALL(functionAttribute, cuFuncGetAttribute, (int *value, FunctionAttribute attribute, Function function)) \
   CALL(launch, cuLaunchKernel, (Function function, unsigned gridX, unsigned gridY, unsigned gridZ, unsigned blockX, unsigned blockY, unsigned blockZ, unsigned sharedBytes, StreamHandle stream, void **arguments, void **extra)) \
   CALL(launchHost, cuLaunchHostFunc, (StreamHandle stream, HostFunction function, void *data)) \
   CALL(beginCapture, cuStreamBeginCapture_v2, (StreamHandle stream, CaptureMode mode)) \
@@ -183,7 +184,6 @@ struct Uuid {
   CALL(finishEvent, cuEventSynchronize, (EventHandle event))                   \
   CALL(queryEvent, cuEventQuery, (EventHandle event))                          \
   CALL(loadData, cuModuleLoadData, (Module *module, const void *image))        \
-  CALL(functionAttribute, cuFuncGetAttribute, (int *value, FunctionAttribute attribute, Function function)) \
   CALL(address, cuGetProcAddress_v2, (const char *name, void **address, int version, uint64_t flags, ProcAddressResult *found))
 // clang-format on
 

@@ -54,6 +54,10 @@ public:
   void synchronize(Stream stream) override;
   using Device::synchronize;
 
+  std::optional<CapturedWork>
+  capture(const std::function<void()> &submit) override;
+  void repeat(CapturedWork work) override;
+
 private:
   /// What was allocated at one address.
   struct Block {
@@ -67,6 +71,7 @@ private:
     const char *source;
     unsigned char value;
     size_t bytes;
+    bool isRepeated = false;
   };
 
   void open(const CudaOptions &options);
@@ -78,14 +83,26 @@ private:
     return find(address, bytes).kind == MemoryKind::Device;
   }
   void onHost(Stream stream, const HostWork &work);
+  EventHandle makeHandle();
+  /// What all other streams have been given comes before what the stream for
+  /// computation is given next.
+  void join();
+  /// The other way round.
+  void fork();
 
   const Driver &driver;
-  bool sync;
+  bool sync, graphs;
   DeviceNumber number = 0;
   GpuModel gpu;
   Context context = nullptr;
   std::array<StreamHandle, numStreams> streams = {};
   std::vector<EventHandle> events;
+  std::array<EventHandle, numStreams> ends = {}; ///< For join and fork.
+  bool isCapturing = false;
+  std::vector<bool> captured; ///< Events that were last recorded in a capture.
+  std::vector<bool> here;     ///< Those in this one.
+  std::vector<GraphExec> execs;
+  std::vector<std::unique_ptr<HostWork>> repeated; ///< Of graphs.
   std::map<uintptr_t, Block> blocks; ///< By the address handed out.
   std::vector<void *> arguments;     ///< Of the launch that is submitted.
 };
@@ -105,7 +122,8 @@ std::unique_ptr<Device> heddle::rt::makeCudaDevice(const CudaOptions &options) {
 //===----------------------------------------------------------------------===//
 
 CudaDevice::CudaDevice(const CudaOptions &options)
-    : driver(Driver::get()), sync(options.sync) {
+    : driver(Driver::get()), sync(options.sync),
+      graphs(options.graphs && !options.sync) {
   try {
     open(options);
   } catch (...) {
@@ -134,6 +152,8 @@ void CudaDevice::open(const CudaOptions &options) {
   check(driver.setContext(context), "opening the GPU");
   for (StreamHandle &stream : streams)
     check(driver.makeStream(&stream, streamNonBlocking), "making a stream");
+  for (EventHandle &end : ends)
+    end = makeHandle();
 }
 
 CudaDevice::~CudaDevice() { close(); }
@@ -145,8 +165,13 @@ void CudaDevice::close() {
       driver.finishStream(stream);
       driver.destroyStream(stream);
     }
+  for (GraphExec exec : execs)
+    driver.destroyExec(exec);
   for (EventHandle event : events)
     driver.destroyEvent(event);
+  for (EventHandle end : ends)
+    if (end)
+      driver.destroyEvent(end);
   for (const auto &[address, block] : blocks) {
     if (block.kind == MemoryKind::Device)
       driver.release(address);
@@ -291,16 +316,23 @@ void CudaDevice::submit(Stream stream, const KernelLaunch &launch,
 
 /// The driver's own fills and copies are for memory of the GPU.
 void CudaDevice::onHost(Stream stream, const HostWork &work) {
+  // It belongs to the function that does it, or to its graph.
+  auto kept = std::make_unique<HostWork>(work);
+  kept->isRepeated = isCapturing;
   auto run = [](void *data) {
-    std::unique_ptr<HostWork> work(static_cast<HostWork *>(data));
+    auto *work = static_cast<HostWork *>(data);
     if (work->source)
       memmove(work->target, work->source, work->bytes);
     else
       memset(work->target, work->value, work->bytes);
+    if (!work->isRepeated)
+      delete work;
   };
-  auto kept = std::make_unique<HostWork>(work);
   check(driver.launchHost(of(stream), run, kept.get()), "work of the host");
-  kept.release();
+  if (isCapturing)
+    repeated.push_back(std::move(kept));
+  else
+    kept.release();
 }
 
 void CudaDevice::fill(Stream stream, Address target, unsigned char value,
@@ -348,18 +380,28 @@ void CudaDevice::copyOut(Stream stream, void *target, Address source,
 // Order
 //===----------------------------------------------------------------------===//
 
-Event CudaDevice::makeEvent() {
+EventHandle CudaDevice::makeHandle() {
   EventHandle event = nullptr;
   check(driver.makeEvent(&event, eventDisableTiming), "making an event");
-  events.push_back(event);
+  return event;
+}
+
+Event CudaDevice::makeEvent() {
+  events.push_back(makeHandle());
+  captured.push_back(false);
+  here.push_back(false);
   return {int64_t(events.size()) - 1};
 }
 
 void CudaDevice::record(Stream stream, Event event) {
   check(driver.record(events[event.number], of(stream)), "recording an event");
+  captured[event.number] = here[event.number] = isCapturing;
 }
 
 void CudaDevice::wait(Stream stream, Event event) {
+  // What is before and after a capture has an order with all of it.
+  if (isCapturing ? !here[event.number] : captured[event.number])
+    return;
   check(driver.streamWait(of(stream), events[event.number], 0),
         "a wait for an event");
 }
@@ -367,4 +409,62 @@ void CudaDevice::wait(Stream stream, Event event) {
 void CudaDevice::synchronize(Stream stream) {
   check(driver.finishStream(of(stream)),
         std::string("the end of the stream ") + plan::nameOf(stream));
+}
+
+//===----------------------------------------------------------------------===//
+// Graphs
+//===----------------------------------------------------------------------===//
+
+void CudaDevice::join() {
+  for (Stream stream : plan::streams) {
+    if (stream == Stream::Compute)
+      continue;
+    EventHandle end = ends[size_t(stream)];
+    check(driver.record(end, of(stream)), "recording an event");
+    check(driver.streamWait(of(Stream::Compute), end, 0), "joining streams");
+  }
+}
+
+void CudaDevice::fork() {
+  EventHandle end = ends[size_t(Stream::Compute)];
+  check(driver.record(end, of(Stream::Compute)), "recording an event");
+  for (Stream stream : plan::streams)
+    if (stream != Stream::Compute)
+      check(driver.streamWait(of(stream), end, 0), "parting streams");
+}
+
+std::optional<CapturedWork>
+CudaDevice::capture(const std::function<void()> &submit) {
+  if (!graphs)
+    return std::nullopt;
+  StreamHandle begun = of(Stream::Compute);
+  here.assign(here.size(), false);
+  check(driver.beginCapture(begun, CaptureThreadLocal), "a capture");
+  isCapturing = true;
+  Graph graph = nullptr;
+  try {
+    fork();
+    submit();
+    join();
+  } catch (...) {
+    isCapturing = false;
+    if (driver.endCapture(begun, &graph) == Success)
+      driver.destroyGraph(graph);
+    throw;
+  }
+  isCapturing = false;
+  check(driver.endCapture(begun, &graph), "the end of a capture");
+  GraphExec exec = nullptr;
+  Result made = driver.instantiate(&exec, graph, 0);
+  driver.destroyGraph(graph);
+  check(made, "making a graph");
+  execs.push_back(exec);
+  return CapturedWork{int64_t(execs.size()) - 1};
+}
+
+void CudaDevice::repeat(CapturedWork work) {
+  join();
+  check(driver.launchGraph(execs[work.number], of(Stream::Compute)),
+        "the launch of a graph");
+  fork();
 }

@@ -101,6 +101,12 @@ void LoadedKernels::add(const plan::Kernel &kernel) {
                             launch.symbol.c_str()) != Success)
       failKernels("there is no function '" + launch.symbol + "' for '" +
                   kernel.name + "'");
+    // The driver loads a function when it is first asked about, which must not
+    // be while work is captured.
+    int registers = 0;
+    if (driver.functionAttribute(&registers, FunctionRegisters,
+                                 made.function) != Success)
+      failKernels("the driver cannot load '" + launch.symbol + "'");
     // Beyond 48 KiB it has to be asked for.
     if (launch.sharedBytes > 0 &&
         driver.setFunction(made.function, FunctionMaxDynamicShared,

@@ -130,10 +130,22 @@ private:
   using Action = std::variant<Copy, Fill, Record, WaitForEvent, Start,
                               WaitForCollective, Send, Receive, Flush>;
   void act(Device &device, const Action &action) const;
+  /// Entries that are submitted in one go.
+  struct Part {
+    size_t first = 0, end = 0;
+    size_t firstAction = 0;
+    std::optional<CapturedWork> work; ///< None: the entries one by one.
+  };
+  /// Whether the device does it without the host.
+  static bool isOfDevice(const Action &action);
+  /// Divides the entries into parts that the device captures, and others.
+  void capture(Device &device);
+  void submit(Device &device, const Part &part, LaunchTime *times) const;
 
   /// Every entry; those of `actions` have no kernel.
   std::vector<KernelLaunch> launches;
-  std::vector<Action> actions;  ///< In the order of their entries.
+  std::vector<Action> actions; ///< In the order of their entries.
+  std::vector<Part> parts;
   std::vector<int64_t> sending; ///< The channels that something is sent on.
   std::vector<LaunchInfo> infos;
   std::vector<void *> refs;

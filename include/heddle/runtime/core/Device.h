@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -80,6 +81,11 @@ struct Scratch {
   int64_t stride = 0;
 };
 
+/// What a device has captured; see Device::capture.
+struct CapturedWork {
+  int64_t number = -1;
+};
+
 /// Memory and what computes on it; one implementation per kind of device. All
 /// calls come from one thread. What is submitted to a stream may be done at any
 /// time from then on, and is done when `synchronize` returns.
@@ -129,7 +135,17 @@ public:
   virtual void wait(Stream stream, Event event) = 0;
   /// Returns when all that was submitted to the stream is done.
   virtual void synchronize(Stream stream) = 0;
-  /// The same for all streams.
+  /// Captures what `submit` submits, instead of doing it, where that makes
+  /// doing it faster; elsewhere calls nothing and returns none. The tables of
+  /// launches must then stay as they are.
+  virtual std::optional<CapturedWork>
+  capture(const std::function<void()> &submit) {
+    return std::nullopt;
+  }
+  /// Does it once more: after all that was submitted to any stream, and before
+  /// all that will be. So its events count among themselves alone.
+  virtual void repeat(CapturedWork work) {}
+  /// `synchronize` for all streams.
   void synchronize() {
     for (Stream stream : plan::streams)
       synchronize(stream);

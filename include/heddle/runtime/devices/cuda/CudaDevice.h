@@ -22,6 +22,8 @@ struct CudaOptions {
   int64_t localRank = 0;
   /// Waits for each launch, so that a fault names its kernel.
   bool sync = false;
+  /// Captures work into graphs, which one call launches; not with `sync`.
+  bool graphs = true;
 };
 
 /// A GPU, reached through the driver alone, which is looked for now: nothing of
