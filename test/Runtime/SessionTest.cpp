@@ -16,6 +16,8 @@
 #include <cmath>
 #include <cstring>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
 
 using namespace heddle;
 using namespace heddle::plan;
@@ -245,6 +247,32 @@ TEST(Session, StepsAllocateNothing) {
 TEST_P(SessionTest, AllocatesWhatThePlanSays) {
   Bigram bigram(GetParam());
   EXPECT_EQ(bigram.session.mappedBytes(), bigram.plan.memory.peakBytes());
+}
+
+/// What the driver was asked for: the plan's memory, and a graph for each step.
+TEST(Session, AsksADriverForNoMoreThanThePlan) {
+  std::string file = testing::TempDir() + "counts-" + std::to_string(getpid());
+  Variable counts("HEDDLE_EMULATE_COUNTS", file);
+  constexpr int64_t steps = 5;
+  plan::Memory memory;
+  {
+    Bigram bigram(cudaLate);
+    memory = bigram.plan.memory;
+    for (int64_t i = 0; i < steps; ++i)
+      bigram.session.run(bigram.program(ProgramKind::Train));
+    bigram.session.runsOn().synchronize();
+  }
+  std::vector<char> text = readFile(file);
+  remove(file.c_str());
+  auto found = nlohmann::json::parse(text);
+  EXPECT_EQ(found["device_bytes"], memory.peakBytes(MemoryKind::Device));
+  EXPECT_EQ(found["pinned_bytes"], 0);
+  EXPECT_EQ(found["calls"]["cuGraphLaunch"], steps);
+  // Two micro-batches, powers and AdamW; each program is captured once.
+  EXPECT_EQ(found["kernels"], 4 * steps);
+  EXPECT_EQ(found["calls"]["cuLaunchKernel"], 4 + 1 + 1);
+  EXPECT_EQ(found["calls"]["cuMemAlloc_v2"], 2);
+  EXPECT_EQ(found["calls"]["cuMemFree_v2"], 2);
 }
 
 TEST_P(SessionTest, ReadsNothingThatItDidNotWrite) {

@@ -9,6 +9,7 @@
 #include "runtime/devices/emulated/cuda/Context.h"
 
 #include <cstdio>
+#include <fstream>
 #include <new>
 
 using namespace heddle::rt;
@@ -38,7 +39,8 @@ Result cuda::inDriver(const std::function<Result(DriverState &)> &work) {
   }
 }
 
-Result cuda::inContext(const std::function<Result(ContextData &)> &work) {
+Result cuda::inContext(const std::function<Result(ContextData &)> &work,
+                       const char *call) {
   return inDriver([&](DriverState &state) {
     ContextData *context = current;
     if (!context)
@@ -49,6 +51,7 @@ Result cuda::inContext(const std::function<Result(ContextData &)> &work) {
       isAlive |= other.get() == context;
     if (!isAlive)
       return ContextIsDestroyed;
+    ++context->calls[call];
     if (context->fault != Success)
       return context->fault;
     try {
@@ -63,11 +66,33 @@ Result cuda::inContext(const std::function<Result(ContextData &)> &work) {
 
 Result
 cuda::inStream(StreamHandle stream,
-               const std::function<Result(ContextData &, StreamData &)> &work) {
-  return inContext([&](ContextData &context) {
+               const std::function<Result(ContextData &, StreamData &)> &work,
+               const char *call) {
+  auto onStream = [&](ContextData &context) {
     if (!stream)
       return work(context, context.timeline.defaultStream());
     return context.streams.count(stream) ? work(context, *stream)
                                          : InvalidHandle;
-  });
+  };
+  return inContext(onStream, call);
+}
+
+void ContextData::writeCounts() const {
+  if (settings.counts.empty())
+    return;
+  std::string path = settings.counts;
+  if (device > 0)
+    path += "." + std::to_string(device);
+  std::ofstream file(path);
+  file << "{\"device_bytes\": " << gpuBytes
+       << ", \"pinned_bytes\": " << pinnedBytes << ", \"kernels\": " << launches
+       << ", \"calls\": {";
+  const char *between = "";
+  for (const auto &[name, count] : calls) {
+    file << between << "\"" << name << "\": " << count;
+    between = ", ";
+  }
+  file << "}}\n";
+  if (!file.flush())
+    complain(path + " cannot be written");
 }

@@ -52,9 +52,14 @@ struct ContextData {
   std::map<Graph, std::unique_ptr<GraphData>> graphs;
   std::map<GraphExec, std::unique_ptr<GraphExecData>> execs;
   std::unique_ptr<Capture> capture;
-  int64_t submitted = 0, launches = 0; ///< Kernels, and those that ran.
+  int64_t submitted = 0, launches = 0;   ///< Kernels, and those that ran.
+  int64_t gpuBytes = 0, pinnedBytes = 0; ///< That were allocated.
+  std::map<std::string, int64_t> calls;  ///< Of each function.
   Result fault = Success; ///< Once it is another, every call returns it.
 
+  /// Writes what was counted as JSON to the file that the settings name: of the
+  /// second device, say, with ".1" behind it.
+  void writeCounts() const;
   bool captures(const StreamData &stream) const {
     return capture && capture->captures(const_cast<StreamHandle>(&stream));
   }
@@ -79,11 +84,14 @@ struct DriverState {
 
 /// Does the work of a call that needs no context.
 Result inDriver(const std::function<Result(DriverState &)> &work);
-/// Does the work of a call on the current context of this thread.
-Result inContext(const std::function<Result(ContextData &)> &work);
+/// Does the work of a call, which is counted, on the current context of this
+/// thread.
+Result inContext(const std::function<Result(ContextData &)> &work,
+                 const char *call = __builtin_FUNCTION());
 /// The same for one with a stream, which may be null: the default stream.
 Result inStream(StreamHandle stream,
-                const std::function<Result(ContextData &, StreamData &)> &work);
+                const std::function<Result(ContextData &, StreamData &)> &work,
+                const char *call = __builtin_FUNCTION());
 
 /// The current context of this thread.
 extern thread_local ContextData *current;

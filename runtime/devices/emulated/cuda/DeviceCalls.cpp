@@ -239,8 +239,10 @@ Result cuda::cuDevicePrimaryCtxRelease_v2(DeviceNumber device) {
     auto found = state.contexts.find(device);
     if (found == state.contexts.end())
       return InvalidContext;
-    if (--found->second->users == 0)
+    if (--found->second->users == 0) {
+      found->second->writeCounts();
       state.contexts.erase(found);
+    }
     return Success;
   });
 }

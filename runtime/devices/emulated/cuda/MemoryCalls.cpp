@@ -14,23 +14,30 @@
 using namespace heddle::rt;
 using namespace heddle::rt::cuda;
 
-static Result allocate(DevicePointer *address, size_t bytes, bool onHost) {
-  return inContext([&](ContextData &context) {
+static Result allocate(DevicePointer *address, size_t bytes, bool onHost,
+                       const char *call = __builtin_FUNCTION()) {
+  auto work = [&](ContextData &context) {
     if (bytes == 0)
       return InvalidValue;
     *address = context.memory.allocate(bytes, onHost);
-    return *address ? Success : OutOfMemory;
-  });
+    if (!*address)
+      return OutOfMemory;
+    (onHost ? context.pinnedBytes : context.gpuBytes) += int64_t(bytes);
+    return Success;
+  };
+  return inContext(work, call);
 }
 
 /// Freeing memory waits for all that may use it.
-static Result release(DevicePointer address, bool onHost) {
-  return inContext([&](ContextData &context) {
+static Result release(DevicePointer address, bool onHost,
+                      const char *call = __builtin_FUNCTION()) {
+  auto work = [&](ContextData &context) {
     context.timeline.finish();
     return address == 0 || context.memory.release(address, onHost)
                ? Success
                : InvalidValue;
-  });
+  };
+  return inContext(work, call);
 }
 
 Result cuda::cuMemAlloc_v2(DevicePointer *address, size_t bytes) {
@@ -96,8 +103,9 @@ static char *placeOf(const ContextData &context, DevicePointer address,
 
 static Result copyBetween(DevicePointer target, Side targetSide,
                           DevicePointer source, Side sourceSide, size_t bytes,
-                          StreamHandle handle) {
-  return inStream(handle, [&](ContextData &context, StreamData &stream) {
+                          StreamHandle handle,
+                          const char *call = __builtin_FUNCTION()) {
+  auto work = [&](ContextData &context, StreamData &stream) {
     if (bytes == 0)
       return Success;
     char *to = placeOf(context, target, bytes, targetSide);
@@ -111,7 +119,8 @@ static Result copyBetween(DevicePointer target, Side targetSide,
     command.run = [=](emulator::Touched &) { std::memmove(to, from, bytes); };
     context.submit(stream, std::move(command));
     return Success;
-  });
+  };
+  return inStream(handle, work, call);
 }
 
 static DevicePointer bitsOf(const void *place) {

@@ -33,8 +33,9 @@ static Result checkTarget(const ContextData &context,
   return made > here || (isOfOne && made != here) ? NoBinaryForGpu : Success;
 }
 
-static Result load(Module *module, const char *text, std::string &error) {
-  return inContext([&](ContextData &context) {
+static Result load(Module *module, const char *text, std::string &error,
+                   const char *call = __builtin_FUNCTION()) {
+  auto work = [&](ContextData &context) {
     auto made = std::make_unique<ModuleData>();
     made->code = emulator::Module::load(text, error);
     if (!made->code)
@@ -55,7 +56,8 @@ static Result load(Module *module, const char *text, std::string &error) {
     *module = made.get();
     context.modules[*module] = std::move(made);
     return Success;
-  });
+  };
+  return inContext(work, call);
 }
 
 Result cuda::cuModuleLoadData(Module *module, const void *image) {

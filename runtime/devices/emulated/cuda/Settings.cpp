@@ -98,6 +98,7 @@ Settings Settings::fromEnvironment() {
   std::string_view fault = variable("HEDDLE_EMULATE_FAULT", "");
   if (!fault.empty())
     readFault(fault, settings);
+  settings.counts = variable("HEDDLE_EMULATE_COUNTS", "");
   settings.machine = emulator::Options::fromEnvironment();
   return settings;
 }

@@ -27,7 +27,7 @@ struct Chip {
   int busBits;
 };
 
-/// What HEDDLE_EMULATE_CHIP, _DEVICES, _CHECK, _APPROX, _FAULT and
+/// What HEDDLE_EMULATE_CHIP, _DEVICES, _CHECK, _APPROX, _FAULT, _COUNTS and
 /// HEDDLE_EMULATE say.
 struct Settings {
   enum class Order {
@@ -40,6 +40,7 @@ struct Settings {
   Order order = Order::Late;
   uint64_t seed = 0;
   emulator::Options machine;
+  std::string counts; ///< The file that gets what was counted; empty: none.
 
   /// What is wrong with the machine, for tests.
   bool isDriverOld = false;
