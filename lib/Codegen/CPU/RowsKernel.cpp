@@ -6,55 +6,37 @@
 //
 //===----------------------------------------------------------------------===//
 
-// A kernel whose values are all of one shape is flat: one loop over its
-// elements. Otherwise threads share the rows (all dimensions but the last).
-// For each row, reductions run in rounds, each round's terms depending on
-// earlier rounds only, and one last loop makes the results. Between them
-// nothing is stored but results that are read again: the rest is computed
-// again from what the cache holds.
+// Threads share the elements of a flat kernel, and the rows of others
+// (codegen::RowsForm). Each round is a loop over vectors of columns.
 
 #include "KernelEmitter.h"
+#include "heddle/Codegen/Common/RowsForm.h"
 
 using namespace mlir;
 
 namespace heddle::cpu {
 
 namespace {
-using linalg::GenericOp;
+using codegen::RowReduction;
+using codegen::RowRound;
+using codegen::RowsForm;
 
 class RowsGenerator {
 public:
-  explicit RowsGenerator(KernelEmitter &k)
-      : k(k), b(k.b), ev(k.evaluator), generics(genericsBehind(k.yields())) {}
+  RowsGenerator(KernelEmitter &k, RowsForm form)
+      : k(k), b(k.b), ev(k.evaluator), form(std::move(form)) {}
 
-  LogicalResult emit();
+  void emit();
 
 private:
-  struct Round {
-    int64_t extent;
-    SmallVector<GenericOp> reductions;
-    SmallVector<unsigned> stores; ///< Results made in this round's loop.
-  };
-
-  bool isFlat();
   void emitFlat();
   void emitScalars();
-  LogicalResult planRows();
-  void planStores();
   void emitRow(Value row);
-  void emitRound(const Round &round, const Point &row);
-  SmallVector<Value> accumulators(const Round &round);
-  Value combine(GenericOp reduction, Value a, Value b);
-  Value reduceLanes(GenericOp reduction, Value vector);
-  int depthOf(Value value);
-  bool isRowResult(Value value) {
-    return typeOf(value).getRank() == static_cast<int64_t>(rowDims.size());
-  }
-  RankedTensorType typeOf(Value value) {
-    return cast<RankedTensorType>(value.getType());
-  }
-  bool mayStoreEarly(unsigned result);
-  unsigned copiesFor(const Round &round);
+  void emitRounds(ArrayRef<RowRound> rounds, const Point &row);
+  void emitRound(const RowRound &round, const Point &row);
+  SmallVector<Value> accumulators(const RowRound &round);
+  Value reduceLanes(const RowReduction &reduction, Value vector);
+  unsigned copiesFor(const RowRound &round);
   Point inRow(const Point &row, Value column) {
     Point at = row;
     at.push_back({column, Coordinate::Consecutive});
@@ -64,38 +46,13 @@ private:
   KernelEmitter &k;
   LoopBuilder &b;
   TensorEvaluator &ev;
-  llvm::SetVector<Operation *> generics;
-  SmallVector<int64_t> rowDims;
-  SmallVector<Round> rounds;
-  size_t reductionRounds = 0;
-  llvm::DenseMap<Value, int> depths;
+  RowsForm form;
 };
 } // namespace
 
 //===----------------------------------------------------------------------===//
 // Flat kernels
 //===----------------------------------------------------------------------===//
-
-bool RowsGenerator::isFlat() {
-  ArrayRef<int64_t> shape = typeOf(k.yields()[0]).getShape();
-  for (Value yield : k.yields())
-    if (typeOf(yield).getShape() != shape)
-      return false;
-  return llvm::all_of(generics, [&](Operation *op) {
-    auto generic = cast<GenericOp>(op);
-    if (generic.getNumReductionLoops())
-      return false;
-    for (AffineMap map : generic.getIndexingMapsArray())
-      if (!map.isIdentity() && map.getNumResults())
-        return false;
-    WalkResult walk = generic.getBody()->walk([&](Operation *inner) {
-      return isa<linalg::IndexOp, tensor::ExtractOp>(inner)
-                 ? WalkResult::interrupt()
-                 : WalkResult::advance();
-    });
-    return !walk.wasInterrupted();
-  });
-}
 
 void RowsGenerator::emitScalars() {
   b.ifThen(b.equal(k.thread, b.constant(0)), [&] {
@@ -110,12 +67,13 @@ void RowsGenerator::emitScalars() {
 }
 
 void RowsGenerator::emitFlat() {
-  if (typeOf(k.yields()[0]).getRank() == 0)
+  auto type = cast<RankedTensorType>(k.yields()[0].getType());
+  if (type.getRank() == 0)
     return emitScalars();
   ev.setFlat();
   // Threads meet at multiples of a cache line of the narrowest type.
   constexpr int64_t unit = 64;
-  int64_t size = typeOf(k.yields()[0]).getNumElements();
+  int64_t size = type.getNumElements();
   int64_t lanes = ev.laneCount(), full = size / lanes * lanes;
   for (Value yield : k.yields())
     ev.hoistConstants(yield);
@@ -144,145 +102,28 @@ void RowsGenerator::emitFlat() {
 }
 
 //===----------------------------------------------------------------------===//
-// Rounds
+// Rows
 //===----------------------------------------------------------------------===//
 
-/// The round after which `value` can be computed: the longest chain of
-/// reductions behind it.
-int RowsGenerator::depthOf(Value value) {
-  auto known = depths.find(value);
-  if (known != depths.end())
-    return known->second;
-  auto op = value.getDefiningOp<GenericOp>();
-  if (!op)
-    return 0;
-  int depth = 0;
-  for (Value operand : op->getOperands())
-    depth = std::max(depth, depthOf(operand));
-  op.getBody()->walk([&](tensor::ExtractOp extract) {
-    depth = std::max(depth, depthOf(extract.getTensor()));
-  });
-  if (op.getNumReductionLoops())
-    ++depth;
-  return depths[value] = depth;
-}
-
-LogicalResult RowsGenerator::planRows() {
-  bool known = false;
-  for (Operation *op : generics) {
-    auto generic = cast<GenericOp>(op);
-    if (!generic.getNumReductionLoops())
-      continue;
-    SmallVector<int64_t> loops = generic.getStaticLoopRanges();
-    unsigned last = generic.getNumLoops() - 1;
-    ArrayRef<int64_t> dims = ArrayRef(loops).drop_back();
-    if (generic.getNumReductionLoops() != 1 || generic->getNumResults() != 1 ||
-        generic.getIteratorTypesArray()[last] != utils::IteratorType::reduction)
-      return k.kernel.emitError("reduces something other than the last "
-                                "dimension; its generator is not \"rows\"");
-    if (known && dims != ArrayRef(rowDims))
-      return k.kernel.emitError("reduces over rows of different shapes");
-    rowDims.assign(dims.begin(), dims.end());
-    known = true;
-    size_t depth = depthOf(generic.getResult(0));
-    while (rounds.size() < depth)
-      rounds.push_back({loops[last], {}, {}});
-    if (rounds[depth - 1].reductions.empty())
-      rounds[depth - 1].extent = loops[last];
-    if (rounds[depth - 1].extent != loops[last])
-      return k.kernel.emitError("reduces rows of different lengths");
-    rounds[depth - 1].reductions.push_back(generic);
-  }
-  if (!known) {
-    ArrayRef<int64_t> dims = typeOf(k.yields()[0]).getShape().drop_back();
-    rowDims.assign(dims.begin(), dims.end());
-  }
-  for (Value yield : k.yields()) {
-    ArrayRef<int64_t> shape = typeOf(yield).getShape();
-    if (shape != ArrayRef(rowDims) &&
-        (shape.empty() || shape.drop_back() != ArrayRef(rowDims)))
-      return k.kernel.emitError("yields tensors without a common row shape");
-  }
-  planStores();
-  return success();
-}
-
-/// Whether result `result` may be written while later rounds still run: then
-/// they read it back. Its memory must not hold an argument that they need.
-bool RowsGenerator::mayStoreEarly(unsigned result) {
-  Value yield = k.yields()[result];
-  if (!yield.getDefiningOp<GenericOp>())
-    return false;
-  int64_t tie = k.kernel.getTies()[result];
-  if (tie < 0)
-    return true;
-  BlockArgument argument = k.kernel.getBody().getArgument(tie);
-  return llvm::all_of(argument.getUsers(), [&](Operation *user) {
-    return user == yield.getDefiningOp();
-  });
-}
-
-void RowsGenerator::planStores() {
-  SmallVector<Round> last;
-  for (auto [index, yield] : llvm::enumerate(k.yields())) {
-    if (isRowResult(yield))
-      continue;
-    int64_t extent = typeOf(yield).getShape().back();
-    size_t depth = depthOf(yield);
-    // A result that a later reduction reads is made with that reduction.
-    if (depth < rounds.size() && rounds[depth].extent == extent &&
-        !yield.use_empty() && !yield.hasOneUse() && mayStoreEarly(index)) {
-      rounds[depth].stores.push_back(index);
-      continue;
+/// In halves: the order does not depend on the target's instructions.
+Value RowsGenerator::reduceLanes(const RowReduction &reduction, Value vector) {
+  for (int64_t width = ev.laneCount() / 2; width; width /= 2) {
+    SmallVector<int64_t> low, high;
+    for (int64_t lane = 0; lane < width; ++lane) {
+      low.push_back(lane);
+      high.push_back(lane + width);
     }
-    auto round = llvm::find_if(
-        last, [&](const Round &other) { return other.extent == extent; });
-    if (round == last.end()) {
-      last.push_back({extent, {}, {}});
-      round = last.end() - 1;
-    }
-    round->stores.push_back(index);
+    vector = codegen::combine(b.builder, b.loc, reduction,
+                              b.shuffle(vector, vector, low),
+                              b.shuffle(vector, vector, high));
   }
-  reductionRounds = rounds.size();
-  rounds.append(last);
+  return b.create<vector::ExtractOp>(vector, ArrayRef<int64_t>{0});
 }
 
-//===----------------------------------------------------------------------===//
-// Code
-//===----------------------------------------------------------------------===//
-
-static Operation *combinerOf(GenericOp reduction) {
-  Operation *yield = reduction.getBody()->getTerminator();
-  return yield->getOperand(0).getDefiningOp();
-}
-
-Value RowsGenerator::combine(GenericOp reduction, Value x, Value y) {
-  if (isa<arith::AddFOp>(combinerOf(reduction)))
-    return b.create<arith::AddFOp>(x, y);
-  return b.create<arith::MaximumFOp>(x, y);
-}
-
-Value RowsGenerator::reduceLanes(GenericOp reduction, Value vector) {
-  if (isa<arith::AddFOp>(combinerOf(reduction))) {
-    // In halves: the order does not depend on the target's instructions.
-    for (int64_t width = ev.laneCount() / 2; width; width /= 2) {
-      SmallVector<int64_t> low, high;
-      for (int64_t lane = 0; lane < width; ++lane) {
-        low.push_back(lane);
-        high.push_back(lane + width);
-      }
-      vector = b.create<arith::AddFOp>(b.shuffle(vector, vector, low),
-                                       b.shuffle(vector, vector, high));
-    }
-    return b.create<vector::ExtractOp>(vector, ArrayRef<int64_t>{0});
-  }
-  return b.create<vector::ReductionOp>(vector::CombiningKind::MAXIMUMF, vector);
-}
-
-SmallVector<Value> RowsGenerator::accumulators(const Round &round) {
+SmallVector<Value> RowsGenerator::accumulators(const RowRound &round) {
   SmallVector<Value> init;
-  for (GenericOp reduction : round.reductions) {
-    Element start = ev.evaluate(reduction.getDpsInits()[0], {});
+  for (RowReduction reduction : round.reductions) {
+    Element start = ev.evaluate(reduction.op.getDpsInits()[0], {});
     init.push_back(ev.toVector(start));
   }
   return init;
@@ -290,24 +131,24 @@ SmallVector<Value> RowsGenerator::accumulators(const Round &round) {
 
 /// Reductions carry several accumulators, so that additions need not wait for
 /// each other; long bodies hide that by themselves.
-unsigned RowsGenerator::copiesFor(const Round &round) {
+unsigned RowsGenerator::copiesFor(const RowRound &round) {
   if (round.reductions.empty())
     return 1;
   constexpr size_t longBody = 48;
   SmallVector<Value> values;
-  for (GenericOp reduction : round.reductions)
-    values.push_back(reduction.getResult(0));
+  for (RowReduction reduction : round.reductions)
+    values.push_back(reduction.op.getResult(0));
   size_t ops = 0;
   for (Operation *op : genericsBehind(values))
-    ops += cast<GenericOp>(op).getBody()->getOperations().size();
+    ops += cast<linalg::GenericOp>(op).getBody()->getOperations().size();
   return ops > longBody ? 1 : 4;
 }
 
-void RowsGenerator::emitRound(const Round &round, const Point &row) {
+void RowsGenerator::emitRound(const RowRound &round, const Point &row) {
   for (unsigned result : round.stores)
     ev.hoist(k.yields()[result], inRow(row, b.constant(0)));
-  for (GenericOp reduction : round.reductions)
-    ev.hoistInputs(reduction, inRow(row, b.constant(0)));
+  for (const RowReduction &reduction : round.reductions)
+    ev.hoistInputs(reduction.op, inRow(row, b.constant(0)));
   unsigned copies = copiesFor(round);
   size_t width = round.reductions.size();
   SmallVector<Value> carried = k.forColumns(
@@ -320,63 +161,60 @@ void RowsGenerator::emitRound(const Round &round, const Point &row) {
         SmallVector<Value> next;
         for (auto [reduction, accumulator] :
              llvm::zip(round.reductions, carried))
-          next.push_back(ev.accumulate(reduction, at, accumulator));
+          next.push_back(ev.accumulate(reduction.op, at, accumulator));
         for (auto [result, element] : llvm::zip(round.stores, elements))
           ev.store(k.yields()[result], k.results[result], at, element);
         return next;
       });
   for (size_t index = 0; index < width; ++index) {
-    GenericOp reduction = round.reductions[index];
+    RowReduction reduction = round.reductions[index];
     Value total = carried[index];
     for (unsigned copy = 1; copy < copies; ++copy)
-      total = combine(reduction, total, carried[copy * width + index]);
-    ev.define(reduction.getResult(0), row, {reduceLanes(reduction, total)});
+      total = codegen::combine(b.builder, b.loc, reduction, total,
+                               carried[copy * width + index]);
+    ev.define(reduction.op.getResult(0), row, {reduceLanes(reduction, total)});
+  }
+}
+
+void RowsGenerator::emitRounds(ArrayRef<RowRound> rounds, const Point &row) {
+  for (const RowRound &round : rounds) {
+    emitRound(round, row);
+    for (unsigned result : round.stores)
+      if (k.yields()[result].getDefiningOp())
+        ev.setMemory(k.yields()[result], k.results[result]);
   }
 }
 
 void RowsGenerator::emitRow(Value row) {
   TensorEvaluator::Scope scope(ev);
-  Point at = ev.splitRow(row, rowDims);
-  auto emitRounds = [&](ArrayRef<Round> part) {
-    for (const Round &round : part) {
-      emitRound(round, at);
-      for (unsigned result : round.stores)
-        if (k.yields()[result].getDefiningOp())
-          ev.setMemory(k.yields()[result], k.results[result]);
-    }
-  };
-  emitRounds(ArrayRef(rounds).take_front(reductionRounds));
-  // Before the last loops, which may overwrite arguments.
+  Point at = ev.splitRow(row, form.rowDims());
+  emitRounds(form.reductionRounds(), at);
   SmallVector<Element> rowResults;
-  for (Value yield : k.yields())
-    rowResults.push_back(isRowResult(yield) ? ev.evaluate(yield, at)
-                                            : Element());
-  emitRounds(ArrayRef(rounds).drop_front(reductionRounds));
+  for (auto [index, yield] : llvm::enumerate(k.yields()))
+    rowResults.push_back(form.isRowResult(index) ? ev.evaluate(yield, at)
+                                                 : Element());
+  emitRounds(form.lastRounds(), at);
   for (auto [yield, pointer, element] :
        llvm::zip(k.yields(), k.results, rowResults))
     if (element.value)
       ev.store(yield, pointer, at, element);
 }
 
-LogicalResult RowsGenerator::emit() {
-  if (isFlat()) {
-    emitFlat();
-    return k.finish();
-  }
-  if (failed(planRows()))
-    return failure();
+void RowsGenerator::emit() {
+  if (form.isFlat())
+    return emitFlat();
   for (Value yield : k.yields())
     ev.hoistConstants(yield);
-  int64_t rows = 1;
-  for (int64_t dim : rowDims)
-    rows *= dim;
-  auto [begin, end] = k.share(rows);
+  auto [begin, end] = k.share(form.rows());
   b.forLoop(begin, end, 1, [&](Value row) { emitRow(row); });
-  return k.finish();
 }
 
 LogicalResult emitRowsKernel(KernelEmitter &k) {
-  return RowsGenerator(k).emit();
+  FailureOr<RowsForm> form = RowsForm::of(k.kernel);
+  if (failed(form))
+    return failure();
+  RowsGenerator(k, *form).emit();
+  return k.finish();
 }
 
 } // namespace heddle::cpu

@@ -38,13 +38,16 @@ Value exchange(KernelFrame &f, Value value, int64_t offset) {
   return b.create<arith::BitcastOp>(f.loc, value.getType(), bits);
 }
 
-Value acrossBlock(KernelFrame &f, Value value, int64_t threads, Value slots,
-                  Combine combine) {
+SmallVector<Value> acrossBlock(KernelFrame &f, ValueRange values,
+                               int64_t threads, ArrayRef<Value> slots,
+                               CombineOne combine) {
   OpBuilder &b = f.builder;
-  for (int64_t offset = warpSize / 2; offset; offset /= 2)
-    value = combine(value, exchange(f, value, offset));
-  if (threads <= warpSize)
-    return value;
+  SmallVector<Value> totals(values);
+  for (auto [i, total] : llvm::enumerate(totals))
+    for (int64_t offset = warpSize / 2; offset; offset /= 2)
+      total = combine(i, total, exchange(f, total, offset));
+  if (threads <= warpSize || totals.empty())
+    return totals;
   Value thread = f.threadId();
   Value isFirst =
       f.compare(arith::CmpIPredicate::eq, f.rem(thread, warpSize), 0);
@@ -52,17 +55,25 @@ Value acrossBlock(KernelFrame &f, Value value, int64_t threads, Value slots,
   {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(write.thenBlock());
-    b.create<memref::StoreOp>(f.loc, value, slots,
-                              ValueRange(f.div(thread, warpSize)));
+    for (auto [total, own] : llvm::zip(totals, slots))
+      b.create<memref::StoreOp>(f.loc, total, own,
+                                ValueRange(f.div(thread, warpSize)));
   }
   b.create<mlir::gpu::BarrierOp>(f.loc);
-  Value total;
-  for (int64_t warp = 0; warp < threads / warpSize; ++warp) {
-    Value part =
-        b.create<memref::LoadOp>(f.loc, slots, ValueRange(f.constant(warp)));
-    total = total ? combine(total, part) : part;
-  }
-  return total;
+  for (auto [i, total] : llvm::enumerate(totals))
+    for (int64_t warp = 0; warp < threads / warpSize; ++warp) {
+      Value part = b.create<memref::LoadOp>(f.loc, slots[i],
+                                            ValueRange(f.constant(warp)));
+      total = warp ? combine(i, total, part) : part;
+    }
+  return totals;
+}
+
+Value acrossBlock(KernelFrame &f, Value value, int64_t threads, Value slots,
+                  Combine combine) {
+  return acrossBlock(f, ValueRange(value), threads, ArrayRef(slots),
+                     [&](size_t, Value a, Value b) { return combine(a, b); })
+      .front();
 }
 
 Value addFloats(KernelFrame &f, Value a, Value b) {
@@ -75,9 +86,8 @@ FailureOr<SmallVector<Value>> forChunks(KernelFrame &f, Value begin, Value end,
   OpBuilder &b = f.builder;
   Value thread = f.threadId();
   auto run = [&](Chunk chunk, ValueRange carried) -> LogicalResult {
-    f.emitter.enterScope(chunk);
+    ElementEmitter::Scope scope(f.emitter, chunk);
     FailureOr<SmallVector<Value>> next = body(chunk, carried);
-    f.emitter.enterScope();
     if (failed(next))
       return failure();
     // Where nothing is carried, the end of a region stands there already.

@@ -27,6 +27,15 @@ mlir::Value exchange(KernelFrame &f, mlir::Value value, int64_t offset);
 mlir::Value acrossBlock(KernelFrame &f, mlir::Value value, int64_t threads,
                         mlir::Value slots, Combine combine);
 
+/// Emits what two of the values with a number combine to.
+using CombineOne =
+    llvm::function_ref<mlir::Value(size_t, mlir::Value, mlir::Value)>;
+
+/// The same for several values at once, each with its slots.
+llvm::SmallVector<mlir::Value>
+acrossBlock(KernelFrame &f, mlir::ValueRange values, int64_t threads,
+            llvm::ArrayRef<mlir::Value> slots, CombineOne combine);
+
 /// The sum of two values.
 mlir::Value addFloats(KernelFrame &f, mlir::Value a, mlir::Value b);
 

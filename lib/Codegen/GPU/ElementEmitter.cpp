@@ -33,11 +33,26 @@ void ElementEmitter::bindBuffer(Value tensor, Value buffer) {
                  [this, buffer](const Point &at) { return load(buffer, at); });
 }
 
-void ElementEmitter::enterScope(Chunk newChunk) {
+void ElementEmitter::setChunk(Chunk newChunk) {
   chunk = std::move(newChunk);
-  evaluator.forget();
   evaluator.setLanes(std::max<int64_t>(chunk.width(), 1));
+}
+
+void ElementEmitter::enterScope(Chunk newChunk) {
+  evaluator.forget();
   vectors.clear();
+  setChunk(std::move(newChunk));
+}
+
+ElementEmitter::Scope::Scope(ElementEmitter &emitter, Chunk chunk)
+    : emitter(emitter), values(emitter.evaluator), outer(emitter.chunk) {
+  outerVectors.swap(emitter.vectors);
+  emitter.setChunk(std::move(chunk));
+}
+
+ElementEmitter::Scope::~Scope() {
+  outerVectors.swap(emitter.vectors);
+  emitter.setChunk(std::move(outer));
 }
 
 /// Reads lane after lane where lanes stand at different places.
@@ -161,6 +176,21 @@ LogicalResult ElementEmitter::scalar(Operation &op) {
 
 FailureOr<Value> ElementEmitter::element(Value tensor, Indices indices) {
   return checked(evaluator.evaluate(tensor, pointOf(indices)).value);
+}
+
+/// A point of which nothing but the leading coordinates is asked.
+ElementEmitter::Point ElementEmitter::anyColumn(Indices leading) const {
+  Point at = pointOf(leading);
+  at.push_back({Value(), Coordinate::Consecutive});
+  return at;
+}
+
+void ElementEmitter::hoist(Value tensor, Indices leading) {
+  evaluator.hoist(tensor, anyColumn(leading));
+}
+
+void ElementEmitter::hoistTerms(linalg::GenericOp reduction, Indices leading) {
+  evaluator.hoistInputs(reduction, anyColumn(leading));
 }
 
 Value ElementEmitter::ofChunk(Element element) {

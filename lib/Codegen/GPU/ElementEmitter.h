@@ -71,8 +71,28 @@ public:
   mlir::FailureOr<mlir::Value> terms(mlir::linalg::GenericOp reduction,
                                      Indices leading);
 
-  /// Starts a scope: values emitted before a region was left, or in a loop
-  /// body, are not used after it.
+  /// Emits what `elements` of `tensor` at `leading` will need and is the same
+  /// for all columns.
+  void hoist(mlir::Value tensor, Indices leading);
+  /// The same for `terms`.
+  void hoistTerms(mlir::linalg::GenericOp reduction, Indices leading);
+  /// Emits what elements of `tensor` need and is the same for all of them.
+  void hoistConstants(mlir::Value tensor) { evaluator.hoistConstants(tensor); }
+
+  /// Values emitted in a scope, a region or the body of a loop, are not used
+  /// after it. Columns in it are those of a chunk.
+  class Scope {
+  public:
+    explicit Scope(ElementEmitter &emitter, Chunk chunk = {});
+    ~Scope();
+
+  private:
+    ElementEmitter &emitter;
+    codegen::ElementEvaluator::Scope values;
+    Chunk outer;
+    std::map<std::vector<void *>, mlir::Value> outerVectors;
+  };
+  /// Forgets all values that were emitted, whatever their scope.
   void enterScope(Chunk newChunk = {});
 
   /// Why the last request failed.
@@ -84,8 +104,10 @@ private:
   using Point = codegen::Point;
   using Element = codegen::Element;
 
+  void setChunk(Chunk newChunk);
   Point pointOf(Indices indices) const;
   Point chunkPoint(Indices leading) const;
+  Point anyColumn(Indices leading) const;
   Element readLanes(const Reader &reader, const Point &at);
   Element load(mlir::Value buffer, const Point &at);
   mlir::Value loadElement(mlir::Value buffer, Indices indices);

@@ -119,7 +119,8 @@ MappedKernel mapSegments(planir::KernelOp kernel,
                          mlir::gpu::GPUModuleOp module);
 /// Maps chains of element-wise operations and reductions over the last
 /// dimension: rows to blocks, the last dimension to threads.
-MappedKernel mapRows(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module);
+mlir::FailureOr<MappedKernel> mapRows(planir::KernelOp kernel,
+                                      mlir::gpu::GPUModuleOp module);
 /// Maps a matrix product and the element-wise operations after it: bf16 to
 /// tensor cores, f32 to FMA. Reports a kernel that holds no such product.
 mlir::FailureOr<MappedKernel> mapGemm(planir::KernelOp kernel,

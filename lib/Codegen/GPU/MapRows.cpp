@@ -4,15 +4,14 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Two forms. Flat: nothing but equal shapes and scalars, so the tensors are one
-// long vector. By rows: a block takes a row, runs the reductions one after
-// another (registers, shuffles within a warp, workgroup memory between warps),
-// then the results. Inputs are read again for each reduction: a row fits the
-// first-level cache.
+// What a kernel over rows is, codegen::RowsForm says. A flat one is a grid of
+// threads over one long vector. By rows, a block takes a row, and its threads
+// take the columns in chunks, the same thread the same columns in every round.
 //
 //===----------------------------------------------------------------------===//
 
 #include "BlockReduce.h"
+#include "heddle/Codegen/Common/RowsForm.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -23,55 +22,64 @@ using namespace mlir;
 namespace heddle::gpu {
 
 namespace {
+using codegen::RowReduction;
+using codegen::RowRound;
+using codegen::RowsForm;
+
 /// Threads of a block at most: enough to hide latency, few enough that a
 /// reduction crosses eight warps.
 constexpr int64_t maxThreads = 256;
 /// Blocks at most: more than any chip holds at once; the rest is grid-stride.
 constexpr int64_t maxBlocks = 4096;
 
-/// A reduction over the last dimension.
-struct Reduction {
-  linalg::GenericOp op;
-  Operation *combiner;
-  TypedAttr neutral;
-};
-
 class RowMapper {
 public:
-  RowMapper(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module)
-      : kernel(kernel), body(kernel.getBody().front()), module(module) {}
+  RowMapper(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module,
+            RowsForm form)
+      : kernel(kernel), body(kernel.getBody().front()), module(module),
+        form(std::move(form)) {}
 
   MappedKernel run();
 
 private:
-  bool isFlat();
-  LogicalResult findReductions();
-  LogicalResult findShape();
+  LogicalResult checkReductions();
+  LogicalResult checkTies();
   LogicalResult emitFlat();
+  LogicalResult emitFlatChunk(Chunk chunk);
   LogicalResult emitRows();
   LogicalResult emitRow(Value row);
-  LogicalResult emitReduction(const Reduction &reduction, unsigned slot);
-  FailureOr<Value> partial(const Reduction &reduction);
-  Value combine(const Reduction &reduction, Value a, Value b);
-  Value combineElements(const Reduction &reduction, Value terms);
-  LogicalResult checkTies();
-  bool isRowResult(unsigned i);
+  LogicalResult emitRounds(ArrayRef<RowRound> rounds);
+  LogicalResult emitRound(const RowRound &round);
+  FailureOr<SmallVector<Value>>
+  emitColumns(const RowRound &round, const Chunk &chunk, ValueRange running);
+  LogicalResult bindTotals(const RowRound &round, ValueRange parts);
+  Value combine(const RowReduction &reduction, Value a, Value b) {
+    return codegen::combine(frame->builder, frame->loc, reduction, a, b);
+  }
+  Value combineElements(const RowReduction &reduction, Value terms);
+  LogicalResult elementsOf(ArrayRef<unsigned> results, ArrayRef<Value> leading,
+                           SmallVectorImpl<Value> &elements);
+  void store(ArrayRef<unsigned> results, ArrayRef<Value> elements,
+             const Chunk &chunk, ArrayRef<Value> leading);
   FailureOr<SmallVector<Value>> rowResults();
-  LogicalResult emitResults();
-  LogicalResult emitElements(Chunk chunk, ArrayRef<Value> leading);
-  /// A loop over the columns of this thread, by chunks.
-  scf::ForOp columnLoop(ValueRange inits);
+  void storeRowResults(ArrayRef<Value> values);
+  int64_t chunkOf(const RowRound &round) const {
+    return widestChunk(kernel, round.extent);
+  }
   LogicalResult fail(const Twine &why);
 
   planir::KernelOp kernel;
   Block &body;
   mlir::gpu::GPUModuleOp module;
+  RowsForm form;
   std::unique_ptr<KernelFrame> frame;
-  SmallVector<Reduction> reductions;
-  SmallVector<int64_t> shape; ///< Of the whole; the last one are columns.
-  int64_t width = 1;
   int64_t threads = 0;
-  SmallVector<Value> slots; ///< Workgroup memory of each reduction.
+  /// A result lies on an argument of which bodies extract elements.
+  bool overwritesExtracted = false;
+  /// A result of one value per row lies on an argument.
+  bool overwritesRow = false;
+  /// Workgroup memory of each reduction.
+  llvm::DenseMap<Operation *, Value> slots;
   SmallVector<Value> rowIndices;
   Value thread;
   std::string reason;
@@ -88,113 +96,59 @@ LogicalResult RowMapper::fail(const Twine &why) {
   return failure();
 }
 
-/// Whether every tensor can be walked by one index.
-bool RowMapper::isFlat() {
-  for (Operation &op : body.without_terminator()) {
-    auto generic = dyn_cast<linalg::GenericOp>(op);
-    if (!generic)
-      continue;
-    if (generic.getNumReductionLoops())
-      return false;
-    for (AffineMap map : generic.getIndexingMapsArray())
-      if (!map.isIdentity() && map.getNumResults())
-        return false;
-    auto found = generic.getBody()->walk([](Operation *inner) {
-      auto extract = dyn_cast<tensor::ExtractOp>(inner);
-      bool needsIndices = isa<linalg::IndexOp>(inner) ||
-                          (extract && extract.getIndices().size() > 1);
-      return needsIndices ? WalkResult::interrupt() : WalkResult::advance();
-    });
-    if (found.wasInterrupted())
-      return false;
-  }
-  Operation *yield = body.getTerminator();
-  return llvm::all_of(yield->getOperands(), [&](Value value) {
-    return tensorOf(value).getShape() ==
-           tensorOf(yield->getOperand(0)).getShape();
-  });
-}
-
-LogicalResult RowMapper::findReductions() {
-  for (Operation &op : body.without_terminator()) {
-    auto generic = dyn_cast<linalg::GenericOp>(op);
-    if (!generic || !generic.getNumReductionLoops())
-      continue;
-    unsigned rank = generic.getNumLoops();
-    auto rows = AffineMap::getMultiDimIdentityMap(rank, op.getContext())
-                    .getMajorSubMap(rank - 1);
-    if (generic.getNumReductionLoops() != 1 || generic.getNumResults() != 1 ||
-        generic.getIndexingMapMatchingResult(generic->getResult(0)) != rows)
-      return fail("a reduction that is not over the last dimension");
-    if (!tensorOf(generic.getResult(0)).getElementType().isF32())
-      return fail("a reduction that is not in f32");
-    Operation *combiner =
-        generic.getBody()->getTerminator()->getOperand(0).getDefiningOp();
-    Value running = generic.getRegionOutputArgs()[0];
-    std::optional<TypedAttr> neutral;
-    if (combiner && combiner->getNumOperands() == 2 && running.hasOneUse() &&
-        llvm::is_contained(combiner->getOperands(), running))
-      neutral = arith::getNeutralElement(combiner);
-    if (!neutral)
-      return fail("a reduction whose combination is not known");
-    reductions.push_back({generic, combiner, *neutral});
-  }
+LogicalResult RowMapper::checkReductions() {
+  for (const RowRound &round : form.reductionRounds())
+    for (RowReduction reduction : round.reductions) {
+      Type type = tensorOf(reduction.op.getResult(0)).getElementType();
+      if (!type.isF32() && !type.isF64())
+        return fail("a reduction that is not in f32 or f64");
+    }
   return success();
 }
 
-LogicalResult RowMapper::findShape() {
-  Operation *yield = body.getTerminator();
-  if (yield->getNumOperands() == 0)
-    return fail("no results");
-  auto consider = [&](ArrayRef<int64_t> candidate) {
-    if (candidate.size() > shape.size())
-      shape.assign(candidate.begin(), candidate.end());
-  };
-  for (Reduction &reduction : reductions)
-    consider(reduction.op.getStaticLoopRanges());
-  for (Value value : yield->getOperands())
-    consider(tensorOf(value).getShape());
-  ArrayRef<int64_t> full = shape;
-  for (Reduction &reduction : reductions)
-    if (full != ArrayRef<int64_t>(reduction.op.getStaticLoopRanges()))
-      return fail("reductions of different shapes");
-  for (Value value : yield->getOperands()) {
-    ArrayRef<int64_t> own = tensorOf(value).getShape();
-    if (own != full && (own != full.drop_back() || reductions.empty()))
-      return fail("results of different shapes");
-  }
-  return success();
-}
-
-/// Threads do not wait for each other between elements: none may read what
+/// Threads do not wait for each other between columns: none may read what
 /// another one overwrites.
 LogicalResult RowMapper::checkTies() {
-  auto isTied = [&](Value value) {
-    auto argument = dyn_cast<BlockArgument>(value);
-    return argument &&
-           llvm::is_contained(kernel.getTies(), argument.getArgNumber());
-  };
-  for (Operation &op : body.without_terminator()) {
-    auto generic = dyn_cast<linalg::GenericOp>(op);
-    if (!generic ||
-        ArrayRef<int64_t>(shape) != tensorOf(op.getResult(0)).getShape())
+  for (auto [index, tie] : llvm::enumerate(kernel.getTies())) {
+    if (tie < 0)
       continue;
-    auto found = generic.getBody()->walk([&](tensor::ExtractOp extract) {
-      return isTied(extract.getTensor()) ? WalkResult::interrupt()
-                                         : WalkResult::advance();
-    });
-    if (found.wasInterrupted())
-      return fail("a result in place of an argument of which other elements "
-                  "are read");
+    BlockArgument argument = kernel.getBody().getArgument(tie);
+    overwritesExtracted |= RowsForm::isReadElsewhere(argument);
+    overwritesRow |= !form.isFlat() && form.isRowResult(index);
+    for (Operation *user : argument.getUsers()) {
+      auto generic = user->getParentOfType<linalg::GenericOp>();
+      if (!isa<tensor::ExtractOp>(user) || !generic)
+        continue;
+      if (form.isFlat() || tensorOf(generic.getResult(0)).getRank() >
+                               static_cast<int64_t>(form.rowDims().size()))
+        return fail("a result in place of an argument of which other elements "
+                    "are read");
+    }
   }
   return success();
 }
 
-scf::ForOp RowMapper::columnLoop(ValueRange inits) {
+/// The results' elements at the chunk. All is read before anything is written:
+/// results may lie on arguments.
+LogicalResult RowMapper::elementsOf(ArrayRef<unsigned> results,
+                                    ArrayRef<Value> leading,
+                                    SmallVectorImpl<Value> &elements) {
   KernelFrame &f = *frame;
-  return f.builder.create<scf::ForOp>(f.loc, f.mul(thread, width),
-                                      f.constant(shape.back()),
-                                      f.constant(threads * width), inits);
+  for (unsigned result : results) {
+    FailureOr<Value> value = f.emitter.elements(f.yielded(result), leading);
+    if (failed(value))
+      return fail(f.emitter.reason());
+    elements.push_back(*value);
+  }
+  return success();
+}
+
+void RowMapper::store(ArrayRef<unsigned> results, ArrayRef<Value> elements,
+                      const Chunk &chunk, ArrayRef<Value> leading) {
+  SmallVector<Value> start(leading);
+  start.push_back(chunk.base);
+  for (auto [result, element] : llvm::zip(results, elements))
+    frame->store(element, frame->outputBuffer(result), start);
 }
 
 //===----------------------------------------------------------------------===//
@@ -202,13 +156,14 @@ scf::ForOp RowMapper::columnLoop(ValueRange inits) {
 //===----------------------------------------------------------------------===//
 
 LogicalResult RowMapper::emitFlat() {
-  int64_t elements =
-      tensorOf(body.getTerminator()->getOperand(0)).getNumElements();
+  int64_t elements = tensorOf(form.result(0)).getNumElements();
   threads = maxThreads;
   // The widest chunk of any size: what it leaves over is done one by one.
-  width = widestChunk(kernel);
+  int64_t width = widestChunk(kernel);
   KernelFrame &f = *frame;
   OpBuilder &b = f.builder;
+  for (unsigned i = 0; i < form.numResults(); ++i)
+    f.emitter.hoistConstants(form.result(i));
   int64_t whole = elements / width * width;
   int64_t blocks = std::clamp<int64_t>(
       llvm::divideCeil(elements, threads * width), 1, maxBlocks);
@@ -220,7 +175,7 @@ LogicalResult RowMapper::emitFlat() {
   {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(loop.getBody());
-    if (failed(emitElements(f.chunk(loop.getInductionVar(), width), {})))
+    if (failed(emitFlatChunk(f.chunk(loop.getInductionVar(), width))))
       return failure();
   }
   if (whole < elements) {
@@ -228,37 +183,20 @@ LogicalResult RowMapper::emitFlat() {
         f.loc, f.compare(arith::CmpIPredicate::ult, global, elements - whole));
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(rest.thenBlock());
-    if (failed(emitElements(f.chunk(f.add(global, whole), 1), {})))
+    if (failed(emitFlatChunk(f.chunk(f.add(global, whole), 1))))
       return failure();
   }
   f.finish({blocks}, threads);
   return success();
 }
 
-/// Computes and stores every result of the full shape at the chunk.
-LogicalResult RowMapper::emitElements(Chunk chunk, ArrayRef<Value> leading) {
-  KernelFrame &f = *frame;
-  f.emitter.enterScope(chunk);
-  SmallVector<Value> elements(f.numOutputs());
-  auto isFull = [&](unsigned i) {
-    return shape.empty() ||
-           tensorOf(f.yielded(i)).getShape() == ArrayRef<int64_t>(shape);
-  };
-  // Everything is read before anything is written: results may lie on inputs.
-  for (unsigned i = 0; i < f.numOutputs(); ++i) {
-    if (!isFull(i))
-      continue;
-    FailureOr<Value> value = f.emitter.elements(f.yielded(i), leading);
-    if (failed(value))
-      return fail(f.emitter.reason());
-    elements[i] = *value;
-  }
-  SmallVector<Value> start(leading);
-  start.push_back(chunk.base);
-  for (unsigned i = 0; i < f.numOutputs(); ++i)
-    if (elements[i])
-      f.store(elements[i], f.outputBuffer(i), start);
-  f.emitter.enterScope();
+LogicalResult RowMapper::emitFlatChunk(Chunk chunk) {
+  ElementEmitter::Scope scope(frame->emitter, chunk);
+  auto all = llvm::to_vector(llvm::seq<unsigned>(0, form.numResults()));
+  SmallVector<Value> elements;
+  if (failed(elementsOf(all, {}, elements)))
+    return failure();
+  store(all, elements, chunk, {});
   return success();
 }
 
@@ -267,18 +205,26 @@ LogicalResult RowMapper::emitElements(Chunk chunk, ArrayRef<Value> leading) {
 //===----------------------------------------------------------------------===//
 
 LogicalResult RowMapper::emitRows() {
-  int64_t columns = shape.back();
-  int64_t rows = 1;
-  for (int64_t size : ArrayRef<int64_t>(shape).drop_back())
-    rows *= size;
-  width = widestChunk(kernel, columns);
-  threads = std::min<int64_t>(
-      llvm::alignTo(llvm::divideCeil(columns, width), warpSize), maxThreads);
   KernelFrame &f = *frame;
   OpBuilder &b = f.builder;
+  threads = warpSize;
+  auto rounds =
+      llvm::concat<const RowRound>(form.reductionRounds(), form.lastRounds());
+  for (const RowRound &round : rounds)
+    threads = std::max(
+        threads,
+        std::min<int64_t>(
+            llvm::alignTo(llvm::divideCeil(round.extent, chunkOf(round)),
+                          warpSize),
+            maxThreads));
   if (threads > warpSize)
-    for (size_t i = 0; i < reductions.size(); ++i)
-      slots.push_back(f.addWorkgroup({threads / warpSize}, b.getF32Type()));
+    for (const RowRound &round : form.reductionRounds())
+      for (RowReduction reduction : round.reductions)
+        slots[reduction.op] =
+            f.addWorkgroup({threads / warpSize}, reduction.neutral.getType());
+  for (unsigned i = 0; i < form.numResults(); ++i)
+    f.emitter.hoistConstants(form.result(i));
+  int64_t rows = form.rows();
   int64_t blocks = std::min(rows, maxBlocks);
   auto loop = b.create<scf::ForOp>(f.loc, f.blockId(mlir::gpu::Dimension::x),
                                    f.constant(rows), f.constant(blocks));
@@ -293,62 +239,125 @@ LogicalResult RowMapper::emitRows() {
   return success();
 }
 
+/// Results of one value per row may read any column, so that they come before
+/// the last rounds, which may overwrite arguments; they are stored last, as
+/// they may lie on what every thread reads.
 LogicalResult RowMapper::emitRow(Value row) {
-  rowIndices = frame->delinearize(row, ArrayRef<int64_t>(shape).drop_back());
-  for (auto [slot, reduction] : llvm::enumerate(reductions))
-    if (failed(emitReduction(reduction, slot)))
-      return failure();
-  return emitResults();
-}
-
-LogicalResult RowMapper::emitReduction(const Reduction &reduction,
-                                       unsigned slot) {
   KernelFrame &f = *frame;
-  FailureOr<Value> value = partial(reduction);
-  if (failed(value))
+  ElementEmitter::Scope scope(f.emitter);
+  rowIndices = f.delinearize(row, form.rowDims());
+  if (failed(emitRounds(form.reductionRounds())))
     return failure();
-  Value total =
-      acrossBlock(f, *value, threads, slots.empty() ? Value() : slots[slot],
-                  [&](Value a, Value b) { return combine(reduction, a, b); });
-  linalg::GenericOp op = reduction.op;
-  FailureOr<Value> initial = f.emitter.element(op.getDpsInits()[0], rowIndices);
-  if (failed(initial))
-    return fail(f.emitter.reason());
-  total = combine(reduction, *initial, total);
-  f.emitter.enterScope();
-  f.emitter.bind(
-      op->getResult(0), [this, total](ElementEmitter::Indices indices) {
-        return indices == ArrayRef<Value>(rowIndices) ? total : Value();
-      });
+  FailureOr<SmallVector<Value>> values = rowResults();
+  if (failed(values))
+    return failure();
+  for (const RowRound &round : form.lastRounds())
+    for (unsigned result : round.stores)
+      f.emitter.hoist(form.result(result), rowIndices);
+  if (overwritesExtracted)
+    f.builder.create<mlir::gpu::BarrierOp>(f.loc);
+  if (failed(emitRounds(form.lastRounds())))
+    return failure();
+  storeRowResults(*values);
   return success();
 }
 
-/// What this thread's columns combine to.
-FailureOr<Value> RowMapper::partial(const Reduction &reduction) {
+LogicalResult RowMapper::emitRounds(ArrayRef<RowRound> rounds) {
   KernelFrame &f = *frame;
-  OpBuilder &b = f.builder;
-  Value neutral = b.create<arith::ConstantOp>(f.loc, reduction.neutral);
-  scf::ForOp loop = columnLoop(neutral);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(loop.getBody());
-  f.emitter.enterScope(f.chunk(loop.getInductionVar(), width));
-  FailureOr<Value> terms = f.emitter.terms(reduction.op, rowIndices);
-  if (failed(terms))
-    return fail(f.emitter.reason());
-  b.create<scf::YieldOp>(f.loc, combine(reduction, loop.getRegionIterArgs()[0],
-                                        combineElements(reduction, *terms)));
-  f.emitter.enterScope();
-  return loop.getResult(0);
+  for (const RowRound &round : rounds) {
+    if (failed(emitRound(round)))
+      return failure();
+    bool hasMet = !round.reductions.empty() && threads > warpSize;
+    for (unsigned result : round.stores) {
+      Value value = form.result(result);
+      if (!value.getDefiningOp())
+        continue;
+      f.emitter.bindBuffer(value, f.outputBuffer(result));
+      if (RowsForm::isReadElsewhere(value) && !hasMet)
+        f.builder.create<mlir::gpu::BarrierOp>(f.loc);
+    }
+  }
+  return success();
+}
+
+LogicalResult RowMapper::emitRound(const RowRound &round) {
+  KernelFrame &f = *frame;
+  for (unsigned result : round.stores)
+    f.emitter.hoist(form.result(result), rowIndices);
+  SmallVector<Value> neutrals;
+  for (const RowReduction &reduction : round.reductions) {
+    f.emitter.hoistTerms(reduction.op, rowIndices);
+    neutrals.push_back(
+        f.builder.create<arith::ConstantOp>(f.loc, reduction.neutral));
+  }
+  FailureOr<SmallVector<Value>> parts =
+      forChunks(f, f.constant(0), f.constant(round.extent), /*isWhole=*/true,
+                {chunkOf(round), threads}, neutrals,
+                [&](const Chunk &chunk, ValueRange running) {
+                  return emitColumns(round, chunk, running);
+                });
+  if (failed(parts))
+    return failure();
+  return bindTotals(round, *parts);
+}
+
+/// The chunk's part of a round: stores its results, and returns what its
+/// reductions come to.
+FailureOr<SmallVector<Value>> RowMapper::emitColumns(const RowRound &round,
+                                                     const Chunk &chunk,
+                                                     ValueRange running) {
+  KernelFrame &f = *frame;
+  SmallVector<Value> elements, next;
+  if (failed(elementsOf(round.stores, rowIndices, elements)))
+    return failure();
+  for (auto [reduction, value] : llvm::zip(round.reductions, running)) {
+    FailureOr<Value> terms = f.emitter.terms(reduction.op, rowIndices);
+    if (failed(terms))
+      return fail(f.emitter.reason());
+    next.push_back(
+        combine(reduction, value, combineElements(reduction, *terms)));
+  }
+  store(round.stores, elements, chunk, rowIndices);
+  return next;
+}
+
+/// Makes what the threads' parts come to the values of a round's reductions.
+LogicalResult RowMapper::bindTotals(const RowRound &round, ValueRange parts) {
+  KernelFrame &f = *frame;
+  SmallVector<Value> own;
+  for (const RowReduction &reduction : round.reductions)
+    own.push_back(slots.lookup(reduction.op));
+  SmallVector<Value> totals =
+      acrossBlock(f, parts, threads, own, [&](size_t i, Value a, Value b) {
+        return combine(round.reductions[i], a, b);
+      });
+  for (auto [reduction, total] : llvm::zip(round.reductions, totals)) {
+    linalg::GenericOp op = reduction.op;
+    if (!reduction.startsNeutral) {
+      FailureOr<Value> first =
+          f.emitter.element(op.getDpsInits()[0], rowIndices);
+      if (failed(first))
+        return fail(f.emitter.reason());
+      total = combine(reduction, *first, total);
+    }
+    f.emitter.bind(op.getResult(0),
+                   [this, value = total](ElementEmitter::Indices indices) {
+                     return indices == ArrayRef<Value>(rowIndices) ? value
+                                                                   : Value();
+                   });
+  }
+  return success();
 }
 
 /// The elements of a vector combined in halves, so that few wait for others; a
 /// scalar as it is.
-Value RowMapper::combineElements(const Reduction &reduction, Value terms) {
-  if (!isa<VectorType>(terms.getType()))
+Value RowMapper::combineElements(const RowReduction &reduction, Value terms) {
+  auto type = dyn_cast<VectorType>(terms.getType());
+  if (!type)
     return terms;
   KernelFrame &f = *frame;
   SmallVector<Value> parts;
-  for (int64_t i = 0; i < width; ++i)
+  for (int64_t i = 0; i < type.getNumElements(); ++i)
     parts.push_back(f.builder.create<vector::ExtractOp>(f.loc, terms, i));
   for (size_t half = parts.size() / 2; half; half /= 2)
     for (size_t i = 0; i < half; ++i)
@@ -356,88 +365,58 @@ Value RowMapper::combineElements(const Reduction &reduction, Value terms) {
   return parts.front();
 }
 
-Value RowMapper::combine(const Reduction &reduction, Value a, Value b) {
-  IRMapping mapping;
-  mapping.map(reduction.combiner->getOperand(0), a);
-  mapping.map(reduction.combiner->getOperand(1), b);
-  return frame->builder.clone(*reduction.combiner, mapping)->getResult(0);
-}
-
-/// The results of one value per row, in registers of every thread.
+/// The results of one value per row, in registers of every thread; null for
+/// others.
 FailureOr<SmallVector<Value>> RowMapper::rowResults() {
   KernelFrame &f = *frame;
-  SmallVector<Value> results(f.numOutputs());
-  f.emitter.enterScope();
-  for (unsigned i = 0; i < f.numOutputs(); ++i) {
-    if (!isRowResult(i))
+  SmallVector<Value> values(form.numResults());
+  for (unsigned i = 0; i < form.numResults(); ++i) {
+    if (!form.isRowResult(i))
       continue;
-    FailureOr<Value> value = f.emitter.element(f.yielded(i), rowIndices);
+    FailureOr<Value> value = f.emitter.element(form.result(i), rowIndices);
     if (failed(value))
       return fail(f.emitter.reason());
-    results[i] = *value;
+    values[i] = *value;
   }
-  f.emitter.enterScope();
-  return results;
+  return values;
 }
 
-bool RowMapper::isRowResult(unsigned i) {
-  return tensorOf(frame->yielded(i)).getRank() + 1 ==
-         static_cast<int64_t>(shape.size());
-}
-
-/// Everything is read before it may be overwritten: the results of one value
-/// per row read any column, so that they come first; they are stored last, as
-/// they may lie on what the columns read.
-LogicalResult RowMapper::emitResults() {
+void RowMapper::storeRowResults(ArrayRef<Value> values) {
   KernelFrame &f = *frame;
   OpBuilder &b = f.builder;
-  FailureOr<SmallVector<Value>> rows = rowResults();
-  if (failed(rows))
-    return failure();
-  bool hasRowResults = llvm::any_of(*rows, [](Value value) { return !!value; });
-  bool isInPlace =
-      llvm::any_of(kernel.getTies(), [](int64_t tie) { return tie >= 0; });
-  if (hasRowResults && isInPlace)
-    b.create<mlir::gpu::BarrierOp>(f.loc);
-  scf::ForOp loop = columnLoop({});
-  {
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(loop.getBody());
-    if (failed(
-            emitElements(f.chunk(loop.getInductionVar(), width), rowIndices)))
-      return failure();
-  }
-  if (!hasRowResults)
-    return success();
-  if (isInPlace)
+  if (llvm::none_of(values, [](Value value) { return !!value; }))
+    return;
+  if (overwritesRow)
     b.create<mlir::gpu::BarrierOp>(f.loc);
   auto once = b.create<scf::IfOp>(
       f.loc, f.compare(arith::CmpIPredicate::eq, thread, 0));
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(once.thenBlock());
-  for (unsigned i = 0; i < f.numOutputs(); ++i)
-    if (Value value = (*rows)[i])
+  for (auto [i, value] : llvm::enumerate(values))
+    if (value)
       f.store(value, f.outputBuffer(i), rowIndices);
-  return success();
 }
 
 MappedKernel RowMapper::run() {
-  if (failed(findReductions()) || failed(findShape()) || failed(checkTies()))
+  if (failed(checkReductions()) || failed(checkTies()))
     return MappedKernel::no(reason);
-  bool flat = isFlat();
-  if (!flat && shape.empty())
-    return MappedKernel::no("a result of rank 0 that is not element-wise");
-  frame = std::make_unique<KernelFrame>(kernel, module, FrameOptions{flat});
+  frame = std::make_unique<KernelFrame>(kernel, module,
+                                        FrameOptions{form.isFlat()});
   thread = frame->threadId();
-  if (failed(frame->emitScalars()) || failed(flat ? emitFlat() : emitRows())) {
+  if (failed(frame->emitScalars()) ||
+      failed(form.isFlat() ? emitFlat() : emitRows())) {
     frame->func.erase();
     return MappedKernel::no(reason.empty() ? frame->emitter.reason() : reason);
   }
   return {{frame->launch()}};
 }
 
-MappedKernel mapRows(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module) {
-  return RowMapper(kernel, module).run();
+FailureOr<MappedKernel> mapRows(planir::KernelOp kernel,
+                                mlir::gpu::GPUModuleOp module) {
+  FailureOr<RowsForm> form = RowsForm::of(kernel);
+  if (failed(form))
+    return failure();
+  return RowMapper(kernel, module, *form).run();
 }
 
 } // namespace heddle::gpu

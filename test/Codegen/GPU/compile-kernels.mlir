@@ -4,8 +4,8 @@
 // RUN: FileCheck %s --check-prefix=REMARK -DCHIP=sm_90 --input-file=%t.90
 
 // REMARK: remark: PTX for [[CHIP]]: @relu
-// REMARK: remark: no GPU generator for results of different shapes yet: @shapes
-// REMARK: warning: code for [[CHIP]] was made for 2 of 3 kernels; no GPU generator yet for shapes
+// REMARK: remark: no GPU generator for a result in place of an argument of which other elements are read yet: @turned
+// REMARK: warning: code for [[CHIP]] was made for 2 of 3 kernels; no GPU generator yet for turned
 
 // CHECK:      plan.object @relu_ptx
 // CHECK-SAME:   .target [[CHIP]]
@@ -34,11 +34,11 @@ plan.kernel @columns(%x: tensor<4096x64xbf16>) -> tensor<64xf32>
   plan.yield %s : tensor<64xf32>
 }
 
-// CHECK:      plan.kernel @shapes
+// CHECK:      plan.kernel @turned
 // CHECK-NOT:    object
-plan.kernel @shapes(%x: tensor<4x8xf32>, %y: tensor<5x8xf32>) -> (tensor<4x8xf32>, tensor<5x8xf32>)
-    attributes {generator = #plan.generator<rows>, ties = array<i64: -1, -1>} {
-  %a = nn.map relu(%x) : tensor<4x8xf32>
-  %b = nn.map relu(%y) : tensor<5x8xf32>
-  plan.yield %a, %b : tensor<4x8xf32>, tensor<5x8xf32>
+plan.kernel @turned(%x: tensor<2x3x4xf32>, %ids: tensor<2x3xi32>) -> tensor<2x3x4xf32>
+    attributes {generator = #plan.generator<rows>, ties = array<i64: 0>} {
+  %y = nn.rotary %x at %ids {heads = 2 : i64, dims = 2 : i64, theta = 100.0 : f64}
+      : (tensor<2x3x4xf32>, tensor<2x3xi32>) -> tensor<2x3x4xf32>
+  plan.yield %y : tensor<2x3x4xf32>
 }

@@ -2,7 +2,17 @@
 
 // CHECK-NOT: gpu.func
 
-// expected-remark @+1 {{no GPU generator for results of different shapes yet}}
+// expected-remark @+1 {{no GPU generator for a result in place of an argument of which other elements are read yet}}
+plan.kernel @turned(%x: tensor<2x3x4xf32>, %ids: tensor<2x3xi32>) -> tensor<2x3x4xf32>
+    attributes {generator = #plan.generator<rows>, ties = array<i64: 0>} {
+  %y = nn.rotary %x at %ids {heads = 2 : i64, dims = 2 : i64, theta = 100.0 : f64}
+      : (tensor<2x3x4xf32>, tensor<2x3xi32>) -> tensor<2x3x4xf32>
+  plan.yield %y : tensor<2x3x4xf32>
+}
+
+// -----
+
+// expected-error @+1 {{yields tensors without a common row shape}}
 plan.kernel @shapes(%x: tensor<4x8xf32>, %y: tensor<5x8xf32>) -> (tensor<4x8xf32>, tensor<5x8xf32>)
     attributes {generator = #plan.generator<rows>, ties = array<i64: -1, -1>} {
   %a = nn.map relu(%x) : tensor<4x8xf32>

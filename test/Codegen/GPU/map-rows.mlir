@@ -76,3 +76,63 @@ plan.kernel @odd_dropout(%x: tensor<2x6x65xbf16>, %rng: tensor<4xi32>, %layer: i
       : (tensor<2x6x65xbf16>, tensor<4xi32>, index, index) -> tensor<2x6x65xbf16>
   plan.yield %d : tensor<2x6x65xbf16>
 }
+
+// A sum that the norm and the caller need is stored in the first loop; the
+// others read it back, and not what it was made of.
+// CHECK-LABEL: gpu.func @residual(
+// CHECK-SAME:    %[[A:[^:]*]]: memref<2x768xbf16>, %[[B:[^:]*]]: memref<2x768xbf16>, {{.*}} %[[SUM:[^:]*]]: memref<2x768xbf16>, %[[Y:[^:]*]]: memref<2x768xbf16>) workgroup
+// CHECK-DAG:     vector.load %[[A]]
+// CHECK-DAG:     vector.load %[[B]]
+// CHECK:         vector.store %{{.*}}, %[[SUM]]
+// CHECK-NOT:     vector.load %[[A]]
+// CHECK:         gpu.barrier
+// CHECK:         vector.load %[[SUM]]
+// CHECK:         gpu.barrier
+// CHECK:         vector.load %[[SUM]]
+// CHECK:         vector.store %{{.*}}, %[[Y]]
+// CHECK:         gpu.return
+plan.kernel @residual(%a: tensor<2x768xbf16>, %b: tensor<2x768xbf16>, %w: tensor<768xbf16>, %c: tensor<768xbf16>)
+    -> (tensor<2x768xbf16>, tensor<2x768xbf16>)
+    attributes {generator = #plan.generator<rows>, ties = array<i64: -1, -1>} {
+  %s = nn.add %a, %b : tensor<2x768xbf16>
+  %y, %m, %r = nn.layer_norm %s, %w, %c {eps = 1.0e-5 : f64}
+      : (tensor<2x768xbf16>, tensor<768xbf16>, tensor<768xbf16>)
+      -> (tensor<2x768xbf16>, tensor<2xf32>, tensor<2xf32>)
+  plan.yield %s, %y : tensor<2x768xbf16>, tensor<2x768xbf16>
+}
+
+// Two reductions that do not need each other share a loop and a barrier, and
+// what is one number per row is loaded before it.
+// CHECK-LABEL: gpu.func @norm_grad(
+// CHECK-SAME:    %[[MEAN:[^:]*]]: memref<2xf32>, %[[RSTD:[^:]*]]: memref<2xf32>
+// CHECK:         scf.for
+// CHECK-DAG:     memref.load %[[MEAN]]
+// CHECK-DAG:     memref.load %[[RSTD]]
+// CHECK:         scf.for {{.*}} -> (f32, f32)
+// CHECK-COUNT-10: gpu.shuffle xor
+// CHECK:         gpu.barrier
+// CHECK-NOT:     gpu.barrier
+// CHECK:         vector.store
+// CHECK:         gpu.return
+plan.kernel @norm_grad(%g: tensor<2x768xbf16>, %x: tensor<2x768xbf16>, %w: tensor<768xbf16>, %m: tensor<2xf32>, %r: tensor<2xf32>)
+    -> tensor<2x768xbf16>
+    attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
+  %d = nn.layer_norm_grad_input %g, %x, %w, %m, %r
+      : (tensor<2x768xbf16>, tensor<2x768xbf16>, tensor<768xbf16>, tensor<2xf32>, tensor<2xf32>) -> tensor<2x768xbf16>
+  plan.yield %d : tensor<2x768xbf16>
+}
+
+// The loss reads the sum of another thread's column: not before that is there,
+// even where one warp has the row and no reduction needs a barrier.
+// CHECK-LABEL: gpu.func @loss(
+// CHECK-SAME:    %[[SUM:[^:]*]]: memref<3x64xf32>) kernel
+// CHECK:         vector.store %{{.*}}, %[[SUM]]
+// CHECK:         gpu.barrier
+// CHECK:         memref.load %[[SUM]]
+// CHECK:         gpu.return
+plan.kernel @loss(%x: tensor<3x64xf32>, %y: tensor<3x64xf32>, %l: tensor<3xi32>) -> (tensor<3xf32>, tensor<3x64xf32>)
+    attributes {generator = #plan.generator<rows>, ties = array<i64: -1, -1>} {
+  %s = nn.add %x, %y : tensor<3x64xf32>
+  %loss, %lse = nn.cross_entropy %s, %l : (tensor<3x64xf32>, tensor<3xi32>) -> (tensor<3xf32>, tensor<3xf32>)
+  plan.yield %loss, %s : tensor<3xf32>, tensor<3x64xf32>
+}

@@ -109,12 +109,12 @@ TEST(GpuCompile, EqualKernelsShareOneObject) {
 }
 
 TEST(GpuCompile, UnmappedKernelsAreListed) {
-  auto module =
-      parseModule(kernelText("rows", "%x: tensor<4x8xf32>, %y: tensor<5x8xf32>",
-                             "tensor<4x8xf32>, tensor<5x8xf32>",
-                             "%a = nn.map relu(%x) : tensor<4x8xf32>\n"
-                             "%b = nn.map relu(%y) : tensor<5x8xf32>",
-                             "%a, %b"));
+  auto module = parseModule(
+      "plan.kernel @kernel(%x: tensor<2x3x4xf32>, %ids: tensor<2x3xi32>) -> "
+      "tensor<2x3x4xf32> attributes {generator = #plan.generator<rows>, ties = "
+      "array<i64: 0>} {\n%y = nn.rotary %x at %ids {heads = 2 : i64, dims = 2 "
+      ": i64, theta = 100.0 : f64} : (tensor<2x3x4xf32>, tensor<2x3xi32>) -> "
+      "tensor<2x3x4xf32>\nplan.yield %y : tensor<2x3x4xf32>\n}\n");
   ASSERT_TRUE(module);
   std::string messages;
   mlir::ScopedDiagnosticHandler handler(&gpuContext(),
@@ -125,7 +125,8 @@ TEST(GpuCompile, UnmappedKernelsAreListed) {
   auto reports = gpu::compileKernelsForGpu(*module, "sm_90");
   ASSERT_TRUE(succeeded(reports));
   EXPECT_EQ(messages,
-            "no GPU generator for results of different shapes yet: @kernel\n"
+            "no GPU generator for a result in place of an argument of which "
+            "other elements are read yet: @kernel\n"
             "code for sm_90 was made for 0 of 1 kernels; no GPU generator yet "
             "for kernel\n");
   EXPECT_NE(reports->front().reason, "");

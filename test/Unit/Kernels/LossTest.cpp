@@ -47,6 +47,18 @@ TEST(Losses, CrossEntropy) {
                       2e-6);
 }
 
+/// The loss reads one element back of what the first loop over a row stores.
+TEST(Losses, CrossEntropyOfASumThatIsKept) {
+  checkVocabularies(R"(
+    plan.kernel @k(%x: $X, %y: $X, %l: $L) -> ($S, $X)
+        attributes {generator = #plan.generator<rows>, ties = array<i64: -1, -1>} {
+      %sum = nn.add %x, %y : $X
+      %loss, %lse = nn.cross_entropy %sum, %l : ($X, $L) -> ($S, $S)
+      plan.yield %loss, %sum : $S, $X
+    })",
+                    2e-6);
+}
+
 TEST(Losses, CrossEntropyGrad) {
   checkVocabularies(R"(
     plan.kernel @k(%x: $X, %l: $L, %lse: $S, %d: $S) -> $X

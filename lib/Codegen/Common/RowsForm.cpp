@@ -1,0 +1,212 @@
+//===- RowsForm.cpp - What a kernel over rows computes, and when ----------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Codegen/Common/RowsForm.h"
+#include "heddle/Codegen/Common/ElementEvaluator.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+
+namespace heddle::codegen {
+
+using linalg::GenericOp;
+
+static ArrayRef<int64_t> shapeOf(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
+
+RowsForm::RowsForm(planir::KernelOp kernel)
+    : kernel(kernel),
+      results(kernel.getBody().front().getTerminator()->getOperands()),
+      generics(genericsBehind(results)) {}
+
+FailureOr<RowsForm> RowsForm::of(planir::KernelOp kernel) {
+  RowsForm form(kernel);
+  if (form.results.empty())
+    return kernel.emitError("yields nothing");
+  form.flat = form.findFlat();
+  if (!form.flat && (failed(form.findRounds()) || failed(form.findRows())))
+    return failure();
+  if (!form.flat)
+    form.placeResults();
+  return form;
+}
+
+int64_t RowsForm::rows() const {
+  int64_t count = 1;
+  for (int64_t size : dims)
+    count *= size;
+  return count;
+}
+
+bool RowsForm::isRowResult(unsigned index) const {
+  return shapeOf(results[index]).size() == dims.size();
+}
+
+bool RowsForm::isReadElsewhere(Value tensor) {
+  return llvm::any_of(tensor.getUsers(), llvm::IsaPred<tensor::ExtractOp>);
+}
+
+/// Whether every tensor can be walked by one index.
+bool RowsForm::findFlat() {
+  for (Value result : results)
+    if (shapeOf(result) != shapeOf(results[0]))
+      return false;
+  return llvm::all_of(generics, [&](Operation *op) {
+    auto generic = cast<GenericOp>(op);
+    if (generic.getNumReductionLoops())
+      return false;
+    for (AffineMap map : generic.getIndexingMapsArray())
+      if (!map.isIdentity() && map.getNumResults())
+        return false;
+    WalkResult walk = generic.getBody()->walk([&](Operation *inner) {
+      auto extract = dyn_cast<tensor::ExtractOp>(inner);
+      bool needsIndices = isa<linalg::IndexOp>(inner) ||
+                          (extract && extract.getIndices().size() > 1);
+      return needsIndices ? WalkResult::interrupt() : WalkResult::advance();
+    });
+    return !walk.wasInterrupted();
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Rounds
+//===----------------------------------------------------------------------===//
+
+/// The round after which `value` can be computed: the longest chain of
+/// reductions behind it.
+int RowsForm::depthOf(Value value) {
+  auto known = depths.find(value);
+  if (known != depths.end())
+    return known->second;
+  auto op = value.getDefiningOp<GenericOp>();
+  if (!op)
+    return 0;
+  int depth = 0;
+  for (Value operand : op->getOperands())
+    depth = std::max(depth, depthOf(operand));
+  op.getBody()->walk([&](tensor::ExtractOp extract) {
+    depth = std::max(depth, depthOf(extract.getTensor()));
+  });
+  if (op.getNumReductionLoops())
+    ++depth;
+  return depths[value] = depth;
+}
+
+/// How a reduction combines its running value with one term; no operation where
+/// that is not the last thing that its body does.
+static RowReduction describe(GenericOp op) {
+  Operation *combiner =
+      op.getBody()->getTerminator()->getOperand(0).getDefiningOp();
+  Value running = op.getRegionOutputArgs()[0];
+  std::optional<TypedAttr> neutral;
+  if (combiner && combiner->getNumOperands() == 2 && running.hasOneUse() &&
+      llvm::is_contained(combiner->getOperands(), running))
+    neutral = arith::getNeutralElement(combiner);
+  if (!neutral)
+    return {op, nullptr, {}, false};
+  auto fill = op.getDpsInits()[0].getDefiningOp<linalg::FillOp>();
+  Attribute first;
+  bool startsNeutral = fill && matchPattern(fill.value(), m_Constant(&first)) &&
+                       first == *neutral;
+  return {op, combiner, *neutral, startsNeutral};
+}
+
+LogicalResult RowsForm::addReduction(GenericOp op) {
+  SmallVector<int64_t> loops = op.getStaticLoopRanges();
+  unsigned columns = op.getNumLoops() - 1;
+  if (op.getNumReductionLoops() != 1 || op->getNumResults() != 1 ||
+      op.getIteratorTypesArray()[columns] != utils::IteratorType::reduction)
+    return kernel.emitError("reduces something other than the last "
+                            "dimension; its generator is not \"rows\"");
+  ArrayRef<int64_t> own = ArrayRef(loops).drop_back();
+  if (!reducing.empty() && own != ArrayRef(dims))
+    return kernel.emitError("reduces over rows of different shapes");
+  RowReduction reduction = describe(op);
+  if (!reduction.combiner)
+    return kernel.emitError("reduces by a combination without neutral element");
+  dims.assign(own.begin(), own.end());
+  size_t depth = depthOf(op.getResult(0));
+  while (reducing.size() < depth)
+    reducing.push_back({loops[columns], {}, {}});
+  RowRound &round = reducing[depth - 1];
+  if (round.reductions.empty())
+    round.extent = loops[columns];
+  if (round.extent != loops[columns])
+    return kernel.emitError("reduces rows of different lengths");
+  round.reductions.push_back(reduction);
+  return success();
+}
+
+LogicalResult RowsForm::findRounds() {
+  for (Operation *op : generics) {
+    auto generic = cast<GenericOp>(op);
+    if (generic.getNumReductionLoops() && failed(addReduction(generic)))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult RowsForm::findRows() {
+  ArrayRef<int64_t> first = shapeOf(results[0]);
+  if (reducing.empty() && !first.empty())
+    dims.assign(first.begin(), first.end() - 1);
+  for (Value result : results) {
+    ArrayRef<int64_t> shape = shapeOf(result);
+    if (shape != ArrayRef(dims) &&
+        (shape.empty() || shape.drop_back() != ArrayRef(dims)))
+      return kernel.emitError("yields tensors without a common row shape");
+  }
+  return success();
+}
+
+/// Whether a result may be written while later rounds still run: then they read
+/// it back. Its memory must not hold an argument that they need.
+bool RowsForm::mayStoreEarly(unsigned index) {
+  Operation *op = results[index].getDefiningOp();
+  if (!isa_and_nonnull<GenericOp>(op))
+    return false;
+  int64_t tie = kernel.getTies()[index];
+  if (tie < 0)
+    return true;
+  BlockArgument argument = kernel.getBody().getArgument(tie);
+  return llvm::all_of(argument.getUsers(),
+                      [&](Operation *user) { return user == op; });
+}
+
+void RowsForm::placeResults() {
+  for (auto [index, result] : llvm::enumerate(results)) {
+    if (isRowResult(index))
+      continue;
+    int64_t extent = shapeOf(result).back();
+    size_t depth = depthOf(result);
+    // A result that a later reduction reads is made with that reduction.
+    if (depth < reducing.size() && reducing[depth].extent == extent &&
+        !result.use_empty() && !result.hasOneUse() && mayStoreEarly(index)) {
+      reducing[depth].stores.push_back(index);
+      continue;
+    }
+    auto *round = llvm::find_if(
+        last, [&](const RowRound &other) { return other.extent == extent; });
+    if (round == last.end())
+      round = &last.emplace_back(RowRound{extent, {}, {}});
+    round->stores.push_back(index);
+  }
+}
+
+Value combine(OpBuilder &builder, Location loc, const RowReduction &reduction,
+              Value x, Value y) {
+  OperationState state(loc, reduction.combiner->getName());
+  state.addOperands({x, y});
+  state.addAttributes(reduction.combiner->getAttrs());
+  state.addTypes(x.getType());
+  return builder.create(state)->getResult(0);
+}
+
+} // namespace heddle::codegen
