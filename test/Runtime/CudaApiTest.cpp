@@ -67,6 +67,15 @@ HEDDLE_CUDA_MORE_CALLS(HEDDLE_COMPARE)
 } // namespace signatures
 
 static_assert(sizeof(cuda::Uuid) == sizeof(CUuuid));
+static_assert(sizeof(cuda::LaunchConfig) == sizeof(CUlaunchConfig));
+static_assert(offsetof(cuda::LaunchConfig, blockX) ==
+              offsetof(CUlaunchConfig, blockDimX));
+static_assert(offsetof(cuda::LaunchConfig, sharedBytes) ==
+              offsetof(CUlaunchConfig, sharedMemBytes));
+static_assert(offsetof(cuda::LaunchConfig, stream) ==
+              offsetof(CUlaunchConfig, hStream));
+static_assert(offsetof(cuda::LaunchConfig, numAttributes) ==
+              offsetof(CUlaunchConfig, numAttrs));
 static_assert(isAlike<cuda::DevicePointer, CUdeviceptr>());
 static_assert(isAlike<cuda::DeviceNumber, CUdevice>());
 static_assert(AreAlike<cuda::HostFunction, CUhostFn>::value ||

@@ -9,7 +9,9 @@
 #include "TestDevice.h"
 #include "heddle/PlanFormat/PtxImage.h"
 #include "heddle/runtime/io/Diagnostic.h"
+#include "runtime/devices/cuda/CudaApi.h"
 
+#include <dlfcn.h>
 #include <functional>
 
 using namespace heddle;
@@ -71,6 +73,21 @@ static void launchStore(Device &device, const KernelSet &kernels,
   KernelLaunch launch = {kernels.find("store"), refs, scalars, 1, 1, &path};
   device.submit(Stream::Compute, launch, {});
 }
+
+#ifdef HEDDLE_TEST_CUDA_STUB
+/// The library against which programs for NVIDIA's driver are linked.
+TEST(CudaDevice, CallsWhatNvidiasDriverHas) {
+  void *library = dlopen(HEDDLE_TEST_CUDA_STUB, RTLD_LAZY | RTLD_LOCAL);
+  ASSERT_NE(library, nullptr) << dlerror();
+#define HEDDLE_LOOK_UP(NAME, SYMBOL, PARAMETERS)                               \
+  EXPECT_NE(dlsym(library, #SYMBOL), nullptr) << #SYMBOL;
+  HEDDLE_CUDA_CALLS(HEDDLE_LOOK_UP)
+  HEDDLE_CUDA_MORE_CALLS(HEDDLE_LOOK_UP)
+#undef HEDDLE_LOOK_UP
+  EXPECT_EQ(dlsym(library, "cuNoSuchFunction"), nullptr);
+  dlclose(library);
+}
+#endif
 
 TEST(CudaDevice, SaysWhyThereIsNoGpu) {
   {

@@ -299,6 +299,18 @@ TEST_F(EmulatedCuda, RefusesLaunchesThatTheGpuCannotDo) {
   int value = 0;
   EXPECT_EQ(cuFuncGetAttribute(&value, FunctionMaxThreads, function), Success);
   EXPECT_EQ(value, 1024);
+  // The other way to say it.
+  uint64_t number = 5;
+  void *arguments[] = {&address, &number};
+  LaunchConfig config = {2, 1, 1, 1, 1, 1, 0, nullptr, nullptr, 0};
+  EXPECT_EQ(cuLaunchKernelEx(&config, function, arguments, nullptr), Success);
+  config.gridY = 65536;
+  EXPECT_EQ(cuLaunchKernelEx(&config, function, arguments, nullptr),
+            InvalidValue);
+  config.gridY = config.numAttributes = 1;
+  EXPECT_EQ(cuLaunchKernelEx(&config, function, arguments, nullptr),
+            NotSupported);
+  EXPECT_GE(numberAt(address), 5u);
 }
 
 TEST_F(EmulatedCuda, ModulesGoWithTheirFunctions) {

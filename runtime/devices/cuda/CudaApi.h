@@ -127,6 +127,16 @@ struct Uuid {
   char bytes[16];
 };
 
+/// CUlaunchConfig.
+struct LaunchConfig {
+  unsigned gridX, gridY, gridZ;
+  unsigned blockX, blockY, blockZ;
+  unsigned sharedBytes;
+  StreamHandle stream;
+  void *attributes;
+  unsigned numAttributes;
+};
+
 // clang-format off
 /// The functions that the runtime calls: CALL(a name here, the symbol in the
 /// library, which says the version, the parameters).
@@ -183,6 +193,7 @@ struct Uuid {
   CALL(queryStream, cuStreamQuery, (StreamHandle stream))                      \
   CALL(finishEvent, cuEventSynchronize, (EventHandle event))                   \
   CALL(queryEvent, cuEventQuery, (EventHandle event))                          \
+  CALL(launchWith, cuLaunchKernelEx, (const LaunchConfig *config, Function function, void **arguments, void **extra)) \
   CALL(loadData, cuModuleLoadData, (Module *module, const void *image))        \
   CALL(address, cuGetProcAddress_v2, (const char *name, void **address, int version, uint64_t flags, ProcAddressResult *found))
 // clang-format on

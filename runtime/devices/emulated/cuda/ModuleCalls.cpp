@@ -23,7 +23,7 @@ using namespace heddle::rt::cuda;
 static Result checkTarget(const ContextData &context,
                           const emulator::Module &code) {
   // The version of PTX that came with the driver's CUDA.
-  double newest = context.settings.driverVersion() >= 12000 ? 8.0 : 7.4;
+  double newest = context.settings.isDriverOld ? 7.4 : 8.0;
   if (std::strtod(code.version().c_str(), nullptr) > newest)
     return UnsupportedPtxVersion;
   const Chip &chip = *context.settings.chip;
@@ -187,26 +187,27 @@ static void runLaunch(ContextData &context, const Launched &launched,
                 wrong};
 }
 
-Result cuda::cuLaunchKernel(Function function, unsigned gridX, unsigned gridY,
-                            unsigned gridZ, unsigned blockX, unsigned blockY,
-                            unsigned blockZ, unsigned sharedBytes,
-                            StreamHandle handle, void **arguments,
-                            void **extra) {
-  return inStream(handle, [&](ContextData &context, StreamData &stream) {
+static Result launch(Function function, const LaunchConfig &config,
+                     void **arguments, void **extra,
+                     const char *call = __builtin_FUNCTION()) {
+  auto work = [&](ContextData &context, StreamData &stream) {
     if (!context.functions.count(function))
       return InvalidHandle;
-    uint64_t threads = uint64_t(blockX) * blockY * blockZ;
-    if (extra || gridX == 0 || gridY == 0 || gridZ == 0 || threads == 0 ||
-        gridX > INT32_MAX || gridY > 65535 || gridZ > 65535 || blockZ > 64 ||
-        threads > uint64_t(function->info.maxThreads) ||
-        sharedBytes > unsigned(function->maxDynamicShared))
+    if (config.numAttributes > 0 || extra)
+      return NotSupported;
+    emulator::Dim3 grid = {config.gridX, config.gridY, config.gridZ};
+    emulator::Dim3 block = {config.blockX, config.blockY, config.blockZ};
+    if (grid.count() == 0 || block.count() == 0 || grid.x > INT32_MAX ||
+        grid.y > 65535 || grid.z > 65535 || block.z > 64 ||
+        block.count() > function->info.maxThreads ||
+        config.sharedBytes > unsigned(function->maxDynamicShared))
       return InvalidValue;
     Launched launched;
     launched.code = function->code;
     launched.launch.kernel = function->name;
-    launched.launch.grid = {gridX, gridY, gridZ};
-    launched.launch.block = {blockX, blockY, blockZ};
-    launched.launch.sharedBytes = sharedBytes;
+    launched.launch.grid = grid;
+    launched.launch.block = block;
+    launched.launch.sharedBytes = config.sharedBytes;
     const std::vector<int64_t> &sizes = function->info.parameterBytes;
     for (size_t i = 0; i < sizes.size(); ++i) {
       const char *value = static_cast<const char *>(arguments[i]);
@@ -220,5 +221,21 @@ Result cuda::cuLaunchKernel(Function function, unsigned gridX, unsigned gridY,
     };
     context.submit(stream, std::move(command));
     return Success;
-  });
+  };
+  return inStream(config.stream, work, call);
+}
+
+Result cuda::cuLaunchKernel(Function function, unsigned gridX, unsigned gridY,
+                            unsigned gridZ, unsigned blockX, unsigned blockY,
+                            unsigned blockZ, unsigned sharedBytes,
+                            StreamHandle stream, void **arguments,
+                            void **extra) {
+  LaunchConfig config = {gridX,  gridY,       gridZ,  blockX,  blockY,
+                         blockZ, sharedBytes, stream, nullptr, 0};
+  return launch(function, config, arguments, extra);
+}
+
+Result cuda::cuLaunchKernelEx(const LaunchConfig *config, Function function,
+                              void **arguments, void **extra) {
+  return launch(function, *config, arguments, extra);
 }

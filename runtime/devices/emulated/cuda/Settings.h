@@ -9,6 +9,7 @@
 #ifndef HEDDLE_RUNTIME_DEVICES_EMULATED_CUDA_SETTINGS_H
 #define HEDDLE_RUNTIME_DEVICES_EMULATED_CUDA_SETTINGS_H
 
+#include "heddle/runtime/devices/cuda/CudaDevice.h"
 #include "heddle/runtime/devices/emulator/Machine.h"
 
 #include <string>
@@ -50,8 +51,8 @@ struct Settings {
 
   /// Throws a std::string that says which of them makes no sense.
   static Settings fromEnvironment();
-  /// The version of CUDA that the driver is for.
-  int driverVersion() const { return isDriverOld ? 11040 : 12000; }
+  /// The version of CUDA that the driver is for: the lowest that will do.
+  int driverVersion() const { return isDriverOld ? 11040 : lowestCudaDriver; }
 };
 
 } // namespace heddle::rt::cuda
