@@ -12,9 +12,6 @@ using namespace mlir;
 
 namespace heddle::gpu {
 
-/// Units of 16 bytes that the permutation mixes: all banks once.
-constexpr int64_t mixedUnits = 8;
-
 Value tileAddress(ThreadCode &c, const TileShape &shape, Value tile,
                   const TilePlace &place) {
   bool alongK = shape.rowsAlongK();
@@ -26,18 +23,22 @@ Value tileAddress(ThreadCode &c, const TileShape &shape, Value tile,
   int64_t units = shape.rowBytes() / accessBytes;
   // A move by whole periods of the permutation is a constant.
   int64_t constant = 0;
-  if (rowMoved % mixedUnits == 0)
+  if (!shape.isPermuted() || rowMoved % mixedUnits == 0)
     constant += rowMoved * shape.rowBytes();
   else
     row = c.add(row, rowMoved);
-  if (columnMoved % (mixedUnits * perUnit) == 0)
+  if (!shape.isPermuted() || columnMoved % (mixedUnits * perUnit) == 0)
     constant += columnMoved * shape.elementBytes();
   else
     column = c.add(column, columnMoved);
-  // Where several rows share all banks, they share a permutation.
-  Value key = units < mixedUnits ? c.rem(c.div(row, mixedUnits / units), units)
-                                 : c.rem(row, mixedUnits);
-  Value unit = c.exclusiveOr(c.div(column, perUnit), key);
+  Value unit = c.div(column, perUnit);
+  if (shape.isPermuted()) {
+    // Where several rows share all banks, they share a permutation.
+    Value key = units < mixedUnits
+                    ? c.rem(c.div(row, mixedUnits / units), units)
+                    : c.rem(row, mixedUnits);
+    unit = c.exclusiveOr(unit, key);
+  }
   Value inRow = c.add(c.mul(unit, accessBytes),
                       c.mul(c.rem(column, perUnit), shape.elementBytes()));
   Value offset = c.add(c.mul(row, shape.rowBytes()), inRow);
@@ -57,8 +58,7 @@ TileCopy::TileCopy(ThreadCode &c, const TileShape &shape, int64_t threads,
     : c(c), shape(shape), threads(threads), checksK(checksK),
       thread(c.threadId()), firstOuter(firstOuter), safe(global) {
   bool converts = shape.storedBytes() != shape.elementBytes();
-  bool transposes = shape.kContiguous != shape.rowsAlongK();
-  width = converts || transposes ? 1 : accessWidth(shape);
+  width = converts || shape.isTransposed() ? 1 : accessWidth(shape);
   asynchronous = !converts && width * shape.storedBytes() >= 4;
   TilePlace start = place(0);
   Value outer = c.wide(c.add(firstOuter, start.outer));
@@ -77,7 +77,7 @@ int64_t TileCopy::step() const {
 /// Where this thread's access number `access` begins.
 TilePlace TileCopy::place(int64_t access) const {
   int64_t moved = access * threads;
-  if (shape.kContiguous != shape.rowsAlongK()) {
+  if (shape.isTransposed()) {
     // Rows become columns: eight along k by four outer ones are 32 banks on one
     // side and whole sectors on the other.
     int64_t perRow = mixedUnits * shape.tileOuter;

@@ -103,14 +103,22 @@ void Multiplier::multiplyMma(Value leftTile, Value rightTile,
 // FMA
 //===----------------------------------------------------------------------===//
 
-/// Groups of four adjacent elements at `k`, from `outer` on.
+/// Groups of four adjacent elements at `k`, from `outer` on. Where units are
+/// permuted, the addresses of all `k` and groups follow from one by flipping
+/// bits: memory is aligned, and no lane's unit has those of the groups set.
 SmallVector<Value> Multiplier::loadGroups(const TileShape &shape, Value tile,
                                           Value outer, int64_t groups,
                                           int64_t groupStep, int64_t k) {
+  Value first = tileAddress(c, shape, tile, {outer, c.constant(0)});
   SmallVector<Value> values;
   for (int64_t group = 0; group < groups; ++group) {
-    Value pointer = tileAddress(c, shape, tile,
-                                {outer, c.constant(0), group * groupStep, k});
+    int64_t unit = group * groupStep / fmaGroup, key = 0;
+    if (shape.isPermuted()) {
+      key = (unit ^ k) % mixedUnits;
+      unit -= unit % mixedUnits;
+    }
+    Value pointer = c.at(c.flip(first, key * accessBytes),
+                         k * shape.rowBytes() + unit * accessBytes);
     llvm::append_range(values, c.elements(c.loadVector(c.builder.getF32Type(),
                                                        fmaGroup, pointer)));
   }

@@ -28,6 +28,10 @@ constexpr int64_t mmaM = 16, mmaN = 8, mmaK = 16;
 /// What a warp multiplies by FMA at a time: a group of 4 x 4 sums each lane.
 constexpr int64_t fmaGroup = 4, fmaM = 4 * fmaGroup, fmaN = 8 * fmaGroup;
 
+/// Units of 16 bytes in shared memory that are permuted among each other: those
+/// that meet all banks once.
+constexpr int64_t mixedUnits = 8;
+
 /// How a product is divided.
 struct Tiling {
   int64_t m, n, k;          ///< A block's tile, and the step along k.
@@ -67,6 +71,11 @@ struct TileShape {
   /// Whether rows in shared memory run along k: as stored for ldmatrix, which
   /// transposes on the way to registers; FMA reads vectors along "outer".
   bool rowsAlongK() const { return tensorCores && kContiguous; }
+  /// Whether rows become columns on the way to shared memory.
+  bool isTransposed() const { return kContiguous != rowsAlongK(); }
+  /// Whether accesses would meet in the same banks if units stood in order:
+  /// those of ldmatrix, and copies that transpose.
+  bool isPermuted() const { return tensorCores || isTransposed(); }
   int64_t rowBytes() const {
     return (rowsAlongK() ? tileK : tileOuter) * elementBytes();
   }

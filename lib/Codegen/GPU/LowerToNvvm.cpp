@@ -168,8 +168,11 @@ static void declareDynamicMemory(Operation *root) {
   root->walk([](LLVM::GlobalOp global) {
     auto type = dyn_cast<LLVM::LLVMArrayType>(global.getType());
     if (type && type.getNumElements() == 0 &&
-        global.getAddrSpace() == NVVM::kSharedMemorySpace)
+        global.getAddrSpace() == NVVM::kSharedMemorySpace) {
       global.setLinkage(LLVM::Linkage::External);
+      // All banks once: mappings permute within.
+      global.setAlignment(128);
+    }
   });
 }
 

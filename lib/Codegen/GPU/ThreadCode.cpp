@@ -168,6 +168,16 @@ Value ThreadCode::at(Value pointer, int64_t bytes) {
             Value(builder.create<arith::ConstantIntOp>(loc, bytes, 64)));
 }
 
+Value ThreadCode::flip(Value pointer, int64_t bits) {
+  if (bits == 0)
+    return pointer;
+  Type i64 = builder.getI64Type();
+  Value address = builder.create<LLVM::PtrToIntOp>(loc, i64, pointer);
+  Value mask = builder.create<arith::ConstantIntOp>(loc, bits, i64);
+  return builder.create<LLVM::IntToPtrOp>(loc, pointer.getType(),
+                                          exclusiveOr(address, mask));
+}
+
 static unsigned alignmentOf(Type type) {
   auto vector = dyn_cast<VectorType>(type);
   unsigned bits = getElementTypeOrSelf(type).getIntOrFloatBitWidth();

@@ -71,6 +71,8 @@ public:
   /// `pointer` moved by bytes.
   mlir::Value at(mlir::Value pointer, mlir::Value bytes);
   mlir::Value at(mlir::Value pointer, int64_t bytes);
+  /// `pointer` with these bits of its address flipped.
+  mlir::Value flip(mlir::Value pointer, int64_t bits);
   /// Accesses aligned to their size.
   mlir::Value load(mlir::Type type, mlir::Value pointer);
   void store(mlir::Value value, mlir::Value pointer);

@@ -44,7 +44,7 @@ gpu.module @m {
 }
 
 // Memory of the launch is declared, not defined.
-// CHECK:       llvm.mlir.global external @__dynamic_shmem__0() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<0 x i8>
+// CHECK:       llvm.mlir.global external @__dynamic_shmem__0() {addr_space = 3 : i32, alignment = 128 : i64} : !llvm.array<0 x i8>
 // CHECK-LABEL: llvm.func @dynamic(
 gpu.module @n {
   gpu.func @dynamic(%out: memref<32xf32>) kernel {

@@ -24,6 +24,7 @@ namespace {
 struct Shape {
   const char *name;
   int64_t m, n;
+  bool isBf16;
   const char *a, *b; ///< Types, with $K for k.
   const char *body;
   const char *result;
@@ -55,7 +56,7 @@ emu::Counters countBlock(const Shape &shape, int64_t k) {
   launch.kernel = grid.getSymbol().str();
   launch.block = {grid.getBlock()[0], 1, 1};
   launch.sharedBytes = grid.getShared();
-  int64_t bytes[] = {shape.m * k * 2, shape.n * k * 2, shape.m * shape.n * 4};
+  int64_t bytes[] = {shape.m * k * 4, shape.n * k * 4, shape.m * shape.n * 4};
   std::vector<std::vector<char>> buffers;
   std::vector<void *> pointers;
   emu::GlobalMemory memory;
@@ -88,10 +89,12 @@ class GpuProductCounts : public testing::TestWithParam<Shape> {};
 TEST_P(GpuProductCounts, OfOneBlock) {
   emu::Counters some = countBlock(GetParam(), 512);
   emu::Counters more = countBlock(GetParam(), 1024);
-  // 2 x 16 x 8 x 16 operations each.
+  // One is 2 x 16 x 8 x 16 operations on tensor cores, or an FMA of a warp.
   double products = (more.tensorOperations - some.tensorOperations) / 4096.0;
+  if (!GetParam().isBf16)
+    products = 128.0 * 128 * 512 / emu::warpSize;
   double others = sumOf(more) - sumOf(some) - products;
-  EXPECT_LE(others / products, 1.2);
+  EXPECT_LE(others / products, GetParam().isBf16 ? 1.2 : 0.2);
   EXPECT_LE(more.sharedWavefronts, 1.05 * more.idealWavefronts);
   // The loop reads every sector of the operands' tiles once.
   EXPECT_EQ((more.globalSectors - some.globalSectors) * 32,
@@ -103,16 +106,24 @@ TEST_P(GpuProductCounts, OfOneBlock) {
 
 INSTANTIATE_TEST_SUITE_P(
     Shapes, GpuProductCounts,
-    testing::Values(Shape{"forward", 4096, 3072, "tensor<4096x$Kxbf16>",
-                          "tensor<$Kx3072xbf16>", "%y = nn.linear %a, %b",
-                          "tensor<4096x3072xbf16>"},
-                    Shape{"input", 4096, 3072, "tensor<4096x$Kxbf16>",
-                          "tensor<3072x$Kxbf16>",
-                          "%y = nn.linear %a, %b {transposed}",
-                          "tensor<4096x3072xbf16>"},
-                    Shape{"weight", 3072, 3072, "tensor<$Kx3072xbf16>",
-                          "tensor<$Kx3072xbf16>",
-                          "%y = nn.linear_grad_weight %a, %b",
-                          "tensor<3072x3072xf32>"}));
+    testing::Values(
+        Shape{"forward", 4096, 3072, true, "tensor<4096x$Kxbf16>",
+              "tensor<$Kx3072xbf16>", "%y = nn.linear %a, %b",
+              "tensor<4096x3072xbf16>"},
+        Shape{"input", 4096, 3072, true, "tensor<4096x$Kxbf16>",
+              "tensor<3072x$Kxbf16>", "%y = nn.linear %a, %b {transposed}",
+              "tensor<4096x3072xbf16>"},
+        Shape{"weight", 3072, 3072, true, "tensor<$Kx3072xbf16>",
+              "tensor<$Kx3072xbf16>", "%y = nn.linear_grad_weight %a, %b",
+              "tensor<3072x3072xf32>"},
+        Shape{"forward in f32", 4096, 3072, false, "tensor<4096x$Kxf32>",
+              "tensor<$Kx3072xf32>", "%y = nn.linear %a, %b",
+              "tensor<4096x3072xf32>"},
+        Shape{"input in f32", 4096, 3072, false, "tensor<4096x$Kxf32>",
+              "tensor<3072x$Kxf32>", "%y = nn.linear %a, %b {transposed}",
+              "tensor<4096x3072xf32>"},
+        Shape{"weight in f32", 3072, 3072, false, "tensor<$Kx3072xf32>",
+              "tensor<$Kx3072xf32>", "%y = nn.linear_grad_weight %a, %b",
+              "tensor<3072x3072xf32>"}));
 
 } // namespace
