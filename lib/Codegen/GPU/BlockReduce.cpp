@@ -95,24 +95,33 @@ FailureOr<SmallVector<Value>> forChunks(KernelFrame &f, Value begin, Value end,
       b.create<scf::YieldOp>(f.loc, *next);
     return success();
   };
-  Value wholeEnd = end;
+  Value first = walk.head ? f.add(begin, walk.head) : begin, wholeEnd = end;
   if (!isWhole) {
-    Value count = b.create<arith::SubIOp>(f.loc, end, begin);
-    wholeEnd = f.add(begin, f.mul(f.div(count, walk.width), walk.width));
+    Value count = b.create<arith::SubIOp>(f.loc, end, first);
+    wholeEnd = f.add(first, f.mul(f.div(count, walk.width), walk.width));
   }
   auto loop = b.create<scf::ForOp>(
-      f.loc, f.add(begin, f.mul(thread, walk.width)), wholeEnd,
+      f.loc, f.add(first, f.mul(thread, walk.width)), wholeEnd,
       f.constant(walk.threads * walk.width), inits);
   {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(loop.getBody());
-    if (failed(run(f.chunk(loop.getInductionVar(), walk.width),
-                   loop.getRegionIterArgs())))
+    Chunk chunk = f.chunk(loop.getInductionVar(), walk.width);
+    chunk.row.assign(walk.row.begin(), walk.row.end());
+    chunk.shape = walk.shape;
+    if (failed(run(chunk, loop.getRegionIterArgs())))
       return failure();
   }
   if (isWhole)
     return SmallVector<Value>(loop.getResults());
   Value at = f.add(wholeEnd, thread);
+  if (walk.head) {
+    // The first threads take the head, those after them what is behind.
+    Value isHead = b.create<arith::CmpIOp>(f.loc, arith::CmpIPredicate::ult,
+                                           thread, walk.head);
+    Value behind = b.create<arith::SubIOp>(f.loc, at, walk.head);
+    at = b.create<arith::SelectOp>(f.loc, isHead, f.add(begin, thread), behind);
+  }
   auto rest = b.create<scf::IfOp>(
       f.loc, inits.getTypes(),
       b.create<arith::CmpIOp>(f.loc, arith::CmpIPredicate::ult, at, end),

@@ -43,6 +43,11 @@ mlir::Value addFloats(KernelFrame &f, mlir::Value a, mlir::Value b);
 struct Walk {
   int64_t width = 1;   ///< Elements that a thread handles together.
   int64_t threads = 0; ///< Of the block.
+  /// Elements before the first chunk, fewer than `width`; null: none.
+  mlir::Value head = {};
+  /// With a head: which row of which shape the elements are, as of a Chunk.
+  llvm::ArrayRef<mlir::Value> row = {};
+  llvm::ArrayRef<int64_t> shape = {};
 };
 
 using ChunkBody =
@@ -50,8 +55,8 @@ using ChunkBody =
         const Chunk &chunk, mlir::ValueRange carried)>;
 
 /// Carries values through the elements from `begin` to `end` of flat tensors,
-/// as one block: chunk by chunk, what is left one by one. `begin` is a multiple
-/// of the width, and so is `end` when `isWhole`.
+/// as one block: chunk by chunk, what is left one by one. `begin`, with the
+/// head, is a multiple of the width, and so is `end` when `isWhole`.
 mlir::FailureOr<llvm::SmallVector<mlir::Value>>
 forChunks(KernelFrame &f, mlir::Value begin, mlir::Value end, bool isWhole,
           const Walk &walk, mlir::ValueRange inits, ChunkBody body);

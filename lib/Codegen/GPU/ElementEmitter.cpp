@@ -95,10 +95,15 @@ bool ElementEmitter::startsChunk(Value column) const {
          startsChunk(add.getLhs());
 }
 
-/// Whether each row of `buffer` begins at a multiple of the chunk's width.
-bool ElementEmitter::holdsChunks(Value buffer) const {
-  auto type = cast<MemRefType>(buffer.getType());
-  return type.getRank() == 1 || type.getShape().back() % chunk.width() == 0;
+/// Whether the elements of `buffer` from `start` on are one access.
+bool ElementEmitter::isAligned(Value buffer, Indices start) const {
+  ArrayRef<int64_t> shape = cast<MemRefType>(buffer.getType()).getShape();
+  if (!chunk.shape.empty())
+    return shape == chunk.shape && start.back() == chunk.base &&
+           start.drop_back() == ArrayRef<Value>(chunk.row);
+  // Each row begins at a multiple of the chunk's width.
+  return startsChunk(start.back()) &&
+         (shape.size() == 1 || shape.back() % chunk.width() == 0);
 }
 
 ElementEmitter::Element ElementEmitter::load(Value buffer, const Point &at) {
@@ -109,12 +114,12 @@ ElementEmitter::Element ElementEmitter::load(Value buffer, const Point &at) {
     return c.kind == Coordinate::Uniform;
   };
   if (codegen::hasLanes(at) && at.back().kind == Coordinate::Consecutive &&
-      llvm::all_of(ArrayRef(at).drop_back(), isUniform) &&
-      startsChunk(at.back().value) && holdsChunks(buffer)) {
+      llvm::all_of(ArrayRef(at).drop_back(), isUniform)) {
     SmallVector<Value> start;
     for (const Coordinate &c : at)
       start.push_back(c.value);
-    return {loadChunk(buffer, start), Element::Vector};
+    if (isAligned(buffer, start))
+      return {loadChunk(buffer, start), Element::Vector};
   }
   return readLanes(
       [&](Indices indices) { return loadElement(buffer, indices); }, at);
@@ -135,11 +140,12 @@ Value ElementEmitter::loadElement(Value buffer, Indices indices) {
   const auto *column = indices.empty()
                            ? chunk.columns.end()
                            : llvm::find(chunk.columns, indices.back());
-  if (chunk.width() <= 1 || column == chunk.columns.end() ||
-      !holdsChunks(buffer))
+  if (chunk.width() <= 1 || column == chunk.columns.end())
     return builder.create<memref::LoadOp>(loc, buffer, indices);
   SmallVector<Value> start(indices.drop_back());
   start.push_back(chunk.base);
+  if (!isAligned(buffer, start))
+    return builder.create<memref::LoadOp>(loc, buffer, indices);
   return builder.create<vector::ExtractOp>(
       loc, loadChunk(buffer, start),
       static_cast<int64_t>(column - chunk.columns.begin()));

@@ -24,6 +24,10 @@ namespace heddle::gpu {
 struct Chunk {
   mlir::Value base;
   llvm::SmallVector<mlir::Value> columns;
+  /// If there is a shape, `base` is no such multiple in its row, but the place
+  /// of (row, base) is one among all elements of a tensor of this shape.
+  llvm::SmallVector<mlir::Value> row;
+  llvm::ArrayRef<int64_t> shape;
 
   int64_t width() const { return static_cast<int64_t>(columns.size()); }
 };
@@ -113,7 +117,7 @@ private:
   mlir::Value loadElement(mlir::Value buffer, Indices indices);
   mlir::Value loadChunk(mlir::Value buffer, Indices start);
   bool startsChunk(mlir::Value column) const;
-  bool holdsChunks(mlir::Value buffer) const;
+  bool isAligned(mlir::Value buffer, Indices start) const;
   /// `element` as a vector in a chunk of several columns, as a scalar in
   /// others.
   mlir::Value ofChunk(Element element);

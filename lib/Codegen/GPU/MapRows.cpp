@@ -63,8 +63,14 @@ private:
              const Chunk &chunk, ArrayRef<Value> leading);
   FailureOr<SmallVector<Value>> rowResults();
   void storeRowResults(ArrayRef<Value> values);
+  /// Whether the rows' length is no multiple of the widest chunk, and long
+  /// enough that few columns lie before the first one and behind the last.
+  bool isShifted(const RowRound &round) const {
+    int64_t widest = widestChunk(kernel);
+    return round.extent % widest && round.extent >= warpSize * widest;
+  }
   int64_t chunkOf(const RowRound &round) const {
-    return widestChunk(kernel, round.extent);
+    return widestChunk(kernel, isShifted(round) ? 0 : round.extent);
   }
   LogicalResult fail(const Twine &why);
 
@@ -80,6 +86,7 @@ private:
   bool overwritesRow = false;
   /// Workgroup memory of each reduction.
   llvm::DenseMap<Operation *, Value> slots;
+  Value row; ///< Its number.
   SmallVector<Value> rowIndices;
   Value thread;
   std::string reason;
@@ -245,6 +252,7 @@ LogicalResult RowMapper::emitRows() {
 LogicalResult RowMapper::emitRow(Value row) {
   KernelFrame &f = *frame;
   ElementEmitter::Scope scope(f.emitter);
+  this->row = row;
   rowIndices = f.delinearize(row, form.rowDims());
   if (failed(emitRounds(form.reductionRounds())))
     return failure();
@@ -290,9 +298,18 @@ LogicalResult RowMapper::emitRound(const RowRound &round) {
     neutrals.push_back(
         f.builder.create<arith::ConstantOp>(f.loc, reduction.neutral));
   }
+  Walk walk = {chunkOf(round), threads};
+  SmallVector<int64_t> shape(form.rowDims());
+  shape.push_back(round.extent);
+  if (isShifted(round)) {
+    int64_t missing = walk.width - round.extent % walk.width;
+    walk.head = f.rem(f.mul(row, missing), walk.width);
+    walk.row = rowIndices;
+    walk.shape = shape;
+  }
   FailureOr<SmallVector<Value>> parts =
-      forChunks(f, f.constant(0), f.constant(round.extent), /*isWhole=*/true,
-                {chunkOf(round), threads}, neutrals,
+      forChunks(f, f.constant(0), f.constant(round.extent),
+                /*isWhole=*/!isShifted(round), walk, neutrals,
                 [&](const Chunk &chunk, ValueRange running) {
                   return emitColumns(round, chunk, running);
                 });

@@ -136,3 +136,21 @@ plan.kernel @loss(%x: tensor<3x64xf32>, %y: tensor<3x64xf32>, %l: tensor<3xi32>)
   %loss, %lse = nn.cross_entropy %s, %l : (tensor<3x64xf32>, tensor<3xi32>) -> (tensor<3xf32>, tensor<3xf32>)
   plan.yield %loss, %s : tensor<3xf32>, tensor<3x64xf32>
 }
+
+// Long rows of an odd length begin anywhere in 16 bytes: what lies before and
+// behind the whole chunks of a row is accessed one by one. The weight begins
+// elsewhere than the rows: it has no chunks.
+// CHECK-LABEL: gpu.func @odd_rows(
+// CHECK-SAME:    %[[X:[a-z0-9]+]]: memref<4x1601xbf16>, %[[W:[a-z0-9]+]]: memref<1601xbf16>, %[[Y:[a-z0-9]+]]: memref<4x1601xbf16>
+// CHECK-NOT:     vector.load %[[W]]
+// CHECK:         vector.load %[[X]]{{.*}} vector<8xbf16>
+// CHECK:         scf.if
+// CHECK-NEXT:      memref.load %[[X]]
+// CHECK:         vector.store %{{.*}}, %[[Y]]{{.*}} vector<8xbf16>
+// CHECK:         memref.store %{{.*}}, %[[Y]]
+plan.kernel @odd_rows(%x: tensor<4x1601xbf16>, %w: tensor<1601xbf16>) -> (tensor<4x1601xbf16>, tensor<4xf32>)
+    attributes {generator = #plan.generator<rows>, ties = array<i64: -1, -1>} {
+  %y, %s = nn.rms_norm %x, %w {eps = 1.0e-5 : f64}
+      : (tensor<4x1601xbf16>, tensor<1601xbf16>) -> (tensor<4x1601xbf16>, tensor<4xf32>)
+  plan.yield %y, %s : tensor<4x1601xbf16>, tensor<4xf32>
+}
