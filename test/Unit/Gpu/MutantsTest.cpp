@@ -237,6 +237,36 @@ TEST_P(GpuMutants, EmbeddingGrad) {
   check(kernel, 3);
 }
 
+/// Several blocks of keys, and of queries; two launches of the gradient.
+TEST_P(GpuMutants, Attention) {
+  std::string x = "tensor<1x150x48xbf16>", y = "tensor<1x150x16xbf16>",
+              lse = "tensor<1x1x150xf32>";
+  check(compile("attention",
+                kernelText("attention", "%x: " + x, y + ", " + lse,
+                           "%y, %lse = nn.attention %x {heads = #nn.heads<1, "
+                           "scale = 0.25>, mask = #nn.mask<full>} : (" +
+                               x + ") -> (" + y + ", " + lse + ")",
+                           "%y, %lse"),
+                {150 * 48 * 2, 150 * 16 * 2, 150 * 4}, GetParam()),
+        12);
+  x = "tensor<1x70x12xf32>", y = "tensor<1x70x4xf32>";
+  lse = "tensor<1x1x70xf32>";
+  check(compile("attention grad",
+                kernelText("attention",
+                           "%g: " + y + ", %x: " + x + ", %y: " + y +
+                               ", %lse: " + lse,
+                           x,
+                           "%d = nn.attention_grad %g, %x forward %y lse %lse "
+                           "{heads = #nn.heads<1, scale = 0.25>, mask = "
+                           "#nn.mask<causal>} : (" +
+                               y + ", " + x + ", " + y + ", " + lse + ") -> " +
+                               x,
+                           "%d"),
+                {70 * 4 * 4, 70 * 12 * 4, 70 * 4 * 4, 70 * 4, 70 * 12 * 4},
+                GetParam()),
+        30);
+}
+
 INSTANTIATE_TEST_SUITE_P(Chips, GpuMutants, testing::Values("sm_80", "sm_90"));
 
 } // namespace
