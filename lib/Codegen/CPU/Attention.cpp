@@ -139,8 +139,10 @@ void ForwardEmitter::emit(ValueRange qkv, Value output, Value lse,
 
 void ForwardEmitter::packKeysAndValues(Value batch, Value kvHead) {
   Value zero = b.constant(0), total = paddedKeys();
-  packRows(rowPointer(k, batch, kvHead, zero), k.row, keyCount, total, keys);
-  packRows(rowPointer(v, batch, kvHead, zero), v.row, keyCount, total, values);
+  packRows(rowPointer(k, batch, kvHead, zero), k.row, visible->count(), total,
+           keys);
+  packRows(rowPointer(v, batch, kvHead, zero), v.row, visible->count(), total,
+           values);
   pairRows(values, total, pairedValues);
 }
 
@@ -149,7 +151,7 @@ void ForwardEmitter::queryBlock(Value batch, Value head, Value firstQuery) {
       minimum(b.sub(b.constant(spec.seq), firstQuery), blocking.queries());
   packRows(rowPointer(q, batch, head, firstQuery), q.row, rows,
            b.constant(blocking.queries()), queries);
-  transposeQueries(queries, queryFactor(), queriesTransposed);
+  transposeQueries(queries, spec.scoreFactor(), queriesTransposed);
   double lowest = std::numeric_limits<float>::lowest();
   fill(maximum, 1, lowest);
   fill(newMaximum, 1, lowest);
@@ -292,7 +294,7 @@ void ForwardEmitter::finish(Value batch, Value head, Value firstQuery,
         Value mask = b.mask(b.sub(rows, column), blocking.lanes);
         Value inverse =
             b.create<arith::DivFOp>(splat(1.0 / (1.0 - spec.p)), sum);
-        if (mayBeBlind()) {
+        if (visible->mayBeBlind()) {
           Value seesAny = b.create<arith::CmpFOp>(arith::CmpFPredicate::OGT,
                                                   sum, splat(0.0));
           double lowest = std::numeric_limits<float>::lowest();

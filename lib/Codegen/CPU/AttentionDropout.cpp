@@ -42,20 +42,13 @@ void AttentionEmitter::prepareRandom(const AttentionRandom &random) {
   step = splat(word(2), wideType);
   Value layer = b.mul(b.toI64(random.layer), weyl[0]);
   stream = splat(b.add(layer, spec.site), wideType);
-  // In the whole tensor [B, parts, H, T, T] of the global batch.
-  int64_t ofHeads = spec.heads * wholeSeq() * wholeSeq();
-  firstRandom =
-      b.mul(b.toI64(random.microBatch), spec.batch * spec.parts * ofHeads);
-  if (random.part)
-    firstRandom = b.add(firstRandom, b.mul(b.toI64(random.part), ofHeads));
+  microBatch = random.microBatch;
+  part = random.part;
 }
 
 Value AttentionEmitter::firstProbability(Value batch, Value head) {
-  Value index = b.add(b.mul(batch, spec.parts * spec.heads), head);
-  Value first = b.add(firstRandom, b.mul(index, wholeSeq() * wholeSeq()));
-  if (!queriesFrom)
-    return first;
-  return b.add(b.add(first, b.mul(queriesFrom, wholeSeq())), keysFrom);
+  return codegen::firstProbability(spec, *visible, integers(), microBatch, part,
+                                   batch, head);
 }
 
 AttentionEmitter::PhiloxState AttentionEmitter::philox(Value block) {
@@ -85,7 +78,7 @@ AttentionEmitter::PhiloxState AttentionEmitter::philox(Value block) {
 Value AttentionEmitter::indexVector(Value first, int64_t parity) {
   SmallVector<int64_t> offsets;
   for (int64_t lane = parity; lane < blocking.lanes; lane += 2)
-    offsets.push_back(lane * wholeSeq());
+    offsets.push_back(lane * spec.wholeSeq());
   Value offset = b.create<arith::ConstantOp>(
       DenseElementsAttr::get(wideType, ArrayRef<int64_t>(offsets)));
   return b.add(splat(first, wideType), offset);
@@ -93,7 +86,8 @@ Value AttentionEmitter::indexVector(Value first, int64_t parity) {
 
 LoopBuilder::Values AttentionEmitter::keep(Value firstProbability, Value query,
                                            Value key) {
-  Value first = b.add(b.add(firstProbability, b.mul(query, wholeSeq())), key);
+  Value first =
+      b.add(b.add(firstProbability, b.mul(query, spec.wholeSeq())), key);
   Value two = wideConstant(b, wideType, 2);
   auto words = [&](int64_t parity) -> Values {
     Value index = indexVector(first, parity);

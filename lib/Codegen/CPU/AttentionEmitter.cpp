@@ -84,16 +84,14 @@ AttentionEmitter::AttentionEmitter(LoopBuilder &b, const AttentionSpec &spec,
 
 std::array<AttentionEmitter::Heads, 3>
 AttentionEmitter::splitHeads(ValueRange tensors) {
-  int64_t q = spec.heads * spec.headDim, kv = spec.kvHeads * spec.headDim;
-  if (!spec.packed)
-    return {Heads{b.pointerTo(tensors[0]), q},
-            Heads{b.pointerTo(tensors[1]), kv},
-            Heads{b.pointerTo(tensors[2]), kv}};
-  Value pointer = b.pointerTo(tensors[0]);
-  int64_t row = q + 2 * kv;
-  return {Heads{pointer, row},
-          Heads{b.advance(pointer, spec.elementType, q), row},
-          Heads{b.advance(pointer, spec.elementType, q + kv), row}};
+  std::array<Heads, 3> heads;
+  for (auto [i, place] : llvm::enumerate(spec.placesOfHeads())) {
+    Value pointer = b.pointerTo(tensors[spec.packed ? 0 : i]);
+    if (place.offset)
+      pointer = b.advance(pointer, spec.elementType, place.offset);
+    heads[i] = {pointer, place.row};
+  }
+  return heads;
 }
 
 AttentionEmitter::Heads AttentionEmitter::queryHeads(Value tensor) {
@@ -246,21 +244,11 @@ Value AttentionEmitter::maximum(Value a, Value bound) {
 
 void AttentionEmitter::forKeyBlocks(Value firstQuery,
                                     function_ref<void(const KeyRange &)> body) {
-  int64_t unit = blocking.keyUnit;
-  Value full = lengths ? b.mul(b.div(keyCount, unit), unit)
-                       : b.constant(spec.seq / unit * unit);
-  Value end = paddedKeys();
+  codegen::IntBuilder ints = integers();
+  Value full = ints.floorTo(visible->endOf(firstQuery), blocking.keyUnit);
+  Value end = ints.ceilTo(visible->endOfSome(firstQuery, blocking.queries()),
+                          blocking.keyUnit);
   Value zero = b.constant(0);
-  if (spec.causal) {
-    Value all = b.add(ahead(firstQuery), 1);
-    if (queriesFrom)
-      all = maximum(all, zero);
-    full = b.min(full, b.mul(b.div(all, unit), unit));
-    Value some = b.add(firstQuery, blocking.queries());
-    if (queriesFrom) // Beyond the sequence there are none.
-      some = maximum(ahead(minimum(some, spec.seq)), zero);
-    end = b.min(end, b.mul(b.ceilDiv(some, unit), unit));
-  }
   b.forLoop(zero, end, blocking.keyBlock, [&](Value first) {
     Value count = minimum(b.sub(end, first), blocking.keyBlock);
     Value whole = maximum(b.min(b.sub(full, first), count), zero);
@@ -271,33 +259,18 @@ void AttentionEmitter::forKeyBlocks(Value firstQuery,
 void AttentionEmitter::prepareKeys(const AttentionKeys &keys) {
   if (keys.lengths)
     lengths = b.pointerTo(keys.lengths);
-  if (spec.places == 1)
-    return;
-  Value mine = b.toI64(keys.place), turn = b.toI64(keys.turn);
-  Value theirs = b.rem(b.sub(b.add(mine, spec.places), turn), spec.places);
-  queriesFrom = b.mul(mine, spec.seq);
-  keysFrom = b.mul(theirs, spec.seq);
+  visible.emplace(spec, integers(), keys.place, keys.turn);
 }
 
-Value AttentionEmitter::keysOfRow(Value batch) {
+Value AttentionEmitter::lengthOf(Value batch) {
   if (!lengths)
-    return b.constant(spec.seq);
+    return {};
   Type i32 = b.builder.getI32Type();
-  Value length = b.create<arith::ExtSIOp>(
-      b.builder.getI64Type(), b.load(i32, b.advance(lengths, i32, batch), 4));
-  if (keysFrom)
-    length = b.sub(length, keysFrom);
-  return minimum(maximum(length, b.constant(0)), spec.seq);
+  return b.load(i32, b.advance(lengths, i32, batch), 4);
 }
 
 Value AttentionEmitter::paddedKeys() {
-  if (!lengths)
-    return b.constant(blocking.keys);
-  return b.mul(b.ceilDiv(keyCount, blocking.keyUnit), blocking.keyUnit);
-}
-
-Value AttentionEmitter::ahead(Value query) {
-  return queriesFrom ? b.sub(b.add(query, queriesFrom), keysFrom) : query;
+  return integers().ceilTo(visible->count(), blocking.keyUnit);
 }
 
 Value AttentionEmitter::seen(Value query, Value key) {
@@ -313,12 +286,12 @@ Value AttentionEmitter::seen(Value query, Value key) {
       iota.push_back(lane);
     Value lane = b.create<arith::ConstantOp>(
         DenseElementsAttr::get(type, ArrayRef<int32_t>(iota)));
-    last = b.add(narrow(ahead(query)), lane);
-    if (mayBeBlind()) // Keys that are all before have an end, too.
-      last = b.create<arith::MinSIOp>(last,
-                                      narrow(b.sub(keyCount, b.constant(1))));
+    last = b.add(narrow(visible->ahead(query)), lane);
+    if (visible->mayBeBlind()) // Keys that are all before have an end, too.
+      last = b.create<arith::MinSIOp>(
+          last, narrow(b.sub(visible->count(), b.constant(1))));
   } else {
-    last = narrow(b.sub(keyCount, b.constant(1)));
+    last = narrow(b.sub(visible->count(), b.constant(1)));
   }
   return b.create<arith::CmpIOp>(arith::CmpIPredicate::sle, narrow(key), last);
 }
@@ -328,11 +301,11 @@ Value AttentionEmitter::seen(Value query, Value key) {
 //===----------------------------------------------------------------------===//
 
 Value AttentionEmitter::costOfRow(Value batch) {
-  Value keys = keysOfRow(batch);
+  Value keys = visible->countOf(lengthOf(batch));
   // A query costs as much as some keys before it has met any.
   constexpr int64_t queryCost = 16;
   Value pairs = b.mul(keys, spec.seq);
-  if (spec.causal && !queriesFrom) // The first queries see fewer.
+  if (spec.causal && !visible->firstQuery()) // The first queries see fewer.
     pairs = b.sub(pairs, b.div(b.mul(keys, keys), 2));
   return b.add(pairs, queryCost * spec.seq);
 }
@@ -372,12 +345,10 @@ std::pair<Value, Value> AttentionEmitter::share(Value thread, Value threads,
 // Mathematics
 //===----------------------------------------------------------------------===//
 
-double AttentionEmitter::queryFactor() const { return spec.scale * M_LOG2E; }
-
 Value AttentionEmitter::scaleScore(Value product) {
   if (blocking.pairs == 1)
     return product;
-  return b.create<arith::MulFOp>(product, splat(queryFactor()));
+  return b.create<arith::MulFOp>(product, splat(spec.scoreFactor()));
 }
 
 Value AttentionEmitter::greater(Value x, Value y) {
@@ -387,34 +358,7 @@ Value AttentionEmitter::greater(Value x, Value y) {
 }
 
 Value AttentionEmitter::exp2(Value t) {
-  // Adding 1.5 * 2^23 rounds t to an integer, which is then in the low bits:
-  // 2^t = 2^integer * 2^fraction. The polynomial is the minimax one of the
-  // relative error on [-1/2, 1/2] (2e-9) that is exact at 0.
-  static constexpr double coefficients[] = {0.0001535336192110231,
-                                            0.00133988744102247,
-                                            0.00961843735759111,
-                                            0.05550332471138068,
-                                            0.2402264791363001,
-                                            0.6931472028550579,
-                                            1.0};
-  Value shifter = splat(0x1.8p23);
-  Value shifted = b.create<arith::AddFOp>(t, shifter);
-  Value integer = b.create<arith::SubFOp>(shifted, shifter);
-  Value fraction = b.create<arith::SubFOp>(t, integer);
-  Value power = splat(coefficients[0]);
-  for (double coefficient : llvm::drop_begin(coefficients))
-    power = b.create<vector::FMAOp>(power, fraction, splat(coefficient));
-
-  auto bitsType = vectorType.clone(b.builder.getI32Type());
-  Value mantissaBits = b.create<arith::ConstantOp>(
-      DenseElementsAttr::get(bitsType, static_cast<int32_t>(23)));
-  Value exponent = b.create<arith::ShLIOp>(
-      b.create<arith::BitcastOp>(bitsType, shifted), mantissaBits);
-  Value bits = b.add(b.create<arith::BitcastOp>(bitsType, power), exponent);
-  Value result = b.create<arith::BitcastOp>(vectorType, bits);
-  Value tiny =
-      b.create<arith::CmpFOp>(arith::CmpFPredicate::OLT, t, splat(-125.0));
-  return b.select(tiny, splat(0.0), result);
+  return codegen::exp2(b.builder, b.loc, t);
 }
 
 } // namespace heddle::cpu

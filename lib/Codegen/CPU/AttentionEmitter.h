@@ -165,33 +165,30 @@ protected:
   mlir::Value exp2(mlir::Value t);
   mlir::Value greater(mlir::Value x, mlir::Value y);
 
-  /// The factor from dot products to scores in units of log 2: what queries are
-  /// multiplied by with f32; bf16 products are multiplied themselves.
-  double queryFactor() const;
+  /// A score in units of log 2: with f32 queries are multiplied by the factor,
+  /// with bf16 the products themselves.
   mlir::Value scaleScore(mlir::Value product);
 
   /// Where queries and keys begin in the whole sequence, and where lengths are.
   void prepareKeys(const AttentionKeys &keys);
-  /// How many of the keys that are here exist in a row of the batch.
-  mlir::Value keysOfRow(mlir::Value batch);
   /// Begins with a row of the batch.
-  void beginRow(mlir::Value batch) { keyCount = keysOfRow(batch); }
+  void beginRow(mlir::Value batch) { visible->beginRow(lengthOf(batch)); }
   /// The items of work from the first that is a thread's to the first that is
   /// the next one's, of so many in each row of the batch: about equal work.
   std::pair<mlir::Value, mlir::Value>
   share(mlir::Value thread, mlir::Value threads, int64_t itemsOfRow);
-  /// Whether a query may see none of the keys.
-  bool mayBeBlind() const { return queriesFrom || lengths; }
   /// The keys of the row up to a multiple of `AttentionBlocking::keyUnit`.
   mlir::Value paddedKeys();
   void prepareRandom(const AttentionRandom &random);
-  int64_t wholeSeq() const { return spec.seq * spec.places; }
   /// The index of the first probability of a head in the whole tensor.
   mlir::Value firstProbability(mlir::Value batch, mlir::Value head);
   /// Which of the queries from `query` on keep their probability for the four
   /// keys from `key` on, a multiple of four.
   Values keep(mlir::Value firstProbability, mlir::Value query, mlir::Value key);
 
+  codegen::IntBuilder integers() {
+    return {b.builder, b.loc, b.builder.getI64Type()};
+  }
   mlir::Value minimum(mlir::Value a, int64_t bound);
   mlir::Value maximum(mlir::Value a, mlir::Value bound);
 
@@ -201,7 +198,8 @@ protected:
   mlir::Value scratch;
   mlir::FloatType f32;
   mlir::VectorType vectorType; ///< f32 lanes.
-  mlir::Value keyCount;        ///< Of the row that has begun.
+  /// In the row that has begun.
+  std::optional<codegen::VisibleKeys> visible;
 
 private:
   mlir::Value naturalAt(const Panel &panel, int64_t row, int64_t vector);
@@ -214,13 +212,12 @@ private:
   mlir::Value indexVector(mlir::Value first, int64_t parity);
   /// What a row costs, in pairs of queries and keys.
   mlir::Value costOfRow(mlir::Value batch);
-  /// How far the query is behind the first key that is here.
-  mlir::Value ahead(mlir::Value query);
+  /// Of a row of the batch; null where all are whole.
+  mlir::Value lengthOf(mlir::Value batch);
 
   mlir::VectorType wideType; ///< i64, half as many lanes.
-  mlir::Value roundKeys[10][2], step, stream, firstRandom;
-  mlir::Value queriesFrom, keysFrom; ///< Null where the sequence is whole.
-  mlir::Value lengths;               ///< Null where all rows are whole.
+  mlir::Value roundKeys[10][2], step, stream, microBatch, part;
+  mlir::Value lengths; ///< Null where all rows are whole.
 };
 
 /// Whether `spec`, with this many operands, is one that can be emitted.

@@ -151,10 +151,10 @@ void GradEmitter::emit(const GradOperands &operands,
 void GradEmitter::keyHead(Value batch, Value kvHead) {
   beginRow(batch);
   Value zero = b.constant(0), rows = b.constant(spec.seq), total = paddedKeys();
-  packRows(rowPointer(qkv[1], batch, kvHead, zero), qkv[1].row, keyCount, total,
-           keys);
-  packRows(rowPointer(qkv[2], batch, kvHead, zero), qkv[2].row, keyCount, total,
-           values);
+  packRows(rowPointer(qkv[1], batch, kvHead, zero), qkv[1].row,
+           visible->count(), total, keys);
+  packRows(rowPointer(qkv[2], batch, kvHead, zero), qkv[2].row,
+           visible->count(), total, values);
   pairRows(keys, total, pairedKeys);
   fill(gradKeys, blocking.keys, 0.0);
   fill(gradValues, blocking.keys, 0.0);
@@ -204,7 +204,7 @@ void GradEmitter::loadQueries(Value batch, Value head, Value firstQuery,
   packRows(rowPointer(qkv[0], batch, head, firstQuery), qkv[0].row, rows, count,
            queries);
   pairRows(queries, count, pairedQueries);
-  transposeQueries(queries, queryFactor(), queriesTransposed);
+  transposeQueries(queries, spec.scoreFactor(), queriesTransposed);
   packRows(rowPointer(grad, batch, head, firstQuery), grad.row, rows, count,
            gradOutput);
   pairRows(gradOutput, count, pairedGradOutput);

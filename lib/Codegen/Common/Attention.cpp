@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Codegen/Common/Attention.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include <cmath>
 #include <limits>
 
@@ -57,13 +58,14 @@ VisibleKeys::VisibleKeys(const AttentionSpec &spec, IntBuilder ints,
 
 void VisibleKeys::beginRow(Value length) {
   hasLengths = length != nullptr;
-  keyCount = ints.constant(spec.seq);
-  if (!hasLengths)
-    return;
+  keyCount = hasLengths ? countOf(length) : ints.constant(spec.seq);
+}
+
+Value VisibleKeys::countOf(Value length) {
   Value rest = ints.from(length);
   if (keysFrom)
     rest = ints.sub(rest, keysFrom);
-  keyCount = ints.min(ints.max(rest, 0), spec.seq);
+  return ints.min(ints.max(rest, 0), spec.seq);
 }
 
 Value VisibleKeys::ahead(Value query) {
@@ -93,6 +95,66 @@ Value VisibleKeys::firstSeeing(Value key) {
                 : key;
   Value none = ints.constant(std::numeric_limits<int32_t>::max());
   return ints.select(ints.less(key, keyCount), first, none);
+}
+
+Value firstProbability(const AttentionSpec &spec, const VisibleKeys &visible,
+                       IntBuilder ints, Value microBatch, Value part,
+                       Value batch, Value head) {
+  int64_t whole = spec.wholeSeq();
+  Value index = ints.mul(ints.from(microBatch), spec.batch);
+  index = ints.mul(ints.add(index, ints.from(batch)), spec.parts);
+  if (part)
+    index = ints.add(index, ints.from(part));
+  index = ints.add(ints.mul(index, spec.heads), ints.from(head));
+  index = ints.mul(index, whole * whole);
+  if (!visible.firstQuery())
+    return index;
+  Value queries = ints.mul(ints.from(visible.firstQuery()), whole);
+  return ints.add(ints.add(index, queries), ints.from(visible.firstKey()));
+}
+
+Value exp2(OpBuilder &builder, Location loc, Value t) {
+  Type type = t.getType();
+  auto splat = [&](Type of, Attribute value) -> Value {
+    if (auto vector = dyn_cast<VectorType>(of))
+      value = DenseElementsAttr::get(vector, value);
+    return builder.create<arith::ConstantOp>(loc, of, cast<TypedAttr>(value));
+  };
+  auto number = [&](double value) {
+    return splat(type, builder.getF32FloatAttr(static_cast<float>(value)));
+  };
+  // Adding 1.5 * 2^23 rounds t to an integer, which is then in the low bits:
+  // 2^t = 2^integer * 2^fraction. The polynomial is the minimax one of the
+  // relative error on [-1/2, 1/2] (2e-9) that is exact at 0.
+  static constexpr double coefficients[] = {0.0001535336192110231,
+                                            0.00133988744102247,
+                                            0.00961843735759111,
+                                            0.05550332471138068,
+                                            0.2402264791363001,
+                                            0.6931472028550579,
+                                            1.0};
+  Value shifter = number(0x1.8p23);
+  Value shifted = builder.create<arith::AddFOp>(loc, t, shifter);
+  Value integer = builder.create<arith::SubFOp>(loc, shifted, shifter);
+  Value fraction = builder.create<arith::SubFOp>(loc, t, integer);
+  Value power = number(coefficients[0]);
+  for (double coefficient : llvm::drop_begin(coefficients))
+    power =
+        builder.create<math::FmaOp>(loc, power, fraction, number(coefficient));
+
+  Type bitsType = builder.getI32Type();
+  if (auto vector = dyn_cast<VectorType>(type))
+    bitsType = vector.clone(bitsType);
+  Value mantissaBits = splat(bitsType, builder.getI32IntegerAttr(23));
+  Value exponent = builder.create<arith::ShLIOp>(
+      loc, builder.create<arith::BitcastOp>(loc, bitsType, shifted),
+      mantissaBits);
+  Value bits = builder.create<arith::AddIOp>(
+      loc, builder.create<arith::BitcastOp>(loc, bitsType, power), exponent);
+  Value result = builder.create<arith::BitcastOp>(loc, type, bits);
+  Value tiny = builder.create<arith::CmpFOp>(loc, arith::CmpFPredicate::OLT, t,
+                                             number(-125.0));
+  return builder.create<arith::SelectOp>(loc, tiny, number(0.0), result);
 }
 
 } // namespace heddle::codegen

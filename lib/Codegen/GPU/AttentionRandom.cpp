@@ -37,19 +37,9 @@ void AttentionMapper::prepareRandom(Value head) {
   stream = i32.add(
       i32.mul(i32.from(scalar(op.getLayer())), static_cast<int32_t>(weyl0)),
       spec.site);
-  // In the whole tensor [B, parts, H, T, T] of the global batch.
-  int64_t ofHead = spec.wholeSeq() * spec.wholeSeq();
-  Value position = i64.mul(i64.from(scalar(op.getMicroBatch())), spec.batch);
-  position = i64.mul(i64.add(position, i64.from(batch)), spec.parts);
-  if (op.getPart())
-    position = i64.add(position, i64.from(scalar(op.getPart())));
-  position = i64.add(i64.mul(position, spec.heads), i64.from(head));
-  firstRandom = i64.mul(position, ofHead);
-  if (visible.firstQuery()) {
-    Value queries = i64.mul(i64.from(visible.firstQuery()), spec.wholeSeq());
-    firstRandom =
-        i64.add(i64.add(firstRandom, queries), i64.from(visible.firstKey()));
-  }
+  firstRandom = codegen::firstProbability(
+      spec, visible, i64, scalar(op.getMicroBatch()),
+      op.getPart() ? scalar(op.getPart()) : Value(), batch, head);
 }
 
 /// The four words of a block (i64).

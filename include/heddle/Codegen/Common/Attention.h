@@ -60,6 +60,8 @@ public:
   void beginRow(mlir::Value length);
   /// How many of the keys exist in the row.
   mlir::Value count() const { return keyCount; }
+  /// The same of a row of this length.
+  mlir::Value countOf(mlir::Value length);
   /// How far a query is behind the first key.
   mlir::Value ahead(mlir::Value query);
   /// A query sees the keys before this one; `query` is one of the sequence.
@@ -82,6 +84,17 @@ private:
   mlir::Value queriesFrom, keysFrom, keyCount;
   bool hasLengths = false;
 };
+
+/// The index of the first probability of a head in the tensor of those of the
+/// global batch, [micro-batch, batch, parts, heads, T, T] for whole sequences;
+/// of the queries and keys that are here. `part` may be null; `ints` are i64.
+mlir::Value firstProbability(const AttentionSpec &spec,
+                             const VisibleKeys &visible, IntBuilder ints,
+                             mlir::Value microBatch, mlir::Value part,
+                             mlir::Value batch, mlir::Value head);
+
+/// 2^t for t <= 0 or slightly above, zero below 2^-125; of f32 or vectors.
+mlir::Value exp2(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value t);
 
 } // namespace heddle::codegen
 
