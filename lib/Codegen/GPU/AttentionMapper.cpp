@@ -8,6 +8,7 @@
 
 #include "AttentionMapper.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/NVGPU/IR/NVGPUDialect.h"
@@ -75,9 +76,10 @@ void AttentionMapper::chooseBlocks(const Needs &needs) {
     columns = llvm::alignTo(columns / 2, warpColumns);
   while (warps > 1 && sharedBytesFor(needs) > maxSharedBytes)
     warps = llvm::divideCeil(warps, 2);
-  // bf16 of left factors are half as large.
+  // bf16 of left factors are half as large. Random numbers need some, too.
   int64_t fragments = needs.rowTensors * tiles->width() / 4;
-  keepsLeft = registers() + fragments <= maxRegisters;
+  int64_t others = spec.p > 0 ? 32 : 0;
+  keepsLeft = registers() + fragments + others <= maxRegisters;
 
   thread = i32.from(f.threadId());
   warp = i32.div(thread, warpSize);
@@ -229,13 +231,13 @@ void AttentionMapper::copyAccess(const SharedRows &to, const Heads &from,
   Value isIn = unsignedLess(f, row, limit);
   if (tiles->width() != spec.headDim)
     isIn = b.create<arith::AndIOp>(f.loc, isIn, i32.less(column, spec.headDim));
-  Value zero = i32.constant(0);
-  Value source = indexOf(from, head, i32.select(isIn, row, zero),
-                         i32.select(isIn, column, zero));
   Value target[] = {i32.toIndex(i32.add(to.firstRow, inTile)),
                     i32.toIndex(column)};
   constexpr int64_t leastAsync = 4;
   if (width * dist::byteSize(spec.elementType) < leastAsync) {
+    Value zero = i32.constant(0);
+    Value source = indexOf(from, head, i32.select(isIn, row, zero),
+                           i32.select(isIn, column, zero));
     Value element = loadNumber(from.memory, source);
     Value nothing =
         b.create<arith::ConstantOp>(f.loc, b.getZeroAttr(spec.elementType));
@@ -245,6 +247,8 @@ void AttentionMapper::copyAccess(const SharedRows &to, const Heads &from,
   }
   Value count =
       b.create<arith::SelectOp>(f.loc, isIn, f.constant(width), f.constant(0));
+  // The address of nothing is not used, wherever it points.
+  Value source = indexOf(from, head, row, column);
   bool isWide = width * dist::byteSize(spec.elementType) == accessBytes;
   b.create<nvgpu::DeviceAsyncCopyOp>(
       f.loc, nvgpu::DeviceAsyncTokenType::get(b.getContext()), to.memory,
@@ -261,8 +265,7 @@ void AttentionMapper::copyNumbers(Value to, Value at, int64_t count, Value from,
     auto copy = [&] {
       Value query = i32.add(first, number);
       Value isIn = unsignedLess(f, query, i32.constant(spec.seq));
-      Value source =
-          numberIndex(head, i32.select(isIn, query, i32.constant(0)));
+      Value source = numberIndex(head, query);
       Value size =
           b.create<arith::SelectOp>(f.loc, isIn, f.constant(1), f.constant(0));
       b.create<nvgpu::DeviceAsyncCopyOp>(
@@ -343,6 +346,9 @@ void AttentionMapper::hide(WarpTile &tile, Value first, Value isFull,
         b.create<scf::YieldOp>(loc, tile.elements);
       },
       [&](OpBuilder &b, Location loc) {
+        // All lanes come here or none; so the compiler does not compare in
+        // blocks that are full, too.
+        b.create<NVVM::SyncWarpOp>(loc, i32.constant(-1));
         Value hidden = constant(-std::numeric_limits<float>::infinity());
         Value start = i32.add(first, tiles->firstColumn());
         WarpTile result = tile;
@@ -386,32 +392,7 @@ Value AttentionMapper::exp2(Value t) {
             f.loc, t.getType(), b.getStringAttr("llvm.nvvm.ex2.approx.ftz.f"),
             ValueRange{t})
         .getResult(0);
-  // Adding 1.5 * 2^23 rounds t to an integer, which is then in the low bits:
-  // 2^t = 2^integer * 2^fraction. The polynomial is the minimax one of the
-  // relative error on [-1/2, 1/2] (2e-9) that is exact at 0.
-  static constexpr double coefficients[] = {0.0001535336192110231,
-                                            0.00133988744102247,
-                                            0.00961843735759111,
-                                            0.05550332471138068,
-                                            0.2402264791363001,
-                                            0.6931472028550579,
-                                            1.0};
-  Value shifter = constant(0x1.8p23);
-  Value shifted = addF(t, shifter);
-  Value fraction = subF(t, subF(shifted, shifter));
-  Value power = constant(coefficients[0]);
-  for (double coefficient : llvm::drop_begin(coefficients))
-    power =
-        b.create<math::FmaOp>(f.loc, power, fraction, constant(coefficient));
-  Value exponent = b.create<arith::ShLIOp>(
-      f.loc, b.create<arith::BitcastOp>(f.loc, i32.getType(), shifted),
-      i32.constant(23));
-  Value bits = i32.add(b.create<arith::BitcastOp>(f.loc, i32.getType(), power),
-                       exponent);
-  Value result = b.create<arith::BitcastOp>(f.loc, t.getType(), bits);
-  Value tiny = b.create<arith::CmpFOp>(f.loc, arith::CmpFPredicate::OLT, t,
-                                       constant(-125.0));
-  return i32.select(tiny, constant(0.0), result);
+  return codegen::exp2(b, f.loc, t);
 }
 
 //===----------------------------------------------------------------------===//
@@ -419,7 +400,12 @@ Value AttentionMapper::exp2(Value t) {
 //===----------------------------------------------------------------------===//
 
 void AttentionMapper::storeRows(const WarpTile &sums, ArrayRef<Value> factors,
-                                const Heads &to, Value head) {
+                                const Heads &to, Value head, Value staging) {
+  int64_t access = accessBytes / dist::byteSize(spec.elementType);
+  if (tiles->chunk() < access && spec.headDim % access == 0) {
+    storeWide(sums, factors, to, head, staging);
+    return;
+  }
   for (int64_t i = 0; i < sums.rows; ++i) {
     Value row = i32.add(firstOfWarp, tiles->row(i));
     ifThen(i32.less(row, spec.seq), [&] {
@@ -429,18 +415,61 @@ void AttentionMapper::storeRows(const WarpTile &sums, ArrayRef<Value> factors,
   }
 }
 
-/// The adjacent elements from column `j` of row `i` on.
-void AttentionMapper::storeChunk(const WarpTile &sums, int64_t i, int64_t j,
-                                 Value factor, const Heads &to, Value head,
-                                 Value row) {
-  int64_t chunk = tiles->chunk();
+/// The adjacent elements from column `j` of row `i` on, as they are stored.
+AttentionMapper::Values AttentionMapper::rounded(const WarpTile &sums,
+                                                 int64_t i, int64_t j,
+                                                 Value factor) {
   Values elements;
-  for (int64_t c = 0; c < chunk; ++c) {
+  for (int64_t c = 0; c < tiles->chunk(); ++c) {
     Value value = mulF(sums.at(i, j + c), factor);
     if (!spec.elementType.isF32())
       value = f.builder.create<arith::TruncFOp>(f.loc, spec.elementType, value);
     elements.push_back(value);
   }
+  return elements;
+}
+
+/// By way of workgroup memory, which only this warp uses: lanes store adjacent
+/// accesses of full width.
+void AttentionMapper::storeWide(const WarpTile &sums, ArrayRef<Value> factors,
+                                const Heads &to, Value head, Value staging) {
+  OpBuilder &b = f.builder;
+  Value firstStaged = i32.mul(warp, warpRows);
+  for (int64_t i = 0; i < sums.rows; ++i)
+    for (int64_t j = 0; j < sums.columns; j += tiles->chunk()) {
+      Value row = i32.add(firstStaged, tiles->row(i));
+      Value column =
+          i32.add(tiles->firstSumColumn(), tiles->sumColumnOffset(j));
+      f.store(rounded(sums, i, j, factors[i]), staging,
+              {i32.toIndex(row), i32.toIndex(column)});
+    }
+  b.create<NVVM::SyncWarpOp>(f.loc, i32.constant(-1));
+  int64_t width = accessBytes / dist::byteSize(spec.elementType);
+  int64_t perRow = spec.headDim / width;
+  Value lane = i32.rem(thread, warpSize);
+  for (int64_t base = 0; base < warpRows * perRow; base += warpSize) {
+    Value access = i32.add(lane, base);
+    Value inTile = i32.div(access, perRow);
+    Value column = i32.mul(i32.rem(access, perRow), width);
+    Value row = i32.add(firstOfWarp, inTile);
+    Value isIn = b.create<arith::AndIOp>(f.loc, i32.less(row, spec.seq),
+                                         i32.less(inTile, warpRows));
+    ifThen(isIn, [&] {
+      Value from[] = {i32.toIndex(i32.add(firstStaged, inTile)),
+                      i32.toIndex(column)};
+      Value vector = b.create<vector::LoadOp>(
+          f.loc, VectorType::get({width}, spec.elementType), staging, from);
+      b.create<vector::StoreOp>(f.loc, vector, to.memory,
+                                indexOf(to, head, row, column));
+    });
+  }
+}
+
+void AttentionMapper::storeChunk(const WarpTile &sums, int64_t i, int64_t j,
+                                 Value factor, const Heads &to, Value head,
+                                 Value row) {
+  int64_t chunk = tiles->chunk();
+  Values elements = rounded(sums, i, j, factor);
   Value column = i32.add(tiles->firstSumColumn(), tiles->sumColumnOffset(j));
   int64_t unit = spec.headDim % chunk == 0 ? chunk : 1;
   int64_t mostBehind = tiles->lanesOfRow() * chunk;

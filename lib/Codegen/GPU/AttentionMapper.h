@@ -104,9 +104,10 @@ protected:
   Values keep(const WarpTile &tile, Value row, Value column,
               bool keysAreColumns);
 
-  /// Stores sums times their row's factor as rows of a head.
+  /// Stores sums times their row's factor as rows of a head. `staging` is a
+  /// tile in workgroup memory whose rows no other warp reads.
   void storeRows(const WarpTile &sums, llvm::ArrayRef<Value> factors,
-                 const Heads &to, Value head);
+                 const Heads &to, Value head, Value staging);
   /// Emits `body` where `condition` holds.
   void ifThen(Value condition, llvm::function_ref<void()> body);
   MappedLaunch finish(int64_t heads);
@@ -130,6 +131,9 @@ private:
                   Value first, Value limit, Value access, int64_t width);
   void storeChunk(const WarpTile &sums, int64_t i, int64_t j, Value factor,
                   const Heads &to, Value head, Value row);
+  void storeWide(const WarpTile &sums, llvm::ArrayRef<Value> factors,
+                 const Heads &to, Value head, Value staging);
+  Values rounded(const WarpTile &sums, int64_t i, int64_t j, Value factor);
   Values philox(Value block);
   Value kept(Value word);
   Values keepShared(const WarpTile &tile, Value row, Value column,

@@ -54,10 +54,15 @@ private:
   Value largest(Value a, Value b) {
     return f.builder.create<arith::MaxNumFOp>(f.loc, a, b);
   }
+  Value fmaF(Value a, double b, Value c) {
+    return f.builder.create<math::FmaOp>(f.loc, a, constant(b), c);
+  }
+  /// Whether the largest product is the largest score.
+  bool isScaledLast() const { return spec.scale > 0; }
 
   nn::AttentionOp forward;
   std::array<Heads, 3> qkv;
-  Value kvHead, keys, values;
+  Value kvHead, queryTile, keys, values;
   Values ends; ///< Of the keys that the thread's queries see.
 };
 } // namespace
@@ -84,7 +89,7 @@ MappedLaunch ForwardMapper::emit() {
   chooseBlocks({/*rowTensors=*/1, /*columnTensors=*/2, /*numbers=*/0,
                 /*sums=*/1, /*products=*/1});
   kvHead = i32.div(headOfBlock, spec.heads / spec.kvHeads);
-  Value queryTile = allocateRows(rowsOfBlock());
+  queryTile = allocateRows(rowsOfBlock());
   keys = allocateRows(2 * columns);
   values = allocateRows(2 * columns);
   if (spec.p > 0)
@@ -128,8 +133,9 @@ void ForwardMapper::copyColumns(Value first, Value stage) {
 void ForwardMapper::addColumns(const LeftRows &queries, Value first,
                                Value stage, State &state) {
   WarpTile scores = tiles->multiply(queries, columnsOf(keys, stage), columns);
-  for (Value &score : scores.elements)
-    score = mulF(score, constant(spec.scoreFactor()));
+  if (!isScaledLast())
+    for (Value &score : scores.elements)
+      score = mulF(score, constant(spec.scoreFactor()));
   Value isFull = i32.less(i32.add(first, columns - 1), visible.endOf(firstRow));
   hide(scores, first, isFull, ends, /*below=*/true);
   WarpTile weights = probabilities(scores, state);
@@ -150,13 +156,16 @@ WarpTile ForwardMapper::probabilities(WarpTile scores, State &state) {
       most = largest(most, scores.at(i, j));
     most =
         tiles->acrossRow(most, [&](Value a, Value b) { return largest(a, b); });
+    if (isScaledLast())
+      most = mulF(most, constant(spec.scoreFactor()));
     most = largest(most, state.maxima[i]);
     Value factor = exp2(subF(state.maxima[i], most));
     state.maxima[i] = most;
-    Value sum;
+    Value sum, negated = f.builder.create<arith::NegFOp>(f.loc, most);
     for (int64_t j = 0; j < scores.columns; ++j) {
       Value &score = scores.at(i, j);
-      score = exp2(subF(score, most));
+      score = exp2(isScaledLast() ? fmaF(score, spec.scoreFactor(), negated)
+                                  : subF(score, most));
       sum = sum ? addF(sum, score) : score;
     }
     state.sums[i] = addF(mulF(state.sums[i], factor), sum);
@@ -197,7 +206,7 @@ void ForwardMapper::store(const State &state) {
     });
   }
   storeRows(state.output, factors, queryHeads(bufferOf(forward.getOutput())),
-            headOfBlock);
+            headOfBlock, queryTile);
 }
 
 static MappedKernel mapForward(planir::KernelOp kernel,

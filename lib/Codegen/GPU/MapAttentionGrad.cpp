@@ -176,7 +176,7 @@ MappedLaunch QueriesMapper::emit() {
         return sums.elements;
       });
   Values factors(sums.rows, constant(spec.scale));
-  storeRows(sums, factors, gradQkv[0], headOfBlock);
+  storeRows(sums, factors, gradQkv[0], headOfBlock, queryTile);
   return finish(spec.heads);
 }
 
@@ -256,9 +256,9 @@ MappedLaunch KeysMapper::emit() {
   gradKeys.elements = Values(results.take_front(count));
   gradValues.elements = Values(results.drop_front(count));
   Values scales(gradKeys.rows, constant(spec.scale));
-  storeRows(gradKeys, scales, gradQkv[1], headOfBlock);
+  storeRows(gradKeys, scales, gradQkv[1], headOfBlock, keyTile);
   Values ones(gradKeys.rows, constant(1.0));
-  storeRows(gradValues, ones, gradQkv[2], headOfBlock);
+  storeRows(gradValues, ones, gradQkv[2], headOfBlock, valueTile);
   return finish(spec.kvHeads);
 }
 
