@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "GemmTiles.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
 
@@ -59,7 +60,12 @@ TileCopy::TileCopy(ThreadCode &c, const TileShape &shape, int64_t threads,
       thread(c.threadId()), firstOuter(firstOuter), safe(global) {
   bool converts = shape.storedBytes() != shape.elementBytes();
   width = converts || shape.isTransposed() ? 1 : accessWidth(shape);
-  asynchronous = !converts && width * shape.storedBytes() >= 4;
+  if (converts) {
+    way = Way::Elements;
+  } else if (width * shape.storedBytes() < 4) {
+    way = Way::Shifted;
+    width = accessBytes / shape.storedBytes();
+  }
   TilePlace start = place(0);
   Value outer = c.wide(c.add(firstOuter, start.outer));
   Value k = c.wide(c.add(firstK, start.k));
@@ -104,12 +110,56 @@ Value TileCopy::isInside(const TilePlace &place, Value left) {
   return inside;
 }
 
-/// Through registers: what cp.async cannot copy, or has to be converted.
+/// Through registers, converted to f32.
 void TileCopy::copyElement(Value source, Value inside, Value target) {
   if (inside)
     source = c.create<arith::SelectOp>(inside, source, safe);
-  Value value = c.orZero(inside, c.load(shape.stored, source));
-  c.store(shape.tensorCores ? value : c.widen(value), target);
+  c.store(c.orZero(inside, c.widen(c.load(shape.stored, source))), target);
+}
+
+/// Eight bf16 of a row that may begin within a word, as in every other row of
+/// an odd number: words are loaded and shifted. At the end of a row, element by
+/// element.
+void TileCopy::copyShifted(Value source, const TilePlace &place, Value left,
+                           Value target) {
+  OpBuilder &b = c.builder;
+  Value k = c.sub(left, c.add(place.k, place.kMoved));
+  Value outer = c.sub(c.constant(shape.outer),
+                      c.add(c.add(firstOuter, place.outer), place.outerMoved));
+  Value columnsLeft = shape.kContiguous ? k : outer;
+  Value inRows = c.less(c.constant(0), shape.kContiguous ? outer : k);
+  Value isWhole = c.both(inRows, c.less(c.constant(width - 1), columnsLeft));
+  auto choice = b.create<scf::IfOp>(c.loc, isWhole, /*withElse=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(choice.thenBlock());
+  copyWords(source, target);
+  b.setInsertionPointToStart(choice.elseBlock());
+  auto loop = b.create<scf::ForOp>(c.loc, c.constant(0), c.constant(width),
+                                   c.constant(1));
+  b.setInsertionPointToStart(loop.getBody());
+  Value i = loop.getInductionVar();
+  Value inside = c.both(inRows, c.less(i, columnsLeft));
+  Value bytes = c.mul(i, shape.storedBytes());
+  Value from = c.create<arith::SelectOp>(inside, c.at(source, bytes), safe);
+  c.store(c.orZero(inside, c.load(shape.stored, from)), c.at(target, bytes));
+}
+
+/// Four words from five, all of which hold some of the eight elements.
+void TileCopy::copyWords(Value source, Value target) {
+  Type i32 = c.builder.getI32Type(), i64 = c.builder.getI64Type();
+  Value address = c.builder.create<LLVM::PtrToIntOp>(c.loc, i64, source);
+  // 2 when the first element is a word's upper half.
+  Value half = c.create<arith::AndIOp>(c.create<arith::TruncIOp>(i32, address),
+                                       c.constant(2));
+  Value first = c.at(source, c.sub(c.constant(0), half));
+  SmallVector<Value> words, shifted;
+  for (int64_t i = 0; i < 4; ++i)
+    words.push_back(c.load(i32, c.at(first, i * 4)));
+  words.push_back(c.load(i32, c.at(c.at(first, c.mul(half, 2)), 12)));
+  for (int64_t i = 0; i < 4; ++i)
+    shifted.push_back(c.builder.create<LLVM::FshrOp>(c.loc, words[i + 1],
+                                                     words[i], c.mul(half, 8)));
+  c.storeVector(shifted, target);
 }
 
 void TileCopy::start(Value source, Value left, Value target) {
@@ -121,12 +171,16 @@ void TileCopy::start(Value source, Value left, Value target) {
     Value from =
         c.at(source, (rows * shape.stride() + columns) * shape.storedBytes());
     Value to = tileAddress(c, shape, target, at);
+    if (way == Way::Shifted) {
+      copyShifted(from, at, left, to);
+      continue;
+    }
     Value inside = isInside(at, left);
     int64_t bytes = width * shape.storedBytes();
-    if (asynchronous)
-      c.copyAsync(to, from, bytes, c.orZero(inside, c.constant(bytes)));
-    else
+    if (way == Way::Elements)
       copyElement(from, inside, to);
+    else
+      c.copyAsync(to, from, bytes, c.orZero(inside, c.constant(bytes)));
   }
 }
 

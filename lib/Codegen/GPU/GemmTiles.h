@@ -114,12 +114,17 @@ private:
   TilePlace place(int64_t access) const;
   mlir::Value isInside(const TilePlace &place, mlir::Value left);
   void copyElement(mlir::Value source, mlir::Value inside, mlir::Value target);
+  void copyShifted(mlir::Value source, const TilePlace &place, mlir::Value left,
+                   mlir::Value target);
+  void copyWords(mlir::Value source, mlir::Value target);
 
   ThreadCode &c;
   TileShape shape;
   int64_t threads;
-  int64_t width;     ///< Elements of an access.
-  bool asynchronous; ///< Else elements go through registers.
+  int64_t width; ///< Elements of an access.
+  /// By cp.async; through registers from rows that are not aligned to words; or
+  /// converted one by one.
+  enum class Way { Asynchronous, Shifted, Elements } way = Way::Asynchronous;
   bool checksK;
   mlir::Value thread, firstOuter, first, safe;
 };

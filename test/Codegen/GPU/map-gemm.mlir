@@ -35,10 +35,17 @@ plan.kernel @linear(%x: tensor<2x50x64xbf16>, %w: tensor<64x96xbf16>, %b: tensor
   plan.yield %g : tensor<2x50x96xbf16>
 }
 
-// Rows of an odd number of bf16 cannot be copied asynchronously: elements go
-// through registers, zeros outside. The weight [out, in] is read as it stands.
+// Rows of an odd number of bf16 cannot be copied asynchronously: words go
+// through registers and are shifted, elements and zeros at the ends of rows. The
+// weight [out, in] is read as it stands.
 // CHECK-LABEL: gpu.func @odd(
 // CHECK-NOT:     cp.async.cg
+// CHECK:         scf.if
+// CHECK:         llvm.load {{.*}} {alignment = 4 : i64} : !llvm.ptr<1> -> i32
+// CHECK:         llvm.intr.fshr
+// CHECK:         llvm.store {{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<3>
+// CHECK:         else
+// CHECK:         scf.for
 // CHECK:         llvm.load {{.*}} {alignment = 2 : i64} : !llvm.ptr<1> -> bf16
 // CHECK:         llvm.store {{.*}} {alignment = 2 : i64} : bf16, !llvm.ptr<3>
 // CHECK-NOT:     mma_layout<col>

@@ -98,6 +98,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Product{33, 40, 1031, false, false},
                     // Nothing divides: element by element.
                     Product{37, 51, 29, false}, Product{37, 51, 29, true},
+                    Product{67, 131, 93, false}, Product{67, 131, 93, true},
                     // One operand aligned, the other not.
                     Product{65, 50, 24, false}, Product{33, 66, 30, true},
                     Product{1, 1, 1, false}, Product{1, 130, 17, true},
