@@ -6,104 +6,16 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "../Kernels/KernelReference.h"
+#include "AttentionTexts.h"
 #include "gtest/gtest.h"
-#include <cmath>
 
 using namespace heddle::test;
 
 namespace {
 
-/// One attention, of a batch of two.
-struct Form {
-  int64_t seq, heads, kvHeads, headDim;
-  std::string type = "f32";
-  bool causal = true;
-  double p = 0;
-  bool hasLengths = false;
-  bool packed = false;
-};
-
-std::string tensor(std::initializer_list<int64_t> shape,
-                   const std::string &type) {
-  std::string text = "tensor<";
-  for (int64_t size : shape)
-    text += std::to_string(size) + "x";
-  return text + type + ">";
-}
-
-/// The kernels of an attention and its gradient.
-struct Texts {
-  explicit Texts(const Form &form);
-
-  std::string forward, gradient;
-};
-
-Texts::Texts(const Form &form) {
-  int64_t q = form.heads * form.headDim, kv = form.kvHeads * form.headDim;
-  std::string output = tensor({2, form.seq, q}, form.type);
-  std::string lse = tensor({2, form.heads, form.seq}, "f32");
-  std::string keys = tensor({2, form.seq, kv}, form.type);
-  std::string all = tensor({2, form.seq, q + 2 * kv}, form.type);
-  std::string inputs =
-      form.packed ? "%x: " + all
-                  : "%q: " + output + ", %k: " + keys + ", %v: " + keys;
-  std::string types = form.packed ? all : output + ", " + keys + ", " + keys;
-  std::string names = form.packed ? "%x" : "%q, %k, %v";
-  std::string rest, restTypes;
-  if (form.hasLengths) {
-    inputs += ", %n: tensor<2xi32>";
-    rest += " lengths %n";
-    restTypes += ", tensor<2xi32>";
-  }
-  std::string attributes =
-      " {heads = #nn.heads<" + std::to_string(form.heads) +
-      ", kv = " + std::to_string(form.kvHeads) +
-      ", scale = " + std::to_string(1 / std::sqrt(form.headDim)) +
-      ">, mask = #nn.mask<" + (form.causal ? "causal" : "full") + ">";
-  if (form.p > 0) {
-    inputs += ", %rng: tensor<4xi32>, %l: index, %m: index";
-    rest += " rng %rng layer %l micro_batch %m";
-    restTypes += ", tensor<4xi32>, index, index";
-    attributes +=
-        ", dropout = #nn.dropout<" + std::to_string(form.p) + ", site = 7>";
-  }
-  if (form.kvHeads == form.heads)
-    attributes.replace(
-        attributes.find(", kv"),
-        6 + attributes.find(", scale") - attributes.find(", kv") - 6, "");
-  std::string results = "(" + output + ", " + lse + ")";
-  std::string kernel = " attributes {generator = #plan.generator<attention>, "
-                       "ties = array<i64: -1, -1";
-  forward = "plan.kernel @k(" + inputs + ") -> " + results + kernel +
-            ">} {\n%y, %lse = nn.attention " + names + rest + attributes +
-            "} : (" + types + restTypes + ") -> " + results +
-            "\nplan.yield %y, %lse : " + output + ", " + lse + "\n}";
-  std::string ties =
-      form.packed ? kernel.substr(0, kernel.size() - 4) : kernel + ", -1";
-  gradient = "plan.kernel @k(%g: " + output + ", %y: " + output +
-             ", %lse: " + lse + ", " + inputs + ") -> (" + types + ")" + ties +
-             ">} {\n%d" + (form.packed ? "" : ":3") +
-             " = nn.attention_grad %g, " + names + " forward %y lse %lse" +
-             rest + attributes + "} : (" + output + ", " + types + ", " +
-             output + ", " + lse + restTypes + ") -> (" + types +
-             ")\nplan.yield " + (form.packed ? "%d" : "%d#0, %d#1, %d#2") +
-             " : " + types + "\n}";
-}
-
-void check(const Form &form) {
-  Texts texts(form);
-  for (bool isGradient : {false, true}) {
-    KernelCheck check{isGradient ? texts.gradient : texts.forward,
-                      form.type == "f32" ? 1e-5 : 2e-2};
-    // Of a single key the gradient is zero.
-    if (isGradient && form.seq > 1)
-      check.forward = texts.forward;
-    if (form.p > 0)
-      check.scalars = {11, 3};
-    check.limit = form.hasLengths ? form.seq + 1 : 2000000000;
-    check.run();
-  }
+void check(const AttentionForm &form) {
+  for (bool isGradient : {false, true})
+    attentionCheck(form, isGradient, form.type == "f32" ? 1e-5 : 2e-2).run();
 }
 
 TEST(GpuAttention, SequenceLengths) {
@@ -128,6 +40,16 @@ TEST(GpuAttention, Dropout) {
   for (const char *type : {"f32", "bf16"})
     for (int64_t seq : {7, 68, 132})
       check({seq, 2, 1, 16, type, seq != 68, /*p=*/0.25});
+}
+
+/// The masks of some heads are those of all heads.
+TEST(GpuAttention, DropoutOfPartsOfTheHeads) {
+  for (const char *type : {"f32", "bf16"})
+    for (int64_t seq : {36, 37}) {
+      AttentionForm form = {seq, 2, 2, 8, type, true, /*p=*/0.25};
+      form.parts = 3;
+      check(form);
+    }
 }
 
 TEST(GpuAttention, Lengths) {

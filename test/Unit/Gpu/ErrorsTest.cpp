@@ -8,6 +8,7 @@
 
 #include "../Kernels/KernelHarness.h"
 #include "../Kernels/KernelReference.h"
+#include "AttentionTexts.h"
 #include "heddle/Codegen/GPU/Emulation.h"
 #include "mlir/Parser/Parser.h"
 #include "gtest/gtest.h"
@@ -78,17 +79,7 @@ double errorOf(const Tensor &actual, const Tensor &expected) {
 
 /// A GPU may err half as much again as the CPU; in f32 by four units in the
 /// last place whatever the CPU does.
-void compareErrors(const char *text, const std::string &type) {
-  KernelCheck check{instantiate(text, {{"X", "tensor<2x37x$Ix$T>"},
-                                       {"Y", "tensor<2x37x$Ox$T>"},
-                                       {"W", "tensor<$Ix$Ox$T>"},
-                                       {"V", "tensor<$Ox$Ix$T>"},
-                                       {"B", "tensor<$Ox$T>"},
-                                       {"F", "tensor<$Ix$Oxf32>"},
-                                       {"I", "536"},
-                                       {"O", "72"},
-                                       {"T", type}})};
-  check.scalars = {2, 1};
+void compareErrors(const KernelCheck &check) {
   Executions executions(check);
   std::vector<Tensor> expected = executions.reference();
   std::vector<Tensor> cpu = executions.onCpu(), gpu = executions.onGpu();
@@ -100,6 +91,20 @@ void compareErrors(const char *text, const std::string &type) {
         << "the CPU errs by " << onCpu << " in result " << i << " of\n"
         << check.text;
   }
+}
+
+void compareErrors(const char *text, const std::string &type) {
+  KernelCheck check{instantiate(text, {{"X", "tensor<2x37x$Ix$T>"},
+                                       {"Y", "tensor<2x37x$Ox$T>"},
+                                       {"W", "tensor<$Ix$Ox$T>"},
+                                       {"V", "tensor<$Ox$Ix$T>"},
+                                       {"B", "tensor<$Ox$T>"},
+                                       {"F", "tensor<$Ix$Oxf32>"},
+                                       {"I", "536"},
+                                       {"O", "72"},
+                                       {"T", type}})};
+  check.scalars = {2, 1};
+  compareErrors(check);
 }
 
 class GpuErrors : public testing::TestWithParam<const char *> {};
@@ -139,6 +144,13 @@ TEST_P(GpuErrors, Products) {
       plan.yield %d : $F
     })",
                 GetParam());
+}
+
+TEST_P(GpuErrors, Attention) {
+  for (double p : {0.0, 0.25})
+    for (bool isGradient : {false, true})
+      compareErrors(attentionCheck(
+          {72, 4, 2, 64, GetParam(), /*causal=*/p == 0, p}, isGradient, 0));
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, GpuErrors, testing::Values("f32", "bf16"));
