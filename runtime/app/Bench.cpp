@@ -143,6 +143,7 @@ int heddle::rt::runBench(const BenchOptions &options, Ranks &ranks) {
       .add("flops_per_s", rate.stepFlops / median)
       .add("peak_flops_per_s", rate.peakFlopsPerSecond)
       .add("peak_unit", rate.unit)
+      .add("peak_kind", rate.kindOfPeak())
       .add("mfu", rate.stepFlops / median / rate.peakFlopsPerSecond);
   if (options.json) {
     printf("%s\n", line.text().c_str());
@@ -154,10 +155,10 @@ int heddle::rt::runBench(const BenchOptions &options, Ranks &ranks) {
          static_cast<long long>(ranks.size()),
          static_cast<long long>(job.device().threads()), median,
          seconds.front(), seconds.back(), tokens / median);
-  printf("%.1f GFLOP/s, %.1f%% of the measured peak of %.1f (%s)\n",
+  printf("%.1f GFLOP/s, %.1f%% of the %s peak of %.1f (%s)\n",
          rate.stepFlops / median / 1e9,
          100 * rate.stepFlops / median / rate.peakFlopsPerSecond,
-         rate.peakFlopsPerSecond / 1e9, rate.unit.c_str());
+         rate.kindOfPeak(), rate.peakFlopsPerSecond / 1e9, rate.unit.c_str());
   if (ranks.size() > 1)
     printf("%s sent per step by rank 0\n", formatBytes(sent).c_str());
   if (options.kernels)

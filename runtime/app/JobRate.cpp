@@ -42,7 +42,13 @@ double heddle::rt::peakOfRanks(const std::vector<RankPeak> &ranks) {
 
 JobRate heddle::rt::measureJobRate(Job &job, const LoadedProgram &program) {
   job.ranks().exchange(""); // So that all begin together.
-  PeakWindows own = measurePeak(job.threadPool(), job.plan().precision);
+  const std::string &precision = job.plan().precision;
+  std::optional<StatedPeak> stated = job.device().statedPeak(precision);
+  PeakWindows own;
+  if (stated)
+    own = {0, {stated->flopsPerSecond}, stated->unit};
+  else
+    own = measurePeak(job.threadPool(), precision);
   std::ostringstream said;
   said << hostIdentity() << ' ' << program.program().flops << ' ' << own.first;
   for (double flops : own.flopsPerSecond)
@@ -50,6 +56,7 @@ JobRate heddle::rt::measureJobRate(Job &job, const LoadedProgram &program) {
 
   JobRate rate;
   rate.unit = own.unit;
+  rate.isStated = stated.has_value();
   std::vector<RankPeak> peaks;
   for (const std::string &text : job.ranks().exchange(said.str())) {
     std::istringstream words(text);

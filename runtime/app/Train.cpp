@@ -179,7 +179,7 @@ void Training::announce() {
                      " threads" + among +
                      formatBytes(job.session().mappedBytes());
   if (rate.peakFlopsPerSecond > 0)
-    text += ", measured peak " +
+    text += std::string(", ") + rate.kindOfPeak() + " peak " +
             std::to_string(int64_t(rate.peakFlopsPerSecond / 1e9)) +
             " GFLOP/s (" + rate.unit + ")";
   progress->line(text);

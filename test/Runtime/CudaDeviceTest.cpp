@@ -112,6 +112,18 @@ TEST(CudaDevice, EachRankHasItsGpu) {
   EXPECT_EQ(errorOf([] { makeCudaDevice({5}); }), "");
 }
 
+TEST(CudaDevice, StatesWhatItsMakerStates) {
+  auto peak = [](const char *chip, const char *precision) {
+    Variable variable("HEDDLE_EMULATE_CHIP", chip);
+    return makeCudaDevice()->statedPeak(precision)->flopsPerSecond / 1e12;
+  };
+  // The data sheets' figures without sparsity; of sm_90 at a higher clock.
+  EXPECT_NEAR(peak("sm_80", "bf16"), 312, 1);
+  EXPECT_NEAR(peak("sm_80", "fp32"), 19.5, 0.1);
+  EXPECT_NEAR(peak("sm_90", "bf16"), 989, 90);
+  EXPECT_NEAR(peak("sm_90", "fp32"), 67, 1);
+}
+
 TEST(CudaDevice, SaysHowMuchMemoryIsFree) {
   Variable fault("HEDDLE_EMULATE_FAULT", "little-memory:1000000");
   std::unique_ptr<Device> device = makeCudaDevice();

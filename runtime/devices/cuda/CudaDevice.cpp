@@ -28,6 +28,8 @@ public:
   ~CudaDevice() override;
 
   int64_t threads() const override { return 1; }
+  std::optional<StatedPeak>
+  statedPeak(const std::string &precision) const override;
   void requireMemory(const plan::Memory &memory) override;
   Address allocate(const MemoryRequest &request) override;
   void release(Address address) override;
@@ -180,6 +182,25 @@ void CudaDevice::close() {
   }
   if (context)
     driver.releaseContext(number);
+}
+
+/// A multiplication and an addition count as two.
+std::optional<StatedPeak>
+CudaDevice::statedPeak(const std::string &precision) const {
+  bool isBf16 = precision == "bf16";
+  // Of a multiprocessor in a clock. Boards for games do half of it in bf16.
+  int perClock = gpu.major > 9    ? isBf16 ? 8192 : 256
+                 : gpu.major == 9 ? isBf16 ? 4096 : 256
+                 : gpu.minor == 0 ? isBf16 ? 2048 : 128
+                 : isBf16         ? 1024
+                                  : 256;
+  int multiprocessors = 0, kilohertz = 0;
+  check(driver.deviceAttribute(&multiprocessors, Multiprocessors, number),
+        "its size");
+  check(driver.deviceAttribute(&kilohertz, ClockRate, number), "its clock");
+  return StatedPeak{1e3 * kilohertz * multiprocessors * perClock,
+                    "sm_" + std::to_string(10 * gpu.major + gpu.minor) +
+                        (isBf16 ? " tensor cores, bf16" : ", f32")};
 }
 
 //===----------------------------------------------------------------------===//

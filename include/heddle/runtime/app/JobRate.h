@@ -16,9 +16,12 @@ namespace heddle::rt {
 
 /// Of all ranks together.
 struct JobRate {
-  double stepFlops = 0;          ///< Of the model, in one step of a program.
-  double peakFlopsPerSecond = 0; ///< Measured.
-  std::string unit;              ///< What was measured, as `avx512f`.
+  double stepFlops = 0; ///< Of the model, in one step of a program.
+  double peakFlopsPerSecond = 0;
+  bool isStated = false; ///< The peak is the maker's figure, not measured.
+  std::string unit;      ///< What has that peak, as `avx512f`.
+  /// "stated" or "measured".
+  const char *kindOfPeak() const { return isStated ? "stated" : "measured"; }
 };
 
 /// What one rank measured at the same time as the others.
@@ -31,8 +34,8 @@ struct RankPeak {
 /// each host, summed over its ranks.
 double peakOfRanks(const std::vector<RankPeak> &ranks);
 
-/// Measures, all ranks at once, what the cores of the job can do. Every rank
-/// calls it.
+/// Measures, all ranks at once, what the cores of the job can do, or adds up
+/// what is stated of its devices. Every rank calls it.
 JobRate measureJobRate(Job &job, const LoadedProgram &program);
 
 } // namespace heddle::rt

@@ -26,7 +26,7 @@ struct StepReport {
   int64_t tokens = 0;
   double seconds = 0;
   bool skipped = false; ///< No label counted: nothing was updated.
-  double mfu = -1;      ///< Share of the measured peak; negative: not known.
+  double mfu = -1;      ///< Share of the peak; negative: not known.
 
   double tokensPerSecond() const {
     return seconds > 0 ? double(tokens) / seconds : 0;

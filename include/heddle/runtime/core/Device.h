@@ -81,6 +81,12 @@ struct Scratch {
   int64_t stride = 0;
 };
 
+/// What a device can do at most, by its maker's data sheet.
+struct StatedPeak {
+  double flopsPerSecond = 0;
+  std::string unit; ///< That does it, as "sm_90 tensor cores, bf16".
+};
+
 /// What a device has captured; see Device::capture.
 struct CapturedWork {
   int64_t number = -1;
@@ -95,6 +101,11 @@ public:
   /// How many threads a launch runs on.
   virtual int64_t threads() const = 0;
 
+  /// None where it has to be measured. `precision` is a plan's.
+  virtual std::optional<StatedPeak>
+  statedPeak(const std::string &precision) const {
+    return std::nullopt;
+  }
   /// Throws when a plan cannot have that memory, before any of it is allocated.
   /// Devices that can only try do nothing.
   virtual void requireMemory(const plan::Memory &memory) {}
