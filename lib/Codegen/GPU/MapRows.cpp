@@ -176,10 +176,10 @@ LogicalResult RowMapper::emitFlat() {
       llvm::divideCeil(elements, threads * width), 1, maxBlocks);
   Value global =
       f.add(f.mul(f.blockId(mlir::gpu::Dimension::x), threads), thread);
-  auto loop =
-      b.create<scf::ForOp>(f.loc, f.mul(global, width), f.constant(whole),
-                           f.constant(blocks * threads * width));
-  {
+  if (whole > 0) {
+    auto loop =
+        b.create<scf::ForOp>(f.loc, f.mul(global, width), f.constant(whole),
+                             f.constant(blocks * threads * width));
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(loop.getBody());
     if (failed(emitFlatChunk(f.chunk(loop.getInductionVar(), width))))

@@ -154,3 +154,14 @@ plan.kernel @odd_rows(%x: tensor<4x1601xbf16>, %w: tensor<1601xbf16>) -> (tensor
       : (tensor<4x1601xbf16>, tensor<1601xbf16>) -> (tensor<4x1601xbf16>, tensor<4xf32>)
   plan.yield %y, %s : tensor<4x1601xbf16>, tensor<4xf32>
 }
+
+// Fewer elements than a chunk: no loop over chunks.
+// CHECK-LABEL: gpu.func @scalar(
+// CHECK-NOT:     scf.for
+// CHECK:         memref.store
+// CHECK:         gpu.return
+plan.kernel @scalar(%x: tensor<f32>) -> tensor<f32>
+    attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
+  %y = nn.map relu(%x) : tensor<f32>
+  plan.yield %y : tensor<f32>
+}
