@@ -61,11 +61,6 @@ void ElementEvaluator::define(Value tensor, const Point &at, Element element) {
   scopes.back()[keyOf(tensor, at)] = element;
 }
 
-void ElementEvaluator::forget() {
-  for (auto &scope : scopes)
-    scope.clear();
-}
-
 Element ElementEvaluator::fail(Operation *op, Type type, const Twine &reason) {
   if (!failed)
     failed = Failure{op, reason.str()};

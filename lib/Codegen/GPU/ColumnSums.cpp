@@ -25,10 +25,9 @@ sumRows(KernelFrame &f, const ColumnTile &tile, Value begin, Value end,
       b.create<scf::ForOp>(f.loc, begin, end, f.constant(tile.below), zeros);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(loop.getBody());
-  f.emitter.enterScope(chunk);
+  ElementEmitter::Scope scope(f.emitter, chunk);
   FailureOr<SmallVector<Value>> next =
       terms(loop.getInductionVar(), chunk, loop.getRegionIterArgs());
-  f.emitter.enterScope();
   if (failed(next))
     return failure();
   b.create<scf::YieldOp>(f.loc, *next);
@@ -65,7 +64,7 @@ LogicalResult sumColumns(KernelFrame &f, const ColumnTile &tile,
       f.loc, b.create<arith::AndIOp>(f.loc, isInTile, isColumn));
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(once.thenBlock());
-  f.emitter.enterScope();
+  ElementEmitter::Scope scope(f.emitter);
   SmallVector<Value> totals;
   for (size_t i = 0; i < count; ++i) {
     Value total;

@@ -38,12 +38,6 @@ void ElementEmitter::setChunk(Chunk newChunk) {
   evaluator.setLanes(std::max<int64_t>(chunk.width(), 1));
 }
 
-void ElementEmitter::enterScope(Chunk newChunk) {
-  evaluator.forget();
-  vectors.clear();
-  setChunk(std::move(newChunk));
-}
-
 ElementEmitter::Scope::Scope(ElementEmitter &emitter, Chunk chunk)
     : emitter(emitter), values(emitter.evaluator), outer(emitter.chunk) {
   outerVectors.swap(emitter.vectors);
@@ -205,6 +199,12 @@ Value ElementEmitter::ofChunk(Element element) {
 
 FailureOr<Value> ElementEmitter::elements(Value tensor, Indices leading) {
   return checked(ofChunk(evaluator.evaluate(tensor, chunkPoint(leading))));
+}
+
+void ElementEmitter::define(Value tensor, Indices leading, Value values) {
+  bool isVector = isa<VectorType>(values.getType());
+  evaluator.define(tensor, chunkPoint(leading),
+                   {values, isVector ? Element::Vector : Element::Uniform});
 }
 
 FailureOr<Value> ElementEmitter::terms(linalg::GenericOp reduction,

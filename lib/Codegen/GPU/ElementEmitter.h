@@ -65,6 +65,9 @@ public:
   /// Emits the elements of `tensor` at `leading` and each column of the chunk:
   /// a vector, or a scalar if the chunk has one column.
   mlir::FailureOr<mlir::Value> elements(mlir::Value tensor, Indices leading);
+  /// Makes `values`, what `elements` would give, the elements of `tensor`
+  /// there, in the current scope.
+  void define(mlir::Value tensor, Indices leading, mlir::Value values);
   /// Emits the payload of one iteration of `op` with these values of its
   /// outputs; returns the yielded values.
   mlir::FailureOr<llvm::SmallVector<mlir::Value>>
@@ -96,8 +99,6 @@ public:
     Chunk outer;
     std::map<std::vector<void *>, mlir::Value> outerVectors;
   };
-  /// Forgets all values that were emitted, whatever their scope.
-  void enterScope(Chunk newChunk = {});
 
   /// Why the last request failed.
   std::string reason() const {

@@ -105,7 +105,6 @@ LogicalResult ColumnMapper::findReductions() {
 /// The results of one column.
 LogicalResult ColumnMapper::emitResults(KernelFrame &f, Value column,
                                         ArrayRef<Value> sums) {
-  f.emitter.enterScope();
   for (auto [op, sum] : llvm::zip(reductions, sums)) {
     FailureOr<Value> initial = f.emitter.element(op.getDpsInits()[0], column);
     if (failed(initial))

@@ -16,6 +16,7 @@
 #include "GemmTiles.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 
@@ -54,7 +55,7 @@ private:
   LogicalResult emitSumOfParts();
   Value partPointer(Value part, Value row, Value column);
   LogicalResult storeChunk(Value row, Value column, ArrayRef<Value> sums);
-  FailureOr<Value> finishSum(Value sum, ArrayRef<Value> leading, Value column);
+  FailureOr<Value> finishSums(Value sums, ArrayRef<Value> leading);
 
   planir::KernelOp kernel;
   mlir::gpu::GPUModuleOp module;
@@ -326,59 +327,45 @@ LogicalResult GemmMapper::emitSumOfParts() {
 }
 
 /// Adds the addend and rounds to the type of the product's result.
-FailureOr<Value> GemmMapper::finishSum(Value sum, ArrayRef<Value> leading,
-                                       Value column) {
+FailureOr<Value> GemmMapper::finishSums(Value sums, ArrayRef<Value> leading) {
   ThreadCode &c = *code;
   if (product.addend) {
-    SmallVector<Value> at;
-    if (!product.addendIsRow)
-      at.assign(leading.begin(), leading.end());
-    at.push_back(column);
-    FailureOr<Value> value = frame->emitter.element(product.addend, at);
-    if (failed(value))
+    FailureOr<Value> values = frame->emitter.elements(
+        product.addend, product.addendIsRow ? ArrayRef<Value>() : leading);
+    if (failed(values))
       return failure();
-    sum = c.create<arith::AddFOp>(sum, c.widen(*value));
+    sums = c.create<arith::AddFOp>(sums, c.widen(*values));
   }
-  return c.narrow(sum, getElementTypeOrSelf(product.result().getType()));
+  return c.narrow(sums, getElementTypeOrSelf(product.result().getType()));
 }
 
 /// Computes and stores the results of adjacent columns of one row.
 LogicalResult GemmMapper::storeChunk(Value row, Value column,
                                      ArrayRef<Value> sums) {
   KernelFrame &f = *frame;
-  Chunk chunk =
-      f.chunk(code->toIndex(column), static_cast<int64_t>(sums.size()));
-  f.emitter.enterScope(chunk);
+  auto width = static_cast<int64_t>(sums.size());
+  Chunk chunk = f.chunk(code->toIndex(column), width);
+  ElementEmitter::Scope scope(f.emitter, chunk);
   SmallVector<Value> leading = code->split(row, product.rowDims());
-  SmallVector<Value> products;
-  for (auto [sum, at] : llvm::zip(sums, chunk.columns)) {
-    FailureOr<Value> value = finishSum(sum, leading, at);
-    if (failed(value))
+  Value together = sums[0];
+  if (width > 1)
+    together = f.builder.create<vector::FromElementsOp>(
+        f.loc, VectorType::get({width}, together.getType()), sums);
+  FailureOr<Value> products = finishSums(together, leading);
+  if (failed(products))
+    return failure();
+  f.emitter.define(product.result(), leading, *products);
+  SmallVector<Value> elements;
+  for (unsigned i = 0; i < f.numOutputs(); ++i) {
+    FailureOr<Value> values = f.emitter.elements(f.yielded(i), leading);
+    if (failed(values))
       return failure();
-    products.push_back(*value);
+    elements.push_back(*values);
   }
-  f.emitter.bind(product.result(), [&](ElementEmitter::Indices indices) {
-    const auto *at = llvm::find(chunk.columns, indices.back());
-    if (at == chunk.columns.end() ||
-        indices.drop_back() != ArrayRef<Value>(leading))
-      return Value();
-    return products[at - chunk.columns.begin()];
-  });
-  SmallVector<SmallVector<Value>> elements(f.numOutputs());
-  for (unsigned i = 0; i < f.numOutputs(); ++i)
-    for (Value at : chunk.columns) {
-      SmallVector<Value> indices(leading);
-      indices.push_back(at);
-      FailureOr<Value> value = f.emitter.element(f.yielded(i), indices);
-      if (failed(value))
-        return failure();
-      elements[i].push_back(*value);
-    }
   SmallVector<Value> start(leading);
   start.push_back(chunk.base);
   for (unsigned i = 0; i < f.numOutputs(); ++i)
     f.store(elements[i], f.outputBuffer(i), start);
-  f.emitter.enterScope();
   return success();
 }
 

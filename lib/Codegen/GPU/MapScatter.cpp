@@ -91,7 +91,7 @@ private:
 /// The row that a position adds to; the number of rows where it adds to none.
 FailureOr<Value> ScatterMapper::rowOf(KernelFrame &f, Value position) {
   OpBuilder &b = f.builder;
-  f.emitter.enterScope();
+  ElementEmitter::Scope scope(f.emitter);
   FailureOr<Value> id =
       f.emitter.element(op.getIds(), f.delinearize(position, ids.getShape()));
   if (failed(id))
@@ -193,7 +193,6 @@ LogicalResult ScatterMapper::emitOrder(KernelFrame &f) {
     b.create<mlir::gpu::BarrierOp>(f.loc);
     b.create<scf::YieldOp>(f.loc, next);
   }
-  f.emitter.enterScope();
   counts.assign(loop.getResults().begin(), loop.getResults().end());
   for (Value &count : counts)
     for (int64_t offset = counters / 2; offset; offset /= 2)

@@ -86,16 +86,22 @@ Value ThreadCode::toI32(Value index) {
   return create<arith::IndexCastOp>(builder.getI32Type(), index);
 }
 
+/// The type of `value`, a scalar or a vector, with another element type.
+static Type withElement(Value value, Type element) {
+  if (auto vector = dyn_cast<VectorType>(value.getType()))
+    return vector.clone(element);
+  return element;
+}
+
 Value ThreadCode::widen(Value value) {
-  if (value.getType().isF32())
-    return value;
-  return create<arith::ExtFOp>(builder.getF32Type(), value);
+  Type wide = withElement(value, builder.getF32Type());
+  return value.getType() == wide ? value : create<arith::ExtFOp>(wide, value);
 }
 
 Value ThreadCode::narrow(Value value, Type type) {
-  if (value.getType() == type)
-    return value;
-  return create<arith::TruncFOp>(type, value);
+  Type narrow = withElement(value, type);
+  return value.getType() == narrow ? value
+                                   : create<arith::TruncFOp>(narrow, value);
 }
 
 SmallVector<Value> ThreadCode::split(Value linear, ArrayRef<int64_t> shape) {

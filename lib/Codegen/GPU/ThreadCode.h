@@ -53,7 +53,7 @@ public:
   mlir::Value wide(mlir::Value value);
   mlir::Value toIndex(mlir::Value value);
   mlir::Value toI32(mlir::Value index);
-  /// A float in f32, and one in f32 rounded to `type`.
+  /// A float, or a vector of them, in f32; and one in f32 rounded to `type`.
   mlir::Value widen(mlir::Value value);
   mlir::Value narrow(mlir::Value value, mlir::Type type);
   /// `linear` as indices of a row-major space of this shape, of type index.

@@ -104,3 +104,17 @@ plan.kernel @parts(%x: tensor<16x4096xbf16>, %w: tensor<4096x24xbf16>) -> tensor
   %y = nn.linear %x, %w : (tensor<16x4096xbf16>, tensor<4096x24xbf16>) -> tensor<16x24xbf16>
   plan.yield %y : tensor<16x24xbf16>
 }
+
+// What comes after the product is computed for a chunk of eight columns at
+// once: two blocks of random numbers are enough for them.
+// CHECK-LABEL: gpu.func @dropped(
+// CHECK-DAG:     arith.constant dense<[0, 0, 0, 0, 1, 1, 1, 1]> : vector<8xi64>
+// CHECK:         vector.from_elements {{.*}} : vector<8xf32>
+// CHECK:         vector.store {{.*}} : memref<128x256xbf16>, vector<8xbf16>
+plan.kernel @dropped(%x: tensor<128x64xbf16>, %w: tensor<64x256xbf16>, %rng: tensor<4xi32>, %layer: index, %mb: index) -> tensor<128x256xbf16>
+    attributes {generator = #plan.generator<gemm>, ties = array<i64: -1>} {
+  %y = nn.linear %x, %w : (tensor<128x64xbf16>, tensor<64x256xbf16>) -> tensor<128x256xbf16>
+  %d = nn.dropout %y rng %rng layer %layer micro_batch %mb {p = 2.500000e-01 : f64, site = 7 : i32}
+      : (tensor<128x256xbf16>, tensor<4xi32>, index, index) -> tensor<128x256xbf16>
+  plan.yield %d : tensor<128x256xbf16>
+}

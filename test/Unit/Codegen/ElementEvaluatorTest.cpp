@@ -260,8 +260,6 @@ TEST_P(Elements, AreComputedOnceInAScope) {
     EXPECT_EQ(ev.evaluate(mixed, other).value, inside);
   }
   EXPECT_NE(ev.evaluate(mixed, other).value, inside);
-  ev.forget();
-  EXPECT_NE(ev.evaluate(mixed, place).value, outside);
 }
 
 TEST_P(Elements, ReadOutsideOfALoopWhatIsTheSameForAllLanes) {

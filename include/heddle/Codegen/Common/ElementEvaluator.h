@@ -101,8 +101,6 @@ public:
   private:
     ElementEvaluator &evaluator;
   };
-  /// Forgets what was computed in every scope.
-  void forget();
 
   /// The element of `tensor` at `at`.
   Element evaluate(mlir::Value tensor, const Point &at);
