@@ -46,6 +46,14 @@ llvm::hash_code config::hash_value(const Settings &settings) {
   return hash;
 }
 
+uint64_t dist::bitOf(llvm::StringRef key) {
+  const auto &settings = config::allSettings();
+  auto found = llvm::find_if(
+      settings, [&](const Setting &setting) { return setting.key == key; });
+  assert(found != settings.end() && "a key of Settings.def");
+  return uint64_t(1) << (found - settings.begin());
+}
+
 uint64_t dist::allWritten() {
   size_t count = config::allSettings().size();
   assert(count < 64 && "a bit for each setting");

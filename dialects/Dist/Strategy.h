@@ -11,6 +11,7 @@
 
 #include "heddle/Settings/Settings.h"
 #include "llvm/ADT/Hashing.h"
+#include "llvm/ADT/StringRef.h"
 
 namespace heddle::config {
 bool operator==(const Settings &a, const Settings &b);
@@ -25,6 +26,8 @@ using Strategy = config::Settings;
 
 /// The bits of a strategy that has every setting written.
 uint64_t allWritten();
+/// The bit of the setting with this key.
+uint64_t bitOf(llvm::StringRef key);
 
 /// How many users a launch has that each need a kernel's scratch memory: the
 /// threads of a CPU; a GPU's launch has it as a whole.

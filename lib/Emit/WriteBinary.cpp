@@ -95,15 +95,19 @@ void SectionAppender::finish() {
   file.rewrite(0, &header, sizeof(header));
 }
 
-void writeAll(plan::Plan &plan, const std::string &kernelImage,
-              const std::string &runtimePath, const std::string &output) {
-  plan.kernelImageHash =
-      plan::hashBytes(kernelImage.data(), kernelImage.size());
-  std::string text = plan::seal(plan);
+void writeAll(std::vector<emit::Code> &codes, const std::string &runtimePath,
+              const std::string &output) {
+  std::vector<std::string> texts;
+  for (auto &[plan, image] : codes) {
+    plan.kernelImageHash = plan::hashBytes(image.data(), image.size());
+    texts.push_back(plan::seal(plan));
+  }
   io::OutputFile file(output, 0777);
   SectionAppender appender(runtimePath, file);
-  appender.add(plan::planSectionName, text);
-  appender.add(plan::kernelSectionName, kernelImage);
+  for (size_t i = 0; i < codes.size(); ++i) {
+    appender.add(plan::planSectionName(i), texts[i]);
+    appender.add(plan::kernelSectionName(i), codes[i].image);
+  }
   appender.finish();
   file.commit();
 }
@@ -123,12 +127,10 @@ std::optional<Diagnostic> diagnosticOf(const Write &write) {
 
 } // namespace
 
-std::optional<Diagnostic> emit::writeBinary(plan::Plan &plan,
-                                            const std::string &kernelImage,
+std::optional<Diagnostic> emit::writeBinary(std::vector<Code> &codes,
                                             const std::string &runtimePath,
                                             const std::string &output) {
-  return diagnosticOf(
-      [&] { writeAll(plan, kernelImage, runtimePath, output); });
+  return diagnosticOf([&] { writeAll(codes, runtimePath, output); });
 }
 
 std::optional<Diagnostic> emit::writeText(const std::string &path,

@@ -8,6 +8,7 @@
 
 #include "SettingReaders.h"
 #include "heddle/Settings/ParameterGroup.h"
+#include "heddle/runtime/devices/cuda/CudaDevice.h"
 #include <algorithm>
 #include <set>
 
@@ -111,6 +112,31 @@ void config::mergeMesh(const SettingFlag &flag, const std::string &mesh,
       fail("H0115", "--mesh: experts on " + std::to_string(size) + " ranks",
            "leave out expert: no family with experts is known");
   }
+}
+
+/// The newest target that the GPU here runs; without a GPU, this CPU.
+static Target targetHere() {
+  std::optional<rt::GpuHere> gpu = rt::findGpu(0);
+  if (!gpu)
+    return Target::X86_64;
+  return gpu->capability >= 90 ? Target::SM_90 : Target::SM_80;
+}
+
+void config::mergeTargets(const SettingFlag &flag, const std::string &text,
+                          Merger &merger) {
+  std::vector<Target> &targets = merger.result.targets;
+  for (const std::string &word : splitAtCommas(text)) {
+    std::optional<Target> target =
+        word == "auto" ? targetHere() : parseWord<Target>(word);
+    if (!target)
+      failFlag(flag, text,
+               "give " + settingOf(flag.key).range.describe() + " or auto");
+    if (std::find(targets.begin(), targets.end(), *target) != targets.end())
+      failFlag(flag, text, "give each target once");
+    targets.push_back(*target);
+  }
+  giveFromFlag(flag, text, flag.key, std::string(wordOf(targets.front())),
+               merger);
 }
 
 void config::mergeDistributedOptimizer(const SettingFlag &flag,

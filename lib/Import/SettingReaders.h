@@ -26,6 +26,9 @@ void mergeFlag(const SettingFlag &flag, const std::string &text,
 /// `data=2,tensor=4`.
 void mergeMesh(const SettingFlag &flag, const std::string &text,
                Merger &merger);
+/// `sm_90`, or several with commas; `auto` is the GPU that is here.
+void mergeTargets(const SettingFlag &flag, const std::string &text,
+                  Merger &merger);
 /// ZeRO's first stage at least.
 void mergeDistributedOptimizer(const SettingFlag &flag, const std::string &text,
                                Merger &merger);

@@ -10,6 +10,7 @@
 #include "EmitPhase.h"
 #include "dialects/Plan/PlanDialect.h"
 #include "heddle/Emit/WriteBinary.h"
+#include "heddle/PlanFormat/Format.h"
 #include "heddle/Transforms/Common/Programs.h"
 #include "heddle/Transforms/Import/Passes.h"
 #include "mlir/IR/Verifier.h"
@@ -31,13 +32,13 @@ static SmallVector<Operation *> rootsOf(ModuleOp module) {
   return roots;
 }
 
-static LogicalResult writeDump(ModuleOp module, Phase phase,
+static LogicalResult writeDump(ModuleOp module, const std::string &name,
                                llvm::StringRef directory) {
   if (std::error_code error = llvm::sys::fs::create_directories(directory))
     return module.emitError("H0120: cannot make the directory ")
            << directory << " for the dumps: " << error.message();
   llvm::SmallString<128> path(directory);
-  llvm::sys::path::append(path, phaseName(phase) + ".mlir");
+  llvm::sys::path::append(path, name + ".mlir");
   std::string text;
   llvm::raw_string_ostream stream(text);
   module.print(stream, OpPrintingFlags().enableDebugInfo(true, false));
@@ -47,6 +48,7 @@ static LogicalResult writeDump(ModuleOp module, Phase phase,
 }
 
 static LogicalResult finishPhase(ModuleOp module, Phase phase,
+                                 const std::string &suffix,
                                  const CompileOptions &options) {
   SmallVector<Operation *> roots = rootsOf(module);
   if (roots.empty())
@@ -56,7 +58,7 @@ static LogicalResult finishPhase(ModuleOp module, Phase phase,
     root->setAttr("phase", name);
   if (options.dumpPhases.empty())
     return success();
-  return writeDump(module, phase, options.dumpPhases);
+  return writeDump(module, phaseName(phase).str() + suffix, options.dumpPhases);
 }
 
 static LogicalResult verifyAllPorts(ModuleOp module) {
@@ -92,8 +94,113 @@ LogicalResult heddle::takeIn(ModuleOp module, Phase phase) {
                  succeeded(verifyAllPorts(module)));
 }
 
-LogicalResult heddle::compile(ModuleOp module, const CompileOptions &options) {
+namespace {
+
+/// A compilation: the phases that all targets have in common on one module, the
+/// others on one module for each target.
+class Compilation {
+public:
+  Compilation(ModuleOp module, const CompileOptions &options)
+      : options(options) {
+    tracks.emplace_back().module = module;
+  }
+
+  LogicalResult run(Phase start, Phase stop);
+
+private:
+  struct Track {
+    OwningOpRef<ModuleOp> owned; ///< Where it is not the caller's.
+    ModuleOp module;
+    std::string suffix; ///< Of the dumps' names.
+    std::vector<plan::PhaseTime> seconds;
+  };
+  LogicalResult run(Phase phase, Track &track);
+  void splitByTarget();
+  LogicalResult write();
+
+  const CompileOptions &options;
+  std::vector<Track> tracks;
+  std::vector<emit::Code> codes;
+};
+
+} // namespace
+
+void Compilation::splitByTarget() {
+  Track common = std::move(tracks.front());
+  tracks.clear();
+  for (config::Target target : options.targets) {
+    Track &track = tracks.emplace_back();
+    track.owned = common.module.clone();
+    track.module = *track.owned;
+    track.suffix = std::string(".") + wordOf(target);
+    track.seconds = common.seconds;
+    for (Operation *root : rootsOf(track.module)) {
+      auto old = root->getAttrOfType<dist::StrategyAttr>("strategy");
+      dist::Strategy strategy = old.getValue();
+      strategy.target = target;
+      root->setAttr("strategy", dist::StrategyAttr::get(
+                                    root->getContext(), strategy,
+                                    old.getWritten() | dist::bitOf("target")));
+    }
+  }
+}
+
+LogicalResult Compilation::run(Phase phase, Track &track) {
   using Clock = std::chrono::steady_clock;
+  auto begin = Clock::now();
+  PassManager pm(track.module.getContext(), ModuleOp::getOperationName());
+  buildPhase(phase, pm, options);
+  // Once a phase: a deep model takes longer to verify than most passes do.
+  pm.enableVerifier(false);
+  if (failed(pm.run(track.module)) || failed(verify(track.module)))
+    return failure();
+  if (phase == Phase::Emit) {
+    FailureOr<emit::Code> code = codeOf(track.module, options, track.seconds);
+    if (failed(code))
+      return failure();
+    codes.push_back(std::move(*code));
+  }
+  if (failed(finishPhase(track.module, phase, track.suffix, options)))
+    return failure();
+  std::chrono::duration<double> time = Clock::now() - begin;
+  std::string name = phaseName(phase).str() + track.suffix;
+  track.seconds.push_back({phaseName(phase).str(), time.count()});
+  if (options.timing)
+    llvm::errs() << llvm::formatv("{0,-8} {1,8:F3} s\n", name, time.count());
+  return success();
+}
+
+LogicalResult Compilation::write() {
+  if (auto wrong =
+          emit::writeBinary(codes, options.runtimePath, options.output))
+    return emitDiagnostic(tracks.front().module, *wrong);
+  for (const emit::Code &code : codes) {
+    const plan::Plan &plan = code.plan;
+    llvm::errs() << options.output << ": "
+                 << (codes.size() > 1 ? "for " + plan.target + ": " : "")
+                 << plan.parameters << " parameters, " << plan.kernels.size()
+                 << " kernels, " << plan::formatBytes(plan.memory.peakBytes())
+                 << " (" << plan.memory.peakBytes() << " bytes) of memory\n";
+  }
+  return success();
+}
+
+LogicalResult Compilation::run(Phase start, Phase stop) {
+  for (Phase phase : allPhases()) {
+    if (phase < start || (phase == start && phase != Phase::Import))
+      continue;
+    if (phase == Phase::Kernels && options.targets.size() > 1)
+      splitByTarget();
+    for (Track &track : tracks)
+      if (failed(run(phase, track)))
+        return failure();
+    if (phase == stop)
+      break;
+  }
+  return stop == Phase::Emit ? write() : success();
+}
+
+LogicalResult heddle::compile(ModuleOp module, const CompileOptions &options) {
   std::optional<Phase> start =
       parsePhase(options.startFrom.empty() ? "import" : options.startFrom);
   std::optional<Phase> stop =
@@ -101,30 +208,7 @@ LogicalResult heddle::compile(ModuleOp module, const CompileOptions &options) {
   if (!start || !stop)
     return module.emitError("H0121: there is no phase \"")
            << (start ? options.stopAfter : options.startFrom) << "\"";
-  std::vector<plan::PhaseTime> seconds;
   if (!options.startFrom.empty() && failed(takeIn(module, *start)))
     return failure();
-  for (Phase phase : allPhases()) {
-    if (phase < *start || (phase == *start && phase != Phase::Import))
-      continue;
-    auto begin = Clock::now();
-    PassManager pm(module.getContext(), ModuleOp::getOperationName());
-    buildPhase(phase, pm, options);
-    // Once a phase: a deep model takes longer to verify than most passes do.
-    pm.enableVerifier(false);
-    if (failed(pm.run(module)) || failed(verify(module)))
-      return failure();
-    if (phase == Phase::Emit && failed(emitModule(module, options, seconds)))
-      return failure();
-    if (failed(finishPhase(module, phase, options)))
-      return failure();
-    std::chrono::duration<double> time = Clock::now() - begin;
-    seconds.push_back({phaseName(phase).str(), time.count()});
-    if (options.timing)
-      llvm::errs() << llvm::formatv("{0,-8} {1,8:F3} s\n", phaseName(phase),
-                                    time.count());
-    if (phase == *stop)
-      return success();
-  }
-  return success();
+  return Compilation(module, options).run(*start, *stop);
 }

@@ -10,8 +10,6 @@
 #include "dialects/Plan/PlanDialect.h"
 #include "heddle/Codegen/Common/Target.h"
 #include "heddle/Emit/PlanFromModule.h"
-#include "heddle/Emit/WriteBinary.h"
-#include "heddle/PlanFormat/Format.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -27,8 +25,9 @@ LogicalResult heddle::emitDiagnostic(Operation *op,
   return diagnostic;
 }
 
-LogicalResult heddle::emitModule(ModuleOp module, const CompileOptions &options,
-                                 const std::vector<plan::PhaseTime> &phases) {
+FailureOr<emit::Code>
+heddle::codeOf(ModuleOp module, const CompileOptions &options,
+               const std::vector<plan::PhaseTime> &phases) {
   auto programs = llvm::to_vector(module.getOps<planir::ProgramOp>());
   if (programs.empty())
     return module.emitError("H0396: holds no plan.program to emit");
@@ -55,14 +54,5 @@ LogicalResult heddle::emitModule(ModuleOp module, const CompileOptions &options,
   plan.phases = phases;
   if (!options.cluster.empty())
     plan.strategy["cluster"] = nlohmann::json::parse(options.cluster);
-  auto wrong =
-      emit::writeBinary(plan, *image, options.runtimePath, options.output);
-  if (!wrong) {
-    llvm::errs() << options.output << ": " << plan.parameters << " parameters, "
-                 << plan.kernels.size() << " kernels, "
-                 << plan::formatBytes(plan.memory.peakBytes()) << " ("
-                 << plan.memory.peakBytes() << " bytes) of memory\n";
-    return success();
-  }
-  return emitDiagnostic(program, *wrong);
+  return emit::Code{std::move(plan), std::move(*image)};
 }

@@ -9,8 +9,8 @@
 #ifndef HEDDLE_LIB_PIPELINES_EMITPHASE_H
 #define HEDDLE_LIB_PIPELINES_EMITPHASE_H
 
+#include "heddle/Emit/WriteBinary.h"
 #include "heddle/Pipelines/Compile.h"
-#include "heddle/PlanFormat/Plan.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
 namespace heddle {
@@ -19,11 +19,11 @@ namespace heddle {
 mlir::LogicalResult emitDiagnostic(mlir::Operation *op,
                                    const heddle::Diagnostic &wrong);
 
-/// Writes the binary of the module's program to `options.output`. `phases` are
-/// the times of the phases so far; `explain` shows them.
-mlir::LogicalResult emitModule(mlir::ModuleOp module,
-                               const CompileOptions &options,
-                               const std::vector<plan::PhaseTime> &phases);
+/// What the module's program adds to a binary. `phases` are the times of the
+/// phases so far; `explain` shows them.
+mlir::FailureOr<emit::Code> codeOf(mlir::ModuleOp module,
+                                   const CompileOptions &options,
+                                   const std::vector<plan::PhaseTime> &phases);
 
 } // namespace heddle
 

@@ -59,6 +59,11 @@ void CommandLine::addJob(CLI::App &verb, JobOptions &job) {
       ->type_name("DIR");
   addFlag(verb, "--threads", job.threads, io::range::threads(),
           "Threads (default: all that plan and CPU set allow)");
+  addFlag(verb, "--device", job.device.kind,
+          ValueRange::choices({"cpu", "cuda"}),
+          "What runs the kernels (default: what the binary is compiled for)");
+  verb.add_flag("--sync", job.device.sync,
+                "On a GPU: wait for each kernel, so that a fault names it");
   addJoin(verb);
 }
 

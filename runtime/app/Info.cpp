@@ -38,6 +38,8 @@ static ordered_json describe(const plan::Plan &plan) {
           {"optimizer", plan.optimizer.type},
           {"schedule", plan.scheduler.type},
           {"threads", plan.threads},
+          {"device", plan::nameOf(plan.device)},
+          {"target", plan.target},
           {"march", plan.march},
           {"features", plan.features},
           {"weights", plan.weights.random
@@ -77,8 +79,10 @@ static void print(const plan::Plan &plan) {
   line("weights", plan.weights.random
                       ? "random, seed " + std::to_string(plan.weights.seed)
                       : plan.weights.directory);
-  line("machine", "x86-64, --march " + plan.march + ", at most " +
-                      number(plan.threads) + " threads");
+  line("machine", plan.device == plan::DeviceKind::Cuda
+                      ? "NVIDIA GPU, " + plan.target + " or newer"
+                      : "x86-64, --march " + plan.march + ", at most " +
+                            number(plan.threads) + " threads");
   std::string programs;
   for (const plan::Program &program : plan.programs)
     programs +=

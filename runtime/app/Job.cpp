@@ -8,56 +8,39 @@
 
 #include "heddle/runtime/app/Job.h"
 #include "heddle/runtime/comm/Launcher.h"
-#include "heddle/runtime/devices/cpu/CpuDevice.h"
 #include "heddle/runtime/devices/cpu/CpuFeatures.h"
-#include "heddle/runtime/devices/cuda/CudaDevice.h"
-#include "heddle/runtime/devices/separate/SeparateDevice.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
 #include <algorithm>
-#include <charconv>
-#include <cstdlib>
 
 using namespace heddle;
 using namespace heddle::rt;
 
 int64_t heddle::rt::chooseThreads(const plan::Plan &plan, int64_t requested) {
-  return requested > 0 ? requested : std::min(plan.threads, availableThreads());
-}
-
-std::unique_ptr<Device> heddle::rt::makeDevice(const char *name,
-                                               ThreadPool &pool) {
-  std::string_view text = name ? name : "cpu", separate = "separate";
-  if (text == "cpu")
-    return std::make_unique<CpuDevice>(pool);
-  if (text == "cuda")
-    return makeCudaDevice({detectLaunch().localRank});
-  uint64_t seed = 0;
-  std::string_view rest = text.substr(std::min(text.size(), separate.size()));
-  if (text.substr(0, separate.size()) == separate) {
-    const char *end = rest.data() + rest.size();
-    if (!rest.empty() && rest[0] == ':') {
-      auto [stop, error] = std::from_chars(rest.data() + 1, end, seed);
-      rest = error == std::errc() ? std::string_view(stop, end - stop) : rest;
-    }
-    if (rest.empty())
-      return std::make_unique<SeparateDevice>(pool, seed);
-  }
-  fail("H0190", "HEDDLE_DEVICE=" + std::string(text) + " names no device",
-       "set it to cpu, cuda, separate or separate:SEED, or not at all");
+  if (requested > 0)
+    return requested;
+  // Of a GPU's binary the host's threads only read and write files.
+  return plan.device == plan::DeviceKind::Cpu
+             ? std::min(plan.threads, availableThreads())
+             : availableThreads();
 }
 
 Job::Job(const JobOptions &options, Ranks &ranks) : others(ranks) {
-  ranks.together([&] { binary = readBinary(options.binary); });
+  int64_t local = detectLaunch().localRank;
+  ranks.together([&] {
+    std::vector<Binary> targets = readTargets(options.binary);
+    binary = std::move(targets[chooseTarget(targets, options.device, local)]);
+  });
   int64_t threads = chooseThreads(plan(), options.threads);
   ranks.join(plan(), availableThreads() > threads);
   ranks.together([&] {
     binary.plan.selectStage(plan().mesh.stageOf(ranks.rank()));
     // Before any thread is made: they inherit what the system grants here.
-    requireThreads(plan(), threads);
+    if (plan().device == plan::DeviceKind::Cpu)
+      requireThreads(plan(), threads);
     requireCpuFeatures(plan().features, plan().march);
     pool = std::make_unique<ThreadPool>(threads);
-    own = makeDevice(std::getenv("HEDDLE_DEVICE"), *pool);
+    own = openDevice(plan(), options.device, local, *pool);
     kernels =
         own->load(binary.kernels.data(), binary.kernels.size(), plan().kernels);
     binary.kernels = {};

@@ -122,13 +122,13 @@ plan::Plan rt::parsePlan(const std::string &text, const std::string &origin) {
   return plan;
 }
 
-Binary rt::readBinary(const std::string &path) {
-  SectionReader reader(path);
-  auto text = reader.find(plan::planSectionName);
-  auto kernels = reader.find(plan::kernelSectionName);
+/// What the sections of one target hold; none when there are none.
+static std::optional<Binary> readTarget(SectionReader &reader, size_t target,
+                                        const std::string &path) {
+  auto text = reader.find(plan::planSectionName(target));
+  auto kernels = reader.find(plan::kernelSectionName(target));
   if (!text || !kernels)
-    fail("H0381", path + " carries no plan: it is not a compiled binary",
-         "make one with `heddle compile MODEL -o BINARY`");
+    return std::nullopt;
   Binary binary;
   binary.plan = parsePlan(std::string(text->begin(), text->end()), path);
   binary.kernels = std::move(*kernels);
@@ -138,4 +138,19 @@ Binary rt::readBinary(const std::string &path) {
     fail("H0382", path + " is damaged: its kernels do not match their hash",
          recompile);
   return binary;
+}
+
+std::vector<Binary> rt::readTargets(const std::string &path) {
+  SectionReader reader(path);
+  std::vector<Binary> targets;
+  while (auto target = readTarget(reader, targets.size(), path))
+    targets.push_back(std::move(*target));
+  if (targets.empty())
+    fail("H0381", path + " carries no plan: it is not a compiled binary",
+         "make one with `heddle compile MODEL -o BINARY`");
+  return targets;
+}
+
+Binary rt::readBinary(const std::string &path) {
+  return std::move(readTargets(path).front());
 }

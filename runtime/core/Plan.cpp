@@ -152,6 +152,16 @@ void from_json(const json &source, Plan &plan) {
     plan.selectStage(0);
 }
 
+static std::string sectionName(const char *name, size_t target) {
+  return std::string(name) + (target ? "." + std::to_string(target) : "");
+}
+std::string planSectionName(size_t target) {
+  return sectionName(".heddle.plan", target);
+}
+std::string kernelSectionName(size_t target) {
+  return sectionName(".heddle.kernels", target);
+}
+
 std::string hashBytes(const void *data, size_t size) {
   return hexadecimal(XXH3_128bits(data, size));
 }

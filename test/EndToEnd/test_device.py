@@ -173,19 +173,15 @@ class Device(h.HeddleTest):
         self.check("separate:3", ranks=2)
 
     def test_gpu_without_its_driver_or_code(self):
-        self.prepare()
-        command = [self.binary, "bench", "--steps", 1]
-        gpu = dict(os.environ, HEDDLE_DEVICE="cuda")
+        self.prepare("--target", "x86-64,sm_90")
+        command = [self.binary, "bench", "--steps", 1, "--device", "cuda"]
         # A file that is no library hides a driver that may be installed.
         open(self.path("libcuda.so.1"), "w").close()
         for code, status, run in (
                 ("H0280", 4, dict(command=command, env=dict(
-                    gpu, LD_LIBRARY_PATH=self.folder))),
+                    os.environ, LD_LIBRARY_PATH=self.folder))),
                 ("H0282", 4, dict(command=[h.HEDDLE, "emulate", "--", *command],
-                                  env=dict(gpu, HEDDLE_EMULATE_FAULT="no-device"))),
-                # The code is a CPU's.
-                ("H0384", 3, dict(command=[h.HEDDLE, "emulate", "--", *command],
-                                  env=gpu))):
+                                  env=dict(os.environ, HEDDLE_EMULATE_FAULT="no-device")))):
             with self.subTest(code=code):
                 self.assertIn(code, h.run(status=status, **run).stderr)
 
@@ -196,6 +192,8 @@ class Device(h.HeddleTest):
                           env=dict(os.environ, HEDDLE_DEVICE=name))
             self.assertIn("H0190", found.stderr)
             self.assertIn("HEDDLE_DEVICE", found.stderr)
+        found = h.run([self.binary, "bench", "--device", "cuda"], status=2)
+        self.assertIn("H0172", found.stderr)
 
 
 if __name__ == "__main__":

@@ -37,13 +37,12 @@ std::string BinaryTest::makeBinary(plan::Plan plan, const std::string &name) {
   plan.hash = plan::computeHash(plan);
   writeFile(inDirectory("plan.json"), json(plan).dump());
   std::string binary = inDirectory(name);
-  RunResult copied =
-      run(HEDDLE_TEST_OBJCOPY,
-          {"--add-section",
-           std::string(plan::planSectionName) + "=" + inDirectory("plan.json"),
-           "--add-section",
-           std::string(plan::kernelSectionName) + "=" + HEDDLE_TEST_KERNELS,
-           HEDDLE_TEST_RUNTIME, binary});
+  RunResult copied = run(
+      HEDDLE_TEST_OBJCOPY,
+      {"--add-section",
+       plan::planSectionName() + "=" + inDirectory("plan.json"),
+       "--add-section", plan::kernelSectionName() + "=" + HEDDLE_TEST_KERNELS,
+       HEDDLE_TEST_RUNTIME, binary});
   EXPECT_EQ(copied.exitCode, 0) << copied.err;
   return binary;
 }

@@ -86,6 +86,7 @@ int driver::runCompileJob(const CompileJob &job) {
         "{0,-8} {1,8:F3} s\n", job.model ? "build" : "parse", seconds.count());
   CompileOptions options;
   options.output = job.output;
+  options.targets = job.settings.targets;
   options.dumpPhases = job.dumpPhases;
   options.stopAfter = job.stopAfter;
   options.startFrom = job.startFrom;

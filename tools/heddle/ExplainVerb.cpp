@@ -160,8 +160,11 @@ static void printSummary(const plan::Plan &plan) {
       {"numbers", plan.precision + ", " + plan.optimizer.type + ", clip " +
                       formatNumber("%g", plan.optimizer.gradientClipping) +
                       ", recompute " + plan.recompute},
-      {"machine", plan.march + ", " + std::to_string(plan.threads) +
-                      " threads, " + meshText(plan.mesh)},
+      {"machine",
+       (plan.device == plan::DeviceKind::Cuda
+            ? plan.target
+            : plan.march + ", " + std::to_string(plan.threads) + " threads") +
+           ", " + meshText(plan.mesh)},
       {"weights",
        plan.weights.random
            ? "random, seed " + std::to_string(plan.weights.seed)

@@ -13,15 +13,22 @@
 #include "heddle/runtime/io/Diagnostic.h"
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace heddle::emit {
 
+/// What a target adds to a binary: a plan, and the code of its kernels.
+struct Code {
+  plan::Plan plan;
+  std::string image;
+};
+
 /// Writes the program `output`: the prebuilt runtime at `runtimePath` with two
-/// sections more, the plan as JSON and `kernelImage`. Fills in the plan's
-/// hashes. The file is there whole or not at all; one that was there before
-/// stays until then. Returns what went wrong, if something did; never throws.
-std::optional<Diagnostic> writeBinary(plan::Plan &plan,
-                                      const std::string &kernelImage,
+/// sections more for each target, the plan as JSON and the code. Fills in the
+/// plans' hashes. The file is there whole or not at all; one that was there
+/// before stays until then. Returns what went wrong, if something did; never
+/// throws.
+std::optional<Diagnostic> writeBinary(std::vector<Code> &codes,
                                       const std::string &runtimePath,
                                       const std::string &output);
 

@@ -50,6 +50,8 @@ struct ExplainRow {
 /// The settings with their origins, and the verdict on every key of the file.
 struct ResolvedSettings {
   Settings values;
+  /// What --target asks for: one binary for all of them. Empty: `values` says.
+  std::vector<Target> targets;
   std::map<std::string, Origin> origins; ///< By key; absent: the default.
   std::vector<ExplainRow> rows;          ///< Keys of files, in their order.
   /// What is wrong with them, in the order of the file.

@@ -9,6 +9,7 @@
 #ifndef HEDDLE_PIPELINES_COMPILE_H
 #define HEDDLE_PIPELINES_COMPILE_H
 
+#include "heddle/Settings/Settings.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "mlir/Pass/PassManager.h"
@@ -41,7 +42,9 @@ std::optional<Phase> parsePhase(llvm::StringRef name);
 
 /// What the driver asks of `compile`, beside the strategy in the module.
 struct CompileOptions {
-  std::string output;      ///< The binary; may be empty with `stopAfter`.
+  std::string output; ///< The binary; may be empty with `stopAfter`.
+  /// Several: the binary holds code for each. One or none: the strategy says.
+  std::vector<config::Target> targets;
   std::string dumpPhases;  ///< A directory for one file per phase; or empty.
   std::string stopAfter;   ///< A phase's name; or empty: to the end.
   std::string startFrom;   ///< The phase after which the module was dumped.

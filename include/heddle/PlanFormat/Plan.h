@@ -27,9 +27,10 @@
 
 namespace heddle::plan {
 
-/// Names of the ELF sections that the compiler adds to the runtime.
-inline constexpr const char *planSectionName = ".heddle.plan";
-inline constexpr const char *kernelSectionName = ".heddle.kernels";
+/// Names of the ELF sections that the compiler adds to the runtime: two for
+/// each target, the second one's with `.1` behind them, and so on.
+std::string planSectionName(size_t target = 0);
+std::string kernelSectionName(size_t target = 0);
 
 /// Of the JSON: raised with every change of what stands there. A reader takes
 /// its own format alone; binaries bring their reader along.

@@ -100,11 +100,16 @@ TEST_F(Emit, BinaryIsReadBack) {
   cpu::CompiledKernel relu = compileUnary("relu");
   auto image = emit::linkKernels({relu.object});
   ASSERT_TRUE(bool(image));
-  auto error =
-      emit::writeBinary(plan, *image, HEDDLE_TEST_RUNTIME, file("out"));
+  plan::Plan second = plan;
+  second.target = "another";
+  std::vector<emit::Code> codes = {{plan, *image}, {second, *image}};
+  auto error = emit::writeBinary(codes, HEDDLE_TEST_RUNTIME, file("out"));
   ASSERT_FALSE(error.has_value()) << error->message;
   rt::Binary binary = rt::readBinary(file("out"));
-  EXPECT_EQ(binary.plan.hash, plan.hash);
+  EXPECT_EQ(binary.plan.hash, codes[0].plan.hash);
+  std::vector<rt::Binary> targets = rt::readTargets(file("out"));
+  ASSERT_EQ(targets.size(), 2u);
+  EXPECT_EQ(targets[1].plan.target, "another");
   EXPECT_EQ(binary.plan.states.size(), plan.states.size());
   rt::KernelImage loaded(binary.kernels.data(), binary.kernels.size());
   EXPECT_NE(loaded.find(relu.symbol), nullptr);
@@ -133,22 +138,21 @@ TEST(Ports, HaveTheSameRolesInPlans) {
 }
 
 TEST_F(Emit, OutputIsWholeOrNotAtAll) {
-  plan::Plan plan = makeBigramPlan();
+  std::vector<emit::Code> codes = {{makeBigramPlan(), "image"}};
   std::ofstream(file("old")) << "kept";
-  auto error =
-      emit::writeBinary(plan, "image", file("no-runtime"), file("old"));
+  auto error = emit::writeBinary(codes, file("no-runtime"), file("old"));
   ASSERT_TRUE(error.has_value());
   std::ofstream(file("damaged")) << "no program at all, but long enough to "
                                     "hold the header of an ELF file ........";
-  error = emit::writeBinary(plan, "image", file("damaged"), file("old"));
+  error = emit::writeBinary(codes, file("damaged"), file("old"));
   ASSERT_TRUE(error.has_value());
   EXPECT_EQ(error->code, "H0912");
   std::ifstream stream(file("old"));
   std::string text;
   stream >> text;
   EXPECT_EQ(text, "kept");
-  error = emit::writeBinary(plan, "image", HEDDLE_TEST_RUNTIME,
-                            file("missing") + "/out");
+  error =
+      emit::writeBinary(codes, HEDDLE_TEST_RUNTIME, file("missing") + "/out");
   ASSERT_TRUE(error.has_value());
   EXPECT_EQ(error->code, "H0402");
 }

@@ -51,10 +51,6 @@ private:
 /// Throws H0191: the plan holds no program of that kind.
 [[noreturn]] void failNoProgram(const plan::Plan &plan, plan::ProgramKind kind);
 
-/// The device that `name` (null: unsaid) means, as tests choose it: `cpu`,
-/// `cuda`, or `separate` with a seed behind a colon. Throws H0190 for anything else.
-std::unique_ptr<Device> makeDevice(const char *name, ThreadPool &pool);
-
 /// The threads that a plan runs on when `requested` (0: unsaid) were asked for.
 int64_t chooseThreads(const plan::Plan &plan, int64_t requested);
 

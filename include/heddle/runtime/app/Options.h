@@ -9,6 +9,7 @@
 #ifndef HEDDLE_RUNTIME_APP_OPTIONS_H
 #define HEDDLE_RUNTIME_APP_OPTIONS_H
 
+#include "heddle/runtime/app/Devices.h"
 #include "heddle/runtime/app/Ranks.h"
 
 #include <cstdint>
@@ -23,6 +24,7 @@ struct JobOptions {
   std::string binary = "/proc/self/exe"; ///< The file that carries the plan.
   int64_t threads = 0;                   ///< 0: as many as plan and CPUs give.
   std::string weights;                   ///< Empty: those of the plan.
+  DeviceOptions device;
 };
 
 /// How tokens are masked, for a model that predicts those.
@@ -61,7 +63,7 @@ struct EvalOptions {
   std::string data;
   std::string inputs; ///< Batches in place of `data`.
   MaskOptions mask;
-  int64_t steps = 0;  ///< Batches; 0: the whole file.
+  int64_t steps = 0; ///< Batches; 0: the whole file.
   std::string log;
   bool json = false;
 };

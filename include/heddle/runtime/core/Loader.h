@@ -16,15 +16,18 @@
 
 namespace heddle::rt {
 
-/// The two sections of a compiled binary.
+/// What a compiled binary holds for a target.
 struct Binary {
   plan::Plan plan;
-  std::vector<char> kernels; ///< An ELF shared object, for KernelImage.
+  std::vector<char> kernels; ///< For Device::load.
 };
 
-/// Reads the plan and the kernels of the binary at `path` and checks their
-/// hashes. Throws a UserError: H0381 when it is no compiled binary, H0382 when
-/// it was damaged, H0383 when its plan is not one of this version.
+/// Reads the plans and the kernels of the binary at `path`, for each target
+/// that it was compiled for, and checks their hashes. Throws a UserError: H0381
+/// when it is no compiled binary, H0382 when it was damaged, H0383 when its
+/// plan is not one of this version.
+std::vector<Binary> readTargets(const std::string &path);
+/// The first of them.
 Binary readBinary(const std::string &path);
 
 /// The same from the text of a plan; `origin` names it in errors.

@@ -26,6 +26,16 @@ struct CudaOptions {
   bool graphs = true;
 };
 
+/// What is known of a GPU without opening it.
+struct GpuHere {
+  std::string name;
+  int capability = 0; ///< 90 for what runs sm_90.
+};
+
+/// The GPU that the machine's rank of that number would have, or none; never
+/// throws.
+std::optional<GpuHere> findGpu(int64_t localRank);
+
 /// A GPU, reached through the driver alone, which is looked for now: nothing of
 /// CUDA is linked. Memory that is Device lies on the GPU, out of the host's
 /// sight and at multiples of 256; what is Host or File is the host's, and what

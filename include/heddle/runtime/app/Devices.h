@@ -1,0 +1,47 @@
+//===- Devices.h - Which device runs a binary -------------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_APP_DEVICES_H
+#define HEDDLE_RUNTIME_APP_DEVICES_H
+
+#include "heddle/runtime/core/Device.h"
+#include "heddle/runtime/core/Loader.h"
+#include "heddle/runtime/devices/cpu/ThreadPool.h"
+
+#include <memory>
+#include <string>
+
+namespace heddle::rt {
+
+/// What the user says of the device.
+struct DeviceOptions {
+  std::string kind;  ///< cpu, cuda; empty: what the binary is for.
+  bool sync = false; ///< Wait for each launch, so that a fault names it.
+};
+
+/// Which of the targets that a binary holds runs here: of those for GPUs the
+/// newest that this rank's GPU runs; where there is no GPU, that for CPUs.
+/// Throws H0172 when the binary holds no code for the kind that is asked for.
+size_t chooseTarget(const std::vector<Binary> &targets,
+                    const DeviceOptions &options, int64_t localRank);
+
+/// Opens the device that the plan's kernels are for. Throws H0190 when the
+/// variable HEDDLE_DEVICE (for tests) names no device, and what the device
+/// throws.
+std::unique_ptr<Device> openDevice(const plan::Plan &plan,
+                                   const DeviceOptions &options,
+                                   int64_t localRank, ThreadPool &pool);
+
+/// The device of a CPU that `name` (null: unsaid) means, as tests choose it:
+/// `cpu`, or `separate` with a seed behind a colon. Throws H0190 for anything
+/// else.
+std::unique_ptr<Device> makeDevice(const char *name, ThreadPool &pool);
+
+} // namespace heddle::rt
+
+#endif // HEDDLE_RUNTIME_APP_DEVICES_H

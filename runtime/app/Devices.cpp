@@ -1,0 +1,95 @@
+//===- Devices.cpp - Which device runs a binary ---------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/app/Devices.h"
+#include "heddle/runtime/devices/cpu/CpuDevice.h"
+#include "heddle/runtime/devices/cuda/CudaDevice.h"
+#include "heddle/runtime/devices/separate/SeparateDevice.h"
+#include "heddle/runtime/io/Diagnostic.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+
+using namespace heddle;
+using namespace heddle::rt;
+
+std::unique_ptr<Device> heddle::rt::makeDevice(const char *name,
+                                               ThreadPool &pool) {
+  std::string_view text = name ? name : "cpu", separate = "separate";
+  if (text == "cpu")
+    return std::make_unique<CpuDevice>(pool);
+  uint64_t seed = 0;
+  std::string_view rest = text.substr(std::min(text.size(), separate.size()));
+  if (text.substr(0, separate.size()) == separate) {
+    const char *end = rest.data() + rest.size();
+    if (!rest.empty() && rest[0] == ':') {
+      auto [stop, error] = std::from_chars(rest.data() + 1, end, seed);
+      rest = error == std::errc() ? std::string_view(stop, end - stop) : rest;
+    }
+    if (rest.empty())
+      return std::make_unique<SeparateDevice>(pool, seed);
+  }
+  fail("H0190", "HEDDLE_DEVICE=" + std::string(text) + " names no device",
+       "set it to cpu, separate or separate:SEED, or not at all");
+}
+
+/// What the words of a target's name say of a GPU: 90 of sm_90.
+static int capabilityOf(const plan::Plan &plan) {
+  return std::atoi(plan.target.c_str() + plan.target.find('_') + 1);
+}
+
+size_t heddle::rt::chooseTarget(const std::vector<Binary> &targets,
+                                const DeviceOptions &options,
+                                int64_t localRank) {
+  std::optional<size_t> cpu, cuda, fitting;
+  bool wantsGpu = options.kind != plan::nameOf(plan::DeviceKind::Cpu);
+  bool hasGpuCode = false;
+  std::string held;
+  for (const Binary &target : targets) {
+    hasGpuCode |= target.plan.device == plan::DeviceKind::Cuda;
+    held += (held.empty() ? "" : ", ") + target.plan.target;
+  }
+  std::optional<GpuHere> gpu;
+  if (wantsGpu && hasGpuCode && targets.size() > 1)
+    gpu = findGpu(localRank);
+  int best = 0;
+  for (size_t i = 0; i < targets.size(); ++i) {
+    const plan::Plan &plan = targets[i].plan;
+    if (plan.device == plan::DeviceKind::Cpu) {
+      cpu = i;
+      continue;
+    }
+    cuda = i;
+    int capability = capabilityOf(plan);
+    if (gpu && capability <= gpu->capability && capability > best) {
+      best = capability;
+      fitting = i;
+    }
+  }
+  if (options.kind == plan::nameOf(plan::DeviceKind::Cpu)    ? !cpu
+      : options.kind == plan::nameOf(plan::DeviceKind::Cuda) ? !cuda
+                                                             : false)
+    fail("H0172", "--device " + options.kind + ": this binary holds " + held,
+         std::string("leave out --device, or compile with --target ") +
+             (options.kind == "cpu" ? "x86-64" : "sm_90"));
+  if (!wantsGpu)
+    return *cpu;
+  if (fitting)
+    return *fitting;
+  return options.kind.empty() && cpu ? *cpu : *cuda;
+}
+
+std::unique_ptr<Device> heddle::rt::openDevice(const plan::Plan &plan,
+                                               const DeviceOptions &options,
+                                               int64_t localRank,
+                                               ThreadPool &pool) {
+  if (plan.device == plan::DeviceKind::Cuda)
+    return makeCudaDevice({localRank, options.sync});
+  return makeDevice(std::getenv("HEDDLE_DEVICE"), pool);
+}

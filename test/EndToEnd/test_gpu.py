@@ -1,0 +1,107 @@
+# GPU binaries in emulation, against the CPU's.
+#
+# Part of the Heddle project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`heddle emulate` runs a GPU binary, unchanged, where no GPU is. What it
+computes is compared with the same model and plan compiled for x86-64."""
+
+import filecmp
+import os
+import unittest
+
+import families
+import heddle_test as h
+
+ROWS, SEQ, VOCAB = 4, 19, 97
+
+
+def emulated(binary, *flags):
+    return [h.HEDDLE, "emulate", *flags, "--", binary]
+
+
+class Gpu(h.HeddleTest):
+    def pair(self, model, *flags, target="sm_90", **ds):
+        """The binaries for x86-64 and for a GPU."""
+        common = ["--batch", ROWS, "--seq", SEQ, *flags]
+        return [self.compile(model, *common, "--target", name, output=name,
+                             config=h.ds_config(**ds))
+                for name in ("x86-64", target)]
+
+    def train_on(self, command, steps, *flags, name="run", ranks=1, **variables):
+        log = self.path(name + ".jsonl")
+        if os.path.exists(log):
+            os.remove(log)
+        h.run_ranks(ranks, [*command, "train", "--data", self.data, "--steps", steps,
+                            "--log", log, "--progress", "none", *flags], **variables)
+        return h.read_log(log)
+
+    def data_of(self, steps, vocab=VOCAB):
+        self.data, _ = self.make_tokens(ROWS * SEQ * steps + 1, vocab)
+
+    def assert_alike(self, cpu, gpu, steps, tolerance, ranks=1):
+        expected = self.train_on([cpu], steps, name="cpu", ranks=ranks)
+        actual = self.train_on(emulated(gpu), steps, name="gpu", ranks=ranks)
+        self.assertEqual(len(actual), steps)
+        for key in ("loss", "grad_norm"):
+            for number in range(steps):
+                self.assert_close(actual[number][key], expected[number][key],
+                                  tolerance, f"{key} of step {number + 1}")
+
+    def test_gpt2_in_fp32(self):
+        self.data_of(20)
+        model, _, _ = self.make_model(vocab=VOCAB, dropout=0.1)
+        self.assert_alike(*self.pair(model), 20, 1e-5)
+
+    def test_llama_in_fp32(self):
+        self.data_of(20)
+        config = families.config(num_hidden_layers=1)
+        model = self.path("llama")
+        h.write_model(model, config, families.random_weights(config), "")
+        self.assert_alike(*self.pair(model), 20, 1e-5)
+
+    def test_bf16(self):
+        self.data_of(5)
+        model, _, _ = self.make_model(vocab=VOCAB, dropout=0.1)
+        self.assert_alike(*self.pair(model, "--precision", "bf16",
+                                     target="sm_80"), 5, 5e-3)
+
+    def test_ranks(self):
+        self.data_of(4)
+        model, _, _ = self.make_model(vocab=VOCAB)
+        for number, flags in enumerate([["--mesh", "data=2", "--zero", "3"],
+                                        ["--mesh", "tensor=2"],
+                                        ["--mesh", "pipe=2", "--accumulate", "2"]]):
+            with self.subTest(flags=flags):
+                self.assert_alike(*self.pair(model, *flags), 4, 1e-5, ranks=2)
+
+    def test_orders_change_no_bit(self):
+        self.data_of(3)
+        model, _, _ = self.make_model(vocab=VOCAB, dropout=0.1)
+        _, gpu = self.pair(model)
+        saved = []
+        for order in ("late", "early", "seed:1", "seed:2"):
+            folder = self.path("saved-" + order.replace(":", ""))
+            self.train_on(emulated(gpu), 3, "--save", folder, name=order,
+                          HEDDLE_EMULATE=order)
+            saved.append(os.path.join(folder, "step-3", "model.safetensors"))
+        for other in saved[1:]:
+            self.assertTrue(filecmp.cmp(saved[0], other, shallow=False), other)
+
+    def test_checkpoints_cross(self):
+        """Saved on one target, resumed on the other."""
+        self.data_of(6)
+        model, _, _ = self.make_model(vocab=VOCAB)
+        cpu, gpu = self.pair(model)
+        whole = self.train_on([cpu], 6, name="whole")
+        for first, second in (([cpu], emulated(gpu)), (emulated(gpu), [cpu])):
+            folder = self.path("half" + str(len(first)))
+            self.train_on(first, 3, "--save", folder, name="first")
+            rest = self.train_on(second, 6, "--resume", folder, name="second")
+            for number in range(3):
+                self.assert_close(rest[number]["loss"], whole[3 + number]["loss"],
+                                  1e-5, f"loss of step {4 + number}")
+
+
+if __name__ == "__main__":
+    unittest.main()
