@@ -199,21 +199,25 @@ private:
     for (auto op : program.getOps<planir::KernelOp>()) {
       if (!op.getSymbol() || !op.getObject())
         return op.emitError("H0911: has no compiled code");
-      auto [entry, isNew] =
-          bySymbol.try_emplace(*op.getSymbol(), parts.plan.kernels.size());
-      kernelIndex[op.getSymName()] = entry->second;
-      if (!isNew)
-        continue;
-      parts.plan.kernels.push_back(kernelFrom(op));
       auto object = program.lookupSymbol<planir::ObjectOp>(*op.getObject());
       if (!object)
         return op.emitError("H0911: its object ")
                << *op.getObject() << " is not there";
       auto [text, isNewText] =
           objects.try_emplace(object.getData(), parts.objects.size());
-      parts.plan.kernels.back().text = text->second;
       if (isNewText)
         parts.objects.push_back(object);
+      auto [entry, isNew] = byCode.try_emplace(
+          {op.getSymbolAttr(), text->second}, parts.plan.kernels.size());
+      kernelIndex[op.getSymName()] = entry->second;
+      if (!isNew)
+        continue;
+      plan::Kernel kernel = kernelFrom(op);
+      kernel.text = text->second;
+      // Stages may call different code by one name where each has a text.
+      if (int64_t others = names[kernel.name]++)
+        kernel.name += "." + std::to_string(others);
+      parts.plan.kernels.push_back(std::move(kernel));
     }
     return success();
   }
@@ -351,8 +355,10 @@ private:
   Parts parts;
   llvm::StringMap<int64_t> kernelIndex; ///< Of the stage.
   StatePlaces places;                   ///< Of the stage.
-  llvm::StringMap<int64_t> bySymbol;    ///< Kernels of all stages.
-  llvm::StringMap<int64_t> objects;     ///< By their code.
+  /// Kernels of all stages, by their symbols and objects.
+  llvm::DenseMap<std::pair<Attribute, int64_t>, int64_t> byCode;
+  llvm::StringMap<int64_t> names;   ///< How many kernels have each.
+  llvm::StringMap<int64_t> objects; ///< By their code.
   llvm::StringSet<> counted;
 };
 

@@ -198,7 +198,7 @@ void SequenceEmitter::emitBlock(Block &block) {
   }
 }
 
-/// Reads and writes of states that need a copy.
+/// Reads and writes of states, and slices, that need a copy.
 void SequenceEmitter::emitState(Operation &op) {
   auto state = [&](StringRef name, Value like, Value slot) {
     Root root = storage.rootOf(like);
@@ -210,6 +210,19 @@ void SequenceEmitter::emitState(Operation &op) {
     return slice(op.getLoc(), bufferOf(root), scalars.lookup(slot),
                  cast<RankedTensorType>(like.getType()));
   };
+  auto copyPart = [&](Value part, Value whole, Value index) {
+    copy(op.getLoc(), valueFor(part),
+         slice(op.getLoc(), valueFor(whole), index,
+               cast<RankedTensorType>(part.getType())));
+  };
+  if (auto part = dyn_cast<nn::MicroBatchOp>(op);
+      part && storage.needsCopy(part))
+    copyPart(part.getOutput(), part.getInput(),
+             scalars.lookup(part.getIndex()));
+  if (auto part = dyn_cast<dist::SliceOp>(op); part && storage.needsCopy(part))
+    copyPart(part.getOutput(), part.getInput(),
+             builder.create<planir::RankOp>(
+                 part.getLoc(), builder.getIndexType(), part.getAxes()));
   if (auto get = dyn_cast<nn::GetOp>(op); get && storage.needsCopy(get))
     copy(get.getLoc(), valueFor(get.getValue()),
          state(get.getState(), get.getValue(), get.getSlot()));

@@ -21,6 +21,10 @@ namespace heddle::memory {
 inline int64_t alignmentFor(const dist::Strategy &strategy) {
   return config::isGpu(strategy.target) ? 256 : 64;
 }
+/// Where a kernel's operands must begin: its widest access.
+inline int64_t operandAlignmentFor(const dist::Strategy &strategy) {
+  return config::isGpu(strategy.target) ? 16 : 1;
+}
 /// What mmap gives.
 inline constexpr int64_t pageBytes = 4096;
 

@@ -8,6 +8,7 @@
 
 #include "Storage.h"
 #include "Collectives.h"
+#include "Packing.h"
 #include "dialects/NN/Ports.h"
 
 using namespace mlir;
@@ -21,7 +22,9 @@ MutableArrayRef<Region> heddle::memory::bodiesOf(Operation *op) {
 }
 
 Storage::Storage(FunctionOpInterface function, const SymbolTable &symbols)
-    : function(function), symbols(symbols) {
+    : function(function), symbols(symbols),
+      operandAlignment(operandAlignmentFor(
+          function->getParentOfType<nn::ModelOp>().getStrategy().getValue())) {
   Block &body = function.getFunctionBody().front();
   findAccesses();
   assignArguments();
@@ -85,6 +88,14 @@ void Storage::addSlice(Value value, int64_t of, Value number, ArrayAttr axes) {
   root.axes = axes;
 }
 
+void Storage::assignSlice(Operation *op, int64_t of, Value number,
+                          ArrayAttr axes) {
+  if (isAligned(op->getResult(0).getType()))
+    return addSlice(op->getResult(0), of, number, axes);
+  addRoot(Root::Kind::Frame, op->getResult(0));
+  copies.insert({op, 0});
+}
+
 void Storage::assignUnpack(nn::UnpackOp unpack) {
   int64_t element = 0;
   for (Value member : unpack.getMembers()) {
@@ -133,7 +144,7 @@ void Storage::assign(Block &block) {
     if (auto get = dyn_cast<nn::GetOp>(op)) {
       bool stale = isStale(get);
       if (get.getSlot() && !stale)
-        addSlice(get.getValue(), stateRoot(get.getState()), get.getSlot());
+        assignSlice(get, stateRoot(get.getState()), get.getSlot());
       else
         addRoot(stale ? Root::Kind::Frame : Root::Kind::State, get.getValue(),
                 0, stale ? "" : get.getState());
@@ -141,10 +152,9 @@ void Storage::assign(Block &block) {
         copies.insert({get, 0});
     }
     if (auto slice = dyn_cast<nn::MicroBatchOp>(op))
-      addSlice(slice.getOutput(), indexOf(slice.getInput()), slice.getIndex());
+      assignSlice(slice, indexOf(slice.getInput()), slice.getIndex());
     if (auto slice = dyn_cast<dist::SliceOp>(op))
-      addSlice(slice.getOutput(), indexOf(slice.getInput()), Value(),
-               slice.getAxes());
+      assignSlice(slice, indexOf(slice.getInput()), Value(), slice.getAxes());
     if (auto unpack = dyn_cast<nn::UnpackOp>(op))
       assignUnpack(unpack);
     if (auto pack = dyn_cast<nn::PackOp>(op))
@@ -346,6 +356,10 @@ void Storage::forwardSet(nn::SetOp set) {
       definition->getBlock() == set->getBlock() &&
       !readLater(set, definition) && !outlives(set)) {
     if (set.getSlot()) {
+      if (!isAligned(set.getValue().getType())) {
+        copies.insert({set, 0});
+        return;
+      }
       int64_t state = stateRoot(set.getState());
       Root &moved = rootOf(set.getValue());
       moved.kind = Root::Kind::Slice;

@@ -55,7 +55,7 @@ public:
   /// Whether the value must be copied to where this operation wants it: a
   /// state (nn.set), a port (nn.keep), the place of a result (nn.return,
   /// operand `index`), or, when its state is written too early, out of it
-  /// (nn.get).
+  /// (nn.get); or out of a slice that begins at no place for an operand.
   bool needsCopy(mlir::Operation *op, unsigned index = 0) {
     return copies.contains({op, index});
   }
@@ -84,6 +84,16 @@ private:
   int64_t stateRoot(llvm::StringRef name);
   void addSlice(mlir::Value value, int64_t of, mlir::Value number,
                 mlir::ArrayAttr axes = {});
+  /// The result is a slice of root `of`, or where slices of its size begin at
+  /// no place for an operand, a copy of it.
+  void assignSlice(mlir::Operation *op, int64_t of, mlir::Value number,
+                   mlir::ArrayAttr axes = {});
+  /// Whether all equal parts of a whole begin where an operand may.
+  bool isAligned(mlir::Type part) const {
+    return dist::byteSize(llvm::cast<mlir::RankedTensorType>(part)) %
+               operandAlignment ==
+           0;
+  }
   void assignUnpack(nn::UnpackOp unpack);
   void assignCollective(mlir::Operation *op);
   bool isLastRead(mlir::Operation *reader, mlir::Value value);
@@ -104,6 +114,7 @@ private:
 
   mlir::FunctionOpInterface function;
   const mlir::SymbolTable &symbols; ///< Of the model.
+  int64_t operandAlignment;         ///< In bytes.
   llvm::SmallVector<Root> roots;
   llvm::DenseMap<mlir::Value, int64_t> rootIndex;
   llvm::StringMap<llvm::SmallVector<llvm::StringRef>> members;
