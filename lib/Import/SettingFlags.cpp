@@ -114,6 +114,27 @@ void config::mergeMesh(const SettingFlag &flag, const std::string &mesh,
   }
 }
 
+/// The targets that a text names, in their order; an absent one is `auto`.
+static std::optional<std::vector<std::optional<Target>>>
+parseTargets(const std::string &text) {
+  std::vector<std::optional<Target>> targets;
+  for (const std::string &word : splitAtCommas(text)) {
+    std::optional<Target> target = parseWord<Target>(word);
+    if (!target && word != "auto")
+      return std::nullopt;
+    if (std::find(targets.begin(), targets.end(), target) != targets.end())
+      return std::nullopt;
+    targets.push_back(target);
+  }
+  return targets;
+}
+
+io::ValueRange config::targetsRange() {
+  return io::ValueRange::matching(
+      Range::wordsOf<Target>().describe() + " or auto, or several with commas",
+      [](const std::string &text) { return parseTargets(text).has_value(); });
+}
+
 /// The newest target that the GPU here runs; without a GPU, this CPU.
 static Target targetHere() {
   std::optional<rt::GpuHere> gpu = rt::findGpu(0);
@@ -125,15 +146,10 @@ static Target targetHere() {
 void config::mergeTargets(const SettingFlag &flag, const std::string &text,
                           Merger &merger) {
   std::vector<Target> &targets = merger.result.targets;
-  for (const std::string &word : splitAtCommas(text)) {
-    std::optional<Target> target =
-        word == "auto" ? targetHere() : parseWord<Target>(word);
-    if (!target)
-      failFlag(flag, text,
-               "give " + settingOf(flag.key).range.describe() + " or auto");
-    if (std::find(targets.begin(), targets.end(), *target) != targets.end())
-      failFlag(flag, text, "give each target once");
-    targets.push_back(*target);
+  for (std::optional<Target> word : *parseTargets(text)) {
+    Target target = word ? *word : targetHere();
+    if (std::find(targets.begin(), targets.end(), target) == targets.end())
+      targets.push_back(target);
   }
   giveFromFlag(flag, text, flag.key, std::string(wordOf(targets.front())),
                merger);

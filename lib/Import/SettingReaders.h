@@ -29,6 +29,8 @@ void mergeMesh(const SettingFlag &flag, const std::string &text,
 /// `sm_90`, or several with commas; `auto` is the GPU that is here.
 void mergeTargets(const SettingFlag &flag, const std::string &text,
                   Merger &merger);
+/// Words of targets, each once, or auto.
+io::ValueRange targetsRange();
 /// ZeRO's first stage at least.
 void mergeDistributedOptimizer(const SettingFlag &flag, const std::string &text,
                                Merger &merger);
