@@ -146,7 +146,8 @@ static Target targetHere() {
 void config::mergeTargets(const SettingFlag &flag, const std::string &text,
                           Merger &merger) {
   std::vector<Target> &targets = merger.result.targets;
-  for (std::optional<Target> word : *parseTargets(text)) {
+  std::vector<std::optional<Target>> words = *parseTargets(text);
+  for (std::optional<Target> word : words) {
     Target target = word ? *word : targetHere();
     if (std::find(targets.begin(), targets.end(), target) == targets.end())
       targets.push_back(target);

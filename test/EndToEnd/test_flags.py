@@ -87,7 +87,8 @@ DRIVER = {
             "--join-timeout": JOIN},
     "emulate": {"--chip": Choice("sm_80", "sm_90"), "--devices": Integer(1, 1024)},
 }
-JOB = {"--weights": Text, "--threads": THREADS, "--join-timeout": JOIN}
+JOB = {"--weights": Text, "--threads": THREADS, "--device": Choice("cpu", "cuda"),
+       "--join-timeout": JOIN}
 BINARY = {
     "": {"--local_rank": Integer(-1, 2 ** 20 - 1)},
     "train": {"--data": Text, "--inputs": Text, "--steps": COUNT, "--val": Text,
