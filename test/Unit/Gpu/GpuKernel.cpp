@@ -9,9 +9,11 @@
 #include "GpuKernel.h"
 #include "heddle/Codegen/GPU/Emulation.h"
 #include "mlir/Parser/Parser.h"
+#include "llvm/Support/MathExtras.h"
 #include "gtest/gtest.h"
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <random>
 
 using namespace mlir;
@@ -134,6 +136,51 @@ std::string emulateKernel(const std::string &text,
   if (failed(module->verify()))
     return "the mapped function is wrong";
   return emulate(*mapped, buffers, scalars);
+}
+
+rt::emulator::Counters countFirstBlock(const std::string &text,
+                                       const std::vector<int64_t> &bytes,
+                                       unsigned launch) {
+  OwningOpRef<ModuleOp> module = parseModule(text);
+  EXPECT_TRUE(succeeded(gpu::compileKernelsForGpu(*module, "sm_90")));
+  auto object = *module->getOps<planir::ObjectOp>().begin();
+  auto kernel = *module->getOps<planir::KernelOp>().begin();
+  std::string error;
+  auto image = rt::emulator::Module::load(object.getData().str(), error);
+  EXPECT_TRUE(image) << error;
+  auto grid = cast<planir::GridLaunchAttr>((*kernel.getLaunches())[launch]);
+  rt::emulator::Launch block;
+  block.kernel = grid.getSymbol().str();
+  block.block = {grid.getBlock()[0], 1, 1};
+  block.sharedBytes = grid.getShared();
+  std::vector<std::vector<char>> buffers;
+  std::vector<void *> pointers;
+  rt::emulator::GlobalMemory memory;
+  std::vector<int64_t> sizes(bytes);
+  if (int64_t scratch = kernel.getScratchBytes().value_or(0))
+    sizes.push_back(scratch);
+  for (int64_t size : sizes) {
+    // Aligned as on a GPU.
+    constexpr uint64_t alignment = 256;
+    buffers.emplace_back(size + alignment);
+    auto address = reinterpret_cast<uint64_t>(buffers.back().data());
+    pointers.push_back(
+        reinterpret_cast<void *>(llvm::alignTo(address, alignment)));
+    memory.add("buffer", pointers.back(), size);
+  }
+  for (void *&pointer : pointers)
+    block.arguments.push_back(&pointer);
+  rt::emulator::Options options;
+  options.checks = rt::emulator::Checks::Light;
+  options.counts = true;
+  rt::emulator::Counters counters;
+  EXPECT_EQ(image->run(block, memory, options, &counters), "");
+  return counters;
+}
+
+uint64_t sumOf(const rt::emulator::Counters &counters) {
+  return std::accumulate(std::begin(counters.instructions),
+                         std::end(counters.instructions), uint64_t(0));
 }
 
 double relativeError(const Buffer &got, const std::vector<double> &expected) {

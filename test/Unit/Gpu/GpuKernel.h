@@ -10,6 +10,7 @@
 #define HEDDLE_TEST_UNIT_GPU_GPUKERNEL_H
 
 #include "heddle/Codegen/GPU/Kernels.h"
+#include "heddle/runtime/devices/emulator/Machine.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
 #include <string>
@@ -53,6 +54,14 @@ private:
 std::string emulateKernel(const std::string &text,
                           std::vector<Buffer *> buffers,
                           std::vector<int64_t> scalars = {});
+
+/// What the first block of one of the kernel's launches does, for sm_90, on
+/// buffers of zeros of these sizes.
+rt::emulator::Counters countFirstBlock(const std::string &text,
+                                       const std::vector<int64_t> &bytes,
+                                       unsigned launch = 0);
+/// All instructions that were counted.
+uint64_t sumOf(const rt::emulator::Counters &counters);
 
 /// The norm of got - expected over the norm of expected.
 double relativeError(const Buffer &got, const std::vector<double> &expected);

@@ -10,10 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "GpuKernel.h"
-#include "heddle/runtime/devices/emulator/Machine.h"
-#include "llvm/Support/MathExtras.h"
 #include "gtest/gtest.h"
-#include <numeric>
 
 using namespace heddle;
 using namespace heddle::test;
@@ -41,47 +38,12 @@ std::string withK(std::string text, int64_t k) {
 /// What the first block does.
 emu::Counters countBlock(const Shape &shape, int64_t k) {
   std::string a = withK(shape.a, k), b = withK(shape.b, k);
-  auto module = parseModule(kernelText(
-      "gemm", "%a: " + a + ", %b: " + b, shape.result,
-      std::string(shape.body) + " : (" + a + ", " + b + ") -> " + shape.result,
-      "%y"));
-  EXPECT_TRUE(succeeded(gpu::compileKernelsForGpu(*module, "sm_90")));
-  auto object = *module->getOps<planir::ObjectOp>().begin();
-  auto kernel = *module->getOps<planir::KernelOp>().begin();
-  std::string error;
-  auto image = emu::Module::load(object.getData().str(), error);
-  EXPECT_TRUE(image) << error;
-  auto grid = mlir::cast<planir::GridLaunchAttr>((*kernel.getLaunches())[0]);
-  emu::Launch launch;
-  launch.kernel = grid.getSymbol().str();
-  launch.block = {grid.getBlock()[0], 1, 1};
-  launch.sharedBytes = grid.getShared();
-  int64_t bytes[] = {shape.m * k * 4, shape.n * k * 4, shape.m * shape.n * 4};
-  std::vector<std::vector<char>> buffers;
-  std::vector<void *> pointers;
-  emu::GlobalMemory memory;
-  for (int64_t size : bytes) {
-    // Aligned as on a GPU.
-    constexpr uint64_t alignment = 256;
-    buffers.emplace_back(size + alignment);
-    auto address = reinterpret_cast<uint64_t>(buffers.back().data());
-    pointers.push_back(
-        reinterpret_cast<void *>(llvm::alignTo(address, alignment)));
-    memory.add("buffer", pointers.back(), size);
-  }
-  for (void *&pointer : pointers)
-    launch.arguments.push_back(&pointer);
-  emu::Options options;
-  options.checks = emu::Checks::Light;
-  options.counts = true;
-  emu::Counters counters;
-  EXPECT_EQ(image->run(launch, memory, options, &counters), "");
-  return counters;
-}
-
-uint64_t sumOf(const emu::Counters &counters) {
-  return std::accumulate(std::begin(counters.instructions),
-                         std::end(counters.instructions), uint64_t(0));
+  return countFirstBlock(
+      kernelText("gemm", "%a: " + a + ", %b: " + b, shape.result,
+                 std::string(shape.body) + " : (" + a + ", " + b + ") -> " +
+                     shape.result,
+                 "%y"),
+      {shape.m * k * 4, shape.n * k * 4, shape.m * shape.n * 4});
 }
 
 class GpuProductCounts : public testing::TestWithParam<Shape> {};
