@@ -64,6 +64,9 @@ void CommandLine::addJob(CLI::App &verb, JobOptions &job) {
           "What runs the kernels (default: what the binary is compiled for)");
   verb.add_flag("--sync", job.device.sync,
                 "On a GPU: wait for each kernel, so that a fault names it");
+  verb.add_flag(
+      "--no-graph", job.device.noGraph,
+      "On a GPU: submit each kernel by itself, not a step as a graph");
   addJoin(verb);
 }
 

@@ -90,6 +90,6 @@ std::unique_ptr<Device> heddle::rt::openDevice(const plan::Plan &plan,
                                                int64_t localRank,
                                                ThreadPool &pool) {
   if (plan.device == plan::DeviceKind::Cuda)
-    return makeCudaDevice({localRank, options.sync});
+    return makeCudaDevice({localRank, options.sync, !options.noGraph});
   return makeDevice(std::getenv("HEDDLE_DEVICE"), pool);
 }

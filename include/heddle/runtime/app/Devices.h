@@ -20,8 +20,9 @@ namespace heddle::rt {
 
 /// What the user says of the device.
 struct DeviceOptions {
-  std::string kind;  ///< cpu, cuda; empty: what the binary is for.
-  bool sync = false; ///< Wait for each launch, so that a fault names it.
+  std::string kind;     ///< cpu, cuda; empty: what the binary is for.
+  bool sync = false;    ///< Wait for each launch, so that a fault names it.
+  bool noGraph = false; ///< Submit each launch by itself.
 };
 
 /// Which of the targets that a binary holds runs here: of those for GPUs the

@@ -1,0 +1,101 @@
+# What a GPU binary asks its driver for, and what it says when that fails.
+#
+# Part of the Heddle project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The emulated driver counts what it is asked for (HEDDLE_EMULATE_COUNTS), and
+breaks the machine as HEDDLE_EMULATE_FAULT says."""
+
+import filecmp
+import json
+import os
+import unittest
+
+import heddle_test as h
+
+ROWS, SEQ, VOCAB = 2, 7, 61
+
+
+class GpuDevice(h.HeddleTest):
+    def prepare(self, target="sm_90"):
+        self.data, _ = self.make_tokens(ROWS * SEQ * 8 + 1, VOCAB)
+        model, _, _ = self.make_model(vocab=VOCAB, layers=1)
+        self.binary = self.compile(model, "--batch", ROWS, "--seq", SEQ, "--target",
+                                   target, config=h.ds_config())
+
+    def train(self, steps, *flags, emulate=(), status=0, **variables):
+        return h.run([h.HEDDLE, "emulate", *emulate, "--", self.binary, "train",
+                      "--data", self.data, "--steps", steps, "--progress", "none",
+                      *flags], status, env=dict(os.environ, **variables))
+
+    def counts(self, steps, *flags):
+        path = self.path("counts.json")
+        self.train(steps, *flags, HEDDLE_EMULATE_COUNTS=path)
+        with open(path) as file:
+            return json.load(file)
+
+    def test_asks_for_no_more_than_the_plan(self):
+        self.prepare()
+        explained = json.loads(h.run([h.HEDDLE, "explain", self.binary,
+                                      "--json"]).stdout)
+        memory = explained["memory"]
+        few, many = self.counts(2), self.counts(5)
+        self.assertEqual(few["device_bytes"], memory["arena"] + memory["persistent"])
+        # Each step is one graph: no launch and no allocation besides.
+        for name in ("cuLaunchKernel", "cuMemAlloc_v2", "cuMemHostAlloc",
+                     "cuGraphInstantiateWithFlags"):
+            self.assertEqual(few["calls"].get(name), many["calls"].get(name), name)
+        self.assertEqual(few["calls"]["cuGraphLaunch"], 2)
+        self.assertEqual(many["calls"]["cuGraphLaunch"], 5)
+        self.assertEqual(few["kernels"] * 5, many["kernels"] * 2)
+        self.assertGreater(few["kernels"], 20)
+
+    def test_graphs_change_no_bit(self):
+        self.prepare()
+        saved = []
+        for name, flags in (("graphs", []), ("plain", ["--no-graph"]),
+                            ("sync", ["--sync"])):
+            folder = self.path(name)
+            counts = self.counts(3, "--save", folder, *flags)
+            self.assertEqual(counts["calls"].get("cuGraphLaunch", 0),
+                             0 if flags else 3)
+            with open(os.path.join(folder, "latest")) as file:
+                saved.append(os.path.join(folder, file.read().strip(),
+                                          "model.safetensors"))
+        for other in saved[1:]:
+            self.assertTrue(filecmp.cmp(saved[0], other, shallow=False), other)
+
+    def test_says_what_is_wrong_before_it_runs(self):
+        self.prepare()
+        for fault, code in (("old-driver", "H0281"), ("no-device", "H0282"),
+                            ("little-memory:100000", "H0284")):
+            with self.subTest(fault=fault):
+                found = self.train(1, status=4, HEDDLE_EMULATE_FAULT=fault)
+                self.assertIn(f"error[{code}]", found.stderr)
+        found = self.train(1, emulate=["--chip", "sm_80"], status=4)
+        self.assertIn("error[H0283]", found.stderr)
+        # A file that is no library hides a driver that may be installed.
+        open(self.path("libcuda.so.1"), "w").close()
+        found = h.run([self.binary, "train", "--data", self.data, "--steps", 1], 4,
+                      env=dict(os.environ, LD_LIBRARY_PATH=self.folder))
+        self.assertIn("error[H0280]", found.stderr)
+        # What needs no GPU needs no driver.
+        h.run([self.binary, "info"], env=dict(os.environ, LD_LIBRARY_PATH=self.folder))
+
+    def test_a_gpu_is_lost(self):
+        self.prepare("sm_80")
+        kernels = self.counts(1)["kernels"]
+        folder = self.path("saved")
+        for kind in ("lost-device", "ecc"):
+            fault = {"HEDDLE_EMULATE_FAULT": f"{kind}:{3 * kernels + 5}"}
+            found = self.train(5, "--save", folder, "--save-every", 1, status=5, **fault)
+            self.assertIn("error[H0435]", found.stderr)
+            named = self.train(5, "--sync", status=5, **fault)
+            self.assertRegex(named.stderr, r"error\[H0435\].*the launch of '\w+' for \S+:")
+        with open(os.path.join(folder, "latest")) as file:
+            self.assertEqual(file.read().strip(), "step-000003")
+        self.train(5, "--resume", folder)
+
+
+if __name__ == "__main__":
+    unittest.main()
