@@ -25,8 +25,7 @@ class GpuDevice(h.HeddleTest):
 
     def train(self, steps, *flags, emulate=(), status=0, **variables):
         return h.run([h.HEDDLE, "emulate", *emulate, "--", self.binary, "train",
-                      "--data", self.data, "--steps", steps, "--progress", "none",
-                      *flags], status, env=dict(os.environ, **variables))
+                      "--data", self.data, "--steps", steps, *flags], status, env=dict(os.environ, **variables))
 
     def counts(self, steps, *flags):
         path = self.path("counts.json")
@@ -64,6 +63,14 @@ class GpuDevice(h.HeddleTest):
                                           "model.safetensors"))
         for other in saved[1:]:
             self.assertTrue(filecmp.cmp(saved[0], other, shallow=False), other)
+
+    def test_shares_are_of_the_gpus_peak(self):
+        self.prepare()
+        found = json.loads(h.run([h.HEDDLE, "emulate", "--", self.binary, "bench",
+                                  "--steps", 1, "--json"]).stdout)
+        self.assertEqual(found["peak_kind"], "stated")
+        self.assertEqual(found["peak_unit"], "sm_90, f32")
+        self.assertIn("stated peak", self.train(1, "--progress", "plain").stderr)
 
     def test_says_what_is_wrong_before_it_runs(self):
         self.prepare()
