@@ -51,10 +51,14 @@ private:
   SmallVector<Value> emitSteps(Multiplier &multiplier);
   void startCopies(Value target, Value left, ArrayRef<Value> sources);
   LogicalResult emitTile(SumTile &tile);
-  LogicalResult emitTileChunk(SumTile &tile, Value chunk, int64_t width);
+  LogicalResult emitTileChunk(SumTile &tile, Value row, Value column,
+                              int64_t width);
+  LogicalResult emitShiftedChunk(SumTile &tile, Value row, Value column,
+                                 int64_t width);
   LogicalResult emitSumOfParts();
   Value partPointer(Value part, Value row, Value column);
-  LogicalResult storeChunk(Value row, Value column, ArrayRef<Value> sums);
+  LogicalResult storeChunk(Value row, Value column, ArrayRef<Value> sums,
+                           bool isShifted);
   FailureOr<Value> finishSums(Value sums, ArrayRef<Value> leading);
 
   planir::KernelOp kernel;
@@ -231,51 +235,91 @@ int64_t GemmMapper::widestChunk(int64_t most) const {
   return most;
 }
 
-/// Columns that make accesses of 16 bytes where the narrowest elements of the
-/// kernel allow.
+/// Columns that make accesses of 16 bytes of the narrowest elements.
 int64_t GemmMapper::resultChunk() {
-  int64_t most = 4;
+  auto shape = cast<RankedTensorType>(product.result().getType()).getShape();
   for (Type type : llvm::concat<const Type>(kernel.getArgumentTypes(),
                                             kernel.getResultTypes()))
     if (auto tensor = dyn_cast<RankedTensorType>(type))
-      if (tensor.getShape() ==
-              cast<RankedTensorType>(product.result().getType()).getShape() &&
-          tensor.getElementType().isBF16())
-        most = 8;
-  return widestChunk(most);
+      if (tensor.getShape() == shape && tensor.getElementType().isBF16())
+        return 8;
+  return 4;
 }
 
 /// Takes the block's sums by rows, each thread some chunks.
 LogicalResult GemmMapper::emitTile(SumTile &tile) {
   ThreadCode &c = *code;
   OpBuilder &b = c.builder;
-  int64_t width = part ? widestChunk(4) : resultChunk();
-  auto loop = b.create<scf::ForOp>(c.loc, c.threadId(),
-                                   c.constant(tiling.m * tiling.n / width),
-                                   c.constant(tiling.threads()));
+  int64_t most = part ? 4 : resultChunk();
+  // In long rows of other lengths chunks begin where the row allows.
+  bool isShifted = !part && product.n % most && product.n >= tiling.n;
+  int64_t width = isShifted ? most : widestChunk(most);
+  int64_t perRow = tiling.n / width + isShifted;
+  auto loop =
+      b.create<scf::ForOp>(c.loc, c.threadId(), c.constant(tiling.m * perRow),
+                           c.constant(tiling.threads()));
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(loop.getBody());
-  return emitTileChunk(tile, loop.getInductionVar(), width);
+  Value chunk = loop.getInductionVar(), row = c.div(chunk, perRow);
+  Value column = c.mul(c.rem(chunk, perRow), width);
+  auto inside =
+      b.create<scf::IfOp>(c.loc, c.less(c.add(firstRow, row), product.m));
+  b.setInsertionPointToStart(inside.thenBlock());
+  if (isShifted)
+    return emitShiftedChunk(tile, row, column, width);
+  return emitTileChunk(tile, row, column, width);
 }
 
-LogicalResult GemmMapper::emitTileChunk(SumTile &tile, Value chunk,
-                                        int64_t width) {
+/// A chunk of a tile's row, unless it is behind the row's end.
+LogicalResult GemmMapper::emitTileChunk(SumTile &tile, Value inTileRow,
+                                        Value inTileColumn, int64_t width) {
   ThreadCode &c = *code;
   OpBuilder &b = c.builder;
-  int64_t perRow = tiling.n / width;
-  Value inTileRow = c.div(chunk, perRow);
-  Value inTileColumn = c.mul(c.rem(chunk, perRow), width);
   Value row = c.add(firstRow, inTileRow);
   Value column = c.add(firstColumn, inTileColumn);
-  auto inside = b.create<scf::IfOp>(
-      c.loc, c.both(c.less(row, product.m), c.less(column, product.n)));
+  auto inside = b.create<scf::IfOp>(c.loc, c.less(column, product.n));
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(inside.thenBlock());
   SmallVector<Value> sums = tile.get(inTileRow, inTileColumn, width);
   if (!part)
-    return storeChunk(row, column, sums);
+    return storeChunk(row, column, sums, /*isShifted=*/false);
   c.storeVector(sums, partPointer(part, row, column));
   return success();
+}
+
+/// A chunk that begins before `column`, where the result's memory is aligned.
+/// At the ends of the tile's row, element by element.
+LogicalResult GemmMapper::emitShiftedChunk(SumTile &tile, Value row,
+                                           Value column, int64_t width) {
+  ThreadCode &c = *code;
+  OpBuilder &b = c.builder;
+  Value inResult = c.add(firstRow, row);
+  int64_t missing = width - product.n % width;
+  Value head = c.rem(c.mul(c.rem(inResult, width), missing), width);
+  Value first = c.add(c.add(column, head), -width);
+  Value end = c.create<arith::MinSIOp>(
+      c.sub(c.constant(product.n), firstColumn), c.constant(tiling.n));
+  Value isWhole = c.both(c.less(c.constant(-1), first),
+                         c.less(c.add(first, width - 1), end));
+  auto choice = b.create<scf::IfOp>(c.loc, isWhole, /*withElse=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(choice.thenBlock());
+  SmallVector<Value> sums;
+  for (int64_t i = 0; i < width; ++i)
+    llvm::append_range(sums, tile.get(row, c.add(first, i), 1));
+  if (failed(storeChunk(inResult, c.add(firstColumn, first), sums,
+                        /*isShifted=*/true)))
+    return failure();
+  b.setInsertionPointToStart(choice.elseBlock());
+  auto loop = b.create<scf::ForOp>(c.loc, c.constant(0), c.constant(width),
+                                   c.constant(1));
+  b.setInsertionPointToStart(loop.getBody());
+  Value at = c.add(first, loop.getInductionVar());
+  auto inside = b.create<scf::IfOp>(
+      c.loc, c.both(c.less(c.constant(-1), at), c.less(at, end)));
+  b.setInsertionPointToStart(inside.thenBlock());
+  return storeChunk(inResult, c.add(firstColumn, at), tile.get(row, at, 1),
+                    /*isShifted=*/false);
 }
 
 /// A part's sum in the scratch memory.
@@ -295,7 +339,7 @@ LogicalResult GemmMapper::emitSumOfParts() {
     return failure();
   ThreadCode &c = *code;
   OpBuilder &b = c.builder;
-  int64_t width = resultChunk(), perRow = product.n / width;
+  int64_t width = widestChunk(resultChunk()), perRow = product.n / width;
   int64_t chunks = product.m * perRow;
   Value chunk =
       c.add(c.mul(c.blockId(mlir::gpu::Dimension::x), threads), c.threadId());
@@ -317,7 +361,7 @@ LogicalResult GemmMapper::emitSumOfParts() {
           else
             sums[j + at] = c.create<arith::AddFOp>(sums[j + at], value);
       }
-    if (failed(storeChunk(row, column, sums)))
+    if (failed(storeChunk(row, column, sums, /*isShifted=*/false)))
       return failure();
   }
   frame->finish({static_cast<int64_t>(llvm::divideCeil(chunks, threads))},
@@ -339,14 +383,19 @@ FailureOr<Value> GemmMapper::finishSums(Value sums, ArrayRef<Value> leading) {
   return c.narrow(sums, getElementTypeOrSelf(product.result().getType()));
 }
 
-/// Computes and stores the results of adjacent columns of one row.
+/// Computes and stores the results of adjacent columns of one row. Shifted ones
+/// begin at no multiple of their number, but their memory does.
 LogicalResult GemmMapper::storeChunk(Value row, Value column,
-                                     ArrayRef<Value> sums) {
+                                     ArrayRef<Value> sums, bool isShifted) {
   KernelFrame &f = *frame;
   auto width = static_cast<int64_t>(sums.size());
   Chunk chunk = f.chunk(code->toIndex(column), width);
-  ElementEmitter::Scope scope(f.emitter, chunk);
   SmallVector<Value> leading = code->split(row, product.rowDims());
+  if (isShifted) {
+    chunk.row = leading;
+    chunk.shape = cast<RankedTensorType>(product.result().getType()).getShape();
+  }
+  ElementEmitter::Scope scope(f.emitter, chunk);
   Value together = sums[0];
   if (width > 1)
     together = f.builder.create<vector::FromElementsOp>(

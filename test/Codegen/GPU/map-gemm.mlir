@@ -118,3 +118,15 @@ plan.kernel @dropped(%x: tensor<128x64xbf16>, %w: tensor<64x256xbf16>, %rng: ten
       : (tensor<128x256xbf16>, tensor<4xi32>, index, index) -> tensor<128x256xbf16>
   plan.yield %d : tensor<128x256xbf16>
 }
+
+// A long row whose length no eight columns divide: chunks begin where its memory
+// is aligned, and the ends of the tile's row are stored one by one.
+// CHECK-LABEL: gpu.func @shifted(
+// CHECK:         vector.store {{.*}} : memref<8x75xbf16>, vector<8xbf16>
+// CHECK:         else
+// CHECK:         memref.store {{.*}} : memref<8x75xbf16>
+plan.kernel @shifted(%x: tensor<8x8xbf16>, %w: tensor<75x8xbf16>) -> tensor<8x75xbf16>
+    attributes {generator = #plan.generator<gemm>, ties = array<i64: -1>} {
+  %y = nn.linear %x, %w {transposed} : (tensor<8x8xbf16>, tensor<75x8xbf16>) -> tensor<8x75xbf16>
+  plan.yield %y : tensor<8x75xbf16>
+}
