@@ -35,7 +35,8 @@ memoryOf(std::vector<std::pair<char *, int64_t>> buffers) {
 }
 
 std::string PtxKernel::run(ArrayRef<void *> refs, ArrayRef<int64_t> scalars,
-                           char *scratch) const {
+                           char *scratch,
+                           rt::emulator::Counters *counters) const {
   // Numbers that were not written there before are NaN.
   std::vector<uint64_t> own;
   if (!scratch)
@@ -56,10 +57,11 @@ std::string PtxKernel::run(ArrayRef<void *> refs, ArrayRef<int64_t> scalars,
     values.push_back(address++);
   }
   rt::emulator::GlobalMemory memory = memoryOf(std::move(buffers));
+  auto options = rt::emulator::Options::fromEnvironment();
+  options.counts = counters != nullptr;
   for (rt::emulator::Launch launch : launches) {
     launch.arguments = values;
-    std::string fault =
-        module->run(launch, memory, rt::emulator::Options::fromEnvironment());
+    std::string fault = module->run(launch, memory, options, counters);
     if (!fault.empty())
       return fault;
   }

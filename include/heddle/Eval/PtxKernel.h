@@ -29,9 +29,11 @@ struct PtxKernel {
 
   /// Runs all launches; returns what went wrong, or an empty string. `refs` are
   /// the addresses of the buffers, which nothing beyond their sizes may touch.
-  /// Without `scratch` there is memory that nobody has written.
+  /// Without `scratch` there is memory that nobody has written. Adds what the
+  /// launches did to `counters`.
   std::string run(llvm::ArrayRef<void *> refs, llvm::ArrayRef<int64_t> scalars,
-                  char *scratch = nullptr) const;
+                  char *scratch = nullptr,
+                  rt::emulator::Counters *counters = nullptr) const;
 };
 
 } // namespace heddle::eval

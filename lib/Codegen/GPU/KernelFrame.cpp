@@ -24,14 +24,19 @@ static MemRefType bufferType(Type type, bool flat) {
 }
 
 int64_t widestChunk(planir::KernelOp kernel, int64_t columns) {
-  int64_t smallest = accessBytes;
+  int64_t most = 0, bytes = 1;
   auto consider = [&](Type type) {
-    if (auto tensor = dyn_cast<RankedTensorType>(type))
-      smallest = std::min(smallest, dist::byteSize(tensor.getElementType()));
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    if (!tensor || tensor.getNumElements() < most)
+      return;
+    if (tensor.getNumElements() > most)
+      bytes = 1;
+    most = tensor.getNumElements();
+    bytes = std::max(bytes, dist::byteSize(tensor.getElementType()));
   };
   llvm::for_each(kernel.getArgumentTypes(), consider);
   llvm::for_each(kernel.getResultTypes(), consider);
-  int64_t result = accessBytes / smallest;
+  int64_t result = accessBytes / bytes;
   while (columns % result)
     result /= 2;
   return result;

@@ -101,8 +101,9 @@ private:
   MappedLaunch mapped;
 };
 
-/// The most elements that fill one access of the smallest type of `kernel`'s
-/// tensors, and that divide `columns` where there are some.
+/// The elements that fill one access of the widest type among the largest
+/// tensors of `kernel`, or a part of them that divides `columns` where there
+/// are some. So the lanes of a warp access bytes without gaps in all of these.
 int64_t widestChunk(planir::KernelOp kernel, int64_t columns = 0);
 
 /// Maps sums over rows: columns to threads, rows to threads and blocks.

@@ -65,7 +65,12 @@ std::string kernelText(const std::string &generator,
 
 Buffer::Buffer(int64_t elements, bool isBf16)
     : elements(elements), isBf16(isBf16),
-      bytes(elements * (isBf16 ? 2 : 4) + 2 * fence, fenceByte) {}
+      bytes(numBytes() + 2 * fence + alignment, fenceByte) {}
+
+const char *Buffer::start() const {
+  return reinterpret_cast<const char *>(llvm::alignTo(
+      reinterpret_cast<uintptr_t>(bytes.data()) + fence, alignment));
+}
 
 void Buffer::fill(unsigned seed) {
   std::mt19937 random(seed);
@@ -81,7 +86,7 @@ void Buffer::fill(unsigned seed) {
 }
 
 double Buffer::at(int64_t index) const {
-  const char *start = bytes.data() + fence;
+  const char *start = this->start();
   uint32_t bits = 0;
   if (isBf16) {
     uint16_t narrow;
@@ -97,7 +102,7 @@ double Buffer::at(int64_t index) const {
 
 bool Buffer::isFenceIntact() const {
   for (int64_t i = 0; i < fence; ++i)
-    if (bytes[i] != fenceByte || bytes[bytes.size() - 1 - i] != fenceByte)
+    if (start()[-1 - i] != fenceByte || start()[numBytes() + i] != fenceByte)
       return false;
   return true;
 }
@@ -106,14 +111,15 @@ static constexpr const char *chip = "sm_90";
 
 static std::string emulate(const gpu::MappedKernel &mapped,
                            const std::vector<Buffer *> &buffers,
-                           const std::vector<int64_t> &scalars) {
+                           const std::vector<int64_t> &scalars,
+                           rt::emulator::Counters *counters) {
   auto kernel = gpu::EmulatedKernel::load(mapped, chip);
   if (!kernel)
     return llvm::toString(kernel.takeError());
   std::vector<void *> refs;
   for (Buffer *buffer : buffers)
     refs.push_back(buffer->data());
-  std::string fault = (*kernel)->run(refs, scalars);
+  std::string fault = (*kernel)->run(refs, scalars, counters);
   for (Buffer *buffer : buffers)
     EXPECT_TRUE(buffer->isFenceIntact());
   return fault;
@@ -121,7 +127,8 @@ static std::string emulate(const gpu::MappedKernel &mapped,
 
 std::string emulateKernel(const std::string &text,
                           std::vector<Buffer *> buffers,
-                          std::vector<int64_t> scalars) {
+                          std::vector<int64_t> scalars,
+                          rt::emulator::Counters *counters) {
   OwningOpRef<ModuleOp> module = parseModule(text);
   if (!module)
     return "the test's kernel does not parse";
@@ -135,7 +142,7 @@ std::string emulateKernel(const std::string &text,
     return "there is no mapping: " + mapped->reason;
   if (failed(module->verify()))
     return "the mapped function is wrong";
-  return emulate(*mapped, buffers, scalars);
+  return emulate(*mapped, buffers, scalars, counters);
 }
 
 rt::emulator::Counters countFirstBlock(const std::string &text,

@@ -30,6 +30,8 @@ std::string kernelText(const std::string &generator,
                        const std::string &body, const std::string &yielded);
 
 /// A tensor in memory, f32 or bf16, with bytes around it that must not change.
+/// It begins at a multiple of 256 bytes, as on a GPU. A copy has to be filled
+/// again.
 class Buffer {
 public:
   Buffer(int64_t elements, bool isBf16);
@@ -37,12 +39,15 @@ public:
   /// Numbers in [-1, 1) that a seed fixes, as they are stored.
   void fill(unsigned seed);
   double at(int64_t index) const;
-  void *data() { return bytes.data() + fence; }
+  void *data() { return const_cast<char *>(start()); }
   int64_t size() const { return elements; }
   bool isFenceIntact() const;
 
 private:
-  static constexpr int64_t fence = 64;
+  static constexpr int64_t fence = 64, alignment = 256;
+
+  const char *start() const;
+  int64_t numBytes() const { return elements * (isBf16 ? 2 : 4); }
 
   int64_t elements;
   bool isBf16;
@@ -50,10 +55,11 @@ private:
 };
 
 /// Maps the only kernel of `text`, runs it in the emulator on the buffers and
-/// returns what went wrong, or "".
+/// returns what went wrong, or "". Adds what it did to `counters`.
 std::string emulateKernel(const std::string &text,
                           std::vector<Buffer *> buffers,
-                          std::vector<int64_t> scalars = {});
+                          std::vector<int64_t> scalars = {},
+                          heddle::rt::emulator::Counters *counters = nullptr);
 
 /// What the first block of one of the kernel's launches does, for sm_90, on
 /// buffers of zeros of these sizes.

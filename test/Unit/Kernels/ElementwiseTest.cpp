@@ -472,25 +472,25 @@ TEST(Elementwise, Segments) {
 // one; many small ones; places beyond 32 bits.
 TEST(Elementwise, LongSegments) {
   const char *sums = R"(
-    plan.kernel @k(%x: tensor<140096xf32>, %i: index) -> tensor<7xf32>
+    plan.kernel @k(%x: tensor<66048xf32>, %i: index) -> tensor<7xf32>
         attributes {generator = #plan.generator<segments>, ties = array<i64: -1>} {
       %y = nn.segment_sums %x first %i
-          {segments = array<i64: 64, $L, 140032, 64, 192, 64, 128>}
-          : (tensor<140096xf32>, index) -> tensor<7xf32>
+          {segments = array<i64: 64, $L, 131200, 64, 192, 64, 128>}
+          : (tensor<66048xf32>, index) -> tensor<7xf32>
       plan.yield %y : tensor<7xf32>
     })";
   const char *scaled = R"(
-    plan.kernel @k(%x: tensor<140096xf32>, %f: tensor<7xf32>, %i: index)
-        -> tensor<140096xf32>
+    plan.kernel @k(%x: tensor<66048xf32>, %f: tensor<7xf32>, %i: index)
+        -> tensor<66048xf32>
         attributes {generator = #plan.generator<segments>, ties = array<i64: -1>} {
       %y = nn.scale_segments %x by %f first %i
-          {segments = array<i64: 64, $L, 140032, 64, 192, 64, 128>}
-          : (tensor<140096xf32>, tensor<7xf32>, index) -> tensor<140096xf32>
-      plan.yield %y : tensor<140096xf32>
+          {segments = array<i64: 64, $L, 131200, 64, 192, 64, 128>}
+          : (tensor<66048xf32>, tensor<7xf32>, index) -> tensor<66048xf32>
+      plan.yield %y : tensor<66048xf32>
     })";
   for (const char *text : {sums, scaled})
     for (auto [longest, first] : {std::pair{"64", int64_t(64)},
-                                  {"128", 70208},
+                                  {"128", 65664},
                                   {"4294967296", 4294967360}}) {
       KernelCheck check{instantiate(text, {{"L", longest}})};
       check.scalars = {first};

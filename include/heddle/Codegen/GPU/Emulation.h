@@ -29,10 +29,11 @@ public:
 
   /// Runs all launches; returns what went wrong, or an empty string. `refs`
   /// are the addresses of the buffers, which nothing beyond their types' sizes
-  /// may touch.
+  /// may touch. Adds what the launches did to `counters`.
   std::string run(llvm::ArrayRef<void *> refs,
-                  llvm::ArrayRef<int64_t> scalars = {}) const {
-    return kernel.run(refs, scalars);
+                  llvm::ArrayRef<int64_t> scalars = {},
+                  rt::emulator::Counters *counters = nullptr) const {
+    return kernel.run(refs, scalars, /*scratch=*/nullptr, counters);
   }
 
 private:

@@ -1,0 +1,121 @@
+//===- TrafficTest.cpp - What kernels ask of global memory ----------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The machine counts bytes and sectors of 32 bytes. Kernels that are limited by
+// memory use what they fetch, and fetch little more than they must.
+//
+//===----------------------------------------------------------------------===//
+
+#include "GpuKernel.h"
+#include "gtest/gtest.h"
+
+using namespace heddle::test;
+
+namespace {
+
+/// Runs a kernel and compares what it asked for with the `least` bytes that it
+/// has to move.
+void check(const std::string &name, const std::string &text,
+           std::vector<Buffer> buffers, int64_t least, double factor = 1.2) {
+  SCOPED_TRACE(name);
+  std::vector<Buffer *> pointers;
+  for (auto [number, buffer] : llvm::enumerate(buffers)) {
+    buffer.fill(number + 1);
+    pointers.push_back(&buffer);
+  }
+  heddle::rt::emulator::Counters counters;
+  ASSERT_EQ(emulateKernel(text, pointers, {}, &counters), "");
+  auto bytes = static_cast<double>(counters.globalBytes);
+  EXPECT_GE(bytes, 0.95 * 32 * static_cast<double>(counters.globalSectors));
+  EXPECT_LE(bytes, factor * static_cast<double>(least));
+  EXPECT_GE(bytes, least);
+}
+
+TEST(GpuTraffic, Elementwise) {
+  std::string type = "tensor<64x768xbf16>";
+  constexpr int64_t size = 64 * 768;
+  check("gelu gradient",
+        kernelText("rows", "%x: " + type + ", %g: " + type, type,
+                   "%y = nn.map gelu_tanh_grad(%x, %g) : " + type, "%y"),
+        {{size, true}, {size, true}, {size, true}}, 3 * size * 2);
+}
+
+TEST(GpuTraffic, Update) {
+  std::string f32 = "tensor<10007xf32>", bf16 = "tensor<10007xbf16>";
+  std::string results = f32 + ", " + f32 + ", " + bf16;
+  constexpr int64_t size = 10007;
+  check("update",
+        kernelText("rows", "%p: " + f32 + ", %g: " + f32 + ", %m: " + f32,
+                   results,
+                   "%p1, %m1, %c = nn.update \"sum\" %p, %g states(%m) : (" +
+                       f32 + ", " + f32 + ", " + f32 + ") -> (" + results +
+                       ") {\n^bb0(%a: f64, %b: f64, %c: f64):\n"
+                       "%0 = arith.addf %a, %b : f64\n"
+                       "%1 = arith.addf %b, %c : f64\n"
+                       "nn.return %0, %1 : f64, f64\n}",
+                   "%p1, %m1, %c"),
+        {{size, false},
+         {size, false},
+         {size, false},
+         {size, false},
+         {size, false},
+         {size, true}},
+        size * (5 * 4 + 2));
+}
+
+/// Rows of an odd length begin anywhere in a sector.
+TEST(GpuTraffic, OddRows) {
+  std::string type = "tensor<6x5003xbf16>", row = "tensor<6xf32>";
+  constexpr int64_t size = 6 * 5003;
+  check("cross-entropy gradient",
+        kernelText("rows",
+                   "%x: " + type + ", %l: tensor<6xi32>, %s: " + row +
+                       ", %d: " + row,
+                   type,
+                   "%g = nn.cross_entropy_grad %x, %l, %s, %d : (" + type +
+                       ", tensor<6xi32>, " + row + ", " + row + ") -> " + type,
+                   "%g"),
+        {{size, true}, {6, false}, {6, false}, {6, false}, {size, true}},
+        2 * size * 2);
+}
+
+/// Of the three rounds of a norm each reads the row again.
+TEST(GpuTraffic, LayerNorm) {
+  std::string type = "tensor<64x768xbf16>", vector = "tensor<768xbf16>";
+  std::string row = "tensor<64xf32>";
+  std::string types = type + ", " + row + ", " + row;
+  constexpr int64_t size = 64 * 768;
+  check("layer norm",
+        kernelText(
+            "rows", "%x: " + type + ", %w: " + vector + ", %b: " + vector,
+            types,
+            "%y, %m, %s = nn.layer_norm %x, %w, %b {eps = 1.0e-5 : f64} : (" +
+                type + ", " + vector + ", " + vector + ") -> (" + types + ")",
+            "%y, %m, %s"),
+        {{size, true},
+         {768, true},
+         {768, true},
+         {size, true},
+         {64, false},
+         {64, false}},
+        2 * size * 2, 3.1);
+}
+
+TEST(GpuTraffic, Sums) {
+  std::string rows = "tensor<200x768xbf16>", sums = "tensor<768xf32>";
+  constexpr int64_t size = 200 * 768;
+  check("sums over rows",
+        kernelText("columns", "%x: " + rows, sums,
+                   "%y = nn.sum_rows %x : (" + rows + ") -> " + sums, "%y"),
+        {{size, true}, {768, false}}, size * 2 + 768 * 4);
+  std::string many = "tensor<70001xbf16>", two = "tensor<2xf32>";
+  check("sums of squares",
+        kernelText("block_sums", "%x: " + many, two,
+                   "%y = nn.square_sums %x : (" + many + ") -> " + two, "%y"),
+        {{70001, true}, {2, false}}, 70001 * 2);
+}
+
+} // namespace
