@@ -8,10 +8,12 @@ computes is compared with the same model and plan compiled for x86-64."""
 
 import filecmp
 import os
+import random
 import unittest
 
 import families
 import heddle_test as h
+import test_parallel
 
 ROWS, SEQ, VOCAB = 4, 19, 97
 
@@ -74,6 +76,21 @@ class Gpu(h.HeddleTest):
                                         ["--mesh", "pipe=2", "--accumulate", "2"]]):
             with self.subTest(flags=flags):
                 self.assert_alike(*self.pair(model, *flags), 4, 1e-5, ranks=2)
+
+    def test_no_kernel_is_without_code(self):
+        """A binary is refused when a kernel has none (H0203)."""
+        every = test_parallel.combinations()
+        if not h.LONG:
+            every = random.Random(7).sample(every, 4)
+        for number, plan in enumerate(every):
+            model, _, _ = self.make_model(dropout=0.1 * (number % 2),
+                                          **test_parallel.MODEL)
+            zero = plan.pop("tuned", {})
+            for target, precision in (("sm_80", "bf16"), ("sm_90", "fp32")):
+                with self.subTest(**plan, precision=precision):
+                    self.compile(model, *test_parallel.flags_of(**plan),
+                                 "--target", target, "--precision", precision,
+                                 config=dict(h.ds_config(), zero_optimization=zero))
 
     def test_orders_change_no_bit(self):
         self.data_of(3)
