@@ -128,6 +128,14 @@ def NN_ProgramKindAttr : EnumAttr<NN_Dialect, NN_ProgramKind, "program"> {
   let assemblyFormat = "`<` $value `>`";
 }
 
+def NN_RecomputeAttr : EnumAttr<NN_Dialect, NN_Recompute, "recompute"> {
+  let summary = "What of a layer is computed again for its gradient.";
+  let description = [{
+    `none`: all that gradients read is saved. `selective`: results of products
+    and of attention are. `full`: the layer's arguments alone are.
+  }];
+}
+
 def NN_ObjectiveAttr : EnumAttr<NN_Dialect, NN_Objective, "objective"> {
   let summary = "What the labels of a batch are: the next tokens, or masked ones.";
   let description = [{

@@ -24,6 +24,12 @@ def NN_ProgramKind : NN_Enum<"ProgramKind", "what a step program is for", [
     I32EnumAttrCase<"Eval", 1, "eval">,
     I32EnumAttrCase<"Generate", 2, "generate">]>;
 
+// The names are those of `--recompute`.
+def NN_Recompute : NN_Enum<"Recompute", "what a layer's gradient computes again", [
+    I32EnumAttrCase<"None", 0, "none">,
+    I32EnumAttrCase<"Selective", 1, "selective">,
+    I32EnumAttrCase<"Full", 2, "full">]>;
+
 // The names are those of `--objective`.
 def NN_Objective : NN_Enum<"Objective", "what the labels of a batch of tokens are", [
     I32EnumAttrCase<"NextToken", 0, "causal">,

@@ -275,13 +275,13 @@ def NN_CallOp : NN_Op<"call", [CallOpInterface,
     ```
   }];
   let arguments = (ins FlatSymbolRefAttr:$callee, Variadic<AnyType>:$operands,
-                       StrAttr:$path, OptionalAttr<StrAttr>:$recompute,
+                       StrAttr:$path, OptionalAttr<NN_RecomputeAttr>:$recompute,
                        OptionalAttr<DictArrayAttr>:$arg_attrs,
                        OptionalAttr<DictArrayAttr>:$res_attrs);
   let results = (outs Variadic<AnyType>:$results);
   let assemblyFormat = [{
-    $callee `(` $operands `)` `path` $path attr-dict `:`
-    functional-type($operands, $results)
+    $callee `(` $operands `)` `path` $path (`recompute` `` $recompute^)? attr-dict
+    `:` functional-type($operands, $results)
   }];
   let extraClassDeclaration = [{
     operand_range getArgOperands() { return getOperands(); }

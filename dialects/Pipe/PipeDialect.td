@@ -45,17 +45,17 @@ def Pipe_ScheduleOp : Pipe_Op<"schedule", [Symbol]> {
   let summary = "The order of every stage's fragments in one training step.";
   let description = [{
     One line for each stage: `F3` is the forward pass of micro-batch 3, `B3` its
-    backward pass, `O` the optimizer.
+    backward pass, `O` the optimizer. The strategy says which generator made it.
 
     ```mlir
-    pipe.schedule @schedule kind "1f1b" micro_batches 2
+    pipe.schedule @schedule micro_batches 2
       ["F0 F1 B0 B1 O", "F0 B0 F1 B1 O"]
     ```
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$kind,
-                       I64Attr:$micro_batches, StrArrayAttr:$stages);
+  let arguments = (ins SymbolNameAttr:$sym_name, I64Attr:$micro_batches,
+                       StrArrayAttr:$stages);
   let assemblyFormat = [{
-    $sym_name `kind` $kind `micro_batches` $micro_batches $stages attr-dict
+    $sym_name `micro_batches` $micro_batches $stages attr-dict
   }];
   let hasVerifier = 1;
 }

@@ -165,7 +165,8 @@ Tensor ForwardBuilder::layers(const std::string &name, int64_t count, Tensor x,
                       indexConstant(number, path));
     auto call = builder.create<nn::CallOp>(
         at(path), made.function.getResultTypes(), made.function.getSymName(),
-        operands, path, /*recompute=*/StringAttr(), /*arg_attrs=*/ArrayAttr(),
+        operands, path, /*recompute=*/nn::RecomputeAttr(),
+        /*arg_attrs=*/ArrayAttr(),
         /*res_attrs=*/ArrayAttr());
     x = wrap(call.getResult(0));
   }

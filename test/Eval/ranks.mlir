@@ -16,7 +16,7 @@ nn.model @m family "test" phase "spmd"
     {whole = tensor<2xf32>, init = #nn.init<constant, 1.5 : f64, 0.0 : f64>,
      storage = #dist.sharding<[["data"]], unreduced []>}
   pipe.stage @stage0 index 0 calls []
-  pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O"]
+  pipe.schedule @schedule micro_batches 1 ["F0 B0 O"]
   nn.step @train() -> tensor<f32>
       attributes {kind = #nn.program<train>, inputs = [], outputs = [#nn.port<loss>]} {
     %w = nn.get @w : tensor<1xf32>

@@ -267,7 +267,7 @@ void Deriver::copyCall(nn::CallOp call, IRMapping &values,
       callee.function.getSymName(),
       llvm::map_to_vector(callee.arguments,
                           [&](unsigned i) { return operands[i]; }),
-      path, /*recompute=*/StringAttr(), /*arg_attrs=*/ArrayAttr(),
+      path, /*recompute=*/nn::RecomputeAttr(), /*arg_attrs=*/ArrayAttr(),
       /*res_attrs=*/ArrayAttr());
   for (auto [before, after] : llvm::zip(call.getResults(), copied.getResults()))
     values.map(before, after);

@@ -173,9 +173,10 @@ void BackwardSplitter::split(nn::CallOp call) {
           return call.getOperand(number);
         });
     llvm::append_range(operands, taken);
-    return builder.create<nn::CallOp>(
-        call.getLoc(), function.getResultTypes(), function.getSymName(),
-        operands, call.getPathAttr(), StringAttr(), ArrayAttr(), ArrayAttr());
+    return builder.create<nn::CallOp>(call.getLoc(), function.getResultTypes(),
+                                      function.getSymName(), operands,
+                                      call.getPathAttr(), nn::RecomputeAttr(),
+                                      ArrayAttr(), ArrayAttr());
   };
   unsigned numFirst = call.getNumResults() - halves.weights.count();
   nn::CallOp input = create(halves.input, {});

@@ -150,9 +150,9 @@ private:
     SmallVector<Attribute> lines;
     for (const pipe::Line &line : *made)
       lines.push_back(builder.getStringAttr(pipe::printStage(line)));
-    builder.create<pipe::ScheduleOp>(
-        step.getLoc(), "schedule", wordOf(strategy.schedule),
-        strategy.accumulate, builder.getArrayAttr(lines));
+    builder.create<pipe::ScheduleOp>(step.getLoc(), "schedule",
+                                     strategy.accumulate,
+                                     builder.getArrayAttr(lines));
     return success();
   }
 };

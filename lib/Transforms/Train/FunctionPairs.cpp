@@ -14,7 +14,8 @@ using namespace heddle::train;
 
 std::string CallKind::key() const {
   std::string text = nn::FuncOp(callee).getSymName().str();
-  text += "|" + policy + "|" + (sums ? "sums" : "") + "|";
+  text +=
+      "|" + stringifyRecompute(policy).str() + "|" + (sums ? "sums" : "") + "|";
   for (auto [isActive, isParameter] : llvm::zip(active, parameter))
     text += isParameter ? (isActive ? 'P' : 'p') : (isActive ? 'A' : 'a');
   for (bool isUsed : used)
@@ -39,12 +40,12 @@ bool isExpensive(Operation *op) {
 
 /// The values of the cloned forward pass that are saved under the policy, of
 /// those that `uses` (the gradients) read.
-SetVector<Value> chooseSaved(StringRef policy, ArrayRef<Value> uses,
+SetVector<Value> chooseSaved(nn::Recompute policy, ArrayRef<Value> uses,
                              const DenseSet<Operation *> &forward) {
   SetVector<Value> saved;
-  if (policy == "none")
+  if (policy == nn::Recompute::None)
     saved.insert(uses.begin(), uses.end());
-  if (policy != "selective")
+  if (policy != nn::Recompute::Selective)
     return saved;
   SmallVector<Value> worklist(uses);
   DenseSet<Value> seen;

@@ -40,7 +40,7 @@ void Reverse::rewriteCalls(Block &block) {
     CallKind kind;
     auto model = call->getParentOfType<nn::ModelOp>();
     kind.callee = model.lookupSymbol<nn::FuncOp>(call.getCalleeAttr());
-    kind.policy = call.getRecompute().value_or("none").str();
+    kind.policy = call.getRecompute().value_or(nn::Recompute::None);
     kind.sums = sums;
     for (Value operand : call.getOperands()) {
       kind.active.push_back(active.contains(operand));
@@ -193,7 +193,8 @@ void Reverse::differentiateCall(nn::CallOp call) {
   }
   auto backward = builder.create<nn::CallOp>(
       call.getLoc(), pair.backward.getResultTypes(), pair.backward.getSymName(),
-      operands, call.getPathAttr(), StringAttr(), ArrayAttr(), ArrayAttr());
+      operands, call.getPathAttr(), nn::RecomputeAttr(), ArrayAttr(),
+      ArrayAttr());
   for (auto [index, grad] : llvm::zip(pair.gradients, backward.getResults())) {
     Value operand = call.getOperand(index);
     if (keyOf(operand))

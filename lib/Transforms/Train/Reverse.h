@@ -38,7 +38,7 @@ struct FunctionPair {
 /// How one call is to be differentiated: what makes a pair of its own.
 struct CallKind {
   nn::FuncOp callee;
-  std::string policy;                ///< none, selective, full
+  nn::Recompute policy = nn::Recompute::None;
   llvm::SmallVector<bool> active;    ///< Per argument.
   llvm::SmallVector<bool> parameter; ///< Per argument.
   /// Per result: whether it is more than kept. What is not has no gradient.

@@ -253,8 +253,8 @@ nn.model @model family "gpt2" phase "train" attributes {
     ^bb0(%i: index):
       // CHECK: %[[X:.*]] = nn.micro_batch %{{.*}}[%[[I]]] : tensor<3x2x64xf32> -> tensor<2x64xf32>
       %x = nn.micro_batch %inputs[%i] : tensor<3x2x64xf32> -> tensor<2x64xf32>
-      // CHECK: nn.call @layer(%[[X]], %[[I]]) path "h.0" {recompute = "full"} : (tensor<2x64xf32>, index) -> tensor<2x64xf32>
-      %y = nn.call @layer(%x, %i) path "h.0" {recompute = "full"} : (tensor<2x64xf32>, index) -> tensor<2x64xf32>
+      // CHECK: nn.call @layer(%[[X]], %[[I]]) path "h.0" recompute full : (tensor<2x64xf32>, index) -> tensor<2x64xf32>
+      %y = nn.call @layer(%x, %i) path "h.0" recompute full : (tensor<2x64xf32>, index) -> tensor<2x64xf32>
       // CHECK: nn.keep %{{.*}} as "h.0" : tensor<2x64xf32>
       nn.keep %y as "h.0" : tensor<2x64xf32>
       // CHECK: nn.return

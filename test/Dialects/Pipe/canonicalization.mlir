@@ -8,5 +8,5 @@ nn.model @m family "gpt2" phase "pipe" attributes {
   // CHECK: pipe.stage @stage1
   pipe.stage @stage1 index 1 calls ["h.0"]
   // CHECK: pipe.schedule @schedule
-  pipe.schedule @schedule kind "gpipe" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
+  pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
 }

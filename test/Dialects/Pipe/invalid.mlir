@@ -1,73 +1,73 @@
 // RUN: heddle-opt %s --split-input-file --verify-diagnostics
 
 // expected-error @+1 {{'pipe.schedule' op cannot read the stage "F0 C0 O"}}
-pipe.schedule @s kind "1f1b" micro_batches 1 ["F0 C0 O"]
+pipe.schedule @s micro_batches 1 ["F0 C0 O"]
 
 // -----
 
 // expected-error @+1 {{'pipe.schedule' op cannot read the stage "F0 B O"}}
-pipe.schedule @s kind "1f1b" micro_batches 1 ["F0 B O"]
+pipe.schedule @s micro_batches 1 ["F0 B O"]
 
 // -----
 
 // expected-error @+1 {{'pipe.schedule' op has 0 micro-batches; 1 to 1048576 are possible}}
-pipe.schedule @s kind "1f1b" micro_batches 0 ["O"]
+pipe.schedule @s micro_batches 0 ["O"]
 
 // -----
 
 // expected-error @+1 {{'pipe.schedule' op has 18446744073709551615 micro-batches; 1 to 1048576 are possible}}
-pipe.schedule @s kind "1f1b" micro_batches -1 ["O"]
+pipe.schedule @s micro_batches -1 ["O"]
 
 // -----
 
 // expected-error @+1 {{'pipe.schedule' op has no stages}}
-pipe.schedule @s kind "1f1b" micro_batches 1 []
+pipe.schedule @s micro_batches 1 []
 
 // -----
 
 // expected-error @+1 {{'pipe.schedule' op stage 0 runs micro-batch 2 of 2}}
-pipe.schedule @s kind "1f1b" micro_batches 2 ["F0 B0 F2 B2 O"]
+pipe.schedule @s micro_batches 2 ["F0 B0 F2 B2 O"]
 
 // -----
 
 // expected-error @+1 {{'pipe.schedule' op stage 0 runs B1 before F1}}
-pipe.schedule @s kind "1f1b" micro_batches 2 ["F0 B1 F1 B0 O"]
+pipe.schedule @s micro_batches 2 ["F0 B1 F1 B0 O"]
 
 // -----
 
 // expected-error @+1 {{'pipe.schedule' op stage 0 runs F0 twice}}
-pipe.schedule @s kind "1f1b" micro_batches 1 ["F0 F0 B0 O"]
+pipe.schedule @s micro_batches 1 ["F0 F0 B0 O"]
 
 // -----
 
 // expected-error @+1 {{'pipe.schedule' op stage 1 does not finish micro-batch 1}}
-pipe.schedule @s kind "1f1b" micro_batches 2 ["F0 F1 B0 B1 O", "F0 F1 B0 O"]
+pipe.schedule @s micro_batches 2 ["F0 F1 B0 B1 O", "F0 F1 B0 O"]
 
 // -----
 
 // expected-error @+1 {{'pipe.schedule' op stage 0 must end in its one optimizer fragment}}
-pipe.schedule @s kind "1f1b" micro_batches 1 ["F0 B0"]
+pipe.schedule @s micro_batches 1 ["F0 B0"]
 
 // -----
 
 // expected-error @+1 {{'pipe.schedule' op stage 0 must end in its one optimizer fragment}}
-pipe.schedule @s kind "1f1b" micro_batches 1 ["O F0 B0 O"]
+pipe.schedule @s micro_batches 1 ["O F0 B0 O"]
 
 // -----
 
 // Stage 0 wants B0 before F1; stage 1 gives B0 only after F1.
 // expected-error @+1 {{'pipe.schedule' op stage 0 waits forever at B0 for B0 of stage 1, which waits at F1 for F1 of stage 0}}
-pipe.schedule @s kind "1f1b" micro_batches 2 ["F0 B0 F1 B1 O", "F0 F1 B0 B1 O"]
+pipe.schedule @s micro_batches 2 ["F0 B0 F1 B1 O", "F0 F1 B0 B1 O"]
 
 // -----
 
 // expected-error @+1 {{'pipe.schedule' op stage 0 runs W0 before I0}}
-pipe.schedule @s kind "zb-h1" micro_batches 1 ["F0 W0 I0 O"]
+pipe.schedule @s micro_batches 1 ["F0 W0 I0 O"]
 
 // -----
 
 // expected-error @+1 {{'pipe.schedule' op stage 1 does not finish micro-batch 0 of chunk 1}}
-pipe.schedule @s kind "interleaved" micro_batches 1 ["F0 F0/1 B0/1 B0 O", "F0 B0 F0/1 O"]
+pipe.schedule @s micro_batches 1 ["F0 F0/1 B0/1 B0 O", "F0 B0 F0/1 O"]
 
 // -----
 

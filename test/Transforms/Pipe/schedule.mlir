@@ -9,11 +9,11 @@
 // RUN: sed 's/pipe = 1/pipe = 3/; s/layout = ""/layout = "E|t*3|tL"/' %s | heddle-opt --pipe-schedule --pipe-verify | FileCheck %s --check-prefix=LAYOUT
 
 // ONE: pipe.stage @stage0 index 0 calls ["h.0", "h.1", "h.2", "h.3"]
-// ONE: pipe.schedule @schedule kind "1f1b" micro_batches 4 ["F0 B0 F1 B1 F2 B2 F3 B3 O"]
+// ONE: pipe.schedule @schedule micro_batches 4 ["F0 B0 F1 B1 F2 B2 F3 B3 O"]
 
 // TWO: pipe.stage @stage0 index 0 calls ["h.0", "h.1"]
 // TWO: pipe.stage @stage1 index 1 calls ["h.2", "h.3"]
-// TWO: pipe.schedule @schedule kind "1f1b" micro_batches 4 ["F0 F1 B0 F2 B1 F3 B2 B3 O", "F0 B0 F1 B1 F2 B2 F3 B3 O"]
+// TWO: pipe.schedule @schedule micro_batches 4 ["F0 F1 B0 F2 B1 F3 B2 B3 O", "F0 B0 F1 B1 F2 B2 F3 B3 O"]
 
 // The head, and the embedding, cost as much as two layers.
 // HEAD: pipe.stage @stage0 index 0 calls ["h.0", "h.1", "h.2"]
@@ -21,15 +21,15 @@
 // EMBEDDING: pipe.stage @stage0 index 0 calls ["h.0"]
 // EMBEDDING: pipe.stage @stage1 index 1 calls ["h.1", "h.2", "h.3"]
 
-// GPIPE: pipe.schedule @schedule kind "gpipe" micro_batches 4 ["F0 F1 F2 F3 B0 B1 B2 B3 O", "F0 F1 F2 F3 B0 B1 B2 B3 O"]
+// GPIPE: pipe.schedule @schedule micro_batches 4 ["F0 F1 F2 F3 B0 B1 B2 B3 O", "F0 F1 F2 F3 B0 B1 B2 B3 O"]
 
-// ZERO: pipe.schedule @schedule kind "zb-h1" micro_batches 4 ["F0 F1 I0 W0 F2 I1 W1 F3 I2 W2 I3 W3 O", "F0 I0 F1 I1 W0 F2 I2 W1 F3 I3 W2 W3 O"]
+// ZERO: pipe.schedule @schedule micro_batches 4 ["F0 F1 I0 W0 F2 I1 W1 F3 I2 W2 I3 W3 O", "F0 I0 F1 I1 W0 F2 I2 W1 F3 I3 W2 W3 O"]
 
 // INTERLEAVED: pipe.stage @stage0 index 0 calls ["h.0"]
 // INTERLEAVED: pipe.stage @stage1 index 1 calls ["h.1"]
 // INTERLEAVED: pipe.stage @stage2 index 2 calls ["h.2"]
 // INTERLEAVED: pipe.stage @stage3 index 3 calls ["h.3"]
-// INTERLEAVED: pipe.schedule @schedule kind "interleaved" micro_batches 4 ["F0 F1 F0/1 F1/1 F2 B0/1 F3 B1/1 F2/1 B0 F3/1 B1 B2/1 B3/1 B2 B3 O", "F0 F1 F0/1 B0/1 F1/1 B1/1 F2 B0 F3 B1 F2/1 B2/1 F3/1 B3/1 B2 B3 O"]
+// INTERLEAVED: pipe.schedule @schedule micro_batches 4 ["F0 F1 F0/1 F1/1 F2 B0/1 F3 B1/1 F2/1 B0 F3/1 B1 B2/1 B3/1 B2 B3 O", "F0 F1 F0/1 B0/1 F1/1 B1/1 F2 B0 F3 B1 F2/1 B2/1 F3/1 B3/1 B2 B3 O"]
 
 // USER: pipe.stage @stage0 index 0 calls ["h.0", "h.1", "h.2"]
 // USER: pipe.stage @stage1 index 1 calls ["h.3"]

@@ -54,7 +54,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
   pipe.stage @stage1 index 1 calls ["h.1"]
   pipe.stage @stage2 index 2 calls ["h.2"]
   pipe.stage @stage3 index 3 calls ["h.3"]
-  pipe.schedule @schedule kind "interleaved" micro_batches 2 ["F0 F1 F0/1 F1/1 B0/1 B1/1 B0 B1 O", "F0 F1 F0/1 B0/1 F1/1 B1/1 B0 B1 O"]
+  pipe.schedule @schedule micro_batches 2 ["F0 F1 F0/1 F1/1 B0/1 B1/1 B0 B1 O", "F0 F1 F0/1 B0/1 F1/1 B1/1 B0 B1 O"]
   nn.step @train(%inputs: tensor<2x4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     nn.micro_batches 2 {
     ^bb0(%i: index):

@@ -57,7 +57,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
   }
   pipe.stage @stage0 index 0 calls ["h.0"]
   pipe.stage @stage1 index 1 calls ["h.1"]
-  pipe.schedule @schedule kind "zb-h1" micro_batches 2 ["F0 F1 I0 W0 I1 W1 O", "F0 I0 F1 I1 W0 W1 O"]
+  pipe.schedule @schedule micro_batches 2 ["F0 F1 I0 W0 I1 W1 O", "F0 I0 F1 I1 W0 W1 O"]
   nn.step @train(%inputs: tensor<2x2x8xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     %zero = nn.fill 0.0 : () -> tensor<128xf32>
     nn.set @gradients, %zero : tensor<128xf32>

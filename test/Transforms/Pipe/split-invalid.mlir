@@ -19,7 +19,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
   pipe.stage @stage0 index 0 calls ["h.0"]
   pipe.stage @stage1 index 1 calls ["h.1"]
   // expected-error @+1 {{H0202: backward passes in halves need all of them so, and one chunk for each stage}}
-  pipe.schedule @schedule kind "zb-h1" micro_batches 1 ["F0 I0 W0 O", "F0 B0 O"]
+  pipe.schedule @schedule micro_batches 1 ["F0 I0 W0 O", "F0 B0 O"]
   nn.step @generate(%x: tensor<4xf32>) -> tensor<4xf32> attributes {kind = #nn.program<generate>, inputs = [#nn.port<value, "x">], outputs = [#nn.port<value, "y">]} {
     nn.return %x : tensor<4xf32>
   }
@@ -35,7 +35,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
   }
   pipe.stage @stage0 index 0 calls ["h.0"]
   pipe.stage @stage1 index 1 calls ["h.1"]
-  pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
+  pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @generate(%x: tensor<4xf32>) -> tensor<4xf32> attributes {kind = #nn.program<generate>, inputs = [#nn.port<value, "x">], outputs = [#nn.port<value, "y">]} {
     %y = nn.call @layer(%x) path "h.0" : (tensor<4xf32>) -> tensor<4xf32>
     // expected-error @+1 {{H0905: is in no stage}}
@@ -54,7 +54,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
   }
   pipe.stage @stage0 index 0 calls ["h.0"]
   pipe.stage @stage1 index 1 calls ["h.1"]
-  pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
+  pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @generate(%x: tensor<4xf32>) -> tensor<4xf32> attributes {kind = #nn.program<generate>, inputs = [#nn.port<value, "x">], outputs = [#nn.port<value, "y">]} {
     %y = nn.call @layer(%x) path "h.0" : (tensor<4xf32>) -> tensor<4xf32>
     // expected-error @+1 {{H0202: runs the instance "h.0" once more; a stage runs it once in each fragment}}
@@ -73,7 +73,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
   }
   pipe.stage @stage0 index 0 calls ["h.0"]
   pipe.stage @stage1 index 1 calls ["h.1"]
-  pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
+  pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @generate(%x: tensor<4xf32>) -> tensor<4xf32> attributes {kind = #nn.program<generate>, inputs = [#nn.port<value, "x">], outputs = [#nn.port<value, "y">]} {
     %y = nn.call @layer(%x) path "h.1" : (tensor<4xf32>) -> tensor<4xf32>
     // expected-error @+1 {{H0202: stage 0 reads what stage 1 makes later}}
@@ -95,7 +95,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
   }
   pipe.stage @stage0 index 0 calls ["h.0"]
   pipe.stage @stage1 index 1 calls ["h.1"]
-  pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
+  pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @generate(%x: tensor<4xf32>) -> tensor<4xf32> attributes {kind = #nn.program<generate>, inputs = [#nn.port<value, "x">], outputs = [#nn.port<value, "y">]} {
     %w = nn.get @w : tensor<4xf32>
     %y = nn.call @layer(%x, %w) path "h.0" : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
@@ -120,7 +120,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
   pipe.stage @stage1 index 1 calls ["h.1"]
   pipe.stage @stage2 index 2 calls ["h.2"]
   pipe.stage @stage3 index 3 calls ["h.3"]
-  pipe.schedule @schedule kind "interleaved" micro_batches 1 ["F0 F0/1 B0/1 B0 O", "F0 F0/1 B0/1 B0 O"]
+  pipe.schedule @schedule micro_batches 1 ["F0 F0/1 B0/1 B0 O", "F0 F0/1 B0/1 B0 O"]
   nn.step @train(%ids: tensor<1x4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     nn.micro_batches 1 {
     ^bb0(%i: index):

@@ -39,7 +39,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
   pipe.stage @stage0 index 0 calls ["h.0"]
   pipe.stage @stage1 index 1 calls ["h.1"]
   pipe.stage @stage2 index 2 calls ["h.2"]
-  pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O", "F0 B0 O"]
+  pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O", "F0 B0 O"]
   nn.step @train(%ids: tensor<1x4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     nn.micro_batches 1 {
     ^bb0(%i: index):

@@ -139,7 +139,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
   }
   pipe.stage @stage0 index 0 calls ["h.0"]
   pipe.stage @stage1 index 1 calls ["h.1"]
-  pipe.schedule @schedule kind "1f1b" micro_batches 2 ["F0 F1 B0 B1 O", "F0 B0 F1 B1 O"]
+  pipe.schedule @schedule micro_batches 2 ["F0 F1 B0 B1 O", "F0 B0 F1 B1 O"]
   nn.step @train(%ids: tensor<2x1x2xi32>, %labels: tensor<2x1x2xi32>, %lr: tensor<f32>, %b1: tensor<f32>, %b2: tensor<f32>) -> (tensor<f32>, tensor<f32>)
       attributes {kind = #nn.program<train>, inputs = [#nn.port<ids>, #nn.port<labels>, #nn.port<lr>, #nn.port<value, "b1">, #nn.port<value, "b2">], outputs = [#nn.port<loss>, #nn.port<grad_norm>],
                   arg_shardings = [#x, #x, #none, #none, #none], result_shardings = [#none, #none]} {

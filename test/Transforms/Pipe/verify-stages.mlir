@@ -8,7 +8,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
     nn.return %x : tensor<4xf32>
   }
   pipe.stage @stage0 index 0 calls ["h.0"]
-  pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
+  pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
     ^bb0(%i: index, %slot: index):
@@ -30,7 +30,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
     nn.return %x : tensor<4xf32>
   }
   pipe.stage @stage1 index 1 calls ["h.1"]
-  pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
+  pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
     ^bb0(%i: index, %slot: index):
@@ -54,7 +54,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
     nn.return %x : tensor<4xf32>
   }
   pipe.stage @stage1 index 1 calls ["h.1"]
-  pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
+  pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
     ^bb0(%i: index, %slot: index):
@@ -77,7 +77,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
     nn.return %x : tensor<4xf32>
   }
   pipe.stage @stage0 index 0 calls ["h.0"]
-  pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
+  pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
     ^bb0(%i: index, %slot: index):
@@ -100,7 +100,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
   }
     // expected-error @+1 {{H0905: has "h.0", which another stage has too}}
   pipe.stage @stage1 index 1 calls ["h.0"]
-  pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
+  pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
     ^bb0(%i: index, %slot: index):
@@ -145,7 +145,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
     nn.return %x : tensor<4xf32>
   }
   pipe.stage @stage1 index 1 calls ["h.1"]
-  pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
+  pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
     ^bb0(%i: index, %slot: index):
@@ -168,7 +168,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
     nn.return %x : tensor<4xf32>
   }
   pipe.stage @stage0 index 0 calls ["h.0"]
-  pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
+  pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
     ^bb0(%i: index, %slot: index):
@@ -190,7 +190,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
     nn.return %x : tensor<4xf32>
   }
   pipe.stage @stage1 index 1 calls ["h.1"]
-  pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
+  pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     // expected-error @+1 {{H0905: runs "B0 F0", the schedule has "F0 B0"}}
     pipe.fragments "B0 F0" kinds ["F", "B"] slots [1, 1] {
@@ -214,7 +214,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
     nn.return %x : tensor<4xf32>
   }
   pipe.stage @stage0 index 0 calls ["h.0"]
-  pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
+  pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
     ^bb0(%i: index, %slot: index):
@@ -237,7 +237,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
     nn.return %x : tensor<4xf32>
   }
   pipe.stage @stage1 index 1 calls ["h.1"]
-  pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
+  pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
     ^bb0(%i: index, %slot: index):
@@ -260,7 +260,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
     nn.return %x : tensor<4xf32>
   }
   pipe.stage @stage0 index 0 calls ["h.0"]
-  pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
+  pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
     ^bb0(%i: index, %slot: index):
@@ -283,7 +283,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
     nn.return %x : tensor<4xf32>
   }
   pipe.stage @stage1 index 1 calls ["h.1"]
-  pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
+  pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
     ^bb0(%i: index, %slot: index):
@@ -306,7 +306,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
     nn.return %x : tensor<4xf32>
   }
   pipe.stage @stage0 index 0 calls ["h.0"]
-  pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
+  pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
     ^bb0(%i: index, %slot: index):
@@ -329,7 +329,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
     nn.return %x : tensor<4xf32>
   }
   pipe.stage @stage1 index 1 calls ["h.1"]
-  pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
+  pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
     ^bb0(%i: index, %slot: index):
@@ -351,7 +351,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
     nn.return %x : tensor<4xf32>
   }
   pipe.stage @stage0 index 0 calls ["h.0"]
-  pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
+  pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
     ^bb0(%i: index, %slot: index):
@@ -370,7 +370,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
     nn.return %x : tensor<4xf32>
   }
   pipe.stage @stage1 index 1 calls ["h.1"]
-  pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
+  pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
     ^bb0(%i: index, %slot: index):
@@ -394,7 +394,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
     nn.return %x : tensor<4xf32>
   }
   pipe.stage @stage0 index 0 calls ["h.0"]
-  pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
+  pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
     ^bb0(%i: index, %slot: index):
@@ -417,7 +417,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
     nn.return %x : tensor<4xf32>
   }
   pipe.stage @stage1 index 1 calls ["h.1"]
-  pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
+  pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
     ^bb0(%i: index, %slot: index):
@@ -440,7 +440,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
     nn.return %x : tensor<4xf32>
   }
   pipe.stage @stage0 index 0 calls ["h.0"]
-  pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
+  pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
     ^bb0(%i: index, %slot: index):
@@ -463,7 +463,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
     nn.return %x : tensor<4xf32>
   }
   pipe.stage @stage1 index 1 calls ["h.1"]
-  pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
+  pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
     ^bb0(%i: index, %slot: index):
@@ -483,7 +483,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 1}}>, config = "{}", weights = {}, stage = 0 : i64} {
   nn.state @saved role saved : tensor<2x4xf32>
   pipe.stage @stage0 index 0 calls []
-  pipe.schedule @schedule kind "1f1b" micro_batches 2 ["F0 F1 B0 B1 O"]
+  pipe.schedule @schedule micro_batches 2 ["F0 F1 B0 B1 O"]
   nn.step @train(%x: tensor<2x4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     pipe.fragments "F0 F1 B0 B1" kinds ["F", "B"] slots [2, 2] {
     ^bb0(%i: index, %slot: index):
@@ -506,7 +506,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
 nn.model @m.stage0 family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{mesh = {pipe = 1}}>, config = "{}", weights = {}, stage = 0 : i64} {
   pipe.stage @stage0 index 0 calls []
-  pipe.schedule @schedule kind "1f1b" micro_batches 2 ["F0 F1 B0 B1 O"]
+  pipe.schedule @schedule micro_batches 2 ["F0 F1 B0 B1 O"]
   nn.step @train(%x: tensor<3x4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     pipe.fragments "F0 F1 B0 B1" kinds ["F", "B"] slots [2, 2] {
     ^bb0(%i: index, %slot: index):
@@ -531,7 +531,7 @@ nn.model @m.stage0 family "gpt2" phase "shard" attributes {
     nn.return %x : tensor<4xf32>
   }
   pipe.stage @stage0 index 0 calls ["h.0"]
-  pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
+  pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
     ^bb0(%i: index, %slot: index):
@@ -554,7 +554,7 @@ nn.model @m.stage1 family "gpt2" phase "shard" attributes {
     nn.return %x : tensor<4xf32>
   }
   pipe.stage @stage1 index 1 calls ["h.1"]
-  pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
+  pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @train(%x: tensor<4xf32>) attributes {kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = []} {
     pipe.fragments "F0 B0" kinds ["F", "B"] slots [1, 1] {
     ^bb0(%i: index, %slot: index):

@@ -24,7 +24,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   pipe.stage @stage0 index 0 calls ["h.0"]
   // expected-error @+1 {{H0905: has 2 lines of 1 chunks for 1 stages}}
-  pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
+  pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @train() attributes {kind = #nn.program<train>, inputs = [], outputs = []} {
     nn.return
   }
@@ -35,7 +35,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
 nn.model @m family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   pipe.stage @stage0 index 0 calls ["h.0"]
-  pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O"]
+  pipe.schedule @schedule micro_batches 1 ["F0 B0 O"]
   nn.step @train() attributes {kind = #nn.program<train>, inputs = [], outputs = []} {
     // expected-error @+1 {{H0905: runs 2 micro-batches, the schedule 1}}
     nn.micro_batches 2 {
@@ -54,7 +54,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
     nn.return
   }
   pipe.stage @stage0 index 0 calls []
-  pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O"]
+  pipe.schedule @schedule micro_batches 1 ["F0 B0 O"]
   nn.step @train() attributes {kind = #nn.program<train>, inputs = [], outputs = []} {
     // expected-error @+1 {{H0905: is in 0 stages; one is right}}
     nn.call @layer() path "h.0" : () -> ()
@@ -71,7 +71,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
   }
   pipe.stage @stage0 index 0 calls ["h.0"]
   pipe.stage @stage1 index 1 calls ["h.0"]
-  pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
+  pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @train() attributes {kind = #nn.program<train>, inputs = [], outputs = []} {
     // expected-error @+1 {{H0905: is in 2 stages; one is right}}
     nn.call @layer() path "h.0" : () -> ()
@@ -86,7 +86,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
   pipe.stage @stage0 index 0 calls ["h.0"]
   // expected-error @+1 {{H0905: stands in place 1}}
   pipe.stage @stage2 index 2 calls ["h.1"]
-  pipe.schedule @schedule kind "1f1b" micro_batches 1 ["F0 B0 O", "F0 B0 O"]
+  pipe.schedule @schedule micro_batches 1 ["F0 B0 O", "F0 B0 O"]
   nn.step @train() attributes {kind = #nn.program<train>, inputs = [], outputs = []} {
     nn.return
   }
@@ -98,7 +98,7 @@ nn.model @m family "gpt2" phase "shard" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   pipe.stage @stage0 index 0 calls ["h.0"]
   // expected-error @+1 {{H0905: has 1 lines of 2 chunks for 1 stages}}
-  pipe.schedule @schedule kind "interleaved" micro_batches 1 ["F0 F0/1 B0/1 B0 O"]
+  pipe.schedule @schedule micro_batches 1 ["F0 F0/1 B0/1 B0 O"]
   nn.step @train() attributes {kind = #nn.program<train>, inputs = [], outputs = []} {
     nn.return
   }

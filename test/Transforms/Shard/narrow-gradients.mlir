@@ -58,7 +58,7 @@ nn.model @m family "gpt2" phase "model" attributes {
       %w = nn.get @w : tensor<4x4xf32>
       %v = nn.get @v : tensor<4x4xf32>
       %x = nn.embedding %wte[%id] : (tensor<4x4xf32>, tensor<2x3xi32>) -> tensor<2x3x4xf32>
-      %y = nn.call @block(%x, %w, %v) path "h.0" {recompute = "none"} : (tensor<2x3x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<2x3x4xf32>
+      %y = nn.call @block(%x, %w, %v) path "h.0" recompute none : (tensor<2x3x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<2x3x4xf32>
       %y3 = nn.linear %y, %wte : (tensor<2x3x4xf32>, tensor<4x4xf32>) -> tensor<2x3x4xf32>
       %sum = nn.add %y, %y : tensor<2x3x4xf32>
       %z = nn.linear %sum, %wte {transposed} : (tensor<2x3x4xf32>, tensor<4x4xf32>) -> tensor<2x3x4xf32>

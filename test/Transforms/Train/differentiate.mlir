@@ -79,7 +79,7 @@ nn.model @m family "gpt2" phase "model" attributes {
       // NONE: %[[CALL:.*]]:4 = nn.call @block.fwd({{.*}}) path "h.0"
       // SELECTIVE: %[[CALL:.*]]:2 = nn.call @block.fwd({{.*}}) path "h.0"
       // FULL: %[[CALL:.*]] = nn.call @block.fwd({{.*}}) path "h.0"
-      %y = nn.call @block(%x, %w, %frozen) path "h.0" {recompute = "POLICY"} : (tensor<2x3x4xf32>, tensor<4x4xf32>, tensor<4xf32>) -> tensor<2x3x4xf32>
+      %y = nn.call @block(%x, %w, %frozen) path "h.0" recompute POLICY : (tensor<2x3x4xf32>, tensor<4x4xf32>, tensor<4xf32>) -> tensor<2x3x4xf32>
       %z = nn.linear %y, %wte {transposed} : (tensor<2x3x4xf32>, tensor<8x4xf32>) -> tensor<2x3x8xf32>
       // CHECK: %[[LOSSES:.*]], %[[LSE:.*]] = nn.cross_entropy
       %losses, %lse = nn.cross_entropy %z, %id : (tensor<2x3x8xf32>, tensor<2x3xi32>) -> (tensor<2x3xf32>, tensor<2x3xf32>)

@@ -13,11 +13,11 @@ nn.model @m family "gpt2" phase "model" attributes {
   }
   nn.step @train(%x: tensor<4xf32>) -> tensor<4xf32> attributes {
       kind = #nn.program<train>, inputs = [#nn.port<value, "x">], outputs = [#nn.port<value, "y">]} {
-    // CHECK: nn.call @layer{{.*}} path "h.0" {recompute = "[[POLICY]]"}
+    // CHECK: nn.call @layer{{.*}} path "h.0" recompute [[POLICY]]
     %0 = nn.call @layer(%x) path "h.0" : (tensor<4xf32>) -> tensor<4xf32>
     // What stands at a call is kept.
-    // CHECK: nn.call @layer{{.*}} path "h.1" {recompute = "full"}
-    %1 = nn.call @layer(%0) path "h.1" {recompute = "full"} : (tensor<4xf32>) -> tensor<4xf32>
+    // CHECK: nn.call @layer{{.*}} path "h.1" recompute full
+    %1 = nn.call @layer(%0) path "h.1" recompute full : (tensor<4xf32>) -> tensor<4xf32>
     nn.return %1 : tensor<4xf32>
   }
   nn.step @eval(%x: tensor<4xf32>) -> tensor<4xf32> attributes {
