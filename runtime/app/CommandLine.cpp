@@ -67,6 +67,8 @@ void CommandLine::addJob(CLI::App &verb, JobOptions &job) {
   verb.add_flag(
       "--no-graph", job.device.noGraph,
       "On a GPU: submit each kernel by itself, not a step as a graph");
+  verb.add_flag("--share-gpu", job.device.shared,
+                "Let several ranks have the same GPU");
   addJoin(verb);
 }
 

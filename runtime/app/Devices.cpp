@@ -93,3 +93,21 @@ std::unique_ptr<Device> heddle::rt::openDevice(const plan::Plan &plan,
     return makeCudaDevice({localRank, options.sync, !options.noGraph});
   return makeDevice(std::getenv("HEDDLE_DEVICE"), pool);
 }
+
+void heddle::rt::requireOwnGpu(const Device &device, io::Peers &ranks) {
+  std::string serial = device.serial();
+  std::vector<std::string> all =
+      ranks.exchange(serial.empty() ? "" : io::hostIdentity() + " " + serial);
+  ranks.together([&] {
+    const std::string &mine = all[ranks.rank()];
+    auto first = std::find(all.begin(), all.end(), mine);
+    if (mine.empty() || first == all.begin() + ranks.rank())
+      return;
+    fail("H0285",
+         "ranks " + std::to_string(first - all.begin()) + " and " +
+             std::to_string(ranks.rank()) + " have the same GPU, " +
+             device.model(),
+         "start at most as many ranks on a machine as it has GPUs, with a "
+         "launcher that numbers them; or allow it with --share-gpu");
+  });
+}

@@ -41,6 +41,10 @@ Job::Job(const JobOptions &options, Ranks &ranks) : others(ranks) {
     requireCpuFeatures(plan().features, plan().march);
     pool = std::make_unique<ThreadPool>(threads);
     own = openDevice(plan(), options.device, local, *pool);
+  });
+  if (!options.device.shared)
+    requireOwnGpu(*own, ranks);
+  ranks.together([&] {
     kernels =
         own->load(binary.kernels.data(), binary.kernels.size(), plan().kernels);
     binary.kernels = {};

@@ -9,19 +9,10 @@
 #include "heddle/runtime/app/JobRate.h"
 
 #include <algorithm>
-#include <fstream>
 #include <map>
 #include <sstream>
 
 using namespace heddle::rt;
-
-/// What tells hosts apart: of two containers of one host it is the same.
-static std::string hostIdentity() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string id;
-  file >> id;
-  return id.empty() ? "one" : id;
-}
 
 double heddle::rt::peakOfRanks(const std::vector<RankPeak> &ranks) {
   std::map<std::string, std::map<int64_t, double>> hosts;
@@ -50,7 +41,7 @@ JobRate heddle::rt::measureJobRate(Job &job, const LoadedProgram &program) {
   else
     own = measurePeak(job.threadPool(), precision);
   std::ostringstream said;
-  said << hostIdentity() << ' ' << program.program().flops << ' ' << own.first;
+  said << io::hostIdentity() << ' ' << program.program().flops << ' ' << own.first;
   for (double flops : own.flopsPerSecond)
     said << ' ' << flops;
 

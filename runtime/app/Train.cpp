@@ -158,6 +158,12 @@ void Training::resumeOrLoad() {
   state.planHash = job.plan().hash;
 }
 
+/// What runs a rank's kernels.
+static std::string runsOn(const Device &device) {
+  return device.model().empty() ? std::to_string(device.threads()) + " threads"
+                                : device.model();
+}
+
 void Training::announce() {
   const plan::Plan &plan = job.plan();
   record(JsonLine("start")
@@ -175,8 +181,7 @@ void Training::announce() {
   std::string text = std::to_string(plan.parameters) + " parameters, batch " +
                      std::to_string(plan.batch) + " x " +
                      std::to_string(plan.seq) + " tokens, " + plan.precision +
-                     ", " + std::to_string(job.device().threads()) +
-                     " threads" + among +
+                     ", " + runsOn(job.device()) + among +
                      formatBytes(job.session().mappedBytes());
   if (rate.peakFlopsPerSecond > 0)
     text += std::string(", ") + rate.kindOfPeak() + " peak " +

@@ -7,12 +7,20 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/io/Peers.h"
+#include <fstream>
 #include <new>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
 using namespace heddle;
 using namespace heddle::io;
+
+std::string io::hostIdentity() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  file >> id;
+  return id.empty() ? "one" : id;
+}
 
 static std::string toText(const Diagnostic &error) {
   return nlohmann::json({{"code", error.code},

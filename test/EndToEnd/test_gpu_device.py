@@ -49,6 +49,19 @@ class GpuDevice(h.HeddleTest):
         self.assertEqual(few["kernels"] * 5, many["kernels"] * 2)
         self.assertGreater(few["kernels"], 20)
 
+    def test_ranks_of_one_gpu(self):
+        self.data, _ = self.make_tokens(ROWS * SEQ * 8 + 1, VOCAB)
+        model, _, _ = self.make_model(vocab=VOCAB, layers=1)
+        binary = self.compile(model, "--batch", ROWS, "--seq", SEQ, "--target",
+                              "sm_90", "--mesh", "data=2", config=h.ds_config())
+        command = [h.HEDDLE, "emulate", "--devices", 1, "--", binary, "train",
+                   "--data", self.data, "--steps", 1, "--progress", "none"]
+        with self.assertRaises(h.Failed) as failed:
+            h.run_ranks(2, command)
+        self.assertIn("H0285", str(failed.exception))
+        self.assertIn("ranks 0 and 1 have the same GPU", str(failed.exception))
+        h.run_ranks(2, [*command, "--share-gpu"])
+
     def test_graphs_change_no_bit(self):
         self.prepare()
         saved = []

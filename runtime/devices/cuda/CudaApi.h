@@ -146,6 +146,7 @@ struct LaunchConfig {
   CALL(deviceCount, cuDeviceGetCount, (int *count))                            \
   CALL(device, cuDeviceGet, (DeviceNumber *device, int ordinal))               \
   CALL(deviceName, cuDeviceGetName, (char *name, int bytes, DeviceNumber device)) \
+  CALL(uuid, cuDeviceGetUuid_v2, (Uuid *uuid, DeviceNumber device))            \
   CALL(deviceAttribute, cuDeviceGetAttribute, (int *value, DeviceAttribute attribute, DeviceNumber device)) \
   CALL(retainContext, cuDevicePrimaryCtxRetain, (Context *context, DeviceNumber device)) \
   CALL(releaseContext, cuDevicePrimaryCtxRelease_v2, (DeviceNumber device))    \
@@ -185,7 +186,6 @@ struct LaunchConfig {
 /// Those that the stand-in has besides.
 #define HEDDLE_CUDA_MORE_CALLS(CALL)                                           \
   CALL(totalMemory, cuDeviceTotalMem_v2, (size_t *bytes, DeviceNumber device)) \
-  CALL(uuid, cuDeviceGetUuid_v2, (Uuid *uuid, DeviceNumber device))            \
   CALL(currentContext, cuCtxGetCurrent, (Context *context))                    \
   CALL(finishContext, cuCtxSynchronize, ())                                    \
   CALL(copyAny, cuMemcpyAsync, (DevicePointer target, DevicePointer source, size_t bytes, StreamHandle stream)) \

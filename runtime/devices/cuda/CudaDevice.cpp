@@ -28,6 +28,8 @@ public:
   ~CudaDevice() override;
 
   int64_t threads() const override { return 1; }
+  std::string model() const override { return gpu.name; }
+  std::string serial() const override;
   std::optional<StatedPeak>
   statedPeak(const std::string &precision) const override;
   void requireMemory(const plan::Memory &memory) override;
@@ -207,6 +209,17 @@ void CudaDevice::close() {
 }
 
 /// A multiplication and an addition count as two.
+std::string CudaDevice::serial() const {
+  Uuid uuid;
+  check(driver.uuid(&uuid, number), "its number");
+  std::string text;
+  for (unsigned char byte : uuid.bytes) {
+    constexpr const char *digits = "0123456789abcdef";
+    text += {digits[byte >> 4], digits[byte & 15]};
+  }
+  return text;
+}
+
 std::optional<StatedPeak>
 CudaDevice::statedPeak(const std::string &precision) const {
   bool isBf16 = precision == "bf16";

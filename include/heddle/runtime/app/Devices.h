@@ -12,6 +12,7 @@
 #include "heddle/runtime/core/Device.h"
 #include "heddle/runtime/core/Loader.h"
 #include "heddle/runtime/devices/cpu/ThreadPool.h"
+#include "heddle/runtime/io/Peers.h"
 
 #include <memory>
 #include <string>
@@ -23,6 +24,7 @@ struct DeviceOptions {
   std::string kind;     ///< cpu, cuda; empty: what the binary is for.
   bool sync = false;    ///< Wait for each launch, so that a fault names it.
   bool noGraph = false; ///< Submit each launch by itself.
+  bool shared = false;  ///< Several ranks may have one GPU.
 };
 
 /// Which of the targets that a binary holds runs here: of those for GPUs the
@@ -37,6 +39,9 @@ size_t chooseTarget(const std::vector<Binary> &targets,
 std::unique_ptr<Device> openDevice(const plan::Plan &plan,
                                    const DeviceOptions &options,
                                    int64_t localRank, ThreadPool &pool);
+
+/// Throws H0285 when two ranks have the same GPU, on all; every rank calls it.
+void requireOwnGpu(const Device &device, io::Peers &ranks);
 
 /// The device of a CPU that `name` (null: unsaid) means, as tests choose it:
 /// `cpu`, or `separate` with a seed behind a colon. Throws H0190 for anything

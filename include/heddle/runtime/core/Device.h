@@ -101,6 +101,11 @@ public:
   /// How many threads a launch runs on.
   virtual int64_t threads() const = 0;
 
+  /// What people call the hardware; empty for this machine's CPUs.
+  virtual std::string model() const { return ""; }
+  /// What tells the hardware from all other of this machine; empty where
+  /// several ranks may have the same.
+  virtual std::string serial() const { return ""; }
   /// None where it has to be measured. `precision` is a plan's.
   virtual std::optional<StatedPeak>
   statedPeak(const std::string &precision) const {

@@ -19,6 +19,9 @@ namespace heddle::io {
 /// gave no memory or thread, else H0901.
 Diagnostic describeUnexpected(const std::exception &error);
 
+/// What tells hosts apart: of two containers of one host it is the same.
+std::string hostIdentity();
+
 /// All ranks of a job, seen from one of them; by itself, a job of one rank.
 class Peers {
 public:
