@@ -17,10 +17,6 @@
 using namespace mlir;
 using namespace heddle::nn;
 
-static RankedTensorType tensorOf(Value value) {
-  return cast<RankedTensorType>(value.getType());
-}
-
 RankedTensorType heddle::nn::gradientType(Type parameter) {
   return cast<RankedTensorType>(parameter).clone(
       Float32Type::get(parameter.getContext()));

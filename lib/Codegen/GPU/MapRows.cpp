@@ -417,15 +417,16 @@ void RowMapper::storeRowResults(ArrayRef<Value> values) {
 MappedKernel RowMapper::run() {
   if (failed(checkReductions()) || failed(checkTies()))
     return MappedKernel::no(reason);
-  frame = std::make_unique<KernelFrame>(kernel, module,
-                                        FrameOptions{form.isFlat()});
+  FrameOptions options;
+  options.flat = form.isFlat();
+  frame = std::make_unique<KernelFrame>(kernel, module, options);
   thread = frame->threadId();
   if (failed(frame->emitScalars()) ||
       failed(form.isFlat() ? emitFlat() : emitRows())) {
     frame->func.erase();
     return MappedKernel::no(reason.empty() ? frame->emitter.reason() : reason);
   }
-  return {{frame->launch()}};
+  return {{frame->launch()}, 0, ""};
 }
 
 FailureOr<MappedKernel> mapRows(planir::KernelOp kernel,

@@ -12,6 +12,7 @@
 #include "runtime/devices/emulator/Program.h"
 
 #include <algorithm>
+#include <map>
 #include <queue>
 
 namespace heddle::rt::emulator {
@@ -193,10 +194,13 @@ void assignRows(Program &program, const std::vector<int> &widths) {
   std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
     return intervals[a].first < intervals[b].first;
   });
-  Places bySize[5];
+  // Paths that lanes take one after the other may share memory, each its own
+  // lanes: only if all rows there have them at the same bytes. The lanes of a
+  // predicate are bits.
+  std::map<int, Places> byWidth;
   for (uint32_t row : order) {
     uint32_t units = unitsOf(widths[row]);
-    places[row] = bySize[units].take(intervals[row], units, end);
+    places[row] = byWidth[widths[row]].take(intervals[row], units, end);
     if (liveness.isReadUnwritten(row))
       for (uint32_t i = 0; i < units; ++i)
         program.unwritten.push_back((places[row] + i) * unit);

@@ -86,6 +86,38 @@ TEST(PtxControl, PredicatedOpsKeepOtherLanes) {
 
 /// Some lanes leave before a barrier that the others reach; the last warp of a
 /// block may be partial.
+/// Lanes that wait on another path keep their numbers, though a predicate that
+/// this path sets may have their register's memory.
+TEST(PtxControl, PredicatesKeepNumbersOfOtherPaths) {
+  PtxRun run;
+  run.text = kernel(1, R"(
+  mul.wide.u32 %rd1, %r0, 4;
+  add.u64 %rd1, %rd0, %rd1;
+  bra START;
+LOW:
+  cvt.u32.u16 %r1, %h0;
+  st.global.u32 [%rd1], %r1;
+  bra END;
+START:
+  cvt.u16.u32 %h0, %r0;
+  setp.lt.u32 %p0, %r0, 16;
+  @%p0 bra LOW;
+  mov.u32 %r3, 99;
+  setp.ne.u32 %p1, %r0, %r3;
+  setp.lt.u32 %p2, %r0, %r3;
+  selp.u32 %r2, 60, 200, %p1;
+  selp.u32 %r4, 40, 200, %p2;
+  add.u32 %r2, %r2, %r4;
+  st.global.u32 [%rd1], %r2;
+END:
+  ret;
+)");
+  std::vector<uint32_t> found(32);
+  ASSERT_EQ(run.run(found), "");
+  for (uint32_t lane = 0; lane < 32; ++lane)
+    EXPECT_EQ(found[lane], lane < 16 ? lane : 100) << lane;
+}
+
 TEST(PtxControl, EarlyExit) {
   PtxRun run;
   run.text = kernel(1, R"(
