@@ -37,7 +37,9 @@ enum class Target { X86_64, SM_80, SM_90 };
 template <> struct Words<Target> {
   static constexpr std::array all = {"x86-64", "sm_80", "sm_90"};
 };
-constexpr bool isGpu(Target target) { return target != Target::X86_64; }
+constexpr bool isGpu(Target target) {
+  return target == Target::SM_80 || target == Target::SM_90;
+}
 
 /// Instructions of an x86-64 processor.
 enum class March { Native, V3, V4, AMX };
