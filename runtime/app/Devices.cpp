@@ -47,42 +47,36 @@ static int capabilityOf(const plan::Plan &plan) {
 size_t heddle::rt::chooseTarget(const std::vector<Binary> &targets,
                                 const DeviceOptions &options,
                                 int64_t localRank) {
-  std::optional<size_t> cpu, cuda, fitting;
-  bool wantsGpu = options.kind != plan::nameOf(plan::DeviceKind::Cpu);
-  bool hasGpuCode = false;
-  std::string held;
-  for (const Binary &target : targets) {
-    hasGpuCode |= target.plan.device == plan::DeviceKind::Cuda;
-    held += (held.empty() ? "" : ", ") + target.plan.target;
-  }
+  constexpr const char *cpu = "cpu";
   std::optional<GpuHere> gpu;
-  if (wantsGpu && hasGpuCode && targets.size() > 1)
+  if (targets.size() > 1 && options.kind != cpu)
     gpu = findGpu(localRank);
-  int best = 0;
+  // Of what is allowed, the newest code that the GPU runs, then the CPU's; code
+  // for another GPU is left for the device to refuse.
+  auto worth = [&](const plan::Plan &plan) {
+    if (!options.kind.empty() && options.kind != plan::nameOf(plan.device))
+      return -1;
+    if (plan.device == plan::DeviceKind::Cpu)
+      return 1;
+    int needed = capabilityOf(plan);
+    return gpu && needed <= gpu->capability ? needed : 0;
+  };
+  int best = -1;
+  size_t chosen = 0;
+  std::string held;
   for (size_t i = 0; i < targets.size(); ++i) {
     const plan::Plan &plan = targets[i].plan;
-    if (plan.device == plan::DeviceKind::Cpu) {
-      cpu = i;
+    held += (held.empty() ? "" : ", ") + plan.target;
+    if (worth(plan) < std::max(best, 0))
       continue;
-    }
-    cuda = i;
-    int capability = capabilityOf(plan);
-    if (gpu && capability <= gpu->capability && capability > best) {
-      best = capability;
-      fitting = i;
-    }
+    best = worth(plan);
+    chosen = i;
   }
-  if (options.kind == plan::nameOf(plan::DeviceKind::Cpu)    ? !cpu
-      : options.kind == plan::nameOf(plan::DeviceKind::Cuda) ? !cuda
-                                                             : false)
+  if (best < 0)
     fail("H0172", "--device " + options.kind + ": this binary holds " + held,
          std::string("leave out --device, or compile with --target ") +
-             (options.kind == "cpu" ? "x86-64" : "sm_90"));
-  if (!wantsGpu)
-    return *cpu;
-  if (fitting)
-    return *fitting;
-  return options.kind.empty() && cpu ? *cpu : *cuda;
+             (options.kind == cpu ? "x86-64" : "sm_90"));
+  return chosen;
 }
 
 std::unique_ptr<Device> heddle::rt::openDevice(const plan::Plan &plan,

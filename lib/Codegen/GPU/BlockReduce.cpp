@@ -150,4 +150,29 @@ FailureOr<SmallVector<Value>> sumSquares(KernelFrame &f, Value input,
   return SmallVector<Value>{running};
 }
 
+LogicalResult storeSums(KernelFrame &f, ArrayRef<linalg::GenericOp> reductions,
+                        ArrayRef<Value> sums, ArrayRef<Value> at) {
+  for (auto [op, sum] : llvm::zip(reductions, sums)) {
+    linalg::GenericOp reduction = op;
+    FailureOr<Value> initial =
+        f.emitter.element(reduction.getDpsInits()[0], at);
+    if (failed(initial))
+      return failure();
+    Value total = addFloats(f, *initial, sum);
+    f.emitter.bind(reduction.getResult(0),
+                   [total](ElementEmitter::Indices) { return total; });
+  }
+  // A result may take the place of what another one reads.
+  SmallVector<Value> values;
+  for (unsigned i = 0; i < f.numOutputs(); ++i) {
+    FailureOr<Value> value = f.emitter.element(f.yielded(i), at);
+    if (failed(value))
+      return failure();
+    values.push_back(*value);
+  }
+  for (auto [i, value] : llvm::enumerate(values))
+    f.store(value, f.outputBuffer(i), at);
+  return success();
+}
+
 } // namespace heddle::gpu

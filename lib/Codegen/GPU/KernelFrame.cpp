@@ -215,4 +215,20 @@ Chunk KernelFrame::chunk(Value base, int64_t width) {
   return result;
 }
 
+LogicalResult addLaunch(MappedKernel &mapped, planir::KernelOp kernel,
+                        mlir::gpu::GPUModuleOp module, FrameOptions options,
+                        ArrayRef<int64_t> grid, int64_t threads,
+                        llvm::function_ref<LogicalResult(KernelFrame &)> body) {
+  options.scratchBytes = mapped.scratchBytes;
+  KernelFrame frame(kernel, module, options);
+  if (failed(frame.emitScalars()) || failed(body(frame))) {
+    if (mapped.reason.empty())
+      mapped.reason = frame.emitter.reason();
+    return failure();
+  }
+  frame.finish(grid, threads);
+  mapped.launches.push_back(frame.launch());
+  return success();
+}
+
 } // namespace heddle::gpu

@@ -106,6 +106,15 @@ private:
 /// are some. So the lanes of a warp access bytes without gaps in all of these.
 int64_t widestChunk(planir::KernelOp kernel, int64_t columns = 0);
 
+/// Writes a function of a kernel, named by `suffix`, and adds its launch on
+/// `grid` to `mapped`, whose scratch memory it takes; `body` writes what its
+/// threads do. When that fails, `mapped` has a reason.
+mlir::LogicalResult
+addLaunch(MappedKernel &mapped, planir::KernelOp kernel,
+          mlir::gpu::GPUModuleOp module, FrameOptions options,
+          llvm::ArrayRef<int64_t> grid, int64_t threads,
+          llvm::function_ref<mlir::LogicalResult(KernelFrame &)> body);
+
 /// Maps sums over rows: columns to threads, rows to threads and blocks.
 MappedKernel mapColumns(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module);
 /// Maps sums of all elements to one number each.

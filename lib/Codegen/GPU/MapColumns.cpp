@@ -39,11 +39,8 @@ public:
 
 private:
   LogicalResult findReductions();
-  LogicalResult launch(StringRef suffix, const Tile &tile, int64_t blocksBelow,
-                       llvm::function_ref<LogicalResult(KernelFrame &)> body);
   LogicalResult emitRows(KernelFrame &f);
   LogicalResult emitSumOfShares(KernelFrame &f);
-  LogicalResult emitResults(KernelFrame &f, Value column, ArrayRef<Value> sums);
   Value sharesOf(KernelFrame &f, size_t reduction) {
     int64_t bytes = shares * columns * static_cast<int64_t>(sizeof(float));
     return f.scratch(static_cast<int64_t>(reduction) * bytes, {shares, columns},
@@ -60,14 +57,12 @@ private:
   SmallVector<GenericOp> reductions;
   SmallVector<int64_t> rowDims;
   int64_t rows = 1, columns = 0, shares = 1;
-  SmallVector<MappedLaunch, 2> launches;
-  std::string reason;
+  MappedKernel mapped;
 };
 } // namespace
 
 LogicalResult ColumnMapper::fail(const Twine &why) {
-  if (reason.empty())
-    reason = why.str();
+  mapped.reason = why.str();
   return failure();
 }
 
@@ -102,29 +97,6 @@ LogicalResult ColumnMapper::findReductions() {
   return success();
 }
 
-/// The results of one column.
-LogicalResult ColumnMapper::emitResults(KernelFrame &f, Value column,
-                                        ArrayRef<Value> sums) {
-  for (auto [op, sum] : llvm::zip(reductions, sums)) {
-    FailureOr<Value> initial = f.emitter.element(op.getDpsInits()[0], column);
-    if (failed(initial))
-      return fail(f.emitter.reason());
-    Value total = addFloats(f, *initial, sum);
-    f.emitter.bind(op.getResult(0),
-                   [total](ElementEmitter::Indices) { return total; });
-  }
-  SmallVector<Value> values;
-  for (unsigned i = 0; i < f.numOutputs(); ++i) {
-    FailureOr<Value> value = f.emitter.element(f.yielded(i), column);
-    if (failed(value))
-      return fail(f.emitter.reason());
-    values.push_back(*value);
-  }
-  for (auto [i, value] : llvm::enumerate(values))
-    f.store(value, f.outputBuffer(i), column);
-  return success();
-}
-
 /// Sums this block's share of the rows.
 LogicalResult ColumnMapper::emitRows(KernelFrame &f) {
   OpBuilder &b = f.builder;
@@ -144,10 +116,8 @@ LogicalResult ColumnMapper::emitRows(KernelFrame &f) {
       for (auto [j, column] : llvm::enumerate(chunk.columns)) {
         indices.back() = column;
         auto sum = f.emitter.payload(op, indices, running[i * tile.width + j]);
-        if (failed(sum)) {
-          reason = f.emitter.reason();
+        if (failed(sum))
           return failure();
-        }
         next.push_back(sum->front());
       }
     return next;
@@ -156,7 +126,7 @@ LogicalResult ColumnMapper::emitRows(KernelFrame &f) {
                     reductions.size(), terms,
                     [&](Value column, ArrayRef<Value> sums) -> LogicalResult {
                       if (shares == 1)
-                        return emitResults(f, column, sums);
+                        return storeSums(f, reductions, sums, column);
                       for (auto [i, sum] : llvm::enumerate(sums))
                         f.store(sum, sharesOf(f, i), {share, column});
                       return success();
@@ -181,39 +151,29 @@ LogicalResult ColumnMapper::emitSumOfShares(KernelFrame &f) {
       f, Tile(columns, 1),
       {f.blockId(mlir::gpu::Dimension::x), f.constant(0), f.constant(shares)},
       reductions.size(), terms, [&](Value column, ArrayRef<Value> sums) {
-        return emitResults(f, column, sums);
+        return storeSums(f, reductions, sums, column);
       });
-}
-
-LogicalResult
-ColumnMapper::launch(StringRef suffix, const Tile &tile, int64_t blocksBelow,
-                     llvm::function_ref<LogicalResult(KernelFrame &)> body) {
-  FrameOptions options;
-  options.scratchBytes = scratchBytes();
-  options.suffix = suffix.str();
-  KernelFrame frame(kernel, module, options);
-  if (failed(frame.emitScalars()))
-    return fail(frame.emitter.reason());
-  if (failed(body(frame)))
-    return failure();
-  frame.finish({tile.blocks, blocksBelow}, Tile::threads);
-  launches.push_back(frame.launch());
-  return success();
 }
 
 MappedKernel ColumnMapper::run() {
   if (failed(findReductions()))
-    return MappedKernel::no(reason);
-  Tile tile(columns, widestChunk(kernel, columns));
+    return MappedKernel::no(mapped.reason);
+  Tile tile(columns, widestChunk(kernel, columns)), one(columns, 1);
   shares = std::clamp<int64_t>(
       std::min(rows / (tile.below * leastRows), manyBlocks / tile.blocks), 1,
       maxShares);
-  auto first = [&](KernelFrame &f) { return emitRows(f); };
-  auto second = [&](KernelFrame &f) { return emitSumOfShares(f); };
-  if (failed(launch("", tile, shares, first)) ||
-      (shares > 1 && failed(launch("_sum", Tile(columns, 1), 1, second))))
-    return MappedKernel::no(reason);
-  return {launches, scratchBytes(), ""};
+  mapped.scratchBytes = scratchBytes();
+  FrameOptions second;
+  second.suffix = "_sum";
+  if (failed(addLaunch(mapped, kernel, module, FrameOptions(),
+                       {tile.blocks, shares}, Tile::threads,
+                       [&](KernelFrame &f) { return emitRows(f); })) ||
+      (shares > 1 &&
+       failed(addLaunch(mapped, kernel, module, second, {one.blocks, 1},
+                        Tile::threads,
+                        [&](KernelFrame &f) { return emitSumOfShares(f); }))))
+    return MappedKernel::no(mapped.reason);
+  return mapped;
 }
 
 MappedKernel mapColumns(planir::KernelOp kernel,

@@ -37,14 +37,12 @@ public:
 
 private:
   LogicalResult findReductions();
-  /// Writes one launch: `body` makes what it does.
-  LogicalResult launch(StringRef suffix, int64_t blocks,
-                       llvm::function_ref<LogicalResult(KernelFrame &)> body);
   /// The sum of the terms of `op` in the part of this block, of `parts`.
   FailureOr<Value> sumTerms(KernelFrame &f, GenericOp op, Value slots);
   LogicalResult emitParts(KernelFrame &f);
   LogicalResult emitAll(KernelFrame &f);
   LogicalResult emitSumOfParts(KernelFrame &f);
+  /// The results, from the sums that every thread has.
   LogicalResult emitResults(KernelFrame &f, ArrayRef<Value> sums);
   SmallVector<Value> addSlots(KernelFrame &f);
   /// Where the parts of a sum stand between two launches.
@@ -68,14 +66,12 @@ private:
   mlir::gpu::GPUModuleOp module;
   int64_t width, parts = 1;
   SmallVector<GenericOp> reductions;
-  SmallVector<MappedLaunch, 2> launches;
-  std::string reason;
+  MappedKernel mapped;
 };
 } // namespace
 
 LogicalResult ReduceMapper::fail(const Twine &why) {
-  if (reason.empty())
-    reason = why.str();
+  mapped.reason = why.str();
   return failure();
 }
 
@@ -134,37 +130,18 @@ FailureOr<Value> ReduceMapper::sumTerms(KernelFrame &f, GenericOp op,
                   return running;
                 });
   if (failed(sums))
-    return fail(f.emitter.reason());
+    return failure();
   return acrossBlock(f, sums->front(), threads, slots,
                      [&](Value x, Value y) { return addFloats(f, x, y); });
 }
 
-/// The results, from the sums that every thread has.
 LogicalResult ReduceMapper::emitResults(KernelFrame &f, ArrayRef<Value> sums) {
   OpBuilder &b = f.builder;
   auto once = b.create<scf::IfOp>(
       f.loc, f.compare(arith::CmpIPredicate::eq, f.threadId(), 0));
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(once.thenBlock());
-  for (auto [op, sum] : llvm::zip(reductions, sums)) {
-    FailureOr<Value> initial = f.emitter.element(op.getDpsInits()[0], {});
-    if (failed(initial))
-      return fail(f.emitter.reason());
-    Value total = addFloats(f, *initial, sum);
-    f.emitter.bind(op.getResult(0),
-                   [total](ElementEmitter::Indices) { return total; });
-  }
-  // A result may take the place of what another one reads.
-  SmallVector<Value> values;
-  for (unsigned i = 0; i < f.numOutputs(); ++i) {
-    FailureOr<Value> value = f.emitter.element(f.yielded(i), {});
-    if (failed(value))
-      return fail(f.emitter.reason());
-    values.push_back(*value);
-  }
-  for (auto [i, value] : llvm::enumerate(values))
-    f.store(value, f.outputBuffer(i), {});
-  return success();
+  return storeSums(f, reductions, sums, {});
 }
 
 LogicalResult ReduceMapper::emitAll(KernelFrame &f) {
@@ -216,35 +193,23 @@ LogicalResult ReduceMapper::emitSumOfParts(KernelFrame &f) {
   return emitResults(f, sums);
 }
 
-LogicalResult
-ReduceMapper::launch(StringRef suffix, int64_t blocks,
-                     llvm::function_ref<LogicalResult(KernelFrame &)> body) {
-  FrameOptions options;
-  options.flat = true;
-  options.scratchBytes = scratchBytes();
-  options.suffix = suffix.str();
-  KernelFrame frame(kernel, module, options);
-  if (failed(frame.emitScalars()))
-    return fail(frame.emitter.reason());
-  if (failed(body(frame)))
-    return failure();
-  frame.finish({blocks}, threads);
-  launches.push_back(frame.launch());
-  return success();
-}
-
 MappedKernel ReduceMapper::run() {
   if (failed(findReductions()))
-    return MappedKernel::no(reason);
-  auto all = [&](KernelFrame &f) { return emitAll(f); };
-  auto first = [&](KernelFrame &f) { return emitParts(f); };
-  auto second = [&](KernelFrame &f) { return emitSumOfParts(f); };
-  bool hasFailed = parts == 1 ? failed(launch("", 1, all))
-                              : failed(launch("", parts, first)) ||
-                                    failed(launch("_sum", 1, second));
-  if (hasFailed)
-    return MappedKernel::no(reason);
-  return {launches, scratchBytes(), ""};
+    return MappedKernel::no(mapped.reason);
+  mapped.scratchBytes = scratchBytes();
+  FrameOptions first, second;
+  first.flat = second.flat = true;
+  second.suffix = "_sum";
+  auto emit = [&](KernelFrame &f) {
+    return parts == 1 ? emitAll(f) : emitParts(f);
+  };
+  if (failed(
+          addLaunch(mapped, kernel, module, first, {parts}, threads, emit)) ||
+      (parts > 1 &&
+       failed(addLaunch(mapped, kernel, module, second, {1}, threads,
+                        [&](KernelFrame &f) { return emitSumOfParts(f); }))))
+    return MappedKernel::no(mapped.reason);
+  return mapped;
 }
 
 MappedKernel mapReduce(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module) {

@@ -83,8 +83,7 @@ private:
   nn::EmbeddingGradOp op;
   RankedTensorType table, ids;
   int64_t positions;
-  SmallVector<MappedLaunch, 2> launches;
-  std::string reason;
+  MappedKernel mapped;
 };
 } // namespace
 
@@ -301,16 +300,8 @@ ScatterMapper::launch(StringRef suffix, bool flat, int64_t blocks,
                       llvm::function_ref<LogicalResult(KernelFrame &)> body) {
   FrameOptions options;
   options.flat = flat;
-  options.scratchBytes = 2 * positions * sizeof(int32_t);
   options.suffix = suffix.str();
-  KernelFrame frame(kernel, module, options);
-  if (failed(frame.emitScalars()) || failed(body(frame))) {
-    reason = frame.emitter.reason();
-    return failure();
-  }
-  frame.finish({blocks}, threads);
-  launches.push_back(frame.launch());
-  return success();
+  return addLaunch(mapped, kernel, module, options, {blocks}, threads, body);
 }
 
 MappedKernel ScatterMapper::run() {
@@ -320,6 +311,7 @@ MappedKernel ScatterMapper::run() {
   bool isInPlace = op.getInit() && tie >= 0 &&
                    kernel.getBody().getArgument(tie) == op.getInit();
   int64_t part = threads * widestChunk(kernel) * accessesToFill;
+  mapped.scratchBytes = 2 * positions * static_cast<int64_t>(sizeof(int32_t));
   auto order = [&](KernelFrame &f) { return emitOrder(f); };
   auto fill = [&](KernelFrame &f) { return emitFill(f); };
   auto sums = [&](KernelFrame &f) { return emitSums(f); };
@@ -329,8 +321,8 @@ MappedKernel ScatterMapper::run() {
        failed(launch("_fill", /*flat=*/true,
                      llvm::divideCeil(table.getNumElements(), part), fill))) ||
       failed(launch("_rows", /*flat=*/false, positions * tile.blocks, sums)))
-    return MappedKernel::no(reason);
-  return {launches, 2 * positions * static_cast<int64_t>(sizeof(int32_t)), ""};
+    return MappedKernel::no(mapped.reason);
+  return mapped;
 }
 
 MappedKernel mapScatter(planir::KernelOp kernel,

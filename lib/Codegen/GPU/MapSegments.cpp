@@ -77,12 +77,10 @@ private:
   mlir::gpu::GPUModuleOp module;
   Value input, first;
   int64_t length, width;
-  int64_t scratchBytes = 0;
   /// Of each segment, and the end of the last: its first unit, and the number
   /// of its first piece.
   SmallVector<int32_t> begins, pieces;
-  SmallVector<MappedLaunch, 2> launches;
-  std::string reason;
+  MappedKernel mapped;
 };
 } // namespace
 
@@ -244,34 +242,27 @@ LogicalResult SegmentMapper::launch(StringRef suffix, int64_t blocks,
                                     int64_t blockThreads, Stage body) {
   FrameOptions options;
   options.flat = true;
-  options.scratchBytes = scratchBytes;
   options.suffix = suffix.str();
-  KernelFrame frame(kernel, module, options);
-  if (failed(frame.emitScalars()) || failed(body(frame))) {
-    reason = frame.emitter.reason();
-    return failure();
-  }
-  frame.finish({blocks}, blockThreads);
-  launches.push_back(frame.launch());
-  return success();
+  return addLaunch(mapped, kernel, module, options, {blocks}, blockThreads,
+                   body);
 }
 
 MappedKernel SegmentMapper::mapSums() {
-  scratchBytes = pieces.back() * static_cast<int64_t>(sizeof(double));
+  mapped.scratchBytes = pieces.back() * static_cast<int64_t>(sizeof(double));
   if (failed(launch("", pieces.back(), threads,
                     [&](KernelFrame &f) { return emitPieces(f); })) ||
       failed(launch("_sum", count(), warpSize,
                     [&](KernelFrame &f) { return emitSums(f); })))
-    return MappedKernel::no(reason);
-  return {launches, scratchBytes, ""};
+    return MappedKernel::no(mapped.reason);
+  return mapped;
 }
 
 MappedKernel SegmentMapper::mapScaled(Value factors) {
   int64_t part = threads * width * accessesToScale;
   if (failed(launch("", llvm::divideCeil(length, part), threads,
                     [&](KernelFrame &f) { return emitScaled(f, factors); })))
-    return MappedKernel::no(reason);
-  return {launches, 0, ""};
+    return MappedKernel::no(mapped.reason);
+  return mapped;
 }
 
 MappedKernel mapSegments(planir::KernelOp kernel,
