@@ -8,8 +8,8 @@ patches/adding-an-op.patch follows docs/adding-an-op.md. Its first lines say
     run: COMMAND         what must succeed then, in the tree, with $BUILD
 
 Without BUILD, or unless HEDDLE_TEST_LONG=1, the patches have to apply to ROOT. With
-both every patch is applied to a copy of the tree that is configured as BUILD is,
-built and run."""
+both they are, one after the other, applied to a copy of the tree that is configured
+as BUILD is, built, run and taken back."""
 
 import glob
 import os
@@ -37,21 +37,29 @@ def applies(root, path, *flags):
                stdout=subprocess.DEVNULL)
 
 
-def works(root, build, path):
+def works(tree, made, path):
+    return (applies(tree, path) and
+            run(["cmake", "--build", made, "--target",
+                 *" ".join(lines_of(path, "build")).split()]) and
+            all(run(command, shell=True, cwd=tree,
+                    env={**os.environ, "BUILD": made, "HEDDLE_BUILD": made})
+                for command in lines_of(path, "run")) and
+            applies(tree, path, "--reverse"))
+
+
+def those_that_do_not_work(root, build, patches):
+    """Builds one tree for all of them: what a patch does not change is not built
+    again. What comes after one that does not work is not tried."""
     with tempfile.TemporaryDirectory(prefix="heddle-patch-") as folder:
         tree, made = os.path.join(folder, "tree"), os.path.join(folder, "build")
         shutil.copytree(root, tree, ignore=shutil.ignore_patterns("build", ".git"))
         with open(os.path.join(build, "CMakeCache.txt")) as cache:
             kept = [line.split("=", 1)[1].strip() for line in cache
                     if line.startswith("CMAKE_BUILD_TYPE:")]
-        return (applies(tree, path) and
-                run(["cmake", "-S", tree, "--preset", "release", "-B", made,
-                     "-DCMAKE_BUILD_TYPE=" + "".join(kept)]) and
-                run(["cmake", "--build", made, "--target",
-                     *" ".join(lines_of(path, "build")).split()]) and
-                all(run(command, shell=True, cwd=tree,
-                        env={**os.environ, "BUILD": made, "HEDDLE_BUILD": made})
-                    for command in lines_of(path, "run")))
+        if not run(["cmake", "-S", tree, "--preset", "release", "-B", made,
+                    "-DCMAKE_BUILD_TYPE=" + "".join(kept)]):
+            return patches
+        return next(([path] for path in patches if not works(tree, made, path)), [])
 
 
 def main():
@@ -59,12 +67,9 @@ def main():
     patches = sorted(glob.glob(os.path.join(FOLDER, "*.patch")))
     wrong = [path for path in patches if not os.path.exists(
         os.path.join(root, "docs", os.path.basename(path)[:-len("patch")] + "md"))]
-    for path in patches:
-        if not applies(root, path, "--dry-run"):
-            wrong.append(path)
-        elif builds and os.environ.get("HEDDLE_TEST_LONG") == "1":
-            if not works(root, builds[0], path):
-                wrong.append(path)
+    wrong += [path for path in patches if not applies(root, path, "--dry-run")]
+    if not wrong and builds and os.environ.get("HEDDLE_TEST_LONG") == "1":
+        wrong = those_that_do_not_work(root, builds[0], patches)
     for path in wrong:
         print("does not work:", path)
     return 1 if wrong or not patches else 0
