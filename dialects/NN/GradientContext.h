@@ -36,7 +36,8 @@ public:
   virtual void setAccumulated(mlir::Value operand, mlir::Value sum) = 0;
 };
 
-/// The type of a parameter's gradient: its shape in f32, in which sums are made.
+/// The type of a parameter's gradient: its shape in f32, in which sums are
+/// made.
 mlir::RankedTensorType gradientType(mlir::Type parameter);
 
 } // namespace heddle::nn

@@ -41,7 +41,8 @@ JobRate heddle::rt::measureJobRate(Job &job, const LoadedProgram &program) {
   else
     own = measurePeak(job.threadPool(), precision);
   std::ostringstream said;
-  said << io::hostIdentity() << ' ' << program.program().flops << ' ' << own.first;
+  said << io::hostIdentity() << ' ' << program.program().flops << ' '
+       << own.first;
   for (double flops : own.flopsPerSecond)
     said << ' ' << flops;
 

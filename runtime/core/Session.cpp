@@ -89,7 +89,8 @@ static Device &withMemoryFor(const plan::Plan &plan, Device &device) {
 
 Session::Session(const plan::Plan &plan, const KernelSet &kernels,
                  Device &device, const SessionOptions &options)
-    : source(plan), device(withMemoryFor(plan, device)), participant(options.participant),
+    : source(plan), device(withMemoryFor(plan, device)),
+      participant(options.participant),
       persistent(device, plan.memory.persistentBytes, "states",
                  options.guardPages),
       arena(device, plan.memory.arenaBytes, "the arena", options.guardPages),

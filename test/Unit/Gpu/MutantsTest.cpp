@@ -252,16 +252,15 @@ TEST_P(GpuMutants, Attention) {
   x = "tensor<1x70x12xf32>", y = "tensor<1x70x4xf32>";
   lse = "tensor<1x1x70xf32>";
   check(compile("attention grad",
-                kernelText("attention",
-                           "%g: " + y + ", %x: " + x + ", %y: " + y +
-                               ", %lse: " + lse,
-                           x,
-                           "%d = nn.attention_grad %g, %x forward %y lse %lse "
-                           "{heads = #nn.heads<1, scale = 0.25>, mask = "
-                           "#nn.mask<causal>} : (" +
-                               y + ", " + x + ", " + y + ", " + lse + ") -> " +
-                               x,
-                           "%d"),
+                kernelText(
+                    "attention",
+                    "%g: " + y + ", %x: " + x + ", %y: " + y + ", %lse: " + lse,
+                    x,
+                    "%d = nn.attention_grad %g, %x forward %y lse %lse "
+                    "{heads = #nn.heads<1, scale = 0.25>, mask = "
+                    "#nn.mask<causal>} : (" +
+                        y + ", " + x + ", " + y + ", " + lse + ") -> " + x,
+                    "%d"),
                 {70 * 4 * 4, 70 * 12 * 4, 70 * 4 * 4, 70 * 4, 70 * 12 * 4},
                 GetParam()),
         30);

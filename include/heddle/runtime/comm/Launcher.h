@@ -29,7 +29,7 @@ struct Launch {
   int localRank = 0; ///< Among the ranks on this machine.
   std::string address;
   int port = 0;
-  std::string job; ///< Tells jobs apart that meet at the same place.
+  std::string job;      ///< Tells jobs apart that meet at the same place.
   int joinSeconds = 60; ///< How long ranks over TCP wait for each other.
 };
 

@@ -36,7 +36,7 @@ struct GpuHere {
 /// throws.
 std::optional<GpuHere> findGpu(int64_t localRank);
 
-/// A GPU, reached through the driver alone, which is looked for now: nothing of
+/// A GPU, reached through the driver alone. This call looks for it: nothing of
 /// CUDA is linked. Memory that is Device lies on the GPU, out of the host's
 /// sight and at multiples of 256; what is Host or File is the host's, and what
 /// is Pinned the driver's.
