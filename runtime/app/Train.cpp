@@ -23,6 +23,7 @@
 #include <csignal>
 #include <exception>
 #include <filesystem>
+#include <utility>
 
 using namespace heddle;
 using namespace heddle::rt;
@@ -63,6 +64,7 @@ private:
   Ranks &ranks;
   TrainData data;
   io::CheckpointState state;  ///< Where the run begins; the best validation.
+  std::string savedOptimizer; ///< That of the checkpoint the run began with.
   std::string modelDirectory; ///< Has the tokenizer that checkpoints get.
   std::unique_ptr<Evaluation> validation;
   std::unique_ptr<io::DirectoryLock> saves; ///< Rank 0's alone.
@@ -155,6 +157,7 @@ void Training::resumeOrLoad() {
     data.begin(state.seed);
   else
     data.resume(state, state.seed);
+  savedOptimizer = std::exchange(state.optimizer, job.plan().optimizer.type);
   state.planHash = job.plan().hash;
 }
 
@@ -192,6 +195,10 @@ void Training::announce() {
     progress->line(remark);
   if (state.step > 0)
     progress->line("resumed after step " + std::to_string(state.step));
+  if (!savedOptimizer.empty() && savedOptimizer != state.optimizer &&
+      !options.resetOptimizer)
+    progress->line(state.optimizer + " goes on with what " + savedOptimizer +
+                   " kept; --reset-optimizer begins with its first values");
   if (!options.resume.empty() && state.step >= options.steps && job.isFirst())
     fprintf(stderr,
             "warning: nothing is left to do: the checkpoint is after step "

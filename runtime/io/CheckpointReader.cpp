@@ -214,6 +214,8 @@ static CheckpointState readState(const std::string &directory) {
     state.skipped = readCount(json, "skipped", state.step);
   state.seed = readSeed(json.at("seed"));
   state.planHash = json.at("plan").asString();
+  if (const JsonValue *optimizer = json.find("optimizer"))
+    state.optimizer = optimizer->asString();
   if (const JsonValue *best = json.find("best_validation"))
     state.best = readBest(*best);
   if (const JsonValue *data = json.find("data")) {
@@ -270,6 +272,8 @@ static nlohmann::ordered_json describe(const std::string &path) {
     out["seed"] = state.seed;
     describeData(state, out);
     out["plan"] = state.planHash;
+    if (!state.optimizer.empty())
+      out["optimizer"] = state.optimizer;
     for (const CheckpointPart &part : readManifest(directory))
       out["files"].push_back(
           {{"name", part.file}, {"bytes", part.bytes}, {"xxh3", part.digest}});

@@ -124,6 +124,7 @@ static nlohmann::ordered_json stateToJson(const CheckpointState &state) {
                                {"step", state.best->step},
                                {"worse", state.best->worse}};
   json["plan"] = state.planHash;
+  json["optimizer"] = state.optimizer;
   return json;
 }
 

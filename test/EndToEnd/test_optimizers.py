@@ -200,6 +200,16 @@ class Optimizers(Base):
         steps = self.losses(binary, "--resume", folder, "--reset-optimizer", steps=5)
         self.assertTrue(np.isfinite(steps).all())
 
+    def test_another_optimizer_with_the_same_states_is_named(self):
+        self.prepare()
+        folder = self.path("saved")
+        self.losses(self.build("AdamW"), "--save", folder, steps=3)
+        said = "Lamb goes on with what AdamW kept"
+        for flags, expected in (["--reset-optimizer"], False), ([], True):
+            run = h.run([self.build("Lamb"), "train", "--data", self.data, "--steps", 4,
+                         "--resume", folder, *flags])
+            self.assertEqual(said in run.stdout + run.stderr, expected)
+
     def test_the_first_values_again(self):
         self.prepare()
         binary = self.build("AdamW")

@@ -72,6 +72,9 @@ struct CheckpointState {
   bool shuffled = false;
   std::optional<BestValidation> best;
   std::string planHash;
+  /// The name of what keeps the states; empty in the checkpoints of older
+  /// versions.
+  std::string optimizer;
 };
 
 struct CheckpointContents {
