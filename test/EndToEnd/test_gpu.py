@@ -7,8 +7,10 @@
 computes is compared with the same model and plan compiled for x86-64."""
 
 import filecmp
+import json
 import os
 import random
+import resource
 import unittest
 
 import families
@@ -91,6 +93,25 @@ class Gpu(h.HeddleTest):
                     self.compile(model, *test_parallel.flags_of(**plan),
                                  "--target", target, "--precision", precision,
                                  config=dict(h.ds_config(), zero_optimization=zero))
+
+    def test_equal_layers_are_compiled_once(self):
+        def seconds(layers, cache):
+            """Of the CPU: the machine may be busy with other work."""
+            config = self.path("config.json")
+            with open(config, "w") as file:
+                json.dump(h.gpt2_config(VOCAB, layers=layers, dropout=0.1), file)
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            h.run([h.HEDDLE, "compile", config, "--init", "random", "--batch", ROWS,
+                   "--seq", SEQ, "--precision", "bf16", "--target",
+                   "sm_90", "--cache", cache, "-o", self.path("model")])
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            return after.ru_utime - before.ru_utime
+
+        few = min(seconds(4, "off") for _ in range(2))
+        many = min(seconds(64, "off") for _ in range(2))
+        self.assertLessEqual(many, 1.5 * few)
+        seconds(4, self.path("cache"))
+        self.assertLessEqual(seconds(4, self.path("cache")), 0.2 * few)
 
     def test_orders_change_no_bit(self):
         self.data_of(3)

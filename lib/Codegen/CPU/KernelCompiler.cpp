@@ -10,11 +10,7 @@
 #include "KernelEmitter.h"
 #include "heddle/Codegen/CPU/CompileObject.h"
 #include "heddle/Codegen/Common/LinalgLowerings.h"
-#include "heddle/Codegen/Common/Target.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Parser/Parser.h"
-#include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/xxhash.h"
 
 using namespace mlir;
 
@@ -24,44 +20,15 @@ namespace heddle::cpu {
 // Sources
 //===----------------------------------------------------------------------===//
 
-/// The operations of a kernel, joined: a name for people.
-static std::string describe(planir::KernelOp kernel) {
-  constexpr size_t longest = 64;
-  std::string name;
-  for (Operation &op : kernel.getBody().front().without_terminator()) {
-    StringRef next = nn::labelOf(&op);
-    if (name.size() + next.size() >= longest)
-      break;
-    if (!name.empty())
-      name += "_";
-    name += next;
-  }
-  return name;
-}
-
-/// XXH3 of a text, hexadecimal.
-static std::string hashOf(StringRef text) {
-  llvm::XXH128_hash_t hash =
-      llvm::xxh3_128bits(llvm::arrayRefFromStringRef(text));
-  return llvm::utohexstr(hash.high64, true, 16) +
-         llvm::utohexstr(hash.low64, true, 16);
-}
-
 std::string sealOf(const CompiledKernel &kernel, StringRef sourceHash) {
-  return hashOf((kernel.object + "\n" + kernel.symbol + "\n" +
-                 Twine(kernel.scratchBytes) + "\n" + sourceHash)
-                    .str());
+  return codegen::hashOf((kernel.object + "\n" + kernel.symbol + "\n" +
+                          Twine(kernel.scratchBytes) + "\n" + sourceHash)
+                             .str());
 }
 
-KernelSource sourceOf(planir::KernelOp kernel, const CpuTarget &target) {
-  KernelSource source;
-  source.text = codegen::textOf(kernel);
-  std::string hashed = source.text + "\n" + target.cpu + "\n" + target.tune +
-                       "\n" + target.features + "\n" +
-                       std::to_string(target.vectorBits);
-  source.hash = hashOf(hashed);
-  source.symbol = "k_" + describe(kernel) + "_" + source.hash.substr(0, 12);
-  return source;
+std::string describe(const CpuTarget &target) {
+  return target.cpu + "\n" + target.tune + "\n" + target.features + "\n" +
+         std::to_string(target.vectorBits);
 }
 
 //===----------------------------------------------------------------------===//
@@ -123,11 +90,10 @@ FailureOr<int64_t> emitKernelFunction(planir::KernelOp kernel, StringRef symbol,
   return emitter.scratchBytes;
 }
 
-FailureOr<CompiledKernel> compileKernel(const KernelSource &source,
+FailureOr<CompiledKernel> compileKernel(const codegen::KernelSource &source,
                                         const CpuTarget &target,
                                         MLIRContext &context) {
-  OwningOpRef<ModuleOp> parsed =
-      parseSourceString<ModuleOp>(source.text, &context, source.symbol);
+  OwningOpRef<ModuleOp> parsed = codegen::parseSource(source, context);
   if (!parsed)
     return failure();
   auto kernel = *parsed->getOps<planir::KernelOp>().begin();

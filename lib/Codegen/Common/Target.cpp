@@ -66,6 +66,7 @@ std::string codegen::textOf(planir::KernelOp kernel) {
   clone->removeSymbolAttr();
   clone->removeHashAttr();
   clone->removeScratchBytesAttr();
+  clone->removeLaunchesAttr();
   clone->removeArgAttrsAttr();
   clone->removeResAttrsAttr();
   for (Operation &op : clone->getBody().front())

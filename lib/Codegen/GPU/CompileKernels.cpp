@@ -10,110 +10,58 @@
 #include "heddle/Codegen/GPU/Kernels.h"
 #include "heddle/Codegen/GPU/Passes.h"
 #include "mlir/IR/DialectRegistry.h"
-#include "mlir/IR/OwningOpRef.h"
-#include "llvm/ADT/StringMap.h"
-#include "llvm/Support/raw_ostream.h"
+#include "llvm/Support/FileSystem.h"
 
 using namespace mlir;
 
 namespace heddle::gpu {
 
-namespace {
-/// A compiled kernel that others of the same body share.
-struct Compiled {
-  planir::ObjectOp object;
-  ArrayAttr launches;
-  int64_t scratchBytes = 0;
-  std::optional<Resources> resources;
-};
-
-class KernelCompiler {
-public:
-  KernelCompiler(StringRef chip) : chip(chip), ptxas(findPtxas()) {}
-
-  FailureOr<KernelReport> compile(planir::KernelOp kernel);
-
-private:
-  FailureOr<Compiled> compileMapped(planir::KernelOp kernel,
-                                    mlir::gpu::GPUModuleOp module,
-                                    const MappedKernel &mapped);
-
-  std::string chip, ptxas;
-  llvm::StringMap<Compiled> byBody;
-};
-} // namespace
-
-static Attribute launchOf(const MappedLaunch &mapped) {
-  auto wide = [](std::optional<ArrayRef<int32_t>> sizes) {
-    return SmallVector<int64_t>(sizes->begin(), sizes->end());
-  };
-  mlir::gpu::GPUFuncOp func = mapped.func;
-  return planir::GridLaunchAttr::get(
-      func.getContext(), func.getName(), wide(func.getKnownGridSize()),
-      wide(func.getKnownBlockSize()), mapped.sharedBytes);
+/// Tells one ptxas from another: what another one refused or counted is not
+/// taken from the cache.
+static std::string identify(StringRef ptxas) {
+  llvm::sys::fs::file_status status;
+  if (ptxas.empty() || llvm::sys::fs::status(ptxas, status))
+    return "";
+  auto time = status.getLastModificationTime().time_since_epoch().count();
+  return (ptxas + " " + Twine(status.getSize()) + " " + Twine(time)).str();
 }
 
-FailureOr<Compiled> KernelCompiler::compileMapped(planir::KernelOp kernel,
-                                                  mlir::gpu::GPUModuleOp module,
-                                                  const MappedKernel &mapped) {
-  OpBuilder builder(kernel);
-  Compiled result;
-  // Lowering replaces the functions, which know their launches.
-  result.launches = builder.getArrayAttr(
-      llvm::to_vector(llvm::map_range(mapped.launches, launchOf)));
-  result.scratchBytes = mapped.scratchBytes;
-  if (failed(lowerToNvvm(module)))
-    return failure();
-  llvm::Expected<std::string> ptx = emitPtx(module, chip);
-  if (!ptx)
-    return kernel.emitError() << llvm::toString(ptx.takeError());
-  if (!ptxas.empty()) {
-    llvm::Expected<Resources> resources = assemblePtx(ptxas, *ptx, chip);
-    if (!resources)
-      return kernel.emitError() << llvm::toString(resources.takeError());
-    result.resources = *resources;
-  }
-  result.object = builder.create<planir::ObjectOp>(
-      kernel.getLoc(), (kernel.getSymName() + "_ptx").str(), *ptx,
-      /*hash=*/StringAttr());
-  return result;
+static planir::GridLaunchAttr
+toAttribute(MLIRContext *context, const CompiledKernel::Launch &launch) {
+  return planir::GridLaunchAttr::get(context, launch.symbol, launch.grid,
+                                     launch.block, launch.sharedBytes);
 }
 
-FailureOr<KernelReport> KernelCompiler::compile(planir::KernelOp kernel) {
+/// Gives a kernel its code, or says that it has none.
+static KernelReport attach(planir::KernelOp kernel,
+                           const CompiledKernel &compiled, StringRef chip,
+                           StringRef hash) {
   KernelReport report;
   report.name = kernel.getSymName().str();
-  Compiled &compiled = byBody[codegen::textOf(kernel)];
-  if (!compiled.object) {
-    OwningOpRef<ModuleOp> scratch(ModuleOp::create(kernel.getLoc()));
-    auto builder = OpBuilder::atBlockEnd(scratch->getBody());
-    auto module = builder.create<mlir::gpu::GPUModuleOp>(kernel.getLoc(),
-                                                         kernel.getSymName());
-    FailureOr<MappedKernel> mapped = mapKernel(kernel, module, *findChip(chip));
-    if (failed(mapped))
-      return failure();
-    if (!*mapped) {
-      report.reason = mapped->reason;
-      kernel.emitRemark("no GPU generator for ")
-          << report.reason << " yet: @" << report.name;
-      return report;
-    }
-    FailureOr<Compiled> result = compileMapped(kernel, module, *mapped);
-    if (failed(result))
-      return failure();
-    compiled = *result;
+  report.reason = compiled.reason;
+  report.resources = compiled.resources;
+  if (!report.reason.empty()) {
+    kernel.emitRemark("no GPU generator for ")
+        << report.reason << " yet: @" << report.name;
+    return report;
   }
-  kernel.setObjectAttr(
-      FlatSymbolRefAttr::get(compiled.object.getSymNameAttr()));
-  kernel.setSymbol(
-      cast<planir::GridLaunchAttr>(compiled.launches[0]).getSymbol());
-  kernel.setLaunchesAttr(compiled.launches);
+  OpBuilder builder(kernel);
+  auto object = builder.create<planir::ObjectOp>(
+      kernel.getLoc(), (kernel.getSymName() + "_ptx").str(), compiled.ptx,
+      /*hash=*/StringAttr());
+  SmallVector<Attribute> launches;
+  for (const CompiledKernel::Launch &launch : compiled.launches)
+    launches.push_back(toAttribute(kernel.getContext(), launch));
+  kernel.setObjectAttr(FlatSymbolRefAttr::get(object.getSymNameAttr()));
+  kernel.setSymbol(compiled.launches.front().symbol);
+  kernel.setHash(hash);
+  kernel.setLaunchesAttr(builder.getArrayAttr(launches));
   kernel.setScratchBytes(compiled.scratchBytes);
   auto remark = kernel.emitRemark("PTX for ") << chip << ": @" << report.name;
   if (compiled.resources)
     remark << ", " << compiled.resources->registers << " registers, "
            << compiled.resources->sharedBytes << " bytes of shared memory, "
            << compiled.resources->spillBytes << " bytes spilled";
-  report.resources = compiled.resources;
   return report;
 }
 
@@ -133,22 +81,40 @@ static void summarize(Operation *root, ArrayRef<KernelReport> reports,
   llvm::interleaveComma(missing, warning);
 }
 
-FailureOr<std::vector<KernelReport>> compileKernelsForGpu(Operation *root,
-                                                          StringRef chip) {
+FailureOr<std::vector<KernelReport>>
+compileKernelsForGpu(ModuleOp module, StringRef chip, StringRef cache) {
   if (!findChip(chip))
-    return root->emitError("no GPU code can be made for ")
+    return module.emitError("no GPU code can be made for ")
            << chip << "; sm_80 and sm_90 are known";
-  SmallVector<planir::KernelOp> kernels;
-  root->walk([&](planir::KernelOp kernel) { kernels.push_back(kernel); });
-  KernelCompiler compiler(chip);
-  std::vector<KernelReport> reports;
-  for (planir::KernelOp kernel : kernels) {
-    FailureOr<KernelReport> report = compiler.compile(kernel);
-    if (failed(report))
+  std::string ptxas = findPtxas();
+  auto compile = [&](const codegen::KernelSource &source,
+                     MLIRContext &context) -> FailureOr<std::string> {
+    FailureOr<CompiledKernel> compiled =
+        compileKernel(source, chip, ptxas, context);
+    if (failed(compiled))
       return failure();
-    reports.push_back(std::move(*report));
+    return toBytes(*compiled);
+  };
+  codegen::KernelJobs jobs;
+  jobs.add(module, chip, compile);
+  for (auto model : module.getOps<nn::ModelOp>())
+    jobs.add(model, chip, compile);
+  jobs.run(cache, registerGpuCodegen, identify(ptxas));
+
+  std::vector<KernelReport> reports;
+  for (const codegen::KernelJobs::Job &job : jobs.all()) {
+    planir::KernelOp kernel = job.kernel;
+    if (!job.result->error.empty())
+      return kernel.emitError("H0910: cannot be compiled: ")
+             << job.result->error;
+    std::optional<CompiledKernel> compiled = fromBytes(job.result->code);
+    if (!compiled)
+      return kernel.emitError("H0910: cannot be compiled: the cache holds "
+                              "something else in its place");
+    reports.push_back(attach(kernel, *compiled, chip, job.source.hash));
+    reports.back().isCached = job.result->isCached;
   }
-  summarize(root, reports, chip);
+  summarize(module, reports, chip);
   return reports;
 }
 
@@ -163,22 +129,19 @@ namespace {
 struct GpuCompileKernels : impl::GpuCompileKernelsBase<GpuCompileKernels> {
   using Base::Base;
 
-  void getDependentDialects(DialectRegistry &registry) const override {
-    gpu::registerGpuCodegen(registry);
-  }
-
   void runOnOperation() override {
-    if (!chip.empty()) {
-      if (failed(gpu::compileKernelsForGpu(getOperation(), chip)))
-        signalPassFailure();
+    std::string name = chip;
+    for (auto model : getOperation().getOps<nn::ModelOp>())
+      if (StringRef target = wordOf(codegen::strategyOf(model).target);
+          name.empty() && gpu::findChip(target))
+        name = target.str();
+    if (name.empty())
       return;
-    }
-    for (auto model : getOperation().getOps<nn::ModelOp>()) {
-      StringRef target = wordOf(codegen::strategyOf(model).target);
-      if (gpu::findChip(target) &&
-          failed(gpu::compileKernelsForGpu(model, target)))
-        return signalPassFailure();
-    }
+    auto reports = gpu::compileKernelsForGpu(getOperation(), name, cache);
+    if (failed(reports))
+      return signalPassFailure();
+    for (const gpu::KernelReport &report : *reports)
+      report.isCached ? ++numCached : ++numCompiled;
   }
 };
 } // namespace

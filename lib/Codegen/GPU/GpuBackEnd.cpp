@@ -26,8 +26,10 @@ public:
     heddle::gpu::registerGpuCodegen(registry);
   }
   void buildPipeline(OpPassManager &pm,
-                     const codegen::TargetOptions &) const override {
-    pm.addPass(createGpuCompileKernels());
+                     const codegen::TargetOptions &options) const override {
+    GpuCompileKernelsOptions kernels;
+    kernels.cache = options.cache;
+    pm.addPass(createGpuCompileKernels(kernels));
   }
 
   LogicalResult verify(ArrayRef<Operation *> roots) const override {

@@ -26,18 +26,28 @@ std::string findPtxas() {
   return {};
 }
 
-/// The largest number that the first group of `pattern` matches, of all
-/// functions; 0 when there is none.
-static int64_t largest(StringRef text, StringRef pattern) {
+/// The number that the first group of `pattern` matches; 0 when none does.
+static int64_t numberIn(StringRef text, StringRef pattern) {
   SmallVector<StringRef> groups;
-  int64_t result = 0;
-  for (Regex regex(pattern); regex.match(text, &groups);
-       text = text.drop_front(groups[0].end() - text.begin())) {
-    int64_t number = 0;
+  int64_t number = 0;
+  if (Regex(pattern).match(text, &groups))
     groups[1].getAsInteger(10, number);
-    result = std::max(result, number);
+  return number;
+}
+
+/// What `ptxas -v` prints, by functions.
+static StringMap<Resources> readResources(StringRef text) {
+  StringMap<Resources> all;
+  constexpr StringRef heading = "Compiling entry function '";
+  for (size_t at; (at = text.find(heading)) != StringRef::npos;) {
+    text = text.drop_front(at + heading.size());
+    StringRef own = text.take_front(text.find(heading));
+    all[own.take_front(own.find('\''))] = {
+        numberIn(own, "Used ([0-9]+) registers"),
+        numberIn(own, "([0-9]+) bytes smem"),
+        numberIn(own, "([0-9]+) bytes spill stores")};
   }
-  return result;
+  return all;
 }
 
 static Expected<std::string> createTemporary(StringRef suffix) {
@@ -48,8 +58,8 @@ static Expected<std::string> createTemporary(StringRef suffix) {
   return path.str().str();
 }
 
-Expected<Resources> assemblePtx(StringRef ptxas, StringRef ptx,
-                                StringRef chip) {
+Expected<StringMap<Resources>> assemblePtx(StringRef ptxas, StringRef ptx,
+                                           StringRef chip) {
   Expected<std::string> input = createTemporary("ptx");
   if (!input)
     return input.takeError();
@@ -82,9 +92,7 @@ Expected<Resources> assemblePtx(StringRef ptxas, StringRef ptx,
   if (status != 0)
     return createStringError(inconvertibleErrorCode(),
                              "ptxas refuses a kernel: " + text + message);
-  return Resources{largest(text, "Used ([0-9]+) registers"),
-                   largest(text, "([0-9]+) bytes smem"),
-                   largest(text, "([0-9]+) bytes spill stores")};
+  return readResources(text);
 }
 
 } // namespace heddle::gpu

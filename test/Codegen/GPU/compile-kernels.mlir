@@ -2,6 +2,18 @@
 // RUN: FileCheck %s --check-prefix=REMARK -DCHIP=sm_80 --input-file=%t.80
 // RUN: heddle-opt %s -gpu-compile-kernels=chip=sm_90 2>%t.90 | FileCheck %s -DCHIP=sm_90
 // RUN: FileCheck %s --check-prefix=REMARK -DCHIP=sm_90 --input-file=%t.90
+// The cache gives what the compiler gave, and damaged files do no harm.
+// RUN: rm -rf %t && heddle-opt %s "-gpu-compile-kernels=chip=sm_90" -o %t.mlir 2>%t.said
+// RUN: heddle-opt %s "-gpu-compile-kernels=chip=sm_90 cache=%t" -o %t.cold 2>&1 | diff %t.said -
+// RUN: diff %t.mlir %t.cold && ls %t | FileCheck %s --check-prefix=FILES
+// RUN: heddle-opt %s "-gpu-compile-kernels=chip=sm_90 cache=%t" -o %t.warm 2>&1 | diff %t.said -
+// RUN: diff %t.mlir %t.warm
+// RUN: for f in %t/*; do echo damaged > $f; done
+// RUN: heddle-opt %s "-gpu-compile-kernels=chip=sm_90 cache=%t" -o %t.damaged 2>&1 | diff %t.said -
+// RUN: diff %t.mlir %t.damaged
+
+// FILES-COUNT-3: {{^[0-9a-f]+-.*}}.o
+// FILES-NOT:     .o
 
 // REMARK: remark: PTX for [[CHIP]]: @relu
 // REMARK: remark: no GPU generator for a result in place of an argument of which other elements are read yet: @turned
@@ -11,9 +23,10 @@
 // CHECK-SAME:   .target [[CHIP]]
 // CHECK-SAME:   ld.global.v4
 // CHECK:      plan.kernel @relu
-// CHECK-SAME:   launches = [#plan.grid_launch<"relu", grid = [2, 1, 1], block = [256, 1, 1]>]
+// CHECK-SAME:   hash = "[[HASH:[0-9a-f]+]]"
+// CHECK-SAME:   launches = [#plan.grid_launch<"[[RELU:k_relu_[0-9a-f]+]]", grid = [2, 1, 1], block = [256, 1, 1]>]
 // CHECK-SAME:   object = @relu_ptx
-// CHECK-SAME:   symbol = "relu"
+// CHECK-SAME:   symbol = "[[RELU]]"
 plan.kernel @relu(%x: tensor<64x64xbf16>) -> tensor<64x64xbf16>
     attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
   %y = nn.map relu(%x) : tensor<64x64xbf16>
@@ -22,11 +35,11 @@ plan.kernel @relu(%x: tensor<64x64xbf16>) -> tensor<64x64xbf16>
 
 // Two launches that share scratch memory.
 // CHECK:      plan.object @columns_ptx
-// CHECK-SAME:   .entry columns(
-// CHECK-SAME:   .entry columns_sum(
+// CHECK-SAME:   .entry [[COLUMNS:k_sum_rows_[0-9a-f]+]](
+// CHECK-SAME:   .entry [[COLUMNS]]_sum(
 // CHECK:      plan.kernel @columns
-// CHECK-SAME:   launches = [#plan.grid_launch<"columns", grid = [1, 16, 1], block = [256, 1, 1]>,
-// CHECK-SAME:     #plan.grid_launch<"columns_sum", grid = [2, 1, 1], block = [256, 1, 1]>]
+// CHECK-SAME:   launches = [#plan.grid_launch<"[[COLUMNS]]", grid = [1, 16, 1], block = [256, 1, 1]>,
+// CHECK-SAME:     #plan.grid_launch<"[[COLUMNS]]_sum", grid = [2, 1, 1], block = [256, 1, 1]>]
 // CHECK-SAME:   scratch_bytes = 4096
 plan.kernel @columns(%x: tensor<4096x64xbf16>) -> tensor<64xf32>
     attributes {generator = #plan.generator<columns>, ties = array<i64: -1>} {

@@ -7,8 +7,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "GpuKernel.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Threading.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include <sched.h>
 
 using namespace heddle;
 using namespace heddle::test;
@@ -66,7 +69,7 @@ std::string compile(const std::string &text, const char *chip) {
   EXPECT_FALSE(objects.empty());
   std::string ptx = (*objects.begin()).getData().str();
   EXPECT_THAT(ptx, HasSubstr(std::string(".target ") + chip));
-  EXPECT_THAT(ptx, HasSubstr(".visible .entry kernel("));
+  EXPECT_THAT(ptx, HasSubstr(".visible .entry k_"));
   EXPECT_THAT(ptx, Not(HasSubstr(".extern .func")));
   EXPECT_THAT(ptx, Not(HasSubstr("call")));
   return ptx;
@@ -95,17 +98,88 @@ TEST_P(GpuPtx, GeluMovesSixteenBytes) {
 
 INSTANTIATE_TEST_SUITE_P(Chips, GpuPtx, testing::Values("sm_80", "sm_90"));
 
-TEST(GpuCompile, EqualKernelsShareOneObject) {
+/// Those of a module, and those of several models, which may not share symbols.
+TEST(GpuCompile, EqualKernelsAreCompiledOnce) {
   std::string first = gelu(), second = gelu();
   second.replace(second.find("@kernel"), 7, "@other");
   auto module = parseModule(first + second);
   ASSERT_TRUE(module);
   auto reports = gpu::compileKernelsForGpu(*module, "sm_90");
   ASSERT_TRUE(succeeded(reports));
+  EXPECT_EQ(reports->size(), 1u);
+  EXPECT_EQ(llvm::range_size(module->getOps<planir::KernelOp>()), 1u);
+
+  std::string models;
+  for (const char *name : {"@first", "@second"})
+    models += std::string("nn.model ") + name +
+              " family \"gpt2\" phase \"fuse\" attributes {config = \"{}\", "
+              "strategy = #dist.strategy<{target = \"sm_90\"}>, weights = {}} "
+              "{\n" +
+              first + "}\n";
+  module = parseModule(models);
+  ASSERT_TRUE(module);
+  reports = gpu::compileKernelsForGpu(*module, "sm_90");
+  ASSERT_TRUE(succeeded(reports));
   EXPECT_EQ(reports->size(), 2u);
-  EXPECT_EQ(llvm::range_size(module->getOps<planir::ObjectOp>()), 1u);
-  for (planir::KernelOp kernel : module->getOps<planir::KernelOp>())
-    EXPECT_EQ(kernel.getSymbol(), "kernel");
+  std::vector<mlir::StringAttr> texts;
+  module->walk(
+      [&](planir::ObjectOp object) { texts.push_back(object.getDataAttr()); });
+  ASSERT_EQ(texts.size(), 2u);
+  EXPECT_EQ(texts[0], texts[1]);
+}
+
+/// A directory that is gone with this object.
+struct TemporaryDirectory {
+  TemporaryDirectory() {
+    llvm::sys::fs::createUniqueDirectory("heddle-cache", path);
+  }
+  ~TemporaryDirectory() { llvm::sys::fs::remove_directories(path); }
+  llvm::SmallString<128> path;
+};
+
+/// The cache is by the kernel and the chip.
+TEST(GpuCompile, CompiledKernelsAreKept) {
+  TemporaryDirectory cache;
+  auto compileFor = [&](const char *chip, std::string name) {
+    std::string text = gelu() + layerNorm();
+    text.replace(text.rfind("@kernel"), 7, "@norm");
+    text.replace(text.find("@kernel"), 7, "@" + name);
+    auto module = parseModule(text);
+    auto reports = gpu::compileKernelsForGpu(*module, chip, cache.path);
+    EXPECT_TRUE(succeeded(reports));
+    int cached = 0;
+    for (const gpu::KernelReport &report : *reports)
+      cached += report.isCached;
+    return cached;
+  };
+  EXPECT_EQ(compileFor("sm_90", "gelu"), 0);
+  EXPECT_EQ(compileFor("sm_90", "other"), 2);
+  EXPECT_EQ(compileFor("sm_80", "gelu"), 0);
+  EXPECT_EQ(compileFor("sm_80", "gelu"), 2);
+}
+
+/// What is compiled does not depend on how many threads compile it.
+TEST(GpuCompile, OneThreadMakesTheSame) {
+  std::string text = gelu() + layerNorm() + linear();
+  text.replace(text.rfind("@kernel"), 7, "@linear");
+  text.replace(text.rfind("@kernel"), 7, "@norm");
+  auto compiled = [&] {
+    auto module = parseModule(text);
+    EXPECT_TRUE(succeeded(gpu::compileKernelsForGpu(*module, "sm_90")));
+    std::string printed;
+    llvm::raw_string_ostream stream(printed);
+    module->print(stream);
+    return printed;
+  };
+  std::string onAll = compiled();
+  cpu_set_t before, one;
+  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+  CPU_ZERO(&one);
+  CPU_SET(sched_getcpu(), &one);
+  ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+  EXPECT_EQ(llvm::hardware_concurrency().compute_thread_count(), 1u);
+  EXPECT_EQ(compiled(), onAll);
+  sched_setaffinity(0, sizeof before, &before);
 }
 
 TEST(GpuCompile, UnmappedKernelsAreListed) {
@@ -147,6 +221,20 @@ TEST(GpuCompile, ResourcesOfTheLargestFunction) {
   ASSERT_TRUE(succeeded(reports));
   EXPECT_EQ(reports->front().resources->sharedBytes, 8 * 256 * 4);
   EXPECT_EQ(reports->front().resources->spillBytes, 0);
+}
+
+/// Products take their shared memory at the launch; ptxas knows nothing of it.
+TEST(GpuCompile, ResourcesHaveTheMemoryOfTheLaunch) {
+  if (gpu::findPtxas().empty())
+    GTEST_SKIP() << "ptxas is not installed";
+  auto module = parseModule(linear());
+  ASSERT_TRUE(module);
+  auto reports = gpu::compileKernelsForGpu(*module, "sm_90");
+  ASSERT_TRUE(succeeded(reports));
+  planir::KernelOp kernel = *module->getOps<planir::KernelOp>().begin();
+  auto launch = mlir::cast<planir::GridLaunchAttr>((*kernel.getLaunches())[0]);
+  EXPECT_GT(launch.getShared(), 0);
+  EXPECT_GE(reports->front().resources->sharedBytes, launch.getShared());
 }
 
 TEST(GpuCompile, RefusedPtxIsAnError) {

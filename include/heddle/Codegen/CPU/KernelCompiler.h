@@ -11,6 +11,7 @@
 
 #include "dialects/Plan/PlanDialect.h"
 #include "heddle/Codegen/CPU/CpuTarget.h"
+#include "heddle/Codegen/Common/KernelJobs.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace heddle::cpu {
@@ -22,16 +23,14 @@ struct CompiledKernel {
   std::string object;       ///< A relocatable ELF file.
 };
 
-/// A kernel in the form that is hashed and compiled: without names, paths and
-/// shardings, which do not change its code.
-struct KernelSource {
-  std::string text;   ///< The kernel as MLIR, in the generic form.
-  std::string hash;   ///< Of the text and the target, hexadecimal.
-  std::string symbol; ///< The name of the function: operations and hash.
-};
+/// What decides the code of a kernel besides its text.
+std::string describe(const CpuTarget &target);
 
 /// The source of `kernel` for `target`.
-KernelSource sourceOf(planir::KernelOp kernel, const CpuTarget &target);
+inline codegen::KernelSource sourceOf(planir::KernelOp kernel,
+                                      const CpuTarget &target) {
+  return codegen::sourceOf(kernel, describe(target));
+}
 
 /// The hash that an object has in a dump: it ties the code to its symbol and
 /// scratch memory, and to the source that it was made from.
@@ -50,9 +49,9 @@ mlir::FailureOr<int64_t> emitKernelFunction(planir::KernelOp kernel,
 
 /// Compiles a source in `context`, which has what `registerKernelCompiler`
 /// registers. Diagnostics go to the context.
-mlir::FailureOr<CompiledKernel> compileKernel(const KernelSource &source,
-                                              const CpuTarget &target,
-                                              mlir::MLIRContext &context);
+mlir::FailureOr<CompiledKernel>
+compileKernel(const codegen::KernelSource &source, const CpuTarget &target,
+              mlir::MLIRContext &context);
 
 } // namespace heddle::cpu
 

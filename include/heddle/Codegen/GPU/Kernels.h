@@ -9,7 +9,7 @@
 #ifndef HEDDLE_CODEGEN_GPU_KERNELS_H
 #define HEDDLE_CODEGEN_GPU_KERNELS_H
 
-#include "dialects/Plan/PlanDialect.h"
+#include "heddle/Codegen/Common/KernelJobs.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/Error.h"
@@ -81,25 +81,55 @@ struct Resources {
 /// none.
 std::string findPtxas();
 
-/// Assembles PTX with the ptxas at `path`. An error holds what it printed.
-llvm::Expected<Resources> assemblePtx(llvm::StringRef path, llvm::StringRef ptx,
-                                      llvm::StringRef chip);
+/// Assembles PTX with the ptxas at `path`: what it says of each function. An
+/// error holds what it printed.
+llvm::Expected<llvm::StringMap<Resources>>
+assemblePtx(llvm::StringRef path, llvm::StringRef ptx, llvm::StringRef chip);
+
+/// A kernel as PTX.
+struct CompiledKernel {
+  /// A function, and how it is launched.
+  struct Launch {
+    std::string symbol;
+    llvm::SmallVector<int64_t, 3> grid, block;
+    int64_t sharedBytes = 0; ///< Beyond what the function declares.
+  };
+  std::vector<Launch> launches; ///< One after the other.
+  int64_t scratchBytes = 0;     ///< That they share.
+  std::string ptx;
+  std::string reason; ///< Why there is no code; empty when there is.
+  std::optional<Resources> resources; ///< When ptxas was there.
+};
+
+/// Compiles a source for `chip`, in a context that has what
+/// `registerGpuCodegen` registers. What the ptxas at `ptxas` refuses is an
+/// error; with an empty path nothing is assembled.
+mlir::FailureOr<CompiledKernel>
+compileKernel(const codegen::KernelSource &source, llvm::StringRef chip,
+              llvm::StringRef ptxas, mlir::MLIRContext &context);
+
+/// A compiled kernel as bytes for the cache, and back. None when the bytes are
+/// of something else.
+std::string toBytes(const CompiledKernel &kernel);
+std::optional<CompiledKernel> fromBytes(llvm::StringRef bytes);
 
 /// What became of one plan.kernel.
 struct KernelReport {
   std::string name;
   std::string reason; ///< Why there is no code; empty when there is.
   std::optional<Resources> resources; ///< When ptxas was there.
+  bool isCached = false;
 };
 
-/// Compiles every plan.kernel inside `root` to PTX for `chip`. A kernel that is
-/// mapped gets a plan.object beside it with the PTX as its text, and its
-/// launches; kernels of equal bodies share one. Others get the remark "no GPU
-/// generator for ... yet" and stay without an object; a warning names them all.
-/// Where ptxas is found every object is assembled, and what ptxas refuses is an
-/// error.
+/// Compiles every plan.kernel of a module and of its models to PTX for `chip`,
+/// as codegen::KernelJobs does. A kernel that is mapped gets a plan.object
+/// beside it with the PTX as its text, and its launches. Others get the remark
+/// "no GPU generator for ... yet" and stay without an object; a warning names
+/// them all. Where ptxas is found every object is assembled, and what ptxas
+/// refuses is an error.
 mlir::FailureOr<std::vector<KernelReport>>
-compileKernelsForGpu(mlir::Operation *root, llvm::StringRef chip);
+compileKernelsForGpu(mlir::ModuleOp module, llvm::StringRef chip,
+                     llvm::StringRef cache = "");
 
 } // namespace heddle::gpu
 

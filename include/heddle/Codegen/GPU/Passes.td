@@ -77,8 +77,10 @@ def GpuCompileKernels : Pass<"gpu-compile-kernels", "::mlir::ModuleOp"> {
   let summary = "Compiles every plan.kernel that has a mapping to PTX.";
   let description = [{
     For models whose strategy names a GPU as target; others are left alone.
-    Each kernel leaves a remark: that there is code, with what ptxas says of it where
-    ptxas is installed, or which generator is missing. Needs no CUDA.
+    Kernels whose bodies are equal become one, are compiled on all threads, and
+    are kept in the cache, as by `cpu-compile-kernels`. Each leaves a remark: that
+    there is code, with what ptxas says of it where ptxas is installed, or which
+    generator is missing. Needs no CUDA.
 
     ```mlir
     plan.kernel @gelu(...) attributes {generator = #plan.generator<rows>, ...} { ... }
@@ -87,11 +89,18 @@ def GpuCompileKernels : Pass<"gpu-compile-kernels", "::mlir::ModuleOp"> {
     ```mlir
     plan.object @gelu_ptx "..."
     plan.kernel @gelu(...) attributes {
-        generator = #plan.generator<rows>, object = @gelu_ptx, symbol = "gelu",
-        launches = [#plan.grid_launch<"gelu", grid = [384, 1, 1], block = [256, 1, 1]>], ...} { ... }
+        generator = #plan.generator<rows>, object = @gelu_ptx, symbol = "k_gelu_7f24",
+        launches = [#plan.grid_launch<"k_gelu_7f24", grid = [384, 1, 1], block = [256, 1, 1]>], ...} { ... }
     ```
   }];
+  let dependentDialects = ["::heddle::planir::PlanDialect"];
+  let statistics = [
+    Statistic<"numCompiled", "compiled", "Kernels that were compiled">,
+    Statistic<"numCached", "cached", "Kernels that were found in the cache">
+  ];
   let options = [
+    Option<"cache", "cache", "std::string", "",
+           "Directory of compiled kernels; empty or off for none">,
     Option<"chip", "chip", "std::string", "",
            "sm_80 or sm_90 for every kernel, whatever the strategy says">
   ];

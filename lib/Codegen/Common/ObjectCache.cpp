@@ -16,17 +16,11 @@
 
 using namespace llvm;
 
-namespace heddle::cpu {
+namespace heddle::codegen {
 
 namespace {
-/// What stands before the object in a file: scratch bytes, and a checksum of
-/// them and the object.
-constexpr size_t headerSize = 16;
-
-uint64_t checksum(StringRef object, uint64_t scratchBytes) {
-  uint64_t hash = xxh3_64bits(object);
-  return hash ^ (scratchBytes * 0x9E3779B97F4A7C15ull);
-}
+/// What stands before the code in a file: its checksum.
+constexpr size_t headerSize = 8;
 
 /// Size and time of the running program: another build may make other code.
 std::string identifyCompiler() {
@@ -44,51 +38,44 @@ ObjectCache::ObjectCache(StringRef path)
     directory.clear();
 }
 
-std::string ObjectCache::pathOf(const KernelSource &source) const {
+std::string ObjectCache::pathOf(StringRef hash) const {
   SmallString<256> path(directory);
-  sys::path::append(path, source.hash + "-" + compiler + ".o");
+  sys::path::append(path, hash + "-" + compiler + ".o");
   return path.str().str();
 }
 
-std::optional<CompiledKernel>
-ObjectCache::find(const KernelSource &source) const {
+std::optional<std::string> ObjectCache::find(StringRef hash) const {
   if (directory.empty())
     return std::nullopt;
-  auto file = MemoryBuffer::getFile(pathOf(source), /*IsText=*/false,
+  auto file = MemoryBuffer::getFile(pathOf(hash), /*IsText=*/false,
                                     /*RequiresNullTerminator=*/false);
   if (!file || (*file)->getBufferSize() < headerSize)
     return std::nullopt;
   StringRef bytes = (*file)->getBuffer();
-  uint64_t scratch = support::endian::read64le(bytes.data());
-  uint64_t sum = support::endian::read64le(bytes.data() + 8);
-  StringRef object = bytes.drop_front(headerSize);
-  if (sum != checksum(object, scratch))
+  StringRef code = bytes.drop_front(headerSize);
+  if (support::endian::read64le(bytes.data()) != xxh3_64bits(code))
     return std::nullopt;
-  return CompiledKernel{source.symbol, static_cast<int64_t>(scratch),
-                        object.str()};
+  return code.str();
 }
 
-void ObjectCache::add(const KernelSource &source,
-                      const CompiledKernel &kernel) const {
+void ObjectCache::add(StringRef hash, StringRef code) const {
   if (directory.empty())
     return;
   char header[headerSize];
-  auto scratch = static_cast<uint64_t>(kernel.scratchBytes);
-  support::endian::write64le(header, scratch);
-  support::endian::write64le(header + 8, checksum(kernel.object, scratch));
+  support::endian::write64le(header, xxh3_64bits(code));
   // Complete or not at all: others may be reading.
   Expected<sys::fs::TempFile> file =
-      sys::fs::TempFile::create(pathOf(source) + ".%%%%%%");
+      sys::fs::TempFile::create(pathOf(hash) + ".%%%%%%");
   if (!file) {
     consumeError(file.takeError());
     return;
   }
   raw_fd_ostream stream(file->FD, /*shouldClose=*/false);
-  stream << StringRef(header, headerSize) << kernel.object;
+  stream << StringRef(header, headerSize) << code;
   stream.flush();
   bool written = !stream.has_error();
   stream.clear_error();
-  consumeError(written ? file->keep(pathOf(source)) : file->discard());
+  consumeError(written ? file->keep(pathOf(hash)) : file->discard());
 }
 
-} // namespace heddle::cpu
+} // namespace heddle::codegen

@@ -6,13 +6,14 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HEDDLE_LIB_CODEGEN_CPU_OBJECTCACHE_H
-#define HEDDLE_LIB_CODEGEN_CPU_OBJECTCACHE_H
+#ifndef HEDDLE_LIB_CODEGEN_COMMON_OBJECTCACHE_H
+#define HEDDLE_LIB_CODEGEN_COMMON_OBJECTCACHE_H
 
-#include "heddle/Codegen/CPU/KernelCompiler.h"
+#include "llvm/ADT/StringRef.h"
 #include <optional>
+#include <string>
 
-namespace heddle::cpu {
+namespace heddle::codegen {
 
 /// A directory with one file for each kernel that was ever compiled. A file
 /// that is damaged, or cannot be read or written, counts as not there.
@@ -21,16 +22,17 @@ public:
   /// Empty or "off": nothing is kept.
   explicit ObjectCache(llvm::StringRef directory);
 
-  std::optional<CompiledKernel> find(const KernelSource &source) const;
-  void add(const KernelSource &source, const CompiledKernel &kernel) const;
+  /// The bytes that were added with that hash by this build of the compiler.
+  std::optional<std::string> find(llvm::StringRef hash) const;
+  void add(llvm::StringRef hash, llvm::StringRef code) const;
 
 private:
-  std::string pathOf(const KernelSource &source) const;
+  std::string pathOf(llvm::StringRef hash) const;
 
   std::string directory;
   std::string compiler; ///< Tells builds of this compiler apart.
 };
 
-} // namespace heddle::cpu
+} // namespace heddle::codegen
 
-#endif // HEDDLE_LIB_CODEGEN_CPU_OBJECTCACHE_H
+#endif // HEDDLE_LIB_CODEGEN_COMMON_OBJECTCACHE_H
