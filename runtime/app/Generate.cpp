@@ -138,24 +138,35 @@ private:
 class Printer {
 public:
   explicit Printer(bool isSilent) : isSilent(isSilent) {}
-  std::unique_ptr<io::Tokenizer> tokenizer;
+  /// Without it tokens are printed as numbers.
+  void use(const io::Tokenizer &tokenizer) { stream.emplace(tokenizer); }
 
   void print(const std::vector<int32_t> &tokens) {
     if (isSilent)
       return;
     std::string text;
-    if (tokenizer)
-      text = tokenizer->decode(tokens);
+    if (stream)
+      text = stream->add(tokens);
     else
       for (int32_t token : tokens) {
         text += (isFirst ? "" : ",") + std::to_string(token);
         isFirst = false;
       }
+    write(text);
+  }
+  /// Ends the line.
+  void finish() {
+    if (!isSilent)
+      write((stream ? stream->finish() : "") + "\n");
+  }
+
+private:
+  static void write(const std::string &text) {
     fwrite(text.data(), 1, text.size(), stdout);
     io::flushStandardOutput();
   }
 
-private:
+  std::optional<io::TextStream> stream;
   bool isSilent;
   bool isFirst = true;
 };
@@ -167,14 +178,16 @@ int heddle::rt::runGenerate(const GenerateOptions &options, Ranks &ranks) {
   const plan::Plan &plan = job.plan();
   std::unique_ptr<Generator> generator;
   Printer printer(!job.isFirst());
+  std::unique_ptr<io::Tokenizer> tokenizer;
   std::vector<int32_t> tokens;
   ranks.together([&] {
     generator = std::make_unique<Generator>(job, samplingOf(options));
     if (!options.promptIds.empty()) {
       tokens = parseIds(options.promptIds);
     } else {
-      printer.tokenizer = findTokenizer(plan, options.job);
-      tokens = printer.tokenizer->encode(options.prompt);
+      tokenizer = findTokenizer(plan, options.job);
+      printer.use(*tokenizer);
+      tokens = tokenizer->encodePrompt(options.prompt);
     }
     checkPrompt(tokens, plan.vocabSize);
   });
@@ -197,11 +210,9 @@ int heddle::rt::runGenerate(const GenerateOptions &options, Ranks &ranks) {
     ++made;
   }
   std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-  if (job.isFirst()) {
-    printf("\n");
-    fflush(stdout); // Before the next line, also where both go to one file.
+  printer.finish(); // Before the next line, also where both go to one file.
+  if (job.isFirst())
     fprintf(stderr, "%lld tokens in %.2f s, %.1f tokens/s\n",
             static_cast<long long>(made), time.count(), made / time.count());
-  }
   return signal == 0 ? 0 : int(128 + signal);
 }

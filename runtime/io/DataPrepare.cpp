@@ -151,7 +151,8 @@ static void encodeFile(const std::string &path, const Tokenizer &tokenizer,
     int64_t rest = file->size() - position;
     int64_t size = rest;
     // Without a place to cut in one block, look in a longer one.
-    for (int64_t window = blockBytes; window < rest; window *= 2) {
+    for (int64_t window = blockBytes;
+         window < rest && tokenizer.splitsBeforeWords(); window *= 2) {
       int64_t cut = findCut(text, window);
       if (cut < window) {
         size = cut;

@@ -100,7 +100,8 @@ class Verbs(h.HeddleTest):
         letters = [chr(33 + i) for i in range(94)] + ["\u0120", "ab", "bc"]
         tokenizer = {"model": {"type": "BPE", "merges": ["a b"], "vocab": {
             letter: i for i, letter in enumerate(letters)}},
-            "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False}}
+            "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False},
+            "decoder": {"type": "ByteLevel"}}
         with open(self.path("model", "tokenizer.json"), "w") as file:
             json.dump(tokenizer, file)
         data, _ = self.make_tokens(ROWS * SEQ * 8 + 1, self.config["vocab_size"])

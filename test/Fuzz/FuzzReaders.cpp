@@ -200,6 +200,33 @@ static const char *const tokenizerExample =
     "\"<e>\"}], \"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 1, "
     "\"ab\": 2, \"abab\": 3}, \"merges\": [\"a b\", [\"ab\", \"ab\"]]}}";
 
+static const char *const wordPieceExample =
+    R"({"normalizer": {"type": "BertNormalizer", "lowercase": true},
+ "pre_tokenizer": {"type": "BertPreTokenizer"}, "added_tokens": [{"id": 1,
+ "content": "<e>", "lstrip": true, "single_word": true, "special": true}],
+ "post_processor": {"type": "TemplateProcessing", "single": [{"SpecialToken":
+ {"id": "<e>"}}, {"Sequence": {"id": "A"}}], "special_tokens": {"<e>": {"ids":
+ [1]}}}, "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": true},
+ "model": {"type": "WordPiece", "unk_token": "?", "vocab": {"?": 0, "<e>": 1,
+ "ab": 2, "##ab": 3}}})";
+
+static const char *const unigramExample =
+    R"({"normalizer": {"type": "Sequence", "normalizers": [{"type": "NFKC"},
+ {"type": "Replace", "pattern": {"Regex": " {2,}|b$"}, "content": " "}]},
+ "pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "Split",
+ "pattern": {"String": " "}, "behavior": "MergedWithNext", "invert": false},
+ {"type": "Metaspace", "replacement": "_", "prepend_scheme": "first"},
+ {"type": "Digits", "individual_digits": true}]}, "added_tokens": [],
+ "decoder": {"type": "Sequence", "decoders": [{"type": "ByteFallback"}, {"type":
+ "Fuse"}, {"type": "Strip", "content": "_", "start": 1, "stop": 1}]},
+ "model": {"type": "Unigram", "unk_id": 0, "byte_fallback": true, "vocab":
+ [["?", 0], ["a", -1.5], ["b", -2], ["ab", -2.5], ["<0x3C>", -9]]}})";
+
+static void readTokenizer(const std::string &path) {
+  std::unique_ptr<Tokenizer> tokenizer = openTokenizer(path);
+  tokenizer->decode(tokenizer->encodePrompt("ab  ab<e> \xC3\xA9\xFF 12b"));
+}
+
 static std::vector<Target> makeTargets() {
   return {
       {"safetensors", "x.safetensors", {safetensorsExample()}, readTensors},
@@ -214,8 +241,8 @@ static std::vector<Target> makeTargets() {
        [](const std::string &path) { parseJsonFile(path, modelJsonCodes); }},
       {"tokenizer",
        "tokenizer.json",
-       {tokenizerExample},
-       [](const std::string &path) { openTokenizer(path)->encode("abab<e>"); }},
+       {tokenizerExample, wordPieceExample, unigramExample},
+       readTokenizer},
       {"index",
        "model.safetensors.index.json",
        {"{\"weight_map\": {\"a\": \"good.safetensors\", \"b\": "

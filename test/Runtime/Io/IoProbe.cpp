@@ -47,8 +47,11 @@ static void encodeAll(const std::string &directory) {
   while (std::getline(std::cin, line)) {
     std::string text = nlohmann::json::parse(line).get<std::string>();
     std::vector<int32_t> ids = tokenizer->encode(text);
-    bool same = tokenizer->decode(ids) == text;
-    std::cout << nlohmann::json{{"ids", ids}, {"round_trip", same}} << "\n";
+    nlohmann::json answer = {ids, tokenizer->encodePrompt(text),
+                             tokenizer->decode(ids, /*withSpecial=*/false)};
+    std::cout << answer.dump(-1, ' ', /*ensure_ascii=*/true,
+                             nlohmann::json::error_handler_t::replace)
+              << "\n";
   }
 }
 

@@ -52,6 +52,7 @@ nlohmann::json makeTokenizer() {
            {{"type", "ByteLevel"},
             {"add_prefix_space", false},
             {"use_regex", true}}},
+          {"decoder", {{"type", "ByteLevel"}}},
           {"model",
            {{"type", "BPE"},
             {"vocab", vocab},
@@ -110,16 +111,25 @@ TEST_F(TokenizerTest, RefusesWhatItDoesNotKnow) {
     nlohmann::json value;
     const char *code;
   } cases[] = {
-      {"/model/type", "WordPiece", "H0351"},
+      {"/model/type", "Marvel", "H0351"},
       {"/model/dropout", 0.1, "H0351"},
-      {"/model/byte_fallback", true, "H0351"},
-      {"/model/end_of_word_suffix", "</w>", "H0351"},
-      {"/normalizer", {{"type", "NFC"}}, "H0351"},
-      {"/pre_tokenizer", {{"type", "Whitespace"}}, "H0351"},
+      {"/model/unk_token", "none", "H0352"},
+      {"/normalizer", {{"type", "Nmt"}}, "H0351"},
+      {"/normalizer", {{"type", "Sequence"}}, "H0306"},
+      {"/normalizer",
+       {{"type", "Precompiled"}, {"precompiled_charsmap", "AAA="}},
+       "H0352"},
+      {"/pre_tokenizer", {{"type", "UnicodeScripts"}}, "H0351"},
       {"/pre_tokenizer",
-       {{"type", "Sequence"}, {"pretokenizers", nlohmann::json::array()}},
+       {{"type", "Split"},
+        {"behavior", "Isolated"},
+        {"pattern", {{"Regex", "("}}}},
        "H0351"},
-      {"/added_tokens/0/single_word", true, "H0351"},
+      {"/pre_tokenizer",
+       {{"type", "Split"}, {"behavior", "Odd"}, {"pattern", {{"String", " "}}}},
+       "H0351"},
+      {"/post_processor", {{"type", "Odd"}}, "H0351"},
+      {"/decoder", {{"type", "CTC"}}, "H0351"},
       {"/added_tokens/0/id", -1, "H0352"},
       {"/model/vocab/th", -1, "H0352"},
       {"/model/vocab/th", 257, "H0352"},
@@ -140,6 +150,40 @@ TEST_F(TokenizerTest, RefusesWhatItDoesNotKnow) {
   json["model"].erase("vocab");
   EXPECT_EQ(codeOf([&] { open(json); }), "H0306");
   EXPECT_EQ(codeOf([&] { openTokenizer(directory / "absent"); }), "H0350");
+}
+
+TEST_F(TokenizerTest, StreamsWholeCharacters) {
+  std::unique_ptr<Tokenizer> tokenizer = open(makeTokenizer());
+  TextStream stream(*tokenizer);
+  std::string all = "a\xF0\x9F\x98\x80 the\xFFz", shown;
+  for (int32_t id : tokenizer->encode(all)) {
+    std::string part = stream.add({id});
+    // A byte that no character begins with is not waited for.
+    EXPECT_TRUE(part.empty() || (part[0] & 0xC0) != 0x80) << part;
+    shown += part;
+  }
+  EXPECT_EQ(shown, all);
+  EXPECT_EQ(stream.add({0xF0}), "");
+  EXPECT_EQ(stream.add({0x9F, 260}), "");
+  EXPECT_EQ(stream.finish(), "\xF0\x9F");
+  EXPECT_EQ(stream.finish(), "");
+}
+
+TEST_F(TokenizerTest, StreamsSpacesBetweenWords) {
+  nlohmann::json json = {
+      {"added_tokens", nlohmann::json::array()},
+      {"pre_tokenizer", {{"type", "Metaspace"}, {"prepend_scheme", "always"}}},
+      {"decoder", {{"type", "Metaspace"}, {"prepend_scheme", "always"}}},
+      {"model",
+       {{"type", "WordLevel"},
+        {"unk_token", "?"},
+        {"vocab", {{"?", 0}, {"\u2581one", 1}, {"\u2581two", 2}}}}}};
+  std::unique_ptr<Tokenizer> tokenizer = open(json);
+  EXPECT_EQ(tokenizer->encode("one two three"), (Ids{1, 2, 0}));
+  TextStream stream(*tokenizer);
+  EXPECT_EQ(stream.add({1}), "one");
+  EXPECT_EQ(stream.add({2}), " two");
+  EXPECT_EQ(stream.add({2, 1}), " two one");
 }
 
 TEST_F(TokenizerTest, LongTextsAreCutWhereItDoesNotMatter) {

@@ -1,11 +1,10 @@
-//===- Tokenizer.h - Byte and byte-level BPE tokenizers ---------*- C++ -*-===//
+//===- Tokenizer.h - Text to tokens and back --------------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Tokenizers: bytes, and the byte-level BPE of a Hugging Face tokenizer.json
-// with GPT-2's split pattern.
+// Tokenizers: bytes, and what a Hugging Face tokenizer.json describes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,11 +23,39 @@ public:
   virtual ~Tokenizer() = default;
   /// One more than the largest id.
   virtual int64_t vocabSize() const = 0;
+  /// The tokens of a text. Throws H0353 for what has none.
   virtual std::vector<int32_t> encode(const std::string &text) const = 0;
+  /// As `encode`, with the special tokens that the tokenizer puts around a
+  /// text.
+  virtual std::vector<int32_t> encodePrompt(const std::string &text) const = 0;
   /// What stands between documents, when the tokenizer has such a token.
   virtual std::optional<int32_t> endOfText() const { return std::nullopt; }
-  /// Bytes; not always valid UTF-8.
-  virtual std::string decode(const std::vector<int32_t> &ids) const = 0;
+  /// The text of tokens, of special ones too unless they are not wanted. Those
+  /// of a byte-level tokenizer are bytes, not always valid UTF-8.
+  virtual std::string decode(const std::vector<int32_t> &ids,
+                             bool withSpecial = true) const = 0;
+  /// Whether a text may be cut before a space between two letters, and the
+  /// parts encoded one by one.
+  virtual bool splitsBeforeWords() const = 0;
+};
+
+/// The text of tokens that come one by one: the parts that are given back are
+/// together the text of all of them, without special ones. A part ends where a
+/// character does.
+class TextStream {
+public:
+  explicit TextStream(const Tokenizer &tokenizer) : tokenizer(tokenizer) {}
+  std::string add(const std::vector<int32_t> &more);
+  /// What was held back because a character was not complete.
+  std::string finish();
+
+private:
+  std::string rest(const std::string &text);
+  const Tokenizer &tokenizer;
+  /// Tokens from the last part on, of which `shown` have been given back: how
+  /// a token is written may depend on the one before.
+  std::vector<int32_t> ids;
+  size_t shown = 0;
 };
 
 /// `bytes`, or a directory with a tokenizer.json; throws H0350 to H0353.

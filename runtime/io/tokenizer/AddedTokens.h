@@ -1,0 +1,63 @@
+//===- AddedTokens.h - Tokens that are found before all others --*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_IO_TOKENIZER_ADDEDTOKENS_H
+#define HEDDLE_RUNTIME_IO_TOKENIZER_ADDEDTOKENS_H
+
+#include "Stages.h"
+#include "Vocabulary.h"
+
+namespace heddle::io {
+
+/// The `added_tokens` of a tokenizer.json: texts that are found before anything
+/// is split. Some are looked for in the text as it is, the others in what the
+/// normalizer makes of it.
+class AddedTokens {
+public:
+  /// Throws H0352 for a token without text, or with a bad id.
+  AddedTokens(const JsonValue &root, const TokenModel &model,
+              const Normalizer &normalizer);
+
+  /// A part of a text: a token, or what lies between.
+  struct Part {
+    std::string text;
+    int32_t id; ///< -1 between tokens.
+    bool isFirst;
+  };
+  /// The parts of a text, those between tokens normalized; none is empty.
+  std::vector<Part> split(const std::string &text,
+                          const Normalizer &normalizer) const;
+
+  /// The text of an added token, or null.
+  const std::string *tokenOf(int32_t id) const;
+  bool isSpecial(int32_t id) const;
+  std::optional<int32_t> find(const std::string &content) const;
+  /// One more than the largest id.
+  int64_t vocabSize() const { return size; }
+
+private:
+  struct Token {
+    std::string content;
+    std::string pattern; ///< What is looked for.
+    int32_t id;
+    bool stripsLeft, stripsRight, isWord, isSpecial;
+  };
+  /// By first byte of the pattern, longest first.
+  using Table = std::vector<const Token *>[256];
+  void splitBy(const Table &table, const Part &part,
+               std::vector<Part> &parts) const;
+
+  std::vector<Token> tokens;
+  std::unordered_map<int32_t, const Token *> byId;
+  Table plain, normalized;
+  int64_t size = 0;
+};
+
+} // namespace heddle::io
+
+#endif // HEDDLE_RUNTIME_IO_TOKENIZER_ADDEDTOKENS_H

@@ -1,0 +1,244 @@
+//===- PreTokenizers.cpp - How a text is split into pieces ----------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Stages.h"
+#include "Unicode.h"
+#include "Vocabulary.h"
+
+using namespace heddle;
+using namespace heddle::io;
+
+namespace {
+/// What becomes of the matches of a pattern.
+enum class Behavior {
+  Removed,
+  Isolated,
+  MergedWithPrevious,
+  MergedWithNext,
+  Contiguous
+};
+} // namespace
+
+using Finder = std::function<std::vector<Span>(const std::string &)>;
+
+static Behavior behaviorOf(const JsonValue &value, const char *fallback) {
+  static constexpr std::pair<const char *, Behavior> names[] = {
+      {"Removed", Behavior::Removed},
+      {"Isolated", Behavior::Isolated},
+      {"MergedWithPrevious", Behavior::MergedWithPrevious},
+      {"MergedWithNext", Behavior::MergedWithNext},
+      {"Contiguous", Behavior::Contiguous}};
+  std::string wanted = value.stringOr("behavior", fallback);
+  for (auto [name, behavior] : names)
+    if (wanted == name)
+      return behavior;
+  value.at("behavior")
+      .fail("H0351", "the behavior is not known",
+            "download the tokenizer again");
+}
+
+/// Merges spans as `behavior` says; those that are matches still are removed.
+static std::vector<Span> arrange(std::vector<Span> spans, Behavior behavior) {
+  if (behavior == Behavior::Removed || behavior == Behavior::Isolated) {
+    if (behavior == Behavior::Isolated)
+      for (Span &span : spans)
+        span.isMatch = false;
+    return spans;
+  }
+  bool isBackward = behavior == Behavior::MergedWithNext;
+  if (isBackward)
+    std::reverse(spans.begin(), spans.end());
+  std::vector<Span> merged;
+  bool wasMatch = false;
+  for (const Span &span : spans) {
+    bool joins = behavior == Behavior::Contiguous ? span.isMatch == wasMatch
+                                                  : span.isMatch && !wasMatch;
+    wasMatch = span.isMatch;
+    if (joins && !merged.empty()) {
+      merged.back().begin = std::min(merged.back().begin, span.begin);
+      merged.back().end = std::max(merged.back().end, span.end);
+    } else {
+      merged.push_back({span.begin, span.end, false});
+    }
+  }
+  if (isBackward)
+    std::reverse(merged.begin(), merged.end());
+  return merged;
+}
+
+/// Splits every piece; empty parts are dropped.
+static void split(std::vector<Piece> &pieces, Behavior behavior,
+                  const Finder &find) {
+  std::vector<Piece> parts;
+  for (const Piece &piece : pieces)
+    for (const Span &span : arrange(find(piece.text), behavior))
+      if (!span.isMatch && span.begin < span.end)
+        parts.push_back({piece.text.substr(span.begin, span.end - span.begin),
+                         piece.isFirst && span.begin == 0});
+  pieces = std::move(parts);
+}
+
+/// Finds characters, each a match of its own.
+static Finder charactersThat(bool (*isWanted)(uint32_t)) {
+  return [isWanted](const std::string &text) {
+    std::vector<Span> spans;
+    size_t done = 0;
+    unicode::forEach(text, [&](unicode::Character character, size_t offset) {
+      if (!isWanted(character.code))
+        return;
+      size_t end = offset + character.length;
+      if (done < offset)
+        spans.push_back({done, offset, false});
+      spans.push_back({offset, end, true});
+      done = end;
+    });
+    if (done < text.size())
+      spans.push_back({done, text.size(), false});
+    return spans;
+  };
+}
+
+Regex io::patternOf(const JsonValue &value) {
+  const JsonValue &pattern = value.at("pattern");
+  if (const JsonValue *text = pattern.find("String"))
+    return Regex("\\Q" + text->asString() + "\\E", *text);
+  return Regex(pattern.at("Regex").asString(), pattern.at("Regex"));
+}
+
+static Finder matchesOf(const Regex &regex) {
+  return [regex](const std::string &text) { return regex.spans(text); };
+}
+
+static PreTokenizer makeSplitter(Behavior behavior, const Finder &find) {
+  return [=](std::vector<Piece> &pieces) { split(pieces, behavior, find); };
+}
+
+static PreTokenizer makeSplit(const JsonValue &value) {
+  Behavior behavior = behaviorOf(value, "");
+  Finder find = matchesOf(patternOf(value));
+  if (!value.boolOr("invert", false))
+    return makeSplitter(behavior, find);
+  return makeSplitter(behavior, [find](const std::string &text) {
+    std::vector<Span> spans = find(text);
+    for (Span &span : spans)
+      span.isMatch = !span.isMatch;
+    return spans;
+  });
+}
+
+/// GPT-2's pattern (Radford et al., 2019), which byte-level tokenizers split by
+/// unless they say otherwise.
+static constexpr const char *gpt2Pattern =
+    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+"
+    "|\\s+(?!\\S)|\\s+";
+
+static PreTokenizer makeByteLevel(const JsonValue &value) {
+  bool prefixes = value.boolOr("add_prefix_space", true);
+  Finder find;
+  if (value.boolOr("use_regex", true))
+    find = matchesOf(Regex(gpt2Pattern, value));
+  return [prefixes, find](std::vector<Piece> &pieces) {
+    for (Piece &piece : pieces)
+      if (prefixes && piece.text[0] != ' ')
+        piece.text.insert(piece.text.begin(), ' ');
+    if (find)
+      split(pieces, Behavior::Isolated, find);
+    for (Piece &piece : pieces) {
+      std::string characters;
+      characters.reserve(2 * piece.text.size());
+      alphabet::append(characters, piece.text);
+      piece.text = std::move(characters);
+    }
+  };
+}
+
+/// Spaces are written as a visible character, and pieces begin with it.
+static PreTokenizer makeMetaspace(const JsonValue &value) {
+  std::string mark = value.stringOr("replacement", "\u2581");
+  std::string scheme = value.stringOr(
+      "prepend_scheme",
+      value.boolOr("add_prefix_space", true) ? "always" : "never");
+  bool splits = value.boolOr("split", true);
+  Finder find = matchesOf(Regex("\\Q" + mark + "\\E", value));
+  return [=](std::vector<Piece> &pieces) {
+    for (Piece &piece : pieces) {
+      std::string marked;
+      for (char c : piece.text)
+        marked += c == ' ' ? mark : std::string(1, c);
+      bool isPrefixed =
+          scheme == "always" || (scheme == "first" && piece.isFirst);
+      if (isPrefixed && marked.compare(0, mark.size(), mark) != 0)
+        marked = mark + marked;
+      piece.text = std::move(marked);
+    }
+    if (splits)
+      split(pieces, Behavior::MergedWithNext, find);
+  };
+}
+
+static PreTokenizer makeWhitespaceSplit(const JsonValue &) {
+  return makeSplitter(Behavior::Removed, charactersThat(unicode::isSpace));
+}
+
+/// Words, and runs of what is neither word nor white space.
+static PreTokenizer makeWhitespace(const JsonValue &) {
+  return [](std::vector<Piece> &pieces) {
+    split(pieces, Behavior::Removed, charactersThat(unicode::isSpace));
+    split(pieces, Behavior::Contiguous, charactersThat(unicode::isWord));
+  };
+}
+
+static PreTokenizer makeBert(const JsonValue &) {
+  return [](std::vector<Piece> &pieces) {
+    split(pieces, Behavior::Removed, charactersThat(unicode::isSpace));
+    split(pieces, Behavior::Isolated, charactersThat(unicode::isPunctuation));
+  };
+}
+
+static PreTokenizer makePunctuation(const JsonValue &value) {
+  return makeSplitter(behaviorOf(value, "Isolated"),
+                      charactersThat(unicode::isPunctuation));
+}
+
+static PreTokenizer makeDigits(const JsonValue &value) {
+  return makeSplitter(value.boolOr("individual_digits", false)
+                          ? Behavior::Isolated
+                          : Behavior::Contiguous,
+                      charactersThat(unicode::isNumber));
+}
+
+static PreTokenizer makeDelimiter(const JsonValue &value) {
+  return makeSplitter(
+      Behavior::Removed,
+      matchesOf(
+          Regex("\\Q" + value.at("delimiter").asString() + "\\E", value)));
+}
+
+static PreTokenizer makeSequence(const JsonValue &value) {
+  std::vector<PreTokenizer> parts;
+  for (const JsonValue &part : value.at("pretokenizers").elements())
+    parts.push_back(makePreTokenizer(part));
+  return [parts](std::vector<Piece> &pieces) {
+    for (const PreTokenizer &part : parts)
+      part(pieces);
+  };
+}
+
+PreTokenizer io::makePreTokenizer(const JsonValue &value) {
+  return makeStage<PreTokenizer>(value, "pre-tokenizer",
+                                 {{"ByteLevel", makeByteLevel},
+                                  {"Split", makeSplit},
+                                  {"Metaspace", makeMetaspace},
+                                  {"BertPreTokenizer", makeBert},
+                                  {"Whitespace", makeWhitespace},
+                                  {"WhitespaceSplit", makeWhitespaceSplit},
+                                  {"Punctuation", makePunctuation},
+                                  {"Digits", makeDigits},
+                                  {"CharDelimiterSplit", makeDelimiter},
+                                  {"Sequence", makeSequence}});
+}

@@ -1,0 +1,118 @@
+//===- Precompiled.cpp - SentencePiece's table of replacements ------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+//
+// The table as SentencePiece's normalizer compiles it: the size of a trie in
+// bytes, the trie (a double array as Darts-clone lays it out, 32-bit units),
+// then the replacements, each ended by a zero byte. All little-endian.
+#include "Stages.h"
+#include "Unicode.h"
+#include <cstring>
+
+using namespace heddle;
+using namespace heddle::io;
+
+static std::string fromBase64(const JsonValue &value) {
+  static const std::string digits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string bytes;
+  uint32_t bits = 0;
+  int count = 0;
+  for (char c : value.asString()) {
+    if (c == '=')
+      break;
+    size_t digit = digits.find(c);
+    if (digit == std::string::npos)
+      value.fail("H0352", "the table of replacements is not in base 64",
+                 "download the tokenizer again");
+    bits = bits << 6 | static_cast<uint32_t>(digit);
+    if ((count += 6) >= 8)
+      bytes += static_cast<char>(bits >> (count -= 8) & 0xFF);
+  }
+  return bytes;
+}
+
+namespace {
+class Replacements {
+public:
+  explicit Replacements(const JsonValue &value) {
+    std::string bytes = fromBase64(value);
+    uint32_t size = 0;
+    if (bytes.size() >= sizeof size)
+      std::memcpy(&size, bytes.data(), sizeof size);
+    if (size == 0 || size % sizeof(uint32_t) != 0 ||
+        size > bytes.size() - sizeof size)
+      value.fail("H0352", "the table of replacements is damaged",
+                 "download the tokenizer again");
+    units.resize(size / sizeof(uint32_t));
+    std::memcpy(units.data(), bytes.data() + sizeof size, size);
+    texts = bytes.substr(sizeof size + size);
+  }
+
+  /// What stands in place of `text`, or null.
+  const char *find(const std::string &text) const {
+    std::optional<uint32_t> place = shortestPrefix(text);
+    return place && *place < texts.size() ? texts.c_str() + *place : nullptr;
+  }
+
+private:
+  /// The value of the shortest prefix of `text` that the trie has.
+  std::optional<uint32_t> shortestPrefix(const std::string &text) const {
+    size_t at = 0;
+    uint32_t unit = units[0];
+    at ^= offsetOf(unit);
+    for (char c : text) {
+      uint32_t label = static_cast<uint8_t>(c);
+      at ^= label;
+      if (c == 0 || at >= units.size())
+        return std::nullopt;
+      unit = units[at];
+      if ((unit & (1u << 31 | 0xFF)) != label)
+        return std::nullopt;
+      at ^= offsetOf(unit);
+      if (at >= units.size())
+        return std::nullopt;
+      if (unit >> 8 & 1) // A leaf hangs here.
+        return units[at] & ~(1u << 31);
+    }
+    return std::nullopt;
+  }
+  static size_t offsetOf(uint32_t unit) {
+    return static_cast<size_t>(unit >> 10) << ((unit & (1u << 9)) >> 6);
+  }
+
+  std::vector<uint32_t> units;
+  std::string texts;
+};
+} // namespace
+
+Normalizer io::makePrecompiled(const JsonValue &value) {
+  Replacements table(value.at("precompiled_charsmap"));
+  return [table](const std::string &text) {
+    // Longer clusters are looked up character by character.
+    constexpr size_t longest = 6;
+    std::string result;
+    for (size_t begin = 0; begin < text.size();) {
+      size_t end = unicode::endOfGrapheme(text, begin);
+      std::string cluster = text.substr(begin, end - begin);
+      begin = end;
+      const char *found =
+          cluster.size() < longest ? table.find(cluster) : nullptr;
+      if (found) {
+        result += found;
+        continue;
+      }
+      unicode::forEach(cluster, [&](unicode::Character character, size_t at) {
+        std::string one = cluster.substr(at, character.length);
+        const char *other = table.find(one);
+        result += other ? other : one;
+      });
+    }
+    return result;
+  };
+}

@@ -1,0 +1,106 @@
+//===- Regex.cpp - Regular expressions of tokenizers ----------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Regex.h"
+#include "Unicode.h"
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+using namespace heddle;
+using namespace heddle::io;
+
+struct Regex::Code {
+  pcre2_code *compiled = nullptr;
+  ~Code() { pcre2_code_free(compiled); }
+};
+
+namespace {
+/// What one thread needs to match. Runs of one class of characters may be as
+/// long as the text, so that the stack of compiled code has to grow.
+struct Matcher {
+  static constexpr size_t firstStack = 64 << 10, largestStack = 64 << 20;
+  pcre2_match_data *data = pcre2_match_data_create(1, nullptr);
+  pcre2_match_context *context = pcre2_match_context_create(nullptr);
+  pcre2_jit_stack *stack =
+      pcre2_jit_stack_create(firstStack, largestStack, nullptr);
+  Matcher() { pcre2_jit_stack_assign(context, nullptr, stack); }
+  ~Matcher() {
+    pcre2_jit_stack_free(stack);
+    pcre2_match_context_free(context);
+    pcre2_match_data_free(data);
+  }
+};
+} // namespace
+
+Regex::Regex(const std::string &pattern, const JsonValue &at) {
+  int error = 0;
+  size_t offset = 0;
+  auto made = std::make_shared<Code>();
+  made->compiled = pcre2_compile(
+      reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
+      PCRE2_UTF | PCRE2_UCP | PCRE2_NO_UTF_CHECK | PCRE2_NEVER_BACKSLASH_C,
+      &error, &offset, nullptr);
+  if (!made->compiled) {
+    char message[256] = "";
+    pcre2_get_error_message(error, reinterpret_cast<PCRE2_UCHAR *>(message),
+                            sizeof message);
+    at.fail("H0351",
+            "the pattern cannot be read: " + std::string(message) +
+                " at its byte " + std::to_string(offset),
+            "use `bytes`, or a tokenizer whose pattern is a regular "
+            "expression of PCRE2");
+  }
+  // Where the machine allows no new code, the pattern is interpreted.
+  pcre2_jit_compile(made->compiled, PCRE2_JIT_COMPLETE);
+  code = std::move(made);
+}
+
+/// The text with a symbol in place of each byte that is no UTF-8.
+static const std::string &asUtf8(const std::string &text, std::string &copy) {
+  unicode::forEach(text, [&](unicode::Character character, size_t offset) {
+    if (character.isValid)
+      return;
+    if (copy.empty())
+      copy = text;
+    copy[offset] = '^';
+  });
+  return copy.empty() ? text : copy;
+}
+
+std::vector<Span> Regex::spans(const std::string &text) const {
+  thread_local Matcher matcher;
+  std::string copy;
+  const std::string &subject = asUtf8(text, copy);
+  std::vector<Span> found;
+  size_t done = 0, from = 0;
+  while (from <= subject.size()) {
+    int count = pcre2_match(code->compiled,
+                            reinterpret_cast<PCRE2_SPTR>(subject.data()),
+                            subject.size(), from, PCRE2_NO_UTF_CHECK,
+                            matcher.data, matcher.context);
+    if (count == PCRE2_ERROR_NOMATCH)
+      break;
+    if (count < 0)
+      fail("H0353",
+           "a pattern of the tokenizer needs more than it may have for a text "
+           "of " +
+               std::to_string(text.size()) + " bytes",
+           "give shorter texts");
+    const size_t *match = pcre2_get_ovector_pointer(matcher.data);
+    if (done < match[0])
+      found.push_back({done, match[0], false});
+    found.push_back({match[0], match[1], true});
+    done = from = match[1];
+    if (match[0] == match[1])
+      from += done < subject.size() ? unicode::characterAt(subject, done).length
+                                    : 1;
+  }
+  if (done < text.size())
+    found.push_back({done, text.size(), false});
+  return found;
+}

@@ -1,0 +1,90 @@
+//===- Stages.h - The stages of a tokenizer ---------------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_IO_TOKENIZER_STAGES_H
+#define HEDDLE_RUNTIME_IO_TOKENIZER_STAGES_H
+
+#include "Regex.h"
+#include <functional>
+
+namespace heddle::io {
+
+// Encoding: a text is normalized, split into pieces, and a model gives each
+// piece's tokens. Decoding: a chain of functions on the texts of tokens, whose
+// results are joined. Each stage is made from its part of a tokenizer.json, and
+// throws H0351 for what it does not know.
+
+using Normalizer = std::function<std::string(std::string)>;
+Normalizer makeNormalizer(const JsonValue &value);
+/// SentencePiece's table of replacements, in base 64, that a trie finds.
+Normalizer makePrecompiled(const JsonValue &value);
+
+/// A part of a text.
+struct Piece {
+  std::string text;
+  bool isFirst; ///< Whether the whole text begins with it.
+};
+using PreTokenizer = std::function<void(std::vector<Piece> &)>;
+PreTokenizer makePreTokenizer(const JsonValue &value);
+
+/// Gives pieces of text their tokens.
+class TokenModel {
+public:
+  virtual ~TokenModel() = default;
+  /// Appends the ids of one piece.
+  virtual void encode(const std::string &piece,
+                      std::vector<int32_t> &ids) const = 0;
+  virtual std::optional<int32_t> find(const std::string &token) const = 0;
+  /// The text of a token; "" where there is none.
+  virtual const std::string &tokenOf(int32_t id) const = 0;
+  /// One more than the largest id.
+  virtual int64_t vocabSize() const = 0;
+};
+/// Throws H0352 for a damaged vocabulary.
+std::unique_ptr<TokenModel> makeTokenModel(const JsonValue &value);
+std::unique_ptr<TokenModel> makeBpeModel(const JsonValue &value);
+std::unique_ptr<TokenModel> makeUnigramModel(const JsonValue &value);
+
+/// Where special tokens go: before and behind a text.
+struct SpecialTokens {
+  std::vector<int32_t> before, behind;
+};
+SpecialTokens makePostProcessor(const JsonValue &value);
+
+using Decoder =
+    std::function<std::vector<std::string>(std::vector<std::string>)>;
+Decoder makeDecoder(const JsonValue &value);
+
+/// What each kind of stage is made by.
+template <typename Stage>
+using StageTable =
+    std::vector<std::pair<const char *, Stage (*)(const JsonValue &)>>;
+
+/// Makes the stage that `value` names with its `type`.
+template <typename Stage>
+Stage makeStage(const JsonValue &value, const char *what,
+                const StageTable<Stage> &table) {
+  const JsonValue &type = value.at("type");
+  std::string known;
+  for (const auto &[name, make] : table) {
+    if (type.asString() == name)
+      return make(value);
+    known += (known.empty() ? "" : ", ") + std::string(name);
+  }
+  type.fail("H0351",
+            "a " + std::string(what) + " of type " + type.asString() +
+                " is not supported",
+            "use `bytes`, or a tokenizer with one of " + known);
+}
+
+/// The pattern of a stage that has one: a text or a regular expression.
+Regex patternOf(const JsonValue &value);
+
+} // namespace heddle::io
+
+#endif // HEDDLE_RUNTIME_IO_TOKENIZER_STAGES_H

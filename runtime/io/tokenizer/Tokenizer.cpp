@@ -1,0 +1,213 @@
+//===- Tokenizer.cpp - Text to tokens and back ----------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/io/Tokenizer.h"
+#include "AddedTokens.h"
+#include "Stages.h"
+#include "heddle/runtime/io/Checkpoint.h"
+#include <algorithm>
+
+using namespace heddle;
+using namespace heddle::io;
+
+namespace {
+
+/// Every byte is its own token.
+class ByteTokenizer : public Tokenizer {
+public:
+  int64_t vocabSize() const override { return 256; }
+  std::vector<int32_t> encode(const std::string &text) const override {
+    std::vector<int32_t> ids(text.size());
+    std::transform(text.begin(), text.end(), ids.begin(),
+                   [](char c) { return static_cast<uint8_t>(c); });
+    return ids;
+  }
+  std::vector<int32_t> encodePrompt(const std::string &text) const override {
+    return encode(text);
+  }
+  bool splitsBeforeWords() const override { return true; }
+  std::string decode(const std::vector<int32_t> &ids, bool) const override {
+    std::string text;
+    for (int32_t id : ids)
+      if (id >= 0 && id < 256)
+        text += static_cast<char>(id);
+    return text;
+  }
+};
+
+/// The tokenizer.json of Hugging Face.
+class Pipeline final : public Tokenizer {
+public:
+  explicit Pipeline(const JsonValue &root)
+      : model(makeTokenModel(root.at("model"))),
+        normalizer(part(root, "normalizer", makeNormalizer,
+                        Normalizer([](std::string text) { return text; }))),
+        preTokenizer(part(root, "pre_tokenizer", makePreTokenizer,
+                          PreTokenizer([](std::vector<Piece> &) {}))),
+        special(
+            part(root, "post_processor", makePostProcessor, SpecialTokens())),
+        decoder(part(root, "decoder", makeDecoder, Decoder(joinedBySpaces))),
+        added(root, *model, normalizer) {}
+
+  int64_t vocabSize() const override {
+    return std::max(model->vocabSize(), added.vocabSize());
+  }
+  std::vector<int32_t> encode(const std::string &text) const override;
+  std::vector<int32_t> encodePrompt(const std::string &text) const override;
+  std::string decode(const std::vector<int32_t> &ids,
+                     bool withSpecial) const override;
+  std::optional<int32_t> endOfText() const override;
+  bool splitsBeforeWords() const override;
+
+private:
+  template <typename Stage>
+  static Stage part(const JsonValue &root, const char *key,
+                    Stage (*make)(const JsonValue &), Stage none) {
+    const JsonValue *value = root.findNonNull(key);
+    return value ? make(*value) : none;
+  }
+  static std::vector<std::string>
+  joinedBySpaces(std::vector<std::string> texts) {
+    for (size_t i = 1; i < texts.size(); ++i)
+      texts[i].insert(texts[i].begin(), ' ');
+    return texts;
+  }
+
+  std::unique_ptr<TokenModel> model;
+  Normalizer normalizer;
+  PreTokenizer preTokenizer;
+  SpecialTokens special;
+  Decoder decoder;
+  AddedTokens added;
+};
+
+} // namespace
+
+std::vector<int32_t> Pipeline::encode(const std::string &text) const {
+  std::vector<int32_t> ids;
+  // Words come again and again.
+  constexpr size_t longestWord = 64;
+  std::unordered_map<std::string, std::vector<int32_t>> words;
+  for (AddedTokens::Part &part : added.split(text, normalizer)) {
+    if (part.id >= 0) {
+      ids.push_back(part.id);
+      continue;
+    }
+    std::vector<Piece> pieces = {{std::move(part.text), part.isFirst}};
+    preTokenizer(pieces);
+    for (const Piece &piece : pieces) {
+      if (piece.text.size() > longestWord) {
+        model->encode(piece.text, ids);
+        continue;
+      }
+      auto [word, isNew] = words.try_emplace(piece.text);
+      if (isNew)
+        model->encode(piece.text, word->second);
+      ids.insert(ids.end(), word->second.begin(), word->second.end());
+    }
+  }
+  return ids;
+}
+
+std::vector<int32_t> Pipeline::encodePrompt(const std::string &text) const {
+  std::vector<int32_t> ids = encode(text);
+  ids.insert(ids.begin(), special.before.begin(), special.before.end());
+  ids.insert(ids.end(), special.behind.begin(), special.behind.end());
+  return ids;
+}
+
+std::string Pipeline::decode(const std::vector<int32_t> &ids,
+                             bool withSpecial) const {
+  std::vector<std::string> texts;
+  for (int32_t id : ids) {
+    const std::string *known = added.tokenOf(id);
+    const std::string &text = known ? *known : model->tokenOf(id);
+    if (!text.empty() && (withSpecial || !added.isSpecial(id)))
+      texts.push_back(text);
+  }
+  std::string all;
+  for (const std::string &text : decoder(std::move(texts)))
+    all += text;
+  return all;
+}
+
+std::optional<int32_t> Pipeline::endOfText() const {
+  for (const char *name : {"<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>"})
+    if (std::optional<int32_t> id = added.find(name))
+      return id;
+  return std::nullopt;
+}
+
+/// Asks the stages: what splits letters from the space before the next ones in
+/// texts of each kind does so in all.
+bool Pipeline::splitsBeforeWords() const {
+  for (const std::string text : {"a b", "aB Cd", "Ab c", "ab  cd ef"}) {
+    size_t space = text.rfind(' ');
+    std::vector<int32_t> whole = encode(text),
+                         parts = encode(text.substr(0, space));
+    std::vector<int32_t> rest = encode(text.substr(space));
+    parts.insert(parts.end(), rest.begin(), rest.end());
+    std::vector<Piece> pieces = {{normalizer(text), true}};
+    preTokenizer(pieces);
+    if (whole != parts || pieces.size() < 2)
+      return false;
+  }
+  return true;
+}
+
+/// Whether a text ends inside of a character, or with what stands for one whose
+/// bytes are not all there.
+static bool endsInside(const std::string &text) {
+  static const std::string replacement = "\uFFFD";
+  size_t begin = text.size();
+  while (begin > 0 && text.size() - begin < 4 &&
+         (static_cast<uint8_t>(text[--begin]) & 0xC0) == 0x80)
+    ;
+  if (text.size() >= replacement.size() &&
+      text.compare(text.size() - replacement.size(), replacement.size(),
+                   replacement) == 0)
+    return true;
+  uint8_t first = text.empty() ? 0 : static_cast<uint8_t>(text[begin]);
+  size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : first >= 0xC2 ? 2 : 1;
+  return begin + length > text.size();
+}
+
+std::string TextStream::rest(const std::string &text) {
+  std::vector<int32_t> before(ids.begin(), ids.begin() + shown);
+  size_t known = tokenizer.decode(before, /*withSpecial=*/false).size();
+  ids.erase(ids.begin(), ids.begin() + shown);
+  shown = ids.size();
+  return text.substr(std::min(known, text.size()));
+}
+
+std::string TextStream::add(const std::vector<int32_t> &more) {
+  ids.insert(ids.end(), more.begin(), more.end());
+  std::string text = tokenizer.decode(ids, /*withSpecial=*/false);
+  return endsInside(text) ? "" : rest(text);
+}
+
+std::string TextStream::finish() {
+  return rest(tokenizer.decode(ids, /*withSpecial=*/false));
+}
+
+std::unique_ptr<Tokenizer> io::openTokenizer(const std::string &name) {
+  if (name == "bytes")
+    return std::make_unique<ByteTokenizer>();
+  std::string file = resolveModel(name);
+  if (pathExists(file + "/tokenizer.json"))
+    file += "/tokenizer.json";
+  else if (name.size() < 5 || name.compare(name.size() - 5, 5, ".json") != 0)
+    fail("H0350",
+         "no tokenizer \"" + name +
+             "\": neither `bytes` nor a directory with "
+             "a tokenizer.json",
+         "give `bytes`, or a directory that holds a tokenizer.json (an older "
+         "one is converted by AutoTokenizer.from_pretrained(DIR)"
+         ".save_pretrained(DIR))");
+  return std::make_unique<Pipeline>(parseJsonFile(file, modelJsonCodes));
+}

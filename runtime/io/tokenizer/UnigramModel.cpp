@@ -1,0 +1,145 @@
+//===- UnigramModel.cpp - The most probable tokens of a piece -------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Stages.h"
+#include "Unicode.h"
+#include "Vocabulary.h"
+#include <algorithm>
+#include <limits>
+
+using namespace heddle;
+using namespace heddle::io;
+
+namespace {
+
+/// Tokens with the logarithms of their probabilities; a piece gets those whose
+/// sum is largest (Kudo, arXiv 1804.10959), found by Viterbi's algorithm.
+class UnigramModel final : public TokenModel {
+public:
+  explicit UnigramModel(const JsonValue &value);
+  void encode(const std::string &piece,
+              std::vector<int32_t> &ids) const override;
+  std::optional<int32_t> find(const std::string &token) const override {
+    return vocabulary.find(token);
+  }
+  const std::string &tokenOf(int32_t id) const override {
+    return vocabulary[id];
+  }
+  int64_t vocabSize() const override { return vocabulary.size(); }
+
+private:
+  /// The best way to a place in the piece.
+  struct Place {
+    double score = 0;
+    size_t begin = none; ///< Where its last token begins.
+    bool isUnknown = false;
+  };
+  static constexpr size_t none = std::numeric_limits<size_t>::max();
+  std::vector<Place> bestPlaces(const std::string &piece) const;
+  void addUnknown(const std::string &text, std::vector<int32_t> &ids) const;
+
+  Vocabulary vocabulary;
+  std::vector<double> scores;
+  std::vector<size_t> lengths; ///< Those that tokens have, in order.
+  std::optional<int32_t> unknown;
+  double unknownScore;
+  bool fallsBack;
+};
+
+} // namespace
+
+UnigramModel::UnigramModel(const JsonValue &value)
+    : fallsBack(value.boolOr("byte_fallback", false)) {
+  double lowest = 0;
+  for (const JsonValue &entry : value.at("vocab").elements()) {
+    if (!entry.isArray() || entry.elements().size() != 2)
+      entry.failType("a token and its score");
+    const std::string &token = entry.elements()[0].asString();
+    vocabulary.add(entry, token, vocabulary.size());
+    scores.push_back(entry.elements()[1].asNumber());
+    lowest = scores.size() == 1 ? scores[0] : std::min(lowest, scores.back());
+    lengths.push_back(token.size());
+  }
+  std::sort(lengths.begin(), lengths.end());
+  lengths.erase(std::unique(lengths.begin(), lengths.end()), lengths.end());
+  constexpr double penalty = 10; // SentencePiece's.
+  unknownScore = lowest - penalty;
+  if (const JsonValue *id = value.findNonNull("unk_id")) {
+    unknown = static_cast<int32_t>(id->asInteger());
+    if (id->asInteger() < 0 || id->asInteger() >= vocabulary.size())
+      id->fail("H0352", "the unknown token is not in the vocabulary",
+               "download the tokenizer again");
+  }
+}
+
+std::vector<UnigramModel::Place>
+UnigramModel::bestPlaces(const std::string &piece) const {
+  std::vector<Place> places(piece.size() + 1);
+  auto offer = [&](size_t begin, size_t end, double score, bool isUnknown) {
+    double sum = places[begin].score + score;
+    Place &place = places[end];
+    if (place.begin == none || sum > place.score)
+      place = {sum, begin, isUnknown};
+  };
+  unicode::forEach(piece, [&](unicode::Character character, size_t begin) {
+    bool hasOne = false;
+    for (size_t length : lengths) {
+      if (length > piece.size() - begin)
+        break;
+      std::optional<int32_t> id = vocabulary.find(piece.substr(begin, length));
+      if (!id)
+        continue;
+      offer(begin, begin + length, scores[*id], id == unknown);
+      hasOne |= length == character.length;
+    }
+    if (!hasOne)
+      offer(begin, begin + character.length, unknownScore, true);
+  });
+  return places;
+}
+
+void UnigramModel::addUnknown(const std::string &text,
+                              std::vector<int32_t> &ids) const {
+  std::vector<int32_t> bytes;
+  for (char c : text)
+    if (std::optional<int32_t> id =
+            vocabulary.find(byteToken(static_cast<uint8_t>(c))))
+      bytes.push_back(*id);
+  if (fallsBack && bytes.size() == text.size())
+    ids.insert(ids.end(), bytes.begin(), bytes.end());
+  else if (unknown)
+    ids.push_back(*unknown);
+  else
+    fail("H0353", "\"" + text + "\" has no token in this tokenizer",
+         "use a tokenizer with an unknown token, or leave it out");
+}
+
+void UnigramModel::encode(const std::string &piece,
+                          std::vector<int32_t> &ids) const {
+  std::vector<Place> places = bestPlaces(piece);
+  // Tokens from the last to the first; neighbours that are unknown are one.
+  std::vector<Span> tokens;
+  for (size_t end = piece.size(); end > 0; end = places[end].begin) {
+    const Place &place = places[end];
+    if (place.isUnknown && !tokens.empty() && tokens.back().isMatch)
+      tokens.back().begin = place.begin;
+    else
+      tokens.push_back({place.begin, end, place.isUnknown});
+  }
+  for (auto token = tokens.rbegin(); token != tokens.rend(); ++token) {
+    std::string text = piece.substr(token->begin, token->end - token->begin);
+    if (std::optional<int32_t> id = vocabulary.find(text))
+      ids.push_back(*id);
+    else
+      addUnknown(text, ids);
+  }
+}
+
+std::unique_ptr<TokenModel> io::makeUnigramModel(const JsonValue &value) {
+  return std::make_unique<UnigramModel>(value);
+}

@@ -1,0 +1,61 @@
+//===- Vocabulary.h - Tokens and their numbers ------------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_IO_TOKENIZER_VOCABULARY_H
+#define HEDDLE_RUNTIME_IO_TOKENIZER_VOCABULARY_H
+
+#include "heddle/runtime/io/Json.h"
+#include <unordered_map>
+
+namespace heddle::io {
+
+/// The largest number of a token, and one more.
+inline constexpr int64_t maxVocabulary = int64_t(1) << 24;
+
+/// Tokens as they are written in a tokenizer.json.
+class Vocabulary {
+public:
+  /// Adds a token that stands at `at`. Throws H0352 when the token or its id
+  /// is there already, or the id is not in [0, 2^24).
+  void add(const JsonValue &at, const std::string &token, int64_t id);
+  /// Reads an object of ids by token.
+  void read(const JsonValue &object);
+  std::optional<int32_t> find(const std::string &token) const {
+    auto it = ids.find(token);
+    return it == ids.end() ? std::nullopt : std::optional<int32_t>(it->second);
+  }
+  /// The text of a token; "" where there is none.
+  const std::string &operator[](int32_t id) const {
+    static const std::string none;
+    return id >= 0 && id < size() ? tokens[id] : none;
+  }
+  /// One more than the largest id.
+  int64_t size() const { return static_cast<int64_t>(tokens.size()); }
+
+private:
+  std::unordered_map<std::string, int32_t> ids;
+  std::vector<std::string> tokens;
+};
+
+/// The token of a byte where a vocabulary has one for each: `<0x0A>`.
+std::string byteToken(uint8_t byte);
+/// The byte of such a token, or -1.
+int byteOfToken(const std::string &token);
+
+/// The 256 characters that stand for bytes in byte-level tokenizers: printable
+/// bytes stand for themselves, the others for U+0100 and following, in order.
+namespace alphabet {
+/// Appends bytes as characters.
+void append(std::string &text, const std::string &bytes);
+/// The bytes that characters stand for; nothing when one is not of the 256.
+std::optional<std::string> toBytes(const std::string &characters);
+} // namespace alphabet
+
+} // namespace heddle::io
+
+#endif // HEDDLE_RUNTIME_IO_TOKENIZER_VOCABULARY_H

@@ -1,0 +1,112 @@
+//===- WordModels.cpp - Models of whole words -----------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Stages.h"
+#include "Unicode.h"
+#include "Vocabulary.h"
+
+using namespace heddle;
+using namespace heddle::io;
+
+namespace {
+
+/// What a model of words has: a vocabulary, and a token for what is not in it.
+class WordModel : public TokenModel {
+public:
+  explicit WordModel(const JsonValue &value) {
+    vocabulary.read(value.at("vocab"));
+    const JsonValue &token = value.at("unk_token");
+    std::optional<int32_t> found = vocabulary.find(token.asString());
+    if (!found)
+      token.fail("H0352", "the unknown token is not in the vocabulary",
+                 "download the tokenizer again");
+    unknown = *found;
+  }
+  std::optional<int32_t> find(const std::string &token) const override {
+    return vocabulary.find(token);
+  }
+  const std::string &tokenOf(int32_t id) const override {
+    return vocabulary[id];
+  }
+  int64_t vocabSize() const override { return vocabulary.size(); }
+
+protected:
+  Vocabulary vocabulary;
+  int32_t unknown;
+};
+
+class WordLevelModel final : public WordModel {
+public:
+  using WordModel::WordModel;
+  void encode(const std::string &piece,
+              std::vector<int32_t> &ids) const override {
+    ids.push_back(vocabulary.find(piece).value_or(unknown));
+  }
+};
+
+/// The longest token that a word begins with, then the longest that the rest
+/// does, which has a prefix (Devlin et al., 2018).
+class WordPieceModel final : public WordModel {
+public:
+  explicit WordPieceModel(const JsonValue &value)
+      : WordModel(value),
+        prefix(value.stringOr("continuing_subword_prefix", "##")),
+        longest(value.integerOr("max_input_chars_per_word", 100)) {}
+
+  void encode(const std::string &piece,
+              std::vector<int32_t> &ids) const override {
+    // Where characters end.
+    std::vector<size_t> ends;
+    unicode::forEach(piece, [&](unicode::Character character, size_t offset) {
+      ends.push_back(offset + character.length);
+    });
+    size_t known = ids.size(), begin = 0;
+    bool isKnown = static_cast<int64_t>(ends.size()) <= longest;
+    while (isKnown && begin < piece.size()) {
+      size_t last = ends.size();
+      std::optional<int32_t> id;
+      while (!id && last > 0 && ends[last - 1] > begin) {
+        std::string token = piece.substr(begin, ends[last - 1] - begin);
+        id = vocabulary.find(begin == 0 ? token : prefix + token);
+        --last;
+      }
+      isKnown = id.has_value();
+      if (isKnown) {
+        ids.push_back(*id);
+        begin = ends[last];
+      }
+    }
+    if (!isKnown) {
+      ids.resize(known);
+      ids.push_back(unknown);
+    }
+  }
+
+private:
+  std::string prefix;
+  int64_t longest;
+};
+
+} // namespace
+
+std::unique_ptr<TokenModel> io::makeTokenModel(const JsonValue &value) {
+  using Made = std::unique_ptr<TokenModel>;
+  static const StageTable<Made> table = {
+      {"BPE", makeBpeModel},
+      {"Unigram", makeUnigramModel},
+      {"WordPiece",
+       [](const JsonValue &v) -> Made {
+         return std::make_unique<WordPieceModel>(v);
+       }},
+      {"WordLevel", [](const JsonValue &v) -> Made {
+         return std::make_unique<WordLevelModel>(v);
+       }}};
+  // The files of old versions do not say it of byte-pair merging.
+  return value.find("type") ? makeStage<Made>(value, "model", table)
+                            : makeBpeModel(value);
+}
