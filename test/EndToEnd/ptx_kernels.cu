@@ -37,8 +37,43 @@ extern "C" __global__ void reduce(const float *x, float *out, int *seen, int n,
   if (threadIdx.x)
     return;
   atomicAdd(out, sum);
-  atomicAdd(&launches, scale.count);
-  *seen = launches;
+  int before = atomicAdd(&launches, scale.count);
+  if (blockIdx.x == 1)
+    *seen = before;
+}
+
+struct Pair {
+  float x, y;
+};
+
+__device__ __noinline__ float grow(float a, int n) {
+  float sum = 0;
+  for (int i = 0; i < n; ++i) {
+    if (a > 10)
+      return sum;
+    sum += a * i;
+    a += sum;
+  }
+  return sum;
+}
+
+__device__ __noinline__ Pair both(Pair p, int k) {
+  p.x = grow(p.x, k) + p.y;
+  p.y = grow(p.y, k + 1);
+  return p;
+}
+
+/// Calls of functions, and votes of a block.
+extern "C" __global__ void calls(const float *x, float *y, int n) {
+  int i = threadIdx.x + blockIdx.x * blockDim.x;
+  int count = __syncthreads_count(i < n);
+  int all = __syncthreads_and(i < n), any = __syncthreads_or(i == 3);
+  if (i >= n)
+    return;
+  Pair p = {x[i], x[(i + 1) % n]};
+  if (i % 3)
+    p = both(p, i % 5);
+  y[i] = p.x - p.y + count + 2 * all + 3 * any;
 }
 
 extern "C" __global__ void functions(const float *x, float *y, int n) {

@@ -173,7 +173,31 @@ class CudaTest(PtxTest):
         self.cuda("reduce", 3, [x, out, seen, 5000, 2, 0.5])
         weights = np.arange(5000) % 4 + 1
         self.near(out, (x.astype(float) * weights / 2).sum(), 1e-5)
-        self.assertIn(seen[0], (9, 11, 13))
+        self.assertIn(seen[0], (7, 9, 11))
+
+    def test_calls(self):
+        n = 701
+        x = (self.random.standard_normal(n) * 2).astype(np.float32)
+        y = np.zeros_like(x)
+        self.cuda("calls", 3, [x, y, n])
+
+        def grow(a, n):
+            total = 0.0
+            for i in range(n):
+                if a > 10:
+                    break
+                total += a * i
+                a += total
+            return total
+
+        expected = []
+        for i in range(n):
+            p, q = float(x[i]), float(x[(i + 1) % n])
+            if i % 3:
+                p, q = grow(p, i % 5) + q, grow(q, i % 5 + 1)
+            here = min(n - i // 256 * 256, 256)
+            expected.append(p - q + here + 2 * (here == 256) + 3 * (i < 256))
+        self.near(y, expected, 1e-6)
 
     def test_functions(self):
         import math

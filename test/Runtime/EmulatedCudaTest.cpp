@@ -302,7 +302,7 @@ TEST_F(EmulatedCuda, RefusesLaunchesThatTheGpuCannotDo) {
   // The other way to say it.
   uint64_t number = 5;
   void *arguments[] = {&address, &number};
-  LaunchConfig config = {2, 1, 1, 1, 1, 1, 0, nullptr, nullptr, 0};
+  LaunchConfig config = {1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, 0};
   EXPECT_EQ(cuLaunchKernelEx(&config, function, arguments, nullptr), Success);
   config.gridY = 65536;
   EXPECT_EQ(cuLaunchKernelEx(&config, function, arguments, nullptr),
@@ -311,6 +311,39 @@ TEST_F(EmulatedCuda, RefusesLaunchesThatTheGpuCannotDo) {
   EXPECT_EQ(cuLaunchKernelEx(&config, function, arguments, nullptr),
             NotSupported);
   EXPECT_GE(numberAt(address), 5u);
+}
+
+/// 80 numbers that live at once: 1024 threads with so many are too many, unless
+/// the text says how many threads there are, so that a compiler makes room.
+TEST_F(EmulatedCuda, RefusesBlocksOfTooManyRegisters) {
+  auto launch = [&](const std::string &bounds) {
+    std::string text = ".version 8.0\n.target sm_80\n.address_size 64\n"
+                       ".visible .entry many(.param .u64 to) " +
+                       bounds +
+                       " {\n.reg .b32 %r<81>; .reg .b64 %rd1;\n"
+                       "ld.param.u64 %rd1, [to];\n"
+                       "mov.u32 %r80, %tid.x;\n";
+    for (int i = 0; i < 80; ++i)
+      text += "add.u32 %r" + std::to_string(i) + ", %r80, " +
+              std::to_string(i) + ";\n";
+    for (int i = 1; i < 80; ++i)
+      text += "xor.b32 %r0, %r0, %r" + std::to_string(i) + ";\n";
+    text += "setp.eq.u32 %p, %r80, 0; @%p st.global.u32 [%rd1], %r0; ret; }\n";
+    text.replace(text.find(".reg"), 0, ".reg .pred %p; ");
+    Module module = nullptr;
+    EXPECT_EQ(cuModuleLoadData(&module, text.c_str()), Success);
+    Function function = nullptr;
+    EXPECT_EQ(cuModuleGetFunction(&function, module, "many"), Success);
+    DevicePointer address = memory(8);
+    void *arguments[] = {&address};
+    return cuLaunchKernel(function, 1, 1, 1, 1024, 1, 1, 0, nullptr, arguments,
+                          nullptr);
+  };
+  EXPECT_EQ(launch(""), LaunchOutOfResources);
+  EXPECT_EQ(launch(".maxntid 1024, 1, 1"), Success);
+  EXPECT_EQ(launch(".maxnreg 64"), Success);
+  EXPECT_EQ(launch(".maxnreg 72"), LaunchOutOfResources);
+  EXPECT_EQ(cuCtxSynchronize(), Success);
 }
 
 TEST_F(EmulatedCuda, ModulesGoWithTheirFunctions) {

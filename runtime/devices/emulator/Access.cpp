@@ -223,17 +223,21 @@ Wavefronts countWavefronts(const uint64_t *addresses, uint32_t mask,
   return result;
 }
 
-void noteTouched(Warp &warp, const Access &access, int64_t bytes,
-                 bool isWrite) {
+void noteTouched(Warp &warp, const Access &access, int64_t bytes, Touch kind) {
   TouchRecorder *touched = warp.worker->touched.get();
   if (!touched || !access.isGlobal)
     return;
   const uint64_t *at = access.addresses;
   if (access.isDense)
-    return touched->add(warp.current, at[0], at[0] + warpSize * bytes, isWrite);
+    return touched->add(warp.current, at[0], at[0] + warpSize * bytes, kind);
   forLanes(warp.mask, [&](int lane) {
-    touched->add(warp.current, at[lane], at[lane] + bytes, isWrite);
+    touched->add(warp.current, at[lane], at[lane] + bytes, kind);
   });
+}
+
+void learnOfBlocks(Warp &warp) {
+  if (warp.worker->touched)
+    warp.worker->touched->endRaces();
 }
 
 void countRequest(Warp &warp, const Access &access, int64_t bytes) {

@@ -65,7 +65,10 @@ struct Wavefronts {
 Wavefronts countWavefronts(const uint64_t *addresses, uint32_t mask,
                            int64_t bytes);
 /// Notes which bytes of global memory lanes read or write, if somebody asks.
-void noteTouched(Warp &warp, const Access &access, int64_t bytes, bool isWrite);
+void noteTouched(Warp &warp, const Access &access, int64_t bytes, Touch kind);
+/// The block has read what others may have written for it to see: how its
+/// accesses stand to theirs, nobody follows from here on.
+void learnOfBlocks(Warp &warp);
 /// Counts a request of `bytes` a lane, if that is asked for.
 void countRequest(Warp &warp, const Access &access, int64_t bytes);
 

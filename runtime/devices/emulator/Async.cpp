@@ -64,7 +64,7 @@ void copy(Warp &warp, const Op &op) {
   if (warp.mask) {
     Access source =
         resolveSide(warp, op, 1, sourceOffset(op), false, Space::Global, bytes);
-    noteTouched(warp, source, bytes, /*isWrite=*/false);
+    noteTouched(warp, source, bytes, Touch::Read);
     countRequest(warp, source, bytes);
     std::copy_n(source.host, warpSize, sources);
   }

@@ -101,7 +101,9 @@ template <class T, class F> T update(char *place, T a, T b) {
 template <class T, class F> void atomic(Warp &warp, const Op &op) {
   Access access(warp, op, op.results);
   access.resolveAll(warp, static_cast<Space>(op.flags & SpaceMask), sizeof(T));
-  noteTouched(warp, access, sizeof(T), /*isWrite=*/true);
+  noteTouched(warp, access, sizeof(T), Touch::Atomic);
+  if (op.results && access.isGlobal)
+    learnOfBlocks(warp);
   countRequest(warp, access, sizeof(T));
   const T *a = warp.row<T>(op, op.results + 1);
   const T *b = op.operands > 2 ? warp.row<T>(op, op.results + 2) : a;

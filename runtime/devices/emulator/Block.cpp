@@ -6,11 +6,22 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/devices/emulator/Warp.h"
+#include "runtime/devices/emulator/Lanes.h"
 
 #include <algorithm>
 
 namespace heddle::rt::emulator {
+
+/// Gives a warp what the barrier made of all votes.
+static void finishVote(Warp &warp, const Barrier &barrier) {
+  const Op &op = *warp.reduction;
+  if (op.imm == CountVotes)
+    return eachLane(warp, warp.row<uint32_t>(op, 0),
+                    [&](int) { return barrier.votes; });
+  bool holds =
+      op.imm == AllVote ? barrier.votes == barrier.voters : barrier.votes != 0;
+  storePredicate(warp, warp.predicate(op, 0), holds ? allLanes : 0);
+}
 
 /// Notes that a warp has come to its barrier, and lets all pass when it was
 /// the last.
@@ -28,6 +39,10 @@ void Block::arrive(Warp &warp) {
                 warp.live};
   barrier.threads = threads;
   barrier.arrived |= uint32_t(1) << warp.index;
+  if (warp.reduction) {
+    barrier.votes += __builtin_popcount(warp.votes);
+    barrier.voters += __builtin_popcount(warp.mask);
+  }
   if (warp.countsOnly)
     warp.state = Warp::Running;
   if (__builtin_popcount(barrier.arrived) * warpSize < threads)
@@ -35,8 +50,11 @@ void Block::arrive(Warp &warp) {
   shared.join(barrier.arrived);
   for (Warp &other : warps)
     if (other.state == Warp::AtBarrier && other.barrier == warp.barrier &&
-        (barrier.arrived >> other.index & 1))
+        (barrier.arrived >> other.index & 1)) {
       other.state = Warp::Running;
+      if (other.reduction)
+        finishVote(other, barrier);
+    }
   barrier = Barrier();
 }
 

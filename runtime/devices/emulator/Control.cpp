@@ -34,7 +34,7 @@ void decodeExit(Decode &d) {
   d.op.run = [](Warp &warp, const Op &) { warp.exitLanes(); };
 }
 
-enum BarrierFlags { HasThreads = 1, Arrives = 2 };
+enum BarrierFlags { HasThreads = 1, Arrives = 2, Reduces = 4, Negated = 8 };
 
 /// The value that all lanes have.
 int64_t uniform(Warp &warp, const Op &op, int row) {
@@ -56,17 +56,24 @@ void barrier(Warp &warp, const Op &op) {
                   std::to_string(__builtin_popcount(warp.mask)) +
                   " lanes of the warp are here",
               warp.mask);
-  warp.barrier = uniform(warp, op, 0);
+  int first = op.results;
+  warp.barrier = uniform(warp, op, first);
   if (warp.barrier > 15)
     warp.fail("there are 16 barriers, no number " +
                   std::to_string(warp.barrier),
               warp.mask);
-  warp.barrierThreads = op.flags & HasThreads ? uniform(warp, op, 1) : 0;
+  warp.barrierThreads =
+      op.flags & HasThreads ? uniform(warp, op, first + 1) : 0;
   if (warp.barrierThreads % warpSize)
     warp.fail("a barrier of " + std::to_string(warp.barrierThreads) +
                   " threads, no whole warps",
               warp.mask);
   warp.countsOnly = op.flags & Arrives;
+  warp.reduction = op.flags & Reduces ? &op : nullptr;
+  if (warp.reduction) {
+    uint32_t values = warp.predicate(op, first + op.operands - 1);
+    warp.votes = (op.flags & Negated ? ~values : values) & warp.mask;
+  }
   warp.state = Warp::AtBarrier;
 }
 
@@ -82,6 +89,22 @@ void meetLanes(Warp &warp, const Op &op) {
   warp.block->shared.joinLanes(warp.index);
 }
 
+/// bar.red.popc.u32 d, barrier, [threads,] [!]p and bar.red.and|or.pred
+void decodeReduction(Decode &d) {
+  d.op.imm = d.takeOneOf({"popc", "and", "or"});
+  Type type = d.op.imm == CountVotes ? u32Type : predType;
+  if (d.op.imm < 0 || !(d.type() == type))
+    d.failUnknown();
+  d.expectOperands(3, 4);
+  size_t last = d.numOperands() - 1;
+  d.result(0, type);
+  for (size_t i = 1; i < last; ++i)
+    d.use(i, u32Type);
+  d.use(last, predType);
+  d.op.flags |= Reduces | (last == 3 ? HasThreads : 0) |
+                (d.operand(last).negated ? Negated : 0);
+}
+
 void decodeBarrier(Decode &d) {
   if (d.take("warp")) {
     if (!d.take("sync"))
@@ -92,10 +115,13 @@ void decodeBarrier(Decode &d) {
     return;
   }
   d.take("cta");
-  int kind = d.takeOneOf({"sync", "arrive"});
+  int kind = d.takeOneOf({"sync", "arrive", "red"});
   d.take("aligned");
   if (kind < 0)
     d.failUnknown();
+  d.op.run = barrier;
+  if (kind == 2)
+    return decodeReduction(d);
   d.expectOperands(1 + kind, 2);
   d.use(0, u32Type);
   if (d.numOperands() == 2) {
@@ -104,7 +130,6 @@ void decodeBarrier(Decode &d) {
   }
   if (kind == 1)
     d.op.flags |= Arrives;
-  d.op.run = barrier;
 }
 
 /// Memory is always in order here.

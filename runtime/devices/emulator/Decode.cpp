@@ -87,7 +87,7 @@ FunctionDecoder::FunctionDecoder(const Syntax &syntax, const Function &function,
   for (const Variable &variable : function.variables) {
     if (variable.space == "shared")
       shared(variable);
-    else if (variable.space == "local")
+    else if (variable.space == "local" || variable.space == "param")
       layOut(variable, program.localBytes, 0);
     else if (!addresses.count(variable.name))
       throw PtxError(variable.line,
@@ -99,6 +99,7 @@ FunctionDecoder::FunctionDecoder(const Syntax &syntax, const Function &function,
     addresses[variable->name] = sharedBase + program.sharedBytes;
   std::copy_n(function.maxThreads, 3, program.maxThreads);
   std::copy_n(function.requiredThreads, 3, program.requiredThreads);
+  program.maxRegisters = function.maxRegisters;
 }
 
 uint32_t FunctionDecoder::add(int width) {
@@ -213,9 +214,21 @@ Program FunctionDecoder::run() {
   return std::move(program);
 }
 
+/// Bytes of parameters that a kernel may have: more since PTX 8.1.
+static int64_t mostParameterBytes(const Syntax &syntax) {
+  return std::strtod(syntax.version.c_str(), nullptr) >= 8.1 ? 32764 : 4096;
+}
+
 Program decode(const Syntax &syntax, const Function &function,
                const std::map<std::string, uint64_t> &globals) {
-  return FunctionDecoder(syntax, function, globals).run();
+  Program program =
+      FunctionDecoder(syntax, inlineCalls(syntax, function), globals).run();
+  int64_t most = mostParameterBytes(syntax);
+  if (program.parameterBytes > most)
+    throw PtxError(function.line, std::to_string(program.parameterBytes) +
+                                      " bytes of parameters; " +
+                                      std::to_string(most) + " can be");
+  return program;
 }
 
 //===----------------------------------------------------------------------===//
@@ -431,6 +444,10 @@ int64_t Decode::label(size_t index) const {
   if (target.kind != Operand::Symbol || found == function.function.labels.end())
     fail("unknown label '" + target.name + "'");
   return static_cast<int64_t>(found->second);
+}
+
+bool Decode::isParameter(size_t index) const {
+  return function.parameterOffsets.count(operand(index).name);
 }
 
 int64_t Decode::parameter(size_t index) const {

@@ -57,7 +57,9 @@ public:
   static std::vector<Operand> elements(const Operand &operand);
   /// Index of the instruction at a label.
   int64_t label(size_t index) const;
-  /// Offset and size of a parameter that an address names.
+  /// Whether an address names a parameter of the kernel, not of a call.
+  bool isParameter(size_t index) const;
+  /// Offset of the parameter that an address names.
   int64_t parameter(size_t index) const;
 
   void expectOperands(size_t least, size_t most) const;

@@ -18,6 +18,8 @@
 
 namespace heddle::rt::emulator {
 
+static int64_t registersOf(const Program &program, const Limits &limits);
+
 /// A module with its variables.
 struct ModuleImage {
   Syntax syntax;
@@ -49,7 +51,7 @@ std::optional<KernelInfo> Module::info(const std::string &kernel) const {
     info.parameterBytes.push_back(parameter.bytes);
   info.sharedBytes = program.sharedBytes;
   info.localBytes = program.localBytes;
-  info.registers = program.registersPerThread;
+  info.registers = registersOf(program, image->limits);
   int64_t stated =
       program.maxThreads[0] * program.maxThreads[1] * program.maxThreads[2];
   info.maxThreads = stated ? stated : image->limits.threads;
@@ -115,6 +117,12 @@ Options Options::fromEnvironment() {
   return options;
 }
 
+int64_t registersOfBlock(int64_t ofThread, int64_t threads) {
+  // A warp gets whole groups of 8 for each lane.
+  int64_t warps = (threads + warpSize - 1) / warpSize;
+  return (ofThread + 7) / 8 * 8 * warps * warpSize;
+}
+
 Limits Limits::of(std::string_view chip) {
   Limits limits;
   if (chip == "sm_80")
@@ -122,6 +130,23 @@ Limits Limits::of(std::string_view chip) {
   else if (chip == "sm_90" || chip == "sm_90a")
     limits.sharedBytes = 227 * 1024;
   return limits;
+}
+
+/// Registers of a thread. A compiler spills when the text allows fewer than
+/// live at once.
+static int64_t registersOf(const Program &program, const Limits &limits) {
+  int64_t most = limits.registers;
+  int64_t threads =
+      program.maxThreads[0] * program.maxThreads[1] * program.maxThreads[2];
+  if (program.requiredThreads[0])
+    threads = program.requiredThreads[0] * program.requiredThreads[1] *
+              program.requiredThreads[2];
+  if (threads)
+    while (registersOfBlock(most, threads) > limits.blockRegisters)
+      --most;
+  if (program.maxRegisters)
+    most = std::min(most, program.maxRegisters);
+  return std::min(program.registersPerThread, most);
 }
 
 /// What is wrong with a launch, or "".
@@ -147,7 +172,7 @@ static std::string checkLaunch(const Program &program, const Limits &limits,
     if (program.requiredThreads[0] && sizes[i] != program.requiredThreads[i])
       return "a block of " + number(block.x) + "x" + number(block.y) + "x" +
              number(block.z) + " threads is not that of the kernel";
-  constexpr int64_t staticBytes = 48 * 1024, parameterBytes = 4096;
+  constexpr int64_t staticBytes = 48 * 1024;
   if (program.sharedBytes > staticBytes)
     return "the kernel declares " + number(program.sharedBytes) +
            " bytes of shared memory; " + number(staticBytes) + " can be";
@@ -155,9 +180,12 @@ static std::string checkLaunch(const Program &program, const Limits &limits,
     return number(program.sharedBytes + launch.sharedBytes) +
            " bytes of shared memory; the chip has " +
            number(limits.sharedBytes);
-  if (program.parameterBytes > parameterBytes)
-    return "the kernel has " + number(program.parameterBytes) +
-           " bytes of parameters; " + number(parameterBytes) + " can be";
+  int64_t registers =
+      registersOfBlock(registersOf(program, limits), block.count());
+  if (registers > limits.blockRegisters)
+    return "a block of " + number(block.count()) + " threads takes " +
+           number(registers) + " registers; the chip has " +
+           number(limits.blockRegisters);
   if (launch.arguments.size() != program.parameters.size())
     return number(static_cast<int64_t>(launch.arguments.size())) +
            " arguments for " +
@@ -250,6 +278,11 @@ private:
   void work(Worker &worker);
   void prepare(Worker &worker, std::vector<uint64_t> &registers);
   void startBlock(Worker &worker, int64_t index);
+  Dim3 blockAt(int64_t index) const {
+    const Dim3 &grid = launch.grid;
+    return {index % grid.x, index / grid.x % grid.y, index / (grid.x * grid.y)};
+  }
+  void noteRace(std::vector<TouchedRange> &ranges);
   void note(int64_t index, const Block &block, const Fault &fault);
 
   const ModuleImage &image;
@@ -262,7 +295,7 @@ private:
   std::atomic<int64_t> firstFault; ///< The least block with a fault.
   std::mutex mutex;
   std::string message;
-  bool records = false; ///< What is touched.
+  bool recordsTouches = false; ///< Of global memory.
   Counters total;
 };
 } // namespace
@@ -275,7 +308,7 @@ void LaunchRunner::prepare(Worker &worker, std::vector<uint64_t> &registers) {
   worker.memory = &memory;
   worker.parameters = parameters.data();
   worker.options = &options;
-  if (records)
+  if (recordsTouches)
     worker.touched = std::make_unique<TouchRecorder>(program.ops.size());
   worker.executed.resize(program.ops.size());
   worker.lastAllocation.resize(program.ops.size());
@@ -301,8 +334,9 @@ void LaunchRunner::prepare(Worker &worker, std::vector<uint64_t> &registers) {
 
 void LaunchRunner::startBlock(Worker &worker, int64_t index) {
   Block &block = worker.block;
-  block.at = {index % launch.grid.x, index / launch.grid.x % launch.grid.y,
-              index / (launch.grid.x * launch.grid.y)};
+  if (worker.touched)
+    worker.touched->startBlock(index);
+  block.at = blockAt(index);
   block.shared.reset(program.sharedBytes + launch.sharedBytes,
                      static_cast<int>(block.warps.size()),
                      options.checks == Checks::Full);
@@ -378,7 +412,7 @@ void LaunchRunner::work(Worker &worker) {
 }
 
 std::string LaunchRunner::run(Counters *counters, Touched *touched) {
-  records = touched != nullptr;
+  recordsTouches = touched != nullptr || options.checks == Checks::Full;
   unsigned cores = std::max(std::thread::hardware_concurrency(), 1u);
   int64_t count = std::min<int64_t>(options.threads ? options.threads : cores,
                                     launch.grid.count());
@@ -391,10 +425,44 @@ std::string LaunchRunner::run(Counters *counters, Touched *touched) {
     thread.join();
   if (counters)
     *counters += total;
+  std::vector<TouchedRange> raceable, others;
   for (const Worker &worker : workers)
-    if (records)
-      worker.touched->finish(*touched);
+    if (recordsTouches)
+      worker.touched->finish(raceable, others);
+  if (touched) {
+    addTouched(raceable, *touched);
+    addTouched(others, *touched);
+  }
+  if (message.empty() && options.checks == Checks::Full)
+    noteRace(raceable);
   return message;
+}
+
+/// Two blocks have no order but that which they make themselves.
+void LaunchRunner::noteRace(std::vector<TouchedRange> &ranges) {
+  auto race = findRace(ranges);
+  if (!race)
+    return;
+  const auto &[later, other] = *race;
+  auto verb = [](Touch kind) {
+    return kind == Touch::Read    ? "reads"
+           : kind == Touch::Write ? "writes"
+                                  : "changes";
+  };
+  auto place = [&](const TouchedRange &range) {
+    return describePlace(program.places[range.op], image.syntax.files);
+  };
+  auto name = [&](int64_t index) {
+    Dim3 at = blockAt(index);
+    return "block (" + std::to_string(at.x) + ", " + std::to_string(at.y) +
+           ", " + std::to_string(at.z) + ")";
+  };
+  uint64_t at = std::max(later.first, other.first);
+  message = "kernel " + program.name + ", " + place(later) + ", " +
+            program.places[later.op].opcode +
+            ": race between blocks: " + name(later.block) + " " +
+            verb(later.kind) + " what " + name(other.block) + " " +
+            verb(other.kind) + ", " + place(other) + ": " + memory.describe(at);
 }
 
 std::string Module::run(const Launch &launch, const GlobalMemory &memory,

@@ -12,6 +12,8 @@
 namespace heddle::rt::emulator {
 
 namespace {
+enum MemoryFlags { IsStrong = 256 };
+
 template <class T> T read(const char *from) {
   T value;
   std::memcpy(&value, from, sizeof(T));
@@ -24,7 +26,10 @@ template <class T, class R, int N> void load(Warp &warp, const Op &op) {
   constexpr int64_t bytes = sizeof(T) * N;
   access.resolve(warp, static_cast<Space>(op.flags & SpaceMask), bytes);
   access.noteRead(warp, bytes);
-  noteTouched(warp, access, bytes, /*isWrite=*/false);
+  bool isStrong = op.flags & IsStrong;
+  noteTouched(warp, access, bytes, isStrong ? Touch::Atomic : Touch::Read);
+  if (isStrong && access.isGlobal)
+    learnOfBlocks(warp);
   countRequest(warp, access, bytes);
   if (access.isDense) {
     const auto *from = reinterpret_cast<const T *>(access.host[0]);
@@ -50,7 +55,8 @@ template <class T, class R, int N> void storeTo(Warp &warp, const Op &op) {
   Access access(warp, op, 0);
   constexpr int64_t bytes = sizeof(T) * N;
   access.resolve(warp, static_cast<Space>(op.flags & SpaceMask), bytes);
-  noteTouched(warp, access, bytes, /*isWrite=*/true);
+  noteTouched(warp, access, bytes,
+              op.flags & IsStrong ? Touch::Atomic : Touch::Write);
   countRequest(warp, access, bytes);
   const R *rows[N];
   for (int k = 0; k < N; ++k)
@@ -87,13 +93,16 @@ void loadParameter(Warp &warp, const Op &op) {
 //===----------------------------------------------------------------------===//
 
 /// What says how to cache and order, and means nothing to one block's memory.
-void takeHints(Decode &d) {
-  d.takeOneOf({"weak", "volatile", "relaxed", "acquire", "release"});
+/// Whether others may see the access, so that it is no race with theirs.
+bool takeHints(Decode &d) {
+  int order =
+      d.takeOneOf({"weak", "volatile", "relaxed", "acquire", "release"});
   d.takeOneOf({"gpu", "cta", "sys", "cluster"});
   d.takeOneOf({"ca", "cg", "cs", "lu", "cv", "wb", "wt"});
   d.take("nc");
   while (!d.takePrefix("L1::").empty() || !d.takePrefix("L2::").empty()) {
   }
+  return order > 0;
 }
 
 int takeVector(Decode &d) {
@@ -151,9 +160,15 @@ int registers(Decode &d, size_t index, Type type, int count, bool areResults) {
 }
 
 void decodeLoad(Decode &d) {
-  bool isParameter = d.take("param");
-  Space space = isParameter ? Space::Global : takeSpace(d);
-  takeHints(d);
+  bool isParameter = d.take("param"), isOfCall = false;
+  if (isParameter && !d.isParameter(1)) {
+    isOfCall = true;
+    isParameter = false;
+  }
+  Space space = isOfCall      ? Space::Local
+                : isParameter ? Space::Global
+                              : takeSpace(d);
+  bool isStrong = takeHints(d);
   int count = takeVector(d);
   Type type = d.type();
   d.expectOperands(2);
@@ -161,7 +176,8 @@ void decodeLoad(Decode &d) {
   if (isParameter)
     d.op.imm = d.parameter(1);
   else
-    d.op.flags = addressFlags(d, space, d.address(1));
+    d.op.flags = addressFlags(d, space, d.address(1)) |
+                 (isStrong ? uint32_t(IsStrong) : 0);
   d.op.run =
       chooseHandler(isParameter ? LoadParameter : Load, type, bits, count);
   if (!d.op.run)
@@ -169,12 +185,16 @@ void decodeLoad(Decode &d) {
 }
 
 void decodeStore(Decode &d) {
-  Space space = takeSpace(d);
-  takeHints(d);
+  bool isOfCall = d.take("param");
+  if (isOfCall && d.isParameter(0))
+    d.fail("'" + d.name() + "' writes a parameter of the kernel");
+  Space space = isOfCall ? Space::Local : takeSpace(d);
+  bool isStrong = takeHints(d);
   int count = takeVector(d);
   Type type = d.type();
   d.expectOperands(2);
-  uint32_t flags = addressFlags(d, space, d.address(0));
+  uint32_t flags = addressFlags(d, space, d.address(0)) |
+                   (isStrong ? uint32_t(IsStrong) : 0);
   int bits = registers(d, 1, type, count, /*areResults=*/false);
   d.op.flags = flags;
   d.op.run = chooseHandler(Store, type, bits, count);

@@ -8,6 +8,7 @@
 
 #include "runtime/devices/emulator/Lexer.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace heddle::rt::emulator {
@@ -168,7 +169,9 @@ void Parser::function(bool isEntry) {
       launchBounds(made.maxThreads);
     else if (lexer.take(".reqntid"))
       launchBounds(made.requiredThreads);
-    else if (lexer.take(".minnctapersm") || lexer.take(".maxnreg"))
+    else if (lexer.take(".maxnreg"))
+      made.maxRegisters = lexer.integer("a number");
+    else if (lexer.take(".minnctapersm"))
       lexer.integer("a number");
     else if (!lexer.take(".noreturn"))
       lexer.fail("unknown directive '" + std::string(lexer.peek().text) + "'");
@@ -245,7 +248,15 @@ void Parser::directive(Function &function) {
     registers(function);
   } else if (name == ".shared" || name == ".local" || name == ".const" ||
              name == ".global" || name == ".param") {
-    function.variables.push_back(variable(std::string(name.substr(1))));
+    Variable made = variable(std::string(name.substr(1)));
+    // Each call in a function has a `param0` of its own.
+    auto isSame = [&](const Variable &of) { return of.name == made.name; };
+    std::string given = made.name;
+    if (std::any_of(function.variables.begin(), function.variables.end(),
+                    isSame))
+      made.name += "@" + std::to_string(++scopeCount);
+    scopes.back()[given] = made.name;
+    function.variables.push_back(std::move(made));
     lexer.expect(";");
   } else if (name == ".loc") {
     location();
@@ -294,12 +305,15 @@ Operand Parser::operand() {
   if (lexer.take("["))
     return address();
   Operand made;
-  if (lexer.take("{")) {
+  bool isVector = lexer.take("{");
+  if (isVector || lexer.take("(")) {
+    const char *end = isVector ? "}" : ")";
     made.kind = Operand::Vector;
-    do
+    while (!lexer.take(end)) {
       made.elements.push_back(operand());
-    while (lexer.take(","));
-    lexer.expect("}");
+      if (!lexer.take(",") && lexer.peek().text != end)
+        lexer.fail("a list does not end");
+    }
     return made;
   }
   made.negated = lexer.take("!");

@@ -82,6 +82,7 @@ struct Program {
   int64_t parameterBytes = 0;
   std::vector<Parameter> parameters;
   int64_t maxThreads[3] = {0, 0, 0}, requiredThreads[3] = {0, 0, 0};
+  int64_t maxRegisters = 0; ///< Of a thread, if the text says so.
 };
 
 /// Decodes an entry; throws PtxError. `globals` are the addresses of variables

@@ -95,6 +95,7 @@ struct Function {
   std::map<std::string, size_t> labels;   ///< Index of the next instruction.
   int64_t maxThreads[3] = {0, 0, 0};      ///< .maxntid; 0 when there is none.
   int64_t requiredThreads[3] = {0, 0, 0}; ///< .reqntid
+  int64_t maxRegisters = 0;               ///< .maxnreg
 };
 
 /// What a text of PTX says.
@@ -104,6 +105,10 @@ struct Syntax {
   std::vector<Function> functions;
   std::map<int64_t, std::string> files; ///< .file
 };
+
+/// `function` with the bodies of the functions that it calls in place of the
+/// calls; throws PtxError.
+Function inlineCalls(const Syntax &syntax, const Function &function);
 
 /// Parses `text`; throws PtxError.
 Syntax parsePtx(std::string_view text);

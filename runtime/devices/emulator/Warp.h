@@ -58,7 +58,9 @@ struct Warp {
   int index = 0;       ///< In its block.
   State state = Done;
   int64_t barrier = 0, barrierThreads = 0; ///< What it waits at.
-  bool countsOnly = false; ///< Arrives at the barrier without waiting.
+  bool countsOnly = false;       ///< Arrives at the barrier without waiting.
+  const Op *reduction = nullptr; ///< What brings it `votes` of all.
+  uint32_t votes = 0;
   std::vector<Path> paths;
   std::vector<std::vector<AsyncCopy>> groups; ///< Committed, oldest first.
   std::vector<AsyncCopy> open;
@@ -89,10 +91,14 @@ private:
   void resumePath();
 };
 
+/// What a barrier makes of the votes of all threads: Op::imm.
+enum Voting { CountVotes, AllVote, AnyVotes };
+
 /// Who has come to one of the 16 barriers.
 struct Barrier {
   uint32_t arrived = 0; ///< Warps.
   int64_t threads = 0;  ///< How many are awaited.
+  uint32_t votes = 0, voters = 0;
 };
 
 /// Threads that share memory and barriers.

@@ -9,6 +9,8 @@
 #include "PtxRun.h"
 #include "gtest/gtest.h"
 
+#include <algorithm>
+
 using namespace heddle::test;
 
 namespace {
@@ -279,6 +281,91 @@ TEST(PtxControl, SpecialRegisters) {
     EXPECT_EQ(out[4 * i + 2], i % 64 / 32);
     EXPECT_EQ(out[4 * i + 3], (1u << i % 32) - 1);
   }
+}
+
+/// Votes of three warps, of which the last has 5 threads.
+TEST(PtxControl, BarriersCountVotes) {
+  auto vote = [](const std::string &lines) { return results(lines, 69); };
+  for (uint32_t value : vote("setp.lt.u32 %p1, %r0, 40;\n"
+                             "bar.red.popc.u32 %r1, 1, %p1;"))
+    EXPECT_EQ(value, 40u);
+  for (uint32_t value : vote("setp.lt.u32 %p1, %r0, 40;\n"
+                             "barrier.cta.red.popc.aligned.u32 %r1, 1, 96, "
+                             "!%p1;"))
+    EXPECT_EQ(value, 29u);
+  auto holds = [&](const std::string &kind, int bound) {
+    auto out =
+        vote("setp.lt.u32 %p1, %r0, " + std::to_string(bound) + ";\nbar.red." +
+             kind + ".pred %p2, 0, %p1;\nselp.u32 %r1, 1, 0, %p2;");
+    EXPECT_EQ(std::count(out.begin(), out.end(), out[0]), 69);
+    return out[0];
+  };
+  EXPECT_EQ(holds("and", 69), 1u);
+  EXPECT_EQ(holds("and", 68), 0u);
+  EXPECT_EQ(holds("or", 1), 1u);
+  EXPECT_EQ(holds("or", 0), 0u);
+}
+
+/// A function with a loop and two ends, called in one that lanes call with
+/// different operands, and not all of them.
+TEST(PtxControl, Calls) {
+  std::string functions = R"(
+.func (.param .b32 result) sum(.param .b32 n) {
+  .reg .b32 %r<4>; .reg .pred %p1;
+  ld.param.u32 %r1, [n];
+  mov.u32 %r2, 0;
+again:
+  setp.eq.u32 %p1, %r1, 0;
+  @%p1 st.param.b32 [result], %r2;
+  @%p1 ret;
+  add.u32 %r2, %r2, %r1;
+  sub.u32 %r1, %r1, 1;
+  bra again;
+}
+.func (.param .align 4 .b8 result[8]) both(.param .align 4 .b8 pair[8]) {
+  .reg .b32 %r<8>;
+  ld.param.v2.u32 {%r1, %r2}, [pair];
+  { .param .b32 n; .param .b32 value;
+    st.param.b32 [n], %r1;
+    call.uni (value), sum, (n);
+    ld.param.b32 %r3, [value]; }
+  { .param .b32 n; .param .b32 value;
+    st.param.b32 [n], %r2;
+    call (value), sum, (n);
+    ld.param.b32 %r4, [value]; }
+  st.param.b32 [result], %r4;
+  st.param.b32 [result+4], %r3;
+  ret;
+}
+)";
+  PtxRun run;
+  run.text = kernel(1, R"(
+    setp.ne.u32 %p1, %r0, 9;
+    mov.u32 %r5, 77; mov.u32 %r6, 7;
+    { .param .align 4 .b8 pair[8]; .param .align 4 .b8 value[8];
+      add.u32 %r7, %r0, 3;
+      st.param.b32 [pair], %r0;
+      st.param.b32 [pair+4], %r7;
+      @%p1 call (value), both, (pair);
+      @%p1 ld.param.v2.b32 {%r5, %r6}, [value]; }
+    mad.lo.u32 %r1, %r5, 1000, %r6;)" +
+                           writeOut);
+  run.text.insert(run.text.find(".visible"), functions);
+  std::vector<uint32_t> out(32);
+  ASSERT_EQ(run.run(out), "");
+  for (uint32_t i = 0; i < 32; ++i)
+    EXPECT_EQ(out[i],
+              i == 9 ? 77007 : (i + 3) * (i + 4) / 2 * 1000 + i * (i + 1) / 2);
+  run.text.replace(run.text.find("call.uni (value), sum, (n)"), 26,
+                   "call.uni sum, (n)");
+  EXPECT_TRUE(has(run.run(out), "a call of 'sum' with 1 results and operands"))
+      << run.run(out);
+  EXPECT_TRUE(has(parseError(ptx(".func f() { call f; ret; }\n"
+                                 ".entry k() { call f; ret; }")),
+                  "line 4: 'f' calls itself"));
+  EXPECT_TRUE(has(parseError(ptx(".extern .func g();\n"
+                                 ".entry k() { call g; ret; }")),
+                  "'g', which has no body here"));
 }
 
 } // namespace

@@ -125,4 +125,17 @@ TEST(PtxParser, LaunchesAreChecked) {
   EXPECT_TRUE(has(run.run(), "declares 49153 bytes"));
 }
 
+TEST(PtxParser, ParametersHaveALimit) {
+  auto error = [](const char *version, int bytes) {
+    return parseError(".version " + std::string(version) +
+                      "\n.target sm_80\n.address_size 64\n"
+                      ".entry k(.param .b8 p[" +
+                      std::to_string(bytes) + "]) { ret; }\n");
+  };
+  EXPECT_EQ(error("8.0", 4096), "");
+  EXPECT_TRUE(has(error("8.0", 4097), "4097 bytes of parameters; 4096 can be"));
+  EXPECT_EQ(error("8.1", 32764), "");
+  EXPECT_TRUE(has(error("8.1", 32765), "32764 can be"));
+}
+
 } // namespace

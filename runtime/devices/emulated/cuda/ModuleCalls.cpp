@@ -202,6 +202,10 @@ static Result launch(Function function, const LaunchConfig &config,
         block.count() > function->info.maxThreads ||
         config.sharedBytes > unsigned(function->maxDynamicShared))
       return InvalidValue;
+    int64_t registers =
+        emulator::registersOfBlock(function->info.registers, block.count());
+    if (registers > emulator::Limits().blockRegisters)
+      return LaunchOutOfResources;
     Launched launched;
     launched.code = function->code;
     launched.launch.kernel = function->name;

@@ -36,7 +36,7 @@ struct Dim3 {
 
 enum class Checks {
   Light, ///< Addresses, alignment, barriers, limits.
-  Full   ///< Also races in shared memory and reads of what nobody wrote.
+  Full   ///< Also races, and reads of shared memory that nobody wrote.
 };
 
 /// How the machine works.
@@ -55,11 +55,15 @@ struct Options {
 struct Limits {
   int64_t sharedBytes = 0; ///< Of a block, with what the launch asks for.
   int64_t registers = 255; ///< Of a thread.
-  int64_t threads = 1024;  ///< Of a block.
+  int64_t blockRegisters = 65536;
+  int64_t threads = 1024; ///< Of a block.
 
   /// Of sm_80 and sm_90; others are refused when a module is loaded.
   static Limits of(std::string_view chip);
 };
+
+/// Registers that a block takes whose threads have so many each.
+int64_t registersOfBlock(int64_t ofThread, int64_t threads);
 
 /// Device memory in allocations: whatever lies outside is no address.
 class GlobalMemory {
@@ -128,8 +132,9 @@ struct KernelInfo {
   std::vector<int64_t> parameterBytes; ///< Of each parameter.
   int64_t sharedBytes = 0;             ///< Without what a launch adds.
   int64_t localBytes = 0;              ///< Of a thread.
-  int64_t registers = 0;               ///< Live at once at most.
-  int64_t maxThreads = 0;              ///< Of a block.
+  /// Of a thread: those that live at once at most, if the text allows them.
+  int64_t registers = 0;
+  int64_t maxThreads = 0; ///< Of a block.
 };
 
 struct ModuleImage;
