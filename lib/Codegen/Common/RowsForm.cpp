@@ -200,6 +200,39 @@ void RowsForm::placeResults() {
   }
 }
 
+llvm::MapVector<Value, unsigned> RowsForm::columnReads() const {
+  llvm::MapVector<Value, unsigned> reads;
+  llvm::DenseSet<Value> stored;
+  for (const RowRound &round : llvm::concat<const RowRound>(reducing, last)) {
+    llvm::DenseSet<Value> seen;
+    std::function<void(Value)> visit;
+    auto visitInputs = [&](GenericOp op) {
+      for (OpOperand *input : op.getDpsInputOperands()) {
+        AffineMap map = op.getMatchingIndexingMap(input);
+        if (map.getNumResults() &&
+            map.getResults().back().isFunctionOfDim(op.getNumLoops() - 1))
+          visit(input->get());
+      }
+    };
+    visit = [&](Value value) {
+      if (!seen.insert(value).second)
+        return;
+      auto op = value.getDefiningOp<GenericOp>();
+      if (isa<BlockArgument>(value) || stored.contains(value))
+        ++reads[value];
+      else if (op && !op.getNumReductionLoops())
+        visitInputs(op);
+    };
+    for (const RowReduction &reduction : round.reductions)
+      visitInputs(reduction.op);
+    for (unsigned index : round.stores)
+      visit(results[index]);
+    for (unsigned index : round.stores)
+      stored.insert(results[index]);
+  }
+  return reads;
+}
+
 Value combine(OpBuilder &builder, Location loc, const RowReduction &reduction,
               Value x, Value y) {
   OperationState state(loc, reduction.combiner->getName());

@@ -80,11 +80,33 @@ Value addFloats(KernelFrame &f, Value a, Value b) {
   return f.builder.create<arith::AddFOp>(f.loc, a, b);
 }
 
+WalkSpan spanOf(KernelFrame &f, Value begin, Value end, bool isWhole,
+                const Walk &walk) {
+  Value first = walk.head ? f.add(begin, walk.head) : begin;
+  if (isWhole)
+    return {first, end};
+  Value count = f.builder.create<arith::SubIOp>(f.loc, end, first);
+  return {first, f.add(first, f.mul(f.div(count, walk.width), walk.width))};
+}
+
+Value restOf(KernelFrame &f, Value begin, const WalkSpan &span,
+             const Walk &walk) {
+  OpBuilder &b = f.builder;
+  Value thread = f.threadId();
+  Value at = f.add(span.wholeEnd, thread);
+  if (!walk.head)
+    return at;
+  // The first threads take the head, those after them what is behind.
+  Value isHead = b.create<arith::CmpIOp>(f.loc, arith::CmpIPredicate::ult,
+                                         thread, walk.head);
+  Value behind = b.create<arith::SubIOp>(f.loc, at, walk.head);
+  return b.create<arith::SelectOp>(f.loc, isHead, f.add(begin, thread), behind);
+}
+
 FailureOr<SmallVector<Value>> forChunks(KernelFrame &f, Value begin, Value end,
                                         bool isWhole, const Walk &walk,
                                         ValueRange inits, ChunkBody body) {
   OpBuilder &b = f.builder;
-  Value thread = f.threadId();
   auto run = [&](Chunk chunk, ValueRange carried) -> LogicalResult {
     ElementEmitter::Scope scope(f.emitter, chunk);
     FailureOr<SmallVector<Value>> next = body(chunk, carried);
@@ -95,13 +117,9 @@ FailureOr<SmallVector<Value>> forChunks(KernelFrame &f, Value begin, Value end,
       b.create<scf::YieldOp>(f.loc, *next);
     return success();
   };
-  Value first = walk.head ? f.add(begin, walk.head) : begin, wholeEnd = end;
-  if (!isWhole) {
-    Value count = b.create<arith::SubIOp>(f.loc, end, first);
-    wholeEnd = f.add(first, f.mul(f.div(count, walk.width), walk.width));
-  }
+  WalkSpan span = spanOf(f, begin, end, isWhole, walk);
   auto loop = b.create<scf::ForOp>(
-      f.loc, f.add(first, f.mul(thread, walk.width)), wholeEnd,
+      f.loc, f.add(span.first, f.mul(f.threadId(), walk.width)), span.wholeEnd,
       f.constant(walk.threads * walk.width), inits);
   {
     OpBuilder::InsertionGuard guard(b);
@@ -114,14 +132,7 @@ FailureOr<SmallVector<Value>> forChunks(KernelFrame &f, Value begin, Value end,
   }
   if (isWhole)
     return SmallVector<Value>(loop.getResults());
-  Value at = f.add(wholeEnd, thread);
-  if (walk.head) {
-    // The first threads take the head, those after them what is behind.
-    Value isHead = b.create<arith::CmpIOp>(f.loc, arith::CmpIPredicate::ult,
-                                           thread, walk.head);
-    Value behind = b.create<arith::SubIOp>(f.loc, at, walk.head);
-    at = b.create<arith::SelectOp>(f.loc, isHead, f.add(begin, thread), behind);
-  }
+  Value at = restOf(f, begin, span, walk);
   auto rest = b.create<scf::IfOp>(
       f.loc, inits.getTypes(),
       b.create<arith::CmpIOp>(f.loc, arith::CmpIPredicate::ult, at, end),

@@ -56,6 +56,21 @@ struct Walk {
   llvm::ArrayRef<int64_t> shape = {};
 };
 
+/// Where a walk has whole chunks.
+struct WalkSpan {
+  mlir::Value first, wholeEnd;
+};
+
+/// Emits that for the elements from `begin` to `end`; when `isWhole`, the last
+/// chunk ends there.
+WalkSpan spanOf(KernelFrame &f, mlir::Value begin, mlir::Value end,
+                bool isWhole, const Walk &walk);
+
+/// Emits which element beside the whole chunks the thread has, by itself; none
+/// if that is not before the end.
+mlir::Value restOf(KernelFrame &f, mlir::Value begin, const WalkSpan &span,
+                   const Walk &walk);
+
 using ChunkBody =
     llvm::function_ref<mlir::FailureOr<llvm::SmallVector<mlir::Value>>(
         const Chunk &chunk, mlir::ValueRange carried)>;

@@ -7,10 +7,11 @@
 // What a kernel over rows is, codegen::RowsForm says. A flat one is a grid of
 // threads over one long vector. By rows, a block takes a row, and its threads
 // take the columns in chunks, the same thread the same columns in every round.
+// What several rounds read stays in registers between them, where that fits.
 //
 //===----------------------------------------------------------------------===//
 
-#include "BlockReduce.h"
+#include "RowPlaces.h"
 #include "heddle/Codegen/Common/RowsForm.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -31,6 +32,17 @@ using codegen::RowsForm;
 constexpr int64_t maxThreads = 256;
 /// Blocks at most: more than any chip holds at once; the rest is grid-stride.
 constexpr int64_t maxBlocks = 4096;
+/// Registers of a thread for elements that are kept from round to round: a
+/// quarter of what a block of the most threads leaves it. The rest has to do
+/// for addresses and whatever else is made of them.
+constexpr int64_t keptRegisters = 32;
+/// Threads of a block that needs them to keep its row.
+constexpr int64_t mostThreads = 512;
+/// Weights of columns stay in registers while a block goes from row to row:
+/// then it has several, but not so many that fewer blocks than this are left,
+/// about five for each multiprocessor of a large chip.
+constexpr int64_t enoughBlocks = 640;
+constexpr int64_t mostRows = 8;
 
 class RowMapper {
 public:
@@ -47,9 +59,15 @@ private:
   LogicalResult emitFlat();
   LogicalResult emitFlatChunk(Chunk chunk);
   LogicalResult emitRows();
+  void chooseThreads();
+  void chooseKept();
+  bool fits(ArrayRef<Value> kept);
+  RowPlaces::Kept keptOf(Value tensor) const;
+  LogicalResult load(ArrayRef<Value> tensors);
   LogicalResult emitRow(Value row);
   LogicalResult emitRounds(ArrayRef<RowRound> rounds);
   LogicalResult emitRound(const RowRound &round);
+  Walk walkOf(const RowRound &round);
   FailureOr<SmallVector<Value>>
   emitColumns(const RowRound &round, const Chunk &chunk, ValueRange running);
   LogicalResult bindTotals(const RowRound &round, ValueRange parts);
@@ -72,6 +90,10 @@ private:
   int64_t chunkOf(const RowRound &round) const {
     return widestChunk(kernel, isShifted(round) ? 0 : round.extent);
   }
+  const RowRound &anyRound() const {
+    return form.reductionRounds().empty() ? form.lastRounds().front()
+                                          : form.reductionRounds().front();
+  }
   LogicalResult fail(const Twine &why);
 
   planir::KernelOp kernel;
@@ -80,6 +102,15 @@ private:
   RowsForm form;
   std::unique_ptr<KernelFrame> frame;
   int64_t threads = 0;
+  /// Rows of a block, where it keeps something of columns.
+  int64_t rowsPerBlock = 1;
+  /// Tensors of one element per column, of the row or of all rows, that are
+  /// loaded once; and results that stay in registers when they are stored.
+  SmallVector<Value> keptRows, keptColumns, keptResults;
+  /// Where something is kept: the columns of a thread.
+  std::optional<RowPlaces> places;
+  /// The shape of which `places` has a row.
+  SmallVector<int64_t> shape;
   /// A result lies on an argument of which bodies extract elements.
   bool overwritesExtracted = false;
   /// A result of one value per row lies on an argument.
@@ -211,19 +242,83 @@ LogicalResult RowMapper::emitFlatChunk(Chunk chunk) {
 // By rows
 //===----------------------------------------------------------------------===//
 
+void RowMapper::chooseThreads() {
+  threads = warpSize;
+  for (const RowRound &round : llvm::concat<const RowRound>(
+           form.reductionRounds(), form.lastRounds())) {
+    int64_t needed = llvm::divideCeil(round.extent, chunkOf(round));
+    threads =
+        std::max(threads, std::min<int64_t>(llvm::alignTo(needed, warpSize),
+                                            maxThreads));
+  }
+}
+
+/// Whether there are registers for the tensors' elements, in a block of more
+/// threads if need be. Every round has the same columns.
+bool RowMapper::fits(ArrayRef<Value> kept) {
+  const RowRound &round = anyRound();
+  for (int64_t count = threads; count <= mostThreads; count *= 2) {
+    Walk walk = {chunkOf(round), count};
+    int64_t bytes = 0;
+    for (Value tensor : kept)
+      bytes += RowPlaces::countOf(walk, round.extent) * walk.width *
+               dist::byteSize(tensorOf(tensor).getElementType());
+    if (bytes > keptRegisters * 4)
+      continue;
+    threads = count;
+    return true;
+  }
+  return false;
+}
+
+/// What is kept: tensors with rows that several rounds read, and, if a block
+/// has several rows, tensors with one row for all.
+void RowMapper::chooseKept() {
+  auto rounds =
+      llvm::concat<const RowRound>(form.reductionRounds(), form.lastRounds());
+  const RowRound &first = anyRound();
+  if (llvm::any_of(rounds, [&](const RowRound &round) {
+        return round.extent != first.extent;
+      }))
+    return;
+  rowsPerBlock = std::clamp<int64_t>(form.rows() / enoughBlocks, 1, mostRows);
+  SmallVector<int64_t> rowShape(form.rowDims());
+  rowShape.push_back(first.extent);
+  SmallVector<Value> all;
+  for (auto [tensor, reads] : form.columnReads()) {
+    ArrayRef<int64_t> shape = tensorOf(tensor).getShape();
+    bool isResult = !isa<BlockArgument>(tensor);
+    if (shape == ArrayRef(rowShape)) {
+      if (isResult || reads > 1)
+        (isResult ? keptResults : keptRows).push_back(tensor);
+    } else if (shape == ArrayRef(first.extent) && rowsPerBlock > 1 &&
+               !isShifted(first)) {
+      keptColumns.push_back(tensor);
+    }
+  }
+  SmallVector<Value> rows(keptRows);
+  rows.append(keptResults);
+  all.append(rows);
+  all.append(keptColumns);
+  if (fits(all))
+    return;
+  keptColumns.clear();
+  if (fits(rows))
+    return;
+  keptRows.clear();
+  keptResults.clear();
+}
+
+RowPlaces::Kept RowMapper::keptOf(Value tensor) const {
+  bool isOfAllRows = llvm::is_contained(keptColumns, tensor);
+  return {tensor, isOfAllRows ? ArrayRef<Value>() : ArrayRef(rowIndices)};
+}
+
 LogicalResult RowMapper::emitRows() {
   KernelFrame &f = *frame;
   OpBuilder &b = f.builder;
-  threads = warpSize;
-  auto rounds =
-      llvm::concat<const RowRound>(form.reductionRounds(), form.lastRounds());
-  for (const RowRound &round : rounds)
-    threads = std::max(
-        threads,
-        std::min<int64_t>(
-            llvm::alignTo(llvm::divideCeil(round.extent, chunkOf(round)),
-                          warpSize),
-            maxThreads));
+  chooseThreads();
+  chooseKept();
   if (threads > warpSize)
     for (const RowRound &round : form.reductionRounds())
       for (RowReduction reduction : round.reductions)
@@ -233,6 +328,13 @@ LogicalResult RowMapper::emitRows() {
     f.emitter.hoistConstants(form.result(i));
   int64_t rows = form.rows();
   int64_t blocks = std::min(rows, maxBlocks);
+  if (!keptColumns.empty()) {
+    blocks = std::min<int64_t>(blocks, llvm::divideCeil(rows, rowsPerBlock));
+    const RowRound &round = anyRound();
+    places.emplace(f, walkOf(round), round.extent);
+    if (failed(load(keptColumns)))
+      return failure();
+  }
   auto loop = b.create<scf::ForOp>(f.loc, f.blockId(mlir::gpu::Dimension::x),
                                    f.constant(rows), f.constant(blocks));
   OpBuilder::InsertionGuard guard(b);
@@ -246,6 +348,13 @@ LogicalResult RowMapper::emitRows() {
   return success();
 }
 
+LogicalResult RowMapper::load(ArrayRef<Value> tensors) {
+  if (failed(places->load(llvm::map_to_vector(
+          tensors, [&](Value tensor) { return keptOf(tensor); }))))
+    return fail(frame->emitter.reason());
+  return success();
+}
+
 /// Results of one value per row may read any column, so that they come before
 /// the last rounds, which may overwrite arguments; they are stored last, as
 /// they may lie on what every thread reads.
@@ -254,6 +363,11 @@ LogicalResult RowMapper::emitRow(Value row) {
   ElementEmitter::Scope scope(f.emitter);
   this->row = row;
   rowIndices = f.delinearize(row, form.rowDims());
+  bool keeps = !keptRows.empty() || !keptResults.empty();
+  if (keeps && !places)
+    places.emplace(f, walkOf(anyRound()), anyRound().extent);
+  if (keeps && failed(load(keptRows)))
+    return failure();
   if (failed(emitRounds(form.reductionRounds())))
     return failure();
   FailureOr<SmallVector<Value>> values = rowResults();
@@ -298,24 +412,35 @@ LogicalResult RowMapper::emitRound(const RowRound &round) {
     neutrals.push_back(
         f.builder.create<arith::ConstantOp>(f.loc, reduction.neutral));
   }
-  Walk walk = {chunkOf(round), threads};
-  SmallVector<int64_t> shape(form.rowDims());
-  shape.push_back(round.extent);
-  if (isShifted(round)) {
-    int64_t missing = walk.width - round.extent % walk.width;
-    walk.head = f.rem(f.mul(row, missing), walk.width);
-    walk.row = rowIndices;
-    walk.shape = shape;
-  }
+  auto body = [&](const Chunk &chunk, ValueRange running) {
+    return emitColumns(round, chunk, running);
+  };
+  SmallVector<RowPlaces::Kept> kept;
+  for (unsigned result : round.stores)
+    if (llvm::is_contained(keptResults, form.result(result)))
+      kept.push_back(keptOf(form.result(result)));
   FailureOr<SmallVector<Value>> parts =
-      forChunks(f, f.constant(0), f.constant(round.extent),
-                /*isWhole=*/!isShifted(round), walk, neutrals,
-                [&](const Chunk &chunk, ValueRange running) {
-                  return emitColumns(round, chunk, running);
-                });
+      places ? places->walk(neutrals, kept, body)
+             : forChunks(f, f.constant(0), f.constant(round.extent),
+                         /*isWhole=*/!isShifted(round), walkOf(round), neutrals,
+                         body);
   if (failed(parts))
     return failure();
   return bindTotals(round, *parts);
+}
+
+Walk RowMapper::walkOf(const RowRound &round) {
+  KernelFrame &f = *frame;
+  Walk walk = {chunkOf(round), threads};
+  if (!isShifted(round))
+    return walk;
+  shape.assign(form.rowDims().begin(), form.rowDims().end());
+  shape.push_back(round.extent);
+  int64_t missing = walk.width - round.extent % walk.width;
+  walk.head = f.rem(f.mul(row, missing), walk.width);
+  walk.row = rowIndices;
+  walk.shape = shape;
+  return walk;
 }
 
 /// The chunk's part of a round: stores its results, and returns what its

@@ -190,12 +190,12 @@ void Access::noteWrite(Warp &warp, int lane, int64_t bytes,
 // Counts
 //===----------------------------------------------------------------------===//
 
-uint64_t countSectors(const uint64_t *addresses, uint32_t mask) {
-  uint64_t sectors[warpSize];
+uint64_t countParts(const uint64_t *addresses, uint32_t mask, int64_t bytes) {
+  uint64_t parts[warpSize];
   int count = 0;
-  forLanes(mask, [&](int lane) { sectors[count++] = addresses[lane] / 32; });
-  std::sort(sectors, sectors + count);
-  return static_cast<uint64_t>(std::unique(sectors, sectors + count) - sectors);
+  forLanes(mask, [&](int lane) { parts[count++] = addresses[lane] / bytes; });
+  std::sort(parts, parts + count);
+  return static_cast<uint64_t>(std::unique(parts, parts + count) - parts);
 }
 
 Wavefronts countWavefronts(const uint64_t *addresses, uint32_t mask,
@@ -251,8 +251,9 @@ void countRequest(Warp &warp, const Access &access, int64_t bytes) {
     return;
   }
   ++counters.globalRequests;
-  counters.globalSectors += countSectors(access.addresses, warp.mask);
-  counters.globalBytes += uint64_t(__builtin_popcount(warp.mask)) * bytes;
+  counters.globalSectors += countParts(access.addresses, warp.mask, 32);
+  counters.globalBytes +=
+      countParts(access.addresses, warp.mask, bytes) * bytes;
 }
 
 //===----------------------------------------------------------------------===//

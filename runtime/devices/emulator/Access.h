@@ -54,9 +54,9 @@ Space takeSpace(Decode &d);
 /// The flags of an address row of `bits`.
 uint32_t addressFlags(Decode &d, Space space, int bits);
 
-/// Distinct sectors of 32 bytes that lanes of `mask` touch. A lane's bytes are
-/// aligned and at most 16, so they lie in one sector.
-uint64_t countSectors(const uint64_t *addresses, uint32_t mask);
+/// Distinct parts of memory, each of so many bytes, that lanes of `mask` touch.
+/// A lane's bytes are aligned and at most 16, so they lie in one sector of 32.
+uint64_t countParts(const uint64_t *addresses, uint32_t mask, int64_t bytes);
 /// Passes over the 32 banks of shared memory for one request: as it is, and if
 /// no two lanes met in a bank.
 struct Wavefronts {

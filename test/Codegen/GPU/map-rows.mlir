@@ -77,18 +77,19 @@ plan.kernel @odd_dropout(%x: tensor<2x6x65xbf16>, %rng: tensor<4xi32>, %layer: i
   plan.yield %d : tensor<2x6x65xbf16>
 }
 
-// A sum that the norm and the caller need is stored in the first loop; the
-// others read it back, and not what it was made of.
+// A sum that the norm and the caller need is made and stored once; threads keep
+// their part of it from round to round.
 // CHECK-LABEL: gpu.func @residual(
 // CHECK-SAME:    %[[A:[^:]*]]: memref<2x768xbf16>, %[[B:[^:]*]]: memref<2x768xbf16>, {{.*}} %[[SUM:[^:]*]]: memref<2x768xbf16>, %[[Y:[^:]*]]: memref<2x768xbf16>) workgroup
 // CHECK-DAG:     vector.load %[[A]]
 // CHECK-DAG:     vector.load %[[B]]
 // CHECK:         vector.store %{{.*}}, %[[SUM]]
 // CHECK-NOT:     vector.load %[[A]]
+// CHECK-NOT:     vector.load %[[SUM]]
 // CHECK:         gpu.barrier
-// CHECK:         vector.load %[[SUM]]
+// CHECK-NOT:     vector.load %[[SUM]]
 // CHECK:         gpu.barrier
-// CHECK:         vector.load %[[SUM]]
+// CHECK-NOT:     vector.load %[[SUM]]
 // CHECK:         vector.store %{{.*}}, %[[Y]]
 // CHECK:         gpu.return
 plan.kernel @residual(%a: tensor<2x768xbf16>, %b: tensor<2x768xbf16>, %w: tensor<768xbf16>, %c: tensor<768xbf16>)
@@ -101,17 +102,18 @@ plan.kernel @residual(%a: tensor<2x768xbf16>, %b: tensor<2x768xbf16>, %w: tensor
   plan.yield %s, %y : tensor<2x768xbf16>, tensor<2x768xbf16>
 }
 
-// Two reductions that do not need each other share a loop and a barrier, and
-// what is one number per row is loaded before it.
+// Two reductions that do not need each other share a round and a barrier, and
+// what is one number per row is loaded before it. Each row is loaded once.
 // CHECK-LABEL: gpu.func @norm_grad(
 // CHECK-SAME:    %[[MEAN:[^:]*]]: memref<2xf32>, %[[RSTD:[^:]*]]: memref<2xf32>
 // CHECK:         scf.for
+// CHECK-COUNT-2: vector.load %{{.*}} : memref<2x768xbf16>
 // CHECK-DAG:     memref.load %[[MEAN]]
 // CHECK-DAG:     memref.load %[[RSTD]]
-// CHECK:         scf.for {{.*}} -> (f32, f32)
 // CHECK-COUNT-10: gpu.shuffle xor
 // CHECK:         gpu.barrier
 // CHECK-NOT:     gpu.barrier
+// CHECK-NOT:     vector.load %{{.*}} : memref<2x768xbf16>
 // CHECK:         vector.store
 // CHECK:         gpu.return
 plan.kernel @norm_grad(%g: tensor<2x768xbf16>, %x: tensor<2x768xbf16>, %w: tensor<768xbf16>, %m: tensor<2xf32>, %r: tensor<2xf32>)
@@ -120,6 +122,43 @@ plan.kernel @norm_grad(%g: tensor<2x768xbf16>, %x: tensor<2x768xbf16>, %w: tenso
   %d = nn.layer_norm_grad_input %g, %x, %w, %m, %r
       : (tensor<2x768xbf16>, tensor<2x768xbf16>, tensor<768xbf16>, tensor<2xf32>, tensor<2xf32>) -> tensor<2x768xbf16>
   plan.yield %d : tensor<2x768xbf16>
+}
+
+// Where a block has several rows, it loads the weight before them.
+// CHECK-LABEL: gpu.func @many_rows(
+// CHECK-SAME:    known_grid_size = array<i32: 683, 1, 1>
+// CHECK:         vector.load %{{.*}} : memref<768xbf16>
+// CHECK:         scf.for
+// CHECK-NOT:     memref<768xbf16>
+// CHECK:         gpu.return
+plan.kernel @many_rows(%x: tensor<4096x768xbf16>, %w: tensor<768xbf16>) -> (tensor<4096x768xbf16>, tensor<4096xf32>)
+    attributes {generator = #plan.generator<rows>, ties = array<i64: -1, -1>} {
+  %y, %s = nn.rms_norm %x, %w {eps = 1.0e-5 : f64}
+      : (tensor<4096x768xbf16>, tensor<768xbf16>) -> (tensor<4096x768xbf16>, tensor<4096xf32>)
+  plan.yield %y, %s : tensor<4096x768xbf16>, tensor<4096xf32>
+}
+
+// 64 KiB of a row stay in registers, of 512 threads. Longer ones are read
+// again.
+// CHECK-LABEL: gpu.func @longest_kept(
+// CHECK-SAME:    known_block_size = array<i32: 512, 1, 1>
+// CHECK:         scf.for
+// CHECK-NOT:     scf.for
+// CHECK-LABEL: gpu.func @longer(
+// CHECK-SAME:    known_block_size = array<i32: 256, 1, 1>
+// CHECK:         scf.for
+// CHECK-COUNT-2:   scf.for
+plan.kernel @longest_kept(%x: tensor<2x16384xf32>, %w: tensor<16384xf32>) -> (tensor<2x16384xf32>, tensor<2xf32>)
+    attributes {generator = #plan.generator<rows>, ties = array<i64: -1, -1>} {
+  %y, %s = nn.rms_norm %x, %w {eps = 1.0e-5 : f64}
+      : (tensor<2x16384xf32>, tensor<16384xf32>) -> (tensor<2x16384xf32>, tensor<2xf32>)
+  plan.yield %y, %s : tensor<2x16384xf32>, tensor<2xf32>
+}
+plan.kernel @longer(%x: tensor<2x16388xf32>, %w: tensor<16388xf32>) -> (tensor<2x16388xf32>, tensor<2xf32>)
+    attributes {generator = #plan.generator<rows>, ties = array<i64: -1, -1>} {
+  %y, %s = nn.rms_norm %x, %w {eps = 1.0e-5 : f64}
+      : (tensor<2x16388xf32>, tensor<16388xf32>) -> (tensor<2x16388xf32>, tensor<2xf32>)
+  plan.yield %y, %s : tensor<2x16388xf32>, tensor<2xf32>
 }
 
 // The loss reads the sum of another thread's column: not before that is there,

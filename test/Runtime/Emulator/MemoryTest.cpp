@@ -339,6 +339,9 @@ TEST(PtxCounters, SectorsBytesAndWavefronts) {
                           "ld.global.u32 %r1, [%rd1];");
   EXPECT_EQ(sparse.globalSectors, 32u);
   EXPECT_EQ(sparse.globalBytes, 128u);
+  Counters same = count("ld.global.u32 %r1, [%rd0];");
+  EXPECT_EQ(same.globalSectors, 1u);
+  EXPECT_EQ(same.globalBytes, 4u);
   auto shared = [&](int stride, const std::string &store) {
     Counters c = count("mov.u32 %r5, memory;\nmad.lo.u32 %r6, %r0, " +
                        std::to_string(stride) + ", %r5;\n" + store);

@@ -68,40 +68,97 @@ TEST(GpuTraffic, Update) {
 
 /// Rows of an odd length begin anywhere in a sector.
 TEST(GpuTraffic, OddRows) {
-  std::string type = "tensor<6x5003xbf16>", row = "tensor<6xf32>";
-  constexpr int64_t size = 6 * 5003;
+  std::string type = "tensor<3x50257xbf16>", row = "tensor<3xf32>";
+  constexpr int64_t size = 3 * 50257;
   check("cross-entropy gradient",
         kernelText("rows",
-                   "%x: " + type + ", %l: tensor<6xi32>, %s: " + row +
+                   "%x: " + type + ", %l: tensor<3xi32>, %s: " + row +
                        ", %d: " + row,
                    type,
                    "%g = nn.cross_entropy_grad %x, %l, %s, %d : (" + type +
-                       ", tensor<6xi32>, " + row + ", " + row + ") -> " + type,
+                       ", tensor<3xi32>, " + row + ", " + row + ") -> " + type,
                    "%g"),
-        {{size, true}, {6, false}, {6, false}, {6, false}, {size, true}},
+        {{size, true}, {3, false}, {3, false}, {3, false}, {size, true}},
         2 * size * 2);
 }
 
-/// Of the three rounds of a norm each reads the row again.
+/// Compares what the first block asks for with its share of the `least` bytes,
+/// which are of `rows` rows; its blocks have `rowsPerBlock`.
+void checkBlock(const std::string &text, const std::vector<int64_t> &bytes,
+                int64_t least, int64_t rows, int64_t rowsPerBlock) {
+  heddle::rt::emulator::Counters counters = countFirstBlock(text, bytes);
+  auto asked = static_cast<double>(counters.globalBytes);
+  double needed = static_cast<double>(least) * rowsPerBlock / rows;
+  EXPECT_GE(asked, 0.95 * 32 * static_cast<double>(counters.globalSectors));
+  EXPECT_LE(asked, 1.2 * needed);
+  EXPECT_GE(asked, needed);
+}
+
+/// At GPT-2 124M's shapes. A block has six rows, and loads weights once.
 TEST(GpuTraffic, LayerNorm) {
-  std::string type = "tensor<64x768xbf16>", vector = "tensor<768xbf16>";
-  std::string row = "tensor<64xf32>";
+  std::string type = "tensor<4096x768xbf16>", vector = "tensor<768xbf16>";
+  std::string row = "tensor<4096xf32>";
   std::string types = type + ", " + row + ", " + row;
-  constexpr int64_t size = 64 * 768;
-  check("layer norm",
-        kernelText(
-            "rows", "%x: " + type + ", %w: " + vector + ", %b: " + vector,
-            types,
-            "%y, %m, %s = nn.layer_norm %x, %w, %b {eps = 1.0e-5 : f64} : (" +
-                type + ", " + vector + ", " + vector + ") -> (" + types + ")",
-            "%y, %m, %s"),
-        {{size, true},
-         {768, true},
-         {768, true},
-         {size, true},
-         {64, false},
-         {64, false}},
-        2 * size * 2, 3.1);
+  constexpr int64_t size = 4096 * 768 * 2, columns = 768 * 2, stats = 4096 * 4;
+  checkBlock(
+      kernelText(
+          "rows", "%x: " + type + ", %w: " + vector + ", %b: " + vector, types,
+          "%y, %m, %s = nn.layer_norm %x, %w, %b {eps = 1.0e-5 : f64} : (" +
+              type + ", " + vector + ", " + vector + ") -> (" + types + ")",
+          "%y, %m, %s"),
+      {size, columns, columns, size, stats, stats},
+      2 * size + 2 * columns + 2 * stats, 4096, 6);
+  checkBlock(
+      kernelText("rows",
+                 "%x: " + type + ", %r: " + type + ", %w: " + vector +
+                     ", %b: " + vector,
+                 type + ", " + types,
+                 "%a = nn.add %x, %r : " + type +
+                     "\n%y, %m, %s = nn.layer_norm %a, %w, %b {eps = 1.0e-5 : "
+                     "f64} : (" +
+                     type + ", " + vector + ", " + vector + ") -> (" + types +
+                     ")",
+                 "%a, %y, %m, %s"),
+      {size, size, columns, columns, size, size, stats, stats},
+      4 * size + 2 * columns + 2 * stats, 4096, 6);
+}
+
+TEST(GpuTraffic, NormGradients) {
+  std::string type = "tensor<4096x768xbf16>", vector = "tensor<768xbf16>";
+  std::string row = "tensor<4096xf32>";
+  constexpr int64_t size = 4096 * 768 * 2, columns = 768 * 2, stats = 4096 * 4;
+  checkBlock(kernelText("rows",
+                        "%g: " + type + ", %x: " + type + ", %w: " + vector +
+                            ", %m: " + row + ", %s: " + row,
+                        type,
+                        "%d = nn.layer_norm_grad_input %g, %x, %w, %m, %s : (" +
+                            type + ", " + type + ", " + vector + ", " + row +
+                            ", " + row + ") -> " + type,
+                        "%d"),
+             {size, size, columns, stats, stats, size},
+             3 * size + columns + 2 * stats, 4096, 6);
+  checkBlock(
+      kernelText("rows",
+                 "%g: " + type + ", %x: " + type + ", %w: " + vector +
+                     ", %s: " + row,
+                 type,
+                 "%d = nn.rms_norm_grad_input %g, %x, %w, %s : (" + type +
+                     ", " + type + ", " + vector + ", " + row + ") -> " + type,
+                 "%d"),
+      {size, size, columns, stats, size}, 3 * size + columns + stats, 4096, 6);
+}
+
+/// Rows for whose registers a block has more threads.
+TEST(GpuTraffic, CrossEntropy) {
+  std::string type = "tensor<4096x32003xbf16>", row = "tensor<4096xf32>";
+  constexpr int64_t size = 32003 * 2, stats = 4;
+  // No more than one row is touched: the block's.
+  checkBlock(kernelText("rows", "%x: " + type + ", %l: tensor<4096xi32>",
+                        row + ", " + row,
+                        "%y, %lse = nn.cross_entropy %x, %l : (" + type +
+                            ", tensor<4096xi32>) -> (" + row + ", " + row + ")",
+                        "%y, %lse"),
+             {size, stats, stats, stats}, size + 3 * stats, 1, 1);
 }
 
 TEST(GpuTraffic, Sums) {

@@ -84,6 +84,29 @@ TEST(Losses, CrossEntropyWithItsGradientInPlace) {
                       2e-6);
 }
 
+/// On a GPU, rows for whose registers a block has more threads, and rows that
+/// no registers hold.
+TEST(Losses, CrossEntropyOfLongRows) {
+  for (const char *vocabulary : {"10007", "16391"})
+    for (const char *type : types) {
+      KernelCheck check{instantiate(R"(
+    plan.kernel @k(%x: $X, %l: $L, %d: $S) -> ($S, $X)
+        attributes {generator = #plan.generator<rows>, ties = array<i64: -1, 0>} {
+      %loss, %lse = nn.cross_entropy %x, %l : ($X, $L) -> ($S, $S)
+      %g = nn.cross_entropy_grad %x, %l, %lse, %d : ($X, $L, $S, $S) -> $X
+      plan.yield %loss, %g : $S, $X
+    })",
+                                    {{"X", "tensor<2x$Vx$T>"},
+                                     {"L", "tensor<2xi32>"},
+                                     {"S", "tensor<2xf32>"},
+                                     {"V", vocabulary},
+                                     {"T", type}}),
+                        2e-6};
+      check.limit = std::stoi(vocabulary);
+      check.run();
+    }
+}
+
 /// Runs on parts of vocabularies: all of one, its last columns, a part that
 /// ends beyond them and one that begins there.
 void checkParts(const std::string &text) {

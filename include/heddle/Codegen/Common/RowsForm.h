@@ -11,6 +11,7 @@
 
 #include "dialects/Plan/PlanDialect.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "llvm/ADT/MapVector.h"
 
 namespace heddle::codegen {
 
@@ -55,6 +56,10 @@ public:
   /// from then on, at the same columns unless `isReadElsewhere`.
   llvm::ArrayRef<RowRound> reductionRounds() const { return reducing; }
   llvm::ArrayRef<RowRound> lastRounds() const { return last; }
+
+  /// The arguments, and the results that a round stored before, that rounds
+  /// read at their own columns, and in how many rounds each is.
+  llvm::MapVector<mlir::Value, unsigned> columnReads() const;
 
   unsigned numResults() const { return results.size(); }
   mlir::Value result(unsigned index) const { return results[index]; }

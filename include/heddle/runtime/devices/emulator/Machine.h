@@ -100,6 +100,8 @@ const char *nameOf(Class kind);
 struct Counters {
   uint64_t instructions[numClasses] = {}; ///< Of warps.
   uint64_t tensorOperations = 0;          ///< Multiplications and additions.
+  /// Of global memory. A request of a warp has those bytes once that several
+  /// lanes ask for.
   uint64_t globalRequests = 0, globalSectors = 0, globalBytes = 0;
   uint64_t sharedWavefronts = 0; ///< Passes over the banks.
   uint64_t idealWavefronts = 0;  ///< If no two lanes met in a bank.
