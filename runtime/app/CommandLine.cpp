@@ -215,7 +215,7 @@ void CommandLine::addGenerate(CLI::App &app) {
   CLI::Option *text = addFlag(verb, "--prompt", generate.prompt,
                               io::range::text(), "The text to continue");
   addFlag(verb, "--prompt-ids", generate.promptIds, io::range::text(),
-          "The tokens to continue, as 1,2,3; prints tokens in place of text")
+          "The tokens to continue, as 1,2,3; prints numbers, as --ids does")
       ->excludes(text);
   addCount(verb, "--max-new-tokens", generate.maxNewTokens,
            "How many tokens to add at most");
@@ -227,9 +227,21 @@ void CommandLine::addGenerate(CLI::App &app) {
           "Sample from the likeliest K");
   addFlag(verb, "--top-p", generate.topP, ValueRange::numbers(0, 1),
           "Sample from the likeliest that make up this probability");
+  addFlag(verb, "--min-p", generate.minP, ValueRange::numbers(0, 1),
+          "Sample from those with this share of the likeliest's probability");
+  addFlag(verb, "--repetition-penalty", generate.repetitionPenalty,
+          ValueRange::numbers(0.01, 100),
+          "Make tokens that are there already less likely: 1.1, for example")
+      ->capture_default_str();
   addFlag(verb, "--seed", generate.seed, io::range::seed(),
           "Seed of the samples")
       ->capture_default_str();
+  addFlag(verb, "--stop", generate.stops, io::range::text(),
+          "A text that ends the output; may be given again")
+      ->allow_extra_args(false);
+  verb.add_flag("--ids", generate.ids,
+                "Print tokens as numbers, with blanks between");
+  verb.add_flag("--json", generate.json, "Print one JSON object at the end");
   addJob(verb, generate.job);
   verb.callback([this] {
     action = [this](Ranks &ranks) { return runGenerate(generate, ranks); };

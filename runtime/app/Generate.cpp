@@ -9,8 +9,10 @@
 #include "heddle/runtime/app/Sampler.h"
 #include "heddle/runtime/app/Signals.h"
 #include "heddle/runtime/app/Steps.h"
+#include "heddle/runtime/app/TextOutput.h"
 #include "heddle/runtime/app/Weights.h"
 #include "heddle/runtime/io/Diagnostic.h"
+#include "heddle/runtime/io/Json.h"
 #include "heddle/runtime/io/Process.h"
 #include "heddle/runtime/io/Tokenizer.h"
 
@@ -38,12 +40,17 @@ static std::vector<int32_t> parseIds(const std::string &text) {
   return ids;
 }
 
+static std::string modelDirectory(const plan::Plan &plan,
+                                  const JobOptions &options) {
+  return io::resolveModel(options.weights.empty() ? plan.weights.directory
+                                                  : options.weights);
+}
+
 /// The tokenizer beside the weights; without one, bytes are tokens where the
 /// vocabulary is about that of bytes.
 static std::unique_ptr<io::Tokenizer> findTokenizer(const plan::Plan &plan,
                                                     const JobOptions &options) {
-  std::string directory = io::resolveModel(
-      options.weights.empty() ? plan.weights.directory : options.weights);
+  std::string directory = modelDirectory(plan, options);
   if (!directory.empty() &&
       std::filesystem::exists(directory + "/tokenizer.json"))
     return io::openTokenizer(directory);
@@ -55,24 +62,36 @@ static std::unique_ptr<io::Tokenizer> findTokenizer(const plan::Plan &plan,
        "give the prompt as tokens: --prompt-ids 1,2,3");
 }
 
-/// The tokens that end a text, by the model's config.json.
-static std::vector<int64_t> endTokens(const plan::Plan &plan) {
-  auto found = plan.modelConfig.find("eos_token_id");
-  if (found == plan.modelConfig.end())
-    return {};
-  if (found->is_number_integer())
-    return {found->get<int64_t>()};
-  return found->is_array() ? found->get<std::vector<int64_t>>()
-                           : std::vector<int64_t>();
+/// The tokens that end a text, by the model's config.json and, where the
+/// weights have one beside them, generation_config.json.
+static std::vector<int64_t> endTokens(const plan::Plan &plan,
+                                      const JobOptions &options) {
+  std::vector<int64_t> ends;
+  auto read = [&](const nlohmann::json &config) {
+    auto found = config.find("eos_token_id");
+    if (found == config.end())
+      return;
+    for (const nlohmann::json &id :
+         found->is_array() ? *found : nlohmann::json::array({*found}))
+      if (id.is_number_integer())
+        ends.push_back(id.get<int64_t>());
+  };
+  read(plan.modelConfig);
+  std::string file = modelDirectory(plan, options) + "/generation_config.json";
+  if (io::pathExists(file))
+    read(io::parseJsonFile(file, io::modelJsonCodes).toJson());
+  return ends;
 }
 
 static SamplingOptions samplingOf(const GenerateOptions &options) {
   SamplingOptions sampling;
   sampling.seed = options.seed;
-  if (options.temperature || options.topK || options.topP)
+  if (options.temperature || options.topK || options.topP || options.minP)
     sampling.temperature = options.temperature.value_or(1.0);
   sampling.topK = options.topK.value_or(0);
   sampling.topP = options.topP.value_or(1.0);
+  sampling.minP = options.minP.value_or(0.0);
+  sampling.repetitionPenalty = options.repetitionPenalty;
   return sampling;
 }
 
@@ -113,16 +132,16 @@ public:
       job.session().store(*position);
     }
     job.session().run(program);
-    return int32_t(job.ranks().maximum(logits ? sample() : -1));
+    return int32_t(job.ranks().maximum(logits ? sample(tokens) : -1));
   }
 
 private:
-  int32_t sample() {
+  int32_t sample(const std::vector<int32_t> &tokens) {
     int64_t vocab = std::min(job.plan().vocabSize, logits->numElements());
     values.resize(vocab);
     io::convertElements(job.session().load(*logits), plan::nameOf(logits->type),
                         values.data(), "F32", vocab);
-    return sampler.next(values.data(), vocab);
+    return sampler.next(values.data(), vocab, tokens);
   }
 
   Job &job;
@@ -134,71 +153,57 @@ private:
   std::vector<float> values;
 };
 
-/// Prints tokens on rank 0: as text, or without a tokenizer as numbers.
-class Printer {
-public:
-  explicit Printer(bool isSilent) : isSilent(isSilent) {}
-  /// Without it tokens are printed as numbers.
-  void use(const io::Tokenizer &tokenizer) { stream.emplace(tokenizer); }
-
-  void print(const std::vector<int32_t> &tokens) {
-    if (isSilent)
-      return;
-    std::string text;
-    if (stream)
-      text = stream->add(tokens);
-    else
-      for (int32_t token : tokens) {
-        text += (isFirst ? "" : ",") + std::to_string(token);
-        isFirst = false;
-      }
-    write(text);
-  }
-  /// Ends the line.
-  void finish() {
-    if (!isSilent)
-      write((stream ? stream->finish() : "") + "\n");
-  }
-
-private:
-  static void write(const std::string &text) {
-    fwrite(text.data(), 1, text.size(), stdout);
-    io::flushStandardOutput();
-  }
-
-  std::optional<io::TextStream> stream;
-  bool isSilent;
-  bool isFirst = true;
-};
-
 } // namespace
+
+/// One object of what was made, and how long it took: until the first token,
+/// and from there on.
+static void printJson(const std::string *text, const std::vector<int32_t> &ids,
+                      size_t prompt, double first, double rest) {
+  nlohmann::ordered_json json;
+  if (text)
+    json["text"] = *text;
+  json["ids"] = std::vector<int32_t>(ids.begin() + prompt, ids.end());
+  json["prompt_tokens"] = prompt;
+  json["new_tokens"] = ids.size() - prompt;
+  json["prefill_s"] = first;
+  json["decode_s"] = rest;
+  json["tokens_per_s"] = (ids.size() - prompt) / (first + rest);
+  std::string line = json.dump(
+      -1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  printf("%s\n", line.c_str());
+  io::flushStandardOutput();
+}
 
 int heddle::rt::runGenerate(const GenerateOptions &options, Ranks &ranks) {
   Job job(options.job, ranks);
   const plan::Plan &plan = job.plan();
   std::unique_ptr<Generator> generator;
-  Printer printer(!job.isFirst());
   std::unique_ptr<io::Tokenizer> tokenizer;
   std::vector<int32_t> tokens;
   ranks.together([&] {
     generator = std::make_unique<Generator>(job, samplingOf(options));
-    if (!options.promptIds.empty()) {
-      tokens = parseIds(options.promptIds);
-    } else {
+    if (options.promptIds.empty() || !options.stops.empty())
       tokenizer = findTokenizer(plan, options.job);
-      printer.use(*tokenizer);
-      tokens = tokenizer->encodePrompt(options.prompt);
-    }
+    tokens = options.promptIds.empty() ? tokenizer->encodePrompt(options.prompt)
+                                       : parseIds(options.promptIds);
     checkPrompt(tokens, plan.vocabSize);
   });
   loadWeights(job, options.job);
   catchStopSignals();
 
-  std::vector<int64_t> ends = endTokens(plan);
-  printer.print(tokens);
-  auto begin = std::chrono::steady_clock::now();
+  std::vector<int64_t> ends = endTokens(plan, options.job);
+  TextSinks sinks;
+  sinks.prints = job.isFirst() && !options.json;
+  sinks.asIds = options.ids || !options.promptIds.empty();
+  sinks.stops = options.stops;
+  TextOutput output(sinks, tokenizer.get());
+  output.prompt(tokens);
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point begin = Clock::now(), first = begin;
+  const size_t prompt = tokens.size();
   int64_t made = 0, signal = 0;
-  while (made < options.maxNewTokens) {
+  bool isStopped = false;
+  while (made < options.maxNewTokens && !isStopped) {
     signal = ranks.maximum(stopSignal());
     if (signal != 0)
       break;
@@ -206,11 +211,16 @@ int heddle::rt::runGenerate(const GenerateOptions &options, Ranks &ranks) {
     if (std::find(ends.begin(), ends.end(), token) != ends.end())
       break;
     tokens.push_back(token);
-    printer.print({token});
-    ++made;
+    isStopped = output.add(token);
+    if (made++ == 0)
+      first = Clock::now();
   }
-  std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-  printer.finish(); // Before the next line, also where both go to one file.
+  std::chrono::duration<double> time = Clock::now() - begin;
+  output.finish(); // Before the next line, also where both go to one file.
+  std::chrono::duration<double> beforeFirst = first - begin;
+  if (job.isFirst() && options.json)
+    printJson(sinks.asIds ? nullptr : &output.text(), tokens, prompt,
+              beforeFirst.count(), (time - beforeFirst).count());
   if (job.isFirst())
     fprintf(stderr, "%lld tokens in %.2f s, %.1f tokens/s\n",
             static_cast<long long>(made), time.count(), made / time.count());

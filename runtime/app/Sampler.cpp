@@ -14,7 +14,23 @@
 
 using namespace heddle::rt;
 
-int32_t Sampler::next(const float *logits, int64_t vocab) {
+void Sampler::penalize(float *logits, int64_t vocab,
+                       const std::vector<int32_t> &seen) {
+  isPenalized.assign(vocab, false);
+  for (int32_t token : seen) {
+    if (token >= vocab || isPenalized[token])
+      continue;
+    isPenalized[token] = true;
+    auto penalty = static_cast<float>(options.repetitionPenalty);
+    logits[token] =
+        logits[token] < 0 ? logits[token] * penalty : logits[token] / penalty;
+  }
+}
+
+int32_t Sampler::next(float *logits, int64_t vocab,
+                      const std::vector<int32_t> &seen) {
+  if (options.repetitionPenalty != 1)
+    penalize(logits, vocab, seen);
   if (options.temperature <= 0)
     return int32_t(std::max_element(logits, logits + vocab) - logits);
 
@@ -31,6 +47,9 @@ int32_t Sampler::next(const float *logits, int64_t vocab) {
   for (Candidate &candidate : candidates)
     candidate.weight = std::exp(candidate.weight - largest);
   keepTopP();
+  // The likeliest comes first, and weighs 1.
+  while (candidates.back().weight < options.minP)
+    candidates.pop_back();
 
   double sum = 0;
   for (const Candidate &candidate : candidates)

@@ -105,7 +105,8 @@ BINARY = {
              "--mask-probability": Number(0, 1), "--mask-token": COUNT, **JOB},
     "generate": {"--prompt": Text, "--prompt-ids": Text, "--max-new-tokens": COUNT,
                  "--temperature": Number(0), "--top-k": SOME, "--top-p": Number(0, 1),
-                 "--seed": SEED, **JOB},
+                 "--min-p": Number(0, 1), "--repetition-penalty": Number(0.01, 100),
+                 "--stop": Text, "--seed": SEED, **JOB},
     "bench": {"--steps": SOME, "--warmup": COUNT, **JOB},
     "info": {"--join-timeout": JOIN},
 }

@@ -90,9 +90,37 @@ class Verbs(h.HeddleTest):
         h.run([h.HEDDLE, "data", "prepare", text, "--tokenizer", "bytes", "-o",
                self.path("text.bin"), "--val-fraction", 0.1])
         binary = self.build(vocab=256, embed=32)
-        steps = self.train(binary, self.path("text.bin"), 40)
+        steps = self.train(binary, self.path("text.bin"), 40, "--save", self.path("out"))
         self.assertLess(steps[-1]["loss"], 0.9 * steps[0]["loss"])
         self.evaluate(binary, self.path("text.val.bin"))
+        self.check_generate(binary)
+
+    def check_generate(self, binary):
+        """The forms in which a text is given, and what ends it."""
+        def generate(*flags):
+            return h.run([binary, "generate", "--weights", self.path("out"), "--prompt",
+                          "the cat", "--max-new-tokens", 12, *flags]).stdout
+
+        text = generate()
+        self.assertTrue(text.startswith("the cat") and text.endswith("\n"))
+        made = text[len("the cat"):-1]
+        self.assertEqual(generate("--ids"),
+                         " ".join(str(byte) for byte in ("the cat" + made).encode()) + "\n")
+        told = json.loads(generate("--json"))
+        self.assertEqual((told["text"], told["ids"]), (made, list(made.encode())))
+        self.assertEqual((told["prompt_tokens"], told["new_tokens"]), (7, 12))
+        self.assertGreater(min(told[key] for key in ("prefill_s", "decode_s",
+                                                     "tokens_per_s")), 0)
+        stop = made[4:6]
+        self.assertEqual(generate("--stop", "never there", "--stop", stop),
+                         "the cat" + made[:made.index(stop)] + "\n")
+        cut = json.loads(generate("--stop", stop, "--json"))
+        self.assertEqual(cut["text"], made[:made.index(stop)])
+        self.assertEqual(cut["new_tokens"], made.index(stop) + len(stop))
+        self.assertEqual(generate("--min-p", 1, "--seed", 3), text)
+        self.assertEqual(generate("--repetition-penalty", 1), text)
+        once = json.loads(generate("--repetition-penalty", 100, "--json"))["ids"]
+        self.assertEqual(len(set(once)), 12)
 
     def test_a_save_directory_is_a_model(self):
         """Its latest checkpoint is what every flag and verb takes it for."""

@@ -234,7 +234,7 @@ TEST_F(BinaryTest, GeneratesWhatItLearned) {
   EXPECT_EQ(text.substr(0, 2), "qu");
   EXPECT_EQ(text.size(), 32u);
   EXPECT_EQ(generate({"--prompt", "q"}), text);
-  EXPECT_EQ(generate({"--prompt-ids", "113"}).substr(0, 7), "113,117");
+  EXPECT_EQ(generate({"--prompt-ids", "113"}).substr(0, 7), "113 117");
   std::string sampled = generate({"--prompt", "q", "--temperature", "1"});
   EXPECT_EQ(generate({"--prompt", "q", "--temperature", "1"}), sampled);
   EXPECT_NE(generate({"--prompt", "q", "--temperature", "1", "--seed", "5"}),

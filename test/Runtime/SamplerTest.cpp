@@ -13,7 +13,7 @@
 
 using namespace heddle::rt;
 
-static const std::vector<float> logits = {0.0f, 2.0f, 1.0f, -1.0f};
+static std::vector<float> logits = {0.0f, 2.0f, 1.0f, -1.0f};
 
 /// How often each token is drawn.
 static std::vector<double> shares(const SamplingOptions &options) {
@@ -49,6 +49,24 @@ TEST(Sampler, TopKAndTopPCutTheTail) {
   std::vector<double> larger = shares({1, 0, 0.7, 3});
   EXPECT_EQ(larger[0] + larger[3], 0);
   EXPECT_GT(larger[2], 0.2);
+}
+
+TEST(Sampler, MinPKeepsWhatIsNearTheLikeliest) {
+  SamplingOptions options;
+  options.temperature = 1;
+  options.minP = std::exp(-1.5);
+  std::vector<double> drawn = shares(options);
+  EXPECT_EQ(drawn[0] + drawn[3], 0);
+  EXPECT_NEAR(drawn[1], 1 / (1 + std::exp(-1.0)), 0.015);
+}
+
+TEST(Sampler, PenalizesWhatIsThere) {
+  SamplingOptions options;
+  options.repetitionPenalty = 4;
+  Sampler sampler(options);
+  std::vector<float> some = {1.0f, 2.0f, 0.75f, -1.0f};
+  EXPECT_EQ(sampler.next(some.data(), 4, {1, 1, 3}), 0);
+  EXPECT_EQ(some, (std::vector<float>{1.0f, 0.5f, 0.75f, -4.0f}));
 }
 
 TEST(Sampler, SeedsDecide) {

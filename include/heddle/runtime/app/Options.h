@@ -77,6 +77,11 @@ struct GenerateOptions {
   std::optional<double> temperature;
   std::optional<int64_t> topK;
   std::optional<double> topP;
+  std::optional<double> minP;
+  double repetitionPenalty = 1;
+  std::vector<std::string> stops; ///< Texts that end the output.
+  bool ids = false;               ///< Print numbers.
+  bool json = false;
   uint64_t seed = 0;
 };
 

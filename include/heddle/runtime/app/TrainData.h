@@ -49,7 +49,7 @@ private:
   std::unique_ptr<InputFile> given;
   std::optional<Masking> masking; ///< Of `source`.
   uint64_t seed = 0;              ///< Of masks and the shuffle.
-  int64_t first = 0; ///< The step with which this run begins.
+  int64_t first = 0;              ///< The step with which this run begins.
   std::vector<std::string> lines;
   bool isWhole = true; ///< No signal came while tokens were looked at.
 };

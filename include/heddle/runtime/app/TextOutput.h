@@ -1,0 +1,56 @@
+//===- TextOutput.h - What generate prints ----------------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_APP_TEXTOUTPUT_H
+#define HEDDLE_RUNTIME_APP_TEXTOUTPUT_H
+
+#include "heddle/runtime/io/Tokenizer.h"
+
+namespace heddle::rt {
+
+/// Where generated tokens go, and what ends them.
+struct TextSinks {
+  bool prints = true; ///< On stdout, as they are made.
+  bool asIds = false; ///< As numbers with blanks between.
+  /// Texts that end the output, and are not a part of it.
+  std::vector<std::string> stops;
+};
+
+/// Prints tokens as they are made.
+class TextOutput {
+public:
+  /// Without a tokenizer tokens can only be printed as numbers.
+  TextOutput(TextSinks sinks, const io::Tokenizer *tokenizer)
+      : sinks(std::move(sinks)) {
+    if (tokenizer)
+      stream.emplace(*tokenizer);
+  }
+  /// Prints what comes before the generated tokens.
+  void prompt(const std::vector<int32_t> &tokens);
+  /// Prints a generated token; true when the text has come to a stop.
+  bool add(int32_t token);
+  /// Prints what was held back, and ends the line.
+  void finish();
+  /// What was made of the generated tokens.
+  const std::string &text() const { return made; }
+
+private:
+  void write(const std::string &part);
+  std::string numbers(const std::vector<int32_t> &tokens);
+  bool release(bool isEnd);
+
+  TextSinks sinks;
+  std::optional<io::TextStream> stream;
+  std::string held; ///< May be the beginning of a stop text.
+  std::string made;
+  bool isFirst = true, stopped = false;
+};
+
+} // namespace heddle::rt
+
+#endif // HEDDLE_RUNTIME_APP_TEXTOUTPUT_H
