@@ -19,11 +19,11 @@ struct SamplingOptions {
   double temperature = 0; ///< 0: always the likeliest.
   int64_t topK = 0;       ///< 0: all.
   double topP = 1;
+  uint64_t seed = 0;
   double minP = 0; ///< Of the likeliest token's probability.
   /// Logits of tokens that are there already are divided by it, negative ones
   /// multiplied (Keskar et al., arXiv 1909.05858).
   double repetitionPenalty = 1;
-  uint64_t seed = 0;
 };
 
 /// Draws tokens as Hugging Face does: the penalty, temperature, top-k, top-p,
