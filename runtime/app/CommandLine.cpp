@@ -26,6 +26,7 @@ struct CommandLine {
   GenerateOptions generate;
   BenchOptions bench;
   InfoOptions info;
+  CheckOptions check;
   int joinSeconds = Launch().joinSeconds;
   int localRank = 0; ///< Not used: the launcher's variables say it too.
   std::function<int(Ranks &)> action;
@@ -38,6 +39,7 @@ private:
   void addGenerate(CLI::App &app);
   void addBench(CLI::App &app);
   void addInfo(CLI::App &app);
+  void addCheck(CLI::App &app);
   void addJob(CLI::App &verb, JobOptions &job);
   void addMask(CLI::App &verb, MaskOptions &mask);
   void addJoin(CLI::App &verb);
@@ -272,6 +274,17 @@ void CommandLine::addInfo(CLI::App &app) {
   });
 }
 
+void CommandLine::addCheck(CLI::App &app) {
+  CLI::App *verb = app.add_subcommand(
+      "check", "Run each kernel on the GPU beside a plain one of the same "
+               "meaning");
+  verb->add_flag("--json", check.json, "Print one JSON object");
+  addJoin(*verb);
+  verb->callback([this] {
+    action = [this](Ranks &ranks) { return runCheck(check, ranks); };
+  });
+}
+
 void CommandLine::build(CLI::App &app) {
   app.require_subcommand(1);
   // DeepSpeed's launcher puts it before the verb.
@@ -285,6 +298,7 @@ void CommandLine::build(CLI::App &app) {
   addGenerate(app);
   addBench(app);
   addInfo(app);
+  addCheck(app);
 }
 
 int report(const Diagnostic &diagnostic) {

@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/PlanFormat/Plan.h"
+#include "runtime/core/GridLaunchJson.h"
 
 #include <array>
 
@@ -72,7 +73,6 @@ void from_json(const json &source, PerMemory<int64_t> &bytes) {
     count.get_to(bytes[json(name).get<MemoryKind>()]);
 }
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GridLaunch, symbol, grid, block, sharedBytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Kernel, name, ops, hash, flops, modelFlops,
                                    bytes, scratchBytes, launches, text)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Init, kind, value, stddev, zeroRow)

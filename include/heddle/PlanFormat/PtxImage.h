@@ -13,6 +13,8 @@
 #ifndef HEDDLE_PLANFORMAT_PTXIMAGE_H
 #define HEDDLE_PLANFORMAT_PTXIMAGE_H
 
+#include "heddle/PlanFormat/Plan.h"
+
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,13 +22,44 @@
 
 namespace heddle::plan {
 
+/// A kernel once more, made from the same body as plainly as it can be; what
+/// may be given to both; and how far apart their results may be. It takes the
+/// arguments of the kernel, then all results: none takes the place of an
+/// argument.
+struct PlainKernel {
+  /// A tensor of numbers from `low` to `high`, or a scalar, which is `low`.
+  struct Argument {
+    bool isScalar = false;
+    DType type = DType::F32;
+    int64_t elements = 1;
+    double low = -1, high = 1;
+  };
+  struct Result {
+    DType type = DType::F32;
+    int64_t elements = 1;
+    int64_t tie = -1; ///< The argument whose place the kernel takes.
+    /// Of a difference, to the number and the root of the mean square of all.
+    double tolerance = 0;
+  };
+  std::string text; ///< PTX.
+  std::vector<GridLaunch> launches;
+  int64_t scratchBytes = 0;
+  std::vector<Argument> arguments;
+  std::vector<Result> results;
+};
+
 struct PtxImage {
   std::vector<std::string> texts;
+  std::vector<PlainKernel> plain; ///< Of each text's kernel.
 };
 
 std::string writePtxImage(const PtxImage &image);
 /// None when the bytes are no such image.
 std::optional<PtxImage> readPtxImage(std::string_view bytes);
+
+std::string writePlainKernel(const PlainKernel &kernel);
+/// None when the text is none.
+std::optional<PlainKernel> readPlainKernel(std::string_view text);
 
 } // namespace heddle::plan
 

@@ -176,17 +176,23 @@ static Value randomWord(ScalarBuilder &s, Value rng, Value element, Value layer,
   return s.create<arith::TruncIOp>(s.getI32Type(), result);
 }
 
+Value keepsElement(ScalarBuilder &s, Value rng, Value element, Value layer,
+                   uint32_t site, double p) {
+  auto threshold = static_cast<uint32_t>(std::floor(std::ldexp(p, 32)));
+  return s.create<arith::CmpIOp>(arith::CmpIPredicate::uge,
+                                 randomWord(s, rng, element, layer, site),
+                                 s.i32(threshold));
+}
+
 static Values lowerDropout(nn::DropoutOp op, nn::DropoutOp::Adaptor in,
                            LinalgBuilder &b) {
   double p = op.getP().convertToDouble();
-  auto threshold = static_cast<uint32_t>(std::floor(std::ldexp(p, 32)));
   uint32_t site = op.getSite();
   return {b.map(
       op.getType(), {{in.getInput()}}, [&](ScalarBuilder &s, Args x) -> Value {
         Value element = globalElement(s, op, in);
-        Value word = randomWord(s, in.getRng(), element, in.getLayer(), site);
-        Value keep = s.create<arith::CmpIOp>(arith::CmpIPredicate::uge, word,
-                                             s.i32(threshold));
+        Value keep =
+            keepsElement(s, in.getRng(), element, in.getLayer(), site, p);
         Value scaled = s.mul(x[0], s.f32(1 / (1 - p)));
         return s.create<arith::SelectOp>(keep, scaled, s.f32(0));
       })};

@@ -39,6 +39,41 @@ static Values lowerEmbedding(nn::EmbeddingOp op, nn::EmbeddingOp::Adaptor in,
       })};
 }
 
+static Values lowerEmbeddingGrad(nn::EmbeddingGradOp op,
+                                 nn::EmbeddingGradOp::Adaptor in,
+                                 LinalgBuilder &b) {
+  auto table = tensorOf(op.getOutput()), ids = tensorOf(op.getIds());
+  SmallVector<int64_t> shape(table.getShape());
+  llvm::append_range(shape, ids.getShape());
+  auto positions = llvm::to_vector(
+      llvm::seq<unsigned>(2, static_cast<unsigned>(shape.size())));
+  SmallVector<unsigned> gradDims(positions);
+  gradDims.push_back(1);
+  Value sums = b.reduceTail(
+      b.builder.getF32Type(), shape, 2,
+      {along(in.getIds(), positions), along(in.getGrad(), gradDims)},
+      LinalgBuilder::Combine::Add, [&](ScalarBuilder &s, Args x) -> Value {
+        Value row = toIndex(s, x[0]);
+        if (in.getFirst())
+          row = s.create<arith::SubIOp>(row, in.getFirst());
+        Value adds = s.create<arith::CmpIOp>(arith::CmpIPredicate::eq, row,
+                                             s.position(0));
+        if (std::optional<int64_t> padding = op.getPadding()) {
+          Value counts =
+              s.create<arith::CmpIOp>(arith::CmpIPredicate::ne, x[0],
+                                      s.i32(static_cast<uint32_t>(*padding)));
+          adds = s.create<arith::AndIOp>(adds, counts);
+        }
+        return s.create<arith::SelectOp>(adds, x[1], s.f32(0));
+      });
+  SmallVector<Input> inputs = {{sums}};
+  if (in.getInit())
+    inputs.push_back({in.getInit()});
+  return {b.map(op.getType(), inputs, [](ScalarBuilder &s, Args x) {
+    return x.size() > 1 ? s.add(x[1], x[0]) : x[0];
+  })};
+}
+
 static Values lowerPositions(nn::PositionsOp op, nn::PositionsOp::Adaptor in,
                              LinalgBuilder &b) {
   int64_t last = tensorOf(op.getOutput()).getRank() - 1;
@@ -187,8 +222,8 @@ void attachEmbeddingLowerings(MLIRContext *context) {
   attachLinalg<nn::RotaryOp, lowerRotary>(context);
   attachLinalg<nn::AttentionJoinOp, lowerAttentionJoin>(context);
   attachLinalg<nn::LogAddExpOp, lowerLogAddExp>(context);
-  nn::EmbeddingGradOp::attachInterface<
-      WholeModel<nn::EmbeddingGradOp, Generator::Scatter>>(*context);
+  attachLinalg<nn::EmbeddingGradOp, lowerEmbeddingGrad, Generator::Scatter>(
+      context);
 }
 
 } // namespace heddle::codegen

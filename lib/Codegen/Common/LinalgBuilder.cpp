@@ -90,6 +90,8 @@ AffineMap LinalgBuilder::mapOf(const Input &input, unsigned rank) {
     return AffineMap::getMinorIdentityMap(rank, 1, context);
   case Input::Scalar:
     return AffineMap::get(rank, 0, context);
+  case Input::Along:
+    return AffineMap::getMultiDimMapWithTargets(rank, input.dims, context);
   }
   llvm_unreachable("all kinds handled");
 }
@@ -176,14 +178,25 @@ Value LinalgBuilder::reduce(ArrayRef<Input> inputs, Value init,
 
 Value LinalgBuilder::reduceLast(ArrayRef<int64_t> shape, ArrayRef<Input> inputs,
                                 Combine combine, Body1 term) {
+  return reduceTail(builder.getF32Type(), shape, shape.size() - 1, inputs,
+                    combine, term);
+}
+
+Value LinalgBuilder::reduceTail(Type type, ArrayRef<int64_t> shape,
+                                unsigned kept, ArrayRef<Input> inputs,
+                                Combine combine, Body1 term) {
   auto rank = static_cast<unsigned>(shape.size());
   double neutral =
       combine == Combine::Add ? 0.0 : -std::numeric_limits<double>::infinity();
-  Value init = filled(
-      RankedTensorType::get(shape.drop_back(), builder.getF32Type()), neutral);
-  AffineMap outMap =
-      builder.getMultiDimIdentityMap(rank).getMajorSubMap(rank - 1);
+  Value init =
+      filled(RankedTensorType::get(shape.take_front(kept), type), neutral);
+  AffineMap outMap = AffineMap::getMultiDimIdentityMap(rank, type.getContext())
+                         .getMajorSubMap(kept);
   return reduce(inputs, init, outMap, rank, combine, term);
+}
+
+Input LinalgBuilder::space(ArrayRef<int64_t> shape) {
+  return {builder.create<tensor::EmptyOp>(loc, shape, builder.getF32Type())};
 }
 
 Value LinalgBuilder::sumRows(Type type, ArrayRef<int64_t> shape,

@@ -52,14 +52,19 @@ struct Input {
     Rows,    ///< All but the last.
     Columns, ///< The last alone.
     Scalar,  ///< None.
+    Along,   ///< Those of `dims`, in this order.
   };
   mlir::Value value;
   Kind kind = Full;
+  llvm::SmallVector<unsigned> dims = {};
 };
 
 inline Input rows(mlir::Value value) { return {value, Input::Rows}; }
 inline Input columns(mlir::Value value) { return {value, Input::Columns}; }
 inline Input scalar(mlir::Value value) { return {value, Input::Scalar}; }
+inline Input along(mlir::Value value, llvm::ArrayRef<unsigned> dims) {
+  return {value, Input::Along, llvm::SmallVector<unsigned>(dims)};
+}
 
 /// Builds linalg.generic operations on tensors of static shape.
 class LinalgBuilder {
@@ -82,6 +87,14 @@ public:
   mlir::Value reduceLast(llvm::ArrayRef<int64_t> shape,
                          llvm::ArrayRef<Input> inputs, Combine combine,
                          Body1 term);
+  /// Reduces `term` over all dimensions of `shape` but the first `kept`. The
+  /// element type `type` is that of the term.
+  mlir::Value reduceTail(mlir::Type type, llvm::ArrayRef<int64_t> shape,
+                         unsigned kept, llvm::ArrayRef<Input> inputs,
+                         Combine combine, Body1 term);
+  /// An input without elements that anyone reads: where a body looks for its
+  /// operands itself, it says how far the dimensions go.
+  Input space(llvm::ArrayRef<int64_t> shape);
   /// init[c] (zero when null) + the sum over all rows of `term`, in f32; then
   /// rounded to `type`.
   mlir::Value sumRows(mlir::Type type, llvm::ArrayRef<int64_t> shape,

@@ -14,8 +14,7 @@ using namespace mlir;
 
 namespace heddle::codegen {
 
-/// Whether kernels of this generator read the nn operation itself, so that
-/// there is no linalg form.
+/// Whether kernels of this generator read the nn operation itself.
 static bool keepsWhole(Generator generator) {
   switch (generator) {
   case Generator::Rows:
@@ -41,21 +40,16 @@ void registerLinalgLowerings(DialectRegistry &registry) {
     attachNormLowerings(context);
     attachLossLowerings(context);
     attachOptimizerLowerings(context);
-    nn::LinearOp::attachInterface<WholeModel<nn::LinearOp, Generator::Gemm>>(
-        *context);
-    nn::LinearGradWeightOp::attachInterface<
-        WholeModel<nn::LinearGradWeightOp, Generator::Gemm>>(*context);
-    nn::AttentionOp::attachInterface<
-        WholeModel<nn::AttentionOp, Generator::Attention>>(*context);
-    nn::AttentionGradOp::attachInterface<
-        WholeModel<nn::AttentionGradOp, Generator::Attention>>(*context);
+    attachAttentionLowerings(context);
+    attachProductLowerings(context);
   });
 }
 
-LogicalResult lowerBodyToLinalg(Block &body) {
+LogicalResult lowerBodyToLinalg(Block &body, WholeOps whole) {
   for (Operation &op : llvm::make_early_inc_range(body)) {
     auto lowering = dyn_cast<nn::LinalgLoweringOpInterface>(op);
-    if (!lowering || keepsWhole(lowering.getGenerator()))
+    if (!lowering ||
+        (whole == WholeOps::Stay && keepsWhole(lowering.getGenerator())))
       continue;
     OpBuilder builder(&op);
     SmallVector<Value> results;

@@ -38,21 +38,6 @@ struct LinalgModel : nn::LinalgLoweringOpInterface::ExternalModel<
   }
 };
 
-/// The model of an operation that its generator takes whole.
-template <typename OpT, Generator generator>
-struct WholeModel
-    : nn::LinalgLoweringOpInterface::ExternalModel<WholeModel<OpT, generator>,
-                                                   OpT> {
-  Generator getGenerator(mlir::Operation *) const { return generator; }
-
-  mlir::LogicalResult
-  lowerToLinalg(mlir::Operation *op, mlir::OpBuilder &, mlir::ValueRange,
-                llvm::SmallVectorImpl<mlir::Value> &) const {
-    return op->emitError("has no linalg form: the generator \"")
-           << nn::stringifyGenerator(generator) << "\" takes it whole";
-  }
-};
-
 template <typename OpT, LowerFn<OpT> lower,
           Generator generator = Generator::Rows>
 void attachLinalg(mlir::MLIRContext *context) {
@@ -63,11 +48,18 @@ void attachLinalg(mlir::MLIRContext *context) {
 Values runScalars(ScalarBuilder &s, mlir::Block &body,
                   mlir::ValueRange arguments);
 
+/// Whether dropout with this probability keeps an element (i64) of the whole
+/// tensor.
+mlir::Value keepsElement(ScalarBuilder &s, mlir::Value rng, mlir::Value element,
+                         mlir::Value layer, uint32_t site, double p);
+
+void attachAttentionLowerings(mlir::MLIRContext *context);
 void attachElementwiseLowerings(mlir::MLIRContext *context);
 void attachEmbeddingLowerings(mlir::MLIRContext *context);
 void attachNormLowerings(mlir::MLIRContext *context);
 void attachLossLowerings(mlir::MLIRContext *context);
 void attachOptimizerLowerings(mlir::MLIRContext *context);
+void attachProductLowerings(mlir::MLIRContext *context);
 
 /// The type of a tensor value.
 inline mlir::RankedTensorType tensorOf(mlir::Value value) {

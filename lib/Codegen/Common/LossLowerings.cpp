@@ -305,6 +305,36 @@ static Values lowerClipCoefficient(nn::ClipCoefficientOp op,
                 })};
 }
 
+static Values lowerSquareSums(nn::SquareSumsOp op, nn::SquareSumsOp::Adaptor in,
+                              LinalgBuilder &b) {
+  constexpr int64_t size = nn::SquareSumsOp::blockSize;
+  auto type = tensorOf(op.getInput());
+  int64_t shape[] = {tensorOf(op.getOutput()).getDimSize(0),
+                     std::min(size, type.getNumElements())};
+  Type f64 = b.builder.getF64Type();
+  Value sums = b.reduceTail(
+      f64, shape, 1, {b.space(shape)}, LinalgBuilder::Combine::Add,
+      [&](ScalarBuilder &s, Args) -> Value {
+        Value at = s.create<arith::AddIOp>(
+            s.create<arith::MulIOp>(s.position(0), s.index(size)),
+            s.position(1));
+        Value exists = s.create<arith::CmpIOp>(arith::CmpIPredicate::ult, at,
+                                               s.index(type.getNumElements()));
+        at = s.create<arith::SelectOp>(exists, at, s.index(0));
+        Values place(type.getRank());
+        for (int64_t dim = type.getRank() - 1; dim >= 0; --dim) {
+          Value extent = s.index(type.getDimSize(dim));
+          place[dim] = s.create<arith::RemUIOp>(at, extent);
+          at = s.create<arith::DivUIOp>(at, extent);
+        }
+        Value x = s.create<arith::ExtFOp>(f64, s.extract(in.getInput(), place));
+        Value zero = s.create<arith::ConstantOp>(s.getF64FloatAttr(0));
+        return s.create<arith::SelectOp>(exists, s.mul(x, x), zero);
+      });
+  return {b.map(op.getType(), {{sums}},
+                [](ScalarBuilder &, Args x) { return x[0]; })};
+}
+
 void attachLossLowerings(MLIRContext *context) {
   attachLinalg<nn::CrossEntropyOp, lowerCrossEntropy>(context);
   attachLinalg<nn::CrossEntropyPartOp, lowerCrossEntropyPart>(context);
@@ -314,8 +344,8 @@ void attachLossLowerings(MLIRContext *context) {
   attachLinalg<nn::CountLabelsOp, lowerCountLabels, Generator::Reduce>(context);
   attachLinalg<nn::LossScaleOp, lowerLossScale>(context);
   attachLinalg<nn::TokenWeightsOp, lowerTokenWeights>(context);
-  nn::SquareSumsOp::attachInterface<
-      WholeModel<nn::SquareSumsOp, Generator::BlockSums>>(*context);
+  attachLinalg<nn::SquareSumsOp, lowerSquareSums, Generator::BlockSums>(
+      context);
   attachLinalg<nn::GlobalNormOp, lowerGlobalNorm, Generator::Reduce>(context);
   attachLinalg<nn::ClipCoefficientOp, lowerClipCoefficient>(context);
 }

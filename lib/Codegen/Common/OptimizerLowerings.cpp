@@ -63,13 +63,85 @@ static Values lowerAdvancePower(nn::AdvancePowerOp op,
       });
 }
 
+/// Where segments begin in the flat tensor, and where the last one ends.
+static SmallVector<int64_t> beginsOf(Operation *op) {
+  SmallVector<int64_t> begins = {0};
+  for (int64_t size : nn::segmentsOf(op))
+    begins.push_back(begins.back() + size);
+  return begins;
+}
+
+/// The segment (i64) of the element at `position` of a run that begins at
+/// `first`: the number of those that end before it.
+static Value segmentAt(ScalarBuilder &s, Value position, Value first,
+                       ArrayRef<int64_t> begins) {
+  // A flat tensor of all ranks may have more elements than 32 bits count.
+  auto wide = [&](Value index) -> Value {
+    return s.create<arith::IndexCastOp>(s.getI64Type(), index);
+  };
+  Value at = wide(position), segment = s.i64(0);
+  if (first)
+    at = s.create<arith::AddIOp>(at, wide(first));
+  for (int64_t end : begins.drop_front()) {
+    Value isBehind =
+        s.create<arith::CmpIOp>(arith::CmpIPredicate::sge, at, s.i64(end));
+    segment = s.create<arith::AddIOp>(
+        segment, s.create<arith::ExtUIOp>(s.getI64Type(), isBehind));
+  }
+  return segment;
+}
+
+static Values lowerSegmentSums(nn::SegmentSumsOp op,
+                               nn::SegmentSumsOp::Adaptor in,
+                               LinalgBuilder &b) {
+  SmallVector<int64_t> begins = beginsOf(op);
+  int64_t shape[] = {static_cast<int64_t>(begins.size()) - 1,
+                     tensorOf(op.getInput()).getNumElements()};
+  Type f64 = b.builder.getF64Type();
+  auto number = RankedTensorType::get(shape[1], b.builder.getI64Type());
+  Value segments = b.map(number, {}, [&](ScalarBuilder &s, Args) {
+    return segmentAt(s, s.position(0), in.getFirst(), begins);
+  });
+  Value sums = b.reduceTail(
+      f64, shape, 1,
+      {b.space(shape), along(in.getInput(), 1), along(segments, 1)},
+      LinalgBuilder::Combine::Add, [&](ScalarBuilder &s, Args x) -> Value {
+        Value mine =
+            s.create<arith::IndexCastOp>(s.getI64Type(), s.position(0));
+        Value isHere =
+            s.create<arith::CmpIOp>(arith::CmpIPredicate::eq, x[2], mine);
+        Value wide = s.create<arith::ExtFOp>(f64, x[1]);
+        Value zero = s.create<arith::ConstantOp>(s.getF64FloatAttr(0));
+        return s.create<arith::SelectOp>(isHere, s.mul(wide, wide), zero);
+      });
+  return {b.map(op.getType(), {{sums}},
+                [](ScalarBuilder &, Args x) { return x[0]; })};
+}
+
+static Values lowerScaleSegments(nn::ScaleSegmentsOp op,
+                                 nn::ScaleSegmentsOp::Adaptor in,
+                                 LinalgBuilder &b) {
+  SmallVector<int64_t> begins = beginsOf(op);
+  auto count = static_cast<int64_t>(begins.size()) - 1;
+  return {b.map(
+      op.getType(), {{in.getInput()}}, [&](ScalarBuilder &s, Args x) -> Value {
+        Value segment = segmentAt(s, s.position(0), in.getFirst(), begins);
+        Value exists = s.create<arith::CmpIOp>(arith::CmpIPredicate::slt,
+                                               segment, s.i64(count));
+        segment = s.create<arith::SelectOp>(exists, segment, s.i64(0));
+        Value at = s.create<arith::IndexCastOp>(s.getIndexType(), segment);
+        Value product = s.mul(x[0], s.extract(in.getFactors(), at));
+        return s.create<arith::SelectOp>(exists, product, s.f32(0));
+      })};
+}
+
 void attachOptimizerLowerings(MLIRContext *context) {
   attachLinalg<nn::UpdateOp, lowerUpdate>(context);
   attachLinalg<nn::AdvancePowerOp, lowerAdvancePower>(context);
-  nn::SegmentSumsOp::attachInterface<
-      WholeModel<nn::SegmentSumsOp, Generator::Segments>>(*context);
-  nn::ScaleSegmentsOp::attachInterface<
-      WholeModel<nn::ScaleSegmentsOp, Generator::Segments>>(*context);
+  attachLinalg<nn::SegmentSumsOp, lowerSegmentSums, Generator::Segments>(
+      context);
+  attachLinalg<nn::ScaleSegmentsOp, lowerScaleSegments, Generator::Segments>(
+      context);
 }
 
 } // namespace heddle::codegen

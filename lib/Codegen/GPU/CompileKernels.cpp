@@ -49,6 +49,9 @@ static KernelReport attach(planir::KernelOp kernel,
   auto object = builder.create<planir::ObjectOp>(
       kernel.getLoc(), (kernel.getSymName() + "_ptx").str(), compiled.ptx,
       /*hash=*/StringAttr());
+  builder.create<planir::ObjectOp>(kernel.getLoc(),
+                                   plainNameOf(object.getSymName()),
+                                   compiled.plain, /*hash=*/StringAttr());
   SmallVector<Attribute> launches;
   for (const CompiledKernel::Launch &launch : compiled.launches)
     launches.push_back(toAttribute(kernel.getContext(), launch));

@@ -66,8 +66,17 @@ public:
   FailureOr<std::string>
   imageOf(ArrayRef<planir::ObjectOp> objects) const override {
     plan::PtxImage image;
-    for (planir::ObjectOp object : objects)
+    for (planir::ObjectOp object : objects) {
       image.texts.push_back(object.getData().str());
+      auto plain =
+          dyn_cast_if_present<planir::ObjectOp>(SymbolTable::lookupSymbolIn(
+              object->getParentOp(),
+              heddle::gpu::plainNameOf(object.getSymName())));
+      auto read = plain ? plan::readPlainKernel(plain.getData()) : std::nullopt;
+      if (!read)
+        return object.emitError("H0397: there is no plain kernel beside it");
+      image.plain.push_back(std::move(*read));
+    }
     return plan::writePtxImage(image);
   }
 

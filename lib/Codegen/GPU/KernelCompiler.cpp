@@ -19,7 +19,7 @@ namespace heddle::gpu {
 // Compiling
 //===----------------------------------------------------------------------===//
 
-static CompiledKernel::Launch launchOf(const MappedLaunch &mapped) {
+CompiledKernel::Launch launchOf(const MappedLaunch &mapped) {
   auto wide = [](std::optional<ArrayRef<int32_t>> sizes) {
     return SmallVector<int64_t, 3>(sizes->begin(), sizes->end());
   };
@@ -71,6 +71,10 @@ FailureOr<CompiledKernel> compileKernel(const codegen::KernelSource &source,
   if (!ptx)
     return kernel.emitError() << llvm::toString(ptx.takeError());
   result.ptx = std::move(*ptx);
+  FailureOr<std::string> plain = compilePlain(kernel, chip);
+  if (failed(plain))
+    return failure();
+  result.plain = std::move(*plain);
   if (ptxas.empty())
     return result;
   auto functions = assemblePtx(ptxas, result.ptx, chip);
@@ -94,7 +98,8 @@ std::string toBytes(const CompiledKernel &kernel) {
                            {"shared", launch.sharedBytes}});
   llvm::json::Object line{{"launches", std::move(launches)},
                           {"scratch", kernel.scratchBytes},
-                          {"reason", kernel.reason}};
+                          {"reason", kernel.reason},
+                          {"plain", kernel.plain}};
   if (kernel.resources)
     line["resources"] = llvm::json::Array{kernel.resources->registers,
                                           kernel.resources->sharedBytes,
@@ -133,7 +138,7 @@ std::optional<CompiledKernel> fromBytes(StringRef bytes) {
   llvm::json::ObjectMapper map(*value, root);
   if (!map || !map.map("launches", kernel.launches) ||
       !map.map("scratch", kernel.scratchBytes) ||
-      !map.map("reason", kernel.reason) ||
+      !map.map("reason", kernel.reason) || !map.map("plain", kernel.plain) ||
       !map.mapOptional("resources", resources))
     return std::nullopt;
   if (resources && resources->size() == 3)

@@ -115,6 +115,10 @@ addLaunch(MappedKernel &mapped, planir::KernelOp kernel,
           llvm::ArrayRef<int64_t> grid, int64_t threads,
           llvm::function_ref<mlir::LogicalResult(KernelFrame &)> body);
 
+/// Replaces exp, tanh, erf ... in a mapped function by polynomials, as PTX has
+/// no math library, and simplifies.
+mlir::LogicalResult simplify(mlir::gpu::GPUFuncOp func);
+
 /// Maps sums over rows: columns to threads, rows to threads and blocks.
 MappedKernel mapColumns(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module);
 /// Maps sums of all elements to one number each.

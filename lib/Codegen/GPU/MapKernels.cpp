@@ -37,9 +37,7 @@ namespace heddle {
 
 namespace gpu {
 
-/// Replaces exp, tanh, erf ... by polynomials, as PTX has no math library, and
-/// simplifies.
-static LogicalResult simplify(mlir::gpu::GPUFuncOp func) {
+LogicalResult simplify(mlir::gpu::GPUFuncOp func) {
   RewritePatternSet patterns(func.getContext());
   populateMathPolynomialApproximationPatterns(patterns);
   populateLanePatterns(patterns);

@@ -22,9 +22,16 @@ namespace heddle::codegen {
 /// the dialects that the lowerings make.
 void registerLinalgLowerings(mlir::DialectRegistry &registry);
 
-/// Replaces the nn operations of a kernel's body by linalg on tensors. Those
-/// whose generator takes them whole stay as they are.
-mlir::LogicalResult lowerBodyToLinalg(mlir::Block &body);
+/// What becomes of operations that generators take whole, as products and
+/// attention.
+enum class WholeOps {
+  Stay,
+  Lower, ///< To loops that say what they mean, and are slow.
+};
+
+/// Replaces the nn operations of a kernel's body by linalg on tensors.
+mlir::LogicalResult lowerBodyToLinalg(mlir::Block &body,
+                                      WholeOps whole = WholeOps::Stay);
 
 } // namespace heddle::codegen
 

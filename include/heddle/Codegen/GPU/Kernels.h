@@ -63,6 +63,22 @@ mlir::FailureOr<MappedKernel> mapKernel(planir::KernelOp kernel,
                                         mlir::gpu::GPUModuleOp module,
                                         const Chip &chip);
 
+struct PlainMapping : MappedKernel {
+  int64_t longestSum = 1; ///< Terms that one thread sums at most.
+};
+
+/// The same, as plain as it can be: one thread for each element, and loops. No
+/// result takes the place of an argument. BINARY check compares with it.
+mlir::FailureOr<PlainMapping> mapPlain(planir::KernelOp kernel,
+                                       mlir::gpu::GPUModuleOp module);
+
+/// What BINARY check needs of `kernel`: a plan::PlainKernel, as JSON.
+mlir::FailureOr<std::string> compilePlain(planir::KernelOp kernel,
+                                          llvm::StringRef chip);
+
+/// The name of the plan.object that holds this beside the PTX of a kernel.
+std::string plainNameOf(llvm::StringRef object);
+
 /// Lowers a mapped module in place to nvvm and llvm.
 mlir::LogicalResult lowerToNvvm(mlir::gpu::GPUModuleOp module);
 
@@ -97,9 +113,13 @@ struct CompiledKernel {
   std::vector<Launch> launches; ///< One after the other.
   int64_t scratchBytes = 0;     ///< That they share.
   std::string ptx;
+  std::string plain;  ///< What `compilePlain` makes of it.
   std::string reason; ///< Why there is no code; empty when there is.
   std::optional<Resources> resources; ///< When ptxas was there.
 };
+
+/// How a mapped function is launched.
+CompiledKernel::Launch launchOf(const MappedLaunch &mapped);
 
 /// Compiles a source for `chip`, in a context that has what
 /// `registerGpuCodegen` registers. What the ptxas at `ptxas` refuses is an

@@ -100,6 +100,12 @@ struct InfoOptions {
   bool json = false;
 };
 
+/// `check`.
+struct CheckOptions {
+  std::string binary = JobOptions().binary;
+  bool json = false;
+};
+
 /// The verbs, run by every rank; each returns the exit status and throws a
 /// UserError. Only rank 0 writes what people read.
 int runTrain(const TrainOptions &options, Ranks &ranks);
@@ -107,6 +113,7 @@ int runEval(const EvalOptions &options, Ranks &ranks);
 int runGenerate(const GenerateOptions &options, Ranks &ranks);
 int runBench(const BenchOptions &options, Ranks &ranks);
 int runInfo(const InfoOptions &options, Ranks &ranks);
+int runCheck(const CheckOptions &options, Ranks &ranks);
 
 /// A compiled binary's main: reads the command line and runs the verb.
 int runApp(int argc, char **argv);

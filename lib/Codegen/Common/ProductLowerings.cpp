@@ -1,0 +1,74 @@
+//===- ProductLowerings.cpp - Matrix products as loops --------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "LinalgModel.h"
+
+using namespace mlir;
+
+namespace heddle::codegen {
+
+using Args = ValueRange;
+
+static Value product(ScalarBuilder &s, Args x) { return s.mul(x[0], x[1]); }
+
+/// The dimensions from `first` to before `end`.
+static SmallVector<unsigned> range(unsigned first, unsigned end) {
+  return llvm::to_vector(llvm::seq<unsigned>(first, end));
+}
+
+static Values lowerLinear(nn::LinearOp op, nn::LinearOp::Adaptor in,
+                          LinalgBuilder &b) {
+  auto type = tensorOf(op.getOutput());
+  SmallVector<int64_t> shape(type.getShape());
+  auto column = static_cast<unsigned>(type.getRank() - 1), k = column + 1;
+  shape.push_back(tensorOf(op.getInput()).getShape().back());
+  SmallVector<unsigned> inputDims = range(0, column), weightDims = {k, column};
+  inputDims.push_back(k);
+  if (op.getTransposed())
+    std::swap(weightDims[0], weightDims[1]);
+  Value sums = b.reduceTail(
+      b.builder.getF32Type(), shape, k,
+      {along(in.getInput(), inputDims), along(in.getWeight(), weightDims)},
+      LinalgBuilder::Combine::Add, product);
+  SmallVector<Input> inputs = {{sums}};
+  if (in.getBias())
+    inputs.push_back(columns(in.getBias()));
+  return {b.map(op.getType(), inputs, [](ScalarBuilder &s, Args x) {
+    return x.size() > 1 ? s.add(x[0], x[1]) : x[0];
+  })};
+}
+
+static Values lowerLinearGradWeight(nn::LinearGradWeightOp op,
+                                    nn::LinearGradWeightOp::Adaptor in,
+                                    LinalgBuilder &b) {
+  ArrayRef<int64_t> rowDims = tensorOf(op.getInput()).getShape().drop_back();
+  SmallVector<int64_t> shape(tensorOf(op.getOutput()).getShape());
+  llvm::append_range(shape, rowDims);
+  auto inputDims = range(2, static_cast<unsigned>(shape.size()));
+  auto gradDims = inputDims;
+  inputDims.push_back(op.getTransposed() ? 1 : 0);
+  gradDims.push_back(op.getTransposed() ? 0 : 1);
+  Value sums = b.reduceTail(
+      b.builder.getF32Type(), shape, 2,
+      {along(in.getInput(), inputDims), along(in.getGrad(), gradDims)},
+      LinalgBuilder::Combine::Add, product);
+  SmallVector<Input> inputs = {{sums}};
+  if (in.getInit())
+    inputs.push_back({in.getInit()});
+  return {b.map(op.getType(), inputs, [](ScalarBuilder &s, Args x) {
+    return x.size() > 1 ? s.add(x[1], x[0]) : x[0];
+  })};
+}
+
+void attachProductLowerings(MLIRContext *context) {
+  attachLinalg<nn::LinearOp, lowerLinear, Generator::Gemm>(context);
+  attachLinalg<nn::LinearGradWeightOp, lowerLinearGradWeight, Generator::Gemm>(
+      context);
+}
+
+} // namespace heddle::codegen

@@ -1,0 +1,234 @@
+//===- MapPlain.cpp - A kernel again, as plain as it can be ---------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What `BINARY check` compares kernels with: one thread for each element, loops
+// over what is summed, one launch for each tensor that is asked for several
+// times. Nothing is shared, nothing waits, no access is wider than an element.
+//
+//===----------------------------------------------------------------------===//
+
+#include "KernelFrame.h"
+#include "heddle/Codegen/Common/LinalgLowerings.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+using namespace mlir;
+
+namespace heddle::gpu {
+
+namespace {
+using linalg::GenericOp;
+
+constexpr int64_t threads = 256;
+/// Tensors in the scratch memory begin at multiples of this.
+constexpr int64_t alignment = 256;
+
+class PlainMapper {
+public:
+  PlainMapper(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module)
+      : kernel(kernel), module(module) {}
+
+  MappedKernel run();
+
+private:
+  /// A tensor that is computed by a launch of its own.
+  struct Stored {
+    Value tensor;
+    int64_t offset; ///< In the scratch memory.
+  };
+
+  void findStored();
+  LogicalResult emit(KernelFrame &f, Value tensor, Value buffer,
+                     bool isYielded);
+  FailureOr<Value> reduce(KernelFrame &f, GenericOp op, ArrayRef<Value> at);
+  FailureOr<Value> loop(KernelFrame &f, GenericOp op,
+                        SmallVector<Value> &iteration, unsigned dim,
+                        Value carried);
+  /// The launch that computes `tensor` into the memory that `target` gives.
+  LogicalResult launch(Value tensor, size_t numKnown,
+                       llvm::function_ref<Value(KernelFrame &)> target);
+  Value memoryOf(KernelFrame &f, const Stored &stored);
+
+  planir::KernelOp kernel;
+  mlir::gpu::GPUModuleOp module;
+  SmallVector<Stored> stored;
+  MappedKernel mapped;
+};
+} // namespace
+
+static RankedTensorType typeOf(Value tensor) {
+  return cast<RankedTensorType>(tensor.getType());
+}
+
+/// A tensor without dimensions is one element of its memory.
+static SmallVector<Value> placeOf(KernelFrame &f, Value buffer,
+                                  ArrayRef<Value> at) {
+  SmallVector<Value> place(at);
+  if (place.empty() && cast<MemRefType>(buffer.getType()).getRank() > 0)
+    place.push_back(f.constant(0));
+  return place;
+}
+
+/// Whether each element would be computed again and again where it is used.
+static bool isAskedOften(OpResult tensor) {
+  if (cast<GenericOp>(tensor.getOwner()).getNumReductionLoops())
+    return true;
+  return llvm::any_of(tensor.getUses(), [&](OpOperand &use) {
+    auto user = dyn_cast<GenericOp>(use.getOwner());
+    return isa<tensor::ExtractOp>(use.getOwner()) ||
+           (user && user.getNumReductionLoops() &&
+            typeOf(tensor).getRank() < user.getNumLoops());
+  });
+}
+
+void PlainMapper::findStored() {
+  Operation *yield = kernel.getBody().front().getTerminator();
+  for (Operation *op : codegen::genericsBehind(yield->getOperands()))
+    for (OpResult tensor : op->getResults())
+      if (isAskedOften(tensor)) {
+        stored.push_back({tensor, mapped.scratchBytes});
+        int64_t bytes = dist::byteSize(typeOf(tensor));
+        mapped.scratchBytes += llvm::alignTo(bytes, alignment);
+      }
+}
+
+Value PlainMapper::memoryOf(KernelFrame &f, const Stored &stored) {
+  SmallVector<int64_t> shape(typeOf(stored.tensor).getShape());
+  if (shape.empty())
+    shape.push_back(1);
+  return f.scratch(stored.offset, shape,
+                   typeOf(stored.tensor).getElementType());
+}
+
+/// Carries the reduction through its dimensions from `dim` on.
+FailureOr<Value> PlainMapper::loop(KernelFrame &f, GenericOp op,
+                                   SmallVector<Value> &iteration, unsigned dim,
+                                   Value carried) {
+  while (dim < op.getNumLoops() && iteration[dim])
+    ++dim;
+  if (dim == op.getNumLoops()) {
+    auto next = f.emitter.payload(op, iteration, carried);
+    return failed(next) ? FailureOr<Value>(failure()) : next->front();
+  }
+  OpBuilder &b = f.builder;
+  Value end = f.constant(op.getStaticLoopRanges()[dim]);
+  auto over =
+      b.create<scf::ForOp>(f.loc, f.constant(0), end, f.constant(1), carried);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(over.getBody());
+  ElementEmitter::Scope scope(f.emitter);
+  iteration[dim] = over.getInductionVar();
+  FailureOr<Value> next =
+      loop(f, op, iteration, dim + 1, over.getRegionIterArgs()[0]);
+  iteration[dim] = {};
+  if (failed(next))
+    return failure();
+  b.create<scf::YieldOp>(f.loc, *next);
+  return over.getResult(0);
+}
+
+FailureOr<Value> PlainMapper::reduce(KernelFrame &f, GenericOp op,
+                                     ArrayRef<Value> at) {
+  SmallVector<Value> iteration(op.getNumLoops());
+  AffineMap map = op.getIndexingMapMatchingResult(op->getResult(0));
+  for (auto [expr, index] : llvm::zip(map.getResults(), at))
+    iteration[cast<AffineDimExpr>(expr).getPosition()] = index;
+  FailureOr<Value> first = f.emitter.element(op.getDpsInits()[0], at);
+  if (failed(first))
+    return failure();
+  return loop(f, op, iteration, 0, *first);
+}
+
+/// One thread for each element of `tensor`.
+LogicalResult PlainMapper::emit(KernelFrame &f, Value tensor, Value buffer,
+                                bool isYielded) {
+  OpBuilder &b = f.builder;
+  Value number =
+      f.add(f.mul(f.blockId(mlir::gpu::Dimension::x), threads), f.threadId());
+  int64_t size = typeOf(tensor).getNumElements();
+  auto exists = b.create<scf::IfOp>(
+      f.loc, f.compare(arith::CmpIPredicate::ult, number, size));
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(exists.thenBlock());
+  ElementEmitter::Scope scope(f.emitter);
+  SmallVector<Value> at = f.delinearize(number, typeOf(tensor).getShape());
+  // A yielded sum stands in the scratch memory already.
+  auto op = tensor.getDefiningOp<GenericOp>();
+  bool isSum = !isYielded && op && op.getNumReductionLoops();
+  FailureOr<Value> value =
+      isSum ? reduce(f, op, at) : f.emitter.element(tensor, at);
+  if (failed(value))
+    return failure();
+  f.store(*value, buffer, placeOf(f, buffer, at));
+  return success();
+}
+
+LogicalResult
+PlainMapper::launch(Value tensor, size_t numKnown,
+                    llvm::function_ref<Value(KernelFrame &)> target) {
+  FrameOptions options;
+  options.suffix = "_plain" + std::to_string(mapped.launches.size());
+  int64_t blocks = llvm::divideCeil(typeOf(tensor).getNumElements(), threads);
+  return addLaunch(
+      mapped, kernel, module, options, blocks, threads, [&](KernelFrame &f) {
+        for (const Stored &known : ArrayRef(stored).take_front(numKnown)) {
+          Value buffer = memoryOf(f, known);
+          auto load = [&f, buffer](ElementEmitter::Indices at) -> Value {
+            return f.builder.create<memref::LoadOp>(f.loc, buffer,
+                                                    placeOf(f, buffer, at));
+          };
+          f.emitter.bind(known.tensor, load);
+        }
+        return emit(f, tensor, target(f), numKnown == stored.size());
+      });
+}
+
+MappedKernel PlainMapper::run() {
+  findStored();
+  for (auto [number, one] : llvm::enumerate(stored))
+    if (failed(launch(one.tensor, number,
+                      [&](KernelFrame &f) { return memoryOf(f, one); })))
+      return MappedKernel::no(mapped.reason);
+  Operation *yield = kernel.getBody().front().getTerminator();
+  for (auto [number, tensor] : llvm::enumerate(yield->getOperands()))
+    if (failed(launch(tensor, stored.size(),
+                      [&](KernelFrame &f) { return f.outputBuffer(number); })))
+      return MappedKernel::no(mapped.reason);
+  return mapped;
+}
+
+FailureOr<PlainMapping> mapPlain(planir::KernelOp kernel,
+                                 mlir::gpu::GPUModuleOp module) {
+  OwningOpRef<planir::KernelOp> copy(kernel.clone());
+  copy->setTies(SmallVector<int64_t>(kernel.getTies().size(), -1));
+  if (failed(codegen::lowerBodyToLinalg(copy->getBody().front(),
+                                        codegen::WholeOps::Lower)))
+    return failure();
+  PlainMapping mapped = {PlainMapper(*copy, module).run()};
+  MLIRContext *context = kernel.getContext();
+  for (const MappedLaunch &launch : mapped.launches) {
+    if (failed(simplify(launch.func)))
+      return failure();
+    // A scalar of 64 bits that is asked for as such never was an index, which
+    // may have 32.
+    RewritePatternSet patterns(context);
+    arith::IndexCastOp::getCanonicalizationPatterns(patterns, context);
+    if (failed(applyPatternsAndFoldGreedily(launch.func, std::move(patterns))))
+      return failure();
+  }
+  for (auto op : copy->getBody().front().getOps<GenericOp>()) {
+    int64_t terms = 1;
+    for (auto [size, kind] :
+         llvm::zip(op.getStaticLoopRanges(), op.getIteratorTypesArray()))
+      terms *= kind == utils::IteratorType::reduction ? size : 1;
+    mapped.longestSum = std::max(mapped.longestSum, terms);
+  }
+  return mapped;
+}
+
+} // namespace heddle::gpu

@@ -1,0 +1,265 @@
+//===- PlainKernel.cpp - What kernels are checked against -----------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Which numbers a kernel may be given, so that it does what it is for: ids are
+// of rows that exist, variances are positive, and so on; and how far from the
+// plain kernel its results may be.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/NN/NNDialect.h"
+#include "dialects/Plan/PlanFormat.h"
+#include "heddle/Codegen/GPU/Kernels.h"
+#include "heddle/PlanFormat/PtxImage.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include <cmath>
+
+using namespace mlir;
+
+namespace heddle::gpu {
+
+namespace {
+struct Range {
+  double low, high;
+};
+constexpr Range positive = {0.25, 1};
+} // namespace
+
+static int64_t sizeOf(Value tensor, int64_t dim) {
+  auto type = cast<RankedTensorType>(tensor.getType());
+  return type.getDimSize(dim < 0 ? type.getRank() + dim : dim);
+}
+
+static Range below(int64_t end) {
+  return {0, static_cast<double>(std::max<int64_t>(end - 1, 0))};
+}
+
+/// Labels of these columns; a negative one is none.
+static Range labels(int64_t columns) {
+  return {-1, static_cast<double>(columns - 1)};
+}
+
+/// What a sum of `count` exponentials of small numbers has as its logarithm.
+static Range logOfSum(int64_t count) {
+  double log = std::log(static_cast<double>(count));
+  return {log, log + 1};
+}
+
+/// Whether a number of a scalar body must be positive: a root, a logarithm or a
+/// quotient depends on its sign.
+static bool mustBePositive(Value value) {
+  return llvm::any_of(value.getUses(), [](OpOperand &use) {
+    Operation *op = use.getOwner();
+    if (isa<math::SqrtOp, math::RsqrtOp, math::LogOp, math::PowFOp>(op))
+      return true;
+    if (isa<arith::DivFOp>(op) && use.getOperandNumber() == 1)
+      return true;
+    return isa<arith::AddFOp, arith::SubFOp, arith::MulFOp, arith::DivFOp,
+               arith::MaximumFOp, arith::MinimumFOp>(op) &&
+           mustBePositive(op->getResult(0));
+  });
+}
+
+static std::optional<Range> rangeOfLoss(Operation *op, Value value) {
+  return TypeSwitch<Operation *, std::optional<Range>>(op)
+      .Case<nn::CrossEntropyOp>([&](auto loss) -> std::optional<Range> {
+        if (value == loss.getLabels())
+          return labels(sizeOf(loss.getLogits(), -1));
+        return std::nullopt;
+      })
+      .Case<nn::CrossEntropyGradOp>([&](auto loss) -> std::optional<Range> {
+        int64_t columns = sizeOf(loss.getLogits(), -1);
+        if (value == loss.getLabels())
+          return labels(columns);
+        if (value == loss.getLse())
+          return logOfSum(columns);
+        return std::nullopt;
+      })
+      .Case<nn::CrossEntropyPartOp>([&](auto loss) -> std::optional<Range> {
+        if (value == loss.getLabels())
+          return labels(static_cast<int64_t>(loss.getVocab()));
+        return std::nullopt;
+      })
+      .Case<nn::CrossEntropyJoinOp, nn::CountLabelsOp, nn::TokenWeightsOp>(
+          [&](auto loss) -> std::optional<Range> {
+            if (value == loss.getLabels())
+              return labels(2);
+            return std::nullopt;
+          })
+      .Case<nn::LossScaleOp>([](auto) {
+        return std::optional<Range>({1, 100});
+      })
+      .Default([](Operation *) { return std::nullopt; });
+}
+
+/// What an operation says of one of its operands.
+static std::optional<Range> rangeOf(OpOperand &use) {
+  Value value = use.get();
+  if (std::optional<Range> ofLoss = rangeOfLoss(use.getOwner(), value))
+    return ofLoss;
+  auto rstd = [&](auto norm) -> std::optional<Range> {
+    if (value == norm.getRstd())
+      return positive;
+    return std::nullopt;
+  };
+  using Answer = std::optional<Range>;
+  return TypeSwitch<Operation *, Answer>(use.getOwner())
+      .Case<nn::EmbeddingOp>([&](auto op) -> Answer {
+        return value == op.getIds() ? Answer(below(sizeOf(op.getTable(), 0)))
+                                    : std::nullopt;
+      })
+      .Case<nn::EmbeddingGradOp>([&](auto op) -> Answer {
+        return value == op.getIds() ? Answer(below(sizeOf(op.getOutput(), 0)))
+                                    : std::nullopt;
+      })
+      .Case<nn::TakeRowOp>([&](auto op) -> Answer {
+        return value == op.getPosition()
+                   ? Answer(below(sizeOf(op.getInput(), 1)))
+                   : std::nullopt;
+      })
+      .Case<nn::RotaryOp>([&](auto op) -> Answer {
+        return value == op.getPositions()
+                   ? Answer(below(sizeOf(op.getInput(), 1)))
+                   : std::nullopt;
+      })
+      .Case<nn::AttentionOp, nn::AttentionGradOp>([&](auto op) -> Answer {
+        int64_t keys = sizeOf(op.getQkv()[0], 1) * op.getPlaces();
+        if (value == op.getLengths())
+          return Range{1, static_cast<double>(keys)};
+        if (auto grad = dyn_cast<nn::AttentionGradOp>(op.getOperation()))
+          if (value == grad.getLse())
+            return logOfSum(keys);
+        return std::nullopt;
+      })
+      .Case<nn::LayerNormGradInputOp, nn::LayerNormGradWeightOp,
+            nn::RmsNormGradInputOp, nn::RmsNormGradWeightOp>(rstd)
+      .Case<nn::GlobalNormOp, nn::AdvancePowerOp>(
+          [&](auto) -> Answer { return positive; })
+      .Case<nn::MapOp, nn::UpdateOp>([&](auto op) -> Answer {
+        Block &body = op->getRegion(0).front();
+        bool isOfBody = use.getOperandNumber() < body.getNumArguments();
+        return isOfBody &&
+                       mustBePositive(body.getArgument(use.getOperandNumber()))
+                   ? Answer(positive)
+                   : std::nullopt;
+      })
+      .Default([](Operation *) { return std::nullopt; });
+}
+
+/// The value that scalars get, so that none is a neutral one.
+static int64_t scalarFor(BlockArgument argument) {
+  for (Operation *user : argument.getUsers()) {
+    Value layer, microBatch, part;
+    int64_t parts = 1;
+    if (auto attention = dyn_cast<nn::AttentionOpInterface>(user)) {
+      layer = attention.getLayer();
+      microBatch = attention.getMicroBatch();
+      part = attention.getPart();
+      parts = attention.getParts();
+    } else if (auto dropout = dyn_cast<nn::DropoutOp>(user)) {
+      layer = dropout.getLayer();
+      microBatch = dropout.getMicroBatch();
+    }
+    if (argument == layer)
+      return 2;
+    if (argument == microBatch)
+      return 1;
+    if (argument == part)
+      return parts - 1;
+  }
+  return 0;
+}
+
+static plan::PlainKernel::Argument describe(BlockArgument argument) {
+  plan::PlainKernel::Argument result;
+  auto type = dyn_cast<RankedTensorType>(argument.getType());
+  if (!type) {
+    result.isScalar = true;
+    result.type = plan::DType::I64;
+    result.low = result.high = static_cast<double>(scalarFor(argument));
+    return result;
+  }
+  result.type = planir::dtypeOf(type.getElementType());
+  result.elements = type.getNumElements();
+  if (!isa<FloatType>(type.getElementType()))
+    result.low = 0;
+  for (OpOperand &use : argument.getUses())
+    if (std::optional<Range> range = rangeOf(use)) {
+      result.low = range->low;
+      result.high = range->high;
+    }
+  return result;
+}
+
+static bool isNarrow(Type type) {
+  Type element = getElementTypeOrSelf(type);
+  return element.isBF16() || element.isF16();
+}
+
+/// How far two orders of the same sums may be apart. They err by a unit in the
+/// last place of f32 for each term, in either direction; tensor cores, which
+/// cut off what they cannot hold, by more.
+static double toleranceOf(planir::KernelOp kernel, int64_t longestSum) {
+  for (Operation &op : kernel.getBody().front())
+    if (llvm::any_of(op.getResultTypes(), isNarrow))
+      return 0x1p-6; // Values are rounded to bf16 on the way, to either side.
+  double unit =
+      llvm::any_of(kernel.getArgumentTypes(), isNarrow) ? 0x1p-18 : 0x1p-21;
+  return std::max(0x1p-17, unit * std::sqrt(static_cast<double>(longestSum)));
+}
+
+static plan::PlainKernel describe(planir::KernelOp kernel,
+                                  const PlainMapping &mapped) {
+  plan::PlainKernel result;
+  for (const MappedLaunch &mappedLaunch : mapped.launches) {
+    CompiledKernel::Launch launch = launchOf(mappedLaunch);
+    plan::GridLaunch plain;
+    plain.symbol = launch.symbol;
+    llvm::copy(launch.grid, plain.grid.begin());
+    llvm::copy(launch.block, plain.block.begin());
+    result.launches.push_back(plain);
+  }
+  result.scratchBytes = mapped.scratchBytes;
+  for (BlockArgument argument : kernel.getBody().getArguments())
+    result.arguments.push_back(describe(argument));
+  double tolerance = toleranceOf(kernel, mapped.longestSum);
+  for (auto [type, tie] :
+       llvm::zip(kernel.getResultTypes(), kernel.getTies())) {
+    auto tensor = cast<RankedTensorType>(type);
+    bool isFloat = isa<FloatType>(tensor.getElementType());
+    result.results.push_back({planir::dtypeOf(tensor.getElementType()),
+                              tensor.getNumElements(), tie,
+                              isFloat ? tolerance : 0});
+  }
+  return result;
+}
+
+std::string plainNameOf(StringRef object) { return (object + "_plain").str(); }
+
+FailureOr<std::string> compilePlain(planir::KernelOp kernel, StringRef chip) {
+  OwningOpRef<ModuleOp> scratch(ModuleOp::create(kernel.getLoc()));
+  auto builder = OpBuilder::atBlockEnd(scratch->getBody());
+  auto module = builder.create<mlir::gpu::GPUModuleOp>(kernel.getLoc(),
+                                                       kernel.getSymName());
+  FailureOr<PlainMapping> mapped = mapPlain(kernel, module);
+  if (failed(mapped))
+    return failure();
+  if (!*mapped)
+    return kernel.emitError("H0911: has no plain form: ") << mapped->reason;
+  plan::PlainKernel result = describe(kernel, *mapped);
+  if (failed(lowerToNvvm(module)))
+    return failure();
+  llvm::Expected<std::string> ptx = emitPtx(module, chip);
+  if (!ptx)
+    return kernel.emitError() << llvm::toString(ptx.takeError());
+  result.text = *ptx;
+  return plan::writePlainKernel(result);
+}
+
+} // namespace heddle::gpu

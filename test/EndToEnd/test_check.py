@@ -1,0 +1,131 @@
+# BINARY check: the kernels of GPU binaries beside plain ones, in emulation.
+#
+# Part of the Heddle project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`check` runs each kernel of a plan on the GPU, and one that was made of the
+same body as plainly as possible. A kernel that was damaged is found by name."""
+
+import json
+import os
+import re
+import shutil
+import unittest
+
+import families
+import heddle_test as h
+
+ROWS, SEQ, VOCAB = 2, 11, 61
+
+
+class Check(h.HeddleTest):
+    def check(self, binary, *flags, status=0, emulate=()):
+        return h.run([h.HEDDLE, "emulate", *emulate, "--", binary, "check", *flags],
+                     status)
+
+    def compile_for(self, target, model, *flags, output="job", **ds):
+        return self.compile(model, "--batch", ROWS, "--seq", SEQ, "--target", target,
+                            *flags, output=output, config=h.ds_config(**ds))
+
+    def assert_agrees(self, binary, least=10):
+        answer = json.loads(self.check(binary, "--json").stdout)
+        self.assertTrue(answer["agree"])
+        self.assertGreater(len(answer["kernels"]), least)
+        for kernel in answer["kernels"]:
+            self.assertLessEqual(kernel["error"], kernel["tolerance"], kernel)
+            self.assertGreater(kernel["seconds"], 0)
+        return answer
+
+    def test_kernels_agree(self):
+        model, _, _ = self.make_model(vocab=VOCAB, layers=1, dropout=0.1)
+        for precision in ("fp32", "bf16"):
+            binary = self.compile_for("sm_90", model, "--precision", precision,
+                                      output=precision)
+            answer = self.assert_agrees(binary)
+            # Some kernels sum in another order, so that not all are equal.
+            self.assertGreater(max(k["error"] for k in answer["kernels"]), 0)
+            ops = " ".join(kernel["ops"] for kernel in answer["kernels"])
+            for op in ("linear", "attention", "embedding", "cross_entropy"):
+                self.assertIn(op, ops)
+
+
+    def test_other_families_and_plans_agree(self):
+        """Grouped heads and rotary positions; lengths; sums of segments; parts
+        of a vocabulary and of a sequence."""
+        config = families.config(num_hidden_layers=1)
+        llama = self.path("llama")
+        h.write_model(llama, config, families.random_weights(config), "")
+        self.assert_agrees(self.compile_for("sm_80", llama, "--precision", "bf16"))
+        model, _, _ = self.make_model(vocab=VOCAB, layers=1, dropout=0.1)
+        lamb = {"type": "Lamb", "params": {"lr": 1e-3}}
+        for number, (flags, ds) in enumerate([
+                (["--mesh", "data=2", "--zero", "3"], {"optimizer": lamb}),
+                (["--mesh", "tensor=2", "--sequence-parallel"], {}),
+                (["--mesh", "seq=2", "--context", "ring"], {})]):
+            with self.subTest(flags=flags):
+                config = dict(h.ds_config(), **ds)
+                binary = self.compile(model, "--batch", ROWS, "--seq", SEQ + 1,
+                                      "--target", "sm_90", *flags,
+                                      output="plan" + str(number), config=config)
+                self.assert_agrees(binary)
+
+    def damage(self, folder, kernels):
+        """The dump with one instruction of the PTX of each kernel changed."""
+        with open(os.path.join(folder, "kernels.mlir")) as file:
+            text = file.read()
+        for kernel, (old, new) in kernels.items():
+            place = text.index("plan.object @" + kernel + "_ptx ")
+            at = text.index(old, place)
+            self.assertLess(at, text.index("plan.object", place + 1), kernel)
+            text = text[:at] + new + text[at + len(old):]
+        path = self.path("damaged.mlir")
+        with open(path, "w") as file:
+            file.write(text)
+        return path
+
+    def test_finds_a_wrong_kernel_by_name(self):
+        model, _, _ = self.make_model(vocab=VOCAB, layers=1)
+        folder = self.path("phases")
+        self.compile_for("sm_90", model, "--dump-phases", folder)
+        wrong = {"layer_norm": ("mul.f32", "add.f32"), "sum_rows": ("add.f32", "sub.f32"),
+                 "embedding_add": ("add.f32", "sub.f32")}
+        damaged = self.damage(folder, wrong)
+        binary = self.path("damaged")
+        h.run([h.HEDDLE, "compile", damaged, "--start-from", "kernels", "-o", binary])
+        failed = self.check(binary, status=5)
+        marked = [line for line in failed.stdout.splitlines() if "WRONG" in line]
+        self.assertEqual(len(marked), len(wrong), failed.stdout)
+        self.assertIn("error[H0456]", failed.stderr)
+        for kernel in wrong:
+            self.assertTrue(any(re.search(r" k?_?" + kernel, line)
+                                for line in marked), kernel)
+            self.assertIn(kernel, failed.stderr)
+
+    def test_plain_kernels_assemble(self):
+        ptxas = shutil.which("ptxas") or "/usr/local/cuda/bin/ptxas"
+        if not os.path.exists(ptxas):
+            self.skipTest("there is no ptxas")
+        model, _, _ = self.make_model(vocab=VOCAB, layers=1, dropout=0.1)
+        binary = self.compile_for("sm_80", model, "--precision", "bf16")
+        section = self.path("kernels")
+        h.run(["objcopy", "--dump-section", ".heddle.kernels=" + section, binary,
+               "/dev/null"])
+        with open(section) as file:
+            image = json.load(file)
+        self.assertEqual(len(image["plain"]), len(image["texts"]))
+        for number, plain in enumerate(image["plain"][::5]):
+            path = self.path(f"plain{number}.ptx")
+            with open(path, "w") as file:
+                file.write(plain["text"])
+            h.run([ptxas, "-arch=sm_80", "-O1", path, "-o", self.path("plain.cubin")])
+
+    def test_needs_a_gpu_and_its_code(self):
+        model, _, _ = self.make_model(vocab=VOCAB, layers=1)
+        failed = h.run([self.compile_for("x86-64", model), "check"], 2)
+        self.assertIn("error[H0188]", failed.stderr)
+        both = self.compile_for("x86-64,sm_90", model, output="both")
+        self.assertIn("error[H0280]", h.run([both, "check"], 4).stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
