@@ -18,6 +18,7 @@
 #include <chrono>
 #include <cmath>
 #include <ctime>
+#include <deque>
 #include <map>
 
 using namespace heddle;
@@ -95,39 +96,81 @@ static double medianOf(std::vector<double> &values) {
   return values[values.size() / 2];
 }
 
+/// Measures steps. Where the host submits them ahead, one begins when the one
+/// before ends.
+namespace {
+class StepClock {
+public:
+  StepClock(TrainSteps &steps, int64_t warmup) : steps(steps), warmup(warmup) {}
+
+  /// Runs the next step; leaves as many pending as `pending` says.
+  void run(LaunchTime *times) {
+    begins.push_back(now());
+    steps.submit(next++, times);
+    finish(steps.maxPending());
+  }
+  void finish(int64_t pending) {
+    while (steps.pending() > pending) {
+      bool isMeasured = steps.finish().index >= warmup;
+      Point begin = {std::max(begins.front().time, last.time),
+                     std::max(begins.front().processor, last.processor)};
+      begins.pop_front();
+      last = now();
+      if (!isMeasured)
+        continue;
+      seconds.push_back(
+          std::chrono::duration<double>(last.time - begin.time).count());
+      processor.push_back(last.processor - begin.processor);
+    }
+  }
+
+  std::vector<double> seconds, processor; ///< Of each measured step.
+
+private:
+  struct Point {
+    std::chrono::steady_clock::time_point time;
+    double processor = 0;
+  };
+  static Point now() {
+    return {std::chrono::steady_clock::now(), processorSeconds()};
+  }
+
+  TrainSteps &steps;
+  int64_t warmup, next = 0;
+  std::deque<Point> begins; ///< Of the pending steps.
+  Point last;               ///< The end of the one before those.
+};
+} // namespace
+
 int heddle::rt::runBench(const BenchOptions &options, Ranks &ranks) {
-  using Clock = std::chrono::steady_clock;
   Job job(options.job, ranks);
   const plan::Plan &plan = job.plan();
   std::unique_ptr<TrainSteps> steps;
-  ranks.together(
-      [&] { steps = std::make_unique<TrainSteps>(job, plan.weights.seed); });
+  ranks.together([&] {
+    steps = std::make_unique<TrainSteps>(
+        job, TrainSteps::Options{plan.weights.seed, 0, false});
+  });
   loadWeights(job, options.job);
   const CommandList &commands = steps->program().commands();
   std::vector<LaunchTime> times(options.kernels ? commands.size() : 0);
   std::map<std::string, KernelTime> sums;
-  std::vector<double> seconds, processor;
+  StepClock clock(*steps, options.warmup);
   int64_t sentBefore = 0;
   for (int64_t i = 0; i < options.warmup + options.steps; ++i) {
     fillTokens(*steps, i);
     ranks.exchange("");
     if (i == options.warmup)
       sentBefore = ranks.bytesSent();
-    double busy = processorSeconds();
-    Clock::time_point begin = Clock::now();
-    steps->run(i, options.kernels ? times.data() : nullptr);
-    std::chrono::duration<double> time = Clock::now() - begin;
-    if (i < options.warmup)
-      continue;
-    seconds.push_back(time.count());
-    processor.push_back(processorSeconds() - busy);
-    if (options.kernels)
+    clock.run(options.kernels ? times.data() : nullptr);
+    if (i >= options.warmup && options.kernels)
       addTimes(plan, commands, times, sums);
   }
+  clock.finish(0);
   int64_t sent = (ranks.bytesSent() - sentBefore) / options.steps;
   JobRate rate = measureJobRate(job, steps->program());
   if (!job.isFirst())
     return 0;
+  std::vector<double> &seconds = clock.seconds;
   double median = medianOf(seconds);
   auto tokens = double(steps->batch().rows * steps->batch().seq);
   JsonLine line("bench");
@@ -137,7 +180,7 @@ int heddle::rt::runBench(const BenchOptions &options, Ranks &ranks) {
       .add("median_s", median)
       .add("min_s", seconds.front())
       .add("max_s", seconds.back())
-      .add("processor_s", medianOf(processor))
+      .add("processor_s", medianOf(clock.processor))
       .add("tokens_per_s", tokens / median)
       .add("bytes_sent", sent)
       .add("flops_per_s", rate.stepFlops / median)

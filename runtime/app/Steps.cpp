@@ -59,8 +59,9 @@ BatchShape heddle::rt::batchOf(const plan::Plan &plan, plan::ProgramKind kind) {
   failNoProgram(plan, kind);
 }
 
-BatchInputs::BatchInputs(Session &session, const LoadedProgram &program)
-    : session(session),
+BatchInputs::BatchInputs(Session &session, const LoadedProgram &program,
+                         const Staging *staging)
+    : session(session), staging(staging),
       seq(batchOf(session.plan(), program.program().kind).seq) {
   const std::vector<plan::Port> &inputs = program.program().inputs;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -98,7 +99,7 @@ void BatchInputs::fillPlain(const Port &port) const {
 
 void BatchInputs::mask(const Port &port, DataFeed::What what,
                        const Masking &masking, const MaskPlace &begin) const {
-  auto *tokens = session.at<int32_t>(*port.value);
+  auto *tokens = at<int32_t>(port);
   MaskPlace place = begin;
   for (const Run &run : port.runs)
     for (int64_t i = 0; i < run.count; ++i) {
@@ -118,7 +119,7 @@ void BatchInputs::read(DataFeed &feed, int64_t first, const Masking *masking,
     }
     // Masked tokens are labels where they stand.
     feed.read(first, port.runs, masking ? DataFeed::What::Inputs : *what,
-              session.at<int32_t>(*port.value));
+              at<int32_t>(port));
     if (masking)
       mask(port, *what, *masking, begin);
   }
@@ -128,49 +129,78 @@ void BatchInputs::read(DataFeed &feed, int64_t first, const Masking *masking,
 void BatchInputs::read(const InputFile &file, int64_t first) const {
   for (const Port &port : ports)
     if (port.role == plan::PortRole::LabelWeights)
-      file.read(port.name, first, port.runs, session.at<float>(*port.value));
+      file.read(port.name, first, port.runs, at<float>(port));
     else
-      file.read(port.name, first, port.runs, session.at<int32_t>(*port.value));
+      file.read(port.name, first, port.runs, at<int32_t>(port));
   store();
 }
 
 void BatchInputs::store() const {
   for (const Port &port : ports)
-    session.store(*port.value);
+    if (staging)
+      staging->store(*port.value);
+    else
+      session.store(*port.value);
 }
 
-TrainSteps::TrainSteps(Job &job, uint64_t seed, int64_t skipped)
+/// The outputs that tell how a step went.
+static std::vector<const Value *> resultsOf(const LoadedProgram &program) {
+  std::vector<const Value *> results;
+  for (plan::PortRole role : {plan::PortRole::Loss, plan::PortRole::GradNorm,
+                              plan::PortRole::LossWeight})
+    if (const Value *value = program.output(role))
+      results.push_back(value);
+  return results;
+}
+
+TrainSteps::TrainSteps(Job &job, const Options &options)
     : job(job), source(job.program(plan::ProgramKind::Train)),
       shape(batchOf(job.plan(), plan::ProgramKind::Train)),
-      schedule(job.plan().scheduler, job.plan().optimizer.lr), seed(seed),
-      inputs(job.session(), source),
-      lossPort(requireOutput(source, plan::PortRole::Loss)),
+      schedule(job.plan().scheduler, job.plan().optimizer.lr),
+      seed(options.seed), lossPort(requireOutput(source, plan::PortRole::Loss)),
       normPort(source.output(plan::PortRole::GradNorm)),
-      weightPort(source.output(plan::PortRole::LossWeight)), skipped(skipped) {}
+      weightPort(source.output(plan::PortRole::LossWeight)),
+      staging(job.session(), source, resultsOf(source)),
+      inputs(job.session(), source, &staging), skipped(options.skipped),
+      ahead(job.device().runsAhead() &&
+            !(weightPort && options.mayLackLabels)) {}
 
-void TrainSteps::run(int64_t index, LaunchTime *times) {
+void TrainSteps::submit(int64_t index, LaunchTime *times) {
   if (const Value *rng = source.input(plan::PortRole::Rng)) {
-    auto *words = job.session().at<uint32_t>(*rng);
+    auto *words = staging.at<uint32_t>(*rng);
     words[0] = uint32_t(seed);
     words[1] = uint32_t(seed >> 32);
     words[2] = uint32_t(index);
     words[3] = 0;
-    job.session().store(*rng);
+    staging.store(*rng);
   }
-  int64_t update = index - skipped + 1;
-  rate = schedule.rate(update);
-  source.setScalar(plan::PortRole::LearningRate, rate);
+  double rate = schedule.rate(index - skipped + 1);
+  if (const Value *port = source.input(plan::PortRole::LearningRate)) {
+    *staging.at<float>(*port) = static_cast<float>(rate);
+    staging.store(*port);
+  }
   job.ranks().beginStep(index + 1);
-  job.session().run(source, times);
-  skipped += isSkipped() ? 1 : 0;
+  submitted.push_back({staging.run(times), index, rate});
+}
+
+StepResult TrainSteps::finish() {
+  auto [run, index, rate] = submitted.front();
+  submitted.pop_front();
+  auto read = [&, run = run](const Value *port) -> double {
+    return port ? *staging.result<float>(*port, run) : 0;
+  };
+  StepResult result = {index, read(&lossPort), read(normPort), rate};
+  result.isSkipped = weightPort && read(weightPort) == 0;
+  skipped += result.isSkipped ? 1 : 0;
   // The loss is of all ranks: they all come here, or none does.
-  if (!std::isfinite(loss()))
-    job.ranks().together([&] {
+  if (!std::isfinite(result.loss))
+    job.ranks().together([&, index = index] {
       fail("H0410",
            "the loss of step " + std::to_string(index + 1) + " is not finite",
            "lower the learning rate, lengthen the warm-up, or clip gradients "
            "(\"gradient_clipping\": 1.0)");
     });
+  return result;
 }
 
 /// The batch that counts data: the plan's own when the program's divides it.

@@ -21,6 +21,7 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <deque>
 #include <exception>
 #include <filesystem>
 #include <utility>
@@ -47,7 +48,8 @@ private:
   void resumeOrLoad();
   void announce();
   void trainSteps();
-  StepReport step(int64_t index);
+  void submit(int64_t index);
+  void finishSteps(int64_t pending);
   void afterStep();
   void validate();
   void save();
@@ -73,12 +75,15 @@ private:
   std::unique_ptr<Trace> trace;
   JobRate rate;
   int64_t signal = 0; ///< That asked some rank to stop.
-  int64_t done = 0;   ///< Steps, those before a resume included.
+  /// Steps, those before a resume included, and those that are pending.
+  int64_t done = 0;
   int64_t savedStep = -1;
   bool isSound = true;        ///< The states are those after `done` steps.
   bool isEnough = false;      ///< By --stop-when-no-better.
   std::exception_ptr failure; ///< Of this rank alone, until all hear of it.
   Clock::time_point begin;
+  std::deque<Clock::time_point> starts; ///< Of the pending steps.
+  Clock::time_point finished;           ///< The step before those.
 };
 
 Training::Training(const TrainOptions &options, RunLog &log, Ranks &ranks)
@@ -120,7 +125,9 @@ void Training::requireOwnFiles() {
 }
 
 void Training::openFiles() {
-  steps = std::make_unique<TrainSteps>(job, state.seed, state.skipped);
+  steps = std::make_unique<TrainSteps>(
+      job,
+      TrainSteps::Options{state.seed, state.skipped, data.mayLackLabels()});
   if (!options.save.empty())
     io::requireWritable(options.save);
   if (!options.save.empty() && job.isFirst() && !saves)
@@ -223,29 +230,17 @@ void Training::throwFailure() {
     std::rethrow_exception(failure);
 }
 
-StepReport Training::step(int64_t index) {
+void Training::submit(int64_t index) {
   Clock::time_point start = Clock::now();
-  const BatchShape &batch = steps->batch();
   ranks.together([&] {
     throwFailure();
     data.read(steps->tokens(), index);
   });
   isSound = false; // Until all of the step is done.
-  steps->run(index, trace->beginStep());
+  steps->submit(index, trace->beginStep());
   isSound = true;
   trace->endStep(index + 1);
-
-  StepReport report;
-  report.step = index + 1;
-  report.loss = steps->loss();
-  report.gradNorm = steps->gradNorm();
-  report.lr = steps->learningRate();
-  report.skipped = steps->isSkipped();
-  report.tokens = batch.rows * batch.seq;
-  report.seconds = secondsSince(start);
-  if (rate.peakFlopsPerSecond > 0)
-    report.mfu = rate.stepFlops / (report.seconds * rate.peakFlopsPerSecond);
-  return report;
+  starts.push_back(start);
 }
 
 static JsonLine stepLine(const StepReport &report) {
@@ -261,6 +256,32 @@ static JsonLine stepLine(const StepReport &report) {
   if (report.skipped)
     line.addRaw("skipped", "true");
   return line;
+}
+
+/// Reports steps until so many are left that the device may still compute.
+void Training::finishSteps(int64_t pending) {
+  const BatchShape &batch = steps->batch();
+  while (steps->pending() > pending) {
+    isSound = false;
+    StepResult result = steps->finish();
+    isSound = true;
+    // Where steps are submitted ahead, one begins when the one before ends.
+    Clock::time_point start = std::max(starts.front(), finished);
+    starts.pop_front();
+    finished = Clock::now();
+    StepReport report;
+    report.step = result.index + 1;
+    report.loss = result.loss;
+    report.gradNorm = result.gradNorm;
+    report.lr = result.learningRate;
+    report.skipped = result.isSkipped;
+    report.tokens = batch.rows * batch.seq;
+    report.seconds = std::chrono::duration<double>(finished - start).count();
+    if (rate.peakFlopsPerSecond > 0)
+      report.mfu = rate.stepFlops / (report.seconds * rate.peakFlopsPerSecond);
+    record(stepLine(report));
+    progress->step(report);
+  }
 }
 
 void Training::validate() {
@@ -282,6 +303,7 @@ void Training::validate() {
 }
 
 void Training::save() {
+  finishSteps(0);
   ranks.setActivity("the save of a checkpoint");
   isSound = false; // What fails here is not tried again.
   io::CheckpointState now = state;
@@ -303,15 +325,16 @@ void Training::save() {
   progress->line("saved " + path);
 }
 
-/// Saves once more before an error ends the run, where all ranks know of it and
-/// their states are good.
+/// Ends what was begun before an error ends the run, and saves once more, where
+/// all ranks know of the error and their states are good.
 void Training::saveBeforeEnd() {
   bool isKnown = ranks.size() == 1 || ranks.failedTogether();
-  if (!isKnown || !isSound || options.save.empty() || savedStep == done ||
-      done == state.step)
+  if (!isKnown || !isSound)
     return;
   try {
-    save();
+    finishSteps(0);
+    if (!options.save.empty() && savedStep != done && done != state.step)
+      save();
   } catch (const UserError &error) {
     progress->line("step " + std::to_string(done) +
                    " could not be saved: " + error.diagnostic.message);
@@ -321,30 +344,34 @@ void Training::saveBeforeEnd() {
 void Training::afterStep() {
   signal = ranks.maximum(stopSignal());
   bool last = done >= options.steps || signal != 0;
-  bool due = options.valEvery > 0 && done % options.valEvery == 0;
+  bool validates = options.valEvery > 0 && done % options.valEvery == 0;
+  bool saves = !options.save.empty() && options.saveEvery > 0 &&
+               done % options.saveEvery == 0;
+  // What comes now is of this step, and after it no other is wanted.
+  if (last || validates || saves)
+    finishSteps(0);
   int64_t patience = options.stopWhenNoBetter;
-  bool mayEnd =
-      due && patience > 0 && state.best && state.best->worse + 1 >= patience;
+  bool mayEnd = validates && patience > 0 && state.best &&
+                state.best->worse + 1 >= patience;
   // Before a validation, which writes over the values of the step.
   if ((last || mayEnd) && !options.dump.empty())
     writeDump(options.dump, job.session(), steps->program(), ranks);
-  if (validation && signal == 0 && (due || last))
+  if (validation && signal == 0 && (validates || last))
     validate();
   isEnough = patience > 0 && state.best && state.best->worse >= patience;
-  due = options.saveEvery > 0 && done % options.saveEvery == 0;
-  if (!options.save.empty() && (due || last || isEnough))
+  if (saves || (!options.save.empty() && (last || isEnough)))
     save();
 }
 
 void Training::trainSteps() {
   signal = ranks.maximum(stopSignal());
   while (done < options.steps && signal == 0 && !isEnough) {
-    StepReport report = step(done);
+    submit(done);
     ++done;
-    record(stepLine(report));
-    progress->step(report);
+    finishSteps(steps->maxPending());
     afterStep();
   }
+  finishSteps(0);
   ranks.together([&] { throwFailure(); });
 }
 

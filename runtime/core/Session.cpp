@@ -9,8 +9,6 @@
 #include "heddle/runtime/core/Session.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
-#include <cstring>
-
 using namespace heddle;
 using namespace heddle::rt;
 
@@ -32,8 +30,7 @@ static std::vector<Value> resolvePorts(const std::vector<plan::Port> &ports,
 LoadedProgram::LoadedProgram(const plan::Plan &plan,
                              const plan::Program &program,
                              const Machine &machine)
-    : source(program), host(machine.host),
-      inputs(resolvePorts(program.inputs, machine.regions)),
+    : source(program), inputs(resolvePorts(program.inputs, machine.regions)),
       outputs(resolvePorts(program.outputs, machine.regions)),
       list(plan, program, machine) {}
 
@@ -52,15 +49,6 @@ const Value *LoadedProgram::input(plan::PortRole role) const {
 
 const Value *LoadedProgram::output(plan::PortRole role) const {
   return findPort(source.outputs, outputs, role);
-}
-
-void LoadedProgram::setScalar(plan::PortRole role, double value) const {
-  const Value *port = input(role);
-  if (!port)
-    return;
-  auto number = static_cast<float>(value);
-  memcpy(host.at(port->address, sizeof number), &number, sizeof number);
-  host.store(port->address, sizeof number);
 }
 
 void heddle::rt::requireThreads(const plan::Plan &plan, int64_t threads) {

@@ -103,7 +103,7 @@ class Gpu(h.HeddleTest):
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
             h.run([h.HEDDLE, "compile", config, "--init", "random", "--batch", ROWS,
                    "--seq", SEQ, "--precision", "bf16", "--target",
-                   "sm_90", "--cache", cache, "-o", self.path("model")])
+                   "sm_90", "--cache", cache, "-o", self.path("layers")])
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
             return after.ru_utime - before.ru_utime
 

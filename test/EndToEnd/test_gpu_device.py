@@ -12,6 +12,7 @@ import os
 import unittest
 
 import heddle_test as h
+import numpy as np
 
 ROWS, SEQ, VOCAB = 2, 7, 61
 
@@ -19,8 +20,8 @@ ROWS, SEQ, VOCAB = 2, 7, 61
 class GpuDevice(h.HeddleTest):
     def prepare(self, target="sm_90"):
         self.data, _ = self.make_tokens(ROWS * SEQ * 8 + 1, VOCAB)
-        model, _, _ = self.make_model(vocab=VOCAB, layers=1)
-        self.binary = self.compile(model, "--batch", ROWS, "--seq", SEQ, "--target",
+        self.model, _, _ = self.make_model(vocab=VOCAB, layers=1)
+        self.binary = self.compile(self.model, "--batch", ROWS, "--seq", SEQ, "--target",
                                    target, config=h.ds_config())
 
     def train(self, steps, *flags, emulate=(), status=0, **variables):
@@ -47,7 +48,88 @@ class GpuDevice(h.HeddleTest):
         self.assertEqual(few["calls"]["cuGraphLaunch"], 2)
         self.assertEqual(many["calls"]["cuGraphLaunch"], 5)
         self.assertEqual(few["kernels"] * 5, many["kernels"] * 2)
+        # The host waits for the step before the one that it submits, and for no
+        # stream.
+        self.assertEqual(few["calls"]["cuStreamSynchronize"],
+                         many["calls"]["cuStreamSynchronize"])
+        waits = [counts["calls"]["cuEventSynchronize"] for counts in (few, many)]
+        self.assertLessEqual(waits[1] - waits[0], 4 * 3)
         self.assertGreater(few["kernels"], 20)
+
+    def test_logs_are_those_of_a_cpu(self):
+        """The loss of a step arrives one step later; the log does not show it."""
+        self.prepare()
+        gpu, logs = self.binary, {}
+        cpu = self.compile(self.model, "--batch", ROWS, "--seq", SEQ, output="cpu",
+                           config=h.ds_config())
+        for steps in (1, 5):
+            for name, command in (("cpu", [cpu]),
+                                  ("gpu", [h.HEDDLE, "emulate", "--", gpu])):
+                log = self.path(f"{name}-{steps}.jsonl")
+                dump = self.path(f"{name}-{steps}.safetensors")
+                h.run([*command, "train", "--data", self.data, "--steps", steps,
+                       "--val", self.data, "--val-every", 2, "--val-steps", 1,
+                       "--save", self.path(name + str(steps)), "--save-every", 3,
+                       "--dump", dump, "--log", log])
+                with open(log) as file:
+                    lines = [json.loads(line) for line in file]
+                logs[name] = [(line["event"], line.get("step")) for line in lines]
+                logs[name + " loss"] = [line["loss"] for line in lines
+                                        if line["event"] in ("step", "eval")]
+                logs[name + " dump"] = h.read_safetensors(dump)["loss"]
+            self.assertEqual(logs["gpu"], logs["cpu"])
+            for number, loss in enumerate(logs["cpu loss"]):
+                self.assert_close(logs["gpu loss"][number], loss, 1e-5, "loss")
+            self.assert_close(logs["gpu dump"], logs["cpu dump"], 1e-5, "dump")
+
+    def test_a_loss_that_is_not_finite(self):
+        """Known one step later; what was saved before is good."""
+        self.prepare()
+        binaries = [self.compile(self.model, "--batch", ROWS, "--seq", SEQ, "--lr",
+                                 1e30, "--target", target, output=target)
+                    for target in ("x86-64", "sm_90")]
+        said = []
+        for number, binary in enumerate(binaries):
+            emulate = [h.HEDDLE, "emulate", "--"] * number
+            folder = self.path(f"saved{number}")
+            found = h.run([*emulate, binary, "train", "--data", self.data, "--steps",
+                           8, "--save", folder, "--save-every", 1], 5)
+            said.append(next(line for line in found.stderr.splitlines()
+                             if "error[H0410]" in line))
+            with open(os.path.join(folder, "latest")) as file:
+                said.append(file.read().strip())
+            late = self.path(f"late{number}")
+            found = h.run([*emulate, binary, "train", "--data", self.data, "--steps",
+                           8, "--save", late], 5)
+            self.assertIn(said[-2], found.stderr)
+            self.assertFalse(os.path.exists(os.path.join(late, "latest")))
+            again = h.run([*emulate, binary, "train", "--data", self.data, "--steps",
+                           8, "--resume", folder], 5)
+            self.assertIn(said[-2], again.stderr)
+        self.assertEqual(said[:2], said[2:])
+
+    def test_batches_without_labels(self):
+        """The rate of a step depends on whether the one before updated anything:
+        the host waits for it."""
+        self.prepare()
+        inputs = {name: np.arange(4 * ROWS * SEQ, dtype=np.int32)
+                  .reshape(4 * ROWS, SEQ) % VOCAB for name in ("ids", "labels")}
+        inputs["labels"][ROWS:2 * ROWS] = -100
+        h.write_safetensors(self.path("inputs.safetensors"), inputs)
+        cpu = self.compile(self.model, "--batch", ROWS, "--seq", SEQ, output="cpu",
+                           config=h.ds_config(warmup=3))
+        gpu = self.compile(self.model, "--batch", ROWS, "--seq", SEQ, "--target",
+                           "sm_90", output="gpu", config=h.ds_config(warmup=3))
+        found = []
+        for name, command in (("cpu", [cpu]),
+                              ("gpu", [h.HEDDLE, "emulate", "--", gpu])):
+            log = self.path(name + ".jsonl")
+            h.run([*command, "train", "--inputs", self.path("inputs.safetensors"),
+                   "--steps", 4, "--log", log])
+            found.append([(line["step"], line["lr"], line.get("skipped", False))
+                          for line in h.read_log(log)])
+        self.assertEqual(found[0], found[1])
+        self.assertEqual([step[2] for step in found[0]], [False, True, False, False])
 
     def test_ranks_of_one_gpu(self):
         self.data, _ = self.make_tokens(ROWS * SEQ * 8 + 1, VOCAB)

@@ -11,6 +11,7 @@
 #include "BigramPlan.h"
 #include "SmallPlan.h"
 #include "TestDevice.h"
+#include "heddle/runtime/core/Staging.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
 #include <cmath>
@@ -189,7 +190,10 @@ struct Bigram {
         session.at<int32_t>(port)[i] = int32_t((i + shift) * 37 % 256);
       session.store(port);
     }
-    program.setScalar(plan::PortRole::LearningRate, 0.1);
+    if (const Value *rate = program.input(PortRole::LearningRate)) {
+      *session.at<float>(*rate) = 0.1F;
+      session.store(*rate);
+    }
   }
 
   float train() {
@@ -228,6 +232,60 @@ TEST_P(SessionTest, IsTheSameBitsOnEveryDevice) {
   for (int i = 0; i < 5; ++i)
     EXPECT_EQ(first.train(), second.train());
   EXPECT_EQ(first.table(), second.table());
+}
+
+/// Tokens of a step that no other step has.
+static void fillStep(Session &session, const LoadedProgram &program, int step,
+                     const Staging *staging = nullptr) {
+  for (PortRole role : {PortRole::Ids, PortRole::Labels}) {
+    const Value &port = *program.input(role);
+    auto *tokens =
+        staging ? staging->at<int32_t>(port) : session.at<int32_t>(port);
+    for (int64_t i = 0; i < port.numElements(); ++i)
+      tokens[i] =
+          int32_t((i * (step + 1) + (role == PortRole::Labels)) * 37 % 256);
+    if (staging)
+      staging->store(port);
+    else
+      session.store(port);
+  }
+}
+
+/// The host writes the next step's tokens, and takes a loss when the next step
+/// is submitted, where the device works on its own; or takes none.
+TEST_P(SessionTest, StagedStepsAreThoseOfOneAfterTheOther) {
+  constexpr int steps = 6;
+  Bigram plain(0);
+  std::vector<float> expected;
+  for (int step = 0; step < steps; ++step) {
+    fillStep(plain.session, plain.program(ProgramKind::Train), step);
+    expected.push_back(plain.train());
+  }
+  bool isAhead = GetParam() != 0;
+  for (bool takesLosses : {true, false}) {
+    Bigram staged(GetParam());
+    const LoadedProgram &program = staged.program(ProgramKind::Train);
+    const Value &loss = *program.output(PortRole::Loss);
+    Staging staging(staged.session, program, {&loss});
+    std::vector<float> found;
+    auto take = [&](int64_t run) {
+      found.push_back(*staging.result<float>(loss, run));
+    };
+    for (int step = 0; step < steps; ++step) {
+      fillStep(staged.session, program, step, &staging);
+      const Value &rate = *program.input(PortRole::LearningRate);
+      *staging.at<float>(rate) = 0.1F;
+      staging.store(rate);
+      int64_t run = staging.run();
+      EXPECT_EQ(run, step);
+      if (takesLosses && run >= isAhead)
+        take(run - isAhead);
+    }
+    if (takesLosses && isAhead)
+      take(steps - 1);
+    EXPECT_EQ(found, takesLosses ? expected : std::vector<float>());
+    EXPECT_EQ(staged.table(), plain.table());
+  }
 }
 
 TEST(Session, StepsAllocateNothing) {

@@ -166,6 +166,7 @@ struct LaunchConfig {
   CALL(streamWait, cuStreamWaitEvent, (StreamHandle stream, EventHandle event, unsigned flags)) \
   CALL(makeEvent, cuEventCreate, (EventHandle *event, unsigned flags))         \
   CALL(destroyEvent, cuEventDestroy_v2, (EventHandle event))                   \
+  CALL(finishEvent, cuEventSynchronize, (EventHandle event))                   \
   CALL(record, cuEventRecord, (EventHandle event, StreamHandle stream))        \
   CALL(loadModule, cuModuleLoadDataEx, (Module *module, const void *image, unsigned options, JitOption *names, void **values)) \
   CALL(unloadModule, cuModuleUnload, (Module module))                          \
@@ -191,7 +192,6 @@ struct LaunchConfig {
   CALL(copyAny, cuMemcpyAsync, (DevicePointer target, DevicePointer source, size_t bytes, StreamHandle stream)) \
   CALL(pointerAttribute, cuPointerGetAttribute, (void *data, PointerAttribute attribute, DevicePointer pointer)) \
   CALL(queryStream, cuStreamQuery, (StreamHandle stream))                      \
-  CALL(finishEvent, cuEventSynchronize, (EventHandle event))                   \
   CALL(queryEvent, cuEventQuery, (EventHandle event))                          \
   CALL(launchWith, cuLaunchKernelEx, (const LaunchConfig *config, Function function, void **arguments, void **extra)) \
   CALL(loadData, cuModuleLoadData, (Module *module, const void *image))        \

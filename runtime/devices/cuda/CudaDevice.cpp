@@ -55,6 +55,8 @@ public:
   Event makeEvent() override;
   void record(Stream stream, Event event) override;
   void wait(Stream stream, Event event) override;
+  void await(Event event) override;
+  bool runsAhead() const override { return !sync; }
   void synchronize(Stream stream) override;
   using Device::synchronize;
 
@@ -460,6 +462,10 @@ void CudaDevice::wait(Stream stream, Event event) {
     return;
   check(driver.streamWait(of(stream), events[event.number], 0),
         "a wait for an event");
+}
+
+void CudaDevice::await(Event event) {
+  check(driver.finishEvent(events[event.number]), "the end of an event");
 }
 
 void CudaDevice::synchronize(Stream stream) {

@@ -154,6 +154,12 @@ void SeparateDevice::wait(Stream stream, Event event) {
   add(stream, work);
 }
 
+void SeparateDevice::await(Event event) {
+  Times &times = events[event.number];
+  for (auto awaited = times.submitted; times.done < awaited;)
+    advance();
+}
+
 void SeparateDevice::synchronize(Stream stream) {
   while (!queue(stream).empty())
     advance();

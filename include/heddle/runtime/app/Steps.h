@@ -13,7 +13,10 @@
 #include "heddle/runtime/app/InputFile.h"
 #include "heddle/runtime/app/Job.h"
 #include "heddle/runtime/app/Masking.h"
+#include "heddle/runtime/core/Staging.h"
 #include "heddle/runtime/optim/Schedule.h"
+
+#include <deque>
 
 namespace heddle::rt {
 
@@ -32,7 +35,9 @@ Part partOf(const Session &session, const plan::Port &port);
 /// has them.
 class BatchInputs {
 public:
-  BatchInputs(Session &session, const LoadedProgram &program);
+  /// With `staging`, which must outlive this, the inputs are of its next run.
+  BatchInputs(Session &session, const LoadedProgram &program,
+              const Staging *staging = nullptr);
   /// Fills them with this rank's share of the rows from row `first` on. With
   /// `masking` tokens are masked: the first of the batch stands at `begin`.
   void read(DataFeed &feed, int64_t first, const Masking *masking = nullptr,
@@ -62,57 +67,82 @@ private:
   void fillPlain(const Port &port) const;
   template <typename Element, typename Function>
   void write(const Port &port, Function valueAt) const {
-    auto *data = session.at<Element>(*port.value); // The host's.
+    auto *data = at<Element>(port);
     for (const Run &run : port.runs)
       for (int64_t i = 0; i < run.count; ++i)
         data[run.local + i] = valueAt(run.whole + i);
   }
+  /// Where the host writes the port's value.
+  template <typename Element> Element *at(const Port &port) const {
+    return staging ? staging->at<Element>(*port.value)
+                   : session.at<Element>(*port.value);
+  }
   void store() const;
 
   Session &session;
+  const Staging *staging;
   int64_t seq; ///< Tokens of a row.
   std::vector<Port> ports;
+};
+
+/// What came of a training step.
+struct StepResult {
+  int64_t index = 0; ///< Counted from 0.
+  double loss = 0, gradNorm = 0, learningRate = 0;
+  bool isSkipped = false; ///< It updated nothing, as no label counted in it.
 };
 
 /// Runs training steps: writes their inputs, reads their results.
 class TrainSteps {
 public:
-  /// `skipped`: the steps before the first one that updated nothing.
-  TrainSteps(Job &job, uint64_t seed, int64_t skipped = 0);
+  struct Options {
+    uint64_t seed = 0;
+    int64_t skipped = 0; ///< The steps before the first that updated nothing.
+    /// Some step may have no label that counts. Then the learning rate of a
+    /// step depends on the result of the one before.
+    bool mayLackLabels = true;
+  };
+  TrainSteps(Job &job, const Options &options);
 
   const LoadedProgram &program() const { return source; }
   const BatchShape &batch() const { return shape; }
   /// Where the tokens of the next step go.
   const BatchInputs &tokens() const { return inputs; }
 
-  /// Runs step `index`, counted from 0, on the tokens in place. Throws H0410 on
-  /// every rank when the loss is not finite.
-  void run(int64_t index, LaunchTime *times = nullptr);
-
-  double loss() const { return *job.session().load<float>(lossPort); }
-  double gradNorm() const {
-    return normPort ? *job.session().load<float>(*normPort) : 0;
-  }
-  double learningRate() const { return rate; }
-  /// Whether the last step updated nothing, as no label counted in it.
-  bool isSkipped() const {
-    return weightPort && *job.session().load<float>(*weightPort) == 0;
-  }
-  /// The steps that updated nothing. Counters and the schedule pass them over.
+  /// Submits step `index`, counted from 0, on the tokens in place.
+  void submit(int64_t index, LaunchTime *times = nullptr);
+  /// Steps that were submitted and not finished.
+  int64_t pending() const { return int64_t(submitted.size()); }
+  /// Steps that may be pending while the host goes on: with one, it takes the
+  /// result of a step when the next one is submitted.
+  int64_t maxPending() const { return ahead; }
+  /// Waits for the oldest pending step, and says what came of it. Throws H0410
+  /// on every rank when the loss is not finite.
+  StepResult finish();
+  /// The finished steps that updated nothing. Counters and the schedule pass
+  /// them over.
   int64_t skippedSteps() const { return skipped; }
 
 private:
+  struct Submitted {
+    int64_t run; ///< Of `staging`.
+    int64_t index;
+    double rate;
+  };
+
   Job &job;
   const LoadedProgram &source;
   BatchShape shape;
   Schedule schedule;
   uint64_t seed;
-  BatchInputs inputs;
   const Value &lossPort;
   const Value *normPort;
   const Value *weightPort;
+  Staging staging;
+  BatchInputs inputs;
   int64_t skipped;
-  double rate = 0;
+  int64_t ahead;
+  std::deque<Submitted> submitted;
 };
 
 /// The mean loss over whole batches of a file, in order.

@@ -30,6 +30,8 @@ public:
   /// said, or the data is another than it read.
   void resume(const io::CheckpointState &state, uint64_t seed);
 
+  /// Whether a step may have no label that counts.
+  bool mayLackLabels() const { return given || masking; }
   /// Fills the inputs of step `step`, counted from 0.
   void read(const BatchInputs &inputs, int64_t step);
   /// Where the run stands that has done `steps` steps, those before a resume

@@ -149,6 +149,12 @@ public:
   /// What is submitted to the stream after this waits for the point that the
   /// event is now; for nothing when it was not recorded.
   virtual void wait(Stream stream, Event event) = 0;
+  /// Returns when the stream has come to the point that the event is now; at
+  /// once when it was not recorded.
+  virtual void await(Event event) = 0;
+  /// Whether the host does well to submit a step while the one before is not
+  /// done.
+  virtual bool runsAhead() const { return false; }
   /// Returns when all that was submitted to the stream is done.
   virtual void synchronize(Stream stream) = 0;
   /// Captures what `submit` submits, instead of doing it, where that makes

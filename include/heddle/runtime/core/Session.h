@@ -40,15 +40,12 @@ public:
   /// The memory of `program().inputs[index]` and `program().outputs[index]`.
   const Value &input(size_t index) const { return inputs[index]; }
   const Value &output(size_t index) const { return outputs[index]; }
-  /// Writes one float into a scalar input; nothing when there is none such.
-  void setScalar(plan::PortRole role, double value) const;
 
   const plan::Program &program() const { return source; }
   const CommandList &commands() const { return list; }
 
 private:
   const plan::Program &source;
-  HostMirror &host;
   std::vector<Value> inputs;
   std::vector<Value> outputs;
   CommandList list;

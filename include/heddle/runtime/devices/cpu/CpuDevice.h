@@ -48,6 +48,7 @@ public:
   Event makeEvent() override { return {0}; }
   void record(Stream, Event) override {}
   void wait(Stream, Event) override {}
+  void await(Event) override {}
   void synchronize(Stream) override {}
   using Device::synchronize;
 

@@ -54,6 +54,7 @@ public:
   Event makeEvent() override;
   void record(Stream stream, Event event) override;
   void wait(Stream stream, Event event) override;
+  void await(Event event) override;
   void synchronize(Stream stream) override;
   using Device::synchronize;
 

@@ -1,0 +1,102 @@
+//===- Staging.cpp - Steps that are submitted ahead -----------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/core/Staging.h"
+
+#include <algorithm>
+
+using namespace heddle;
+using namespace heddle::rt;
+
+static int64_t roundUp(int64_t bytes, int64_t multiple) {
+  return (bytes + multiple - 1) / multiple * multiple;
+}
+
+Staging::Staging(Session &session, const LoadedProgram &program,
+                 const std::vector<const Value *> &results)
+    : session(session), program(program) {
+  constexpr int64_t line = 64, page = 4096;
+  Device &device = session.runsOn();
+  int64_t bytes = 0;
+  auto add = [&](const Value &value, bool isResult) {
+    if (value.numBytes() == 0 || device.map(value.address))
+      return;
+    places.push_back({&value, bytes, isResult});
+    bytes += roundUp(value.numBytes(), line);
+  };
+  for (size_t i = 0; i < program.program().inputs.size(); ++i)
+    add(program.input(i), false);
+  for (const Value *result : results)
+    add(*result, true);
+  if (places.empty())
+    return;
+  for (Turn &one : turns) {
+    one.memory.emplace(device,
+                       MemoryRequest{MemoryKind::Pinned, roundUp(bytes, page),
+                                     "the inputs and results of a step"});
+    one.host = device.map(one.memory->address());
+    one.done = device.makeEvent();
+  }
+  for (Event &end : ends)
+    end = device.makeEvent();
+}
+
+const Staging::Place *Staging::find(const Value &value) const {
+  auto found = std::find_if(places.begin(), places.end(),
+                            [&](const Place &p) { return p.value == &value; });
+  return found == places.end() ? nullptr : &*found;
+}
+
+void Staging::store(const Value &input) const {
+  const Place *place = find(input);
+  if (!place)
+    return session.store(input);
+  session.runsOn().copyIn(Stream::Compute, input.address, host(*place, turn),
+                          input.numBytes());
+}
+
+/// What other streams are given next comes after what was stored.
+void Staging::fork() {
+  Device &device = session.runsOn();
+  Event stored = ends[size_t(Stream::Compute)];
+  device.record(Stream::Compute, stored);
+  for (Stream stream : plan::streams)
+    if (stream != Stream::Compute)
+      device.wait(stream, stored);
+}
+
+/// What the stream for computation is given next comes after all else.
+void Staging::join() {
+  Device &device = session.runsOn();
+  for (Stream stream : plan::streams)
+    if (stream != Stream::Compute) {
+      device.record(stream, ends[size_t(stream)]);
+      device.wait(Stream::Compute, ends[size_t(stream)]);
+    }
+}
+
+int64_t Staging::run(LaunchTime *times) {
+  if (places.empty()) {
+    session.run(program, times);
+    return runs++;
+  }
+  Device &device = session.runsOn();
+  fork();
+  session.run(program, times);
+  join();
+  for (const Place &place : places)
+    if (place.isResult)
+      device.copyOut(Stream::Compute, host(place, turn), place.value->address,
+                     place.value->numBytes());
+  device.record(Stream::Compute, turns[turn].done);
+  turn = 1 - turn;
+  // What stands in the places of the next run has to be gone, or read.
+  if (runs > 0)
+    device.await(turns[turn].done);
+  return runs++;
+}
