@@ -25,18 +25,40 @@ static std::string write(const json &value) {
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
+/// The cubins stand behind the JSON and a zero, one after the other.
 std::string plan::writePtxImage(const PtxImage &image) {
-  return write(
-      {{"format", "ptx"}, {"texts", image.texts}, {"plain", image.plain}});
+  json sizes = json::array();
+  std::string cubins;
+  for (const std::string &cubin : image.cubins) {
+    sizes.push_back(cubin.size());
+    cubins += cubin;
+  }
+  return write({{"format", "ptx"},
+                {"texts", image.texts},
+                {"cubins", sizes},
+                {"plain", image.plain}}) +
+         '\0' + cubins;
 }
 
 std::optional<plan::PtxImage> plan::readPtxImage(std::string_view bytes) {
+  size_t end = bytes.find('\0');
+  if (end == std::string_view::npos)
+    return std::nullopt;
   try {
-    json source = json::parse(bytes);
+    json source = json::parse(bytes.substr(0, end));
     if (source.at("format") != "ptx")
       return std::nullopt;
-    return PtxImage{source.at("texts").get<std::vector<std::string>>(),
-                    source.at("plain").get<std::vector<PlainKernel>>()};
+    PtxImage image;
+    image.texts = source.at("texts").get<std::vector<std::string>>();
+    image.plain = source.at("plain").get<std::vector<PlainKernel>>();
+    std::string_view rest = bytes.substr(end + 1);
+    for (auto size : source.at("cubins").get<std::vector<size_t>>()) {
+      if (size > rest.size())
+        return std::nullopt;
+      image.cubins.emplace_back(rest.substr(0, size));
+      rest.remove_prefix(size);
+    }
+    return image;
   } catch (const json::exception &) {
     return std::nullopt;
   }

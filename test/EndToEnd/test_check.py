@@ -110,8 +110,8 @@ class Check(h.HeddleTest):
         section = self.path("kernels")
         h.run(["objcopy", "--dump-section", ".heddle.kernels=" + section, binary,
                "/dev/null"])
-        with open(section) as file:
-            image = json.load(file)
+        with open(section, "rb") as file:
+            image = json.loads(file.read().split(b"\0")[0])  # Then come the cubins.
         self.assertEqual(len(image["plain"]), len(image["texts"]))
         for number, plain in enumerate(image["plain"][::5]):
             path = self.path(f"plain{number}.ptx")

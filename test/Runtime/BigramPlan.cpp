@@ -261,8 +261,10 @@ std::vector<char> heddle::test::readBigramKernels() {
 
 std::vector<char> heddle::test::readBigramPtx() {
   std::vector<char> text = readFile(HEDDLE_TEST_PTX);
-  std::string image = plan::writePtxImage({{{text.begin(), text.end()}}});
-  return {image.begin(), image.end()};
+  plan::PtxImage image;
+  image.texts = {{text.begin(), text.end()}};
+  std::string bytes = plan::writePtxImage(image);
+  return {bytes.begin(), bytes.end()};
 }
 
 std::vector<Kernel> heddle::test::listBigramPtx() {

@@ -13,6 +13,8 @@
 
 #include <dlfcn.h>
 #include <functional>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
 
 using namespace heddle;
 using namespace heddle::rt;
@@ -48,16 +50,20 @@ static const char *const storeText = R"(.version 7.0
 )";
 
 /// That kernel, of such a text.
-static std::unique_ptr<KernelSet> loadStore(Device &device, std::string text,
-                                            int64_t sharedBytes = 0) {
+static std::unique_ptr<KernelSet>
+loadStore(Device &device, std::string text, int64_t sharedBytes = 0,
+          const std::vector<std::string> &cubins = {}) {
   plan::Kernel kernel;
   kernel.name = "store";
   plan::GridLaunch launch;
   launch.symbol = "store";
   launch.sharedBytes = sharedBytes;
   kernel.launches = {launch};
-  std::string image = plan::writePtxImage({{std::move(text)}});
-  return device.load(image.data(), image.size(), {kernel});
+  plan::PtxImage image;
+  image.texts = {std::move(text)};
+  image.cubins = cubins;
+  std::string bytes = plan::writePtxImage(image);
+  return device.load(bytes.data(), bytes.size(), {kernel});
 }
 
 static std::string replaced(std::string text, const std::string &from,
@@ -164,6 +170,43 @@ TEST(CudaDevice, RefusesCodeThatItCannotRun) {
   EXPECT_TRUE(contains(load("entry store", "entry other"), "H0384"));
   EXPECT_EQ(load("sm_80", "sm_80", 163 * 1024), "");
   EXPECT_TRUE(contains(load("sm_80", "sm_80", 164 * 1024), "H0384"));
+}
+
+/// A cubin comes first; the emulated driver, as one of an older or newer GPU,
+/// takes none.
+TEST(CudaDevice, LoadsTheTextWhereTheDriverRefusesTheCubin) {
+  std::string file =
+      testing::TempDir() + "cubin-counts-" + std::to_string(getpid());
+  Variable counts("HEDDLE_EMULATE_COUNTS", file);
+  {
+    auto device = makeCudaDevice();
+    DeviceMemory memory(*device, {MemoryKind::Device, 4096, "test", false});
+    auto kernels = loadStore(*device, storeText, 0,
+                             {"\x7f"
+                              "ELF and so on"});
+    launchStore(*device, *kernels, memory.address().value());
+    int64_t found = 0;
+    device->copyOut(Stream::Compute, &found, memory.address(), sizeof found);
+    device->synchronize(Stream::Compute);
+    EXPECT_EQ(found, 77);
+  }
+  std::vector<char> text = readFile(file);
+  remove(file.c_str());
+  EXPECT_EQ(nlohmann::json::parse(text)["calls"]["cuModuleLoadDataEx"], 2);
+}
+
+TEST(CudaDevice, ImagesHoldWhatWasWritten) {
+  plan::PtxImage image;
+  image.texts = {"one", "two", "three"};
+  image.cubins = {std::string("a\0b", 3), "", "c"};
+  std::string bytes = plan::writePtxImage(image);
+  auto read = plan::readPtxImage(bytes);
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->texts, image.texts);
+  EXPECT_EQ(read->cubins, image.cubins);
+  bytes.pop_back();
+  EXPECT_FALSE(plan::readPtxImage(bytes));
+  EXPECT_FALSE(plan::readPtxImage(bytes.substr(0, 20)));
 }
 
 TEST(CudaDevice, LaunchesWithMuchSharedMemory) {

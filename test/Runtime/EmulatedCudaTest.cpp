@@ -357,6 +357,9 @@ TEST_F(EmulatedCuda, ModulesGoWithTheirFunctions) {
   EXPECT_EQ(cuModuleUnload(module), InvalidHandle);
   testing::internal::CaptureStderr();
   EXPECT_EQ(cuModuleLoadData(&module, "this is no text"), InvalidPtx);
+  EXPECT_EQ(cuModuleLoadData(&module, "\x7f"
+                                      "ELF"),
+            NoBinaryForGpu);
   EXPECT_NE(testing::internal::GetCapturedStderr(), "");
 }
 

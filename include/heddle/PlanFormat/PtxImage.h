@@ -50,6 +50,9 @@ struct PlainKernel {
 
 struct PtxImage {
   std::vector<std::string> texts;
+  /// Each text as ptxas assembles it for the chip that it names; empty, or an
+  /// empty string for each, where there was no ptxas.
+  std::vector<std::string> cubins;
   std::vector<PlainKernel> plain; ///< Of each text's kernel.
 };
 

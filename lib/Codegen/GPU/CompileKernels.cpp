@@ -52,6 +52,10 @@ static KernelReport attach(planir::KernelOp kernel,
   builder.create<planir::ObjectOp>(kernel.getLoc(),
                                    plainNameOf(object.getSymName()),
                                    compiled.plain, /*hash=*/StringAttr());
+  if (!compiled.cubin.empty())
+    builder.create<planir::ObjectOp>(kernel.getLoc(),
+                                     cubinNameOf(object.getSymName()),
+                                     compiled.cubin, /*hash=*/StringAttr());
   SmallVector<Attribute> launches;
   for (const CompiledKernel::Launch &launch : compiled.launches)
     launches.push_back(toAttribute(kernel.getContext(), launch));

@@ -10,6 +10,7 @@
 #include "heddle/Codegen/GPU/Kernels.h"
 #include "heddle/Codegen/GPU/Passes.h"
 #include "heddle/PlanFormat/PtxImage.h"
+#include "llvm/Support/Base64.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -68,10 +69,12 @@ public:
     plan::PtxImage image;
     for (planir::ObjectOp object : objects) {
       image.texts.push_back(object.getData().str());
-      auto plain =
-          dyn_cast_if_present<planir::ObjectOp>(SymbolTable::lookupSymbolIn(
-              object->getParentOp(),
-              heddle::gpu::plainNameOf(object.getSymName())));
+      FailureOr<std::string> cubin = cubinOf(object);
+      if (failed(cubin))
+        return failure();
+      image.cubins.push_back(std::move(*cubin));
+      planir::ObjectOp plain =
+          besides(object, heddle::gpu::plainNameOf(object.getSymName()));
       auto read = plain ? plan::readPlainKernel(plain.getData()) : std::nullopt;
       if (!read)
         return object.emitError("H0397: there is no plain kernel beside it");
@@ -81,6 +84,24 @@ public:
   }
 
 private:
+  static planir::ObjectOp besides(planir::ObjectOp object, StringRef name) {
+    return dyn_cast_if_present<planir::ObjectOp>(
+        SymbolTable::lookupSymbolIn(object->getParentOp(), name));
+  }
+
+  /// Empty where there was no ptxas.
+  static FailureOr<std::string> cubinOf(planir::ObjectOp object) {
+    planir::ObjectOp cubin =
+        besides(object, heddle::gpu::cubinNameOf(object.getSymName()));
+    std::vector<char> bytes;
+    if (!cubin)
+      return std::string();
+    if (llvm::Error error = llvm::decodeBase64(cubin.getData(), bytes))
+      return cubin.emitError("H0397: is not base64: ")
+             << llvm::toString(std::move(error));
+    return std::string(bytes.begin(), bytes.end());
+  }
+
   LogicalResult verify(planir::KernelOp kernel, planir::ObjectOp object) const {
     if (!object)
       return kernel.emitError("H0397: names the object @")

@@ -9,6 +9,7 @@
 
 #include "heddle/Codegen/GPU/Kernels.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "llvm/Support/Base64.h"
 #include "llvm/Support/JSON.h"
 
 using namespace mlir;
@@ -77,10 +78,11 @@ FailureOr<CompiledKernel> compileKernel(const codegen::KernelSource &source,
   result.plain = std::move(*plain);
   if (ptxas.empty())
     return result;
-  auto functions = assemblePtx(ptxas, result.ptx, chip);
-  if (!functions)
-    return kernel.emitError() << llvm::toString(functions.takeError());
-  result.resources = largest(result, *functions);
+  llvm::Expected<Assembly> assembly = assemblePtx(ptxas, result.ptx, chip);
+  if (!assembly)
+    return kernel.emitError() << llvm::toString(assembly.takeError());
+  result.resources = largest(result, assembly->functions);
+  result.cubin = llvm::encodeBase64(assembly->cubin);
   return result;
 }
 
@@ -99,7 +101,8 @@ std::string toBytes(const CompiledKernel &kernel) {
   llvm::json::Object line{{"launches", std::move(launches)},
                           {"scratch", kernel.scratchBytes},
                           {"reason", kernel.reason},
-                          {"plain", kernel.plain}};
+                          {"plain", kernel.plain},
+                          {"cubin", kernel.cubin}};
   if (kernel.resources)
     line["resources"] = llvm::json::Array{kernel.resources->registers,
                                           kernel.resources->sharedBytes,
@@ -139,6 +142,7 @@ std::optional<CompiledKernel> fromBytes(StringRef bytes) {
   if (!map || !map.map("launches", kernel.launches) ||
       !map.map("scratch", kernel.scratchBytes) ||
       !map.map("reason", kernel.reason) || !map.map("plain", kernel.plain) ||
+      !map.map("cubin", kernel.cubin) ||
       !map.mapOptional("resources", resources))
     return std::nullopt;
   if (resources && resources->size() == 3)

@@ -58,8 +58,7 @@ static Expected<std::string> createTemporary(StringRef suffix) {
   return path.str().str();
 }
 
-Expected<StringMap<Resources>> assemblePtx(StringRef ptxas, StringRef ptx,
-                                           StringRef chip) {
+Expected<Assembly> assemblePtx(StringRef ptxas, StringRef ptx, StringRef chip) {
   Expected<std::string> input = createTemporary("ptx");
   if (!input)
     return input.takeError();
@@ -68,6 +67,10 @@ Expected<StringMap<Resources>> assemblePtx(StringRef ptxas, StringRef ptx,
   if (!log)
     return log.takeError();
   FileRemover removeLog(*log);
+  Expected<std::string> output = createTemporary("cubin");
+  if (!output)
+    return output.takeError();
+  FileRemover removeOutput(*output);
   std::error_code error;
   raw_fd_ostream stream(*input, error);
   stream << ptx;
@@ -79,8 +82,7 @@ Expected<StringMap<Resources>> assemblePtx(StringRef ptxas, StringRef ptx,
     return createStringError(error, "cannot write " + *input);
 
   std::string architecture = ("-arch=" + chip).str();
-  StringRef arguments[] = {ptxas, architecture, "-v",
-                           "-o",  "/dev/null",  *input};
+  StringRef arguments[] = {ptxas, architecture, "-v", "-o", *output, *input};
   std::optional<StringRef> redirects[] = {StringRef(), StringRef(*log),
                                           StringRef(*log)};
   std::string message;
@@ -92,7 +94,13 @@ Expected<StringMap<Resources>> assemblePtx(StringRef ptxas, StringRef ptx,
   if (status != 0)
     return createStringError(inconvertibleErrorCode(),
                              "ptxas refuses a kernel: " + text + message);
-  return readResources(text);
+  auto cubin = MemoryBuffer::getFile(*output, /*IsText=*/false,
+                                     /*RequiresNullTerminator=*/false);
+  if (!cubin)
+    return createStringError(cubin.getError(), "cannot read " + *output);
+  return Assembly{readResources(text), (*cubin)->getBuffer().str()};
 }
+
+std::string cubinNameOf(StringRef object) { return (object + "_cubin").str(); }
 
 } // namespace heddle::gpu

@@ -39,8 +39,9 @@ LoadedKernels::LoadedKernels(const Driver &driver, const GpuModel &gpu,
   if (!texts)
     failKernels("the binary holds no code for a GPU");
   try {
-    for (const std::string &text : texts->texts)
-      modules.push_back(load(gpu, text));
+    texts->cubins.resize(texts->texts.size());
+    for (size_t i = 0; i < texts->texts.size(); ++i)
+      modules.push_back(load(gpu, texts->texts[i], texts->cubins[i]));
     for (const plan::Kernel &kernel : all)
       add(kernel);
   } catch (...) {
@@ -55,7 +56,8 @@ LoadedKernels::~LoadedKernels() {
     driver.unloadModule(module);
 }
 
-Module LoadedKernels::load(const GpuModel &gpu, const std::string &text) {
+Module LoadedKernels::load(const GpuModel &gpu, const std::string &text,
+                           const std::string &cubin) {
   // As sm_90, or sm_90a, which runs on 9.0 alone.
   std::string target = directive(text, ".target");
   int chip = target.size() > 3 ? std::atoi(target.c_str() + 3) : 0;
@@ -67,10 +69,14 @@ Module LoadedKernels::load(const GpuModel &gpu, const std::string &text) {
              ") is sm_" + std::to_string(here),
          "compile the binary with --target sm_80, for GPUs from there on, or "
          "run it on another GPU");
+  Module module = nullptr;
+  // A newer GPU or an older driver does not take it: they compile the text.
+  if (!cubin.empty() &&
+      driver.loadModule(&module, cubin.data(), 0, nullptr, nullptr) == Success)
+    return module;
   char log[4096] = {};
   JitOption names[] = {JitErrorLog, JitErrorLogBytes};
   void *values[] = {log, reinterpret_cast<void *>(sizeof log - 1)};
-  Module module = nullptr;
   Result result = driver.loadModule(&module, text.c_str(), 2, names, values);
   if (result == UnsupportedPtxVersion)
     fail("H0281",

@@ -49,7 +49,9 @@ public:
   KernelHandle find(const std::string &name) const override;
 
 private:
-  Module load(const GpuModel &gpu, const std::string &text);
+  /// Of the text, or of its cubin where there is one and the driver takes it.
+  Module load(const GpuModel &gpu, const std::string &text,
+              const std::string &cubin);
   void add(const plan::Kernel &kernel);
 
   const Driver &driver;

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "GpuKernel.h"
+#include "llvm/Support/Base64.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Threading.h"
 #include "gmock/gmock.h"
@@ -122,8 +123,10 @@ TEST(GpuCompile, EqualKernelsAreCompiledOnce) {
   ASSERT_TRUE(succeeded(reports));
   EXPECT_EQ(reports->size(), 2u);
   std::vector<mlir::StringAttr> texts;
-  module->walk(
-      [&](planir::ObjectOp object) { texts.push_back(object.getDataAttr()); });
+  module->walk([&](planir::ObjectOp object) {
+    if (object.getSymName().ends_with("_ptx"))
+      texts.push_back(object.getDataAttr());
+  });
   ASSERT_EQ(texts.size(), 2u);
   EXPECT_EQ(texts[0], texts[1]);
 }
@@ -223,6 +226,24 @@ TEST(GpuCompile, ResourcesOfTheLargestFunction) {
   EXPECT_EQ(reports->front().resources->spillBytes, 0);
 }
 
+/// The binary has it beside the PTX.
+TEST(GpuCompile, CubinsStandBesideThePtx) {
+  auto module = parseModule(gelu());
+  ASSERT_TRUE(module);
+  ASSERT_TRUE(succeeded(gpu::compileKernelsForGpu(*module, "sm_90")));
+  auto object = mlir::SymbolTable(*module).lookup<planir::ObjectOp>(
+      gpu::cubinNameOf("kernel_ptx"));
+  ASSERT_EQ(static_cast<bool>(object), !gpu::findPtxas().empty());
+  if (!object)
+    GTEST_SKIP() << "ptxas is not installed";
+  std::vector<char> bytes;
+  ASSERT_FALSE(llvm::decodeBase64(object.getData(), bytes));
+  std::string cubin(bytes.begin(), bytes.end());
+  EXPECT_EQ(cubin.substr(0, 4), "\x7f"
+                                "ELF");
+  EXPECT_THAT(cubin, HasSubstr("k_gelu_tanh_"));
+}
+
 /// Products take their shared memory at the launch; ptxas knows nothing of it.
 TEST(GpuCompile, ResourcesHaveTheMemoryOfTheLaunch) {
   if (gpu::findPtxas().empty())
@@ -241,11 +262,11 @@ TEST(GpuCompile, RefusedPtxIsAnError) {
   std::string ptxas = gpu::findPtxas();
   if (ptxas.empty())
     GTEST_SKIP() << "ptxas is not installed";
-  auto resources = gpu::assemblePtx(
+  auto assembly = gpu::assemblePtx(
       ptxas, ".version 8.0\n.target sm_90\n.address_size 64\nnonsense\n",
       "sm_90");
-  ASSERT_FALSE(static_cast<bool>(resources));
-  EXPECT_THAT(llvm::toString(resources.takeError()),
+  ASSERT_FALSE(static_cast<bool>(assembly));
+  EXPECT_THAT(llvm::toString(assembly.takeError()),
               HasSubstr("ptxas refuses a kernel"));
 }
 

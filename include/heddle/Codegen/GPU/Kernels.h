@@ -97,10 +97,18 @@ struct Resources {
 /// none.
 std::string findPtxas();
 
-/// Assembles PTX with the ptxas at `path`: what it says of each function. An
-/// error holds what it printed.
-llvm::Expected<llvm::StringMap<Resources>>
-assemblePtx(llvm::StringRef path, llvm::StringRef ptx, llvm::StringRef chip);
+/// What ptxas made of a text.
+struct Assembly {
+  llvm::StringMap<Resources> functions;
+  std::string cubin;
+};
+
+/// Assembles PTX with the ptxas at `path`. An error holds what it printed.
+llvm::Expected<Assembly> assemblePtx(llvm::StringRef path, llvm::StringRef ptx,
+                                     llvm::StringRef chip);
+
+/// The name of the object that has the cubin of another's PTX, in base64.
+std::string cubinNameOf(llvm::StringRef object);
 
 /// A kernel as PTX.
 struct CompiledKernel {
@@ -113,6 +121,7 @@ struct CompiledKernel {
   std::vector<Launch> launches; ///< One after the other.
   int64_t scratchBytes = 0;     ///< That they share.
   std::string ptx;
+  std::string cubin;  ///< Of the PTX, in base64; empty without ptxas.
   std::string plain;  ///< What `compilePlain` makes of it.
   std::string reason; ///< Why there is no code; empty when there is.
   std::optional<Resources> resources; ///< When ptxas was there.

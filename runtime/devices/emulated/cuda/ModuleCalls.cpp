@@ -36,6 +36,12 @@ static Result checkTarget(const ContextData &context,
 static Result load(Module *module, const char *text, std::string &error,
                    const char *call = __builtin_FUNCTION()) {
   auto work = [&](ContextData &context) {
+    // A cubin is for real GPUs alone.
+    if (!std::strncmp(text,
+                      "\x7f"
+                      "ELF",
+                      4))
+      return NoBinaryForGpu;
     auto made = std::make_unique<ModuleData>();
     made->code = emulator::Module::load(text, error);
     if (!made->code)
