@@ -177,6 +177,7 @@ int heddle::rt::runBench(const BenchOptions &options, Ranks &ranks) {
   line.add("steps", options.steps)
       .add("ranks", ranks.size())
       .add("threads", job.device().threads())
+      .add("device", job.device().model())
       .add("median_s", median)
       .add("min_s", seconds.front())
       .add("max_s", seconds.back())
@@ -192,11 +193,13 @@ int heddle::rt::runBench(const BenchOptions &options, Ranks &ranks) {
     printf("%s\n", line.text().c_str());
     return 0;
   }
-  printf("%lld steps, %lld x %lld threads: median %.4f s (%.4f to %.4f), %.0f "
+  std::string each = job.device().model();
+  if (each.empty())
+    each = std::to_string(job.device().threads()) + " threads";
+  printf("%lld steps, %lld x %s: median %.4f s (%.4f to %.4f), %.0f "
          "tokens/s\n",
          static_cast<long long>(options.steps),
-         static_cast<long long>(ranks.size()),
-         static_cast<long long>(job.device().threads()), median,
+         static_cast<long long>(ranks.size()), each.c_str(), median,
          seconds.front(), seconds.back(), tokens / median);
   printf("%.1f GFLOP/s, %.1f%% of the %s peak of %.1f (%s)\n",
          rate.stepFlops / median / 1e9,

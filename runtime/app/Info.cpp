@@ -9,6 +9,8 @@
 #include "heddle/runtime/app/Options.h"
 #include "heddle/runtime/app/Progress.h"
 #include "heddle/runtime/core/Loader.h"
+#include "heddle/runtime/devices/cuda/CudaDevice.h"
+#include "heddle/runtime/io/Diagnostic.h"
 
 using namespace heddle;
 using namespace heddle::rt;
@@ -53,6 +55,31 @@ static ordered_json describe(const plan::Plan &plan) {
             {"peak", plan.memory.peakBytes()},
             {"kinds", plan::kindsOf(plan.memory)},
             {"owners", owners}}}};
+}
+
+namespace {
+/// The GPU that is here, or why there is none.
+struct GpuAnswer {
+  std::optional<GpuHere> gpu;
+  std::string missing;
+};
+} // namespace
+
+static GpuAnswer askForGpu() {
+  try {
+    return {requireGpu(0), ""};
+  } catch (const UserError &error) {
+    return {std::nullopt, error.diagnostic.message};
+  }
+}
+
+static ordered_json describe(const GpuAnswer &answer) {
+  if (!answer.gpu)
+    return {{"missing", answer.missing}};
+  return {{"name", answer.gpu->name},
+          {"capability", answer.gpu->capability},
+          {"cuda", answer.gpu->cuda},
+          {"driver", answer.gpu->driver}};
 }
 
 static void line(const char *label, const std::string &text) {
@@ -106,9 +133,20 @@ int heddle::rt::runInfo(const InfoOptions &options, Ranks &ranks) {
   if (ranks.rank() != 0)
     return 0;
   plan::Plan plan = readBinary(options.job.binary).plan;
-  if (options.json)
-    printf("%s\n", describe(plan).dump().c_str());
-  else
-    print(plan);
+  bool isForGpu = plan.device == plan::DeviceKind::Cuda;
+  if (options.json) {
+    ordered_json all = describe(plan);
+    if (isForGpu)
+      all["gpu"] = describe(askForGpu());
+    printf("%s\n", all.dump().c_str());
+    return 0;
+  }
+  print(plan);
+  if (!isForGpu)
+    return 0;
+  GpuAnswer answer = askForGpu();
+  line("gpu", answer.gpu ? answer.gpu->name : "none: " + answer.missing);
+  if (answer.gpu)
+    line("driver", "CUDA " + answer.gpu->cuda + ", " + answer.gpu->driver);
   return 0;
 }

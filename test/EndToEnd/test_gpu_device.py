@@ -182,7 +182,20 @@ class GpuDevice(h.HeddleTest):
                       env=dict(os.environ, LD_LIBRARY_PATH=self.folder))
         self.assertIn("error[H0280]", found.stderr)
         # What needs no GPU needs no driver.
-        h.run([self.binary, "info"], env=dict(os.environ, LD_LIBRARY_PATH=self.folder))
+        found = h.run([self.binary, "info"],
+                      env=dict(os.environ, LD_LIBRARY_PATH=self.folder)).stdout
+        self.assertRegex(found, r"gpu +none: .* there is no driver")
+
+    def test_says_what_it_runs_on(self):
+        self.prepare()
+        emulated = [h.HEDDLE, "emulate", "--", self.binary]
+        text = h.run([*emulated, "info"]).stdout
+        self.assertRegex(text, r"gpu +Emulated H100 \(sm_90\)")
+        self.assertRegex(text, r"driver +CUDA 12\.0, /.*/emulated/libcuda\.so\.1")
+        gpu = json.loads(h.run([*emulated, "info", "--json"]).stdout)["gpu"]
+        self.assertEqual((gpu["capability"], gpu["cuda"]), (90, "12.0"))
+        text = h.run([*emulated, "bench", "--steps", 1, "--warmup", 0]).stdout
+        self.assertIn("1 steps, 1 x Emulated H100 (sm_90): median", text)
 
     def test_a_gpu_is_lost(self):
         self.prepare("sm_80")

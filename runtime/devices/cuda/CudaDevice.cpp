@@ -152,11 +152,16 @@ static GpuModel modelOf(const Driver &driver, DeviceNumber number) {
   return gpu;
 }
 
+GpuHere heddle::rt::requireGpu(int64_t localRank) {
+  const Driver &driver = Driver::get();
+  GpuModel gpu = modelOf(driver, chooseGpu(driver, localRank));
+  return {gpu.name, 10 * gpu.major + gpu.minor, driver.version(),
+          driver.path()};
+}
+
 std::optional<GpuHere> heddle::rt::findGpu(int64_t localRank) {
   try {
-    const Driver &driver = Driver::get();
-    GpuModel gpu = modelOf(driver, chooseGpu(driver, localRank));
-    return GpuHere{gpu.name, 10 * gpu.major + gpu.minor};
+    return requireGpu(localRank);
   } catch (const UserError &) {
     return std::nullopt;
   }

@@ -37,6 +37,18 @@ std::string Driver::describe(Result error) const {
   return std::string(name) + " (" + std::to_string(error) + ", " + text + ")";
 }
 
+std::string Driver::version() const {
+  int version = 0;
+  return driverVersion(&version) == Success ? versionText(version) : "?";
+}
+
+std::string Driver::path() const {
+  Dl_info info = {};
+  return dladdr(reinterpret_cast<void *>(init), &info) && info.dli_fname
+             ? info.dli_fname
+             : "?";
+}
+
 static Driver loadDriver() {
   void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (!library) {

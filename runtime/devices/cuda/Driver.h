@@ -29,6 +29,10 @@ struct Driver {
   /// The error as "CUDA_ERROR_NO_DEVICE (100, no CUDA-capable device is
   /// detected)".
   std::string describe(Result error) const;
+  /// The CUDA that it is for, as "13.0".
+  std::string version() const;
+  /// The file that it was loaded from.
+  std::string path() const;
 };
 
 /// Throws what a failed call means while something runs: H0434 for a fault in

@@ -30,10 +30,15 @@ struct CudaOptions {
 struct GpuHere {
   std::string name;
   int capability = 0; ///< 90 for what runs sm_90.
+  std::string cuda;   ///< What its driver is for, as "13.0".
+  std::string driver; ///< The path of the driver's library.
 };
 
-/// The GPU that the machine's rank of that number would have, or none; never
-/// throws.
+/// The GPU that the machine's rank of that number would have. Throws H0280 to
+/// H0282 where there is none.
+GpuHere requireGpu(int64_t localRank);
+
+/// The same, or none; never throws.
 std::optional<GpuHere> findGpu(int64_t localRank);
 
 /// A GPU, reached through the driver alone. This call looks for it: nothing of
