@@ -126,6 +126,40 @@ class Check(h.HeddleTest):
         both = self.compile_for("x86-64,sm_90", model, output="both")
         self.assertIn("error[H0280]", h.run([both, "check"], 4).stderr)
 
+    def test_explains_launches(self):
+        """Tensor cores do whole tiles of a product, and no kernel moves less than
+        its operands."""
+        model, _, _ = self.make_model(vocab=VOCAB, layers=1)
+        binary = self.compile_for("sm_90", model, "--precision", "bf16")
+        found = json.loads(h.run([h.HEDDLE, "explain", binary, "--kernels",
+                                  "--json"]).stdout)
+        self.assertEqual(found["target"], "sm_90")
+        kernels = {kernel["ops"]: kernel for kernel in found["kernels"]}
+        for kernel in found["kernels"]:
+            for launch in kernel["launches"]:
+                self.assertNotIn("fault", launch["counted"], kernel["name"])
+                self.assertEqual(launch["counted"]["blocks"], 1)
+                self.assertLessEqual(launch["dynamic_shared_bytes"],
+                                     launch["shared_bytes"])
+                if "registers" in launch:
+                    self.assertGreater(launch["registers"], 0)
+                    self.assertTrue(0 < launch["occupancy"] <= 1, launch)
+        product = sum(launch["counted"]["tensor_operations"]
+                      for launch in kernels["linear + gelu_tanh"]["launches"])
+        # 22 rows, 48 by 192, in whole tiles.
+        self.assertGreaterEqual(product, 2 * ROWS * SEQ * 48 * 192)
+        self.assertEqual(product % (2 * 16 * 8 * 16), 0)
+        for ops in ("layer_norm", "linear + gelu_tanh"):
+            moved = kernels[ops]["launches"][0]["counted"]
+            self.assertGreaterEqual(32 * moved["sectors"], moved["bytes"])
+            self.assertGreaterEqual(moved["bytes"], kernels[ops]["bytes"])
+        text = h.run([h.HEDDLE, "explain", binary, "--kernels"]).stdout
+        self.assertIn("occupancy is computed", text)
+        self.assertIn("k_layer_norm", text)
+        cpu = self.compile_for("x86-64", model, output="cpu")
+        self.assertIn("error[H0189]",
+                      h.run([h.HEDDLE, "explain", cpu, "--kernels"], 2).stderr)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ExplainCluster.h"
+#include "ExplainKernels.h"
 #include "ExplainSchedule.h"
 #include "ExplainText.h"
 #include "Verbs.h"
@@ -307,13 +308,36 @@ namespace {
 /// The command line of `heddle explain`.
 struct ExplainFlags {
   std::string path, trace, cluster;
-  bool json = false;
+  bool json = false, kernels = false;
   int64_t rank = 0;
 };
 
 } // namespace
 
+/// `--kernels`, of the first target that is a GPU.
+static int explainKernels(const ExplainFlags &flags) {
+  std::vector<rt::Binary> targets = rt::readTargets(flags.path);
+  for (const rt::Binary &target : targets) {
+    if (target.plan.device != plan::DeviceKind::Cuda)
+      continue;
+    if (flags.json)
+      std::cout << json{{"target", target.plan.target},
+                        {"kernels", describeLaunches(target)}}
+                       .dump(2)
+                << "\n";
+    else
+      printLaunches(target);
+    return 0;
+  }
+  fail("H0189",
+       "--kernels is about kernels of GPUs, and " + flags.path + " holds " +
+           targets.front().plan.target,
+       "leave it out, or compile with --target sm_90");
+}
+
 static int explain(const ExplainFlags &flags) {
+  if (flags.kernels)
+    return explainKernels(flags);
   plan::Plan plan = rt::readBinary(flags.path).plan;
   int64_t ranks = plan.mesh.ranks(), rank = flags.rank;
   if (rank < 0 || rank >= ranks)
@@ -357,6 +381,9 @@ void driver::addExplainVerb(CLI::App &app, Action &action) {
       ->required()
       ->default_str("");
   verb->add_flag("--json", flags->json, "One JSON object, exact bytes");
+  verb->add_flag("--kernels", flags->kernels,
+                 "The kernels of a GPU: launches, registers, occupancy, bytes "
+                 "and sectors");
   io::addFlag(*verb, "--rank", flags->rank,
               io::ValueRange::integers(0, (1 << 20) - 1),
               "The rank to explain");

@@ -1,0 +1,235 @@
+//===- ExplainKernels.cpp - Kernels of GPUs, one by one -------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ExplainKernels.h"
+#include "ExplainText.h"
+#include "PtxResources.h"
+#include "heddle/PlanFormat/Format.h"
+#include "heddle/PlanFormat/PtxImage.h"
+#include "heddle/runtime/devices/emulator/Machine.h"
+#include "heddle/runtime/io/Diagnostic.h"
+#include <algorithm>
+#include <iostream>
+#include <sys/mman.h>
+
+using namespace heddle;
+using namespace heddle::driver;
+using nlohmann::json;
+namespace emulator = heddle::rt::emulator;
+
+namespace {
+
+/// What a multiprocessor has.
+struct Multiprocessor {
+  int64_t threads = 2048, blocks = 32, registers = 65536, sharedBytes = 0;
+  int64_t reservedBytes = 1024; ///< Of shared memory, by each block.
+};
+
+/// Memory of zeros that takes room only where it is touched, as a GPU would
+/// have it: at multiples of 256.
+class Zeros {
+public:
+  explicit Zeros(int64_t bytes)
+      : bytes(std::max<int64_t>(bytes, 1)),
+        start(mmap(nullptr, this->bytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {
+    if (start == MAP_FAILED)
+      throw std::bad_alloc();
+  }
+  Zeros(const Zeros &) = delete;
+  Zeros &operator=(const Zeros &) = delete;
+  ~Zeros() { munmap(start, bytes); }
+  void *const &data() const { return start; }
+  int64_t size() const { return bytes; }
+
+private:
+  int64_t bytes;
+  void *start;
+};
+
+/// What a kernel is given so that a block of it runs.
+class Operands {
+public:
+  Operands(const plan::Kernel &kernel, const plan::PlainKernel &plain) {
+    for (const plan::PlainKernel::Argument &argument : plain.arguments)
+      if (!argument.isScalar)
+        add(argument.elements * plan::byteSize(argument.type));
+    for (const plan::PlainKernel::Result &result : plain.results)
+      if (result.tie < 0)
+        add(result.elements * plan::byteSize(result.type));
+    if (kernel.scratchBytes > 0)
+      add(kernel.scratchBytes);
+    for (const auto &one : buffers)
+      values.push_back(&one->data());
+    for (const plan::PlainKernel::Argument &argument : plain.arguments)
+      if (argument.isScalar)
+        scalars.push_back(
+            std::make_unique<int64_t>(static_cast<int64_t>(argument.low)));
+    for (const auto &scalar : scalars)
+      values.push_back(scalar.get());
+  }
+
+  emulator::GlobalMemory memory;
+  std::vector<const void *> values;
+
+private:
+  void add(int64_t bytes) {
+    buffers.push_back(std::make_unique<Zeros>(bytes));
+    memory.add("buffer", buffers.back()->data(), buffers.back()->size());
+  }
+
+  std::vector<std::unique_ptr<Zeros>> buffers;
+  std::vector<std::unique_ptr<int64_t>> scalars;
+};
+
+} // namespace
+
+static Multiprocessor multiprocessorOf(const std::string &target) {
+  Multiprocessor one;
+  one.sharedBytes = (target == "sm_80" ? 164 : 228) * 1024;
+  return one;
+}
+
+/// The share of a multiprocessor's threads that can be there at once.
+static double occupancyOf(const Multiprocessor &one, int64_t threads,
+                          int64_t registers, int64_t sharedBytes) {
+  int64_t warps = (threads + emulator::warpSize - 1) / emulator::warpSize;
+  int64_t blocks =
+      std::min({one.blocks, one.threads / (warps * emulator::warpSize),
+                one.registers / emulator::registersOfBlock(registers, threads),
+                one.sharedBytes / (sharedBytes + one.reservedBytes)});
+  return double(blocks * warps * emulator::warpSize) / double(one.threads);
+}
+
+/// What the first block of a launch does, times the blocks.
+static json countLaunch(const emulator::Module &module,
+                        const plan::GridLaunch &launch,
+                        const Operands &operands) {
+  emulator::Launch first;
+  first.kernel = launch.symbol;
+  first.block = {launch.block[0], launch.block[1], launch.block[2]};
+  first.sharedBytes = launch.sharedBytes;
+  first.arguments = operands.values;
+  emulator::Options options;
+  options.checks = emulator::Checks::Light;
+  options.counts = true;
+  emulator::Counters counters;
+  std::string fault = module.run(first, operands.memory, options, &counters);
+  if (!fault.empty())
+    return {{"fault", fault}};
+  int64_t blocks = launch.grid[0] * launch.grid[1] * launch.grid[2];
+  uint64_t instructions = 0;
+  for (uint64_t kind : counters.instructions)
+    instructions += kind;
+  return {{"blocks", 1},
+          {"bytes", counters.globalBytes * blocks},
+          {"sectors", counters.globalSectors * blocks},
+          {"instructions", instructions * blocks},
+          {"tensor_operations", counters.tensorOperations * blocks}};
+}
+
+static json describeLaunch(const std::string &target,
+                           const emulator::Module &module,
+                           const plan::GridLaunch &launch,
+                           const std::map<std::string, int64_t> &registers) {
+  std::optional<emulator::KernelInfo> info = module.info(launch.symbol);
+  int64_t shared = launch.sharedBytes + (info ? info->sharedBytes : 0);
+  int64_t threads = launch.block[0] * launch.block[1] * launch.block[2];
+  json result = {{"symbol", launch.symbol},
+                 {"grid", launch.grid},
+                 {"block", launch.block},
+                 {"shared_bytes", shared},
+                 {"dynamic_shared_bytes", launch.sharedBytes}};
+  auto known = registers.find(launch.symbol);
+  if (known == registers.end())
+    return result;
+  result["registers"] = known->second;
+  result["occupancy"] =
+      occupancyOf(multiprocessorOf(target), threads, known->second, shared);
+  return result;
+}
+
+json driver::describeLaunches(const rt::Binary &binary) {
+  const plan::Plan &plan = binary.plan;
+  auto image =
+      plan::readPtxImage({binary.kernels.data(), binary.kernels.size()});
+  if (!image || image->plain.size() != image->texts.size())
+    fail("H0384", "the kernels cannot be read: they are none for a GPU",
+         "compile the binary again");
+  json all = json::array();
+  for (const plan::Kernel &kernel : plan.kernels) {
+    const std::string &text = image->texts.at(kernel.text);
+    std::string error;
+    auto module = emulator::Module::load(text, error);
+    if (!module)
+      fail("H0384", "the kernels cannot be read: " + error,
+           "compile the binary again");
+    std::map<std::string, int64_t> registers = registersOf(text, plan.target);
+    Operands operands(kernel, image->plain[kernel.text]);
+    json launches = json::array();
+    for (const plan::GridLaunch &launch : kernel.launches) {
+      json one = describeLaunch(plan.target, *module, launch, registers);
+      one["counted"] = countLaunch(*module, launch, operands);
+      launches.push_back(std::move(one));
+    }
+    all.push_back({{"name", kernel.name},
+                   {"ops", kernel.ops},
+                   {"bytes", kernel.bytes},
+                   {"launches", std::move(launches)}});
+  }
+  return all;
+}
+
+static std::string sizeText(const json &sizes) {
+  std::string text = std::to_string(sizes[0].get<int64_t>());
+  for (size_t i = 1; i < sizes.size(); ++i)
+    if (sizes[1] != 1 || sizes[2] != 1)
+      text += "x" + std::to_string(sizes[i].get<int64_t>());
+  return text;
+}
+
+void driver::printLaunches(const rt::Binary &binary) {
+  std::cout
+      << "kernels for " << binary.plan.target
+      << ": grid, block and shared memory are stated by the plan, registers "
+         "by ptxas;\noccupancy is computed from these; bytes to move are "
+         "those of the operands; requests,\nsectors and operations of tensor "
+         "cores are those counted of the first block, times the blocks\n";
+  std::vector<std::vector<std::string>> rows = {
+      {"kernel", "grid", "block", "registers", "shared", "occupancy", "to move",
+       "requested", "in sectors", "tensor cores"}};
+  auto text = [](const json &object, const char *key, auto format) {
+    return object.contains(key) ? format(object[key]) : std::string("-");
+  };
+  auto bytes = [](const json &value) {
+    return plan::formatBytes(value.get<int64_t>());
+  };
+  for (const json &kernel : describeLaunches(binary)) {
+    std::string name = kernel["name"], size = bytes(kernel["bytes"]);
+    for (const json &launch : kernel["launches"]) {
+      const json &counted = launch["counted"];
+      rows.push_back(
+          {std::exchange(name, ""), sizeText(launch["grid"]),
+           sizeText(launch["block"]),
+           text(launch, "registers", [](const json &v) { return v.dump(); }),
+           bytes(launch["shared_bytes"]),
+           text(launch, "occupancy",
+                [](const json &v) {
+                  return formatNumber("%.0f%%", 100 * v.get<double>());
+                }),
+           std::exchange(size, ""), text(counted, "bytes", bytes),
+           text(counted, "sectors",
+                [](const json &v) {
+                  return plan::formatBytes(32 * v.get<int64_t>());
+                }),
+           text(counted, "tensor_operations",
+                [](const json &v) { return formatFlops(v.get<double>()); })});
+    }
+  }
+  printTable(rows);
+}

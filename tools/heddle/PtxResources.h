@@ -1,0 +1,25 @@
+//===- PtxResources.h - What ptxas says of a text ---------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_TOOLS_HEDDLE_PTXRESOURCES_H
+#define HEDDLE_TOOLS_HEDDLE_PTXRESOURCES_H
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace heddle::driver {
+
+/// The registers of a thread, for each function of a text of PTX; nothing where
+/// there is no ptxas, or it refuses the text.
+std::map<std::string, int64_t> registersOf(const std::string &ptx,
+                                           const std::string &chip);
+
+} // namespace heddle::driver
+
+#endif // HEDDLE_TOOLS_HEDDLE_PTXRESOURCES_H
