@@ -36,7 +36,9 @@ struct CommandLine {
 private:
   void addTrain(CLI::App &app);
   void addEval(CLI::App &app);
+  void addSampling(CLI::App &verb);
   void addGenerate(CLI::App &app);
+  void addChat(CLI::App &app);
   void addBench(CLI::App &app);
   void addInfo(CLI::App &app);
   void addCheck(CLI::App &app);
@@ -212,13 +214,8 @@ void CommandLine::addEval(CLI::App &app) {
   });
 }
 
-void CommandLine::addGenerate(CLI::App &app) {
-  CLI::App &verb = *app.add_subcommand("generate", "Continue a text");
-  CLI::Option *text = addFlag(verb, "--prompt", generate.prompt,
-                              io::range::text(), "The text to continue");
-  addFlag(verb, "--prompt-ids", generate.promptIds, io::range::text(),
-          "The tokens to continue, as 1,2,3; prints numbers, as --ids does")
-      ->excludes(text);
+/// How the verbs that make text choose tokens, and when they stop.
+void CommandLine::addSampling(CLI::App &verb) {
   addCount(verb, "--max-new-tokens", generate.maxNewTokens,
            "How many tokens to add at most");
   addFlag(verb, "--temperature", generate.temperature,
@@ -241,12 +238,34 @@ void CommandLine::addGenerate(CLI::App &app) {
   addFlag(verb, "--stop", generate.stops, io::range::text(),
           "A text that ends the output; may be given again")
       ->allow_extra_args(false);
+}
+
+void CommandLine::addGenerate(CLI::App &app) {
+  CLI::App &verb = *app.add_subcommand("generate", "Continue a text");
+  CLI::Option *text = addFlag(verb, "--prompt", generate.prompt,
+                              io::range::text(), "The text to continue");
+  addFlag(verb, "--prompt-ids", generate.promptIds, io::range::text(),
+          "The tokens to continue, as 1,2,3; prints numbers, as --ids does")
+      ->excludes(text);
+  addSampling(verb);
   verb.add_flag("--ids", generate.ids,
                 "Print tokens as numbers, with blanks between");
   verb.add_flag("--json", generate.json, "Print one JSON object at the end");
   addJob(verb, generate.job);
   verb.callback([this] {
     action = [this](Ranks &ranks) { return runGenerate(generate, ranks); };
+  });
+}
+
+void CommandLine::addChat(CLI::App &app) {
+  CLI::App &verb = *app.add_subcommand(
+      "chat", "Answer the lines of stdin, by the model's chat template");
+  addFlag(verb, "--system", generate.system, io::range::text(),
+          "What the model is told before the first line");
+  addSampling(verb);
+  addJob(verb, generate.job);
+  verb.callback([this] {
+    action = [this](Ranks &ranks) { return runChat(generate, ranks); };
   });
 }
 
@@ -296,6 +315,7 @@ void CommandLine::build(CLI::App &app) {
   addTrain(app);
   addEval(app);
   addGenerate(app);
+  addChat(app);
   addBench(app);
   addInfo(app);
   addCheck(app);

@@ -1,4 +1,4 @@
-//===- Generate.cpp - The verb generate -----------------------------------===//
+//===- Generate.cpp - The verbs generate and chat -------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -11,6 +11,7 @@
 #include "heddle/runtime/app/Steps.h"
 #include "heddle/runtime/app/TextOutput.h"
 #include "heddle/runtime/app/Weights.h"
+#include "heddle/runtime/io/ChatTemplate.h"
 #include "heddle/runtime/io/Diagnostic.h"
 #include "heddle/runtime/io/Json.h"
 #include "heddle/runtime/io/Process.h"
@@ -20,6 +21,9 @@
 #include <charconv>
 #include <chrono>
 #include <filesystem>
+#include <functional>
+#include <iostream>
+#include <unistd.h>
 
 using namespace heddle;
 using namespace heddle::rt;
@@ -174,55 +178,157 @@ static void printJson(const std::string *text, const std::vector<int32_t> &ids,
   io::flushStandardOutput();
 }
 
-int heddle::rt::runGenerate(const GenerateOptions &options, Ranks &ranks) {
-  Job job(options.job, ranks);
-  const plan::Plan &plan = job.plan();
-  std::unique_ptr<Generator> generator;
-  std::unique_ptr<io::Tokenizer> tokenizer;
-  std::vector<int32_t> tokens;
-  ranks.together([&] {
-    generator = std::make_unique<Generator>(job, samplingOf(options));
-    if (options.promptIds.empty() || !options.stops.empty())
-      tokenizer = findTokenizer(plan, options.job);
-    tokens = options.promptIds.empty() ? tokenizer->encodePrompt(options.prompt)
-                                       : parseIds(options.promptIds);
-    checkPrompt(tokens, plan.vocabSize);
-  });
-  loadWeights(job, options.job);
-  catchStopSignals();
+namespace {
 
-  std::vector<int64_t> ends = endTokens(plan, options.job);
-  TextSinks sinks;
-  sinks.prints = job.isFirst() && !options.json;
-  sinks.asIds = options.ids || !options.promptIds.empty();
-  sinks.stops = options.stops;
-  TextOutput output(sinks, tokenizer.get());
-  output.prompt(tokens);
+/// A model that continues texts, and what ends them.
+class TextModel {
+public:
+  TextModel(const GenerateOptions &options, Ranks &ranks)
+      : job(options.job, ranks), options(options), ranks(ranks) {}
+
+  /// Loads the weights, when `prepare` has been done on all ranks.
+  void load(const std::function<void()> &prepare) {
+    ranks.together([&] {
+      generator = std::make_unique<Generator>(job, samplingOf(options));
+      prepare();
+    });
+    loadWeights(job, options.job);
+    ends = endTokens(job.plan(), options.job);
+    catchStopSignals();
+  }
+
+  struct Outcome {
+    int64_t made = 0;
+    double first = 0, rest = 0; ///< Seconds to the first token, and from it.
+    int64_t signal = 0;         ///< That ended it, or 0.
+  };
+  /// Adds tokens until the text ends.
+  Outcome extend(std::vector<int32_t> &tokens, TextOutput &output);
+
+  Job job;
+
+private:
+  const GenerateOptions &options;
+  Ranks &ranks;
+  std::unique_ptr<Generator> generator;
+  std::vector<int64_t> ends;
+};
+
+} // namespace
+
+TextModel::Outcome TextModel::extend(std::vector<int32_t> &tokens,
+                                     TextOutput &output) {
   using Clock = std::chrono::steady_clock;
+  using Seconds = std::chrono::duration<double>;
   Clock::time_point begin = Clock::now(), first = begin;
-  const size_t prompt = tokens.size();
-  int64_t made = 0, signal = 0;
+  Outcome outcome;
   bool isStopped = false;
-  while (made < options.maxNewTokens && !isStopped) {
-    signal = ranks.maximum(stopSignal());
-    if (signal != 0)
+  while (outcome.made < options.maxNewTokens && !isStopped) {
+    outcome.signal = ranks.maximum(stopSignal());
+    if (outcome.signal != 0)
       break;
     int32_t token = generator->next(tokens);
     if (std::find(ends.begin(), ends.end(), token) != ends.end())
       break;
     tokens.push_back(token);
     isStopped = output.add(token);
-    if (made++ == 0)
+    if (outcome.made++ == 0)
       first = Clock::now();
   }
-  std::chrono::duration<double> time = Clock::now() - begin;
-  output.finish(); // Before the next line, also where both go to one file.
-  std::chrono::duration<double> beforeFirst = first - begin;
-  if (job.isFirst() && options.json)
-    printJson(sinks.asIds ? nullptr : &output.text(), tokens, prompt,
-              beforeFirst.count(), (time - beforeFirst).count());
-  if (job.isFirst())
+  output.finish();
+  outcome.first = Seconds(first - begin).count();
+  outcome.rest = Seconds(Clock::now() - first).count();
+  return outcome;
+}
+
+int heddle::rt::runGenerate(const GenerateOptions &options, Ranks &ranks) {
+  TextModel model(options, ranks);
+  const plan::Plan &plan = model.job.plan();
+  std::unique_ptr<io::Tokenizer> tokenizer;
+  std::vector<int32_t> tokens;
+  model.load([&] {
+    if (options.promptIds.empty() || !options.stops.empty())
+      tokenizer = findTokenizer(plan, options.job);
+    tokens = options.promptIds.empty() ? tokenizer->encodePrompt(options.prompt)
+                                       : parseIds(options.promptIds);
+    checkPrompt(tokens, plan.vocabSize);
+  });
+  TextSinks sinks;
+  sinks.prints = model.job.isFirst() && !options.json;
+  sinks.asIds = options.ids || !options.promptIds.empty();
+  sinks.stops = options.stops;
+  TextOutput output(sinks, tokenizer.get());
+  output.prompt(tokens);
+  const size_t prompt = tokens.size();
+  TextModel::Outcome outcome = model.extend(tokens, output);
+  if (model.job.isFirst()) {
+    double time = outcome.first + outcome.rest;
+    if (options.json)
+      printJson(sinks.asIds ? nullptr : &output.text(), tokens, prompt,
+                outcome.first, outcome.rest);
     fprintf(stderr, "%lld tokens in %.2f s, %.1f tokens/s\n",
-            static_cast<long long>(made), time.count(), made / time.count());
-  return signal == 0 ? 0 : int(128 + signal);
+            static_cast<long long>(outcome.made), time, outcome.made / time);
+  }
+  return outcome.signal == 0 ? 0 : int(128 + outcome.signal);
+}
+
+/// The next line of the user, which rank 0 reads; nothing at the end.
+static std::optional<std::string> readLine(Ranks &ranks) {
+  std::string line, sent;
+  if (ranks.rank() == 0) {
+    if (isatty(STDIN_FILENO)) {
+      fputs("> ", stdout);
+      io::flushStandardOutput();
+    }
+    if (std::getline(std::cin, line))
+      sent = "+" + line;
+  }
+  line = ranks.exchange(sent).front();
+  return line.empty() ? std::nullopt
+                      : std::optional<std::string>(line.substr(1));
+}
+
+int heddle::rt::runChat(const GenerateOptions &options, Ranks &ranks) {
+  TextModel model(options, ranks);
+  const plan::Plan &plan = model.job.plan();
+  std::unique_ptr<io::Tokenizer> tokenizer;
+  std::optional<io::ChatTemplate> chat;
+  model.load([&] {
+    tokenizer = findTokenizer(plan, options.job);
+    std::string directory = modelDirectory(plan, options.job);
+    chat = io::ChatTemplate::find(directory);
+    if (!chat)
+      fail("H0195", directory + " has no chat template",
+           "put a chat_template.jinja beside the weights, or use generate");
+  });
+  TextSinks sinks;
+  sinks.prints = model.job.isFirst();
+  sinks.stops = options.stops;
+  auto messages = nlohmann::ordered_json::array();
+  auto say = [&](const char *role, const std::string &content) {
+    messages.push_back({{"role", role}, {"content", content}});
+  };
+  if (!options.system.empty())
+    say("system", options.system);
+  while (std::optional<std::string> line = readLine(ranks)) {
+    if (line->empty())
+      continue;
+    say("user", *line);
+    std::vector<int32_t> tokens;
+    ranks.together([&] {
+      tokens =
+          tokenizer->encode(chat->render({{"messages", messages},
+                                          {"tools", nullptr},
+                                          {"documents", nullptr},
+                                          {"add_generation_prompt", true}}));
+      checkPrompt(tokens, plan.vocabSize);
+    });
+    TextOutput output(sinks, tokenizer.get());
+    output.prompt({});
+    TextModel::Outcome outcome = model.extend(tokens, output);
+    if (outcome.signal != 0)
+      return int(128 + outcome.signal);
+    say("assistant", output.text());
+  }
+  return 0;
 }

@@ -247,11 +247,15 @@ def run_ranks(ranks, command, status=0, **variables):
     return run(command, status, env=environment)
 
 
+def latest_of(folder):
+    """The last checkpoint that was saved there."""
+    with open(os.path.join(folder, "latest")) as file:
+        return os.path.join(folder, file.read().strip())
+
+
 def read_saved(folder):
     """The weights of the last checkpoint that was saved there."""
-    with open(os.path.join(folder, "latest")) as file:
-        latest = os.path.join(folder, file.read().strip())
-    return read_safetensors(os.path.join(latest, "model.safetensors"))
+    return read_safetensors(os.path.join(latest_of(folder), "model.safetensors"))
 
 
 def read_log(path, event="step"):

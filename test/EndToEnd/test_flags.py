@@ -89,6 +89,9 @@ DRIVER = {
 }
 JOB = {"--weights": Text, "--threads": THREADS, "--device": Choice("cpu", "cuda"),
        "--join-timeout": JOIN}
+SAMPLING = {"--max-new-tokens": COUNT, "--temperature": Number(0), "--top-k": SOME,
+            "--top-p": Number(0, 1), "--min-p": Number(0, 1),
+            "--repetition-penalty": Number(0.01, 100), "--stop": Text, "--seed": SEED}
 BINARY = {
     "": {"--local_rank": Integer(-1, 2 ** 20 - 1)},
     "train": {"--data": Text, "--inputs": Text, "--steps": COUNT, "--val": Text,
@@ -103,10 +106,8 @@ BINARY = {
               "--mask-probability": Number(0, 1), "--mask-token": COUNT, **JOB},
     "eval": {"--data": Text, "--inputs": Text, "--steps": COUNT, "--log": Text,
              "--mask-probability": Number(0, 1), "--mask-token": COUNT, **JOB},
-    "generate": {"--prompt": Text, "--prompt-ids": Text, "--max-new-tokens": COUNT,
-                 "--temperature": Number(0), "--top-k": SOME, "--top-p": Number(0, 1),
-                 "--min-p": Number(0, 1), "--repetition-penalty": Number(0.01, 100),
-                 "--stop": Text, "--seed": SEED, **JOB},
+    "generate": {"--prompt": Text, "--prompt-ids": Text, **SAMPLING, **JOB},
+    "chat": {"--system": Text, **SAMPLING, **JOB},
     "bench": {"--steps": SOME, "--warmup": COUNT, **JOB},
     "info": {"--join-timeout": JOIN},
 }

@@ -121,6 +121,28 @@ class Verbs(h.HeddleTest):
         self.assertEqual(generate("--repetition-penalty", 1), text)
         once = json.loads(generate("--repetition-penalty", 100, "--json"))["ids"]
         self.assertEqual(len(set(once)), 12)
+        self.check_chat(binary)
+
+    def check_chat(self, binary):
+        """A conversation is what generate says of its text, turn by turn."""
+        out = self.path("out")
+        command = [binary, "chat", "--weights", out, "--max-new-tokens", 5]
+        self.assertIn("H0195", h.run(command, 2, input="the\n").stderr)
+        latest = h.latest_of(out)
+        with open(os.path.join(latest, "chat_template.jinja"), "w") as file:
+            file.write("{% for m in messages %}{{ m.content }} {% endfor %}")
+        told = h.run([*command, "--system", "sat"], input="the cat\n\non\n").stdout
+        text, answers = "sat ", []
+        for line in ("the cat", "on"):
+            text += line + " "
+            answers.append(json.loads(h.run(
+                [binary, "generate", "--weights", out, "--prompt", text,
+                 "--max-new-tokens", 5, "--json"]).stdout)["text"])
+            text += answers[-1] + " "
+        self.assertEqual(told, "".join(answer + "\n" for answer in answers))
+        with open(os.path.join(latest, "chat_template.jinja"), "w") as file:
+            file.write("{{ raise_exception('not today') }}")
+        self.assertIn("not today", h.run(command, 3, input="the\n").stderr)
 
     def test_a_save_directory_is_a_model(self):
         """Its latest checkpoint is what every flag and verb takes it for."""

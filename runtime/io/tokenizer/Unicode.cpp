@@ -93,6 +93,15 @@ bool unicode::isWord(uint32_t code) {
   }
 }
 
+bool unicode::isLetter(uint32_t code) {
+  return isBetween(code, UTF8PROC_CATEGORY_LU, UTF8PROC_CATEGORY_LO);
+}
+
+uint32_t unicode::upper(uint32_t code) {
+  return static_cast<uint32_t>(
+      utf8proc_toupper(static_cast<utf8proc_int32_t>(code)));
+}
+
 void unicode::appendLower(std::string &text, uint32_t code) {
   append(text, static_cast<uint32_t>(
                    utf8proc_tolower(static_cast<utf8proc_int32_t>(code))));

@@ -52,6 +52,10 @@ bool isControl(uint32_t code);
 /// What the regular expression \w means: letters, marks, digits, connectors.
 bool isWord(uint32_t code);
 
+/// General categories L.
+bool isLetter(uint32_t code);
+/// The upper-case form of a character, where that is one character.
+uint32_t upper(uint32_t code);
 /// The lower-case form of a character, one or two characters.
 void appendLower(std::string &text, uint32_t code);
 

@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "heddle/runtime/io/ChatTemplate.h"
 #include "heddle/runtime/io/Safetensors.h"
 #include "heddle/runtime/io/Tokenizer.h"
 #include <cstdio>
@@ -55,6 +56,24 @@ static void encodeAll(const std::string &directory) {
   }
 }
 
+/// Renders lines of [template, variables].
+static void renderAll() {
+  std::string line;
+  while (std::getline(std::cin, line)) {
+    auto given = nlohmann::ordered_json::parse(line);
+    nlohmann::json answer;
+    try {
+      ChatTemplate chat(given[0].get<std::string>(), "probe");
+      answer["text"] = chat.render(given[1]);
+    } catch (const UserError &error) {
+      answer["error"] = error.diagnostic.message;
+    }
+    std::cout << answer.dump(-1, ' ', /*ensure_ascii=*/true,
+                             nlohmann::json::error_handler_t::replace)
+              << "\n";
+  }
+}
+
 int main(int argc, char **argv) {
   std::string verb = argc > 1 ? argv[1] : "";
   try {
@@ -64,6 +83,8 @@ int main(int argc, char **argv) {
       rewrite(argv[2], argv[3]);
     else if (verb == "encode" && argc == 3)
       encodeAll(argv[2]);
+    else if (verb == "render" && argc == 2)
+      renderAll();
     else
       return 2;
   } catch (const UserError &error) {

@@ -68,7 +68,7 @@ struct EvalOptions {
   bool json = false;
 };
 
-/// `generate`.
+/// `generate` and `chat`.
 struct GenerateOptions {
   JobOptions job;
   std::string prompt;
@@ -79,6 +79,7 @@ struct GenerateOptions {
   std::optional<double> topP;
   std::optional<double> minP;
   double repetitionPenalty = 1;
+  std::string system;             ///< `chat`: what the model is told first.
   std::vector<std::string> stops; ///< Texts that end the output.
   bool ids = false;               ///< Print numbers.
   bool json = false;
@@ -111,6 +112,7 @@ struct CheckOptions {
 int runTrain(const TrainOptions &options, Ranks &ranks);
 int runEval(const EvalOptions &options, Ranks &ranks);
 int runGenerate(const GenerateOptions &options, Ranks &ranks);
+int runChat(const GenerateOptions &options, Ranks &ranks);
 int runBench(const BenchOptions &options, Ranks &ranks);
 int runInfo(const InfoOptions &options, Ranks &ranks);
 int runCheck(const CheckOptions &options, Ranks &ranks);

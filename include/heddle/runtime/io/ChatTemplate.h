@@ -1,0 +1,44 @@
+//===- ChatTemplate.h - Conversations as texts ------------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The part of Jinja that the chat templates of models use, rendered as
+// transformers renders it.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_IO_CHATTEMPLATE_H
+#define HEDDLE_RUNTIME_IO_CHATTEMPLATE_H
+
+#include <functional>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+namespace heddle::io {
+
+/// How a model is told of a conversation.
+class ChatTemplate {
+public:
+  /// Throws H0359, which names `file`, for a template that cannot be read.
+  ChatTemplate(const std::string &source, std::string file);
+  /// The template of the model in a directory: chat_template.jinja, or what
+  /// tokenizer_config.json has, with the special tokens named there. Nothing
+  /// where there is none.
+  static std::optional<ChatTemplate> find(const std::string &directory);
+
+  /// The text of `variables`: `messages`, each with a `role` and a `content`,
+  /// `add_generation_prompt` ... Throws H0359 for what the template refuses.
+  std::string render(const nlohmann::ordered_json &variables) const;
+
+private:
+  struct Program;
+  std::shared_ptr<const Program> program;
+};
+
+} // namespace heddle::io
+
+#endif // HEDDLE_RUNTIME_IO_CHATTEMPLATE_H

@@ -1,0 +1,155 @@
+//===- ChatTemplate.cpp - Conversations as texts --------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/io/ChatTemplate.h"
+#include "Parser.h"
+#include "heddle/runtime/io/File.h"
+#include "heddle/runtime/io/Json.h"
+#include <ctime>
+
+using namespace heddle;
+using namespace heddle::io;
+using namespace heddle::io::jinja;
+
+struct ChatTemplate::Program {
+  Statement body;
+  std::string file;
+  nlohmann::ordered_json specialTokens = nlohmann::ordered_json::object();
+};
+
+[[noreturn]] static void refuse(const std::string &file,
+                                const TemplateError &error) {
+  fail("H0359", "the chat template of " + file + ": " + error.message,
+       "change the conversation or the template; templates may use what "
+       "transformers gives them");
+}
+
+ChatTemplate::ChatTemplate(const std::string &source, std::string file) {
+  auto made = std::make_shared<Program>();
+  made->file = std::move(file);
+  try {
+    made->body = parse(source);
+  } catch (const TemplateError &error) {
+    refuse(made->file, error);
+  }
+  program = std::move(made);
+}
+
+//===----------------------------------------------------------------------===//
+// Functions that templates may call
+//===----------------------------------------------------------------------===//
+
+static Value raiseException(const Arguments &arguments) {
+  throw TemplateError{arguments.get(0, "message").str()};
+}
+
+/// The time of now, in the manner of strftime.
+static Value now(const Arguments &arguments) {
+  char text[256] = "";
+  std::time_t time = std::time(nullptr);
+  std::tm parts;
+  localtime_r(&time, &parts);
+  std::strftime(text, sizeof text, arguments.get(0, "format").string().c_str(),
+                &parts);
+  return text;
+}
+
+static Value makeNamespace(const Arguments &arguments) {
+  Dict members;
+  for (const auto &[name, value] : arguments.named)
+    members.emplace_back(name, value);
+  return members;
+}
+
+static Value range(const Arguments &arguments) {
+  constexpr size_t longest = 1 << 20;
+  int64_t first = 0, last = arguments.get(0, "stop").integer(), step = 1;
+  if (arguments.positional.size() > 1) {
+    first = last;
+    last = arguments.positional[1].integer();
+  }
+  if (arguments.positional.size() > 2)
+    step = arguments.positional[2].integer();
+  if (step == 0)
+    throw TemplateError{"a range's step is 0"};
+  List all;
+  for (int64_t i = first; step > 0 ? i < last : i > last; i += step) {
+    if (all.size() == longest)
+      throw TemplateError{"a range is too long"};
+    all.push_back(i);
+  }
+  return all;
+}
+
+std::string
+ChatTemplate::render(const nlohmann::ordered_json &variables) const {
+  constexpr int64_t mostSteps = 10'000'000;
+  auto scope = std::make_shared<Scope>();
+  scope->steps = std::make_shared<int64_t>(mostSteps);
+  scope->names["raise_exception"] = Function(raiseException);
+  scope->names["strftime_now"] = Function(now);
+  scope->names["namespace"] = Function(makeNamespace);
+  scope->names["dict"] = Function(makeNamespace);
+  scope->names["range"] = Function(range);
+  for (const auto *given : {&program->specialTokens, &variables})
+    for (const auto &[name, value] : given->items())
+      scope->names[name] = Value::fromJson(value);
+  std::string text;
+  try {
+    program->body(scope, text);
+  } catch (const TemplateError &error) {
+    refuse(program->file, error);
+  }
+  return text;
+}
+
+//===----------------------------------------------------------------------===//
+// The template of a model
+//===----------------------------------------------------------------------===//
+
+/// The template that a tokenizer_config.json has: one text, or several with
+/// names, of which `default` counts.
+static const JsonValue *templateIn(const JsonValue &config) {
+  const JsonValue *found = config.findNonNull("chat_template");
+  if (!found || found->isString())
+    return found;
+  for (const JsonValue &one : found->elements())
+    if (one.at("name").asString() == "default")
+      return &one.at("template");
+  return nullptr;
+}
+
+std::optional<ChatTemplate> ChatTemplate::find(const std::string &directory) {
+  std::string own = directory + "/chat_template.jinja",
+              file = directory + "/tokenizer_config.json";
+  std::optional<JsonValue> config;
+  if (pathExists(file))
+    config = parseJsonFile(file, modelJsonCodes);
+  std::optional<ChatTemplate> found;
+  if (pathExists(own)) {
+    std::shared_ptr<const MappedFile> text = MappedFile::open(own, "H0301");
+    found.emplace(
+        std::string(reinterpret_cast<const char *>(text->data()), text->size()),
+        own);
+  } else if (const JsonValue *inside = config ? templateIn(*config) : nullptr) {
+    found.emplace(inside->asString(), file);
+  }
+  if (!found || !config)
+    return found;
+  auto program = std::make_shared<Program>(*found->program);
+  for (const char *name : {"bos_token", "eos_token", "unk_token", "sep_token",
+                           "pad_token", "cls_token", "mask_token"}) {
+    const JsonValue *token = config->findNonNull(name);
+    if (token)
+      program->specialTokens[name] = token->isString()
+                                         ? token->asString()
+                                         : token->at("content").asString();
+  }
+  found->program = std::move(program);
+  return found;
+}

@@ -1,0 +1,521 @@
+//===- ExpressionParser.cpp - Expressions of templates --------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Parser.h"
+#include <cmath>
+
+using namespace heddle::io;
+using namespace heddle::io::jinja;
+
+Value Scope::find(const std::string &name) const {
+  for (const Scope *scope = this; scope; scope = scope->around.get()) {
+    auto it = scope->names.find(name);
+    if (it != scope->names.end())
+      return it->second;
+  }
+  return Value::Undefined{name};
+}
+
+void Scope::count() const {
+  if (--*steps < 0)
+    throw TemplateError{"the template does not come to an end"};
+}
+
+//===----------------------------------------------------------------------===//
+// Tokens
+//===----------------------------------------------------------------------===//
+
+void ExpressionParser::refuse(const std::string &what) const {
+  throw TemplateError{"line " + std::to_string(peek().line) + ": " + what};
+}
+
+bool ExpressionParser::isNext(const std::string &text) const {
+  return (peek().kind == Kind::Operator || peek().kind == Kind::Name) &&
+         peek().text == text;
+}
+
+bool ExpressionParser::accept(const std::string &text) {
+  bool found = isNext(text);
+  if (found)
+    take();
+  return found;
+}
+
+void ExpressionParser::expect(const std::string &text) {
+  if (!accept(text))
+    refuse("'" + text + "' is expected");
+}
+
+void ExpressionParser::expect(Kind kind) {
+  if (peek().kind != kind)
+    refuse("'" + peek().text + "' is not expected");
+  take();
+}
+
+std::string ExpressionParser::name() {
+  if (peek().kind != Kind::Name)
+    refuse("a name is expected");
+  return take().text;
+}
+
+Expression ExpressionParser::located(Expression inner, int line) const {
+  return [inner = std::move(inner), line](const ScopePtr &scope) {
+    try {
+      return inner(scope);
+    } catch (const TemplateError &error) {
+      if (error.message.compare(0, 5, "line ") == 0)
+        throw;
+      throw TemplateError{"line " + std::to_string(line) + ": " +
+                          error.message};
+    }
+  };
+}
+
+//===----------------------------------------------------------------------===//
+// Operators
+//===----------------------------------------------------------------------===//
+
+static Value add(const Value &a, const Value &b) {
+  if (a.isString() && b.isString())
+    return a.string() + b.string();
+  if (a.isList() && b.isList()) {
+    List all = a.list();
+    all.insert(all.end(), b.list().begin(), b.list().end());
+    return all;
+  }
+  if (a.is<double>() || b.is<double>())
+    return a.number() + b.number();
+  if (!a.isNumber() || !b.isNumber())
+    throw TemplateError{a.kind() + " and " + b.kind() + " cannot be added"};
+  return a.integer() + b.integer();
+}
+
+static Value multiply(const Value &a, const Value &b) {
+  if (a.isString() || a.isList()) {
+    constexpr int64_t most = 1 << 20;
+    int64_t times = std::max<int64_t>(b.integer(), 0);
+    if (times * std::max<int64_t>(a.length(), 1) > most)
+      throw TemplateError{"a repetition is too long"};
+    Value all = a.isString() ? Value("") : Value(List());
+    for (int64_t i = 0; i < times; ++i)
+      all = add(all, a);
+    return all;
+  }
+  if (a.is<double>() || b.is<double>())
+    return a.number() * b.number();
+  return a.integer() * b.integer();
+}
+
+/// Python's division: rounded down, with the remainder's sign the divisor's.
+static Value divide(const std::string &sign, const Value &a, const Value &b) {
+  if (b.number() == 0)
+    throw TemplateError{"a division by 0"};
+  if (sign == "/")
+    return a.number() / b.number();
+  double quotient = std::floor(a.number() / b.number());
+  if (a.is<double>() || b.is<double>())
+    return sign == "//" ? quotient : a.number() - quotient * b.number();
+  int64_t x = a.integer(), y = b.integer();
+  if (y == -1)
+    return sign == "//" ? Value(-x) : Value(int64_t(0));
+  int64_t down = x / y - (x % y != 0 && (x < 0) != (y < 0) ? 1 : 0);
+  return sign == "//" ? down : x - down * y;
+}
+
+static Value power(const Value &a, const Value &b) {
+  double result = std::pow(a.number(), b.number());
+  bool isWhole = !a.is<double>() && !b.is<double>() && b.integer() >= 0 &&
+                 std::fabs(result) < 9e15;
+  return isWhole ? Value(static_cast<int64_t>(result)) : Value(result);
+}
+
+static Value compute(const std::string &sign, const Value &a, const Value &b) {
+  if (sign == "+")
+    return add(a, b);
+  if (sign == "-")
+    return a.is<double>() || b.is<double>() ? Value(a.number() - b.number())
+                                            : Value(a.integer() - b.integer());
+  if (sign == "~")
+    return a.str() + b.str();
+  if (sign == "*")
+    return multiply(a, b);
+  return sign == "**" ? power(a, b) : divide(sign, a, b);
+}
+
+static bool compare(const std::string &sign, const Value &a, const Value &b) {
+  if (sign == "==" || sign == "!=")
+    return (a == b) == (sign == "==");
+  if (sign == "in" || sign == "not in")
+    return b.contains(a) == (sign == "in");
+  if (sign == "<" || sign == ">=")
+    return (a < b) == (sign == "<");
+  return (b < a) == (sign == ">");
+}
+
+Expression ExpressionParser::expression(bool withCondition) {
+  // As deep as the stack allows.
+  constexpr int deepest = 100;
+  if (++depth > deepest)
+    refuse("the template is nested too deeply");
+  Expression value = binary(0);
+  while (withCondition && accept("if")) {
+    Expression condition = binary(0), otherwise;
+    if (accept("else"))
+      otherwise = expression();
+    value = [value, condition, otherwise](const ScopePtr &scope) {
+      if (condition(scope).truth())
+        return value(scope);
+      return otherwise ? otherwise(scope) : Value();
+    };
+  }
+  --depth;
+  return value;
+}
+
+/// Binary operators, from those that bind loosest: `or`, `and`, `not` and
+/// comparisons, `+ -`, `~`, `* / // %`, `**`.
+Expression ExpressionParser::binary(int level) {
+  static const std::vector<std::string> signs[] = {
+      {"or"}, {"and"}, {}, {"+", "-"}, {"~"}, {"*", "/", "//", "%"}, {"**"}};
+  constexpr int notLevel = 2, last = 6;
+  if (level == notLevel)
+    return logicalNot();
+  auto operand = [&] { return level == last ? unary() : binary(level + 1); };
+  Expression left = operand();
+  for (;;) {
+    std::string sign;
+    for (const std::string &one : signs[level])
+      if (isNext(one))
+        sign = one;
+    if (sign.empty())
+      return left;
+    int line = take().line;
+    Expression right = operand();
+    if (sign == "or" || sign == "and")
+      left = [=, isOr = sign == "or"](const ScopePtr &scope) {
+        Value value = left(scope);
+        return value.truth() == isOr ? value : right(scope);
+      };
+    else
+      left = located(
+          [=](const ScopePtr &scope) {
+            Value a = left(scope);
+            return compute(sign, a, right(scope));
+          },
+          line);
+  }
+}
+
+Expression ExpressionParser::logicalNot() {
+  bool isNegated = false;
+  while (accept("not"))
+    isNegated = !isNegated;
+  Expression value = comparison();
+  if (!isNegated)
+    return value;
+  return [value](const ScopePtr &scope) { return !value(scope).truth(); };
+}
+
+/// `a < b == c` is `a < b and b == c`.
+Expression ExpressionParser::comparison() {
+  constexpr int sums = 3;
+  Expression first = binary(sums);
+  std::vector<std::pair<std::string, Expression>> rest;
+  int line = peek().line;
+  for (;;) {
+    std::string sign;
+    for (const char *one : {"==", "!=", "<", ">", "<=", ">=", "in"})
+      if (isNext(one))
+        sign = one;
+    if (isNext("not") && peek(1).kind == Kind::Name && peek(1).text == "in") {
+      take();
+      sign = "not in";
+    }
+    if (sign.empty())
+      break;
+    take();
+    rest.push_back({sign, binary(sums)});
+  }
+  if (rest.empty())
+    return first;
+  return located(
+      [first, rest](const ScopePtr &scope) {
+        Value left = first(scope);
+        for (const auto &[sign, operand] : rest) {
+          Value right = operand(scope);
+          if (!compare(sign, left, right))
+            return Value(false);
+          left = right;
+        }
+        return Value(true);
+      },
+      line);
+}
+
+Expression ExpressionParser::unary(bool withFilters) {
+  int signs = 0;
+  bool isSigned = false, isNegative = false;
+  while (isNext("-") || isNext("+")) {
+    isNegative ^= take().text == "-";
+    isSigned = true;
+    if (++signs > 100)
+      refuse("the template is nested too deeply");
+  }
+  Expression value = postfix(primary());
+  if (isSigned)
+    value = [value, isNegative](const ScopePtr &scope) {
+      Value number = value(scope);
+      return isNegative ? compute("-", int64_t(0), number) : number;
+    };
+  return withFilters ? filters(value, /*withTests=*/true) : value;
+}
+
+//===----------------------------------------------------------------------===//
+// Values
+//===----------------------------------------------------------------------===//
+
+Arguments ExpressionParser::Call::evaluate(const ScopePtr &scope) const {
+  Arguments arguments;
+  for (const Expression &value : positional)
+    arguments.positional.push_back(value(scope));
+  for (const auto &[name, value] : named)
+    arguments.named[name] = value(scope);
+  return arguments;
+}
+
+ExpressionParser::Call ExpressionParser::arguments() {
+  Call call;
+  while (!accept(")")) {
+    if (peek().kind == Kind::Name && peek(1).kind == Kind::Operator &&
+        peek(1).text == "=") {
+      std::string key = name();
+      take();
+      call.named[key] = expression();
+    } else {
+      call.positional.push_back(expression());
+    }
+    if (!isNext(")"))
+      expect(",");
+  }
+  return call;
+}
+
+/// Lists, tuples, dictionaries and what stands in brackets.
+Expression ExpressionParser::collection() {
+  std::string open = take().text;
+  if (open == "{") {
+    std::vector<std::pair<Expression, Expression>> members;
+    while (!accept("}")) {
+      Expression key = expression();
+      expect(":");
+      members.push_back({key, expression()});
+      if (!isNext("}"))
+        expect(",");
+    }
+    return [members](const ScopePtr &scope) {
+      Value dict((Dict()));
+      for (const auto &[key, value] : members)
+        dict.set(key(scope).str(), value(scope));
+      return dict;
+    };
+  }
+  std::string close = open == "[" ? "]" : ")";
+  std::vector<Expression> elements;
+  bool isOne = open == "(";
+  while (!accept(close)) {
+    elements.push_back(expression());
+    if (isNext(close))
+      continue;
+    expect(",");
+    isOne = false;
+  }
+  if (isOne && elements.size() == 1)
+    return elements[0];
+  return [elements, isTuple = open == "("](const ScopePtr &scope) {
+    List list;
+    for (const Expression &element : elements)
+      list.push_back(element(scope));
+    return isTuple ? Value::tuple(list) : Value(list);
+  };
+}
+
+Expression ExpressionParser::primary() {
+  Token token = peek();
+  auto constant = [&](Value value) {
+    take();
+    return [value](const ScopePtr &) { return value; };
+  };
+  switch (token.kind) {
+  case Kind::String: {
+    std::string text;
+    while (peek().kind == Kind::String) // Neighbours are one text.
+      text += take().text;
+    return [text](const ScopePtr &) { return Value(text); };
+  }
+  case Kind::Integer:
+    return constant(static_cast<int64_t>(std::stoll(token.text)));
+  case Kind::Float:
+    return constant(std::strtod(token.text.c_str(), nullptr));
+  case Kind::Name:
+    if (token.text == "true" || token.text == "True")
+      return constant(true);
+    if (token.text == "false" || token.text == "False")
+      return constant(false);
+    if (token.text == "none" || token.text == "None")
+      return constant(Value::None{});
+    take();
+    return
+        [key = token.text](const ScopePtr &scope) { return scope->find(key); };
+  default:
+    if (isNext("(") || isNext("[") || isNext("{"))
+      return collection();
+    refuse("a value is expected");
+  }
+}
+
+/// `[i]` or `[from:to:step]`.
+Expression ExpressionParser::subscript(Expression value) {
+  Expression parts[3];
+  int count = 0;
+  bool isSlice = false;
+  int line = peek().line;
+  while (!accept("]")) {
+    if (accept(":")) {
+      isSlice = true;
+      if (++count > 2)
+        refuse("a slice has three parts");
+    } else {
+      parts[count] = expression();
+    }
+  }
+  if (!isSlice && !parts[0])
+    refuse("an index is expected");
+  if (!isSlice)
+    return located(
+        [value, key = parts[0]](const ScopePtr &scope) {
+          Value from = value(scope);
+          return from.at(key(scope));
+        },
+        line);
+  return located(
+      [value, begin = parts[0], end = parts[1],
+       step = parts[2]](const ScopePtr &scope) {
+        Value from = value(scope);
+        List all = from.elements(), chosen;
+        int64_t size = static_cast<int64_t>(all.size());
+        int64_t by = step ? step(scope).integer() : 1;
+        if (by == 0)
+          throw TemplateError{"a slice's step is 0"};
+        auto place = [&](const Expression &part, int64_t fallback) {
+          Value given = part ? part(scope) : Value();
+          if (given.isUndefined() || given.isNone())
+            return fallback;
+          int64_t index = given.integer() + (given.integer() < 0 ? size : 0);
+          return std::clamp<int64_t>(index, by > 0 ? 0 : -1,
+                                     by > 0 ? size : size - 1);
+        };
+        int64_t first = place(begin, by > 0 ? 0 : size - 1);
+        int64_t last = place(end, by > 0 ? size : -1);
+        for (int64_t i = first; by > 0 ? i < last : i > last; i += by)
+          chosen.push_back(all[i]);
+        if (!from.isString())
+          return Value(chosen);
+        std::string text;
+        for (const Value &character : chosen)
+          text += character.string();
+        return Value(text);
+      },
+      line);
+}
+
+Expression ExpressionParser::postfix(Expression value) {
+  for (;;) {
+    int line = peek().line;
+    if (accept(".")) {
+      if (peek().kind == Kind::Integer) {
+        int64_t index = std::stoll(take().text);
+        value = located(
+            [value, index](const ScopePtr &scope) {
+              return value(scope).at(index);
+            },
+            line);
+        continue;
+      }
+      value = located(
+          [value, key = name()](const ScopePtr &scope) {
+            return memberOf(value(scope), key);
+          },
+          line);
+    } else if (accept("[")) {
+      value = subscript(value);
+    } else if (accept("(")) {
+      value = located(
+          [value, call = arguments()](const ScopePtr &scope) {
+            scope->count();
+            return value(scope).call(call.evaluate(scope));
+          },
+          line);
+    } else {
+      return value;
+    }
+  }
+}
+
+/// Behind `is`.
+Expression ExpressionParser::test(Expression input) {
+  bool isNegated = accept("not");
+  int line = peek().line;
+  std::string which = name();
+  jinja::Test test = findTest(which);
+  if (!test)
+    refuse("there is no test '" + which + "'");
+  Call call;
+  bool isValue = peek().kind == Kind::String || peek().kind == Kind::Integer ||
+                 peek().kind == Kind::Float || isNext("[") || isNext("{") ||
+                 (peek().kind == Kind::Name && !isNext("else") &&
+                  !isNext("or") && !isNext("and") && !isNext("is") &&
+                  !isNext("if") && !isNext("in") && !isNext("not"));
+  if (accept("("))
+    call = arguments();
+  else if (isValue)
+    call.positional.push_back(postfix(primary()));
+  return located(
+      [=](const ScopePtr &scope) {
+        return test(input(scope), call.evaluate(scope)) != isNegated;
+      },
+      line);
+}
+
+Expression ExpressionParser::filters(Expression input, bool withTests) {
+  for (;;) {
+    if (withTests && accept("is")) {
+      input = test(input);
+    } else if (accept("|")) {
+      int line = peek().line;
+      std::string which = name();
+      Filter filter = findFilter(which);
+      if (!filter)
+        refuse("there is no filter '" + which + "'");
+      Call call;
+      if (accept("("))
+        call = arguments();
+      input = located(
+          [=](const ScopePtr &scope) {
+            Value value = input(scope);
+            return filter(value, call.evaluate(scope));
+          },
+          line);
+    } else if (accept("(")) {
+      input = [input, call = arguments()](const ScopePtr &scope) {
+        return input(scope).call(call.evaluate(scope));
+      };
+    } else {
+      return input;
+    }
+  }
+}

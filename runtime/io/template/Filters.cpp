@@ -1,0 +1,317 @@
+//===- Filters.cpp - Filters and tests of templates -----------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Value.h"
+#include <algorithm>
+#include <cmath>
+
+using namespace heddle::io;
+using namespace heddle::io::jinja;
+
+/// A filter that is a method of texts.
+template <const char *name>
+static Value method(const Value &input, const Arguments &arguments) {
+  return memberOf(input.str(), name).call(arguments);
+}
+static constexpr char stripName[] = "strip", upperName[] = "upper",
+                      lowerName[] = "lower", titleName[] = "title",
+                      capitalizeName[] = "capitalize",
+                      replaceName[] = "replace";
+
+static Value length(const Value &input, const Arguments &) {
+  return input.length();
+}
+
+static Value toJson(const Value &input, const Arguments &arguments) {
+  Value indent = arguments.get(0, "indent");
+  if (arguments.positional.empty() || !indent.is<int64_t>())
+    indent = arguments.get(1, "indent");
+  return input.json(indent.is<int64_t>() ? static_cast<int>(indent.integer())
+                                         : -1);
+}
+
+/// The member that a filter's `attribute` names.
+static Value attributeOf(const Value &value, const Value &attribute) {
+  return attribute.isUndefined() ? value : value.at(attribute);
+}
+
+static Value join(const Value &input, const Arguments &arguments) {
+  Value separator = arguments.get(0, "d"),
+        attribute = arguments.get(1, "attribute");
+  std::string text;
+  bool isFirst = true;
+  for (const Value &element : input.elements()) {
+    text += (isFirst ? "" : separator.str()) +
+            attributeOf(element, attribute).str();
+    isFirst = false;
+  }
+  return text;
+}
+
+static Value first(const Value &input, const Arguments &) {
+  List all = input.elements();
+  return all.empty() ? Value() : all.front();
+}
+static Value last(const Value &input, const Arguments &) {
+  List all = input.elements();
+  return all.empty() ? Value() : all.back();
+}
+
+static Value orDefault(const Value &input, const Arguments &arguments) {
+  bool replaces = arguments.get(1, "boolean").truth() ? !input.truth()
+                                                      : input.isUndefined();
+  if (!replaces)
+    return input;
+  Value fallback = arguments.get(0, "default_value");
+  return fallback.isUndefined() ? Value("") : fallback;
+}
+
+static Value string(const Value &input, const Arguments &) {
+  return input.str();
+}
+
+static Value toInteger(const Value &input, const Arguments &arguments) {
+  if (input.isNumber())
+    return static_cast<int64_t>(input.number());
+  try {
+    return static_cast<int64_t>(std::stoll(input.str()));
+  } catch (const std::exception &) {
+    Value fallback = arguments.get(0, "default");
+    return fallback.isUndefined() ? Value(int64_t(0)) : fallback;
+  }
+}
+static Value toFloat(const Value &input, const Arguments &) {
+  if (input.isNumber())
+    return input.number();
+  try {
+    return std::stod(input.str());
+  } catch (const std::exception &) {
+    return 0.0;
+  }
+}
+
+static Value list(const Value &input, const Arguments &) {
+  return input.elements();
+}
+static Value items(const Value &input, const Arguments &arguments) {
+  return input.isUndefined() ? Value(List())
+                             : memberOf(input, "items").call(arguments);
+}
+
+static Value dictSort(const Value &input, const Arguments &) {
+  List pairs = memberOf(input, "items").call({}).list();
+  std::stable_sort(pairs.begin(), pairs.end(),
+                   [](const Value &a, const Value &b) {
+                     return memberOf(a.list()[0], "lower").call({}) <
+                            memberOf(b.list()[0], "lower").call({});
+                   });
+  return pairs;
+}
+
+static Value sort(const Value &input, const Arguments &arguments) {
+  List all = input.elements();
+  Value attribute = arguments.get(2, "attribute");
+  std::stable_sort(all.begin(), all.end(), [&](const Value &a, const Value &b) {
+    return attributeOf(a, attribute) < attributeOf(b, attribute);
+  });
+  if (arguments.get(0, "reverse").truth())
+    std::reverse(all.begin(), all.end());
+  return all;
+}
+
+static Value unique(const Value &input, const Arguments &) {
+  List all;
+  for (const Value &element : input.elements())
+    if (!Value(all).contains(element))
+      all.push_back(element);
+  return all;
+}
+
+static Value reverse(const Value &input, const Arguments &) {
+  List all = input.elements();
+  std::reverse(all.begin(), all.end());
+  return all;
+}
+
+/// The arguments behind the first `count`.
+static Arguments behind(const Arguments &arguments, size_t count) {
+  Arguments rest;
+  if (arguments.positional.size() > count)
+    rest.positional.assign(arguments.positional.begin() + count,
+                           arguments.positional.end());
+  return rest;
+}
+
+static Value map(const Value &input, const Arguments &arguments) {
+  List all;
+  auto attribute = arguments.named.find("attribute");
+  for (const Value &element : input.elements()) {
+    if (attribute != arguments.named.end()) {
+      Value found = element.at(attribute->second);
+      auto fallback = arguments.named.find("default");
+      bool misses = found.isUndefined() && fallback != arguments.named.end();
+      all.push_back(misses ? fallback->second : found);
+      continue;
+    }
+    std::string name = arguments.get(0, "filter").string();
+    Filter filter = findFilter(name);
+    if (!filter)
+      throw TemplateError{"there is no filter '" + name + "'"};
+    all.push_back(filter(element, behind(arguments, 1)));
+  }
+  return all;
+}
+
+/// Elements for which a test holds, or does not; of them, or of an attribute.
+template <bool keeps, bool ofAttribute>
+static Value select(const Value &input, const Arguments &arguments) {
+  List all;
+  size_t at = ofAttribute ? 1 : 0;
+  Value name = arguments.get(at, "test");
+  Test test = name.isUndefined() ? nullptr : findTest(name.string());
+  if (!test && !name.isUndefined())
+    throw TemplateError{"there is no test '" + name.string() + "'"};
+  for (const Value &element : input.elements()) {
+    Value tested =
+        ofAttribute ? element.at(arguments.get(0, "attribute")) : element;
+    bool holds =
+        test ? test(tested, behind(arguments, at + 1)) : tested.truth();
+    if (holds == keeps)
+      all.push_back(element);
+  }
+  return all;
+}
+
+static Value indent(const Value &input, const Arguments &arguments) {
+  Value width = arguments.get(0, "width");
+  std::string margin =
+      width.isString()
+          ? width.string()
+          : std::string(width.isUndefined() ? 4 : width.integer(), ' ');
+  bool isFirst = true, indentsFirst = arguments.get(1, "first").truth();
+  bool indentsBlank = arguments.get(2, "blank").truth();
+  std::string text;
+  const Value lines = memberOf(input.str(), "split").call({{Value("\n")}, {}});
+  for (const Value &line : lines.list()) {
+    bool isIndented =
+        isFirst ? indentsFirst : indentsBlank || !line.string().empty();
+    text += (isFirst ? "" : "\n") + (isIndented ? margin : "") + line.string();
+    isFirst = false;
+  }
+  return text;
+}
+
+static Value absolute(const Value &input, const Arguments &) {
+  return input.is<double>() ? Value(std::fabs(input.number()))
+                            : Value(std::abs(input.integer()));
+}
+
+static Value rounded(const Value &input, const Arguments &arguments) {
+  Value digits = arguments.get(0, "precision");
+  double scale = std::pow(10.0, digits.isUndefined() ? 0 : digits.number());
+  return std::nearbyint(input.number() * scale) / scale;
+}
+
+static Value same(const Value &input, const Arguments &) { return input; }
+
+static Value escape(const Value &input, const Arguments &) {
+  std::string text;
+  for (char c : input.str())
+    text += c == '&'    ? "&amp;"
+            : c == '<'  ? "&lt;"
+            : c == '>'  ? "&gt;"
+            : c == '"'  ? "&#34;"
+            : c == '\'' ? "&#39;"
+                        : std::string(1, c);
+  return text;
+}
+
+Filter jinja::findFilter(const std::string &name) {
+  static const std::map<std::string, Filter> filters = {
+      {"trim", method<stripName>},
+      {"upper", method<upperName>},
+      {"lower", method<lowerName>},
+      {"title", method<titleName>},
+      {"capitalize", method<capitalizeName>},
+      {"replace", method<replaceName>},
+      {"length", length},
+      {"count", length},
+      {"tojson", toJson},
+      {"join", join},
+      {"first", first},
+      {"last", last},
+      {"default", orDefault},
+      {"d", orDefault},
+      {"string", string},
+      {"int", toInteger},
+      {"float", toFloat},
+      {"list", list},
+      {"items", items},
+      {"dictsort", dictSort},
+      {"sort", sort},
+      {"unique", unique},
+      {"reverse", reverse},
+      {"map", map},
+      {"select", select<true, false>},
+      {"reject", select<false, false>},
+      {"selectattr", select<true, true>},
+      {"rejectattr", select<false, true>},
+      {"indent", indent},
+      {"abs", absolute},
+      {"round", rounded},
+      {"safe", same},
+      {"escape", escape},
+      {"e", escape}};
+  auto it = filters.find(name);
+  return it == filters.end() ? nullptr : it->second;
+}
+
+Test jinja::findTest(const std::string &name) {
+  using A = Arguments;
+  using V = Value;
+  static const std::map<std::string, Test> tests = {
+      {"defined", [](const V &v, const A &) { return !v.isUndefined(); }},
+      {"undefined", [](const V &v, const A &) { return v.isUndefined(); }},
+      {"none", [](const V &v, const A &) { return v.isNone(); }},
+      {"boolean", [](const V &v, const A &) { return v.is<bool>(); }},
+      {"true", [](const V &v, const A &) { return v.is<bool>() && v.truth(); }},
+      {"false",
+       [](const V &v, const A &) { return v.is<bool>() && !v.truth(); }},
+      {"string", [](const V &v, const A &) { return v.isString(); }},
+      {"number", [](const V &v, const A &) { return v.isNumber(); }},
+      {"integer", [](const V &v, const A &) { return v.is<int64_t>(); }},
+      {"float", [](const V &v, const A &) { return v.is<double>(); }},
+      {"mapping", [](const V &v, const A &) { return v.isDict(); }},
+      {"iterable",
+       [](const V &v, const A &) {
+         return v.isList() || v.isDict() || v.isString() || v.isUndefined();
+       }},
+      {"sequence",
+       [](const V &v, const A &) {
+         return v.isList() || v.isDict() || v.isString() || v.isUndefined();
+       }},
+      {"callable", [](const V &v, const A &) { return v.isFunction(); }},
+      {"odd", [](const V &v, const A &) { return v.integer() % 2 != 0; }},
+      {"even", [](const V &v, const A &) { return v.integer() % 2 == 0; }},
+      {"divisibleby",
+       [](const V &v, const A &a) {
+         int64_t by = a.get(0, "num").integer();
+         return by != 0 && v.integer() % by == 0;
+       }},
+      {"equalto",
+       [](const V &v, const A &a) { return v == a.get(0, "other"); }},
+      {"eq", [](const V &v, const A &a) { return v == a.get(0, "other"); }},
+      {"==", [](const V &v, const A &a) { return v == a.get(0, "other"); }},
+      {"ne", [](const V &v, const A &a) { return !(v == a.get(0, "other")); }},
+      {"lt", [](const V &v, const A &a) { return v < a.get(0, "other"); }},
+      {"gt", [](const V &v, const A &a) { return a.get(0, "other") < v; }},
+      {"in",
+       [](const V &v, const A &a) { return a.get(0, "seq").contains(v); }}};
+  auto it = tests.find(name);
+  return it == tests.end() ? nullptr : it->second;
+}

@@ -1,0 +1,42 @@
+//===- Lexer.h - Tokens of templates ----------------------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_IO_TEMPLATE_LEXER_H
+#define HEDDLE_RUNTIME_IO_TEMPLATE_LEXER_H
+
+#include "Value.h"
+
+namespace heddle::io::jinja {
+
+struct Token {
+  enum class Kind {
+    Data,            ///< Text between tags.
+    ExpressionBegin, ///< `{{`
+    ExpressionEnd,
+    StatementBegin, ///< `{%`
+    StatementEnd,
+    Name,
+    String,
+    Integer,
+    Float,
+    Operator,
+    End
+  };
+  Kind kind;
+  std::string text; ///< Of a string what it stands for.
+  int line;
+};
+
+/// A template's tokens. White space is stripped where tags say so; a line's
+/// before a statement, and the line's end behind it, always are. Throws
+/// TemplateError.
+std::vector<Token> tokenize(const std::string &source);
+
+} // namespace heddle::io::jinja
+
+#endif // HEDDLE_RUNTIME_IO_TEMPLATE_LEXER_H

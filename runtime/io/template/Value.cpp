@@ -1,0 +1,300 @@
+//===- Value.cpp - Values of templates ------------------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Value.h"
+#include "../tokenizer/Unicode.h"
+#include <cmath>
+
+using namespace heddle::io;
+using namespace heddle::io::jinja;
+
+Value Arguments::get(size_t index, const char *name) const {
+  if (index < positional.size())
+    return positional[index];
+  auto it = named.find(name);
+  return it == named.end() ? Value() : it->second;
+}
+
+Value Value::fromJson(const nlohmann::ordered_json &json) {
+  switch (json.type()) {
+  case nlohmann::ordered_json::value_t::null:
+    return None{};
+  case nlohmann::ordered_json::value_t::boolean:
+    return json.get<bool>();
+  case nlohmann::ordered_json::value_t::number_integer:
+  case nlohmann::ordered_json::value_t::number_unsigned:
+    return json.get<int64_t>();
+  case nlohmann::ordered_json::value_t::number_float:
+    return json.get<double>();
+  case nlohmann::ordered_json::value_t::string:
+    return json.get<std::string>();
+  case nlohmann::ordered_json::value_t::array: {
+    List list;
+    for (const auto &element : json)
+      list.push_back(fromJson(element));
+    return list;
+  }
+  default: {
+    Dict dict;
+    for (const auto &[key, value] : json.items())
+      dict.emplace_back(key, fromJson(value));
+    return dict;
+  }
+  }
+}
+
+std::string Value::kind() const {
+  static const char *const names[] = {"nothing",  "none",         "a boolean",
+                                      "a number", "a number",     "a text",
+                                      "a list",   "a dictionary", "a function"};
+  if (const auto *undefined = std::get_if<Undefined>(&data))
+    return undefined->name.empty()
+               ? "a value that is not defined"
+               : "'" + undefined->name + "', which is not defined";
+  return names[data.index()];
+}
+
+template <typename T, typename Data>
+static auto &expect(Data &data, const Value &value, const char *what) {
+  if (auto *held = std::get_if<T>(&data))
+    return *held;
+  throw TemplateError{std::string(what) + " is needed, not " + value.kind()};
+}
+
+const std::string &Value::string() const {
+  return expect<std::string>(data, *this, "a text");
+}
+int64_t Value::integer() const {
+  if (const bool *flag = std::get_if<bool>(&data))
+    return *flag;
+  return expect<int64_t>(data, *this, "a whole number");
+}
+double Value::number() const {
+  const auto *real = std::get_if<double>(&data);
+  return real ? *real : static_cast<double>(integer());
+}
+List &Value::list() const {
+  return *expect<std::shared_ptr<List>>(data, *this, "a list");
+}
+Dict &Value::dict() const {
+  return *expect<std::shared_ptr<Dict>>(data, *this, "a dictionary");
+}
+Value Value::call(const Arguments &arguments) const {
+  return (*expect<std::shared_ptr<const Function>>(data, *this, "a function"))(
+      arguments);
+}
+
+bool Value::truth() const {
+  if (isUndefined() || isNone())
+    return false;
+  if (isNumber())
+    return number() != 0;
+  return isFunction() || length() != 0;
+}
+
+int64_t Value::length() const {
+  if (isList())
+    return static_cast<int64_t>(list().size());
+  if (isDict())
+    return static_cast<int64_t>(dict().size());
+  if (isUndefined())
+    return 0;
+  int64_t count = 0;
+  unicode::forEach(string(), [&](unicode::Character, size_t) { ++count; });
+  return count;
+}
+
+List Value::elements() const {
+  if (isUndefined())
+    return {};
+  if (isList())
+    return list();
+  List all;
+  if (isDict()) {
+    for (const auto &[key, value] : dict())
+      all.push_back(key);
+    return all;
+  }
+  unicode::forEach(string(), [&](unicode::Character character, size_t at) {
+    all.push_back(string().substr(at, character.length));
+  });
+  return all;
+}
+
+Value Value::at(const Value &key) const {
+  if (isDict() && key.isString()) {
+    for (const auto &[name, value] : dict())
+      if (name == key.string())
+        return value;
+    return Undefined{key.string()};
+  }
+  if ((isList() || isString()) && key.is<int64_t>()) {
+    List all = elements();
+    int64_t size = static_cast<int64_t>(all.size());
+    int64_t index = key.integer() + (key.integer() < 0 ? size : 0);
+    return index >= 0 && index < size ? all[index] : Value();
+  }
+  if (isUndefined())
+    throw TemplateError{kind() + " has no members"};
+  return Undefined{key.isString() ? key.string() : key.repr()};
+}
+
+void Value::set(const std::string &key, Value value) {
+  for (auto &[name, old] : dict())
+    if (name == key) {
+      old = std::move(value);
+      return;
+    }
+  dict().emplace_back(key, std::move(value));
+}
+
+bool Value::contains(const Value &element) const {
+  if (isString())
+    return string().find(element.string()) != std::string::npos;
+  for (const Value &mine : elements())
+    if (mine == element)
+      return true;
+  return false;
+}
+
+bool Value::operator==(const Value &other) const {
+  if (isNumber() && other.isNumber())
+    return number() == other.number();
+  if (data.index() != other.data.index())
+    return false;
+  if (isString())
+    return string() == other.string();
+  if (isList())
+    return list() == other.list();
+  if (isDict()) {
+    bool same = dict().size() == other.dict().size();
+    for (const auto &[key, value] : dict())
+      same = same && other.at(key) == value;
+    return same;
+  }
+  return isNone() || isUndefined();
+}
+
+bool Value::operator<(const Value &other) const {
+  if (isNumber() && other.isNumber())
+    return number() < other.number();
+  if (isString() && other.isString())
+    return string() < other.string();
+  if (isList() && other.isList())
+    return list() < other.list();
+  throw TemplateError{kind() + " cannot be compared with " + other.kind()};
+}
+
+/// The shortest digits that read back as the number, as Python writes them.
+static std::string digitsOf(double number) {
+  if (std::isinf(number))
+    return number < 0 ? "-inf" : "inf";
+  if (std::isnan(number))
+    return "nan";
+  return nlohmann::json(number).dump();
+}
+
+std::string Value::str() const {
+  return isString() ? string() : isUndefined() ? "" : repr();
+}
+
+std::string Value::repr() const {
+  if (isNone())
+    return "None";
+  if (const bool *flag = std::get_if<bool>(&data))
+    return *flag ? "True" : "False";
+  if (is<int64_t>())
+    return std::to_string(integer());
+  if (is<double>())
+    return digitsOf(number());
+  std::string text;
+  auto separate = [&] { text += text.size() > 1 ? ", " : ""; };
+  if (isList()) {
+    text = isTuple ? "(" : "[";
+    for (const Value &element : list()) {
+      separate();
+      text += element.repr();
+    }
+    return text + (!isTuple ? "]" : list().size() == 1 ? ",)" : ")");
+  }
+  if (isDict()) {
+    text = "{";
+    for (const auto &[key, value] : dict()) {
+      separate();
+      text += Value(key).repr() + ": " + value.repr();
+    }
+    return text + "}";
+  }
+  if (!isString())
+    return isUndefined() ? "Undefined" : "<function>";
+  bool hasSingle = string().find('\'') != std::string::npos;
+  char quote =
+      hasSingle && string().find('"') == std::string::npos ? '"' : '\'';
+  text = quote;
+  for (char c : string()) {
+    if (c == '\n')
+      text += "\\n";
+    else if (c == '\t')
+      text += "\\t";
+    else if (c == '\r')
+      text += "\\r";
+    else
+      text += (c == quote || c == '\\' ? "\\" : "") + std::string(1, c);
+  }
+  return text + quote;
+}
+
+void Value::writeJson(std::string &out, int indent, int depth) const {
+  auto line = [&](int at) {
+    if (indent >= 0)
+      out += "\n" + std::string(static_cast<size_t>(indent) * at, ' ');
+  };
+  const char *comma = indent >= 0 ? "," : ", ";
+  if (isList() || isDict()) {
+    bool isFirst = true;
+    auto begin = [&] {
+      out += isFirst ? "" : comma;
+      isFirst = false;
+      line(depth + 1);
+    };
+    out += isList() ? "[" : "{";
+    if (isList())
+      for (const Value &element : list()) {
+        begin();
+        element.writeJson(out, indent, depth + 1);
+      }
+    else
+      for (const auto &[key, value] : dict()) {
+        begin();
+        Value(key).writeJson(out, indent, depth + 1);
+        out += ": ";
+        value.writeJson(out, indent, depth + 1);
+      }
+    if (!isFirst)
+      line(depth);
+    out += isList() ? "]" : "}";
+    return;
+  }
+  if (isUndefined() || isFunction())
+    throw TemplateError{kind() + " cannot be written as JSON"};
+  if (isString())
+    out += nlohmann::json(string()).dump(
+        -1, ' ', false, nlohmann::json::error_handler_t::replace);
+  else if (isNone())
+    out += "null";
+  else if (is<bool>())
+    out += truth() ? "true" : "false";
+  else
+    out += repr();
+}
+
+std::string Value::json(int indent) const {
+  std::string out;
+  writeJson(out, indent, 0);
+  return out;
+}

@@ -1,0 +1,128 @@
+//===- Value.h - Values of templates ----------------------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_IO_TEMPLATE_VALUE_H
+#define HEDDLE_RUNTIME_IO_TEMPLATE_VALUE_H
+
+#include "heddle/runtime/io/Diagnostic.h"
+#include <functional>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <variant>
+
+namespace heddle::io::jinja {
+
+class Value;
+using List = std::vector<Value>;
+using Dict = std::vector<std::pair<std::string, Value>>;
+/// What a function is called with.
+struct Arguments {
+  std::vector<Value> positional;
+  std::map<std::string, Value> named;
+  /// The argument at a place or of a name, else undefined.
+  Value get(size_t index, const char *name) const;
+};
+using Function = std::function<Value(const Arguments &)>;
+
+/// A value as Python has it; lists and dictionaries are shared. A value that is
+/// not defined is false, empty, and written as nothing.
+class Value {
+public:
+  struct Undefined {
+    std::string name;
+  };
+  struct None {};
+
+  Value() : Value(Undefined{}) {}
+  Value(Undefined u) : data(std::move(u)) {}
+  Value(None n) : data(n) {}
+  Value(bool b) : data(b) {}
+  Value(int64_t i) : data(i) {}
+  Value(double d) : data(d) {}
+  Value(std::string s) : data(std::move(s)) {}
+  Value(const char *s) : data(std::string(s)) {}
+  Value(List list) : data(std::make_shared<List>(std::move(list))) {}
+  Value(Dict dict) : data(std::make_shared<Dict>(std::move(dict))) {}
+  Value(Function function)
+      : data(std::make_shared<const Function>(std::move(function))) {}
+  /// A list that Python writes with round brackets.
+  static Value tuple(List elements) {
+    Value value(std::move(elements));
+    value.isTuple = true;
+    return value;
+  }
+  static Value fromJson(const nlohmann::ordered_json &json);
+
+  template <typename T> bool is() const {
+    return std::holds_alternative<T>(data);
+  }
+  bool isUndefined() const { return is<Undefined>(); }
+  bool isNone() const { return is<None>(); }
+  bool isString() const { return is<std::string>(); }
+  bool isList() const { return is<std::shared_ptr<List>>(); }
+  bool isDict() const { return is<std::shared_ptr<Dict>>(); }
+  bool isFunction() const { return is<std::shared_ptr<const Function>>(); }
+  /// Whether it can be computed with; booleans can.
+  bool isNumber() const { return is<int64_t>() || is<double>() || is<bool>(); }
+
+  const std::string &string() const; ///< Throws unless it is one.
+  int64_t integer() const;           ///< Throws unless it is one.
+  double number() const;             ///< Throws unless it is one.
+  List &list() const;                ///< Throws unless it is one.
+  Dict &dict() const;                ///< Throws unless it is one.
+  Value call(const Arguments &arguments) const;
+
+  bool truth() const;
+  int64_t length() const;
+  /// Elements of a list, keys of a dictionary, characters of a text.
+  List elements() const;
+  /// The element of a list or text, or the value of a key; else undefined.
+  Value at(const Value &key) const;
+  void set(const std::string &key, Value value);
+  bool contains(const Value &element) const;
+  bool operator==(const Value &other) const;
+  bool operator<(const Value &other) const;
+
+  /// As Python's str() and repr().
+  std::string str() const;
+  std::string repr() const;
+  /// As Python's json.dumps; on lines of their own when `indent` is not
+  /// negative.
+  std::string json(int indent = -1) const;
+  /// As `a list`.
+  std::string kind() const;
+
+private:
+  void writeJson(std::string &out, int indent, int depth) const;
+
+  std::variant<Undefined, None, bool, int64_t, double, std::string,
+               std::shared_ptr<List>, std::shared_ptr<Dict>,
+               std::shared_ptr<const Function>>
+      data;
+  bool isTuple = false;
+};
+
+/// What goes wrong while a template is read or rendered; the template says
+/// where.
+struct TemplateError {
+  std::string message;
+};
+
+/// The method of a value, or its member by that name.
+Value memberOf(const Value &value, const std::string &name);
+
+using Filter = Value (*)(const Value &input, const Arguments &arguments);
+/// Null for a name that is not known.
+Filter findFilter(const std::string &name);
+using Test = bool (*)(const Value &input, const Arguments &arguments);
+Test findTest(const std::string &name);
+
+} // namespace heddle::io::jinja
+
+#endif // HEDDLE_RUNTIME_IO_TEMPLATE_VALUE_H
