@@ -109,6 +109,7 @@ BINARY = {
     "generate": {"--prompt": Text, "--prompt-ids": Text, **SAMPLING, **JOB},
     "chat": {"--system": Text, **SAMPLING, **JOB},
     "bench": {"--steps": SOME, "--warmup": COUNT, **JOB},
+    "check": {"--join-timeout": JOIN},
     "info": {"--join-timeout": JOIN},
 }
 
