@@ -96,15 +96,27 @@ def functions(x, y, total, n, B: tl.constexpr):
     tl.atomic_add(total, tl.sum(tl.where(mask, r, 0.), 0))
 
 
+@triton.jit
+def product_tma(a, b, c, k, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    row = tl.program_id(0) * M
+    column = tl.program_id(1) * N
+    sums = tl.zeros((M, N), tl.float32)
+    for start in range(0, k, K):
+        x = tl._experimental_descriptor_load(a, [row, start], [M, K], tl.bfloat16)
+        y = tl._experimental_descriptor_load(b, [start, column], [K, N], tl.bfloat16)
+        sums = tl.dot(x, y, sums)
+    tl._experimental_descriptor_store(c, sums.to(tl.bfloat16), [row, column])
+
+
 LAUNCHES = {}
 
 
-def emit(folder, function, name, types, constants, aligned):
+def emit(folder, function, name, types, constants, aligned, chip=80, warps=4):
     names = function.arg_names
     attributes = AttrsDescriptor.from_hints({names.index(a): 16 for a in aligned})
     source = ASTSource(fn=function, signature=types, constants=constants, attrs=attributes)
-    kernel = triton.compile(source, target=GPUTarget("cuda", 80, 32),
-                            options={"num_warps": 4, "num_stages": 3})
+    kernel = triton.compile(source, target=GPUTarget("cuda", chip, 32),
+                            options={"num_warps": warps, "num_stages": 3})
     with open(os.path.join(folder, name + ".ptx"), "w") as file:
         file.write(kernel.asm["ptx"])
     LAUNCHES[name] = {"kernel": kernel.metadata.name, "threads": 32 * kernel.metadata.num_warps,
@@ -116,8 +128,12 @@ def main():
     sizes = ["m", "n", "k", "stride_a", "stride_b", "stride_c"]
     for t in ("bf16", "fp16", "fp32"):
         types = {"a": "*" + t, "b": "*" + t, "c": "*" + t, **{s: "i32" for s in sizes}}
-        emit(folder, product, "product_" + t, types, {"M": 128, "N": 128, "K": 32},
-             ["a", "b", "c", "stride_a", "stride_b", "stride_c"])
+        for chip, depth in ((80, 32), (90, 64)):
+            emit(folder, product, f"product_{t}_{chip}", types, {"M": 128, "N": 128, "K": depth},
+                 ["a", "b", "c", "stride_a", "stride_b", "stride_c"], chip)
+    emit(folder, product_tma, "product_tma",
+         {"a": "nvTmaDesc", "b": "nvTmaDesc", "c": "nvTmaDesc", "k": "i32"},
+         {"M": 128, "N": 128, "K": 64}, [], 90, warps=8)
     for t in ("bf16", "fp32"):
         emit(folder, softmax, "softmax_" + t,
              {"x": "*" + t, "y": "*" + t, "n": "i32", "stride": "i32"}, {"B": 1024}, ["x", "y"])
@@ -125,9 +141,10 @@ def main():
              {**{a: "*" + t for a in "xwby"}, "n": "i32", "stride": "i32", "eps": "fp32"},
              {"B": 1024}, ["x", "w", "b", "y", "stride"])
     for t in ("bf16", "fp16"):
-        emit(folder, attention, "attention_" + t,
-             {**{a: "*" + t for a in ("q", "k", "v", "out")}, "n": "i32", "scale": "fp32"},
-             {"D": 64, "M": 64, "N": 32}, ["q", "k", "v", "out"])
+        for chip, keys in ((80, 32), (90, 64)):
+            emit(folder, attention, f"attention_{t}_{chip}",
+                 {**{a: "*" + t for a in ("q", "k", "v", "out")}, "n": "i32", "scale": "fp32"},
+                 {"D": 64, "M": 64, "N": keys}, ["q", "k", "v", "out"], chip)
     emit(folder, functions, "functions", {"x": "*fp32", "y": "*fp32", "total": "*fp32", "n": "i32"},
          {"B": 512}, ["x", "y"])
     with open(os.path.join(folder, "launches.json"), "w") as file:

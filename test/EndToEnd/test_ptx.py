@@ -8,6 +8,7 @@ what numpy computes, and finds no fault, then instructions mean in it what they
 mean on a GPU. Kernels of Triton's need HEDDLE_TEST_LONG=1, which installs it;
 CUDA's need nvcc."""
 
+import itertools
 import json
 import os
 import re
@@ -38,6 +39,14 @@ TYPES = {"bf16": (to_bf16, from_bf16, 4e-3),
          "fp32": (lambda v: np.asarray(v, np.float32), lambda v: v, 1e-6)}
 
 
+class Map:
+    """A map of an array; `box` begins with the last dimension. Of CUDA's numbers, type 9 is bf16
+    and swizzle 3 that of 128 bytes."""
+
+    def __init__(self, array, box, type=9, swizzle=3):
+        self.array, self.box, self.type, self.swizzle = array, box, type, swizzle
+
+
 class PtxTest(h.HeddleTest):
     def launch(self, text, kernel, grid, threads, arguments, shared=0):
         """Runs a kernel; arrays are read and written, ints are i32, floats f32."""
@@ -48,6 +57,13 @@ class PtxTest(h.HeddleTest):
                 value.tofile(path)
                 words.append("buffer:" + path)
                 arrays.append((path, value))
+            elif isinstance(value, Map):
+                path = self.path(f"buffer{i}")
+                value.array.tofile(path)
+                form = [value.swizzle, value.type] + list(value.box)
+                words += ["memory:" + path, "map:" + ":".join(
+                    [",".join(map(str, form)), ",".join(map(str, value.array.shape[::-1])), path])]
+                arrays.append((path, value.array))
             else:
                 words.append(("i32:" if isinstance(value, int) else "f32:") + str(value))
         grid = ",".join(str(size) for size in (tuple(grid) + (1, 1))[:3])
@@ -104,12 +120,20 @@ class TritonTest(PtxTest):
 
     def test_product(self):
         m, n, k = 200, 144, 112
-        for kind, (_, read, bound) in TYPES.items():
+        for (kind, (_, read, bound)), chip in itertools.product(TYPES.items(), (80, 90)):
             a, b = self.draw(kind, m, k), self.draw(kind, k, n)
             c = np.zeros((m, n), a.dtype)
-            self.triton("product_" + kind, (2, 2), [a, b, c, m, n, k, k, n, n])
+            self.triton(f"product_{kind}_{chip}", (2, 2), [a, b, c, m, n, k, k, n, n])
             # f32 is multiplied as tf32.
             self.near(read(c), read(a).astype(float) @ read(b), max(bound, 1e-3))
+
+    def test_product_tma(self):
+        m, n, k = 200, 136, 328
+        a, b = self.draw("bf16", m, k), self.draw("bf16", k, n)
+        c = np.zeros((m, n), a.dtype)
+        self.triton("product_tma", (2, 2),
+                    [Map(a, (64, 128)), Map(b, (64, 64)), Map(c, (64, 128)), k])
+        self.near(from_bf16(c), from_bf16(a).astype(float) @ from_bf16(b), 4e-3)
 
     def test_softmax(self):
         for kind in ("bf16", "fp32"):
@@ -133,11 +157,11 @@ class TritonTest(PtxTest):
 
     def test_attention(self):
         heads, n, d = 3, 200, 64
-        for kind in ("bf16", "fp16"):
+        for kind, chip in itertools.product(("bf16", "fp16"), (80, 90)):
             _, read, bound = TYPES[kind]
             q, k, v = (self.draw(kind, heads, n, d) for _ in range(3))
             out = np.zeros_like(q)
-            self.triton("attention_" + kind, (4, heads), [q, k, v, out, n, 0.125])
+            self.triton(f"attention_{kind}_{chip}", (4, heads), [q, k, v, out, n, 0.125])
             score = np.einsum("hid,hjd->hij", read(q).astype(float), read(k)) / 8
             weight = np.exp(np.where(np.tril(np.ones((n, n), bool)), score, -np.inf))
             self.near(read(out), weight / weight.sum(-1, keepdims=True) @ read(v), bound)

@@ -261,14 +261,16 @@ void countRequest(Warp &warp, const Access &access, int64_t bytes) {
 //===----------------------------------------------------------------------===//
 
 Space takeSpace(Decode &d) {
-  switch (d.takeOneOf({"global", "const", "shared", "shared::cta", "local"})) {
+  switch (d.takeOneOf({"global", "const", "shared", "shared::cta",
+                       "shared::cluster", "local"})) {
   case 0:
   case 1:
     return Space::Global;
   case 2:
   case 3:
+  case 4: // A cluster has one block.
     return Space::Shared;
-  case 4:
+  case 5:
     return Space::Local;
   default:
     return Space::Generic;

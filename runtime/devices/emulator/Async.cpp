@@ -150,7 +150,9 @@ void decodeCopy(Decode &d) {
 void decodeAsync(Decode &d) {
   if (!d.take("async"))
     d.failUnknown();
-  if (d.take("commit_group")) {
+  if (d.take("bulk")) {
+    decodeBulk(d);
+  } else if (d.take("commit_group")) {
     d.expectOperands(0);
     d.op.run = commit;
   } else if (d.take("wait_group")) {

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "runtime/devices/emulator/Bulk.h"
 #include "runtime/devices/emulator/Lanes.h"
 
 #include <algorithm>
@@ -48,6 +49,7 @@ void Block::arrive(Warp &warp) {
   if (__builtin_popcount(barrier.arrived) * warpSize < threads)
     return;
   shared.join(barrier.arrived);
+  ++events;
   for (Warp &other : warps)
     if (other.state == Warp::AtBarrier && other.barrier == warp.barrier &&
         (barrier.arrived >> other.index & 1)) {
@@ -58,12 +60,83 @@ void Block::arrive(Warp &warp) {
   barrier = Barrier();
 }
 
+void Block::checkPhase(Mbarrier &barrier) {
+  if (barrier.pending || barrier.bytes)
+    return;
+  ++barrier.phase;
+  ++events;
+  barrier.pending = barrier.expected;
+  barrier.done = std::move(barrier.next);
+  barrier.next = Times();
+}
+
+/// Lets warps go on that only asked whether something has happened.
+bool Block::wakePolling() {
+  bool woken = false;
+  for (Warp &warp : warps)
+    if (warp.state == Warp::Waiting && warp.polls) {
+      warp.state = Warp::Running;
+      woken = true;
+    }
+  return woken;
+}
+
+/// Makes the oldest copy that somebody waits for.
+bool Block::landCopy() {
+  auto isAwaited = [&](const BulkCopy &copy) {
+    return std::any_of(warps.begin(), warps.end(), [&](const Warp &warp) {
+      return warp.state == Warp::Waiting && warp.awaited == copy.barrier;
+    });
+  };
+  auto found = std::find_if(copies.begin(), copies.end(), isAwaited);
+  if (found == copies.end())
+    return false;
+  BulkCopy copy = std::move(*found);
+  copies.erase(found);
+  landBulkCopy(*this, copy);
+  Mbarrier &barrier = barriersInMemory[copy.barrier];
+  shared.releaseCopies(barrier.next);
+  barrier.bytes -= copy.bytes;
+  ++events;
+  checkPhase(barrier);
+  return true;
+}
+
+/// Nothing that uses the block's memory may be under way when it ends.
+void Block::finish() {
+  current = &warps.front();
+  auto leave = [&](Warp &warp, int32_t op, const char *what) {
+    warp.current = op;
+    warp.fail(std::string("the block ends before ") + what, allLanes);
+  };
+  if (!copies.empty())
+    leave(warps.front(), copies.front().op, "this copy was waited for");
+  for (Warp &warp : warps) {
+    current = &warp;
+    finishBulkStores(warp);
+    const Products &products = warp.products;
+    if (!products.open.empty() || !products.groups.empty())
+      leave(warp,
+            products.open.empty() ? products.groups.front().front().at
+                                  : products.open.front().at,
+            "this product was waited for");
+    const Warp &first = warps[warp.index / 4 * 4];
+    if (products.trace != first.products.trace)
+      warp.fail("warps of a warpgroup issued different wgmma instructions",
+                allLanes);
+  }
+}
+
 void Block::run(const Program &program) {
   std::fill(std::begin(barriers), std::end(barriers), Barrier());
-  while (true) {
+  constexpr int mostPolls = 10000;
+  int polls = 0;
+  for (uint64_t before = events;; before = events) {
     bool moved = false, done = true;
     for (Warp &warp : warps) {
       current = &warp;
+      if (warp.state == Warp::Waiting && warp.seen != events)
+        warp.state = Warp::Running;
       while (warp.state == Warp::Running) {
         moved = true;
         warp.run(program);
@@ -73,14 +146,37 @@ void Block::run(const Program &program) {
       done &= warp.state == Warp::Done;
     }
     if (done)
-      return;
-    if (!moved)
+      return finish();
+    if (events != before)
+      polls = 0;
+    // Who polls gets some turns before copies come.
+    if (moved || (polls++ < 2 && wakePolling()) || landCopy())
+      continue;
+    if (polls > mostPolls || !wakePolling())
       failDeadlock(program);
   }
 }
 
+/// What an mbarrier lacks, in words.
+static std::string describeMissing(const Warp &warp) {
+  const Mbarrier &barrier = warp.block->barriersInMemory[warp.awaited];
+  return "mbarrier at byte " + std::to_string(warp.awaited) +
+         " of shared memory, phase " + std::to_string(barrier.phase) + ": " +
+         std::to_string(barrier.pending) + " of " +
+         std::to_string(barrier.expected) + " arrivals and " +
+         std::to_string(barrier.bytes) + " bytes are missing";
+}
+
 /// All warps that have not ended wait at barriers.
 void Block::failDeadlock(const Program &program) {
+  for (Warp &warp : warps)
+    if (warp.state == Warp::Waiting) {
+      current = &warp;
+      warp.fail("waits for ever" + (warp.awaited < 0
+                                        ? std::string(" for the cluster")
+                                        : " for the " + describeMissing(warp)),
+                warp.mask);
+    }
   auto waits = [](const Warp &warp) { return warp.state == Warp::AtBarrier; };
   auto first = std::find_if(warps.begin(), warps.end(), waits);
   int64_t together = 0;

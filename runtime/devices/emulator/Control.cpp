@@ -105,7 +105,44 @@ void decodeReduction(Decode &d) {
                 (d.operand(last).negated ? Negated : 0);
 }
 
+/// barrier.cluster: a cluster has one block.
+void arriveAtCluster(Warp &warp, const Op &) {
+  if (!warp.converge(warp.live))
+    return;
+  Block &block = *warp.block;
+  ++warp.clusterTurn;
+  ++block.events;
+  block.shared.release(warp.index, block.ofCluster);
+}
+
+void waitForCluster(Warp &warp, const Op &) {
+  if (!warp.converge(warp.live))
+    return;
+  Block &block = *warp.block;
+  for (const Warp &other : block.warps)
+    if (other.state != Warp::Done && other.clusterTurn < warp.clusterTurn) {
+      warp.awaited = -1;
+      warp.polls = false;
+      warp.retryLater();
+      return;
+    }
+  block.shared.acquire(warp.index, block.ofCluster);
+}
+
+void decodeCluster(Decode &d) {
+  d.requireTarget({"sm_90", "sm_90a"});
+  int kind = d.takeOneOf({"arrive", "wait"});
+  d.takeOneOf({"release", "relaxed", "acquire"});
+  d.take("aligned");
+  if (kind < 0)
+    d.failUnknown();
+  d.expectOperands(0);
+  d.op.run = kind == 0 ? arriveAtCluster : waitForCluster;
+}
+
 void decodeBarrier(Decode &d) {
+  if (d.take("cluster"))
+    return decodeCluster(d);
   if (d.take("warp")) {
     if (!d.take("sync"))
       d.failUnknown();
@@ -132,10 +169,51 @@ void decodeBarrier(Decode &d) {
     d.op.flags |= Arrives;
 }
 
+/// What threads wrote to shared memory, asynchronous operations read.
+void decodeProxyFence(Decode &d) {
+  if (!d.take("async"))
+    d.failUnknown();
+  int where = d.takeOneOf({"global", "shared::cta", "shared::cluster"});
+  d.expectOperands(0);
+  if (where == 0)
+    d.op.run = [](Warp &, const Op &) {};
+  else
+    d.op.run = [](Warp &warp, const Op &) {
+      warp.block->shared.fenceProxy(warp.index);
+    };
+}
+
 /// Memory is always in order here.
 void decodeFence(Decode &d) {
+  if (d.take("proxy"))
+    return decodeProxyFence(d);
+  if (d.take("mbarrier_init"))
+    d.take("release");
   d.takeOneOf({"sc", "acq_rel"});
   if (d.takeOneOf({"cta", "gl", "sys", "gpu", "cluster"}) < 0)
+    d.failUnknown();
+  d.expectOperands(0);
+  d.op.run = [](Warp &, const Op &) {};
+}
+
+/// How many registers a warpgroup has, the machine does not model.
+void decodeRegisters(Decode &d) {
+  d.requireTarget({"sm_90a"});
+  bool known = d.takeOneOf({"inc", "dec"}) >= 0 && d.take("sync") &&
+               d.take("aligned") && d.take("u32");
+  d.expectOperands(1);
+  int64_t count = known ? d.number(0) : 0;
+  if (!known)
+    d.failUnknown();
+  if (count < 24 || count > 256 || count % 8)
+    d.fail("setmaxnreg of " + std::to_string(count) + " registers");
+  d.op.run = [](Warp &, const Op &) {};
+}
+
+/// Launches follow one another as a whole.
+void decodeDependents(Decode &d) {
+  d.requireTarget({"sm_90", "sm_90a"});
+  if (d.takeOneOf({"launch_dependents", "wait"}) < 0)
     d.failUnknown();
   d.expectOperands(0);
   d.op.run = [](Warp &, const Op &) {};
@@ -156,15 +234,18 @@ void decodeSleep(Decode &d) {
 }
 } // namespace
 
-const Opcode controlOpcodes[] = {{"bra", Class::Control, decodeBranch},
-                                 {"ret", Class::Control, decodeExit},
-                                 {"exit", Class::Control, decodeExit},
-                                 {"bar", Class::Control, decodeBarrier},
-                                 {"barrier", Class::Control, decodeBarrier},
-                                 {"membar", Class::Control, decodeFence},
-                                 {"fence", Class::Control, decodeFence},
-                                 {"trap", Class::Control, decodeTrap},
-                                 {"nanosleep", Class::Control, decodeSleep},
-                                 {nullptr, Class::Control, nullptr}};
+const Opcode controlOpcodes[] = {
+    {"bra", Class::Control, decodeBranch},
+    {"ret", Class::Control, decodeExit},
+    {"exit", Class::Control, decodeExit},
+    {"bar", Class::Control, decodeBarrier},
+    {"barrier", Class::Control, decodeBarrier},
+    {"membar", Class::Control, decodeFence},
+    {"fence", Class::Control, decodeFence},
+    {"setmaxnreg", Class::Control, decodeRegisters},
+    {"griddepcontrol", Class::Control, decodeDependents},
+    {"trap", Class::Control, decodeTrap},
+    {"nanosleep", Class::Control, decodeSleep},
+    {nullptr, Class::Control, nullptr}};
 
 } // namespace heddle::rt::emulator

@@ -31,6 +31,7 @@ public:
   uint64_t addressOf(const std::string &name, int64_t line) const;
 
   const Function &function;
+  const std::string target;
   Program program;
 
 private:
@@ -64,13 +65,14 @@ void FunctionDecoder::layOut(const Variable &variable, int64_t &bytes,
 
 FunctionDecoder::FunctionDecoder(const Syntax &syntax, const Function &function,
                                  const std::map<std::string, uint64_t> &globals)
-    : function(function), addresses(globals) {
+    : function(function), target(syntax.target), addresses(globals) {
   program.name = function.name;
   for (const Variable &parameter : function.parameters) {
     int64_t bytes = std::max<int64_t>(parameter.bytes, 1);
     program.parameterBytes =
         alignTo(program.parameterBytes, parameter.alignment);
     parameterOffsets[parameter.name] = program.parameterBytes;
+    addresses[parameter.name] = static_cast<uint64_t>(program.parameterBytes);
     program.parameters.push_back({program.parameterBytes, bytes});
     program.parameterBytes += bytes;
   }
@@ -109,18 +111,43 @@ uint32_t FunctionDecoder::add(int width) {
 
 /// Bits of a special register; 0 for what is none.
 static int specialWidth(const std::string &name) {
-  static const char *const names[] = {"tid.x",          "tid.y",
-                                      "tid.z",          "ntid.x",
-                                      "ntid.y",         "ntid.z",
-                                      "ctaid.x",        "ctaid.y",
-                                      "ctaid.z",        "nctaid.x",
-                                      "nctaid.y",       "nctaid.z",
-                                      "laneid",         "warpid",
-                                      "nwarpid",        "lanemask_eq",
-                                      "lanemask_lt",    "lanemask_le",
-                                      "lanemask_gt",    "lanemask_ge",
-                                      "smid",           "dynamic_smem_size",
-                                      "total_smem_size"};
+  static const char *const names[] = {"tid.x",
+                                      "tid.y",
+                                      "tid.z",
+                                      "ntid.x",
+                                      "ntid.y",
+                                      "ntid.z",
+                                      "ctaid.x",
+                                      "ctaid.y",
+                                      "ctaid.z",
+                                      "nctaid.x",
+                                      "nctaid.y",
+                                      "nctaid.z",
+                                      "laneid",
+                                      "warpid",
+                                      "nwarpid",
+                                      "lanemask_eq",
+                                      "lanemask_lt",
+                                      "lanemask_le",
+                                      "lanemask_gt",
+                                      "lanemask_ge",
+                                      "smid",
+                                      "dynamic_smem_size",
+                                      "total_smem_size",
+                                      "cluster_ctarank",
+                                      "cluster_nctarank",
+                                      "clusterid.x",
+                                      "clusterid.y",
+                                      "clusterid.z",
+                                      "nclusterid.x",
+                                      "nclusterid.y",
+                                      "nclusterid.z",
+                                      "cluster_ctaid.x",
+                                      "cluster_ctaid.y",
+                                      "cluster_ctaid.z",
+                                      "cluster_nctaid.x",
+                                      "cluster_nctaid.y",
+                                      "cluster_nctaid.z"};
   for (const char *known : names)
     if (name == std::string("%") + known)
       return 32;
@@ -417,6 +444,17 @@ void Decode::useCarry() {
   function.program.rows.push_back(function.carry());
 }
 
+void Decode::pin(const Operand &operand) {
+  function.program.pinned.push_back(function.row(operand.name, source.line));
+}
+
+void Decode::requireTarget(std::initializer_list<std::string_view> targets) {
+  for (std::string_view known : targets)
+    if (function.target == known)
+      return;
+  fail("'" + name() + "' needs another target than " + function.target);
+}
+
 int64_t Decode::number(size_t index) const {
   const Operand &value = operand(index);
   if (value.kind != Operand::Immediate || value.literal.isFloat)
@@ -468,8 +506,8 @@ const Opcode *findOpcode(std::string_view name) {
     for (const Opcode *group :
          {integerOpcodes, bitOpcodes, floatOpcodes, approximateOpcodes,
           compareOpcodes, moveOpcodes, convertOpcodes, memoryOpcodes,
-          atomicOpcodes, asyncOpcodes, warpOpcodes, tensorOpcodes,
-          controlOpcodes})
+          atomicOpcodes, asyncOpcodes, mbarrierOpcodes, wgmmaOpcodes,
+          warpOpcodes, tensorOpcodes, controlOpcodes})
       for (const Opcode *opcode = group; opcode->name; ++opcode)
         result[opcode->name] = opcode;
     return result;

@@ -45,6 +45,10 @@ public:
   int useAnyWidth(const Operand &operand, Type type);
   /// An address: its row, and the offset in `imm`. Returns the bits of the row.
   int address(size_t index);
+  /// Gives a register memory of its own.
+  void pin(const Operand &operand);
+  /// Fails unless the text is for one of the chips.
+  void requireTarget(std::initializer_list<std::string_view> targets);
   /// A row that the text does not name: the carry of extended arithmetic.
   void resultCarry();
   void useCarry();
@@ -91,8 +95,11 @@ struct Opcode {
 /// The opcodes of each group, ended by one without a name.
 extern const Opcode integerOpcodes[], bitOpcodes[], floatOpcodes[],
     approximateOpcodes[], compareOpcodes[], moveOpcodes[], convertOpcodes[],
-    memoryOpcodes[], atomicOpcodes[], asyncOpcodes[], warpOpcodes[],
-    tensorOpcodes[], controlOpcodes[];
+    memoryOpcodes[], atomicOpcodes[], asyncOpcodes[], mbarrierOpcodes[],
+    wgmmaOpcodes[], warpOpcodes[], tensorOpcodes[], controlOpcodes[];
+
+/// cp.async.bulk, after these words.
+void decodeBulk(Decode &d);
 
 /// The opcode `name`, or null.
 const Opcode *findOpcode(std::string_view name);

@@ -230,10 +230,12 @@ uint32_t specialValue(const std::string &name, const Launch &launch,
     return component(tid);
   if (is("%ntid."))
     return component(size);
-  if (is("%ctaid."))
+  if (is("%ctaid.") || is("%clusterid."))
     return component(block.at);
-  if (is("%nctaid."))
+  if (is("%nctaid.") || is("%nclusterid."))
     return component(launch.grid);
+  if (is("%cluster_nctaid.") || name == "%cluster_nctarank")
+    return 1;
   if (name == "%laneid")
     return lane;
   if (name == "%warpid")
@@ -340,6 +342,9 @@ void LaunchRunner::startBlock(Worker &worker, int64_t index) {
   block.shared.reset(program.sharedBytes + launch.sharedBytes,
                      static_cast<int>(block.warps.size()),
                      options.checks == Checks::Full);
+  block.barriersInMemory.clear();
+  block.copies.clear();
+  block.ofCluster = {};
   std::fill(block.local.begin(), block.local.end(), static_cast<char>(0xff));
   for (Warp &warp : block.warps) {
     int64_t threads =
@@ -352,6 +357,10 @@ void LaunchRunner::startBlock(Worker &worker, int64_t index) {
     warp.paths.clear();
     warp.groups.clear();
     warp.open.clear();
+    warp.products.reset();
+    warp.stores = {};
+    warp.awaited = -1;
+    warp.clusterTurn = 0;
     for (const FixedRow &fixed : program.fixed) {
       if (fixed.special.empty())
         continue;

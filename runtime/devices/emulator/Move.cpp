@@ -110,7 +110,7 @@ void decodeAddressSpace(Decode &d) {
   bool toSpace = d.take("to");
   int space = d.takeOneOf(
       {"global", "const", "shared", "local", "shared::cta", "param"});
-  if (space < 0 || space == 5 || !d.take("u64"))
+  if (space < 0 || (space == 5 && toSpace) || !d.take("u64"))
     d.failUnknown();
   d.expectOperands(2);
   d.result(0, b64Type);
@@ -118,6 +118,8 @@ void decodeAddressSpace(Decode &d) {
   using U = uint64_t;
   if (space < 2)
     d.op.run = unary<U, U, Same>;
+  else if (space == 5)
+    d.op.run = unary<U, U, Rebase<parameterWindow, true>>;
   else if (space == 3)
     d.op.run = toSpace ? unary<U, U, Rebase<localWindow, false>>
                        : unary<U, U, Rebase<localWindow, true>>;

@@ -45,6 +45,7 @@ private:
   void parameters(Function &function);
   void function(bool isEntry);
   void launchBounds(int64_t (&sizes)[3]);
+  void oneBlock();
   void scope(Function &function);
   void directive(Function &function);
   void registers(Function &function);
@@ -53,6 +54,7 @@ private:
   void instruction(Function &function);
   Operand operand();
   Operand address();
+  void endAddress(Operand &made);
   Operand number(bool negative);
   std::string resolve(std::string_view name) const;
 
@@ -156,6 +158,13 @@ void Parser::launchBounds(int64_t (&sizes)[3]) {
   while (at < 3 && lexer.take(","));
 }
 
+void Parser::oneBlock() {
+  int64_t sizes[3];
+  launchBounds(sizes);
+  if (sizes[0] * sizes[1] * sizes[2] != 1)
+    lexer.fail("a cluster of more than one block");
+}
+
 void Parser::function(bool isEntry) {
   Function made;
   made.isEntry = isEntry;
@@ -171,6 +180,8 @@ void Parser::function(bool isEntry) {
       launchBounds(made.requiredThreads);
     else if (lexer.take(".maxnreg"))
       made.maxRegisters = lexer.integer("a number");
+    else if (lexer.take(".reqnctapercluster"))
+      oneBlock();
     else if (lexer.take(".minnctapersm"))
       lexer.integer("a number");
     else if (!lexer.take(".noreturn"))
@@ -283,6 +294,13 @@ Operand Parser::number(bool negative) {
   return made;
 }
 
+/// The coordinates in a tensor: [map, {x, y}].
+void Parser::endAddress(Operand &made) {
+  if (lexer.take(","))
+    made.elements = operand().elements;
+  lexer.expect("]");
+}
+
 /// [name + offset], after the bracket.
 Operand Parser::address() {
   Operand made;
@@ -292,12 +310,12 @@ Operand Parser::address() {
     made.name = name;
     // Which of the two a name is, is known when the function has been read.
     if (!lexer.take("+") && lexer.peek().text != "-") {
-      lexer.expect("]");
+      endAddress(made);
       return made;
     }
   }
   made.literal.bits = static_cast<uint64_t>(lexer.integer("an offset"));
-  lexer.expect("]");
+  endAddress(made);
   return made;
 }
 
@@ -368,10 +386,9 @@ void Parser::instruction(Function &function) {
       if (of.kind == Operand::Address)
         of.isRegisterBase = !of.name.empty() && known;
     };
-    if (operand.kind == Operand::Vector)
-      for (Operand &element : operand.elements)
-        classify(element);
-    else
+    for (Operand &element : operand.elements)
+      classify(element);
+    if (operand.kind != Operand::Vector)
       classify(operand);
   }
   function.body.push_back(std::move(made));

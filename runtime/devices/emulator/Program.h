@@ -60,6 +60,8 @@ constexpr int64_t sharedBase = 1024;
 /// Where generic addresses of shared and local memory start.
 constexpr uint64_t sharedWindow = uint64_t(1) << 56;
 constexpr uint64_t localWindow = uint64_t(1) << 57;
+/// Of the kernel's parameters, in which tensor maps may be.
+constexpr uint64_t parameterWindow = uint64_t(1) << 58;
 constexpr uint64_t windowBytes = uint64_t(1) << 32;
 
 struct Parameter {
@@ -75,6 +77,9 @@ struct Program {
   std::vector<FixedRow> fixed;
   /// Rows of 64 bytes that may be read before they are written.
   std::vector<uint32_t> unwritten;
+  /// Rows that share their memory with none: asynchronous products write them
+  /// later, and see whether they changed.
+  std::vector<uint32_t> pinned;
   int64_t registerBytes = 0;      ///< Of a warp.
   int64_t registersPerThread = 0; ///< Live at once at most, of 32 bits.
   int64_t sharedBytes = 0;        ///< Without what the launch adds.

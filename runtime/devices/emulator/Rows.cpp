@@ -179,6 +179,10 @@ int64_t pressure(const std::vector<Interval> &intervals,
 void assignRows(Program &program, const std::vector<int> &widths) {
   Liveness liveness(program.ops, widths.size());
   std::vector<Interval> intervals = liveness.take();
+  std::sort(program.pinned.begin(), program.pinned.end());
+  program.pinned.erase(
+      std::unique(program.pinned.begin(), program.pinned.end()),
+      program.pinned.end());
   std::vector<uint32_t> places(widths.size());
   std::vector<bool> isFixed(widths.size());
   uint32_t end = 0;
@@ -186,6 +190,12 @@ void assignRows(Program &program, const std::vector<int> &widths) {
     isFixed[fixed.row] = true;
     places[fixed.row] = end;
     end += unitsOf(fixed.width);
+  }
+  program.registersPerThread =
+      pressure(intervals, widths, isFixed, program.ops.size());
+  for (uint32_t row : program.pinned) {
+    intervals[row].include(0);
+    intervals[row].include(program.ops.size());
   }
   std::vector<uint32_t> order;
   for (uint32_t row = 0; row < widths.size(); ++row)
@@ -205,8 +215,8 @@ void assignRows(Program &program, const std::vector<int> &widths) {
       for (uint32_t i = 0; i < units; ++i)
         program.unwritten.push_back((places[row] + i) * unit);
   }
-  program.registersPerThread =
-      pressure(intervals, widths, isFixed, program.ops.size());
+  for (uint32_t &row : program.pinned)
+    row = places[row] * unit;
   for (FixedRow &fixed : program.fixed)
     fixed.row = places[fixed.row] * unit;
   for (Op &op : program.ops)

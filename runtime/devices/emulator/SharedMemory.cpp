@@ -31,16 +31,22 @@ void SharedMemory::reset(int64_t size, int warps, bool shadowed) {
   }
   start = latest + 2;
   // Of others a warp knows what was before the block; it is at `start` itself.
-  clocks.assign(size_t(warps) * warps, start - 1);
-  for (int warp = 0; warp < warps; ++warp)
+  clocks.assign(size_t(numClocks()) * numClocks(), start - 1);
+  fences = clocks;
+  for (int warp = 0; warp <= warps; ++warp)
     clock(warp, warp) = start;
 }
 
 std::string SharedMemory::race(const char *what, int thread, const char *with,
                                int other, int64_t offset) const {
-  return std::string(what) + " by thread " + std::to_string(thread) +
-         " races with " + with + " by thread " + std::to_string(other) +
-         " at byte " + std::to_string(offset) + " of shared memory";
+  return std::string(what) + " by " + describe(thread) + " races with " + with +
+         " by " + describe(other) + " at byte " + std::to_string(offset) +
+         " of shared memory";
+}
+
+std::string SharedMemory::describe(int thread) const {
+  return thread / 32 == numWarps ? "a bulk copy"
+                                 : "thread " + std::to_string(thread);
 }
 
 template <class F>
@@ -69,6 +75,9 @@ std::string SharedMemory::each(int64_t offset, int64_t size, F f) {
 
 std::string SharedMemory::checkContents(const Shadow &shadow,
                                         int64_t at) const {
+  if (shadow.writeTime >= start && shadow.isBarrier)
+    return "access of byte " + std::to_string(at) +
+           " of shared memory, which is an mbarrier's";
   if (shadow.writeTime < start)
     return "read of byte " + std::to_string(at) +
            " of shared memory, which nobody has written";
@@ -106,6 +115,16 @@ std::string SharedMemory::writeShadow(Shadow &shadow, int64_t at, int thread,
                                       bool isSame) {
   uint32_t now = clock(thread / 32, thread / 32);
   bool isWritten = shadow.writeTime >= start;
+  if (!isWritten)
+    shadow.isBarrier = shadow.isPending = false;
+  if (shadow.isBarrier)
+    return checkContents(shadow, at);
+  if (shadow.readTime < start && shadow.writeTime < start)
+    shadow.pendingReads = 0;
+  if (shadow.pendingReads)
+    return "write by " + describe(thread) +
+           " races with an asynchronous read under way at byte " +
+           std::to_string(at) + " of shared memory";
   if (isWritten && shadow.isPending)
     return race("write", thread, "a copy under way", shadow.writer, at);
   if (isWritten && !isSame &&
@@ -124,6 +143,7 @@ std::string SharedMemory::writeShadow(Shadow &shadow, int64_t at, int thread,
            std::to_string(at) + " of shared memory";
   shadow.writer = static_cast<uint16_t>(thread);
   shadow.writeTime = now;
+  shadow.isGeneric = true;
   return {};
 }
 
@@ -172,6 +192,8 @@ std::string SharedMemory::beginCopy(int64_t offset, int64_t size, int thread) {
   return each(offset, size, [&](Shadow &shadow, int64_t at, int64_t) {
     std::string wrong = writeShadow(shadow, at, thread, /*isSame=*/false);
     shadow.isPending = true;
+    // Compilers that are proven on GPUs put no proxy fence after cp.async.
+    shadow.isGeneric = false;
     return wrong;
   });
 }
@@ -186,20 +208,130 @@ void SharedMemory::endCopy(int64_t offset, int64_t size, int thread) {
   });
 }
 
-void SharedMemory::join(uint32_t mask) {
+//===----------------------------------------------------------------------===//
+// Asynchronous reads and bulk copies
+//===----------------------------------------------------------------------===//
+
+std::string SharedMemory::beginRead(int64_t offset, int64_t size, int thread) {
+  if (!isShadowed)
+    return {};
+  return each(offset, size, [&](Shadow &shadow, int64_t at, int64_t) {
+    std::string wrong = readShadow(shadow, at, thread);
+    if (!wrong.empty())
+      return wrong;
+    if (shadow.isGeneric &&
+        shadow.writeTime > fence(thread / 32, shadow.writer / 32))
+      return "asynchronous read of byte " + std::to_string(at) +
+             " of shared memory, which thread " +
+             std::to_string(shadow.writer) +
+             " wrote, without fence.proxy.async in between";
+    ++shadow.pendingReads;
+    return wrong;
+  });
+}
+
+void SharedMemory::endRead(int64_t offset, int64_t size, int thread) {
   if (!isShadowed)
     return;
-  std::vector<uint32_t> latest(numWarps);
+  each(offset, size, [&](Shadow &shadow, int64_t at, int64_t) {
+    if (shadow.pendingReads)
+      --shadow.pendingReads;
+    // Who writes next has to know of the wait.
+    readShadow(shadow, at, thread);
+    return std::string();
+  });
+}
+
+void SharedMemory::landCopy(int64_t offset, int64_t size) {
+  if (!isShadowed)
+    return;
+  each(offset, size, [&](Shadow &shadow, int64_t, int64_t) {
+    shadow.isPending = false;
+    shadow.writer = static_cast<uint16_t>(numWarps * 32);
+    shadow.writeTime = clock(numWarps, numWarps);
+    return std::string();
+  });
+}
+
+std::string SharedMemory::beginBarrier(int64_t offset, int thread) {
+  if (!isShadowed)
+    return {};
+  return each(offset, barrierBytes, [&](Shadow &shadow, int64_t at, int64_t) {
+    std::string wrong = writeShadow(shadow, at, thread, /*isSame=*/false);
+    shadow.isBarrier = true;
+    return wrong;
+  });
+}
+
+std::string SharedMemory::useBarrier(int64_t offset, int thread) {
+  if (!isShadowed)
+    return {};
+  return each(offset, barrierBytes, [&](Shadow &shadow, int64_t at, int64_t) {
+    if (!isBefore(shadow.writer, shadow.writeTime, thread))
+      return race("use of an mbarrier", thread, "its initialization",
+                  shadow.writer, at);
+    shadow.atomicThread = static_cast<uint16_t>(thread);
+    shadow.atomicTime = clock(thread / 32, thread / 32);
+    return std::string();
+  });
+}
+
+std::string SharedMemory::endBarrier(int64_t offset, int thread) {
+  std::fill_n(bytes.begin() + offset, barrierBytes, static_cast<char>(0xff));
+  if (!isShadowed)
+    return {};
+  return each(offset, barrierBytes, [&](Shadow &shadow, int64_t at, int64_t) {
+    shadow.isBarrier = false;
+    std::string wrong = writeShadow(shadow, at, thread, /*isSame=*/false);
+    shadow.writeTime = 0; // It holds nothing that can be read.
+    return wrong;
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Who knows of what
+//===----------------------------------------------------------------------===//
+
+static void takeLater(uint32_t *to, const std::vector<uint32_t> &from) {
+  for (size_t i = 0; i < from.size(); ++i)
+    to[i] = std::max(to[i], from[i]);
+}
+
+void SharedMemory::release(int warp, Times &to) {
+  if (!isShadowed)
+    return;
+  to.clocks.resize(numClocks());
+  to.fences.resize(numClocks());
+  for (int of = 0; of < numClocks(); ++of) {
+    to.clocks[of] = std::max(to.clocks[of], clock(warp, of));
+    to.fences[of] = std::max(to.fences[of], fence(warp, of));
+  }
+  ++clock(warp, warp);
+}
+
+void SharedMemory::acquire(int warp, const Times &from) {
+  if (!isShadowed)
+    return;
+  takeLater(&clock(warp, 0), from.clocks);
+  takeLater(&fence(warp, 0), from.fences);
+}
+
+void SharedMemory::fenceProxy(int warp) {
+  if (!isShadowed)
+    return;
+  for (int of = 0; of < numClocks(); ++of)
+    fence(warp, of) = std::max(fence(warp, of), clock(warp, of));
+  ++clock(warp, warp);
+}
+
+void SharedMemory::join(uint32_t mask) {
+  Times all;
   for (int warp = 0; warp < numWarps; ++warp)
     if (mask >> warp & 1)
-      for (int of = 0; of < numWarps; ++of)
-        latest[of] = std::max(latest[of], clock(warp, of));
-  for (int warp = 0; warp < numWarps; ++warp) {
-    if (!(mask >> warp & 1))
-      continue;
-    std::copy(latest.begin(), latest.end(), &clock(warp, 0));
-    ++clock(warp, warp);
-  }
+      release(warp, all);
+  for (int warp = 0; warp < numWarps; ++warp)
+    if (mask >> warp & 1)
+      acquire(warp, all);
 }
 
 } // namespace heddle::rt::emulator

@@ -15,6 +15,12 @@
 
 namespace heddle::rt::emulator {
 
+/// What somebody knows of the time of each warp, and of the time of each warp
+/// up to which its writes have passed a proxy fence.
+struct Times {
+  std::vector<uint32_t> clocks, fences;
+};
+
 /// The shared memory of a block. With full checks, every byte has a shadow:
 /// who wrote and who read it last, in the time of their warp. A warp's time
 /// goes on at its barriers; what a warp knows of another's time, it knows from
@@ -39,6 +45,25 @@ public:
   std::string beginCopy(int64_t offset, int64_t size, int thread);
   void endCopy(int64_t offset, int64_t size, int thread);
 
+  /// An asynchronous read is issued: until it is waited for, nobody may write
+  /// the bytes. What threads wrote has to have passed a proxy fence.
+  std::string beginRead(int64_t offset, int64_t size, int thread);
+  void endRead(int64_t offset, int64_t size, int thread);
+  /// A bulk copy has come; whom an mbarrier tells of it may read.
+  void landCopy(int64_t offset, int64_t size);
+  /// An mbarrier begins, is used, ends.
+  std::string beginBarrier(int64_t offset, int thread);
+  std::string useBarrier(int64_t offset, int thread);
+  std::string endBarrier(int64_t offset, int thread);
+
+  /// Adds what a warp knows to what an mbarrier hands on.
+  void release(int warp, Times &to);
+  /// The same of the bulk copies that have come.
+  void releaseCopies(Times &to) { release(numWarps, to); }
+  void acquire(int warp, const Times &from);
+  /// What the warp knows to be written may be read by asynchronous operations.
+  void fenceProxy(int warp);
+
   /// Warps of `mask` have met at a barrier.
   void join(uint32_t mask);
   /// The lanes of a warp have met.
@@ -52,9 +77,12 @@ private:
   struct Shadow {
     uint32_t writeTime = 0, readTime = 0, atomicTime = 0;
     uint16_t writer = 0, reader = 0, atomicThread = 0;
-    bool isPending = false; ///< Of an asynchronous copy.
-    bool hasOthers = false; ///< Read by others at that time too.
-    bool isSplit = false;   ///< Of a word: its bytes have their own.
+    uint16_t pendingReads = 0; ///< Asynchronous ones.
+    bool isPending = false;    ///< Of an asynchronous copy.
+    bool isGeneric = false;    ///< Written by a store.
+    bool isBarrier = false;    ///< Of an mbarrier.
+    bool hasOthers = false;    ///< Read by others at that time too.
+    bool isSplit = false;      ///< Of a word: its bytes have their own.
   };
   static constexpr int64_t wordBytes = 4;
 
@@ -66,7 +94,13 @@ private:
   std::string checkContents(const Shadow &shadow, int64_t at) const;
   std::string writeShadow(Shadow &shadow, int64_t at, int thread, bool isSame);
 
-  uint32_t &clock(int warp, int of) { return clocks[warp * numWarps + of]; }
+  static constexpr int64_t barrierBytes = 8;
+
+  /// Bulk copies have a time like a warp's: that of number `numWarps`.
+  int numClocks() const { return numWarps + 1; }
+  uint32_t &clock(int warp, int of) { return clocks[warp * numClocks() + of]; }
+  uint32_t &fence(int warp, int of) { return fences[warp * numClocks() + of]; }
+  std::string describe(int thread) const;
   /// Whether what `thread` did at `time` came before what `self` does now.
   bool isBefore(int thread, uint32_t time, int self) {
     if (thread == self || time < start)
@@ -81,6 +115,7 @@ private:
   std::vector<char> bytes;
   std::vector<Shadow> words, parts; ///< Of words of four bytes, and of bytes.
   std::vector<uint32_t> clocks;     ///< What each warp knows of each.
+  std::vector<uint32_t> fences;     ///< Of that, what was fenced.
   int numWarps = 0;
   bool isShadowed = false;
   uint32_t start = 1; ///< The time at which the block began.

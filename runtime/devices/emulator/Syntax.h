@@ -59,7 +59,7 @@ struct Operand {
   Literal literal;      ///< An immediate; the offset of an address.
   bool negated = false; ///< !p
   bool isRegisterBase = false;   ///< Address: `name` is a register.
-  std::vector<Operand> elements; ///< Of a vector.
+  std::vector<Operand> elements; ///< Of a vector; coordinates of an address.
   std::string second;            ///< The q of p|q.
 };
 

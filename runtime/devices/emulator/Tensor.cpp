@@ -13,26 +13,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/devices/emulator/Access.h"
-#include "runtime/devices/emulator/Lanes.h"
-#include "runtime/devices/emulator/Numbers.h"
+#include "runtime/devices/emulator/Fragments.h"
 
 #include <algorithm>
 
 namespace heddle::rt::emulator {
 
 namespace {
-/// All 32 lanes have to be here. False: others run first.
-bool meetAll(Warp &warp) {
-  if (!warp.converge(allLanes))
-    return false;
-  if (warp.mask != allLanes)
-    warp.fail("incomplete operation of a warp: only " +
-                  std::to_string(__builtin_popcount(warp.mask)) +
-                  " of 32 lanes are here",
-              warp.mask);
-  return true;
-}
-
 //===----------------------------------------------------------------------===//
 // ldmatrix and stmatrix: tiles of 8x8 numbers of 16 bits
 //===----------------------------------------------------------------------===//
@@ -137,35 +124,6 @@ void decodeMatrix(Decode &d, bool isLoad) {
 //===----------------------------------------------------------------------===//
 // mma.sync
 //===----------------------------------------------------------------------===//
-
-/// Elements of operands: how many are in a register, and their values.
-struct BFloat16Elements {
-  static constexpr int count = 2;
-  using Value = float;
-  static float get(uint32_t bits, int i) {
-    return floatOf(i ? bits & 0xffff0000u : bits << 16);
-  }
-};
-struct HalfElements {
-  static constexpr int count = 2;
-  using Value = float;
-  static float get(uint32_t bits, int i) {
-    return widenNarrow<Half>(static_cast<uint16_t>(bits >> (16 * i)));
-  }
-};
-/// The low 13 bits are not looked at.
-struct Tf32Elements {
-  static constexpr int count = 1;
-  using Value = float;
-  static float get(uint32_t bits, int) { return floatOf(bits & 0xffffe000u); }
-};
-template <class T> struct ByteElements {
-  static constexpr int count = 4;
-  using Value = int32_t;
-  static int32_t get(uint32_t bits, int i) {
-    return static_cast<T>(bits >> (8 * i));
-  }
-};
 
 enum MmaFlags { HalfSums = 1, Saturates = 2 };
 

@@ -109,6 +109,35 @@ bool Warp::converge(uint32_t wanted) {
   return !merged;
 }
 
+bool Warp::letSiblingRun() {
+  if (rotatedAt != block->events)
+    rotations = 0;
+  rotatedAt = block->events;
+  for (auto path = paths.rbegin();
+       path != paths.rend() && path->reconverge == reconverge; ++path) {
+    if (path->isParked || !(path->mask & live) || rotations > paths.size())
+      continue;
+    ++rotations;
+    std::swap(*path, paths.back());
+    Path other = paths.back();
+    paths.back() = {pc, reconverge, active};
+    pc = other.pc;
+    active = other.mask & live;
+    return true;
+  }
+  return false;
+}
+
+bool Warp::retryLater() {
+  pc = current;
+  // Lanes on another path may be those that are waited for.
+  if (letSiblingRun())
+    return true;
+  state = Waiting;
+  seen = block->events;
+  return false;
+}
+
 std::string describeThreads(const Warp &warp, uint32_t lanes) {
   std::string result;
   for (int lane = 0; lane < warpSize; ++lane) {

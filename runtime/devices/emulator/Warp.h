@@ -9,8 +9,7 @@
 #ifndef HEDDLE_RUNTIME_DEVICES_EMULATOR_WARP_H
 #define HEDDLE_RUNTIME_DEVICES_EMULATOR_WARP_H
 
-#include "runtime/devices/emulator/Program.h"
-#include "runtime/devices/emulator/SharedMemory.h"
+#include "runtime/devices/emulator/AsyncState.h"
 #include "runtime/devices/emulator/TouchRecorder.h"
 
 #include <string>
@@ -46,7 +45,7 @@ struct Worker;
 
 /// 32 threads in step.
 struct Warp {
-  enum State { Running, AtBarrier, Done };
+  enum State { Running, AtBarrier, Waiting, Done };
 
   char *registers = nullptr;
   uint32_t mask = 0;   ///< Lanes that execute the current op.
@@ -64,6 +63,12 @@ struct Warp {
   std::vector<Path> paths;
   std::vector<std::vector<AsyncCopy>> groups; ///< Committed, oldest first.
   std::vector<AsyncCopy> open;
+  BulkStores stores;
+  Products products;
+  int64_t awaited = -1;    ///< Offset of the mbarrier that it waits for.
+  uint64_t seen = 0;       ///< Events of the block when it began to wait.
+  bool polls = false;      ///< It asked, and goes on with the answer.
+  int64_t clusterTurn = 0; ///< How often it arrived at the cluster's barrier.
   Block *block = nullptr;
   Worker *worker = nullptr;
 
@@ -83,12 +88,19 @@ struct Warp {
   /// Makes sure that `wanted` lanes are here. If others have to run first, the
   /// op is left for later, and the result is false.
   bool converge(uint32_t wanted);
+  /// Leaves the op for when something has happened in the block. True if lanes
+  /// on another path run until then: `paths` has the one that was left.
+  bool retryLater();
   [[noreturn]] void fail(std::string message, uint32_t lanes) const {
     throw Fault{std::move(message), lanes};
   }
 
 private:
   void resumePath();
+  bool letSiblingRun();
+
+  uint64_t rotations = 0; ///< Of paths that wait, since `rotatedAt` events.
+  uint64_t rotatedAt = 0;
 };
 
 /// What a barrier makes of the votes of all threads: Op::imm.
@@ -114,9 +126,19 @@ struct Block {
   std::vector<char> local; ///< Of all threads, one after the other.
   int64_t localBytes = 0;
   int64_t numThreads = 0;
+  std::map<int64_t, Mbarrier> barriersInMemory; ///< By offset.
+  std::vector<BulkCopy> copies;                 ///< Under way, oldest first.
+  Times ofCluster;     ///< What warps knew when they came to its barrier.
+  uint64_t events = 0; ///< How often something happened that warps wait for.
+
+  /// Ends the phase of an mbarrier if all has come.
+  void checkPhase(Mbarrier &barrier);
 
 private:
   void arrive(Warp &warp);
+  bool wakePolling();
+  bool landCopy();
+  void finish();
   [[noreturn]] void failDeadlock(const Program &program);
 };
 

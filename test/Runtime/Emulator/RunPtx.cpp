@@ -10,11 +10,15 @@
 //
 // An argument is i32:NUMBER, i64:NUMBER, f32:NUMBER, or buffer:PATH, a file
 // whose bytes the kernel gets and that takes those it leaves; a buffer may be
-// longer than the kernel touches. For tests of other compilers' texts.
+// longer than the kernel touches. memory:PATH is a
+// buffer that is no argument. map:SWIZZLE,TYPE,BOX...:SIZES...:PATH is a map of
+// a tensor without gaps, of sizes and with a box from the innermost dimension
+// on, in the buffer of that path. For tests of other compilers' texts.
 //
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/devices/emulator/Machine.h"
+#include "heddle/runtime/devices/emulator/TensorMap.h"
 
 #include <cstdio>
 #include <cstring>
@@ -22,6 +26,7 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <sstream>
 
 using namespace heddle::rt::emulator;
 
@@ -51,11 +56,14 @@ public:
   void add(const std::string &text, Launch &launch, GlobalMemory &memory) {
     size_t colon = text.find(':');
     std::string kind = text.substr(0, colon), value = text.substr(colon + 1);
-    if (kind == "buffer") {
+    if (kind == "map") {
+      addMap(value, launch);
+    } else if (kind == "buffer" || kind == "memory") {
       buffers.push_back({value, readFile(value)});
       Buffer &buffer = buffers.back();
       memory.add(value, buffer.bytes.data(), buffer.bytes.size());
-      push(buffer.bytes.data(), launch);
+      if (kind == "buffer")
+        push(buffer.bytes.data(), launch);
     } else if (kind == "i32") {
       push(static_cast<int32_t>(std::stol(value)), launch);
     } else if (kind == "i64") {
@@ -75,6 +83,42 @@ public:
   }
 
 private:
+  static std::vector<uint64_t> numbers(const std::string &text) {
+    std::vector<uint64_t> result;
+    std::istringstream stream(text);
+    for (std::string word; std::getline(stream, word, ',');)
+      result.push_back(std::stoull(word));
+    return result;
+  }
+
+  void addMap(const std::string &text, Launch &launch) {
+    size_t first = text.find(':'), second = text.find(':', first + 1);
+    std::vector<uint64_t> form = numbers(text.substr(0, first));
+    std::vector<uint64_t> sizes =
+        numbers(text.substr(first + 1, second - first - 1));
+    std::string path = text.substr(second + 1);
+    TensorMap map;
+    map.swizzle = static_cast<uint8_t>(form[0]);
+    map.type = static_cast<uint8_t>(form[1]);
+    map.rank = static_cast<uint8_t>(sizes.size());
+    uint64_t bytes = static_cast<uint64_t>(map.typeBytes());
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      map.sizes[i] = sizes[i];
+      map.box[i] = static_cast<uint16_t>(form.at(2 + i));
+      map.steps[i] = 1;
+      if (i)
+        map.strides[i - 1] = bytes;
+      bytes *= sizes[i];
+    }
+    for (const Buffer &buffer : buffers)
+      if (buffer.path == path)
+        map.address = reinterpret_cast<uint64_t>(buffer.bytes.data());
+    if (std::string wrong = map.check(); !wrong.empty())
+      throw std::runtime_error(wrong);
+    maps.push_back(map);
+    launch.arguments.push_back(&maps.back());
+  }
+
   template <class T> void push(T value, Launch &launch) {
     values.push_back(0);
     std::memcpy(&values.back(), &value, sizeof(T));
@@ -82,6 +126,7 @@ private:
   }
 
   std::deque<uint64_t> values;
+  std::deque<TensorMap> maps;
   std::deque<Buffer> buffers;
 };
 } // namespace

@@ -1,0 +1,85 @@
+//===- AsyncState.h - What runs beside a warp -------------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Bulk copies, products of warpgroups, and the mbarriers that tell of copies.
+// All of it happens as late as it may: when somebody waits for it.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_DEVICES_EMULATOR_ASYNCSTATE_H
+#define HEDDLE_RUNTIME_DEVICES_EMULATOR_ASYNCSTATE_H
+
+#include "runtime/devices/emulator/Program.h"
+#include "runtime/devices/emulator/SharedMemory.h"
+
+#include <array>
+#include <map>
+
+namespace heddle::rt::emulator {
+
+/// An mbarrier: a phase ends when nobody and nothing is awaited any more.
+struct Mbarrier {
+  int64_t expected = 0, pending = 0; ///< Arrivals.
+  int64_t bytes = 0;                 ///< Still to come; fewer than none: early.
+  uint64_t phase = 0;
+  Times next, done; ///< What those know who arrived in this and the last phase.
+};
+
+/// Up to 16 bytes of a bulk copy, and those of them that exist in the tensor.
+struct Chunk {
+  int64_t shared = 0; ///< Offset.
+  char *global = nullptr;
+  int32_t bytes = 16, first = 0, last = 16;
+};
+
+/// To shared memory.
+struct BulkCopy {
+  std::vector<Chunk> chunks;
+  int64_t barrier = 0, bytes = 0; ///< What it tells whom.
+  bool fillsNaN = false;          ///< What lies outside; else with zeros.
+  int32_t op = 0;
+};
+
+/// From shared memory.
+struct BulkStore {
+  std::vector<Chunk> chunks;
+  std::vector<char> bytes; ///< Once it was read.
+  int thread = 0;
+  int32_t op = 0;
+};
+
+/// Those of a warp, in groups, oldest first.
+struct BulkStores {
+  std::vector<BulkStore> open;
+  std::vector<std::vector<BulkStore>> groups;
+};
+
+/// One product of a warp: its 16 rows of those of its warpgroup.
+struct WarpProduct {
+  const Op *op = nullptr;
+  int32_t at = 0;
+  uint64_t a = 0, b = 0; ///< Descriptors.
+  std::array<std::array<uint32_t, warpSize>, 4> ofRegisters;
+  bool adds = true; ///< To what the accumulators hold.
+};
+
+using Row = std::array<uint32_t, warpSize>;
+
+/// The products of a warp that are under way.
+struct Products {
+  std::vector<WarpProduct> open;
+  std::vector<std::vector<WarpProduct>> groups;
+  std::map<uint32_t, Row> accumulators; ///< By row; they come with the wait.
+  std::map<uint32_t, Row> fenced; ///< Rows as they were at the last fence.
+  bool hasFence = false;
+  uint64_t trace = 0; ///< Of what was issued: the same in a warpgroup.
+
+  void reset() { *this = Products(); }
+};
+
+} // namespace heddle::rt::emulator
+
+#endif // HEDDLE_RUNTIME_DEVICES_EMULATOR_ASYNCSTATE_H

@@ -1,0 +1,574 @@
+//===- AsyncTest.cpp - mbarrier, bulk copies and wgmma --------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "PtxRun.h"
+#include "heddle/runtime/devices/emulator/TensorMap.h"
+#include "gtest/gtest.h"
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+using namespace heddle::test;
+using heddle::rt::emulator::TensorMap;
+
+namespace {
+
+bool has(const std::string &text, const std::string &part) {
+  return text.find(part) != std::string::npos;
+}
+
+std::string hopper(std::string text) {
+  return text.replace(text.find("sm_80"), 5, "sm_90a");
+}
+
+/// `text` with the first `from` replaced.
+std::string changed(std::string text, const std::string &from,
+                    const std::string &to = "") {
+  size_t at = text.find(from);
+  EXPECT_NE(at, text.npos) << from;
+  return at == text.npos ? text : text.replace(at, from.size(), to);
+}
+
+uint16_t toBf16(float value) {
+  return static_cast<uint16_t>(bitsOf(value) >> 16);
+}
+
+//===----------------------------------------------------------------------===//
+// mbarrier
+//===----------------------------------------------------------------------===//
+
+/// Three warps: the second tells the first, which waits, what it wrote.
+const std::string handOver = R"(
+    mov.u32 %r1, memory; shr.u32 %r2, %r0, 5; and.b32 %r3, %r0, 31;
+    setp.eq.u32 %p1, %r0, 0;
+    @%p1 mbarrier.init.shared::cta.b64 [%r1+512], 33;
+    bar.sync 0;
+    mad.lo.u32 %r4, %r3, 4, %r1;
+    setp.eq.u32 %p2, %r2, 1; @%p2 bra second;
+    setp.eq.u32 %p2, %r2, 2; @%p2 bra third;
+  wait:
+    mbarrier.try_wait.parity.shared::cta.b64 %p3, [%r1+512], 0;
+    @!%p3 bra wait;
+    ld.shared.u32 %r5, [%r4];
+    mad.wide.u32 %rd1, %r3, 4, %rd0; st.global.u32 [%rd1], %r5;
+    bra end;
+  second:
+    mul.lo.u32 %r6, %r3, 7; st.shared.u32 [%r4], %r6;
+    mbarrier.arrive.shared::cta.b64 %rd2, [%r1+512];
+  again:
+    mbarrier.test_wait.shared::cta.b64 %p4, [%r1+512], %rd2;
+    @!%p4 bra again;
+    bra end;
+  third:
+    setp.eq.u32 %p5, %r3, 5;
+    @%p5 mbarrier.arrive.release.cta.shared::cta.b64 _, [%r1+512], 1;
+  end:
+    bar.sync 0;
+    @%p1 mbarrier.inval.shared::cta.b64 [%r1+512];
+)";
+
+std::string runHandOver(const std::string &body) {
+  PtxRun run;
+  run.text = hopper(kernel(1, body, 520));
+  run.block = {96, 1, 1};
+  std::vector<uint32_t> out(32);
+  std::string wrong = run.run(out);
+  if (wrong.empty())
+    for (uint32_t i = 0; i < 32; ++i)
+      EXPECT_EQ(out[i], 7 * i);
+  return wrong;
+}
+
+TEST(PtxMbarrier, HandsOverWhatWasWritten) {
+  EXPECT_EQ(runHandOver(handOver), "");
+  EXPECT_EQ(runHandOver(changed(handOver,
+                                "try_wait.parity.shared::cta.b64 "
+                                "%p3, [%r1+512], 0",
+                                "try_wait.parity.acquire.cta.shared::cta.b64 "
+                                "%p3, [%r1+512], 0, 100")),
+            "");
+}
+
+TEST(PtxMbarrier, MutantsAreFound) {
+  auto expect = [](const std::string &from, const std::string &to,
+                   const std::string &message) {
+    std::string wrong = runHandOver(changed(handOver, from, to));
+    EXPECT_TRUE(has(wrong, message)) << from << " -> " << to << ": " << wrong;
+  };
+  expect("@%p1 mbarrier.init.shared::cta.b64 [%r1+512], 33;", "",
+         "there is no mbarrier at byte 512");
+  expect("bar.sync 0;", "", "races with its initialization by thread 0");
+  expect(", 33", ", 34",
+         "waits for ever for the mbarrier at byte 512 of shared memory, phase "
+         "0: 1 of 34 arrivals and 0 bytes are missing");
+  expect(", 33", ", 32", "waits for ever");
+  expect("[%r1+512], 0;", "[%r1+512], 1;",
+         "read of byte 0 of shared memory, which nobody has written");
+  expect("@!%p3 bra wait;", "", "read by thread 0 races with a write");
+  expect("mbarrier.arrive.shared::cta.b64 %rd2, [%r1+512];", "mov.u64 %rd2, 0;",
+         "32 of 33 arrivals");
+  expect("_, [%r1+512], 1;", "_, [%r1+512], 2;", "waits for ever");
+  expect("end:\n    bar.sync 0;", "end:", "races with");
+  expect("mbarrier.arrive.shared::cta.b64 %rd2, [%r1+512];",
+         "mbarrier.arrive.noComplete.shared::cta.b64 %rd2, [%r1+512], 1; "
+         "mbarrier.arrive.shared::cta.b64 %rd2, [%r1+512];",
+         "must not be noComplete");
+  expect("[%r1+512], 33", "[%r1+508], 33", "not aligned to 8");
+  expect("st.shared.u32 [%r4], %r6;",
+         "st.shared.u32 [%r4], %r6; st.shared.u32 [%r1+512], %r6;",
+         "which is an mbarrier's");
+}
+
+/// A write that the arrival does not come after.
+TEST(PtxMbarrier, OrdersOnlyWhatWasBefore) {
+  std::string late = changed(
+      changed(handOver, "mul.lo.u32 %r6, %r3, 7; st.shared.u32 [%r4], %r6;"),
+      "  again:",
+      "mul.lo.u32 %r6, %r3, 7; st.shared.u32 [%r4], %r6;\n  again:");
+  // The third warp comes last, so the second has written by then.
+  std::string wrong = runHandOver(late);
+  EXPECT_TRUE(has(wrong, "read by thread 0 races with a write by thread 32"))
+      << wrong;
+}
+
+//===----------------------------------------------------------------------===//
+// Bulk copies and products
+//===----------------------------------------------------------------------===//
+
+constexpr int rowsA = 53, depth = 40, columnsB = 56;
+
+/// C = A * B by one warpgroup: tiles come and go by tensor maps, three rows
+/// above and what is right and below of the tensors included.
+std::string productText() {
+  std::string sums = "{", stores;
+  for (int i = 0; i < 32; ++i)
+    sums += (i ? ", %f" : "%f") + std::to_string(i);
+  sums += "}";
+  for (int j = 0; j < 8; ++j)
+    for (int half = 0; half < 2; ++half)
+      stores += "st.shared.v2.f32 [%r12+" +
+                std::to_string(half * 8 * 256 + j * 32) + "], {%f" +
+                std::to_string(4 * j + 2 * half) + ", %f" +
+                std::to_string(4 * j + 2 * half + 1) + "};\n";
+  std::string products;
+  for (int k = 0; k < 4; ++k)
+    products += "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 " + sums +
+                ", %rd5, %rd6, " + (k ? "1" : "0") +
+                ", 1, 1, 0, 1;\nadd.u64 %rd5, %rd5, 2; "
+                "add.u64 %rd6, %rd6, 128;\n";
+  return hopper(kernel(4,
+                       R"(
+    mov.u32 %r1, memory; add.u32 %r2, %r1, 8192; add.u32 %r3, %r1, 16384;
+    setp.eq.u32 %p1, %r0, 0;
+    @%p1 mbarrier.init.shared::cta.b64 [%r3], 1;
+    fence.mbarrier_init.release.cluster;
+    bar.sync 0;
+    add.u64 %rd10, %rd0, 128; add.u64 %rd11, %rd0, 256;
+    mov.u32 %r4, 0; mov.u32 %r5, -3;
+    @%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], 16384;
+    @%p1 cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd0, {%r4, %r5}], [%r3];
+    @%p1 cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r2], [%rd10, {%r4, %r4}], [%r3];
+  wait:
+    mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r3], 0;
+    @!%p2 bra wait;
+    shr.u32 %r6, %r1, 4; cvt.u64.u32 %rd5, %r6;
+    or.b64 %rd5, %rd5, 0x4000004000010000;
+    shr.u32 %r6, %r2, 4; cvt.u64.u32 %rd6, %r6;
+    or.b64 %rd6, %rd6, 0x4000004000010000;
+    wgmma.fence.sync.aligned;
+)" + products + R"(
+    wgmma.commit_group.sync.aligned;
+    wgmma.wait_group.sync.aligned 0;
+    bar.sync 1;
+    shr.u32 %r7, %r0, 5; and.b32 %r8, %r0, 31; shr.u32 %r9, %r8, 2;
+    and.b32 %r10, %r0, 3; mad.lo.u32 %r11, %r7, 16, %r9;
+    shl.b32 %r11, %r11, 8; shl.b32 %r10, %r10, 3;
+    add.u32 %r12, %r11, %r10; add.u32 %r12, %r12, %r1;
+)" + stores + R"(
+    fence.proxy.async.shared::cta;
+    bar.sync 2;
+    @%p1 cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%rd11, {%r4, %r5}], [%r1];
+    @%p1 cp.async.bulk.commit_group;
+    @%p1 cp.async.bulk.wait_group.read 0;
+    @%p1 mbarrier.inval.shared::cta.b64 [%r3];
+)",
+                       16392));
+}
+
+struct ProductRun {
+  std::vector<uint16_t> a, b;
+  std::vector<float> c;
+  std::vector<TensorMap> maps;
+  PtxRun run;
+
+  ProductRun()
+      : a(rowsA * depth), b(depth * columnsB), c(rowsA * columnsB, -1.f),
+        maps(3) {
+    std::mt19937 random(1);
+    auto draw = [&] { return toBf16(float(int(random() % 17) - 8)); };
+    std::generate(a.begin(), a.end(), draw);
+    std::generate(b.begin(), b.end(), draw);
+    set(maps[0], a.data(), 9, depth, rowsA, 3);
+    set(maps[1], b.data(), 9, columnsB, depth, 3);
+    set(maps[2], c.data(), 7, columnsB, rowsA, 0);
+    run.block = {128, 1, 1};
+  }
+
+  static void set(TensorMap &map, void *data, uint8_t type, uint64_t inner,
+                  uint64_t outer, uint8_t swizzle) {
+    map.address = reinterpret_cast<uint64_t>(data);
+    map.type = type;
+    map.rank = 2;
+    map.sizes[0] = inner;
+    map.sizes[1] = outer;
+    map.strides[0] = inner * static_cast<uint64_t>(map.typeBytes());
+    map.box[0] = map.box[1] = 64;
+    map.steps[0] = map.steps[1] = 1;
+    map.swizzle = swizzle;
+  }
+
+  std::string operator()(const std::string &text) {
+    run.text = text;
+    return run.run(maps, a, b, c);
+  }
+
+  /// The largest difference from C; a NaN is infinitely far.
+  float error() const {
+    float worst = 0;
+    for (int i = 0; i < rowsA; ++i)
+      for (int j = 0; j < columnsB; ++j) {
+        float sum = 0;
+        for (int k = 0; k < depth; ++k)
+          sum += asFloat(uint64_t(a[i * depth + k]) << 16) *
+                 asFloat(uint64_t(b[k * columnsB + j]) << 16);
+        float difference = std::abs(sum - c[i * columnsB + j]);
+        worst =
+            difference == difference ? std::max(worst, difference) : INFINITY;
+      }
+    return worst;
+  }
+};
+
+TEST(PtxHopper, ProductByTensorMaps) {
+  ProductRun run;
+  for (const TensorMap &map : run.maps)
+    EXPECT_EQ(map.check(), "");
+  ASSERT_EQ(run(productText()), "");
+  EXPECT_EQ(run.error(), 0);
+  EXPECT_EQ(run.run.counters.tensorOperations, 2u * 64 * 64 * 64);
+}
+
+TEST(PtxHopper, MutantsAreFound) {
+  std::string text = productText();
+  auto expect = [&](const std::string &from, const std::string &to,
+                    const std::string &message) {
+    ProductRun run;
+    std::string wrong = run(changed(text, from, to));
+    EXPECT_TRUE(has(wrong, message) && !wrong.empty())
+        << from << " -> " << to << ": " << wrong;
+  };
+  expect("], 16384;", "], 16383;", "-1 bytes are missing");
+  expect("], 16384;", "], 24576;", "8192 bytes are missing");
+  expect("[%r3], 1;", "[%r3], 2;", "1 of 2 arrivals");
+  expect("bar.sync 0;", "", "races with its initialization");
+  expect("@!%p2 bra wait;", "", "read of byte");
+  expect("[%r3], 0;\n", "[%r3], 1;\n", "read of byte");
+  expect("wgmma.fence.sync.aligned;", "", "needs a wgmma.fence");
+  expect("wgmma.commit_group.sync.aligned;", "", "asynchronous read under way");
+  expect("wgmma.wait_group.sync.aligned 0;", "", "asynchronous read under way");
+  expect("wait_group.sync.aligned 0;", "wait_group.sync.aligned 1;",
+         "asynchronous read under way");
+  expect("bar.sync 1;", "", "races with");
+  expect("bar.sync 2;", "", "races with");
+  expect("fence.proxy.async.shared::cta;", "", "without fence.proxy.async");
+  expect("@%p1 cp.async.bulk.commit_group;", "", "before this copy");
+  expect("@%p1 cp.async.bulk.wait_group.read 0;", "", "before this copy");
+  expect("[%r1], [%rd0, {", "[%r1+64], [%rd0, {", "not aligned to 128");
+  expect("[%rd0, {", "[%rd1, {", "tensor map");
+  expect("{%r4, %r5}], [%r3]", "{%r4}], [%r3]", "takes 2 coordinates");
+  expect("%rd5, 0x4000004000010000", "%rd5, 0x4002004000010000", "base offset");
+  expect("0x4000004000010000", "0x4000104000010000",
+         "outside of shared memory");
+}
+
+/// A mutant that only sums show: accumulators are NaN until the wait.
+TEST(PtxHopper, AccumulatorsComeWithTheWait) {
+  ProductRun run;
+  std::string text = changed(productText(), "wgmma.wait_group.sync.aligned 0;",
+                             "mov.f32 %f35, %f3;\n"
+                             "wgmma.wait_group.sync.aligned 0;\n"
+                             "mov.f32 %f3, %f35;");
+  ASSERT_EQ(run(text), "");
+  EXPECT_EQ(run.error(), INFINITY);
+  // Written while the product is under way.
+  text = changed(productText(), "wgmma.wait_group.sync.aligned 0;",
+                 "mov.f32 %f3, 0f00000000;\nwgmma.wait_group.sync.aligned 0;");
+  EXPECT_TRUE(has(run(text), "an accumulator was written before"));
+}
+
+TEST(PtxHopper, MapsAreChecked) {
+  ProductRun run;
+  auto expect = [&](auto change, const char *message) {
+    TensorMap map = run.maps[0];
+    change(map);
+    EXPECT_TRUE(has(map.check(), message)) << map.check();
+  };
+  expect([](TensorMap &map) { map.address += 8; }, "no multiple of 16");
+  expect([](TensorMap &map) { map.strides[0] += 8; }, "a stride of 88 bytes");
+  expect([](TensorMap &map) { map.strides[0] = uint64_t(1) << 40; },
+         "a stride of");
+  expect([](TensorMap &map) { map.box[1] = 257; }, "a box of 257");
+  expect([](TensorMap &map) { map.box[0] = 63; }, "126 bytes in dimension 0");
+  expect([](TensorMap &map) { map.box[0] = 72; }, "more than 128");
+  expect([](TensorMap &map) { map.sizes[1] = 0; }, "a size of 0");
+  expect([](TensorMap &map) { map.steps[1] = 9; }, "an element stride of 9");
+  expect([](TensorMap &map) { map.rank = 6; }, "rank 6");
+  expect([](TensorMap &map) { map.type = 13; }, "data type 13");
+  expect(
+      [](TensorMap &map) {
+        map.type = 1;
+        map.fillsNaN = true;
+      },
+      "not filled with NaN");
+}
+
+//===----------------------------------------------------------------------===//
+// Every form of wgmma
+//===----------------------------------------------------------------------===//
+
+struct Form {
+  const char *types;
+  int bytes;   ///< Of an element.
+  int columns; ///< Of B.
+  int width;   ///< Of the swizzle; 0: none.
+  bool transposedA, transposedB, registersOfA;
+};
+
+/// Byte at which element k of row `row` stands, after the tables of layouts of
+/// the PTX ISA, and the two distances in a descriptor.
+struct Layout {
+  const Form &form;
+  bool isTransposed;
+  int64_t leading, stride;
+
+  int64_t operator()(int64_t row, int64_t k) const {
+    int64_t perChunk = 16 / form.bytes, wide = form.width / 16;
+    if (!isTransposed && !form.width)
+      return row % 8 * 16 + row / 8 * stride + k % perChunk * form.bytes +
+             k / perChunk * leading;
+    if (!isTransposed)
+      return swizzle(row % 8 * form.width + row / 8 * stride + k * form.bytes);
+    if (!form.width)
+      return row % perChunk * form.bytes + row / perChunk * stride +
+             k % 8 * 16 + k / 8 * leading;
+    int64_t inAtom = perChunk * wide;
+    return swizzle(row % inAtom * form.bytes + row / inAtom * leading +
+                   k % 8 * form.width + k / 8 * stride);
+  }
+  /// 16 bytes change places within eight rows.
+  int64_t swizzle(int64_t at) const {
+    int64_t row = at / 128 % (form.width / 16);
+    return at ^ row * 16;
+  }
+};
+
+float valueOf(int at, int other) { return float((at * 7 + other * 5) % 9 - 4); }
+
+void put(const Form &form, std::vector<uint8_t> &image, int64_t at,
+         float value) {
+  uint32_t bits =
+      std::string(form.types).find("bf16") != std::string::npos ? toBf16(value)
+      : form.bytes == 4 ? uint32_t(bitsOf(value))
+      : form.bytes == 1
+          ? uint32_t(uint8_t(int8_t(value)))
+          : uint32_t(std::signbit(value)) << 15 |
+                (value == 0 ? 0
+                            : ((bitsOf(std::abs(value)) >> 13) - (112u << 10)) &
+                                  0x7fff);
+  std::memcpy(&image[at], &bits, form.bytes);
+}
+
+/// One product with A and B brought as they are by bulk copies.
+void checkForm(const Form &form) {
+  SCOPED_TRACE(std::string(form.types) + " n" + std::to_string(form.columns) +
+               " swizzle " + std::to_string(form.width) +
+               (form.transposedA ? " tA" : "") +
+               (form.transposedB ? " tB" : "") +
+               (form.registersOfA ? " rA" : ""));
+  int k = 32 / form.bytes;
+  constexpr int area = 32768;
+  Layout a{form, form.transposedA, 2048, 4096},
+      b{form, form.transposedB, 2048, 4096};
+  for (Layout *layout : {&a, &b})
+    if (!form.width) {
+      layout->leading = 4096;
+      layout->stride = 128;
+    } else {
+      // Rows in atoms of eight, or chunks of rows, then the next eight of k.
+      layout->stride = layout->isTransposed ? 16384 : 1024;
+    }
+  std::vector<uint8_t> image(2 * area);
+  for (int row = 0; row < 64; ++row)
+    for (int at = 0; at < k; ++at)
+      put(form, image, a(row, at), valueOf(row, at));
+  for (int column = 0; column < form.columns; ++column)
+    for (int at = 0; at < k; ++at)
+      put(form, image, area + b(column, at), valueOf(at, column));
+  std::string types = form.types;
+  bool isByte = form.bytes == 1, halfSums = types.rfind("f16.", 0) == 0;
+  int count = form.columns / (halfSums ? 4 : 2);
+  auto descriptor = [&](const Layout &layout, int base) {
+    uint64_t mode = form.width == 128  ? 1
+                    : form.width == 64 ? 2
+                    : form.width == 32 ? 3
+                                       : 0;
+    return std::to_string(mode << 62 | uint64_t(layout.stride / 16) << 32 |
+                          uint64_t(layout.leading / 16) << 16 |
+                          uint64_t(base + 1024) / 16);
+  };
+  std::string sums = "{", stores, ofA = descriptor(a, 0);
+  for (int i = 0; i < count; ++i) {
+    sums += (i ? ", %d" : "%d") + std::to_string(i);
+    stores += "st.global.b32 [%rd5+" + std::to_string(4 * i) + "], %d" +
+              std::to_string(i) + ";\n";
+  }
+  std::string loads;
+  if (form.registersOfA) {
+    ofA = "{%r20, %r21, %r22, %r23}";
+    // The third parameter holds what each thread has of A.
+    loads = "mad.wide.u32 %rd6, %r0, 16, %rd2;\n"
+            "ld.global.v4.u32 " +
+            ofA + ", [%rd6];\n";
+  } else {
+    ofA = "%rd8";
+    loads = "mov.b64 %rd8, " + descriptor(a, 0) + ";\n";
+  }
+  std::string text = hopper(kernel(
+      3,
+      ".reg .b32 %d<" + std::to_string(count) + ">;\n" + loads +
+          "mov.b64 %rd9, " + descriptor(b, area) + R"(;
+    mov.u32 %r1, memory; setp.eq.u32 %p1, %r0, 0;
+    @%p1 mbarrier.init.shared.b64 [%r1+65536], 1;
+    bar.sync 0;
+    @%p1 mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r1+65536], 65536;
+    @%p1 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1], 65536, [%r1+65536];
+    @%p1 mbarrier.arrive.shared.b64 _, [%r1+65536];
+  wait:
+    mbarrier.test_wait.parity.shared.b64 %p2, [%r1+65536], 0;
+    @!%p2 bra wait;
+    wgmma.fence.sync.aligned;
+    wgmma.mma_async.sync.aligned.m64n)" +
+          std::to_string(form.columns) + "k" + std::to_string(k) + "." + types +
+          " " + sums + "}, " + ofA + ", %rd9, 0" + (isByte ? "" : ", 1, -1") +
+          (form.bytes != 2 ? ""
+           : form.registersOfA
+               ? std::string(", ") + (form.transposedB ? "1" : "0")
+               : std::string(", ") + (form.transposedA ? "1, " : "0, ") +
+                     (form.transposedB ? "1" : "0")) +
+          R"(;
+    wgmma.commit_group.sync.aligned;
+    wgmma.wait_group.sync.aligned 0;
+    mul.lo.u32 %r2, %r0, )" +
+          std::to_string(4 * count) +
+          "; cvt.u64.u32 %rd5, %r2; add.u64 %rd5, %rd5, %rd0;\n" + stores,
+      0));
+  PtxRun run;
+  run.text = changed(text, ".visible",
+                     ".extern .shared .align 128 .b8 memory[];\n.visible");
+  run.sharedBytes = 65544;
+  run.block = {128, 1, 1};
+  std::vector<uint32_t> out(128 * count);
+  std::vector<uint8_t> fragments(128 * 16);
+  // Element pairs of A as mma.sync has them.
+  int inWord = 4 / form.bytes;
+  for (int thread = 0; thread < 128; ++thread)
+    for (int r = 0; r < 4; ++r)
+      for (int i = 0; i < inWord; ++i) {
+        int row = thread / 32 * 16 + thread % 32 / 4 + r % 2 * 8;
+        int at = r / 2 * 4 * inWord + thread % 4 * inWord + i;
+        put(form, fragments, thread * 16 + r * 4 + i * form.bytes,
+            valueOf(row, at));
+      }
+  ASSERT_EQ(run.run(out, image, fragments), "");
+  for (int row = 0; row < 64; ++row)
+    for (int column = 0; column < form.columns; ++column) {
+      float sum = 0;
+      for (int at = 0; at < k; ++at)
+        sum += valueOf(row, at) * valueOf(at, column);
+      int thread = row / 16 * 32 + row % 8 * 4 + column % 8 / 2;
+      int index = column / 8 * 4 + row % 16 / 8 * 2 + column % 2;
+      uint32_t bits = out[thread * count + (halfSums ? index / 2 : index)];
+      float found = isByte ? float(int32_t(bits)) : asFloat(bits);
+      if (halfSums) {
+        std::vector<uint8_t> half(4);
+        put(form, half, 0, -sum);
+        uint16_t expected = uint16_t(half[0] | half[1] << 8);
+        if (sum == 0)
+          expected = 0;
+        uint16_t actual = uint16_t(bits >> (16 * (index % 2)));
+        ASSERT_EQ(actual & 0x7fff ? actual : 0, expected)
+            << row << " " << column;
+        continue;
+      }
+      ASSERT_EQ(found, isByte ? sum : -sum) << row << " " << column;
+    }
+}
+
+TEST(PtxHopper, FormsOfProducts) {
+  for (int width : {0, 32, 64, 128}) {
+    checkForm({"f32.bf16.bf16", 2, 24, width, false, false, false});
+    checkForm({"f32.tf32.tf32", 4, 40, width, false, false, false});
+    checkForm({"s32.s8.s8", 1, 64, width, false, false, false});
+    checkForm({"f32.f16.f16", 2, 64, width, true, true, false});
+    checkForm({"f32.bf16.bf16", 2, 128, width, false, true, true});
+  }
+  checkForm({"f16.f16.f16", 2, 72, 128, false, false, false});
+  checkForm({"f32.bf16.bf16", 2, 248, 128, false, false, true});
+  checkForm({"f32.tf32.tf32", 4, 8, 128, false, false, true});
+  checkForm({"s32.s8.s8", 1, 256, 128, false, false, true});
+}
+
+TEST(PtxHopper, OtherTexts) {
+  auto error = [](const std::string &body) {
+    return parseError(hopper(kernel(1, body, 16)));
+  };
+  EXPECT_EQ(error("setmaxnreg.dec.sync.aligned.u32 40;\n"
+                  "griddepcontrol.wait; griddepcontrol.launch_dependents;\n"
+                  "mapa.shared::cluster.u32 %r2, %r1, 0;\n"
+                  "mov.u32 %r3, %cluster_nctarank;"),
+            "");
+  EXPECT_TRUE(has(error("setmaxnreg.dec.sync.aligned.u32 41;"), "41"));
+  EXPECT_TRUE(has(parseError(kernel(0, "wgmma.fence.sync.aligned;")),
+                  "needs another target than sm_80"));
+  EXPECT_TRUE(has(error("cp.async.bulk.wait_group.write 0;"), "unknown form"));
+}
+
+TEST(PtxHopper, ClustersOfOneBlock) {
+  PtxRun run;
+  run.block = {96, 1, 1};
+  std::string text = hopper(kernel(1, R"(
+    mov.u32 %r1, memory; mad.lo.u32 %r2, %r0, 4, %r1;
+    st.shared.u32 [%r2], %r0;
+    barrier.cluster.arrive.release.aligned;
+    barrier.cluster.wait.acquire.aligned;
+    xor.b32 %r3, %r0, 64; setp.gt.u32 %p1, %r3, 95; @%p1 mov.u32 %r3, %r0;
+    mad.lo.u32 %r4, %r3, 4, %r1; ld.shared.u32 %r5, [%r4];
+    mad.wide.u32 %rd1, %r0, 4, %rd0; st.global.u32 [%rd1], %r5;
+)",
+                                   384));
+  run.text = text;
+  std::vector<uint32_t> out(96);
+  ASSERT_EQ(run.run(out), "");
+  for (uint32_t i = 0; i < 96; ++i)
+    EXPECT_EQ(out[i], (i ^ 64) > 95 ? i : i ^ 64);
+  run.text = changed(text, "barrier.cluster.wait.acquire.aligned;");
+  EXPECT_FALSE(run.run(out).empty());
+}
+
+} // namespace
