@@ -435,20 +435,35 @@ void CommandList::capture(Device &device) {
   }
 }
 
+LaunchTime CommandList::measure(Device &device, size_t entry,
+                                const std::function<void()> &submit) const {
+  LaunchTime time;
+  time.begin = now();
+  std::optional<int64_t> taken;
+  if (launches[entry].kernel)
+    taken = device.measure(Stream::Compute, submit);
+  if (!taken)
+    submit();
+  device.synchronize();
+  time.end = taken ? time.begin + *taken : now();
+  return time;
+}
+
 void CommandList::submit(Device &device, const Part &part,
                          LaunchTime *times) const {
   const Action *action = actions.data() + part.firstAction;
   for (size_t i = part.first; i < part.end; ++i) {
-    if (times)
-      times[i].begin = now();
-    if (launches[i].kernel)
-      device.submit(Stream::Compute, launches[i], scratch);
+    auto submitOne = [&] {
+      if (launches[i].kernel)
+        device.submit(Stream::Compute, launches[i], scratch);
+      else
+        act(device, *action);
+    };
+    if (times) // By reference: a copy would be allocated.
+      times[i] = measure(device, i, std::ref(submitOne));
     else
-      act(device, *action++);
-    if (times) {
-      device.synchronize();
-      times[i].end = now();
-    }
+      submitOne();
+    action += !launches[i].kernel;
   }
 }
 

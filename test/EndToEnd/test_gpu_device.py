@@ -9,6 +9,7 @@ breaks the machine as HEDDLE_EMULATE_FAULT says."""
 import filecmp
 import json
 import os
+import re
 import unittest
 
 import heddle_test as h
@@ -158,6 +159,19 @@ class GpuDevice(h.HeddleTest):
                                           "model.safetensors"))
         for other in saved[1:]:
             self.assertTrue(filecmp.cmp(saved[0], other, shallow=False), other)
+
+    def test_times_of_kernels_are_the_gpus(self):
+        self.prepare()
+        path = self.path("counts.json")
+        found = h.run([h.HEDDLE, "emulate", "--", self.binary, "bench", "--steps", 1,
+                       "--warmup", 0, "--kernels"],
+                      env=dict(os.environ, HEDDLE_EMULATE_COUNTS=path))
+        with open(path) as file:
+            counts = json.load(file)
+        launches = sum(int(line.split()[2]) for line in found.stdout.splitlines()
+                       if re.match(r" *[\d.]+ +[\d.]+% .* (?!copy|fill)\S+$", line))
+        self.assertEqual(counts["calls"]["cuEventElapsedTime"], launches)
+        self.assertGreater(launches, 15)
 
     def test_shares_are_of_the_gpus_peak(self):
         self.prepare()

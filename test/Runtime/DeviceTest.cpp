@@ -154,6 +154,21 @@ TEST_P(DeviceTest, RefusesOtherImages) {
   EXPECT_EQ(codeOf([&] { device->load("x", 1, {}); }), "H0384");
 }
 
+/// GPUs have a clock of their own.
+TEST_P(DeviceTest, MeasuresWhatItDoes) {
+  DeviceMemory memory(*device, {MemoryKind::Device, page, "test", false});
+  std::optional<int64_t> nanoseconds = device->measure(Stream::Compute, [&] {
+    device->fill(Stream::Compute, memory.address(), 3, page);
+  });
+  bool hasClock = GetParam() >= cudaLate;
+  EXPECT_EQ(nanoseconds.has_value(), hasClock);
+  EXPECT_EQ(bytesOf(*device, memory.address(), page),
+            std::vector<char>(page, char(hasClock ? 3 : 0)));
+  if (hasClock) {
+    EXPECT_GE(*nanoseconds, 0);
+  }
+}
+
 /// Both streams write the same byte; the one that waits writes last.
 TEST_P(DeviceTest, EventsOrderStreams) {
   DeviceMemory memory(*device, {MemoryKind::Device, page, "test", false});

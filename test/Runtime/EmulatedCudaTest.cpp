@@ -248,6 +248,30 @@ TEST_F(EmulatedCuda, WorkIsNotDoneUntilSomebodyWaits) {
   EXPECT_EQ(cuStreamQuery(work), Success);
 }
 
+TEST_F(EmulatedCuda, EventsTellTheTimeBetweenThem) {
+  Function function = addFunction();
+  DevicePointer to = memory(8);
+  StreamHandle one = stream();
+  EventHandle from = nullptr, until = nullptr;
+  EXPECT_EQ(cuEventCreate(&from, eventDefault), Success);
+  EXPECT_EQ(cuEventCreate(&until, eventDefault), Success);
+  float milliseconds = -1;
+  EXPECT_EQ(cuEventElapsedTime(&milliseconds, from, until), InvalidHandle);
+  EXPECT_EQ(cuEventRecord(from, one), Success);
+  EXPECT_EQ(add(function, to, 1, one), Success);
+  EXPECT_EQ(cuEventRecord(until, one), Success);
+  EXPECT_EQ(cuEventElapsedTime(&milliseconds, from, until), NotReady);
+  EXPECT_EQ(cuEventSynchronize(until), Success);
+  EXPECT_EQ(cuEventElapsedTime(&milliseconds, from, until), Success);
+  EXPECT_GT(milliseconds, 0);
+  EXPECT_EQ(cuEventElapsedTime(&milliseconds, until, from), Success);
+  EXPECT_LT(milliseconds, 0);
+  EventHandle plain = event();
+  EXPECT_EQ(cuEventRecord(plain, one), Success);
+  EXPECT_EQ(cuEventSynchronize(plain), Success);
+  EXPECT_EQ(cuEventElapsedTime(&milliseconds, from, plain), InvalidHandle);
+}
+
 TEST_F(EmulatedCuda, TheDefaultStreamOrdersThoseThatBlock) {
   DevicePointer address = memory(8);
   StreamHandle first = stream(0), second = stream(0);

@@ -109,6 +109,7 @@ enum CaptureMode : int { CaptureThreadLocal = 1 };
 
 /// Flags of cuStreamCreate, cuEventCreate and cuMemHostAlloc.
 constexpr unsigned streamNonBlocking = 1;
+constexpr unsigned eventDefault = 0;
 constexpr unsigned eventDisableTiming = 2;
 constexpr unsigned hostAllocPortable = 1;
 
@@ -167,6 +168,7 @@ struct LaunchConfig {
   CALL(makeEvent, cuEventCreate, (EventHandle *event, unsigned flags))         \
   CALL(destroyEvent, cuEventDestroy_v2, (EventHandle event))                   \
   CALL(finishEvent, cuEventSynchronize, (EventHandle event))                   \
+  CALL(elapsedTime, cuEventElapsedTime, (float *milliseconds, EventHandle from, EventHandle to)) \
   CALL(record, cuEventRecord, (EventHandle event, StreamHandle stream))        \
   CALL(loadModule, cuModuleLoadDataEx, (Module *module, const void *image, unsigned options, JitOption *names, void **values)) \
   CALL(unloadModule, cuModuleUnload, (Module module))                          \

@@ -57,6 +57,8 @@ public:
   void wait(Stream stream, Event event) override;
   void await(Event event) override;
   bool runsAhead() const override { return !sync; }
+  std::optional<int64_t> measure(Stream stream,
+                                 const std::function<void()> &submit) override;
   void synchronize(Stream stream) override;
   using Device::synchronize;
 
@@ -89,7 +91,7 @@ private:
     return find(address, bytes).kind == MemoryKind::Device;
   }
   void onHost(Stream stream, const HostWork &work);
-  EventHandle makeHandle();
+  EventHandle makeHandle(unsigned flags = eventDisableTiming);
   /// What all other streams have been given comes before what the stream for
   /// computation is given next.
   void join();
@@ -104,6 +106,7 @@ private:
   std::array<StreamHandle, numStreams> streams = {};
   std::vector<EventHandle> events;
   std::array<EventHandle, numStreams> ends = {}; ///< For join and fork.
+  std::array<EventHandle, 2> clocks = {};        ///< Around what is measured.
   bool isCapturing = false;
   std::vector<bool> captured; ///< Events that were last recorded in a capture.
   std::vector<bool> here;     ///< Those in this one.
@@ -187,6 +190,8 @@ void CudaDevice::open(const CudaOptions &options) {
     check(driver.makeStream(&stream, streamNonBlocking), "making a stream");
   for (EventHandle &end : ends)
     end = makeHandle();
+  for (EventHandle &clock : clocks)
+    clock = makeHandle(eventDefault);
 }
 
 CudaDevice::~CudaDevice() { close(); }
@@ -205,6 +210,9 @@ void CudaDevice::close() {
   for (EventHandle end : ends)
     if (end)
       driver.destroyEvent(end);
+  for (EventHandle clock : clocks)
+    if (clock)
+      driver.destroyEvent(clock);
   for (const auto &[address, block] : blocks) {
     if (block.kind == MemoryKind::Device)
       driver.release(address);
@@ -443,9 +451,9 @@ void CudaDevice::copyOut(Stream stream, void *target, Address source,
 // Order
 //===----------------------------------------------------------------------===//
 
-EventHandle CudaDevice::makeHandle() {
+EventHandle CudaDevice::makeHandle(unsigned flags) {
   EventHandle event = nullptr;
-  check(driver.makeEvent(&event, eventDisableTiming), "making an event");
+  check(driver.makeEvent(&event, flags), "making an event");
   return event;
 }
 
@@ -471,6 +479,18 @@ void CudaDevice::wait(Stream stream, Event event) {
 
 void CudaDevice::await(Event event) {
   check(driver.finishEvent(events[event.number]), "the end of an event");
+}
+
+std::optional<int64_t>
+CudaDevice::measure(Stream stream, const std::function<void()> &submit) {
+  check(driver.record(clocks[0], of(stream)), "recording an event");
+  submit();
+  check(driver.record(clocks[1], of(stream)), "recording an event");
+  check(driver.finishEvent(clocks[1]), "the end of an event");
+  float milliseconds = 0;
+  check(driver.elapsedTime(&milliseconds, clocks[0], clocks[1]),
+        "the time between two events");
+  return int64_t(1e6 * double(milliseconds));
 }
 
 void CudaDevice::synchronize(Stream stream) {

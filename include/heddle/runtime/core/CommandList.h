@@ -14,6 +14,7 @@
 #include "heddle/runtime/core/Device.h"
 
 #include <cstdint>
+#include <functional>
 #include <string_view>
 #include <variant>
 #include <vector>
@@ -141,6 +142,10 @@ private:
   /// Divides the entries into parts that the device captures, and others.
   void capture(Device &device);
   void submit(Device &device, const Part &part, LaunchTime *times) const;
+  /// Submits an entry, waits for it, and says when it was done: of a kernel the
+  /// device's own time, where it has a clock.
+  LaunchTime measure(Device &device, size_t entry,
+                     const std::function<void()> &submit) const;
 
   /// Every entry; those of `actions` have no kernel.
   std::vector<KernelLaunch> launches;

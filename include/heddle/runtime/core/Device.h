@@ -155,6 +155,13 @@ public:
   /// Whether the host does well to submit a step while the one before is not
   /// done.
   virtual bool runsAhead() const { return false; }
+  /// Does what `submit` submits to the stream, waits for it, and says how many
+  /// nanoseconds it took there. None, and nothing is done, where the host's
+  /// clock is as good.
+  virtual std::optional<int64_t> measure(Stream stream,
+                                         const std::function<void()> &submit) {
+    return std::nullopt;
+  }
   /// Returns when all that was submitted to the stream is done.
   virtual void synchronize(Stream stream) = 0;
   /// Captures what `submit` submits, instead of doing it, where that makes

@@ -9,6 +9,8 @@
 #include "runtime/devices/emulated/cuda/Calls.h"
 #include "runtime/devices/emulated/cuda/Context.h"
 
+#include <chrono>
+
 using namespace heddle::rt;
 using namespace heddle::rt::cuda;
 
@@ -66,6 +68,7 @@ Result cuda::cuEventCreate(EventHandle *event, unsigned flags) {
     if (flags & ~(eventDisableTiming | 1))
       return InvalidValue;
     auto made = std::make_unique<EventData>();
+    made->isTimed = !(flags & eventDisableTiming);
     *event = made.get();
     context.events[*event] = std::move(made);
     return Success;
@@ -76,6 +79,20 @@ Result cuda::cuEventDestroy_v2(EventHandle event) {
   return inContext([&](ContextData &context) {
     return context.events.erase(event) ? Success : InvalidHandle;
   });
+}
+
+/// Times are those of the emulation.
+static void submitClock(ContextData &context, StreamData &stream,
+                        EventData &event) {
+  event.time = std::make_shared<double>(0);
+  Command command;
+  command.name = "the time of an event";
+  command.run = [time = event.time](emulator::Touched &) {
+    using namespace std::chrono;
+    *time = duration<double, std::milli>(steady_clock::now().time_since_epoch())
+                .count();
+  };
+  context.submit(stream, std::move(command));
 }
 
 Result cuda::cuEventRecord(EventHandle event, StreamHandle handle) {
@@ -89,6 +106,8 @@ Result cuda::cuEventRecord(EventHandle event, StreamHandle handle) {
     }
     if (context.capture)
       context.capture->forget(event);
+    if (event->isTimed)
+      submitClock(context, stream, *event);
     context.timeline.record(stream, *event);
     return Success;
   });
@@ -121,6 +140,20 @@ Result cuda::cuEventSynchronize(EventHandle event) {
     if (event->isCaptured)
       return CapturedEvent;
     context.timeline.finish(*event);
+    return Success;
+  });
+}
+
+Result cuda::cuEventElapsedTime(float *milliseconds, EventHandle from,
+                                EventHandle to) {
+  return inContext([&](ContextData &context) {
+    for (EventHandle event : {from, to})
+      if (!context.events.count(event) || !event->time)
+        return InvalidHandle;
+    for (EventHandle event : {from, to})
+      if (!context.timeline.isDone(event->point))
+        return NotReady;
+    *milliseconds = float(*to->time - *from->time);
     return Success;
   });
 }

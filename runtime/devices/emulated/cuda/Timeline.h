@@ -32,6 +32,9 @@ struct StreamData {
 struct EventData {
   Clock point;             ///< Empty when it was never recorded.
   bool isCaptured = false; ///< It was last recorded in a graph.
+  bool isTimed = false;
+  /// When the stream came to it, in milliseconds, once it did.
+  std::shared_ptr<double> time;
 };
 
 /// The streams of a context. A stream does its commands in the order of their
