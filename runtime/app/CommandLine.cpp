@@ -229,7 +229,7 @@ void CommandLine::addSampling(CLI::App &verb) {
   addFlag(verb, "--min-p", generate.minP, ValueRange::numbers(0, 1),
           "Sample from those with this share of the likeliest's probability");
   addFlag(verb, "--repetition-penalty", generate.repetitionPenalty,
-          ValueRange::numbers(0.01, 100),
+          ValueRange::numbers(0.001, 100),
           "Make tokens that are there already less likely: 1.1, for example")
       ->capture_default_str();
   addFlag(verb, "--seed", generate.seed, io::range::seed(),

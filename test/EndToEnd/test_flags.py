@@ -91,7 +91,7 @@ JOB = {"--weights": Text, "--threads": THREADS, "--device": Choice("cpu", "cuda"
        "--join-timeout": JOIN}
 SAMPLING = {"--max-new-tokens": COUNT, "--temperature": Number(0), "--top-k": SOME,
             "--top-p": Number(0, 1), "--min-p": Number(0, 1),
-            "--repetition-penalty": Number(0.01, 100), "--stop": Text, "--seed": SEED}
+            "--repetition-penalty": Number(0.001, 100), "--stop": Text, "--seed": SEED}
 BINARY = {
     "": {"--local_rank": Integer(-1, 2 ** 20 - 1)},
     "train": {"--data": Text, "--inputs": Text, "--steps": COUNT, "--val": Text,
