@@ -71,8 +71,9 @@ void AttentionMapper::chooseBlocks(const Needs &needs) {
   auto registers = [&] {
     return (needs.sums * tiles->width() + needs.products * columns) / 2;
   };
-  while (columns > warpColumns &&
-         (registers() > maxRegisters || sharedBytesFor(needs) > maxSharedBytes))
+  int64_t random = spec.p > 0 ? needs.random : 0;
+  while (columns > warpColumns && (registers() + random > maxRegisters ||
+                                   sharedBytesFor(needs) > maxSharedBytes))
     columns = llvm::alignTo(columns / 2, warpColumns);
   while (warps > 1 && sharedBytesFor(needs) > maxSharedBytes)
     warps = llvm::divideCeil(warps, 2);

@@ -38,6 +38,9 @@ protected:
     int64_t rowTensors, columnTensors, numbers = 0;
     /// Sums and products of a warp that are in registers at a time.
     int64_t sums, products;
+    /// Registers that dropout takes in the same loop, as ptxas shows by
+    /// spilling.
+    int64_t random = 0;
   };
   void chooseBlocks(const Needs &needs);
   int64_t rowsOfBlock() const { return warps * warpRows; }

@@ -48,7 +48,7 @@ static KernelReport attach(planir::KernelOp kernel,
   OpBuilder builder(kernel);
   auto object = builder.create<planir::ObjectOp>(
       kernel.getLoc(), (kernel.getSymName() + "_ptx").str(), compiled.ptx,
-      /*hash=*/StringAttr());
+      builder.getStringAttr(sealOf(compiled, hash)));
   builder.create<planir::ObjectOp>(kernel.getLoc(),
                                    plainNameOf(object.getSymName()),
                                    compiled.plain, /*hash=*/StringAttr());

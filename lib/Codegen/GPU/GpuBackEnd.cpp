@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Codegen/GPU/GpuBackEnd.h"
+#include "heddle/Codegen/Common/KernelJobs.h"
 #include "heddle/Codegen/GPU/Kernels.h"
 #include "heddle/Codegen/GPU/Passes.h"
 #include "heddle/PlanFormat/PtxImage.h"
@@ -109,14 +110,35 @@ private:
     if (!object.getData().contains(
             (Twine(".target ") + wordOf(chip) + "\n").str()))
       return object.emitError("H0397: is no PTX for ") << wordOf(chip);
+    if (!kernel.getSymbol() || !kernel.getScratchBytes() || !kernel.getHash())
+      return kernel.emitError("H0397: is not compiled");
     if (!kernel.getLaunches() || kernel.getLaunches()->empty())
       return kernel.emitError("H0397: does not say how it is launched");
+    if (codegen::sourceOf(kernel, wordOf(chip)).hash != *kernel.getHash()) {
+      auto error =
+          kernel.emitError("H0397: is not the kernel that its code was "
+                           "compiled from, or not for this target");
+      error.attachNote()
+          << "help: compile it again: edit the dump of the phase "
+             "fuse, and --start-from fuse";
+      return error;
+    }
+    heddle::gpu::CompiledKernel code;
+    code.scratchBytes = static_cast<int64_t>(*kernel.getScratchBytes());
     for (auto launch :
          kernel.getLaunches()->getAsRange<planir::GridLaunchAttr>())
-      if (!object.getData().contains(
-              (".entry " + launch.getSymbol() + "(").str()))
-        return kernel.emitError("H0397: its object does not define ")
-               << launch.getSymbol();
+      code.launches.push_back(
+          {launch.getSymbol().str(), SmallVector<int64_t, 3>(launch.getGrid()),
+           SmallVector<int64_t, 3>(launch.getBlock()), launch.getShared()});
+    if (object.getHash() != heddle::gpu::sealOf(code, *kernel.getHash()))
+      return object.emitError("H0397: @")
+             << object.getSymName()
+             << " is not launched as it was compiled for @"
+             << kernel.getSymName() << ": its hash differs";
+    if (*kernel.getSymbol() != code.launches.front().symbol)
+      return kernel.emitError("H0397: its code begins with ")
+             << code.launches.front().symbol << ", not with "
+             << *kernel.getSymbol();
     return success();
   }
 

@@ -113,6 +113,13 @@ std::string toBytes(const CompiledKernel &kernel) {
   return bytes;
 }
 
+std::string sealOf(const CompiledKernel &kernel, StringRef sourceHash) {
+  CompiledKernel launched;
+  launched.launches = kernel.launches;
+  launched.scratchBytes = kernel.scratchBytes;
+  return codegen::hashOf(toBytes(launched) + "\n" + sourceHash.str());
+}
+
 using Numbers = std::vector<int64_t>;
 
 static bool fromJSON(const llvm::json::Value &value,

@@ -219,7 +219,7 @@ Value QueriesMapper::deltaOf(Value row) {
 
 MappedLaunch KeysMapper::emit() {
   chooseBlocks({/*rowTensors=*/2, /*columnTensors=*/2, /*numbers=*/2,
-                /*sums=*/2, /*products=*/2});
+                /*sums=*/2, /*products=*/2, /*random=*/16});
   Value keyTile = allocateRows(rowsOfBlock());
   Value valueTile = allocateRows(rowsOfBlock());
   queries = allocateRows(2 * columns);

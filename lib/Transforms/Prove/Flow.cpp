@@ -8,6 +8,7 @@
 
 #include "heddle/Transforms/Prove/Traces.h"
 #include <map>
+#include <set>
 
 using namespace heddle;
 using namespace heddle::prove;
@@ -117,7 +118,8 @@ public:
       }
       state = next->second;
     }
-    return std::nullopt;
+    checkOutputs(*states[state]);
+    return fault;
   }
 
   int64_t executed = 0;
@@ -137,6 +139,20 @@ private:
                   "operand " + std::to_string(access.operand) + what,
                   {{0, event.origin}}};
     return false;
+  }
+
+  /// Whoever runs the step reads its outputs when it is over.
+  void checkOutputs(const Owners &owners) {
+    for (const Port &port : trace.ports) {
+      Range range = trace.buffers[port.buffer];
+      if (port.isOutput && !writtenInParts.count(port.buffer) &&
+          !owners.owns(range, port.buffer + 1))
+        fault = Fault{Fault::Kind::Flow,
+                      "is an output, but its bytes " + text(range) +
+                          " were not written, or were overwritten by another "
+                          "buffer",
+                      {{0, port.origin}}};
+    }
   }
 
   bool checkExtent(const Event &event, const Access &access, const Run &run) {
@@ -248,9 +264,12 @@ private:
         owners.release(range, access.buffer + 1);
       if (!access.writes)
         continue;
-      if (!access.varies() && access.rankTerm == 0)
+      if (!access.varies() && access.rankTerm == 0) {
         owners.write(range, access.buffer + 1);
-      else if (!owners.owns(access.choices, access.buffer + 1))
+        continue;
+      }
+      writtenInParts.insert(access.buffer);
+      if (!owners.owns(access.choices, access.buffer + 1))
         owners.write(access.choices, 0);
     }
     return true;
@@ -262,6 +281,7 @@ private:
   std::vector<bool> checked;
   Owners unwritten; ///< Persistent bytes: 1 when the step has to write them.
   Owners slots;     ///< Persistent bytes: 1 + the micro-batch that wrote them.
+  std::set<int32_t> writtenInParts; ///< Buffers: by each iteration one of them.
   std::map<Owners, int64_t> numbers;
   std::vector<const Owners *> states;
   std::map<std::pair<int32_t, int64_t>, int64_t> transitions;

@@ -390,13 +390,15 @@ private:
     trace().buffers.push_back({access.begin, access.begin + access.bytes});
     if (access.space == Space::Arena) {
       Event &event = append(Event::Kind::Fresh, op, scope);
-      nn::PortAttr port = cast<planir::BufferOp>(op).getPort();
-      access.writes = bool(port);
+      auto buffer = cast<planir::BufferOp>(op);
+      nn::PortAttr port = buffer.getPort();
+      access.writes = bool(buffer.getInput());
       event.accesses.push_back(access);
       if (port)
         trace().ports.push_back({planir::roleOf(port.getRole()),
                                  port.getKey().str(), access.buffer,
-                                 event.origin, axesOfPort(port.getKey())});
+                                 event.origin, axesOfPort(port.getKey()),
+                                 bool(buffer.getOutput())});
     }
     scope.places[value] = whole;
     return success();

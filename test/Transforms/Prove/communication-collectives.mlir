@@ -13,7 +13,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
   plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %w = plan.state_ref @w : memref<16xf32>
@@ -42,7 +42,7 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
   plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %w = plan.state_ref @w : memref<16xf32>
@@ -74,7 +74,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
   plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -98,7 +98,7 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
   plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -125,7 +125,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
   plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -149,7 +149,7 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
   plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -177,7 +177,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
   plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -201,7 +201,7 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
   plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -228,7 +228,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
   plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -252,7 +252,7 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
   plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -275,7 +275,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
   plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -306,7 +306,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
   plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -333,7 +333,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
   plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>

@@ -13,7 +13,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
   plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -35,7 +35,7 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
   plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -58,7 +58,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
   plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -78,7 +78,7 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
   plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -103,7 +103,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
   plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -125,7 +125,7 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
   plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -151,7 +151,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
   plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -173,7 +173,7 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
   plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -199,7 +199,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
   plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -235,7 +235,7 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
   plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -273,7 +273,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
   plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -296,7 +296,7 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
   plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -317,7 +317,7 @@ plan.program @p2 family "gpt2" phase "memory" attributes {
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
   plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -342,7 +342,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
   plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -365,7 +365,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
   plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -388,7 +388,7 @@ plan.program @p0 family "gpt2" phase "memory" attributes {
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
   plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -409,7 +409,7 @@ plan.program @p1 family "gpt2" phase "memory" attributes {
   plan.state @w at 0 : tensor<16xf32> {like = {}}
   plan.state @saved at 256 : tensor<2x16xf32> {like = {}}
   plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<eval>} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>

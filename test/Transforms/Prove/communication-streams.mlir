@@ -12,7 +12,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.yield %0 : tensor<16xf32>
   }
   plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -43,7 +43,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.yield %0 : tensor<16xf32>
   }
   plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -75,7 +75,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.yield %0 : tensor<16xf32>
   }
   plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -106,7 +106,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.yield %0 : tensor<16xf32>
   }
   plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -138,7 +138,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.yield %0 : tensor<16xf32>
   }
   plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -168,7 +168,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.yield %0 : tensor<16xf32>
   }
   plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -199,7 +199,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.yield %0 : tensor<16xf32>
   }
   plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -233,7 +233,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.yield %0 : tensor<16xf32>
   }
   plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -261,7 +261,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.yield %0 : tensor<16xf32>
   }
   plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>
@@ -295,7 +295,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.yield %0 : tensor<16xf32>
   }
   plan.sequence @train() attributes {frame_bytes = 1024 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 99] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 99] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 99] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [0, 99] owner "activations" : memref<16xf32>
     %s = plan.buffer at 192 live [0, 99] owner "communication" : memref<128xi8>

@@ -17,7 +17,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.end
   }
   plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 3] owner "activations" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 3] owner "activations" {input = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 1] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [1, 2] owner "activations" : memref<16xf32>
     %c = plan.buffer at 64 live [2, 3] owner "activations" : memref<16xf32>
@@ -62,7 +62,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.yield %0 : tensor<16xf32>
   }
   plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 3] owner "activations" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 3] owner "activations" {input = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 2] owner "activations" : memref<16xf32>
     %b = plan.buffer at 64 live [1, 1] owner "activations" : memref<16xf32>
     %d = plan.buffer at 192 live [2, 2] owner "activations" : memref<16xf32>
@@ -87,7 +87,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.yield %0 : tensor<16xf32>
   }
   plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 3] owner "activations" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 3] owner "activations" {input = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 2] owner "activations" : memref<16xf32>
     %b = plan.buffer at 96 live [1, 1] owner "activations" : memref<16xf32>
     %d = plan.buffer at 192 live [2, 2] owner "activations" : memref<16xf32>
@@ -118,7 +118,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.end
   }
   plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 2] owner "activations" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 2] owner "activations" {input = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 2] owner "activations" : memref<16xf32>
     %b = plan.buffer at 128 live [1, 1] owner "activations" : memref<16xf32>
     %d = plan.buffer at 192 live [2, 2] owner "activations" : memref<16xf32>
@@ -143,7 +143,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.yield %0 : tensor<16xf32>
   }
   plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 2] owner "activations" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 2] owner "activations" {input = #nn.port<value, "x">} : memref<16xf32>
     %y = plan.buffer at 64 live [0, 2] owner "activations" : memref<16xf32>
     %d = plan.buffer at 128 live [2, 2] owner "activations" : memref<16xf32>
     plan.call @lazy(%x, %y) frame 192 path "h.0" : memref<16xf32>, memref<16xf32>
@@ -169,7 +169,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
     plan.yield %0 : tensor<16xf32>
   }
   plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 3] owner "activations" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 3] owner "activations" {input = #nn.port<value, "x">} : memref<16xf32>
     %a = plan.buffer at 64 live [0, 3] owner "activations" : memref<16xf32>
     %b = plan.buffer at 64 live [2, 3] owner "activations" : memref<16xf32>
     %d = plan.buffer at 128 live [2, 3] owner "activations" : memref<16xf32>
@@ -239,7 +239,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
   }
   plan.state @saved at 0 : tensor<2x16xf32> {like = {}}
   plan.sequence @train() attributes {frame_bytes = 512 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 9] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 9] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
     %y = plan.buffer at 64 live [0, 9] owner "activations" : memref<16xf32>
     %p = plan.buffer at 128 live [0, 9] owner "activations" : memref<32xf32>
     %s = plan.buffer at 256 live [0, 9] owner "communication" : memref<64xi8>
@@ -271,7 +271,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
   }
   plan.state @saved at 0 : tensor<2x16xf32> {like = {}}
   plan.sequence @train() attributes {frame_bytes = 512 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 9] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 9] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
     %y = plan.buffer at 64 live [0, 9] owner "activations" : memref<16xf32>
     %p = plan.buffer at 128 live [0, 9] owner "activations" : memref<32xf32>
     %s = plan.buffer at 256 live [0, 9] owner "communication" : memref<64xi8>
@@ -300,7 +300,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
   }
   plan.state @saved at 0 : tensor<2x16xf32> {like = {}}
   plan.sequence @train() attributes {frame_bytes = 512 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 9] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 9] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
     %y = plan.buffer at 64 live [0, 9] owner "activations" : memref<16xf32>
     %p = plan.buffer at 128 live [0, 9] owner "activations" : memref<32xf32>
     %s = plan.buffer at 256 live [0, 9] owner "communication" : memref<64xi8>
@@ -326,7 +326,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
   }
   plan.state @saved at 0 : tensor<2x16xf32> {like = {}}
   plan.sequence @train() attributes {frame_bytes = 512 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 9] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 9] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
     %y = plan.buffer at 64 live [0, 9] owner "activations" : memref<16xf32>
     %p = plan.buffer at 128 live [0, 9] owner "activations" : memref<32xf32>
     %s = plan.buffer at 256 live [0, 9] owner "communication" : memref<64xi8>
@@ -362,7 +362,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
   }
   plan.state @saved at 0 : tensor<2x16xf32> {like = {}}
   plan.sequence @train() attributes {frame_bytes = 512 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 9] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 9] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
     %y = plan.buffer at 64 live [0, 9] owner "activations" : memref<16xf32>
     %p = plan.buffer at 128 live [0, 9] owner "activations" : memref<32xf32>
     %s = plan.buffer at 256 live [0, 9] owner "communication" : memref<64xi8>
@@ -399,7 +399,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
   }
   plan.state @saved at 0 : tensor<2x16xf32> {like = {}}
   plan.sequence @train() attributes {frame_bytes = 512 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 9] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 9] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
     %y = plan.buffer at 64 live [0, 9] owner "activations" : memref<16xf32>
     %p = plan.buffer at 128 live [0, 9] owner "activations" : memref<32xf32>
     %s = plan.buffer at 256 live [0, 9] owner "communication" : memref<64xi8>
@@ -436,7 +436,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
   }
   plan.state @saved at 0 : tensor<2x16xf32> {like = {}}
   plan.sequence @train() attributes {frame_bytes = 512 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 9] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 9] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
     %y = plan.buffer at 64 live [0, 9] owner "activations" : memref<16xf32>
     %p = plan.buffer at 128 live [0, 9] owner "activations" : memref<32xf32>
     %s = plan.buffer at 256 live [0, 9] owner "communication" : memref<64xi8>
@@ -465,7 +465,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
   }
   plan.state @saved at 0 : tensor<2x16xf32> {like = {}}
   plan.sequence @train() attributes {frame_bytes = 512 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 9] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 9] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
     %y = plan.buffer at 64 live [0, 9] owner "activations" : memref<16xf32>
     %p = plan.buffer at 128 live [0, 9] owner "activations" : memref<32xf32>
     %s = plan.buffer at 256 live [0, 9] owner "communication" : memref<64xi8>
@@ -496,7 +496,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
   }
   plan.state @saved at 0 : tensor<2x16xf32> {like = {}}
   plan.sequence @train() attributes {frame_bytes = 512 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 9] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 9] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
     %y = plan.buffer at 64 live [0, 9] owner "activations" : memref<16xf32>
     %p = plan.buffer at 128 live [0, 9] owner "activations" : memref<32xf32>
     %s = plan.buffer at 256 live [0, 9] owner "communication" : memref<64xi8>
@@ -526,7 +526,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
   }
   plan.state @saved at 0 : tensor<2x16xf32> {like = {}}
   plan.sequence @train() attributes {frame_bytes = 512 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 9] owner "inputs" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 9] owner "inputs" {input = #nn.port<value, "x">} : memref<16xf32>
     %y = plan.buffer at 64 live [0, 9] owner "activations" : memref<16xf32>
     %p = plan.buffer at 128 live [0, 9] owner "activations" : memref<32xf32>
     %s = plan.buffer at 256 live [0, 9] owner "communication" : memref<64xi8>
@@ -597,7 +597,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
   plan.state @v.grad at 0 : tensor<16xf32> {like = {role = #nn<role gradient>, parameter = "v"}}
   plan.state @w.grad at 64 : tensor<16xf32> {like = {role = #nn<role gradient>, parameter = "w"}}
   plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 3] owner "activations" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 3] owner "activations" {input = #nn.port<value, "x">} : memref<16xf32>
     %v = plan.state_ref @v.grad : memref<16xf32>
     %w = plan.state_ref @w.grad : memref<16xf32>
     plan.fill %v : memref<16xf32>
@@ -622,7 +622,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
   }
   plan.state @w at 64 : tensor<16xf32> {like = {role = #nn<role parameter>}}
   plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 3] owner "activations" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 3] owner "activations" {input = #nn.port<value, "x">} : memref<16xf32>
     %w = plan.state_ref @w : memref<16xf32>
     // expected-error @+1 {{H0914: operand 0 is written, which holds @w: the optimizer alone writes that}}
     plan.launch @add(%w, %x) : (memref<16xf32>, memref<16xf32>) -> ()
@@ -644,7 +644,7 @@ plan.program @p family "gpt2" phase "memory" attributes {
   }
   plan.state @w.exp_avg at 64 : tensor<1x16xf32> {like = {role = #nn<role optimizer>, parameter = "w"}}
   plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
-    %x = plan.buffer at 0 live [0, 3] owner "activations" {output = #nn.port<value, "x">} : memref<16xf32>
+    %x = plan.buffer at 0 live [0, 3] owner "activations" {input = #nn.port<value, "x">} : memref<16xf32>
     %w = plan.state_ref @w.exp_avg : memref<1x16xf32>
     plan.fragments "F0" kinds ["F"] slots [1] {
     ^bb0(%i: index, %slot: index):
@@ -653,6 +653,28 @@ plan.program @p family "gpt2" phase "memory" attributes {
       plan.copy %s, %x : memref<16xf32>, memref<16xf32>
       plan.end
     }
+    plan.end
+  }
+}
+
+// -----
+
+// An output that nobody has written when the step is over.
+plan.program @p family "gpt2" phase "memory" attributes {
+    strategy = #dist.strategy<{threads = 2}>, config = "{}", weights = {},
+    persistent_bytes = #plan.bytes<device 4096>, arena_bytes = #plan.bytes<device 4096>,
+    scratch_offset = 256 : i64, scratch_bytes_per_thread = 0 : i64, owners = {}} {
+  plan.kernel @relu(%x: tensor<16xf32>) -> tensor<16xf32>
+      attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
+    %0 = nn.map relu(%x) : tensor<16xf32>
+    plan.yield %0 : tensor<16xf32>
+  }
+  plan.sequence @train() attributes {frame_bytes = 256 : i64, kind = #nn.program<train>} {
+    %x = plan.buffer at 0 live [0, 1] owner "activations" {input = #nn.port<value, "x">} : memref<16xf32>
+    %y = plan.buffer at 64 live [0, 1] owner "activations" {output = #nn.port<value, "y">} : memref<16xf32>
+    // expected-error @+1 {{H0914: is an output, but its bytes [128, 192) were not written, or were overwritten by another buffer}}
+    %z = plan.buffer at 128 live [0, 1] owner "activations" {output = #nn.port<value, "z">} : memref<16xf32>
+    plan.launch @relu(%x, %y) : (memref<16xf32>, memref<16xf32>) -> ()
     plan.end
   }
 }

@@ -142,6 +142,10 @@ compileKernel(const codegen::KernelSource &source, llvm::StringRef chip,
 std::string toBytes(const CompiledKernel &kernel);
 std::optional<CompiledKernel> fromBytes(llvm::StringRef bytes);
 
+/// A hash of how a kernel is launched, of its scratch memory and of the source.
+/// Its PTX may be edited in a dump, what the plan says of it may not.
+std::string sealOf(const CompiledKernel &kernel, llvm::StringRef sourceHash);
+
 /// What became of one plan.kernel.
 struct KernelReport {
   std::string name;

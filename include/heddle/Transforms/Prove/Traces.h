@@ -57,6 +57,7 @@ struct Port {
   int32_t buffer = -1; ///< In Trace::buffers.
   int32_t origin = -1; ///< In Trace::names.
   Axes axes = 0;       ///< Along which ranks have different parts.
+  bool isOutput = false;
 };
 
 /// Bytes that an event reads or writes: `bytes` from `begin` + `perIteration` *
@@ -195,10 +196,11 @@ struct Fault {
 /// Nothing is read before it is written, or after its bytes were given away:
 /// every read of the arena finds what its own buffer's last writer left, every
 /// read of a slot what the same micro-batch left, and no operand leaves its
-/// buffer. Inputs are written before the step, states that last hold what
-/// earlier steps left; those the optimizer and collectives alone write. A
-/// communication counts as done when it starts: see `checkRaces`. `executed`:
-/// counts the events that were executed, each transition of a body once.
+/// buffer. Inputs are written before the step, and outputs read after it;
+/// states that last hold what earlier steps left; those the optimizer and
+/// collectives alone write. A communication counts as done when it starts: see
+/// `checkRaces`. `executed`: counts the events that were executed, each
+/// transition of a body once.
 std::optional<Fault> checkFlow(const Trace &trace, int64_t *executed = nullptr);
 
 /// No command touches bytes that a communication under way writes, or writes
