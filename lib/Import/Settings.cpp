@@ -122,6 +122,12 @@ static int64_t availableCores() {
   return 1;
 }
 
+static bool runsOnGpusAlone(const ResolvedSettings &settings) {
+  const std::vector<Target> &targets = settings.targets;
+  return targets.empty() ? isGpu(settings.values.target)
+                         : std::all_of(targets.begin(), targets.end(), isGpu);
+}
+
 ResolvedSettings config::mergeSettings(const Flags &flags,
                                        const std::string &dsConfig,
                                        const std::string &strategyName,
@@ -142,6 +148,9 @@ ResolvedSettings config::mergeSettings(const Flags &flags,
   if (!merger.isGiven("threads"))
     merger.give("threads", availableCores(),
                 {Origin::Kind::Derived, "the cores of this machine", {}});
+  if (runsOnGpusAlone(result) && !merger.isGiven("collectives"))
+    merger.give("collectives", std::string(wordOf(Collectives::Library)),
+                {Origin::Kind::Derived, "the default on GPUs", {}});
   merger.finishRows();
   checkSettings(merger);
   sortProblems(result.problems);

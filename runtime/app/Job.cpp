@@ -44,6 +44,9 @@ Job::Job(const JobOptions &options, Ranks &ranks) : others(ranks) {
   });
   if (!options.device.shared)
     requireOwnGpu(*own, ranks);
+  if (plan().device == plan::DeviceKind::Cuda && ranks.size() > 1 &&
+      plan().collectives == "library")
+    ranks.useLink(*own);
   ranks.together([&] {
     kernels =
         own->load(binary.kernels.data(), binary.kernels.size(), plan().kernels);

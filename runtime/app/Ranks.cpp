@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/Ranks.h"
+#include "heddle/runtime/comm/DeviceExchange.h"
 #include "heddle/runtime/comm/Executor.h"
 #include "heddle/runtime/comm/World.h"
 #include "heddle/runtime/core/Traffic.h"
@@ -16,6 +17,7 @@
 #include <map>
 #include <sched.h>
 #include <set>
+#include <thread>
 #include <unistd.h>
 
 using namespace heddle;
@@ -78,7 +80,8 @@ struct Operation {
   CollectiveCall call;       ///< On the host's bytes.
   CollectiveBuffers buffers; ///< The device's.
   Executor::Ticket ticket = 0;
-  std::string text; ///< What it is, for those who miss this rank.
+  int64_t onDevices = -1; ///< Its number there, if they do it.
+  std::string text;       ///< What it is, for those who miss this rank.
 };
 
 /// A channel and what was sent on it and is not yet known to be gone.
@@ -86,7 +89,8 @@ struct Line {
   plan::Channel channel;
   int peer = 0;
   int number = 0;
-  std::string text; ///< What it is, for those who miss this rank.
+  int64_t onDevices = -1; ///< Its number there, if they do it.
+  std::string text;       ///< What it is, for those who miss this rank.
   std::vector<Request> sent;
 };
 
@@ -94,7 +98,10 @@ struct Line {
 
 struct Ranks::Plan {
   Plan(const plan::Plan &plan, Transport &transport, bool spareCore)
-      : source(plan), collectives(transport, plan.collectives == "library"),
+      : source(plan),
+        // Of GPUs the library is NCCL; what it does not do, the host does.
+        collectives(transport, plan.collectives == "library" &&
+                                   plan.device == plan::DeviceKind::Cpu),
         executor(collectives, transport, spareCore) {}
 
   const plan::Plan &source;
@@ -105,6 +112,7 @@ struct Ranks::Plan {
   std::map<std::string, int> channels;
   std::deque<Operation> operations; ///< A deque: calls point into it.
   std::deque<Line> lines;
+  std::unique_ptr<DeviceExchange> devices; ///< Null: the host does it all.
 };
 
 class Ranks::Waiting {
@@ -188,9 +196,29 @@ void Ranks::prepare(const plan::Plan &plan, bool spareCore) {
                                     makeCommunicator(plan.mesh, axes, rank()));
 }
 
+void Ranks::useLink(Device &device) {
+  DeviceLink *link = nullptr;
+  together([&] { link = device.link(); });
+  Waiting here(*this, "making groups of devices");
+  joined->devices =
+      std::make_unique<DeviceExchange>(joined->source, device, *link, *this);
+}
+
+/// Not on the thread that ends the process: a library may take its time.
+void Ranks::abortLink() {
+  if (joined && joined->devices)
+    std::thread([devices = joined->devices.get()] {
+      devices->abort();
+    }).detach();
+}
+
 void Ranks::setWitness(
     std::function<void(const Diagnostic &, int missing)> witness) {
-  world->setWitness(std::move(witness));
+  world->setWitness([this, witness](const Diagnostic &diagnostic, int missing) {
+    witness(diagnostic, missing);
+    if (missing >= 0)
+      abortLink();
+  });
 }
 
 void Ranks::beginStep(int64_t number) {
@@ -224,12 +252,16 @@ int64_t Ranks::addCollective(const plan::Collective &collective,
   operation.call.shape = &shape;
   operation.call.group = &group;
   operation.buffers = buffers;
+  operation.text =
+      std::string(plan::nameOf(collective.kind)) + " over " + group.name;
+  if (joined->devices && joined->devices->takes(shape, buffers)) {
+    operation.onDevices = joined->devices->add(shape, group, buffers);
+    return int64_t(joined->operations.size()) - 1;
+  }
   const HostMirror &memory = *joined->memory;
   operation.call.destination = memory.at(buffers.target, buffers.targetBytes);
   operation.call.source = memory.at(buffers.source, buffers.sourceBytes);
   operation.call.staging = memory.at(buffers.staging, buffers.stagingBytes);
-  operation.text =
-      std::string(plan::nameOf(collective.kind)) + " over " + group.name;
   return int64_t(joined->operations.size()) - 1;
 }
 
@@ -250,11 +282,15 @@ int64_t Ranks::addChannel(const plan::Channel &channel) {
   line.number = joined->channels.at(channel.name);
   line.text = channel.name + " over " + channel.axis;
   line.sent.reserve(256);
+  if (joined->devices)
+    line.onDevices = joined->devices->addLine(channel.name, line.peer);
   return int64_t(joined->lines.size()) - 1;
 }
 
 void Ranks::start(int64_t collective) {
   Operation &operation = joined->operations[collective];
+  if (operation.onDevices >= 0)
+    return joined->devices->start(operation.onDevices);
   joined->memory->load(operation.buffers.source, operation.buffers.sourceBytes);
   // Without a thread of its own it is run to its end here.
   Waiting here(*this, operation.text);
@@ -263,6 +299,8 @@ void Ranks::start(int64_t collective) {
 
 void Ranks::wait(int64_t collective) {
   Operation &operation = joined->operations[collective];
+  if (operation.onDevices >= 0)
+    return joined->devices->wait(operation.onDevices);
   Waiting here(*this, operation.text);
   joined->executor.wait(operation.ticket);
   joined->memory->store(operation.buffers.target,
@@ -271,12 +309,16 @@ void Ranks::wait(int64_t collective) {
 
 void Ranks::send(int64_t channel, Address data, int64_t bytes) {
   Line &line = joined->lines[channel];
+  if (line.onDevices >= 0)
+    return joined->devices->send(line.onDevices, data, bytes);
   line.sent.push_back(joined->collectives.send(
       line.peer, line.number, joined->memory->load(data, bytes), bytes));
 }
 
 void Ranks::receive(int64_t channel, Address data, int64_t bytes) {
   Line &line = joined->lines[channel];
+  if (line.onDevices >= 0)
+    return joined->devices->receive(line.onDevices, data, bytes);
   Waiting here(*this, line.text);
   Request request = joined->collectives.receive(
       line.peer, line.number, joined->memory->at(data, bytes), bytes);
@@ -285,6 +327,8 @@ void Ranks::receive(int64_t channel, Address data, int64_t bytes) {
 }
 
 void Ranks::flush(int64_t channel, int64_t count) {
+  if (int64_t line = joined->lines[channel].onDevices; line >= 0)
+    return joined->devices->flush(line, count);
   std::vector<Request> &sent = joined->lines[channel].sent;
   int64_t done = std::max<int64_t>(0, int64_t(sent.size()) - count);
   if (done == 0)
@@ -295,11 +339,26 @@ void Ranks::flush(int64_t channel, int64_t count) {
   sent.erase(sent.begin(), sent.begin() + done);
 }
 
+bool Ranks::isOfDevices(int64_t collective) const {
+  return joined->operations[collective].onDevices >= 0;
+}
+
+bool Ranks::sendsFromDevices() const { return joined->devices != nullptr; }
+
+int64_t Ranks::bytesOfDevices() const {
+  return joined && joined->devices ? joined->devices->bytesSent : 0;
+}
+
+void Ranks::countOfDevices(int64_t bytes) {
+  if (joined->devices)
+    joined->devices->bytesSent += bytes;
+}
+
 int64_t Ranks::bytesSent() const {
   if (!joined)
     return 0;
   const Traffic &traffic = joined->collectives.traffic();
-  int64_t bytes = traffic.pointToPoint;
+  int64_t bytes = traffic.pointToPoint + bytesOfDevices();
   for (const auto &group : traffic.collectives)
     for (const auto &kind : group)
       bytes += kind;

@@ -409,11 +409,20 @@ void CommandList::act(Device &device, const Action &action) const {
       action);
 }
 
-bool CommandList::isOfDevice(const Action &action) {
-  return std::holds_alternative<Copy>(action) ||
-         std::holds_alternative<Fill>(action) ||
-         std::holds_alternative<Record>(action) ||
-         std::holds_alternative<WaitForEvent>(action);
+bool CommandList::isOfDevice(const Action &action) const {
+  if (const auto *start = std::get_if<Start>(&action))
+    return communication->isOfDevices(start->collective);
+  if (const auto *wait = std::get_if<WaitForCollective>(&action))
+    return communication->isOfDevices(wait->collective);
+  if (std::holds_alternative<Send>(action) ||
+      std::holds_alternative<Receive>(action) ||
+      std::holds_alternative<Flush>(action))
+    return communication->sendsFromDevices();
+  return true;
+}
+
+int64_t CommandList::sentByDevices() const {
+  return communication ? communication->bytesOfDevices() : 0;
 }
 
 void CommandList::capture(Device &device) {
@@ -430,9 +439,19 @@ void CommandList::capture(Device &device) {
       action += !launches[i++].kernel;
     part.end = i;
     if (!ofHost)
-      part.work = device.capture([&] { submit(device, part, nullptr); });
+      part.work = device.capture([&] {
+        int64_t before = sentByDevices();
+        submit(device, part, nullptr);
+        part.sentBytes = sentByDevices() - before;
+        if (communication)
+          communication->countOfDevices(-part.sentBytes);
+      });
     parts.push_back(part);
   }
+  // What was captured is not under way.
+  for (int64_t channel : sending)
+    if (communication->sendsFromDevices())
+      communication->flush(channel, 0);
 }
 
 LaunchTime CommandList::measure(Device &device, size_t entry,
@@ -469,10 +488,13 @@ void CommandList::submit(Device &device, const Part &part,
 
 void CommandList::run(Device &device, LaunchTime *times) const {
   for (const Part &part : parts)
-    if (part.work && !times)
+    if (part.work && !times) {
       device.repeat(*part.work);
-    else
+      if (communication)
+        communication->countOfDevices(part.sentBytes);
+    } else {
       submit(device, part, times);
+    }
   for (int64_t channel : sending)
     communication->flush(channel, 0);
 }

@@ -24,10 +24,10 @@ def emulated(binary, *flags):
     return [h.HEDDLE, "emulate", *flags, "--", binary]
 
 
-class Gpu(h.HeddleTest):
-    def pair(self, model, *flags, target="sm_90", **ds):
+class GpuTest(h.HeddleTest):
+    def pair(self, model, *flags, target="sm_90", seq=SEQ, **ds):
         """The binaries for x86-64 and for a GPU."""
-        common = ["--batch", ROWS, "--seq", SEQ, *flags]
+        common = ["--batch", ROWS, "--seq", seq, *flags]
         return [self.compile(model, *common, "--target", name, output=name,
                              config=h.ds_config(**ds))
                 for name in ("x86-64", target)]
@@ -52,6 +52,8 @@ class Gpu(h.HeddleTest):
                 self.assert_close(actual[number][key], expected[number][key],
                                   tolerance, f"{key} of step {number + 1}")
 
+
+class Gpu(GpuTest):
     def test_gpt2_in_fp32(self):
         self.data_of(20)
         model, _, _ = self.make_model(vocab=VOCAB, dropout=0.1)

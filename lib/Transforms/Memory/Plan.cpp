@@ -83,7 +83,9 @@ private:
       return strategy.memoryBudget == 0 ||
              arenaBytesOf(frame, scratch, strategy) <= room;
     };
-    bool library = strategy.collectives == config::Collectives::Library;
+    // NCCL stages nothing in memory of the plan.
+    bool library = strategy.collectives == config::Collectives::Library &&
+                   !config::isGpu(strategy.target);
     for (FunctionOpInterface function : inOrder(model, symbols)) {
       bool isStep = isa<nn::StepOp>(function.getOperation());
       while (true) {

@@ -11,6 +11,7 @@
 #include "heddle/runtime/core/Arena.h"
 #include "heddle/runtime/io/Diagnostic.h"
 #include "runtime/devices/cuda/Kernels.h"
+#include "runtime/devices/cuda/NcclLink.h"
 
 #include <algorithm>
 #include <cstring>
@@ -65,6 +66,7 @@ public:
   std::optional<CapturedWork>
   capture(const std::function<void()> &submit) override;
   void repeat(CapturedWork work) override;
+  DeviceLink *link() override;
 
 private:
   /// What was allocated at one address.
@@ -84,7 +86,8 @@ private:
 
   void open(const CudaOptions &options);
   void close();
-  StreamHandle &of(Stream stream) { return streams[size_t(stream)]; }
+  StreamHandle of(Stream stream) const { return streams[size_t(stream)]; }
+  Stream addStream();
   /// The block that holds these bytes. Throws H0412 when none does.
   const Block &find(Address address, int64_t bytes) const;
   bool isOnGpu(Address address, int64_t bytes) const {
@@ -103,10 +106,11 @@ private:
   DeviceNumber number = 0;
   GpuModel gpu;
   Context context = nullptr;
-  std::array<StreamHandle, numStreams> streams = {};
+  std::vector<StreamHandle> streams; ///< The plan's, then those of the link.
   std::vector<EventHandle> events;
-  std::array<EventHandle, numStreams> ends = {}; ///< For join and fork.
-  std::array<EventHandle, 2> clocks = {};        ///< Around what is measured.
+  std::vector<EventHandle> ends; ///< Of each stream, for join and fork.
+  std::array<EventHandle, 2> clocks = {}; ///< Around what is measured.
+  std::unique_ptr<nccl::Link> ranks;
   bool isCapturing = false;
   std::vector<bool> captured; ///< Events that were last recorded in a capture.
   std::vector<bool> here;     ///< Those in this one.
@@ -186,12 +190,27 @@ void CudaDevice::open(const CudaOptions &options) {
   gpu = modelOf(driver, number);
   check(driver.retainContext(&context, number), "opening the GPU");
   check(driver.setContext(context), "opening the GPU");
-  for (StreamHandle &stream : streams)
-    check(driver.makeStream(&stream, streamNonBlocking), "making a stream");
-  for (EventHandle &end : ends)
-    end = makeHandle();
+  for (size_t i = 0; i < numStreams; ++i)
+    addStream();
   for (EventHandle &clock : clocks)
     clock = makeHandle(eventDefault);
+}
+
+Stream CudaDevice::addStream() {
+  StreamHandle stream = nullptr;
+  check(driver.makeStream(&stream, streamNonBlocking), "making a stream");
+  streams.push_back(stream);
+  ends.push_back(makeHandle());
+  return Stream(streams.size() - 1);
+}
+
+DeviceLink *CudaDevice::link() {
+  if (!ranks)
+    ranks = std::make_unique<nccl::Link>(
+        nccl::Library::get(),
+        nccl::Streams{[this] { return addStream(); },
+                      [this](Stream stream) { return of(stream); }});
+  return ranks.get();
 }
 
 CudaDevice::~CudaDevice() { close(); }
@@ -199,17 +218,16 @@ CudaDevice::~CudaDevice() { close(); }
 /// After a fault every call fails, which changes nothing any more.
 void CudaDevice::close() {
   for (StreamHandle stream : streams)
-    if (stream) {
-      driver.finishStream(stream);
-      driver.destroyStream(stream);
-    }
+    driver.finishStream(stream);
+  ranks.reset();
+  for (StreamHandle stream : streams)
+    driver.destroyStream(stream);
   for (GraphExec exec : execs)
     driver.destroyExec(exec);
   for (EventHandle event : events)
     driver.destroyEvent(event);
   for (EventHandle end : ends)
-    if (end)
-      driver.destroyEvent(end);
+    driver.destroyEvent(end);
   for (EventHandle clock : clocks)
     if (clock)
       driver.destroyEvent(clock);
@@ -479,6 +497,8 @@ void CudaDevice::wait(Stream stream, Event event) {
 
 void CudaDevice::await(Event event) {
   check(driver.finishEvent(events[event.number]), "the end of an event");
+  if (ranks)
+    ranks->check();
 }
 
 std::optional<int64_t>
@@ -496,6 +516,8 @@ CudaDevice::measure(Stream stream, const std::function<void()> &submit) {
 void CudaDevice::synchronize(Stream stream) {
   check(driver.finishStream(of(stream)),
         std::string("the end of the stream ") + plan::nameOf(stream));
+  if (ranks)
+    ranks->check();
 }
 
 //===----------------------------------------------------------------------===//
@@ -503,21 +525,21 @@ void CudaDevice::synchronize(Stream stream) {
 //===----------------------------------------------------------------------===//
 
 void CudaDevice::join() {
-  for (Stream stream : plan::streams) {
-    if (stream == Stream::Compute)
+  for (size_t i = 0; i < streams.size(); ++i) {
+    if (Stream(i) == Stream::Compute)
       continue;
-    EventHandle end = ends[size_t(stream)];
-    check(driver.record(end, of(stream)), "recording an event");
-    check(driver.streamWait(of(Stream::Compute), end, 0), "joining streams");
+    check(driver.record(ends[i], streams[i]), "recording an event");
+    check(driver.streamWait(of(Stream::Compute), ends[i], 0),
+          "joining streams");
   }
 }
 
 void CudaDevice::fork() {
   EventHandle end = ends[size_t(Stream::Compute)];
   check(driver.record(end, of(Stream::Compute)), "recording an event");
-  for (Stream stream : plan::streams)
-    if (stream != Stream::Compute)
-      check(driver.streamWait(of(stream), end, 0), "parting streams");
+  for (size_t i = 0; i < streams.size(); ++i)
+    if (Stream(i) != Stream::Compute)
+      check(driver.streamWait(streams[i], end, 0), "parting streams");
 }
 
 std::optional<CapturedWork>

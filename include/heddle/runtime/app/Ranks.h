@@ -39,6 +39,9 @@ public:
   /// on all ranks, H0220 when the plan is for another number of ranks, H0222
   /// when a rank runs another plan, H0292 when one has no thread left.
   void join(const plan::Plan &plan, bool spareCore);
+  /// Lets the devices of the ranks exchange what they can by themselves; after
+  /// `join`, and before the plan's commands are announced. Every rank calls it.
+  void useLink(Device &device);
   /// Hears the error with which this process ends; to be set before `join`.
   /// See World::setWitness.
   void setWitness(std::function<void(const Diagnostic &, int missing)> witness);
@@ -57,6 +60,10 @@ public:
   void send(int64_t channel, Address data, int64_t bytes) override;
   void receive(int64_t channel, Address data, int64_t bytes) override;
   void flush(int64_t channel, int64_t count) override;
+  bool isOfDevices(int64_t collective) const override;
+  bool sendsFromDevices() const override;
+  int64_t bytesOfDevices() const override;
+  void countOfDevices(int64_t bytes) override;
 
   /// Payload that this rank has sent in collectives and messages.
   int64_t bytesSent() const;
@@ -69,6 +76,8 @@ public:
   int end(const Diagnostic &diagnostic);
 
 private:
+  /// Ends this rank's work on its device, before the process ends.
+  void abortLink();
   /// What of `join` concerns this rank alone.
   void prepare(const plan::Plan &plan, bool spareCore);
   /// Says what this rank waits for; the destructor, that it goes on.

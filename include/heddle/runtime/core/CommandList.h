@@ -136,11 +136,13 @@ private:
     size_t first = 0, end = 0;
     size_t firstAction = 0;
     std::optional<CapturedWork> work; ///< None: the entries one by one.
+    int64_t sentBytes = 0; ///< By devices, each time that it is done.
   };
   /// Whether the device does it without the host.
-  static bool isOfDevice(const Action &action);
+  bool isOfDevice(const Action &action) const;
   /// Divides the entries into parts that the device captures, and others.
   void capture(Device &device);
+  int64_t sentByDevices() const;
   void submit(Device &device, const Part &part, LaunchTime *times) const;
   /// Submits an entry, waits for it, and says when it was done: of a kernel the
   /// device's own time, where it has a clock.

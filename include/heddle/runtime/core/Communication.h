@@ -39,6 +39,15 @@ public:
   /// announces in the same order; the result is its number.
   virtual int64_t addCollective(const plan::Collective &collective,
                                 const CollectiveBuffers &buffers) = 0;
+  /// Whether the devices do it without the host: then `start` and `wait` only
+  /// submit.
+  virtual bool isOfDevices(int64_t collective) const { return false; }
+  /// The same for all messages.
+  virtual bool sendsFromDevices() const { return false; }
+  /// What `start` and `send` have counted as sent by the devices.
+  virtual int64_t bytesOfDevices() const { return 0; }
+  /// A device has sent that much once more, of what it captured.
+  virtual void countOfDevices(int64_t bytes) {}
   /// The number of a channel; the same one for equal channels.
   virtual int64_t addChannel(const plan::Channel &channel) = 0;
 

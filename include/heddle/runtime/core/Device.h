@@ -92,6 +92,8 @@ struct CapturedWork {
   int64_t number = -1;
 };
 
+class DeviceLink;
+
 /// Memory and what computes on it; one implementation per kind of device. All
 /// calls come from one thread. What is submitted to a stream may be done at any
 /// time from then on, and is done when `synchronize` returns.
@@ -174,6 +176,9 @@ public:
   /// Does it once more: after all that was submitted to any stream, and before
   /// all that will be. So its events count among themselves alone.
   virtual void repeat(CapturedWork work) {}
+  /// What moves bytes between this device and those of other ranks; null where
+  /// the host does. The device keeps it. Throws H0286 when it cannot be had.
+  virtual DeviceLink *link() { return nullptr; }
   /// `synchronize` for all streams.
   void synchronize() {
     for (Stream stream : plan::streams)

@@ -43,6 +43,10 @@ struct Command {
   emulator::Touched memory; ///< What it reads and writes, if it is known.
   /// Does it, and may add to `memory`. Throws a Fault.
   std::function<void(emulator::Touched &memory)> run;
+  /// Of one that waits for other processes: called once all before it is done,
+  /// and then again and again, until `run` may be called.
+  std::function<void()> begin;
+  std::function<bool()> isReady;
   /// It, and all that comes before it.
   Clock clock;
 };

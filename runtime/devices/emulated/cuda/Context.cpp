@@ -52,6 +52,7 @@ Result cuda::inContext(const std::function<Result(ContextData &)> &work,
     if (!isAlive)
       return ContextIsDestroyed;
     ++context->calls[call];
+    context->lastCall = std::chrono::steady_clock::now();
     if (context->fault != Success)
       return context->fault;
     try {
@@ -85,7 +86,8 @@ void ContextData::writeCounts() const {
     path += "." + std::to_string(device);
   std::ofstream file(path);
   file << "{\"device_bytes\": " << gpuBytes
-       << ", \"pinned_bytes\": " << pinnedBytes << ", \"kernels\": " << launches
+       << ", \"pinned_bytes\": " << pinnedBytes
+       << ", \"sent_bytes\": " << sentBytes << ", \"kernels\": " << launches
        << ", \"calls\": {";
   const char *between = "";
   for (const auto &[name, count] : calls) {

@@ -13,6 +13,7 @@
 #include "runtime/devices/emulated/cuda/Memory.h"
 #include "runtime/devices/emulated/cuda/Timeline.h"
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -54,7 +55,9 @@ struct ContextData {
   std::unique_ptr<Capture> capture;
   int64_t submitted = 0, launches = 0;   ///< Kernels, and those that ran.
   int64_t gpuBytes = 0, pinnedBytes = 0; ///< That were allocated.
-  std::map<std::string, int64_t> calls;  ///< Of each function.
+  int64_t sentBytes = 0;                 ///< To other processes.
+  std::chrono::steady_clock::time_point lastCall;
+  std::map<std::string, int64_t> calls; ///< Of each function.
   Result fault = Success; ///< Once it is another, every call returns it.
 
   /// Writes what was counted as JSON to the file that the settings name: of the

@@ -53,12 +53,14 @@ static void readFault(std::string_view text, Settings &settings) {
     settings.devices = 0;
   else if (kind == "little-memory" && number >= 0)
     settings.freeBytes = number;
+  else if (kind == "nccl-error" && number >= 0)
+    return; // Of the emulated NCCL.
   else if ((kind == "lost-device" || kind == "ecc") && number >= 0) {
     settings.faultAt = number;
     settings.isFaultEcc = kind == "ecc";
   } else
     throw "HEDDLE_EMULATE_FAULT is old-driver, no-device, little-memory:BYTES, "
-          "lost-device:LAUNCH or ecc:LAUNCH, not '" +
+          "lost-device:LAUNCH, ecc:LAUNCH or nccl-error:CALL, not '" +
         std::string(text) + "'";
 }
 

@@ -9,6 +9,8 @@
 #include "runtime/devices/emulated/cuda/Timeline.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 using namespace heddle::rt::cuda;
 
@@ -39,11 +41,11 @@ void Timeline::submit(StreamData &stream, Command command) {
   command.clock = stream.clock;
   stream.queue.push_back(std::move(command));
   if (settings.order == Settings::Order::Early)
-    execute(stream);
+    reach(Clock(stream.clock));
   // Most work waits; now and then some of it is done early.
   else if (settings.order == Settings::Order::Seed && random() % 16 == 0)
-    for (uint64_t count = random() % 8; count > 0; --count)
-      advance();
+    for (uint64_t count = random() % 8; count > 0 && advance(); --count)
+      ;
 }
 
 void Timeline::record(StreamData &stream, EventData &event) const {
@@ -77,17 +79,47 @@ void Timeline::finish() {
 
 void Timeline::finish(const Clock &given) {
   Clock point = given; // Streams may have gone when it returns.
-  for (size_t i = 0; i < point.size(); ++i)
-    while (streams[i]->done < point[i]) {
-      if (settings.order == Settings::Order::Seed)
-        advance();
-      else
-        execute(leading(*streams[i]));
-    }
+  reach(point);
   join(seen, point);
 }
 
-bool Timeline::isReady(const StreamData &stream) const {
+void Timeline::reach(const Clock &point) {
+  constexpr std::chrono::microseconds pause(50);
+  for (size_t i = 0; i < point.size(); ++i)
+    while (streams[i]->done < point[i]) {
+      StreamData *next = nullptr;
+      if (settings.order != Settings::Order::Seed)
+        next = &leading(*streams[i]);
+      if (next && isReady(*next))
+        execute(*next);
+      // Another process may need what other streams do before it answers.
+      else if (!advance())
+        std::this_thread::sleep_for(pause);
+    }
+}
+
+void Timeline::advanceExchanges() {
+  for (const auto &stream : streams) {
+    auto waits = [](const Command &command) { return bool(command.isReady); };
+    while (std::any_of(stream->queue.begin(), stream->queue.end(), waits)) {
+      StreamData &next = leading(*stream);
+      if (!isReady(next))
+        break;
+      execute(next);
+    }
+  }
+}
+
+bool Timeline::isReady(StreamData &stream) {
+  Command &command = stream.queue.front();
+  if (command.begin) {
+    command.begin();
+    command.begin = nullptr;
+  }
+  return !command.isReady || command.isReady();
+}
+
+bool Timeline::isFree(const StreamData &stream) const {
   if (stream.queue.empty())
     return false;
   const Clock &clock = stream.queue.front().clock;
@@ -100,7 +132,7 @@ bool Timeline::isReady(const StreamData &stream) const {
 /// What a command waits for was submitted before it, so this comes to an end.
 StreamData &Timeline::leading(StreamData &stream) {
   StreamData *found = &stream;
-  while (!isReady(*found)) {
+  while (!isFree(*found)) {
     const Clock &clock = found->queue.front().clock;
     size_t i = 0;
     while (i == found->number || streams[i]->done >= clock[i])
@@ -110,13 +142,16 @@ StreamData &Timeline::leading(StreamData &stream) {
   return *found;
 }
 
-void Timeline::advance() {
+bool Timeline::advance() {
   size_t first = random() % streams.size();
   for (size_t i = 0; i < streams.size(); ++i) {
     StreamData &chosen = *streams[(first + i) % streams.size()];
-    if (isReady(chosen))
-      return execute(chosen);
+    if (isFree(chosen) && isReady(chosen)) {
+      execute(chosen);
+      return true;
+    }
   }
+  return false;
 }
 
 void Timeline::execute(StreamData &stream) {

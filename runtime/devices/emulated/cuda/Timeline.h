@@ -60,6 +60,8 @@ public:
   /// The same, seen by the host.
   bool query(const Clock &point);
 
+  /// Does what can be done of that which other processes may wait for.
+  void advanceExchanges();
   /// Forgets what is not done yet, after a fault.
   void abandon();
   /// Whether commands are held against each other.
@@ -69,12 +71,18 @@ public:
 
 private:
   void finish(const Clock &point);
-  bool isReady(const StreamData &stream) const;
+  /// Works until all of it is done.
+  void reach(const Clock &point);
+  /// Whether nothing of other streams comes before the next command.
+  bool isFree(const StreamData &stream) const;
+  /// Whether it can be done now, as far as other processes are concerned.
+  static bool isReady(StreamData &stream);
   /// A stream whose next command has to be done before this one's next, and
-  /// can be.
+  /// waits for no other stream.
   StreamData &leading(StreamData &stream);
-  /// Does the next command of a stream that the seed chooses.
-  void advance();
+  /// Does the next command of a stream that the seed chooses; false when none
+  /// can be done.
+  bool advance();
   void execute(StreamData &stream);
   /// What comes before all that is not done yet, or will be submitted.
   Clock floor() const;

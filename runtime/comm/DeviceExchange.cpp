@@ -1,0 +1,193 @@
+//===- DeviceExchange.cpp - A plan's exchange between devices -------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/comm/DeviceExchange.h"
+#include "heddle/runtime/io/Diagnostic.h"
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+
+using namespace heddle;
+using namespace heddle::rt;
+
+namespace {
+
+/// What a plan's ranks need groups for, alike on every rank.
+struct Needs {
+  std::set<std::vector<int>> groups;
+  std::set<std::tuple<std::string, int64_t, int64_t>> edges;
+};
+
+} // namespace
+
+/// The rank that is `delta` from another one along an axis.
+static int64_t neighbour(const plan::Mesh &mesh, int64_t rank,
+                         const plan::Channel &channel) {
+  int64_t extent = mesh.size(channel.axis);
+  int64_t to = mesh.coordinate(rank, {channel.axis}) + channel.delta;
+  return mesh.member(rank, {channel.axis}, (to % extent + extent) % extent);
+}
+
+static Needs needsOf(const plan::Plan &plan) {
+  Needs needs;
+  for (int64_t rank = 0; rank < plan.mesh.ranks(); ++rank) {
+    const plan::Stage &stage = plan.stages[plan.mesh.stageOf(rank)];
+    for (const plan::Sequence &sequence : stage.sequences)
+      for (const plan::Command &command : sequence.commands)
+        command.visit(
+            [&](const plan::command::Collective &start) {
+              needs.groups.insert(
+                  makeCommunicator(plan.mesh, start.collective.axes, int(rank))
+                      .ranks);
+            },
+            [&](const plan::command::Send &send) {
+              needs.edges.emplace(send.channel.name, rank,
+                                  neighbour(plan.mesh, rank, send.channel));
+            },
+            [](const auto &) {});
+  }
+  return needs;
+}
+
+DeviceExchange::DeviceExchange(const plan::Plan &plan, Device &device,
+                               DeviceLink &link, io::Peers &ranks)
+    : device(device), link(link), self(ranks.rank()) {
+  Needs needs = needsOf(plan);
+  // Every group in one order on all ranks, so that none waits for another.
+  std::vector<std::vector<int>> all;
+  for (const std::vector<int> &group : needs.groups)
+    if (group.size() > 1)
+      all.push_back(group);
+  size_t numGroups = all.size();
+  for (const auto &[channel, from, to] : needs.edges)
+    all.push_back({int(from), int(to)});
+  std::string made;
+  ranks.together([&] {
+    for (const std::vector<int> &group : all)
+      made += group.front() == self ? link.nameGroup() + "\n" : "";
+  });
+  std::vector<std::istringstream> told;
+  for (const std::string &text : ranks.exchange(made))
+    told.emplace_back(text);
+  ranks.together([&] {
+    auto edge = needs.edges.begin();
+    for (size_t i = 0; i < all.size(); ++i) {
+      const std::vector<int> &group = all[i];
+      std::string name;
+      told[group.front()] >> name;
+      bool isMessage = i >= numGroups;
+      auto here = std::find(group.begin(), group.end(), self);
+      if (here != group.end()) {
+        int number =
+            link.join(name, int(group.size()), int(here - group.begin()));
+        if (isMessage)
+          ways[*edge] = {number, link.addStream()};
+        else
+          groups[group] = number;
+      }
+      if (isMessage)
+        ++edge;
+    }
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Collectives
+//===----------------------------------------------------------------------===//
+
+bool DeviceExchange::takes(const plan::CollectiveShape &shape,
+                           const CollectiveBuffers &buffers) const {
+  // What the host sees is not on the device.
+  return link.takes(shape) && !device.map(buffers.target) &&
+         !device.map(buffers.source);
+}
+
+int64_t DeviceExchange::add(const plan::CollectiveShape &shape,
+                            const Communicator &group,
+                            const CollectiveBuffers &buffers) {
+  Collective &added = collectives.emplace_back();
+  added.shape = &shape;
+  added.buffers = buffers;
+  if (group.size() > 1) {
+    added.group = groups.at(group.ranks);
+    added.sentBytes = plan::bytesSent(shape, group.position);
+  }
+  added.ready = device.makeEvent();
+  added.done = device.makeEvent();
+  return int64_t(collectives.size()) - 1;
+}
+
+void DeviceExchange::start(int64_t number) {
+  const Collective &started = collectives[number];
+  const CollectiveBuffers &buffers = started.buffers;
+  constexpr Stream stream = Stream::Communication;
+  device.record(Stream::Compute, started.ready);
+  device.wait(stream, started.ready);
+  if (started.group >= 0 && started.shape->count > 0)
+    link.run(stream, started.group, *started.shape, buffers.target,
+             buffers.source);
+  else if (!(buffers.target == buffers.source))
+    device.copy(stream, buffers.target, buffers.source, buffers.targetBytes);
+  device.record(stream, started.done);
+  bytesSent += started.sentBytes;
+}
+
+void DeviceExchange::wait(int64_t number) {
+  device.wait(Stream::Compute, collectives[number].done);
+}
+
+//===----------------------------------------------------------------------===//
+// Messages
+//===----------------------------------------------------------------------===//
+
+DeviceExchange::Way DeviceExchange::wayOf(const std::string &channel,
+                                          int64_t from, int64_t to) const {
+  auto found = ways.find({channel, from, to});
+  return found == ways.end() ? Way() : found->second;
+}
+
+int64_t DeviceExchange::addLine(const std::string &channel, int64_t peer) {
+  Line &line = lines.emplace_back();
+  line.out = wayOf(channel, self, peer);
+  line.in = wayOf(channel, peer, self);
+  line.ready = device.makeEvent();
+  line.done = device.makeEvent();
+  return int64_t(lines.size()) - 1;
+}
+
+void DeviceExchange::send(int64_t number, Address data, int64_t bytes) {
+  Line &line = lines[number];
+  device.record(Stream::Compute, line.ready);
+  device.wait(line.out.stream, line.ready);
+  link.send(line.out.stream, line.out.group, 1, data, bytes);
+  if (line.sends == int64_t(line.sent.size()))
+    line.sent.push_back(device.makeEvent());
+  device.record(line.out.stream, line.sent[line.sends++]);
+  bytesSent += bytes;
+}
+
+void DeviceExchange::receive(int64_t number, Address data, int64_t bytes) {
+  Line &line = lines[number];
+  device.record(Stream::Compute, line.ready);
+  device.wait(line.in.stream, line.ready);
+  link.receive(line.in.stream, line.in.group, 0, data, bytes);
+  device.record(line.in.stream, line.done);
+  device.wait(Stream::Compute, line.done);
+}
+
+void DeviceExchange::flush(int64_t number, int64_t count) {
+  Line &line = lines[number];
+  int64_t done = std::max<int64_t>(0, line.sends - count);
+  if (done > line.flushed) {
+    device.wait(Stream::Compute, line.sent[done - 1]);
+    line.flushed = done;
+  }
+  if (count == 0)
+    line.sends = line.flushed = 0;
+}

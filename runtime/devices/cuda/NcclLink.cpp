@@ -1,0 +1,322 @@
+//===- NcclLink.cpp - GPUs that talk through NCCL -------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/devices/cuda/NcclLink.h"
+#include "heddle/runtime/io/Diagnostic.h"
+
+#include <chrono>
+#include <cstring>
+#include <dlfcn.h>
+
+using namespace heddle;
+using namespace heddle::rt;
+using namespace heddle::rt::nccl;
+
+using plan::CollectiveKind;
+using plan::CollectiveShape;
+using plan::DType;
+using plan::PartLayout;
+
+/// The lowest version, as the library says it: 2.18.0.
+static constexpr int lowestVersion = 21800;
+
+//===----------------------------------------------------------------------===//
+// The library
+//===----------------------------------------------------------------------===//
+
+[[noreturn]] static void failMissing(const std::string &what) {
+  fail("H0286",
+       "several ranks with GPUs talk through NCCL, and there is none: " + what,
+       "install NCCL 2.18 or newer where the loader finds it "
+       "(LD_LIBRARY_PATH), or compile with --collectives fixed, which goes "
+       "through the host's memory");
+}
+
+static Library loadLibrary() {
+  void *handle = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
+  if (!handle) {
+    const char *reason = dlerror();
+    failMissing(reason ? reason : "libnccl.so.2 is not there");
+  }
+  Library library;
+#define HEDDLE_FIND(RESULT, NAME, SYMBOL, PARAMETERS)                          \
+  library.NAME =                                                               \
+      reinterpret_cast<decltype(library.NAME)>(dlsym(handle, #SYMBOL));        \
+  if (!library.NAME)                                                           \
+    failMissing("libnccl.so.2 is too old, it has no " #SYMBOL);
+  HEDDLE_NCCL_CALLS(HEDDLE_FIND)
+#undef HEDDLE_FIND
+  int version = 0;
+  library.check(library.version(&version), "asking for its version");
+  if (version < lowestVersion)
+    failMissing("libnccl.so.2 is too old, version " + std::to_string(version));
+  return library;
+}
+
+const Library &Library::get() {
+  // It stays: what it set up does not survive being unloaded.
+  static const Library library = loadLibrary();
+  return library;
+}
+
+void Library::check(Result result, const std::string &doing) const {
+  // Work of a communicator may go on after the call.
+  if (result == Success || result == InProgress)
+    return;
+  fail("H0441",
+       "NCCL failed, as seen in " + doing + ": " + errorText(result) + " (" +
+           std::to_string(result) + ")",
+       "run it again with NCCL_DEBUG=WARN, which says more, then go on from "
+       "the last checkpoint with --resume");
+}
+
+//===----------------------------------------------------------------------===//
+// Groups
+//===----------------------------------------------------------------------===//
+
+Link::Link(const Library &library, Streams streams)
+    : library(library), streams(std::move(streams)),
+      watcher([this] { watch(); }) {}
+
+Link::~Link() {
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    isEnding = true;
+  }
+  ending.notify_all();
+  watcher.join();
+  for (const Group &group : groups)
+    if (!isAborted)
+      library.destroy(group.comm);
+}
+
+void Link::watch() {
+  constexpr std::chrono::milliseconds pause(100);
+  std::unique_lock<std::mutex> lock(mutex);
+  while (!ending.wait_for(lock, pause, [&] { return isEnding; })) {
+    for (const Group &group : groups) {
+      Result now = Success;
+      if (isAborted || library.asyncError(group.comm, &now) != Success)
+        break;
+      if (now != Success && now != InProgress)
+        found = now;
+    }
+    if (found == Success || isAborted)
+      continue;
+    // What hangs ends, and the host hears of it.
+    isAborted = true;
+    for (const Group &group : groups)
+      library.abort(group.comm);
+  }
+}
+
+void Link::abort() {
+  std::lock_guard<std::mutex> lock(mutex);
+  if (isAborted)
+    return;
+  isAborted = true;
+  for (const Group &group : groups)
+    library.abort(group.comm);
+}
+
+void Link::check() const {
+  // Longer than a process needs to end that has said why.
+  constexpr std::chrono::seconds parting(10);
+  std::unique_lock<std::mutex> lock(mutex);
+  bool isLost = isAborted && found == Success;
+  Result result = isLost ? RemoteError : found;
+  lock.unlock();
+  if (isLost)
+    std::this_thread::sleep_for(parting);
+  library.check(result, "work that a stream did");
+}
+
+/// The bytes of an id, as hexadecimal digits.
+std::string Link::nameGroup() {
+  UniqueId id;
+  library.check(library.newId(&id), "making a communicator's id");
+  constexpr const char *digits = "0123456789abcdef";
+  std::string name;
+  for (unsigned char byte : id.internal)
+    name += {digits[byte >> 4], digits[byte & 15]};
+  return name;
+}
+
+int Link::join(const std::string &name, int ranks, int position) {
+  UniqueId id = {};
+  for (size_t i = 0; i < sizeof id.internal && 2 * i + 1 < name.size(); ++i)
+    id.internal[i] = char(std::stoi(name.substr(2 * i, 2), nullptr, 16));
+  Group group = {nullptr, ranks, position};
+  library.check(library.initRank(&group.comm, ranks, id, position),
+                "making a communicator of " + std::to_string(ranks) + " ranks");
+  std::lock_guard<std::mutex> lock(mutex);
+  groups.push_back(group);
+  return int(groups.size()) - 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Collectives
+//===----------------------------------------------------------------------===//
+
+static DataType typeOf(DType type) {
+  switch (type) {
+  case DType::F32:
+    return Float32;
+  case DType::BF16:
+    return Bfloat16;
+  case DType::F16:
+    return Float16;
+  case DType::F64:
+    return Float64;
+  case DType::I32:
+    return Int32;
+  case DType::I64:
+    return Int64;
+  case DType::U8:
+    return Uint8;
+  }
+  return Uint8;
+}
+
+static void *pointer(Address address) {
+  return reinterpret_cast<void *>(address.value());
+}
+
+/// Calls `function` with where each segment begins in the whole, where its run
+/// begins in a part, and how long that is: as every rank has it.
+template <typename Function>
+static void forEachSegment(const CollectiveShape &shape, Function function) {
+  const PartLayout &layout = shape.layout;
+  int64_t row = shape.count / layout.outer, n = shape.ranks, whole = 0;
+  std::vector<int64_t> segments = layout.segments;
+  if (segments.empty())
+    segments.push_back(row);
+  for (int64_t o = 0; o < layout.outer; ++o)
+    for (int64_t segment : segments) {
+      if (segment > 0)
+        function(whole, whole / n, segment / n);
+      whole += segment;
+    }
+}
+
+/// Where an element of a part stands in the whole, and how many follow it
+/// there.
+static std::pair<int64_t, int64_t> placeOf(const PartLayout &layout,
+                                           const CollectiveShape &shape,
+                                           int64_t part, int64_t element) {
+  int64_t n = shape.ranks, row = shape.count / layout.outer;
+  int64_t whole = element / (row / n) * row, left = element % (row / n);
+  std::vector<int64_t> segments = layout.segments;
+  if (segments.empty())
+    segments.push_back(row);
+  for (int64_t segment : segments) {
+    int64_t run = segment / n;
+    if (left < run)
+      return {whole + part * run + left, run - left};
+    left -= run;
+    whole += segment;
+  }
+  return {whole, 0};
+}
+
+bool Link::takes(const CollectiveShape &shape) const {
+  return shape.type == shape.wire;
+}
+
+void Link::together(const std::function<void()> &calls) const {
+  library.check(library.groupStart(), "the begin of a group of calls");
+  calls();
+  library.check(library.groupEnd(), "a group of calls");
+}
+
+void Link::moveOut(const Group &group, StreamHandle stream, int peer,
+                   Address from, int64_t bytes) const {
+  library.check(
+      library.send(pointer(from), bytes, Uint8, peer, group.comm, stream),
+      "a send");
+}
+
+void Link::moveIn(const Group &group, StreamHandle stream, int peer, Address to,
+                  int64_t bytes) const {
+  library.check(
+      library.receive(pointer(to), bytes, Uint8, peer, group.comm, stream),
+      "a receive");
+}
+
+/// What one rank's layout has together may be apart in the other's: a message
+/// is what both have together.
+void Link::allToAll(const Group &group, StreamHandle stream,
+                    const CollectiveShape &shape, Address target,
+                    Address source) const {
+  int64_t width = plan::byteSize(shape.type);
+  int64_t part = shape.count / shape.ranks;
+  for (int peer = 0; peer < group.ranks; ++peer)
+    for (int64_t i = 0; i < part;) {
+      auto [there, together] = placeOf(shape.layout, shape, peer, i);
+      auto [here, alike] = placeOf(shape.concat, shape, peer, i);
+      int64_t length = std::min({together, alike, part - i});
+      moveOut(group, stream, peer, source + there * width, length * width);
+      moveIn(group, stream, peer, target + here * width, length * width);
+      i += length;
+    }
+}
+
+void Link::rotate(const Group &group, StreamHandle stream,
+                  const CollectiveShape &shape, Address target,
+                  Address source) const {
+  int n = group.ranks, self = group.position;
+  int64_t bytes = shape.count * plan::byteSize(shape.type);
+  moveOut(group, stream, (self + 1) % n, source, bytes);
+  moveIn(group, stream, (self + n - 1) % n, target, bytes);
+}
+
+void Link::run(Stream on, int number, const CollectiveShape &shape,
+               Address target, Address source) {
+  const Group &group = groups[number];
+  StreamHandle stream = streams.find(on);
+  DataType type = typeOf(shape.type);
+  int64_t width = plan::byteSize(shape.type);
+  auto check = [&](Result result) {
+    library.check(result, std::string("an ") + plan::nameOf(shape.kind));
+  };
+  switch (shape.kind) {
+  case CollectiveKind::AllReduce:
+    return check(library.allReduce(pointer(source), pointer(target),
+                                   shape.count, type, Sum, group.comm, stream));
+  case CollectiveKind::ReduceScatter:
+    return together([&] {
+      forEachSegment(shape, [&](int64_t whole, int64_t own, int64_t run) {
+        check(library.reduceScatter(pointer(source + whole * width),
+                                    pointer(target + own * width), run, type,
+                                    Sum, group.comm, stream));
+      });
+    });
+  case CollectiveKind::AllGather:
+    return together([&] {
+      forEachSegment(shape, [&](int64_t whole, int64_t own, int64_t run) {
+        check(library.allGather(pointer(source + own * width),
+                                pointer(target + whole * width), run, type,
+                                group.comm, stream));
+      });
+    });
+  case CollectiveKind::AllToAll:
+    return together([&] { allToAll(group, stream, shape, target, source); });
+  case CollectiveKind::Rotate:
+    return together([&] { rotate(group, stream, shape, target, source); });
+  }
+}
+
+void Link::send(Stream stream, int group, int peer, Address data,
+                int64_t bytes) {
+  moveOut(groups[group], streams.find(stream), peer, data, bytes);
+}
+
+void Link::receive(Stream stream, int group, int peer, Address data,
+                   int64_t bytes) {
+  moveIn(groups[group], streams.find(stream), peer, data, bytes);
+}

@@ -1,0 +1,97 @@
+//===- NcclLink.h - GPUs that talk through NCCL -----------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_DEVICES_CUDA_NCCLLINK_H
+#define HEDDLE_RUNTIME_DEVICES_CUDA_NCCLLINK_H
+
+#include "heddle/runtime/core/DeviceLink.h"
+#include "runtime/devices/cuda/NcclApi.h"
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+namespace heddle::rt::nccl {
+
+/// The functions of libnccl.so.2.
+struct Library {
+#define HEDDLE_MEMBER(RESULT, NAME, SYMBOL, PARAMETERS)                        \
+  RESULT(*NAME) PARAMETERS = nullptr;
+  HEDDLE_NCCL_CALLS(HEDDLE_MEMBER)
+#undef HEDDLE_MEMBER
+
+  /// The one of this process. Throws H0286 when there is none, or one that is
+  /// too old.
+  static const Library &get();
+  /// Throws H0441 when a call failed; `doing` is as "an all_reduce".
+  void check(Result result, const std::string &doing) const;
+};
+
+/// Makes a stream of the device, and finds one.
+struct Streams {
+  std::function<Stream()> add;
+  std::function<StreamHandle(Stream)> find;
+};
+
+/// One communicator for each group. A thread looks for errors of any, since the
+/// host may be waiting for a stream that hangs because of them.
+class Link : public DeviceLink {
+public:
+  Link(const Library &library, Streams streams);
+  Link(const Link &) = delete;
+  Link &operator=(const Link &) = delete;
+  ~Link() override;
+
+  std::string nameGroup() override;
+  int join(const std::string &name, int ranks, int position) override;
+  Stream addStream() override { return streams.add(); }
+  bool takes(const plan::CollectiveShape &shape) const override;
+  void run(Stream stream, int group, const plan::CollectiveShape &shape,
+           Address target, Address source) override;
+  void send(Stream stream, int group, int peer, Address data,
+            int64_t bytes) override;
+  void receive(Stream stream, int group, int peer, Address data,
+               int64_t bytes) override;
+  void abort() override;
+  /// Throws H0441 when the thread found an error: streams have left no results.
+  /// After `abort` the process is about to end: it is given time for that.
+  void check() const;
+
+private:
+  struct Group {
+    Comm comm = nullptr;
+    int ranks = 0, position = 0;
+  };
+  void watch();
+  void allToAll(const Group &group, StreamHandle stream,
+                const plan::CollectiveShape &shape, Address target,
+                Address source) const;
+  void rotate(const Group &group, StreamHandle stream,
+              const plan::CollectiveShape &shape, Address target,
+              Address source) const;
+  /// Makes one call of all that `calls` calls.
+  void together(const std::function<void()> &calls) const;
+  void moveOut(const Group &group, StreamHandle stream, int peer, Address from,
+               int64_t bytes) const;
+  void moveIn(const Group &group, StreamHandle stream, int peer, Address to,
+              int64_t bytes) const;
+
+  const Library &library;
+  Streams streams;
+  mutable std::mutex mutex; ///< Of all below.
+  std::vector<Group> groups;
+  bool isAborted = false, isEnding = false;
+  Result found = Success;
+  std::condition_variable ending;
+  std::thread watcher;
+};
+
+} // namespace heddle::rt::nccl
+
+#endif // HEDDLE_RUNTIME_DEVICES_CUDA_NCCLLINK_H

@@ -1,0 +1,76 @@
+//===- Work.h - What calls of the emulated NCCL do --------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_DEVICES_EMULATED_NCCL_WORK_H
+#define HEDDLE_RUNTIME_DEVICES_EMULATED_NCCL_WORK_H
+
+#include "runtime/devices/emulated/cuda/Private.h"
+#include "runtime/devices/emulated/nccl/Comm.h"
+
+#include <memory>
+
+namespace heddle::rt::nccl {
+
+enum class CallKind : uint32_t {
+  AllReduce,
+  ReduceScatter,
+  AllGather,
+  Send,
+  Receive
+};
+
+/// One call, which moves elements of its type.
+struct Call {
+  CallKind kind = CallKind::AllReduce;
+  DataType type = Float32;
+  size_t count = 0; ///< Of a rank's part, where there are parts.
+  int peer = -1;    ///< Of a message.
+  const void *source = nullptr;
+  void *target = nullptr;
+};
+
+/// Bytes of an element; 0 for types that it does not know.
+size_t byteSize(DataType type);
+
+/// The calls that a group of calls has for one communicator and one stream: a
+/// stream does them as one.
+class Batch {
+public:
+  Batch(std::shared_ptr<Exchange> comm, StreamHandle stream)
+      : comm(std::move(comm)), stream(stream) {}
+
+  bool isOf(const std::shared_ptr<Exchange> &other, StreamHandle on) const {
+    return comm == other && stream == on;
+  }
+  void add(const Call &call) { calls.push_back(call); }
+  /// Gives it to the driver, which owns it from then on.
+  static Result submit(std::unique_ptr<Batch> batch);
+
+private:
+  void begin();
+  bool isReady();
+  void finish();
+  int64_t sentBytes() const;
+  std::string name() const;
+  /// The messages that it takes from each rank.
+  std::vector<size_t> expected() const;
+  void send(const Call &call, const char *from);
+  void reduce(const Call &call, const char *own, char *to);
+  void gather(const Call &call, const char *own, char *to);
+  void take(const Call &call, int peer, char *to, size_t bytes);
+
+  std::shared_ptr<Exchange> comm;
+  StreamHandle stream;
+  std::vector<Call> calls;
+  std::vector<cuda::WorkRange> reads, writes; ///< Of each call.
+  bool isBroken = false;                      ///< As the user asked for it.
+};
+
+} // namespace heddle::rt::nccl
+
+#endif // HEDDLE_RUNTIME_DEVICES_EMULATED_NCCL_WORK_H

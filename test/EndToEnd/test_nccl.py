@@ -1,0 +1,153 @@
+# GPU binaries of several ranks, which talk through the emulated NCCL.
+#
+# Part of the Heddle project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Losses against the CPU's ranks, what was sent against the plan's figure, and
+what happens when a rank dies or stops, or NCCL fails or is not there."""
+
+import json
+import os
+import re
+import signal
+import time
+import unittest
+
+import heddle_test as h
+import running_jobs as jobs
+import test_gpu
+
+DEFAULT = [["--mesh", "data=2", "--zero", "2"],
+           ["--mesh", "tensor=2", "--sequence-parallel"]]
+MORE = [*(["--mesh", "data=2", "--zero", str(zero)] for zero in (0, 1, 3)),
+        ["--mesh", "data=4", "--zero", "3"],
+        ["--mesh", "data=2,tensor=2", "--zero", "1"],
+        ["--mesh", "pipe=2,data=2", "--accumulate", "2"],
+        ["--mesh", "pipe=2,tensor=2", "--accumulate", "2"],
+        ["--mesh", "seq=2"],
+        ["--mesh", "seq=2", "--context", "ring"]]
+
+
+def ranks_of(flags):
+    ranks = 1
+    for size in re.findall(r"=(\d+)", flags[1]):
+        ranks *= int(size)
+    return ranks
+
+
+class Nccl(test_gpu.GpuTest):
+    def torchrun(self, ranks, command, **variables):
+        """A job with torchrun's variables, whose ranks are processes of ours."""
+        before = {}
+        for rank in range(ranks):
+            own = dict(variables, LOCAL_RANK=rank, LOCAL_WORLD_SIZE=ranks,
+                       TORCHELASTIC_RUN_ID="test")
+            before[rank] = ["env", *(f"{name}={value}" for name, value in own.items())]
+        job = jobs.Job(self.path("said"), "ranks", ranks, command, before=before)
+        self.addCleanup(job.end)
+        return job
+
+    def counts(self, gpu, ranks, **variables):
+        """What two steps of `bench` say, and each rank's counts."""
+        path = self.path("counts")
+        said = h.run_ranks(ranks, [*test_gpu.emulated(gpu), "bench", "--steps", 2,
+                                   "--warmup", 0, "--json"],
+                           HEDDLE_EMULATE_COUNTS=path, **variables)
+        counts = []
+        for rank in range(ranks):
+            with open(path + (f".{rank}" if rank else "")) as file:
+                counts.append(json.load(file))
+        return json.loads(said.stdout), counts
+
+    def train_words(self, gpu, steps=100000):
+        return [*test_gpu.emulated(gpu), "train", "--data", self.data, "--steps",
+                steps, "--log", self.path("run.jsonl"), "--progress", "none"]
+
+    @h.needs_mpi
+    def test_losses(self):
+        self.data_of(4)
+        model, _, _ = self.make_model(vocab=test_gpu.VOCAB)
+        for flags in DEFAULT + (MORE if h.LONG else []):
+            with self.subTest(flags=flags):
+                splits = "seq" in flags[1] or "--sequence-parallel" in flags
+                pair = self.pair(model, *flags, seq=18 if splits else test_gpu.SEQ)
+                self.assert_alike(*pair, 4, 1e-5, ranks=ranks_of(flags))
+
+    @h.needs_mpi
+    def test_bytes_are_those_of_the_plan(self):
+        """And a step is one launch of a graph, which the host launches at once."""
+        model, _, _ = self.make_model(vocab=test_gpu.VOCAB)
+        for flags, call in ((["--mesh", "data=2", "--zero", "3"], "ncclReduceScatter"),
+                            (["--mesh", "pipe=2", "--accumulate", "2"], "ncclSend")):
+            with self.subTest(flags=flags):
+                _, gpu = self.pair(model, *flags)
+                said, counts = self.counts(gpu, 2)
+                self.assertGreater(said["bytes_sent"], 0)
+                self.assertEqual(counts[0]["sent_bytes"],
+                                 2 * said["bytes_sent"])
+                for each in counts:
+                    self.assertGreater(each["calls"].get(call, 0), 0)
+                    self.assertEqual(each["calls"]["cuGraphLaunch"], 2)
+
+    @h.needs_mpi
+    def test_fixed_collectives_need_no_nccl(self):
+        """They give the same bits as on CPUs, through the host's memory."""
+        model, _, _ = self.make_model(vocab=test_gpu.VOCAB)
+        _, gpu = self.pair(model, "--mesh", "data=2", "--collectives", "fixed")
+        said, counts = self.counts(gpu, 2)
+        self.assertGreater(said["bytes_sent"], 0)
+        self.assertEqual(counts[0]["sent_bytes"], 0)
+        self.assertNotIn("ncclCommInitRank", counts[0]["calls"])
+
+    def test_a_rank_dies_or_stops(self):
+        self.data_of(4)
+        model, _, _ = self.make_model(vocab=test_gpu.VOCAB)
+        _, gpu = self.pair(model, "--mesh", "data=2")
+        for victim, number, code in ((1, signal.SIGKILL, "H0421"),
+                                     (0, signal.SIGSTOP, "H0422")):
+            with self.subTest(signal=number.name):
+                if os.path.exists(self.path("run.jsonl")):
+                    os.remove(self.path("run.jsonl"))
+                job = self.torchrun(2, self.train_words(gpu))
+                deadline = time.monotonic() + 60
+                while not (os.path.exists(self.path("run.jsonl")) and
+                           h.has_steps(self.path("run.jsonl"))):
+                    self.assertLess(time.monotonic(), deadline, job.said())
+                    time.sleep(0.05)
+                os.kill(job.pids()[victim], number)
+                expected = [5, 5]
+                expected[victim] = None
+                self.assertEqual(job.wait(10, [victim]), expected, job.said())
+                self.assertRegex(job.said(1 - victim),
+                                 rf"error\[{code}\]: rank {victim} \(.*?\) .* in step")
+                job.end()
+
+    def test_nccl_fails(self):
+        """In a step: both ranks end, and the one that saw it says what failed."""
+        self.data_of(4)
+        model, _, _ = self.make_model(vocab=test_gpu.VOCAB)
+        _, gpu = self.pair(model, "--mesh", "data=2")
+        job = self.torchrun(2, self.train_words(gpu),
+                            HEDDLE_EMULATE_FAULT="nccl-error:3")
+        self.assertEqual(job.wait(20), [5, 5], job.said())
+        self.assertRegex(job.said(), r"error\[H0441\]: NCCL failed, .*\(2\)")
+
+    def test_nccl_is_missing(self):
+        self.data_of(4)
+        model, _, _ = self.make_model(vocab=test_gpu.VOCAB)
+        _, gpu = self.pair(model, "--mesh", "data=2")
+        folder = self.path("libraries")
+        os.makedirs(folder)
+        os.symlink(os.path.join(h.BUILD, "lib/heddle/emulated/libcuda.so.1"),
+                   os.path.join(folder, "libcuda.so.1"))
+        with open(os.path.join(folder, "libnccl.so.2"), "w") as file:
+            file.write("no library")
+        job = self.torchrun(2, [gpu, "train", "--data", self.data, "--steps", 1],
+                            LD_LIBRARY_PATH=folder)
+        self.assertEqual(job.wait(20), [4, 4], job.said())
+        self.assertIn("error[H0286]", job.said())
+        self.assertIn("--collectives fixed", job.said())
+
+
+if __name__ == "__main__":
+    unittest.main()
