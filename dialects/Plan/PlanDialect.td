@@ -117,6 +117,41 @@ def Plan_GridLaunchAttr : AttrDef<Plan_Dialect, "GridLaunch"> {
 def Plan_GridLaunches
     : TypedArrayAttrBase<Plan_GridLaunchAttr, "launches over grids">;
 
+def Plan_LibraryProductAttr : AttrDef<Plan_Dialect, "LibraryProduct"> {
+  let mnemonic = "library_product";
+  let summary = "A call of cuBLASLt that computes what a kernel computes.";
+  let description = [{
+    As `#plan.library_product<m = 76, n = 72, k = 24, type = f32, result = f32,
+    a = 0, b = 1, bias = 2, d = 3, workspace = 175104>`: the product of a, `[m, k]`
+    or stored as `[k, m]` (`trans_a`), and of b, `[k, n]` or stored as `[n, k]`
+    (`trans_b`), by rows without gaps. The operands have the type `type`, all
+    others the type `result`. Sums are in f32. a, b and so on are the kernel's
+    addresses by their number; -1 is none.
+
+    To the sums are added `bias`, a row, and `c`, a matrix, which may be `d`. With
+    `end = gelu_tanh` d has the function of that, and `aux` that itself. With
+    `end = gelu_tanh_grad` it is multiplied by the function's derivative at `aux`.
+
+    `workspace` bytes of the scratch memory are the library's. With `tf32` it may
+    round operands of f32 to 10 bits of mantissa.
+  }];
+  let parameters = (ins
+      "int64_t":$m, "int64_t":$n, "int64_t":$k,
+      DefaultValuedParameter<"bool", "false">:$trans_a,
+      DefaultValuedParameter<"bool", "false">:$trans_b,
+      "::mlir::Type":$type, "::mlir::Type":$result,
+      "int64_t":$a, "int64_t":$b,
+      DefaultValuedParameter<"int64_t", "-1">:$c,
+      DefaultValuedParameter<"int64_t", "-1">:$bias, "int64_t":$d,
+      DefaultValuedParameter<"int64_t", "-1">:$aux,
+      DefaultValuedParameter<"::heddle::planir::ProductEnd",
+                             "::heddle::planir::ProductEnd::Plain">:$end,
+      DefaultValuedParameter<"bool", "false">:$tf32,
+      "int64_t":$workspace);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
 class Plan_Op<string mnemonic, list<Trait> traits = []>
     : Op<Plan_Dialect, mnemonic, traits>;
 
@@ -139,7 +174,8 @@ def Plan_KernelOp : Plan_Op<"kernel", [IsolatedFromAbove, Symbol,
     other, and `scratch_bytes` is what they share. Each takes the addresses of
     the tensor arguments in order, then of the results that are not tied, then
     the address of the scratch memory (only if there is some), then the scalars
-    as 64-bit integers.
+    as 64-bit integers. `library` is a call of cuBLASLt with the same addresses
+    that may take the launches' place.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name,
                        TypeAttrOf<FunctionType>:$function_type,
@@ -151,7 +187,8 @@ def Plan_KernelOp : Plan_Op<"kernel", [IsolatedFromAbove, Symbol,
                        OptionalAttr<StrAttr>:$symbol,
                        OptionalAttr<StrAttr>:$hash,
                        OptionalAttr<I64Attr>:$scratch_bytes,
-                       OptionalAttr<Plan_GridLaunches>:$launches);
+                       OptionalAttr<Plan_GridLaunches>:$launches,
+                       OptionalAttr<Plan_LibraryProductAttr>:$library);
   let regions = (region AnyRegion:$body);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
@@ -167,6 +204,12 @@ def Plan_KernelOp : Plan_Op<"kernel", [IsolatedFromAbove, Symbol,
       return getFunctionType().getResults();
     }
     ::mlir::Region *getCallableRegion() { return &getBody(); }
+    /// The scratch memory that it may take, in whichever way it is computed.
+    int64_t mostScratchBytes() {
+      return ::std::max<int64_t>(
+          getScratchBytes().value_or(0),
+          getLibrary() ? getLibrary()->getWorkspace() : 0);
+    }
   }];
 }
 

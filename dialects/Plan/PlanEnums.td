@@ -35,4 +35,9 @@ def Plan_Stream : Plan_Enum<"Stream", "what runs beside other streams", [
     I32EnumAttrCase<"Communication", 1, "communication">,
     I32EnumAttrCase<"Copy", 2, "copy">]>;
 
+def Plan_ProductEnd : Plan_Enum<"ProductEnd", "what becomes of a product's sums", [
+    I32EnumAttrCase<"Plain", 0, "plain">,
+    I32EnumAttrCase<"GeluTanh", 1, "gelu_tanh">,
+    I32EnumAttrCase<"GeluTanhGrad", 2, "gelu_tanh_grad">]>;
+
 #endif // HEDDLE_DIALECTS_PLAN_ENUMS

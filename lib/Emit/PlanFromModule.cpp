@@ -133,6 +133,7 @@ private:
     plan.scheduler.params = nlohmann::json::parse(strategy.schedulerParams);
     plan.mesh = dist::meshOf(strategy);
     plan.collectives = wordOf(strategy.collectives);
+    plan.gemm = wordOf(strategy.gemm);
     nlohmann::json mesh;
     for (const plan::Mesh::Axis &axis : plan.mesh.axes)
       mesh[axis.name] = axis.size;
@@ -231,6 +232,27 @@ private:
     return launch;
   }
 
+  static plan::LibraryProduct productFrom(planir::LibraryProductAttr call) {
+    plan::LibraryProduct product;
+    product.m = call.getM();
+    product.n = call.getN();
+    product.k = call.getK();
+    product.transA = call.getTransA();
+    product.transB = call.getTransB();
+    product.type = planir::dtypeOf(call.getType());
+    product.result = planir::dtypeOf(call.getResult());
+    product.a = call.getA();
+    product.b = call.getB();
+    product.c = call.getC();
+    product.bias = call.getBias();
+    product.d = call.getD();
+    product.aux = call.getAux();
+    product.end = static_cast<plan::ProductEnd>(call.getEnd());
+    product.tf32 = call.getTf32();
+    product.workspaceBytes = call.getWorkspace();
+    return product;
+  }
+
   plan::Kernel kernelFrom(planir::KernelOp op) {
     plan::Kernel kernel;
     kernel.name = op.getSymbol()->str();
@@ -239,6 +261,8 @@ private:
     if (auto launches = op.getLaunches())
       for (auto launch : launches->getAsRange<planir::GridLaunchAttr>())
         kernel.launches.push_back(launchFrom(launch));
+    if (auto call = op.getLibrary())
+      kernel.library.push_back(productFrom(*call));
     for (Operation &inner : op.getBody().front())
       if (auto cost = dyn_cast<nn::CostOpInterface>(inner)) {
         kernel.ops +=

@@ -175,6 +175,10 @@ const char *config::whyNoGradientTravels(const Settings &values) {
                                  : "";
 }
 
+const char *config::whyNoGpu(const Settings &values) {
+  return isGpu(values.target) ? "" : "the target is no GPU";
+}
+
 const char *config::whyNoSchedule(const Settings &values) {
   return values.scheduler == Scheduler::None
              ? "no schedule: the rate is constant"

@@ -52,7 +52,7 @@ int heddle::rt::runCheck(const CheckOptions &options, Ranks &ranks) {
   const std::vector<plan::Kernel> &kernels = binary.plan.kernels;
   ThreadPool pool(1);
   std::unique_ptr<Device> device =
-      openDevice(binary.plan, DeviceOptions(), 0, pool);
+      openDevice(binary.plan, options.device, 0, pool);
   KernelChecker checker(*device, binary.kernels, kernels);
   if (!options.json)
     printf("%s\n%9s %9s %10s %10s  %s\n", device->model().c_str(), "error",

@@ -56,6 +56,14 @@ void CommandLine::addJoin(CLI::App &verb) {
       ->capture_default_str();
 }
 
+/// What computes a GPU's matrix products.
+void addGemm(CLI::App &verb, DeviceOptions &device) {
+  addFlag(verb, "--gemm", device.gemm,
+          ValueRange::choices({"auto", "library", "generated"}),
+          "On a GPU: matrix products by cuBLASLt where it is found, by it or "
+          "not at all, or by Heddle (default: as compiled)");
+}
+
 void CommandLine::addJob(CLI::App &verb, JobOptions &job) {
   addFlag(verb, "--weights", job.weights, io::range::path(),
           "Hugging Face directory or checkpoint (default: the weights the "
@@ -71,6 +79,7 @@ void CommandLine::addJob(CLI::App &verb, JobOptions &job) {
   verb.add_flag(
       "--no-graph", job.device.noGraph,
       "On a GPU: submit each kernel by itself, not a step as a graph");
+  addGemm(verb, job.device);
   verb.add_flag("--share-gpu", job.device.shared,
                 "Let several ranks have the same GPU");
   addJoin(verb);
@@ -298,6 +307,7 @@ void CommandLine::addCheck(CLI::App &app) {
       "check", "Run each kernel on the GPU beside a plain one of the same "
                "meaning");
   verb->add_flag("--json", check.json, "Print one JSON object");
+  addGemm(*verb, check.device);
   addJoin(*verb);
   verb->callback([this] {
     action = [this](Ranks &ranks) { return runCheck(check, ranks); };

@@ -79,12 +79,23 @@ size_t heddle::rt::chooseTarget(const std::vector<Binary> &targets,
   return chosen;
 }
 
+/// What computes products: as the user says, or as the plan does.
+static std::string chooseGemm(const plan::Plan &plan,
+                              const DeviceOptions &options) {
+  if (options.gemm == "library" && plan.gemm == "generated")
+    fail("H0177",
+         "--gemm library: this binary was compiled with --gemm generated",
+         "leave out --gemm library, or compile with --gemm auto");
+  return options.gemm.empty() ? plan.gemm : options.gemm;
+}
+
 std::unique_ptr<Device> heddle::rt::openDevice(const plan::Plan &plan,
                                                const DeviceOptions &options,
                                                int64_t localRank,
                                                ThreadPool &pool) {
   if (plan.device == plan::DeviceKind::Cuda)
-    return makeCudaDevice({localRank, options.sync, !options.noGraph});
+    return makeCudaDevice(
+        {localRank, options.sync, !options.noGraph, chooseGemm(plan, options)});
   return makeDevice(std::getenv("HEDDLE_DEVICE"), pool);
 }
 

@@ -6,9 +6,11 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "heddle/runtime/app/Devices.h"
 #include "heddle/runtime/app/Options.h"
 #include "heddle/runtime/app/Progress.h"
 #include "heddle/runtime/core/Loader.h"
+#include "heddle/runtime/devices/cpu/ThreadPool.h"
 #include "heddle/runtime/devices/cuda/CudaDevice.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
@@ -16,7 +18,33 @@ using namespace heddle;
 using namespace heddle::rt;
 using nlohmann::ordered_json;
 
-static ordered_json describe(const plan::Plan &plan) {
+/// How many kernels are products that cuBLASLt may compute.
+static int64_t countProducts(const plan::Plan &plan) {
+  return std::count_if(
+      plan.kernels.begin(), plan.kernels.end(),
+      [](const plan::Kernel &kernel) { return !kernel.library.empty(); });
+}
+
+/// What computes them here; empty where that is not known.
+static std::string findProducts(const Binary &binary) {
+  if (binary.plan.device != plan::DeviceKind::Cuda || !findGpu(0))
+    return "";
+  try {
+    ThreadPool pool(1);
+    std::unique_ptr<Device> device =
+        openDevice(binary.plan, DeviceOptions(), 0, pool);
+    std::string found = device
+                            ->load(binary.kernels.data(), binary.kernels.size(),
+                                   binary.plan.kernels)
+                            ->products();
+    return found.empty() ? "none by cuBLASLt" : found;
+  } catch (const UserError &) {
+    return ""; // This GPU does not run the binary.
+  }
+}
+
+static ordered_json describe(const plan::Plan &plan,
+                             const std::string &products) {
   ordered_json programs = ordered_json::array();
   for (const plan::Program &program : plan.programs)
     programs.push_back(
@@ -48,6 +76,10 @@ static ordered_json describe(const plan::Plan &plan) {
                           ? "random, seed " + std::to_string(plan.weights.seed)
                           : plan.weights.directory},
           {"kernels", plan.kernels.size()},
+          {"products",
+           {{"gemm", plan.gemm},
+            {"library", countProducts(plan)},
+            {"here", products}}},
           {"programs", programs},
           {"memory",
            {{"arena", plan.memory.arenaBytes.total()},
@@ -86,7 +118,7 @@ static void line(const char *label, const std::string &text) {
   printf("%-12s %s\n", label, text.c_str());
 }
 
-static void print(const plan::Plan &plan) {
+static void print(const plan::Plan &plan, const std::string &products) {
   auto number = [](int64_t value) { return std::to_string(value); };
   line("model", plan.family + ", " + number(plan.parameters) +
                     " parameters, vocabulary " + number(plan.vocabSize) +
@@ -116,6 +148,10 @@ static void print(const plan::Plan &plan) {
         std::string(programs.empty() ? "" : ", ") + plan::nameOf(program.kind);
   line("programs", programs);
   line("kernels", number(plan.kernels.size()));
+  if (plan.device == plan::DeviceKind::Cuda)
+    line("products", number(countProducts(plan)) +
+                         " kernels may be cuBLASLt's, --gemm " + plan.gemm +
+                         (products.empty() ? "" : "; here: " + products));
   line("memory", formatBytes(plan.memory.peakBytes()) + " (" +
                      formatBytes(plan.memory.persistentBytes.total()) +
                      " states, " + formatBytes(plan.memory.arenaBytes.total()) +
@@ -132,16 +168,18 @@ static void print(const plan::Plan &plan) {
 int heddle::rt::runInfo(const InfoOptions &options, Ranks &ranks) {
   if (ranks.rank() != 0)
     return 0;
-  plan::Plan plan = readBinary(options.job.binary).plan;
+  Binary binary = readBinary(options.job.binary);
+  const plan::Plan &plan = binary.plan;
+  std::string products = findProducts(binary);
   bool isForGpu = plan.device == plan::DeviceKind::Cuda;
   if (options.json) {
-    ordered_json all = describe(plan);
+    ordered_json all = describe(plan, products);
     if (isForGpu)
       all["gpu"] = describe(askForGpu());
     printf("%s\n", all.dump().c_str());
     return 0;
   }
-  print(plan);
+  print(plan, products);
   if (!isForGpu)
     return 0;
   GpuAnswer answer = askForGpu();

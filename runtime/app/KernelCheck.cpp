@@ -190,7 +190,7 @@ KernelChecker::KernelChecker(Device &device, const std::vector<char> &bytes,
 
 CheckedKernel KernelChecker::check(const plan::Kernel &kernel) {
   const plan::PlainKernel &other = image.plain.at(kernel.text);
-  Operands mine(device, kernel.scratchBytes);
+  Operands mine(device, kernel.mostScratchBytes());
   Operands theirs(device, other.scratchBytes);
   std::vector<size_t> placeOf; ///< Of each argument, among the memory.
   for (const Argument &argument : other.arguments) {

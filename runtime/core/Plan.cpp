@@ -73,8 +73,11 @@ void from_json(const json &source, PerMemory<int64_t> &bytes) {
     count.get_to(bytes[json(name).get<MemoryKind>()]);
 }
 
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LibraryProduct, m, n, k, transA, transB,
+                                   type, result, a, b, c, bias, d, aux, end,
+                                   tf32, workspaceBytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Kernel, name, ops, hash, flops, modelFlops,
-                                   bytes, scratchBytes, launches, text)
+                                   bytes, scratchBytes, launches, text, library)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Init, kind, value, stddev, zeroRow)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Placement, whole, split, segments, flatAxes,
                                    flatFirst, flatElements)
@@ -130,6 +133,7 @@ static void visitFields(PlanType &plan, Visitor visit) {
   visit("kernelImageHash", plan.kernelImageHash);
   visit("mesh", plan.mesh);
   visit("collectives", plan.collectives);
+  visit("gemm", plan.gemm);
   visit("stages", plan.stages);
   visit("phases", plan.phases);
   visit("strategy", plan.strategy);

@@ -43,14 +43,18 @@ class GpuTest(h.HeddleTest):
     def data_of(self, steps, vocab=VOCAB):
         self.data, _ = self.make_tokens(ROWS * SEQ * steps + 1, vocab)
 
-    def assert_alike(self, cpu, gpu, steps, tolerance, ranks=1):
+    def assert_alike(self, cpu, gpu, steps, tolerance, ranks=1,
+                     products=("generated", "library"), **variables):
         expected = self.train_on([cpu], steps, name="cpu", ranks=ranks)
-        actual = self.train_on(emulated(gpu), steps, name="gpu", ranks=ranks)
-        self.assertEqual(len(actual), steps)
-        for key in ("loss", "grad_norm"):
-            for number in range(steps):
-                self.assert_close(actual[number][key], expected[number][key],
-                                  tolerance, f"{key} of step {number + 1}")
+        for gemm in products:
+            actual = self.train_on(emulated(gpu), steps, "--gemm", gemm, name="gpu",
+                                   ranks=ranks, **variables)
+            self.assertEqual(len(actual), steps)
+            for key in ("loss", "grad_norm"):
+                for number in range(steps):
+                    self.assert_close(
+                        actual[number][key], expected[number][key], tolerance,
+                        f"{gemm}: {key} of step {number + 1}")
 
 
 class Gpu(GpuTest):
@@ -80,6 +84,53 @@ class Gpu(GpuTest):
                                         ["--mesh", "pipe=2", "--accumulate", "2"]]):
             with self.subTest(flags=flags):
                 self.assert_alike(*self.pair(model, *flags), 4, 1e-5, ranks=2)
+
+    def products_here(self, binary, **variables):
+        found = h.run([*emulated(binary), "info", "--json"],
+                      env=dict(os.environ, **variables))
+        products = json.loads(found.stdout)["products"]
+        return products["library"], products["here"]
+
+    def test_what_the_library_refuses_is_generated(self):
+        self.data_of(3)
+        model, _, _ = self.make_model(vocab=VOCAB)
+        cpu, gpu = self.pair(model)
+        known, here = self.products_here(gpu)
+        self.assertGreater(known, 15)
+        self.assertEqual(here, f"{known} by cuBLASLt 13.0.0")
+        # GELU with its operand beside it: one kernel.
+        fault = {"HEDDLE_EMULATE_FAULT": "lt-refuse:164"}
+        self.assertEqual(self.products_here(gpu, **fault)[1],
+                         f"{known - 1} by cuBLASLt 13.0.0")
+        self.assert_alike(cpu, gpu, 3, 1e-5, products=["auto"], **fault)
+        found = h.run([*emulated(gpu), "train", "--data", self.data, "--steps", 2], 5,
+                      env=dict(os.environ, HEDDLE_EMULATE_FAULT="lt-error:3"))
+        self.assertRegex(found.stderr, r"error\[H0451\].*the product '\w+' for \S+:")
+
+    def test_without_the_library(self):
+        self.data_of(2)
+        model, _, _ = self.make_model(vocab=VOCAB)
+        cpu, gpu = self.pair(model)
+        # The emulated driver alone; what may be installed is hidden by files
+        # that are no libraries.
+        folder = self.path("driver")
+        os.mkdir(folder)
+        libraries = os.path.join(os.path.dirname(os.path.dirname(h.HEDDLE)), "lib",
+                                 "heddle", "emulated")
+        os.symlink(os.path.join(libraries, "libcuda.so.1"),
+                   os.path.join(folder, "libcuda.so.1"))
+        for version in (12, 13):
+            open(os.path.join(folder, f"libcublasLt.so.{version}"), "w").close()
+        alone = dict(os.environ, LD_LIBRARY_PATH=folder)
+        train = [gpu, "train", "--data", self.data, "--steps", 2]
+        h.run([*train, "--gemm", "auto"], env=alone)
+        found = h.run([*train, "--gemm", "library"], 5, env=alone)
+        self.assertIn("error[H0450]", found.stderr)
+        self.assertIn("here: none by cuBLASLt", h.run([gpu, "info"], env=alone).stdout)
+        generated = self.pair(model, "--gemm", "generated")[1]
+        self.assertEqual(self.products_here(generated), (0, "none by cuBLASLt"))
+        found = h.run([*emulated(generated), *train[1:], "--gemm", "library"], 2)
+        self.assertIn("error[H0177]", found.stderr)
 
     def test_no_kernel_is_without_code(self):
         """A binary is refused when a kernel has none (H0203)."""

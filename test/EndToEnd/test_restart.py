@@ -37,6 +37,7 @@ CHANGES = {
     "virtual_stages": ({**STAGES, "schedule": "interleaved", "virtual_stages": 2}, 1),
     "pipeline_layout": (STAGES, "1,3"), "march": (MESH, "x86-64-v3"),
     "target": (MESH, "sm_80"), "threads": (MESH, 2),
+    "gemm": (MESH, "generated"), "matmul": (MESH, "tf32"),
     "memory_budget": (MESH, 1 << 30), "collectives": (RANKS, "library"),
     "lr": (MESH, 0.5), "scheduler": (MESH, "WarmupLR"),
     "scheduler_params": ({**MESH, "scheduler": "WarmupLR"},

@@ -20,6 +20,7 @@
 #include "heddle/PlanFormat/Mesh.h"
 #include "heddle/PlanFormat/Piece.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -34,7 +35,7 @@ std::string kernelSectionName(size_t target = 0);
 
 /// Of the JSON: raised with every change of what stands there. A reader takes
 /// its own format alone; binaries bring their reader along.
-inline constexpr int64_t formatVersion = 5;
+inline constexpr int64_t formatVersion = 6;
 
 /// A launch of a GPU's function over a grid of blocks of threads.
 struct GridLaunch {
@@ -42,6 +43,29 @@ struct GridLaunch {
   std::array<int64_t, 3> grid = {1, 1, 1};
   std::array<int64_t, 3> block = {1, 1, 1};
   int64_t sharedBytes = 0; ///< Of a block, beyond what the function declares.
+};
+
+/// What becomes of a product's sums.
+enum class ProductEnd { Plain, GeluTanh, GeluTanhGrad };
+template <>
+inline constexpr std::array enumNames<ProductEnd> = {"plain", "gelu_tanh",
+                                                     "gelu_tanh_grad"};
+
+/// A call of cuBLASLt that computes what a kernel does: a is [m, k], or stored
+/// as [k, m], and b [k, n] or stored as [n, k], by rows without gaps. To the
+/// sums are added `bias`, a row, and `c`, a matrix. With GeluTanh d has the
+/// function of that, and `aux` that itself; with GeluTanhGrad it is multiplied
+/// by the function's derivative at `aux`.
+struct LibraryProduct {
+  int64_t m = 0, n = 0, k = 0;
+  bool transA = false, transB = false;
+  DType type = DType::F32;   ///< Of a and b.
+  DType result = DType::F32; ///< Of all others.
+  /// Which of the kernel's `refs` they are; -1: none.
+  int64_t a = 0, b = 0, c = -1, bias = -1, d = 0, aux = -1;
+  ProductEnd end = ProductEnd::Plain;
+  bool tf32 = false;          ///< Factors of f32 may be rounded to tf32.
+  int64_t workspaceBytes = 0; ///< At the beginning of the scratch memory.
 };
 
 /// A compiled kernel. For CPUs:
@@ -63,6 +87,13 @@ struct Kernel {
   int64_t scratchBytes = 0;
   std::vector<GridLaunch> launches;
   int64_t text = 0; ///< Which one of a PtxImage holds the functions.
+  std::vector<LibraryProduct> library; ///< At most one: in place of launches.
+
+  /// The scratch memory that it may take, in whichever way it is computed.
+  int64_t mostScratchBytes() const {
+    return library.empty() ? scratchBytes
+                           : std::max(scratchBytes, library[0].workspaceBytes);
+  }
 };
 
 /// How a state gets its first value when no weights are loaded.
@@ -285,6 +316,7 @@ struct Plan : Stage {
   std::string kernelImageHash; ///< Of `.heddle.kernels`; empty: not checked.
   Mesh mesh;
   std::string collectives = "fixed"; ///< fixed, library
+  std::string gemm = "auto";         ///< auto, library, generated
   /// One for each coordinate along `pipe`. Empty: the members of Stage alone
   /// are written, as the only one.
   std::vector<Stage> stages;

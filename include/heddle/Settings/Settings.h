@@ -41,6 +41,18 @@ constexpr bool isGpu(Target target) {
   return target == Target::SM_80 || target == Target::SM_90;
 }
 
+/// What computes the matrix products of a GPU.
+enum class Gemm { Auto, Library, Generated };
+template <> struct Words<Gemm> {
+  static constexpr std::array all = {"auto", "library", "generated"};
+};
+
+/// How a GPU multiplies fp32 matrices.
+enum class Matmul { Ieee, Tf32 };
+template <> struct Words<Matmul> {
+  static constexpr std::array all = {"ieee", "tf32"};
+};
+
 /// Instructions of an x86-64 processor.
 enum class March { Native, V3, V4, AMX };
 template <> struct Words<March> {

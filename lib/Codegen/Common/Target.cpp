@@ -67,6 +67,7 @@ std::string codegen::textOf(planir::KernelOp kernel) {
   clone->removeHashAttr();
   clone->removeScratchBytesAttr();
   clone->removeLaunchesAttr();
+  clone->removeLibraryAttr();
   clone->removeArgAttrsAttr();
   clone->removeResAttrsAttr();
   for (Operation &op : clone->getBody().front())

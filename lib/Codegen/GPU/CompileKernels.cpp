@@ -33,9 +33,9 @@ toAttribute(MLIRContext *context, const CompiledKernel::Launch &launch) {
 }
 
 /// Gives a kernel its code, or says that it has none.
-static KernelReport attach(planir::KernelOp kernel,
-                           const CompiledKernel &compiled, StringRef chip,
-                           StringRef hash) {
+static FailureOr<KernelReport> attach(planir::KernelOp kernel,
+                                      const CompiledKernel &compiled,
+                                      StringRef chip, StringRef hash) {
   KernelReport report;
   report.name = kernel.getSymName().str();
   report.reason = compiled.reason;
@@ -64,6 +64,12 @@ static KernelReport attach(planir::KernelOp kernel,
   kernel.setHash(hash);
   kernel.setLaunchesAttr(builder.getArrayAttr(launches));
   kernel.setScratchBytes(compiled.scratchBytes);
+  // Beside its code, a product gets the call that may take its place.
+  FailureOr<planir::LibraryProductAttr> call = libraryProductOf(kernel);
+  if (failed(call))
+    return failure();
+  if (*call)
+    kernel.setLibraryAttr(*call);
   auto remark = kernel.emitRemark("PTX for ") << chip << ": @" << report.name;
   if (compiled.resources)
     remark << ", " << compiled.resources->registers << " registers, "
@@ -118,8 +124,11 @@ compileKernelsForGpu(ModuleOp module, StringRef chip, StringRef cache) {
     if (!compiled)
       return kernel.emitError("H0910: cannot be compiled: the cache holds "
                               "something else in its place");
-    reports.push_back(attach(kernel, *compiled, chip, job.source.hash));
-    reports.back().isCached = job.result->isCached;
+    auto report = attach(kernel, *compiled, chip, job.source.hash);
+    if (failed(report))
+      return failure();
+    report->isCached = job.result->isCached;
+    reports.push_back(std::move(*report));
   }
   summarize(module, reports, chip);
   return reports;

@@ -139,6 +139,17 @@ private:
       return kernel.emitError("H0397: its code begins with ")
              << code.launches.front().symbol << ", not with "
              << *kernel.getSymbol();
+    return verifyLibrary(kernel);
+  }
+
+  static LogicalResult verifyLibrary(planir::KernelOp kernel) {
+    FailureOr<planir::LibraryProductAttr> call =
+        heddle::gpu::libraryProductOf(kernel);
+    if (failed(call))
+      return failure();
+    if (kernel.getLibraryAttr() != *call)
+      return kernel.emitError(
+          "H0397: its library product is not that of its body");
     return success();
   }
 

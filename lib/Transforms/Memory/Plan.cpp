@@ -142,8 +142,7 @@ private:
   int64_t scratchOf(nn::ModelOp model, int64_t alignment) {
     int64_t scratch = 0;
     for (auto kernel : model.getOps<planir::KernelOp>())
-      scratch =
-          std::max<int64_t>(scratch, kernel.getScratchBytes().value_or(0));
+      scratch = std::max(scratch, kernel.mostScratchBytes());
     return alignTo(scratch, alignment);
   }
 

@@ -128,10 +128,9 @@ private:
 
   LogicalResult verifyScratch(planir::ProgramOp program) {
     for (auto kernel : program.getOps<planir::KernelOp>())
-      if (kernel.getScratchBytes().value_or(0) >
-          program.getScratchBytesPerThread())
+      if (kernel.mostScratchBytes() > program.getScratchBytesPerThread())
         return kernel.emitError("H0913: needs ")
-               << *kernel.getScratchBytes() << " bytes of scratch, there are "
+               << kernel.mostScratchBytes() << " bytes of scratch, there are "
                << program.getScratchBytesPerThread();
     return success();
   }

@@ -84,6 +84,10 @@ private:
     bool isRepeated = false;
   };
 
+  void submitProduct(Stream stream, const LoadedKernel &kernel,
+                     const KernelLaunch &launch, const Scratch &scratch);
+  void checkLaunch(Result result, Stream stream, const LoadedKernel &kernel,
+                   const KernelLaunch &launch);
   void open(const CudaOptions &options);
   void close();
   StreamHandle of(Stream stream) const { return streams[size_t(stream)]; }
@@ -103,6 +107,7 @@ private:
 
   const Driver &driver;
   bool sync, graphs;
+  std::string gemm;
   DeviceNumber number = 0;
   GpuModel gpu;
   Context context = nullptr;
@@ -176,7 +181,7 @@ std::optional<GpuHere> heddle::rt::findGpu(int64_t localRank) {
 
 CudaDevice::CudaDevice(const CudaOptions &options)
     : driver(Driver::get()), sync(options.sync),
-      graphs(options.graphs && !options.sync) {
+      graphs(options.graphs && !options.sync), gemm(options.gemm) {
   try {
     open(options);
   } catch (...) {
@@ -365,14 +370,22 @@ std::unique_ptr<KernelSet>
 CudaDevice::load(const void *image, size_t bytes,
                  const std::vector<plan::Kernel> &kernels) {
   std::string_view text(static_cast<const char *>(image), bytes);
-  auto loaded = std::make_unique<LoadedKernels>(driver, gpu, text, kernels);
-  return loaded;
+  return std::make_unique<LoadedKernels>(driver, gpu, text, kernels, gemm);
+}
+
+/// As "'linear_7f24' for h.0.mlp".
+static std::string describe(const LoadedKernel &kernel,
+                            const KernelLaunch &launch) {
+  bool hasPath = launch.path && !launch.path->empty();
+  return "'" + kernel.name + "'" + (hasPath ? " for " + *launch.path : "");
 }
 
 void CudaDevice::submit(Stream stream, const KernelLaunch &launch,
                         const Scratch &scratch) {
   const auto &kernel = *reinterpret_cast<const LoadedKernel *>(
       reinterpret_cast<uintptr_t>(launch.kernel));
+  if (kernel.product)
+    return submitProduct(stream, kernel, launch, scratch);
   // The driver reads the arguments now.
   arguments.clear();
   auto take = [&](const void *value) {
@@ -389,14 +402,32 @@ void CudaDevice::submit(Stream stream, const KernelLaunch &launch,
     Result result = driver.launch(one.function, grid[0], grid[1], grid[2],
                                   block[0], block[1], block[2], one.sharedBytes,
                                   of(stream), arguments.data(), nullptr);
-    if (result == Success && sync)
-      result = driver.finishStream(of(stream));
-    if (result != Success)
-      check(result,
-            "the launch of '" + kernel.name + "'" +
-                (launch.path && !launch.path->empty() ? " for " + *launch.path
-                                                      : ""));
+    checkLaunch(result, stream, kernel, launch);
   }
+}
+
+/// With --sync, waits for it as well.
+void CudaDevice::checkLaunch(Result result, Stream stream,
+                             const LoadedKernel &kernel,
+                             const KernelLaunch &launch) {
+  if (result == Success && sync)
+    result = driver.finishStream(of(stream));
+  if (result != Success)
+    check(result, "the launch of " + describe(kernel, launch));
+}
+
+void CudaDevice::submitProduct(Stream stream, const LoadedKernel &kernel,
+                               const KernelLaunch &launch,
+                               const Scratch &scratch) {
+  cublaslt::Status status =
+      kernel.product->submit(of(stream), launch.refs, scratch.base);
+  if (status != cublaslt::Success)
+    fail("H0451",
+         "cuBLASLt refused the product " + describe(kernel, launch) +
+             ": cublasLtMatmul returns " + std::to_string(status),
+         "run with --gemm generated, which takes Heddle's products, and report "
+         "this as a bug");
+  checkLaunch(Success, stream, kernel, launch);
 }
 
 //===----------------------------------------------------------------------===//

@@ -10,6 +10,7 @@
 #include "heddle/PlanFormat/PtxImage.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 using namespace heddle;
@@ -33,8 +34,10 @@ static std::string directive(const std::string &text, const char *name) {
 
 LoadedKernels::LoadedKernels(const Driver &driver, const GpuModel &gpu,
                              std::string_view image,
-                             const std::vector<plan::Kernel> &all)
+                             const std::vector<plan::Kernel> &all,
+                             const std::string &gemm)
     : driver(driver) {
+  openLibrary(gemm, all);
   std::optional<plan::PtxImage> texts = plan::readPtxImage(image);
   if (!texts)
     failKernels("the binary holds no code for a GPU");
@@ -88,6 +91,22 @@ Module LoadedKernels::load(const GpuModel &gpu, const std::string &text,
   return module;
 }
 
+/// Looks for the library, if it has anything to do.
+void LoadedKernels::openLibrary(const std::string &gemm,
+                                const std::vector<plan::Kernel> &kernels) {
+  bool hasProducts =
+      std::any_of(kernels.begin(), kernels.end(),
+                  [](const auto &kernel) { return !kernel.library.empty(); });
+  if (gemm == "generated" || !hasProducts)
+    return;
+  std::string reason;
+  library = ProductLibrary::open(reason);
+  if (!library && gemm == "library")
+    fail("H0450", "--gemm library, and there is no cuBLASLt: " + reason,
+         "install cuBLAS 12 or 13 where programs find libcublasLt.so, or run "
+         "with --gemm auto, which takes Heddle's products");
+}
+
 void LoadedKernels::add(const plan::Kernel &kernel) {
   if (kernel.launches.empty())
     return;
@@ -96,6 +115,8 @@ void LoadedKernels::add(const plan::Kernel &kernel) {
   LoadedKernel loaded;
   loaded.name = kernel.name;
   loaded.hasScratch = kernel.scratchBytes > 0;
+  if (library && !kernel.library.empty())
+    loaded.product = ProductCall::prepare(*library, kernel.library.front());
   for (const plan::GridLaunch &launch : kernel.launches) {
     LoadedKernel::Launch made;
     for (int i = 0; i < 3; ++i) {
@@ -131,4 +152,14 @@ KernelHandle LoadedKernels::find(const std::string &name) const {
     return nullptr;
   return reinterpret_cast<KernelHandle>(
       reinterpret_cast<uintptr_t>(&found->second));
+}
+
+std::string LoadedKernels::products() const {
+  if (!library)
+    return "";
+  auto count =
+      std::count_if(kernels.begin(), kernels.end(), [](const auto &all) {
+        return all.second.product != nullptr;
+      });
+  return std::to_string(count) + " by cuBLASLt " + library->version();
 }

@@ -11,6 +11,7 @@
 
 #include "heddle/runtime/core/Device.h"
 #include "runtime/devices/cuda/Driver.h"
+#include "runtime/devices/cuda/Products.h"
 
 #include <map>
 
@@ -25,6 +26,7 @@ struct LoadedKernel {
   };
   std::string name;
   bool hasScratch = false;
+  std::unique_ptr<ProductCall> product; ///< If there, it is what runs.
   std::vector<Launch> launches;
 };
 
@@ -38,23 +40,29 @@ struct GpuModel {
 class LoadedKernels : public KernelSet {
 public:
   /// Throws H0283 when the code is for newer GPUs, H0281 when the driver does
-  /// not know its version of PTX, H0384 when it is none.
+  /// not know its version of PTX, H0384 when it is none. `gemm` is auto,
+  /// library or generated: with library throws H0450 where there is none.
   LoadedKernels(const Driver &driver, const GpuModel &gpu,
                 std::string_view image,
-                const std::vector<plan::Kernel> &kernels);
+                const std::vector<plan::Kernel> &kernels,
+                const std::string &gemm);
   LoadedKernels(const LoadedKernels &) = delete;
   LoadedKernels &operator=(const LoadedKernels &) = delete;
   ~LoadedKernels() override;
 
   KernelHandle find(const std::string &name) const override;
+  std::string products() const override;
 
 private:
   /// Of the text, or of its cubin where there is one and the driver takes it.
   Module load(const GpuModel &gpu, const std::string &text,
               const std::string &cubin);
   void add(const plan::Kernel &kernel);
+  void openLibrary(const std::string &gemm,
+                   const std::vector<plan::Kernel> &kernels);
 
   const Driver &driver;
+  std::unique_ptr<ProductLibrary> library; ///< Null: there is no need of it.
   std::vector<Module> modules;
   std::map<std::string, LoadedKernel> kernels;
 };

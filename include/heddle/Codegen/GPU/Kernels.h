@@ -79,6 +79,11 @@ mlir::FailureOr<std::string> compilePlain(planir::KernelOp kernel,
 /// The name of the plan.object that holds this beside the PTX of a kernel.
 std::string plainNameOf(llvm::StringRef object);
 
+/// The call of cuBLASLt that computes what the kernel does, read from its body;
+/// null when there is none, or the strategy of the kernel's model wants none.
+mlir::FailureOr<planir::LibraryProductAttr>
+libraryProductOf(planir::KernelOp kernel);
+
 /// Lowers a mapped module in place to nvvm and llvm.
 mlir::LogicalResult lowerToNvvm(mlir::gpu::GPUModuleOp module);
 

@@ -25,6 +25,8 @@ struct DeviceOptions {
   bool sync = false;    ///< Wait for each launch, so that a fault names it.
   bool noGraph = false; ///< Submit each launch by itself.
   bool shared = false;  ///< Several ranks may have one GPU.
+  /// auto, library, generated; empty: as the binary was compiled.
+  std::string gemm;
 };
 
 /// Which of the targets that a binary holds runs here: of those for GPUs the
@@ -34,8 +36,8 @@ size_t chooseTarget(const std::vector<Binary> &targets,
                     const DeviceOptions &options, int64_t localRank);
 
 /// Opens the device that the plan's kernels are for. Throws H0190 when the
-/// variable HEDDLE_DEVICE (for tests) names no device, and what the device
-/// throws.
+/// variable HEDDLE_DEVICE (for tests) names no device, H0177 when cuBLASLt is
+/// asked for and the plan has no products for it, and what the device throws.
 std::unique_ptr<Device> openDevice(const plan::Plan &plan,
                                    const DeviceOptions &options,
                                    int64_t localRank, ThreadPool &pool);

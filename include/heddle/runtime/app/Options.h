@@ -104,6 +104,7 @@ struct InfoOptions {
 /// `check`.
 struct CheckOptions {
   std::string binary = JobOptions().binary;
+  DeviceOptions device;
   bool json = false;
 };
 

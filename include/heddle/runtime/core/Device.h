@@ -62,6 +62,9 @@ public:
   virtual ~KernelSet() = default;
   /// The kernel of that name, or null.
   virtual KernelHandle find(const std::string &name) const = 0;
+  /// The library that computes products, and how many of the kernels it does;
+  /// empty when there is none.
+  virtual std::string products() const { return ""; }
 };
 
 /// One launch. The tables must stay as they are until it is done.

@@ -51,6 +51,8 @@ static void readFault(std::string_view text, Settings &settings) {
     settings.isDriverOld = true;
   else if (kind == "no-device" && !hasNumber)
     settings.devices = 0;
+  else if (kind == "lt-refuse" || kind == "lt-error")
+    return; // For the library of products, which reads it itself.
   else if (kind == "little-memory" && number >= 0)
     settings.freeBytes = number;
   else if (kind == "nccl-error" && number >= 0)
@@ -60,7 +62,8 @@ static void readFault(std::string_view text, Settings &settings) {
     settings.isFaultEcc = kind == "ecc";
   } else
     throw "HEDDLE_EMULATE_FAULT is old-driver, no-device, little-memory:BYTES, "
-          "lost-device:LAUNCH, ecc:LAUNCH or nccl-error:CALL, not '" +
+          "lost-device:LAUNCH, ecc:LAUNCH, nccl-error:CALL, lt-refuse:EPILOGUE "
+          "or lt-error:PRODUCT, not '" +
         std::string(text) + "'";
 }
 

@@ -24,6 +24,9 @@ struct CudaOptions {
   bool sync = false;
   /// Captures work into graphs, which one call launches; not with `sync`.
   bool graphs = true;
+  /// Matrix products by cuBLASLt: auto (where it is found), library or
+  /// generated (none).
+  std::string gemm = "auto";
 };
 
 /// What is known of a GPU without opening it.
@@ -48,7 +51,8 @@ std::optional<GpuHere> findGpu(int64_t localRank);
 ///
 /// Throws H0280 without a driver, H0281 when that is too old, H0282 without a
 /// GPU for this rank. `load` throws H0283 when the code is for newer GPUs, and
-/// H0384 when it is none. Work throws H0434 to H0436.
+/// H0384 when it is none, H0450 when a library is asked for that is not there.
+/// Work throws H0434 to H0436, and H0451.
 std::unique_ptr<Device> makeCudaDevice(const CudaOptions &options = {});
 
 } // namespace heddle::rt

@@ -1,0 +1,190 @@
+//===- LibraryProduct.cpp - Products that a library can compute -----------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Reads a product's kernel as a call of cuBLASLt: the product, what is added to
+// its sums, and GELU or its derivative at the end. Whatever else is in a body,
+// as dropout, is beyond the library.
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Codegen/Common/Product.h"
+#include "heddle/Codegen/GPU/Kernels.h"
+
+using namespace mlir;
+using heddle::planir::LibraryProductAttr;
+using heddle::planir::ProductEnd;
+
+namespace heddle::gpu {
+
+namespace {
+class CallReader {
+public:
+  CallReader(planir::KernelOp kernel, const codegen::Product &product)
+      : kernel(kernel), product(product) {}
+
+  /// Null when the library cannot do it.
+  LibraryProductAttr read(bool tf32);
+
+private:
+  bool readAddend();
+  bool readEnd();
+  bool readResults();
+  bool typesFit();
+  bool isInOwnMemory();
+  int64_t addressOf(Value argument);
+  int64_t addressOfResult(Value value);
+
+  planir::KernelOp kernel;
+  const codegen::Product &product;
+  Value result;    ///< What becomes d.
+  Value auxiliary; ///< What the library reads or writes beside it.
+  ProductEnd end = ProductEnd::Plain;
+  int64_t c = -1, bias = -1, d = -1, aux = -1;
+};
+} // namespace
+
+/// The number of an argument among the kernel's addresses; -1 for what is none.
+int64_t CallReader::addressOf(Value argument) {
+  auto place = dyn_cast_or_null<BlockArgument>(argument);
+  if (!place)
+    return -1;
+  auto before = kernel.getArgumentTypes().take_front(place.getArgNumber());
+  return llvm::count_if(before, llvm::IsaPred<RankedTensorType>);
+}
+
+/// The same for a value that the kernel yields.
+int64_t CallReader::addressOfResult(Value value) {
+  Block &body = kernel.getBody().front();
+  int64_t next = llvm::count_if(kernel.getArgumentTypes(),
+                                llvm::IsaPred<RankedTensorType>);
+  for (auto [yielded, tie] :
+       llvm::zip(body.getTerminator()->getOperands(), kernel.getTies())) {
+    int64_t address = tie < 0 ? next++ : addressOf(body.getArgument(tie));
+    if (yielded == value)
+      return address;
+  }
+  return -1;
+}
+
+bool CallReader::readAddend() {
+  if (!product.addend)
+    return true;
+  int64_t address = addressOf(product.addend);
+  (product.addendIsRow ? bias : c) = address;
+  return address >= 0;
+}
+
+/// What the body does with the product: at most one operation.
+bool CallReader::readEnd() {
+  result = product.result();
+  for (Operation &op : kernel.getBody().front().without_terminator()) {
+    if (&op == product.op)
+      continue;
+    if (result != product.result())
+      return false;
+    Value sums = product.result();
+    if (auto add = dyn_cast<nn::AddOp>(op)) {
+      Value other = add.getLhs() == sums ? add.getRhs() : add.getLhs();
+      if (c >= 0 || (add.getLhs() != sums && add.getRhs() != sums))
+        return false;
+      c = addressOf(other);
+      if (c < 0)
+        return false;
+    } else if (auto map = dyn_cast<nn::MapOp>(op)) {
+      StringRef name = map.getFunction() ? map.getFunction()->getName() : "";
+      if (name == "gelu_tanh" && map.getInputs()[0] == sums && c < 0) {
+        end = ProductEnd::GeluTanh;
+      } else if (name == "gelu_tanh_grad" && map.getInputs()[0] == sums &&
+                 c < 0 && bias < 0) {
+        end = ProductEnd::GeluTanhGrad;
+        auxiliary = map.getInputs()[1];
+        aux = addressOf(auxiliary);
+        if (aux < 0)
+          return false;
+      } else {
+        return false;
+      }
+    } else {
+      return false;
+    }
+    result = op.getResult(0);
+  }
+  return true;
+}
+
+bool CallReader::readResults() {
+  auto yielded = kernel.getBody().front().getTerminator()->getOperands();
+  for (Value value : yielded) {
+    if (value == result)
+      continue;
+    if (value != product.result() || end != ProductEnd::GeluTanh)
+      return false;
+    auxiliary = value;
+    aux = addressOfResult(value);
+  }
+  d = addressOfResult(result);
+  // Each of them once.
+  bool writesAux = end == ProductEnd::GeluTanh && aux >= 0;
+  return d >= 0 && yielded.size() == size_t(writesAux ? 2 : 1);
+}
+
+/// All that is added and written has one type.
+bool CallReader::typesFit() {
+  auto typeOf = [](Value value) {
+    return getElementTypeOrSelf(value.getType());
+  };
+  Type factors = typeOf(product.a), sums = typeOf(product.result());
+  bool isKnown = factors.isF32()
+                     ? sums.isF32()
+                     : factors.isBF16() && (sums.isBF16() || sums.isF32());
+  Block &body = kernel.getBody().front();
+  for (BlockArgument argument : body.getArguments())
+    if (argument != product.a && argument != product.b &&
+        typeOf(argument) != sums)
+      return false;
+  return isKnown && typeOf(product.b) == factors && typeOf(result) == sums;
+}
+
+/// The library reads while it writes: of what it reads, only c may be d.
+bool CallReader::isInOwnMemory() {
+  int64_t a = addressOf(product.a), b = addressOf(product.b);
+  bool writesAux = end == ProductEnd::GeluTanh && aux >= 0;
+  for (int64_t read : {a, b, bias})
+    if (read == d || (writesAux && read == aux))
+      return false;
+  return d != aux && (!writesAux || c != aux);
+}
+
+LibraryProductAttr CallReader::read(bool tf32) {
+  if (!readAddend() || !readEnd() || !readResults() || !typesFit() ||
+      !isInOwnMemory())
+    return {};
+  // Enough for sums of k in eight parts, within what NVIDIA advises for sm_90.
+  int64_t workspace =
+      std::min<int64_t>(int64_t(32) << 20, 8 * 4 * product.m * product.n);
+  Type factors = getElementTypeOrSelf(product.a.getType());
+  return LibraryProductAttr::get(
+      kernel.getContext(), product.m, product.n, product.k, product.transA,
+      product.transB, factors, getElementTypeOrSelf(result.getType()),
+      addressOf(product.a), addressOf(product.b), c, bias, d, aux, end,
+      tf32 && factors.isF32(), workspace);
+}
+
+FailureOr<LibraryProductAttr> libraryProductOf(planir::KernelOp kernel) {
+  config::Settings settings;
+  if (auto model = kernel->getParentOfType<nn::ModelOp>())
+    settings = codegen::strategyOf(model);
+  if (settings.gemm == config::Gemm::Generated ||
+      kernel.getGenerator() != nn::Generator::Gemm)
+    return LibraryProductAttr();
+  FailureOr<codegen::Product> product = codegen::describeProduct(kernel);
+  if (failed(product))
+    return failure();
+  return CallReader(kernel, *product)
+      .read(settings.matmul == config::Matmul::Tf32);
+}
+
+} // namespace heddle::gpu

@@ -1,0 +1,181 @@
+//===- Products.cpp - Matrix products by cuBLASLt -------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The library takes matrices by columns. What a plan has by rows is the same
+// bytes as the transposed matrix by columns, so that the library computes the
+// transposed product: its left factor is the plan's right one.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/devices/cuda/Products.h"
+
+#include <dlfcn.h>
+
+using namespace heddle;
+using namespace heddle::rt::cuda;
+namespace lt = heddle::rt::cublaslt;
+
+//===----------------------------------------------------------------------===//
+// The library
+//===----------------------------------------------------------------------===//
+
+/// False when it is not there, or is another library.
+static bool load(lt::Functions &calls, std::string &reason) {
+  void *library = nullptr;
+  for (const char *name : {"libcublasLt.so.13", "libcublasLt.so.12"}) {
+    // It stays: what it set up does not survive being unloaded.
+    library = library ? library : dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (!library && reason.empty())
+      if (const char *error = dlerror())
+        reason = error;
+  }
+  if (!library)
+    return false;
+#define HEDDLE_FIND(RETURN, NAME, SYMBOL, PARAMETERS)                          \
+  calls.NAME =                                                                 \
+      reinterpret_cast<decltype(calls.NAME)>(dlsym(library, #SYMBOL));         \
+  if (!calls.NAME) {                                                           \
+    reason = "the library has no " #SYMBOL;                                    \
+    return false;                                                              \
+  }
+  HEDDLE_CUBLASLT_CALLS(HEDDLE_FIND)
+#undef HEDDLE_FIND
+  return true;
+}
+
+std::unique_ptr<ProductLibrary> ProductLibrary::open(std::string &reason) {
+  lt::Functions calls;
+  if (!load(calls, reason))
+    return nullptr;
+  lt::Handle handle = nullptr;
+  if (lt::Status status = calls.create(&handle); status != lt::Success) {
+    reason = "cublasLtCreate returns " + std::to_string(status);
+    return nullptr;
+  }
+  return std::unique_ptr<ProductLibrary>(new ProductLibrary(calls, handle));
+}
+
+ProductLibrary::~ProductLibrary() { calls.destroy(handle); }
+
+std::string ProductLibrary::version() const {
+  size_t number = calls.version();
+  // As 130100.
+  return std::to_string(number / 10000) + "." +
+         std::to_string(number % 10000 / 100) + "." +
+         std::to_string(number % 100);
+}
+
+//===----------------------------------------------------------------------===//
+// A product
+//===----------------------------------------------------------------------===//
+
+static lt::DataType typeOf(plan::DType type) {
+  return type == plan::DType::BF16 ? lt::BF16 : lt::F32;
+}
+
+static lt::Epilogue epilogueOf(const plan::LibraryProduct &what) {
+  bool hasBias = what.bias >= 0;
+  switch (what.end) {
+  case plan::ProductEnd::Plain:
+    return hasBias ? lt::Bias : lt::Default;
+  case plan::ProductEnd::GeluTanh:
+    if (what.aux >= 0)
+      return hasBias ? lt::GeluAuxBias : lt::GeluAux;
+    return hasBias ? lt::GeluBias : lt::Gelu;
+  case plan::ProductEnd::GeluTanhGrad:
+    break;
+  }
+  return lt::GeluGrad;
+}
+
+template <typename Attribute, typename Target, typename Value>
+static bool set(lt::Status (*call)(Target, Attribute, const void *, size_t),
+                Target target, Attribute attribute, const Value &value) {
+  return call(target, attribute, &value, sizeof value) == lt::Success;
+}
+
+/// Makes the descriptions of the operation and its matrices.
+bool ProductCall::describe() {
+  lt::ComputeType compute = what.tf32 ? lt::Compute32FFastTf32 : lt::Compute32F;
+  if (calls.makeDesc(&desc, compute, lt::F32) != lt::Success)
+    return false;
+  lt::Operation ofLeft = what.transB ? lt::Transposed : lt::AsIs;
+  lt::Operation ofRight = what.transA ? lt::Transposed : lt::AsIs;
+  if (!set(calls.setDesc, desc, lt::TransA, ofLeft) ||
+      !set(calls.setDesc, desc, lt::TransB, ofRight) ||
+      !set(calls.setDesc, desc, lt::EpilogueAttribute, epilogueOf(what)))
+    return false;
+  // Addresses are set with each call; before, they say how they are aligned.
+  void *aligned = reinterpret_cast<void *>(alignment);
+  if (what.bias >= 0 && !set(calls.setDesc, desc, lt::BiasPointer, aligned))
+    return false;
+  if (what.aux >= 0 && (!set(calls.setDesc, desc, lt::AuxPointer, aligned) ||
+                        !set(calls.setDesc, desc, lt::AuxLeading, what.n)))
+    return false;
+  auto make = [&](lt::Layout &layout, plan::DType type, int64_t rows,
+                  int64_t columns) {
+    return calls.makeLayout(&layout, typeOf(type), uint64_t(rows),
+                            uint64_t(columns), rows) == lt::Success;
+  };
+  return (what.transB ? make(left, what.type, what.k, what.n)
+                      : make(left, what.type, what.n, what.k)) &&
+         (what.transA ? make(right, what.type, what.m, what.k)
+                      : make(right, what.type, what.k, what.m)) &&
+         make(sums, what.result, what.n, what.m);
+}
+
+/// Asks the library for its best algorithm. Sums of parts of k are added in an
+/// order of their own, in the workspace: two runs give the same bits.
+bool ProductCall::choose() {
+  lt::Preference preference = nullptr;
+  if (calls.makePreference(&preference) != lt::Success)
+    return false;
+  bool isSet = set(calls.setPreference, preference, lt::MaxWorkspaceBytes,
+                   uint64_t(what.workspaceBytes)) &&
+               set(calls.setPreference, preference, lt::ReductionSchemeMask,
+                   uint32_t(lt::ReduceInComputeType));
+  for (lt::PreferenceAttribute operand :
+       {lt::AlignmentA, lt::AlignmentB, lt::AlignmentC, lt::AlignmentD})
+    isSet &= set(calls.setPreference, preference, operand, uint32_t(alignment));
+  int found = 0;
+  bool isFound =
+      isSet &&
+      calls.askHeuristic(library.handle, desc, left, right, sums, sums,
+                         preference, 1, &chosen, &found) == lt::Success &&
+      found == 1 && chosen.state == lt::Success;
+  calls.destroyPreference(preference);
+  return isFound;
+}
+
+std::unique_ptr<ProductCall>
+ProductCall::prepare(const ProductLibrary &library,
+                     const plan::LibraryProduct &what) {
+  std::unique_ptr<ProductCall> call(new ProductCall(library, what));
+  return call->describe() && call->choose() ? std::move(call) : nullptr;
+}
+
+ProductCall::~ProductCall() {
+  for (lt::Layout layout : {left, right, sums})
+    if (layout)
+      calls.destroyLayout(layout);
+  if (desc)
+    calls.destroyDesc(desc);
+}
+
+lt::Status ProductCall::submit(StreamHandle stream, void *const *refs,
+                               void *workspace) const {
+  if ((what.bias >= 0 &&
+       !set(calls.setDesc, desc, lt::BiasPointer, refs[what.bias])) ||
+      (what.aux >= 0 &&
+       !set(calls.setDesc, desc, lt::AuxPointer, refs[what.aux])))
+    return lt::InvalidValue;
+  float one = 1, beta = what.c >= 0 ? 1 : 0;
+  const void *c = refs[what.c >= 0 ? what.c : what.d];
+  return calls.multiply(library.handle, desc, &one, refs[what.b], left,
+                        refs[what.a], right, &beta, c, sums, refs[what.d], sums,
+                        &chosen.algorithm, workspace, chosen.workspaceBytes,
+                        stream);
+}

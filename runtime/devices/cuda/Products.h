@@ -1,0 +1,86 @@
+//===- Products.h - Matrix products by cuBLASLt -----------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_DEVICES_CUDA_PRODUCTS_H
+#define HEDDLE_RUNTIME_DEVICES_CUDA_PRODUCTS_H
+
+#include "heddle/PlanFormat/Plan.h"
+#include "runtime/devices/cuda/CublasLtApi.h"
+
+#include <memory>
+#include <string>
+
+namespace heddle::rt::cublaslt {
+
+/// The functions of libcublasLt.so.13, or .12.
+struct Functions {
+#define HEDDLE_MEMBER(RETURN, NAME, SYMBOL, PARAMETERS)                        \
+  RETURN(*NAME) PARAMETERS = nullptr;
+  HEDDLE_CUBLASLT_CALLS(HEDDLE_MEMBER)
+#undef HEDDLE_MEMBER
+};
+
+} // namespace heddle::rt::cublaslt
+
+namespace heddle::rt::cuda {
+
+/// cuBLASLt on the current context. It is looked for at start: nothing of it is
+/// linked.
+class ProductLibrary {
+public:
+  /// Null where it is not there or does not start; then `reason` says why.
+  static std::unique_ptr<ProductLibrary> open(std::string &reason);
+  ProductLibrary(const ProductLibrary &) = delete;
+  ProductLibrary &operator=(const ProductLibrary &) = delete;
+  ~ProductLibrary();
+
+  /// As "13.1.0".
+  std::string version() const;
+
+  const cublaslt::Functions calls;
+  const cublaslt::Handle handle;
+
+private:
+  ProductLibrary(const cublaslt::Functions &calls, cublaslt::Handle handle)
+      : calls(calls), handle(handle) {}
+};
+
+/// One product, with the algorithm that the library has chosen for it.
+class ProductCall {
+public:
+  /// Null when the library refuses the product.
+  static std::unique_ptr<ProductCall> prepare(const ProductLibrary &library,
+                                              const plan::LibraryProduct &what);
+  ProductCall(const ProductCall &) = delete;
+  ProductCall &operator=(const ProductCall &) = delete;
+  ~ProductCall();
+
+  /// Gives it to the stream. `refs` are those of the kernel's launch.
+  cublaslt::Status submit(StreamHandle stream, void *const *refs,
+                          void *workspace) const;
+
+private:
+  /// What the addresses in a plan are multiples of.
+  static constexpr uintptr_t alignment = 16;
+
+  ProductCall(const ProductLibrary &library, const plan::LibraryProduct &what)
+      : library(library), calls(library.calls), what(what) {}
+  bool describe();
+  bool choose();
+
+  const ProductLibrary &library;
+  const cublaslt::Functions &calls;
+  const plan::LibraryProduct what;
+  cublaslt::Desc desc = nullptr;
+  cublaslt::Layout left = nullptr, right = nullptr, sums = nullptr;
+  cublaslt::HeuristicResult chosen = {};
+};
+
+} // namespace heddle::rt::cuda
+
+#endif // HEDDLE_RUNTIME_DEVICES_CUDA_PRODUCTS_H

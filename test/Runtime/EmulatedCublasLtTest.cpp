@@ -1,0 +1,284 @@
+//===- EmulatedCublasLtTest.cpp - The emulated cuBLASLt by itself ---------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Products as the runtime asks for them, held against sums in double precision,
+// and what the library refuses.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/devices/cuda/Products.h"
+#include "runtime/devices/emulated/cuda/Calls.h"
+
+#include <cmath>
+#include <cstring>
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <random>
+
+using namespace heddle;
+using namespace heddle::rt;
+using namespace heddle::rt::cuda;
+
+namespace {
+/// A matrix by rows on the GPU and its values.
+struct Operand {
+  DevicePointer address = 0;
+  std::vector<double> values;
+};
+
+class EmulatedCublasLt : public testing::Test {
+protected:
+  EmulatedCublasLt() {
+    EXPECT_EQ(cuInit(0), Success);
+    EXPECT_EQ(cuDevicePrimaryCtxRetain(&context, 0), Success);
+    EXPECT_EQ(cuCtxSetCurrent(context), Success);
+    EXPECT_EQ(cuStreamCreate(&stream, streamNonBlocking), Success);
+    std::string reason;
+    library = ProductLibrary::open(reason);
+    EXPECT_NE(library, nullptr) << reason;
+  }
+  ~EmulatedCublasLt() override {
+    library.reset();
+    cuDevicePrimaryCtxRelease_v2(0);
+  }
+
+  static size_t bytesOf(plan::DType type) {
+    return type == plan::DType::BF16 ? 2 : 4;
+  }
+
+  Operand make(int64_t count, plan::DType type) {
+    Operand made;
+    std::vector<char> bytes(count * bytesOf(type));
+    std::uniform_real_distribution<float> values(-1, 1);
+    for (int64_t i = 0; i < count; ++i) {
+      float value = values(random);
+      uint32_t bits;
+      std::memcpy(&bits, &value, 4);
+      if (type == plan::DType::BF16)
+        bits &= 0xffff0000u;
+      std::memcpy(&value, &bits, 4);
+      made.values.push_back(value);
+      if (type == plan::DType::BF16)
+        bits >>= 16;
+      std::memcpy(bytes.data() + i * bytesOf(type), &bits, bytesOf(type));
+    }
+    EXPECT_EQ(cuMemAlloc_v2(&made.address, bytes.size()), Success);
+    EXPECT_EQ(
+        cuMemcpyHtoDAsync_v2(made.address, bytes.data(), bytes.size(), stream),
+        Success);
+    EXPECT_EQ(cuStreamSynchronize(stream), Success);
+    return made;
+  }
+
+  std::vector<double> read(const Operand &operand, plan::DType type) {
+    std::vector<char> bytes(operand.values.size() * bytesOf(type));
+    EXPECT_EQ(cuMemcpyDtoHAsync_v2(bytes.data(), operand.address, bytes.size(),
+                                   stream),
+              Success);
+    EXPECT_EQ(cuStreamSynchronize(stream), Success);
+    std::vector<double> values;
+    for (size_t i = 0; i < operand.values.size(); ++i) {
+      uint32_t bits = 0;
+      std::memcpy(&bits, bytes.data() + i * bytesOf(type), bytesOf(type));
+      if (type == plan::DType::BF16)
+        bits <<= 16;
+      float value;
+      std::memcpy(&value, &bits, 4);
+      values.push_back(value);
+    }
+    return values;
+  }
+
+  /// Runs the product; the largest errors of d and aux.
+  std::pair<double, double> errorsOf(plan::LibraryProduct what);
+
+  Context context = nullptr;
+  StreamHandle stream = nullptr;
+  std::unique_ptr<ProductLibrary> library;
+  std::mt19937 random{7};
+};
+
+double gelu(double x) {
+  return 0.5 * x *
+         (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+double geluGrad(double x) { return (gelu(x + 1e-5) - gelu(x - 1e-5)) / 2e-5; }
+
+plan::LibraryProduct product(int64_t m, int64_t n, int64_t k) {
+  plan::LibraryProduct what;
+  what.m = m;
+  what.n = n;
+  what.k = k;
+  what.a = 0;
+  what.b = 1;
+  what.d = 2;
+  what.workspaceBytes = 1 << 14;
+  return what;
+}
+} // namespace
+
+std::pair<double, double>
+EmulatedCublasLt::errorsOf(plan::LibraryProduct what) {
+  int64_t m = what.m, n = what.n, k = what.k;
+  Operand a = make(m * k, what.type), b = make(k * n, what.type);
+  Operand d = make(m * n, what.result), c = make(m * n, what.result);
+  Operand bias = make(n, what.result), aux = make(m * n, what.result);
+  Operand workspace = make(what.workspaceBytes / 4, plan::DType::F32);
+  const Operand *all[] = {&a, &b, &d, &c, &bias, &aux};
+  void *refs[6];
+  for (int i = 0; i < 6; ++i)
+    refs[i] = reinterpret_cast<void *>(all[i]->address);
+  auto call = ProductCall::prepare(*library, what);
+  EXPECT_NE(call, nullptr);
+  if (!call)
+    return {1e9, 1e9};
+  EXPECT_EQ(
+      call->submit(stream, refs, reinterpret_cast<void *>(workspace.address)),
+      cublaslt::Success);
+  std::vector<double> actual = read(d, what.result);
+  std::vector<double> actualAux = read(aux, what.result);
+  bool isGrad = what.end == plan::ProductEnd::GeluTanhGrad;
+  double error = 0, auxError = 0;
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t j = 0; j < n; ++j) {
+      double sum = 0;
+      for (int64_t l = 0; l < k; ++l)
+        sum += a.values[what.transA ? l * m + i : i * k + l] *
+               b.values[what.transB ? j * k + l : l * n + j];
+      int64_t at = i * n + j;
+      sum += what.c < 0 ? 0 : c.values[at];
+      sum += what.bias < 0 ? 0 : bias.values[j];
+      double stored = what.aux >= 0 && !isGrad ? sum : aux.values[at];
+      if (what.end == plan::ProductEnd::GeluTanh)
+        sum = gelu(sum);
+      else if (isGrad)
+        sum *= geluGrad(aux.values[at]);
+      error = std::max(error, std::abs(sum - actual[at]));
+      auxError = std::max(auxError, std::abs(stored - actualAux[at]));
+    }
+  for (const Operand *operand : all)
+    cuMemFree_v2(operand->address);
+  cuMemFree_v2(workspace.address);
+  return {error, auxError};
+}
+
+TEST_F(EmulatedCublasLt, ComputesWhatAPlanDescribes) {
+  for (bool transA : {false, true})
+    for (bool transB : {false, true})
+      for (int extras = 0; extras < 4; ++extras) {
+        plan::LibraryProduct what = product(37, 41, 53);
+        what.transA = transA;
+        what.transB = transB;
+        what.c = extras & 1 ? 3 : -1;
+        what.bias = extras & 2 ? 4 : -1;
+        EXPECT_LT(errorsOf(what).first, 1e-5);
+        what.type = plan::DType::BF16;
+        EXPECT_LT(errorsOf(what).first, 1e-5);
+        what.result = plan::DType::BF16;
+        EXPECT_LT(errorsOf(what).first, 0.05);
+      }
+}
+
+TEST_F(EmulatedCublasLt, ComputesTheEnds) {
+  for (int aux : {-1, 5})
+    for (int bias : {-1, 4}) {
+      plan::LibraryProduct what = product(37, 40, 53);
+      what.end = plan::ProductEnd::GeluTanh;
+      what.aux = aux;
+      what.bias = bias;
+      auto [error, auxError] = errorsOf(what);
+      EXPECT_LT(error, 1e-5);
+      EXPECT_LT(auxError, 1e-5);
+    }
+  plan::LibraryProduct what = product(37, 40, 53);
+  what.end = plan::ProductEnd::GeluTanhGrad;
+  what.aux = 5;
+  auto [error, auxError] = errorsOf(what);
+  EXPECT_LT(error, 1e-5);
+  EXPECT_LT(auxError, 1e-9); // It is read.
+}
+
+/// The factors of tf32 have 10 bits behind the point.
+TEST_F(EmulatedCublasLt, RoundsToTf32WhenItMay) {
+  plan::LibraryProduct what = product(37, 41, 300);
+  double exact = errorsOf(what).first;
+  what.tf32 = true;
+  double rounded = errorsOf(what).first;
+  EXPECT_GT(rounded, 5 * exact);
+  EXPECT_LT(rounded, 300 * 0x1p-10);
+}
+
+TEST_F(EmulatedCublasLt, RefusesWhatTheDocumentationDoes) {
+  auto isRefused = [&](const plan::LibraryProduct &what) {
+    return !ProductCall::prepare(*library, what);
+  };
+  // The auxiliary matrix has rows that are a multiple of 8.
+  plan::LibraryProduct what = product(8, 41, 16);
+  what.end = plan::ProductEnd::GeluTanh;
+  EXPECT_FALSE(isRefused(what));
+  what.aux = 5;
+  EXPECT_TRUE(isRefused(what));
+  what.n = 48;
+  EXPECT_FALSE(isRefused(what));
+  // bf16 from factors in f32.
+  what = product(8, 8, 8);
+  what.result = plan::DType::BF16;
+  EXPECT_TRUE(isRefused(what));
+  // tf32 of bf16.
+  what = product(8, 8, 8);
+  what.type = what.result = plan::DType::BF16;
+  what.tf32 = true;
+  EXPECT_TRUE(isRefused(what));
+}
+
+TEST_F(EmulatedCublasLt, RefusesOtherAddresses) {
+  plan::LibraryProduct what = product(8, 8, 8);
+  auto call = ProductCall::prepare(*library, what);
+  ASSERT_NE(call, nullptr);
+  Operand a = make(80, plan::DType::F32);
+  auto at = [&](int64_t offset) {
+    return reinterpret_cast<void *>(a.address + offset);
+  };
+  void *aligned[] = {at(0), at(0), at(0)}, *odd[] = {at(4), at(0), at(0)};
+  void *foreign[] = {at(0), at(0), at(256)};
+  alignas(256) static char place[256] = {};
+  void *host[] = {at(0), place, at(0)};
+  EXPECT_EQ(call->submit(stream, aligned, nullptr), cublaslt::Success);
+  EXPECT_EQ(call->submit(stream, odd, nullptr), cublaslt::InvalidValue);
+  // d is beyond the end of what was allocated.
+  EXPECT_NE(call->submit(stream, foreign, nullptr), cublaslt::Success);
+  EXPECT_NE(call->submit(stream, host, nullptr), cublaslt::Success);
+}
+
+/// Streams that nothing orders.
+TEST_F(EmulatedCublasLt, IsHeldAgainstOtherCommands) {
+  plan::LibraryProduct what = product(8, 8, 8);
+  auto call = ProductCall::prepare(*library, what);
+  Operand a = make(64, plan::DType::F32), b = make(64, plan::DType::F32);
+  Operand d = make(64, plan::DType::F32);
+  void *refs[] = {reinterpret_cast<void *>(a.address),
+                  reinterpret_cast<void *>(b.address),
+                  reinterpret_cast<void *>(d.address)};
+  StreamHandle other = nullptr;
+  ASSERT_EQ(cuStreamCreate(&other, streamNonBlocking), Success);
+  ASSERT_EQ(call->submit(stream, refs, nullptr), cublaslt::Success);
+  ASSERT_EQ(cuMemsetD8Async(a.address, 0, 4, other), Success);
+  testing::internal::CaptureStderr();
+  EXPECT_NE(cuCtxSynchronize(), Success);
+  std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("of cuBLASLt, 8 by 8"), std::string::npos) << said;
+}
+
+#ifdef HEDDLE_TEST_CUBLASLT
+TEST(CublasLt, CallsWhatNvidiasLibraryHas) {
+  void *real = dlopen(HEDDLE_TEST_CUBLASLT, RTLD_LAZY | RTLD_LOCAL);
+  ASSERT_NE(real, nullptr) << dlerror();
+#define HEDDLE_LOOK_UP(RETURN, NAME, SYMBOL, PARAMETERS)                       \
+  EXPECT_NE(dlsym(real, #SYMBOL), nullptr) << #SYMBOL;
+  HEDDLE_CUBLASLT_CALLS(HEDDLE_LOOK_UP)
+#undef HEDDLE_LOOK_UP
+}
+#endif
