@@ -107,6 +107,25 @@ class Gpu(GpuTest):
                       env=dict(os.environ, HEDDLE_EMULATE_FAULT="lt-error:3"))
         self.assertRegex(found.stderr, r"error\[H0451\].*the product '\w+' for \S+:")
 
+    def test_tf32(self):
+        """Products of both kinds, beside the CPU's and beside plain kernels."""
+        self.data_of(3)
+        model, _, _ = self.make_model(vocab=VOCAB)
+        cpu, gpu = self.pair(model, "--matmul", "tf32", target="sm_80")
+        self.assert_alike(cpu, gpu, 3, 2e-3)
+        kinds = ("generated", "library")
+
+        def norms(binary):
+            return [self.train_on(emulated(binary), 1, "--gemm", gemm)[0]["grad_norm"]
+                    for gemm in kinds]
+
+        for gemm in kinds:
+            h.run([*emulated(gpu), "check", "--gemm", gemm])
+        rounded = norms(gpu)
+        exact = norms(self.pair(model, target="sm_80")[1])
+        for gemm, one, other in zip(kinds, rounded, exact):
+            self.assertNotEqual(one, other, gemm)
+
     def test_without_the_library(self):
         self.data_of(2)
         model, _, _ = self.make_model(vocab=VOCAB)

@@ -96,22 +96,29 @@ static void summarize(Operation *root, ArrayRef<KernelReport> reports,
 
 FailureOr<std::vector<KernelReport>>
 compileKernelsForGpu(ModuleOp module, StringRef chip, StringRef cache) {
-  if (!findChip(chip))
+  const Chip *known = findChip(chip);
+  if (!known)
     return module.emitError("no GPU code can be made for ")
            << chip << "; sm_80 and sm_90 are known";
   std::string ptxas = findPtxas();
-  auto compile = [&](const codegen::KernelSource &source,
-                     MLIRContext &context) -> FailureOr<std::string> {
-    FailureOr<CompiledKernel> compiled =
-        compileKernel(source, chip, ptxas, context);
-    if (failed(compiled))
-      return failure();
-    return toBytes(*compiled);
-  };
   codegen::KernelJobs jobs;
-  jobs.add(module, chip, compile);
+  auto add = [&](Operation *root) {
+    Chip target = *known;
+    target.tf32 = settingsOf(root).matmul == config::Matmul::Tf32;
+    auto compile = [target,
+                    &ptxas](const codegen::KernelSource &source,
+                            MLIRContext &context) -> FailureOr<std::string> {
+      FailureOr<CompiledKernel> compiled =
+          compileKernel(source, target, ptxas, context);
+      if (failed(compiled))
+        return failure();
+      return toBytes(*compiled);
+    };
+    jobs.add(root, describeTarget(chip, root), compile);
+  };
+  add(module);
   for (auto model : module.getOps<nn::ModelOp>())
-    jobs.add(model, chip, compile);
+    add(model);
   jobs.run(cache, registerGpuCodegen, identify(ptxas));
 
   std::vector<KernelReport> reports;

@@ -31,6 +31,8 @@ void Multiplier::multiply(Value leftTile, Value rightTile,
                           MutableArrayRef<Value> sums) {
   if (tiling.tensorCores)
     multiplyMma(leftTile, rightTile, sums);
+  else if (tiling.tf32)
+    multiplyTf32(leftTile, rightTile, sums);
   else
     multiplyFma(leftTile, rightTile, sums);
 }
@@ -99,6 +101,50 @@ void Multiplier::multiplyMma(Value leftTile, Value rightTile,
   }
 }
 
+/// Elements in tf32 that a lane has of a fragment: of `groups` groups of eight
+/// along "outer" at k, then of the same at k + 4.
+SmallVector<Value> Multiplier::loadTf32(const TileShape &shape, Value tile,
+                                        Value outer, int64_t outerMoved,
+                                        int64_t groups, int64_t k) {
+  SmallVector<Value> values;
+  for (int64_t half = 0; half < 2; ++half)
+    for (int64_t group = 0; group < groups; ++group) {
+      TilePlace place = {outer, c.rem(lane, 4), outerMoved + group * 8,
+                         k + half * 4};
+      Value element =
+          c.load(c.builder.getF32Type(), tileAddress(c, shape, tile, place));
+      values.push_back(
+          c.call("llvm.nvvm.f2tf32.rna", c.builder.getI32Type(), element));
+    }
+  return values;
+}
+
+void Multiplier::multiplyTf32(Value leftTile, Value rightTile,
+                              MutableArrayRef<Value> sums) {
+  int64_t tilesM = tiling.warpM() / mmaM, tilesN = tiling.warpN() / mmaN;
+  SmallVector<Type> floats(4, c.builder.getF32Type());
+  auto type = LLVM::LLVMStructType::getLiteral(c.builder.getContext(), floats);
+  Value row = c.add(warpRow, c.div(lane, 4));
+  Value column = c.add(warpColumn, c.div(lane, 4));
+  for (int64_t k = 0; k < tiling.k; k += mmaKTf32) {
+    SmallVector<SmallVector<Value>> lefts, rights;
+    for (int64_t tile = 0; tile < tilesM; ++tile)
+      lefts.push_back(loadTf32(left, leftTile, row, tile * mmaM, 2, k));
+    for (int64_t tile = 0; tile < tilesN; ++tile)
+      rights.push_back(loadTf32(right, rightTile, column, tile * mmaN, 1, k));
+    for (int64_t i = 0; i < tilesM; ++i)
+      for (int64_t j = 0; j < tilesN; ++j) {
+        auto sum = sums.slice((i * tilesN + j) * 4, 4);
+        SmallVector<Value> operands(lefts[i]);
+        llvm::append_range(operands, rights[j]);
+        llvm::append_range(operands, sum);
+        Value next =
+            c.call("llvm.nvvm.mma.m16n8k8.row.col.tf32", type, operands);
+        llvm::copy(c.members(next), sum.begin());
+      }
+  }
+}
+
 //===----------------------------------------------------------------------===//
 // FMA
 //===----------------------------------------------------------------------===//
@@ -149,7 +195,7 @@ void Multiplier::multiplyFma(Value leftTile, Value rightTile,
 using SumBody = llvm::function_ref<void(Value, Value, ArrayRef<Value>)>;
 
 void Multiplier::forSums(ArrayRef<Value> sums, SumBody body) {
-  if (tiling.tensorCores) {
+  if (tiling.tensorCores || tiling.tf32) {
     int64_t tilesM = tiling.warpM() / mmaM, tilesN = tiling.warpN() / mmaN;
     Value row = c.add(warpRow, c.div(lane, 4));
     Value column = c.add(warpColumn, c.mul(c.rem(lane, 4), 2));

@@ -9,7 +9,7 @@
 // under way (cp.async). The parts:
 //
 //   TileCopy     moves tiles of one operand from global to shared memory
-//   Multiplier   multiplies a stage: mma.sync in bf16, FMA in f32
+//   Multiplier   multiplies a stage: mma.sync in bf16 and tf32, FMA in f32
 //   SumTile      brings the sums, through shared memory, into rows
 //
 //===----------------------------------------------------------------------===//
@@ -24,7 +24,7 @@
 namespace heddle::gpu {
 
 /// The shape of one mma.sync.
-constexpr int64_t mmaM = 16, mmaN = 8, mmaK = 16;
+constexpr int64_t mmaM = 16, mmaN = 8, mmaK = 16, mmaKTf32 = 8;
 /// What a warp multiplies by FMA at a time: a group of 4 x 4 sums each lane.
 constexpr int64_t fmaGroup = 4, fmaM = 4 * fmaGroup, fmaN = 8 * fmaGroup;
 
@@ -38,6 +38,7 @@ struct Tiling {
   int64_t warpsM, warpsN;   ///< How the warps divide the tile.
   int64_t stages;           ///< Of the ring.
   bool tensorCores = false; ///< bf16 operands on mma.sync.
+  bool tf32 = false;        ///< f32 operands on mma.sync.
   int64_t parts = 1;        ///< Of k, each summed by blocks of its own.
   int64_t partK = 0;        ///< The length of a part.
 
@@ -63,6 +64,7 @@ struct TileShape {
   int64_t outer, k;         ///< Sizes of the whole operand.
   int64_t tileOuter, tileK; ///< Of a tile.
   bool tensorCores;         ///< Holds bf16 for ldmatrix; f32 otherwise.
+  bool tf32;                ///< Lanes read elements of a few rows and columns.
 
   int64_t elementBytes() const { return tensorCores ? 2 : 4; }
   int64_t storedBytes() const { return stored.isBF16() ? 2 : 4; }
@@ -74,8 +76,8 @@ struct TileShape {
   /// Whether rows become columns on the way to shared memory.
   bool isTransposed() const { return kContiguous != rowsAlongK(); }
   /// Whether accesses would meet in the same banks if units stood in order:
-  /// those of ldmatrix, and copies that transpose.
-  bool isPermuted() const { return tensorCores || isTransposed(); }
+  /// those of ldmatrix and of tf32, and copies that transpose.
+  bool isPermuted() const { return tensorCores || tf32 || isTransposed(); }
   int64_t rowBytes() const {
     return (rowsAlongK() ? tileK : tileOuter) * elementBytes();
   }
@@ -149,11 +151,15 @@ private:
   using Values = llvm::SmallVector<mlir::Value>;
   void multiplyMma(mlir::Value leftTile, mlir::Value rightTile,
                    llvm::MutableArrayRef<mlir::Value> sums);
+  void multiplyTf32(mlir::Value leftTile, mlir::Value rightTile,
+                    llvm::MutableArrayRef<mlir::Value> sums);
   void multiplyFma(mlir::Value leftTile, mlir::Value rightTile,
                    llvm::MutableArrayRef<mlir::Value> sums);
   Values loadMatrices(mlir::Value pointer, bool transpose);
   Values leftFragment(mlir::Value tile, int64_t index, int64_t k);
   Values rightFragments(mlir::Value tile, int64_t pair, int64_t k);
+  Values loadTf32(const TileShape &shape, mlir::Value tile, mlir::Value outer,
+                  int64_t outerMoved, int64_t groups, int64_t k);
   Values loadGroups(const TileShape &shape, mlir::Value tile, mlir::Value outer,
                     int64_t groups, int64_t groupStep, int64_t k);
   int64_t groupsM() const { return tiling.warpM() / fmaM; }

@@ -24,13 +24,17 @@ constexpr Candidate mmaTilings[] = {{{128, 128, 32, 2, 2, 4, true}, 1},
 constexpr Candidate fmaTilings[] = {{{128, 128, 8, 4, 2, 3, false}, 1},
                                     {{64, 64, 16, 4, 2, 3, false}, 0.6}};
 
+constexpr Candidate tf32Tilings[] = {{{128, 128, 16, 2, 2, 3, false, true}, 1},
+                                     {{64, 64, 16, 2, 2, 3, false, true}, 0.5}};
+
 /// What costs time beside the multiplications, in multiplications that a
 /// multiprocessor could have done meanwhile.
 struct Costs {
   double partialSum; ///< Writing a sum of a part and reading it again.
   double launch;     ///< The second launch, which adds the parts.
 };
-constexpr Costs mmaCosts = {800, 2e6}, fmaCosts = {80, 2e5};
+constexpr Costs mmaCosts = {800, 2e6}, tf32Costs = {400, 1e6},
+                fmaCosts = {80, 2e5};
 /// Filling the ring and storing the results, as steps along k.
 constexpr double blockOverhead = 128;
 /// A part is not shorter.
@@ -59,11 +63,13 @@ Tiling chooseTiling(const codegen::Product &product, const Chip &chip) {
     return getElementTypeOrSelf(value.getType()).isBF16();
   };
   bool tensorCores = isBf16(product.a) && isBf16(product.b);
-  const Costs &costs = tensorCores ? mmaCosts : fmaCosts;
+  bool tf32 = chip.tf32 && !isBf16(product.a) && !isBf16(product.b);
+  const Costs &costs = tensorCores ? mmaCosts : tf32 ? tf32Costs : fmaCosts;
   std::optional<Tiling> best;
   double least = 0;
-  for (Candidate candidate :
-       tensorCores ? ArrayRef(mmaTilings) : ArrayRef(fmaTilings))
+  for (Candidate candidate : tensorCores ? ArrayRef(mmaTilings)
+                             : tf32      ? ArrayRef(tf32Tilings)
+                                         : ArrayRef(fmaTilings))
     for (int64_t parts = 1; parts <= 16; ++parts) {
       Tiling &tiling = candidate.tiling;
       tiling.partK = product.k;

@@ -114,7 +114,9 @@ private:
       return kernel.emitError("H0397: is not compiled");
     if (!kernel.getLaunches() || kernel.getLaunches()->empty())
       return kernel.emitError("H0397: does not say how it is launched");
-    if (codegen::sourceOf(kernel, wordOf(chip)).hash != *kernel.getHash()) {
+    std::string target =
+        heddle::gpu::describeTarget(wordOf(chip), kernel->getParentOp());
+    if (codegen::sourceOf(kernel, target).hash != *kernel.getHash()) {
       auto error =
           kernel.emitError("H0397: is not the kernel that its code was "
                            "compiled from, or not for this target");

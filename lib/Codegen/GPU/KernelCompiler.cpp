@@ -45,7 +45,7 @@ static Resources largest(const CompiledKernel &kernel,
 }
 
 FailureOr<CompiledKernel> compileKernel(const codegen::KernelSource &source,
-                                        StringRef chip, StringRef ptxas,
+                                        const Chip &chip, StringRef ptxas,
                                         MLIRContext &context) {
   OwningOpRef<ModuleOp> parsed = codegen::parseSource(source, context);
   if (!parsed)
@@ -55,7 +55,7 @@ FailureOr<CompiledKernel> compileKernel(const codegen::KernelSource &source,
   auto builder = OpBuilder::atBlockEnd(parsed->getBody());
   auto module = builder.create<mlir::gpu::GPUModuleOp>(kernel.getLoc(),
                                                        source.symbol + "_gpu");
-  FailureOr<MappedKernel> mapped = mapKernel(kernel, module, *findChip(chip));
+  FailureOr<MappedKernel> mapped = mapKernel(kernel, module, chip);
   if (failed(mapped))
     return failure();
   CompiledKernel result;
@@ -68,7 +68,7 @@ FailureOr<CompiledKernel> compileKernel(const codegen::KernelSource &source,
   result.scratchBytes = mapped->scratchBytes;
   if (failed(lowerToNvvm(module)))
     return failure();
-  llvm::Expected<std::string> ptx = emitPtx(module, chip);
+  llvm::Expected<std::string> ptx = emitPtx(module, chip.name);
   if (!ptx)
     return kernel.emitError() << llvm::toString(ptx.takeError());
   result.ptx = std::move(*ptx);
@@ -78,7 +78,7 @@ FailureOr<CompiledKernel> compileKernel(const codegen::KernelSource &source,
   result.plain = std::move(*plain);
   if (ptxas.empty())
     return result;
-  llvm::Expected<Assembly> assembly = assemblePtx(ptxas, result.ptx, chip);
+  llvm::Expected<Assembly> assembly = assemblePtx(ptxas, result.ptx, chip.name);
   if (!assembly)
     return kernel.emitError() << llvm::toString(assembly.takeError());
   result.resources = largest(result, assembly->functions);
@@ -111,6 +111,16 @@ std::string toBytes(const CompiledKernel &kernel) {
   llvm::raw_string_ostream(bytes) << llvm::json::Value(std::move(line)) << "\n"
                                   << kernel.ptx;
   return bytes;
+}
+
+config::Settings settingsOf(Operation *root) {
+  return isa_and_nonnull<nn::ModelOp>(root) ? codegen::strategyOf(root)
+                                            : config::Settings();
+}
+
+std::string describeTarget(StringRef chip, Operation *root) {
+  bool tf32 = settingsOf(root).matmul == config::Matmul::Tf32;
+  return (chip + (tf32 ? " tf32" : "")).str();
 }
 
 std::string sealOf(const CompiledKernel &kernel, StringRef sourceHash) {

@@ -174,9 +174,7 @@ LibraryProductAttr CallReader::read(bool tf32) {
 }
 
 FailureOr<LibraryProductAttr> libraryProductOf(planir::KernelOp kernel) {
-  config::Settings settings;
-  if (auto model = kernel->getParentOfType<nn::ModelOp>())
-    settings = codegen::strategyOf(model);
+  config::Settings settings = settingsOf(kernel->getParentOp());
   if (settings.gemm == config::Gemm::Generated ||
       kernel.getGenerator() != nn::Generator::Gemm)
     return LibraryProductAttr();

@@ -86,7 +86,8 @@ TileShape GemmMapper::tileShape(Value operand, bool kContiguous, int64_t outer,
           product.k,
           tileOuter,
           tiling.k,
-          tiling.tensorCores};
+          tiling.tensorCores,
+          tiling.tf32};
 }
 
 LogicalResult GemmMapper::startFrame(StringRef suffix) {

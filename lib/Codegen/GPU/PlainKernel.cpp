@@ -204,18 +204,23 @@ static bool isNarrow(Type type) {
 
 /// How far two orders of the same sums may be apart. They err by a unit in the
 /// last place of f32 for each term, in either direction; tensor cores, which
-/// cut off what they cannot hold, by more.
-static double toleranceOf(planir::KernelOp kernel, int64_t longestSum) {
+/// cut off what they cannot hold, by more. Factors in tf32 have ten bits.
+static double toleranceOf(planir::KernelOp kernel, int64_t longestSum,
+                          const Chip &chip) {
   for (Operation &op : kernel.getBody().front())
     if (llvm::any_of(op.getResultTypes(), isNarrow))
       return 0x1p-6; // Values are rounded to bf16 on the way, to either side.
+  bool isGemm = kernel.getGenerator() == nn::Generator::Gemm;
+  if (chip.tf32 && isGemm && llvm::none_of(kernel.getArgumentTypes(), isNarrow))
+    return 0x1p-8;
   double unit =
       llvm::any_of(kernel.getArgumentTypes(), isNarrow) ? 0x1p-18 : 0x1p-21;
   return std::max(0x1p-17, unit * std::sqrt(static_cast<double>(longestSum)));
 }
 
 static plan::PlainKernel describe(planir::KernelOp kernel,
-                                  const PlainMapping &mapped) {
+                                  const PlainMapping &mapped,
+                                  const Chip &chip) {
   plan::PlainKernel result;
   for (const MappedLaunch &mappedLaunch : mapped.launches) {
     CompiledKernel::Launch launch = launchOf(mappedLaunch);
@@ -228,7 +233,7 @@ static plan::PlainKernel describe(planir::KernelOp kernel,
   result.scratchBytes = mapped.scratchBytes;
   for (BlockArgument argument : kernel.getBody().getArguments())
     result.arguments.push_back(describe(argument));
-  double tolerance = toleranceOf(kernel, mapped.longestSum);
+  double tolerance = toleranceOf(kernel, mapped.longestSum, chip);
   for (auto [type, tie] :
        llvm::zip(kernel.getResultTypes(), kernel.getTies())) {
     auto tensor = cast<RankedTensorType>(type);
@@ -242,7 +247,7 @@ static plan::PlainKernel describe(planir::KernelOp kernel,
 
 std::string plainNameOf(StringRef object) { return (object + "_plain").str(); }
 
-FailureOr<std::string> compilePlain(planir::KernelOp kernel, StringRef chip) {
+FailureOr<std::string> compilePlain(planir::KernelOp kernel, const Chip &chip) {
   OwningOpRef<ModuleOp> scratch(ModuleOp::create(kernel.getLoc()));
   auto builder = OpBuilder::atBlockEnd(scratch->getBody());
   auto module = builder.create<mlir::gpu::GPUModuleOp>(kernel.getLoc(),
@@ -252,10 +257,10 @@ FailureOr<std::string> compilePlain(planir::KernelOp kernel, StringRef chip) {
     return failure();
   if (!*mapped)
     return kernel.emitError("H0911: has no plain form: ") << mapped->reason;
-  plan::PlainKernel result = describe(kernel, *mapped);
+  plan::PlainKernel result = describe(kernel, *mapped, chip);
   if (failed(lowerToNvvm(module)))
     return failure();
-  llvm::Expected<std::string> ptx = emitPtx(module, chip);
+  llvm::Expected<std::string> ptx = emitPtx(module, chip.name);
   if (!ptx)
     return kernel.emitError() << llvm::toString(ptx.takeError());
   result.text = *ptx;

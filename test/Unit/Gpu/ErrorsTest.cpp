@@ -45,14 +45,15 @@ public:
     });
   }
 
-  std::vector<Tensor> onGpu() {
-    constexpr const char *chip = "sm_80";
+  std::vector<Tensor> onGpu(bool tf32 = false) {
+    gpu::Chip chip = *gpu::findChip("sm_80");
+    chip.tf32 = tf32;
     auto builder = mlir::OpBuilder::atBlockEnd(module->getBody());
     auto target =
         builder.create<mlir::gpu::GPUModuleOp>(kernel.getLoc(), "gpu");
-    auto mapped = gpu::mapKernel(kernel, target, *gpu::findChip(chip));
+    auto mapped = gpu::mapKernel(kernel, target, chip);
     EXPECT_TRUE(succeeded(mapped) && *mapped);
-    auto loaded = gpu::EmulatedKernel::load(*mapped, chip);
+    auto loaded = gpu::EmulatedKernel::load(*mapped, chip.name);
     EXPECT_TRUE(static_cast<bool>(loaded));
     return execute(kernel, arguments, [&](const std::vector<void *> &refs) {
       EXPECT_EQ((*loaded)->run(refs, check.scalars), "");
@@ -105,6 +106,36 @@ void compareErrors(const char *text, const std::string &type) {
                                        {"T", type}})};
   check.scalars = {2, 1};
   compareErrors(check);
+}
+
+/// With factors that are rounded to tf32. Each errs by 2^-11 of itself at most
+/// and by 2^-12.6 on average, and so does a sum of products of random signs, up
+/// to the square root of two: far more than in f32, and no more than that.
+TEST(GpuTf32, Products) {
+  for (bool isTransposed : {false, true})
+    for (auto [m, n, k] : {std::tuple(74, 72, 536), std::tuple(133, 131, 67),
+                           std::tuple(5, 257, 1030)}) {
+      std::string text =
+          "plan.kernel @k(%x: tensor<$Mx$Kxf32>, %w: tensor<" +
+          std::string(isTransposed ? "$Nx$K" : "$Kx$N") +
+          "xf32>) -> tensor<$Mx$Nxf32>\n"
+          "    attributes {generator = #plan.generator<gemm>, ties = "
+          "array<i64: -1>} {\n"
+          "  %y = nn.linear %x, %w" +
+          (isTransposed ? " {transposed}" : "") +
+          " : (tensor<$Mx$Kxf32>, tensor<" +
+          (isTransposed ? "$Nx$K" : "$Kx$N") +
+          "xf32>) -> tensor<$Mx$Nxf32>\n"
+          "  plan.yield %y : tensor<$Mx$Nxf32>\n}";
+      KernelCheck check{instantiate(text, {{"M", std::to_string(m)},
+                                           {"N", std::to_string(n)},
+                                           {"K", std::to_string(k)}})};
+      Executions executions(check);
+      std::vector<Tensor> expected = executions.reference();
+      double error = errorOf(executions.onGpu(/*tf32=*/true)[0], expected[0]);
+      EXPECT_LE(error, 0x1p-11) << m << " " << n << " " << k;
+      EXPECT_GE(error, 0x1p-14) << m << " " << n << " " << k;
+    }
 }
 
 class GpuErrors : public testing::TestWithParam<const char *> {};

@@ -31,6 +31,7 @@ void registerGpuCodegen(mlir::DialectRegistry &registry);
 struct Chip {
   llvm::StringRef name;
   int64_t multiprocessors;
+  bool tf32 = false; ///< Products in f32 round their factors to tf32.
 };
 
 /// sm_80 or sm_90; null for others.
@@ -74,10 +75,16 @@ mlir::FailureOr<PlainMapping> mapPlain(planir::KernelOp kernel,
 
 /// What BINARY check needs of `kernel`: a plan::PlainKernel, as JSON.
 mlir::FailureOr<std::string> compilePlain(planir::KernelOp kernel,
-                                          llvm::StringRef chip);
+                                          const Chip &chip);
 
 /// The name of the plan.object that holds this beside the PTX of a kernel.
 std::string plainNameOf(llvm::StringRef object);
+
+/// The settings of a model; the defaults of a module.
+config::Settings settingsOf(mlir::Operation *root);
+/// What kernels in `root` are compiled for, as their hashes have it: `sm_90`,
+/// or `sm_90 tf32`.
+std::string describeTarget(llvm::StringRef chip, mlir::Operation *root);
 
 /// The call of cuBLASLt that computes what the kernel does, read from its body;
 /// null when there is none, or the strategy of the kernel's model wants none.
@@ -139,7 +146,7 @@ CompiledKernel::Launch launchOf(const MappedLaunch &mapped);
 /// `registerGpuCodegen` registers. What the ptxas at `ptxas` refuses is an
 /// error; with an empty path nothing is assembled.
 mlir::FailureOr<CompiledKernel>
-compileKernel(const codegen::KernelSource &source, llvm::StringRef chip,
+compileKernel(const codegen::KernelSource &source, const Chip &chip,
               llvm::StringRef ptxas, mlir::MLIRContext &context);
 
 /// A compiled kernel as bytes for the cache, and back. None when the bytes are
