@@ -150,7 +150,22 @@ stage_train() {
   else
     row train "without graphs" wrong "$(ended $status no-graph)"
   fi
-  row train "library products" "not measured" "there are none: products are generated"
+  train generated gpt2 "$cpu_steps" --device cuda --gemm generated
+  status=$?
+  if [ $status = 0 ]; then
+    judge train "generated products" "$out/gpu.jsonl" "$out/generated.jsonl" 0.02
+  else
+    row train "generated products" wrong "$(ended $status generated)"
+  fi
+  train library gpt2 "$cpu_steps" --device cuda --gemm library
+  status=$?
+  if [ $status = 0 ]; then
+    judge train "library products" "$out/generated.jsonl" "$out/library.jsonl" 0.02
+  elif grep -q H0450 "$out/library.err"; then
+    row train "library products" "not measured" "no cuBLASLt is found"
+  else
+    row train "library products" wrong "$(ended $status library)"
+  fi
   train cpu gpt2 "$cpu_steps" --device cpu
   status=$?
   if losses "$out/cpu.jsonl" 2>/dev/null | grep -q .; then
