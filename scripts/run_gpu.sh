@@ -223,8 +223,7 @@ stage_ranks() {
       row ranks "$model" wrong "$(ended $status "$model.0")"
     fi
   done
-  [ "$gpus" -ge 2 ] || row ranks "one GPU for each" "not measured" "there is one GPU, which the ranks shared"
-  row ranks NCCL "not measured" "there is none: ranks exchange through the host"
+  [ "$gpus" -ge 2 ] || row ranks NCCL "not measured" "there is one GPU, which the ranks shared: they exchanged through the host"
 }
 
 stage_kill() {

@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "heddle/Codegen/Common/Target.h"
 #include "heddle/Codegen/GPU/Kernels.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "llvm/Support/Base64.h"
@@ -15,6 +16,16 @@
 using namespace mlir;
 
 namespace heddle::gpu {
+
+config::Settings settingsOf(Operation *root) {
+  return isa_and_nonnull<nn::ModelOp>(root) ? codegen::strategyOf(root)
+                                            : config::Settings();
+}
+
+std::string describeTarget(StringRef chip, Operation *root) {
+  bool tf32 = settingsOf(root).matmul == config::Matmul::Tf32;
+  return (chip + (tf32 ? " tf32" : "")).str();
+}
 
 //===----------------------------------------------------------------------===//
 // Compiling
@@ -111,16 +122,6 @@ std::string toBytes(const CompiledKernel &kernel) {
   llvm::raw_string_ostream(bytes) << llvm::json::Value(std::move(line)) << "\n"
                                   << kernel.ptx;
   return bytes;
-}
-
-config::Settings settingsOf(Operation *root) {
-  return isa_and_nonnull<nn::ModelOp>(root) ? codegen::strategyOf(root)
-                                            : config::Settings();
-}
-
-std::string describeTarget(StringRef chip, Operation *root) {
-  bool tf32 = settingsOf(root).matmul == config::Matmul::Tf32;
-  return (chip + (tf32 ? " tf32" : "")).str();
 }
 
 std::string sealOf(const CompiledKernel &kernel, StringRef sourceHash) {
