@@ -87,7 +87,8 @@ DRIVER = {
             "--join-timeout": JOIN},
     "emulate": {"--chip": Choice("sm_80", "sm_90"), "--devices": Integer(1, 1024)},
 }
-JOB = {"--weights": Text, "--threads": THREADS, "--device": Choice("cpu", "cuda"),
+GEMM = {"--gemm": Choice("auto", "library", "generated")}
+JOB = {**GEMM, "--weights": Text, "--threads": THREADS, "--device": Choice("cpu", "cuda"),
        "--join-timeout": JOIN}
 SAMPLING = {"--max-new-tokens": COUNT, "--temperature": Number(0), "--top-k": SOME,
             "--top-p": Number(0, 1), "--min-p": Number(0, 1),
@@ -109,7 +110,7 @@ BINARY = {
     "generate": {"--prompt": Text, "--prompt-ids": Text, **SAMPLING, **JOB},
     "chat": {"--system": Text, **SAMPLING, **JOB},
     "bench": {"--steps": SOME, "--warmup": COUNT, **JOB},
-    "check": {"--join-timeout": JOIN},
+    "check": {"--join-timeout": JOIN, **GEMM},
     "info": {"--join-timeout": JOIN},
 }
 

@@ -87,7 +87,7 @@ class OwnTest(PtxTest):
             h.run([h.HEDDLE, "compile", model, "--batch", "2", "--seq", "16", "--precision",
                    precision, "--target", chip, "--stop-after", "kernels", "--dump-phases", dumps])
             with open(os.path.join(dumps, "kernels.mlir")) as file:
-                found = re.findall(r'plan\.object @(\S+) "((?:[^"\\]|\\.)*)"', file.read())
+                found = re.findall(r'plan\.object @(\S+_ptx) "((?:[^"\\]|\\.)*)"', file.read())
             self.assertGreater(len(found), 15)
             for name, text in found:
                 path = self.path(name + ".ptx")
