@@ -396,7 +396,7 @@ TEST_F(EmulatedCuda, GraphsRepeatWhatWasCaptured) {
   Function function = addFunction();
   StreamHandle first = stream(), second = stream();
   EventHandle fork = event(), join = event();
-  ASSERT_EQ(cuStreamBeginCapture_v2(first, CaptureThreadLocal), Success);
+  ASSERT_EQ(cuStreamBeginCapture_v2(first, CaptureRelaxed), Success);
   EXPECT_EQ(add(function, address, 1, first), Success);
   EXPECT_EQ(cuEventRecord(fork, first), Success);
   EXPECT_EQ(cuStreamWaitEvent(second, fork, 0), Success);
@@ -429,7 +429,7 @@ TEST_F(EmulatedCuda, CapturesMustBeWhole) {
   StreamHandle first = stream(), second = stream();
   EventHandle before = event(), fork = event();
   EXPECT_EQ(cuEventRecord(before, second), Success);
-  ASSERT_EQ(cuStreamBeginCapture_v2(first, CaptureThreadLocal), Success);
+  ASSERT_EQ(cuStreamBeginCapture_v2(first, CaptureRelaxed), Success);
   // What was recorded outside is nothing that a graph can wait for.
   EXPECT_EQ(cuStreamWaitEvent(first, before, 0), CaptureIsolation);
   EXPECT_EQ(cuEventRecord(fork, first), Success);
@@ -444,7 +444,7 @@ TEST_F(EmulatedCuda, FindsRacesInGraphs) {
   DevicePointer address = memory(16);
   StreamHandle first = stream(), second = stream();
   EventHandle fork = event(), join = event();
-  ASSERT_EQ(cuStreamBeginCapture_v2(first, CaptureThreadLocal), Success);
+  ASSERT_EQ(cuStreamBeginCapture_v2(first, CaptureRelaxed), Success);
   EXPECT_EQ(cuEventRecord(fork, first), Success);
   EXPECT_EQ(cuStreamWaitEvent(second, fork, 0), Success);
   EXPECT_EQ(cuMemsetD8Async(address, 0, 8, second), Success);

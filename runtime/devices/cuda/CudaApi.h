@@ -105,7 +105,7 @@ enum ProcAddressResult : int {
 };
 
 /// CUstreamCaptureMode.
-enum CaptureMode : int { CaptureThreadLocal = 1 };
+enum CaptureMode : int { CaptureRelaxed = 2 };
 
 /// Flags of cuStreamCreate, cuEventCreate and cuMemHostAlloc.
 constexpr unsigned streamNonBlocking = 1;

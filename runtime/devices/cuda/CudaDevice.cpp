@@ -579,7 +579,8 @@ CudaDevice::capture(const std::function<void()> &submit) {
     return std::nullopt;
   StreamHandle begun = of(Stream::Compute);
   here.assign(here.size(), false);
-  check(driver.beginCapture(begun, CaptureThreadLocal), "a capture");
+  // Libraries load their kernels when they are first called: now, perhaps.
+  check(driver.beginCapture(begun, CaptureRelaxed), "a capture");
   isCapturing = true;
   Graph graph = nullptr;
   try {

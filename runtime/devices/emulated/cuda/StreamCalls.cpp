@@ -175,7 +175,7 @@ Result cuda::cuEventQuery(EventHandle event) {
 /// One capture at a time.
 Result cuda::cuStreamBeginCapture_v2(StreamHandle handle, CaptureMode mode) {
   return inStream(handle, [&](ContextData &context, StreamData &stream) {
-    if (mode != CaptureThreadLocal || context.capture)
+    if (mode != CaptureRelaxed || context.capture)
       return NotSupported;
     if (!handle)
       return CaptureUnsupported;
