@@ -8,7 +8,6 @@
 
 #include "Stages.h"
 #include "Unicode.h"
-#include "Vocabulary.h"
 #include <algorithm>
 #include <queue>
 
@@ -25,13 +24,6 @@ public:
   explicit BpeModel(const JsonValue &model);
   void encode(const std::string &piece,
               std::vector<int32_t> &ids) const override;
-  std::optional<int32_t> find(const std::string &token) const override {
-    return vocabulary.find(token);
-  }
-  const std::string &tokenOf(int32_t id) const override {
-    return vocabulary[id];
-  }
-  int64_t vocabSize() const override { return vocabulary.size(); }
 
 private:
   struct Merge {
@@ -45,11 +37,8 @@ private:
   /// The token of a character, or -1.
   int32_t findCharacter(const std::string &piece, size_t begin,
                         unicode::Character character) const;
-  bool appendBytes(const std::string &text,
-                   std::vector<int32_t> &symbols) const;
   void merge(std::vector<int32_t> &symbols) const;
 
-  Vocabulary vocabulary;
   std::unordered_map<uint64_t, Merge> mergeTable;
   /// The tokens of the first characters: of all that stand for bytes.
   std::vector<int32_t> characters;
@@ -179,20 +168,6 @@ int32_t BpeModel::findCharacter(const std::string &piece, size_t begin,
       .find((isPrefixed ? prefix : "") + piece.substr(begin, end - begin) +
             (isSuffixed ? suffix : ""))
       .value_or(-1);
-}
-
-/// Appends the tokens of bytes, if each has one.
-bool BpeModel::appendBytes(const std::string &text,
-                           std::vector<int32_t> &symbols) const {
-  std::vector<int32_t> bytes;
-  for (char c : text)
-    if (std::optional<int32_t> id =
-            vocabulary.find(byteToken(static_cast<uint8_t>(c))))
-      bytes.push_back(*id);
-  if (bytes.size() != text.size())
-    return false;
-  symbols.insert(symbols.end(), bytes.begin(), bytes.end());
-  return true;
 }
 
 void BpeModel::encode(const std::string &piece,

@@ -107,15 +107,9 @@ static Decoder makeStrip(const JsonValue &value) {
 }
 
 static Decoder makeReplace(const JsonValue &value) {
-  return eachText([pattern = patternOf(value),
-                   content = value.at("content").asString()](std::string &text,
-                                                             bool) {
-    std::string result;
-    for (const Span &span : pattern.spans(text))
-      result += span.isMatch ? content
-                             : text.substr(span.begin, span.end - span.begin);
-    text = std::move(result);
-  });
+  return eachText(
+      [pattern = patternOf(value), content = value.at("content").asString()](
+          std::string &text, bool) { text = pattern.replace(text, content); });
 }
 
 /// Spaces that English writes not, before marks and in contractions.

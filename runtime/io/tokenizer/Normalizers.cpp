@@ -75,11 +75,7 @@ static Normalizer makePrepend(const JsonValue &value) {
 static Normalizer makeReplace(const JsonValue &value) {
   return [pattern = patternOf(value),
           content = value.at("content").asString()](const std::string &text) {
-    std::string result;
-    for (const Span &span : pattern.spans(text))
-      result += span.isMatch ? content
-                             : text.substr(span.begin, span.end - span.begin);
-    return result;
+    return pattern.replace(text, content);
   };
 }
 

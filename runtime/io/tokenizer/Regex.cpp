@@ -104,3 +104,12 @@ std::vector<Span> Regex::spans(const std::string &text) const {
     found.push_back({done, text.size(), false});
   return found;
 }
+
+std::string Regex::replace(const std::string &text,
+                           const std::string &content) const {
+  std::string result;
+  for (const Span &span : spans(text))
+    result +=
+        span.isMatch ? content : text.substr(span.begin, span.end - span.begin);
+  return result;
+}

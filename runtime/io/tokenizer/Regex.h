@@ -27,6 +27,9 @@ public:
   /// The matches in `text` and what lies between; together they are the whole
   /// text. A byte that is no UTF-8 is matched as a symbol.
   std::vector<Span> spans(const std::string &text) const;
+  /// The text with `content` in place of each match.
+  std::string replace(const std::string &text,
+                      const std::string &content) const;
 
 private:
   struct Code;

@@ -10,6 +10,7 @@
 #define HEDDLE_RUNTIME_IO_TOKENIZER_STAGES_H
 
 #include "Regex.h"
+#include "Vocabulary.h"
 #include <functional>
 
 namespace heddle::io {
@@ -39,11 +40,19 @@ public:
   /// Appends the ids of one piece.
   virtual void encode(const std::string &piece,
                       std::vector<int32_t> &ids) const = 0;
-  virtual std::optional<int32_t> find(const std::string &token) const = 0;
+  std::optional<int32_t> find(const std::string &token) const {
+    return vocabulary.find(token);
+  }
   /// The text of a token; "" where there is none.
-  virtual const std::string &tokenOf(int32_t id) const = 0;
+  const std::string &tokenOf(int32_t id) const { return vocabulary[id]; }
   /// One more than the largest id.
-  virtual int64_t vocabSize() const = 0;
+  int64_t vocabSize() const { return vocabulary.size(); }
+
+protected:
+  /// Appends the tokens of bytes, if each has one.
+  bool appendBytes(const std::string &text, std::vector<int32_t> &ids) const;
+
+  Vocabulary vocabulary;
 };
 /// Throws H0352 for a damaged vocabulary.
 std::unique_ptr<TokenModel> makeTokenModel(const JsonValue &value);

@@ -8,7 +8,6 @@
 
 #include "Stages.h"
 #include "Unicode.h"
-#include "Vocabulary.h"
 #include <algorithm>
 #include <limits>
 
@@ -24,13 +23,6 @@ public:
   explicit UnigramModel(const JsonValue &value);
   void encode(const std::string &piece,
               std::vector<int32_t> &ids) const override;
-  std::optional<int32_t> find(const std::string &token) const override {
-    return vocabulary.find(token);
-  }
-  const std::string &tokenOf(int32_t id) const override {
-    return vocabulary[id];
-  }
-  int64_t vocabSize() const override { return vocabulary.size(); }
 
 private:
   /// The best way to a place in the piece.
@@ -43,7 +35,6 @@ private:
   std::vector<Place> bestPlaces(const std::string &piece) const;
   void addUnknown(const std::string &text, std::vector<int32_t> &ids) const;
 
-  Vocabulary vocabulary;
   std::vector<double> scores;
   std::vector<size_t> lengths; ///< Those that tokens have, in order.
   std::optional<int32_t> unknown;
@@ -105,18 +96,12 @@ UnigramModel::bestPlaces(const std::string &piece) const {
 
 void UnigramModel::addUnknown(const std::string &text,
                               std::vector<int32_t> &ids) const {
-  std::vector<int32_t> bytes;
-  for (char c : text)
-    if (std::optional<int32_t> id =
-            vocabulary.find(byteToken(static_cast<uint8_t>(c))))
-      bytes.push_back(*id);
-  if (fallsBack && bytes.size() == text.size())
-    ids.insert(ids.end(), bytes.begin(), bytes.end());
-  else if (unknown)
-    ids.push_back(*unknown);
-  else
+  if (fallsBack && appendBytes(text, ids))
+    return;
+  if (!unknown)
     fail("H0353", "\"" + text + "\" has no token in this tokenizer",
          "use a tokenizer with an unknown token, or leave it out");
+  ids.push_back(*unknown);
 }
 
 void UnigramModel::encode(const std::string &piece,

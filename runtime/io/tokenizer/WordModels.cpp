@@ -1,4 +1,4 @@
-//===- WordModels.cpp - Models of whole words -----------------------------===//
+//===- WordModels.cpp - Models of whole words, and what all have --------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -8,10 +8,22 @@
 
 #include "Stages.h"
 #include "Unicode.h"
-#include "Vocabulary.h"
 
 using namespace heddle;
 using namespace heddle::io;
+
+bool TokenModel::appendBytes(const std::string &text,
+                             std::vector<int32_t> &ids) const {
+  std::vector<int32_t> bytes;
+  for (char c : text)
+    if (std::optional<int32_t> id =
+            vocabulary.find(byteToken(static_cast<uint8_t>(c))))
+      bytes.push_back(*id);
+  if (bytes.size() != text.size())
+    return false;
+  ids.insert(ids.end(), bytes.begin(), bytes.end());
+  return true;
+}
 
 namespace {
 
@@ -27,16 +39,8 @@ public:
                  "download the tokenizer again");
     unknown = *found;
   }
-  std::optional<int32_t> find(const std::string &token) const override {
-    return vocabulary.find(token);
-  }
-  const std::string &tokenOf(int32_t id) const override {
-    return vocabulary[id];
-  }
-  int64_t vocabSize() const override { return vocabulary.size(); }
 
 protected:
-  Vocabulary vocabulary;
   int32_t unknown;
 };
 
