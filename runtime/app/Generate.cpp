@@ -6,7 +6,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/app/Sampler.h"
 #include "heddle/runtime/app/Signals.h"
 #include "heddle/runtime/app/Steps.h"
 #include "heddle/runtime/app/TextOutput.h"
@@ -16,6 +15,7 @@
 #include "heddle/runtime/io/Json.h"
 #include "heddle/runtime/io/Process.h"
 #include "heddle/runtime/io/Tokenizer.h"
+#include "heddle/runtime/serve/Sampler.h"
 
 #include <algorithm>
 #include <charconv>

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HEDDLE_RUNTIME_APP_SAMPLER_H
-#define HEDDLE_RUNTIME_APP_SAMPLER_H
+#ifndef HEDDLE_RUNTIME_SERVE_SAMPLER_H
+#define HEDDLE_RUNTIME_SERVE_SAMPLER_H
 
 #include <cstdint>
 #include <vector>
@@ -24,31 +24,48 @@ struct SamplingOptions {
   /// Logits of tokens that are there already are divided by it, negative ones
   /// multiplied (Keskar et al., arXiv 1909.05858).
   double repetitionPenalty = 1;
+  uint32_t stream = 0; ///< Which of several texts of the same seed.
 };
 
 /// Draws tokens as Hugging Face does: the penalty, temperature, top-k, top-p,
-/// then min-p. The same seed draws the same tokens from the same logits.
+/// then min-p. The random number for a token is that of the seed, the stream
+/// and the token's position, so the same logits give the same text however it
+/// is computed.
 class Sampler {
 public:
   explicit Sampler(const SamplingOptions &options) : options(options) {}
   /// The token behind `seen`. Penalized logits are changed in place.
-  int32_t next(float *logits, int64_t vocab,
-               const std::vector<int32_t> &seen = {});
+  int32_t next(float *logits, int64_t vocab, const std::vector<int32_t> &seen);
 
-private:
   struct Candidate {
     int32_t token;
-    double weight;
+    double weight; ///< The likeliest token's is 1.
   };
+  /// The tokens that can be drawn behind `seen` at a temperature over 0. Valid
+  /// until the next call; penalizes `logits` as `next` does.
+  const std::vector<Candidate> &filter(float *logits, int64_t vocab,
+                                       const std::vector<int32_t> &seen);
+
+private:
   void penalize(float *logits, int64_t vocab, const std::vector<int32_t> &seen);
+  void keepTopK();
   void keepTopP();
 
   SamplingOptions options;
-  uint64_t drawn = 0;
   std::vector<Candidate> candidates;
   std::vector<bool> isPenalized;
 };
 
+/// The logarithm of a token's probability.
+struct TokenLogprob {
+  int32_t token;
+  double logprob;
+};
+/// Those of `token` and then of the `top` likeliest, the likeliest first, by
+/// the model's own logits [vocab].
+std::vector<TokenLogprob> logprobsOf(const float *logits, int64_t vocab,
+                                     int32_t token, int64_t top);
+
 } // namespace heddle::rt
 
-#endif // HEDDLE_RUNTIME_APP_SAMPLER_H
+#endif // HEDDLE_RUNTIME_SERVE_SAMPLER_H

@@ -1,0 +1,67 @@
+//===- Engine.h - What computes the tokens of sequences ---------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Between what decides which tokens are computed next (Scheduler.h) and what
+// computes them: the compiled programs, or a function in tests.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_SERVE_ENGINE_H
+#define HEDDLE_RUNTIME_SERVE_ENGINE_H
+
+#include <cstdint>
+#include <vector>
+
+namespace heddle::rt {
+
+/// What an engine was compiled for.
+struct EngineLimits {
+  int64_t vocab = 0;
+  int64_t maxRows = 0;    ///< Feeds of one run.
+  int64_t maxChunk = 0;   ///< Tokens of the feeds of one run that have several.
+  int64_t pageTokens = 0; ///< Positions that a page of the cache holds.
+  int64_t numPages = 0;   ///< Pages of the cache, for all sequences together.
+  int64_t maxContext = 0; ///< Tokens of one sequence, prompt and text.
+};
+
+/// Tokens of one sequence that are computed in one run: a chunk of a prompt,
+/// or the token that was chosen last.
+struct Feed {
+  uint64_t sequence = 0;       ///< Different for each sequence that lives.
+  std::vector<int32_t> tokens; ///< At least one.
+  int64_t position = 0;        ///< Of the first token, from 0.
+  /// Page `i` holds positions i * pageTokens on: at least as many as the last
+  /// token of this feed needs. The engine writes positions `position` to
+  /// `position + tokens.size() - 1` and reads those and all before, which it
+  /// has written earlier: for this sequence, or for another one that began
+  /// with the same tokens.
+  std::vector<int32_t> pages;
+  bool wantsLogits = false; ///< Those after the last token.
+};
+
+/// Computes tokens through a cache of pages. One thread calls it.
+///
+/// What a feed computes must not depend, in any bit, on the other feeds of the
+/// run, on how its sequence was cut into feeds, nor on which pages it has.
+class Engine {
+public:
+  virtual ~Engine() = default;
+  virtual const EngineLimits &limits() const = 0;
+  /// Computes the feeds, each of another sequence. Writes the logits of those
+  /// that want them, in their order, to `logits` [feeds that want them][vocab].
+  /// Throws a UserError when it cannot go on, as when a rank is lost.
+  virtual void run(const std::vector<Feed> &feeds, float *logits) = 0;
+
+  /// In a job of several ranks rank 0 alone decides: it calls `run`, which
+  /// tells the others, and `finish` in the end. They call `follow`, which
+  /// computes what they are told and returns after `finish`.
+  virtual void follow() {}
+  virtual void finish() {}
+};
+
+} // namespace heddle::rt
+
+#endif // HEDDLE_RUNTIME_SERVE_ENGINE_H

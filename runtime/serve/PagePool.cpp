@@ -1,0 +1,144 @@
+//===- PagePool.cpp - Who has which page of the cache ---------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/serve/PagePool.h"
+
+#include <algorithm>
+#include <cassert>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+using namespace heddle::rt;
+
+PagePool::PagePool(int64_t numPages, int64_t pageTokens)
+    : tokensOfPage(pageTokens), pages(numPages) {
+  // Handed out from the back: page 0 first.
+  for (int64_t page = numPages; page-- > 0;)
+    freePages.push_back(Page(page));
+}
+
+size_t PagePool::KeyHash::operator()(const Key &key) const {
+  return XXH3_64bits_withSeed(key.tokens.data(),
+                              key.tokens.size() * sizeof(int32_t), key.before);
+}
+
+PagePool::Page PagePool::evict() {
+  auto oldest = kept.begin();
+  Page page = oldest->second;
+  kept.erase(oldest);
+  published.erase(*pages[page].key);
+  pages[page].key.reset();
+  return page;
+}
+
+std::optional<PagePool::Page> PagePool::take() {
+  if (available() == 0)
+    return std::nullopt;
+  Page page;
+  if (freePages.empty()) {
+    page = evict();
+  } else {
+    page = freePages.back();
+    freePages.pop_back();
+  }
+  pages[page].owners = 1;
+  return page;
+}
+
+void PagePool::release(Page page) {
+  State &state = pages[page];
+  assert(state.owners > 0 && "released more often than taken");
+  if (--state.owners > 0)
+    return;
+  if (!state.key) {
+    freePages.push_back(page);
+    return;
+  }
+  state.released = ++clock;
+  kept.emplace(state.released, page);
+}
+
+PagePool::Page PagePool::next(const std::vector<int32_t> &tokens, int64_t index,
+                              Chain before) const {
+  if (int64_t(tokens.size()) < (index + 1) * tokensOfPage)
+    return -1;
+  auto begin = tokens.begin() + index * tokensOfPage;
+  auto found = published.find({before, {begin, begin + tokensOfPage}});
+  return found == published.end() ? -1 : found->second;
+}
+
+PagePool::Found PagePool::find(const std::vector<int32_t> &tokens,
+                               int64_t most) const {
+  Found found;
+  Chain chain = 0;
+  for (; found.pages < most; ++found.pages) {
+    Page page = next(tokens, found.pages, chain);
+    if (page < 0)
+      break;
+    found.kept += pages[page].owners == 0;
+    chain = pages[page].chain;
+  }
+  return found;
+}
+
+PagePool::Prefix PagePool::share(const std::vector<int32_t> &tokens,
+                                 int64_t most) {
+  Prefix prefix;
+  while (int64_t(prefix.pages.size()) < most) {
+    Page page = next(tokens, prefix.pages.size(), prefix.chain);
+    if (page < 0)
+      break;
+    State &state = pages[page];
+    if (state.owners++ == 0)
+      kept.erase(state.released);
+    prefix.chain = state.chain;
+    prefix.pages.push_back(page);
+  }
+  return prefix;
+}
+
+PagePool::Chain PagePool::publish(Page page, const int32_t *tokens,
+                                  Chain before) {
+  State &state = pages[page];
+  assert(state.owners > 0 && !state.key && "publish what is yours, once");
+  Key key{before, {tokens, tokens + tokensOfPage}};
+  auto [place, isNew] = published.emplace(key, page);
+  if (!isNew)
+    return pages[place->second].chain;
+  state.key = std::move(key);
+  state.chain = ++lastChain;
+  return state.chain;
+}
+
+bool PagePool::isConsistent() const {
+  std::vector<int> places(pages.size());
+  for (Page page : freePages) {
+    places[page] += 1;
+    if (pages[page].owners != 0 || pages[page].key)
+      return false;
+  }
+  for (auto [time, page] : kept) {
+    places[page] += 1;
+    if (pages[page].owners != 0 || !pages[page].key ||
+        pages[page].released != time)
+      return false;
+  }
+  size_t numPublished = 0;
+  for (size_t page = 0; page < pages.size(); ++page) {
+    const State &state = pages[page];
+    if (places[page] + (state.owners > 0) != 1 || state.owners < 0)
+      return false;
+    if (!state.key)
+      continue;
+    ++numPublished;
+    auto found = published.find(*state.key);
+    if (found == published.end() || found->second != Page(page))
+      return false;
+  }
+  return numPublished == published.size();
+}

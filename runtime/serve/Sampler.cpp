@@ -1,0 +1,135 @@
+//===- Sampler.cpp - Choosing the next token ------------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/serve/Sampler.h"
+#include "heddle/runtime/core/Philox.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace heddle::rt;
+
+static bool isHeavier(const Sampler::Candidate &a,
+                      const Sampler::Candidate &b) {
+  return a.weight != b.weight ? a.weight > b.weight : a.token < b.token;
+}
+
+void Sampler::penalize(float *logits, int64_t vocab,
+                       const std::vector<int32_t> &seen) {
+  if (options.repetitionPenalty == 1)
+    return;
+  isPenalized.assign(vocab, false);
+  for (int32_t token : seen) {
+    if (token >= vocab || isPenalized[token])
+      continue;
+    isPenalized[token] = true;
+    auto penalty = static_cast<float>(options.repetitionPenalty);
+    logits[token] =
+        logits[token] < 0 ? logits[token] * penalty : logits[token] / penalty;
+  }
+}
+
+int32_t Sampler::next(float *logits, int64_t vocab,
+                      const std::vector<int32_t> &seen) {
+  if (options.temperature <= 0) {
+    penalize(logits, vocab, seen);
+    return int32_t(std::max_element(logits, logits + vocab) - logits);
+  }
+  filter(logits, vocab, seen);
+  double sum = 0;
+  for (const Candidate &candidate : candidates)
+    sum += candidate.weight;
+  PhiloxWords words = philox(options.seed, seen.size(), options.stream, 0);
+  double place = (words[0] + words[1] / 4294967296.0) / 4294967296.0 * sum;
+  for (const Candidate &candidate : candidates) {
+    place -= candidate.weight;
+    if (place < 0)
+      return candidate.token;
+  }
+  return candidates.back().token;
+}
+
+const std::vector<Sampler::Candidate> &
+Sampler::filter(float *logits, int64_t vocab,
+                const std::vector<int32_t> &seen) {
+  penalize(logits, vocab, seen);
+  double largest = *std::max_element(logits, logits + vocab);
+  candidates.resize(vocab);
+  for (int64_t token = 0; token < vocab; ++token)
+    candidates[token] = {int32_t(token), std::exp((logits[token] - largest) /
+                                                  options.temperature)};
+  keepTopK();
+  keepTopP();
+  auto isTooLight = [&](const Candidate &candidate) {
+    return candidate.weight < options.minP;
+  };
+  if (options.minP > 0)
+    candidates.erase(
+        std::remove_if(candidates.begin(), candidates.end(), isTooLight),
+        candidates.end());
+  return candidates;
+}
+
+/// Keeps the K likeliest, and what is as likely as the last of them.
+void Sampler::keepTopK() {
+  if (options.topK <= 0 || options.topK >= int64_t(candidates.size()))
+    return;
+  auto last = candidates.begin() + options.topK - 1;
+  std::nth_element(candidates.begin(), last, candidates.end(), isHeavier);
+  double least = last->weight;
+  auto end = std::partition(
+      last + 1, candidates.end(),
+      [&](const Candidate &candidate) { return candidate.weight == least; });
+  candidates.erase(end, candidates.end());
+  std::sort(candidates.begin(), candidates.end(), isHeavier);
+}
+
+/// Keeps the fewest of the likeliest whose probabilities reach top-p.
+void Sampler::keepTopP() {
+  if (options.topP >= 1)
+    return;
+  double sum = 0, reached = 0;
+  for (const Candidate &candidate : candidates)
+    sum += candidate.weight;
+  // Few are kept of many, as a rule: no more are sorted than needed.
+  size_t kept = 0, sorted = 0;
+  while (kept < candidates.size() &&
+         (kept == 0 || reached < options.topP * sum)) {
+    if (kept == sorted) {
+      auto begin = candidates.begin() + sorted;
+      sorted = std::min(candidates.size(), std::max<size_t>(64, 2 * sorted));
+      std::partial_sort(begin, candidates.begin() + sorted, candidates.end(),
+                        isHeavier);
+    }
+    reached += candidates[kept++].weight;
+  }
+  candidates.resize(kept);
+}
+
+std::vector<TokenLogprob> heddle::rt::logprobsOf(const float *logits,
+                                                 int64_t vocab, int32_t token,
+                                                 int64_t top) {
+  double largest = *std::max_element(logits, logits + vocab);
+  double sum = 0;
+  for (int64_t i = 0; i < vocab; ++i)
+    sum += std::exp(logits[i] - largest);
+  double offset = largest + std::log(sum);
+  std::vector<int32_t> order(vocab);
+  for (int64_t i = 0; i < vocab; ++i)
+    order[i] = int32_t(i);
+  top = std::min(top, vocab);
+  std::partial_sort(order.begin(), order.begin() + top, order.end(),
+                    [&](int32_t a, int32_t b) {
+                      return logits[a] != logits[b] ? logits[a] > logits[b]
+                                                    : a < b;
+                    });
+  std::vector<TokenLogprob> result = {{token, logits[token] - offset}};
+  for (int64_t i = 0; i < top; ++i)
+    result.push_back({order[i], logits[order[i]] - offset});
+  return result;
+}

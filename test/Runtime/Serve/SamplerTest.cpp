@@ -1,0 +1,147 @@
+//===- SamplerTest.cpp - Tests of choosing tokens -------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/serve/Sampler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <gtest/gtest.h>
+
+using namespace heddle::rt;
+
+static std::vector<float> logits = {0.0f, 2.0f, 1.0f, -1.0f};
+
+/// How often each token is drawn.
+static std::vector<double> shares(const SamplingOptions &options) {
+  Sampler sampler(options);
+  std::vector<double> result(4);
+  std::vector<int32_t> seen;
+  for (int i = 0; i < 20000; ++i) {
+    result[sampler.next(logits.data(), 4, seen)] += 1.0 / 20000;
+    seen.push_back(0);
+  }
+  return result;
+}
+
+TEST(Sampler, GreedyTakesTheLikeliest) {
+  Sampler sampler({});
+  EXPECT_EQ(sampler.next(logits.data(), 4, {}), 1);
+  EXPECT_EQ(sampler.next(logits.data(), 1, {}), 0);
+}
+
+TEST(Sampler, DrawsByProbability) {
+  std::vector<double> drawn = shares({/*temperature=*/1, 0, 1, 3});
+  double sum = 0;
+  for (float logit : logits)
+    sum += std::exp(logit);
+  for (int i = 0; i < 4; ++i)
+    EXPECT_NEAR(drawn[i], std::exp(logits[i]) / sum, 0.015);
+}
+
+TEST(Sampler, TopKAndTopPCutTheTail) {
+  std::vector<double> top2 = shares({1, 2, 1, 3});
+  EXPECT_EQ(top2[0] + top2[3], 0);
+  EXPECT_NEAR(top2[1], 1 / (1 + std::exp(-1.0)), 0.015);
+  // The likeliest has 0.64 of the whole, the next 0.24.
+  std::vector<double> small = shares({1, 0, 0.6, 3});
+  EXPECT_EQ(small[0] + small[2] + small[3], 0);
+  std::vector<double> larger = shares({1, 0, 0.7, 3});
+  EXPECT_EQ(larger[0] + larger[3], 0);
+  EXPECT_GT(larger[2], 0.2);
+}
+
+TEST(Sampler, MinPKeepsWhatIsNearTheLikeliest) {
+  SamplingOptions options;
+  options.temperature = 1;
+  options.minP = std::exp(-1.5);
+  std::vector<double> drawn = shares(options);
+  EXPECT_EQ(drawn[0] + drawn[3], 0);
+  EXPECT_NEAR(drawn[1], 1 / (1 + std::exp(-1.0)), 0.015);
+}
+
+TEST(Sampler, PenalizesWhatIsThere) {
+  SamplingOptions options;
+  options.repetitionPenalty = 4;
+  Sampler sampler(options);
+  std::vector<float> some = {1.0f, 2.0f, 0.75f, -1.0f};
+  EXPECT_EQ(sampler.next(some.data(), 4, {1, 1, 3}), 0);
+  EXPECT_EQ(some, (std::vector<float>{1.0f, 0.5f, 0.75f, -4.0f}));
+}
+
+TEST(Sampler, KeepsWhatIsAsLikelyAsTheLastOfTheTopK) {
+  std::vector<float> some = {1.0f, 3.0f, 1.0f, 0.0f, 2.0f, 1.0f};
+  SamplingOptions options;
+  options.temperature = 1;
+  options.topK = 3;
+  Sampler sampler(options);
+  std::vector<int32_t> kept;
+  for (const Sampler::Candidate &candidate : sampler.filter(some.data(), 6, {}))
+    kept.push_back(candidate.token);
+  EXPECT_EQ(kept, (std::vector<int32_t>{1, 4, 0, 2, 5}));
+}
+
+/// Twenty tokens drawn from 1000 that are nearly alike.
+static std::vector<int32_t> draw(uint64_t seed, uint32_t stream = 0,
+                                 size_t shown = 0) {
+  SamplingOptions options;
+  options.temperature = 1;
+  options.topP = 0.9;
+  options.seed = seed;
+  options.stream = stream;
+  std::vector<float> many(1000);
+  for (size_t i = 0; i < many.size(); ++i)
+    many[i] = float(i % 7) / 8;
+  std::vector<int32_t> seen(shown);
+  while (seen.size() < 20)
+    seen.push_back(Sampler(options).next(many.data(), 1000, seen));
+  return seen;
+}
+
+TEST(Sampler, SeedStreamAndPositionDecide) {
+  EXPECT_EQ(draw(1), draw(1));
+  EXPECT_NE(draw(1), draw(2));
+  EXPECT_NE(draw(1), draw(1, 1));
+  // A token's random number does not depend on what was drawn before.
+  std::vector<int32_t> all = draw(1), late = draw(1, 0, 9);
+  EXPECT_TRUE(std::equal(all.begin() + 9, all.end(), late.begin() + 9));
+}
+
+TEST(Sampler, TopPSortsNoMoreThanItTakes) {
+  SamplingOptions options;
+  options.temperature = 1;
+  options.topP = 0.5;
+  std::vector<float> many(1000);
+  for (size_t i = 0; i < many.size(); ++i)
+    many[i] = float(i * 37 % 1000) / 1000;
+  std::vector<Sampler::Candidate> kept =
+      Sampler(options).filter(many.data(), 1000, {});
+  std::vector<float> sorted = many;
+  std::sort(sorted.rbegin(), sorted.rend());
+  double sum = 0, reached = 0;
+  for (float logit : sorted)
+    sum += std::exp(logit);
+  size_t count = 0;
+  while (reached < 0.5 * sum)
+    reached += std::exp(sorted[count++]);
+  ASSERT_EQ(kept.size(), count);
+  for (size_t i = 0; i < count; ++i)
+    EXPECT_EQ(many[kept[i].token], sorted[i]);
+}
+
+TEST(Sampler, LogprobsAreOfTheWholeVocabulary) {
+  std::vector<TokenLogprob> found = logprobsOf(logits.data(), 4, 3, 2);
+  double sum = 0;
+  for (float logit : logits)
+    sum += std::exp(double(logit));
+  ASSERT_EQ(found.size(), 3u);
+  EXPECT_EQ(found[0].token, 3);
+  EXPECT_EQ(found[1].token, 1);
+  EXPECT_EQ(found[2].token, 2);
+  for (const TokenLogprob &each : found)
+    EXPECT_NEAR(each.logprob, logits[each.token] - std::log(sum), 1e-12);
+}
