@@ -81,7 +81,7 @@ bool Block::wakePolling() {
   return woken;
 }
 
-/// Makes the oldest copy that somebody waits for.
+/// Makes a copy that somebody waits for: the oldest, unless orders are drawn.
 bool Block::landCopy() {
   auto isAwaited = [&](const BulkCopy &copy) {
     return std::any_of(warps.begin(), warps.end(), [&](const Warp &warp) {
@@ -91,6 +91,14 @@ bool Block::landCopy() {
   auto found = std::find_if(copies.begin(), copies.end(), isAwaited);
   if (found == copies.end())
     return false;
+  if (draw) {
+    // Copies have no order among themselves.
+    std::vector<std::vector<BulkCopy>::iterator> awaited;
+    for (auto copy = found; copy != copies.end(); ++copy)
+      if (isAwaited(*copy))
+        awaited.push_back(copy);
+    found = awaited[draw->below(awaited.size())];
+  }
   BulkCopy copy = std::move(*found);
   copies.erase(found);
   landBulkCopy(*this, copy);
@@ -127,22 +135,32 @@ void Block::finish() {
   }
 }
 
+void Block::takeTurn(Warp &warp, const Program &program) {
+  constexpr uint64_t longest = 64;
+  uint64_t most = draw ? 1 + draw->below(longest) : UINT64_MAX;
+  while (warp.state == Warp::Running) {
+    warp.run(program, most);
+    if (warp.state == Warp::AtBarrier)
+      arrive(warp);
+    if (draw)
+      return;
+  }
+}
+
 void Block::run(const Program &program) {
   std::fill(std::begin(barriers), std::end(barriers), Barrier());
   constexpr int mostPolls = 10000;
   int polls = 0;
   for (uint64_t before = events;; before = events) {
     bool moved = false, done = true;
-    for (Warp &warp : warps) {
+    size_t first = draw ? draw->below(warps.size()) : 0;
+    for (size_t i = 0; i < warps.size(); ++i) {
+      Warp &warp = warps[(first + i) % warps.size()];
       current = &warp;
       if (warp.state == Warp::Waiting && warp.seen != events)
         warp.state = Warp::Running;
-      while (warp.state == Warp::Running) {
-        moved = true;
-        warp.run(program);
-        if (warp.state == Warp::AtBarrier)
-          arrive(warp);
-      }
+      moved |= warp.state == Warp::Running;
+      takeTurn(warp, program);
       done &= warp.state == Warp::Done;
     }
     if (done)

@@ -14,6 +14,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <mutex>
+#include <numeric>
 #include <thread>
 
 namespace heddle::rt::emulator {
@@ -260,7 +261,7 @@ uint32_t specialValue(const std::string &name, const Launch &launch,
   return name == "WARP_SZ" ? warpSize : 0; // %smid: all blocks on the first.
 }
 
-/// All launches of a kernel: workers take blocks in order.
+/// All blocks of a launch: workers take one after the other.
 class LaunchRunner {
 public:
   LaunchRunner(const ModuleImage &image, const Program &program,
@@ -268,6 +269,7 @@ public:
                const Options &options)
       : image(image), program(program), launch(launch), memory(memory),
         options(options), firstFault(launch.grid.count()) {
+    drawOrder();
     parameters.resize(program.parameterBytes + sizeof(uint64_t));
     for (size_t i = 0; i < program.parameters.size(); ++i)
       std::memcpy(parameters.data() + program.parameters[i].offset,
@@ -280,12 +282,13 @@ private:
   void work(Worker &worker);
   void prepare(Worker &worker, std::vector<uint64_t> &registers);
   void startBlock(Worker &worker, int64_t index);
+  void drawOrder();
   Dim3 blockAt(int64_t index) const {
     const Dim3 &grid = launch.grid;
     return {index % grid.x, index / grid.x % grid.y, index / (grid.x * grid.y)};
   }
   void noteRace(std::vector<TouchedRange> &ranges);
-  void note(int64_t index, const Block &block, const Fault &fault);
+  void note(int64_t turn, const Block &block, const Fault &fault);
 
   const ModuleImage &image;
   const Program &program;
@@ -294,7 +297,8 @@ private:
   const Options &options;
   std::vector<char> parameters;
   std::atomic<int64_t> next{0};
-  std::atomic<int64_t> firstFault; ///< The least block with a fault.
+  std::vector<int64_t> order;      ///< Of the blocks; empty: as they are.
+  std::atomic<int64_t> firstFault; ///< The turn of the first with a fault.
   std::mutex mutex;
   std::string message;
   bool recordsTouches = false; ///< Of global memory.
@@ -345,6 +349,8 @@ void LaunchRunner::startBlock(Worker &worker, int64_t index) {
   block.barriersInMemory.clear();
   block.copies.clear();
   block.ofCluster = {};
+  if (options.order)
+    block.draw = Draw(*options.order, static_cast<uint64_t>(index));
   std::fill(block.local.begin(), block.local.end(), static_cast<char>(0xff));
   for (Warp &warp : block.warps) {
     int64_t threads =
@@ -385,11 +391,21 @@ std::string describePlace(const Place &place,
   return result;
 }
 
-void LaunchRunner::note(int64_t index, const Block &block, const Fault &fault) {
-  std::lock_guard<std::mutex> lock(mutex);
-  if (index >= firstFault)
+void LaunchRunner::drawOrder() {
+  if (!options.order)
     return;
-  firstFault = index;
+  order.resize(launch.grid.count());
+  std::iota(order.begin(), order.end(), 0);
+  Draw draw(*options.order, UINT64_MAX);
+  for (size_t i = order.size(); i > 1; --i)
+    std::swap(order[i - 1], order[draw.below(i)]);
+}
+
+void LaunchRunner::note(int64_t turn, const Block &block, const Fault &fault) {
+  std::lock_guard<std::mutex> lock(mutex);
+  if (turn >= firstFault)
+    return;
+  firstFault = turn;
   const Warp &warp = *block.current;
   const Place &place = program.places[warp.current];
   auto number = [](int64_t value) { return std::to_string(value); };
@@ -404,13 +420,13 @@ void LaunchRunner::work(Worker &worker) {
   std::vector<uint64_t> registers;
   prepare(worker, registers);
   // Blocks are taken in order, so the first fault is that of every run.
-  for (int64_t index = next++;
-       index < launch.grid.count() && index < firstFault; index = next++) {
-    startBlock(worker, index);
+  for (int64_t turn = next++; turn < launch.grid.count() && turn < firstFault;
+       turn = next++) {
+    startBlock(worker, order.empty() ? turn : order[turn]);
     try {
       worker.block.run(program);
     } catch (const Fault &fault) {
-      note(index, worker.block, fault);
+      note(turn, worker.block, fault);
     }
   }
   for (size_t i = 0; i < program.ops.size(); ++i)

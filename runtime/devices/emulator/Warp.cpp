@@ -25,10 +25,10 @@ void Warp::resumePath() {
   active = path.mask & live;
 }
 
-void Warp::run(const Program &program) {
+void Warp::run(const Program &program, uint64_t most) {
   const Op *ops = program.ops.data();
   uint64_t *executed = worker->executed.data();
-  while (state == Running) {
+  for (; state == Running && most > 0; --most) {
     while (!active || pc == reconverge) {
       if (paths.empty()) {
         state = Done;

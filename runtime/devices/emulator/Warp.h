@@ -10,6 +10,7 @@
 #define HEDDLE_RUNTIME_DEVICES_EMULATOR_WARP_H
 
 #include "runtime/devices/emulator/AsyncState.h"
+#include "runtime/devices/emulator/Draw.h"
 #include "runtime/devices/emulator/TouchRecorder.h"
 
 #include <string>
@@ -81,8 +82,8 @@ struct Warp {
   }
   int thread(int lane) const { return index * int(warpSize) + lane; }
 
-  /// Executes until the warp waits or ends.
-  void run(const Program &program);
+  /// Executes until the warp waits or ends, or `most` ops.
+  void run(const Program &program, uint64_t most);
   void branch(int32_t target, int32_t meet);
   void exitLanes();
   /// Makes sure that `wanted` lanes are here. If others have to run first, the
@@ -130,11 +131,14 @@ struct Block {
   std::vector<BulkCopy> copies;                 ///< Under way, oldest first.
   Times ofCluster;     ///< What warps knew when they came to its barrier.
   uint64_t events = 0; ///< How often something happened that warps wait for.
+  std::optional<Draw> draw; ///< Of the order in which warps take turns.
 
   /// Ends the phase of an mbarrier if all has come.
   void checkPhase(Mbarrier &barrier);
 
 private:
+  /// Runs a warp until it waits or its turn is over.
+  void takeTurn(Warp &warp, const Program &program);
   void arrive(Warp &warp);
   bool wakePolling();
   bool landCopy();

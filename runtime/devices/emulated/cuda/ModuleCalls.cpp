@@ -180,12 +180,13 @@ static void loseDevice(const Settings &settings, int64_t launch) {
 
 static void runLaunch(ContextData &context, const Launched &launched,
                       emulator::Touched &touched) {
-  loseDevice(context.settings, context.launches++);
+  int64_t number = context.launches++;
+  loseDevice(context.settings, number);
   emulator::Launch launch = launched.launch;
   for (const std::vector<char> &value : launched.values)
     launch.arguments.push_back(value.data());
   std::string wrong = launched.code->run(
-      launch, context.memory.global(), context.settings.machine,
+      launch, context.memory.global(), context.settings.machineOf(number),
       /*counters=*/nullptr, context.timeline.isChecked() ? &touched : nullptr);
   if (!wrong.empty())
     throw Fault{wrong.find("access of") == std::string::npos ? LaunchFailed

@@ -34,7 +34,7 @@ struct Settings {
   enum class Order {
     Late,  ///< Work is done when somebody waits for it.
     Early, ///< Work is done when it is submitted.
-    Seed   ///< In an order that the seed chooses.
+    Seed   ///< In an order that the seed chooses, as blocks and warps are.
   };
   const Chip *chip = nullptr;
   int devices = 1;
@@ -51,6 +51,13 @@ struct Settings {
 
   /// Throws a std::string that says which of them makes no sense.
   static Settings fromEnvironment();
+  /// How the machine runs the launch of that number.
+  emulator::Options machineOf(int64_t launch) const {
+    emulator::Options options = machine;
+    if (order == Order::Seed)
+      options.order = (seed << 32) + uint64_t(launch);
+    return options;
+  }
   /// The version of CUDA that the driver is for: the lowest that will do.
   int driverVersion() const { return isDriverOld ? 11040 : lowestCudaDriver; }
 };

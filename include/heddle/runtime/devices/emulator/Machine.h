@@ -45,6 +45,9 @@ struct Options {
   bool counts = false;      ///< Fill `Counters`.
   uint64_t approximate = 0; ///< How approximate functions err.
   unsigned threads = 0;     ///< Of the host; 0: one a core.
+  /// Chooses which block and which warp comes next, and how far a warp goes
+  /// before another's turn. None: each in its order, as far as it can.
+  std::optional<uint64_t> order;
 
   /// As HEDDLE_EMULATE_CHECK (full or light) and HEDDLE_EMULATE_APPROX (a
   /// number) say.
