@@ -11,7 +11,6 @@
 #include "heddle/Codegen/CPU/Passes.h"
 #include "heddle/Emit/LinkKernels.h"
 #include "llvm/Object/ELFObjectFile.h"
-#include "llvm/Support/Base64.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -53,28 +52,20 @@ private:
     if (!object)
       return kernel.emitError("H0397: names the object @")
              << *kernel.getObject() << ", which is not there";
-    if (cpu::sourceOf(kernel, target).hash != *kernel.getHash()) {
-      auto error =
-          kernel.emitError("H0397: is not the kernel that its code was "
-                           "compiled from, or not for this target");
-      error.attachNote()
-          << "help: compile it again: edit the dump of the phase "
-             "fuse, and --start-from fuse";
-      return error;
-    }
+    if (failed(codegen::verifySource(kernel, cpu::describe(target))))
+      return failure();
     // Pipeline stages have most objects in common.
     auto what = std::make_tuple(object.getDataAttr(), object.getHashAttr(),
                                 kernel.getSymbolAttr(), kernel.getHashAttr(),
                                 kernel.getScratchBytesAttr());
     if (!checked.insert(what).second)
       return success();
-    std::vector<char> bytes;
-    if (llvm::Error error = llvm::decodeBase64(object.getData(), bytes))
-      return object.emitError("H0397: is not base64: ")
-             << llvm::toString(std::move(error));
+    FailureOr<std::string> bytes = codegen::codeOf(object);
+    if (failed(bytes))
+      return failure();
     cpu::CompiledKernel code{kernel.getSymbol()->str(),
                              static_cast<int64_t>(*kernel.getScratchBytes()),
-                             std::string(bytes.begin(), bytes.end())};
+                             std::move(*bytes)};
     if (object.getHash() != cpu::sealOf(code, *kernel.getHash()))
       return object.emitError("H0397: @")
              << object.getSymName() << " is not the code that was compiled for "
@@ -149,11 +140,10 @@ public:
   imageOf(ArrayRef<planir::ObjectOp> objects) const override {
     std::vector<std::string> files;
     for (planir::ObjectOp object : objects) {
-      std::vector<char> bytes;
-      if (llvm::Error error = llvm::decodeBase64(object.getData(), bytes))
-        return object.emitError("H0397: is not base64: ")
-               << llvm::toString(std::move(error));
-      files.emplace_back(bytes.begin(), bytes.end());
+      FailureOr<std::string> code = codegen::codeOf(object);
+      if (failed(code))
+        return failure();
+      files.push_back(std::move(*code));
     }
     llvm::Expected<std::string> image = emit::linkKernels(files);
     if (!image) {

@@ -54,6 +54,16 @@ KernelSource codegen::sourceOf(planir::KernelOp kernel, StringRef target) {
   return source;
 }
 
+LogicalResult codegen::verifySource(planir::KernelOp kernel, StringRef target) {
+  if (sourceOf(kernel, target).hash == *kernel.getHash())
+    return success();
+  auto error = kernel.emitError("H0397: is not the kernel that its code was "
+                                "compiled from, or not for this target");
+  error.attachNote() << "help: compile it again: edit the dump of the phase "
+                        "fuse, and --start-from fuse";
+  return error;
+}
+
 OwningOpRef<ModuleOp> codegen::parseSource(const KernelSource &source,
                                            MLIRContext &context) {
   return parseSourceString<ModuleOp>(source.text, &context, source.symbol);

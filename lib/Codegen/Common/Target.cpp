@@ -9,6 +9,7 @@
 #include "heddle/Codegen/Common/Target.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "mlir/IR/SymbolTable.h"
+#include "llvm/Support/Base64.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -85,4 +86,12 @@ planir::ObjectOp codegen::objectOf(const SymbolTable &symbols,
   return kernel.getObject()
              ? symbols.lookup<planir::ObjectOp>(*kernel.getObject())
              : planir::ObjectOp();
+}
+
+FailureOr<std::string> codegen::codeOf(planir::ObjectOp object) {
+  std::vector<char> bytes;
+  if (llvm::Error error = llvm::decodeBase64(object.getData(), bytes))
+    return object.emitError("H0397: is not base64: ")
+           << llvm::toString(std::move(error));
+  return std::string(bytes.begin(), bytes.end());
 }

@@ -11,7 +11,6 @@
 #include "heddle/Codegen/GPU/Kernels.h"
 #include "heddle/Codegen/GPU/Passes.h"
 #include "heddle/PlanFormat/PtxImage.h"
-#include "llvm/Support/Base64.h"
 
 using namespace mlir;
 using namespace heddle;
@@ -94,13 +93,7 @@ private:
   static FailureOr<std::string> cubinOf(planir::ObjectOp object) {
     planir::ObjectOp cubin =
         besides(object, heddle::gpu::cubinNameOf(object.getSymName()));
-    std::vector<char> bytes;
-    if (!cubin)
-      return std::string();
-    if (llvm::Error error = llvm::decodeBase64(cubin.getData(), bytes))
-      return cubin.emitError("H0397: is not base64: ")
-             << llvm::toString(std::move(error));
-    return std::string(bytes.begin(), bytes.end());
+    return cubin ? codegen::codeOf(cubin) : std::string();
   }
 
   LogicalResult verify(planir::KernelOp kernel, planir::ObjectOp object) const {
@@ -116,15 +109,8 @@ private:
       return kernel.emitError("H0397: does not say how it is launched");
     std::string target =
         heddle::gpu::describeTarget(wordOf(chip), kernel->getParentOp());
-    if (codegen::sourceOf(kernel, target).hash != *kernel.getHash()) {
-      auto error =
-          kernel.emitError("H0397: is not the kernel that its code was "
-                           "compiled from, or not for this target");
-      error.attachNote()
-          << "help: compile it again: edit the dump of the phase "
-             "fuse, and --start-from fuse";
-      return error;
-    }
+    if (failed(codegen::verifySource(kernel, target)))
+      return failure();
     heddle::gpu::CompiledKernel code;
     code.scratchBytes = static_cast<int64_t>(*kernel.getScratchBytes());
     for (auto launch :

@@ -190,13 +190,15 @@ PlainMapper::launch(Value tensor, size_t numKnown,
 
 MappedKernel PlainMapper::run() {
   findStored();
-  for (auto [number, one] : llvm::enumerate(stored))
+  for (size_t number = 0; number < stored.size(); ++number) {
+    const Stored &one = stored[number];
     if (failed(launch(one.tensor, number,
                       [&](KernelFrame &f) { return memoryOf(f, one); })))
       return MappedKernel::no(mapped.reason);
+  }
   Operation *yield = kernel.getBody().front().getTerminator();
-  for (auto [number, tensor] : llvm::enumerate(yield->getOperands()))
-    if (failed(launch(tensor, stored.size(),
+  for (unsigned number = 0; number < yield->getNumOperands(); ++number)
+    if (failed(launch(yield->getOperand(number), stored.size(),
                       [&](KernelFrame &f) { return f.outputBuffer(number); })))
       return MappedKernel::no(mapped.reason);
   return mapped;

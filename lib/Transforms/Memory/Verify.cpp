@@ -128,7 +128,8 @@ private:
 
   LogicalResult verifyScratch(planir::ProgramOp program) {
     for (auto kernel : program.getOps<planir::KernelOp>())
-      if (kernel.mostScratchBytes() > program.getScratchBytesPerThread())
+      if (uint64_t(kernel.mostScratchBytes()) >
+          program.getScratchBytesPerThread())
         return kernel.emitError("H0913: needs ")
                << kernel.mostScratchBytes() << " bytes of scratch, there are "
                << program.getScratchBytesPerThread();

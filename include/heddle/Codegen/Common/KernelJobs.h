@@ -31,6 +31,11 @@ struct KernelSource {
 /// The source of `kernel` for the machine that `target` describes.
 KernelSource sourceOf(planir::KernelOp kernel, llvm::StringRef target);
 
+/// Reports H0397 when the hash that `kernel` has is of another source than its
+/// own for `target`.
+mlir::LogicalResult verifySource(planir::KernelOp kernel,
+                                 llvm::StringRef target);
+
 /// The kernel of a source, in a module of its own; null when it is damaged.
 mlir::OwningOpRef<mlir::ModuleOp> parseSource(const KernelSource &source,
                                               mlir::MLIRContext &context);

@@ -71,6 +71,9 @@ dist::Strategy strategyOf(mlir::Operation *root);
 planir::ObjectOp objectOf(const mlir::SymbolTable &symbols,
                           planir::KernelOp kernel);
 
+/// The code that an object holds; reports H0397 when it is not base64.
+mlir::FailureOr<std::string> codeOf(planir::ObjectOp object);
+
 /// A kernel as MLIR in the generic form, without names, paths, shardings and
 /// what was compiled: kernels of equal text have the same code.
 std::string textOf(planir::KernelOp kernel);

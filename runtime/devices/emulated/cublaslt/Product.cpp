@@ -84,7 +84,7 @@ static float geluTanhGrad(float x) {
 }
 
 /// sums[j][i] = the sum over k of panel[k][i] * columns[j][k].
-__attribute__((target_clones("avx512f", "avx2,fma", "default"))) static void
+__attribute__((target_clones("avx512f", "arch=haswell", "default"))) static void
 multiplyBlock(const float *panel, const float *columns, int64_t k,
               float (*sums)[panelRows]) {
   float s[blockColumns][panelRows] = {};
