@@ -1,0 +1,151 @@
+//===- Scheduler.h - What is computed next ------------------------*- C++
+//-*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Texts are computed together, a token each in a run of the engine, and enter
+// and leave between runs (Yu et al., "Orca", 2022). Prompts are computed in
+// chunks beside them (Agrawal et al., "Sarathi-Serve", 2024, arXiv 2403.02310).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_SERVE_SCHEDULER_H
+#define HEDDLE_RUNTIME_SERVE_SCHEDULER_H
+
+#include "heddle/runtime/serve/Engine.h"
+#include "heddle/runtime/serve/FairQueue.h"
+#include "heddle/runtime/serve/PageChecker.h"
+#include "heddle/runtime/serve/PagePool.h"
+#include "heddle/runtime/serve/Sampler.h"
+
+#include <chrono>
+#include <list>
+#include <string>
+#include <unordered_map>
+
+namespace heddle::rt {
+
+/// A text to be continued.
+struct TextRequest {
+  using Clock = std::chrono::steady_clock;
+  uint64_t id = 0;    ///< Not 0, and different for each that lives.
+  std::string client; ///< Clients have their turns alike.
+  std::vector<int32_t> prompt;
+  int64_t maxTokens = 0;     ///< To add, at least one.
+  std::vector<int64_t> ends; ///< Tokens that end the text.
+  SamplingOptions sampling;
+  /// How many of the likeliest tokens are told with each; -1: no logprobs.
+  int64_t logprobs = -1;
+  Clock::time_point deadline = Clock::time_point::max();
+  /// A request with the same prompt, whose pages this one waits for; 0: none.
+  uint64_t after = 0;
+};
+
+enum class TextEnd {
+  Stop,    ///< At a token of `ends`, or where the listener said so.
+  Length,  ///< `maxTokens`, or the most that a sequence can have.
+  Expired, ///< The deadline has passed.
+};
+
+/// Hears of the texts, during Scheduler::step; must not call the scheduler.
+class TextListener {
+public:
+  virtual ~TextListener() = default;
+  /// A token of the text, with what was asked for as `logprobs`; true ends the
+  /// text.
+  virtual bool onToken(uint64_t id, int32_t token,
+                       const std::vector<TokenLogprob> &logprobs) = 0;
+  /// The last that is heard of a text.
+  virtual void onEnd(uint64_t id, TextEnd end) = 0;
+};
+
+/// What a scheduler has done so far.
+struct SchedulerCounts {
+  int64_t runs = 0;
+  int64_t promptTokens = 0; ///< Computed, those computed again included.
+  int64_t sharedTokens = 0; ///< Found in pages of others.
+  int64_t newTokens = 0;
+  int64_t preempted = 0;
+};
+
+/// Decides which tokens the engine computes. A text depends on its request
+/// alone, not on the others or on when it came. Used by one thread.
+class Scheduler {
+public:
+  using Clock = TextRequest::Clock;
+
+  Scheduler(Engine &engine, TextListener &listener, bool checksPages = false);
+
+  /// The most tokens that a sequence can have, prompt and text: what the model
+  /// and the whole cache allow.
+  int64_t longest() const { return mostTokens; }
+  /// Takes a request, whose prompt has between one token and `longest() - 1`,
+  /// all in the vocabulary.
+  void submit(TextRequest request);
+  /// Ends a text, of which no more is heard; false when it has ended already.
+  bool cancel(uint64_t id);
+  /// One run of the engine, if there is anything to compute; `now` decides
+  /// which deadlines have passed. Throws what the engine throws.
+  void step(Clock::time_point now);
+
+  bool isIdle() const { return texts.empty(); }
+  int64_t numWaiting() const { return queue.size(); }
+  int64_t numRunning() const { return running.size(); }
+  const PagePool &pagePool() const { return pool; }
+  const SchedulerCounts &counts() const { return counted; }
+
+private:
+  struct Text {
+    Text(TextRequest asked)
+        : request(std::move(asked)), sampler(request.sampling),
+          tokens(request.prompt) {}
+    TextRequest request;
+    Sampler sampler;
+    std::vector<int32_t> tokens; ///< Prompt, and what was added.
+    int64_t made = 0;
+    int64_t computed = 0; ///< Positions that are in the cache.
+    std::vector<int32_t> pages;
+    int64_t published = 0; ///< Pages, from the first on.
+    PagePool::Chain chain = 0;
+    bool hasBegun = false;  ///< Its prompt has been computed once.
+    bool isRunning = false; ///< Else it waits.
+  };
+  using Texts = std::unordered_map<uint64_t, Text>;
+
+  void expire(Clock::time_point now);
+  void admit();
+  bool tryToBegin(Text &text);
+  /// Gives running texts the pages for their next token; those that began last
+  /// wait again where there are not enough.
+  void growPages();
+  void preempt(Text &text);
+  void collectFeeds();
+  void takeResult(Text &text, const Feed &feed, float *logits);
+  void publishPages(Text &text);
+  /// Chooses the next token; whether the text goes on, or how it ended.
+  std::optional<TextEnd> addToken(Text &text, float *logits);
+  void stopRunning(Text &text);
+  /// Forgets a text.
+  void drop(Texts::iterator text);
+  int64_t pagesFor(int64_t tokens) const;
+
+  Engine &engine;
+  TextListener &listener;
+  const EngineLimits limits;
+  PagePool pool;
+  std::optional<PageChecker> checker;
+  int64_t mostTokens;
+  Texts texts;
+  FairQueue queue;
+  std::unordered_map<std::string, int64_t> textsOfClient;
+  std::vector<Text *> running; ///< In the order in which they began.
+  std::vector<Feed> feeds;     ///< Of this run.
+  std::vector<float> logits;
+  SchedulerCounts counted;
+};
+
+} // namespace heddle::rt
+
+#endif // HEDDLE_RUNTIME_SERVE_SCHEDULER_H

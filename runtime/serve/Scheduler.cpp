@@ -1,0 +1,232 @@
+//===- Scheduler.cpp - What is computed next ------------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/serve/Scheduler.h"
+
+#include <algorithm>
+#include <cassert>
+
+using namespace heddle::rt;
+
+/// What a token of a text costs a client's turn, beside one of a prompt.
+static constexpr double newTokenCharge = 2;
+
+Scheduler::Scheduler(Engine &engine, TextListener &listener, bool checksPages)
+    : engine(engine), listener(listener), limits(engine.limits()),
+      pool(limits.numPages, limits.pageTokens),
+      mostTokens(
+          std::min(limits.maxContext, limits.numPages * limits.pageTokens)) {
+  if (checksPages)
+    checker.emplace(pool);
+}
+
+int64_t Scheduler::pagesFor(int64_t tokens) const {
+  return (tokens + limits.pageTokens - 1) / limits.pageTokens;
+}
+
+void Scheduler::submit(TextRequest request) {
+  assert(request.id != 0 && !request.prompt.empty() &&
+         int64_t(request.prompt.size()) < mostTokens && request.maxTokens > 0);
+  queue.push(request.client, request.id);
+  ++textsOfClient[request.client];
+  uint64_t id = request.id;
+  texts.emplace(id, std::move(request));
+}
+
+bool Scheduler::cancel(uint64_t id) {
+  auto found = texts.find(id);
+  if (found == texts.end())
+    return false;
+  drop(found);
+  return true;
+}
+
+void Scheduler::stopRunning(Text &text) {
+  // The end first: what others may share stays the longest.
+  for (size_t i = text.pages.size(); i-- > 0;)
+    pool.release(text.pages[i]);
+  text.pages.clear();
+  text.computed = text.published = 0;
+  text.chain = 0;
+  text.isRunning = false;
+  running.erase(std::find(running.begin(), running.end(), &text));
+}
+
+void Scheduler::drop(Texts::iterator found) {
+  Text &text = found->second;
+  const std::string &client = text.request.client;
+  if (text.isRunning)
+    stopRunning(text);
+  else
+    queue.remove(client, text.request.id);
+  if (--textsOfClient[client] == 0) {
+    textsOfClient.erase(client);
+    queue.forget(client);
+  }
+  texts.erase(found);
+}
+
+void Scheduler::expire(Clock::time_point now) {
+  for (auto next = texts.begin(); next != texts.end();) {
+    auto text = next++;
+    if (text->second.request.deadline > now)
+      continue;
+    uint64_t id = text->first;
+    drop(text);
+    listener.onEnd(id, TextEnd::Expired);
+  }
+}
+
+bool Scheduler::tryToBegin(Text &text) {
+  // The last token is computed in any case: its logits are wanted.
+  int64_t most = (int64_t(text.tokens.size()) - 1) / limits.pageTokens;
+  PagePool::Found found = pool.find(text.tokens, most);
+  int64_t needed = pagesFor(text.tokens.size()) - found.pages;
+  // Those that run may each need a page soon.
+  int64_t reserve = running.size();
+  if (needed + reserve > pool.available() - found.kept)
+    return false;
+  PagePool::Prefix prefix = pool.share(text.tokens, most);
+  text.pages = std::move(prefix.pages);
+  text.chain = prefix.chain;
+  text.published = text.pages.size();
+  text.computed = text.published * limits.pageTokens;
+  counted.sharedTokens += text.computed;
+  for (; needed > 0; --needed)
+    text.pages.push_back(*pool.take());
+  text.isRunning = true;
+  running.push_back(&text);
+  return true;
+}
+
+void Scheduler::admit() {
+  auto mayBegin = [&](uint64_t id) {
+    auto leader = texts.find(texts.at(id).request.after);
+    return leader == texts.end() || leader->second.hasBegun;
+  };
+  while (int64_t(running.size()) < limits.maxRows) {
+    std::optional<uint64_t> id = queue.next(mayBegin);
+    // What does not fit waits, and nobody overtakes it.
+    if (!id || !tryToBegin(texts.at(*id)))
+      return;
+    queue.remove(texts.at(*id).request.client, *id);
+  }
+}
+
+void Scheduler::preempt(Text &text) {
+  stopRunning(text);
+  queue.pushFront(text.request.client, text.request.id);
+  ++counted.preempted;
+}
+
+void Scheduler::growPages() {
+  for (size_t i = 0; i < running.size(); ++i) {
+    Text &text = *running[i];
+    while (text.isRunning &&
+           int64_t(text.pages.size()) < pagesFor(text.tokens.size())) {
+      if (std::optional<PagePool::Page> page = pool.take())
+        text.pages.push_back(*page);
+      else
+        preempt(*running.back());
+    }
+  }
+}
+
+void Scheduler::collectFeeds() {
+  feeds.clear();
+  int64_t chunkLeft = limits.maxChunk;
+  for (Text *text : running) {
+    int64_t left = text->tokens.size() - text->computed;
+    int64_t count = left == 1 ? 1 : std::min(left, chunkLeft);
+    if (count == 0)
+      continue;
+    if (count > 1)
+      chunkLeft -= count;
+    auto first = text->tokens.begin() + text->computed;
+    feeds.push_back({text->request.id,
+                     {first, first + count},
+                     text->computed,
+                     text->pages,
+                     /*wantsLogits=*/count == left});
+    if (checker)
+      checker->check(feeds.back(), text->tokens);
+  }
+}
+
+void Scheduler::publishPages(Text &text) {
+  while ((text.published + 1) * limits.pageTokens <= text.computed) {
+    const int32_t *tokens = &text.tokens[text.published * limits.pageTokens];
+    text.chain = pool.publish(text.pages[text.published], tokens, text.chain);
+    ++text.published;
+  }
+}
+
+std::optional<TextEnd> Scheduler::addToken(Text &text, float *logits) {
+  const TextRequest &request = text.request;
+  // Logprobs are the model's own, so they come before the penalty.
+  std::vector<float> own;
+  if (request.logprobs >= 0)
+    own.assign(logits, logits + limits.vocab);
+  int32_t token = text.sampler.next(logits, limits.vocab, text.tokens);
+  if (std::find(request.ends.begin(), request.ends.end(), token) !=
+      request.ends.end())
+    return TextEnd::Stop;
+  std::vector<TokenLogprob> logprobs;
+  if (request.logprobs >= 0)
+    logprobs = logprobsOf(own.data(), limits.vocab, token, request.logprobs);
+  text.tokens.push_back(token);
+  ++text.made;
+  ++counted.newTokens;
+  if (listener.onToken(request.id, token, logprobs))
+    return TextEnd::Stop;
+  if (text.made == request.maxTokens ||
+      int64_t(text.tokens.size()) == mostTokens)
+    return TextEnd::Length;
+  return std::nullopt;
+}
+
+void Scheduler::takeResult(Text &text, const Feed &feed, float *logits) {
+  text.computed += feed.tokens.size();
+  publishPages(text);
+  int64_t count = feed.tokens.size();
+  bool isPrompt =
+      count > 1 || feed.position < int64_t(text.request.prompt.size());
+  queue.charge(text.request.client, isPrompt ? double(count) : newTokenCharge);
+  if (isPrompt)
+    counted.promptTokens += count;
+  if (!feed.wantsLogits)
+    return;
+  text.hasBegun = true;
+  std::optional<TextEnd> end = addToken(text, logits);
+  if (!end)
+    return;
+  uint64_t id = text.request.id;
+  drop(texts.find(id));
+  listener.onEnd(id, *end);
+}
+
+void Scheduler::step(Clock::time_point now) {
+  expire(now);
+  growPages();
+  admit();
+  collectFeeds();
+  if (feeds.empty())
+    return;
+  int64_t wanted = 0;
+  for (const Feed &feed : feeds)
+    wanted += feed.wantsLogits;
+  logits.resize(wanted * limits.vocab);
+  engine.run(feeds, logits.data());
+  ++counted.runs;
+  float *next = logits.data();
+  for (const Feed &feed : feeds) {
+    takeResult(texts.at(feed.sequence), feed, next);
+    if (feed.wantsLogits)
+      next += limits.vocab;
+  }
+}

@@ -1,0 +1,92 @@
+//===- HashEngine.h - An engine that shows wrong pages ----------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_TEST_RUNTIME_SERVE_HASHENGINE_H
+#define HEDDLE_TEST_RUNTIME_SERVE_HASHENGINE_H
+
+#include "heddle/runtime/serve/Engine.h"
+#include "heddle/runtime/serve/Sampler.h"
+
+#include <functional>
+#include <gtest/gtest.h>
+#include <set>
+
+namespace heddle::rt {
+
+/// Its logits are a hash of all tokens of the sequence, which it reads back
+/// from the pages: a page that another sequence wrote changes the text.
+class HashEngine : public Engine {
+public:
+  explicit HashEngine(const EngineLimits &limits)
+      : known(limits), cache(limits.numPages * limits.pageTokens, -1) {}
+  const EngineLimits &limits() const override { return known; }
+
+  /// The logits [vocab] after `tokens`.
+  static void logitsAfter(uint64_t hash, int64_t vocab, float *logits) {
+    for (int64_t i = 0; i < vocab; ++i)
+      logits[i] = float(mix(hash, int32_t(i)) % 1000) / 200;
+  }
+  static uint64_t mix(uint64_t hash, int32_t token) {
+    hash = (hash ^ uint32_t(token)) * 0x9E3779B97F4A7C15;
+    return hash ^ (hash >> 29);
+  }
+  /// The text of a request by itself, from the definition.
+  static std::vector<int32_t> continued(const std::vector<int32_t> &prompt,
+                                        int64_t count, int64_t vocab,
+                                        const SamplingOptions &sampling) {
+    std::vector<int32_t> tokens = prompt;
+    std::vector<float> logits(vocab);
+    while (int64_t(tokens.size()) < int64_t(prompt.size()) + count) {
+      uint64_t hash = 0;
+      for (int32_t token : tokens)
+        hash = mix(hash, token);
+      logitsAfter(hash, vocab, logits.data());
+      tokens.push_back(Sampler(sampling).next(logits.data(), vocab, tokens));
+    }
+    return {tokens.begin() + prompt.size(), tokens.end()};
+  }
+
+  void run(const std::vector<Feed> &feeds, float *logits) override {
+    ++runs;
+    if (onRun)
+      onRun(feeds);
+    int64_t chunk = 0;
+    std::set<uint64_t> sequences;
+    EXPECT_LE(int64_t(feeds.size()), known.maxRows);
+    for (const Feed &feed : feeds) {
+      EXPECT_TRUE(sequences.insert(feed.sequence).second);
+      chunk += feed.tokens.size() > 1 ? feed.tokens.size() : 0;
+      int64_t end = feed.position + int64_t(feed.tokens.size());
+      EXPECT_LE(end, known.maxContext);
+      uint64_t hash = 0;
+      for (int64_t at = 0; at < end; ++at) {
+        int32_t page = feed.pages.at(at / known.pageTokens);
+        int32_t &held = cache[page * known.pageTokens + at % known.pageTokens];
+        if (at >= feed.position)
+          held = feed.tokens[at - feed.position];
+        hash = mix(hash, held);
+      }
+      if (feed.wantsLogits) {
+        logitsAfter(hash, known.vocab, logits);
+        logits += known.vocab;
+      }
+    }
+    EXPECT_LE(chunk, known.maxChunk);
+  }
+
+  int64_t runs = 0;
+  std::function<void(const std::vector<Feed> &)> onRun;
+
+private:
+  EngineLimits known;
+  std::vector<int32_t> cache;
+};
+
+} // namespace heddle::rt
+
+#endif // HEDDLE_TEST_RUNTIME_SERVE_HASHENGINE_H

@@ -1,0 +1,356 @@
+//===- SchedulerTest.cpp - Tests of what is computed next -----------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/serve/Scheduler.h"
+#include "HashEngine.h"
+
+#include <random>
+
+using namespace heddle::rt;
+using Tokens = std::vector<int32_t>;
+
+namespace {
+
+/// What becomes of the texts.
+struct Heard : TextListener {
+  std::map<uint64_t, Tokens> texts;
+  std::map<uint64_t, TextEnd> ends;
+  std::vector<uint64_t> order; ///< In which they ended.
+  std::map<uint64_t, std::vector<std::vector<TokenLogprob>>> logprobs;
+  std::function<bool(uint64_t, int32_t)> stop;
+
+  bool onToken(uint64_t id, int32_t token,
+               const std::vector<TokenLogprob> &told) override {
+    EXPECT_EQ(ends.count(id), 0u);
+    texts[id].push_back(token);
+    logprobs[id].push_back(told);
+    return stop && stop(id, token);
+  }
+  void onEnd(uint64_t id, TextEnd end) override {
+    EXPECT_TRUE(ends.emplace(id, end).second);
+    order.push_back(id);
+  }
+};
+
+class SchedulerTest : public ::testing::Test {
+protected:
+  void begin(EngineLimits limits) {
+    engine = std::make_unique<HashEngine>(limits);
+    scheduler = std::make_unique<Scheduler>(*engine, heard,
+                                            /*checksPages=*/true);
+  }
+  TextRequest request(Tokens prompt, int64_t maxTokens) {
+    TextRequest made;
+    made.id = ++lastId;
+    made.prompt = std::move(prompt);
+    made.maxTokens = maxTokens;
+    return made;
+  }
+  void finish() {
+    for (int steps = 0; !scheduler->isIdle(); ++steps) {
+      ASSERT_LT(steps, 100000) << "the texts do not end";
+      scheduler->step(now);
+      ASSERT_TRUE(scheduler->pagePool().isConsistent());
+    }
+    EXPECT_EQ(scheduler->pagePool().numOwned(), 0);
+  }
+  Tokens alone(const TextRequest &request) {
+    return HashEngine::continued(request.prompt, request.maxTokens,
+                                 engine->limits().vocab, request.sampling);
+  }
+
+  Heard heard;
+  std::unique_ptr<HashEngine> engine;
+  std::unique_ptr<Scheduler> scheduler;
+  Scheduler::Clock::time_point now;
+  uint64_t lastId = 0;
+};
+
+/// vocab, rows, chunk, tokens of a page, pages, context.
+constexpr EngineLimits roomy = {29, 4, 16, 4, 64, 100};
+
+Tokens count(int64_t n, int32_t first = 0) {
+  Tokens tokens(n);
+  for (int64_t i = 0; i < n; ++i)
+    tokens[i] = int32_t((first + i) % 29);
+  return tokens;
+}
+
+} // namespace
+
+TEST_F(SchedulerTest, ContinuesOneText) {
+  begin(roomy);
+  TextRequest one = request({3, 1, 4}, 20);
+  scheduler->submit(one);
+  finish();
+  EXPECT_EQ(heard.texts[1], alone(one));
+  EXPECT_EQ(heard.ends[1], TextEnd::Length);
+  EXPECT_EQ(engine->runs, 20);
+}
+
+TEST_F(SchedulerTest, ComputesLongPromptsInChunksBesideTexts) {
+  begin(roomy);
+  TextRequest writer = request({5}, 30), reader = request(count(50), 3);
+  scheduler->submit(writer);
+  scheduler->step(now);
+  scheduler->submit(reader);
+  std::vector<size_t> sizes;
+  engine->onRun = [&](const std::vector<Feed> &feeds) {
+    EXPECT_EQ(feeds[0].tokens.size(), 1u);
+    if (feeds.size() > 1)
+      sizes.push_back(feeds[1].tokens.size());
+  };
+  finish();
+  EXPECT_EQ(sizes, (std::vector<size_t>{16, 16, 16, 2, 1, 1}));
+  EXPECT_EQ(heard.texts[1], alone(writer));
+  EXPECT_EQ(heard.texts[2], alone(reader));
+}
+
+TEST_F(SchedulerTest, SharesTheFullPagesOfEqualBeginnings) {
+  begin(roomy);
+  TextRequest first = request(count(17), 5), second = request(count(16), 5);
+  scheduler->submit(first);
+  finish();
+  scheduler->submit(second);
+  finish();
+  // The last token is computed again, and its page with it.
+  EXPECT_EQ(scheduler->counts().sharedTokens, 12);
+  EXPECT_EQ(heard.texts[2], alone(second));
+  // What was written is shared as what was read.
+  Tokens both = first.prompt;
+  both.insert(both.end(), heard.texts[1].begin(), heard.texts[1].end());
+  TextRequest third = request(both, 5);
+  scheduler->submit(third);
+  finish();
+  EXPECT_EQ(scheduler->counts().sharedTokens, 12 + 20);
+  EXPECT_EQ(heard.texts[3], alone(third));
+}
+
+TEST_F(SchedulerTest, SeveralTextsOfAPromptComputeItOnce) {
+  begin(roomy);
+  std::vector<TextRequest> texts;
+  for (uint32_t stream = 0; stream < 4; ++stream) {
+    TextRequest text = request(count(33), 6);
+    text.sampling.temperature = 1;
+    text.sampling.seed = 5;
+    text.sampling.stream = stream;
+    text.after = stream == 0 ? 0 : 1;
+    texts.push_back(text);
+    scheduler->submit(text);
+  }
+  finish();
+  EXPECT_EQ(scheduler->counts().sharedTokens, 3 * 32);
+  EXPECT_EQ(scheduler->counts().promptTokens, 33 + 3);
+  for (const TextRequest &text : texts)
+    EXPECT_EQ(heard.texts[text.id], alone(text));
+  EXPECT_NE(heard.texts[1], heard.texts[2]);
+}
+
+TEST_F(SchedulerTest, EndsWhereItIsTold) {
+  begin(roomy);
+  TextRequest one = request({1, 2}, 40);
+  Tokens text = alone(one);
+  one.ends = {text[7]};
+  scheduler->submit(one);
+  TextRequest two = request({1, 3}, 40);
+  heard.stop = [&](uint64_t id, int32_t) {
+    return id == 2 && heard.texts[2].size() == 5;
+  };
+  scheduler->submit(two);
+  TextRequest three = request(count(90), 40);
+  scheduler->submit(three);
+  finish();
+  int64_t before = std::find(text.begin(), text.end(), text[7]) - text.begin();
+  EXPECT_EQ(heard.texts[1], Tokens(text.begin(), text.begin() + before));
+  EXPECT_EQ(heard.ends[1], TextEnd::Stop);
+  EXPECT_EQ(heard.texts[2].size(), 5u);
+  EXPECT_EQ(heard.ends[2], TextEnd::Stop);
+  EXPECT_EQ(heard.texts[3].size(), 10u);
+  EXPECT_EQ(heard.ends[3], TextEnd::Length);
+}
+
+TEST_F(SchedulerTest, TellsLogprobsOfTheModel) {
+  begin(roomy);
+  TextRequest one = request({1, 2}, 3);
+  one.logprobs = 2;
+  one.sampling.repetitionPenalty = 100;
+  scheduler->submit(one);
+  finish();
+  Tokens tokens = one.prompt;
+  std::vector<float> logits(29);
+  for (int i = 0; i < 3; ++i) {
+    uint64_t hash = 0;
+    for (int32_t token : tokens)
+      hash = HashEngine::mix(hash, token);
+    HashEngine::logitsAfter(hash, 29, logits.data());
+    tokens.push_back(heard.texts[1][i]);
+    std::vector<TokenLogprob> own =
+        logprobsOf(logits.data(), 29, tokens.back(), 2);
+    ASSERT_EQ(heard.logprobs[1][i].size(), 3u);
+    for (int j = 0; j < 3; ++j) {
+      EXPECT_EQ(heard.logprobs[1][i][j].token, own[j].token);
+      EXPECT_EQ(heard.logprobs[1][i][j].logprob, own[j].logprob);
+    }
+  }
+}
+
+TEST_F(SchedulerTest, EndsTextsAtTheirDeadline) {
+  begin(roomy);
+  TextRequest running = request({1}, 50), waiting = request({2}, 50);
+  running.deadline = now + std::chrono::seconds(3);
+  waiting.deadline = now + std::chrono::seconds(2);
+  scheduler->submit(running);
+  for (int i = 0; i < 3; ++i)
+    scheduler->submit(request({3}, 90));
+  scheduler->step(now);
+  scheduler->submit(waiting);
+  scheduler->step(now + std::chrono::seconds(2));
+  EXPECT_EQ(heard.ends.count(running.id), 0u);
+  EXPECT_EQ(heard.ends.at(waiting.id), TextEnd::Expired);
+  scheduler->step(now + std::chrono::seconds(3));
+  EXPECT_EQ(heard.ends.at(running.id), TextEnd::Expired);
+  EXPECT_EQ(heard.texts[running.id].size(), 2u);
+  finish();
+}
+
+TEST_F(SchedulerTest, ClientsHaveTheirTurnsAlike) {
+  begin(roomy);
+  for (int i = 0; i < 40; ++i) {
+    TextRequest text = request(count(9, i), 10);
+    text.client = "many";
+    scheduler->submit(text);
+  }
+  for (int i = 0; i < 20; ++i)
+    scheduler->step(now);
+  size_t before = heard.order.size();
+  TextRequest one = request(count(9, 3), 10);
+  one.client = "one";
+  scheduler->submit(one);
+  finish();
+  size_t place = std::find(heard.order.begin(), heard.order.end(), one.id) -
+                 heard.order.begin();
+  EXPECT_LE(place - before, 8u);
+}
+
+TEST_F(SchedulerTest, TheOldestGoesOnWhenPagesRunOut) {
+  // Each text needs 6 of the 9 pages in the end.
+  begin({29, 4, 16, 4, 9, 24});
+  std::vector<TextRequest> texts;
+  for (int i = 0; i < 4; ++i) {
+    texts.push_back(request(count(3, i), 21));
+    scheduler->submit(texts.back());
+  }
+  finish();
+  EXPECT_GT(scheduler->counts().preempted, 0);
+  EXPECT_EQ(heard.order.front(), 1u);
+  for (const TextRequest &text : texts)
+    EXPECT_EQ(heard.texts[text.id], alone(text));
+}
+
+TEST_F(SchedulerTest, AllPagesAreEnoughForOneText) {
+  begin({29, 4, 16, 4, 6, 100});
+  EXPECT_EQ(scheduler->longest(), 24);
+  TextRequest all = request(count(23), 40), other = request(count(22, 4), 40);
+  scheduler->submit(all);
+  scheduler->submit(other);
+  finish();
+  EXPECT_EQ(heard.texts[1].size(), 1u);
+  EXPECT_EQ(heard.texts[2].size(), 2u);
+}
+
+/// Texts that come and go at random over few pages are those of each request
+/// by itself.
+static SchedulerCounts runAtRandom(uint64_t seed, EngineLimits limits,
+                                   int count) {
+  std::mt19937_64 random(seed);
+  auto below = [&](int64_t n) { return int64_t(random() % n); };
+  Heard heard;
+  HashEngine engine(limits);
+  Scheduler scheduler(engine, heard, /*checksPages=*/true);
+  std::map<uint64_t, TextRequest> sent;
+  std::set<uint64_t> cancelled;
+  const int64_t longest = scheduler.longest();
+  while (int(sent.size()) < count || !scheduler.isIdle()) {
+    while (int(sent.size()) < count && below(3) == 0) {
+      TextRequest text;
+      text.id = sent.size() + 1;
+      text.client = std::to_string(below(3));
+      int64_t length = 1 + below(longest - 1);
+      for (int64_t i = 0; i < length; ++i)
+        text.prompt.push_back(int32_t(i < 20 ? i % 5 : below(limits.vocab)));
+      text.maxTokens = 1 + below(30);
+      text.sampling.temperature = double(below(2));
+      text.sampling.seed = random();
+      text.sampling.topK = below(5);
+      text.sampling.repetitionPenalty = below(2) ? 1 : 1.5;
+      sent[text.id] = text;
+      scheduler.submit(text);
+    }
+    if (!sent.empty() && below(8) == 0) {
+      uint64_t id = 1 + below(sent.size());
+      if (scheduler.cancel(id))
+        cancelled.insert(id);
+    }
+    scheduler.step({});
+    EXPECT_TRUE(scheduler.pagePool().isConsistent());
+  }
+  EXPECT_EQ(scheduler.pagePool().available(), limits.numPages);
+  EXPECT_EQ(heard.ends.size() + cancelled.size(), sent.size());
+  for (const auto &[id, text] : sent) {
+    int64_t most = std::min<int64_t>(text.maxTokens,
+                                     longest - int64_t(text.prompt.size()));
+    Tokens alone =
+        HashEngine::continued(text.prompt, most, limits.vocab, text.sampling);
+    const Tokens &made = heard.texts[id];
+    EXPECT_LE(made.size(), alone.size());
+    alone.resize(made.size());
+    EXPECT_EQ(made, alone) << id;
+    if (!cancelled.count(id))
+      EXPECT_EQ(int64_t(made.size()), most) << id;
+  }
+  EXPECT_GT(cancelled.size(), size_t(count) / 50);
+  return scheduler.counts();
+}
+
+TEST(SchedulerAtRandom, AThousandTextsAreThoseOfEachAlone) {
+  SchedulerCounts counts = runAtRandom(1, {29, 8, 13, 4, 31, 71}, 1000);
+  EXPECT_GT(counts.sharedTokens, 1000);
+  EXPECT_GT(counts.preempted, 10);
+}
+
+TEST(SchedulerAtRandom, SmallLimits) {
+  int64_t shared = 0, preempted = 0;
+  for (int64_t seed = 2; seed < 12; ++seed) {
+    SchedulerCounts counts =
+        runAtRandom(seed, {11, 2 + seed % 3, 1 + seed, 3, 8 + seed, 23}, 60);
+    shared += counts.sharedTokens;
+    preempted += counts.preempted;
+  }
+  EXPECT_GT(shared, 100);
+  EXPECT_GT(preempted, 10);
+}
+
+TEST(PageChecker, PagesOfOthersAreNoticed) {
+  PagePool pool(4, 2);
+  PageChecker checker(pool);
+  PagePool::Page page = *pool.take(), other = *pool.take();
+  checker.check({1, {5, 6}, 0, {page}, false}, {5, 6});
+  checker.check({1, {7}, 2, {page, other}, false}, {5, 6, 7});
+  // Another sequence's tokens, a page without an owner, and a shared one.
+  EXPECT_THROW(checker.check({2, {7}, 2, {page, other}, false}, {5, 5, 7}),
+               std::logic_error);
+  EXPECT_THROW(checker.check({2, {7}, 2, {page}, false}, {5, 6, 7}),
+               std::logic_error);
+  Tokens tokens = {5, 6};
+  pool.publish(page, tokens.data(), 0);
+  EXPECT_THROW(checker.check({1, {5, 6}, 0, {page}, false}, {5, 6}),
+               std::logic_error);
+  pool.release(page);
+  EXPECT_THROW(checker.check({1, {7}, 2, {page, other}, false}, {5, 6, 7}),
+               std::logic_error);
+}
