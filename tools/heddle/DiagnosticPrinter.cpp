@@ -107,6 +107,8 @@ void DiagnosticPrinter::print(mlir::Diagnostic &diagnostic) {
   }
   if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Warning) {
     llvm::errs() << "warning: " << message << "\n";
+    for (mlir::Diagnostic &note : diagnostic.getNotes())
+      llvm::errs() << "  " << note.str() << "\n";
     return;
   }
   heddle::Diagnostic error;

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Ptxas.h"
 #include "heddle/Codegen/Common/Target.h"
 #include "heddle/Codegen/GPU/Kernels.h"
 #include "heddle/Codegen/GPU/Passes.h"
@@ -94,13 +95,31 @@ static void summarize(Operation *root, ArrayRef<KernelReport> reports,
   llvm::interleaveComma(missing, warning);
 }
 
+/// The ptxas to assemble with; empty when there is none that can. One that is
+/// broken or too old is no reason to fail: a binary needs no cubins.
+static std::string choosePtxas(ModuleOp module, StringRef chip) {
+  std::string ptxas = findPtxas();
+  if (ptxas.empty())
+    return ptxas;
+  std::string why = whyPtxasFails(ptxas, chip);
+  if (why.empty())
+    return ptxas;
+  auto warning = module.emitWarning("the binary holds no cubins, and the "
+                                    "driver compiles its PTX: ")
+                 << ptxas << " assembles not even an empty kernel for " << chip
+                 << ": " << why;
+  warning.attachNote() << "help: put the ptxas of CUDA 12.0 or newer first on "
+                          "PATH";
+  return {};
+}
+
 FailureOr<std::vector<KernelReport>>
 compileKernelsForGpu(ModuleOp module, StringRef chip, StringRef cache) {
   const Chip *known = findChip(chip);
   if (!known)
     return module.emitError("no GPU code can be made for ")
            << chip << "; sm_80 and sm_90 are known";
-  std::string ptxas = findPtxas();
+  std::string ptxas = choosePtxas(module, chip);
   codegen::KernelJobs jobs;
   auto add = [&](Operation *root) {
     Chip target = *known;

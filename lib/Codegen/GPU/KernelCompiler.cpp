@@ -1,5 +1,4 @@
-//===- KernelCompiler.cpp - One plan.kernel to PTX
-//--------------------------===//
+//===- KernelCompiler.cpp - One plan.kernel to PTX ------------------------===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -91,7 +90,8 @@ FailureOr<CompiledKernel> compileKernel(const codegen::KernelSource &source,
     return result;
   llvm::Expected<Assembly> assembly = assemblePtx(ptxas, result.ptx, chip.name);
   if (!assembly)
-    return kernel.emitError() << llvm::toString(assembly.takeError());
+    return kernel.emitError("ptxas refuses a kernel: ")
+           << llvm::toString(assembly.takeError());
   result.resources = largest(result, assembly->functions);
   result.cubin = llvm::encodeBase64(assembly->cubin);
   return result;

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Ptxas.h"
 #include "heddle/Codegen/GPU/Kernels.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/IR/LegacyPassManager.h"
@@ -29,8 +30,6 @@ namespace heddle::gpu {
 
 namespace {
 constexpr const char *triple = "nvptx64-nvidia-cuda";
-/// The PTX version of CUDA 12.0: every driver for sm_90 reads it.
-constexpr const char *ptxVersion = "+ptx80";
 } // namespace
 
 const Chip *findChip(StringRef name) {
@@ -57,8 +56,8 @@ createTargetMachine(StringRef chip) {
   TargetOptions options;
   options.AllowFPOpFusion = FPOpFusion::Fast;
   return std::unique_ptr<TargetMachine>(target->createTargetMachine(
-      triple, chip, ptxVersion, options, std::nullopt, std::nullopt,
-      CodeGenOptLevel::Aggressive));
+      triple, chip, ("+ptx" + Twine(ptxVersion)).str(), options, std::nullopt,
+      std::nullopt, CodeGenOptLevel::Aggressive));
 }
 
 static void optimize(Module &module, TargetMachine &machine) {

@@ -6,9 +6,11 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Ptxas.h"
 #include "heddle/Codegen/GPU/Kernels.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FileUtilities.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Program.h"
 #include "llvm/Support/Regex.h"
@@ -92,13 +94,25 @@ Expected<Assembly> assemblePtx(StringRef ptxas, StringRef ptx, StringRef chip) {
   auto printed = MemoryBuffer::getFile(*log);
   StringRef text = printed ? (*printed)->getBuffer() : StringRef(message);
   if (status != 0)
-    return createStringError(inconvertibleErrorCode(),
-                             "ptxas refuses a kernel: " + text + message);
+    return createStringError(inconvertibleErrorCode(), (text + message).str());
   auto cubin = MemoryBuffer::getFile(*output, /*IsText=*/false,
                                      /*RequiresNullTerminator=*/false);
   if (!cubin)
     return createStringError(cubin.getError(), "cannot read " + *output);
   return Assembly{readResources(text), (*cubin)->getBuffer().str()};
+}
+
+std::string whyPtxasFails(StringRef path, StringRef chip) {
+  std::string text =
+      formatv(".version {0}.{1}\n.target {2}\n"
+              ".address_size 64\n.visible .entry k() {{ ret; }\n",
+              ptxVersion / 10, ptxVersion % 10, chip);
+  Expected<Assembly> assembly = assemblePtx(path, text, chip);
+  if (assembly)
+    return {};
+  std::string printed = toString(assembly.takeError());
+  StringRef first = StringRef(printed).trim().split('\n').first;
+  return first.empty() ? "it says nothing" : first.str();
 }
 
 std::string cubinNameOf(StringRef object) { return (object + "_cubin").str(); }

@@ -266,8 +266,7 @@ TEST(GpuCompile, RefusedPtxIsAnError) {
       ptxas, ".version 8.0\n.target sm_90\n.address_size 64\nnonsense\n",
       "sm_90");
   ASSERT_FALSE(static_cast<bool>(assembly));
-  EXPECT_THAT(llvm::toString(assembly.takeError()),
-              HasSubstr("ptxas refuses a kernel"));
+  EXPECT_THAT(llvm::toString(assembly.takeError()), HasSubstr("nonsense"));
 }
 
 } // namespace
