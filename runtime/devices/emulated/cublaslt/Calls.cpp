@@ -287,15 +287,15 @@ Status cublaslt::cublasLtMatmul(Handle handle, Desc desc, const void *alpha,
   std::string name = "product " + std::to_string(handle->products - 1) +
                      " of cuBLASLt, " + std::to_string(product.d.rows) +
                      " by " + std::to_string(product.d.columns);
-  cuda::EmulatedAccess *accesses = queued->accesses.data();
-  size_t count = queued->accesses.size();
-  auto drop = [](void *data) { delete static_cast<Queued *>(data); };
-  Queued *given = queued.release();
-  cuda::Result result = cuda::heddleEmulateSubmit(
-      stream, name.c_str(), accesses, count, run, drop, given);
-  if (result == cuda::InvalidValue) {
+  cuda::EmulatedWork work = {};
+  work.name = name.c_str();
+  work.accesses = queued->accesses.data();
+  work.numAccesses = queued->accesses.size();
+  work.run = run;
+  work.drop = [](void *data) { delete static_cast<Queued *>(data); };
+  work.data = queued.release();
+  cuda::Result result = cuda::heddleEmulateSubmit(stream, &work);
+  if (result == cuda::InvalidValue)
     complain(name + ": an operand is not memory of the GPU");
-    delete given;
-  }
   return result == cuda::Success ? Success : ExecutionFailed;
 }

@@ -10,6 +10,8 @@
 #include "runtime/devices/emulated/cuda/Context.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 using namespace heddle::rt;
 using namespace heddle::rt::cuda;
@@ -27,30 +29,77 @@ static void sortRanges(std::vector<emulator::ByteRange> &ranges) {
   ranges = std::move(merged);
 }
 
-Result cuda::heddleEmulateSubmit(StreamHandle handle, const char *name,
-                                 EmulatedAccess *accesses, size_t count,
-                                 void (*run)(void *), void (*drop)(void *),
-                                 void *data) {
-  auto work = [&](ContextData &context, StreamData &stream) {
-    Command command;
-    command.name = name;
-    for (EmulatedAccess *access = accesses; access < accesses + count;
-         ++access) {
-      if (!context.memory.isOnGpu(access->address))
-        return InvalidValue;
-      access->place = context.memory.at(access->address, access->bytes);
-      if (!access->place)
-        return InvalidValue;
-      auto &ranges =
-          access->writes ? command.memory.writes : command.memory.reads;
-      ranges.push_back({access->address, access->address + access->bytes});
+/// Other processes may need what this one has not done yet, although its host
+/// does not wait for it: a GPU would go on by itself. So does this thread, when
+/// the program has not called the driver for some time.
+static void goOnAlone() {
+  constexpr std::chrono::milliseconds pause(20), idle(100);
+  DriverState &state = DriverState::get();
+  while (true) {
+    std::this_thread::sleep_for(pause);
+    std::lock_guard<std::mutex> lock(state.mutex);
+    for (const auto &[device, context] : state.contexts) {
+      auto silence = std::chrono::steady_clock::now() - context->lastCall;
+      if (context->fault != Success || silence < idle)
+        continue;
+      try {
+        context->timeline.advanceExchanges();
+      } catch (const Fault &fault) {
+        complain(fault.message);
+        context->timeline.abandon();
+        context->fault = fault.code;
+      }
     }
-    sortRanges(command.memory.reads);
-    sortRanges(command.memory.writes);
-    std::shared_ptr<void> owned(data, drop);
-    command.run = [owned, run](emulator::Touched &) { run(owned.get()); };
+  }
+}
+
+/// Finds the places of what a work touches; false where they are not on the
+/// GPU.
+static bool findPlaces(const ContextData &context, const EmulatedWork &work,
+                       emulator::Touched &touched) {
+  for (EmulatedAccess *access = work.accesses;
+       access < work.accesses + work.numAccesses; ++access) {
+    if (access->bytes == 0)
+      continue;
+    if (!context.memory.isOnGpu(access->address))
+      return false;
+    access->place = context.memory.at(access->address, access->bytes);
+    if (!access->place)
+      return false;
+    (access->writes ? touched.writes : touched.reads)
+        .push_back({access->address, access->address + access->bytes});
+  }
+  sortRanges(touched.reads);
+  sortRanges(touched.writes);
+  return true;
+}
+
+Result cuda::heddleEmulateSubmit(StreamHandle handle,
+                                 const EmulatedWork *given) {
+  EmulatedWork work = *given;
+  std::shared_ptr<void> data(work.data, work.drop);
+  auto submit = [&](ContextData &context, StreamData &stream) {
+    Command command;
+    command.name = work.name;
+    if (!findPlaces(context, work, command.memory))
+      return InvalidValue;
+    command.run = [work, data, &context](emulator::Touched &) {
+      if (work.sentBytes)
+        context.sentBytes += work.sentBytes(data.get());
+      work.run(data.get());
+    };
+    if (work.isReady) {
+      static std::once_flag once;
+      std::call_once(once, [] { std::thread(goOnAlone).detach(); });
+      command.begin = [work, data] { work.begin(data.get()); };
+      command.isReady = [work, data] { return work.isReady(data.get()) != 0; };
+    }
     context.submit(stream, std::move(command));
     return Success;
   };
-  return inStream(handle, work, name);
+  return inStream(handle, submit);
+}
+
+void cuda::heddleEmulateCount(const char *call) {
+  inContext([](ContextData &) { return Success; }, call);
 }

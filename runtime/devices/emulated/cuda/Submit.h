@@ -5,7 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // How libraries that stand in for others of NVIDIA's reach an emulated GPU: the
-// emulated driver has these functions besides those of the real one.
+// emulated driver has these functions besides those of the real one. Each
+// library brings a C++ library of its own: what passes between them is plain C.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,24 +16,39 @@
 #include "runtime/devices/cuda/CudaApi.h"
 
 namespace heddle::rt::cuda {
-extern "C" {
-
 /// Bytes of the GPU's memory that a command reads, or writes.
 struct EmulatedAccess {
   DevicePointer address;
-  size_t bytes;
+  size_t bytes; ///< 0: nothing.
   bool writes;
-  char *place; ///< Where they stand; set by heddleEmulateSubmit.
+  char *place; ///< Where they stand; set by the driver.
 };
 
-/// Gives a command to a stream, or to the capture that the stream is in. `run`
-/// is called with `data` when it is its turn, maybe often; `drop` once, when it
-/// will not be called again. InvalidValue when an access is not to one
-/// allocation of the GPU; then nothing is called.
+/// A command for a stream. Its functions must not throw. They are called again
+/// for each launch of a graph that holds it.
+struct EmulatedWork {
+  const char *name; ///< As "ncclAllReduce of 12 bytes".
+  EmulatedAccess *accesses;
+  size_t numAccesses;
+  void *data;
+  void (*run)(void *data);  ///< When it is its turn.
+  void (*drop)(void *data); ///< Once: it will not be called again.
+  /// Of one that waits for other processes, else null: called all before it is
+  /// done; whether `run` may be called; the bytes that one run of it sends.
+  void (*begin)(void *data);
+  int (*isReady)(void *data);
+  int64_t (*sentBytes)(void *data);
+};
+
+extern "C" {
+/// Gives work to a stream, or to the capture that the stream is in.
+/// InvalidValue when an access is not to one allocation of the GPU. `drop` is
+/// called in any case.
 __attribute__((visibility("default"))) Result
-heddleEmulateSubmit(StreamHandle stream, const char *name,
-                    EmulatedAccess *accesses, size_t count, void (*run)(void *),
-                    void (*drop)(void *), void *data);
+heddleEmulateSubmit(StreamHandle stream, const EmulatedWork *work);
+/// Counts a call, as those of the driver are.
+__attribute__((visibility("default"))) void
+heddleEmulateCount(const char *call);
 }
 } // namespace heddle::rt::cuda
 

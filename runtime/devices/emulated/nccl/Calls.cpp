@@ -58,8 +58,8 @@ static thread_local Group group;
 
 /// Counted as the driver's calls are.
 static void count(const char *call) {
-  static auto tell = reinterpret_cast<decltype(&cuda::heddleEmulatedCount)>(
-      dlsym(dlopen("libcuda.so.1", RTLD_NOW), "heddleEmulatedCount"));
+  static auto tell = reinterpret_cast<decltype(&cuda::heddleEmulateCount)>(
+      dlsym(dlopen("libcuda.so.1", RTLD_NOW), "heddleEmulateCount"));
   if (tell)
     tell(call);
 }

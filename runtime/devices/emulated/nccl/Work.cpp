@@ -20,8 +20,6 @@
 using namespace heddle::rt;
 using namespace heddle::rt::nccl;
 
-using cuda::WorkRange;
-
 size_t nccl::byteSize(DataType type) {
   switch (type) {
   case Uint8:
@@ -87,38 +85,38 @@ std::string Batch::name() const {
 Result Batch::submit(std::unique_ptr<Batch> batch) {
   for (const Call &call : batch->calls) {
     auto [reads, writes] = extentOf(call, batch->comm->size());
-    batch->reads.push_back(
-        {reinterpret_cast<cuda::DevicePointer>(call.source), reads, nullptr});
-    batch->writes.push_back(
-        {reinterpret_cast<cuda::DevicePointer>(call.target), writes, nullptr});
+    auto add = [&](const void *address, size_t bytes, bool isWrite) {
+      batch->accesses.push_back({reinterpret_cast<cuda::DevicePointer>(address),
+                                 bytes, isWrite, nullptr});
+    };
+    add(call.source, reads, /*isWrite=*/false);
+    add(call.target, writes, /*isWrite=*/true);
   }
   // The driver that the program has loaded.
-  static auto exchange =
-      reinterpret_cast<decltype(&cuda::heddleEmulatedExchange)>(
-          dlsym(dlopen("libcuda.so.1", RTLD_NOW), "heddleEmulatedExchange"));
-  if (!exchange) {
+  static auto submitWork =
+      reinterpret_cast<decltype(&cuda::heddleEmulateSubmit)>(
+          dlsym(dlopen("libcuda.so.1", RTLD_NOW), "heddleEmulateSubmit"));
+  if (!submitWork) {
     complain("the emulated NCCL needs the emulated driver beside it");
     return SystemError;
   }
   Batch *given = batch.release();
   std::string name = given->name();
-  cuda::ExchangeWork work = {};
+  cuda::EmulatedWork work = {};
   work.name = name.c_str();
-  work.reads = given->reads.data();
-  work.writes = given->writes.data();
-  work.numReads = given->reads.size();
-  work.numWrites = given->writes.size();
+  work.accesses = given->accesses.data();
+  work.numAccesses = given->accesses.size();
   work.data = given;
   work.begin = [](void *data) { static_cast<Batch *>(data)->begin(); };
   work.isReady = [](void *data) {
     return int(static_cast<Batch *>(data)->isReady());
   };
-  work.finish = [](void *data) { static_cast<Batch *>(data)->finish(); };
-  work.forget = [](void *data) { delete static_cast<Batch *>(data); };
-  work.count = [](void *data, int64_t *bytes) {
-    *bytes = static_cast<Batch *>(data)->sentBytes();
+  work.run = [](void *data) { static_cast<Batch *>(data)->finish(); };
+  work.drop = [](void *data) { delete static_cast<Batch *>(data); };
+  work.sentBytes = [](void *data) {
+    return static_cast<Batch *>(data)->sentBytes();
   };
-  cuda::Result result = exchange(given->stream, &work);
+  cuda::Result result = submitWork(given->stream, &work);
   return result == cuda::Success        ? Success
          : result == cuda::InvalidValue ? InvalidArgument
                                         : UnhandledCudaError;
@@ -186,12 +184,12 @@ void Batch::begin() {
     return comm->fail(SystemError);
   }
   for (size_t i = 0; i < calls.size(); ++i)
-    send(calls[i], reads[i].place);
+    send(calls[i], sourceOf(i));
   // Until it is done, the results are anything.
-  for (const WorkRange &write : writes) {
-    bool isRead = false;
-    for (const WorkRange &read : reads)
-      isRead |= read.address < write.address + write.bytes &&
+  for (const cuda::EmulatedAccess &write : accesses) {
+    bool isRead = !write.writes;
+    for (const cuda::EmulatedAccess &read : accesses)
+      isRead |= !read.writes && read.address < write.address + write.bytes &&
                 write.address < read.address + read.bytes;
     if (!isRead && write.bytes > 0)
       std::memset(write.place, 0xff, write.bytes);
@@ -284,7 +282,8 @@ void Batch::finish() {
   for (size_t i = 0; i < calls.size(); ++i) {
     const Call &call = calls[i];
     size_t bytes = bytesOf(call);
-    char *from = reads[i].place, *to = writes[i].place;
+    const char *from = sourceOf(i);
+    char *to = targetOf(i);
     if (call.kind == CallKind::AllReduce)
       reduce(call, from, to);
     else if (call.kind == CallKind::ReduceScatter)

@@ -9,7 +9,7 @@
 #ifndef HEDDLE_RUNTIME_DEVICES_EMULATED_NCCL_WORK_H
 #define HEDDLE_RUNTIME_DEVICES_EMULATED_NCCL_WORK_H
 
-#include "runtime/devices/emulated/cuda/Private.h"
+#include "runtime/devices/emulated/cuda/Submit.h"
 #include "runtime/devices/emulated/nccl/Comm.h"
 
 #include <memory>
@@ -59,6 +59,8 @@ private:
   std::string name() const;
   /// The messages that it takes from each rank.
   std::vector<size_t> expected() const;
+  const char *sourceOf(size_t call) const { return accesses[2 * call].place; }
+  char *targetOf(size_t call) const { return accesses[2 * call + 1].place; }
   void send(const Call &call, const char *from);
   void reduce(const Call &call, const char *own, char *to);
   void gather(const Call &call, const char *own, char *to);
@@ -67,8 +69,9 @@ private:
   std::shared_ptr<Exchange> comm;
   StreamHandle stream;
   std::vector<Call> calls;
-  std::vector<cuda::WorkRange> reads, writes; ///< Of each call.
-  bool isBroken = false;                      ///< As the user asked for it.
+  /// Of each call, what it reads, and then what it writes.
+  std::vector<cuda::EmulatedAccess> accesses;
+  bool isBroken = false; ///< As the user asked for it.
 };
 
 } // namespace heddle::rt::nccl
