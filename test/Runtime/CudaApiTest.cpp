@@ -41,6 +41,9 @@ static_assert(offsetof(cuda::LaunchConfig, stream) ==
               offsetof(CUlaunchConfig, hStream));
 static_assert(offsetof(cuda::LaunchConfig, numAttributes) ==
               offsetof(CUlaunchConfig, numAttrs));
+static_assert(sizeof(cuda::TensorMapData) == sizeof(CUtensorMap));
+// CUDA 13 aligns it to 128 bytes, and asks for 64.
+static_assert(alignof(cuda::TensorMapData) <= alignof(CUtensorMap));
 static_assert(isAlike<cuda::DevicePointer, CUdeviceptr>());
 static_assert(isAlike<cuda::DeviceNumber, CUdevice>());
 static_assert(AreAlike<cuda::HostFunction, CUhostFn>::value ||
@@ -124,6 +127,19 @@ SAME(JitErrorLogBytes, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES);
 SAME(PointerMemoryType, CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
 SAME(HostMemory, CU_MEMORYTYPE_HOST);
 SAME(DeviceMemoryType, CU_MEMORYTYPE_DEVICE);
+SAME(TensorMapUint8, CU_TENSOR_MAP_DATA_TYPE_UINT8);
+SAME(TensorMapInt32, CU_TENSOR_MAP_DATA_TYPE_INT32);
+SAME(TensorMapFloat32, CU_TENSOR_MAP_DATA_TYPE_FLOAT32);
+SAME(TensorMapBfloat16, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16);
+SAME(TensorMapTfloat32Ftz, CU_TENSOR_MAP_DATA_TYPE_TFLOAT32_FTZ);
+SAME(TensorMapInterleaveNone, CU_TENSOR_MAP_INTERLEAVE_NONE);
+SAME(TensorMapInterleave32, CU_TENSOR_MAP_INTERLEAVE_32B);
+SAME(TensorMapSwizzleNone, CU_TENSOR_MAP_SWIZZLE_NONE);
+SAME(TensorMapSwizzle128, CU_TENSOR_MAP_SWIZZLE_128B);
+SAME(TensorMapPromotionNone, CU_TENSOR_MAP_L2_PROMOTION_NONE);
+SAME(TensorMapPromotion256, CU_TENSOR_MAP_L2_PROMOTION_L2_256B);
+SAME(TensorMapFillZero, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+SAME(TensorMapFillNaN, CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA);
 SAME(ProcAddressFound, CU_GET_PROC_ADDRESS_SUCCESS);
 SAME(ProcAddressNotFound, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
 SAME(ProcAddressTooNew, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);

@@ -128,6 +128,32 @@ struct Uuid {
   char bytes[16];
 };
 
+/// CUtensorMap, and what says how it is made. A driver of CUDA 12.0 knows no
+/// more of each.
+struct alignas(64) TensorMapData {
+  uint64_t opaque[16];
+};
+enum TensorMapType : int {
+  TensorMapUint8 = 0,
+  TensorMapInt32 = 3,
+  TensorMapFloat32 = 7,
+  TensorMapBfloat16 = 9,
+  TensorMapTfloat32Ftz = 12
+};
+enum TensorMapInterleave : int {
+  TensorMapInterleaveNone = 0,
+  TensorMapInterleave32 = 2
+};
+enum TensorMapSwizzle : int {
+  TensorMapSwizzleNone = 0,
+  TensorMapSwizzle128 = 3
+};
+enum TensorMapPromotion : int {
+  TensorMapPromotionNone = 0,
+  TensorMapPromotion256 = 3
+};
+enum TensorMapFill : int { TensorMapFillZero = 0, TensorMapFillNaN = 1 };
+
 /// CUlaunchConfig.
 struct LaunchConfig {
   unsigned gridX, gridY, gridZ;
@@ -197,6 +223,7 @@ struct LaunchConfig {
   CALL(queryEvent, cuEventQuery, (EventHandle event))                          \
   CALL(launchWith, cuLaunchKernelEx, (const LaunchConfig *config, Function function, void **arguments, void **extra)) \
   CALL(loadData, cuModuleLoadData, (Module *module, const void *image))        \
+  CALL(encodeTiled, cuTensorMapEncodeTiled, (TensorMapData *map, TensorMapType type, unsigned rank, void *address, const uint64_t *sizes, const uint64_t *strides, const unsigned *box, const unsigned *steps, TensorMapInterleave interleave, TensorMapSwizzle swizzle, TensorMapPromotion promotion, TensorMapFill fill)) \
   CALL(address, cuGetProcAddress_v2, (const char *name, void **address, int version, uint64_t flags, ProcAddressResult *found))
 // clang-format on
 

@@ -17,8 +17,8 @@ int TensorMap::typeBytes() const {
 }
 
 int64_t TensorMap::boxBytes() const {
-  int64_t count = 1;
-  for (int i = 0; i < rank; ++i)
+  int64_t count = box[0];
+  for (int i = 1; i < rank; ++i)
     count *= (box[i] + steps[i] - 1) / steps[i];
   return count * typeBytes();
 }
@@ -38,7 +38,7 @@ std::string TensorMap::check() const {
       return "a size of " + number(sizes[i]) + at;
     if (box[i] < 1 || box[i] > 256)
       return "a box of " + number(box[i]) + at;
-    if (steps[i] < 1 || steps[i] > 8 || (i == 0 && steps[i] != 1))
+    if (steps[i] < 1 || steps[i] > 8)
       return "an element stride of " + number(steps[i]) + at;
     if (i && (strides[i - 1] % 16 || strides[i - 1] >= uint64_t(1) << 40))
       return "a stride of " + number(strides[i - 1]) + " bytes" + at;

@@ -110,7 +110,7 @@ Result cuda::cuInit(unsigned flags) {
 
 Result cuda::cuDriverGetVersion(int *version) {
   Settings settings;
-  *version = readSettings(settings) == Success ? settings.driverVersion() : 0;
+  *version = readSettings(settings) == Success ? settings.driver : 0;
   return Success;
 }
 
@@ -128,7 +128,7 @@ Result cuda::cuGetProcAddress_v2(const char *name, void **address, int version,
   HEDDLE_CUDA_CALLS(HEDDLE_ENTRY)
   HEDDLE_CUDA_MORE_CALLS(HEDDLE_ENTRY)
 #undef HEDDLE_ENTRY
-  bool isThere = *address && version <= Settings().driverVersion();
+  bool isThere = *address && version <= DriverState::get().settings.driver;
   if (found)
     *found = isThere    ? ProcAddressFound
              : *address ? ProcAddressTooNew

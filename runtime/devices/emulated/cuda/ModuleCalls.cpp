@@ -10,6 +10,7 @@
 #include "runtime/devices/emulated/cuda/Context.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 using namespace heddle::rt;
@@ -19,13 +20,26 @@ using namespace heddle::rt::cuda;
 // Modules
 //===----------------------------------------------------------------------===//
 
-/// What is wrong with a text for this driver and GPU, or Success.
+/// The version that a text is written in, times ten; 0 if it says none.
+static int versionOf(std::string_view text) {
+  constexpr std::string_view directive = ".version";
+  for (size_t at = 0; at < text.size(); at = text.find('\n', at) + 1) {
+    size_t first = text.find_first_not_of(" \t", at);
+    if (first == text.npos)
+      return 0;
+    if (text.compare(first, directive.size(), directive) == 0) {
+      std::string number(text.substr(first + directive.size(), 16));
+      return int(std::lround(10 * std::strtod(number.c_str(), nullptr)));
+    }
+    if (text.find('\n', at) == text.npos)
+      return 0;
+  }
+  return 0;
+}
+
+/// What is wrong with a text for this GPU, or Success.
 static Result checkTarget(const ContextData &context,
                           const emulator::Module &code) {
-  // The version of PTX that came with the driver's CUDA.
-  double newest = context.settings.isDriverOld ? 7.4 : 8.0;
-  if (std::strtod(code.version().c_str(), nullptr) > newest)
-    return UnsupportedPtxVersion;
   const Chip &chip = *context.settings.chip;
   int made = std::atoi(code.target().c_str() + std::strlen("sm_"));
   int here = chip.major * 10 + chip.minor;
@@ -42,6 +56,9 @@ static Result load(Module *module, const char *text, std::string &error,
                       "ELF",
                       4))
       return NoBinaryForGpu;
+    // Before anything of a newer language is read.
+    if (versionOf(text) > newestPtx(context.settings.driver))
+      return UnsupportedPtxVersion;
     auto made = std::make_unique<ModuleData>();
     made->code = emulator::Module::load(text, error);
     if (!made->code)

@@ -48,7 +48,7 @@ static void readFault(std::string_view text, Settings &settings) {
   bool hasNumber = kind.size() < text.size();
   int64_t number = hasNumber ? numberIn(text.substr(kind.size() + 1)) : -1;
   if (kind == "old-driver" && !hasNumber)
-    settings.isDriverOld = true;
+    settings.driver = 11040;
   else if (kind == "no-device" && !hasNumber)
     settings.devices = 0;
   else if (kind == "lt-refuse" || kind == "lt-error")
@@ -65,6 +65,29 @@ static void readFault(std::string_view text, Settings &settings) {
           "lost-device:LAUNCH, ecc:LAUNCH, nccl-error:CALL, lt-refuse:EPILOGUE "
           "or lt-error:PRODUCT, not '" +
         std::string(text) + "'";
+}
+
+/// After the release notes of the PTX ISA.
+int cuda::newestPtx(int version) {
+  constexpr std::pair<int, int> all[] = {{11040, 74}, {12000, 80}, {12010, 81},
+                                         {12020, 82}, {12030, 83}, {12040, 84},
+                                         {12050, 85}, {12060, 85}, {12070, 86},
+                                         {12080, 87}, {12090, 88}, {13000, 90}};
+  for (auto [cuda, ptx] : all)
+    if (cuda == version)
+      return ptx;
+  return 0;
+}
+
+/// The version in `text`, as 12040 in "12.4"; -1 if there is none.
+static int versionIn(std::string_view text) {
+  size_t point = text.find('.');
+  if (point == text.npos)
+    return -1;
+  int64_t major = numberIn(text.substr(0, point));
+  int64_t minor = numberIn(text.substr(point + 1));
+  bool isIn = major > 0 && major < 100 && minor >= 0 && minor < 10;
+  return isIn ? int(1000 * major + 10 * minor) : -1;
 }
 
 /// One for each rank that a launcher has started on this machine.
@@ -99,6 +122,12 @@ Settings Settings::fromEnvironment() {
           std::string(devices) + "'";
     settings.devices = int(number);
   }
+  std::string_view driver = variable("HEDDLE_EMULATE_DRIVER", "12.0");
+  settings.driver = versionIn(driver);
+  if (!newestPtx(settings.driver))
+    throw "HEDDLE_EMULATE_DRIVER is a version of CUDA from 12.0 to 12.9, 11.4 "
+          "or 13.0, not '" +
+        std::string(driver) + "'";
   readOrder(variable("HEDDLE_EMULATE", "late"), settings);
   std::string_view fault = variable("HEDDLE_EMULATE_FAULT", "");
   if (!fault.empty())

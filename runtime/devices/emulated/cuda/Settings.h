@@ -28,8 +28,12 @@ struct Chip {
   int busBits;
 };
 
-/// What HEDDLE_EMULATE_CHIP, _DEVICES, _CHECK, _APPROX, _FAULT, _COUNTS and
-/// HEDDLE_EMULATE say.
+/// The version of PTX, times ten, that a driver for this version of CUDA (12040
+/// is 12.4) compiles; 0 if there is no such version.
+int newestPtx(int cuda);
+
+/// What HEDDLE_EMULATE_CHIP, _DRIVER, _DEVICES, _CHECK, _APPROX, _FAULT,
+/// _COUNTS and HEDDLE_EMULATE say.
 struct Settings {
   enum class Order {
     Late,  ///< Work is done when somebody waits for it.
@@ -38,13 +42,14 @@ struct Settings {
   };
   const Chip *chip = nullptr;
   int devices = 1;
+  /// The version of CUDA that the driver is for: the lowest that will do.
+  int driver = lowestCudaDriver;
   Order order = Order::Late;
   uint64_t seed = 0;
   emulator::Options machine;
   std::string counts; ///< The file that gets what was counted; empty: none.
 
   /// What is wrong with the machine, for tests.
-  bool isDriverOld = false;
   int64_t freeBytes = -1;  ///< -1: what the chip has.
   int64_t faultAt = -1;    ///< The launch that loses the GPU, from 0 on.
   bool isFaultEcc = false; ///< It is an error of the GPU's memory.
@@ -58,8 +63,6 @@ struct Settings {
       options.order = (seed << 32) + uint64_t(launch);
     return options;
   }
-  /// The version of CUDA that the driver is for: the lowest that will do.
-  int driverVersion() const { return isDriverOld ? 11040 : lowestCudaDriver; }
 };
 
 } // namespace heddle::rt::cuda

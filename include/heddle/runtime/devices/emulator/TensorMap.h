@@ -25,7 +25,8 @@ struct alignas(64) TensorMap {
   uint64_t strides[maxRank - 1] = {}; ///< In bytes, from dimension 1 on.
   uint64_t sizes[maxRank] = {};       ///< In elements; dimension 0 is dense.
   uint16_t box[maxRank] = {};
-  uint8_t steps[maxRank] = {}; ///< Elements of the tensor for one of the box.
+  /// Elements of the tensor for one of the box; that of dimension 0 is ignored.
+  uint8_t steps[maxRank] = {};
   uint8_t type = 0;            ///< CUtensorMapDataType
   uint8_t rank = 0;
   uint8_t swizzle = 0; ///< 0: none; 1, 2, 3: 32, 64, 128 bytes.
