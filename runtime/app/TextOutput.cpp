@@ -8,7 +8,6 @@
 
 #include "heddle/runtime/app/TextOutput.h"
 #include "heddle/runtime/io/Process.h"
-#include <algorithm>
 #include <cstdio>
 
 using namespace heddle;
@@ -37,49 +36,21 @@ void TextOutput::prompt(const std::vector<int32_t> &tokens) {
   made.clear();
 }
 
-/// Prints of what is held back all that no stop text can begin with; true when
-/// one is complete.
-bool TextOutput::release(bool isEnd) {
-  size_t keep = 0;
-  for (const std::string &stop : sinks.stops) {
-    size_t found = held.find(stop);
-    if (found != std::string::npos) {
-      stopped = true;
-      held.resize(found);
-    }
-    for (size_t length = std::min(stop.size() - 1, held.size()); length > keep;
-         --length)
-      if (held.compare(held.size() - length, length, stop, 0, length) == 0)
-        keep = length;
-  }
-  if (stopped || isEnd)
-    keep = 0;
-  write(held.substr(0, held.size() - keep));
-  held.erase(0, held.size() - keep);
-  return stopped;
-}
-
 bool TextOutput::add(int32_t token) {
   if (sinks.asIds)
     write(numbers({token}));
   if (!stream)
     return false;
-  std::string part = stream->add({token});
-  if (sinks.asIds && sinks.stops.empty())
-    return false;
-  held += part;
+  std::string part = stops.add(stream->add({token}));
   if (!sinks.asIds)
-    return release(/*isEnd=*/false);
-  return std::any_of(sinks.stops.begin(), sinks.stops.end(),
-                     [&](const std::string &stop) {
-                       return held.find(stop) != std::string::npos;
-                     });
+    write(part);
+  return stops.hasStopped();
 }
 
 void TextOutput::finish() {
-  if (stream && !sinks.asIds && !stopped) {
-    held += stream->finish();
-    release(/*isEnd=*/true);
+  if (stream && !sinks.asIds) {
+    write(stops.add(stream->finish()));
+    write(stops.finish());
   }
   if (sinks.prints)
     write("\n");

@@ -17,6 +17,7 @@
 #include "heddle/runtime/io/Safetensors.h"
 #include "heddle/runtime/io/TokenFile.h"
 #include "heddle/runtime/io/Tokenizer.h"
+#include "heddle/runtime/serve/CompletionRequest.h"
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -227,6 +228,32 @@ static void readTokenizer(const std::string &path) {
   tokenizer->decode(tokenizer->encodePrompt("ab  ab<e> \xC3\xA9\xFF 12b"));
 }
 
+static const char *const completionExample =
+    R"({"model": "m", "prompt": ["a", [1, 2]], "n": 2, "max_tokens": 5,
+ "temperature": 0.5, "top_p": 0.25, "top_k": 7, "logprobs": 3, "stop": "x",
+ "stream": true, "stream_options": {"include_usage": true}, "seed": 5})";
+
+static const char *const chatExample =
+    R"({"messages": [{"role": "system", "content": "s"}, {"role": "user",
+ "content": [{"type": "text", "text": "a\u00e9"}]}], "logprobs": true,
+ "top_logprobs": 2, "response_format": {"type": "text"}, "tools": []})";
+
+/// The body of a request to a server, which a refusal must name as its fault.
+static void readRequest(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string body(std::istreambuf_iterator<char>(file), {});
+  for (bool isChat : {false, true})
+    try {
+      rt::CompletionRequest::read(body, isChat);
+    } catch (const rt::ApiError &error) {
+      if (error.status != 400 || error.code != "H0380" ||
+          nlohmann::json::parse(error.body()).size() != 1)
+        throw;
+      if (isChat)
+        fail(error.code, error.message);
+    }
+}
+
 static std::vector<Target> makeTargets() {
   return {
       {"safetensors", "x.safetensors", {safetensorsExample()}, readTensors},
@@ -254,6 +281,7 @@ static std::vector<Target> makeTargets() {
        [](const std::string &path) { config::resolveSettings({}, path); },
        2},
       {"config", "config.json", {modelConfigExample}, readModelConfig},
+      {"request", "body", {completionExample, chatExample}, readRequest},
   };
 }
 

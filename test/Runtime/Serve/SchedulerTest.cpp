@@ -9,6 +9,7 @@
 #include "heddle/runtime/serve/Scheduler.h"
 #include "HashEngine.h"
 
+#include <gtest/gtest.h>
 #include <random>
 
 using namespace heddle::rt;

@@ -10,6 +10,7 @@
 #define HEDDLE_RUNTIME_APP_TEXTOUTPUT_H
 
 #include "heddle/runtime/io/Tokenizer.h"
+#include "heddle/runtime/serve/StopFilter.h"
 
 namespace heddle::rt {
 
@@ -26,7 +27,7 @@ class TextOutput {
 public:
   /// Without a tokenizer tokens can only be printed as numbers.
   TextOutput(TextSinks sinks, const io::Tokenizer *tokenizer)
-      : sinks(std::move(sinks)) {
+      : sinks(sinks), stops(std::move(sinks.stops)) {
     if (tokenizer)
       stream.emplace(*tokenizer);
   }
@@ -42,13 +43,12 @@ public:
 private:
   void write(const std::string &part);
   std::string numbers(const std::vector<int32_t> &tokens);
-  bool release(bool isEnd);
 
   TextSinks sinks;
   std::optional<io::TextStream> stream;
-  std::string held; ///< May be the beginning of a stop text.
+  StopFilter stops;
   std::string made;
-  bool isFirst = true, stopped = false;
+  bool isFirst = true;
 };
 
 } // namespace heddle::rt

@@ -1,0 +1,84 @@
+//===- HttpServer.h - Requests over HTTP ---------------------- -*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_SERVE_HTTPSERVER_H
+#define HEDDLE_RUNTIME_SERVE_HTTPSERVER_H
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace heddle::rt {
+
+/// Where a server listens, and what it puts up with.
+struct HttpOptions {
+  std::string host = "127.0.0.1"; ///< An address, or a name that has one.
+  uint16_t port = 8080;           ///< 0: one that is free.
+  int64_t maxHeader = 16 << 10;   ///< Bytes; more is answered with 431.
+  int64_t maxBody = 4 << 20;      ///< Bytes; more is answered with 413.
+  int64_t maxConnections = 1000;  ///< One more is answered with 503.
+  /// Bytes of an answer that its reader may be behind. Such a connection is
+  /// closed, as one that takes nothing for `seconds`.
+  int64_t maxUnread = 4 << 20;
+  /// For a whole request to arrive, and for a part of an answer to leave.
+  int64_t seconds = 30;
+};
+
+struct HttpRequest {
+  std::string method, path, body;
+  std::string authorization; ///< The header, or empty.
+  std::string peer;          ///< The client's address, without its port.
+};
+
+/// The answer to one request: `send`, or `begin`, `write`s and `end`. What is
+/// written after the connection is gone is thrown away. Used by the server's
+/// thread alone.
+class HttpReply {
+public:
+  virtual ~HttpReply() = default;
+  virtual void send(int status, const std::string &type,
+                    const std::string &body) = 0;
+  virtual void begin(const std::string &type) = 0;
+  virtual void write(const std::string &part) = 0;
+  virtual void end() = 0;
+  /// Is called when the client goes away before the answer has ended.
+  std::function<void()> onClose;
+};
+
+/// Answers HTTP/1.1 on a thread of its own.
+class HttpServer {
+public:
+  /// Called on the server's thread; must give an answer then or later.
+  using Handler =
+      std::function<void(HttpRequest, const std::shared_ptr<HttpReply> &)>;
+  /// The answer to what the server refuses by itself; its body, a JSON text.
+  using Refusal = std::function<std::string(int status, const char *message)>;
+
+  /// Listens; throws H0150 when it cannot.
+  HttpServer(const HttpOptions &options, Handler handler, Refusal refusal);
+  ~HttpServer();
+
+  uint16_t port() const;
+  /// Begins to answer.
+  void start();
+  /// Has the server's thread call `action` soon. Any thread may call this.
+  void post(std::function<void()> action);
+  /// Takes no more connections and requests, waits until the answers that were
+  /// begun have been sent, at most `seconds`, and ends the thread.
+  void finish(int64_t seconds);
+
+private:
+  struct State;
+  class Session;
+  std::unique_ptr<State> state;
+};
+
+} // namespace heddle::rt
+
+#endif // HEDDLE_RUNTIME_SERVE_HTTPSERVER_H

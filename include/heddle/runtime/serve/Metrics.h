@@ -1,0 +1,50 @@
+//===- Metrics.h - What a server has done, for Prometheus ----- -*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_SERVE_METRICS_H
+#define HEDDLE_RUNTIME_SERVE_METRICS_H
+
+#include "heddle/runtime/serve/Scheduler.h"
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace heddle::rt {
+
+/// Figures in Prometheus' text format. Any thread may use it.
+class Metrics {
+public:
+  Metrics();
+  void countRequest(const std::string &path, int status);
+  /// Seconds from a request to its first token, and between two tokens.
+  void firstToken(double seconds);
+  void betweenTokens(double seconds);
+  void update(const Scheduler &scheduler);
+  std::string text() const;
+
+private:
+  struct Histogram {
+    std::vector<double> bounds;
+    std::vector<int64_t> counts = std::vector<int64_t>(bounds.size() + 1);
+    double sum = 0;
+    void add(double value);
+    void write(std::string &text, const char *name, const char *help) const;
+  };
+
+  mutable std::mutex mutex;
+  std::map<std::pair<std::string, int>, int64_t> requests;
+  Histogram first, between;
+  SchedulerCounts counts;
+  int64_t waiting = 0, running = 0, owned = 0, kept = 0, pages = 0;
+};
+
+} // namespace heddle::rt
+
+#endif // HEDDLE_RUNTIME_SERVE_METRICS_H

@@ -1,0 +1,63 @@
+//===- Service.h - Texts over HTTP ---------------------------- -*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_SERVE_SERVICE_H
+#define HEDDLE_RUNTIME_SERVE_SERVICE_H
+
+#include "heddle/runtime/io/ChatTemplate.h"
+#include "heddle/runtime/io/Tokenizer.h"
+#include "heddle/runtime/serve/Engine.h"
+#include "heddle/runtime/serve/HttpServer.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace heddle::rt {
+
+/// How a model's tokens are texts.
+struct ServedText {
+  const io::Tokenizer *tokenizer = nullptr; ///< Null: tokens only.
+  const io::ChatTemplate *chat = nullptr;   ///< Null: no chats.
+  std::vector<int64_t> ends;                ///< Tokens that end a text.
+};
+
+struct ServiceOptions {
+  HttpOptions http;
+  std::string model;        ///< Its name.
+  std::string apiKey;       ///< Empty: everybody may ask.
+  int64_t maxTexts = 256;   ///< At a time, those that wait included.
+  double seconds = 600;     ///< For a request, if it does not want less.
+  bool checksPages = false; ///< See PageChecker.
+};
+
+/// Answers OpenAI's requests with an engine. The engine is used by the thread
+/// that calls `run`, connections by another one.
+class Service {
+public:
+  /// Listens; throws H0150 when it cannot. The engine and what `text` names
+  /// must live longer.
+  Service(Engine &engine, const ServedText &text,
+          const ServiceOptions &options);
+  ~Service();
+
+  uint16_t port() const;
+  /// Serves until `stopSignal` gives something else than 0, finishes what was
+  /// begun, and returns it. When the engine throws, clients are told, and
+  /// the error is thrown on.
+  int run(const std::function<int()> &stopSignal);
+
+private:
+  class State;
+  std::unique_ptr<State> state;
+};
+
+} // namespace heddle::rt
+
+#endif // HEDDLE_RUNTIME_SERVE_SERVICE_H

@@ -1,0 +1,98 @@
+//===- TextLoop.h - Tokens of many texts, as texts ------------ -*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_SERVE_TEXTLOOP_H
+#define HEDDLE_RUNTIME_SERVE_TEXTLOOP_H
+
+#include "heddle/runtime/io/Tokenizer.h"
+#include "heddle/runtime/serve/Metrics.h"
+#include "heddle/runtime/serve/Scheduler.h"
+#include "heddle/runtime/serve/StopFilter.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+
+namespace heddle::rt {
+
+/// What has happened to a text.
+struct TextEvent {
+  uint64_t id = 0;
+  std::string part; ///< That follows what was told before.
+  std::optional<int32_t> token;
+  std::vector<TokenLogprob> logprobs; ///< Of the token, where asked for.
+  std::optional<TextEnd> end;
+};
+
+/// Runs a scheduler for requests that come from other threads, and tells what
+/// it makes as text: as the tokenizer has it, without texts that stop it.
+class TextLoop : private TextListener {
+public:
+  /// What happened in a run, told on the thread of `run`.
+  using Deliver = std::function<void(std::vector<TextEvent>)>;
+  struct Options {
+    const io::Tokenizer *tokenizer = nullptr; ///< Null: numbers and blanks.
+    bool checksPages = false;                 ///< See PageChecker.
+  };
+  TextLoop(Engine &engine, const Options &options, Metrics &metrics,
+           Deliver deliver);
+
+  struct Asked {
+    TextRequest request;
+    std::vector<std::string> stops;
+  };
+  /// Any thread may call these.
+  void submit(std::vector<Asked> asked);
+  void cancel(const std::vector<uint64_t> &ids);
+  /// Whether a signal came: what is submitted now may not be heard.
+  bool isDraining() const { return draining; }
+
+  /// See Scheduler.
+  int64_t longest() const { return scheduler.longest(); }
+
+  /// Runs until `stopSignal` gives something else than 0 and all texts have
+  /// ended; returns it. Throws what the engine throws.
+  int run(const std::function<int()> &stopSignal);
+
+private:
+  struct Text {
+    Text(const io::Tokenizer *tokenizer, std::vector<std::string> stops)
+        : filter(std::move(stops)) {
+      if (tokenizer)
+        stream.emplace(*tokenizer);
+    }
+    std::optional<io::TextStream> stream;
+    StopFilter filter;
+    Scheduler::Clock::time_point last; ///< When it came, or its last token.
+    bool hasToken = false;
+  };
+
+  bool onToken(uint64_t id, int32_t token,
+               const std::vector<TokenLogprob> &logprobs) override;
+  void onEnd(uint64_t id, TextEnd end) override;
+  /// Waits for requests if there is nothing else to do, and takes them.
+  void takeRequests();
+
+  const Options options;
+  Metrics &metrics;
+  Deliver deliver;
+  Scheduler scheduler;
+  std::unordered_map<uint64_t, Text> texts;
+  std::vector<TextEvent> events; ///< Of this run.
+
+  std::mutex mutex;
+  std::condition_variable hasCome;
+  std::vector<Asked> asked;        ///< Under the mutex.
+  std::vector<uint64_t> cancelled; ///< The same.
+  std::atomic<bool> draining = false;
+};
+
+} // namespace heddle::rt
+
+#endif // HEDDLE_RUNTIME_SERVE_TEXTLOOP_H

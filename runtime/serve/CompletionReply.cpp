@@ -1,0 +1,124 @@
+//===- CompletionReply.cpp - What a client is answered --------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/serve/CompletionReply.h"
+
+using namespace heddle;
+using namespace heddle::rt;
+
+/// Tokens may hold parts of characters.
+static std::string dump(const nlohmann::ordered_json &json) {
+  return json.dump(-1, ' ', false,
+                   nlohmann::ordered_json::error_handler_t::replace);
+}
+
+std::string heddle::rt::serverSentEvent(const std::string &data) {
+  return "data: " + data + "\n\n";
+}
+
+std::string CompletionReply::nameOf(int32_t token) const {
+  return tokenizer ? tokenizer->decode({token}) : std::to_string(token);
+}
+
+CompletionReply::Json CompletionReply::frame(bool isChunk) const {
+  const char *object = !request.isChat ? "text_completion"
+                       : isChunk       ? "chat.completion.chunk"
+                                       : "chat.completion";
+  return {
+      {"id", id}, {"object", object}, {"created", created}, {"model", model}};
+}
+
+CompletionReply::Json
+CompletionReply::chatLogprob(const TokenLogprob &each) const {
+  std::string name = nameOf(each.token);
+  return {{"token", name},
+          {"logprob", each.logprob},
+          {"bytes", std::vector<uint8_t>(name.begin(), name.end())}};
+}
+
+CompletionReply::Json CompletionReply::logprobsOf(const TextPart &part) const {
+  if (request.logprobs < 0)
+    return nullptr;
+  if (request.isChat) {
+    Json content = Json::array();
+    for (const std::vector<TokenLogprob> &told : part.logprobs) {
+      Json entry = chatLogprob(told.front());
+      entry["top_logprobs"] = Json::array();
+      for (size_t i = 1; i < told.size(); ++i)
+        entry["top_logprobs"].push_back(chatLogprob(told[i]));
+      content.push_back(entry);
+    }
+    return {{"content", content}};
+  }
+  Json tokens = Json::array(), own = Json::array(), top = Json::array();
+  for (const std::vector<TokenLogprob> &told : part.logprobs) {
+    tokens.push_back(nameOf(told.front().token));
+    own.push_back(told.front().logprob);
+    Json likeliest = Json::object();
+    for (size_t i = 1; i < told.size(); ++i)
+      likeliest[nameOf(told[i].token)] = told[i].logprob;
+    top.push_back(likeliest);
+  }
+  return {{"tokens", tokens}, {"token_logprobs", own}, {"top_logprobs", top}};
+}
+
+CompletionReply::Json CompletionReply::choice(const TextPart &part,
+                                              bool isChunk) const {
+  Json json = {{"index", part.index}};
+  if (!request.isChat)
+    json["text"] = part.text;
+  else if (!isChunk)
+    json["message"] = {{"role", "assistant"}, {"content", part.text}};
+  else if (part.text.empty())
+    json["delta"] = Json::object();
+  else
+    json["delta"] = {{"content", part.text}};
+  bool isEmpty = isChunk && part.tokens.empty();
+  json["logprobs"] = isEmpty ? Json(nullptr) : logprobsOf(part);
+  json["finish_reason"] = nullptr;
+  if (!part.finish.empty())
+    json["finish_reason"] = part.finish;
+  if (request.returnsTokenIds)
+    json["token_ids"] = part.tokens;
+  return json;
+}
+
+static nlohmann::ordered_json usageOf(const Usage &usage) {
+  return {{"prompt_tokens", usage.promptTokens},
+          {"completion_tokens", usage.newTokens},
+          {"total_tokens", usage.promptTokens + usage.newTokens}};
+}
+
+std::string CompletionReply::whole(const std::vector<TextPart> &texts,
+                                   const Usage &usage) const {
+  Json json = frame(/*isChunk=*/false);
+  json["choices"] = Json::array();
+  for (const TextPart &text : texts)
+    json["choices"].push_back(choice(text, /*isChunk=*/false));
+  json["usage"] = usageOf(usage);
+  return dump(json);
+}
+
+std::string CompletionReply::chunk(const TextPart &part, bool isFirst) const {
+  Json json = frame(/*isChunk=*/true);
+  json["choices"] = Json::array({choice(part, /*isChunk=*/true)});
+  if (request.isChat && isFirst) {
+    Json &delta = json["choices"][0]["delta"];
+    delta = {{"role", "assistant"}, {"content", part.text}};
+  }
+  if (request.includesUsage)
+    json["usage"] = nullptr;
+  return serverSentEvent(dump(json));
+}
+
+std::string CompletionReply::usageChunk(const Usage &usage) const {
+  Json json = frame(/*isChunk=*/true);
+  json["choices"] = Json::array();
+  json["usage"] = usageOf(usage);
+  return serverSentEvent(dump(json));
+}

@@ -1,0 +1,433 @@
+//===- HttpServer.cpp - Requests over HTTP --------------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/serve/HttpServer.h"
+#include "heddle/runtime/io/Diagnostic.h"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
+#include <boost/beast/http/empty_body.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/read.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <boost/beast/http/write.hpp>
+
+#include <deque>
+#include <optional>
+#include <set>
+#include <sstream>
+#include <thread>
+
+using namespace heddle;
+using namespace heddle::rt;
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = boost::beast::http;
+using asio::ip::tcp;
+using beast::error_code;
+
+struct HttpServer::State {
+  State(const HttpOptions &options, Handler handler, Refusal refusal)
+      : options(options), handler(std::move(handler)),
+        refusal(std::move(refusal)), acceptor(context), deadline(context) {}
+  void listen();
+  void accept();
+
+  HttpOptions options;
+  Handler handler;
+  Refusal refusal;
+  std::set<Session *> sessions; ///< All that live.
+  asio::io_context context;
+  tcp::acceptor acceptor;
+  asio::steady_timer deadline; ///< Of the end, once there is one.
+  bool isEnding = false;
+  std::thread thread;
+};
+
+/// A connection and its requests, one after the other. It lives as long as an
+/// operation of it does, or somebody has its reply.
+class HttpServer::Session : public std::enable_shared_from_this<Session> {
+public:
+  Session(State &server, tcp::socket socket)
+      : server(server), stream(std::move(socket)) {
+    server.sessions.insert(this);
+    error_code error;
+    tcp::endpoint peer = stream.socket().remote_endpoint(error);
+    if (!error)
+      address = peer.address().to_string();
+    stream.socket().set_option(tcp::no_delay(true), error);
+  }
+  ~Session() {
+    server.sessions.erase(this);
+    if (server.isEnding && server.sessions.empty())
+      server.deadline.cancel();
+  }
+
+  void read();
+  /// Answers with an error, and closes.
+  void refuse(int status, const char *message);
+  /// Closes unless an answer is on its way.
+  void closeIfIdle() {
+    if (!reply.lock())
+      close();
+  }
+  void close();
+
+private:
+  class Reply;
+  void readBody();
+  void onRequest();
+  void onReadError(error_code error);
+  /// Finds out when the client goes away while it waits for its answer.
+  void watch();
+  void put(std::string bytes);
+  void writeNext();
+  /// The whole answer was given.
+  void endReply();
+  /// Closes when the client has stopped to send, lest it lose the answer.
+  void linger();
+  std::string head(int status, const std::string &type,
+                   std::optional<int64_t> length);
+
+  State &server;
+  beast::tcp_stream stream;
+  beast::flat_buffer buffer;
+  std::optional<http::request_parser<http::string_body>> parser;
+  std::string address;
+  std::weak_ptr<Reply> reply; ///< To the request that is being answered.
+  uint64_t numRequests = 0;
+  std::deque<std::string> unsent;
+  int64_t unsentBytes = 0;
+  unsigned version = 11;
+  bool isReading = false; ///< A request; its time must not be changed.
+  bool keepsAlive = false, isWriting = false, isAnswered = false,
+       isRefused = false, isClosed = false;
+};
+
+class HttpServer::Session::Reply : public HttpReply {
+public:
+  explicit Reply(std::shared_ptr<Session> session)
+      : session(std::move(session)) {}
+
+  void send(int status, const std::string &type,
+            const std::string &body) override {
+    if (session)
+      session->put(session->head(status, type, body.size()) + body);
+    finish();
+  }
+  void begin(const std::string &type) override {
+    if (session)
+      session->put(session->head(200, type, std::nullopt));
+  }
+  void write(const std::string &part) override {
+    if (!session || part.empty())
+      return;
+    if (session->version < 11)
+      return session->put(part);
+    std::ostringstream chunk;
+    chunk << std::hex << part.size() << "\r\n" << part << "\r\n";
+    session->put(chunk.str());
+  }
+  void end() override {
+    if (session && session->version >= 11)
+      session->put("0\r\n\r\n");
+    finish();
+  }
+  /// The connection is gone.
+  void drop() {
+    session.reset();
+    if (onClose)
+      std::exchange(onClose, nullptr)();
+  }
+
+private:
+  void finish() {
+    onClose = nullptr;
+    if (std::shared_ptr<Session> ended = std::move(session))
+      ended->endReply();
+  }
+  std::shared_ptr<Session> session; ///< Null when nobody reads any more.
+};
+
+void HttpServer::Session::read() {
+  if (server.isEnding)
+    return close();
+  isReading = true;
+  parser.emplace();
+  parser->header_limit(uint32_t(server.options.maxHeader));
+  parser->body_limit(uint64_t(server.options.maxBody));
+  stream.expires_after(std::chrono::seconds(server.options.seconds));
+  http::async_read_header(stream, buffer, *parser,
+                          [me = shared_from_this()](error_code error, size_t) {
+                            if (error)
+                              return me->onReadError(error);
+                            me->readBody();
+                          });
+}
+
+void HttpServer::Session::readBody() {
+  version = parser->get().version();
+  if (beast::iequals(parser->get()[http::field::expect], "100-continue"))
+    put("HTTP/1.1 100 Continue\r\n\r\n");
+  // The time for the whole request goes on.
+  http::async_read(stream, buffer, *parser,
+                   [me = shared_from_this()](error_code error, size_t) {
+                     if (error)
+                       return me->onReadError(error);
+                     me->onRequest();
+                   });
+}
+
+void HttpServer::Session::onReadError(error_code error) {
+  isReading = false;
+  if (error == http::error::header_limit)
+    return refuse(431, "the headers are over the limit");
+  if (error == http::error::body_limit)
+    return refuse(413, "the body is over the limit");
+  if (error.category() ==
+          http::make_error_code(http::error::bad_value).category() &&
+      error != http::error::end_of_stream &&
+      error != http::error::partial_message)
+    return refuse(400, "this is not HTTP");
+  close();
+}
+
+void HttpServer::Session::refuse(int status, const char *message) {
+  keepsAlive = false;
+  isRefused = true;
+  std::string body = server.refusal(status, message);
+  put(head(status, "application/json", body.size()) + body);
+  endReply();
+}
+
+void HttpServer::Session::onRequest() {
+  isReading = false;
+  stream.expires_never();
+  http::request<http::string_body> request = parser->release();
+  keepsAlive = request.keep_alive() && !server.isEnding;
+  isAnswered = false;
+  ++numRequests;
+  HttpRequest made;
+  made.method = std::string(request.method_string());
+  made.path = std::string(request.target());
+  made.path.resize(std::min(made.path.find('?'), made.path.size()));
+  made.authorization = std::string(request[http::field::authorization]);
+  made.body = std::move(request.body());
+  made.peer = address;
+  auto created = std::make_shared<Reply>(shared_from_this());
+  reply = created;
+  watch();
+  server.handler(std::move(made), created);
+}
+
+void HttpServer::Session::watch() {
+  stream.socket().async_wait(
+      tcp::socket::wait_read,
+      [me = shared_from_this(), request = numRequests](error_code error) {
+        std::shared_ptr<Reply> waiting = me->reply.lock();
+        if (request != me->numRequests || me->isAnswered || !waiting)
+          return;
+        char byte;
+        error_code peeked;
+        me->stream.socket().non_blocking(true, peeked);
+        if (!error)
+          me->stream.socket().receive(asio::buffer(&byte, 1),
+                                      tcp::socket::message_peek, error);
+        // Else it has sent its next request already.
+        if (error && error != asio::error::would_block)
+          me->close();
+      });
+}
+
+std::string HttpServer::Session::head(int status, const std::string &type,
+                                      std::optional<int64_t> length) {
+  http::response<http::empty_body> response{http::status(status),
+                                            version < 11 ? 10u : 11u};
+  response.set(http::field::server, "heddle");
+  response.set(http::field::content_type, type);
+  if (length)
+    response.content_length(*length);
+  else if (version >= 11)
+    response.chunked(true);
+  else
+    keepsAlive = false;
+  if (status == 401)
+    response.set(http::field::www_authenticate, "Bearer");
+  if (status == 429 || status == 503)
+    response.set(http::field::retry_after, "1");
+  response.keep_alive(keepsAlive);
+  std::ostringstream text;
+  text << response.base();
+  return text.str();
+}
+
+void HttpServer::Session::put(std::string bytes) {
+  if (isClosed)
+    return;
+  unsentBytes += bytes.size();
+  // A single answer may be as long as it is; one that comes in parts stops
+  // when it is not read.
+  if (!unsent.empty() && unsentBytes > server.options.maxUnread)
+    return close();
+  unsent.push_back(std::move(bytes));
+  if (!isWriting)
+    writeNext();
+}
+
+void HttpServer::Session::writeNext() {
+  isWriting = true;
+  if (!isReading)
+    stream.expires_after(std::chrono::seconds(server.options.seconds));
+  asio::async_write(stream, asio::buffer(unsent.front()),
+                    [me = shared_from_this()](error_code error, size_t) {
+                      me->isWriting = false;
+                      if (error || me->isClosed)
+                        return me->close();
+                      me->unsentBytes -= me->unsent.front().size();
+                      me->unsent.pop_front();
+                      if (!me->unsent.empty())
+                        return me->writeNext();
+                      if (!me->isReading)
+                        me->stream.expires_never();
+                      if (me->isAnswered)
+                        me->endReply();
+                    });
+}
+
+void HttpServer::Session::endReply() {
+  isAnswered = true;
+  if (isWriting)
+    return;
+  isAnswered = false;
+  reply.reset();
+  if (keepsAlive && !isClosed)
+    return read();
+  error_code ignored;
+  stream.socket().shutdown(tcp::socket::shutdown_send, ignored);
+  if (!isRefused)
+    return close();
+  stream.expires_after(std::chrono::seconds(2));
+  linger();
+}
+
+void HttpServer::Session::linger() {
+  buffer.clear();
+  stream.async_read_some(buffer.prepare(4096),
+                         [me = shared_from_this()](error_code error, size_t) {
+                           return error ? me->close() : me->linger();
+                         });
+}
+
+void HttpServer::Session::close() {
+  if (std::exchange(isClosed, true))
+    return;
+  std::shared_ptr<Session> me = shared_from_this();
+  stream.close();
+  if (std::shared_ptr<Reply> waiting = reply.lock())
+    waiting->drop();
+}
+
+void HttpServer::State::listen() {
+  error_code error;
+  tcp::resolver resolver(context);
+  auto found = resolver.resolve(options.host, std::to_string(options.port),
+                                tcp::resolver::passive, error);
+  if (error)
+    fail("H0150",
+         "--host " + options.host + " has no address: " + error.message(),
+         "give an address of this machine: --host 127.0.0.1, or --host 0.0.0.0 "
+         "for all of them");
+  tcp::endpoint place = *found.begin();
+  acceptor.open(place.protocol(), error);
+  if (!error)
+    acceptor.set_option(tcp::acceptor::reuse_address(true), error);
+  if (!error)
+    acceptor.bind(place, error);
+  if (!error)
+    acceptor.listen(asio::socket_base::max_listen_connections, error);
+  if (error)
+    fail("H0150",
+         "cannot listen at " + options.host + ":" +
+             std::to_string(options.port) + ": " + error.message(),
+         error == asio::error::address_in_use
+             ? "give another port: --port " + std::to_string(options.port + 1) +
+                   ", or --port 0 for one that is free"
+             : "give a port from 1024 on, and an address of this machine: "
+               "--host 127.0.0.1 --port 8080");
+}
+
+void HttpServer::State::accept() {
+  acceptor.async_accept([this](error_code error, tcp::socket socket) {
+    if (!acceptor.is_open())
+      return;
+    if (!error) {
+      bool isFull = int64_t(sessions.size()) >= options.maxConnections;
+      auto session = std::make_shared<Session>(*this, std::move(socket));
+      if (isFull)
+        session->refuse(503, "there are too many connections");
+      else
+        session->read();
+      return accept();
+    }
+    // Out of files, for example: the next attempt may wait a little.
+    deadline.expires_after(std::chrono::milliseconds(100));
+    deadline.async_wait([this](error_code) {
+      if (acceptor.is_open())
+        accept();
+    });
+  });
+}
+
+HttpServer::HttpServer(const HttpOptions &options, Handler handler,
+                       Refusal refusal)
+    : state(std::make_unique<State>(options, std::move(handler),
+                                    std::move(refusal))) {
+  state->listen();
+}
+
+HttpServer::~HttpServer() { finish(0); }
+
+uint16_t HttpServer::port() const {
+  return state->acceptor.local_endpoint().port();
+}
+
+void HttpServer::start() {
+  state->accept();
+  state->thread = std::thread([this] { state->context.run(); });
+}
+
+void HttpServer::post(std::function<void()> action) {
+  asio::post(state->context, std::move(action));
+}
+
+void HttpServer::finish(int64_t seconds) {
+  if (!state->thread.joinable())
+    return;
+  post([this, seconds] {
+    state->isEnding = true;
+    error_code ignored;
+    state->acceptor.close(ignored);
+    state->deadline.expires_after(std::chrono::seconds(seconds));
+    state->deadline.async_wait([this](error_code) { state->context.stop(); });
+    std::set<Session *> sessions = state->sessions;
+    for (Session *session : sessions)
+      session->closeIfIdle();
+    if (state->sessions.empty())
+      state->context.stop();
+  });
+  state->thread.join();
+  // Whoever still has a reply may keep it.
+  std::set<Session *> sessions = state->sessions;
+  for (Session *session : sessions)
+    session->close();
+}

@@ -1,0 +1,36 @@
+//===- StopFilter.cpp - Texts that end a text -----------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/serve/StopFilter.h"
+
+#include <algorithm>
+
+using namespace heddle::rt;
+
+std::string StopFilter::add(const std::string &part) {
+  if (stopped)
+    return "";
+  held += part;
+  size_t keep = 0;
+  for (const std::string &stop : stops) {
+    size_t found = held.find(stop);
+    if (found != std::string::npos) {
+      stopped = true;
+      held.resize(found);
+    }
+    for (size_t length = std::min(stop.size() - 1, held.size()); length > keep;
+         --length)
+      if (held.compare(held.size() - length, length, stop, 0, length) == 0)
+        keep = length;
+  }
+  std::string shown = held.substr(0, held.size() - (stopped ? 0 : keep));
+  held.erase(0, shown.size());
+  return shown;
+}
+
+std::string StopFilter::finish() { return std::move(held); }

@@ -1,0 +1,425 @@
+# Tests of serving: the server's own side of it, with an engine of hashes.
+#
+# Part of the Heddle project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Starts servers, asks them over HTTP, and reads what they answer.
+
+HeddleServeHash serves an engine whose logits are a hash of all tokens that it
+reads back from the pages of the cache: a page of another text changes the text.
+"""
+
+import contextlib
+import http.client
+import json
+import os
+import random
+import re
+import signal
+import socket
+import subprocess
+import threading
+import time
+import unittest
+
+import heddle_test as h
+
+SERVER = os.path.join(h.BUILD, "bin", "HeddleServeHash")
+
+
+class Server:
+    """A server with what it is asked."""
+
+    def __init__(self, *arguments):
+        self.process = subprocess.Popen([SERVER, *map(str, arguments)],
+                                        stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, text=True)
+        self.port = int(self.process.stdout.readline())
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+    def connect(self):
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+
+    def ask(self, path, body=None, method=None, headers={}, connection=None):
+        """The status and the body of an answer."""
+        if connection is None:
+            with contextlib.closing(self.connect()) as connection:
+                return self.ask(path, body, method, headers, connection)
+        text = body if body is None or isinstance(body, (str, bytes)) else json.dumps(body)
+        connection.request(method or ("POST" if body is not None else "GET"), path, text,
+                           headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+
+    def complete(self, prompt="a", path="/v1/completions", **fields):
+        body = dict(prompt=prompt, **fields) if "chat" not in path else fields
+        status, text = self.ask(path, body)
+        if status != 200:
+            raise AssertionError(f"{status} {text}")
+        return json.loads(text)
+
+    def stream(self, path="/v1/completions", **fields):
+        """The events of a stream."""
+        status, text = self.ask(path, dict(fields, stream=True))
+        assert status == 200, text
+        events = text.split("\n\n")
+        assert events.pop() == "" and all(e.startswith("data: ") for e in events), text
+        return [e[6:] for e in events]
+
+    def metrics(self):
+        """Values by name and labels, as in heddle_pages{state="free"}."""
+        lines = self.ask("/metrics")[1].splitlines()
+        return {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1])
+                for line in lines if not line.startswith("#")}
+
+    def wait_until_idle(self):
+        for _ in range(200):
+            found = self.metrics()
+            if found["heddle_texts_running"] + found["heddle_texts_waiting"] == 0:
+                return found
+            time.sleep(0.05)
+        raise AssertionError("texts do not end")
+
+    def resident(self):
+        with open(f"/proc/{self.process.pid}/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+class ServeTest(unittest.TestCase):
+    def setUp(self):
+        server = Server(0)
+        self.server = server
+        self.addCleanup(server.__exit__)
+
+    def refusal(self, status, code, *arguments, **named):
+        found, text = self.server.ask(*arguments, **named)
+        error = json.loads(text)["error"]
+        self.assertEqual((found, error["code"]), (status, code), text)
+        self.assertEqual(set(error), {"message", "type", "param", "code"})
+        return error
+
+    def test_completion(self):
+        made = self.server.complete("Once", max_tokens=9, temperature=0)
+        self.assertEqual(made["object"], "text_completion")
+        self.assertEqual(made["model"], "hash")
+        self.assertEqual(made["usage"], {"prompt_tokens": 4, "completion_tokens": 9,
+                                         "total_tokens": 13})
+        (choice,) = made["choices"]
+        self.assertEqual(choice["finish_reason"], "length")
+        again = self.server.complete("Once", max_tokens=9, temperature=0)
+        self.assertEqual(again["choices"][0]["text"], choice["text"])
+        self.assertNotEqual(again["id"], made["id"])
+        # Tokens in place of a text; 16 of them where nothing is said.
+        ids = self.server.complete([ord(c) for c in "Once"], temperature=0,
+                                   return_token_ids=True)["choices"][0]
+        self.assertEqual(len(ids["token_ids"]), 16)
+        self.assertEqual(bytes(ids["token_ids"][:9]).decode("utf-8", "replace"),
+                         choice["text"])
+
+    def test_seeds_and_several_texts(self):
+        def texts(**fields):
+            made = self.server.complete(["ab", "cd"], n=3, max_tokens=20,
+                                        return_token_ids=True, **fields)
+            self.assertEqual([c["index"] for c in made["choices"]], list(range(6)))
+            self.assertEqual(made["usage"]["prompt_tokens"], 4)
+            return [tuple(c["token_ids"]) for c in made["choices"]]
+
+        first = texts(seed=5)
+        self.assertEqual(len(set(first)), 6)
+        self.assertEqual(texts(seed=5), first)
+        self.assertNotEqual(texts(seed=6), first)
+        self.assertNotEqual(texts(), texts())
+        # The first of several is the one that is made alone.
+        alone = self.server.complete("cd", max_tokens=20, seed=5, return_token_ids=True)
+        self.assertEqual(tuple(alone["choices"][0]["token_ids"]), first[3])
+
+    def test_stream(self):
+        whole = self.server.complete("Once", max_tokens=30, seed=1, n=2)
+        events = self.server.stream(prompt="Once", max_tokens=30, seed=1, n=2,
+                                    stream_options={"include_usage": True})
+        self.assertEqual(events.pop(), "[DONE]")
+        events = [json.loads(event) for event in events]
+        self.assertEqual(events.pop()["usage"], whole["usage"])
+        for index in 0, 1:
+            choices = [e["choices"][0] for e in events if e["choices"][0]["index"] == index]
+            self.assertEqual("".join(c["text"] for c in choices),
+                             whole["choices"][index]["text"])
+            self.assertEqual([c["finish_reason"] for c in choices],
+                             [None] * (len(choices) - 1) + ["length"])
+            self.assertGreater(len(choices), 5)
+
+    def test_chat(self):
+        fields = dict(messages=[{"role": "user", "content": "Hi"}], seed=3, max_tokens=25)
+        path = "/v1/chat/completions"
+        made = self.server.complete(path=path, **fields)
+        self.assertEqual(made["object"], "chat.completion")
+        self.assertEqual(made["usage"]["prompt_tokens"], len("user: Hi\n"))
+        message = made["choices"][0]["message"]
+        self.assertEqual(message["role"], "assistant")
+        same = self.server.complete("user: Hi\n", seed=3, max_tokens=25)
+        self.assertEqual(message["content"], same["choices"][0]["text"])
+        events = [json.loads(e) for e in self.server.stream(path, **fields)[:-1]]
+        deltas = [e["choices"][0]["delta"] for e in events]
+        self.assertEqual(deltas[0]["role"], "assistant")
+        self.assertTrue(all("role" not in d for d in deltas[1:]))
+        self.assertEqual("".join(d.get("content", "") for d in deltas), message["content"])
+        self.assertEqual(events[0]["object"], "chat.completion.chunk")
+        # As long as the context allows where nothing is said.
+        made = self.server.complete(path=path, messages=fields["messages"])
+        self.assertEqual(made["usage"]["total_tokens"], 256)
+
+    def test_stops(self):
+        text = self.server.complete("Once", max_tokens=60, seed=2)["choices"][0]["text"]
+        # A stop of two characters from the middle.
+        stop = next(text[i:i + 2] for i in range(20, 60)
+                    if all(" " < c < "\x7f" for c in text[i:i + 2]))
+        made = self.server.complete("Once", max_tokens=60, seed=2, stop=[stop, "never"])
+        self.assertEqual(made["choices"][0]["finish_reason"], "stop")
+        self.assertEqual(made["choices"][0]["text"], text[:text.index(stop)])
+        events = self.server.stream(prompt="Once", max_tokens=60, seed=2, stop=stop)
+        parts = [json.loads(e)["choices"][0]["text"] for e in events[:-1]]
+        self.assertEqual("".join(parts), text[:text.index(stop)])
+
+    def test_logprobs(self):
+        made = self.server.complete("Once", max_tokens=4, seed=2, logprobs=2,
+                                    return_token_ids=True)
+        told = made["choices"][0]["logprobs"]
+        self.assertEqual(len(told["tokens"]), 4)
+        for own, top in zip(told["token_logprobs"], told["top_logprobs"]):
+            self.assertLessEqual(own, max(top.values()))
+            self.assertLess(own, 0)
+        chat = self.server.complete(path="/v1/chat/completions", max_tokens=3, logprobs=True,
+                                    top_logprobs=2, temperature=0,
+                                    messages=[{"role": "user", "content": "Hi"}])
+        for entry in chat["choices"][0]["logprobs"]["content"]:
+            # Greedy takes the likeliest.
+            self.assertEqual({k: entry[k] for k in ("token", "logprob", "bytes")},
+                             entry["top_logprobs"][0])
+            self.assertEqual(len(entry["top_logprobs"]), 2)
+
+    def test_refusals(self):
+        post = "/v1/completions"
+        error = self.refusal(400, "H0380", post, "{oops")
+        self.assertIn("line 1", error["message"])
+        error = self.refusal(400, "H0380", post, {"prompt": "a", "temperature": "hot"})
+        self.assertEqual(error["param"], "temperature")
+        error = self.refusal(400, "H0380", post, {"prompt": "a" * 256})
+        self.assertIn("256 tokens", error["message"])
+        self.refusal(400, "H0380", post, {"prompt": ""})
+        self.refusal(400, "H0380", post, {"prompt": [999]})
+        self.refusal(404, "H0479", post, {"prompt": "a", "model": "gpt-4"})
+        self.refusal(404, "H0479", "/v1/nothing")
+        self.refusal(405, "H0479", post)
+        self.refusal(405, "H0479", "/health", "{}")
+        error = self.refusal(400, "H0359", "/v1/chat/completions",
+                             {"messages": [{"role": "tool", "content": "x"}]})
+        self.assertIn("no tools here", error["message"])
+        self.refusal(413, "H0380", post, "x" * (2 << 20))
+        self.refusal(431, "H0380", "/health", headers={"x": "y" * 40000})
+        self.refusal(504, "H0475", post, {"prompt": "a", "timeout": 0})
+        # It is up and well.
+        self.assertEqual(self.server.ask("/health"), (200, '{"status":"ok"}'))
+        self.server.complete()
+
+    def test_no_http(self):
+        with socket.create_connection(("127.0.0.1", self.server.port)) as raw:
+            raw.sendall(b"\x16\x03\x01 what is this\r\n\r\n")
+            self.assertIn(b"400", raw.recv(1000))
+        # HTTP/1.0 knows no chunks.
+        with socket.create_connection(("127.0.0.1", self.server.port)) as raw:
+            body = b'{"prompt": "a", "stream": true}'
+            raw.sendall(b"POST /v1/completions HTTP/1.0\r\nContent-Length: %d\r\n\r\n%s"
+                        % (len(body), body))
+            answer = b""
+            while part := raw.recv(10000):
+                answer += part
+        self.assertTrue(answer.endswith(b"data: [DONE]\n\n"), answer)
+
+    def test_connections_are_kept(self):
+        connection = self.server.connect()
+        self.addCleanup(connection.close)
+        for _ in range(20):
+            status, _ = self.server.ask("/v1/completions", {"prompt": "a", "max_tokens": 1},
+                                        connection=connection)
+            self.assertEqual(status, 200)
+        # A body that is announced first.
+        with socket.create_connection(("127.0.0.1", self.server.port)) as raw:
+            body = b'{"prompt": "a"}'
+            raw.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+                        b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(body))
+            self.assertEqual(raw.recv(1000), b"HTTP/1.1 100 Continue\r\n\r\n")
+            raw.sendall(body)
+            self.assertIn(b"200 OK", raw.recv(1000))
+
+    def test_models(self):
+        models = json.loads(self.server.ask("/v1/models")[1])
+        self.assertEqual([m["id"] for m in models["data"]], ["hash"])
+        self.assertEqual(json.loads(self.server.ask("/v1/models/hash")[1]),
+                         models["data"][0])
+
+
+class SlowServeTest(unittest.TestCase):
+    def test_together_as_alone(self):
+        """Texts of many threads at once are those of each alone; what is
+        cancelled gives its pages back; the memory stays as it is."""
+        count = 1000 if h.LONG else 150
+        draw = random.Random(4)
+        asked = [dict(prompt="".join(draw.choice("abc") for _ in range(draw.randrange(1, 150))),
+                      max_tokens=draw.randrange(1, 80), seed=i, temperature=draw.choice([0, 1]))
+                 for i in range(count)]
+        with Server(0) as server:
+            alone = [server.complete(**fields)["choices"][0]["text"] for fields in asked[:40]]
+            before = server.resident()
+            texts, failed = [None] * count, []
+
+            def client(first):
+                own = random.Random(first)
+                for i in range(first, count, 16):
+                    try:
+                        if i >= 40 and own.random() < 0.4:
+                            # Goes away in the middle.
+                            connection = server.connect()
+                            connection.request("POST", "/v1/completions",
+                                               json.dumps(dict(asked[i], stream=i % 2 == 0)))
+                            if own.random() < 0.5:
+                                time.sleep(own.random() * 0.02)
+                            connection.close()
+                        else:
+                            texts[i] = server.complete(**asked[i])["choices"][0]["text"]
+                    except Exception as error:  # noqa: BLE001
+                        failed.append(repr(error))
+
+            threads = [threading.Thread(target=client, args=(i,)) for i in range(16)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            self.assertEqual(failed, [])
+            self.assertEqual(texts[:40], alone)
+            found = server.wait_until_idle()
+            self.assertEqual(found['heddle_pages{state="used"}'], 0)
+            self.assertEqual(found['heddle_pages{state="kept"}']
+                             + found['heddle_pages{state="free"}'], 96)
+            self.assertGreater(found["heddle_shared_tokens_total"], 0)
+            cancelled = found.get('heddle_requests_total{path="/v1/completions",status="499"}', 0)
+            self.assertGreater(cancelled, count / 20)
+            self.assertLess(server.resident() - before, 16 << 20)
+
+    def test_going_away_frees_pages(self):
+        with Server(20) as server:
+            connection = server.connect()
+            connection.request("POST", "/v1/completions",
+                               json.dumps({"prompt": "a" * 100, "max_tokens": 150}))
+            while server.metrics()["heddle_texts_running"] == 0:
+                time.sleep(0.01)
+            self.assertGreater(server.metrics()['heddle_pages{state="used"}'], 10)
+            connection.close()
+            begin = time.time()
+            found = server.wait_until_idle()
+            self.assertEqual(found['heddle_pages{state="used"}'], 0)
+            self.assertLess(time.time() - begin, 2)
+
+    def test_metrics(self):
+        with Server(1) as server:
+            server.complete("abcdefgh", max_tokens=5)
+            server.ask("/v1/completions", "{")
+            found = server.metrics()
+        self.assertEqual(found["heddle_prompt_tokens_total"], 8)
+        self.assertEqual(found["heddle_new_tokens_total"], 5)
+        self.assertEqual(found["heddle_first_token_seconds_count"], 1)
+        self.assertEqual(found["heddle_between_tokens_seconds_count"], 4)
+        self.assertEqual(found['heddle_between_tokens_seconds_bucket{le="+Inf"}'], 4)
+        self.assertGreaterEqual(found["heddle_between_tokens_seconds_sum"], 0.004)
+        for status in 200, 400:
+            self.assertEqual(
+                found[f'heddle_requests_total{{path="/v1/completions",status="{status}"}}'], 1)
+
+    def test_limits(self):
+        """Too many texts, and clients that dawdle."""
+        with Server(50) as server:
+            status, text = server.ask("/v1/completions", {"prompt": ["a"] * 41})
+            self.assertEqual((status, json.loads(text)["error"]["code"]), (503, "H0476"))
+            begin = time.time()
+            slow = socket.create_connection(("127.0.0.1", server.port))
+            self.addCleanup(slow.close)
+            slow.sendall(b"POST /v1/completions HTTP/1.1\r\n")
+            for _ in range(8):
+                time.sleep(0.5)
+                try:
+                    slow.sendall(b"a: b\r\n")
+                except OSError:
+                    break
+            slow.settimeout(5)
+            try:
+                self.assertEqual(slow.recv(100), b"")
+            except ConnectionResetError:
+                pass
+            self.assertLess(time.time() - begin, 6)
+            many = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(65)]
+            many[-1].settimeout(5)
+            self.assertIn(b"503", many[-1].recv(1000))
+            for each in many:
+                each.close()
+            self.assertEqual(server.ask("/health")[0], 200)
+
+    def test_keys(self):
+        with Server(0, "secret") as server:
+            body = {"prompt": "a"}
+            for header in {}, {"Authorization": "Bearer secre"}, {"Authorization": "secret"}:
+                status, text = server.ask("/v1/completions", body, headers=header)
+                self.assertEqual((status, json.loads(text)["error"]["code"]), (401, "H0478"))
+            key = {"Authorization": "Bearer secret"}
+            self.assertEqual(server.ask("/v1/completions", body, headers=key)[0], 200)
+            self.assertEqual(server.ask("/health")[0], 200)
+
+    def test_drains(self):
+        """SIGTERM: what was begun is finished, what is new is refused."""
+        with Server(20) as server:
+            answers = []
+            thread = threading.Thread(target=lambda: answers.append(
+                server.complete("a", max_tokens=50)))
+            thread.start()
+            connection = server.connect()
+            self.addCleanup(connection.close)
+            while server.metrics()["heddle_texts_running"] == 0:
+                time.sleep(0.01)
+            server.ask("/health", connection=connection)
+            server.process.send_signal(signal.SIGTERM)
+            time.sleep(0.2)
+            self.assertEqual(server.ask("/health", connection=connection)[0], 503)
+            status, text = server.ask("/v1/completions", {"prompt": "a"},
+                                      connection=connection)
+            self.assertEqual((status, json.loads(text)["error"]["code"]), (503, "H0477"))
+            thread.join()
+            self.assertEqual(answers[0]["usage"]["completion_tokens"], 50)
+            self.assertEqual(server.process.wait(10), signal.SIGTERM)
+
+    def test_engine_fails(self):
+        """Clients hear of it, and the server ends with the error."""
+        with Server(5, "", 20) as server:
+            answers = []
+            threads = [threading.Thread(target=lambda: answers.append(
+                server.ask("/v1/completions", {"prompt": "a", "max_tokens": 100,
+                                               "stream": i == 0}))) for i in range(3)]
+            begin = time.time()
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            for status, text in answers:
+                self.assertIn(status, (200, 500))
+                self.assertIn('"code":"H0421"', text)
+            self.assertEqual(server.process.wait(10), 5)
+            self.assertLess(time.time() - begin, 10)
+            self.assertIn("error[H0421]", server.process.stderr.read())
+
+
+if __name__ == "__main__":
+    unittest.main()
