@@ -136,11 +136,15 @@ void Compilation::splitByTarget() {
     track.seconds = common.seconds;
     for (Operation *root : rootsOf(track.module)) {
       auto old = root->getAttrOfType<dist::StrategyAttr>("strategy");
+      uint64_t own = dist::bitOf("target") | dist::bitOf("collectives");
       dist::Strategy strategy = old.getValue();
       strategy.target = target;
-      root->setAttr("strategy", dist::StrategyAttr::get(
-                                    root->getContext(), strategy,
-                                    old.getWritten() | dist::bitOf("target")));
+      if (!(old.getWritten() & dist::bitOf("collectives")) &&
+          config::isGpu(target))
+        strategy.collectives = config::Collectives::Library;
+      root->setAttr("strategy",
+                    dist::StrategyAttr::get(root->getContext(), strategy,
+                                            old.getWritten() | own));
     }
   }
 }

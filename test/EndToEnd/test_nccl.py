@@ -99,6 +99,25 @@ class Nccl(test_gpu.GpuTest):
         self.assertEqual(counts[0]["sent_bytes"], 0)
         self.assertNotIn("ncclCommInitRank", counts[0]["calls"])
 
+    @h.needs_mpi
+    def test_one_binary_for_cpus_and_gpus(self):
+        """Its GPUs talk through NCCL, unless somebody says otherwise."""
+        model, _, _ = self.make_model(vocab=test_gpu.VOCAB, layers=1)
+        targets, again = ["--target", "x86-64,sm_90"], self.path("again")
+        for flags, groups in (([], 1), (["--collectives", "fixed"], 0)):
+            with self.subTest(flags=flags):
+                dumps = self.path("dumps" + str(groups))
+                both = self.compile(model, "--batch", 4, "--seq", 7, "--mesh",
+                                    "data=2", *flags, *targets, "--dump-phases",
+                                    dumps, config=h.ds_config())
+                h.run([h.HEDDLE, "compile", os.path.join(dumps, "fuse.mlir"),
+                       "--start-from", "fuse", *targets, "-o", again])
+                for binary in (both, again):
+                    _, counts = self.counts(binary, 2)
+                    self.assertEqual(counts[0]["calls"].get("ncclCommInitRank", 0),
+                                     groups)
+                h.run_ranks(2, [both, "bench", "--steps", 1, "--warmup", 0])
+
     def test_a_rank_dies_or_stops(self):
         self.data_of(4)
         model, _, _ = self.make_model(vocab=test_gpu.VOCAB)

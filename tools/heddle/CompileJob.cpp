@@ -13,6 +13,7 @@
 #include "ForwardFile.h"
 #include "ModuleFile.h"
 #include "dialects/Dist/DistDialect.h"
+#include "dialects/NN/NNDialect.h"
 #include "heddle/Import/Import.h"
 #include "heddle/Import/ReadModule.h"
 #include "heddle/Pipelines/Compile.h"
@@ -69,6 +70,16 @@ makeModule(mlir::MLIRContext &context, const CompileJob &job,
              : readForwardFile(context, job);
 }
 
+/// The collectives that nobody chose are those of each target: NCCL's on GPUs.
+static void leaveCollectivesOpen(mlir::ModuleOp module) {
+  module.walk([](nn::ModelOp model) {
+    dist::StrategyAttr strategy = model.getStrategyAttr();
+    model.setStrategyAttr(dist::StrategyAttr::get(
+        model.getContext(), strategy.getValue(),
+        strategy.getWritten() & ~dist::bitOf("collectives")));
+  });
+}
+
 int driver::runCompileJob(const CompileJob &job) {
   mlir::DialectRegistry registry;
   registerAllDialects(registry);
@@ -84,6 +95,9 @@ int driver::runCompileJob(const CompileJob &job) {
   if (job.timing)
     llvm::errs() << llvm::formatv(
         "{0,-8} {1,8:F3} s\n", job.model ? "build" : "parse", seconds.count());
+  if (job.model && job.settings.targets.size() > 1 &&
+      !job.settings.origins.count("collectives"))
+    leaveCollectivesOpen(*module);
   CompileOptions options;
   options.output = job.output;
   options.targets = job.settings.targets;

@@ -70,8 +70,12 @@ static mlir::LogicalResult overrideStrategy(mlir::Operation *root, Phase done,
     bool isGiven = origin.kind == Kind::Flag || origin.kind == Kind::File ||
                    origin.kind == Kind::StrategyFile;
     config::SettingValue chosen = setting.get(job.settings.values);
-    if (!isGiven || setting.get(merged) == chosen)
+    if (!isGiven)
       continue;
+    if (setting.get(merged) == chosen) {
+      written |= uint64_t(1) << i;
+      continue;
+    }
     Phase first = *parsePhase(setting.firstPhase);
     if (first <= done) {
       mlir::InFlightDiagnostic error = root->emitError("H0113: ");
