@@ -12,6 +12,7 @@
 #include "heddle/runtime/core/Loader.h"
 #include "heddle/runtime/devices/cpu/ThreadPool.h"
 #include "heddle/runtime/devices/cuda/CudaDevice.h"
+#include "heddle/runtime/devices/cuda/Libraries.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
 using namespace heddle;
@@ -105,6 +106,12 @@ static GpuAnswer askForGpu() {
   }
 }
 
+static ordered_json describe(const FoundLibrary &library) {
+  if (!library.missing.empty())
+    return {{"missing", library.missing}};
+  return {{"version", library.version}, {"path", library.path}};
+}
+
 static ordered_json describe(const GpuAnswer &answer) {
   if (!answer.gpu)
     return {{"missing", answer.missing}};
@@ -165,6 +172,11 @@ static void print(const plan::Plan &plan, const std::string &products) {
   line("plan", plan.hash + ", version " + plan.version);
 }
 
+static void print(const char *name, const FoundLibrary &library) {
+  line(name, library.missing.empty() ? library.version + ", " + library.path
+                                     : "none: " + library.missing);
+}
+
 int heddle::rt::runInfo(const InfoOptions &options, Ranks &ranks) {
   if (ranks.rank() != 0)
     return 0;
@@ -174,8 +186,11 @@ int heddle::rt::runInfo(const InfoOptions &options, Ranks &ranks) {
   bool isForGpu = plan.device == plan::DeviceKind::Cuda;
   if (options.json) {
     ordered_json all = describe(plan, products);
-    if (isForGpu)
+    if (isForGpu) {
       all["gpu"] = describe(askForGpu());
+      all["cublaslt"] = describe(findCublasLt());
+      all["nccl"] = describe(findNccl());
+    }
     printf("%s\n", all.dump().c_str());
     return 0;
   }
@@ -186,5 +201,7 @@ int heddle::rt::runInfo(const InfoOptions &options, Ranks &ranks) {
   line("gpu", answer.gpu ? answer.gpu->name : "none: " + answer.missing);
   if (answer.gpu)
     line("driver", "CUDA " + answer.gpu->cuda + ", " + answer.gpu->driver);
+  print("cublaslt", findCublasLt());
+  print("nccl", findNccl());
   return 0;
 }

@@ -99,11 +99,11 @@ class Gpu(GpuTest):
         cpu, gpu = self.pair(model)
         known, here = self.products_here(gpu)
         self.assertGreater(known, 15)
-        self.assertEqual(here, f"{known} by cuBLASLt 13.0.0")
+        self.assertEqual(here, f"{known} by cuBLASLt, 0 by Heddle")
         # GELU with its operand beside it: one kernel.
         fault = {"HEDDLE_EMULATE_FAULT": "lt-refuse:164"}
         self.assertEqual(self.products_here(gpu, **fault)[1],
-                         f"{known - 1} by cuBLASLt 13.0.0")
+                         f"{known - 1} by cuBLASLt, 1 by Heddle")
         self.assert_alike(cpu, gpu, 3, 1e-5, products=["auto"], **fault)
         found = h.run([*emulated(gpu), "train", "--data", self.data, "--steps", 2], 5,
                       env=dict(os.environ, HEDDLE_EMULATE_FAULT="lt-error:3"))

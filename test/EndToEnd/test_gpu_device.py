@@ -200,6 +200,26 @@ class GpuDevice(h.HeddleTest):
                       env=dict(os.environ, LD_LIBRARY_PATH=self.folder)).stdout
         self.assertRegex(found, r"gpu +none: .* there is no driver")
 
+    def test_says_which_libraries_it_finds(self):
+        self.prepare()
+        for name in ("libcuda.so.1", "libnccl.so.2", "libcublasLt.so.13",
+                     "libcublasLt.so.12"):
+            open(self.path(name), "w").close()
+        bare = {"env": dict(os.environ, LD_LIBRARY_PATH=self.folder)}
+        emulated = [h.HEDDLE, "emulate", "--", self.binary, "info"]
+        text = h.run(emulated).stdout
+        self.assertRegex(text, r"\ncublaslt +13\.0\.0, /.*/emulated/libcublasLt\.so\.13\n")
+        self.assertRegex(text, r"\nnccl +2\.18\.0, /.*/emulated/libnccl\.so\.2\n")
+        text = h.run([self.binary, "info"], **bare).stdout
+        self.assertRegex(text, r"\ncublaslt +none: .*libcublasLt\.so\.1")
+        self.assertRegex(text, r"\nnccl +none: .*libnccl\.so\.2")
+        said = json.loads(h.run([*emulated, "--json"]).stdout)
+        self.assertEqual([said[name]["version"] for name in ("cublaslt", "nccl")],
+                         ["13.0.0", "2.18.0"])
+        said = json.loads(h.run([self.binary, "info", "--json"], **bare).stdout)
+        for name in ("cublaslt", "nccl"):
+            self.assertEqual(list(said[name]), ["missing"])
+
     def test_says_what_it_runs_on(self):
         self.prepare()
         emulated = [h.HEDDLE, "emulate", "--", self.binary]

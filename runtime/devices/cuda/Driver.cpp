@@ -42,11 +42,13 @@ std::string Driver::version() const {
   return driverVersion(&version) == Success ? versionText(version) : "?";
 }
 
-std::string Driver::path() const {
+std::string cuda::pathOfLibrary(const void *function) {
   Dl_info info = {};
-  return dladdr(reinterpret_cast<void *>(init), &info) && info.dli_fname
-             ? info.dli_fname
-             : "?";
+  return dladdr(function, &info) && info.dli_fname ? info.dli_fname : "?";
+}
+
+std::string Driver::path() const {
+  return pathOfLibrary(reinterpret_cast<void *>(init));
 }
 
 static Driver loadDriver() {

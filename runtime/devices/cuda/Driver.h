@@ -35,6 +35,9 @@ struct Driver {
   std::string path() const;
 };
 
+/// The file of the library that a function is in, or "?".
+std::string pathOfLibrary(const void *function);
+
 /// Throws what a failed call means while something runs: H0434 for a fault in
 /// a kernel, H0435 for a GPU that is lost, else H0436. `doing` is as "a copy".
 void check(Result result, const std::string &doing);

@@ -94,10 +94,10 @@ Module LoadedKernels::load(const GpuModel &gpu, const std::string &text,
 /// Looks for the library, if it has anything to do.
 void LoadedKernels::openLibrary(const std::string &gemm,
                                 const std::vector<plan::Kernel> &kernels) {
-  bool hasProducts =
-      std::any_of(kernels.begin(), kernels.end(),
-                  [](const auto &kernel) { return !kernel.library.empty(); });
-  if (gemm == "generated" || !hasProducts)
+  numProducts =
+      std::count_if(kernels.begin(), kernels.end(),
+                    [](const auto &kernel) { return !kernel.library.empty(); });
+  if (gemm == "generated" || numProducts == 0)
     return;
   std::string reason;
   library = ProductLibrary::open(reason);
@@ -161,5 +161,6 @@ std::string LoadedKernels::products() const {
       std::count_if(kernels.begin(), kernels.end(), [](const auto &all) {
         return all.second.product != nullptr;
       });
-  return std::to_string(count) + " by cuBLASLt " + library->version();
+  return std::to_string(count) + " by cuBLASLt, " +
+         std::to_string(numProducts - count) + " by Heddle";
 }

@@ -63,6 +63,7 @@ private:
 
   const Driver &driver;
   std::unique_ptr<ProductLibrary> library; ///< Null: there is no need of it.
+  int64_t numProducts = 0;                 ///< That it may compute.
   std::vector<Module> modules;
   std::map<std::string, LoadedKernel> kernels;
 };

@@ -7,7 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/devices/cuda/NcclLink.h"
+#include "heddle/runtime/devices/cuda/Libraries.h"
 #include "heddle/runtime/io/Diagnostic.h"
+#include "runtime/devices/cuda/Driver.h"
 
 #include <chrono>
 #include <cstring>
@@ -28,6 +30,13 @@ static constexpr int lowestVersion = 21800;
 //===----------------------------------------------------------------------===//
 // The library
 //===----------------------------------------------------------------------===//
+
+/// As "2.18.0".
+static std::string versionText(int version) {
+  return std::to_string(version / 10000) + "." +
+         std::to_string(version % 10000 / 100) + "." +
+         std::to_string(version % 100);
+}
 
 [[noreturn]] static void failMissing(const std::string &what) {
   fail("H0286",
@@ -54,7 +63,7 @@ static Library loadLibrary() {
   int version = 0;
   library.check(library.version(&version), "asking for its version");
   if (version < lowestVersion)
-    failMissing("libnccl.so.2 is too old, version " + std::to_string(version));
+    failMissing("libnccl.so.2 is too old, version " + versionText(version));
   return library;
 }
 
@@ -62,6 +71,18 @@ const Library &Library::get() {
   // It stays: what it set up does not survive being unloaded.
   static const Library library = loadLibrary();
   return library;
+}
+
+FoundLibrary heddle::rt::findNccl() {
+  try {
+    const Library &library = Library::get();
+    int version = 0;
+    library.check(library.version(&version), "asking for its version");
+    auto *place = reinterpret_cast<void *>(library.version);
+    return {versionText(version), cuda::pathOfLibrary(place), ""};
+  } catch (const UserError &error) {
+    return {"", "", error.diagnostic.message};
+  }
 }
 
 void Library::check(Result result, const std::string &doing) const {

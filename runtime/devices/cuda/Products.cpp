@@ -11,6 +11,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/devices/cuda/Products.h"
+#include "heddle/runtime/devices/cuda/Libraries.h"
+#include "runtime/devices/cuda/Driver.h"
 
 #include <dlfcn.h>
 
@@ -60,12 +62,24 @@ std::unique_ptr<ProductLibrary> ProductLibrary::open(std::string &reason) {
 
 ProductLibrary::~ProductLibrary() { calls.destroy(handle); }
 
-std::string ProductLibrary::version() const {
-  size_t number = calls.version();
-  // As 130100.
+/// Of a number as 130100.
+static std::string versionText(size_t number) {
   return std::to_string(number / 10000) + "." +
          std::to_string(number % 10000 / 100) + "." +
          std::to_string(number % 100);
+}
+
+std::string ProductLibrary::version() const {
+  return versionText(calls.version());
+}
+
+rt::FoundLibrary heddle::rt::findCublasLt() {
+  lt::Functions calls;
+  std::string reason;
+  if (!load(calls, reason))
+    return {"", "", reason};
+  auto *place = reinterpret_cast<void *>(calls.version);
+  return {versionText(calls.version()), pathOfLibrary(place), ""};
 }
 
 //===----------------------------------------------------------------------===//
