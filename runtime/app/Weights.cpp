@@ -9,6 +9,7 @@
 #include "heddle/runtime/app/Weights.h"
 #include "heddle/runtime/app/Sources.h"
 #include "heddle/runtime/core/Philox.h"
+#include "heddle/runtime/core/UploadRing.h"
 
 #include <algorithm>
 #include <array>
@@ -183,25 +184,72 @@ static void fillShare(const void *context, int64_t thread, int64_t threads) {
   }
 }
 
-static void fillState(Job &job, size_t index, FillWork work) {
+/// Calls `f` with runs of at most `most` elements that stand together in the
+/// rank's memory, numbered from there on, and with where that is.
+template <class F>
+static void forEachPiece(const std::vector<Run> &runs, int64_t most, F f) {
+  std::vector<Run> piece;
+  int64_t first = 0, count = 0;
+  auto flush = [&] {
+    if (count > 0)
+      f(piece, count, first);
+    piece.clear();
+    count = 0;
+  };
+  for (Run rest : runs)
+    while (rest.count > 0) {
+      if (rest.local != first + count || count == most)
+        flush();
+      if (count == 0)
+        first = rest.local;
+      int64_t taken = std::min(rest.count, most - count);
+      piece.push_back({rest.whole, rest.local - first, taken});
+      rest = {rest.whole + taken, rest.local + taken, rest.count - taken};
+      count += taken;
+    }
+  flush();
+}
+
+static void fillState(Job &job, UploadRing &ring, size_t index, FillWork work) {
   const State &state = job.plan().states[index];
-  work.runs = job.session().part(index).runs();
-  for (const Run &run : work.runs)
-    work.count += run.count;
   Session &session = job.session();
   const Value &value = session.state(index);
-  work.target = session.at(value);
-  work.type = plan::nameOf(state.type);
-  job.threadPool().run(fillShare, &work);
+  if (value.numBytes() == 0)
+    return;
   int64_t width = plan::byteSize(state.type);
-  for (const Run &run : localRuns(work.runs))
-    session.host().store(value.address + run.local * width, run.count * width);
-  session.host().release(value.address, value.numBytes());
+  work.type = plan::nameOf(state.type);
+  std::vector<Run> runs = session.part(index).runs();
+  auto fill = [&](const std::vector<Run> &piece, int64_t count, char *target) {
+    work.runs = piece;
+    work.count = count;
+    work.target = target;
+    job.threadPool().run(fillShare, &work);
+  };
+  if (char *seen = session.runsOn().map(value.address)) {
+    int64_t count = 0;
+    for (const Run &run : runs)
+      count += run.count;
+    return fill(runs, count, seen);
+  }
+  auto send = [&](const std::vector<Run> &piece, int64_t count, int64_t first) {
+    fill(piece, count, ring.next());
+    ring.send(value.address + first * width, count * width);
+  };
+  forEachPiece(runs, ring.slotBytes() / width, send);
+}
+
+/// Through which the states of a job get their values.
+static UploadRing makeRing(Job &job) {
+  int64_t most = 0;
+  for (size_t i = 0; i < job.plan().states.size(); ++i)
+    most = std::max(most, job.session().state(i).numBytes());
+  return UploadRing(job.session().runsOn(), most);
 }
 
 /// Reads a state from the tensors of `weights` that it is made of, whose names
 /// there begin with `prefix`.
-static void readState(Job &job, size_t index, const io::WeightSet &weights,
+static void readState(Job &job, UploadRing &ring, size_t index,
+                      const io::WeightSet &weights,
                       const std::string &prefix = "") {
   const State &state = job.plan().states[index];
   SourceReader reader(weights, sourcesOf(job.plan(), state), state.name,
@@ -213,14 +261,15 @@ static void readState(Job &job, size_t index, const io::WeightSet &weights,
   constexpr int64_t none = std::numeric_limits<int64_t>::max();
   std::atomic<int64_t> bad{none};
   work.bad = &bad;
-  fillState(job, index, std::move(work));
+  fillState(job, ring, index, std::move(work));
   if (bad < none)
     reader.failNonFinite(type, bad);
 }
 
 /// Gives a state the first value that `source` has: itself, or the parameter it
 /// is a copy of.
-static void initialize(Job &job, size_t index, const State &source) {
+static void initialize(Job &job, UploadRing &ring, size_t index,
+                       const State &source) {
   const State &state = job.plan().states[index];
   if (!io::convertElements(nullptr, "F32", nullptr, plan::nameOf(state.type),
                            0))
@@ -230,7 +279,7 @@ static void initialize(Job &job, size_t index, const State &source) {
   FillWork work;
   work.first = &source;
   work.seed = job.plan().weights.seed;
-  fillState(job, index, std::move(work));
+  fillState(job, ring, index, std::move(work));
 }
 
 /// The parameter that a state is a copy of; itself for a parameter.
@@ -247,21 +296,22 @@ static const State &parameterOf(const plan::Plan &plan, const State &state) {
 
 /// Parameters, and the narrower copies that the kernels compute with: a copy is
 /// placed in its own way, so it takes what it stores from the files too.
-static void readParameters(Job &job, const io::WeightSet &weights) {
+static void readParameters(Job &job, UploadRing &ring,
+                           const io::WeightSet &weights) {
   const plan::Plan &plan = job.plan();
   for (size_t i = 0; i < plan.states.size(); ++i) {
     const State &state = plan.states[i];
     if (isParameter(state) || state.role == StateRole::ComputeCopy)
-      readState(job, i, weights);
+      readState(job, ring, i, weights);
   }
 }
 
-static void makeParameters(Job &job) {
+static void makeParameters(Job &job, UploadRing &ring) {
   const plan::Plan &plan = job.plan();
   for (size_t i = 0; i < plan.states.size(); ++i) {
     const State &state = plan.states[i];
     if (isParameter(state) || state.role == StateRole::ComputeCopy)
-      initialize(job, i, parameterOf(plan, state));
+      initialize(job, ring, i, parameterOf(plan, state));
   }
 }
 
@@ -280,18 +330,20 @@ static io::WeightSet openPlanWeights(const plan::Plan &plan) {
 void heddle::rt::loadWeights(Job &job, const JobOptions &options) {
   job.ranks().together([&] {
     const plan::Plan &plan = job.plan();
+    UploadRing ring = makeRing(job);
     if (!options.weights.empty())
-      readParameters(job, io::openWeights(options.weights));
+      readParameters(job, ring, io::openWeights(options.weights));
     else if (!plan.weights.random)
-      readParameters(job, openPlanWeights(plan));
+      readParameters(job, ring, openPlanWeights(plan));
     else
-      makeParameters(job);
+      makeParameters(job, ring);
     for (size_t i = 0; i < plan.states.size(); ++i) {
       const State &state = plan.states[i];
       if (!isParameter(state) && state.role != StateRole::ComputeCopy &&
           state.init.kind != Init::Kind::Zeros)
-        initialize(job, i, state);
+        initialize(job, ring, i, state);
     }
+    ring.finish();
   });
 }
 
@@ -351,7 +403,7 @@ static void raisePower(Job &job, size_t index, int64_t updates) {
 }
 
 /// Reads what the optimizer keeps, and other states that are saved.
-static void resumeState(Job &job, size_t index,
+static void resumeState(Job &job, UploadRing &ring, size_t index,
                         const io::Checkpoint &checkpoint) {
   const plan::Plan &plan = job.plan();
   const State &state = plan.states[index];
@@ -360,7 +412,7 @@ static void resumeState(Job &job, size_t index,
     if (!checkpoint.optimizer.find(prefix + piece.tensor))
       missing = prefix + piece.tensor;
   if (missing.empty())
-    return readState(job, index, checkpoint.optimizer, prefix);
+    return readState(job, ring, index, checkpoint.optimizer, prefix);
   if (state.init.kind == Init::Kind::Power)
     return raisePower(job, index,
                       checkpoint.state.step - checkpoint.state.skipped);
@@ -376,17 +428,19 @@ io::CheckpointState heddle::rt::resumeFrom(Job &job,
                                            bool resetOptimizer) {
   io::Checkpoint checkpoint = io::openCheckpoint(directory, job.ranks());
   job.ranks().together([&] {
-    readParameters(job, checkpoint.model);
+    UploadRing ring = makeRing(job);
+    readParameters(job, ring, checkpoint.model);
     const plan::Plan &plan = job.plan();
     for (size_t i = 0; i < plan.states.size(); ++i) {
       const State &state = plan.states[i];
       if (isParameter(state) || !state.checkpointed)
         continue;
       if (!resetOptimizer)
-        resumeState(job, i, checkpoint);
+        resumeState(job, ring, i, checkpoint);
       else if (state.init.kind != Init::Kind::Zeros)
-        initialize(job, i, state);
+        initialize(job, ring, i, state);
     }
+    ring.finish();
   });
   return checkpoint.state;
 }

@@ -9,6 +9,7 @@
 #include "BigramPlan.h"
 #include "TestDevice.h"
 #include "heddle/runtime/core/HostMirror.h"
+#include "heddle/runtime/core/UploadRing.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
 #include <cstring>
@@ -108,6 +109,27 @@ TEST_P(DeviceTest, EveryKindHoldsBytes) {
     device->copy(Stream::Copy, memory.address(), memory.address() + page, page);
     EXPECT_EQ(bytesOf(*device, memory.address(), page), values);
   }
+}
+
+TEST_P(DeviceTest, RingsBringMoreThanTheyHold) {
+  constexpr int64_t pieces = 7;
+  DeviceMemory memory(*device, {MemoryKind::Device, pieces * page, "test"});
+  std::vector<char> expected(pieces * page);
+  UploadRing ring(*device, page - 1);
+  ASSERT_EQ(ring.slotBytes(), page);
+  for (int64_t piece = 0; piece < pieces; ++piece) {
+    // Whoever comes too early is overwritten.
+    int64_t bytes = page - 11 * piece;
+    char *slot = ring.next();
+    for (int64_t i = 0; i < page; ++i)
+      slot[i] = char(31 * piece + i % 97);
+    std::copy_n(slot, bytes, expected.data() + piece * page);
+    ring.send(memory.address() + piece * page, bytes);
+  }
+  ring.finish();
+  EXPECT_EQ(bytesOf(*device, memory.address(), pieces * page), expected);
+  EXPECT_EQ(UploadRing(*device, int64_t(1) << 40).slotBytes(),
+            UploadRing::mostBytes);
 }
 
 TEST_P(DeviceTest, AddressesThatAreNotMappedFault) {
