@@ -88,10 +88,17 @@ void Storage::addSlice(Value value, int64_t of, Value number, ArrayAttr axes) {
   root.axes = axes;
 }
 
+/// A message may begin anywhere.
+static bool isOnlySent(Value value) {
+  return !value.use_empty() &&
+         llvm::all_of(value.getUsers(), llvm::IsaPred<dist::SendOp>);
+}
+
 void Storage::assignSlice(Operation *op, int64_t of, Value number,
                           ArrayAttr axes) {
-  if (isAligned(op->getResult(0).getType()))
-    return addSlice(op->getResult(0), of, number, axes);
+  Value part = op->getResult(0);
+  if (isAligned(part.getType()) || isOnlySent(part))
+    return addSlice(part, of, number, axes);
   addRoot(Root::Kind::Frame, op->getResult(0));
   copies.insert({op, 0});
 }
