@@ -9,13 +9,11 @@ computes is compared with the same model and plan compiled for x86-64."""
 import filecmp
 import json
 import os
-import random
 import resource
 import unittest
 
 import families
 import heddle_test as h
-import test_parallel
 
 ROWS, SEQ, VOCAB = 4, 19, 97
 
@@ -152,21 +150,6 @@ class Gpu(GpuTest):
         self.assertEqual(self.products_here(generated), (0, "none by cuBLASLt"))
         found = h.run([*emulated(generated), *train[1:], "--gemm", "library"], 2)
         self.assertIn("error[H0177]", found.stderr)
-
-    def test_no_kernel_is_without_code(self):
-        """A binary is refused when a kernel has none (H0203)."""
-        every = test_parallel.combinations()
-        if not h.LONG:
-            every = random.Random(7).sample(every, 4)
-        for number, plan in enumerate(every):
-            model, _, _ = self.make_model(dropout=0.1 * (number % 2),
-                                          **test_parallel.MODEL)
-            zero = plan.pop("tuned", {})
-            for target, precision in (("sm_80", "bf16"), ("sm_90", "fp32")):
-                with self.subTest(**plan, precision=precision):
-                    self.compile(model, *test_parallel.flags_of(**plan),
-                                 "--target", target, "--precision", precision,
-                                 config=dict(h.ds_config(), zero_optimization=zero))
 
     def test_equal_layers_are_compiled_once(self):
         def seconds(layers, cache):

@@ -29,6 +29,8 @@ constexpr int64_t maxSharedBytes = 160 * 1024;
 constexpr int64_t maxRegisters = 160;
 /// Copies of a thread that are not in a loop.
 constexpr int64_t maxUnrolled = 8;
+/// See AttentionMapper::finish.
+constexpr int64_t fewFeatures = 16;
 } // namespace
 
 /// Of indices of the kernel's tensors.
@@ -110,6 +112,11 @@ int64_t AttentionMapper::rowBlocks() const {
 
 MappedLaunch AttentionMapper::finish(int64_t heads) {
   f.finish({rowBlocks(), heads, spec.batch}, warps * warpSize, sharedBytes);
+  // Where heads have few features, ptxas sees room for more blocks and spills
+  // registers for their sake, unless it is told how many there have to be.
+  if (spec.headDim < fewFeatures)
+    f.func->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
+                    f.builder.getI32IntegerAttr(1));
   return f.launch();
 }
 

@@ -75,7 +75,7 @@ static FailureOr<KernelReport> attach(planir::KernelOp kernel,
   if (compiled.resources)
     remark << ", " << compiled.resources->registers << " registers, "
            << compiled.resources->sharedBytes << " bytes of shared memory, "
-           << compiled.resources->spillBytes << " bytes spilled";
+           << compiled.resources->localBytes << " bytes of local memory";
   return report;
 }
 

@@ -49,7 +49,7 @@ static Resources largest(const CompiledKernel &kernel,
     most.registers = std::max(most.registers, one.registers);
     most.sharedBytes =
         std::max(most.sharedBytes, one.sharedBytes + launch.sharedBytes);
-    most.spillBytes = std::max(most.spillBytes, one.spillBytes);
+    most.localBytes = std::max(most.localBytes, one.localBytes);
   }
   return most;
 }
@@ -117,7 +117,7 @@ std::string toBytes(const CompiledKernel &kernel) {
   if (kernel.resources)
     line["resources"] = llvm::json::Array{kernel.resources->registers,
                                           kernel.resources->sharedBytes,
-                                          kernel.resources->spillBytes};
+                                          kernel.resources->localBytes};
   std::string bytes;
   llvm::raw_string_ostream(bytes) << llvm::json::Value(std::move(line)) << "\n"
                                   << kernel.ptx;

@@ -47,7 +47,7 @@ static StringMap<Resources> readResources(StringRef text) {
     all[own.take_front(own.find('\''))] = {
         numberIn(own, "Used ([0-9]+) registers"),
         numberIn(own, "([0-9]+) bytes smem"),
-        numberIn(own, "([0-9]+) bytes spill stores")};
+        numberIn(own, "([0-9]+) bytes stack frame")};
   }
   return all;
 }

@@ -64,7 +64,7 @@ std::string compile(const std::string &text, const char *chip) {
   EXPECT_EQ(reports->front().reason, "");
   if (!gpu::findPtxas().empty()) {
     EXPECT_TRUE(reports->front().resources);
-    EXPECT_EQ(reports->front().resources->spillBytes, 0);
+    EXPECT_EQ(reports->front().resources->localBytes, 0);
   }
   auto objects = module->getOps<planir::ObjectOp>();
   EXPECT_FALSE(objects.empty());
@@ -223,7 +223,7 @@ TEST(GpuCompile, ResourcesOfTheLargestFunction) {
   auto reports = gpu::compileKernelsForGpu(*module, "sm_90");
   ASSERT_TRUE(succeeded(reports));
   EXPECT_EQ(reports->front().resources->sharedBytes, 8 * 256 * 4);
-  EXPECT_EQ(reports->front().resources->spillBytes, 0);
+  EXPECT_EQ(reports->front().resources->localBytes, 0);
 }
 
 /// The binary has it beside the PTX.

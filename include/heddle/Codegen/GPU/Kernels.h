@@ -102,7 +102,7 @@ llvm::Expected<std::string> emitPtx(mlir::gpu::GPUModuleOp module,
 struct Resources {
   int64_t registers = 0;   ///< Of one thread.
   int64_t sharedBytes = 0; ///< Of one block.
-  int64_t spillBytes = 0;  ///< Stored to local memory by one thread.
+  int64_t localBytes = 0;  ///< Of local memory, spills among it, of one thread.
 };
 
 /// The path of ptxas: on PATH or in /usr/local/cuda/bin; empty when there is
