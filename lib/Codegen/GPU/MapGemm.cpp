@@ -340,7 +340,8 @@ LogicalResult GemmMapper::emitSumOfParts() {
     return failure();
   ThreadCode &c = *code;
   OpBuilder &b = c.builder;
-  int64_t width = widestChunk(resultChunk()), perRow = product.n / width;
+  // Sums are in f32.
+  int64_t width = widestChunk(accessBytes / 4), perRow = product.n / width;
   int64_t chunks = product.m * perRow;
   Value chunk =
       c.add(c.mul(c.blockId(mlir::gpu::Dimension::x), threads), c.threadId());
@@ -351,17 +352,15 @@ LogicalResult GemmMapper::emitSumOfParts() {
     Value row = c.div(chunk, perRow);
     Value column = c.mul(c.rem(chunk, perRow), width);
     SmallVector<Value> sums;
-    for (int64_t i = 0; i < tiling.parts; ++i)
-      for (int64_t j = 0; j < width; j += 4) {
-        Value from = c.at(partPointer(c.constant(i), row, column), j * 4);
-        auto values = c.elements(
-            c.loadVector(b.getF32Type(), std::min<int64_t>(width, 4), from));
-        for (auto [at, value] : llvm::enumerate(values))
-          if (i == 0)
-            sums.push_back(value);
-          else
-            sums[j + at] = c.create<arith::AddFOp>(sums[j + at], value);
-      }
+    for (int64_t i = 0; i < tiling.parts; ++i) {
+      Value from = partPointer(c.constant(i), row, column);
+      auto values = c.elements(c.loadVector(b.getF32Type(), width, from));
+      for (auto [at, value] : llvm::enumerate(values))
+        if (i == 0)
+          sums.push_back(value);
+        else
+          sums[at] = c.create<arith::AddFOp>(sums[at], value);
+    }
     if (failed(storeChunk(row, column, sums, /*isShifted=*/false)))
       return failure();
   }

@@ -7,10 +7,12 @@
 // What a kernel over rows is, codegen::RowsForm says. A flat one is a grid of
 // threads over one long vector. By rows, a block takes a row, and its threads
 // take the columns in chunks, the same thread the same columns in every round.
-// What several rounds read stays in registers between them, where that fits.
+// What several rounds read stays in registers between them, where that fits, or
+// in workgroup memory.
 //
 //===----------------------------------------------------------------------===//
 
+#include "RowMemory.h"
 #include "RowPlaces.h"
 #include "heddle/Codegen/Common/RowsForm.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -38,6 +40,10 @@ constexpr int64_t maxBlocks = 4096;
 constexpr int64_t keptRegisters = 32;
 /// Threads of a block that needs them to keep its row.
 constexpr int64_t mostThreads = 512;
+/// Workgroup memory for longer rows: what sm_80 gives a block, but for what
+/// reductions take. There is room for one block of the most threads.
+constexpr int64_t keptBytes = 160 << 10;
+constexpr int64_t threadsWithMemory = 1024;
 /// Weights of columns stay in registers while a block goes from row to row:
 /// then it has several, but not so many that fewer blocks than this are left,
 /// about five for each multiprocessor of a large chip.
@@ -62,6 +68,7 @@ private:
   void chooseThreads();
   void chooseKept();
   bool fits(ArrayRef<Value> kept);
+  bool fitsMemory(ArrayRef<Value> kept);
   RowPlaces::Kept keptOf(Value tensor) const;
   LogicalResult load(ArrayRef<Value> tensors);
   LogicalResult emitRow(Value row);
@@ -109,6 +116,10 @@ private:
   SmallVector<Value> keptRows, keptColumns, keptResults;
   /// Where something is kept: the columns of a thread.
   std::optional<RowPlaces> places;
+  /// Where rows are kept in workgroup memory instead.
+  std::optional<RowMemory> memory;
+  int64_t sharedBytes = 0;
+  Walk walk; ///< Of the round that is emitted.
   /// The shape of which `places` has a row.
   SmallVector<int64_t> shape;
   /// A result lies on an argument of which bodies extract elements.
@@ -271,6 +282,19 @@ bool RowMapper::fits(ArrayRef<Value> kept) {
   return false;
 }
 
+/// The same for workgroup memory, where they get their places.
+bool RowMapper::fitsMemory(ArrayRef<Value> kept) {
+  int64_t extent = anyRound().extent;
+  Walk any = {chunkOf(anyRound()), threadsWithMemory};
+  int64_t bytes = RowMemory::bytesOf(any, extent, kept);
+  if (bytes > keptBytes)
+    return false;
+  threads = any.threads;
+  sharedBytes = bytes;
+  memory.emplace(*frame, any, extent, kept);
+  return true;
+}
+
 /// What is kept: tensors with rows that several rounds read, and, if a block
 /// has several rows, tensors with one row for all.
 void RowMapper::chooseKept() {
@@ -303,7 +327,7 @@ void RowMapper::chooseKept() {
   if (fits(all))
     return;
   keptColumns.clear();
-  if (fits(rows))
+  if (fits(rows) || fitsMemory(rows))
     return;
   keptRows.clear();
   keptResults.clear();
@@ -344,7 +368,7 @@ LogicalResult RowMapper::emitRows() {
   // The next row writes the slots that this one may still be reading.
   if (!slots.empty() && rows > blocks)
     b.create<mlir::gpu::BarrierOp>(f.loc);
-  f.finish({blocks}, threads);
+  f.finish({blocks}, threads, sharedBytes);
   return success();
 }
 
@@ -363,7 +387,9 @@ LogicalResult RowMapper::emitRow(Value row) {
   ElementEmitter::Scope scope(f.emitter);
   this->row = row;
   rowIndices = f.delinearize(row, form.rowDims());
-  bool keeps = !keptRows.empty() || !keptResults.empty();
+  if (memory)
+    memory->beginRow();
+  bool keeps = !memory && !(keptRows.empty() && keptResults.empty());
   if (keeps && !places)
     places.emplace(f, walkOf(anyRound()), anyRound().extent);
   if (keeps && failed(load(keptRows)))
@@ -419,13 +445,16 @@ LogicalResult RowMapper::emitRound(const RowRound &round) {
   for (unsigned result : round.stores)
     if (llvm::is_contained(keptResults, form.result(result)))
       kept.push_back(keptOf(form.result(result)));
+  if (!places)
+    walk = walkOf(round);
   FailureOr<SmallVector<Value>> parts =
       places ? places->walk(neutrals, kept, body)
              : forChunks(f, f.constant(0), f.constant(round.extent),
-                         /*isWhole=*/!isShifted(round), walkOf(round), neutrals,
-                         body);
+                         /*isWhole=*/!isShifted(round), walk, neutrals, body);
   if (failed(parts))
     return failure();
+  if (memory)
+    memory->endWalk();
   return bindTotals(round, *parts);
 }
 
@@ -450,8 +479,13 @@ FailureOr<SmallVector<Value>> RowMapper::emitColumns(const RowRound &round,
                                                      ValueRange running) {
   KernelFrame &f = *frame;
   SmallVector<Value> elements, next;
+  if (memory && failed(memory->fetch(walk, chunk, rowIndices)))
+    return fail(f.emitter.reason());
   if (failed(elementsOf(round.stores, rowIndices, elements)))
     return failure();
+  if (memory)
+    for (auto [result, element] : llvm::zip(round.stores, elements))
+      memory->put(form.result(result), walk, chunk, element);
   for (auto [reduction, value] : llvm::zip(round.reductions, running)) {
     FailureOr<Value> terms = f.emitter.terms(reduction.op, rowIndices);
     if (failed(terms))

@@ -47,6 +47,10 @@ private:
   LogicalResult emitFill(KernelFrame &f);
   LogicalResult emitSums(KernelFrame &f);
 
+  /// Elements of the table in one access.
+  int64_t fillWidth() const {
+    return accessBytes / dist::byteSize(table.getElementType());
+  }
   FailureOr<Value> rowOf(KernelFrame &f, Value position);
   FailureOr<Value> sharedRow(KernelFrame &f, Value position);
   SmallVector<Value> compare(KernelFrame &f, Value rows, Value tile,
@@ -219,7 +223,7 @@ LogicalResult ScatterMapper::emitOrder(KernelFrame &f) {
 /// The table without any position: what is added to, or zeros.
 LogicalResult ScatterMapper::emitFill(KernelFrame &f) {
   OpBuilder &b = f.builder;
-  int64_t width = widestChunk(kernel), size = table.getNumElements();
+  int64_t width = fillWidth(), size = table.getNumElements();
   int64_t part = threads * width * accessesToFill;
   Value begin = f.mul(f.blockId(mlir::gpu::Dimension::x), part);
   Value end =
@@ -310,7 +314,7 @@ MappedKernel ScatterMapper::run() {
   int64_t tie = kernel.getTies()[0];
   bool isInPlace = op.getInit() && tie >= 0 &&
                    kernel.getBody().getArgument(tie) == op.getInit();
-  int64_t part = threads * widestChunk(kernel) * accessesToFill;
+  int64_t part = threads * fillWidth() * accessesToFill;
   mapped.scratchBytes = 2 * positions * static_cast<int64_t>(sizeof(int32_t));
   auto order = [&](KernelFrame &f) { return emitOrder(f); };
   auto fill = [&](KernelFrame &f) { return emitFill(f); };

@@ -9,6 +9,8 @@
 #include "Ptxas.h"
 #include "heddle/Codegen/GPU/Kernels.h"
 #include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/InstIterator.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
@@ -75,6 +77,41 @@ static void optimize(Module &module, TargetMachine &machine) {
       .run(module, modules);
 }
 
+/// Four adjacent bf16 are one access: the back end knows it of other elements
+/// of 16 bits only, and would make two.
+static void joinAccesses(Function &function) {
+  IRBuilder<> b(function.getContext());
+  auto *four = FixedVectorType::get(b.getBFloatTy(), 4);
+  auto *two = FixedVectorType::get(b.getBFloatTy(), 2);
+  auto *words = FixedVectorType::get(b.getInt32Ty(), 2);
+  for (Instruction &instruction :
+       make_early_inc_range(instructions(function))) {
+    b.SetInsertPoint(&instruction);
+    if (auto *load = dyn_cast<LoadInst>(&instruction);
+        load && load->getType() == four && load->getAlign() >= Align(8)) {
+      Value *value =
+          b.CreateAlignedLoad(words, load->getPointerOperand(), Align(8));
+      Value *low =
+          b.CreateBitCast(b.CreateExtractElement(value, uint64_t(0)), two);
+      Value *high = b.CreateBitCast(b.CreateExtractElement(value, 1), two);
+      load->replaceAllUsesWith(b.CreateShuffleVector(low, high, {0, 1, 2, 3}));
+      load->eraseFromParent();
+    } else if (auto *store = dyn_cast<StoreInst>(&instruction);
+               store && store->getValueOperand()->getType() == four &&
+               store->getAlign() >= Align(8)) {
+      Value *value = PoisonValue::get(words);
+      for (int half = 0; half < 2; ++half) {
+        Value *pair = b.CreateShuffleVector(store->getValueOperand(),
+                                            {2 * half, 2 * half + 1});
+        value = b.CreateInsertElement(
+            value, b.CreateBitCast(pair, b.getInt32Ty()), half);
+      }
+      b.CreateAlignedStore(value, store->getPointerOperand(), Align(8));
+      store->eraseFromParent();
+    }
+  }
+}
+
 Expected<std::string> emitPtx(mlir::gpu::GPUModuleOp module, StringRef chip) {
   Expected<std::unique_ptr<TargetMachine>> machine = createTargetMachine(chip);
   if (!machine)
@@ -87,6 +124,7 @@ Expected<std::string> emitPtx(mlir::gpu::GPUModuleOp module, StringRef chip) {
                              "a GPU kernel cannot be translated to LLVM IR");
   llvmModule->setTargetTriple(triple);
   llvmModule->setDataLayout((*machine)->createDataLayout());
+  llvm::for_each(*llvmModule, joinAccesses);
   optimize(*llvmModule, **machine);
   for (const Function &function : *llvmModule)
     if (function.isDeclaration() && !function.isIntrinsic())

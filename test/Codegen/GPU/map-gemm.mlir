@@ -98,7 +98,8 @@ plan.kernel @single(%x: tensor<7x8xf32>, %w: tensor<8x4xf32>) -> tensor<7x4xf32>
 // CHECK-LABEL: gpu.func @parts_sum(
 // CHECK-SAME:    known_grid_size = array<i32: 1, 1, 1>
 // CHECK-NOT:     gpu.barrier
-// CHECK:         vector.store {{.*}} vector<8xbf16>
+// CHECK:         llvm.load {{.*}} -> vector<4xf32>
+// CHECK:         vector.store {{.*}} vector<4xbf16>
 plan.kernel @parts(%x: tensor<16x4096xbf16>, %w: tensor<4096x24xbf16>) -> tensor<16x24xbf16>
     attributes {generator = #plan.generator<gemm>, ties = array<i64: -1>} {
   %y = nn.linear %x, %w : (tensor<16x4096xbf16>, tensor<4096x24xbf16>) -> tensor<16x24xbf16>

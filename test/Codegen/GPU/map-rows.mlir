@@ -138,13 +138,23 @@ plan.kernel @many_rows(%x: tensor<4096x768xbf16>, %w: tensor<768xbf16>) -> (tens
   plan.yield %y, %s : tensor<4096x768xbf16>, tensor<4096xf32>
 }
 
-// 64 KiB of a row stay in registers, of 512 threads. Longer ones are read
-// again.
+// 64 KiB of a row stay in registers, of 512 threads; up to 160 KiB in workgroup
+// memory. Longer ones are read again.
 // CHECK-LABEL: gpu.func @longest_kept(
 // CHECK-SAME:    known_block_size = array<i32: 512, 1, 1>
 // CHECK:         scf.for
 // CHECK-NOT:     scf.for
 // CHECK-LABEL: gpu.func @longer(
+// CHECK-SAME:    %{{.*}}: memref<16388xf32>, %[[Y:[^:]*]]: memref<2x16388xf32>
+// CHECK-SAME:    known_block_size = array<i32: 1024, 1, 1>
+// CHECK:         gpu.dynamic_shared_memory
+// CHECK:         scf.for
+// CHECK:           scf.for
+// CHECK:             vector.store {{.*}} memref<17412xf32, #gpu.address_space<workgroup>>
+// CHECK:           scf.for
+// CHECK:             vector.load {{.*}} memref<17412xf32, #gpu.address_space<workgroup>>
+// CHECK:             vector.store {{.*}}, %[[Y]]
+// CHECK-LABEL: gpu.func @read_again(
 // CHECK-SAME:    known_block_size = array<i32: 256, 1, 1>
 // CHECK:         scf.for
 // CHECK-COUNT-2:   scf.for
@@ -159,6 +169,12 @@ plan.kernel @longer(%x: tensor<2x16388xf32>, %w: tensor<16388xf32>) -> (tensor<2
   %y, %s = nn.rms_norm %x, %w {eps = 1.0e-5 : f64}
       : (tensor<2x16388xf32>, tensor<16388xf32>) -> (tensor<2x16388xf32>, tensor<2xf32>)
   plan.yield %y, %s : tensor<2x16388xf32>, tensor<2xf32>
+}
+plan.kernel @read_again(%x: tensor<2x40960xf32>, %w: tensor<40960xf32>) -> (tensor<2x40960xf32>, tensor<2xf32>)
+    attributes {generator = #plan.generator<rows>, ties = array<i64: -1, -1>} {
+  %y, %s = nn.rms_norm %x, %w {eps = 1.0e-5 : f64}
+      : (tensor<2x40960xf32>, tensor<40960xf32>) -> (tensor<2x40960xf32>, tensor<2xf32>)
+  plan.yield %y, %s : tensor<2x40960xf32>, tensor<2xf32>
 }
 
 // The loss reads the sum of another thread's column: not before that is there,

@@ -11,6 +11,7 @@
 
 #include "GpuKernel.h"
 #include "gtest/gtest.h"
+#include <cstring>
 
 using namespace heddle::test;
 
@@ -148,17 +149,64 @@ TEST(GpuTraffic, NormGradients) {
       {size, size, columns, stats, size}, 3 * size + columns + stats, 4096, 6);
 }
 
-/// Rows for whose registers a block has more threads.
+/// Rows for whose registers a block has more threads, and rows that it keeps in
+/// memory.
 TEST(GpuTraffic, CrossEntropy) {
-  std::string type = "tensor<4096x32003xbf16>", row = "tensor<4096xf32>";
-  constexpr int64_t size = 32003 * 2, stats = 4;
-  // No more than one row is touched: the block's.
-  checkBlock(kernelText("rows", "%x: " + type + ", %l: tensor<4096xi32>",
-                        row + ", " + row,
-                        "%y, %lse = nn.cross_entropy %x, %l : (" + type +
-                            ", tensor<4096xi32>) -> (" + row + ", " + row + ")",
-                        "%y, %lse"),
-             {size, stats, stats, stats}, size + 3 * stats, 1, 1);
+  for (int64_t vocabulary : {32003, 50257}) {
+    std::string type = "tensor<4096x" + std::to_string(vocabulary) + "xbf16>";
+    std::string row = "tensor<4096xf32>", labels = "tensor<4096xi32>";
+    int64_t size = vocabulary * 2, stats = 4;
+    std::string loss = "%y, %lse = nn.cross_entropy %x, %l : (" + type + ", " +
+                       labels + ") -> (" + row + ", " + row + ")";
+    // No more than one row is touched: the block's.
+    checkBlock(kernelText("rows", "%x: " + type + ", %l: " + labels,
+                          row + ", " + row, loss, "%y, %lse"),
+               {size, stats, stats, stats}, size + 3 * stats, 1, 1);
+    checkBlock(kernelText("rows",
+                          "%x: " + type + ", %l: " + labels + ", %d: " + row,
+                          row + ", " + type,
+                          loss +
+                              "\n%g = nn.cross_entropy_grad %x, %l, %lse, %d : "
+                              "(" +
+                              type + ", " + labels + ", " + row + ", " + row +
+                              ") -> " + type,
+                          "%y, %g"),
+               {size, stats, stats, stats, size}, 2 * size + 3 * stats, 1, 1);
+  }
+}
+
+/// All positions add to one row. Four bytes each say where they stand, for
+/// every part of a row that is added: more is not used of these sectors.
+TEST(GpuTraffic, Scatter) {
+  constexpr int64_t positions = 512, columns = 768, rows = 100;
+  Buffer grads(positions * columns, true), ids(positions, false);
+  Buffer table(rows * columns, false);
+  grads.fill(1);
+  std::memset(ids.data(), 0, positions * 4);
+  heddle::rt::emulator::Counters counters;
+  ASSERT_EQ(
+      emulateKernel(
+          kernelText("scatter", "%g: tensor<512x768xbf16>, %i: tensor<512xi32>",
+                     "tensor<100x768xf32>",
+                     "%t = nn.embedding_grad %g[%i] : (tensor<512x768xbf16>, "
+                     "tensor<512xi32>) -> tensor<100x768xf32>",
+                     "%t"),
+          {&grads, &ids, &table}, {}, &counters),
+      "");
+  EXPECT_GE(counters.globalBytes, uint64_t(0.7 * 32 * counters.globalSectors));
+}
+
+/// Sums of parts of k are added by 16 bytes.
+TEST(GpuTraffic, SumsOfParts) {
+  constexpr int64_t k = 3072, size = 768 * 768;
+  heddle::rt::emulator::Counters counters = countFirstBlock(
+      kernelText("gemm", "%x: tensor<768x3072xbf16>, %w: tensor<3072x768xbf16>",
+                 "tensor<768x768xbf16>",
+                 "%y = nn.linear %x, %w : (tensor<768x3072xbf16>, "
+                 "tensor<3072x768xbf16>) -> tensor<768x768xbf16>",
+                 "%y"),
+      {768 * k * 2, 768 * k * 2, size * 2}, 1);
+  EXPECT_EQ(counters.globalBytes, 32 * counters.globalSectors);
 }
 
 TEST(GpuTraffic, Sums) {

@@ -84,10 +84,10 @@ TEST(Losses, CrossEntropyWithItsGradientInPlace) {
                       2e-6);
 }
 
-/// On a GPU, rows for whose registers a block has more threads, and rows that
-/// no registers hold.
+/// On a GPU, rows for whose registers a block has more threads, rows that only
+/// its memory holds, and rows that are read again.
 TEST(Losses, CrossEntropyOfLongRows) {
-  for (const char *vocabulary : {"10007", "16391"})
+  for (const char *vocabulary : {"10007", "16391", "41003"})
     for (const char *type : types) {
       KernelCheck check{instantiate(R"(
     plan.kernel @k(%x: $X, %l: $L, %d: $S) -> ($S, $X)
