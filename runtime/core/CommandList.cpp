@@ -454,13 +454,30 @@ void CommandList::capture(Device &device) {
       communication->flush(channel, 0);
 }
 
-LaunchTime CommandList::measure(Device &device, size_t entry,
-                                const std::function<void()> &submit) const {
+std::optional<Stream> CommandList::streamOf(size_t entry,
+                                            const Action *action) const {
+  if (launches[entry].kernel)
+    return Stream::Compute;
+  if (const auto *copy = std::get_if<Copy>(action))
+    return copy->stream;
+  if (const auto *fill = std::get_if<Fill>(action))
+    return fill->stream;
+  if (!isOfDevice(*action))
+    return std::nullopt;
+  if (std::holds_alternative<Start>(*action))
+    return Stream::Communication;
+  if (std::holds_alternative<Receive>(*action)) // It is waited for there.
+    return Stream::Compute;
+  return std::nullopt;
+}
+
+LaunchTime CommandList::measure(Device &device, std::optional<Stream> stream,
+                                const std::function<void()> &submit) {
   LaunchTime time;
   time.begin = now();
   std::optional<int64_t> taken;
-  if (launches[entry].kernel)
-    taken = device.measure(Stream::Compute, submit);
+  if (stream)
+    taken = device.measure(*stream, submit);
   if (!taken)
     submit();
   device.synchronize();
@@ -479,7 +496,7 @@ void CommandList::submit(Device &device, const Part &part,
         act(device, *action);
     };
     if (times) // By reference: a copy would be allocated.
-      times[i] = measure(device, i, std::ref(submitOne));
+      times[i] = measure(device, streamOf(i, action), std::ref(submitOne));
     else
       submitOne();
     action += !launches[i].kernel;

@@ -21,6 +21,22 @@ using namespace heddle::test;
 
 namespace {
 
+/// A device with a clock, by which all takes as long. Notes of which stream it
+/// was asked for the time.
+class Clocked : public SeparateDevice {
+public:
+  using SeparateDevice::SeparateDevice;
+  static constexpr int64_t each = int64_t(1) << 40;
+
+  std::optional<int64_t> measure(rt::Stream stream,
+                                 const std::function<void()> &submit) override {
+    submit();
+    measured.emplace_back(nameOf(stream));
+    return each;
+  }
+  std::vector<std::string> measured;
+};
+
 /// Writes down what it is asked for.
 class Recorder : public Communication {
 public:
@@ -47,7 +63,11 @@ public:
     note("flush", channel, count);
   }
 
+  bool isOfDevices(int64_t) const override { return areOfDevices; }
+  bool sendsFromDevices() const override { return areOfDevices; }
+
   std::vector<std::string> announced, events;
+  bool areOfDevices = false;
 
 private:
   void note(const char *what, int64_t number, int64_t more = -1) {
@@ -220,6 +240,47 @@ TEST(CommandList, WaitsForItsOwnRound) {
                                       "reduce_scatter 32 64"}));
   EXPECT_EQ(recorder.events, (std::vector<std::string>{"start 0", "wait 0",
                                                        "start 1", "wait 1"}));
+}
+
+TEST(CommandList, DevicesTimeWhatTheyDo) {
+  Ref digits = at(Space::Persistent, 0, 16), aside = at(Space::Frame, 64, 16);
+  Command away = copy(aside, digits);
+  away.stream = plan::Stream::Copy;
+  Command start = collective(
+      Collective::Kind::ReduceScatter, {}, at(Space::Persistent, 0, 32),
+      at(Space::Persistent, 32, 32), at(Space::Frame, 0, 64));
+  Plan plan =
+      smallPlan({{"main",
+                  128,
+                  0,
+                  0,
+                  {launch(0, {digits}, {number(70)}), away, start, waitFor(2),
+                   record(), send(1, digits), receive(-1, digits)}}});
+  ThreadPool pool(2);
+  for (bool areOfDevices : {false, true}) {
+    Clocked device(pool, /*seed=*/1);
+    std::vector<char> image = readBigramKernels();
+    auto kernels = device.load(image.data(), image.size(), {});
+    Recorder recorder;
+    recorder.areOfDevices = areOfDevices;
+    SessionOptions options;
+    options.participant = {0, &recorder};
+    Session session(plan, *kernels, device, options);
+    const LoadedProgram &program = *session.program(plan::ProgramKind::Train);
+    std::vector<LaunchTime> times(program.commands().size());
+    session.run(program, times.data());
+    std::vector<size_t> measured;
+    for (size_t i = 0; i < times.size(); ++i)
+      if (times[i].end - times[i].begin == Clocked::each)
+        measured.push_back(i);
+    using Streams = std::vector<std::string>;
+    EXPECT_EQ(measured, areOfDevices ? (std::vector<size_t>{0, 1, 2, 6})
+                                     : (std::vector<size_t>{0, 1}));
+    EXPECT_EQ(device.measured,
+              areOfDevices
+                  ? (Streams{"compute", "copy", "communication", "compute"})
+                  : (Streams{"compute", "copy"}));
+  }
 }
 
 TEST(CommandList, SendsAreGoneAtTheEndOfAStep) {

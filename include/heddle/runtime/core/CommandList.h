@@ -144,10 +144,14 @@ private:
   void capture(Device &device);
   int64_t sentByDevices() const;
   void submit(Device &device, const Part &part, LaunchTime *times) const;
-  /// Submits an entry, waits for it, and says when it was done: of a kernel the
-  /// device's own time, where it has a clock.
-  LaunchTime measure(Device &device, size_t entry,
-                     const std::function<void()> &submit) const;
+  /// On which stream a device does it, if it does: kernels, copies and fills,
+  /// collectives and what comes in messages. `action` is that of an entry that
+  /// is no launch.
+  std::optional<Stream> streamOf(size_t entry, const Action *action) const;
+  /// Submits an entry, waits for it, and says when it was done: the device's
+  /// own time, where it has a clock and `stream` is given.
+  static LaunchTime measure(Device &device, std::optional<Stream> stream,
+                            const std::function<void()> &submit);
 
   /// Every entry; those of `actions` have no kernel.
   std::vector<KernelLaunch> launches;
