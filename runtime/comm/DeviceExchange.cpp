@@ -104,8 +104,12 @@ DeviceExchange::DeviceExchange(const plan::Plan &plan, Device &device,
 bool DeviceExchange::takes(const plan::CollectiveShape &shape,
                            const CollectiveBuffers &buffers) const {
   // What the host sees is not on the device.
-  return link.takes(shape) && !device.map(buffers.target) &&
-         !device.map(buffers.source);
+  for (Address buffer : {buffers.target, buffers.source})
+    if (device.map(buffer))
+      return false;
+  if (shape.type != shape.wire && device.map(buffers.staging))
+    return false;
+  return link.takes(shape, buffers.stagingBytes);
 }
 
 int64_t DeviceExchange::add(const plan::CollectiveShape &shape,
@@ -131,7 +135,7 @@ void DeviceExchange::start(int64_t number) {
   device.wait(stream, started.ready);
   if (started.group >= 0 && started.shape->count > 0)
     link.run(stream, started.group, *started.shape, buffers.target,
-             buffers.source);
+             buffers.source, buffers.staging, buffers.stagingBytes);
   else if (!(buffers.target == buffers.source))
     device.copy(stream, buffers.target, buffers.source, buffers.targetBytes);
   device.record(stream, started.done);

@@ -10,6 +10,8 @@ import json
 import os
 import re
 import signal
+import subprocess
+import sys
 import time
 import unittest
 
@@ -26,6 +28,21 @@ MORE = [*(["--mesh", "data=2", "--zero", str(zero)] for zero in (0, 1, 3)),
         ["--mesh", "pipe=2,tensor=2", "--accumulate", "2"],
         ["--mesh", "seq=2"],
         ["--mesh", "seq=2", "--context", "ring"]]
+
+
+# Joins a communicator of two as a rank with a GPU; prints what that returns.
+JOIN = """
+import ctypes, sys
+rank, device = map(int, sys.argv[1:3])
+cuda, nccl = ctypes.CDLL("libcuda.so.1"), ctypes.CDLL("libnccl.so.2")
+context, comm = ctypes.c_void_p(), ctypes.c_void_p()
+class Id(ctypes.Structure):
+    _fields_ = [("text", ctypes.c_char * 128)]
+assert cuda.cuInit(0) == 0
+assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device) == 0
+assert cuda.cuCtxSetCurrent(context) == 0
+print(nccl.ncclCommInitRank(ctypes.byref(comm), 2, Id(sys.argv[3].encode()), rank))
+"""
 
 
 def ranks_of(flags):
@@ -90,6 +107,32 @@ class Nccl(test_gpu.GpuTest):
                     self.assertEqual(each["calls"]["cuGraphLaunch"], 2)
 
     @h.needs_mpi
+    def test_what_is_sent_in_another_type(self):
+        """Gradients of several micro-batches are sums in fp32, and travel as bf16."""
+        self.data_of(3)
+        model, _, _ = self.make_model(vocab=test_gpu.VOCAB, layers=1)
+        every = [(["--mesh", "data=2", "--zero", "2", "--communication-data-type",
+                   "bf16"], 1e-5, "ncclReduceScatter"),
+                 (["--mesh", "data=2", "--precision", "bf16", "--accumulate", "2"],
+                  5e-3, "ncclAllReduce")]
+        if h.LONG:
+            every += [(["--mesh", "data=4", "--zero", str(zero), "--accumulate",
+                        str(parts), "--communication-data-type", wire], 2e-4, call)
+                      for zero, parts, wire, call in (
+                          (0, 1, "fp16", "ncclAllReduce"),
+                          (1, 1, "bf16", "ncclReduceScatter"),
+                          (3, 1, "bf16", "ncclReduceScatter"))]
+        for flags, bound, call in every:
+            with self.subTest(flags=flags):
+                ranks = ranks_of(flags)
+                cpu, gpu = self.pair(model, *flags)
+                self.assert_alike(cpu, gpu, 3, bound, ranks, products=["generated"])
+                said, counts = self.counts(gpu, ranks)
+                self.assertEqual(counts[0]["sent_bytes"], 2 * said["bytes_sent"])
+                self.assertGreater(counts[0]["calls"].get(call, 0), 0)
+                self.assertEqual(counts[0]["calls"]["cuGraphLaunch"], 2)
+
+    @h.needs_mpi
     def test_fixed_collectives_need_no_nccl(self):
         """They give the same bits as on CPUs, through the host's memory."""
         model, _, _ = self.make_model(vocab=test_gpu.VOCAB)
@@ -150,6 +193,27 @@ class Nccl(test_gpu.GpuTest):
                             HEDDLE_EMULATE_FAULT="nccl-error:3")
         self.assertEqual(job.wait(20), [5, 5], job.said())
         self.assertRegex(job.said(), r"error\[H0441\]: NCCL failed, .*\(2\)")
+
+    def test_two_ranks_of_a_gpu_are_refused(self):
+        """As NCCL does, by ncclInvalidUsage on both; unless they say that they are
+        on two machines."""
+        for number, (devices, machines, result) in enumerate((
+                ((0, 1), None, "0"), ((1, 1), None, "5"), ((1, 1), "ab", "0"),
+                ((1, 1), "aa", "5"))):
+            started = []
+            for rank in (0, 1):
+                variables = {"NCCL_HOSTID": machines[rank]} if machines else {}
+                started.append(subprocess.Popen(
+                    [h.HEDDLE, "emulate", "--devices", "2", "--", sys.executable, "-c",
+                     JOIN, str(rank), str(devices[rank]),
+                     f"heddle-test-{os.getpid()}-{number}"], text=True,
+                    env=dict(os.environ, **variables), stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE))
+            for process in started:
+                said, errors = process.communicate(timeout=60)
+                self.assertEqual(said.strip(), result, errors)
+                if result != "0":
+                    self.assertIn("Duplicate GPU detected: rank 0 and rank 1", errors)
 
     def test_nccl_is_missing(self):
         self.data_of(4)

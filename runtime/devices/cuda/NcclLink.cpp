@@ -184,7 +184,7 @@ int Link::join(const std::string &name, int ranks, int position) {
 // Collectives
 //===----------------------------------------------------------------------===//
 
-static DataType typeOf(DType type) {
+DataType nccl::typeOf(DType type) {
   switch (type) {
   case DType::F32:
     return Float32;
@@ -204,7 +204,7 @@ static DataType typeOf(DType type) {
   return Uint8;
 }
 
-static void *pointer(Address address) {
+void *nccl::pointer(Address address) {
   return reinterpret_cast<void *>(address.value());
 }
 
@@ -225,11 +225,9 @@ static void forEachSegment(const CollectiveShape &shape, Function function) {
     }
 }
 
-/// Where an element of a part stands in the whole, and how many follow it
-/// there.
-static std::pair<int64_t, int64_t> placeOf(const PartLayout &layout,
-                                           const CollectiveShape &shape,
-                                           int64_t part, int64_t element) {
+std::pair<int64_t, int64_t> nccl::placeOf(const PartLayout &layout,
+                                          const CollectiveShape &shape,
+                                          int64_t part, int64_t element) {
   int64_t n = shape.ranks, row = shape.count / layout.outer;
   int64_t whole = element / (row / n) * row, left = element % (row / n);
   std::vector<int64_t> segments = layout.segments;
@@ -243,10 +241,6 @@ static std::pair<int64_t, int64_t> placeOf(const PartLayout &layout,
     whole += segment;
   }
   return {whole, 0};
-}
-
-bool Link::takes(const CollectiveShape &shape) const {
-  return shape.type == shape.wire;
 }
 
 void Link::together(const std::function<void()> &calls) const {
@@ -297,9 +291,13 @@ void Link::rotate(const Group &group, StreamHandle stream,
 }
 
 void Link::run(Stream on, int number, const CollectiveShape &shape,
-               Address target, Address source) {
+               Address target, Address source, Address staging,
+               int64_t stagingBytes) {
   const Group &group = groups[number];
   StreamHandle stream = streams.find(on);
+  if (shape.type != shape.wire)
+    return runCast(
+        {group, stream, shape, target, source, staging, stagingBytes});
   DataType type = typeOf(shape.type);
   int64_t width = plan::byteSize(shape.type);
   auto check = [&](Result result) {

@@ -10,6 +10,7 @@
 #define HEDDLE_RUNTIME_DEVICES_CUDA_NCCLLINK_H
 
 #include "heddle/runtime/core/DeviceLink.h"
+#include "runtime/devices/cuda/Casts.h"
 #include "runtime/devices/cuda/NcclApi.h"
 
 #include <condition_variable>
@@ -33,6 +34,14 @@ struct Library {
   void check(Result result, const std::string &doing) const;
 };
 
+DataType typeOf(plan::DType type);
+void *pointer(Address address);
+/// Where an element of a part stands in the whole, and how many follow it
+/// there.
+std::pair<int64_t, int64_t> placeOf(const plan::PartLayout &layout,
+                                    const plan::CollectiveShape &shape,
+                                    int64_t part, int64_t element);
+
 /// Makes a stream of the device, and finds one.
 struct Streams {
   std::function<Stream()> add;
@@ -51,9 +60,10 @@ public:
   std::string nameGroup() override;
   int join(const std::string &name, int ranks, int position) override;
   Stream addStream() override { return streams.add(); }
-  bool takes(const plan::CollectiveShape &shape) const override;
+  bool takes(const plan::CollectiveShape &shape, int64_t stagingBytes) override;
   void run(Stream stream, int group, const plan::CollectiveShape &shape,
-           Address target, Address source) override;
+           Address target, Address source, Address staging,
+           int64_t stagingBytes) override;
   void send(Stream stream, int group, int peer, Address data,
             int64_t bytes) override;
   void receive(Stream stream, int group, int peer, Address data,
@@ -69,6 +79,27 @@ private:
     int ranks = 0, position = 0;
   };
   void watch();
+  /// A collective that sends another type than its buffers have.
+  struct Cast {
+    const Group &group;
+    StreamHandle stream;
+    const plan::CollectiveShape &shape;
+    Address target, source, staging;
+    int64_t stagingBytes = 0;
+
+    int64_t wireBytes() const { return plan::byteSize(shape.wire); }
+    int64_t ownBytes() const { return plan::byteSize(shape.type); }
+    Address staged(int64_t element) const {
+      return staging + element * wireBytes();
+    }
+    /// Elements of each rank's part that are sent at a time. Wide accesses need
+    /// parts that are multiples of 16 bytes.
+    int64_t most() const;
+  };
+  void runCast(const Cast &cast);
+  void reduceCast(const Cast &cast);
+  void scatterCast(const Cast &cast);
+  void gatherCast(const Cast &cast);
   void allToAll(const Group &group, StreamHandle stream,
                 const plan::CollectiveShape &shape, Address target,
                 Address source) const;
@@ -84,7 +115,8 @@ private:
 
   const Library &library;
   Streams streams;
-  mutable std::mutex mutex; ///< Of all below.
+  std::unique_ptr<cuda::Casts> casts; ///< Null: there is no need of them.
+  mutable std::mutex mutex;           ///< Of all below.
   std::vector<Group> groups;
   bool isAborted = false, isEnding = false;
   Result found = Success;

@@ -29,11 +29,15 @@ public:
   /// Another stream of the device.
   virtual Stream addStream() = 0;
 
-  /// Whether it does such a collective: what is sent has the buffers' type.
-  virtual bool takes(const plan::CollectiveShape &shape) const = 0;
-  /// Submits a collective, as every rank of the group does.
+  /// Whether it does such a collective, and makes ready for it. The answer is
+  /// that of all ranks.
+  virtual bool takes(const plan::CollectiveShape &shape,
+                     int64_t stagingBytes) = 0;
+  /// Submits a collective, as every rank of the group does. The staging memory
+  /// is for what is sent in another type than the buffers have.
   virtual void run(Stream stream, int group, const plan::CollectiveShape &shape,
-                   Address target, Address source) = 0;
+                   Address target, Address source, Address staging,
+                   int64_t stagingBytes) = 0;
   /// Submits a message to or from the rank at `peer` of the group.
   virtual void send(Stream stream, int group, int peer, Address data,
                     int64_t bytes) = 0;

@@ -100,6 +100,15 @@ Result cuda::heddleEmulateSubmit(StreamHandle handle,
   return inStream(handle, submit);
 }
 
+int cuda::heddleEmulateDevice() {
+  int device = -1;
+  inContext([&](ContextData &context) {
+    device = context.device;
+    return Success;
+  });
+  return device;
+}
+
 void cuda::heddleEmulateCount(const char *call) {
   inContext([](ContextData &) { return Success; }, call);
 }

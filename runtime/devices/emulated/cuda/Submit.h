@@ -46,6 +46,8 @@ extern "C" {
 /// called in any case.
 __attribute__((visibility("default"))) Result
 heddleEmulateSubmit(StreamHandle stream, const EmulatedWork *work);
+/// The number of the GPU that the current context is of; -1 without one.
+__attribute__((visibility("default"))) int heddleEmulateDevice();
 /// Counts a call, as those of the driver are.
 __attribute__((visibility("default"))) void
 heddleEmulateCount(const char *call);

@@ -9,6 +9,7 @@
 #include "runtime/devices/emulated/nccl/Work.h"
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
 #include <map>
@@ -64,6 +65,16 @@ static void count(const char *call) {
     tell(call);
 }
 
+/// The GPU of this rank. What NCCL takes for a machine, NCCL_HOSTID may say:
+/// all ranks here are on one.
+static std::string gpuHere() {
+  static auto ask = reinterpret_cast<decltype(&cuda::heddleEmulateDevice)>(
+      dlsym(dlopen("libcuda.so.1", RTLD_NOW), "heddleEmulateDevice"));
+  const char *machine = std::getenv("NCCL_HOSTID");
+  return "CUDA device " + std::to_string(ask ? ask() : -1) +
+         (machine ? std::string(" of ") + machine : "");
+}
+
 Result nccl::ncclGetVersion(int *version) {
   *version = 21800; // The lowest that will do.
   return Success;
@@ -109,7 +120,7 @@ Result nccl::ncclCommInitRank(Comm *comm, int ranks, UniqueId id, int rank) {
     return InvalidArgument;
   count(__func__);
   try {
-    auto made = std::make_shared<Exchange>(id.internal, ranks, rank);
+    auto made = std::make_shared<Exchange>(id.internal, ranks, rank, gpuHere());
     Comms &comms = Comms::get();
     std::lock_guard<std::mutex> lock(comms.mutex);
     *comm = reinterpret_cast<Comm>(++comms.made);

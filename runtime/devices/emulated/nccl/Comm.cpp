@@ -30,6 +30,12 @@ namespace {
 struct Header {
   uint64_t kind = 0, bytes = 0;
 };
+
+/// What two ranks tell each other first.
+struct Hello {
+  int rank = -1;
+  char gpu[124] = {};
+};
 } // namespace
 
 void nccl::complain(const std::string &message) {
@@ -65,24 +71,68 @@ static bool sendWhole(int socket, const void *data, size_t bytes,
   return true;
 }
 
-Exchange::Exchange(const std::string &name, int ranks, int rank)
+Exchange::Exchange(const std::string &name, int ranks, int rank,
+                   const std::string &gpu)
     : self(rank), peers(ranks) {
+  peers[self].gpu = gpu;
   meet(name);
+  refuseSharedGpus();
   receiver = std::thread([this] { receive(); });
+}
+
+static Hello helloOf(int rank, const std::string &gpu) {
+  Hello hello;
+  hello.rank = rank;
+  std::snprintf(hello.gpu, sizeof hello.gpu, "%s", gpu.c_str());
+  return hello;
+}
+
+/// Whether it came in time.
+template <typename IsLate>
+static bool receiveHello(int socket, Hello &hello, IsLate isLate) {
+  size_t got = 0;
+  while (got < sizeof hello && !isLate()) {
+    pollfd entry = {socket, POLLIN, 0};
+    if (poll(&entry, 1, lookTime) <= 0)
+      continue;
+    ssize_t more = recv(socket, reinterpret_cast<char *>(&hello) + got,
+                        sizeof hello - got, 0);
+    if (more <= 0)
+      return false;
+    got += size_t(more);
+  }
+  return got == sizeof hello;
+}
+
+/// Real NCCL refuses them, too, on every rank.
+void Exchange::refuseSharedGpus() const {
+  for (int rank = 0; rank < size(); ++rank)
+    for (int other = 0; other < rank; ++other)
+      if (peers[rank].gpu == peers[other].gpu) {
+        complain("NCCL: Duplicate GPU detected: rank " + std::to_string(other) +
+                 " and rank " + std::to_string(rank) + " both on " +
+                 peers[rank].gpu);
+        for (const Peer &peer : peers)
+          if (peer.socket >= 0)
+            close(peer.socket);
+        throw InvalidUsage;
+      }
 }
 
 /// A rank connects to those before it, and hears from those after it.
 void Exchange::meet(const std::string &name) {
+  const Hello own = helloOf(self, peers[self].gpu);
+  Hello hello;
   constexpr std::chrono::seconds patience(60);
   auto deadline = std::chrono::steady_clock::now() + patience;
   auto isLate = [&] { return std::chrono::steady_clock::now() > deadline; };
   int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  auto [own, ownBytes] = addressOf(name, self);
+  auto [place, placeBytes] = addressOf(name, self);
   auto give = [&](Result result) {
     close(listener);
     throw result;
   };
-  if (bind(listener, reinterpret_cast<sockaddr *>(&own), ownBytes) != 0 ||
+  if (bind(listener, reinterpret_cast<sockaddr *>(&place), placeBytes) != 0 ||
       listen(listener, size()) != 0)
     give(SystemError);
   for (int other = 0; other < self; ++other) {
@@ -94,8 +144,10 @@ void Exchange::meet(const std::string &name) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
     peers[other].socket = made;
-    if (!sendWhole(made, &self, sizeof self, aborted))
+    if (!sendWhole(made, &own, sizeof own, aborted) ||
+        !receiveHello(made, hello, isLate))
       give(RemoteError);
+    peers[other].gpu = hello.gpu;
   }
   for (int missing = size() - 1 - self; missing > 0;) {
     pollfd entry = {listener, POLLIN, 0};
@@ -104,11 +156,11 @@ void Exchange::meet(const std::string &name) {
     if (poll(&entry, 1, lookTime) <= 0)
       continue;
     int made = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
-    int other = -1;
-    if (recv(made, &other, sizeof other, MSG_WAITALL) != sizeof other ||
-        other <= self || other >= size())
+    if (!receiveHello(made, hello, isLate) || hello.rank <= self ||
+        hello.rank >= size() || !sendWhole(made, &own, sizeof own, aborted))
       give(RemoteError);
-    peers[other].socket = made;
+    peers[hello.rank].socket = made;
+    peers[hello.rank].gpu = hello.gpu;
     --missing;
   }
   close(listener);

@@ -30,9 +30,11 @@ struct Message {
 /// machine, and a thread that takes what comes.
 class Exchange {
 public:
-  /// Meets the other ranks under that name. Throws a Result when they do not
-  /// come.
-  Exchange(const std::string &name, int ranks, int rank);
+  /// Meets the other ranks under that name. `gpu` says which one this rank has,
+  /// and on which machine. Throws a Result when they do not come, or when two
+  /// have one GPU: on all of them.
+  Exchange(const std::string &name, int ranks, int rank,
+           const std::string &gpu);
   Exchange(const Exchange &) = delete;
   Exchange &operator=(const Exchange &) = delete;
   ~Exchange();
@@ -57,11 +59,13 @@ public:
 private:
   struct Peer {
     int socket = -1;
+    std::string gpu;
     std::string coming; ///< The begin of a message.
     std::deque<Message> messages;
     bool isClosed = false;
   };
   void meet(const std::string &name);
+  void refuseSharedGpus() const;
   void receive();
   void takeIn(Peer &peer);
 
