@@ -247,6 +247,31 @@ TEST(CudaDevice, SyncNamesTheKernelOfAFault) {
   EXPECT_TRUE(contains(error, "'store' for h.3.attn")) << error;
 }
 
+TEST(CudaDevice, NamesRangesForAProfiler) {
+  Variable library("NVTX_INJECTION64_PATH", HEDDLE_TEST_NVTX);
+  TestDevice device(cudaLate);
+  void *profiler = dlopen(HEDDLE_TEST_NVTX, RTLD_LAZY);
+  auto take =
+      reinterpret_cast<const char *(*)()>(dlsym(profiler, "takeRanges"));
+  ASSERT_NE(take, nullptr);
+  take();
+  DeviceMemory memory(*device, {MemoryKind::Device, page, "test", false});
+  auto kernels = loadStore(*device, storeText);
+  auto submit = [&](const std::string &path) {
+    launchStore(*device, *kernels, memory.address().value(), path);
+  };
+  submit("model.layers.0.mlp");
+  submit("");
+  EXPECT_STREQ(take(), "<model.layers.0.mlp><store>");
+  // What is captured runs later, as a whole.
+  std::optional<CapturedWork> step =
+      device->capture([&] { submit("model.layers.1.mlp"); });
+  ASSERT_TRUE(step.has_value());
+  EXPECT_STREQ(take(), "");
+  device->repeat(*step);
+  EXPECT_STREQ(take(), "<a captured step>");
+}
+
 TEST(CudaDevice, SaysThatAGpuIsLost) {
   for (const char *kind : {"lost-device:1", "ecc:1"}) {
     Variable fault("HEDDLE_EMULATE_FAULT", kind);

@@ -13,6 +13,7 @@
 #include "runtime/devices/cuda/Gpu.h"
 #include "runtime/devices/cuda/Kernels.h"
 #include "runtime/devices/cuda/NcclLink.h"
+#include "runtime/devices/cuda/ProfilerRange.h"
 
 #include <algorithm>
 #include <cstring>
@@ -152,6 +153,7 @@ CudaDevice::CudaDevice(const CudaOptions &options)
 }
 
 void CudaDevice::open(const CudaOptions &options) {
+  ProfilerRange::attach();
   number = chooseGpu(driver, options.localRank);
   gpu = modelOf(driver, number);
   check(driver.retainContext(&context, number), "opening the GPU");
@@ -345,6 +347,10 @@ void CudaDevice::submit(Stream stream, const KernelLaunch &launch,
                         const Scratch &scratch) {
   const auto &kernel = *reinterpret_cast<const LoadedKernel *>(
       reinterpret_cast<uintptr_t>(launch.kernel));
+  // What is captured now runs at other times.
+  const std::string &name =
+      launch.path && !launch.path->empty() ? *launch.path : kernel.name;
+  ProfilerRange range(isCapturing ? nullptr : name.c_str());
   if (kernel.product)
     return submitProduct(stream, kernel, launch, scratch);
   // The driver reads the arguments now.
@@ -565,6 +571,7 @@ CudaDevice::capture(const std::function<void()> &submit) {
 }
 
 void CudaDevice::repeat(CapturedWork work) {
+  ProfilerRange range("a captured step");
   join();
   check(driver.launchGraph(execs[work.number], of(Stream::Compute)),
         "the launch of a graph");

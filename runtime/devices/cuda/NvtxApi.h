@@ -1,0 +1,55 @@
+//===- NvtxApi.h - What Heddle uses of NVTX ---------------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A profiler names its library in NVTX_INJECTION64_PATH. A program calls
+// InitializeInjectionNvtx2 of it, which asks for tables of pointers to
+// functions and sets those that it has. Declarations of our own; a test
+// compares them with NVTX's headers where these are installed.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_DEVICES_CUDA_NVTXAPI_H
+#define HEDDLE_RUNTIME_DEVICES_CUDA_NVTXAPI_H
+
+#include <cstddef>
+#include <cstdint>
+
+namespace heddle::rt::nvtx {
+
+using FunctionPointer = void (*)();
+using FunctionTable = FunctionPointer **;
+using GetExportTable = const void *(*)(uint32_t number);
+/// InitializeInjectionNvtx2: whether the profiler takes part.
+using Initialize = int (*)(GetExportTable getTable);
+
+/// NvtxExportTableID.
+enum ExportTable : uint32_t { CallbackTable = 1, VersionTable = 3 };
+
+/// NvtxCallbackModule, and how many functions each has, with one of number 0.
+enum CallbackModule : int { ModuleCore = 1, NumModules = 7 };
+constexpr unsigned moduleSizes[NumModules] = {0, 16, 9, 15, 7, 16, 7};
+
+/// NvtxCallbackIdCore.
+enum CoreFunction : int { CoreRangePushA = 9, CoreRangePop = 11 };
+using RangePushA = int (*)(const char *name);
+using RangePop = int (*)();
+
+/// NvtxExportTableCallbacks.
+struct Callbacks {
+  size_t bytes;
+  int (*getTable)(CallbackModule module, FunctionTable *table, unsigned *size);
+};
+
+/// NvtxExportTableVersionInfo.
+struct VersionInfo {
+  size_t bytes;
+  uint32_t version, reserved;
+  void (*setInjectionVersion)(uint32_t version);
+};
+
+} // namespace heddle::rt::nvtx
+
+#endif // HEDDLE_RUNTIME_DEVICES_CUDA_NVTXAPI_H
