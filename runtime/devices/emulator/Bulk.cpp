@@ -348,7 +348,8 @@ void useCoordinates(Decode &d, size_t index, int rank) {
 }
 
 void decodeLoad(Decode &d, int rank) {
-  if (!d.take("global") || !d.take("mbarrier::complete_tx::bytes"))
+  if (!d.take("global") || !d.take("mbarrier::complete_tx::bytes") ||
+      d.take("multicast::cluster"))
     d.failUnknown();
   size_t count = (rank ? 3 : 4) + (d.take("L2::cache_hint") ? 1 : 0);
   d.expectOperands(count);

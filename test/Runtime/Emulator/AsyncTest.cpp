@@ -338,6 +338,49 @@ TEST(PtxHopper, MapsAreChecked) {
       "not filled with NaN");
 }
 
+/// What the machine does not know is refused, and nothing is taken for
+/// something else.
+TEST(PtxHopper, UnknownFormsNameTheLine) {
+  const char *const lines[] = {
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::"
+      "bytes.multicast::cluster [%r1], [%rd0, {%r2, %r2}], [%r3], %h1;",
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes."
+      "multicast::cluster [%r1], [%rd0], 16, [%r3], %h1;",
+      "cp.async.bulk.tensor.2d.im2col.shared::cluster.global.mbarrier::"
+      "complete_tx::bytes [%r1], [%rd0, {%r2, %r2}], [%r3];",
+      "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes "
+      "[%r1], [%r2], 16, [%r3];",
+      "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%rd0], "
+      "[%r1], 16;",
+      "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group "
+      "[%rd0, {%r2, %r2}], [%r1];",
+      "cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%rd0, {%r2, %r2}];",
+      "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%r1];",
+      "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r1], "
+      "%r2, [%r3];",
+      "red.async.relaxed.cluster.global.mbarrier::complete_tx::bytes."
+      "shared::cluster.add.u32 [%r1], %r2, [%r3];",
+      "multimem.ld_reduce.global.add.f32 %f1, [%rd0];",
+      "brx.idx %r1, table;",
+      "tensormap.replace.tile.rank.global.b1024.b32 [%rd0], 1;",
+      "wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.bf16.bf16 {%f0, %f1, %f2, "
+      "%f3}, %rd5, %rd6, %r1, 0, 1, 1, 1, 0, 0;",
+      "wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e4m3 {%f0, %f1, %f2, "
+      "%f3}, %rd5, %rd6, 1, 1, 1;"};
+  for (const std::string line : lines) {
+    std::string text = hopper(kernel(1, "add.s32 %r1, %r0, 1;\n" + line));
+    std::string error = parseError(text);
+    auto at = text.begin() + long(text.find(line));
+    auto number = 1 + std::count(text.begin(), at, '\n');
+    EXPECT_TRUE(has(error, "line " + std::to_string(number) + ": "))
+        << line << ": " << error;
+  }
+  std::string cluster = hopper(kernel(1, "ret;"));
+  cluster.insert(cluster.find(")\n") + 1, " .reqnctapercluster 2, 1, 1");
+  EXPECT_TRUE(has(parseError(cluster), "a cluster of more than one block"))
+      << parseError(cluster);
+}
+
 //===----------------------------------------------------------------------===//
 // Every form of wgmma
 //===----------------------------------------------------------------------===//
