@@ -23,18 +23,22 @@ static ParseResult parseKey(AsmParser &parser, StringRef keyword) {
 Attribute HeadsAttr::parse(AsmParser &parser, Type) {
   SMLoc place = parser.getCurrentLocation();
   int64_t count = 0, kv = 0;
-  double scale = 0;
+  double scale = 0, softcap = 0;
   if (parser.parseLess() || parser.parseInteger(count) || parser.parseComma())
     return {};
   kv = count;
   if (succeeded(parser.parseOptionalKeyword("kv")) &&
       (parser.parseEqual() || parser.parseInteger(kv) || parser.parseComma()))
     return {};
-  if (parseKey(parser, "scale") || parser.parseFloat(scale) ||
-      parser.parseGreater())
+  if (parseKey(parser, "scale") || parser.parseFloat(scale))
+    return {};
+  if (succeeded(parser.parseOptionalComma()) &&
+      (parseKey(parser, "softcap") || parser.parseFloat(softcap)))
+    return {};
+  if (parser.parseGreater())
     return {};
   return parser.getChecked<HeadsAttr>(place, parser.getContext(), count, kv,
-                                      scale);
+                                      scale, softcap);
 }
 
 void HeadsAttr::print(AsmPrinter &printer) const {
@@ -43,11 +47,16 @@ void HeadsAttr::print(AsmPrinter &printer) const {
     printer << ", kv = " << getKv();
   printer << ", scale = ";
   printer.printFloat(getScale());
+  if (!getSoftcap().isZero()) {
+    printer << ", softcap = ";
+    printer.printFloat(getSoftcap());
+  }
   printer << ">";
 }
 
 LogicalResult HeadsAttr::verify(function_ref<InFlightDiagnostic()> emitError,
-                                int64_t count, int64_t kv, APFloat scale) {
+                                int64_t count, int64_t kv, APFloat scale,
+                                APFloat softcap) {
   if (count < 1 || kv < 1 || count % kv)
     return emitError() << "has " << count << " heads and " << kv
                        << " key/value heads; the first must be a multiple of "
@@ -58,11 +67,30 @@ LogicalResult HeadsAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   if (!(std::abs(factor) <= most))
     return emitError() << "has scale " << factor
                        << "; its magnitude is at most " << most;
+  double cap = softcap.convertToDouble();
+  if (!(cap >= 0 && cap <= most))
+    return emitError() << "has softcap " << cap << "; it is from 0 to " << most;
   return success();
 }
 
 HeadsAttr HeadsAttr::splitBetween(int64_t ranks) const {
-  return get(getContext(), getCount() / ranks, getKv() / ranks, getScale());
+  return get(getContext(), getCount() / ranks, getKv() / ranks, getScale(),
+             getSoftcap());
+}
+
+//===----------------------------------------------------------------------===//
+// Mask
+//===----------------------------------------------------------------------===//
+
+LogicalResult MaskAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                               MaskKind kind, int64_t window) {
+  if (window < 0)
+    return emitError() << "has a window of " << window
+                       << " keys; it is 1 or more, or absent";
+  if (window && kind != MaskKind::Causal)
+    return emitError() << "has a window, which ends at the query's own "
+                          "position: its kind must be causal";
+  return success();
 }
 
 //===----------------------------------------------------------------------===//

@@ -32,6 +32,7 @@ double PositionsOp::getFlops() { return 0; }
 double AddOp::getFlops() { return elements(getOutput()); }
 double MulOp::getFlops() { return elements(getOutput()); }
 double CastOp::getFlops() { return 0; }
+double ReshapeOp::getFlops() { return 0; }
 double SliceOp::getFlops() { return 0; }
 double ConcatOp::getFlops() { return 0; }
 double DropoutOp::getFlops() { return elements(getOutput()); }
@@ -55,12 +56,15 @@ double RmsNormGradInputOp::getFlops() { return 8 * elements(getInput()); }
 double RmsNormGradWeightOp::getFlops() { return 3 * elements(getInput()); }
 double RotaryOp::getFlops() { return 3 * elements(getInput()); }
 
-/// Two products over the pairs (query, key); a causal mask leaves half of them.
-/// Lengths are not known here: rows count as whole.
+/// Two products over the pairs (query, key); a causal mask leaves half of them,
+/// a window still fewer. Lengths are not known here: rows count as whole.
 static double attentionFlops(Value output, MaskAttr mask) {
   auto type = cast<RankedTensorType>(output.getType());
   double keys = static_cast<double>(type.getDimSize(1));
-  if (mask.isCausal())
+  double window = static_cast<double>(mask.getWindow());
+  if (window && window < keys)
+    keys = window - window * (window - 1) / (2 * keys);
+  else if (mask.isCausal())
     keys = (keys + 1) / 2;
   return 4 * elements(output) * keys;
 }

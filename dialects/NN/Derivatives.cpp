@@ -142,6 +142,13 @@ static void addBiasGradient(OpBuilder &builder, GradientContext &context,
                                       context.accumulator(bias), nullptr));
 }
 
+void ReshapeOp::buildGradient(OpBuilder &builder, GradientContext &context) {
+  if (context.isActive(getInput()))
+    context.add(getInput(), builder.create<ReshapeOp>(
+                                getLoc(), getInput().getType(),
+                                context.gradientOf(getOutput()), nullptr));
+}
+
 void AddBiasOp::buildGradient(OpBuilder &builder, GradientContext &context) {
   Value grad = context.gradientOf(getOutput());
   if (context.isActive(getInput()))

@@ -46,16 +46,21 @@ def NN_HeadsAttr : AttrDef<NN_Dialect, "Heads"> {
   let summary = "The heads of attention, and what scores are multiplied by.";
   let description = [{
     `kv` is the number of heads of keys and values, where it is not that of the
-    queries: query head h reads key/value head h / (heads / kv).
+    queries: query head h reads key/value head h / (heads / kv). With `softcap`
+    a score s becomes softcap * tanh(s / softcap), which stays within it
+    (Gemma team, arXiv 2408.00118); 0 and absent: it does not.
 
     ```mlir
     #nn.heads<12, scale = 0.125>
     #nn.heads<12, kv = 4, scale = 0.125>
+    #nn.heads<12, scale = 0.125, softcap = 50.0>
     ```
   }];
-  let parameters = (ins "int64_t":$count, "int64_t":$kv, APFloatParameter<"">:$scale);
-  let builders = [AttrBuilder<(ins "int64_t":$count, "int64_t":$kv, "double":$scale), [{
-    return $_get($_ctxt, count, kv, ::llvm::APFloat(scale));
+  let parameters = (ins "int64_t":$count, "int64_t":$kv, APFloatParameter<"">:$scale,
+                        APFloatParameter<"">:$softcap);
+  let builders = [AttrBuilder<(ins "int64_t":$count, "int64_t":$kv, "double":$scale,
+                                   CArg<"double", "0">:$softcap), [{
+    return $_get($_ctxt, count, kv, ::llvm::APFloat(scale), ::llvm::APFloat(softcap));
   }]>];
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
@@ -68,8 +73,21 @@ def NN_HeadsAttr : AttrDef<NN_Dialect, "Heads"> {
 def NN_MaskAttr : AttrDef<NN_Dialect, "Mask"> {
   let mnemonic = "mask";
   let summary = "Which keys a query sees: with `causal` those up to its own position.";
-  let parameters = (ins EnumParameter<NN_MaskKind>:$kind);
-  let assemblyFormat = "`<` $kind `>`";
+  let description = [{
+    With `window` the last so many of those, its own one counted; 0 and absent:
+    all of them. Keys outside of all windows of a block of queries are neither
+    read nor multiplied.
+
+    ```mlir
+    #nn.mask<full>
+    #nn.mask<causal>
+    #nn.mask<causal, window = 128>
+    ```
+  }];
+  let parameters = (ins EnumParameter<NN_MaskKind>:$kind,
+                        DefaultValuedParameter<"int64_t", "0">:$window);
+  let assemblyFormat = "`<` $kind (`,` `window` `=` $window^)? `>`";
+  let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     bool isCausal() const { return getKind() == MaskKind::Causal; }
   }];
@@ -126,7 +144,7 @@ defvar NN_AttentionContextFormat = [{
 def NN_AttentionOp : NN_ComputeOp<"attention",
     !con((ins Variadic<NN_Float>:$qkv), NN_AttentionContext),
     [AttrSizedOperandSegments, NN_MixesPositions, NN_AttentionLike]> {
-  let summary = "softmax(scale q k^T) v, by heads.";
+  let summary = "softmax(scale q k^T) v, by heads; scores may have a soft cap.";
   let description = [{
     Either one operand [B, T, (heads + 2 kv) * D], q, k and v side by side along
     the last dimension, or three: q [B, T, heads * D], k and v [B, T, kv * D].

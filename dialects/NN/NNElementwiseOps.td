@@ -87,6 +87,21 @@ def NN_CastOp : NN_ComputeOp<"cast", (ins NN_Float:$input),
   let hasVerifier = 1;
 }
 
+def NN_ReshapeOp : NN_ComputeOp<"reshape", (ins NN_Float:$input), [NN_Rowwise]> {
+  let summary = "The same elements in the same order: the last dimension as two, or the last two as one.";
+  let description = [{
+    The heads of [B, T, heads * D] as [B, T, heads, D], and back: what goes over
+    the last dimension then goes over the features of one head.
+  }];
+  let results = (outs NN_Float:$output);
+  let assemblyFormat = "$input attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+  let extraClassDeclaration = !strconcat(NN_LinearInEach.declaration, [{
+    /// Whether the last dimension becomes two.
+    bool splits();
+  }]);
+}
+
 def NN_SliceOp : NN_NonDifferentiableOp<"slice",
     (ins NN_Any:$input, Optional<Index>:$first, I64Attr:$dim,
          DefaultValuedAttr<I64Attr, "0">:$offset)> {

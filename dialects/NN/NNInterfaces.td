@@ -98,7 +98,7 @@ def NN_AttentionLike : OpInterface<"AttentionOpInterface"> {
     InterfaceMethod<"Which part of the heads, or null.", "::mlir::Value", "getPart", (ins)>,
     InterfaceMethod<"Which part of the queries, or null.", "::mlir::Value", "getPlace", (ins)>,
     InterfaceMethod<"Null without `place`.", "::mlir::Value", "getTurn", (ins)>,
-    InterfaceMethod<"Heads and scale.", "::heddle::nn::HeadsAttr", "getHeads", (ins)>,
+    InterfaceMethod<"Heads, scale and soft cap.", "::heddle::nn::HeadsAttr", "getHeads", (ins)>,
     InterfaceMethod<"What queries see.", "::heddle::nn::MaskAttr", "getMask", (ins)>,
     InterfaceMethod<"Null without dropout.", "::heddle::nn::DropoutAttr", "getDropoutAttr", (ins)>,
     InterfaceMethod<"Null where the operation is whole.",

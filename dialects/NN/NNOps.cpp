@@ -131,6 +131,25 @@ LogicalResult DropoutOp::verify() {
   return success();
 }
 
+bool ReshapeOp::splits() {
+  return tensorOf(getOutput()).getRank() > tensorOf(getInput()).getRank();
+}
+
+LogicalResult ReshapeOp::verify() {
+  auto in = tensorOf(getInput()), out = tensorOf(getOutput());
+  ArrayRef<int64_t> joined = (splits() ? in : out).getShape();
+  ArrayRef<int64_t> split = (splits() ? out : in).getShape();
+  bool fits = in.getElementType() == out.getElementType() &&
+              joined.size() > 1 && split.size() == joined.size() + 1 &&
+              joined.drop_back() == split.drop_back(2) &&
+              joined.back() == split.back() * split[joined.size() - 1];
+  if (!fits)
+    return emitOpError("makes ")
+           << out << " of " << in
+           << "; the last dimension becomes two, or the last two one";
+  return success();
+}
+
 LogicalResult SliceOp::verify() {
   auto in = tensorOf(getInput()), out = tensorOf(getOutput());
   int64_t dim = getDim(), offset = getOffset();

@@ -143,6 +143,18 @@ ShardingRule RotaryOp::getShardingRule() {
   countHeads(rule, getHeads(), getHeads());
   return rule;
 }
+// What is split is heads: a rank has whole ones.
+ShardingRule ReshapeOp::getShardingRule() {
+  Value split = splits() ? getOutput() : getInput();
+  std::string joined = leadingLetters(rank(split) - 2) + "h";
+  std::string in = joined, out = joined;
+  (splits() ? out : in) += "c";
+  ShardingRule rule = buildRule(*this, {in}, {out}, "c");
+  int64_t heads =
+      cast<RankedTensorType>(split.getType()).getShape().drop_back().back();
+  countHeads(rule, heads, heads);
+  return rule;
+}
 /// The letters of the operands behind the tensors of attention.
 static void addContext(AttentionOpInterface op,
                        SmallVectorImpl<std::string> &operands) {

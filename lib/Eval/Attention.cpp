@@ -45,8 +45,9 @@ struct HeadView {
 /// What attention and its gradient have in common.
 struct AttentionShape {
   int64_t batch, length, heads, kvHeads, headDim;
-  double scale;
+  double scale, softcap; ///< No cap: 0.
   bool causal;
+  int64_t window;                  ///< 0: all keys up to the query.
   llvm::ArrayRef<int64_t> lengths; ///< Of the rows; empty where all are whole.
   HeadView q, k, v;
   /// Of the whole sequence, and where queries and keys begin in it.
@@ -56,22 +57,34 @@ struct AttentionShape {
 
   AttentionShape(nn::AttentionOpInterface op, const Inputs &in);
 
-  /// The number of keys that a query sees.
+  /// A query sees no keys from this one on.
   int64_t visible(int64_t b, int64_t query) const {
     int64_t end = lengths.empty() ? wholeLength : lengths[b];
     if (causal)
       end = std::min(end, firstQuery + query + 1);
     return std::clamp<int64_t>(end - firstKey, 0, length);
   }
+  /// The first of them.
+  int64_t firstVisible(int64_t query) const {
+    return window ? std::max<int64_t>(
+                        firstQuery + query - window + 1 - firstKey, 0)
+                  : 0;
+  }
   int64_t kvHead(int64_t head) const { return head / (heads / kvHeads); }
-  /// The scaled score of a query and a key.
+  /// The score of a query and a key, scaled and capped.
   double score(int64_t b, int64_t head, int64_t query, int64_t key) const {
     const double *left = q.at(b, query, head);
     const double *right = k.at(b, key, kvHead(head));
     double sum = 0;
     for (int64_t d = 0; d < headDim; ++d)
       sum += left[d] * right[d];
-    return scale * sum;
+    sum *= scale;
+    return softcap > 0 ? softcap * std::tanh(sum / softcap) : sum;
+  }
+  /// The derivative of a score by the one before the cap.
+  double slope(double score) const {
+    double share = softcap > 0 ? score / softcap : 0;
+    return 1 - share * share;
   }
   /// What dropout multiplies a probability by.
   double dropFactor(int64_t b, int64_t head, int64_t query, int64_t key) const {
@@ -84,7 +97,8 @@ AttentionShape::AttentionShape(nn::AttentionOpInterface op, const Inputs &in)
     : heads(op.getHeads().getCount()), kvHeads(op.getHeads().getKv()),
       headDim(op.getHeadDim()),
       scale(op.getHeads().getScale().convertToDouble()),
-      causal(op.getMask().isCausal()) {
+      softcap(op.getHeads().getSoftcap().convertToDouble()),
+      causal(op.getMask().isCausal()), window(op.getMask().getWindow()) {
   if (op.getLengths())
     lengths = in.ints(op.getLengths());
   bool packed = op.isPacked();
@@ -129,18 +143,19 @@ LogicalResult evalAttention(nn::AttentionOp op, const Inputs &in,
     for (int64_t head = 0; head < shape.heads; ++head)
       for (int64_t query = 0; query < shape.length; ++query) {
         int64_t keys = shape.visible(b, query);
+        int64_t first = shape.firstVisible(query);
         double largest = -INFINITY, sum = 0;
-        for (int64_t key = 0; key < keys; ++key) {
+        for (int64_t key = first; key < keys; ++key) {
           scores[key] = shape.score(b, head, query, key);
           largest = std::max(largest, scores[key]);
         }
-        for (int64_t key = 0; key < keys; ++key)
+        for (int64_t key = first; key < keys; ++key)
           sum += std::exp(scores[key] - largest);
-        double lse = keys ? largest + std::log(sum)
-                          : std::numeric_limits<float>::lowest();
+        double lse = first < keys ? largest + std::log(sum)
+                                  : std::numeric_limits<float>::lowest();
         lses[(b * shape.heads + head) * shape.length + query] = lse;
         double *row = result.gradAt(b, query, head);
-        for (int64_t key = 0; key < keys; ++key) {
+        for (int64_t key = first; key < keys; ++key) {
           double probability = std::exp(scores[key] - lse) *
                                shape.dropFactor(b, head, query, key);
           const double *value = shape.v.at(b, key, shape.kvHead(head));
@@ -157,14 +172,16 @@ void addQueryGradients(const AttentionShape &shape, int64_t b, int64_t head,
                        int64_t query, double lse, const double *grad,
                        const double *forward) {
   int64_t keys = shape.visible(b, query), kv = shape.kvHead(head);
-  std::vector<double> probabilities(keys), gradients(keys);
+  int64_t first = shape.firstVisible(query);
+  std::vector<double> probabilities(keys), gradients(keys), slopes(keys);
   // The gradient of softmax: ds = p * (dp - sum over keys of p * dp). The sum,
   // over keys that are not here, too, is output * gradient.
   double weightedSum = 0;
   for (int64_t d = 0; d < shape.headDim; ++d)
     weightedSum += forward[d] * grad[d];
-  for (int64_t key = 0; key < keys; ++key) {
-    double probability = std::exp(shape.score(b, head, query, key) - lse);
+  for (int64_t key = first; key < keys; ++key) {
+    double score = shape.score(b, head, query, key);
+    double probability = std::exp(score - lse);
     double factor = shape.dropFactor(b, head, query, key);
     const double *value = shape.v.at(b, key, kv);
     double *valueGrad = shape.v.gradAt(b, key, kv);
@@ -174,13 +191,14 @@ void addQueryGradients(const AttentionShape &shape, int64_t b, int64_t head,
       valueGrad[d] += probability * factor * grad[d];
     }
     probabilities[key] = probability;
+    slopes[key] = shape.slope(score);
     gradients[key] = factor * product;
   }
   const double *queryVector = shape.q.at(b, query, head);
   double *queryGrad = shape.q.gradAt(b, query, head);
-  for (int64_t key = 0; key < keys; ++key) {
-    double scoreGrad =
-        shape.scale * probabilities[key] * (gradients[key] - weightedSum);
+  for (int64_t key = first; key < keys; ++key) {
+    double scoreGrad = shape.scale * slopes[key] * probabilities[key] *
+                       (gradients[key] - weightedSum);
     const double *keyVector = shape.k.at(b, key, kv);
     double *keyGrad = shape.k.gradAt(b, key, kv);
     for (int64_t d = 0; d < shape.headDim; ++d) {

@@ -175,6 +175,12 @@ void copyPositions(const Tensor &from, int64_t first, Tensor &to, int64_t at,
     }
 }
 
+LogicalResult evalReshape(nn::ReshapeOp op, const Inputs &in, Outputs &out) {
+  const Tensor &input = in[op.getInput()];
+  out[op.getOutput()].copyFrom(input, 0, 0, input.numElements());
+  return success();
+}
+
 LogicalResult evalSlice(nn::SliceOp op, const Inputs &in, Outputs &out) {
   int64_t dim = op.getDim();
   Tensor &output = out[op.getOutput()];
@@ -231,6 +237,7 @@ void attachElementwiseEvaluations(MLIRContext &context) {
   attachEvaluation<nn::CastOp, evalCast>(context);
   attachEvaluation<nn::MapOp, evalMap>(context);
   attachEvaluation<nn::DropoutOp, evalDropout>(context);
+  attachEvaluation<nn::ReshapeOp, evalReshape>(context);
   attachEvaluation<nn::SliceOp, evalSlice>(context);
   attachEvaluation<nn::ConcatOp, evalConcat>(context);
 }

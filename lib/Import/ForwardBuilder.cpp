@@ -9,7 +9,9 @@
 #include "ForwardBuilder.h"
 #include "Family.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "llvm/Support/xxhash.h"
+#include <map>
 
 using namespace heddle;
 using namespace mlir;
@@ -130,46 +132,68 @@ void ForwardBuilder::build() {
   forward.setOutputsAttr(builder.getArrayAttr(port(nn::PortRole::Logits)));
 }
 
-Tensor ForwardBuilder::layers(const std::string &name, int64_t count, Tensor x,
-                              const std::function<Tensor(Tensor)> &body) {
-  OpBuilder::InsertPoint outside = builder.saveInsertionPoint();
-  SmallVector<Type> types = {unwrap(x).getType()};
-  SmallVector<std::string> paths;
+ForwardBuilder::Layer
+ForwardBuilder::buildLayer(const std::string &name, const std::string &symbol,
+                           Type input,
+                           const std::function<Tensor(Tensor)> &body) {
+  OpBuilder::InsertionGuard outside(builder);
+  SmallVector<Type> types = {input};
+  Layer made;
   std::string first = name + ".0.";
   for (const config::ParameterSpec &parameter : spec.parameters)
     if (llvm::StringRef path = parameter.name; path.consume_front(first)) {
       types.push_back(floats(parameter.shape));
-      paths.push_back(path.str());
+      made.paths.push_back(path.str());
     }
-  Layer made;
-  made.function = beginFunction("block", name + ".*", types);
+  made.function = beginFunction(symbol, name + ".*", types);
   made.name = name;
-  for (auto [i, path] : llvm::enumerate(paths))
+  for (auto [i, path] : llvm::enumerate(made.paths))
     made.parameters[path] = made.function.getArgument(1 + i);
   layer = std::move(made);
   endFunction(layer->function, body(wrap(layer->function.getArgument(0))));
   made = std::move(*layer);
   layer.reset();
-  builder.restoreInsertionPoint(outside);
-  for (int64_t number = 0; number < count; ++number) {
-    std::string path = name + "." + std::to_string(number);
-    SmallVector<Value> operands = {unwrap(x)};
-    for (auto [i, inner] : llvm::enumerate(paths))
-      operands.push_back(builder.create<nn::GetOp>(
-          at(path + "." + inner), types[1 + i], path + "." + inner));
-    for (auto &[value, argument] : made.outer)
-      operands.push_back(value);
-    if (made.index)
-      operands.insert(operands.begin() +
-                          cast<BlockArgument>(made.index).getArgNumber(),
-                      indexConstant(number, path));
-    auto call = builder.create<nn::CallOp>(
-        at(path), made.function.getResultTypes(), made.function.getSymName(),
-        operands, path, /*recompute=*/nn::RecomputeAttr(),
-        /*arg_attrs=*/ArrayAttr(),
-        /*res_attrs=*/ArrayAttr());
-    x = wrap(call.getResult(0));
+  return made;
+}
+
+Value ForwardBuilder::callLayer(const Layer &layer, int64_t number, Value x) {
+  std::string path = layer.name + "." + std::to_string(number);
+  SmallVector<Value> operands = {x};
+  ArrayRef<Type> types = nn::FuncOp(layer.function).getArgumentTypes();
+  for (auto [i, inner] : llvm::enumerate(layer.paths))
+    operands.push_back(builder.create<nn::GetOp>(
+        at(path + "." + inner), types[1 + i], path + "." + inner));
+  for (auto &[value, argument] : layer.outer)
+    operands.push_back(value);
+  if (layer.index)
+    operands.insert(operands.begin() +
+                        cast<BlockArgument>(layer.index).getArgNumber(),
+                    indexConstant(number, path));
+  auto call = builder.create<nn::CallOp>(
+      at(path), nn::FuncOp(layer.function).getResultTypes(),
+      nn::FuncOp(layer.function).getSymName(), operands, path,
+      /*recompute=*/nn::RecomputeAttr(),
+      /*arg_attrs=*/ArrayAttr(),
+      /*res_attrs=*/ArrayAttr());
+  return call.getResult(0);
+}
+
+Tensor
+ForwardBuilder::layers(const std::string &name,
+                       const std::vector<int64_t> &kinds, Tensor x,
+                       const std::function<Tensor(Tensor, int64_t)> &body) {
+  std::map<int64_t, Layer> made;
+  for (int64_t kind : kinds) {
+    if (made.count(kind))
+      continue;
+    std::string symbol = "block";
+    if (!made.empty())
+      symbol += "_" + std::to_string(made.size());
+    made[kind] = buildLayer(name, symbol, unwrap(x).getType(),
+                            [&](Tensor y) { return body(y, kind); });
   }
+  for (auto [number, kind] : llvm::enumerate(kinds))
+    x = wrap(callLayer(made[kind], number, unwrap(x)));
   return x;
 }
 
@@ -194,10 +218,10 @@ Tensor ForwardBuilder::lengths() {
   return wrap(input(nn::PortRole::Lengths, ints({1})));
 }
 
-Tensor ForwardBuilder::positions(const std::string &path) {
+Tensor ForwardBuilder::positions(const std::string &path, int64_t first) {
   return wrap(builder.create<nn::PositionsOp>(
       at(path), ints({1, tokens}), /*first=*/Value(),
-      builder.getI64IntegerAttr(0), /*shardings=*/ArrayAttr()));
+      builder.getI64IntegerAttr(first), /*shardings=*/ArrayAttr()));
 }
 
 Tensor ForwardBuilder::embedding(Tensor ids, const std::string &path,
@@ -247,13 +271,73 @@ Tensor ForwardBuilder::layerNorm(Tensor x, double eps,
   return output(wrap(made.getOutput()), path);
 }
 
-Tensor ForwardBuilder::rmsNorm(Tensor x, double eps, const std::string &path) {
-  Value weight = parameter(path + ".weight"), input = use(x);
-  auto type = cast<RankedTensorType>(input.getType());
+Value ForwardBuilder::rmsNorm(Value x, Value weight, double eps,
+                              const std::string &path) {
+  auto type = cast<RankedTensorType>(x.getType());
   auto made = builder.create<nn::RmsNormOp>(
-      at(path), type, floats(type.getShape().drop_back()), input, weight,
+      at(path), type, floats(type.getShape().drop_back()), x, weight,
       builder.getF64FloatAttr(eps), /*shardings=*/ArrayAttr());
-  return output(wrap(made.getOutput()), path);
+  return made.getOutput();
+}
+
+Tensor ForwardBuilder::rmsNorm(Tensor x, double eps, const std::string &path,
+                               double offset) {
+  Value weight = parameter(path + ".weight");
+  if (offset != 0)
+    weight = map(weight, path, [&](nn::Scalars &s, ValueRange w) {
+      return s.add(w[0], s.real(offset));
+    });
+  return output(wrap(rmsNorm(use(x), weight, eps, path)), path);
+}
+
+Value ForwardBuilder::reshape(Value x, ArrayRef<int64_t> shape,
+                              const std::string &path) {
+  return builder.create<nn::ReshapeOp>(at(path), floats(shape), x,
+                                       /*shardings=*/ArrayAttr());
+}
+
+Tensor ForwardBuilder::headNorm(Tensor x, int64_t heads, double eps,
+                                const std::string &path) {
+  Value input = use(x);
+  ArrayRef<int64_t> shape = cast<RankedTensorType>(input.getType()).getShape();
+  Value split =
+      reshape(input, {shape[0], shape[1], heads, shape[2] / heads}, path);
+  Value made = rmsNorm(split, parameter(path + ".weight"), eps, path);
+  return output(wrap(reshape(made, shape, path)), path);
+}
+
+Value ForwardBuilder::map(
+    ValueRange inputs, const std::string &path,
+    llvm::function_ref<Value(nn::Scalars &, ValueRange)> body) {
+  Location place = at(path);
+  auto made = builder.create<nn::MapOp>(place, inputs[0].getType(), inputs,
+                                        /*function=*/nn::FunctionAttr(),
+                                        /*shardings=*/ArrayAttr());
+  Block &block = made.getBody().emplaceBlock();
+  nn::Scalars s(place, builder.getContext());
+  s.setInsertionPointToEnd(&block);
+  for (size_t i = 0; i < inputs.size(); ++i)
+    block.addArgument(s.getF64Type(), place);
+  s.create<nn::ReturnOp>(body(s, block.getArguments()));
+  return made.getResult(0);
+}
+
+Tensor ForwardBuilder::scale(Tensor x, double factor, const std::string &path) {
+  Value input = use(x);
+  // A tensor: in a lower precision it is rounded, too.
+  Value number = builder.create<nn::FillOp>(at(path), floats({}),
+                                            builder.getF64FloatAttr(factor),
+                                            /*shardings=*/ArrayAttr());
+  return wrap(map({input, number}, path, [](nn::Scalars &s, ValueRange v) {
+    return s.mul(v[0], v[1]);
+  }));
+}
+
+Tensor ForwardBuilder::softcap(Tensor x, double cap, const std::string &path) {
+  return wrap(map(use(x), path, [&](nn::Scalars &s, ValueRange v) {
+    Value share = s.mul(v[0], s.real(1 / cap));
+    return s.mul(s.real(cap), s.create<math::TanhOp>(share));
+  }));
 }
 
 Tensor ForwardBuilder::rotary(Tensor x, Tensor positions, int64_t heads,
@@ -335,9 +419,11 @@ Tensor ForwardBuilder::attention(const std::vector<Tensor> &qkv,
       at(path), hidden(width), floats({1, shape.heads, tokens}), operands,
       lengths.value ? use(lengths) : Value(), given.rng, given.layer,
       given.microBatch, /*part=*/Value(), /*place=*/Value(), /*turn=*/Value(),
-      nn::HeadsAttr::get(context, shape.heads, shape.kvHeads, shape.scale),
-      nn::MaskAttr::get(context, shape.causal ? nn::MaskKind::Causal
-                                              : nn::MaskKind::Full),
+      nn::HeadsAttr::get(context, shape.heads, shape.kvHeads, shape.scale,
+                         shape.softcap),
+      nn::MaskAttr::get(
+          context, shape.causal ? nn::MaskKind::Causal : nn::MaskKind::Full,
+          shape.window),
       dropout, /*placement=*/nn::PlacementAttr(), /*shardings=*/ArrayAttr());
   return wrap(made.getOutput());
 }

@@ -11,6 +11,7 @@
 
 #include "Modules.h"
 #include "dialects/NN/NNDialect.h"
+#include "dialects/NN/Scalars.h"
 #include "heddle/Import/ModelSpec.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringMap.h"
@@ -28,19 +29,25 @@ public:
   config::Tensor ids() override;
   config::Tensor segments() override;
   config::Tensor lengths() override;
-  config::Tensor positions(const std::string &path) override;
+  config::Tensor positions(const std::string &path, int64_t first) override;
   config::Tensor embedding(config::Tensor ids, const std::string &path,
                            std::optional<int64_t> padding) override;
   config::Tensor linear(config::Tensor x, const std::string &path) override;
   config::Tensor layerNorm(config::Tensor x, double eps,
                            const std::string &path) override;
-  config::Tensor rmsNorm(config::Tensor x, double eps,
-                         const std::string &path) override;
+  config::Tensor rmsNorm(config::Tensor x, double eps, const std::string &path,
+                         double offset) override;
+  config::Tensor headNorm(config::Tensor x, int64_t heads, double eps,
+                          const std::string &path) override;
   config::Tensor rotary(config::Tensor x, config::Tensor positions,
                         int64_t heads, const config::Rotary &rotary,
                         const std::string &path) override;
   config::Tensor multiply(config::Tensor x, config::Tensor y,
                           const std::string &path) override;
+  config::Tensor scale(config::Tensor x, double factor,
+                       const std::string &path) override;
+  config::Tensor softcap(config::Tensor x, double cap,
+                         const std::string &path) override;
   config::Tensor activation(config::Tensor x, const std::string &function,
                             const std::string &path) override;
   config::Tensor attention(const std::vector<config::Tensor> &qkv,
@@ -54,15 +61,19 @@ public:
   config::Tensor head(config::Tensor x, const std::string &weight,
                       const std::string &path) override;
   config::Tensor output(config::Tensor x, const std::string &path) override;
+  using config::Modules::layers;
   config::Tensor
-  layers(const std::string &name, int64_t count, config::Tensor x,
-         const std::function<config::Tensor(config::Tensor)> &body) override;
+  layers(const std::string &name, const std::vector<int64_t> &kinds,
+         config::Tensor x,
+         const std::function<config::Tensor(config::Tensor, int64_t)> &body)
+      override;
 
 private:
   /// The function of a layer while its body is built.
   struct Layer {
     nn::FuncOp function;
     std::string name;                        ///< As `h`.
+    llvm::SmallVector<std::string> paths;    ///< Of its parameters, in it.
     llvm::StringMap<mlir::Value> parameters; ///< By path within the layer.
     /// Values of the forward function, and the arguments that they become.
     llvm::MapVector<mlir::Value, mlir::Value> outer;
@@ -73,6 +84,10 @@ private:
     mlir::Value rng, layer, microBatch;
   };
 
+  Layer buildLayer(const std::string &name, const std::string &symbol,
+                   mlir::Type input,
+                   const std::function<config::Tensor(config::Tensor)> &body);
+  mlir::Value callLayer(const Layer &layer, int64_t number, mlir::Value x);
   nn::FuncOp beginFunction(llvm::StringRef name, llvm::StringRef path,
                            llvm::ArrayRef<mlir::Type> arguments);
   void endFunction(nn::FuncOp function, config::Tensor result);
@@ -86,6 +101,14 @@ private:
   /// The model's argument of that role, made when it is first asked for.
   mlir::Value input(nn::PortRole role, mlir::Type type);
   mlir::Value indexConstant(int64_t value, llvm::StringRef path);
+  mlir::Value rmsNorm(mlir::Value x, mlir::Value weight, double eps,
+                      const std::string &path);
+  mlir::Value reshape(mlir::Value x, llvm::ArrayRef<int64_t> shape,
+                      const std::string &path);
+  /// nn.map of a scalar function of one element of each input.
+  mlir::Value
+  map(mlir::ValueRange inputs, const std::string &path,
+      llvm::function_ref<mlir::Value(nn::Scalars &, mlir::ValueRange)> body);
   config::Tensor linear(config::Tensor x, mlir::Value weight, mlir::Value bias,
                         bool outIn, const std::string &path);
 

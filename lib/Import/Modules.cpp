@@ -10,6 +10,12 @@
 
 using namespace heddle::config;
 
+Tensor Modules::layers(const std::string &name, int64_t count, Tensor x,
+                       const std::function<Tensor(Tensor)> &body) {
+  return layers(name, std::vector<int64_t>(count, 0), x,
+                [&](Tensor y, int64_t) { return body(y); });
+}
+
 Tensor Modules::gatedMlp(Tensor x, const std::string &function,
                          const std::string &path) {
   Tensor gate = linear(x, path + ".gate_proj");

@@ -36,6 +36,8 @@ struct AttentionShape {
   double dropout = 0;
   std::string dropoutPath = {}; ///< Numbers the random stream.
   bool causal = true;           ///< Keys after the query do not exist for it.
+  int64_t window = 0;           ///< So many keys does a query see; 0: all.
+  double softcap = 0;           ///< Scores stay within it; 0: they do not.
 };
 
 /// Rotary positions, as nn.rotary has them.
@@ -57,15 +59,20 @@ public:
   virtual Tensor segments() = 0;
   /// How many tokens each row has; those after them are padding.
   virtual Tensor lengths() = 0;
-  /// The numbers of the tokens in their row.
-  virtual Tensor positions(const std::string &path) = 0;
+  /// The numbers of the tokens in their row, the first of which is `first`.
+  virtual Tensor positions(const std::string &path, int64_t first = 0) = 0;
   /// The rows of the table at `path`. That of `padding` gets no gradient of
   /// them.
   virtual Tensor embedding(Tensor ids, const std::string &path,
                            std::optional<int64_t> padding = {}) = 0;
   virtual Tensor linear(Tensor x, const std::string &path) = 0;
   virtual Tensor layerNorm(Tensor x, double eps, const std::string &path) = 0;
-  virtual Tensor rmsNorm(Tensor x, double eps, const std::string &path) = 0;
+  /// With `offset` weights are what the table has, plus that.
+  virtual Tensor rmsNorm(Tensor x, double eps, const std::string &path,
+                         double offset = 0) = 0;
+  /// The same of each of the heads side by side in `x`; they share the weight.
+  virtual Tensor headNorm(Tensor x, int64_t heads, double eps,
+                          const std::string &path) = 0;
   /// Turns the heads side by side in `x`; `path` is of the attention.
   virtual Tensor rotary(Tensor x, Tensor positions, int64_t heads,
                         const Rotary &rotary, const std::string &path) = 0;
@@ -82,6 +89,10 @@ public:
   /// The sum; `path` names a module that adds.
   virtual Tensor add(Tensor x, Tensor y, const std::string &path = "") = 0;
   virtual Tensor multiply(Tensor x, Tensor y, const std::string &path) = 0;
+  /// `factor` times x, where `factor` has the type of x.
+  virtual Tensor scale(Tensor x, double factor, const std::string &path) = 0;
+  /// cap tanh(x / cap).
+  virtual Tensor softcap(Tensor x, double cap, const std::string &path) = 0;
   /// function(gate_proj(x)) * up_proj(x), and down_proj of that.
   Tensor gatedMlp(Tensor x, const std::string &function,
                   const std::string &path);
@@ -92,10 +103,14 @@ public:
   /// Names what a module made of other modules gives.
   virtual Tensor output(Tensor x, const std::string &path) = 0;
 
-  /// `count` layers with the paths `name`.0, `name`.1, ..., one after the
-  /// other; `body` is called once for all of them.
-  virtual Tensor layers(const std::string &name, int64_t count, Tensor x,
-                        const std::function<Tensor(Tensor)> &body) = 0;
+  /// Layers with the paths `name`.0, `name`.1, ..., one after the other, of as
+  /// many kinds as `kinds` has numbers; `body` is called once for each kind.
+  virtual Tensor
+  layers(const std::string &name, const std::vector<int64_t> &kinds, Tensor x,
+         const std::function<Tensor(Tensor, int64_t kind)> &body) = 0;
+  /// The same of `count` layers of one kind.
+  Tensor layers(const std::string &name, int64_t count, Tensor x,
+                const std::function<Tensor(Tensor)> &body);
 };
 
 } // namespace heddle::config

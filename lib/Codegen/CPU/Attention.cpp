@@ -61,7 +61,6 @@ public:
 private:
   void packKeysAndValues(Value batch, Value kvHead);
   void queryBlock(Value batch, Value head, Value firstQuery);
-  void scoreTiles(Value firstQuery, const KeyRange &keys);
   void scoreTile(Value firstQuery, const KeyRange &keys, const Tile &tile,
                  bool masked);
   void softmax(Value firstQuery, const KeyRange &keys);
@@ -160,18 +159,13 @@ void ForwardEmitter::queryBlock(Value batch, Value head, Value firstQuery) {
   if (spec.p > 0)
     probability = firstProbability(batch, head);
   forKeyBlocks(firstQuery, [&](const KeyRange &keys) {
-    scoreTiles(firstQuery, keys);
+    forScoreTiles(keys, [&](const Tile &tile, bool masked) {
+      scoreTile(firstQuery, keys, tile, masked);
+    });
     softmax(firstQuery, keys);
     weightedSum(keys);
   });
   finish(batch, head, firstQuery, rows);
-}
-
-void ForwardEmitter::scoreTiles(Value firstQuery, const KeyRange &keys) {
-  forTiles({b.constant(0), keys.full}, blocking.queryGroups,
-           [&](const Tile &tile) { scoreTile(firstQuery, keys, tile, false); });
-  forTiles({keys.full, keys.end}, blocking.queryGroups,
-           [&](const Tile &tile) { scoreTile(firstQuery, keys, tile, true); });
 }
 
 void ForwardEmitter::scoreTile(Value firstQuery, const KeyRange &range,
@@ -188,7 +182,7 @@ void ForwardEmitter::scoreTile(Value firstQuery, const KeyRange &range,
     Value largest = loadVector(vectorAt(maxima, 0, vec));
     Value query = b.add(b.add(firstQuery, tile.column), vec * blocking.lanes);
     for (int64_t r = 0; r < tile.rows; ++r) {
-      Value score = scaleScore(products[r * tile.vectors + vec]);
+      Value score = scoreOf(products[r * tile.vectors + vec]);
       if (masked)
         score = b.select(seen(query, b.add(key, r)), score, hidden);
       largest = greater(score, largest);

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "AttentionEmitter.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "llvm/Support/MathExtras.h"
 #include <cmath>
 
@@ -248,12 +249,33 @@ void AttentionEmitter::forKeyBlocks(Value firstQuery,
   Value full = ints.floorTo(visible->endOf(firstQuery), blocking.keyUnit);
   Value end = ints.ceilTo(visible->endOfSome(firstQuery, blocking.queries()),
                           blocking.keyUnit);
-  Value zero = b.constant(0);
-  b.forLoop(zero, end, blocking.keyBlock, [&](Value first) {
+  Value zero = b.constant(0), begin = zero, afterLead;
+  if (spec.window) {
+    begin = ints.floorTo(visible->beginOf(firstQuery), blocking.keyUnit);
+    Value last = b.add(firstQuery, blocking.queries() - 1);
+    afterLead = ints.ceilTo(visible->beginOf(last), blocking.keyUnit);
+  }
+  b.forLoop(begin, end, blocking.keyBlock, [&](Value first) {
     Value count = minimum(b.sub(end, first), blocking.keyBlock);
-    Value whole = maximum(b.min(b.sub(full, first), count), zero);
-    body({first, whole, count});
+    Value lead;
+    if (afterLead)
+      lead = maximum(b.min(b.sub(afterLead, first), count), zero);
+    Value whole = maximum(b.min(b.sub(full, first), count), lead ? lead : zero);
+    body({first, lead, whole, count});
   });
+}
+
+void AttentionEmitter::forScoreTiles(
+    const KeyRange &range, function_ref<void(const Tile &, bool)> body) {
+  auto forRows = [&](Value begin, Value end, bool masked) {
+    forTiles({begin, end}, blocking.queryGroups,
+             [&](const Tile &tile) { body(tile, masked); });
+  };
+  Value zero = b.constant(0);
+  if (range.lead)
+    forRows(zero, range.lead, true);
+  forRows(range.lead ? range.lead : zero, range.full, false);
+  forRows(range.full, range.end, true);
 }
 
 void AttentionEmitter::prepareKeys(const AttentionKeys &keys) {
@@ -279,7 +301,7 @@ Value AttentionEmitter::seen(Value query, Value key) {
     return splat(b.create<arith::TruncIOp>(b.builder.getI32Type(), index),
                  type);
   };
-  Value last;
+  Value last, before;
   if (spec.causal) {
     SmallVector<int32_t> iota;
     for (int32_t lane = 0; lane < blocking.lanes; ++lane)
@@ -287,13 +309,20 @@ Value AttentionEmitter::seen(Value query, Value key) {
     Value lane = b.create<arith::ConstantOp>(
         DenseElementsAttr::get(type, ArrayRef<int32_t>(iota)));
     last = b.add(narrow(visible->ahead(query)), lane);
+    if (spec.window)
+      before = b.sub(last, narrow(b.constant(spec.window)));
     if (visible->mayBeBlind()) // Keys that are all before have an end, too.
       last = b.create<arith::MinSIOp>(
           last, narrow(b.sub(visible->count(), b.constant(1))));
   } else {
     last = narrow(b.sub(visible->count(), b.constant(1)));
   }
-  return b.create<arith::CmpIOp>(arith::CmpIPredicate::sle, narrow(key), last);
+  Value number = narrow(key);
+  Value sees = b.create<arith::CmpIOp>(arith::CmpIPredicate::sle, number, last);
+  if (!before)
+    return sees;
+  return b.create<arith::AndIOp>(
+      sees, b.create<arith::CmpIOp>(arith::CmpIPredicate::sgt, number, before));
 }
 
 //===----------------------------------------------------------------------===//
@@ -345,10 +374,19 @@ std::pair<Value, Value> AttentionEmitter::share(Value thread, Value threads,
 // Mathematics
 //===----------------------------------------------------------------------===//
 
-Value AttentionEmitter::scaleScore(Value product) {
-  if (blocking.pairs == 1)
+Value AttentionEmitter::scoreOf(Value product) {
+  if (blocking.pairs > 1)
+    product = b.create<arith::MulFOp>(product, splat(spec.scoreFactor()));
+  if (spec.softcap == 0)
     return product;
-  return b.create<arith::MulFOp>(product, splat(spec.scoreFactor()));
+  return b.create<arith::MulFOp>(b.create<math::TanhOp>(product),
+                                 splat(spec.capFactor()));
+}
+
+Value AttentionEmitter::slopeOf(Value score) {
+  Value share = b.create<arith::MulFOp>(score, splat(1.0 / spec.capFactor()));
+  Value negated = b.create<arith::NegFOp>(share);
+  return b.create<vector::FMAOp>(negated, share, splat(1.0));
 }
 
 Value AttentionEmitter::greater(Value x, Value y) {

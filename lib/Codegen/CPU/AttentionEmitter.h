@@ -149,15 +149,20 @@ protected:
   /// Words in which `count` rows stand in a paired panel.
   mlir::Value pairsOf(mlir::Value count);
 
-  /// A block of keys from key `first` on: the block's first `full` keys are
-  /// seen by all queries of a block, those below `end` by some.
+  /// A block of keys from key `first` on: the block's keys in [lead, full) are
+  /// seen by all queries of a block, those below `end` by some. `lead` is null
+  /// for 0, which it is without a window.
   struct KeyRange {
-    mlir::Value first, full, end;
+    mlir::Value first, lead, full, end;
   };
   /// Calls `body` for each block of keys that the queries from `firstQuery` on
   /// see.
   void forKeyBlocks(mlir::Value firstQuery,
                     llvm::function_ref<void(const KeyRange &)> body);
+  /// Calls `body` for the tiles of scores of a block of keys, and says whether
+  /// some queries of the tile do not see some of its keys.
+  void forScoreTiles(const KeyRange &range,
+                     llvm::function_ref<void(const Tile &, bool masked)> body);
   /// Lanes of the queries from `query` on that see `key`.
   mlir::Value seen(mlir::Value query, mlir::Value key);
 
@@ -167,7 +172,9 @@ protected:
 
   /// A score in units of log 2: with f32 queries are multiplied by the factor,
   /// with bf16 the products themselves.
-  mlir::Value scaleScore(mlir::Value product);
+  mlir::Value scoreOf(mlir::Value product);
+  /// The derivative of a score by the one before the soft cap.
+  mlir::Value slopeOf(mlir::Value score);
 
   /// Where queries and keys begin in the whole sequence, and where lengths are.
   void prepareKeys(const AttentionKeys &keys);

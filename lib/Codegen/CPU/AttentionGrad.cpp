@@ -12,7 +12,8 @@
 //   dS = P (M dP - delta),  delta = row sums of O dO
 //   dV += (M P) dO,  dK += dS Q,  dQ += dS^T K
 //
-// where M is 1 without dropout, and dK and dQ are scaled at the end.
+// where M is 1 without dropout, and dK and dQ are scaled at the end. With a
+// soft cap dS is multiplied by its slope, too.
 //
 //===----------------------------------------------------------------------===//
 
@@ -52,6 +53,7 @@ struct GradScratch {
     gradScores = plan.take(blocking.scorePanel() / blocking.pairs);
     pairedGradScores = take(gradScores, blocking.scorePanel());
     dropout = spec.p > 0 ? plan.take(blocking.scorePanel()) : 0;
+    slopes = spec.softcap > 0 ? plan.take(blocking.scorePanel()) : 0;
     lse = plan.take(queryCount);
     delta = plan.take(queryCount);
   }
@@ -59,7 +61,7 @@ struct GradScratch {
   int64_t keys, pairedKeys, values, gradKeys, gradValues;
   int64_t queries, pairedQueries, queriesTransposed;
   int64_t gradOutput, pairedGradOutput, gradOutputTransposed, gradQueries;
-  int64_t probabilities, weights, gradScores, pairedGradScores, dropout;
+  int64_t probabilities, weights, gradScores, pairedGradScores, dropout, slopes;
   int64_t lse, delta;
 };
 
@@ -83,7 +85,6 @@ private:
   void loadQueries(Value batch, Value head, Value firstQuery, Value rows);
   void loadStatistics(Value batch, Value head, Value firstQuery, Value rows);
   void dropoutFactors(Value firstQuery, const KeyRange &range);
-  void probabilityTiles(Value firstQuery, const KeyRange &range);
   void probabilityTile(Value firstQuery, const KeyRange &range,
                        const Tile &tile, bool masked);
   void gradScoreTiles(const KeyRange &range);
@@ -97,7 +98,7 @@ private:
   Panel keys, pairedKeys, values, gradKeys, gradValues;
   Panel queries, pairedQueries, queriesTransposed;
   Panel gradOutput, pairedGradOutput, gradOutputTransposed, gradQueries;
-  Panel probabilities, weights, gradScores, pairedGradScores, dropout;
+  Panel probabilities, weights, gradScores, pairedGradScores, dropout, slopes;
   Panel lse, delta;
 };
 
@@ -124,6 +125,7 @@ GradEmitter::GradEmitter(LoopBuilder &b, const AttentionSpec &spec,
   gradScores = panel(at.gradScores, queryRow / blocking.pairs);
   pairedGradScores = panel(at.pairedGradScores, queryRow);
   dropout = panel(at.dropout, queryRow);
+  slopes = panel(at.slopes, queryRow);
   lse = panel(at.lse, queryRow);
   delta = panel(at.delta, queryRow);
 }
@@ -184,7 +186,9 @@ void GradEmitter::queryBlock(Value batch, Value head, Value firstQuery) {
   forKeyBlocks(firstQuery, [&](const KeyRange &range) {
     if (spec.p > 0)
       dropoutFactors(firstQuery, range);
-    probabilityTiles(firstQuery, range);
+    forScoreTiles(range, [&](const Tile &tile, bool masked) {
+      probabilityTile(firstQuery, range, tile, masked);
+    });
     gradScoreTiles(range);
     RowRange keyRows = {b.constant(0), range.end};
     accumulate(keyRows, weights, pairedGradOutput, queryWords, 4,
@@ -258,17 +262,6 @@ void GradEmitter::dropoutFactors(Value firstQuery, const KeyRange &range) {
   });
 }
 
-void GradEmitter::probabilityTiles(Value firstQuery, const KeyRange &range) {
-  forTiles({b.constant(0), range.full}, blocking.queryGroups,
-           [&](const Tile &tile) {
-             probabilityTile(firstQuery, range, tile, false);
-           });
-  forTiles({range.full, range.end}, blocking.queryGroups,
-           [&](const Tile &tile) {
-             probabilityTile(firstQuery, range, tile, true);
-           });
-}
-
 void GradEmitter::probabilityTile(Value firstQuery, const KeyRange &range,
                                   const Tile &tile, bool masked) {
   Value key = b.add(range.first, tile.row);
@@ -277,12 +270,15 @@ void GradEmitter::probabilityTile(Value firstQuery, const KeyRange &range,
                              columnsFrom(queriesTransposed, tile.column),
                              headDepth(), 4, init);
   Panel target = columnsFrom(rowsFrom(probabilities, tile.row), tile.column);
+  Panel slopeTarget = columnsFrom(rowsFrom(slopes, tile.row), tile.column);
   Panel norms = columnsFrom(lse, tile.column);
   for (int64_t vec = 0; vec < tile.vectors; ++vec) {
     Value norm = loadVector(vectorAt(norms, 0, vec));
     Value query = b.add(b.add(firstQuery, tile.column), vec * blocking.lanes);
     for (int64_t r = 0; r < tile.rows; ++r) {
-      Value score = scaleScore(products[r * tile.vectors + vec]);
+      Value score = scoreOf(products[r * tile.vectors + vec]);
+      if (spec.softcap > 0)
+        storeVector(slopeOf(score), vectorAt(slopeTarget, r, vec));
       Value value = exp2(b.create<arith::SubFOp>(score, norm));
       if (masked)
         value = b.select(seen(query, b.add(key, r)), value, splat(0.0));
@@ -313,6 +309,7 @@ void GradEmitter::gradScoreColumn(const Tile &tile, int64_t vec,
   };
   Panel from = part(probabilities, tile.column);
   Panel factors = part(dropout, tile.column);
+  Panel ofCap = part(slopes, tile.column);
   Value columnWord = pairsOf(tile.column);
   Panel weighted = part(weights, columnWord);
   Panel target = part(gradScores, columnWord);
@@ -332,6 +329,9 @@ void GradEmitter::gradScoreColumn(const Tile &tile, int64_t vec,
       storeNatural(kept, weighted, r, vec);
     value = b.create<arith::SubFOp>(value, shift);
     value = b.create<arith::MulFOp>(weight, value);
+    if (spec.softcap > 0)
+      value =
+          b.create<arith::MulFOp>(value, loadVector(vectorAt(ofCap, r, vec)));
     storeNatural(value, target, r, vec);
     if (blocking.pairs == 2 && r % 2 == 1)
       storePaired(even, value, vectorAt(paired, r / 2, vec));

@@ -23,18 +23,26 @@ AttentionSpec::AttentionSpec(nn::AttentionOpInterface op) {
   kvHeads = op.getHeads().getKv();
   headDim = op.getHeadDim();
   scale = op.getHeads().getScale().convertToDouble();
+  softcap = op.getHeads().getSoftcap().convertToDouble();
   causal = op.getMask().isCausal();
+  window = op.getMask().getWindow();
   if (nn::DropoutAttr dropout = op.getDropoutAttr()) {
     p = dropout.getP().convertToDouble();
     site = dropout.getSite();
   }
   parts = op.getParts();
   places = op.getPlaces();
+  if (window >= wholeSeq())
+    window = 0;
   elementType = operand.getElementType();
   packed = op.isPacked();
 }
 
-double AttentionSpec::scoreFactor() const { return scale * M_LOG2E; }
+double AttentionSpec::scoreFactor() const {
+  return softcap > 0 ? scale / softcap : scale * M_LOG2E;
+}
+
+double AttentionSpec::capFactor() const { return softcap * M_LOG2E; }
 
 std::array<AttentionSpec::Place, 3> AttentionSpec::placesOfHeads() const {
   int64_t q = heads * headDim, kv = kvHeads * headDim;
@@ -95,6 +103,16 @@ Value VisibleKeys::firstSeeing(Value key) {
                 : key;
   Value none = ints.constant(std::numeric_limits<int32_t>::max());
   return ints.select(ints.less(key, keyCount), first, none);
+}
+
+Value VisibleKeys::beginOf(Value query) {
+  return ints.max(ints.sub(ahead(query), ints.constant(spec.window - 1)), 0);
+}
+
+Value VisibleKeys::endSeeing(Value key) {
+  if (queriesFrom)
+    key = ints.sub(ints.add(key, keysFrom), queriesFrom);
+  return ints.max(ints.add(key, spec.window), 0);
 }
 
 Value firstProbability(const AttentionSpec &spec, const VisibleKeys &visible,

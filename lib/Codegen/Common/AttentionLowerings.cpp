@@ -87,8 +87,16 @@ VisibleKeys AttentionLoops::keysOf(ScalarBuilder &s) {
 
 Value AttentionLoops::isVisible(ScalarBuilder &s) {
   IntBuilder ints(s, s.getLoc(), s.getI64Type());
-  Value end = keysOf(s).endOf(ints.from(s.position(2)));
-  return ints.less(ints.from(s.position(3)), end);
+  VisibleKeys keys = keysOf(s);
+  Value query = ints.from(s.position(2)), key = ints.from(s.position(3));
+  Value sees = ints.less(key, keys.endOf(query));
+  if (!spec.window)
+    return sees;
+  Value isBefore = ints.less(key, keys.beginOf(query));
+  return s.create<arith::AndIOp>(
+      sees, s.create<arith::XOrIOp>(
+                isBefore,
+                s.create<arith::ConstantOp>(s.getBoolAttr(true)).getResult()));
 }
 
 /// What dropout multiplies the probability of this iteration by.
@@ -122,9 +130,13 @@ Value AttentionLoops::scores() {
     return s.mul(q, k);
   });
   return b.map(pairType, {{products}}, [&](ScalarBuilder &s, Args x) -> Value {
+    Value score = s.mul(x[0], s.f32(spec.scale));
+    if (spec.softcap > 0) {
+      Value share = s.div(score, s.f32(spec.softcap));
+      score = s.mul(s.f32(spec.softcap), s.create<math::TanhOp>(share));
+    }
     return s.create<arith::SelectOp>(
-        isVisible(s), s.mul(x[0], s.f32(spec.scale)),
-        s.f32(-std::numeric_limits<double>::infinity()));
+        isVisible(s), score, s.f32(-std::numeric_limits<double>::infinity()));
   });
 }
 
@@ -219,12 +231,20 @@ Values AttentionLoops::gradient(Value grad, Value forward, Value lse,
       });
   Value kept = probabilities(all, lse, /*isDropped=*/true);
   Value whole = probabilities(all, lse, /*isDropped=*/false);
-  Value ofScores = b.map(
-      pairType, {{whole}, {ofValues}, rows(inner)},
-      [&](ScalarBuilder &s, Args x) -> Value {
-        Value product = spec.p > 0 ? s.mul(x[1], dropFactor(s)) : x[1];
-        return s.mul(s.mul(x[0], s.f32(spec.scale)), s.sub(product, x[2]));
-      });
+  Value ofScores =
+      b.map(pairType, {{whole}, {ofValues}, rows(inner), {all}},
+            [&](ScalarBuilder &s, Args x) -> Value {
+              Value product = spec.p > 0 ? s.mul(x[1], dropFactor(s)) : x[1];
+              Value result =
+                  s.mul(s.mul(x[0], s.f32(spec.scale)), s.sub(product, x[2]));
+              if (spec.softcap == 0)
+                return result;
+              // What is hidden has a score of minus infinity.
+              Value share = s.div(x[3], s.f32(spec.softcap));
+              Value slope = s.sub(s.f32(1), s.mul(share, share));
+              return s.create<arith::SelectOp>(isVisible(s),
+                                               s.mul(result, slope), s.f32(0));
+            });
   Values sums = {gradOf(Q, ofScores, grad), gradOf(K, ofScores, grad),
                  gradOf(V, kept, grad)};
   auto same = [](ScalarBuilder &, Args x) { return x[0]; };

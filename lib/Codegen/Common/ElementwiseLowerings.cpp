@@ -198,6 +198,26 @@ static Values lowerDropout(nn::DropoutOp op, nn::DropoutOp::Adaptor in,
       })};
 }
 
+static Values lowerReshape(nn::ReshapeOp op, nn::ReshapeOp::Adaptor in,
+                           LinalgBuilder &b) {
+  auto split = tensorOf(op.splits() ? op.getOutput() : op.getInput());
+  int64_t leading = split.getRank() - 2, width = split.getShape().back();
+  return {b.map(op.getType(), {}, [&](ScalarBuilder &s, Args) -> Value {
+    Values at;
+    for (int64_t d = 0; d < leading; ++d)
+      at.push_back(s.position(d));
+    Value last = s.position(leading);
+    if (op.splits()) {
+      last = s.create<arith::MulIOp>(last, s.index(width));
+      at.push_back(s.create<arith::AddIOp>(last, s.position(leading + 1)));
+    } else {
+      at.push_back(s.create<arith::DivUIOp>(last, s.index(width)));
+      at.push_back(s.create<arith::RemUIOp>(last, s.index(width)));
+    }
+    return s.extract(in.getInput(), at);
+  })};
+}
+
 /// The place of this iteration, moved along dimension `dim`.
 static Values placeAt(ScalarBuilder &s, int64_t rank, int64_t dim,
                       Value position) {
@@ -254,6 +274,7 @@ void attachElementwiseLowerings(MLIRContext *context) {
   attachLinalg<nn::MapOp, lowerMap>(context);
   attachLinalg<nn::FillOp, lowerFill>(context);
   attachLinalg<nn::DropoutOp, lowerDropout>(context);
+  attachLinalg<nn::ReshapeOp, lowerReshape>(context);
   attachLinalg<nn::SliceOp, lowerSlice>(context);
   attachLinalg<nn::ConcatOp, lowerConcat>(context);
 }

@@ -375,6 +375,27 @@ void AttentionMapper::hide(WarpTile &tile, Value first, Value isFull,
   tile.elements.assign(masked.getResults().begin(), masked.getResults().end());
 }
 
+void AttentionMapper::hideBeforeWindows(WarpTile &tile, Value first) {
+  Values begins;
+  for (int64_t i = 0; i < tile.rows; ++i)
+    begins.push_back(visible.beginOf(i32.add(firstOfWarp, tiles->row(i))));
+  // The last query sees the fewest of the first keys.
+  Value last = i32.add(firstRow, rowsOfBlock() - 1);
+  Value isFull = i32.less(visible.beginOf(last), i32.add(first, 1));
+  hide(tile, first, isFull, begins, /*below=*/false);
+}
+
+Value AttentionMapper::firstKeys() {
+  return spec.window ? i32.floorTo(visible.beginOf(firstRow), columns)
+                     : i32.constant(0);
+}
+
+Value AttentionMapper::capped(Value product) {
+  Value share = mulF(product, constant(spec.scoreFactor()));
+  return mulF(f.builder.create<math::TanhOp>(f.loc, share),
+              constant(spec.capFactor()));
+}
+
 Value AttentionMapper::constant(double value) {
   return f.builder.create<arith::ConstantOp>(
       f.loc, f.builder.getF32FloatAttr(static_cast<float>(value)));

@@ -93,6 +93,13 @@ protected:
   /// the bound of its row.
   void hide(WarpTile &tile, Value first, Value isFull,
             llvm::ArrayRef<Value> bounds, bool below);
+  /// With a window: the same of keys in `tile`, of the queries from `firstRow`
+  /// on, before the first that a query sees.
+  void hideBeforeWindows(WarpTile &tile, Value first);
+  /// The first block of keys that the block's queries see.
+  Value firstKeys();
+  /// With a soft cap: the score of a product, in units of log 2.
+  Value capped(Value product);
   /// 2^t for t <= 0 or slightly above.
   Value exp2(Value t);
   Value constant(double value);

@@ -7,7 +7,8 @@
 // A block has queries of one head, and meets one block of keys after the other
 // (Dao et al., arXiv 2205.14135):
 //
-//   S = Q K^T scale log2(e)         in units of log 2
+//   S = Q K^T scale log2(e)         in units of log 2, with a soft cap
+//                                   c log2(e) tanh(Q K^T scale / c)
 //   m' = max(m, row maxima of S), a = 2^(m - m')
 //   P = 2^(S - m'), l = a l + row sums of P
 //   O = a O + P V
@@ -58,7 +59,7 @@ private:
     return f.builder.create<math::FmaOp>(f.loc, a, constant(b), c);
   }
   /// Whether the largest product is the largest score.
-  bool isScaledLast() const { return spec.scale > 0; }
+  bool isScaledLast() const { return spec.scale > 0 && spec.softcap == 0; }
 
   nn::AttentionOp forward;
   std::array<Heads, 3> qkv;
@@ -100,7 +101,8 @@ MappedLaunch ForwardMapper::emit() {
            i32.constant(spec.seq));
   commitCopies();
   auto copy = [&](Value first, Value stage) { copyColumns(first, stage); };
-  beginColumns(zero, copy);
+  Value begin = firstKeys();
+  beginColumns(begin, copy);
   waitForCopies(1);
   LeftRows queries =
       tiles->left({queryTile, i32.mul(warp, warpRows)}, keepsLeft);
@@ -113,7 +115,7 @@ MappedLaunch ForwardMapper::emit() {
   for (int64_t i = 0; i < state.output.rows; ++i)
     ends.push_back(visible.endOf(i32.add(firstOfWarp, tiles->row(i))));
   Value end = visible.endOfSome(firstRow, rowsOfBlock());
-  state.assign(forColumns(zero, end, state.flat(), copy,
+  state.assign(forColumns(begin, end, state.flat(), copy,
                           [&](Value first, Value stage, ValueRange carried) {
                             state.assign(carried);
                             addColumns(queries, first, stage, state);
@@ -135,9 +137,12 @@ void ForwardMapper::addColumns(const LeftRows &queries, Value first,
   WarpTile scores = tiles->multiply(queries, columnsOf(keys, stage), columns);
   if (!isScaledLast())
     for (Value &score : scores.elements)
-      score = mulF(score, constant(spec.scoreFactor()));
+      score = spec.softcap > 0 ? capped(score)
+                               : mulF(score, constant(spec.scoreFactor()));
   Value isFull = i32.less(i32.add(first, columns - 1), visible.endOf(firstRow));
   hide(scores, first, isFull, ends, /*below=*/true);
+  if (spec.window)
+    hideBeforeWindows(scores, first);
   WarpTile weights = probabilities(scores, state);
   if (spec.p > 0) {
     Values kept = keep(weights, firstOfWarp, first, /*keysAreColumns=*/true);

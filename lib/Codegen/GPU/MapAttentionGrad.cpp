@@ -14,7 +14,8 @@
 //   first:  dQ = dS K scale
 //   second: dV = (M P)^T dO,  dK = dS^T Q scale
 //
-// M is 1 without dropout. The first launch keeps delta for the second.
+// M is 1 without dropout. The first launch keeps delta for the second. With a
+// soft cap dS is multiplied by its slope, too.
 //
 //===----------------------------------------------------------------------===//
 
@@ -54,6 +55,15 @@ protected:
   void gradScores(WarpTile &weights, WarpTile &scores, Value first,
                   Value isFull, ArrayRef<Value> bounds, bool keysAreColumns,
                   OfElement lse, OfElement delta);
+  /// Hides what is outside of windows.
+  void hideOutside(WarpTile &weights, Value first, bool keysAreColumns);
+  /// With a soft cap: the derivative of a score by the one before it.
+  Value slopeOf(Value score) {
+    Value share = mulF(score, constant(1.0 / spec.capFactor()));
+    return subF(constant(1.0), mulF(share, share));
+  }
+  /// Products of a warp in registers at a time.
+  int64_t products() const { return spec.softcap > 0 ? 3 : 2; }
   /// The exponent of 2 that lse stands for.
   Value inLog2(Value lse) { return mulF(lse, constant(M_LOG2E)); }
 
@@ -96,11 +106,21 @@ void GradMapper::gradScores(WarpTile &weights, WarpTile &scores, Value first,
                             Value isFull, ArrayRef<Value> bounds,
                             bool keysAreColumns, OfElement lse,
                             OfElement delta) {
+  Values slopes; // With a soft cap.
   for (int64_t i = 0; i < weights.rows; ++i)
-    for (int64_t j = 0; j < weights.columns; ++j)
-      weights.at(i, j) =
-          subF(mulF(weights.at(i, j), constant(spec.scoreFactor())), lse(i, j));
+    for (int64_t j = 0; j < weights.columns; ++j) {
+      Value &weight = weights.at(i, j);
+      if (spec.softcap > 0) {
+        weight = capped(weight);
+        slopes.push_back(slopeOf(weight));
+      } else {
+        weight = mulF(weight, constant(spec.scoreFactor()));
+      }
+      weight = subF(weight, lse(i, j));
+    }
   hide(weights, first, isFull, bounds, /*below=*/keysAreColumns);
+  if (spec.window)
+    hideOutside(weights, first, keysAreColumns);
   Values kept;
   if (spec.p > 0)
     kept = keep(weights, firstOfWarp, first, keysAreColumns);
@@ -117,12 +137,29 @@ void GradMapper::gradScores(WarpTile &weights, WarpTile &scores, Value first,
         weight = mulF(weight, factor);
       }
       score = mulF(probability, subF(score, delta(i, j)));
+      if (spec.softcap > 0)
+        score = mulF(score, slopes[i * weights.columns + j]);
     }
+}
+
+void GradMapper::hideOutside(WarpTile &weights, Value first,
+                             bool keysAreColumns) {
+  if (keysAreColumns) {
+    hideBeforeWindows(weights, first);
+    return;
+  }
+  Values ends;
+  for (int64_t i = 0; i < weights.rows; ++i)
+    ends.push_back(visible.endSeeing(i32.add(firstOfWarp, tiles->row(i))));
+  // The first key is seen by the fewest of the last queries.
+  Value isFull =
+      i32.less(i32.add(first, columns - 1), visible.endSeeing(firstRow));
+  hide(weights, first, isFull, ends, /*below=*/true);
 }
 
 MappedLaunch QueriesMapper::emit() {
   chooseBlocks({/*rowTensors=*/2, /*columnTensors=*/2, /*numbers=*/0,
-                /*sums=*/1, /*products=*/2});
+                /*sums=*/1, products()});
   Value kvHead = i32.div(headOfBlock, spec.heads / spec.kvHeads);
   Value queryTile = allocateRows(rowsOfBlock());
   Value gradTile = allocateRows(rowsOfBlock());
@@ -143,7 +180,8 @@ MappedLaunch QueriesMapper::emit() {
     copyRows(columnsOf(values, stage), columns, qkv[2], kvHead, first,
              visible.count());
   };
-  beginColumns(zero, copy);
+  Value begin = firstKeys();
+  beginColumns(begin, copy);
 
   Values ends, lses, deltas;
   for (int64_t i = 0; i < tiles->rowsOfThread(); ++i) {
@@ -159,7 +197,7 @@ MappedLaunch QueriesMapper::emit() {
   LeftRows grads = tiles->left({gradTile, warpRow}, keepsLeft);
   WarpTile sums = tiles->zeroSums();
   sums.elements = forColumns(
-      zero, visible.endOfSome(firstRow, rowsOfBlock()), sums.elements, copy,
+      begin, visible.endOfSome(firstRow, rowsOfBlock()), sums.elements, copy,
       [&](Value first, Value stage, ValueRange carried) {
         sums.elements.assign(carried.begin(), carried.end());
         SharedRows keyRows = columnsOf(keys, stage);
@@ -219,7 +257,7 @@ Value QueriesMapper::deltaOf(Value row) {
 
 MappedLaunch KeysMapper::emit() {
   chooseBlocks({/*rowTensors=*/2, /*columnTensors=*/2, /*numbers=*/2,
-                /*sums=*/2, /*products=*/2, /*random=*/16});
+                /*sums=*/2, products(), /*random=*/16});
   Value keyTile = allocateRows(rowsOfBlock());
   Value valueTile = allocateRows(rowsOfBlock());
   queries = allocateRows(2 * columns);
@@ -277,8 +315,11 @@ AttentionMapper::Values KeysMapper::queriesOf(Value head, Values sums) {
   // None of the keys behind the first is seen by earlier queries.
   Value begin = i32.floorTo(visible.firstSeeing(firstRow), columns);
   beginColumns(begin, copy);
+  Value end = all;
+  if (spec.window) // The last key is seen longest.
+    end = i32.min(visible.endSeeing(i32.add(firstRow, rowsOfBlock() - 1)), all);
   size_t count = sums.size() / 2;
-  return forColumns(begin, all, sums, copy,
+  return forColumns(begin, end, sums, copy,
                     [&](Value first, Value stage, ValueRange carried) {
                       WarpTile gradKeys = tiles->zeroSums(),
                                gradValues = gradKeys;

@@ -66,7 +66,9 @@ static LogicalResult verifyOperation(Operation *op) {
   if (isa<nn::StepOp, nn::SetOp, nn::MicroBatchesOp>(op))
     return op->emitError(code) << "belongs to a later phase";
   auto differentiable = dyn_cast<nn::DifferentiableOpInterface>(op);
+  // A constant needs no derivative: there is nothing that it is of.
   if (differentiable && !op->hasTrait<nn::EndsForward>() &&
+      op->getNumOperands() > 0 &&
       !differentiable.getNotDifferentiableReason().empty())
     return op->emitError(code) << "is no forward operation: "
                                << differentiable.getNotDifferentiableReason();

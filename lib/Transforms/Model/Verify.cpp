@@ -36,11 +36,12 @@ private:
       if (auto get = dyn_cast<nn::GetOp>(op))
         read.insert(get.getState());
       // The last operations of a program (taking a row, summing losses) are
-      // no gradients, though they have none.
+      // no gradients, though they have none; nor are constants.
       bool backward = isa<nn::StepOp, nn::SetOp>(op);
       if (auto compute = dyn_cast<nn::DifferentiableOpInterface>(op))
         backward |= !compute.getNotDifferentiableReason().empty() &&
-                    !op->hasTrait<nn::EndsForward>();
+                    !op->hasTrait<nn::EndsForward>() &&
+                    op->getNumOperands() > 0;
       if (backward) {
         op->emitError("H0908: the model phase holds forward functions only");
         return WalkResult::interrupt();

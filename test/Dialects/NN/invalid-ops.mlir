@@ -913,3 +913,35 @@ nn.func @f(%x: tensor<2x5xf32>, %l: tensor<2xi32>) {
   %0:2 = nn.cross_entropy %x, %l {smoothing = 1.0 : f64} : (tensor<2x5xf32>, tensor<2xi32>) -> (tensor<2xf32>, tensor<2xf32>)
   nn.return
 }
+
+// -----
+
+nn.func @f(%q: tensor<1x4x24xf32>) {
+  // expected-error @+1 {{has softcap -1.000000e+00; it is from 0 to 1.000000e+30}}
+  %0:2 = nn.attention %q {heads = #nn.heads<2, scale = 0.5, softcap = -1.0>, mask = #nn.mask<full>} : (tensor<1x4x24xf32>) -> (tensor<1x4x8xf32>, tensor<1x2x4xf32>)
+  nn.return
+}
+
+// -----
+
+nn.func @f(%q: tensor<1x4x24xf32>) {
+  // expected-error @+1 {{has a window of -2 keys; it is 1 or more, or absent}}
+  %0:2 = nn.attention %q {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<causal, window = -2>} : (tensor<1x4x24xf32>) -> (tensor<1x4x8xf32>, tensor<1x2x4xf32>)
+  nn.return
+}
+
+// -----
+
+nn.func @f(%q: tensor<1x4x24xf32>) {
+  // expected-error @+1 {{has a window, which ends at the query's own position: its kind must be causal}}
+  %0:2 = nn.attention %q {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<full, window = 2>} : (tensor<1x4x24xf32>) -> (tensor<1x4x8xf32>, tensor<1x2x4xf32>)
+  nn.return
+}
+
+// -----
+
+nn.func @f(%x: tensor<1x4x24xf32>) {
+  // expected-error @+1 {{makes 'tensor<1x4x5x5xf32>' of 'tensor<1x4x24xf32>'; the last dimension becomes two, or the last two one}}
+  %0 = nn.reshape %x : (tensor<1x4x24xf32>) -> tensor<1x4x5x5xf32>
+  nn.return
+}

@@ -141,6 +141,12 @@ nn.func @attention(%qkv: tensor<1x4x24xf32>, %q: tensor<1x4x16xf32>,
   %out, %lse = nn.attention %qkv {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<causal>} : (tensor<1x4x24xf32>) -> (tensor<1x4x8xf32>, tensor<1x2x4xf32>)
   // CHECK: nn.attention %{{[^ ]*}}, %{{[^ ]*}}, %{{[^ ]*}} rng %{{[^ ]*}} layer %{{[^ ]*}} micro_batch %{{[^ ]*}} {dropout = #nn.dropout<1.000000e-01, site = 3>, heads = #nn.heads<4, kv = 2, scale = 5.000000e-01>, mask = #nn.mask<full>} : (tensor<1x4x16xf32>, tensor<1x4x8xf32>, tensor<1x4x8xf32>, tensor<4xi32>, index, index) -> (tensor<1x4x16xf32>, tensor<1x4x4xf32>)
   %out3, %lse3 = nn.attention %q, %k, %v rng %rng layer %layer micro_batch %micro_batch {dropout = #nn.dropout<0.1, site = 3>, heads = #nn.heads<4, kv = 2, scale = 0.5>, mask = #nn.mask<full>} : (tensor<1x4x16xf32>, tensor<1x4x8xf32>, tensor<1x4x8xf32>, tensor<4xi32>, index, index) -> (tensor<1x4x16xf32>, tensor<1x4x4xf32>)
+  // CHECK: nn.attention %{{[^ ]*}} {heads = #nn.heads<2, scale = 5.000000e-01, softcap = 5.000000e+01>, mask = #nn.mask<causal, window = 3>}
+  %capped:2 = nn.attention %qkv {heads = #nn.heads<2, scale = 0.5, softcap = 50.0>, mask = #nn.mask<causal, window = 3>} : (tensor<1x4x24xf32>) -> (tensor<1x4x8xf32>, tensor<1x2x4xf32>)
+  // CHECK: nn.reshape %{{[^ ]*}} : (tensor<1x4x16xf32>) -> tensor<1x4x2x8xf32>
+  %heads = nn.reshape %q : (tensor<1x4x16xf32>) -> tensor<1x4x2x8xf32>
+  // CHECK: nn.reshape %{{[^ ]*}} : (tensor<1x4x2x8xf32>) -> tensor<1x4x16xf32>
+  %joined = nn.reshape %heads : (tensor<1x4x2x8xf32>) -> tensor<1x4x16xf32>
   // CHECK: nn.attention_grad %[[OUT]], %{{[^ ]*}} forward %[[OUT]] lse %[[LSE]] {heads = #nn.heads<2, scale = 5.000000e-01>, mask = #nn.mask<causal>} : (tensor<1x4x8xf32>, tensor<1x4x24xf32>, tensor<1x4x8xf32>, tensor<1x2x4xf32>) -> tensor<1x4x24xf32>
   %2 = nn.attention_grad %out, %qkv forward %out lse %lse {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<causal>} : (tensor<1x4x8xf32>, tensor<1x4x24xf32>, tensor<1x4x8xf32>, tensor<1x2x4xf32>) -> tensor<1x4x24xf32>
   // CHECK: nn.attention {{.*}} micro_batch %{{[^ ]*}} part %{{[^ ]*}} {dropout = {{.*}}, placement = #nn.placement<parts = 2>} : (tensor<1x4x16xf32>, tensor<1x4x8xf32>, tensor<1x4x8xf32>, tensor<4xi32>, index, index, index) -> (tensor<1x4x16xf32>, tensor<1x4x4xf32>)

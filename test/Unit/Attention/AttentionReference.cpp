@@ -77,12 +77,17 @@ std::vector<double> ReferenceAttention::probabilities(int64_t batch,
   if (!lengths.empty())
     seen = std::min<int64_t>(seen, lengths[batch]);
   lse = std::numeric_limits<float>::lowest();
-  std::vector<double> row(seen);
-  if (row.empty())
-    return row;
-  for (int64_t key = 0; key < seen; ++key)
+  int64_t first =
+      spec.window ? std::max<int64_t>(query - spec.window + 1, 0) : 0;
+  std::vector<double> row(seen, -INFINITY);
+  if (first >= seen)
+    return {};
+  for (int64_t key = first; key < seen; ++key) {
     row[key] = spec.scale * dot(&q[queryAt(batch, head, query)],
                                 &k[keyAt(batch, head, key)], spec.headDim);
+    if (spec.softcap > 0)
+      row[key] = spec.softcap * std::tanh(row[key] / spec.softcap);
+  }
   double largest = *std::max_element(row.begin(), row.end()), sum = 0;
   for (double score : row)
     sum += std::exp(score - largest);
@@ -134,6 +139,12 @@ ReferenceAttention::backward(const std::vector<double> &grad) const {
         for (size_t key = 0; key < row.size(); ++key) {
           double gradScore =
               spec.scale * row[key] * (gradProbability[key] - mean);
+          if (spec.softcap > 0) {
+            double product = dot(&q[queryAt(batch, head, query)],
+                                 &k[keyAt(batch, head, key)], dim);
+            double share = std::tanh(spec.scale * product / spec.softcap);
+            gradScore *= 1 - share * share;
+          }
           addScaled(gradScore, &k[keyAt(batch, head, key)],
                     &result.q[queryAt(batch, head, query)], dim);
           addScaled(gradScore, &q[queryAt(batch, head, query)],

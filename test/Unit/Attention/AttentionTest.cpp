@@ -31,6 +31,8 @@ struct Case {
   double tolerance = 3e-6;
   int64_t parts = 1, part = 0;       ///< Of the heads.
   std::vector<int32_t> lengths = {}; ///< Of the rows; empty: all are whole.
+  int64_t window = 0;
+  double softcap = 0;
 
   /// Whether a key or value of the reference exists.
   bool exists(int64_t index) const {
@@ -47,7 +49,9 @@ std::string describe(const Case &test) {
   return text + (test.causal ? " causal" : "") +
          (test.packed ? " packed" : "") + (test.isBf16 ? " bf16" : " f32") +
          (test.p > 0 ? " p=" + std::to_string(test.p) : "") +
-         (test.lengths.empty() ? "" : " lengths");
+         (test.lengths.empty() ? "" : " lengths") +
+         (test.window ? " window=" + std::to_string(test.window) : "") +
+         (test.softcap > 0 ? " softcap=" + std::to_string(test.softcap) : "");
 }
 
 /// A tensor of f32 or bf16 that begins as NaN everywhere.
@@ -167,7 +171,9 @@ AttentionSpec AttentionTest::makeSpec(const Case &test) {
   spec.kvHeads = test.kvHeads;
   spec.headDim = test.headDim;
   spec.scale = test.scale ? test.scale : 1 / std::sqrt(test.headDim);
+  spec.softcap = test.softcap;
   spec.causal = test.causal;
+  spec.window = test.window;
   spec.p = test.p;
   spec.site = -12345;
   spec.parts = test.parts;
@@ -342,6 +348,64 @@ TEST_P(AttentionTest, Lengths) {
     checkLengths({0, 130, 2, 2, 16, causal, true, false, /*p=*/0.25},
                  {0, 13, 130, 66});
   }
+}
+
+/// Windows within a tile, of some blocks, and one key short of all.
+TEST_P(AttentionTest, Windows) {
+  for (auto [seq, window] :
+       {std::pair{7, 1}, {33, 5}, {130, 129}, {257, 40}, {500, 13}}) {
+    Case test = {1, seq, 2, 1, 24};
+    test.window = window;
+    check(test);
+  }
+  for (bool isBf16 : {false, true}) {
+    Case test = {2, 150, 4, 2, 16, true, /*packed=*/false, isBf16, /*p=*/0.25};
+    test.window = 31;
+    test.lengths = {149, 60};
+    check(test);
+  }
+}
+
+TEST_P(AttentionTest, SoftCaps) {
+  for (bool isBf16 : {false, true})
+    for (int64_t window : {0, 17}) {
+      Case test = {2, 75, 4, 2, 24, true, /*packed=*/false, isBf16};
+      test.p = window ? 0.25 : 0;
+      test.scale = 0.9;
+      test.softcap = 1.5;
+      test.window = window;
+      check(test);
+    }
+  Case test = {1, 40, 2, 2, 16, /*causal=*/false};
+  test.scale = -0.7;
+  test.softcap = 50;
+  check(test);
+}
+
+/// Keys outside of all windows are not read: NaN in them changes nothing.
+TEST_P(AttentionTest, KeysOutsideOfWindowsAreNotMultiplied) {
+  Case test = {1, 400, 1, 1, 16};
+  test.window = 20;
+  AttentionSpec spec = makeSpec(test);
+  PackedTensors inputs(test);
+  for (int part = 0; part < 3; ++part)
+    for (int64_t i = 0; i < inputs.size(part); ++i) {
+      // The first query block sees the NaN, the last does not.
+      bool isNan = part > 0 && i / test.headDim < 3;
+      auto [tensor, index] = inputs.locate(part, i);
+      tensor->set(index, isNan ? NAN : 0.01 * double(i % 7));
+    }
+  Tensor output(inputs.size(0), false);
+  Tensor lse(test.seq, false);
+  std::vector<void *> arguments;
+  inputs.appendTo(arguments);
+  arguments.insert(arguments.end(), {output.data(), lse.data()});
+  AttentionRunner(*context, spec, target, AttentionRunner::Pass::Forward,
+                  /*hasLengths=*/false)
+      .runAll(arguments, {}, 1);
+  EXPECT_TRUE(std::isnan(lse.get(0)));
+  for (int64_t query = 200; query < test.seq; ++query)
+    EXPECT_FALSE(std::isnan(lse.get(query))) << query;
 }
 
 /// Rows that are whole by their lengths have the bits of whole rows.

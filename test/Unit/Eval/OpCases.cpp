@@ -142,6 +142,13 @@ static std::vector<OpCase> makeNormCases() {
   };
 }
 
+static std::vector<OpCase> makeReshapeCases() {
+  return {{"nn.reshape", "%x: tensor<2x3x8xf32>",
+           "nn.reshape %x : (tensor<2x3x8xf32>) -> tensor<2x3x4x2xf32>"},
+          {"nn.reshape", "%x: tensor<3x4x2xf32>",
+           "nn.reshape %x : (tensor<3x4x2xf32>) -> tensor<3x8xf32>"}};
+}
+
 static std::vector<OpCase> makeAttentionCases() {
   const std::string tq = "tensor<2x3x8xf32>", tk = "tensor<2x3x4xf32>";
   const std::string lse = "tensor<2x4x3xf32>";
@@ -168,6 +175,10 @@ static std::vector<OpCase> makeAttentionCases() {
       {"nn.attention", "%q: " + tq + ", %k: " + tk + ", %v: " + tk,
        "nn.attention %q, %k, %v {heads = #nn.heads<4, kv = 2, scale = 0.7>, "
        "mask = #nn.mask<full>} : (" +
+           tq + ", " + tk + ", " + tk + ") -> (" + tq + ", " + lse + ")"},
+      {"nn.attention", "%q: " + tq + ", %k: " + tk + ", %v: " + tk,
+       "nn.attention %q, %k, %v {heads = #nn.heads<4, kv = 2, scale = 0.7, "
+       "softcap = 1.5>, mask = #nn.mask<causal, window = 2>} : (" +
            tq + ", " + tk + ", " + tk + ") -> (" + tq + ", " + lse + ")"},
       {"nn.attention_grad",
        "%g: " + tq + ", %q: " + tq + ", %k: " + tk + ", %v: " + tk +
@@ -282,7 +293,7 @@ const std::vector<OpCase> &opCases() {
   static const std::vector<OpCase> cases = [] {
     std::vector<OpCase> all;
     for (auto make : {makeElementwiseCases, makeLinearCases, makeNormCases,
-                      makeAttentionCases, makeLossCases})
+                      makeReshapeCases, makeAttentionCases, makeLossCases})
       llvm::append_range(all, make());
     return all;
   }();

@@ -322,9 +322,9 @@ TEST(Parts, AttentionByHeads) {
 
 /// Attention of all keys, or of the part that one rank of a ring has in a turn:
 /// arguments and operation.
-std::pair<std::string, std::string> turnText(bool causal, bool hasLengths,
-                                             int64_t length, int64_t places,
-                                             bool gradient) {
+std::pair<std::string, std::string> turnText(const std::string &mask,
+                                             bool hasLengths, int64_t length,
+                                             int64_t places, bool gradient) {
   std::string q = shapeText({2, length, 12}, "f32");
   std::string k = shapeText({2, length, 6}, "f32");
   std::string lse = shapeText({2, 4, length}, "f32");
@@ -339,7 +339,7 @@ std::pair<std::string, std::string> turnText(bool causal, bool hasLengths,
   rest += " rng %rng layer %l micro_batch %m";
   std::string attributes = "heads = #nn.heads<4, kv = 2, scale = 0.7>, "
                            "dropout = #nn.dropout<0.3, site = 5>, mask = ";
-  attributes += causal ? "#nn.mask<causal>" : "#nn.mask<full>";
+  attributes += "#nn.mask<" + mask + ">";
   if (places > 1) {
     arguments += ", %place: index, %turn: index";
     random += ", index, index";
@@ -379,11 +379,12 @@ TensorMap join(const TensorMap &left, const TensorMap &right) {
 }
 
 /// Keys that go around a ring: outputs are joined, gradients add up.
-void checkRing(bool causal, int64_t places, ArrayRef<int64_t> lengths = {}) {
+void checkRing(const std::string &mask, int64_t places,
+               ArrayRef<int64_t> lengths = {}) {
   const int64_t seq = 6, local = seq / places;
   bool hasLengths = !lengths.empty();
-  auto [arguments, body] = turnText(causal, hasLengths, seq, 1, false);
-  auto [gradArguments, gradBody] = turnText(causal, hasLengths, seq, 1, true);
+  auto [arguments, body] = turnText(mask, hasLengths, seq, 1, false);
+  auto [gradArguments, gradBody] = turnText(mask, hasLengths, seq, 1, true);
   TensorMap inputs = inputsFor(gradArguments, gradBody, 1000);
   inputs["m"] = Tensor::scalar(2);
   if (hasLengths)
@@ -393,9 +394,9 @@ void checkRing(bool causal, int64_t places, ArrayRef<int64_t> lengths = {}) {
   inputs["s"] = forward.at("r1");
   TensorMap grads = run(gradArguments, gradBody, inputs);
   auto [partArguments, partBody] =
-      turnText(causal, hasLengths, local, places, false);
+      turnText(mask, hasLengths, local, places, false);
   auto [partGradArguments, partGradBody] =
-      turnText(causal, hasLengths, local, places, true);
+      turnText(mask, hasLengths, local, places, true);
   std::vector<TensorMap> sums(places);
   for (int64_t place = 0; place < places; ++place) {
     TensorMap joined;
@@ -431,14 +432,38 @@ void checkRing(bool causal, int64_t places, ArrayRef<int64_t> lengths = {}) {
 }
 
 TEST(Parts, AttentionInTurns) {
-  for (bool causal : {true, false}) {
-    checkRing(causal, 2);
-    checkRing(causal, 3);
-    checkRing(causal, 6);
-    checkRing(causal, 2, {0, 4});
-    checkRing(causal, 3, {1, 6});
-    checkRing(causal, 6, {3, 5});
+  for (const char *mask : {"causal", "full", "causal, window = 1",
+                           "causal, window = 3", "causal, window = 5"}) {
+    checkRing(mask, 2);
+    checkRing(mask, 3);
+    checkRing(mask, 6);
+    checkRing(mask, 2, {0, 4});
+    checkRing(mask, 3, {1, 6});
+    checkRing(mask, 6, {3, 5});
   }
+}
+
+TEST(Parts, ReshapeByHeads) {
+  auto check = [](const std::string &whole, const std::string &part,
+                  const std::string &wholeOut, const std::string &partOut,
+                  int64_t size) {
+    auto body = [](const std::string &in, const std::string &out) {
+      return "nn.reshape %x : (" + in + ") -> " + out;
+    };
+    TensorMap inputs = inputsFor("%x: " + whole, body(whole, wholeOut), 50);
+    Tensor all = run("%x: " + whole, body(whole, wholeOut), inputs).at("r0");
+    int64_t outSize = all.shape()[2] / 3;
+    for (int64_t rank = 0; rank < 3; ++rank)
+      expectEqual(run("%x: " + part, body(part, partOut),
+                      {{"x", cut(inputs["x"], 2, rank * size, size)}})
+                      .at("r0"),
+                  cut(all, 2, rank * outSize, outSize),
+                  "part " + std::to_string(rank));
+  };
+  check("tensor<2x3x24xf32>", "tensor<2x3x8xf32>", "tensor<2x3x6x4xf32>",
+        "tensor<2x3x2x4xf32>", 8);
+  check("tensor<2x3x6x4xf32>", "tensor<2x3x2x4xf32>", "tensor<2x3x24xf32>",
+        "tensor<2x3x8xf32>", 2);
 }
 
 TEST(Parts, RotaryByHeads) {

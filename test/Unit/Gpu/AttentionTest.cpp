@@ -58,4 +58,18 @@ TEST(GpuAttention, Lengths) {
       check({seq, 2, 2, 24, type, seq == 131, 0, /*hasLengths=*/true});
 }
 
+TEST(GpuAttention, WindowsAndSoftCaps) {
+  for (const char *type : {"f32", "bf16"})
+    for (auto [seq, window, softcap] : {std::tuple{7, 2, 0.0},
+                                        {131, 20, 0.0},
+                                        {131, 65, 1.5},
+                                        {41, 0, 1.5}}) {
+      AttentionForm form = {seq, 2, 1, 16, type};
+      form.window = window;
+      form.softcap = softcap;
+      form.hasLengths = seq == 131;
+      check(form);
+    }
+}
+
 } // namespace

@@ -49,7 +49,9 @@ Texts::Texts(const AttentionForm &form) {
       " {heads = #nn.heads<" + std::to_string(form.heads) +
       ", kv = " + std::to_string(form.kvHeads) +
       ", scale = " + std::to_string(1 / std::sqrt(form.headDim)) +
-      ">, mask = #nn.mask<" + (form.causal ? "causal" : "full") + ">";
+      (form.softcap > 0 ? ", softcap = " + std::to_string(form.softcap) : "") +
+      ">, mask = #nn.mask<" + (form.causal ? "causal" : "full") +
+      (form.window ? ", window = " + std::to_string(form.window) : "") + ">";
   if (form.p > 0) {
     inputs += ", %rng: tensor<4xi32>, %l: index, %m: index";
     rest += " rng %rng layer %l micro_batch %m";

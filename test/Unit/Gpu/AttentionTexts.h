@@ -22,6 +22,8 @@ struct AttentionForm {
   bool hasLengths = false;
   bool packed = false;
   int64_t parts = 1; ///< With dropout: of the heads, of which this is the last.
+  int64_t window = 0;
+  double softcap = 0;
 };
 
 /// The check of the forward pass or the gradient.

@@ -214,6 +214,43 @@ TEST(Elementwise, Slices) {
     }
 }
 
+/// The heads of a row apart, and side by side again.
+TEST(Elementwise, Reshapes) {
+  const char *text = R"(
+    plan.kernel @k(%x: tensor<$Ax$T>) -> tensor<$Bx$T>
+        attributes {generator = #plan.generator<rows>, ties = array<i64: -1>} {
+      %y = nn.reshape %x : (tensor<$Ax$T>) -> tensor<$Bx$T>
+      plan.yield %y : tensor<$Bx$T>
+    })";
+  for (const char *type : types)
+    for (auto [joined, split] : {std::pair{"2x3x15", "2x3x5x3"},
+                                 {"2x3x80", "2x3x5x16"},
+                                 {"2x3x33", "2x3x1x33"}}) {
+      KernelCheck{instantiate(text, {{"A", joined}, {"B", split}, {"T", type}})}
+          .run();
+      KernelCheck{instantiate(text, {{"A", split}, {"B", joined}, {"T", type}})}
+          .run();
+    }
+}
+
+/// A norm of each head shares the kernel with what takes the heads apart.
+TEST(Elementwise, ReshapesBeforeNorms) {
+  const char *text = R"(
+    plan.kernel @k(%x: tensor<2x3x35x$T>, %w: tensor<7x$T>)
+        -> (tensor<2x3x5x7x$T>, tensor<2x3x5x7x$T>, tensor<2x3x5xf32>)
+        attributes {generator = #plan.generator<rows>,
+                    ties = array<i64: -1, -1, -1>} {
+      %h = nn.reshape %x : (tensor<2x3x35x$T>) -> tensor<2x3x5x7x$T>
+      %y, %r = nn.rms_norm %h, %w {eps = 1.0e-5 : f64}
+          : (tensor<2x3x5x7x$T>, tensor<7x$T>)
+          -> (tensor<2x3x5x7x$T>, tensor<2x3x5xf32>)
+      plan.yield %h, %y, %r : tensor<2x3x5x7x$T>, tensor<2x3x5x7x$T>,
+                              tensor<2x3x5xf32>
+    })";
+  for (const char *type : types)
+    KernelCheck{instantiate(text, {{"T", type}})}.run();
+}
+
 TEST(Elementwise, Concat) {
   const char *text = R"(
     plan.kernel @k(%x: tensor<2x3x16x$T>, %y: tensor<2x3x$Cx$T>,

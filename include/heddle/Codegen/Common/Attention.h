@@ -21,7 +21,10 @@ struct AttentionSpec {
   int64_t kvHeads = 0; ///< Of keys and values.
   int64_t headDim = 0;
   double scale = 1.0;
+  double softcap = 0.0; ///< 0: scores have none.
   bool causal = false;
+  int64_t window = 0; ///< So many keys up to its own does a query see; 0: all,
+                      ///< as where it is no shorter than the sequence.
   double p = 0.0;     ///< Probabilities are dropped with this probability.
   int64_t parts = 1;  ///< These are the heads of one of so many parts.
   int64_t places = 1; ///< These are the queries of one of so many parts.
@@ -37,8 +40,11 @@ struct AttentionSpec {
   explicit AttentionSpec(nn::AttentionOpInterface op);
 
   int64_t wholeSeq() const { return seq * places; }
-  /// From dot products to scores in units of log 2.
+  /// From dot products to scores in units of log 2; with a soft cap, to what
+  /// tanh is of.
   double scoreFactor() const;
+  /// With a soft cap: from tanh to scores in units of log 2.
+  double capFactor() const;
   /// Where the heads of q, k and v begin in a row of their operand, and how
   /// long that is.
   struct Place {
@@ -72,6 +78,12 @@ public:
   /// A key is seen by the queries from this one on; the largest integer, if it
   /// does not exist.
   mlir::Value firstSeeing(mlir::Value key);
+  /// With a window: a query sees no keys before this one. It may be behind the
+  /// last of those that are here.
+  mlir::Value beginOf(mlir::Value query);
+  /// With a window: a key is seen by no query from this one on. It may be
+  /// behind the last query.
+  mlir::Value endSeeing(mlir::Value key);
   /// Whether a query may see none of the keys.
   bool mayBeBlind() const { return queriesFrom || hasLengths; }
   /// Where queries and keys begin in the whole sequence; null for 0.
