@@ -266,6 +266,43 @@ void Config::requireWord(const std::string &key,
                       "use a model with \"" + value + "\"");
 }
 
+void Config::requireTrue(const std::string &key, const char *what) const {
+  if (!flag(key, true))
+    json.at(key).fail(
+        "H0391", "\"" + key + "\" is false, and " + what + " are not supported",
+        "use a model with \"" + key + "\": true");
+}
+
+std::vector<int64_t>
+Config::windows(int64_t layers, int64_t window,
+                const std::function<bool(int64_t layer)> &slides) const {
+  std::vector<int64_t> made;
+  const io::JsonValue *types = json.findNonNull("layer_types");
+  if (!types) {
+    for (int64_t layer = 0; layer < layers; ++layer)
+      made.push_back(window && slides(layer) ? window : 0);
+    return made;
+  }
+  for (const io::JsonValue &type : types->elements()) {
+    const std::string &name = type.asString();
+    bool isSliding = name == "sliding_attention";
+    if (!isSliding && name != "full_attention")
+      type.fail("H0391", "the layer type \"" + name + "\" is not supported",
+                "use one of full_attention, sliding_attention");
+    if (isSliding && !window)
+      type.fail("H0392",
+                "a layer has sliding attention, and there is no window",
+                "give a sliding_window, or full_attention here");
+    made.push_back(isSliding ? window : 0);
+  }
+  if (int64_t(made.size()) != layers)
+    types->fail("H0392",
+                "\"layer_types\" has " + std::to_string(made.size()) +
+                    " layers of " + std::to_string(layers),
+                "name the type of each layer");
+  return made;
+}
+
 void Config::requireDivides(const Dim &part, const Dim &whole) const {
   if (whole % part != 0)
     fail("H0392",

@@ -85,9 +85,20 @@ public:
                                  std::optional<int64_t> fallback = {}) const;
   /// Throws H0391 unless the key is absent or has that value.
   void requireWord(const std::string &key, const std::string &value) const;
-  /// Rotary positions of heads of `dims` features, with the scaling of
-  /// `rope_scaling`.
-  Rotary rotary(const Dim &dims, const Dim &positions) const;
+  /// Throws H0391 unless the key is absent or true; `what` is not supported
+  /// without it.
+  void requireTrue(const std::string &key, const char *what) const;
+  /// Rotary positions of heads of `dims` features, with the base that `theta`
+  /// names and the scaling of `rope_scaling`.
+  Rotary rotary(const Dim &dims, const Dim &positions,
+                const char *theta = "rope_theta") const;
+  /// How many keys the queries of each layer see, 0 for all, as `layer_types`
+  /// says: `window` in layers of "sliding_attention". Where the key is absent
+  /// it is `slides` that says so of a layer. A window of 0 is none: then no
+  /// layer can have it.
+  std::vector<int64_t>
+  windows(int64_t layers, int64_t window,
+          const std::function<bool(int64_t layer)> &slides) const;
   /// Throws H0392 unless `part` divides `whole`.
   void requireDivides(const Dim &part, const Dim &whole) const;
 
@@ -174,10 +185,15 @@ void findSpecialTokens(const io::JsonValue &config,
 
 // The files in Families/; ModelSpec.cpp lists them.
 const Family &bertFamily();
+const Family &gemma2Family();
 const Family &gpt2Family();
+const Family &gptNeoFamily();
+const Family &gptNeoXFamily();
 const Family &llamaFamily();
 const Family &mistralFamily();
+const Family &optFamily();
 const Family &qwen2Family();
+const Family &qwen3Family();
 
 } // namespace heddle::config
 

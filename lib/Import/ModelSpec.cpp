@@ -22,8 +22,9 @@ namespace fs = std::filesystem;
 /// All families.
 static const std::vector<const Family *> &families() {
   static const std::vector<const Family *> all = {
-      &gpt2Family(), &llamaFamily(), &mistralFamily(), &qwen2Family(),
-      &bertFamily()};
+      &gpt2Family(),  &llamaFamily(),  &mistralFamily(), &qwen2Family(),
+      &qwen3Family(), &gemma2Family(), &gptNeoFamily(),  &gptNeoXFamily(),
+      &optFamily(),   &bertFamily()};
   return all;
 }
 

@@ -133,7 +133,8 @@ private:
 
 } // namespace
 
-Rotary Config::rotary(const Dim &dims, const Dim &positions) const {
+Rotary Config::rotary(const Dim &dims, const Dim &positions,
+                      const char *theta) const {
   if (dims % 2 != 0)
     fail("H0392",
          "the heads have " + std::to_string(dims) +
@@ -141,7 +142,7 @@ Rotary Config::rotary(const Dim &dims, const Dim &positions) const {
          "choose a head_dim that is even", locationOf(json, dims.text));
   Rotary rotary;
   rotary.dims = dims;
-  rotary.theta = number("rope_theta", 10000, 1e-9, 1e12);
+  rotary.theta = number(theta, 10000, 1e-9, 1e12);
   for (const char *key : {"rope_scaling", "rope_parameters"})
     if (const io::JsonValue *object = json.findNonNull(key))
       RotaryReader(*object, positions, rotary).read();

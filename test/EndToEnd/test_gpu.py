@@ -14,6 +14,7 @@ import unittest
 
 import families
 import heddle_test as h
+import test_recorded
 
 ROWS, SEQ, VOCAB = 4, 19, 97
 
@@ -69,6 +70,18 @@ class Gpu(GpuTest):
     def test_llama_in_fp32(self):
         self.data_of(20)
         self.assert_alike(*self.pair(self.llama()), 20, 1e-5)
+
+    def test_other_families(self):
+        records = test_recorded.records()
+        names = ["gemma2", "gpt_neo", "gpt_neox", "opt", "qwen3"]
+        if h.LONG:
+            names = [name for name in records if not name.startswith("bert")]
+        for name in names:
+            with self.subTest(name):
+                folder, self.data = test_recorded.Recorded.make(self, name,
+                                                                records[name])
+                self.assert_alike(*self.pair(folder, seq=11), 2, 1e-5,
+                                  products=("generated",))
 
     def test_bf16(self):
         self.data_of(5)

@@ -24,13 +24,18 @@ import test_families
 import test_parallel
 import test_shapes
 from test_parallel import flags_of
+from test_recorded import models
 
 HAS_PTXAS = bool(shutil.which("ptxas") or shutil.which("/usr/local/cuda/bin/ptxas"))
 DRAWN_PLANS, DRAWN_SHAPES = 160, 60
 VARIANTS = list(itertools.product(("sm_80", "sm_90"), ("bf16", "fp32"), (0.1, 0.0)))
 # What the model of a family calls its dropouts; those that are missing have none.
 DROPOUTS = {"gpt2": ("resid_pdrop", "embd_pdrop", "attn_pdrop"),
-            "bert": ("hidden_dropout_prob", "attention_probs_dropout_prob")}
+            "bert": ("hidden_dropout_prob", "attention_probs_dropout_prob"),
+            "gemma2": ("attention_dropout",),
+            "gpt_neo": ("resid_dropout", "embed_dropout", "attention_dropout"),
+            "gpt_neox": ("attention_dropout", "hidden_dropout"),
+            "opt": ("dropout", "attention_dropout")}
 
 
 def config_of(family):
@@ -39,7 +44,13 @@ def config_of(family):
         return h.gpt2_config(**test_parallel.MODEL)
     if family == "bert":
         return test_bert.CONFIG
-    return families.config(family, num_hidden_layers=4)
+    if family in ("llama", "mistral", "qwen2"):
+        return families.config(family, num_hidden_layers=4)
+    more = dict(num_hidden_layers=4, max_position_embeddings=64)
+    if family == "gpt_neo":
+        more = dict(num_layers=4, attention_types=[[["global", "local"], 2]],
+                    max_position_embeddings=64)
+    return dict(models.CONFIGS[family], **more)
 
 
 def family_plans():

@@ -31,9 +31,10 @@ FLOOR = 1e-3
 def meshes(config):
     """Those that the model can be split over."""
     found = [dict(data=2, zero=3)]
-    heads = (config.get("num_key_value_heads") or config.get("n_head")
-             or config["num_attention_heads"])
-    layers = config.get("num_hidden_layers") or config.get("n_layer")
+    heads = next(config[key] for key in ("num_key_value_heads", "n_head", "num_heads",
+                                         "num_attention_heads") if key in config)
+    layers = next(config[key] for key in ("num_hidden_layers", "n_layer", "num_layers")
+                  if key in config)
     if h.LONG:
         found += [dict(tensor=ranks) for ranks in (2, 3) if heads % ranks == 0]
         found += [dict(pipe=2, zero=1, data=2)] * (layers >= 2)

@@ -38,6 +38,37 @@ BERT = dict(model_type="bert", vocab_size=97, hidden_size=30, num_hidden_layers=
             max_position_embeddings=13, type_vocab_size=2, initializer_range=0.02,
             layer_norm_eps=1e-12, pad_token_id=0, tie_word_embeddings=True)
 
+QWEN3 = dict(LLAMA, model_type="qwen3", num_attention_heads=4, num_key_value_heads=2,
+             head_dim=6)
+
+GEMMA2 = dict(model_type="gemma2", vocab_size=97, hidden_size=30, intermediate_size=37,
+              num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
+              head_dim=6, hidden_activation="gelu_pytorch_tanh",
+              max_position_embeddings=64, initializer_range=0.02, rms_norm_eps=1e-5,
+              rope_theta=50.0, query_pre_attn_scalar=7, sliding_window=5,
+              attn_logit_softcapping=2.0, final_logit_softcapping=3.0, pad_token_id=0,
+              tie_word_embeddings=True)
+
+GPT_NEO = dict(model_type="gpt_neo", vocab_size=97, max_position_embeddings=13,
+               hidden_size=30, num_layers=3, num_heads=2, intermediate_size=None,
+               attention_types=[[["global", "local"], 1], [["local"], 1]],
+               window_size=4, activation_function="gelu_new", layer_norm_epsilon=1e-5,
+               initializer_range=0.02, resid_dropout=0.0, embed_dropout=0.0,
+               attention_dropout=0.0, tie_word_embeddings=True)
+
+GPT_NEOX = dict(model_type="gpt_neox", vocab_size=97, hidden_size=24,
+                num_hidden_layers=2, num_attention_heads=2, intermediate_size=37,
+                hidden_act="gelu", rotary_pct=0.5, rotary_emb_base=50,
+                max_position_embeddings=13, initializer_range=0.02,
+                layer_norm_eps=1e-5, attention_dropout=0.0, hidden_dropout=0.0,
+                use_parallel_residual=True, tie_word_embeddings=False)
+
+OPT = dict(model_type="opt", vocab_size=97, hidden_size=30, num_hidden_layers=2,
+           num_attention_heads=2, ffn_dim=37, max_position_embeddings=13,
+           do_layer_norm_before=True, activation_function="relu", dropout=0.0,
+           attention_dropout=0.0, init_std=0.02, pad_token_id=1,
+           tie_word_embeddings=True)
+
 CONFIGS = {
     "bert": BERT,
     "bert-untied": dict(BERT, tie_word_embeddings=False, num_hidden_layers=1,
@@ -51,6 +82,30 @@ CONFIGS = {
                          attention_bias=True, mlp_bias=True),
     "llama-linear": dict(LLAMA, num_hidden_layers=1,
                          rope_scaling=dict(rope_type="linear", factor=3.0)),
+    "gemma2": GEMMA2,
+    "gemma2-plain": dict(GEMMA2, num_hidden_layers=2, attention_bias=True,
+                         attn_logit_softcapping=None, final_logit_softcapping=None,
+                         tie_word_embeddings=False, sliding_window=1,
+                         layer_types=["full_attention", "sliding_attention"]),
+    "gpt_neo": GPT_NEO,
+    "gpt_neo-untied": dict(GPT_NEO, num_layers=2, intermediate_size=37,
+                           attention_types=[[["local"], 2]], window_size=7,
+                           tie_word_embeddings=False),
+    "gpt_neox": GPT_NEOX,
+    "gpt_neox-serial": dict(GPT_NEOX, num_attention_heads=4, hidden_size=24,
+                            use_parallel_residual=False, attention_bias=False,
+                            rotary_pct=1.0, tie_word_embeddings=True,
+                            rope_scaling=dict(rope_type="linear", factor=3.0)),
+    "opt": OPT,
+    "opt-post": dict(OPT, do_layer_norm_before=False, word_embed_proj_dim=14,
+                     enable_bias=False, activation_function="gelu",
+                     tie_word_embeddings=False, pad_token_id=None),
+    "qwen3": QWEN3,
+    "qwen3-window": dict(QWEN3, tie_word_embeddings=True, use_sliding_window=True,
+                         sliding_window=3, max_window_layers=1, attention_bias=True),
+    "mistral-window": dict(LLAMA, model_type="mistral", sliding_window=5,
+                           num_attention_heads=4, num_key_value_heads=2,
+                           tie_word_embeddings=True),
     "mistral": dict(LLAMA, model_type="mistral", sliding_window=12, pad_token_id=1),
     "qwen2": dict(LLAMA, model_type="qwen2", hidden_size=40, num_attention_heads=4,
                   num_key_value_heads=2, rope_scaling=YARN, tie_word_embeddings=True),

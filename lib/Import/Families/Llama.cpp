@@ -12,39 +12,33 @@
 using namespace heddle;
 using namespace heddle::config;
 
-/// How long a sequence may be: attention sees the whole of it.
-static Dim positionsOf(const Config &c, const LlamaVariant &variant) {
-  Dim positions =
-      c.size("max_position_embeddings", variant.positions, Config::maxRows);
-  if (variant.window == 0 || variant.window >= positions)
-    return positions;
-  return {variant.window, "sliding_window"};
-}
-
-static Dim headDimOf(const Config &c, const Dim &embed, const Dim &heads) {
-  if (c.json.findNonNull("head_dim"))
-    return c.size("head_dim", 1);
+static Dim headDimOf(const Config &c, const LlamaVariant &variant,
+                     const Dim &embed, const Dim &heads) {
+  if (variant.headDim || c.json.findNonNull("head_dim"))
+    return c.size("head_dim", variant.headDim);
   c.requireDivides(heads, embed);
   return {embed / heads, "head_dim"};
 }
 
 Llama::Llama(const Config &c, const LlamaVariant &variant)
-    : FamilyModel(c.size("vocab_size", variant.vocab, Config::maxRows),
-                  positionsOf(c, variant), c.size("hidden_size", 4096),
-                  c.size("num_hidden_layers", 32, Config::maxLayers)),
-      heads(c.size("num_attention_heads", 32)),
+    : FamilyModel(
+          c.size("vocab_size", variant.vocab, Config::maxRows),
+          c.size("max_position_embeddings", variant.positions, Config::maxRows),
+          c.size("hidden_size", variant.hidden),
+          c.size("num_hidden_layers", variant.layers, Config::maxLayers)),
+      heads(c.size("num_attention_heads", variant.heads)),
       kvHeads(c.size("num_key_value_heads",
                      variant.kvHeads ? variant.kvHeads : int64_t(heads))),
-      headDim(headDimOf(c, embed, heads)),
+      headDim(headDimOf(c, variant, embed, heads)),
       inner(c.size("intermediate_size", variant.inner, 4 * Config::maxWidth)),
-      act(c.activation("hidden_act", "silu")),
+      act(c.activation(variant.actKey, variant.act)),
       eps(c.number("rms_norm_eps", 1e-6, 0, 1)),
       attnDropout(c.dropout("attention_dropout", 0)),
       deviation(c.number("initializer_range", 0.02, 0, 1000)),
-      rotary(c.rotary(headDim, c.size("max_position_embeddings",
-                                      variant.positions, Config::maxRows))),
-      padding(c.padding(vocab)), variant(variant) {
-  tied = c.flag("tie_word_embeddings", false);
+      rotary(c.rotary(headDim, positions)),
+      padding(c.padding(vocab, variant.padding)), variant(variant),
+      windows(c.windows(layers, variant.window, variant.slides)) {
+  tied = c.flag("tie_word_embeddings", variant.tied);
   c.requireDivides(kvHeads, heads);
 }
 
@@ -58,7 +52,8 @@ Llama::Llama(const Config &c)
 
 std::vector<Weight> Llama::weights() const {
   const Init normal = {Init::Kind::Normal, 0, deviation},
-             ones = {Init::Kind::Constant, 1, 0}, zeros = {};
+             ones = {Init::Kind::Constant, 1 - variant.normOffset, 0},
+             zeros = {};
   Init words = normal;
   words.zeroRow = padding.value_or(-1);
   std::vector<Weight> table = {{"embed_tokens.weight", {vocab, embed}, words}};
@@ -77,6 +72,11 @@ std::vector<Weight> Llama::weights() const {
   linear("self_attn.k_proj", keys, embed, variant.qkvBias);
   linear("self_attn.v_proj", keys, embed, variant.qkvBias);
   linear("self_attn.o_proj", embed, queries, variant.outBias);
+  if (variant.headNorms)
+    for (const char *name : {"q_norm", "k_norm"})
+      table.push_back({"layers.*.self_attn." + std::string(name) + ".weight",
+                       {headDim},
+                       ones});
   norm("layers.*.post_attention_layernorm");
   linear("mlp.gate_proj", inner, embed, variant.mlpBias);
   linear("mlp.up_proj", inner, embed, variant.mlpBias);
@@ -87,28 +87,42 @@ std::vector<Weight> Llama::weights() const {
   return table;
 }
 
-Tensor Llama::block(Modules &m, Tensor x, Tensor positions) const {
-  Tensor y = m.rmsNorm(x, eps, "input_layernorm");
-  Tensor q = m.rotary(m.linear(y, "self_attn.q_proj"), positions, heads, rotary,
-                      "self_attn");
-  Tensor k = m.rotary(m.linear(y, "self_attn.k_proj"), positions, kvHeads,
-                      rotary, "self_attn");
-  Tensor v = m.linear(y, "self_attn.v_proj");
+Tensor Llama::attention(Modules &m, Tensor x, Tensor positions,
+                        AttentionShape shape) const {
+  auto turned = [&](const std::string &part, int64_t count) {
+    Tensor y = m.linear(x, "self_attn." + part + "_proj");
+    if (variant.headNorms)
+      y = m.headNorm(y, count, eps, "self_attn." + part + "_norm");
+    return m.rotary(y, positions, count, rotary, "self_attn");
+  };
+  Tensor q = turned("q", heads), k = turned("k", kvHeads);
+  Tensor v = m.linear(x, "self_attn.v_proj");
+  Tensor y = m.attention({q, k, v}, shape, "self_attn");
+  return m.output(m.linear(y, "self_attn.o_proj"), "self_attn");
+}
+
+Tensor Llama::block(Modules &m, Tensor x, Tensor positions,
+                    int64_t window) const {
   AttentionShape shape = {heads, kvHeads, 1 / std::sqrt(double(headDim)),
                           attnDropout, "self_attn.attention_dropout"};
-  y = m.linear(m.attention({q, k, v}, shape, "self_attn"), "self_attn.o_proj");
-  x = m.add(x, m.output(y, "self_attn"));
-  y = m.rmsNorm(x, eps, "post_attention_layernorm");
+  shape.window = window;
+  Tensor y = norm(m, x, "input_layernorm");
+  x = m.add(x, attention(m, y, positions, shape));
+  y = norm(m, x, "post_attention_layernorm");
   return m.add(x, m.gatedMlp(y, act, "mlp"));
 }
 
-Tensor Llama::forward(Modules &m) const {
-  Tensor x = m.embedding(m.ids(), "embed_tokens", padding);
+Tensor Llama::decode(Modules &m, Tensor x) const {
   Tensor positions = m.positions("rotary_emb");
-  x = m.layers("layers", layers, x,
-               [&](Tensor y) { return block(m, y, positions); });
-  x = m.rmsNorm(x, eps, "norm");
+  x = m.layers("layers", windows, x, [&](Tensor y, int64_t window) {
+    return block(m, y, positions, window);
+  });
+  x = norm(m, x, "norm");
   return m.head(x, tied ? "embed_tokens" : "lm_head", "lm_head");
+}
+
+Tensor Llama::forward(Modules &m) const {
+  return decode(m, m.embedding(m.ids(), "embed_tokens", padding));
 }
 
 std::vector<ConfigKey> config::llamaKeys(std::vector<ConfigKey> more) {

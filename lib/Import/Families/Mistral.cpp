@@ -4,8 +4,7 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// LLaMA's layers with a window of attention (Jiang et al., 2023). A sequence
-// within the window sees all of itself; longer ones are refused.
+// LLaMA's layers with a window of attention (Jiang et al., 2023).
 //
 //===----------------------------------------------------------------------===//
 
@@ -40,7 +39,7 @@ const Family &config::mistralFamily() {
   using V = ConfigVerdict;
   static const Family family = {
       "mistral", "model.",
-      llamaKeys({{"sliding_window", V::Applied, "the longest sequence"}}),
+      llamaKeys({{"sliding_window", V::Applied, "null: there is none"}}),
       llamaIgnored(), readAs<Mistral>};
   return family;
 }

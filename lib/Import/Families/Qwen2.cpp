@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// LLaMA's layers with biases of q, k and v (Qwen team, 2024).
+// LLaMA's layers with biases of q, k and v (Qwen team, 2024). With a window
+// the layers from `max_window_layers` on have it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,6 +13,29 @@
 
 using namespace heddle;
 using namespace heddle::config;
+
+LlamaVariant config::qwenVariant(const Config &c) {
+  LlamaVariant variant;
+  variant.vocab = 151936;
+  variant.inner = 22016;
+  variant.kvHeads = 32;
+  variant.positions = 32768;
+  if (c.flag("use_sliding_window", false)) {
+    variant.window = c.size("sliding_window", 4096, Config::maxRows);
+    int64_t first = c.json.integerOr("max_window_layers", 28);
+    variant.slides = [first](int64_t layer) { return layer >= first; };
+  }
+  return variant;
+}
+
+std::vector<ConfigKey> config::qwenKeys() {
+  using V = ConfigVerdict;
+  return {{"use_sliding_window", V::Applied, ""},
+          {"sliding_window", V::Applied, "with use_sliding_window"},
+          {"max_window_layers", V::Applied,
+           "with use_sliding_window: the first layer that has the window"},
+          {"layer_types", V::Applied, "in place of max_window_layers"}};
+}
 
 namespace {
 
@@ -21,14 +45,8 @@ public:
 
 private:
   static LlamaVariant variantOf(const Config &c) {
-    LlamaVariant variant;
-    variant.vocab = 151936;
-    variant.inner = 22016;
-    variant.kvHeads = 32;
-    variant.positions = 32768;
+    LlamaVariant variant = qwenVariant(c);
     variant.qkvBias = true;
-    if (c.flag("use_sliding_window", false))
-      variant.window = c.size("sliding_window", 4096, Config::maxRows);
     return variant;
   }
 };
@@ -36,15 +54,7 @@ private:
 } // namespace
 
 const Family &config::qwen2Family() {
-  using V = ConfigVerdict;
-  static const char *within = "a sequence is not longer than the window";
-  static const Family family = {
-      "qwen2", "model.",
-      llamaKeys({{"use_sliding_window", V::Applied, ""},
-                 {"sliding_window", V::Applied,
-                  "with use_sliding_window: the longest sequence"},
-                 {"max_window_layers", V::Meaningless, within},
-                 {"layer_types", V::Meaningless, within}}),
-      llamaIgnored(), readAs<Qwen2>};
+  static const Family family = {"qwen2", "model.", llamaKeys(qwenKeys()),
+                                llamaIgnored(), readAs<Qwen2>};
   return family;
 }
