@@ -6,7 +6,8 @@
 """Texts of compilers that are proven on GPUs judge the machine: if it computes
 what numpy computes, and finds no fault, then instructions mean in it what they
 mean on a GPU. Kernels of Triton's need HEDDLE_TEST_LONG=1, which installs it;
-CUDA's need nvcc."""
+CUDA's need nvcc. What Triton's computed is recorded (HEDDLE_TEST_RECORD=1 does it
+again): Heddle's own kernels of the same functions have to compute it too."""
 
 import itertools
 import json
@@ -21,7 +22,9 @@ import heddle_test as h
 
 RUNNER = os.path.join(h.BUILD, "bin", "HeddleRunPtx")
 NVCC = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
+OPT = os.path.join(h.BUILD, "bin", "heddle-opt")
 HERE = os.path.dirname(os.path.abspath(__file__))
+RECORD = os.path.join(HERE, "..", "Oracles", "triton.json")
 
 
 def to_bf16(values):
@@ -98,6 +101,114 @@ class OwnTest(PtxTest):
                 self.assertTrue(h.run([RUNNER, path]).stdout, name)
 
 
+# The sizes that are recorded divide nothing.
+ROWS, WIDTH, STRIDE = 5, 1003, 1008
+M, N, K = 200, 144, 112
+HEADS, LENGTH, HEAD = 3, 200, 64
+RECORDED = [f"product_bf16_{chip}" for chip in (80, 90)]
+RECORDED += [f"attention_bf16_{chip}" for chip in (80, 90)]
+RECORDED += ["layer_norm_bf16", "layer_norm_fp32"]
+
+
+def recorded_inputs(name):
+    """Arrays that the name fixes, whatever the version of numpy."""
+    kind = name.split("_")[-1 if name.startswith("layer") else -2]
+    random = np.random.RandomState(sum(name.encode()))
+    shapes = ([(M, K), (K, N)] if name.startswith("product") else
+              [(HEADS, LENGTH, HEAD)] * 3 if name.startswith("attention") else
+              [(ROWS, WIDTH), (WIDTH,), (WIDTH,)])
+    return kind, [TYPES[kind][0](random.standard_normal(shape)) for shape in shapes]
+
+
+def summary(values):
+    """The norm and some of the values."""
+    values = np.asarray(values, float)
+    at = np.random.RandomState(1).randint(0, values.size, 200)
+    return {"shape": list(values.shape), "norm": float(np.linalg.norm(values)),
+            "values": [float(f"{v:.9g}") for v in values.flat[at]]}
+
+
+class RecordedTest(PtxTest):
+    """Heddle's kernels against what Triton's gave."""
+
+    def own(self, name, text, arguments, results):
+        """Compiles a plan.kernel and runs it on arrays."""
+        chip = "sm_90" if name.endswith("90") else "sm_80"
+        path = self.path(name + ".mlir")
+        with open(path, "w") as file:
+            file.write(text)
+        made = h.run([OPT, path, f"--gpu-compile-kernels=chip={chip}"]).stdout
+        ptx = re.search(r'plan\.object @(?!\S+_(?:plain|cubin) )\S+ "((?:[^"\\]|\\.)*)"', made)[1]
+        path = self.path(name + ".ptx")
+        with open(path, "w") as file:
+            file.write(re.sub(r"\\([0-9A-F]{2})", lambda byte: chr(int(byte[1], 16)), ptx))
+        launches = re.findall(r'grid_launch<"(\w+)", grid = \[([\d, ]+)\], '
+                              r'block = \[([\d, ]+)\](?:, shared = (\d+))?', made)
+        scratch = int((re.search(r"scratch_bytes = (\d+)", made) or [0, 0])[1])
+        buffers = [*arguments, *results]
+        if scratch:
+            buffers.append(np.zeros(scratch, np.uint8))
+        self.assertTrue(launches)
+        for kernel, grid, block, shared in launches:
+            self.launch(path, kernel, [int(size) for size in grid.split(",")],
+                        int(block.split(",")[0]), buffers, int(shared or 0))
+
+    def compare(self, name, values, bound):
+        with open(RECORD) as file:
+            expected = json.load(file)[name]
+        actual = summary(values)
+        self.assertEqual(actual["shape"], expected["shape"])
+        self.near(np.array(actual["values"]), np.array(expected["values"]), bound)
+        self.assertLess(abs(actual["norm"] / expected["norm"] - 1), bound)
+
+    def test_products(self):
+        for name in ("product_bf16_80", "product_bf16_90"):
+            _, (a, b) = recorded_inputs(name)
+            c = np.zeros((M, N), a.dtype)
+            x, w, y = (f"tensor<{m}x{n}xbf16>" for m, n in ((M, K), (K, N), (M, N)))
+            self.own(name, f"""plan.kernel @k(%x: {x}, %w: {w}) -> {y}
+                attributes {{generator = #plan.generator<gemm>, ties = array<i64: -1>}} {{
+                  %y = nn.linear %x, %w : ({x}, {w}) -> {y}
+                  plan.yield %y : {y}
+                }}""", [a, b], [c])
+            self.compare(name, from_bf16(c), 2e-3)
+
+    def test_layer_norm(self):
+        for kind, element, bound in (("bf16", "bf16", 2e-3), ("fp32", "f32", 1e-6)):
+            name = "layer_norm_" + kind
+            _, (x, w, b) = recorded_inputs(name)
+            y, mean, rstd = np.zeros_like(x), np.zeros(ROWS, "f4"), np.zeros(ROWS, "f4")
+            rows, row = f"tensor<{ROWS}x{WIDTH}x{element}>", f"tensor<{WIDTH}x{element}>"
+            results = f"{rows}, tensor<{ROWS}xf32>, tensor<{ROWS}xf32>"
+            self.own(name, f"""plan.kernel @k(%x: {rows}, %w: {row}, %b: {row}) -> ({results})
+                attributes {{generator = #plan.generator<rows>, ties = array<i64: -1, -1, -1>}} {{
+                  %y, %m, %s = nn.layer_norm %x, %w, %b {{eps = 1.0e-5 : f64}}
+                      : ({rows}, {row}, {row}) -> ({results})
+                  plan.yield %y, %m, %s : {results}
+                }}""", [x, w, b], [y, mean, rstd])
+            self.compare(name, TYPES[kind][1](y), bound)
+
+    def test_attention(self):
+        for name in ("attention_bf16_80", "attention_bf16_90"):
+            _, heads = recorded_inputs(name)
+            # Ours has the heads of a token beside each other, and q, k, v too.
+            x = np.concatenate([part.transpose(1, 0, 2).reshape(LENGTH, HEADS * HEAD)
+                                for part in heads], 1).copy()
+            y = np.zeros((LENGTH, HEADS * HEAD), x.dtype)
+            sums = np.zeros((HEADS, LENGTH), "f4")
+            packed = f"tensor<1x{LENGTH}x{3 * HEADS * HEAD}xbf16>"
+            results = f"tensor<1x{LENGTH}x{HEADS * HEAD}xbf16>, tensor<1x{HEADS}x{LENGTH}xf32>"
+            self.own(name, f"""plan.kernel @k(%x: {packed}) -> ({results})
+                attributes {{generator = #plan.generator<attention>, ties = array<i64: -1, -1>}} {{
+                  %y, %l = nn.attention %x
+                      {{heads = #nn.heads<{HEADS}, scale = 0.125>, mask = #nn.mask<causal>}}
+                      : ({packed}) -> ({results})
+                  plan.yield %y, %l : {results}
+                }}""", [x], [y, sums])
+            out = y.reshape(LENGTH, HEADS, HEAD).transpose(1, 0, 2)
+            self.compare(name, from_bf16(out), 2e-3)
+
+
 @h.long_only
 class TritonTest(PtxTest):
     @classmethod
@@ -126,6 +237,31 @@ class TritonTest(PtxTest):
             self.triton(f"product_{kind}_{chip}", (2, 2), [a, b, c, m, n, k, k, n, n])
             # f32 is multiplied as tf32.
             self.near(read(c), read(a).astype(float) @ read(b), max(bound, 1e-3))
+
+    def run_recorded(self, name):
+        kind, arrays = recorded_inputs(name)
+        out = np.zeros((M, N) if name.startswith("product") else arrays[0].shape,
+                       arrays[0].dtype)
+        if name.startswith("product"):
+            self.triton(name, (2, 2), [*arrays, out, M, N, K, K, N, N])
+        elif name.startswith("attention"):
+            self.triton(name, (4, HEADS), [*arrays, out, LENGTH, 0.125])
+        else:  # Its rows begin at multiples of 16 bytes.
+            padded = [np.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, STRIDE - WIDTH)]) for a in arrays]
+            wide = np.zeros((ROWS, STRIDE), out.dtype)
+            self.triton(name, (ROWS,), [*padded, wide, WIDTH, STRIDE, 1e-5])
+            out = wide[:, :WIDTH].copy()
+        return summary(TYPES[kind][1](out))
+
+    def test_recorded(self):
+        """What is recorded is what Triton's kernels give."""
+        actual = {name: self.run_recorded(name) for name in RECORDED}
+        if os.environ.get("HEDDLE_TEST_RECORD"):
+            with open(RECORD, "w") as file:
+                json.dump(actual, file)
+                file.write("\n")
+        with open(RECORD) as file:
+            self.assertEqual(actual, json.load(file))
 
     def test_product_tma(self):
         m, n, k = 200, 136, 328
