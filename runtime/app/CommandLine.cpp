@@ -24,6 +24,7 @@ struct CommandLine {
   TrainOptions train;
   EvalOptions eval;
   GenerateOptions generate;
+  ServeOptions serve;
   BenchOptions bench;
   InfoOptions info;
   CheckOptions check;
@@ -39,6 +40,7 @@ private:
   void addSampling(CLI::App &verb);
   void addGenerate(CLI::App &app);
   void addChat(CLI::App &app);
+  void addServe(CLI::App &app);
   void addBench(CLI::App &app);
   void addInfo(CLI::App &app);
   void addCheck(CLI::App &app);
@@ -278,6 +280,30 @@ void CommandLine::addChat(CLI::App &app) {
   });
 }
 
+void CommandLine::addServe(CLI::App &app) {
+  CLI::App &verb =
+      *app.add_subcommand("serve", "Answer requests in OpenAI's format");
+  addFlag(verb, "--host", serve.host, io::range::text(),
+          "Address to listen at; 0.0.0.0: all of this machine")
+      ->capture_default_str();
+  addFlag(verb, "--port", serve.port, ValueRange::integers(0, 65535),
+          "Port to listen at, 0: one that is free")
+      ->capture_default_str();
+  addFlag(verb, "--api-key", serve.apiKey, io::range::text(),
+          "Answer only those who send this key");
+  addFlag(verb, "--request-timeout", serve.requestTimeout,
+          ValueRange::numbers(0.001, 1e6),
+          "Seconds that a request may take, waiting included")
+      ->capture_default_str();
+  addFlag(verb, "--max-texts", serve.maxTexts, io::range::count(1),
+          "Texts at a time, those that wait included; more are refused")
+      ->capture_default_str();
+  addJob(verb, serve.job);
+  verb.callback([this] {
+    action = [this](Ranks &ranks) { return runServe(serve, ranks); };
+  });
+}
+
 void CommandLine::addBench(CLI::App &app) {
   CLI::App &verb =
       *app.add_subcommand("bench", "Time training steps on made-up tokens");
@@ -326,6 +352,7 @@ void CommandLine::build(CLI::App &app) {
   addEval(app);
   addGenerate(app);
   addChat(app);
+  addServe(app);
   addBench(app);
   addInfo(app);
   addCheck(app);

@@ -6,13 +6,13 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "heddle/runtime/app/ModelText.h"
 #include "heddle/runtime/app/Signals.h"
 #include "heddle/runtime/app/Steps.h"
 #include "heddle/runtime/app/TextOutput.h"
 #include "heddle/runtime/app/Weights.h"
 #include "heddle/runtime/io/ChatTemplate.h"
 #include "heddle/runtime/io/Diagnostic.h"
-#include "heddle/runtime/io/Json.h"
 #include "heddle/runtime/io/Process.h"
 #include "heddle/runtime/io/Tokenizer.h"
 #include "heddle/runtime/serve/Sampler.h"
@@ -20,7 +20,6 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
-#include <filesystem>
 #include <functional>
 #include <iostream>
 #include <unistd.h>
@@ -42,49 +41,6 @@ static std::vector<int32_t> parseIds(const std::string &text) {
     next = stop + 1;
   }
   return ids;
-}
-
-static std::string modelDirectory(const plan::Plan &plan,
-                                  const JobOptions &options) {
-  return io::resolveModel(options.weights.empty() ? plan.weights.directory
-                                                  : options.weights);
-}
-
-/// The tokenizer beside the weights; without one, bytes are tokens where the
-/// vocabulary is about that of bytes.
-static std::unique_ptr<io::Tokenizer> findTokenizer(const plan::Plan &plan,
-                                                    const JobOptions &options) {
-  std::string directory = modelDirectory(plan, options);
-  if (!directory.empty() &&
-      std::filesystem::exists(directory + "/tokenizer.json"))
-    return io::openTokenizer(directory);
-  if (plan.vocabSize >= 256 && plan.vocabSize <= 512)
-    return io::openTokenizer("bytes");
-  fail("H0195",
-       "there is no tokenizer.json beside the weights, and a vocabulary of " +
-           std::to_string(plan.vocabSize) + " is not one of bytes",
-       "give the prompt as tokens: --prompt-ids 1,2,3");
-}
-
-/// The tokens that end a text, by the model's config.json and, where the
-/// weights have one beside them, generation_config.json.
-static std::vector<int64_t> endTokens(const plan::Plan &plan,
-                                      const JobOptions &options) {
-  std::vector<int64_t> ends;
-  auto read = [&](const nlohmann::json &config) {
-    auto found = config.find("eos_token_id");
-    if (found == config.end())
-      return;
-    for (const nlohmann::json &id :
-         found->is_array() ? *found : nlohmann::json::array({*found}))
-      if (id.is_number_integer())
-        ends.push_back(id.get<int64_t>());
-  };
-  read(plan.modelConfig);
-  std::string file = modelDirectory(plan, options) + "/generation_config.json";
-  if (io::pathExists(file))
-    read(io::parseJsonFile(file, io::modelJsonCodes).toJson());
-  return ends;
 }
 
 static SamplingOptions samplingOf(const GenerateOptions &options) {
@@ -248,7 +204,7 @@ int heddle::rt::runGenerate(const GenerateOptions &options, Ranks &ranks) {
   std::vector<int32_t> tokens;
   model.load([&] {
     if (options.promptIds.empty() || !options.stops.empty())
-      tokenizer = findTokenizer(plan, options.job);
+      tokenizer = requireTokenizer(plan, options.job);
     tokens = options.promptIds.empty() ? tokenizer->encodePrompt(options.prompt)
                                        : parseIds(options.promptIds);
     checkPrompt(tokens, plan.vocabSize);
@@ -294,7 +250,7 @@ int heddle::rt::runChat(const GenerateOptions &options, Ranks &ranks) {
   std::unique_ptr<io::Tokenizer> tokenizer;
   std::optional<io::ChatTemplate> chat;
   model.load([&] {
-    tokenizer = findTokenizer(plan, options.job);
+    tokenizer = requireTokenizer(plan, options.job);
     std::string directory = modelDirectory(plan, options.job);
     chat = io::ChatTemplate::find(directory);
     if (!chat)

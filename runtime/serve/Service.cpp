@@ -13,6 +13,7 @@
 
 #include <chrono>
 #include <random>
+#include <thread>
 
 using namespace heddle;
 using namespace heddle::rt;
@@ -43,6 +44,7 @@ public:
 
   uint16_t port() const { return server.port(); }
   int run(const std::function<int()> &stopSignal);
+  void failAll(int status, const std::string &code, const std::string &message);
 
 private:
   using Reply = std::shared_ptr<HttpReply>;
@@ -416,30 +418,31 @@ void Service::State::take(const TextEvent &event) {
     finish(*owner);
 }
 
+/// Tells all clients of an error, soon.
+void Service::State::failAll(int status, const std::string &code,
+                             const std::string &message) {
+  server.post([this, status, code, message] {
+    while (!active.empty())
+      fail(active.begin()->second.first, {status, code, message});
+  });
+}
+
 int Service::State::run(const std::function<int()> &stopSignal) {
   server.start();
-  auto failAll = [this](const std::string &code, const std::string &message) {
-    server.post([this, code, message] {
-      while (!active.empty())
-        fail(active.begin()->second.first, {500, code, message});
-    });
-    server.finish(2);
-  };
   try {
     int signal = loop.run(stopSignal);
     // Of what came too late nothing is heard.
-    server.post([this] {
-      while (!active.empty())
-        fail(active.begin()->second.first, {503, "H0477", "the server ends"});
-    });
+    failAll(503, "H0477", "the server ends");
     server.finish(options.http.seconds);
     return signal;
   } catch (const UserError &error) {
-    failAll(error.diagnostic.code, error.diagnostic.message);
+    failAll(500, error.diagnostic.code, error.diagnostic.message);
+    server.finish(2);
     throw;
   } catch (const std::exception &error) {
     Diagnostic unexpected = io::describeUnexpected(error);
-    failAll(unexpected.code, unexpected.message);
+    failAll(500, unexpected.code, unexpected.message);
+    server.finish(2);
     throw;
   }
 }
@@ -451,4 +454,10 @@ Service::~Service() = default;
 uint16_t Service::port() const { return state->port(); }
 int Service::run(const std::function<int()> &stopSignal) {
   return state->run(stopSignal);
+}
+
+void Service::giveUp(const Diagnostic &diagnostic) {
+  state->failAll(500, diagnostic.code, diagnostic.message);
+  // The answers are short: they only have to leave this process.
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
 }

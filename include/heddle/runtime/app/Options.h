@@ -86,6 +86,16 @@ struct GenerateOptions {
   uint64_t seed = 0;
 };
 
+/// `serve`.
+struct ServeOptions {
+  JobOptions job;
+  std::string host = "127.0.0.1";
+  int64_t port = 8080; ///< 0: one that is free.
+  std::string apiKey;  ///< Empty: everybody may ask.
+  double requestTimeout = 600;
+  int64_t maxTexts = 256;
+};
+
 /// `bench`.
 struct BenchOptions {
   JobOptions job;
@@ -114,6 +124,7 @@ int runTrain(const TrainOptions &options, Ranks &ranks);
 int runEval(const EvalOptions &options, Ranks &ranks);
 int runGenerate(const GenerateOptions &options, Ranks &ranks);
 int runChat(const GenerateOptions &options, Ranks &ranks);
+int runServe(const ServeOptions &options, Ranks &ranks);
 int runBench(const BenchOptions &options, Ranks &ranks);
 int runInfo(const InfoOptions &options, Ranks &ranks);
 int runCheck(const CheckOptions &options, Ranks &ranks);

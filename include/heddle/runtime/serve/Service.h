@@ -10,6 +10,7 @@
 #define HEDDLE_RUNTIME_SERVE_SERVICE_H
 
 #include "heddle/runtime/io/ChatTemplate.h"
+#include "heddle/runtime/io/Diagnostic.h"
 #include "heddle/runtime/io/Tokenizer.h"
 #include "heddle/runtime/serve/Engine.h"
 #include "heddle/runtime/serve/HttpServer.h"
@@ -52,6 +53,9 @@ public:
   /// begun, and returns it. When the engine throws, clients are told, and
   /// the error is thrown on.
   int run(const std::function<int()> &stopSignal);
+  /// Tells clients of the error with which this process is about to end. Any
+  /// thread may call it while `run` goes on; returns when they have been told.
+  void giveUp(const Diagnostic &diagnostic);
 
 private:
   class State;

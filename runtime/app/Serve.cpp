@@ -1,0 +1,116 @@
+//===- Serve.cpp - The verb serve -----------------------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/app/Job.h"
+#include "heddle/runtime/app/ModelText.h"
+#include "heddle/runtime/app/Signals.h"
+#include "heddle/runtime/app/Weights.h"
+#include "heddle/runtime/app/WindowEngine.h"
+#include "heddle/runtime/io/Diagnostic.h"
+#include "heddle/runtime/serve/Service.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <mutex>
+
+using namespace heddle;
+using namespace heddle::rt;
+
+/// What clients call the model: its directory's name.
+static std::string modelName(const plan::Plan &plan,
+                             const JobOptions &options) {
+  std::filesystem::path path = modelDirectory(plan, options);
+  if (!path.has_filename())
+    path = path.parent_path();
+  return path.empty() ? "model" : path.filename().string();
+}
+
+static ServiceOptions serviceOf(const ServeOptions &options,
+                                const plan::Plan &plan) {
+  ServiceOptions service;
+  service.http.host = options.host;
+  service.http.port = uint16_t(options.port);
+  service.model = modelName(plan, options.job);
+  service.apiKey = options.apiKey;
+  service.seconds = options.requestTimeout;
+  service.maxTexts = options.maxTexts;
+  service.checksPages = std::getenv("HEDDLE_CHECK_PAGES") != nullptr;
+  return service;
+}
+
+namespace {
+
+/// Tells clients when a rank is missed: this process then ends, whatever its
+/// engine does.
+class LastWord {
+public:
+  void set(Service *newService) {
+    std::lock_guard lock(mutex);
+    service = newService;
+  }
+  void say(const Diagnostic &diagnostic) {
+    std::lock_guard lock(mutex);
+    if (service)
+      service->giveUp(diagnostic);
+  }
+
+private:
+  std::mutex mutex;
+  Service *service = nullptr;
+};
+
+} // namespace
+
+/// What rank 0 does beside the others, that compute what its engine tells them.
+static int serve(const ServeOptions &options, Service &service,
+                 LastWord &lastWord) {
+  fprintf(stderr, "serving at http://%s:%d/v1\n", options.host.c_str(),
+          int(service.port()));
+  lastWord.set(&service);
+  try {
+    int signal = service.run(stopSignal);
+    lastWord.set(nullptr);
+    return signal;
+  } catch (...) {
+    lastWord.set(nullptr);
+    throw;
+  }
+}
+
+int heddle::rt::runServe(const ServeOptions &options, Ranks &ranks) {
+  auto lastWord = std::make_shared<LastWord>();
+  ranks.setWitness([lastWord](const Diagnostic &diagnostic, int) {
+    lastWord->say(diagnostic);
+  });
+  Job job(options.job, ranks);
+  std::unique_ptr<Engine> engine;
+  std::unique_ptr<io::Tokenizer> tokenizer;
+  std::optional<io::ChatTemplate> chat;
+  ranks.together([&] {
+    engine = std::make_unique<WindowEngine>(job);
+    tokenizer = findTokenizer(job.plan(), options.job);
+    chat = io::ChatTemplate::find(modelDirectory(job.plan(), options.job));
+  });
+  loadWeights(job, options.job);
+  std::unique_ptr<Service> service;
+  ranks.together([&] {
+    ServedText text{tokenizer.get(), chat ? &*chat : nullptr,
+                    endTokens(job.plan(), options.job)};
+    if (job.isFirst())
+      service = std::make_unique<Service>(*engine, text,
+                                          serviceOf(options, job.plan()));
+  });
+  catchStopSignals();
+  if (!job.isFirst()) {
+    engine->follow();
+    return 0;
+  }
+  int signal = serve(options, *service, *lastWord);
+  engine->finish();
+  return 128 + signal;
+}

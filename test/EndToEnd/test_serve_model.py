@@ -1,0 +1,181 @@
+# Tests of the verb serve of a compiled binary.
+#
+# Part of the Heddle project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A compiled model over HTTP: its texts are those of `generate`."""
+
+import contextlib
+import http.client
+import json
+import os
+import re
+import signal
+import subprocess
+import threading
+import time
+import unittest
+
+import heddle_test as h
+
+
+def mpirun(binary):
+    """The command of a job of two ranks."""
+    oversubscribe = ["--oversubscribe"] if "openmpi" in h.MPIRUN else []
+    return [h.MPIRUN, *oversubscribe, "-n", 2, binary]
+
+
+class Served:
+    """`BINARY serve` on a free port."""
+
+    def __init__(self, command, *flags):
+        self.process = subprocess.Popen(
+            [*map(str, command), "serve", "--port", "0", *map(str, flags)],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env=dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1",
+                     OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1"))
+        self.said = ""
+        while not (found := re.search(r"serving at http://[\d.]+:(\d+)/v1", self.said)):
+            line = self.process.stderr.readline()
+            if not line:
+                raise AssertionError(f"no server: {self.said}")
+            self.said += line
+        self.port = int(found.group(1))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+    def ask(self, path, body=None):
+        with contextlib.closing(http.client.HTTPConnection(
+                "127.0.0.1", self.port, timeout=120)) as connection:
+            connection.request("GET" if body is None else "POST", path,
+                               body and json.dumps(body))
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+
+    def complete(self, prompt, **fields):
+        status, text = self.ask("/v1/completions", dict(fields, prompt=prompt))
+        assert status == 200, text
+        return json.loads(text)["choices"][0]
+
+    def end(self):
+        """Ends it in order; its exit status."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(60)
+
+
+class ServeModelTest(h.HeddleTest):
+    def build(self, *flags, output="job", **options):
+        model, self.config, _ = self.make_model(**options)
+        return self.compile(model, "--batch", 2, "--seq", 24, *flags, output=output,
+                            config=h.ds_config(lr=1e-3, warmup=3))
+
+    def generate(self, binary, ids, *flags):
+        text = h.run([binary, "generate", "--prompt-ids", ",".join(map(str, ids)),
+                      "--json", *flags]).stdout
+        return json.loads(text.splitlines()[-1])["ids"]
+
+    def check_texts(self, binary, server):
+        """Texts that are asked for together are those of each alone."""
+        prompts = [[5, 17, 2], [1], [5, 17, 2, 9, 9, 30, 4, 8, 8, 8, 1, 0, 3]]
+        greedy = [self.generate(binary, ids, "--max-new-tokens", 9) for ids in prompts]
+        drawn = [self.generate(binary, ids, "--max-new-tokens", 9, "--temperature", 1.5,
+                               "--seed", 7, "--top-k", 20) for ids in prompts]
+        found = {}
+
+        def ask(i):
+            found[i] = server.complete(
+                prompts[i % 3], max_tokens=9, return_token_ids=True,
+                **(dict(temperature=0) if i < 3 else dict(temperature=1.5, seed=7, top_k=20)))
+
+        threads = [threading.Thread(target=ask, args=(i,)) for i in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual([found[i]["token_ids"] for i in range(6)], greedy + drawn)
+        return found
+
+    def test_texts_are_those_of_generate(self):
+        binary = self.build(layers=2)
+        with Served([binary]) as server:
+            found = self.check_texts(binary, server)
+            # Without a tokenizer texts are numbers.
+            self.assertEqual(found[0]["text"],
+                             " ".join(map(str, found[0]["token_ids"])))
+            status, text = server.ask("/v1/completions", {"prompt": "a text"})
+            self.assertEqual(status, 400)
+            self.assertIn("there is no tokenizer", text)
+            status, text = server.ask("/v1/chat/completions", {
+                "messages": [{"role": "user", "content": "x"}]})
+            self.assertEqual(status, 400)
+            self.assertIn("chat template", text)
+            status, text = server.ask("/v1/completions", {"prompt": [1] * 24})
+            self.assertEqual(status, 400)
+            self.assertIn("24 tokens", text)
+            name = json.loads(server.ask("/v1/models")[1])["data"][0]["id"]
+            self.assertEqual(server.complete([1], model=name)["finish_reason"], "length")
+            # The port is taken.
+            taken = h.run([binary, "serve", "--port", server.port], status=2)
+            self.assertIn("error[H0150]", taken.stderr)
+            self.assertIn(f"--port {server.port + 1}", taken.stderr)
+            self.assertEqual(server.end(), 128 + signal.SIGTERM)
+
+    def test_bytes(self):
+        binary = self.build(vocab=256)
+        text = h.run([binary, "generate", "--prompt", "Once", "--json", "--temperature", 1,
+                      "--seed", 3, "--max-new-tokens", 12]).stdout
+        with Served([binary]) as server:
+            made = server.complete("Once", max_tokens=12, seed=3, return_token_ids=True)
+        expected = json.loads(text.splitlines()[-1])
+        self.assertEqual(made["token_ids"], expected["ids"])
+        self.assertEqual(made["text"], expected["text"])
+
+    @h.needs_mpi
+    def test_ranks(self):
+        """Rank 0 decides; the others, also those that have the logits, follow."""
+        for mesh in "tensor=2", "pipe=2":
+            with self.subTest(mesh):
+                one = self.build(layers=2, output="one")
+                binary = self.build("--mesh", mesh, layers=2)
+                with Served(mpirun(binary), "--threads", 1) as server:
+                    self.check_texts(one, server)
+                    server.process.send_signal(signal.SIGTERM)
+                    server.process.wait(60)
+
+    @h.needs_mpi
+    def test_lost_rank(self):
+        """Clients hear of it, and the job ends within ten seconds."""
+        binary = self.build("--mesh", "tensor=2", layers=2)
+        with Served(mpirun(binary), "--threads", 1) as server:
+            begin = time.time()
+            answers = []
+
+            def ask():
+                try:
+                    while True:
+                        answers.append(server.ask("/v1/completions", {"prompt": [1]}))
+                        if answers[-1][0] != 200:
+                            return
+                except (OSError, http.client.HTTPException) as error:
+                    answers.append(error)
+
+            thread = threading.Thread(target=ask)
+            thread.start()
+            time.sleep(0.5)
+            ranks = subprocess.run(["pgrep", "-P", str(server.process.pid)],
+                                   capture_output=True, text=True).stdout.split()
+            subprocess.run(["kill", "-9", ranks[-1]])
+            thread.join(20)
+            self.assertFalse(thread.is_alive())
+            server.process.wait(20)
+            self.assertLess(time.time() - begin, 15)
+
+
+if __name__ == "__main__":
+    unittest.main()
