@@ -212,12 +212,17 @@ class Job:
             process.wait()
 
 
-def is_running(pid):
+def state_of(pid):
+    """As T where it is stopped, Z where it has ended and nobody asked."""
     try:
         with open(f"/proc/{pid}/stat") as file:
-            return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+            return file.read().rsplit(")", 1)[1].split()[0]
     except FileNotFoundError:
-        return False
+        return "X"
+
+
+def is_running(pid):
+    return state_of(pid) not in "ZX"
 
 
 def stop(pid):

@@ -9,7 +9,7 @@ what happens when a rank dies or stops, or NCCL fails or is not there."""
 import json
 import os
 import re
-import signal
+import shutil
 import subprocess
 import sys
 import time
@@ -53,12 +53,15 @@ def ranks_of(flags):
 
 
 class Nccl(test_gpu.GpuTest):
-    def torchrun(self, ranks, command, **variables):
-        """A job with torchrun's variables, whose ranks are processes of ours."""
+    def torchrun(self, ranks, command, faults=None, **variables):
+        """A job with torchrun's variables, whose ranks are processes of ours;
+        `faults`: what befalls some of them."""
         before = {}
         for rank in range(ranks):
             own = dict(variables, LOCAL_RANK=rank, LOCAL_WORLD_SIZE=ranks,
                        TORCHELASTIC_RUN_ID="test")
+            if faults and rank in faults:
+                own["HEDDLE_EMULATE_FAULT"] = faults[rank]
             before[rank] = ["env", *(f"{name}={value}" for name, value in own.items())]
         job = jobs.Job(self.path("said"), "ranks", ranks, command, before=before)
         self.addCleanup(job.end)
@@ -70,11 +73,12 @@ class Nccl(test_gpu.GpuTest):
         said = h.run_ranks(ranks, [*test_gpu.emulated(gpu), "bench", "--steps", 2,
                                    "--warmup", 0, "--json"],
                            HEDDLE_EMULATE_COUNTS=path, **variables)
-        counts = []
-        for rank in range(ranks):
-            with open(path + (f".{rank}" if rank else "")) as file:
-                counts.append(json.load(file))
-        return json.loads(said.stdout), counts
+        return (json.loads(said.stdout),
+                [self.read_counts(path, rank) for rank in range(ranks)])
+
+    def read_counts(self, path, rank=0):
+        with open(path + (f".{rank}" if rank else "")) as file:
+            return json.load(file)
 
     def train_words(self, gpu, steps=100000):
         return [*test_gpu.emulated(gpu), "train", "--data", self.data, "--steps",
@@ -105,6 +109,35 @@ class Nccl(test_gpu.GpuTest):
                 for each in counts:
                     self.assertGreater(each["calls"].get(call, 0), 0)
                     self.assertEqual(each["calls"]["cuGraphLaunch"], 2)
+
+    def test_a_step_is_one_launch(self):
+        """Of every rank; nothing is allocated, and the host does not wait for the
+        step that it has launched."""
+        self.data_of(5)
+        model, _, _ = self.make_model(vocab=test_gpu.VOCAB, layers=1)
+        path = self.path("counts")
+        every = [["--mesh", "data=2", "--zero", "2"]]
+        if h.LONG:
+            every += [["--mesh", "tensor=2"],
+                      ["--mesh", "pipe=2,data=2", "--accumulate", "2"]]
+        for flags in every:
+            ranks, runs = ranks_of(flags), []
+            _, gpu = self.pair(model, *flags)
+            for steps in (2, 5):
+                job = self.torchrun(ranks, self.train_words(gpu, steps),
+                                    HEDDLE_EMULATE_COUNTS=path)
+                self.assertEqual(job.wait(200), [0] * ranks, job.said())
+                runs.append([self.read_counts(path, rank) for rank in range(ranks)])
+            for rank, (few, many) in enumerate(zip(*runs)):
+                with self.subTest(flags=flags, rank=rank):
+                    self.assertEqual(few["calls"]["cuGraphLaunch"], 2)
+                    self.assertEqual(many["calls"]["cuGraphLaunch"], 5)
+                    for name in ("cuLaunchKernel", "cuMemAlloc_v2", "cuMemHostAlloc",
+                                 "cuGraphInstantiateWithFlags", "cuStreamSynchronize",
+                                 "ncclReduceScatter", "ncclAllReduce", "ncclSend"):
+                        self.assertEqual(few["calls"].get(name),
+                                         many["calls"].get(name), name)
+                    self.assertEqual(few["last_waits"], many["last_waits"])
 
     @h.needs_mpi
     def test_what_is_sent_in_another_type(self):
@@ -162,27 +195,55 @@ class Nccl(test_gpu.GpuTest):
                 h.run_ranks(2, [both, "bench", "--steps", 1, "--warmup", 0])
 
     def test_a_rank_dies_or_stops(self):
+        """In whatever it does: the other one says so and ends."""
         self.data_of(4)
-        model, _, _ = self.make_model(vocab=test_gpu.VOCAB)
-        _, gpu = self.pair(model, "--mesh", "data=2")
-        for victim, number, code in ((1, signal.SIGKILL, "H0421"),
-                                     (0, signal.SIGSTOP, "H0422")):
-            with self.subTest(signal=number.name):
-                if os.path.exists(self.path("run.jsonl")):
-                    os.remove(self.path("run.jsonl"))
-                job = self.torchrun(2, self.train_words(gpu))
-                deadline = time.monotonic() + 60
-                while not (os.path.exists(self.path("run.jsonl")) and
-                           h.has_steps(self.path("run.jsonl"))):
-                    self.assertLess(time.monotonic(), deadline, job.said())
-                    time.sleep(0.05)
-                os.kill(job.pids()[victim], number)
-                expected = [5, 5]
-                expected[victim] = None
-                self.assertEqual(job.wait(10, [victim]), expected, job.said())
-                self.assertRegex(job.said(1 - victim),
-                                 rf"error\[{code}\]: rank {victim} \(.*?\) .* in step")
-                job.end()
+        model, _, _ = self.make_model(vocab=test_gpu.VOCAB, layers=1)
+        _, gpu = self.pair(model, "--mesh", "data=2", "--zero", "1")
+        job = self.torchrun(2, self.train_words(gpu, 2),
+                            HEDDLE_EMULATE_COUNTS=self.path("counts"))
+        self.assertEqual(job.wait(120), [0, 0], job.said())
+        counts = self.read_counts(self.path("counts"))
+        kernels, copies = counts["kernels"], counts["calls"]["cuMemcpyDtoHAsync_v2"]
+        train = self.train_words(gpu)
+        later = [*train, "--val", self.data, "--val-every", 2, "--val-steps", 1]
+        saving = [*train, "--save", self.path("saved"), "--save-every", 2]
+        # Between two steps there is nothing but a save, or a validation.
+        every = {"start": ("cuStreamCreate:0", train),
+                 "groups": ("ncclCommInitRank:0", train),
+                 "weights": ("cuMemcpyHtoDAsync_v2:2", train),
+                 "forward": (f"kernel:{kernels // 2 + 2}", train),
+                 "backward": (f"kernel:{3 * kernels // 4}", train),
+                 "collective": ("exchange:3", train),
+                 "optimizer": (f"kernel:{kernels - 1}", train),
+                 "save": (f"cuMemcpyDtoHAsync_v2:{copies + 1}", saving),
+                 "validation": (f"kernel:{kernels + 2}", later)}
+        faults = [(phase, kind) for phase in every for kind in ("kill", "stop")]
+        if not h.LONG:
+            faults = [("groups", "kill"), ("backward", "kill"), ("save", "stop")]
+        for number, (phase, kind) in enumerate(faults):
+            with self.subTest(phase=phase, kind=kind):
+                is_early = phase in ("start", "groups", "weights")
+                self.check_fault(number % 2, kind, *every[phase],
+                                 "before the first step" if is_early else "in step")
+
+    def check_fault(self, victim, kind, event, words, when):
+        shutil.rmtree(self.path("saved"), ignore_errors=True)
+        job = self.torchrun(2, words, {victim: f"{kind}:{event}"})
+        state = {"kill": "Z", "stop": "T"}[kind]
+        deadline = time.monotonic() + 60
+        while jobs.state_of(job.pids()[victim]) != state:
+            self.assertLess(time.monotonic(), deadline, job.said())
+            time.sleep(0.02)
+        statuses = job.wait(10, [victim])
+        said = job.said(1 - victim)
+        expected = [5, 5]
+        expected[victim] = None
+        self.assertEqual(statuses, expected, job.said())
+        code, what = (("H0421", "died") if kind == "kill" else
+                      ("H0422", "stopped answering"))
+        self.assertRegex(said, rf"error\[{code}\]: rank {victim} \(.*?\) {what} {when}")
+        self.assertFalse(os.path.exists(self.path("saved", "latest")))
+        job.end()
 
     def test_nccl_fails(self):
         """In a step: both ranks end, and the one that saw it says what failed."""

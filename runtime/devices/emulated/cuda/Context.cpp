@@ -8,9 +8,11 @@
 
 #include "runtime/devices/emulated/cuda/Context.h"
 
+#include <csignal>
 #include <cstdio>
 #include <fstream>
 #include <new>
+#include <unistd.h>
 
 using namespace heddle::rt;
 using namespace heddle::rt::cuda;
@@ -51,7 +53,7 @@ Result cuda::inContext(const std::function<Result(ContextData &)> &work,
       isAlive |= other.get() == context;
     if (!isAlive)
       return ContextIsDestroyed;
-    ++context->calls[call];
+    context->befall(call, context->calls[call]++);
     context->lastCall = std::chrono::steady_clock::now();
     if (context->fault != Success)
       return context->fault;
@@ -78,6 +80,12 @@ cuda::inStream(StreamHandle stream,
   return inContext(onStream, call);
 }
 
+void ContextData::befall(const char *event, int64_t number) const {
+  if (settings.signal != 0 && settings.signalNumber == number &&
+      settings.signalAt == event)
+    kill(getpid(), settings.signal);
+}
+
 void ContextData::writeCounts() const {
   if (settings.counts.empty())
     return;
@@ -88,7 +96,7 @@ void ContextData::writeCounts() const {
   file << "{\"device_bytes\": " << gpuBytes
        << ", \"pinned_bytes\": " << pinnedBytes
        << ", \"sent_bytes\": " << sentBytes << ", \"kernels\": " << launches
-       << ", \"calls\": {";
+       << ", \"last_waits\": " << lastWaits << ", \"calls\": {";
   const char *between = "";
   for (const auto &[name, count] : calls) {
     file << between << "\"" << name << "\": " << count;

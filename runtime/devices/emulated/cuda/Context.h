@@ -56,10 +56,20 @@ struct ContextData {
   int64_t submitted = 0, launches = 0;   ///< Kernels, and those that ran.
   int64_t gpuBytes = 0, pinnedBytes = 0; ///< That were allocated.
   int64_t sentBytes = 0;                 ///< To other processes.
+  int64_t exchanges = 0; ///< That were begun with other processes.
+  int64_t graphLaunches = 0;
+  /// Times that the host waited for the graph that it launched last.
+  int64_t lastWaits = 0;
   std::chrono::steady_clock::time_point lastCall;
   std::map<std::string, int64_t> calls; ///< Of each function.
   Result fault = Success; ///< Once it is another, every call returns it.
 
+  /// The host waits for what was there when so many graphs were launched.
+  void countWait(int64_t graphs) {
+    lastWaits += graphs > 0 && graphs == graphLaunches;
+  }
+  /// Ends or stops this process, where the environment says so.
+  void befall(const char *event, int64_t number) const;
   /// Writes what was counted as JSON to the file that the settings name: of the
   /// second device, say, with ".1" behind it.
   void writeCounts() const;

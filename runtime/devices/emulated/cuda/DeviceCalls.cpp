@@ -263,6 +263,7 @@ Result cuda::cuCtxGetCurrent(Context *context) {
 
 Result cuda::cuCtxSynchronize() {
   return inContext([](ContextData &context) {
+    context.countWait(context.graphLaunches);
     context.timeline.finish();
     return Success;
   });

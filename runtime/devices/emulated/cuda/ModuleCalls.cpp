@@ -198,6 +198,7 @@ static void loseDevice(const Settings &settings, int64_t launch) {
 static void runLaunch(ContextData &context, const Launched &launched,
                       emulator::Touched &touched) {
   int64_t number = context.launches++;
+  context.befall("kernel", number);
   loseDevice(context.settings, number);
   emulator::Launch launch = launched.launch;
   for (const std::vector<char> &value : launched.values)

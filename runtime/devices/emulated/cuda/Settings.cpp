@@ -9,6 +9,7 @@
 #include "runtime/devices/emulated/cuda/Settings.h"
 
 #include <charconv>
+#include <csignal>
 #include <cstdlib>
 #include <string_view>
 
@@ -43,6 +44,19 @@ static void readOrder(std::string_view text, Settings &settings) {
         std::string(text) + "'";
 }
 
+/// As "kill:cuMemAlloc_v2:3" or "stop:kernel:20".
+static bool readSignal(std::string_view text, Settings &settings) {
+  size_t first = text.find(':'), last = text.rfind(':');
+  std::string_view kind = text.substr(0, first);
+  if ((kind != "kill" && kind != "stop") || first + 1 >= last ||
+      last == text.npos)
+    return false;
+  settings.signal = kind == "kill" ? SIGKILL : SIGSTOP;
+  settings.signalAt = text.substr(first + 1, last - first - 1);
+  settings.signalNumber = numberIn(text.substr(last + 1));
+  return settings.signalNumber >= 0;
+}
+
 static void readFault(std::string_view text, Settings &settings) {
   std::string_view kind = text.substr(0, text.find(':'));
   bool hasNumber = kind.size() < text.size();
@@ -60,10 +74,11 @@ static void readFault(std::string_view text, Settings &settings) {
   else if ((kind == "lost-device" || kind == "ecc") && number >= 0) {
     settings.faultAt = number;
     settings.isFaultEcc = kind == "ecc";
-  } else
+  } else if (!readSignal(text, settings))
     throw "HEDDLE_EMULATE_FAULT is old-driver, no-device, little-memory:BYTES, "
-          "lost-device:LAUNCH, ecc:LAUNCH, nccl-error:CALL, lt-refuse:EPILOGUE "
-          "or lt-error:PRODUCT, not '" +
+          "lost-device:LAUNCH, ecc:LAUNCH, nccl-error:CALL, "
+          "lt-refuse:EPILOGUE, "
+          "lt-error:PRODUCT, kill:EVENT:NUMBER or stop:EVENT:NUMBER, not '" +
         std::string(text) + "'";
 }
 

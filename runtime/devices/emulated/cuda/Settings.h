@@ -53,6 +53,11 @@ struct Settings {
   int64_t freeBytes = -1;  ///< -1: what the chip has.
   int64_t faultAt = -1;    ///< The launch that loses the GPU, from 0 on.
   bool isFaultEcc = false; ///< It is an error of the GPU's memory.
+  /// What befalls this process: SIGKILL or SIGSTOP, 0 for neither; at the call
+  /// of that name and number, or at the "kernel" or "exchange" of that number.
+  int signal = 0;
+  std::string signalAt;
+  int64_t signalNumber = 0;
 
   /// Throws a std::string that says which of them makes no sense.
   static Settings fromEnvironment();

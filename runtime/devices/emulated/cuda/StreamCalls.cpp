@@ -35,6 +35,7 @@ Result cuda::cuStreamSynchronize(StreamHandle handle) {
   return inStream(handle, [](ContextData &context, StreamData &stream) {
     if (context.captures(stream))
       return CaptureUnsupported;
+    context.countWait(context.graphLaunches);
     context.timeline.finish(stream);
     return Success;
   });
@@ -108,6 +109,7 @@ Result cuda::cuEventRecord(EventHandle event, StreamHandle handle) {
       context.capture->forget(event);
     if (event->isTimed)
       submitClock(context, stream, *event);
+    event->graphs = context.graphLaunches;
     context.timeline.record(stream, *event);
     return Success;
   });
@@ -139,6 +141,7 @@ Result cuda::cuEventSynchronize(EventHandle event) {
       return InvalidHandle;
     if (event->isCaptured)
       return CapturedEvent;
+    context.countWait(event->graphs);
     context.timeline.finish(*event);
     return Success;
   });
@@ -217,6 +220,7 @@ Result cuda::cuGraphLaunch(GraphExec exec, StreamHandle handle) {
       return InvalidValue;
     if (context.captures(stream))
       return NotSupported;
+    ++context.graphLaunches;
     exec->launch(context.timeline, stream);
     return Success;
   });

@@ -91,7 +91,10 @@ Result cuda::heddleEmulateSubmit(StreamHandle handle,
     if (work.isReady) {
       static std::once_flag once;
       std::call_once(once, [] { std::thread(goOnAlone).detach(); });
-      command.begin = [work, data] { work.begin(data.get()); };
+      command.begin = [work, data, &context] {
+        context.befall("exchange", context.exchanges++);
+        work.begin(data.get());
+      };
       command.isReady = [work, data] { return work.isReady(data.get()) != 0; };
     }
     context.submit(stream, std::move(command));

@@ -33,6 +33,7 @@ struct EventData {
   Clock point;             ///< Empty when it was never recorded.
   bool isCaptured = false; ///< It was last recorded in a graph.
   bool isTimed = false;
+  int64_t graphs = 0; ///< That were launched when it was last recorded.
   /// When the stream came to it, in milliseconds, once it did.
   std::shared_ptr<double> time;
 };
