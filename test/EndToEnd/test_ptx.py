@@ -9,6 +9,7 @@ mean on a GPU. Kernels of Triton's need HEDDLE_TEST_LONG=1, which installs it;
 CUDA's need nvcc. What Triton's computed is recorded (HEDDLE_TEST_RECORD=1 does it
 again): Heddle's own kernels of the same functions have to compute it too."""
 
+import ctypes
 import itertools
 import json
 import os
@@ -269,6 +270,55 @@ class TritonTest(PtxTest):
         c = np.zeros((m, n), a.dtype)
         self.triton("product_tma", (2, 2),
                     [Map(a, (64, 128)), Map(b, (64, 64)), Map(c, (64, 128)), k])
+        self.near(from_bf16(c), from_bf16(a).astype(float) @ from_bf16(b), 4e-3)
+
+    def test_through_the_driver(self):
+        """The emulated driver loads every text, and makes the maps of a product."""
+        cuda = ctypes.CDLL(os.path.join(h.BUILD, "lib", "heddle", "emulated", "libcuda.so.1"))
+        pointer, wide = ctypes.c_void_p, ctypes.c_uint64
+
+        def call(name, *arguments):
+            self.assertEqual(getattr(cuda, name)(*arguments), 0, name)
+
+        def made(name, *arguments):
+            handle = pointer()
+            call(name, ctypes.byref(handle), *arguments)
+            return handle
+
+        os.environ["HEDDLE_EMULATE_DRIVER"] = "12.8"
+        self.addCleanup(os.environ.pop, "HEDDLE_EMULATE_DRIVER")
+        call("cuInit", 0)
+        call("cuCtxSetCurrent", made("cuDevicePrimaryCtxRetain", 0))
+        self.addCleanup(call, "cuDevicePrimaryCtxRelease_v2", 0)
+        modules = {}
+        for name in self.launches:
+            with open(os.path.join(self.texts, name + ".ptx"), "rb") as file:
+                modules[name] = made("cuModuleLoadData", file.read())
+        launch = self.launches["product_tma"]
+        function = made("cuModuleGetFunction", modules["product_tma"],
+                        launch["kernel"].encode())
+        call("cuFuncSetAttribute", function, 8, launch["shared"])
+
+        m, n, k = 130, 72, 136
+        a, b = self.draw("bf16", m, k), self.draw("bf16", k, n)
+        c = np.zeros((m, n), a.dtype)
+        places, maps = [], []
+        for array, box in ((a, (64, 128)), (b, (64, 64)), (c, (64, 128))):
+            places.append(made("cuMemAlloc_v2", ctypes.c_size_t(array.nbytes)))
+            call("cuMemcpyHtoDAsync_v2", places[-1], pointer(array.ctypes.data),
+                 ctypes.c_size_t(array.nbytes), None)
+            room = ctypes.create_string_buffer(192)
+            maps.append((room, pointer(-(-ctypes.addressof(room) // 64) * 64)))
+            call("cuTensorMapEncodeTiled", maps[-1][1], 9, 2, places[-1],
+                 (wide * 2)(*array.shape[::-1]), (wide * 1)(array.strides[0]),
+                 (ctypes.c_uint * 2)(*box), (ctypes.c_uint * 2)(1, 1), 0, 3, 0, 0)
+        depth = ctypes.c_int(k)
+        values = (pointer * 4)(*(at for _, at in maps), ctypes.addressof(depth))
+        call("cuLaunchKernel", function, -(-m // 128), -(-n // 128), 1, launch["threads"], 1, 1,
+             launch["shared"], None, values, None)
+        call("cuMemcpyDtoHAsync_v2", pointer(c.ctypes.data), places[2],
+             ctypes.c_size_t(c.nbytes), None)
+        call("cuCtxSynchronize")
         self.near(from_bf16(c), from_bf16(a).astype(float) @ from_bf16(b), 4e-3)
 
     def test_softmax(self):
