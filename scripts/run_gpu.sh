@@ -4,7 +4,8 @@
 # most nine minutes, and judges the numbers:
 #   info     GPU, driver and libraries
 #   check    every kernel of every model against a plain one
-#   train    GPT-2: losses beside the CPU's, with and without graphs
+#   train    GPT-2: generated and library products, with and without graphs
+#   cpu      GPT-2 with small batches: losses beside the CPU's
 #   ranks    two ranks: losses beside those of one
 #   kill     a rank is killed: the other one ends within ten seconds
 #   kernels  times per kernel
@@ -16,10 +17,10 @@ set -uo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 models=$here/full
-steps=200 cpu_steps=20 limit=540 gpus='' out=results stages=''
+steps=200 few=20 limit=540 gpus='' out=results stages=''
 while [ $# -gt 0 ]; do
   case $1 in
-  --small) models=$here/small steps=3 cpu_steps=3 ;;
+  --small) models=$here/small steps=3 few=3 ;;
   --gpus) gpus=$2; shift ;;
   --stage) stages="$stages $2"; shift ;;
   --out) out=$2; shift ;;
@@ -27,7 +28,7 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
-stages=${stages:-info check train ranks kill kernels}
+stages=${stages:-info check train cpu ranks kill kernels}
 tokens=$here/tokens.bin
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
@@ -72,8 +73,8 @@ losses() {
   sed -n 's/^{"event":"step","step":\([0-9]*\),"loss":\([^,}]*\).*/\1 \2/p' "$1"
 }
 
-# compare LOG LOG: the largest difference of losses, relative; nothing when they
-# have no step in common or a loss is no number.
+# compare LOG LOG: the largest difference of losses, relative, and of how many
+# steps; nothing when they have no step in common or a loss is no number.
 compare() {
   { losses "$1"; echo; losses "$2"; } | awk '
     NF == 0 { second = 1; next }
@@ -85,15 +86,15 @@ compare() {
       if (size > 0) d /= size
       if (d > worst) worst = d
     }
-    END { if (n && !bad) printf "%.3g", worst }'
+    END { if (n && !bad) printf "%.3g %d", worst, n }'
 }
 
 # judge STAGE WHAT LOG LOG BOUND: whether losses are as far apart as they may be.
 judge() {
-  local worst
-  worst=$(compare "$3" "$4")
+  local worst count
+  read -r worst count <<<"$(compare "$3" "$4")"
   if [ -n "$worst" ] && awk "BEGIN { exit !($worst <= $5) }"; then
-    row "$1" "$2" ok "losses differ by $worst at most, may by $5"
+    row "$1" "$2" ok "losses of $count steps differ by $worst at most, may by $5"
   else
     row "$1" "$2" wrong "losses differ by ${worst:-something that is no number}, may by $5"
   fi
@@ -150,14 +151,14 @@ stage_train() {
   else
     row train "without graphs" wrong "$(ended $status no-graph)"
   fi
-  train generated gpt2 "$cpu_steps" --device cuda --gemm generated
+  train generated gpt2 "$steps" --device cuda --gemm generated
   status=$?
   if [ $status = 0 ]; then
     judge train "generated products" "$out/gpu.jsonl" "$out/generated.jsonl" 0.02
   else
     row train "generated products" wrong "$(ended $status generated)"
   fi
-  train library gpt2 "$cpu_steps" --device cuda --gemm library
+  train library gpt2 "$steps" --device cuda --gemm library
   status=$?
   if [ $status = 0 ]; then
     judge train "library products" "$out/generated.jsonl" "$out/library.jsonl" 0.02
@@ -166,12 +167,23 @@ stage_train() {
   else
     row train "library products" wrong "$(ended $status library)"
   fi
-  train cpu gpt2 "$cpu_steps" --device cpu
+}
+
+# A CPU needs long for a step: it goes as far as the stage's time lets it.
+stage_cpu() {
+  local status
+  train short gpt2-short "$steps" --device cuda
+  status=$?
+  if [ $status != 0 ]; then
+    row cpu "gpt2-short, $steps steps" wrong "$(ended $status short)"
+    return
+  fi
+  train cpu gpt2-short "$steps" --device cpu
   status=$?
   if losses "$out/cpu.jsonl" 2>/dev/null | grep -q .; then
-    judge train "beside the CPU" "$out/gpu.jsonl" "$out/cpu.jsonl" 0.02
+    judge cpu "beside the CPU" "$out/short.jsonl" "$out/cpu.jsonl" 0.02
   else
-    row train "beside the CPU" "not measured" "$(ended $status cpu)"
+    row cpu "beside the CPU" "not measured" "$(ended $status cpu)"
   fi
 }
 
@@ -211,10 +223,10 @@ finish() {
 stage_ranks() {
   local model status reference=$out/gpu.jsonl
   if ! losses "$reference" 2>/dev/null | grep -q .; then
-    train gpu gpt2 "$cpu_steps" --device cuda
+    train gpu gpt2 "$few" --device cuda
   fi
   for model in gpt2-data2 gpt2-tensor2; do
-    launch "$model" "$model" --steps "$cpu_steps"
+    launch "$model" "$model" --steps "$few"
     finish
     status=$?
     if [ $status = 0 ]; then

@@ -14,7 +14,7 @@ import unittest
 import heddle_test as h
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-STAGES = ("info", "check", "train", "ranks", "kill", "kernels")
+STAGES = ("info", "check", "train", "cpu", "ranks", "kill", "kernels")
 
 
 class Bundle(h.HeddleTest):
