@@ -292,7 +292,7 @@ void CommandLine::addServe(CLI::App &app) {
   addFlag(verb, "--api-key", serve.apiKey, io::range::text(),
           "Answer only those who send this key");
   addFlag(verb, "--request-timeout", serve.requestTimeout,
-          ValueRange::numbers(0.001, 1e6),
+          ValueRange::integers(1, 86400),
           "Seconds that a request may take, waiting included")
       ->capture_default_str();
   addFlag(verb, "--max-texts", serve.maxTexts, io::range::count(1),

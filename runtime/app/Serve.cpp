@@ -37,7 +37,7 @@ static ServiceOptions serviceOf(const ServeOptions &options,
   service.http.port = uint16_t(options.port);
   service.model = modelName(plan, options.job);
   service.apiKey = options.apiKey;
-  service.seconds = options.requestTimeout;
+  service.seconds = double(options.requestTimeout);
   service.maxTexts = options.maxTexts;
   service.checksPages = std::getenv("HEDDLE_CHECK_PAGES") != nullptr;
   return service;

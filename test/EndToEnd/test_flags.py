@@ -110,7 +110,7 @@ BINARY = {
     "generate": {"--prompt": Text, "--prompt-ids": Text, **SAMPLING, **JOB},
     "chat": {"--system": Text, **SAMPLING, **JOB},
     "serve": {"--host": Text, "--port": Integer(0, 65535), "--api-key": Text,
-              "--request-timeout": Number(0.001, 1e6), "--max-texts": SOME, **JOB},
+              "--request-timeout": Integer(1, 86400), "--max-texts": SOME, **JOB},
     "bench": {"--steps": SOME, "--warmup": COUNT, **JOB},
     "check": {"--join-timeout": JOIN, **GEMM},
     "info": {"--join-timeout": JOIN},

@@ -90,9 +90,9 @@ struct GenerateOptions {
 struct ServeOptions {
   JobOptions job;
   std::string host = "127.0.0.1";
-  int64_t port = 8080; ///< 0: one that is free.
-  std::string apiKey;  ///< Empty: everybody may ask.
-  double requestTimeout = 600;
+  int64_t port = 8080;          ///< 0: one that is free.
+  std::string apiKey;           ///< Empty: everybody may ask.
+  int64_t requestTimeout = 600; ///< Seconds.
   int64_t maxTexts = 256;
 };
 
