@@ -22,7 +22,7 @@ def config(family="llama", **changes):
             "rms_norm_eps": 1e-5, "rope_theta": 100.0,
             "tie_word_embeddings": False}
     if family == "mistral":
-        made["sliding_window"] = 24
+        made["sliding_window"] = 5
     made.update(changes)
     return {key: value for key, value in made.items() if value is not None}
 
@@ -160,9 +160,11 @@ class Decoder(h.Parameters):
         q, k, v = self.turn(heads("q")), self.turn(heads("k")), heads("v")
         groups = c["num_attention_heads"] // c["num_key_value_heads"]
         k, v = (y.repeat_interleave(groups, 1) for y in (k, v))
-        later = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
+        places = torch.arange(x.shape[1])
+        behind = places[:, None] - places
+        hidden = (behind < 0) | (behind >= (c.get("sliding_window") or len(places)))
         scores = (q @ k.transpose(-1, -2)) / head_dim(c) ** 0.5
-        scores = scores.masked_fill(later, -np.inf).softmax(-1)
+        scores = scores.masked_fill(hidden, -np.inf).softmax(-1)
         mixed = (scores @ v).transpose(1, 2).flatten(2)
         return self.linear(mixed, name + ".o_proj")
 

@@ -37,11 +37,13 @@ MORE = {"llama-linear": families.config(rope_scaling=dict(type="linear", factor=
             rope_scaling=dict(YARN, attention_factor=1.3), **ODD),
         "llama-one-layer": families.config(num_hidden_layers=1, vocab_size=101,
                                            num_key_value_heads=4),
-        "mistral-no-window": families.config("mistral", **ODD),
+        "mistral-odd": families.config("mistral", sliding_window=1, **ODD),
+        "mistral-no-window": dict(families.config("mistral"), sliding_window=None),
         "qwen2-odd": families.config("qwen2", **ODD)}
 MESHES = {"llama": [dict(mesh={"tensor": 2, "data": 2}, zero=2),
                     dict(mesh={"pipe": 2, "data": 2}, accumulate=2, zero=1)],
-          "mistral": [dict(mesh={"seq": 2, "data": 2}, zero=3)],
+          "mistral": [dict(mesh={"seq": 2, "data": 2}, zero=3),
+                      dict(mesh={"seq": 2}, context="ring")],
           "qwen2": [dict(mesh={"tensor": 2, "pipe": 2}, accumulate=2,
                          recompute="full", sequence_parallel=True)]}
 MORE_MESHES = [dict(mesh={"data": 2}, zero=zero) for zero in range(4)]

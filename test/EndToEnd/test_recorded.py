@@ -38,6 +38,9 @@ def meshes(config):
     if h.LONG:
         found += [dict(tensor=ranks) for ranks in (2, 3) if heads % ranks == 0]
         found += [dict(pipe=2, zero=1, data=2)] * (layers >= 2)
+    elif config["model_type"] == "gemma2":
+        # Layers of one kind, with others between them.
+        found += [dict(tensor=2)]
     return found
 
 

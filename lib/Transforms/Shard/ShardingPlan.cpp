@@ -238,10 +238,11 @@ LogicalResult PlanBuilder::visitCompute(nn::ShardingRuleOpInterface op) {
 
 void PlanBuilder::noteSums(Operation *op, const dist::ShardingRule &rule,
                            const Factors &factors) {
-  bool sums =
-      factors.addsUp && llvm::any_of(op->getOperands(), [&](Value operand) {
-        return activations.contains(operand);
-      });
+  // What adds up such sums, or is linear in one, is one, too.
+  bool sums = llvm::any_of(op->getOpOperands(), [&](OpOperand &operand) {
+    return (factors.addsUp || factors.sums.contains(&operand)) &&
+           activations.contains(operand.get());
+  });
   for (auto [factor, axes] : llvm::zip(rule.factors, factors.axes))
     sums |= factor.kind == dist::FactorKind::Reduction && !axes.empty() &&
             !isRow(factor);
