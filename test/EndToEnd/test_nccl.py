@@ -27,7 +27,10 @@ MORE = [*(["--mesh", "data=2", "--zero", str(zero)] for zero in (0, 1, 3)),
         ["--mesh", "pipe=2,data=2", "--accumulate", "2"],
         ["--mesh", "pipe=2,tensor=2", "--accumulate", "2"],
         ["--mesh", "seq=2"],
-        ["--mesh", "seq=2", "--context", "ring"]]
+        ["--mesh", "seq=4"],
+        ["--mesh", "seq=2,data=2", "--context", "ring"],
+        ["--mesh", "pipe=2,data=2", "--zero", "1", "--accumulate", "2",
+         "--precision", "bf16"]]
 
 
 # Joins a communicator of two as a rank with a GPU; prints what that returns.
@@ -50,6 +53,12 @@ def ranks_of(flags):
     for size in re.findall(r"=(\d+)", flags[1]):
         ranks *= int(size)
     return ranks
+
+
+def seq_of(flags):
+    """What ranks can split, where they do."""
+    splits = "seq" in flags[1] or "--sequence-parallel" in flags
+    return 20 if splits else test_gpu.SEQ
 
 
 class Nccl(test_gpu.GpuTest):
@@ -90,19 +99,37 @@ class Nccl(test_gpu.GpuTest):
         model, _, _ = self.make_model(vocab=test_gpu.VOCAB)
         for flags in DEFAULT + (MORE if h.LONG else []):
             with self.subTest(flags=flags):
-                splits = "seq" in flags[1] or "--sequence-parallel" in flags
-                pair = self.pair(model, *flags, seq=18 if splits else test_gpu.SEQ)
-                self.assert_alike(*pair, 4, 1e-5, ranks=ranks_of(flags))
+                pair = self.pair(model, *flags, seq=seq_of(flags))
+                self.assert_alike(*pair, 4, 5e-3 if "bf16" in flags else 1e-5,
+                                  ranks=ranks_of(flags))
+
+    def test_four_ranks_by_torchrun(self):
+        self.data_of(2)
+        model, _, _ = self.make_model(vocab=test_gpu.VOCAB, layers=1)
+        cpu, gpu = self.pair(model, "--mesh", "data=2,tensor=2", "--zero", "1")
+        steps = []
+        for command in ([cpu], test_gpu.emulated(gpu)):
+            log = self.path(f"torchrun{len(command)}.jsonl")
+            job = self.torchrun(4, [*command, "train", "--data", self.data, "--steps",
+                                    2, "--log", log, "--progress", "none"])
+            self.assertEqual(job.wait(120), [0] * 4, job.said())
+            steps.append(h.read_log(log))
+        for expected, actual in zip(*steps):
+            for key in ("loss", "grad_norm"):
+                self.assert_close(actual[key], expected[key], 1e-5, key)
 
     @h.needs_mpi
     def test_bytes_are_those_of_the_plan(self):
         """And a step is one launch of a graph, which the host launches at once."""
         model, _, _ = self.make_model(vocab=test_gpu.VOCAB)
-        for flags, call in ((["--mesh", "data=2", "--zero", "3"], "ncclReduceScatter"),
-                            (["--mesh", "pipe=2", "--accumulate", "2"], "ncclSend")):
+        every = [(["--mesh", "data=2", "--zero", "3"], "ncclReduceScatter"),
+                 (["--mesh", "pipe=2", "--accumulate", "2"], "ncclSend")]
+        if h.LONG:
+            every += [(flags, "ncclCommInitRank") for flags in MORE]
+        for flags, call in every:
             with self.subTest(flags=flags):
-                _, gpu = self.pair(model, *flags)
-                said, counts = self.counts(gpu, 2)
+                _, gpu = self.pair(model, *flags, seq=seq_of(flags))
+                said, counts = self.counts(gpu, ranks_of(flags))
                 self.assertGreater(said["bytes_sent"], 0)
                 self.assertEqual(counts[0]["sent_bytes"],
                                  2 * said["bytes_sent"])
@@ -114,7 +141,7 @@ class Nccl(test_gpu.GpuTest):
         """Of every rank; nothing is allocated, and the host does not wait for the
         step that it has launched."""
         self.data_of(5)
-        model, _, _ = self.make_model(vocab=test_gpu.VOCAB, layers=1)
+        model, _, _ = self.make_model(vocab=test_gpu.VOCAB)
         path = self.path("counts")
         every = [["--mesh", "data=2", "--zero", "2"]]
         if h.LONG:
