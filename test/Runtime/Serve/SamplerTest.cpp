@@ -145,3 +145,46 @@ TEST(Sampler, LogprobsAreOfTheWholeVocabulary) {
   for (const TokenLogprob &each : found)
     EXPECT_NEAR(each.logprob, logits[each.token] - std::log(sum), 1e-12);
 }
+
+/// What transformers 4.57 keeps of 40 logits behind the tokens 1 5 5 31 10: how
+/// many, the likeliest of them in order, and the probability of the first.
+TEST(Sampler, KeepsWhatTransformersKeeps) {
+  struct Case {
+    double temperature;
+    int64_t topK;
+    double topP, minP, penalty;
+    size_t count;
+    std::vector<int32_t> likeliest;
+    double first;
+  };
+  const std::vector<Case> cases = {
+      {0.7, 0, 1, 0, 1, 40, {31, 21, 11, 1, 32, 22, 12, 2}, 0.163687},
+      {1.3, 7, 1, 0, 1, 7, {31, 21, 11, 1, 32, 22, 12}, 0.187145},
+      {0.9, 0, 0.8, 0, 1, 12, {31, 21, 11, 1, 32, 22, 12, 2}, 0.159871},
+      {1, 0, 1, 0.1, 1, 19, {31, 21, 11, 1, 32, 22, 12, 2}, 0.129553},
+      {0.8, 12, 0.9, 0.05, 1, 10, {31, 21, 11, 1, 32, 22, 12, 2}, 0.183017},
+      {1.1, 10, 0.6, 0, 1.5, 5, {21, 11, 32, 22, 12}, 0.262812},
+      {2, 20, 0.95, 0.3, 2, 19, {21, 11, 32, 22, 12, 2, 33, 23}, 0.089087}};
+  for (const Case &each : cases) {
+    std::vector<float> some(40);
+    for (int i = 0; i < 40; ++i)
+      some[i] = float(i * 37 % 41) / 8 - 2;
+    SamplingOptions options;
+    options.temperature = each.temperature;
+    options.topK = each.topK;
+    options.topP = each.topP;
+    options.minP = each.minP;
+    options.repetitionPenalty = each.penalty;
+    std::vector<Sampler::Candidate> kept =
+        Sampler(options).filter(some.data(), 40, {1, 5, 5, 31, 10});
+    ASSERT_EQ(kept.size(), each.count);
+    std::sort(kept.begin(), kept.end(),
+              [](const auto &a, const auto &b) { return a.weight > b.weight; });
+    double sum = 0;
+    for (const Sampler::Candidate &candidate : kept)
+      sum += candidate.weight;
+    for (size_t i = 0; i < each.likeliest.size(); ++i)
+      EXPECT_EQ(kept[i].token, each.likeliest[i]);
+    EXPECT_NEAR(kept[0].weight / sum, each.first, 1e-6);
+  }
+}
