@@ -22,7 +22,12 @@ class NN_Enum<string name, string summary, list<I32EnumAttrCase> cases>
 def NN_ProgramKind : NN_Enum<"ProgramKind", "what a step program is for", [
     I32EnumAttrCase<"Train", 0, "train">,
     I32EnumAttrCase<"Eval", 1, "eval">,
-    I32EnumAttrCase<"Generate", 2, "generate">]>;
+    I32EnumAttrCase<"Generate", 2, "generate">,
+    // Of serving: a part of a prompt, and the logits of one token; those of all
+    // its tokens; a token of each of several texts.
+    I32EnumAttrCase<"Prefill", 3, "prefill">,
+    I32EnumAttrCase<"Score", 4, "score">,
+    I32EnumAttrCase<"Decode", 5, "decode">]>;
 
 // The names are those of `--recompute`.
 def NN_Recompute : NN_Enum<"Recompute", "what a layer's gradient computes again", [
@@ -51,7 +56,8 @@ def NN_StateRole : NN_Enum<"StateRole", "what a state is to its model", [
     I32EnumAttrCase<"Optimizer", 3, "optimizer">,
     I32EnumAttrCase<"Accumulator", 4, "accumulator">,
     I32EnumAttrCase<"Scalar", 5, "scalar">,
-    I32EnumAttrCase<"Saved", 6, "saved">]>;
+    I32EnumAttrCase<"Saved", 6, "saved">,
+    I32EnumAttrCase<"Cache", 8, "cache">]>;
 
 def NN_InitKind : NN_Enum<"InitKind", "how a state gets its first value", [
     I32EnumAttrCase<"Zeros", 0, "zeros">,
@@ -81,7 +87,9 @@ def NN_PortRole : NN_Enum<"PortRole", "what a port means", [
     I32EnumAttrCase<"GradNorm", 13, "grad_norm">,
     I32EnumAttrCase<"Logits", 14, "logits">,
     // Any other.
-    I32EnumAttrCase<"Value", 15, "value">]>;
+    I32EnumAttrCase<"Value", 15, "value">,
+    // Of each row: the pages of the cache that it has.
+    I32EnumAttrCase<"Pages", 16, "pages">]>;
 
 // `Rows` takes what is element-wise or a reduction over the last dimension.
 def NN_Generator : NN_Enum<"Generator", "what makes a kernel's code", [
@@ -92,6 +100,7 @@ def NN_Generator : NN_Enum<"Generator", "what makes a kernel's code", [
     I32EnumAttrCase<"BlockSums", 4, "block_sums">,
     I32EnumAttrCase<"Gemm", 5, "gemm">,
     I32EnumAttrCase<"Attention", 6, "attention">,
-    I32EnumAttrCase<"Segments", 7, "segments">]>;
+    I32EnumAttrCase<"Segments", 7, "segments">,
+    I32EnumAttrCase<"Cache", 8, "cache">]>;
 
 #endif // HEDDLE_DIALECTS_NN_ENUMS

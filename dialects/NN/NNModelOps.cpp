@@ -29,6 +29,7 @@ bool heddle::nn::isMadeInStep(StateRole role) {
   case StateRole::Parameter:
   case StateRole::ComputeCopy:
   case StateRole::Optimizer:
+  case StateRole::Cache:
     return false;
   }
   llvm_unreachable("a role that is not known");
@@ -48,7 +49,8 @@ LogicalResult StateOp::verify() {
     return emitOpError("holds no slots: it is of rank 0");
   static constexpr StateRole owners[] = {StateRole::Parameter,
                                          StateRole::Accumulator,
-                                         StateRole::Scalar, StateRole::Saved};
+                                         StateRole::Scalar, StateRole::Saved,
+                                         StateRole::Cache};
   bool own = llvm::is_contained(owners, getRole());
   if (getRole() == StateRole::Optimizer && !getParameter() &&
       type.getRank() > 0)

@@ -57,7 +57,8 @@ def NN_StateOp : NN_Op<"state", [Symbol,
     for all), accumulator, scalar (a number that a step
     computes before its first micro-batch, for all of them), saved (values that
     a pipeline stage keeps from a micro-batch's forward to its backward pass; the
-    first dimension counts slots). A copy and a gradient name the parameter they
+    first dimension counts slots), cache (keys or values of earlier tokens; the
+    first dimension counts pages). A copy and a gradient name the parameter they
     belong to, and so does what the optimizer keeps of a parameter: its own name
     is the parameter's with what it is, as `h.0.ln_1.weight.exp_avg`. `source`
     says of which tensors of the weight files it is made, and so what a

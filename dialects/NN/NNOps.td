@@ -315,6 +315,7 @@ def NN_RmsNormGradWeightOp : NN_NonDifferentiableOp<"rms_norm_grad_weight",
 }
 
 include "dialects/NN/NNAttentionOps.td"
+include "dialects/NN/NNCacheOps.td"
 include "dialects/NN/NNLossOps.td"
 
 //===----------------------------------------------------------------------===//

@@ -39,6 +39,7 @@ inline bool isFilled(PortAttr port) {
   case PortRole::Position:
   case PortRole::Rng:
   case PortRole::LearningRate:
+  case PortRole::Pages:
     return true;
   default:
     return port.isOfBatch();
@@ -74,6 +75,8 @@ inline bool isTypeOf(PortAttr port, mlir::ShapedType type) {
     return is(isI32, 4);
   case PortRole::Position:
     return is(isI32, 1);
+  case PortRole::Pages:
+    return isI32;
   case PortRole::LearningRate:
   case PortRole::Loss:
   case PortRole::LossWeight:

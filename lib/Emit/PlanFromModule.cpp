@@ -133,6 +133,8 @@ private:
     plan.scheduler.params = nlohmann::json::parse(strategy.schedulerParams);
     plan.mesh = dist::meshOf(strategy);
     plan.collectives = wordOf(strategy.collectives);
+    if (strategy.mode == config::Mode::Serve)
+      plan.serving = {strategy.maxBatch, strategy.maxContext, /*pages=*/0};
     plan.gemm = wordOf(strategy.gemm);
     nlohmann::json mesh;
     for (const plan::Mesh::Axis &axis : plan.mesh.axes)
@@ -187,6 +189,8 @@ private:
       } else {
         places[op.getSymName()] = {state.memory, op.getOffset()};
       }
+      if (state.role == plan::StateRole::Cache)
+        parts.plan.serving.pages = state.shape[0];
       if (state.role == plan::StateRole::Parameter &&
           counted.insert(state.name).second)
         parts.plan.parameters += elementsOf(state);
@@ -313,8 +317,9 @@ private:
         return port.role == role;
       });
     };
-    if (result.kind != plan::ProgramKind::Generate &&
-        !gives(plan::PortRole::Loss))
+    bool hasLoss = result.kind == plan::ProgramKind::Train ||
+                   result.kind == plan::ProgramKind::Eval;
+    if (hasLoss && !gives(plan::PortRole::Loss))
       return sequence.emitError("H0913: the program of kind \"")
              << plan::nameOf(result.kind) << "\" gives no loss";
     if (result.kind == plan::ProgramKind::Train &&
@@ -330,6 +335,8 @@ private:
         continue;
       plan::Program result;
       result.kind = planir::kindOf(*sequence.getKind());
+      result.name = sequence.getSymName().str();
+      std::replace(result.name.begin(), result.name.end(), '.', '/');
       result.sequence = sequences.indexOf(sequence.getSymName());
       for (auto buffer : sequence.getBody().getOps<planir::BufferOp>()) {
         nn::PortAttr declared = buffer.getPort();

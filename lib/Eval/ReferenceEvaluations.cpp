@@ -19,6 +19,7 @@ void heddle::eval::registerReferenceEvaluations(DialectRegistry &registry) {
     attachLinearEvaluations(*context);
     attachNormEvaluations(*context);
     attachAttentionEvaluations(*context);
+    attachCacheEvaluations(*context);
     attachLossEvaluations(*context);
     attachOptimizerEvaluations(*context);
   });

@@ -179,6 +179,10 @@ const char *config::whyNoGpu(const Settings &values) {
   return isGpu(values.target) ? "" : "the target is no GPU";
 }
 
+const char *config::whyNotServing(const Settings &values) {
+  return values.mode == Mode::Serve ? "" : "the mode is not serve";
+}
+
 const char *config::whyNoSchedule(const Settings &values) {
   return values.scheduler == Scheduler::None
              ? "no schedule: the rate is constant"

@@ -148,6 +148,8 @@ void heddle::buildPhase(Phase phase, OpPassManager &pm,
   switch (phase) {
   case Phase::Import: // The importer has written the forward function.
     pm.addPass(createImportDerivePrograms());
+    // Of the programs' sizes: attention in the forward function has no cache.
+    pm.addPass(createImportAddCache());
     break;
   case Phase::Prove: // Nothing is made, all is checked.
   case Phase::Emit:

@@ -25,6 +25,7 @@ struct CommandLine {
   EvalOptions eval;
   GenerateOptions generate;
   ServeOptions serve;
+  LogitsOptions logits;
   BenchOptions bench;
   InfoOptions info;
   CheckOptions check;
@@ -41,6 +42,7 @@ private:
   void addGenerate(CLI::App &app);
   void addChat(CLI::App &app);
   void addServe(CLI::App &app);
+  void addLogits(CLI::App &app);
   void addBench(CLI::App &app);
   void addInfo(CLI::App &app);
   void addCheck(CLI::App &app);
@@ -304,6 +306,23 @@ void CommandLine::addServe(CLI::App &app) {
   });
 }
 
+void CommandLine::addLogits(CLI::App &app) {
+  CLI::App &verb = *app.add_subcommand(
+      "logits", "Write the logits after each token of a prompt");
+  addFlag(verb, "--prompt-ids", logits.promptIds, io::range::text(),
+          "The tokens, as 1,2,3")
+      ->required();
+  verb.add_flag("--decode", logits.decode,
+                "Compute them token by token, as generate does");
+  addPath(verb, "-o,--output", logits.output,
+          "The safetensors file to write: key logits, [tokens, vocabulary]")
+      ->required();
+  addJob(verb, logits.job);
+  verb.callback([this] {
+    action = [this](Ranks &ranks) { return runLogits(logits, ranks); };
+  });
+}
+
 void CommandLine::addBench(CLI::App &app) {
   CLI::App &verb =
       *app.add_subcommand("bench", "Time training steps on made-up tokens");
@@ -353,6 +372,7 @@ void CommandLine::build(CLI::App &app) {
   addGenerate(app);
   addChat(app);
   addServe(app);
+  addLogits(app);
   addBench(app);
   addInfo(app);
   addCheck(app);

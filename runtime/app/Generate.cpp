@@ -7,8 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/ModelText.h"
+#include "heddle/runtime/app/Prompt.h"
 #include "heddle/runtime/app/Signals.h"
-#include "heddle/runtime/app/Steps.h"
+#include "heddle/runtime/app/TextGenerator.h"
 #include "heddle/runtime/app/TextOutput.h"
 #include "heddle/runtime/app/Weights.h"
 #include "heddle/runtime/io/ChatTemplate.h"
@@ -18,7 +19,6 @@
 #include "heddle/runtime/serve/Sampler.h"
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <functional>
 #include <iostream>
@@ -26,22 +26,6 @@
 
 using namespace heddle;
 using namespace heddle::rt;
-
-/// The tokens of `1,2,3`.
-static std::vector<int32_t> parseIds(const std::string &text) {
-  std::vector<int32_t> ids;
-  const char *next = text.data(), *end = next + text.size();
-  while (next < end) {
-    int32_t id = 0;
-    auto [stop, error] = std::from_chars(next, end, id);
-    if (error != std::errc() || (stop != end && *stop != ','))
-      fail("H0195", "--prompt-ids '" + text + "' is not a list of numbers",
-           "write it as --prompt-ids 1,2,3");
-    ids.push_back(id);
-    next = stop + 1;
-  }
-  return ids;
-}
 
 static SamplingOptions samplingOf(const GenerateOptions &options) {
   SamplingOptions sampling;
@@ -54,66 +38,6 @@ static SamplingOptions samplingOf(const GenerateOptions &options) {
   sampling.repetitionPenalty = options.repetitionPenalty;
   return sampling;
 }
-
-static void checkPrompt(const std::vector<int32_t> &tokens, int64_t vocab) {
-  if (tokens.empty())
-    fail("H0195", "the prompt is empty",
-         "give a text with --prompt or tokens with --prompt-ids");
-  for (int32_t token : tokens)
-    if (token < 0 || token >= vocab)
-      fail("H0195",
-           "token " + std::to_string(token) +
-               " of the prompt is not in the vocabulary of " +
-               std::to_string(vocab),
-           "use tokens from 0 to " + std::to_string(vocab - 1));
-}
-
-namespace {
-
-/// Extends a text token by token. Every rank runs the program; those that have
-/// its logits take the same token of them, and the others are told.
-class Generator {
-public:
-  Generator(Job &job, const SamplingOptions &sampling)
-      : job(job), program(job.program(plan::ProgramKind::Generate)),
-        window(batchOf(job.plan(), plan::ProgramKind::Generate).seq),
-        inputs(job.session(), program),
-        logits(program.output(plan::PortRole::Logits)), sampler(sampling) {}
-
-  /// The token after `tokens`, of which the last `window` are seen.
-  int32_t next(const std::vector<int32_t> &tokens) {
-    int64_t seen = std::min<int64_t>(window, tokens.size());
-    const int32_t *first = tokens.data() + tokens.size() - seen;
-    inputs.fill([&](int64_t index, DataFeed::What) {
-      return index < seen ? first[index] : 0;
-    });
-    if (const Value *position = program.input(plan::PortRole::Position)) {
-      *job.session().at<int32_t>(*position) = int32_t(seen - 1);
-      job.session().store(*position);
-    }
-    job.session().run(program);
-    return int32_t(job.ranks().maximum(logits ? sample(tokens) : -1));
-  }
-
-private:
-  int32_t sample(const std::vector<int32_t> &tokens) {
-    int64_t vocab = std::min(job.plan().vocabSize, logits->numElements());
-    values.resize(vocab);
-    io::convertElements(job.session().load(*logits), plan::nameOf(logits->type),
-                        values.data(), "F32", vocab);
-    return sampler.next(values.data(), vocab, tokens);
-  }
-
-  Job &job;
-  const LoadedProgram &program;
-  int64_t window;
-  BatchInputs inputs;
-  const Value *logits; ///< Null on the stages that do not have it.
-  Sampler sampler;
-  std::vector<float> values;
-};
-
-} // namespace
 
 /// One object of what was made, and how long it took: until the first token,
 /// and from there on.
@@ -145,7 +69,7 @@ public:
   /// Loads the weights, when `prepare` has been done on all ranks.
   void load(const std::function<void()> &prepare) {
     ranks.together([&] {
-      generator = std::make_unique<Generator>(job, samplingOf(options));
+      generator = makeGenerator(job, samplingOf(options));
       prepare();
     });
     loadWeights(job, options.job);
@@ -158,6 +82,8 @@ public:
     double first = 0, rest = 0; ///< Seconds to the first token, and from it.
     int64_t signal = 0;         ///< That ended it, or 0.
   };
+  /// Throws H0132 where a prompt is longer than a text may be.
+  void checkLength(const std::vector<int32_t> &prompt) const;
   /// Adds tokens until the text ends.
   Outcome extend(std::vector<int32_t> &tokens, TextOutput &output);
 
@@ -166,11 +92,16 @@ public:
 private:
   const GenerateOptions &options;
   Ranks &ranks;
-  std::unique_ptr<Generator> generator;
+  std::unique_ptr<TextGenerator> generator;
   std::vector<int64_t> ends;
 };
 
 } // namespace
+
+void TextModel::checkLength(const std::vector<int32_t> &prompt) const {
+  if (std::optional<int64_t> most = generator->maxTokens())
+    checkPromptLength(prompt, *most);
+}
 
 TextModel::Outcome TextModel::extend(std::vector<int32_t> &tokens,
                                      TextOutput &output) {
@@ -179,7 +110,9 @@ TextModel::Outcome TextModel::extend(std::vector<int32_t> &tokens,
   Clock::time_point begin = Clock::now(), first = begin;
   Outcome outcome;
   bool isStopped = false;
-  while (outcome.made < options.maxNewTokens && !isStopped) {
+  std::optional<int64_t> most = generator->maxTokens();
+  while (outcome.made < options.maxNewTokens && !isStopped &&
+         (!most || int64_t(tokens.size()) < *most)) {
     outcome.signal = ranks.maximum(stopSignal());
     if (outcome.signal != 0)
       break;
@@ -208,6 +141,7 @@ int heddle::rt::runGenerate(const GenerateOptions &options, Ranks &ranks) {
     tokens = options.promptIds.empty() ? tokenizer->encodePrompt(options.prompt)
                                        : parseIds(options.promptIds);
     checkPrompt(tokens, plan.vocabSize);
+    model.checkLength(tokens);
   });
   TextSinks sinks;
   sinks.prints = model.job.isFirst() && !options.json;
@@ -278,6 +212,7 @@ int heddle::rt::runChat(const GenerateOptions &options, Ranks &ranks) {
                                           {"documents", nullptr},
                                           {"add_generation_prompt", true}}));
       checkPrompt(tokens, plan.vocabSize);
+      model.checkLength(tokens);
     });
     TextOutput output(sinks, tokenizer.get());
     output.prompt({});

@@ -48,8 +48,9 @@ static ordered_json describe(const plan::Plan &plan,
                              const std::string &products) {
   ordered_json programs = ordered_json::array();
   for (const plan::Program &program : plan.programs)
-    programs.push_back(
-        {{"kind", plan::nameOf(program.kind)}, {"flops", program.flops}});
+    programs.push_back({{"kind", plan::nameOf(program.kind)},
+                        {"name", program.name},
+                        {"flops", program.flops}});
   ordered_json owners = ordered_json::object();
   for (const plan::Owner &owner : plan.memory.owners)
     owners[owner.name] = owner.bytes;
@@ -151,8 +152,7 @@ static void print(const plan::Plan &plan, const std::string &products) {
                             number(plan.threads) + " threads");
   std::string programs;
   for (const plan::Program &program : plan.programs)
-    programs +=
-        std::string(programs.empty() ? "" : ", ") + plan::nameOf(program.kind);
+    programs += (programs.empty() ? "" : ", ") + program.name;
   line("programs", programs);
   line("kernels", number(plan.kernels.size()));
   if (plan.device == plan::DeviceKind::Cuda)

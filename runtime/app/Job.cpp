@@ -74,6 +74,10 @@ void heddle::rt::failNoProgram(const plan::Plan &plan, plan::ProgramKind kind) {
       : isMasked ? "; a model of masked tokens cannot continue a text"
                  : "; a model continues a text if it reads nothing but ids and "
                    "its attention is causal";
+  bool serves =
+      kind == plan::ProgramKind::Prefill || kind == plan::ProgramKind::Decode;
+  if (serves)
+    unable = "; compile with --mode serve for the others";
   fail("H0191",
        std::string("this binary holds no ") + plan::nameOf(kind) + " program",
        held.empty() ? "compile it again" : "it holds: " + held + unable);

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "heddle/runtime/app/CompiledEngine.h"
 #include "heddle/runtime/app/Job.h"
 #include "heddle/runtime/app/ModelText.h"
 #include "heddle/runtime/app/Signals.h"
@@ -92,7 +93,10 @@ int heddle::rt::runServe(const ServeOptions &options, Ranks &ranks) {
   std::unique_ptr<io::Tokenizer> tokenizer;
   std::optional<io::ChatTemplate> chat;
   ranks.together([&] {
-    engine = std::make_unique<WindowEngine>(job);
+    if (job.plan().findProgram(plan::ProgramKind::Prefill))
+      engine = std::make_unique<CompiledEngine>(job);
+    else
+      engine = std::make_unique<WindowEngine>(job);
     tokenizer = findTokenizer(job.plan(), options.job);
     chat = io::ChatTemplate::find(modelDirectory(job.plan(), options.job));
   });

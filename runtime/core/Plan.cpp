@@ -88,8 +88,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(State, name, role, parameter, type, shape,
                                    checkpointed, decays, sources, init)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Port, role, name, type, shape, placement,
                                    ref)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Program, kind, sequence, inputs, outputs,
-                                   flops)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Program, kind, name, sequence, inputs,
+                                   outputs, flops)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Serving, maxBatch, maxContext, pages)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Scheduler, type, params)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Optimizer, type, lr, beta1, beta2, eps,
                                    weightDecay, decoupled, gradientClipping)
@@ -129,6 +130,7 @@ static void visitFields(PlanType &plan, Visitor visit) {
   visit("weights", plan.weights);
   visit("optimizer", plan.optimizer);
   visit("scheduler", plan.scheduler);
+  visit("serving", plan.serving);
   visit("kernels", plan.kernels);
   visit("kernelImageHash", plan.kernelImageHash);
   visit("mesh", plan.mesh);

@@ -68,7 +68,7 @@ DRIVER = {
         "--init": Text, "--seed": SEED, "--mesh": Text, "--betas": Betas,
         "--warmup-steps": COUNT, "--train-steps": SOME,
         # Their values are words, but which is seen where all sources meet.
-        "--precision": Text,
+        "--precision": Text, "--kv-type": Text, "--kv-cache": Size,
         # A size is a text.
         "--memory-budget": Size, "--dump-phases": Text, "--stop-after": Text,
         "--start-from": Text, "--cache": Text},
@@ -111,6 +111,7 @@ BINARY = {
     "chat": {"--system": Text, **SAMPLING, **JOB},
     "serve": {"--host": Text, "--port": Integer(0, 65535), "--api-key": Text,
               "--request-timeout": Integer(1, 86400), "--max-texts": SOME, **JOB},
+    "logits": {"--prompt-ids": Text, "--output": Text, **JOB},
     "bench": {"--steps": SOME, "--warmup": COUNT, **JOB},
     "check": {"--join-timeout": JOIN, **GEMM},
     "info": {"--join-timeout": JOIN},

@@ -45,6 +45,8 @@ CHANGES = {
     "min_coeff": ({**MESH, "optimizer": "Lamb"}, 0.5),
     "max_coeff": ({**MESH, "optimizer": "Lamb"}, 0.5),
     "group": (MESH, ["wte:frozen"]), "objective": (MESH, "mlm"),
+    "mode": (MESH, "serve"), "max_batch": (MESH, 2), "max_context": (MESH, 4),
+    "kv_cache": (MESH, 1 << 20), "kv_type": (MESH, "bf16"),
 }
 # Plans that cannot be had as far as a binary.
 UNFINISHED = {"target", "context", "virtual_stages"}

@@ -126,6 +126,36 @@ class ServeModelTest(h.HeddleTest):
             self.assertIn(f"--port {server.port + 1}", taken.stderr)
             self.assertEqual(server.end(), 128 + signal.SIGTERM)
 
+    def serving(self, *flags):
+        model, *_ = self.make_model(layers=2)
+        return self.compile(model, "--mode", "serve", "--max-batch", 4, "--threads", 2,
+                            *flags, output="serving")
+
+    def test_texts_through_a_cache_of_pages(self):
+        binary = self.serving()
+        window = self.build(layers=2)
+        self.assertEqual(self.generate(binary, [5, 17, 2], "--max-new-tokens", 20),
+                         self.generate(window, [5, 17, 2], "--max-new-tokens", 20))
+        os.environ["HEDDLE_CHECK_PAGES"] = "1"
+        self.addCleanup(os.environ.pop, "HEDDLE_CHECK_PAGES")
+        with Served([binary]) as server:
+            self.check_texts(binary, server)
+            # Again, with the pages of the first ones.
+            self.check_texts(binary, server)
+            self.assertEqual(server.end(), 128 + signal.SIGTERM)
+
+    @h.needs_mpi
+    def test_tensor_ranks_through_a_cache(self):
+        one = self.serving()
+        text = self.generate(one, [5, 17, 2], "--max-new-tokens", 9)
+        binary = self.serving("--mesh", "tensor=2")
+        with Served(mpirun(binary), "--threads", 1) as server:
+            made = server.complete([5, 17, 2], max_tokens=9, temperature=0,
+                                   return_token_ids=True)
+            self.assertEqual(made["token_ids"], text)
+            server.process.send_signal(signal.SIGTERM)
+            server.process.wait(60)
+
     def test_bytes(self):
         binary = self.build(vocab=256)
         text = h.run([binary, "generate", "--prompt", "Once", "--json", "--temperature", 1,

@@ -181,6 +181,7 @@ static void addPrograms(Plan &plan) {
   Port lossPort = port(PortRole::Loss, DType::F32, {}, lossAt);
   plan.programs = {
       {ProgramKind::Train,
+       "train",
        0,
        {port(PortRole::Ids, DType::I32, {S::accumulate, S::microBatch, S::seq},
              idsAt),
@@ -191,12 +192,14 @@ static void addPrograms(Plan &plan) {
        {lossPort, port(PortRole::GradNorm, DType::F32, {}, normAt)},
        1e6},
       {ProgramKind::Eval,
+       "eval",
        2,
        {port(PortRole::Ids, DType::I32, {S::microBatch, S::seq}, idsAt),
         port(PortRole::Labels, DType::I32, {S::microBatch, S::seq}, labelsAt)},
        {lossPort},
        0},
       {ProgramKind::Generate,
+       "generate",
        3,
        {port(PortRole::Ids, DType::I32, {1, S::seq}, idsAt),
         port(PortRole::Position, DType::I32, {}, positionAt)},

@@ -154,6 +154,7 @@ static int readModel(const CompileFlags &flags, CompileJob &job) {
       return exitCode;
     config::findWeights(request, *job.model);
   }
+  config::settleServing(job.settings, *job.model);
   if (!job.settings.origins.count("seq")) {
     job.settings.values.seq = job.model->maxPositions;
     job.settings.setOrigin("seq", {config::Origin::Kind::Model, "", {}});
@@ -325,6 +326,7 @@ void driver::addCompileVerb(CLI::App &app, Action &action) {
               "gives (.json)")
       ->default_str("none");
   addSettings(*verb, "Memory", flags->flags);
+  addSettings(*verb, "Serving", flags->flags);
   addSettings(*verb, "Kernels", flags->flags);
   io::addFlag(*verb, "--cache", flags->cache, io::range::path(),
               "Directory of compiled kernels, or off");

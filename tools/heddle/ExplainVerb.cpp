@@ -172,8 +172,7 @@ static void printSummary(const plan::Plan &plan) {
            : plan.weights.directory + ", header " + plan.weights.headerHash}};
   printTable(rows);
   for (const plan::Program &program : plan.programs)
-    printTable(
-        {{"program", plan::nameOf(program.kind), formatFlops(program.flops)}});
+    printTable({{"program", program.name, formatFlops(program.flops)}});
 }
 
 static void printPhases(const plan::Plan &plan) {
@@ -286,7 +285,7 @@ static void printCommunication(const plan::Plan &plan, int64_t rank,
 static void printPrograms(const plan::Plan &plan) {
   std::cout << "\nprograms\n";
   for (const plan::Program &program : plan.programs)
-    std::cout << "  " << plan::nameOf(program.kind) << " runs "
+    std::cout << "  " << program.name << " runs "
               << plan.sequences.at(program.sequence).name << "\n";
   std::vector<std::vector<std::string>> rows = {
       {"sequence", "frame", "stream", "commands"}};

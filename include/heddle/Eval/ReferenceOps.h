@@ -143,6 +143,7 @@ void attachElementwiseEvaluations(mlir::MLIRContext &context);
 void attachLinearEvaluations(mlir::MLIRContext &context);
 void attachNormEvaluations(mlir::MLIRContext &context);
 void attachAttentionEvaluations(mlir::MLIRContext &context);
+void attachCacheEvaluations(mlir::MLIRContext &context);
 void attachLossEvaluations(mlir::MLIRContext &context);
 void attachOptimizerEvaluations(mlir::MLIRContext &context);
 

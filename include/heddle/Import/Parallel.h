@@ -21,6 +21,11 @@ namespace heddle::config {
 /// schedule.
 void settleParallel(ResolvedSettings &settings, const ModelSpec &spec);
 
+/// Gives what `--mode serve` leaves to the model: the context, and the tokens of
+/// a row of evaluation. Throws H0126, H0128, H0129 and H0131 where the settings
+/// are none of a binary that serves.
+void settleServing(ResolvedSettings &settings, const ModelSpec &spec);
+
 /// Gives sizes of ZeRO 3 that are "auto" what Hugging Face's Trainer makes of
 /// the model's width.
 void fillFromModel(ResolvedSettings &settings, const ModelSpec &spec);

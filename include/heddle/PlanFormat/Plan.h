@@ -35,7 +35,7 @@ std::string kernelSectionName(size_t target = 0);
 
 /// Of the JSON: raised with every change of what stands there. A reader takes
 /// its own format alone; binaries bring their reader along.
-inline constexpr int64_t formatVersion = 6;
+inline constexpr int64_t formatVersion = 7;
 
 /// A launch of a GPU's function over a grid of blocks of threads.
 struct GridLaunch {
@@ -134,12 +134,13 @@ enum class StateRole {
   Optimizer,
   Accumulator,
   Scalar,
-  Saved
+  Saved,
+  Cache
 };
 template <>
 inline constexpr std::array enumNames<StateRole> = {
     "parameter",   "compute_copy", "gradient", "optimizer",
-    "accumulator", "scalar",       "saved"};
+    "accumulator", "scalar",       "saved",    "cache"};
 
 /// A tensor that lives across steps: parameter, moment, gradient, ...
 struct State {
@@ -164,10 +165,10 @@ struct State {
 };
 
 /// What a step program is for.
-enum class ProgramKind { Train, Eval, Generate };
+enum class ProgramKind { Train, Eval, Generate, Prefill, Score, Decode };
 template <>
-inline constexpr std::array enumNames<ProgramKind> = {"train", "eval",
-                                                      "generate"};
+inline constexpr std::array enumNames<ProgramKind> = {
+    "train", "eval", "generate", "prefill", "score", "decode"};
 
 /// What a port means: as NN_PortRole.
 enum class PortRole {
@@ -186,14 +187,16 @@ enum class PortRole {
   LossWeight,
   GradNorm,
   Logits,
-  Value
+  Value,
+  Pages
 };
 template <>
 inline constexpr std::array enumNames<PortRole> = {
     "ids",         "labels",    "label_weights", "positions",
     "segments",    "lengths",   "position",      "rng",
     "micro_batch", "lr",        "losses",        "loss",
-    "loss_weight", "grad_norm", "logits",        "value"};
+    "loss_weight", "grad_norm", "logits",        "value",
+    "pages"};
 /// Whether such an input holds a part of the batch.
 bool isOfBatch(PortRole role);
 
@@ -219,10 +222,21 @@ struct Port {
 /// One step program: what `train`, `eval` or `generate` runs.
 struct Program {
   ProgramKind kind = ProgramKind::Train;
+  std::string name; ///< As `train`, or with its size `decode/8`.
   int64_t sequence = 0;
   std::vector<Port> inputs;
   std::vector<Port> outputs;
   double flops = 0; ///< Model FLOPs of one run: no recomputation counted.
+};
+
+/// Positions of a text that one page of the cache holds.
+inline constexpr int64_t cachePageTokens = 16;
+
+/// What a binary that serves was compiled for; all 0 in others.
+struct Serving {
+  int64_t maxBatch = 0;   ///< Texts that are continued together.
+  int64_t maxContext = 0; ///< Tokens of a text, with its prompt.
+  int64_t pages = 0;      ///< Of the cache, each of cachePageTokens positions.
 };
 
 /// Named learning-rate schedule with DeepSpeed's meanings, and its parameters.
@@ -312,6 +326,7 @@ struct Plan : Stage {
   Weights weights;
   Optimizer optimizer;
   Scheduler scheduler;
+  Serving serving;
   std::vector<Kernel> kernels;
   std::string kernelImageHash; ///< Of `.heddle.kernels`; empty: not checked.
   Mesh mesh;
@@ -324,6 +339,7 @@ struct Plan : Stage {
   /// The rest of the strategy, for `explain` (mesh, zero, schedule ...).
   nlohmann::json strategy = nlohmann::json::object();
 
+  /// The first of that kind, or null.
   const Program *findProgram(ProgramKind kind) const;
   /// How many parts the scratch memory has: a GPU's launch has it as a whole.
   int64_t scratchUsers() const {

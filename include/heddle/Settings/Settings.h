@@ -113,6 +113,18 @@ template <> struct Words<Objective> {
   static constexpr std::array all = {"", "causal", "mlm"};
 };
 
+/// What a binary is for.
+enum class Mode { Train, Serve };
+template <> struct Words<Mode> {
+  static constexpr std::array all = {"train", "serve"};
+};
+
+/// The type of keys and values in the cache; OfModel: the precision.
+enum class CacheType { OfModel, FP32, BF16, Int8 };
+template <> struct Words<CacheType> {
+  static constexpr std::array all = {"", "fp32", "bf16", "int8"};
+};
+
 /// The word for an enum's value.
 template <typename E> const char *wordOf(E value) {
   return Words<E>::all[static_cast<size_t>(value)];

@@ -103,6 +103,8 @@ LogicalResult emitAttentionKernel(KernelEmitter &k) {
   Operation *op = &body.front();
   if (op->getNextNode() != body.getTerminator())
     return k.kernel.emitError("holds more than one operation");
+  if (auto paged = dyn_cast<nn::PagedAttentionOp>(op))
+    return emitPagedAttention(k, paged);
   LogicalResult emitted = failure();
   if (auto forward = dyn_cast<nn::AttentionOp>(op))
     emitted = AttentionFusion(k).emitForward(forward);

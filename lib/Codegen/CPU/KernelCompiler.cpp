@@ -59,6 +59,8 @@ static LogicalResult generate(KernelEmitter &k) {
     return emitGemmKernel(k);
   case nn::Generator::Attention:
     return emitAttentionKernel(k);
+  case nn::Generator::Cache:
+    return emitCacheKernel(k);
   }
   llvm_unreachable("all generators handled");
 }

@@ -75,6 +75,11 @@ mlir::LogicalResult emitSegmentsKernel(KernelEmitter &k);
 mlir::LogicalResult emitScatterKernel(KernelEmitter &k);
 mlir::LogicalResult emitGemmKernel(KernelEmitter &k);
 mlir::LogicalResult emitAttentionKernel(KernelEmitter &k);
+/// Writes of a cache of pages, in place.
+mlir::LogicalResult emitCacheKernel(KernelEmitter &k);
+/// Attention over such a cache.
+mlir::LogicalResult emitPagedAttention(KernelEmitter &k,
+                                       nn::PagedAttentionOp op);
 
 } // namespace heddle::cpu
 

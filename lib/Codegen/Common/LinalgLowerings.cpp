@@ -26,6 +26,7 @@ static bool keepsWhole(Generator generator) {
   case Generator::Segments:
   case Generator::Gemm:
   case Generator::Attention:
+  case Generator::Cache:
     return true;
   }
   llvm_unreachable("all generators handled");
@@ -41,6 +42,7 @@ void registerLinalgLowerings(DialectRegistry &registry) {
     attachLossLowerings(context);
     attachOptimizerLowerings(context);
     attachAttentionLowerings(context);
+    attachCacheLowerings(context);
     attachProductLowerings(context);
   });
 }

@@ -54,6 +54,7 @@ mlir::Value keepsElement(ScalarBuilder &s, mlir::Value rng, mlir::Value element,
                          mlir::Value layer, uint32_t site, double p);
 
 void attachAttentionLowerings(mlir::MLIRContext *context);
+void attachCacheLowerings(mlir::MLIRContext *context);
 void attachElementwiseLowerings(mlir::MLIRContext *context);
 void attachEmbeddingLowerings(mlir::MLIRContext *context);
 void attachNormLowerings(mlir::MLIRContext *context);

@@ -64,6 +64,9 @@ static FailureOr<MappedKernel> mapBody(planir::KernelOp kernel,
     return mapSegments(kernel, module);
   case nn::Generator::Attention:
     return mapAttention(kernel, module);
+  case nn::Generator::Cache:
+    return kernel.emitError("H0126: kernels for GPUs that read a cache are not "
+                            "there yet");
   }
   llvm_unreachable("all generators handled");
 }

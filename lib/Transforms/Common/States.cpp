@@ -23,6 +23,16 @@ SmallVector<StringRef> heddle::statesOf(const SymbolTable &symbols,
       [](FlatSymbolRefAttr member) { return member.getValue(); });
 }
 
+bool heddle::writesCache(Operation *op) {
+  auto set = dyn_cast<nn::SetOp>(op);
+  auto model = op->getParentOfType<nn::ModelOp>();
+  if (!set || !model)
+    return false;
+  auto state = dyn_cast_or_null<nn::StateOp>(
+      SymbolTable::lookupSymbolIn(model, set.getStateAttr()));
+  return state && state.getRole() == nn::StateRole::Cache;
+}
+
 /// Whether an operation makes of one value, as ranks exchange, split or sum it,
 /// another one.
 static bool isExchange(Operation *op) {
@@ -305,7 +315,7 @@ private:
     Operation *maker = makerOf(set.getValue());
     for (StringRef state : statesOf(symbols, set.getState())) {
       nn::StateRole role = roleOf(state);
-      bool wanted = !nn::isMadeInStep(role);
+      bool wanted = !nn::isMadeInStep(role) && role != nn::StateRole::Cache;
       if (wanted != isOptimizers(maker))
         return set.emitError(code)
                << (wanted ? "writes what no optimizer computes to the "
@@ -319,7 +329,9 @@ private:
                     auto get = dyn_cast_or_null<nn::GetOp>(makerOf(from));
                     return get && get.getState() == set.getState();
                   });
-    if (!update && isOptimizers(maker) && !isRead)
+    // What a cache holds of earlier runs stays there.
+    bool staysThere = isOptimizers(maker) || writesCache(set);
+    if (!update && staysThere && !isRead)
       return set.emitError(code) << "writes to @" << set.getState()
                                  << " what is computed of something else";
     return success(succeeded(verifyWhole(set, set.getState())) &&

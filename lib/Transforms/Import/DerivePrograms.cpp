@@ -35,7 +35,17 @@ struct Program {
   nn::ProgramKind kind;
   int64_t rows, tokens;
   bool dropout;
-  bool keeps; ///< Honours --keep.
+  bool keeps;       ///< Honours --keep.
+  std::string name; ///< Of its function.
+
+  bool hasLoss() const {
+    return kind == nn::ProgramKind::Train || kind == nn::ProgramKind::Eval;
+  }
+  /// Gives the logits of the token that the port `position` says.
+  bool takesRow() const {
+    return kind == nn::ProgramKind::Generate ||
+           kind == nn::ProgramKind::Prefill;
+  }
 };
 
 /// Which copy of a layer a call takes: calls that agree share one.
@@ -69,6 +79,8 @@ public:
   LogicalResult run();
 
 private:
+  void buildTraining(bool drops, bool canGenerate);
+  void buildServing();
   void build(const Program &program);
   nn::FuncOp begin(const Program &program, IRMapping &values, Value &labels,
                    Value &position);
@@ -213,8 +225,10 @@ Instance &Deriver::instance(const Variant &variant, const Program &program) {
   std::string name = layer.getSymName().str();
   if (!variant.kept.empty())
     name += ".keep" + std::to_string(instances.size());
+  else if (program.kind == nn::ProgramKind::Eval)
+    name += ".eval";
   else if (program.kind != nn::ProgramKind::Train)
-    name += "." + stringifyProgramKind(program.kind).str();
+    name += "." + program.name;
   Block &from = layer.getBody().front();
   made.function =
       beginFunction(layer, name, variant.arguments,
@@ -259,7 +273,7 @@ void Deriver::copyCall(nn::CallOp call, IRMapping &values,
   if (program.keeps && isForward)
     variant.kept = kept.within(path);
   // Ranks share out the rows and tokens of other programs.
-  variant.whole = program.kind == nn::ProgramKind::Generate &&
+  variant.whole = !program.hasLoss() &&
                   strategy.data * strategy.sequence * strategy.tensor > 1;
   Instance &callee = instance(variant, program);
   auto copied = builder.create<nn::CallOp>(
@@ -300,10 +314,6 @@ void Deriver::takeRow(Value value, IRMapping &values, IRMapping &rows,
 /// The function of a program, with its ports; `values` has the arguments.
 nn::FuncOp Deriver::begin(const Program &program, IRMapping &values,
                           Value &labels, Value &position) {
-  bool generates = program.kind == nn::ProgramKind::Generate;
-  StringRef name = program.kind == nn::ProgramKind::Train ? "forward"
-                   : generates                            ? "generate"
-                                                          : "evaluate";
   SmallVector<Type> types;
   SmallVector<Attribute> ports;
   SmallVector<Value> given; // Null for what the forward function does not have.
@@ -329,14 +339,14 @@ nn::FuncOp Deriver::begin(const Program &program, IRMapping &values,
       continue; // Random numbers, and what micro-batch they are for.
     }
     add(argument, type, port);
-    if (port.getRole() == PortRole::Ids && !generates)
+    if (port.getRole() == PortRole::Ids && program.hasLoss())
       add({}, type, portOf(PortRole::Labels));
   }
-  if (generates)
+  if (program.takesRow())
     add({}, RankedTensorType::get({}, builder.getI32Type()),
         portOf(PortRole::Position));
   SmallVector<Location> places(types.size(), forward.getLoc());
-  nn::FuncOp function = beginFunction(forward, name, types, places);
+  nn::FuncOp function = beginFunction(forward, program.name, types, places);
   function.setProgram(program.kind);
   function.setInputsAttr(builder.getArrayAttr(ports));
   for (auto [value, argument, port] :
@@ -366,18 +376,17 @@ Value Deriver::loss(nn::FuncOp function, Value logits, Value labels) {
 }
 
 void Deriver::build(const Program &program) {
-  bool generates = program.kind == nn::ProgramKind::Generate;
   IRMapping values, rows;
   Value labels, position;
   nn::FuncOp function = begin(program, values, labels, position);
   auto takeRows = [&](ValueRange made) {
     for (Value value : made)
-      if (generates && head.inputs.contains(value))
+      if (program.takesRow() && head.inputs.contains(value))
         takeRow(value, values, rows, position);
   };
   takeRows(forward.getArguments());
   for (Operation &op : forward.getBody().front().without_terminator()) {
-    bool ofOneToken = generates && head.operations.contains(&op);
+    bool ofOneToken = program.takesRow() && head.operations.contains(&op);
     if (auto keep = dyn_cast<nn::KeepOp>(op)) {
       if (program.keeps && kept.contains(keep.getPath()))
         copy(op, values, program);
@@ -400,8 +409,8 @@ void Deriver::build(const Program &program) {
   Location place = NameLoc::get(builder.getStringAttr("loss"));
   SmallVector<Value> results;
   SmallVector<PortRole> roles;
-  if (generates) {
-    results = {rows.lookup(logits)};
+  if (!program.hasLoss()) {
+    results = {(program.takesRow() ? rows : values).lookup(logits)};
     roles = {PortRole::Logits};
     place = logits.getLoc();
   } else {
@@ -423,10 +432,49 @@ void Deriver::build(const Program &program) {
   settleType(function);
 }
 
+void Deriver::buildTraining(bool drops, bool canGenerate) {
+  int64_t rows = strategy.microBatch * strategy.data;
+  using Kind = nn::ProgramKind;
+  build({Kind::Train, rows, strategy.seq, drops, true, "forward"});
+  build({Kind::Eval, rows, strategy.seq, false, false, "evaluate"});
+  if (canGenerate)
+    build({Kind::Generate, 1, strategy.seq, false, false, "generate"});
+}
+
+/// Programs of several sizes: the smallest that has room is run.
+void Deriver::buildServing() {
+  auto add = [&](nn::ProgramKind kind, int64_t rows, int64_t tokens) {
+    std::string name =
+        stringifyProgramKind(kind).str() + "." + std::to_string(rows * tokens);
+    build({kind, rows, tokens, false, false, name});
+  };
+  using Kind = nn::ProgramKind;
+  constexpr int64_t longest = 512, scored = 64;
+  for (int64_t tokens : {16, 128})
+    if (tokens < strategy.maxContext)
+      add(Kind::Prefill, 1, tokens);
+  add(Kind::Prefill, 1, std::min(strategy.maxContext, longest));
+  add(Kind::Score, 1, std::min(strategy.maxContext, scored));
+  for (int64_t rows = 1; rows < strategy.maxBatch; rows *= 2)
+    add(Kind::Decode, rows, 1);
+  add(Kind::Decode, strategy.maxBatch, 1);
+  for (auto state : model.getOps<nn::StateOp>())
+    state.setTrainable(false);
+}
+
 LogicalResult Deriver::run() {
   if (failed(kept.choose(strategy.keep)))
     return failure();
   bool canGenerate = generates(forward);
+  if (strategy.mode == config::Mode::Serve && !canGenerate) {
+    InFlightDiagnostic error =
+        model.emitError("H0127: --mode serve continues texts, and this model "
+                        "cannot");
+    error.attachNote() << "help: a model continues a text if it reads nothing "
+                          "but ids and its attention is causal; leave out "
+                          "--mode serve";
+    return error;
+  }
   if (strategy.objective == config::Objective::Causal && seesWhatFollows(model))
     model.emitWarning("--objective causal: attention sees what follows a "
                       "token, its label too, so the loss says little");
@@ -441,12 +489,10 @@ LogicalResult Deriver::run() {
     layers[function.getSymName()] = function;
     function->remove();
   }
-  int64_t rows = strategy.microBatch * strategy.data;
-  using Kind = nn::ProgramKind;
-  build({Kind::Train, rows, strategy.seq, drops, true});
-  build({Kind::Eval, rows, strategy.seq, false, false});
-  if (canGenerate)
-    build({Kind::Generate, 1, strategy.seq, false, false});
+  if (strategy.mode == config::Mode::Serve)
+    buildServing();
+  else
+    buildTraining(drops, canGenerate);
   for (auto &layer : layers)
     layer.second->erase();
   return success();

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "heddle/Transforms/Common/States.h"
 #include "heddle/Transforms/Import/Passes.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -28,10 +29,13 @@ static FloatType floatElement(Type type) {
 
 static LogicalResult verifyState(nn::StateOp state,
                                  const llvm::StringSet<> &read) {
+  if (state.getRole() == nn::StateRole::Cache)
+    return success();
   if (state.getRole() != nn::StateRole::Parameter)
     return state.emitError(code)
            << "the role " << nn::stringifyStateRole(state.getRole())
-           << " belongs to a later phase; only parameters may stand here";
+           << " belongs to a later phase; only parameters and caches may "
+              "stand here";
   if (!state.getTensorType().getElementType().isF32())
     return state.emitError(code) << "a parameter must be f32";
   if (!state.getSource() || !state.getInit())
@@ -47,7 +51,8 @@ static LogicalResult verifyCoverage(nn::ModelOp model) {
   weights::Coverage coverage;
   std::string name, error;
   for (auto state : model.getOps<nn::StateOp>())
-    if (!coverage.add(state.getSymName().str(),
+    if (state.getRole() == nn::StateRole::Parameter &&
+        !coverage.add(state.getSymName().str(),
                       state.getSourceAttr().getLayout(), error)) {
       InFlightDiagnostic wrong = state.emitError("H0357: ") << error;
       wrong.attachNote() << "help: read each part of a tensor into one state";
@@ -61,10 +66,15 @@ static LogicalResult verifyCoverage(nn::ModelOp model) {
   return wrong;
 }
 
-/// Only forward operations, and these in f32.
+/// Only forward operations, and these in f32; what takes the place of an
+/// operand has its type.
 static LogicalResult verifyOperation(Operation *op) {
-  if (isa<nn::StepOp, nn::SetOp, nn::MicroBatchesOp>(op))
+  if (isa<nn::StepOp, nn::SetOp, nn::MicroBatchesOp>(op) && !writesCache(op))
     return op->emitError(code) << "belongs to a later phase";
+  if (auto properties = dyn_cast<nn::PropertiesOpInterface>(op);
+      properties && op->hasTrait<nn::EndsForward>() &&
+      !properties.getTies().empty())
+    return success();
   auto differentiable = dyn_cast<nn::DifferentiableOpInterface>(op);
   // A constant needs no derivative: there is nothing that it is of.
   if (differentiable && !op->hasTrait<nn::EndsForward>() &&
@@ -72,12 +82,20 @@ static LogicalResult verifyOperation(Operation *op) {
       !differentiable.getNotDifferentiableReason().empty())
     return op->emitError(code) << "is no forward operation: "
                                << differentiable.getNotDifferentiableReason();
+  // Caches are read and handed on in a type of their own.
+  if (isa<nn::GetOp, nn::CallOp>(op))
+    return success();
   for (Type type : op->getResultTypes())
     if (FloatType element = floatElement(type); element && !element.isF32())
       return op->emitError(code)
              << "computes in " << element
              << "; precision is applied by the next phase, from the strategy";
   return success();
+}
+
+/// Whether such a program gives losses.
+static bool hasLoss(nn::ProgramKind kind) {
+  return kind == nn::ProgramKind::Train || kind == nn::ProgramKind::Eval;
 }
 
 /// The type that a port of the batch must have.
@@ -102,6 +120,7 @@ static LogicalResult verifyInput(nn::FuncOp function, unsigned argument,
   case nn::PortRole::Rng:
   case nn::PortRole::MicroBatch:
   case nn::PortRole::Position:
+  case nn::PortRole::Pages:
     return success();
   default:
     break;
@@ -109,6 +128,9 @@ static LogicalResult verifyInput(nn::FuncOp function, unsigned argument,
   if (!port.isOfBatch())
     return function.emitError(code)
            << "nothing fills the argument \"" << port.getKey() << "\"";
+  if (!hasLoss(*function.getProgram()) &&
+      function.getProgram() != nn::ProgramKind::Generate)
+    return success(); // It has a size of its own.
   RankedTensorType wanted = typeOf(port, *function.getProgram(), strategy);
   if (function.getArgumentTypes()[argument] == wanted)
     return success();
@@ -169,9 +191,7 @@ static LogicalResult verifyProgram(nn::FuncOp function,
   for (unsigned argument = 0; argument < function.getNumArguments(); ++argument)
     if (failed(verifyInput(function, argument, strategy)))
       return failure();
-  return function.getProgram() == nn::ProgramKind::Generate
-             ? success()
-             : verifyLosses(function);
+  return hasLoss(*function.getProgram()) ? verifyLosses(function) : success();
 }
 
 namespace {
@@ -206,7 +226,8 @@ private:
         continue;
       if (failed(verifyProgram(function, strategy)))
         return failure();
-      if (!programs.insert(*function.getProgram()).second)
+      bool isFirst = programs.insert(*function.getProgram()).second;
+      if (!isFirst && hasLoss(*function.getProgram()))
         return function.emitError(code)
                << "a second program \""
                << stringifyProgramKind(*function.getProgram()) << "\"";

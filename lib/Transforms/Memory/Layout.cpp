@@ -23,6 +23,8 @@ static StringRef ownerOfRole(nn::StateRole role) {
     return "gradients";
   case nn::StateRole::Saved:
     return "activations of micro-batches under way";
+  case nn::StateRole::Cache:
+    return "cache";
   case nn::StateRole::Optimizer:
     return "optimizer";
   case nn::StateRole::Accumulator:

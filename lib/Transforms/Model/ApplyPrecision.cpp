@@ -31,7 +31,10 @@ struct ApplyPrecision : heddle::impl::ModelApplyPrecisionBase<ApplyPrecision> {
       if (strategy.precision == config::Precision::FP32)
         continue;
       compute = BFloat16Type::get(&getContext());
-      addCopies(model, wordOf(strategy.precision));
+      if (strategy.mode == config::Mode::Serve)
+        narrowStates(model);
+      else
+        addCopies(model, wordOf(strategy.precision));
       SymbolTable symbols(model);
       converted.clear();
       for (auto function : model.getOps<nn::FuncOp>())
@@ -45,6 +48,13 @@ private:
     if (!tensor || !tensor.getElementType().isF32())
       return type;
     return tensor.clone(compute);
+  }
+
+  /// Nothing updates parameters: they are loaded in compute precision. Caches
+  /// hold activations.
+  void narrowStates(nn::ModelOp model) {
+    for (auto state : model.getOps<nn::StateOp>())
+      state.setType(lowered(state.getType()));
   }
 
   /// Gives every parameter a copy in compute precision and reads that instead.

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/Dist/Wire.h"
+#include "heddle/Transforms/Common/States.h"
 #include "heddle/Transforms/Model/Passes.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -37,7 +38,7 @@ private:
         read.insert(get.getState());
       // The last operations of a program (taking a row, summing losses) are
       // no gradients, though they have none; nor are constants.
-      bool backward = isa<nn::StepOp, nn::SetOp>(op);
+      bool backward = isa<nn::StepOp, nn::SetOp>(op) && !writesCache(op);
       if (auto compute = dyn_cast<nn::DifferentiableOpInterface>(op))
         backward |= !compute.getNotDifferentiableReason().empty() &&
                     !op->hasTrait<nn::EndsForward>() &&
@@ -51,9 +52,10 @@ private:
     });
     if (walk.wasInterrupted())
       return failure();
-    nn::StateRole role = strategy.precision == config::Precision::FP32
-                             ? nn::StateRole::Parameter
-                             : nn::StateRole::ComputeCopy;
+    bool hasCopies = strategy.precision != config::Precision::FP32 &&
+                     strategy.mode == config::Mode::Train;
+    nn::StateRole role =
+        hasCopies ? nn::StateRole::ComputeCopy : nn::StateRole::Parameter;
     for (auto state : model.getOps<nn::StateOp>())
       if (state.getRole() == role && !read.contains(state.getSymName()))
         return state.emitError("H0908: no function reads this parameter");
@@ -68,6 +70,8 @@ private:
       return success();
     Type element =
         cast<RankedTensorType>(op->getResult(0).getType()).getElementType();
+    if (op->hasTrait<nn::EndsForward>() && !properties.getTies().empty())
+      return success(); // It has the type of what it takes the place of.
     bool right =
         !isa<FloatType>(element) ||
         element == dist::computeType(strategy, Builder(op->getContext()));

@@ -191,10 +191,13 @@ private:
       if (access.inSlot && (state->lasts || state->ofStep))
         return refuse(Fault::Kind::Flow, event, access,
                       " is a slot of @" + state->name + ", which has none");
-      if (access.writes && state->lasts && !mayUpdate)
-        return refuse(Fault::Kind::Flow, event, access,
-                      " is written, which holds @" + state->name +
-                          ": the optimizer alone writes that");
+      bool mayWrite = state->isCache ? event.writesCache : mayUpdate;
+      if (access.writes && state->lasts && !mayWrite)
+        return refuse(
+            Fault::Kind::Flow, event, access,
+            " is written, which holds @" + state->name + ": " +
+                (state->isCache ? "nn.cache_write" : "the optimizer") +
+                " alone writes that");
     }
     return true;
   }

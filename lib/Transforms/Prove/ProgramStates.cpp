@@ -66,6 +66,7 @@ std::vector<State> heddle::prove::statesOf(planir::ProgramOp program) {
     if (auto role = planir::roleOf(op)) {
       state.hasSlots = *role == nn::StateRole::Saved;
       state.ofStep = !state.hasSlots && nn::isMadeInStep(*role);
+      state.isCache = *role == nn::StateRole::Cache;
       state.lasts = !state.hasSlots && !state.ofStep;
     }
     if (!op.getFlat()) {

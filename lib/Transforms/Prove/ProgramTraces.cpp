@@ -314,6 +314,7 @@ private:
     event.updates = llvm::any_of(kernel.getBody().front(), [](Operation &op) {
       return op.hasTrait<nn::Updates>();
     });
+    event.writesCache = kernel.getGenerator() == nn::Generator::Cache;
     auto [code, isNew] = kernels.try_emplace(kernel, trace().kernels.size());
     if (isNew)
       trace().kernels.push_back(

@@ -405,7 +405,8 @@ LogicalResult PlanBuilder::visit(Operation &op) {
 
 LogicalResult PlanBuilder::visitStep(nn::StepOp step) {
   around = {};
-  bool isSplit = step.getKind() != nn::ProgramKind::Generate;
+  bool isSplit = step.getKind() == nn::ProgramKind::Train ||
+                 step.getKind() == nn::ProgramKind::Eval;
   // What is of the batch: rows, and the tokens of each.
   for (auto [argument, port] : llvm::zip(
            step.getArguments(), step.getInputs().getAsRange<nn::PortAttr>())) {

@@ -40,8 +40,9 @@ struct BuildSteps : heddle::impl::TrainBuildStepsBase<BuildSteps> {
         if (function.getProgram())
           programs.push_back(function);
       for (nn::FuncOp function : programs) {
-        if (*function.getProgram() == nn::ProgramKind::Generate)
-          buildGenerate(function);
+        if (*function.getProgram() != nn::ProgramKind::Train &&
+            *function.getProgram() != nn::ProgramKind::Eval)
+          buildPlain(function);
         else if (failed(buildLoss(model, function)))
           return signalPassFailure();
         function.erase();
@@ -51,10 +52,13 @@ struct BuildSteps : heddle::impl::TrainBuildStepsBase<BuildSteps> {
 
 private:
   /// A step like the function: for programs that run once, as they are.
-  void buildGenerate(nn::FuncOp function) {
+  void buildPlain(nn::FuncOp function) {
     OpBuilder builder(function);
     auto step = builder.create<nn::StepOp>(
-        function.getLoc(), stringifyProgramKind(*function.getProgram()),
+        function.getLoc(),
+        *function.getProgram() == nn::ProgramKind::Generate
+            ? stringifyProgramKind(*function.getProgram())
+            : function.getSymName(),
         *function.getProgram(), function.getFunctionType(),
         function.getInputsAttr(), function.getOutputsAttr());
     Block *block = builder.createBlock(

@@ -46,7 +46,7 @@ private:
     symbols.emplace(model);
     llvm::SmallDenseSet<nn::ProgramKind> kinds;
     for (auto step : model.getOps<nn::StepOp>()) {
-      if (!kinds.insert(step.getKind()).second)
+      if (!kinds.insert(step.getKind()).second && hasLoop(step))
         return step.emitError("H0909: is a second step of the kind \"")
                << stringifyProgramKind(step.getKind()) << "\"";
       if (failed(verifyPorts(step, "H0909")) || failed(verifyLoops(step)) ||
@@ -55,6 +55,12 @@ private:
         return failure();
     }
     return success();
+  }
+
+  /// Whether it computes a loss, micro-batch by micro-batch.
+  static bool hasLoop(nn::StepOp step) {
+    return step.getKind() == nn::ProgramKind::Train ||
+           step.getKind() == nn::ProgramKind::Eval;
   }
 
   /// One loop at most, which runs as often as there are micro-batches.
@@ -71,7 +77,7 @@ private:
                << loop.getCount() << " times; there are " << count
                << " micro-batches";
     }
-    if (loops.empty() && step.getKind() != nn::ProgramKind::Generate)
+    if (loops.empty() && hasLoop(step))
       return step.emitError("H0909: has no loop over micro-batches");
     WalkResult walk = step.walk([&](nn::MicroBatchOp slice) {
       if (slice->getParentOp() == loops.front() &&

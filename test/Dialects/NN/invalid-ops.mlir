@@ -924,9 +924,25 @@ nn.func @f(%q: tensor<1x4x24xf32>) {
 
 // -----
 
+nn.func @f(%k: tensor<3x2x16x4xf32>, %v: tensor<3x2x16x4xf32>, %x: tensor<1x5x24xf32>, %p: tensor<1x2xi32>, %at: tensor<1x5xi32>, %n: tensor<1xi32>) {
+  // expected-error @+1 {{'nn.cache_write' op keys must be 'tensor<3x2x4x16xf32>', not 'tensor<3x2x16x4xf32>'}}
+  %k1, %v1 = nn.cache_write %k, %v of %x pages %p at %at lengths %n {heads = #nn.heads<2, scale = 0.5>} : (tensor<3x2x16x4xf32>, tensor<3x2x16x4xf32>, tensor<1x5x24xf32>, tensor<1x2xi32>, tensor<1x5xi32>, tensor<1xi32>) -> (tensor<3x2x16x4xf32>, tensor<3x2x16x4xf32>)
+  nn.return
+}
+
+// -----
+
 nn.func @f(%q: tensor<1x4x24xf32>) {
   // expected-error @+1 {{has a window of -2 keys; it is 1 or more, or absent}}
   %0:2 = nn.attention %q {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<causal, window = -2>} : (tensor<1x4x24xf32>) -> (tensor<1x4x8xf32>, tensor<1x2x4xf32>)
+  nn.return
+}
+
+// -----
+
+nn.func @f(%k: tensor<3x2x4x16xbf16>, %v: tensor<3x2x16x4xf32>, %x: tensor<1x5x24xf32>, %p: tensor<1x2xi32>, %at: tensor<1x5xi32>, %n: tensor<1xi32>) {
+  // expected-error @+1 {{'nn.cache_write' op keys and values differ in type}}
+  %k1, %v1 = nn.cache_write %k, %v of %x pages %p at %at lengths %n {heads = #nn.heads<2, scale = 0.5>} : (tensor<3x2x4x16xbf16>, tensor<3x2x16x4xf32>, tensor<1x5x24xf32>, tensor<1x2xi32>, tensor<1x5xi32>, tensor<1xi32>) -> (tensor<3x2x4x16xbf16>, tensor<3x2x16x4xf32>)
   nn.return
 }
 
@@ -940,8 +956,24 @@ nn.func @f(%q: tensor<1x4x24xf32>) {
 
 // -----
 
+nn.func @f(%k: tensor<3x2x4x16xf32>, %v: tensor<3x2x16x4xf32>, %x: tensor<1x5x16xf32>, %p: tensor<1x2xi32>, %at: tensor<1x5xi32>, %n: tensor<1xi32>) {
+  // expected-error @+1 {{'nn.cache_write' op operand must be 'tensor<1x5x24xf32>', not 'tensor<1x5x16xf32>'}}
+  %k1, %v1 = nn.cache_write %k, %v of %x pages %p at %at lengths %n {heads = #nn.heads<2, scale = 0.5>} : (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>, tensor<1x5x16xf32>, tensor<1x2xi32>, tensor<1x5xi32>, tensor<1xi32>) -> (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>)
+  nn.return
+}
+
+// -----
+
 nn.func @f(%x: tensor<1x4x24xf32>) {
   // expected-error @+1 {{makes 'tensor<1x4x5x5xf32>' of 'tensor<1x4x24xf32>'; the last dimension becomes two, or the last two one}}
   %0 = nn.reshape %x : (tensor<1x4x24xf32>) -> tensor<1x4x5x5xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @f(%k: tensor<3x2x4x16xf32>, %v: tensor<3x2x16x4xf32>, %x: tensor<1x5x24xf32>, %p: tensor<2x2xi32>, %at: tensor<1x5xi32>, %n: tensor<1xi32>) {
+  // expected-error @+1 {{'nn.cache_write' op pages 'tensor<2x2xi32>' are not [R, M] with 1 rows}}
+  %k1, %v1 = nn.cache_write %k, %v of %x pages %p at %at lengths %n {heads = #nn.heads<2, scale = 0.5>} : (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>, tensor<1x5x24xf32>, tensor<2x2xi32>, tensor<1x5xi32>, tensor<1xi32>) -> (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>)
   nn.return
 }

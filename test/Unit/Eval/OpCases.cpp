@@ -155,6 +155,13 @@ static std::vector<OpCase> makeAttentionCases() {
   const std::string attributes =
       "heads = #nn.heads<4, kv = 2, scale = 0.7>, mask = #nn.mask<causal>";
   const std::string dropout = ", dropout = #nn.dropout<0.3, site = 5>";
+  const std::string cache =
+      "%k: tensor<3x2x2x4xf32>, %v: tensor<3x2x4x2xf32>, ";
+  const std::string row = "%x: tensor<2x3x12xf32>, ";
+  const std::string where =
+      "%pages: tensor<2x2xi32>, %at: tensor<2x3xi32>, %n: tensor<2xi32>";
+  const std::string whereTypes =
+      ", tensor<2x2xi32>, tensor<2x3xi32>, tensor<2xi32>";
   const std::string random = ", %rng: tensor<4xi32>, %l: index, %m: index";
   return {
       {"nn.attention", "%x: tensor<2x3x12xf32>",
@@ -199,6 +206,26 @@ static std::vector<OpCase> makeAttentionCases() {
            ", " + tk + ", " + tk + ", tensor<2xi32>) -> (" + tq + ", " + lse +
            ")",
        4},
+      {"nn.cache_write", cache + row + where,
+       "nn.cache_write %k, %v of %x pages %pages at %at lengths %n {heads = "
+       "#nn.heads<2, scale = 0.5>} : (tensor<3x2x2x4xf32>, "
+       "tensor<3x2x4x2xf32>, tensor<2x3x12xf32>" +
+           whereTypes + ") -> (tensor<3x2x2x4xf32>, tensor<3x2x4x2xf32>)",
+       3},
+      {"nn.cache_write",
+       cache + "%q: " + tq + ", %y: " + tk + ", %z: " + tk + ", " + where,
+       "nn.cache_write %k, %v of %q, %y, %z pages %pages at %at lengths %n "
+       "{heads = #nn.heads<4, kv = 2, scale = 0.5>} : (tensor<3x2x2x4xf32>, "
+       "tensor<3x2x4x2xf32>, " +
+           tq + ", " + tk + ", " + tk + whereTypes +
+           ") -> (tensor<3x2x2x4xf32>, tensor<3x2x4x2xf32>)",
+       3},
+      {"nn.paged_attention", cache + row + where,
+       "nn.paged_attention %k, %v of %x pages %pages at %at lengths %n {heads "
+       "= #nn.heads<2, scale = 0.5>} : (tensor<3x2x2x4xf32>, "
+       "tensor<3x2x4x2xf32>, tensor<2x3x12xf32>" +
+           whereTypes + ") -> tensor<2x3x4xf32>",
+       3},
       {"nn.attention_join",
        "%x: " + tq + ", %s: " + lse + ", %y: " + tq + ", %t: " + lse,
        "nn.attention_join %x, %s, %y, %t : (" + tq + ", " + lse + ", " + tq +

@@ -20,11 +20,15 @@ namespace heddle {
 llvm::SmallVector<llvm::StringRef> statesOf(const mlir::SymbolTable &symbols,
                                             llvm::StringRef name);
 
+/// Whether it writes the state of a cache.
+bool writesCache(mlir::Operation *op);
+
 /// Checks the states of a model, and who reads and writes them in its steps:
 /// what belongs to a parameter has the name by which passes find it; gradients,
 /// sums and saved values are written before they are read; nothing is written
 /// over unread; parameters and their moments are written by the optimizer,
-/// which updates each trainable one once, and reads what belongs to it; as
+/// which updates each trainable one once, and reads what belongs to it; caches
+/// are written with what is made of them; as
 /// verifyGradientsBegin. Errors
 /// begin with `code`.
 mlir::LogicalResult verifyStates(nn::ModelOp model, llvm::StringRef code);

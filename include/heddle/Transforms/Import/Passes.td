@@ -40,7 +40,10 @@ def ImportDerivePrograms : Pass<"import-derive-programs", "::mlir::ModuleOp"> {
     of some number of tokens, and gives their logits. Training, evaluation and
     generation are made from it and the layers it calls, with the rows and
     tokens of the strategy. Evaluation and generation have no dropout;
-    generation computes the logits of one token. `nn.keep` in a forward function
+    generation computes the logits of one token. With `mode = serve` the programs
+    are `prefill.N`, which computes N tokens of one text and the logits of one of
+    them, `score.N`, which gives the logits of all, and `decode.N`, which
+    computes a token of each of N texts. `nn.keep` in a forward function
     or a layer offers a value: it stays where `--keep` asks for it.
 
     ```mlir
@@ -53,6 +56,27 @@ def ImportDerivePrograms : Pass<"import-derive-programs", "::mlir::ModuleOp"> {
                     outputs = [#nn.port<losses>]}
     nn.func @evaluate(...) attributes {program = #nn.program<eval>, ...}
     nn.func @generate(...) attributes {program = #nn.program<generate>, ...}
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+}
+
+def ImportAddCache : Pass<"import-add-cache", "::mlir::ModuleOp"> {
+  let summary = "Gives attention of programs that serve a cache.";
+  let description = [{
+    A program that serves sees a part of a text. Its attention becomes
+    nn.cache_write, which puts the keys and values of the part into a cache, and
+    nn.paged_attention, which reads those of all tokens before it there. The
+    cache is made of states, two for each attention, which all programs share. The
+    program gets three more inputs: the position of each token, how many tokens of
+    each row are there, and the pages of each row. Positions take the place of
+    nn.positions.
+
+    ```mlir
+    %y = nn.attention %q, %k, %v {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<causal>} : ...
+    // becomes
+    %k1, %v1 = nn.cache_write %keys, %values of %q, %k, %v pages %pages at %positions lengths %lengths ...
+    %y = nn.paged_attention %k1, %v1 of %q, %k, %v pages %pages at %positions lengths %lengths ...
     ```
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect"];

@@ -45,6 +45,7 @@ struct State {
   Range range;
   std::string name;
   bool lasts = false;    ///< The optimizer's: a step finds what it left.
+  bool isCache = false;  ///< What lasts, but is written by attention.
   bool ofStep = false;   ///< Each step writes it before it reads it.
   bool hasSlots = false; ///< One for each micro-batch under way.
   Axes axes = 0;         ///< Along which ranks hold different parts.
@@ -122,6 +123,7 @@ struct Event {
   int64_t left = 0;
   int32_t kernel = -1;  ///< Launch: in Trace::kernels.
   bool updates = false; ///< Launch: of the optimizer.
+  bool writesCache = false; ///< May write a cache, and nothing else that lasts.
   Axes rankAxes = 0;    ///< Launch: those that its numbers depend on.
   /// Of an unrolled trace: the micro-batch; -1: the run's.
   int64_t iteration = -1;

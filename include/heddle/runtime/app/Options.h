@@ -96,6 +96,14 @@ struct ServeOptions {
   int64_t maxTexts = 256;
 };
 
+/// `logits`.
+struct LogitsOptions {
+  JobOptions job;
+  std::string promptIds; ///< Token ids with commas.
+  bool decode = false;   ///< Token by token, not in chunks.
+  std::string output;
+};
+
 /// `bench`.
 struct BenchOptions {
   JobOptions job;
@@ -125,6 +133,7 @@ int runEval(const EvalOptions &options, Ranks &ranks);
 int runGenerate(const GenerateOptions &options, Ranks &ranks);
 int runChat(const GenerateOptions &options, Ranks &ranks);
 int runServe(const ServeOptions &options, Ranks &ranks);
+int runLogits(const LogitsOptions &options, Ranks &ranks);
 int runBench(const BenchOptions &options, Ranks &ranks);
 int runInfo(const InfoOptions &options, Ranks &ranks);
 int runCheck(const CheckOptions &options, Ranks &ranks);

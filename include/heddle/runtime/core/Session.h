@@ -71,8 +71,9 @@ public:
           const SessionOptions &options = {});
   ~Session();
 
-  /// The program of that kind, or null.
+  /// The first program of that kind, or null.
   const LoadedProgram *program(plan::ProgramKind kind) const;
+  const std::deque<LoadedProgram> &allPrograms() const { return programs; }
   /// The state of that name, or null.
   const Value *state(std::string_view name) const;
   /// The memory of `plan().states[index]`; of a member of a flat tensor, this

@@ -1,0 +1,77 @@
+//===- NNCacheOps.td - Keys and values kept across runs ----*- tablegen -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A part of NNOps.td, whose classes it uses.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_DIALECTS_NN_CACHE_OPS
+#define HEDDLE_DIALECTS_NN_CACHE_OPS
+
+/// A cache is made of pages that hold N positions each: keys [P, kv, D, N],
+/// values [P, kv, N, D]. `pages` [R, M] names the pages of each row: position p
+/// stands in page pages[r, p / N], at p mod N. The tokens of a run are [R, T]:
+/// token t of row r is there if t < lengths[r], at `positions`[r, t]. What is
+/// not there may be at any position from 0 on, and may have any page.
+class NN_CacheOp<string mnemonic>
+    : NN_NonDifferentiableOp<mnemonic,
+        (ins NN_Float:$keys, NN_Float:$values, Variadic<NN_Float>:$qkv,
+             NN_Ids:$pages, NN_Ids:$positions, NN_Ids:$lengths,
+             NN_HeadsAttr:$heads),
+        [NN_EndsForward]> {
+  let assemblyFormat = [{
+    $keys `,` $values `of` $qkv `pages` $pages `at` $positions `lengths` $lengths attr-dict `:`
+    functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+  code sharedDeclaration = [{
+    /// Whether one tensor has q, k and v.
+    bool isPacked() { return getQkv().size() == 1; }
+    int64_t getHeadDim() { return getValues().getType().getDimSize(3); }
+    /// Positions that a page holds.
+    int64_t getPageTokens() { return getValues().getType().getDimSize(2); }
+    /// The features of q, k and v.
+    ::llvm::SmallVector<int64_t> getWidths() {
+      int64_t kv = getHeads().getKv() * getHeadDim();
+      return {getHeads().getCount() * getHeadDim(), kv, kv};
+    }
+  }];
+}
+
+def NN_CacheWriteOp : NN_CacheOp<"cache_write"> {
+  let summary = "The cache with the keys and values of tokens at their positions.";
+  let description = [{
+    Takes q, k and v as nn.attention does, rounds k and v to the cache's type,
+    and leaves everything else as it is. No two tokens may be written to one
+    place.
+
+    ```mlir
+    %k1, %v1 = nn.cache_write %k, %v of %qkv pages %table at %positions lengths %n
+        {heads = #nn.heads<2, scale = 0.5>}
+        : (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>, tensor<1x5x24xf32>, tensor<1x2xi32>,
+           tensor<1x5xi32>, tensor<1xi32>) -> (tensor<3x2x4x16xf32>, tensor<3x2x16x4xf32>)
+    ```
+  }];
+  let results = (outs NN_Float:$new_keys, NN_Float:$new_values);
+  let extraClassDeclaration = !strconcat(sharedDeclaration,
+      NN_Localize.declaration, NN_Ties.declaration, "double getBytes();\n");
+}
+
+def NN_PagedAttentionOp : NN_CacheOp<"paged_attention"> {
+  let summary = "softmax(scale q k^T) v, by heads, over keys and values of a cache.";
+  let description = [{
+    A token at position p sees the keys at positions 0 to p of its row, its own
+    among them: they have been written. Of `qkv` q alone is read. The output of a
+    token that is not there is zero. Keys are taken page by page, from position 0
+    on: no bit of a token's result depends on other tokens of the run, nor on
+    which pages a row has.
+  }];
+  let results = (outs NN_Float:$output);
+  let extraClassDeclaration = !strconcat(sharedDeclaration,
+      NN_Localize.declaration, NN_ModelFlops.declaration, "double getBytes();\n");
+}
+
+#endif // HEDDLE_DIALECTS_NN_CACHE_OPS

@@ -1,0 +1,62 @@
+//===- CompiledEngine.h - The programs that serve ---------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_APP_COMPILEDENGINE_H
+#define HEDDLE_RUNTIME_APP_COMPILEDENGINE_H
+
+#include "heddle/runtime/app/Job.h"
+#include "heddle/runtime/serve/Engine.h"
+
+namespace heddle::rt {
+
+/// Computes feeds with the programs `prefill`, `score` and `decode` of a
+/// binary: of each kind the smallest that has room.
+class CompiledEngine : public Engine {
+public:
+  /// Throws H0191 when the plan does not serve.
+  explicit CompiledEngine(Job &job);
+
+  const EngineLimits &limits() const override { return most; }
+  void run(const std::vector<Feed> &feeds, float *logits) override;
+  void follow() override;
+  void finish() override;
+
+  /// `run` where every rank has the feeds. Writes logits on the ranks that
+  /// have them.
+  void compute(const std::vector<Feed> &feeds, float *logits);
+  bool hasLogits() const;
+  /// Writes the logits of all tokens of a feed, [tokens][vocab], on the ranks
+  /// that have them; of at most `scoreTokens()` tokens. Every rank calls it.
+  void score(const Feed &feed, float *logits);
+  int64_t scoreTokens() const { return tokensOf(*scoring); }
+
+private:
+  static int64_t rowsOf(const LoadedProgram &program);
+  static int64_t tokensOf(const LoadedProgram &program);
+  const LoadedProgram &choose(const std::vector<const LoadedProgram *> &from,
+                              int64_t size) const;
+  void fill(const LoadedProgram &program,
+            const std::vector<const Feed *> &feeds);
+  template <typename Function>
+  void fillPort(const LoadedProgram &program, plan::PortRole role,
+                Function valueAt);
+  void runOn(const LoadedProgram &program,
+             const std::vector<const Feed *> &feeds);
+  /// Copies a row of a program's logits.
+  void takeLogits(const LoadedProgram &program, int64_t row, float *logits);
+
+  Job &job;
+  EngineLimits most;
+  /// By their sizes.
+  std::vector<const LoadedProgram *> prefills, decodes;
+  const LoadedProgram *scoring = nullptr;
+};
+
+} // namespace heddle::rt
+
+#endif // HEDDLE_RUNTIME_APP_COMPILEDENGINE_H

@@ -1,0 +1,29 @@
+//===- Prompt.h - The tokens that a user gives ------------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_APP_PROMPT_H
+#define HEDDLE_RUNTIME_APP_PROMPT_H
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace heddle::rt {
+
+/// The tokens of `1,2,3`; throws H0195 for what is none.
+std::vector<int32_t> parseIds(const std::string &text);
+
+/// Throws H0195 when a prompt is empty, or has a token that is none.
+void checkPrompt(const std::vector<int32_t> &tokens, int64_t vocab);
+
+/// Throws H0132 when a prompt is longer than a text may be.
+void checkPromptLength(const std::vector<int32_t> &tokens, int64_t maxContext);
+
+} // namespace heddle::rt
+
+#endif // HEDDLE_RUNTIME_APP_PROMPT_H

@@ -1,0 +1,203 @@
+//===- CacheLowerings.cpp - Attention over a cache as loops ---------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What the operations mean, not how they are computed fast: all scores as a
+// tensor [R, heads, T, positions], and for each place of the cache the token
+// that writes it.
+//
+//===----------------------------------------------------------------------===//
+
+#include "LinalgModel.h"
+#include <limits>
+
+using namespace mlir;
+
+namespace heddle::codegen {
+
+namespace {
+using Args = ValueRange;
+using Combine = LinalgBuilder::Combine;
+
+Value asIndex(ScalarBuilder &s, Value value) {
+  return s.create<arith::IndexCastOp>(s.getIndexType(), value);
+}
+Value plus(ScalarBuilder &s, Value a, Value b) {
+  return s.create<arith::AddIOp>(a, b);
+}
+Value times(ScalarBuilder &s, Value a, int64_t b) {
+  return s.create<arith::MulIOp>(a, s.index(b));
+}
+Value quotient(ScalarBuilder &s, Value a, int64_t b) {
+  return s.create<arith::DivUIOp>(a, s.index(b));
+}
+Value remainder(ScalarBuilder &s, Value a, int64_t b) {
+  return s.create<arith::RemUIOp>(a, s.index(b));
+}
+Value compare(ScalarBuilder &s, arith::CmpIPredicate predicate, Value a,
+              Value b) {
+  return s.create<arith::CmpIOp>(predicate, a, b);
+}
+
+/// Reads the tensors of one of the operations.
+template <typename OpT> struct CacheLoops {
+  CacheLoops(OpT op, typename OpT::Adaptor in)
+      : in(in), packed(op.isPacked()), heads(op.getHeads().getCount()),
+        kv(op.getHeads().getKv()), dims(op.getHeadDim()),
+        pageTokens(op.getPageTokens()),
+        rows(tensorOf(op.getPositions()).getDimSize(0)),
+        tokens(tensorOf(op.getPositions()).getDimSize(1)) {}
+
+  /// Of q, k and v.
+  Value element(ScalarBuilder &s, int64_t which, Value row, Value token,
+                Value head, Value feature) {
+    int64_t offsets[] = {0, heads * dims, (heads + kv) * dims};
+    Value column = plus(s, times(s, head, dims), feature);
+    if (packed)
+      column = plus(s, column, s.index(offsets[which]));
+    return s.extract(in.getQkv()[packed ? 0 : which], {row, token, column});
+  }
+  Value position(ScalarBuilder &s, Value row, Value token) {
+    return asIndex(s, s.extract(in.getPositions(), {row, token}));
+  }
+  Value page(ScalarBuilder &s, Value row, Value position) {
+    return asIndex(
+        s, s.extract(in.getPages(), {row, quotient(s, position, pageTokens)}));
+  }
+  Value isThere(ScalarBuilder &s, Value row, Value token) {
+    Value length = asIndex(s, s.extract(in.getLengths(), {row}));
+    return compare(s, arith::CmpIPredicate::slt, token, length);
+  }
+
+  typename OpT::Adaptor in;
+  bool packed;
+  int64_t heads, kv, dims, pageTokens, rows, tokens;
+};
+} // namespace
+
+static Values lowerCacheWrite(nn::CacheWriteOp op, nn::CacheWriteOp::Adaptor in,
+                              LinalgBuilder &b) {
+  CacheLoops loops(op, in);
+  RankedTensorType values = tensorOf(op.getValues());
+  int64_t pages = values.getDimSize(0);
+  // 1 + the number of the token that writes a place, or 0.
+  int64_t shape[] = {pages, loops.pageTokens, loops.rows, loops.tokens};
+  Value writer = b.reduceTail(
+      b.builder.getF32Type(), shape, 2, {b.space(shape)}, Combine::Maximum,
+      [&](ScalarBuilder &s, Args) -> Value {
+        Value row = s.position(2), token = s.position(3);
+        Value position = loops.position(s, row, token);
+        auto equal = arith::CmpIPredicate::eq;
+        Value isHere =
+            compare(s, equal, loops.page(s, row, position), s.position(0));
+        Value inPage = remainder(s, position, loops.pageTokens);
+        isHere = s.create<arith::AndIOp>(
+            isHere, compare(s, equal, inPage, s.position(1)));
+        isHere = s.create<arith::AndIOp>(isHere, loops.isThere(s, row, token));
+        Value number =
+            plus(s, plus(s, times(s, row, loops.tokens), token), s.index(1));
+        Value index = s.create<arith::IndexCastOp>(s.getI32Type(), number);
+        return s.create<arith::SelectOp>(
+            isHere, s.create<arith::SIToFPOp>(s.getF32Type(), index), s.f32(0));
+      });
+  auto write = [&](Value old, int64_t which, int64_t feature, int64_t place) {
+    return b.map(
+        old.getType(), {{old}}, [&](ScalarBuilder &s, Args x) -> Value {
+          Value found = s.extract(writer, {s.position(0), s.position(place)});
+          Value isNew = s.create<arith::CmpFOp>(arith::CmpFPredicate::OGT,
+                                                found, s.f32(0));
+          Value number =
+              asIndex(s, s.create<arith::FPToSIOp>(
+                             s.getI32Type(),
+                             s.create<arith::SelectOp>(
+                                 isNew, s.sub(found, s.f32(1)), s.f32(0))));
+          Value written =
+              loops.element(s, which, quotient(s, number, loops.tokens),
+                            remainder(s, number, loops.tokens), s.position(1),
+                            s.position(feature));
+          return s.create<arith::SelectOp>(isNew, written, x[0]);
+        });
+  };
+  return {write(in.getKeys(), 1, 2, 3), write(in.getValues(), 2, 3, 2)};
+}
+
+static Values lowerPagedAttention(nn::PagedAttentionOp op,
+                                  nn::PagedAttentionOp::Adaptor in,
+                                  LinalgBuilder &b) {
+  CacheLoops loops(op, in);
+  int64_t context = tensorOf(op.getPages()).getDimSize(1) * loops.pageTokens;
+  Type f32 = b.builder.getF32Type();
+  double scale = op.getHeads().getScale().convertToDouble();
+  auto kvHead = [&](ScalarBuilder &s, Value head) {
+    return quotient(s, head, loops.heads / loops.kv);
+  };
+  // Bodies have the dimensions row, head, token, position.
+  auto isVisible = [&](ScalarBuilder &s, Value row, Value token, Value key) {
+    Value sees = compare(s, arith::CmpIPredicate::ule, key,
+                         loops.position(s, row, token));
+    return s.create<arith::AndIOp>(sees, loops.isThere(s, row, token))
+        .getResult();
+  };
+  SmallVector<int64_t> pairs = {loops.rows, loops.heads, loops.tokens, context};
+  SmallVector<int64_t> terms = pairs;
+  terms.push_back(loops.dims);
+  Value products = b.reduceTail(
+      f32, terms, 4, {b.space(terms)}, Combine::Add,
+      [&](ScalarBuilder &s, Args) -> Value {
+        Value row = s.position(0), key = s.position(3), d = s.position(4);
+        Value q = loops.element(s, 0, row, s.position(2), s.position(1), d);
+        Value k = s.extract(in.getKeys(),
+                            {loops.page(s, row, key), kvHead(s, s.position(1)),
+                             d, remainder(s, key, loops.pageTokens)});
+        return s.mul(q, k);
+      });
+  Value all = b.map(
+      products.getType(), {{products}}, [&](ScalarBuilder &s, Args x) -> Value {
+        return s.create<arith::SelectOp>(
+            isVisible(s, s.position(0), s.position(2), s.position(3)),
+            s.mul(x[0], s.f32(scale)),
+            s.f32(std::numeric_limits<float>::lowest()));
+      });
+  auto self = [](ScalarBuilder &, Args x) { return x[0]; };
+  Value largest = b.reduceLast(pairs, {{all}}, Combine::Maximum, self);
+  Value powers =
+      b.map(all.getType(), {{all}, rows(largest)},
+            [&](ScalarBuilder &s, Args x) -> Value {
+              return s.create<arith::SelectOp>(
+                  isVisible(s, s.position(0), s.position(2), s.position(3)),
+                  s.exp(s.sub(x[0], x[1])), s.f32(0));
+            });
+  Value sum = b.reduceLast(pairs, {{powers}}, Combine::Add, self);
+  int64_t shape[] = {loops.rows, loops.tokens, loops.heads * loops.dims,
+                     context};
+  Value sums = b.reduceLast(
+      shape, {b.space(shape)}, Combine::Add,
+      [&](ScalarBuilder &s, Args) -> Value {
+        Value row = s.position(0), key = s.position(3);
+        Value head = quotient(s, s.position(2), loops.dims);
+        Value v = s.extract(in.getValues(),
+                            {loops.page(s, row, key), kvHead(s, head),
+                             remainder(s, key, loops.pageTokens),
+                             remainder(s, s.position(2), loops.dims)});
+        Value p = s.extract(powers, {row, head, s.position(1), key});
+        return s.create<arith::SelectOp>(isVisible(s, row, s.position(1), key),
+                                         s.mul(p, v), s.f32(0));
+      });
+  return {b.map(op.getType(), {{sums}}, [&](ScalarBuilder &s, Args x) -> Value {
+    Value head = quotient(s, s.position(2), loops.dims);
+    Value whole = s.extract(sum, {s.position(0), head, s.position(1)});
+    return s.create<arith::SelectOp>(
+        loops.isThere(s, s.position(0), s.position(1)), s.div(x[0], whole),
+        s.f32(0));
+  })};
+}
+
+void attachCacheLowerings(MLIRContext *context) {
+  attachLinalg<nn::CacheWriteOp, lowerCacheWrite, Generator::Cache>(context);
+  attachLinalg<nn::PagedAttentionOp, lowerPagedAttention, Generator::Attention>(
+      context);
+}
+
+} // namespace heddle::codegen

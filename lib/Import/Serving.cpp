@@ -1,0 +1,52 @@
+//===- Serving.cpp - Settings of a binary that serves ---------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Import/Parallel.h"
+#include <algorithm>
+
+using namespace heddle;
+using namespace heddle::config;
+
+/// What a binary that serves cannot have.
+static void checkServing(const Settings &values) {
+  if (isGpu(values.target))
+    fail("H0126", "--mode serve is not supported on GPUs yet",
+         "use --target x86-64");
+  if (values.data * values.sequence * values.pipe > 1 || values.zero > 0)
+    fail("H0129",
+         "--mode serve splits a model over the axis tensor alone: data, seq, "
+         "pipe and --zero are for training",
+         "use --mesh tensor=N");
+  if (values.cacheType == CacheType::FP32 &&
+      values.precision == Precision::BF16)
+    fail("H0131", "--kv-type fp32: with --precision bf16 keys are bf16 already",
+         "leave out --kv-type, or use --precision fp32");
+}
+
+void config::settleServing(ResolvedSettings &settings, const ModelSpec &spec) {
+  Settings &values = settings.values;
+  if (values.mode != Mode::Serve)
+    return;
+  checkServing(values);
+  constexpr int64_t usual = 4096, row = 1024;
+  if (!settings.origins.count("max_context")) {
+    values.maxContext = std::min(spec.maxPositions, usual);
+    settings.setOrigin("max_context", {Origin::Kind::Model, "", {}});
+  }
+  if (values.maxContext > spec.maxPositions)
+    fail("H0128",
+         "--max-context " + std::to_string(values.maxContext) +
+             " is more than the model's " + spec.positionsKey + " = " +
+             std::to_string(spec.maxPositions),
+         "use --max-context " + std::to_string(spec.maxPositions) + " or less",
+         spec.positionsLocation);
+  if (!settings.origins.count("seq")) {
+    values.seq = std::min(values.maxContext, row);
+    settings.setOrigin("seq", {Origin::Kind::Model, "", {}});
+  }
+}

@@ -1,0 +1,407 @@
+//===- AddCache.cpp - Attention over a cache in programs that serve -------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Programs that serve see a part of a text at a time. Their attention writes
+// keys and values into a cache, and reads those of all earlier tokens from it.
+// A layer gets the caches of its attentions as arguments, and returns them.
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/PlanFormat/Format.h"
+#include "heddle/PlanFormat/Plan.h"
+#include "heddle/Transforms/Import/Passes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include <map>
+
+using namespace mlir;
+using namespace heddle;
+using nn::PortRole;
+
+namespace heddle {
+#define GEN_PASS_DEF_IMPORTADDCACHE
+#include "include/heddle/Transforms/Import/Passes.h.inc"
+} // namespace heddle
+
+namespace {
+
+/// The sizes of the keys and values of one attention.
+struct CacheShape {
+  std::string path; ///< Within the function; "" for its only one.
+  int64_t heads, dims;
+};
+
+/// The values of a function that say where its tokens stand.
+struct Places {
+  Value pages, positions, lengths;
+};
+
+/// Gives attention of the programs that serve a cache.
+class CacheAdder {
+public:
+  explicit CacheAdder(nn::ModelOp model)
+      : model(model), symbols(model), builder(model.getContext()),
+        strategy(model.getStrategy().getValue()) {}
+
+  LogicalResult run();
+
+private:
+  LogicalResult verifyMasks();
+  LogicalResult choosePages(ArrayRef<nn::FuncOp> programs);
+  void rewriteProgram(nn::FuncOp program);
+  const SmallVector<CacheShape> &rewriteLayer(nn::FuncOp layer);
+  SmallVector<CacheShape> findCaches(nn::FuncOp function);
+  RankedTensorType tokensOf(nn::FuncOp layer);
+  void rewriteBody(
+      nn::FuncOp function, Places places,
+      llvm::function_ref<std::pair<Value, Value>(Operation *, StringRef)> read,
+      llvm::function_ref<void(StringRef, Value, Value)> write);
+  std::pair<Value, Value> rewriteAttention(nn::AttentionOp attention,
+                                           Places places, Value keys,
+                                           Value values);
+  void replacePositions(nn::PositionsOp positions, Value given);
+  SmallVector<Type> typesOf(const CacheShape &shape);
+  nn::StateOp stateOf(const Twine &name, Type type);
+
+  nn::ModelOp model;
+  SymbolTable symbols;
+  OpBuilder builder;
+  const dist::Strategy strategy;
+  int64_t pages = 0;
+  std::map<Operation *, SmallVector<CacheShape>> layers;
+};
+
+} // namespace
+
+static bool serves(nn::FuncOp function) {
+  switch (function.getProgram().value_or(nn::ProgramKind::Train)) {
+  case nn::ProgramKind::Prefill:
+  case nn::ProgramKind::Score:
+  case nn::ProgramKind::Decode:
+    return true;
+  default:
+    return false;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// The caches of a function
+//===----------------------------------------------------------------------===//
+
+SmallVector<CacheShape> CacheAdder::findCaches(nn::FuncOp function) {
+  auto known = layers.find(function);
+  if (known != layers.end())
+    return known->second;
+  SmallVector<CacheShape> caches;
+  function.walk([&](Operation *op) {
+    if (auto attention = dyn_cast<nn::AttentionOp>(op)) {
+      std::string path =
+          caches.empty() ? "" : std::to_string(caches.size()) + ".";
+      auto interface = cast<nn::AttentionOpInterface>(op);
+      caches.push_back(
+          {path, attention.getHeads().getKv(), interface.getHeadDim()});
+    }
+    if (auto call = dyn_cast<nn::CallOp>(op))
+      for (CacheShape shape :
+           findCaches(symbols.lookup<nn::FuncOp>(call.getCallee()))) {
+        shape.path = (call.getPath() + "." + shape.path).str();
+        caches.push_back(shape);
+      }
+  });
+  return caches;
+}
+
+/// A window that is as long as a text may be hides nothing.
+LogicalResult CacheAdder::verifyMasks() {
+  WalkResult walk = model.walk([&](nn::AttentionOp attention) {
+    int64_t window = attention.getMask().getWindow();
+    bool seesAll = attention.getMask().isCausal() && !attention.getLengths() &&
+                   (window == 0 || window >= strategy.maxContext);
+    if (seesAll && attention.getHeads().getSoftcap().isZero())
+      return WalkResult::advance();
+    InFlightDiagnostic error = attention.emitError(
+        "H0127: attention with a window or a soft cap cannot read its keys "
+        "from a cache yet");
+    error.attachNote() << (window
+                               ? "help: use a --max-context of the window, " +
+                                     std::to_string(window) + ", or less"
+                               : "help: leave out --mode serve");
+    return WalkResult::interrupt();
+  });
+  return failure(walk.wasInterrupted());
+}
+
+/// Pages for the bytes that the user gives, or for all texts at their longest.
+LogicalResult CacheAdder::choosePages(ArrayRef<nn::FuncOp> programs) {
+  int64_t elements = 0;
+  for (const CacheShape &cache : findCaches(programs.front()))
+    elements += 2 * cache.heads * cache.dims * plan::cachePageTokens;
+  bool isNarrow = strategy.cacheType == config::CacheType::BF16 ||
+                  strategy.precision == config::Precision::BF16;
+  int64_t pageBytes = elements * (isNarrow ? 2 : 4);
+  int64_t ofText = llvm::divideCeil(strategy.maxContext, plan::cachePageTokens);
+  pages = strategy.cacheBytes == 0 ? ofText * strategy.maxBatch
+                                   : strategy.cacheBytes / pageBytes;
+  if (pages >= ofText)
+    return success();
+  auto text = [](int64_t bytes) {
+    return plan::formatBytes(bytes) + " (" + std::to_string(bytes) + " bytes)";
+  };
+  InFlightDiagnostic error = model.emitError("H0204: a cache of ")
+                             << text(strategy.cacheBytes)
+                             << " has no room for a text of "
+                             << strategy.maxContext << " tokens, which needs "
+                             << text(ofText * pageBytes);
+  error.attachNote() << "help: give it --kv-cache " << ofText * pageBytes
+                     << ", or a smaller --max-context";
+  return error;
+}
+
+/// Of keys and of values: NNCacheOps.td says why they lie so.
+SmallVector<Type> CacheAdder::typesOf(const CacheShape &shape) {
+  Type element = strategy.cacheType == config::CacheType::BF16
+                     ? Type(builder.getBF16Type())
+                     : Type(builder.getF32Type());
+  return {
+      RankedTensorType::get(
+          {pages, shape.heads, shape.dims, plan::cachePageTokens}, element),
+      RankedTensorType::get(
+          {pages, shape.heads, plan::cachePageTokens, shape.dims}, element)};
+}
+
+nn::StateOp CacheAdder::stateOf(const Twine &name, Type type) {
+  std::string symbol = name.str();
+  if (auto known = symbols.lookup<nn::StateOp>(symbol))
+    return known;
+  OpBuilder::InsertionGuard guard(builder);
+  Operation *last = nullptr;
+  for (auto state : model.getOps<nn::StateOp>())
+    last = state;
+  if (last)
+    builder.setInsertionPointAfter(last);
+  else
+    builder.setInsertionPointToStart(model.getBodyBlock());
+  auto state =
+      builder.create<nn::StateOp>(NameLoc::get(builder.getStringAttr(symbol)),
+                                  symbol, nn::StateRole::Cache, type);
+  symbols.insert(state);
+  return state;
+}
+
+//===----------------------------------------------------------------------===//
+// Bodies
+//===----------------------------------------------------------------------===//
+
+/// Puts both operations in the place of attention; gives the cache after it.
+std::pair<Value, Value> CacheAdder::rewriteAttention(nn::AttentionOp attention,
+                                                     Places places, Value keys,
+                                                     Value values) {
+  builder.setInsertionPoint(attention);
+  Location loc = attention.getLoc();
+  auto write = builder.create<nn::CacheWriteOp>(
+      loc, keys.getType(), values.getType(), keys, values, attention.getQkv(),
+      places.pages, places.positions, places.lengths, attention.getHeadsAttr(),
+      /*shardings=*/ArrayAttr());
+  auto paged = builder.create<nn::PagedAttentionOp>(
+      loc, attention.getOutput().getType(), write.getNewKeys(),
+      write.getNewValues(), attention.getQkv(), places.pages, places.positions,
+      places.lengths, attention.getHeadsAttr(), /*shardings=*/ArrayAttr());
+  attention.getOutput().replaceAllUsesWith(paged.getOutput());
+  attention.erase();
+  return {write.getNewKeys(), write.getNewValues()};
+}
+
+/// With an offset, the table that is read begins so many rows later.
+void CacheAdder::replacePositions(nn::PositionsOp positions, Value given) {
+  auto offset = static_cast<int64_t>(positions.getOffset());
+  for (Operation *user : positions.getOutput().getUsers()) {
+    auto embedding = dyn_cast<nn::EmbeddingOp>(user);
+    if (offset == 0 || !embedding || embedding.getFirst())
+      continue;
+    builder.setInsertionPoint(embedding);
+    embedding.getFirstMutable().assign(
+        builder.create<arith::ConstantIndexOp>(positions.getLoc(), -offset));
+  }
+  positions.getOutput().replaceAllUsesWith(given);
+  positions.erase();
+}
+
+/// Rewrites attention, calls and positions. `read` gives keys and values of a
+/// cache where an operation stands, `write` takes them after it.
+void CacheAdder::rewriteBody(
+    nn::FuncOp function, Places places,
+    llvm::function_ref<std::pair<Value, Value>(Operation *, StringRef)> read,
+    llvm::function_ref<void(StringRef, Value, Value)> write) {
+  int64_t number = 0;
+  for (Operation &op : llvm::make_early_inc_range(function.getBody().front())) {
+    if (auto positions = dyn_cast<nn::PositionsOp>(op)) {
+      replacePositions(positions, places.positions);
+    } else if (auto attention = dyn_cast<nn::AttentionOp>(op)) {
+      std::string path = number ? std::to_string(number) + "." : "";
+      ++number;
+      auto [keys, values] = read(attention, path);
+      auto [newKeys, newValues] =
+          rewriteAttention(attention, places, keys, values);
+      write(path, newKeys, newValues);
+    } else if (auto call = dyn_cast<nn::CallOp>(op)) {
+      auto layer = symbols.lookup<nn::FuncOp>(call.getCallee());
+      const SmallVector<CacheShape> &caches = rewriteLayer(layer);
+      if (caches.empty())
+        continue;
+      SmallVector<Value> operands(call.getOperands());
+      for (const CacheShape &cache : caches) {
+        auto [keys, values] =
+            read(call, (call.getPath() + "." + cache.path).str());
+        operands.append({keys, values});
+      }
+      operands.append({places.pages, places.positions, places.lengths});
+      builder.setInsertionPoint(call);
+      auto made = builder.create<nn::CallOp>(
+          call.getLoc(), layer.getResultTypes(), layer.getSymName(), operands,
+          call.getPath(), call.getRecomputeAttr(), /*arg_attrs=*/ArrayAttr(),
+          /*res_attrs=*/ArrayAttr());
+      unsigned results = call.getNumResults();
+      call.replaceAllUsesWith(made.getResults().take_front(results));
+      for (auto [index, cache] : llvm::enumerate(caches))
+        write((call.getPath() + "." + cache.path).str(),
+              made.getResult(results + 2 * index),
+              made.getResult(results + 2 * index + 1));
+      number += static_cast<int64_t>(caches.size());
+      call.erase();
+    }
+  }
+}
+
+/// The type that a function has after its body.
+static void settleType(nn::FuncOp function) {
+  Block &body = function.getBody().front();
+  function.setFunctionType(
+      FunctionType::get(function.getContext(), body.getArgumentTypes(),
+                        body.getTerminator()->getOperandTypes()));
+}
+
+/// The type of what attention in the layer gives: [rows, tokens, features].
+RankedTensorType CacheAdder::tokensOf(nn::FuncOp layer) {
+  for (Operation &op : layer.getBody().front()) {
+    if (auto attention = dyn_cast<nn::AttentionOp>(op))
+      return attention.getOutput().getType();
+    if (auto call = dyn_cast<nn::CallOp>(op))
+      if (auto type = tokensOf(symbols.lookup<nn::FuncOp>(call.getCallee())))
+        return type;
+  }
+  return {};
+}
+
+/// Once for each layer: programs of the same sizes share them.
+const SmallVector<CacheShape> &CacheAdder::rewriteLayer(nn::FuncOp layer) {
+  auto known = layers.find(layer);
+  if (known != layers.end())
+    return known->second;
+  OpBuilder::InsertionGuard guard(builder);
+  SmallVector<CacheShape> caches = findCaches(layer);
+  if (caches.empty())
+    return layers[layer];
+  Block &body = layer.getBody().front();
+  std::map<std::string, std::pair<Value, Value>> current;
+  for (const CacheShape &cache : caches) {
+    SmallVector<Type> types = typesOf(cache);
+    Value keys = body.addArgument(types[0], layer.getLoc());
+    current[cache.path] = {keys, body.addArgument(types[1], layer.getLoc())};
+  }
+  RankedTensorType tokens = tokensOf(layer);
+  int64_t rows = tokens.getDimSize(0);
+  Places places;
+  auto add = [&](ArrayRef<int64_t> shape) {
+    return body.addArgument(RankedTensorType::get(shape, builder.getI32Type()),
+                            layer.getLoc());
+  };
+  places.pages = add({rows, int64_t(llvm::divideCeil(strategy.maxContext,
+                                                     plan::cachePageTokens))});
+  places.positions = add({rows, tokens.getDimSize(1)});
+  places.lengths = add({rows});
+  rewriteBody(
+      layer, places,
+      [&](Operation *, StringRef path) { return current[path.str()]; },
+      [&](StringRef path, Value keys, Value values) {
+        current[path.str()] = {keys, values};
+      });
+  auto end = cast<nn::ReturnOp>(body.getTerminator());
+  for (const CacheShape &cache : caches) {
+    auto [keys, values] = current[cache.path];
+    end.getOperandsMutable().append({keys, values});
+  }
+  settleType(layer);
+  return layers[layer] = std::move(caches);
+}
+
+void CacheAdder::rewriteProgram(nn::FuncOp program) {
+  Block &body = program.getBody().front();
+  SmallVector<Attribute> ports(program.getInputsAttr().getValue());
+  auto add = [&](PortRole role, ArrayRef<int64_t> shape) {
+    ports.push_back(nn::PortAttr::get(builder.getContext(), role));
+    return body.addArgument(RankedTensorType::get(shape, builder.getI32Type()),
+                            program.getLoc());
+  };
+  auto ids = cast<RankedTensorType>(body.getArgument(0).getType());
+  int64_t rows = ids.getDimSize(0);
+  Places places;
+  places.positions = add(PortRole::Positions, ids.getShape());
+  places.lengths = add(PortRole::Lengths, {rows});
+  places.pages = add(PortRole::Pages,
+                     {rows, int64_t(llvm::divideCeil(strategy.maxContext,
+                                                     plan::cachePageTokens))});
+  llvm::StringMap<SmallVector<Type>> types;
+  for (const CacheShape &cache : findCaches(program))
+    types[cache.path] = typesOf(cache);
+  auto get = [&](const Twine &name, Type type) -> Value {
+    nn::StateOp state = stateOf(name, type);
+    return builder.create<nn::GetOp>(program.getLoc(), type,
+                                     state.getSymName());
+  };
+  rewriteBody(
+      program, places,
+      [&](Operation *op, StringRef path) -> std::pair<Value, Value> {
+        builder.setInsertionPoint(op);
+        Value keys = get(path + "keys", types[path][0]);
+        return {keys, get(path + "values", types[path][1])};
+      },
+      [&](StringRef path, Value keys, Value values) {
+        Location loc = program.getLoc();
+        builder.create<nn::SetOp>(loc, (path + "keys").str(), keys);
+        builder.create<nn::SetOp>(loc, (path + "values").str(), values);
+      });
+  program.setInputsAttr(builder.getArrayAttr(ports));
+  settleType(program);
+}
+
+LogicalResult CacheAdder::run() {
+  SmallVector<nn::FuncOp> programs;
+  for (auto function : model.getOps<nn::FuncOp>())
+    if (serves(function))
+      programs.push_back(function);
+  if (programs.empty())
+    return success();
+  if (failed(verifyMasks()) || failed(choosePages(programs)))
+    return failure();
+  for (nn::FuncOp program : programs)
+    rewriteProgram(program);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// The pass
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+struct AddCache : heddle::impl::ImportAddCacheBase<AddCache> {
+  void runOnOperation() override {
+    for (auto model : getOperation().getOps<nn::ModelOp>())
+      if (failed(CacheAdder(model).run()))
+        return signalPassFailure();
+  }
+};
+
+} // namespace

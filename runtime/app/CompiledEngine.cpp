@@ -1,0 +1,265 @@
+//===- CompiledEngine.cpp - The programs that serve -----------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/app/CompiledEngine.h"
+#include "heddle/runtime/io/Diagnostic.h"
+#include "heddle/runtime/io/Safetensors.h"
+
+#include <algorithm>
+
+using namespace heddle;
+using namespace heddle::rt;
+
+using plan::PortRole;
+
+//===----------------------------------------------------------------------===//
+// Programs
+//===----------------------------------------------------------------------===//
+
+/// Every stage has the lengths of rows and the positions of tokens.
+static const Value &inputOf(const LoadedProgram &program, PortRole role) {
+  const Value *input = program.input(role);
+  if (!input)
+    fail("H0385",
+         "the program " + program.program().name + " has no input \"" +
+             plan::nameOf(role) + "\"",
+         "compile the binary again");
+  return *input;
+}
+
+int64_t CompiledEngine::rowsOf(const LoadedProgram &program) {
+  return inputOf(program, PortRole::Positions).shape.at(0);
+}
+
+int64_t CompiledEngine::tokensOf(const LoadedProgram &program) {
+  return inputOf(program, PortRole::Positions).shape.at(1);
+}
+
+CompiledEngine::CompiledEngine(Job &job) : job(job) {
+  for (const LoadedProgram &program : job.session().allPrograms())
+    switch (program.program().kind) {
+    case plan::ProgramKind::Prefill:
+      prefills.push_back(&program);
+      break;
+    case plan::ProgramKind::Decode:
+      decodes.push_back(&program);
+      break;
+    case plan::ProgramKind::Score:
+      scoring = &program;
+      break;
+    default:
+      break;
+    }
+  if (prefills.empty() || !scoring)
+    failNoProgram(job.plan(), plan::ProgramKind::Prefill);
+  if (decodes.empty())
+    failNoProgram(job.plan(), plan::ProgramKind::Decode);
+  auto sizeOf = [](const LoadedProgram *program) {
+    return rowsOf(*program) * tokensOf(*program);
+  };
+  for (auto *programs : {&prefills, &decodes})
+    std::sort(programs->begin(), programs->end(),
+              [&](const LoadedProgram *a, const LoadedProgram *b) {
+                return sizeOf(a) < sizeOf(b);
+              });
+  const plan::Plan &plan = job.plan();
+  most = {plan.vocabSize,
+          rowsOf(*decodes.back()),
+          tokensOf(*prefills.back()),
+          plan::cachePageTokens,
+          plan.serving.pages,
+          plan.serving.maxContext};
+}
+
+const LoadedProgram &
+CompiledEngine::choose(const std::vector<const LoadedProgram *> &from,
+                       int64_t size) const {
+  for (const LoadedProgram *program : from)
+    if (rowsOf(*program) * tokensOf(*program) >= size)
+      return *program;
+  return *from.back();
+}
+
+//===----------------------------------------------------------------------===//
+// Inputs and outputs
+//===----------------------------------------------------------------------===//
+
+/// Fills a port of [rows, columns] with `valueAt(row, column)`.
+template <typename Function>
+void CompiledEngine::fillPort(const LoadedProgram &program, PortRole role,
+                              Function valueAt) {
+  const Value *port = program.input(role);
+  if (!port)
+    return; // Of another stage.
+  int64_t rows = port->shape.empty() ? 1 : port->shape[0];
+  int64_t columns = port->shape.size() < 2 ? 1 : port->shape[1];
+  auto *data = job.session().at<int32_t>(*port);
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t column = 0; column < columns; ++column)
+      *data++ = valueAt(row, column);
+  job.session().store(*port);
+}
+
+/// Rows without a feed, and tokens behind its last, are not there.
+void CompiledEngine::fill(const LoadedProgram &program,
+                          const std::vector<const Feed *> &feeds) {
+  auto isThere = [&](int64_t row, int64_t token) {
+    return row < int64_t(feeds.size()) &&
+           token < int64_t(feeds[row]->tokens.size());
+  };
+  fillPort(program, PortRole::Ids, [&](int64_t row, int64_t token) {
+    return isThere(row, token) ? feeds[row]->tokens[token] : 0;
+  });
+  fillPort(program, PortRole::Positions, [&](int64_t row, int64_t token) {
+    return isThere(row, token) ? int32_t(feeds[row]->position + token) : 0;
+  });
+  fillPort(program, PortRole::Lengths, [&](int64_t row, int64_t) {
+    return isThere(row, 0) ? int32_t(feeds[row]->tokens.size()) : 0;
+  });
+  fillPort(program, PortRole::Pages, [&](int64_t row, int64_t number) {
+    return isThere(row, 0) && number < int64_t(feeds[row]->pages.size())
+               ? feeds[row]->pages[number]
+               : 0;
+  });
+  fillPort(program, PortRole::Position, [&](int64_t, int64_t) {
+    return int32_t(feeds[0]->tokens.size()) - 1;
+  });
+}
+
+void CompiledEngine::runOn(const LoadedProgram &program,
+                           const std::vector<const Feed *> &feeds) {
+  fill(program, feeds);
+  job.session().run(program);
+}
+
+bool CompiledEngine::hasLogits() const {
+  return prefills.front()->output(PortRole::Logits) != nullptr;
+}
+
+void CompiledEngine::takeLogits(const LoadedProgram &program, int64_t row,
+                                float *logits) {
+  const Value *port = program.output(PortRole::Logits);
+  if (!port)
+    return;
+  int64_t width = port->shape.back() * plan::byteSize(port->type);
+  const char *data = job.session().load(*port) + row * width;
+  io::convertElements(data, plan::nameOf(port->type), logits, "F32",
+                      most.vocab);
+}
+
+//===----------------------------------------------------------------------===//
+// Feeds
+//===----------------------------------------------------------------------===//
+
+void CompiledEngine::compute(const std::vector<Feed> &feeds, float *logits) {
+  std::vector<float *> places;
+  std::vector<const Feed *> singles;
+  std::vector<size_t> numbers;
+  for (size_t i = 0; i < feeds.size(); ++i) {
+    places.push_back(feeds[i].wantsLogits ? logits : nullptr);
+    logits += feeds[i].wantsLogits ? most.vocab : 0;
+    if (feeds[i].tokens.size() == 1) {
+      singles.push_back(&feeds[i]);
+      numbers.push_back(i);
+    }
+  }
+  for (size_t i = 0; i < feeds.size(); ++i) {
+    if (feeds[i].tokens.size() == 1)
+      continue;
+    const LoadedProgram &program =
+        choose(prefills, int64_t(feeds[i].tokens.size()));
+    runOn(program, {&feeds[i]});
+    if (places[i])
+      takeLogits(program, 0, places[i]);
+  }
+  if (singles.empty())
+    return;
+  const LoadedProgram &program = choose(decodes, int64_t(singles.size()));
+  runOn(program, singles);
+  for (size_t row = 0; row < singles.size(); ++row)
+    if (float *place = places[numbers[row]])
+      takeLogits(program, int64_t(row), place);
+}
+
+void CompiledEngine::score(const Feed &feed, float *logits) {
+  runOn(*scoring, {&feed});
+  for (size_t token = 0; token < feed.tokens.size(); ++token)
+    takeLogits(*scoring, int64_t(token), logits + token * most.vocab);
+}
+
+//===----------------------------------------------------------------------===//
+// Ranks
+//===----------------------------------------------------------------------===//
+
+/// Feeds as bytes that ranks of one job understand.
+static std::string pack(const std::vector<Feed> &feeds) {
+  std::string text = "+";
+  auto add = [&](const void *data, size_t bytes) {
+    text.append(static_cast<const char *>(data), bytes);
+  };
+  auto addList = [&](const std::vector<int32_t> &list) {
+    uint64_t size = list.size();
+    add(&size, sizeof size);
+    add(list.data(), size * sizeof(int32_t));
+  };
+  for (const Feed &feed : feeds) {
+    add(&feed.sequence, sizeof feed.sequence);
+    add(&feed.position, sizeof feed.position);
+    text += feed.wantsLogits ? '\1' : '\0';
+    addList(feed.tokens);
+    addList(feed.pages);
+  }
+  return text;
+}
+
+static std::vector<Feed> unpack(const std::string &text) {
+  std::vector<Feed> feeds;
+  size_t at = 1;
+  auto take = [&](void *data, size_t bytes) {
+    text.copy(static_cast<char *>(data), bytes, at);
+    at += bytes;
+  };
+  auto takeList = [&](std::vector<int32_t> &list) {
+    uint64_t size = 0;
+    take(&size, sizeof size);
+    list.resize(size);
+    take(list.data(), size * sizeof(int32_t));
+  };
+  while (at < text.size()) {
+    Feed &feed = feeds.emplace_back();
+    take(&feed.sequence, sizeof feed.sequence);
+    take(&feed.position, sizeof feed.position);
+    feed.wantsLogits = text[at++] != '\0';
+    takeList(feed.tokens);
+    takeList(feed.pages);
+  }
+  return feeds;
+}
+
+void CompiledEngine::run(const std::vector<Feed> &feeds, float *logits) {
+  if (job.ranks().size() > 1)
+    job.ranks().exchange(pack(feeds));
+  compute(feeds, logits);
+}
+
+void CompiledEngine::follow() {
+  std::vector<float> logits;
+  while (true) {
+    std::string told = job.ranks().exchange("").front();
+    if (told.empty())
+      return;
+    std::vector<Feed> feeds = unpack(told);
+    logits.resize(feeds.size() * most.vocab);
+    compute(feeds, logits.data());
+  }
+}
+
+void CompiledEngine::finish() {
+  if (job.ranks().size() > 1)
+    job.ranks().exchange("");
+}

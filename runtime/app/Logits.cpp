@@ -1,0 +1,59 @@
+//===- Logits.cpp - The verb logits ---------------------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/app/CompiledEngine.h"
+#include "heddle/runtime/app/Prompt.h"
+#include "heddle/runtime/app/Weights.h"
+#include "heddle/runtime/io/Safetensors.h"
+
+#include <algorithm>
+#include <numeric>
+
+using namespace heddle;
+using namespace heddle::rt;
+
+int heddle::rt::runLogits(const LogitsOptions &options, Ranks &ranks) {
+  Job job(options.job, ranks);
+  std::unique_ptr<CompiledEngine> engine;
+  std::vector<int32_t> tokens;
+  std::vector<float> logits;
+  ranks.together([&] {
+    engine = std::make_unique<CompiledEngine>(job);
+    tokens = parseIds(options.promptIds);
+    checkPrompt(tokens, job.plan().vocabSize);
+    checkPromptLength(tokens, engine->limits().maxContext);
+    logits.resize(tokens.size() * engine->limits().vocab);
+  });
+  loadWeights(job, options.job);
+  Feed feed;
+  feed.pages.resize((tokens.size() + plan::cachePageTokens - 1) /
+                    plan::cachePageTokens);
+  std::iota(feed.pages.begin(), feed.pages.end(), 0);
+  feed.wantsLogits = true;
+  size_t most = options.decode ? 1 : size_t(engine->scoreTokens());
+  for (size_t first = 0; first < tokens.size(); first += most) {
+    size_t count = std::min(most, tokens.size() - first);
+    feed.tokens.assign(tokens.begin() + first, tokens.begin() + first + count);
+    feed.position = int64_t(first);
+    float *rows = logits.data() + first * engine->limits().vocab;
+    if (options.decode)
+      engine->compute({feed}, rows);
+    else
+      engine->score(feed, rows);
+  }
+  ranks.together([&] {
+    if (job.isFirst())
+      io::writeSafetensors(options.output,
+                           {{"logits",
+                             "F32",
+                             {int64_t(tokens.size()), engine->limits().vocab},
+                             logits.data(),
+                             nullptr}});
+  });
+  return 0;
+}

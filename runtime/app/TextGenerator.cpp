@@ -1,0 +1,113 @@
+//===- TextGenerator.cpp - One text, token by token -----------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/app/TextGenerator.h"
+#include "heddle/runtime/app/CompiledEngine.h"
+#include "heddle/runtime/app/Steps.h"
+
+#include <algorithm>
+#include <numeric>
+
+using namespace heddle;
+using namespace heddle::rt;
+
+namespace {
+
+/// Through the cache: what was computed for an earlier token stays.
+class CachedGenerator : public TextGenerator {
+public:
+  CachedGenerator(Job &job, const SamplingOptions &sampling)
+      : job(job), engine(job), sampler(sampling),
+        logits(engine.limits().vocab) {}
+
+  int32_t next(const std::vector<int32_t> &tokens) override {
+    auto end = tokens.begin() + std::min(tokens.size() - 1, known.size());
+    size_t first = std::mismatch(tokens.begin(), end, known.begin()).first -
+                   tokens.begin();
+    Feed feed;
+    feed.pages.resize((tokens.size() + plan::cachePageTokens - 1) /
+                      plan::cachePageTokens);
+    std::iota(feed.pages.begin(), feed.pages.end(), 0);
+    while (first < tokens.size()) {
+      size_t count =
+          std::min<size_t>(engine.limits().maxChunk, tokens.size() - first);
+      feed.tokens.assign(tokens.begin() + first,
+                         tokens.begin() + first + count);
+      feed.position = int64_t(first);
+      first += count;
+      feed.wantsLogits = first == tokens.size();
+      engine.compute({feed}, logits.data());
+    }
+    known = tokens;
+    return int32_t(job.ranks().maximum(
+        engine.hasLogits()
+            ? sampler.next(logits.data(), engine.limits().vocab, tokens)
+            : -1));
+  }
+  std::optional<int64_t> maxTokens() const override {
+    return engine.limits().maxContext;
+  }
+
+private:
+  Job &job;
+  CompiledEngine engine;
+  Sampler sampler;
+  std::vector<float> logits;
+  std::vector<int32_t> known; ///< The tokens that the cache holds.
+};
+
+/// Computes a whole window for each token.
+class WindowGenerator : public TextGenerator {
+public:
+  WindowGenerator(Job &job, const SamplingOptions &sampling)
+      : job(job), program(job.program(plan::ProgramKind::Generate)),
+        window(batchOf(job.plan(), plan::ProgramKind::Generate).seq),
+        inputs(job.session(), program),
+        logits(program.output(plan::PortRole::Logits)), sampler(sampling) {}
+
+  /// Of `tokens` the last `window` are seen.
+  int32_t next(const std::vector<int32_t> &tokens) override {
+    int64_t seen = std::min<int64_t>(window, tokens.size());
+    const int32_t *first = tokens.data() + tokens.size() - seen;
+    inputs.fill([&](int64_t index, DataFeed::What) {
+      return index < seen ? first[index] : 0;
+    });
+    if (const Value *position = program.input(plan::PortRole::Position)) {
+      *job.session().at<int32_t>(*position) = int32_t(seen - 1);
+      job.session().store(*position);
+    }
+    job.session().run(program);
+    return int32_t(job.ranks().maximum(logits ? sample(tokens) : -1));
+  }
+
+private:
+  int32_t sample(const std::vector<int32_t> &tokens) {
+    int64_t vocab = std::min(job.plan().vocabSize, logits->numElements());
+    values.resize(vocab);
+    io::convertElements(job.session().load(*logits), plan::nameOf(logits->type),
+                        values.data(), "F32", vocab);
+    return sampler.next(values.data(), vocab, tokens);
+  }
+
+  Job &job;
+  const LoadedProgram &program;
+  int64_t window;
+  BatchInputs inputs;
+  const Value *logits; ///< Null on the stages that do not have it.
+  Sampler sampler;
+  std::vector<float> values;
+};
+
+} // namespace
+
+std::unique_ptr<TextGenerator>
+heddle::rt::makeGenerator(Job &job, const SamplingOptions &sampling) {
+  if (job.plan().findProgram(plan::ProgramKind::Prefill))
+    return std::make_unique<CachedGenerator>(job, sampling);
+  return std::make_unique<WindowGenerator>(job, sampling);
+}

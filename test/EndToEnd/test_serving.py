@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+# Part of the Heddle project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Binaries of `--mode serve` have PyTorch's logits; what they compute token by
+token has the bits of what they compute at once; and what cannot serve is refused."""
+
+import json
+import os
+import unittest
+
+import numpy as np
+
+import families
+import heddle_test as h
+
+CONTEXT = 90
+WIDE = dict(max_position_embeddings=CONTEXT, vocab_size=103)
+CASES = {"llama": families.config(hidden_size=30, num_attention_heads=3,
+                                  num_key_value_heads=1, head_dim=10,
+                                  intermediate_size=37, **WIDE),
+         "qwen2": families.config("qwen2", **WIDE)}
+
+
+class Serving(h.HeddleTest):
+    def serve(self, model, *flags, output="serving"):
+        return self.compile(model, "--mode", "serve", "--threads", 2, *flags,
+                            output=output)
+
+    def logits(self, binary, tokens, *flags, ranks=1):
+        out = self.path("logits.safetensors")
+        h.run_ranks(ranks, [binary, "logits", "--prompt-ids",
+                            ",".join(map(str, tokens)), "-o", out, *flags])
+        return h.read_safetensors(out)["logits"]
+
+    def generate(self, binary, tokens, count, ranks=1):
+        text = h.run_ranks(ranks, [binary, "generate", "--prompt-ids",
+                                   ",".join(map(str, tokens)), "--max-new-tokens",
+                                   count]).stdout
+        return [int(word) for word in text.split()][len(tokens):]
+
+    def models(self):
+        """Directories of several families, with their configurations and weights."""
+        yield ("gpt2", *self.make_model("gpt2", vocab=103, positions=CONTEXT, embed=36,
+                                        heads=4))
+        for name, config in CASES.items():
+            weights = families.random_weights(config)
+            h.write_model(self.path(name), config, weights, prefix="")
+            yield name, self.path(name), config, weights
+
+    @h.needs_torch
+    def test_logits_of_pytorch_at_once_and_token_by_token(self):
+        import oracle
+        tokens = h.random_tokens(CONTEXT, 103, 3)
+        for name, model, config, weights in self.models():
+            theirs = (oracle.Gpt2 if name == "gpt2" else families.Decoder)(
+                config, weights)
+            wanted = theirs.logits(h.torch.tensor(tokens[None].astype(np.int64)))
+            wanted = wanted[0].detach().numpy()
+            for precision, tolerance in (("fp32", 1e-4), ("bf16", 0.1)):
+                binary = self.serve(model, "--precision", precision)
+                # Of one page, of a page and a token, of more than one chunk.
+                for count in (1, 16, 17, CONTEXT):
+                    with self.subTest(name, precision=precision, tokens=count):
+                        once = self.logits(binary, tokens[:count])
+                        self.assertEqual(once.shape, (count, 103))
+                        np.testing.assert_allclose(once, wanted[:count], rtol=0,
+                                                   atol=tolerance)
+                        steps = self.logits(binary, tokens[:count], "--decode")
+                        np.testing.assert_array_equal(once, steps)
+
+    def test_generates_what_the_whole_window_gives(self):
+        for name, model, config, weights in self.models():
+            with self.subTest(name):
+                window = self.compile(model, "--batch", 1, "--seq", CONTEXT,
+                                      "--threads", 2, output="window")
+                binary = self.serve(model)
+                for prompt in ([5], list(range(33))):
+                    self.assertEqual(self.generate(binary, prompt, 40),
+                                     self.generate(window, prompt, 40))
+                # The text ends where the context does.
+                self.assertEqual(len(self.generate(binary, prompt, 1000)),
+                                 CONTEXT - 33)
+
+    def test_maps_no_gradients_and_no_moments(self):
+        model, _, weights = self.make_model(positions=CONTEXT)
+        parameters = sum(value.size for value in weights.values())
+        for precision, width in (("fp32", 4), ("bf16", 2)):
+            binary = self.serve(model, "--precision", precision, "--max-batch", 3)
+            plan = json.loads(h.run([h.HEDDLE, "explain", binary, "--json"]).stdout)
+            owners = plan["memory"]["owners"]
+            self.assertNotIn("gradients", owners)
+            self.assertLess(owners["parameters"], parameters * width * 1.1)
+            pages = 3 * -(-CONTEXT // 16)
+            self.assertEqual(owners["cache"], 2 * 2 * pages * 16 * 48 * width)
+
+    @h.needs_mpi
+    def test_tensor_ranks_have_the_logits_of_one(self):
+        tokens = h.random_tokens(50, 103, 3)
+        for name, model, *_ in self.models():
+            if name == "llama":
+                continue  # One head of keys.
+            with self.subTest(name):
+                one = self.logits(self.serve(model), tokens)
+                binary = self.serve(model, "--mesh", "tensor=2")
+                two = self.logits(binary, tokens, ranks=2)
+                np.testing.assert_allclose(two, one, rtol=0, atol=1e-4)
+                np.testing.assert_array_equal(
+                    self.logits(binary, tokens, "--decode", ranks=2), two)
+
+    def refused(self, code, command, *words, status=2):
+        text = h.run(command, status=status).stderr
+        for word in (code, *words):
+            self.assertIn(word, text)
+
+    def test_refuses_what_cannot_serve(self):
+        model, *_ = self.make_model(positions=CONTEXT)
+        build = [h.HEDDLE, "compile", model, "--mode", "serve", "-o", self.path("x")]
+        self.refused("H0126", build + ["--target", "sm_80"], "--target x86-64")
+        self.refused("H0128", build + ["--max-context", 91], "n_positions = 90")
+        self.refused("H0129", build + ["--mesh", "data=2"], "tensor")
+        self.refused("H0131", build + ["--precision", "bf16", "--kv-type", "fp32"])
+        self.refused("H0204", build + ["--kv-cache", "1KiB"], "--kv-cache 73728",
+                     status=4)
+        bert = {"model_type": "bert", "vocab_size": 97, "hidden_size": 32,
+                "num_hidden_layers": 1, "num_attention_heads": 2,
+                "intermediate_size": 64, "max_position_embeddings": 32}
+        with open(self.path("bert.json"), "w") as file:
+            json.dump(bert, file)
+        self.refused("H0127", [h.HEDDLE, "compile", self.path("bert.json"), "--init",
+                               "random", "--mode", "serve", "-o", self.path("x")])
+        binary = self.serve(model, "--max-context", 20)
+        ids = ",".join(["1"] * 21)
+        self.refused("H0132", [binary, "generate", "--prompt-ids", ids], "21 tokens",
+                     "20", "--max-context 21")
+        self.refused("H0132", [binary, "logits", "--prompt-ids", ids, "-o",
+                               self.path("o")])
+        trains = self.compile(model, "--batch", 1, "--seq", 8)
+        self.refused("H0191", [trains, "logits", "--prompt-ids", "1", "-o",
+                               self.path("o")], "--mode serve")
+        self.assertFalse(os.path.exists(self.path("o")))
+
+
+if __name__ == "__main__":
+    unittest.main()
