@@ -13,6 +13,21 @@ using namespace mlir;
 
 namespace heddle::gpu {
 
+/// By what the units of a row are permuted.
+static Value keyOf(ThreadCode &c, const TileShape &shape, Value row) {
+  int64_t units = shape.rowBytes() / accessBytes;
+  // Where several rows share all banks, they share a permutation.
+  if (units < mixedUnits)
+    return c.rem(c.div(row, mixedUnits / units), units);
+  Value inPeriod = c.rem(row, mixedUnits);
+  if (!shape.tf32)
+    return inPeriod;
+  // Lanes read pairs of units of four adjacent rows: their bits are rotated, so
+  // that these are four pairs.
+  return c.add(c.mul(c.rem(inPeriod, mixedUnits / 2), 2),
+               c.div(inPeriod, mixedUnits / 2));
+}
+
 Value tileAddress(ThreadCode &c, const TileShape &shape, Value tile,
                   const TilePlace &place) {
   bool alongK = shape.rowsAlongK();
@@ -21,7 +36,6 @@ Value tileAddress(ThreadCode &c, const TileShape &shape, Value tile,
   int64_t rowMoved = alongK ? place.outerMoved : place.kMoved;
   int64_t columnMoved = alongK ? place.kMoved : place.outerMoved;
   int64_t perUnit = accessBytes / shape.elementBytes();
-  int64_t units = shape.rowBytes() / accessBytes;
   // A move by whole periods of the permutation is a constant.
   int64_t constant = 0;
   if (!shape.isPermuted() || rowMoved % mixedUnits == 0)
@@ -34,11 +48,7 @@ Value tileAddress(ThreadCode &c, const TileShape &shape, Value tile,
     column = c.add(column, columnMoved);
   Value unit = c.div(column, perUnit);
   if (shape.isPermuted()) {
-    // Where several rows share all banks, they share a permutation.
-    Value key = units < mixedUnits
-                    ? c.rem(c.div(row, mixedUnits / units), units)
-                    : c.rem(row, mixedUnits);
-    unit = c.exclusiveOr(unit, key);
+    unit = c.exclusiveOr(unit, keyOf(c, shape, row));
   }
   Value inRow = c.add(c.mul(unit, accessBytes),
                       c.mul(c.rem(column, perUnit), shape.elementBytes()));

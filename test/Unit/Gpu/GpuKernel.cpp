@@ -147,11 +147,16 @@ std::string emulateKernel(const std::string &text,
 
 rt::emulator::Counters countFirstBlock(const std::string &text,
                                        const std::vector<int64_t> &bytes,
-                                       unsigned launch) {
-  OwningOpRef<ModuleOp> module = parseModule(text);
+                                       unsigned launch,
+                                       const std::string &matmul) {
+  OwningOpRef<ModuleOp> module = parseModule(
+      "nn.model @m family \"gpt2\" phase \"fuse\" attributes {config = \"{}\", "
+      "strategy = #dist.strategy<{target = \"sm_90\", matmul = \"" +
+      matmul + "\"}>, weights = {}} {\n" + text + "}\n");
   EXPECT_TRUE(succeeded(gpu::compileKernelsForGpu(*module, "sm_90")));
-  auto object = *module->getOps<planir::ObjectOp>().begin();
-  auto kernel = *module->getOps<planir::KernelOp>().begin();
+  auto model = *module->getOps<nn::ModelOp>().begin();
+  auto object = *model.getOps<planir::ObjectOp>().begin();
+  auto kernel = *model.getOps<planir::KernelOp>().begin();
   std::string error;
   auto image = rt::emulator::Module::load(object.getData().str(), error);
   EXPECT_TRUE(image) << error;

@@ -62,10 +62,11 @@ std::string emulateKernel(const std::string &text,
                           heddle::rt::emulator::Counters *counters = nullptr);
 
 /// What the first block of one of the kernel's launches does, for sm_90, on
-/// buffers of zeros of these sizes.
+/// buffers of zeros of these sizes; products in f32 with --matmul `matmul`.
 rt::emulator::Counters countFirstBlock(const std::string &text,
                                        const std::vector<int64_t> &bytes,
-                                       unsigned launch = 0);
+                                       unsigned launch = 0,
+                                       const std::string &matmul = "ieee");
 /// All instructions that were counted.
 uint64_t sumOf(const rt::emulator::Counters &counters);
 

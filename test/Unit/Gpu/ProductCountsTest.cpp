@@ -18,10 +18,13 @@ namespace emu = heddle::rt::emulator;
 
 namespace {
 
+/// How factors are multiplied: on tensor cores, or by FMA in f32.
+enum class Way { Bf16, Tf32, F32 };
+
 struct Shape {
   const char *name;
   int64_t m, n;
-  bool isBf16;
+  Way way;
   const char *a, *b; ///< Types, with $K for k.
   const char *body;
   const char *result;
@@ -43,7 +46,14 @@ emu::Counters countBlock(const Shape &shape, int64_t k) {
                  std::string(shape.body) + " : (" + a + ", " + b + ") -> " +
                      shape.result,
                  "%y"),
-      {shape.m * k * 4, shape.n * k * 4, shape.m * shape.n * 4});
+      {shape.m * k * 4, shape.n * k * 4, shape.m * shape.n * 4}, 0,
+      shape.way == Way::Tf32 ? "tf32" : "ieee");
+}
+
+/// Other instructions for one that multiplies. In tf32 elements are loaded and
+/// rounded one by one.
+double mostOthers(Way way) {
+  return way == Way::Bf16 ? 1.2 : way == Way::Tf32 ? 5 : 0.2;
 }
 
 class GpuProductCounts : public testing::TestWithParam<Shape> {};
@@ -51,12 +61,16 @@ class GpuProductCounts : public testing::TestWithParam<Shape> {};
 TEST_P(GpuProductCounts, OfOneBlock) {
   emu::Counters some = countBlock(GetParam(), 512);
   emu::Counters more = countBlock(GetParam(), 1024);
-  // One is 2 x 16 x 8 x 16 operations on tensor cores, or an FMA of a warp.
-  double products = (more.tensorOperations - some.tensorOperations) / 4096.0;
-  if (!GetParam().isBf16)
+  Way way = GetParam().way;
+  // One is 2 x 16 x 8 x 16 operations on tensor cores, in tf32 half as many, or
+  // an FMA of a warp.
+  double products = (more.tensorOperations - some.tensorOperations) /
+                    (way == Way::Bf16 ? 4096.0 : 2048.0);
+  if (way == Way::F32)
     products = 128.0 * 128 * 512 / emu::warpSize;
+  EXPECT_GT(products, 0);
   double others = sumOf(more) - sumOf(some) - products;
-  EXPECT_LE(others / products, GetParam().isBf16 ? 1.2 : 0.2);
+  EXPECT_LE(others / products, mostOthers(way));
   EXPECT_LE(more.sharedWavefronts, 1.05 * more.idealWavefronts);
   // The loop reads every sector of the operands' tiles once.
   EXPECT_EQ((more.globalSectors - some.globalSectors) * 32,
@@ -69,22 +83,31 @@ TEST_P(GpuProductCounts, OfOneBlock) {
 INSTANTIATE_TEST_SUITE_P(
     Shapes, GpuProductCounts,
     testing::Values(
-        Shape{"forward", 4096, 3072, true, "tensor<4096x$Kxbf16>",
+        Shape{"forward", 4096, 3072, Way::Bf16, "tensor<4096x$Kxbf16>",
               "tensor<$Kx3072xbf16>", "%y = nn.linear %a, %b",
               "tensor<4096x3072xbf16>"},
-        Shape{"input", 4096, 3072, true, "tensor<4096x$Kxbf16>",
+        Shape{"input", 4096, 3072, Way::Bf16, "tensor<4096x$Kxbf16>",
               "tensor<3072x$Kxbf16>", "%y = nn.linear %a, %b {transposed}",
               "tensor<4096x3072xbf16>"},
-        Shape{"weight", 3072, 3072, true, "tensor<$Kx3072xbf16>",
+        Shape{"weight", 3072, 3072, Way::Bf16, "tensor<$Kx3072xbf16>",
               "tensor<$Kx3072xbf16>", "%y = nn.linear_grad_weight %a, %b",
               "tensor<3072x3072xf32>"},
-        Shape{"forward in f32", 4096, 3072, false, "tensor<4096x$Kxf32>",
+        Shape{"forward in f32", 4096, 3072, Way::F32, "tensor<4096x$Kxf32>",
               "tensor<$Kx3072xf32>", "%y = nn.linear %a, %b",
               "tensor<4096x3072xf32>"},
-        Shape{"input in f32", 4096, 3072, false, "tensor<4096x$Kxf32>",
+        Shape{"input in f32", 4096, 3072, Way::F32, "tensor<4096x$Kxf32>",
               "tensor<3072x$Kxf32>", "%y = nn.linear %a, %b {transposed}",
               "tensor<4096x3072xf32>"},
-        Shape{"weight in f32", 3072, 3072, false, "tensor<$Kx3072xf32>",
+        Shape{"weight in f32", 3072, 3072, Way::F32, "tensor<$Kx3072xf32>",
+              "tensor<$Kx3072xf32>", "%y = nn.linear_grad_weight %a, %b",
+              "tensor<3072x3072xf32>"},
+        Shape{"forward in tf32", 4096, 3072, Way::Tf32, "tensor<4096x$Kxf32>",
+              "tensor<$Kx3072xf32>", "%y = nn.linear %a, %b",
+              "tensor<4096x3072xf32>"},
+        Shape{"input in tf32", 4096, 3072, Way::Tf32, "tensor<4096x$Kxf32>",
+              "tensor<3072x$Kxf32>", "%y = nn.linear %a, %b {transposed}",
+              "tensor<4096x3072xf32>"},
+        Shape{"weight in tf32", 3072, 3072, Way::Tf32, "tensor<$Kx3072xf32>",
               "tensor<$Kx3072xf32>", "%y = nn.linear_grad_weight %a, %b",
               "tensor<3072x3072xf32>"}));
 
