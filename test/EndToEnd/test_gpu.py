@@ -116,6 +116,16 @@ class Gpu(GpuTest):
         self.assertEqual(self.products_here(gpu, **fault)[1],
                          f"{known - 1} by cuBLASLt, 1 by Heddle")
         self.assert_alike(cpu, gpu, 3, 1e-5, products=["auto"], **fault)
+        # What it chose is kept; a damaged file is written again.
+        kept = {"XDG_CACHE_HOME": self.path("kept")}
+        for _ in range(2):
+            self.assertEqual(self.products_here(gpu, **kept)[1], here)
+            (name,) = os.listdir(self.path("kept", "heddle"))
+            self.assertRegex(name, "^cublaslt-.*H100.*-13.0.0$")
+            with open(self.path("kept", "heddle", name), "r+") as stream:
+                self.assertGreater(len(stream.readlines()), 10)
+                stream.seek(0)
+                stream.write("?")
         found = h.run([*emulated(gpu), "train", "--data", self.data, "--steps", 2], 5,
                       env=dict(os.environ, HEDDLE_EMULATE_FAULT="lt-error:3"))
         self.assertRegex(found.stderr, r"error\[H0451\].*the product '\w+' for \S+:")

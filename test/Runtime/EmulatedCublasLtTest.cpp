@@ -10,11 +10,14 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/devices/cuda/Products.h"
+#include "runtime/devices/emulated/cublaslt/Library.h"
 #include "runtime/devices/emulated/cuda/Calls.h"
 
 #include <cmath>
 #include <cstring>
 #include <dlfcn.h>
+#include <filesystem>
+#include <fstream>
 #include <gtest/gtest.h>
 #include <random>
 
@@ -98,6 +101,7 @@ protected:
   Context context = nullptr;
   StreamHandle stream = nullptr;
   std::unique_ptr<ProductLibrary> library;
+  Algorithms known{"", "", ""}; ///< Kept nowhere.
   std::mt19937 random{7};
 };
 
@@ -131,7 +135,7 @@ EmulatedCublasLt::errorsOf(plan::LibraryProduct what) {
   void *refs[6];
   for (int i = 0; i < 6; ++i)
     refs[i] = reinterpret_cast<void *>(all[i]->address);
-  auto call = ProductCall::prepare(*library, what);
+  auto call = ProductCall::prepare(*library, what, known);
   EXPECT_NE(call, nullptr);
   if (!call)
     return {1e9, 1e9};
@@ -213,7 +217,7 @@ TEST_F(EmulatedCublasLt, RoundsToTf32WhenItMay) {
 
 TEST_F(EmulatedCublasLt, RefusesWhatTheDocumentationDoes) {
   auto isRefused = [&](const plan::LibraryProduct &what) {
-    return !ProductCall::prepare(*library, what);
+    return !ProductCall::prepare(*library, what, known);
   };
   // The auxiliary matrix has rows that are a multiple of 8.
   plan::LibraryProduct what = product(8, 41, 16);
@@ -236,7 +240,7 @@ TEST_F(EmulatedCublasLt, RefusesWhatTheDocumentationDoes) {
 
 TEST_F(EmulatedCublasLt, RefusesOtherAddresses) {
   plan::LibraryProduct what = product(8, 8, 8);
-  auto call = ProductCall::prepare(*library, what);
+  auto call = ProductCall::prepare(*library, what, known);
   ASSERT_NE(call, nullptr);
   Operand a = make(80, plan::DType::F32);
   auto at = [&](int64_t offset) {
@@ -256,7 +260,7 @@ TEST_F(EmulatedCublasLt, RefusesOtherAddresses) {
 /// Streams that nothing orders.
 TEST_F(EmulatedCublasLt, IsHeldAgainstOtherCommands) {
   plan::LibraryProduct what = product(8, 8, 8);
-  auto call = ProductCall::prepare(*library, what);
+  auto call = ProductCall::prepare(*library, what, known);
   Operand a = make(64, plan::DType::F32), b = make(64, plan::DType::F32);
   Operand d = make(64, plan::DType::F32);
   void *refs[] = {reinterpret_cast<void *>(a.address),
@@ -270,6 +274,92 @@ TEST_F(EmulatedCublasLt, IsHeldAgainstOtherCommands) {
   EXPECT_NE(cuCtxSynchronize(), Success);
   std::string said = testing::internal::GetCapturedStderr();
   EXPECT_NE(said.find("of cuBLASLt, 8 by 8"), std::string::npos) << said;
+}
+
+namespace {
+/// A folder that is gone with this object.
+struct Folder {
+  Folder() { EXPECT_NE(mkdtemp(name), nullptr); }
+  ~Folder() { std::filesystem::remove_all(name); }
+  std::string file() const { return std::string(name) + "/cublaslt-A-GPU-1.0"; }
+  char name[32] = "/tmp/heddle-algorithms-XXXXXX";
+};
+
+/// One that needs less of its operands than what the library chooses here.
+cublaslt::Algorithm easyAlgorithm() {
+  cublaslt::Choice choice = {cublaslt::choiceMark, 0, {4, 4, 4, 4}};
+  cublaslt::Algorithm algorithm = {};
+  std::memcpy(&algorithm, &choice, sizeof choice);
+  return algorithm;
+}
+} // namespace
+
+TEST_F(EmulatedCublasLt, TakesTheAlgorithmOfAnEarlierRun) {
+  Folder folder;
+  plan::LibraryProduct what = product(8, 8, 8), other = product(8, 8, 16);
+  Algorithms first(folder.name, "A/GPU", "1.0");
+  EXPECT_FALSE(first.find(what));
+  first.set(what, easyAlgorithm());
+  EXPECT_NE(ProductCall::prepare(*library, other, first), nullptr);
+  first.save();
+  Algorithms second(folder.name, "A/GPU", "1.0");
+  EXPECT_TRUE(second.find(what));
+  EXPECT_TRUE(second.find(other));
+  for (const char *version : {"1.1", "2.0"})
+    EXPECT_FALSE(Algorithms(folder.name, "A/GPU", version).find(what));
+  EXPECT_FALSE(Algorithms(folder.name, "B", "1.0").find(what));
+  auto call = ProductCall::prepare(*library, what, second);
+  ASSERT_NE(call, nullptr);
+  Operand a = make(80, plan::DType::F32);
+  auto *at = reinterpret_cast<char *>(a.address);
+  void *refs[] = {at + 4, at, at};
+  EXPECT_EQ(call->submit(stream, refs, nullptr), cublaslt::Success);
+}
+
+/// What the library does not take, it chooses again; so it does where another
+/// form of product, or a workspace of another size, is asked for.
+TEST_F(EmulatedCublasLt, LeavesStaleAlgorithmsAlone) {
+  plan::LibraryProduct what = product(8, 8, 8);
+  cublaslt::Algorithm foreign = easyAlgorithm();
+  foreign.data[0] ^= 1;
+  known.set(what, foreign);
+  ASSERT_NE(ProductCall::prepare(*library, what, known), nullptr);
+  EXPECT_NE(known.find(what)->data[0], foreign.data[0]);
+  cublaslt::Choice large = {cublaslt::choiceMark, 1 << 20, {4, 4, 4, 4}};
+  std::memcpy(&foreign, &large, sizeof large);
+  known.set(what, foreign);
+  ASSERT_NE(ProductCall::prepare(*library, what, known), nullptr);
+  EXPECT_NE(known.find(what)->data[1], uint64_t(1 << 20));
+  plan::LibraryProduct more = what;
+  more.workspaceBytes *= 2;
+  EXPECT_FALSE(known.find(more));
+  more = what;
+  more.bias = 4;
+  EXPECT_FALSE(known.find(more));
+}
+
+TEST_F(EmulatedCublasLt, IgnoresADamagedFile) {
+  Folder folder;
+  plan::LibraryProduct what = product(8, 8, 8);
+  Algorithms first(folder.name, "A/GPU", "1.0");
+  first.set(what, easyAlgorithm());
+  first.save();
+  std::ifstream whole(folder.file(), std::ios::binary);
+  std::string text((std::istreambuf_iterator<char>(whole)), {});
+  ASSERT_GT(text.size(), 40u);
+  for (size_t i = 0; i < text.size(); ++i) {
+    std::string damaged = text;
+    damaged[i] ^= 1;
+    std::ofstream(folder.file(), std::ios::binary) << damaged;
+    EXPECT_FALSE(Algorithms(folder.name, "A/GPU", "1.0").find(what)) << i;
+    std::ofstream(folder.file(), std::ios::binary) << text.substr(0, i);
+    EXPECT_FALSE(Algorithms(folder.name, "A/GPU", "1.0").find(what)) << i;
+  }
+  // It is written again.
+  Algorithms last(folder.name, "A/GPU", "1.0");
+  last.set(what, easyAlgorithm());
+  last.save();
+  EXPECT_TRUE(Algorithms(folder.name, "A/GPU", "1.0").find(what));
 }
 
 #ifdef HEDDLE_TEST_CUBLASLT

@@ -10,6 +10,7 @@
 #include "ExplainText.h"
 #include "Verbs.h"
 #include "heddle/Import/Parallel.h"
+#include "heddle/runtime/io/CacheDirectory.h"
 #include "heddle/runtime/io/File.h"
 #include <algorithm>
 #include <cstdlib>
@@ -34,12 +35,8 @@ struct CompileFlags {
 };
 
 std::string defaultCache() {
-  const char *cache = std::getenv("XDG_CACHE_HOME");
-  if (cache && *cache)
-    return (fs::path(cache) / "heddle").string();
-  const char *home = std::getenv("HOME");
-  return home && *home ? (fs::path(home) / ".cache" / "heddle").string()
-                       : "off";
+  std::string directory = io::cacheDirectory();
+  return directory.empty() ? "off" : directory;
 }
 
 bool endsWith(const std::string &text, const std::string &end) {

@@ -100,6 +100,7 @@ struct HeuristicResult {
   CALL(Status, destroyPreference, cublasLtMatmulPreferenceDestroy, (Preference preference)) \
   CALL(Status, setPreference, cublasLtMatmulPreferenceSetAttribute, (Preference preference, PreferenceAttribute attribute, const void *value, size_t bytes)) \
   CALL(Status, askHeuristic, cublasLtMatmulAlgoGetHeuristic, (Handle handle, Desc desc, Layout a, Layout b, Layout c, Layout d, Preference preference, int wanted, HeuristicResult *results, int *found)) \
+  CALL(Status, checkAlgorithm, cublasLtMatmulAlgoCheck, (Handle handle, Desc desc, Layout a, Layout b, Layout c, Layout d, const Algorithm *algorithm, HeuristicResult *result)) \
   CALL(Status, multiply, cublasLtMatmul, (Handle handle, Desc desc, const void *alpha, const void *a, Layout aLayout, const void *b, Layout bLayout, const void *beta, const void *c, Layout cLayout, void *d, Layout dLayout, const Algorithm *algorithm, void *workspace, size_t workspaceBytes, cuda::StreamHandle stream))
 // clang-format on
 

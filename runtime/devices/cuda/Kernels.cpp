@@ -8,6 +8,7 @@
 
 #include "runtime/devices/cuda/Kernels.h"
 #include "heddle/PlanFormat/PtxImage.h"
+#include "heddle/runtime/io/CacheDirectory.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
 #include <algorithm>
@@ -37,7 +38,7 @@ LoadedKernels::LoadedKernels(const Driver &driver, const GpuModel &gpu,
                              const std::vector<plan::Kernel> &all,
                              const std::string &gemm)
     : driver(driver) {
-  openLibrary(gemm, all);
+  openLibrary(gemm, gpu, all);
   std::optional<plan::PtxImage> texts = plan::readPtxImage(image);
   if (!texts)
     failKernels("the binary holds no code for a GPU");
@@ -47,6 +48,8 @@ LoadedKernels::LoadedKernels(const Driver &driver, const GpuModel &gpu,
       modules.push_back(load(gpu, texts->texts[i], texts->cubins[i]));
     for (const plan::Kernel &kernel : all)
       add(kernel);
+    if (algorithms)
+      algorithms->save();
   } catch (...) {
     for (Module module : modules)
       driver.unloadModule(module);
@@ -92,7 +95,7 @@ Module LoadedKernels::load(const GpuModel &gpu, const std::string &text,
 }
 
 /// Looks for the library, if it has anything to do.
-void LoadedKernels::openLibrary(const std::string &gemm,
+void LoadedKernels::openLibrary(const std::string &gemm, const GpuModel &gpu,
                                 const std::vector<plan::Kernel> &kernels) {
   numProducts =
       std::count_if(kernels.begin(), kernels.end(),
@@ -105,6 +108,9 @@ void LoadedKernels::openLibrary(const std::string &gemm,
     fail("H0450", "--gemm library, and there is no cuBLASLt: " + reason,
          "install cuBLAS 12 or 13 where programs find libcublasLt.so, or run "
          "with --gemm auto, which takes Heddle's products");
+  if (library)
+    algorithms = std::make_unique<Algorithms>(io::cacheDirectory(), gpu.name,
+                                              library->version());
 }
 
 void LoadedKernels::add(const plan::Kernel &kernel) {
@@ -116,7 +122,8 @@ void LoadedKernels::add(const plan::Kernel &kernel) {
   loaded.name = kernel.name;
   loaded.hasScratch = kernel.scratchBytes > 0;
   if (library && !kernel.library.empty())
-    loaded.product = ProductCall::prepare(*library, kernel.library.front());
+    loaded.product =
+        ProductCall::prepare(*library, kernel.library.front(), *algorithms);
   for (const plan::GridLaunch &launch : kernel.launches) {
     LoadedKernel::Launch made;
     for (int i = 0; i < 3; ++i) {

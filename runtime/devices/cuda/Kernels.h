@@ -58,11 +58,12 @@ private:
   Module load(const GpuModel &gpu, const std::string &text,
               const std::string &cubin);
   void add(const plan::Kernel &kernel);
-  void openLibrary(const std::string &gemm,
+  void openLibrary(const std::string &gemm, const GpuModel &gpu,
                    const std::vector<plan::Kernel> &kernels);
 
   const Driver &driver;
   std::unique_ptr<ProductLibrary> library; ///< Null: there is no need of it.
+  std::unique_ptr<Algorithms> algorithms;  ///< Where there is a library.
   int64_t numProducts = 0;                 ///< That it may compute.
   std::vector<Module> modules;
   std::map<std::string, LoadedKernel> kernels;

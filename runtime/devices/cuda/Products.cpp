@@ -141,6 +141,19 @@ bool ProductCall::describe() {
          make(sums, what.result, what.n, what.m);
 }
 
+/// Takes the algorithm of an earlier run, if the library does.
+bool ProductCall::recall(const Algorithms &known) {
+  std::optional<lt::Algorithm> before = known.find(what);
+  if (!before ||
+      calls.checkAlgorithm(library.handle, desc, left, right, sums, sums,
+                           &*before, &chosen) != lt::Success ||
+      chosen.state != lt::Success ||
+      chosen.workspaceBytes > size_t(what.workspaceBytes))
+    return false;
+  chosen.algorithm = *before;
+  return true;
+}
+
 /// Asks the library for its best algorithm. Sums of parts of k are added in an
 /// order of their own, in the workspace: two runs give the same bits.
 bool ProductCall::choose() {
@@ -166,9 +179,16 @@ bool ProductCall::choose() {
 
 std::unique_ptr<ProductCall>
 ProductCall::prepare(const ProductLibrary &library,
-                     const plan::LibraryProduct &what) {
+                     const plan::LibraryProduct &what, Algorithms &known) {
   std::unique_ptr<ProductCall> call(new ProductCall(library, what));
-  return call->describe() && call->choose() ? std::move(call) : nullptr;
+  if (!call->describe())
+    return nullptr;
+  if (call->recall(known))
+    return call;
+  if (!call->choose())
+    return nullptr;
+  known.set(what, call->chosen.algorithm);
+  return call;
 }
 
 ProductCall::~ProductCall() {

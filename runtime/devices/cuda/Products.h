@@ -10,7 +10,7 @@
 #define HEDDLE_RUNTIME_DEVICES_CUDA_PRODUCTS_H
 
 #include "heddle/PlanFormat/Plan.h"
-#include "runtime/devices/cuda/CublasLtApi.h"
+#include "runtime/devices/cuda/Algorithms.h"
 
 #include <memory>
 #include <string>
@@ -53,9 +53,12 @@ private:
 /// One product, with the algorithm that the library has chosen for it.
 class ProductCall {
 public:
-  /// Null when the library refuses the product.
+  /// With the algorithm in `known`, if the library still takes it, or with the
+  /// one that it chooses, which goes there. Null when the library refuses the
+  /// product.
   static std::unique_ptr<ProductCall> prepare(const ProductLibrary &library,
-                                              const plan::LibraryProduct &what);
+                                              const plan::LibraryProduct &what,
+                                              Algorithms &known);
   ProductCall(const ProductCall &) = delete;
   ProductCall &operator=(const ProductCall &) = delete;
   ~ProductCall();
@@ -71,6 +74,7 @@ private:
   ProductCall(const ProductLibrary &library, const plan::LibraryProduct &what)
       : library(library), calls(library.calls), what(what) {}
   bool describe();
+  bool recall(const Algorithms &known);
   bool choose();
 
   const ProductLibrary &library;

@@ -187,6 +187,26 @@ Status cublaslt::cublasLtMatmulAlgoGetHeuristic(
   return Success;
 }
 
+Status cublaslt::cublasLtMatmulAlgoCheck(Handle handle, Desc desc, Layout a,
+                                         Layout b, Layout c, Layout d,
+                                         const Algorithm *algorithm,
+                                         HeuristicResult *result) {
+  if (!handle || !algorithm)
+    return InvalidValue;
+  Product product{*desc, *a, *b, *c, *d};
+  Choice choice;
+  std::memcpy(&choice, algorithm, sizeof choice);
+  std::string why;
+  Status status = check(product, why);
+  if (status == Success &&
+      (choice.mark != choiceMark || faultNumber("lt-refuse") == desc->epilogue))
+    status = NotSupported;
+  *result = {};
+  result->state = status;
+  result->workspaceBytes = status == Success ? choice.workspaceBytes : 0;
+  return status;
+}
+
 namespace {
 /// A product on its way through a stream.
 struct Queued {
