@@ -13,12 +13,21 @@
 
 #include <chrono>
 #include <random>
+#include <sys/random.h>
 #include <thread>
 
 using namespace heddle;
 using namespace heddle::rt;
 
 static const char *const jsonType = "application/json";
+
+/// std::random_device would ask for a function that came with glibc 2.36.
+static uint64_t randomSeed() {
+  uint64_t seed = 0;
+  if (getrandom(&seed, sizeof seed, 0) != sizeof seed)
+    seed = std::chrono::steady_clock::now().time_since_epoch().count();
+  return seed;
+}
 
 namespace {
 
@@ -79,7 +88,7 @@ private:
   std::unordered_map<uint64_t, std::pair<std::shared_ptr<Active>, int64_t>>
       active; ///< By text, with its place in the request.
   uint64_t lastId = 0;
-  std::mt19937_64 random{std::random_device()()};
+  std::mt19937_64 random{randomSeed()};
   TextLoop loop;
   HttpServer server;
 };
