@@ -33,6 +33,11 @@ void config::settleServing(ResolvedSettings &settings, const ModelSpec &spec) {
   if (values.mode != Mode::Serve)
     return;
   checkServing(values);
+  if (values.cacheType == CacheType::OfModel) {
+    values.cacheType = values.precision == Precision::BF16 ? CacheType::BF16
+                                                           : CacheType::FP32;
+    settings.setOrigin("kv_type", {Origin::Kind::Model, "", {}});
+  }
   constexpr int64_t usual = 4096, row = 1024;
   if (!settings.origins.count("max_context")) {
     values.maxContext = std::min(spec.maxPositions, usual);

@@ -138,8 +138,7 @@ LogicalResult CacheAdder::choosePages(ArrayRef<nn::FuncOp> programs) {
   int64_t elements = 0;
   for (const CacheShape &cache : findCaches(programs.front()))
     elements += 2 * cache.heads * cache.dims * plan::cachePageTokens;
-  bool isNarrow = strategy.cacheType == config::CacheType::BF16 ||
-                  strategy.precision == config::Precision::BF16;
+  bool isNarrow = strategy.cacheType == config::CacheType::BF16;
   int64_t pageBytes = elements * (isNarrow ? 2 : 4);
   int64_t ofText = llvm::divideCeil(strategy.maxContext, plan::cachePageTokens);
   pages = strategy.cacheBytes == 0 ? ofText * strategy.maxBatch
