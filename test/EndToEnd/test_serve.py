@@ -303,6 +303,10 @@ class SlowServeTest(unittest.TestCase):
                 thread.join()
             self.assertEqual(failed, [])
             self.assertEqual(texts[:40], alone)
+            # The second finds the pages of the first.
+            first, second = [server.complete(prompt="a" * 100, max_tokens=9, seed=1)
+                             ["choices"][0]["text"] for _ in range(2)]
+            self.assertEqual(first, second)
             found = server.wait_until_idle()
             self.assertEqual(found['heddle_pages{state="used"}'], 0)
             self.assertEqual(found['heddle_pages{state="kept"}']
