@@ -13,6 +13,7 @@
 #include "dialects/Dist/DistDialect.h"
 #include "dialects/NN/GradientContext.h"
 #include "dialects/NN/Properties.h"
+#include "heddle/PlanFormat/Packed.h"
 #include "heddle/Weights/Source.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/Builders.h"

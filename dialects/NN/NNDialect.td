@@ -90,6 +90,40 @@ def NN_SourceAttr : AttrDef<NN_Dialect, "Source"> {
   }];
 }
 
+def NN_PackedAttr : AttrDef<NN_Dialect, "Packed"> {
+  let mnemonic = "packed";
+  let summary = "How a derived state is made of a weight when weights are loaded.";
+  let description = [{
+    The state is the words, the scales or the zeros that nn.packed_linear takes,
+    made of the weight `name` of type `of`: [in, out], or with `transposed`
+    [out, in]. `bits` are those of a value: 32 and 16 are f32 and bf16, 8 and 4
+    codes with a scale for every `group` inputs (0: for all). Codes of `even`
+    groups have no zeros: the scale is the largest magnitude over the largest
+    code. Else least and largest value are the ends of the codes.
+
+    ```mlir
+    nn.state @h.0.mlp.c_fc.weight.words role derived : tensor<96x96x32xi32>
+      {packed = #nn.packed<words, "h.0.mlp.c_fc.weight" : tensor<768x3072xf32>,
+                           bits = 4, group = 64, even = true, transposed = false>}
+    ```
+  }];
+  let parameters = (ins EnumParameter<NN_PackedPart>:$part,
+                        "::mlir::StringAttr":$name,
+                        "::mlir::RankedTensorType":$of,
+                        "int64_t":$bits, "int64_t":$group, "bool":$even,
+                        "bool":$transposed);
+  let assemblyFormat = [{
+    `<` $part `,` $name `:` $of `,` struct($bits, $group, $even, $transposed) `>`
+  }];
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// As the runtime makes it.
+    ::heddle::plan::Packed toPlan() const;
+    /// The type of the state; scales and zeros are of `scale`.
+    ::mlir::RankedTensorType getStateType(::mlir::Type scale) const;
+  }];
+}
+
 def NN_FunctionAttr : AttrDef<NN_Dialect, "Function"> {
   let mnemonic = "function";
   let summary = "The name of a scalar function, as #nn.function<gelu_tanh>.";

@@ -57,7 +57,14 @@ def NN_StateRole : NN_Enum<"StateRole", "what a state is to its model", [
     I32EnumAttrCase<"Accumulator", 4, "accumulator">,
     I32EnumAttrCase<"Scalar", 5, "scalar">,
     I32EnumAttrCase<"Saved", 6, "saved">,
+    I32EnumAttrCase<"Derived", 7, "derived">,
     I32EnumAttrCase<"Cache", 8, "cache">]>;
+
+// The names are those of a plan.
+def NN_PackedPart : NN_Enum<"PackedPart", "which tensor of a packed weight a state is", [
+    I32EnumAttrCase<"Words", 0, "words">,
+    I32EnumAttrCase<"Scales", 1, "scales">,
+    I32EnumAttrCase<"Zeros", 2, "zeros">]>;
 
 def NN_InitKind : NN_Enum<"InitKind", "how a state gets its first value", [
     I32EnumAttrCase<"Zeros", 0, "zeros">,

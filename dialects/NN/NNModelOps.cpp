@@ -29,6 +29,7 @@ bool heddle::nn::isMadeInStep(StateRole role) {
   case StateRole::Parameter:
   case StateRole::ComputeCopy:
   case StateRole::Optimizer:
+  case StateRole::Derived:
   case StateRole::Cache:
     return false;
   }
@@ -36,21 +37,24 @@ bool heddle::nn::isMadeInStep(StateRole role) {
 }
 
 LogicalResult StateOp::verify() {
-  if (failed(verifyStored(*this, getType(), getSourceAttr(), getWholeAttr())))
+  if (failed(verifyStored(*this, getType(), getSourceAttr(), getWholeAttr(),
+                          getPackedAttr())))
     return failure();
+  if ((getRole() == StateRole::Derived) != bool(getPackedAttr()))
+    return emitOpError("is derived where it says of what, and only there");
   RankedTensorType type = getTensorType();
   InitAttr init = getInitAttr();
-  auto whole = cast<RankedTensorType>(getWhole().value_or(type));
+  auto whole = cast<RankedTensorType>(
+      getWhole().value_or(getPacked() ? getPacked()->getOf() : type));
   if (init && init.getZeroRow() >= 0 &&
       (whole.getRank() == 0 || init.getZeroRow() >= whole.getDimSize(0)))
     return emitOpError("initialises row ")
            << init.getZeroRow() << " of " << whole << " with zeros";
   if (getRole() == StateRole::Saved && type.getRank() == 0)
     return emitOpError("holds no slots: it is of rank 0");
-  static constexpr StateRole owners[] = {StateRole::Parameter,
-                                         StateRole::Accumulator,
-                                         StateRole::Scalar, StateRole::Saved,
-                                         StateRole::Cache};
+  static constexpr StateRole owners[] = {
+      StateRole::Parameter, StateRole::Accumulator, StateRole::Scalar,
+      StateRole::Saved,     StateRole::Derived,     StateRole::Cache};
   bool own = llvm::is_contained(owners, getRole());
   if (getRole() == StateRole::Optimizer && !getParameter() &&
       type.getRank() > 0)

@@ -60,7 +60,10 @@ def NN_StateOp : NN_Op<"state", [Symbol,
     first dimension counts slots), cache (keys or values of earlier tokens; the
     first dimension counts pages). A copy and a gradient name the parameter they
     belong to, and so does what the optimizer keeps of a parameter: its own name
-    is the parameter's with what it is, as `h.0.ln_1.weight.exp_avg`. `source`
+    is the parameter's with what it is, as `h.0.ln_1.weight.exp_avg`. A derived
+    state is made of a weight when weights are loaded, as `packed` says; the
+    weight itself is no state then, and `source`, `init`, `storage`, `segments`
+    and `whole` are the weight's. `source`
     says of which tensors of the weight files it is made, and so what a
     checkpoint holds. `storage` says how the state is split
     over ranks, and over which axes a gradient is still a partial sum. `segments`
@@ -81,7 +84,8 @@ def NN_StateOp : NN_Op<"state", [Symbol,
                        OptionalAttr<NN_InitAttr>:$init,
                        OptionalAttr<Dist_TensorShardingAttr>:$storage,
                        OptionalAttr<DenseI64ArrayAttr>:$segments,
-                       OptionalAttr<TypeAttr>:$whole);
+                       OptionalAttr<TypeAttr>:$whole,
+                       OptionalAttr<NN_PackedAttr>:$packed);
   let builders = [OpBuilder<(ins "::llvm::StringRef":$name,
                                  "::heddle::nn::StateRole":$role,
                                  "::mlir::Type":$type,

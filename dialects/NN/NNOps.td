@@ -219,6 +219,8 @@ def NN_SumRowsOp : NN_NonDifferentiableOp<"sum_rows",
   let extraClassDeclaration = NN_SumsOntoInit.declaration;
 }
 
+include "dialects/NN/NNPackedOps.td"
+
 //===----------------------------------------------------------------------===//
 // Norms
 //===----------------------------------------------------------------------===//

@@ -197,7 +197,8 @@ void SourceAttr::print(AsmPrinter &printer) const {
 }
 
 LogicalResult heddle::nn::verifyStored(Operation *state, Type type,
-                                       SourceAttr source, TypeAttr whole) {
+                                       SourceAttr source, TypeAttr whole,
+                                       PackedAttr packed) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   if (!tensor || !tensor.hasStaticShape())
     return state->emitOpError("needs a static tensor type, got ") << type;
@@ -205,6 +206,17 @@ LogicalResult heddle::nn::verifyStored(Operation *state, Type type,
     return state->emitOpError("has elements of type ")
            << tensor.getElementType()
            << "; known are f64, f32, bf16, f16, i8, i32 and i64";
+  if (packed) {
+    auto derived = packed.getStateType(Float16Type::get(type.getContext()));
+    if (derived != tensor)
+      return state->emitOpError("has type ")
+             << tensor << ", and what it is made of gives " << derived;
+    if (packed.toPlan().inputs() % packed.toPlan().groupLength() != 0)
+      return state->emitOpError("cuts ")
+             << packed.toPlan().inputs() << " inputs into groups of "
+             << packed.getGroup();
+    tensor = packed.getOf();
+  }
   if (!source)
     return success();
   auto all = whole ? cast<RankedTensorType>(whole.getValue()) : tensor;

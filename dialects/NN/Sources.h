@@ -15,9 +15,11 @@ namespace heddle::nn {
 
 /// Checks that `type` is one that a state may have, and that a state of it can
 /// be made of `source`, which may be null. `whole` is the type over all ranks;
-/// null: the same.
+/// null: the same. `packed` says how it is derived of what has these; null: it
+/// is not.
 mlir::LogicalResult verifyStored(mlir::Operation *state, mlir::Type type,
-                                 SourceAttr source, mlir::TypeAttr whole);
+                                 SourceAttr source, mlir::TypeAttr whole,
+                                 PackedAttr packed);
 
 } // namespace heddle::nn
 

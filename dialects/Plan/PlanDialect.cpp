@@ -166,7 +166,8 @@ LogicalResult ProgramOp::verify() {
 LogicalResult StateOp::verify() {
   if (failed(nn::verifyStored(*this, getType(),
                               getLike().getAs<nn::SourceAttr>("source"),
-                              getLike().getAs<TypeAttr>("whole"))))
+                              getLike().getAs<TypeAttr>("whole"),
+                              getLike().getAs<nn::PackedAttr>("packed"))))
     return failure();
   return verifyCount(*this, getOffset(), "offset");
 }

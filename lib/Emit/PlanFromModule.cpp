@@ -41,8 +41,9 @@ plan::Placement placementOf(Type whole, dist::TensorShardingAttr sharding) {
 /// Elements of the whole tensor.
 int64_t elementsOf(const plan::State &state) {
   int64_t count = 1;
+  const auto &part = state.packed.empty() ? state.shape : state.packed[0].shape;
   const auto &shape =
-      state.placement.whole.empty() ? state.shape : state.placement.whole;
+      state.placement.whole.empty() ? part : state.placement.whole;
   for (int64_t extent : shape)
     count *= extent;
   return count;
@@ -172,9 +173,14 @@ private:
       if (auto source = like.getAs<nn::SourceAttr>("source"))
         state.sources = source.getLayout().pieces;
       state.init = planir::initOf(like.getAs<nn::InitAttr>("init"));
+      Type of = op.getType();
+      if (auto packed = like.getAs<nn::PackedAttr>("packed")) {
+        state.packed.push_back(packed.toPlan());
+        of = packed.getOf();
+      }
       auto whole = like.getAs<TypeAttr>("whole");
       state.placement =
-          placementOf(whole ? whole.getValue() : op.getType(),
+          placementOf(whole ? whole.getValue() : of,
                       like.getAs<dist::TensorShardingAttr>("storage"));
       if (auto segments = like.getAs<DenseI64ArrayAttr>("segments");
           segments && whole)
@@ -193,6 +199,10 @@ private:
         parts.plan.serving.pages = state.shape[0];
       if (state.role == plan::StateRole::Parameter &&
           counted.insert(state.name).second)
+        parts.plan.parameters += elementsOf(state);
+      if (!state.packed.empty() &&
+          state.packed[0].part == plan::PackedPart::Words &&
+          counted.insert(state.packed[0].name).second)
         parts.plan.parameters += elementsOf(state);
       parts.plan.states.push_back(std::move(state));
     }

@@ -12,6 +12,7 @@
 #include "heddle/Eval/ModelInterpreter.h"
 #include "heddle/Eval/PlanInterpreter.h"
 #include "heddle/Eval/PortBatch.h"
+#include "heddle/runtime/core/PackWeights.h"
 #include "heddle/runtime/core/Pieces.h"
 #include "llvm/ADT/StringSwitch.h"
 
@@ -114,7 +115,7 @@ bool Interpreter::addRank(std::unique_ptr<RankInterpreter> rank) {
   Places own;
   for (const StateInfo &info : rank->states()) {
     Diagnostic error;
-    if (!partRuns(info.placement, info.shape, world.mesh(), ranks.size(),
+    if (!partRuns(info.placement, info.partShape(), world.mesh(), ranks.size(),
                   own[info.name], error)) {
       rank->source()->emitError("state ") << info.name << ": " << error.message;
       return false;
@@ -221,30 +222,56 @@ void Interpreter::setState(const std::string &name, const Tensor &value) {
   }
 }
 
+void Interpreter::setWeight(const StateInfo &info, const Tensor &value) {
+  if (info.packed.empty())
+    return setState(info.name, value);
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    auto runs = places[rank].find(info.name);
+    if (runs == places[rank].end())
+      continue;
+    int64_t count = 1;
+    for (int64_t extent : info.partShape())
+      count *= extent;
+    std::vector<float> part(count);
+    for (const rt::Run &run : runs->second)
+      for (int64_t i = 0; i < run.count; ++i)
+        part[run.local + i] = static_cast<float>(value.floats()[run.whole + i]);
+    const plan::Packed &packed = info.packed[0];
+    std::vector<char> bytes(ranks[rank]->stored(info.name).numBytes());
+    rt::packPanels(packed, part.data(), 0, packed.panels(), bytes.data());
+    ranks[rank]->store(info.name,
+                       Tensor::fromBytes(info.kind, info.shape, bytes.data()));
+  }
+}
+
 bool Interpreter::loadParameters(const std::string &directory,
                                  Diagnostic &error) {
   std::vector<std::vector<plan::Piece>> sources;
   std::vector<HostTensor> tensors;
+  std::vector<const StateInfo *> weights;
   for (const StateInfo &info : stateInfos)
-    if (info.role == nn::StateRole::Parameter) {
+    if (info.role == nn::StateRole::Parameter || !info.packed.empty()) {
+      weights.push_back(&info);
       sources.push_back(info.sources);
       if (sources.back().empty())
-        sources.back() = {rt::wholeTensor(info.name, info.wholeShape())};
-      tensors.push_back({info.name, "", info.wholeShape(), {}});
+        sources.back() = {
+            rt::wholeTensor(info.weightName(), info.wholeShape())};
+      tensors.push_back({info.weightName(), "", info.wholeShape(), {}});
     }
   if (!readParameters(directory, sources, tensors, error))
     return false;
-  for (const HostTensor &tensor : tensors)
-    setState(tensor.name, Tensor::fromBytes(ElementKind::F64, tensor.shape,
-                                            tensor.bytes.data()));
+  for (auto [info, tensor] : llvm::zip(weights, tensors))
+    setWeight(*info, Tensor::fromBytes(ElementKind::F64, tensor.shape,
+                                       tensor.bytes.data()));
   return true;
 }
 
 /// The state's first value where no weights are loaded.
 static Tensor firstValue(const StateInfo &info, uint64_t seed) {
   Tensor value(ElementKind::F64, info.wholeShape());
-  std::vector<float> floats = initialValues(
-      info.init, info.name, info.wholeShape(), seed, value.numElements());
+  std::vector<float> floats =
+      initialValues(info.init, info.weightName(), info.wholeShape(), seed,
+                    value.numElements());
   llvm::copy(floats, value.mutableFloats().begin());
   return value;
 }
@@ -259,7 +286,7 @@ bool Interpreter::initialize(const std::string &weightsDirectory,
       seed = from.getInt();
   }
   for (const StateInfo &info : stateInfos)
-    setState(info.name, firstValue(info, seed.value_or(0)));
+    setWeight(info, firstValue(info, seed.value_or(0)));
   if (!directory.empty() && !loadParameters(directory, error))
     return false;
   for (const StateInfo &info : stateInfos)

@@ -39,6 +39,64 @@ LogicalResult evalLinear(nn::LinearOp op, const Inputs &in, Outputs &out) {
   return success();
 }
 
+/// A packed weight as it is in the operands.
+struct PackedWeight {
+  PackedWeight(nn::PackedLinearOp op, const Inputs &in)
+      : words(in[op.getWeight()]), perWord(op.getPerWord()),
+        stride(words.shape()[1]), scales(in.findFloats(op.getScales())),
+        zeros(in.findFloats(op.getZeros())), groups(op.getGroups()) {
+    if (groups > 0)
+      groupLength = op.getInputs() / groups;
+  }
+
+  /// The value of input i and output o: of codes, the code.
+  double value(int64_t i, int64_t o) const {
+    constexpr int64_t width = nn::PackedLinearOp::panelWidth;
+    int64_t word = (o / width * stride + i / perWord) * width + o % width;
+    if (groups == 0)
+      return words.floats()[word * perWord + i % perWord];
+    int64_t bits = 32 / perWord;
+    int64_t above = 32 - bits - plan::Packed::bitOf(bits, i % perWord);
+    auto high = static_cast<uint32_t>(words.ints()[word]) << above;
+    return static_cast<int32_t>(high) >> (32 - bits);
+  }
+  /// The index of a group's scale.
+  int64_t groupIndex(int64_t group, int64_t o) const {
+    constexpr int64_t width = nn::PackedLinearOp::panelWidth;
+    return (o / width * groups + group) * width + o % width;
+  }
+
+  const Tensor &words;
+  int64_t perWord, stride;
+  const double *scales, *zeros;
+  int64_t groups, groupLength = 1;
+};
+
+LogicalResult evalPackedLinear(nn::PackedLinearOp op, const Inputs &in,
+                               Outputs &out) {
+  const Tensor &input = in[op.getInput()];
+  const double *x = input.floats().data();
+  PackedWeight weight(op, in);
+  const double *bias = in.findFloats(op.getBias());
+  double *output = out.floats(op.getOutput());
+  int64_t inputs = input.columns();
+  int64_t outputs = out[op.getOutput()].columns();
+  for (int64_t row = 0; row < input.rows(); ++row)
+    for (int64_t o = 0; o < outputs; ++o) {
+      double sum = bias ? bias[o] : 0;
+      for (int64_t i = 0; i < inputs; ++i) {
+        double w = weight.value(i, o);
+        if (weight.groups > 0) {
+          int64_t at = weight.groupIndex(i / weight.groupLength, o);
+          w = weight.scales[at] * (w - (weight.zeros ? weight.zeros[at] : 0));
+        }
+        sum += x[row * inputs + i] * w;
+      }
+      output[row * outputs + o] = sum;
+    }
+  return success();
+}
+
 LogicalResult evalAddBias(nn::AddBiasOp op, const Inputs &in, Outputs &out) {
   const double *input = in.floats(op.getInput());
   const double *bias = in.floats(op.getBias());
@@ -82,6 +140,7 @@ LogicalResult evalSumRows(nn::SumRowsOp op, const Inputs &in, Outputs &out) {
 
 void attachLinearEvaluations(MLIRContext &context) {
   attachEvaluation<nn::LinearOp, evalLinear>(context);
+  attachEvaluation<nn::PackedLinearOp, evalPackedLinear>(context);
   attachEvaluation<nn::AddBiasOp, evalAddBias>(context);
   attachEvaluation<nn::LinearGradWeightOp, evalLinearGradWeight>(context);
   attachEvaluation<nn::SumRowsOp, evalSumRows>(context);

@@ -50,6 +50,8 @@ static StateInfo describe(nn::StateOp op) {
   info.kind = *kindOf(op.getTensorType().getElementType());
   info.shape = op.getTensorType().getShape().vec();
   info.init = planir::initOf(op.getInitAttr());
+  if (std::optional<nn::PackedAttr> packed = op.getPacked())
+    info.packed.push_back(packed->toPlan());
   // Before the spmd phase every type is that of the whole.
   if (op.getWhole() && op.getStorage()) {
     info.placement = placementOf(cast<ShapedType>(*op.getWhole()),

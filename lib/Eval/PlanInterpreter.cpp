@@ -44,6 +44,8 @@ static StateInfo describe(planir::StateOp op) {
   info.kind = *kindOf(type.getElementType());
   info.shape = type.getShape().vec();
   info.init = planir::initOf(like.getAs<nn::InitAttr>("init"));
+  if (auto packed = like.getAs<nn::PackedAttr>("packed"))
+    info.packed.push_back(packed.toPlan());
   auto whole = like.getAs<TypeAttr>("whole");
   auto storage = like.getAs<dist::TensorShardingAttr>("storage");
   if (whole && storage) {

@@ -8,6 +8,7 @@
 
 #include "heddle/runtime/app/Weights.h"
 #include "heddle/runtime/app/Sources.h"
+#include "heddle/runtime/core/PackWeights.h"
 #include "heddle/runtime/core/Philox.h"
 #include "heddle/runtime/core/UploadRing.h"
 
@@ -51,6 +52,9 @@ std::vector<plan::Piece> heddle::rt::sourcesOf(const plan::Stage &stage,
   if (!owner.sources.empty())
     return owner.sources;
   const std::vector<int64_t> &whole = owner.placement.whole;
+  if (!owner.packed.empty())
+    return {wholeTensor(owner.packed[0].name,
+                        whole.empty() ? owner.packed[0].shape : whole)};
   return {wholeTensor(owner.name, whole.empty() ? owner.shape : whole)};
 }
 
@@ -184,6 +188,14 @@ static void fillShare(const void *context, int64_t thread, int64_t threads) {
   }
 }
 
+/// Fills the elements of the rank's part, in memory of the host.
+static void fillRuns(Job &job, size_t index, FillWork &work) {
+  work.runs = job.session().part(index).runs();
+  for (const Run &run : work.runs)
+    work.count += run.count;
+  job.threadPool().run(fillShare, &work);
+}
+
 /// Calls `f` with runs of at most `most` elements that stand together in the
 /// rank's memory, numbered from there on, and with where that is.
 template <class F>
@@ -294,6 +306,100 @@ static const State &parameterOf(const plan::Plan &plan, const State &state) {
   return plan.states[found];
 }
 
+//===----------------------------------------------------------------------===//
+// Derived states
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Makes derived states one after the other. The weight of the last one is
+/// kept: its scales follow its words. Nothing else is in memory twice.
+class Deriving {
+public:
+  /// From the tensors of `weights`, or from first values without them.
+  Deriving(Job &job, const io::WeightSet *weights)
+      : job(job), weights(weights) {}
+
+  void make(size_t index);
+
+private:
+  void bring(size_t index);
+
+  Job &job;
+  const io::WeightSet *weights;
+  std::vector<float> weight; ///< This rank's part.
+  std::string name;
+  std::vector<Run> runs;
+};
+
+} // namespace
+
+/// Reads the part of the weight that a state is made of.
+void Deriving::bring(size_t index) {
+  const State &state = job.plan().states[index];
+  const plan::Packed &packed = state.packed.at(0);
+  std::vector<Run> wanted = job.session().part(index).runs();
+  auto isSame = [](const Run &a, const Run &b) {
+    return a.whole == b.whole && a.local == b.local && a.count == b.count;
+  };
+  if (name == packed.name && std::equal(runs.begin(), runs.end(),
+                                        wanted.begin(), wanted.end(), isSame))
+    return;
+  name = packed.name;
+  runs = std::move(wanted);
+  weight.assign(packed.inputs() * packed.outputs(), 0);
+  FillWork work;
+  work.target = reinterpret_cast<char *>(weight.data());
+  work.type = "F32";
+  State first = state; // As the weight would be.
+  first.name = packed.name;
+  first.shape = packed.shape;
+  work.first = &first;
+  work.seed = job.plan().weights.seed;
+  if (!weights) {
+    fillRuns(job, index, work);
+    return;
+  }
+  SourceReader reader(*weights, sourcesOf(job.plan(), state), packed.name);
+  reader.requireConvertible(work.type);
+  work.source = &reader;
+  constexpr int64_t none = std::numeric_limits<int64_t>::max();
+  std::atomic<int64_t> bad{none};
+  work.bad = &bad;
+  fillRuns(job, index, work);
+  if (bad < none)
+    reader.failNonFinite(work.type, bad);
+}
+
+void Deriving::make(size_t index) {
+  bring(index);
+  struct Work {
+    const plan::Packed &packed;
+    const float *weight;
+    void *to;
+  };
+  Session &session = job.session();
+  const Value &value = session.state(index);
+  Work work = {job.plan().states[index].packed[0], weight.data(),
+               session.at(value)};
+  auto share = [](const void *context, int64_t thread, int64_t threads) {
+    const Work &work = *static_cast<const Work *>(context);
+    int64_t panels = work.packed.panels();
+    packPanels(work.packed, work.weight, panels * thread / threads,
+               panels * (thread + 1) / threads, work.to);
+  };
+  job.threadPool().run(share, &work);
+  session.host().store(value.address, value.numBytes());
+  session.host().release(value.address, value.numBytes());
+}
+
+static void deriveStates(Job &job, const io::WeightSet *weights) {
+  Deriving deriving(job, weights);
+  for (size_t i = 0; i < job.plan().states.size(); ++i)
+    if (job.plan().states[i].role == StateRole::Derived)
+      deriving.make(i);
+}
+
 /// Parameters, and the narrower copies that the kernels compute with: a copy is
 /// placed in its own way, so it takes what it stores from the files too.
 static void readParameters(Job &job, UploadRing &ring,
@@ -304,6 +410,7 @@ static void readParameters(Job &job, UploadRing &ring,
     if (isParameter(state) || state.role == StateRole::ComputeCopy)
       readState(job, ring, i, weights);
   }
+  deriveStates(job, &weights);
 }
 
 static void makeParameters(Job &job, UploadRing &ring) {
@@ -313,6 +420,7 @@ static void makeParameters(Job &job, UploadRing &ring) {
     if (isParameter(state) || state.role == StateRole::ComputeCopy)
       initialize(job, ring, i, parameterOf(plan, state));
   }
+  deriveStates(job, nullptr);
 }
 
 static io::WeightSet openPlanWeights(const plan::Plan &plan) {
@@ -340,6 +448,7 @@ void heddle::rt::loadWeights(Job &job, const JobOptions &options) {
     for (size_t i = 0; i < plan.states.size(); ++i) {
       const State &state = plan.states[i];
       if (!isParameter(state) && state.role != StateRole::ComputeCopy &&
+          state.role != StateRole::Derived &&
           state.init.kind != Init::Kind::Zeros)
         initialize(job, ring, i, state);
     }

@@ -83,9 +83,11 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Placement, whole, split, segments, flatAxes,
                                    flatFirst, flatElements)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Piece::Loop, extent, state, tensor)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Piece, tensor, shape, loops, state, first)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Packed, part, name, shape, bits, group, even,
+                                   transposed)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(State, name, role, parameter, type, shape,
                                    placement, offset, memory, trainable,
-                                   checkpointed, decays, sources, init)
+                                   checkpointed, decays, sources, init, packed)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Port, role, name, type, shape, placement,
                                    ref)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Program, kind, name, sequence, inputs,

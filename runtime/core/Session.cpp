@@ -92,7 +92,11 @@ Session::Session(const plan::Plan &plan, const KernelSet &kernels,
     plan::Port place;
     place.name = state.name;
     place.type = state.type;
-    parts.emplace_back(state.placement, state.shape, plan.mesh, rank());
+    // Of a derived state, the part of the weight that it is made of.
+    parts.emplace_back(state.placement,
+                       state.packed.empty() ? state.shape
+                                            : state.packed[0].shape,
+                       plan.mesh, rank());
     place.shape = state.placement.flatAxes.empty()
                       ? state.shape
                       : std::vector<int64_t>{parts.back().localElements()};

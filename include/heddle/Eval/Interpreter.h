@@ -56,6 +56,8 @@ private:
   explicit Interpreter(const plan::Mesh &mesh) : world(mesh) {}
   bool addRank(std::unique_ptr<RankInterpreter> rank);
   bool loadParameters(const std::string &directory, Diagnostic &error);
+  /// Gives a state the whole weight that it is, or is made of.
+  void setWeight(const StateInfo &info, const Tensor &value);
   mlir::LogicalResult join(nn::ProgramKind kind,
                            llvm::ArrayRef<TensorMap> given, TensorMap &outputs);
   const StateInfo &infoOf(const std::string &name) const;

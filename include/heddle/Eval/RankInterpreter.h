@@ -41,8 +41,18 @@ struct StateInfo {
   std::vector<int64_t> shape; ///< Of the rank's part, but for flat axes.
   plan::Placement placement;  ///< Of the part in the whole.
   plan::Init init;
+  /// At most one, of a derived state, as in plan::State.
+  std::vector<plan::Packed> packed;
+  /// Of the rank's part, or of the weight's that a derived state is made of.
+  const std::vector<int64_t> &partShape() const {
+    return packed.empty() ? shape : packed[0].shape;
+  }
   const std::vector<int64_t> &wholeShape() const {
-    return placement.whole.empty() ? shape : placement.whole;
+    return placement.whole.empty() ? partShape() : placement.whole;
+  }
+  /// In files and random streams.
+  const std::string &weightName() const {
+    return packed.empty() ? name : packed[0].name;
   }
 };
 

@@ -18,6 +18,7 @@
 
 #include "heddle/PlanFormat/Command.h"
 #include "heddle/PlanFormat/Mesh.h"
+#include "heddle/PlanFormat/Packed.h"
 #include "heddle/PlanFormat/Piece.h"
 
 #include <algorithm>
@@ -135,12 +136,17 @@ enum class StateRole {
   Accumulator,
   Scalar,
   Saved,
+  Derived,
   Cache
 };
 template <>
 inline constexpr std::array enumNames<StateRole> = {
-    "parameter",   "compute_copy", "gradient", "optimizer",
-    "accumulator", "scalar",       "saved",    "cache"};
+    "parameter", "compute_copy", "gradient", "optimizer", "accumulator",
+    "scalar",    "saved",        "derived",  "cache"};
+
+template <>
+inline constexpr std::array enumNames<PackedPart> = {"words", "scales",
+                                                     "zeros"};
 
 /// A tensor that lives across steps: parameter, moment, gradient, ...
 struct State {
@@ -160,6 +166,9 @@ struct State {
   /// checkpoints, also of the states that belong to them.
   std::vector<Piece> sources;
   Init init;
+  /// At most one, of a derived state: `placement`, `sources` and `init` are
+  /// then those of the weight that it is made of.
+  std::vector<Packed> packed;
   int64_t numElements() const;
   int64_t numBytes() const { return numElements() * byteSize(type); }
 };
@@ -192,11 +201,10 @@ enum class PortRole {
 };
 template <>
 inline constexpr std::array enumNames<PortRole> = {
-    "ids",         "labels",    "label_weights", "positions",
-    "segments",    "lengths",   "position",      "rng",
-    "micro_batch", "lr",        "losses",        "loss",
-    "loss_weight", "grad_norm", "logits",        "value",
-    "pages"};
+    "ids",     "labels",   "label_weights", "positions",   "segments",
+    "lengths", "position", "rng",           "micro_batch", "lr",
+    "losses",  "loss",     "loss_weight",   "grad_norm",   "logits",
+    "value",   "pages"};
 /// Whether such an input holds a part of the batch.
 bool isOfBatch(PortRole role);
 

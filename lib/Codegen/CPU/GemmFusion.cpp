@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "KernelEmitter.h"
+#include "PackedGemm.h"
 #include "heddle/Codegen/CPU/Gemm.h"
 #include "heddle/Codegen/Common/Product.h"
 
@@ -23,9 +24,14 @@ public:
         addend(product.addend) {}
 
   LogicalResult emit();
+  LogicalResult emitPacked();
 
 private:
   void describe();
+  bool isPlain() {
+    return !addend && k.yields().size() == 1 &&
+           k.yields()[0] == product.result();
+  }
   Value finish(Value accumulator, Value row, Value column, Value mask);
 
   KernelEmitter &k;
@@ -87,16 +93,44 @@ LogicalResult GemmFusion::emit() {
   for (Value yield : k.yields())
     ev.hoistConstants(yield);
   k.scratchBytes = gemmScratchBytes(spec, k.target);
-  bool plain =
-      !addend && k.yields().size() == 1 && k.yields()[0] == product.result();
   auto epilogue = [&](OpBuilder &, Location, Value accumulator, Value row,
                       Value column, Value mask) {
     return finish(accumulator, row, column, mask);
   };
   if (failed(emitGemm(b.builder, b.loc, spec, k.target, k.pointerOf(product.a),
                       k.pointerOf(product.b), k.results[0], k.scratch, k.thread,
-                      k.threads, plain ? EpilogueFn() : EpilogueFn(epilogue))))
+                      k.threads,
+                      isPlain() ? EpilogueFn() : EpilogueFn(epilogue))))
     return k.kernel.emitError("holds a product that cannot be generated");
+  return k.finish();
+}
+
+LogicalResult GemmFusion::emitPacked() {
+  PackedGemmSpec packed;
+  packed.m = product.m;
+  packed.n = product.n;
+  packed.k = product.k;
+  packed.aType = elementType(product.a);
+  packed.cType = elementType(k.yields()[0]);
+  packed.bits = product.bits;
+  packed.groups = product.groups;
+  if (product.scales)
+    packed.scaleType = elementType(product.scales);
+  auto pointer = [&](Value value) {
+    return value ? k.pointerOf(value) : Value();
+  };
+  PackedGemmOperands operands = {
+      pointer(product.a),     pointer(product.b), pointer(product.scales),
+      pointer(product.zeros), k.results[0],       k.scratch};
+  for (Value yield : k.yields())
+    ev.hoistConstants(yield);
+  k.scratchBytes = packedGemmScratchBytes(packed);
+  auto epilogue = [&](OpBuilder &, Location, Value accumulator, Value row,
+                      Value column, Value mask) {
+    return finish(accumulator, row, column, mask);
+  };
+  emitPackedGemm(b, packed, k.target, operands, k.thread, k.threads,
+                 isPlain() ? EpilogueFn() : EpilogueFn(epilogue));
   return k.finish();
 }
 
@@ -104,6 +138,8 @@ LogicalResult emitGemmKernel(KernelEmitter &k) {
   FailureOr<codegen::Product> product = codegen::describeProduct(k.kernel);
   if (failed(product))
     return failure();
+  if (product->bits > 0)
+    return GemmFusion(k, *product).emitPacked();
   return GemmFusion(k, *product).emit();
 }
 

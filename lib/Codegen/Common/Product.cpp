@@ -39,6 +39,23 @@ static Product describe(nn::LinearOp op) {
   return product;
 }
 
+static Product describe(nn::PackedLinearOp op) {
+  Product product;
+  product.op = op;
+  product.a = op.getInput();
+  product.b = op.getWeight();
+  product.addend = op.getBias();
+  product.addendIsRow = true;
+  product.m = rowsOf(product.a);
+  product.k = op.getInputs();
+  product.n = op.getOutputs();
+  product.bits = 32 / op.getPerWord();
+  product.groups = op.getGroups();
+  product.scales = op.getScales();
+  product.zeros = op.getZeros();
+  return product;
+}
+
 static Product describe(nn::LinearGradWeightOp op) {
   // out[i, o] = x^T grad; stored [out, in] it is grad^T x.
   Product product;
@@ -57,17 +74,24 @@ FailureOr<Product> describeProduct(planir::KernelOp kernel) {
   std::optional<Product> product;
   for (Operation &op : kernel.getBody().front()) {
     auto linear = dyn_cast<nn::LinearOp>(op);
+    auto packed = dyn_cast<nn::PackedLinearOp>(op);
     auto gradient = dyn_cast<nn::LinearGradWeightOp>(op);
-    if (!linear && !gradient)
+    if (!linear && !packed && !gradient)
       continue;
     if (product)
       return kernel.emitError("holds more than one matrix product");
-    product = linear ? describe(linear) : describe(gradient);
+    product = linear   ? describe(linear)
+              : packed ? describe(packed)
+                       : describe(gradient);
   }
   if (!product)
     return kernel.emitError(
         "holds no matrix product; its generator is not \"gemm\"");
-  if (!isa<BlockArgument>(product->a) || !isa<BlockArgument>(product->b))
+  auto isArgument = [](Value value) {
+    return !value || isa<BlockArgument>(value);
+  };
+  if (!isArgument(product->a) || !isArgument(product->b) ||
+      !isArgument(product->scales) || !isArgument(product->zeros))
     return product->op->emitError(
         "multiplies values that are not arguments of the kernel");
   for (Type type : kernel.getResultTypes())

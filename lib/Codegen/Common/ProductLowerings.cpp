@@ -43,6 +43,73 @@ static Values lowerLinear(nn::LinearOp op, nn::LinearOp::Adaptor in,
   })};
 }
 
+/// The value, or code, of input `i` and output `o` of a packed weight, in f32.
+static Value packedValue(ScalarBuilder &s, nn::PackedLinearOp op, Value weight,
+                         Value i, Value o) {
+  int64_t perWord = op.getPerWord();
+  auto div = [&](Value x, int64_t by) -> Value {
+    return s.create<arith::DivUIOp>(x, s.index(by));
+  };
+  auto rem = [&](Value x, int64_t by) -> Value {
+    return s.create<arith::RemUIOp>(x, s.index(by));
+  };
+  Values at = {div(o, op.panelWidth), div(i, perWord), rem(o, op.panelWidth)};
+  if (!op.getBits()) {
+    at.push_back(rem(i, perWord));
+    return s.extract(weight, at);
+  }
+  auto bits = static_cast<int64_t>(*op.getBits());
+  Value word = s.extract(weight, at);
+  Value index = rem(i, perWord), place;
+  auto times = [&](Value x, int64_t by) -> Value {
+    return s.create<arith::MulIOp>(x, s.index(by));
+  };
+  // As plan::Packed::bitOf.
+  place = bits == 4 ? Value(s.create<arith::AddIOp>(times(rem(index, 2), 16),
+                                                    times(div(index, 2), 4)))
+                    : times(index, bits);
+  Value above = s.create<arith::SubIOp>(
+      s.i32(32 - bits), s.create<arith::IndexCastOp>(s.getI32Type(), place));
+  Value high = s.create<arith::ShLIOp>(word, above);
+  Value code = s.create<arith::ShRSIOp>(high, s.i32(32 - bits));
+  return s.create<arith::SIToFPOp>(s.getF32Type(), code);
+}
+
+static Values lowerPackedLinear(nn::PackedLinearOp op,
+                                nn::PackedLinearOp::Adaptor in,
+                                LinalgBuilder &b) {
+  auto type = tensorOf(op.getOutput());
+  SmallVector<int64_t> shape(type.getShape());
+  auto column = static_cast<unsigned>(type.getRank() - 1), k = column + 1;
+  shape.push_back(op.getInputs());
+  SmallVector<unsigned> inputDims = range(0, column);
+  inputDims.push_back(k);
+  int64_t groups = op.getGroups();
+  auto term = [&](ScalarBuilder &s, Args x) -> Value {
+    Value i = s.position(k), o = s.position(column);
+    Value w = packedValue(s, op, in.getWeight(), i, o);
+    if (groups > 0) {
+      Value group =
+          s.create<arith::DivUIOp>(i, s.index(op.getInputs() / groups));
+      Values at = {s.create<arith::DivUIOp>(o, s.index(op.panelWidth)), group,
+                   s.create<arith::RemUIOp>(o, s.index(op.panelWidth))};
+      if (in.getZeros())
+        w = s.sub(w, s.extract(in.getZeros(), at));
+      w = s.mul(w, s.extract(in.getScales(), at));
+    }
+    return s.mul(x[0], w);
+  };
+  Value sums = b.reduceTail(b.builder.getF32Type(), shape, k,
+                            {along(in.getInput(), inputDims), b.space(shape)},
+                            LinalgBuilder::Combine::Add, term);
+  SmallVector<Input> inputs = {{sums}};
+  if (in.getBias())
+    inputs.push_back(columns(in.getBias()));
+  return {b.map(op.getType(), inputs, [](ScalarBuilder &s, Args x) {
+    return x.size() > 1 ? s.add(x[0], x[1]) : x[0];
+  })};
+}
+
 static Values lowerLinearGradWeight(nn::LinearGradWeightOp op,
                                     nn::LinearGradWeightOp::Adaptor in,
                                     LinalgBuilder &b) {
@@ -67,6 +134,7 @@ static Values lowerLinearGradWeight(nn::LinearGradWeightOp op,
 
 void attachProductLowerings(MLIRContext *context) {
   attachLinalg<nn::LinearOp, lowerLinear, Generator::Gemm>(context);
+  attachLinalg<nn::PackedLinearOp, lowerPackedLinear, Generator::Gemm>(context);
   attachLinalg<nn::LinearGradWeightOp, lowerLinearGradWeight, Generator::Gemm>(
       context);
 }

@@ -181,6 +181,8 @@ FailureOr<LibraryProductAttr> libraryProductOf(planir::KernelOp kernel) {
   FailureOr<codegen::Product> product = codegen::describeProduct(kernel);
   if (failed(product))
     return failure();
+  if (product->bits > 0) // The library has no weights of this form.
+    return LibraryProductAttr();
   return CallReader(kernel, *product)
       .read(settings.matmul == config::Matmul::Tf32);
 }

@@ -437,6 +437,10 @@ FailureOr<MappedKernel> mapGemm(planir::KernelOp kernel,
   FailureOr<codegen::Product> product = codegen::describeProduct(kernel);
   if (failed(product))
     return failure();
+  if (product->bits > 0)
+    return product->op->emitError(
+        "H0143: products with packed weights have no code for GPUs; compile "
+        "for x86-64");
   return GemmMapper(kernel, module, *product, chip).run();
 }
 

@@ -19,6 +19,8 @@ static StringRef ownerOfRole(nn::StateRole role) {
     return "parameters";
   case nn::StateRole::ComputeCopy:
     return "parameters in compute precision";
+  case nn::StateRole::Derived:
+    return "packed weights";
   case nn::StateRole::Gradient:
     return "gradients";
   case nn::StateRole::Saved:

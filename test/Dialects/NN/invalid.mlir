@@ -669,3 +669,42 @@ nn.func @f(%q: tensor<1x4x16xf32>, %p: tensor<1x4xi32>) {
   %r = nn.rotary %q at %p {heads = 2 : i64, dims = 8 : i64, theta = 1.0e4 : f64, scaling = #nn.rotary_scaling<pairs, factor = 8.0 : f64, low = 2.0 : f64, high = 1.0 : f64, magnitude = 1.0 : f64>} : (tensor<1x4x16xf32>, tensor<1x4xi32>) -> tensor<1x4x16xf32>
   nn.return
 }
+
+// -----
+
+nn.func @packed_without_scales(%x: tensor<1x8xf32>, %w: tensor<1x1x32xi32>) {
+  // expected-error@+1 {{has codes for a weight, and no scales}}
+  %0 = nn.packed_linear %x, %w bits 4 : (tensor<1x8xf32>, tensor<1x1x32xi32>) -> tensor<1x32xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @packed_panels(%x: tensor<1x8xf32>, %w: tensor<1x8x32x1xf32>) {
+  // expected-error@+1 {{of 8 inputs and 40 outputs needs a weight of 2x8x32 words}}
+  %0 = nn.packed_linear %x, %w : (tensor<1x8xf32>, tensor<1x8x32x1xf32>) -> tensor<1x40xf32>
+  nn.return
+}
+
+// -----
+
+nn.func @packed_groups(%x: tensor<1x24xf32>, %w: tensor<1x3x32xi32>, %s: tensor<1x2x32xf32>) {
+  // expected-error@+1 {{cuts 24 inputs into 2 groups, which have no whole words}}
+  %0 = nn.packed_linear %x, %w scales %s bits 4 : (tensor<1x24xf32>, tensor<1x3x32xi32>, tensor<1x2x32xf32>) -> tensor<1x32xf32>
+  nn.return
+}
+
+// -----
+
+// expected-error@+1 {{packs values of 5 bits; 32, 16, 8 and 4 are known}}
+nn.state @bits role derived : tensor<1x8x32x1xf32> {packed = #nn.packed<words, "w" : tensor<8x8xf32>, bits = 5, group = 0, even = true, transposed = false>}
+
+// -----
+
+// expected-error@+1 {{has type 'tensor<1x8x32xi32>', and what it is made of gives 'tensor<1x1x32xi32>'}}
+nn.state @words role derived : tensor<1x8x32xi32> {packed = #nn.packed<words, "w" : tensor<8x8xf32>, bits = 4, group = 0, even = true, transposed = false>}
+
+// -----
+
+// expected-error@+1 {{is derived where it says of what, and only there}}
+nn.state @what role derived : tensor<1x8x32x1xf32>

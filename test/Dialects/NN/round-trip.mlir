@@ -82,7 +82,20 @@ nn.func @elementwise(%x: tensor<2x4xbf16>, %g: tensor<2x4xbf16>,
   nn.return
 }
 
-// CHECK-LABEL: nn.func @linear
+// CHECK-LABEL: nn.func @packed_linear
+nn.func @packed_linear(%x: tensor<2x3x16xbf16>, %f: tensor<2x16x32x1xf32>,
+    %h: tensor<2x8x32x2xbf16>, %c: tensor<2x2x32xi32>, %s: tensor<2x2x32xf16>,
+    %b: tensor<40xbf16>) {
+  // CHECK: nn.packed_linear %{{.*}}, %{{.*}} : (tensor<2x3x16xbf16>, tensor<2x16x32x1xf32>) -> tensor<2x3x40xbf16>
+  %0 = nn.packed_linear %x, %f : (tensor<2x3x16xbf16>, tensor<2x16x32x1xf32>) -> tensor<2x3x40xbf16>
+  // CHECK: nn.packed_linear %{{.*}}, %{{.*}} bias %{{.*}} : (tensor<2x3x16xbf16>, tensor<2x8x32x2xbf16>, tensor<40xbf16>) -> tensor<2x3x40xbf16>
+  %1 = nn.packed_linear %x, %h bias %b : (tensor<2x3x16xbf16>, tensor<2x8x32x2xbf16>, tensor<40xbf16>) -> tensor<2x3x40xbf16>
+  // CHECK: nn.packed_linear %{{.*}}, %{{.*}} scales %{{.*}} zeros %{{.*}} bias %{{.*}} bits 4 : (tensor<2x3x16xbf16>, tensor<2x2x32xi32>, tensor<2x2x32xf16>, tensor<2x2x32xf16>, tensor<40xbf16>) -> tensor<2x3x40xbf16>
+  %2 = nn.packed_linear %x, %c scales %s zeros %s bias %b bits 4 : (tensor<2x3x16xbf16>, tensor<2x2x32xi32>, tensor<2x2x32xf16>, tensor<2x2x32xf16>, tensor<40xbf16>) -> tensor<2x3x40xbf16>
+  nn.return
+}
+
+// CHECK-LABEL: nn.func @linear(
 nn.func @linear(%x: tensor<2x3x4xf32>, %w: tensor<4x6xf32>, %t: tensor<6x4xf32>,
     %b: tensor<6xf32>, %g: tensor<2x3x6xf32>) {
   // CHECK: nn.linear %{{.*}}, %{{.*}} : (tensor<2x3x4xf32>, tensor<4x6xf32>) -> tensor<2x3x6xf32>

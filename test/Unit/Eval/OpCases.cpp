@@ -101,6 +101,22 @@ static std::vector<OpCase> makeLinearCases() {
       {"nn.linear", x + ", %w: tensor<5x4xf32>",
        "nn.linear %x, %w {transposed} : (tensor<2x3x4xf32>, tensor<5x4xf32>) "
        "-> tensor<2x3x5xf32>"},
+      {"nn.packed_linear",
+       "%x: tensor<2x8xf32>, %w: tensor<2x4x32x2xbf16>, %b: tensor<64xf32>",
+       "nn.packed_linear %x, %w bias %b : (tensor<2x8xf32>, "
+       "tensor<2x4x32x2xbf16>, tensor<64xf32>) -> tensor<2x64xf32>"},
+      {"nn.packed_linear",
+       "%x: tensor<1x16xf32>, %w: tensor<2x2x32xi32>, %s: tensor<2x2x32xf32>, "
+       "%z: tensor<2x2x32xf32>",
+       "nn.packed_linear %x, %w scales %s zeros %z bits 4 : "
+       "(tensor<1x16xf32>, tensor<2x2x32xi32>, tensor<2x2x32xf32>, "
+       "tensor<2x2x32xf32>) -> tensor<1x64xf32>",
+       int64_t(1) << 31},
+      {"nn.packed_linear",
+       "%x: tensor<2x7xf32>, %w: tensor<1x2x32xi32>, %s: tensor<1x1x32xf32>",
+       "nn.packed_linear %x, %w scales %s bits 8 : (tensor<2x7xf32>, "
+       "tensor<1x2x32xi32>, tensor<1x1x32xf32>) -> tensor<2x5xf32>",
+       int64_t(1) << 31},
       {"nn.add_bias", x + ", %b: tensor<4xf32>",
        "nn.add_bias %x, %b : (tensor<2x3x4xf32>, tensor<4xf32>) -> "
        "tensor<2x3x4xf32>"},

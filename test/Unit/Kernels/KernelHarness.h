@@ -31,6 +31,11 @@ public:
   /// Runs them at the same time.
   void runParallel(const std::vector<void *> &refs,
                    const std::vector<int64_t> &scalars, int64_t threads) const;
+  /// Runs the part of one thread, whose scratch is `compiled().scratchBytes`.
+  void runPart(const std::vector<void *> &refs, int64_t thread, int64_t threads,
+               void *scratch) const {
+    entry(refs.data(), nullptr, thread, threads, scratch);
+  }
   double compileSeconds() const { return seconds; }
   const cpu::CompiledKernel &compiled() const { return kernel; }
 

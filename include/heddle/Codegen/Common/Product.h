@@ -16,7 +16,8 @@ namespace heddle::codegen {
 /// The product of a kernel of generator gemm: [m, k] by [k, n], summed in f32.
 /// What else the body holds is computed from its elements.
 struct Product {
-  mlir::Operation *op = nullptr; ///< nn.linear or nn.linear_grad_weight.
+  /// nn.linear, nn.packed_linear or nn.linear_grad_weight.
+  mlir::Operation *op = nullptr;
   mlir::Value a, b;              ///< Arguments of the kernel.
   bool transA = false;           ///< A is stored [k, m], otherwise [m, k].
   bool transB = false;           ///< B is stored [n, k], otherwise [k, n].
@@ -24,6 +25,11 @@ struct Product {
   mlir::Value addend;
   bool addendIsRow = false; ///< The addend is a bias: it has columns only.
   int64_t m = 0, n = 0, k = 0;
+  /// Of a packed B: the bits of its values; 0: it is not packed.
+  int64_t bits = 0;
+  /// Of a packed B of codes.
+  int64_t groups = 0;
+  mlir::Value scales, zeros; ///< Arguments of the kernel; zeros may be null.
 
   mlir::Value result() const { return op->getResult(0); }
   /// The sizes of the result's dimensions but the last, which together are m.

@@ -39,6 +39,43 @@ def FuseFormKernels : Pass<"fuse-form-kernels", "::mlir::ModuleOp"> {
   let dependentDialects = ["::heddle::planir::PlanDialect"];
 }
 
+def FusePackWeights : Pass<"fuse-pack-weights", "::mlir::ModuleOp"> {
+  let summary = "Packs the weights of products, quantized or not.";
+  let description = [{
+    For programs that change no parameters. A product whose weight is a
+    parameter reads states in its place that are derived from it when weights are
+    loaded, in the order in which the product reads them (`nn.packed_linear`).
+    A parameter that nothing else reads is no state any more: its values are
+    never in memory as a whole, and no product packs anything while it runs.
+    With `bits` the values are codes with a scale for each group; weights whose
+    names match `keep` stay what they are. A group must divide the inputs of a
+    weight (H0144).
+
+    It stands behind the spmd phase: each rank packs its part of a weight, so
+    any split of a product will do.
+
+    ```mlir
+    %w = nn.get @h.0.mlp.c_fc.weight : tensor<768x3072xbf16>
+    %y = nn.linear %x, %w : ...
+    // becomes
+    %w = nn.get @h.0.mlp.c_fc.weight.words : tensor<96x96x32xi32>
+    %s = nn.get @h.0.mlp.c_fc.weight.scales : tensor<96x12x32xf16>
+    %y = nn.packed_linear %x, %w scales %s bits 4 : ...
+    ```
+  }];
+  let options = [
+    Option<"bits", "bits", "int64_t", "0", "Of a code: 8 or 4; 0: no codes">,
+    Option<"group", "group", "int64_t", "0",
+           "Inputs that share a scale; 0: all of an output">,
+    Option<"even", "even", "bool", "true", "Without zeros">,
+    ListOption<"keep", "keep", "std::string",
+               "Patterns of the names of weights without codes">
+  ];
+  let statistics = [
+    Statistic<"numPacked", "packed", "Products with packed weights">
+  ];
+}
+
 def FuseSplitNorms : Pass<"fuse-split-norms", "::mlir::ModuleOp"> {
   let summary = "Makes the norm of long tensors in two steps.";
   let description = [{

@@ -1,0 +1,233 @@
+//===- packed_cpu.cpp - Speed of products with packed weights ----------- ===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Prints how fast the products of one token, or of a few, read their weights,
+// beside the speed at which a loop of 8 streams a thread reads memory, measured
+// just before each.
+//
+//   heddle-bench-packed [BITS[,BITS...]] [ROWS] [FILTER] [MARCH] [THREADS]
+//
+//===----------------------------------------------------------------------===//
+
+#include "mlir/Parser/Parser.h"
+#include "test/Unit/Kernels/KernelHarness.h"
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <pthread.h>
+#include <sched.h>
+#include <sstream>
+#include <sys/mman.h>
+#include <thread>
+
+using namespace heddle;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+struct Shape {
+  const char *name;
+  int64_t n, k;
+};
+
+// GPT-2 124M and XL, and a LLaMA of 1B.
+const Shape shapes[] = {
+    {"small qkv", 2304, 768},    {"small proj", 768, 768},
+    {"small fc", 3072, 768},     {"small fc2", 768, 3072},
+    {"small head", 50257, 768},  {"xl qkv", 4800, 1600},
+    {"xl proj", 1600, 1600},     {"xl fc", 6400, 1600},
+    {"xl fc2", 1600, 6400},      {"llama qkv", 3072, 2048},
+    {"llama gate", 16384, 2048}, {"llama down", 2048, 8192},
+};
+
+/// Memory as the runtime maps it, in huge pages, and touched.
+struct Buffer {
+  explicit Buffer(int64_t size, uint32_t pattern = 0)
+      : bytes((size + hugePage) / hugePage * hugePage),
+        data(static_cast<char *>(std::aligned_alloc(hugePage, bytes))) {
+    madvise(data, bytes, MADV_HUGEPAGE);
+    auto *words = reinterpret_cast<uint32_t *>(data);
+    std::fill(words, words + bytes / 4, pattern);
+  }
+  ~Buffer() { std::free(data); }
+  Buffer(const Buffer &) = delete;
+  static constexpr int64_t hugePage = 2 << 20;
+  int64_t bytes;
+  char *data;
+};
+
+/// Seconds of one call of `part` on every thread, all starting together: the
+/// fastest of `repeats`, since other processes can only add to it.
+template <typename Part> double measure(int threads, int repeats, Part part) {
+  std::atomic<int> arrived{0}, finished{0};
+  std::vector<std::thread> pool;
+  double best = 1e9;
+  auto pin = [](int core) {
+    cpu_set_t cores;
+    CPU_ZERO(&cores);
+    CPU_SET(core, &cores);
+    pthread_setaffinity_np(pthread_self(), sizeof cores, &cores);
+  };
+  auto barrier = [&](std::atomic<int> &counter, int round) {
+    ++counter;
+    while (counter.load(std::memory_order_acquire) < threads * (round + 1))
+      sched_yield();
+  };
+  auto worker = [&](int thread) {
+    pin(thread);
+    for (int round = 0; round < repeats; ++round) {
+      barrier(arrived, round);
+      auto start = Clock::now();
+      part(thread, round);
+      barrier(finished, round);
+      if (thread == 0)
+        best = std::min(
+            best, std::chrono::duration<double>(Clock::now() - start).count());
+    }
+  };
+  for (int thread = 1; thread < threads; ++thread)
+    pool.emplace_back(worker, thread);
+  worker(0);
+  for (std::thread &thread : pool)
+    thread.join();
+  return best;
+}
+
+using Vector = long long __attribute__((vector_size(32)));
+
+/// Reads a part of memory in 8 streams.
+__attribute__((target("avx2"))) void readStreams(const char *from,
+                                                 int64_t bytes, Vector *to) {
+  constexpr int64_t streams = 8;
+  int64_t each = bytes / streams / sizeof(Vector);
+  Vector sums[streams] = {};
+  for (int64_t i = 0; i < each; ++i)
+    for (int64_t s = 0; s < streams; ++s)
+      sums[s] += reinterpret_cast<const Vector *>(from)[s * each + i];
+  for (const Vector &sum : sums)
+    *to += sum;
+}
+
+/// GB/s of all threads.
+double bandwidth(const Buffer &memory, int threads) {
+  Buffer sums(threads * 4096);
+  double time = measure(threads, 6, [&](int thread, int) {
+    int64_t part = memory.bytes / threads / 4096 * 4096;
+    readStreams(memory.data + thread * part, part,
+                reinterpret_cast<Vector *>(sums.data + thread * 4096));
+  });
+  return static_cast<double>(memory.bytes) / time / 1e9;
+}
+
+class Bench {
+public:
+  Bench(int64_t bits, int64_t rows, int threads, const cpu::CpuTarget &target)
+      : bits(bits), rows(rows), threads(threads), target(target) {
+    mlir::DialectRegistry registry;
+    cpu::registerKernelCompiler(registry);
+    context = test::createKernelContext(registry);
+  }
+
+  int64_t weightBytes(const Shape &shape) const {
+    int64_t groups = bits < 16 ? shape.k / group : 0;
+    return panels(shape) * 32 * (shape.k * bits / 8 + groups * 2);
+  }
+
+  /// Seconds. Each round reads another copy of the weights in `memory`.
+  double run(const Shape &shape, const Buffer &memory) {
+    auto module =
+        mlir::parseSourceString<mlir::ModuleOp>(textOf(shape), context.get());
+    auto kernel = *module->getOps<planir::KernelOp>().begin();
+    test::LoadedKernel loaded(kernel, target);
+    Buffer x(rows * shape.k * 4), y(rows * shape.n * 4);
+    std::vector<std::unique_ptr<Buffer>> scratch;
+    for (int thread = 0; thread < threads; ++thread)
+      scratch.push_back(
+          std::make_unique<Buffer>(loaded.compiled().scratchBytes));
+    int64_t bytes = (weightBytes(shape) + 4095) / 4096 * 4096;
+    int64_t copies = memory.bytes / bytes;
+    int repeats = static_cast<int>(std::clamp<int64_t>(copies * 3, 6, 400));
+    return measure(threads, repeats, [&](int thread, int round) {
+      char *at = memory.data + round % copies * bytes;
+      int64_t words = panels(shape) * 32 * shape.k * bits / 8;
+      std::vector<void *> refs = {x.data, at};
+      if (bits < 16)
+        refs.push_back(at + words);
+      refs.push_back(y.data);
+      loaded.runPart(refs, thread, threads, scratch[thread]->data);
+    });
+  }
+
+private:
+  static constexpr int64_t group = 64;
+  static int64_t panels(const Shape &shape) { return (shape.n + 31) / 32; }
+
+  std::string textOf(const Shape &shape) const {
+    std::ostringstream text;
+    const char *type = bits == 32 ? "f32" : "bf16";
+    std::ostringstream x, w, s, y;
+    x << "tensor<" << rows << "x" << shape.k << "x" << type << ">";
+    y << "tensor<" << rows << "x" << shape.n << "x" << type << ">";
+    int64_t perWord = 32 / bits;
+    w << "tensor<" << panels(shape) << "x" << shape.k / perWord << "x32x";
+    if (bits < 16)
+      w << "i32>";
+    else
+      w << perWord << "x" << type << ">";
+    s << "tensor<" << panels(shape) << "x" << shape.k / group << "x32xf16>";
+    bool codes = bits < 16;
+    text << "plan.kernel @k(%x: " << x.str() << ", %w: " << w.str()
+         << (codes ? ", %s: " + s.str() : "") << ") -> " << y.str()
+         << " attributes {generator = #plan.generator<gemm>, ties = "
+            "array<i64: -1>} {\n%y = nn.packed_linear %x, %w"
+         << (codes ? " scales %s bits " + std::to_string(bits) : "") << " : ("
+         << x.str() << ", " << w.str() << (codes ? ", " + s.str() : "")
+         << ") -> " << y.str() << "\nplan.yield %y : " << y.str() << "\n}";
+    return text.str();
+  }
+
+  int64_t bits, rows;
+  int threads;
+  cpu::CpuTarget target;
+  std::unique_ptr<mlir::MLIRContext> context;
+};
+
+} // namespace
+
+int main(int argc, char **argv) {
+  std::istringstream list(argc > 1 ? argv[1] : "16,8,4");
+  int64_t rows = argc > 2 ? std::atoll(argv[2]) : 1;
+  const char *filter = argc > 3 ? argv[3] : "";
+  auto target = cpu::CpuTarget::parse(argc > 4 ? argv[4] : "native");
+  int threads = argc > 5 ? std::atoi(argv[5]) : 2;
+  if (!target) {
+    std::fprintf(stderr, "unknown target\n");
+    return 2;
+  }
+  Buffer memory(int64_t(384) << 20);
+  std::printf("%-12s %5s %5s %6s %6s %9s %8s %8s %6s\n", "product", "bits",
+              "rows", "N", "K", "us", "GB/s", "streams", "");
+  for (std::string bits; std::getline(list, bits, ',');) {
+    Bench bench(std::atoll(bits.c_str()), rows, threads, *target);
+    for (const Shape &shape : shapes) {
+      if (!std::strstr(shape.name, filter))
+        continue;
+      double limit = bandwidth(memory, threads);
+      double time = bench.run(shape, memory);
+      double speed = static_cast<double>(bench.weightBytes(shape)) / time / 1e9;
+      std::printf("%-12s %5s %5lld %6lld %6lld %9.1f %8.1f %8.1f %5.0f%%\n",
+                  shape.name, bits.c_str(), static_cast<long long>(rows),
+                  static_cast<long long>(shape.n),
+                  static_cast<long long>(shape.k), time * 1e6, speed, limit,
+                  100 * speed / limit);
+      std::fflush(stdout);
+    }
+  }
+  return 0;
+}

@@ -1,0 +1,201 @@
+//===- PackedLinear.cpp - Products with packed weights --------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/NN/NNDialect.h"
+
+using namespace mlir;
+using namespace heddle;
+using namespace heddle::nn;
+
+static RankedTensorType tensorOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+int64_t PackedLinearOp::getPerWord() {
+  if (getBits())
+    return 32 / static_cast<int64_t>(*getBits());
+  return tensorOf(getWeight()).getShape().back();
+}
+
+int64_t PackedLinearOp::getInputs() {
+  return tensorOf(getInput()).getShape().back();
+}
+
+int64_t PackedLinearOp::getOutputs() {
+  return tensorOf(getOutput()).getShape().back();
+}
+
+int64_t PackedLinearOp::getGroups() {
+  return getScales() ? tensorOf(getScales()).getDimSize(1) : 0;
+}
+
+/// The weight's element type and rank, and that scales are there for codes.
+static LogicalResult verifyKind(PackedLinearOp op) {
+  auto weight = tensorOf(op.getWeight());
+  bool hasCodes = weight.getElementType().isInteger(32);
+  if (!hasCodes) {
+    bool isF32 = weight.getElementType().isF32();
+    if (op.getBits() || op.getScales() || op.getZeros())
+      return op.emitOpError("has bits, scales or zeros, but its weight is of "
+                            "floats: ")
+             << weight;
+    if ((isF32 || weight.getElementType().isBF16()) && weight.getRank() == 4 &&
+        weight.getDimSize(3) == (isF32 ? 1 : 2))
+      return success();
+    return op.emitOpError("needs a weight [panels, words, 32, values of a "
+                          "word] of f32, bf16 or codes, got ")
+           << weight;
+  }
+  if (!op.getBits() || (*op.getBits() != 4 && *op.getBits() != 8))
+    return op.emitOpError("has codes for a weight, of which bits 4 and 8 are "
+                          "known");
+  if (!op.getScales())
+    return op.emitOpError("has codes for a weight, and no scales");
+  if (weight.getRank() != 3)
+    return op.emitOpError("needs codes [panels, words, 32], got ") << weight;
+  return success();
+}
+
+LogicalResult PackedLinearOp::verify() {
+  auto input = tensorOf(getInput()), output = tensorOf(getOutput());
+  if (input.getRank() < 1 || output.getRank() != input.getRank() ||
+      input.getShape().drop_back() != output.getShape().drop_back())
+    return emitOpError("makes ") << output << " of " << input;
+  if (failed(verifyKind(*this)))
+    return failure();
+  auto weight = tensorOf(getWeight());
+  int64_t panels = llvm::divideCeil(getOutputs(), panelWidth);
+  int64_t words = llvm::divideCeil(getInputs(), getPerWord());
+  if (weight.getDimSize(0) != panels || weight.getDimSize(1) != words ||
+      weight.getDimSize(2) != panelWidth)
+    return emitOpError("of ")
+           << getInputs() << " inputs and " << getOutputs()
+           << " outputs needs a weight of " << panels << "x" << words << "x"
+           << panelWidth << " words, got " << weight;
+  if (Value bias = getBias();
+      bias && tensorOf(bias).getShape() != ArrayRef<int64_t>(getOutputs()))
+    return emitOpError("has a bias of type ") << bias.getType();
+  if (!getScales())
+    return success();
+  auto scales = tensorOf(getScales());
+  if (scales.getRank() != 3 || scales.getDimSize(0) != panels ||
+      scales.getDimSize(2) != panelWidth)
+    return emitOpError("needs scales of ")
+           << panels << "xGROUPSx" << panelWidth << ", got " << scales;
+  int64_t groups = getGroups();
+  if (groups < 1 || getInputs() % groups != 0 ||
+      (groups > 1 && getInputs() / groups % getPerWord() != 0))
+    return emitOpError("cuts ") << getInputs() << " inputs into " << groups
+                                << " groups, which have no whole words";
+  if (getZeros() && getZeros().getType() != scales)
+    return emitOpError("has zeros of type ")
+           << getZeros().getType() << ", and scales of type " << scales;
+  return success();
+}
+
+double PackedLinearOp::getFlops() {
+  auto output = static_cast<double>(tensorOf(getOutput()).getNumElements());
+  return getModelFlops() +
+         output * static_cast<double>(2 * getGroups() + (getBias() ? 1 : 0));
+}
+
+double PackedLinearOp::getModelFlops() {
+  return 2 * static_cast<double>(tensorOf(getInput()).getNumElements()) *
+         static_cast<double>(getOutputs());
+}
+
+StringRef PackedLinearOp::getNotDifferentiableReason() {
+  return "is for inference only: its weight is packed when weights are loaded";
+}
+
+// The outputs are split between panels, the inputs between groups, or between
+// words where all inputs have one scale, or none.
+dist::ShardingRule PackedLinearOp::getShardingRule() {
+  int64_t groups = getGroups(), perWord = getPerWord();
+  bool splitsOut = getOutputs() % panelWidth == 0;
+  bool splitsIn = groups > 1 || getInputs() % perWord == 0;
+  std::string rows = leadingLetters(tensorOf(getInput()).getRank() - 1);
+  std::string panel = splitsOut ? "o" : "x", word = splitsIn ? "i" : "y";
+  std::string weight = panel + word + "l";
+  if (!getScales())
+    weight += "w";
+  std::string scales = panel + (groups > 1 ? "i" : "u") + "l";
+  std::string whole = "lwu";
+  if (!splitsOut)
+    whole += "ox";
+  if (!splitsIn)
+    whole += "iy";
+  SmallVector<std::string> operands = {rows + "i", weight};
+  if (getScales())
+    operands.push_back(scales);
+  if (getZeros())
+    operands.push_back(scales);
+  if (getBias())
+    operands.push_back("o");
+  dist::ShardingRule rule =
+      dist::buildRule(*this, operands, {rows + "o"}, whole);
+  auto count = [&](StringRef name, int64_t size, StringRef units) {
+    dist::Factor &factor = rule.factors[rule.indexOf(name)];
+    factor.size = size;
+    factor.units = units.str();
+  };
+  if (splitsOut)
+    count("o", getOutputs() / panelWidth, "panels");
+  if (splitsIn)
+    count("i", groups > 1 ? groups : getInputs() / perWord,
+          groups > 1 ? "groups" : "words");
+  return rule;
+}
+
+//===----------------------------------------------------------------------===//
+// What states are made of
+//===----------------------------------------------------------------------===//
+
+LogicalResult PackedAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                 PackedPart part, StringAttr name,
+                                 RankedTensorType of, int64_t bits,
+                                 int64_t group, bool even, bool) {
+  if (!of.hasStaticShape() || of.getRank() != 2 || of.getNumElements() == 0)
+    return emitError() << "packs " << name << " of type " << of
+                       << "; weights of products are of rank 2";
+  if (!llvm::is_contained({32, 16, 8, 4}, bits))
+    return emitError() << "packs values of " << bits
+                       << " bits; 32, 16, 8 and 4 are known";
+  int64_t perWord = 32 / bits;
+  if (group < 0 || group % perWord != 0)
+    return emitError() << "makes groups of " << group
+                       << " inputs, which have no whole words of " << perWord;
+  if (part != PackedPart::Words && bits >= 16)
+    return emitError() << "takes scales or zeros of floats";
+  if (part == PackedPart::Zeros && even)
+    return emitError() << "takes zeros of even groups, which have none";
+  return success();
+}
+
+plan::Packed PackedAttr::toPlan() const {
+  plan::Packed packed;
+  packed.part = static_cast<plan::PackedPart>(getPart());
+  packed.name = getName().str();
+  packed.shape = getOf().getShape().vec();
+  packed.bits = getBits();
+  packed.group = getGroup();
+  packed.even = getEven();
+  packed.transposed = getTransposed();
+  return packed;
+}
+
+RankedTensorType PackedAttr::getStateType(Type scale) const {
+  plan::Packed packed = toPlan();
+  MLIRContext *context = getContext();
+  Type element = scale;
+  if (getPart() == PackedPart::Words)
+    element = getBits() == 32   ? Type(Float32Type::get(context))
+              : getBits() == 16 ? Type(BFloat16Type::get(context))
+                                : Type(IntegerType::get(context, 32));
+  return RankedTensorType::get(packed.stateShape(), element);
+}

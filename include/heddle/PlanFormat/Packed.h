@@ -1,0 +1,59 @@
+//===- Packed.h - How a weight is packed for products -----------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_PLANFORMAT_PACKED_H
+#define HEDDLE_PLANFORMAT_PACKED_H
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace heddle::plan {
+
+/// Which tensor of a packed weight a state is: as NN_PackedPart.
+enum class PackedPart { Words, Scales, Zeros };
+
+/// How a state is made of a weight when weights are loaded; see
+/// nn.packed_linear for the layout and NN_PackedAttr for the numbers.
+struct Packed {
+  static constexpr int64_t panelWidth = 32; ///< Outputs of a panel.
+  static constexpr int64_t wordBits = 32;
+
+  PackedPart part = PackedPart::Words;
+  std::string name;           ///< The weight's.
+  std::vector<int64_t> shape; ///< Of this rank's part of the weight.
+  int64_t bits = 32;          ///< Of a value: 32, 16, 8, 4.
+  int64_t group = 0; ///< Inputs that share a scale; 0: all that there are.
+  bool even = true;  ///< No zeros.
+  bool transposed = false; ///< The weight is [out, in].
+
+  int64_t inputs() const { return shape[transposed ? 1 : 0]; }
+  int64_t outputs() const { return shape[transposed ? 0 : 1]; }
+  bool isQuantized() const { return bits < 16; }
+  int64_t perWord() const { return wordBits / bits; }
+  int64_t panels() const { return (outputs() + panelWidth - 1) / panelWidth; }
+  int64_t words() const { return (inputs() + perWord() - 1) / perWord(); }
+  int64_t groupLength() const { return group == 0 ? inputs() : group; }
+  int64_t groups() const { return inputs() / groupLength(); }
+  /// The lowest bit of value `index` of a word of values of `bits`.
+  static constexpr int64_t bitOf(int64_t bits, int64_t index) {
+    return bits == 4 ? index % 2 * 16 + index / 2 * 4 : index * bits;
+  }
+  /// The shape of the state.
+  std::vector<int64_t> stateShape() const {
+    if (part != PackedPart::Words)
+      return {panels(), groups(), panelWidth};
+    if (isQuantized())
+      return {panels(), words(), panelWidth};
+    return {panels(), words(), panelWidth, perWord()};
+  }
+};
+
+} // namespace heddle::plan
+
+#endif // HEDDLE_PLANFORMAT_PACKED_H

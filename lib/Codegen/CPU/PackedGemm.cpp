@@ -1,0 +1,369 @@
+//===- PackedGemm.cpp - Products with packed weights for x86-64 -----------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "PackedGemm.h"
+#include "PackedWords.h"
+#include "dialects/Dist/ByteSize.h"
+#include "heddle/PlanFormat/Packed.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+
+namespace heddle::cpu {
+
+namespace {
+
+constexpr int64_t panelWidth = plan::Packed::panelWidth;
+constexpr int64_t wordBytes = 4, panelRowBytes = panelWidth * wordBytes;
+/// Rows that are made ready at once.
+constexpr int64_t blockRows = 64;
+/// How far ahead of what is read lines are fetched.
+constexpr int64_t fetchAhead = 2048;
+
+/// The rows of A as the kernel reads them, and the sums of their groups.
+struct Scratch {
+  explicit Scratch(const PackedGemmSpec &spec) {
+    int64_t perWord = plan::Packed::wordBits / spec.bits;
+    // Of the widest form: f32, in whole words of B.
+    rowBytes = llvm::alignTo(
+        llvm::alignTo(spec.k, std::max<int64_t>(perWord, 2)) * 4, 64);
+    sumsAt = rowBytes * std::min(spec.m, blockRows);
+    sumBytes = llvm::alignTo(std::max<int64_t>(spec.groups, 1) * 4, 64);
+    bytes = sumsAt + sumBytes * std::min(spec.m, blockRows);
+  }
+  int64_t rowBytes, sumsAt, sumBytes, bytes;
+};
+
+class PackedGemm {
+public:
+  PackedGemm(LoopBuilder &b, const PackedGemmSpec &spec,
+             const CpuTarget &target, const PackedGemmOperands &operands,
+             EpilogueFn epilogue)
+      : b(b), spec(spec), in(operands), epilogue(epilogue),
+        words(b, spec, target), scratch(spec),
+        vectors(panelWidth / target.lanes()), lanes(target.lanes()),
+        sumVectors(target.hasAvx512 ? 24 : 12),
+        f32s(VectorType::get(lanes, b.builder.getF32Type())) {}
+
+  void emit(Value thread, Value threads);
+
+private:
+  using Values = LoopBuilder::Values;
+
+  /// Of `count` rows, how many share what is unpacked: their sums are in
+  /// registers.
+  int64_t chunkOf(int64_t count) const {
+    int64_t most = std::max<int64_t>(sumVectors / vectors, 1);
+    return llvm::divideCeil(count, llvm::divideCeil(count, most));
+  }
+  // Makes rows of A ready.
+  void prepare(Value firstRow, Value count);
+  void prepareRow(Value from, Value to);
+  void sumGroups(Value row, Value sums);
+  // The loops.
+  void emitBlock(Value first, int64_t count, Value begin, Value end);
+  void emitRows(Value first, int64_t count, ArrayRef<Value> panels);
+  // The micro-kernel.
+  void emitTile(Value firstRow, ArrayRef<Value> panels, int64_t rows);
+  Values sumWords(ArrayRef<Value> sources, Value row, Value begin,
+                  int64_t count, int64_t rows);
+  Values multiplyWord(ArrayRef<Value> sources, Value row, Value word,
+                      int64_t rows, ValueRange sums);
+  Values scaleGroup(ValueRange sums, ValueRange totals, ArrayRef<Value> panels,
+                    Value firstRow, Value group, int64_t rows);
+  Value groupVector(Value pointer, Value panel, Value group, int64_t vector);
+  void storeTile(ValueRange sums, Value firstRow, ArrayRef<Value> panels,
+                 int64_t rows);
+  /// The number of the sum of a stream, a vector and a row.
+  int64_t sumAt(int64_t stream, int64_t vector, int64_t row,
+                int64_t rows) const {
+    return (stream * vectors + vector) * rows + row;
+  }
+  Value bytes(Value pointer, Value count) {
+    return b.advance(pointer, b.builder.getI8Type(), count);
+  }
+  Value bytes(Value pointer, int64_t count) {
+    return b.advance(pointer, b.builder.getI8Type(), count);
+  }
+
+  LoopBuilder &b;
+  const PackedGemmSpec &spec;
+  const PackedGemmOperands &in;
+  EpilogueFn epilogue;
+  PackedWords words;
+  Scratch scratch;
+  int64_t vectors; ///< In the words of a panel at one place of K.
+  int64_t lanes, sumVectors;
+  VectorType f32s;
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Rows of A
+//===----------------------------------------------------------------------===//
+
+/// Copies a row as f32 or, where two bf16 are multiplied at a time, as it is;
+/// what lies beyond K, to whole words of B, is zero.
+void PackedGemm::prepareRow(Value from, Value to) {
+  Type kept = words.dot ? b.builder.getBF16Type() : b.builder.getF32Type();
+  auto type = VectorType::get(lanes, spec.aType);
+  int64_t all = words.count() * words.perWord;
+  unsigned alignment = dist::byteSize(spec.aType);
+  auto copy = [&](Value at, Value readMask, Value writeMask) {
+    Value x =
+        b.load(type, b.advance(from, spec.aType, at), alignment, readMask);
+    if (!words.dot)
+      x = b.widen(x);
+    b.store(x, b.advance(to, kept, at), dist::byteSize(kept), writeMask);
+  };
+  int64_t full = spec.k / lanes * lanes;
+  b.forLoop(b.constant(0), b.constant(full), lanes,
+            [&](Value at) { copy(at, nullptr, nullptr); });
+  for (int64_t at = full; at < all; at += lanes)
+    copy(b.constant(at), b.mask(b.constant(spec.k - at), lanes),
+         b.mask(b.constant(all - at), lanes));
+}
+
+/// The sum of each group of a row, which zeros are multiplied by.
+void PackedGemm::sumGroups(Value row, Value sums) {
+  int64_t length = spec.k / spec.groups, full = length / lanes * lanes;
+  Type kept = words.dot ? b.builder.getBF16Type() : b.builder.getF32Type();
+  auto type = VectorType::get(lanes, kept);
+  b.forLoop(b.constant(0), b.constant(spec.groups), 1, [&](Value group) {
+    Value first = b.advance(row, kept, b.mul(group, length));
+    auto load = [&](Value at, Value mask) {
+      return b.widen(
+          b.load(type, b.advance(first, kept, at), dist::byteSize(kept), mask));
+    };
+    Values sum = b.forLoop(
+        b.constant(0), b.constant(full), lanes, {b.zeros(f32s)},
+        [&](Value at, ValueRange carried) -> Values {
+          return {b.create<arith::AddFOp>(carried[0], load(at, nullptr))};
+        });
+    if (full < length)
+      sum[0] = b.create<arith::AddFOp>(
+          sum[0],
+          load(b.constant(full), b.mask(b.constant(length - full), lanes)));
+    Value total =
+        b.create<vector::ReductionOp>(vector::CombiningKind::ADD, sum[0]);
+    b.store(total, b.advance(sums, b.builder.getF32Type(), group), 4);
+  });
+}
+
+void PackedGemm::prepare(Value firstRow, Value count) {
+  b.forLoop(b.constant(0), count, 1, [&](Value row) {
+    Value from =
+        b.advance(in.a, spec.aType, b.mul(b.add(firstRow, row), spec.k));
+    Value to = bytes(in.scratch, b.mul(row, scratch.rowBytes));
+    prepareRow(from, to);
+    if (in.zeros)
+      sumGroups(to, bytes(bytes(in.scratch, scratch.sumsAt),
+                          b.mul(row, scratch.sumBytes)));
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Loops
+//===----------------------------------------------------------------------===//
+
+/// Rows `first` to `first` + `count` of the panels, which stay in a cache from
+/// one chunk of rows to the next.
+void PackedGemm::emitRows(Value first, int64_t count, ArrayRef<Value> panels) {
+  int64_t rows = chunkOf(count), done = count / rows * rows;
+  if (done == rows) {
+    emitTile(first, panels, rows);
+  } else {
+    b.forLoop(b.constant(0), b.constant(done), rows, [&](Value row) {
+      emitTile(b.add(first, row), panels, rows);
+    });
+  }
+  if (done < count)
+    emitTile(b.add(first, done), panels, count - done);
+}
+
+/// Rows `first` to `first` + `count` of the thread's panels.
+void PackedGemm::emitBlock(Value first, int64_t count, Value begin, Value end) {
+  prepare(first, b.constant(count));
+  // Few rows leave registers for several streams, whose fetches run side by
+  // side. Each has panels that follow each other, so that fetching ahead is
+  // never in vain.
+  int64_t streams = 1, perStream = vectors * chunkOf(count);
+  while (streams < 8 && streams * 2 * perStream <= sumVectors * 2 / 3)
+    streams *= 2;
+  Value each = b.div(b.sub(end, begin), streams);
+  b.forLoop(b.constant(0), each, 1, [&](Value index) {
+    SmallVector<Value> panels;
+    for (int64_t stream = 0; stream < streams; ++stream)
+      panels.push_back(b.add(b.add(begin, b.mul(each, stream)), index));
+    emitRows(first, count, panels);
+  });
+  if (streams > 1)
+    b.forLoop(b.add(begin, b.mul(each, streams)), end, 1,
+              [&](Value panel) { emitRows(first, count, {panel}); });
+}
+
+void PackedGemm::emit(Value thread, Value threads) {
+  int64_t panels = llvm::divideCeil(spec.n, panelWidth);
+  auto bound = [&](Value part) { return b.div(b.mul(part, panels), threads); };
+  Value begin = bound(thread), end = bound(b.add(thread, 1));
+  int64_t whole = spec.m / blockRows * blockRows;
+  if (whole > 0)
+    b.forLoop(
+        b.constant(0), b.constant(whole), blockRows,
+        [&](Value first) { emitBlock(first, blockRows, begin, end); });
+  if (whole < spec.m)
+    emitBlock(b.constant(whole), spec.m - whole, begin, end);
+}
+
+//===----------------------------------------------------------------------===//
+// The micro-kernel
+//===----------------------------------------------------------------------===//
+
+/// Adds the products of word `word` of each stream.
+PackedGemm::Values PackedGemm::multiplyWord(ArrayRef<Value> sources, Value row,
+                                            Value word, int64_t rows,
+                                            ValueRange sums) {
+  Values next(sums);
+  auto type = VectorType::get(lanes, b.builder.getI32Type());
+  SmallVector<SmallVector<Value>> factors; // Of a stream's vector, by step.
+  for (Value source : sources) {
+    Value at = bytes(source, b.mul(word, panelRowBytes));
+    for (int64_t line = 0; line < panelRowBytes; line += 64)
+      b.prefetch(bytes(at, fetchAhead + line));
+    for (int64_t v = 0; v < vectors; ++v)
+      factors.push_back(words.unpack(b.load(type, b.advance(at, type, v), 4)));
+  }
+  Type one =
+      words.dot ? Type(b.builder.getI32Type()) : Type(b.builder.getF32Type());
+  for (int64_t step = 0; step < words.steps(); ++step)
+    for (int64_t i = 0; i < rows; ++i) {
+      Value at = bytes(row, i * scratch.rowBytes);
+      Value index = b.add(b.mul(word, words.steps()), step);
+      Value x = b.create<vector::BroadcastOp>(
+          VectorType::get(lanes, one),
+          b.load(one, b.advance(at, one, index), words.dot ? 2 : 4));
+      for (size_t f = 0; f < factors.size(); ++f) {
+        Value &sum = next[static_cast<int64_t>(f) * rows + i];
+        sum = words.multiplyAdd(x, factors[f][step], sum);
+      }
+    }
+  return next;
+}
+
+/// The sums over `count` words from `begin` on.
+PackedGemm::Values PackedGemm::sumWords(ArrayRef<Value> sources, Value row,
+                                        Value begin, int64_t count,
+                                        int64_t rows) {
+  Values sums(sources.size() * vectors * rows, b.zeros(f32s));
+  return b.forLoop(begin, b.add(begin, count), 1, sums,
+                   [&](Value word, ValueRange carried) {
+                     return multiplyWord(sources, row, word, rows, carried);
+                   });
+}
+
+/// Of the scales or zeros of a panel's group, those of a vector, in f32.
+Value PackedGemm::groupVector(Value pointer, Value panel, Value group,
+                              int64_t vector) {
+  Value row = b.add(b.mul(panel, spec.groups), group);
+  Value at = b.add(b.mul(row, panelWidth), vector * lanes);
+  auto type = VectorType::get(lanes, spec.scaleType);
+  return b.widen(b.load(type, b.advance(pointer, spec.scaleType, at),
+                        dist::byteSize(spec.scaleType)));
+}
+
+/// totals + scale * (sums - zero * (sum of the group's x)).
+PackedGemm::Values PackedGemm::scaleGroup(ValueRange sums, ValueRange totals,
+                                          ArrayRef<Value> panels,
+                                          Value firstRow, Value group,
+                                          int64_t rows) {
+  Values next;
+  for (Value panel : panels)
+    for (int64_t v = 0; v < vectors; ++v) {
+      Value scale = groupVector(in.scales, panel, group, v), zero;
+      if (in.zeros)
+        zero = b.create<arith::NegFOp>(groupVector(in.zeros, panel, group, v));
+      for (int64_t i = 0; i < rows; ++i) {
+        Value sum = sums[next.size()];
+        if (zero) {
+          Value at = bytes(bytes(in.scratch, scratch.sumsAt),
+                           b.mul(b.add(firstRow, i), scratch.sumBytes));
+          Type f32 = b.builder.getF32Type();
+          Value x = b.create<vector::BroadcastOp>(
+              f32s, b.load(f32, b.advance(at, f32, group), 4));
+          sum = b.create<vector::FMAOp>(zero, x, sum);
+        }
+        next.push_back(
+            b.create<vector::FMAOp>(sum, scale, totals[next.size()]));
+      }
+    }
+  return next;
+}
+
+/// Makes the elements of `rows` rows from `firstRow` on and all columns of
+/// `panels`.
+void PackedGemm::emitTile(Value firstRow, ArrayRef<Value> panels,
+                          int64_t rows) {
+  SmallVector<Value> sources;
+  for (Value panel : panels)
+    sources.push_back(
+        bytes(in.words, b.mul(panel, words.count() * panelRowBytes)));
+  // Where the row stands among those that were made ready.
+  Value local = b.rem(firstRow, blockRows);
+  Value row = bytes(in.scratch, b.mul(local, scratch.rowBytes));
+  if (spec.groups == 0) {
+    storeTile(sumWords(sources, row, b.constant(0), words.count(), rows),
+              firstRow, panels, rows);
+    return;
+  }
+  int64_t perGroup = llvm::divideCeil(words.count(), spec.groups);
+  Values totals(panels.size() * vectors * rows, b.zeros(f32s));
+  totals =
+      b.forLoop(b.constant(0), b.constant(spec.groups), 1, totals,
+                [&](Value group, ValueRange carried) {
+                  Values sums = sumWords(sources, row, b.mul(group, perGroup),
+                                         perGroup, rows);
+                  return scaleGroup(sums, carried, panels, local, group, rows);
+                });
+  storeTile(totals, firstRow, panels, rows);
+}
+
+void PackedGemm::storeTile(ValueRange sums, Value firstRow,
+                           ArrayRef<Value> panels, int64_t rows) {
+  bool overhangs = spec.n % panelWidth != 0;
+  int64_t next = 0;
+  for (Value panel : panels)
+    for (int64_t v = 0; v < vectors; ++v) {
+      Value column = b.add(b.mul(panel, panelWidth), v * lanes);
+      Value mask;
+      if (overhangs)
+        mask = b.mask(b.sub(b.constant(spec.n), column), lanes);
+      for (int64_t i = 0; i < rows; ++i) {
+        Value sum = sums[next++], row = b.add(firstRow, i);
+        if (epilogue)
+          sum = epilogue(b.builder, b.loc, sum, b.toIndex(row),
+                         b.toIndex(column), mask);
+        Value to =
+            b.advance(in.c, spec.cType, b.add(b.mul(row, spec.n), column));
+        b.store(b.narrow(sum, spec.cType), to, dist::byteSize(spec.cType),
+                mask);
+      }
+    }
+}
+
+int64_t packedGemmScratchBytes(const PackedGemmSpec &spec) {
+  return Scratch(spec).bytes;
+}
+
+void emitPackedGemm(LoopBuilder &builder, const PackedGemmSpec &spec,
+                    const CpuTarget &target, const PackedGemmOperands &operands,
+                    Value thread, Value threads, EpilogueFn epilogue) {
+  PackedGemm(builder, spec, target, operands, epilogue).emit(thread, threads);
+}
+
+} // namespace heddle::cpu

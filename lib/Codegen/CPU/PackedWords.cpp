@@ -1,0 +1,135 @@
+//===- PackedWords.cpp - Words of packed weights in registers -------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "PackedWords.h"
+#include "heddle/PlanFormat/Packed.h"
+#include "llvm/ADT/APFloat.h"
+
+using namespace mlir;
+
+namespace heddle::cpu {
+
+static constexpr int64_t wordBits = plan::Packed::wordBits;
+
+PackedWords::PackedWords(LoopBuilder &builder, const PackedGemmSpec &spec,
+                         const CpuTarget &target)
+    : dot(target.hasBf16Dot && spec.aType.isBF16() && spec.bits < wordBits),
+      perWord(wordBits / spec.bits), b(builder), spec(spec),
+      hasAvx512(target.hasAvx512),
+      words(VectorType::get(target.lanes(), builder.builder.getI32Type())),
+      f32s(VectorType::get(target.lanes(), builder.builder.getF32Type())) {
+  if (spec.bits != 4 || !hasAvx512)
+    return;
+  // A code is the index; bits above it are of other codes, and do not count.
+  auto valueOf = [](int64_t index) {
+    return static_cast<double>(index % 16 < 8 ? index % 16 : index % 16 - 16);
+  };
+  SmallVector<APFloat> values;
+  const llvm::fltSemantics &kind =
+      dot ? APFloat::BFloat() : APFloat::IEEEsingle();
+  for (int64_t index = 0; index < (dot ? 32 : 16); ++index) {
+    APFloat value(valueOf(index));
+    bool loses = false;
+    value.convert(kind, APFloat::rmNearestTiesToEven, &loses);
+    values.push_back(value);
+  }
+  Type element = dot ? Type(b.builder.getBF16Type()) : b.builder.getF32Type();
+  auto type = VectorType::get(static_cast<int64_t>(values.size()), element);
+  table = b.create<arith::ConstantOp>(DenseElementsAttr::get(type, values));
+  if (dot)
+    table = b.create<LLVM::BitcastOp>(
+        VectorType::get(32, b.builder.getI16Type()), table);
+}
+
+Value PackedWords::intrinsic(StringRef name, Type type, ValueRange operands) {
+  return b.builder
+      .create<LLVM::CallIntrinsicOp>(b.loc, type, b.builder.getStringAttr(name),
+                                     operands)
+      .getResult(0);
+}
+
+Value PackedWords::shift(Value word, int64_t bits, bool left, bool isSigned) {
+  if (bits == 0)
+    return word;
+  Value by = b.create<arith::ConstantOp>(DenseElementsAttr::get(
+      words, b.builder.getI32IntegerAttr(static_cast<int32_t>(bits))));
+  if (left)
+    return b.create<arith::ShLIOp>(word, by);
+  if (isSigned)
+    return b.create<arith::ShRSIOp>(word, by);
+  return b.create<arith::ShRUIOp>(word, by);
+}
+
+/// Code `index` of each word, in f32.
+Value PackedWords::code(Value word, int64_t index) {
+  int64_t above = wordBits - spec.bits - plan::Packed::bitOf(spec.bits, index);
+  Value high = shift(word, above, /*left=*/true, /*isSigned=*/false);
+  Value number =
+      shift(high, wordBits - spec.bits, /*left=*/false, /*isSigned=*/true);
+  return b.create<arith::SIToFPOp>(f32s, number);
+}
+
+/// Codes 2 `step` and 2 `step` + 1: whole numbers that bf16 holds, so their
+/// upper halves are bf16 already.
+Value PackedWords::pairOfCodes(Value word, int64_t step) {
+  auto bits = [&](int64_t index) -> Value {
+    return b.create<LLVM::BitcastOp>(words, code(word, index));
+  };
+  Value low = shift(bits(2 * step), 16, /*left=*/false, /*isSigned=*/false);
+  return b.create<arith::OrIOp>(low, bits(2 * step + 1));
+}
+
+Value PackedWords::lookUp(Value word, int64_t index) {
+  Value at = shift(word, plan::Packed::bitOf(spec.bits, index), /*left=*/false,
+                   /*isSigned=*/false);
+  return intrinsic("llvm.x86.avx512.permvar.sf.512", f32s, {table, at});
+}
+
+/// Both codes of a step are at the same place of a half word.
+Value PackedWords::lookUpPair(Value word, int64_t step) {
+  Value at = shift(word, plan::Packed::bitOf(spec.bits, 2 * step),
+                   /*left=*/false, /*isSigned=*/false);
+  Type halves = table.getType();
+  Value pair = intrinsic("llvm.x86.avx512.permvar.hi.512", halves,
+                         {table, b.create<LLVM::BitcastOp>(halves, at)});
+  return b.create<LLVM::BitcastOp>(words, pair);
+}
+
+SmallVector<Value> PackedWords::unpack(Value word) {
+  SmallVector<Value> factors;
+  if (spec.bits == wordBits)
+    return {b.create<LLVM::BitcastOp>(f32s, word)};
+  if (spec.bits == 16 && dot)
+    return {word};
+  if (spec.bits == 16) {
+    Value mask = b.create<arith::ConstantOp>(DenseElementsAttr::get(
+        words, b.builder.getI32IntegerAttr(static_cast<int32_t>(0xffff0000))));
+    for (Value half : {shift(word, 16, /*left=*/true, /*isSigned=*/false),
+                       Value(b.create<arith::AndIOp>(word, mask))})
+      factors.push_back(b.create<LLVM::BitcastOp>(f32s, half));
+    return factors;
+  }
+  for (int64_t step = 0; step < steps(); ++step)
+    factors.push_back(dot && table ? lookUpPair(word, step)
+                      : dot        ? pairOfCodes(word, step)
+                      : table      ? lookUp(word, step)
+                                   : code(word, step));
+  return factors;
+}
+
+Value PackedWords::multiplyAdd(Value x, Value factor, Value sum) {
+  if (!dot)
+    return b.create<vector::FMAOp>(x, factor, sum);
+  auto pairs =
+      VectorType::get(2 * words.getNumElements(), b.builder.getBF16Type());
+  return intrinsic("llvm.x86.avx512bf16.dpbf16ps.512", f32s,
+                   {sum, b.create<LLVM::BitcastOp>(pairs, x),
+                    b.create<LLVM::BitcastOp>(pairs, factor)});
+}
+
+} // namespace heddle::cpu

@@ -1,0 +1,56 @@
+//===- PackedWords.h - Words of packed weights in registers -----*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_LIB_CODEGEN_CPU_PACKEDWORDS_H
+#define HEDDLE_LIB_CODEGEN_CPU_PACKEDWORDS_H
+
+#include "LoopBuilder.h"
+#include "PackedGemm.h"
+
+namespace heddle::cpu {
+
+/// How words of 32 bits become factors of a product: vectors of f32, or of
+/// pairs of bf16 where the target multiplies these.
+class PackedWords {
+public:
+  PackedWords(LoopBuilder &builder, const PackedGemmSpec &spec,
+              const CpuTarget &target);
+
+  /// Words of an output, over all of K.
+  int64_t count() const { return (spec.k + perWord - 1) / perWord; }
+  /// Factors that a word gives, which follow each other along K.
+  int64_t steps() const { return dot ? perWord / 2 : perWord; }
+
+  /// The factors of a vector of words: `steps()` vectors. Codes are whole
+  /// numbers.
+  llvm::SmallVector<mlir::Value> unpack(mlir::Value word);
+  /// x * factor + sum in f32; x is a vector of f32 or of pairs of bf16 as i32.
+  mlir::Value multiplyAdd(mlir::Value x, mlir::Value factor, mlir::Value sum);
+
+  bool dot; ///< A factor is of two bf16.
+  int64_t perWord;
+
+private:
+  mlir::Value code(mlir::Value word, int64_t index);
+  mlir::Value pairOfCodes(mlir::Value word, int64_t step);
+  mlir::Value lookUp(mlir::Value word, int64_t index);
+  mlir::Value lookUpPair(mlir::Value word, int64_t step);
+  mlir::Value shift(mlir::Value word, int64_t bits, bool left, bool isSigned);
+  mlir::Value intrinsic(llvm::StringRef name, mlir::Type type,
+                        mlir::ValueRange operands);
+
+  LoopBuilder &b;
+  const PackedGemmSpec &spec;
+  bool hasAvx512;
+  mlir::VectorType words, f32s;
+  mlir::Value table; ///< Of what codes of 4 bits are, where it can be one.
+};
+
+} // namespace heddle::cpu
+
+#endif // HEDDLE_LIB_CODEGEN_CPU_PACKEDWORDS_H

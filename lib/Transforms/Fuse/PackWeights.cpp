@@ -1,0 +1,316 @@
+//===- PackWeights.cpp - Packs the weights of products --------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Transforms/Fuse/Passes.h"
+#include "llvm/Support/GlobPattern.h"
+
+using namespace mlir;
+using namespace heddle;
+
+namespace heddle {
+#define GEN_PASS_DEF_FUSEPACKWEIGHTS
+#include "include/heddle/Transforms/Fuse/Passes.h.inc"
+} // namespace heddle
+
+namespace {
+
+/// How the values of one weight are packed.
+struct Form {
+  int64_t bits = 32, group = 0;
+  bool even = true;
+};
+
+/// What stands in the place of a weight: words, and for codes scales and maybe
+/// zeros.
+using Parts = SmallVector<Value, 3>;
+
+class Packer {
+public:
+  Packer(nn::ModelOp model, int64_t bits, int64_t group, bool even,
+         ArrayRef<llvm::GlobPattern> kept)
+      : model(model), symbols(model), bits(bits), group(group), even(even),
+        kept(kept) {
+    model.walk([&](nn::SetOp set) { written.insert(set.getState()); });
+    for (auto bucket : model.getOps<nn::BucketOp>())
+      for (auto member : bucket.getMembers().getAsRange<FlatSymbolRefAttr>())
+        written.insert(member.getValue());
+    model.walk([&](nn::CallOp call) {
+      calls[symbols.lookup<nn::FuncOp>(call.getCallee())].push_back(call);
+    });
+  }
+
+  LogicalResult run();
+  int64_t numPacked = 0;
+
+private:
+  nn::StateOp weightOf(Value value);
+  bool isWeight(Value value);
+  FailureOr<Form> formOf(nn::StateOp state, nn::LinearOp user);
+  Parts pack(Value value, nn::LinearOp user);
+  nn::StateOp derive(nn::StateOp state, Form form, nn::PackedPart part,
+                     bool transposed);
+  LogicalResult check(Value value, nn::LinearOp user, Form &form,
+                      nn::StateOp &first);
+  void replace(nn::LinearOp linear);
+  void eraseUnused();
+
+  nn::ModelOp model;
+  SymbolTable symbols;
+  int64_t bits, group;
+  bool even;
+  ArrayRef<llvm::GlobPattern> kept;
+  llvm::StringSet<> written;
+  DenseMap<Operation *, SmallVector<nn::CallOp>> calls; ///< Of a function.
+  std::map<std::pair<void *, bool>, Parts> packed;
+  std::map<std::tuple<void *, int, bool>, nn::StateOp> derived;
+};
+
+} // namespace
+
+/// The parameter that `value` was read from, if nothing writes it.
+nn::StateOp Packer::weightOf(Value value) {
+  auto get = value.getDefiningOp<nn::GetOp>();
+  if (!get || get.getSlot() || written.contains(get.getState()))
+    return {};
+  auto state = symbols.lookup<nn::StateOp>(get.getState());
+  bool isMatrix = state && state.getRole() == nn::StateRole::Parameter &&
+                  state.getTensorType().getRank() == 2;
+  return isMatrix ? state : nn::StateOp();
+}
+
+/// Whether `value` is a parameter, in all calls of the function that it is an
+/// argument of.
+bool Packer::isWeight(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  if (!argument)
+    return bool(weightOf(value));
+  auto function = dyn_cast<nn::FuncOp>(argument.getOwner()->getParentOp());
+  auto found = calls.find(function);
+  return function && found != calls.end() &&
+         llvm::all_of(found->second, [&](nn::CallOp call) {
+           return isWeight(call.getArgOperands()[argument.getArgNumber()]);
+         });
+}
+
+FailureOr<Form> Packer::formOf(nn::StateOp state, nn::LinearOp user) {
+  Form form;
+  form.bits = state.getTensorType().getElementType().isF32() ? 32 : 16;
+  bool isKept = llvm::any_of(kept, [&](const llvm::GlobPattern &pattern) {
+    return pattern.match(state.getSymName());
+  });
+  if (bits == 0 || isKept)
+    return form;
+  form = {bits, group, even};
+  int64_t inputs = state.getTensorType().getDimSize(user.getTransposed());
+  if (group == 0 || inputs % group == 0)
+    return form;
+  auto error = user.emitError("H0144: the weight \"")
+               << state.getSymName() << "\" has " << inputs
+               << " inputs here, which groups of " << group << " do not divide";
+  error.attachNote() << "help: choose another --group, or exempt it: "
+                        "--keep-16bit "
+                     << state.getSymName();
+  return failure();
+}
+
+/// Checks every parameter that `value` is: those of one product have one form.
+LogicalResult Packer::check(Value value, nn::LinearOp user, Form &form,
+                            nn::StateOp &first) {
+  if (nn::StateOp state = weightOf(value)) {
+    FailureOr<Form> found = formOf(state, user);
+    if (failed(found))
+      return failure();
+    if (first && found->bits != form.bits) {
+      auto error = user.emitError("H0146: multiplies by \"")
+                   << first.getSymName() << "\" with " << form.bits
+                   << " bits and by \"" << state.getSymName() << "\" with "
+                   << found->bits << ", but layers of one kind share it";
+      error.attachNote() << "help: give --keep-16bit a pattern for all layers, "
+                            "as *.mlp.down_proj.weight";
+      return failure();
+    }
+    form = *found;
+    first = state;
+    return success();
+  }
+  auto argument = cast<BlockArgument>(value);
+  for (nn::CallOp call : calls[argument.getOwner()->getParentOp()])
+    if (failed(check(call.getArgOperands()[argument.getArgNumber()], user, form,
+                     first)))
+      return failure();
+  return success();
+}
+
+nn::StateOp Packer::derive(nn::StateOp state, Form form, nn::PackedPart part,
+                           bool transposed) {
+  nn::StateOp &known = derived[{state, static_cast<int>(part), transposed}];
+  if (known)
+    return known;
+  MLIRContext *context = model.getContext();
+  auto attribute = nn::PackedAttr::get(context, part, state.getSymNameAttr(),
+                                       state.getTensorType(), form.bits,
+                                       form.group, form.even, transposed);
+  OpBuilder builder(context);
+  builder.setInsertionPoint(state); // Words first, then what goes with them.
+  auto copy = cast<nn::StateOp>(builder.clone(*state));
+  std::string name =
+      (state.getSymName() + "." + stringifyPackedPart(part)).str();
+  while (symbols.lookup(name))
+    name += transposed ? ".transposed" : ".plain";
+  copy.setSymName(name);
+  copy.setRole(nn::StateRole::Derived);
+  copy.setType(attribute.getStateType(Float16Type::get(context)));
+  copy.setPackedAttr(attribute);
+  copy.setTrainable(false);
+  copy.setCheckpointed(false);
+  copy.setDecays(false);
+  symbols.insert(copy);
+  return known = copy;
+}
+
+/// What takes the place of `value` as the weight of `user`.
+Parts Packer::pack(Value value, nn::LinearOp user) {
+  bool transposed = user.getTransposed();
+  auto [found, isNew] =
+      packed.try_emplace({value.getAsOpaquePointer(), transposed});
+  if (!isNew)
+    return found->second;
+  Parts parts;
+  OpBuilder builder(model.getContext());
+  if (nn::StateOp state = weightOf(value)) {
+    Form form = *formOf(state, user);
+    SmallVector<nn::PackedPart> kinds = {nn::PackedPart::Words};
+    if (form.bits < 16)
+      kinds.push_back(nn::PackedPart::Scales);
+    if (form.bits < 16 && !form.even)
+      kinds.push_back(nn::PackedPart::Zeros);
+    builder.setInsertionPointAfterValue(value);
+    for (nn::PackedPart kind : kinds) {
+      nn::StateOp part = derive(state, form, kind, transposed);
+      parts.push_back(builder.create<nn::GetOp>(value.getLoc(), part.getType(),
+                                                part.getSymName()));
+    }
+    return packed[{value.getAsOpaquePointer(), transposed}] = parts;
+  }
+  auto argument = cast<BlockArgument>(value);
+  auto function = cast<nn::FuncOp>(argument.getOwner()->getParentOp());
+  for (nn::CallOp call : calls[function]) {
+    Parts given = pack(call.getArgOperands()[argument.getArgNumber()], user);
+    if (parts.empty())
+      for (Value part : given) {
+        unsigned at = function.getNumArguments();
+        function.insertArgument(at, part.getType(), {}, value.getLoc());
+        parts.push_back(function.getArgument(at));
+      }
+    SmallVector<Value> operands(call.getArgOperands());
+    operands.append(given);
+    call->setOperands(operands);
+  }
+  return packed[{value.getAsOpaquePointer(), transposed}] = parts;
+}
+
+void Packer::replace(nn::LinearOp linear) {
+  Parts parts = pack(linear.getWeight(), linear);
+  OpBuilder builder(linear);
+  bool hasCodes = parts.size() > 1;
+  auto words = cast<RankedTensorType>(parts[0].getType());
+  IntegerAttr bitsAttr;
+  if (hasCodes)
+    bitsAttr = builder.getI64IntegerAttr(
+        32 / llvm::divideCeil(linear.getInput().getType().getShape().back(),
+                              words.getDimSize(1)));
+  auto packedLinear = builder.create<nn::PackedLinearOp>(
+      linear.getLoc(), linear.getType(), linear.getInput(), parts[0],
+      hasCodes ? parts[1] : Value(), parts.size() > 2 ? parts[2] : Value(),
+      linear.getBias(), bitsAttr, ArrayAttr());
+  linear.replaceAllUsesWith(packedLinear.getOutput());
+  linear.erase();
+  ++numPacked;
+}
+
+/// Arguments, reads and parameters whose place is taken.
+void Packer::eraseUnused() {
+  bool changed = true;
+  while (changed) {
+    changed = false;
+    for (auto &[operation, sites] : calls) {
+      auto function = cast<nn::FuncOp>(operation);
+      for (unsigned i = function.getNumArguments(); i-- > 0;) {
+        BlockArgument argument = function.getArgument(i);
+        void *key = argument.getAsOpaquePointer();
+        bool isReplaced =
+            packed.count({key, false}) || packed.count({key, true});
+        if (!isReplaced || !argument.use_empty())
+          continue;
+        function.eraseArgument(i);
+        for (nn::CallOp call : sites)
+          call->eraseOperand(i);
+        changed = true;
+      }
+    }
+  }
+  model.walk([&](nn::GetOp get) {
+    if (get.use_empty())
+      get.erase();
+  });
+  llvm::StringSet<> read;
+  model.walk([&](nn::GetOp get) { read.insert(get.getState()); });
+  llvm::StringSet<> replaced;
+  for (auto &[key, state] : derived)
+    replaced.insert(state.getPacked()->getName().getValue());
+  for (auto state : llvm::make_early_inc_range(model.getOps<nn::StateOp>()))
+    if (state.getRole() == nn::StateRole::Parameter &&
+        replaced.contains(state.getSymName()) &&
+        !read.contains(state.getSymName()))
+      state.erase();
+}
+
+LogicalResult Packer::run() {
+  SmallVector<nn::LinearOp> products;
+  model.walk([&](nn::LinearOp linear) {
+    if (isWeight(linear.getWeight()))
+      products.push_back(linear);
+  });
+  for (nn::LinearOp product : products) {
+    Form form;
+    nn::StateOp first;
+    if (failed(check(product.getWeight(), product, form, first)))
+      return failure();
+  }
+  for (nn::LinearOp product : products)
+    replace(product);
+  eraseUnused();
+  return success();
+}
+
+namespace {
+struct PackWeights : heddle::impl::FusePackWeightsBase<PackWeights> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    SmallVector<llvm::GlobPattern> patterns;
+    for (const std::string &text : keep) {
+      llvm::Expected<llvm::GlobPattern> pattern =
+          llvm::GlobPattern::create(text);
+      if (!pattern) {
+        getOperation().emitError("H0145: \"")
+            << text << "\" of --keep-16bit is no pattern: "
+            << llvm::toString(pattern.takeError());
+        return signalPassFailure();
+      }
+      patterns.push_back(std::move(*pattern));
+    }
+    for (auto model : getOperation().getOps<nn::ModelOp>()) {
+      Packer packer(model, bits, group, even, patterns);
+      if (failed(packer.run()))
+        return signalPassFailure();
+      numPacked += packer.numPacked;
+    }
+  }
+};
+} // namespace

@@ -1,0 +1,152 @@
+//===- PackWeights.cpp - Makes derived states of weights ------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/core/PackWeights.h"
+#include "heddle/runtime/io/Float.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+using namespace heddle;
+using namespace heddle::rt;
+using plan::Packed;
+using plan::PackedPart;
+
+static float roundToF16(float value) {
+  return io::f16ToFloat(io::floatToF16(value));
+}
+
+GroupCode heddle::rt::codeOf(const float *values, int64_t count, int64_t bits,
+                             bool even) {
+  float least = 0, most = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    least = std::min(least, values[i]);
+    most = std::max(most, values[i]);
+  }
+  int32_t lowest = -(1 << (bits - 1)), highest = -lowest - 1;
+  GroupCode code;
+  if (even) {
+    // The lowest code has no counterpart. With few codes it is too good to
+    // lose: it is that of the largest magnitude, whatever its sign.
+    float extreme = -least > most ? least : most;
+    code.scale = roundToF16(bits == 4 ? extreme / float(lowest)
+                                      : std::abs(extreme) / float(highest));
+    return code;
+  }
+  code.scale = roundToF16((most - least) / float(highest - lowest));
+  if (code.scale != 0)
+    code.zero = std::clamp(lowest - int32_t(std::lrint(least / code.scale)),
+                           lowest, highest);
+  return code;
+}
+
+int32_t heddle::rt::quantize(float value, GroupCode code, int64_t bits) {
+  if (code.scale == 0)
+    return code.zero;
+  int32_t lowest = -(1 << (bits - 1)), highest = -lowest - 1;
+  // Far out of range where a scale was too small for f16.
+  float steps = std::clamp(value / code.scale, -1024.0f, 1024.0f);
+  return std::clamp(int32_t(std::lrint(steps)) + code.zero, lowest, highest);
+}
+
+namespace {
+
+/// One panel: its outputs, and what they become.
+class Panel {
+public:
+  Panel(const Packed &packed, const float *weight, int64_t number)
+      : packed(packed), inputs(packed.inputs()),
+        values(Packed::panelWidth * inputs) {
+    int64_t first = number * Packed::panelWidth, outputs = packed.outputs();
+    int64_t count = std::min(Packed::panelWidth, outputs - first);
+    for (int64_t i = 0; i < inputs; ++i)
+      for (int64_t o = 0; o < count; ++o)
+        values[o * inputs + i] = packed.transposed
+                                     ? weight[(first + o) * inputs + i]
+                                     : weight[i * outputs + first + o];
+  }
+
+  void writeFloats(char *to) const {
+    for (int64_t o = 0; o < Packed::panelWidth; ++o)
+      for (int64_t i = 0; i < inputs; ++i)
+        setBits(to, o, i, bitsOf(values[o * inputs + i]));
+  }
+
+  void writeCodes(char *to) const {
+    forEachGroup([&](int64_t o, int64_t first, GroupCode code) {
+      for (int64_t i = first; i < first + packed.groupLength(); ++i)
+        setBits(to, o, i, quantize(values[o * inputs + i], code, packed.bits));
+    });
+  }
+
+  /// Scales or zeros.
+  void writeGroups(uint16_t *to) const {
+    forEachGroup([&](int64_t o, int64_t first, GroupCode code) {
+      float value =
+          packed.part == PackedPart::Scales ? code.scale : float(code.zero);
+      to[first / packed.groupLength() * Packed::panelWidth + o] =
+          io::floatToF16(value);
+    });
+  }
+
+private:
+  uint32_t bitsOf(float value) const {
+    if (packed.bits == 16)
+      return io::floatToBF16(value);
+    uint32_t word = 0;
+    std::memcpy(&word, &value, sizeof(word));
+    return word;
+  }
+
+  /// Sets value `i` of output `o`, whose bits are zero.
+  void setBits(char *to, int64_t o, int64_t i, uint32_t value) const {
+    uint32_t mask = uint32_t((uint64_t(1) << packed.bits) - 1);
+    char *at =
+        to + (i / packed.perWord() * Packed::panelWidth + o) * sizeof(uint32_t);
+    uint32_t word = 0;
+    std::memcpy(&word, at, sizeof(word));
+    word |= (value & mask) << Packed::bitOf(packed.bits, i % packed.perWord());
+    std::memcpy(at, &word, sizeof(word));
+  }
+
+  template <typename Visit> void forEachGroup(Visit visit) const {
+    int64_t length = packed.groupLength();
+    for (int64_t o = 0; o < Packed::panelWidth; ++o)
+      for (int64_t first = 0; first < inputs; first += length)
+        visit(o, first,
+              codeOf(&values[o * inputs + first], length, packed.bits,
+                     packed.even));
+  }
+
+  const Packed &packed;
+  int64_t inputs;
+  std::vector<float> values; ///< Output by output.
+};
+
+} // namespace
+
+void heddle::rt::packPanels(const Packed &packed, const float *weight,
+                            int64_t begin, int64_t end, void *state) {
+  for (int64_t number = begin; number < end; ++number) {
+    Panel panel(packed, weight, number);
+    if (packed.part != PackedPart::Words) {
+      panel.writeGroups(static_cast<uint16_t *>(state) +
+                        number * packed.groups() * Packed::panelWidth);
+      continue;
+    }
+    int64_t bytes = packed.words() * Packed::panelWidth * sizeof(uint32_t);
+    char *to = static_cast<char *>(state) + number * bytes;
+    std::memset(to, 0, bytes);
+    if (packed.isQuantized())
+      panel.writeCodes(to);
+    else
+      panel.writeFloats(to);
+  }
+}

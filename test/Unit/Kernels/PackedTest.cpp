@@ -1,0 +1,166 @@
+//===- PackedTest.cpp - Products with packed weights ----------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "KernelHarness.h"
+#include "mlir/Parser/Parser.h"
+#include <gtest/gtest.h>
+
+using namespace mlir;
+using namespace heddle;
+using namespace heddle::test;
+
+namespace {
+
+/// Sizes of one product, and how its weight is packed.
+struct Packed {
+  int64_t rows, in, out;
+  int64_t bits, groups = 0;
+  const char *scale = "f32";
+  bool hasZeros = false;
+};
+
+std::string shape(std::initializer_list<int64_t> sizes, const char *type) {
+  std::string text = "tensor<";
+  for (int64_t size : sizes)
+    text += std::to_string(size) + "x";
+  return text + type + ">";
+}
+
+std::string weightType(const Packed &p) {
+  int64_t perWord = 32 / p.bits, panels = (p.out + 31) / 32;
+  int64_t words = (p.in + perWord - 1) / perWord;
+  if (p.bits < 16)
+    return shape({panels, words, 32}, "i32");
+  return shape({panels, words, 32, perWord}, p.bits == 32 ? "f32" : "bf16");
+}
+
+/// A kernel of the product alone, of `type`; with a bias and more behind it if
+/// it `ends`.
+std::string textOf(const Packed &p, const char *type, bool ends) {
+  std::string scales = shape({(p.out + 31) / 32, p.groups, 32}, p.scale);
+  std::string x = shape({1, p.rows, p.in}, type), w = weightType(p);
+  std::string y = shape({1, p.rows, p.out}, type);
+  std::string bias = shape({p.out}, type),
+              arguments = "%x: " + x + ", %w: " + w;
+  std::string operands = "%x, %w", types = x + ", " + w;
+  if (p.groups > 0) {
+    arguments += ", %s: " + scales;
+    operands += " scales %s";
+    types += ", " + scales;
+  }
+  if (p.hasZeros) {
+    arguments += ", %z: " + scales;
+    operands += " zeros %z";
+    types += ", " + scales;
+  }
+  if (ends) {
+    arguments += ", %b: " + bias + ", %r: " + y;
+    operands += " bias %b";
+    types += ", " + bias;
+  }
+  if (p.groups > 0)
+    operands += " bits " + std::to_string(p.bits);
+  return "plan.kernel @k(" + arguments + ") -> " + y +
+         " attributes {generator = #plan.generator<gemm>, ties = array<i64: "
+         "-1>} {\n  %p = nn.packed_linear " +
+         operands + " : (" + types + ") -> " + y + "\n" +
+         (ends ? "  %g = nn.map gelu_tanh(%p) : " + y +
+                     "\n  %y = nn.add %g, "
+                     "%r : " +
+                     y + "\n  plan.yield %y : " + y
+               : "  plan.yield %p : " + y) +
+         "\n}";
+}
+
+void check(const Packed &p, bool ends = false) {
+  for (const char *type : {"f32", "bf16"}) {
+    KernelCheck check{textOf(p, type, ends), 5e-6};
+    check.least = -(int64_t(1) << 31);
+    check.limit = int64_t(1) << 31;
+    check.run();
+  }
+}
+
+TEST(PackedProducts, Floats) {
+  for (int64_t bits : {32, 16}) {
+    check({1, 7, 33, bits});
+    check({3, 40, 70, bits});
+    check({17, 66, 129, bits});
+    check({77, 20, 300, bits});
+    check({2, 135, 64, bits}, /*ends=*/true);
+  }
+}
+
+TEST(PackedProducts, CodesWithOneScale) {
+  for (int64_t bits : {8, 4}) {
+    check({1, 7, 33, bits, 1});
+    check({5, 43, 290, bits, 1, "f16"});
+    check({13, 129, 40, bits, 1, "bf16", /*hasZeros=*/true});
+  }
+}
+
+TEST(PackedProducts, CodesInGroups) {
+  for (int64_t bits : {8, 4}) {
+    check({1, 64, 65, bits, 2, "f16"});
+    check({4, 96, 34, bits, 3, "f16", /*hasZeros=*/true});
+    check({9, 120, 200, bits, 5, "f32", /*hasZeros=*/true});
+    check({65, 64, 31, bits, 8, "bf16"}, /*ends=*/true);
+  }
+}
+
+/// The rows of a batch, one by one, have the bits that they have in the batch,
+/// with any number of threads.
+TEST(PackedProducts, RowsDoNotDependOnOthers) {
+  DialectRegistry registry;
+  cpu::registerKernelCompiler(registry);
+  auto context = createKernelContext(registry);
+  cpu::CpuTarget target = *cpu::CpuTarget::parse("native");
+  auto load = [&](const Packed &p) {
+    auto module =
+        parseSourceString<ModuleOp>(textOf(p, "bf16", false), context.get());
+    auto kernel = *module->getOps<planir::KernelOp>().begin();
+    return std::pair(std::make_unique<LoadedKernel>(kernel, target),
+                     std::move(module));
+  };
+  for (Packed p : {Packed{1, 96, 417, 16}, Packed{1, 96, 417, 8, 1},
+                   Packed{1, 96, 417, 8, 3, "f16", true},
+                   Packed{1, 96, 417, 4, 3, "f16", true}}) {
+    auto [single, module] = load(p);
+    std::string text = textOf(p, "bf16", false);
+    for (int64_t rows : {2, 3, 8, 16, 70}) {
+      Packed many = p;
+      many.rows = rows;
+      auto [batch, batchModule] = load(many);
+      auto kernel = *batchModule->getOps<planir::KernelOp>().begin();
+      KernelCheck check{text};
+      check.least = -(int64_t(1) << 31);
+      check.limit = int64_t(1) << 31;
+      std::vector<eval::Tensor> arguments = randomArguments(kernel, check);
+      auto bytes = llvm::map_to_vector(arguments, [](eval::Tensor &tensor) {
+        std::vector<char> raw(tensor.numBytes());
+        tensor.toBytes(raw.data());
+        return raw;
+      });
+      std::vector<uint16_t> together(rows * p.out), alone(rows * p.out);
+      auto refs = [&](int64_t row, std::vector<uint16_t> &to) {
+        std::vector<void *> pointers;
+        for (auto &each : bytes)
+          pointers.push_back(each.data());
+        pointers[0] = bytes[0].data() + row * p.in * 2;
+        pointers.push_back(to.data() + row * p.out);
+        return pointers;
+      };
+      batch->run(refs(0, together), {}, 3);
+      for (int64_t row = 0; row < rows; ++row)
+        single->run(refs(row, alone), {}, row % 4 + 1);
+      EXPECT_EQ(together, alone) << p.bits << " bits, " << rows << " rows";
+    }
+  }
+}
+
+} // namespace
