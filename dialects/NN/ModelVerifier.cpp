@@ -57,7 +57,9 @@ public:
 
   LogicalResult verify(Operation *op) {
     if (auto state = dyn_cast<StateOp>(op))
-      return verify(op, state.getStorageAttr(), state.getType());
+      return verify(op, state.getStorageAttr(),
+                    state.getPacked() ? Type(state.getPacked()->getOf())
+                                      : state.getType());
     if (auto bucket = dyn_cast<BucketOp>(op))
       return verify(op, bucket.getStorageAttr(), bucket.getType());
     if (auto function = dyn_cast<FuncOp>(op))

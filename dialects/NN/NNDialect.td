@@ -103,7 +103,7 @@ def NN_PackedAttr : AttrDef<NN_Dialect, "Packed"> {
 
     ```mlir
     nn.state @h.0.mlp.c_fc.weight.words role derived : tensor<96x96x32xi32>
-      {packed = #nn.packed<words, "h.0.mlp.c_fc.weight" : tensor<768x3072xf32>,
+      {packed = #nn.packed<words of "h.0.mlp.c_fc.weight" as tensor<768x3072xf32>,
                            bits = 4, group = 64, even = true, transposed = false>}
     ```
   }];
@@ -113,7 +113,7 @@ def NN_PackedAttr : AttrDef<NN_Dialect, "Packed"> {
                         "int64_t":$bits, "int64_t":$group, "bool":$even,
                         "bool":$transposed);
   let assemblyFormat = [{
-    `<` $part `,` $name `:` $of `,` struct($bits, $group, $even, $transposed) `>`
+    `<` $part `of` $name `as` $of `,` struct($bits, $group, $even, $transposed) `>`
   }];
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{

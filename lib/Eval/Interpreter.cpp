@@ -197,6 +197,10 @@ const StateInfo &Interpreter::infoOf(const std::string &name) const {
 
 Tensor Interpreter::state(const std::string &name) const {
   const StateInfo &info = infoOf(name);
+  if (!info.packed.empty()) // Parts that are packed are parts of no whole.
+    for (size_t rank = 0; rank < ranks.size(); ++rank)
+      if (places[rank].count(name))
+        return ranks[rank]->stored(name);
   Tensor whole(info.kind, info.wholeShape());
   // Of what several ranks store, the first one's counts.
   for (size_t rank = ranks.size(); rank-- > 0;) {

@@ -205,8 +205,15 @@ void config::mergeBetas(const SettingFlag &flag, const std::string &text,
 
 void config::mergeGroups(const SettingFlag &flag, const std::string &text,
                          Merger &merger) {
-  std::vector<std::string> groups = splitAt("\n", text);
-  for (const std::string &group : groups) {
+  std::vector<std::string> groups;
+  for (std::string group : splitAt("\n", text)) {
+    // A number is none of parameters: it is that of --quantize.
+    if (settingOf("quantize_group").range.take(group)) {
+      merger.give("quantize_group", int64_t(std::stoll(group)),
+                  flagOrigin(flag));
+      continue;
+    }
+    groups.push_back(group);
     std::string wrong;
     if (!parseGroup(group, wrong))
       fail("H0140",
@@ -214,7 +221,8 @@ void config::mergeGroups(const SettingFlag &flag, const std::string &text,
            "as in --group 'bias:lr=0.1,weight_decay=0', or --group "
            "'wte:frozen'");
   }
-  merger.give(flag.key, groups, flagOrigin(flag));
+  if (!groups.empty())
+    merger.give(flag.key, groups, flagOrigin(flag));
 }
 
 //===----------------------------------------------------------------------===//

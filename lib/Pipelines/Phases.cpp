@@ -98,6 +98,8 @@ static void buildTrain(OpPassManager &pm) {
 }
 
 static void buildFuse(OpPassManager &pm, const CompileOptions &options) {
+  // Parts of weights are final: each rank packs its own.
+  pm.addPass(createFusePackWeights());
   // Before kernels are formed: each half is one.
   pm.addPass(createFuseSplitNorms());
   FuseFormKernelsOptions fuse;

@@ -44,6 +44,8 @@ CHANGES = {
                          json.dumps({"warmup_num_steps": 3})),
     "min_coeff": ({**MESH, "optimizer": "Lamb"}, 0.5),
     "max_coeff": ({**MESH, "optimizer": "Lamb"}, 0.5),
+    "quantize": (MESH, "int8"), "quantize_group": (MESH, 32),
+    "keep16bit": (MESH, ["wte"]),
     "group": (MESH, ["wte:frozen"]), "objective": (MESH, "mlm"),
     "mode": (MESH, "serve"), "max_batch": (MESH, 2), "max_context": (MESH, 4),
     "kv_cache": (MESH, 1 << 20), "kv_type": (MESH, "bf16"),

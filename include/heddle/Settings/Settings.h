@@ -125,6 +125,12 @@ template <> struct Words<CacheType> {
   static constexpr std::array all = {"", "fp32", "bf16", "int8"};
 };
 
+/// What weights of products are held as, in programs that do not train.
+enum class Quantize { None, Int8, Int4 };
+template <> struct Words<Quantize> {
+  static constexpr std::array all = {"none", "int8", "int4"};
+};
+
 /// The word for an enum's value.
 template <typename E> const char *wordOf(E value) {
   return Words<E>::all[static_cast<size_t>(value)];

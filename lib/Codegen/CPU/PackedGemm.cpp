@@ -79,11 +79,6 @@ private:
   Value groupVector(Value pointer, Value panel, Value group, int64_t vector);
   void storeTile(ValueRange sums, Value firstRow, ArrayRef<Value> panels,
                  int64_t rows);
-  /// The number of the sum of a stream, a vector and a row.
-  int64_t sumAt(int64_t stream, int64_t vector, int64_t row,
-                int64_t rows) const {
-    return (stream * vectors + vector) * rows + row;
-  }
   Value bytes(Value pointer, Value count) {
     return b.advance(pointer, b.builder.getI8Type(), count);
   }

@@ -293,24 +293,56 @@ struct PackWeights : heddle::impl::FusePackWeightsBase<PackWeights> {
   using Base::Base;
 
   void runOnOperation() override {
+    for (auto model : getOperation().getOps<nn::ModelOp>())
+      if (failed(packIn(model)))
+        return signalPassFailure();
+  }
+
+private:
+  /// What the options say, or the strategy.
+  void choose(const dist::Strategy &strategy) {
+    if (bits >= 0)
+      return;
+    bits = strategy.quantize == config::Quantize::Int8   ? 8
+           : strategy.quantize == config::Quantize::Int4 ? 4
+                                                         : 0;
+    group = strategy.quantizeGroup;
+    if (group == 0 && bits == 4)
+      group = 64;
+    keep = strategy.keep16bit;
+  }
+
+  LogicalResult packIn(nn::ModelOp model) {
+    const dist::Strategy &strategy = model.getStrategy().getValue();
+    for (auto step : model.getOps<nn::StepOp>())
+      if (step.getKind() == nn::ProgramKind::Train)
+        return success();
+    choose(strategy);
+    if (strategy.target != config::Target::X86_64) {
+      if (bits == 0)
+        return success();
+      return model.emitError("H0143: products with codes have no code for "
+                             "GPUs; compile for x86-64, or without --quantize");
+    }
+    if (bits > 0 && group % (32 / bits) != 0)
+      return model.emitError("H0147: groups of ")
+             << group << " inputs are no whole words of " << 32 / bits
+             << " codes; choose a multiple of " << 32 / bits;
     SmallVector<llvm::GlobPattern> patterns;
     for (const std::string &text : keep) {
       llvm::Expected<llvm::GlobPattern> pattern =
           llvm::GlobPattern::create(text);
-      if (!pattern) {
-        getOperation().emitError("H0145: \"")
-            << text << "\" of --keep-16bit is no pattern: "
-            << llvm::toString(pattern.takeError());
-        return signalPassFailure();
-      }
+      if (!pattern)
+        return model.emitError("H0145: \"")
+               << text << "\" of --keep-16bit is no pattern: "
+               << llvm::toString(pattern.takeError());
       patterns.push_back(std::move(*pattern));
     }
-    for (auto model : getOperation().getOps<nn::ModelOp>()) {
-      Packer packer(model, bits, group, even, patterns);
-      if (failed(packer.run()))
-        return signalPassFailure();
-      numPacked += packer.numPacked;
-    }
+    Packer packer(model, bits, group, even, patterns);
+    if (failed(packer.run()))
+      return failure();
+    numPacked += packer.numPacked;
+    return success();
   }
 };
 } // namespace

@@ -697,12 +697,12 @@ nn.func @packed_groups(%x: tensor<1x24xf32>, %w: tensor<1x3x32xi32>, %s: tensor<
 // -----
 
 // expected-error@+1 {{packs values of 5 bits; 32, 16, 8 and 4 are known}}
-nn.state @bits role derived : tensor<1x8x32x1xf32> {packed = #nn.packed<words, "w" : tensor<8x8xf32>, bits = 5, group = 0, even = true, transposed = false>}
+nn.state @bits role derived : tensor<1x8x32x1xf32> {packed = #nn.packed<words of "w" as tensor<8x8xf32>, bits = 5, group = 0, even = true, transposed = false>}
 
 // -----
 
 // expected-error@+1 {{has type 'tensor<1x8x32xi32>', and what it is made of gives 'tensor<1x1x32xi32>'}}
-nn.state @words role derived : tensor<1x8x32xi32> {packed = #nn.packed<words, "w" : tensor<8x8xf32>, bits = 4, group = 0, even = true, transposed = false>}
+nn.state @words role derived : tensor<1x8x32xi32> {packed = #nn.packed<words of "w" as tensor<8x8xf32>, bits = 4, group = 0, even = true, transposed = false>}
 
 // -----
 

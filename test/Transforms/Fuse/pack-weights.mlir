@@ -1,10 +1,12 @@
-// RUN: heddle-opt %s -fuse-pack-weights | FileCheck %s
+// RUN: heddle-opt %s -fuse-pack-weights | heddle-opt | FileCheck %s
 // RUN: heddle-opt %s "-fuse-pack-weights=bits=4 group=8 keep=wte" | FileCheck %s --check-prefix=INT4
 // RUN: heddle-opt %s "-fuse-pack-weights=bits=8 even=false" | FileCheck %s --check-prefix=INT8
 // RUN: not heddle-opt %s "-fuse-pack-weights=bits=4 group=64" 2>&1 | FileCheck %s --check-prefix=GROUP
 // RUN: not heddle-opt %s "-fuse-pack-weights=bits=4 keep=h.0.*" 2>&1 | FileCheck %s --check-prefix=FORMS
 // RUN: not heddle-opt %s "-fuse-pack-weights=bits=4 keep=[" 2>&1 | FileCheck %s --check-prefix=PATTERN
+// RUN: not heddle-opt %s "-fuse-pack-weights=bits=4 group=12" 2>&1 | FileCheck %s --check-prefix=WORDS
 
+// WORDS: error: H0147: groups of 12 inputs are no whole words of 8 codes; choose a multiple of 8
 // GROUP: error: H0144: the weight "h.0.w" has 16 inputs here, which groups of 64 do not divide
 // GROUP: note: help: choose another --group, or exempt it: --keep-16bit h.0.w
 // FORMS: error: H0146: multiplies by "h.0.w" with 16 bits and by "h.1.w" with 4, but layers of one kind share it
@@ -13,15 +15,15 @@
 nn.model @m family "gpt2" phase "spmd" attributes {
     strategy = #dist.strategy<{}>, config = "{}", weights = {}} {
   // The table is read as it is too; a weight that training writes stays.
-  // CHECK: nn.state @wte.words role derived : tensor<2x8x32x2xbf16> {packed = #nn.packed<words, "wte" : tensor<40x16xbf16>, bits = 16, group = 0, even = true, transposed = true>}
+  // CHECK: nn.state @wte.words role derived : tensor<2x8x32x2xbf16> {packed = #nn.packed<words of "wte" as tensor<40x16xbf16>, bits = 16, group = 0, even = true, transposed = true>}
   // CHECK-NEXT: nn.state @wte role parameter : tensor<40x16xbf16>
   // CHECK-NOT: role parameter : tensor<16x33
-  // CHECK: nn.state @h.0.w.words role derived : tensor<2x8x32x2xbf16> {init = {{.*}}, packed = #nn.packed<words, "h.0.w" : tensor<16x33xbf16>, bits = 16, {{.*}}transposed = false>}
+  // CHECK: nn.state @h.0.w.words role derived : tensor<2x8x32x2xbf16> {init = {{.*}}, packed = #nn.packed<words of "h.0.w" as tensor<16x33xbf16>, bits = 16, {{.*}}transposed = false>}
   // CHECK: nn.state @h.1.w.words
   // CHECK: nn.state @own role parameter
   // INT4: nn.state @wte.words role derived : tensor<2x8x32x2xbf16>
   // INT4: nn.state @h.0.w.words role derived : tensor<2x2x32xi32> {{.*}}bits = 4, group = 8, even = true
-  // INT4: nn.state @h.0.w.scales role derived : tensor<2x2x32xf16> {{.*}}#nn.packed<scales, "h.0.w"
+  // INT4: nn.state @h.0.w.scales role derived : tensor<2x2x32xf16> {{.*}}#nn.packed<scales of "h.0.w"
   // INT8: nn.state @wte.words role derived : tensor<2x4x32xi32>
   // INT8: nn.state @wte.zeros role derived : tensor<2x1x32xf16>
   nn.state @wte role parameter : tensor<40x16xbf16>

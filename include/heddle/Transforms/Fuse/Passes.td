@@ -42,7 +42,8 @@ def FuseFormKernels : Pass<"fuse-form-kernels", "::mlir::ModuleOp"> {
 def FusePackWeights : Pass<"fuse-pack-weights", "::mlir::ModuleOp"> {
   let summary = "Packs the weights of products, quantized or not.";
   let description = [{
-    For programs that change no parameters. A product whose weight is a
+    For models without a program that trains, and targets with code for it
+    (H0143). A product whose weight is a
     parameter reads states in its place that are derived from it when weights are
     loaded, in the order in which the product reads them (`nn.packed_linear`).
     A parameter that nothing else reads is no state any more: its values are
@@ -64,7 +65,8 @@ def FusePackWeights : Pass<"fuse-pack-weights", "::mlir::ModuleOp"> {
     ```
   }];
   let options = [
-    Option<"bits", "bits", "int64_t", "0", "Of a code: 8 or 4; 0: no codes">,
+    Option<"bits", "bits", "int64_t", "-1",
+           "Of a code: 8 or 4; 0: no codes; -1: as the strategy says">,
     Option<"group", "group", "int64_t", "0",
            "Inputs that share a scale; 0: all of an output">,
     Option<"even", "even", "bool", "true", "Without zeros">,

@@ -1,0 +1,141 @@
+//===- PackWeightsTest.cpp - States that are made of weights --------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/core/PackWeights.h"
+#include "heddle/runtime/io/Float.h"
+#include <cmath>
+#include <cstring>
+#include <gtest/gtest.h>
+#include <random>
+
+using namespace heddle;
+using namespace heddle::rt;
+using plan::Packed;
+using plan::PackedPart;
+
+namespace {
+
+std::vector<float> randomWeight(int64_t count) {
+  std::mt19937 engine(5);
+  std::normal_distribution<float> normal(0.01f, 0.5f);
+  std::vector<float> values(count);
+  for (float &value : values)
+    value = normal(engine);
+  return values;
+}
+
+std::vector<uint32_t> wordsOf(Packed packed, const std::vector<float> &weight) {
+  packed.part = PackedPart::Words;
+  std::vector<uint32_t> words(
+      packed.panels() * packed.words() * Packed::panelWidth, 0xdeadbeef);
+  // In two parts, as two threads do.
+  packPanels(packed, weight.data(), 0, 1, words.data());
+  packPanels(packed, weight.data(), 1, packed.panels(), words.data());
+  return words;
+}
+
+std::vector<float> groupsOf(Packed packed, PackedPart part,
+                            const std::vector<float> &weight) {
+  packed.part = part;
+  std::vector<uint16_t> halves(packed.panels() * packed.groups() *
+                               Packed::panelWidth);
+  packPanels(packed, weight.data(), 0, packed.panels(), halves.data());
+  std::vector<float> values;
+  for (uint16_t half : halves)
+    values.push_back(io::f16ToFloat(half));
+  return values;
+}
+
+/// Value i of output o, its bits at the bottom.
+uint32_t bitsAt(const Packed &packed, const std::vector<uint32_t> &words,
+                int64_t i, int64_t o) {
+  int64_t word = (o / 32 * packed.words() + i / packed.perWord()) * 32 + o % 32;
+  uint32_t value =
+      words[word] >> Packed::bitOf(packed.bits, i % packed.perWord());
+  return packed.bits == 32 ? value : value & ((1u << packed.bits) - 1);
+}
+
+float weightAt(const Packed &packed, const std::vector<float> &weight,
+               int64_t i, int64_t o) {
+  return packed.transposed ? weight[o * packed.inputs() + i]
+                           : weight[i * packed.outputs() + o];
+}
+
+TEST(PackWeights, FloatsInPanels) {
+  for (int64_t bits : {32, 16})
+    for (bool transposed : {false, true}) {
+      Packed packed;
+      packed.bits = bits;
+      packed.transposed = transposed;
+      packed.shape = transposed ? std::vector<int64_t>{45, 7}
+                                : std::vector<int64_t>{7, 45};
+      std::vector<float> weight = randomWeight(45 * 7);
+      std::vector<uint32_t> words = wordsOf(packed, weight);
+      for (int64_t o = 0; o < 64; ++o)
+        for (int64_t i = 0; i < packed.words() * packed.perWord(); ++i) {
+          bool inside = o < 45 && i < 7;
+          float value = inside ? weightAt(packed, weight, i, o) : 0;
+          uint32_t expected = io::floatToBF16(value);
+          if (bits == 32)
+            std::memcpy(&expected, &value, 4);
+          EXPECT_EQ(bitsAt(packed, words, i, o), expected) << i << " " << o;
+        }
+    }
+}
+
+/// No value is further from its code's than half a step.
+TEST(PackWeights, CodesAreTheNearest) {
+  for (int64_t bits : {8, 4})
+    for (int64_t group : {0, 8, 16})
+      for (bool even : {true, false}) {
+        Packed packed;
+        packed.bits = bits;
+        packed.group = group;
+        packed.even = even;
+        packed.shape = {48, 37};
+        std::vector<float> weight = randomWeight(48 * 37);
+        std::vector<uint32_t> words = wordsOf(packed, weight);
+        std::vector<float> scales =
+            groupsOf(packed, PackedPart::Scales, weight);
+        std::vector<float> zeros(scales.size());
+        if (!even)
+          zeros = groupsOf(packed, PackedPart::Zeros, weight);
+        double worst = 0;
+        for (int64_t o = 0; o < 37; ++o)
+          for (int64_t i = 0; i < 48; ++i) {
+            int64_t at =
+                (o / 32 * packed.groups() + i / packed.groupLength()) * 32 +
+                o % 32;
+            int64_t code = bitsAt(packed, words, i, o);
+            if (code >= 1 << (bits - 1))
+              code -= 1 << bits;
+            EXPECT_FALSE(even && bits == 8 && code == -128);
+            double value = scales[at] * (double(code) - zeros[at]);
+            double error = std::abs(value - weightAt(packed, weight, i, o)) /
+                           std::abs(scales[at]);
+            // The one code that 4 bits lack on the other side costs up to one
+            // step.
+            EXPECT_LE(error, even && bits == 4 ? 1.01 : 0.55) << i << " " << o;
+            worst = std::max(worst, error);
+          }
+        EXPECT_GT(worst, 0.4);
+      }
+}
+
+TEST(PackWeights, GroupsOfZerosAndTinyValues) {
+  for (float value : {0.0f, 1e-12f}) {
+    std::vector<float> values(32, value);
+    for (bool even : {true, false}) {
+      GroupCode code = codeOf(values.data(), 32, 4, even);
+      float back = code.scale * float(quantize(value, code, 4) - code.zero);
+      EXPECT_NEAR(back, value, 1e-11);
+    }
+  }
+}
+
+} // namespace
