@@ -96,14 +96,6 @@ class Packed(h.HeddleTest):
                                h.read_safetensors(output).items() if "loss" in key))
         np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
 
-    @h.needs_mpi
-    def test_ranks_pack_their_parts(self):
-        """Groups that no rank cuts: the codes of two ranks are those of one."""
-        options = "bits=4 group=8"
-        expected = self.loss(self.build(self.pack(self.dump(), options)))
-        split = self.pack(self.dump("--mesh", "tensor=2"), options)
-        self.assertLess(abs(self.loss(self.build(split), ranks=2) / expected - 1), 1e-5)
-
     def test_random_weights(self):
         self.model = os.path.join(self.model, "config.json")
         dump = self.dump("--init", "random", "--seed", "3")

@@ -78,6 +78,9 @@ nn::StateOp Packer::weightOf(Value value) {
   if (!get || get.getSlot() || written.contains(get.getState()))
     return {};
   auto state = symbols.lookup<nn::StateOp>(get.getState());
+  // The verifiers hold parts to their wholes, and a packed part has none.
+  if (state && state.getWhole())
+    return {};
   bool isMatrix = state && state.getRole() == nn::StateRole::Parameter &&
                   state.getTensorType().getRank() == 2;
   return isMatrix ? state : nn::StateOp();
@@ -326,7 +329,7 @@ private:
     }
     if (bits > 0 && group % (32 / bits) != 0)
       return model.emitError("H0147: groups of ")
-             << group << " inputs are no whole words of " << 32 / bits
+             << static_cast<int64_t>(group) << " inputs are no whole words of " << 32 / bits
              << " codes; choose a multiple of " << 32 / bits;
     SmallVector<llvm::GlobPattern> patterns;
     for (const std::string &text : keep) {
