@@ -22,6 +22,10 @@ static void checkServing(const Settings &values) {
          "--mode serve splits a model over the axis tensor alone: data, seq, "
          "pipe and --zero are for training",
          "use --mesh tensor=N");
+  if (values.quantize != Quantize::None && values.tensor > 1)
+    fail("H0148", "--quantize: weights that tensor ranks share are not packed",
+         "leave out --quantize, or --mesh tensor=" +
+             std::to_string(values.tensor));
   if (values.cacheType == CacheType::FP32 &&
       values.precision == Precision::BF16)
     fail("H0131", "--kv-type fp32: with --precision bf16 keys are bf16 already",

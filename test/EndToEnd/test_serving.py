@@ -119,6 +119,8 @@ class Serving(h.HeddleTest):
         self.refused("H0126", build + ["--target", "sm_80"], "--target x86-64")
         self.refused("H0128", build + ["--max-context", 91], "n_positions = 90")
         self.refused("H0129", build + ["--mesh", "data=2"], "tensor")
+        self.refused("H0148", build + ["--mesh", "tensor=2", "--quantize", "int8"],
+                     "--mesh tensor=2")
         self.refused("H0131", build + ["--precision", "bf16", "--kv-type", "fp32"])
         self.refused("H0204", build + ["--kv-cache", "1KiB"], "--kv-cache 73728",
                      status=4)

@@ -317,16 +317,9 @@ private:
 
   LogicalResult packIn(nn::ModelOp model) {
     const dist::Strategy &strategy = model.getStrategy().getValue();
-    for (auto step : model.getOps<nn::StepOp>())
-      if (step.getKind() == nn::ProgramKind::Train)
-        return success();
+    if (bits < 0 && strategy.mode != config::Mode::Serve)
+      return success();
     choose(strategy);
-    if (strategy.target != config::Target::X86_64) {
-      if (bits == 0)
-        return success();
-      return model.emitError("H0143: products with codes have no code for "
-                             "GPUs; compile for x86-64, or without --quantize");
-    }
     if (bits > 0 && group % (32 / bits) != 0)
       return model.emitError("H0147: groups of ")
              << static_cast<int64_t>(group) << " inputs are no whole words of " << 32 / bits

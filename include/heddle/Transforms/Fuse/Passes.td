@@ -42,9 +42,8 @@ def FuseFormKernels : Pass<"fuse-form-kernels", "::mlir::ModuleOp"> {
 def FusePackWeights : Pass<"fuse-pack-weights", "::mlir::ModuleOp"> {
   let summary = "Packs the weights of products, quantized or not.";
   let description = [{
-    For models without a program that trains, and targets with code for it
-    (H0143). A product whose weight is a
-    parameter reads states in its place that are derived from it when weights are
+    For models that serve, or as the option `bits` says. GPUs have no code for
+    it (H0143). A product whose weight is a parameter reads states in its place that are derived from it when weights are
     loaded, in the order in which the product reads them (`nn.packed_linear`).
     A parameter that nothing else reads is no state any more: its values are
     never in memory as a whole, and no product packs anything while it runs.
