@@ -112,6 +112,9 @@ struct Ranks::Plan {
   std::map<std::string, int> channels;
   std::deque<Operation> operations; ///< A deque: calls point into it.
   std::deque<Line> lines;
+  /// What an abort ends. The device may have gone when another rank's end is
+  /// heard of.
+  std::weak_ptr<DeviceLink> link;
   std::unique_ptr<DeviceExchange> devices; ///< Null: the host does it all.
 };
 
@@ -197,8 +200,9 @@ void Ranks::prepare(const plan::Plan &plan, bool spareCore) {
 }
 
 void Ranks::useLink(Device &device) {
-  DeviceLink *link = nullptr;
+  std::shared_ptr<DeviceLink> link;
   together([&] { link = device.link(); });
+  joined->link = link;
   Waiting here(*this, "making groups of devices");
   joined->devices =
       std::make_unique<DeviceExchange>(joined->source, device, *link, *this);
@@ -206,10 +210,9 @@ void Ranks::useLink(Device &device) {
 
 /// Not on the thread that ends the process: a library may take its time.
 void Ranks::abortLink() {
-  if (joined && joined->devices)
-    std::thread([devices = joined->devices.get()] {
-      devices->abort();
-    }).detach();
+  std::shared_ptr<DeviceLink> link = joined ? joined->link.lock() : nullptr;
+  if (link)
+    std::thread([link] { link->abort(); }).detach();
 }
 
 void Ranks::setWitness(

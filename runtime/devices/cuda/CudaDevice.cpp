@@ -68,7 +68,7 @@ public:
   std::optional<CapturedWork>
   capture(const std::function<void()> &submit) override;
   void repeat(CapturedWork work) override;
-  DeviceLink *link() override;
+  std::shared_ptr<DeviceLink> link() override;
 
 private:
   /// What was allocated at one address.
@@ -117,7 +117,7 @@ private:
   std::vector<EventHandle> events;
   std::vector<EventHandle> ends; ///< Of each stream, for join and fork.
   std::array<EventHandle, 2> clocks = {}; ///< Around what is measured.
-  std::unique_ptr<nccl::Link> ranks;
+  std::shared_ptr<nccl::Link> ranks;
   bool isCapturing = false;
   std::vector<bool> captured; ///< Events that were last recorded in a capture.
   std::vector<bool> here;     ///< Those in this one.
@@ -172,13 +172,13 @@ Stream CudaDevice::addStream() {
   return Stream(streams.size() - 1);
 }
 
-DeviceLink *CudaDevice::link() {
+std::shared_ptr<DeviceLink> CudaDevice::link() {
   if (!ranks)
-    ranks = std::make_unique<nccl::Link>(
+    ranks = std::make_shared<nccl::Link>(
         nccl::Library::get(),
         nccl::Streams{[this] { return addStream(); },
                       [this](Stream stream) { return of(stream); }});
-  return ranks.get();
+  return ranks;
 }
 
 CudaDevice::~CudaDevice() { close(); }

@@ -50,8 +50,6 @@ public:
 
   /// Payload that this rank has sent so.
   int64_t bytesSent = 0;
-  /// Ends what hangs. From any thread.
-  void abort() { link.abort(); }
 
 private:
   struct Collective {

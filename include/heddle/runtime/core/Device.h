@@ -180,8 +180,9 @@ public:
   /// all that will be. So its events count among themselves alone.
   virtual void repeat(CapturedWork work) {}
   /// What moves bytes between this device and those of other ranks; null where
-  /// the host does. The device keeps it. Throws H0286 when it cannot be had.
-  virtual DeviceLink *link() { return nullptr; }
+  /// the host does. It works while the device is there; after that it can be
+  /// told to abort, no more. Throws H0286 when it cannot be had.
+  virtual std::shared_ptr<DeviceLink> link() { return nullptr; }
   /// `synchronize` for all streams.
   void synchronize() {
     for (Stream stream : plan::streams)
