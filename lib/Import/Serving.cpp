@@ -38,8 +38,8 @@ void config::settleServing(ResolvedSettings &settings, const ModelSpec &spec) {
     return;
   checkServing(values);
   if (values.cacheType == CacheType::OfModel) {
-    values.cacheType = values.precision == Precision::BF16 ? CacheType::BF16
-                                                           : CacheType::FP32;
+    values.cacheType =
+        values.precision == Precision::BF16 ? CacheType::BF16 : CacheType::FP32;
     settings.setOrigin("kv_type", {Origin::Kind::Model, "", {}});
   }
   constexpr int64_t usual = 4096, row = 1024;

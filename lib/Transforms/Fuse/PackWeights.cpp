@@ -322,8 +322,8 @@ private:
     choose(strategy);
     if (bits > 0 && group % (32 / bits) != 0)
       return model.emitError("H0147: groups of ")
-             << static_cast<int64_t>(group) << " inputs are no whole words of " << 32 / bits
-             << " codes; choose a multiple of " << 32 / bits;
+             << static_cast<int64_t>(group) << " inputs are no whole words of "
+             << 32 / bits << " codes; choose a multiple of " << 32 / bits;
     SmallVector<llvm::GlobPattern> patterns;
     for (const std::string &text : keep) {
       llvm::Expected<llvm::GlobPattern> pattern =

@@ -1,4 +1,4 @@
-// RUN: heddle-opt %s -fuse-pack-weights | heddle-opt | FileCheck %s
+// RUN: heddle-opt %s -fuse-pack-weights=bits=0 | heddle-opt | FileCheck %s
 // RUN: heddle-opt %s "-fuse-pack-weights=bits=4 group=8 keep=wte" | FileCheck %s --check-prefix=INT4
 // RUN: heddle-opt %s "-fuse-pack-weights=bits=8 even=false" | FileCheck %s --check-prefix=INT8
 // RUN: not heddle-opt %s "-fuse-pack-weights=bits=4 group=64" 2>&1 | FileCheck %s --check-prefix=GROUP
