@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/Import/ModelSpec.h"
+#include "heddle/runtime/io/ChatTemplate.h"
 #include "heddle/runtime/io/Json.h"
 #include "heddle/runtime/io/Safetensors.h"
 #include "heddle/runtime/io/TokenFile.h"
@@ -81,7 +82,13 @@ static const std::vector<std::string> dictionary = {"{",
                                                     std::string(8, '\0'),
                                                     std::string(4, '\xFF'),
                                                     "\xEF\xBB\xBF",
-                                                    "MMIDIDX"};
+                                                    "MMIDIDX",
+                                                    "{{",
+                                                    "}}",
+                                                    "{% for m in ",
+                                                    "%}",
+                                                    "range(99999999)",
+                                                    "* 99999999"};
 
 void Mutator::mutateOnce(std::string &bytes) {
   size_t at = below(bytes.size() + 1);
@@ -228,6 +235,29 @@ static void readTokenizer(const std::string &path) {
   tokenizer->decode(tokenizer->encodePrompt("ab  ab<e> \xC3\xA9\xFF 12b"));
 }
 
+static const char *const plainTemplate =
+    R"({%- if messages[0]['role'] == 'system' -%}{{ bos }}{{ messages[0].content
+ | trim }}{%- endif %}{% for m in messages if m.role != "x" %}{{ '<' + m.role ~
+ '>' }}{% if not loop.last %}{{ m['content'] | upper }}{% else %}{{ m.content[1:]
+ }}{% endif %}{% endfor %}{% if add_generation_prompt %}<a>{% endif %})";
+
+static const char *const richTemplate =
+    R"({% macro say(m, end="\n") %}{{ m.content | default("") | tojson }}{{ end
+ }}{% endmacro %}{% set ns = namespace(n=0, all=[]) %}{# counts #}{% for m in
+ messages | selectattr("role", "equalto", "user") %}{% set ns.n = ns.n + 1 %}{{
+ say(m) }}{% endfor %}{{ ns.n * 2 // 3 % 5 }}{{ range(3) | join("-") }}{{ 1 if
+ ns.n > 9 else "a".split(",") | length }})";
+
+/// Renders a chat. Templates of others are programs: they must end, too.
+static void renderTemplate(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string source(std::istreambuf_iterator<char>(file), {});
+  static const auto chat = nlohmann::ordered_json::parse(
+      R"({"messages": [{"role": "system", "content": " s "}, {"role": "user",
+ "content": "a\u00e9"}], "bos": "<s>", "add_generation_prompt": true})");
+  ChatTemplate(source, path).render(chat);
+}
+
 static const char *const completionExample =
     R"({"model": "m", "prompt": ["a", [1, 2]], "n": 2, "max_tokens": 5,
  "temperature": 0.5, "top_p": 0.25, "top_k": 7, "logprobs": 3, "stop": "x",
@@ -281,6 +311,10 @@ static std::vector<Target> makeTargets() {
        [](const std::string &path) { config::resolveSettings({}, path); },
        2},
       {"config", "config.json", {modelConfigExample}, readModelConfig},
+      {"template",
+       "chat_template.jinja",
+       {plainTemplate, richTemplate},
+       renderTemplate},
       {"request", "body", {completionExample, chatExample}, readRequest},
   };
 }
