@@ -97,13 +97,22 @@ template <typename OpT> static double newKeysOf(OpT op) {
   return static_cast<double>(at.getNumElements() * op.getWidths()[1]);
 }
 
+static double elementBytes(Value value) {
+  return tensorOf(value).getElementTypeBitWidth() / 8.0;
+}
+
 double CacheWriteOp::getFlops() { return 0; }
 
-/// What it reads of q, k and v, and what it writes: not the whole cache.
-double CacheWriteOp::getBytes() {
-  double read = tensorOf(getQkv()[0]).getElementTypeBitWidth() / 8.0;
-  double written = tensorOf(getKeys()).getElementTypeBitWidth() / 8.0;
-  return 2 * newKeysOf(*this) * (read + written);
+/// Of q, k and v what it writes, and of the cache that alone.
+double CacheWriteOp::getBytesOf(Value value) {
+  double width = elementBytes(value);
+  if (value == getKeys() || value == getValues())
+    return 0;
+  if (value == getNewKeys() || value == getNewValues())
+    return newKeysOf(*this) * width;
+  if (llvm::is_contained(getQkv(), value))
+    return newKeysOf(*this) * width * (isPacked() ? 2 : 1);
+  return bytesOf(value);
 }
 
 /// Positions that rows of a run may have at most.
@@ -118,12 +127,12 @@ double PagedAttentionOp::getModelFlops() {
   return 4 * static_cast<double>(tensorOf(getOutput()).getNumElements()) *
          contextOf(*this);
 }
-double PagedAttentionOp::getBytes() {
+double PagedAttentionOp::getBytesOf(Value value) {
   RankedTensorType output = tensorOf(getOutput());
-  double keys = static_cast<double>(output.getDimSize(0)) * contextOf(*this) *
-                static_cast<double>(getWidths()[1]);
-  return 2 * keys * tensorOf(getKeys()).getElementTypeBitWidth() / 8.0 +
-         2.0 * static_cast<double>(dist::byteSize(output));
+  if (value == getKeys() || value == getValues())
+    return static_cast<double>(output.getDimSize(0)) * contextOf(*this) *
+           static_cast<double>(getWidths()[1]) * elementBytes(value);
+  return bytesOf(value == getQkv()[0] ? getOutput() : value);
 }
 
 // Letters: p pages, n positions of a page, d features of a head; h stands for

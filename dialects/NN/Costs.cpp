@@ -27,6 +27,16 @@ static double features(Value value) {
 }
 
 double EmbeddingOp::getFlops() { return 0; }
+/// Of the table, the rows that are looked up.
+double EmbeddingOp::getBytesOf(Value value) {
+  if (value != getTable())
+    return bytesOf(value);
+  return elements(getOutput()) *
+         cast<RankedTensorType>(value.getType()).getElementTypeBitWidth() / 8;
+}
+double TakeRowOp::getBytesOf(Value value) {
+  return bytesOf(value == getInput() ? getOutput() : value);
+}
 double EmbeddingGradOp::getFlops() { return elements(getGrad()); }
 double PositionsOp::getFlops() { return 0; }
 double AddOp::getFlops() { return elements(getOutput()); }

@@ -57,7 +57,7 @@ def NN_CacheWriteOp : NN_CacheOp<"cache_write"> {
   }];
   let results = (outs NN_Float:$new_keys, NN_Float:$new_values);
   let extraClassDeclaration = !strconcat(sharedDeclaration,
-      NN_Localize.declaration, NN_Ties.declaration, "double getBytes();\n");
+      NN_Localize.declaration, NN_Ties.declaration, NN_BytesOf.declaration);
 }
 
 def NN_PagedAttentionOp : NN_CacheOp<"paged_attention"> {
@@ -71,7 +71,7 @@ def NN_PagedAttentionOp : NN_CacheOp<"paged_attention"> {
   }];
   let results = (outs NN_Float:$output);
   let extraClassDeclaration = !strconcat(sharedDeclaration,
-      NN_Localize.declaration, NN_ModelFlops.declaration, "double getBytes();\n");
+      NN_Localize.declaration, NN_ModelFlops.declaration, NN_BytesOf.declaration);
 }
 
 #endif // HEDDLE_DIALECTS_NN_CACHE_OPS

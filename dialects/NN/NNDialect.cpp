@@ -83,15 +83,9 @@ RotaryScalingAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
-double heddle::nn::bytesOfOperandsAndResults(Operation *op) {
-  double bytes = 0;
-  auto add = [&](Type type) {
-    if (auto tensor = dyn_cast<RankedTensorType>(type))
-      bytes += static_cast<double>(dist::byteSize(tensor));
-  };
-  llvm::for_each(op->getOperandTypes(), add);
-  llvm::for_each(op->getResultTypes(), add);
-  return bytes;
+double heddle::nn::bytesOf(Value value) {
+  auto tensor = dyn_cast<RankedTensorType>(value.getType());
+  return tensor ? static_cast<double>(dist::byteSize(tensor)) : 0;
 }
 
 int64_t heddle::nn::paddedElements(int64_t elements, int64_t parts) {

@@ -35,8 +35,8 @@ class Tensor;
 }
 
 namespace heddle::nn {
-/// Bytes of every ranked operand and result, each counted once.
-double bytesOfOperandsAndResults(mlir::Operation *op);
+/// Bytes of a ranked tensor; 0 of anything else.
+double bytesOf(mlir::Value value);
 
 /// Elements of a member of a bucket, padding included (NN_BucketOp); of a whole
 /// bucket, so that it has so many equal parts.

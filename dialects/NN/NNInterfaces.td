@@ -170,10 +170,13 @@ def NN_CostOp : OpInterface<"CostOpInterface"> {
       }],
       "double", "getModelFlops", (ins),
       /*methodBody=*/"", /*defaultImplementation=*/"return 0;">,
-    InterfaceMethod<"Bytes read and written when nothing is fused or cached.",
-      "double", "getBytes", (ins),
+    InterfaceMethod<[{
+        Bytes of an operand that are read, or of a result that are written: all,
+        where the operation does not look up some rows.
+      }],
+      "double", "getBytesOf", (ins "::mlir::Value":$value),
       /*methodBody=*/"", /*defaultImplementation=*/[{
-        return ::heddle::nn::bytesOfOperandsAndResults($_op);
+        return ::heddle::nn::bytesOf(value);
       }]>,
   ];
 }

@@ -161,6 +161,7 @@ def NN_TakeRowOp : NN_NonDifferentiableOp<"take_row",
     functional-type(operands, results)
   }];
   let hasVerifier = 1;
+  let extraClassDeclaration = NN_BytesOf.declaration;
 }
 
 #endif // HEDDLE_DIALECTS_NN_LOSS_OPS

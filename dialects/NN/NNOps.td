@@ -82,6 +82,11 @@ def NN_ModelFlops {
   string declaration = "double getModelFlops();\n";
 }
 
+/// What an operation declares that does not use all of an operand or result.
+def NN_BytesOf {
+  string declaration = "double getBytesOf(::mlir::Value value);\n";
+}
+
 /// What an operation declares whose rows are those of its first operand.
 def NN_DomainOfFirst {
   string declaration = [{
@@ -117,7 +122,8 @@ def NN_EmbeddingOp : NN_ComputeOp<"embedding",
     functional-type(operands, results)
   }];
   let hasVerifier = 1;
-  let extraClassDeclaration = NN_Localize.declaration;
+  let extraClassDeclaration = !strconcat(NN_Localize.declaration,
+                                         NN_BytesOf.declaration);
 }
 
 def NN_EmbeddingGradOp : NN_NonDifferentiableOp<"embedding_grad",

@@ -267,6 +267,27 @@ private:
     return product;
   }
 
+  /// What a kernel reads of its arguments, and writes of its results.
+  static double bytesOf(planir::KernelOp op) {
+    auto bytesIn = [](Operation *user, Value value) {
+      auto cost = dyn_cast<nn::CostOpInterface>(user);
+      return cost ? cost.getBytesOf(value) : nn::bytesOf(value);
+    };
+    Block &body = op.getBody().front();
+    double bytes = 0;
+    for (BlockArgument argument : body.getArguments()) {
+      double most = 0; // Of what is read twice, the second comes from a cache.
+      for (Operation *user : argument.getUsers())
+        most = std::max(most, bytesIn(user, argument));
+      bytes += most;
+    }
+    for (Value result : body.getTerminator()->getOperands()) {
+      Operation *definition = result.getDefiningOp();
+      bytes += definition ? bytesIn(definition, result) : nn::bytesOf(result);
+    }
+    return bytes;
+  }
+
   plan::Kernel kernelFrom(planir::KernelOp op) {
     plan::Kernel kernel;
     kernel.name = op.getSymbol()->str();
@@ -284,12 +305,7 @@ private:
         kernel.flops += cost.getFlops();
         kernel.modelFlops += cost.getModelFlops();
       }
-    auto add = [&](Type type) {
-      if (auto tensor = dyn_cast<RankedTensorType>(type))
-        kernel.bytes += static_cast<double>(dist::byteSize(tensor));
-    };
-    llvm::for_each(op.getArgumentTypes(), add);
-    llvm::for_each(op.getResultTypes(), add);
+    kernel.bytes = bytesOf(op);
     return kernel;
   }
 

@@ -7,71 +7,21 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/JobRate.h"
+#include "heddle/runtime/app/KernelTimes.h"
 #include "heddle/runtime/app/Progress.h"
 #include "heddle/runtime/app/RunLog.h"
 #include "heddle/runtime/app/Steps.h"
-#include "heddle/runtime/app/Trace.h"
+#include "heddle/runtime/app/Timing.h"
 #include "heddle/runtime/app/Weights.h"
 #include "heddle/runtime/core/Philox.h"
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <ctime>
 #include <deque>
-#include <map>
 
 using namespace heddle;
 using namespace heddle::rt;
-
-/// The launches of one kernel, or all copies or fills, over the measured steps.
-namespace {
-struct KernelTime {
-  std::string name;
-  double seconds = 0;
-  int64_t launches = 0;
-  double flops = 0, bytes = 0;
-};
-} // namespace
-
-static void addTimes(const plan::Plan &plan, const CommandList &commands,
-                     const std::vector<LaunchTime> &times,
-                     std::map<std::string, KernelTime> &sums) {
-  for (size_t i = 0; i < commands.size(); ++i) {
-    const LaunchInfo &info = commands.info(i);
-    std::string name = launchName(plan, info);
-    KernelTime &sum = sums[name];
-    sum.name = name;
-    sum.seconds += double(times[i].end - times[i].begin) * 1e-9;
-    sum.launches += 1;
-    if (info.kernel() >= 0) {
-      sum.flops += plan.kernels[info.kernel()].flops;
-      sum.bytes += plan.kernels[info.kernel()].bytes;
-    }
-  }
-}
-
-static void printKernels(const std::map<std::string, KernelTime> &sums,
-                         int64_t steps) {
-  std::vector<KernelTime> sorted;
-  double total = 0;
-  for (const auto &[kernel, sum] : sums) {
-    sorted.push_back(sum);
-    total += sum.seconds;
-  }
-  std::sort(sorted.begin(), sorted.end(),
-            [](const KernelTime &a, const KernelTime &b) {
-              return a.seconds > b.seconds;
-            });
-  printf("%10s %6s %8s %9s %8s  %s\n", "ms/step", "share", "launches",
-         "GFLOP/s", "GB/s", "kernel");
-  for (const KernelTime &sum : sorted)
-    printf("%10.3f %5.1f%% %8lld %9.1f %8.2f  %s\n",
-           1e3 * sum.seconds / double(steps), 100 * sum.seconds / total,
-           static_cast<long long>(sum.launches / steps),
-           sum.flops / sum.seconds / 1e9, sum.bytes / sum.seconds / 1e9,
-           sum.name.c_str());
-}
 
 /// Tokens that any vocabulary has and no file gives.
 static void fillTokens(const TrainSteps &steps, int64_t step) {
@@ -80,20 +30,6 @@ static void fillTokens(const TrainSteps &steps, int64_t step) {
     PhiloxWords words = philox(0, uint64_t(index), uint32_t(step), 0);
     return int32_t(words[what == DataFeed::What::Labels] % vocab);
   });
-}
-
-/// Processor time of all threads so far: unlike the time of day, it does not
-/// grow while other processes have the cores.
-static double processorSeconds() {
-  timespec time = {};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return double(time.tv_sec) + 1e-9 * double(time.tv_nsec);
-}
-
-/// Sorts the values on the way.
-static double medianOf(std::vector<double> &values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 /// Measures steps. Where the host submits them ahead, one begins when the one
@@ -143,6 +79,8 @@ private:
 } // namespace
 
 int heddle::rt::runBench(const BenchOptions &options, Ranks &ranks) {
+  if (options.decode)
+    return runBenchDecode(options, ranks);
   Job job(options.job, ranks);
   const plan::Plan &plan = job.plan();
   std::unique_ptr<TrainSteps> steps;
@@ -153,7 +91,7 @@ int heddle::rt::runBench(const BenchOptions &options, Ranks &ranks) {
   loadWeights(job, options.job);
   const CommandList &commands = steps->program().commands();
   std::vector<LaunchTime> times(options.kernels ? commands.size() : 0);
-  std::map<std::string, KernelTime> sums;
+  KernelTimes kernels(plan);
   StepClock clock(*steps, options.warmup);
   int64_t sentBefore = 0;
   for (int64_t i = 0; i < options.warmup + options.steps; ++i) {
@@ -163,7 +101,7 @@ int heddle::rt::runBench(const BenchOptions &options, Ranks &ranks) {
       sentBefore = ranks.bytesSent();
     clock.run(options.kernels ? times.data() : nullptr);
     if (i >= options.warmup && options.kernels)
-      addTimes(plan, commands, times, sums);
+      kernels.add(commands, times);
   }
   clock.finish(0);
   int64_t sent = (ranks.bytesSent() - sentBefore) / options.steps;
@@ -208,6 +146,6 @@ int heddle::rt::runBench(const BenchOptions &options, Ranks &ranks) {
   if (ranks.size() > 1)
     printf("%s sent per step by rank 0\n", formatBytes(sent).c_str());
   if (options.kernels)
-    printKernels(sums, options.steps);
+    kernels.print();
   return 0;
 }

@@ -325,13 +325,29 @@ void CommandLine::addLogits(CLI::App &app) {
 
 void CommandLine::addBench(CLI::App &app) {
   CLI::App &verb =
-      *app.add_subcommand("bench", "Time training steps on made-up tokens");
+      *app.add_subcommand("bench", "Time training steps on made-up tokens, or "
+                                   "tokens of a binary that serves");
   addFlag(verb, "--steps", bench.steps, io::range::count(1), "Steps to measure")
       ->capture_default_str();
   addCount(verb, "--warmup", bench.warmup, "Steps to run before measuring");
   verb.add_flag("--kernels", bench.kernels,
                 "Time every launch and list the kernels");
   verb.add_flag("--json", bench.json, "Print one JSON object");
+  CLI::Option *decode =
+      verb.add_flag("--decode", bench.decode,
+                    "Time tokens of texts, and the prompts before them");
+  addFlag(verb, "--batch", bench.batch, io::range::count(1),
+          "Texts that are continued together")
+      ->capture_default_str()
+      ->needs(decode);
+  addFlag(verb, "--context", bench.context, io::range::count(1),
+          "Tokens of each text before those that are timed (default: 512, or "
+          "as many as fit)")
+      ->needs(decode);
+  addFlag(verb, "--tokens", bench.tokens, io::range::count(1),
+          "Tokens to time, one after the other")
+      ->capture_default_str()
+      ->needs(decode);
   addJob(verb, bench.job);
   verb.callback([this] {
     action = [this](Ranks &ranks) { return runBench(bench, ranks); };

@@ -172,14 +172,14 @@ void CompiledEngine::compute(const std::vector<Feed> &feeds, float *logits) {
     if (feeds[i].tokens.size() == 1)
       continue;
     const LoadedProgram &program =
-        choose(prefills, int64_t(feeds[i].tokens.size()));
+        prefillProgram(int64_t(feeds[i].tokens.size()));
     runOn(program, {&feeds[i]});
     if (places[i])
       takeLogits(program, 0, places[i]);
   }
   if (singles.empty())
     return;
-  const LoadedProgram &program = choose(decodes, int64_t(singles.size()));
+  const LoadedProgram &program = decodeProgram(int64_t(singles.size()));
   runOn(program, singles);
   for (size_t row = 0; row < singles.size(); ++row)
     if (float *place = places[numbers[row]])

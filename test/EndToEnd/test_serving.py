@@ -94,6 +94,48 @@ class Serving(h.HeddleTest):
             pages = 3 * -(-CONTEXT // 16)
             self.assertEqual(owners["cache"], 2 * 2 * pages * 16 * 48 * width)
 
+    def bench(self, binary, *flags, ranks=1):
+        text = h.run_ranks(ranks, [binary, "bench", "--decode", "--json", *flags])
+        return json.loads(text.stdout)
+
+    def test_measures_tokens(self):
+        model, config, weights = self.make_model(positions=CONTEXT)
+        width, layers = config["n_embd"], config["n_layer"]
+        # Packed in panels of 32 outputs.
+        padded = lambda inputs, outputs: inputs * -(-outputs // 32) * 32
+        products = padded(*weights["wte.weight"].shape[::-1]) + sum(
+            padded(*value.shape) for name, value in weights.items()
+            if value.ndim == 2 and "e.weight" not in name)
+        binary = self.serve(model, "--max-batch", 3)
+        for batch, context, tokens in ((1, 17, 5), (3, 40, 2)):
+            line = self.bench(binary, "--batch", batch, "--context", context,
+                              "--tokens", tokens)
+            self.assertEqual(line["batch"], batch)
+            self.assertEqual(line["context"], context)
+            self.assertEqual(line["tokens"], tokens)
+            # The weights of products once, rows of embeddings and vectors, which
+            # are little, and for each text all positions up to the token's own.
+            cache = 2 * layers * width * (context + 1 + (tokens - 1) / 2) * 4
+            least = products * 4 / batch + cache
+            self.assertGreaterEqual(line["bytes_per_token"], least)
+            self.assertLess(line["bytes_per_token"], 1.05 * least)
+            self.assertAlmostEqual(
+                line["fraction_of_stream"] * line["stream_gb_s"] * 1e9,
+                line["bytes_per_token"] * line["tokens_per_s"], delta=1e6)
+            self.assertAlmostEqual(line["tokens_per_s"] * line["median_s"], batch,
+                                   places=3)
+            self.assertAlmostEqual(
+                line["prefill_tokens_per_s"] * line["first_token_s"], context,
+                places=3)
+            self.assertLessEqual(line["min_s"], line["median_s"])
+        codes = self.bench(self.serve(model, "--quantize", "int8"), "--tokens", 1,
+                           "--context", 17)
+        self.assertLess(codes["bytes_per_token"], 0.5 * 4 * products)
+        text = h.run([binary, "bench", "--decode", "--kernels", "--tokens", 2]).stdout
+        self.assertIn("decode/1:", text)
+        self.assertIn("k_paged_attention", text)
+        self.assertIn("prefill/90:", text)
+
     @h.needs_mpi
     def test_tensor_ranks_have_the_logits_of_one(self):
         tokens = h.random_tokens(50, 103, 3)
@@ -137,7 +179,14 @@ class Serving(h.HeddleTest):
                      "20", "--max-context 21")
         self.refused("H0132", [binary, "logits", "--prompt-ids", ids, "-o",
                                self.path("o")])
+        bench = [binary, "bench", "--decode"]
+        self.refused("H0166", bench + ["--batch", 9], "--max-batch 9")
+        self.refused("H0166", bench + ["--context", 20], "--max-context 84")
+        small = self.serve(model, "--max-context", 20, "--kv-cache", "24576")
+        self.refused("H0166", [small, *bench[1:], "--batch", 2, "--tokens", 2],
+                     "--kv-cache")
         trains = self.compile(model, "--batch", 1, "--seq", 8)
+        self.refused("H0191", [trains, *bench[1:]], "--mode serve")
         self.refused("H0191", [trains, "logits", "--prompt-ids", "1", "-o",
                                self.path("o")], "--mode serve")
         self.assertFalse(os.path.exists(self.path("o")))

@@ -29,6 +29,14 @@ public:
   /// `run` where every rank has the feeds. Writes logits on the ranks that
   /// have them.
   void compute(const std::vector<Feed> &feeds, float *logits);
+  /// The program that continues so many texts together.
+  const LoadedProgram &decodeProgram(int64_t texts) const {
+    return choose(decodes, texts);
+  }
+  /// The one that computes so many tokens of a prompt.
+  const LoadedProgram &prefillProgram(int64_t tokens) const {
+    return choose(prefills, tokens);
+  }
   bool hasLogits() const;
   /// Writes the logits of all tokens of a feed, [tokens][vocab], on the ranks
   /// that have them; of at most `scoreTokens()` tokens. Every rank calls it.

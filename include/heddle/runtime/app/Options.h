@@ -111,6 +111,12 @@ struct BenchOptions {
   int64_t warmup = 3;
   bool kernels = false; ///< Time every launch and list the kernels.
   bool json = false;
+  /// Of a binary that serves: time tokens, of `batch` texts together, each
+  /// after `context` tokens; `tokens` one after the other.
+  bool decode = false;
+  int64_t batch = 1;
+  std::optional<int64_t> context; ///< None: as many as fit, at most 512.
+  int64_t tokens = 64;
 };
 
 /// `info`.
@@ -135,6 +141,8 @@ int runChat(const GenerateOptions &options, Ranks &ranks);
 int runServe(const ServeOptions &options, Ranks &ranks);
 int runLogits(const LogitsOptions &options, Ranks &ranks);
 int runBench(const BenchOptions &options, Ranks &ranks);
+/// `bench --decode`.
+int runBenchDecode(const BenchOptions &options, Ranks &ranks);
 int runInfo(const InfoOptions &options, Ranks &ranks);
 int runCheck(const CheckOptions &options, Ranks &ranks);
 

@@ -86,6 +86,8 @@ public:
 
   size_t size() const { return launches.size(); }
   const LaunchInfo &info(size_t launch) const { return infos[launch]; }
+  /// What an entry that is a kernel's launch hands to the device.
+  const KernelLaunch &launch(size_t entry) const { return launches[entry]; }
 
 private:
   friend class Resolver;

@@ -1,0 +1,309 @@
+//===- BenchDecode.cpp - The verb bench with --decode ---------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/app/CompiledEngine.h"
+#include "heddle/runtime/app/KernelTimes.h"
+#include "heddle/runtime/app/Progress.h"
+#include "heddle/runtime/app/RunLog.h"
+#include "heddle/runtime/app/Timing.h"
+#include "heddle/runtime/app/Weights.h"
+#include "heddle/runtime/core/Philox.h"
+#include "heddle/runtime/devices/cpu/ReadRate.h"
+#include "heddle/runtime/io/Diagnostic.h"
+
+#include <chrono>
+#include <numeric>
+
+using namespace heddle;
+using namespace heddle::rt;
+
+/// Tokens between two measurements of how fast memory is read.
+static constexpr int64_t tokensPerRead = 4;
+/// Times that each launch is timed; its shortest time goes into the table.
+static constexpr int64_t kernelRuns = 20;
+
+namespace {
+
+/// What the texts of a measurement are.
+struct Texts {
+  int64_t count = 1, context = 1, tokens = 1;
+
+  /// Throws H0166 where they do not fit.
+  Texts(const BenchOptions &options, const EngineLimits &limits);
+  int64_t pagesOfText() const {
+    return (context + tokens + plan::cachePageTokens - 1) /
+           plan::cachePageTokens;
+  }
+  /// Some tokens of a text, which any vocabulary has.
+  Feed feed(int64_t text, int64_t position, int64_t tokens,
+            const EngineLimits &limits) const;
+};
+
+/// Runs texts and takes times.
+class DecodeBench {
+public:
+  DecodeBench(Job &job, CompiledEngine &engine, Texts texts)
+      : job(job), engine(engine), texts(texts),
+        logits(texts.count * engine.limits().vocab) {}
+
+  /// Computes the prompts, those of all texts `atLeast` times.
+  void runPrompts(int64_t atLeast);
+  void runTokens();
+  void printKernels();
+  /// Bytes that this rank has to read and write for a token of each text: the
+  /// weights that are used, each once, and the cache.
+  double bytesOfRun() const;
+
+  std::vector<double> promptSeconds, tokenSeconds, processorSeconds;
+  std::vector<double> readRates; ///< Of this rank, in bytes per second.
+
+private:
+  using Clock = std::chrono::steady_clock;
+  static double since(Clock::time_point begin) {
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+  }
+  void prompt(int64_t text);
+  /// Computes the token at `position` of every text.
+  void token(int64_t position);
+  void printKernels(const LoadedProgram &program);
+  double positionsRead() const;
+
+  Job &job;
+  CompiledEngine &engine;
+  Texts texts;
+  std::vector<float> logits;
+};
+
+} // namespace
+
+Texts::Texts(const BenchOptions &options, const EngineLimits &limits)
+    : count(options.batch), tokens(options.tokens) {
+  if (count > limits.maxRows)
+    fail("H0166",
+         "--batch " + std::to_string(count) +
+             ": the binary continues at most " +
+             std::to_string(limits.maxRows) + " texts together",
+         "give --batch " + std::to_string(limits.maxRows) +
+             ", or compile with --max-batch " + std::to_string(count));
+  context = options.context.value_or(
+      std::clamp<int64_t>(limits.maxContext - tokens, 1, 512));
+  if (context + tokens > limits.maxContext)
+    fail("H0166",
+         std::to_string(context) + " tokens and " + std::to_string(tokens) +
+             " more: a text may have " + std::to_string(limits.maxContext),
+         "lower --context and --tokens, or compile with --max-context " +
+             std::to_string(context + tokens));
+  if (count * pagesOfText() > limits.numPages)
+    fail("H0166",
+         "the texts need " + std::to_string(count * pagesOfText()) +
+             " pages of the cache, which has " +
+             std::to_string(limits.numPages),
+         "lower --batch or --context, or compile with a larger --kv-cache");
+}
+
+Feed Texts::feed(int64_t text, int64_t position, int64_t tokens,
+                 const EngineLimits &limits) const {
+  Feed feed;
+  feed.sequence = uint64_t(text);
+  feed.position = position;
+  for (int64_t i = 0; i < tokens; ++i) {
+    PhiloxWords words = philox(0, uint64_t(position + i), uint32_t(text), 0);
+    feed.tokens.push_back(int32_t(words[0] % uint64_t(limits.vocab)));
+  }
+  feed.pages.resize(pagesOfText());
+  std::iota(feed.pages.begin(), feed.pages.end(),
+            int32_t(text * pagesOfText()));
+  feed.wantsLogits = true;
+  return feed;
+}
+
+void DecodeBench::prompt(int64_t text) {
+  const EngineLimits &limits = engine.limits();
+  for (int64_t at = 0; at < texts.context; at += limits.maxChunk) {
+    int64_t count = std::min(limits.maxChunk, texts.context - at);
+    Feed feed = texts.feed(text, at, count, limits);
+    feed.wantsLogits = at + count == texts.context;
+    engine.compute({feed}, logits.data());
+  }
+}
+
+void DecodeBench::runPrompts(int64_t atLeast) {
+  for (int64_t run = 0; run < std::max(atLeast, texts.count); ++run) {
+    job.ranks().exchange("");
+    Clock::time_point begin = Clock::now();
+    prompt(run % texts.count);
+    promptSeconds.push_back(since(begin));
+  }
+}
+
+void DecodeBench::token(int64_t position) {
+  std::vector<Feed> feeds;
+  for (int64_t text = 0; text < texts.count; ++text)
+    feeds.push_back(texts.feed(text, position, 1, engine.limits()));
+  job.ranks().exchange("");
+  double processor = rt::processorSeconds();
+  Clock::time_point begin = Clock::now();
+  engine.compute(feeds, logits.data());
+  tokenSeconds.push_back(since(begin));
+  processorSeconds.push_back(rt::processorSeconds() - processor);
+}
+
+void DecodeBench::runTokens() {
+  ReadRate reading(job.threadPool());
+  for (int64_t i = 0; i < 2; ++i) { // Memory is used for the first time.
+    token(texts.context);
+    reading.measure();
+  }
+  tokenSeconds.clear();
+  processorSeconds.clear();
+  for (int64_t i = 0; i < texts.tokens; ++i) {
+    if (i % tokensPerRead == 0) {
+      job.ranks().exchange("");
+      readRates.push_back(reading.measure());
+    }
+    token(texts.context + i);
+  }
+}
+
+/// Positions of the cache that a run reads or writes: the mean of the runs.
+double DecodeBench::positionsRead() const {
+  double mean = double(texts.context) + double(texts.tokens - 1) / 2;
+  return double(texts.count) * (mean + 1);
+}
+
+double DecodeBench::bytesOfRun() const {
+  const plan::Plan &plan = job.plan();
+  const CommandList &commands = engine.decodeProgram(texts.count).commands();
+  // Of each state that a kernel uses, what it uses of it at most: an embedding
+  // reads some rows.
+  std::map<uintptr_t, double> used;
+  for (size_t i = 0; i < commands.size(); ++i) {
+    if (commands.info(i).kernel() < 0)
+      continue;
+    double most = plan.kernels[commands.info(i).kernel()].bytes;
+    const KernelLaunch &launch = commands.launch(i);
+    for (int64_t ref = 0; ref < launch.numRefs; ++ref) {
+      double &bytes = used[reinterpret_cast<uintptr_t>(launch.refs[ref])];
+      bytes = std::max(bytes, most);
+    }
+  }
+  double bytes = 0;
+  for (size_t i = 0; i < plan.states.size(); ++i) {
+    const Value &state = job.session().state(i);
+    uintptr_t address =
+        reinterpret_cast<uintptr_t>(job.device().resolve(state.address));
+    auto found = used.find(address);
+    if (found == used.end())
+      continue;
+    auto all = double(state.numBytes());
+    if (plan.states[i].role == plan::StateRole::Cache)
+      bytes += all * positionsRead() /
+               double(plan.serving.pages * plan::cachePageTokens);
+    else
+      bytes += std::min(all, found->second);
+  }
+  return bytes;
+}
+
+void DecodeBench::printKernels(const LoadedProgram &program) {
+  const CommandList &commands = program.commands();
+  std::vector<LaunchTime> times(commands.size());
+  KernelTimes kernels(job.plan());
+  std::vector<LaunchTime> best;
+  for (int64_t run = 0; run < kernelRuns; ++run) {
+    job.ranks().exchange("");
+    job.session().run(program, times.data());
+    if (best.empty())
+      best = times;
+    for (size_t i = 0; i < times.size(); ++i)
+      if (times[i].end - times[i].begin < best[i].end - best[i].begin)
+        best[i] = times[i];
+  }
+  kernels.add(commands, best);
+  if (!job.isFirst())
+    return;
+  printf("%s:\n", program.program().name.c_str());
+  kernels.print();
+}
+
+/// Computes the last run again, of tokens and of prompts: their programs have
+/// its inputs until another one runs.
+void DecodeBench::printKernels() {
+  printKernels(engine.decodeProgram(texts.count));
+  prompt(0);
+  int64_t rest = (texts.context - 1) % engine.limits().maxChunk + 1;
+  if (rest > 1)
+    printKernels(engine.prefillProgram(rest));
+}
+
+/// The sum over the ranks of a number that each has.
+static double sumOfRanks(Ranks &ranks, double value) {
+  double sum = 0;
+  for (const std::string &text : ranks.exchange(std::to_string(value)))
+    sum += std::stod(text);
+  return sum;
+}
+
+int heddle::rt::runBenchDecode(const BenchOptions &options, Ranks &ranks) {
+  Job job(options.job, ranks);
+  std::unique_ptr<CompiledEngine> engine;
+  std::optional<Texts> texts;
+  ranks.together([&] {
+    engine = std::make_unique<CompiledEngine>(job);
+    texts.emplace(options, engine->limits());
+  });
+  loadWeights(job, options.job);
+  DecodeBench bench(job, *engine, *texts);
+  bench.runPrompts(4);
+  bench.runTokens();
+  double bytes = sumOfRanks(ranks, bench.bytesOfRun());
+  double readRate = sumOfRanks(ranks, medianOf(bench.readRates));
+  double processor = sumOfRanks(ranks, medianOf(bench.processorSeconds));
+  double first = medianOf(bench.promptSeconds);
+  double median = medianOf(bench.tokenSeconds);
+  auto count = double(texts->count);
+  if (options.json) {
+    JsonLine line("bench");
+    line.add("program", engine->decodeProgram(texts->count).program().name)
+        .add("ranks", ranks.size())
+        .add("threads", job.device().threads())
+        .add("batch", texts->count)
+        .add("context", texts->context)
+        .add("tokens", texts->tokens)
+        .add("median_s", median)
+        .add("min_s", bench.tokenSeconds.front())
+        .add("max_s", bench.tokenSeconds.back())
+        .add("processor_s", processor)
+        .add("tokens_per_s", count / median)
+        .add("bytes_per_token", bytes / count)
+        .add("stream_gb_s", readRate / 1e9)
+        .add("fraction_of_stream", bytes / median / readRate)
+        .add("first_token_s", first)
+        .add("prefill_tokens_per_s", double(texts->context) / first);
+    if (job.isFirst())
+      printf("%s\n", line.text().c_str());
+    return 0;
+  }
+  if (job.isFirst()) {
+    printf("%lld texts after %lld tokens: median %.3f ms (%.3f to %.3f), %.1f "
+           "tokens/s\n",
+           static_cast<long long>(texts->count),
+           static_cast<long long>(texts->context), 1e3 * median,
+           1e3 * bench.tokenSeconds.front(), 1e3 * bench.tokenSeconds.back(),
+           count / median);
+    printf("%s a token: %.1f GB/s, %.1f%% of the %.1f that 8 streams a thread "
+           "read\n",
+           formatBytes(int64_t(bytes / count)).c_str(), bytes / median / 1e9,
+           100 * bytes / median / readRate, readRate / 1e9);
+    printf("first token after %.3f s, %.0f tokens/s of the prompt\n", first,
+           double(texts->context) / first);
+  }
+  if (options.kernels)
+    bench.printKernels();
+  return 0;
+}
