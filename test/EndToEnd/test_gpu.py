@@ -82,6 +82,9 @@ class Gpu(GpuTest):
                                                                 records[name])
                 self.assert_alike(*self.pair(folder, seq=11), 2, 1e-5,
                                   products=("generated",))
+                if h.LONG:
+                    pair = self.pair(folder, "--precision", "bf16", seq=11)
+                    self.assert_alike(*pair, 5, 5e-3, products=("generated",))
 
     def test_bf16(self):
         self.data_of(5)

@@ -253,6 +253,22 @@ class Nccl(test_gpu.GpuTest):
                 self.check_fault(number % 2, kind, *every[phase],
                                  "before the first step" if is_early else "in step")
 
+    def test_a_rank_of_other_verbs_dies_or_stops(self):
+        self.data_of(4)
+        model, _, _ = self.make_model(vocab=test_gpu.VOCAB, layers=1)
+        _, gpu = self.pair(model, "--mesh", "data=2")
+        command = test_gpu.emulated(gpu)
+        every = [("eval", "kill", [*command, "eval", "--data", self.data]),
+                 ("generate", "stop", [*command, "generate", "--prompt-ids", "1,2",
+                                       "--max-new-tokens", 16]),
+                 ("bench", "kill", [*command, "bench", "--steps", 5])]
+        for number, (verb, kind, words) in enumerate(every if h.LONG else every[:2]):
+            job = self.torchrun(2, words, HEDDLE_EMULATE_COUNTS=self.path(verb))
+            self.assertEqual(job.wait(60), [0, 0], job.said())
+            kernels = self.read_counts(self.path(verb))["kernels"]
+            with self.subTest(verb):
+                self.check_fault(number % 2, kind, f"kernel:{kernels // 2}", words, "")
+
     def check_fault(self, victim, kind, event, words, when):
         shutil.rmtree(self.path("saved"), ignore_errors=True)
         job = self.torchrun(2, words, {victim: f"{kind}:{event}"})
@@ -318,6 +334,19 @@ class Nccl(test_gpu.GpuTest):
         self.assertEqual(job.wait(20), [4, 4], job.said())
         self.assertIn("error[H0286]", job.said())
         self.assertIn("--collectives fixed", job.said())
+
+    def test_nccl_is_too_old(self):
+        self.data_of(4)
+        model, _, _ = self.make_model(vocab=test_gpu.VOCAB, layers=1)
+        _, gpu = self.pair(model, "--mesh", "data=2")
+        job = self.torchrun(2, self.train_words(gpu, 1), HEDDLE_EMULATE_FAULT="old-nccl")
+        self.assertEqual(job.wait(20), [4, 4], job.said())
+        self.assertIn("error[H0286]", job.said())
+        self.assertIn("too old, version 2.17.5", job.said())
+        # One rank talks with nobody.
+        _, alone = self.pair(model)
+        self.assertEqual(len(self.train_on(test_gpu.emulated(alone), 1,
+                                           HEDDLE_EMULATE_FAULT="old-nccl")), 1)
 
 
 if __name__ == "__main__":

@@ -69,14 +69,15 @@ static void readFault(std::string_view text, Settings &settings) {
     return; // For the library of products, which reads it itself.
   else if (kind == "little-memory" && number >= 0)
     settings.freeBytes = number;
-  else if (kind == "nccl-error" && number >= 0)
+  else if ((kind == "nccl-error" && number >= 0) ||
+           (kind == "old-nccl" && !hasNumber))
     return; // Of the emulated NCCL.
   else if ((kind == "lost-device" || kind == "ecc") && number >= 0) {
     settings.faultAt = number;
     settings.isFaultEcc = kind == "ecc";
   } else if (!readSignal(text, settings))
     throw "HEDDLE_EMULATE_FAULT is old-driver, no-device, little-memory:BYTES, "
-          "lost-device:LAUNCH, ecc:LAUNCH, nccl-error:CALL, "
+          "lost-device:LAUNCH, ecc:LAUNCH, old-nccl, nccl-error:CALL, "
           "lt-refuse:EPILOGUE, "
           "lt-error:PRODUCT, kill:EVENT:NUMBER or stop:EVENT:NUMBER, not '" +
         std::string(text) + "'";

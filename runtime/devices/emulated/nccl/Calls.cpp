@@ -76,7 +76,9 @@ static std::string gpuHere() {
 }
 
 Result nccl::ncclGetVersion(int *version) {
-  *version = 21800; // The lowest that will do.
+  const char *fault = std::getenv("HEDDLE_EMULATE_FAULT");
+  bool isOld = fault && std::strcmp(fault, "old-nccl") == 0;
+  *version = isOld ? 21705 : 21800; // 2.18 is the lowest that will do.
   return Success;
 }
 
