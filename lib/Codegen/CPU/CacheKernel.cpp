@@ -20,6 +20,7 @@
 #include "heddle/Codegen/Common/Attention.h"
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 using namespace mlir;
 
@@ -160,7 +161,10 @@ class PagedEmitter : public CacheEmitter {
 public:
   PagedEmitter(KernelEmitter &k, nn::PagedAttentionOp op)
       : CacheEmitter(k, op), lanes(k.evaluator.laneCount()),
-        headVectors(llvm::divideCeil(dims, lanes)),
+        headVectors(llvm::divideCeil(dims, lanes)), group(heads / kv),
+        blockSize(
+            std::clamp<int64_t>((k.target.hasAvx512 ? 20 : 10) / headVectors, 1,
+                                std::min(maxBlock, tokens * group))),
         scoreFactor(op.getHeads().getScale().convertToDouble() * M_LOG2E),
         keyVector(VectorType::get(pageTokens, f32)),
         headVector(VectorType::get(lanes, f32)) {}
@@ -168,164 +172,286 @@ public:
   void emit(Value output);
 
 private:
-  void attend(Value token, Value head, Value target);
-  void loadQuery(Value from);
-  Value scores(Value keyPage);
-  Values addPage(Value row, Value kvHead, Value number, Value count,
-                 ValueRange carried);
-  Values weighted(Value valuePage, Value count, Values sums);
+  static constexpr int64_t maxBlock = 4;
+  /// Pages whose lines are fetched before they are read.
+  static constexpr int64_t pagesAhead = 2;
+
+  /// A query: a token of a row, and one of the heads that share keys.
+  struct Query {
+    Value token, head;
+    Value exists;  ///< Null: always. The last block may have fewer.
+    Value isThere; ///< And so is its token.
+    Value count;   ///< Of the keys that it sees; 0 if it is not there.
+  };
+  /// The keys and values of a head in a page.
+  struct Page {
+    Value keys, values;
+  };
+  Query query(Value row, Value kvHead, Value index);
+  Page pageAt(Value row, Value kvHead, Value number) {
+    Value in = page(row, number);
+    return {pageOf(keys, in, kvHead), pageOf(values, in, kvHead)};
+  }
+  void attend(Value row, Value kvHead, Value first, Value output);
+  void loadQuery(Value from, Value to);
+  Values scores(Page in, Page next);
+  Values addPage(ArrayRef<Query> queries, Page in, Page next, Value number,
+                 Value count, ValueRange carried);
+  Values weighted(Page in, Page next, Value count, Values sums);
+  void storeQuery(const Query &query, ValueRange carried, Value output);
+  Value largestOf(Value scores, Value scalar);
+  void fetch(Value pointer, int64_t bytes);
   Value splat(Value scalar, VectorType type) {
     return b.create<vector::BroadcastOp>(type, scalar);
   }
   Value number(double value) {
     return b.create<arith::ConstantOp>(b.builder.getF32FloatAttr(value));
   }
+  Value largerOf(Value x, Value y) { return b.select(b.less(x, y), y, x); }
   /// The lanes of vector `index` of a head that there are; null for all.
   Value maskOf(int64_t index) {
     int64_t left = dims - index * lanes;
     return left >= lanes ? Value() : b.mask(b.constant(left), lanes);
   }
+  Value queryAt(int64_t index, Value feature) {
+    return b.advance(queryRows, f32, b.add(feature, index * queryRoom()));
+  }
+  Value powersAt(int64_t index, Value key) {
+    return b.advance(powers, f32, b.add(key, index * powerRoom()));
+  }
+  int64_t queryRoom() const { return llvm::alignTo<16>(dims); }
+  int64_t powerRoom() const { return llvm::alignTo<16>(pageTokens); }
 
   int64_t lanes, headVectors;
+  int64_t group;     ///< Heads that share keys.
+  int64_t blockSize; ///< Queries that read a page together.
   double scoreFactor;
   VectorType keyVector, headVector;
-  Value query, powers; ///< In the thread's scratch.
+  Value queryRows, powers; ///< In the thread's scratch, for each of a block.
 };
 } // namespace
 
+/// Query `index` of a row and a head of keys.
+PagedEmitter::Query PagedEmitter::query(Value row, Value kvHead, Value index) {
+  Query query;
+  if (tokens * group % blockSize != 0) {
+    query.exists = b.less(index, b.constant(tokens * group));
+    index = b.min(index, b.constant(tokens * group - 1));
+  }
+  Value token = b.div(index, group);
+  query.head = b.add(b.mul(kvHead, group), b.sub(index, b.mul(token, group)));
+  query.token = b.add(b.mul(row, tokens), token);
+  query.isThere = b.less(token, loadInt(lengths, row));
+  if (query.exists)
+    query.isThere = b.create<arith::AndIOp>(query.isThere, query.exists);
+  query.count = b.select(
+      query.isThere, b.add(loadInt(positions, query.token), 1), b.constant(0));
+  return query;
+}
+
 /// The query, times what its scores are multiplied by.
-void PagedEmitter::loadQuery(Value from) {
+void PagedEmitter::loadQuery(Value from, Value to) {
   b.forLoop(b.constant(0), b.constant(dims), 1, [&](Value d) {
     Value x = b.widen(b.load(type, b.advance(from, type, d), bytesOf(type)));
     b.store(b.create<arith::MulFOp>(x, number(scoreFactor)),
-            b.advance(query, f32, d), sizeof(float));
+            b.advance(to, f32, d), sizeof(float));
   });
 }
 
-/// The scores of all keys of a page, in units of log 2. Four sums, each of
-/// every fourth feature, do not wait for each other.
-Value PagedEmitter::scores(Value keyPage) {
-  constexpr int64_t chains = 4;
-  auto loadType = VectorType::get(pageTokens, cacheType);
-  auto step = [&](Value feature, int64_t more, Value sum) -> Value {
-    Value d = b.add(feature, more);
-    Value k = b.widen(
-        b.load(loadType, b.advance(keyPage, cacheType, b.mul(d, pageTokens)),
-               bytesOf(cacheType)));
-    Value q =
-        splat(b.load(f32, b.advance(query, f32, d), sizeof(float)), keyVector);
-    return b.create<vector::FMAOp>(k, q, sum);
+/// The largest of `scalar` and the scores of a page, by halves: the order does
+/// not matter, and a chain of one lane after the other would take long.
+Value PagedEmitter::largestOf(Value scores, Value scalar) {
+  auto larger = [&](Value x, Value y) {
+    Value isLarger = b.create<arith::CmpFOp>(arith::CmpFPredicate::OGT, x, y);
+    return b.create<arith::SelectOp>(isLarger, x, y);
   };
-  int64_t whole = dims / chains * chains;
-  Values init(chains, b.zeros(keyVector));
-  Values sums =
-      b.forLoop(b.constant(0), b.constant(whole), chains, init,
-                [&](Value feature, ValueRange carried) {
-                  Values next;
-                  for (int64_t chain = 0; chain < chains; ++chain)
-                    next.push_back(step(feature, chain, carried[chain]));
-                  return next;
-                });
-  for (int64_t rest = 0; rest < dims - whole; ++rest)
-    sums[rest] = step(b.constant(whole), rest, sums[rest]);
-  Value left = b.create<arith::AddFOp>(sums[0], sums[1]);
-  Value right = b.create<arith::AddFOp>(sums[2], sums[3]);
-  return b.create<arith::AddFOp>(left, right);
+  for (int64_t half = pageTokens / 2; half > 0; half /= 2) {
+    SmallVector<int64_t> low(half), high(half);
+    std::iota(low.begin(), low.end(), 0);
+    std::iota(high.begin(), high.end(), half);
+    scores =
+        larger(b.shuffle(scores, scores, low), b.shuffle(scores, scores, high));
+  }
+  return larger(b.create<vector::ExtractOp>(scores, 0), scalar);
 }
 
-/// `sums` + the first `count` values of a page, each times its power.
-Values PagedEmitter::weighted(Value valuePage, Value count, Values sums) {
+void PagedEmitter::fetch(Value pointer, int64_t bytes) {
+  for (int64_t line = 0; line < bytes; line += 64)
+    b.prefetch(b.advance(pointer, b.builder.getI8Type(), line));
+}
+
+/// The scores of all keys of a page for each query, in units of log 2. Four
+/// sums, each of every fourth feature, do not wait for each other.
+Values PagedEmitter::scores(Page in, Page next) {
+  constexpr int64_t chains = 4;
+  auto loadType = VectorType::get(pageTokens, cacheType);
+  auto step = [&](Value feature, int64_t chain, MutableArrayRef<Value> sums) {
+    Value d = b.add(feature, chain);
+    Value k = b.widen(
+        b.load(loadType, b.advance(in.keys, cacheType, b.mul(d, pageTokens)),
+               bytesOf(cacheType)));
+    for (int64_t i = 0; i < blockSize; ++i) {
+      Value q = splat(b.load(f32, queryAt(i, d), sizeof(float)), keyVector);
+      Value &sum = sums[i * chains + chain];
+      sum = b.create<vector::FMAOp>(k, q, sum);
+    }
+  };
+  int64_t whole = dims / chains * chains;
+  Values init(blockSize * chains, b.zeros(keyVector));
+  Values sums = b.forLoop(
+      b.constant(0), b.constant(whole), chains, init,
+      [&](Value feature, ValueRange carried) {
+        if (next.keys)
+          fetch(b.advance(next.keys, cacheType, b.mul(feature, pageTokens)),
+                chains * pageTokens * bytesOf(cacheType));
+        Values now(carried);
+        for (int64_t chain = 0; chain < chains; ++chain)
+          step(feature, chain, now);
+        return now;
+      });
+  for (int64_t rest = 0; rest < dims - whole; ++rest)
+    step(b.constant(whole), rest, sums);
+  Values scores;
+  for (int64_t i = 0; i < blockSize * chains; i += chains) {
+    Value left = b.create<arith::AddFOp>(sums[i], sums[i + 1]);
+    Value right = b.create<arith::AddFOp>(sums[i + 2], sums[i + 3]);
+    scores.push_back(b.create<arith::AddFOp>(left, right));
+  }
+  return scores;
+}
+
+/// `sums` + the first `count` values of a page, each times its powers.
+Values PagedEmitter::weighted(Page in, Page next, Value count, Values sums) {
   auto loadType = VectorType::get(lanes, cacheType);
   return b.forLoop(
       b.constant(0), count, 1, sums, [&](Value key, ValueRange carried) {
-        Value p = splat(b.load(f32, b.advance(powers, f32, key), sizeof(float)),
-                        headVector);
-        Value from = b.advance(valuePage, cacheType, b.mul(key, dims));
-        Values next;
-        for (int64_t i = 0; i < headVectors; ++i) {
-          Value v =
-              b.widen(b.load(loadType, b.advance(from, cacheType, i * lanes),
-                             bytesOf(cacheType), maskOf(i)));
-          next.push_back(b.create<vector::FMAOp>(p, v, carried[i]));
+        Value place = b.mul(key, dims);
+        if (next.values)
+          fetch(b.advance(next.values, cacheType, place),
+                dims * bytesOf(cacheType));
+        Values now(carried);
+        for (int64_t v = 0; v < headVectors; ++v) {
+          Value from = b.advance(in.values, cacheType, b.add(place, v * lanes));
+          Value value =
+              b.widen(b.load(loadType, from, bytesOf(cacheType), maskOf(v)));
+          for (int64_t i = 0; i < blockSize; ++i) {
+            Value p =
+                splat(b.load(f32, powersAt(i, key), sizeof(float)), headVector);
+            Value &sum = now[i * headVectors + v];
+            sum = b.create<vector::FMAOp>(p, value, sum);
+          }
         }
-        return next;
+        return now;
       });
 }
 
-/// What is carried from page to page: m, l, and the vectors of O.
-Values PagedEmitter::addPage(Value row, Value kvHead, Value number, Value count,
-                             ValueRange carried) {
-  Value in = page(row, number);
-  Value left = b.sub(count, b.mul(number, pageTokens));
+/// What is carried from page to page: for each query m, l, and the vectors of
+/// O. `count` keys are seen by the query that sees most; to the others those
+/// that they do not see add zeros.
+Values PagedEmitter::addPage(ArrayRef<Query> queries, Page in, Page next,
+                             Value number, Value count, ValueRange carried) {
+  Value first = b.mul(number, pageTokens);
   Value hidden = b.create<arith::ConstantOp>(DenseElementsAttr::get(
       keyVector, -std::numeric_limits<float>::infinity()));
-  Value score = b.select(b.mask(left, pageTokens),
-                         scores(pageOf(keys, in, kvHead)), hidden);
-  Value largest = b.create<vector::ReductionOp>(vector::CombiningKind::MAXNUMF,
-                                                score, carried[0]);
-  Value shrink = codegen::exp2(b.builder, b.loc,
-                               b.create<arith::SubFOp>(carried[0], largest));
-  Value power =
-      codegen::exp2(b.builder, b.loc,
-                    b.create<arith::SubFOp>(score, splat(largest, keyVector)));
-  b.store(power, powers, sizeof(float));
-  Values next = {largest, b.create<vector::FMAOp>(
-                              carried[1], splat(shrink, keyVector), power)};
-  Values sums;
-  for (Value sum : carried.drop_front(2))
-    sums.push_back(b.create<arith::MulFOp>(sum, splat(shrink, headVector)));
-  next.append(weighted(pageOf(values, in, kvHead),
-                       b.min(left, b.constant(pageTokens)), sums));
-  return next;
+  Values all = scores(in, next), largest, totals, sums;
+  for (int64_t i = 0; i < blockSize; ++i) {
+    ValueRange old = carried.slice(i * (2 + headVectors), 2 + headVectors);
+    Value left = b.sub(queries[i].count, first);
+    Value score = b.select(b.mask(left, pageTokens), all[i], hidden);
+    largest.push_back(largestOf(score, old[0]));
+    Value shrink = codegen::exp2(
+        b.builder, b.loc, b.create<arith::SubFOp>(old[0], largest.back()));
+    Value power = codegen::exp2(
+        b.builder, b.loc,
+        b.create<arith::SubFOp>(score, splat(largest.back(), keyVector)));
+    b.store(power, powersAt(i, b.constant(0)), sizeof(float));
+    totals.push_back(
+        b.create<vector::FMAOp>(old[1], splat(shrink, keyVector), power));
+    for (Value sum : old.drop_front(2))
+      sums.push_back(b.create<arith::MulFOp>(sum, splat(shrink, headVector)));
+  }
+  Value left = b.sub(count, first);
+  sums = weighted(in, next, b.min(left, b.constant(pageTokens)), sums);
+  Values result;
+  for (int64_t i = 0; i < blockSize; ++i) {
+    result.push_back(largest[i]);
+    result.push_back(totals[i]);
+    llvm::append_range(
+        result, ArrayRef<Value>(sums).slice(i * headVectors, headVectors));
+  }
+  return result;
 }
 
-void PagedEmitter::attend(Value token, Value head, Value target) {
-  loadQuery(headOf(0, token, head));
-  Value kvHead = b.div(head, heads / kv), row = rowOf(token);
-  Value count = b.add(loadInt(positions, token), 1);
-  Values init = {number(std::numeric_limits<float>::lowest()),
-                 b.zeros(keyVector)};
-  init.append(headVectors, b.zeros(headVector));
-  Values result =
-      b.forLoop(b.constant(0), b.ceilDiv(count, pageTokens), 1, init,
-                [&](Value number, ValueRange carried) {
-                  return addPage(row, kvHead, number, count, carried);
-                });
+void PagedEmitter::storeQuery(const Query &query, ValueRange carried,
+                              Value output) {
   Value sum =
-      b.create<vector::ReductionOp>(vector::CombiningKind::ADD, result[1]);
+      b.create<vector::ReductionOp>(vector::CombiningKind::ADD, carried[1]);
   Value inverse = b.create<arith::DivFOp>(number(1), sum);
-  for (int64_t i = 0; i < headVectors; ++i) {
+  Value place = b.mul(b.add(b.mul(query.token, heads), query.head), dims);
+  Value target = b.advance(output, type, place);
+  for (int64_t v = 0; v < headVectors; ++v) {
     Value value =
-        b.create<arith::MulFOp>(result[2 + i], splat(inverse, headVector));
-    b.store(b.narrow(value, type), b.advance(target, type, i * lanes),
-            bytesOf(type), maskOf(i));
+        b.create<arith::MulFOp>(carried[2 + v], splat(inverse, headVector));
+    value = b.select(query.isThere, value, b.zeros(headVector));
+    b.store(b.narrow(value, type), b.advance(target, type, v * lanes),
+            bytesOf(type), maskOf(v));
+  }
+}
+
+/// The queries of a row and a head of keys from `first` on.
+void PagedEmitter::attend(Value row, Value kvHead, Value first, Value output) {
+  SmallVector<Query> queries;
+  Value count = b.constant(0);
+  for (int64_t i = 0; i < blockSize; ++i) {
+    queries.push_back(query(row, kvHead, b.add(first, i)));
+    count = largerOf(count, queries.back().count);
+    loadQuery(headOf(0, queries.back().token, queries.back().head),
+              queryAt(i, b.constant(0)));
+  }
+  Values init;
+  for (int64_t i = 0; i < blockSize; ++i) {
+    init.push_back(number(std::numeric_limits<float>::lowest()));
+    init.push_back(b.zeros(keyVector));
+    init.append(headVectors, b.zeros(headVector));
+  }
+  Value pageCount = b.ceilDiv(count, pageTokens);
+  Values result = b.forLoop(
+      b.constant(0), pageCount, 1, init, [&](Value number, ValueRange carried) {
+        Page next; // The tokens of a prompt find the pages in a cache.
+        if (tokens == 1)
+          next = pageAt(row, kvHead,
+                        b.min(b.add(number, pagesAhead),
+                              b.sub(pageCount, b.constant(1))));
+        return addPage(queries, pageAt(row, kvHead, number), next, number,
+                       count, carried);
+      });
+  for (int64_t i = 0; i < blockSize; ++i) {
+    ValueRange own =
+        ValueRange(result).slice(i * (2 + headVectors), 2 + headVectors);
+    if (queries[i].exists)
+      b.ifThen(queries[i].exists, [&] { storeQuery(queries[i], own, output); });
+    else
+      storeQuery(queries[i], own, output);
   }
 }
 
 void PagedEmitter::emit(Value output) {
-  query = k.scratch;
-  int64_t room = llvm::alignTo<16>(dims);
-  powers = b.advance(k.scratch, f32, room);
+  queryRows = k.scratch;
+  powers = b.advance(k.scratch, f32, blockSize * queryRoom());
   k.scratchBytes =
-      (room + llvm::alignTo<16>(pageTokens)) * int64_t(sizeof(float));
-  // Adjacent heads go to different threads: later tokens see more keys.
-  int64_t items = rows * tokens * heads;
+      blockSize * (queryRoom() + powerRoom()) * int64_t(sizeof(float));
+  // Adjacent blocks of a head go to different threads: later tokens see more
+  // keys, and those of a head stay in a cache.
+  int64_t blocks = llvm::divideCeil(tokens * group, blockSize);
+  int64_t items = rows * kv * blocks;
   Value count = b.div(b.add(b.sub(b.constant(items - 1), k.thread), k.threads),
                       k.threads);
   b.forLoop(b.constant(0), count, 1, [&](Value turn) {
     Value item = b.add(b.mul(turn, k.threads), k.thread);
-    Value token = b.div(item, heads);
-    Value head = b.sub(item, b.mul(token, heads));
-    Value target = b.advance(output, type, b.mul(item, dims));
-    b.ifThen(
-        isThere(token), [&] { attend(token, head, target); },
-        [&] {
-          Value zero = b.create<arith::ConstantOp>(
-              b.builder.getZeroAttr(cast<FloatType>(type)));
-          b.forLoop(b.constant(0), b.constant(dims), 1, [&](Value d) {
-            b.store(zero, b.advance(target, type, d), bytesOf(type));
-          });
-        });
+    Value place = b.div(item, blocks);
+    Value block = b.sub(item, b.mul(place, blocks));
+    Value row = b.div(place, kv);
+    attend(row, b.sub(place, b.mul(row, kv)), b.mul(block, blockSize), output);
   });
 }
 
