@@ -17,6 +17,17 @@ std::string ptx(const std::string &text, const std::string &chip) {
   return ".version 8.0\n.target " + chip + "\n.address_size 64\n" + text;
 }
 
+std::string hopper(std::string text) {
+  return text.replace(text.find("sm_80"), 5, "sm_90a");
+}
+
+std::string changed(std::string text, const std::string &from,
+                    const std::string &to) {
+  size_t at = text.find(from);
+  EXPECT_NE(at, text.npos) << from;
+  return at == text.npos ? text : text.replace(at, from.size(), to);
+}
+
 std::string parseError(const std::string &text) {
   std::string error;
   return Module::load(text, error) ? "" : error;

@@ -29,6 +29,13 @@ using rt::emulator::Touched;
 /// A text with version and target.
 std::string ptx(const std::string &text, const std::string &chip = "sm_80");
 
+/// A text for sm_80, for sm_90a.
+std::string hopper(std::string text);
+
+/// `text` with the first `from` replaced, which has to be there.
+std::string changed(std::string text, const std::string &from,
+                    const std::string &to = "");
+
 /// What is wrong with a text, or "".
 std::string parseError(const std::string &text);
 
@@ -88,6 +95,9 @@ inline float asFloat(uint64_t bits) {
 }
 inline double asDouble(uint64_t bits) { return bitCast<double>(bits); }
 inline uint64_t bitsOf(float value) { return bitCast<uint32_t>(value); }
+inline uint16_t toBf16(float value) {
+  return static_cast<uint16_t>(bitsOf(value) >> 16);
+}
 inline uint64_t bitsOf(double value) { return bitCast<uint64_t>(value); }
 
 } // namespace heddle::test
