@@ -27,7 +27,9 @@ def NN_ProgramKind : NN_Enum<"ProgramKind", "what a step program is for", [
     // its tokens; a token of each of several texts.
     I32EnumAttrCase<"Prefill", 3, "prefill">,
     I32EnumAttrCase<"Score", 4, "score">,
-    I32EnumAttrCase<"Decode", 5, "decode">]>;
+    I32EnumAttrCase<"Decode", 5, "decode">,
+    // The hidden states of all tokens of several texts.
+    I32EnumAttrCase<"Encode", 6, "encode">]>;
 
 // The names are those of `--recompute`.
 def NN_Recompute : NN_Enum<"Recompute", "what a layer's gradient computes again", [
@@ -96,7 +98,9 @@ def NN_PortRole : NN_Enum<"PortRole", "what a port means", [
     // Any other.
     I32EnumAttrCase<"Value", 15, "value">,
     // Of each row: the pages of the cache that it has.
-    I32EnumAttrCase<"Pages", 16, "pages">]>;
+    I32EnumAttrCase<"Pages", 16, "pages">,
+    // What a program gives: what the head reads.
+    I32EnumAttrCase<"Hidden", 17, "hidden">]>;
 
 // `Rows` takes what is element-wise or a reduction over the last dimension.
 def NN_Generator : NN_Enum<"Generator", "what makes a kernel's code", [

@@ -53,6 +53,7 @@ inline bool isRead(PortAttr port) {
   case PortRole::LossWeight:
   case PortRole::GradNorm:
   case PortRole::Logits:
+  case PortRole::Hidden:
     return true;
   default: // What is kept.
     return port.getRole() == PortRole::Value &&

@@ -134,7 +134,7 @@ private:
     plan.scheduler.params = nlohmann::json::parse(strategy.schedulerParams);
     plan.mesh = dist::meshOf(strategy);
     plan.collectives = wordOf(strategy.collectives);
-    if (strategy.mode == config::Mode::Serve)
+    if (strategy.mode != config::Mode::Train)
       plan.serving = {strategy.maxBatch, strategy.maxContext, /*pages=*/0};
     plan.gemm = wordOf(strategy.gemm);
     nlohmann::json mesh;

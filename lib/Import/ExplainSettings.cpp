@@ -183,6 +183,10 @@ const char *config::whyNotServing(const Settings &values) {
   return values.mode == Mode::Serve ? "" : "the mode is not serve";
 }
 
+const char *config::whyTraining(const Settings &values) {
+  return values.mode == Mode::Train ? "the mode is train" : "";
+}
+
 const char *config::whyNoSchedule(const Settings &values) {
   return values.scheduler == Scheduler::None
              ? "no schedule: the rate is constant"

@@ -102,6 +102,9 @@ public:
                       const std::string &path) = 0;
   /// Names what a module made of other modules gives.
   virtual Tensor output(Tensor x, const std::string &path) = 0;
+  /// Says that `x` is what a model without a head gives: `--mode encode` makes
+  /// programs that end there.
+  Tensor hidden(Tensor x) { return output(x, "hidden"); }
 
   /// Layers with the paths `name`.0, `name`.1, ..., one after the other, of as
   /// many kinds as `kinds` has numbers; `body` is called once for each kind.

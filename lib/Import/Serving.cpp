@@ -12,15 +12,16 @@
 using namespace heddle;
 using namespace heddle::config;
 
-/// What a binary that serves cannot have.
+/// What a binary that serves or encodes cannot have.
 static void checkServing(const Settings &values) {
+  std::string mode = std::string("--mode ") + wordOf(values.mode);
   if (isGpu(values.target))
-    fail("H0126", "--mode serve is not supported on GPUs yet",
+    fail("H0126", mode + " is not supported on GPUs yet",
          "use --target x86-64");
   if (values.data * values.sequence * values.pipe > 1 || values.zero > 0)
     fail("H0129",
-         "--mode serve splits a model over the axis tensor alone: data, seq, "
-         "pipe and --zero are for training",
+         mode + " splits a model over the axis tensor alone: data, seq, pipe "
+                "and --zero are for training",
          "use --mesh tensor=N");
   if (values.quantize != Quantize::None && values.tensor > 1)
     fail("H0148", "--quantize: weights that tensor ranks share are not packed",
@@ -34,10 +35,10 @@ static void checkServing(const Settings &values) {
 
 void config::settleServing(ResolvedSettings &settings, const ModelSpec &spec) {
   Settings &values = settings.values;
-  if (values.mode != Mode::Serve)
+  if (values.mode == Mode::Train)
     return;
   checkServing(values);
-  if (values.cacheType == CacheType::OfModel) {
+  if (values.mode == Mode::Serve && values.cacheType == CacheType::OfModel) {
     values.cacheType =
         values.precision == Precision::BF16 ? CacheType::BF16 : CacheType::FP32;
     settings.setOrigin("kv_type", {Origin::Kind::Model, "", {}});

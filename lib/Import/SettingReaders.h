@@ -94,6 +94,7 @@ const char *whyOneRank(const Settings &values);
 const char *whyNoGradientTravels(const Settings &values);
 const char *whyNoGpu(const Settings &values);
 const char *whyNotServing(const Settings &values);
+const char *whyTraining(const Settings &values);
 const char *whyNoSchedule(const Settings &values);
 
 } // namespace heddle::config

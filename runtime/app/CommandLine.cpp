@@ -26,6 +26,7 @@ struct CommandLine {
   GenerateOptions generate;
   ServeOptions serve;
   LogitsOptions logits;
+  EncodeOptions encode;
   BenchOptions bench;
   InfoOptions info;
   CheckOptions check;
@@ -43,6 +44,7 @@ private:
   void addChat(CLI::App &app);
   void addServe(CLI::App &app);
   void addLogits(CLI::App &app);
+  void addEncode(CLI::App &app);
   void addBench(CLI::App &app);
   void addInfo(CLI::App &app);
   void addCheck(CLI::App &app);
@@ -323,6 +325,42 @@ void CommandLine::addLogits(CLI::App &app) {
   });
 }
 
+/// What becomes of the hidden states of a text.
+void addPooling(CLI::App &verb, PoolingOptions &pooling, const char *whose) {
+  addFlag(verb, "--pooling", pooling.kind, ValueRange::choices({"cls", "mean"}),
+          std::string("The vector of a text") + whose +
+              ": that of its first token, or the mean over its tokens")
+      ->capture_default_str();
+  verb.add_flag("--normalize", pooling.normalizes,
+                std::string("Make the length of vectors") + whose + " 1");
+}
+
+void CommandLine::addEncode(CLI::App &app) {
+  CLI::App &verb = *app.add_subcommand(
+      "encode", "Make a vector of each text, with a model that encodes");
+  CLI::Option *text = addFlag(verb, "--text", encode.texts, io::range::text(),
+                              "A text; may be given again")
+                          ->allow_extra_args(false);
+  addFlag(verb, "--ids", encode.ids, io::range::text(),
+          "A text as its tokens, as 1,2,3; may be given again")
+      ->allow_extra_args(false)
+      ->excludes(text);
+  addPooling(verb, encode.pooling, "");
+  verb.add_flag("--truncate", encode.truncates,
+                "Leave out the end of a text that is too long");
+  CLI::Option *logits =
+      verb.add_flag("--logits", encode.logits,
+                    "Write the logits of each token, too: key logits, [texts, "
+                    "longest text, vocabulary], and key lengths");
+  logits->needs(addPath(verb, "-o,--output", encode.output,
+                        "The safetensors file to write: key embeddings, "
+                        "[texts, features] (default: a line on stdout)"));
+  addJob(verb, encode.job);
+  verb.callback([this] {
+    action = [this](Ranks &ranks) { return runEncode(encode, ranks); };
+  });
+}
+
 void CommandLine::addBench(CLI::App &app) {
   CLI::App &verb =
       *app.add_subcommand("bench", "Time training steps on made-up tokens, or "
@@ -389,6 +427,7 @@ void CommandLine::build(CLI::App &app) {
   addChat(app);
   addServe(app);
   addLogits(app);
+  addEncode(app);
   addBench(app);
   addInfo(app);
   addCheck(app);

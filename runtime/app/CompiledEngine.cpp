@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/CompiledEngine.h"
+#include "heddle/runtime/app/FillPort.h"
 #include "heddle/runtime/io/Diagnostic.h"
 #include "heddle/runtime/io/Safetensors.h"
 
@@ -89,22 +90,6 @@ CompiledEngine::choose(const std::vector<const LoadedProgram *> &from,
 // Inputs and outputs
 //===----------------------------------------------------------------------===//
 
-/// Fills a port of [rows, columns] with `valueAt(row, column)`.
-template <typename Function>
-void CompiledEngine::fillPort(const LoadedProgram &program, PortRole role,
-                              Function valueAt) {
-  const Value *port = program.input(role);
-  if (!port)
-    return; // Of another stage.
-  int64_t rows = port->shape.empty() ? 1 : port->shape[0];
-  int64_t columns = port->shape.size() < 2 ? 1 : port->shape[1];
-  auto *data = job.session().at<int32_t>(*port);
-  for (int64_t row = 0; row < rows; ++row)
-    for (int64_t column = 0; column < columns; ++column)
-      *data++ = valueAt(row, column);
-  job.session().store(*port);
-}
-
 /// Rows without a feed, and tokens behind its last, are not there.
 void CompiledEngine::fill(const LoadedProgram &program,
                           const std::vector<const Feed *> &feeds) {
@@ -112,21 +97,27 @@ void CompiledEngine::fill(const LoadedProgram &program,
     return row < int64_t(feeds.size()) &&
            token < int64_t(feeds[row]->tokens.size());
   };
-  fillPort(program, PortRole::Ids, [&](int64_t row, int64_t token) {
-    return isThere(row, token) ? feeds[row]->tokens[token] : 0;
-  });
-  fillPort(program, PortRole::Positions, [&](int64_t row, int64_t token) {
-    return isThere(row, token) ? int32_t(feeds[row]->position + token) : 0;
-  });
-  fillPort(program, PortRole::Lengths, [&](int64_t row, int64_t) {
-    return isThere(row, 0) ? int32_t(feeds[row]->tokens.size()) : 0;
-  });
-  fillPort(program, PortRole::Pages, [&](int64_t row, int64_t number) {
-    return isThere(row, 0) && number < int64_t(feeds[row]->pages.size())
-               ? feeds[row]->pages[number]
-               : 0;
-  });
-  fillPort(program, PortRole::Position, [&](int64_t, int64_t) {
+  fillPort(job.session(), program, PortRole::Ids,
+           [&](int64_t row, int64_t token) {
+             return isThere(row, token) ? feeds[row]->tokens[token] : 0;
+           });
+  fillPort(job.session(), program, PortRole::Positions,
+           [&](int64_t row, int64_t token) {
+             return isThere(row, token) ? int32_t(feeds[row]->position + token)
+                                        : 0;
+           });
+  fillPort(job.session(), program, PortRole::Lengths,
+           [&](int64_t row, int64_t) {
+             return isThere(row, 0) ? int32_t(feeds[row]->tokens.size()) : 0;
+           });
+  fillPort(job.session(), program, PortRole::Pages,
+           [&](int64_t row, int64_t number) {
+             return isThere(row, 0) &&
+                            number < int64_t(feeds[row]->pages.size())
+                        ? feeds[row]->pages[number]
+                        : 0;
+           });
+  fillPort(job.session(), program, PortRole::Position, [&](int64_t, int64_t) {
     return int32_t(feeds[0]->tokens.size()) - 1;
   });
 }

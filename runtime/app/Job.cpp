@@ -76,6 +76,8 @@ void heddle::rt::failNoProgram(const plan::Plan &plan, plan::ProgramKind kind) {
                    "its attention is causal";
   bool serves =
       kind == plan::ProgramKind::Prefill || kind == plan::ProgramKind::Decode;
+  if (kind == plan::ProgramKind::Encode)
+    unable = "; compile an encoder with --mode encode for others";
   if (serves)
     unable = "; compile with --mode serve for the others";
   fail("H0191",

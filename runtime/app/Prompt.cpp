@@ -14,15 +14,16 @@
 using namespace heddle;
 using namespace heddle::rt;
 
-std::vector<int32_t> heddle::rt::parseIds(const std::string &text) {
+std::vector<int32_t> heddle::rt::parseIds(const std::string &text,
+                                          const std::string &flag) {
   std::vector<int32_t> ids;
   const char *next = text.data(), *end = next + text.size();
   while (next < end) {
     int32_t id = 0;
     auto [stop, error] = std::from_chars(next, end, id);
     if (error != std::errc() || (stop != end && *stop != ','))
-      fail("H0195", "--prompt-ids '" + text + "' is not a list of numbers",
-           "write it as --prompt-ids 1,2,3");
+      fail("H0195", flag + " '" + text + "' is not a list of numbers",
+           "write it as " + flag + " 1,2,3");
     ids.push_back(id);
     next = stop + 1;
   }
@@ -44,11 +45,12 @@ void heddle::rt::checkPrompt(const std::vector<int32_t> &tokens,
 }
 
 void heddle::rt::checkPromptLength(const std::vector<int32_t> &tokens,
-                                   int64_t maxContext) {
+                                   int64_t maxContext,
+                                   const std::string &shorter) {
   if (int64_t(tokens.size()) > maxContext)
     fail("H0132",
          "the prompt has " + std::to_string(tokens.size()) +
              " tokens, and a text may have " + std::to_string(maxContext),
-         "give a shorter prompt, or compile with --max-context " +
+         shorter + ", or compile with --max-context " +
              std::to_string(tokens.size()) + " or more");
 }

@@ -112,6 +112,8 @@ BINARY = {
     "serve": {"--host": Text, "--port": Integer(0, 65535), "--api-key": Text,
               "--request-timeout": Integer(1, 86400), "--max-texts": SOME, **JOB},
     "logits": {"--prompt-ids": Text, "--output": Text, **JOB},
+    "encode": {"--text": Text, "--ids": Text, "--pooling": Choice("cls", "mean"),
+               "--output": Text, **JOB},
     "bench": {"--steps": SOME, "--warmup": COUNT, "--batch": SOME, "--context": SOME,
               "--tokens": SOME, **JOB},
     "check": {"--join-timeout": JOIN, **GEMM},

@@ -174,10 +174,18 @@ struct State {
 };
 
 /// What a step program is for.
-enum class ProgramKind { Train, Eval, Generate, Prefill, Score, Decode };
+enum class ProgramKind {
+  Train,
+  Eval,
+  Generate,
+  Prefill,
+  Score,
+  Decode,
+  Encode
+};
 template <>
 inline constexpr std::array enumNames<ProgramKind> = {
-    "train", "eval", "generate", "prefill", "score", "decode"};
+    "train", "eval", "generate", "prefill", "score", "decode", "encode"};
 
 /// What a port means: as NN_PortRole.
 enum class PortRole {
@@ -197,14 +205,15 @@ enum class PortRole {
   GradNorm,
   Logits,
   Value,
-  Pages
+  Pages,
+  Hidden
 };
 template <>
 inline constexpr std::array enumNames<PortRole> = {
     "ids",     "labels",   "label_weights", "positions",   "segments",
     "lengths", "position", "rng",           "micro_batch", "lr",
     "losses",  "loss",     "loss_weight",   "grad_norm",   "logits",
-    "value",   "pages"};
+    "value",   "pages",    "hidden"};
 /// Whether such an input holds a part of the batch.
 bool isOfBatch(PortRole role);
 

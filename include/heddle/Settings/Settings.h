@@ -114,9 +114,9 @@ template <> struct Words<Objective> {
 };
 
 /// What a binary is for.
-enum class Mode { Train, Serve };
+enum class Mode { Train, Serve, Encode };
 template <> struct Words<Mode> {
-  static constexpr std::array all = {"train", "serve"};
+  static constexpr std::array all = {"train", "serve", "encode"};
 };
 
 /// The type of keys and values in the cache; OfModel: the precision.

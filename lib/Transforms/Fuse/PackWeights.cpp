@@ -317,7 +317,7 @@ private:
 
   LogicalResult packIn(nn::ModelOp model) {
     const dist::Strategy &strategy = model.getStrategy().getValue();
-    if (bits < 0 && strategy.mode != config::Mode::Serve)
+    if (bits < 0 && strategy.mode == config::Mode::Train)
       return success();
     choose(strategy);
     if (bits > 0 && group % (32 / bits) != 0)

@@ -35,8 +35,9 @@ struct Program {
   nn::ProgramKind kind;
   int64_t rows, tokens;
   bool dropout;
-  bool keeps;       ///< Honours --keep.
-  std::string name; ///< Of its function.
+  bool keeps;         ///< Honours --keep.
+  std::string name;   ///< Of its function.
+  bool logits = true; ///< Of one that encodes: gives them too.
 
   bool hasLoss() const {
     return kind == nn::ProgramKind::Train || kind == nn::ProgramKind::Eval;
@@ -81,6 +82,7 @@ public:
 private:
   void buildTraining(bool drops, bool canGenerate);
   void buildServing();
+  void buildEncoding();
   void build(const Program &program);
   nn::FuncOp begin(const Program &program, IRMapping &values, Value &labels,
                    Value &position);
@@ -409,7 +411,15 @@ void Deriver::build(const Program &program) {
   Location place = NameLoc::get(builder.getStringAttr("loss"));
   SmallVector<Value> results;
   SmallVector<PortRole> roles;
-  if (!program.hasLoss()) {
+  if (program.kind == nn::ProgramKind::Encode) {
+    results = {values.lookup(hiddenOf(forward))};
+    roles = {PortRole::Hidden};
+    if (program.logits) {
+      results.push_back(values.lookup(logits));
+      roles.push_back(PortRole::Logits);
+    }
+    place = logits.getLoc();
+  } else if (!program.hasLoss()) {
     results = {(program.takesRow() ? rows : values).lookup(logits)};
     roles = {PortRole::Logits};
     place = logits.getLoc();
@@ -422,8 +432,11 @@ void Deriver::build(const Program &program) {
     }
   }
   builder.create<nn::ReturnOp>(place, results);
-  for (Operation &op : llvm::make_early_inc_range(function.getBody().front()))
-    if (isa<arith::ConstantOp>(op) && op.use_empty())
+  // Dropout's constants, and a head that nothing reads.
+  Block &body = function.getBody().front();
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))
+    if (op.use_empty() && (isa<arith::ConstantOp>(op) ||
+                           (!program.logits && op.getNumResults() > 0)))
       op.erase();
   function.setOutputsAttr(builder.getArrayAttr(
       llvm::map_to_vector(roles, [&](PortRole role) -> Attribute {
@@ -458,8 +471,26 @@ void Deriver::buildServing() {
   for (int64_t rows = 1; rows < strategy.maxBatch; rows *= 2)
     add(Kind::Decode, rows, 1);
   add(Kind::Decode, strategy.maxBatch, 1);
-  for (auto state : model.getOps<nn::StateOp>())
-    state.setTrainable(false);
+}
+
+/// For one text and for several together, of several lengths. Those that give
+/// logits are of one text: its vocabulary is the largest buffer.
+void Deriver::buildEncoding() {
+  int64_t tokens = 16;
+  for (bool isLast = false; !isLast; tokens *= tokens == 64 ? 2 : 4) {
+    isLast = tokens >= strategy.maxContext;
+    int64_t length = std::min(tokens, strategy.maxContext);
+    auto add = [&](int64_t rows, bool logits) {
+      std::string name =
+          "encode." + std::to_string(rows) + "x" + std::to_string(length);
+      build({nn::ProgramKind::Encode, rows, length, false, false,
+             name + (logits ? ".logits" : ""), logits});
+    };
+    add(1, true);
+    add(1, false);
+    if (strategy.maxBatch > 1)
+      add(strategy.maxBatch, false);
+  }
 }
 
 LogicalResult Deriver::run() {
@@ -473,6 +504,16 @@ LogicalResult Deriver::run() {
     error.attachNote() << "help: a model continues a text if it reads nothing "
                           "but ids and its attention is causal; leave out "
                           "--mode serve";
+    return error;
+  }
+  if (strategy.mode == config::Mode::Encode && !hiddenOf(forward)) {
+    InFlightDiagnostic error =
+        model.emitError("H0127: --mode encode is for encoders, and this model "
+                        "does not say which values are its hidden states");
+    error.attachNote() << (canGenerate ? "help: it continues texts: use --mode "
+                                         "serve"
+                                       : "help: name them with nn.keep "
+                                         "\"hidden\"");
     return error;
   }
   if (strategy.objective == config::Objective::Causal && seesWhatFollows(model))
@@ -489,10 +530,20 @@ LogicalResult Deriver::run() {
     layers[function.getSymName()] = function;
     function->remove();
   }
-  if (strategy.mode == config::Mode::Serve)
-    buildServing();
-  else
+  switch (strategy.mode) {
+  case config::Mode::Train:
     buildTraining(drops, canGenerate);
+    break;
+  case config::Mode::Serve:
+    buildServing();
+    break;
+  case config::Mode::Encode:
+    buildEncoding();
+    break;
+  }
+  if (strategy.mode != config::Mode::Train)
+    for (auto state : model.getOps<nn::StateOp>())
+      state.setTrainable(false);
   for (auto &layer : layers)
     layer.second->erase();
   return success();

@@ -66,6 +66,13 @@ Value heddle::logitsOf(nn::FuncOp forward) {
   return forward.getBody().front().getTerminator()->getOperand(0);
 }
 
+Value heddle::hiddenOf(nn::FuncOp forward) {
+  for (auto keep : forward.getBody().front().getOps<nn::KeepOp>())
+    if (keep.getPath() == nn::stringifyPortRole(PortRole::Hidden))
+      return keep.getValue();
+  return {};
+}
+
 bool heddle::dropsOut(Operation *op) {
   if (auto attention = dyn_cast<nn::AttentionOp>(op))
     return attention.getRng() != nullptr;

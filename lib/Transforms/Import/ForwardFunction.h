@@ -20,6 +20,10 @@ mlir::LogicalResult verifyForward(nn::FuncOp forward);
 /// What it returns.
 mlir::Value logitsOf(nn::FuncOp forward);
 
+/// What a model without a head gives, which nn.keep names "hidden"; null where
+/// nothing does.
+mlir::Value hiddenOf(nn::FuncOp forward);
+
 /// Whether an operation takes random numbers.
 bool dropsOut(mlir::Operation *op);
 

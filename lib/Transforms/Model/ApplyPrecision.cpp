@@ -31,7 +31,7 @@ struct ApplyPrecision : heddle::impl::ModelApplyPrecisionBase<ApplyPrecision> {
       if (strategy.precision == config::Precision::FP32)
         continue;
       compute = BFloat16Type::get(&getContext());
-      if (strategy.mode == config::Mode::Serve)
+      if (strategy.mode != config::Mode::Train)
         narrowStates(model);
       else
         addCopies(model, wordOf(strategy.precision));

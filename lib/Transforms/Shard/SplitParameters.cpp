@@ -202,6 +202,12 @@ private:
     return state;
   }
 
+  /// Whether a state, if there is one, is split already, in that dimension.
+  static bool isSplit(nn::StateOp state, int64_t dim) {
+    return state && state.getStorage() &&
+           !cast<ArrayAttr>(state.getStorage()->getDims()[dim]).empty();
+  }
+
   /// The table of token embeddings, and the head's weight and bias, by rows.
   void splitVocabulary(nn::ModelOp model, Operation *op) {
     Value table;
@@ -215,9 +221,10 @@ private:
           llvm::any_of(linear.getOutput().getUsers(), [](Operation *user) {
             return isa<nn::CrossEntropyOp>(user);
           });
-      if (isHead) {
+      rows = dimOf(linear, /*columns=*/true);
+      // One without a loss has a bias to split if its weight is the table.
+      if (isHead || isSplit(parameterOf(model, linear.getWeight()), rows)) {
         table = linear.getWeight();
-        rows = dimOf(linear, /*columns=*/true);
         if (nn::StateOp bias = parameterOf(model, linear.getBias()))
           setStorage(bias, 0, "rows of the vocabulary");
       }

@@ -139,3 +139,58 @@ nn.model @hidden family "x" phase "import" attributes {
     nn.return %x : tensor<1x3x8xf32>
   }
 }
+
+// -----
+
+// What encodes ends at the hidden states, without the head that reads them;
+// that of one text gives the logits, too.
+
+// CHECK-LABEL: nn.model @encoder
+// CHECK: nn.state @w role parameter : tensor<9x8xf32>
+// CHECK: nn.func @encode.1x16.logits(%[[IDS:.*]]: tensor<1x16xi32>, %[[N:.*]]: tensor<1xi32>) -> (tensor<1x16x8xf32>, tensor<1x16x9xf32>)
+// CHECK-SAME: inputs = [#nn.port<ids>, #nn.port<lengths>], outputs = [#nn.port<hidden>, #nn.port<logits>], program = #nn.program<encode>
+// CHECK: %[[H:.*]] = nn.call @block.encode.1x16.logits(
+// CHECK: %[[LOGITS:.*]] = nn.linear %[[H]]
+// CHECK: nn.return %[[H]], %[[LOGITS]]
+// CHECK: nn.func @encode.1x16({{.*}}) -> tensor<1x16x8xf32>
+// CHECK: %[[H:.*]] = nn.call @block.encode.1x16.logits(
+// CHECK-NEXT: nn.return %[[H]]
+// CHECK: nn.func @encode.3x16({{.*}}: tensor<3x16xi32>, %{{.*}}: tensor<3xi32>) -> tensor<3x16x8xf32>
+// CHECK: nn.attention {{.*}} lengths %{{.*}} tensor<3xi32>) -> (tensor<3x16x8xf32>,
+// CHECK: nn.func @encode.1x20.logits({{.*}}: tensor<1x20xi32>
+// CHECK: nn.func @encode.3x20(
+// CHECK-NOT: nn.func @encode
+nn.model @encoder family "small" phase "import" attributes {
+    strategy = #dist.strategy<{serve = {mode = encode, max_batch = 3, max_context = 20}}>,
+    config = "{}", weights = {}} {
+  nn.state @w role parameter : tensor<9x8xf32>
+  nn.func @block(%x: tensor<1x32x8xf32>, %n: tensor<1xi32>) -> tensor<1x32x8xf32> {
+    %a, %lse = nn.attention %x, %x, %x lengths %n {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<full>} : (tensor<1x32x8xf32>, tensor<1x32x8xf32>, tensor<1x32x8xf32>, tensor<1xi32>) -> (tensor<1x32x8xf32>, tensor<1x2x32xf32>)
+    nn.return %a : tensor<1x32x8xf32>
+  }
+  nn.func @model(%ids: tensor<1x32xi32>, %n: tensor<1xi32>) -> tensor<1x32x9xf32>
+      attributes {inputs = [#nn.port<ids>, #nn.port<lengths>], outputs = [#nn.port<logits>]} {
+    %w = nn.get @w : tensor<9x8xf32>
+    %x = nn.embedding %w[%ids] : (tensor<9x8xf32>, tensor<1x32xi32>) -> tensor<1x32x8xf32>
+    %y = nn.call @block(%x, %n) path "h.0" : (tensor<1x32x8xf32>, tensor<1xi32>) -> tensor<1x32x8xf32>
+    nn.keep %y as "hidden" : tensor<1x32x8xf32>
+    %logits = nn.linear %y, %w {transposed} : (tensor<1x32x8xf32>, tensor<9x8xf32>) -> tensor<1x32x9xf32>
+    nn.return %logits : tensor<1x32x9xf32>
+  }
+}
+
+// -----
+
+// expected-error @+2 {{H0127: --mode encode is for encoders, and this model does not say which values are its hidden states}}
+// expected-note @+1 {{help: it continues texts: use --mode serve}}
+nn.model @continues family "small" phase "import" attributes {
+    strategy = #dist.strategy<{serve = {mode = encode}}>,
+    config = "{}", weights = {}} {
+  nn.state @w role parameter : tensor<9x8xf32>
+  nn.func @model(%ids: tensor<1x16xi32>) -> tensor<1x16x8xf32>
+      attributes {inputs = [#nn.port<ids>], outputs = [#nn.port<logits>]} {
+    %w = nn.get @w : tensor<9x8xf32>
+    %x = nn.embedding %w[%ids] : (tensor<9x8xf32>, tensor<1x16xi32>) -> tensor<1x16x8xf32>
+    nn.return %x : tensor<1x16x8xf32>
+  }
+}

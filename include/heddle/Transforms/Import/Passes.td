@@ -43,8 +43,11 @@ def ImportDerivePrograms : Pass<"import-derive-programs", "::mlir::ModuleOp"> {
     generation computes the logits of one token. With `mode = serve` the programs
     are `prefill.N`, which computes N tokens of one text and the logits of one of
     them, `score.N`, which gives the logits of all, and `decode.N`, which
-    computes a token of each of N texts. `nn.keep` in a forward function
-    or a layer offers a value: it stays where `--keep` asks for it.
+    computes a token of each of N texts. With `mode = encode` they are
+    `encode.RxT`, which gives what `nn.keep` names "hidden" of R texts of up to
+    T tokens, and `encode.1xT.logits`, which gives the logits beside it.
+    `nn.keep` in a forward function or a layer offers a value: it stays where
+    `--keep` asks for it.
 
     ```mlir
     nn.func @forward(%ids: tensor<1x8xi32>) -> tensor<1x8x97xf32>

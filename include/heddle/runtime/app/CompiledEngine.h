@@ -50,9 +50,6 @@ private:
                               int64_t size) const;
   void fill(const LoadedProgram &program,
             const std::vector<const Feed *> &feeds);
-  template <typename Function>
-  void fillPort(const LoadedProgram &program, plan::PortRole role,
-                Function valueAt);
   void runOn(const LoadedProgram &program,
              const std::vector<const Feed *> &feeds);
   /// Copies a row of a program's logits.

@@ -86,6 +86,12 @@ struct GenerateOptions {
   uint64_t seed = 0;
 };
 
+/// What becomes of the hidden states of a text's tokens.
+struct PoolingOptions {
+  std::string kind = "mean"; ///< mean of all, or cls: that of the first.
+  bool normalizes = false;   ///< Makes the vector's length 1.
+};
+
 /// `serve`.
 struct ServeOptions {
   JobOptions job;
@@ -94,6 +100,7 @@ struct ServeOptions {
   std::string apiKey;           ///< Empty: everybody may ask.
   int64_t requestTimeout = 600; ///< Seconds.
   int64_t maxTexts = 256;
+  PoolingOptions pooling; ///< Of a model that encodes.
 };
 
 /// `logits`.
@@ -102,6 +109,17 @@ struct LogitsOptions {
   std::string promptIds; ///< Token ids with commas.
   bool decode = false;   ///< Token by token, not in chunks.
   std::string output;
+};
+
+/// `encode`.
+struct EncodeOptions {
+  JobOptions job;
+  std::vector<std::string> texts;
+  std::vector<std::string> ids; ///< Texts as token ids with commas.
+  PoolingOptions pooling;
+  bool truncates = false; ///< Texts that are too long, in place of an error.
+  bool logits = false;    ///< Of all tokens, beside the embeddings.
+  std::string output;     ///< Empty: a line on stdout.
 };
 
 /// `bench`.
@@ -140,6 +158,7 @@ int runGenerate(const GenerateOptions &options, Ranks &ranks);
 int runChat(const GenerateOptions &options, Ranks &ranks);
 int runServe(const ServeOptions &options, Ranks &ranks);
 int runLogits(const LogitsOptions &options, Ranks &ranks);
+int runEncode(const EncodeOptions &options, Ranks &ranks);
 int runBench(const BenchOptions &options, Ranks &ranks);
 /// `bench --decode`.
 int runBenchDecode(const BenchOptions &options, Ranks &ranks);

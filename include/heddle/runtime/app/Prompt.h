@@ -15,14 +15,17 @@
 
 namespace heddle::rt {
 
-/// The tokens of `1,2,3`; throws H0195 for what is none.
-std::vector<int32_t> parseIds(const std::string &text);
+/// The tokens of `1,2,3`, which `flag` gave; throws H0195 for what is none.
+std::vector<int32_t> parseIds(const std::string &text,
+                              const std::string &flag = "--prompt-ids");
 
 /// Throws H0195 when a prompt is empty, or has a token that is none.
 void checkPrompt(const std::vector<int32_t> &tokens, int64_t vocab);
 
-/// Throws H0132 when a prompt is longer than a text may be.
-void checkPromptLength(const std::vector<int32_t> &tokens, int64_t maxContext);
+/// Throws H0132 when a prompt is longer than a text may be; `shorter` says what
+/// to do about the prompt.
+void checkPromptLength(const std::vector<int32_t> &tokens, int64_t maxContext,
+                       const std::string &shorter = "give a shorter prompt");
 
 } // namespace heddle::rt
 

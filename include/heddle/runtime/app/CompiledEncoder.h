@@ -1,0 +1,53 @@
+//===- CompiledEncoder.h - The programs that encode -------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_APP_COMPILEDENCODER_H
+#define HEDDLE_RUNTIME_APP_COMPILEDENCODER_H
+
+#include "heddle/runtime/app/Job.h"
+#include "heddle/runtime/serve/Encoder.h"
+
+namespace heddle::rt {
+
+/// Computes texts with the programs `encode` of a binary, and makes one vector
+/// of the hidden states of a text's tokens.
+class CompiledEncoder : public Encoder {
+public:
+  /// Throws H0191 when the plan does not encode.
+  CompiledEncoder(Job &job, const PoolingOptions &pooling);
+
+  const EncoderLimits &limits() const override { return most; }
+  int64_t bucketOf(int64_t tokens) const override;
+  void run(const std::vector<const Tokens *> &texts,
+           float *embeddings) override;
+  void follow() override;
+  void finish() override;
+
+  /// `run` where every rank has the texts.
+  void compute(const std::vector<const Tokens *> &texts, float *embeddings);
+  /// The same of one text, with the logits of its tokens, [tokens][vocab].
+  void score(const Tokens &text, float *embedding, float *logits);
+
+private:
+  const LoadedProgram &choose(int64_t rows, int64_t tokens, bool logits) const;
+  void runOn(const LoadedProgram &program,
+             const std::vector<const Tokens *> &texts);
+  /// Makes the vector of a row that has so many tokens.
+  void pool(const LoadedProgram &program, int64_t row, int64_t tokens,
+            float *embedding);
+
+  Job &job;
+  const PoolingOptions pooling;
+  EncoderLimits most;
+  std::vector<const LoadedProgram *> programs; ///< By tokens, then rows.
+  std::vector<float> hidden;
+};
+
+} // namespace heddle::rt
+
+#endif // HEDDLE_RUNTIME_APP_COMPILEDENCODER_H

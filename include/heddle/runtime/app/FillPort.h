@@ -1,0 +1,35 @@
+//===- FillPort.h - Values of a port, one by one ----------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_APP_FILLPORT_H
+#define HEDDLE_RUNTIME_APP_FILLPORT_H
+
+#include "heddle/runtime/core/Session.h"
+
+namespace heddle::rt {
+
+/// Fills an input of [rows, columns] 32-bit numbers, or of fewer dimensions,
+/// with `valueAt(row, column)`, where the program has one of that role.
+template <typename Function>
+void fillPort(Session &session, const LoadedProgram &program,
+              plan::PortRole role, Function valueAt) {
+  const Value *port = program.input(role);
+  if (!port)
+    return;
+  int64_t rows = port->shape.empty() ? 1 : port->shape[0];
+  int64_t columns = port->shape.size() < 2 ? 1 : port->shape[1];
+  auto *data = session.at<int32_t>(*port);
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t column = 0; column < columns; ++column)
+      *data++ = valueAt(row, column);
+  session.store(*port);
+}
+
+} // namespace heddle::rt
+
+#endif // HEDDLE_RUNTIME_APP_FILLPORT_H

@@ -1,0 +1,192 @@
+//===- CompiledEncoder.cpp - The programs that encode ---------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/app/CompiledEncoder.h"
+#include "heddle/runtime/app/FillPort.h"
+#include "heddle/runtime/io/Diagnostic.h"
+#include "heddle/runtime/io/Safetensors.h"
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+using namespace heddle;
+using namespace heddle::rt;
+
+using plan::PortRole;
+
+static const Value &hiddenOf(const LoadedProgram &program) {
+  const Value *hidden = program.output(PortRole::Hidden);
+  if (!hidden || hidden->shape.size() != 3)
+    fail("H0385",
+         "the program " + program.program().name + " gives no hidden states",
+         "compile the binary again");
+  return *hidden;
+}
+
+static int64_t rowsOf(const LoadedProgram &program) {
+  return hiddenOf(program).shape[0];
+}
+
+static int64_t tokensOf(const LoadedProgram &program) {
+  return hiddenOf(program).shape[1];
+}
+
+static bool givesLogits(const LoadedProgram &program) {
+  return program.output(PortRole::Logits) != nullptr;
+}
+
+CompiledEncoder::CompiledEncoder(Job &job, const PoolingOptions &pooling)
+    : job(job), pooling(pooling) {
+  for (const LoadedProgram &program : job.session().allPrograms())
+    if (program.program().kind == plan::ProgramKind::Encode)
+      programs.push_back(&program);
+  if (programs.empty())
+    failNoProgram(job.plan(), plan::ProgramKind::Encode);
+  auto keyOf = [](const LoadedProgram *program) {
+    return std::tuple(tokensOf(*program), rowsOf(*program));
+  };
+  std::sort(programs.begin(), programs.end(),
+            [&](const LoadedProgram *a, const LoadedProgram *b) {
+              return keyOf(a) < keyOf(b);
+            });
+  const LoadedProgram &largest = *programs.back();
+  most = {job.plan().vocabSize, hiddenOf(largest).shape[2], rowsOf(largest),
+          tokensOf(largest)};
+}
+
+const LoadedProgram &CompiledEncoder::choose(int64_t rows, int64_t tokens,
+                                             bool logits) const {
+  for (const LoadedProgram *program : programs)
+    if (rowsOf(*program) >= rows && tokensOf(*program) >= tokens &&
+        givesLogits(*program) == logits)
+      return *program;
+  fail("H0385",
+       "no program encodes " + std::to_string(rows) + " texts of " +
+           std::to_string(tokens) + " tokens",
+       "compile the binary again");
+}
+
+int64_t CompiledEncoder::bucketOf(int64_t tokens) const {
+  return tokensOf(choose(1, tokens, /*logits=*/false));
+}
+
+/// Rows without a text have one token: attention needs something to see.
+void CompiledEncoder::runOn(const LoadedProgram &program,
+                            const std::vector<const Tokens *> &texts) {
+  Session &session = job.session();
+  auto sizeOf = [&](int64_t row) {
+    return row < int64_t(texts.size()) ? int64_t(texts[row]->size()) : 0;
+  };
+  fillPort(session, program, PortRole::Ids, [&](int64_t row, int64_t token) {
+    return token < sizeOf(row) ? (*texts[row])[token] : 0;
+  });
+  fillPort(session, program, PortRole::Segments,
+           [](int64_t, int64_t) { return 0; });
+  fillPort(session, program, PortRole::Positions,
+           [](int64_t, int64_t token) { return int32_t(token); });
+  fillPort(session, program, PortRole::Lengths, [&](int64_t row, int64_t) {
+    return int32_t(std::max<int64_t>(1, sizeOf(row)));
+  });
+  session.run(program);
+}
+
+void CompiledEncoder::pool(const LoadedProgram &program, int64_t row,
+                           int64_t tokens, float *embedding) {
+  const Value &port = hiddenOf(program);
+  const int64_t width = most.width;
+  int64_t taken = pooling.kind == "cls" ? 1 : tokens;
+  hidden.resize(taken * width);
+  const char *first = job.session().load(port) +
+                      row * port.shape[1] * width * plan::byteSize(port.type);
+  io::convertElements(first, plan::nameOf(port.type), hidden.data(), "F32",
+                      taken * width);
+  double squares = 0;
+  for (int64_t i = 0; i < width; ++i) {
+    double sum = 0;
+    for (int64_t token = 0; token < taken; ++token)
+      sum += hidden[token * width + i];
+    embedding[i] = float(sum / double(taken));
+    squares += double(embedding[i]) * embedding[i];
+  }
+  if (!pooling.normalizes || squares == 0)
+    return;
+  double scale = 1 / std::sqrt(squares);
+  for (int64_t i = 0; i < width; ++i)
+    embedding[i] = float(embedding[i] * scale);
+}
+
+void CompiledEncoder::compute(const std::vector<const Tokens *> &texts,
+                              float *embeddings) {
+  size_t tokens = 0;
+  for (const Tokens *text : texts)
+    tokens = std::max(tokens, text->size());
+  const LoadedProgram &program =
+      choose(int64_t(texts.size()), bucketOf(int64_t(tokens)),
+             /*logits=*/false);
+  runOn(program, texts);
+  for (size_t row = 0; row < texts.size(); ++row)
+    pool(program, int64_t(row), int64_t(texts[row]->size()),
+         embeddings + row * most.width);
+}
+
+void CompiledEncoder::score(const Tokens &text, float *embedding,
+                            float *logits) {
+  const LoadedProgram &program = choose(1, int64_t(text.size()),
+                                        /*logits=*/true);
+  runOn(program, {&text});
+  pool(program, 0, int64_t(text.size()), embedding);
+  const Value &port = *program.output(PortRole::Logits);
+  io::convertElements(job.session().load(port), plan::nameOf(port.type), logits,
+                      "F32", int64_t(text.size()) * most.vocab);
+}
+
+//===----------------------------------------------------------------------===//
+// Ranks
+//===----------------------------------------------------------------------===//
+
+void CompiledEncoder::run(const std::vector<const Tokens *> &texts,
+                          float *embeddings) {
+  if (job.ranks().size() > 1) {
+    // Each text after the number of its tokens.
+    Tokens told;
+    for (const Tokens *text : texts) {
+      told.push_back(int32_t(text->size()));
+      told.insert(told.end(), text->begin(), text->end());
+    }
+    job.ranks().exchange({reinterpret_cast<const char *>(told.data()),
+                          told.size() * sizeof(int32_t)});
+  }
+  compute(texts, embeddings);
+}
+
+void CompiledEncoder::follow() {
+  while (true) {
+    std::string told = job.ranks().exchange("").front();
+    if (told.empty())
+      return;
+    std::vector<int32_t> words(told.size() / sizeof(int32_t));
+    told.copy(reinterpret_cast<char *>(words.data()), told.size());
+    std::vector<Tokens> texts;
+    for (auto at = words.begin(); at != words.end();) {
+      auto end = at + 1 + *at;
+      texts.emplace_back(at + 1, end);
+      at = end;
+    }
+    std::vector<const Tokens *> rows;
+    for (const Tokens &text : texts)
+      rows.push_back(&text);
+    std::vector<float> embeddings(rows.size() * most.width);
+    compute(rows, embeddings.data());
+  }
+}
+
+void CompiledEncoder::finish() {
+  if (job.ranks().size() > 1)
+    job.ranks().exchange("");
+}

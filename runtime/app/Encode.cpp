@@ -1,0 +1,163 @@
+//===- Encode.cpp - The verb encode ---------------------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/app/CompiledEncoder.h"
+#include "heddle/runtime/app/ModelText.h"
+#include "heddle/runtime/app/Prompt.h"
+#include "heddle/runtime/app/Weights.h"
+#include "heddle/runtime/io/Process.h"
+#include "heddle/runtime/io/Safetensors.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+using namespace heddle;
+using namespace heddle::rt;
+
+/// The tokens of all texts that were given.
+static std::vector<Tokens> readTexts(const EncodeOptions &options,
+                                     const plan::Plan &plan,
+                                     int64_t maxTokens) {
+  std::vector<Tokens> texts;
+  for (const std::string &ids : options.ids)
+    texts.push_back(parseIds(ids, "--ids"));
+  if (!options.texts.empty()) {
+    std::unique_ptr<io::Tokenizer> tokenizer =
+        requireTokenizer(plan, options.job);
+    for (const std::string &text : options.texts)
+      texts.push_back(tokenizer->encodePrompt(text));
+  }
+  if (texts.empty())
+    fail("H0195", "there is no text",
+         "give texts with --text, or tokens with --ids");
+  for (Tokens &text : texts) {
+    checkPrompt(text, plan.vocabSize);
+    if (options.truncates)
+      text.resize(std::min<size_t>(text.size(), maxTokens));
+    else
+      checkPromptLength(text, maxTokens, "give a shorter text, or --truncate");
+  }
+  return texts;
+}
+
+namespace {
+
+/// What all texts together give.
+struct Encoded {
+  std::vector<float> embeddings; ///< [texts][width].
+  std::vector<float> logits;     ///< [texts][longest][vocab], 0 behind a text.
+  std::vector<int32_t> lengths;
+  int64_t longest = 0;
+};
+
+} // namespace
+
+/// Texts of the same bucket together.
+static void encodeTogether(CompiledEncoder &encoder,
+                           const std::vector<Tokens> &texts, Encoded &made) {
+  const int64_t width = encoder.limits().width;
+  std::vector<size_t> left(texts.size());
+  for (size_t i = 0; i < left.size(); ++i)
+    left[i] = i;
+  while (!left.empty()) {
+    std::vector<const Tokens *> waiting;
+    for (size_t i : left)
+      waiting.push_back(&texts[i]);
+    std::vector<size_t> batch = nextBatch(encoder, waiting);
+    std::vector<const Tokens *> rows;
+    for (size_t i : batch)
+      rows.push_back(waiting[i]);
+    std::vector<float> found(rows.size() * width);
+    encoder.compute(rows, found.data());
+    for (size_t row = 0; row < batch.size(); ++row)
+      std::copy_n(found.data() + row * width, width,
+                  made.embeddings.data() + left[batch[row]] * width);
+    for (size_t row = batch.size(); row-- > 0;)
+      left.erase(left.begin() + batch[row]);
+  }
+}
+
+/// Texts one by one, with logits.
+static void scoreEach(CompiledEncoder &encoder,
+                      const std::vector<Tokens> &texts, Encoded &made) {
+  const EncoderLimits &limits = encoder.limits();
+  made.logits.resize(texts.size() * made.longest * limits.vocab);
+  for (size_t i = 0; i < texts.size(); ++i)
+    encoder.score(texts[i], made.embeddings.data() + i * limits.width,
+                  made.logits.data() + i * made.longest * limits.vocab);
+}
+
+static void write(const EncodeOptions &options, const EncoderLimits &limits,
+                  const Encoded &made) {
+  int64_t texts = made.lengths.size();
+  std::vector<io::TensorToWrite> tensors = {{"embeddings",
+                                             "F32",
+                                             {texts, limits.width},
+                                             made.embeddings.data(),
+                                             nullptr}};
+  if (options.logits) {
+    tensors.push_back({"logits",
+                       "F32",
+                       {texts, made.longest, limits.vocab},
+                       made.logits.data(),
+                       nullptr});
+    tensors.push_back(
+        {"lengths", "I32", {texts}, made.lengths.data(), nullptr});
+  }
+  io::writeSafetensors(options.output, tensors);
+}
+
+/// One line: the shape, and of each vector its length and how it begins.
+static void print(const EncoderLimits &limits, const Encoded &made) {
+  auto norms = nlohmann::ordered_json::array(), firsts = norms;
+  for (size_t i = 0; i < made.lengths.size(); ++i) {
+    const float *row = made.embeddings.data() + i * limits.width;
+    double squares = 0;
+    for (int64_t j = 0; j < limits.width; ++j)
+      squares += double(row[j]) * row[j];
+    norms.push_back(std::sqrt(squares));
+    firsts.push_back(
+        std::vector<float>(row, row + std::min<int64_t>(4, limits.width)));
+  }
+  nlohmann::ordered_json json;
+  json["shape"] = {int64_t(made.lengths.size()), limits.width};
+  json["tokens"] = made.lengths;
+  json["norms"] = norms;
+  json["first"] = firsts;
+  printf("%s\n", json.dump().c_str());
+  io::flushStandardOutput();
+}
+
+int heddle::rt::runEncode(const EncodeOptions &options, Ranks &ranks) {
+  Job job(options.job, ranks);
+  std::unique_ptr<CompiledEncoder> encoder;
+  std::vector<Tokens> texts;
+  Encoded made;
+  ranks.together([&] {
+    encoder = std::make_unique<CompiledEncoder>(job, options.pooling);
+    texts = readTexts(options, job.plan(), encoder->limits().maxTokens);
+    made.embeddings.resize(texts.size() * encoder->limits().width);
+    for (const Tokens &text : texts) {
+      made.lengths.push_back(int32_t(text.size()));
+      made.longest = std::max(made.longest, int64_t(text.size()));
+    }
+  });
+  loadWeights(job, options.job);
+  if (options.logits)
+    scoreEach(*encoder, texts, made);
+  else
+    encodeTogether(*encoder, texts, made);
+  ranks.together([&] {
+    if (job.isFirst() && !options.output.empty())
+      write(options, encoder->limits(), made);
+    else if (job.isFirst())
+      print(encoder->limits(), made);
+  });
+  return 0;
+}

@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+# Part of the Heddle project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Binaries of `--mode encode` give transformers' embeddings, which are recorded; a
+text has the same bits alone and among others; and what cannot be encoded is
+refused. HEDDLE_TEST_LONG=1 has the record made again with the packages of
+test/Oracles/requirements.txt."""
+
+import json
+import os
+import shutil
+import sys
+import unittest
+
+import numpy as np
+
+import heddle_test as h
+
+ORACLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "Oracles")
+sys.path.insert(0, ORACLES)
+import models  # noqa: E402
+
+with open(os.path.join(ORACLES, "embeddings.json")) as file:
+    RECORD = json.load(file)
+CONFIG, ENCODED = RECORD["config"], RECORD["encoded"]
+IDS = [each["ids"] for each in ENCODED]
+
+
+def make_model(folder):
+    weights = {name: models.weight(name, shape)
+               for name, shape in RECORD["weights"].items()}
+    h.write_model(folder, CONFIG, weights, prefix="")
+    shutil.copy(os.path.join(ORACLES, "tokenizers", "bert.json"),
+                os.path.join(folder, "tokenizer.json"))
+    return folder
+
+
+class Encode(h.HeddleTest):
+    def setUp(self):
+        self.model = make_model(self.path("bert"))
+
+    def build(self, *flags, output="bert-job"):
+        return self.compile(self.model, "--mode", "encode", "--threads", 2, *flags,
+                            output=output)
+
+    def encode(self, binary, texts, *flags, ranks=1):
+        """Of texts, or of lists of tokens."""
+        out = self.path("embeddings.safetensors")
+        words = []
+        for text in texts:
+            words += (["--text", text] if isinstance(text, str)
+                      else ["--ids", ",".join(map(str, text))])
+        h.run_ranks(ranks, [binary, "encode", *words, "-o", out, *flags])
+        return h.read_safetensors(out)
+
+    def embeddings(self, *arguments, **options):
+        return self.encode(*arguments, **options)["embeddings"]
+
+    def test_recorded(self):
+        binary = self.build("--max-batch", 3)
+        for pooling in ("cls", "mean"):
+            wanted = [each[pooling] for each in ENCODED]
+            found = self.embeddings(binary, IDS, "--pooling", pooling)
+            np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-4)
+            unit = self.embeddings(binary, IDS, "--pooling", pooling, "--normalize")
+            np.testing.assert_allclose(
+                unit, wanted / np.linalg.norm(wanted, axis=1, keepdims=True), rtol=0,
+                atol=1e-5)
+        texts = self.embeddings(binary, RECORD["texts"])
+        np.testing.assert_array_equal(texts, found[:len(texts)])
+        made = self.encode(binary, IDS, "--logits")
+        np.testing.assert_array_equal(made["lengths"], [len(ids) for ids in IDS])
+        for each, logits, length in zip(ENCODED, made["logits"], made["lengths"]):
+            norm, product = each["logits"]
+            actual = models.summary("logits", logits[:length])
+            np.testing.assert_allclose(actual, [norm, product], rtol=0,
+                                       atol=1e-5 * norm)
+            self.assertFalse(logits[length:].any())
+        np.testing.assert_allclose(made["embeddings"], found, rtol=0, atol=1e-6)
+
+    def test_a_text_has_its_bits_alone_and_among_others(self):
+        for flags in ((), ("--precision", "bf16"), ("--quantize", "int8")):
+            with self.subTest(flags):
+                binary = self.build(*flags)
+                together = self.embeddings(binary, IDS)
+                for ids, row in list(zip(IDS, together))[::3]:
+                    np.testing.assert_array_equal(self.embeddings(binary, [ids]), [row])
+                backwards = self.embeddings(binary, IDS[::-1])[::-1]
+                np.testing.assert_array_equal(backwards, together)
+                wanted = np.array([each["mean"] for each in ENCODED])
+                self.assertLess(h.relative(together, wanted), 0.02)
+
+    @h.needs_mpi
+    def test_tensor_ranks(self):
+        one = self.embeddings(self.build(), IDS)
+        binary = self.build("--mesh", "tensor=3", output="three")
+        three = self.embeddings(binary, IDS, ranks=3)
+        np.testing.assert_allclose(three, one, rtol=0, atol=1e-5)
+
+    def test_holds_no_training_and_says_what_it_holds(self):
+        parameters = sum(int(np.prod(shape)) for shape in RECORD["weights"].values())
+        for precision, width in (("fp32", 4), ("bf16", 2)):
+            binary = self.build("--precision", precision, "--max-batch", 5)
+            plan = json.loads(h.run([h.HEDDLE, "explain", binary, "--json"]).stdout)
+            owners = plan["memory"]["owners"]
+            for name in ("gradients", "optimizer", "cache"):
+                self.assertNotIn(name, owners)
+            self.assertLess(owners["parameters"], parameters * width * 1.1)
+        info = h.run([binary, "info"]).stdout
+        for tokens in (16, 64, 128, 150):
+            for name in (f"1x{tokens}", f"5x{tokens}", f"1x{tokens}/logits"):
+                self.assertIn("encode/" + name, info)
+        line = json.loads(h.run([binary, "encode", "--ids", "5,7,9", "--ids", "3"]).stdout)
+        self.assertEqual(line["shape"], [2, 30])
+        self.assertEqual(line["tokens"], [3, 1])
+        rows = self.embeddings(binary, [[5, 7, 9], [3]])
+        np.testing.assert_allclose(line["norms"], np.linalg.norm(rows, axis=1), rtol=1e-5)
+        np.testing.assert_allclose(line["first"], rows[:, :4], rtol=1e-6)
+
+    def test_long_texts(self):
+        binary = self.build("--max-context", 21)
+        text = IDS[-1]
+        self.refused("H0132", [binary, "encode", "--ids", ",".join(map(str, text))],
+                     "150 tokens", "21", "--truncate")
+        cut = self.embeddings(binary, [text], "--truncate")
+        np.testing.assert_array_equal(cut, self.embeddings(binary, [text[:21]]))
+
+    def refused(self, code, command, *words, status=2):
+        text = h.run(command, status=status).stderr
+        for word in (code, *words):
+            self.assertIn(word, text)
+
+    def test_refuses_what_cannot_be_encoded(self):
+        build = [h.HEDDLE, "compile", self.model, "--mode", "encode", "-o", self.path("x")]
+        self.refused("H0126", build + ["--target", "sm_80"], "--target x86-64")
+        self.refused("H0128", build + ["--max-context", 151], "150")
+        self.refused("H0129", build + ["--mesh", "data=2"], "--mode encode", "tensor")
+        gpt2, *_ = self.make_model("gpt2")
+        self.refused("H0127", [h.HEDDLE, "compile", gpt2, "--mode", "encode", "-o",
+                               self.path("x")], "--mode serve")
+        binary = self.build()
+        self.refused("H0195", [binary, "encode"], "--text")
+        self.refused("H0195", [binary, "encode", "--ids", "1,400"], "400")
+        self.refused("H0195", [binary, "encode", "--ids", "1;2"], "--ids 1,2,3")
+        self.refused("H0190", [binary, "encode", "--text", ""], "--text")
+        self.refused("H0190", [binary, "encode", "--text", "a", "--logits"])
+        self.refused("H0191", [binary, "generate", "--prompt-ids", "1"], "encode")
+        serves = self.compile(gpt2, "--mode", "serve", output="serves")
+        self.refused("H0191", [serves, "encode", "--ids", "1"], "--mode encode")
+
+    @h.long_only
+    def test_record_is_that_of_transformers(self):
+        h.run([h.oracle_python(), os.path.join(ORACLES, "record_embeddings.py"),
+               "--check"])
+
+
+if __name__ == "__main__":
+    unittest.main()
