@@ -6,93 +6,15 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "../Kernels/KernelHarness.h"
-#include "../Kernels/KernelReference.h"
+#include "Errors.h"
 #include "AttentionTexts.h"
-#include "heddle/Codegen/GPU/Emulation.h"
-#include "mlir/Parser/Parser.h"
 #include "gtest/gtest.h"
-#include <cmath>
 
 using namespace heddle;
 using namespace heddle::test;
 using eval::Tensor;
 
 namespace {
-
-/// What a kernel gives on the CPU, and in the emulator.
-class Executions {
-public:
-  Executions(const KernelCheck &check) : check(check) {
-    mlir::DialectRegistry registry;
-    cpu::registerKernelCompiler(registry);
-    gpu::registerGpuCodegen(registry);
-    context = createKernelContext(registry);
-    module = mlir::parseSourceString<mlir::ModuleOp>(check.text, context.get());
-    kernel = *module->getOps<planir::KernelOp>().begin();
-    arguments = randomArguments(kernel, check);
-  }
-
-  /// In double precision throughout.
-  std::vector<Tensor> reference() {
-    return evaluate(kernel, arguments, /*isRounded=*/false);
-  }
-
-  std::vector<Tensor> onCpu() {
-    LoadedKernel loaded(kernel, *cpu::CpuTarget::parse("native"));
-    return execute(kernel, arguments, [&](const std::vector<void *> &refs) {
-      loaded.run(refs, check.scalars, 1);
-    });
-  }
-
-  std::vector<Tensor> onGpu(bool tf32 = false) {
-    gpu::Chip chip = *gpu::findChip("sm_80");
-    chip.tf32 = tf32;
-    auto builder = mlir::OpBuilder::atBlockEnd(module->getBody());
-    auto target =
-        builder.create<mlir::gpu::GPUModuleOp>(kernel.getLoc(), "gpu");
-    auto mapped = gpu::mapKernel(kernel, target, chip);
-    EXPECT_TRUE(succeeded(mapped) && *mapped);
-    auto loaded = gpu::EmulatedKernel::load(*mapped, chip.name);
-    EXPECT_TRUE(static_cast<bool>(loaded));
-    return execute(kernel, arguments, [&](const std::vector<void *> &refs) {
-      EXPECT_EQ((*loaded)->run(refs, check.scalars), "");
-    });
-  }
-
-private:
-  const KernelCheck &check;
-  std::unique_ptr<mlir::MLIRContext> context;
-  mlir::OwningOpRef<mlir::ModuleOp> module;
-  planir::KernelOp kernel;
-  std::vector<Tensor> arguments;
-};
-
-/// The norm of actual - expected over the norm of expected.
-double errorOf(const Tensor &actual, const Tensor &expected) {
-  double difference = 0, norm = 0;
-  for (size_t i = 0; i < expected.floats().size(); ++i) {
-    difference += std::pow(actual.floats()[i] - expected.floats()[i], 2);
-    norm += std::pow(expected.floats()[i], 2);
-  }
-  return std::sqrt(difference / norm);
-}
-
-/// A GPU may err half as much again as the CPU; in f32 by four units in the
-/// last place whatever the CPU does.
-void compareErrors(const KernelCheck &check) {
-  Executions executions(check);
-  std::vector<Tensor> expected = executions.reference();
-  std::vector<Tensor> cpu = executions.onCpu(), gpu = executions.onGpu();
-  for (size_t i = 0; i < expected.size(); ++i) {
-    double onCpu = errorOf(cpu[i], expected[i]);
-    double onGpu = errorOf(gpu[i], expected[i]);
-    double unit = gpu[i].kind() == eval::ElementKind::F32 ? 0x1p-24 : 0;
-    EXPECT_LE(onGpu, std::max(1.5 * onCpu, 4 * unit))
-        << "the CPU errs by " << onCpu << " in result " << i << " of\n"
-        << check.text;
-  }
-}
 
 void compareErrors(const char *text, const std::string &type) {
   KernelCheck check{instantiate(text, {{"X", "tensor<2x37x$Ix$T>"},
@@ -132,7 +54,8 @@ TEST(GpuTf32, Products) {
                                            {"K", std::to_string(k)}})};
       Executions executions(check);
       std::vector<Tensor> expected = executions.reference();
-      double error = errorOf(executions.onGpu(/*tf32=*/true)[0], expected[0]);
+      double error =
+          errorOf(executions.onGpu("sm_80", /*tf32=*/true)[0], expected[0]);
       EXPECT_LE(error, 0x1p-11) << m << " " << n << " " << k;
       EXPECT_GE(error, 0x1p-14) << m << " " << n << " " << k;
     }

@@ -1,0 +1,205 @@
+//===- RowErrorsTest.cpp - Errors of row kernels beside those of x86 ------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Errors.h"
+#include "dialects/NN/Scalars.h"
+#include "llvm/ADT/StringExtras.h"
+#include "gtest/gtest.h"
+
+using namespace heddle::test;
+
+namespace {
+
+class GpuRowErrors : public testing::TestWithParam<const char *> {
+protected:
+  /// A kernel whose body makes %0, %1 and so on of the types `results`.
+  /// $X is 37 rows of $C numbers, $W such a row and $S a number for each row.
+  void compare(const std::string &generator, const std::string &arguments,
+               const std::vector<std::string> &results, const std::string &body,
+               const char *columns = "523", int64_t limit = 4) {
+    std::vector<std::string> ties(results.size(), "-1"), values;
+    for (size_t i = 0; i < results.size(); ++i)
+      values.push_back("%" + std::to_string(i));
+    std::string types = llvm::join(results, ", ");
+    KernelCheck check{instantiate(
+        "plan.kernel @k(" + arguments + ") -> (" + types +
+            ") attributes {generator = #plan.generator<" + generator +
+            ">, ties = array<i64: " + llvm::join(ties, ", ") + ">} {\n" + body +
+            "\nplan.yield " + llvm::join(values, ", ") + " : " + types + "\n}",
+        {{"X", "tensor<1x37x$Cx$T>"},
+         {"W", "tensor<$Cx$T>"},
+         {"S", "tensor<1x37xf32>"},
+         {"F", "tensor<$Cxf32>"},
+         {"I", "tensor<1x37xi32>"},
+         {"C", columns},
+         {"T", GetParam()}})};
+    check.scalars = {2, 1};
+    check.limit = limit;
+    compareErrors(check, /*units=*/1);
+  }
+
+  /// Operations of the tensors %x and %z, each with one result.
+  void compareEach(const std::vector<std::string> &functions) {
+    std::string body;
+    for (auto [i, function] : llvm::enumerate(functions))
+      body += "%" + std::to_string(i) + " = " + function + "\n";
+    compare("rows", "%x: $X, %z: $X",
+            std::vector<std::string>(functions.size(), "$X"), body);
+  }
+};
+
+TEST_P(GpuRowErrors, Functions) {
+  llvm::SmallVector<llvm::StringRef> names;
+  std::string list = heddle::nn::functionNames();
+  llvm::StringRef(list).split(names, ", ");
+  ASSERT_GE(names.size(), 4u);
+  std::vector<std::string> each, gradients;
+  for (llvm::StringRef name : names) {
+    each.push_back("nn.map " + name.str() + "(%x) : $X");
+    gradients.push_back("nn.map " + name.str() + "_grad(%x, %z) : $X");
+  }
+  compareEach(each);
+  compareEach(gradients);
+  std::vector<std::string> scalars;
+  for (const char *body :
+       {"%u = math.exp %b : f64 %v = arith.divf %a, %u : f64",
+        "%v = math.exp %a : f64",
+        "%u = math.exp %a : f64 %v = math.log %u : f64",
+        "%u = math.exp %a : f64 %v = math.sqrt %u : f64",
+        "%u = math.exp %a : f64 %v = math.rsqrt %u : f64",
+        "%v = math.tanh %a : f64", "%v = math.erf %a : f64",
+        "%v = nn.logistic %a : f64"})
+    scalars.push_back("nn.map (%a = %x, %b = %z) : ($X, $X) -> $X {" +
+                      std::string(body) + " nn.return %v : f64 }");
+  compareEach(scalars);
+}
+
+TEST_P(GpuRowErrors, Norms) {
+  for (const char *columns : {"523", "768"}) {
+    compare("rows", "%x: $X, %o: $X, %w: $W, %b: $W", {"$X", "$X", "$S", "$S"},
+            R"(%0 = nn.add %x, %o : $X
+               %1, %2, %3 = nn.layer_norm %0, %w, %b {eps = 1.0e-5}
+                   : ($X, $W, $W) -> ($X, $S, $S))",
+            columns);
+    compare("rows", "%x: $X, %w: $W", {"$X", "$S"},
+            R"(%0, %1 = nn.rms_norm %x, %w {eps = 1.0e-5}
+                   : ($X, $W) -> ($X, $S))",
+            columns);
+    compare("rows",
+            "%g: $X, %x: $X, %w: $W, %m: $S, %r: $S {test.positive}, %o: $X",
+            {"$X"},
+            R"(%d = nn.layer_norm_grad_input %g, %x, %w, %m, %r
+                   : ($X, $X, $W, $S, $S) -> $X
+               %0 = nn.add %d, %o : $X)",
+            columns);
+    compare("rows", "%g: $X, %x: $X, %w: $W, %r: $S {test.positive}", {"$X"},
+            R"(%0 = nn.rms_norm_grad_input %g, %x, %w, %r
+                   : ($X, $X, $W, $S) -> $X)",
+            columns);
+  }
+  compare("columns", "%g: $X, %x: $X, %m: $S, %r: $S {test.positive}",
+          {"$F", "$F"},
+          R"(%0, %1 = nn.layer_norm_grad_weight %g, %x, %m, %r
+                 : ($X, $X, $S, $S) -> ($F, $F))");
+  compare("columns", "%g: $X, %x: $X, %r: $S {test.positive}, %i: $F", {"$F"},
+          R"(%0 = nn.rms_norm_grad_weight %g, %x, %r init %i
+                 : ($X, $X, $S, $F) -> $F)");
+}
+
+TEST_P(GpuRowErrors, CrossEntropy) {
+  for (const char *attributes : {"", "{smoothing = 0.3 : f64}"})
+    compare("rows", "%x: $X, %l: $I, %d: $S", {"$S", "$S", "$X"},
+            std::string("%0, %1 = nn.cross_entropy %x, %l ") + attributes +
+                ": ($X, $I) -> ($S, $S)\n"
+                "%2 = nn.cross_entropy_grad %x, %l, %1, %d " +
+                attributes + ": ($X, $I, $S, $S) -> $X",
+            "5003", 5003);
+}
+
+TEST_P(GpuRowErrors, Sums) {
+  compare("columns", "%x: tensor<1031x67x$T>", {"tensor<67xf32>"},
+          "%0 = nn.sum_rows %x : (tensor<1031x67x$T>) -> tensor<67xf32>");
+  compare("reduce", "%a: tensor<20011xf32>, %b: tensor<97x101x$T>",
+          {"tensor<f32>"},
+          R"(%0 = nn.global_norm %a, %b
+                 : (tensor<20011xf32>, tensor<97x101x$T>) -> tensor<f32>)");
+  compare("block_sums", "%a: tensor<200001x$T>", {"tensor<4xf32>"},
+          "%0 = nn.square_sums %a : (tensor<200001x$T>) -> tensor<4xf32>");
+  compare("reduce", "%x: tensor<37x131xf32>, %w: tensor<37x131xf32>",
+          {"tensor<f32>"},
+          R"(%0 = nn.sum %x weights %w : (tensor<37x131xf32>,
+                 tensor<37x131xf32>) -> tensor<f32>)");
+}
+
+TEST_P(GpuRowErrors, Embeddings) {
+  compare("rows", "%w: tensor<50x$Cx$T>, %p: tensor<9x$Cx$T>, %l: $I", {"$X"},
+          R"(%a = nn.embedding %w[%l] : (tensor<50x$Cx$T>, $I) -> $X
+             %b = nn.embedding %p[%l] : (tensor<9x$Cx$T>, $I) -> $X
+             %0 = nn.add %a, %b : $X)",
+          "523", 9);
+  compare("scatter", "%g: $X, %l: $I, %i: tensor<5x$Cxf32>",
+          {"tensor<5x$Cxf32>"},
+          R"(%0 = nn.embedding_grad %g[%l] init %i
+                 : ($X, $I, tensor<5x$Cxf32>) -> tensor<5x$Cxf32>)");
+  compare("rows", "%x: $X, %p: $I", {"$X"},
+          R"(%0 = nn.rotary %x at %p {heads = 2, dims = 32, theta = 10000.0}
+                 : ($X, $I) -> $X)",
+          "64", 2000);
+}
+
+TEST_P(GpuRowErrors, DropoutAndActivation) {
+  compare("rows",
+          "%x: $X, %o: $X, %rng: tensor<4xi32>, %layer: index, %micro: index",
+          {"$X", "$X"},
+          R"(%d = nn.dropout %x rng %rng layer %layer micro_batch %micro
+                 {p = 0.1, site = 5 : i32}
+                 : ($X, tensor<4xi32>, index, index) -> $X
+             %0 = nn.add %d, %o : $X
+             %g = nn.map silu(%x) : $X
+             %1 = nn.mul %g, %o : $X)");
+}
+
+TEST_P(GpuRowErrors, Adam) {
+  const char *state = "tensor<5003xf32>", *scalar = "tensor<f32>";
+  std::vector<std::string> results(3, state);
+  results.push_back("tensor<5003xbf16>");
+  std::string positive = std::string(": ") + scalar + " {test.positive}";
+  compare("rows",
+          std::string("%p: ") + state + ", %g: tensor<5003x$T>, %m: " + state +
+              ", %v: " + state + " {test.positive}, %lr" + positive + ", %b" +
+              positive + ", %clip" + positive,
+          results, R"(
+      %0, %1, %2, %3 = nn.update "adamw" %p, %g states(%m, %v) with(%lr, %b, %clip)
+          : (tensor<5003xf32>, tensor<5003x$T>, tensor<5003xf32>,
+             tensor<5003xf32>, tensor<f32>, tensor<f32>, tensor<f32>)
+          -> (tensor<5003xf32>, tensor<5003xf32>, tensor<5003xf32>,
+              tensor<5003xbf16>) {
+      ^bb0(%a: f64, %c: f64, %d: f64, %e: f64, %f: f64, %h: f64, %i: f64):
+        %clipped = arith.mulf %c, %i : f64
+        %beta = arith.constant 0.9 : f64
+        %old = arith.mulf %beta, %d : f64
+        %rest = arith.constant 0.1 : f64
+        %add = arith.mulf %rest, %clipped : f64
+        %avg = arith.addf %old, %add : f64
+        %square = arith.mulf %clipped, %clipped : f64
+        %sq = arith.addf %e, %square : f64
+        %root = math.sqrt %sq : f64
+        %corrected = math.sqrt %h : f64
+        %quotient = arith.divf %root, %corrected : f64
+        %eps = arith.constant 1.0e-8 : f64
+        %denominator = arith.addf %quotient, %eps : f64
+        %direction = arith.divf %avg, %denominator : f64
+        %move = arith.mulf %f, %direction : f64
+        %next = arith.subf %a, %move : f64
+        nn.return %next, %avg, %sq : f64, f64, f64
+      })");
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, GpuRowErrors, testing::Values("f32", "bf16"));
+
+} // namespace
