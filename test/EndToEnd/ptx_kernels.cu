@@ -105,3 +105,16 @@ extern "C" __global__ void integers(const unsigned long long *x,
          __brev(low) + __funnelshift_l(low, high, 5) +
          __byte_perm(low, high, 0x5140) + __ffs(low);
 }
+
+/// What Heddle has kernels for: their results are recorded.
+extern "C" __global__ void activations(const float *x, float *gelu,
+                                       float *geluTanh, float *silu, int n) {
+  int i = threadIdx.x + blockIdx.x * blockDim.x;
+  if (i >= n)
+    return;
+  float v = x[i];
+  gelu[i] = 0.5f * v * (1 + erff(v * 0.70710678f));
+  geluTanh[i] =
+      0.5f * v * (1 + tanhf(0.79788456f * (v + 0.044715f * v * v * v)));
+  silu[i] = v / (1 + expf(-v));
+}

@@ -6,7 +6,7 @@
 """Texts of compilers that are proven on GPUs judge the machine: if it computes
 what numpy computes, and finds no fault, then instructions mean in it what they
 mean on a GPU. Kernels of Triton's need HEDDLE_TEST_LONG=1, which installs it;
-CUDA's need nvcc. What Triton's computed is recorded (HEDDLE_TEST_RECORD=1 does it
+CUDA's need nvcc. What they computed is recorded (HEDDLE_TEST_RECORD=1 does it
 again): Heddle's own kernels of the same functions have to compute it too."""
 
 import ctypes
@@ -26,6 +26,7 @@ NVCC = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
 OPT = os.path.join(h.BUILD, "bin", "heddle-opt")
 HERE = os.path.dirname(os.path.abspath(__file__))
 RECORD = os.path.join(HERE, "..", "Oracles", "triton.json")
+NVCC_RECORD = os.path.join(HERE, "..", "Oracles", "nvcc.json")
 
 
 def to_bf16(values):
@@ -75,8 +76,22 @@ class PtxTest(h.HeddleTest):
         for path, value in arrays:
             value[...] = np.fromfile(path, value.dtype).reshape(value.shape)
 
+    def record(self, actual, record):
+        if os.environ.get("HEDDLE_TEST_RECORD"):
+            with open(record, "w") as file:
+                json.dump(actual, file)
+                file.write("\n")
+
     def near(self, actual, expected, bound):
         self.assertLess(h.relative(actual, expected), bound)
+
+    def compare(self, name, values, bound, record=RECORD):
+        with open(record) as file:
+            expected = json.load(file)[name]
+        actual = summary(values)
+        self.assertEqual(actual["shape"], expected["shape"])
+        self.near(np.array(actual["values"]), np.array(expected["values"]), bound)
+        self.assertLess(abs(actual["norm"] / expected["norm"] - 1), bound)
 
 
 class OwnTest(PtxTest):
@@ -109,6 +124,7 @@ HEADS, LENGTH, HEAD = 3, 200, 64
 RECORDED = [f"product_bf16_{chip}" for chip in (80, 90)]
 RECORDED += [f"attention_bf16_{chip}" for chip in (80, 90)]
 RECORDED += ["layer_norm_bf16", "layer_norm_fp32"]
+ACTIVATIONS = ["gelu", "gelu_tanh", "silu"]
 
 
 def recorded_inputs(name):
@@ -121,6 +137,10 @@ def recorded_inputs(name):
     return kind, [TYPES[kind][0](random.standard_normal(shape)) for shape in shapes]
 
 
+def activation_inputs():
+    return (np.random.RandomState(5).standard_normal(WIDTH) * 3).astype(np.float32)
+
+
 def summary(values):
     """The norm and some of the values."""
     values = np.asarray(values, float)
@@ -130,7 +150,7 @@ def summary(values):
 
 
 class RecordedTest(PtxTest):
-    """Heddle's kernels against what Triton's gave."""
+    """Heddle's kernels against what Triton's and CUDA's gave."""
 
     def own(self, name, text, arguments, results):
         """Compiles a plan.kernel and runs it on arrays."""
@@ -153,14 +173,6 @@ class RecordedTest(PtxTest):
         for kernel, grid, block, shared in launches:
             self.launch(path, kernel, [int(size) for size in grid.split(",")],
                         int(block.split(",")[0]), buffers, int(shared or 0))
-
-    def compare(self, name, values, bound):
-        with open(RECORD) as file:
-            expected = json.load(file)[name]
-        actual = summary(values)
-        self.assertEqual(actual["shape"], expected["shape"])
-        self.near(np.array(actual["values"]), np.array(expected["values"]), bound)
-        self.assertLess(abs(actual["norm"] / expected["norm"] - 1), bound)
 
     def test_products(self):
         for name in ("product_bf16_80", "product_bf16_90"):
@@ -210,6 +222,18 @@ class RecordedTest(PtxTest):
             self.compare(name, from_bf16(out), 2e-3)
 
 
+    def test_activations(self):
+        x = activation_inputs()
+        for name in ACTIVATIONS:
+            y, row = np.zeros_like(x), f"tensor<{x.size}xf32>"
+            self.own(name, f"""plan.kernel @k(%x: {row}) -> {row}
+                attributes {{generator = #plan.generator<rows>, ties = array<i64: -1>}} {{
+                  %y = nn.map {name}(%x) : {row}
+                  plan.yield %y : {row}
+                }}""", [x], [y])
+            self.compare(name, y, 1e-6, NVCC_RECORD)
+
+
 @h.long_only
 class TritonTest(PtxTest):
     @classmethod
@@ -257,10 +281,7 @@ class TritonTest(PtxTest):
     def test_recorded(self):
         """What is recorded is what Triton's kernels give."""
         actual = {name: self.run_recorded(name) for name in RECORDED}
-        if os.environ.get("HEDDLE_TEST_RECORD"):
-            with open(RECORD, "w") as file:
-                json.dump(actual, file)
-                file.write("\n")
+        self.record(actual, RECORD)
         with open(RECORD) as file:
             self.assertEqual(actual, json.load(file))
 
@@ -416,6 +437,15 @@ class CudaTest(PtxTest):
         self.cuda("functions", 4, [x, y, 777])
         self.near(y, [math.exp(v) + math.sin(v) * math.log(abs(v) + 1) + math.tanh(v) + math.erf(v)
                       + abs(v) ** 1.5 + 1 / math.sqrt(v * v + 1) for v in x.astype(float)], 1e-6)
+
+    def test_activations(self):
+        """What is recorded is what nvcc's kernel gives, whichever nvcc it is."""
+        x = activation_inputs()
+        made = [np.zeros_like(x) for _ in ACTIVATIONS]
+        self.cuda("activations", 4, [x, *made, x.size])
+        self.record(dict(zip(ACTIVATIONS, map(summary, made))), NVCC_RECORD)
+        for name, values in zip(ACTIVATIONS, made):
+            self.compare(name, values, 1e-6, NVCC_RECORD)
 
     def test_halves(self):
         x = self.random.standard_normal(2 * 300).astype(np.float16)
