@@ -172,6 +172,28 @@ TEST_P(DeviceTest, LaunchesOnEveryThread) {
   EXPECT_EQ(numbers[1], 71);
 }
 
+/// What is known to be small is done by one thread.
+TEST_P(DeviceTest, LaunchesSmallKernelsOnOneThread) {
+  if (GetParam() != 0)
+    GTEST_SKIP() << "has no threads of the host";
+  std::vector<char> image = device.bigramImage();
+  for (double bytes : {8.0, 1e6}) {
+    plan::Kernel kernel;
+    kernel.name = "store_thread";
+    kernel.bytes = bytes;
+    auto kernels = device->load(image.data(), image.size(), {kernel});
+    DeviceMemory memory(*device, {MemoryKind::Device, page, "test", false});
+    void *refs[] = {device->resolve(memory.address())};
+    int64_t scalars[] = {70};
+    device->submit(Stream::Compute,
+                   {kernels->find("store_thread"), refs, scalars, 1, 1}, {});
+    std::vector<char> found = bytesOf(*device, memory.address(), 16);
+    const auto *numbers = reinterpret_cast<const int64_t *>(found.data());
+    EXPECT_EQ(numbers[0], 70);
+    EXPECT_EQ(numbers[1], bytes == 8 ? 0 : 71);
+  }
+}
+
 TEST_P(DeviceTest, RefusesOtherImages) {
   EXPECT_EQ(codeOf([&] { device->load("x", 1, {}); }), "H0384");
 }

@@ -11,20 +11,48 @@
 
 #include <algorithm>
 #include <cstring>
+#include <unordered_map>
+#include <unordered_set>
 
+using namespace heddle;
 using namespace heddle::rt;
 
 namespace {
 
+/// What a handle points to.
+struct LoadedKernel {
+  KernelFunction function;
+  bool isSmall; ///< One thread does it sooner than others are told to.
+};
+
+/// Of kernels whose cost is known: less than a launch on several threads takes.
+bool isSmall(const plan::Kernel &kernel) {
+  return kernel.bytes > 0 && kernel.bytes <= 16 << 10 &&
+         kernel.flops <= 32 << 10;
+}
+
 class CpuKernels : public KernelSet {
 public:
-  CpuKernels(const void *data, size_t size) : image(data, size) {}
+  CpuKernels(const void *data, size_t size,
+             const std::vector<plan::Kernel> &kernels)
+      : image(data, size) {
+    for (const plan::Kernel &kernel : kernels)
+      if (isSmall(kernel))
+        small.insert(kernel.name);
+  }
   KernelHandle find(const std::string &name) const override {
-    return reinterpret_cast<KernelHandle>(image.find(name));
+    KernelFunction function = image.find(name);
+    if (!function)
+      return nullptr;
+    LoadedKernel &kernel = found[name];
+    kernel = {function, small.count(name) != 0};
+    return reinterpret_cast<KernelHandle>(&kernel);
   }
 
 private:
   KernelImage image;
+  std::unordered_set<std::string> small;
+  mutable std::unordered_map<std::string, LoadedKernel> found;
 };
 
 struct Launch {
@@ -79,16 +107,20 @@ Address CpuDevice::allocate(const MemoryRequest &request) {
   return address;
 }
 
-std::unique_ptr<KernelSet> CpuDevice::load(const void *image, size_t bytes,
-                                           const std::vector<plan::Kernel> &) {
-  return std::make_unique<CpuKernels>(image, bytes);
+std::unique_ptr<KernelSet>
+CpuDevice::load(const void *image, size_t bytes,
+                const std::vector<plan::Kernel> &kernels) {
+  return std::make_unique<CpuKernels>(image, bytes, kernels);
 }
 
 void CpuDevice::submit(Stream, const KernelLaunch &launch,
                        const Scratch &scratch) {
-  Launch work = {reinterpret_cast<KernelFunction>(launch.kernel), launch,
-                 scratch};
-  pool.run(runKernel, &work);
+  const auto &kernel = *reinterpret_cast<const LoadedKernel *>(launch.kernel);
+  Launch work = {kernel.function, launch, scratch};
+  if (kernel.isSmall)
+    runKernel(&work, 0, 1); // Its results do not depend on the threads.
+  else
+    pool.run(runKernel, &work);
 }
 
 void CpuDevice::fill(Stream, Address target, unsigned char value,
