@@ -33,8 +33,9 @@ void require(CpuTarget &target, ArrayRef<StringLiteral> features) {
 /// Sets everything that follows from the instruction sets. Code generation uses
 /// no others, also where the machine at hand has more: what the binary has to
 /// check stays short and exact.
-void setLevels(CpuTarget &target, bool avx512, bool bf16, bool amx) {
+void setLevels(CpuTarget &target, bool avx512, bool vnni, bool bf16, bool amx) {
   target.hasAvx512 = avx512;
+  target.hasVnni = avx512 && vnni;
   target.hasBf16Dot = avx512 && bf16;
   target.hasAmx = target.hasBf16Dot && amx;
   target.vectorBits = avx512 ? 512 : 256;
@@ -42,14 +43,16 @@ void setLevels(CpuTarget &target, bool avx512, bool bf16, bool amx) {
   require(target, baseFeatures);
   if (target.hasAvx512)
     require(target, avx512Features);
-  if (target.hasBf16Dot) {
-    target.required.push_back("avx512bf16");
-    target.features = "+avx512bf16";
-  }
-  if (target.hasAmx) {
-    require(target, amxFeatures);
-    target.features += ",+amx-tile,+amx-bf16";
-  }
+  auto use = [&](StringRef feature) {
+    target.required.push_back(feature.str());
+    target.features += (target.features.empty() ? "+" : ",+") + feature.str();
+  };
+  if (target.hasVnni)
+    use("avx512vnni");
+  if (target.hasBf16Dot)
+    use("avx512bf16");
+  if (target.hasAmx)
+    for_each(amxFeatures, use);
 }
 
 std::optional<CpuTarget> hostTarget() {
@@ -62,8 +65,8 @@ std::optional<CpuTarget> hostTarget() {
 
   CpuTarget target;
   target.tune = sys::getHostCPUName().str();
-  setLevels(target, hasAll(avx512Features), features.lookup("avx512bf16"),
-            hasAll(amxFeatures));
+  setLevels(target, hasAll(avx512Features), features.lookup("avx512vnni"),
+            features.lookup("avx512bf16"), hasAll(amxFeatures));
   return target;
 }
 } // namespace
@@ -76,10 +79,12 @@ std::optional<CpuTarget> CpuTarget::parse(StringRef march) {
     target = hostTarget();
   } else if (march == "x86-64-v3" || march == "x86-64-v4") {
     target.emplace();
-    setLevels(*target, march == "x86-64-v4", /*bf16=*/false, /*amx=*/false);
+    setLevels(*target, march == "x86-64-v4", /*vnni=*/false, /*bf16=*/false,
+              /*amx=*/false);
   } else if (march == "amx") {
     target.emplace();
-    setLevels(*target, /*avx512=*/true, /*bf16=*/true, /*amx=*/true);
+    setLevels(*target, /*avx512=*/true, /*vnni=*/true, /*bf16=*/true,
+              /*amx=*/true);
   }
   if (target)
     target->march = march.str();

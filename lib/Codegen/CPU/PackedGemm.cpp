@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "PackedGemm.h"
-#include "PackedWords.h"
+#include "PackedNumbers.h"
 #include "dialects/Dist/ByteSize.h"
 #include "heddle/PlanFormat/Packed.h"
 #include "llvm/Support/MathExtras.h"
@@ -29,9 +29,12 @@ constexpr int64_t fetchAhead = 2048;
 struct Scratch {
   explicit Scratch(const PackedGemmSpec &spec) {
     int64_t perWord = plan::Packed::wordBits / spec.bits;
-    // Of the widest form: f32, in whole words of B.
+    // Of the widest form: f32, in whole words of B, or numbers.
     rowBytes = llvm::alignTo(
         llvm::alignTo(spec.k, std::max<int64_t>(perWord, 2)) * 4, 64);
+    if (spec.groups > 0)
+      rowBytes = std::max(rowBytes, PackedNumbers::Layout(spec).bytes());
+    rowBytes |= 64; // Odd lines: rows do not meet in one set of a cache.
     sumsAt = rowBytes * std::min(spec.m, blockRows);
     sumBytes = llvm::alignTo(std::max<int64_t>(spec.groups, 1) * 4, 64);
     bytes = sumsAt + sumBytes * std::min(spec.m, blockRows);
@@ -45,7 +48,7 @@ public:
              const CpuTarget &target, const PackedGemmOperands &operands,
              EpilogueFn epilogue)
       : b(b), spec(spec), in(operands), epilogue(epilogue),
-        words(b, spec, target), scratch(spec),
+        words(b, spec, target), numbers(b, spec, words), scratch(spec),
         vectors(panelWidth / target.lanes()), lanes(target.lanes()),
         sumVectors(target.hasAvx512 ? 24 : 12),
         f32s(VectorType::get(lanes, b.builder.getF32Type())) {}
@@ -71,7 +74,11 @@ private:
   // The micro-kernel.
   void emitTile(Value firstRow, ArrayRef<Value> panels, int64_t rows);
   Values sumWords(ArrayRef<Value> sources, Value row, Value begin,
-                  int64_t count, int64_t rows);
+                  int64_t count, int64_t rows, Type type);
+  Values sumGroup(ArrayRef<Value> sources, Value row, Value group,
+                  int64_t rows);
+  Values sumBlock(ArrayRef<Value> sources, Value row, Value block, Value begin,
+                  int64_t length, int64_t rows, ValueRange sums);
   Values multiplyWord(ArrayRef<Value> sources, Value row, Value word,
                       int64_t rows, ValueRange sums);
   Values scaleGroup(ValueRange sums, ValueRange totals, ArrayRef<Value> panels,
@@ -91,6 +98,7 @@ private:
   const PackedGemmOperands &in;
   EpilogueFn epilogue;
   PackedWords words;
+  PackedNumbers numbers; ///< Only where `words.numbers`.
   Scratch scratch;
   int64_t vectors; ///< In the words of a panel at one place of K.
   int64_t lanes, sumVectors;
@@ -155,11 +163,15 @@ void PackedGemm::prepare(Value firstRow, Value count) {
   b.forLoop(b.constant(0), count, 1, [&](Value row) {
     Value from =
         b.advance(in.a, spec.aType, b.mul(b.add(firstRow, row), spec.k));
-    Value to = bytes(in.scratch, b.mul(row, scratch.rowBytes));
-    prepareRow(from, to);
+    Value to = bytes(in.scratch, b.mul(row, scratch.rowBytes)), sums;
     if (in.zeros)
-      sumGroups(to, bytes(bytes(in.scratch, scratch.sumsAt),
-                          b.mul(row, scratch.sumBytes)));
+      sums = bytes(bytes(in.scratch, scratch.sumsAt),
+                   b.mul(row, scratch.sumBytes));
+    if (words.numbers)
+      return numbers.prepareRow(from, to, sums);
+    prepareRow(from, to);
+    if (sums)
+      sumGroups(to, sums);
   });
 }
 
@@ -174,9 +186,8 @@ void PackedGemm::emitRows(Value first, int64_t count, ArrayRef<Value> panels) {
   if (done == rows) {
     emitTile(first, panels, rows);
   } else {
-    b.forLoop(b.constant(0), b.constant(done), rows, [&](Value row) {
-      emitTile(b.add(first, row), panels, rows);
-    });
+    b.forLoop(b.constant(0), b.constant(done), rows,
+              [&](Value row) { emitTile(b.add(first, row), panels, rows); });
   }
   if (done < count)
     emitTile(b.add(first, done), panels, count - done);
@@ -209,9 +220,8 @@ void PackedGemm::emit(Value thread, Value threads) {
   Value begin = bound(thread), end = bound(b.add(thread, 1));
   int64_t whole = spec.m / blockRows * blockRows;
   if (whole > 0)
-    b.forLoop(
-        b.constant(0), b.constant(whole), blockRows,
-        [&](Value first) { emitBlock(first, blockRows, begin, end); });
+    b.forLoop(b.constant(0), b.constant(whole), blockRows,
+              [&](Value first) { emitBlock(first, blockRows, begin, end); });
   if (whole < spec.m)
     emitBlock(b.constant(whole), spec.m - whole, begin, end);
 }
@@ -234,15 +244,16 @@ PackedGemm::Values PackedGemm::multiplyWord(ArrayRef<Value> sources, Value row,
     for (int64_t v = 0; v < vectors; ++v)
       factors.push_back(words.unpack(b.load(type, b.advance(at, type, v), 4)));
   }
+  bool isPair = words.dot || words.numbers;
   Type one =
-      words.dot ? Type(b.builder.getI32Type()) : Type(b.builder.getF32Type());
+      isPair ? Type(b.builder.getI32Type()) : Type(b.builder.getF32Type());
   for (int64_t step = 0; step < words.steps(); ++step)
     for (int64_t i = 0; i < rows; ++i) {
       Value at = bytes(row, i * scratch.rowBytes);
       Value index = b.add(b.mul(word, words.steps()), step);
       Value x = b.create<vector::BroadcastOp>(
           VectorType::get(lanes, one),
-          b.load(one, b.advance(at, one, index), words.dot ? 2 : 4));
+          b.load(one, b.advance(at, one, index), isPair ? 2 : 4));
       for (size_t f = 0; f < factors.size(); ++f) {
         Value &sum = next[static_cast<int64_t>(f) * rows + i];
         sum = words.multiplyAdd(x, factors[f][step], sum);
@@ -251,15 +262,59 @@ PackedGemm::Values PackedGemm::multiplyWord(ArrayRef<Value> sources, Value row,
   return next;
 }
 
-/// The sums over `count` words from `begin` on.
+/// The sums over `count` words from `begin` on, vectors of `type`.
 PackedGemm::Values PackedGemm::sumWords(ArrayRef<Value> sources, Value row,
                                         Value begin, int64_t count,
-                                        int64_t rows) {
-  Values sums(sources.size() * vectors * rows, b.zeros(f32s));
+                                        int64_t rows, Type type) {
+  Value zero = b.create<arith::ConstantOp>(
+      b.builder.getZeroAttr(VectorType::get(lanes, type)));
+  Values sums(sources.size() * vectors * rows, zero);
   return b.forLoop(begin, b.add(begin, count), 1, sums,
                    [&](Value word, ValueRange carried) {
                      return multiplyWord(sources, row, word, rows, carried);
                    });
+}
+
+/// `sums`, in f32, and those of a block of numbers whose words begin at
+/// `begin`.
+PackedGemm::Values PackedGemm::sumBlock(ArrayRef<Value> sources, Value row,
+                                        Value block, Value begin,
+                                        int64_t length, int64_t rows,
+                                        ValueRange sums) {
+  Values whole =
+      sumWords(sources, row, begin, llvm::divideCeil(length, words.perWord),
+               rows, b.builder.getI32Type());
+  Values next;
+  for (size_t at = 0; at < sums.size(); ++at) {
+    Value own = bytes(row, static_cast<int64_t>(at) % rows * scratch.rowBytes);
+    next.push_back(numbers.addBlock(own, block, whole[at], sums[at]));
+  }
+  return next;
+}
+
+/// The sums over the words of a group of codes.
+PackedGemm::Values PackedGemm::sumGroup(ArrayRef<Value> sources, Value row,
+                                        Value group, int64_t rows) {
+  int64_t perGroup = llvm::divideCeil(words.count(), spec.groups);
+  Value begin = b.mul(group, perGroup);
+  if (!words.numbers)
+    return sumWords(sources, row, begin, perGroup, rows,
+                    b.builder.getF32Type());
+  const PackedNumbers::Layout &layout = numbers.layout;
+  Value firstBlock = b.mul(group, layout.blocksOfGroup());
+  auto add = [&](Value block, int64_t length, ValueRange sums) {
+    int64_t perBlock = layout.blockLength / words.perWord;
+    return sumBlock(sources, row, b.add(firstBlock, block),
+                    b.add(begin, b.mul(block, perBlock)), length, rows, sums);
+  };
+  Values sums(sources.size() * vectors * rows, b.zeros(f32s));
+  int64_t others = layout.blocksOfGroup() - 1;
+  if (others > 0)
+    sums = b.forLoop(b.constant(0), b.constant(others), 1, sums,
+                     [&](Value block, ValueRange carried) {
+                       return add(block, layout.blockLength, carried);
+                     });
+  return add(b.constant(others), layout.lastLength(), sums);
 }
 
 /// Of the scales or zeros of a panel's group, those of a vector, in f32.
@@ -312,19 +367,17 @@ void PackedGemm::emitTile(Value firstRow, ArrayRef<Value> panels,
   Value local = b.rem(firstRow, blockRows);
   Value row = bytes(in.scratch, b.mul(local, scratch.rowBytes));
   if (spec.groups == 0) {
-    storeTile(sumWords(sources, row, b.constant(0), words.count(), rows),
+    storeTile(sumWords(sources, row, b.constant(0), words.count(), rows,
+                       b.builder.getF32Type()),
               firstRow, panels, rows);
     return;
   }
-  int64_t perGroup = llvm::divideCeil(words.count(), spec.groups);
   Values totals(panels.size() * vectors * rows, b.zeros(f32s));
-  totals =
-      b.forLoop(b.constant(0), b.constant(spec.groups), 1, totals,
-                [&](Value group, ValueRange carried) {
-                  Values sums = sumWords(sources, row, b.mul(group, perGroup),
-                                         perGroup, rows);
-                  return scaleGroup(sums, carried, panels, local, group, rows);
-                });
+  totals = b.forLoop(b.constant(0), b.constant(spec.groups), 1, totals,
+                     [&](Value group, ValueRange carried) {
+                       return scaleGroup(sumGroup(sources, row, group, rows),
+                                         carried, panels, local, group, rows);
+                     });
   storeTile(totals, firstRow, panels, rows);
 }
 

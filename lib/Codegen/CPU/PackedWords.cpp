@@ -18,7 +18,9 @@ static constexpr int64_t wordBits = plan::Packed::wordBits;
 
 PackedWords::PackedWords(LoopBuilder &builder, const PackedGemmSpec &spec,
                          const CpuTarget &target)
-    : dot(target.hasBf16Dot && spec.aType.isBF16() && spec.bits < wordBits),
+    : numbers(target.hasVnni && spec.aType.isBF16() && spec.bits == 8),
+      dot(target.hasBf16Dot && spec.aType.isBF16() && spec.bits < wordBits &&
+          !numbers),
       perWord(wordBits / spec.bits), b(builder), spec(spec),
       hasAvx512(target.hasAvx512),
       words(VectorType::get(target.lanes(), builder.builder.getI32Type())),
@@ -84,6 +86,18 @@ Value PackedWords::pairOfCodes(Value word, int64_t step) {
   return b.create<arith::OrIOp>(low, bits(2 * step + 1));
 }
 
+/// Codes `step` and `step` + 2, in halves of a word.
+Value PackedWords::pairOfNumbers(Value word, int64_t step) {
+  auto halves =
+      VectorType::get(2 * words.getNumElements(), b.builder.getI16Type());
+  Value by = b.create<arith::ConstantOp>(
+      DenseElementsAttr::get(halves, b.builder.getI16IntegerAttr(8)));
+  Value pair = b.create<LLVM::BitcastOp>(halves, word);
+  if (step == 0)
+    pair = b.create<arith::ShLIOp>(pair, by);
+  return b.create<LLVM::BitcastOp>(words, b.create<arith::ShRSIOp>(pair, by));
+}
+
 Value PackedWords::lookUp(Value word, int64_t index) {
   Value at = shift(word, plan::Packed::bitOf(spec.bits, index), /*left=*/false,
                    /*isSigned=*/false);
@@ -115,14 +129,17 @@ SmallVector<Value> PackedWords::unpack(Value word) {
     return factors;
   }
   for (int64_t step = 0; step < steps(); ++step)
-    factors.push_back(dot && table ? lookUpPair(word, step)
-                      : dot        ? pairOfCodes(word, step)
-                      : table      ? lookUp(word, step)
-                                   : code(word, step));
+    factors.push_back(numbers        ? pairOfNumbers(word, step)
+                      : dot && table ? lookUpPair(word, step)
+                      : dot          ? pairOfCodes(word, step)
+                      : table        ? lookUp(word, step)
+                                     : code(word, step));
   return factors;
 }
 
 Value PackedWords::multiplyAdd(Value x, Value factor, Value sum) {
+  if (numbers)
+    return intrinsic("llvm.x86.avx512.vpdpwssd.512", words, {sum, x, factor});
   if (!dot)
     return b.create<vector::FMAOp>(x, factor, sum);
   auto pairs =

@@ -24,20 +24,24 @@ public:
   /// Words of an output, over all of K.
   int64_t count() const { return (spec.k + perWord - 1) / perWord; }
   /// Factors that a word gives, which follow each other along K.
-  int64_t steps() const { return dot ? perWord / 2 : perWord; }
+  int64_t steps() const { return dot || numbers ? perWord / 2 : perWord; }
 
   /// The factors of a vector of words: `steps()` vectors. Codes are whole
   /// numbers.
   llvm::SmallVector<mlir::Value> unpack(mlir::Value word);
   /// x * factor + sum in f32; x is a vector of f32 or of pairs of bf16 as i32.
+  /// With whole numbers the sum is in i32, and x has pairs of i16.
   mlir::Value multiplyAdd(mlir::Value x, mlir::Value factor, mlir::Value sum);
 
-  bool dot; ///< A factor is of two bf16.
+  bool numbers; ///< A factor is of two i16: codes 0 and 2 of a word, or 1 and
+                ///< 3.
+  bool dot;     ///< A factor is of two bf16.
   int64_t perWord;
 
 private:
   mlir::Value code(mlir::Value word, int64_t index);
   mlir::Value pairOfCodes(mlir::Value word, int64_t step);
+  mlir::Value pairOfNumbers(mlir::Value word, int64_t step);
   mlir::Value lookUp(mlir::Value word, int64_t index);
   mlir::Value lookUpPair(mlir::Value word, int64_t step);
   mlir::Value shift(mlir::Value word, int64_t bits, bool left, bool isSigned);

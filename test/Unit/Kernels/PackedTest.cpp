@@ -104,6 +104,15 @@ TEST(PackedProducts, CodesWithOneScale) {
   }
 }
 
+/// Groups that are cut into blocks, the last one shorter.
+TEST(PackedProducts, CodesInLongGroups) {
+  for (int64_t bits : {8, 4}) {
+    check({2, 300, 40, bits, 1, "f16", /*hasZeros=*/true});
+    check({7, 1034, 33, bits, 1});
+    check({1, 800, 33, bits, 2, "f16", /*hasZeros=*/true});
+  }
+}
+
 TEST(PackedProducts, CodesInGroups) {
   for (int64_t bits : {8, 4}) {
     check({1, 64, 65, bits, 2, "f16"});

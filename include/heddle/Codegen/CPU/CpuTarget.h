@@ -30,6 +30,7 @@ struct CpuTarget {
   std::vector<std::string> required;
   int64_t vectorBits = 256;
   bool hasAvx512 = false;
+  bool hasVnni = false;    ///< vpdpwssd on 512 bits.
   bool hasBf16Dot = false; ///< vdpbf16ps and vcvtneps2bf16 on 512 bits.
   bool hasAmx = false;     ///< tdpbf16ps.
   /// Tile instructions become calls to `heddle_amx_...`: a test can then run

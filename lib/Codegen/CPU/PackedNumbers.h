@@ -1,0 +1,75 @@
+//===- PackedNumbers.h - Rows as whole numbers --*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_LIB_CODEGEN_CPU_PACKEDNUMBERS_H
+#define HEDDLE_LIB_CODEGEN_CPU_PACKEDNUMBERS_H
+
+#include "PackedWords.h"
+
+namespace heddle::cpu {
+
+/// Rows of A as whole numbers, for units that multiply these. A block of a row
+/// has a scale, a power of two, by which its largest element becomes one of 14
+/// bits; so a bf16 of 1/64 of that or more is kept as it is. Sums of products
+/// of such numbers and codes are exact in 32 bits: neither their order nor what
+/// is computed beside them changes a bit.
+class PackedNumbers {
+public:
+  /// Where a prepared row has its parts: the numbers, each an i16, then the
+  /// scales of the blocks. A block begins where a group of B does, and has
+  /// `blockLength` elements; the last one of a group may be shorter.
+  struct Layout {
+    explicit Layout(const PackedGemmSpec &spec);
+    int64_t groups, groupLength, blockLength;
+    int64_t scalesAt; ///< In bytes.
+    int64_t blocksOfGroup() const {
+      return (groupLength + blockLength - 1) / blockLength;
+    }
+    /// Elements of the last block of a group.
+    int64_t lastLength() const {
+      return groupLength - (blocksOfGroup() - 1) * blockLength;
+    }
+    int64_t bytes() const;
+  };
+
+  PackedNumbers(LoopBuilder &builder, const PackedGemmSpec &spec,
+                const PackedWords &words);
+
+  const Layout layout;
+
+  /// Makes numbers of a row; writes the sums of its groups if `groupSums` is
+  /// not null.
+  void prepareRow(mlir::Value from, mlir::Value to, mlir::Value groupSums);
+  /// `sum` + what the sums of a block stand for, in f32.
+  mlir::Value addBlock(mlir::Value row, mlir::Value block, mlir::Value numbers,
+                       mlir::Value sum);
+
+private:
+  mlir::Value prepareBlock(mlir::Value from, mlir::Value to, mlir::Value first,
+                           int64_t length, mlir::Value scaleAt);
+  mlir::Value largestBits(mlir::Value from, int64_t length);
+  LoopBuilder::Values eachVector(
+      int64_t length, mlir::ValueRange init,
+      llvm::function_ref<LoopBuilder::Values(mlir::Value at, int64_t count,
+                                             mlir::ValueRange carried)>
+          body);
+  mlir::Value loadRow(mlir::Value from, mlir::Value at, int64_t count);
+  void storeNumbers(mlir::Value numbers, mlir::Value to, int64_t count);
+  mlir::Value integer(int32_t value);
+  mlir::Value real(float value);
+  mlir::Value splat(mlir::Value scalar, mlir::VectorType type);
+
+  LoopBuilder &b;
+  const PackedGemmSpec &spec;
+  const PackedWords &words;
+  mlir::VectorType i32s, f32s;
+};
+
+} // namespace heddle::cpu
+
+#endif // HEDDLE_LIB_CODEGEN_CPU_PACKEDNUMBERS_H
