@@ -112,9 +112,6 @@ struct Ranks::Plan {
   std::map<std::string, int> channels;
   std::deque<Operation> operations; ///< A deque: calls point into it.
   std::deque<Line> lines;
-  /// What an abort ends. The device may have gone when another rank's end is
-  /// heard of.
-  std::weak_ptr<DeviceLink> link;
   std::unique_ptr<DeviceExchange> devices; ///< Null: the host does it all.
 };
 
@@ -200,19 +197,22 @@ void Ranks::prepare(const plan::Plan &plan, bool spareCore) {
 }
 
 void Ranks::useLink(Device &device) {
-  std::shared_ptr<DeviceLink> link;
-  together([&] { link = device.link(); });
-  joined->link = link;
+  std::shared_ptr<DeviceLink> found;
+  together([&] { found = device.link(); });
+  {
+    std::lock_guard<std::mutex> lock(linkMutex);
+    link = found;
+  }
   Waiting here(*this, "making groups of devices");
   joined->devices =
-      std::make_unique<DeviceExchange>(joined->source, device, *link, *this);
+      std::make_unique<DeviceExchange>(joined->source, device, *found, *this);
 }
 
 /// Not on the thread that ends the process: a library may take its time.
 void Ranks::abortLink() {
-  std::shared_ptr<DeviceLink> link = joined ? joined->link.lock() : nullptr;
-  if (link)
-    std::thread([link] { link->abort(); }).detach();
+  std::lock_guard<std::mutex> lock(linkMutex);
+  if (std::shared_ptr<DeviceLink> found = link.lock())
+    std::thread([found] { found->abort(); }).detach();
 }
 
 void Ranks::setWitness(

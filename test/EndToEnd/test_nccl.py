@@ -289,14 +289,18 @@ class Nccl(test_gpu.GpuTest):
         job.end()
 
     def test_nccl_fails(self):
-        """In a step: both ranks end, and the one that saw it says what failed."""
+        """In a step: both ranks end, and the one that saw it says what failed, also
+        where the host goes on to submit what comes after it."""
         self.data_of(4)
         model, _, _ = self.make_model(vocab=test_gpu.VOCAB)
-        _, gpu = self.pair(model, "--mesh", "data=2")
-        job = self.torchrun(2, self.train_words(gpu),
-                            HEDDLE_EMULATE_FAULT="nccl-error:3")
-        self.assertEqual(job.wait(20), [5, 5], job.said())
-        self.assertRegex(job.said(), r"error\[H0441\]: NCCL failed, .*\(2\)")
+        _, gpu = self.pair(model, "--mesh", "data=2", "--zero", "3")
+        for order, flags in (("late", []), ("early", ["--no-graph"])):
+            with self.subTest(order):
+                job = self.torchrun(2, [*self.train_words(gpu), *flags],
+                                    HEDDLE_EMULATE_FAULT="nccl-error:3",
+                                    HEDDLE_EMULATE=order)
+                self.assertEqual(job.wait(20), [5, 5], job.said())
+                self.assertRegex(job.said(), r"error\[H0441\]: NCCL failed, .*\(2\)")
 
     def test_two_ranks_of_a_gpu_are_refused(self):
         """As NCCL does, by ncclInvalidUsage on both; unless they say that they are
@@ -319,34 +323,42 @@ class Nccl(test_gpu.GpuTest):
                 if result != "0":
                     self.assertIn("Duplicate GPU detected: rank 0 and rank 1", errors)
 
-    def test_nccl_is_missing(self):
-        self.data_of(4)
-        model, _, _ = self.make_model(vocab=test_gpu.VOCAB)
-        _, gpu = self.pair(model, "--mesh", "data=2")
-        folder = self.path("libraries")
-        os.makedirs(folder)
-        os.symlink(os.path.join(h.BUILD, "lib/heddle/emulated/libcuda.so.1"),
-                   os.path.join(folder, "libcuda.so.1"))
-        with open(os.path.join(folder, "libnccl.so.2"), "w") as file:
-            file.write("no library")
+    def refused(self, gpu, folder, **variables):
+        """What ranks say that take their libraries from `folder`."""
         job = self.torchrun(2, [gpu, "train", "--data", self.data, "--steps", 1],
-                            LD_LIBRARY_PATH=folder)
+                            LD_LIBRARY_PATH=folder, **variables)
         self.assertEqual(job.wait(20), [4, 4], job.said())
         self.assertIn("error[H0286]", job.said())
         self.assertIn("--collectives fixed", job.said())
+        return job.said()
 
-    def test_nccl_is_too_old(self):
+    def test_nccl_is_missing_or_too_old(self):
+        """By its version, or because a function is not there."""
         self.data_of(4)
         model, _, _ = self.make_model(vocab=test_gpu.VOCAB, layers=1)
         _, gpu = self.pair(model, "--mesh", "data=2")
-        job = self.torchrun(2, self.train_words(gpu, 1), HEDDLE_EMULATE_FAULT="old-nccl")
-        self.assertEqual(job.wait(20), [4, 4], job.said())
-        self.assertIn("error[H0286]", job.said())
-        self.assertIn("too old, version 2.17.5", job.said())
+        given = os.path.join(h.BUILD, "lib/heddle/emulated")
+        folder = self.path("libraries")
+        os.makedirs(folder)
+        os.symlink(os.path.join(given, "libcuda.so.1"),
+                   os.path.join(folder, "libcuda.so.1"))
+        mine = os.path.join(folder, "libnccl.so.2")
+        with open(mine, "w") as file:
+            file.write("no library")
+        self.refused(gpu, folder)
+        with open(os.path.join(given, "libnccl.so.2"), "rb") as file:
+            library = file.read()
+        symbol = b"ncclCommGetAsyncError\0"
+        self.assertIn(symbol, library)
+        with open(mine, "wb") as file:
+            file.write(library.replace(symbol, b"ncclCommGetAsyncOther\0"))
+        self.assertIn("too old, it has no ncclCommGetAsyncError",
+                      self.refused(gpu, folder))
+        old = {"HEDDLE_EMULATE_FAULT": "old-nccl"}
+        self.assertIn("too old, version 2.17.5", self.refused(gpu, given, **old))
         # One rank talks with nobody.
         _, alone = self.pair(model)
-        self.assertEqual(len(self.train_on(test_gpu.emulated(alone), 1,
-                                           HEDDLE_EMULATE_FAULT="old-nccl")), 1)
+        self.assertEqual(len(self.train_on(test_gpu.emulated(alone), 1, **old)), 1)
 
 
 if __name__ == "__main__":

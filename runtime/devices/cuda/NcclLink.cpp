@@ -293,6 +293,7 @@ void Link::rotate(const Group &group, StreamHandle stream,
 void Link::run(Stream on, int number, const CollectiveShape &shape,
                Address target, Address source, Address staging,
                int64_t stagingBytes) {
+  check();
   const Group &group = groups[number];
   StreamHandle stream = streams.find(on);
   if (shape.type != shape.wire)
@@ -300,27 +301,28 @@ void Link::run(Stream on, int number, const CollectiveShape &shape,
         {group, stream, shape, target, source, staging, stagingBytes});
   DataType type = typeOf(shape.type);
   int64_t width = plan::byteSize(shape.type);
-  auto check = [&](Result result) {
+  auto called = [&](Result result) {
     library.check(result, std::string("an ") + plan::nameOf(shape.kind));
   };
   switch (shape.kind) {
   case CollectiveKind::AllReduce:
-    return check(library.allReduce(pointer(source), pointer(target),
-                                   shape.count, type, Sum, group.comm, stream));
+    return called(library.allReduce(pointer(source), pointer(target),
+                                    shape.count, type, Sum, group.comm,
+                                    stream));
   case CollectiveKind::ReduceScatter:
     return together([&] {
       forEachSegment(shape, [&](int64_t whole, int64_t own, int64_t run) {
-        check(library.reduceScatter(pointer(source + whole * width),
-                                    pointer(target + own * width), run, type,
-                                    Sum, group.comm, stream));
+        called(library.reduceScatter(pointer(source + whole * width),
+                                     pointer(target + own * width), run, type,
+                                     Sum, group.comm, stream));
       });
     });
   case CollectiveKind::AllGather:
     return together([&] {
       forEachSegment(shape, [&](int64_t whole, int64_t own, int64_t run) {
-        check(library.allGather(pointer(source + own * width),
-                                pointer(target + whole * width), run, type,
-                                group.comm, stream));
+        called(library.allGather(pointer(source + own * width),
+                                 pointer(target + whole * width), run, type,
+                                 group.comm, stream));
       });
     });
   case CollectiveKind::AllToAll:
@@ -332,10 +334,12 @@ void Link::run(Stream on, int number, const CollectiveShape &shape,
 
 void Link::send(Stream stream, int group, int peer, Address data,
                 int64_t bytes) {
+  check();
   moveOut(groups[group], streams.find(stream), peer, data, bytes);
 }
 
 void Link::receive(Stream stream, int group, int peer, Address data,
                    int64_t bytes) {
+  check();
   moveIn(groups[group], streams.find(stream), peer, data, bytes);
 }

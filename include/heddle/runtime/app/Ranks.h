@@ -14,9 +14,11 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 
 namespace heddle::rt {
 
+class DeviceLink;
 class World;
 
 /// The ranks that run one plan, from connecting to the end. In a job of one
@@ -83,6 +85,10 @@ private:
   /// Says what this rank waits for; the destructor, that it goes on.
   class Waiting;
   struct Plan; ///< What belongs to the plan that was joined.
+  /// What an abort ends, for the thread that hears of other ranks' ends: before
+  /// `world`, which ends that thread. The device may have gone by then.
+  std::mutex linkMutex;
+  std::weak_ptr<DeviceLink> link;
   std::unique_ptr<World> world;
   std::unique_ptr<Plan> joined;
   int64_t step = -1;
