@@ -284,6 +284,16 @@ void CommandLine::addChat(CLI::App &app) {
   });
 }
 
+/// What becomes of the hidden states of a text.
+void addPooling(CLI::App &verb, PoolingOptions &pooling, const char *whose) {
+  addFlag(verb, "--pooling", pooling.kind, ValueRange::choices({"cls", "mean"}),
+          std::string("The vector of a text") + whose +
+              ": that of its first token, or the mean over its tokens")
+      ->capture_default_str();
+  verb.add_flag("--normalize", pooling.normalizes,
+                std::string("Make the length of vectors") + whose + " 1");
+}
+
 void CommandLine::addServe(CLI::App &app) {
   CLI::App &verb =
       *app.add_subcommand("serve", "Answer requests in OpenAI's format");
@@ -302,6 +312,7 @@ void CommandLine::addServe(CLI::App &app) {
   addFlag(verb, "--max-texts", serve.maxTexts, io::range::count(1),
           "Texts at a time, those that wait included; more are refused")
       ->capture_default_str();
+  addPooling(verb, serve.pooling, " that a model which encodes is asked for");
   addJob(verb, serve.job);
   verb.callback([this] {
     action = [this](Ranks &ranks) { return runServe(serve, ranks); };
@@ -323,16 +334,6 @@ void CommandLine::addLogits(CLI::App &app) {
   verb.callback([this] {
     action = [this](Ranks &ranks) { return runLogits(logits, ranks); };
   });
-}
-
-/// What becomes of the hidden states of a text.
-void addPooling(CLI::App &verb, PoolingOptions &pooling, const char *whose) {
-  addFlag(verb, "--pooling", pooling.kind, ValueRange::choices({"cls", "mean"}),
-          std::string("The vector of a text") + whose +
-              ": that of its first token, or the mean over its tokens")
-      ->capture_default_str();
-  verb.add_flag("--normalize", pooling.normalizes,
-                std::string("Make the length of vectors") + whose + " 1");
 }
 
 void CommandLine::addEncode(CLI::App &app) {

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "heddle/runtime/app/CompiledEncoder.h"
 #include "heddle/runtime/app/CompiledEngine.h"
 #include "heddle/runtime/app/Job.h"
 #include "heddle/runtime/app/ModelText.h"
@@ -83,38 +84,64 @@ static int serve(const ServeOptions &options, Service &service,
   }
 }
 
+namespace {
+
+/// What answers requests, of a binary that continues texts or encodes them.
+struct ServedModel {
+  std::unique_ptr<Engine> engine; ///< This or the other.
+  std::unique_ptr<Encoder> encoder;
+  std::unique_ptr<io::Tokenizer> tokenizer;
+  std::optional<io::ChatTemplate> chat;
+
+  ServedModel(Job &job, const ServeOptions &options);
+  std::unique_ptr<Service> listen(Job &job, const ServeOptions &options);
+  void follow() { engine ? engine->follow() : encoder->follow(); }
+  void finish() { engine ? engine->finish() : encoder->finish(); }
+};
+
+} // namespace
+
+ServedModel::ServedModel(Job &job, const ServeOptions &options) {
+  if (job.plan().findProgram(plan::ProgramKind::Encode))
+    encoder = std::make_unique<CompiledEncoder>(job, options.pooling);
+  else if (job.plan().findProgram(plan::ProgramKind::Prefill))
+    engine = std::make_unique<CompiledEngine>(job);
+  else
+    engine = std::make_unique<WindowEngine>(job);
+  tokenizer = findTokenizer(job.plan(), options.job);
+  chat = io::ChatTemplate::find(modelDirectory(job.plan(), options.job));
+}
+
+std::unique_ptr<Service> ServedModel::listen(Job &job,
+                                             const ServeOptions &options) {
+  ServiceOptions service = serviceOf(options, job.plan());
+  if (encoder)
+    return serveEmbeddings(*encoder, tokenizer.get(), service);
+  ServedText text{tokenizer.get(), chat ? &*chat : nullptr,
+                  endTokens(job.plan(), options.job)};
+  return serveTexts(*engine, text, service);
+}
+
 int heddle::rt::runServe(const ServeOptions &options, Ranks &ranks) {
   auto lastWord = std::make_shared<LastWord>();
   ranks.setWitness([lastWord](const Diagnostic &diagnostic, int) {
     lastWord->say(diagnostic);
   });
   Job job(options.job, ranks);
-  std::unique_ptr<Engine> engine;
-  std::unique_ptr<io::Tokenizer> tokenizer;
-  std::optional<io::ChatTemplate> chat;
-  ranks.together([&] {
-    if (job.plan().findProgram(plan::ProgramKind::Prefill))
-      engine = std::make_unique<CompiledEngine>(job);
-    else
-      engine = std::make_unique<WindowEngine>(job);
-    tokenizer = findTokenizer(job.plan(), options.job);
-    chat = io::ChatTemplate::find(modelDirectory(job.plan(), options.job));
-  });
+  std::optional<ServedModel> model;
+  ranks.together([&] { model.emplace(job, options); });
   loadWeights(job, options.job);
   std::unique_ptr<Service> service;
   ranks.together([&] {
-    ServedText text{tokenizer.get(), chat ? &*chat : nullptr,
-                    endTokens(job.plan(), options.job)};
     if (job.isFirst())
-      service = std::make_unique<Service>(*engine, text,
-                                          serviceOf(options, job.plan()));
+      service = model->listen(job, options);
   });
   catchStopSignals();
   if (!job.isFirst()) {
-    engine->follow();
+    model->follow();
     return 0;
   }
   int signal = serve(options, *service, *lastWord);
-  engine->finish();
+  model->finish();
   return 128 + signal;
 }

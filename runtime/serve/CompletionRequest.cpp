@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/serve/CompletionRequest.h"
-#include "heddle/runtime/io/Json.h"
+#include "RequestFields.h"
 
 #include <cmath>
 #include <limits>
@@ -15,9 +15,6 @@
 using namespace heddle;
 using namespace heddle::rt;
 using io::JsonValue;
-
-static const io::JsonCodes requestJsonCodes = {"H0380", "H0380", "H0380",
-                                               "H0380", "H0380", "H0380"};
 
 std::string ApiError::body() const {
   const char *type = status == 401   ? "authentication_error"
@@ -32,118 +29,6 @@ std::string ApiError::body() const {
   error["code"] = code;
   return nlohmann::ordered_json{{"error", error}}.dump(
       -1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-}
-
-[[noreturn]] static void refuse(const std::string &field,
-                                const std::string &message) {
-  throw ApiError(400, "H0380", message, field);
-}
-
-[[noreturn]] static void refuseType(const JsonValue &value,
-                                    const std::string &expected) {
-  refuse(value.path(),
-         value.path() + " must be " + expected + ", not " + value.describe());
-}
-
-static const std::string &textOf(const JsonValue &value) {
-  if (!value.isString())
-    refuseType(value, "a string");
-  return value.asString();
-}
-
-namespace {
-
-/// Fields with the ranges of their values; null counts as absent.
-class Fields {
-public:
-  explicit Fields(const JsonValue &object) : object(object) {}
-
-  const JsonValue *find(const char *name) const {
-    return object.findNonNull(name);
-  }
-  bool flag(const char *name, bool fallback) const {
-    const JsonValue *value = find(name);
-    if (value && !value->isBool())
-      refuseType(*value, "true or false");
-    return value ? value->asBool() : fallback;
-  }
-  std::optional<double> number(const char *name, double least,
-                               double most) const {
-    const JsonValue *value = find(name);
-    if (!value)
-      return std::nullopt;
-    if (!value->isNumber())
-      refuseType(*value, "a number");
-    double number = value->asNumber();
-    if (!(number >= least && number <= most))
-      refuse(name, name + (" must be a number " + range(least, most)));
-    return number;
-  }
-  std::optional<int64_t> integer(const char *name, int64_t least,
-                                 int64_t most) const {
-    std::optional<double> found = number(name, -HUGE_VAL, HUGE_VAL);
-    if (!found)
-      return std::nullopt;
-    const JsonValue &value = *find(name);
-    bool isWhole = value.kind() == JsonValue::Kind::Integer ||
-                   (std::floor(*found) == *found && std::abs(*found) < 1e15);
-    if (!isWhole || value.asInteger() < least || value.asInteger() > most)
-      refuse(name, name + (" must be a whole number " +
-                           range(double(least), double(most))));
-    return value.asInteger();
-  }
-  std::string text(const char *name) const {
-    const JsonValue *value = find(name);
-    return value ? textOf(*value) : "";
-  }
-
-private:
-  static std::string range(double least, double most) {
-    auto name = [](double value) {
-      std::string text = nlohmann::json(value).dump();
-      size_t point = text.find(".0");
-      return point + 2 == text.size() ? text.substr(0, point) : text;
-    };
-    return most > 1e15 ? "from " + name(least)
-                       : "from " + name(least) + " to " + name(most);
-  }
-  const JsonValue &object;
-};
-
-} // namespace
-
-static std::vector<int32_t> tokensOf(const JsonValue &value) {
-  std::vector<int32_t> tokens;
-  for (const JsonValue &token : value.elements()) {
-    if (token.kind() != JsonValue::Kind::Integer || token.asInteger() < 0 ||
-        token.asInteger() > std::numeric_limits<int32_t>::max())
-      refuse("prompt", token.path() + " is no token");
-    tokens.push_back(int32_t(token.asInteger()));
-  }
-  return tokens;
-}
-
-/// A text, tokens, or an array of these.
-static std::vector<CompletionRequest::Prompt>
-readPrompts(const Fields &fields) {
-  const JsonValue *value = fields.find("prompt");
-  if (!value)
-    refuse("prompt", "prompt is missing: give a text or an array of tokens");
-  if (value->isString())
-    return {value->asString()};
-  if (!value->isArray() || value->elements().empty())
-    refuseType(*value, "a text or an array of tokens, or an array of these");
-  if (value->elements().front().isNumber())
-    return {tokensOf(*value)};
-  if (value->elements().size() > 64)
-    refuse("prompt", "prompt has more than 64 elements");
-  std::vector<CompletionRequest::Prompt> prompts;
-  for (const JsonValue &each : value->elements())
-    if (each.isArray())
-      prompts.push_back(tokensOf(each));
-    else
-      prompts.push_back(textOf(each));
-  return prompts;
 }
 
 /// The text of a message, which may come in parts.
@@ -168,7 +53,7 @@ static nlohmann::ordered_json readContent(const JsonValue *content,
   return all;
 }
 
-static nlohmann::ordered_json readMessages(const Fields &fields) {
+static nlohmann::ordered_json readMessages(const RequestFields &fields) {
   const JsonValue *value = fields.find("messages");
   if (!value)
     refuse("messages", "messages is missing: give an array of objects with a "
@@ -192,7 +77,7 @@ static nlohmann::ordered_json readMessages(const Fields &fields) {
   return messages;
 }
 
-static std::vector<std::string> readStops(const Fields &fields) {
+static std::vector<std::string> readStops(const RequestFields &fields) {
   std::vector<std::string> stops;
   const JsonValue *value = fields.find("stop");
   if (!value)
@@ -210,7 +95,7 @@ static std::vector<std::string> readStops(const Fields &fields) {
   return stops;
 }
 
-static int64_t readLogprobs(const Fields &fields, bool isChat) {
+static int64_t readLogprobs(const RequestFields &fields, bool isChat) {
   if (!isChat)
     return fields.integer("logprobs", 0, 20).value_or(-1);
   std::optional<int64_t> top = fields.integer("top_logprobs", 0, 20);
@@ -221,7 +106,7 @@ static int64_t readLogprobs(const Fields &fields, bool isChat) {
 }
 
 /// Fields that change what a server answers, and cannot be followed.
-static void refuseUnsupported(const Fields &fields) {
+static void refuseUnsupported(const RequestFields &fields) {
   for (const char *name : {"frequency_penalty", "presence_penalty"})
     if (fields.number(name, -2, 2).value_or(0) != 0)
       refuse(name, name + std::string(" other than 0 is not supported: use "
@@ -244,7 +129,8 @@ static void refuseUnsupported(const Fields &fields) {
   }
 }
 
-static void readSampling(const Fields &fields, CompletionRequest &request) {
+static void readSampling(const RequestFields &fields,
+                         CompletionRequest &request) {
   SamplingOptions &sampling = request.sampling;
   sampling.temperature = fields.number("temperature", 0, 100).value_or(1);
   sampling.topP = fields.number("top_p", 0, 1).value_or(1);
@@ -258,17 +144,14 @@ static void readSampling(const Fields &fields, CompletionRequest &request) {
     request.seed = uint64_t(*seed);
 }
 
-static CompletionRequest readFields(const JsonValue &body, bool isChat) {
-  if (!body.isObject())
-    refuse("", "the body must be an object, not " + body.describe());
-  Fields fields(body);
+static CompletionRequest readFields(const RequestFields &fields, bool isChat) {
   CompletionRequest request;
   request.isChat = isChat;
   request.model = fields.text("model");
   if (isChat)
     request.messages = readMessages(fields);
   else
-    request.prompts = readPrompts(fields);
+    request.prompts = fields.prompts("prompt", 64);
   request.count = fields.integer("n", 1, 64).value_or(1);
   if (auto best = fields.integer("best_of", 1, 64))
     if (*best != request.count)
@@ -284,7 +167,8 @@ static CompletionRequest readFields(const JsonValue &body, bool isChat) {
   if (const JsonValue *options = fields.find("stream_options")) {
     if (!options->isObject())
       refuseType(*options, "an object");
-    request.includesUsage = Fields(*options).flag("include_usage", false);
+    request.includesUsage =
+        RequestFields(*options).flag("include_usage", false);
   }
   request.returnsTokenIds = fields.flag("return_token_ids", false);
   request.ignoresEnd = fields.flag("ignore_eos", false);
@@ -296,16 +180,9 @@ static CompletionRequest readFields(const JsonValue &body, bool isChat) {
 
 CompletionRequest CompletionRequest::read(const std::string &body,
                                           bool isChat) {
-  try {
-    return readFields(io::parseJson(body, {"the body", requestJsonCodes}),
-                      isChat);
-  } catch (const UserError &error) {
-    const SourceLocation &at = error.diagnostic.location;
-    std::string place;
-    if (at.line > 0)
-      place = " (line " + std::to_string(at.line) + ", column " +
-              std::to_string(at.column) + " of the body)";
-    throw ApiError(400, error.diagnostic.code,
-                   error.diagnostic.message + place);
-  }
+  CompletionRequest request;
+  readBody(body, [&](const RequestFields &fields) {
+    request = readFields(fields, isChat);
+  });
+  return request;
 }

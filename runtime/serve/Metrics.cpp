@@ -71,6 +71,14 @@ void Metrics::update(const Scheduler &scheduler) {
   pages = scheduler.pagePool().numPages();
 }
 
+void Metrics::update(const SchedulerCounts &newCounts, int64_t newWaiting,
+                     int64_t newRunning) {
+  std::lock_guard lock(mutex);
+  counts = newCounts;
+  waiting = newWaiting;
+  running = newRunning;
+}
+
 std::string Metrics::text() const {
   std::lock_guard lock(mutex);
   std::string text;

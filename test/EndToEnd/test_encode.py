@@ -7,15 +7,19 @@ text has the same bits alone and among others; and what cannot be encoded is
 refused. HEDDLE_TEST_LONG=1 has the record made again with the packages of
 test/Oracles/requirements.txt."""
 
+import base64
+import importlib.util
 import json
 import os
 import shutil
 import sys
+import threading
 import unittest
 
 import numpy as np
 
 import heddle_test as h
+from test_serve_model import Served, mpirun
 
 ORACLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "Oracles")
 sys.path.insert(0, ORACLES)
@@ -148,6 +152,131 @@ class Encode(h.HeddleTest):
         self.refused("H0191", [binary, "generate", "--prompt-ids", "1"], "encode")
         serves = self.compile(gpt2, "--mode", "serve", output="serves")
         self.refused("H0191", [serves, "encode", "--ids", "1"], "--mode encode")
+
+    # --- over HTTP
+
+    def ask(self, server, body, status=200, path="/v1/embeddings"):
+        found, text = server.ask(path, body)
+        self.assertEqual(found, status, text)
+        return json.loads(text)
+
+    def vectors(self, server, **body):
+        """Of an answer, in the order of its inputs."""
+        answer = self.ask(server, body)
+        self.assertEqual(answer["object"], "list")
+        self.assertEqual([each["index"] for each in answer["data"]],
+                         list(range(len(answer["data"]))))
+        rows = [each["embedding"] for each in answer["data"]]
+        if body.get("encoding_format") == "base64":
+            rows = [np.frombuffer(base64.b64decode(row), "<f4") for row in rows]
+        return np.array(rows, np.float32), answer["usage"]
+
+    def check_together(self, server, wanted):
+        """Clients that ask at the same time have the bits of each alone."""
+        found = {}
+
+        def ask(i):
+            found[i], _ = self.vectors(server, input=IDS[i % len(IDS)])
+
+        threads = [threading.Thread(target=ask, args=(i,)) for i in range(30)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for i in range(30):
+            np.testing.assert_array_equal(found[i], wanted[[i % len(IDS)]])
+
+    def test_serve(self):
+        binary = self.build("--max-batch", 3)
+        wanted = self.embeddings(binary, IDS)
+        count = sum(map(len, IDS))
+        with Served([binary]) as server:
+            for form in ("float", "base64"):
+                rows, usage = self.vectors(server, input=IDS, encoding_format=form,
+                                           model="bert", dimensions=30)
+                np.testing.assert_array_equal(rows, wanted)
+                self.assertEqual(usage, {"prompt_tokens": count, "total_tokens": count})
+            for given, numbers in ((RECORD["texts"], [0, 1, 2]), (RECORD["texts"][1], [1]),
+                                   (IDS[5], [5]), ([RECORD["texts"][2], IDS[4]], [2, 4])):
+                rows, _ = self.vectors(server, input=given)
+                np.testing.assert_array_equal(rows, wanted[numbers])
+            self.check_together(server, wanted)
+            for body, field in (({"model": "bert"}, "input"), ({"input": ""}, "input"),
+                                ({"input": []}, "input"), ({"input": [[]]}, "input"),
+                                ({"input": [400]}, "input"), ({"input": [1.5]}, "input"),
+                                ({"input": [1] * 151}, "input"),
+                                ({"input": ["a"] * 2049}, "input"),
+                                ({"input": "a", "encoding_format": "f8"},
+                                 "encoding_format"),
+                                ({"input": "a", "dimensions": 29}, "dimensions")):
+                error = self.ask(server, body, 400)["error"]
+                self.assertEqual((error["code"], error["param"]), ("H0380", field), body)
+            error = self.ask(server, {"input": "a", "model": "gpt-4"}, 404)["error"]
+            self.assertEqual(error["code"], "H0479")
+            error = self.ask(server, {"input": "a", "timeout": 0}, 504)["error"]
+            self.assertEqual(error["code"], "H0475")
+            error = self.ask(server, {"input": ["a"] * 300}, 503)["error"]
+            self.assertEqual(error["code"], "H0476")
+            for path in ("/v1/completions", "/v1/chat/completions"):
+                error = self.ask(server, {"prompt": "a"}, 404, path)["error"]
+                self.assertEqual(error["code"], "H0480")
+                self.assertIn("/v1/embeddings", error["message"])
+            self.assertEqual(self.ask(server, None, path="/v1/models")["data"][0][
+                "max_model_len"], 150)
+            _, figures = server.ask("/metrics")
+            self.assertIn('{path="/v1/embeddings",status="200"} 36\n', figures)
+            runs = int(figures.split("\nheddle_runs_total ")[1].split()[0])
+            self.assertGreater(runs, 0)
+            self.assertIn("\nheddle_texts_waiting 0\n", figures)
+            self.assertEqual(server.end(), 128 + 15)
+        with Served([binary], "--pooling", "cls", "--normalize") as server:
+            rows, _ = self.vectors(server, input=IDS)
+            np.testing.assert_array_equal(
+                rows, self.embeddings(binary, IDS, "--pooling", "cls", "--normalize"))
+
+    def test_texts_that_wait_are_computed_together(self):
+        binary = self.build("--max-batch", 3)
+        with Served([binary]) as server:
+            self.vectors(server, input=[[1, 2, 3]] * 9)
+            self.assertIn("\nheddle_runs_total 3\n", server.ask("/metrics")[1])
+
+    @h.needs_mpi
+    def test_serve_on_ranks(self):
+        binary = self.build("--mesh", "tensor=3", output="three")
+        wanted = self.embeddings(binary, IDS, ranks=3)
+        command = mpirun(binary)
+        command[command.index("-n") + 1] = 3
+        with Served(command) as server:
+            rows, _ = self.vectors(server, input=IDS)
+            np.testing.assert_array_equal(rows, wanted)
+            server.end()
+
+    def test_completions_have_no_embeddings(self):
+        gpt2, *_ = self.make_model("gpt2")
+        with Served([self.compile(gpt2, "--mode", "serve", output="serves")]) as server:
+            error = self.ask(server, {"input": [1]}, 404)["error"]
+            self.assertEqual(error["code"], "H0480")
+            self.assertIn("/v1/completions", error["message"])
+
+    @unittest.skipUnless(importlib.util.find_spec("openai"), "needs the package openai")
+    def test_openai_client(self):
+        import openai
+        binary = self.build()
+        wanted = self.embeddings(binary, RECORD["texts"])
+        with Served([binary], "--api-key", "secret") as server, openai.OpenAI(
+                base_url=f"http://127.0.0.1:{server.port}/v1", api_key="secret",
+                max_retries=0) as client:
+            for form in ({}, {"encoding_format": "float"}):
+                answer = client.embeddings.create(model="bert", input=RECORD["texts"],
+                                                  **form)
+                rows = np.array([each.embedding for each in answer.data], np.float32)
+                np.testing.assert_array_equal(rows, wanted)
+                self.assertEqual(answer.usage.total_tokens,
+                                 sum(map(len, IDS[:len(wanted)])))
+            with self.assertRaises(openai.NotFoundError):
+                client.completions.create(model="bert", prompt="a")
+            with self.assertRaises(openai.AuthenticationError):
+                client.with_options(api_key="x").embeddings.create(model="bert", input="a")
 
     @h.long_only
     def test_record_is_that_of_transformers(self):

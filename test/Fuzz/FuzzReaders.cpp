@@ -18,7 +18,7 @@
 #include "heddle/runtime/io/Safetensors.h"
 #include "heddle/runtime/io/TokenFile.h"
 #include "heddle/runtime/io/Tokenizer.h"
-#include "heddle/runtime/serve/CompletionRequest.h"
+#include "heddle/runtime/serve/EmbeddingRequest.h"
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -263,6 +263,10 @@ static const char *const completionExample =
  "temperature": 0.5, "top_p": 0.25, "top_k": 7, "logprobs": 3, "stop": "x",
  "stream": true, "stream_options": {"include_usage": true}, "seed": 5})";
 
+static const char *const embeddingExample =
+    R"({"model": "m", "input": ["a", [1, 2]], "encoding_format": "base64",
+ "dimensions": 30, "timeout": 1.5})";
+
 static const char *const chatExample =
     R"({"messages": [{"role": "system", "content": "s"}, {"role": "user",
  "content": [{"type": "text", "text": "a\u00e9"}]}], "logprobs": true,
@@ -272,16 +276,20 @@ static const char *const chatExample =
 static void readRequest(const std::string &path) {
   std::ifstream file(path, std::ios::binary);
   std::string body(std::istreambuf_iterator<char>(file), {});
-  for (bool isChat : {false, true})
+  auto read = [](const std::function<void()> &read, bool isLast) {
     try {
-      rt::CompletionRequest::read(body, isChat);
+      read();
     } catch (const rt::ApiError &error) {
       if (error.status != 400 || error.code != "H0380" ||
           nlohmann::json::parse(error.body()).size() != 1)
         throw;
-      if (isChat)
+      if (isLast)
         fail(error.code, error.message);
     }
+  };
+  read([&] { rt::EmbeddingRequest::read(body); }, false);
+  for (bool isChat : {false, true})
+    read([&] { rt::CompletionRequest::read(body, isChat); }, isChat);
 }
 
 static std::vector<Target> makeTargets() {
@@ -315,7 +323,10 @@ static std::vector<Target> makeTargets() {
        "chat_template.jinja",
        {plainTemplate, richTemplate},
        renderTemplate},
-      {"request", "body", {completionExample, chatExample}, readRequest},
+      {"request",
+       "body",
+       {completionExample, chatExample, embeddingExample},
+       readRequest},
   };
 }
 

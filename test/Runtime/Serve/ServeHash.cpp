@@ -48,10 +48,11 @@ static int serve(int argc, char **argv) {
   options.maxTexts = 40;
   options.checksPages = true;
   catchStopSignals();
-  Service service(engine, {tokenizer.get(), &chat, {}}, options);
-  printf("%d\n", int(service.port()));
+  std::unique_ptr<Service> service =
+      serveTexts(engine, {tokenizer.get(), &chat, {}}, options);
+  printf("%d\n", int(service->port()));
   fflush(stdout);
-  return service.run(stopSignal);
+  return service->run(stopSignal);
 }
 
 int main(int argc, char **argv) {

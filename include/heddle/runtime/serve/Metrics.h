@@ -27,6 +27,9 @@ public:
   void firstToken(double seconds);
   void betweenTokens(double seconds);
   void update(const Scheduler &scheduler);
+  /// The same of what has no cache: texts that wait, and that are computed.
+  void update(const SchedulerCounts &newCounts, int64_t newWaiting,
+              int64_t newRunning);
   std::string text() const;
 
 private:

@@ -1,4 +1,4 @@
-//===- Service.h - Texts over HTTP ---------------------------- -*- C++ -*-===//
+//===- Service.h - Models over HTTP --------------------------- -*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -12,6 +12,7 @@
 #include "heddle/runtime/io/ChatTemplate.h"
 #include "heddle/runtime/io/Diagnostic.h"
 #include "heddle/runtime/io/Tokenizer.h"
+#include "heddle/runtime/serve/Encoder.h"
 #include "heddle/runtime/serve/Engine.h"
 #include "heddle/runtime/serve/HttpServer.h"
 
@@ -38,29 +39,29 @@ struct ServiceOptions {
   bool checksPages = false; ///< See PageChecker.
 };
 
-/// Answers OpenAI's requests with an engine. The engine is used by the thread
-/// that calls `run`, connections by another one.
+/// Answers OpenAI's requests with a model. The model is used by the thread that
+/// calls `run`, connections by another one.
 class Service {
 public:
-  /// Listens; throws H0150 when it cannot. The engine and what `text` names
-  /// must live longer.
-  Service(Engine &engine, const ServedText &text,
-          const ServiceOptions &options);
-  ~Service();
-
-  uint16_t port() const;
+  virtual ~Service() = default;
+  virtual uint16_t port() const = 0;
   /// Serves until `stopSignal` gives something else than 0, finishes what was
-  /// begun, and returns it. When the engine throws, clients are told, and
-  /// the error is thrown on.
-  int run(const std::function<int()> &stopSignal);
+  /// begun, and returns it. When the model throws, clients are told, and the
+  /// error is thrown on.
+  virtual int run(const std::function<int()> &stopSignal) = 0;
   /// Tells clients of the error with which this process is about to end. Any
   /// thread may call it while `run` goes on; returns when they have been told.
-  void giveUp(const Diagnostic &diagnostic);
-
-private:
-  class State;
-  std::unique_ptr<State> state;
+  virtual void giveUp(const Diagnostic &diagnostic) = 0;
 };
+
+/// Completions and chats. Listens; throws H0150 when it cannot. The engine and
+/// what `text` names must live longer.
+std::unique_ptr<Service> serveTexts(Engine &engine, const ServedText &text,
+                                    const ServiceOptions &options);
+/// Embeddings. Without a tokenizer, of tokens only.
+std::unique_ptr<Service> serveEmbeddings(Encoder &encoder,
+                                         const io::Tokenizer *tokenizer,
+                                         const ServiceOptions &options);
 
 } // namespace heddle::rt
 

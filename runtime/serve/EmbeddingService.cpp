@@ -1,0 +1,162 @@
+//===- EmbeddingService.cpp - Embeddings over HTTP ------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ServiceFront.h"
+#include "heddle/runtime/serve/EmbeddingLoop.h"
+#include "heddle/runtime/serve/EmbeddingRequest.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace heddle;
+using namespace heddle::rt;
+
+namespace {
+
+/// A request that is being answered, known to the server's thread.
+struct Active {
+  EmbeddingRequest request;
+  std::shared_ptr<HttpReply> http;
+  std::string path;
+  std::vector<uint64_t> ids; ///< Of its texts.
+  std::vector<float> embeddings;
+  int64_t tokens = 0;
+  size_t left = 0; ///< Texts that have no embedding yet.
+};
+
+class EmbeddingService final : public ServiceFront {
+public:
+  EmbeddingService(Encoder &encoder, const io::Tokenizer *tokenizer,
+                   const ServiceOptions &options)
+      : ServiceFront(options), limits(encoder.limits()), tokenizer(tokenizer),
+        loop(encoder, metrics, [this](std::vector<EmbeddingEvent> events) {
+          server.post([this, events = std::move(events)] {
+            for (const EmbeddingEvent &event : events)
+              take(event);
+          });
+        }) {}
+  ~EmbeddingService() override { stop(); }
+
+private:
+  std::vector<std::string> paths() const override { return {"/v1/embeddings"}; }
+  void post(const HttpRequest &http, const Reply &reply) override;
+  int64_t longest() const override { return limits.maxTokens; }
+  bool isDraining() const override { return loop.isDraining(); }
+  int work(const std::function<int()> &stopSignal) override {
+    return loop.run(stopSignal);
+  }
+  void failAll(const ApiError &error) override;
+
+  std::vector<Tokens> textsOf(const EmbeddingRequest &request) const;
+  void take(const EmbeddingEvent &event);
+  void fail(const std::shared_ptr<Active> &active, const ApiError &error);
+  void forget(const Active &active);
+
+  const EncoderLimits limits;
+  const io::Tokenizer *tokenizer;
+  std::unordered_map<uint64_t, std::pair<std::shared_ptr<Active>, size_t>>
+      active; ///< By text, with its place in the request.
+  uint64_t lastId = 0;
+  EmbeddingLoop loop;
+};
+
+} // namespace
+
+std::vector<Tokens>
+EmbeddingService::textsOf(const EmbeddingRequest &request) const {
+  if (request.dimensions.value_or(limits.width) != limits.width)
+    throw ApiError(400, "H0380",
+                   "dimensions other than the model's " +
+                       std::to_string(limits.width) + " are not supported",
+                   "dimensions");
+  std::vector<Tokens> texts;
+  for (const CompletionRequest::Prompt &input : request.inputs) {
+    texts.push_back(tokensOf(input, tokenizer, limits.vocab, "input"));
+    if (int64_t(texts.back().size()) > limits.maxTokens)
+      throw ApiError(
+          400, "H0380",
+          "a text of input has " + std::to_string(texts.back().size()) +
+              " tokens; it can have " + std::to_string(limits.maxTokens),
+          "input");
+  }
+  return texts;
+}
+
+void EmbeddingService::post(const HttpRequest &http, const Reply &reply) {
+  auto made = std::make_shared<Active>();
+  made->request = EmbeddingRequest::read(http.body);
+  admit(made->request.model, int64_t(active.size()),
+        int64_t(made->request.inputs.size()));
+  std::vector<Tokens> texts = textsOf(made->request);
+  made->http = reply;
+  made->path = http.path;
+  made->left = texts.size();
+  made->embeddings.resize(texts.size() * limits.width);
+  std::vector<EmbeddingLoop::Asked> asked;
+  Clock::time_point deadline = deadlineOf(made->request.timeout);
+  for (Tokens &text : texts) {
+    made->tokens += int64_t(text.size());
+    active[++lastId] = {made, made->ids.size()};
+    made->ids.push_back(lastId);
+    asked.push_back({lastId, std::move(text), deadline});
+  }
+  reply->onClose = [this, waiting = std::weak_ptr<Active>(made)] {
+    if (std::shared_ptr<Active> gone = waiting.lock()) {
+      // 499: the client went away.
+      metrics.countRequest(gone->path, 499);
+      forget(*gone);
+    }
+  };
+  loop.submit(std::move(asked));
+}
+
+/// Leaves an answer that needs nothing more.
+void EmbeddingService::forget(const Active &gone) {
+  std::vector<uint64_t> ids = gone.ids, alive;
+  for (uint64_t id : ids)
+    if (active.erase(id) > 0)
+      alive.push_back(id);
+  loop.cancel(alive);
+}
+
+void EmbeddingService::fail(const std::shared_ptr<Active> &failed,
+                            const ApiError &error) {
+  send(failed->http, failed->path, error.status, jsonType, error.body());
+  forget(*failed);
+}
+
+void EmbeddingService::take(const EmbeddingEvent &event) {
+  auto found = active.find(event.id);
+  if (found == active.end())
+    return; // Its client went away.
+  auto [owner, index] = found->second;
+  if (event.embedding.empty())
+    return fail(owner, {504, "H0475", "the time for this request is over"});
+  if (!std::all_of(event.embedding.begin(), event.embedding.end(),
+                   [](float value) { return std::isfinite(value); }))
+    return fail(owner,
+                {500, "H0481", "the model gives values that are not finite"});
+  std::copy(event.embedding.begin(), event.embedding.end(),
+            owner->embeddings.begin() + index * limits.width);
+  active.erase(found);
+  if (--owner->left == 0)
+    send(owner->http, owner->path, 200, jsonType,
+         embeddingReply(owner->request, options.model, owner->embeddings,
+                        limits.width, owner->tokens));
+}
+
+void EmbeddingService::failAll(const ApiError &error) {
+  while (!active.empty())
+    fail(active.begin()->second.first, error);
+}
+
+std::unique_ptr<Service>
+heddle::rt::serveEmbeddings(Encoder &encoder, const io::Tokenizer *tokenizer,
+                            const ServiceOptions &options) {
+  return std::make_unique<EmbeddingService>(encoder, tokenizer, options);
+}

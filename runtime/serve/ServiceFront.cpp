@@ -1,0 +1,225 @@
+//===- ServiceFront.cpp - What all services answer alike ------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ServiceFront.h"
+#include "heddle/runtime/io/Peers.h"
+
+#include <algorithm>
+#include <chrono>
+#include <sys/random.h>
+#include <thread>
+
+using namespace heddle;
+using namespace heddle::rt;
+
+uint64_t heddle::rt::randomSeed() {
+  uint64_t seed = 0;
+  if (getrandom(&seed, sizeof seed, 0) != sizeof seed)
+    seed = std::chrono::steady_clock::now().time_since_epoch().count();
+  return seed;
+}
+
+ServiceFront::ServiceFront(const ServiceOptions &options)
+    : options(options),
+      created(std::chrono::duration_cast<std::chrono::seconds>(
+                  std::chrono::system_clock::now().time_since_epoch())
+                  .count()),
+      server(
+          options.http,
+          [this](const HttpRequest &http, const Reply &reply) {
+            answer(http, reply);
+          },
+          [](int status, const char *message) {
+            return ApiError(status, "H0380", message).body();
+          }) {}
+
+//===----------------------------------------------------------------------===//
+// Requests
+//===----------------------------------------------------------------------===//
+
+static constexpr const char *posted[] = {
+    "/v1/completions", "/v1/chat/completions", "/v1/embeddings"};
+
+/// The path as it is counted: few names, whatever clients ask for.
+static std::string countedPath(const std::string &path) {
+  for (const char *known : posted)
+    if (path == known)
+      return known;
+  for (const char *known : {"/v1/models", "/health", "/metrics"})
+    if (path == known)
+      return known;
+  return "other";
+}
+
+void ServiceFront::send(const Reply &reply, const std::string &path, int status,
+                        const std::string &type, const std::string &body) {
+  metrics.countRequest(countedPath(path), status);
+  reply->send(status, type, body);
+}
+
+void ServiceFront::answer(const HttpRequest &http, const Reply &reply) {
+  auto refuse = [&](const ApiError &error) {
+    send(reply, http.path, error.status, jsonType, error.body());
+  };
+  try {
+    route(http, reply);
+  } catch (const ApiError &error) {
+    refuse(error);
+  } catch (const UserError &error) {
+    refuse({400, error.diagnostic.code, error.diagnostic.message});
+  } catch (const std::exception &error) {
+    Diagnostic unexpected = io::describeUnexpected(error);
+    refuse({500, unexpected.code, unexpected.message});
+  }
+}
+
+void ServiceFront::route(const HttpRequest &http, const Reply &reply) {
+  const std::string &path = http.path;
+  std::vector<std::string> own = paths();
+  auto isOneOf = [&](const auto &list) {
+    return std::find(std::begin(list), std::end(list), path) != std::end(list);
+  };
+  bool isPost = isOneOf(own);
+  bool isGet = path == "/health" || path == "/metrics" ||
+               path == "/v1/models" || path == "/v1/models/" + options.model;
+  if (!isPost && isOneOf(posted))
+    throw ApiError(404, "H0480",
+                   "this model does not answer " + path + ", only " +
+                       own.front());
+  if (!isPost && !isGet)
+    throw ApiError(404, "H0479", "there is nothing at " + path);
+  const char *method = isPost ? "POST" : "GET";
+  if (http.method != method)
+    throw ApiError(405, "H0479", path + " is for " + method + " alone");
+  if (path == "/health")
+    return send(reply, path, isDraining() ? 503 : 200, jsonType,
+                isDraining() ? R"({"status":"draining"})"
+                             : R"({"status":"ok"})");
+  if (path == "/metrics")
+    return send(reply, path, 200, "text/plain; version=0.0.4", metrics.text());
+  checkKey(http);
+  if (path == "/v1/models")
+    return send(reply, path, 200, jsonType,
+                "{\"object\":\"list\",\"data\":[" + modelJson() + "]}");
+  if (isGet)
+    return send(reply, path, 200, jsonType, modelJson());
+  post(http, reply);
+}
+
+std::string ServiceFront::modelJson() const {
+  return nlohmann::ordered_json{{"id", options.model},
+                                {"object", "model"},
+                                {"created", created},
+                                {"owned_by", "heddle"},
+                                {"max_model_len", longest()}}
+      .dump();
+}
+
+/// Compares all of it, so that the time says nothing about the key.
+static bool isSame(const std::string &a, const std::string &b) {
+  unsigned different = a.size() != b.size();
+  for (size_t i = 0; i < a.size(); ++i)
+    different |= a[i] ^ b[i % std::max<size_t>(b.size(), 1)];
+  return different == 0;
+}
+
+void ServiceFront::checkKey(const HttpRequest &http) const {
+  if (!options.apiKey.empty() &&
+      !isSame(http.authorization, "Bearer " + options.apiKey))
+    throw ApiError(401, "H0478",
+                   "the header Authorization: Bearer KEY is missing, or the "
+                   "key is another one");
+}
+
+void ServiceFront::admit(const std::string &model, int64_t now,
+                         int64_t more) const {
+  if (!model.empty() && model != options.model)
+    throw ApiError(404, "H0479",
+                   "there is no model " + model + ", only " + options.model,
+                   "model");
+  if (isDraining())
+    throw ApiError(503, "H0477", "the server ends");
+  if (now + more > options.maxTexts)
+    throw ApiError(503, "H0476",
+                   std::to_string(now) + " texts are being made, of at most " +
+                       std::to_string(options.maxTexts));
+}
+
+void heddle::rt::checkTokens(const std::vector<int32_t> &tokens, int64_t vocab,
+                             const char *field) {
+  if (tokens.empty())
+    throw ApiError(400, "H0380", std::string("the ") + field + " has no tokens",
+                   field);
+  for (int32_t token : tokens)
+    if (token < 0 || token >= vocab)
+      throw ApiError(400, "H0380",
+                     "token " + std::to_string(token) +
+                         " is not in the vocabulary of " +
+                         std::to_string(vocab),
+                     field);
+}
+
+std::vector<int32_t>
+ServiceFront::tokensOf(const CompletionRequest::Prompt &prompt,
+                       const io::Tokenizer *tokenizer, int64_t vocab,
+                       const char *field) const {
+  std::vector<int32_t> tokens;
+  if (auto *given = std::get_if<std::vector<int32_t>>(&prompt))
+    tokens = *given;
+  else if (tokenizer)
+    tokens = tokenizer->encodePrompt(std::get<std::string>(prompt));
+  else
+    throw ApiError(400, "H0380",
+                   std::string("there is no tokenizer: give the ") + field +
+                       " as tokens",
+                   field);
+  checkTokens(tokens, vocab, field);
+  return tokens;
+}
+
+ServiceFront::Clock::time_point
+ServiceFront::deadlineOf(const std::optional<double> &timeout) const {
+  double seconds = std::min(options.seconds, timeout.value_or(options.seconds));
+  return Clock::now() +
+         std::chrono::duration_cast<Clock::duration>(
+             std::chrono::duration<double>(std::min(seconds, 1e9)));
+}
+
+//===----------------------------------------------------------------------===//
+// The end
+//===----------------------------------------------------------------------===//
+
+void ServiceFront::postError(const ApiError &error) {
+  server.post([this, error] { failAll(error); });
+}
+
+int ServiceFront::run(const std::function<int()> &stopSignal) {
+  server.start();
+  try {
+    int signal = work(stopSignal);
+    // Of what came too late nothing is heard.
+    postError({503, "H0477", "the server ends"});
+    server.finish(options.http.seconds);
+    return signal;
+  } catch (const UserError &error) {
+    postError({500, error.diagnostic.code, error.diagnostic.message});
+    server.finish(2);
+    throw;
+  } catch (const std::exception &error) {
+    Diagnostic unexpected = io::describeUnexpected(error);
+    postError({500, unexpected.code, unexpected.message});
+    server.finish(2);
+    throw;
+  }
+}
+
+void ServiceFront::giveUp(const Diagnostic &diagnostic) {
+  postError({500, diagnostic.code, diagnostic.message});
+  // The answers are short: they only have to leave this process.
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+}

@@ -1,0 +1,288 @@
+//===- TextService.cpp - Texts over HTTP ----------------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ServiceFront.h"
+#include "heddle/runtime/serve/CompletionReply.h"
+#include "heddle/runtime/serve/TextLoop.h"
+
+#include <random>
+
+using namespace heddle;
+using namespace heddle::rt;
+
+namespace {
+
+/// A request that is being answered, known to the server's thread.
+struct Active {
+  CompletionRequest request;
+  std::shared_ptr<HttpReply> http;
+  std::optional<CompletionReply> writer;
+  std::vector<uint64_t> ids;   ///< Of its texts.
+  std::vector<TextPart> texts; ///< All of them, unless they are streamed.
+  std::vector<bool> hasBegun;  ///< Of those that are streamed.
+  std::string path;
+  Usage usage;
+  int64_t left = 0; ///< Texts that have not ended.
+};
+
+class TextService final : public ServiceFront {
+public:
+  TextService(Engine &engine, const ServedText &text,
+              const ServiceOptions &options)
+      : ServiceFront(options), limits(engine.limits()), text(text),
+        loop(engine, {text.tokenizer, options.checksPages}, metrics,
+             [this](std::vector<TextEvent> events) {
+               server.post([this, events = std::move(events)] {
+                 for (const TextEvent &event : events)
+                   take(event);
+               });
+             }) {}
+  ~TextService() override { stop(); }
+
+private:
+  std::vector<std::string> paths() const override {
+    return {"/v1/completions", "/v1/chat/completions"};
+  }
+  void post(const HttpRequest &http, const Reply &reply) override;
+  int64_t longest() const override { return loop.longest(); }
+  bool isDraining() const override { return loop.isDraining(); }
+  int work(const std::function<int()> &stopSignal) override {
+    return loop.run(stopSignal);
+  }
+  void failAll(const ApiError &error) override;
+
+  std::vector<std::vector<int32_t>>
+  promptsOf(const CompletionRequest &request) const;
+  void checkLength(const std::vector<int32_t> &prompt, const char *field) const;
+  std::vector<TextLoop::Asked>
+  textsOf(Active &active, const std::vector<std::vector<int32_t>> &prompts,
+          const std::string &client);
+
+  /// What the loop tells, on the server's thread.
+  void take(const TextEvent &event);
+  void takeStreamed(Active &active, const TextPart &part);
+  void finish(Active &active);
+  void fail(const std::shared_ptr<Active> &active, const ApiError &error);
+  void forget(const Active &active);
+
+  const EngineLimits limits;
+  const ServedText text;
+  std::unordered_map<uint64_t, std::pair<std::shared_ptr<Active>, int64_t>>
+      active; ///< By text, with its place in the request.
+  uint64_t lastId = 0;
+  std::mt19937_64 random{randomSeed()};
+  TextLoop loop;
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Requests
+//===----------------------------------------------------------------------===//
+
+void TextService::checkLength(const std::vector<int32_t> &prompt,
+                              const char *field) const {
+  if (int64_t(prompt.size()) >= longest())
+    throw ApiError(400, "H0380",
+                   "the prompt has " + std::to_string(prompt.size()) +
+                       " tokens; it and the text can have " +
+                       std::to_string(longest()) + " together",
+                   field);
+}
+
+std::vector<std::vector<int32_t>>
+TextService::promptsOf(const CompletionRequest &request) const {
+  if (!text.tokenizer && !request.stops.empty())
+    throw ApiError(400, "H0380", "stop needs a tokenizer: there is none",
+                   "stop");
+  std::vector<std::vector<int32_t>> prompts;
+  if (request.isChat) {
+    if (!text.chat || !text.tokenizer)
+      throw ApiError(400, "H0380",
+                     "this model has no chat template: use /v1/completions",
+                     "messages");
+    prompts.push_back(text.tokenizer->encode(
+        text.chat->render({{"messages", request.messages},
+                           {"tools", nullptr},
+                           {"documents", nullptr},
+                           {"add_generation_prompt", true}})));
+    checkTokens(prompts.back(), limits.vocab, "messages");
+    checkLength(prompts.back(), "messages");
+    return prompts;
+  }
+  for (const CompletionRequest::Prompt &prompt : request.prompts) {
+    prompts.push_back(tokensOf(prompt, text.tokenizer, limits.vocab, "prompt"));
+    checkLength(prompts.back(), "prompt");
+  }
+  return prompts;
+}
+
+/// The texts of a request: those of the first prompt, of the second, ...
+std::vector<TextLoop::Asked>
+TextService::textsOf(Active &made,
+                     const std::vector<std::vector<int32_t>> &prompts,
+                     const std::string &client) {
+  const CompletionRequest &request = made.request;
+  auto deadline = deadlineOf(request.timeout);
+  uint64_t seed = request.seed.value_or(random());
+  std::vector<TextLoop::Asked> asked;
+  for (const std::vector<int32_t> &prompt : prompts) {
+    made.usage.promptTokens += prompt.size();
+    for (int64_t text = 0; text < request.count; ++text) {
+      TextRequest one;
+      one.id = ++lastId;
+      one.client = client;
+      one.prompt = prompt;
+      one.maxTokens =
+          request.maxTokens.value_or(request.isChat ? loop.longest() : 16);
+      if (!request.ignoresEnd)
+        one.ends = this->text.ends;
+      one.sampling = request.sampling;
+      one.sampling.seed = seed;
+      one.sampling.stream = uint32_t(text);
+      one.logprobs = request.logprobs;
+      one.deadline = deadline;
+      one.after = text == 0 ? 0 : one.id - text;
+      made.ids.push_back(one.id);
+      asked.push_back({std::move(one), request.stops});
+    }
+  }
+  return asked;
+}
+
+void TextService::post(const HttpRequest &http, const Reply &reply) {
+  bool isChat = http.path == "/v1/chat/completions";
+  auto made = std::make_shared<Active>();
+  made->request = CompletionRequest::read(http.body, isChat);
+  const CompletionRequest &request = made->request;
+  admit(request.model, int64_t(active.size()),
+        request.count * std::max<int64_t>(1, request.prompts.size()));
+  std::vector<std::vector<int32_t>> prompts = promptsOf(made->request);
+  std::string client =
+      made->request.user.empty() ? http.peer : "user " + made->request.user;
+  std::vector<TextLoop::Asked> asked = textsOf(*made, prompts, client);
+
+  made->http = reply;
+  made->path = http.path;
+  made->left = made->ids.size();
+  made->texts.resize(made->left);
+  made->hasBegun.resize(made->left);
+  made->writer.emplace(made->request,
+                       (isChat ? "chatcmpl-" : "cmpl-") +
+                           std::to_string(random()),
+                       options.model, created, text.tokenizer);
+  for (size_t i = 0; i < made->ids.size(); ++i) {
+    made->texts[i].index = int64_t(i);
+    active[made->ids[i]] = {made, int64_t(i)};
+  }
+  reply->onClose = [this, waiting = std::weak_ptr<Active>(made)] {
+    if (std::shared_ptr<Active> gone = waiting.lock()) {
+      // 499: the client went away.
+      metrics.countRequest(gone->path, 499);
+      forget(*gone);
+    }
+  };
+  if (made->request.streams)
+    reply->begin("text/event-stream");
+  loop.submit(std::move(asked));
+}
+
+//===----------------------------------------------------------------------===//
+// Answers
+//===----------------------------------------------------------------------===//
+
+/// Leaves an answer that needs nothing more; its texts end.
+void TextService::forget(const Active &gone) {
+  std::vector<uint64_t> ids = gone.ids, alive;
+  for (uint64_t id : ids)
+    if (active.erase(id) > 0)
+      alive.push_back(id);
+  loop.cancel(alive);
+}
+
+void TextService::fail(const std::shared_ptr<Active> &failed,
+                       const ApiError &error) {
+  std::shared_ptr<HttpReply> http = failed->http;
+  if (failed->request.streams) {
+    metrics.countRequest(failed->path, error.status);
+    http->write(serverSentEvent(error.body()));
+    http->end();
+  } else {
+    send(http, failed->path, error.status, jsonType, error.body());
+  }
+  forget(*failed);
+}
+
+void TextService::takeStreamed(Active &streamed, const TextPart &part) {
+  // What is held back, as a part of a character, is not sent alone.
+  bool isEmpty = part.text.empty() && part.finish.empty() &&
+                 part.logprobs.empty() && !streamed.request.returnsTokenIds;
+  if (isEmpty)
+    return;
+  bool isFirst = !streamed.hasBegun[part.index];
+  streamed.hasBegun[part.index] = true;
+  streamed.http->write(streamed.writer->chunk(part, isFirst));
+}
+
+void TextService::finish(Active &ended) {
+  if (!ended.request.streams)
+    return send(ended.http, ended.path, 200, jsonType,
+                ended.writer->whole(ended.texts, ended.usage));
+  metrics.countRequest(ended.path, 200);
+  if (ended.request.includesUsage)
+    ended.http->write(ended.writer->usageChunk(ended.usage));
+  ended.http->write(serverSentEvent("[DONE]"));
+  ended.http->end();
+}
+
+void TextService::take(const TextEvent &event) {
+  auto found = active.find(event.id);
+  if (found == active.end())
+    return; // Its client went away.
+  auto [owner, index] = found->second;
+  if (event.end == TextEnd::Expired)
+    return fail(owner, {504, "H0475", "the time for this request is over"});
+  TextPart part;
+  part.index = index;
+  part.text = event.part;
+  if (event.token) {
+    ++owner->usage.newTokens;
+    part.tokens.push_back(*event.token);
+    if (!event.logprobs.empty())
+      part.logprobs.push_back(event.logprobs);
+  }
+  if (event.end)
+    part.finish = event.end == TextEnd::Stop ? "stop" : "length";
+  if (owner->request.streams) {
+    takeStreamed(*owner, part);
+  } else {
+    TextPart &whole = owner->texts[index];
+    whole.text += part.text;
+    whole.tokens.insert(whole.tokens.end(), part.tokens.begin(),
+                        part.tokens.end());
+    whole.logprobs.insert(whole.logprobs.end(), part.logprobs.begin(),
+                          part.logprobs.end());
+    whole.finish = part.finish;
+  }
+  if (!event.end)
+    return;
+  active.erase(event.id);
+  if (--owner->left == 0)
+    finish(*owner);
+}
+
+void TextService::failAll(const ApiError &error) {
+  while (!active.empty())
+    fail(active.begin()->second.first, error);
+}
+
+std::unique_ptr<Service> heddle::rt::serveTexts(Engine &engine,
+                                                const ServedText &text,
+                                                const ServiceOptions &options) {
+  return std::make_unique<TextService>(engine, text, options);
+}
