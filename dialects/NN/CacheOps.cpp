@@ -72,6 +72,8 @@ LogicalResult CacheWriteOp::verify() {
 }
 
 LogicalResult PagedAttentionOp::verify() {
+  if (!getMask().isCausal())
+    return emitOpError("reads a cache, so its mask is causal");
   RankedTensorType at = tensorOf(getPositions());
   if (at.getRank() == 2 &&
       failed(verifyShape(*this, getOutput(),
@@ -115,22 +117,26 @@ double CacheWriteOp::getBytesOf(Value value) {
   return bytesOf(value);
 }
 
-/// Positions that rows of a run may have at most.
-static double contextOf(PagedAttentionOp op) {
+/// Positions of a row that `tokens` tokens of it see at most.
+static double contextOf(PagedAttentionOp op, int64_t tokens) {
   RankedTensorType pages = tensorOf(op.getPages());
-  return static_cast<double>(pages.getDimSize(1) * op.getPageTokens());
+  int64_t context = pages.getDimSize(1) * op.getPageTokens();
+  if (int64_t window = op.getMask().getWindow())
+    context = std::min(context, window + tokens - 1);
+  return static_cast<double>(context);
 }
 
-// Lengths are not known here: every row counts with all pages that it may have.
+// Lengths are not known here: every row counts with all that it may see.
 double PagedAttentionOp::getFlops() { return getModelFlops(); }
 double PagedAttentionOp::getModelFlops() {
   return 4 * static_cast<double>(tensorOf(getOutput()).getNumElements()) *
-         contextOf(*this);
+         contextOf(*this, 1);
 }
 double PagedAttentionOp::getBytesOf(Value value) {
   RankedTensorType output = tensorOf(getOutput());
   if (value == getKeys() || value == getValues())
-    return static_cast<double>(output.getDimSize(0)) * contextOf(*this) *
+    return static_cast<double>(output.getDimSize(0)) *
+           contextOf(*this, output.getDimSize(1)) *
            static_cast<double>(getWidths()[1]) * elementBytes(value);
   return bytesOf(value == getQkv()[0] ? getOutput() : value);
 }

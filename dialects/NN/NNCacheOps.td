@@ -16,11 +16,11 @@
 /// stands in page pages[r, p / N], at p mod N. The tokens of a run are [R, T]:
 /// token t of row r is there if t < lengths[r], at `positions`[r, t]. What is
 /// not there may be at any position from 0 on, and may have any page.
-class NN_CacheOp<string mnemonic>
+class NN_CacheOp<string mnemonic, dag more = (ins)>
     : NN_NonDifferentiableOp<mnemonic,
-        (ins NN_Float:$keys, NN_Float:$values, Variadic<NN_Float>:$qkv,
-             NN_Ids:$pages, NN_Ids:$positions, NN_Ids:$lengths,
-             NN_HeadsAttr:$heads),
+        !con((ins NN_Float:$keys, NN_Float:$values, Variadic<NN_Float>:$qkv,
+                  NN_Ids:$pages, NN_Ids:$positions, NN_Ids:$lengths,
+                  NN_HeadsAttr:$heads), more),
         [NN_EndsForward]> {
   let assemblyFormat = [{
     $keys `,` $values `of` $qkv `pages` $pages `at` $positions `lengths` $lengths attr-dict `:`
@@ -60,13 +60,16 @@ def NN_CacheWriteOp : NN_CacheOp<"cache_write"> {
       NN_Localize.declaration, NN_Ties.declaration, NN_BytesOf.declaration);
 }
 
-def NN_PagedAttentionOp : NN_CacheOp<"paged_attention"> {
+def NN_PagedAttentionOp
+    : NN_CacheOp<"paged_attention", (ins NN_MaskAttr:$mask)> {
   let summary = "softmax(scale q k^T) v, by heads, over keys and values of a cache.";
   let description = [{
-    A token at position p sees the keys at positions 0 to p of its row, its own
-    among them: they have been written. Of `qkv` q alone is read. The output of a
-    token that is not there is zero. Keys are taken page by page, from position 0
-    on: no bit of a token's result depends on other tokens of the run, nor on
+    `heads` and `mask` mean what they mean to nn.attention; the mask is causal. So
+    a token at position p sees the keys at positions 0 to p of its row, its own
+    among them, or the last `window` of these: they have been written. Pages whose
+    keys nobody sees may be any. Of `qkv` q alone is read. The output of a
+    token that is not there is zero. Keys are taken page by page, from the first
+    that is seen on: no bit of a token's result depends on other tokens of the run, nor on
     which pages a row has.
   }];
   let results = (outs NN_Float:$output);

@@ -111,6 +111,18 @@ private:
       plan.specialTokens = special.asArrayRef().vec();
   }
 
+  /// What every attention that reads a cache sees of it; 0: some see all.
+  int64_t windowOfCache() {
+    int64_t window = 0;
+    bool seesAll = false;
+    for (planir::ProgramOp stage : programs)
+      stage.walk([&](nn::PagedAttentionOp op) {
+        window = std::max(window, op.getMask().getWindow());
+        seesAll |= op.getMask().getWindow() == 0;
+      });
+    return seesAll ? 0 : window;
+  }
+
   void readStrategy() {
     plan::Plan &plan = parts.plan;
     plan.batch = strategy.batch;
@@ -135,7 +147,8 @@ private:
     plan.mesh = dist::meshOf(strategy);
     plan.collectives = wordOf(strategy.collectives);
     if (strategy.mode != config::Mode::Train)
-      plan.serving = {strategy.maxBatch, strategy.maxContext, /*pages=*/0};
+      plan.serving = {strategy.maxBatch, strategy.maxContext, /*pages=*/0,
+                      windowOfCache()};
     plan.gemm = wordOf(strategy.gemm);
     nlohmann::json mesh;
     for (const plan::Mesh::Axis &axis : plan.mesh.axes)

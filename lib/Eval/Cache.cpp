@@ -92,23 +92,29 @@ LogicalResult evalCacheWrite(nn::CacheWriteOp op, const Inputs &in,
 }
 
 /// The output of one query.
-void attend(const CacheView &view, const double *keys, const double *values,
-            double scale, int64_t row, int64_t token, int64_t head,
+void attend(nn::PagedAttentionOp op, const CacheView &view, const double *keys,
+            const double *values, int64_t row, int64_t token, int64_t head,
             double *output) {
+  double scale = op.getHeads().getScale().convertToDouble();
+  double cap = op.getHeads().getSoftcap().convertToDouble();
+  int64_t window = op.getMask().getWindow();
   int64_t count = view.positions[row * view.tokens + token] + 1;
+  int64_t first = window ? std::max<int64_t>(count - window, 0) : 0;
   int64_t kvHead = head / (view.heads / view.kv);
   const double *query = view.head(0, row, token, head);
   std::vector<double> scores(count);
   double largest = -INFINITY, sum = 0;
-  for (int64_t key = 0; key < count; ++key) {
+  for (int64_t key = first; key < count; ++key) {
     for (int64_t d = 0; d < view.dims; ++d)
       scores[key] += query[d] * keys[view.key(row, key, kvHead, d)];
     scores[key] *= scale;
+    if (cap > 0)
+      scores[key] = cap * std::tanh(scores[key] / cap);
     largest = std::max(largest, scores[key]);
   }
-  for (double &score : scores)
-    sum += score = std::exp(score - largest);
-  for (int64_t key = 0; key < count; ++key)
+  for (int64_t key = first; key < count; ++key)
+    sum += scores[key] = std::exp(scores[key] - largest);
+  for (int64_t key = first; key < count; ++key)
     for (int64_t d = 0; d < view.dims; ++d)
       output[d] += scores[key] / sum * values[view.value(row, key, kvHead, d)];
 }
@@ -116,14 +122,13 @@ void attend(const CacheView &view, const double *keys, const double *values,
 LogicalResult evalPagedAttention(nn::PagedAttentionOp op, const Inputs &in,
                                  Outputs &out) {
   CacheView view(op, in);
-  double scale = op.getHeads().getScale().convertToDouble();
   double *output = out.floats(op.getOutput());
   for (int64_t row = 0; row < view.rows; ++row)
     for (int64_t token = 0; token < view.tokens; ++token)
       for (int64_t head = 0; head < view.heads; ++head, output += view.dims)
         if (view.isThere(row, token))
-          attend(view, in.floats(op.getKeys()), in.floats(op.getValues()),
-                 scale, row, token, head, output);
+          attend(op, view, in.floats(op.getKeys()), in.floats(op.getValues()),
+                 row, token, head, output);
   return success();
 }
 

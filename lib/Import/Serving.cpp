@@ -59,4 +59,11 @@ void config::settleServing(ResolvedSettings &settings, const ModelSpec &spec) {
     values.seq = std::min(values.maxContext, row);
     settings.setOrigin("seq", {Origin::Kind::Model, "", {}});
   }
+  if (values.mode == Mode::Serve && values.seq > values.maxContext)
+    fail("H0133",
+         "--seq " + std::to_string(values.seq) + ": rows of eval are texts, " +
+             "which have at most " + std::to_string(values.maxContext) +
+             " tokens (--max-context)",
+         "use --seq " + std::to_string(values.maxContext) +
+             " or less, or leave it out");
 }

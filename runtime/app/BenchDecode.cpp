@@ -17,7 +17,6 @@
 #include "heddle/runtime/io/Diagnostic.h"
 
 #include <chrono>
-#include <numeric>
 
 using namespace heddle;
 using namespace heddle::rt;
@@ -35,10 +34,6 @@ struct Texts {
 
   /// Throws H0166 where they do not fit.
   Texts(const BenchOptions &options, const EngineLimits &limits);
-  int64_t pagesOfText() const {
-    return (context + tokens + plan::cachePageTokens - 1) /
-           plan::cachePageTokens;
-  }
   /// Some tokens of a text, which any vocabulary has.
   Feed feed(int64_t text, int64_t position, int64_t tokens,
             const EngineLimits &limits) const;
@@ -98,9 +93,11 @@ Texts::Texts(const BenchOptions &options, const EngineLimits &limits)
              " more: a text may have " + std::to_string(limits.maxContext),
          "lower --context and --tokens, or compile with --max-context " +
              std::to_string(context + tokens));
-  if (count * pagesOfText() > limits.numPages)
+  int64_t pages =
+      count * limits.cachePages().mostOf(context + tokens, limits.maxChunk);
+  if (pages > limits.numPages)
     fail("H0166",
-         "the texts need " + std::to_string(count * pagesOfText()) +
+         "the texts need " + std::to_string(pages) +
              " pages of the cache, which has " +
              std::to_string(limits.numPages),
          "lower --batch or --context, or compile with a larger --kv-cache");
@@ -115,9 +112,7 @@ Feed Texts::feed(int64_t text, int64_t position, int64_t tokens,
     PhiloxWords words = philox(0, uint64_t(position + i), uint32_t(text), 0);
     feed.tokens.push_back(int32_t(words[0] % uint64_t(limits.vocab)));
   }
-  feed.pages.resize(pagesOfText());
-  std::iota(feed.pages.begin(), feed.pages.end(),
-            int32_t(text * pagesOfText()));
+  feed.pages = limits.pagesOfText(context + this->tokens, text);
   feed.wantsLogits = true;
   return feed;
 }
@@ -172,8 +167,10 @@ void DecodeBench::runTokens() {
 
 /// Positions of the cache that a run reads or writes: the mean of the runs.
 double DecodeBench::positionsRead() const {
-  double mean = double(texts.context) + double(texts.tokens - 1) / 2;
-  return double(texts.count) * (mean + 1);
+  double seen = double(texts.context) + double(texts.tokens - 1) / 2 + 1;
+  if (int64_t window = engine.limits().window)
+    seen = std::min(seen, double(window));
+  return double(texts.count) * seen;
 }
 
 double DecodeBench::bytesOfRun() const {

@@ -74,7 +74,8 @@ CompiledEngine::CompiledEngine(Job &job) : job(job) {
           tokensOf(*prefills.back()),
           plan::cachePageTokens,
           plan.serving.pages,
-          plan.serving.maxContext};
+          plan.serving.maxContext,
+          plan.serving.window};
 }
 
 const LoadedProgram &
@@ -110,13 +111,13 @@ void CompiledEngine::fill(const LoadedProgram &program,
            [&](int64_t row, int64_t) {
              return isThere(row, 0) ? int32_t(feeds[row]->tokens.size()) : 0;
            });
-  fillPort(job.session(), program, PortRole::Pages,
-           [&](int64_t row, int64_t number) {
-             return isThere(row, 0) &&
-                            number < int64_t(feeds[row]->pages.size())
-                        ? feeds[row]->pages[number]
-                        : 0;
-           });
+  fillPort(
+      job.session(), program, PortRole::Pages,
+      [&](int64_t row, int64_t number) {
+        return isThere(row, 0) && number < int64_t(feeds[row]->pages.size())
+                   ? std::max(feeds[row]->pages[number], 0) // May be noPage.
+                   : 0;
+      });
   fillPort(job.session(), program, PortRole::Position, [&](int64_t, int64_t) {
     return int32_t(feeds[0]->tokens.size()) - 1;
   });

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/app/RunLog.h"
+#include "heddle/runtime/app/ServedEvaluation.h"
 #include "heddle/runtime/app/Steps.h"
 #include "heddle/runtime/app/Weights.h"
 #include "heddle/runtime/io/Diagnostic.h"
@@ -20,10 +21,14 @@ using namespace heddle::rt;
 int heddle::rt::runEval(const EvalOptions &options, Ranks &ranks) {
   Job job(options.job, ranks);
   std::unique_ptr<Evaluation> evaluation;
+  std::unique_ptr<ServedEvaluation> served;
   ranks.together([&] {
     io::requireApart({{"--data", options.data}, {"--inputs", options.inputs}},
                      {{"--log", options.log}});
-    if (options.inputs.empty())
+    if (job.plan().serving.pages > 0 && options.inputs.empty())
+      served = std::make_unique<ServedEvaluation>(job, options.data,
+                                                  options.steps, options.mask);
+    else if (options.inputs.empty())
       evaluation = std::make_unique<Evaluation>(job, options.data,
                                                 options.steps, options.mask);
     else
@@ -34,7 +39,8 @@ int heddle::rt::runEval(const EvalOptions &options, Ranks &ranks) {
           options.steps);
   });
   loadWeights(job, options.job);
-  double loss = evaluation->meanLoss();
+  double loss = served ? served->meanLoss() : evaluation->meanLoss();
+  int64_t tokens = served ? served->tokens() : evaluation->tokens();
   // The loss is of all ranks.
   if (!std::isfinite(loss))
     ranks.together([] {
@@ -49,7 +55,7 @@ int heddle::rt::runEval(const EvalOptions &options, Ranks &ranks) {
   line.add("step", int64_t(0))
       .add("loss", loss)
       .add("perplexity", perplexity)
-      .add("tokens", evaluation->tokens());
+      .add("tokens", tokens);
   if (!options.log.empty()) {
     RunLog log;
     log.open(options.log, /*append=*/false);
@@ -59,6 +65,6 @@ int heddle::rt::runEval(const EvalOptions &options, Ranks &ranks) {
     printf("%s\n", line.text().c_str());
   else
     printf("loss %.9g\nperplexity %.9g\ntokens %lld\n", loss, perplexity,
-           static_cast<long long>(evaluation->tokens()));
+           static_cast<long long>(tokens));
   return 0;
 }

@@ -12,7 +12,6 @@
 #include "heddle/runtime/io/Safetensors.h"
 
 #include <algorithm>
-#include <numeric>
 
 using namespace heddle;
 using namespace heddle::rt;
@@ -31,9 +30,7 @@ int heddle::rt::runLogits(const LogitsOptions &options, Ranks &ranks) {
   });
   loadWeights(job, options.job);
   Feed feed;
-  feed.pages.resize((tokens.size() + plan::cachePageTokens - 1) /
-                    plan::cachePageTokens);
-  std::iota(feed.pages.begin(), feed.pages.end(), 0);
+  feed.pages = engine->limits().pagesOfText(int64_t(tokens.size()));
   feed.wantsLogits = true;
   size_t most = options.decode ? 1 : size_t(engine->scoreTokens());
   for (size_t first = 0; first < tokens.size(); first += most) {

@@ -11,7 +11,6 @@
 #include "heddle/runtime/app/Steps.h"
 
 #include <algorithm>
-#include <numeric>
 
 using namespace heddle;
 using namespace heddle::rt;
@@ -29,10 +28,15 @@ public:
     auto end = tokens.begin() + std::min(tokens.size() - 1, known.size());
     size_t first = std::mismatch(tokens.begin(), end, known.begin()).first -
                    tokens.begin();
+    // A page that the next token sees may have been used again since.
+    plan::CachePages sizes = engine.limits().cachePages();
+    int64_t most =
+        sizes.mostOf(engine.limits().maxContext, engine.limits().maxChunk);
+    if (sizes.pagesFor(int64_t(known.size())) >
+        sizes.firstSeen(int64_t(first)) + most)
+      first = 0;
     Feed feed;
-    feed.pages.resize((tokens.size() + plan::cachePageTokens - 1) /
-                      plan::cachePageTokens);
-    std::iota(feed.pages.begin(), feed.pages.end(), 0);
+    feed.pages = engine.limits().pagesOfText(engine.limits().maxContext);
     while (first < tokens.size()) {
       size_t count =
           std::min<size_t>(engine.limits().maxChunk, tokens.size() - first);

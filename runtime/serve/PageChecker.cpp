@@ -23,11 +23,16 @@ void PageChecker::check(const Feed &feed, const std::vector<int32_t> &context) {
   const int64_t size = pool.pageTokens();
   const int64_t end = feed.position + int64_t(feed.tokens.size());
   uint64_t hash = 0;
+  const int64_t firstSeen = pool.cachePages().firstSeen(feed.position) * size;
   for (int64_t position = 0; position < end; ++position) {
     hash = XXH3_64bits_withSeed(&context[position], sizeof(int32_t), hash + 1);
     if (position / size >= int64_t(feed.pages.size()))
       failAt(position, "has no page for");
+    if (position < firstSeen)
+      continue;
     PagePool::Page page = feed.pages[position / size];
+    if (page == noPage)
+      failAt(position, "has given back its page for");
     uint64_t &slot = written[page * size + position % size];
     if (position < feed.position) {
       if (pool.owners(page) == 0)

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/serve/PagePool.h"
+#include "heddle/runtime/serve/Engine.h"
 
 #include <algorithm>
 #include <cassert>
@@ -15,8 +16,8 @@
 
 using namespace heddle::rt;
 
-PagePool::PagePool(int64_t numPages, int64_t pageTokens)
-    : tokensOfPage(pageTokens), pages(numPages) {
+PagePool::PagePool(int64_t numPages, plan::CachePages cachePages)
+    : sizes(cachePages), pages(numPages) {
   // Handed out from the back: page 0 first.
   for (int64_t page = numPages; page-- > 0;)
     freePages.push_back(Page(page));
@@ -63,42 +64,47 @@ void PagePool::release(Page page) {
   kept.emplace(state.released, page);
 }
 
-PagePool::Page PagePool::next(const std::vector<int32_t> &tokens, int64_t index,
-                              Chain before) const {
-  if (int64_t(tokens.size()) < (index + 1) * tokensOfPage)
-    return -1;
-  auto begin = tokens.begin() + index * tokensOfPage;
-  auto found = published.find({before, {begin, begin + tokensOfPage}});
-  return found == published.end() ? -1 : found->second;
+PagePool::Match PagePool::match(const std::vector<int32_t> &tokens,
+                                int64_t most) const {
+  Match match;
+  Chain chain = 0;
+  const int64_t size = sizes.pageTokens;
+  most = std::min(most, int64_t(tokens.size()) / size);
+  while (int64_t(match.pages.size()) < most) {
+    auto begin = tokens.begin() + int64_t(match.pages.size()) * size;
+    auto found = published.find({chain, {begin, begin + size}});
+    if (found == published.end())
+      break;
+    match.pages.push_back(found->second);
+    chain = pages[found->second].chain;
+  }
+  match.firstSeen = size_t(sizes.firstSeen(int64_t(match.pages.size()) * size));
+  return match;
 }
 
 PagePool::Found PagePool::find(const std::vector<int32_t> &tokens,
                                int64_t most) const {
-  Found found;
-  Chain chain = 0;
-  for (; found.pages < most; ++found.pages) {
-    Page page = next(tokens, found.pages, chain);
-    if (page < 0)
-      break;
-    found.kept += pages[page].owners == 0;
-    chain = pages[page].chain;
-  }
-  return found;
+  Match found = match(tokens, most);
+  int64_t kept = 0;
+  for (size_t i = found.firstSeen; i < found.pages.size(); ++i)
+    kept += pages[found.pages[i]].owners == 0;
+  return {int64_t(found.pages.size()), kept};
 }
 
 PagePool::Prefix PagePool::share(const std::vector<int32_t> &tokens,
                                  int64_t most) {
+  Match found = match(tokens, most);
   Prefix prefix;
-  while (int64_t(prefix.pages.size()) < most) {
-    Page page = next(tokens, prefix.pages.size(), prefix.chain);
-    if (page < 0)
-      break;
-    State &state = pages[page];
+  if (!found.pages.empty())
+    prefix.chain = pages[found.pages.back()].chain;
+  for (size_t i = found.firstSeen; i < found.pages.size(); ++i) {
+    State &state = pages[found.pages[i]];
     if (state.owners++ == 0)
       kept.erase(state.released);
-    prefix.chain = state.chain;
-    prefix.pages.push_back(page);
   }
+  prefix.pages = std::move(found.pages);
+  std::fill_n(prefix.pages.begin(),
+              std::min(found.firstSeen, prefix.pages.size()), noPage);
   return prefix;
 }
 
@@ -106,7 +112,7 @@ PagePool::Chain PagePool::publish(Page page, const int32_t *tokens,
                                   Chain before) {
   State &state = pages[page];
   assert(state.owners > 0 && !state.key && "publish what is yours, once");
-  Key key{before, {tokens, tokens + tokensOfPage}};
+  Key key{before, {tokens, tokens + sizes.pageTokens}};
   auto [place, isNew] = published.emplace(key, page);
   if (!isNew)
     return pages[place->second].chain;

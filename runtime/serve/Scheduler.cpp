@@ -18,15 +18,21 @@ static constexpr double newTokenCharge = 2;
 
 Scheduler::Scheduler(Engine &engine, TextListener &listener, bool checksPages)
     : engine(engine), listener(listener), limits(engine.limits()),
-      pool(limits.numPages, limits.pageTokens),
-      mostTokens(
-          std::min(limits.maxContext, limits.numPages * limits.pageTokens)) {
+      pool(limits.numPages, limits.cachePages()),
+      mostTokens(limits.maxContext) {
+  if (pool.cachePages().mostOf(mostTokens, limits.maxChunk) > limits.numPages)
+    mostTokens = std::min(mostTokens, limits.numPages * limits.pageTokens);
   if (checksPages)
     checker.emplace(pool);
 }
 
-int64_t Scheduler::pagesFor(int64_t tokens) const {
-  return (tokens + limits.pageTokens - 1) / limits.pageTokens;
+/// Without a window a text has the pages for all its tokens at once: what began
+/// will not wait for room.
+int64_t Scheduler::pagesFor(const Text &text, int64_t computed) const {
+  int64_t tokens = text.tokens.size();
+  if (limits.window)
+    tokens = std::min(tokens, computed + limits.maxChunk);
+  return pool.cachePages().pagesFor(tokens);
 }
 
 void Scheduler::submit(TextRequest request) {
@@ -49,9 +55,10 @@ bool Scheduler::cancel(uint64_t id) {
 void Scheduler::stopRunning(Text &text) {
   // The end first: what others may share stays the longest.
   for (size_t i = text.pages.size(); i-- > 0;)
-    pool.release(text.pages[i]);
+    if (text.pages[i] != noPage)
+      pool.release(text.pages[i]);
   text.pages.clear();
-  text.computed = text.published = 0;
+  text.computed = text.published = text.givenBack = 0;
   text.chain = 0;
   text.isRunning = false;
   running.erase(std::find(running.begin(), running.end(), &text));
@@ -86,7 +93,8 @@ bool Scheduler::tryToBegin(Text &text) {
   // The last token is computed in any case: its logits are wanted.
   int64_t most = (int64_t(text.tokens.size()) - 1) / limits.pageTokens;
   PagePool::Found found = pool.find(text.tokens, most);
-  int64_t needed = pagesFor(text.tokens.size()) - found.pages;
+  int64_t needed =
+      pagesFor(text, found.pages * limits.pageTokens) - found.pages;
   // Those that run may each need a page soon.
   int64_t reserve = running.size();
   if (needed + reserve > pool.available() - found.kept)
@@ -95,6 +103,7 @@ bool Scheduler::tryToBegin(Text &text) {
   text.pages = std::move(prefix.pages);
   text.chain = prefix.chain;
   text.published = text.pages.size();
+  text.givenBack = std::count(text.pages.begin(), text.pages.end(), noPage);
   text.computed = text.published * limits.pageTokens;
   counted.sharedTokens += text.computed;
   for (; needed > 0; --needed)
@@ -128,7 +137,7 @@ void Scheduler::growPages() {
   for (size_t i = 0; i < running.size(); ++i) {
     Text &text = *running[i];
     while (text.isRunning &&
-           int64_t(text.pages.size()) < pagesFor(text.tokens.size())) {
+           int64_t(text.pages.size()) < pagesFor(text, text.computed)) {
       if (std::optional<PagePool::Page> page = pool.take())
         text.pages.push_back(*page);
       else
@@ -166,6 +175,15 @@ void Scheduler::publishPages(Text &text) {
   }
 }
 
+void Scheduler::giveBackPages(Text &text) {
+  int64_t end = std::min(pool.cachePages().firstSeen(text.computed),
+                         int64_t(text.pages.size()));
+  for (; text.givenBack < end; ++text.givenBack) {
+    pool.release(text.pages[text.givenBack]);
+    text.pages[text.givenBack] = noPage;
+  }
+}
+
 std::optional<TextEnd> Scheduler::addToken(Text &text, float *logits) {
   const TextRequest &request = text.request;
   // Logprobs are the model's own, so they come before the penalty.
@@ -193,6 +211,7 @@ std::optional<TextEnd> Scheduler::addToken(Text &text, float *logits) {
 void Scheduler::takeResult(Text &text, const Feed &feed, float *logits) {
   text.computed += feed.tokens.size();
   publishPages(text);
+  giveBackPages(text);
   int64_t count = feed.tokens.size();
   bool isPrompt =
       count > 1 || feed.position < int64_t(text.request.prompt.size());

@@ -25,8 +25,6 @@ sys.path.insert(0, ORACLES)
 import models  # noqa: E402
 
 TOLERANCE = 1e-5
-# Families whose attention reads a cache, where no window hides what it holds.
-SERVED = {"gpt2", "llama", "mistral", "qwen2"}
 # Gradients that are zero in theory, as those of keys' biases.
 FLOOR = 1e-3
 
@@ -44,12 +42,6 @@ def meshes(config):
         # Layers of one kind, with others between them.
         found += [dict(tensor=2)]
     return found
-
-
-def serves(config):
-    window = config.get("sliding_window") or models.PROMPT + models.GENERATED
-    return (config["model_type"] in SERVED
-            and window >= models.PROMPT + models.GENERATED)
 
 
 def records():
@@ -122,11 +114,10 @@ class Recorded(h.HeddleTest):
         self.assert_like(tensors, record["final"], "", 0)
         if "generated" in record:
             self.check_generated(binary, saved, record)
-            if serves(record["config"]):
-                serving = self.compile(
-                    folder, "--mode", "serve", "--max-context",
-                    models.PROMPT + models.GENERATED, output=name + "-serve")
-                self.check_generated(serving, saved, record)
+            serving = self.compile(
+                folder, "--mode", "serve", "--max-context",
+                models.PROMPT + models.GENERATED, output=name + "-serve")
+            self.check_generated(serving, saved, record)
         for mesh in meshes(record["config"]):
             ranks, flags = self.flags(**mesh)
             binary = self.compile(folder, *flags, config=self.settings(),

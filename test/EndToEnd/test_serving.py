@@ -13,6 +13,7 @@ import numpy as np
 
 import families
 import heddle_test as h
+import serving
 
 CONTEXT = 90
 WIDE = dict(max_position_embeddings=CONTEXT, vocab_size=103)
@@ -22,23 +23,7 @@ CASES = {"llama": families.config(hidden_size=30, num_attention_heads=3,
          "qwen2": families.config("qwen2", **WIDE)}
 
 
-class Serving(h.HeddleTest):
-    def serve(self, model, *flags, output="serving"):
-        return self.compile(model, "--mode", "serve", "--threads", 2, *flags,
-                            output=output)
-
-    def logits(self, binary, tokens, *flags, ranks=1):
-        out = self.path("logits.safetensors")
-        h.run_ranks(ranks, [binary, "logits", "--prompt-ids",
-                            ",".join(map(str, tokens)), "-o", out, *flags])
-        return h.read_safetensors(out)["logits"]
-
-    def generate(self, binary, tokens, count, ranks=1):
-        text = h.run_ranks(ranks, [binary, "generate", "--prompt-ids",
-                                   ",".join(map(str, tokens)), "--max-new-tokens",
-                                   count]).stdout
-        return [int(word) for word in text.split()][len(tokens):]
-
+class Serving(serving.ServingTest):
     def models(self):
         """Directories of several families, with their configurations and weights."""
         yield ("gpt2", *self.make_model("gpt2", vocab=103, positions=CONTEXT, embed=36,

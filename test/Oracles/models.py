@@ -111,6 +111,26 @@ CONFIGS = {
                   num_key_value_heads=2, rope_scaling=YARN, tie_word_embeddings=True),
 }
 
+# Models that serve: longer texts, over windows that do not end with a page.
+POSITIONS = 269
+PROMPTS, CONTINUED = (1, 17, 203), 64
+SCORED = (0, 15, 16, 39, 101, 266)
+SERVED = {
+    "gpt2": dict(GPT2, n_positions=POSITIONS),
+    "llama": dict(LLAMA, max_position_embeddings=POSITIONS),
+    "mistral": dict(LLAMA, model_type="mistral", num_attention_heads=4, head_dim=6,
+                    num_key_value_heads=2, sliding_window=37,
+                    max_position_embeddings=POSITIONS),
+    "qwen2": dict(LLAMA, model_type="qwen2", hidden_size=40, num_attention_heads=4,
+                  num_key_value_heads=2, use_sliding_window=True, sliding_window=21,
+                  max_window_layers=1, max_position_embeddings=POSITIONS),
+    "qwen3": dict(QWEN3, max_position_embeddings=POSITIONS),
+    "gemma2": dict(GEMMA2, sliding_window=29, max_position_embeddings=POSITIONS),
+    "gpt_neo": dict(GPT_NEO, window_size=33, max_position_embeddings=POSITIONS),
+    "gpt_neox": dict(GPT_NEOX, max_position_embeddings=POSITIONS),
+    "opt": dict(OPT, max_position_embeddings=POSITIONS),
+}
+
 
 def uniform(name, count):
     """Numbers in [-0.5, 0.5) with 24 bits: splitmix64 of the name and the place."""

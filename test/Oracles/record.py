@@ -11,7 +11,9 @@ and writes models/NAME.json for each: its configuration, the shapes of its param
 of the first step the logits and gradients, of all steps the loss and the norm of
 the gradients, the parameters at the end, and what these write. With --check compares them with the
 files. Needs the packages of requirements.txt; test/EndToEnd/test_recorded.py, which
-compares Heddle with the records, needs none of them."""
+compares Heddle with the records, needs none of them. Of models that serve it writes
+served/NAME.json: some logits of a text, and how beginnings of it are continued;
+these are names as served/NAME, for test/EndToEnd/test_serve_recorded.py."""
 
 import argparse
 import json
@@ -23,7 +25,7 @@ import numpy as np
 import torch
 import transformers
 
-FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "models")
+FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 
 def build(config):
@@ -90,14 +92,27 @@ def train(config):
     record["final"] = {name: models.summary(name, parameter.detach())
                        for name, parameter in model.named_parameters()}
     if not is_masked:
-        record["generated"] = generate(model.eval(), tokens[:models.PROMPT])
+        record["generated"] = generate(model.eval(), tokens[:models.PROMPT],
+                                       models.GENERATED)
     return rounded(record)
 
 
-def generate(model, prompt):
+def serve(config):
+    model, shapes = build(config)
+    tokens = models.tokens(config["vocab_size"])[:models.POSITIONS]
+    with torch.no_grad():
+        logits = model.eval()(torch.tensor(tokens[None])).logits[0]
+    return rounded({
+        "config": config, "weights": shapes,
+        "logits": [logits[at].tolist() for at in models.SCORED],
+        "generated": [generate(model, tokens[:length], models.CONTINUED)[length:]
+                      for length in models.PROMPTS]})
+
+
+def generate(model, prompt, count):
     """The tokens of the largest logits, one after the other."""
     ids = [int(token) for token in prompt]
-    for _ in range(models.GENERATED):
+    for _ in range(count):
         with torch.no_grad():
             logits = model(torch.tensor([ids])).logits[0, -1]
         largest, second = logits.topk(2).values
@@ -133,13 +148,18 @@ def differences(old, new, path=""):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true")
-    parser.add_argument("names", nargs="*", default=list(models.CONFIGS))
+    made = {f"models/{name}": (train, config)
+            for name, config in models.CONFIGS.items()}
+    made |= {f"served/{name}": (serve, config)
+             for name, config in models.SERVED.items()}
+    parser.add_argument("names", nargs="*", default=list(made))
     arguments = parser.parse_args()
-    os.makedirs(FOLDER, exist_ok=True)
     wrong = []
     for name in arguments.names:
-        record = train(models.CONFIGS[name])
+        make, config = made[name]
+        record = make(config)
         path = os.path.join(FOLDER, name + ".json")
+        os.makedirs(os.path.dirname(path), exist_ok=True)
         if arguments.check:
             with open(path) as file:
                 wrong += differences(json.load(file), record, name)
@@ -147,7 +167,7 @@ def main():
         with open(path, "w") as file:
             json.dump(record, file, indent=0)
             file.write("\n")
-        print(f"{name}: loss {record['loss'][0]:.6f} to {record['loss'][-1]:.6f}")
+        print(name)
     for path in wrong:
         print("differs: " + path)
     return 1 if wrong else 0

@@ -254,6 +254,8 @@ struct Serving {
   int64_t maxBatch = 0;   ///< Texts that are continued together.
   int64_t maxContext = 0; ///< Tokens of a text, with its prompt.
   int64_t pages = 0;      ///< Of the cache, each of cachePageTokens positions.
+  /// Positions that a token sees in every layer, its own counted; 0: all.
+  int64_t window = 0;
 };
 
 /// Named learning-rate schedule with DeepSpeed's meanings, and its parameters.

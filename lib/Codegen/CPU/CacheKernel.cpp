@@ -4,9 +4,11 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// For a query and one page of keys after the other, from position 0 on:
+// For a query and one page of keys after the other, from the first that it sees
+// on:
 //
 //   s = scale log2(e) sum over d of q[d] K[d, :]    a vector: one lane a key
+//   s = cap log2(e) tanh(s scale / cap) with a soft cap
 //   m' = max(m, s), a = 2^(m - m'), p = 2^(s - m')
 //   l = a l + p,  O = a O + sum over keys of p[key] V[key, :]
 //
@@ -18,6 +20,7 @@
 
 #include "KernelEmitter.h"
 #include "heddle/Codegen/Common/Attention.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -165,9 +168,13 @@ public:
         blockSize(
             std::clamp<int64_t>((k.target.hasAvx512 ? 20 : 10) / headVectors, 1,
                                 std::min(maxBlock, tokens * group))),
-        scoreFactor(op.getHeads().getScale().convertToDouble() * M_LOG2E),
         keyVector(VectorType::get(pageTokens, f32)),
-        headVector(VectorType::get(lanes, f32)) {}
+        headVector(VectorType::get(lanes, f32)) {
+    spec.scale = op.getHeads().getScale().convertToDouble();
+    spec.softcap = op.getHeads().getSoftcap().convertToDouble();
+    if (op.getMask().getWindow() < rowPages * pageTokens)
+      spec.window = op.getMask().getWindow();
+  }
 
   void emit(Value output);
 
@@ -181,7 +188,8 @@ private:
     Value token, head;
     Value exists;  ///< Null: always. The last block may have fewer.
     Value isThere; ///< And so is its token.
-    Value count;   ///< Of the keys that it sees; 0 if it is not there.
+    Value count;   ///< It sees no key from this one on; 0 if it is not there.
+    Value first;   ///< With a window: nor one before this one.
   };
   /// The keys and values of a head in a page.
   struct Page {
@@ -223,9 +231,9 @@ private:
   int64_t powerRoom() const { return llvm::alignTo<16>(pageTokens); }
 
   int64_t lanes, headVectors;
-  int64_t group;     ///< Heads that share keys.
-  int64_t blockSize; ///< Queries that read a page together.
-  double scoreFactor;
+  int64_t group;               ///< Heads that share keys.
+  int64_t blockSize;           ///< Queries that read a page together.
+  codegen::AttentionSpec spec; ///< What becomes of products and of the mask.
   VectorType keyVector, headVector;
   Value queryRows, powers; ///< In the thread's scratch, for each of a block.
 };
@@ -246,6 +254,8 @@ PagedEmitter::Query PagedEmitter::query(Value row, Value kvHead, Value index) {
     query.isThere = b.create<arith::AndIOp>(query.isThere, query.exists);
   query.count = b.select(
       query.isThere, b.add(loadInt(positions, query.token), 1), b.constant(0));
+  if (spec.window)
+    query.first = b.sub(query.count, b.constant(spec.window));
   return query;
 }
 
@@ -253,7 +263,7 @@ PagedEmitter::Query PagedEmitter::query(Value row, Value kvHead, Value index) {
 void PagedEmitter::loadQuery(Value from, Value to) {
   b.forLoop(b.constant(0), b.constant(dims), 1, [&](Value d) {
     Value x = b.widen(b.load(type, b.advance(from, type, d), bytesOf(type)));
-    b.store(b.create<arith::MulFOp>(x, number(scoreFactor)),
+    b.store(b.create<arith::MulFOp>(x, number(spec.scoreFactor())),
             b.advance(to, f32, d), sizeof(float));
   });
 }
@@ -280,7 +290,7 @@ void PagedEmitter::fetch(Value pointer, int64_t bytes) {
     b.prefetch(b.advance(pointer, b.builder.getI8Type(), line));
 }
 
-/// The scores of all keys of a page for each query, in units of log 2. Four
+/// The scores of all keys of a page for each query, in units of log 2: four
 /// sums, each of every fourth feature, do not wait for each other.
 Values PagedEmitter::scores(Page in, Page next) {
   constexpr int64_t chains = 4;
@@ -315,7 +325,12 @@ Values PagedEmitter::scores(Page in, Page next) {
   for (int64_t i = 0; i < blockSize * chains; i += chains) {
     Value left = b.create<arith::AddFOp>(sums[i], sums[i + 1]);
     Value right = b.create<arith::AddFOp>(sums[i + 2], sums[i + 3]);
-    scores.push_back(b.create<arith::AddFOp>(left, right));
+    Value score = b.create<arith::AddFOp>(left, right);
+    if (spec.softcap > 0)
+      score =
+          b.create<arith::MulFOp>(b.create<math::TanhOp>(score),
+                                  splat(number(spec.capFactor()), keyVector));
+    scores.push_back(score);
   }
   return scores;
 }
@@ -358,6 +373,9 @@ Values PagedEmitter::addPage(ArrayRef<Query> queries, Page in, Page next,
     ValueRange old = carried.slice(i * (2 + headVectors), 2 + headVectors);
     Value left = b.sub(queries[i].count, first);
     Value score = b.select(b.mask(left, pageTokens), all[i], hidden);
+    if (spec.window)
+      score = b.select(b.mask(b.sub(queries[i].first, first), pageTokens),
+                       hidden, score);
     largest.push_back(largestOf(score, old[0]));
     Value shrink = codegen::exp2(
         b.builder, b.loc, b.create<arith::SubFOp>(old[0], largest.back()));
@@ -401,10 +419,15 @@ void PagedEmitter::storeQuery(const Query &query, ValueRange carried,
 /// The queries of a row and a head of keys from `first` on.
 void PagedEmitter::attend(Value row, Value kvHead, Value first, Value output) {
   SmallVector<Query> queries;
-  Value count = b.constant(0);
+  Value count = b.constant(0), firstKey = b.constant(0);
+  if (spec.window) // None, until there is a query.
+    firstKey = b.constant(rowPages * pageTokens);
   for (int64_t i = 0; i < blockSize; ++i) {
     queries.push_back(query(row, kvHead, b.add(first, i)));
     count = largerOf(count, queries.back().count);
+    if (spec.window)
+      firstKey = b.select(queries.back().isThere,
+                          b.min(firstKey, queries.back().first), firstKey);
     loadQuery(headOf(0, queries.back().token, queries.back().head),
               queryAt(i, b.constant(0)));
   }
@@ -415,8 +438,10 @@ void PagedEmitter::attend(Value row, Value kvHead, Value first, Value output) {
     init.append(headVectors, b.zeros(headVector));
   }
   Value pageCount = b.ceilDiv(count, pageTokens);
+  // Pages behind the windows may be somebody else's by now.
+  Value firstPage = b.div(largerOf(firstKey, b.constant(0)), pageTokens);
   Values result = b.forLoop(
-      b.constant(0), pageCount, 1, init, [&](Value number, ValueRange carried) {
+      firstPage, pageCount, 1, init, [&](Value number, ValueRange carried) {
         Page next; // The tokens of a prompt find the pages in a cache.
         if (tokens == 1)
           next = pageAt(row, kvHead,

@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "LinalgModel.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include <limits>
 
 using namespace mlir;
@@ -130,13 +131,19 @@ static Values lowerPagedAttention(nn::PagedAttentionOp op,
   int64_t context = tensorOf(op.getPages()).getDimSize(1) * loops.pageTokens;
   Type f32 = b.builder.getF32Type();
   double scale = op.getHeads().getScale().convertToDouble();
+  double cap = op.getHeads().getSoftcap().convertToDouble();
+  int64_t window = op.getMask().getWindow();
   auto kvHead = [&](ScalarBuilder &s, Value head) {
     return quotient(s, head, loops.heads / loops.kv);
   };
   // Bodies have the dimensions row, head, token, position.
   auto isVisible = [&](ScalarBuilder &s, Value row, Value token, Value key) {
-    Value sees = compare(s, arith::CmpIPredicate::ule, key,
-                         loops.position(s, row, token));
+    Value position = loops.position(s, row, token);
+    Value sees = compare(s, arith::CmpIPredicate::ule, key, position);
+    if (window)
+      sees = s.create<arith::AndIOp>(
+          sees, compare(s, arith::CmpIPredicate::ult, position,
+                        plus(s, key, s.index(window))));
     return s.create<arith::AndIOp>(sees, loops.isThere(s, row, token))
         .getResult();
   };
@@ -155,9 +162,13 @@ static Values lowerPagedAttention(nn::PagedAttentionOp op,
       });
   Value all = b.map(
       products.getType(), {{products}}, [&](ScalarBuilder &s, Args x) -> Value {
+        Value score = s.mul(x[0], s.f32(scale));
+        if (cap > 0) {
+          Value share = s.div(score, s.f32(cap));
+          score = s.mul(s.f32(cap), s.create<math::TanhOp>(share));
+        }
         return s.create<arith::SelectOp>(
-            isVisible(s, s.position(0), s.position(2), s.position(3)),
-            s.mul(x[0], s.f32(scale)),
+            isVisible(s, s.position(0), s.position(2), s.position(3)), score,
             s.f32(std::numeric_limits<float>::lowest()));
       });
   auto self = [](ScalarBuilder &, Args x) { return x[0]; };

@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "heddle/PlanFormat/CachePages.h"
 #include "heddle/PlanFormat/Format.h"
 #include "heddle/PlanFormat/Plan.h"
 #include "heddle/Transforms/Import/Passes.h"
@@ -48,7 +49,7 @@ public:
   LogicalResult run();
 
 private:
-  LogicalResult verifyMasks();
+  int64_t pagesOfText(ArrayRef<nn::FuncOp> programs);
   LogicalResult choosePages(ArrayRef<nn::FuncOp> programs);
   void rewriteProgram(nn::FuncOp program);
   const SmallVector<CacheShape> &rewriteLayer(nn::FuncOp layer);
@@ -113,24 +114,23 @@ SmallVector<CacheShape> CacheAdder::findCaches(nn::FuncOp function) {
   return caches;
 }
 
-/// A window that is as long as a text may be hides nothing.
-LogicalResult CacheAdder::verifyMasks() {
-  WalkResult walk = model.walk([&](nn::AttentionOp attention) {
-    int64_t window = attention.getMask().getWindow();
-    bool seesAll = attention.getMask().isCausal() && !attention.getLengths() &&
-                   (window == 0 || window >= strategy.maxContext);
-    if (seesAll && attention.getHeads().getSoftcap().isZero())
-      return WalkResult::advance();
-    InFlightDiagnostic error = attention.emitError(
-        "H0127: attention with a window or a soft cap cannot read its keys "
-        "from a cache yet");
-    error.attachNote() << (window
-                               ? "help: use a --max-context of the window, " +
-                                     std::to_string(window) + ", or less"
-                               : "help: leave out --mode serve");
-    return WalkResult::interrupt();
+/// What the longest text needs. Pages behind the windows are used again, if
+/// every layer has one.
+int64_t CacheAdder::pagesOfText(ArrayRef<nn::FuncOp> programs) {
+  plan::CachePages sizes = {plan::cachePageTokens, /*window=*/0};
+  bool seesAll = false;
+  model.walk([&](nn::AttentionOp attention) {
+    sizes.window = std::max(sizes.window, attention.getMask().getWindow());
+    seesAll |= attention.getMask().getWindow() == 0;
   });
-  return failure(walk.wasInterrupted());
+  if (seesAll)
+    sizes.window = 0;
+  int64_t chunk = 1;
+  for (nn::FuncOp program : programs) {
+    auto ids = cast<RankedTensorType>(program.getArgumentTypes()[0]);
+    chunk = std::max(chunk, ids.getDimSize(1));
+  }
+  return sizes.mostOf(strategy.maxContext, chunk);
 }
 
 /// Pages for the bytes that the user gives, or for all texts at their longest.
@@ -140,7 +140,7 @@ LogicalResult CacheAdder::choosePages(ArrayRef<nn::FuncOp> programs) {
     elements += 2 * cache.heads * cache.dims * plan::cachePageTokens;
   bool isNarrow = strategy.cacheType == config::CacheType::BF16;
   int64_t pageBytes = elements * (isNarrow ? 2 : 4);
-  int64_t ofText = llvm::divideCeil(strategy.maxContext, plan::cachePageTokens);
+  int64_t ofText = pagesOfText(programs);
   pages = strategy.cacheBytes == 0 ? ofText * strategy.maxBatch
                                    : strategy.cacheBytes / pageBytes;
   if (pages >= ofText)
@@ -206,9 +206,11 @@ std::pair<Value, Value> CacheAdder::rewriteAttention(nn::AttentionOp attention,
   auto paged = builder.create<nn::PagedAttentionOp>(
       loc, attention.getOutput().getType(), write.getNewKeys(),
       write.getNewValues(), attention.getQkv(), places.pages, places.positions,
-      places.lengths, attention.getHeadsAttr(), /*shardings=*/ArrayAttr());
+      places.lengths, attention.getHeadsAttr(), attention.getMaskAttr(),
+      /*shardings=*/ArrayAttr());
   attention.getOutput().replaceAllUsesWith(paged.getOutput());
   attention.erase();
+  builder.setInsertionPointAfter(paged);
   return {write.getNewKeys(), write.getNewValues()};
 }
 
@@ -382,7 +384,7 @@ LogicalResult CacheAdder::run() {
       programs.push_back(function);
   if (programs.empty())
     return success();
-  if (failed(verifyMasks()) || failed(choosePages(programs)))
+  if (failed(choosePages(programs)))
     return failure();
   for (nn::FuncOp program : programs)
     rewriteProgram(program);

@@ -305,7 +305,7 @@ nn.model @sources family "x" phase "import" attributes {
 nn.func @cache(%k: tensor<3x2x4x16xbf16>, %v: tensor<3x2x16x4xbf16>, %q: tensor<1x5x16xf32>, %x: tensor<1x5x8xf32>, %pages: tensor<1x2xi32>, %at: tensor<1x5xi32>, %n: tensor<1xi32>) -> tensor<1x5x16xf32> {
   // CHECK: %[[K:.*]], %[[V:.*]] = nn.cache_write %{{.*}}, %{{.*}} of %{{.*}}, %{{.*}}, %{{.*}} pages %{{.*}} at %{{.*}} lengths %{{.*}} {heads = #nn.heads<4, kv = 2, scale = 5.000000e-01>}
   %k1, %v1 = nn.cache_write %k, %v of %q, %x, %x pages %pages at %at lengths %n {heads = #nn.heads<4, kv = 2, scale = 0.5>} : (tensor<3x2x4x16xbf16>, tensor<3x2x16x4xbf16>, tensor<1x5x16xf32>, tensor<1x5x8xf32>, tensor<1x5x8xf32>, tensor<1x2xi32>, tensor<1x5xi32>, tensor<1xi32>) -> (tensor<3x2x4x16xbf16>, tensor<3x2x16x4xbf16>)
-  // CHECK: nn.paged_attention %[[K]], %[[V]] of %{{.*}}, %{{.*}}, %{{.*}} pages %{{.*}} at %{{.*}} lengths %{{.*}} {heads
-  %y = nn.paged_attention %k1, %v1 of %q, %x, %x pages %pages at %at lengths %n {heads = #nn.heads<4, kv = 2, scale = 0.5>} : (tensor<3x2x4x16xbf16>, tensor<3x2x16x4xbf16>, tensor<1x5x16xf32>, tensor<1x5x8xf32>, tensor<1x5x8xf32>, tensor<1x2xi32>, tensor<1x5xi32>, tensor<1xi32>) -> tensor<1x5x16xf32>
+  // CHECK: nn.paged_attention %[[K]], %[[V]] of %{{.*}}, %{{.*}}, %{{.*}} pages %{{.*}} at %{{.*}} lengths %{{.*}} {heads = #nn.heads<4, kv = 2, scale = 5.000000e-01, softcap = 2.000000e+00>, mask = #nn.mask<causal, window = 7>}
+  %y = nn.paged_attention %k1, %v1 of %q, %x, %x pages %pages at %at lengths %n {heads = #nn.heads<4, kv = 2, scale = 0.5, softcap = 2.0>, mask = #nn.mask<causal, window = 7>} : (tensor<3x2x4x16xbf16>, tensor<3x2x16x4xbf16>, tensor<1x5x16xf32>, tensor<1x5x8xf32>, tensor<1x5x8xf32>, tensor<1x2xi32>, tensor<1x5xi32>, tensor<1xi32>) -> tensor<1x5x16xf32>
   nn.return %y : tensor<1x5x16xf32>
 }

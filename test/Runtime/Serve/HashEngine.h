@@ -12,14 +12,16 @@
 #include "heddle/runtime/serve/Engine.h"
 #include "heddle/runtime/serve/Sampler.h"
 
+#include <algorithm>
 #include <functional>
 #include <set>
 #include <stdexcept>
 
 namespace heddle::rt {
 
-/// Its logits are a hash of all tokens of the sequence, which it reads back
-/// from the pages: a page that another sequence wrote changes the text.
+/// Its logits are a hash of all tokens of the sequence that the last one sees,
+/// which it reads back from the pages: a page that another sequence wrote
+/// changes the text.
 class HashEngine : public Engine {
 public:
   explicit HashEngine(const EngineLimits &limits)
@@ -38,13 +40,16 @@ public:
   /// The text of a request by itself, from the definition.
   static std::vector<int32_t> continued(const std::vector<int32_t> &prompt,
                                         int64_t count, int64_t vocab,
-                                        const SamplingOptions &sampling) {
+                                        const SamplingOptions &sampling,
+                                        int64_t window = 0) {
     std::vector<int32_t> tokens = prompt;
     std::vector<float> logits(vocab);
     while (int64_t(tokens.size()) < int64_t(prompt.size()) + count) {
       uint64_t hash = 0;
-      for (int32_t token : tokens)
-        hash = mix(hash, token);
+      size_t seen =
+          window ? std::min(tokens.size(), size_t(window)) : tokens.size();
+      for (size_t at = tokens.size() - seen; at < tokens.size(); ++at)
+        hash = mix(hash, tokens[at]);
       logitsAfter(hash, vocab, logits.data());
       tokens.push_back(Sampler(sampling).next(logits.data(), vocab, tokens));
     }
@@ -63,13 +68,23 @@ public:
       chunk += feed.tokens.size() > 1 ? feed.tokens.size() : 0;
       int64_t end = feed.position + int64_t(feed.tokens.size());
       require(end <= known.maxContext);
+      require(
+          feed.pages.size() -
+              std::count(feed.pages.begin(), feed.pages.end(), noPage) <=
+          size_t(known.cachePages().mostOf(known.maxContext, known.maxChunk)));
       uint64_t hash = 0;
-      for (int64_t at = 0; at < end; ++at) {
+      // The first token of the feed sees the furthest back, the last one is
+      // what logits are of.
+      int64_t first =
+          known.window ? std::max<int64_t>(feed.position - known.window + 1, 0)
+                       : 0;
+      for (int64_t at = first; at < end; ++at) {
         int32_t page = feed.pages.at(at / known.pageTokens);
         int32_t &held = cache[page * known.pageTokens + at % known.pageTokens];
         if (at >= feed.position)
           held = feed.tokens[at - feed.position];
-        hash = mix(hash, held);
+        if (known.window == 0 || at >= end - known.window)
+          hash = mix(hash, held);
       }
       if (feed.wantsLogits) {
         logitsAfter(hash, known.vocab, logits);

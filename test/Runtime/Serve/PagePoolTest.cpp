@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "heddle/runtime/serve/PagePool.h"
+#include "heddle/runtime/serve/Engine.h"
 
 #include <gtest/gtest.h>
 #include <random>
@@ -35,7 +36,7 @@ static void releaseAll(PagePool &pool, const std::vector<Page> &pages) {
 }
 
 TEST(PagePool, GivesEachPageOnceAndTakesItBack) {
-  PagePool pool(3, 4);
+  PagePool pool(3, {4});
   EXPECT_EQ(pool.take(), 0);
   EXPECT_EQ(pool.take(), 1);
   EXPECT_EQ(pool.take(), 2);
@@ -48,7 +49,7 @@ TEST(PagePool, GivesEachPageOnceAndTakesItBack) {
 }
 
 TEST(PagePool, SharesWhatBeginsAlike) {
-  PagePool pool(8, 2);
+  PagePool pool(8, {2});
   std::vector<Page> first = fill(pool, {1, 2, 3, 4, 5, 6});
   PagePool::Prefix other = pool.share({1, 2, 3, 4, 7, 8}, 3);
   EXPECT_EQ(other.pages, (std::vector<Page>{first[0], first[1]}));
@@ -62,8 +63,23 @@ TEST(PagePool, SharesWhatBeginsAlike) {
   EXPECT_EQ(pool.find({1, 2, 3, 4, 5, 6}, 3).kept, 0);
 }
 
+TEST(PagePool, SharesWhatAWindowShows) {
+  PagePool pool(8, {2, /*window=*/3});
+  std::vector<Page> first = fill(pool, {1, 2, 3, 4, 5, 6});
+  // What follows six tokens sees the last two of them.
+  PagePool::Prefix other = pool.share({1, 2, 3, 4, 5, 6, 7}, 3);
+  EXPECT_EQ(other.pages, (std::vector<Page>{noPage, noPage, first[2]}));
+  EXPECT_EQ(pool.owners(first[1]), 1);
+  EXPECT_EQ(pool.owners(first[2]), 2);
+  pool.release(first[2]);
+  releaseAll(pool, first);
+  EXPECT_EQ(pool.find({1, 2, 3, 4, 5, 6}, 3).kept, 1);
+  EXPECT_EQ(pool.find({1, 2, 3, 4}, 2).kept, 1);
+  EXPECT_TRUE(pool.isConsistent());
+}
+
 TEST(PagePool, KeepsPublishedPagesUntilTheyAreNeeded) {
-  PagePool pool(4, 2);
+  PagePool pool(4, {2});
   std::vector<Page> old = fill(pool, {1, 2, 3, 4});
   releaseAll(pool, old);
   std::vector<Page> young = fill(pool, {5, 6});
@@ -85,7 +101,7 @@ TEST(PagePool, KeepsPublishedPagesUntilTheyAreNeeded) {
 }
 
 TEST(PagePool, TwoThatFillThePageAtOnceGoOnWithOneChain) {
-  PagePool pool(4, 2);
+  PagePool pool(4, {2});
   std::vector<int32_t> tokens = {1, 2, 3, 4};
   Page a = *pool.take(), b = *pool.take();
   Chain first = pool.publish(a, &tokens[0], 0);
@@ -103,7 +119,7 @@ TEST(PagePool, TwoThatFillThePageAtOnceGoOnWithOneChain) {
 /// tokens each page holds says what may be found.
 TEST(PagePool, RandomUseLosesNoPageAndFindsWhatWasWritten) {
   std::mt19937_64 random(7);
-  PagePool pool(23, 3);
+  PagePool pool(23, {3});
   std::vector<std::vector<int32_t>> held(23); // All tokens up to a page's end.
   struct Sequence {
     std::vector<int32_t> tokens;

@@ -62,7 +62,8 @@ protected:
   }
   Tokens alone(const TextRequest &request) {
     return HashEngine::continued(request.prompt, request.maxTokens,
-                                 engine->limits().vocab, request.sampling);
+                                 engine->limits().vocab, request.sampling,
+                                 engine->limits().window);
   }
 
   Heard heard;
@@ -305,8 +306,8 @@ static SchedulerCounts runAtRandom(uint64_t seed, EngineLimits limits,
   for (const auto &[id, text] : sent) {
     int64_t most = std::min<int64_t>(text.maxTokens,
                                      longest - int64_t(text.prompt.size()));
-    Tokens alone =
-        HashEngine::continued(text.prompt, most, limits.vocab, text.sampling);
+    Tokens alone = HashEngine::continued(text.prompt, most, limits.vocab,
+                                         text.sampling, limits.window);
     const Tokens &made = heard.texts[id];
     EXPECT_LE(made.size(), alone.size());
     alone.resize(made.size());
@@ -336,8 +337,56 @@ TEST(SchedulerAtRandom, SmallLimits) {
   EXPECT_GT(preempted, 10);
 }
 
+// A text is longer than the cache: the pages behind the window are used again,
+// of its own or by others.
+TEST(SchedulerAtRandom, PagesBehindAWindow) {
+  SchedulerCounts counts = runAtRandom(1, {29, 8, 13, 4, 14, 171, 9}, 500);
+  EXPECT_GT(counts.sharedTokens, 100);
+  EXPECT_GT(counts.preempted, 0);
+  for (int64_t seed = 2; seed < 12; ++seed) {
+    heddle::plan::CachePages sizes = {3, seed - 1};
+    int64_t chunk = 1 + seed % 5;
+    runAtRandom(seed,
+                {11, 2 + seed % 3, chunk, 3, sizes.mostOf(999, chunk), 123,
+                 sizes.window},
+                60);
+  }
+}
+
+TEST_F(SchedulerTest, KeepsThePagesThatAWindowShows) {
+  EngineLimits limits = {29, 4, 8, 4, 6, 300, 7};
+  begin(limits);
+  TextRequest first = request(count(120), 100);
+  scheduler->submit(first);
+  int64_t most = 0;
+  engine->onRun = [&](const std::vector<Feed> &) {
+    most = std::max(most, scheduler->pagePool().numOwned());
+  };
+  finish();
+  EXPECT_EQ(heard.texts[1], alone(first));
+  EXPECT_EQ(heard.texts[1].size(), 100u);
+  // Two for the last six tokens, two for the next eight, and one where these do
+  // not begin with a page.
+  EXPECT_LE(most, 5);
+  EXPECT_GE(most, 4);
+}
+
+TEST(PageChecker, PagesBehindAWindowAreNotRead) {
+  PagePool pool(4, {2, /*window=*/3});
+  PageChecker checker(pool);
+  PagePool::Page first = *pool.take(), second = *pool.take();
+  checker.check({1, {5, 6, 7}, 0, {first, second}, false}, {5, 6, 7});
+  // Position 3 sees 1 to 3, position 4 sees 2 to 4.
+  PagePool::Page third = *pool.take();
+  std::vector<int32_t> pages = {noPage, second, third};
+  EXPECT_THROW(checker.check({1, {8}, 3, pages, false}, {5, 6, 7, 8}),
+               std::logic_error);
+  checker.check({1, {8}, 3, {first, second, third}, false}, {5, 6, 7, 8});
+  checker.check({1, {9}, 4, pages, false}, {5, 6, 7, 8, 9});
+}
+
 TEST(PageChecker, PagesOfOthersAreNoticed) {
-  PagePool pool(4, 2);
+  PagePool pool(4, {2});
   PageChecker checker(pool);
   PagePool::Page page = *pool.take(), other = *pool.take();
   checker.check({1, {5, 6}, 0, {page}, false}, {5, 6});

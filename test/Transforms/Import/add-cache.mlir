@@ -62,6 +62,31 @@ nn.model @small family "small" phase "import" attributes {
 
 // -----
 
+// Where every attention has a window, a cache has the pages that a window and a
+// run of 512 tokens may touch, for each text: 3 + 32 + 1, not 125.
+
+// CHECK-LABEL: nn.model @windows
+// CHECK: nn.state @keys role cache : tensor<72x2x2x16xf32>
+// CHECK: nn.func @prefill.16({{.*}}tensor<1x125xi32>)
+// CHECK: nn.paged_attention {{.*}} {heads = #nn.heads<2, scale = 5.000000e-01, softcap = 3.000000e+00>, mask = #nn.mask<causal, window = 37>}
+nn.model @windows family "small" phase "import" attributes {
+    strategy = #dist.strategy<{serve = {mode = serve, max_batch = 2, max_context = 2000}}>,
+    config = "{}", weights = {}} {
+  nn.state @w role parameter : tensor<9x12xf32> {trainable, checkpointed, source = #nn.source<"w" : tensor<9x12xf32>>, init = #nn.init<constant, 0.0 : f64, 0.0 : f64>}
+  nn.state @h role parameter : tensor<4x9xf32> {trainable, checkpointed, source = #nn.source<"h" : tensor<4x9xf32>>, init = #nn.init<constant, 0.0 : f64, 0.0 : f64>}
+  nn.func @model(%ids: tensor<1x16xi32>) -> tensor<1x16x9xf32>
+      attributes {inputs = [#nn.port<ids>], outputs = [#nn.port<logits>]} {
+    %w = nn.get @w : tensor<9x12xf32>
+    %x = nn.embedding %w[%ids] : (tensor<9x12xf32>, tensor<1x16xi32>) -> tensor<1x16x12xf32>
+    %a, %lse = nn.attention %x {heads = #nn.heads<2, scale = 0.5, softcap = 3.0>, mask = #nn.mask<causal, window = 37>} : (tensor<1x16x12xf32>) -> (tensor<1x16x4xf32>, tensor<1x2x16xf32>)
+    %h = nn.get @h : tensor<4x9xf32>
+    %logits = nn.linear %a, %h : (tensor<1x16x4xf32>, tensor<4x9xf32>) -> tensor<1x16x9xf32>
+    nn.return %logits : tensor<1x16x9xf32>
+  }
+}
+
+// -----
+
 // expected-error @+2 {{H0127: --mode serve continues texts, and this model cannot}}
 // expected-note @+1 {{help: a model continues a text if it reads nothing but ids and its attention is causal}}
 nn.model @full family "small" phase "import" attributes {

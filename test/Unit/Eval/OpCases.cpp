@@ -238,8 +238,15 @@ static std::vector<OpCase> makeAttentionCases() {
        3},
       {"nn.paged_attention", cache + row + where,
        "nn.paged_attention %k, %v of %x pages %pages at %at lengths %n {heads "
-       "= #nn.heads<2, scale = 0.5>} : (tensor<3x2x2x4xf32>, "
-       "tensor<3x2x4x2xf32>, tensor<2x3x12xf32>" +
+       "= #nn.heads<2, scale = 0.5>, mask = #nn.mask<causal>} : "
+       "(tensor<3x2x2x4xf32>, tensor<3x2x4x2xf32>, tensor<2x3x12xf32>" +
+           whereTypes + ") -> tensor<2x3x4xf32>",
+       3},
+      {"nn.paged_attention", cache + row + where,
+       "nn.paged_attention %k, %v of %x pages %pages at %at lengths %n {heads "
+       "= #nn.heads<2, scale = 0.5, softcap = 0.75>, mask = #nn.mask<causal, "
+       "window = 2>} : (tensor<3x2x2x4xf32>, tensor<3x2x4x2xf32>, "
+       "tensor<2x3x12xf32>" +
            whereTypes + ") -> tensor<2x3x4xf32>",
        3},
       {"nn.attention_join",

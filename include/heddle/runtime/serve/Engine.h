@@ -12,6 +12,8 @@
 #ifndef HEDDLE_RUNTIME_SERVE_ENGINE_H
 #define HEDDLE_RUNTIME_SERVE_ENGINE_H
 
+#include "heddle/PlanFormat/CachePages.h"
+
 #include <cstdint>
 #include <vector>
 
@@ -25,7 +27,24 @@ struct EngineLimits {
   int64_t pageTokens = 0; ///< Positions that a page of the cache holds.
   int64_t numPages = 0;   ///< Pages of the cache, for all sequences together.
   int64_t maxContext = 0; ///< Tokens of one sequence, prompt and text.
+  /// Positions that a token sees, its own counted; 0: all.
+  int64_t window = 0;
+
+  plan::CachePages cachePages() const { return {pageTokens, window}; }
+  /// Pages for text `number` of some that have so many tokens each, and the
+  /// cache to themselves.
+  std::vector<int32_t> pagesOfText(int64_t tokens, int64_t number = 0) const {
+    plan::CachePages sizes = cachePages();
+    int64_t most = sizes.mostOf(tokens, maxChunk);
+    std::vector<int32_t> pages(sizes.pagesFor(tokens));
+    for (size_t i = 0; i < pages.size(); ++i)
+      pages[i] = int32_t(number * most + int64_t(i) % most);
+    return pages;
+  }
 };
+
+/// Stands in tables where a sequence has no page: nobody sees it any more.
+inline constexpr int32_t noPage = -1;
 
 /// Tokens of one sequence that are computed in one run: a chunk of a prompt,
 /// or the token that was chosen last.
@@ -35,9 +54,9 @@ struct Feed {
   int64_t position = 0;        ///< Of the first token, from 0.
   /// Page `i` holds positions i * pageTokens on: at least as many as the last
   /// token of this feed needs. The engine writes positions `position` to
-  /// `position + tokens.size() - 1` and reads those and all before, which it
-  /// has written earlier: for this sequence, or for another one that began
-  /// with the same tokens.
+  /// `position + tokens.size() - 1` and reads those and all before that are
+  /// seen from there, which it has written earlier: for this sequence, or for
+  /// another one that began with the same tokens. Others may be `noPage`.
   std::vector<int32_t> pages;
   bool wantsLogits = false; ///< Those after the last token.
 };

@@ -14,6 +14,8 @@
 #ifndef HEDDLE_RUNTIME_SERVE_PAGEPOOL_H
 #define HEDDLE_RUNTIME_SERVE_PAGEPOOL_H
 
+#include "heddle/PlanFormat/CachePages.h"
+
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -33,7 +35,7 @@ public:
   /// published page; 0: none.
   using Chain = uint64_t;
 
-  PagePool(int64_t numPages, int64_t pageTokens);
+  PagePool(int64_t numPages, plan::CachePages cachePages);
 
   /// A page with one owner; nothing when every page is owned.
   std::optional<Page> take();
@@ -41,14 +43,16 @@ public:
   void release(Page page);
 
   struct Prefix {
-    std::vector<Page> pages; ///< Each with the caller as one more owner.
-    Chain chain = 0;         ///< Of the last of them.
+    /// Each with the caller as one more owner, but for those that what follows
+    /// them does not see: for these there is `noPage`.
+    std::vector<Page> pages;
+    Chain chain = 0; ///< Of the last of them.
   };
   /// The published pages that hold the first tokens of `tokens`, at most
   /// `most` pages.
   Prefix share(const std::vector<int32_t> &tokens, int64_t most);
-  /// How many pages `share` would find, and how many of them are kept: these
-  /// are no longer available afterwards.
+  /// How many pages `share` would find, and how many kept ones it would take:
+  /// these are no longer available afterwards.
   struct Found {
     int64_t pages = 0, kept = 0;
   };
@@ -60,7 +64,8 @@ public:
   Chain publish(Page page, const int32_t *tokens, Chain before);
 
   int64_t numPages() const { return pages.size(); }
-  int64_t pageTokens() const { return tokensOfPage; }
+  const plan::CachePages &cachePages() const { return sizes; }
+  int64_t pageTokens() const { return sizes.pageTokens; }
   /// Pages that `take` can give.
   int64_t available() const { return freePages.size() + kept.size(); }
   int64_t numOwned() const { return numPages() - available(); }
@@ -91,12 +96,15 @@ private:
     uint64_t released = 0;  ///< The key in `kept`.
   };
   Page evict();
-  /// The published page that continues `before` with the tokens at `index` *
-  /// pageTokens on; -1: none.
-  Page next(const std::vector<int32_t> &tokens, int64_t index,
-            Chain before) const;
+  /// The published pages that hold the first tokens, and the first of them that
+  /// what follows sees.
+  struct Match {
+    std::vector<Page> pages;
+    size_t firstSeen = 0;
+  };
+  Match match(const std::vector<int32_t> &tokens, int64_t most) const;
 
-  int64_t tokensOfPage;
+  plan::CachePages sizes;
   std::vector<State> pages;
   std::vector<Page> freePages;
   std::map<uint64_t, Page> kept; ///< By the time of the last release.

@@ -108,6 +108,7 @@ private:
     int64_t computed = 0; ///< Positions that are in the cache.
     std::vector<int32_t> pages;
     int64_t published = 0; ///< Pages, from the first on.
+    int64_t givenBack = 0; ///< Pages from the first on that nobody sees now.
     PagePool::Chain chain = 0;
     bool hasBegun = false;  ///< Its prompt has been computed once.
     bool isRunning = false; ///< Else it waits.
@@ -124,12 +125,15 @@ private:
   void collectFeeds();
   void takeResult(Text &text, const Feed &feed, float *logits);
   void publishPages(Text &text);
+  void giveBackPages(Text &text);
   /// Chooses the next token; whether the text goes on, or how it ended.
   std::optional<TextEnd> addToken(Text &text, float *logits);
   void stopRunning(Text &text);
   /// Forgets a text.
   void drop(Texts::iterator text);
-  int64_t pagesFor(int64_t tokens) const;
+  /// Pages that a text has when `computed` of its tokens are in the cache, and
+  /// the next ones are computed.
+  int64_t pagesFor(const Text &text, int64_t computed) const;
 
   Engine &engine;
   TextListener &listener;

@@ -1,0 +1,68 @@
+//===- ServedEvaluation.cpp - Losses of binaries that serve ---------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/app/ServedEvaluation.h"
+#include "heddle/runtime/app/Masking.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace heddle;
+using namespace heddle::rt;
+
+ServedEvaluation::ServedEvaluation(Job &job, const std::string &file,
+                                   int64_t steps, const MaskOptions &mask)
+    : job(job), engine(job),
+      data(file, {/*rows=*/1, job.plan().seq, job.plan().vocabSize}),
+      rows(steps > 0 ? std::min(steps, data.batches()) : data.batches()),
+      logits(engine.scoreTokens() * engine.limits().vocab) {
+  Masking::of(job.plan(), mask);
+}
+
+/// -log of the probability of `label`.
+static double lossOf(const float *logits, int64_t vocab, int32_t label) {
+  double largest = *std::max_element(logits, logits + vocab), sum = 0;
+  for (int64_t i = 0; i < vocab; ++i)
+    sum += std::exp(logits[i] - largest);
+  return std::log(sum) + largest - logits[label];
+}
+
+double ServedEvaluation::rowLoss(int64_t row) {
+  const int64_t seq = job.plan().seq, vocab = engine.limits().vocab;
+  std::vector<int32_t> inputs(seq), labels(seq);
+  job.ranks().together([&] {
+    data.read(row, {{0, 0, seq}}, DataFeed::What::Inputs, inputs.data());
+    data.read(row, {{0, 0, seq}}, DataFeed::What::Labels, labels.data());
+  });
+  Feed feed;
+  feed.pages = engine.limits().pagesOfText(seq);
+  double sum = 0;
+  while (feed.position < seq) {
+    int64_t count = std::min(engine.scoreTokens(), seq - feed.position);
+    auto first = inputs.begin() + feed.position;
+    feed.tokens.assign(first, first + count);
+    engine.score(feed, logits.data());
+    for (int64_t i = 0; i < count && engine.hasLogits(); ++i)
+      sum += lossOf(&logits[i * vocab], vocab, labels[feed.position + i]);
+    feed.position += count;
+  }
+  return sum;
+}
+
+double ServedEvaluation::meanLoss() {
+  double sum = 0;
+  for (int64_t row = 0; row < rows; ++row)
+    sum += rowLoss(row);
+  char text[32];
+  snprintf(text, sizeof text, "%.17g", sum);
+  for (const std::string &found :
+       job.ranks().exchange(engine.hasLogits() ? text : ""))
+    if (!found.empty())
+      return std::stod(found) / double(tokens());
+  return NAN;
+}

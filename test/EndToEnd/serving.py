@@ -1,0 +1,27 @@
+# What tests of binaries that serve share.
+#
+# Part of the Heddle project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+import heddle_test as h
+
+
+class ServingTest(h.HeddleTest):
+    def serve(self, model, *flags, output="serving"):
+        return self.compile(model, "--mode", "serve", "--threads", 2, *flags,
+                            output=output)
+
+    def logits(self, binary, tokens, *flags, ranks=1):
+        """Those after each token, [tokens, vocabulary]."""
+        out = self.path("logits.safetensors")
+        h.run_ranks(ranks, [binary, "logits", "--prompt-ids",
+                            ",".join(map(str, tokens)), "-o", out, *flags])
+        return h.read_safetensors(out)["logits"]
+
+    def generate(self, binary, tokens, count, ranks=1):
+        """The tokens of the largest logits that follow."""
+        text = h.run_ranks(ranks, [binary, "generate", "--prompt-ids",
+                                   ",".join(map(str, tokens)), "--max-new-tokens",
+                                   count]).stdout
+        return [int(word) for word in text.split()][len(tokens):]
