@@ -99,8 +99,7 @@ const std::vector<ConfigKey> &config::commonConfigKeys() {
       {"cross_attention_hidden_size", V::NeutralOnly,
        "cross attention is not supported"},
       {"pruned_heads", V::NeutralOnly, "pruned heads are not supported"},
-      {"quantization_config", V::NeutralOnly,
-       "quantized weights are not supported"},
+      {"quantization_config", V::Applied, ""},
   };
   return keys;
 }

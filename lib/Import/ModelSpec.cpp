@@ -186,12 +186,26 @@ static void checkUnused(const io::TensorInfo &info, const Family &family,
   spec.ignored.push_back({info.name, std::move(reason)});
 }
 
+/// Of a matrix of codes, the one of its two orders that the parameter has.
+static const io::TensorInfo &asStored(ParameterSpec &parameter,
+                                      const io::TensorInfo &info,
+                                      const io::WeightSet &weights,
+                                      std::set<std::string> &used) {
+  if (!info.coded)
+    return info;
+  parameter.isCoded = true;
+  used.insert(info.name);
+  used.insert(info.coded->words.name);
+  return parameter.outIn ? info : weights.at(info.coded->words.name);
+}
+
 static void coverWeights(const Family &family, const io::WeightSet &weights,
                          ModelSpec &spec) {
   std::set<std::string> used;
   for (ParameterSpec &parameter : spec.parameters) {
     weights::forEachTensor(parameter.source, [&](weights::Source &tensor) {
-      const io::TensorInfo &info = findSource(tensor.name, family, weights);
+      const io::TensorInfo &info = asStored(
+          parameter, findSource(tensor.name, family, weights), weights, used);
       checkShape(parameter, tensor.numbers, info, spec);
       checkType(info);
       tensor.name = info.name;
@@ -240,6 +254,7 @@ static ParameterSpec parameterFrom(const Weight &weight, int64_t layer) {
   parameter.shapeReason = reasonOf(weight.shape);
   parameter.segments = weight.segments;
   parameter.outIn = weight.outIn;
+  parameter.isOfLayer = weight.name.find('*') != std::string::npos;
   parameter.source =
       weight.source.value_or(weights::tensor(weight.name, parameter.shape));
   weights::forEachTensor(parameter.source, [&](weights::Source &tensor) {
@@ -308,7 +323,8 @@ ModelSpec config::readModelSpec(const ModelRequest &request) {
     return spec;
   }
   spec.directory = fs::absolute(path).lexically_normal().string();
-  io::WeightSet weights = io::openWeights(path);
+  spec.codes = io::readCodeFormat(config);
+  io::WeightSet weights = io::openModelWeights(path);
   spec.headerHash = weights.headerHash();
   coverWeights(family, weights, spec);
   return spec;
@@ -327,7 +343,8 @@ void config::findWeights(const ModelRequest &request, ModelSpec &spec) {
   spec.directory = fs::absolute(path).lexically_normal().string();
   const Family plain = {spec.family.c_str(), "", {}, {}, nullptr};
   applyNoDecay(request.noDecay, plain, spec);
-  io::WeightSet weights = io::openWeights(path);
+  spec.codes = io::readCodeFormat(config);
+  io::WeightSet weights = io::openModelWeights(path);
   spec.headerHash = weights.headerHash();
   coverWeights(plain, weights, spec);
 }

@@ -33,10 +33,39 @@ static void checkServing(const Settings &values) {
          "leave out --kv-type, or use --precision fp32");
 }
 
+/// Codes of the files stay what they are, and the others are not made codes.
+/// Where they cannot stay, their values are computed with.
+static void settleCodes(ResolvedSettings &settings, const ModelSpec &spec) {
+  Settings &values = settings.values;
+  if (!spec.codes || settings.origins.count("quantize"))
+    return;
+  // A group of 0 means 64 where codes have 4 bits.
+  bool canStay = spec.codes->inOrder && values.tensor == 1 &&
+                 (spec.codes->group > 0 || spec.codes->bits == 8);
+  if (!canStay)
+    return;
+  values.quantize = spec.codes->bits == 4 ? Quantize::Int4 : Quantize::Int8;
+  values.quantizeGroup = spec.codes->group;
+  values.quantizeZeros = !spec.codes->even;
+  for (const ParameterSpec &parameter : spec.parameters)
+    if (!parameter.isCoded && parameter.shape.size() == 2)
+      values.keep16bit.push_back(parameter.name);
+  for (const char *key :
+       {"quantize", "quantize_group", "quantize_zeros", "keep16bit"})
+    settings.setOrigin(key, {Origin::Kind::Model, "", {}});
+}
+
 void config::settleServing(ResolvedSettings &settings, const ModelSpec &spec) {
   Settings &values = settings.values;
+  if (values.mode == Mode::Train && spec.codes)
+    fail("H0151",
+         "the weights in " + spec.directory + " are codes of " +
+             std::to_string(spec.codes->bits) +
+             " bits, which cannot be trained",
+         "add --mode serve, or train the model that they were made of");
   if (values.mode == Mode::Train)
     return;
+  settleCodes(settings, spec);
   checkServing(values);
   if (values.mode == Mode::Serve && values.cacheType == CacheType::OfModel) {
     values.cacheType =

@@ -54,7 +54,7 @@ SourceReader::SourceReader(const io::WeightSet &weights,
                io::shapeToString(piece.shape) + " for " + state,
            "use weights of the model that was compiled, or compile again for "
            "these");
-    tensors.push_back({&info, weights.data(info)});
+    tensors.push_back({&info, weights.hold(info)});
   }
 }
 
@@ -81,7 +81,7 @@ int64_t SourceReader::read(int64_t first, int64_t count,
     for (int64_t done = 0; done < run.count && bad < 0; done += blockElements) {
       int64_t part = std::min(blockElements, run.count - done);
       const uint8_t *source =
-          tensor.data + (run.tensor + done * run.stride) * from;
+          tensor.data.get() + (run.tensor + done * run.stride) * from;
       if (run.stride != 1) {
         gathered.resize(part * from);
         gather(source, from, run.stride, part, gathered.data());
@@ -96,6 +96,15 @@ int64_t SourceReader::read(int64_t first, int64_t count,
     }
   });
   return bad;
+}
+
+const io::CodedMatrix *SourceReader::codes() const {
+  const plan::Piece &first = pieces.front();
+  int64_t count = tensors.front().info->numElements();
+  bool isWhole = pieces.size() == 1 && first.state == 0 && first.first == 0 &&
+                 first.loops.size() == 1 && first.loops[0].extent == count &&
+                 first.loops[0].state == 1 && first.loops[0].tensor == 1;
+  return isWhole ? tensors.front().info->coded.get() : nullptr;
 }
 
 void SourceReader::failNonFinite(const std::string &type,

@@ -11,6 +11,7 @@
 #include "heddle/runtime/core/PackWeights.h"
 #include "heddle/runtime/core/Philox.h"
 #include "heddle/runtime/core/UploadRing.h"
+#include "heddle/runtime/io/CodedWeights.h"
 
 #include <algorithm>
 #include <array>
@@ -328,11 +329,33 @@ private:
   Job &job;
   const io::WeightSet *weights;
   std::vector<float> weight; ///< This rank's part.
+  GroupCodes given;          ///< Where the files hold it as such codes.
   std::string name;
   std::vector<Run> runs;
 };
 
 } // namespace
+
+/// The codes of the files, where they are codes as the plan has them: then
+/// nothing is rounded once more.
+static GroupCodes codesOf(const plan::Packed &packed,
+                          const io::CodedMatrix &matrix,
+                          const io::WeightSet &weights) {
+  io::CodeReader reader(matrix, weights);
+  if (matrix.format.bits != packed.bits || !matrix.format.inOrder ||
+      matrix.groupLength() != packed.groupLength())
+    return {};
+  int32_t middle = 1 << (packed.bits - 1);
+  GroupCodes codes;
+  for (int64_t group = 0; group < matrix.groups(); ++group)
+    for (int64_t output = 0; output < matrix.outputs; ++output)
+      codes.push_back(
+          {reader.scale(group, output), reader.zero(group, output) - middle});
+  auto hasZero = [](const GroupCode &code) { return code.zero != 0; };
+  if (packed.even && std::any_of(codes.begin(), codes.end(), hasZero))
+    return {};
+  return codes;
+}
 
 /// Reads the part of the weight that a state is made of.
 void Deriving::bring(size_t index) {
@@ -348,6 +371,7 @@ void Deriving::bring(size_t index) {
   name = packed.name;
   runs = std::move(wanted);
   weight.assign(packed.inputs() * packed.outputs(), 0);
+  given.clear();
   FillWork work;
   work.target = reinterpret_cast<char *>(weight.data());
   work.type = "F32";
@@ -369,6 +393,8 @@ void Deriving::bring(size_t index) {
   fillRuns(job, index, work);
   if (bad < none)
     reader.failNonFinite(work.type, bad);
+  if (const io::CodedMatrix *codes = reader.codes())
+    given = codesOf(packed, *codes, *weights);
 }
 
 void Deriving::make(size_t index) {
@@ -376,17 +402,18 @@ void Deriving::make(size_t index) {
   struct Work {
     const plan::Packed &packed;
     const float *weight;
+    const GroupCodes &given;
     void *to;
   };
   Session &session = job.session();
   const Value &value = session.state(index);
-  Work work = {job.plan().states[index].packed[0], weight.data(),
+  Work work = {job.plan().states[index].packed[0], weight.data(), given,
                session.at(value)};
   auto share = [](const void *context, int64_t thread, int64_t threads) {
     const Work &work = *static_cast<const Work *>(context);
     int64_t panels = work.packed.panels();
     packPanels(work.packed, work.weight, panels * thread / threads,
-               panels * (thread + 1) / threads, work.to);
+               panels * (thread + 1) / threads, work.to, work.given);
   };
   job.threadPool().run(share, &work);
   session.host().store(value.address, value.numBytes());
@@ -425,7 +452,7 @@ static void makeParameters(Job &job, UploadRing &ring) {
 
 static io::WeightSet openPlanWeights(const plan::Plan &plan) {
   const plan::Weights &expected = plan.weights;
-  io::WeightSet weights = io::openWeights(expected.directory);
+  io::WeightSet weights = io::openModelWeights(expected.directory);
   if (!expected.headerHash.empty() &&
       weights.headerHash() != expected.headerHash)
     fail("H0386",
@@ -440,7 +467,7 @@ void heddle::rt::loadWeights(Job &job, const JobOptions &options) {
     const plan::Plan &plan = job.plan();
     UploadRing ring = makeRing(job);
     if (!options.weights.empty())
-      readParameters(job, ring, io::openWeights(options.weights));
+      readParameters(job, ring, io::openModelWeights(options.weights));
     else if (!plan.weights.random)
       readParameters(job, ring, openPlanWeights(plan));
     else

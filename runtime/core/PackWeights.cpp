@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <vector>
 
 using namespace heddle;
 using namespace heddle::rt;
@@ -61,11 +60,13 @@ namespace {
 /// One panel: its outputs, and what they become.
 class Panel {
 public:
-  Panel(const Packed &packed, const float *weight, int64_t number)
+  Panel(const Packed &packed, const float *weight, int64_t number,
+        const GroupCodes &given)
       : packed(packed), inputs(packed.inputs()),
-        values(Packed::panelWidth * inputs) {
-    int64_t first = number * Packed::panelWidth, outputs = packed.outputs();
-    int64_t count = std::min(Packed::panelWidth, outputs - first);
+        first(number * Packed::panelWidth),
+        count(std::min(Packed::panelWidth, packed.outputs() - first)),
+        given(given), values(Packed::panelWidth * inputs) {
+    int64_t outputs = packed.outputs();
     for (int64_t i = 0; i < inputs; ++i)
       for (int64_t o = 0; o < count; ++o)
         values[o * inputs + i] = packed.transposed
@@ -80,18 +81,18 @@ public:
   }
 
   void writeCodes(char *to) const {
-    forEachGroup([&](int64_t o, int64_t first, GroupCode code) {
-      for (int64_t i = first; i < first + packed.groupLength(); ++i)
+    forEachGroup([&](int64_t o, int64_t begin, GroupCode code) {
+      for (int64_t i = begin; i < begin + packed.groupLength(); ++i)
         setBits(to, o, i, quantize(values[o * inputs + i], code, packed.bits));
     });
   }
 
   /// Scales or zeros.
   void writeGroups(uint16_t *to) const {
-    forEachGroup([&](int64_t o, int64_t first, GroupCode code) {
+    forEachGroup([&](int64_t o, int64_t begin, GroupCode code) {
       float value =
           packed.part == PackedPart::Scales ? code.scale : float(code.zero);
-      to[first / packed.groupLength() * Packed::panelWidth + o] =
+      to[begin / packed.groupLength() * Packed::panelWidth + o] =
           io::floatToF16(value);
     });
   }
@@ -119,23 +120,32 @@ private:
   template <typename Visit> void forEachGroup(Visit visit) const {
     int64_t length = packed.groupLength();
     for (int64_t o = 0; o < Packed::panelWidth; ++o)
-      for (int64_t first = 0; first < inputs; first += length)
-        visit(o, first,
-              codeOf(&values[o * inputs + first], length, packed.bits,
-                     packed.even));
+      for (int64_t begin = 0; begin < inputs; begin += length)
+        visit(o, begin, codeOfGroup(o, begin / length));
+  }
+
+  GroupCode codeOfGroup(int64_t o, int64_t group) const {
+    int64_t length = packed.groupLength();
+    if (given.empty())
+      return codeOf(&values[o * inputs + group * length], length, packed.bits,
+                    packed.even);
+    return o < count ? given[group * packed.outputs() + first + o]
+                     : GroupCode();
   }
 
   const Packed &packed;
-  int64_t inputs;
+  int64_t inputs, first, count;
+  const GroupCodes &given;
   std::vector<float> values; ///< Output by output.
 };
 
 } // namespace
 
 void heddle::rt::packPanels(const Packed &packed, const float *weight,
-                            int64_t begin, int64_t end, void *state) {
+                            int64_t begin, int64_t end, void *state,
+                            const GroupCodes &given) {
   for (int64_t number = begin; number < end; ++number) {
-    Panel panel(packed, weight, number);
+    Panel panel(packed, weight, number, given);
     if (packed.part != PackedPart::Words) {
       panel.writeGroups(static_cast<uint16_t *>(state) +
                         number * packed.groups() * Packed::panelWidth);

@@ -115,6 +115,17 @@ static void copyCompanions(const std::string &from, const std::string &to) {
   }
 }
 
+void io::writeModel(const std::string &from, const std::string &output,
+                    const std::string &config,
+                    std::vector<TensorToWrite> tensors) {
+  NewDirectory directory(output);
+  copyCompanions(from, directory.temporaryPath());
+  writeText(directory.temporaryPath() + "/config.json", config);
+  writeSafetensors(directory.temporaryPath() + "/model.safetensors",
+                   std::move(tensors));
+  directory.commit();
+}
+
 void io::convertWeights(const ConvertOptions &options) {
   if (!options.dtype.empty() && !isFloat(options.dtype))
     fail("H0182", "\"" + options.dtype + "\" is not a type to convert to",

@@ -82,6 +82,8 @@ DRIVER = {
     "checkpoint inspect": {}, "checkpoint verify": {},
     "checkpoint export": {"--output": Text},
     "checkpoint convert": {"--output": Text, "--dtype": Text, "--shard-size": Size},
+    "quantize": {"--output": Text, "--bits": Choice("8", "4"),
+                 "--group": Integer(0, 2 ** 20), "--keep-16bit": Text, "--report": Text},
     "run": {"--hostfile": Text, "--include": Text, "--exclude": Text, "--ssh": Text,
             "--master-addr": Text, "--master-port": Integer(1, 65535),
             "--join-timeout": JOIN},

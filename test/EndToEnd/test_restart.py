@@ -45,6 +45,7 @@ CHANGES = {
     "min_coeff": ({**MESH, "optimizer": "Lamb"}, 0.5),
     "max_coeff": ({**MESH, "optimizer": "Lamb"}, 0.5),
     "quantize": (MESH, "int8"), "quantize_group": (MESH, 32),
+    "quantize_zeros": (MESH, True),
     "keep16bit": (MESH, ["wte"]),
     "group": (MESH, ["wte:frozen"]), "objective": (MESH, "mlm"),
     "mode": (MESH, "serve"), "max_batch": (MESH, 2), "max_context": (MESH, 4),

@@ -45,6 +45,7 @@ static int runVerb(int argc, char **argv) {
   addEvalVerb(app, action);
   addDataVerb(app, action);
   addCheckpointVerb(app, action);
+  addQuantizeVerb(app, action);
   addRunVerb(app, action);
   addEmulateVerb(app, action);
   try {

@@ -25,6 +25,7 @@ void addExplainVerb(CLI::App &app, Action &action);
 void addEvalVerb(CLI::App &app, Action &action);
 void addDataVerb(CLI::App &app, Action &action);
 void addCheckpointVerb(CLI::App &app, Action &action);
+void addQuantizeVerb(CLI::App &app, Action &action);
 void addRunVerb(CLI::App &app, Action &action);
 void addEmulateVerb(CLI::App &app, Action &action);
 

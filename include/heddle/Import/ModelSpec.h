@@ -16,6 +16,7 @@
 #include "heddle/Import/Settings.h"
 #include "heddle/PlanFormat/Plan.h"
 #include "heddle/Weights/Source.h"
+#include "heddle/runtime/io/CodedWeights.h"
 #include <memory>
 
 namespace heddle::config {
@@ -34,6 +35,8 @@ struct ParameterSpec {
   /// is one piece.
   std::vector<int64_t> segments;
   bool outIn = false; ///< A matrix that is stored [out, in].
+  bool isOfLayer = false;
+  bool isCoded = false; ///< The weight files have codes of it.
 };
 
 /// A tensor of the weight files that is not used, and why.
@@ -69,6 +72,7 @@ struct ModelSpec {
   uint64_t seed = 0;
   std::string directory;  ///< Absolute; where the weights are.
   std::string headerHash; ///< Of the weight files' headers.
+  std::optional<io::CodeFormat> codes; ///< Of the weight files.
 
   std::vector<ParameterSpec> parameters;
   std::vector<IgnoredTensor> ignored;

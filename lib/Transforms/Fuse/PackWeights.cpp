@@ -310,6 +310,7 @@ private:
            : strategy.quantize == config::Quantize::Int4 ? 4
                                                          : 0;
     group = strategy.quantizeGroup;
+    even = !strategy.quantizeZeros;
     if (group == 0 && bits == 4)
       group = 64;
     keep = strategy.keep16bit;

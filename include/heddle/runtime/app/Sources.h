@@ -37,11 +37,13 @@ public:
   /// Throws H0307 for an element of the state.
   [[noreturn]] void failNonFinite(const std::string &type,
                                   int64_t element) const;
+  /// The codes of a state that is one matrix of codes as it is; else null.
+  const io::CodedMatrix *codes() const;
 
 private:
   struct Tensor {
     const io::TensorInfo *info = nullptr;
-    const uint8_t *data = nullptr;
+    std::shared_ptr<const uint8_t> data;
   };
   const Tensor &tensorOf(const PieceRun &run) const {
     return tensors[run.piece - pieces.data()];

@@ -11,6 +11,8 @@
 
 #include "heddle/PlanFormat/Packed.h"
 
+#include <vector>
+
 namespace heddle::rt {
 
 /// How the values of a group become codes: w = scale (q - zero). The scale is a
@@ -28,11 +30,14 @@ GroupCode codeOf(const float *values, int64_t count, int64_t bits, bool even);
 /// The code of one value.
 int32_t quantize(float value, GroupCode code, int64_t bits);
 
+/// How the groups of a weight are codes already, output by output of a group.
+using GroupCodes = std::vector<GroupCode>;
+
 /// Writes panels `begin` to `end` of a derived state. `weight` has
 /// `packed.shape`; `state` is the whole state: words in f32, bf16 or i32, scales
-/// and zeros in f16.
+/// and zeros in f16. Codes are those of `given`, or of `codeOf` without it.
 void packPanels(const plan::Packed &packed, const float *weight, int64_t begin,
-                int64_t end, void *state);
+                int64_t end, void *state, const GroupCodes &given = {});
 
 } // namespace heddle::rt
 

@@ -151,6 +151,12 @@ struct ConvertOptions {
 /// into files; what else a Hugging Face directory holds is copied.
 void convertWeights(const ConvertOptions &options);
 
+/// Writes a Hugging Face directory: `tensors` in one file, `config` as
+/// config.json, and copies of the tokenizer's files and the like of the
+/// directory `from`. `output` does not exist yet or is empty.
+void writeModel(const std::string &from, const std::string &output,
+                const std::string &config, std::vector<TensorToWrite> tensors);
+
 } // namespace heddle::io
 
 #endif // HEDDLE_RUNTIME_IO_CHECKPOINT_H

@@ -20,6 +20,8 @@
 
 namespace heddle::io {
 
+struct CodedMatrix;
+
 /// Where a tensor is and what it is.
 struct TensorInfo {
   std::string name;
@@ -28,6 +30,10 @@ struct TensorInfo {
   std::string file;   ///< Path of the file that holds it.
   int64_t offset = 0; ///< From the beginning of that file.
   int64_t bytes = 0;
+  /// Of a matrix that the file holds as codes (CodedWeights.h): it stands
+  /// nowhere, and `isTurned` if it is [outputs, inputs].
+  std::shared_ptr<const CodedMatrix> coded;
+  bool isTurned = false;
   int64_t numElements() const;
 };
 
@@ -67,6 +73,8 @@ public:
 
   /// The tensor's bytes, mapped; they may stand at any address, unaligned.
   const uint8_t *data(const TensorInfo &info) const;
+  /// The same; of a matrix of codes the values, as long as they are held.
+  std::shared_ptr<const uint8_t> hold(const TensorInfo &info) const;
   /// Throws H0336 when the tensor's elements cannot be converted to `dtype`.
   static void requireConvertible(const TensorInfo &info,
                                  const std::string &dtype);
@@ -77,6 +85,7 @@ public:
 
 private:
   friend class WeightSetReader;
+  friend class CodedSet;
   std::string path, hash;
   std::vector<TensorInfo> all;
   std::vector<std::string> fileNames;

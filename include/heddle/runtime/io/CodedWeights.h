@@ -1,0 +1,84 @@
+//===- CodedWeights.h - Matrices that files hold as codes -------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The layouts of GPTQ (of AutoGPTQ and GPTQModel) and AWQ (of AutoAWQ, "gemm"):
+// for a product X, `X.qweight` has codes in words of 32 bits, `X.scales` a
+// scale in f16 for every group of inputs and every output, `X.qzeros` zeros,
+// and with GPTQ `X.g_idx` may have the group of each input. A value is scale
+// (code - zero).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_IO_CODEDWEIGHTS_H
+#define HEDDLE_RUNTIME_IO_CODEDWEIGHTS_H
+
+#include "heddle/runtime/io/Json.h"
+#include "heddle/runtime/io/Safetensors.h"
+
+namespace heddle::io {
+
+/// What `quantization_config` of a config.json says.
+struct CodeFormat {
+  enum class Kind { Gptq, Awq };
+  Kind kind = Kind::Gptq;
+  int64_t bits = 4;
+  int64_t group = 0;       ///< Inputs that share a scale; 0: all.
+  bool even = false;       ///< All zeros are in the middle of the codes.
+  bool inOrder = true;     ///< Input i is of group i / group.
+  bool storesLess = false; ///< A zero is stored less 1, as by GPTQ's format 1.
+};
+
+/// The format of the weights beside `config`; none when they are no codes.
+/// Throws H0376 for a method, or numbers of it, that cannot be read.
+std::optional<CodeFormat> readCodeFormat(const JsonValue &config);
+
+/// The tensors of one matrix of `inputs` x `outputs` codes.
+struct CodedMatrix {
+  CodeFormat format;
+  TensorInfo words, zeros, scales;
+  std::optional<TensorInfo> groupOfInput;
+  int64_t inputs = 0, outputs = 0;
+
+  int64_t groupLength() const {
+    return format.group == 0 ? inputs : format.group;
+  }
+  int64_t groups() const {
+    return (inputs + groupLength() - 1) / groupLength();
+  }
+};
+
+/// The codes of a matrix, with its scales and zeros.
+class CodeReader {
+public:
+  /// Maps the tensors. Throws H0377 when the groups are not as the format says.
+  CodeReader(const CodedMatrix &matrix, const WeightSet &weights);
+
+  /// From 0 on.
+  int32_t code(int64_t input, int64_t output) const;
+  float scale(int64_t group, int64_t output) const {
+    return scales[group * matrix.outputs + output];
+  }
+  int32_t zero(int64_t group, int64_t output) const;
+  /// [inputs, outputs], or with `turned` [outputs, inputs].
+  std::vector<float> values(bool turned) const;
+
+private:
+  const CodedMatrix &matrix;
+  std::vector<uint32_t> words, zeros;
+  std::vector<float> scales;         ///< [groups, outputs].
+  std::vector<int32_t> groupOfInput; ///< Empty: in order.
+  uint32_t field(uint32_t word, int64_t index) const;
+};
+
+/// The weights of a model's directory, as `openWeights`. Where they are codes,
+/// a matrix X is there as `X.weight` [outputs, inputs] and as `X.qweight`
+/// [inputs, outputs], of type F32 and with `coded`; its other tensors are not.
+/// Throws H0376, and H0377 for tensors whose shapes do not fit together.
+WeightSet openModelWeights(const std::string &path);
+
+} // namespace heddle::io
+
+#endif // HEDDLE_RUNTIME_IO_CODEDWEIGHTS_H

@@ -1,0 +1,275 @@
+//===- CodedWeights.cpp - Matrices that files hold as codes ---------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/io/CodedWeights.h"
+#include "heddle/runtime/io/Checkpoint.h"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+
+using namespace heddle;
+using namespace heddle::io;
+using Kind = CodeFormat::Kind;
+
+static constexpr int64_t wordBits = 32;
+
+//===----------------------------------------------------------------------===//
+// quantization_config
+//===----------------------------------------------------------------------===//
+
+[[noreturn]] static void failFormat(const JsonValue &value,
+                                    const std::string &what) {
+  value.fail("H0376", what,
+             "quantize the model anew, with GPTQ or AWQ, or with heddle "
+             "quantize");
+}
+
+static bool boolOf(const JsonValue &object, const char *key, bool missing) {
+  const JsonValue *found = object.find(key);
+  return found && found->kind() == JsonValue::Kind::Bool ? found->asBool()
+                                                         : missing;
+}
+
+static std::string textOf(const JsonValue &object, const char *key,
+                          const char *missing) {
+  const JsonValue *found = object.find(key);
+  return found && found->kind() == JsonValue::Kind::String ? found->asString()
+                                                           : missing;
+}
+
+std::optional<CodeFormat> io::readCodeFormat(const JsonValue &config) {
+  const JsonValue *said = config.find("quantization_config");
+  if (!said || said->kind() == JsonValue::Kind::Null)
+    return std::nullopt;
+  std::string method = textOf(*said, "quant_method", "");
+  if (method != "gptq" && method != "awq")
+    failFormat(*said, "weights quantized by \"" + method + "\" cannot be read");
+  CodeFormat format;
+  format.kind = method == "gptq" ? Kind::Gptq : Kind::Awq;
+  format.bits = said->at("bits").asInteger();
+  bool isAwq = format.kind == Kind::Awq;
+  if (format.bits != 4 && (isAwq || format.bits != 8))
+    failFormat(said->at("bits"), method + " with codes of " +
+                                     std::to_string(format.bits) +
+                                     " bits cannot be read");
+  if (const JsonValue *group = said->find("group_size"))
+    format.group = std::max<int64_t>(group->asInteger(), 0);
+  if (isAwq) {
+    std::string version = textOf(*said, "version", "gemm");
+    if (version != "gemm" && version != "GEMM")
+      failFormat(*said, "AWQ's layout \"" + version + "\" cannot be read");
+    return format;
+  }
+  format.even = boolOf(*said, "sym", false);
+  format.inOrder = !boolOf(*said, "desc_act", false);
+  format.storesLess = textOf(*said, "checkpoint_format", "gptq") == "gptq";
+  return format;
+}
+
+//===----------------------------------------------------------------------===//
+// Codes
+//===----------------------------------------------------------------------===//
+
+template <typename Element>
+static std::vector<Element> elementsOf(const TensorInfo &info,
+                                       const std::string &dtype,
+                                       const WeightSet &weights) {
+  std::vector<Element> elements(info.numElements());
+  weights.read(info, dtype, elements.data());
+  return elements;
+}
+
+CodeReader::CodeReader(const CodedMatrix &matrix, const WeightSet &weights)
+    : matrix(matrix), words(elementsOf<uint32_t>(matrix.words, "I32", weights)),
+      zeros(elementsOf<uint32_t>(matrix.zeros, "I32", weights)),
+      scales(elementsOf<float>(matrix.scales, "F32", weights)) {
+  if (!matrix.groupOfInput)
+    return;
+  groupOfInput = elementsOf<int32_t>(*matrix.groupOfInput, "I32", weights);
+  bool isInOrder = true;
+  for (int64_t i = 0; i < matrix.inputs; ++i) {
+    int32_t group = groupOfInput[i];
+    isInOrder &= group == i / matrix.groupLength();
+    if (group < 0 || group >= matrix.groups())
+      fail("H0377",
+           "input " + std::to_string(i) + " of \"" + matrix.words.name +
+               "\" is of group " + std::to_string(group) + " of " +
+               std::to_string(matrix.groups()),
+           "quantize the model anew", {matrix.groupOfInput->file, 0, 0});
+  }
+  if (isInOrder)
+    groupOfInput.clear();
+  else if (matrix.format.inOrder)
+    fail("H0377",
+         "the inputs of \"" + matrix.words.name +
+             "\" are not in the order of their groups, and desc_act does not "
+             "say so",
+         "set desc_act of quantization_config to true",
+         {matrix.groupOfInput->file, 0, 0});
+}
+
+/// AWQ's words hold every other column first.
+uint32_t CodeReader::field(uint32_t word, int64_t index) const {
+  constexpr int64_t awqPlaces[] = {0, 4, 1, 5, 2, 6, 3, 7};
+  int64_t place = matrix.format.kind == Kind::Awq ? awqPlaces[index] : index;
+  return word >> (place * matrix.format.bits) &
+         ((1u << matrix.format.bits) - 1);
+}
+
+int32_t CodeReader::code(int64_t input, int64_t output) const {
+  int64_t perWord = wordBits / matrix.format.bits;
+  if (matrix.format.kind == Kind::Awq)
+    return field(words[input * (matrix.outputs / perWord) + output / perWord],
+                 output % perWord);
+  return field(words[input / perWord * matrix.outputs + output],
+               input % perWord);
+}
+
+int32_t CodeReader::zero(int64_t group, int64_t output) const {
+  int64_t perWord = wordBits / matrix.format.bits;
+  uint32_t stored =
+      field(zeros[group * (matrix.outputs / perWord) + output / perWord],
+            output % perWord);
+  // Modulo: some writers let the zero 0 become all ones.
+  uint32_t mask = (1u << matrix.format.bits) - 1;
+  return matrix.format.storesLess ? int32_t((stored + 1) & mask)
+                                  : int32_t(stored);
+}
+
+std::vector<float> CodeReader::values(bool turned) const {
+  int64_t inputs = matrix.inputs, outputs = matrix.outputs;
+  std::vector<float> result(inputs * outputs), zerosOf(scales.size());
+  for (int64_t group = 0; group < matrix.groups(); ++group)
+    for (int64_t o = 0; o < outputs; ++o)
+      zerosOf[group * outputs + o] = float(zero(group, o));
+  for (int64_t i = 0; i < inputs; ++i) {
+    int64_t group =
+        groupOfInput.empty() ? i / matrix.groupLength() : groupOfInput[i];
+    for (int64_t o = 0; o < outputs; ++o)
+      result[turned ? o * inputs + i : i * outputs + o] =
+          scales[group * outputs + o] *
+          (float(code(i, o)) - zerosOf[group * outputs + o]);
+  }
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Weights of a model
+//===----------------------------------------------------------------------===//
+
+namespace heddle::io {
+
+/// Puts matrices in the places of their tensors of codes.
+class CodedSet {
+public:
+  CodedSet(WeightSet &set, CodeFormat format) : set(set), format(format) {}
+  void run();
+
+private:
+  void add(const TensorInfo &words, const std::string &product);
+  void require(const TensorInfo &info, const std::string &dtype,
+               const std::vector<int64_t> &shape) const;
+  WeightSet &set;
+  CodeFormat format;
+  std::vector<TensorInfo> all;
+};
+
+} // namespace heddle::io
+
+static bool endsWith(const std::string &name, const std::string &end) {
+  return name.size() > end.size() &&
+         name.compare(name.size() - end.size(), end.size(), end) == 0;
+}
+
+void CodedSet::require(const TensorInfo &info, const std::string &dtype,
+                       const std::vector<int64_t> &shape) const {
+  if (info.dtype == dtype && info.shape == shape)
+    return;
+  fail("H0377",
+       "\"" + info.name + "\" is " + info.dtype + " " +
+           shapeToString(info.shape) + ", not " + dtype + " " +
+           shapeToString(shape) + ", as " + std::to_string(format.bits) +
+           " bits and groups of " + std::to_string(format.group) + " have",
+       "use the config.json that was saved with these weights",
+       {info.file, 0, 0});
+}
+
+void CodedSet::add(const TensorInfo &words, const std::string &product) {
+  auto matrix = std::make_shared<CodedMatrix>();
+  matrix->format = format;
+  matrix->words = words;
+  matrix->zeros = set.at(product + ".qzeros");
+  matrix->scales = set.at(product + ".scales");
+  int64_t perWord = wordBits / format.bits;
+  bool isAwq = format.kind == Kind::Awq;
+  if (words.shape.size() != 2)
+    require(words, "I32", {0, 0});
+  int64_t inputs = words.shape[0] * (isAwq ? 1 : perWord);
+  int64_t outputs = words.shape[1] * (isAwq ? perWord : 1);
+  matrix->inputs = inputs;
+  matrix->outputs = outputs;
+  require(words, "I32", words.shape);
+  require(matrix->scales, "F16", {matrix->groups(), outputs});
+  require(matrix->zeros, "I32", {matrix->groups(), outputs / perWord});
+  if (const TensorInfo *order = set.find(product + ".g_idx")) {
+    require(*order, "I32", {inputs});
+    matrix->groupOfInput = *order;
+  }
+  TensorInfo info = words;
+  info.dtype = "F32";
+  info.coded = matrix;
+  info.shape = {inputs, outputs};
+  info.bytes = inputs * outputs * int64_t(sizeof(float));
+  all.push_back(info);
+  info.name = product + ".weight";
+  std::swap(info.shape[0], info.shape[1]);
+  info.isTurned = true;
+  all.push_back(std::move(info));
+}
+
+void CodedSet::run() {
+  for (const TensorInfo &info : set.tensors()) {
+    if (endsWith(info.name, ".qweight")) {
+      add(info, info.name.substr(0, info.name.rfind('.')));
+      continue;
+    }
+    bool isPart = false;
+    for (const char *end : {".qzeros", ".scales", ".g_idx"})
+      isPart |= endsWith(info.name, end);
+    if (!isPart)
+      all.push_back(info);
+  }
+  std::sort(
+      all.begin(), all.end(),
+      [](const TensorInfo &a, const TensorInfo &b) { return a.name < b.name; });
+  set.all = std::move(all);
+}
+
+WeightSet io::openModelWeights(const std::string &path) {
+  WeightSet set = openWeights(path);
+  std::error_code ignored;
+  std::filesystem::path directory = resolveModel(path);
+  if (!std::filesystem::exists(directory / "config.json", ignored))
+    return set;
+  JsonValue config =
+      parseJsonFile((directory / "config.json").string(), modelJsonCodes);
+  if (std::optional<CodeFormat> format = readCodeFormat(config))
+    CodedSet(set, *format).run();
+  return set;
+}
+
+std::shared_ptr<const uint8_t> WeightSet::hold(const TensorInfo &info) const {
+  if (!info.coded) {
+    const uint8_t *bytes = data(info);
+    return {mapped.at(info.file), bytes};
+  }
+  auto values = std::make_shared<std::vector<float>>(
+      CodeReader(*info.coded, *this).values(info.isTurned));
+  return {values, reinterpret_cast<const uint8_t *>(values->data())};
+}

@@ -1,0 +1,203 @@
+# Models whose files hold codes: heddle quantize, GPTQ's and AWQ's directories.
+#
+# Part of the Heddle project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Directories are written here from the layouts that their tools document, and read
+back by numpy; logits are those of the same values without codes."""
+
+import json
+import os
+import unittest
+
+import numpy
+
+import families
+import heddle_test as h
+
+AWQ_ORDER = [0, 2, 4, 6, 1, 3, 5, 7]
+
+
+def pack(codes, bits, order=None):
+    """Words of the codes along the last dimension."""
+    per_word = 32 // bits
+    codes = codes.reshape(*codes.shape[:-1], -1, per_word).astype(numpy.uint32)
+    if order:
+        codes = codes[..., order]
+    places = numpy.arange(per_word, dtype=numpy.uint32) * bits
+    return (codes << places).sum(axis=-1, dtype=numpy.uint32).view(numpy.int32)
+
+
+def unpack(words, bits):
+    """Codes of the words, along the last dimension."""
+    places = numpy.arange(32 // bits, dtype=numpy.uint32) * bits
+    codes = words.view(numpy.uint32)[..., None] >> places & (1 << bits) - 1
+    return codes.reshape(*words.shape[:-1], -1).astype(numpy.int64)
+
+
+def code(weight, bits, group, zeros, seed):
+    """Codes [in, out], zeros [groups, out] and scales of a weight [in, out]: not
+    those that Heddle would choose."""
+    random = numpy.random.default_rng(seed)
+    groups = weight.reshape(-1, group, weight.shape[1])
+    scales = (numpy.abs(groups).max(axis=1) / 2 ** (bits - 1) *
+              random.uniform(1.0, 1.3, groups.shape[::2])).astype(numpy.float16)
+    middle = 2 ** (bits - 1)
+    zero = (random.integers(middle - 3, middle + 3, scales.shape) if zeros else
+            numpy.full(scales.shape, middle))
+    codes = numpy.round(groups / scales[:, None].astype(numpy.float32)) + zero[:, None]
+    codes = numpy.clip(codes, 0, 2 ** bits - 1).astype(numpy.int64)
+    values = scales[:, None].astype(numpy.float32) * (codes - zero[:, None])
+    values = values.reshape(weight.shape).astype(numpy.float32)
+    return codes.reshape(weight.shape), zero, scales, values
+
+
+class Quantize(h.HeddleTest):
+    def model(self, **keys):
+        config = families.config(intermediate_size=48, **keys)
+        weights = families.random_weights(config)
+        h.write_model(self.path("plain"), config, weights, "")
+        return config, weights
+
+    def coded(self, config, weights, method, bits, group, zeros=True, **more):
+        """A directory of codes, and one of their values."""
+        files, values = {}, {}
+        for number, (name, tensor) in enumerate(sorted(weights.items())):
+            if "layers." not in name or tensor.ndim != 2:
+                files[name] = values[name] = tensor
+                continue
+            product = name.rsplit(".", 1)[0]
+            codes, zero, scales, made = code(tensor.T, bits, group, zeros, number)
+            values[name] = numpy.ascontiguousarray(made.T)
+            if method == "awq":
+                files[product + ".qweight"] = pack(codes, bits, AWQ_ORDER)
+                files[product + ".qzeros"] = pack(zero, bits, AWQ_ORDER)
+            else:
+                less = 0 if more.get("checkpoint_format") == "gptq_v2" else 1
+                files[product + ".qweight"] = pack(codes.T.copy(), bits).T.copy()
+                files[product + ".qzeros"] = pack(zero - less, bits)
+                files[product + ".g_idx"] = (numpy.arange(len(codes)) //
+                                             group).astype(numpy.int32)
+            files[product + ".scales"] = scales
+        said = {"quant_method": method, "bits": bits, "group_size": group, **more}
+        if method == "gptq":
+            said["sym"] = not zeros
+        h.write_model(self.path("coded"), dict(config, quantization_config=said), {}, "")
+        h.write_safetensors(self.path("coded", "model.safetensors"), files)
+        h.write_model(self.path("values"), config, values, "")
+        return self.path("coded"), self.path("values")
+
+    def serving(self, folder, *flags, output="serving"):
+        h.run([h.HEDDLE, "compile", folder, "--mode", "serve", "--max-context", 32,
+               "--max-batch", 2, "--march", "x86-64-v3", "-o", self.path(output), *flags])
+        return self.path(output)
+
+    def logits(self, binary, *flags):
+        h.run([binary, "logits", "--prompt-ids", "1,2,3,5,8,13,21", "-o",
+               self.path("logits.safetensors"), *flags])
+        return h.read_safetensors(self.path("logits.safetensors"))["logits"]
+
+    def test_codes_of_files_stay(self):
+        """Bit for bit: the codes are multiplied, not values rounded once more."""
+        config, weights = self.model()
+        cases = [("gptq", 4, 8, True, {"checkpoint_format": "gptq_v2"}),
+                 ("gptq", 8, 16, False, {}), ("awq", 4, 16, True, {"version": "gemm"})]
+        for method, bits, group, zeros, more in cases:
+            with self.subTest(method, bits=bits, group=group):
+                coded, values = self.coded(config, weights, method, bits, group, zeros,
+                                           **more)
+                binary = self.serving(coded)
+                info = json.loads(h.run([binary, "info", "--json"]).stdout)
+                actual = self.logits(binary)
+                expected = self.logits(self.serving(values, output="of-values"))
+                self.assertLess(numpy.abs(actual - expected).max(), 1e-5)
+                self.assertTrue((actual == self.logits(binary, "--decode")).all())
+                # Less memory than their values take.
+                whole = self.serving(coded, "--quantize", "none", output="whole")
+                self.assertLess(
+                    info["memory"]["peak"],
+                    json.loads(h.run([whole, "info", "--json"]).stdout)["memory"]["peak"])
+                self.assertLess(numpy.abs(self.logits(whole) - expected).max(), 1e-5)
+
+    def test_inputs_in_another_order(self):
+        """desc_act: values are computed with."""
+        config, weights = self.model()
+        coded, values = self.coded(config, weights, "gptq", 4, 8, desc_act=True)
+        file, plain = (os.path.join(folder, "model.safetensors")
+                       for folder in (coded, values))
+        files, made = h.read_safetensors(file), h.read_safetensors(plain)
+        for name in [name for name in files if name.endswith("g_idx")]:
+            product = name[:-len(".g_idx")]
+            order = numpy.random.default_rng(1).permutation(len(files[name]))
+            codes = unpack(files[product + ".qweight"].T.copy(), 4).T[order]
+            files[product + ".qweight"] = pack(codes.T.copy(), 4).T.copy()
+            files[name] = files[name][order].copy()
+            made[product + ".weight"] = made[product + ".weight"][:, order].copy()
+        h.write_safetensors(file, files)
+        h.write_safetensors(plain, made)
+        actual = self.logits(self.serving(coded))
+        expected = self.logits(self.serving(values, output="of-values"))
+        self.assertLess(numpy.abs(actual - expected).max(), 1e-5)
+
+    def test_quantize(self):
+        """What it writes is what its report says, and what numpy reads."""
+        config, weights = self.model()
+        for bits, group, zeros in ((4, 16, True), (8, 0, False), (4, 8, False)):
+            with self.subTest(bits=bits, group=group, zeros=zeros):
+                made, report = self.path(f"made{bits}{group}"), self.path("report.json")
+                flags = ["--zeros"] if zeros else []
+                h.run([h.HEDDLE, "quantize", self.path("plain"), "--bits", bits, "--group",
+                       group, *flags, "--keep-16bit", "*.down_proj.weight", "--report",
+                       report, "-o", made])
+                files = h.read_safetensors(os.path.join(made, "model.safetensors"))
+                with open(report) as file:
+                    said = json.load(file)
+                self.assertEqual(said["bytes_after"],
+                                 sum(tensor.nbytes for tensor in files.values()))
+                self.assertEqual(len(said["weights"]), 6 * config["num_hidden_layers"])
+                values = dict(weights)
+                for each in said["weights"]:
+                    name = each["name"]
+                    product = name[:-len(".weight")]
+                    codes = unpack(files[product + ".qweight"].T.copy(), bits).T
+                    zero = (unpack(files[product + ".qzeros"], bits) + 1) % 2 ** bits
+                    groups = files[product + ".g_idx"]
+                    scales = files[product + ".scales"].astype(numpy.float32)
+                    made_values = (scales[groups] * (codes - zero[groups])).T
+                    off = numpy.linalg.norm(made_values - weights[name])
+                    self.assert_close(each["error"],
+                                      off / numpy.linalg.norm(weights[name]), 1e-5, name)
+                    self.assertLess(each["error"], {4: 0.15, 8: 0.012}[bits])
+                    values[name] = made_values.astype(numpy.float32)
+                h.write_model(self.path("values"), config, values, "")
+                expected = self.logits(self.serving(self.path("values"), output="of-values"))
+                actual = self.logits(self.serving(made))
+                self.assertLess(numpy.abs(actual - expected).max(), 1e-5)
+
+    def test_bad_input(self):
+        config, weights = self.model()
+        quantize = [h.HEDDLE, "quantize", self.path("plain"), "-o", self.path("made")]
+        found = h.run([*quantize, "--group", 24], 2)
+        self.assertIn("error[H0152]", found.stderr)
+        self.assertIn("--keep-16bit", found.stderr)
+        self.assertFalse(os.path.exists(self.path("made", "model.safetensors")))
+        coded, _ = self.coded(config, weights, "gptq", 4, 8)
+        found = h.run([h.HEDDLE, "quantize", coded, "-o", self.path("made")], 2)
+        self.assertIn("error[H0152]", found.stderr)
+        found = h.run([h.HEDDLE, "compile", coded, "-o", self.path("x")], 2)
+        self.assertIn("error[H0151]", found.stderr)
+        file = os.path.join(coded, "config.json")
+        with open(file) as stream:
+            good = stream.read()
+        for old, new, code in (('"bits": 4', '"bits": 3', "H0376"),
+                               ('"gptq"', '"hqq"', "H0376"),
+                               ('"group_size": 8', '"group_size": 16', "H0377")):
+            with open(file, "w") as stream:
+                stream.write(good.replace(old, new))
+            found = h.run([h.HEDDLE, "compile", coded, "--mode", "serve", "-o",
+                           self.path("x")], 3)
+            self.assertIn(f"error[{code}]", found.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
