@@ -50,21 +50,20 @@ void Merger::give(const std::string &key, const SettingValue &value,
   if (isGiven(key))
     return;
   const SettingField &field = settingOf(key);
+  const auto *word = std::get_if<std::string>(&value);
+  if (field.refused && word && *word == field.refused->word)
+    return problems.add({"H0108",
+                         field.refused->why,
+                         origin.location,
+                         {},
+                         field.refused->help});
   if (field.set(result.values, value))
     return result.setOrigin(key, std::move(origin));
-  const std::string &word = std::get<std::string>(value);
-  if (field.refused && word == field.refused->word)
-    problems.add({"H0108",
-                  field.refused->why,
-                  origin.location,
-                  {},
-                  field.refused->help});
-  else
-    problems.add({"H0114",
-                  key + " \"" + word + "\" is not " + field.range.describe(),
-                  origin.location,
-                  {},
-                  "choose one of these"});
+  problems.add({"H0114",
+                key + " \"" + *word + "\" is not " + field.range.describe(),
+                origin.location,
+                {},
+                "choose one of these"});
 }
 
 std::optional<std::string> Merger::flag(const std::string &name) const {

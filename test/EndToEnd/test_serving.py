@@ -149,6 +149,7 @@ class Serving(serving.ServingTest):
         self.refused("H0148", build + ["--mesh", "tensor=2", "--quantize", "int8"],
                      "--mesh tensor=2")
         self.refused("H0131", build + ["--precision", "bf16", "--kv-type", "fp32"])
+        self.refused("H0108", build + ["--kv-type", "int8"], "bf16")
         self.refused("H0204", build + ["--kv-cache", "1KiB"], "--kv-cache 73728",
                      status=4)
         bert = {"model_type": "bert", "vocab_size": 97, "hidden_size": 32,
