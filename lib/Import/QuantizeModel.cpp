@@ -11,6 +11,7 @@
 #include "heddle/runtime/core/PackWeights.h"
 #include "heddle/runtime/io/Checkpoint.h"
 #include <cmath>
+#include <deque>
 #include <fnmatch.h>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -103,7 +104,7 @@ private:
   io::WeightSet weights;
   /// The tensors that become codes, and whether they are [out, in].
   std::map<std::string, bool> chosen;
-  std::map<std::string, std::shared_ptr<Coder>> coded;
+  std::deque<Coder> coders; ///< A deque: tensors are written from them.
   std::vector<io::TensorToWrite> tensors;
   QuantizeReport report;
   double squares = 0, errors = 0;
@@ -161,14 +162,11 @@ void Quantizer::check(const io::TensorInfo &info, bool outIn) const {
        {info.file, 0, 0});
 }
 
-/// The codes of a tensor, which are made when the first of them is written.
+/// Makes the codes of a tensor.
 const Coder &Quantizer::code(const io::TensorInfo &info, bool outIn) {
-  std::shared_ptr<Coder> &coder = coded[info.name];
-  if (coder)
-    return *coder;
   int64_t inputs = info.shape[outIn ? 1 : 0],
           outputs = info.shape[outIn ? 0 : 1];
-  coder = std::make_shared<Coder>(request, inputs, outputs);
+  Coder &coder = coders.emplace_back(request, inputs, outputs);
   std::vector<float> values(inputs * outputs), column(inputs);
   weights.read(info, "F32", values.data());
   int64_t bad = io::firstNonFinite(values.data(), "F32", info.numElements());
@@ -177,9 +175,9 @@ const Coder &Quantizer::code(const io::TensorInfo &info, bool outIn) {
   for (int64_t o = 0; o < outputs; ++o) {
     for (int64_t i = 0; i < inputs; ++i)
       column[i] = values[outIn ? o * inputs + i : i * outputs + o];
-    coder->add(o, column);
+    coder.add(o, column);
   }
-  return *coder;
+  return coder;
 }
 
 void Quantizer::addCodes(const io::TensorInfo &info, bool outIn) {

@@ -341,10 +341,10 @@ private:
 static GroupCodes codesOf(const plan::Packed &packed,
                           const io::CodedMatrix &matrix,
                           const io::WeightSet &weights) {
-  io::CodeReader reader(matrix, weights);
   if (matrix.format.bits != packed.bits || !matrix.format.inOrder ||
       matrix.groupLength() != packed.groupLength())
     return {};
+  io::CodeReader reader(matrix, weights);
   int32_t middle = 1 << (packed.bits - 1);
   GroupCodes codes;
   for (int64_t group = 0; group < matrix.groups(); ++group)

@@ -86,7 +86,7 @@ static std::vector<Element> elementsOf(const TensorInfo &info,
 }
 
 CodeReader::CodeReader(const CodedMatrix &matrix, const WeightSet &weights)
-    : matrix(matrix), words(elementsOf<uint32_t>(matrix.words, "I32", weights)),
+    : matrix(matrix), weights(weights),
       zeros(elementsOf<uint32_t>(matrix.zeros, "I32", weights)),
       scales(elementsOf<float>(matrix.scales, "F32", weights)) {
   if (!matrix.groupOfInput)
@@ -122,7 +122,8 @@ uint32_t CodeReader::field(uint32_t word, int64_t index) const {
          ((1u << matrix.format.bits) - 1);
 }
 
-int32_t CodeReader::code(int64_t input, int64_t output) const {
+int32_t CodeReader::code(const std::vector<uint32_t> &words, int64_t input,
+                         int64_t output) const {
   int64_t perWord = wordBits / matrix.format.bits;
   if (matrix.format.kind == Kind::Awq)
     return field(words[input * (matrix.outputs / perWord) + output / perWord],
@@ -144,6 +145,7 @@ int32_t CodeReader::zero(int64_t group, int64_t output) const {
 
 std::vector<float> CodeReader::values(bool turned) const {
   int64_t inputs = matrix.inputs, outputs = matrix.outputs;
+  auto words = elementsOf<uint32_t>(matrix.words, "I32", weights);
   std::vector<float> result(inputs * outputs), zerosOf(scales.size());
   for (int64_t group = 0; group < matrix.groups(); ++group)
     for (int64_t o = 0; o < outputs; ++o)
@@ -154,7 +156,7 @@ std::vector<float> CodeReader::values(bool turned) const {
     for (int64_t o = 0; o < outputs; ++o)
       result[turned ? o * inputs + i : i * outputs + o] =
           scales[group * outputs + o] *
-          (float(code(i, o)) - zerosOf[group * outputs + o]);
+          (float(code(words, i, o)) - zerosOf[group * outputs + o]);
   }
   return result;
 }

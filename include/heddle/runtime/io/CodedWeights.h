@@ -50,27 +50,30 @@ struct CodedMatrix {
   }
 };
 
-/// The codes of a matrix, with its scales and zeros.
+/// The scales and zeros of a matrix of codes, and its values.
 class CodeReader {
 public:
-  /// Maps the tensors. Throws H0377 when the groups are not as the format says.
+  /// Reads all but the codes. Throws H0377 when the groups are not as the
+  /// format says.
   CodeReader(const CodedMatrix &matrix, const WeightSet &weights);
 
-  /// From 0 on.
-  int32_t code(int64_t input, int64_t output) const;
   float scale(int64_t group, int64_t output) const {
     return scales[group * matrix.outputs + output];
   }
+  /// As a code, from 0 on.
   int32_t zero(int64_t group, int64_t output) const;
-  /// [inputs, outputs], or with `turned` [outputs, inputs].
+  /// Reads the codes. [inputs, outputs], or with `turned` [outputs, inputs].
   std::vector<float> values(bool turned) const;
 
 private:
   const CodedMatrix &matrix;
-  std::vector<uint32_t> words, zeros;
+  const WeightSet &weights;
+  std::vector<uint32_t> zeros;
   std::vector<float> scales;         ///< [groups, outputs].
   std::vector<int32_t> groupOfInput; ///< Empty: in order.
   uint32_t field(uint32_t word, int64_t index) const;
+  int32_t code(const std::vector<uint32_t> &words, int64_t input,
+               int64_t output) const;
 };
 
 /// The weights of a model's directory, as `openWeights`. Where they are codes,
