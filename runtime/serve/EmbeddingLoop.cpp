@@ -12,34 +12,15 @@
 
 using namespace heddle::rt;
 
-void EmbeddingLoop::submit(std::vector<Asked> texts) {
-  {
-    std::lock_guard lock(mutex);
-    std::move(texts.begin(), texts.end(), std::back_inserter(asked));
-  }
-  hasCome.notify_one();
-}
-
-void EmbeddingLoop::cancel(const std::vector<uint64_t> &ids) {
-  std::lock_guard lock(mutex);
-  cancelled.insert(cancelled.end(), ids.begin(), ids.end());
-}
-
 void EmbeddingLoop::takeRequests() {
-  std::unique_lock lock(mutex);
-  if (waiting.empty())
-    // Signals are looked at from time to time.
-    hasCome.wait_for(lock, std::chrono::milliseconds(50),
-                     [&] { return !asked.empty(); });
-  std::move(asked.begin(), asked.end(), std::back_inserter(waiting));
-  asked.clear();
+  auto [came, gone] = inbox.take(/*waits=*/waiting.empty());
+  std::move(came.begin(), came.end(), std::back_inserter(waiting));
+  const std::vector<uint64_t> &ids = gone;
   auto isGone = [&](const Asked &text) {
-    return std::find(cancelled.begin(), cancelled.end(), text.id) !=
-           cancelled.end();
+    return std::find(ids.begin(), ids.end(), text.id) != ids.end();
   };
   waiting.erase(std::remove_if(waiting.begin(), waiting.end(), isGone),
                 waiting.end());
-  cancelled.clear();
 }
 
 void EmbeddingLoop::expire(Clock::time_point now) {
@@ -77,22 +58,15 @@ void EmbeddingLoop::step() {
 }
 
 int EmbeddingLoop::run(const std::function<int()> &stopSignal) {
-  int signal = 0;
-  for (;;) {
-    if (signal == 0)
-      signal = stopSignal();
-    // What comes before others know of the signal is still taken.
-    bool isLast = draining;
-    draining = signal != 0;
-    takeRequests();
-    if (isLast && waiting.empty())
-      break;
+  auto turn = [&] {
     expire(Clock::now());
     if (!waiting.empty())
       step();
     metrics.update(counts, int64_t(waiting.size()), 0);
     if (!events.empty())
       deliver(std::exchange(events, {}));
-  }
-  return signal;
+  };
+  return inbox.run(
+      stopSignal, [&] { takeRequests(); }, [&] { return waiting.empty(); },
+      turn);
 }

@@ -19,19 +19,6 @@ TextLoop::TextLoop(Engine &engine, const Options &options, Metrics &metrics,
   metrics.update(scheduler);
 }
 
-void TextLoop::submit(std::vector<Asked> more) {
-  std::lock_guard lock(mutex);
-  for (Asked &each : more)
-    asked.push_back(std::move(each));
-  hasCome.notify_one();
-}
-
-void TextLoop::cancel(const std::vector<uint64_t> &ids) {
-  std::lock_guard lock(mutex);
-  cancelled.insert(cancelled.end(), ids.begin(), ids.end());
-  hasCome.notify_one();
-}
-
 bool TextLoop::onToken(uint64_t id, int32_t token,
                        const std::vector<TokenLogprob> &logprobs) {
   Text &text = texts.at(id);
@@ -61,17 +48,7 @@ void TextLoop::onEnd(uint64_t id, TextEnd end) {
 }
 
 void TextLoop::takeRequests() {
-  std::vector<Asked> came;
-  std::vector<uint64_t> gone;
-  {
-    std::unique_lock lock(mutex);
-    if (scheduler.isIdle())
-      // Signals are looked at from time to time.
-      hasCome.wait_for(lock, std::chrono::milliseconds(50),
-                       [&] { return !asked.empty() || !cancelled.empty(); });
-    came.swap(asked);
-    gone.swap(cancelled);
-  }
+  auto [came, gone] = inbox.take(/*waits=*/scheduler.isIdle());
   for (Asked &each : came) {
     uint64_t id = each.request.id;
     Text text(options.tokenizer, std::move(each.stops));
@@ -85,21 +62,15 @@ void TextLoop::takeRequests() {
 }
 
 int TextLoop::run(const std::function<int()> &stopSignal) {
-  int signal = 0;
-  for (;;) {
-    if (signal == 0)
-      signal = stopSignal();
-    // What comes before others know of the signal is still taken.
-    bool isLast = draining;
-    draining = signal != 0;
-    takeRequests();
-    if (isLast && scheduler.isIdle())
-      break;
+  auto turn = [&] {
     scheduler.step(Clock::now());
     metrics.update(scheduler);
     if (!events.empty())
       deliver(std::exchange(events, {}));
-  }
+  };
+  int signal = inbox.run(
+      stopSignal, [&] { takeRequests(); }, [&] { return scheduler.isIdle(); },
+      turn);
   metrics.update(scheduler);
   return signal;
 }

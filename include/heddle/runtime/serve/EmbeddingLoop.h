@@ -11,14 +11,9 @@
 
 #include "heddle/runtime/serve/Encoder.h"
 #include "heddle/runtime/serve/Metrics.h"
+#include "heddle/runtime/serve/RequestInbox.h"
 
-#include <atomic>
-#include <chrono>
-#include <condition_variable>
 #include <deque>
-#include <functional>
-#include <mutex>
-#include <vector>
 
 namespace heddle::rt {
 
@@ -44,10 +39,10 @@ public:
       : encoder(encoder), metrics(metrics), deliver(std::move(deliver)) {}
 
   /// Any thread may call these.
-  void submit(std::vector<Asked> texts);
-  void cancel(const std::vector<uint64_t> &ids);
+  void submit(std::vector<Asked> texts) { inbox.submit(std::move(texts)); }
+  void cancel(const std::vector<uint64_t> &ids) { inbox.cancel(ids); }
   /// Whether a signal came: what is submitted now may not be heard.
-  bool isDraining() const { return draining; }
+  bool isDraining() const { return inbox.isDraining(); }
 
   /// Runs until `stopSignal` gives something else than 0 and no text waits;
   /// returns it. Throws what the encoder throws.
@@ -64,12 +59,7 @@ private:
   std::deque<Asked> waiting;
   SchedulerCounts counts;
   std::vector<EmbeddingEvent> events; ///< Of this run.
-
-  std::mutex mutex;
-  std::condition_variable hasCome;
-  std::vector<Asked> asked;        ///< Under the mutex.
-  std::vector<uint64_t> cancelled; ///< The same.
-  std::atomic<bool> draining = false;
+  RequestInbox<Asked> inbox;
 };
 
 } // namespace heddle::rt

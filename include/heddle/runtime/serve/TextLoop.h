@@ -11,13 +11,9 @@
 
 #include "heddle/runtime/io/Tokenizer.h"
 #include "heddle/runtime/serve/Metrics.h"
+#include "heddle/runtime/serve/RequestInbox.h"
 #include "heddle/runtime/serve/Scheduler.h"
 #include "heddle/runtime/serve/StopFilter.h"
-
-#include <atomic>
-#include <condition_variable>
-#include <functional>
-#include <mutex>
 
 namespace heddle::rt {
 
@@ -48,10 +44,10 @@ public:
     std::vector<std::string> stops;
   };
   /// Any thread may call these.
-  void submit(std::vector<Asked> asked);
-  void cancel(const std::vector<uint64_t> &ids);
+  void submit(std::vector<Asked> asked) { inbox.submit(std::move(asked)); }
+  void cancel(const std::vector<uint64_t> &ids) { inbox.cancel(ids); }
   /// Whether a signal came: what is submitted now may not be heard.
-  bool isDraining() const { return draining; }
+  bool isDraining() const { return inbox.isDraining(); }
 
   /// See Scheduler.
   int64_t longest() const { return scheduler.longest(); }
@@ -85,12 +81,7 @@ private:
   Scheduler scheduler;
   std::unordered_map<uint64_t, Text> texts;
   std::vector<TextEvent> events; ///< Of this run.
-
-  std::mutex mutex;
-  std::condition_variable hasCome;
-  std::vector<Asked> asked;        ///< Under the mutex.
-  std::vector<uint64_t> cancelled; ///< The same.
-  std::atomic<bool> draining = false;
+  RequestInbox<Asked> inbox;
 };
 
 } // namespace heddle::rt

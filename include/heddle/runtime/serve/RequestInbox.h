@@ -1,0 +1,82 @@
+//===- RequestInbox.h - What other threads ask a loop for -------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_SERVE_REQUESTINBOX_H
+#define HEDDLE_RUNTIME_SERVE_REQUESTINBOX_H
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <iterator>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace heddle::rt {
+
+/// Requests of other threads for the one that serves, and its turns until a
+/// signal ends them.
+template <class Asked> class RequestInbox {
+public:
+  /// Any thread may call these.
+  void submit(std::vector<Asked> more) {
+    std::lock_guard lock(mutex);
+    std::move(more.begin(), more.end(), std::back_inserter(asked));
+    hasCome.notify_one();
+  }
+  void cancel(const std::vector<uint64_t> &ids) {
+    std::lock_guard lock(mutex);
+    cancelled.insert(cancelled.end(), ids.begin(), ids.end());
+    hasCome.notify_one();
+  }
+  /// Whether a signal came: what is submitted now may not be heard.
+  bool isDraining() const { return draining; }
+
+  /// What has come: requests, and those that are given up.
+  std::pair<std::vector<Asked>, std::vector<uint64_t>> take(bool waits) {
+    std::unique_lock lock(mutex);
+    if (waits)
+      // Signals are looked at from time to time.
+      hasCome.wait_for(lock, std::chrono::milliseconds(50),
+                       [&] { return !asked.empty() || !cancelled.empty(); });
+    return {std::exchange(asked, {}), std::exchange(cancelled, {})};
+  }
+
+  /// Calls `takeRequests`, which calls `take`, and `turn`, until `stopSignal`
+  /// gives something else than 0 and `isIdle`; returns the signal.
+  int run(const std::function<int()> &stopSignal,
+          const std::function<void()> &takeRequests,
+          const std::function<bool()> &isIdle,
+          const std::function<void()> &turn) {
+    int signal = 0;
+    for (;;) {
+      if (signal == 0)
+        signal = stopSignal();
+      // What comes before others know of the signal is still taken.
+      bool isLast = draining;
+      draining = signal != 0;
+      takeRequests();
+      if (isLast && isIdle())
+        return signal;
+      turn();
+    }
+  }
+
+private:
+  std::mutex mutex;
+  std::condition_variable hasCome;
+  std::vector<Asked> asked;        ///< Under the mutex.
+  std::vector<uint64_t> cancelled; ///< The same.
+  std::atomic<bool> draining = false;
+};
+
+} // namespace heddle::rt
+
+#endif // HEDDLE_RUNTIME_SERVE_REQUESTINBOX_H
