@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "heddle/runtime/app/Weights.h"
+#include "heddle/runtime/app/InitialValues.h"
 
 #include <cmath>
 #include <gtest/gtest.h>

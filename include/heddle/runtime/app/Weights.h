@@ -41,18 +41,6 @@ io::SharedTensor shareTensor(Session &session, const std::string &name,
 io::CheckpointContents describeCheckpoint(Session &session,
                                           const io::CheckpointState &state);
 
-/// Fills `count` floats with the numbers first.. of a state's random stream:
-/// normal with the given mean and standard deviation. `site` names the stream.
-void fillNormal(float *values, int64_t first, int64_t count, uint64_t seed,
-                uint32_t site, double mean, double stddev);
-
-/// The elements first .. first + count of the first value of a state that is
-/// not loaded and has the shape `whole`. Every state of a seed has a random
-/// stream of its own, by its name.
-void initialValues(const plan::Init &init, const std::string &name,
-                   const std::vector<int64_t> &whole, uint64_t seed,
-                   int64_t first, int64_t count, float *values);
-
 /// Where a state stands in weight files and checkpoints: as the parameter that
 /// it belongs to; one that belongs to none is a tensor of its own name.
 std::vector<plan::Piece> sourcesOf(const plan::Stage &stage,
