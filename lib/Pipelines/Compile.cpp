@@ -193,7 +193,7 @@ LogicalResult Compilation::run(Phase start, Phase stop) {
   for (Phase phase : allPhases()) {
     if (phase < start || (phase == start && phase != Phase::Import))
       continue;
-    if (phase == Phase::Kernels && options.targets.size() > 1)
+    if (phase == Phase::Fuse && options.targets.size() > 1)
       splitByTarget();
     for (Track &track : tracks)
       if (failed(run(phase, track)))

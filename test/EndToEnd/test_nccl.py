@@ -213,8 +213,8 @@ class Nccl(test_gpu.GpuTest):
                 both = self.compile(model, "--batch", 4, "--seq", 7, "--mesh",
                                     "data=2", *flags, *targets, "--dump-phases",
                                     dumps, config=h.ds_config())
-                h.run([h.HEDDLE, "compile", os.path.join(dumps, "fuse.mlir"),
-                       "--start-from", "fuse", *targets, "-o", again])
+                h.run([h.HEDDLE, "compile", os.path.join(dumps, "spmd.mlir"),
+                       "--start-from", "spmd", *targets, "-o", again])
                 for binary in (both, again):
                     _, counts = self.counts(binary, 2)
                     self.assertEqual(counts[0]["calls"].get("ncclCommInitRank", 0),

@@ -97,6 +97,21 @@ static mlir::LogicalResult overrideStrategy(mlir::Operation *root, Phase done,
   return mlir::success();
 }
 
+/// Several targets need a dump that has nothing of one in it.
+static mlir::LogicalResult checkTargets(mlir::Operation *root, Phase done,
+                                        const CompileJob &job) {
+  Phase first = *parsePhase(config::findSetting("target")->firstPhase);
+  if (job.settings.targets.size() < 2 || done < first)
+    return mlir::success();
+  auto strategy = root->getAttrOfType<dist::StrategyAttr>("strategy");
+  mlir::InFlightDiagnostic error = root->emitError("H0113: ");
+  error << "this module was dumped after the phase " << phaseName(done)
+        << ", and is for " << wordOf(strategy.getValue().target) << " alone";
+  error.attachNote() << "help: leave out --target, or start from "
+                     << startBefore(first);
+  return error;
+}
+
 UserModule driver::readUserModule(mlir::MLIRContext &context,
                                   const std::string &path) {
   UserModule read;
@@ -131,7 +146,8 @@ UserModule driver::readUserModule(mlir::MLIRContext &context,
 mlir::OwningOpRef<mlir::ModuleOp>
 driver::readModuleFile(mlir::MLIRContext &context, const CompileJob &job) {
   UserModule read = readUserModule(context, job.module);
-  if (!read.module || failed(checkPhase(read.roots.front(), read.done, job)))
+  if (!read.module || failed(checkPhase(read.roots.front(), read.done, job)) ||
+      failed(checkTargets(read.roots.front(), read.done, job)))
     return {};
   for (mlir::Operation *root : read.roots)
     if (failed(overrideStrategy(root, read.done, job)))

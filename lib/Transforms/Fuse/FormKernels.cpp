@@ -27,7 +27,6 @@ namespace {
 struct Group {
   nn::Generator generator = nn::Generator::Rows;
   SmallVector<Operation *> ops;
-  ArrayRef<int64_t> domain;
   bool contains(Operation *op) const { return llvm::is_contained(ops, op); }
 };
 
@@ -36,6 +35,10 @@ struct FormKernels : heddle::impl::FuseFormKernelsBase<FormKernels> {
 
   void runOnOperation() override {
     for (auto model : getOperation().getOps<nn::ModelOp>()) {
+      FailureOr<codegen::FusionRules> found = fuse::rulesOf(model);
+      if (failed(found))
+        return signalPassFailure();
+      rules = *found;
       kernels.clear();
       symbols.clear();
       for (auto symbol : model.getOps<SymbolOpInterface>())
@@ -56,7 +59,7 @@ struct FormKernels : heddle::impl::FuseFormKernelsBase<FormKernels> {
 private:
   /// Why `op` may not join `group`, or "".
   std::string refusal(Operation *op, const Group &group) {
-    std::string why = fuse::refusal(op, group.generator, group.domain);
+    std::string why = fuse::refusal(op, group.ops.front(), rules);
     if (!why.empty())
       return why;
     for (Operation *member : group.ops)
@@ -67,12 +70,27 @@ private:
     return "";
   }
 
-  /// The group that `op` joins: that of an operand, the latest that takes it.
+  /// The operations whose groups `op` might join: those that make its operands;
+  /// for a sum of rows, the products that multiply what it sums.
+  static SmallVector<Operation *> neighborsOf(Operation *op) {
+    SmallVector<Operation *> neighbors;
+    if (auto sum = dyn_cast<nn::SumRowsOp>(op)) {
+      for (Operation *user : sum.getInput().getUsers())
+        if (isa<nn::LinearGradWeightOp>(user))
+          neighbors.push_back(user);
+    } else if (op->hasTrait<nn::Rowwise>()) {
+      for (Value operand : op->getOperands())
+        if (Operation *producer = operand.getDefiningOp())
+          neighbors.push_back(producer);
+    }
+    return neighbors;
+  }
+
+  /// The group that `op` joins: the latest that takes it.
   Group *findGroup(Operation *op) {
     Group *best = nullptr;
-    for (Value operand : op->getOperands()) {
-      Operation *producer = operand.getDefiningOp();
-      auto found = producer ? owner.find(producer) : owner.end();
+    for (Operation *neighbor : neighborsOf(op)) {
+      auto found = owner.find(neighbor);
       if (found == owner.end())
         continue;
       Group *group = found->second;
@@ -80,7 +98,7 @@ private:
       if (!why.empty()) {
         if (remarks)
           op->emitRemark("not fused with ")
-              << producer->getName() << ": " << why;
+              << neighbor->getName() << ": " << why;
         continue;
       }
       if (!best || best->ops.back()->isBeforeInBlock(group->ops.back()))
@@ -96,13 +114,12 @@ private:
       std::optional<nn::Generator> generator = generatorOf(&op);
       if (!generator)
         continue;
-      Group *group = op.hasTrait<nn::Rowwise>() ? findGroup(&op) : nullptr;
+      Group *group = findGroup(&op);
       if (group) {
         ++numFused;
       } else {
         group = &groups.emplace_back();
         group->generator = *generator;
-        group->domain = cast<nn::PropertiesOpInterface>(op).getDomain();
       }
       group->ops.push_back(&op);
       owner[&op] = group;
@@ -201,6 +218,7 @@ private:
     return kernel;
   }
 
+  codegen::FusionRules rules;
   std::deque<Group> groups;
   DenseMap<Operation *, Group *> owner;
   llvm::StringMap<unsigned> kernels;

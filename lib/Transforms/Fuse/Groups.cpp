@@ -37,8 +37,30 @@ std::optional<nn::Generator> fuse::generatorOf(Operation *op) {
   return std::nullopt;
 }
 
-std::string fuse::refusal(Operation *op, nn::Generator generator,
-                          ArrayRef<int64_t> domain) {
+FailureOr<codegen::FusionRules> fuse::rulesOf(nn::ModelOp model) {
+  FailureOr<const codegen::Target *> target = codegen::findTarget(model);
+  if (failed(target))
+    return failure();
+  return (*target)->fusionRules(model.getStrategy().getValue());
+}
+
+/// Why a bias's gradient may not be summed by the product that is the weight's.
+static std::string refusalOfSum(nn::SumRowsOp sum,
+                                const codegen::FusionRules &rules) {
+  if (!rules.sumsInProducts)
+    return "products of this target sum none of what they multiply";
+  if (sum.getInit() && !rules.sumsOntoInits)
+    return "products of this target add such a sum to nothing";
+  return "";
+}
+
+std::string fuse::refusal(Operation *op, Operation *first,
+                          const codegen::FusionRules &rules) {
+  auto sum = dyn_cast<nn::SumRowsOp>(op);
+  auto gradient = dyn_cast<nn::LinearGradWeightOp>(first);
+  if (sum && gradient && sum.getInput() == gradient.getGrad())
+    return refusalOfSum(sum, rules);
+  nn::Generator generator = *generatorOf(first);
   bool isProduct = generator == nn::Generator::Gemm;
   if (!isProduct && generator != nn::Generator::Rows)
     return "its kernel (" + stringifyGenerator(generator).str() +
@@ -48,7 +70,8 @@ std::string fuse::refusal(Operation *op, nn::Generator generator,
     return isProduct
                ? "only element-wise operations can be a product's epilogue"
                : "it does not go row by row";
-  return cast<nn::PropertiesOpInterface>(op).getDomain() == domain
+  return cast<nn::PropertiesOpInterface>(op).getDomain() ==
+                 cast<nn::PropertiesOpInterface>(first).getDomain()
              ? ""
              : "it goes over another shape";
 }

@@ -11,6 +11,7 @@
 
 #include "dialects/NN/NNDialect.h"
 #include "dialects/Plan/PlanDialect.h"
+#include "heddle/Codegen/Common/Target.h"
 
 namespace heddle::fuse {
 
@@ -18,10 +19,13 @@ namespace heddle::fuse {
 /// none: a kernel holds no such operation.
 std::optional<nn::Generator> generatorOf(mlir::Operation *op);
 
-/// Why `op` may not stand in a kernel of that generator and domain behind the
-/// first operation, or "".
-std::string refusal(mlir::Operation *op, nn::Generator generator,
-                    llvm::ArrayRef<int64_t> domain);
+/// The rules of the target of the model's strategy. Reports H0245 when this
+/// build has no such target.
+mlir::FailureOr<codegen::FusionRules> rulesOf(nn::ModelOp model);
+
+/// Why `op` may not stand in a kernel that begins with `first`, or "".
+std::string refusal(mlir::Operation *op, mlir::Operation *first,
+                    const codegen::FusionRules &rules);
 
 /// Which result takes the place of which operand, where that is worth it (see
 /// nn::Tie).

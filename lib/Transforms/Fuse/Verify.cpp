@@ -31,7 +31,8 @@ bool mayTie(Operation *op, Value result, Value argument) {
 }
 
 /// The body is one that its generator makes code of.
-LogicalResult verifyKernel(planir::KernelOp kernel) {
+LogicalResult verifyKernel(planir::KernelOp kernel,
+                           const codegen::FusionRules &rules) {
   Block &body = kernel.getBody().front();
   Operation &first = body.front();
   std::optional<nn::Generator> generator = fuse::generatorOf(&first);
@@ -45,8 +46,7 @@ LogicalResult verifyKernel(planir::KernelOp kernel) {
            << stringifyGenerator(*generator) << "\"";
   for (Operation &op :
        llvm::make_range(std::next(body.begin()), std::prev(body.end()))) {
-    std::string why = fuse::refusal(
-        &op, *generator, cast<nn::PropertiesOpInterface>(first).getDomain());
+    std::string why = fuse::refusal(&op, &first, rules);
     if (!why.empty())
       return op.emitError("H0907: cannot be in this kernel: ") << why;
   }
@@ -72,12 +72,13 @@ struct Verify : heddle::impl::FuseVerifyBase<Verify> {
 
 private:
   LogicalResult verify(nn::ModelOp model) {
-    if (failed(verifyGradientsBegin(model, "H0907")))
+    FailureOr<codegen::FusionRules> rules = fuse::rulesOf(model);
+    if (failed(rules) || failed(verifyGradientsBegin(model, "H0907")))
       return failure();
     WalkResult walk = model.walk<WalkOrder::PreOrder>([&](Operation *op) {
       if (auto kernel = dyn_cast<planir::KernelOp>(op))
-        return failed(verifyKernel(kernel)) ? WalkResult::interrupt()
-                                            : WalkResult::skip();
+        return failed(verifyKernel(kernel, *rules)) ? WalkResult::interrupt()
+                                                    : WalkResult::skip();
       if (!isa<nn::CostOpInterface>(op))
         return WalkResult::advance();
       op->emitError("H0907: is in no kernel");

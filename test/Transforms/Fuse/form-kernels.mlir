@@ -57,6 +57,17 @@ nn.model @m family "gpt2" phase "spmd" attributes {
     nn.return %a, %c : tensor<8xf32>, tensor<8xf32>
   }
 
+  // What products sum beside, the target says; that of this strategy nothing.
+  // CHECK-LABEL: nn.func @gradients
+  nn.func @gradients(%x: tensor<4x8xf32>, %g: tensor<4x8xf32>) -> (tensor<8x8xf32>, tensor<8xf32>) {
+    // CHECK: plan.launch @linear_grad_weight(
+    // CHECK: plan.launch @sum_rows_2(
+    %w = nn.linear_grad_weight %x, %g : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
+    // REMARK: remark: not fused with nn.linear_grad_weight: products of this target sum none of what they multiply
+    %b = nn.sum_rows %g : (tensor<4x8xf32>) -> tensor<8xf32>
+    nn.return %w, %b : tensor<8x8xf32>, tensor<8xf32>
+  }
+
   // Two shapes are two kernels.
   // CHECK-LABEL: nn.func @shapes
   nn.func @shapes(%x: tensor<4x8xf32>, %labels: tensor<4xi32>) -> tensor<4xf32> {

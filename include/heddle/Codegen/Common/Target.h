@@ -21,6 +21,16 @@ struct TargetOptions {
   std::string cache; ///< A directory of compiled kernels; empty or off: none.
 };
 
+/// What a target puts into one kernel, beside what every target does. The phase
+/// fuse reads it, and no other property of a target.
+struct FusionRules {
+  /// The product that is a weight's gradient also sums the rows of the gradient
+  /// that it multiplies: that of the bias.
+  bool sumsInProducts = false;
+  /// Such a sum may be added to an initial value.
+  bool sumsOntoInits = false;
+};
+
 /// A back end. Strategies name it; `findTarget` finds it.
 class Target {
 public:
@@ -31,6 +41,10 @@ public:
   /// Whether it makes code of such kernels. A kernel that it has no generator
   /// for stays without an object, which is a remark.
   virtual bool supports(nn::Generator generator) const = 0;
+  /// What it puts into one kernel in plans of this strategy.
+  virtual FusionRules fusionRules(const dist::Strategy &strategy) const {
+    return {};
+  }
   /// Everything that its passes need in a context.
   virtual void registerDialects(mlir::DialectRegistry &registry) const = 0;
   /// Adds the passes that give every kernel of a module's models its object.

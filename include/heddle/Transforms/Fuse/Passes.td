@@ -16,8 +16,9 @@ def FuseFormKernels : Pass<"fuse-form-kernels", "::mlir::ModuleOp"> {
   let description = [{
     Operations join the group of an operand where one kernel can do both: chains
     of element-wise operations and row reductions over one set of rows become one
-    kernel; element-wise operations behind a product become its epilogue. Each
-    group is outlined into a `plan.kernel`. Every join that was refused leaves a
+    kernel; element-wise operations behind a product become its epilogue. What a
+    kernel takes beside that, the strategy's target says (`FusionRules` in
+    `Codegen/Common/Target.h`). Each group is outlined into a `plan.kernel`. Every join that was refused leaves a
     remark (`-debug-only` is not needed: `--verbose` prints them).
 
     ```mlir
