@@ -286,12 +286,16 @@ void CommandLine::addChat(CLI::App &app) {
 
 /// What becomes of the hidden states of a text.
 void addPooling(CLI::App &verb, PoolingOptions &pooling, const char *whose) {
-  addFlag(verb, "--pooling", pooling.kind, ValueRange::choices({"cls", "mean"}),
-          std::string("The vector of a text") + whose +
-              ": that of its first token, or the mean over its tokens")
-      ->capture_default_str();
-  verb.add_flag("--normalize", pooling.normalizes,
-                std::string("Make the length of vectors") + whose + " 1");
+  addFlag(
+      verb, "--pooling", pooling.kind, ValueRange::choices({"cls", "mean"}),
+      std::string("The vector of a text") + whose +
+          ": that of its first token, or the mean over its tokens (default: "
+          "what sentence-transformers saved beside the weights, or mean)");
+  verb.add_flag_function(
+      "--normalize,!--no-normalize",
+      [&pooling](int64_t times) { pooling.normalizes = times > 0; },
+      std::string("Make the length of vectors") + whose +
+          " 1, or leave it (default: as for --pooling, or leave it)");
 }
 
 void CommandLine::addServe(CLI::App &app) {

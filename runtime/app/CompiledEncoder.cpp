@@ -41,7 +41,7 @@ static bool givesLogits(const LoadedProgram &program) {
   return program.output(PortRole::Logits) != nullptr;
 }
 
-CompiledEncoder::CompiledEncoder(Job &job, const PoolingOptions &pooling)
+CompiledEncoder::CompiledEncoder(Job &job, const Pooling &pooling)
     : job(job), pooling(pooling) {
   for (const LoadedProgram &program : job.session().allPrograms())
     if (program.program().kind == plan::ProgramKind::Encode)
@@ -100,7 +100,7 @@ void CompiledEncoder::pool(const LoadedProgram &program, int64_t row,
                            int64_t tokens, float *embedding) {
   const Value &port = hiddenOf(program);
   const int64_t width = most.width;
-  int64_t taken = pooling.kind == "cls" ? 1 : tokens;
+  int64_t taken = pooling.takesFirst ? 1 : tokens;
   hidden.resize(taken * width);
   const char *first = job.session().load(port) +
                       row * port.shape[1] * width * plan::byteSize(port.type);

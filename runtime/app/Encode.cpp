@@ -140,7 +140,9 @@ int heddle::rt::runEncode(const EncodeOptions &options, Ranks &ranks) {
   std::vector<Tokens> texts;
   Encoded made;
   ranks.together([&] {
-    encoder = std::make_unique<CompiledEncoder>(job, options.pooling);
+    encoder = std::make_unique<CompiledEncoder>(
+        job,
+        findPooling(modelDirectory(job.plan(), options.job), options.pooling));
     texts = readTexts(options, job.plan(), encoder->limits().maxTokens);
     made.embeddings.resize(texts.size() * encoder->limits().width);
     for (const Tokens &text : texts) {

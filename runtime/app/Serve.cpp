@@ -102,14 +102,16 @@ struct ServedModel {
 } // namespace
 
 ServedModel::ServedModel(Job &job, const ServeOptions &options) {
+  std::string directory = modelDirectory(job.plan(), options.job);
   if (job.plan().findProgram(plan::ProgramKind::Encode))
-    encoder = std::make_unique<CompiledEncoder>(job, options.pooling);
+    encoder = std::make_unique<CompiledEncoder>(
+        job, findPooling(directory, options.pooling));
   else if (job.plan().findProgram(plan::ProgramKind::Prefill))
     engine = std::make_unique<CompiledEngine>(job);
   else
     engine = std::make_unique<WindowEngine>(job);
   tokenizer = findTokenizer(job.plan(), options.job);
-  chat = io::ChatTemplate::find(modelDirectory(job.plan(), options.job));
+  chat = io::ChatTemplate::find(directory);
 }
 
 std::unique_ptr<Service> ServedModel::listen(Job &job,

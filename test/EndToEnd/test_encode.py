@@ -83,6 +83,55 @@ class Encode(h.HeddleTest):
             self.assertFalse(logits[length:].any())
         np.testing.assert_allclose(made["embeddings"], found, rtol=0, atol=1e-6)
 
+    def test_what_sentence_transformers_saved(self):
+        def save(modules, **modes):
+            os.makedirs(os.path.join(self.model, "1_Pooling"), exist_ok=True)
+            paths = {"Transformer": "", "Pooling": "1_Pooling"}
+            with open(os.path.join(self.model, "modules.json"), "w") as file:
+                json.dump([{"idx": i, "name": str(i), "path": paths.get(name, f"{i}_{name}"),
+                            "type": "sentence_transformers.models." + name}
+                           for i, name in enumerate(modules)], file)
+            with open(os.path.join(self.model, "1_Pooling", "config.json"), "w") as file:
+                json.dump({"word_embedding_dimension": 32,
+                           **{f"pooling_mode_{mode}": value
+                              for mode, value in modes.items()}}, file)
+
+        binary = self.build("--max-batch", 3)
+        self.addCleanup(os.remove, os.path.join(self.model, "modules.json"))
+        means, firsts = ([each[kind] for each in ENCODED] for kind in ("mean", "cls"))
+        unit = firsts / np.linalg.norm(firsts, axis=1, keepdims=True)
+        close = dict(rtol=0, atol=1e-4)
+        save(["Transformer", "Pooling", "Normalize"], cls_token=True, mean_tokens=False)
+        np.testing.assert_allclose(self.embeddings(binary, IDS), unit, **close)
+        np.testing.assert_allclose(
+            self.embeddings(binary, IDS, "--no-normalize"), firsts, **close)
+        np.testing.assert_allclose(
+            self.embeddings(binary, IDS, "--pooling", "mean", "--no-normalize"), means,
+            **close)
+        with Served([binary]) as server:
+            _, answer = server.ask("/v1/embeddings", {"input": IDS[0]})
+            np.testing.assert_allclose(json.loads(answer)["data"][0]["embedding"],
+                                       unit[0], **close)
+        save(["Transformer", "Pooling"], cls_token=False, mean_tokens=True)
+        np.testing.assert_allclose(self.embeddings(binary, IDS), means, **close)
+        refused = [
+            (["Transformer", "Pooling"], {"max_tokens": True}, "pooling by max_tokens"),
+            (["Transformer", "Pooling"], {"cls_token": True, "mean_tokens": True},
+             "several kinds"),
+            (["Transformer", "Pooling"], {"mean_tokens": False}, "no pooling_mode"),
+            (["Transformer", "Pooling", "Dense"], {"mean_tokens": True}, "Dense"),
+            (["Transformer", "Normalize", "Pooling"], {"mean_tokens": True}, "Normalize"),
+            (["Transformer"], {}, "no module makes one vector")]
+        for modules, modes, words in refused:
+            with self.subTest(words):
+                save(modules, **modes)
+                failed = h.run([binary, "encode", "--ids", "1,2"], status=3)
+                self.assertIn("H0398", failed.stderr)
+                self.assertIn(words, failed.stderr)
+                np.testing.assert_allclose(
+                    self.embeddings(binary, IDS, "--pooling", "mean", "--no-normalize"),
+                    means, **close)
+
     def test_a_text_has_its_bits_alone_and_among_others(self):
         for flags in ((), ("--precision", "bf16"), ("--quantize", "int8")):
             with self.subTest(flags):

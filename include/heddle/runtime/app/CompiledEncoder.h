@@ -10,6 +10,7 @@
 #define HEDDLE_RUNTIME_APP_COMPILEDENCODER_H
 
 #include "heddle/runtime/app/Job.h"
+#include "heddle/runtime/app/Pooling.h"
 #include "heddle/runtime/serve/Encoder.h"
 
 namespace heddle::rt {
@@ -19,7 +20,7 @@ namespace heddle::rt {
 class CompiledEncoder : public Encoder {
 public:
   /// Throws H0191 when the plan does not encode.
-  CompiledEncoder(Job &job, const PoolingOptions &pooling);
+  CompiledEncoder(Job &job, const Pooling &pooling);
 
   const EncoderLimits &limits() const override { return most; }
   int64_t bucketOf(int64_t tokens) const override;
@@ -42,7 +43,7 @@ private:
             float *embedding);
 
   Job &job;
-  const PoolingOptions pooling;
+  const Pooling pooling;
   EncoderLimits most;
   std::vector<const LoadedProgram *> programs; ///< By tokens, then rows.
   std::vector<float> hidden;

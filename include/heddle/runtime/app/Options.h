@@ -86,10 +86,11 @@ struct GenerateOptions {
   uint64_t seed = 0;
 };
 
-/// What becomes of the hidden states of a text's tokens.
+/// What becomes of the hidden states of a text's tokens. What is not said
+/// follows from the model's directory (Pooling.h).
 struct PoolingOptions {
-  std::string kind = "mean"; ///< mean of all, or cls: that of the first.
-  bool normalizes = false;   ///< Makes the vector's length 1.
+  std::string kind;               ///< mean of all, or cls: that of the first.
+  std::optional<bool> normalizes; ///< Makes the vector's length 1.
 };
 
 /// `serve`.
