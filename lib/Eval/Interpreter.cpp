@@ -229,6 +229,14 @@ void Interpreter::setState(const std::string &name, const Tensor &value) {
 void Interpreter::setWeight(const StateInfo &info, const Tensor &value) {
   if (info.packed.empty())
     return setState(info.name, value);
+  const plan::Packed &packed = info.packed[0];
+  plan::Packed whole = rt::wholeOf(packed, info.wholeShape());
+  rt::GroupCodes codes;
+  if (rt::splitsGroups(packed, whole)) {
+    std::vector<float> floats(value.floats().begin(), value.floats().end());
+    codes.resize(whole.groups() * whole.outputs());
+    rt::codesOfOutputs(whole, floats.data(), 0, whole.outputs(), codes);
+  }
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     auto runs = places[rank].find(info.name);
     if (runs == places[rank].end())
@@ -240,9 +248,11 @@ void Interpreter::setWeight(const StateInfo &info, const Tensor &value) {
     for (const rt::Run &run : runs->second)
       for (int64_t i = 0; i < run.count; ++i)
         part[run.local + i] = static_cast<float>(value.floats()[run.whole + i]);
-    const plan::Packed &packed = info.packed[0];
+    rt::GroupCodes own;
+    if (!codes.empty())
+      own = rt::codesOfPart(codes, packed, whole, runs->second);
     std::vector<char> bytes(ranks[rank]->stored(info.name).numBytes());
-    rt::packPanels(packed, part.data(), 0, packed.panels(), bytes.data());
+    rt::packPanels(packed, part.data(), 0, packed.panels(), bytes.data(), own);
     ranks[rank]->store(info.name,
                        Tensor::fromBytes(info.kind, info.shape, bytes.data()));
   }

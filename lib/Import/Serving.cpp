@@ -23,10 +23,6 @@ static void checkServing(const Settings &values) {
          mode + " splits a model over the axis tensor alone: data, seq, pipe "
                 "and --zero are for training",
          "use --mesh tensor=N");
-  if (values.quantize != Quantize::None && values.tensor > 1)
-    fail("H0148", "--quantize: weights that tensor ranks share are not packed",
-         "leave out --quantize, or --mesh tensor=" +
-             std::to_string(values.tensor));
   if (values.cacheType == CacheType::FP32 &&
       values.precision == Precision::BF16)
     fail("H0131", "--kv-type fp32: with --precision bf16 keys are bf16 already",
@@ -40,8 +36,8 @@ static void settleCodes(ResolvedSettings &settings, const ModelSpec &spec) {
   if (!spec.codes || settings.origins.count("quantize"))
     return;
   // A group of 0 means 64 where codes have 4 bits.
-  bool canStay = spec.codes->inOrder && values.tensor == 1 &&
-                 (spec.codes->group > 0 || spec.codes->bits == 8);
+  bool canStay =
+      spec.codes->inOrder && (spec.codes->group > 0 || spec.codes->bits == 8);
   if (!canStay)
     return;
   values.quantize = spec.codes->bits == 4 ? Quantize::Int4 : Quantize::Int8;

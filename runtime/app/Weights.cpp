@@ -17,6 +17,7 @@
 #include <array>
 #include <atomic>
 #include <limits>
+#include <optional>
 
 using namespace heddle;
 using namespace heddle::rt;
@@ -128,14 +129,6 @@ static void fillShare(const void *context, int64_t thread, int64_t threads) {
       work.fill({run.whole + from, run.local + from, to - from});
     passed += run.count;
   }
-}
-
-/// Fills the elements of the rank's part, in memory of the host.
-static void fillRuns(Job &job, size_t index, FillWork &work) {
-  work.runs = job.session().part(index).runs();
-  for (const Run &run : work.runs)
-    work.count += run.count;
-  job.threadPool().run(fillShare, &work);
 }
 
 /// Calls `f` with runs of at most `most` elements that stand together in the
@@ -266,19 +259,24 @@ public:
 
 private:
   void bring(size_t index);
+  void fill(const State &state, const SourceReader *reader,
+            const std::vector<Run> &wanted, std::vector<float> &values);
+  GroupCodes wholeCodes(const State &state, const SourceReader *reader,
+                        const plan::Packed &whole);
 
   Job &job;
   const io::WeightSet *weights;
   std::vector<float> weight; ///< This rank's part.
-  GroupCodes given;          ///< Where the files hold it as such codes.
+  /// Where the files hold it as such codes, or where ranks share groups.
+  GroupCodes given;
   std::string name;
   std::vector<Run> runs;
 };
 
 } // namespace
 
-/// The codes of the files, where they are codes as the plan has them: then
-/// nothing is rounded once more.
+/// The codes of the files, where they are codes as the plan has them, of the
+/// whole weight: then nothing is rounded once more.
 static GroupCodes codesOf(const plan::Packed &packed,
                           const io::CodedMatrix &matrix,
                           const io::WeightSet &weights) {
@@ -298,6 +296,54 @@ static GroupCodes codesOf(const plan::Packed &packed,
   return codes;
 }
 
+/// Reads elements of the weight that a state is made of, or makes their first
+/// values without a reader.
+void Deriving::fill(const State &state, const SourceReader *reader,
+                    const std::vector<Run> &wanted,
+                    std::vector<float> &values) {
+  State first = state; // As the weight would be.
+  first.name = state.packed[0].name;
+  first.shape = state.packed[0].shape;
+  constexpr int64_t none = std::numeric_limits<int64_t>::max();
+  std::atomic<int64_t> bad{none};
+  FillWork work;
+  work.runs = wanted;
+  for (const Run &run : wanted)
+    work.count += run.count;
+  work.target = reinterpret_cast<char *>(values.data());
+  work.type = "F32";
+  work.source = reader;
+  work.bad = &bad;
+  work.first = &first;
+  work.seed = job.plan().weights.seed;
+  job.threadPool().run(fillShare, &work);
+  if (bad < none)
+    reader->failNonFinite(work.type, bad);
+}
+
+/// The codes of a weight whose inputs are split though all share a scale: the
+/// same on every mesh.
+GroupCodes Deriving::wholeCodes(const State &state, const SourceReader *reader,
+                                const plan::Packed &whole) {
+  std::vector<float> values(whole.inputs() * whole.outputs());
+  fill(state, reader, {{0, 0, int64_t(values.size())}}, values);
+  GroupCodes codes(whole.groups() * whole.outputs());
+  struct Work {
+    const plan::Packed &whole;
+    const float *values;
+    GroupCodes &codes;
+  };
+  Work work = {whole, values.data(), codes};
+  auto share = [](const void *context, int64_t thread, int64_t threads) {
+    const Work &work = *static_cast<const Work *>(context);
+    int64_t outputs = work.whole.outputs();
+    codesOfOutputs(work.whole, work.values, outputs * thread / threads,
+                   outputs * (thread + 1) / threads, work.codes);
+  };
+  job.threadPool().run(share, &work);
+  return codes;
+}
+
 /// Reads the part of the weight that a state is made of.
 void Deriving::bring(size_t index) {
   const State &state = job.plan().states[index];
@@ -312,30 +358,20 @@ void Deriving::bring(size_t index) {
   name = packed.name;
   runs = std::move(wanted);
   weight.assign(packed.inputs() * packed.outputs(), 0);
-  given.clear();
-  FillWork work;
-  work.target = reinterpret_cast<char *>(weight.data());
-  work.type = "F32";
-  State first = state; // As the weight would be.
-  first.name = packed.name;
-  first.shape = packed.shape;
-  work.first = &first;
-  work.seed = job.plan().weights.seed;
-  if (!weights) {
-    fillRuns(job, index, work);
-    return;
+  std::optional<SourceReader> reader;
+  if (weights) {
+    reader.emplace(*weights, sourcesOf(job.plan(), state), packed.name);
+    reader->requireConvertible("F32");
   }
-  SourceReader reader(*weights, sourcesOf(job.plan(), state), packed.name);
-  reader.requireConvertible(work.type);
-  work.source = &reader;
-  constexpr int64_t none = std::numeric_limits<int64_t>::max();
-  std::atomic<int64_t> bad{none};
-  work.bad = &bad;
-  fillRuns(job, index, work);
-  if (bad < none)
-    reader.failNonFinite(work.type, bad);
-  if (const io::CodedMatrix *codes = reader.codes())
-    given = codesOf(packed, *codes, *weights);
+  const SourceReader *from = reader ? &*reader : nullptr;
+  fill(state, from, runs, weight);
+  plan::Packed whole = wholeOf(packed, job.session().part(index).wholeShape());
+  const io::CodedMatrix *coded = from ? from->codes() : nullptr;
+  given = coded ? codesOf(whole, *coded, *weights) : GroupCodes();
+  if (given.empty() && splitsGroups(packed, whole))
+    given = wholeCodes(state, from, whole);
+  if (!given.empty())
+    given = codesOfPart(given, packed, whole, runs);
 }
 
 void Deriving::make(size_t index) {

@@ -55,6 +55,61 @@ int32_t heddle::rt::quantize(float value, GroupCode code, int64_t bits) {
   return std::clamp(int32_t(std::lrint(steps)) + code.zero, lowest, highest);
 }
 
+Packed heddle::rt::wholeOf(Packed packed, std::vector<int64_t> shape) {
+  packed.shape = std::move(shape);
+  return packed;
+}
+
+bool heddle::rt::splitsGroups(const Packed &packed, const Packed &whole) {
+  return packed.isQuantized() && packed.groupLength() != whole.groupLength();
+}
+
+void heddle::rt::codesOfOutputs(const Packed &whole, const float *weight,
+                                int64_t begin, int64_t end, GroupCodes &codes) {
+  int64_t inputs = whole.inputs(), outputs = whole.outputs();
+  int64_t length = whole.groupLength();
+  std::vector<float> values(length);
+  for (int64_t o = begin; o < end; ++o)
+    for (int64_t group = 0; group < whole.groups(); ++group) {
+      for (int64_t i = 0; i < length; ++i) {
+        int64_t input = group * length + i;
+        values[i] =
+            weight[whole.transposed ? o * inputs + input : input * outputs + o];
+      }
+      codes[group * outputs + o] =
+          codeOf(values.data(), length, whole.bits, whole.even);
+    }
+}
+
+GroupCodes heddle::rt::codesOfPart(const GroupCodes &codes,
+                                   const Packed &packed, const Packed &whole,
+                                   const std::vector<Run> &runs) {
+  GroupCodes own(packed.groups() * packed.outputs());
+  int64_t length = packed.groupLength();
+  auto inputOf = [](const Packed &of, int64_t element) {
+    return of.transposed ? element % of.inputs() : element / of.outputs();
+  };
+  auto outputOf = [](const Packed &of, int64_t element) {
+    return of.transposed ? element / of.inputs() : element % of.outputs();
+  };
+  for (const Run &run : runs)
+    for (int64_t at = 0; at < run.count;) {
+      int64_t local = run.local + at;
+      int64_t input = inputOf(packed, local), output = outputOf(packed, local);
+      // The first input of a group says which group it is.
+      if (int64_t past = input % length) {
+        at += packed.transposed ? length - past
+                                : (length - past) * packed.outputs() - output;
+        continue;
+      }
+      int64_t group = inputOf(whole, run.whole + at) / whole.groupLength();
+      own[input / length * packed.outputs() + output] =
+          codes[group * whole.outputs() + outputOf(whole, run.whole + at)];
+      at += packed.transposed ? length : 1;
+    }
+  return own;
+}
+
 namespace {
 
 /// One panel: its outputs, and what they become.

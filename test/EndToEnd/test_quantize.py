@@ -39,7 +39,7 @@ def code(weight, bits, group, zeros, seed):
     """Codes [in, out], zeros [groups, out] and scales of a weight [in, out]: not
     those that Heddle would choose."""
     random = numpy.random.default_rng(seed)
-    groups = weight.reshape(-1, group, weight.shape[1])
+    groups = weight.reshape(-1, group or len(weight), weight.shape[1])
     scales = (numpy.abs(groups).max(axis=1) / 2 ** (bits - 1) *
               random.uniform(1.0, 1.3, groups.shape[::2])).astype(numpy.float16)
     middle = 2 ** (bits - 1)
@@ -77,9 +77,10 @@ class Quantize(h.HeddleTest):
                 files[product + ".qweight"] = pack(codes.T.copy(), bits).T.copy()
                 files[product + ".qzeros"] = pack(zero - less, bits)
                 files[product + ".g_idx"] = (numpy.arange(len(codes)) //
-                                             group).astype(numpy.int32)
+                                             (group or len(codes))).astype(numpy.int32)
             files[product + ".scales"] = scales
-        said = {"quant_method": method, "bits": bits, "group_size": group, **more}
+        said = {"quant_method": method, "bits": bits, "group_size": group or -1,
+                **more}
         if method == "gptq":
             said["sym"] = not zeros
         h.write_model(self.path("coded"), dict(config, quantization_config=said), {}, "")
@@ -92,8 +93,8 @@ class Quantize(h.HeddleTest):
                "--max-batch", 2, "--march", "x86-64-v3", "-o", self.path(output), *flags])
         return self.path(output)
 
-    def logits(self, binary, *flags):
-        h.run([binary, "logits", "--prompt-ids", "1,2,3,5,8,13,21", "-o",
+    def logits(self, binary, *flags, ranks=1):
+        h.run_ranks(ranks, [binary, "logits", "--prompt-ids", "1,2,3,5,8,13,21", "-o",
                self.path("logits.safetensors"), *flags])
         return h.read_safetensors(self.path("logits.safetensors"))["logits"]
 
@@ -118,6 +119,24 @@ class Quantize(h.HeddleTest):
                     info["memory"]["peak"],
                     json.loads(h.run([whole, "info", "--json"]).stdout)["memory"]["peak"])
                 self.assertLess(numpy.abs(self.logits(whole) - expected).max(), 1e-5)
+
+    @h.needs_mpi
+    def test_tensor_ranks(self):
+        """Each reads its part of the codes: groups of its inputs, or the scale that
+        all inputs share."""
+        config, weights = self.model(num_key_value_heads=4)
+        cases = [("gptq", 4, 8, 2, {}), ("gptq", 8, 0, 2, {}),
+                 ("awq", 4, 8, 2, {"version": "gemm"})]
+        for method, bits, group, ranks, more in cases:
+            with self.subTest(method, bits=bits, group=group):
+                coded, values = self.coded(config, weights, method, bits, group, **more)
+                binary = self.serving(coded, "--mesh", f"tensor={ranks}")
+                actual = self.logits(binary, ranks=ranks)
+                expected = self.logits(self.serving(values, output="of-values"))
+                self.assertLess(numpy.abs(actual - expected).max(), 1e-5)
+                owners = json.loads(h.run([h.HEDDLE, "explain", binary,
+                                           "--json"]).stdout)["memory"]["owners"]
+                self.assertIn("packed weights", owners)
 
     def test_inputs_in_another_order(self):
         """desc_act: values are computed with."""

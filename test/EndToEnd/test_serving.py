@@ -135,6 +135,40 @@ class Serving(serving.ServingTest):
                 np.testing.assert_array_equal(
                     self.logits(binary, tokens, "--decode", ranks=2), two)
 
+    @h.needs_mpi
+    def test_tensor_ranks_pack_the_codes_of_one(self):
+        """Each packs its part, with the scales that the whole weight has."""
+        config = families.config(hidden_size=96, num_attention_heads=4,
+                                 num_key_value_heads=4, head_dim=24,
+                                 intermediate_size=160, **WIDE)
+        h.write_model(self.path("llama"), config, families.random_weights(config), "")
+        odd, even = (self.make_model(f"gpt2-{width}", vocab=103, positions=CONTEXT,
+                                     embed=width, heads=4)[0] for width in (100, 96))
+        tokens = h.random_tokens(37, 103, 3)
+        for model, ranks, *flags in (
+                (odd, 4, "int8"), (even, 2, "int4", "--group", 8, "--quantize-zeros"),
+                (self.path("llama"), 4, "int8"),
+                (self.path("llama"), 2, "int8", "--group", 8)):
+            with self.subTest(model, ranks=ranks, flags=flags):
+                binaries = [self.serve(model, "--quantize", *flags, *mesh, output=name)
+                            for mesh, name in (([], "one"),
+                                               (["--mesh", f"tensor={ranks}"], "more"))]
+                one = self.logits(binaries[0], tokens)
+                more = self.logits(binaries[1], tokens, ranks=ranks)
+                np.testing.assert_allclose(more, one, rtol=0, atol=1e-4)
+                whole, part = (json.loads(h.run(
+                    [h.HEDDLE, "explain", binary, "--json"]).stdout)["memory"]["owners"]
+                    ["packed weights"] for binary in binaries)
+                # Panels of 32 outputs are padded: more than the part alone.
+                self.assertLess(part, 0.75 * whole)
+        # Half of the inputs of down_proj.
+        self.refused("H0144", [h.HEDDLE, "compile", self.path("llama"), "--mode",
+                               "serve", "--quantize", "int8", "--group", 16, "--mesh",
+                               "tensor=4", "--keep-16bit", "*.[oqkvgu]*_proj.weight",
+                               "--keep-16bit", "*embed*", "--keep-16bit", "lm_head*",
+                               "-o", self.path("x")],
+                     "fewer tensor ranks", "--keep-16bit")
+
     def refused(self, code, command, *words, status=2):
         text = h.run(command, status=status).stderr
         for word in (code, *words):
@@ -146,8 +180,6 @@ class Serving(serving.ServingTest):
         self.refused("H0126", build + ["--target", "sm_80"], "--target x86-64")
         self.refused("H0128", build + ["--max-context", 91], "n_positions = 90")
         self.refused("H0129", build + ["--mesh", "data=2"], "tensor")
-        self.refused("H0148", build + ["--mesh", "tensor=2", "--quantize", "int8"],
-                     "--mesh tensor=2")
         self.refused("H0131", build + ["--precision", "bf16", "--kv-type", "fp32"])
         self.refused("H0108", build + ["--kv-type", "int8"], "bf16")
         self.refused("H0204", build + ["--kv-cache", "1KiB"], "--kv-cache 73728",

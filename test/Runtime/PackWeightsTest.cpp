@@ -127,6 +127,73 @@ TEST(PackWeights, CodesAreTheNearest) {
       }
 }
 
+/// What a rank packs of its part is what one rank packs there of the whole:
+/// with outputs split in two segments, and with inputs split that share a scale
+/// or do not.
+TEST(PackWeights, PartsHaveTheCodesOfTheWhole) {
+  struct Case {
+    int64_t group;
+    bool transposed;
+    plan::AxisNames inputs, outputs;
+    std::vector<int64_t> segments;
+  };
+  plan::Mesh mesh;
+  mesh.axes = {{"tensor", 2, plan::AxisRole::Tensor, ""}};
+  for (const Case &each :
+       {Case{0, false, {"tensor"}, {}, {}}, Case{0, true, {"tensor"}, {}, {}},
+        Case{8, false, {"tensor"}, {}, {}}, Case{8, true, {"tensor"}, {}, {}},
+        Case{0, false, {}, {"tensor"}, {14, 20}},
+        Case{16, true, {}, {"tensor"}, {}}}) {
+    Packed whole;
+    whole.bits = 8;
+    whole.group = each.group;
+    whole.transposed = each.transposed;
+    whole.shape = {48, 34};
+    plan::Placement placement;
+    placement.split = {each.inputs, each.outputs};
+    Packed part = whole;
+    part.shape = {each.inputs.empty() ? 48 : 24,
+                  each.outputs.empty() ? 34 : 17};
+    if (each.transposed)
+      for (auto *pair : {&whole.shape, &part.shape})
+        std::swap((*pair)[0], (*pair)[1]);
+    if (each.transposed)
+      std::swap(placement.split[0], placement.split[1]);
+    placement.whole = whole.shape;
+    placement.segments = each.segments;
+    std::vector<float> weight = randomWeight(48 * 34);
+    GroupCodes codes(whole.groups() * 34);
+    codesOfOutputs(whole, weight.data(), 0, 20, codes);
+    codesOfOutputs(whole, weight.data(), 20, 34, codes);
+    EXPECT_EQ(splitsGroups(part, whole),
+              each.group == 0 && !each.inputs.empty());
+    std::vector<uint32_t> words = wordsOf(whole, weight);
+    for (int64_t rank = 0; rank < 2; ++rank) {
+      std::vector<rt::Run> runs =
+          rt::Part(placement, part.shape, mesh, rank).runs();
+      std::vector<float> own(part.inputs() * part.outputs());
+      for (const rt::Run &run : runs)
+        std::copy_n(&weight[run.whole], run.count, &own[run.local]);
+      std::vector<uint32_t> ownWords(part.panels() * part.words() *
+                                     Packed::panelWidth);
+      packPanels(part, own.data(), 0, part.panels(), ownWords.data(),
+                 codesOfPart(codes, part, whole, runs));
+      for (const rt::Run &run : runs)
+        for (int64_t i = 0; i < run.count; ++i) {
+          auto at = [&](const Packed &packed, const std::vector<uint32_t> &from,
+                        int64_t element) {
+            int64_t minor = packed.shape[1];
+            int64_t row = element / minor, column = element % minor;
+            return bitsAt(packed, from, packed.transposed ? column : row,
+                          packed.transposed ? row : column);
+          };
+          EXPECT_EQ(at(part, ownWords, run.local + i),
+                    at(whole, words, run.whole + i));
+        }
+    }
+  }
+}
+
 TEST(PackWeights, GroupsOfZerosAndTinyValues) {
   for (float value : {0.0f, 1e-12f}) {
     std::vector<float> values(32, value);

@@ -78,9 +78,6 @@ nn::StateOp Packer::weightOf(Value value) {
   if (!get || get.getSlot() || written.contains(get.getState()))
     return {};
   auto state = symbols.lookup<nn::StateOp>(get.getState());
-  // The verifiers hold parts to their wholes, and a packed part has none.
-  if (state && state.getWhole())
-    return {};
   bool isMatrix = state && state.getRole() == nn::StateRole::Parameter &&
                   state.getTensorType().getRank() == 2;
   return isMatrix ? state : nn::StateOp();
@@ -115,9 +112,9 @@ FailureOr<Form> Packer::formOf(nn::StateOp state, nn::LinearOp user) {
   auto error = user.emitError("H0144: the weight \"")
                << state.getSymName() << "\" has " << inputs
                << " inputs here, which groups of " << group << " do not divide";
-  error.attachNote() << "help: choose another --group, or exempt it: "
-                        "--keep-16bit "
-                     << state.getSymName();
+  error.attachNote() << "help: choose another --group"
+                     << (state.getWhole() ? ", fewer tensor ranks" : "")
+                     << ", or exempt it: --keep-16bit " << state.getSymName();
   return failure();
 }
 

@@ -25,9 +25,12 @@ static LogicalResult verifyState(planir::StateOp state,
   auto segments = like.getAs<DenseI64ArrayAttr>("segments");
   if (!whole)
     return success();
+  auto part = cast<RankedTensorType>(state.getType());
+  if (auto packed = like.getAs<nn::PackedAttr>("packed"))
+    part = packed.getOf();
   // A member of a split bucket is as whole as the other axes leave it.
-  return dist::verifyPart(state, cast<RankedTensorType>(state.getType()),
-                          whole.getValue(), storage, segments, strategy);
+  return dist::verifyPart(state, part, whole.getValue(), storage, segments,
+                          strategy);
 }
 
 static LogicalResult verifyFlat(planir::FlatOp flat,

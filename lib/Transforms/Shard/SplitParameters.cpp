@@ -208,6 +208,14 @@ private:
            !cast<ArrayAttr>(state.getStorage()->getDims()[dim]).empty();
   }
 
+  /// Whether it makes logits, for the loss or as what a step gives.
+  static bool isHead(nn::LinearOp linear) {
+    return llvm::any_of(linear.getOutput().getUsers(), [](Operation *user) {
+      return isa<nn::CrossEntropyOp>(user) ||
+             (isa<nn::ReturnOp>(user) && isa<nn::StepOp>(user->getParentOp()));
+    });
+  }
+
   /// The table of token embeddings, and the head's weight and bias, by rows.
   void splitVocabulary(nn::ModelOp model, Operation *op) {
     Value table;
@@ -217,13 +225,9 @@ private:
                              tensorRanks))
         table = embedding.getTable();
     } else if (auto linear = dyn_cast<nn::LinearOp>(op)) {
-      bool isHead =
-          llvm::any_of(linear.getOutput().getUsers(), [](Operation *user) {
-            return isa<nn::CrossEntropyOp>(user);
-          });
       rows = dimOf(linear, /*columns=*/true);
       // One without a loss has a bias to split if its weight is the table.
-      if (isHead || isSplit(parameterOf(model, linear.getWeight()), rows)) {
+      if (isHead(linear) || isSplit(parameterOf(model, linear.getWeight()), rows)) {
         table = linear.getWeight();
         if (nn::StateOp bias = parameterOf(model, linear.getBias()))
           setStorage(bias, 0, "rows of the vocabulary");

@@ -28,6 +28,10 @@ nn.model @m family "gpt2" phase "spmd" attributes {
   nn.state @h.0.w role parameter : tensor<16x33xbf16> {init = #nn.init<normal, 0.0 : f64, 0.02 : f64>, trainable}
   nn.state @h.1.w role parameter : tensor<16x33xbf16>
   nn.state @own role parameter : tensor<16x16xbf16>
+  // A rank's part is packed as it is; what whole it is of stays known.
+  // CHECK: nn.state @part.words role derived : tensor<1x8x32x2xbf16> {packed = #nn.packed<words of "part" as tensor<16x16xbf16>, {{.*}}>, segments = array<i64: 20, 12>, storage = {{.*}}, whole = tensor<16x32xbf16>}
+  // INT8: nn.state @part.scales role derived : tensor<1x1x32xf16>
+  nn.state @part role parameter : tensor<16x16xbf16> {segments = array<i64: 20, 12>, storage = #dist.sharding<[[], ["tensor"]], unreduced []>, whole = tensor<16x32xbf16>}
 
   // CHECK: nn.func @block(%[[X:.*]]: tensor<3x16xbf16>, %[[B:.*]]: tensor<33xbf16>, %[[W:.*]]: tensor<2x8x32x2xbf16>)
   // CHECK-NEXT: nn.packed_linear %[[X]], %[[W]] bias %[[B]] : (
@@ -45,19 +49,22 @@ nn.model @m family "gpt2" phase "spmd" attributes {
   // CHECK: nn.embedding %[[TABLE]]
   // CHECK: nn.call @block(%{{.*}}, %[[B]], %[[W0]]) path "h.0"
   // CHECK: nn.packed_linear %{{.*}}, %[[HEAD]] : (
+  // CHECK: nn.packed_linear
   // CHECK: nn.linear
   // INT8: nn.packed_linear %{{.*}}, %{{.*}} scales %{{.*}} zeros %{{.*}} bits 8
-  nn.func @forward(%ids: tensor<3xi32>, %b: tensor<33xbf16>) -> (tensor<3x40xbf16>, tensor<3x33xbf16>, tensor<3x16xbf16>) {
+  nn.func @forward(%ids: tensor<3xi32>, %b: tensor<33xbf16>) -> (tensor<3x40xbf16>, tensor<3x33xbf16>, tensor<3x16xbf16>, tensor<3x16xbf16>) {
     %t = nn.get @wte : tensor<40x16xbf16>
     %w0 = nn.get @h.0.w : tensor<16x33xbf16>
     %w1 = nn.get @h.1.w : tensor<16x33xbf16>
     %own = nn.get @own : tensor<16x16xbf16>
+    %part = nn.get @part : tensor<16x16xbf16>
     %x = nn.embedding %t[%ids] : (tensor<40x16xbf16>, tensor<3xi32>) -> tensor<3x16xbf16>
     %y0 = nn.call @block(%x, %w0, %b) path "h.0" : (tensor<3x16xbf16>, tensor<16x33xbf16>, tensor<33xbf16>) -> tensor<3x33xbf16>
     %y1 = nn.call @block(%x, %w1, %b) path "h.1" : (tensor<3x16xbf16>, tensor<16x33xbf16>, tensor<33xbf16>) -> tensor<3x33xbf16>
     %l = nn.linear %x, %t {transposed} : (tensor<3x16xbf16>, tensor<40x16xbf16>) -> tensor<3x40xbf16>
+    %p = nn.linear %x, %part : (tensor<3x16xbf16>, tensor<16x16xbf16>) -> tensor<3x16xbf16>
     %z = nn.linear %x, %own : (tensor<3x16xbf16>, tensor<16x16xbf16>) -> tensor<3x16xbf16>
     nn.set @own, %own : tensor<16x16xbf16>
-    nn.return %l, %y1, %z : tensor<3x40xbf16>, tensor<3x33xbf16>, tensor<3x16xbf16>
+    nn.return %l, %y1, %p, %z : tensor<3x40xbf16>, tensor<3x33xbf16>, tensor<3x16xbf16>, tensor<3x16xbf16>
   }
 }

@@ -158,3 +158,22 @@ nn.model @head family "bert" phase "train" attributes {
     nn.return
   }
 }
+
+// -----
+
+// Where nothing trains, the head's logits are what a step gives.
+
+// CHECK: nn.state @head role parameter : tensor<8x4xf32>
+// CHECK-SAME: storage = #dist.sharding<{{\[\[}}"tensor"], []], unreduced []>
+// CHECK: nn.step @decode
+// CHECK: %[[LOGITS:.*]] = nn.linear %{{.*}} {shardings = [#dist.sharding<{{\[\[}}], [], ["tensor"]], unreduced []>], transposed}
+// CHECK: dist.reshard %[[LOGITS]] from <{{.*}}> to <{{\[\[}}], [], []], unreduced []>
+nn.model @m family "llama" phase "train" attributes {
+    strategy = #dist.strategy<{mesh = {tensor = 2}}>, config = "{}", weights = {}} {
+  nn.state @head role parameter : tensor<8x4xf32>
+  nn.step @decode(%x: tensor<2x3x4xf32>) -> tensor<2x3x8xf32> attributes {kind = #nn.program<decode>, inputs = [#nn.port<value, "x">], outputs = [#nn.port<value, "logits">]} {
+    %w = nn.get @head : tensor<8x4xf32>
+    %y = nn.linear %x, %w {transposed} : (tensor<2x3x4xf32>, tensor<8x4xf32>) -> tensor<2x3x8xf32>
+    nn.return %y : tensor<2x3x8xf32>
+  }
+}
