@@ -8,7 +8,7 @@
 
 #include "heddle/runtime/app/KernelCheck.h"
 #include "heddle/runtime/core/Arena.h"
-#include "heddle/runtime/core/Philox.h"
+#include "heddle/runtime/core/DrawOperand.h"
 #include "heddle/runtime/io/Diagnostic.h"
 #include "heddle/runtime/io/Safetensors.h"
 
@@ -28,38 +28,6 @@ using Result = plan::PlainKernel::Result;
 
 /// A NaN in every type of floats.
 constexpr unsigned char poison = 0xff;
-
-std::vector<char> bytesOf(const Argument &argument, uint32_t number) {
-  // Long tensors repeat themselves. The prime keeps rows apart.
-  constexpr int64_t period = 1048573;
-  int64_t count = std::min(argument.elements, period);
-  int64_t size = plan::byteSize(argument.type);
-  std::vector<char> bytes(argument.elements * size);
-  bool isFloat = argument.type != plan::DType::I32 &&
-                 argument.type != plan::DType::I64 &&
-                 argument.type != plan::DType::U8;
-  if (isFloat) {
-    std::vector<float> values(count);
-    for (int64_t i = 0; i < count; ++i) {
-      double share = philox(0, uint64_t(i), number, 0)[0] * 0x1p-32;
-      values[i] = float(argument.low + share * (argument.high - argument.low));
-    }
-    io::convertElements(values.data(), "F32", bytes.data(),
-                        plan::nameOf(argument.type), count);
-  } else {
-    auto low = int64_t(argument.low);
-    auto span = uint64_t(int64_t(argument.high) - low + 1);
-    for (int64_t i = 0; i < count; ++i) {
-      int64_t value =
-          low + int64_t(philox(0, uint64_t(i), number, 0)[0] % span);
-      memcpy(&bytes[i * size], &value, size); // The low bytes come first.
-    }
-  }
-  for (int64_t done = count; done < argument.elements; done += count)
-    memcpy(&bytes[done * size], bytes.data(),
-           std::min(count, argument.elements - done) * size);
-  return bytes;
-}
 
 /// The numbers of a tensor that the device has computed.
 std::vector<double> read(Device &device, const DeviceMemory &memory,
@@ -200,7 +168,9 @@ CheckedKernel KernelChecker::check(const plan::Kernel &kernel) {
       theirs.addScalar(int64_t(argument.low));
       continue;
     }
-    std::vector<char> bytes = bytesOf(argument, uint32_t(placeOf.size()));
+    std::vector<char> bytes(argument.elements * plan::byteSize(argument.type));
+    drawOperand(argument, uint32_t(placeOf.size()), bytes.data(),
+                argument.elements);
     mine.add(bytes);
     theirs.add(bytes);
   }

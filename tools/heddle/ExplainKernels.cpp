@@ -11,10 +11,12 @@
 #include "PtxResources.h"
 #include "heddle/PlanFormat/Format.h"
 #include "heddle/PlanFormat/PtxImage.h"
-#include "heddle/runtime/devices/emulator/Machine.h"
+#include "heddle/runtime/core/DrawOperand.h"
+#include "heddle/runtime/devices/emulator/Sample.h"
 #include "heddle/runtime/io/Diagnostic.h"
 #include <algorithm>
 #include <iostream>
+#include <numeric>
 #include <sys/mman.h>
 
 using namespace heddle;
@@ -52,13 +54,25 @@ private:
   void *start;
 };
 
-/// What a kernel is given so that a block of it runs.
+/// What a kernel is given so that its blocks run: the numbers of `check`. Of
+/// long tensors only those of ids are drawn to their ends, for no kernel
+/// chooses what it accesses by other numbers.
 class Operands {
 public:
   Operands(const plan::Kernel &kernel, const plan::PlainKernel &plain) {
-    for (const plan::PlainKernel::Argument &argument : plain.arguments)
-      if (!argument.isScalar)
-        add(argument.elements * plan::byteSize(argument.type));
+    uint32_t number = 0;
+    for (const plan::PlainKernel::Argument &argument : plain.arguments) {
+      ++number;
+      if (argument.isScalar)
+        continue;
+      add(argument.elements * plan::byteSize(argument.type));
+      int64_t count = argument.elements;
+      if (argument.type != plan::DType::I32 &&
+          argument.type != plan::DType::I64)
+        count = std::min(count, rt::drawnPeriod);
+      rt::drawOperand(argument, number,
+                      static_cast<char *>(buffers.back()->data()), count);
+    }
     for (const plan::PlainKernel::Result &result : plain.results)
       if (result.tie < 0)
         add(result.elements * plan::byteSize(result.type));
@@ -106,31 +120,32 @@ static double occupancyOf(const Multiprocessor &one, int64_t threads,
   return double(blocks * warps * emulator::warpSize) / double(one.threads);
 }
 
-/// What the first block of a launch does, times the blocks.
+/// What a launch does: counted as far as the budget goes, otherwise estimated.
 static json countLaunch(const emulator::Module &module,
                         const plan::GridLaunch &launch,
                         const Operands &operands) {
-  emulator::Launch first;
-  first.kernel = launch.symbol;
-  first.block = {launch.block[0], launch.block[1], launch.block[2]};
-  first.sharedBytes = launch.sharedBytes;
-  first.arguments = operands.values;
-  emulator::Options options;
-  options.checks = emulator::Checks::Light;
-  options.counts = true;
-  emulator::Counters counters;
-  std::string fault = module.run(first, operands.memory, options, &counters);
+  constexpr uint64_t budget = 1 << 20; // Instructions of warps.
+  emulator::Launch all;
+  all.kernel = launch.symbol;
+  all.grid = {launch.grid[0], launch.grid[1], launch.grid[2]};
+  all.block = {launch.block[0], launch.block[1], launch.block[2]};
+  all.sharedBytes = launch.sharedBytes;
+  all.arguments = operands.values;
+  emulator::SampledCounts sampled;
+  std::string fault =
+      emulator::countSample(module, all, operands.memory, budget, sampled);
   if (!fault.empty())
     return {{"fault", fault}};
-  int64_t blocks = launch.grid[0] * launch.grid[1] * launch.grid[2];
-  uint64_t instructions = 0;
-  for (uint64_t kind : counters.instructions)
-    instructions += kind;
-  return {{"blocks", 1},
-          {"bytes", counters.globalBytes * blocks},
-          {"sectors", counters.globalSectors * blocks},
-          {"instructions", instructions * blocks},
-          {"tensor_operations", counters.tensorOperations * blocks}};
+  const emulator::Counters &counters = sampled.counters;
+  uint64_t instructions =
+      std::accumulate(std::begin(counters.instructions),
+                      std::end(counters.instructions), uint64_t(0));
+  return {{"blocks", sampled.blocks},
+          {"exact", sampled.isExact},
+          {"bytes", counters.globalBytes},
+          {"sectors", counters.globalSectors},
+          {"instructions", instructions},
+          {"tensor_operations", counters.tensorOperations}};
 }
 
 static json describeLaunch(const std::string &target,
@@ -199,7 +214,7 @@ void driver::printLaunches(const rt::Binary &binary) {
       << ": grid, block and shared memory are stated by the plan, registers "
          "by ptxas;\noccupancy is computed from these; bytes to move are "
          "those of the operands; requests,\nsectors and operations of tensor "
-         "cores are those counted of the first block, times the blocks\n";
+         "cores are counted, marked ~ where some blocks stand for all\n";
   std::vector<std::vector<std::string>> rows = {
       {"kernel", "grid", "block", "registers", "shared", "occupancy", "to move",
        "requested", "in sectors", "tensor cores"}};
@@ -208,6 +223,14 @@ void driver::printLaunches(const rt::Binary &binary) {
   };
   auto bytes = [](const json &value) {
     return plan::formatBytes(value.get<int64_t>());
+  };
+  auto sectors = [](const json &value) {
+    return plan::formatBytes(32 * value.get<int64_t>());
+  };
+  auto operations = [](const json &v) { return formatFlops(v.get<double>()); };
+  auto count = [&](const json &counted, const char *key, auto format) {
+    bool isEstimate = counted.contains("exact") && !counted["exact"];
+    return (isEstimate ? "~" : "") + text(counted, key, format);
   };
   for (const json &kernel : describeLaunches(binary)) {
     std::string name = kernel["name"], size = bytes(kernel["bytes"]);
@@ -222,13 +245,9 @@ void driver::printLaunches(const rt::Binary &binary) {
                 [](const json &v) {
                   return formatNumber("%.0f%%", 100 * v.get<double>());
                 }),
-           std::exchange(size, ""), text(counted, "bytes", bytes),
-           text(counted, "sectors",
-                [](const json &v) {
-                  return plan::formatBytes(32 * v.get<int64_t>());
-                }),
-           text(counted, "tensor_operations",
-                [](const json &v) { return formatFlops(v.get<double>()); })});
+           std::exchange(size, ""), count(counted, "bytes", bytes),
+           count(counted, "sectors", sectors),
+           count(counted, "tensor_operations", operations)});
     }
   }
   printTable(rows);

@@ -187,6 +187,9 @@ static std::string checkLaunch(const Program &program, const Limits &limits,
     return "a block of " + number(block.count()) + " threads takes " +
            number(registers) + " registers; the chip has " +
            number(limits.blockRegisters);
+  for (int64_t index : launch.blocks)
+    if (index < 0 || index >= grid.count())
+      return "block " + number(index) + " of a grid of " + number(grid.count());
   if (launch.arguments.size() != program.parameters.size())
     return number(static_cast<int64_t>(launch.arguments.size())) +
            " arguments for " +
@@ -268,7 +271,10 @@ public:
                const Launch &launch, const GlobalMemory &memory,
                const Options &options)
       : image(image), program(program), launch(launch), memory(memory),
-        options(options), firstFault(launch.grid.count()) {
+        options(options), order(launch.blocks),
+        count(order.empty() ? launch.grid.count()
+                            : static_cast<int64_t>(order.size())),
+        firstFault(count) {
     drawOrder();
     parameters.resize(program.parameterBytes + sizeof(uint64_t));
     for (size_t i = 0; i < program.parameters.size(); ++i)
@@ -298,6 +304,7 @@ private:
   std::vector<char> parameters;
   std::atomic<int64_t> next{0};
   std::vector<int64_t> order;      ///< Of the blocks; empty: as they are.
+  const int64_t count;             ///< Of the blocks that run.
   std::atomic<int64_t> firstFault; ///< The turn of the first with a fault.
   std::mutex mutex;
   std::string message;
@@ -394,8 +401,10 @@ std::string describePlace(const Place &place,
 void LaunchRunner::drawOrder() {
   if (!options.order)
     return;
-  order.resize(launch.grid.count());
-  std::iota(order.begin(), order.end(), 0);
+  if (order.empty()) {
+    order.resize(count);
+    std::iota(order.begin(), order.end(), 0);
+  }
   Draw draw(*options.order, UINT64_MAX);
   for (size_t i = order.size(); i > 1; --i)
     std::swap(order[i - 1], order[draw.below(i)]);
@@ -420,7 +429,7 @@ void LaunchRunner::work(Worker &worker) {
   std::vector<uint64_t> registers;
   prepare(worker, registers);
   // Blocks are taken in order, so the first fault is that of every run.
-  for (int64_t turn = next++; turn < launch.grid.count() && turn < firstFault;
+  for (int64_t turn = next++; turn < count && turn < firstFault;
        turn = next++) {
     startBlock(worker, order.empty() ? turn : order[turn]);
     try {
@@ -439,11 +448,11 @@ void LaunchRunner::work(Worker &worker) {
 std::string LaunchRunner::run(Counters *counters, Touched *touched) {
   recordsTouches = touched != nullptr || options.checks == Checks::Full;
   unsigned cores = std::max(std::thread::hardware_concurrency(), 1u);
-  int64_t count = std::min<int64_t>(options.threads ? options.threads : cores,
-                                    launch.grid.count());
-  std::vector<Worker> workers(count);
+  int64_t numWorkers =
+      std::min<int64_t>(options.threads ? options.threads : cores, count);
+  std::vector<Worker> workers(numWorkers);
   std::vector<std::thread> threads;
-  for (int64_t i = 1; i < count; ++i)
+  for (int64_t i = 1; i < numWorkers; ++i)
     threads.emplace_back([&, i] { work(workers[i]); });
   work(workers[0]);
   for (std::thread &thread : threads)

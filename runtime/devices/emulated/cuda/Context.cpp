@@ -102,6 +102,14 @@ void ContextData::writeCounts() const {
     file << between << "\"" << name << "\": " << count;
     between = ", ";
   }
+  file << "}, \"counted\": {";
+  between = "";
+  for (const auto &[name, count] : kernels) {
+    file << between << "\"" << name << "\": {\"bytes\": " << count.globalBytes
+         << ", \"sectors\": " << count.globalSectors
+         << ", \"tensor_operations\": " << count.tensorOperations << "}";
+    between = ", ";
+  }
   file << "}}\n";
   if (!file.flush())
     complain(path + " cannot be written");

@@ -62,6 +62,8 @@ struct ContextData {
   int64_t lastWaits = 0;
   std::chrono::steady_clock::time_point lastCall;
   std::map<std::string, int64_t> calls; ///< Of each function.
+  /// What launches of each kernel did; only where somebody asks for counts.
+  std::map<std::string, emulator::Counters> kernels;
   Result fault = Success; ///< Once it is another, every call returns it.
 
   /// The host waits for what was there when so many graphs were launched.

@@ -203,9 +203,11 @@ static void runLaunch(ContextData &context, const Launched &launched,
   emulator::Launch launch = launched.launch;
   for (const std::vector<char> &value : launched.values)
     launch.arguments.push_back(value.data());
+  emulator::Options options = context.settings.machineOf(number);
   std::string wrong = launched.code->run(
-      launch, context.memory.global(), context.settings.machineOf(number),
-      /*counters=*/nullptr, context.timeline.isChecked() ? &touched : nullptr);
+      launch, context.memory.global(), options,
+      options.counts ? &context.kernels[launch.kernel] : nullptr,
+      context.timeline.isChecked() ? &touched : nullptr);
   if (!wrong.empty())
     throw Fault{wrong.find("access of") == std::string::npos ? LaunchFailed
                                                              : IllegalAddress,

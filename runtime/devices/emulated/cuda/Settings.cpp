@@ -150,5 +150,6 @@ Settings Settings::fromEnvironment() {
     readFault(fault, settings);
   settings.counts = variable("HEDDLE_EMULATE_COUNTS", "");
   settings.machine = emulator::Options::fromEnvironment();
+  settings.machine.counts = !settings.counts.empty();
   return settings;
 }

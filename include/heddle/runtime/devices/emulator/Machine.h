@@ -130,6 +130,8 @@ struct Launch {
   int64_t sharedBytes = 0; ///< Beyond what the kernel declares.
   /// The values of the kernel's parameters, each of the size it declares.
   std::vector<const void *> arguments;
+  /// The blocks of the grid that run, by number, x first; empty: all.
+  std::vector<int64_t> blocks;
 };
 
 /// What a launch has to know of a kernel.
@@ -159,7 +161,7 @@ public:
   const std::string &version() const;
   const std::string &target() const;
 
-  /// Runs every block of a launch; returns what went wrong, or an empty
+  /// Runs the blocks of a launch; returns what went wrong, or an empty
   /// string. Adds to `counters` and `touched`.
   std::string run(const Launch &launch, const GlobalMemory &memory,
                   const Options &options, Counters *counters = nullptr,

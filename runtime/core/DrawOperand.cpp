@@ -1,0 +1,46 @@
+//===- DrawOperand.cpp - Numbers that a kernel is tried with --------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/core/DrawOperand.h"
+#include "heddle/PlanFormat/Format.h"
+#include "heddle/runtime/core/Philox.h"
+#include "heddle/runtime/io/Safetensors.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace heddle;
+using namespace heddle::rt;
+
+void heddle::rt::drawOperand(const plan::PlainKernel::Argument &argument,
+                             uint32_t number, char *to, int64_t count) {
+  int64_t drawn = std::min(count, drawnPeriod);
+  int64_t size = plan::byteSize(argument.type);
+  bool isFloat = argument.type != plan::DType::I32 &&
+                 argument.type != plan::DType::I64 &&
+                 argument.type != plan::DType::U8;
+  if (isFloat) {
+    std::vector<float> values(drawn);
+    for (int64_t i = 0; i < drawn; ++i) {
+      double share = philox(0, uint64_t(i), number, 0)[0] * 0x1p-32;
+      values[i] = float(argument.low + share * (argument.high - argument.low));
+    }
+    io::convertElements(values.data(), "F32", to, plan::nameOf(argument.type),
+                        drawn);
+  } else {
+    auto low = int64_t(argument.low);
+    auto span = uint64_t(int64_t(argument.high) - low + 1);
+    for (int64_t i = 0; i < drawn; ++i) {
+      int64_t value =
+          low + int64_t(philox(0, uint64_t(i), number, 0)[0] % span);
+      memcpy(to + i * size, &value, size); // The low bytes come first.
+    }
+  }
+  for (int64_t done = drawn; done < count; done += drawn)
+    memcpy(to + done * size, to, std::min(drawn, count - done) * size);
+}
