@@ -22,8 +22,9 @@ constexpr int64_t panelWidth = plan::Packed::panelWidth;
 constexpr int64_t wordBytes = 4, panelRowBytes = panelWidth * wordBytes;
 /// Rows that are made ready at once.
 constexpr int64_t blockRows = 64;
-/// How far ahead of what is read lines are fetched.
-constexpr int64_t fetchAhead = 2048;
+/// How many bytes ahead of what is read lines are fetched, of all streams
+/// together: what memory gives while one line is on its way.
+constexpr int64_t fetchAhead = 16384;
 
 /// The rows of A as the kernel reads them, and the sums of their groups.
 struct Scratch {
@@ -237,10 +238,11 @@ PackedGemm::Values PackedGemm::multiplyWord(ArrayRef<Value> sources, Value row,
   Values next(sums);
   auto type = VectorType::get(lanes, b.builder.getI32Type());
   SmallVector<SmallVector<Value>> factors; // Of a stream's vector, by step.
+  int64_t ahead = fetchAhead / static_cast<int64_t>(sources.size());
   for (Value source : sources) {
     Value at = bytes(source, b.mul(word, panelRowBytes));
     for (int64_t line = 0; line < panelRowBytes; line += 64)
-      b.prefetch(bytes(at, fetchAhead + line));
+      b.prefetch(bytes(at, ahead + line));
     for (int64_t v = 0; v < vectors; ++v)
       factors.push_back(words.unpack(b.load(type, b.advance(at, type, v), 4)));
   }
