@@ -40,6 +40,7 @@ inline bool isFilled(PortAttr port) {
   case PortRole::Rng:
   case PortRole::LearningRate:
   case PortRole::Pages:
+  case PortRole::Hidden:
     return true;
   default:
     return port.isOfBatch();

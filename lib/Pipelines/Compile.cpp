@@ -178,6 +178,8 @@ LogicalResult Compilation::write() {
   if (auto wrong =
           emit::writeBinary(codes, options.runtimePath, options.output))
     return emitDiagnostic(tracks.front().module, *wrong);
+  if (options.splitLayers) // It is for the driver itself.
+    return success();
   for (const emit::Code &code : codes) {
     const plan::Plan &plan = code.plan;
     llvm::errs() << options.output << ": "

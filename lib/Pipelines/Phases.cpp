@@ -86,7 +86,10 @@ static void buildModel(OpPassManager &pm) {
   pm.addPass(createModelApplyPrecision());
 }
 
-static void buildTrain(OpPassManager &pm) {
+static void buildTrain(OpPassManager &pm, const CompileOptions &options) {
+  // Functions are whole programs still.
+  if (options.splitLayers)
+    pm.addPass(createTrainSplitLayers());
   // Steps first: differentiation works on the body of a micro-batch.
   pm.addPass(createTrainFreezeParameters());
   pm.addPass(createTrainBuildSteps());
@@ -160,7 +163,7 @@ void heddle::buildPhase(Phase phase, OpPassManager &pm,
     buildModel(pm);
     break;
   case Phase::Train:
-    buildTrain(pm);
+    buildTrain(pm, options);
     break;
   case Phase::Shard:
     buildShard(pm, options);

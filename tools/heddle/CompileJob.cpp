@@ -110,6 +110,7 @@ int driver::runCompileJob(const CompileJob &job) {
   options.timing = job.timing;
   options.verbose = job.verbose;
   options.shardingReasons = job.shardingReasons;
+  options.splitLayers = job.splitLayers;
   if (failed(compile(*module, options)) || printer.exitCode)
     return printer.exitCode ? printer.exitCode : 1;
   if (!job.stopAfter.empty() && job.dumpPhases.empty())

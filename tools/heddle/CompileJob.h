@@ -25,7 +25,12 @@ struct CompileJob {
   std::string cache;   ///< A directory, or "" for none.
   std::string cluster; ///< JSON, or "" for none.
   bool timing = false, verbose = false, shardingReasons = false;
+  bool splitLayers = false; ///< As in CompileOptions.
 };
+
+/// Fills in the settings that only the job's model can say, and checks them
+/// against it. Throws UserError.
+void settleSettings(CompileJob &job);
 
 /// Runs it; prints diagnostics and returns the exit status. Throws nothing.
 int runCompileJob(const CompileJob &job);

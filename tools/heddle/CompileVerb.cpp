@@ -131,6 +131,18 @@ static void checkUse(const CompileFlags &flags, bool isModule) {
     fail("H0113", "there is no output", "add -o BINARY, or --stop-after PHASE");
 }
 
+void driver::settleSettings(CompileJob &job) {
+  config::settleServing(job.settings, *job.model);
+  if (!job.settings.origins.count("seq")) {
+    job.settings.values.seq = job.model->maxPositions;
+    job.settings.setOrigin("seq", {config::Origin::Kind::Model, "", {}});
+  }
+  config::checkShapes(*job.model, job.settings.values.microBatch,
+                      job.settings.values.seq);
+  config::settleParallel(job.settings, *job.model);
+  config::fillFromModel(job.settings, *job.model);
+}
+
 /// Reads the model, and fills in what only it can say. The exit status of an
 /// error that was printed, or 0.
 static int readModel(const CompileFlags &flags, CompileJob &job) {
@@ -151,15 +163,7 @@ static int readModel(const CompileFlags &flags, CompileJob &job) {
       return exitCode;
     config::findWeights(request, *job.model);
   }
-  config::settleServing(job.settings, *job.model);
-  if (!job.settings.origins.count("seq")) {
-    job.settings.values.seq = job.model->maxPositions;
-    job.settings.setOrigin("seq", {config::Origin::Kind::Model, "", {}});
-  }
-  config::checkShapes(*job.model, job.settings.values.microBatch,
-                      job.settings.values.seq);
-  config::settleParallel(job.settings, *job.model);
-  config::fillFromModel(job.settings, *job.model);
+  settleSettings(job);
   return 0;
 }
 

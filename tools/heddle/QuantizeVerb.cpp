@@ -6,53 +6,129 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "CalibrationJob.h"
 #include "Verbs.h"
-#include "heddle/Import/QuantizeModel.h"
+#include "heddle/Quantize/QuantizeModel.h"
 #include "heddle/runtime/io/File.h"
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 using namespace heddle;
 using namespace heddle::driver;
+using nlohmann::ordered_json;
+using quantize::Method;
 
-static std::string jsonOf(const config::QuantizeRequest &request,
-                          const config::QuantizeReport &report) {
-  nlohmann::ordered_json all = {{"method", "rtn"},
-                                {"bits", request.bits},
-                                {"group", request.group},
-                                {"zeros", request.zeros},
-                                {"bytes_before", report.bytesBefore},
-                                {"bytes_after", report.bytesAfter},
-                                {"error", report.error},
-                                {"weights", nlohmann::ordered_json::array()}};
-  for (const config::QuantizedWeight &weight : report.weights)
-    all["weights"].push_back({{"name", weight.name},
-                              {"inputs", weight.shape[0]},
-                              {"outputs", weight.shape[1]},
-                              {"bytes_before", weight.bytesBefore},
-                              {"bytes_after", weight.bytesAfter},
-                              {"error", weight.error}});
-  return all.dump(2) + "\n";
+namespace {
+
+struct QuantizeFlags {
+  quantize::QuantizeRequest request;
+  CalibrationFlags calibration;
+  std::string method = "rtn", bits = "4", report;
+};
+
+/// What the model makes of a text before and after.
+struct Perplexities {
+  double before = 0, after = 0;
+};
+
+} // namespace
+
+static const char *nameOf(Method method) {
+  return method == Method::Gptq ? "gptq" : "rtn";
 }
 
-static int quantize(const config::QuantizeRequest &request,
-                    const std::string &reportFile) {
-  config::QuantizeReport report = config::quantizeModel(request);
-  if (!reportFile.empty())
-    io::writeText(reportFile, jsonOf(request, report));
+static ordered_json weightsOf(const quantize::QuantizeReport &report) {
+  ordered_json all = ordered_json::array();
+  for (const quantize::QuantizedWeight &weight : report.weights) {
+    ordered_json row = {{"name", weight.name},
+                        {"method", nameOf(weight.method)},
+                        {"inputs", weight.shape[0]},
+                        {"outputs", weight.shape[1]},
+                        {"bytes_before", weight.bytesBefore},
+                        {"bytes_after", weight.bytesAfter},
+                        {"error", weight.error}};
+    if (weight.outputError)
+      row["output_error"] = *weight.outputError;
+    all.push_back(std::move(row));
+  }
+  return all;
+}
+
+static ordered_json jsonOf(const QuantizeFlags &flags,
+                           const quantize::QuantizeReport &report) {
+  return {{"method", flags.method},
+          {"bits", flags.request.bits},
+          {"group", flags.request.group},
+          {"zeros", flags.request.zeros},
+          {"bytes_before", report.bytesBefore},
+          {"bytes_after", report.bytesAfter},
+          {"error", report.error}};
+}
+
+static int quantizeModel(const QuantizeFlags &flags) {
+  const quantize::QuantizeRequest &request = flags.request;
+  std::unique_ptr<CalibrationJob> job;
+  Perplexities perplexity;
+  if (!flags.calibration.file.empty()) {
+    quantize::checkQuantizable(request);
+    job = std::make_unique<CalibrationJob>(request.model, flags.calibration,
+                                           request.output);
+    if (int exitCode = job->compile())
+      return exitCode;
+    perplexity.before = job->calibration().perplexity(job->evaluated());
+  }
+  quantize::QuantizeReport report =
+      quantize::quantizeModel(request, job ? &job->calibration() : nullptr);
+  ordered_json json = jsonOf(flags, report);
   std::cout << request.output << ": " << report.weights.size()
             << " weights with " << request.bits << " bits, "
             << report.bytesAfter << " bytes in place of " << report.bytesBefore
             << ", relative error " << report.error << "\n";
+  if (job) {
+    perplexity.after = job->calibration().perplexity(job->evaluated());
+    json["calibration"] = {{"data", flags.calibration.file},
+                           {"rows", job->calibration().rows()},
+                           {"tokens_of_row", job->seq()}};
+    json["perplexity"] = {{"data", job->evaluatedName()},
+                          {"rows", job->evaluated().rows},
+                          {"before", perplexity.before},
+                          {"after", perplexity.after}};
+    std::cout << "perplexity " << perplexity.after << ", before "
+              << perplexity.before << ", of " << job->evaluatedName() << "\n";
+  }
+  json["weights"] = weightsOf(report);
+  if (!flags.report.empty())
+    io::writeText(flags.report, json.dump(2) + "\n");
   return 0;
 }
 
+static void checkUse(const QuantizeFlags &flags) {
+  if (!flags.calibration.file.empty())
+    return;
+  if (flags.request.method == Method::Gptq)
+    fail("H0113", "--method gptq needs a text that the model computes",
+         "name one: --calibration FILE");
+  if (!flags.calibration.evalFile.empty())
+    fail("H0113", "--eval-data is for a calibration",
+         "add --calibration FILE, or leave out --eval-data");
+}
+
+static void addCalibrationFlags(CLI::App &verb, CalibrationFlags &flags) {
+  io::addFlag(verb, "--calibration", flags.file, io::range::path(),
+              "A text (.txt) or token file that layers are computed on")
+      ->default_str("none");
+  io::addFlag(verb, "--calibration-rows", flags.rows,
+              io::ValueRange::integers(1, 1 << 20),
+              "Rows of it that are computed, at most");
+  io::addFlag(verb, "--seq", flags.seq, io::ValueRange::integers(0, 1 << 20),
+              "Tokens of a row; 0: the model's positions, at most 512");
+  io::addFlag(verb, "--eval-data", flags.evalFile, io::range::path(),
+              "A text or token file for the perplexity before and after")
+      ->default_str("what --calibration has left");
+}
+
 void driver::addQuantizeVerb(CLI::App &app, Action &action) {
-  struct Flags {
-    config::QuantizeRequest request;
-    std::string bits = "4", report;
-  };
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<QuantizeFlags>();
   CLI::App *verb = app.add_subcommand(
       "quantize", "Write a model with codes of 8 or 4 bits for its weights");
   io::addFlag(*verb, "DIR", flags->request.model, io::range::path(),
@@ -63,6 +139,10 @@ void driver::addQuantizeVerb(CLI::App &app, Action &action) {
               "The directory to write, in GPTQ's layout")
       ->required()
       ->default_str("");
+  io::addFlag(*verb, "--method", flags->method,
+              io::ValueRange::choices({"rtn", "gptq"}),
+              "rtn: round to the nearest; gptq: make up for errors, as the "
+              "calibration says");
   io::addFlag(*verb, "--bits", flags->bits, io::ValueRange::choices({"8", "4"}),
               "Of a code: 8 or 4");
   io::addFlag(*verb, "--group", flags->request.group,
@@ -74,16 +154,24 @@ void driver::addQuantizeVerb(CLI::App &app, Action &action) {
               "Weights that stay as they are, as '*.mlp.c_proj.weight'")
       ->allow_extra_args(false)
       ->default_str("none");
+  addCalibrationFlags(*verb, flags->calibration);
+  verb->add_flag("--act-order", flags->request.gptq.largestFirst,
+                 "With gptq: round the inputs with the largest values first");
   io::addFlag(*verb, "--report", flags->report, io::range::path(),
-              "A JSON file for sizes and errors")
+              "A JSON file for sizes, errors and perplexities")
       ->default_str("none");
   verb->callback([flags, &action] {
     action = [flags] {
       io::requireApart(
-          {{"DIR", flags->request.model}},
+          {{"DIR", flags->request.model},
+           {"--calibration", flags->calibration.file},
+           {"--eval-data", flags->calibration.evalFile}},
           {{"-o", flags->request.output}, {"--report", flags->report}});
       flags->request.bits = std::stoll(flags->bits);
-      return quantize(flags->request, flags->report);
+      flags->request.method =
+          flags->method == "gptq" ? Method::Gptq : Method::Nearest;
+      checkUse(*flags);
+      return quantizeModel(*flags);
     };
   });
 }

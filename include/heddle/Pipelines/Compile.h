@@ -54,6 +54,8 @@ struct CompileOptions {
   bool timing = false;     ///< Print the seconds of each phase.
   bool verbose = false;
   bool shardingReasons = false; ///< Print why values are sharded as they are.
+  /// Make programs of single layers in place of those that train.
+  bool splitLayers = false;
 };
 
 /// Registers the dialects, interfaces and translations that the phases use.

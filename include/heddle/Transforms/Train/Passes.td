@@ -11,6 +11,34 @@
 
 include "mlir/Pass/PassBase.td"
 
+def TrainSplitLayers : Pass<"train-split-layers", "::mlir::ModuleOp"> {
+  let summary = "Makes two programs of each layer, for its calibration.";
+  let description = [{
+    Takes the place of all programs but `eval`, from which it is made. The
+    program `layer.N` computes the N-th call of a layer from the hidden states
+    that the call before it gave, the first one from the batch. `inputs.N` gives
+    the second moments of what the layer's products with a parameter read, the
+    sum over tokens of x[i] x[j], under the parameter's name. A host that keeps
+    the hidden states goes through the model layer by layer, and may change a
+    layer's parameters before it goes on. Refused (H0153) is a model with a layer
+    that reads anything else that layers give.
+
+    ```mlir
+    nn.func @evaluate(%ids: tensor<2x8xi32>, ...) attributes {program = #nn.program<eval>, ...} {
+      ...
+      %y = nn.call @block(%x, %w) path "h.1" : ...
+    // becomes, beside it
+    nn.func @layer.1(%x: tensor<2x8x64xf32>) -> tensor<2x8x64xf32>
+        attributes {program = #nn.program<encode>, inputs = [#nn.port<hidden, "before">],
+                    outputs = [#nn.port<hidden>]}
+    nn.func @inputs.1(%x: tensor<2x8x64xf32>) -> tensor<64x64xf32>
+        attributes {program = #nn.program<encode>, inputs = [#nn.port<hidden, "before">],
+                    outputs = [#nn.port<value, "value.h.1.w">]}
+    ```
+  }];
+  let dependentDialects = ["::heddle::nn::NNDialect"];
+}
+
 def TrainBuildSteps : Pass<"train-build-steps", "::mlir::ModuleOp"> {
   let summary = "Makes a step program from every function marked as a program.";
   let description = [{

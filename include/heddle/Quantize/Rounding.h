@@ -1,0 +1,83 @@
+//===- Rounding.h - A matrix becomes codes ----------------------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_QUANTIZE_ROUNDING_H
+#define HEDDLE_QUANTIZE_ROUNDING_H
+
+#include "heddle/runtime/core/PackWeights.h"
+#include "heddle/runtime/devices/cpu/ThreadPool.h"
+
+namespace heddle::quantize {
+
+/// How a matrix [inputs][outputs] is written as codes.
+struct CodeShape {
+  int64_t inputs = 0, outputs = 0;
+  int64_t bits = 4;   ///< Of a code: 8 or 4.
+  int64_t length = 0; ///< Inputs that share a scale; divides `inputs`.
+  bool even = true;   ///< Zeros are in the middle.
+  int64_t groups() const { return inputs / length; }
+};
+
+/// A matrix as codes.
+struct RoundedMatrix {
+  explicit RoundedMatrix(const CodeShape &shape)
+      : shape(shape), codes(shape.inputs * shape.outputs),
+        groups(shape.groups() * shape.outputs) {}
+
+  rt::GroupCode &groupOf(int64_t input, int64_t output) {
+    return groups[input / shape.length * shape.outputs + output];
+  }
+  /// The value of a code.
+  float at(int64_t input, int64_t output) const {
+    const rt::GroupCode &group =
+        groups[input / shape.length * shape.outputs + output];
+    return group.scale *
+           float(codes[input * shape.outputs + output] - group.zero);
+  }
+  /// All values, [inputs][outputs].
+  std::vector<float> values() const;
+
+  CodeShape shape;
+  std::vector<int8_t> codes;         ///< [inputs][outputs].
+  std::vector<rt::GroupCode> groups; ///< [groups][outputs].
+};
+
+/// Rounds each value of `weight`, [inputs][outputs], to the nearest.
+RoundedMatrix roundToNearest(const CodeShape &shape,
+                             const std::vector<float> &weight,
+                             rt::ThreadPool &pool);
+
+/// Sums of squares over all values: of a weight, and of what rounding changed.
+struct SquareSums {
+  double weight = 0, error = 0;
+};
+SquareSums squareSums(const std::vector<float> &weight,
+                      const RoundedMatrix &rounded);
+
+/// The norm of an error by that of what it is of, from their squares.
+double relativeNorm(double error, double whole);
+
+/// Calls `work(begin, end)` on all threads, for shares of 0 .. count.
+template <typename Function>
+void forEachShare(rt::ThreadPool &pool, int64_t count, Function work) {
+  struct Context {
+    int64_t count;
+    Function *work;
+  } context{count, &work};
+  pool.run(
+      [](const void *data, int64_t thread, int64_t threads) {
+        const auto &context = *static_cast<const Context *>(data);
+        (*context.work)(context.count * thread / threads,
+                        context.count * (thread + 1) / threads);
+      },
+      &context);
+}
+
+} // namespace heddle::quantize
+
+#endif // HEDDLE_QUANTIZE_ROUNDING_H

@@ -1,0 +1,119 @@
+//===- Calibration.cpp - What a model's layers read -----------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Quantize/Calibration.h"
+#include "heddle/runtime/app/Weights.h"
+#include "heddle/runtime/comm/Launcher.h"
+#include "heddle/runtime/comm/World.h"
+#include "heddle/runtime/core/Pieces.h"
+#include <algorithm>
+#include <cmath>
+
+using namespace heddle;
+using namespace heddle::quantize;
+using plan::PortRole;
+using rt::LoadedProgram;
+
+static rt::JobOptions optionsFor(const std::string &binary) {
+  rt::JobOptions options;
+  options.binary = binary;
+  return options;
+}
+
+Calibration::Calibration(const std::string &binary, const CalibrationText &text)
+    : ranks(std::make_unique<rt::World>(rt::Launch(),
+                                        rt::openTransport(rt::Launch()))),
+      job(optionsFor(binary), ranks),
+      rowsOfRun(rt::batchOf(job.plan(), plan::ProgramKind::Eval).rows),
+      feed(text.file, rt::batchOf(job.plan(), plan::ProgramKind::Eval)) {
+  runs = std::min(feed.batches(), text.rows / rowsOfRun);
+  hidden.resize(runs);
+  while (const LoadedProgram *program =
+             find("layer/" + std::to_string(layerPrograms.size())))
+    layerPrograms.push_back(program);
+  rt::loadWeights(job, optionsFor(binary));
+}
+
+const LoadedProgram *Calibration::find(const std::string &name) {
+  for (const LoadedProgram &program : job.session().allPrograms())
+    if (program.program().name == name)
+      return &program;
+  return nullptr;
+}
+
+/// Hidden states, and what the program reads of the batch itself.
+void Calibration::fillInputs(const LoadedProgram &program, int64_t run) {
+  rt::Session &session = job.session();
+  if (const rt::Value *port = program.input(PortRole::Hidden)) {
+    std::copy(hidden[run].begin(), hidden[run].end(), session.at<float>(*port));
+    session.store(*port);
+  }
+  rt::BatchInputs(session, program).read(feed, run * rowsOfRun);
+}
+
+std::map<std::string, Moments> Calibration::moments() {
+  std::map<std::string, Moments> result;
+  const LoadedProgram *program = find("inputs/" + std::to_string(layer));
+  if (!program)
+    return result;
+  const std::vector<plan::Port> &ports = program->program().outputs;
+  for (int64_t run = 0; run < runs; ++run) {
+    fillInputs(*program, run);
+    job.session().run(*program);
+    for (size_t i = 0; i < ports.size(); ++i) {
+      const rt::Value &port = program->output(i);
+      Moments &sums =
+          result[ports[i].name.substr(std::string("value.").size())];
+      sums.resize(port.numElements());
+      const float *values = job.session().load<float>(port);
+      for (size_t j = 0; j < sums.size(); ++j)
+        sums[j] += values[j];
+    }
+  }
+  return result;
+}
+
+void Calibration::advance() {
+  const LoadedProgram &program = *layerPrograms[layer++];
+  for (int64_t run = 0; run < runs; ++run) {
+    fillInputs(program, run);
+    job.session().run(program);
+    const rt::Value &port = rt::requireOutput(program, PortRole::Hidden);
+    const float *values = job.session().load<float>(port);
+    hidden[run].assign(values, values + port.numElements());
+  }
+}
+
+void Calibration::replace(const std::string &tensor,
+                          const std::vector<float> &values) {
+  rt::Session &session = job.session();
+  const std::vector<plan::State> &states = job.plan().states;
+  for (size_t index = 0; index < states.size(); ++index) {
+    if (states[index].role != plan::StateRole::Parameter)
+      continue;
+    std::vector<plan::Piece> pieces = rt::sourcesOf(job.plan(), states[index]);
+    auto isOf = [&](const plan::Piece &piece) {
+      return piece.tensor == tensor;
+    };
+    if (std::none_of(pieces.begin(), pieces.end(), isOf))
+      continue;
+    const rt::Value &value = session.state(index);
+    float *to = session.at<float>(value);
+    rt::forEachRun(pieces, 0, value.numElements(),
+                   [&](const rt::PieceRun &run) {
+                     for (int64_t i = 0; isOf(*run.piece) && i < run.count; ++i)
+                       to[run.state + i] = values[run.tensor + i * run.stride];
+                   });
+    session.store(value);
+  }
+}
+
+double Calibration::perplexity(const CalibrationText &text) {
+  return std::exp(
+      rt::Evaluation(job, text.file, text.rows / rowsOfRun, {}).meanLoss());
+}

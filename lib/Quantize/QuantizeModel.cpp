@@ -1,0 +1,323 @@
+//===- QuantizeModel.cpp - Writes a model with codes ----------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/Quantize/QuantizeModel.h"
+#include "heddle/Import/ModelSpec.h"
+#include "heddle/runtime/io/Checkpoint.h"
+#include <fnmatch.h>
+#include <map>
+#include <nlohmann/json.hpp>
+
+using namespace heddle;
+using namespace heddle::quantize;
+
+static std::vector<float> transposed(const std::vector<float> &values,
+                                     int64_t rows, int64_t columns) {
+  std::vector<float> result(values.size());
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t column = 0; column < columns; ++column)
+      result[column * rows + row] = values[row * columns + column];
+  return result;
+}
+
+namespace {
+
+/// Words of 32 bits, row by row of words.
+class Words {
+public:
+  Words(int64_t rows, int64_t columns)
+      : columns(columns), words(rows * columns) {}
+  void set(int64_t row, int64_t column, int64_t place, int64_t bits,
+           int64_t code) {
+    uint32_t mask = (1u << bits) - 1;
+    words[row * columns + column] |= (uint32_t(code) & mask) << (place * bits);
+  }
+  const uint32_t *data() const { return words.data(); }
+  int64_t bytes() const { return int64_t(words.size() * sizeof(uint32_t)); }
+
+private:
+  int64_t columns;
+  std::vector<uint32_t> words;
+};
+
+/// A matrix of codes as files have it.
+struct CodedTensors {
+  explicit CodedTensors(const RoundedMatrix &matrix);
+
+  CodeShape shape;
+  Words words, zeros;
+  std::vector<uint16_t> scales;
+  int64_t bytes() const {
+    return words.bytes() + zeros.bytes() + int64_t(scales.size()) * 2 +
+           shape.inputs * int64_t(sizeof(int32_t));
+  }
+};
+
+} // namespace
+
+CodedTensors::CodedTensors(const RoundedMatrix &matrix)
+    : shape(matrix.shape), words(shape.inputs * shape.bits / 32, shape.outputs),
+      zeros(shape.groups(), shape.outputs * shape.bits / 32),
+      scales(matrix.groups.size()) {
+  const int64_t bits = shape.bits, perWord = 32 / bits;
+  const int64_t middle = int64_t(1) << (bits - 1);
+  for (int64_t input = 0; input < shape.inputs; ++input)
+    for (int64_t output = 0; output < shape.outputs; ++output)
+      words.set(input / perWord, output, input % perWord, bits,
+                matrix.codes[input * shape.outputs + output] + middle);
+  for (int64_t group = 0; group < shape.groups(); ++group)
+    for (int64_t output = 0; output < shape.outputs; ++output) {
+      const rt::GroupCode &code = matrix.groups[group * shape.outputs + output];
+      scales[group * shape.outputs + output] = io::floatToF16(code.scale);
+      // Format 1 of GPTQ stores a zero less 1.
+      zeros.set(group, output / perWord, output % perWord, bits,
+                code.zero + middle - 1);
+    }
+}
+
+namespace {
+
+/// A tensor that becomes codes.
+struct Chosen {
+  bool outIn = false;    ///< It is [out, in].
+  std::string parameter; ///< That it is, or is a part of.
+};
+
+/// Makes the codes, and writes the tensors.
+class Quantizer {
+public:
+  Quantizer(const QuantizeRequest &request, Calibration *calibration);
+  void check() const;
+  QuantizeReport run();
+
+private:
+  bool isKept(const std::string &name) const;
+  void choose();
+  void checkTensor(const io::TensorInfo &info, bool outIn) const;
+  CodeShape shapeOf(const io::TensorInfo &info, bool outIn) const;
+  std::vector<float> readWeight(const io::TensorInfo &info,
+                                const CodeShape &shape, bool outIn) const;
+  void code(const std::string &name, const Moments *moments);
+  void codeLayers();
+  void addCodes(const io::TensorInfo &info);
+  void write();
+
+  const QuantizeRequest &request;
+  Calibration *calibration;
+  std::unique_ptr<rt::ThreadPool> ownThreads; ///< Without a calibration.
+  rt::ThreadPool &threads;
+  config::ModelSpec spec;
+  io::WeightSet weights;
+  std::map<std::string, Chosen> chosen; ///< By name.
+  std::map<std::string, CodedTensors> coded;
+  std::map<std::string, QuantizedWeight> results;
+  std::vector<io::TensorToWrite> tensors;
+  QuantizeReport report;
+  double squares = 0, errors = 0;
+};
+
+} // namespace
+
+static config::ModelSpec readModel(const std::string &path) {
+  config::ModelRequest request;
+  request.path = path;
+  return config::readModelSpec(request);
+}
+
+Quantizer::Quantizer(const QuantizeRequest &request, Calibration *calibration)
+    : request(request), calibration(calibration),
+      ownThreads(calibration ? nullptr
+                             : std::make_unique<rt::ThreadPool>(
+                                   rt::availableThreads())),
+      threads(calibration ? calibration->threadPool() : *ownThreads),
+      spec(readModel(request.model)), weights(io::openWeights(spec.directory)) {
+  if (spec.codes)
+    fail("H0152", spec.directory + " has codes already",
+         "give the model that they were made of");
+  choose();
+}
+
+bool Quantizer::isKept(const std::string &name) const {
+  for (const std::string &pattern : request.keep)
+    if (fnmatch(pattern.c_str(), name.c_str(), 0) == 0)
+      return true;
+  return false;
+}
+
+void Quantizer::choose() {
+  for (config::ParameterSpec &parameter : spec.parameters)
+    weights::forEachTensor(parameter.source, [&](weights::Source &tensor) {
+      if (parameter.isOfLayer && tensor.numbers.size() == 2 &&
+          !isKept(parameter.name) && !isKept(tensor.name))
+        chosen[tensor.name] = {parameter.outIn, parameter.name};
+    });
+}
+
+CodeShape Quantizer::shapeOf(const io::TensorInfo &info, bool outIn) const {
+  int64_t inputs = info.shape[outIn ? 1 : 0];
+  return {inputs, info.shape[outIn ? 0 : 1], request.bits,
+          request.group == 0 ? inputs : request.group, !request.zeros};
+}
+
+void Quantizer::checkTensor(const io::TensorInfo &info, bool outIn) const {
+  CodeShape shape = shapeOf(info, outIn);
+  int64_t perWord = 32 / request.bits;
+  std::string wrong;
+  if (shape.inputs % perWord != 0 || shape.outputs % perWord != 0)
+    wrong =
+        ", which words of " + std::to_string(perWord) + " codes do not divide";
+  else if (shape.inputs % shape.length != 0)
+    wrong = ", which groups of " + std::to_string(shape.length) +
+            " inputs do not divide";
+  if (wrong.empty())
+    return;
+  fail("H0152",
+       "\"" + info.name + "\" has " + std::to_string(shape.inputs) +
+           " inputs and " + std::to_string(shape.outputs) + " outputs" + wrong,
+       "choose another --group, or exempt it: --keep-16bit '" + info.name + "'",
+       {info.file, 0, 0});
+}
+
+void Quantizer::check() const {
+  for (const io::TensorInfo &info : weights.tensors())
+    if (auto found = chosen.find(info.name); found != chosen.end())
+      checkTensor(info, found->second.outIn);
+}
+
+/// The values of a tensor, [inputs][outputs].
+std::vector<float> Quantizer::readWeight(const io::TensorInfo &info,
+                                         const CodeShape &shape,
+                                         bool outIn) const {
+  std::vector<float> values(info.numElements());
+  weights.read(info, "F32", values.data());
+  int64_t bad = io::firstNonFinite(values.data(), "F32", info.numElements());
+  if (bad >= 0)
+    io::failNonFinite(info, "F32", bad);
+  return outIn ? transposed(values, shape.outputs, shape.inputs) : values;
+}
+
+/// Makes the codes of a tensor, and gives the calibration their values.
+/// `moments` are of what its product reads; null where there are none.
+void Quantizer::code(const std::string &name, const Moments *moments) {
+  const io::TensorInfo &info = weights.at(name);
+  bool outIn = chosen.at(name).outIn;
+  CodeShape shape = shapeOf(info, outIn);
+  std::vector<float> weight = readWeight(info, shape, outIn);
+  // One of a parameter that is made of several along the inputs.
+  if (moments && int64_t(moments->size()) != shape.inputs * shape.inputs)
+    moments = nullptr;
+  bool isGptq = moments && request.method == Method::Gptq;
+  RoundedMatrix matrix =
+      isGptq ? roundWithGptq(shape, weight, *moments, request.gptq, threads)
+             : roundToNearest(shape, weight, threads);
+  const CodedTensors &made = coded.emplace(name, matrix).first->second;
+  QuantizedWeight result = {
+      name, {shape.inputs, shape.outputs},           info.bytes,  made.bytes(),
+      0,    isGptq ? Method::Gptq : Method::Nearest, std::nullopt};
+  SquareSums sums = squareSums(weight, matrix);
+  squares += sums.weight;
+  errors += sums.error;
+  result.error = relativeNorm(sums.error, sums.weight);
+  if (moments)
+    result.outputError = outputError(weight, matrix, *moments, threads);
+  results[name] = result;
+  if (!calibration)
+    return;
+  std::vector<float> values = matrix.values();
+  calibration->replace(
+      name, outIn ? transposed(values, shape.inputs, shape.outputs) : values);
+}
+
+/// Codes what products of layers read, layer by layer.
+void Quantizer::codeLayers() {
+  for (int64_t layer = 0; layer < calibration->layers(); ++layer) {
+    std::map<std::string, Moments> moments = calibration->moments();
+    for (const auto &[name, of] : chosen)
+      if (auto found = moments.find(of.parameter);
+          found != moments.end() && !coded.count(name))
+        code(name, &found->second);
+    calibration->advance();
+  }
+}
+
+void Quantizer::addCodes(const io::TensorInfo &info) {
+  const CodedTensors &made = coded.at(info.name);
+  const CodeShape &shape = made.shape;
+  std::string product = info.name.substr(0, info.name.rfind('.'));
+  int64_t perWord = 32 / shape.bits;
+  tensors.push_back({product + ".qweight",
+                     "I32",
+                     {shape.inputs / perWord, shape.outputs},
+                     made.words.data(),
+                     nullptr});
+  tensors.push_back({product + ".qzeros",
+                     "I32",
+                     {shape.groups(), shape.outputs / perWord},
+                     made.zeros.data(),
+                     nullptr});
+  tensors.push_back({product + ".scales",
+                     "F16",
+                     {shape.groups(), shape.outputs},
+                     made.scales.data(),
+                     nullptr});
+  auto order = [inputs = shape.inputs,
+                length = shape.length](const io::TensorToWrite::Sink &sink) {
+    std::vector<int32_t> groups(inputs);
+    for (int64_t i = 0; i < inputs; ++i)
+      groups[i] = int32_t(i / length);
+    sink(groups.data(), inputs * int64_t(sizeof(int32_t)));
+  };
+  tensors.push_back(
+      {product + ".g_idx", "I32", {shape.inputs}, nullptr, order});
+  report.weights.push_back(results.at(info.name));
+  report.bytesAfter += made.bytes();
+}
+
+void Quantizer::write() {
+  auto settings = nlohmann::ordered_json::parse(spec.configJson);
+  settings["quantization_config"] = {
+      {"quant_method", "gptq"},
+      {"bits", request.bits},
+      {"group_size", request.group == 0 ? -1 : request.group},
+      {"sym", !request.zeros},
+      {"desc_act", false},
+      {"checkpoint_format", "gptq"}};
+  io::writeModel(spec.directory, request.output, settings.dump(2) + "\n",
+                 std::move(tensors));
+}
+
+QuantizeReport Quantizer::run() {
+  if (calibration)
+    codeLayers();
+  for (const io::TensorInfo &info : weights.tensors()) {
+    report.bytesBefore += info.bytes;
+    if (chosen.count(info.name)) {
+      if (!coded.count(info.name))
+        code(info.name, nullptr);
+      addCodes(info);
+      continue;
+    }
+    report.bytesAfter += info.bytes;
+    tensors.push_back(
+        {info.name, info.dtype, info.shape, weights.data(info), nullptr});
+  }
+  report.error = relativeNorm(errors, squares);
+  write();
+  return std::move(report);
+}
+
+void quantize::checkQuantizable(const QuantizeRequest &request) {
+  Quantizer(request, nullptr).check();
+}
+
+QuantizeReport quantize::quantizeModel(const QuantizeRequest &request,
+                                       Calibration *calibration) {
+  Quantizer quantizer(request, calibration);
+  quantizer.check();
+  return quantizer.run();
+}

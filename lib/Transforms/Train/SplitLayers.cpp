@@ -1,0 +1,280 @@
+//===- SplitLayers.cpp - Programs that compute one layer each -------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Each program is a copy of `eval` whose results are those of one call, and
+// from which all is erased that they do not need. What other calls give enters
+// by a port.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/NN/NNDialect.h"
+#include "heddle/Transforms/Train/Passes.h"
+
+using namespace mlir;
+using namespace heddle;
+using nn::PortRole;
+
+namespace heddle {
+#define GEN_PASS_DEF_TRAINSPLITLAYERS
+#include "include/heddle/Transforms/Train/Passes.h.inc"
+} // namespace heddle
+
+/// Erases operations that only compute what nothing uses, from the last on.
+static void eraseUnused(Block &body) {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))
+    if (op.use_empty() && !isa<nn::ReturnOp>(op))
+      op.erase();
+}
+
+/// Makes a function return `results`, and no more than they need.
+static void giveResults(nn::FuncOp function, ValueRange results) {
+  Block &body = function.getBody().front();
+  body.getTerminator()->setOperands(results);
+  eraseUnused(body);
+  function.setFunctionType(FunctionType::get(
+      function.getContext(), body.getArgumentTypes(), results.getTypes()));
+}
+
+namespace {
+
+/// A layer function that gives second moments of what its products read.
+struct Moments {
+  nn::FuncOp function; ///< Null where it has no such product.
+  /// Of each result, the argument that is the product's weight.
+  SmallVector<unsigned> weights;
+};
+
+class Splitter {
+public:
+  Splitter(nn::ModelOp model, nn::FuncOp eval)
+      : model(model), eval(eval), symbols(model) {}
+
+  LogicalResult run();
+
+private:
+  using Rewrite = llvm::function_ref<SmallVector<Value>(nn::CallOp)>;
+  LogicalResult add(const Twine &name, size_t number, Rewrite rewrite,
+                    ArrayRef<Attribute> outputs);
+  LogicalResult addLayer(size_t number);
+  LogicalResult addInputs(size_t number);
+  const Moments &momentsIn(nn::FuncOp layer);
+  void keepOnly(const llvm::SmallDenseSet<Operation *> &programs);
+
+  nn::ModelOp model;
+  nn::FuncOp eval;
+  SymbolTable symbols;
+  SmallVector<nn::CallOp> calls;
+  DenseMap<Operation *, Moments> known;
+  llvm::SmallDenseSet<Operation *> programs;
+};
+
+struct SplitLayers : heddle::impl::TrainSplitLayersBase<SplitLayers> {
+  void runOnOperation() override {
+    for (auto model : getOperation().getOps<nn::ModelOp>())
+      for (auto function :
+           llvm::make_early_inc_range(model.getOps<nn::FuncOp>()))
+        if (function.getProgram() == nn::ProgramKind::Eval) {
+          if (failed(Splitter(model, function).run()))
+            return signalPassFailure();
+          break;
+        }
+  }
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Second moments
+//===----------------------------------------------------------------------===//
+
+/// The sum over tokens of x[i] x[j], x being what a product reads.
+static Value momentsOf(nn::LinearOp product) {
+  Value input = product.getInput();
+  int64_t width = cast<RankedTensorType>(input.getType()).getShape().back();
+  OpBuilder builder(product);
+  return builder.create<nn::LinearGradWeightOp>(
+      product.getLoc(),
+      RankedTensorType::get({width, width}, builder.getF32Type()), input, input,
+      /*init=*/Value(), /*transposed=*/false, /*shardings=*/ArrayAttr());
+}
+
+/// The same layer with other results, made when it is first asked for.
+const Moments &Splitter::momentsIn(nn::FuncOp layer) {
+  auto [entry, isNew] = known.try_emplace(layer);
+  Moments &moments = entry->second;
+  if (!isNew)
+    return moments;
+  auto function = cast<nn::FuncOp>(layer->clone());
+  function.setSymName((layer.getSymName() + ".inputs").str());
+  Block &body = function.getBody().front();
+  DenseMap<Value, Value> made; // Several products may read one value.
+  SmallVector<Value> results;
+  for (auto product : llvm::make_early_inc_range(body.getOps<nn::LinearOp>())) {
+    auto weight = dyn_cast<BlockArgument>(product.getWeight());
+    if (!weight || llvm::is_contained(moments.weights, weight.getArgNumber()))
+      continue;
+    Value &sums = made[product.getInput()];
+    if (!sums)
+      sums = momentsOf(product);
+    results.push_back(sums);
+    moments.weights.push_back(weight.getArgNumber());
+  }
+  if (results.empty()) {
+    function->erase();
+    return moments;
+  }
+  giveResults(function, results);
+  symbols.insert(function);
+  moments.function = function;
+  return moments;
+}
+
+//===----------------------------------------------------------------------===//
+// Programs
+//===----------------------------------------------------------------------===//
+
+/// Values of other calls that a call is computed from.
+static llvm::SetVector<Value> valuesOfOthers(nn::CallOp call) {
+  llvm::SetVector<Value> found;
+  llvm::SmallDenseSet<Operation *> seen = {call};
+  SmallVector<Operation *> open = {call};
+  while (!open.empty())
+    for (Value operand : open.pop_back_val()->getOperands()) {
+      Operation *definition = operand.getDefiningOp();
+      if (isa_and_present<nn::CallOp>(definition))
+        found.insert(operand);
+      else if (definition && seen.insert(definition).second)
+        open.push_back(definition);
+    }
+  return found;
+}
+
+/// Has what `before` gives to `call` enter the program by the port `hidden`.
+static LogicalResult takeHidden(nn::FuncOp program, nn::CallOp before,
+                                nn::CallOp call) {
+  llvm::SetVector<Value> needed = valuesOfOthers(call);
+  if (needed.empty())
+    return success();
+  Value given = before ? Value(before.getResult(0)) : Value();
+  if (needed.size() > 1 || needed[0] != given) {
+    InFlightDiagnostic error = call.emitError(
+        "H0153: the layer cannot be calibrated: it reads more than the hidden "
+        "states of the layer before it");
+    error.attachNote() << "help: leave out --calibration";
+    return error;
+  }
+  Block &body = program.getBody().front();
+  given.replaceAllUsesWith(body.addArgument(given.getType(), given.getLoc()));
+  SmallVector<Attribute> inputs(program.getInputsAttr().getValue());
+  inputs.push_back(
+      nn::PortAttr::get(program.getContext(), PortRole::Hidden,
+                        StringAttr::get(program.getContext(), "before")));
+  program.setInputsAttr(ArrayAttr::get(program.getContext(), inputs));
+  return success();
+}
+
+/// Erases arguments that nothing uses, with their ports.
+static void eraseUnusedInputs(nn::FuncOp program) {
+  Block &body = program.getBody().front();
+  SmallVector<Attribute> left;
+  BitVector unused(body.getNumArguments());
+  for (auto [argument, port] :
+       llvm::zip(body.getArguments(), program.getInputsAttr()))
+    if (argument.use_empty())
+      unused.set(argument.getArgNumber());
+    else
+      left.push_back(port);
+  body.eraseArguments(unused);
+  program.setInputsAttr(ArrayAttr::get(program.getContext(), left));
+}
+
+/// Adds a program whose results are what `rewrite` makes of the call.
+LogicalResult Splitter::add(const Twine &name, size_t number, Rewrite rewrite,
+                            ArrayRef<Attribute> outputs) {
+  auto program = cast<nn::FuncOp>(eval->clone());
+  program.setSymName((name + "." + Twine(number)).str());
+  symbols.insert(program);
+  programs.insert(program);
+  Block &body = program.getBody().front();
+  SmallVector<nn::CallOp> copies(body.getOps<nn::CallOp>());
+  nn::CallOp before = number > 0 ? copies[number - 1] : nn::CallOp();
+  SmallVector<Value> results = rewrite(copies[number]);
+  if (failed(
+          takeHidden(program, before, results[0].getDefiningOp<nn::CallOp>())))
+    return failure();
+  body.getTerminator()->setOperands(results);
+  eraseUnused(body);
+  eraseUnusedInputs(program);
+  program.setProgram(nn::ProgramKind::Encode);
+  program.setOutputsAttr(ArrayAttr::get(program.getContext(), outputs));
+  giveResults(program, results);
+  return success();
+}
+
+LogicalResult Splitter::addLayer(size_t number) {
+  auto port = nn::PortAttr::get(model.getContext(), PortRole::Hidden);
+  return add(
+      "layer", number,
+      [](nn::CallOp call) { return SmallVector<Value>{call.getResult(0)}; },
+      {port});
+}
+
+LogicalResult Splitter::addInputs(size_t number) {
+  nn::CallOp call = calls[number];
+  const Moments &moments =
+      momentsIn(symbols.lookup<nn::FuncOp>(call.getCallee()));
+  SmallVector<unsigned> results;
+  SmallVector<Attribute> outputs;
+  for (auto [index, argument] : llvm::enumerate(moments.weights))
+    if (auto get = call.getOperand(argument).getDefiningOp<nn::GetOp>()) {
+      results.push_back(index);
+      outputs.push_back(nn::PortAttr::get(
+          model.getContext(), PortRole::Value,
+          StringAttr::get(model.getContext(), "value." + get.getState())));
+    }
+  if (results.empty())
+    return success();
+  auto rewrite = [&](nn::CallOp copied) {
+    OpBuilder builder(copied);
+    nn::FuncOp callee = moments.function;
+    auto other = builder.create<nn::CallOp>(
+        copied.getLoc(), callee.getResultTypes(), callee.getSymName(),
+        copied.getOperands(), copied.getPath(),
+        /*recompute=*/nn::RecomputeAttr(), /*arg_attrs=*/ArrayAttr(),
+        /*res_attrs=*/ArrayAttr());
+    return llvm::map_to_vector(results, [&](unsigned index) -> Value {
+      return other.getResult(index);
+    });
+  };
+  return add("inputs", number, rewrite, outputs);
+}
+
+/// Erases other functions, but those that they call.
+void Splitter::keepOnly(const llvm::SmallDenseSet<Operation *> &roots) {
+  llvm::SmallDenseSet<Operation *> reached(roots);
+  SmallVector<Operation *> open(roots.begin(), roots.end());
+  while (!open.empty())
+    open.pop_back_val()->walk([&](nn::CallOp call) {
+      Operation *callee = symbols.lookup(call.getCallee());
+      if (reached.insert(callee).second)
+        open.push_back(callee);
+    });
+  for (auto function : llvm::make_early_inc_range(model.getOps<nn::FuncOp>()))
+    if (!reached.contains(function))
+      function.erase();
+}
+
+LogicalResult Splitter::run() {
+  llvm::append_range(calls, eval.getBody().getOps<nn::CallOp>());
+  for (size_t number = 0; number < calls.size(); ++number)
+    if (failed(addLayer(number)) || failed(addInputs(number)))
+      return failure();
+  programs.insert(eval);
+  keepOnly(programs);
+  for (auto state : model.getOps<nn::StateOp>())
+    state.setTrainable(false);
+  return success();
+}

@@ -1,0 +1,160 @@
+# heddle quantize with a calibration: GPTQ, errors of outputs, perplexities.
+#
+# Part of the Heddle project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The judge is the paper's algorithm in numpy, on what PyTorch's model reads layer by
+layer when the layers before are the codes that were written (gptq.py)."""
+
+import json
+import os
+import unittest
+
+import numpy as np
+
+import families
+import gptq
+import heddle_test as h
+from test_quantize import unpack
+
+
+def quantized(folder, name, bits):
+    """Codes, with 0 in the middle, and values of a weight that was written, [in, out]."""
+    files = h.read_safetensors(os.path.join(folder, "model.safetensors"))
+    codes = unpack(files[name + ".qweight"].T.copy(), bits).T
+    zero = (unpack(files[name + ".qzeros"], bits) + 1) % 2 ** bits
+    groups = files[name + ".g_idx"]
+    values = files[name + ".scales"].astype(np.float64)[groups] * (codes - zero[groups])
+    return codes - 2 ** (bits - 1), values
+
+
+class Gptq(h.HeddleTest):
+    seq, rows = 24, 40
+
+    def model(self, **keys):
+        """Embeddings are sums of few vectors: what layers read is correlated."""
+        config = families.config(**{"intermediate_size": 48, **keys})
+        weights = families.random_weights(config)
+        random = np.random.default_rng(7)
+        shape = weights["model.embed_tokens.weight"].shape
+        weights["model.embed_tokens.weight"] = (
+            random.standard_normal((shape[0], 6)) @ random.standard_normal((6, shape[1])) +
+            0.1 * random.standard_normal(shape)).astype(np.float32)
+        h.write_model(self.path("plain"), config, weights, "")
+        ids = random.integers(0, config["vocab_size"], 2 * self.rows * self.seq + 1)
+        ids.astype(np.uint16).tofile(self.path("text.bin"))
+        return config, weights, ids
+
+    def quantize(self, output, *flags):
+        """The report, by weight."""
+        h.run([h.HEDDLE, "quantize", self.path("plain"), "-o", self.path(output),
+               "--calibration", self.path("text.bin"), "--calibration-rows", self.rows,
+               "--seq", self.seq, "--report", self.path("report.json"), *flags])
+        with open(self.path("report.json")) as file:
+            report = json.load(file)
+        return report, {row["name"][:-len(".weight")]: row for row in report["weights"]}
+
+    def check_layers(self, config, weights, ids, output, bits, group, **options):
+        """Each layer is what numpy makes of what it reads when the layers before it are
+        codes; those that numpy rounds otherwise are few."""
+        values = dict(weights)
+        batch = ids[:self.rows * self.seq].reshape(self.rows, self.seq)
+        errors, same = {}, []
+        for layer in range(config["num_hidden_layers"]):
+            read = gptq.moments(config, values, batch)
+            for name in sorted(read):
+                if f"layers.{layer}." not in name:
+                    continue
+                weight = weights[name + ".weight"].T.astype(np.float64)
+                expected, wanted = gptq.gptq(weight, read[name], bits, group, **options)
+                codes, made = quantized(self.path(output), name, bits)
+                same.append((codes == expected).mean())
+                errors[name] = gptq.output_error(weight, made, read[name])
+                self.assertLess(
+                    errors[name], 1.02 * gptq.output_error(weight, wanted, read[name]))
+                values[name + ".weight"] = np.ascontiguousarray(made.T.astype(np.float32))
+        # An error is handed on: one code that fell on the other side changes others.
+        self.assertGreater(np.mean(same), 0.98)
+        return values, errors
+
+    def perplexity(self, config, weights, ids):
+        rows = (len(ids) - 1) // self.seq
+        inputs = ids[:rows * self.seq].reshape(rows, self.seq)
+        labels = ids[1:rows * self.seq + 1].reshape(rows, self.seq)
+        loss, _ = families.Decoder(config, weights).loss(inputs, labels)
+        return np.exp(loss.item())
+
+    def test_as_the_paper(self):
+        """Codes, errors and perplexities, of rows of groups that do not fill a block and
+        of groups that blocks divide; a row fewer than runs take is not computed."""
+        cases = [({"intermediate_size": 56}, 4, 8, [], {}),
+                 ({"hidden_size": 24, "num_attention_heads": 3, "num_key_value_heads": 1,
+                   "attention_bias": True}, 8, 0, [], {}),
+                 ({"intermediate_size": 264}, 4, 0, ["--zeros"], {"even": False}),
+                 ({}, 4, 16, ["--act-order"], {"largest_first": True})]
+        for keys, bits, group, flags, options in cases:
+            with self.subTest(keys, bits=bits, group=group, flags=flags):
+                config, weights, ids = self.model(**keys)
+                output = f"made{bits}{group}"
+                report, rows = self.quantize(output, "--method", "gptq", "--bits", bits,
+                                             "--group", group, *flags)
+                values, errors = self.check_layers(config, weights, ids, output, bits,
+                                                   group, **options)
+                for name, error in errors.items():
+                    self.assertEqual(rows[name]["method"], "gptq")
+                    self.assert_close(rows[name]["output_error"], error, 1e-4, name)
+                # What is left of the text.
+                rest = ids[self.rows * self.seq:]
+                said = report["perplexity"]
+                self.assertEqual(said["rows"], self.rows)
+                for when, tensors in (("before", weights), ("after", values)):
+                    self.assert_close(said[when], self.perplexity(config, tensors, rest),
+                                      1e-5, when)
+
+    def test_better_than_to_the_nearest(self):
+        config, weights, ids = self.model()
+        _, nearest = self.quantize("rtn", "--group", 16)
+        _, better = self.quantize("gptq", "--group", 16, "--method", "gptq")
+        first = [name for name in nearest if ".layers.0." in name]
+        for name in first:
+            self.assertLess(better[name]["output_error"], nearest[name]["output_error"])
+            self.assertGreater(better[name]["error"], nearest[name]["error"])
+        # The errors that are said of rounding to the nearest are those of its outputs.
+        read = gptq.moments(config, weights, ids[:self.rows * self.seq].reshape(
+            self.rows, self.seq))
+        for name in first:
+            if "proj" in name and ("q_proj" in name or "v_proj" in name):
+                _, made = quantized(self.path("rtn"), name, 4)
+                weight = weights[name + ".weight"].T.astype(np.float64)
+                self.assert_close(nearest[name]["output_error"],
+                                  gptq.output_error(weight, made, read[name]), 1e-4, name)
+
+    def test_bad_input(self):
+        config, weights, ids = self.model()
+        flags = [h.HEDDLE, "quantize", self.path("plain"), "-o", self.path("made")]
+        group = ["--group", 8]
+        calibration = [*group, "--calibration", self.path("text.bin")]
+
+        def refused(code, status, *more):
+            found = h.run([*flags, *more], status)
+            self.assertIn(f"error[{code}]", found.stderr)
+            self.assertFalse(os.path.exists(self.path("made")))
+            self.assertEqual([name for name in os.listdir(self.path()) if ".calib" in name],
+                             [])
+            return found.stderr
+
+        self.assertIn("--calibration", refused("H0113", 2, "--method", "gptq"))
+        refused("H0113", 2, "--eval-data", self.path("text.bin"))
+        refused("H0340", 3, *group, "--calibration", self.path("none.bin"))
+        refused("H0116", 2, *calibration, "--seq", 33)
+        refused("H0152", 2, *calibration[2:], "--group", 24)
+        ids[:20].astype(np.uint16).tofile(self.path("short.bin"))
+        refused("H0347", 3, *group, "--calibration", self.path("short.bin"), "--seq", 20)
+        refused("H0347", 3, *calibration, "--eval-data", self.path("short.bin"), "--seq", 20)
+        ids[7] = config["vocab_size"]
+        ids.astype(np.uint16).tofile(self.path("text.bin"))
+        self.assertIn("token 7", refused("H0346", 3, *calibration, "--seq", self.seq))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,134 @@
+//===- CalibrationJob.cpp - Readies the calibration of a model ------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "CalibrationJob.h"
+#include "CompileJob.h"
+#include "heddle/runtime/io/CacheDirectory.h"
+#include "heddle/runtime/io/TokenFile.h"
+#include <algorithm>
+
+using namespace heddle;
+using namespace heddle::driver;
+
+/// Tokens that are computed together: enough for products to be fast, few
+/// enough for their logits.
+static constexpr int64_t tokensOfRun = 1024;
+static constexpr int64_t defaultSeq = 512;
+
+static config::ModelSpec readModel(const std::string &path) {
+  config::ModelRequest request;
+  request.path = path;
+  config::ModelSpec spec = config::readModelSpec(request);
+  if (spec.objective != plan::Objective::NextToken)
+    fail("H0113", "--calibration: " + path + " predicts masked tokens",
+         "leave out --calibration");
+  return spec;
+}
+
+/// A name beside the output.
+static std::string stemOf(std::string output) {
+  while (output.size() > 1 && output.back() == '/')
+    output.pop_back();
+  return output + ".calibration-";
+}
+
+CalibrationJob::CalibrationJob(const std::string &model,
+                               const CalibrationFlags &flags,
+                               const std::string &output)
+    : spec(readModel(model)),
+      directory(stemOf(output), io::Temporary::Kind::Directory, output),
+      rowTokens(flags.seq > 0 ? flags.seq
+                              : std::min(spec.maxPositions, defaultSeq)) {
+  text.file = tokensOf(flags.file, "calibration.bin");
+  text.rows = std::min(flags.rows, rowsIn(text.file));
+  rowsOfRun = std::clamp<int64_t>(tokensOfRun / rowTokens, 1, text.rows);
+  text.rows -= text.rows % rowsOfRun;
+  chooseEvaluated(flags);
+}
+
+std::string CalibrationJob::pathOf(const char *file) const {
+  return directory.path() + "/" + file;
+}
+
+/// A token file of a text with the model's tokenizer, or the file itself.
+std::string CalibrationJob::tokensOf(const std::string &file,
+                                     const char *as) const {
+  constexpr std::string_view ending = ".txt";
+  bool isText =
+      file.size() > ending.size() &&
+      file.compare(file.size() - ending.size(), ending.size(), ending) == 0;
+  // Without a tokenizer text is read as bytes.
+  if (!isText || !io::pathExists(spec.directory + "/tokenizer.json"))
+    return file;
+  io::PrepareOptions options;
+  options.inputs = {file};
+  options.tokenizer = spec.directory;
+  options.output = pathOf(as);
+  io::prepareTokens(options);
+  return options.output;
+}
+
+/// The rows that a token file has; at least one.
+int64_t CalibrationJob::rowsIn(const std::string &file) const {
+  io::TokenFile tokens = io::TokenFile::open(file, spec.vocabSize);
+  tokens.requireSize(rowTokens + 1,
+                     "one row of " + std::to_string(rowTokens) + " tokens");
+  return (tokens.size() - 1) / rowTokens;
+}
+
+/// What --eval-data names; else the rows behind those of the calibration, or
+/// these where there are no others.
+void CalibrationJob::chooseEvaluated(const CalibrationFlags &flags) {
+  auto whole = [&](int64_t rows) {
+    rows = std::min(rows, flags.rows);
+    return rows - rows % rowsOfRun;
+  };
+  if (!flags.evalFile.empty()) {
+    name = flags.evalFile;
+    evaluation.file = tokensOf(flags.evalFile, "evaluation.bin");
+    evaluation.rows = whole(rowsIn(evaluation.file));
+    io::TokenFile::open(evaluation.file, spec.vocabSize)
+        .requireSize(rowsOfRun * rowTokens + 1,
+                     std::to_string(rowsOfRun) + " rows of " +
+                         std::to_string(rowTokens) + " tokens");
+    return;
+  }
+  io::TokenFile tokens = io::TokenFile::open(text.file, spec.vocabSize);
+  int64_t rows = whole(rowsIn(text.file) - text.rows);
+  if (rows == 0) {
+    name = "the rows of the calibration";
+    evaluation = text;
+    return;
+  }
+  name = "the rows behind those of the calibration";
+  evaluation = {pathOf("evaluation.bin"), rows};
+  std::vector<int32_t> ids(rows * rowTokens + 1);
+  tokens.read(text.rows * rowTokens, int64_t(ids.size()), spec.vocabSize,
+              ids.data());
+  io::TokenWriter writer(evaluation.file, spec.vocabSize);
+  writer.append(ids.data(), int64_t(ids.size()));
+  writer.finish();
+}
+
+int CalibrationJob::compile() {
+  std::string rows = std::to_string(rowsOfRun);
+  CompileJob job;
+  job.settings = config::resolveSettings({{"--batch", rows},
+                                          {"--micro-batch", rows},
+                                          {"--seq", std::to_string(rowTokens)}},
+                                         "");
+  job.model = spec;
+  settleSettings(job);
+  job.output = pathOf("layers");
+  job.cache = io::cacheDirectory();
+  job.splitLayers = true;
+  if (int exitCode = runCompileJob(job))
+    return exitCode;
+  ready = std::make_unique<quantize::Calibration>(job.output, text);
+  return 0;
+}
