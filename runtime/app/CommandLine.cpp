@@ -70,6 +70,17 @@ void addGemm(CLI::App &verb, DeviceOptions &device) {
           "not at all, or by Heddle (default: as compiled)");
 }
 
+/// How the weights of a binary that does not train are kept.
+void addWeightCache(CLI::App &verb, JobOptions &job) {
+  addFlag(verb, "--weight-cache", job.weightCache,
+          ValueRange::choices({"auto", "map", "read", "none"}),
+          "Of a binary that serves: how weights come from the file that the "
+          "first start keeps. map: as pages that all processes share; read: "
+          "into memory of this one; auto: mapped if that is as fast to compute "
+          "with; none: no such file")
+      ->capture_default_str();
+}
+
 void CommandLine::addJob(CLI::App &verb, JobOptions &job) {
   addFlag(verb, "--weights", job.weights, io::range::path(),
           "Hugging Face directory or checkpoint (default: the weights the "
@@ -223,6 +234,7 @@ void CommandLine::addEval(CLI::App &app) {
   addPath(verb, "--log", eval.log, "Write a JSON line to this file");
   verb.add_flag("--json", eval.json, "Print one JSON object");
   addJob(verb, eval.job);
+  addWeightCache(verb, eval.job);
   verb.callback([this] {
     requireBatches(!eval.data.empty(), eval.inputs, eval.mask);
     action = [this](Ranks &ranks) { return runEval(eval, ranks); };
@@ -267,6 +279,7 @@ void CommandLine::addGenerate(CLI::App &app) {
                 "Print tokens as numbers, with blanks between");
   verb.add_flag("--json", generate.json, "Print one JSON object at the end");
   addJob(verb, generate.job);
+  addWeightCache(verb, generate.job);
   verb.callback([this] {
     action = [this](Ranks &ranks) { return runGenerate(generate, ranks); };
   });
@@ -279,6 +292,7 @@ void CommandLine::addChat(CLI::App &app) {
           "What the model is told before the first line");
   addSampling(verb);
   addJob(verb, generate.job);
+  addWeightCache(verb, generate.job);
   verb.callback([this] {
     action = [this](Ranks &ranks) { return runChat(generate, ranks); };
   });
@@ -318,6 +332,7 @@ void CommandLine::addServe(CLI::App &app) {
       ->capture_default_str();
   addPooling(verb, serve.pooling, " that a model which encodes is asked for");
   addJob(verb, serve.job);
+  addWeightCache(verb, serve.job);
   verb.callback([this] {
     action = [this](Ranks &ranks) { return runServe(serve, ranks); };
   });
@@ -335,6 +350,7 @@ void CommandLine::addLogits(CLI::App &app) {
           "The safetensors file to write: key logits, [tokens, vocabulary]")
       ->required();
   addJob(verb, logits.job);
+  addWeightCache(verb, logits.job);
   verb.callback([this] {
     action = [this](Ranks &ranks) { return runLogits(logits, ranks); };
   });
@@ -361,6 +377,7 @@ void CommandLine::addEncode(CLI::App &app) {
                         "The safetensors file to write: key embeddings, "
                         "[texts, features] (default: a line on stdout)"));
   addJob(verb, encode.job);
+  addWeightCache(verb, encode.job);
   verb.callback([this] {
     action = [this](Ranks &ranks) { return runEncode(encode, ranks); };
   });
@@ -392,6 +409,7 @@ void CommandLine::addBench(CLI::App &app) {
       ->capture_default_str()
       ->needs(decode);
   addJob(verb, bench.job);
+  addWeightCache(verb, bench.job);
   verb.callback([this] {
     action = [this](Ranks &ranks) { return runBench(bench, ranks); };
   });

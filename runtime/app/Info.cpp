@@ -9,6 +9,7 @@
 #include "heddle/runtime/app/Devices.h"
 #include "heddle/runtime/app/Options.h"
 #include "heddle/runtime/app/Progress.h"
+#include "heddle/runtime/app/ServedMemory.h"
 #include "heddle/runtime/core/Loader.h"
 #include "heddle/runtime/devices/cpu/ThreadPool.h"
 #include "heddle/runtime/devices/cuda/CudaDevice.h"
@@ -44,6 +45,27 @@ static std::string findProducts(const Binary &binary) {
   }
 }
 
+/// What only a binary that trains has, or only one that serves.
+static ordered_json describePurpose(const plan::Plan &plan) {
+  if (!isForServing(plan))
+    return {{"batch", plan.batch},
+            {"micro_batch", plan.microBatch},
+            {"accumulate", plan.accumulate},
+            {"seq", plan.seq},
+            {"recompute", plan.recompute},
+            {"optimizer", plan.optimizer.type},
+            {"schedule", plan.scheduler.type}};
+  ServedMemory memory(plan);
+  return {{"max_batch", plan.serving.maxBatch},
+          {"max_context", plan.serving.maxContext},
+          {"pages", plan.serving.pages},
+          {"page_tokens", plan::cachePageTokens},
+          {"mapped",
+           {{"weights", memory.weights},
+            {"cache", memory.cache},
+            {"arena", memory.arena}}}};
+}
+
 static ordered_json describe(const plan::Plan &plan,
                              const std::string &products) {
   ordered_json programs = ordered_json::array();
@@ -54,41 +76,37 @@ static ordered_json describe(const plan::Plan &plan,
   ordered_json owners = ordered_json::object();
   for (const plan::Owner &owner : plan.memory.owners)
     owners[owner.name] = owner.bytes;
-  return {{"version", plan.version},
-          {"plan", plan.hash},
-          {"family", plan.family},
-          {"parameters", plan.parameters},
-          {"vocab", plan.vocabSize},
-          {"positions", plan.maxPositions},
-          {"objective", plan::nameOf(plan.objective)},
-          {"batch", plan.batch},
-          {"micro_batch", plan.microBatch},
-          {"accumulate", plan.accumulate},
-          {"seq", plan.seq},
-          {"precision", plan.precision},
-          {"recompute", plan.recompute},
-          {"optimizer", plan.optimizer.type},
-          {"schedule", plan.scheduler.type},
-          {"threads", plan.threads},
-          {"device", plan::nameOf(plan.device)},
-          {"target", plan.target},
-          {"march", plan.march},
-          {"features", plan.features},
-          {"weights", plan.weights.random
-                          ? "random, seed " + std::to_string(plan.weights.seed)
-                          : plan.weights.directory},
-          {"kernels", plan.kernels.size()},
-          {"products",
-           {{"gemm", plan.gemm},
-            {"library", countProducts(plan)},
-            {"here", products}}},
-          {"programs", programs},
-          {"memory",
-           {{"arena", plan.memory.arenaBytes.total()},
-            {"persistent", plan.memory.persistentBytes.total()},
-            {"peak", plan.memory.peakBytes()},
-            {"kinds", plan::kindsOf(plan.memory)},
-            {"owners", owners}}}};
+  ordered_json all = {
+      {"version", plan.version},
+      {"plan", plan.hash},
+      {"family", plan.family},
+      {"parameters", plan.parameters},
+      {"vocab", plan.vocabSize},
+      {"positions", plan.maxPositions},
+      {"objective", plan::nameOf(plan.objective)},
+      {"precision", plan.precision},
+      {"threads", plan.threads},
+      {"device", plan::nameOf(plan.device)},
+      {"target", plan.target},
+      {"march", plan.march},
+      {"features", plan.features},
+      {"weights", plan.weights.random
+                      ? "random, seed " + std::to_string(plan.weights.seed)
+                      : plan.weights.directory},
+      {"kernels", plan.kernels.size()},
+      {"products",
+       {{"gemm", plan.gemm},
+        {"library", countProducts(plan)},
+        {"here", products}}},
+      {"programs", programs},
+      {"memory",
+       {{"arena", plan.memory.arenaBytes.total()},
+        {"persistent", plan.memory.persistentBytes.total()},
+        {"peak", plan.memory.peakBytes()},
+        {"kinds", plan::kindsOf(plan.memory)},
+        {"owners", owners}}}};
+  all.update(describePurpose(plan));
+  return all;
 }
 
 namespace {
@@ -126,15 +144,9 @@ static void line(const char *label, const std::string &text) {
   printf("%-12s %s\n", label, text.c_str());
 }
 
-static void print(const plan::Plan &plan, const std::string &products) {
-  auto number = [](int64_t value) { return std::to_string(value); };
-  line("model", plan.family + ", " + number(plan.parameters) +
-                    " parameters, vocabulary " + number(plan.vocabSize) +
-                    ", positions " + number(plan.maxPositions));
-  if (plan.objective == plan::Objective::MaskedToken)
-    line("predicts",
-         "masked tokens; the mask is " +
-             (plan.maskToken < 0 ? "not known" : number(plan.maskToken)));
+static std::string number(int64_t value) { return std::to_string(value); }
+
+static void printTraining(const plan::Plan &plan) {
   line("batch", number(plan.batch) + " rows x " + number(plan.seq) +
                     " tokens (micro-batch " + number(plan.microBatch) +
                     ", accumulate " + number(plan.accumulate) + ")");
@@ -143,6 +155,30 @@ static void print(const plan::Plan &plan, const std::string &products) {
        plan.optimizer.type + (plan.scheduler.type.empty()
                                   ? std::string(", constant learning rate")
                                   : ", " + plan.scheduler.type));
+}
+
+static void printServing(const plan::Plan &plan) {
+  const plan::Serving &serving = plan.serving;
+  if (serving.pages > 0)
+    line("serves", number(serving.maxBatch) + " texts of at most " +
+                       number(serving.maxContext) + " tokens, with " +
+                       number(serving.pages) + " pages of " +
+                       number(plan::cachePageTokens) + " positions");
+  line("precision", plan.precision);
+}
+
+static void print(const plan::Plan &plan, const std::string &products) {
+  line("model", plan.family + ", " + number(plan.parameters) +
+                    " parameters, vocabulary " + number(plan.vocabSize) +
+                    ", positions " + number(plan.maxPositions));
+  if (plan.objective == plan::Objective::MaskedToken)
+    line("predicts",
+         "masked tokens; the mask is " +
+             (plan.maskToken < 0 ? "not known" : number(plan.maskToken)));
+  if (isForServing(plan))
+    printServing(plan);
+  else
+    printTraining(plan);
   line("weights", plan.weights.random
                       ? "random, seed " + std::to_string(plan.weights.seed)
                       : plan.weights.directory);
@@ -159,10 +195,13 @@ static void print(const plan::Plan &plan, const std::string &products) {
     line("products", number(countProducts(plan)) +
                          " kernels may be cuBLASLt's, --gemm " + plan.gemm +
                          (products.empty() ? "" : "; here: " + products));
-  line("memory", formatBytes(plan.memory.peakBytes()) + " (" +
-                     formatBytes(plan.memory.persistentBytes.total()) +
-                     " states, " + formatBytes(plan.memory.arenaBytes.total()) +
-                     " arena)");
+  line("memory", isForServing(plan)
+                     ? ServedMemory(plan).text()
+                     : formatBytes(plan.memory.peakBytes()) + " (" +
+                           formatBytes(plan.memory.persistentBytes.total()) +
+                           " states, " +
+                           formatBytes(plan.memory.arenaBytes.total()) +
+                           " arena)");
   for (plan::MemoryKind kind : plan::memoryKinds)
     if (kind != plan::MemoryKind::Device && plan.memory.peakBytes(kind) > 0)
       line("", formatBytes(plan.memory.peakBytes(kind)) + "  in " +

@@ -41,7 +41,7 @@ static const io::TensorInfo &findTensor(const io::WeightSet &weights,
 SourceReader::SourceReader(const io::WeightSet &weights,
                            const std::vector<plan::Piece> &pieces,
                            const std::string &state, const std::string &prefix)
-    : pieces(pieces) {
+    : weights(weights), pieces(pieces) {
   checkPieces(pieces);
   for (const plan::Piece &piece : pieces) {
     const io::TensorInfo &info = prefix.empty()
@@ -56,6 +56,11 @@ SourceReader::SourceReader(const io::WeightSet &weights,
            "these");
     tensors.push_back({&info, weights.hold(info)});
   }
+}
+
+SourceReader::~SourceReader() {
+  for (const Tensor &tensor : tensors)
+    weights.forget(*tensor.info, 0, tensor.info->bytes);
 }
 
 void SourceReader::requireConvertible(const std::string &type) const {
@@ -90,6 +95,9 @@ int64_t SourceReader::read(int64_t first, int64_t count,
       int64_t element = run.state + done;
       char *here = static_cast<char *>(target) + (element - first) * to;
       io::convertElements(source, dtype, here, type, part);
+      // Those that stand apart are on pages that are read again.
+      if (run.stride == 1)
+        weights.forget(*tensor.info, (run.tensor + done) * from, part * from);
       int64_t found = io::firstNonFinite(here, type, part);
       if (found >= 0)
         bad = element + found;
@@ -171,6 +179,32 @@ std::vector<Run> heddle::rt::localRuns(const std::vector<Run> &runs) {
     else
       merged.push_back(run);
   return merged;
+}
+
+io::SharedTensor heddle::rt::shareTensor(Session &session,
+                                         const std::string &name,
+                                         plan::DType type,
+                                         const std::vector<int64_t> &shape,
+                                         const plan::Placement &placement,
+                                         const Value *value, const Part *part) {
+  io::SharedTensor tensor;
+  tensor.name = name;
+  tensor.dtype = plan::nameOf(type);
+  tensor.shape = placement.whole.empty() ? shape : placement.whole;
+  if (value && part->isFirstReplica())
+    tensor.pieces = [&session, value,
+                     part](const io::SharedTensor::Sink &sink) {
+      int64_t width = plan::byteSize(value->type);
+      std::vector<Run> runs = part->runs();
+      Address begin = value->address;
+      for (const Run &held : localRuns(runs))
+        session.host().load(begin + held.local * width, held.count * width);
+      for (const Run &run : runs)
+        sink(run.whole * width, session.at(*value) + run.local * width,
+             run.count * width);
+      session.host().release(begin, value->numBytes());
+    };
+  return tensor;
 }
 
 /// Writes what this rank holds of one tensor's elements of a state.

@@ -8,7 +8,9 @@
 
 #include "heddle/runtime/app/Weights.h"
 #include "heddle/runtime/app/InitialValues.h"
+#include "heddle/runtime/app/ServedMemory.h"
 #include "heddle/runtime/app/Sources.h"
+#include "heddle/runtime/app/WeightCache.h"
 #include "heddle/runtime/core/PackWeights.h"
 #include "heddle/runtime/core/UploadRing.h"
 #include "heddle/runtime/io/CodedWeights.h"
@@ -439,55 +441,38 @@ static io::WeightSet openPlanWeights(const plan::Plan &plan) {
   return weights;
 }
 
+/// The weights that a job is to load; none where a seed makes them.
+static std::optional<io::WeightSet> openJobWeights(const Job &job,
+                                                   const JobOptions &options) {
+  if (!options.weights.empty())
+    return io::openModelWeights(options.weights);
+  if (!job.plan().weights.random)
+    return openPlanWeights(job.plan());
+  return std::nullopt;
+}
+
 void heddle::rt::loadWeights(Job &job, const JobOptions &options) {
   job.ranks().together([&] {
     const plan::Plan &plan = job.plan();
+    if (isForServing(plan) && job.isFirst())
+      fprintf(stderr, "memory: %s\n", ServedMemory(plan).text().c_str());
     UploadRing ring = makeRing(job);
-    if (!options.weights.empty())
-      readParameters(job, ring, io::openModelWeights(options.weights));
-    else if (!plan.weights.random)
-      readParameters(job, ring, openPlanWeights(plan));
-    else
-      makeParameters(job, ring);
+    std::optional<io::WeightSet> weights = openJobWeights(job, options);
+    WeightCache cache(job, options.weightCache, weights ? &*weights : nullptr);
+    if (!cache.load()) {
+      if (weights)
+        readParameters(job, ring, *weights);
+      else
+        makeParameters(job, ring);
+      cache.store();
+    }
     for (size_t i = 0; i < plan.states.size(); ++i) {
       const State &state = plan.states[i];
-      if (!isParameter(state) && state.role != StateRole::ComputeCopy &&
-          state.role != StateRole::Derived &&
-          state.init.kind != Init::Kind::Zeros)
+      if (!isOfWeights(state) && state.init.kind != Init::Kind::Zeros)
         initialize(job, ring, i, state);
     }
     ring.finish();
   });
-}
-
-//===----------------------------------------------------------------------===//
-// Tensors of all ranks
-//===----------------------------------------------------------------------===//
-
-io::SharedTensor heddle::rt::shareTensor(Session &session,
-                                         const std::string &name,
-                                         plan::DType type,
-                                         const std::vector<int64_t> &shape,
-                                         const plan::Placement &placement,
-                                         const Value *value, const Part *part) {
-  io::SharedTensor tensor;
-  tensor.name = name;
-  tensor.dtype = plan::nameOf(type);
-  tensor.shape = placement.whole.empty() ? shape : placement.whole;
-  if (value && part->isFirstReplica())
-    tensor.pieces = [&session, value,
-                     part](const io::SharedTensor::Sink &sink) {
-      int64_t width = plan::byteSize(value->type);
-      std::vector<Run> runs = part->runs();
-      Address begin = value->address;
-      for (const Run &held : localRuns(runs))
-        session.host().load(begin + held.local * width, held.count * width);
-      for (const Run &run : runs)
-        sink(run.whole * width, session.at(*value) + run.local * width,
-             run.count * width);
-      session.host().release(begin, value->numBytes());
-    };
-  return tensor;
 }
 
 //===----------------------------------------------------------------------===//

@@ -20,8 +20,6 @@
 
 using namespace heddle::rt;
 
-static constexpr size_t hugePageBytes = size_t(2) << 20;
-
 void Arena::refuse(int64_t bytes, const std::string &owner) {
   heddle::fail("H0292",
                "the plan needs " + std::to_string(bytes) + " bytes for " +
@@ -51,7 +49,7 @@ Arena::Arena(int64_t bytes, const std::string &owner, bool guarded, bool inFile)
     refuse(bytes, owner);
 
   size_t guard = guarded ? pageSize() : 0;
-  size_t align = size_t(bytes) >= hugePageBytes ? hugePageBytes : pageSize();
+  size_t align = bytes >= hugePageBytes ? hugePageBytes : pageSize();
   size_t reserved = bytes + 2 * guard + align;
   void *base = mmap(nullptr, reserved, PROT_NONE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -70,18 +68,18 @@ Arena::Arena(int64_t bytes, const std::string &owner, bool guarded, bool inFile)
     munmap(reinterpret_cast<void *>(end), low + reserved - end);
 
   start = reinterpret_cast<char *>(first);
-  bool isThere =
-      inFile ? mapFile() : mprotect(start, bytes, PROT_READ | PROT_WRITE) == 0;
+  bool isThere = inFile ? mapOwnFile()
+                        : mprotect(start, bytes, PROT_READ | PROT_WRITE) == 0;
   if (!isThere) {
     release();
     refuse(bytes, owner);
   }
   // Fewer misses of the address cache; a refusal changes nothing else.
-  if (!inFile && size_t(bytes) >= hugePageBytes)
+  if (!inFile && bytes >= hugePageBytes)
     madvise(start, bytes, MADV_HUGEPAGE);
 }
 
-bool Arena::mapFile() {
+bool Arena::mapOwnFile() {
   const char *directory = getenv("TMPDIR");
   int file = open(directory && *directory ? directory : "/tmp",
                   O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
@@ -122,4 +120,23 @@ void Arena::discard(int64_t offset, int64_t count) const {
   int64_t end = (offset + count) / page * page;
   if (first < end)
     madvise(start + first, end - first, MADV_DONTNEED);
+}
+
+bool Arena::mapFile(int64_t offset, int64_t count, int descriptor,
+                    int64_t fileOffset) const {
+  void *mapped = mmap(start + offset, count, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_FIXED, descriptor, fileOffset);
+  if (mapped == MAP_FAILED)
+    return false;
+  // As above: where the file's pages are huge, they are mapped as such.
+  madvise(mapped, count, MADV_HUGEPAGE);
+  return true;
+}
+
+void Arena::unmapFile(int64_t offset, int64_t count) const {
+  void *mapped = mmap(start + offset, count, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_FIXED | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED)
+    refuse(count, "weights");
+  madvise(mapped, count, MADV_HUGEPAGE);
 }

@@ -105,6 +105,13 @@ void MappedFile::read(int64_t offset, int64_t number, void *destination) const {
   }
 }
 
+void MappedFile::forget(int64_t offset, int64_t number) const {
+  int64_t page = sysconf(_SC_PAGESIZE);
+  int64_t first = offset / page * page;
+  madvise(const_cast<uint8_t *>(bytes) + first, offset + number - first,
+          MADV_DONTNEED);
+}
+
 std::string io::readText(const std::string &path, const std::string &code) {
   std::shared_ptr<const MappedFile> file = MappedFile::open(path, code);
   return std::string(reinterpret_cast<const char *>(file->data()),

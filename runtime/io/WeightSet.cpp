@@ -51,6 +51,13 @@ const uint8_t *WeightSet::data(const TensorInfo &info) const {
   return file->data() + info.offset;
 }
 
+void WeightSet::forget(const TensorInfo &info, int64_t offset,
+                       int64_t bytes) const {
+  auto found = info.coded ? mapped.end() : mapped.find(info.file);
+  if (found != mapped.end())
+    found->second->forget(info.offset + offset, bytes);
+}
+
 void WeightSet::requireConvertible(const TensorInfo &info,
                                    const std::string &dtype) {
   if (!convertElements(nullptr, info.dtype, nullptr, dtype, 0))
@@ -65,6 +72,7 @@ void WeightSet::read(const TensorInfo &info, const std::string &dtype,
   requireConvertible(info, dtype);
   convertElements(data(info), info.dtype, destination, dtype,
                   info.numElements());
+  forget(info, 0, info.bytes);
 }
 
 /// Hash of the headers' hashes, in their own order, so that it depends neither

@@ -95,6 +95,8 @@ DRIVER = {
 GEMM = {"--gemm": Choice("auto", "library", "generated")}
 JOB = {**GEMM, "--weights": Text, "--threads": THREADS, "--device": Choice("cpu", "cuda"),
        "--join-timeout": JOIN}
+TRAINING_JOB = JOB
+JOB = {**JOB, "--weight-cache": Choice("auto", "map", "read", "none")}
 SAMPLING = {"--max-new-tokens": COUNT, "--temperature": Number(0), "--top-k": SOME,
             "--top-p": Number(0, 1), "--min-p": Number(0, 1),
             "--repetition-penalty": Number(0.001, 100), "--stop": Text, "--seed": SEED}
@@ -109,7 +111,8 @@ BINARY = {
               "--log-tensorboard": Text, "--stop-when-no-better": COUNT,
               "--data-check": Choice("all", "batch"),
               "--data-position": Choice("check", "keep", "start"),
-              "--mask-probability": Number(0, 1), "--mask-token": COUNT, **JOB},
+              "--mask-probability": Number(0, 1), "--mask-token": COUNT,
+              **TRAINING_JOB},
     "eval": {"--data": Text, "--inputs": Text, "--steps": COUNT, "--log": Text,
              "--mask-probability": Number(0, 1), "--mask-token": COUNT, **JOB},
     "generate": {"--prompt": Text, "--prompt-ids": Text, **SAMPLING, **JOB},

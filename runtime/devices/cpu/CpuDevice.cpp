@@ -107,6 +107,22 @@ Address CpuDevice::allocate(const MemoryRequest &request) {
   return address;
 }
 
+const std::pair<const uintptr_t, Arena> &
+CpuDevice::blockOf(Address address) const {
+  return *std::prev(blocks.upper_bound(address.value()));
+}
+
+bool CpuDevice::mapFile(Address address, int64_t bytes, int descriptor,
+                        int64_t offset) {
+  const auto &[begin, arena] = blockOf(address);
+  return arena.mapFile(address.value() - begin, bytes, descriptor, offset);
+}
+
+void CpuDevice::unmapFile(Address address, int64_t bytes) {
+  const auto &[begin, arena] = blockOf(address);
+  arena.unmapFile(address.value() - begin, bytes);
+}
+
 std::unique_ptr<KernelSet>
 CpuDevice::load(const void *image, size_t bytes,
                 const std::vector<plan::Kernel> &kernels) {

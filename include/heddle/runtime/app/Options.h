@@ -24,6 +24,8 @@ struct JobOptions {
   std::string binary = "/proc/self/exe"; ///< The file that carries the plan.
   int64_t threads = 0;                   ///< 0: as many as plan and CPUs give.
   std::string weights;                   ///< Empty: those of the plan.
+  /// auto, map, read, none: see WeightCache.
+  std::string weightCache = "auto";
   DeviceOptions device;
 };
 

@@ -17,7 +17,8 @@
 
 namespace heddle::rt {
 
-/// Reads a state from the tensors that it is made of.
+/// Reads a state from the tensors that it is made of. What was read of their
+/// files does not stay in memory. The weights must outlive it.
 class SourceReader {
 public:
   /// The tensors are looked up under their names behind `prefix`; without one,
@@ -27,6 +28,9 @@ public:
   SourceReader(const io::WeightSet &weights,
                const std::vector<plan::Piece> &pieces, const std::string &state,
                const std::string &prefix = "");
+  SourceReader(const SourceReader &) = delete;
+  SourceReader &operator=(const SourceReader &) = delete;
+  ~SourceReader();
 
   /// Throws H0336 when some tensor cannot be read as `type`.
   void requireConvertible(const std::string &type) const;
@@ -48,9 +52,18 @@ private:
   const Tensor &tensorOf(const PieceRun &run) const {
     return tensors[run.piece - pieces.data()];
   }
+  const io::WeightSet &weights;
   std::vector<plan::Piece> pieces;
   std::vector<Tensor> tensors; ///< Of each piece.
 };
+
+/// A value of the plan as a file of all ranks stores it; `value` and `part`, of
+/// which pieces point into the former, are null on ranks that do not hold it.
+io::SharedTensor shareTensor(Session &session, const std::string &name,
+                             plan::DType type,
+                             const std::vector<int64_t> &shape,
+                             const plan::Placement &placement,
+                             const Value *value, const Part *part);
 
 /// Gathers the tensors that states are saved as.
 class SharedStates {

@@ -28,14 +28,6 @@ void loadWeights(Job &job, const JobOptions &options);
 io::CheckpointState resumeFrom(Job &job, const std::string &directory,
                                bool resetOptimizer);
 
-/// A value of the plan as a file of all ranks stores it; `value` and `part`, of
-/// which pieces point into the former, are null on ranks that do not hold it.
-io::SharedTensor shareTensor(Session &session, const std::string &name,
-                             plan::DType type,
-                             const std::vector<int64_t> &shape,
-                             const plan::Placement &placement,
-                             const Value *value, const Part *part);
-
 /// The states of all stages as a checkpoint stores them. Pieces point into the
 /// session.
 io::CheckpointContents describeCheckpoint(Session &session,

@@ -35,16 +35,25 @@ public:
 
   /// Gives the pages back that lie whole in these bytes: they are zeros then.
   void discard(int64_t offset, int64_t count) const;
+  /// Puts bytes of an open file, from `fileOffset` on, in the place of whole
+  /// pages. They are shared with all who map them; what is written to them
+  /// stays here. False, with the pages as they were, when the system refuses.
+  bool mapFile(int64_t offset, int64_t count, int descriptor,
+               int64_t fileOffset) const;
+  /// Puts zeroed pages of their own in the place of those.
+  void unmapFile(int64_t offset, int64_t count) const;
 
   /// Throws H0292: the bytes cannot be had.
   [[noreturn]] static void refuse(int64_t bytes, const std::string &owner);
   /// The size of a page of this machine.
   static int64_t pageSize();
+  /// That of a huge page, to which regions are aligned.
+  static constexpr int64_t hugePageBytes = int64_t(2) << 20;
 
 private:
   void release();
   /// Whether a new file stands behind the bytes now.
-  bool mapFile();
+  bool mapOwnFile();
 
   char *start = nullptr;
   int64_t bytes = 0;

@@ -134,6 +134,16 @@ public:
   virtual void *resolve(Address address) = 0;
   /// Where the host sees the memory from `address` on; null where it does not.
   virtual char *map(Address address) = 0;
+  /// Puts bytes of an open file, from `offset` on, in the place of whole pages
+  /// that the host sees: they are shared with all who map them, and what is
+  /// written to them does not reach the file. False, with the pages as they
+  /// were, where that cannot be had.
+  virtual bool mapFile(Address address, int64_t bytes, int descriptor,
+                       int64_t offset) {
+    return false;
+  }
+  /// Puts zeroed pages in the place of those.
+  virtual void unmapFile(Address address, int64_t bytes) {}
 
   virtual void submit(Stream stream, const KernelLaunch &launch,
                       const Scratch &scratch) = 0;

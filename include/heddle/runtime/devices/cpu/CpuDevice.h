@@ -33,6 +33,9 @@ public:
   char *map(Address address) override {
     return reinterpret_cast<char *>(address.value());
   }
+  bool mapFile(Address address, int64_t bytes, int descriptor,
+               int64_t offset) override;
+  void unmapFile(Address address, int64_t bytes) override;
 
   void submit(Stream stream, const KernelLaunch &launch,
               const Scratch &scratch) override;
@@ -53,6 +56,9 @@ public:
   using Device::synchronize;
 
 private:
+  /// The block that holds an address, with what it begins at.
+  const std::pair<const uintptr_t, Arena> &blockOf(Address address) const;
+
   ThreadPool &pool;
   std::map<uintptr_t, Arena> blocks; ///< By where they begin.
 };

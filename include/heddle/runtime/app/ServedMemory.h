@@ -1,0 +1,33 @@
+//===- ServedMemory.h - What a binary that serves maps ----------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_APP_SERVEDMEMORY_H
+#define HEDDLE_RUNTIME_APP_SERVEDMEMORY_H
+
+#include "heddle/PlanFormat/Plan.h"
+
+namespace heddle::rt {
+
+/// Whether the plan continues or encodes texts, and does not train.
+bool isForServing(const plan::Plan &plan);
+
+/// The bytes that a rank maps for the selected stage of a plan that serves.
+struct ServedMemory {
+  int64_t weights = 0; ///< With the padding to whole pages.
+  int64_t cache = 0;
+  int64_t arena = 0;
+
+  explicit ServedMemory(const plan::Plan &plan);
+  int64_t total() const { return weights + cache + arena; }
+  /// As `weights 8192 bytes (8.00 KiB), arena ...`, without what is empty.
+  std::string text() const;
+};
+
+} // namespace heddle::rt
+
+#endif // HEDDLE_RUNTIME_APP_SERVEDMEMORY_H

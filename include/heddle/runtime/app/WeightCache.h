@@ -1,0 +1,46 @@
+//===- WeightCache.h - Weights kept from start to start ---------*- C++ -*-===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HEDDLE_RUNTIME_APP_WEIGHTCACHE_H
+#define HEDDLE_RUNTIME_APP_WEIGHTCACHE_H
+
+#include "heddle/runtime/app/Job.h"
+#include "heddle/runtime/app/MemoryImage.h"
+#include "heddle/runtime/io/Safetensors.h"
+
+namespace heddle::rt {
+
+/// Whether values of a state are made of weights when these are loaded.
+bool isOfWeights(const plan::State &state);
+
+/// Keeps the states that a rank of a binary which serves makes of weights,
+/// as its memory holds them, in a file below io::cacheDirectory(). The
+/// file's name is a hash of all that they depend on: the plan, the rank, the
+/// runtime's code, and the weights' headers, sizes and times.
+class WeightCache {
+public:
+  /// `weights`: of which the states are made; null where a seed makes them.
+  /// `way`: auto, map, read or none. With auto, small states are not kept.
+  WeightCache(Job &job, const std::string &way, const io::WeightSet *weights);
+
+  /// Whether the states have what was kept. Prints a warning where that is
+  /// damaged.
+  bool load();
+  /// Keeps the states; prints a warning where that cannot be done.
+  void store();
+
+private:
+  Job &job;
+  std::optional<MemoryImage> image; ///< None where nothing is kept.
+  LoadWay way = LoadWay::Auto;
+  std::string directory, path;
+};
+
+} // namespace heddle::rt
+
+#endif // HEDDLE_RUNTIME_APP_WEIGHTCACHE_H

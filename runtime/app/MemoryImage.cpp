@@ -1,0 +1,298 @@
+//===- MemoryImage.cpp - Memory kept in a file ----------------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/app/MemoryImage.h"
+#include "heddle/runtime/core/Arena.h"
+#include "heddle/runtime/io/File.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <fstream>
+#include <functional>
+#include <sstream>
+#include <sys/stat.h>
+#include <unistd.h>
+
+using namespace heddle;
+using namespace heddle::rt;
+
+/// The last word of a file: another form of it needs another one.
+static constexpr char form[] = "heddle-image-1";
+
+static constexpr int64_t hugePage = Arena::hugePageBytes;
+
+static int64_t roundUp(int64_t value, int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+namespace {
+
+/// An open file, or none.
+class OpenFile {
+public:
+  explicit OpenFile(const std::string &path)
+      : descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
+  OpenFile(const OpenFile &) = delete;
+  OpenFile &operator=(const OpenFile &) = delete;
+  ~OpenFile() {
+    if (descriptor >= 0)
+      ::close(descriptor);
+  }
+  operator int() const { return descriptor; }
+
+private:
+  int descriptor;
+};
+
+} // namespace
+
+[[noreturn]] static void failDamaged(const std::string &path,
+                                     const std::string &what) {
+  fail("H0482", "the kept weights in " + path + " are damaged: " + what,
+       "they are made again; remove the file if this is said again");
+}
+
+/// Whether all of the bytes were read.
+static bool readFully(int file, char *target, int64_t bytes, int64_t offset) {
+  while (bytes > 0) {
+    ssize_t done = pread(file, target, bytes, offset);
+    if (done < 0 && errno == EINTR)
+      continue;
+    if (done <= 0)
+      return false;
+    target += done;
+    bytes -= done;
+    offset += done;
+  }
+  return true;
+}
+
+/// Calls `f` with each number below `count`, on all threads.
+static void forEach(ThreadPool &threads, int64_t count,
+                    const std::function<void(int64_t)> &f) {
+  struct Work {
+    int64_t count;
+    const std::function<void(int64_t)> &f;
+  } work = {count, f};
+  auto share = [](const void *context, int64_t thread, int64_t all) {
+    const auto &work = *static_cast<const Work *>(context);
+    for (int64_t i = thread; i < work.count; i += all)
+      work.f(i);
+  };
+  threads.run(share, &work);
+}
+
+MemoryImage::MemoryImage(Device &device, ThreadPool &threads,
+                         const std::vector<ImagePart> &given, std::string key)
+    : device(device), threads(threads), key(std::move(key)) {
+  for (const ImagePart &part : given) {
+    int64_t within = part.offset % hugePage;
+    int64_t file =
+        roundUp(std::max<int64_t>(end - within, 0), hugePage) + within;
+    parts.push_back({part, file});
+    end = file + part.bytes;
+    char *memory = device.map(part.begin);
+    for (int64_t at = file; at < end;) {
+      int64_t next = std::min(end, roundUp(at + 1, hugePage));
+      blocks.push_back({memory + (at - file), next - at, at});
+      at = next;
+    }
+  }
+}
+
+int64_t MemoryImage::bytes() const {
+  return end + int64_t(blocks.size() * sizeof(uint64_t)) +
+         int64_t(footerOf({}).size());
+}
+
+//===----------------------------------------------------------------------===//
+// Writing
+//===----------------------------------------------------------------------===//
+
+std::vector<uint64_t> MemoryImage::checksums() const {
+  std::vector<uint64_t> sums(blocks.size());
+  forEach(threads, int64_t(blocks.size()), [&](int64_t i) {
+    sums[i] = io::hashBytes(blocks[i].memory, blocks[i].bytes);
+  });
+  return sums;
+}
+
+/// What stands behind the checksums: its size depends on the key alone.
+std::string MemoryImage::footerOf(const std::vector<uint64_t> &sums) const {
+  return io::hexDigest(
+             io::hashBytes(sums.data(), sums.size() * sizeof(uint64_t))) +
+         " " + key + " " + form + "\n";
+}
+
+void MemoryImage::write(const std::string &path) const {
+  std::vector<uint64_t> sums = checksums();
+  std::string footer = footerOf(sums);
+  // The weights of people may be nobody else's business.
+  io::OutputFile file(path, 0600);
+  std::vector<char> zeros(hugePage);
+  for (const Block &block : blocks) {
+    // In calls of whole huge pages, of which the system then makes such.
+    if (block.file > file.size())
+      file.write(zeros.data(), block.file - file.size());
+    file.write(block.memory, block.bytes);
+  }
+  file.write(sums.data(), sums.size() * sizeof(uint64_t));
+  file.write(footer.data(), footer.size());
+  file.commit(/*isDurable=*/false);
+}
+
+//===----------------------------------------------------------------------===//
+// Loading
+//===----------------------------------------------------------------------===//
+
+std::vector<uint64_t>
+MemoryImage::readChecksums(int file, const std::string &path) const {
+  struct stat status = {};
+  if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode))
+    failDamaged(path, "it is no file");
+  if (status.st_size != bytes())
+    failDamaged(path, "it has " + std::to_string(status.st_size) +
+                          " bytes, not " + std::to_string(bytes()));
+  std::vector<uint64_t> sums(blocks.size());
+  int64_t tableBytes = int64_t(sums.size() * sizeof(uint64_t));
+  std::string footer(bytes() - end - tableBytes, '\0');
+  if (!readFully(file, reinterpret_cast<char *>(sums.data()), tableBytes,
+                 end) ||
+      !readFully(file, footer.data(), int64_t(footer.size()), end + tableBytes))
+    failDamaged(path, std::string("it cannot be read: ") + strerror(errno));
+  if (footer != footerOf(sums))
+    failDamaged(path, "its end is not that of such a file");
+  return sums;
+}
+
+MemoryImage::Pages MemoryImage::pagesOf(const Part &part) {
+  int64_t page = Arena::pageSize();
+  int64_t first = roundUp(part.offset, page);
+  int64_t last = (part.offset + part.bytes) / page * page;
+  return {first - part.offset, std::max<int64_t>(last - first, 0)};
+}
+
+bool MemoryImage::map(int file) {
+  for (const Part &part : parts) {
+    Pages pages = pagesOf(part);
+    if (pages.bytes > 0 &&
+        !device.mapFile(part.begin + pages.first, pages.bytes, file,
+                        part.file + pages.first)) {
+      unmap();
+      return false;
+    }
+  }
+  return true;
+}
+
+void MemoryImage::unmap() {
+  for (const Part &part : parts)
+    if (Pages pages = pagesOf(part); pages.bytes > 0)
+      device.unmapFile(part.begin + pages.first, pages.bytes);
+}
+
+/// How many of the bytes from `begin` on are mapped to huge pages of files.
+static int64_t hugeBytes(uintptr_t begin, int64_t bytes) {
+  std::ifstream maps("/proc/self/smaps");
+  int64_t sum = 0;
+  bool isHere = false;
+  for (std::string line; std::getline(maps, line);) {
+    std::istringstream words(line);
+    std::string first;
+    int64_t kilobytes = 0;
+    words >> first;
+    if (first.back() != ':') { // Where a mapping is, as 7f00-7f40.
+      uintptr_t at = std::stoull(first, nullptr, 16);
+      isHere = at >= begin && at < begin + bytes;
+    } else if (isHere &&
+               (first == "FilePmdMapped:" || first == "ShmemPmdMapped:") &&
+               words >> kilobytes) {
+      sum += kilobytes * 1024;
+    }
+  }
+  return sum;
+}
+
+/// Whether the mapped pages are as good as the memory's own.
+bool MemoryImage::isHuge() const {
+  std::vector<const volatile char *> touched;
+  int64_t huge = 0;
+  for (const Part &part : parts) {
+    int64_t first = roundUp(part.offset, hugePage);
+    int64_t last = (part.offset + part.bytes) / hugePage * hugePage;
+    for (int64_t at = first; at < last; at += hugePage)
+      touched.push_back(device.map(part.begin + (at - part.offset)));
+  }
+  forEach(threads, int64_t(touched.size()),
+          [&](int64_t i) { (void)*touched[i]; });
+  for (const Part &part : parts)
+    if (Pages pages = pagesOf(part); pages.bytes > 0)
+      huge += hugeBytes(
+          reinterpret_cast<uintptr_t>(device.map(part.begin + pages.first)),
+          pages.bytes);
+  return huge >= int64_t(touched.size()) * hugePage / 10 * 9;
+}
+
+/// Reads what of the parts is around whole pages.
+void MemoryImage::readAround(int file, const std::string &path) const {
+  for (const Part &part : parts) {
+    Pages pages = pagesOf(part);
+    char *memory = device.map(part.begin);
+    int64_t last = pages.first + pages.bytes;
+    if (pages.bytes == 0)
+      pages.first = last = part.bytes;
+    if (!readFully(file, memory, pages.first, part.file) ||
+        !readFully(file, memory + last, part.bytes - last, part.file + last))
+      failDamaged(path, std::string("it cannot be read: ") + strerror(errno));
+  }
+}
+
+/// Reads what is not mapped, and compares all with the checksums.
+void MemoryImage::fill(int file, const std::string &path, LoadWay way,
+                       const std::vector<uint64_t> &sums) const {
+  if (way == LoadWay::Map)
+    readAround(file, path);
+  std::atomic<int64_t> damaged{-1};
+  forEach(threads, int64_t(blocks.size()), [&](int64_t i) {
+    const Block &block = blocks[i];
+    bool isThere = way == LoadWay::Map ||
+                   readFully(file, block.memory, block.bytes, block.file);
+    if (!isThere || io::hashBytes(block.memory, block.bytes) != sums[i])
+      damaged = block.file;
+  });
+  if (damaged >= 0)
+    failDamaged(path, "the checksum of the bytes from " +
+                          std::to_string(damaged) + " on is another one");
+}
+
+std::optional<LoadWay> MemoryImage::load(const std::string &path, LoadWay way) {
+  OpenFile file(path);
+  if (file < 0)
+    return std::nullopt;
+  std::vector<uint64_t> sums = readChecksums(file, path);
+  bool isMapped = way != LoadWay::Read && map(file);
+  if (isMapped && way == LoadWay::Auto && !isHuge()) {
+    unmap();
+    isMapped = false;
+  }
+  try {
+    fill(file, path, isMapped ? LoadWay::Map : LoadWay::Read, sums);
+  } catch (const UserError &) {
+    if (isMapped)
+      unmap();
+    for (const Part &part : parts)
+      memset(device.map(part.begin), 0, part.bytes);
+    throw;
+  }
+  // Those that were not used for the longest time go first.
+  futimens(file, nullptr);
+  return isMapped ? LoadWay::Map : LoadWay::Read;
+}

@@ -1,0 +1,168 @@
+//===- WeightCache.cpp - Weights kept from start to start -----------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/app/WeightCache.h"
+#include "heddle/runtime/app/ServedMemory.h"
+#include "heddle/runtime/io/CacheDirectory.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <sys/stat.h>
+
+using namespace heddle;
+using namespace heddle::rt;
+using plan::State;
+using plan::StateRole;
+
+/// Of all kept weights together, if the disk has four times that.
+static constexpr int64_t mostBytes = int64_t(64) << 30;
+
+/// Fewer are made sooner than a file is worth.
+static constexpr int64_t leastBytes = int64_t(16) << 20;
+
+extern "C" const char __executable_start, etext;
+
+/// The code that makes the states is in this program.
+static std::string hashOfCode() {
+  return io::hexDigest(
+      io::hashBytes(&__executable_start, &etext - &__executable_start));
+}
+
+bool heddle::rt::isOfWeights(const State &state) {
+  return state.role == StateRole::Parameter ||
+         state.role == StateRole::ComputeCopy ||
+         state.role == StateRole::Derived;
+}
+
+/// The bytes of states that are made of weights; those of states which stand
+/// one behind the other, and what is between them, are one part. None where
+/// training changes them, or the host does not see them.
+static std::vector<ImagePart> partsOf(Job &job) {
+  const plan::Plan &plan = job.plan();
+  if (!isForServing(plan))
+    return {};
+  std::vector<size_t> order(plan.states.size());
+  for (size_t i = 0; i < order.size(); ++i)
+    order[i] = i;
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return plan.states[a].offset < plan.states[b].offset;
+  });
+  std::vector<ImagePart> parts;
+  bool isNext = false;
+  for (size_t index : order) {
+    const State &state = plan.states[index];
+    const Value &value = job.session().state(index);
+    if (value.numBytes() == 0)
+      continue;
+    if (!isOfWeights(state)) {
+      isNext = false;
+      continue;
+    }
+    if (state.memory != MemoryKind::Device || !job.device().map(value.address))
+      return {};
+    if (!isNext)
+      parts.push_back({value.address, state.offset, 0});
+    parts.back().bytes = value.address + value.numBytes() - parts.back().begin;
+    isNext = true;
+  }
+  return parts;
+}
+
+/// Changes whenever somebody may have changed a file.
+static std::string describe(const std::string &file) {
+  struct stat status = {};
+  if (::stat(file.c_str(), &status) != 0)
+    return file;
+  std::string text;
+  for (int64_t number :
+       {int64_t(status.st_size), int64_t(status.st_ino),
+        int64_t(status.st_mtim.tv_sec), int64_t(status.st_mtim.tv_nsec),
+        int64_t(status.st_ctim.tv_sec), int64_t(status.st_ctim.tv_nsec)})
+    text += std::to_string(number) + " ";
+  return text;
+}
+
+static std::string keyOf(Job &job, const io::WeightSet *weights) {
+  std::string text = job.plan().hash + " " + hashOfCode() + " " +
+                     std::to_string(job.ranks().rank()) + "\n";
+  if (weights) {
+    text += weights->headerHash() + "\n";
+    for (const std::string &file : weights->files())
+      text += describe(file) + "\n";
+  }
+  return plan::hashBytes(text.data(), text.size());
+}
+
+static void warn(const Diagnostic &diagnostic) {
+  fprintf(stderr, "warning[%s]: %s\n  help: %s\n", diagnostic.code.c_str(),
+          diagnostic.message.c_str(), diagnostic.help.c_str());
+}
+
+WeightCache::WeightCache(Job &job, const std::string &asked,
+                         const io::WeightSet *weights)
+    : job(job) {
+  std::string cache = io::cacheDirectory();
+  std::vector<ImagePart> parts = partsOf(job);
+  int64_t bytes = 0;
+  for (const ImagePart &part : parts)
+    bytes += part.bytes;
+  if (asked == "none" || cache.empty() || parts.empty() ||
+      (asked == "auto" && bytes < leastBytes))
+    return;
+  way = asked == "map"    ? LoadWay::Map
+        : asked == "read" ? LoadWay::Read
+                          : LoadWay::Auto;
+  std::string key = keyOf(job, weights);
+  directory = cache + "/weights";
+  path = directory + "/" + key;
+  image.emplace(job.device(), job.threadPool(), parts, key);
+}
+
+bool WeightCache::load() {
+  if (!image)
+    return false;
+  auto begin = std::chrono::steady_clock::now();
+  std::optional<LoadWay> found;
+  try {
+    found = image->load(path, way);
+  } catch (const UserError &error) {
+    warn(error.diagnostic);
+  }
+  if (!found)
+    return false;
+  std::chrono::duration<double> seconds =
+      std::chrono::steady_clock::now() - begin;
+  if (job.isFirst())
+    fprintf(stderr, "weights: %s %s in %.2f s\n",
+            *found == LoadWay::Map ? "mapped from" : "read from", path.c_str(),
+            seconds.count());
+  return true;
+}
+
+void WeightCache::store() {
+  if (!image)
+    return;
+  try {
+    io::makeDirectories(directory);
+    int64_t limit = io::shareOfDisk(directory, mostBytes);
+    if (image->bytes() > limit)
+      fail("H0483",
+           "the weights are not kept for the next start: they have " +
+               std::to_string(image->bytes()) + " bytes, and " + directory +
+               " may have " + std::to_string(limit),
+           "free some space, name another directory in XDG_CACHE_HOME, or pass "
+           "--weight-cache none");
+    io::makeRoom(directory, image->bytes(), limit);
+    image->write(path);
+    if (job.isFirst())
+      fprintf(stderr, "weights: kept in %s for the next start\n", path.c_str());
+  } catch (const UserError &error) {
+    warn(error.diagnostic);
+  }
+}

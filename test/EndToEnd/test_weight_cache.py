@@ -1,0 +1,288 @@
+# Weights that a binary which serves keeps for its next start.
+#
+# Part of the Heddle project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A second start has the same texts, and reads no weights; what is damaged, or of
+other weights, is made again; and what is mapped is what is printed."""
+
+import json
+import os
+import re
+import resource
+import subprocess
+import time
+import unittest
+
+import numpy as np
+
+import heddle_test as h
+from test_serve_model import Served
+from test_encode import make_model as make_encoder
+
+WAYS = "map", "read"
+MIB = 1 << 20
+
+
+class KeptTest(h.HeddleTest):
+    def setUp(self):
+        self.cache = self.path(f"kept-{self.id().rsplit('.', 1)[-1]}")
+        self.environment = dict(os.environ, XDG_CACHE_HOME=self.cache)
+
+    def serve(self, *flags, output="serving", **options):
+        model, _, self.weights = self.make_model(**options)
+        self.file = os.path.join(model, "model.safetensors")
+        return self.compile(model, "--mode", "serve", "--threads", 2, *flags,
+                            output=output)
+
+    def start(self, binary, *flags, **options):
+        """The greedy text, and what is said."""
+        options.setdefault("env", self.environment)
+        result = h.run([binary, "generate", "--prompt-ids", "5,17,2",
+                        "--max-new-tokens", 12, *flags], **options)
+        return result.stdout, result.stderr
+
+    def logits(self, binary, *flags):
+        out = self.path("logits.safetensors")
+        said = h.run([binary, "logits", "--prompt-ids", "5,17,2", "-o", out, *flags],
+                     env=self.environment).stderr
+        return h.read_safetensors(out)["logits"], said
+
+    def kept(self):
+        folder = os.path.join(self.cache, "heddle", "weights")
+        return [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
+
+
+class Kept(KeptTest):
+    def check_again(self, *flags, **options):
+        """The bits of starts with and without what was kept."""
+        binary = self.serve(*flags, **options)
+        made, said = self.logits(binary, "--weight-cache", "none")
+        self.assertNotIn("weights: ", said)
+        self.assertFalse(os.path.exists(self.cache))
+        first, said = self.logits(binary, "--weight-cache", "read")
+        self.assertIn("kept in", said)
+        np.testing.assert_array_equal(first, made)
+        for way, words in zip(WAYS, ("mapped from", "read from")):
+            again, said = self.logits(binary, "--weight-cache", way)
+            self.assertIn(words, said)
+            np.testing.assert_array_equal(again, made)
+        self.assertEqual(len(self.kept()), 1)
+
+    def test_fp32(self):
+        self.check_again(embed=36, heads=3, vocab=101)
+
+    def test_bf16(self):
+        self.check_again("--precision", "bf16", embed=20, heads=1, layers=1)
+
+    def test_codes(self):
+        self.check_again("--quantize", "int4", "--group", 32, embed=96, heads=2, vocab=53)
+
+    def test_encoder(self):
+        binary = self.compile(make_encoder(self.path("encoder")), "--mode", "encode",
+                              "--threads", 2, output="encoding")
+        said = [h.run([binary, "encode", "--ids", "2,5,17,3", "--weight-cache", way],
+                      env=self.environment) for way in ("none", *WAYS, *WAYS)]
+        self.assertEqual(len({each.stdout for each in said}), 1)
+        self.assertIn("kept in", said[1].stderr)
+        self.assertIn("read from", said[2].stderr)
+        self.assertIn("mapped from", said[3].stderr)
+
+    @h.needs_mpi
+    def test_ranks(self):
+        """Each has a file of its own."""
+        binary = self.serve("--mesh", "tensor=2")
+        texts = [h.run_ranks(2, [binary, "generate", "--prompt-ids", "5,17,2",
+                                 "--threads", 1, "--weight-cache", way],
+                             XDG_CACHE_HOME=self.cache).stdout
+                 for way in ("none", *WAYS, *WAYS)]
+        self.assertEqual(len(set(texts)), 1)
+        self.assertEqual(len(self.kept()), 2)
+
+    def test_few_weights_are_not_kept(self):
+        binary = self.serve()
+        _, said = self.start(binary)
+        self.assertNotIn("weights: ", said)
+        self.assertFalse(os.path.exists(self.cache))
+
+    def test_training_keeps_nothing(self):
+        model, *_ = self.make_model()
+        binary = self.compile(model, "--batch", 2, "--seq", 16)
+        self.start(binary, "--weight-cache", "map")
+        self.assertFalse(os.path.exists(self.cache))
+
+    def test_weights_that_change(self):
+        """One value, in place, and the time of the file set back."""
+        binary = self.serve()
+        before, _ = self.logits(binary, "--weight-cache", "map")
+        times = os.stat(self.file)
+        with open(self.file, "r+b") as file:
+            file.seek(-4, os.SEEK_END)
+            file.write(np.float32(1.25).tobytes())
+        os.utime(self.file, ns=(times.st_atime_ns, times.st_mtime_ns))
+        expected, _ = self.logits(binary, "--weight-cache", "none")
+        found, said = self.logits(binary, "--weight-cache", "map")
+        self.assertIn("kept in", said)
+        self.assertFalse(np.array_equal(found, before))
+        np.testing.assert_array_equal(found, expected)
+
+    def test_damage(self):
+        binary = self.serve()
+        expected, _ = self.start(binary, "--weight-cache", "map")
+        (path,) = self.kept()
+        with open(path, "rb") as file:
+            whole = file.read()
+        flipped = bytearray(whole)
+        flipped[len(whole) // 2] ^= 1
+        other = whole.replace(b"heddle-image-", b"heddle-image+")
+        for name, damaged in (("nothing", b""), ("half", whole[:len(whole) // 2]),
+                              ("short", whole[:-1]), ("long", whole + b"x"),
+                              ("flipped", flipped), ("form", other)):
+            for way in WAYS:
+                with self.subTest(name, way=way):
+                    with open(path, "wb") as file:
+                        file.write(damaged)
+                    text, said = self.start(binary, "--weight-cache", way)
+                    self.assertEqual(text, expected)
+                    self.assertIn("warning[H0482]", said)
+                    self.assertIn(path, said)
+                    # And it is good again.
+                    text, said = self.start(binary, "--weight-cache", way)
+                    self.assertEqual(text, expected)
+                    self.assertNotIn("warning", said)
+                    self.assertIn("in 0", said)
+
+    def test_no_place(self):
+        binary = self.serve()
+        expected, _ = self.start(binary, "--weight-cache", "none")
+        with open(self.path("file"), "w"):
+            pass
+        text, said = self.start(binary, "--weight-cache", "map",
+                                env=dict(os.environ, XDG_CACHE_HOME=self.path("file")))
+        self.assertEqual(text, expected)
+        self.assertIn("warning[H0402]", said)
+
+    def test_disk_that_is_full(self):
+        binary = self.serve()
+        expected, _ = self.start(binary, "--weight-cache", "none")
+
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
+
+        text, said = self.start(binary, "--weight-cache", "map", preexec_fn=limit)
+        self.assertEqual(text, expected)
+        self.assertIn("warning[H0402]", said)
+        self.assertEqual(self.kept(), [])
+
+    def test_starts_at_once(self):
+        binary = self.serve()
+        expected, _ = self.start(binary, "--weight-cache", "none")
+        for _ in range(3):
+            started = [subprocess.Popen(
+                [binary, "generate", "--prompt-ids", "5,17,2", "--max-new-tokens", "12",
+                 "--weight-cache", "map", "--threads", "1"], text=True,
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.environment)
+                for _ in range(4)]
+            for process in started:
+                text, said = process.communicate(timeout=h.TIMEOUT)
+                self.assertEqual(text, expected)
+                self.assertNotIn("warning", said)
+            (path,) = self.kept()
+            os.remove(path)
+
+
+def mappings(process):
+    """Of each mapping its file, and its figures in bytes."""
+    found = []
+    with open(f"/proc/{process}/smaps") as file:
+        for line in file:
+            words = line.split()
+            if not words[0].endswith(":"):
+                low, high = (int(word, 16) for word in words[0].split("-"))
+                found.append(({"size": high - low}, " ".join(words[5:])))
+            elif words[-1] == "kB":
+                found[-1][0][words[0][:-1]] = int(words[1]) * 1024
+            elif words[0] == "VmFlags:":
+                found[-1][0]["huge"] = "hg" in words
+    return [(path, figures) for figures, path in found]
+
+
+def status_of(process, key):
+    with open(f"/proc/{process}/status") as file:
+        return int(re.search(rf"{key}:\s+(\d+) kB", file.read()).group(1)) * 1024
+
+
+def memory_of(said):
+    (line,) = re.findall(r"^memory: .*$", said, re.MULTILINE)
+    return {name: int(count) for name, count in re.findall(r"(\w+) (\d+) bytes", line)}
+
+
+class Large(KeptTest):
+    """A model with one large tensor, of which auto keeps the weights."""
+
+    def setUp(self):
+        super().setUp()
+        self.binary = self.serve("--precision", "bf16", embed=512, heads=8, layers=2,
+                                 vocab=40009, positions=64)
+
+    def served(self, *flags):
+        os.environ["XDG_CACHE_HOME"] = self.cache
+        self.addCleanup(os.environ.pop, "XDG_CACHE_HOME", None)
+        server = Served([self.binary], *flags)
+        self.addCleanup(server.__exit__)
+        return server
+
+    def test_mapped_is_printed(self):
+        """To the byte, in starts of each way; and within 64 MiB of the cache and the
+        weights. The process's own regions are those that may have huge pages."""
+        info = json.loads(h.run([self.binary, "info", "--json"]).stdout)
+        for way in "none", "read", "read", "map":
+            with self.subTest(way), self.served("--weight-cache", way) as server:
+                printed = memory_of(server.said)
+                self.assertEqual(printed, info["mapped"])
+                sizes = [figures["size"] for path, figures in mappings(server.process.pid)
+                         if figures["huge"]]
+                # What is no whole page at the ends of the weights is not mapped.
+                self.assertEqual(sum(sizes), sum(printed.values()))
+        self.assertEqual(sum(printed.values()), info["memory"]["peak"])
+        self.assertLessEqual(printed["arena"], 64 * MIB)
+        self.assertNotIn("optimizer", info)
+        self.assertNotIn("batch", info)
+
+    def test_peak_while_loading(self):
+        """The weights, and the largest tensor as it is in fp32; and what a process
+        has besides, for which 32 MiB are enough."""
+        with self.served("--weight-cache", "none") as server:
+            printed = memory_of(server.said)
+            largest = max(value.nbytes for value in self.weights.values())
+            self.assertGreater(largest, 64 * MIB)
+            peak = status_of(server.process.pid, "VmHWM")
+            self.assertLess(peak, printed["weights"] + largest + 32 * MIB)
+
+    def test_second_start_reads_no_weights(self):
+        self.assertIn("kept in", self.start(self.binary)[1])
+        with open(self.file, "rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        resident = lambda: int(h.run(["fincore", "-bnr", "-o", "RES", self.file]).stdout)
+        if resident() > MIB:
+            self.skipTest("this file system keeps what was read")
+        begin = time.monotonic()
+        self.assertRegex(self.start(self.binary)[1], "(mapped|read) from")
+        self.assertLess(time.monotonic() - begin, 5)
+        self.assertLess(resident(), os.path.getsize(self.file) / 10)
+
+    def test_mapped_weights_are_shared(self):
+        self.start(self.binary)
+        with self.served("--weight-cache", "map") as one:
+            with self.served("--weight-cache", "map") as two:
+                for server in one, two:
+                    figures = [f for path, f in mappings(server.process.pid)
+                               if path.startswith(self.cache)]
+                    resident = sum(f["Rss"] for f in figures)
+                    self.assertGreater(resident, memory_of(server.said)["weights"] * 0.99)
+                    self.assertLess(sum(f["Pss"] for f in figures), resident * 0.51)
+
+
+if __name__ == "__main__":
+    unittest.main()
