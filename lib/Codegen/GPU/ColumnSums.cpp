@@ -34,27 +34,40 @@ sumRows(KernelFrame &f, const ColumnTile &tile, Value begin, Value end,
   return SmallVector<Value>(loop.getResults());
 }
 
+Value ColumnTile::column(KernelFrame &f, Value block) const {
+  return f.add(f.mul(block, size()), f.mul(f.rem(f.threadId(), across), width));
+}
+
 LogicalResult sumColumns(KernelFrame &f, const ColumnTile &tile,
                          const ColumnWork &work, size_t count,
                          ColumnTerms terms, ColumnResults results) {
-  OpBuilder &b = f.builder;
-  Value sums = f.addWorkgroup(
-      {static_cast<int64_t>(count), tile.below, tile.size()}, b.getF32Type());
   Value thread = f.threadId();
   Value below = f.div(thread, tile.across);
-  Value inTile = f.mul(f.rem(thread, tile.across), tile.width);
-  Value first = f.mul(work.block, tile.size());
-  Value column = f.add(first, inTile);
+  Value column = tile.column(f, work.block);
   // Threads beyond the last column have no rows.
   Value exists = f.compare(arith::CmpIPredicate::ult, column, tile.columns);
-  Value end = b.create<arith::SelectOp>(f.loc, exists, work.end, f.constant(0));
+  Value end =
+      f.builder.create<arith::SelectOp>(f.loc, exists, work.end, f.constant(0));
   FailureOr<SmallVector<Value>> own =
       sumRows(f, tile, f.add(work.begin, below), end, count,
               f.chunk(column, tile.width), terms);
   if (failed(own))
     return failure();
+  return addColumnSums(f, tile, work.block, *own, results);
+}
+
+LogicalResult addColumnSums(KernelFrame &f, const ColumnTile &tile, Value block,
+                            ArrayRef<Value> own, ColumnResults results) {
+  OpBuilder &b = f.builder;
+  size_t count = own.size() / tile.width;
+  Value sums = f.addWorkgroup(
+      {static_cast<int64_t>(count), tile.below, tile.size()}, b.getF32Type());
+  Value thread = f.threadId();
+  Value below = f.div(thread, tile.across);
+  Value inTile = f.mul(f.rem(thread, tile.across), tile.width);
+  Value first = f.mul(block, tile.size());
   for (size_t i = 0; i < count; ++i)
-    f.store(ArrayRef(*own).slice(i * tile.width, tile.width), sums,
+    f.store(own.slice(i * tile.width, tile.width), sums,
             {f.constant(i), below, inTile});
   b.create<mlir::gpu::BarrierOp>(f.loc);
   Value mine = f.add(first, thread);

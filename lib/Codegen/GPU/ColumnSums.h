@@ -25,6 +25,8 @@ struct ColumnTile {
         below(threads / across), blocks(llvm::divideCeil(columns, size())) {}
 
   int64_t size() const { return across * width; } ///< Columns of a block.
+  /// The first column of this thread where its block is the one of that number.
+  mlir::Value column(KernelFrame &f, mlir::Value block) const;
 
   int64_t columns;
   int64_t width;  ///< Columns of a thread.
@@ -54,6 +56,13 @@ using ColumnResults = llvm::function_ref<mlir::LogicalResult(
 mlir::LogicalResult sumColumns(KernelFrame &f, const ColumnTile &tile,
                                const ColumnWork &work, size_t count,
                                ColumnTerms terms, ColumnResults results);
+
+/// The second half of this: adds what the threads below each other have summed
+/// of the columns of `block`, sum by sum and column by column in `own`.
+mlir::LogicalResult addColumnSums(KernelFrame &f, const ColumnTile &tile,
+                                  mlir::Value block,
+                                  llvm::ArrayRef<mlir::Value> own,
+                                  ColumnResults results);
 
 } // namespace heddle::gpu
 

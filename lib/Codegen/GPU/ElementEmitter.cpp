@@ -130,7 +130,23 @@ Value ElementEmitter::loadChunk(Value buffer, Indices start) {
   return known;
 }
 
+/// An element of a tensor that is one access, as the words that random numbers
+/// are drawn from: that is loaded as a whole. Null for others.
+Value ElementEmitter::loadFromAccess(Value buffer, Indices indices) {
+  auto type = cast<MemRefType>(buffer.getType());
+  APInt index;
+  if (type.getRank() != 1 || dist::byteSize(type) != accessBytes ||
+      !matchPattern(indices.front(), m_ConstantInt(&index)))
+    return {};
+  auto vector = VectorType::get(type.getShape(), type.getElementType());
+  Value zero = builder.create<arith::ConstantIndexOp>(loc, 0);
+  Value all = builder.create<vector::LoadOp>(loc, vector, buffer, zero);
+  return builder.create<vector::ExtractOp>(loc, all, index.getSExtValue());
+}
+
 Value ElementEmitter::loadElement(Value buffer, Indices indices) {
+  if (Value element = loadFromAccess(buffer, indices))
+    return element;
   const auto *column = indices.empty()
                            ? chunk.columns.end()
                            : llvm::find(chunk.columns, indices.back());

@@ -18,6 +18,9 @@
 
 namespace heddle::gpu {
 
+/// Bytes of the widest access of one thread.
+constexpr int64_t accessBytes = 16;
+
 /// Adjacent columns that one thread handles together: the values `columns[i]`
 /// are `base` + i, and `base` is a multiple of their number. Buffers whose last
 /// index is such a column are accessed by vectors of `columns.size()` elements.
@@ -116,6 +119,7 @@ private:
   Element readLanes(const Reader &reader, const Point &at);
   Element load(mlir::Value buffer, const Point &at);
   mlir::Value loadElement(mlir::Value buffer, Indices indices);
+  mlir::Value loadFromAccess(mlir::Value buffer, Indices indices);
   mlir::Value loadChunk(mlir::Value buffer, Indices start);
   bool startsChunk(mlir::Value column) const;
   bool isAligned(mlir::Value buffer, Indices start) const;

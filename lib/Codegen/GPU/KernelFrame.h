@@ -19,8 +19,6 @@ namespace heddle::gpu {
 
 /// Lanes of a warp.
 constexpr int64_t warpSize = 32;
-/// Bytes of the widest access of one thread.
-constexpr int64_t accessBytes = 16;
 
 /// How a function of a kernel is written.
 struct FrameOptions {

@@ -4,41 +4,52 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Without atomics, so that the order of each sum follows from the ids alone.
-// The first launch sorts the positions by the row that they add to: the place
-// of each is the number of those that come before it, which threads count. The
-// second writes what the table is without any position, unless that stands
-// there already. Then each row that has positions is written by one block.
+// The first launch sorts the positions by the row that they add to, so that the
+// order of each sum follows from the ids alone. The second writes what the
+// table is without any position, unless that stands there already. Then the
+// rows that have positions are written: those of few by some threads each,
+// those of many by a whole block.
 //
 //===----------------------------------------------------------------------===//
 
 #include "ColumnSums.h"
+#include "SortPositions.h"
 #include "dialects/NN/NNDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include <limits>
+#include <numeric>
 
 using namespace mlir;
 
 namespace heddle::gpu {
 
 namespace {
-constexpr int64_t threads = 256;
-/// Threads that count for one position.
-constexpr int64_t counters = 8;
-/// Rows that a thread compares at once.
-constexpr int64_t group = accessBytes / sizeof(int32_t);
+constexpr int64_t threads = ColumnTile::threads;
 /// Elements of the table that a block fills, as accesses of a thread.
 constexpr int64_t accessesToFill = 8;
+/// Positions of a row that threads beside each other sum alone.
+constexpr int64_t mostAlone = 8;
+
+/// Columns of a thread: those of one access to the wider of both tensors, so
+/// that the lanes of a warp access bytes without gaps in both.
+int64_t chunkOf(nn::EmbeddingGradOp op) {
+  int64_t width = accessBytes;
+  for (Type type : {op.getGrad().getType(), op.getOutput().getType()})
+    width = std::min(width,
+                     accessBytes / dist::byteSize(getElementTypeOrSelf(type)));
+  return std::gcd(width, op.getOutput().getType().getDimSize(1));
+}
 
 class ScatterMapper {
 public:
   ScatterMapper(planir::KernelOp kernel, mlir::gpu::GPUModuleOp module,
                 nn::EmbeddingGradOp op)
       : kernel(kernel), module(module), op(op), table(op.getOutput().getType()),
-        ids(cast<RankedTensorType>(op.getIds().getType())),
-        positions(ids.getNumElements()) {}
+        positions(
+            cast<RankedTensorType>(op.getIds().getType()).getNumElements()),
+        columns(table.getDimSize(1)), tile(columns, chunkOf(op)),
+        sorted(positions, table.getDimSize(0)) {}
 
   MappedKernel run();
 
@@ -51,30 +62,51 @@ private:
   int64_t fillWidth() const {
     return accessBytes / dist::byteSize(table.getElementType());
   }
-  FailureOr<Value> rowOf(KernelFrame &f, Value position);
-  FailureOr<Value> sharedRow(KernelFrame &f, Value position);
-  SmallVector<Value> compare(KernelFrame &f, Value rows, Value tile,
-                             Value position, Value row, ValueRange counts);
-  LogicalResult launch(StringRef suffix, bool flat, int64_t blocks,
-                       llvm::function_ref<LogicalResult(KernelFrame &)> body);
-  /// The positions in order; and at the first of each row, where those of the
-  /// row end. Zero elsewhere.
-  Value order(KernelFrame &f) { return list(f, 0); }
-  Value ends(KernelFrame &f) { return list(f, 1); }
-  Value list(KernelFrame &f, int64_t number) {
-    return f.scratch(number * positions * static_cast<int64_t>(sizeof(int32_t)),
-                     {positions}, f.builder.getI32Type());
+  /// What a block of the third launch has to do: a place for each of its
+  /// threads that stand below each other.
+  struct Places {
+    Value first;    ///< Its first place.
+    Value segments; ///< The end and the row of each, in workgroup memory.
+    Value order;    ///< The positions from the first place on.
+    Value columns;  ///< Which of the tile's blocks of columns it has.
+  };
+  Places loadPlaces(KernelFrame &f);
+  LogicalResult sumFew(KernelFrame &f, const Places &places);
+  LogicalResult sumMany(KernelFrame &f, const Places &places);
+  /// The positions of one row.
+  struct Segment {
+    Value first, count, row;
+  };
+  Segment segmentAt(KernelFrame &f, const Places &places, Value below);
+  SmallVector<Value> zeros(KernelFrame &f) {
+    Value zero = f.builder.create<arith::ConstantOp>(
+        f.loc, f.builder.getF32FloatAttr(0));
+    return SmallVector<Value>(tile.width, zero);
   }
+  /// Which of the positions in a list a thread adds.
+  struct Span {
+    Value begin, end;
+    int64_t step;
+  };
+  FailureOr<SmallVector<Value>> sumListed(KernelFrame &f, Value column,
+                                          Value list, const Span &span,
+                                          ValueRange sums);
+  FailureOr<Value> rowOf(KernelFrame &f, Value position);
+  FailureOr<Value> result(KernelFrame &f, Value at, Value sum);
+  LogicalResult launch(StringRef suffix, int64_t blocks, int64_t blockThreads,
+                       llvm::function_ref<LogicalResult(KernelFrame &)> body);
+
   Value integer(KernelFrame &f, int64_t value) {
     return f.builder.create<arith::ConstantIntOp>(f.loc, value, 32);
   }
-  Value toInt(KernelFrame &f, Value index) {
-    return f.builder.create<arith::IndexCastOp>(f.loc, f.builder.getI32Type(),
-                                                index);
-  }
-  Value toIndex(KernelFrame &f, Value value) {
+  Value loadIndex(KernelFrame &f, Value memory, ValueRange at) {
+    Value number = f.builder.create<memref::LoadOp>(f.loc, memory, at);
     return f.builder.create<arith::IndexCastOp>(f.loc, f.builder.getIndexType(),
-                                                value);
+                                                number);
+  }
+  Value less(KernelFrame &f, Value x, Value y) {
+    return f.builder.create<arith::CmpIOp>(f.loc, arith::CmpIPredicate::ult, x,
+                                           y);
   }
   Value widen(KernelFrame &f, Value value) {
     return value.getType().isF32() ? value
@@ -85,8 +117,10 @@ private:
   planir::KernelOp kernel;
   mlir::gpu::GPUModuleOp module;
   nn::EmbeddingGradOp op;
-  RankedTensorType table, ids;
-  int64_t positions;
+  RankedTensorType table;
+  int64_t positions, columns;
+  ColumnTile tile;
+  SortedPositions sorted;
   MappedKernel mapped;
 };
 } // namespace
@@ -94,9 +128,7 @@ private:
 /// The row that a position adds to; the number of rows where it adds to none.
 FailureOr<Value> ScatterMapper::rowOf(KernelFrame &f, Value position) {
   OpBuilder &b = f.builder;
-  ElementEmitter::Scope scope(f.emitter);
-  FailureOr<Value> id =
-      f.emitter.element(op.getIds(), f.delinearize(position, ids.getShape()));
+  FailureOr<Value> id = f.emitter.element(op.getIds(), position);
   if (failed(id))
     return failure();
   Value row = *id, none = integer(f, table.getDimSize(0));
@@ -116,108 +148,8 @@ FailureOr<Value> ScatterMapper::rowOf(KernelFrame &f, Value position) {
   return b.create<arith::SelectOp>(f.loc, adds, row, none).getResult();
 }
 
-/// The row of a position that may lie beyond the last: then one that comes
-/// after all others.
-FailureOr<Value> ScatterMapper::sharedRow(KernelFrame &f, Value position) {
-  OpBuilder &b = f.builder;
-  Value last = f.constant(positions - 1);
-  FailureOr<Value> row =
-      rowOf(f, b.create<arith::MinUIOp>(f.loc, position, last));
-  if (failed(row))
-    return failure();
-  Value exists = f.compare(arith::CmpIPredicate::ult, position, positions);
-  return b
-      .create<arith::SelectOp>(f.loc, exists, *row,
-                               integer(f, std::numeric_limits<int32_t>::max()))
-      .getResult();
-}
-
-/// What `counts` become with the rows of one tile: how many come before `row`,
-/// how many are the same, and how many of those are of earlier positions.
-SmallVector<Value> ScatterMapper::compare(KernelFrame &f, Value rows,
-                                          Value tile, Value position, Value row,
-                                          ValueRange counts) {
-  OpBuilder &b = f.builder;
-  Value part = f.rem(f.threadId(), counters);
-  auto loop =
-      b.create<scf::ForOp>(f.loc, f.mul(part, group), f.constant(threads),
-                           f.constant(counters * group), counts);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(loop.getBody());
-  Value at = loop.getInductionVar();
-  Value others = b.create<vector::LoadOp>(
-      f.loc, VectorType::get({group}, b.getI32Type()), rows, at);
-  Value distance =
-      b.create<arith::SubIOp>(f.loc, position, toInt(f, f.add(tile, at)));
-  SmallVector<Value> next(loop.getRegionIterArgs());
-  auto add = [&](Value &sum, Value condition) {
-    Value one = b.create<arith::ExtUIOp>(f.loc, b.getI32Type(), condition);
-    sum = b.create<arith::AddIOp>(f.loc, sum, one);
-  };
-  auto holds = [&](arith::CmpIPredicate predicate, Value x, Value y) -> Value {
-    return b.create<arith::CmpIOp>(f.loc, predicate, x, y);
-  };
-  for (int64_t i = 0; i < group; ++i) {
-    Value other = b.create<vector::ExtractOp>(f.loc, others, i);
-    Value isSame = holds(arith::CmpIPredicate::eq, other, row);
-    Value isEarlier = holds(arith::CmpIPredicate::sgt, distance, integer(f, i));
-    add(next[0], holds(arith::CmpIPredicate::slt, other, row));
-    add(next[1], isSame);
-    add(next[2], b.create<arith::AndIOp>(f.loc, isSame, isEarlier));
-  }
-  b.create<scf::YieldOp>(f.loc, next);
-  return SmallVector<Value>(loop.getResults());
-}
-
 LogicalResult ScatterMapper::emitOrder(KernelFrame &f) {
-  OpBuilder &b = f.builder;
-  Value rows = f.addWorkgroup({threads}, b.getI32Type());
-  Value thread = f.threadId();
-  Value position =
-      f.add(f.mul(f.blockId(mlir::gpu::Dimension::x), threads / counters),
-            f.div(thread, counters));
-  FailureOr<Value> row = sharedRow(f, position);
-  if (failed(row))
-    return failure();
-  SmallVector<Value> counts(3, integer(f, 0));
-  auto loop = b.create<scf::ForOp>(f.loc, f.constant(0), f.constant(positions),
-                                   f.constant(threads), counts);
-  {
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(loop.getBody());
-    Value tile = loop.getInductionVar();
-    FailureOr<Value> other = sharedRow(f, f.add(tile, thread));
-    if (failed(other))
-      return failure();
-    f.store(*other, rows, thread);
-    b.create<mlir::gpu::BarrierOp>(f.loc);
-    SmallVector<Value> next = compare(f, rows, tile, toInt(f, position), *row,
-                                      loop.getRegionIterArgs());
-    b.create<mlir::gpu::BarrierOp>(f.loc);
-    b.create<scf::YieldOp>(f.loc, next);
-  }
-  counts.assign(loop.getResults().begin(), loop.getResults().end());
-  for (Value &count : counts)
-    for (int64_t offset = counters / 2; offset; offset /= 2)
-      count = b.create<arith::AddIOp>(f.loc, count, exchange(f, count, offset));
-  Value isOwner =
-      f.compare(arith::CmpIPredicate::eq, f.rem(thread, counters), 0);
-  Value exists = f.compare(arith::CmpIPredicate::ult, position, positions);
-  auto once = b.create<scf::IfOp>(
-      f.loc, b.create<arith::AndIOp>(f.loc, isOwner, exists));
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(once.thenBlock());
-  Value place = b.create<arith::AddIOp>(f.loc, counts[0], counts[2]);
-  Value end = b.create<arith::AddIOp>(f.loc, counts[0], counts[1]);
-  Value isRow = b.create<arith::CmpIOp>(f.loc, arith::CmpIPredicate::slt, *row,
-                                        integer(f, table.getDimSize(0)));
-  Value isFirst = b.create<arith::CmpIOp>(f.loc, arith::CmpIPredicate::eq,
-                                          counts[2], integer(f, 0));
-  Value begins = b.create<arith::AndIOp>(f.loc, isRow, isFirst);
-  end = b.create<arith::SelectOp>(f.loc, begins, end, integer(f, 0));
-  f.store(toInt(f, position), order(f), toIndex(f, place));
-  f.store(end, ends(f), toIndex(f, place));
-  return success();
+  return sorted.emit(f, [&](Value position) { return rowOf(f, position); });
 }
 
 /// The table without any position: what is added to, or zeros.
@@ -247,84 +179,215 @@ LogicalResult ScatterMapper::emitFill(KernelFrame &f) {
       });
 }
 
-/// One row of the table, if its first position stands at this block's place.
-LogicalResult ScatterMapper::emitSums(KernelFrame &f) {
+/// What stands at element `at` of the table with the sum of its positions.
+FailureOr<Value> ScatterMapper::result(KernelFrame &f, Value at, Value sum) {
+  if (op.getInit()) {
+    FailureOr<Value> before = f.emitter.element(op.getInit(), at);
+    if (failed(before))
+      return failure();
+    sum = addFloats(f, widen(f, *before), sum);
+  }
+  if (table.getElementType().isF32())
+    return sum;
+  return f.builder.create<arith::TruncFOp>(f.loc, table.getElementType(), sum)
+      .getResult();
+}
+
+ScatterMapper::Places ScatterMapper::loadPlaces(KernelFrame &f) {
   OpBuilder &b = f.builder;
-  int64_t columns = table.getDimSize(1);
-  ColumnTile tile(columns, widestChunk(kernel, columns));
-  Value block = f.blockId(mlir::gpu::Dimension::x);
-  Value place = f.div(block, tile.blocks), order = this->order(f);
-  auto positionAt = [&](Value at) {
-    return toIndex(f, b.create<memref::LoadOp>(f.loc, order, ValueRange(at)));
+  Type i32 = b.getI32Type();
+  Value block = f.blockId(mlir::gpu::Dimension::x), thread = f.threadId();
+  Places places;
+  places.columns = f.rem(block, tile.blocks);
+  places.first = f.mul(f.div(block, tile.blocks), tile.below);
+  places.segments = f.addWorkgroup({tile.below, 2}, i32);
+  places.order = f.addWorkgroup({tile.below + mostAlone}, i32);
+  Value at = f.add(places.first, thread);
+  Value exists = f.compare(arith::CmpIPredicate::ult, at, positions);
+  Value inside = b.create<arith::MinUIOp>(f.loc, at, f.constant(positions - 1));
+  auto load = [&](int64_t count, llvm::function_ref<void()> body) {
+    b.create<scf::IfOp>(f.loc,
+                        f.compare(arith::CmpIPredicate::ult, thread, count),
+                        [&](OpBuilder &, Location) {
+                          body();
+                          b.create<scf::YieldOp>(f.loc);
+                        });
   };
-  Value end =
-      toIndex(f, b.create<memref::LoadOp>(f.loc, ends(f), ValueRange(place)));
-  auto begins =
-      b.create<scf::IfOp>(f.loc, f.compare(arith::CmpIPredicate::ne, end, 0));
+  load(tile.below, [&] {
+    auto pair = VectorType::get({2}, i32);
+    Value none = b.create<arith::ConstantOp>(f.loc, b.getZeroAttr(pair));
+    Value segment = b.create<vector::LoadOp>(f.loc, pair, sorted.segments(f),
+                                             ValueRange{inside, f.constant(0)});
+    segment = b.create<arith::SelectOp>(f.loc, exists, segment, none);
+    b.create<vector::StoreOp>(f.loc, segment, places.segments,
+                              ValueRange{thread, f.constant(0)});
+  });
+  load(tile.below + mostAlone, [&] {
+    Value position = b.create<memref::LoadOp>(f.loc, sorted.order(f), inside);
+    b.create<memref::StoreOp>(f.loc, position, places.order, thread);
+  });
+  b.create<mlir::gpu::BarrierOp>(f.loc);
+  return places;
+}
+
+/// The segment that begins at a place of the block; its count is 0 if none
+/// does.
+ScatterMapper::Segment
+ScatterMapper::segmentAt(KernelFrame &f, const Places &places, Value below) {
+  auto number = [&](int64_t which) {
+    return loadIndex(f, places.segments, ValueRange{below, f.constant(which)});
+  };
+  Value first = f.add(places.first, below), end = number(SortedPositions::end);
+  Value count = f.builder.create<arith::SubIOp>(f.loc, end, first);
+  Value begins = f.compare(arith::CmpIPredicate::ne, end, 0);
+  count =
+      f.builder.create<arith::SelectOp>(f.loc, begins, count, f.constant(0));
+  return {first, count, number(SortedPositions::row)};
+}
+
+/// `sums` of the thread's columns, from `column` on, with these positions.
+FailureOr<SmallVector<Value>> ScatterMapper::sumListed(KernelFrame &f,
+                                                       Value column, Value list,
+                                                       const Span &span,
+                                                       ValueRange sums) {
+  OpBuilder &b = f.builder;
+  auto loop = b.create<scf::ForOp>(f.loc, span.begin, span.end,
+                                   f.constant(span.step), sums);
   OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(begins.thenBlock());
-  FailureOr<Value> rowNumber = rowOf(f, positionAt(place));
-  if (failed(rowNumber))
+  b.setInsertionPointToStart(loop.getBody());
+  Value position = loadIndex(f, list, loop.getInductionVar());
+  Chunk chunk = f.chunk(f.add(f.mul(position, columns), column), tile.width);
+  ElementEmitter::Scope scope(f.emitter, chunk);
+  SmallVector<Value> next;
+  for (auto [at, sum] : llvm::zip(chunk.columns, loop.getRegionIterArgs())) {
+    FailureOr<Value> grad = f.emitter.element(op.getGrad(), at);
+    if (failed(grad))
+      return failure();
+    next.push_back(addFloats(f, sum, widen(f, *grad)));
+  }
+  b.create<scf::YieldOp>(f.loc, next);
+  return SmallVector<Value>(loop.getResults());
+}
+
+/// Rows of few positions, each by the threads beside each other that have its
+/// place.
+LogicalResult ScatterMapper::sumFew(KernelFrame &f, const Places &places) {
+  OpBuilder &b = f.builder;
+  Value below = f.div(f.threadId(), tile.across);
+  Value column = tile.column(f, places.columns);
+  Segment segment = segmentAt(f, places, below);
+  Value exists = f.compare(arith::CmpIPredicate::ult, column, columns);
+  Value isFew = f.compare(
+      arith::CmpIPredicate::ult,
+      b.create<arith::SubIOp>(f.loc, segment.count, f.constant(1)), mostAlone);
+  auto few =
+      b.create<scf::IfOp>(f.loc, b.create<arith::AndIOp>(f.loc, exists, isFew));
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(few.thenBlock());
+  FailureOr<SmallVector<Value>> sums =
+      sumListed(f, column, places.order,
+                {below, f.add(below, segment.count), 1}, zeros(f));
+  if (failed(sums))
     return failure();
-  Value row = toIndex(f, *rowNumber);
-  auto terms = [&](Value at, const Chunk &chunk,
-                   ValueRange running) -> FailureOr<SmallVector<Value>> {
-    SmallVector<Value> indices = f.delinearize(positionAt(at), ids.getShape());
-    indices.push_back({});
-    SmallVector<Value> next;
-    for (auto [column, sum] : llvm::zip(chunk.columns, running)) {
-      indices.back() = column;
-      FailureOr<Value> grad = f.emitter.element(op.getGrad(), indices);
-      if (failed(grad))
-        return failure();
-      next.push_back(addFloats(f, sum, widen(f, *grad)));
-    }
-    return next;
-  };
-  return sumColumns(f, tile, {f.rem(block, tile.blocks), place, end}, 1, terms,
-                    [&](Value column, ArrayRef<Value> sums) -> LogicalResult {
-                      Value total = sums[0];
-                      if (op.getInit()) {
-                        FailureOr<Value> before =
-                            f.emitter.element(op.getInit(), {row, column});
-                        if (failed(before))
-                          return failure();
-                        total = addFloats(f, widen(f, *before), total);
-                      }
-                      if (!table.getElementType().isF32())
-                        total = b.create<arith::TruncFOp>(
-                            f.loc, table.getElementType(), total);
-                      f.store(total, f.outputBuffer(0), {row, column});
-                      return success();
-                    });
+  Chunk chunk = f.chunk(f.add(f.mul(segment.row, columns), column), tile.width);
+  ElementEmitter::Scope scope(f.emitter, chunk);
+  SmallVector<Value> results;
+  for (auto [at, sum] : llvm::zip(chunk.columns, *sums)) {
+    FailureOr<Value> value = result(f, at, sum);
+    if (failed(value))
+      return failure();
+    results.push_back(*value);
+  }
+  f.store(results, f.outputBuffer(0), chunk.base);
+  return success();
+}
+
+/// Rows of many positions, one after the other by all threads.
+LogicalResult ScatterMapper::sumMany(KernelFrame &f, const Places &places) {
+  OpBuilder &b = f.builder;
+  Value list = f.addWorkgroup({threads}, b.getI32Type());
+  auto rows = b.create<scf::ForOp>(f.loc, f.constant(0), f.constant(tile.below),
+                                   f.constant(1));
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(rows.getBody());
+  Segment segment = segmentAt(f, places, rows.getInductionVar());
+  auto many = b.create<scf::IfOp>(
+      f.loc, f.compare(arith::CmpIPredicate::ugt, segment.count, mostAlone));
+  b.setInsertionPointToStart(many.thenBlock());
+  Value column = tile.column(f, places.columns), thread = f.threadId();
+  Value exists = f.compare(arith::CmpIPredicate::ult, column, columns);
+  auto loop = b.create<scf::ForOp>(f.loc, f.constant(0), segment.count,
+                                   f.constant(threads), zeros(f));
+  {
+    OpBuilder::InsertionGuard inLoop(b);
+    b.setInsertionPointToStart(loop.getBody());
+    // Nobody reads what stood in the memory before.
+    b.create<mlir::gpu::BarrierOp>(f.loc);
+    Value left =
+        b.create<arith::SubIOp>(f.loc, segment.count, loop.getInductionVar());
+    Value count = b.create<arith::MinUIOp>(f.loc, left, f.constant(threads));
+    b.create<scf::IfOp>(
+        f.loc, less(f, thread, count), [&](OpBuilder &, Location) {
+          Value at =
+              f.add(f.add(segment.first, loop.getInductionVar()), thread);
+          b.create<memref::StoreOp>(
+              f.loc, b.create<memref::LoadOp>(f.loc, sorted.order(f), at), list,
+              thread);
+          b.create<scf::YieldOp>(f.loc);
+        });
+    b.create<mlir::gpu::BarrierOp>(f.loc);
+    // Threads beyond the last column have no positions.
+    Value end = b.create<arith::SelectOp>(f.loc, exists, count, f.constant(0));
+    FailureOr<SmallVector<Value>> sums = sumListed(
+        f, column, list, {f.div(thread, tile.across), end, tile.below},
+        loop.getRegionIterArgs());
+    if (failed(sums))
+      return failure();
+    b.create<scf::YieldOp>(f.loc, *sums);
+  }
+  return addColumnSums(f, tile, places.columns,
+                       SmallVector<Value>(loop.getResults()),
+                       [&](Value own, ArrayRef<Value> sums) -> LogicalResult {
+                         Value at = f.add(f.mul(segment.row, columns), own);
+                         FailureOr<Value> value = result(f, at, sums[0]);
+                         if (failed(value))
+                           return failure();
+                         f.store(*value, f.outputBuffer(0), at);
+                         return success();
+                       });
+}
+
+LogicalResult ScatterMapper::emitSums(KernelFrame &f) {
+  Places places = loadPlaces(f);
+  return failure(failed(sumFew(f, places)) || failed(sumMany(f, places)));
 }
 
 LogicalResult
-ScatterMapper::launch(StringRef suffix, bool flat, int64_t blocks,
+ScatterMapper::launch(StringRef suffix, int64_t blocks, int64_t blockThreads,
                       llvm::function_ref<LogicalResult(KernelFrame &)> body) {
   FrameOptions options;
-  options.flat = flat;
+  options.flat = true;
   options.suffix = suffix.str();
-  return addLaunch(mapped, kernel, module, options, {blocks}, threads, body);
+  return addLaunch(mapped, kernel, module, options, {blocks}, blockThreads,
+                   body);
 }
 
 MappedKernel ScatterMapper::run() {
-  int64_t columns = table.getDimSize(1);
-  ColumnTile tile(columns, widestChunk(kernel, columns));
   int64_t tie = kernel.getTies()[0];
   bool isInPlace = op.getInit() && tie >= 0 &&
                    kernel.getBody().getArgument(tie) == op.getInit();
   int64_t part = threads * fillWidth() * accessesToFill;
-  mapped.scratchBytes = 2 * positions * static_cast<int64_t>(sizeof(int32_t));
+  mapped.scratchBytes = sorted.scratchBytes();
   auto order = [&](KernelFrame &f) { return emitOrder(f); };
   auto fill = [&](KernelFrame &f) { return emitFill(f); };
   auto sums = [&](KernelFrame &f) { return emitSums(f); };
-  if (failed(launch("", /*flat=*/false,
-                    llvm::divideCeil(positions, threads / counters), order)) ||
+  if (failed(launch("", sorted.blocks(), SortedPositions::threads, order)) ||
       (!isInPlace &&
-       failed(launch("_fill", /*flat=*/true,
-                     llvm::divideCeil(table.getNumElements(), part), fill))) ||
-      failed(launch("_rows", /*flat=*/false, positions * tile.blocks, sums)))
+       failed(launch("_fill", llvm::divideCeil(table.getNumElements(), part),
+                     threads, fill))) ||
+      failed(launch("_rows",
+                    llvm::divideCeil(positions, tile.below) * tile.blocks,
+                    threads, sums)))
     return MappedKernel::no(mapped.reason);
   return mapped;
 }

@@ -12,6 +12,7 @@
 #include "GpuKernel.h"
 #include "gtest/gtest.h"
 #include <cstring>
+#include <set>
 
 using namespace heddle::test;
 
@@ -65,6 +66,33 @@ TEST(GpuTraffic, Update) {
          {size, false},
          {size, true}},
         size * (5 * 4 + 2));
+}
+
+/// Threads draw from the four words of a step, which are one access.
+TEST(GpuTraffic, Dropout) {
+  std::string type = "tensor<64x768xbf16>";
+  constexpr int64_t size = 64 * 768;
+  std::vector<Buffer> buffers = {{size, true}, {4, false}, {size, true}};
+  for (Buffer &buffer : buffers)
+    buffer.fill(1);
+  heddle::rt::emulator::Counters counters;
+  ASSERT_EQ(
+      emulateKernel(kernelText("rows",
+                               "%x: " + type +
+                                   ", %rng: tensor<4xi32>, %layer: index, "
+                                   "%micro: index",
+                               type,
+                               "%y = nn.dropout %x rng %rng layer %layer "
+                               "micro_batch %micro {p = 0.1, site = 9 : i32} : "
+                               "(" +
+                                   type + ", tensor<4xi32>, index, index) -> " +
+                                   type,
+                               "%y"),
+                    {&buffers[0], &buffers[1], &buffers[2]}, {3, 1}, &counters),
+      "");
+  auto bytes = static_cast<double>(counters.globalBytes);
+  EXPECT_GE(bytes, 0.95 * 32 * static_cast<double>(counters.globalSectors));
+  EXPECT_LE(bytes, 1.2 * 2 * size * 2);
 }
 
 /// Rows of an odd length begin anywhere in a sector.
@@ -175,25 +203,41 @@ TEST(GpuTraffic, CrossEntropy) {
   }
 }
 
-/// All positions add to one row. Four bytes each say where they stand, for
-/// every part of a row that is added: more is not used of these sectors.
+/// All positions add to one row, to rows that hardly repeat, and to some often
+/// and to others never. The table is written once as it is without positions.
 TEST(GpuTraffic, Scatter) {
-  constexpr int64_t positions = 512, columns = 768, rows = 100;
-  Buffer grads(positions * columns, true), ids(positions, false);
-  Buffer table(rows * columns, false);
-  grads.fill(1);
-  std::memset(ids.data(), 0, positions * 4);
-  heddle::rt::emulator::Counters counters;
-  ASSERT_EQ(
-      emulateKernel(
-          kernelText("scatter", "%g: tensor<512x768xbf16>, %i: tensor<512xi32>",
-                     "tensor<100x768xf32>",
-                     "%t = nn.embedding_grad %g[%i] : (tensor<512x768xbf16>, "
-                     "tensor<512xi32>) -> tensor<100x768xf32>",
-                     "%t"),
-          {&grads, &ids, &table}, {}, &counters),
-      "");
-  EXPECT_GE(counters.globalBytes, uint64_t(0.7 * 32 * counters.globalSectors));
+  constexpr int64_t positions = 2048, columns = 768, rows = 1009;
+  for (int64_t used : {int64_t(1), int64_t(40), rows}) {
+    SCOPED_TRACE(std::to_string(used) + " rows");
+    Buffer grads(positions * columns, true), ids(positions, false);
+    Buffer table(rows * columns, false);
+    grads.fill(1);
+    for (int64_t i = 0; i < positions; ++i) {
+      auto id = static_cast<int32_t>(i * i * 7 % used);
+      std::memcpy(static_cast<char *>(ids.data()) + i * 4, &id, 4);
+    }
+    std::set<int64_t> written;
+    for (int64_t i = 0; i < positions; ++i)
+      written.insert(i * i * 7 % used);
+    heddle::rt::emulator::Counters counters;
+    ASSERT_EQ(emulateKernel(
+                  kernelText("scatter",
+                             "%g: tensor<2048x768xbf16>, %i: tensor<2048xi32>",
+                             "tensor<1009x768xf32>",
+                             "%t = nn.embedding_grad %g[%i] : "
+                             "(tensor<2048x768xbf16>, tensor<2048xi32>) -> "
+                             "tensor<1009x768xf32>",
+                             "%t"),
+                  {&grads, &ids, &table}, {}, &counters),
+              "");
+    auto bytes = static_cast<double>(counters.globalBytes);
+    auto least = static_cast<double>(
+        positions * (columns * 2 + 4) +
+        (rows + static_cast<int64_t>(written.size())) * columns * 4);
+    EXPECT_GE(bytes, 0.95 * 32 * static_cast<double>(counters.globalSectors));
+    EXPECT_LE(bytes, 1.2 * least);
+    EXPECT_GE(bytes, least);
+  }
 }
 
 /// Sums of parts of k are added by 16 bytes.

@@ -242,14 +242,15 @@ TEST(Tables, EmbeddingGrad) {
 /// sorts at once, and more columns than one of its blocks has.
 TEST(Tables, EmbeddingGradOfManyPositions) {
   const char *text = R"(
-    plan.kernel @k(%g: tensor<7x83x$Cx$T>, %ids: tensor<7x83xi32>, %i: tensor<$Rx$Cxf32>)
+    plan.kernel @k(%g: tensor<17x83x$Cx$T>, %ids: tensor<17x83xi32>, %i: tensor<$Rx$Cxf32>)
         -> tensor<$Rx$Cxf32> attributes {generator = #plan.generator<scatter>, ties = array<i64: $TIE>} {
       %y = nn.embedding_grad %g[%ids] init %i {padding = 5 : i64}
-          : (tensor<7x83x$Cx$T>, tensor<7x83xi32>, tensor<$Rx$Cxf32>) -> tensor<$Rx$Cxf32>
+          : (tensor<17x83x$Cx$T>, tensor<17x83xi32>, tensor<$Rx$Cxf32>) -> tensor<$Rx$Cxf32>
       plan.yield %y : tensor<$Rx$Cxf32>
     })";
   for (auto [type, columns, rows] : {std::tuple{"f32", "300", "2"},
                                      {"bf16", "5", "1009"},
+                                     {"f32", "3", "40009"},
                                      {"bf16", "264", "101"}})
     for (const char *tie : {"-1", "2"}) {
       KernelCheck check{instantiate(
