@@ -85,16 +85,21 @@ class Packed(h.HeddleTest):
                             options)
 
     def test_interpreter_derives_the_same(self):
-        packed = self.pack(self.dump("--precision", "fp32"), "bits=4 group=8")
-        self.build(packed, "--dump-phases", self.path("phases"))
-        losses = []
-        for dump in (packed, self.path("phases", "memory.mlir")):
-            output = self.path("loss.safetensors")
-            h.run([h.HEDDLE, "eval", dump, "--program", "eval", "--inputs",
-                   self.path("inputs.safetensors"), "--steps", 1, "--output", output])
-            losses.append(next(value for key, value in
-                               h.read_safetensors(output).items() if "loss" in key))
-        np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
+        """On one rank and on two, which share the inputs of a scale of 8 bits."""
+        for options in ("bits=4 group=8", "bits=8"):
+            losses = []
+            for mesh in ([], ["--mesh", "tensor=2"]):
+                packed = self.pack(self.dump("--precision", "fp32", *mesh), options)
+                self.build(packed, "--dump-phases", self.path("phases"))
+                for dump in (packed, self.path("phases", "memory.mlir")):
+                    output = self.path("loss.safetensors")
+                    h.run([h.HEDDLE, "eval", dump, "--program", "eval", "--inputs",
+                           self.path("inputs.safetensors"), "--steps", 1, "--output",
+                           output, *(["--ranks"] if mesh else [])])
+                    losses.append(next(value for key, value in
+                                       h.read_safetensors(output).items()
+                                       if "loss" in key))
+            np.testing.assert_allclose(losses, losses[:1] * 4, rtol=1e-5)
 
     def test_random_weights(self):
         self.model = os.path.join(self.model, "config.json")

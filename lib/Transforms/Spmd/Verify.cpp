@@ -86,12 +86,15 @@ LogicalResult verifyBucket(nn::BucketOp bucket,
 
 /// States and ports are parts of their wholes.
 LogicalResult verifyParts(nn::ModelOp model, const dist::Strategy &strategy) {
-  for (auto state : model.getOps<nn::StateOp>())
+  for (auto state : model.getOps<nn::StateOp>()) {
+    std::optional<nn::PackedAttr> packed = state.getPacked();
+    RankedTensorType part = packed ? packed->getOf() : state.getTensorType();
     if (state.getWhole() &&
-        failed(dist::verifyPart(state, state.getTensorType(), *state.getWhole(),
+        failed(dist::verifyPart(state, part, *state.getWhole(),
                                 state.getStorageAttr(), state.getSegmentsAttr(),
                                 strategy)))
       return failure();
+  }
   for (auto bucket : model.getOps<nn::BucketOp>())
     if (failed(verifyBucket(bucket, strategy)))
       return failure();

@@ -168,7 +168,7 @@ nn.model @head family "bert" phase "train" attributes {
 // CHECK: nn.step @decode
 // CHECK: %[[LOGITS:.*]] = nn.linear %{{.*}} {shardings = [#dist.sharding<{{\[\[}}], [], ["tensor"]], unreduced []>], transposed}
 // CHECK: dist.reshard %[[LOGITS]] from <{{.*}}> to <{{\[\[}}], [], []], unreduced []>
-nn.model @m family "llama" phase "train" attributes {
+nn.model @serves family "llama" phase "train" attributes {
     strategy = #dist.strategy<{mesh = {tensor = 2}}>, config = "{}", weights = {}} {
   nn.state @head role parameter : tensor<8x4xf32>
   nn.step @decode(%x: tensor<2x3x4xf32>) -> tensor<2x3x8xf32> attributes {kind = #nn.program<decode>, inputs = [#nn.port<value, "x">], outputs = [#nn.port<value, "logits">]} {
