@@ -121,6 +121,23 @@ class Serving(serving.ServingTest):
         self.assertIn("k_paged_attention", text)
         self.assertIn("prefill/90:", text)
 
+    def test_products_of_the_same_rows_are_one_kernel(self):
+        for name, model, config, _ in self.models():
+            if name == "gpt2":
+                continue  # Its queries, keys and values are one weight.
+            layers = config["num_hidden_layers"]
+            with self.subTest(name):
+                text = h.run([self.serve(model), "bench", "--decode", "--kernels",
+                              "--tokens", 1]).stdout.split("prefill/")[0]
+                launches = {line.split()[-1].rsplit("_", 1)[0]: int(line.split()[2])
+                            for line in text.splitlines() if " k_" in line}
+                joined = {"k" + 3 * "_packed_linear": layers,
+                          "k" + 2 * "_packed_linear" + "_silu_mul": layers,
+                          "k_packed_linear": 1}  # The head.
+                self.assertEqual({kernel: count for kernel, count in launches.items()
+                                  if "packed_linear" in kernel
+                                  and "packed_linear_add" not in kernel}, joined)
+
     @h.needs_mpi
     def test_tensor_ranks_have_the_logits_of_one(self):
         tokens = h.random_tokens(50, 103, 3)

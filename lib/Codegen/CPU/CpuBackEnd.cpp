@@ -113,6 +113,12 @@ public:
   config::Target name() const override { return config::Target::X86_64; }
   bool supports(nn::Generator) const override { return true; }
 
+  codegen::FusionRules fusionRules(const dist::Strategy &) const override {
+    codegen::FusionRules rules;
+    rules.joinsPackedProducts = true;
+    return rules;
+  }
+
   void registerDialects(DialectRegistry &registry) const override {
     registry.insert<planir::PlanDialect>();
   }

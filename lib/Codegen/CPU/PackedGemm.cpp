@@ -46,11 +46,11 @@ struct Scratch {
 class PackedGemm {
 public:
   PackedGemm(LoopBuilder &b, const PackedGemmSpec &spec,
-             const CpuTarget &target, const PackedGemmOperands &operands,
-             EpilogueFn epilogue)
-      : b(b), spec(spec), in(operands), epilogue(epilogue),
+             const CpuTarget &target, Value a, Value scratchMemory,
+             ArrayRef<PackedPart> parts)
+      : b(b), spec(spec), a(a), scratchMemory(scratchMemory), parts(parts),
         words(b, spec, target), numbers(b, spec, words), scratch(spec),
-        vectors(panelWidth / target.lanes()), lanes(target.lanes()),
+        panelVectors(panelWidth / target.lanes()), lanes(target.lanes()),
         sumVectors(target.hasAvx512 ? 24 : 12),
         f32s(VectorType::get(lanes, b.builder.getF32Type())) {}
 
@@ -62,8 +62,21 @@ private:
   /// Of `count` rows, how many share what is unpacked: their sums are in
   /// registers.
   int64_t chunkOf(int64_t count) const {
-    int64_t most = std::max<int64_t>(sumVectors / vectors, 1);
+    int64_t most = std::max<int64_t>(sumVectors / sumsOfRow(), 1);
     return llvm::divideCeil(count, llvm::divideCeil(count, most));
+  }
+  int64_t numWeights() const {
+    return static_cast<int64_t>(part->weights.size());
+  }
+  /// Of a row of a panel, in a tile.
+  int64_t sumsOfRow() const { return vectors * numWeights(); }
+  static int64_t panelsOf(const PackedPart &part) {
+    return llvm::divideCeil(part.n, panelWidth);
+  }
+  bool hasZeros() const {
+    return llvm::any_of(parts, [](const PackedPart &part) {
+      return bool(part.weights.front().zeros);
+    });
   }
   // Makes rows of A ready.
   void prepare(Value firstRow, Value count);
@@ -71,6 +84,7 @@ private:
   void sumGroups(Value row, Value sums);
   // The loops.
   void emitBlock(Value first, int64_t count, Value begin, Value end);
+  void emitPanels(Value first, int64_t count, Value begin, Value end);
   void emitRows(Value first, int64_t count, ArrayRef<Value> panels);
   // The micro-kernel.
   void emitTile(Value firstRow, ArrayRef<Value> panels, int64_t rows);
@@ -96,12 +110,14 @@ private:
 
   LoopBuilder &b;
   const PackedGemmSpec &spec;
-  const PackedGemmOperands &in;
-  EpilogueFn epilogue;
+  Value a, scratchMemory;
+  ArrayRef<PackedPart> parts;
+  const PackedPart *part = nullptr; ///< The one that is being emitted.
   PackedWords words;
   PackedNumbers numbers; ///< Only where `words.numbers`.
   Scratch scratch;
-  int64_t vectors; ///< In the words of a panel at one place of K.
+  int64_t panelVectors; ///< In the words of a panel at one place of K.
+  int64_t firstVector = 0, vectors = 0; ///< Those of them that a tile has.
   int64_t lanes, sumVectors;
   VectorType f32s;
 };
@@ -162,11 +178,10 @@ void PackedGemm::sumGroups(Value row, Value sums) {
 
 void PackedGemm::prepare(Value firstRow, Value count) {
   b.forLoop(b.constant(0), count, 1, [&](Value row) {
-    Value from =
-        b.advance(in.a, spec.aType, b.mul(b.add(firstRow, row), spec.k));
-    Value to = bytes(in.scratch, b.mul(row, scratch.rowBytes)), sums;
-    if (in.zeros)
-      sums = bytes(bytes(in.scratch, scratch.sumsAt),
+    Value from = b.advance(a, spec.aType, b.mul(b.add(firstRow, row), spec.k));
+    Value to = bytes(scratchMemory, b.mul(row, scratch.rowBytes)), sums;
+    if (hasZeros())
+      sums = bytes(bytes(scratchMemory, scratch.sumsAt),
                    b.mul(row, scratch.sumBytes));
     if (words.numbers)
       return numbers.prepareRow(from, to, sums);
@@ -184,23 +199,30 @@ void PackedGemm::prepare(Value firstRow, Value count) {
 /// one chunk of rows to the next.
 void PackedGemm::emitRows(Value first, int64_t count, ArrayRef<Value> panels) {
   int64_t rows = chunkOf(count), done = count / rows * rows;
-  if (done == rows) {
-    emitTile(first, panels, rows);
-  } else {
-    b.forLoop(b.constant(0), b.constant(done), rows,
-              [&](Value row) { emitTile(b.add(first, row), panels, rows); });
+  for (firstVector = 0; firstVector < panelVectors; firstVector += vectors) {
+    if (done == rows) {
+      emitTile(first, panels, rows);
+    } else {
+      b.forLoop(b.constant(0), b.constant(done), rows,
+                [&](Value row) { emitTile(b.add(first, row), panels, rows); });
+    }
+    if (done < count)
+      emitTile(b.add(first, done), panels, count - done);
   }
-  if (done < count)
-    emitTile(b.add(first, done), panels, count - done);
 }
 
-/// Rows `first` to `first` + `count` of the thread's panels.
-void PackedGemm::emitBlock(Value first, int64_t count, Value begin, Value end) {
-  prepare(first, b.constant(count));
+/// Rows `first` to `first` + `count` of panels of the part.
+void PackedGemm::emitPanels(Value first, int64_t count, Value begin,
+                            Value end) {
+  // Where several products would leave registers for few rows, a tile has not
+  // all columns of a panel.
+  vectors = panelVectors;
+  if (vectors * numWeights() * count > sumVectors)
+    vectors = std::max<int64_t>(vectors / numWeights(), 1);
   // Few rows leave registers for several streams, whose fetches run side by
   // side. Each has panels that follow each other, so that fetching ahead is
   // never in vain.
-  int64_t streams = 1, perStream = vectors * chunkOf(count);
+  int64_t streams = 1, perStream = sumsOfRow() * chunkOf(count);
   while (streams < 8 && streams * 2 * perStream <= sumVectors * 2 / 3)
     streams *= 2;
   Value each = b.div(b.sub(end, begin), streams);
@@ -215,8 +237,30 @@ void PackedGemm::emitBlock(Value first, int64_t count, Value begin, Value end) {
               [&](Value panel) { emitRows(first, count, {panel}); });
 }
 
+/// Rows `first` to `first` + `count` of the thread's panels: those of all parts
+/// are counted one after the other.
+void PackedGemm::emitBlock(Value first, int64_t count, Value begin, Value end) {
+  prepare(first, b.constant(count));
+  int64_t before = 0;
+  for (const PackedPart &each : parts) {
+    part = &each;
+    int64_t panels = panelsOf(each);
+    auto inPart = [&](Value panel) -> Value {
+      if (parts.size() == 1)
+        return panel;
+      Value own = b.create<arith::MaxSIOp>(b.sub(panel, b.constant(before)),
+                                           b.constant(0));
+      return b.min(own, b.constant(panels));
+    };
+    emitPanels(first, count, inPart(begin), inPart(end));
+    before += panels;
+  }
+}
+
 void PackedGemm::emit(Value thread, Value threads) {
-  int64_t panels = llvm::divideCeil(spec.n, panelWidth);
+  int64_t panels = 0;
+  for (const PackedPart &each : parts)
+    panels += panelsOf(each);
   auto bound = [&](Value part) { return b.div(b.mul(part, panels), threads); };
   Value begin = bound(thread), end = bound(b.add(thread, 1));
   int64_t whole = spec.m / blockRows * blockRows;
@@ -239,11 +283,14 @@ PackedGemm::Values PackedGemm::multiplyWord(ArrayRef<Value> sources, Value row,
   auto type = VectorType::get(lanes, b.builder.getI32Type());
   SmallVector<SmallVector<Value>> factors; // Of a stream's vector, by step.
   int64_t ahead = fetchAhead / static_cast<int64_t>(sources.size());
+  int64_t vectorBytes = lanes * wordBytes;
   for (Value source : sources) {
     Value at = bytes(source, b.mul(word, panelRowBytes));
-    for (int64_t line = 0; line < panelRowBytes; line += 64)
+    int64_t end = firstVector + vectors;
+    for (int64_t line = firstVector * vectorBytes; line < end * vectorBytes;
+         line += 64)
       b.prefetch(bytes(at, ahead + line));
-    for (int64_t v = 0; v < vectors; ++v)
+    for (int64_t v = firstVector; v < end; ++v)
       factors.push_back(words.unpack(b.load(type, b.advance(at, type, v), 4)));
   }
   bool isPair = words.dot || words.numbers;
@@ -335,25 +382,29 @@ PackedGemm::Values PackedGemm::scaleGroup(ValueRange sums, ValueRange totals,
                                           Value firstRow, Value group,
                                           int64_t rows) {
   Values next;
-  for (Value panel : panels)
-    for (int64_t v = 0; v < vectors; ++v) {
-      Value scale = groupVector(in.scales, panel, group, v), zero;
-      if (in.zeros)
-        zero = b.create<arith::NegFOp>(groupVector(in.zeros, panel, group, v));
-      for (int64_t i = 0; i < rows; ++i) {
-        Value sum = sums[next.size()];
-        if (zero) {
-          Value at = bytes(bytes(in.scratch, scratch.sumsAt),
-                           b.mul(b.add(firstRow, i), scratch.sumBytes));
-          Type f32 = b.builder.getF32Type();
-          Value x = b.create<vector::BroadcastOp>(
-              f32s, b.load(f32, b.advance(at, f32, group), 4));
-          sum = b.create<vector::FMAOp>(zero, x, sum);
-        }
-        next.push_back(
-            b.create<vector::FMAOp>(sum, scale, totals[next.size()]));
+  auto scaleRows = [&](Value scale, Value zero) {
+    for (int64_t i = 0; i < rows; ++i) {
+      Value sum = sums[next.size()];
+      if (zero) {
+        Value at = bytes(bytes(scratchMemory, scratch.sumsAt),
+                         b.mul(b.add(firstRow, i), scratch.sumBytes));
+        Type f32 = b.builder.getF32Type();
+        Value x = b.create<vector::BroadcastOp>(
+            f32s, b.load(f32, b.advance(at, f32, group), 4));
+        sum = b.create<vector::FMAOp>(zero, x, sum);
       }
+      next.push_back(b.create<vector::FMAOp>(sum, scale, totals[next.size()]));
     }
+  };
+  for (Value panel : panels)
+    for (const PackedWeight &weight : part->weights)
+      for (int64_t v = firstVector; v < firstVector + vectors; ++v) {
+        Value scale = groupVector(weight.scales, panel, group, v), zero;
+        if (weight.zeros)
+          zero = b.create<arith::NegFOp>(
+              groupVector(weight.zeros, panel, group, v));
+        scaleRows(scale, zero);
+      }
   return next;
 }
 
@@ -363,18 +414,19 @@ void PackedGemm::emitTile(Value firstRow, ArrayRef<Value> panels,
                           int64_t rows) {
   SmallVector<Value> sources;
   for (Value panel : panels)
-    sources.push_back(
-        bytes(in.words, b.mul(panel, words.count() * panelRowBytes)));
+    for (const PackedWeight &weight : part->weights)
+      sources.push_back(
+          bytes(weight.words, b.mul(panel, words.count() * panelRowBytes)));
   // Where the row stands among those that were made ready.
   Value local = b.rem(firstRow, blockRows);
-  Value row = bytes(in.scratch, b.mul(local, scratch.rowBytes));
+  Value row = bytes(scratchMemory, b.mul(local, scratch.rowBytes));
   if (spec.groups == 0) {
     storeTile(sumWords(sources, row, b.constant(0), words.count(), rows,
                        b.builder.getF32Type()),
               firstRow, panels, rows);
     return;
   }
-  Values totals(panels.size() * vectors * rows, b.zeros(f32s));
+  Values totals(sources.size() * vectors * rows, b.zeros(f32s));
   totals = b.forLoop(b.constant(0), b.constant(spec.groups), 1, totals,
                      [&](Value group, ValueRange carried) {
                        return scaleGroup(sumGroup(sources, row, group, rows),
@@ -385,24 +437,28 @@ void PackedGemm::emitTile(Value firstRow, ArrayRef<Value> panels,
 
 void PackedGemm::storeTile(ValueRange sums, Value firstRow,
                            ArrayRef<Value> panels, int64_t rows) {
-  bool overhangs = spec.n % panelWidth != 0;
-  int64_t next = 0;
-  for (Value panel : panels)
+  bool overhangs = part->n % panelWidth != 0;
+  Type type = part->cType;
+  auto store = [&](int64_t panel, int64_t v, int64_t i, Value column,
+                   Value mask) {
+    Values ofRow;
+    for (int64_t w = 0; w < numWeights(); ++w)
+      ofRow.push_back(
+          sums[((panel * numWeights() + w) * vectors + v) * rows + i]);
+    Value sum = ofRow.front(), row = b.add(firstRow, i);
+    if (part->epilogue)
+      sum = part->epilogue(ofRow, b.toIndex(row), b.toIndex(column), mask);
+    Value to = b.advance(part->c, type, b.add(b.mul(row, part->n), column));
+    b.store(b.narrow(sum, type), to, dist::byteSize(type), mask);
+  };
+  for (auto [index, panel] : llvm::enumerate(panels))
     for (int64_t v = 0; v < vectors; ++v) {
-      Value column = b.add(b.mul(panel, panelWidth), v * lanes);
+      Value column = b.add(b.mul(panel, panelWidth), (firstVector + v) * lanes);
       Value mask;
       if (overhangs)
-        mask = b.mask(b.sub(b.constant(spec.n), column), lanes);
-      for (int64_t i = 0; i < rows; ++i) {
-        Value sum = sums[next++], row = b.add(firstRow, i);
-        if (epilogue)
-          sum = epilogue(b.builder, b.loc, sum, b.toIndex(row),
-                         b.toIndex(column), mask);
-        Value to =
-            b.advance(in.c, spec.cType, b.add(b.mul(row, spec.n), column));
-        b.store(b.narrow(sum, spec.cType), to, dist::byteSize(spec.cType),
-                mask);
-      }
+        mask = b.mask(b.sub(b.constant(part->n), column), lanes);
+      for (int64_t i = 0; i < rows; ++i)
+        store(static_cast<int64_t>(index), v, i, column, mask);
     }
 }
 
@@ -411,9 +467,9 @@ int64_t packedGemmScratchBytes(const PackedGemmSpec &spec) {
 }
 
 void emitPackedGemm(LoopBuilder &builder, const PackedGemmSpec &spec,
-                    const CpuTarget &target, const PackedGemmOperands &operands,
-                    Value thread, Value threads, EpilogueFn epilogue) {
-  PackedGemm(builder, spec, target, operands, epilogue).emit(thread, threads);
+                    const CpuTarget &target, Value a, Value scratch,
+                    ArrayRef<PackedPart> parts, Value thread, Value threads) {
+  PackedGemm(builder, spec, target, a, scratch, parts).emit(thread, threads);
 }
 
 } // namespace heddle::cpu

@@ -4,7 +4,8 @@
 // Exceptions. See LICENSE for license information.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// C = A * B for few rows of A and a B that is packed as nn.packed_linear says.
+// C = A * B for few rows of A and a B that is packed as nn.packed_linear says,
+// or several such products of the same A.
 // B is read once, in several streams a thread, and unpacked in registers. The
 // sum that makes an element of C runs along K, in one order whatever the number
 // of rows and threads: a row's results are the same bits in every batch.
@@ -16,32 +17,49 @@
 
 #include "LoopBuilder.h"
 #include "heddle/Codegen/CPU/Gemm.h"
+#include <functional>
 
 namespace heddle::cpu {
 
-/// A product with a packed B. All sizes are static.
+/// What products with a packed B and the same A share. All sizes are static.
 struct PackedGemmSpec {
-  int64_t m = 0, n = 0, k = 0;
-  mlir::Type aType, cType; ///< f32 or bf16 each.
-  int64_t bits = 0;        ///< Of a value of B: 32, 16, 8, 4.
-  int64_t groups = 0;      ///< That K is cut into; 0: B is of floats.
-  mlir::Type scaleType;    ///< Of scales and zeros; f32, bf16 or f16.
+  int64_t m = 0, k = 0;
+  mlir::Type aType;     ///< f32 or bf16.
+  int64_t bits = 0;     ///< Of a value of B: 32, 16, 8, 4.
+  int64_t groups = 0;   ///< That K is cut into; 0: B is of floats.
+  mlir::Type scaleType; ///< Of scales and zeros; f32, bf16 or f16.
 };
 
-/// Where its operands stand. Each is an !llvm.ptr; `scales` and `zeros` may be
-/// null.
-struct PackedGemmOperands {
-  mlir::Value a, words, scales, zeros, c, scratch;
+/// Where a B stands. Each is an !llvm.ptr; `scales` and `zeros` may be null.
+struct PackedWeight {
+  mlir::Value words, scales, zeros;
+};
+
+/// As EpilogueFn, of one vector of each product of a part.
+using PackedEpilogueFn =
+    std::function<mlir::Value(mlir::ValueRange sums, mlir::Value row,
+                              mlir::Value column, mlir::Value mask)>;
+
+/// Products whose elements are made together, since the epilogue makes one
+/// element of C of an element of each. Without an epilogue there is one
+/// product.
+struct PackedPart {
+  int64_t n = 0; ///< Columns of each B, and of C.
+  llvm::SmallVector<PackedWeight, 2> weights;
+  mlir::Type cType; ///< f32 or bf16.
+  mlir::Value c;    ///< An !llvm.ptr.
+  PackedEpilogueFn epilogue;
 };
 
 /// Bytes of scratch that each thread needs.
 int64_t packedGemmScratchBytes(const PackedGemmSpec &spec);
 
-/// Emits the part of one thread, as emitGemm does.
+/// Emits what one thread does of all parts, as emitGemm does. `a` and `scratch`
+/// are of type !llvm.ptr.
 void emitPackedGemm(LoopBuilder &builder, const PackedGemmSpec &spec,
-                    const CpuTarget &target, const PackedGemmOperands &operands,
-                    mlir::Value thread, mlir::Value threads,
-                    EpilogueFn epilogue);
+                    const CpuTarget &target, mlir::Value a, mlir::Value scratch,
+                    llvm::ArrayRef<PackedPart> parts, mlir::Value thread,
+                    mlir::Value threads);
 
 } // namespace heddle::cpu
 

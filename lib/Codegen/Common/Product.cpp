@@ -70,36 +70,53 @@ static Product describe(nn::LinearGradWeightOp op) {
   return product;
 }
 
-FailureOr<Product> describeProduct(planir::KernelOp kernel) {
-  std::optional<Product> product;
+/// Reports a product whose operands are made in the kernel.
+static LogicalResult verifyOperands(const Product &product) {
+  for (Value value : {product.a, product.b, product.scales, product.zeros})
+    if (value && !isa<BlockArgument>(value))
+      return product.op->emitError(
+          "multiplies values that are not arguments of the kernel");
+  return success();
+}
+
+FailureOr<SmallVector<Product, 1>> describeProducts(planir::KernelOp kernel) {
+  SmallVector<Product, 1> products;
   for (Operation &op : kernel.getBody().front()) {
-    auto linear = dyn_cast<nn::LinearOp>(op);
-    auto packed = dyn_cast<nn::PackedLinearOp>(op);
-    auto gradient = dyn_cast<nn::LinearGradWeightOp>(op);
-    if (!linear && !packed && !gradient)
+    if (auto linear = dyn_cast<nn::LinearOp>(op))
+      products.push_back(describe(linear));
+    else if (auto packed = dyn_cast<nn::PackedLinearOp>(op))
+      products.push_back(describe(packed));
+    else if (auto gradient = dyn_cast<nn::LinearGradWeightOp>(op))
+      products.push_back(describe(gradient));
+    else
       continue;
-    if (product)
+    const Product &first = products.front(), &last = products.back();
+    bool areJoined = first.bits > 0 && last.bits > 0 && first.a == last.a;
+    if (products.size() > 1 && !areJoined)
       return kernel.emitError("holds more than one matrix product");
-    product = linear   ? describe(linear)
-              : packed ? describe(packed)
-                       : describe(gradient);
+    if (failed(verifyOperands(last)))
+      return failure();
   }
-  if (!product)
+  if (products.empty())
     return kernel.emitError(
         "holds no matrix product; its generator is not \"gemm\"");
-  auto isArgument = [](Value value) {
-    return !value || isa<BlockArgument>(value);
-  };
-  if (!isArgument(product->a) || !isArgument(product->b) ||
-      !isArgument(product->scales) || !isArgument(product->zeros))
-    return product->op->emitError(
-        "multiplies values that are not arguments of the kernel");
   for (Type type : kernel.getResultTypes())
-    if (cast<RankedTensorType>(type).getShape() !=
-        typeOf(product->result()).getShape())
+    if (llvm::none_of(products, [&](const Product &product) {
+          return cast<RankedTensorType>(type).getShape() ==
+                 typeOf(product.result()).getShape();
+        }))
       return kernel.emitError("yields tensors of another shape than that of "
                               "the product");
-  return *product;
+  return products;
+}
+
+FailureOr<Product> describeProduct(planir::KernelOp kernel) {
+  FailureOr<SmallVector<Product, 1>> products = describeProducts(kernel);
+  if (failed(products))
+    return failure();
+  if (products->size() > 1)
+    return kernel.emitError("holds more than one matrix product");
+  return products->front();
 }
 
 } // namespace heddle::codegen

@@ -59,7 +59,7 @@ struct FormKernels : heddle::impl::FuseFormKernelsBase<FormKernels> {
 private:
   /// Why `op` may not join `group`, or "".
   std::string refusal(Operation *op, const Group &group) {
-    std::string why = fuse::refusal(op, group.ops.front(), rules);
+    std::string why = fuse::refusal(op, group.ops, rules);
     if (!why.empty())
       return why;
     for (Operation *member : group.ops)
@@ -70,13 +70,38 @@ private:
     return "";
   }
 
+  /// Products with packed weights that multiply the same rows follow each other
+  /// then: nothing reads one of them before the next is there.
+  static void gatherProducts(Block &block) {
+    DenseMap<Value, Operation *> latest;
+    for (Operation &op : llvm::make_early_inc_range(block)) {
+      auto product = dyn_cast<nn::PackedLinearOp>(op);
+      if (!product)
+        continue;
+      Operation *&before = latest[product.getInput()];
+      auto isThere = [&](Value operand) {
+        Operation *producer = operand.getDefiningOp();
+        return !producer || producer->getBlock() != &block ||
+               producer->isBeforeInBlock(before);
+      };
+      if (before && llvm::all_of(op.getOperands(), isThere))
+        op.moveAfter(before);
+      before = &op;
+    }
+  }
+
   /// The operations whose groups `op` might join: those that make its operands;
-  /// for a sum of rows, the products that multiply what it sums.
+  /// for a sum of rows, the products that multiply what it sums; for a product
+  /// with a packed weight, others of its rows.
   static SmallVector<Operation *> neighborsOf(Operation *op) {
     SmallVector<Operation *> neighbors;
     if (auto sum = dyn_cast<nn::SumRowsOp>(op)) {
       for (Operation *user : sum.getInput().getUsers())
         if (isa<nn::LinearGradWeightOp>(user))
+          neighbors.push_back(user);
+    } else if (auto product = dyn_cast<nn::PackedLinearOp>(op)) {
+      for (Operation *user : product.getInput().getUsers())
+        if (isa<nn::PackedLinearOp>(user))
           neighbors.push_back(user);
     } else if (op->hasTrait<nn::Rowwise>()) {
       for (Value operand : op->getOperands())
@@ -110,6 +135,8 @@ private:
   LogicalResult formKernels(nn::ModelOp model, Block &block) {
     groups.clear();
     owner.clear();
+    if (rules.joinsPackedProducts)
+      gatherProducts(block);
     for (Operation &op : block) {
       std::optional<nn::Generator> generator = generatorOf(&op);
       if (!generator)

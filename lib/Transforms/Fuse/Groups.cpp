@@ -54,12 +54,50 @@ static std::string refusalOfSum(nn::SumRowsOp sum,
   return "";
 }
 
-std::string fuse::refusal(Operation *op, Operation *first,
+/// Why a product may not be made beside another one.
+static std::string refusalOfProduct(nn::PackedLinearOp op,
+                                    nn::PackedLinearOp first,
+                                    const codegen::FusionRules &rules) {
+  if (!rules.joinsPackedProducts)
+    return "products of this target have a kernel each";
+  if (op.getInput() != first.getInput())
+    return "it multiplies other rows";
+  auto elementOf = [](Value value) {
+    return value ? getElementTypeOrSelf(value.getType()) : Type();
+  };
+  bool isAlike = op.getPerWord() == first.getPerWord() &&
+                 op.getGroups() == first.getGroups();
+  for (auto [mine, others] : {std::pair(op.getWeight(), first.getWeight()),
+                              std::pair(op.getScales(), first.getScales()),
+                              std::pair(op.getZeros(), first.getZeros())})
+    isAlike &= elementOf(mine) == elementOf(others);
+  return isAlike ? "" : "its weight is packed in another way";
+}
+
+/// Whether an element-wise operation goes over the shape of all values of the
+/// kernel that it reads.
+static bool goesOverOperands(Operation *op, ArrayRef<Operation *> members) {
+  auto domainOf = [](Operation *op) {
+    return cast<nn::PropertiesOpInterface>(op).getDomain();
+  };
+  return llvm::all_of(op->getOperands(), [&](Value operand) {
+    Operation *producer = operand.getDefiningOp();
+    return !producer || !llvm::is_contained(members, producer) ||
+           domainOf(producer) == domainOf(op);
+  });
+}
+
+std::string fuse::refusal(Operation *op, ArrayRef<Operation *> members,
                           const codegen::FusionRules &rules) {
+  Operation *first = members.front();
   auto sum = dyn_cast<nn::SumRowsOp>(op);
   auto gradient = dyn_cast<nn::LinearGradWeightOp>(first);
   if (sum && gradient && sum.getInput() == gradient.getGrad())
     return refusalOfSum(sum, rules);
+  auto packed = dyn_cast<nn::PackedLinearOp>(op);
+  auto firstPacked = dyn_cast<nn::PackedLinearOp>(first);
+  if (packed && firstPacked)
+    return refusalOfProduct(packed, firstPacked, rules);
   nn::Generator generator = *generatorOf(first);
   bool isProduct = generator == nn::Generator::Gemm;
   if (!isProduct && generator != nn::Generator::Rows)
@@ -70,8 +108,9 @@ std::string fuse::refusal(Operation *op, Operation *first,
     return isProduct
                ? "only element-wise operations can be a product's epilogue"
                : "it does not go row by row";
-  return cast<nn::PropertiesOpInterface>(op).getDomain() ==
-                 cast<nn::PropertiesOpInterface>(first).getDomain()
-             ? ""
-             : "it goes over another shape";
+  bool fits = isProduct
+                  ? goesOverOperands(op, members)
+                  : cast<nn::PropertiesOpInterface>(op).getDomain() ==
+                        cast<nn::PropertiesOpInterface>(first).getDomain();
+  return fits ? "" : "it goes over another shape";
 }

@@ -23,8 +23,10 @@ std::optional<nn::Generator> generatorOf(mlir::Operation *op);
 /// build has no such target.
 mlir::FailureOr<codegen::FusionRules> rulesOf(nn::ModelOp model);
 
-/// Why `op` may not stand in a kernel that begins with `first`, or "".
-std::string refusal(mlir::Operation *op, mlir::Operation *first,
+/// Why `op` may not stand in a kernel behind `members`, of which there is at
+/// least one, or "".
+std::string refusal(mlir::Operation *op,
+                    llvm::ArrayRef<mlir::Operation *> members,
                     const codegen::FusionRules &rules);
 
 /// Which result takes the place of which operand, where that is worth it (see

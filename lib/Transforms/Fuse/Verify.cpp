@@ -44,9 +44,11 @@ LogicalResult verifyKernel(planir::KernelOp kernel,
            << stringifyGenerator(kernel.getGenerator())
            << "\", its body that begins with " << first.getName() << " has \""
            << stringifyGenerator(*generator) << "\"";
+  SmallVector<Operation *> members = {&first};
   for (Operation &op :
        llvm::make_range(std::next(body.begin()), std::prev(body.end()))) {
-    std::string why = fuse::refusal(&op, &first, rules);
+    std::string why = fuse::refusal(&op, members, rules);
+    members.push_back(&op);
     if (!why.empty())
       return op.emitError("H0907: cannot be in this kernel: ") << why;
   }

@@ -122,6 +122,79 @@ TEST(PackedProducts, CodesInGroups) {
   }
 }
 
+/// Products of `outs` columns of the same rows in one kernel, each a result
+/// with a bias; or, with `joint`, one result that is computed of an element of
+/// each.
+std::string textOfSeveral(Packed p, const std::vector<int64_t> &outs,
+                          const char *type, bool joint) {
+  std::string x = shape({1, p.rows, p.in}, type), arguments = "%x: " + x;
+  std::string body, results, yields, comma;
+  for (size_t i = 0; i < outs.size(); ++i, comma = ", ") {
+    p.out = outs[i];
+    std::string number = std::to_string(i), w = weightType(p);
+    std::string scales = shape({(p.out + 31) / 32, p.groups, 32}, p.scale);
+    std::string y = shape({1, p.rows, p.out}, type), b = shape({p.out}, type);
+    bool hasCodes = p.groups > 0;
+    arguments += ", %w" + number + ": " + w + ", %b" + number + ": " + b;
+    body += "  %p" + number + " = nn.packed_linear %x, %w" + number;
+    std::string types = x + ", " + w;
+    for (const char *part : {"scales", "zeros"})
+      if (hasCodes && (p.hasZeros || part[0] == 's')) {
+        std::string name = std::string("%") + part[0] + number;
+        arguments += ", " + name + ": " + scales;
+        body += std::string(" ") + part + " " + name;
+        types += ", " + scales;
+      }
+    body += " bias %b" + number +
+            (hasCodes ? " bits " + std::to_string(p.bits) : "") + " : (" +
+            types + ", " + b + ") -> " + y + "\n";
+    results += comma + y;
+    yields += comma + "%p" + number;
+  }
+  if (joint) {
+    results = shape({1, p.rows, p.out}, type);
+    body += "  %g = nn.map silu(%p0) : " + results +
+            "\n  %y = nn.mul %g, %p1 : " + results + "\n";
+    yields = "%y";
+  }
+  bool several = !joint && outs.size() > 1;
+  return "plan.kernel @k(" + arguments + ") -> " +
+         (several ? "(" + results + ")" : results) +
+         " attributes {generator = #plan.generator<gemm>, ties = array<i64: " +
+         (several ? "-1, -1, -1" : "-1") + ">} {\n" + body + "  plan.yield " +
+         yields + " : " + results + "\n}";
+}
+
+void checkSeveral(const Packed &p, const std::vector<int64_t> &outs,
+                  bool joint = false) {
+  for (const char *type : {"f32", "bf16"}) {
+    KernelCheck check{textOfSeveral(p, outs, type, joint), 5e-6};
+    check.least = -(int64_t(1) << 31);
+    check.limit = int64_t(1) << 31;
+    check.run();
+  }
+}
+
+/// As queries, keys and values: panels of one, of the other, of both for a
+/// thread.
+TEST(PackedProducts, SeveralOfTheSameRows) {
+  checkSeveral({1, 40, 0, 32}, {70, 33, 7});
+  checkSeveral({3, 66, 0, 16}, {160, 32, 32});
+  checkSeveral({17, 64, 0, 8, 2, "f16"}, {33, 1, 65});
+  checkSeveral({70, 48, 0, 4, 3, "f16", /*hasZeros=*/true}, {64, 5, 5});
+}
+
+/// As a gate and what it lets through: a tile has both.
+TEST(PackedProducts, ElementsOfTwoInOneTile) {
+  checkSeveral({1, 41, 0, 32}, {290, 290}, /*joint=*/true);
+  checkSeveral({7, 64, 0, 16}, {65, 65}, /*joint=*/true);
+  checkSeveral({8, 300, 0, 8, 1, "f16"}, {40, 40}, /*joint=*/true);
+  checkSeveral({13, 64, 0, 8, 4, "bf16", /*hasZeros=*/true}, {97, 97},
+               /*joint=*/true);
+  checkSeveral({67, 96, 0, 4, 3, "f16", /*hasZeros=*/true}, {31, 31},
+               /*joint=*/true);
+}
+
 /// The rows of a batch, one by one, have the bits that they have in the batch,
 /// with any number of threads.
 TEST(PackedProducts, RowsDoNotDependOnOthers) {

@@ -13,14 +13,14 @@
 
 namespace heddle::codegen {
 
-/// The product of a kernel of generator gemm: [m, k] by [k, n], summed in f32.
+/// A product of a kernel of generator gemm: [m, k] by [k, n], summed in f32.
 /// What else the body holds is computed from its elements.
 struct Product {
   /// nn.linear, nn.packed_linear or nn.linear_grad_weight.
   mlir::Operation *op = nullptr;
-  mlir::Value a, b;              ///< Arguments of the kernel.
-  bool transA = false;           ///< A is stored [k, m], otherwise [m, k].
-  bool transB = false;           ///< B is stored [n, k], otherwise [k, n].
+  mlir::Value a, b;    ///< Arguments of the kernel.
+  bool transA = false; ///< A is stored [k, m], otherwise [m, k].
+  bool transB = false; ///< B is stored [n, k], otherwise [k, n].
   /// Added to the sums before they are rounded: a bias or an initial value.
   mlir::Value addend;
   bool addendIsRow = false; ///< The addend is a bias: it has columns only.
@@ -39,7 +39,12 @@ struct Product {
   }
 };
 
-/// Finds the product in the kernel's body; reports a kernel that is none.
+/// Finds the products in the kernel's body: one, or several of the same rows
+/// with packed weights. Reports a kernel that has none.
+mlir::FailureOr<llvm::SmallVector<Product, 1>>
+describeProducts(planir::KernelOp kernel);
+
+/// The same for a target that makes one product in a kernel.
 mlir::FailureOr<Product> describeProduct(planir::KernelOp kernel);
 
 } // namespace heddle::codegen

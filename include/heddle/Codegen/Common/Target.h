@@ -29,6 +29,8 @@ struct FusionRules {
   bool sumsInProducts = false;
   /// Such a sum may be added to an initial value.
   bool sumsOntoInits = false;
+  /// Products with packed weights that multiply the same rows are one kernel.
+  bool joinsPackedProducts = false;
 };
 
 /// A back end. Strategies name it; `findTarget` finds it.
