@@ -29,6 +29,22 @@ static void checkServing(const Settings &values) {
          "leave out --kv-type, or use --precision fp32");
 }
 
+/// What says how weights become codes needs weights that do.
+static void checkCodes(const ResolvedSettings &settings) {
+  if (settings.values.quantize != Quantize::None)
+    return;
+  for (auto [key, flag] : {std::pair("quantize_group", "--group N"),
+                           std::pair("quantize_zeros", "--quantize-zeros"),
+                           std::pair("keep16bit", "--keep-16bit")})
+    if (settings.origins.count(key))
+      fail("H0134",
+           std::string(flag) +
+               " says how weights become codes, and --quantize does not ask "
+               "for codes",
+           "add --quantize int8 or --quantize int4, or leave out " +
+               std::string(flag));
+}
+
 /// Codes of the files stay what they are, and the others are not made codes.
 /// Where they cannot stay, their values are computed with.
 static void settleCodes(ResolvedSettings &settings, const ModelSpec &spec) {
@@ -59,6 +75,7 @@ void config::settleServing(ResolvedSettings &settings, const ModelSpec &spec) {
              std::to_string(spec.codes->bits) +
              " bits, which cannot be trained",
          "add --mode serve, or train the model that they were made of");
+  checkCodes(settings);
   if (values.mode == Mode::Train)
     return;
   settleCodes(settings, spec);

@@ -12,6 +12,7 @@
 #include "heddle/runtime/io/Diagnostic.h"
 
 #include <algorithm>
+#include <set>
 
 using namespace heddle;
 using namespace heddle::rt;
@@ -66,8 +67,11 @@ const LoadedProgram &Job::program(plan::ProgramKind kind) const {
 
 void heddle::rt::failNoProgram(const plan::Plan &plan, plan::ProgramKind kind) {
   std::string held;
+  std::set<plan::ProgramKind> named; // Of a kind there may be several sizes.
   for (const plan::Program &program : plan.programs)
-    held += std::string(held.empty() ? "" : ", ") + plan::nameOf(program.kind);
+    if (named.insert(program.kind).second)
+      held +=
+          std::string(held.empty() ? "" : ", ") + plan::nameOf(program.kind);
   bool isMasked = plan.objective == plan::Objective::MaskedToken;
   std::string unable =
       kind != plan::ProgramKind::Generate ? ""

@@ -18,6 +18,7 @@ MESH = {"batch": 8, "micro_batch": 2, "seq": 16, "threads": 1}
 RANKS = {**MESH, "data": 2, "tensor": 2}
 ZERO = {**RANKS, "zero": 3}
 STAGES = {**MESH, "pipe": 2}
+CODES = {**MESH, "quantize": "int8"}
 # The plan before, and another value. Those of `import` are only refused.
 CHANGES = {
     "batch": (MESH, 16), "micro_batch": (MESH, 4), "accumulate": (MESH, 2),
@@ -44,9 +45,9 @@ CHANGES = {
                          json.dumps({"warmup_num_steps": 3})),
     "min_coeff": ({**MESH, "optimizer": "Lamb"}, 0.5),
     "max_coeff": ({**MESH, "optimizer": "Lamb"}, 0.5),
-    "quantize": (MESH, "int8"), "quantize_group": (MESH, 32),
-    "quantize_zeros": (MESH, True),
-    "keep16bit": (MESH, ["wte"]),
+    "quantize": (MESH, "int8"), "quantize_group": (CODES, 32),
+    "quantize_zeros": (CODES, True),
+    "keep16bit": (CODES, ["wte"]),
     "group": (MESH, ["wte:frozen"]), "objective": (MESH, "mlm"),
     "mode": (MESH, "serve"), "max_batch": (MESH, 2), "max_context": (MESH, 4),
     "kv_cache": (MESH, 1 << 20), "kv_type": (MESH, "bf16"),

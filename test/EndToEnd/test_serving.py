@@ -190,6 +190,7 @@ class Serving(serving.ServingTest):
         text = h.run(command, status=status).stderr
         for word in (code, *words):
             self.assertIn(word, text)
+        return text
 
     def test_refuses_what_cannot_serve(self):
         model, *_ = self.make_model(positions=CONTEXT)
@@ -225,6 +226,12 @@ class Serving(serving.ServingTest):
         self.refused("H0191", [trains, "logits", "--prompt-ids", "1", "-o",
                                self.path("o")], "--mode serve")
         self.assertFalse(os.path.exists(self.path("o")))
+        # Of each kind once, however many sizes there are.
+        held = self.refused("H0191", [binary, "encode", "--ids", "1"])
+        self.assertIn("it holds: prefill, score, decode;", held)
+        for flags in ["--group", 32], ["--quantize-zeros"], ["--keep-16bit", "wte"]:
+            self.refused("H0134", [h.HEDDLE, "compile", model, "--mode", "serve", *flags,
+                                   "-o", self.path("o")], flags[0], "--quantize int8")
 
 
 if __name__ == "__main__":
