@@ -474,5 +474,56 @@ class CudaTest(PtxTest):
         self.assertEqual([int(v) for v in y], [model(int(v)) for v in x])
 
 
+@unittest.skipUnless(NVCC, "nvcc is not installed")
+class ClusterTest(PtxTest):
+    """Blocks that reach each other's shared memory, and copies that barriers tell of."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.text = os.path.join(cls.folder, "clusters.ptx")
+        includes = os.path.join(os.path.dirname(NVCC), "..", "include", "cccl")
+        h.run([NVCC, "-arch=sm_90", "-ptx", "-I", includes, os.path.join(HERE, "ptx_clusters.cu"),
+               "-o", cls.text])
+        cls.random = np.random.default_rng(3)
+
+    def test_histogram(self):
+        n, of_block = 3001, 37
+        values = self.random.integers(0, 4 * of_block, n, dtype=np.int32)
+        bins = np.zeros(4 * of_block, np.int32)
+        self.launch(self.text, "histogram", (8,), 96, [values, bins, n, of_block], 4 * of_block)
+        np.testing.assert_array_equal(bins, np.bincount(values, minlength=4 * of_block))
+
+    def test_softmax(self):
+        rows, n = 5, 1003
+        x = self.random.standard_normal((rows, n)).astype(np.float32)
+        y = np.zeros_like(x)
+        self.launch(self.text, "softmax", (3 * rows,), 128, [x, y, n])
+        e = np.exp(x.astype(float))
+        self.near(y, e / e.sum(1, keepdims=True), 1e-6)
+
+    def test_staged(self):
+        n = 1499
+        x, y = self.random.standard_normal(n).astype(np.float32), np.zeros(256, np.float32)
+        self.launch(self.text, "staged", (1,), 256, [x, y, n])
+        self.near(y, np.pad(x, (0, -n % 256)).reshape(-1, 256).sum(0), 1e-6)
+
+    def test_without_a_barrier(self):
+        """The machine sees what each barrier of a cluster is for."""
+        with open(self.text) as file:
+            text = file.read()
+        places = [m.start() for m in re.finditer("barrier.cluster.wait;", text)]
+        self.assertEqual(len(places), 4)
+        x, y = np.zeros((1, 301), np.float32), np.zeros((1, 301), np.float32)
+        values, bins = np.zeros(301, np.int32), np.zeros(148, np.int32)
+        for at in places:
+            path = self.path(f"mutant{at}.ptx")
+            with open(path, "w") as file:
+                file.write(text[:at] + text[at:].replace("barrier.cluster.wait;", "", 1))
+            with self.assertRaisesRegex(h.Failed, "cluster"):
+                self.launch(path, "histogram", (4,), 96, [values, bins, 301, 37], 148)
+                self.launch(path, "softmax", (3,), 128, [x, y, 301])
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -41,6 +41,11 @@ static_assert(offsetof(cuda::LaunchConfig, stream) ==
               offsetof(CUlaunchConfig, hStream));
 static_assert(offsetof(cuda::LaunchConfig, numAttributes) ==
               offsetof(CUlaunchConfig, numAttrs));
+static_assert(sizeof(cuda::LaunchAttribute) == sizeof(CUlaunchAttribute));
+static_assert(offsetof(cuda::LaunchAttribute, value) ==
+              offsetof(CUlaunchAttribute, value));
+static_assert(offsetof(cuda::LaunchAttribute, value.cluster.y) ==
+              offsetof(CUlaunchAttribute, value.clusterDim.y));
 static_assert(sizeof(cuda::TensorMapData) == sizeof(CUtensorMap));
 // CUDA 13 aligns it to 128 bytes, and asks for 64.
 static_assert(alignof(cuda::TensorMapData) <= alignof(CUtensorMap));
@@ -92,6 +97,7 @@ SAME(CaptureUnmatched, CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
 SAME(CaptureUnjoined, CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
 SAME(CaptureIsolation, CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
 SAME(CapturedEvent, CUDA_ERROR_CAPTURED_EVENT);
+SAME(InvalidClusterSize, CUDA_ERROR_INVALID_CLUSTER_SIZE);
 SAME(Unknown, CUDA_ERROR_UNKNOWN);
 #if CUDA_VERSION >= 12060
 SAME(Contained, CUDA_ERROR_CONTAINED);
@@ -122,6 +128,14 @@ SAME(FunctionSharedBytes, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES);
 SAME(FunctionLocalBytes, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES);
 SAME(FunctionRegisters, CU_FUNC_ATTRIBUTE_NUM_REGS);
 SAME(FunctionMaxDynamicShared, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
+SAME(FunctionClusterWidth, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH);
+SAME(FunctionClusterHeight, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT);
+SAME(FunctionClusterDepth, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH);
+SAME(FunctionNonPortableCluster,
+     CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED);
+SAME(LaunchAttributeIgnore, CU_LAUNCH_ATTRIBUTE_IGNORE);
+SAME(LaunchAttributeCluster, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
+SAME(ClusterLaunch, CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH);
 SAME(JitErrorLog, CU_JIT_ERROR_LOG_BUFFER);
 SAME(JitErrorLogBytes, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES);
 SAME(PointerMemoryType, CU_POINTER_ATTRIBUTE_MEMORY_TYPE);

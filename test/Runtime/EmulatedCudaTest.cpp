@@ -263,10 +263,68 @@ TEST_F(EmulatedCuda, RefusesLaunchesThatTheGpuCannotDo) {
   config.gridY = 65536;
   EXPECT_EQ(cuLaunchKernelEx(&config, function, arguments, nullptr),
             InvalidValue);
+  LaunchAttribute attribute = {};
+  attribute.id = LaunchAttributeId(2); // Cooperative.
+  config.attributes = &attribute;
   config.gridY = config.numAttributes = 1;
   EXPECT_EQ(cuLaunchKernelEx(&config, function, arguments, nullptr),
             NotSupported);
+  // A text for sm_80 knows no clusters but those of one block.
+  attribute.id = LaunchAttributeCluster;
+  attribute.value.cluster = {1, 1, 1};
+  EXPECT_EQ(cuLaunchKernelEx(&config, function, arguments, nullptr), Success);
+  config.gridX = attribute.value.cluster.x = 2;
+  EXPECT_EQ(cuLaunchKernelEx(&config, function, arguments, nullptr),
+            InvalidClusterSize);
   EXPECT_GE(numberAt(address), 5u);
+}
+
+/// Blocks of a cluster add their number to a sum that the first one stores.
+TEST_F(EmulatedCuda, LaunchesClusters) {
+  const char *text = R"(.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry sum(.param .u64 to) {
+.reg .b32 %r<9>; .reg .b64 %rd<4>; .reg .pred %p;
+.shared .align 4 .b32 total;
+ld.param.u64 %rd1, [to]; mov.u32 %r1, %cluster_ctarank; mov.u32 %r2, total;
+mov.u32 %r3, 100; st.shared.u32 [%r2], %r3;
+barrier.cluster.arrive; barrier.cluster.wait;
+mapa.shared::cluster.u32 %r4, %r2, 0;
+red.shared::cluster.add.u32 [%r4], %r1;
+barrier.cluster.arrive; barrier.cluster.wait;
+setp.ne.u32 %p, %r1, 0; @%p ret;
+mov.u32 %r5, %clusterid.x; mad.wide.u32 %rd2, %r5, 4, %rd1;
+ld.shared.u32 %r6, [%r2]; st.global.u32 [%rd2], %r6; ret; })";
+  Module module = nullptr;
+  ASSERT_EQ(cuModuleLoadData(&module, text), Success);
+  Function function = nullptr;
+  ASSERT_EQ(cuModuleGetFunction(&function, module, "sum"), Success);
+  DevicePointer address = memory(8);
+  void *arguments[] = {&address};
+  LaunchAttribute attributes[2] = {};
+  attributes[1].id = LaunchAttributeCluster;
+  attributes[1].value.cluster = {4, 1, 1};
+  LaunchConfig config = {8, 1, 1, 1, 1, 1, 0, nullptr, attributes, 2};
+  auto launch = [&] {
+    return cuLaunchKernelEx(&config, function, arguments, nullptr);
+  };
+  ASSERT_EQ(launch(), Success);
+  EXPECT_EQ(numberAt(address), (uint64_t(106) << 32 | 106));
+  config.gridX = 6; // No multiple.
+  EXPECT_EQ(launch(), InvalidClusterSize);
+  config.gridX = attributes[1].value.cluster.x = 16;
+  EXPECT_EQ(launch(), InvalidClusterSize);
+  EXPECT_EQ(cuFuncSetAttribute(function, FunctionNonPortableCluster, 1),
+            Success);
+  EXPECT_EQ(launch(), Success);
+  EXPECT_EQ(numberAt(address), (uint64_t(106) << 32 | 220));
+  int value = -1;
+  EXPECT_EQ(cuFuncGetAttribute(&value, FunctionClusterWidth, function),
+            Success);
+  EXPECT_EQ(value, 0);
+  EXPECT_EQ(cuDeviceGetAttribute(&value, ClusterLaunch, 0), Success);
+  EXPECT_EQ(value, 1);
 }
 
 /// 80 numbers that live at once: 1024 threads with so many are too many, unless

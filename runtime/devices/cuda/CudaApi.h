@@ -58,6 +58,7 @@ enum Result : int {
   CaptureUnjoined = 904,
   CaptureIsolation = 905,
   CapturedEvent = 907,
+  InvalidClusterSize = 912,
   Unknown = 999,
 };
 
@@ -79,6 +80,7 @@ enum DeviceAttribute : int {
   MaxSharedPerMultiprocessor = 81,
   MaxRegistersPerMultiprocessor = 82,
   MaxSharedPerBlockOptin = 97,
+  ClusterLaunch = 120,
 };
 
 /// CUfunction_attribute.
@@ -88,6 +90,10 @@ enum FunctionAttribute : int {
   FunctionLocalBytes = 3,
   FunctionRegisters = 4,
   FunctionMaxDynamicShared = 8,
+  FunctionClusterWidth = 11,
+  FunctionClusterHeight = 12,
+  FunctionClusterDepth = 13,
+  FunctionNonPortableCluster = 14,
 };
 
 /// CUjit_option.
@@ -154,13 +160,31 @@ enum TensorMapPromotion : int {
 };
 enum TensorMapFill : int { TensorMapFillZero = 0, TensorMapFillNaN = 1 };
 
+/// CUlaunchAttributeID.
+enum LaunchAttributeId : int {
+  LaunchAttributeIgnore = 0,
+  LaunchAttributeCluster = 4
+};
+
+/// CUlaunchAttribute.
+struct LaunchAttribute {
+  LaunchAttributeId id;
+  char pad[8 - sizeof(LaunchAttributeId)];
+  union {
+    char bytes[64];
+    struct {
+      unsigned x, y, z;
+    } cluster; ///< Blocks of a cluster.
+  } value;
+};
+
 /// CUlaunchConfig.
 struct LaunchConfig {
   unsigned gridX, gridY, gridZ;
   unsigned blockX, blockY, blockZ;
   unsigned sharedBytes;
   StreamHandle stream;
-  void *attributes;
+  LaunchAttribute *attributes;
   unsigned numAttributes;
 };
 

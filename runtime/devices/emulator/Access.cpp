@@ -103,11 +103,59 @@ void Access::resolveWindow(Warp &warp, int64_t bytes, char *base,
 }
 
 void Access::resolveLocal(Warp &warp, int64_t bytes) {
-  Block &block = *warp.block;
-  resolveWindow(warp, bytes, nullptr, 0, block.localBytes, "local memory");
+  int64_t size = warp.cluster->localBytes;
+  resolveWindow(warp, bytes, nullptr, 0, size, "local memory");
   for (int i = 0; i < warpSize; ++i)
-    host[i] =
-        block.local.data() + warp.thread(i) * block.localBytes + addresses[i];
+    host[i] = warp.block->local.data() + warp.thread(i) * size + addresses[i];
+}
+
+int64_t sharedOffset(Warp &warp, uint64_t address, int64_t bytes,
+                     bool ofCluster, int lane) {
+  Cluster &cluster = *warp.cluster;
+  uint32_t self = uint32_t(1) << lane & warp.mask;
+  uint64_t rank = address >> clusterRankShift;
+  bool isKnown = rank <= cluster.blocks.size();
+  const Block &block = rank && isKnown ? cluster.blocks[rank - 1] : *warp.block;
+  auto offset = static_cast<int64_t>(address) - sharedBase;
+  if (isKnown)
+    offset -= static_cast<int64_t>(rank << clusterRankShift);
+  if (offset < 0 || offset + bytes > cluster.sharedBytes)
+    warp.fail("access of " + std::to_string(bytes) + " bytes at " +
+                  hex(address) + ", outside of shared memory: byte " +
+                  std::to_string(offset) + " of " +
+                  std::to_string(cluster.sharedBytes),
+              self);
+  if (&block != warp.block && !ofCluster)
+    warp.fail("shared::cta is memory of the block itself, not of block " +
+                  std::to_string(block.rank) + " of the cluster",
+              self);
+  if (std::string wrong = whyNoAccess(warp, block, lane); !wrong.empty())
+    warp.fail(wrong, self);
+  return block.firstShared + offset;
+}
+
+std::string whyNoAccess(Warp &warp, const Block &block, int lane) {
+  if (&block == warp.block)
+    return {};
+  if (block.isDone)
+    return "access of shared memory of block " + std::to_string(block.rank) +
+           " of the cluster, which has ended";
+  return warp.cluster->shared.touchOther(block.rank, warp.member(lane));
+}
+
+void Access::resolveShared(Warp &warp, int64_t bytes, bool ofCluster) {
+  Cluster &cluster = *warp.cluster;
+  uint64_t ranks = 0;
+  for (int i = 0; i < warpSize; ++i)
+    ranks |= addresses[i] >> clusterRankShift;
+  if (!ranks)
+    return resolveWindow(warp, bytes,
+                         cluster.shared.data() + warp.block->firstShared,
+                         sharedBase, cluster.sharedBytes, "shared memory");
+  isDense = false;
+  for (int i = 0; i < warpSize; ++i)
+    host[i] = cluster.shared.data() +
+              sharedOffset(warp, addresses[i], bytes, ofCluster, i);
 }
 
 void Access::resolve(Warp &warp, Space space, int64_t bytes) {
@@ -128,19 +176,17 @@ void Access::resolve(Warp &warp, Space space, int64_t bytes) {
   if (space == Space::Generic) {
     // All lanes of an access are in one space: compilers know no others.
     uint64_t window = addresses[0] & ~(windowBytes - 1);
-    space = window == sharedWindow  ? Space::Shared
+    space = window == sharedWindow  ? Space::ClusterShared
             : window == localWindow ? Space::Local
                                     : Space::Global;
     if (space != Space::Global)
       for (uint64_t &address : addresses)
         address -= window;
   }
-  isShared = space == Space::Shared;
+  isShared = space == Space::Shared || space == Space::ClusterShared;
   isGlobal = space == Space::Global;
   if (isShared) {
-    SharedMemory &shared = warp.block->shared;
-    resolveWindow(warp, bytes, shared.data(), sharedBase, shared.size(),
-                  "shared memory");
+    resolveShared(warp, bytes, space == Space::ClusterShared);
   } else if (space == Space::Local) {
     isDense = false;
     resolveLocal(warp, bytes);
@@ -160,8 +206,8 @@ void Access::noteRead(Warp &warp, int64_t bytes) const {
   if (!isShared || warp.worker->options->checks == Checks::Light)
     return;
   forLanes(warp.mask, [&](int lane) {
-    std::string wrong = warp.block->shared.read(addresses[lane] - sharedBase,
-                                                bytes, warp.thread(lane));
+    std::string wrong =
+        warp.cluster->shared.read(offset(warp, lane), bytes, warp.member(lane));
     if (!wrong.empty())
       warp.fail(wrong, uint32_t(1) << lane);
   });
@@ -170,8 +216,8 @@ void Access::noteRead(Warp &warp, int64_t bytes) const {
 void Access::noteAtomic(Warp &warp, int lane, int64_t bytes) const {
   if (!isShared || warp.worker->options->checks == Checks::Light)
     return;
-  std::string wrong = warp.block->shared.atomic(addresses[lane] - sharedBase,
-                                                bytes, warp.thread(lane));
+  std::string wrong =
+      warp.cluster->shared.atomic(offset(warp, lane), bytes, warp.member(lane));
   if (!wrong.empty())
     warp.fail(wrong, uint32_t(1) << lane);
 }
@@ -180,8 +226,8 @@ void Access::noteWrite(Warp &warp, int lane, int64_t bytes,
                        const char *values) const {
   if (!isShared || warp.worker->options->checks == Checks::Light)
     return;
-  std::string wrong = warp.block->shared.write(
-      addresses[lane] - sharedBase, bytes, warp.thread(lane), values);
+  std::string wrong = warp.cluster->shared.write(offset(warp, lane), bytes,
+                                                 warp.member(lane), values);
   if (!wrong.empty())
     warp.fail(wrong, uint32_t(1) << lane);
 }
@@ -223,21 +269,25 @@ Wavefronts countWavefronts(const uint64_t *addresses, uint32_t mask,
   return result;
 }
 
+TouchedBy touchBy(const Warp &warp, Touch kind) {
+  return {warp.current, kind, warp.clusterArrivals, warp.clusterWaits};
+}
+
 void noteTouched(Warp &warp, const Access &access, int64_t bytes, Touch kind) {
-  TouchRecorder *touched = warp.worker->touched.get();
+  TouchRecorder *touched = warp.block->touched.get();
   if (!touched || !access.isGlobal)
     return;
   const uint64_t *at = access.addresses;
+  TouchedBy by = touchBy(warp, kind);
   if (access.isDense)
-    return touched->add(warp.current, at[0], at[0] + warpSize * bytes, kind);
-  forLanes(warp.mask, [&](int lane) {
-    touched->add(warp.current, at[lane], at[lane] + bytes, kind);
-  });
+    return touched->add(by, at[0], at[0] + warpSize * bytes);
+  forLanes(warp.mask,
+           [&](int lane) { touched->add(by, at[lane], at[lane] + bytes); });
 }
 
 void learnOfBlocks(Warp &warp) {
-  if (warp.worker->touched)
-    warp.worker->touched->endRaces();
+  if (warp.block->touched)
+    warp.block->touched->endRaces();
 }
 
 void countRequest(Warp &warp, const Access &access, int64_t bytes) {
@@ -268,8 +318,10 @@ Space takeSpace(Decode &d) {
     return Space::Global;
   case 2:
   case 3:
-  case 4: // A cluster has one block.
     return Space::Shared;
+  case 4:
+    d.requireTarget({"sm_90", "sm_90a"});
+    return Space::ClusterShared;
   case 5:
     return Space::Local;
   default:

@@ -14,10 +14,12 @@
 
 namespace heddle::rt::emulator {
 
-enum class Space { Generic, Global, Shared, Local };
+/// ClusterShared is shared memory of any block of the cluster, Shared that of
+/// the block itself. Generic addresses may be of any.
+enum class Space { Generic, Global, Shared, Local, ClusterShared };
 
 /// What an op of memory keeps in Op::flags, beside its own flags from bit 8.
-enum AccessFlags { SpaceMask = 3, IsNarrowAddress = 4 };
+enum AccessFlags { SpaceMask = 7, IsNarrowAddress = 8 };
 
 /// Addresses of lanes, checked, and where they are on the host.
 struct Access {
@@ -37,6 +39,11 @@ struct Access {
   void noteRead(Warp &warp, int64_t bytes) const;
   void noteAtomic(Warp &warp, int lane, int64_t bytes) const;
   void noteWrite(Warp &warp, int lane, int64_t bytes, const char *values) const;
+  /// After `resolve` in shared memory: the lane's offset in that of the
+  /// cluster.
+  int64_t offset(const Warp &warp, int lane) const {
+    return host[lane] - warp.cluster->shared.data();
+  }
 
   /// After `resolve`: all lanes are in that memory.
   bool isShared = false, isGlobal = false;
@@ -46,7 +53,21 @@ private:
   void resolveWindow(Warp &warp, int64_t bytes, char *base, uint64_t first,
                      uint64_t size, const char *what);
   void resolveLocal(Warp &warp, int64_t bytes);
+  void resolveShared(Warp &warp, int64_t bytes, bool ofCluster);
 };
+
+/// The offset in the cluster's shared memory of what a warp calls `address`
+/// there, below the window of generic addresses. It must not be of another
+/// block unless it is `ofCluster`, nor of one that has ended or not started.
+int64_t sharedOffset(Warp &warp, uint64_t address, int64_t bytes,
+                     bool ofCluster, int lane);
+
+/// Why a lane may not touch the shared memory of a block, or "".
+std::string whyNoAccess(Warp &warp, const Block &block, int lane);
+/// The mbarrier at an offset of the cluster's shared memory, which a lane uses.
+Mbarrier &useMbarrier(Warp &warp, int64_t offset, int lane);
+/// One arrival more in the phase that is under way.
+void expectArrival(Warp &warp, Mbarrier &barrier, int lane);
 
 /// Takes the modifiers of space and address of an instruction's operand.
 /// Returns the space.
@@ -64,6 +85,8 @@ struct Wavefronts {
 };
 Wavefronts countWavefronts(const uint64_t *addresses, uint32_t mask,
                            int64_t bytes);
+/// How an instruction touches global memory.
+TouchedBy touchBy(const Warp &warp, Touch kind);
 /// Notes which bytes of global memory lanes read or write, if somebody asks.
 void noteTouched(Warp &warp, const Access &access, int64_t bytes, Touch kind);
 /// The block has read what others may have written for it to see: how its

@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/devices/emulator/Access.h"
+#include "runtime/devices/emulator/Bulk.h"
 #include "runtime/devices/emulator/Lanes.h"
 
 #include <algorithm>
@@ -17,7 +18,11 @@
 namespace heddle::rt::emulator {
 
 namespace {
-enum CopyFlags { IsNarrowTarget = 256, HasSourceBytes = 512 };
+enum CopyFlags {
+  IsNarrowTarget = 256,
+  HasSourceBytes = 512,
+  CountsNoArrival = 1024
+};
 
 /// Offsets of target and source are packed into `imm`: 32 bits each.
 int64_t targetOffset(const Op &op) { return op.imm >> 32; }
@@ -52,8 +57,8 @@ void copy(Warp &warp, const Op &op) {
       warp.fail("cp.async of " + std::to_string(bytes) + " bytes from " +
                     std::to_string(sizes[lane]),
                 uint32_t(1) << lane);
-    std::string wrong = warp.block->shared.beginCopy(
-        target.addresses[lane] - sharedBase, bytes, warp.thread(lane));
+    std::string wrong = warp.cluster->shared.beginCopy(
+        target.offset(warp, lane), bytes, warp.member(lane));
     if (!wrong.empty())
       warp.fail(wrong, uint32_t(1) << lane);
   });
@@ -70,38 +75,53 @@ void copy(Warp &warp, const Op &op) {
   }
   warp.mask = mask;
   forLanes(mask, [&](int lane) {
-    warp.open.push_back({target.addresses[lane] - sharedBase, sources[lane],
-                         static_cast<uint32_t>(bytes), sizes[lane],
-                         warp.thread(lane)});
+    warp.open.push_back({target.offset(warp, lane), sources[lane],
+                         static_cast<uint32_t>(bytes), sizes[lane], lane,
+                         ++warp.numCopies});
   });
 }
 
+/// When the warp says to others that it knows of a copy: with its arrival, if
+/// one is under way, or now.
+uint32_t timeOf(const Warp &warp, const AsyncCopy &copy) {
+  for (const AsyncArrival &arrival : warp.cluster->arrivals)
+    if (arrival.warp == warp.inCluster && arrival.lane == copy.lane &&
+        copy.number <= arrival.last)
+      return arrival.time;
+  return warp.cluster->shared.now(warp.inCluster);
+}
+
 void finishCopies(Warp &warp, const std::vector<AsyncCopy> &copies) {
-  SharedMemory &shared = warp.block->shared;
+  SharedMemory &shared = warp.cluster->shared;
   for (const AsyncCopy &copy : copies) {
     char *to = shared.data() + copy.target;
     if (copy.sourceBytes)
       std::memcpy(to, copy.source, copy.sourceBytes);
     std::memset(to + copy.sourceBytes, 0, copy.bytes - copy.sourceBytes);
-    shared.endCopy(copy.target, copy.bytes, copy.thread);
+    shared.endCopy(copy.target, copy.bytes, warp.member(copy.lane),
+                   timeOf(warp, copy));
   }
 }
 
-/// Takes the copies of `lanes` out of `copies`.
-std::vector<AsyncCopy> takeCopies(std::vector<AsyncCopy> &copies,
-                                  const Warp &warp, uint32_t lanes) {
+/// Takes the copies for which `isTaken` out of `copies`.
+template <class F>
+std::vector<AsyncCopy> takeCopies(std::vector<AsyncCopy> &copies, F isTaken) {
   std::vector<AsyncCopy> taken, kept;
   for (const AsyncCopy &copy : copies)
-    (lanes >> (copy.thread - warp.thread(0)) & 1 ? taken : kept)
-        .push_back(copy);
+    (isTaken(copy) ? taken : kept).push_back(copy);
   copies = std::move(kept);
   return taken;
+}
+std::vector<AsyncCopy> takeCopies(std::vector<AsyncCopy> &copies,
+                                  uint32_t lanes) {
+  return takeCopies(
+      copies, [&](const AsyncCopy &copy) { return lanes >> copy.lane & 1; });
 }
 
 /// Groups are those of a thread. Lanes that never part share their numbers, so
 /// a warp keeps one list; a wait of some lanes finishes theirs alone.
 void commit(Warp &warp, const Op &) {
-  warp.groups.push_back(takeCopies(warp.open, warp, warp.mask));
+  warp.groups.push_back(takeCopies(warp.open, warp.mask));
 }
 
 void wait(Warp &warp, const Op &op) {
@@ -110,7 +130,7 @@ void wait(Warp &warp, const Op &op) {
     return;
   size_t done = warp.groups.size() - pending;
   for (size_t i = 0; i < done; ++i)
-    finishCopies(warp, takeCopies(warp.groups[i], warp, warp.mask));
+    finishCopies(warp, takeCopies(warp.groups[i], warp.mask));
   while (!warp.groups.empty() && warp.groups.size() > pending &&
          warp.groups.front().empty())
     warp.groups.erase(warp.groups.begin());
@@ -119,6 +139,36 @@ void wait(Warp &warp, const Op &op) {
 void waitAll(Warp &warp, const Op &op) {
   commit(warp, op);
   wait(warp, op); // op.imm is 0.
+}
+
+/// cp.async.mbarrier.arrive: the barrier hears of it when the copies that the
+/// thread has issued so far have come. Rows: address.
+void arriveAfterCopies(Warp &warp, const Op &op) {
+  Access at(warp, op, 0);
+  at.resolve(warp, static_cast<Space>(op.flags & SpaceMask), sizeof(uint64_t));
+  Cluster &cluster = *warp.cluster;
+  Times known = cluster.shared.knownBy(warp.inCluster);
+  uint32_t time = cluster.shared.now(warp.inCluster);
+  // What the warp does from here on nobody learns of by this arrival.
+  cluster.shared.joinLanes(warp.inCluster);
+  forLanes(warp.mask, [&](int lane) {
+    int64_t offset = at.offset(warp, lane);
+    Mbarrier &barrier = useMbarrier(warp, offset, lane);
+    if (!(op.flags & CountsNoArrival))
+      expectArrival(warp, barrier, lane);
+    cluster.arrivals.push_back({offset, warp.inCluster, lane, warp.numCopies,
+                                known, time, warp.current});
+  });
+}
+
+void decodeArrive(Decode &d) {
+  d.op.flags = d.take("noinc") ? CountsNoArrival : 0;
+  Space space = takeSpace(d);
+  if ((space != Space::Shared && space != Space::Generic) || !d.take("b64"))
+    d.failUnknown();
+  d.expectOperands(1);
+  d.op.flags |= addressFlags(d, space, d.address(0));
+  d.op.run = arriveAfterCopies;
 }
 
 void decodeCopy(Decode &d) {
@@ -148,10 +198,15 @@ void decodeCopy(Decode &d) {
 }
 
 void decodeAsync(Decode &d) {
-  if (!d.take("async"))
+  bool reduces = d.take("reduce");
+  if (!d.take("async") || (reduces && !d.take("bulk")))
     d.failUnknown();
-  if (d.take("bulk")) {
-    decodeBulk(d);
+  if (reduces || d.take("bulk")) {
+    decodeBulk(d, reduces);
+  } else if (d.take("mbarrier")) {
+    if (!d.take("arrive"))
+      d.failUnknown();
+    decodeArrive(d);
   } else if (d.take("commit_group")) {
     d.expectOperands(0);
     d.op.run = commit;
@@ -167,6 +222,30 @@ void decodeAsync(Decode &d) {
   }
 }
 } // namespace
+
+void landArrival(Cluster &cluster, const AsyncArrival &arrival) {
+  int ofBlock = static_cast<int>(cluster.blocks.front().warps.size());
+  Warp &warp =
+      cluster.blocks[arrival.warp / ofBlock].warps[arrival.warp % ofBlock];
+  auto isBefore = [&](const AsyncCopy &copy) {
+    return copy.lane == arrival.lane && copy.number <= arrival.last;
+  };
+  for (std::vector<AsyncCopy> &group : warp.groups)
+    finishCopies(warp, takeCopies(group, isBefore));
+  finishCopies(warp, takeCopies(warp.open, isBefore));
+  Mbarrier &barrier = cluster.barriersInMemory[arrival.barrier];
+  if (barrier.pending < 1) {
+    cluster.current = &warp;
+    warp.current = arrival.op;
+    warp.fail("an arrival at the mbarrier at " +
+                  cluster.shared.place(arrival.barrier) +
+                  ", which expects none in this phase",
+              uint32_t(1) << arrival.lane);
+  }
+  barrier.next.add(arrival.known);
+  --barrier.pending;
+  cluster.checkPhase(barrier);
+}
 
 const Opcode asyncOpcodes[] = {{"cp", Class::Async, decodeAsync},
                                {nullptr, Class::Async, nullptr}};

@@ -25,13 +25,17 @@ struct Mbarrier {
   int64_t expected = 0, pending = 0; ///< Arrivals.
   int64_t bytes = 0;                 ///< Still to come; fewer than none: early.
   uint64_t phase = 0;
+  bool isTold = false; ///< Other blocks of the cluster have arrived.
   Times next, done; ///< What those know who arrived in this and the last phase.
 };
 
+/// Combines `bytes` of numbers at `from` with those at `to`.
+using Reduction = void (*)(char *to, const char *from, int64_t bytes);
+
 /// Up to 16 bytes of a bulk copy, and those of them that exist in the tensor.
 struct Chunk {
-  int64_t shared = 0; ///< Offset.
-  char *global = nullptr;
+  int64_t shared = 0;    ///< Offset.
+  char *other = nullptr; ///< In global memory, or the shared memory it is from.
   int32_t bytes = 16, first = 0, last = 16;
 };
 
@@ -41,13 +45,27 @@ struct BulkCopy {
   int64_t barrier = 0, bytes = 0; ///< What it tells whom.
   bool fillsNaN = false;          ///< What lies outside; else with zeros.
   int32_t op = 0;
+  int64_t source = -1;           ///< Where it reads shared memory; -1: global.
+  Reduction reduction = nullptr; ///< Null: replaces what is there.
 };
 
 /// From shared memory.
 struct BulkStore {
   std::vector<Chunk> chunks;
   std::vector<char> bytes; ///< Once it was read.
-  int thread = 0;
+  int member = 0;
+  int32_t op = 0;
+  Reduction reduction = nullptr;
+};
+
+/// Arrives at an mbarrier when the copies by cp.async that a thread has issued
+/// so far have come.
+struct AsyncArrival {
+  int64_t barrier = 0;
+  int warp = 0, lane = 0; ///< Whose copies: the warp's number in the cluster.
+  uint64_t last = 0;      ///< Number of the last of them.
+  Times known;            ///< By the thread when it asked for it.
+  uint32_t time = 0;      ///< Of the warp then.
   int32_t op = 0;
 };
 
@@ -75,7 +93,6 @@ struct Products {
   std::map<uint32_t, Row> accumulators; ///< By row; they come with the wait.
   std::map<uint32_t, Row> fenced; ///< Rows as they were at the last fence.
   bool hasFence = false;
-  uint64_t trace = 0; ///< Of what was issued: the same in a warpgroup.
 
   void reset() { *this = Products(); }
 };

@@ -9,10 +9,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/devices/emulator/Access.h"
+#include "runtime/devices/emulator/Bulk.h"
 #include "runtime/devices/emulator/Lanes.h"
 #include "runtime/devices/emulator/Numbers.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace heddle::rt::emulator {
 
@@ -75,7 +77,26 @@ template <class Format> struct AddPair {
   }
 };
 
+/// The same of one number, or its least or largest.
+template <class Format> struct AddNarrow {
+  static uint16_t run(uint16_t old, uint16_t value, uint16_t) {
+    return roundToNarrow<Format>(
+        addToOdd(widenNarrow<Format>(old), widenNarrow<Format>(value)));
+  }
+};
+/// A NaN loses against a number, and +0 is more than -0.
+template <class Format, bool IsLeast> struct ExtremeNarrow {
+  static uint16_t run(uint16_t old, uint16_t value, uint16_t) {
+    double a = widenNarrow<Format>(old), b = widenNarrow<Format>(value);
+    if (a != a || b != b)
+      return a != a ? value : old;
+    bool isLess = a != b ? a < b : std::signbit(a);
+    return isLess == IsLeast ? old : value;
+  }
+};
+
 template <size_t Bytes> struct BitsOfSize;
+template <> struct BitsOfSize<2> { using Type = uint16_t; };
 template <> struct BitsOfSize<4> { using Type = uint32_t; };
 template <> struct BitsOfSize<8> { using Type = uint64_t; };
 
@@ -94,6 +115,16 @@ template <class T, class F> T update(char *place, T a, T b) {
     if (__atomic_compare_exchange_n(bits, &before, after, /*weak=*/false,
                                     __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
       return old;
+  }
+}
+
+/// Combines numbers of T that follow one another.
+template <class T, class F>
+void reduceAll(char *to, const char *from, int64_t bytes) {
+  for (int64_t at = 0; at < bytes; at += sizeof(T)) {
+    T value;
+    std::memcpy(&value, from + at, sizeof(T));
+    update<T, F>(to + at, value, value);
   }
 }
 
@@ -188,7 +219,67 @@ void decodeAtomic(Decode &d, bool hasResult) {
   if (!d.op.run)
     d.failUnknown();
 }
+
+template <class T> Reduction wholeReduction(int operation) {
+  switch (operation) {
+  case ReduceAdd:
+    return std::is_same_v<T, int64_t> ? nullptr : reduceAll<T, Add>;
+  case ReduceMin:
+    return reduceAll<T, Minimum>;
+  case ReduceMax:
+    return reduceAll<T, Maximum>;
+  }
+  if constexpr (std::is_unsigned_v<T>)
+    switch (operation) {
+    case ReduceAnd:
+      return reduceAll<T, And>;
+    case ReduceOr:
+      return reduceAll<T, Or>;
+    case ReduceXor:
+      return reduceAll<T, Xor>;
+    }
+  if constexpr (std::is_same_v<T, uint32_t>)
+    switch (operation) {
+    case ReduceInc:
+      return reduceAll<T, Increment>;
+    case ReduceDec:
+      return reduceAll<T, Decrement>;
+    }
+  return nullptr;
+}
+
+template <class Format> Reduction narrowReduction(int operation) {
+  return operation == ReduceAdd ? reduceAll<uint16_t, AddNarrow<Format>>
+         : operation == ReduceMin
+             ? reduceAll<uint16_t, ExtremeNarrow<Format, true>>
+         : operation == ReduceMax
+             ? reduceAll<uint16_t, ExtremeNarrow<Format, false>>
+             : nullptr;
+}
 } // namespace
+
+Reduction reductionOf(int operation, int type) {
+  switch (type) {
+  case MapU32:
+    return wholeReduction<uint32_t>(operation);
+  case MapS32:
+    return wholeReduction<int32_t>(operation);
+  case MapU64:
+    return wholeReduction<uint64_t>(operation);
+  case MapS64:
+    return wholeReduction<int64_t>(operation);
+  case MapF16:
+    return narrowReduction<Half>(operation);
+  case MapBF16:
+    return narrowReduction<BFloat16>(operation);
+  case MapF32:
+    return operation == ReduceAdd ? reduceAll<float, Add> : nullptr;
+  case MapF64:
+    return operation == ReduceAdd ? reduceAll<double, Add> : nullptr;
+  default:
+    return nullptr;
+  }
+}
 
 const Opcode atomicOpcodes[] = {
     {"atom", Class::Memory, [](Decode &d) { decodeAtomic(d, true); }},

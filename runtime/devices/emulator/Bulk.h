@@ -13,8 +13,34 @@
 
 namespace heddle::rt::emulator {
 
-/// Moves the bytes of a copy to shared memory.
-void landBulkCopy(Block &block, const BulkCopy &copy);
+/// What bulk copies do with what is there, and types as those of tensor maps.
+enum BulkOperation {
+  ReduceAdd,
+  ReduceMin,
+  ReduceMax,
+  ReduceInc,
+  ReduceDec,
+  ReduceAnd,
+  ReduceOr,
+  ReduceXor
+};
+enum MapType {
+  MapU32 = 2,
+  MapS32 = 3,
+  MapU64 = 4,
+  MapS64 = 5,
+  MapF16 = 6,
+  MapF32 = 7,
+  MapF64 = 8,
+  MapBF16 = 9
+};
+/// How numbers of a type are combined; null if bulk copies cannot.
+Reduction reductionOf(int operation, int type);
+
+/// Moves the bytes of a copy to shared memory, and tells its mbarrier.
+void landBulkCopy(Cluster &cluster, const BulkCopy &copy);
+/// Makes the copies by cp.async of an arrival, and arrives.
+void landArrival(Cluster &cluster, const AsyncArrival &arrival);
 /// The block ends: writes what stores have read, and fails if one has not.
 void finishBulkStores(Warp &warp);
 

@@ -25,6 +25,7 @@ public:
       : syntax(syntax), result(entry) {
     result.body.clear();
     result.labels.clear();
+    result.branchTargets.clear();
     result.variables.clear();
     result.registers.clear();
   }
@@ -109,7 +110,12 @@ void Inliner::append(const Function &function, const std::string &prefix,
     names[name] = prefix + name;
     labels.emplace(at, prefix + name);
   }
-  std::string end = prefix + "end";
+  for (const auto &[name, targets] : function.branchTargets) {
+    names[name] = prefix + name;
+    for (const std::string &target : targets)
+      result.branchTargets[prefix + name].push_back(prefix + target);
+  }
+  std::string end = prefix + "@end"; // No name that a text can have.
   for (size_t i = 0; i <= function.body.size(); ++i) {
     auto [first, last] = labels.equal_range(i);
     for (auto label = first; label != last; ++label)
@@ -160,7 +166,7 @@ void Inliner::call(const Instruction &source, const Names &names) {
       throw PtxError(source.line, "'" + callee + "' takes registers");
     given[function.parameters[i].name] = values[i];
   }
-  std::string after = prefix + "after";
+  std::string after = prefix + "@after";
   if (!source.guard.empty()) {
     Instruction skip = branch(source, after);
     skip.guardNegated = !source.guardNegated;

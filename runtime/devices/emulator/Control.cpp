@@ -26,6 +26,34 @@ void decodeBranch(Decode &d) {
   d.op.run = branch;
 }
 
+/// brx.idx index, targets
+void branchByIndex(Warp &warp, const Op &op) {
+  const std::vector<int32_t> &targets =
+      warp.worker->program->targets[op.targets];
+  const uint32_t *indices = warp.row<uint32_t>(op, 0);
+  std::map<int32_t, uint32_t> lanesTo;
+  forLanes(warp.mask, [&](int lane) {
+    if (indices[lane] >= targets.size())
+      warp.fail("index " + std::to_string(indices[lane]) + " of " +
+                    std::to_string(targets.size()) + " targets",
+                uint32_t(1) << lane);
+    lanesTo[targets[indices[lane]]] |= uint32_t(1) << lane;
+  });
+  warp.branchTo(lanesTo, op.reconverge);
+}
+
+void decodeIndexedBranch(Decode &d) {
+  if (!d.take("idx"))
+    d.failUnknown();
+  d.take("uni");
+  d.expectOperands(2);
+  d.use(0, u32Type);
+  d.op.targets = d.branchTargets(1);
+  d.op.imm = noPc;
+  d.op.endsBlock = true;
+  d.op.run = branchByIndex;
+}
+
 void decodeExit(Decode &d) {
   d.take("uni");
   d.expectOperands(0);
@@ -86,7 +114,7 @@ void meetLanes(Warp &warp, const Op &op) {
     warp.fail("divergent barrier: " + describeThreads(warp, missing) +
                   " have not come",
               warp.mask);
-  warp.block->shared.joinLanes(warp.index);
+  warp.cluster->shared.joinLanes(warp.inCluster);
 }
 
 /// bar.red.popc.u32 d, barrier, [threads,] [!]p and bar.red.and|or.pred
@@ -105,44 +133,9 @@ void decodeReduction(Decode &d) {
                 (d.operand(last).negated ? Negated : 0);
 }
 
-/// barrier.cluster: a cluster has one block.
-void arriveAtCluster(Warp &warp, const Op &) {
-  if (!warp.converge(warp.live))
-    return;
-  Block &block = *warp.block;
-  ++warp.clusterTurn;
-  ++block.events;
-  block.shared.release(warp.index, block.ofCluster);
-}
-
-void waitForCluster(Warp &warp, const Op &) {
-  if (!warp.converge(warp.live))
-    return;
-  Block &block = *warp.block;
-  for (const Warp &other : block.warps)
-    if (other.state != Warp::Done && other.clusterTurn < warp.clusterTurn) {
-      warp.awaited = -1;
-      warp.polls = false;
-      warp.retryLater();
-      return;
-    }
-  block.shared.acquire(warp.index, block.ofCluster);
-}
-
-void decodeCluster(Decode &d) {
-  d.requireTarget({"sm_90", "sm_90a"});
-  int kind = d.takeOneOf({"arrive", "wait"});
-  d.takeOneOf({"release", "relaxed", "acquire"});
-  d.take("aligned");
-  if (kind < 0)
-    d.failUnknown();
-  d.expectOperands(0);
-  d.op.run = kind == 0 ? arriveAtCluster : waitForCluster;
-}
-
 void decodeBarrier(Decode &d) {
   if (d.take("cluster"))
-    return decodeCluster(d);
+    return decodeClusterBarrier(d);
   if (d.take("warp")) {
     if (!d.take("sync"))
       d.failUnknown();
@@ -179,35 +172,28 @@ void decodeProxyFence(Decode &d) {
     d.op.run = [](Warp &, const Op &) {};
   else
     d.op.run = [](Warp &warp, const Op &) {
-      warp.block->shared.fenceProxy(warp.index);
+      warp.cluster->shared.fenceProxy(warp.inCluster);
     };
 }
 
-/// Memory is always in order here.
+/// Memory is always in order here. But a relaxed arrival at the cluster's
+/// barrier tells no more than what was before a fence.
 void decodeFence(Decode &d) {
   if (d.take("proxy"))
     return decodeProxyFence(d);
   if (d.take("mbarrier_init"))
     d.take("release");
   d.takeOneOf({"sc", "acq_rel"});
-  if (d.takeOneOf({"cta", "gl", "sys", "gpu", "cluster"}) < 0)
+  int scope = d.takeOneOf({"cta", "gl", "sys", "gpu", "cluster"});
+  if (scope < 0)
     d.failUnknown();
   d.expectOperands(0);
-  d.op.run = [](Warp &, const Op &) {};
-}
-
-/// How many registers a warpgroup has, the machine does not model.
-void decodeRegisters(Decode &d) {
-  d.requireTarget({"sm_90a"});
-  bool known = d.takeOneOf({"inc", "dec"}) >= 0 && d.take("sync") &&
-               d.take("aligned") && d.take("u32");
-  d.expectOperands(1);
-  int64_t count = known ? d.number(0) : 0;
-  if (!known)
-    d.failUnknown();
-  if (count < 24 || count > 256 || count % 8)
-    d.fail("setmaxnreg of " + std::to_string(count) + " registers");
-  d.op.run = [](Warp &, const Op &) {};
+  if (scope == 0)
+    d.op.run = [](Warp &, const Op &) {};
+  else
+    d.op.run = [](Warp &warp, const Op &) {
+      warp.fenced = warp.cluster->shared.knownBy(warp.inCluster);
+    };
 }
 
 /// Launches follow one another as a whole.
@@ -236,6 +222,7 @@ void decodeSleep(Decode &d) {
 
 const Opcode controlOpcodes[] = {
     {"bra", Class::Control, decodeBranch},
+    {"brx", Class::Control, decodeIndexedBranch},
     {"ret", Class::Control, decodeExit},
     {"exit", Class::Control, decodeExit},
     {"bar", Class::Control, decodeBarrier},

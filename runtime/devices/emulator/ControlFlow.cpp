@@ -12,16 +12,25 @@
 
 namespace heddle::rt::emulator {
 
-Blocks::Blocks(const std::vector<Op> &ops) {
+/// The ops to which one that ends a block may go.
+static std::vector<int32_t> targetsOf(const Program &program, const Op &op) {
+  if (op.targets >= 0)
+    return program.targets[op.targets];
+  if (op.imm >= 0)
+    return {static_cast<int32_t>(op.imm)};
+  return {static_cast<int32_t>(program.ops.size())}; // The exit.
+}
+
+Blocks::Blocks(const Program &program) {
+  const std::vector<Op> &ops = program.ops;
   std::vector<bool> starts(ops.size() + 1);
-  auto isBranch = [](const Op &op) { return op.endsBlock && op.imm >= 0; };
   starts[0] = true;
   for (size_t i = 0; i < ops.size(); ++i) {
     if (!ops[i].endsBlock)
       continue;
     starts[i + 1] = true;
-    if (isBranch(ops[i]))
-      starts[ops[i].imm] = true;
+    for (int32_t target : targetsOf(program, ops[i]))
+      starts[target] = true;
   }
   std::vector<size_t> blockOf(ops.size() + 1);
   for (size_t i = 0; i < ops.size(); ++i) {
@@ -36,7 +45,8 @@ Blocks::Blocks(const std::vector<Op> &ops) {
     const Op &op = ops[last];
     std::vector<size_t> next;
     if (op.endsBlock)
-      next.push_back(isBranch(op) ? blockOf[op.imm] : exit);
+      for (int32_t target : targetsOf(program, op))
+        next.push_back(blockOf[target]);
     if (!op.endsBlock || op.guard != noRow)
       next.push_back(blockOf[last + 1]);
     successors.push_back(std::move(next));
@@ -118,8 +128,9 @@ private:
 };
 } // namespace
 
-void findReconvergence(std::vector<Op> &ops) {
-  Blocks blocks(ops);
+void findReconvergence(Program &program) {
+  std::vector<Op> &ops = program.ops;
+  Blocks blocks(program);
   PostDominators post(blocks);
   for (size_t block = 0; block < blocks.starts.size(); ++block) {
     Op &last = ops[blocks.end(block, ops.size()) - 1];
@@ -128,7 +139,8 @@ void findReconvergence(std::vector<Op> &ops) {
       continue;
     // Nobody waits for others only to end.
     const Op &first = ops[blocks.starts[meet]];
-    bool ends = first.endsBlock && first.imm == noPc && first.guard == noRow;
+    bool ends = first.endsBlock && first.imm == noPc && first.targets < 0 &&
+                first.guard == noRow;
     if (!ends)
       last.reconverge = static_cast<int32_t>(blocks.starts[meet]);
   }

@@ -102,6 +102,10 @@ FunctionDecoder::FunctionDecoder(const Syntax &syntax, const Function &function,
   std::copy_n(function.maxThreads, 3, program.maxThreads);
   std::copy_n(function.requiredThreads, 3, program.requiredThreads);
   program.maxRegisters = function.maxRegisters;
+  program.minBlocks = function.minBlocks;
+  std::copy_n(function.cluster, 3, program.cluster);
+  program.maxClusterRank = function.maxClusterRank;
+  program.isExplicitCluster = function.isExplicitCluster;
 }
 
 uint32_t FunctionDecoder::add(int width) {
@@ -148,6 +152,8 @@ static int specialWidth(const std::string &name) {
                                       "cluster_nctaid.x",
                                       "cluster_nctaid.y",
                                       "cluster_nctaid.z"};
+  if (name == "%is_explicit_cluster")
+    return 1;
   for (const char *known : names)
     if (name == std::string("%") + known)
       return 32;
@@ -236,7 +242,7 @@ Program FunctionDecoder::run() {
 
   for (size_t i = 0; i < program.ops.size(); ++i)
     program.ops[i].rows = program.rows.data() + firstRow[i];
-  findReconvergence(program.ops);
+  findReconvergence(program);
   assignRows(program, widths);
   return std::move(program);
 }
@@ -484,6 +490,24 @@ int64_t Decode::label(size_t index) const {
   return static_cast<int64_t>(found->second);
 }
 
+int32_t Decode::branchTargets(size_t index) {
+  const Operand &table = operand(index);
+  auto found = function.function.branchTargets.find(table.name);
+  if (found == function.function.branchTargets.end())
+    fail("unknown list of labels '" + table.name + "'");
+  std::vector<int32_t> targets;
+  for (const std::string &name : found->second) {
+    auto label = function.function.labels.find(name);
+    if (label == function.function.labels.end())
+      fail("unknown label '" + name + "'");
+    targets.push_back(static_cast<int32_t>(label->second));
+  }
+  function.program.targets.push_back(std::move(targets));
+  return static_cast<int32_t>(function.program.targets.size()) - 1;
+}
+
+void Decode::changeRegisters() { function.program.changesRegisters = true; }
+
 bool Decode::isParameter(size_t index) const {
   return function.parameterOffsets.count(operand(index).name);
 }
@@ -507,7 +531,7 @@ const Opcode *findOpcode(std::string_view name) {
          {integerOpcodes, bitOpcodes, floatOpcodes, approximateOpcodes,
           compareOpcodes, moveOpcodes, convertOpcodes, memoryOpcodes,
           atomicOpcodes, asyncOpcodes, mbarrierOpcodes, wgmmaOpcodes,
-          warpOpcodes, tensorOpcodes, controlOpcodes})
+          warpOpcodes, tensorOpcodes, controlOpcodes, clusterOpcodes})
       for (const Opcode *opcode = group; opcode->name; ++opcode)
         result[opcode->name] = opcode;
     return result;

@@ -61,6 +61,11 @@ public:
   static std::vector<Operand> elements(const Operand &operand);
   /// Index of the instruction at a label.
   int64_t label(size_t index) const;
+  /// Index in Program::targets of the list of labels that operand `index`
+  /// names.
+  int32_t branchTargets(size_t index);
+  /// The kernel has an instruction that changes how many registers it has.
+  void changeRegisters();
   /// Whether an address names a parameter of the kernel, not of a call.
   bool isParameter(size_t index) const;
   /// Offset of the parameter that an address names.
@@ -96,10 +101,14 @@ struct Opcode {
 extern const Opcode integerOpcodes[], bitOpcodes[], floatOpcodes[],
     approximateOpcodes[], compareOpcodes[], moveOpcodes[], convertOpcodes[],
     memoryOpcodes[], atomicOpcodes[], asyncOpcodes[], mbarrierOpcodes[],
-    wgmmaOpcodes[], warpOpcodes[], tensorOpcodes[], controlOpcodes[];
+    wgmmaOpcodes[], warpOpcodes[], tensorOpcodes[], controlOpcodes[],
+    clusterOpcodes[];
 
-/// cp.async.bulk, after these words.
-void decodeBulk(Decode &d);
+/// cp.async.bulk and cp.reduce.async.bulk, after these words.
+void decodeBulk(Decode &d, bool reduces);
+/// barrier.cluster, after these words; setmaxnreg.
+void decodeClusterBarrier(Decode &d);
+void decodeRegisters(Decode &d);
 
 /// The opcode `name`, or null.
 const Opcode *findOpcode(std::string_view name);

@@ -9,6 +9,8 @@
 #include "runtime/devices/emulator/Access.h"
 #include "runtime/devices/emulator/Lanes.h"
 
+#include <algorithm>
+
 namespace heddle::rt::emulator {
 
 namespace {
@@ -20,23 +22,32 @@ enum MbarrierFlags {
   OfParity = 4096
 };
 
-/// The offset in shared memory of each lane's mbarrier.
+constexpr int64_t mostArrivals = (1 << 20) - 1;
+
+/// The offset in the cluster's shared memory of each lane's mbarrier.
 Access resolveBarrier(Warp &warp, const Op &op, int row) {
   constexpr int64_t bytes = 8;
   Access access(warp, op, row);
-  access.resolve(warp, static_cast<Space>(op.flags & SpaceMask), bytes);
+  auto space = static_cast<Space>(op.flags & SpaceMask);
+  access.resolve(warp, space, bytes);
   if (!access.isShared)
     warp.fail("an mbarrier has to be in shared memory", warp.mask);
-  for (uint64_t &address : access.addresses)
-    address -= sharedBase;
+  for (int lane = 0; lane < warpSize; ++lane) {
+    int64_t offset = access.offset(warp, lane);
+    if (space != Space::ClusterShared &&
+        &warp.cluster->blockOf(offset) != warp.block)
+      warp.fail("an mbarrier of another block",
+                uint32_t(1) << lane & warp.mask);
+    access.addresses[lane] = static_cast<uint64_t>(offset);
+  }
   return access;
 }
 
 Mbarrier &find(Warp &warp, int64_t offset, int lane) {
-  auto found = warp.block->barriersInMemory.find(offset);
-  if (found == warp.block->barriersInMemory.end())
-    warp.fail("there is no mbarrier at byte " + std::to_string(offset) +
-                  " of shared memory",
+  auto &known = warp.cluster->barriersInMemory;
+  auto found = known.find(offset);
+  if (found == known.end())
+    warp.fail("there is no mbarrier at " + warp.cluster->shared.place(offset),
               uint32_t(1) << lane);
   return found->second;
 }
@@ -51,17 +62,15 @@ void init(Warp &warp, const Op &op) {
   const uint32_t *counts = warp.row<uint32_t>(op, 1);
   forLanes(warp.mask, [&](int lane) {
     auto offset = static_cast<int64_t>(at.addresses[lane]);
-    constexpr uint32_t most = (1 << 20) - 1;
-    if (counts[lane] < 1 || counts[lane] > most)
+    if (counts[lane] < 1 || counts[lane] > mostArrivals)
       warp.fail("an mbarrier of " + std::to_string(counts[lane]) + " arrivals",
                 uint32_t(1) << lane);
-    if (warp.block->barriersInMemory.count(offset))
-      warp.fail("byte " + std::to_string(offset) +
-                    " of shared memory is an mbarrier already",
+    Cluster &cluster = *warp.cluster;
+    if (cluster.barriersInMemory.count(offset))
+      warp.fail(cluster.shared.place(offset) + " is an mbarrier already",
                 uint32_t(1) << lane);
-    check(warp, warp.block->shared.beginBarrier(offset, warp.thread(lane)),
-          lane);
-    Mbarrier &made = warp.block->barriersInMemory[offset];
+    check(warp, cluster.shared.beginBarrier(offset, warp.member(lane)), lane);
+    Mbarrier &made = cluster.barriersInMemory[offset];
     made.expected = made.pending = counts[lane];
   });
 }
@@ -71,12 +80,14 @@ void invalidate(Warp &warp, const Op &op) {
   forLanes(warp.mask, [&](int lane) {
     auto offset = static_cast<int64_t>(at.addresses[lane]);
     find(warp, offset, lane);
-    check(warp, warp.block->shared.endBarrier(offset, warp.thread(lane)), lane);
-    for (const BulkCopy &copy : warp.block->copies)
-      if (copy.barrier == offset)
-        warp.fail("a bulk copy is under way that tells this mbarrier",
-                  uint32_t(1) << lane);
-    warp.block->barriersInMemory.erase(offset);
+    Cluster &cluster = *warp.cluster;
+    check(warp, cluster.shared.endBarrier(offset, warp.member(lane)), lane);
+    auto tells = [&](const auto &copy) { return copy.barrier == offset; };
+    if (std::any_of(cluster.copies.begin(), cluster.copies.end(), tells) ||
+        std::any_of(cluster.arrivals.begin(), cluster.arrivals.end(), tells))
+      warp.fail("a copy is under way that tells this mbarrier", uint32_t(1)
+                                                                    << lane);
+    cluster.barriersInMemory.erase(offset);
   });
 }
 
@@ -96,25 +107,25 @@ void arrive(Warp &warp, const Op &op) {
   uint64_t *states = warp.row<uint64_t>(op, 0);
   forLanes(warp.mask, [&](int lane) {
     auto offset = static_cast<int64_t>(at.addresses[lane]);
-    Mbarrier &barrier = find(warp, offset, lane);
-    check(warp, warp.block->shared.useBarrier(offset, warp.thread(lane)), lane);
+    Mbarrier &barrier = useMbarrier(warp, offset, lane);
     int64_t count = op.flags & HasCount ? given[lane] : 1;
     if (op.flags & ExpectsBytes)
       changeBytes(warp, barrier, given[lane], lane);
     if (count < 1 || count > barrier.pending)
-      warp.fail(std::to_string(count) + " arrivals at the mbarrier at byte " +
-                    std::to_string(offset) + " of shared memory; it expects " +
+      warp.fail(std::to_string(count) + " arrivals at the mbarrier at " +
+                    warp.cluster->shared.place(offset) + "; it expects " +
                     std::to_string(barrier.pending) + " more in this phase",
                 uint32_t(1) << lane);
     if (op.flags & StaysOpen && count == barrier.pending)
       warp.fail("the last arrival of a phase must not be noComplete",
                 uint32_t(1) << lane);
     states[lane] = barrier.phase;
-    warp.block->shared.release(warp.index, barrier.next);
+    barrier.isTold |= &warp.cluster->blockOf(offset) != warp.block;
+    warp.cluster->shared.release(warp.inCluster, barrier.next);
     barrier.pending -= count;
     if (op.flags & Drops)
       barrier.expected -= count;
-    warp.block->checkPhase(barrier);
+    warp.cluster->checkPhase(barrier);
   });
 }
 
@@ -124,11 +135,10 @@ void countBytes(Warp &warp, const Op &op) {
   const uint32_t *bytes = warp.row<uint32_t>(op, 1);
   forLanes(warp.mask, [&](int lane) {
     auto offset = static_cast<int64_t>(at.addresses[lane]);
-    Mbarrier &barrier = find(warp, offset, lane);
-    check(warp, warp.block->shared.useBarrier(offset, warp.thread(lane)), lane);
+    Mbarrier &barrier = useMbarrier(warp, offset, lane);
     int64_t by = bytes[lane];
     changeBytes(warp, barrier, op.flags & ExpectsBytes ? by : -by, lane);
-    warp.block->checkPhase(barrier);
+    warp.cluster->checkPhase(barrier);
   });
 }
 
@@ -137,7 +147,7 @@ void wait(Warp &warp, const Op &op) {
   Access at = resolveBarrier(warp, op, 1);
   auto isDone = [&](int lane) {
     auto offset = static_cast<int64_t>(at.addresses[lane]);
-    const Mbarrier &barrier = find(warp, offset, lane);
+    const Mbarrier &barrier = useMbarrier(warp, offset, lane);
     if (op.flags & OfParity) {
       uint32_t parity = warp.row<uint32_t>(op, 2)[lane];
       if (parity > 1)
@@ -151,17 +161,13 @@ void wait(Warp &warp, const Op &op) {
     return barrier.phase > state;
   };
   uint32_t done = 0;
-  forLanes(warp.mask, [&](int lane) {
-    check(warp,
-          warp.block->shared.useBarrier(
-              static_cast<int64_t>(at.addresses[lane]), warp.thread(lane)),
-          lane);
-    done |= uint32_t(isDone(lane)) << lane;
-  });
+  forLanes(warp.mask,
+           [&](int lane) { done |= uint32_t(isDone(lane)) << lane; });
   if (done != warp.mask) {
     // The answer is no, also that of try_wait, which may wait for a while: the
     // warp goes on with it when others have run.
     int missing = __builtin_ctz(warp.mask & ~done);
+    warp.awaits = Warp::AnMbarrier;
     warp.awaited = static_cast<int64_t>(at.addresses[missing]);
     warp.polls = true;
     if (warp.retryLater())
@@ -172,7 +178,10 @@ void wait(Warp &warp, const Op &op) {
   forLanes(done, [&](int lane) {
     const Mbarrier &barrier =
         find(warp, static_cast<int64_t>(at.addresses[lane]), lane);
-    warp.block->shared.acquire(warp.index, barrier.done);
+    // What the others did in global memory before is not followed.
+    if (barrier.isTold && warp.block->touched)
+      warp.block->touched->endClusterRaces();
+    warp.cluster->shared.acquire(warp.inCluster, barrier.done);
   });
   storePredicate(warp, warp.predicate(op, 0), done);
 }
@@ -182,13 +191,15 @@ void takeOrder(Decode &d) {
   d.takeOneOf({"cta", "cluster"});
 }
 
-/// Takes space and type, and the address at `index`.
-void takeAddress(Decode &d, size_t index) {
+/// Takes space and type, and the address at `index`; the space. A generic
+/// address is of the block itself.
+Space takeAddress(Decode &d, size_t index, bool ofCluster = false) {
   takeOrder(d);
   Space space = takeSpace(d);
-  if (!d.take("b64"))
+  if (!d.take("b64") || (space == Space::ClusterShared && !ofCluster))
     d.failUnknown();
   d.op.flags |= addressFlags(d, space, d.address(index));
+  return space;
 }
 
 void decodeArrive(Decode &d, bool drops) {
@@ -197,7 +208,9 @@ void decodeArrive(Decode &d, bool drops) {
     d.op.flags |= StaysOpen;
   d.expectOperands(expects ? 3 : 2, 3);
   d.result(0, b64Type);
-  takeAddress(d, 1);
+  if (takeAddress(d, 1, /*ofCluster=*/true) == Space::ClusterShared &&
+      d.operand(0).kind != Operand::Sink)
+    d.fail("'" + d.name() + "' gives no state");
   if (d.numOperands() == 3)
     d.use(2, u32Type);
   d.op.flags |= (drops ? Drops : 0) | (expects                ? ExpectsBytes
@@ -220,7 +233,7 @@ void decodeWait(Decode &d, bool takesTime) {
 
 void decodeBytes(Decode &d, bool expects) {
   d.expectOperands(2);
-  takeAddress(d, 0);
+  takeAddress(d, 0, /*ofCluster=*/true);
   d.use(1, u32Type);
   d.op.flags |= expects ? ExpectsBytes : 0;
   d.op.run = countBytes;
@@ -257,34 +270,21 @@ void decodeMbarrier(Decode &d) {
   }
 }
 
-/// mapa: the address of what stands there in another block of the cluster.
-template <class T> void mapAddress(Warp &warp, const Op &op) {
-  const uint32_t *ranks = warp.row<uint32_t>(op, 2);
-  forLanes(warp.mask, [&](int lane) {
-    if (ranks[lane])
-      warp.fail("block " + std::to_string(ranks[lane]) +
-                    " of a cluster that has one",
-                uint32_t(1) << lane);
-  });
-  const T *from = warp.row<T>(op, 1);
-  eachLane(warp, warp.row<T>(op, 0), [&](int i) { return from[i]; });
-}
-
-void decodeMap(Decode &d) {
-  bool isShared = d.take("shared::cluster");
-  Type type = d.type();
-  d.expectOperands(3);
-  d.result(0, type);
-  d.use(1, type);
-  d.use(2, u32Type);
-  if (type.kind != Type::Unsigned || (type.width == 32 && !isShared))
-    d.failUnknown();
-  d.op.run = type.width == 32 ? mapAddress<uint32_t> : mapAddress<uint64_t>;
-}
 } // namespace
 
+Mbarrier &useMbarrier(Warp &warp, int64_t offset, int lane) {
+  Mbarrier &barrier = find(warp, offset, lane);
+  check(warp, warp.cluster->shared.useBarrier(offset, warp.member(lane)), lane);
+  return barrier;
+}
+
+void expectArrival(Warp &warp, Mbarrier &barrier, int lane) {
+  if (++barrier.pending > mostArrivals)
+    warp.fail("an mbarrier of " + std::to_string(barrier.pending) + " arrivals",
+              uint32_t(1) << lane);
+}
+
 const Opcode mbarrierOpcodes[] = {{"mbarrier", Class::Async, decodeMbarrier},
-                                  {"mapa", Class::Move, decodeMap},
                                   {nullptr, Class::Async, nullptr}};
 
 } // namespace heddle::rt::emulator

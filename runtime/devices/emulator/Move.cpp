@@ -77,9 +77,28 @@ void decodeVector(Decode &d, Type type) {
     d.failUnknown();
 }
 
+/// Bits of a register that tells a time; 0 for all others.
+int clockBits(const Operand &operand) {
+  return operand.name == "%clock"                                       ? 32
+         : operand.name == "%clock64" || operand.name == "%globaltimer" ? 64
+                                                                        : 0;
+}
+
+/// A time passes with each question for it: the same in every run.
+template <class T> void readClock(Warp &warp, const Op &op) {
+  constexpr uint64_t between = 64;
+  auto now = static_cast<T>(warp.cluster->clock += between);
+  eachLane(warp, warp.row<T>(op, 0), [&](int) { return now; });
+}
+
 void decodeMove(Decode &d) {
   Type type = d.type();
   d.expectOperands(2);
+  if (int bits = clockBits(d.operand(1)); bits && bits == type.bits()) {
+    d.result(0, type);
+    d.op.run = bits == 32 ? readClock<uint32_t> : readClock<uint64_t>;
+    return;
+  }
   if (d.operand(0).kind == Operand::Vector ||
       d.operand(1).kind == Operand::Vector)
     return decodeVector(d, type);
@@ -108,8 +127,8 @@ template <uint64_t offset, bool ToGeneric> struct Rebase {
 
 void decodeAddressSpace(Decode &d) {
   bool toSpace = d.take("to");
-  int space = d.takeOneOf(
-      {"global", "const", "shared", "local", "shared::cta", "param"});
+  int space = d.takeOneOf({"global", "const", "shared", "local", "shared::cta",
+                           "param", "shared::cluster"});
   if (space < 0 || (space == 5 && toSpace) || !d.take("u64"))
     d.failUnknown();
   d.expectOperands(2);
@@ -140,8 +159,20 @@ void isGlobal(Warp &warp, const Op &op) {
                  lanesWhere([&](int i) { return a[i] < sharedWindow; }));
 }
 
+/// In shared memory of the block itself.
+void isOwnShared(Warp &warp, const Op &op) {
+  const uint64_t *a = warp.row<uint64_t>(op, 1);
+  uint64_t self = static_cast<uint64_t>(warp.block->rank) + 1;
+  storePredicate(warp, warp.predicate(op, 0), lanesWhere([&](int i) {
+                   uint64_t offset = a[i] - sharedWindow;
+                   uint64_t rank = offset >> clusterRankShift;
+                   return rank == 0 || rank == self;
+                 }));
+}
+
 void decodeIsSpace(Decode &d) {
-  int space = d.takeOneOf({"global", "shared", "local", "shared::cta"});
+  int space = d.takeOneOf(
+      {"global", "shared", "local", "shared::cta", "shared::cluster"});
   if (space < 0)
     d.failUnknown();
   d.expectOperands(2);
@@ -149,7 +180,8 @@ void decodeIsSpace(Decode &d) {
   d.use(1, b64Type);
   d.op.run = space == 0   ? isGlobal
              : space == 2 ? isInWindow<localWindow>
-                          : isInWindow<sharedWindow>;
+             : space == 4 ? isInWindow<sharedWindow>
+                          : isOwnShared;
 }
 } // namespace
 

@@ -45,12 +45,13 @@ private:
   void parameters(Function &function);
   void function(bool isEntry);
   void launchBounds(int64_t (&sizes)[3]);
-  void oneBlock();
+  bool launchDirective(Function &made);
   void scope(Function &function);
   void directive(Function &function);
   void registers(Function &function);
   void location();
   void skipSection();
+  void branchTargets(Function &function, const std::string &name);
   void instruction(Function &function);
   Operand operand();
   Operand address();
@@ -158,11 +159,29 @@ void Parser::launchBounds(int64_t (&sizes)[3]) {
   while (at < 3 && lexer.take(","));
 }
 
-void Parser::oneBlock() {
-  int64_t sizes[3];
-  launchBounds(sizes);
-  if (sizes[0] * sizes[1] * sizes[2] != 1)
-    lexer.fail("a cluster of more than one block");
+/// A directive that says how a kernel is launched; false if it is none.
+bool Parser::launchDirective(Function &made) {
+  if (lexer.take(".maxntid"))
+    launchBounds(made.maxThreads);
+  else if (lexer.take(".reqntid"))
+    launchBounds(made.requiredThreads);
+  else if (lexer.take(".maxnreg"))
+    made.maxRegisters = lexer.integer("a number");
+  else if (lexer.take(".minnctapersm"))
+    made.minBlocks = lexer.integer("a number");
+  else if (lexer.take(".reqnctapercluster"))
+    launchBounds(made.cluster);
+  else if (lexer.take(".maxclusterrank"))
+    made.maxClusterRank = lexer.integer("a number");
+  else if (lexer.take(".explicitcluster"))
+    made.isExplicitCluster = true;
+  else
+    return false;
+  if (made.maxThreads[0] && made.requiredThreads[0])
+    lexer.fail("both .maxntid and .reqntid");
+  if (made.cluster[0] && made.maxClusterRank)
+    lexer.fail("both .reqnctapercluster and .maxclusterrank");
+  return true;
 }
 
 void Parser::function(bool isEntry) {
@@ -174,17 +193,7 @@ void Parser::function(bool isEntry) {
   made.name = lexer.word("a function's name");
   parameters(made);
   while (lexer.peek().text != "{" && lexer.peek().text != ";") {
-    if (lexer.take(".maxntid"))
-      launchBounds(made.maxThreads);
-    else if (lexer.take(".reqntid"))
-      launchBounds(made.requiredThreads);
-    else if (lexer.take(".maxnreg"))
-      made.maxRegisters = lexer.integer("a number");
-    else if (lexer.take(".reqnctapercluster"))
-      oneBlock();
-    else if (lexer.take(".minnctapersm"))
-      lexer.integer("a number");
-    else if (!lexer.take(".noreturn"))
+    if (!launchDirective(made) && !lexer.take(".noreturn"))
       lexer.fail("unknown directive '" + std::string(lexer.peek().text) + "'");
   }
   if (lexer.take(";"))
@@ -350,6 +359,15 @@ Operand Parser::operand() {
   return made;
 }
 
+/// name: .branchtargets label, label, ...;
+void Parser::branchTargets(Function &function, const std::string &name) {
+  std::vector<std::string> &targets = function.branchTargets[name];
+  do
+    targets.emplace_back(lexer.word("a label"));
+  while (lexer.take(","));
+  lexer.expect(";");
+}
+
 void Parser::instruction(Function &function) {
   Instruction made;
   made.line = lexer.peek().line;
@@ -361,6 +379,8 @@ void Parser::instruction(Function &function) {
   }
   std::string_view name = lexer.word("an instruction");
   if (made.guard.empty() && lexer.take(":")) {
+    if (lexer.take(".branchtargets"))
+      return branchTargets(function, std::string(name));
     if (!function.labels.emplace(name, function.body.size()).second)
       throw PtxError(made.line, "a second label '" + std::string(name) + "'");
     return;

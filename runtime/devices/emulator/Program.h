@@ -31,6 +31,7 @@ struct Op {
   const uint32_t *rows = nullptr; ///< Results first, then operands.
   int64_t imm = 0;                ///< Offset of an address, target, number ...
   uint32_t guard = noRow;
+  int32_t targets = -1; ///< Which of Program::targets a branch chooses from.
   int32_t reconverge = noPc; ///< Of a branch: where its paths meet again.
   uint32_t flags = 0;        ///< What `run` makes of them.
   uint8_t results = 0;       ///< How many of the rows are written.
@@ -57,6 +58,9 @@ struct FixedRow {
 /// Offset of the window of shared memory in which variables start: what is
 /// below belongs to the system, so null is no address.
 constexpr int64_t sharedBase = 1024;
+/// An address in shared memory has there the number of its block in the
+/// cluster, plus one; 0 for the block that uses it.
+constexpr int clusterRankShift = 24;
 /// Where generic addresses of shared and local memory start.
 constexpr uint64_t sharedWindow = uint64_t(1) << 56;
 constexpr uint64_t localWindow = uint64_t(1) << 57;
@@ -88,6 +92,13 @@ struct Program {
   std::vector<Parameter> parameters;
   int64_t maxThreads[3] = {0, 0, 0}, requiredThreads[3] = {0, 0, 0};
   int64_t maxRegisters = 0; ///< Of a thread, if the text says so.
+  int64_t minBlocks = 0;    ///< That a multiprocessor has to have room for.
+  bool changesRegisters = false;  ///< By setmaxnreg.
+  int64_t cluster[3] = {0, 0, 0}; ///< Its blocks; 0: the launch says it.
+  int64_t maxClusterRank = 0;     ///< Blocks of a cluster; 0: the chip's.
+  bool isExplicitCluster = false; ///< Only for launches that state a cluster.
+  /// Of branches by an index: the ops to which they may go.
+  std::vector<std::vector<int32_t>> targets;
 };
 
 /// Decodes an entry; throws PtxError. `globals` are the addresses of variables
@@ -96,7 +107,7 @@ Program decode(const Syntax &syntax, const Function &function,
                const std::map<std::string, uint64_t> &globals);
 
 /// Gives every branch the place where its paths meet again.
-void findReconvergence(std::vector<Op> &ops);
+void findReconvergence(Program &program);
 
 /// Numbered registers of `widths` bits become rows that share memory when they
 /// never live together.
@@ -105,7 +116,7 @@ void assignRows(Program &program, const std::vector<int> &widths);
 /// Indices of ops that start basic blocks, in order, and for each block its
 /// successors; the number of blocks stands for the exit.
 struct Blocks {
-  explicit Blocks(const std::vector<Op> &ops);
+  explicit Blocks(const Program &program);
 
   std::vector<size_t> starts;
   std::vector<std::vector<size_t>> successors;

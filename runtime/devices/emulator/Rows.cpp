@@ -40,8 +40,8 @@ struct BlockUse {
 
 class Liveness {
 public:
-  Liveness(const std::vector<Op> &ops, size_t numRows)
-      : ops(ops), blocks(ops), intervals(numRows),
+  Liveness(const Program &program, size_t numRows)
+      : ops(program.ops), blocks(program), intervals(numRows),
         uses(blocks.starts.size() + 1) {
     for (BlockUse &use : uses) {
       use.reads.resize((numRows + 63) / 64);
@@ -177,7 +177,7 @@ int64_t pressure(const std::vector<Interval> &intervals,
 } // namespace
 
 void assignRows(Program &program, const std::vector<int> &widths) {
-  Liveness liveness(program.ops, widths.size());
+  Liveness liveness(program, widths.size());
   std::vector<Interval> intervals = liveness.take();
   std::sort(program.pinned.begin(), program.pinned.end());
   program.pinned.erase(

@@ -12,15 +12,19 @@
 
 namespace heddle::rt::emulator {
 
-void SharedMemory::reset(int64_t size, int warps, bool shadowed) {
+void SharedMemory::reset(int64_t ofBlock, int blocks, int warps,
+                         bool shadowed) {
+  int64_t size = ofBlock * blocks;
   // A pattern that is a NaN in every float: reads of what nobody wrote show.
   bytes.assign(size, static_cast<char>(0xff));
   isShadowed = shadowed;
-  // Times go on from block to block, so that shadows need no clearing.
+  // Times go on from cluster to cluster, so that shadows need no clearing.
   uint32_t latest = start;
   for (uint32_t time : clocks)
     latest = std::max(latest, time);
-  numWarps = warps;
+  bytesOfBlock = ofBlock;
+  warpsOfBlock = warps;
+  numWarps = blocks * warps;
   if (!shadowed)
     return;
   constexpr uint32_t nearEnd = 0xf0000000;
@@ -30,23 +34,37 @@ void SharedMemory::reset(int64_t size, int warps, bool shadowed) {
     latest = 0;
   }
   start = latest + 2;
-  // Of others a warp knows what was before the block; it is at `start` itself.
+  // Of others a warp knows what was before the cluster, not that they start.
   clocks.assign(size_t(numClocks()) * numClocks(), start - 1);
   fences = clocks;
-  for (int warp = 0; warp <= warps; ++warp)
-    clock(warp, warp) = start;
+  for (int warp = 0; warp <= numWarps; ++warp)
+    clock(warp, warp) = start + 1;
+  touches.assign(blocks > 1 ? size_t(blocks) * numWarps : 0, 0);
+}
+
+std::string SharedMemory::place(int64_t offset) const {
+  std::string result =
+      "byte " + std::to_string(offset % bytesOfBlock) + " of shared memory";
+  if (numBlocks() > 1)
+    result += " of block " + std::to_string(offset / bytesOfBlock) +
+              " of the cluster";
+  return result;
 }
 
 std::string SharedMemory::race(const char *what, int thread, const char *with,
                                int other, int64_t offset) const {
   return std::string(what) + " by " + describe(thread) + " races with " + with +
-         " by " + describe(other) + " at byte " + std::to_string(offset) +
-         " of shared memory";
+         " by " + describe(other) + " at " + place(offset);
 }
 
 std::string SharedMemory::describe(int thread) const {
-  return thread / 32 == numWarps ? "a bulk copy"
-                                 : "thread " + std::to_string(thread);
+  int warp = thread / 32;
+  if (warp == numWarps)
+    return "a bulk copy";
+  std::string result = "thread " + std::to_string(thread % (warpsOfBlock * 32));
+  if (numBlocks() > 1)
+    result += " of block " + std::to_string(warp / warpsOfBlock);
+  return result;
 }
 
 template <class F>
@@ -76,16 +94,13 @@ std::string SharedMemory::each(int64_t offset, int64_t size, F f) {
 std::string SharedMemory::checkContents(const Shadow &shadow,
                                         int64_t at) const {
   if (shadow.writeTime >= start && shadow.isBarrier)
-    return "access of byte " + std::to_string(at) +
-           " of shared memory, which is an mbarrier's";
+    return "access of " + place(at) + ", which is an mbarrier's";
   if (shadow.writeTime < start)
-    return "read of byte " + std::to_string(at) +
-           " of shared memory, which nobody has written";
+    return "read of " + place(at) + ", which nobody has written";
   if (shadow.isPending)
-    return "read of byte " + std::to_string(at) +
-           " of shared memory before the wait for the asynchronous copy of "
-           "thread " +
-           std::to_string(shadow.writer);
+    return "read of " + place(at) +
+           " before the wait for the asynchronous copy of " +
+           describe(shadow.writer);
   return {};
 }
 
@@ -123,8 +138,7 @@ std::string SharedMemory::writeShadow(Shadow &shadow, int64_t at, int thread,
     shadow.pendingReads = 0;
   if (shadow.pendingReads)
     return "write by " + describe(thread) +
-           " races with an asynchronous read under way at byte " +
-           std::to_string(at) + " of shared memory";
+           " races with an asynchronous read under way at " + place(at);
   if (isWritten && shadow.isPending)
     return race("write", thread, "a copy under way", shadow.writer, at);
   if (isWritten && !isSame &&
@@ -138,9 +152,8 @@ std::string SharedMemory::writeShadow(Shadow &shadow, int64_t at, int thread,
     return race("write", thread, "a read", shadow.reader, at);
   if (isRead && shadow.hasOthers && shadow.reader == thread &&
       shadow.readTime == now)
-    return "write by thread " + std::to_string(thread) +
-           " races with reads of several threads at byte " +
-           std::to_string(at) + " of shared memory";
+    return "write by " + describe(thread) +
+           " races with reads of several threads at " + place(at);
   shadow.writer = static_cast<uint16_t>(thread);
   shadow.writeTime = now;
   shadow.isGeneric = true;
@@ -198,12 +211,14 @@ std::string SharedMemory::beginCopy(int64_t offset, int64_t size, int thread) {
   });
 }
 
-void SharedMemory::endCopy(int64_t offset, int64_t size, int thread) {
+void SharedMemory::endCopy(int64_t offset, int64_t size, int thread,
+                           uint32_t time) {
   if (!isShadowed)
     return;
   each(offset, size, [&](Shadow &shadow, int64_t, int64_t) {
     shadow.isPending = false;
-    shadow.writeTime = clock(thread / 32, thread / 32);
+    shadow.writer = static_cast<uint16_t>(thread);
+    shadow.writeTime = time;
     return std::string();
   });
 }
@@ -212,6 +227,16 @@ void SharedMemory::endCopy(int64_t offset, int64_t size, int thread) {
 // Asynchronous reads and bulk copies
 //===----------------------------------------------------------------------===//
 
+std::string SharedMemory::checkFenced(const Shadow &shadow, int64_t at,
+                                      int thread) {
+  if (!shadow.isGeneric ||
+      shadow.writeTime <= fence(thread / 32, shadow.writer / 32))
+    return {};
+  return "asynchronous read of " + place(at) + ", which " +
+         describe(shadow.writer) +
+         " wrote, without fence.proxy.async in between";
+}
+
 std::string SharedMemory::beginRead(int64_t offset, int64_t size, int thread) {
   if (!isShadowed)
     return {};
@@ -219,12 +244,7 @@ std::string SharedMemory::beginRead(int64_t offset, int64_t size, int thread) {
     std::string wrong = readShadow(shadow, at, thread);
     if (!wrong.empty())
       return wrong;
-    if (shadow.isGeneric &&
-        shadow.writeTime > fence(thread / 32, shadow.writer / 32))
-      return "asynchronous read of byte " + std::to_string(at) +
-             " of shared memory, which thread " +
-             std::to_string(shadow.writer) +
-             " wrote, without fence.proxy.async in between";
+    wrong = checkFenced(shadow, at, thread);
     ++shadow.pendingReads;
     return wrong;
   });
@@ -249,6 +269,40 @@ void SharedMemory::landCopy(int64_t offset, int64_t size) {
     shadow.isPending = false;
     shadow.writer = static_cast<uint16_t>(numWarps * 32);
     shadow.writeTime = clock(numWarps, numWarps);
+    return std::string();
+  });
+}
+
+void SharedMemory::landRead(int64_t offset, int64_t size) {
+  if (!isShadowed)
+    return;
+  each(offset, size, [&](Shadow &shadow, int64_t, int64_t) {
+    if (shadow.pendingReads)
+      --shadow.pendingReads;
+    shadow.reader = static_cast<uint16_t>(numWarps * 32);
+    shadow.readTime = clock(numWarps, numWarps);
+    shadow.hasOthers = false;
+    return std::string();
+  });
+}
+
+std::string SharedMemory::beginReduction(int64_t offset, int64_t size,
+                                         int thread) {
+  if (std::string wrong = atomic(offset, size, thread); !wrong.empty())
+    return wrong;
+  if (!isShadowed)
+    return {};
+  return each(offset, size, [&](Shadow &shadow, int64_t at, int64_t) {
+    return checkFenced(shadow, at, thread);
+  });
+}
+
+void SharedMemory::landReduction(int64_t offset, int64_t size) {
+  if (!isShadowed)
+    return;
+  each(offset, size, [&](Shadow &shadow, int64_t, int64_t) {
+    shadow.atomicThread = static_cast<uint16_t>(numWarps * 32);
+    shadow.atomicTime = clock(numWarps, numWarps);
     return std::string();
   });
 }
@@ -297,6 +351,23 @@ static void takeLater(uint32_t *to, const std::vector<uint32_t> &from) {
     to[i] = std::max(to[i], from[i]);
 }
 
+void Times::add(const Times &from) {
+  clocks.resize(std::max(clocks.size(), from.clocks.size()));
+  fences.resize(std::max(fences.size(), from.fences.size()));
+  takeLater(clocks.data(), from.clocks);
+  takeLater(fences.data(), from.fences);
+}
+
+Times SharedMemory::knownBy(int warp) {
+  if (!isShadowed)
+    return {};
+  auto row = [&](const std::vector<uint32_t> &of) {
+    auto first = of.begin() + static_cast<long>(warp) * numClocks();
+    return std::vector<uint32_t>(first, first + numClocks());
+  };
+  return {row(clocks), row(fences)};
+}
+
 void SharedMemory::release(int warp, Times &to) {
   if (!isShadowed)
     return;
@@ -307,6 +378,13 @@ void SharedMemory::release(int warp, Times &to) {
     to.fences[of] = std::max(to.fences[of], fence(warp, of));
   }
   ++clock(warp, warp);
+}
+
+void SharedMemory::releaseStart(int warp, Times &to) {
+  if (!isShadowed)
+    return;
+  to.clocks.resize(numClocks());
+  to.clocks[warp] = std::max(to.clocks[warp], start);
 }
 
 void SharedMemory::acquire(int warp, const Times &from) {
@@ -324,14 +402,50 @@ void SharedMemory::fenceProxy(int warp) {
   ++clock(warp, warp);
 }
 
-void SharedMemory::join(uint32_t mask) {
+void SharedMemory::join(uint32_t mask, int first) {
   Times all;
-  for (int warp = 0; warp < numWarps; ++warp)
+  for (int warp = 0; warp < warpsOfBlock; ++warp)
     if (mask >> warp & 1)
-      release(warp, all);
-  for (int warp = 0; warp < numWarps; ++warp)
+      release(first + warp, all);
+  for (int warp = 0; warp < warpsOfBlock; ++warp)
     if (mask >> warp & 1)
-      acquire(warp, all);
+      acquire(first + warp, all);
+}
+
+//===----------------------------------------------------------------------===//
+// Blocks of a cluster begin and end
+//===----------------------------------------------------------------------===//
+
+std::string SharedMemory::touchOther(int block, int thread) {
+  if (!isShadowed)
+    return {};
+  int self = thread / 32, first = block * warpsOfBlock;
+  bool isStarted = false;
+  for (int warp = first; warp < first + warpsOfBlock; ++warp)
+    isStarted |= clock(self, warp) >= start;
+  if (!isStarted)
+    return "access of shared memory of block " + std::to_string(block) +
+           " of the cluster, which may not have started";
+  touches[size_t(block) * numWarps + self] = clock(self, self);
+  return {};
+}
+
+std::string SharedMemory::endBlock(int block) {
+  if (!isShadowed || touches.empty())
+    return {};
+  int first = block * warpsOfBlock;
+  for (int other = 0; other < numWarps; ++other) {
+    uint32_t time = touches[size_t(block) * numWarps + other];
+    bool isKnown = time < start;
+    for (int warp = first; warp < first + warpsOfBlock; ++warp)
+      isKnown |= time <= clock(warp, other);
+    if (!isKnown)
+      return "the block ends, and does not know that warp " +
+             std::to_string(other % warpsOfBlock) + " of block " +
+             std::to_string(other / warpsOfBlock) +
+             " of the cluster is done with its shared memory";
+  }
+  return {};
 }
 
 } // namespace heddle::rt::emulator

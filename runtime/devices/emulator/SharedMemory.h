@@ -19,19 +19,23 @@ namespace heddle::rt::emulator {
 /// up to which its writes have passed a proxy fence.
 struct Times {
   std::vector<uint32_t> clocks, fences;
+
+  /// Learns what is known to `from`, too.
+  void add(const Times &from);
 };
 
-/// The shared memory of a block. With full checks, every byte has a shadow:
-/// who wrote and who read it last, in the time of their warp. A warp's time
-/// goes on at its barriers; what a warp knows of another's time, it knows from
-/// a barrier that both passed.
+/// The shared memory of the blocks of a cluster, one after the other. With full
+/// checks, every byte has a shadow: who wrote and who read it last, in the time
+/// of their warp. A warp's time goes on at its barriers; what a warp knows of
+/// another's time, it knows from a barrier that both passed. Warps and threads
+/// are numbered through all blocks.
 class SharedMemory {
 public:
-  /// A new block of `bytes` and so many warps starts.
-  void reset(int64_t bytes, int numWarps, bool isShadowed);
+  /// A new cluster starts, of blocks with so many bytes and warps each.
+  void reset(int64_t bytesOfBlock, int blocks, int warpsOfBlock,
+             bool isShadowed);
 
   char *data() { return bytes.data(); }
-  int64_t size() const { return static_cast<int64_t>(bytes.size()); }
 
   /// Notes an access of a thread, and returns what is wrong with it, or "".
   std::string read(int64_t offset, int64_t size, int thread);
@@ -43,14 +47,20 @@ public:
   /// An asynchronous copy was issued: until it is waited for, nobody may touch
   /// the bytes.
   std::string beginCopy(int64_t offset, int64_t size, int thread);
-  void endCopy(int64_t offset, int64_t size, int thread);
+  void endCopy(int64_t offset, int64_t size, int thread, uint32_t time);
 
   /// An asynchronous read is issued: until it is waited for, nobody may write
   /// the bytes. What threads wrote has to have passed a proxy fence.
   std::string beginRead(int64_t offset, int64_t size, int thread);
   void endRead(int64_t offset, int64_t size, int thread);
-  /// A bulk copy has come; whom an mbarrier tells of it may read.
+  /// A bulk copy has come; whom an mbarrier tells of it may read, and write
+  /// what it was from.
   void landCopy(int64_t offset, int64_t size);
+  void landRead(int64_t offset, int64_t size);
+  /// The same of a copy that changes what is there, in order with others that
+  /// do so.
+  std::string beginReduction(int64_t offset, int64_t size, int thread);
+  void landReduction(int64_t offset, int64_t size);
   /// An mbarrier begins, is used, ends.
   std::string beginBarrier(int64_t offset, int thread);
   std::string useBarrier(int64_t offset, int thread);
@@ -60,17 +70,35 @@ public:
   void release(int warp, Times &to);
   /// The same of the bulk copies that have come.
   void releaseCopies(Times &to) { release(numWarps, to); }
+  /// What a warp knows, and what it did.
+  Times knownBy(int warp);
+  /// Adds no more than that the warp has started.
+  void releaseStart(int warp, Times &to);
   void acquire(int warp, const Times &from);
   /// What the warp knows to be written may be read by asynchronous operations.
   void fenceProxy(int warp);
 
-  /// Warps of `mask` have met at a barrier.
-  void join(uint32_t mask);
+  /// Warps of `mask`, counted from the warp `first`, have met at a barrier.
+  void join(uint32_t mask, int first);
   /// The lanes of a warp have met.
   void joinLanes(int warp) {
     if (isShadowed)
       ++clock(warp, warp);
   }
+
+  /// The time of a warp, and whether another one knows that it has come.
+  uint32_t now(int warp) { return isShadowed ? clock(warp, warp) : 0; }
+  bool knows(int warp, int of, uint32_t time) {
+    return !isShadowed || time <= clock(warp, of);
+  }
+
+  /// A thread touches memory of `block`, another one than its own.
+  std::string touchOther(int block, int thread);
+  /// The block ends. Whoever touched its memory must be known to have done so.
+  std::string endBlock(int block);
+
+  /// A byte in words: "byte 12 of shared memory".
+  std::string place(int64_t offset) const;
 
 private:
   /// Times are those of the accessing warp; 0 for never.
@@ -92,6 +120,8 @@ private:
   std::string readShadow(Shadow &shadow, int64_t at, int thread);
   /// What is wrong with the bytes for any reader, or "".
   std::string checkContents(const Shadow &shadow, int64_t at) const;
+  /// What a thread wrote has to have passed a proxy fence, or "".
+  std::string checkFenced(const Shadow &shadow, int64_t at, int thread);
   std::string writeShadow(Shadow &shadow, int64_t at, int thread, bool isSame);
 
   static constexpr int64_t barrierBytes = 8;
@@ -100,6 +130,7 @@ private:
   int numClocks() const { return numWarps + 1; }
   uint32_t &clock(int warp, int of) { return clocks[warp * numClocks() + of]; }
   uint32_t &fence(int warp, int of) { return fences[warp * numClocks() + of]; }
+  int numBlocks() const { return numWarps / warpsOfBlock; }
   std::string describe(int thread) const;
   /// Whether what `thread` did at `time` came before what `self` does now.
   bool isBefore(int thread, uint32_t time, int self) {
@@ -116,9 +147,12 @@ private:
   std::vector<Shadow> words, parts; ///< Of words of four bytes, and of bytes.
   std::vector<uint32_t> clocks;     ///< What each warp knows of each.
   std::vector<uint32_t> fences;     ///< Of that, what was fenced.
-  int numWarps = 0;
+  /// When each warp last touched the memory of each block but its own.
+  std::vector<uint32_t> touches;
+  int numWarps = 0, warpsOfBlock = 0;
+  int64_t bytesOfBlock = 0;
   bool isShadowed = false;
-  uint32_t start = 1; ///< The time at which the block began.
+  uint32_t start = 1; ///< The time at which the cluster began.
 };
 
 } // namespace heddle::rt::emulator

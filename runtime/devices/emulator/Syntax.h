@@ -92,10 +92,16 @@ struct Function {
   std::map<std::string, Type> registers;
   std::vector<Variable> variables;
   std::vector<Instruction> body;
-  std::map<std::string, size_t> labels;   ///< Index of the next instruction.
+  std::map<std::string, size_t> labels; ///< Index of the next instruction.
+  /// .branchtargets: the labels that a brx.idx chooses from.
+  std::map<std::string, std::vector<std::string>> branchTargets;
   int64_t maxThreads[3] = {0, 0, 0};      ///< .maxntid; 0 when there is none.
   int64_t requiredThreads[3] = {0, 0, 0}; ///< .reqntid
   int64_t maxRegisters = 0;               ///< .maxnreg
+  int64_t minBlocks = 0;                  ///< .minnctapersm
+  int64_t cluster[3] = {0, 0, 0};         ///< .reqnctapercluster
+  int64_t maxClusterRank = 0;             ///< .maxclusterrank
+  bool isExplicitCluster = false;         ///< .explicitcluster
 };
 
 /// What a text of PTX says.

@@ -9,18 +9,26 @@
 #include "runtime/devices/emulator/TouchRecorder.h"
 
 #include <algorithm>
+#include <map>
 #include <tuple>
 
 namespace heddle::rt::emulator {
 
+/// Whose ranges may be merged if they meet.
+static auto keyOf(const TouchedRange &range) {
+  return std::tie(range.by.op, range.by.arrivals, range.by.waits,
+                  range.seesCluster);
+}
+
 /// Sorts ranges of a block, and makes one of those of an instruction that meet.
 static void merge(std::vector<TouchedRange> &ranges) {
   std::sort(ranges.begin(), ranges.end(), [](const auto &a, const auto &b) {
-    return std::tie(a.op, a.first) < std::tie(b.op, b.first);
+    return std::tuple_cat(keyOf(a), std::tie(a.first)) <
+           std::tuple_cat(keyOf(b), std::tie(b.first));
   });
   size_t kept = 0;
   for (const TouchedRange &range : ranges) {
-    if (kept > 0 && range.op == ranges[kept - 1].op &&
+    if (kept > 0 && keyOf(range) == keyOf(ranges[kept - 1]) &&
         range.first <= ranges[kept - 1].end)
       ranges[kept - 1].end = std::max(ranges[kept - 1].end, range.end);
     else
@@ -56,6 +64,14 @@ void TouchRecorder::endRaces() {
   seesRaces = false;
 }
 
+void TouchRecorder::endClusterRaces() {
+  if (!seesCluster)
+    return;
+  for (TouchedRange &run : last)
+    flush(run);
+  seesCluster = false;
+}
+
 void TouchRecorder::finish(std::vector<TouchedRange> &intoRaceable,
                            std::vector<TouchedRange> &others) {
   endBlock();
@@ -63,47 +79,93 @@ void TouchRecorder::finish(std::vector<TouchedRange> &intoRaceable,
   others.insert(others.end(), ordered.begin(), ordered.end());
 }
 
+using RacePair = std::pair<TouchedRange, TouchedRange>;
+
+/// Two ranges, that of the later block first.
+static RacePair inOrder(const TouchedRange &a, const TouchedRange &b) {
+  return a.block < b.block ? RacePair(b, a) : RacePair(a, b);
+}
+
+/// Whether two blocks may touch the same bytes in these ways.
+static bool areCompatible(Touch a, Touch b) {
+  return a == b && a != Touch::Write;
+}
+
 namespace {
-/// Of the ranges of one kind so far, those of two blocks that reach furthest.
+/// Of the ranges of one kind so far, those of two clusters that reach furthest.
 struct Furthest {
   const TouchedRange *best = nullptr, *second = nullptr;
 
   void add(const TouchedRange &range) {
     if (!best || range.end > best->end) {
-      if (best && best->block != range.block)
+      if (best && best->cluster != range.cluster)
         second = best;
       best = &range;
-    } else if (range.block != best->block &&
+    } else if (range.cluster != best->cluster &&
                (!second || range.end > second->end)) {
       second = &range;
     }
   }
-  /// One of another block that meets `range`, which begins no earlier.
+  /// One of another cluster that meets `range`, which begins no earlier.
   const TouchedRange *meeting(const TouchedRange &range) const {
     const TouchedRange *other =
-        best && best->block == range.block ? second : best;
+        best && best->cluster == range.cluster ? second : best;
     return other && other->end > range.first ? other : nullptr;
   }
 };
 } // namespace
 
-std::optional<std::pair<TouchedRange, TouchedRange>>
-findRace(std::vector<TouchedRange> &ranges) {
-  std::sort(ranges.begin(), ranges.end(), [](const auto &a, const auto &b) {
-    return std::tie(a.first, a.end, a.block, a.op) <
-           std::tie(b.first, b.end, b.block, b.op);
-  });
+/// A race of blocks of different clusters; `ranges` are in order of addresses.
+static std::optional<RacePair>
+raceOfClusters(const std::vector<TouchedRange> &ranges) {
   Furthest furthest[3];
   for (const TouchedRange &range : ranges) {
-    for (Touch kind : {Touch::Read, Touch::Write, Touch::Atomic}) {
-      if (kind == range.kind && kind != Touch::Write)
-        continue;
-      if (const auto *other = furthest[int(kind)].meeting(range))
-        return range.block < other->block ? std::pair(*other, range)
-                                          : std::pair(range, *other);
-    }
-    furthest[int(range.kind)].add(range);
+    for (Touch kind : {Touch::Read, Touch::Write, Touch::Atomic})
+      if (!areCompatible(kind, range.by.kind))
+        if (const auto *other = furthest[int(kind)].meeting(range))
+          return inOrder(range, *other);
+    furthest[int(range.by.kind)].add(range);
   }
+  return std::nullopt;
+}
+
+/// A race of blocks of one cluster.
+static std::optional<RacePair>
+raceInCluster(const std::vector<const TouchedRange *> &ranges) {
+  auto isBefore = [](const TouchedRange &a, const TouchedRange &b) {
+    return a.by.arrivals < b.by.waits;
+  };
+  std::vector<const TouchedRange *> open;
+  for (const TouchedRange *range : ranges) {
+    open.erase(std::remove_if(open.begin(), open.end(),
+                              [&](const TouchedRange *other) {
+                                return other->end <= range->first;
+                              }),
+               open.end());
+    for (const TouchedRange *other : open)
+      if (other->block != range->block &&
+          !areCompatible(other->by.kind, range->by.kind) &&
+          !isBefore(*other, *range) && !isBefore(*range, *other))
+        return inOrder(*range, *other);
+    open.push_back(range);
+  }
+  return std::nullopt;
+}
+
+std::optional<RacePair> findRace(std::vector<TouchedRange> &ranges) {
+  std::sort(ranges.begin(), ranges.end(), [](const auto &a, const auto &b) {
+    return std::tie(a.first, a.end, a.block, a.by.op) <
+           std::tie(b.first, b.end, b.block, b.by.op);
+  });
+  if (auto race = raceOfClusters(ranges))
+    return race;
+  std::map<int64_t, std::vector<const TouchedRange *>> ofCluster;
+  for (const TouchedRange &range : ranges)
+    if (range.seesCluster)
+      ofCluster[range.cluster].push_back(&range);
+  for (const auto &[cluster, inOrder] : ofCluster)
+    if (auto race = raceInCluster(inOrder))
+      return race;
   return std::nullopt;
 }
 
@@ -124,7 +186,7 @@ static void mergeRanges(std::vector<ByteRange> &ranges) {
 
 void addTouched(const std::vector<TouchedRange> &ranges, Touched &touched) {
   for (const TouchedRange &range : ranges)
-    (range.kind == Touch::Read ? touched.reads : touched.writes)
+    (range.by.kind == Touch::Read ? touched.reads : touched.writes)
         .push_back({range.first, range.end});
   mergeRanges(touched.reads);
   mergeRanges(touched.writes);

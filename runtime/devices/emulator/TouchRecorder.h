@@ -18,12 +18,20 @@ namespace heddle::rt::emulator {
 /// How bytes are touched. Atomic accesses are no races among themselves.
 enum class Touch : uint8_t { Read, Write, Atomic };
 
+/// By what bytes are touched: when a warp had arrived so often at the cluster's
+/// barrier, and waited there.
+struct TouchedBy {
+  int32_t op = 0;
+  Touch kind = Touch::Read;
+  uint32_t arrivals = 0, waits = 0;
+};
+
 /// Bytes that a block touched by one instruction.
 struct TouchedRange {
   uint64_t first = 0, end = 0;
-  int64_t block = 0;
-  int32_t op = 0;
-  Touch kind = Touch::Read;
+  int64_t block = 0, cluster = 0;
+  TouchedBy by;
+  bool seesCluster = true; ///< Its races with blocks of its cluster count.
 };
 
 /// Collects ranges of global memory. Accesses of an instruction often continue
@@ -32,23 +40,27 @@ class TouchRecorder {
 public:
   explicit TouchRecorder(size_t ops) : last(ops) {}
 
-  void startBlock(int64_t index) {
+  void startBlock(int64_t index, int64_t ofCluster) {
     endBlock();
     block = index;
-    seesRaces = true;
+    cluster = ofCluster;
+    seesRaces = seesCluster = true;
   }
-  void add(int32_t op, uint64_t first, uint64_t end, Touch kind) {
-    TouchedRange &run = last[op];
-    if (first <= run.end && end >= run.first) {
+  void add(const TouchedBy &by, uint64_t first, uint64_t end) {
+    TouchedRange &run = last[by.op];
+    if (first <= run.end && end >= run.first &&
+        run.by.arrivals == by.arrivals && run.by.waits == by.waits) {
       run.first = run.first < first ? run.first : first;
       run.end = run.end > end ? run.end : end;
       return;
     }
     flush(run);
-    run = {first, end, block, op, kind};
+    run = {first, end, block, cluster, by, seesCluster};
   }
   /// What the block touches from here on is in no race.
   void endRaces();
+  /// The same for races with blocks of its cluster.
+  void endClusterRaces();
   /// Gives all that was touched: `raceable` if others may race with it.
   void finish(std::vector<TouchedRange> &raceable,
               std::vector<TouchedRange> &others);
@@ -60,12 +72,13 @@ private:
   std::vector<TouchedRange> last; ///< By op.
   std::vector<TouchedRange> ofBlock, raceable, ordered;
   size_t most = size_t(1) << 16; ///< Ranges of a block before they are merged.
-  int64_t block = 0;
-  bool seesRaces = true;
+  int64_t block = 0, cluster = 0;
+  bool seesRaces = true, seesCluster = true;
 };
 
-/// Two ranges of different blocks that meet, though one is written; the later
-/// block first. Sorts `ranges`.
+/// Two ranges of different blocks that meet, though one is written and no
+/// barrier of their cluster is between them; the later block first. Sorts
+/// `ranges`.
 std::optional<std::pair<TouchedRange, TouchedRange>>
 findRace(std::vector<TouchedRange> &ranges);
 

@@ -74,6 +74,25 @@ void Warp::branch(int32_t target, int32_t meet) {
   active = others;
 }
 
+void Warp::branchTo(const std::map<int32_t, uint32_t> &lanesTo, int32_t meet) {
+  uint32_t others = active & ~mask;
+  if (lanesTo.size() == 1 && !others) {
+    pc = lanesTo.begin()->first;
+    return;
+  }
+  if (meet != noPc && meet != reconverge)
+    paths.push_back({meet, reconverge, active});
+  if (meet != noPc)
+    reconverge = meet;
+  // Lanes that are at the meeting point already wait there.
+  if (others && pc != meet)
+    paths.push_back({pc, reconverge, others});
+  for (auto [target, lanes] : lanesTo)
+    if (target != meet)
+      paths.push_back({target, reconverge, lanes});
+  resumePath();
+}
+
 void Warp::exitLanes() {
   live &= ~mask;
   active &= ~mask;
@@ -110,9 +129,9 @@ bool Warp::converge(uint32_t wanted) {
 }
 
 bool Warp::letSiblingRun() {
-  if (rotatedAt != block->events)
+  if (rotatedAt != cluster->events)
     rotations = 0;
-  rotatedAt = block->events;
+  rotatedAt = cluster->events;
   for (auto path = paths.rbegin();
        path != paths.rend() && path->reconverge == reconverge; ++path) {
     if (path->isParked || !(path->mask & live) || rotations > paths.size())
@@ -134,7 +153,7 @@ bool Warp::retryLater() {
   if (letSiblingRun())
     return true;
   state = Waiting;
-  seen = block->events;
+  seen = cluster->events;
   return false;
 }
 

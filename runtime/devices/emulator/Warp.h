@@ -1,4 +1,4 @@
-//===- Warp.h - Warps and blocks that run -----------------------*- C++ -*-===//
+//===- Warp.h - Warps, blocks and clusters that run -------------*- C++ -*-===//
 //
 // Part of the Heddle project, under the Apache License v2.0 with LLVM
 // Exceptions. See LICENSE for license information.
@@ -35,13 +35,15 @@ struct Path {
 
 /// A copy to shared memory that nobody has waited for yet.
 struct AsyncCopy {
-  uint64_t target;    ///< Offset in shared memory.
+  int64_t target;     ///< Offset in shared memory.
   const char *source; ///< On the host.
   uint32_t bytes, sourceBytes;
-  int thread;
+  int lane;
+  uint64_t number; ///< Of those that the warp has issued.
 };
 
 struct Block;
+struct Cluster;
 struct Worker;
 
 /// 32 threads in step.
@@ -56,6 +58,7 @@ struct Warp {
   int32_t reconverge = noPc;
   int32_t current = 0; ///< The op that is executed.
   int index = 0;       ///< In its block.
+  int inCluster = 0;   ///< The same over all blocks of the cluster.
   State state = Done;
   int64_t barrier = 0, barrierThreads = 0; ///< What it waits at.
   bool countsOnly = false;       ///< Arrives at the barrier without waiting.
@@ -64,13 +67,24 @@ struct Warp {
   std::vector<Path> paths;
   std::vector<std::vector<AsyncCopy>> groups; ///< Committed, oldest first.
   std::vector<AsyncCopy> open;
+  uint64_t numCopies = 0; ///< That it has issued by cp.async.
   BulkStores stores;
   Products products;
-  int64_t awaited = -1;    ///< Offset of the mbarrier that it waits for.
-  uint64_t seen = 0;       ///< Events of the block when it began to wait.
-  bool polls = false;      ///< It asked, and goes on with the answer.
-  int64_t clusterTurn = 0; ///< How often it arrived at the cluster's barrier.
+  enum Awaits { AnMbarrier, TheCluster, RegistersOfBlock };
+  Awaits awaits = AnMbarrier; ///< What it waits for while `Waiting`.
+  int64_t awaited = -1;       ///< Offset of that mbarrier.
+  uint64_t seen = 0;          ///< Events of the cluster when it began to wait.
+  bool polls = false;         ///< It asked, and goes on with the answer.
+  /// How often it arrived at the cluster's barrier, and waited there.
+  uint32_t clusterArrivals = 0, clusterWaits = 0;
+  Times fenced; ///< What it knew at its last fence for the cluster.
+  /// Of a thread, as setmaxnreg left it; 0: nobody knows. How often that has
+  /// changed, and when it last did.
+  int64_t maxRegisters = 0;
+  uint32_t registerChanges = 0, registerTime = 0;
+  uint64_t trace = 0; ///< Of what a warpgroup does together: equal in all four.
   Block *block = nullptr;
+  Cluster *cluster = nullptr;
   Worker *worker = nullptr;
 
   template <class T> T *row(const Op &op, int index) const {
@@ -81,19 +95,28 @@ struct Warp {
     return *row<uint32_t>(op, index);
   }
   int thread(int lane) const { return index * int(warpSize) + lane; }
+  /// The same over all blocks of the cluster: who it is in shared memory.
+  int member(int lane) const { return inCluster * int(warpSize) + lane; }
 
   /// Executes until the warp waits or ends, or `most` ops.
   void run(const Program &program, uint64_t most);
   void branch(int32_t target, int32_t meet);
+  /// Lanes of the mask go to several targets, the others on.
+  void branchTo(const std::map<int32_t, uint32_t> &lanesTo, int32_t meet);
   void exitLanes();
   /// Makes sure that `wanted` lanes are here. If others have to run first, the
   /// op is left for later, and the result is false.
   bool converge(uint32_t wanted);
-  /// Leaves the op for when something has happened in the block. True if lanes
-  /// on another path run until then: `paths` has the one that was left.
+  /// Leaves the op for when something has happened in the cluster. True if
+  /// lanes on another path run until then: `paths` has the one that was left.
   bool retryLater();
   [[noreturn]] void fail(std::string message, uint32_t lanes) const {
     throw Fault{std::move(message), lanes};
+  }
+
+  /// Adds to what the warps of a warpgroup have to have in common.
+  void mixTrace(uint64_t value) {
+    trace = (trace ^ value) * 0x9e3779b97f4a7c15u;
   }
 
 private:
@@ -116,33 +139,68 @@ struct Barrier {
 
 /// Threads that share memory and barriers.
 struct Block {
+  Cluster *cluster = nullptr;
+  int rank = 0; ///< In its cluster.
+  Dim3 at;
+  Barrier barriers[16];
+  std::vector<Warp> warps;
+  int64_t firstShared = 0;   ///< Its part of the cluster's shared memory.
+  std::vector<char> local;   ///< Of all threads, one after the other.
+  int64_t freeRegisters = 0; ///< That setmaxnreg may give to warps.
+  bool isDone = false;
+  std::unique_ptr<TouchRecorder> touched; ///< Null: nobody asks.
+
+  /// A warp has come to its barrier: lets all pass if it was the last.
+  void arrive(Warp &warp);
+  /// All warps have ended: nothing that uses the block may be under way.
+  void finish();
+  /// `first` waits at a barrier to which the others do not come.
+  [[noreturn]] void failDivergence(const Warp &first,
+                                   const Program &program) const;
+};
+
+/// Blocks that run together and reach each other's shared memory.
+struct Cluster {
   /// Runs to the end; throws Fault. `current` tells the warp that ran last.
   void run(const Program &program);
 
   Warp *current = nullptr;
-  Barrier barriers[16];
-  Dim3 at;
-  std::vector<Warp> warps;
-  SharedMemory shared;
-  std::vector<char> local; ///< Of all threads, one after the other.
-  int64_t localBytes = 0;
-  int64_t numThreads = 0;
+  std::vector<Block> blocks;
+  Dim3 size;                ///< In blocks.
+  int64_t sharedBytes = 0;  ///< Of a block.
+  int64_t sharedStride = 0; ///< From a block's shared memory to the next one's.
+  int64_t localBytes = 0;   ///< Of a thread.
+  int64_t numThreads = 0;   ///< Of a block.
+  SharedMemory shared;      ///< Of all blocks, one after the other.
   std::map<int64_t, Mbarrier> barriersInMemory; ///< By offset.
   std::vector<BulkCopy> copies;                 ///< Under way, oldest first.
-  Times ofCluster;     ///< What warps knew when they came to its barrier.
+  std::vector<AsyncArrival> arrivals;           ///< The same.
+  /// What warps knew when they came to the barrier of all blocks, for the
+  /// phase that is under way and for the one before.
+  Times known[2];
+  uint32_t phase = 0;  ///< The last at which somebody has arrived.
   uint64_t events = 0; ///< How often something happened that warps wait for.
+  uint64_t clock = 0;  ///< What a kernel takes for the time.
   std::optional<Draw> draw; ///< Of the order in which warps take turns.
 
   /// Ends the phase of an mbarrier if all has come.
   void checkPhase(Mbarrier &barrier);
+  /// The block whose shared memory has a byte.
+  Block &blockOf(int64_t offset) { return blocks[offset / sharedStride]; }
 
 private:
   /// Runs a warp until it waits or its turn is over.
   void takeTurn(Warp &warp, const Program &program);
-  void arrive(Warp &warp);
+  Warp &warpAt(size_t index) {
+    size_t ofBlock = blocks.front().warps.size();
+    return blocks[index / ofBlock].warps[index % ofBlock];
+  }
+  size_t numWarps() const {
+    return blocks.size() * blocks.front().warps.size();
+  }
   bool wakePolling();
+  bool isAwaited(int64_t barrier) const;
   bool landCopy();
-  void finish();
   [[noreturn]] void failDeadlock(const Program &program);
 };
 
@@ -154,11 +212,10 @@ struct Worker {
   const char *parameters = nullptr;
   const Options *options = nullptr;
   Counters counters;
-  std::unique_ptr<TouchRecorder> touched; ///< Null: nobody asks.
-  std::vector<uint64_t> executed;         ///< By op.
+  std::vector<uint64_t> executed; ///< By op.
   /// Where each op last found its memory.
   std::vector<const GlobalMemory::Allocation *> lastAllocation;
-  Block block;
+  Cluster cluster;
 };
 
 /// A place in words: "line 12 (file.py:3)".

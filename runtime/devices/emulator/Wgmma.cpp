@@ -99,7 +99,7 @@ void forChunks(const Op &op, uint64_t bits, bool isTransposed, int first,
         chunk - firstChunk);
 }
 
-/// Both operands in shared memory: f(offset).
+/// Both operands in shared memory: f(offset in that of the block).
 template <class F>
 void forOperands(const Warp &warp, const WarpProduct &made, F f) {
   const Op &op = *made.op;
@@ -123,9 +123,10 @@ template <class A, class B, class T>
 void loadOperands(Warp &warp, const WarpProduct &made, Operands<T> &to) {
   const Op &op = *made.op;
   constexpr int count = A::count, inChunk = 4 * count;
+  const char *shared = warp.cluster->shared.data() + warp.block->firstShared;
   auto words = [&](int64_t offset) {
     std::array<uint32_t, 4> bits;
-    std::memcpy(bits.data(), warp.block->shared.data() + offset, chunkBytes);
+    std::memcpy(bits.data(), shared + offset, chunkBytes);
     return bits;
   };
   bool isTransposed = op.flags & TransposedA;
@@ -288,13 +289,14 @@ uint64_t descriptorOf(Warp &warp, const Op &op, int row) {
 
 /// Operands have to lie in shared memory, whole, written and fenced.
 void beginReads(Warp &warp, const WarpProduct &made) {
-  SharedMemory &shared = warp.block->shared;
+  Cluster &cluster = *warp.cluster;
   forOperands(warp, made, [&](int64_t offset) {
-    if (offset < 0 || offset + chunkBytes > shared.size())
+    if (offset < 0 || offset + chunkBytes > cluster.sharedBytes)
       warp.fail("a matrix reaches to byte " + std::to_string(offset) +
                     ", outside of shared memory",
                 allLanes);
-    std::string wrong = shared.beginRead(offset, chunkBytes, warp.thread(0));
+    std::string wrong = cluster.shared.beginRead(
+        warp.block->firstShared + offset, chunkBytes, warp.member(0));
     if (!wrong.empty())
       warp.fail(wrong, allLanes);
   });
@@ -336,13 +338,10 @@ void issue(Warp &warp, const Op &op) {
   }
   if (!products.hasFence)
     warp.fail("the first wgmma needs a wgmma.fence before it", allLanes);
-  auto mix = [&](uint64_t value) {
-    products.trace = (products.trace ^ value) * 0x9e3779b97f4a7c15u;
-  };
-  mix(static_cast<uint64_t>(warp.current) + 1);
-  mix(made.a);
-  mix(made.b);
-  mix(made.adds);
+  warp.mixTrace(static_cast<uint64_t>(warp.current) + 1);
+  warp.mixTrace(made.a);
+  warp.mixTrace(made.b);
+  warp.mixTrace(made.adds);
   products.open.push_back(std::move(made));
 }
 
@@ -401,7 +400,8 @@ void wait(Warp &warp, const Op &op) {
     for (const WarpProduct &made : groups.front()) {
       computeProduct(warp, made);
       forOperands(warp, made, [&](int64_t offset) {
-        warp.block->shared.endRead(offset, chunkBytes, warp.thread(0));
+        warp.cluster->shared.endRead(warp.block->firstShared + offset,
+                                     chunkBytes, warp.member(0));
       });
     }
     groups.erase(groups.begin());

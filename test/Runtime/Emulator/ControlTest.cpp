@@ -284,6 +284,19 @@ TEST(PtxControl, SpecialRegisters) {
 }
 
 /// Votes of three warps, of which the last has 5 threads.
+/// Time goes on, and is the same in every run.
+TEST(PtxControl, Clocks) {
+  const std::string body = "mov.u64 %rd1, %globaltimer; mov.u32 %r2, %clock;\n"
+                           "mov.u64 %rd2, %clock64; cvt.u32.u64 %r3, %rd2;\n"
+                           "cvt.u32.u64 %r4, %rd1; sub.u32 %r2, %r2, %r4;\n"
+                           "setp.lt.u32 %p1, %r4, %r3;\n"
+                           "selp.u32 %r1, %r2, 0, %p1;\n";
+  std::vector<uint32_t> out = results(body, 64);
+  EXPECT_GT(*std::min_element(out.begin(), out.end()), 0u);
+  EXPECT_EQ(results(body, 64), out);
+  EXPECT_FALSE(parseError(kernel(0, "mov.u32 %r1, %clock64;")).empty());
+}
+
 TEST(PtxControl, BarriersCountVotes) {
   auto vote = [](const std::string &lines) { return results(lines, 69); };
   for (uint32_t value : vote("setp.lt.u32 %p1, %r0, 40;\n"
@@ -308,6 +321,85 @@ TEST(PtxControl, BarriersCountVotes) {
 
 /// A function with a loop and two ends, called in one that lanes call with
 /// different operands, and not all of them.
+/// A branch by an index: each lane its own way, two lists, one in a function.
+TEST(PtxControl, BranchesByIndex) {
+  PtxRun run;
+  run.text = kernel(1, R"(
+    mov.u32 %r1, 0; mov.u32 %r5, 0;
+    targets: .branchtargets zero, one, two, one, end;
+  again:
+    add.u32 %r2, %r0, %r5; rem.u32 %r2, %r2, 5;
+    brx.idx %r2, targets;
+  zero: add.u32 %r1, %r1, 1;
+  one: add.u32 %r1, %r1, 10; bra.uni end;
+  two: mad.lo.u32 %r1, %r1, 3, 100;
+  end:
+    add.u32 %r5, %r5, 1;
+    setp.lt.u32 %p1, %r5, 3; @%p1 bra again;
+    setp.gt.u32 %p2, %r0, 15; mov.u32 %r6, 1;
+    others: .branchtargets three, four;
+    @%p2 brx.idx.uni %r6, others;
+  three: add.u32 %r1, %r1, 1000; bra done;
+  four: add.u32 %r1, %r1, 2000;
+  done:)" + writeOut);
+  std::vector<uint32_t> out(32);
+  for (uint64_t order = 0; order < 3; ++order) {
+    run.options.order = order;
+    ASSERT_EQ(run.run(out), "");
+    for (uint32_t i = 0; i < 32; ++i) {
+      uint32_t expected = 0;
+      for (uint32_t turn = 0; turn < 3; ++turn)
+        switch ((i + turn) % 5) {
+        case 0:
+          expected += 11;
+          break;
+        case 1:
+        case 3:
+          expected += 10;
+          break;
+        case 2:
+          expected = 3 * expected + 100;
+        }
+      EXPECT_EQ(out[i], expected + (i > 15 ? 2000 : 1000)) << i;
+    }
+  }
+  std::string text = run.text;
+  run.text = changed(text, "rem.u32 %r2, %r2, 5", "rem.u32 %r2, %r2, 6");
+  EXPECT_TRUE(has(run.run(out), "index 5 of 5 targets; block (0, 0, 0), "
+                                "thread 5"))
+      << run.run(out);
+  run.text = changed(text, "%r2, targets", "%r2, target");
+  EXPECT_TRUE(has(run.run(out), "unknown list of labels 'target'"));
+  run.text = changed(text, "targets zero", "targets nil");
+  EXPECT_TRUE(has(run.run(out), "unknown label 'nil'"));
+}
+
+TEST(PtxControl, BranchesByIndexInFunctions) {
+  PtxRun run;
+  run.text = kernel(1, R"(
+    { .param .b32 n; .param .b32 value; st.param.b32 [n], %r0;
+      call (value), choose, (n); ld.param.b32 %r1, [value]; }
+    { .param .b32 n; .param .b32 value; st.param.b32 [n], %r1;
+      call (value), choose, (n); ld.param.b32 %r1, [value]; })" +
+                           writeOut);
+  run.text.insert(run.text.find(".visible"), R"(
+.func (.param .b32 result) choose(.param .b32 n) {
+  .reg .b32 %r<4>;
+  ld.param.u32 %r1, [n]; and.b32 %r2, %r1, 1;
+  ways: .branchtargets even, odd;
+  brx.idx %r2, ways;
+even: shr.u32 %r1, %r1, 1; bra end;
+odd: mad.lo.u32 %r1, %r1, 3, 1;
+end: st.param.b32 [result], %r1; ret;
+}
+)");
+  std::vector<uint32_t> out(32);
+  ASSERT_EQ(run.run(out), "");
+  auto collatz = [](uint32_t n) { return n % 2 ? 3 * n + 1 : n / 2; };
+  for (uint32_t i = 0; i < 32; ++i)
+    EXPECT_EQ(out[i], collatz(collatz(i)));
+}
+
 TEST(PtxControl, Calls) {
   std::string functions = R"(
 .func (.param .b32 result) sum(.param .b32 n) {

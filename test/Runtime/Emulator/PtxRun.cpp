@@ -47,6 +47,7 @@ std::string PtxRun::execute() {
   launch.kernel = module->kernels().front();
   launch.grid = grid;
   launch.block = block;
+  launch.cluster = cluster;
   launch.sharedBytes = sharedBytes;
   for (uint64_t &pointer : pointers)
     launch.arguments.push_back(&pointer);

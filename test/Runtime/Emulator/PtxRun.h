@@ -43,6 +43,7 @@ std::string parseError(const std::string &text);
 struct PtxRun {
   std::string text;
   Dim3 grid, block = {32, 1, 1};
+  std::optional<Dim3> cluster;
   int64_t sharedBytes = 0;
   Options options;
   Counters counters;

@@ -33,6 +33,7 @@ struct FunctionData {
   std::string name;
   emulator::KernelInfo info;
   int maxDynamicShared = 0;
+  bool takesAnyCluster = false; ///< Also one of more than 8 blocks.
 };
 
 /// A CUcontext: the primary one of a device.

@@ -58,6 +58,8 @@ static const ErrorText errors[] = {
      "dependency created on uncaptured work in another stream"},
     {CapturedEvent, "CUDA_ERROR_CAPTURED_EVENT",
      "operation not permitted on an event last recorded in a capturing stream"},
+    {InvalidClusterSize, "CUDA_ERROR_INVALID_CLUSTER_SIZE",
+     "misconfigured cluster"},
     {Unknown, "CUDA_ERROR_UNKNOWN", "unknown error"}};
 
 static const ErrorText *findError(Result code) {
@@ -208,7 +210,8 @@ Result cuda::cuDeviceGetAttribute(int *value, DeviceAttribute attribute,
         {ComputeMinor, chip.minor},
         {MaxSharedPerMultiprocessor, chip.sharedPerMultiprocessor},
         {MaxRegistersPerMultiprocessor, 65536},
-        {MaxSharedPerBlockOptin, chip.sharedPerBlock}};
+        {MaxSharedPerBlockOptin, chip.sharedPerBlock},
+        {ClusterLaunch, chip.major >= 9}};
     for (auto [known, number] : values)
       if (known == attribute) {
         *value = int(number);

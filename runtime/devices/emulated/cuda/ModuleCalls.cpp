@@ -143,6 +143,10 @@ Result cuda::cuFuncSetAttribute(Function function, FunctionAttribute attribute,
   return inContext([&](ContextData &context) {
     if (!context.functions.count(function))
       return InvalidHandle;
+    if (attribute == FunctionNonPortableCluster) {
+      function->takesAnyCluster = value != 0;
+      return Success;
+    }
     int64_t most =
         context.settings.chip->sharedPerBlock - function->info.sharedBytes;
     if (attribute != FunctionMaxDynamicShared || value < 0 || value > most)
@@ -163,7 +167,11 @@ Result cuda::cuFuncGetAttribute(int *value, FunctionAttribute attribute,
         {FunctionSharedBytes, info.sharedBytes},
         {FunctionLocalBytes, info.localBytes},
         {FunctionRegisters, info.registers},
-        {FunctionMaxDynamicShared, function->maxDynamicShared}};
+        {FunctionMaxDynamicShared, function->maxDynamicShared},
+        {FunctionClusterWidth, info.cluster[0]},
+        {FunctionClusterHeight, info.cluster[1]},
+        {FunctionClusterDepth, info.cluster[2]},
+        {FunctionNonPortableCluster, function->takesAnyCluster}};
     for (auto [known, number] : values)
       if (known == attribute) {
         *value = int(number);
@@ -214,14 +222,49 @@ static void runLaunch(ContextData &context, const Launched &launched,
                 wrong};
 }
 
+/// Takes the blocks of a cluster from the attributes of a launch.
+static Result readCluster(const FunctionData &of, const LaunchConfig &config,
+                          std::optional<emulator::Dim3> &cluster) {
+  for (unsigned i = 0; i < config.numAttributes; ++i) {
+    const LaunchAttribute &attribute = config.attributes[i];
+    if (attribute.id == LaunchAttributeIgnore)
+      continue;
+    if (attribute.id != LaunchAttributeCluster)
+      return NotSupported;
+    auto [x, y, z] = attribute.value.cluster;
+    cluster = emulator::Dim3{x, y, z};
+  }
+  const int64_t *stated = of.info.cluster;
+  emulator::Dim3 size = cluster ? *cluster
+                        : *stated
+                            ? emulator::Dim3{stated[0], stated[1], stated[2]}
+                            : emulator::Dim3();
+  constexpr int64_t portable = 8;
+  int64_t most = emulator::Limits::of(of.code->target()).clusterBlocks;
+  if (!of.takesAnyCluster)
+    most = std::min(most, portable);
+  if (of.info.maxClusterBlocks)
+    most = std::min(most, of.info.maxClusterBlocks);
+  bool isOther = *stated && (size.x != stated[0] || size.y != stated[1] ||
+                             size.z != stated[2]);
+  if (size.count() == 0 || size.count() > most || isOther ||
+      config.gridX % size.x || config.gridY % size.y || config.gridZ % size.z)
+    return InvalidClusterSize;
+  return Success;
+}
+
 static Result launch(Function function, const LaunchConfig &config,
                      void **arguments, void **extra,
                      const char *call = __builtin_FUNCTION()) {
   auto work = [&](ContextData &context, StreamData &stream) {
     if (!context.functions.count(function))
       return InvalidHandle;
-    if (config.numAttributes > 0 || extra)
+    if (extra)
       return NotSupported;
+    std::optional<emulator::Dim3> cluster;
+    if (Result wrong = readCluster(*function, config, cluster);
+        wrong != Success)
+      return wrong;
     emulator::Dim3 grid = {config.gridX, config.gridY, config.gridZ};
     emulator::Dim3 block = {config.blockX, config.blockY, config.blockZ};
     if (grid.count() == 0 || block.count() == 0 || grid.x > INT32_MAX ||
@@ -238,6 +281,7 @@ static Result launch(Function function, const LaunchConfig &config,
     launched.launch.kernel = function->name;
     launched.launch.grid = grid;
     launched.launch.block = block;
+    launched.launch.cluster = cluster;
     launched.launch.sharedBytes = config.sharedBytes;
     const std::vector<int64_t> &sizes = function->info.parameterBytes;
     for (size_t i = 0; i < sizes.size(); ++i) {

@@ -59,7 +59,8 @@ struct Limits {
   int64_t sharedBytes = 0; ///< Of a block, with what the launch asks for.
   int64_t registers = 255; ///< Of a thread.
   int64_t blockRegisters = 65536;
-  int64_t threads = 1024; ///< Of a block.
+  int64_t threads = 1024;    ///< Of a block.
+  int64_t clusterBlocks = 1; ///< Of a cluster; more than 8 are not portable.
 
   /// Of sm_80 and sm_90; others are refused when a module is loaded.
   static Limits of(std::string_view chip);
@@ -127,6 +128,8 @@ struct Touched {
 struct Launch {
   std::string kernel;
   Dim3 grid, block;
+  /// Blocks of a cluster; none: as the kernel says, or one.
+  std::optional<Dim3> cluster;
   int64_t sharedBytes = 0; ///< Beyond what the kernel declares.
   /// The values of the kernel's parameters, each of the size it declares.
   std::vector<const void *> arguments;
@@ -142,6 +145,10 @@ struct KernelInfo {
   /// Of a thread: those that live at once at most, if the text allows them.
   int64_t registers = 0;
   int64_t maxThreads = 0; ///< Of a block.
+  /// Blocks of a cluster that the text requires, and allows; 0: it says
+  /// nothing.
+  int64_t cluster[3] = {0, 0, 0};
+  int64_t maxClusterBlocks = 0;
 };
 
 struct ModuleImage;
