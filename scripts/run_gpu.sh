@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# usage: run_gpu.sh [--small] [--gpus N] [--stage NAME]... [--out DIR]
+# usage: run_gpu.sh [--small] [--gpus N] [--stage NAME]... [--limit SECONDS] [--out DIR]
 # Runs what gpu_bundle.sh packed on this machine's NVIDIA GPUs, in stages of at
-# most nine minutes, and judges the numbers:
+# most nine minutes (--limit: another time), and judges the numbers:
 #   info     GPU, driver and libraries
 #   check    every kernel of every model against a plain one
 #   train    GPT-2: generated and library products, with and without graphs
@@ -23,6 +23,7 @@ while [ $# -gt 0 ]; do
   --small) models=$here/small steps=3 few=3 ;;
   --gpus) gpus=$2; shift ;;
   --stage) stages="$stages $2"; shift ;;
+  --limit) limit=$2; shift ;;
   --out) out=$2; shift ;;
   *) sed -n '2p' "$0" | cut -c3-; exit 2 ;;
   esac
@@ -47,24 +48,29 @@ row() {
   printf '%-8s %-28s %-12s %s\n' "$1" "$2" "$3" "$4"
 }
 
+# is_over: the stage has had its time.
+is_over() { [ $((SECONDS - begin)) -ge "$limit" ]; }
+
 # run NAME COMMAND...: within what is left of the stage's time. The output goes to
 # NAME.out and NAME.err.
 run() {
   local name=$1 left=$((limit - (SECONDS - begin)))
   shift
-  [ "$left" -gt 0 ] || left=1
+  : >"$out/$name.out" 2>"$out/$name.err"
+  [ "$left" -gt 0 ] || return 124
   timeout -k 5 "$left" "$@" >"$out/$name.out" 2>"$out/$name.err"
 }
 
 # why NAME: the end of what it said on stderr.
 why() { grep -m1 error "$out/$1.err" || tail -n1 "$out/$1.err"; }
 
-# ended STATUS NAME: how a command that failed ended.
-ended() {
-  if [ "$1" = 124 ] || [ "$1" = 137 ]; then
-    echo "no end within the stage's time"
+# failed STAGE WHAT STATUS NAME: the line of a command that failed. One that the
+# end of the stage's time ended was not measured.
+failed() {
+  if is_over && { [ "$3" = 124 ] || [ "$3" = 137 ]; }; then
+    row "$1" "$2" "not measured" "ran out of time"
   else
-    echo "exit status $1: $(why "$2")"
+    row "$1" "$2" wrong "exit status $3: $(why "$4")"
   fi
 }
 
@@ -110,8 +116,13 @@ train() {
 }
 
 stage_info() {
-  local gpu verdict=ok
+  local gpu status verdict=ok
   run info "$models/gpt2-fp32" info
+  status=$?
+  if [ $status != 0 ]; then
+    failed info gpu $status info
+    return
+  fi
   gpu=$(sed -n 's/^gpu  *//p' "$out/info.out")
   case $gpu in
   '' | none:*) verdict=wrong ;;
@@ -130,7 +141,7 @@ stage_check() {
     if [ $status = 0 ]; then
       row check "$model" ok "$(tail -n1 "$out/check-$model.out")"
     else
-      row check "$model" wrong "$(ended $status "check-$model")"
+      failed check "$model" $status "check-$model"
     fi
   done
 }
@@ -140,7 +151,7 @@ stage_train() {
   train gpu gpt2 "$steps" --device cuda
   status=$?
   if [ $status != 0 ]; then
-    row train "gpt2, $steps steps" wrong "$(ended $status gpu)"
+    failed train "gpt2, $steps steps" $status gpu
     return
   fi
   row train "gpt2, $steps steps" ok "last loss $(losses "$out/gpu.jsonl" | tail -n1 | cut -d' ' -f2)"
@@ -149,14 +160,14 @@ stage_train() {
   if [ $status = 0 ]; then
     judge train "without graphs" "$out/gpu.jsonl" "$out/no-graph.jsonl" 0
   else
-    row train "without graphs" wrong "$(ended $status no-graph)"
+    failed train "without graphs" $status no-graph
   fi
   train generated gpt2 "$steps" --device cuda --gemm generated
   status=$?
   if [ $status = 0 ]; then
     judge train "generated products" "$out/gpu.jsonl" "$out/generated.jsonl" 0.02
   else
-    row train "generated products" wrong "$(ended $status generated)"
+    failed train "generated products" $status generated
   fi
   train library gpt2 "$steps" --device cuda --gemm library
   status=$?
@@ -165,7 +176,7 @@ stage_train() {
   elif grep -q H0450 "$out/library.err"; then
     row train "library products" "not measured" "no cuBLASLt is found"
   else
-    row train "library products" wrong "$(ended $status library)"
+    failed train "library products" $status library
   fi
 }
 
@@ -175,7 +186,7 @@ stage_cpu() {
   train short gpt2-short "$steps" --device cuda
   status=$?
   if [ $status != 0 ]; then
-    row cpu "gpt2-short, $steps steps" wrong "$(ended $status short)"
+    failed cpu "gpt2-short, $steps steps" $status short
     return
   fi
   train cpu gpt2-short "$steps" --device cpu
@@ -183,7 +194,7 @@ stage_cpu() {
   if losses "$out/cpu.jsonl" 2>/dev/null | grep -q .; then
     judge cpu "beside the CPU" "$out/short.jsonl" "$out/cpu.jsonl" 0.02
   else
-    row cpu "beside the CPU" "not measured" "$(ended $status cpu)"
+    failed cpu "beside the CPU" $status cpu
   fi
 }
 
@@ -213,7 +224,7 @@ has_ended() {
 finish() {
   local pid status=0
   for pid in "${pids[@]}"; do
-    while ! has_ended "$pid" && [ $((SECONDS - begin)) -lt $limit ]; do sleep 0.2; done
+    while ! has_ended "$pid" && ! is_over; do sleep 0.2; done
     has_ended "$pid" || kill -9 "$pid"
     wait "$pid" || status=$?
   done
@@ -232,7 +243,7 @@ stage_ranks() {
     if [ $status = 0 ]; then
       judge ranks "$model" "$reference" "$out/$model.jsonl" 0.02
     else
-      row ranks "$model" wrong "$(ended $status "$model.0")"
+      failed ranks "$model" $status "$model.0"
     fi
   done
   [ "$gpus" -ge 2 ] || row ranks NCCL "not measured" "there is one GPU, which the ranks shared: they exchanged through the host"
@@ -242,7 +253,12 @@ stage_kill() {
   local killed status waited=0
   launch killed gpt2-data2 --steps 1000000
   while ! losses "$out/killed.jsonl" 2>/dev/null | grep -q . &&
-    ! has_ended "${pids[0]}" && [ $((SECONDS - begin)) -lt $limit ]; do sleep 0.2; done
+    ! has_ended "${pids[0]}" && ! is_over; do sleep 0.2; done
+  if ! losses "$out/killed.jsonl" 2>/dev/null | grep -q . && is_over; then
+    finish
+    failed kill "rank 1 of 2" 137 killed.0
+    return
+  fi
   killed=$SECONDS
   kill -9 "${pids[1]}" 2>/dev/null
   while ! has_ended "${pids[0]}" && [ $((SECONDS - killed)) -lt 30 ]; do sleep 0.1; done
@@ -265,7 +281,7 @@ stage_kernels() {
   if [ $status = 0 ]; then
     row kernels gpt2 ok "$(head -n1 "$out/kernels.out")"
   else
-    row kernels gpt2 wrong "$(ended $status kernels)"
+    failed kernels gpt2 $status kernels
   fi
 }
 

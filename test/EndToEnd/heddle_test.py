@@ -228,8 +228,9 @@ def setting_rows():
 
 def run(command, status=0, **options):
     """Runs a command to its end; raises unless it exits with `status`."""
+    options.setdefault("timeout", TIMEOUT)
     result = subprocess.run([str(part) for part in command], text=True,
-                            capture_output=True, timeout=TIMEOUT, **options)
+                            capture_output=True, **options)
     if result.returncode != status:
         raise Failed(f"{' '.join(map(str, command))}\nexited with "
                      f"{result.returncode}, not {status}\n{result.stdout[-2000:]}"

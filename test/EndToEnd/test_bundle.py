@@ -9,51 +9,82 @@ of its stages on emulated GPUs, by a `heddle` that cmake installed."""
 import json
 import os
 import shutil
+import time
 import unittest
 
 import heddle_test as h
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+LONGEST = 1200  # Seconds that making the whole archive, or stages of it, may take.
 STAGES = ("info", "check", "train", "cpu", "ranks", "kill", "kernels")
 
 
 class Bundle(h.HeddleTest):
-    def install(self):
-        """The path of an installed heddle."""
-        prefix = self.path("prefix")
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        prefix = os.path.join(cls.folder, "prefix")
         h.run(["cmake", "--install", h.BUILD, "--component", "heddle", "--prefix", prefix])
-        return os.path.join(prefix, "bin", "heddle")
+        cls.heddle = os.path.join(prefix, "bin", "heddle")
+        cls.script = cls.unpack("small", ["--small"])
 
-    def unpack(self):
-        archive = self.path("bundle.tar.gz")
-        h.run([os.path.join(ROOT, "scripts", "gpu_bundle.sh"), "--small", "--build",
-               h.BUILD, "-o", archive])
-        self.assertLess(os.path.getsize(archive), 60 << 20)
-        folder = self.path("there")
+    @classmethod
+    def unpack(cls, name, flags):
+        """Makes an archive; the path of its script where it was unpacked."""
+        archive = os.path.join(cls.folder, name + ".tar.gz")
+        h.run([os.path.join(ROOT, "scripts", "gpu_bundle.sh"), *flags, "--build", h.BUILD,
+               "-o", archive], timeout=LONGEST)
+        assert os.path.getsize(archive) < 60 << 20
+        folder = os.path.join(cls.folder, name)
         shutil.unpack_archive(archive, folder)
         return os.path.join(folder, "heddle-gpu", "run_gpu.sh")
 
-    def results(self, folder):
+    def emulate(self, script, out, flags, status=0, **environment):
+        """Runs the script on two emulated GPUs; what it wrote to results.json."""
+        folder = self.path(out)
+        h.run([self.heddle, "emulate", "--devices", 2, "--", script, "--gpus", 2, *flags,
+               "--out", folder], status, env=dict(os.environ, **environment), timeout=LONGEST)
         with open(os.path.join(folder, "results.json")) as file:
             return json.load(file)
 
     def test_every_stage_runs(self):
-        heddle, script = self.install(), self.unpack()
-        emulate = [heddle, "emulate", "--devices", 2, "--", script, "--small"]
-        h.run([*emulate, "--gpus", 2, "--out", self.path("good")])
-        good = self.results(self.path("good"))
+        good = self.emulate(self.script, "good", ["--small"])
         self.assertEqual(good["wrong"], 0, good)
         measured = {row["stage"] for row in good["results"] if row["verdict"] == "ok"}
         self.assertEqual(measured, set(STAGES))
         self.assertEqual(good["not_measured"], 0, good)
         with open(os.path.join(self.path("good"), "results.txt")) as file:
             self.assertEqual(len(file.readlines()), len(good["results"]))
-        # A machine on which nothing works is no machine that was not measured.
-        broken = dict(os.environ, HEDDLE_EMULATE_FAULT="no-device")
-        h.run([*emulate, "--stage", "info", "--stage", "check", "--out",
-               self.path("bad")], 1, env=broken)
-        self.assertEqual(self.results(self.path("bad"))["ok"], 0)
-        self.assertGreater(self.results(self.path("bad"))["wrong"], 5)
+
+    def test_nothing_works(self):
+        """A machine on which nothing works is no machine that was not measured."""
+        bad = self.emulate(self.script, "bad", ["--small", "--stage", "info", "--stage", "check"],
+                           1, HEDDLE_EMULATE_FAULT="no-device")
+        self.assertEqual(bad["ok"], 0, bad)
+        self.assertGreater(bad["wrong"], 5, bad)
+
+    def test_stages_end_in_their_time(self):
+        """What a stage does not come to is listed, and nothing is wrong with that."""
+        limit = 1
+        began = time.monotonic()
+        late = self.emulate(self.script, "late", ["--small", "--limit", limit])
+        # To end a command may take five seconds more.
+        self.assertLess(time.monotonic() - began, len(STAGES) * (limit + 6))
+        self.assertEqual(late["wrong"], 0, late)
+        rows = [row for row in late["results"] if row["verdict"] == "not measured"]
+        self.assertTrue(all(row["detail"] == "ran out of time" for row in rows), rows)
+        self.assertLessEqual({"check", "ranks", "kill"}, {row["stage"] for row in rows})
+
+    @h.long_only
+    def test_real_models(self):
+        """The archive with GPT-2 124M: the emulation comes as far as the time lets it."""
+        script = self.unpack("full", [])
+        found = self.emulate(script, "real", ["--stage", "info", "--stage", "check", "--limit",
+                                              "300"], HEDDLE_EMULATE_CHECK="light")
+        self.assertEqual(found["wrong"], 0, found)
+        self.assertEqual([row["verdict"] for row in found["results"][:2]], ["ok", "ok"], found)
+        checked = [row for row in found["results"] if row["stage"] == "check"]
+        self.assertEqual(len(checked), 6, found)
 
 
 if __name__ == "__main__":
