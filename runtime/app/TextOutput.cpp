@@ -13,12 +13,16 @@
 using namespace heddle;
 using namespace heddle::rt;
 
-void TextOutput::write(const std::string &part) {
-  made += part;
+void TextOutput::print(const std::string &part) {
   if (!sinks.prints || part.empty())
     return;
   fwrite(part.data(), 1, part.size(), stdout);
   io::flushStandardOutput();
+}
+
+void TextOutput::write(const std::string &part) {
+  made += part;
+  print(part);
 }
 
 std::string TextOutput::numbers(const std::vector<int32_t> &tokens) {
@@ -52,6 +56,5 @@ void TextOutput::finish() {
     write(stops.add(stream->finish()));
     write(stops.finish());
   }
-  if (sinks.prints)
-    write("\n");
+  print("\n"); // No part of the text.
 }

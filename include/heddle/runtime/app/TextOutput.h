@@ -41,6 +41,7 @@ public:
   const std::string &text() const { return made; }
 
 private:
+  void print(const std::string &part);
   void write(const std::string &part);
   std::string numbers(const std::vector<int32_t> &tokens);
 
