@@ -13,6 +13,7 @@
 #include "heddle/runtime/app/Timing.h"
 #include "heddle/runtime/app/Weights.h"
 #include "heddle/runtime/core/Philox.h"
+#include "heddle/runtime/core/ProgramNeeds.h"
 #include "heddle/runtime/devices/cpu/ReadRate.h"
 #include "heddle/runtime/io/Diagnostic.h"
 
@@ -174,37 +175,9 @@ double DecodeBench::positionsRead() const {
 }
 
 double DecodeBench::bytesOfRun() const {
-  const plan::Plan &plan = job.plan();
-  const CommandList &commands = engine.decodeProgram(texts.count).commands();
-  // Of each state that a kernel uses, what it uses of it at most: an embedding
-  // reads some rows.
-  std::map<uintptr_t, double> used;
-  for (size_t i = 0; i < commands.size(); ++i) {
-    if (commands.info(i).kernel() < 0)
-      continue;
-    double most = plan.kernels[commands.info(i).kernel()].bytes;
-    const KernelLaunch &launch = commands.launch(i);
-    for (int64_t ref = 0; ref < launch.numRefs; ++ref) {
-      double &bytes = used[reinterpret_cast<uintptr_t>(launch.refs[ref])];
-      bytes = std::max(bytes, most);
-    }
-  }
-  double bytes = 0;
-  for (size_t i = 0; i < plan.states.size(); ++i) {
-    const Value &state = job.session().state(i);
-    uintptr_t address =
-        reinterpret_cast<uintptr_t>(job.device().resolve(state.address));
-    auto found = used.find(address);
-    if (found == used.end())
-      continue;
-    auto all = double(state.numBytes());
-    if (plan.states[i].role == plan::StateRole::Cache)
-      bytes += all * positionsRead() /
-               double(plan.serving.pages * plan::cachePageTokens);
-    else
-      bytes += std::min(all, found->second);
-  }
-  return bytes;
+  ProgramNeeds needs =
+      needsOf(job.plan(), engine.decodeProgram(texts.count).program());
+  return needs.stateBytes + needs.cacheBytes * positionsRead();
 }
 
 void DecodeBench::printKernels(const LoadedProgram &program) {

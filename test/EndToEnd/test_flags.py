@@ -72,7 +72,8 @@ DRIVER = {
         # A size is a text.
         "--memory-budget": Size, "--dump-phases": Text, "--stop-after": Text,
         "--start-from": Text, "--cache": Text},
-    "explain": {"--rank": Integer(0, 2 ** 20 - 1), "--cluster": Text, "--trace": Text},
+    "explain": {"--rank": Integer(0, 2 ** 20 - 1), "--cluster": Text, "--trace": Text,
+                "--program": Text},
     "eval": {"--inputs": Text, "--program": Choice("train", "eval", "generate"),
              "--steps": SOME, "--weights": Text, "--seed": SEED, "--precision": Text,
              "--threads": THREADS, "--output": Text},

@@ -10,6 +10,7 @@
 
 #include "ExplainCluster.h"
 #include "ExplainKernels.h"
+#include "ExplainProgram.h"
 #include "ExplainSchedule.h"
 #include "ExplainText.h"
 #include "Verbs.h"
@@ -306,7 +307,7 @@ namespace {
 
 /// The command line of `heddle explain`.
 struct ExplainFlags {
-  std::string path, trace, cluster;
+  std::string path, trace, cluster, program;
   bool json = false, kernels = false;
   int64_t rank = 0;
 };
@@ -346,6 +347,13 @@ static int explain(const ExplainFlags &flags) {
          ranks == 1 ? "use --rank 0"
                     : "use --rank 0 to --rank " + std::to_string(ranks - 1));
   plan.selectStage(plan.mesh.stageOf(rank));
+  if (!flags.program.empty()) {
+    if (flags.json)
+      std::cout << describeProgram(plan, flags.program).dump(2) << "\n";
+    else
+      printProgram(plan, flags.program);
+    return 0;
+  }
   std::optional<cost::Cluster> cluster = clusterOf(plan, flags.cluster);
   std::optional<cost::ClusterCost> cost;
   if (cluster)
@@ -383,6 +391,10 @@ void driver::addExplainVerb(CLI::App &app, Action &action) {
   verb->add_flag("--kernels", flags->kernels,
                  "The kernels of a GPU: launches, registers, occupancy, bytes "
                  "and sectors");
+  io::addFlag(*verb, "--program", flags->program, io::range::text(),
+              "One program, as decode/8: its kernels, the bytes that it must "
+              "move, its time at least")
+      ->default_str("all");
   io::addFlag(*verb, "--rank", flags->rank,
               io::ValueRange::integers(0, (1 << 20) - 1),
               "The rank to explain");

@@ -1,0 +1,137 @@
+//===- ProgramNeeds.cpp - What a run of a program takes -------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "heddle/runtime/core/ProgramNeeds.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+using namespace heddle;
+using namespace heddle::rt;
+
+using plan::Command;
+using plan::Ref;
+using plan::Space;
+
+namespace {
+
+/// Walks the sequences of a program, each as often as it runs. Of a state only
+/// the part counts that all runs of a command use: where an offset grows with a
+/// loop, that of the first.
+class NeedsCounter {
+public:
+  explicit NeedsCounter(const plan::Plan &plan) : plan(plan) {
+    needs.launches.resize(plan.kernels.size());
+  }
+
+  /// Where the arguments of a sequence are states: their offsets.
+  using Arguments = std::vector<std::optional<int64_t>>;
+  void count(int64_t number, int64_t times, const Arguments &arguments,
+             int depth = 0);
+  ProgramNeeds finish();
+
+private:
+  std::optional<int64_t> stateOffset(const Ref &ref,
+                                     const Arguments &arguments) const;
+  void countLaunch(const plan::command::Launch &launch, int64_t times,
+                   const Arguments &arguments);
+  void enter(const Command &command, const plan::command::Entry &entry,
+             int64_t times, const Arguments &arguments, int depth);
+
+  const plan::Plan &plan;
+  ProgramNeeds needs;
+  std::map<int64_t, double> used; ///< By offset: bytes from there on.
+};
+
+} // namespace
+
+std::optional<int64_t>
+NeedsCounter::stateOffset(const Ref &ref, const Arguments &arguments) const {
+  if (ref.space == Space::Persistent && ref.memory == plan::MemoryKind::Device)
+    return ref.offset;
+  if (ref.space == Space::Arg && ref.index >= 0 &&
+      ref.index < int64_t(arguments.size()) && arguments[ref.index])
+    return *arguments[ref.index] + ref.offset;
+  return std::nullopt;
+}
+
+void NeedsCounter::countLaunch(const plan::command::Launch &launch,
+                               int64_t times, const Arguments &arguments) {
+  needs.launches.at(launch.kernel) += times;
+  double most = plan.kernels[launch.kernel].bytes;
+  for (const Ref &ref : launch.refs)
+    if (std::optional<int64_t> offset = stateOffset(ref, arguments)) {
+      double &bytes = used[*offset];
+      bytes = std::max(bytes, std::min(most, double(ref.bytes)));
+    }
+}
+
+void NeedsCounter::enter(const Command &command,
+                         const plan::command::Entry &entry, int64_t times,
+                         const Arguments &arguments, int depth) {
+  Arguments inner;
+  for (const Ref &ref : entry.refs)
+    inner.push_back(stateOffset(ref, arguments));
+  for (plan::SequenceRuns runs : plan::runsOf(command))
+    count(runs.sequence, times * runs.times, inner, depth + 1);
+}
+
+void NeedsCounter::count(int64_t number, int64_t times,
+                         const Arguments &arguments, int depth) {
+  if (depth > 64) // Such a plan cannot be loaded.
+    return;
+  for (const Command &command : plan.sequences.at(number).commands)
+    command.visit(
+        [&](const plan::command::Launch &launch) {
+          countLaunch(launch, times, arguments);
+        },
+        [&](const plan::command::Call &call) {
+          enter(command, call, times, arguments, depth);
+        },
+        [&](const plan::command::Loop &loop) {
+          enter(command, loop, times, arguments, depth);
+        },
+        [&](const plan::command::Fragments &all) {
+          enter(command, all, times, arguments, depth);
+        },
+        [](const auto &) {});
+}
+
+static double bytesOf(const plan::State &state) {
+  double bytes = double(plan::byteSize(state.type));
+  for (int64_t extent : state.shape)
+    bytes *= double(extent);
+  return bytes;
+}
+
+ProgramNeeds NeedsCounter::finish() {
+  double end = 0; // Of what is counted: a bucket has the bytes of its members.
+  for (auto [offset, bytes] : used) {
+    auto begins = [offset = offset](const plan::State &state) {
+      return state.role == plan::StateRole::Cache &&
+             state.memory == plan::MemoryKind::Device && state.offset == offset;
+    };
+    auto cache = std::find_if(plan.states.begin(), plan.states.end(), begins);
+    double last = double(offset) + bytes;
+    if (cache != plan.states.end())
+      needs.cacheBytes += double(cache->numBytes()) /
+                          double(plan.serving.pages * plan::cachePageTokens);
+    else
+      needs.stateBytes += std::max(0.0, last - std::max(end, double(offset)));
+    end = std::max(end, last);
+  }
+  return needs;
+}
+
+ProgramNeeds heddle::rt::needsOf(const plan::Plan &plan,
+                                 const plan::Program &program) {
+  NeedsCounter counter(plan);
+  counter.count(program.sequence, 1, {});
+  return counter.finish();
+}

@@ -1,0 +1,154 @@
+//===- ExplainProgram.cpp - One program of a binary -----------------------===//
+//
+// Part of the Heddle project, under the Apache License v2.0 with LLVM
+// Exceptions. See LICENSE for license information.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "ExplainProgram.h"
+#include "ExplainText.h"
+#include "heddle/PlanFormat/Format.h"
+#include "heddle/runtime/core/ProgramNeeds.h"
+#include "heddle/runtime/devices/cpu/PeakRate.h"
+#include "heddle/runtime/devices/cpu/ReadRate.h"
+#include "heddle/runtime/io/Diagnostic.h"
+#include <algorithm>
+#include <iostream>
+
+using namespace heddle;
+using namespace heddle::driver;
+using nlohmann::json;
+
+namespace {
+
+/// What this machine does in a second; 0: not known.
+struct Rates {
+  int64_t threads = 0;
+  double bytes = 0, flops = 0;
+
+  /// Of a launch at least.
+  double secondsOf(const plan::Kernel &kernel) const {
+    return std::max(kernel.bytes / bytes, kernel.flops / flops);
+  }
+};
+
+} // namespace
+
+static const plan::Program &programOf(const plan::Plan &plan,
+                                      const std::string &name) {
+  std::string all;
+  for (const plan::Program &program : plan.programs) {
+    if (program.name == name)
+      return program;
+    all += (all.empty() ? "" : ", ") + program.name;
+  }
+  fail("H0113", "--program " + name + ": the plan has " + all,
+       "use --program " + plan.programs.front().name);
+}
+
+static Rates measureRates(const plan::Plan &plan) {
+  Rates rates;
+  if (plan.device != plan::DeviceKind::Cpu)
+    return rates;
+  rates.threads = std::min(plan.threads, rt::availableThreads());
+  rt::ThreadPool pool(rates.threads);
+  rt::ReadRate reading(pool);
+  for (int run = 0; run < 5; ++run)
+    rates.bytes = std::max(rates.bytes, reading.measure());
+  for (double rate : rt::measurePeak(pool, plan.precision).flopsPerSecond)
+    rates.flops = std::max(rates.flops, rate);
+  return rates;
+}
+
+/// Tokens that a run computes, of how many texts.
+static std::pair<int64_t, int64_t> sizeOf(const plan::Program &program) {
+  for (const plan::Port &port : program.inputs)
+    if (port.role == plan::PortRole::Ids && !port.shape.empty()) {
+      int64_t tokens = 1;
+      for (int64_t extent : port.shape)
+        tokens *= extent;
+      return {tokens / port.shape.back(), tokens};
+    }
+  return {0, 0};
+}
+
+json driver::describeProgram(const plan::Plan &plan, const std::string &name) {
+  const plan::Program &program = programOf(plan, name);
+  rt::ProgramNeeds needs = rt::needsOf(plan, program);
+  Rates rates = measureRates(plan);
+  json kernels = json::array();
+  double seconds = 0;
+  for (size_t i = 0; i < plan.kernels.size(); ++i) {
+    const plan::Kernel &kernel = plan.kernels[i];
+    if (needs.launches[i] == 0)
+      continue;
+    json &one = kernels.emplace_back(json{{"name", kernel.name},
+                                          {"ops", kernel.ops},
+                                          {"flops", kernel.flops},
+                                          {"bytes", kernel.bytes},
+                                          {"calls", needs.launches[i]}});
+    if (rates.threads == 0)
+      continue;
+    one["seconds"] = double(needs.launches[i]) * rates.secondsOf(kernel);
+    seconds += one["seconds"].get<double>();
+  }
+  auto [rows, tokens] = sizeOf(program);
+  int64_t context = needs.cacheBytes > 0 ? plan.serving.maxContext : 0;
+  if (plan.serving.window > 0)
+    context = std::min(context, plan.serving.window);
+  json all = {
+      {"program", program.name},
+      {"rows", rows},
+      {"tokens", tokens},
+      {"flops", program.flops},
+      {"kernels", kernels},
+      {"state_bytes", needs.stateBytes},
+      {"cache_bytes_per_position", needs.cacheBytes},
+      {"context", context},
+      {"bytes", needs.stateBytes + needs.cacheBytes * double(rows * context)}};
+  if (rates.threads > 0) {
+    all["threads"] = rates.threads;
+    all["stream_gb_s"] = rates.bytes / 1e9;
+    all["peak_gflop_s"] = rates.flops / 1e9;
+    all["seconds"] = seconds;
+  }
+  return all;
+}
+
+void driver::printProgram(const plan::Plan &plan, const std::string &name) {
+  json all = describeProgram(plan, name);
+  auto bytes = [](const json &value) {
+    return plan::formatBytes(int64_t(value.get<double>()));
+  };
+  int64_t tokens = all["tokens"], context = all["context"];
+  std::cout << "program " << name << ": " << tokens << " tokens in "
+            << all["rows"] << " rows, " << formatFlops(all["flops"]) << "\n"
+            << "must move " << bytes(all["bytes"]) << ": "
+            << bytes(all["state_bytes"]) << " of states, each byte once";
+  if (context > 0)
+    std::cout << ", and of the cache\n"
+              << bytes(all["cache_bytes_per_position"])
+              << " for each position that a row sees, here " << context;
+  std::cout << "\n";
+  bool hasTimes = all.contains("seconds");
+  if (hasTimes)
+    std::cout << "takes at least " << formatSeconds(all["seconds"]) << ", "
+              << formatSeconds(all["seconds"].get<double>() / double(tokens))
+              << " a token: each launch as long as its bytes or FLOPs do\n"
+              << "at the " << formatNumber("%.1f", all["stream_gb_s"])
+              << " GB/s and " << formatNumber("%.0f", all["peak_gflop_s"])
+              << " GFLOP/s that " << all["threads"]
+              << " threads of this machine come to now\n";
+  std::cout
+      << "\nkernels (FLOPs and bytes of one launch, launches and time of a "
+         "run)\n";
+  std::vector<TableRow> rows = {{"kernel", "FLOPs", "bytes", "launches",
+                                 hasTimes ? "time" : "", "operations"}};
+  for (const json &kernel : all["kernels"])
+    rows.push_back({kernel["name"], formatFlops(kernel["flops"]),
+                    bytes(kernel["bytes"]), kernel["calls"].dump(),
+                    hasTimes ? formatSeconds(kernel["seconds"]) : "",
+                    kernel["ops"]});
+  printTable(rows);
+}
