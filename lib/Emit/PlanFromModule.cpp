@@ -146,7 +146,7 @@ private:
     plan.scheduler.params = nlohmann::json::parse(strategy.schedulerParams);
     plan.mesh = dist::meshOf(strategy);
     plan.collectives = wordOf(strategy.collectives);
-    if (strategy.mode != config::Mode::Train)
+    if (strategy.mode != config::Mode::Train || strategy.maxContext > 1)
       plan.serving = {strategy.maxBatch, strategy.maxContext, /*pages=*/0,
                       windowOfCache()};
     plan.gemm = wordOf(strategy.gemm);

@@ -183,6 +183,21 @@ const char *config::whyNotServing(const Settings &values) {
   return values.mode == Mode::Serve ? "" : "the mode is not serve";
 }
 
+const char *config::whyNoContext(const Settings &values) {
+  if (values.mode != Mode::Train)
+    return "";
+  if (isGpu(values.target))
+    return "the mode is train, on a GPU: texts have no cache";
+  return replicasOf(values) * values.tensor * values.pipe > 1
+             ? "the mode is train, on several ranks: texts have no cache"
+             : "";
+}
+
+const char *config::whyNoCache(const Settings &values) {
+  return values.mode == Mode::Encode ? "the mode is encode"
+                                     : whyNoContext(values);
+}
+
 const char *config::whyTraining(const Settings &values) {
   return values.mode == Mode::Train ? "the mode is train" : "";
 }

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "SettingReaders.h"
 #include "heddle/Import/Parallel.h"
 #include <algorithm>
 
@@ -23,10 +24,30 @@ static void checkServing(const Settings &values) {
          mode + " splits a model over the axis tensor alone: data, seq, pipe "
                 "and --zero are for training",
          "use --mesh tensor=N");
-  if (values.cacheType == CacheType::FP32 &&
-      values.precision == Precision::BF16)
+}
+
+static void settleCacheType(ResolvedSettings &settings) {
+  Settings &values = settings.values;
+  bool isNarrow = values.precision == Precision::BF16;
+  if (values.cacheType == CacheType::FP32 && isNarrow)
     fail("H0131", "--kv-type fp32: with --precision bf16 keys are bf16 already",
          "leave out --kv-type, or use --precision fp32");
+  if (values.cacheType != CacheType::OfModel)
+    return;
+  values.cacheType = isNarrow ? CacheType::BF16 : CacheType::FP32;
+  settings.setOrigin("kv_type", {Origin::Kind::Model, "", {}});
+}
+
+static void checkContext(const ResolvedSettings &settings,
+                         const ModelSpec &spec) {
+  int64_t context = settings.values.maxContext;
+  if (context > spec.maxPositions)
+    fail("H0128",
+         "--max-context " + std::to_string(context) +
+             " is more than the model's " + spec.positionsKey + " = " +
+             std::to_string(spec.maxPositions),
+         "use --max-context " + std::to_string(spec.maxPositions) + " or less",
+         spec.positionsLocation);
 }
 
 /// What says how weights become codes needs weights that do.
@@ -67,6 +88,35 @@ static void settleCodes(ResolvedSettings &settings, const ModelSpec &spec) {
     settings.setOrigin(key, {Origin::Kind::Model, "", {}});
 }
 
+/// Gives a binary that trains what its texts go through: a cache of a row's
+/// tokens, for one text; none where the programs of one cannot be made.
+static void settleTexts(ResolvedSettings &settings, const ModelSpec &spec) {
+  Settings &values = settings.values;
+  if (!settings.origins.count("seq")) {
+    values.seq = spec.maxPositions;
+    settings.setOrigin("seq", {Origin::Kind::Model, "", {}});
+  }
+  bool isForGpu = std::any_of(settings.targets.begin(), settings.targets.end(),
+                              [](Target target) { return isGpu(target); });
+  if (isForGpu || *whyNoContext(values) ||
+      spec.objective == plan::Objective::MaskedToken) {
+    values.maxContext = 1;
+    return;
+  }
+  if (settings.origins.count("max_context")) {
+    checkContext(settings, spec);
+  } else {
+    values.maxContext = values.seq;
+    settings.setOrigin("max_context", {Origin::Kind::Derived, "--seq", {}});
+  }
+  if (!settings.origins.count("max_batch")) {
+    values.maxBatch = 1;
+    settings.setOrigin("max_batch",
+                       {Origin::Kind::Derived, "--mode train", {}});
+  }
+  settleCacheType(settings);
+}
+
 void config::settleServing(ResolvedSettings &settings, const ModelSpec &spec) {
   Settings &values = settings.values;
   if (values.mode == Mode::Train && spec.codes)
@@ -77,26 +127,17 @@ void config::settleServing(ResolvedSettings &settings, const ModelSpec &spec) {
          "add --mode serve, or train the model that they were made of");
   checkCodes(settings);
   if (values.mode == Mode::Train)
-    return;
+    return settleTexts(settings, spec);
   settleCodes(settings, spec);
   checkServing(values);
-  if (values.mode == Mode::Serve && values.cacheType == CacheType::OfModel) {
-    values.cacheType =
-        values.precision == Precision::BF16 ? CacheType::BF16 : CacheType::FP32;
-    settings.setOrigin("kv_type", {Origin::Kind::Model, "", {}});
-  }
+  if (values.mode == Mode::Serve)
+    settleCacheType(settings);
   constexpr int64_t usual = 4096, row = 1024;
   if (!settings.origins.count("max_context")) {
     values.maxContext = std::min(spec.maxPositions, usual);
     settings.setOrigin("max_context", {Origin::Kind::Model, "", {}});
   }
-  if (values.maxContext > spec.maxPositions)
-    fail("H0128",
-         "--max-context " + std::to_string(values.maxContext) +
-             " is more than the model's " + spec.positionsKey + " = " +
-             std::to_string(spec.maxPositions),
-         "use --max-context " + std::to_string(spec.maxPositions) + " or less",
-         spec.positionsLocation);
+  checkContext(settings, spec);
   if (!settings.origins.count("seq")) {
     values.seq = std::min(values.maxContext, row);
     settings.setOrigin("seq", {Origin::Kind::Model, "", {}});

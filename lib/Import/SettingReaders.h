@@ -94,6 +94,8 @@ const char *whyOneRank(const Settings &values);
 const char *whyNoGradientTravels(const Settings &values);
 const char *whyNoGpu(const Settings &values);
 const char *whyNotServing(const Settings &values);
+const char *whyNoContext(const Settings &values);
+const char *whyNoCache(const Settings &values);
 const char *whyTraining(const Settings &values);
 const char *whyNoSchedule(const Settings &values);
 

@@ -56,7 +56,7 @@ CompiledEngine::CompiledEngine(Job &job) : job(job) {
     default:
       break;
     }
-  if (prefills.empty() || !scoring)
+  if (prefills.empty())
     failNoProgram(job.plan(), plan::ProgramKind::Prefill);
   if (decodes.empty())
     failNoProgram(job.plan(), plan::ProgramKind::Decode);
@@ -176,6 +176,12 @@ void CompiledEngine::compute(const std::vector<Feed> &feeds, float *logits) {
   for (size_t row = 0; row < singles.size(); ++row)
     if (float *place = places[numbers[row]])
       takeLogits(program, int64_t(row), place);
+}
+
+int64_t CompiledEngine::scoreTokens() const {
+  if (!scoring)
+    failNoProgram(job.plan(), plan::ProgramKind::Score);
+  return tokensOf(*scoring);
 }
 
 void CompiledEngine::score(const Feed &feed, float *logits) {

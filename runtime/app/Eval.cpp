@@ -25,7 +25,8 @@ int heddle::rt::runEval(const EvalOptions &options, Ranks &ranks) {
   ranks.together([&] {
     io::requireApart({{"--data", options.data}, {"--inputs", options.inputs}},
                      {{"--log", options.log}});
-    if (job.plan().serving.pages > 0 && options.inputs.empty())
+    if (!job.plan().findProgram(plan::ProgramKind::Eval) &&
+        options.inputs.empty())
       served = std::make_unique<ServedEvaluation>(job, options.data,
                                                   options.steps, options.mask);
     else if (options.inputs.empty())

@@ -45,6 +45,22 @@ static std::string findProducts(const Binary &binary) {
   }
 }
 
+/// How a binary that trains continues texts; empty where it does not.
+static std::string describeTexts(const plan::Plan &plan) {
+  const plan::Serving &serving = plan.serving;
+  if (serving.pages > 0)
+    return "up to " + std::to_string(serving.maxBatch) +
+           " together, through a cache of " +
+           std::to_string(serving.pages * plan::cachePageTokens) + " tokens";
+  if (!plan.findProgram(plan::ProgramKind::Generate))
+    return "";
+  const char *why =
+      plan.device == plan::DeviceKind::Cuda ? "training on GPUs has no cache"
+      : plan.mesh.ranks() > 1 ? "training on several ranks has no cache"
+                              : "--max-context 1";
+  return "each token computes " + std::to_string(plan.seq) + " tokens: " + why;
+}
+
 /// What only a binary that trains has, or only one that serves.
 static ordered_json describePurpose(const plan::Plan &plan) {
   if (!isForServing(plan))
@@ -52,6 +68,7 @@ static ordered_json describePurpose(const plan::Plan &plan) {
             {"micro_batch", plan.microBatch},
             {"accumulate", plan.accumulate},
             {"seq", plan.seq},
+            {"texts", describeTexts(plan)},
             {"recompute", plan.recompute},
             {"optimizer", plan.optimizer.type},
             {"schedule", plan.scheduler.type}};
@@ -155,6 +172,8 @@ static void printTraining(const plan::Plan &plan) {
        plan.optimizer.type + (plan.scheduler.type.empty()
                                   ? std::string(", constant learning rate")
                                   : ", " + plan.scheduler.type));
+  if (std::string texts = describeTexts(plan); !texts.empty())
+    line("texts", texts);
 }
 
 static void printServing(const plan::Plan &plan) {

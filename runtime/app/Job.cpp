@@ -78,8 +78,9 @@ void heddle::rt::failNoProgram(const plan::Plan &plan, plan::ProgramKind kind) {
       : isMasked ? "; a model of masked tokens cannot continue a text"
                  : "; a model continues a text if it reads nothing but ids and "
                    "its attention is causal";
-  bool serves =
-      kind == plan::ProgramKind::Prefill || kind == plan::ProgramKind::Decode;
+  bool serves = kind == plan::ProgramKind::Prefill ||
+                kind == plan::ProgramKind::Decode ||
+                kind == plan::ProgramKind::Score;
   if (kind == plan::ProgramKind::Encode)
     unable = "; compile an encoder with --mode encode for others";
   if (serves)

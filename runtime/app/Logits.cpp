@@ -21,8 +21,11 @@ int heddle::rt::runLogits(const LogitsOptions &options, Ranks &ranks) {
   std::unique_ptr<CompiledEngine> engine;
   std::vector<int32_t> tokens;
   std::vector<float> logits;
+  size_t most = 1;
   ranks.together([&] {
     engine = std::make_unique<CompiledEngine>(job);
+    if (!options.decode)
+      most = size_t(engine->scoreTokens());
     tokens = parseIds(options.promptIds);
     checkPrompt(tokens, job.plan().vocabSize);
     checkPromptLength(tokens, engine->limits().maxContext);
@@ -32,7 +35,6 @@ int heddle::rt::runLogits(const LogitsOptions &options, Ranks &ranks) {
   Feed feed;
   feed.pages = engine->limits().pagesOfText(int64_t(tokens.size()));
   feed.wantsLogits = true;
-  size_t most = options.decode ? 1 : size_t(engine->scoreTokens());
   for (size_t first = 0; first < tokens.size(); first += most) {
     size_t count = std::min(most, tokens.size() - first);
     feed.tokens.assign(tokens.begin() + first, tokens.begin() + first + count);

@@ -15,6 +15,15 @@
 using namespace heddle;
 using namespace heddle::rt;
 
+/// The first of so many tokens that the next one sees: a text that outgrows the
+/// window goes on from its last half. It moves seldom, and a cache holds on.
+static int64_t firstSeen(int64_t tokens, int64_t window) {
+  if (tokens <= window)
+    return 0;
+  int64_t step = std::max<int64_t>(window / 2, 1);
+  return (tokens - window + step - 1) / step * step;
+}
+
 namespace {
 
 /// Through the cache: what was computed for an earlier token stays.
@@ -25,6 +34,24 @@ public:
         logits(engine.limits().vocab) {}
 
   int32_t next(const std::vector<int32_t> &tokens) override {
+    int64_t first =
+        firstSeen(int64_t(tokens.size()), engine.limits().maxContext);
+    compute({tokens.begin() + first, tokens.end()});
+    return int32_t(job.ranks().maximum(
+        engine.hasLogits()
+            ? sampler.next(logits.data(), engine.limits().vocab, tokens)
+            : -1));
+  }
+  /// One that trains goes on in the next window.
+  std::optional<int64_t> maxTokens() const override {
+    if (job.plan().findProgram(plan::ProgramKind::Train))
+      return std::nullopt;
+    return engine.limits().maxContext;
+  }
+
+private:
+  /// Makes `logits` those after the last token.
+  void compute(std::vector<int32_t> tokens) {
     auto end = tokens.begin() + std::min(tokens.size() - 1, known.size());
     size_t first = std::mismatch(tokens.begin(), end, known.begin()).first -
                    tokens.begin();
@@ -47,17 +74,9 @@ public:
       feed.wantsLogits = first == tokens.size();
       engine.compute({feed}, logits.data());
     }
-    known = tokens;
-    return int32_t(job.ranks().maximum(
-        engine.hasLogits()
-            ? sampler.next(logits.data(), engine.limits().vocab, tokens)
-            : -1));
-  }
-  std::optional<int64_t> maxTokens() const override {
-    return engine.limits().maxContext;
+    known = std::move(tokens);
   }
 
-private:
   Job &job;
   CompiledEngine engine;
   Sampler sampler;
@@ -74,10 +93,10 @@ public:
         inputs(job.session(), program),
         logits(program.output(plan::PortRole::Logits)), sampler(sampling) {}
 
-  /// Of `tokens` the last `window` are seen.
   int32_t next(const std::vector<int32_t> &tokens) override {
-    int64_t seen = std::min<int64_t>(window, tokens.size());
-    const int32_t *first = tokens.data() + tokens.size() - seen;
+    const int32_t *first =
+        tokens.data() + firstSeen(int64_t(tokens.size()), window);
+    int64_t seen = tokens.data() + tokens.size() - first;
     inputs.fill([&](int64_t index, DataFeed::What) {
       return index < seen ? first[index] : 0;
     });

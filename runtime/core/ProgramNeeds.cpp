@@ -103,13 +103,6 @@ void NeedsCounter::count(int64_t number, int64_t times,
         [](const auto &) {});
 }
 
-static double bytesOf(const plan::State &state) {
-  double bytes = double(plan::byteSize(state.type));
-  for (int64_t extent : state.shape)
-    bytes *= double(extent);
-  return bytes;
-}
-
 ProgramNeeds NeedsCounter::finish() {
   double end = 0; // Of what is counted: a bucket has the bytes of its members.
   for (auto [offset, bytes] : used) {

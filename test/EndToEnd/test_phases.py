@@ -98,7 +98,7 @@ class Phases(h.HeddleTest):
         self.check_all("--precision", "bf16", tolerance=1e-2)
 
     def test_eval_and_generate(self):
-        _, _, dumps = self.prepare("--micro-batch", 2, dropout=0.1)
+        _, _, dumps = self.prepare("--micro-batch", 2, "--max-context", 1, dropout=0.1)
         found = {}
         for phase in PHASES:
             file = os.path.join(dumps, phase + ".mlir")

@@ -221,7 +221,7 @@ class Serving(serving.ServingTest):
         small = self.serve(model, "--max-context", 20, "--kv-cache", "24576")
         self.refused("H0166", [small, *bench[1:], "--batch", 2, "--tokens", 2],
                      "--kv-cache")
-        trains = self.compile(model, "--batch", 1, "--seq", 8)
+        trains = self.compile(model, "--batch", 1, "--seq", 8, "--max-context", 1)
         self.refused("H0191", [trains, *bench[1:]], "--mode serve")
         self.refused("H0191", [trains, "logits", "--prompt-ids", "1", "-o",
                                self.path("o")], "--mode serve")

@@ -120,7 +120,8 @@ int CalibrationJob::compile() {
   CompileJob job;
   job.settings = config::resolveSettings({{"--batch", rows},
                                           {"--micro-batch", rows},
-                                          {"--seq", std::to_string(rowTokens)}},
+                                          {"--seq", std::to_string(rowTokens)},
+                                          {"--max-context", "1"}},
                                          "");
   job.model = spec;
   settleSettings(job);

@@ -133,10 +133,6 @@ static void checkUse(const CompileFlags &flags, bool isModule) {
 
 void driver::settleSettings(CompileJob &job) {
   config::settleServing(job.settings, *job.model);
-  if (!job.settings.origins.count("seq")) {
-    job.settings.values.seq = job.model->maxPositions;
-    job.settings.setOrigin("seq", {config::Origin::Kind::Model, "", {}});
-  }
   config::checkShapes(*job.model, job.settings.values.microBatch,
                       job.settings.values.seq);
   config::settleParallel(job.settings, *job.model);

@@ -21,9 +21,9 @@ namespace heddle::config {
 /// schedule.
 void settleParallel(ResolvedSettings &settings, const ModelSpec &spec);
 
-/// Gives what `--mode serve` leaves to the model: the context, and the tokens of
-/// a row of evaluation. Throws H0126, H0128, H0129 and H0131 where the settings
-/// are none of a binary that serves.
+/// Gives what the mode leaves to the model: the tokens of a row and of a text,
+/// and the type of the cache. Throws H0126, H0128, H0129 and H0131 where the
+/// settings are none of a binary of that mode.
 void settleServing(ResolvedSettings &settings, const ModelSpec &spec);
 
 /// Gives sizes of ZeRO 3 that are "auto" what Hugging Face's Trainer makes of

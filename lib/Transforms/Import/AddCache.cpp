@@ -76,8 +76,14 @@ private:
 
 } // namespace
 
-static bool serves(nn::FuncOp function) {
-  switch (function.getProgram().value_or(nn::ProgramKind::Train)) {
+/// Whether a program sees a part of a text, and has no cache yet.
+static bool lacksCache(nn::FuncOp function) {
+  if (!function.getProgram())
+    return false;
+  for (auto port : function.getInputsAttr().getAsRange<nn::PortAttr>())
+    if (port.getRole() == PortRole::Pages)
+      return false;
+  switch (*function.getProgram()) {
   case nn::ProgramKind::Prefill:
   case nn::ProgramKind::Score:
   case nn::ProgramKind::Decode:
@@ -380,7 +386,7 @@ void CacheAdder::rewriteProgram(nn::FuncOp program) {
 LogicalResult CacheAdder::run() {
   SmallVector<nn::FuncOp> programs;
   for (auto function : model.getOps<nn::FuncOp>())
-    if (serves(function))
+    if (lacksCache(function))
       programs.push_back(function);
   if (programs.empty())
     return success();

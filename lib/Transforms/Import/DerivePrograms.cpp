@@ -42,6 +42,11 @@ struct Program {
   bool hasLoss() const {
     return kind == nn::ProgramKind::Train || kind == nn::ProgramKind::Eval;
   }
+  /// Sees a part of a text, and the tokens before it in a cache.
+  bool isCached() const {
+    return kind == nn::ProgramKind::Prefill ||
+           kind == nn::ProgramKind::Decode || kind == nn::ProgramKind::Score;
+  }
   /// Gives the logits of the token that the port `position` says.
   bool takesRow() const {
     return kind == nn::ProgramKind::Generate ||
@@ -56,10 +61,11 @@ struct Variant {
   bool dropout = false;
   std::vector<std::string> kept; ///< Paths within the layer.
   bool whole = false;            ///< No rank has a part of the tokens.
+  bool cached = false;           ///< Its attention will read a cache.
   bool operator==(const Variant &other) const {
     return layer == other.layer && arguments == other.arguments &&
            dropout == other.dropout && kept == other.kept &&
-           whole == other.whole;
+           whole == other.whole && cached == other.cached;
   }
 };
 
@@ -83,6 +89,9 @@ private:
   void buildTraining(bool drops, bool canGenerate);
   void buildServing();
   void buildEncoding();
+  void buildCached(nn::ProgramKind kind, int64_t rows, int64_t tokens);
+  /// Programs of several sizes: the smallest that has room is run.
+  void buildDecoding();
   void build(const Program &program);
   nn::FuncOp begin(const Program &program, IRMapping &values, Value &labels,
                    Value &position);
@@ -277,6 +286,7 @@ void Deriver::copyCall(nn::CallOp call, IRMapping &values,
   // Ranks share out the rows and tokens of other programs.
   variant.whole = !program.hasLoss() &&
                   strategy.data * strategy.sequence * strategy.tensor > 1;
+  variant.cached = program.isCached();
   Instance &callee = instance(variant, program);
   auto copied = builder.create<nn::CallOp>(
       call.getLoc(), callee.function.getResultTypes(),
@@ -450,27 +460,39 @@ void Deriver::buildTraining(bool drops, bool canGenerate) {
   using Kind = nn::ProgramKind;
   build({Kind::Train, rows, strategy.seq, drops, true, "forward"});
   build({Kind::Eval, rows, strategy.seq, false, false, "evaluate"});
-  if (canGenerate)
+  if (!canGenerate)
+    return;
+  if (strategy.maxContext == 1) {
     build({Kind::Generate, 1, strategy.seq, false, false, "generate"});
+    return;
+  }
+  // Few, as they take time to compile: a short prompt costs what a chunk does.
+  constexpr int64_t chunk = 128;
+  buildCached(Kind::Prefill, 1, std::min(strategy.maxContext, chunk));
+  buildDecoding();
 }
 
-/// Programs of several sizes: the smallest that has room is run.
+void Deriver::buildCached(nn::ProgramKind kind, int64_t rows, int64_t tokens) {
+  std::string name =
+      stringifyProgramKind(kind).str() + "." + std::to_string(rows * tokens);
+  build({kind, rows, tokens, false, false, name});
+}
+
+void Deriver::buildDecoding() {
+  for (int64_t rows = 1; rows < strategy.maxBatch; rows *= 2)
+    buildCached(nn::ProgramKind::Decode, rows, 1);
+  buildCached(nn::ProgramKind::Decode, strategy.maxBatch, 1);
+}
+
 void Deriver::buildServing() {
-  auto add = [&](nn::ProgramKind kind, int64_t rows, int64_t tokens) {
-    std::string name =
-        stringifyProgramKind(kind).str() + "." + std::to_string(rows * tokens);
-    build({kind, rows, tokens, false, false, name});
-  };
   using Kind = nn::ProgramKind;
   constexpr int64_t longest = 512, scored = 64;
   for (int64_t tokens : {16, 128})
     if (tokens < strategy.maxContext)
-      add(Kind::Prefill, 1, tokens);
-  add(Kind::Prefill, 1, std::min(strategy.maxContext, longest));
-  add(Kind::Score, 1, std::min(strategy.maxContext, scored));
-  for (int64_t rows = 1; rows < strategy.maxBatch; rows *= 2)
-    add(Kind::Decode, rows, 1);
-  add(Kind::Decode, strategy.maxBatch, 1);
+      buildCached(Kind::Prefill, 1, tokens);
+  buildCached(Kind::Prefill, 1, std::min(strategy.maxContext, longest));
+  buildCached(Kind::Score, 1, std::min(strategy.maxContext, scored));
+  buildDecoding();
 }
 
 /// For one text and for several together, of several lengths. Those that give

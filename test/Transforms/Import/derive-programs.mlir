@@ -65,6 +65,37 @@ nn.model @small family "small" phase "import" attributes {
 
 // -----
 
+// With a context, binaries that train compute texts through a cache: layers of
+// these programs are their own, even where rows of evaluation have their size.
+// CHECK-LABEL: nn.model @cached
+// CHECK: nn.func @evaluate(%{{.*}}: tensor<1x1xi32>
+// CHECK: nn.call @block(
+// CHECK: nn.func @prefill.128(%{{.*}}: tensor<1x128xi32>, %{{.*}}: tensor<i32>) -> tensor<1x1x9xf32>
+// CHECK: nn.call @block.prefill.128(
+// CHECK: nn.func @decode.1(%{{.*}}: tensor<1x1xi32>) -> tensor<1x1x9xf32>
+// CHECK: nn.call @block.decode.1(
+// CHECK: nn.func @decode.2(%{{.*}}: tensor<2x1xi32>) -> tensor<2x1x9xf32>
+// CHECK: nn.func @decode.3(%{{.*}}: tensor<3x1xi32>) -> tensor<3x1x9xf32>
+// CHECK-NOT: @generate
+nn.model @cached family "small" phase "import" attributes {
+    strategy = #dist.strategy<{batch = {global = 1, micro = 1, seq = 1}, serve = {max_batch = 3, max_context = 200}}>, config = "{}", weights = {}} {
+  nn.state @w role parameter : tensor<9x8xf32>
+  nn.func @block(%x: tensor<1x3x8xf32>) -> tensor<1x3x8xf32> {
+    %a, %lse = nn.attention %x, %x, %x {heads = #nn.heads<2, scale = 0.5>, mask = #nn.mask<causal>} : (tensor<1x3x8xf32>, tensor<1x3x8xf32>, tensor<1x3x8xf32>) -> (tensor<1x3x8xf32>, tensor<1x2x3xf32>)
+    nn.return %a : tensor<1x3x8xf32>
+  }
+  nn.func @model(%ids: tensor<1x3xi32>) -> tensor<1x3x9xf32>
+      attributes {inputs = [#nn.port<ids>], outputs = [#nn.port<logits>]} {
+    %w = nn.get @w : tensor<9x8xf32>
+    %x = nn.embedding %w[%ids] : (tensor<9x8xf32>, tensor<1x3xi32>) -> tensor<1x3x8xf32>
+    %a = nn.call @block(%x) path "h.0" : (tensor<1x3x8xf32>) -> tensor<1x3x8xf32>
+    %l = nn.linear %a, %w {transposed} : (tensor<1x3x8xf32>, tensor<9x8xf32>) -> tensor<1x3x9xf32>
+    nn.return %l : tensor<1x3x9xf32>
+  }
+}
+
+// -----
+
 // A token that sees those after it cannot be generated.
 // CHECK-LABEL: nn.model @both
 // CHECK: nn.func @evaluate

@@ -40,8 +40,9 @@ def ImportDerivePrograms : Pass<"import-derive-programs", "::mlir::ModuleOp"> {
     of some number of tokens, and gives their logits. Training, evaluation and
     generation are made from it and the layers it calls, with the rows and
     tokens of the strategy. Evaluation and generation have no dropout;
-    generation computes the logits of one token. With `mode = serve` the programs
-    are `prefill.N`, which computes N tokens of one text and the logits of one of
+    generation computes the logits of one token. With a `max_context` texts go
+    through a cache: `prefill.N` and `decode.N` take the place of generation. With
+    `mode = serve` the programs are `prefill.N`, which computes N tokens of one text and the logits of one of
     them, `score.N`, which gives the logits of all, and `decode.N`, which
     computes a token of each of N texts. With `mode = encode` they are
     `encode.RxT`, which gives what `nn.keep` names "hidden" of R texts of up to
@@ -71,7 +72,7 @@ def ImportAddCache : Pass<"import-add-cache", "::mlir::ModuleOp"> {
     nn.cache_write, which puts the keys and values of the part into a cache, and
     nn.paged_attention, which reads those of all tokens before it there. The
     cache is made of states, two for each attention, which all programs share. The
-    program gets three more inputs: the position of each token, how many tokens of
+    program that has none yet gets three more inputs: the position of each token, how many tokens of
     each row are there, and the pages of each row. Positions take the place of
     nn.positions.
 

@@ -14,11 +14,11 @@
 
 namespace heddle::rt {
 
-/// Computes feeds with the programs `prefill`, `score` and `decode` of a
-/// binary: of each kind the smallest that has room.
+/// Computes feeds with the programs `prefill`, `decode` and, where it has one,
+/// `score` of a binary: of each kind the smallest that has room.
 class CompiledEngine : public Engine {
 public:
-  /// Throws H0191 when the plan does not serve.
+  /// Throws H0191 when the plan has no cache.
   explicit CompiledEngine(Job &job);
 
   const EngineLimits &limits() const override { return most; }
@@ -41,7 +41,8 @@ public:
   /// Writes the logits of all tokens of a feed, [tokens][vocab], on the ranks
   /// that have them; of at most `scoreTokens()` tokens. Every rank calls it.
   void score(const Feed &feed, float *logits);
-  int64_t scoreTokens() const { return tokensOf(*scoring); }
+  /// Throws H0191 when the plan has no program `score`.
+  int64_t scoreTokens() const;
 
 private:
   static int64_t rowsOf(const LoadedProgram &program);
