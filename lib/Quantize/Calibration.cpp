@@ -22,6 +22,7 @@ using rt::LoadedProgram;
 static rt::JobOptions optionsFor(const std::string &binary) {
   rt::JobOptions options;
   options.binary = binary;
+  options.weightCache = "none"; // The binary is loaded once.
   return options;
 }
 

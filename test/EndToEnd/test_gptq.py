@@ -16,6 +16,7 @@ import families
 import gptq
 import heddle_test as h
 from test_quantize import unpack
+from test_serve_recorded import models, records
 
 
 def quantized(folder, name, bits):
@@ -129,6 +130,32 @@ class Gptq(h.HeddleTest):
                 self.assert_close(nearest[name]["output_error"],
                                   gptq.output_error(weight, made, read[name]), 1e-4, name)
 
+    def test_every_family(self):
+        """What transformers' models of each family are made of, four times as wide so
+        that words of codes divide it."""
+        widths = ("hidden_size", "n_embd", "intermediate_size", "n_inner", "ffn_dim",
+                  "head_dim", "word_embed_proj_dim")
+        for name, record in records():
+            with self.subTest(name):
+                config = {key: 4 * value if key in widths and value else value
+                          for key, value in record["config"].items()}
+                weights = {}
+                for each, (*rows, width) in record["weights"].items():
+                    isTable = any(word in each for word in ("emb", "wte", "wpe", "head"))
+                    shape = [*(rows if isTable else [4 * size for size in rows]), 4 * width]
+                    weights[each] = models.weight(each, shape)
+                h.write_model(self.path("plain"), config, weights, "")
+                tokens = h.random_tokens(self.rows * self.seq + 1, config["vocab_size"])
+                h.write_tokens(self.path("text.bin"), tokens)
+                report, rows = self.quantize(name, "--method", "gptq", "--bits", 8,
+                                             "--group", 0)
+                for row in rows.values():
+                    self.assertEqual(row["method"], "gptq", row["name"])
+                    self.assertLess(row["output_error"], 0.01)
+                said = report["perplexity"]
+                self.assertEqual(said["data"], "the rows of the calibration")
+                self.assert_close(said["after"], said["before"], 2e-3, name)
+
     def test_bad_input(self):
         config, weights, ids = self.model()
         flags = [h.HEDDLE, "quantize", self.path("plain"), "-o", self.path("made")]
@@ -145,6 +172,7 @@ class Gptq(h.HeddleTest):
 
         self.assertIn("--calibration", refused("H0113", 2, "--method", "gptq"))
         refused("H0113", 2, "--eval-data", self.path("text.bin"))
+        refused("H0113", 2, *calibration, "--act-order")
         refused("H0340", 3, *group, "--calibration", self.path("none.bin"))
         refused("H0116", 2, *calibration, "--seq", 33)
         refused("H0152", 2, *calibration[2:], "--group", 24)

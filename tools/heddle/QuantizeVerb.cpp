@@ -103,6 +103,9 @@ static int quantizeModel(const QuantizeFlags &flags) {
 }
 
 static void checkUse(const QuantizeFlags &flags) {
+  if (flags.request.gptq.largestFirst && flags.request.method != Method::Gptq)
+    fail("H0113", "--act-order is for --method gptq",
+         "add --method gptq, or leave out --act-order");
   if (!flags.calibration.file.empty())
     return;
   if (flags.request.method == Method::Gptq)

@@ -1,0 +1,87 @@
+# What quantized weights cost a model that was trained on real text.
+#
+# Part of the Heddle project, under the Apache License v2.0 with LLVM
+# Exceptions. See LICENSE for license information.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A small GPT-2 over bytes learns this repository's pages; logits and perplexities are
+those of binaries that serve it."""
+
+import glob
+import json
+import os
+import unittest
+
+import numpy as np
+
+import heddle_test as h
+from serving import ServingTest
+
+PAGES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs")
+
+
+class Perplexity(ServingTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.train_model(cls())
+
+    def train_model(self):
+        text = b""
+        for page in sorted(glob.glob(os.path.join(PAGES, "*.md"))):
+            with open(page, "rb") as file:
+                text += file.read()
+        # Bytes as tokens; the end, 240 rows, is for evaluations.
+        tokens = np.frombuffer(text, np.uint8).astype(np.uint16)
+        tokens[:-15361].tofile(self.path("train.bin"))
+        tokens[-15361:].tofile(self.path("val.bin"))
+        model = self.path("config.json")
+        with open(model, "w") as file:
+            json.dump({"model_type": "gpt2", "vocab_size": 256, "n_positions": 64,
+                       "n_embd": 128, "n_layer": 2, "n_head": 4, "resid_pdrop": 0,
+                       "embd_pdrop": 0, "attn_pdrop": 0}, file)
+        job = self.compile(model, "--init", "random", "--batch", 16, "--seq", 64, "--lr",
+                           "4e-3", "--warmup-steps", 20, "--train-steps", 320)
+        self.train(job, self.path("train.bin"), 320, "--shuffle", "--save",
+                   self.path("out"))
+        type(self).trained = h.latest_of(self.path("out"))
+
+    def perplexity(self, binary):
+        found = h.run([binary, "eval", "--data", self.path("val.bin"), "--json"])
+        return json.loads(found.stdout)["perplexity"]
+
+    def test_int8(self):
+        """Logits within 2 %, the perplexity within half a percent."""
+        plain = self.serve(self.trained, "--precision", "fp32")
+        tokens = np.fromfile(self.path("val.bin"), np.uint16)[:60]
+        logits, perplexity = self.logits(plain, tokens), self.perplexity(plain)
+        # It has learned more than how often each byte is.
+        counts = np.bincount(np.fromfile(self.path("val.bin"), np.uint16))
+        shares = counts[counts > 0] / counts.sum()
+        self.assertLess(perplexity, 0.8 * np.exp(-(shares * np.log(shares)).sum()))
+        for flags in ([], ["--group", 64]):
+            with self.subTest(flags=flags):
+                coded = self.serve(self.trained, "--precision", "fp32", "--quantize", "int8",
+                                   *flags, output="coded")
+                self.assertLess(h.relative(self.logits(coded, tokens), logits), 0.02)
+                self.assertLess(self.perplexity(coded), 1.005 * perplexity)
+
+    def test_int4(self):
+        """GPTQ costs less than rounding to the nearest, and the binary that serves the
+        codes has the perplexity that the report says."""
+        cost = {}
+        for method in ("rtn", "gptq"):
+            made, report = self.path(method), self.path(method + ".json")
+            h.run([h.HEDDLE, "quantize", self.trained, "--method", method, "--group", 64,
+                   "--calibration", self.path("train.bin"), "--eval-data",
+                   self.path("val.bin"), "--calibration-rows", 512, "--seq", 64, "--report",
+                   report, "-o", made])
+            with open(report) as file:
+                said = json.load(file)["perplexity"]
+            served = self.perplexity(self.serve(made, "--precision", "fp32"))
+            self.assert_close(served, said["after"], 1e-3, method)
+            cost[method] = said["after"] / said["before"] - 1
+        self.assertLess(cost["gptq"], cost["rtn"])
+
+
+if __name__ == "__main__":
+    unittest.main()
